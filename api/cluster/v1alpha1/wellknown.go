@@ -1,0 +1,48 @@
+package v1alpha1
+
+// Namespaces of the system.
+const (
+	// SystemNamespace is where components live, on the control plane and in members.
+	SystemNamespace = "karmada-system"
+	// ClusterNamespace is where credentials and leases of clusters live; in members it holds our service accounts.
+	ClusterNamespace = "karmada-cluster"
+)
+
+// SystemLabel set to SystemLabelValue marks namespaces and other objects that the system made for itself.
+const (
+	SystemLabel      = "karmada.io/system"
+	SystemLabelValue = "true"
+)
+
+// BootstrappingLabel set to BootstrappingRBACDefaults marks RBAC objects that the control plane puts in place.
+const (
+	BootstrappingLabel        = "karmada.io/bootstrapping"
+	BootstrappingRBACDefaults = "rbac-defaults"
+)
+
+// ClusterFinalizer keeps a Cluster until its Works and its execution namespace are gone.
+const ClusterFinalizer = "karmada.io/cluster-controller"
+
+// Taints of clusters.
+const (
+	// TaintClusterNotReady is put on a cluster that answers but is not ready.
+	TaintClusterNotReady = "cluster.karmada.io/not-ready"
+	// TaintClusterUnreachable is put on a cluster that nothing is known about.
+	TaintClusterUnreachable = "cluster.karmada.io/unreachable"
+	// TaintClusterUnscheduler is put on a cluster that a person has cordoned.
+	TaintClusterUnscheduler = "cluster.karmada.io/unschedulable"
+)
+
+// Keys of the Secrets that hold credentials for a cluster.
+const (
+	SecretTokenKey    = "token"
+	SecretCADataKey   = "caBundle"
+	impersonatorInfix = "-impersonator"
+)
+
+// MaxClusterNameLength is the longest name a cluster may have, so that names derived from it stay legal.
+const MaxClusterNameLength = 48
+
+// ImpersonatorSecretName returns the name of the Secret with the credential
+// that may only impersonate users in the cluster.
+func ImpersonatorSecretName(cluster string) string { return cluster + impersonatorInfix }

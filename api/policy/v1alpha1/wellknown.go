@@ -1,0 +1,54 @@
+package v1alpha1
+
+// Labels that claim an object for a policy. The value is the policy's permanent
+// id (a UUID, stamped once on the policy itself under the same key).
+const (
+	// PropagationPolicyPermanentIDLabel is on a PropagationPolicy, on the templates it claimed and on their bindings.
+	PropagationPolicyPermanentIDLabel = "propagationpolicy.karmada.io/permanent-id"
+	// ClusterPropagationPolicyPermanentIDLabel is on a ClusterPropagationPolicy, on the templates it claimed and on their bindings.
+	ClusterPropagationPolicyPermanentIDLabel = "clusterpropagationpolicy.karmada.io/permanent-id"
+)
+
+// Annotations that say by name which policy claimed a template or binding.
+const (
+	PropagationPolicyNamespaceAnnotation   = "propagationpolicy.karmada.io/namespace"
+	PropagationPolicyNameAnnotation        = "propagationpolicy.karmada.io/name"
+	ClusterPropagationPolicyNameAnnotation = "clusterpropagationpolicy.karmada.io/name"
+)
+
+// Labels that users (or other controllers) put on a template.
+const (
+	// NamespaceSkipAutoPropagationLabel set to "true" on a Namespace keeps it out of every cluster.
+	NamespaceSkipAutoPropagationLabel = "namespace.karmada.io/skip-auto-propagation"
+	// RetainReplicasLabel set to "true" leaves spec.replicas to the member cluster.
+	RetainReplicasLabel = "resourcetemplate.karmada.io/retain-replicas"
+	// ResourceTemplateClaimedByLabel names the kind that owns a template; policies never touch such a template.
+	ResourceTemplateClaimedByLabel = "resourcetemplate.karmada.io/claimed-by"
+	// DeletionProtectionLabel set to DeletionProtectionAlways makes the API refuse to delete an object.
+	DeletionProtectionLabel = "resourcetemplate.karmada.io/deletion-protected"
+	// DeletionProtectionAlways is the only value of DeletionProtectionLabel with an effect.
+	DeletionProtectionAlways = "Always"
+)
+
+// Finalizers by which a policy outlives its deletion until its claims are released.
+const (
+	PropagationPolicyFinalizer        = "karmada.io/propagation-policy-controller"
+	ClusterPropagationPolicyFinalizer = "karmada.io/cluster-propagation-policy-controller"
+)
+
+// Labels on the Works that carry a FederatedResourceQuota's static assignments.
+const (
+	FederatedResourceQuotaNamespaceLabel = "federatedresourcequota.karmada.io/namespace"
+	FederatedResourceQuotaNameLabel      = "federatedresourcequota.karmada.io/name"
+)
+
+// DefaultSchedulerName is the scheduler that serves policies which name none.
+const DefaultSchedulerName = "default-scheduler"
+
+// Defaults that the schema or admission fills in.
+const (
+	// DefaultFailoverTolerationSeconds is how long an application may be unhealthy before it is moved.
+	DefaultFailoverTolerationSeconds int32 = 300
+	// DefaultFailoverGracePeriodSeconds is how long a gracefully evicted copy may wait for its replacement.
+	DefaultFailoverGracePeriodSeconds int32 = 600
+)

@@ -1,0 +1,131 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Condition types of a Work. All five are present from the first status write.
+const (
+	// WorkApplied is True once every manifest has been written to the member. Owned by apply.
+	WorkApplied = "Applied"
+	// WorkProgressing is True while a manifest is not yet applied or rolled out at the current
+	// generation. Owned by observe.
+	WorkProgressing = "Progressing"
+	// WorkAvailable is True when every manifest exists in the member. Owned by observe.
+	WorkAvailable = "Available"
+	// WorkDegraded is True when a manifest has been unhealthy for longer than a while. Owned by observe.
+	WorkDegraded = "Degraded"
+	// WorkDispatching is False while writing to the member is suspended. Owned by apply.
+	WorkDispatching = "Dispatching"
+)
+
+// Reasons of the Applied condition.
+const (
+	AppliedSuccessfulReason = "AppliedSuccessful"
+	AppliedFailedReason     = "AppliedFailed"
+)
+
+// Reasons of the Dispatching condition.
+const (
+	DispatchingReason        = "Dispatching"
+	SuspendDispatchingReason = "SuspendDispatching"
+)
+
+// Reasons of the Progressing condition.
+const (
+	ApplyingReason        = "Applying"
+	RollingOutReason      = "RollingOut"
+	RolloutFinishedReason = "RolloutFinished"
+)
+
+// Reasons of the Available condition.
+const (
+	ResourcesAvailableReason = "ResourcesAvailable"
+	ResourcesMissingReason   = "ResourcesMissing"
+)
+
+// Reasons of the Degraded condition.
+const (
+	ResourcesHealthyReason   = "ResourcesHealthy"
+	ResourcesUnhealthyReason = "ResourcesUnhealthy"
+)
+
+// ClusterUnreachableReason explains the status Unknown of a condition: the member cannot be seen.
+const ClusterUnreachableReason = "ClusterUnreachable"
+
+// Messages that are part of the contract.
+const (
+	AppliedSuccessfulMessage  = "Manifest has been successfully applied"
+	DispatchingMessage        = "Work is being dispatched to member clusters."
+	SuspendDispatchingMessage = "Work dispatching is in a suspended state."
+	ResourcesAvailableMessage = "All resources of the Work exist on the managed cluster"
+)
+
+// The constructors below leave LastTransitionTime to meta.SetStatusCondition.
+// Generation is that of the Work which the verdict is about.
+
+// Applied returns the condition of a Work whose manifests were all written.
+func Applied(generation int64) metav1.Condition {
+	return condition(WorkApplied, metav1.ConditionTrue, AppliedSuccessfulReason, AppliedSuccessfulMessage, generation)
+}
+
+// NotApplied returns the condition of a Work of which something was not written;
+// message says what and why.
+func NotApplied(generation int64, message string) metav1.Condition {
+	return condition(WorkApplied, metav1.ConditionFalse, AppliedFailedReason, message, generation)
+}
+
+// Progressing returns the condition of a Work that is not done yet. Reason is
+// ApplyingReason or RollingOutReason; message names what is being waited for.
+func Progressing(generation int64, reason, message string) metav1.Condition {
+	return condition(WorkProgressing, metav1.ConditionTrue, reason, message, generation)
+}
+
+// Progressed returns the condition of a Work that is done.
+func Progressed(generation int64) metav1.Condition {
+	return condition(WorkProgressing, metav1.ConditionFalse, RolloutFinishedReason,
+		"All resources of the Work are applied and rolled out", generation)
+}
+
+// Available returns the condition of a Work whose objects all exist in the member.
+func Available(generation int64) metav1.Condition {
+	return condition(WorkAvailable, metav1.ConditionTrue, ResourcesAvailableReason, ResourcesAvailableMessage, generation)
+}
+
+// NotAvailable returns the condition of a Work some of whose objects do not exist
+// in the member; message names them.
+func NotAvailable(generation int64, message string) metav1.Condition {
+	return condition(WorkAvailable, metav1.ConditionFalse, ResourcesMissingReason, message, generation)
+}
+
+// AvailabilityUnknown returns the condition of a Work whose member cannot be
+// seen; message says since when or why.
+func AvailabilityUnknown(generation int64, message string) metav1.Condition {
+	return condition(WorkAvailable, metav1.ConditionUnknown, ClusterUnreachableReason, message, generation)
+}
+
+// Degraded returns the condition of a Work some of whose objects have been
+// unhealthy for too long; message names them.
+func Degraded(generation int64, message string) metav1.Condition {
+	return condition(WorkDegraded, metav1.ConditionTrue, ResourcesUnhealthyReason, message, generation)
+}
+
+// NotDegraded returns the condition of a Work none of whose objects has been unhealthy for long.
+func NotDegraded(generation int64) metav1.Condition {
+	return condition(WorkDegraded, metav1.ConditionFalse, ResourcesHealthyReason,
+		"No resource of the Work has been unhealthy for long", generation)
+}
+
+// Dispatching returns the condition of a Work that is being written to its member.
+func Dispatching(generation int64) metav1.Condition {
+	return condition(WorkDispatching, metav1.ConditionTrue, DispatchingReason, DispatchingMessage, generation)
+}
+
+// DispatchingSuspended returns the condition of a Work that is not being written to its member.
+func DispatchingSuspended(generation int64) metav1.Condition {
+	return condition(WorkDispatching, metav1.ConditionFalse, SuspendDispatchingReason, SuspendDispatchingMessage, generation)
+}
+
+func condition(kind string, status metav1.ConditionStatus, reason, message string, generation int64) metav1.Condition {
+	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: message, ObservedGeneration: generation}
+}

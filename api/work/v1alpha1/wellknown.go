@@ -1,0 +1,48 @@
+package v1alpha1
+
+// Labels.
+const (
+	// WorkPermanentIDLabel carries the id (a UUID) of a Work, on the Work itself and on its manifests.
+	WorkPermanentIDLabel = "work.karmada.io/permanent-id"
+	// ManagedLabel set to ManagedLabelValue marks an object in a member as ours: only such
+	// objects are watched, updated and deleted.
+	ManagedLabel = "karmada.io/managed"
+	// ManagedLabelValue is the only value of ManagedLabel.
+	ManagedLabelValue = "true"
+)
+
+// Annotations on objects in members.
+const (
+	// WorkNamespaceAnnotation is the namespace of the Work that an object belongs to.
+	WorkNamespaceAnnotation = "work.karmada.io/namespace"
+	// WorkNameAnnotation is the name of the Work that an object belongs to.
+	WorkNameAnnotation = "work.karmada.io/name"
+	// TemplateGenerationAnnotation is metadata.generation of the template an object was made from.
+	TemplateGenerationAnnotation = "resourcetemplate.karmada.io/generation"
+	// TemplateUIDAnnotation is metadata.uid of the template an object was made from.
+	TemplateUIDAnnotation = "resourcetemplate.karmada.io/uid"
+	// ManagedAnnotationsAnnotation lists, sorted and separated by commas, the annotation keys that
+	// came from here, itself and ManagedLabelsAnnotation included.
+	ManagedAnnotationsAnnotation = "resourcetemplate.karmada.io/managed-annotations"
+	// ManagedLabelsAnnotation lists, sorted and separated by commas, the label keys that came from here.
+	ManagedLabelsAnnotation = "resourcetemplate.karmada.io/managed-labels"
+)
+
+// Conflict resolution, on a template (by a user), a Work and an object in a member.
+const (
+	// ConflictResolutionAnnotation wins over the policy's conflictResolution.
+	ConflictResolutionAnnotation = "work.karmada.io/conflict-resolution"
+	// ConflictResolutionOverwrite adopts an object of the same name that is not ours.
+	ConflictResolutionOverwrite = "overwrite"
+	// ConflictResolutionAbort leaves such an object alone and reports it.
+	ConflictResolutionAbort = "abort"
+)
+
+// Annotations on a Work with the overrides that were applied to it, as JSON [{policyName, overriders}].
+const (
+	AppliedOverridesAnnotation        = "policy.karmada.io/applied-overrides"
+	AppliedClusterOverridesAnnotation = "policy.karmada.io/applied-cluster-overrides"
+)
+
+// ExecutionFinalizer keeps a Work until its objects are gone from the member.
+const ExecutionFinalizer = "karmada.io/execution-controller"

@@ -1,0 +1,63 @@
+package v1alpha2
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Condition types of a binding.
+const (
+	// Scheduled is True once the present spec has been given clusters. Owned by schedule.
+	Scheduled = "Scheduled"
+	// FullyApplied is True once every cluster has applied its Work. Owned by aggregate.
+	FullyApplied = "FullyApplied"
+)
+
+// Reasons of the Scheduled condition.
+const (
+	BindingReasonSuccess        = "Success"
+	BindingReasonSchedulerError = "SchedulerError"
+	BindingReasonNoClusterFit   = "NoClusterFit"
+	BindingReasonUnschedulable  = "Unschedulable"
+	BindingReasonQuotaExceeded  = "QuotaExceeded"
+)
+
+// Reasons of the FullyApplied condition.
+const (
+	FullyAppliedSuccessReason = "FullyAppliedSuccess"
+	FullyAppliedFailedReason  = "FullyAppliedFailed"
+)
+
+// Messages that are part of the contract.
+const (
+	FullyAppliedSuccessMessage = "All works have been successfully applied"
+	FullyAppliedFailedMessage  = "Failed to apply all works, see status.aggregatedStatus for details"
+	ScheduleSuccessMessage     = "Binding has been scheduled successfully."
+)
+
+// The constructors below leave LastTransitionTime to meta.SetStatusCondition.
+// Generation is that of the binding which the verdict is about.
+
+// ScheduledCondition returns the condition of a binding that has its clusters.
+func ScheduledCondition(generation int64, message string) metav1.Condition {
+	return condition(Scheduled, metav1.ConditionTrue, BindingReasonSuccess, message, generation)
+}
+
+// NotScheduledCondition returns the condition of a binding that could not be
+// given clusters. Reason is one of the BindingReason constants; message says why.
+func NotScheduledCondition(generation int64, reason, message string) metav1.Condition {
+	return condition(Scheduled, metav1.ConditionFalse, reason, message, generation)
+}
+
+// FullyAppliedCondition returns the condition of a binding whose Works are all applied.
+func FullyAppliedCondition(generation int64) metav1.Condition {
+	return condition(FullyApplied, metav1.ConditionTrue, FullyAppliedSuccessReason, FullyAppliedSuccessMessage, generation)
+}
+
+// NotFullyAppliedCondition returns the condition of a binding some of whose Works are not applied.
+func NotFullyAppliedCondition(generation int64) metav1.Condition {
+	return condition(FullyApplied, metav1.ConditionFalse, FullyAppliedFailedReason, FullyAppliedFailedMessage, generation)
+}
+
+func condition(kind string, status metav1.ConditionStatus, reason, message string, generation int64) metav1.Condition {
+	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: message, ObservedGeneration: generation}
+}

@@ -1,0 +1,51 @@
+package v1alpha2
+
+// Labels.
+const (
+	// ResourceBindingPermanentIDLabel carries the id (a UUID) of a ResourceBinding, on it, its Works and their objects.
+	ResourceBindingPermanentIDLabel = "resourcebinding.karmada.io/permanent-id"
+	// ClusterResourceBindingPermanentIDLabel carries the id (a UUID) of a ClusterResourceBinding, on it, its Works and their objects.
+	ClusterResourceBindingPermanentIDLabel = "clusterresourcebinding.karmada.io/permanent-id"
+	// BindingManagedByLabel names the kind whose controller, rather than a policy, built a binding.
+	BindingManagedByLabel = "binding.karmada.io/managed-by"
+	// dependedByLabelPrefix begins the labels of an attached binding, one per binding that depends on it.
+	dependedByLabelPrefix = "resourcebinding.karmada.io/depended-by-"
+)
+
+// Annotations on Works and their objects that name the binding they come from.
+const (
+	ResourceBindingNamespaceAnnotation   = "resourcebinding.karmada.io/namespace"
+	ResourceBindingNameAnnotation        = "resourcebinding.karmada.io/name"
+	ClusterResourceBindingNameAnnotation = "clusterresourcebinding.karmada.io/name"
+)
+
+// Annotations on bindings.
+const (
+	// AppliedPlacementAnnotation is the placement, as JSON, that the present targets were chosen by.
+	AppliedPlacementAnnotation = "policy.karmada.io/applied-placement"
+	// DependenciesAnnotation lists, as JSON, the objects that the template refers to.
+	DependenciesAnnotation = "resourcebinding.karmada.io/dependencies"
+)
+
+// Finalizers.
+const (
+	// ResourceBindingFinalizer keeps a ResourceBinding until its Works are gone.
+	ResourceBindingFinalizer = "karmada.io/binding-controller"
+	// ClusterResourceBindingFinalizer keeps a ClusterResourceBinding until its Works are gone.
+	ClusterResourceBindingFinalizer = "karmada.io/cluster-resource-binding-controller"
+	// DependenciesFinalizer keeps a ResourceBinding until nothing is attached on its behalf.
+	DependenciesFinalizer = "karmada.io/binding-dependencies-distributor"
+)
+
+// Reasons of graceful eviction tasks.
+const (
+	EvictionReasonTaintUntolerated   = "TaintUntolerated"
+	EvictionReasonApplicationFailure = "ApplicationFailure"
+)
+
+// Producers of graceful eviction tasks.
+const (
+	EvictionProducerTaintManager           = "TaintManager"
+	EvictionProducerRBApplicationFailover  = "resource-binding-application-failover-controller"
+	EvictionProducerCRBApplicationFailover = "cluster-resource-binding-application-failover-controller"
+)
