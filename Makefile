@@ -1,0 +1,74 @@
+# Flagship needs Go, git and make; everything else comes through go.mod.
+
+GO      ?= go
+BIN     := bin/flagship
+PACKAGES = $(shell $(GO) list ./... | grep -v '/internal/warm$$')
+# Without cgo the binary is static; -s -w drops 60 MB of symbols.
+export CGO_ENABLED ?= 0
+LDFLAGS := -s -w
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## Show the targets.
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  \033[1m%-16s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## Build bin/flagship (the first build compiles Kubernetes: about four minutes on two cores).
+	@mkdir -p bin
+	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/flagship
+
+.PHONY: demo
+demo: build ## Start a control plane with two members, propagate nginx, show its status come back.
+	@$(BIN) demo
+
+.PHONY: test
+test: build ## Run every test; needs nothing but Go.
+	FLAGSHIP_BINARY=$(abspath $(BIN)) $(GO) test -timeout 30m $(PACKAGES)
+
+.PHONY: test-unit
+test-unit: ## Run the tests that need no API server.
+	$(GO) test -short $(PACKAGES)
+
+.PHONY: test-race
+test-race: ## Run the race detector on the rooms that do not link the API server (needs a C compiler).
+	CGO_ENABLED=1 $(GO) test -race $(RACE_ROOMS)
+
+RACE_ROOMS = $(addprefix ./internal/,aggregate/... apply/... capacity/... event/... interpret/... member/... observe/... override/... propagate/... render/... report/... schedule/... template/...)
+
+.PHONY: bench
+bench: build ## Measure the pipeline end to end and print a table and JSON.
+	@$(BIN) bench
+
+.PHONY: generate
+generate: ## Regenerate deepcopy functions, CRDs, OpenAPI definitions and the dependency list.
+	$(GO) generate ./api/...
+	./hack/dependencies.sh > hack/dependencies.txt
+
+.PHONY: fmt
+fmt: ## Format the code.
+	gofmt -w api cmd examples internal
+
+.PHONY: verify
+verify: verify-format verify-generated verify-dependencies ## Check formatting, generated code, vet, staticcheck, house rules and the dependency list.
+	$(GO) vet $(PACKAGES)
+	$(GO) tool staticcheck $(PACKAGES)
+	$(GO) test ./internal/
+
+.PHONY: verify-format
+verify-format:
+	@out=$$(gofmt -l api cmd examples internal); if [ -n "$$out" ]; then \
+		echo "not formatted:"; echo "$$out"; echo "run: make fmt"; exit 1; fi
+
+.PHONY: verify-generated
+verify-generated:
+	@./hack/verify-generated.sh
+
+.PHONY: verify-dependencies
+verify-dependencies:
+	@./hack/dependencies.sh | diff -u hack/dependencies.txt - || \
+		{ echo "the modules linked into the binary changed: give the reason in the commit, then run make generate"; exit 1; }
+
+.PHONY: clean
+clean: ## Remove what was built.
+	rm -rf bin

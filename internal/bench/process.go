@@ -1,0 +1,133 @@
+package bench
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// clockTicks is the unit of CPU time in /proc, which Linux fixes at 100 per second for user space.
+const clockTicks = 100
+
+// fleet is a running hub with its members.
+type fleet struct {
+	cmd     *exec.Cmd
+	dir     string
+	hub     *rest.Config
+	members map[string]*rest.Config
+}
+
+// startFleet runs `flagship up` with bare members and waits until it is ready.
+func startFleet(ctx context.Context, binary string, members int, log io.Writer) (*fleet, error) {
+	dir, err := os.MkdirTemp("", "flagship-bench-")
+	if err != nil {
+		return nil, fmt.Errorf("creating a data directory: %w", err)
+	}
+	cmd := exec.CommandContext(ctx, binary, "up", "--bare", "--members", strconv.Itoa(members), "--data-dir", dir)
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = 15 * time.Second
+	cmd.Stderr = log
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, fmt.Errorf("opening the output of the playground: %w", err)
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("starting the playground: %w", err)
+	}
+	f := &fleet{cmd: cmd, dir: dir, members: map[string]*rest.Config{}}
+	if err := waitReady(out, log); err != nil {
+		return nil, errors.Join(err, f.stop())
+	}
+	if f.hub, err = clientConfig(filepath.Join(dir, "hub.kubeconfig")); err != nil {
+		return nil, errors.Join(err, f.stop())
+	}
+	for i := 1; i <= members; i++ {
+		name := fmt.Sprintf("member%d", i)
+		if f.members[name], err = clientConfig(filepath.Join(dir, name+".kubeconfig")); err != nil {
+			return nil, errors.Join(err, f.stop())
+		}
+	}
+	return f, nil
+}
+
+func waitReady(out io.Reader, log io.Writer) error {
+	lines := bufio.NewScanner(out)
+	for lines.Scan() {
+		fmt.Fprintln(log, "  "+lines.Text())
+		if strings.HasPrefix(lines.Text(), "Flagship is ready") {
+			go func() { _, _ = io.Copy(io.Discard, out) }()
+			return nil
+		}
+	}
+	return errors.New("the playground ended before it was ready")
+}
+
+// clientConfig reads a kubeconfig; the bench must not be what is slow, so it does not throttle itself.
+func clientConfig(file string) (*rest.Config, error) {
+	cfg, err := clientcmd.BuildConfigFromFlags("", file)
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", file, err)
+	}
+	cfg.QPS = -1
+	return cfg, nil
+}
+
+// stop ends the fleet and removes its files.
+func (f *fleet) stop() error {
+	err := f.cmd.Process.Signal(syscall.SIGTERM)
+	if err == nil {
+		_ = f.cmd.Wait()
+	}
+	return errors.Join(err, os.RemoveAll(f.dir))
+}
+
+// usage is what the hub process has consumed since it started.
+type usage struct {
+	cpu     time.Duration
+	peakRSS int64 // bytes
+}
+
+func (f *fleet) usage() (usage, error) {
+	pid := f.cmd.Process.Pid
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return usage{}, fmt.Errorf("reading the hub's CPU time: %w", err)
+	}
+	// The second field is the command in parentheses and may hold spaces; utime and stime are fields 14 and 15.
+	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
+	var ticks int64
+	for _, s := range fields[11:13] {
+		n, err := strconv.ParseInt(s, 10, 64)
+		if err != nil {
+			return usage{}, fmt.Errorf("parsing the hub's CPU time: %w", err)
+		}
+		ticks += n
+	}
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return usage{}, fmt.Errorf("reading the hub's memory: %w", err)
+	}
+	u := usage{cpu: time.Duration(ticks) * time.Second / clockTicks}
+	for line := range strings.Lines(string(status)) {
+		if rest, ok := strings.CutPrefix(line, "VmHWM:"); ok {
+			kib, err := strconv.ParseInt(strings.Fields(rest)[0], 10, 64)
+			if err != nil {
+				return usage{}, fmt.Errorf("parsing the hub's memory: %w", err)
+			}
+			u.peakRSS = kib << 10
+		}
+	}
+	return u, nil
+}

@@ -1,0 +1,154 @@
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+)
+
+// Result is one row of the table. Times are seconds; zero means not measured in this scenario.
+type Result struct {
+	Name    string `json:"name"`
+	Objects int    `json:"objects"`
+	Members int    `json:"members"`
+	// InMembers is when every member had every object (or none any more), Applied when every Work said so (or was gone),
+	// Status when every template carried the status of all members.
+	InMembers float64 `json:"inMembersSeconds,omitempty"`
+	Applied   float64 `json:"appliedSeconds,omitempty"`
+	Status    float64 `json:"statusSeconds,omitempty"`
+	// Latencies of single objects, from before the first request.
+	MembersP50 float64 `json:"membersP50Seconds,omitempty"`
+	MembersP95 float64 `json:"membersP95Seconds,omitempty"`
+	StatusP50  float64 `json:"statusP50Seconds,omitempty"`
+	StatusP95  float64 `json:"statusP95Seconds,omitempty"`
+	// CPUPerObject is CPU seconds of the whole hub process, API server and storage included.
+	CPUPerObject float64 `json:"cpuSecondsPerObject"`
+	PeakRSS      int64   `json:"peakRSSBytes"`
+	// WritesPerObject counts requests to the hub's API server that ask for a change, without the bench's own.
+	WritesPerObject float64            `json:"writesPerObject"`
+	Writes          map[string]float64 `json:"writes"`
+}
+
+// Options choose what to measure.
+type Options struct {
+	// Binary is the flagship binary to start; normally the running one.
+	Binary string
+	// Wide adds the scenario with ten members, which takes ten API servers' worth of memory.
+	Wide bool
+	// Timeout bounds one scenario.
+	Timeout time.Duration
+	// JSON receives the results as an array, when not nil; Out receives the tables, Log the progress.
+	JSON, Out, Log io.Writer
+}
+
+const (
+	manyDeployments = 200
+	manyConfigMaps  = 1000
+	wideDeployments = 100
+	wideMembers     = 10
+	samples         = 30
+)
+
+// Run measures every scenario and prints the results.
+func Run(ctx context.Context, o Options) error {
+	results, err := runNarrow(ctx, o)
+	if err == nil && o.Wide {
+		var wide Result
+		if wide, err = runWide(ctx, o); err == nil {
+			results = append(results, wide)
+		}
+	}
+	printTable(o.Out, results)
+	if o.JSON != nil {
+		enc := json.NewEncoder(o.JSON)
+		enc.SetIndent("", "  ")
+		err = errors.Join(err, enc.Encode(results))
+	}
+	return err
+}
+
+func runNarrow(ctx context.Context, o Options) ([]Result, error) {
+	return onFleet(ctx, o, 2, func(s *stand) []func(context.Context) (Result, error) {
+		return []func(context.Context) (Result, error){
+			func(ctx context.Context) (Result, error) {
+				return s.deployments(ctx, fmt.Sprintf("(a) %d Deployments, a policy each", manyDeployments), manyDeployments)
+			},
+			func(ctx context.Context) (Result, error) { return s.change(ctx, manyDeployments) },
+			func(ctx context.Context) (Result, error) { return s.latency(ctx, samples) },
+			func(ctx context.Context) (Result, error) { return s.deletion(ctx, manyDeployments) },
+			func(ctx context.Context) (Result, error) { return s.configMaps(ctx, manyConfigMaps) },
+		}
+	})
+}
+
+func runWide(ctx context.Context, o Options) (Result, error) {
+	results, err := onFleet(ctx, o, wideMembers, func(s *stand) []func(context.Context) (Result, error) {
+		return []func(context.Context) (Result, error){func(ctx context.Context) (Result, error) {
+			return s.deployments(ctx, fmt.Sprintf("(e) %d Deployments to %d members", wideDeployments, wideMembers), wideDeployments)
+		}}
+	})
+	if err != nil {
+		return Result{}, err
+	}
+	return results[0], nil
+}
+
+// onFleet starts a fleet, runs scenarios on it one after the other and ends it.
+func onFleet(ctx context.Context, o Options, members int, scenarios func(*stand) []func(context.Context) (Result, error)) (_ []Result, err error) {
+	fmt.Fprintf(o.Log, "Starting a hub and %d members\n", members)
+	f, err := startFleet(ctx, o.Binary, members, o.Log)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, f.stop()) }()
+	s, err := newStand(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	defer s.done()
+	var results []Result
+	for _, run := range scenarios(s) {
+		timed, cancel := context.WithTimeoutCause(ctx, o.Timeout, fmt.Errorf("not done within %s", o.Timeout))
+		r, err := run(timed)
+		cancel()
+		if err != nil {
+			return results, err
+		}
+		fmt.Fprintf(o.Log, "  %s: done\n", r.Name)
+		results = append(results, r)
+	}
+	return results, nil
+}
+
+func printTable(out io.Writer, results []Result) {
+	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(w, "SCENARIO\tMEMBERS\tWORKS\tSTATUS\tCPU/OBJ\tWRITES/OBJ\tPEAK RSS")
+	for _, r := range results {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%.0f ms\t%.1f\t%d MB\n", r.Name,
+			times(r.InMembers, r.MembersP50, r.MembersP95), times(r.Applied, 0, 0), times(r.Status, r.StatusP50, r.StatusP95),
+			r.CPUPerObject*1000, r.WritesPerObject, r.PeakRSS/1e6)
+	}
+	_ = w.Flush()
+	for _, r := range results {
+		fmt.Fprintf(out, "\nWrites per object, %s (the bench's own included):\n", r.Name)
+		counted := writes(r.Writes)
+		for _, k := range counted.rows() {
+			fmt.Fprintf(out, "  %7.2f  %s\n", counted[k], k)
+		}
+	}
+}
+
+// times prints a duration in seconds, or a median with the 95th percentile in milliseconds.
+func times(whole, p50, p95 float64) string {
+	switch {
+	case p50 > 0:
+		return fmt.Sprintf("p50 %.0f ms, p95 %.0f ms", p50*1000, p95*1000)
+	case whole > 0:
+		return fmt.Sprintf("%.1f s", whole)
+	}
+	return "-"
+}

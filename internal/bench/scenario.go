@@ -1,0 +1,293 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// stand is a fleet with observers on every API server.
+type stand struct {
+	*fleet
+	top  *shore
+	far  map[string]*shore
+	done context.CancelFunc
+}
+
+func newStand(ctx context.Context, f *fleet) (*stand, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	s := &stand{fleet: f, far: map[string]*shore{}, done: cancel}
+	var err error
+	if s.top, err = newShore(ctx, f.hub, true); err != nil {
+		cancel()
+		return nil, err
+	}
+	for name, cfg := range f.members {
+		if s.far[name], err = newShore(ctx, cfg, false); err != nil {
+			cancel()
+			return nil, err
+		}
+		if err := s.far[name].reportReady(ctx); err != nil {
+			cancel()
+			return nil, err
+		}
+	}
+	return s, createNamespace(ctx, s.top)
+}
+
+// everywhere waits until a condition holds in every member.
+func (s *stand) everywhere(ctx context.Context, what string, holds func(map[string]any) bool) (time.Time, error) {
+	var last time.Time
+	for name, m := range s.far {
+		at, err := m.until(ctx, what+" in "+name, holds)
+		if err != nil {
+			return at, err
+		}
+		if at.After(last) {
+			last = at
+		}
+	}
+	return last, nil
+}
+
+// parallel runs n numbered steps from a number of writers.
+func parallel(ctx context.Context, writers, n int, step func(context.Context, int) error) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(writers)
+	for i := range n {
+		g.Go(func() error { return step(ctx, i) })
+	}
+	return g.Wait()
+}
+
+// phase is one measured stretch of work.
+type phase struct {
+	stand   *stand
+	result  Result
+	started time.Time
+	before  usage
+	counted writes
+}
+
+func (s *stand) begin(ctx context.Context, name string, objects int) (*phase, error) {
+	counted, err := countWrites(ctx, s.top.kube)
+	if err != nil {
+		return nil, err
+	}
+	before, err := s.usage()
+	if err != nil {
+		return nil, err
+	}
+	return &phase{
+		stand: s, started: time.Now(), before: before, counted: counted,
+		result: Result{Name: name, Objects: objects, Members: len(s.far)},
+	}, nil
+}
+
+// end fills in what the hub consumed and wrote; own is the number of writes per object that the bench itself made.
+func (p *phase) end(ctx context.Context, own float64) (Result, error) {
+	after, err := p.stand.usage()
+	if err != nil {
+		return Result{}, err
+	}
+	counted, err := countWrites(ctx, p.stand.top.kube)
+	if err != nil {
+		return Result{}, err
+	}
+	n := float64(p.result.Objects)
+	p.result.CPUPerObject = (after.cpu - p.before.cpu).Seconds() / n
+	p.result.PeakRSS = after.peakRSS
+	p.result.Writes = map[string]float64{}
+	since := counted.since(p.counted)
+	for k, v := range since {
+		p.result.Writes[k] = v / n
+	}
+	p.result.WritesPerObject = since.total()/n - own
+	return p.result, nil
+}
+
+func (p *phase) seconds(at time.Time) float64 { return at.Sub(p.started).Seconds() }
+
+// deployments is scenarios (a) and (e): n Deployments with a policy each.
+func (s *stand) deployments(ctx context.Context, name string, n int) (Result, error) {
+	p, err := s.begin(ctx, name, n)
+	if err != nil {
+		return Result{}, err
+	}
+	err = parallel(ctx, 10, n, func(ctx context.Context, i int) error { return s.createDeployment(ctx, deploymentName(i)) })
+	if err != nil {
+		return Result{}, err
+	}
+	at, err := s.everywhere(ctx, "deployments", func(o map[string]any) bool { return count(o, "deployment", anything) >= n })
+	if err != nil {
+		return Result{}, err
+	}
+	p.result.InMembers = p.seconds(at)
+	want := n * len(s.far)
+	at, err = s.top.until(ctx, "works to be applied", func(o map[string]any) bool { return count(o, "work", workApplied) >= want })
+	if err != nil {
+		return Result{}, err
+	}
+	p.result.Applied = p.seconds(at)
+	at, err = s.top.until(ctx, "template status", func(o map[string]any) bool {
+		return count(o, "deployment", carriesStatus(len(s.far))) >= n
+	})
+	if err != nil {
+		return Result{}, err
+	}
+	p.result.Status = p.seconds(at)
+	return p.end(ctx, 2)
+}
+
+func (s *stand) createDeployment(ctx context.Context, name string) error {
+	policy := duplicated(name, selectDeployment(name))
+	if _, err := s.top.dynamic.Resource(policies).Namespace(namespace).Create(ctx, policy, metav1.CreateOptions{}); err != nil {
+		return fmt.Errorf("creating policy %s: %w", name, err)
+	}
+	if _, err := s.top.kube.AppsV1().Deployments(namespace).Create(ctx, deployment(name, 2), metav1.CreateOptions{}); err != nil {
+		return fmt.Errorf("creating deployment %s: %w", name, err)
+	}
+	return nil
+}
+
+// configMaps is scenario (b): n objects under one policy.
+func (s *stand) configMaps(ctx context.Context, n int) (Result, error) {
+	p, err := s.begin(ctx, fmt.Sprintf("(b) %d ConfigMaps, one policy", n), n)
+	if err != nil {
+		return Result{}, err
+	}
+	policy := duplicated("configmaps", selectConfigMaps())
+	if _, err := s.top.dynamic.Resource(policies).Namespace(namespace).Create(ctx, policy, metav1.CreateOptions{}); err != nil {
+		return Result{}, fmt.Errorf("creating the policy: %w", err)
+	}
+	err = parallel(ctx, 10, n, func(ctx context.Context, i int) error {
+		_, err := s.top.kube.CoreV1().ConfigMaps(namespace).Create(ctx, configMap(configMapName(i)), metav1.CreateOptions{})
+		return err
+	})
+	if err != nil {
+		return Result{}, fmt.Errorf("creating configmaps: %w", err)
+	}
+	at, err := s.everywhere(ctx, "configmaps", func(o map[string]any) bool {
+		return count(o, "configmap", func(obj any) bool { return named(obj, "config-") }) >= n
+	})
+	if err != nil {
+		return Result{}, err
+	}
+	p.result.InMembers = p.seconds(at)
+	return p.end(ctx, 1)
+}
+
+// change is scenario (c): one field in all n Deployments.
+func (s *stand) change(ctx context.Context, n int) (Result, error) {
+	p, err := s.begin(ctx, fmt.Sprintf("(c) one field changed in %d Deployments", n), n)
+	if err != nil {
+		return Result{}, err
+	}
+	const image = "nginx:1.28"
+	patch := []byte(`{"spec":{"template":{"spec":{"containers":[{"name":"app","image":"` + image + `"}]}}}}`)
+	err = parallel(ctx, 10, n, func(ctx context.Context, i int) error {
+		_, err := s.top.kube.AppsV1().Deployments(namespace).Patch(ctx, deploymentName(i), types.StrategicMergePatchType, patch, metav1.PatchOptions{})
+		return err
+	})
+	if err != nil {
+		return Result{}, fmt.Errorf("changing deployments: %w", err)
+	}
+	at, err := s.everywhere(ctx, "the change", func(o map[string]any) bool { return count(o, "deployment", runsImage(image)) >= n })
+	if err != nil {
+		return Result{}, err
+	}
+	p.result.InMembers = p.seconds(at)
+	at, err = s.top.until(ctx, "template status", func(o map[string]any) bool {
+		return count(o, "deployment", carriesStatus(len(s.far))) >= n
+	})
+	if err != nil {
+		return Result{}, err
+	}
+	p.result.Status = p.seconds(at)
+	return p.end(ctx, 1)
+}
+
+// latency is scenario (d): one Deployment with its policy at a time.
+func (s *stand) latency(ctx context.Context, samples int) (Result, error) {
+	p, err := s.begin(ctx, "(d) one Deployment with its policy", samples)
+	if err != nil {
+		return Result{}, err
+	}
+	var members, status []float64
+	for i := range samples {
+		name := fmt.Sprintf("single-%04d", i)
+		key := "deployment/" + namespace + "/" + name
+		started := time.Now()
+		if err := s.createDeployment(ctx, name); err != nil {
+			return Result{}, err
+		}
+		at, err := s.everywhere(ctx, name, func(o map[string]any) bool { return o[key] != nil })
+		if err != nil {
+			return Result{}, err
+		}
+		members = append(members, at.Sub(started).Seconds())
+		at, err = s.top.until(ctx, "the status of "+name, func(o map[string]any) bool { return carriesStatus(len(s.far))(o[key]) })
+		if err != nil {
+			return Result{}, err
+		}
+		status = append(status, at.Sub(started).Seconds())
+	}
+	p.result.MembersP50, p.result.MembersP95 = quantile(members, .5), quantile(members, .95)
+	p.result.StatusP50, p.result.StatusP95 = quantile(status, .5), quantile(status, .95)
+	return p.end(ctx, 2)
+}
+
+// deletion removes n Deployments of scenario (a) and waits until members and hub hold nothing of them.
+func (s *stand) deletion(ctx context.Context, n int) (Result, error) {
+	p, err := s.begin(ctx, fmt.Sprintf("deletion of %d Deployments", n), n)
+	if err != nil {
+		return Result{}, err
+	}
+	prefix := "deployment/" + namespace + "/app-"
+	gone := func(o map[string]any) bool {
+		for key := range o {
+			if len(key) >= len(prefix) && key[:len(prefix)] == prefix {
+				return false
+			}
+		}
+		return true
+	}
+	err = parallel(ctx, 10, n, func(ctx context.Context, i int) error {
+		return s.top.kube.AppsV1().Deployments(namespace).Delete(ctx, deploymentName(i), metav1.DeleteOptions{})
+	})
+	if err != nil {
+		return Result{}, fmt.Errorf("deleting deployments: %w", err)
+	}
+	at, err := s.everywhere(ctx, "deployments to go", gone)
+	if err != nil {
+		return Result{}, err
+	}
+	p.result.InMembers = p.seconds(at)
+	at, err = s.top.until(ctx, "works to go", func(o map[string]any) bool {
+		return count(o, "work", func(obj any) bool { return named(obj, "app-") }) == 0
+	})
+	if err != nil {
+		return Result{}, err
+	}
+	p.result.Applied = p.seconds(at)
+	return p.end(ctx, 1)
+}
+
+func named(obj any, prefix string) bool {
+	m, ok := obj.(metav1.Object)
+	return ok && len(m.GetName()) >= len(prefix) && m.GetName()[:len(prefix)] == prefix
+}
+
+// quantile is the nearest-rank quantile of a sample.
+func quantile(sample []float64, q float64) float64 {
+	if len(sample) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(sample))
+	return sorted[min(int(q*float64(len(sorted))), len(sorted)-1)]
+}

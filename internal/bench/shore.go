@@ -1,0 +1,216 @@
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+)
+
+// observer sees every object of interest on one API server as it arrives, so that a measurement waits on the state and
+// not on a poll.
+type observer struct {
+	mu      sync.Mutex
+	objects map[string]any // "kind/name"
+	changed chan struct{}
+}
+
+func newObserver() *observer {
+	return &observer{objects: map[string]any{}, changed: make(chan struct{})}
+}
+
+func (o *observer) set(key string, obj any) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if obj == nil {
+		delete(o.objects, key)
+	} else {
+		o.objects[key] = obj
+	}
+	close(o.changed)
+	o.changed = make(chan struct{})
+}
+
+// until waits for a condition over all objects and returns the moment at which it held.
+func (o *observer) until(ctx context.Context, what string, holds func(map[string]any) bool) (time.Time, error) {
+	for {
+		o.mu.Lock()
+		ok, changed := holds(o.objects), o.changed
+		o.mu.Unlock()
+		if ok {
+			return time.Now(), nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return time.Time{}, fmt.Errorf("waiting for %s: %w", what, context.Cause(ctx))
+		}
+	}
+}
+
+func (o *observer) handler(kind string) cache.ResourceEventHandler {
+	key := func(obj any) string {
+		if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+			obj = gone.Obj
+		}
+		m, ok := obj.(metav1.Object)
+		if !ok {
+			return ""
+		}
+		return kind + "/" + m.GetNamespace() + "/" + m.GetName()
+	}
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(obj any) { o.set(key(obj), obj) },
+		UpdateFunc: func(_, obj any) { o.set(key(obj), obj) },
+		DeleteFunc: func(obj any) { o.set(key(obj), nil) },
+	}
+}
+
+// shore is one API server: clients to write and an observer to wait with.
+type shore struct {
+	*observer
+	kube    kubernetes.Interface
+	dynamic dynamic.Interface
+}
+
+func newShore(ctx context.Context, cfg *rest.Config, hub bool) (*shore, error) {
+	kube, err := kubernetes.NewForConfig(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("building a client: %w", err)
+	}
+	dyn, err := dynamic.NewForConfig(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("building a client: %w", err)
+	}
+	s := &shore{observer: newObserver(), kube: kube, dynamic: dyn}
+	typed := informers.NewSharedInformerFactoryWithOptions(kube, 0, informers.WithNamespace(namespace))
+	if _, err := typed.Apps().V1().Deployments().Informer().AddEventHandler(s.handler("deployment")); err != nil {
+		return nil, fmt.Errorf("watching deployments: %w", err)
+	}
+	if _, err := typed.Core().V1().ConfigMaps().Informer().AddEventHandler(s.handler("configmap")); err != nil {
+		return nil, fmt.Errorf("watching configmaps: %w", err)
+	}
+	typed.Start(ctx.Done())
+	typed.WaitForCacheSync(ctx.Done())
+	if !hub {
+		return s, nil
+	}
+	untyped := dynamicinformer.NewDynamicSharedInformerFactory(dyn, 0)
+	if _, err := untyped.ForResource(works).Informer().AddEventHandler(s.handler("work")); err != nil {
+		return nil, fmt.Errorf("watching works: %w", err)
+	}
+	untyped.Start(ctx.Done())
+	untyped.WaitForCacheSync(ctx.Done())
+	return s, nil
+}
+
+// reportReady stands in for a member's workload controllers: every Deployment is ready as soon as it is seen.
+func (s *shore) reportReady(ctx context.Context) error {
+	factory := informers.NewSharedInformerFactoryWithOptions(s.kube, 0, informers.WithNamespace(namespace))
+	todo := make(chan *appsv1.Deployment, 4096)
+	note := func(obj any) {
+		if d, ok := obj.(*appsv1.Deployment); ok && d.Status.ObservedGeneration != d.Generation {
+			todo <- d
+		}
+	}
+	_, err := factory.Apps().V1().Deployments().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    note,
+		UpdateFunc: func(_, obj any) { note(obj) },
+	})
+	if err != nil {
+		return fmt.Errorf("watching deployments: %w", err)
+	}
+	for range 4 {
+		go func() {
+			for {
+				select {
+				case d := <-todo:
+					s.patchReady(ctx, d)
+				case <-ctx.Done():
+					return
+				}
+			}
+		}()
+	}
+	factory.Start(ctx.Done())
+	factory.WaitForCacheSync(ctx.Done())
+	return nil
+}
+
+// patchReady ignores errors: an object that has gone needs no status, and any other failure shows as a measurement that
+// never ends.
+func (s *shore) patchReady(ctx context.Context, d *appsv1.Deployment) {
+	n := *d.Spec.Replicas
+	patch, err := json.Marshal(map[string]any{"status": appsv1.DeploymentStatus{
+		ObservedGeneration: d.Generation, Replicas: n, UpdatedReplicas: n, ReadyReplicas: n, AvailableReplicas: n,
+	}})
+	if err != nil {
+		return
+	}
+	_, _ = s.kube.AppsV1().Deployments(d.Namespace).Patch(ctx, d.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
+}
+
+// count returns how many objects of a kind satisfy a condition.
+func count(objects map[string]any, kind string, holds func(any) bool) int {
+	n := 0
+	for key, obj := range objects {
+		if len(key) > len(kind) && key[:len(kind)] == kind && key[len(kind)] == '/' && holds(obj) {
+			n++
+		}
+	}
+	return n
+}
+
+func anything(any) bool { return true }
+
+// workApplied says whether a Work in an execution namespace carries Applied=True.
+func workApplied(obj any) bool {
+	u, ok := obj.(*unstructured.Unstructured)
+	if !ok {
+		return false
+	}
+	conditions, _, _ := unstructured.NestedSlice(u.Object, "status", "conditions")
+	for _, c := range conditions {
+		if m, ok := c.(map[string]any); ok && m["type"] == "Applied" && m["status"] == "True" {
+			return true
+		}
+	}
+	return false
+}
+
+// carriesStatus says whether the template's status accounts for all replicas of n members.
+func carriesStatus(members int) func(any) bool {
+	return func(obj any) bool {
+		d, ok := obj.(*appsv1.Deployment)
+		return ok && d.Status.ObservedGeneration == d.Generation && d.Status.ReadyReplicas == *d.Spec.Replicas*int32(members)
+	}
+}
+
+// runsImage says whether the object is a Deployment with the given image.
+func runsImage(image string) func(any) bool {
+	return func(obj any) bool {
+		d, ok := obj.(*appsv1.Deployment)
+		return ok && d.Spec.Template.Spec.Containers[0].Image == image
+	}
+}
+
+func createNamespace(ctx context.Context, s *shore) error {
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
+	if _, err := s.kube.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{}); err != nil {
+		return fmt.Errorf("creating namespace %s: %w", namespace, err)
+	}
+	return nil
+}

@@ -1,0 +1,99 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"k8s.io/client-go/kubernetes"
+)
+
+// writes counts accepted and refused write requests by resource, for instance "works/status" or "events".
+type writes map[string]float64
+
+var (
+	requestLine = regexp.MustCompile(`^apiserver_request_total\{(.*)\} (\S+)$`)
+	label       = regexp.MustCompile(`(\w+)="([^"]*)"`)
+)
+
+// countWrites reads the API server's own counters.
+func countWrites(ctx context.Context, hub kubernetes.Interface) (writes, error) {
+	text, err := hub.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("reading the hub's request counters: %w", err)
+	}
+	return parseWrites(string(text))
+}
+
+func parseWrites(text string) (writes, error) {
+	out := writes{}
+	for line := range strings.Lines(text) {
+		m := requestLine.FindStringSubmatch(strings.TrimSpace(line))
+		if m == nil {
+			continue
+		}
+		labels := map[string]string{}
+		for _, l := range label.FindAllStringSubmatch(m[1], -1) {
+			labels[l[1]] = l[2]
+		}
+		switch labels["verb"] {
+		case "POST", "PUT", "PATCH", "APPLY", "DELETE", "DELETECOLLECTION":
+		default:
+			continue
+		}
+		if labels["resource"] == "" || labels["resource"] == "leases" || strings.HasSuffix(labels["resource"], "reviews") {
+			continue
+		}
+		n, err := strconv.ParseFloat(m[2], 64)
+		if err != nil {
+			return nil, fmt.Errorf("parsing counter %q: %w", line, err)
+		}
+		key := labels["resource"]
+		if sub := labels["subresource"]; sub != "" {
+			key += "/" + sub
+		}
+		if strings.HasPrefix(labels["code"], "4") {
+			out["refused with "+labels["code"]] += n
+		}
+		out[labels["verb"]+" "+key] += n
+	}
+	return out, nil
+}
+
+// since returns what was written after an earlier count.
+func (w writes) since(before writes) writes {
+	out := writes{}
+	for k, n := range w {
+		if d := n - before[k]; d > 0 {
+			out[k] = d
+		}
+	}
+	return out
+}
+
+// total counts every write once; refusals are already among them.
+func (w writes) total() float64 {
+	var sum float64
+	for k, n := range w {
+		if !strings.HasPrefix(k, "refused") {
+			sum += n
+		}
+	}
+	return sum
+}
+
+// rows lists the counters, largest first.
+func (w writes) rows() []string {
+	keys := slices.Collect(maps.Keys(w))
+	slices.SortFunc(keys, func(a, b string) int {
+		if w[a] != w[b] {
+			return int(w[b] - w[a])
+		}
+		return strings.Compare(a, b)
+	})
+	return keys
+}

@@ -1,0 +1,31 @@
+package bench
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestParseWrites(t *testing.T) {
+	text := `# TYPE apiserver_request_total counter
+apiserver_request_total{code="201",component="apiserver",dry_run="",group="work.karmada.io",resource="works",scope="resource",subresource="",verb="POST",version="v1alpha1"} 400
+apiserver_request_total{code="200",group="work.karmada.io",resource="works",subresource="status",verb="PATCH"} 800
+apiserver_request_total{code="409",group="work.karmada.io",resource="works",subresource="status",verb="PATCH"} 3
+apiserver_request_total{code="200",group="",resource="configmaps",subresource="",verb="GET"} 77
+apiserver_request_total{code="200",group="coordination.k8s.io",resource="leases",subresource="",verb="PUT"} 9
+`
+	got, err := parseWrites(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := writes{"POST works": 400, "PATCH works/status": 803, "refused with 409": 3}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("reads and leases do not count, refusals count once in the total: %s", diff)
+	}
+	if got.total() != 1203 {
+		t.Errorf("total = %v, want 1203", got.total())
+	}
+	if diff := cmp.Diff(writes{"POST works": 100}, got.since(writes{"POST works": 300, "PATCH works/status": 803, "refused with 409": 3})); diff != "" {
+		t.Errorf("since: %s", diff)
+	}
+}

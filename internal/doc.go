@@ -1,0 +1,46 @@
+// Package internal is the map of Flagship: a package a room, in the order in which an object passes through them.
+//
+// A user's object stands on the hub shore (a template); its copies stand on the far shore (members). Four verbs carry it
+// over, two carry the news back. They meet only through objects in the hub's API server.
+//
+//	template → propagate → schedule → render → apply → member
+//	template ← aggregate ←──────────────────── observe ← member
+//
+// # Shores
+//
+//   - template: finds, watches, reads and writes back user objects of any kind on the hub.
+//   - member: one live connection per cluster: clients, caches, health, circuit breaker.
+//
+// # Verbs
+//
+//   - propagate: matches templates to policies, claims them, writes the binding.
+//   - schedule: chooses clusters and divides replicas.
+//   - render: turns one binding into one Work per target.
+//   - apply: makes a member match its Works.
+//   - observe: reflects status, health and drift of a member into Works, and its state into Cluster status.
+//   - aggregate: folds all Works into the binding and back into the template's own status.
+//
+// # Advisers: pure knowledge that verbs consult
+//
+//   - interpret: what a kind means: replicas, requests, health, status, dependencies, retention.
+//   - override: per-cluster edits of a rendered object.
+//   - capacity: how much fits where.
+//   - event: typed event values, their reasons, the deduplicating recorder.
+//
+// # Neighbours
+//
+//   - report: what apply and observe say about one Work in one moment, as one write.
+//   - enroll: joining and leaving: credentials and their rotation, execution namespaces, cleanup.
+//
+// # House
+//
+//   - apiserver: the embedded API server, its storage, certificates and built-in controllers.
+//   - admission: defaults and validation of our kinds that CEL cannot say, called in process.
+//   - hub: builds and runs the control plane; the one page where every loop is constructed.
+//   - playground: real API servers with simulated nodes, for the demo, tests and benchmarks.
+//   - cli: commands and printers.
+//   - bench: measures the pipeline end to end and prints a table.
+//   - fleettest: test vocabulary, imported by tests only.
+//
+// Which room may import which is a law, and house_test.go enforces it.
+package internal

@@ -1,0 +1,335 @@
+package internal_test
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/flagship-k8s/flagship/"
+
+// advisers and shores are the groups that the import table speaks of by one name.
+var (
+	advisers = []string{"interpret", "override", "capacity", "event"}
+	shores   = []string{"template", "member"}
+)
+
+// mayImport is the import table. Every room may import api; a room that is missing here fails the test, so that adding a
+// room is a decision that somebody writes down.
+var mayImport = map[string][]string{
+	// shores
+	"template": {"event"},
+	"member":   {"event"},
+	// verbs: none imports another, which is what makes hub and agent, push and pull the same code
+	"propagate": slices.Concat(shores, advisers),
+	"schedule":  advisers,
+	"render":    slices.Concat([]string{"template"}, advisers),
+	"apply":     slices.Concat([]string{"member", "report"}, advisers),
+	"observe":   slices.Concat([]string{"member", "report"}, advisers),
+	"aggregate": slices.Concat([]string{"template"}, advisers),
+	// advisers
+	"interpret": {},
+	"override":  {},
+	"capacity":  {},
+	"event":     {},
+	// neighbours
+	"report": {},
+	"enroll": {"member", "event"},
+	// house
+	"apiserver":  {},
+	"admission":  advisers,
+	"hub":        {"*"},
+	"playground": {"hub", "apiserver", "enroll"},
+	"cli":        slices.Concat([]string{"enroll", "playground", "schedule", "render", "hub", "bench"}, advisers),
+	"bench":      {"playground"},
+	"fleettest":  {"*"},
+}
+
+// bannedNames say nothing about what is inside; a room or file named so becomes an attic.
+var bannedNames = regexp.MustCompile(`(?i)^(util|utils|common|helper|helpers|misc|shared|base|manager)$`)
+
+const (
+	maxFileLines     = 800
+	maxFunctionLines = 100
+)
+
+// source is one Go file of the house.
+type source struct {
+	path string // slash-separated, relative to the repository
+	file *ast.File
+	fset *token.FileSet
+}
+
+func (s source) test() bool      { return strings.HasSuffix(s.path, "_test.go") }
+func (s source) generated() bool { return strings.Contains(path.Base(s.path), "zz_generated") }
+
+// room is the first folder under internal, or "" for files outside it.
+func (s source) room() string {
+	parts := strings.Split(s.path, "/")
+	if len(parts) < 3 || parts[0] != "internal" {
+		return ""
+	}
+	return parts[1]
+}
+
+func sources(t *testing.T) []source {
+	t.Helper()
+	var out []source
+	for _, root := range []string{"../api", "../cmd", "../internal", "../examples"} {
+		err := filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() || !strings.HasSuffix(p, ".go") {
+				return err
+			}
+			rel := strings.TrimPrefix(filepath.ToSlash(p), "../")
+			if strings.HasPrefix(rel, "internal/warm/") {
+				return nil
+			}
+			fset := token.NewFileSet()
+			f, err := parser.ParseFile(fset, p, nil, parser.ParseComments)
+			if err != nil {
+				return fmt.Errorf("parsing %s: %w", rel, err)
+			}
+			out = append(out, source{rel, f, fset})
+			return nil
+		})
+		if err != nil && !os.IsNotExist(err) {
+			t.Fatal(err)
+		}
+	}
+	return out
+}
+
+// TestRoomsImportOnlyWhatTheTableAllows: rooms meet through API objects, not through each other's code.
+func TestRoomsImportOnlyWhatTheTableAllows(t *testing.T) {
+	for _, s := range sources(t) {
+		for _, imp := range s.file.Imports {
+			target := strings.Trim(imp.Path.Value, `"`)
+			if !strings.HasPrefix(target, module) {
+				continue
+			}
+			checkImport(t, s, strings.TrimPrefix(target, module))
+		}
+	}
+}
+
+func checkImport(t *testing.T, s source, target string) {
+	t.Helper()
+	toAPI := target == "api" || strings.HasPrefix(target, "api/")
+	if strings.HasPrefix(s.path, "api/") {
+		if !toAPI {
+			t.Errorf("%s imports %s: api knows nothing of the rooms, so that others can import it alone", s.path, target)
+		}
+		return
+	}
+	if s.room() == "" || toAPI || s.test() && strings.HasPrefix(target, "internal/fleettest") || strings.HasPrefix(target, "examples") {
+		return
+	}
+	parts := strings.Split(target, "/")
+	if len(parts) < 2 || parts[0] != "internal" {
+		t.Errorf("%s imports %s: rooms import rooms and api only", s.path, target)
+		return
+	}
+	from, to := s.room(), parts[1]
+	if from == to {
+		return
+	}
+	if to == "fleettest" {
+		t.Errorf("%s imports fleettest: it is test vocabulary and links into no product code", s.path)
+		return
+	}
+	allowed, known := mayImport[from]
+	if !known {
+		t.Errorf("%s: room %q is not in the import table: add it to house_test.go, internal/doc.go and docs/architecture.md", s.path, from)
+		return
+	}
+	if s.test() && from != "fleettest" && slices.Contains(shores, to) {
+		return
+	}
+	if !slices.Contains(allowed, to) && !slices.Contains(allowed, "*") {
+		t.Errorf("%s imports %s: room %s may import only api and %v; pass what it needs in as a function from hub", s.path, target, from, allowed)
+	}
+}
+
+// TestEveryPackageSaysWhatItIs: a package has exactly one doc comment, and a room's says what it reads and writes.
+func TestEveryPackageSaysWhatItIs(t *testing.T) {
+	docs := map[string][]string{}
+	rooms := map[string]string{}
+	for _, s := range sources(t) {
+		if s.test() || s.generated() {
+			continue
+		}
+		dir := path.Dir(s.path)
+		if _, ok := docs[dir]; !ok {
+			docs[dir] = nil
+		}
+		if s.file.Doc != nil {
+			docs[dir] = append(docs[dir], s.path)
+			rooms[dir] += s.file.Doc.Text()
+		}
+	}
+	for dir, files := range docs {
+		if len(files) != 1 {
+			t.Errorf("%s: package has %d doc comments %v, wants exactly one: a reader looks for it in one place", dir, len(files), files)
+		}
+	}
+	for _, verb := range []string{"propagate", "schedule", "render", "apply", "observe", "aggregate", "enroll"} {
+		text, ok := rooms["internal/"+verb]
+		for _, word := range []string{"In:", "Out:", "Owns:", "Never:"} {
+			if ok && !strings.Contains(text, word) {
+				t.Errorf("internal/%s: package doc lacks %q: a room says what it reads, writes, owns and never does", verb, word)
+			}
+		}
+	}
+}
+
+// TestNothingIsCalledUtil: a name says what is inside, or the thing inside has no place yet.
+func TestNothingIsCalledUtil(t *testing.T) {
+	for _, s := range sources(t) {
+		for _, part := range strings.Split(strings.TrimSuffix(s.path, ".go"), "/") {
+			if bannedNames.MatchString(strings.TrimSuffix(part, "_test")) {
+				t.Errorf("%s: %q says nothing about its content: name it by what it is", s.path, part)
+			}
+		}
+		if bannedNames.MatchString(s.file.Name.Name) {
+			t.Errorf("%s: package %s says nothing about its content", s.path, s.file.Name.Name)
+		}
+	}
+}
+
+// TestFilesAndFunctionsStayReadable: past these sizes nobody reads to the end.
+func TestFilesAndFunctionsStayReadable(t *testing.T) {
+	for _, s := range sources(t) {
+		if s.generated() {
+			continue
+		}
+		if n := s.fset.Position(s.file.End()).Line; n > maxFileLines {
+			t.Errorf("%s has %d lines, limit %d: split it by noun", s.path, n, maxFileLines)
+		}
+		for _, d := range s.file.Decls {
+			f, ok := d.(*ast.FuncDecl)
+			if !ok || s.test() {
+				continue
+			}
+			if n := s.fset.Position(f.End()).Line - s.fset.Position(f.Pos()).Line + 1; n > maxFunctionLines {
+				t.Errorf("%s: %s has %d lines, limit %d: name its steps", s.path, f.Name.Name, n, maxFunctionLines)
+			}
+		}
+	}
+}
+
+// TestNoHiddenState: no init() registries, no invented contexts, no wall clock in rooms whose behaviour depends on time.
+func TestNoHiddenState(t *testing.T) {
+	timed := slices.Concat(shores, advisers, []string{"propagate", "schedule", "render", "apply", "observe", "aggregate", "report", "enroll"})
+	for _, s := range sources(t) {
+		if s.test() || s.generated() {
+			continue
+		}
+		for _, d := range s.file.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok && f.Recv == nil && f.Name.Name == "init" {
+				t.Errorf("%s has an init function: two hubs must be able to live in one process, so construct what you need", s.path)
+			}
+		}
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok {
+				return true
+			}
+			switch name := calleeOf(call); {
+			case name == "context.TODO":
+				t.Errorf("%s:%d calls context.TODO: without a caller's context nothing can be cancelled", s.path, s.fset.Position(n.Pos()).Line)
+			case name == "context.Background" && s.room() != "" && slices.Contains(timed, s.room()):
+				t.Errorf("%s:%d calls context.Background: take the caller's context", s.path, s.fset.Position(n.Pos()).Line)
+			case name == "time.Now" && slices.Contains(timed, s.room()):
+				t.Errorf("%s:%d calls time.Now: take a clock, so that tests need not sleep", s.path, s.fset.Position(n.Pos()).Line)
+			}
+			return true
+		})
+	}
+}
+
+// TestTestsDoNotSleep: a test that waits for time to pass is slow on a fast machine and fails on a slow one.
+func TestTestsDoNotSleep(t *testing.T) {
+	for _, s := range sources(t) {
+		if !s.test() && s.room() != "fleettest" {
+			continue
+		}
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			if call, ok := n.(*ast.CallExpr); ok && calleeOf(call) == "time.Sleep" {
+				t.Errorf("%s:%d sleeps: wait on the state, or inject the clock", s.path, s.fset.Position(n.Pos()).Line)
+			}
+			return true
+		})
+	}
+}
+
+func calleeOf(call *ast.CallExpr) string {
+	sel, ok := call.Fun.(*ast.SelectorExpr)
+	if !ok {
+		return ""
+	}
+	pkg, ok := sel.X.(*ast.Ident)
+	if !ok {
+		return ""
+	}
+	return pkg.Name + "." + sel.Sel.Name
+}
+
+// TestErrorsAreWrappedOrHandled: a line that logs an error followed by a return of it tells the same story twice.
+func TestErrorsAreWrappedOrHandled(t *testing.T) {
+	for _, s := range sources(t) {
+		if s.test() {
+			continue
+		}
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			block, ok := n.(*ast.BlockStmt)
+			if !ok {
+				return true
+			}
+			for i := 0; i+1 < len(block.List); i++ {
+				if logsError(block.List[i]) && returnsError(block.List[i+1]) {
+					t.Errorf("%s:%d logs an error and returns it: wrap it or handle it", s.path, s.fset.Position(block.List[i].Pos()).Line)
+				}
+			}
+			return true
+		})
+	}
+}
+
+func logsError(s ast.Stmt) bool {
+	e, ok := s.(*ast.ExprStmt)
+	if !ok {
+		return false
+	}
+	call, ok := e.X.(*ast.CallExpr)
+	if !ok {
+		return false
+	}
+	sel, ok := call.Fun.(*ast.SelectorExpr)
+	if !ok || sel.Sel.Name != "Error" || len(call.Args) == 0 {
+		return false
+	}
+	arg, ok := call.Args[0].(*ast.Ident)
+	return ok && arg.Name == "err"
+}
+
+func returnsError(s ast.Stmt) bool {
+	r, ok := s.(*ast.ReturnStmt)
+	if !ok {
+		return false
+	}
+	for _, v := range r.Results {
+		if id, ok := v.(*ast.Ident); ok && id.Name == "err" {
+			return true
+		}
+	}
+	return false
+}
