@@ -1,0 +1,30 @@
+package crds
+
+import (
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	appsv1alpha1 "github.com/flagship-k8s/flagship/api/apps/v1alpha1"
+	autoscalingv1alpha1 "github.com/flagship-k8s/flagship/api/autoscaling/v1alpha1"
+	multiclusterv1alpha1 "github.com/flagship-k8s/flagship/api/multicluster/v1alpha1"
+	networkingv1alpha1 "github.com/flagship-k8s/flagship/api/networking/v1alpha1"
+	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
+	remedyv1alpha1 "github.com/flagship-k8s/flagship/api/remedy/v1alpha1"
+)
+
+// NotYetActive returns the kinds that are served and stored before anything acts
+// on them, each with the sentence that warns a user who creates one. The map is
+// the caller's.
+func NotYetActive() map[schema.GroupKind]string {
+	return map[schema.GroupKind]string{
+		{Group: appsv1alpha1.GroupName, Kind: appsv1alpha1.KindWorkloadRebalancer}:              "WorkloadRebalancer is stored, but nothing acts on it yet: no workload will be scheduled afresh.",
+		{Group: autoscalingv1alpha1.GroupName, Kind: autoscalingv1alpha1.KindCronFederatedHPA}:  "CronFederatedHPA is stored, but nothing acts on it yet: nothing will be scaled.",
+		{Group: autoscalingv1alpha1.GroupName, Kind: autoscalingv1alpha1.KindFederatedHPA}:      "FederatedHPA is stored, but nothing acts on it yet: nothing will be scaled.",
+		{Group: multiclusterv1alpha1.GroupName, Kind: multiclusterv1alpha1.KindServiceExport}:   "ServiceExport is stored, but nothing acts on it yet: no endpoints will be collected.",
+		{Group: multiclusterv1alpha1.GroupName, Kind: multiclusterv1alpha1.KindServiceImport}:   "ServiceImport is stored, but nothing acts on it yet: no service will be derived from it.",
+		{Group: networkingv1alpha1.GroupName, Kind: networkingv1alpha1.KindMultiClusterIngress}: "MultiClusterIngress is stored, but nothing acts on it here: it takes a load balancer controller that knows it.",
+		{Group: networkingv1alpha1.GroupName, Kind: networkingv1alpha1.KindMultiClusterService}: "MultiClusterService is stored, but nothing acts on it yet: no endpoints will be exchanged between clusters.",
+		{Group: policyv1alpha1.GroupName, Kind: policyv1alpha1.KindClusterTaintPolicy}:          "ClusterTaintPolicy is stored, but nothing acts on it yet: no cluster will be tainted.",
+		{Group: policyv1alpha1.GroupName, Kind: policyv1alpha1.KindFederatedResourceQuota}:      "FederatedResourceQuota is stored, but nothing acts on it yet: no limit will be enforced.",
+		{Group: remedyv1alpha1.GroupName, Kind: remedyv1alpha1.KindRemedy}:                      "Remedy is stored, but nothing acts on it yet: no action will be taken.",
+	}
+}
