@@ -1,0 +1,89 @@
+package apiserver
+
+import (
+	"fmt"
+	"net/http"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	genericapifilters "k8s.io/apiserver/pkg/endpoints/filters"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/apiserver/pkg/util/notfoundhandler"
+	aggregatorapiserver "k8s.io/kube-aggregator/pkg/apiserver"
+	"k8s.io/kubernetes/cmd/kube-apiserver/app"
+	controlplaneapiserver "k8s.io/kubernetes/pkg/controlplane/apiserver"
+)
+
+// chain is the API servers of one process, each handing what it does not know to the next: the
+// aggregator in front, then the built-in kinds, then custom resources.
+type chain struct {
+	front      *aggregatorapiserver.APIAggregator
+	extensions *apiextensionsapiserver.CustomResourceDefinitions
+}
+
+// link connects the servers. wrap is put around everything the front serves, behind authentication
+// and authorization.
+func link(config *app.Config, wrap func(http.Handler, *chain) http.Handler) (*chain, error) {
+	linked := &chain{}
+	generic := &config.Aggregator.GenericConfig.Config
+	protect := generic.BuildHandlerChainFunc
+	generic.BuildHandlerChainFunc = func(api http.Handler, c *genericapiserver.Config) http.Handler {
+		return protect(wrap(api, linked), c)
+	}
+	completed, err := config.Complete()
+	if err != nil {
+		return nil, fmt.Errorf("completing the API server configuration: %w", err)
+	}
+
+	notFound := notfoundhandler.New(config.KubeAPIs.ControlPlane.Generic.Serializer, genericapifilters.NoMuxAndDiscoveryIncompleteKey)
+	linked.extensions, err = completed.ApiExtensions.New(genericapiserver.NewEmptyDelegateWithCustomHandler(notFound))
+	if err != nil {
+		return nil, fmt.Errorf("building the custom resource server: %w", err)
+	}
+	builtin, err := completed.KubeAPIs.New(linked.extensions.GenericAPIServer)
+	if err != nil {
+		return nil, fmt.Errorf("building the server of built-in kinds: %w", err)
+	}
+	linked.front, err = controlplaneapiserver.CreateAggregatorServer(
+		completed.Aggregator,
+		builtin.ControlPlane.GenericAPIServer,
+		linked.extensions.Informers.Apiextensions().V1().CustomResourceDefinitions(),
+		completed.ApiExtensions.GenericConfig.MergedResourceConfig.ResourceEnabled(
+			apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions")),
+		priorities(),
+	)
+	if err != nil {
+		return nil, fmt.Errorf("building the aggregator: %w", err)
+	}
+	linked.front.GenericAPIServer.ShutdownTimeout = hangUp
+	return linked, nil
+}
+
+// priorities orders groups and versions in discovery. A group version without a priority is not
+// announced by the aggregator at all, so every one that is served in this process has to be here.
+func priorities() map[schema.GroupVersion]controlplaneapiserver.APIServicePriority {
+	all := controlplaneapiserver.DefaultGenericAPIServicePriorities()
+	for group, at := range map[string]struct {
+		priority int32
+		versions []string
+	}{
+		"apps":              {17800, []string{"v1"}},
+		"autoscaling":       {17500, []string{"v2", "v1"}},
+		"batch":             {17400, []string{"v1"}},
+		"networking.k8s.io": {17200, []string{"v1", "v1beta1"}},
+		"policy":            {17100, []string{"v1"}},
+		"storage.k8s.io":    {16800, []string{"v1", "v1beta1", "v1alpha1"}},
+		"scheduling.k8s.io": {16600, []string{"v1", "v1beta1", "v1alpha3"}},
+		"node.k8s.io":       {16300, []string{"v1"}},
+		"resource.k8s.io":   {16200, []string{"v1", "v1beta2", "v1beta1", "v1alpha3"}},
+		"lifecycle.k8s.io":  {15700, []string{"v1alpha1"}},
+	} {
+		for i, version := range at.versions {
+			all[schema.GroupVersion{Group: group, Version: version}] = controlplaneapiserver.APIServicePriority{
+				Group: at.priority, Version: int32(40 - 5*i),
+			}
+		}
+	}
+	return all
+}

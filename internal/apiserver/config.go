@@ -1,0 +1,150 @@
+package apiserver
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"path/filepath"
+
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/utils/clock"
+)
+
+// Role is what a server is for.
+type Role string
+
+const (
+	// Hub is the control plane: it stores workloads meant for other clusters and runs none, so nothing
+	// that changes or refuses pods for the sake of the local cluster is on.
+	Hub Role = "Hub"
+	// Member is an ordinary cluster's API server, with upstream's own defaults.
+	Member Role = "Member"
+)
+
+// Config says what to run. Only DataDir is required.
+type Config struct {
+	// Role is Hub or Member; empty means Hub.
+	Role Role
+	// DataDir holds etcd's data, keys and the lock file. It is created with mode 0700 if missing.
+	DataDir string
+	// PKIDir holds keys and certificates; empty means DataDir/pki. Servers that share one etcd need
+	// the same authorities, service account key and encryption key: see package pki.
+	PKIDir string
+
+	// BindAddress is the IP to listen on; empty means 127.0.0.1.
+	BindAddress string
+	// Port is the port to listen on; 0 takes a free one. Whoever wants to keep a chosen port across
+	// restarts reads it from Server.Port and passes it the next time.
+	Port int
+	// AdvertiseAddress is the IP that clients elsewhere use; empty means BindAddress, or an address of
+	// this machine if that one is unspecified.
+	AdvertiseAddress string
+	// ServerNames are further DNS names and IPs the serving certificate is valid for.
+	ServerNames []string
+
+	// ExternalEtcd uses an etcd that runs elsewhere; nil means one inside this process.
+	ExternalEtcd *ExternalEtcd
+	// NoFsync lets the embedded etcd trust the kernel to write its data: nothing is lost when the
+	// process is killed, something may be when the machine is. For throw-away clusters.
+	NoFsync bool
+
+	// ServiceCIDR is the range cluster IPs come from; empty means 10.96.0.0/16.
+	ServiceCIDR string
+	// Profiling serves /debug/pprof to whoever may get it.
+	Profiling bool
+	// PlainSecrets stores Secrets of a hub as they are. By default they are encrypted with a key
+	// generated into PKIDir; what was written before stays readable either way. A member's are never
+	// encrypted.
+	PlainSecrets bool
+
+	// Admission are further plugins, called before the admission webhooks in the given order.
+	Admission []AdmissionPlugin
+	// Dial reaches the API server of a member for clusters/NAME/proxy; nil reads the Cluster and the
+	// Secret it names. Hub only.
+	Dial Dial
+
+	// Clock decides when certificates are renewed; nil means the real one.
+	Clock clock.WithTicker
+}
+
+// ExternalEtcd is how to reach an etcd cluster.
+type ExternalEtcd struct {
+	// Endpoints are URLs, https for TLS.
+	Endpoints []string
+	// CAFile verifies the servers; CertFile and KeyFile are the client's identity. All optional.
+	CAFile, CertFile, KeyFile string
+	// Prefix is the path all keys start with; empty means /registry.
+	Prefix string
+}
+
+// AdmissionPlugin is an in-process admission plugin: it implements admission.MutationInterface,
+// admission.ValidationInterface or both.
+type AdmissionPlugin struct {
+	// Name is unique in the chain and shows in metrics.
+	Name string
+	// Handler is asked about every write it says it handles.
+	Handler admission.Interface
+}
+
+// complete checks the config and fills in defaults.
+func (c Config) complete() (Config, error) {
+	if c.Role == "" {
+		c.Role = Hub
+	}
+	if c.Role != Hub && c.Role != Member {
+		return c, fmt.Errorf("unknown role %q", c.Role)
+	}
+	if c.DataDir == "" {
+		return c, errors.New("no data directory given")
+	}
+	dir, err := filepath.Abs(c.DataDir)
+	if err != nil {
+		return c, fmt.Errorf("resolving the data directory: %w", err)
+	}
+	c.DataDir = dir
+	if c.PKIDir == "" {
+		c.PKIDir = filepath.Join(c.DataDir, "pki")
+	}
+	if c.BindAddress == "" {
+		c.BindAddress = "127.0.0.1"
+	}
+	if c.ServiceCIDR == "" {
+		c.ServiceCIDR = "10.96.0.0/16"
+	}
+	if c.Clock == nil {
+		c.Clock = clock.RealClock{}
+	}
+	if net.ParseIP(c.BindAddress) == nil {
+		return c, fmt.Errorf("bind address %q is not an IP address", c.BindAddress)
+	}
+	if c.AdvertiseAddress == "" {
+		c.AdvertiseAddress = advertised(c.BindAddress)
+	}
+	if net.ParseIP(c.AdvertiseAddress) == nil {
+		return c, fmt.Errorf("advertise address %q is not an IP address", c.AdvertiseAddress)
+	}
+	if c.ExternalEtcd != nil && len(c.ExternalEtcd.Endpoints) == 0 {
+		return c, errors.New("external etcd has no endpoints")
+	}
+	return c, nil
+}
+
+// advertised is the bind address itself, or for an unspecified one some address of this machine that
+// others can reach, or loopback on a machine without a network.
+func advertised(bind string) string {
+	ip := net.ParseIP(bind)
+	if ip == nil || !ip.IsUnspecified() {
+		return bind
+	}
+	addresses, err := net.InterfaceAddrs()
+	if err != nil {
+		return "127.0.0.1"
+	}
+	for _, address := range addresses {
+		network, ok := address.(*net.IPNet)
+		if ok && network.IP.IsGlobalUnicast() && (ip.To4() == nil || network.IP.To4() != nil) {
+			return network.IP.String()
+		}
+	}
+	return "127.0.0.1"
+}

@@ -1,0 +1,86 @@
+package apiserver
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// dirLock is held on a data directory for as long as a server uses it. The kernel lets go of it when
+// the process ends, however that happens.
+type dirLock struct{ file *os.File }
+
+// InUseError says that another process serves from the data directory.
+type InUseError struct {
+	// Dir is the data directory.
+	Dir string
+	// PID is the process that holds it, 0 if it did not say.
+	PID int
+}
+
+func (e *InUseError) Error() string {
+	if e.PID == 0 {
+		return fmt.Sprintf("data directory %s is in use by another process", e.Dir)
+	}
+	return fmt.Sprintf("data directory %s is in use by process %d", e.Dir, e.PID)
+}
+
+// lockDir makes the data directory if need be and takes it for this process.
+func lockDir(dir string) (*dirLock, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("making data directory %s: %w", dir, withoutPath(err))
+	}
+	file, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("data directory %s is not writable: %w", dir, withoutPath(err))
+	}
+	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		defer func() { _ = file.Close() }()
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			return nil, &InUseError{Dir: dir, PID: lockHolder(file)}
+		}
+		return nil, fmt.Errorf("locking data directory %s: %w", dir, err)
+	}
+	lock := &dirLock{file: file}
+	if err := lock.sign(); err != nil {
+		lock.release()
+		return nil, fmt.Errorf("data directory %s is not writable: %w", dir, withoutPath(err))
+	}
+	return lock, nil
+}
+
+func (l *dirLock) sign() error {
+	if err := l.file.Truncate(0); err != nil {
+		return err
+	}
+	_, err := l.file.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
+	return err
+}
+
+func (l *dirLock) release() { _ = l.file.Close() }
+
+func lockHolder(file *os.File) int {
+	data, err := io.ReadAll(io.LimitReader(file, 32))
+	if err != nil {
+		return 0
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(data)))
+	if err != nil {
+		return 0
+	}
+	return pid
+}
+
+// withoutPath drops the path from a file error whose message already names the directory.
+func withoutPath(err error) error {
+	if pathErr, ok := errors.AsType[*os.PathError](err); ok {
+		return pathErr.Err
+	}
+	return err
+}

@@ -1,0 +1,125 @@
+package apiserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+
+	"go.etcd.io/etcd/server/v3/embed"
+	"go.etcd.io/etcd/server/v3/etcdserver"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
+)
+
+const (
+	// etcdQuota bounds the database. Reaching it makes storage read-only, so it is far above what a
+	// control plane of thousands of objects needs.
+	etcdQuota = 8 << 30
+	// longestSocketPath is what the kernel allows in a socket address, less room for the name.
+	longestSocketPath = 90
+)
+
+// etcd is the storage inside this process. It listens on sockets in directories that only its owner
+// may enter, and on no port.
+type etcd struct {
+	server  *embed.Etcd
+	sockets string
+	// temporary says that the socket directory is not in the data directory and is removed at the end.
+	temporary bool
+}
+
+// startEtcd runs etcd on dir and waits until it serves.
+func startEtcd(ctx context.Context, dir string, noFsync bool) (*etcd, error) {
+	sockets, temporary, err := socketDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	running := &etcd{sockets: sockets, temporary: temporary}
+	server, err := embed.StartEtcd(etcdConfig(dir, sockets, noFsync))
+	if err != nil {
+		running.removeSockets()
+		return nil, fmt.Errorf("starting etcd: %w", err)
+	}
+	running.server = server
+	select {
+	case <-server.Server.ReadyNotify():
+		return running, nil
+	case err := <-server.Err():
+		running.stop()
+		return nil, fmt.Errorf("starting etcd: %w", err)
+	case <-server.Server.StopNotify():
+		running.stop()
+		return nil, errors.New("etcd stopped while starting")
+	case <-ctx.Done():
+		running.stop()
+		return nil, fmt.Errorf("waiting for etcd: %w", ctx.Err())
+	}
+}
+
+func etcdConfig(dir, sockets string, noFsync bool) *embed.Config {
+	client := url.URL{Scheme: "unix", Path: filepath.Join(sockets, "client.sock")}
+	peer := url.URL{Scheme: "unix", Path: filepath.Join(sockets, "peer.sock")}
+
+	cfg := embed.NewConfig()
+	cfg.Dir = dir
+	cfg.ListenClientUrls, cfg.AdvertiseClientUrls = []url.URL{client}, []url.URL{client}
+	// The advertised peer address stays the default one: it is recorded in the data, which may be
+	// moved to another directory, and in a cluster of one nobody dials it.
+	cfg.ListenPeerUrls = []url.URL{peer}
+	cfg.QuotaBackendBytes = etcdQuota
+	cfg.UnsafeNoFsync = noFsync
+	// There is no follower to catch up, so the log kept in memory may be short. The API server
+	// compacts the history every five minutes itself.
+	cfg.SnapshotCount = etcdserver.DefaultSnapshotCount / 2
+	cfg.SnapshotCatchUpEntries = 500
+	cfg.EnableGRPCGateway = false
+	cfg.LogLevel = "warn"
+	cfg.LogOutputs = []string{filepath.Join(filepath.Dir(dir), "etcd.log")}
+	cfg.EnableLogRotation = true
+	cfg.LogRotationConfigJSON = `{"maxsize": 10, "maxbackups": 1}`
+	return cfg
+}
+
+// endpoint is where a client in this process reaches etcd.
+func (e *etcd) endpoint() string { return "unix://" + filepath.Join(e.sockets, "client.sock") }
+
+// stop ends etcd. Whoever uses it must have ended before: clients of a stopped etcd wait for ever.
+func (e *etcd) stop() {
+	e.server.Close()
+	e.removeSockets()
+}
+
+func (e *etcd) removeSockets() {
+	if e.temporary {
+		_ = os.RemoveAll(e.sockets)
+	}
+}
+
+// socketDir is a directory beside the data, or a private temporary one where that path is too long
+// for a socket address.
+func socketDir(dir string) (path string, temporary bool, err error) {
+	path = filepath.Join(filepath.Dir(dir), "sockets")
+	if len(path) <= longestSocketPath {
+		if err := os.MkdirAll(path, 0o700); err != nil {
+			return "", false, fmt.Errorf("making the socket directory: %w", err)
+		}
+		return path, false, nil
+	}
+	path, err = os.MkdirTemp("", "flagship-")
+	if err != nil {
+		return "", false, fmt.Errorf("making the socket directory: %w", err)
+	}
+	return path, true, nil
+}
+
+// transport is how the API server reaches its storage.
+func (e *ExternalEtcd) transport() storagebackend.TransportConfig {
+	return storagebackend.TransportConfig{
+		ServerList:    e.Endpoints,
+		TrustedCAFile: e.CAFile,
+		CertFile:      e.CertFile,
+		KeyFile:       e.KeyFile,
+	}
+}

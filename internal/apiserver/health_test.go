@@ -1,0 +1,109 @@
+package apiserver_test
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// anonymous is a client that trusts the hub and has no credential.
+func anonymous(t *testing.T) *http.Client {
+	t.Helper()
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(hub.CA()) {
+		t.Fatal("no certificate in the hub's CA")
+	}
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport}
+}
+
+// admin is a client with all rights.
+func admin(t *testing.T) *http.Client {
+	t.Helper()
+	kubeconfig, err := hub.AdminKubeconfig()
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.CloseIdleConnections)
+	return client
+}
+
+func get(t *testing.T, client *http.Client, path string) (int, string) {
+	t.Helper()
+	response, err := client.Get(hub.URL() + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode, string(body)
+}
+
+func TestAnonymousAccess(t *testing.T) {
+	tests := map[string]struct {
+		reason string
+		want   int
+	}{
+		"/livez":             {"load balancers ask without a credential", http.StatusOK},
+		"/readyz":            {"load balancers ask without a credential", http.StatusOK},
+		"/healthz":           {"old load balancers too", http.StatusOK},
+		"/api":               {"everything else needs a credential, and lacking one is not a lack of rights", http.StatusUnauthorized},
+		"/apis":              {"as /api", http.StatusUnauthorized},
+		"/version":           {"upstream would answer this one", http.StatusUnauthorized},
+		"/api/v1/namespaces": {"objects", http.StatusUnauthorized},
+		"/metrics":           {"metrics name objects", http.StatusUnauthorized},
+	}
+	client := anonymous(t)
+	for path, test := range tests {
+		t.Run(path, func(t *testing.T) {
+			if got, body := get(t, client, path); got != test.want {
+				t.Errorf("GET %s (%s): got %d, want %d: %s", path, test.reason, got, test.want, body)
+			}
+		})
+	}
+}
+
+func TestReadyzNamesLoops(t *testing.T) {
+	var trouble error
+	hub.AddLoop("test-loop", func() error { return trouble })
+	t.Cleanup(func() { trouble = nil })
+	client := anonymous(t)
+
+	if code, body := get(t, client, "/readyz?verbose"); code != http.StatusOK ||
+		!strings.Contains(body, "[+]test-loop ok\nreadyz check passed") || !strings.Contains(body, "[+]etcd ok") {
+		t.Errorf("healthy: got %d, %s", code, body)
+	}
+	if code, body := get(t, client, "/readyz"); code != http.StatusOK || body != "ok" {
+		t.Errorf("healthy, terse: got %d, %s", code, body)
+	}
+	trouble = errors.New("stuck")
+	if code, body := get(t, client, "/readyz"); code != http.StatusServiceUnavailable ||
+		!strings.Contains(body, "[-]test-loop failed: stuck") {
+		t.Errorf("unhealthy: got %d, %s", code, body)
+	}
+	if code, _ := get(t, admin(t), "/readyz/test-loop"); code != http.StatusServiceUnavailable {
+		t.Errorf("unhealthy, asked by name: got %d", code)
+	}
+	if code, body := get(t, client, "/readyz?exclude=test-loop"); code != http.StatusOK {
+		t.Errorf("excluded: got %d, %s", code, body)
+	}
+}

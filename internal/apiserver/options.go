@@ -1,0 +1,187 @@
+package apiserver
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apiserver/pkg/features"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
+	"k8s.io/kubernetes/pkg/controlplane/reconcilers"
+)
+
+const (
+	// issuer names the signer of service account tokens; servers that share one etcd share it.
+	issuer = "https://kubernetes.default.svc.cluster.local"
+	// watchDrain is how long a stopping server lets watches end on their own.
+	watchDrain = 2 * time.Second
+	// hangUp is how long it waits for clients that keep a connection open.
+	hangUp = 2 * time.Second
+	// eventLife is how long an Event is kept.
+	eventLife = time.Hour
+)
+
+// anonymousHealth lets callers without a credential see whether the server lives, and nothing else:
+// everywhere else they get 401.
+const anonymousHealth = `apiVersion: apiserver.config.k8s.io/v1
+kind: AuthenticationConfiguration
+anonymous:
+  enabled: true
+  conditions:
+  - path: /livez
+  - path: /readyz
+  - path: /healthz
+`
+
+// secretEncryption takes the key in base64. Plain text is read as well, for what was stored before.
+const secretEncryption = `apiVersion: apiserver.config.k8s.io/v1
+kind: EncryptionConfiguration
+resources:
+- resources: [secrets]
+  providers:
+  - secretbox:
+      keys:
+      - name: generated
+        secret: %s
+  - identity: {}
+`
+
+// plainSecrets is read by a server that was told not to encrypt but may meet encrypted Secrets.
+const plainSecrets = `apiVersion: apiserver.config.k8s.io/v1
+kind: EncryptionConfiguration
+resources:
+- resources: [secrets]
+  providers:
+  - identity: {}
+  - secretbox:
+      keys:
+      - name: generated
+        secret: %s
+`
+
+// build turns the config into upstream's options, with every file they name in place.
+func build(ctx context.Context, cfg Config, keys *keyring, listener net.Listener, storage storagebackend.TransportConfig) (options.CompletedOptions, error) {
+	if err := settleGates(); err != nil {
+		return options.CompletedOptions{}, err
+	}
+	o := options.NewServerRunOptions()
+	if err := authenticate(o, cfg, keys); err != nil {
+		return options.CompletedOptions{}, err
+	}
+	if err := store(o, cfg, keys, storage); err != nil {
+		return options.CompletedOptions{}, err
+	}
+	serve(o, cfg, keys, listener)
+	admit(o, cfg)
+	o.Authorization.Modes = []string{"RBAC"}
+	if cfg.Role == Member {
+		o.Authorization.Modes = []string{"Node", "RBAC"}
+		o.AllowPrivileged = true
+	}
+
+	completed, err := o.Complete(ctx)
+	if err != nil {
+		return completed, fmt.Errorf("completing API server options: %w", err)
+	}
+	if errs := completed.Validate(); len(errs) > 0 {
+		return completed, fmt.Errorf("validating API server options: %w", utilerrors.NewAggregate(errs))
+	}
+	return completed, nil
+}
+
+// settleGates turns off two features that only serve clusters of API servers of different versions and
+// write a Lease every ten seconds each.
+func settleGates() error {
+	err := utilfeature.DefaultMutableFeatureGate.SetFromMap(map[string]bool{
+		string(features.APIServerIdentity):                   false,
+		string(features.UnknownVersionInteroperabilityProxy): false,
+	})
+	if err != nil {
+		return fmt.Errorf("setting feature gates: %w", err)
+	}
+	return nil
+}
+
+func serve(o *options.ServerRunOptions, cfg Config, keys *keyring, listener net.Listener) {
+	o.SecureServing.Listener = listener
+	o.SecureServing.ServerCert.CertKey.CertFile = keys.dir.File(servingName + ".crt")
+	o.SecureServing.ServerCert.CertKey.KeyFile = keys.dir.File(servingName + ".key")
+	o.GenericServerRunOptions.AdvertiseAddress = net.ParseIP(cfg.AdvertiseAddress)
+	o.GenericServerRunOptions.ExternalHost = cfg.AdvertiseAddress
+	o.GenericServerRunOptions.ShutdownWatchTerminationGracePeriod = watchDrain
+	o.Features.EnableProfiling = cfg.Profiling
+	o.Features.EnableContentionProfiling = false
+	o.ServiceClusterIPRanges = cfg.ServiceCIDR
+	o.EventTTL = eventLife
+	// Nothing in these clusters reaches the API server through the kubernetes Service.
+	o.EndpointReconcilerType = string(reconcilers.NoneEndpointReconcilerType)
+	// More than one would hold back every new CustomResourceDefinition for five seconds.
+	o.MasterCount = 1
+}
+
+func authenticate(o *options.ServerRunOptions, cfg Config, keys *keyring) error {
+	file := filepath.Join(cfg.DataDir, "authentication.yaml")
+	if err := os.WriteFile(file, []byte(anonymousHealth), 0o600); err != nil {
+		return fmt.Errorf("writing the authentication configuration: %w", err)
+	}
+	o.Authentication.AuthenticationConfigFile = file
+	o.Authentication.BootstrapToken.Enable = true
+	o.Authentication.ClientCert.ClientCA = keys.dir.File(authorityName + ".crt")
+	o.Authentication.ServiceAccounts.Issuers = []string{issuer}
+	o.Authentication.ServiceAccounts.KeyFiles = []string{keys.tokenPublic}
+	o.ServiceAccountSigningKeyFile = keys.tokenPrivate
+
+	header := o.Authentication.RequestHeader
+	header.ClientCAFile = keys.dir.File(proxyAuthorityName + ".crt")
+	header.AllowedNames = []string{proxyClient}
+	header.UsernameHeaders = []string{"X-Remote-User"}
+	header.UIDHeaders = []string{"X-Remote-Uid"}
+	header.GroupHeaders = []string{"X-Remote-Group"}
+	header.ExtraHeaderPrefixes = []string{"X-Remote-Extra-"}
+	o.ProxyClientCertFile = keys.dir.File(proxyClientName + ".crt")
+	o.ProxyClientKeyFile = keys.dir.File(proxyClientName + ".key")
+	return nil
+}
+
+func store(o *options.ServerRunOptions, cfg Config, keys *keyring, storage storagebackend.TransportConfig) error {
+	o.Etcd.StorageConfig.Transport = storage
+	if cfg.ExternalEtcd != nil && cfg.ExternalEtcd.Prefix != "" {
+		o.Etcd.StorageConfig.Prefix = cfg.ExternalEtcd.Prefix
+	}
+	if cfg.Role != Hub {
+		return nil
+	}
+	text := secretEncryption
+	if cfg.PlainSecrets {
+		text = plainSecrets
+	}
+	file := filepath.Join(cfg.DataDir, "encryption.yaml")
+	if err := os.WriteFile(file, fmt.Appendf(nil, text, keys.secretKey), 0o600); err != nil {
+		return fmt.Errorf("writing the encryption configuration: %w", err)
+	}
+	o.Etcd.EncryptionProviderConfigFilepath = file
+	return nil
+}
+
+// hubPlugins are the built-in admission plugins a hub needs. The others change or refuse objects for
+// the sake of the cluster they are stored in, but a hub's objects are meant for other clusters.
+func hubPlugins() sets.Set[string] {
+	return sets.New(
+		"NamespaceLifecycle",
+		"MutatingAdmissionPolicy",
+		"MutatingAdmissionWebhook",
+		"ValidatingAdmissionPolicy",
+		"ValidatingAdmissionWebhook",
+		"CertificateApproval",
+		"CertificateSigning",
+		"CertificateSubjectRestriction",
+		"ClusterTrustBundleAttest",
+	)
+}

@@ -1,0 +1,273 @@
+package pki
+
+import (
+	"bytes"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"k8s.io/utils/clock"
+)
+
+// Dir is a directory of keys and certificates.
+type Dir struct {
+	path  string
+	clock clock.PassiveClock
+}
+
+// Pair is a certificate and its key, as files and as their contents.
+type Pair struct {
+	CertFile, KeyFile string
+	Cert, Key         []byte
+	// NotAfter is when the certificate ends.
+	NotAfter time.Time
+	// RenewAt is when Leaf would replace it: two thirds into its life.
+	RenewAt time.Time
+}
+
+// Open makes the directory, readable by its owner only, unless it exists.
+func Open(path string, clk clock.PassiveClock) (*Dir, error) {
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		return nil, fmt.Errorf("making the key directory: %w", err)
+	}
+	return &Dir{path: path, clock: clk}, nil
+}
+
+// File is the path of a file in the directory.
+func (d *Dir) File(name string) string { return filepath.Join(d.path, name) }
+
+// Authority loads the authority kept as name.crt and name.key, or creates it.
+func (d *Dir) Authority(name, commonName string) (*Authority, error) {
+	key, err := d.signingKey(name + ".key")
+	if err != nil {
+		return nil, err
+	}
+	certPEM, err := d.keep(name+".crt", 0o644, func() ([]byte, error) {
+		return selfSigned(commonName, key, d.clock.Now())
+	})
+	if err != nil {
+		return nil, err
+	}
+	cert, err := decodeCert(certPEM)
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", d.File(name+".crt"), err)
+	}
+	if !samePublicKey(cert.PublicKey, key.Public()) {
+		return nil, fmt.Errorf("%s does not belong to %s", d.File(name+".crt"), d.File(name+".key"))
+	}
+	return &Authority{Certificate: cert, PEM: certPEM, key: key, now: d.clock.Now}, nil
+}
+
+// SigningKey makes sure that a private key (name.key) and its public half (name.pub) exist and returns
+// their paths.
+func (d *Dir) SigningKey(name string) (private, public string, err error) {
+	key, err := d.signingKey(name + ".key")
+	if err != nil {
+		return "", "", err
+	}
+	_, err = d.keep(name+".pub", 0o644, func() ([]byte, error) {
+		der, err := x509.MarshalPKIXPublicKey(key.Public())
+		if err != nil {
+			return nil, fmt.Errorf("encoding public key: %w", err)
+		}
+		return pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}), nil
+	})
+	return d.File(name + ".key"), d.File(name + ".pub"), err
+}
+
+// SecretKey returns 32 random bytes in base64, kept under name.
+func (d *Dir) SecretKey(name string) (string, error) {
+	data, err := d.keep(name, 0o600, func() ([]byte, error) {
+		key := make([]byte, 32)
+		if _, err := rand.Read(key); err != nil {
+			return nil, fmt.Errorf("drawing a secret key: %w", err)
+		}
+		return base64.StdEncoding.AppendEncode(nil, key), nil
+	})
+	if err != nil {
+		return "", err
+	}
+	key := string(bytes.TrimSpace(data))
+	if raw, err := base64.StdEncoding.DecodeString(key); err != nil || len(raw) != 32 {
+		return "", fmt.Errorf("%s is not 32 bytes in base64", d.File(name))
+	}
+	return key, nil
+}
+
+// Leaf returns the certificate kept as name.crt and name.key. It is issued anew when it is missing,
+// past two thirds of its life, signed by another authority or made for other names; renewed says so.
+func (d *Dir) Leaf(name string, issuer *Authority, profile Profile) (pair Pair, renewed bool, err error) {
+	pair, err = d.readPair(name)
+	if err == nil && d.fits(pair, issuer, profile) {
+		return pair, false, nil
+	}
+	certPEM, keyPEM, err := issuer.Issue(profile)
+	if err != nil {
+		return Pair{}, false, err
+	}
+	// The key first: a reader that meets the new key beside the old certificate sees a mismatch and
+	// keeps what it has, whichever of the two files it was watching.
+	if err := WriteFile(d.File(name+".key"), keyPEM, 0o600); err != nil {
+		return Pair{}, false, err
+	}
+	if err := WriteFile(d.File(name+".crt"), certPEM, 0o644); err != nil {
+		return Pair{}, false, err
+	}
+	pair, err = d.readPair(name)
+	return pair, true, err
+}
+
+func (d *Dir) readPair(name string) (Pair, error) {
+	pair := Pair{CertFile: d.File(name + ".crt"), KeyFile: d.File(name + ".key")}
+	var err error
+	if pair.Cert, err = os.ReadFile(pair.CertFile); err != nil {
+		return pair, err
+	}
+	if pair.Key, err = os.ReadFile(pair.KeyFile); err != nil {
+		return pair, err
+	}
+	cert, err := decodeCert(pair.Cert)
+	if err != nil {
+		return pair, err
+	}
+	key, err := decodeKey(pair.Key)
+	if err != nil {
+		return pair, err
+	}
+	if !samePublicKey(cert.PublicKey, key.Public()) {
+		return pair, errors.New("certificate and key differ")
+	}
+	pair.NotAfter = cert.NotAfter
+	pair.RenewAt = cert.NotAfter.Add(-cert.NotAfter.Sub(cert.NotBefore) / 3)
+	return pair, nil
+}
+
+func (d *Dir) fits(pair Pair, issuer *Authority, profile Profile) bool {
+	cert, err := decodeCert(pair.Cert)
+	if err != nil || cert.CheckSignatureFrom(issuer.Certificate) != nil {
+		return false
+	}
+	now := d.clock.Now()
+	if !now.Before(pair.RenewAt) || now.Before(cert.NotBefore) {
+		return false
+	}
+	if cert.Subject.CommonName != profile.CommonName || !sameSet(cert.Subject.Organization, profile.Groups) {
+		return false
+	}
+	ips := make([]string, len(cert.IPAddresses))
+	for i, ip := range cert.IPAddresses {
+		ips[i] = ip.String()
+	}
+	return sameSet(cert.DNSNames, profile.DNSNames) && sameSet(ips, profile.IPs)
+}
+
+func (d *Dir) signingKey(file string) (crypto.Signer, error) {
+	data, err := d.keep(file, 0o600, func() ([]byte, error) {
+		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+		if err != nil {
+			return nil, fmt.Errorf("generating a key: %w", err)
+		}
+		return encodeKey(key)
+	})
+	if err != nil {
+		return nil, err
+	}
+	key, err := decodeKey(data)
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", d.File(file), err)
+	}
+	return key, nil
+}
+
+// keep returns the content of a file, creating it first if need be. The file appears whole or not at
+// all and is never replaced, so several servers may start in one directory at the same time.
+func (d *Dir) keep(name string, mode fs.FileMode, create func() ([]byte, error)) ([]byte, error) {
+	path := d.File(name)
+	data, err := os.ReadFile(path)
+	if err == nil || !errors.Is(err, fs.ErrNotExist) {
+		return data, err
+	}
+	if data, err = create(); err != nil {
+		return nil, err
+	}
+	temp, err := writeTemp(path, data, mode)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = os.Remove(temp) }()
+	if err := os.Link(temp, path); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, fmt.Errorf("writing %s: %w", path, err)
+	}
+	return os.ReadFile(path)
+}
+
+// WriteFile replaces a file in one step: a reader sees the old content or the new, with the given mode.
+func WriteFile(path string, data []byte, mode fs.FileMode) error {
+	temp, err := writeTemp(path, data, mode)
+	if err != nil {
+		return err
+	}
+	if err := os.Rename(temp, path); err != nil {
+		_ = os.Remove(temp)
+		return fmt.Errorf("writing %s: %w", path, err)
+	}
+	return nil
+}
+
+func writeTemp(path string, data []byte, mode fs.FileMode) (string, error) {
+	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
+	if err != nil {
+		return "", fmt.Errorf("writing %s: %w", path, err)
+	}
+	_, err = file.Write(data)
+	if err == nil {
+		err = file.Chmod(mode)
+	}
+	if err == nil {
+		err = file.Sync()
+	}
+	if closeErr := file.Close(); err == nil {
+		err = closeErr
+	}
+	if err != nil {
+		_ = os.Remove(file.Name())
+		return "", fmt.Errorf("writing %s: %w", path, err)
+	}
+	return file.Name(), nil
+}
+
+func parseIPs(texts []string) ([]net.IP, error) {
+	ips := make([]net.IP, 0, len(texts))
+	for _, text := range texts {
+		ip := net.ParseIP(text)
+		if ip == nil {
+			return nil, fmt.Errorf("%q is not an IP address", text)
+		}
+		ips = append(ips, ip)
+	}
+	return ips, nil
+}
+
+func samePublicKey(a, b crypto.PublicKey) bool {
+	comparable, ok := a.(interface{ Equal(crypto.PublicKey) bool })
+	return ok && comparable.Equal(b)
+}
+
+func sameSet(a, b []string) bool {
+	a, b = slices.Clone(a), slices.Clone(b)
+	slices.Sort(a)
+	slices.Sort(b)
+	return slices.Equal(slices.Compact(a), slices.Compact(b))
+}

@@ -1,0 +1,284 @@
+package apiserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+
+	"k8s.io/apiserver/pkg/storage/storagebackend"
+	"k8s.io/client-go/rest"
+	"k8s.io/kubernetes/cmd/kube-apiserver/app"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/flagship-k8s/flagship/internal/apiserver/pki"
+)
+
+// readyPoll is how often a starting server is asked whether it is ready.
+const readyPoll = 25 * time.Millisecond
+
+// Server is a running API server. Make one with Start.
+type Server struct {
+	cfg      Config
+	keys     *keyring
+	address  *net.TCPAddr
+	loopback *rest.Config
+	loops    *loops
+
+	stop    context.CancelFunc
+	stopped chan struct{}
+	err     error // set before stopped is closed
+
+	mu          sync.Mutex
+	kubeconfigs map[string]struct{}
+}
+
+// Start runs a server and returns when it is ready to serve every kind. The context ends the start
+// only; the server runs on until Stop.
+func Start(ctx context.Context, cfg Config) (*Server, error) {
+	cfg, err := cfg.complete()
+	if err != nil {
+		return nil, err
+	}
+	lock, err := lockDir(cfg.DataDir)
+	if err != nil {
+		return nil, err
+	}
+	listener, err := listen(ctx, cfg)
+	if err != nil {
+		lock.release()
+		return nil, err
+	}
+	server, err := start(ctx, cfg, lock, listener)
+	if err != nil {
+		_ = listener.Close()
+		return nil, err
+	}
+	if err := server.waitReady(ctx); err != nil {
+		server.stop()
+		<-server.stopped
+		return nil, err
+	}
+	return server, nil
+}
+
+// start brings up storage and the server; both end, in the right order, with the returned Server.
+func start(ctx context.Context, cfg Config, lock *dirLock, listener net.Listener) (_ *Server, err error) {
+	undo := []func(){lock.release}
+	defer func() {
+		for i := len(undo) - 1; err != nil && i >= 0; i-- {
+			undo[i]()
+		}
+	}()
+	keys, err := openKeyring(cfg)
+	if err != nil {
+		return nil, err
+	}
+	storage := storagebackend.TransportConfig{}
+	if cfg.ExternalEtcd != nil {
+		storage = cfg.ExternalEtcd.transport()
+	} else {
+		etcd, err := startEtcd(ctx, filepath.Join(cfg.DataDir, "etcd"), cfg.NoFsync)
+		if err != nil {
+			return nil, err
+		}
+		undo = append(undo, etcd.stop)
+		storage.ServerList = []string{etcd.endpoint()}
+	}
+
+	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	undo = append(undo, cancel)
+	completed, err := build(running, cfg, keys, listener, storage)
+	if err != nil {
+		return nil, err
+	}
+	config, err := app.NewConfig(completed)
+	if err != nil {
+		return nil, fmt.Errorf("configuring the API server: %w", err)
+	}
+	server := &Server{
+		cfg: cfg, keys: keys, loops: newLoops(), stop: cancel, stopped: make(chan struct{}),
+		address:     listener.Addr().(*net.TCPAddr),
+		loopback:    clientConfig(config.KubeAPIs.ControlPlane.Generic.LoopbackClientConfig),
+		kubeconfigs: map[string]struct{}{},
+	}
+	linked, err := link(config, server.wrap)
+	if err != nil {
+		return nil, err
+	}
+	prepared, err := linked.front.PrepareRun()
+	if err != nil {
+		return nil, fmt.Errorf("preparing the API server: %w", err)
+	}
+	go server.renewCertificates(running)
+	go func() {
+		defer close(server.stopped)
+		server.err = prepared.Run(running)
+		for i := len(undo) - 1; i >= 0; i-- {
+			undo[i]()
+		}
+	}()
+	return server, nil
+}
+
+// wrap adds this package's own handlers in front of upstream's.
+func (s *Server) wrap(api http.Handler, linked *chain) http.Handler {
+	return s.loops.reportedBy(refuseProtobuf(api, linked.isCustomResource))
+}
+
+func listen(ctx context.Context, cfg Config) (net.Listener, error) {
+	address := net.JoinHostPort(cfg.BindAddress, strconv.Itoa(cfg.Port))
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	if err != nil {
+		if opErr, ok := errors.AsType[*net.OpError](err); ok {
+			err = opErr.Err
+		}
+		return nil, fmt.Errorf("listening on %s: %w", address, err)
+	}
+	return listener, nil
+}
+
+// clientConfig is the loopback configuration as clients of the hub want it: JSON, because custom
+// resources know nothing else, and without a limit of their own.
+func clientConfig(loopback *rest.Config) *rest.Config {
+	config := rest.CopyConfig(loopback)
+	config.ContentType, config.AcceptContentTypes = "", ""
+	config.QPS, config.Burst = -1, -1
+	config.DisableCompression = true
+	return config
+}
+
+func (s *Server) waitReady(ctx context.Context) error {
+	client, err := rest.HTTPClientFor(s.loopback)
+	if err != nil {
+		return fmt.Errorf("making the loopback client: %w", err)
+	}
+	defer client.CloseIdleConnections()
+	tick := time.NewTicker(readyPoll)
+	defer tick.Stop()
+	for {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.loopback.Host+"/readyz", nil)
+		if err != nil {
+			return fmt.Errorf("asking for readiness: %w", err)
+		}
+		if response, err := client.Do(request); err == nil {
+			_ = response.Body.Close()
+			if response.StatusCode == http.StatusOK {
+				return nil
+			}
+		}
+		select {
+		case <-tick.C:
+		case <-s.stopped:
+			return fmt.Errorf("API server ended while starting: %w", s.Wait())
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for the API server: %w", ctx.Err())
+		}
+	}
+}
+
+// renewCertificates replaces certificates before they end. The serving certificate is picked up from
+// its file by the running server; kubeconfigs are written again.
+func (s *Server) renewCertificates(ctx context.Context) {
+	logger := log.FromContext(ctx).WithName("apiserver")
+	for {
+		renewed, next, err := s.keys.renew()
+		if err != nil {
+			logger.Error(err, "Certificate renewal failed, trying again")
+		}
+		for _, name := range renewed {
+			logger.Info("Renewed certificate", "name", name)
+		}
+		if len(renewed) > 0 {
+			s.rewriteKubeconfigs(ctx)
+		}
+		timer := s.cfg.Clock.NewTimer(napUntil(s.cfg.Clock, next))
+		select {
+		case <-timer.C():
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		}
+	}
+}
+
+// LoopbackConfig is a client configuration with all rights for clients in this process.
+func (s *Server) LoopbackConfig() *rest.Config { return rest.CopyConfig(s.loopback) }
+
+// Port is the port the server listens on.
+func (s *Server) Port() int { return s.address.Port }
+
+// URL is where clients on this machine, or elsewhere if the server listens there, reach it.
+func (s *Server) URL() string {
+	return "https://" + net.JoinHostPort(s.cfg.AdvertiseAddress, strconv.Itoa(s.address.Port))
+}
+
+// CA is the certificate, as PEM, that verifies the server.
+func (s *Server) CA() []byte { return s.keys.authority.PEM }
+
+// PKIDir is the directory of the server's keys and certificates.
+func (s *Server) PKIDir() string { return s.cfg.PKIDir }
+
+// AdminKubeconfig is a kubeconfig with all rights. Its client certificate ends within a year: take a
+// new one then, or use WriteKubeconfig.
+func (s *Server) AdminKubeconfig() ([]byte, error) { return s.keys.kubeconfig(s.URL()) }
+
+// WriteKubeconfig writes the admin kubeconfig to a file readable by its owner only, in one step, and
+// again whenever the client certificate in it is renewed.
+func (s *Server) WriteKubeconfig(path string) error {
+	data, err := s.AdminKubeconfig()
+	if err != nil {
+		return err
+	}
+	if err := pki.WriteFile(path, data, 0o600); err != nil {
+		return fmt.Errorf("writing kubeconfig: %w", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.kubeconfigs[path] = struct{}{}
+	return nil
+}
+
+func (s *Server) rewriteKubeconfigs(ctx context.Context) {
+	s.mu.Lock()
+	paths := make([]string, 0, len(s.kubeconfigs))
+	for path := range s.kubeconfigs {
+		paths = append(paths, path)
+	}
+	s.mu.Unlock()
+	for _, path := range paths {
+		if err := s.WriteKubeconfig(path); err != nil {
+			log.FromContext(ctx).Error(err, "Kubeconfig was not renewed", "path", path)
+		}
+	}
+}
+
+// AddLoop names a control loop in /readyz. The server is ready only while healthy returns nil; it is
+// called for every request and must not block.
+func (s *Server) AddLoop(name string, healthy func() error) { s.loops.add(name, healthy) }
+
+// Done is closed when the server has ended, for whatever reason.
+func (s *Server) Done() <-chan struct{} { return s.stopped }
+
+// Wait blocks until the server has ended and returns why: nil after Stop.
+func (s *Server) Wait() error {
+	<-s.stopped
+	return s.err
+}
+
+// Stop ends the server, then its storage, and lets go of the data directory. It returns early if the
+// context ends first.
+func (s *Server) Stop(ctx context.Context) error {
+	s.stop()
+	select {
+	case <-s.stopped:
+		return s.err
+	case <-ctx.Done():
+		return fmt.Errorf("stopping the API server: %w", ctx.Err())
+	}
+}
