@@ -1,0 +1,175 @@
+package override
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
+)
+
+// Result is what override policies made of one object for one cluster.
+type Result struct {
+	// Object is the edited copy, or the object that was given when no rule applied to it.
+	Object *unstructured.Unstructured
+	// Cluster lists the rules of ClusterOverridePolicies that were applied, in order.
+	Cluster []Applied
+	// Namespace lists the rules of OverridePolicies that were applied, after those of Cluster, in order.
+	Namespace []Applied
+	// Verdicts says of every rule of every given policy whether it was applied, and why not.
+	Verdicts []Verdict
+}
+
+// Applied is one rule that took effect, in the form that Works carry in an annotation.
+type Applied struct {
+	PolicyName string                    `json:"policyName"`
+	Overriders policyv1alpha1.Overriders `json:"overriders"`
+}
+
+// Verdict is the outcome for one rule of one policy.
+type Verdict struct {
+	// Policy is "namespace/name" of an OverridePolicy or "name" of a ClusterOverridePolicy.
+	Policy string
+	// Rule is the index in spec.overrideRules; 0 for the deprecated top-level form.
+	Rule    int
+	Applied bool
+	// Reason is a short phrase for people, such as "cluster is not selected".
+	Reason string
+}
+
+// Reasons of verdicts.
+const (
+	reasonApplied            = "applied"
+	reasonResourceUnselected = "resource is not selected"
+	reasonClusterUnselected  = "cluster is not selected"
+)
+
+// Error says which edit could not be made. Trying again does not help: the policy or the object has to change.
+type Error struct {
+	// Policy is "namespace/name" of an OverridePolicy or "name" of a ClusterOverridePolicy.
+	Policy string
+	// Rule is the index in spec.overrideRules.
+	Rule int
+	// Edit names the overrider, such as "plaintext[1]"; empty when the cluster selection itself is at fault.
+	Edit string
+	// Path is the JSON pointer the edit was after, where it has one.
+	Path string
+	// Cluster is the target the object was being edited for.
+	Cluster string
+	// Err is the cause.
+	Err error
+}
+
+// Error implements error.
+func (e *Error) Error() string {
+	where := fmt.Sprintf("override policy %q, rule %d", e.Policy, e.Rule)
+	if e.Edit != "" {
+		where += ", " + e.Edit
+	}
+	if e.Path != "" {
+		where += ", path " + e.Path
+	}
+	return fmt.Sprintf("%s, cluster %q: %v", where, e.Cluster, e.Err)
+}
+
+// Unwrap implements the errors contract.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Apply edits a copy of object for cluster. Policies may be given in any order and need not concern the object.
+//
+// ClusterOverridePolicies come first, then the OverridePolicies of the object's own namespace; within each group the
+// less specific come first (everything, then by label, then by name), then by policy name, so that the later and more
+// specific one wins. The first edit that cannot be made ends it with an *Error; the object is then not to be used.
+func Apply(object *unstructured.Unstructured, cluster *clusterv1alpha1.Cluster, policies []policyv1alpha1.Override) (Result, error) {
+	result := Result{Object: object}
+	ordered, dropped := inOrder(TargetOf(object), policies)
+	result.Verdicts = dropped
+	for _, policy := range ordered {
+		for i, rule := range Rules(policy) {
+			if err := result.apply(policy, i, rule, cluster, object); err != nil {
+				return Result{}, err
+			}
+		}
+	}
+	return result, nil
+}
+
+// apply runs one rule on the object so far; original is what Apply was given and must stay as it is.
+func (r *Result) apply(policy policyv1alpha1.Override, index int, rule policyv1alpha1.RuleWithCluster,
+	cluster *clusterv1alpha1.Cluster, original *unstructured.Unstructured) error {
+	name := PolicyName(policy)
+	selected, err := SelectsCluster(rule.TargetCluster, cluster)
+	if err != nil {
+		return &Error{Policy: name, Rule: index, Cluster: cluster.Name, Err: err}
+	}
+	if !selected {
+		r.Verdicts = append(r.Verdicts, Verdict{Policy: name, Rule: index, Reason: reasonClusterUnselected})
+		return nil
+	}
+	if r.Object == original {
+		r.Object = original.DeepCopy()
+	}
+	if fault := edit(r.Object.Object, &rule.Overriders); fault != nil {
+		return &Error{Policy: name, Rule: index, Edit: fault.edit, Path: fault.path, Cluster: cluster.Name, Err: fault.err}
+	}
+	r.Verdicts = append(r.Verdicts, Verdict{Policy: name, Rule: index, Applied: true, Reason: reasonApplied})
+	applied := Applied{PolicyName: policy.GetName(), Overriders: rule.Overriders}
+	if policy.GetNamespace() == "" {
+		r.Cluster = append(r.Cluster, applied)
+	} else {
+		r.Namespace = append(r.Namespace, applied)
+	}
+	return nil
+}
+
+// fault is an edit that could not be made, before it is known for which policy and cluster.
+type fault struct {
+	edit string
+	path string
+	err  error
+}
+
+func faultAt(overrider string, index int, path string, err error) *fault {
+	return &fault{edit: fmt.Sprintf("%s[%d]", overrider, index), path: path, err: err}
+}
+
+// edit runs the overriders of one rule in their fixed order: the later may rely on what the earlier did.
+func edit(object map[string]any, o *policyv1alpha1.Overriders) *fault {
+	for i, image := range o.ImageOverrider {
+		if path, err := overrideImage(object, image); err != nil {
+			return faultAt("imageOverrider", i, path, err)
+		}
+	}
+	for i, command := range o.CommandOverrider {
+		if err := overrideWords(object, "command", command); err != nil {
+			return faultAt("commandOverrider", i, "", err)
+		}
+	}
+	for i, args := range o.ArgsOverrider {
+		if err := overrideWords(object, "args", args); err != nil {
+			return faultAt("argsOverrider", i, "", err)
+		}
+	}
+	for i, labels := range o.LabelsOverrider {
+		if err := overrideMetadata(object, "labels", labels); err != nil {
+			return faultAt("labelsOverrider", i, "/metadata/labels", err)
+		}
+	}
+	for i, annotations := range o.AnnotationsOverrider {
+		if err := overrideMetadata(object, "annotations", annotations); err != nil {
+			return faultAt("annotationsOverrider", i, "/metadata/annotations", err)
+		}
+	}
+	for i, field := range o.FieldOverrider {
+		if path, err := overrideField(object, field); err != nil {
+			return faultAt("fieldOverrider", i, path, err)
+		}
+	}
+	for i, plain := range o.Plaintext {
+		if err := overridePlaintext(object, plain); err != nil {
+			return faultAt("plaintext", i, plain.Path, err)
+		}
+	}
+	return nil
+}
