@@ -1,0 +1,194 @@
+package member
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+)
+
+// FieldManager is the name under which we apply fields in members.
+const FieldManager = "flagship"
+
+// Conn is the connection to one member. It lives as long as its Cluster does, through changes of token, trust and
+// address; only a Cluster that was deleted and created again gets another one. All methods may be called from many
+// goroutines.
+type Conn struct {
+	name  string
+	uid   types.UID
+	clock clock.Clock
+	gate  *gate
+
+	config  *rest.Config
+	dynamic dynamic.Interface
+	mapper  *mapper
+	watches *watches
+
+	mu      sync.Mutex
+	cluster *clusterv1alpha1.Cluster
+	probing bool
+	wake    chan struct{} // cuts the pause between two probes short
+	done    context.Context
+	stop    context.CancelFunc
+}
+
+// connect makes a connection without using it yet. It ends with ctx or close, whichever comes first.
+func connect(ctx context.Context, cluster *clusterv1alpha1.Cluster, cfg Config, turned func(), changed func(Change)) (*Conn, error) {
+	ctx, stop := context.WithCancel(ctx)
+	c := &Conn{name: cluster.Name, uid: cluster.UID, clock: cfg.Clock, cluster: cluster, wake: make(chan struct{}, 1), done: ctx, stop: stop}
+	c.gate = &gate{
+		wallet: &wallet{clock: cfg.Clock, fetch: func(ctx context.Context) (Credential, error) {
+			return cfg.Credentials(ctx, c.Cluster())
+		}},
+		timeout: cfg.RequestTimeout,
+		slots:   make(chan struct{}, cfg.MaxInFlight),
+		address: addressOf(cluster),
+	}
+	c.gate.breaker = &breaker{cluster: c.name, clock: cfg.Clock, threshold: cfg.FailureThreshold, turned: func() {
+		c.probeWhileDown()
+		turned()
+	}}
+	// The host is only a name in messages: the gate knows the real one.
+	c.config = &rest.Config{Host: "https://" + cluster.Name, UserAgent: cfg.UserAgent, QPS: -1, WarningHandler: rest.NoWarnings{}}
+	var err error
+	if c.dynamic, err = dynamic.NewForConfigAndClient(c.config, c.HTTPClient()); err != nil {
+		stop()
+		return nil, fmt.Errorf("building the dynamic client: %w", err)
+	}
+	disco, err := discovery.NewDiscoveryClientForConfigAndClient(c.config, c.HTTPClient())
+	if err != nil {
+		stop()
+		return nil, fmt.Errorf("building the discovery client: %w", err)
+	}
+	c.mapper = &mapper{clock: cfg.Clock, served: disco.ServerResourcesForGroupVersionWithContext}
+	watching, err := dynamic.NewForConfigAndClient(c.config, c.PatientHTTPClient())
+	if err != nil {
+		stop()
+		return nil, fmt.Errorf("building the watching client: %w", err)
+	}
+	c.watches = &watches{cluster: c.name, client: watching, clock: cfg.Clock, ctx: ctx, changed: changed}
+	return c, nil
+}
+
+// Name is the name of the Cluster.
+func (c *Conn) Name() string { return c.name }
+
+// Cluster is the Cluster as the Fleet saw it last. It must not be changed.
+func (c *Conn) Cluster() *clusterv1alpha1.Cluster {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.cluster
+}
+
+// Dynamic is a client for objects of any kind. While the member is unavailable every call fails with an
+// UnavailableError; a call without a deadline gets one.
+func (c *Conn) Dynamic() dynamic.Interface { return c.dynamic }
+
+// RESTConfig is for building further clients together with HTTPClient or PatientHTTPClient. It holds no secret and no
+// address: the HTTP client knows both.
+func (c *Conn) RESTConfig() *rest.Config { return rest.CopyConfig(c.config) }
+
+// HTTPClient fails at once, with an UnavailableError, while the member is unavailable.
+func (c *Conn) HTTPClient() *http.Client { return &http.Client{Transport: through{c.gate, hasty}} }
+
+// PatientHTTPClient holds requests back while the member is unavailable and sends them when it is back, as suits a
+// watch.
+func (c *Conn) PatientHTTPClient() *http.Client {
+	return &http.Client{Transport: through{c.gate, patient}}
+}
+
+// Health is what is known about the way to the member.
+func (c *Conn) Health() Health { return c.gate.breaker.state() }
+
+// Probe asks the member's /readyz, whatever the circuit breaker thinks, and lets it know the outcome. Ready is false
+// with a message if the member answers that it is not ready; an error means that it did not answer.
+func (c *Conn) Probe(ctx context.Context) (ready bool, message string, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.config.Host+"/readyz", nil)
+	if err != nil {
+		return false, "", fmt.Errorf("building the probe: %w", err)
+	}
+	req.Header.Set("User-Agent", c.config.UserAgent)
+	resp, err := (&http.Client{Transport: through{c.gate, probing}}).Do(req)
+	if err != nil {
+		return false, "", fmt.Errorf("asking the member whether it is ready: %w", err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, 4<<10))
+	if err != nil {
+		return false, "", fmt.Errorf("reading whether the member is ready: %w", err)
+	}
+	if resp.StatusCode == http.StatusOK {
+		return true, "", nil
+	}
+	return false, fmt.Sprintf("/readyz answers %s: %s", resp.Status, body), nil
+}
+
+const (
+	probePause    = time.Second
+	maxProbePause = 15 * time.Second
+)
+
+// probeWhileDown starts the one loop that looks for the end of an outage.
+func (c *Conn) probeWhileDown() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.probing || !c.Health().Down {
+		return
+	}
+	c.probing = true
+	go c.probe()
+}
+
+func (c *Conn) probe() {
+	for pause := probePause; c.Health().Down && c.done.Err() == nil; pause = min(2*pause, maxProbePause) {
+		timer := c.clock.NewTimer(pause/2 + rand.N(pause))
+		select {
+		case <-timer.C():
+		case <-c.wake:
+		case <-c.done.Done():
+		}
+		timer.Stop()
+		ctx, cancel := context.WithTimeout(c.done, handshakeTimeout+dialTimeout)
+		_, _, _ = c.Probe(ctx) // the breaker hears the outcome
+		cancel()
+	}
+	c.mu.Lock()
+	c.probing = false
+	c.mu.Unlock()
+	c.probeWhileDown() // it may have opened again in between
+}
+
+// Refresh drops what is remembered of the credential, and tries a member that is down without waiting longer.
+func (c *Conn) Refresh() {
+	c.gate.wallet.expire()
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+// update takes over a changed Cluster.
+func (c *Conn) update(cluster *clusterv1alpha1.Cluster) {
+	c.mu.Lock()
+	c.cluster = cluster
+	c.mu.Unlock()
+	if c.gate.move(addressOf(cluster)) {
+		c.Refresh()
+	}
+}
+
+func (c *Conn) close() {
+	c.stop()
+	c.gate.close()
+}

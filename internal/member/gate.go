@@ -1,0 +1,194 @@
+package member
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// gate is the only way to a member: every client of a Conn sends its requests through it.
+type gate struct {
+	wallet  *wallet
+	breaker *breaker
+	timeout time.Duration // of a call that has no deadline of its own
+	slots   chan struct{} // one per call in flight; watches do not count
+
+	mu      sync.Mutex
+	address address
+	route   *route
+}
+
+// manner says how a client wants to be treated while the breaker is open.
+type manner int
+
+const (
+	hasty   manner = iota // fail at once
+	patient               // wait until the member is back
+	probing               // try nevertheless
+)
+
+// through is an http.RoundTripper with a manner.
+type through struct {
+	gate   *gate
+	manner manner
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t through) RoundTrip(req *http.Request) (*http.Response, error) {
+	if err := t.admit(req); err != nil {
+		if req.Body != nil {
+			req.Body.Close() // a RoundTripper always does
+		}
+		return nil, err
+	}
+	if streams(req) {
+		return t.gate.send(req)
+	}
+	return t.gate.call(req)
+}
+
+func (t through) admit(req *http.Request) error {
+	switch t.manner {
+	case hasty:
+		return t.gate.breaker.check()
+	case patient:
+		return t.gate.breaker.wait(req.Context())
+	default:
+		return nil
+	}
+}
+
+// streams tells whether the answer has no natural end.
+func streams(req *http.Request) bool {
+	query := req.URL.Query()
+	return query.Get("watch") == "true" || query.Get("watch") == "1" || query.Get("follow") == "true" || req.Header.Get("Upgrade") != ""
+}
+
+// call sends a request that has an end: one of a bounded number, with a deadline.
+func (g *gate) call(req *http.Request) (*http.Response, error) {
+	ctx, cancel := req.Context(), context.CancelFunc(func() {})
+	if _, ok := ctx.Deadline(); !ok {
+		ctx, cancel = context.WithTimeout(ctx, g.timeout)
+	}
+	select {
+	case g.slots <- struct{}{}:
+	case <-ctx.Done():
+		cancel()
+		return nil, ctx.Err()
+	}
+	done := func() { <-g.slots; cancel() }
+	resp, err := g.send(req.WithContext(ctx))
+	if err != nil {
+		done()
+		return nil, err
+	}
+	resp.Body = &leasedBody{ReadCloser: resp.Body, release: sync.OnceFunc(done)}
+	return resp, nil
+}
+
+// leasedBody gives the slot of its request back when it is closed.
+type leasedBody struct {
+	io.ReadCloser
+	release func()
+}
+
+// Close implements io.Closer.
+func (b *leasedBody) Close() error {
+	defer b.release()
+	return b.ReadCloser.Close()
+}
+
+// send adds the token and follows the route. A refused token is renewed and the request sent once more.
+func (g *gate) send(req *http.Request) (*http.Response, error) {
+	credential, err := g.wallet.get(req.Context(), credentialAge)
+	if err != nil {
+		g.breaker.failed(err)
+		return nil, err
+	}
+	resp, err := g.attempt(req, credential)
+	if err != nil || resp.StatusCode != http.StatusUnauthorized || req.Body != nil && req.GetBody == nil {
+		return resp, err
+	}
+	renewed, err := g.wallet.get(req.Context(), credentialPause)
+	if err != nil || renewed.Token == credential.Token && renewed.sameTrust(credential) {
+		return resp, nil
+	}
+	again := req.Clone(req.Context())
+	if req.GetBody != nil {
+		if again.Body, err = req.GetBody(); err != nil {
+			return resp, nil
+		}
+	}
+	resp.Body.Close()
+	return g.attempt(again, renewed)
+}
+
+func (g *gate) attempt(req *http.Request, credential Credential) (*http.Response, error) {
+	way, err := g.plan(credential)
+	if err != nil {
+		g.breaker.failed(err)
+		return nil, err
+	}
+	req = req.Clone(req.Context())
+	way.redirect(req)
+	if credential.Token != "" {
+		req.Header.Set("Authorization", "Bearer "+credential.Token)
+	}
+	resp, err := way.transport.RoundTrip(req)
+	g.judge(req.Context(), resp, err)
+	return resp, err
+}
+
+// judge tells the breaker what came of a request. A caller who lost interest is no failure of the member.
+func (g *gate) judge(ctx context.Context, resp *http.Response, err error) {
+	switch {
+	case err != nil && errors.Is(ctx.Err(), context.Canceled):
+	case err != nil:
+		g.breaker.failed(err)
+	case resp.StatusCode == http.StatusBadGateway, resp.StatusCode == http.StatusGatewayTimeout:
+		g.breaker.failed(fmt.Errorf("the way to the API server answers %q", resp.Status))
+	case resp.StatusCode == http.StatusServiceUnavailable:
+		// Says nothing about the member: one extension API server that is away answers so, through a healthy one.
+	default:
+		g.breaker.succeeded()
+	}
+}
+
+// plan returns the route for a credential, a new one if the address or the trust changed.
+func (g *gate) plan(credential Credential) (*route, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.route.leads(g.address, credential) {
+		return g.route, nil
+	}
+	way, err := plan(g.address, credential)
+	if err != nil {
+		return nil, err
+	}
+	if g.route != nil {
+		g.route.transport.CloseIdleConnections()
+	}
+	g.route = way
+	return way, nil
+}
+
+// move makes the next request go to another address.
+func (g *gate) move(to address) (moved bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	moved = !g.address.equal(to)
+	g.address = to
+	return moved
+}
+
+func (g *gate) close() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.route != nil {
+		g.route.transport.CloseIdleConnections()
+	}
+}

@@ -1,0 +1,113 @@
+package member
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/clock"
+)
+
+// Mapping says under which resource a kind is served.
+type Mapping struct {
+	Resource   schema.GroupVersionResource
+	Namespaced bool
+}
+
+// refreshPause bounds how often a group version is asked for again because of a kind it does not have.
+const refreshPause = 500 * time.Millisecond
+
+// mapper remembers what a member serves, one group version at a time: a member is asked only about what is used.
+type mapper struct {
+	clock  clock.PassiveClock
+	served func(ctx context.Context, groupVersion string) (*metav1.APIResourceList, error)
+
+	mu     sync.Mutex
+	groups map[schema.GroupVersion]*groupMappings
+}
+
+type groupMappings struct {
+	mu    sync.Mutex // held while the member is asked, so that it is asked once
+	asked time.Time
+	kinds map[string]Mapping
+}
+
+// Mapping tells under which resource the member serves a kind. A kind it does not serve gives an error for which
+// meta.IsNoMatchError is true; it is found soon after its CustomResourceDefinition is established.
+func (c *Conn) Mapping(ctx context.Context, gvk schema.GroupVersionKind) (Mapping, error) {
+	return c.mapper.mapping(ctx, gvk)
+}
+
+// Known is Mapping from memory alone.
+func (c *Conn) Known(gvk schema.GroupVersionKind) (Mapping, bool) {
+	g := c.mapper.group(gvk.GroupVersion())
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	m, ok := g.kinds[gvk.Kind]
+	return m, ok
+}
+
+// Forget makes the next Mapping of a group version ask the member: what was remembered turned out to be wrong.
+func (c *Conn) Forget(gv schema.GroupVersion) {
+	g := c.mapper.group(gv)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.kinds = nil
+}
+
+func (m *mapper) group(gv schema.GroupVersion) *groupMappings {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	g, ok := m.groups[gv]
+	if !ok {
+		if m.groups == nil {
+			m.groups = map[schema.GroupVersion]*groupMappings{}
+		}
+		g = &groupMappings{}
+		m.groups[gv] = g
+	}
+	return g
+}
+
+func (m *mapper) mapping(ctx context.Context, gvk schema.GroupVersionKind) (Mapping, error) {
+	g := m.group(gvk.GroupVersion())
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if known, ok := g.kinds[gvk.Kind]; ok {
+		return known, nil
+	}
+	missing := &meta.NoKindMatchError{GroupKind: gvk.GroupKind(), SearchedVersions: []string{gvk.Version}}
+	if !g.asked.IsZero() && m.clock.Since(g.asked) < refreshPause {
+		return Mapping{}, missing
+	}
+	list, err := m.served(ctx, gvk.GroupVersion().String())
+	if err != nil && !apierrors.IsNotFound(err) {
+		return Mapping{}, fmt.Errorf("asking the member for the resources of %s: %w", gvk.GroupVersion(), err)
+	}
+	g.asked = m.clock.Now()
+	g.kinds = mappingsOf(gvk.GroupVersion(), list)
+	if known, ok := g.kinds[gvk.Kind]; ok {
+		return known, nil
+	}
+	return Mapping{}, missing
+}
+
+func mappingsOf(gv schema.GroupVersion, list *metav1.APIResourceList) map[string]Mapping {
+	kinds := map[string]Mapping{}
+	if list == nil {
+		return kinds
+	}
+	for _, r := range list.APIResources {
+		if _, taken := kinds[r.Kind]; taken || strings.Contains(r.Name, "/") {
+			continue
+		}
+		kinds[r.Kind] = Mapping{Resource: gv.WithResource(r.Name), Namespaced: r.Namespaced}
+	}
+	return kinds
+}

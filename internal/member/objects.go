@@ -1,0 +1,211 @@
+package member
+
+import (
+	"fmt"
+	"hash/maphash"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+)
+
+// Change tells that a managed object in a member is not what it was, or, with Synced set, that all managed objects of a
+// resource are known now.
+type Change struct {
+	// Cluster is the name of the member.
+	Cluster string
+	// Resource is what was watched.
+	Resource schema.GroupVersionResource
+	// Object is the namespace and name of the object.
+	Object types.NamespacedName
+	// Work is the Work the object belongs to by its annotations; empty if it names none.
+	Work types.NamespacedName
+	// Previously is the Work it belonged to before, if that was another one.
+	Previously types.NamespacedName
+	// Gone is true for an object that was deleted, or lost the managed label.
+	Gone bool
+	// Disowned is true if the set of fields we own in it changed.
+	Disowned bool
+	// Synced is true for the news that the watch is complete; Object and Work are empty then.
+	Synced bool
+}
+
+// objects keeps the managed objects of one resource as JSON, which takes a fraction of the memory of decoded ones. It is
+// the store of a reflector.
+type objects struct {
+	cluster  string
+	resource schema.GroupVersionResource
+	changed  func(Change)
+	seed     maphash.Seed
+
+	mu     sync.RWMutex
+	items  map[types.NamespacedName]kept
+	synced bool
+	onSync []func()
+}
+
+type kept struct {
+	raw     []byte
+	version string
+	work    types.NamespacedName
+	owned   uint64
+}
+
+var _ cache.ReflectorStore = (*objects)(nil)
+
+func newObjects(cluster string, resource schema.GroupVersionResource, changed func(Change)) *objects {
+	return &objects{cluster: cluster, resource: resource, changed: changed, seed: maphash.MakeSeed(), items: map[types.NamespacedName]kept{}}
+}
+
+// Transformer makes the reflector drop what is not kept as soon as it reads it.
+func (o *objects) Transformer() cache.TransformFunc {
+	return func(obj any) (any, error) {
+		if u, ok := obj.(*unstructured.Unstructured); ok {
+			trim(u)
+		}
+		return obj, nil
+	}
+}
+
+// Add implements cache.ReflectorStore.
+func (o *objects) Add(obj any) error { return o.put(obj) }
+
+// Update implements cache.ReflectorStore.
+func (o *objects) Update(obj any) error { return o.put(obj) }
+
+func (o *objects) put(obj any) error {
+	key, item, err := o.keep(obj)
+	if err != nil {
+		return err
+	}
+	o.mu.Lock()
+	old, existed := o.items[key]
+	o.items[key] = item
+	o.mu.Unlock()
+	if !existed || old.version != item.version {
+		o.changed(o.difference(key, old, item, existed))
+	}
+	return nil
+}
+
+// Delete implements cache.ReflectorStore.
+func (o *objects) Delete(obj any) error {
+	u, ok := obj.(*unstructured.Unstructured)
+	if !ok {
+		return fmt.Errorf("deleting a %T: not an object", obj)
+	}
+	key := types.NamespacedName{Namespace: u.GetNamespace(), Name: u.GetName()}
+	o.mu.Lock()
+	old, existed := o.items[key]
+	delete(o.items, key)
+	o.mu.Unlock()
+	if existed {
+		o.changed(o.loss(key, old))
+	}
+	return nil
+}
+
+// Replace implements cache.ReflectorStore. Only what differs is news, so that a watch that had to start over makes no
+// storm.
+func (o *objects) Replace(list []any, _ string) error {
+	items := make(map[types.NamespacedName]kept, len(list))
+	for _, obj := range list {
+		key, item, err := o.keep(obj)
+		if err != nil {
+			return err
+		}
+		items[key] = item
+	}
+	o.mu.Lock()
+	before, first := o.items, !o.synced
+	o.items, o.synced = items, true
+	waiting := o.onSync
+	o.onSync = nil
+	o.mu.Unlock()
+	for key, item := range items {
+		if old, existed := before[key]; !existed || old.version != item.version {
+			o.changed(o.difference(key, old, item, existed))
+		}
+	}
+	for key, old := range before {
+		if _, exists := items[key]; !exists {
+			o.changed(o.loss(key, old))
+		}
+	}
+	if first {
+		o.changed(Change{Cluster: o.cluster, Resource: o.resource, Synced: true})
+	}
+	for _, f := range waiting {
+		f()
+	}
+	return nil
+}
+
+// Resync implements cache.ReflectorStore.
+func (o *objects) Resync() error { return nil }
+
+func (o *objects) keep(obj any) (types.NamespacedName, kept, error) {
+	u, ok := obj.(*unstructured.Unstructured)
+	if !ok {
+		return types.NamespacedName{}, kept{}, fmt.Errorf("keeping a %T: not an object", obj)
+	}
+	trim(u) // a plain list does not go through the Transformer
+	raw, err := u.MarshalJSON()
+	if err != nil {
+		return types.NamespacedName{}, kept{}, fmt.Errorf("encoding %s %s/%s: %w", u.GetKind(), u.GetNamespace(), u.GetName(), err)
+	}
+	key := types.NamespacedName{Namespace: u.GetNamespace(), Name: u.GetName()}
+	return key, kept{raw: raw, version: u.GetResourceVersion(), work: workOf(u), owned: ownership(o.seed, u)}, nil
+}
+
+func (o *objects) difference(key types.NamespacedName, old, item kept, existed bool) Change {
+	change := Change{Cluster: o.cluster, Resource: o.resource, Object: key, Work: item.work}
+	if existed {
+		change.Disowned = old.owned != item.owned
+		if old.work != item.work {
+			change.Previously = old.work
+		}
+	}
+	return change
+}
+
+func (o *objects) loss(key types.NamespacedName, old kept) Change {
+	return Change{Cluster: o.cluster, Resource: o.resource, Object: key, Work: old.work, Gone: true}
+}
+
+// lookup decodes a fresh copy of an object.
+func (o *objects) lookup(key types.NamespacedName) (*unstructured.Unstructured, bool) {
+	o.mu.RLock()
+	item, ok := o.items[key]
+	o.mu.RUnlock()
+	if !ok {
+		return nil, false
+	}
+	obj, err := runtime.Decode(unstructured.UnstructuredJSONScheme, item.raw)
+	if err != nil {
+		return nil, false // cannot happen: it was encoded here
+	}
+	u, ok := obj.(*unstructured.Unstructured)
+	return u, ok
+}
+
+func (o *objects) hasSynced() bool {
+	o.mu.RLock()
+	defer o.mu.RUnlock()
+	return o.synced
+}
+
+// whenSynced calls f once everything is known, at once if it is already.
+func (o *objects) whenSynced(f func()) {
+	o.mu.Lock()
+	if !o.synced {
+		o.onSync = append(o.onSync, f)
+		o.mu.Unlock()
+		return
+	}
+	o.mu.Unlock()
+	f()
+}

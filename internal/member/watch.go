@@ -1,0 +1,175 @@
+package member
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
+
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+)
+
+const (
+	// linger is how long a watch survives its last holder: an object that is replaced needs it again at once.
+	linger = time.Minute
+	// pageSize bounds one answer of a plain list, for members that cannot stream one.
+	pageSize = 500
+)
+
+// managedOnly selects the objects that are ours.
+const managedOnly = workv1alpha1.ManagedLabel + "=" + workv1alpha1.ManagedLabelValue
+
+// watches are the watches for managed objects of one member, one per resource that somebody holds.
+type watches struct {
+	cluster string
+	client  dynamic.Interface // patient
+	clock   clock.Clock
+	ctx     context.Context // of the connection
+	changed func(Change)
+
+	mu      sync.RWMutex
+	holders map[string]sets.Set[schema.GroupVersionResource]
+	running map[schema.GroupVersionResource]*running
+}
+
+type running struct {
+	objects *objects
+	holders int
+	stop    context.CancelFunc
+}
+
+// Hold makes sure that managed objects of exactly these resources are watched for the holder, in place of those it held
+// before. A holder is any name; apply and observe use one per Work. A resource that is not served is asked for with a
+// backoff until it is.
+func (c *Conn) Hold(holder string, resources ...schema.GroupVersionResource) {
+	c.watches.hold(holder, sets.New(resources...))
+}
+
+// Release is Hold of nothing. A watch without holders ends after a minute.
+func (c *Conn) Release(holder string) { c.watches.hold(holder, nil) }
+
+// Lookup returns a managed object as the watch saw it last, without the field ownership of others. The copy belongs to
+// the caller. It is not found while nobody holds its resource.
+func (c *Conn) Lookup(resource schema.GroupVersionResource, namespace, name string) (*unstructured.Unstructured, bool) {
+	o := c.watches.objects(resource)
+	if o == nil {
+		return nil, false
+	}
+	return o.lookup(types.NamespacedName{Namespace: namespace, Name: name})
+}
+
+// HasSynced tells whether what Lookup does not find did not exist when the watch began.
+func (c *Conn) HasSynced(resource schema.GroupVersionResource) bool {
+	o := c.watches.objects(resource)
+	return o != nil && o.hasSynced()
+}
+
+// WhenSynced calls f once HasSynced is true, at once if it is, never if the watch ends before. f must not block.
+func (c *Conn) WhenSynced(resource schema.GroupVersionResource, f func()) {
+	if o := c.watches.objects(resource); o != nil {
+		o.whenSynced(f)
+	}
+}
+
+func (w *watches) objects(resource schema.GroupVersionResource) *objects {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	if r := w.running[resource]; r != nil {
+		return r.objects
+	}
+	return nil
+}
+
+func (w *watches) hold(holder string, wanted sets.Set[schema.GroupVersionResource]) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	held := w.holders[holder]
+	for resource := range wanted.Difference(held) {
+		w.start(resource).holders++
+	}
+	for resource := range held.Difference(wanted) {
+		if r := w.running[resource]; r != nil {
+			r.holders--
+			w.stopLater(resource, r)
+		}
+	}
+	if w.holders == nil {
+		w.holders = map[string]sets.Set[schema.GroupVersionResource]{}
+	}
+	if len(wanted) == 0 {
+		delete(w.holders, holder)
+	} else {
+		w.holders[holder] = wanted
+	}
+}
+
+// start returns the watch of a resource, which it starts if nobody did. The lock is held.
+func (w *watches) start(resource schema.GroupVersionResource) *running {
+	if r, ok := w.running[resource]; ok {
+		return r
+	}
+	if w.running == nil {
+		w.running = map[schema.GroupVersionResource]*running{}
+	}
+	ctx, stop := context.WithCancel(w.ctx)
+	r := &running{objects: newObjects(w.cluster, resource, w.changed), stop: stop}
+	w.running[resource] = r
+	go w.reflect(ctx, resource, r.objects)
+	return r
+}
+
+// stopLater ends a watch that nobody holds any more, unless somebody comes back within the linger. The lock is held.
+func (w *watches) stopLater(resource schema.GroupVersionResource, r *running) {
+	if r.holders > 0 {
+		return
+	}
+	go func() {
+		timer := w.clock.NewTimer(linger)
+		defer timer.Stop()
+		select {
+		case <-timer.C():
+		case <-w.ctx.Done():
+			return
+		}
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if r.holders == 0 && w.running[resource] == r {
+			r.stop()
+			delete(w.running, resource)
+		}
+	}()
+}
+
+func (w *watches) reflect(ctx context.Context, resource schema.GroupVersionResource, store *objects) {
+	client := w.client.Resource(resource)
+	lw := &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			options.LabelSelector = managedOnly
+			return client.List(ctx, options)
+		},
+		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			options.LabelSelector = managedOnly
+			return client.Watch(ctx, options)
+		},
+	}
+	reflector := cache.NewReflectorWithOptions(lw, nil, store, cache.ReflectorOptions{
+		Name:            w.cluster + "/" + resource.Resource,
+		TypeDescription: resource.String(),
+		Backoff: &wait.Backoff{
+			Duration: 200 * time.Millisecond, Factor: 2, Jitter: 1, Cap: 30 * time.Second, Steps: 16,
+		},
+	})
+	reflector.WatchListPageSize = pageSize
+	reflector.RunWithContext(ctx)
+}
