@@ -1,0 +1,122 @@
+package builtin
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+)
+
+// StatusCurrentCondition is False on a template while the status of some copy
+// is the last one seen rather than the present one, because its cluster cannot
+// be reached. The condition is absent otherwise. Templates of kinds that have
+// conditions carry it.
+const StatusCurrentCondition = "StatusCurrent"
+
+// ReasonStatusUnknown is the reason of StatusCurrentCondition.
+const ReasonStatusUnknown = "ClusterStatusUnknown"
+
+// verdict is a condition to set on a template.
+type verdict struct {
+	kind, status, reason, message string
+	// stamp names the fields besides lastTransitionTime that hold the time at
+	// which the condition last changed in any way.
+	stamp []string
+}
+
+// setConditions writes the verdicts into status.conditions, keeping conditions
+// of other types and the times of conditions that did not change, and removes
+// the types to drop.
+func (a aggregation) setConditions(template *unstructured.Unstructured, status map[string]any, verdicts []verdict, drop ...string) {
+	value, _, _ := unstructured.NestedFieldNoCopy(template.Object, "status", "conditions")
+	present, _ := value.([]any)
+	list := make([]any, 0, len(present)+len(verdicts))
+	done := map[string]bool{}
+	for _, name := range drop {
+		done[name] = true
+	}
+	for _, entry := range present {
+		old, _ := entry.(map[string]any)
+		name, _ := old["type"].(string)
+		if wanted := find(verdicts, name); wanted != nil {
+			list = append(list, a.condition(old, wanted))
+			done[name] = true
+		} else if !done[name] {
+			list = append(list, entry)
+		}
+	}
+	for i := range verdicts {
+		if !done[verdicts[i].kind] {
+			list = append(list, a.condition(nil, &verdicts[i]))
+		}
+	}
+	if len(list) == 0 {
+		delete(status, "conditions")
+		return
+	}
+	status["conditions"] = list
+}
+
+func find(verdicts []verdict, kind string) *verdict {
+	for i := range verdicts {
+		if verdicts[i].kind == kind {
+			return &verdicts[i]
+		}
+	}
+	return nil
+}
+
+// condition is the verdict as a field value, next to the old one of its type.
+func (a aggregation) condition(old map[string]any, v *verdict) map[string]any {
+	if old["status"] == v.status && text(old["reason"]) == v.reason && text(old["message"]) == v.message {
+		return old
+	}
+	now := a.clock.Now().UTC().Format(time.RFC3339)
+	updated := maps.Clone(old)
+	if updated == nil {
+		updated = map[string]any{}
+	}
+	if old["status"] != v.status {
+		updated["lastTransitionTime"] = now
+	}
+	updated["type"], updated["status"] = v.kind, v.status
+	updated["reason"], updated["message"] = v.reason, v.message
+	for _, name := range v.stamp {
+		updated[name] = now
+	}
+	return updated
+}
+
+func text(value any) string {
+	s, _ := value.(string)
+	return s
+}
+
+// setCurrency sets StatusCurrentCondition as the items demand.
+func (a aggregation) setCurrency(template *unstructured.Unstructured, status map[string]any, items []workv1alpha2.AggregatedStatusItem) {
+	verdicts, drop := currency(items)
+	a.setConditions(template, status, verdicts, drop...)
+}
+
+// currency returns the verdict about the age of the items' statuses, or the
+// type to drop if all are current.
+func currency(items []workv1alpha2.AggregatedStatusItem) ([]verdict, []string) {
+	var stale []string
+	for i := range items {
+		if items[i].Status != nil && items[i].Health == workv1alpha2.ResourceUnknown {
+			stale = append(stale, items[i].ClusterName)
+		}
+	}
+	if len(stale) == 0 {
+		return nil, []string{StatusCurrentCondition}
+	}
+	slices.Sort(stale)
+	return []verdict{{
+		kind: StatusCurrentCondition, status: "False", reason: ReasonStatusUnknown,
+		message: "The present status is unknown, and the last one seen is counted, in clusters: " + strings.Join(stale, ", "),
+	}}, nil
+}

@@ -1,0 +1,141 @@
+package builtin
+
+import (
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// prune puts a kind's own rule before the one for all kinds: the rule may need
+// what the latter removes.
+func prune(rule func(obj *unstructured.Unstructured)) func(obj *unstructured.Unstructured) {
+	return func(obj *unstructured.Unstructured) {
+		rule(obj)
+		pruneServerSet(obj)
+	}
+}
+
+// pruneServerSet removes what an API server, not a user, put into an object.
+// Owners and finalizers go too: those who would honour them live on the hub.
+func pruneServerSet(obj *unstructured.Unstructured) {
+	delete(obj.Object, "status")
+	metadata, ok := obj.Object["metadata"].(map[string]any)
+	if !ok {
+		return
+	}
+	for _, name := range []string{
+		"creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "managedFields",
+		"resourceVersion", "selfLink", "uid", "ownerReferences", "finalizers",
+	} {
+		delete(metadata, name)
+	}
+}
+
+// pruneDeployment removes the bookkeeping of a deployment controller.
+func pruneDeployment(obj *unstructured.Unstructured) {
+	removeKeys(obj.Object, []string{"metadata", "annotations"},
+		"deployment.kubernetes.io/revision", "deployment.kubernetes.io/revision-history")
+}
+
+// pruneJob removes what ties a Job to the uid it has on the hub, unless its
+// author took over the selector, and the time to live: a member that removed a
+// finished Job would be given it again, to run again.
+func pruneJob(obj *unstructured.Unstructured) {
+	unstructured.RemoveNestedField(obj.Object, "spec", "ttlSecondsAfterFinished")
+	if manual, _, _ := unstructured.NestedBool(obj.Object, "spec", "manualSelector"); manual {
+		return
+	}
+	generated := []string{
+		"controller-uid", "job-name", "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name",
+	}
+	removeKeys(obj.Object, []string{"spec", "selector", "matchLabels"}, generated...)
+	removeKeys(obj.Object, []string{"spec", "template", "metadata", "labels"}, generated...)
+	if selector, _, _ := unstructured.NestedMap(obj.Object, "spec", "selector"); len(selector) == 0 {
+		unstructured.RemoveNestedField(obj.Object, "spec", "selector")
+	}
+}
+
+// pruneService removes the addresses and ports that the hub allocated. A
+// headless Service keeps its None. A node port is kept if some field manager
+// owns it, which the hub's allocator never does: then a user asked for it.
+func pruneService(obj *unstructured.Unstructured) {
+	spec, ok := obj.Object["spec"].(map[string]any)
+	if !ok {
+		return
+	}
+	if spec["clusterIP"] != "None" {
+		delete(spec, "clusterIP")
+		delete(spec, "clusterIPs")
+	}
+	owned := ownedFields(obj)
+	if !owned.healthCheckNodePort {
+		delete(spec, "healthCheckNodePort")
+	}
+	ports, _ := spec["ports"].([]any)
+	for _, entry := range ports {
+		if port, ok := entry.(map[string]any); ok && !owned.nodePort(port) {
+			delete(port, "nodePort")
+		}
+	}
+}
+
+// pruneServiceAccount removes the references to token Secrets made for the
+// account by the hub.
+func pruneServiceAccount(obj *unstructured.Unstructured) {
+	secrets, ok := obj.Object["secrets"].([]any)
+	if !ok {
+		return
+	}
+	prefix := obj.GetName() + "-token-"
+	kept := make([]any, 0, len(secrets))
+	for _, entry := range secrets {
+		reference, _ := entry.(map[string]any)
+		if name, _ := reference["name"].(string); !strings.HasPrefix(name, prefix) {
+			kept = append(kept, entry)
+		}
+	}
+	if len(kept) == 0 {
+		delete(obj.Object, "secrets")
+		return
+	}
+	obj.Object["secrets"] = kept
+}
+
+// pruneSecret removes a token of the hub: the member signs its own.
+func pruneSecret(obj *unstructured.Unstructured) {
+	if !isTokenSecret(obj) {
+		return
+	}
+	delete(obj.Object, "data")
+	removeKeys(obj.Object, []string{"metadata", "annotations"}, serviceAccountUID)
+}
+
+func pruneClaim(obj *unstructured.Unstructured) {
+	removeKeys(obj.Object, []string{"metadata", "annotations"}, "volume.kubernetes.io/selected-node")
+}
+
+const serviceAccountUID = "kubernetes.io/service-account.uid"
+
+func isTokenSecret(obj *unstructured.Unstructured) bool {
+	return obj.Object["type"] == "kubernetes.io/service-account-token"
+}
+
+// removeKeys deletes keys from the map at the path, and the map if that leaves
+// it empty.
+func removeKeys(object map[string]any, path []string, keys ...string) {
+	value, _, err := unstructured.NestedFieldNoCopy(object, path...)
+	fields, ok := value.(map[string]any)
+	if err != nil || !ok {
+		return
+	}
+	removed := false
+	for _, key := range keys {
+		if _, ok := fields[key]; ok {
+			delete(fields, key)
+			removed = true
+		}
+	}
+	if removed && len(fields) == 0 {
+		unstructured.RemoveNestedField(object, path...)
+	}
+}

@@ -1,0 +1,153 @@
+package builtin
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+)
+
+// reflectWhole carries the whole status, as for every kind without a rule.
+func reflectWhole(_ context.Context, obj *unstructured.Unstructured) (*runtime.RawExtension, error) {
+	return raw(obj.Object["status"])
+}
+
+func reflectDeployment(_ context.Context, obj *unstructured.Unstructured) (*runtime.RawExtension, error) {
+	status := pick(obj, "observedGeneration", "replicas", "updatedReplicas", "readyReplicas", "availableReplicas",
+		"unavailableReplicas")
+	if status == nil {
+		return nil, nil
+	}
+	if conditions := plainConditions(obj); len(conditions) > 0 {
+		status["conditions"] = conditions
+	}
+	return raw(withGenerations(withDesired(status, obj), obj))
+}
+
+func reflectReplicaSet(_ context.Context, obj *unstructured.Unstructured) (*runtime.RawExtension, error) {
+	return raw(withGenerations(pick(obj, "observedGeneration", "replicas", "fullyLabeledReplicas", "readyReplicas",
+		"availableReplicas"), obj))
+}
+
+func reflectStatefulSet(_ context.Context, obj *unstructured.Unstructured) (*runtime.RawExtension, error) {
+	status := pick(obj, "observedGeneration", "replicas", "readyReplicas", "currentReplicas", "updatedReplicas",
+		"availableReplicas", "currentRevision", "updateRevision")
+	return raw(withGenerations(withDesired(status, obj), obj))
+}
+
+func reflectDaemonSet(_ context.Context, obj *unstructured.Unstructured) (*runtime.RawExtension, error) {
+	return raw(withGenerations(pick(obj, "observedGeneration", "currentNumberScheduled", "numberMisscheduled",
+		"desiredNumberScheduled", "numberReady", "updatedNumberScheduled", "numberAvailable", "numberUnavailable"), obj))
+}
+
+func reflectJob(_ context.Context, obj *unstructured.Unstructured) (*runtime.RawExtension, error) {
+	return raw(pick(obj, "active", "succeeded", "failed", "conditions", "startTime", "completionTime"))
+}
+
+// reflectService: only a load balancer has something to tell.
+func reflectService(_ context.Context, obj *unstructured.Unstructured) (*runtime.RawExtension, error) {
+	if kind, _, _ := unstructured.NestedString(obj.Object, "spec", "type"); kind != "LoadBalancer" {
+		return nil, nil
+	}
+	return raw(pick(obj, "loadBalancer"))
+}
+
+func reflectBudget(_ context.Context, obj *unstructured.Unstructured) (*runtime.RawExtension, error) {
+	return raw(pick(obj, "currentHealthy", "desiredHealthy", "expectedPods", "disruptionsAllowed", "disruptedPods"))
+}
+
+func reflectAutoscaler(_ context.Context, obj *unstructured.Unstructured) (*runtime.RawExtension, error) {
+	return raw(pick(obj, "currentReplicas", "desiredReplicas"))
+}
+
+// pick returns the named fields of the status as a new map, or nil if the object
+// has no status.
+func pick(obj *unstructured.Unstructured, names ...string) map[string]any {
+	status, ok := obj.Object["status"].(map[string]any)
+	if !ok {
+		return nil
+	}
+	picked := make(map[string]any, len(names)+4)
+	for _, name := range names {
+		if value, ok := status[name]; ok {
+			picked[name] = value
+		}
+	}
+	return picked
+}
+
+// withGenerations adds which generation of the member's object, and which one of
+// the template behind it, the status can be about: with both, and the observed
+// one, the hub can tell a status of the current template from an older one.
+func withGenerations(status map[string]any, obj *unstructured.Unstructured) map[string]any {
+	if status == nil {
+		return nil
+	}
+	if generation := obj.GetGeneration(); generation != 0 {
+		status["generation"] = generation
+	}
+	template, err := strconv.ParseInt(annotation(obj, workv1alpha1.TemplateGenerationAnnotation), 10, 64)
+	if err == nil && template != 0 {
+		status["resourceTemplateGeneration"] = template
+	}
+	return status
+}
+
+// withDesired adds how many replicas the member's object asks for, without which
+// nobody on the hub could tell whether the counters are complete.
+func withDesired(status map[string]any, obj *unstructured.Unstructured) map[string]any {
+	if status == nil {
+		return nil
+	}
+	if desired, err := specNumber(obj, "replicas", 1); err == nil {
+		status["desiredReplicas"] = desired
+	}
+	return status
+}
+
+// annotation reads one annotation without copying the others.
+func annotation(obj *unstructured.Unstructured, key string) string {
+	annotations, _, _ := unstructured.NestedFieldNoCopy(obj.Object, "metadata", "annotations")
+	fields, _ := annotations.(map[string]any)
+	value, _ := fields[key].(string)
+	return value
+}
+
+// plainConditions leaves out when a condition was last looked at, which changes
+// without anything happening.
+func plainConditions(obj *unstructured.Unstructured) []any {
+	conditions, _, _ := unstructured.NestedFieldNoCopy(obj.Object, "status", "conditions")
+	list, _ := conditions.([]any)
+	plain := make([]any, 0, len(list))
+	for _, entry := range list {
+		condition, ok := entry.(map[string]any)
+		if !ok {
+			continue
+		}
+		copied := make(map[string]any, len(condition))
+		for key, value := range condition {
+			if key != "lastUpdateTime" {
+				copied[key] = value
+			}
+		}
+		plain = append(plain, copied)
+	}
+	return plain
+}
+
+// raw encodes a status; there is none to carry if there is none.
+func raw(status any) (*runtime.RawExtension, error) {
+	if fields, ok := status.(map[string]any); status == nil || ok && fields == nil {
+		return nil, nil
+	}
+	data, err := json.Marshal(status)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the status: %w", err)
+	}
+	return &runtime.RawExtension{Raw: data}, nil
+}
