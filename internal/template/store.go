@@ -48,6 +48,7 @@ type Store struct {
 
 	definitions *definitions
 	ready       chan struct{}
+	written     written
 
 	mu          sync.RWMutex
 	catalog     *catalog
@@ -68,6 +69,7 @@ func New(config Config) *Store {
 		ready:       make(chan struct{}),
 		catalog:     newCatalog(nil, nil, nil, nil, nil),
 		watches:     map[schema.GroupVersionKind]*watch{},
+		written:     written{metas: map[Ref]*metav1.PartialObjectMetadata{}},
 	}
 	return s
 }
@@ -124,9 +126,9 @@ func (s *Store) HasStatus(gvk schema.GroupVersionKind) bool {
 	return ok && k.status
 }
 
-// Meta is the metadata of a template as last seen, in any served version. It
-// must not be changed, and lacks managed fields; of the annotation that
-// "kubectl apply" leaves only a digest is kept.
+// Meta is the metadata of a template as last seen or written through this
+// store, in any served version. It must not be changed, and lacks managed
+// fields; of the annotation that "kubectl apply" leaves only a digest is kept.
 func (s *Store) Meta(ref Ref) (*metav1.PartialObjectMetadata, bool) {
 	w := s.watchOf(ref.GroupVersionKind)
 	if w == nil {
@@ -136,11 +138,11 @@ func (s *Store) Meta(ref Ref) (*metav1.PartialObjectMetadata, bool) {
 	if s.excluded(ref) {
 		return nil, false
 	}
-	item, exists, err := w.informer.GetIndexer().GetByKey(ref.key())
-	if err != nil || !exists {
+	seen := w.seen(ref)
+	if seen == nil {
 		return nil, false
 	}
-	return item.(*metav1.PartialObjectMetadata), true
+	return s.written.newest(ref, seen), true
 }
 
 // List is the metadata of all templates of a kind that carry the labels, in one

@@ -318,3 +318,38 @@ func TestUpdateStatusWritesDifferencesOnly(t *testing.T) {
 		})
 	}
 }
+
+func TestAWriteIsSeenBeforeItsWatchEvent(t *testing.T) {
+	onHub(t, func(h *hub) {
+		web := Ref{deploymentKind, "shop", "web"}
+		h.put(deployments, metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "1", ResourceVersion: "5", Generation: 1})
+
+		written := &unstructured.Unstructured{Object: map[string]any{}}
+		written.SetNamespace("shop")
+		written.SetName("web")
+		written.SetUID("1")
+		written.SetResourceVersion("7")
+		written.SetLabels(map[string]string{"claimed": "yes"})
+		h.store.remember(web, written)
+
+		meta, _ := h.store.Meta(web)
+		if meta.Labels["claimed"] != "yes" {
+			t.Error("the write is not visible")
+		}
+		h.put(deployments, metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "1", ResourceVersion: "6", Generation: 1})
+		if meta, _ := h.store.Meta(web); meta.Labels["claimed"] != "yes" {
+			t.Error("an older event hid the write")
+		}
+		h.put(deployments, metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "1", ResourceVersion: "8", Generation: 1})
+		if meta, _ := h.store.Meta(web); meta.Labels["claimed"] != "" {
+			t.Error("the write hides a newer event")
+		}
+		if len(h.store.written.metas) > 0 {
+			t.Error("a write that came back is still remembered")
+		}
+		h.store.remember(web, written)
+		if len(h.store.written.metas) > 0 {
+			t.Error("a write that had come back already is remembered")
+		}
+	})
+}

@@ -39,6 +39,7 @@ func (s *Store) newWatch(k kind) (*watch, error) {
 	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: func(obj any) { s.tell(w, obj) },
 		UpdateFunc: func(before, after any) {
+			s.written.forget(refTo(k.gvk, after.(*metav1.PartialObjectMetadata)), after.(*metav1.PartialObjectMetadata))
 			if changed(before.(*metav1.PartialObjectMetadata), after.(*metav1.PartialObjectMetadata)) {
 				s.tell(w, after)
 			}
@@ -46,6 +47,9 @@ func (s *Store) newWatch(k kind) (*watch, error) {
 		DeleteFunc: func(obj any) {
 			if last, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 				obj = last.Obj
+			}
+			if meta, ok := obj.(*metav1.PartialObjectMetadata); ok {
+				s.written.forget(refTo(k.gvk, meta), nil)
 			}
 			s.tell(w, obj)
 		},
@@ -72,6 +76,15 @@ func (s *Store) tell(w *watch, obj any) {
 	if ref := refTo(w.gvk, meta); !s.excluded(ref) {
 		s.notify(ref)
 	}
+}
+
+// seen is the metadata of one object in the informer, nil if it is not there.
+func (w *watch) seen(ref Ref) *metav1.PartialObjectMetadata {
+	item, exists, err := w.informer.GetIndexer().GetByKey(ref.key())
+	if err != nil || !exists {
+		return nil
+	}
+	return item.(*metav1.PartialObjectMetadata)
 }
 
 func (s *Store) refsOf(w *watch) []Ref {

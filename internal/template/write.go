@@ -4,12 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"sync"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 )
 
 // fieldManager is the name under which templates are written.
@@ -27,7 +29,66 @@ func (s *Store) PatchMetadata(ctx context.Context, ref Ref, patch []byte) (*unst
 	if err != nil {
 		return nil, fmt.Errorf("patching %s: %w", ref, err)
 	}
+	s.remember(ref, obj)
 	return obj, nil
+}
+
+// remember has Meta show a write before its watch event comes, so that whoever
+// looks again in between does not write again.
+func (s *Store) remember(ref Ref, obj *unstructured.Unstructured) {
+	w := s.watchOf(ref.GroupVersionKind)
+	if w == nil || w.gvk != ref.GroupVersionKind {
+		return
+	}
+	slim, err := s.slim(w.gvk)(&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+		Namespace: obj.GetNamespace(), Name: obj.GetName(), UID: obj.GetUID(),
+		ResourceVersion: obj.GetResourceVersion(), Generation: obj.GetGeneration(),
+		CreationTimestamp: obj.GetCreationTimestamp(), DeletionTimestamp: obj.GetDeletionTimestamp(),
+		Labels: obj.GetLabels(), Annotations: obj.GetAnnotations(),
+		OwnerReferences: obj.GetOwnerReferences(), Finalizers: obj.GetFinalizers(),
+	}})
+	if err != nil {
+		return
+	}
+	s.written.put(ref, slim.(*metav1.PartialObjectMetadata))
+	// The watch may have been faster than the answer to the write.
+	s.written.forget(ref, w.seen(ref))
+}
+
+// written holds the metadata of objects whose last write has not come back
+// through their watch yet.
+type written struct {
+	mu    sync.Mutex
+	metas map[Ref]*metav1.PartialObjectMetadata
+}
+
+func (w *written) put(ref Ref, meta *metav1.PartialObjectMetadata) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.metas[ref] = meta
+}
+
+// forget drops what has been seen since; nil means that the object is gone.
+func (w *written) forget(ref Ref, seen *metav1.PartialObjectMetadata) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if own, ok := w.metas[ref]; ok && (seen == nil || !newer(own, seen)) {
+		delete(w.metas, ref)
+	}
+}
+
+func (w *written) newest(ref Ref, seen *metav1.PartialObjectMetadata) *metav1.PartialObjectMetadata {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if own, ok := w.metas[ref]; ok && own.UID == seen.UID && newer(own, seen) {
+		return own
+	}
+	return seen
+}
+
+func newer(a, b *metav1.PartialObjectMetadata) bool {
+	order, err := resourceversion.CompareResourceVersion(a.ResourceVersion, b.ResourceVersion)
+	return err == nil && order > 0
 }
 
 // UpdateStatus makes the status of a template what it is in after, by patching
