@@ -1,0 +1,121 @@
+package capacity
+
+import (
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+)
+
+// amount is a quantity of one resource: thousandths for CPU, whole units for
+// everything else.
+type amount struct {
+	name  corev1.ResourceName
+	value int64
+}
+
+// amounts is sorted by name. Lists are short, so that looking through one is
+// faster than a map.
+type amounts []amount
+
+func (a amounts) of(name corev1.ResourceName) (int64, bool) {
+	for i := range a {
+		if a[i].name == name {
+			return a[i].value, true
+		}
+	}
+	return 0, false
+}
+
+func (a amounts) sort() {
+	slices.SortFunc(a, func(x, y amount) int { return strings.Compare(string(x.name), string(y.name)) })
+}
+
+func count(name corev1.ResourceName, q resource.Quantity) int64 {
+	if name == corev1.ResourceCPU {
+		return q.MilliValue()
+	}
+	return q.Value()
+}
+
+// Demand is what one unit of a workload asks of a cluster. A unit is a replica,
+// or one whole set of a workload with several components. The zero value asks
+// for one pod and nothing else.
+type Demand struct {
+	items amounts
+	// extraPods is how many pods a unit needs beyond the first.
+	extraPods int64
+	// spread is true when the pods of a unit need not share a node.
+	spread bool
+}
+
+// DemandOf returns the demand of one replica. Requests of zero or less ask for
+// nothing; a request for "pods" is ignored, since every replica is one pod.
+func DemandOf(requests corev1.ResourceList) Demand {
+	var d Demand
+	for name, quantity := range requests {
+		if value := count(name, quantity); value > 0 && name != corev1.ResourcePods {
+			d.items = append(d.items, amount{name, value})
+		}
+	}
+	d.items.sort()
+	return d
+}
+
+// DemandOfSet returns the demand of one whole set of components: every
+// component with all its replicas.
+func DemandOfSet(components []workv1alpha2.Component) Demand {
+	d := Demand{extraPods: -1, spread: true}
+	sums := map[corev1.ResourceName]int64{}
+	for _, c := range components {
+		d.extraPods += int64(c.Replicas)
+		if c.ReplicaRequirements == nil {
+			continue
+		}
+		for name, quantity := range c.ReplicaRequirements.ResourceRequest {
+			if value := count(name, quantity); value > 0 && name != corev1.ResourcePods {
+				sums[name] += value * int64(c.Replicas)
+			}
+		}
+	}
+	d.extraPods = max(d.extraPods, 0)
+	for name, value := range sums {
+		if value > 0 {
+			d.items = append(d.items, amount{name, value})
+		}
+	}
+	d.items.sort()
+	return d
+}
+
+func (d *Demand) pods() int64 { return 1 + d.extraPods }
+
+// Usage is an amount of resources taken from a cluster. It is a value: Plus
+// returns a new one. The zero value is nothing.
+type Usage struct {
+	pods  int64
+	items amounts
+}
+
+// Plus returns u with n more units of d. A negative n gives back; nothing falls
+// below zero.
+func (u Usage) Plus(d Demand, n int64) Usage {
+	out := Usage{pods: max(0, u.pods+n*d.pods()), items: slices.Clone(u.items)}
+	for _, item := range d.items {
+		i := slices.IndexFunc(out.items, func(a amount) bool { return a.name == item.name })
+		if i < 0 {
+			out.items = append(out.items, amount{name: item.name})
+			i = len(out.items) - 1
+		}
+		out.items[i].value = max(0, out.items[i].value+n*item.value)
+	}
+	return out
+}
+
+// IsZero says whether nothing is taken.
+func (u Usage) IsZero() bool {
+	return u.pods == 0 && !slices.ContainsFunc(u.items, func(a amount) bool { return a.value != 0 })
+}

@@ -1,0 +1,163 @@
+package capacity
+
+import (
+	"sync"
+	"time"
+)
+
+// Ledger remembers what was promised to clusters and cannot be seen in their
+// status yet, so that a burst of decisions does not give the same room away
+// twice. A promise ends when its owner reports the copy running and the
+// cluster has reported its resources after that, when it is taken back, or
+// when it gets too old to be believed. It is safe for concurrent use.
+type Ledger struct {
+	mu       sync.Mutex
+	lifetime time.Duration
+	owners   map[string]map[string]*promise // by owner, then cluster
+	clusters map[string]map[string]*promise // the same by cluster, then owner
+	totals   map[string]Usage
+	changed  map[string]struct{}
+}
+
+type promise struct {
+	demand  Demand
+	units   int64
+	made    time.Time
+	running bool
+}
+
+// NewLedger returns an empty ledger whose promises are believed for lifetime.
+func NewLedger(lifetime time.Duration) *Ledger {
+	return &Ledger{
+		lifetime: lifetime,
+		owners:   map[string]map[string]*promise{},
+		clusters: map[string]map[string]*promise{},
+		totals:   map[string]Usage{},
+		changed:  map[string]struct{}{},
+	}
+}
+
+// Promise notes that owner will use units more of demand in each cluster of
+// units; negative numbers take back, down to nothing.
+func (l *Ledger) Promise(owner string, demand Demand, units map[string]int32, now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for cluster, n := range units {
+		p := l.owners[owner][cluster]
+		if p == nil {
+			if n <= 0 {
+				continue
+			}
+			p = &promise{}
+			file(l.owners, owner, cluster, p)
+			file(l.clusters, cluster, owner, p)
+		}
+		l.settle(cluster, p, -p.units)
+		p.demand, p.made, p.running = demand, now, false
+		p.units = max(p.units+int64(n), 0)
+		l.settle(cluster, p, p.units)
+		if p.units == 0 {
+			l.end(owner, cluster, p)
+		}
+	}
+}
+
+// Running notes that owner's copy in cluster runs in full: the next report of
+// the cluster will contain it.
+func (l *Ledger) Running(owner, cluster string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if p := l.owners[owner][cluster]; p != nil {
+		p.running = true
+	}
+}
+
+// Reported notes that cluster has reported its resources: promises to it whose
+// copies run are part of the report and end here.
+func (l *Ledger) Reported(cluster string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for owner, p := range l.clusters[cluster] {
+		if p.running {
+			l.end(owner, cluster, p)
+		}
+	}
+}
+
+// Forget ends all promises of owner.
+func (l *Ledger) Forget(owner string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for cluster, p := range l.owners[owner] {
+		l.end(owner, cluster, p)
+	}
+}
+
+// Expire ends promises that were made longer ago than the ledger's lifetime.
+func (l *Ledger) Expire(now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for owner, clusters := range l.owners {
+		for cluster, p := range clusters {
+			if now.Sub(p.made) > l.lifetime {
+				l.end(owner, cluster, p)
+			}
+		}
+	}
+}
+
+// Taken returns what is promised to cluster in total.
+func (l *Ledger) Taken(cluster string) Usage {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.totals[cluster]
+}
+
+// Changes returns what is promised to each cluster for which that has changed
+// since the last call.
+func (l *Ledger) Changes() map[string]Usage {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.changed) == 0 {
+		return nil
+	}
+	out := make(map[string]Usage, len(l.changed))
+	for cluster := range l.changed {
+		out[cluster] = l.totals[cluster]
+	}
+	clear(l.changed)
+	return out
+}
+
+func (l *Ledger) end(owner, cluster string, p *promise) {
+	l.settle(cluster, p, -p.units)
+	unfile(l.owners, owner, cluster)
+	unfile(l.clusters, cluster, owner)
+}
+
+func (l *Ledger) settle(cluster string, p *promise, units int64) {
+	if units == 0 {
+		return
+	}
+	l.changed[cluster] = struct{}{}
+	total := l.totals[cluster].Plus(p.demand, units)
+	if total.IsZero() {
+		delete(l.totals, cluster)
+		return
+	}
+	l.totals[cluster] = total
+}
+
+func file(drawers map[string]map[string]*promise, drawer, key string, p *promise) {
+	if drawers[drawer] == nil {
+		drawers[drawer] = map[string]*promise{}
+	}
+	drawers[drawer][key] = p
+}
+
+func unfile(drawers map[string]map[string]*promise, drawer, key string) {
+	delete(drawers[drawer], key)
+	if len(drawers[drawer]) == 0 {
+		delete(drawers, drawer)
+	}
+}

@@ -1,0 +1,140 @@
+package capacity
+
+import (
+	"math"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+)
+
+// podsPerNode is how many pods the nodes of a resource model are taken to hold.
+const podsPerNode = 110
+
+// Room is what one cluster has left, read from its status once so that asking
+// is cheap. It is never changed after RoomOf. The zero value has room for
+// nothing, as has a cluster that has not reported resources yet.
+type Room struct {
+	pods   int64
+	left   amounts
+	grades []grade
+}
+
+// grade is a number of nodes that each have at least min left.
+type grade struct {
+	nodes int64
+	min   amounts
+}
+
+// RoomOf reads what cluster has left: allocatable less allocated less
+// allocating, and the nodes of each grade of its resource models.
+func RoomOf(cluster *clusterv1alpha1.Cluster) Room {
+	summary := cluster.Status.ResourceSummary
+	if summary == nil {
+		return Room{}
+	}
+	var r Room
+	for name, quantity := range summary.Allocatable {
+		left := count(name, quantity)
+		if taken, ok := summary.Allocated[name]; ok {
+			left -= count(name, taken)
+		}
+		if taken, ok := summary.Allocating[name]; ok {
+			left -= count(name, taken)
+		}
+		if name == corev1.ResourcePods {
+			r.pods = left
+			continue
+		}
+		r.left = append(r.left, amount{name, left})
+	}
+	r.left.sort()
+	r.grades = gradesOf(cluster)
+	return r
+}
+
+func gradesOf(cluster *clusterv1alpha1.Cluster) []grade {
+	var out []grade
+	for _, counted := range cluster.Status.ResourceSummary.AllocatableModelings {
+		i := slices.IndexFunc(cluster.Spec.ResourceModels, func(m clusterv1alpha1.ResourceModel) bool {
+			return m.Grade == counted.Grade
+		})
+		if i < 0 {
+			continue
+		}
+		g := grade{nodes: int64(max(counted.Count, 0))}
+		for _, r := range cluster.Spec.ResourceModels[i].Ranges {
+			g.min = append(g.min, amount{r.Name, count(r.Name, r.Min)})
+		}
+		g.min.sort()
+		out = append(out, g)
+	}
+	return out
+}
+
+// Fit returns how many more units of d the cluster holds when taken is already
+// promised to others. Pods always count. Resources that the cluster's models
+// describe are fitted node by node, each node having the least that its grade
+// promises; others are divided out of the cluster's total.
+func (r *Room) Fit(d *Demand, taken *Usage) int32 {
+	fit := (r.pods - taken.pods) / d.pods()
+	if fit <= 0 {
+		return 0
+	}
+	byModel := len(r.grades) > 0 && !d.spread
+	modelled := false
+	for i := range d.items {
+		item := &d.items[i]
+		if byModel && r.models(item.name) {
+			modelled = true
+			continue
+		}
+		left, ok := r.left.of(item.name)
+		if !ok {
+			return 0
+		}
+		promised, _ := taken.items.of(item.name)
+		fit = min(fit, (left-promised)/item.value)
+	}
+	if modelled {
+		fit = min(fit, r.fitNodes(d)-r.promisedUnits(d, taken))
+	}
+	return int32(min(max(fit, 0), math.MaxInt32))
+}
+
+func (r *Room) models(name corev1.ResourceName) bool {
+	_, ok := r.grades[0].min.of(name)
+	return ok
+}
+
+// fitNodes counts the units that fit node by node, by the resources that are modelled.
+func (r *Room) fitNodes(d *Demand) int64 {
+	var total int64
+	for i := range r.grades {
+		g := &r.grades[i]
+		if g.nodes == 0 {
+			continue
+		}
+		perNode := int64(podsPerNode)
+		for _, item := range d.items {
+			if least, ok := g.min.of(item.name); ok {
+				perNode = min(perNode, least/item.value)
+			}
+		}
+		total += g.nodes * perNode
+	}
+	return total
+}
+
+// promisedUnits says how many units of d the promises amount to, by the
+// modelled resource that they take most of.
+func (r *Room) promisedUnits(d *Demand, taken *Usage) int64 {
+	var units int64
+	for _, item := range d.items {
+		if promised, ok := taken.items.of(item.name); ok && r.models(item.name) {
+			units = max(units, (promised+item.value-1)/item.value)
+		}
+	}
+	return units
+}
