@@ -1,0 +1,95 @@
+package report
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"reflect"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+)
+
+// complete adds the conditions nobody has reported yet, so that a reader finds all five from the first write on.
+func complete(work *workv1alpha1.Work, status *workv1alpha1.WorkStatus) {
+	const waiting = "Waiting for the first report from the managed cluster"
+	dispatching := workv1alpha1.Dispatching(work.Generation)
+	if s := work.Spec.SuspendDispatching; s != nil && *s {
+		dispatching = workv1alpha1.DispatchingSuspended(work.Generation)
+	}
+	available := workv1alpha1.AvailabilityUnknown(work.Generation, waiting)
+	available.Reason = workv1alpha1.ApplyingReason
+	for _, initial := range []struct {
+		kind string
+		set  func()
+	}{
+		{workv1alpha1.WorkDispatching, func() { meta.SetStatusCondition(&status.Conditions, dispatching) }},
+		{workv1alpha1.WorkApplied, func() {
+			meta.SetStatusCondition(&status.Conditions, workv1alpha1.NotApplied(work.Generation, "The manifests have not been applied yet"))
+		}},
+		{workv1alpha1.WorkProgressing, func() {
+			meta.SetStatusCondition(&status.Conditions, workv1alpha1.Progressing(work.Generation, workv1alpha1.ApplyingReason, waiting))
+		}},
+		{workv1alpha1.WorkAvailable, func() { meta.SetStatusCondition(&status.Conditions, available) }},
+		{workv1alpha1.WorkDegraded, func() {
+			meta.SetStatusCondition(&status.Conditions, workv1alpha1.NotDegraded(work.Generation))
+		}},
+	} {
+		if meta.FindStatusCondition(status.Conditions, initial.kind) == nil {
+			initial.set()
+		}
+	}
+}
+
+// difference is the merge patch from a Work's status to the desired one; nil if there is none. Lists are replaced as a
+// whole, so the patch insists on the version it was made for.
+func difference(work *workv1alpha1.Work, desired *workv1alpha1.WorkStatus) ([]byte, error) {
+	status := map[string]any{}
+	if !equality.Semantic.DeepEqual(work.Status.Conditions, desired.Conditions) {
+		status["conditions"] = desired.Conditions
+	}
+	if !sameManifests(work.Status.ManifestStatuses, desired.ManifestStatuses) {
+		status["manifestStatuses"] = desired.ManifestStatuses
+	}
+	if len(status) == 0 {
+		return nil, nil
+	}
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"resourceVersion": work.ResourceVersion},
+		"status":   status,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("encoding the status: %w", err)
+	}
+	return patch, nil
+}
+
+func sameManifests(a, b []workv1alpha1.ManifestStatus) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if a[i].Identifier != b[i].Identifier || a[i].Health != b[i].Health || !sameJSON(a[i].Status, b[i].Status) {
+			return false
+		}
+	}
+	return true
+}
+
+// sameJSON compares by meaning: the API server returns JSON in another order than it was sent.
+func sameJSON(a, b *runtime.RawExtension) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	if bytes.Equal(a.Raw, b.Raw) {
+		return true
+	}
+	var left, right any
+	if json.Unmarshal(a.Raw, &left) != nil || json.Unmarshal(b.Raw, &right) != nil {
+		return false
+	}
+	return reflect.DeepEqual(left, right)
+}
