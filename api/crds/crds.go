@@ -6,6 +6,7 @@ import (
 	"embed"
 	"fmt"
 	"io/fs"
+	"slices"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/yaml"
@@ -32,7 +33,31 @@ func All() ([]*apiextensionsv1.CustomResourceDefinition, error) {
 		if err := yaml.UnmarshalStrict(content, definition); err != nil {
 			return nil, fmt.Errorf("decoding custom resource definition %s: %w", name, err)
 		}
+		relaxPortErrors(definition)
 		definitions = append(definitions, definition)
 	}
 	return definitions, nil
+}
+
+// relaxPortErrors makes the error of a load balancer's port optional. Upstream's
+// types mark the field both optional and required; the generator believes the
+// latter, and a status of a healthy port would be refused.
+func relaxPortErrors(definition *apiextensionsv1.CustomResourceDefinition) {
+	for _, version := range definition.Spec.Versions {
+		schema := version.Schema.OpenAPIV3Schema
+		for _, step := range []string{"status", "loadBalancer", "ingress", "ports"} {
+			property, ok := schema.Properties[step]
+			if !ok {
+				schema = nil
+				break
+			}
+			schema = &property
+			if property.Items != nil {
+				schema = property.Items.Schema
+			}
+		}
+		if schema != nil {
+			schema.Required = slices.DeleteFunc(schema.Required, func(name string) bool { return name == "error" })
+		}
+	}
 }
