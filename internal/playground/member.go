@@ -1,0 +1,169 @@
+package playground
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// State is what a member's process is doing.
+type State string
+
+// The states of a member.
+const (
+	Stopped  State = "Stopped"
+	Starting State = "Starting"
+	Running  State = "Running"
+	Paused   State = "Paused"
+)
+
+// stopPatience is how long a member gets to finish before it is killed; a paused one included, all within the ten
+// seconds that a playground has to end.
+const stopPatience = 6 * time.Second
+
+// member is one cluster of the playground: at most one process at a time.
+type member struct {
+	record     memberRecord
+	dir        layout
+	executable string
+	log        *logFile
+	// onEnd is called when the process ended without being asked to.
+	onEnd func(name, how string)
+
+	// op serialises start, stop, pause and resume.
+	op sync.Mutex
+	// mu guards the rest, and is never held for long.
+	mu    sync.Mutex
+	run   *process
+	state State
+}
+
+// MemberCommand is the hidden command a playground starts its own binary with, once per member.
+const MemberCommand = "member-process"
+
+// args is the child's command line.
+func (m *member) args() []string {
+	args := []string{
+		MemberCommand,
+		"--name=" + m.record.Name,
+		"--data-dir=" + m.dir.memberData(m.record.Name),
+		"--write-kubeconfig=" + MemberKubeconfig(string(m.dir), m.record.Name),
+		"--port=" + strconv.Itoa(m.record.Port),
+		"--pod-cidr=" + m.record.PodCIDR,
+		"--service-cidr=" + m.record.ServiceCIDR,
+		"--nodes=" + strconv.Itoa(m.record.Nodes),
+	}
+	if m.record.NodeCPU != "" {
+		args = append(args, "--node-cpu="+m.record.NodeCPU)
+	}
+	if m.record.NodeMemory != "" {
+		args = append(args, "--node-memory="+m.record.NodeMemory)
+	}
+	if m.record.Bare {
+		args = append(args, "--bare")
+	}
+	return args
+}
+
+// start runs the member and returns when it serves. One that runs already is left alone.
+func (m *member) start(ctx context.Context) error {
+	m.op.Lock()
+	defer m.op.Unlock()
+	switch state, _ := m.status(); state {
+	case Paused:
+		return fmt.Errorf("%s is paused: resume it", m.record.Name)
+	case Running:
+		return nil
+	}
+	_, _ = io.WriteString(m.log, "--- "+m.record.Name+" starts\n")
+	p, err := spawn(m.executable, m.args(), m.log)
+	if err != nil {
+		return fmt.Errorf("starting %s: %w", m.record.Name, err)
+	}
+	m.set(p, Starting)
+	go m.reap(p)
+	select {
+	case err = <-p.ready:
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		p.end(stopPatience)
+		return fmt.Errorf("starting %s: %w (log: %s)", m.record.Name, err, m.log.path)
+	}
+	m.setIfCurrent(p, Running)
+	return nil
+}
+
+// reap waits for the end of one run and notes it. A failed start is told by start.
+func (m *member) reap(p *process) {
+	<-p.exited
+	before := m.setIfCurrent(p, Stopped)
+	if !p.asked.Load() && before != Starting {
+		m.onEnd(m.record.Name, ending(p.err))
+	}
+}
+
+// stop ends the member's process. One that does not run is left alone.
+func (m *member) stop() {
+	m.op.Lock()
+	defer m.op.Unlock()
+	if _, p := m.status(); p != nil {
+		p.end(stopPatience)
+		m.setIfCurrent(p, Stopped)
+	}
+}
+
+// pause freezes the process: it holds its connections and answers nothing.
+func (m *member) pause() error { return m.freeze(syscall.SIGSTOP, Running, Paused) }
+
+// resume lets a paused process go on.
+func (m *member) resume() error { return m.freeze(syscall.SIGCONT, Paused, Running) }
+
+func (m *member) freeze(s syscall.Signal, from, to State) error {
+	m.op.Lock()
+	defer m.op.Unlock()
+	state, p := m.status()
+	switch {
+	case state == to:
+		return nil
+	case state != from || p == nil:
+		return fmt.Errorf("%s is %s", m.record.Name, state)
+	}
+	if err := p.signal(s); err != nil {
+		return fmt.Errorf("sending %s to %s: %w", s, m.record.Name, err)
+	}
+	m.setIfCurrent(p, to)
+	return nil
+}
+
+// status returns the state and the process, nil when stopped.
+func (m *member) status() (State, *process) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.state, m.run
+}
+
+func (m *member) set(p *process, s State) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.run, m.state = p, s
+}
+
+// setIfCurrent changes the state unless another process has taken p's place, or p has ended in the meantime. It returns
+// the state before.
+func (m *member) setIfCurrent(p *process, s State) (before State) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if before = m.state; m.run != p {
+		return before
+	}
+	if m.state = s; s == Stopped {
+		m.run = nil
+	}
+	return before
+}

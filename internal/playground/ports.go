@@ -1,0 +1,66 @@
+package playground
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"strconv"
+	"syscall"
+	"time"
+
+	"k8s.io/utils/clock"
+)
+
+// Ports are chosen below the range the kernel takes for outgoing connections: one that is ours across restarts would
+// sooner or later be lent to a client otherwise.
+const (
+	firstPort = 20000
+	lastPort  = 29999
+)
+
+// portChooser finds ports nobody listens on.
+type portChooser struct{ taken map[int]bool }
+
+func newPortChooser() *portChooser { return &portChooser{taken: map[int]bool{}} }
+
+// reserve keeps a port from being chosen.
+func (p *portChooser) reserve(port int) { p.taken[port] = true }
+
+// choose returns a port that is free now, at random so that two playgrounds starting together seldom want the same.
+func (p *portChooser) choose() (int, error) {
+	const tries = 200
+	for range tries {
+		port := firstPort + rand.IntN(lastPort-firstPort+1)
+		if p.taken[port] || tryListen(port) != nil {
+			continue
+		}
+		p.reserve(port)
+		return port, nil
+	}
+	return 0, fmt.Errorf("found no free port between %d and %d in %d tries", firstPort, lastPort, tries)
+}
+
+// requireFree returns nil once nobody listens on the port. A process that was just killed may hold it a moment longer.
+func requireFree(port int, owner string, clk clock.Clock) error {
+	const patience, pause = 3 * time.Second, 50 * time.Millisecond
+	for start := clk.Now(); ; clk.Sleep(pause) {
+		err := tryListen(port)
+		switch {
+		case err == nil:
+			return nil
+		case !errors.Is(err, syscall.EADDRINUSE):
+			return fmt.Errorf("port %d of %s cannot be used: %w", port, owner, err)
+		case clk.Since(start) >= patience:
+			return fmt.Errorf("port %d of %s is in use by another program", port, owner)
+		}
+	}
+}
+
+func tryListen(port int) error {
+	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+	if err != nil {
+		return err
+	}
+	return l.Close()
+}

@@ -1,0 +1,9 @@
+//go:build !linux
+
+package playground
+
+import "syscall"
+
+// bindToParent does nothing where the kernel knows no such bond: a member that is paused when its parent is killed
+// then ends once it is resumed.
+func bindToParent(*syscall.SysProcAttr) {}

@@ -1,0 +1,125 @@
+package playground
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"sync"
+)
+
+// record is what playground.json keeps: everything chosen once that clients and clusters have come to rely on.
+type record struct {
+	// HubPort is where the hub listens.
+	HubPort int `json:"hubPort"`
+	// Members in order of creation.
+	Members []memberRecord `json:"members"`
+}
+
+// memberRecord describes one member.
+type memberRecord struct {
+	Name        string `json:"name"`
+	Port        int    `json:"port"`
+	PodCIDR     string `json:"podCIDR"`
+	ServiceCIDR string `json:"serviceCIDR"`
+	Nodes       int    `json:"nodes"`
+	NodeCPU     string `json:"nodeCPU,omitempty"`
+	NodeMemory  string `json:"nodeMemory,omitempty"`
+	Bare        bool   `json:"bare,omitempty"`
+	// Joined is set once the member has been joined: if its Cluster is gone later, somebody took it out.
+	Joined bool `json:"joined,omitempty"`
+}
+
+// newMember gives the i-th member ranges of its own: the control plane adds endpoints of several members to one Service,
+// so that equal pod addresses in two members would hide a mistake.
+func newMember(i, port int, c Config) memberRecord {
+	return memberRecord{
+		Name:        MemberName(i),
+		Port:        port,
+		PodCIDR:     fmt.Sprintf("10.%d.0.0/16", 64+i),
+		ServiceCIDR: fmt.Sprintf("10.%d.0.0/16", 128+i),
+		Nodes:       c.Nodes,
+		NodeCPU:     c.NodeCPU,
+		NodeMemory:  c.NodeMemory,
+		Bare:        c.Bare,
+	}
+}
+
+// plan completes the record of a data directory to what the config asks for.
+func plan(r record, c Config, ports *portChooser) (record, error) {
+	want := c.Members
+	if want < 0 {
+		if want = len(r.Members); r.HubPort == 0 {
+			want = DefaultMembers
+		}
+	}
+	if want < len(r.Members) {
+		return r, fmt.Errorf("%s has %d members and cannot go on with %d: use another --data-dir, or take a member out with 'flagship unjoin'",
+			c.DataDir, len(r.Members), want)
+	}
+	for _, m := range r.Members {
+		ports.reserve(m.Port)
+	}
+	ports.reserve(c.Port)
+	switch {
+	case c.Port != 0:
+		r.HubPort = c.Port
+	case r.HubPort == 0:
+		port, err := ports.choose()
+		if err != nil {
+			return r, err
+		}
+		r.HubPort = port
+	}
+	ports.reserve(r.HubPort)
+	for i := len(r.Members); i < want; i++ {
+		port, err := ports.choose()
+		if err != nil {
+			return r, err
+		}
+		r.Members = append(r.Members, newMember(i, port, c))
+	}
+	return r, nil
+}
+
+// recordFile keeps a record on disk. Its methods may be called concurrently.
+type recordFile struct {
+	path string
+	mu   sync.Mutex
+	data record
+}
+
+func openRecord(path string) (*recordFile, error) {
+	f := &recordFile{path: path}
+	text, err := os.ReadFile(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return f, nil
+	case err != nil:
+		return nil, fmt.Errorf("reading what runs here: %w", err)
+	}
+	if err := json.Unmarshal(text, &f.data); err != nil {
+		return nil, fmt.Errorf("%s is damaged (%w): restore it or start with an empty --data-dir", path, err)
+	}
+	return f, nil
+}
+
+// change edits the record and writes it, whole or not at all.
+func (f *recordFile) change(edit func(*record)) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	edit(&f.data)
+	text, err := json.MarshalIndent(f.data, "", "  ")
+	if err != nil {
+		return fmt.Errorf("encoding the record: %w", err)
+	}
+	next := f.path + ".next"
+	if err := os.WriteFile(next, append(text, '\n'), 0o600); err != nil {
+		return fmt.Errorf("writing the record: %w", err)
+	}
+	if err := os.Rename(next, f.path); err != nil {
+		return fmt.Errorf("writing the record: %w", err)
+	}
+	return nil
+}

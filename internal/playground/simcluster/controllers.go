@@ -1,0 +1,110 @@
+package simcluster
+
+import (
+	"context"
+	"fmt"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/kubernetes/cmd/kube-controller-manager/app"
+	"k8s.io/kubernetes/cmd/kube-controller-manager/app/config"
+	"k8s.io/kubernetes/cmd/kube-controller-manager/app/options"
+	"k8s.io/kubernetes/cmd/kube-controller-manager/names"
+)
+
+// keyFiles are the files of the API server that controllers need.
+type keyFiles struct {
+	authority, signingKey string
+}
+
+// houseControllers keep a cluster's own house: what even one without workloads needs for deletions to end and for service
+// accounts to have tokens.
+func houseControllers() []string {
+	return []string{
+		names.NamespaceController,
+		names.GarbageCollectorController,
+		names.ServiceAccountController,
+		names.ServiceAccountTokenController,
+		names.ClusterRoleAggregationController,
+	}
+}
+
+// workloadControllers are what makes workloads, Services and volumes behave. Left out is what tends nodes (a simulated
+// kubelet does not fail on its own, and one that pauses with its process must not lose its pods for that), what needs a
+// cloud or metrics, and certificates for kubelets.
+func workloadControllers() []string {
+	return []string{
+		names.DeploymentController,
+		names.ReplicaSetController,
+		names.ReplicationControllerController,
+		names.StatefulSetController,
+		names.DaemonSetController,
+		names.JobController,
+		names.CronJobController,
+		names.TTLAfterFinishedController,
+		names.DisruptionController,
+		names.PodGarbageCollectorController,
+		names.EndpointsController,
+		names.EndpointSliceController,
+		names.EndpointSliceMirroringController,
+		names.RootCACertificatePublisherController,
+		names.ResourceQuotaController,
+		names.PersistentVolumeBinderController,
+		names.PersistentVolumeClaimProtectionController,
+		names.PersistentVolumeProtectionController,
+		names.ServiceCIDRController,
+	}
+}
+
+// startControllers runs kube-controller-manager's controllers in this process until the context is done.
+func startControllers(ctx context.Context, group *errgroup.Group, client *rest.Config, files keyFiles, bare bool) error {
+	enabled := houseControllers()
+	if !bare {
+		enabled = append(enabled, workloadControllers()...)
+	}
+	completed, err := controllerConfig(ctx, client, files, enabled)
+	if err != nil {
+		return fmt.Errorf("configuring the controllers: %w", err)
+	}
+	group.Go(func() error {
+		if err := app.Run(ctx, completed); err != nil && ctx.Err() == nil {
+			return fmt.Errorf("running the controllers: %w", err)
+		}
+		return nil
+	})
+	return nil
+}
+
+func controllerConfig(ctx context.Context, client *rest.Config, files keyFiles, enabled []string) (*config.CompletedConfig, error) {
+	o, err := options.NewKubeControllerManagerOptions()
+	if err != nil {
+		return nil, err
+	}
+	o.Generic.Controllers = enabled
+	o.Generic.LeaderElection.LeaderElect = false
+	o.SecureServing.BindPort = 0
+	o.SAController.RootCAFile = files.authority
+	o.SAController.ServiceAccountKeyFile = files.signingKey
+
+	clientset, err := kubernetes.NewForConfig(client)
+	if err != nil {
+		return nil, fmt.Errorf("making a client: %w", err)
+	}
+	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
+	c := &config.Config{
+		Client:                   clientset,
+		Kubeconfig:               client,
+		EventBroadcaster:         broadcaster,
+		EventRecorder:            broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: options.KubeControllerManagerUserAgent}),
+		ComponentGlobalsRegistry: o.ComponentGlobalsRegistry,
+	}
+	if err := o.ApplyTo(c, app.KnownControllers(), app.ControllersDisabledByDefault(), app.ControllerAliases()); err != nil {
+		return nil, err
+	}
+	c.ControllerShutdownTimeout = stopPatience
+	return c.Complete(), nil
+}

@@ -1,0 +1,78 @@
+package simcluster
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"os"
+
+	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/kwok/kustomize/stage/node/fast"
+	heartbeat "sigs.k8s.io/kwok/kustomize/stage/node/heartbeat-with-lease"
+	podfast "sigs.k8s.io/kwok/kustomize/stage/pod/fast"
+	"sigs.k8s.io/kwok/pkg/apis/internalversion"
+	"sigs.k8s.io/kwok/pkg/apis/v1alpha1"
+	"sigs.k8s.io/kwok/pkg/kwok/controllers"
+	kwoklog "sigs.k8s.io/kwok/pkg/log"
+	"sigs.k8s.io/yaml"
+)
+
+const (
+	// leaseSeconds is how long a node's lease is valid; it is renewed every quarter of it.
+	leaseSeconds = 200
+	// parallelism is how many pods, or nodes, are moved on at once.
+	parallelism = 4
+)
+
+// nodeUntaint is the stage that lets pods onto a ready node, as the node lifecycle controller would.
+//
+//go:embed node-untaint.yaml
+var nodeUntaint string
+
+// startKubelets runs the simulation of every node's kubelet until the context is done.
+func startKubelets(ctx context.Context, client kubernetes.Interface) error {
+	stages, err := stagesByKind(fast.DefaultNodeInit, heartbeat.DefaultNodeHeartbeatWithLease, nodeUntaint,
+		podfast.DefaultPodReady, podfast.DefaultPodComplete, podfast.DefaultPodDelete)
+	if err != nil {
+		return err
+	}
+	c, err := controllers.NewController(controllers.Config{
+		TypedClient:               client,
+		ManageAllNodes:            true,
+		CIDR:                      defaultPodCIDR,
+		NodeIP:                    "172.16.255.1",
+		LocalStages:               stages,
+		PodPlayStageParallelism:   parallelism,
+		NodePlayStageParallelism:  parallelism,
+		NodeLeaseDurationSeconds:  leaseSeconds,
+		NodeLeaseParallelism:      parallelism,
+		PodsOnNodeSyncParallelism: parallelism,
+		ID:                        "simulated-kubelets",
+	})
+	if err != nil {
+		return fmt.Errorf("making the simulated kubelets: %w", err)
+	}
+	ctx = kwoklog.NewContext(ctx, kwoklog.NewLogger(os.Stderr, kwoklog.LevelWarn))
+	if err := c.Start(ctx); err != nil {
+		return fmt.Errorf("starting the simulated kubelets: %w", err)
+	}
+	return nil
+}
+
+// stagesByKind reads Stage manifests: what happens to an object in a certain state.
+func stagesByKind(manifests ...string) (map[internalversion.StageResourceRef][]*internalversion.Stage, error) {
+	out := map[internalversion.StageResourceRef][]*internalversion.Stage{}
+	for _, manifest := range manifests {
+		var stage v1alpha1.Stage
+		if err := yaml.UnmarshalStrict([]byte(manifest), &stage); err != nil {
+			return nil, fmt.Errorf("reading a stage: %w", err)
+		}
+		v1alpha1.SetObjectDefaults_Stage(&stage)
+		converted, err := internalversion.ConvertToInternalStage(&stage)
+		if err != nil {
+			return nil, fmt.Errorf("reading stage %s: %w", stage.Name, err)
+		}
+		out[converted.Spec.ResourceRef] = append(out[converted.Spec.ResourceRef], converted)
+	}
+	return out, nil
+}
