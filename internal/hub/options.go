@@ -1,0 +1,52 @@
+package hub
+
+import (
+	"time"
+
+	"k8s.io/utils/clock"
+
+	"github.com/flagship-k8s/flagship/internal/apiserver"
+)
+
+// Options say how to run a control plane. Only DataDir is required.
+type Options struct {
+	// Server is how to serve the API and where to keep it.
+	Server apiserver.Config
+	// LeaderElection has only one of several control planes on one storage run the loops. The others serve the API and
+	// take over within 15 seconds of losing it.
+	LeaderElection bool
+
+	// ProbePeriod is how often a member is asked whether it is well. Default 10 s.
+	ProbePeriod time.Duration
+	// FailureThreshold is how long a member must have been unwell before its Ready condition says so. Default 30 s.
+	FailureThreshold time.Duration
+	// SuccessThreshold is how long it must have been well again. Default 30 s.
+	SuccessThreshold time.Duration
+	// DegradedAfter is how long an object may be unhealthy before its Work is Degraded. Default 60 s.
+	DegradedAfter time.Duration
+
+	// Clock is the real one by default.
+	Clock clock.WithTicker
+}
+
+func (o Options) complete() Options {
+	o.Server.Role = apiserver.Hub
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	o.Server.Clock = o.Clock
+	for _, d := range []struct {
+		value *time.Duration
+		unset time.Duration
+	}{
+		{&o.ProbePeriod, 10 * time.Second},
+		{&o.FailureThreshold, 30 * time.Second},
+		{&o.SuccessThreshold, 30 * time.Second},
+		{&o.DegradedAfter, time.Minute},
+	} {
+		if *d.value == 0 {
+			*d.value = d.unset
+		}
+	}
+	return o
+}
