@@ -63,12 +63,14 @@ var upstreamAdditions = map[string]bool{
 	"autoscaling.karmada.io_v1alpha1_FederatedHPA status.conditions[].observedGeneration": true,
 }
 
-// dropAdditions removes what our schemas say beyond the contract: generous bounds
-// that keep the cost of CEL rules in budget, and conditions as maps by type, so that
+// dropAdditions removes what our schemas say beyond the contract: bounds that no
+// sane object meets and that keep the cost of CEL rules in budget, and conditions as maps by type, so that
 // each owner applies its own.
 func dropAdditions(got, want map[string]string) {
-	if _, ok := want["maxItems"]; !ok && len(got["maxItems"]) >= len("100") {
-		delete(got, "maxItems")
+	for _, bound := range []string{"maxItems", "minLength", "maxLength"} {
+		if _, ok := want[bound]; !ok {
+			delete(got, bound)
+		}
 	}
 	if _, ok := want["list-type"]; !ok && got["list-map-keys"] == `["type"]` {
 		delete(got, "list-type")

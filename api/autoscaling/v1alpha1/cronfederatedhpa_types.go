@@ -44,7 +44,7 @@ type CronFederatedHPASpec struct {
 
 	// The times, and the sizes to take on.
 	// +required
-	// +kubebuilder:validation:MaxItems=1000
+	// +kubebuilder:validation:MaxItems=500
 	// +kubebuilder:validation:XValidation:rule="self.all(r, self.exists_one(s, s.name == r.name))",message="name must be unique"
 	Rules []CronFederatedHPARule `json:"rules"`
 }
@@ -56,7 +56,7 @@ type CronFederatedHPASpec struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.targetMinReplicas) || self.targetMinReplicas >= 1",fieldPath=".targetMinReplicas",message="targetMinReplicas must be at least 1"
 // +kubebuilder:validation:XValidation:rule="!has(self.targetMaxReplicas) || self.targetMaxReplicas >= 1",fieldPath=".targetMaxReplicas",message="targetMaxReplicas must be at least 1"
 // +kubebuilder:validation:XValidation:rule="!has(self.targetMinReplicas) || !has(self.targetMaxReplicas) || self.targetMinReplicas <= self.targetMaxReplicas",fieldPath=".targetMinReplicas",message="targetMinReplicas must not be greater than targetMaxReplicas"
-// +kubebuilder:validation:XValidation:rule="self.schedule != ”",fieldPath=".schedule",message="schedule must not be empty"
+// +kubebuilder:validation:XValidation:rule="size(self.schedule) > 0",fieldPath=".schedule",message="schedule must not be empty"
 type CronFederatedHPARule struct {
 	// Name of the rule, unique in the object, 1 to 32 characters.
 	// +required

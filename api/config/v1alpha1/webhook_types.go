@@ -16,7 +16,7 @@ type ResourceInterpreterWebhookConfiguration struct {
 
 	// The services, and what each is asked.
 	// +required
-	// +kubebuilder:validation:MaxItems=1000
+	// +kubebuilder:validation:MaxItems=100
 	// +kubebuilder:validation:XValidation:rule="self.all(w, self.exists_one(v, v.name == w.name))",message="name must be unique"
 	Webhooks []ResourceInterpreterWebhook `json:"webhooks"`
 }
@@ -40,6 +40,7 @@ type ResourceInterpreterWebhook struct {
 	// Full name of the webhook, unique in the configuration, for example
 	// "workloads.example.com".
 	// +required
+	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
 
 	// Where the service is: either a url or a service of the control plane.

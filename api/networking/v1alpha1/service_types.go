@@ -51,13 +51,14 @@ type MultiClusterServiceSpec struct {
 	// To whom the service is exposed, exactly one of "CrossCluster" (other clusters)
 	// and "LoadBalancer" (the outside). Cannot be changed.
 	// +required
+	// +kubebuilder:validation:MaxItems=100
 	// +kubebuilder:validation:XValidation:rule="size(self) == 1",message="exactly one type is needed"
 	// +kubebuilder:validation:XValidation:rule="self.all(t, t in ['CrossCluster', 'LoadBalancer'])",message="type must be CrossCluster or LoadBalancer"
 	Types []ExposureType `json:"types"`
 
 	// The ports to expose. Empty means all.
 	// +optional
-	// +kubebuilder:validation:MaxItems=1000
+	// +kubebuilder:validation:MaxItems=500
 	// +kubebuilder:validation:XValidation:rule="self.all(p, p.port >= 1 && p.port <= 65535)",message="port must be between 1 and 65535"
 	// +kubebuilder:validation:XValidation:rule="size(self) < 2 || self.all(p, has(p.name) && self.exists_one(q, has(q.name) && q.name == p.name))",message="name is needed for each of several ports and must be unique"
 	Ports []ExposurePort `json:"ports,omitempty"`
@@ -91,6 +92,7 @@ type MultiClusterServiceSpec struct {
 type ExposurePort struct {
 	// Name of the port. Needed, and unique, when there are several.
 	// +optional
+	// +kubebuilder:validation:MaxLength=63
 	Name string `json:"name,omitempty"`
 
 	// Number of the port, 1 to 65535.

@@ -61,6 +61,7 @@ type OverrideSpec struct {
 
 	// Edits, each for some clusters. All rules that match a cluster apply, in order.
 	// +optional
+	// +kubebuilder:validation:MaxItems=1000
 	OverrideRules []RuleWithCluster `json:"overrideRules,omitempty"`
 
 	// Deprecated: use overrideRules.

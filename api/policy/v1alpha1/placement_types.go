@@ -18,7 +18,7 @@ type Placement struct {
 	// Several groups of clusters, in order of preference: the first group in which
 	// the objects fit is used. Cannot be combined with clusterAffinity.
 	// +optional
-	// +kubebuilder:validation:MaxItems=1000
+	// +kubebuilder:validation:MaxItems=100
 	// +kubebuilder:validation:XValidation:rule="self.all(a, self.exists_one(b, a.affinityName == b.affinityName))",message="affinityName must be unique"
 	ClusterAffinities []ClusterAffinityTerm `json:"clusterAffinities,omitempty"`
 
@@ -54,8 +54,6 @@ type Placement struct {
 // ClusterAffinity picks clusters. A cluster named in exclude is never picked;
 // any other one must match labelSelector, fieldSelector and clusterNames, as far
 // as they are given.
-//
-// +kubebuilder:validation:XValidation:rule="!has(self.labelSelector) || !has(self.labelSelector.matchExpressions) || self.labelSelector.matchExpressions.all(e, e.operator in ['In', 'NotIn'] ? has(e.values) && size(e.values) > 0 : e.operator in ['Exists', 'DoesNotExist'] && (!has(e.values) || size(e.values) == 0))",fieldPath=".labelSelector",message="operator must be In or NotIn with values, or Exists or DoesNotExist without"
 type ClusterAffinity struct {
 	// Labels of the clusters. Unset means any.
 	// +optional
@@ -90,7 +88,7 @@ type ClusterAffinityTerm struct {
 	// tiers before them cannot hold. Needs replicas that are divided by preference
 	// Aggregated or by dynamic weight.
 	// +optional
-	// +kubebuilder:validation:MaxItems=100
+	// +kubebuilder:validation:MaxItems=50
 	// +kubebuilder:validation:XValidation:rule="self.all(a, self.exists_one(b, a.affinityName == b.affinityName))",message="affinityName must be unique"
 	OverflowAffinities []OverflowAffinityTerm `json:"overflowAffinities,omitempty"`
 }
@@ -115,6 +113,7 @@ type FieldSelector struct {
 	// In and NotIn. For zone, In holds if any of the cluster's zones is listed, and
 	// NotIn if none is.
 	// +optional
+	// +kubebuilder:validation:MaxItems=50
 	MatchExpressions []corev1.NodeSelectorRequirement `json:"matchExpressions,omitempty"`
 }
 
@@ -138,7 +137,7 @@ const (
 
 // SpreadConstraint says over how many groups of clusters objects are spread.
 //
-// +kubebuilder:validation:XValidation:rule="!(has(self.spreadByField) && has(self.spreadByLabel) && self.spreadByLabel != ”)",fieldPath=".spreadByLabel",message="spreadByField and spreadByLabel are mutually exclusive"
+// +kubebuilder:validation:XValidation:rule="!(has(self.spreadByField) && has(self.spreadByLabel) && size(self.spreadByLabel) > 0)",fieldPath=".spreadByLabel",message="spreadByField and spreadByLabel are mutually exclusive"
 // +kubebuilder:validation:XValidation:rule="!has(self.minGroups) || self.minGroups >= 0",fieldPath=".minGroups",message="minGroups must not be negative"
 // +kubebuilder:validation:XValidation:rule="!has(self.maxGroups) || self.maxGroups >= 0",fieldPath=".maxGroups",message="maxGroups must not be negative"
 // +kubebuilder:validation:XValidation:rule="!has(self.maxGroups) || self.maxGroups == 0 || !has(self.minGroups) || self.minGroups <= self.maxGroups",fieldPath=".minGroups",message="minGroups must not be greater than maxGroups"
@@ -212,6 +211,7 @@ type ClusterPreferences struct {
 	// Fixed weights. A cluster that several entries match has the largest of their
 	// weights; one that no entry matches receives nothing.
 	// +optional
+	// +kubebuilder:validation:MaxItems=1000
 	StaticWeightList []StaticClusterWeight `json:"staticWeightList,omitempty"`
 
 	// "AvailableReplicas" weighs each cluster by how many more replicas fit into it.

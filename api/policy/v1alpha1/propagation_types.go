@@ -59,7 +59,7 @@ type ClusterPropagationPolicyList struct {
 // PropagationSpec is what both kinds of propagation policy say.
 //
 // +kubebuilder:validation:XValidation:rule="self.schedulerName == oldSelf.schedulerName",fieldPath=".schedulerName",message="schedulerName is immutable"
-// +kubebuilder:validation:XValidation:rule="!has(self.preemption) || self.preemption != 'Always' || self.resourceSelectors.all(s, has(s.name) && s.name != ”)",fieldPath=".preemption",message="preemption Always needs a name in every resource selector"
+// +kubebuilder:validation:XValidation:rule="!has(self.preemption) || self.preemption != 'Always' || self.resourceSelectors.all(s, has(s.name) && size(s.name) > 0)",fieldPath=".preemption",message="preemption Always needs a name in every resource selector"
 // +kubebuilder:validation:XValidation:rule="!has(self.failover) || !has(self.failover.application) || (has(self.propagateDeps) && self.propagateDeps)",fieldPath=".propagateDeps",message="failover.application needs propagateDeps to be true"
 type PropagationSpec struct {
 	// The objects this policy is for. An object is selected if any one of the

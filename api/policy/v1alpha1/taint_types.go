@@ -46,8 +46,7 @@ type ClusterTaintPolicySpec struct {
 	// +required
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=100
-	// +kubebuilder:validation:XValidation:rule="self.all(t, size(t.key) > 0 && size(t.key) <= 317)",message="key must be a label key"
-	// +kubebuilder:validation:XValidation:rule="self.all(t, self.exists_one(u, u.key == t.key && u.effect == t.effect))",message="key and effect must be unique"
+	// +kubebuilder:validation:XValidation:rule="self.all(t, self.exists_one(u, u.key == t.key && (u.effect == 'NoSchedule') == (t.effect == 'NoSchedule') && (u.effect == 'NoExecute') == (t.effect == 'NoExecute')))",message="key and effect must be unique"
 	Taints []Taint `json:"taints"`
 }
 
@@ -84,6 +83,8 @@ type MatchCondition struct {
 type Taint struct {
 	// Key of the taint.
 	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=317
 	Key string `json:"key"`
 
 	// "NoSchedule", "PreferNoSchedule" or "NoExecute".
