@@ -96,6 +96,10 @@ func newHouse(mgr ctrl.Manager, o Options) (*house, error) {
 	if err != nil {
 		return nil, fmt.Errorf("building the reporter: %w", err)
 	}
+	fleet, err := member.NewFleet(member.Config{Credentials: credentials(mgr.GetClient()), Clock: o.Clock})
+	if err != nil {
+		return nil, fmt.Errorf("building the fleet: %w", err)
+	}
 	return &house{
 		mgr:     mgr,
 		options: o,
@@ -105,7 +109,7 @@ func newHouse(mgr ctrl.Manager, o Options) (*house, error) {
 				return discovery.ServerGroupsAndResources(kube.Discovery())
 			},
 		}),
-		fleet: member.NewFleet(member.Config{Credentials: credentials(mgr.GetClient()), Clock: o.Clock}),
+		fleet: fleet,
 		events: event.New(func(ctx context.Context, e *corev1.Event) error {
 			_, err := kube.CoreV1().Events(e.Namespace).Create(ctx, e, metav1.CreateOptions{})
 			return err
