@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -84,7 +85,9 @@ func runUp(ctx context.Context, s Streams, c playground.Config, parts fleetParts
 
 func startFleet(ctx context.Context, c playground.Config, parts fleetParts) (*playground.Playground, error) {
 	c.StartHub = func(ctx context.Context, o playground.HubOptions) (playground.Hub, error) {
-		logTo(o.Log)
+		if err := logTo(o.Log); err != nil {
+			return nil, err
+		}
 		return parts.startHub(ctx, o)
 	}
 	c.Join = parts.join
@@ -92,10 +95,21 @@ func startFleet(ctx context.Context, c playground.Config, parts fleetParts) (*pl
 }
 
 // logTo sends what this process logs to a file, so that the terminal shows what a person asked for.
-func logTo(out io.Writer) {
-	klog.LogToStderr(false)
+func logTo(out io.Writer) error {
+	flags := flag.NewFlagSet("klog", flag.ContinueOnError)
+	klog.InitFlags(flags)
+	for name, value := range map[string]string{
+		"logtostderr":     "false",
+		"stderrthreshold": "FATAL",
+		"one_output":      "true", // else an error is written once for each severity below it, too
+	} {
+		if err := flags.Set(name, value); err != nil {
+			return fmt.Errorf("configuring the log: %w", err)
+		}
+	}
 	klog.SetOutput(out)
 	ctrllog.SetLogger(klog.NewKlogr())
+	return nil
 }
 
 // orPlaygroundDir is the data directory given, or the default one.
