@@ -1,0 +1,173 @@
+package schedule
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
+)
+
+// selector is a ClusterAffinity made ready to be asked about many clusters.
+// The nil selector selects every cluster.
+type selector struct {
+	excluded map[string]struct{}
+	names    map[string]struct{}
+	labels   labels.Selector
+	fields   []fieldRequirement
+
+	byExclude, byNames, byLabels, byFields *Reason
+}
+
+type fieldRequirement struct {
+	key    string
+	values []string
+	negate bool
+}
+
+// compile makes a selector of affinity; path names it in reasons, as a user
+// would find it in the placement. No affinity gives the nil selector.
+func compile(path string, affinity *policyv1alpha1.ClusterAffinity) (*selector, error) {
+	if affinity == nil {
+		return nil, nil
+	}
+	s := &selector{
+		excluded:  nameSet(affinity.ExcludeClusters),
+		names:     nameSet(affinity.ClusterNames),
+		byExclude: same("excluded by " + path + ".exclude"),
+		byNames:   &Reason{"is not in " + path + ".clusterNames", "are not in " + path + ".clusterNames"},
+		byLabels:  &Reason{"does not match " + path + ".labelSelector", "do not match " + path + ".labelSelector"},
+		byFields:  &Reason{"does not match " + path + ".fieldSelector", "do not match " + path + ".fieldSelector"},
+	}
+	if affinity.LabelSelector != nil {
+		parsed, err := metav1.LabelSelectorAsSelector(affinity.LabelSelector)
+		if err != nil {
+			return nil, fmt.Errorf("reading %s.labelSelector: %w", path, err)
+		}
+		if !parsed.Empty() {
+			s.labels = parsed
+		}
+	}
+	if affinity.FieldSelector == nil {
+		return s, nil
+	}
+	for _, e := range affinity.FieldSelector.MatchExpressions {
+		f, err := compileField(e)
+		if err != nil {
+			return nil, fmt.Errorf("reading %s.fieldSelector: %w", path, err)
+		}
+		s.fields = append(s.fields, f)
+	}
+	return s, nil
+}
+
+func compileField(e corev1.NodeSelectorRequirement) (fieldRequirement, error) {
+	switch e.Key {
+	case policyv1alpha1.ProviderField, policyv1alpha1.RegionField, policyv1alpha1.ZoneField:
+	default:
+		return fieldRequirement{}, fmt.Errorf("key %q is none of provider, region, zone", e.Key)
+	}
+	switch e.Operator {
+	case corev1.NodeSelectorOpIn, corev1.NodeSelectorOpNotIn:
+	default:
+		return fieldRequirement{}, fmt.Errorf("operator %q is neither In nor NotIn", e.Operator)
+	}
+	return fieldRequirement{key: e.Key, values: e.Values, negate: e.Operator == corev1.NodeSelectorOpNotIn}, nil
+}
+
+func nameSet(names []string) map[string]struct{} {
+	if len(names) == 0 {
+		return nil
+	}
+	set := make(map[string]struct{}, len(names))
+	for _, name := range names {
+		set[name] = struct{}{}
+	}
+	return set
+}
+
+// drops returns why s does not select c, or nil if it does.
+func (s *selector) drops(c *Cluster) *Reason {
+	if s == nil {
+		return nil
+	}
+	if s.excluded != nil {
+		if _, ok := s.excluded[c.Name]; ok {
+			return s.byExclude
+		}
+	}
+	if s.labels != nil && !s.labels.Matches(c.Labels) {
+		return s.byLabels
+	}
+	for i := range s.fields {
+		if !s.fields[i].holds(c) {
+			return s.byFields
+		}
+	}
+	if s.names != nil {
+		if _, ok := s.names[c.Name]; !ok {
+			return s.byNames
+		}
+	}
+	return nil
+}
+
+// holds checks one field. A cluster with several zones is in a set if any of them is.
+func (f *fieldRequirement) holds(c *Cluster) bool {
+	var listed bool
+	switch f.key {
+	case policyv1alpha1.ProviderField:
+		listed = slices.Contains(f.values, c.Provider)
+	case policyv1alpha1.RegionField:
+		listed = slices.Contains(f.values, c.Region)
+	default:
+		listed = slices.ContainsFunc(c.Zones, func(zone string) bool { return slices.Contains(f.values, zone) })
+	}
+	return listed != f.negate
+}
+
+// tiers are the base affinity of a term, then its overflow affinities.
+type tiers struct {
+	selectors []*selector
+	nowhere   *Reason
+}
+
+func compileTerm(t Term) (tiers, error) {
+	base, err := compile(t.path(), t.Affinity)
+	if err != nil {
+		return tiers{}, err
+	}
+	out := tiers{selectors: []*selector{base}}
+	if len(t.Overflow) > 0 {
+		out.nowhere = &Reason{"is in no tier of " + t.path(), "are in no tier of " + t.path()}
+	}
+	for i := range t.Overflow {
+		o := &t.Overflow[i]
+		s, err := compile(fmt.Sprintf("%s.overflowAffinities[%s]", t.path(), o.AffinityName), &o.ClusterAffinity)
+		if err != nil {
+			return tiers{}, err
+		}
+		out.selectors = append(out.selectors, s)
+	}
+	return out, nil
+}
+
+// of returns the first tier that c belongs to, or why it belongs to none.
+func (t *tiers) of(c *Cluster) (int, *Reason) {
+	reason := t.selectors[0].drops(c)
+	if reason == nil {
+		return 0, nil
+	}
+	for i, s := range t.selectors[1:] {
+		if s.drops(c) == nil {
+			return i + 1, nil
+		}
+	}
+	if t.nowhere != nil {
+		return 0, t.nowhere
+	}
+	return 0, reason
+}

@@ -1,0 +1,94 @@
+package schedule
+
+import (
+	"fmt"
+	"slices"
+)
+
+// unbounded stands for capacity that is of no concern.
+const unbounded = -1
+
+// quota is what a selection has to satisfy.
+type quota struct {
+	// least and most bound the number of clusters; most 0 is no bound.
+	least, most int
+	// need is how many replicas must be available in all, or unbounded.
+	need int64
+}
+
+func (q quota) atMost(n int) int {
+	if q.most == 0 {
+		return n
+	}
+	return min(n, q.most)
+}
+
+// choose selects among the fitting clusters as the spread constraints ask.
+// Without any, all are chosen.
+func choose(r *Round, a *Attempt, fitting []*Verdict) ([]*Verdict, *Failure) {
+	constraints := r.Request.spreadConstraints()
+	if strategyOf(r.Request.Placement) == static && r.Request.divisible() {
+		// A cluster without weight would take up a group and receive nothing.
+		fitting = slices.DeleteFunc(fitting, func(v *Verdict) bool { return v.Weight == 0 })
+	}
+	if len(constraints) == 0 {
+		return fitting, nil
+	}
+	q := quota{need: unbounded}
+	q.least, q.most = clusterBounds(constraints)
+	if r.Request.capacious() {
+		q.need = int64(r.Request.Replicas)
+		if r.Request.wholeSets() {
+			q.need = 1
+		}
+	}
+	if len(fitting) < q.least {
+		return nil, unschedulable(fmt.Sprintf("spreadConstraints ask for at least %d clusters: %s", q.least, whyDropped(a.Verdicts)))
+	}
+	rank(fitting)
+	dims := dimensionsOf(constraints)
+	if len(dims) == 0 {
+		return chooseClusters(r, fitting, q)
+	}
+	return chooseGroups(r, fitting, dims, q)
+}
+
+// chooseClusters takes the best clusters, and exchanges the last of them for
+// roomier ones until the replicas fit.
+func chooseClusters(r *Round, ranked []*Verdict, q quota) ([]*Verdict, *Failure) {
+	k := q.atMost(len(ranked))
+	chosen, rest := slices.Clone(ranked[:k]), slices.Clone(ranked[k:])
+	makeRoom(chosen, rest, q.need, 0)
+	if missing := shortOf(chosen, q.need); missing > 0 && !r.Request.Partial {
+		return nil, unschedulable(fmt.Sprintf("spreadConstraints allow %d clusters, which is too few: %s",
+			k, whyTooLittle(r.Request, chosen, missing)))
+	}
+	return chosen, nil
+}
+
+// makeRoom exchanges chosen clusters, from the last backwards but none before
+// fixed, for whichever of rest has the most room, until need is met.
+func makeRoom(chosen, rest []*Verdict, need int64, fixed int) {
+	for i := len(chosen) - 1; i >= fixed && shortOf(chosen, need) > 0; i-- {
+		best := -1
+		for j, candidate := range rest {
+			if candidate.Available > chosen[i].Available && (best < 0 || candidate.Available > rest[best].Available) {
+				best = j
+			}
+		}
+		if best >= 0 {
+			chosen[i], rest[best] = rest[best], chosen[i]
+		}
+	}
+}
+
+// shortOf says how many replicas of need the clusters have no room for.
+func shortOf(clusters []*Verdict, need int64) int64 {
+	if need == unbounded {
+		return 0
+	}
+	for _, v := range clusters {
+		need -= int64(v.Available)
+	}
+	return max(need, 0)
+}

@@ -1,0 +1,119 @@
+package schedule
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+)
+
+// Decision is the answer to a Request, with everything it was based on.
+type Decision struct {
+	// Targets are the chosen clusters, by name. Empty after a failure.
+	Targets []workv1alpha2.TargetCluster
+	// Affinity names the term of clusterAffinities that was used, if there are any.
+	Affinity string
+	// Missing is how many replicas found no place. Only a request that allows
+	// partial placement succeeds with some missing.
+	Missing int64
+	// Shortage says what is missing and where there is room, if anything is missing.
+	Shortage string
+	// Failure says why nothing was chosen; nil after success.
+	Failure *Failure
+	// Attempts has one entry per term that was tried, in that order.
+	Attempts []Attempt
+}
+
+// Failure is why an object could not be placed.
+type Failure struct {
+	// Reason is one of the BindingReason constants of the binding API.
+	Reason string
+	// Message is for people.
+	Message string
+}
+
+func noClusterFits(message string) *Failure {
+	return &Failure{Reason: workv1alpha2.BindingReasonNoClusterFit, Message: message}
+}
+
+func unschedulable(message string) *Failure {
+	return &Failure{Reason: workv1alpha2.BindingReasonUnschedulable, Message: message}
+}
+
+func notUnderstood(err error) *Failure {
+	return &Failure{Reason: workv1alpha2.BindingReasonSchedulerError, Message: err.Error()}
+}
+
+// Attempt is what came of one term.
+type Attempt struct {
+	// Term is what was tried.
+	Term Term
+	// Verdicts has one entry per cluster of the snapshot, by name.
+	Verdicts []Verdict
+	// Failure says why the term was no use; nil if it was.
+	Failure *Failure
+
+	targets  []workv1alpha2.TargetCluster
+	missing  int64
+	shortage string
+	scorers  []string
+	scores   []int64 // len(scorers) per verdict
+}
+
+// Scores returns what each scorer gave the i-th cluster, for a cluster that fits.
+func (a *Attempt) Scores(i int) map[string]int64 {
+	out := make(map[string]int64, len(a.scorers))
+	if a.Verdicts[i].Reason != nil {
+		return out
+	}
+	for n, name := range a.scorers {
+		out[name] = a.scores[i*len(a.scorers)+n]
+	}
+	return out
+}
+
+// Verdict is what one attempt found out about one cluster.
+type Verdict struct {
+	Cluster *Cluster
+	// Filter names the plugin that dropped the cluster, and Reason says why.
+	// Empty and nil for a cluster that fits.
+	Filter string
+	Reason *Reason
+	// Held says whether the object is there now, Current with how many replicas.
+	Held    bool
+	Current int32
+	// Chosen says whether the cluster is among those selected, Replicas what it
+	// received. A selected cluster that receives none is no target.
+	Chosen   bool
+	Replicas int32
+	// Tier is the overflow tier, 0 for the base affinity.
+	Tier int32
+	// Allocatable is how many more replicas fit, Available adds those that are
+	// there already. Only set where room matters.
+	Allocatable, Available int32
+	// Score is the sum of all scorers.
+	Score int64
+	// Weight is the static weight, where there is one.
+	Weight int64
+}
+
+func addSaturating(a, b int32) int32 {
+	return int32(min(int64(a)+int64(b), math.MaxInt32))
+}
+
+// Explain says in words what became of every term that failed, or "" if none did.
+func (d *Decision) Explain() string {
+	var parts []string
+	for i := range d.Attempts {
+		a := &d.Attempts[i]
+		switch {
+		case a.Failure == nil:
+		case a.Term.Name == "":
+			parts = append(parts, a.Failure.Message)
+		default:
+			parts = append(parts, fmt.Sprintf("%s: %s", a.Term.path(), a.Failure.Message))
+		}
+	}
+	return strings.Join(parts, "; ")
+}

@@ -1,0 +1,235 @@
+package schedule
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// clusterLeaving drops clusters that are being deleted.
+type clusterLeaving struct{}
+
+func (clusterLeaving) Name() string { return "ClusterLeaving" }
+
+func (clusterLeaving) Prepare(*Round) (Check, error) {
+	leaving := &Reason{"is being deleted", "are being deleted"}
+	return func(v *Verdict) *Reason {
+		if v.Cluster.Leaving {
+			return leaving
+		}
+		return nil
+	}, nil
+}
+
+// clusterEviction drops clusters that the object is being moved out of.
+type clusterEviction struct{}
+
+func (clusterEviction) Name() string { return "ClusterEviction" }
+
+func (clusterEviction) Prepare(r *Round) (Check, error) {
+	evicting := nameSet(r.Request.Evicting)
+	if evicting == nil {
+		return nil, nil
+	}
+	reason := &Reason{"is being evicted from", "are being evicted from"}
+	return func(v *Verdict) *Reason {
+		if _, ok := evicting[v.Cluster.Name]; ok {
+			return reason
+		}
+		return nil
+	}, nil
+}
+
+// clusterAffinity drops clusters that the term does not select.
+type clusterAffinity struct{}
+
+func (clusterAffinity) Name() string { return "ClusterAffinity" }
+
+func (clusterAffinity) Prepare(r *Round) (Check, error) {
+	if len(r.tiers.selectors) == 1 && r.tiers.selectors[0] == nil {
+		return nil, nil
+	}
+	return func(v *Verdict) *Reason {
+		_, reason := r.tiers.of(v.Cluster)
+		return reason
+	}, nil
+}
+
+// apiEnablement drops clusters that do not serve the kind. A cluster that has
+// the object keeps it, since a discovery that fails for a moment must not move
+// anything.
+type apiEnablement struct{}
+
+func (apiEnablement) Name() string { return "APIEnablement" }
+
+func (apiEnablement) Prepare(r *Round) (Check, error) {
+	if r.Request.KindTravels {
+		return nil, nil
+	}
+	gv, kind := r.Request.Resource.APIVersion, r.Request.Resource.Kind
+	lacks := &Reason{fmt.Sprintf("lacks %s %s", gv, kind), fmt.Sprintf("lack %s %s", gv, kind)}
+	unknown := &Reason{
+		fmt.Sprintf("has not said yet whether it serves %s %s", gv, kind),
+		fmt.Sprintf("have not said yet whether they serve %s %s", gv, kind),
+	}
+	return func(v *Verdict) *Reason {
+		apis := v.Cluster.apis
+		if v.Held || apis.serves(gv, kind) {
+			return nil
+		}
+		if apis.complete {
+			return lacks
+		}
+		return unknown
+	}, nil
+}
+
+// taintToleration drops clusters with a taint that is not tolerated. A cluster
+// that has the object keeps it: NoSchedule is about new objects, and driving
+// out what is there is the business of evictions.
+type taintToleration struct{}
+
+func (taintToleration) Name() string { return "TaintToleration" }
+
+func (taintToleration) Prepare(r *Round) (Check, error) {
+	var tolerations []corev1.Toleration
+	if r.Request.Placement != nil {
+		tolerations = r.Request.Placement.ClusterTolerations
+	}
+	return func(v *Verdict) *Reason {
+		if v.Held {
+			return nil
+		}
+		for i := range v.Cluster.taints {
+			if t := &v.Cluster.taints[i]; !tolerated(&t.Taint, tolerations) {
+				return t.reason
+			}
+		}
+		return nil
+	}, nil
+}
+
+func tolerated(t *corev1.Taint, tolerations []corev1.Toleration) bool {
+	for i := range tolerations {
+		if tolerates(&tolerations[i], t) {
+			return true
+		}
+	}
+	return false
+}
+
+func tolerates(toleration *corev1.Toleration, t *corev1.Taint) bool {
+	if toleration.Effect != "" && toleration.Effect != t.Effect {
+		return false
+	}
+	switch toleration.Operator {
+	case corev1.TolerationOpExists:
+		return toleration.Key == "" || toleration.Key == t.Key
+	case corev1.TolerationOpEqual, "":
+		return toleration.Key == t.Key && toleration.Value == t.Value
+	default:
+		return false
+	}
+}
+
+// spreadConstraint drops clusters that lack a property by which the object is to be spread.
+type spreadConstraint struct{}
+
+func (spreadConstraint) Name() string { return "SpreadConstraint" }
+
+func (spreadConstraint) Prepare(r *Round) (Check, error) {
+	dims := dimensionsOf(r.Request.spreadConstraints())
+	if len(dims) == 0 {
+		return nil, nil
+	}
+	reasons := make([]*Reason, len(dims))
+	for i, d := range dims {
+		reasons[i] = &Reason{"has no " + d.name, "have no " + d.name}
+	}
+	return func(v *Verdict) *Reason {
+		for i := range dims {
+			if dims[i].groupOf(v.Cluster) == "" {
+				return reasons[i]
+			}
+		}
+		return nil
+	}, nil
+}
+
+// workloadAffinity keeps objects of one group together: once one of them is
+// placed, the others follow. Clusters that have left do not bind anybody.
+type workloadAffinity struct{}
+
+func (workloadAffinity) Name() string { return "WorkloadAffinity" }
+
+func (workloadAffinity) Prepare(r *Round) (Check, error) {
+	peers := r.Request.Companions
+	if peers == nil || !anyPresent(r.Snapshot, peers) {
+		return nil, nil
+	}
+	reason := &Reason{
+		"has no object of affinity group " + peers.Group,
+		"have no object of affinity group " + peers.Group,
+	}
+	return func(v *Verdict) *Reason {
+		if _, ok := peers.Clusters[v.Cluster.Name]; ok {
+			return nil
+		}
+		return reason
+	}, nil
+}
+
+func anyPresent(s *Snapshot, peers *Peers) bool {
+	for name := range peers.Clusters {
+		if c := s.Get(name); c != nil && !c.Leaving {
+			return true
+		}
+	}
+	return false
+}
+
+// workloadAntiAffinity keeps objects of one group apart.
+type workloadAntiAffinity struct{}
+
+func (workloadAntiAffinity) Name() string { return "WorkloadAntiAffinity" }
+
+func (workloadAntiAffinity) Prepare(r *Round) (Check, error) {
+	peers := r.Request.Rivals
+	if peers == nil || len(peers.Clusters) == 0 {
+		return nil, nil
+	}
+	reason := &Reason{
+		"has an object of anti-affinity group " + peers.Group,
+		"have an object of anti-affinity group " + peers.Group,
+	}
+	return func(v *Verdict) *Reason {
+		if _, ok := peers.Clusters[v.Cluster.Name]; ok {
+			return reason
+		}
+		return nil
+	}, nil
+}
+
+// clusterLocality prefers clusters that have the object already.
+type clusterLocality struct{}
+
+func (clusterLocality) Name() string { return "ClusterLocality" }
+
+func (clusterLocality) Prepare(r *Round) Rate {
+	if len(r.Request.Current) == 0 {
+		return nil
+	}
+	return func(v *Verdict) int64 {
+		if v.Held {
+			return MaxScore
+		}
+		return 0
+	}
+}
+
+// clusterAffinityScore is the place for a preference among selected clusters; the API has none yet.
+type clusterAffinityScore struct{}
+
+func (clusterAffinityScore) Name() string { return "ClusterAffinity" }
+
+func (clusterAffinityScore) Prepare(*Round) Rate { return nil }

@@ -1,0 +1,57 @@
+package schedule
+
+// Round is one pass over the fleet for one term of a request's affinities.
+type Round struct {
+	Request  *Request
+	Snapshot *Snapshot
+	Term     Term
+
+	tiers tiers
+}
+
+// Filter decides which clusters may receive an object at all.
+type Filter interface {
+	// Name identifies the filter in decisions.
+	Name() string
+	// Prepare reads the round once. The Check it returns is asked about every
+	// cluster; nil means that every cluster passes. An error means that the
+	// request itself cannot be understood, and ends the decision.
+	Prepare(*Round) (Check, error)
+}
+
+// Check returns why a cluster is dropped, or nil if it passes. It must not
+// change anything, and is called often: reasons are best made in Prepare.
+type Check func(*Verdict) *Reason
+
+// Scorer ranks the clusters that passed all filters.
+type Scorer interface {
+	// Name identifies the scorer in decisions.
+	Name() string
+	// Prepare reads the round once. The Rate it returns is asked about every
+	// cluster that fits; nil means that all score zero.
+	Prepare(*Round) Rate
+}
+
+// Rate returns the score of a cluster, from 0 to MaxScore.
+type Rate func(*Verdict) int64
+
+// MaxScore is the highest score that one scorer gives.
+const MaxScore = 100
+
+// Profile is the set of plugins that decisions are made with. Filters are asked
+// in order, until the first that drops a cluster; scores are added up.
+type Profile struct {
+	Filters []Filter
+	Scorers []Scorer
+}
+
+// DefaultProfile returns all plugins of this package.
+func DefaultProfile() Profile {
+	return Profile{
+		Filters: []Filter{
+			clusterLeaving{}, clusterEviction{}, clusterAffinity{}, apiEnablement{}, taintToleration{},
+			spreadConstraint{}, workloadAffinity{}, workloadAntiAffinity{},
+		},
+		Scorers: []Scorer{clusterLocality{}, clusterAffinityScore{}},
+	}
+}

@@ -1,0 +1,88 @@
+package schedule
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Reason says why a cluster was dropped, as the words that follow a count:
+// "1 lacks …", "7 lack …". Equal reasons are counted together.
+type Reason struct {
+	One, Many string
+}
+
+// String is the reason as said of one cluster.
+func (r Reason) String() string { return r.One }
+
+// same makes a reason whose words do not depend on the count.
+func same(words string) *Reason { return &Reason{One: words, Many: words} }
+
+// namesPerReason is how many clusters a message names per reason; the rest is counted.
+const namesPerReason = 5
+
+type reasonGroup struct {
+	reason   Reason
+	clusters []string
+}
+
+// groupReasons counts the dropped clusters by reason, the most frequent first.
+func groupReasons(verdicts []Verdict) []reasonGroup {
+	index := map[Reason]int{}
+	var groups []reasonGroup
+	for i := range verdicts {
+		v := &verdicts[i]
+		if v.Reason == nil {
+			continue
+		}
+		at, ok := index[*v.Reason]
+		if !ok {
+			at = len(groups)
+			index[*v.Reason] = at
+			groups = append(groups, reasonGroup{reason: *v.Reason})
+		}
+		groups[at].clusters = append(groups[at].clusters, v.Cluster.Name)
+	}
+	slices.SortStableFunc(groups, func(a, b reasonGroup) int {
+		return cmp.Or(-cmp.Compare(len(a.clusters), len(b.clusters)), strings.Compare(a.reason.One, b.reason.One))
+	})
+	return groups
+}
+
+// whyDropped says how many clusters fit and what became of the others, for
+// example "0/12 clusters fit: 7 lack apps.example.io/v1 Widget, 5 have taint
+// env=test:NoSchedule (in this order: m1, m2, …; m8, …)".
+func whyDropped(verdicts []Verdict) string {
+	if len(verdicts) == 0 {
+		return "0/0 clusters fit: no cluster has joined"
+	}
+	groups := groupReasons(verdicts)
+	dropped := 0
+	var counts, names []string
+	for _, g := range groups {
+		dropped += len(g.clusters)
+		words := g.reason.Many
+		if len(g.clusters) == 1 {
+			words = g.reason.One
+		}
+		counts = append(counts, fmt.Sprintf("%d %s", len(g.clusters), words))
+		names = append(names, firstNames(g.clusters))
+	}
+	text := fmt.Sprintf("%d/%d clusters fit", len(verdicts)-dropped, len(verdicts))
+	switch len(groups) {
+	case 0:
+		return text
+	case 1:
+		return fmt.Sprintf("%s: %s (%s)", text, counts[0], names[0])
+	default:
+		return fmt.Sprintf("%s: %s (in this order: %s)", text, strings.Join(counts, ", "), strings.Join(names, "; "))
+	}
+}
+
+func firstNames(names []string) string {
+	if len(names) <= namesPerReason {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:namesPerReason], ", "), len(names)-namesPerReason)
+}

@@ -1,0 +1,249 @@
+package schedule
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// group is the clusters of one region, zone, provider or label value.
+type group struct {
+	name     string
+	clusters []*Verdict // ranked
+	score    int64
+	held     bool // the object is in one of them
+}
+
+// groupScore is what one unit of capacity is worth against the scores of plugins.
+const groupScore = 1000
+
+// chooseGroups selects groups by each dimension in turn, each among the
+// clusters that the selections before have left over, then the clusters: one
+// of every group, and the best of the rest.
+func chooseGroups(r *Round, ranked []*Verdict, dims []dimension, q quota) ([]*Verdict, *Failure) {
+	s := spread{round: r, dims: dims, quota: q}
+	if chosen := s.narrow(0, ranked, nil); chosen != nil {
+		return chosen, nil
+	}
+	if s.partial != nil {
+		return s.partial, nil
+	}
+	return nil, unschedulable(s.complaint)
+}
+
+// spread is one search for a selection that satisfies all spread constraints.
+type spread struct {
+	round     *Round
+	dims      []dimension
+	quota     quota
+	partial   []*Verdict // satisfies the constraints but not the need
+	complaint string     // the first reason why there was no selection
+	tries     int
+}
+
+// maxTries bounds how many combinations of groups are followed to the end.
+const maxTries = 256
+
+func (s *spread) complain(format string, args ...any) {
+	if s.complaint == "" {
+		s.complaint = fmt.Sprintf(format, args...)
+	}
+}
+
+// narrow handles the dimensions from depth on. picked are the groups chosen so far, per dimension.
+func (s *spread) narrow(depth int, ranked []*Verdict, picked [][]string) []*Verdict {
+	if depth == len(s.dims) {
+		s.tries++
+		return s.finish(ranked, picked)
+	}
+	dim := s.dims[depth]
+	groups := s.groupsBy(dim, ranked)
+	if len(groups) < dim.min {
+		s.complain("spreadConstraints ask for at least %d by %s, clusters that fit are in %d: %s",
+			dim.min, dim.name, len(groups), groupNames(groups))
+		return nil
+	}
+	paths := s.findPaths(dim, groups)
+	if len(paths) == 0 {
+		s.complain("spreadConstraints ask for at least %d clusters, no %d by %s have as many: %s",
+			s.quota.least, dim.max, dim.name, groupNames(groups))
+	}
+	for _, p := range paths {
+		if s.tries >= maxTries {
+			return nil
+		}
+		names := make([]string, len(p.groups))
+		for i, g := range p.groups {
+			names[i] = groups[g].name
+		}
+		members := slices.DeleteFunc(slices.Clone(ranked), func(v *Verdict) bool {
+			return !slices.Contains(names, dim.groupOf(v.Cluster))
+		})
+		if chosen := s.narrow(depth+1, members, append(slices.Clone(picked), names)); chosen != nil {
+			return chosen
+		}
+	}
+	return nil
+}
+
+func groupNames(groups []group) string {
+	names := make([]string, len(groups))
+	for i := range groups {
+		names[i] = groups[i].name
+	}
+	slices.Sort(names)
+	return firstNames(names)
+}
+
+// finish picks the clusters: the best that stands for groups not yet
+// represented, until all are, then the best of the others up to the bound.
+func (s *spread) finish(ranked []*Verdict, picked [][]string) []*Verdict {
+	open := make([]map[string]bool, len(s.dims))
+	for d, names := range picked {
+		open[d] = map[string]bool{}
+		for _, name := range names {
+			open[d][name] = true
+		}
+	}
+	chosen, rest := s.represent(ranked, open)
+	for d := range open {
+		if len(open[d]) > 0 {
+			s.complain("spreadConstraints by %s cannot be met together with the others", s.dims[d].name)
+			return nil
+		}
+	}
+	fixed := len(chosen)
+	total := s.quota.atMost(len(ranked))
+	if fixed > total {
+		s.complain("spreadConstraints allow %d clusters, too few for one in every group", s.quota.most)
+		return nil
+	}
+	if total < s.quota.least {
+		s.complain("spreadConstraints ask for at least %d clusters, the chosen groups have %d", s.quota.least, total)
+		return nil
+	}
+	chosen, rest = append(chosen, rest[:total-fixed]...), rest[total-fixed:]
+	makeRoom(chosen, rest, s.quota.need, fixed)
+	if missing := shortOf(chosen, s.quota.need); missing > 0 {
+		s.complain("%s", whyTooLittle(s.round.Request, chosen, missing))
+		if s.partial == nil && s.round.Request.Partial {
+			s.partial = chosen
+		}
+		return nil
+	}
+	return chosen
+}
+
+// represent splits ranked into those that stand for groups in open and the
+// rest, and strikes out the groups that are represented. A cluster that stands
+// for more groups goes first.
+func (s *spread) represent(ranked []*Verdict, open []map[string]bool) (chosen, rest []*Verdict) {
+	rest = slices.Clone(ranked)
+	for {
+		best, most := -1, 0
+		for i, v := range rest {
+			n := 0
+			for d := range s.dims {
+				if open[d][s.dims[d].groupOf(v.Cluster)] {
+					n++
+				}
+			}
+			if n > most {
+				best, most = i, n
+			}
+			if most == len(s.dims) {
+				break
+			}
+		}
+		if best < 0 {
+			return chosen, rest
+		}
+		v := rest[best]
+		for d := range s.dims {
+			delete(open[d], s.dims[d].groupOf(v.Cluster))
+		}
+		chosen, rest = append(chosen, v), slices.Delete(rest, best, best+1)
+	}
+}
+
+// groupsBy forms the groups of ranked by one dimension and scores them, in the
+// order that the search for combinations wants: fewest clusters first, then
+// the best score, then name.
+func (s *spread) groupsBy(dim dimension, ranked []*Verdict) []group {
+	index := map[string]int{}
+	var groups []group
+	for _, v := range ranked {
+		name := dim.groupOf(v.Cluster)
+		at, ok := index[name]
+		if !ok {
+			at = len(groups)
+			index[name] = at
+			groups = append(groups, group{name: name})
+		}
+		groups[at].clusters = append(groups[at].clusters, v)
+		groups[at].held = groups[at].held || v.Held
+	}
+	for i := range groups {
+		groups[i].score = s.scoreOf(dim, groups[i].clusters)
+	}
+	slices.SortFunc(groups, func(a, b group) int {
+		return cmp.Or(cmp.Compare(len(a.clusters), len(b.clusters)), compareGroups(a, b))
+	})
+	return groups
+}
+
+func compareGroups(a, b group) int {
+	return cmp.Or(cmp.Compare(b.score, a.score), strings.Compare(a.name, b.name))
+}
+
+// scoreOf rates a group: by how many of its clusters can take all replicas if
+// every cluster gets them all; by weight if weights divide; otherwise by how
+// much of its share the group can take, and how good the clusters are that it
+// needs for that.
+func (s *spread) scoreOf(dim dimension, clusters []*Verdict) int64 {
+	req := s.round.Request
+	if strategyOf(req.Placement) == static && req.divisible() {
+		return scoreByWeight(clusters)
+	}
+	if !req.capacious() {
+		return scoreOfDuplicates(clusters, req.Replicas)
+	}
+	least := int64(dim.min)
+	want := (s.quota.need + least - 1) / least
+	atLeast := max(s.quota.least, dim.min)
+	var available, scores int64
+	for i, v := range clusters {
+		available += int64(v.Available)
+		scores += v.Score
+		if i+1 >= atLeast && available >= want {
+			return want*groupScore + scores/int64(i+1)
+		}
+	}
+	if available >= want {
+		return want*groupScore + scores/int64(len(clusters))
+	}
+	return available*groupScore + scores/int64(len(clusters))
+}
+
+func scoreOfDuplicates(clusters []*Verdict, replicas int32) int64 {
+	var able, scores int64
+	for _, v := range clusters {
+		if v.Available >= replicas {
+			able++
+			scores += v.Score
+		}
+	}
+	if able == 0 {
+		return 0
+	}
+	return able*groupScore + scores/able
+}
+
+func scoreByWeight(clusters []*Verdict) int64 {
+	var weight float64
+	for _, v := range clusters {
+		weight += float64(v.Weight)
+	}
+	return int64(min(weight*groupScore, 1<<52))
+}
