@@ -1,0 +1,157 @@
+package v1alpha1
+
+import (
+	"strings"
+
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// ValidatePropagation returns what is wrong with a policy beyond what its schema
+// refuses: label selectors and label keys.
+func ValidatePropagation(policy Propagation) field.ErrorList {
+	path, spec := field.NewPath("spec"), policy.PropagationSpec()
+	errs := validateSelectors(spec.ResourceSelectors, path.Child("resourceSelectors"))
+	errs = append(errs, validatePlacement(&spec.Placement, path.Child("placement"))...)
+	if spec.Failover != nil {
+		path := path.Child("failover")
+		if spec.Failover.Application != nil {
+			errs = append(errs, validateState(spec.Failover.Application.StatePreservation, path.Child("application", "statePreservation"))...)
+		}
+		if spec.Failover.Cluster != nil {
+			errs = append(errs, validateState(spec.Failover.Cluster.StatePreservation, path.Child("cluster", "statePreservation"))...)
+		}
+	}
+	return errs
+}
+
+// ValidateOverride returns what is wrong with a policy beyond what its schema
+// refuses: label selectors and JSON pointers.
+func ValidateOverride(policy Override) field.ErrorList {
+	path, spec := field.NewPath("spec"), policy.OverrideSpec()
+	errs := validateSelectors(spec.ResourceSelectors, path.Child("resourceSelectors"))
+	for i := range spec.OverrideRules {
+		rule, path := &spec.OverrideRules[i], path.Child("overrideRules").Index(i)
+		errs = append(errs, ValidateClusterAffinity(rule.TargetCluster, path.Child("targetCluster"))...)
+		errs = append(errs, validateOverriders(&rule.Overriders, path.Child("overriders"))...)
+	}
+	errs = append(errs, ValidateClusterAffinity(spec.TargetCluster, path.Child("targetCluster"))...)
+	return append(errs, validateOverriders(&spec.Overriders, path.Child("overriders"))...)
+}
+
+// ValidateClusterTaintPolicy returns what is wrong with a policy beyond what its
+// schema refuses: label selectors and taint keys.
+func ValidateClusterTaintPolicy(policy *ClusterTaintPolicy) field.ErrorList {
+	path := field.NewPath("spec")
+	errs := ValidateClusterAffinity(policy.Spec.TargetClusters, path.Child("targetClusters"))
+	for i, taint := range policy.Spec.Taints {
+		errs = append(errs, metav1validation.ValidateLabelName(taint.Key, path.Child("taints").Index(i).Child("key"))...)
+	}
+	return errs
+}
+
+// ValidateClusterAffinity returns what is wrong with the label selector of an
+// affinity, which may be nil.
+func ValidateClusterAffinity(affinity *ClusterAffinity, path *field.Path) field.ErrorList {
+	if affinity == nil {
+		return nil
+	}
+	return metav1validation.ValidateLabelSelector(affinity.LabelSelector, metav1validation.LabelSelectorValidationOptions{}, path.Child("labelSelector"))
+}
+
+func validateSelectors(selectors []ResourceSelector, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for i, selector := range selectors {
+		errs = append(errs, metav1validation.ValidateLabelSelector(selector.LabelSelector,
+			metav1validation.LabelSelectorValidationOptions{}, path.Index(i).Child("labelSelector"))...)
+	}
+	return errs
+}
+
+func validatePlacement(placement *Placement, path *field.Path) field.ErrorList {
+	errs := ValidateClusterAffinity(placement.ClusterAffinity, path.Child("clusterAffinity"))
+	for i := range placement.ClusterAffinities {
+		term, path := &placement.ClusterAffinities[i], path.Child("clusterAffinities").Index(i)
+		errs = append(errs, ValidateClusterAffinity(&term.ClusterAffinity, path)...)
+		for j := range term.OverflowAffinities {
+			errs = append(errs, ValidateClusterAffinity(&term.OverflowAffinities[j].ClusterAffinity, path.Child("overflowAffinities").Index(j))...)
+		}
+	}
+	for i, constraint := range placement.SpreadConstraints {
+		if constraint.SpreadByLabel != "" {
+			errs = append(errs, metav1validation.ValidateLabelName(constraint.SpreadByLabel,
+				path.Child("spreadConstraints").Index(i).Child("spreadByLabel"))...)
+		}
+	}
+	if strategy := placement.ReplicaScheduling; strategy != nil && strategy.WeightPreference != nil {
+		path := path.Child("replicaScheduling", "weightPreference", "staticWeightList")
+		for i := range strategy.WeightPreference.StaticWeightList {
+			errs = append(errs, ValidateClusterAffinity(&strategy.WeightPreference.StaticWeightList[i].TargetCluster, path.Index(i).Child("targetCluster"))...)
+		}
+	}
+	if affinity := placement.WorkloadAffinity; affinity != nil {
+		path := path.Child("workloadAffinity")
+		if affinity.Affinity != nil {
+			errs = append(errs, metav1validation.ValidateLabelName(affinity.Affinity.GroupByLabelKey, path.Child("affinity", "groupByLabelKey"))...)
+		}
+		if affinity.AntiAffinity != nil {
+			errs = append(errs, metav1validation.ValidateLabelName(affinity.AntiAffinity.GroupByLabelKey, path.Child("antiAffinity", "groupByLabelKey"))...)
+		}
+	}
+	return errs
+}
+
+func validateState(state *StatePreservation, path *field.Path) field.ErrorList {
+	if state == nil {
+		return nil
+	}
+	var errs field.ErrorList
+	for i, rule := range state.Rules {
+		path := path.Child("rules").Index(i)
+		errs = append(errs, metav1validation.ValidateLabelName(rule.AliasLabelName, path.Child("aliasLabelName"))...)
+		if rule.JSONPath == "" {
+			errs = append(errs, field.Required(path.Child("jsonPath"), "a JSONPath template such as { .replicas }"))
+		}
+	}
+	return errs
+}
+
+func validateOverriders(overriders *Overriders, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for i, overrider := range overriders.Plaintext {
+		errs = append(errs, validatePointer(overrider.Path, path.Child("plaintext").Index(i).Child("path"))...)
+	}
+	for i, overrider := range overriders.FieldOverrider {
+		path := path.Child("fieldOverrider").Index(i)
+		errs = append(errs, validatePointer(overrider.FieldPath, path.Child("fieldPath"))...)
+		for j, operation := range overrider.JSON {
+			errs = append(errs, validatePointer(operation.SubPath, path.Child("json").Index(j).Child("subPath"))...)
+		}
+		for j, operation := range overrider.YAML {
+			errs = append(errs, validatePointer(operation.SubPath, path.Child("yaml").Index(j).Child("subPath"))...)
+		}
+	}
+	for i, overrider := range overriders.ImageOverrider {
+		path := path.Child("imageOverrider").Index(i)
+		if overrider.Predicate != nil {
+			errs = append(errs, validatePointer(overrider.Predicate.Path, path.Child("predicate", "path"))...)
+		}
+		if overrider.Operator != OverriderOpRemove && overrider.Value == "" {
+			errs = append(errs, field.Required(path.Child("value"), "the text to put in"))
+		}
+	}
+	return errs
+}
+
+// validatePointer checks a JSON pointer (RFC 6901): tokens begin with a slash, and
+// a tilde is written ~0 or, where it stands for a slash, ~1.
+func validatePointer(pointer string, path *field.Path) field.ErrorList {
+	if !strings.HasPrefix(pointer, "/") {
+		return field.ErrorList{field.Invalid(path, pointer, "must be a JSON pointer that starts with a slash")}
+	}
+	escapes := strings.Count(pointer, "~0") + strings.Count(pointer, "~1")
+	if strings.Count(pointer, "~") != escapes {
+		return field.ErrorList{field.Invalid(path, pointer, "a tilde must be followed by 0 or 1")}
+	}
+	return nil
+}
