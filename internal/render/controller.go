@@ -1,0 +1,336 @@
+package render
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/event"
+	"github.com/flagship-k8s/flagship/internal/override"
+	"github.com/flagship-k8s/flagship/internal/template"
+)
+
+const (
+	// Retries after a failed write.
+	shortestRetry = 50 * time.Millisecond
+	longestRetry  = time.Minute
+	// concurrency is how many bindings of a kind are rendered at once.
+	concurrency = 16
+)
+
+var errNoID = errors.New("the binding has no permanent id")
+
+// Deps is what rendering needs of its neighbours.
+type Deps struct {
+	// Template reads a template as it is at this moment. Required.
+	Template func(ctx context.Context, ref template.Ref) (*unstructured.Unstructured, error)
+	// Metadata reads a template's metadata from memory. Required.
+	Metadata func(ref template.Ref) (*metav1.PartialObjectMetadata, bool)
+	// Interpreter knows replicas and what does not travel. Required.
+	Interpreter Interpreter
+	// Translate is called after overrides, if set.
+	Translate Translate
+	// Events takes failures. Required.
+	Events event.Recorder
+	// Clock stamps conditions. Required.
+	Clock clock.Clock
+	// NewID returns a new UUID for a Work. Required.
+	NewID func() string
+}
+
+// Reconciler keeps the Works of bindings of one scope.
+type Reconciler struct {
+	deps       Deps
+	client     client.Client // Reads come from the cache.
+	live       client.Reader
+	composer   *composer
+	ledger     *ledger
+	namespaced bool
+}
+
+// Setup adds the loops for ResourceBindings and for ClusterResourceBindings. The context is for adding indexes only.
+func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
+	if err := addIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
+		return err
+	}
+	for _, namespaced := range []bool{true, false} {
+		r := newReconciler(mgr.GetClient(), mgr.GetAPIReader(), deps, namespaced)
+		if err := r.setup(mgr); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func newReconciler(cached client.Client, live client.Reader, deps Deps, namespaced bool) *Reconciler {
+	return &Reconciler{
+		deps: deps, client: cached, live: live, ledger: newLedger(), namespaced: namespaced,
+		composer: &composer{interpreter: deps.Interpreter, translate: deps.Translate, newID: deps.NewID},
+	}
+}
+
+func (r *Reconciler) setup(mgr ctrl.Manager) error {
+	name := "render-" + strings.ToLower(r.kind().Kind)
+	t := &triggers{reader: r.client, metadata: r.deps.Metadata, namespaced: r.namespaced}
+	b := ctrl.NewControllerManagedBy(mgr).
+		Named(name).
+		For(r.newBinding("", ""), builder.WithPredicates(bindingChanges())).
+		Watches(&workv1alpha1.Work{}, r.workChanges()).
+		Watches(&clusterv1alpha1.Cluster{}, t.clusterChanges()).
+		Watches(&policyv1alpha1.ClusterOverridePolicy{}, t.policyChanges())
+	if r.namespaced {
+		b = b.Watches(&policyv1alpha1.OverridePolicy{}, t.policyChanges())
+	}
+	err := b.WithOptions(controller.Options{
+		MaxConcurrentReconciles: concurrency,
+		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](shortestRetry, longestRetry),
+		// Several control planes may live in one process; names need to be unique within each only.
+		SkipNameValidation: new(true),
+	}).Complete(r)
+	if err != nil {
+		return fmt.Errorf("adding the loop %s: %w", name, err)
+	}
+	return nil
+}
+
+// Reconcile makes the Works of one binding what they should be.
+func (r *Reconciler) Reconcile(ctx context.Context, q reconcile.Request) (reconcile.Result, error) {
+	binding := r.newBinding("", "")
+	err := r.client.Get(ctx, q.NamespacedName, binding, client.UnsafeDisableDeepCopy)
+	switch {
+	case apierrors.IsNotFound(err):
+		return reconcile.Result{}, r.removeLeftovers(ctx, q)
+	case err != nil:
+		return reconcile.Result{}, fmt.Errorf("reading the binding: %w", err)
+	case binding.GetDeletionTimestamp() != nil:
+		err = r.finish(ctx, binding)
+	case binding.GetLabels()[binding.PermanentIDLabel()] == "":
+		// Admission stamps one on every binding; without it nothing could be told apart from a namesake's.
+		return reconcile.Result{}, reconcile.TerminalError(errNoID)
+	case !awaitsScheduler(binding):
+		err = r.render(ctx, binding)
+	}
+	overrides, harmless, others := sortOut(err)
+	switch {
+	case others != nil:
+		return reconcile.Result{}, others
+	case harmless != nil:
+		return reconcile.Result{RequeueAfter: shortestRetry}, nil
+	case overrides != nil:
+		// The policy, the template or the cluster has to change, and each of these brings us back.
+		return reconcile.Result{}, reconcile.TerminalError(overrides)
+	}
+	return reconcile.Result{}, nil
+}
+
+// render writes the Works of targets and deletes those nobody wants.
+func (r *Reconciler) render(ctx context.Context, binding workv1alpha2.Binding) error {
+	p := planFor(binding)
+	works, err := r.worksOf(ctx, keyOf(binding))
+	if err != nil {
+		return err
+	}
+	orphans, purging := p.unwanted(works)
+	if len(orphans) > 0 {
+		if err := r.deleteAll(ctx, orphans); err != nil {
+			r.deps.Events.Publish(cleanupFailed(r.reference(binding), err))
+			return err
+		}
+	}
+	if purging || len(p.targets) == 0 {
+		// A copy that has to be gone first is still there; the watch on Works tells when it is.
+		return r.reportRendered(ctx, binding, nil)
+	}
+	requests, err := r.requests(ctx, binding, p)
+	if err != nil || len(requests) == 0 {
+		return err
+	}
+	err = r.ensureAll(ctx, requests)
+	overrides, _, others := sortOut(err)
+	if overrides != nil {
+		r.deps.Events.Publish(overrideFailed(binding, overrides))
+	}
+	if others != nil {
+		r.deps.Events.Publish(syncFailed(r.reference(binding), others))
+	}
+	return errors.Join(err, r.reportRendered(ctx, binding, overrides))
+}
+
+// unwanted finds the Works to delete, and says whether one of them has to be gone before others are written.
+func (p plan) unwanted(works []*workv1alpha1.Work) (orphans []*workv1alpha1.Work, purging bool) {
+	for _, work := range works {
+		cluster, ok := workv1alpha1.ClusterOfExecutionNamespace(work.Namespace)
+		if !ok || p.wants(cluster) || !p.mayDelete {
+			continue
+		}
+		orphans = append(orphans, work)
+		purging = purging || p.purging[cluster]
+	}
+	return orphans, purging
+}
+
+// requests reads what all Works of the binding have in common. It returns none if there is no template to make them of:
+// it was deleted, or made anew under the same name, and the binding will follow.
+func (r *Reconciler) requests(ctx context.Context, binding workv1alpha2.Binding, p plan) ([]request, error) {
+	spec := binding.BindingSpec()
+	obj, err := r.deps.Template(ctx, refOf(spec))
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the template: %w", err)
+	}
+	if obj.GetDeletionTimestamp() != nil || spec.Resource.UID != "" && obj.GetUID() != spec.Resource.UID {
+		return nil, nil
+	}
+	policies, err := r.policies(ctx, spec.Resource.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	completions := shareCompletions(obj, spec)
+	requests := make([]request, 0, len(p.targets))
+	for _, t := range p.targets {
+		requests = append(requests, request{
+			template: obj, binding: binding, target: t, targets: len(p.targets), completions: completions, policies: policies,
+		})
+	}
+	return requests, nil
+}
+
+// policies lists the override policies that could concern an object of the namespace.
+func (r *Reconciler) policies(ctx context.Context, namespace string) ([]policyv1alpha1.Override, error) {
+	var everywhere policyv1alpha1.ClusterOverridePolicyList
+	if err := r.client.List(ctx, &everywhere, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing the cluster override policies: %w", err)
+	}
+	policies := make([]policyv1alpha1.Override, 0, len(everywhere.Items))
+	for i := range everywhere.Items {
+		policies = append(policies, &everywhere.Items[i])
+	}
+	if namespace == "" {
+		return policies, nil
+	}
+	var local policyv1alpha1.OverridePolicyList
+	if err := r.client.List(ctx, &local, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing the override policies: %w", err)
+	}
+	for i := range local.Items {
+		policies = append(policies, &local.Items[i])
+	}
+	return policies, nil
+}
+
+// finish deletes the Works of a binding that is being deleted, and lets the binding go when they are gone.
+func (r *Reconciler) finish(ctx context.Context, binding workv1alpha2.Binding) error {
+	if !slices.Contains(binding.GetFinalizers(), binding.Finalizer()) {
+		return nil
+	}
+	works, err := r.worksOf(ctx, keyOf(binding))
+	if err != nil {
+		return err
+	}
+	if len(works) == 0 {
+		return r.releaseBinding(ctx, binding)
+	}
+	if err := r.deleteAll(ctx, works); err != nil {
+		r.deps.Events.Publish(cleanupFailed(r.reference(binding), err))
+		return err
+	}
+	return nil
+}
+
+// removeLeftovers deletes the Works of a binding that vanished without us, as when somebody removed its finalizer.
+func (r *Reconciler) removeLeftovers(ctx context.Context, q reconcile.Request) error {
+	works, err := r.worksOf(ctx, q.Namespace+"/"+q.Name)
+	if err != nil || len(works) == 0 {
+		return err
+	}
+	// Deleting is worth a look past the cache.
+	err = r.live.Get(ctx, q.NamespacedName, r.newBinding("", ""))
+	if apierrors.IsNotFound(err) {
+		return r.deleteAll(ctx, works)
+	}
+	if err != nil {
+		return fmt.Errorf("making sure that the binding is gone: %w", err)
+	}
+	return nil
+}
+
+// sortOut parts the failures of overrides, which only a change of policy, template or cluster cures, and those that only
+// mean that the cache was a moment behind, from all others.
+func sortOut(err error) (overrides, harmless, others error) {
+	var a, b, c []error
+	for _, fault := range flatten(err) {
+		var impossible *override.Error
+		switch {
+		case errors.As(fault, &impossible):
+			a = append(a, fault)
+		case errors.Is(fault, errMissed), apierrors.IsAlreadyExists(fault), apierrors.IsConflict(fault):
+			b = append(b, fault)
+		default:
+			c = append(c, fault)
+		}
+	}
+	return errors.Join(a...), errors.Join(b...), errors.Join(c...)
+}
+
+// flatten lists the parts of a joined error.
+func flatten(err error) []error {
+	if err == nil {
+		return nil
+	}
+	joined, ok := err.(interface{ Unwrap() []error }) //nolint:errorlint // The joined error itself is meant, not one inside another.
+	if !ok {
+		return []error{err}
+	}
+	var parts []error
+	for _, part := range joined.Unwrap() {
+		parts = append(parts, flatten(part)...)
+	}
+	return parts
+}
+
+// newBinding returns an empty binding of this reconciler's kind, by name where one is given.
+func (r *Reconciler) newBinding(namespace, name string) workv1alpha2.Binding {
+	meta := metav1.ObjectMeta{Namespace: namespace, Name: name}
+	if r.namespaced {
+		return &workv1alpha2.ResourceBinding{ObjectMeta: meta}
+	}
+	return &workv1alpha2.ClusterResourceBinding{ObjectMeta: meta}
+}
+
+func (r *Reconciler) reference(binding workv1alpha2.Binding) corev1.ObjectReference {
+	return event.Reference(r.kind(), binding)
+}
+
+// keyOf names a binding the way owner does.
+func keyOf(binding workv1alpha2.Binding) string {
+	return binding.GetNamespace() + "/" + binding.GetName()
+}
+
+func refOf(spec *workv1alpha2.ResourceBindingSpec) template.Ref {
+	return template.Ref{
+		GroupVersionKind: schema.FromAPIVersionAndKind(spec.Resource.APIVersion, spec.Resource.Kind),
+		Namespace:        spec.Resource.Namespace, Name: spec.Resource.Name,
+	}
+}

@@ -1,0 +1,186 @@
+package render
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+)
+
+// sideBySide is how many Works of one binding are written at once.
+const sideBySide = 16
+
+// errMissed says that a Work changed while it was being written, so that it has to be looked at again.
+var errMissed = errors.New("the Work was changed by somebody else at the same moment")
+
+// ensureAll brings the Works of all targets up to date. Each is on its own: one that fails does not hold the others.
+func (r *Reconciler) ensureAll(ctx context.Context, requests []request) error {
+	var (
+		group  errgroup.Group
+		mu     sync.Mutex
+		faults []error
+	)
+	group.SetLimit(sideBySide)
+	for _, q := range requests {
+		group.Go(func() error {
+			if err := r.ensure(ctx, q); err != nil {
+				mu.Lock()
+				faults = append(faults, err)
+				mu.Unlock()
+			}
+			return nil
+		})
+	}
+	_ = group.Wait() // The functions above return no error: all of them are wanted, not the first.
+	slices.SortFunc(faults, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+	return errors.Join(faults...)
+}
+
+// ensure brings the Work of one target up to date.
+func (r *Reconciler) ensure(ctx context.Context, q request) error {
+	key := types.NamespacedName{
+		Namespace: workv1alpha1.ExecutionNamespace(q.target.Name),
+		Name:      workName(q.binding.BindingSpec()),
+	}
+	existing, err := r.work(ctx, key)
+	if err != nil {
+		return err
+	}
+	cluster := &clusterv1alpha1.Cluster{}
+	err = r.client.Get(ctx, client.ObjectKey{Name: q.target.Name}, cluster, client.UnsafeDisableDeepCopy)
+	switch {
+	case apierrors.IsNotFound(err):
+		// The watch on Clusters brings us back; until then there is nowhere to put a Work.
+		return nil
+	case err != nil:
+		return fmt.Errorf("reading cluster %s: %w", q.target.Name, err)
+	case cluster.DeletionTimestamp != nil:
+		return nil
+	case existing != nil && existing.DeletionTimestamp != nil:
+		// A new Work can take the name when this one is gone; the watch on Works brings us back.
+		return nil
+	case existing != nil && owner(existing) != keyOf(q.binding):
+		return fmt.Errorf("the Work %s belongs to %q, not to this binding", key, owner(existing))
+	}
+	q.existing, q.cluster = existing, cluster
+	desired, err := r.composer.compose(ctx, q)
+	if err != nil {
+		return err
+	}
+	if existing == nil {
+		return r.write(key, func() (*workv1alpha1.Work, error) { return desired, r.client.Create(ctx, desired, fieldManager) })
+	}
+	if same(existing, desired) {
+		return nil
+	}
+	return r.write(key, func() (*workv1alpha1.Work, error) {
+		// Lists are replaced as a whole by this kind of patch, finalizers included: they must not have changed.
+		patch := client.MergeFrom(existing)
+		if !slices.Equal(existing.Finalizers, desired.Finalizers) {
+			patch = client.MergeFromWithOptions(existing, client.MergeFromWithOptimisticLock{})
+		}
+		return desired, r.client.Patch(ctx, desired, patch, fieldManager)
+	})
+}
+
+// write makes one write to one Work and keeps the ledger of it.
+func (r *Reconciler) write(key types.NamespacedName, send func() (*workv1alpha1.Work, error)) error {
+	r.ledger.begin(key)
+	written, err := send()
+	if err != nil {
+		r.ledger.done(key, nil)
+		return fmt.Errorf("writing the Work %s: %w", key, err)
+	}
+	if r.ledger.done(key, written) {
+		return errMissed
+	}
+	return nil
+}
+
+// work reads a Work; nil if there is none.
+func (r *Reconciler) work(ctx context.Context, key types.NamespacedName) (*workv1alpha1.Work, error) {
+	cached := &workv1alpha1.Work{}
+	err := r.client.Get(ctx, key, cached, client.UnsafeDisableDeepCopy)
+	if apierrors.IsNotFound(err) {
+		cached, err = nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the Work %s: %w", key, err)
+	}
+	return r.ledger.latest(key, cached), nil
+}
+
+// worksOf lists the Works of a binding: those in the cache, and those that it does not show yet.
+func (r *Reconciler) worksOf(ctx context.Context, binding string) ([]*workv1alpha1.Work, error) {
+	var list workv1alpha1.WorkList
+	if err := r.client.List(ctx, &list, client.MatchingFields{workOwnerIndex: binding}, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing the Works of %s: %w", binding, err)
+	}
+	works := make([]*workv1alpha1.Work, 0, len(list.Items))
+	known := make(map[types.NamespacedName]bool, len(list.Items))
+	for i := range list.Items {
+		key := client.ObjectKeyFromObject(&list.Items[i])
+		known[key] = true
+		works = append(works, r.ledger.latest(key, &list.Items[i]))
+	}
+	for _, work := range r.ledger.unseen(binding) {
+		if !known[client.ObjectKeyFromObject(work)] {
+			works = append(works, work)
+		}
+	}
+	return works, nil
+}
+
+// deleteAll deletes Works that are not on their way out yet.
+func (r *Reconciler) deleteAll(ctx context.Context, works []*workv1alpha1.Work) error {
+	var faults []error
+	for _, work := range works {
+		if work.DeletionTimestamp != nil {
+			continue
+		}
+		key := client.ObjectKeyFromObject(work)
+		// The uid keeps us from deleting a Work that took the name a moment ago.
+		err := r.client.Delete(ctx, work.DeepCopy(), client.Preconditions{UID: &work.UID})
+		switch {
+		case apierrors.IsNotFound(err), apierrors.IsConflict(err):
+			r.ledger.forget(key)
+		case err != nil:
+			faults = append(faults, fmt.Errorf("deleting the Work %s: %w", key, err))
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// releaseBinding removes our finalizer. The test in the patch makes sure that it removes ours and no other.
+func (r *Reconciler) releaseBinding(ctx context.Context, binding workv1alpha2.Binding) error {
+	at := slices.Index(binding.GetFinalizers(), binding.Finalizer())
+	if at < 0 {
+		return nil
+	}
+	path := fmt.Sprintf("/metadata/finalizers/%d", at)
+	patch, err := json.Marshal([]map[string]any{
+		{"op": "test", "path": path, "value": binding.Finalizer()},
+		{"op": "remove", "path": path},
+	})
+	if err != nil {
+		return fmt.Errorf("encoding the removal of the finalizer: %w", err)
+	}
+	err = r.client.Patch(ctx, r.newBinding(binding.GetNamespace(), binding.GetName()),
+		client.RawPatch(types.JSONPatchType, patch), fieldManager)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("removing the finalizer of the binding: %w", err)
+	}
+	return nil
+}
