@@ -1,0 +1,179 @@
+package playground
+
+import (
+	"errors"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+)
+
+func TestPlan(t *testing.T) {
+	two := record{HubPort: 20001, Members: []memberRecord{{Name: "member1", Port: 20002}, {Name: "member2", Port: 20003}}}
+	cases := map[string]struct {
+		reason  string
+		before  record
+		config  Config
+		want    []string
+		hubPort int // 0: any
+		err     string
+	}{
+		"New":          {reason: "a new directory gets the default", config: Config{Members: -1}, want: []string{"member1", "member2"}},
+		"None":         {reason: "a hub alone is a fleet", config: Config{Members: 0}},
+		"StaysNone":    {reason: "and comes back as one", before: record{HubPort: 20001}, config: Config{Members: -1}, hubPort: 20001},
+		"Same":         {reason: "what was chosen once stays", before: two, config: Config{Members: -1}, want: []string{"member1", "member2"}, hubPort: 20001},
+		"Grows":        {reason: "members can be added", before: two, config: Config{Members: 3}, want: []string{"member1", "member2", "member3"}, hubPort: 20001},
+		"NeverShrinks": {reason: "leaving out a joined member would only make it NotReady", before: two, config: Config{Members: 1}, err: "has 2 members"},
+		"FixedPort":    {reason: "the person's port wins over the recorded one", before: two, config: Config{Members: -1, Port: 20009}, want: []string{"member1", "member2"}, hubPort: 20009},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			got, err := plan(tc.before, tc.config, newPortChooser())
+			if tc.err != "" {
+				if err == nil || !strings.Contains(err.Error(), tc.err) {
+					t.Fatalf("%s: got error %v, want %q", tc.reason, err, tc.err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			var names []string
+			ports, ranges := map[int]bool{got.HubPort: true}, map[string]bool{}
+			for _, m := range got.Members {
+				names = append(names, m.Name)
+				ports[m.Port], ranges[m.PodCIDR+m.ServiceCIDR] = true, true
+			}
+			if diff := cmp.Diff(tc.want, names, cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
+			}
+			if tc.hubPort != 0 && got.HubPort != tc.hubPort {
+				t.Errorf("%s: hub port %d, want %d", tc.reason, got.HubPort, tc.hubPort)
+			}
+			if len(ports) != len(got.Members)+1 {
+				t.Errorf("ports are not all different: %+v", got)
+			}
+			if diff := cmp.Diff(tc.before.Members, got.Members[:len(tc.before.Members)], cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("members that existed changed (-before +after):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestRangesOfMembersDoNotMeet(t *testing.T) {
+	var all []*net.IPNet
+	_, hub, _ := net.ParseCIDR("10.96.0.0/16")
+	all = append(all, hub)
+	for i := range maxMembers {
+		m := newMember(i, 1, Config{})
+		for _, text := range []string{m.PodCIDR, m.ServiceCIDR} {
+			_, cidr, err := net.ParseCIDR(text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, other := range all {
+				if other.Contains(cidr.IP) || cidr.Contains(other.IP) {
+					t.Errorf("%s meets %s", cidr, other)
+				}
+			}
+			all = append(all, cidr)
+		}
+	}
+}
+
+func TestRecordSurvives(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "playground.json")
+	first, err := openRecord(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := record{HubPort: 1, Members: []memberRecord{{Name: "member1", Port: 2, Nodes: 3, Joined: true}}}
+	if err := first.change(func(r *record) { *r = want }); err != nil {
+		t.Fatal(err)
+	}
+	second, err := openRecord(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, second.data); diff != "" {
+		t.Errorf("record (-written +read):\n%s", diff)
+	}
+	if err := os.WriteFile(path, []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := openRecord(path); err == nil || !strings.Contains(err.Error(), "damaged") {
+		t.Errorf("a damaged record gave %v", err)
+	}
+}
+
+func TestPortChooserLeavesTakenPortsAlone(t *testing.T) {
+	ports := newPortChooser()
+	seen := map[int]bool{}
+	for range 20 {
+		port, err := ports.choose()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if seen[port] || port < firstPort || port > lastPort {
+			t.Errorf("chose %d, which is taken or outside the range", port)
+		}
+		seen[port] = true
+	}
+}
+
+func TestDataDirHasOneUser(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "new", "deep")
+	lock, err := takeDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = takeDir(dir)
+	if err == nil || !strings.Contains(err.Error(), "pid") {
+		t.Errorf("a second user got %v, want a refusal that names the first", err)
+	}
+	lock.release()
+	again, err := takeDir(dir)
+	if err != nil {
+		t.Fatalf("after release: %v", err)
+	}
+	again.release()
+
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := takeDir(filepath.Join(file, "below")); err == nil || !strings.Contains(err.Error(), "cannot use") {
+		t.Errorf("a directory that cannot be made gave %v", err)
+	}
+}
+
+func TestLogStaysBounded(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "member.log")
+	log, err := openLog(path, 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := strings.Repeat("x", 39) + "\n"
+	for range 10 {
+		if n, err := log.Write([]byte(line)); n != len(line) || err != nil {
+			t.Fatalf("Write: %d, %v", n, err)
+		}
+	}
+	if err := log.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{path, path + ".1"} {
+		info, err := os.Stat(name)
+		if err != nil || info.Size() > 100 || info.Size() == 0 {
+			t.Errorf("%s: %v, %v; want between 1 and 100 bytes", name, info, err)
+		}
+	}
+	if _, err := os.Stat(path + ".2"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("kept more than one old file: %v", err)
+	}
+}
