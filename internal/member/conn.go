@@ -178,14 +178,16 @@ func (c *Conn) Refresh() {
 	}
 }
 
-// update takes over a changed Cluster.
-func (c *Conn) update(cluster *clusterv1alpha1.Cluster) {
+// update takes over a changed Cluster, and tells whether it has begun to be deleted.
+func (c *Conn) update(cluster *clusterv1alpha1.Cluster) (leaving bool) {
 	c.mu.Lock()
+	leaving = c.cluster.DeletionTimestamp == nil && cluster.DeletionTimestamp != nil
 	c.cluster = cluster
 	c.mu.Unlock()
 	if c.gate.move(addressOf(cluster)) {
 		c.Refresh()
 	}
+	return leaving
 }
 
 func (c *Conn) close() {

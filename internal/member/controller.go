@@ -8,6 +8,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -33,12 +34,17 @@ func Setup(mgr ctrl.Manager, deps Deps) error {
 	feed := feeder{clusters: mgr.GetClient(), fleet: deps.Fleet}
 	if err := ctrl.NewControllerManagedBy(mgr).
 		Named("member").
-		For(&clusterv1alpha1.Cluster{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		For(&clusterv1alpha1.Cluster{}, builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, deletionBegins))).
 		Complete(feed); err != nil {
 		return fmt.Errorf("building the member controller: %w", err)
 	}
 	return nil
 }
+
+// deletionBegins lets the first update through that carries a deletion timestamp.
+var deletionBegins = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+	return e.ObjectOld.GetDeletionTimestamp() == nil && e.ObjectNew.GetDeletionTimestamp() != nil
+}}
 
 type feeder struct {
 	clusters client.Reader

@@ -82,6 +82,9 @@ func (f *Fleet) Get(name string) (*Conn, bool) {
 	return c, ok
 }
 
+// Serves tells whether a Cluster gets a connection here.
+func (f *Fleet) Serves(cluster *clusterv1alpha1.Cluster) bool { return f.config.Serves(cluster) }
+
 // Names lists the clusters that have a connection, in no particular order.
 func (f *Fleet) Names() []string {
 	f.mu.RLock()
@@ -94,7 +97,7 @@ func (f *Fleet) Names() []string {
 }
 
 // Subscribe has f called with the name of a cluster whenever its connection appeared, disappeared, or turned down or
-// up. f must not block; it may be called from several goroutines at once.
+// up, and when its Cluster begins to be deleted. f must not block; it may be called from several goroutines at once.
 func (f *Fleet) Subscribe(s func(name string)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -120,7 +123,9 @@ func (f *Fleet) Upsert(ctx context.Context, cluster *clusterv1alpha1.Cluster) er
 	old, exists := f.conns[cluster.Name]
 	if exists && old.uid == cluster.UID {
 		f.mu.Unlock()
-		old.update(cluster)
+		if old.update(cluster) {
+			f.tell(cluster.Name)
+		}
 		return nil
 	}
 	conn, err := connect(context.WithoutCancel(ctx), cluster, f.config, func() { f.tell(cluster.Name) }, f.publish)

@@ -72,3 +72,19 @@ func workOf(obj *unstructured.Unstructured) types.NamespacedName {
 		Name:      annotations[workv1alpha1.WorkNameAnnotation],
 	}
 }
+
+// OwnedThroughScale tells whether somebody set an object's replicas through its scale subresource, as autoscalers do.
+func OwnedThroughScale(obj *unstructured.Unstructured) bool {
+	metadata, _ := obj.Object["metadata"].(map[string]any)
+	entries, _ := metadata["managedFields"].([]any)
+	for _, e := range entries {
+		entry, ok := e.(map[string]any)
+		if !ok || entry["subresource"] != "scale" {
+			continue
+		}
+		if _, owns, _ := unstructured.NestedFieldNoCopy(entry, "fieldsV1", "f:spec", "f:replicas"); owns {
+			return true
+		}
+	}
+	return false
+}

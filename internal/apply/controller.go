@@ -1,0 +1,161 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/event"
+	"github.com/flagship-k8s/flagship/internal/member"
+	"github.com/flagship-k8s/flagship/internal/report"
+)
+
+// Deps is what apply needs besides the manager's client and cache.
+type Deps struct {
+	// Fleet has the connections. Required.
+	Fleet *member.Fleet
+	// Report takes what there is to say about Works. Required.
+	Report *report.Writer
+	// Events takes failures. Required.
+	Events event.Recorder
+	// Clock defaults to the real one.
+	Clock clock.WithTicker
+	// Workers is the number of Works that are applied to one member at a time. Default 8.
+	Workers int
+	// Retain returns desired with those fields of observed that a user wants kept, and desired itself where nobody said
+	// anything. It is asked only about objects that exist. Nil: server-side apply alone decides.
+	Retain func(ctx context.Context, desired, observed *unstructured.Unstructured) (*unstructured.Unstructured, error)
+	// Hold says why a Work must wait, or "" if it need not. It is asked again every second. Nil: none waits.
+	Hold func(work *workv1alpha1.Work) string
+}
+
+// Applier makes members match their Works.
+type Applier struct {
+	client client.Client
+	cache  cache.Cache
+	fleet  *member.Fleet
+	report *report.Writer
+	events event.Recorder
+	clock  clock.WithTicker
+	retain func(ctx context.Context, desired, observed *unstructured.Unstructured) (*unstructured.Unstructured, error)
+	hold   func(work *workv1alpha1.Work) string
+
+	lanes    *member.Lanes
+	ledger   ledger
+	waits    stopwatches // Works that wait for watches
+	troubles stopwatches // Works that fail
+	damper   damper
+}
+
+// Setup adds apply to a manager. Call it before the fleet has connections.
+func Setup(mgr ctrl.Manager, deps Deps) error {
+	a, err := newApplier(mgr.GetClient(), mgr.GetCache(), deps)
+	if err != nil {
+		return err
+	}
+	if err := mgr.Add(a); err != nil {
+		return fmt.Errorf("adding apply: %w", err)
+	}
+	return nil
+}
+
+func newApplier(hub client.Client, works cache.Cache, deps Deps) (*Applier, error) {
+	if deps.Fleet == nil || deps.Report == nil || deps.Events == nil {
+		return nil, errors.New("apply needs Fleet, Report and Events")
+	}
+	if deps.Clock == nil {
+		deps.Clock = clock.RealClock{}
+	}
+	if deps.Workers == 0 {
+		deps.Workers = 8
+	}
+	a := &Applier{
+		client: hub, cache: works, fleet: deps.Fleet, report: deps.Report, events: deps.Events, clock: deps.Clock,
+		retain: deps.Retain, hold: deps.Hold, waits: stopwatches{limit: patienceWithWatch},
+	}
+	a.lanes = member.NewLanes("apply", deps.Fleet, deps.Clock, deps.Workers, a.reconcile)
+	deps.Fleet.OnChange(a.memberChanged)
+	deps.Fleet.Subscribe(func(cluster string) {
+		if _, connected := deps.Fleet.Get(cluster); !connected {
+			a.ledger.forgetCluster(cluster)
+		}
+	})
+	return a, nil
+}
+
+// Start implements manager.Runnable: it follows the Works until ctx ends.
+func (a *Applier) Start(ctx context.Context) error {
+	works, err := a.cache.GetInformer(ctx, &workv1alpha1.Work{})
+	if err != nil {
+		return fmt.Errorf("watching Works: %w", err)
+	}
+	handle, err := works.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		AddFunc: a.enqueue,
+		UpdateFunc: func(before, after any) {
+			if worthALook(before, after) {
+				a.enqueue(after)
+			}
+		},
+		DeleteFunc: a.enqueue,
+	})
+	if err != nil {
+		return fmt.Errorf("watching Works: %w", err)
+	}
+	defer func() { _ = works.RemoveEventHandler(handle) }() // the cache ends with us
+	return a.lanes.Start(ctx)
+}
+
+// worthALook tells whether a change of a Work is more than one of its status.
+func worthALook(before, after any) bool {
+	old, ok := before.(*workv1alpha1.Work)
+	current, alsoOK := after.(*workv1alpha1.Work)
+	if !ok || !alsoOK {
+		return true
+	}
+	return old.Generation != current.Generation || old.UID != current.UID || (old.DeletionTimestamp == nil) != (current.DeletionTimestamp == nil)
+}
+
+func (a *Applier) enqueue(obj any) {
+	if tombstone, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
+		obj = tombstone.Obj
+	}
+	work, ok := obj.(*workv1alpha1.Work)
+	if !ok {
+		return
+	}
+	if cluster, ok := workv1alpha1.ClusterOfExecutionNamespace(work.Namespace); ok {
+		a.lanes.Add(cluster, client.ObjectKeyFromObject(work))
+	}
+}
+
+// memberChanged repairs what was done to our objects in a member: deleted, or a field of ours changed.
+func (a *Applier) memberChanged(change member.Change) {
+	if change.Synced || !change.Gone && !change.Disowned && change.Previously == (types.NamespacedName{}) {
+		return
+	}
+	if change.Gone {
+		a.ledger.forget(place{cluster: change.Cluster, resource: change.Resource, object: change.Object})
+	}
+	for _, work := range []types.NamespacedName{change.Work, change.Previously} {
+		if cluster, ok := workv1alpha1.ClusterOfExecutionNamespace(work.Namespace); ok && cluster == change.Cluster {
+			a.lanes.AddAfter(cluster, work, a.damper.pause(work, a.clock.Now()))
+		}
+	}
+}
+
+// rival returns a function that tells whether a Work still exists and wants to.
+func (a *Applier) rival(ctx context.Context) func(types.NamespacedName) bool {
+	return func(key types.NamespacedName) bool {
+		work := &workv1alpha1.Work{}
+		return a.client.Get(ctx, key, work) == nil && work.DeletionTimestamp == nil
+	}
+}

@@ -1,0 +1,56 @@
+package apply
+
+import (
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+const (
+	// freeRepairs is how many repairs of a Work are done at once before somebody else is taken to insist.
+	freeRepairs = 5
+	// repairMemory is how long without a repair it takes to forget about that.
+	repairMemory = 2 * time.Minute
+
+	firstRepairPause = time.Second
+	maxRepairPause   = time.Minute
+)
+
+// damper slows down the repair of objects that somebody in the member keeps changing back, so that two parties who
+// disagree do not spend the member's time on it.
+type damper struct {
+	mu      sync.Mutex
+	repairs map[types.NamespacedName]repairs
+}
+
+type repairs struct {
+	count int
+	last  time.Time
+}
+
+// pause returns how long to wait before the next repair of a Work.
+func (d *damper) pause(work types.NamespacedName, now time.Time) time.Duration {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	r := d.repairs[work]
+	if now.Sub(r.last) > repairMemory {
+		r.count = 0
+	}
+	r.count, r.last = r.count+1, now
+	if d.repairs == nil {
+		d.repairs = map[types.NamespacedName]repairs{}
+	}
+	d.repairs[work] = r
+	if r.count <= freeRepairs {
+		return 0
+	}
+	return min(firstRepairPause<<min(r.count-freeRepairs-1, 10), maxRepairPause)
+}
+
+// forget drops what is known about a Work that is gone.
+func (d *damper) forget(work types.NamespacedName) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.repairs, work)
+}

@@ -1,0 +1,75 @@
+package apply
+
+import (
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+)
+
+// place is where an object is.
+type place struct {
+	cluster  string
+	resource schema.GroupVersionResource
+	object   types.NamespacedName
+}
+
+// entry is what came of the last apply of an object.
+type entry struct {
+	uid     types.UID
+	version string // resourceVersion afterwards
+	hash    string // of what was wanted
+	at      time.Time
+	// unclaimed are the paths that we do not own although we applied them: left to others, or not kept by the server.
+	unclaimed map[string]bool
+	conflicts []conflict
+	dropped   []string
+}
+
+// ledger remembers what came of applies. Nothing in it is needed for being right: it spares requests while a watch lags
+// behind our own writes, and repeated requests that cannot succeed.
+type ledger struct {
+	mu      sync.Mutex
+	entries map[place]entry
+}
+
+func (l *ledger) get(p place) (entry, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e, ok := l.entries[p]
+	return e, ok
+}
+
+func (l *ledger) put(p place, e entry) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.entries == nil {
+		l.entries = map[place]entry{}
+	}
+	l.entries[p] = e
+}
+
+func (l *ledger) forget(p place) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.entries, p)
+}
+
+// forgetCluster drops everything about a cluster that has gone.
+func (l *ledger) forgetCluster(cluster string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for p := range l.entries {
+		if p.cluster == cluster {
+			delete(l.entries, p)
+		}
+	}
+}
+
+// newerThan tells whether the entry knows more than a cached object of that version.
+func (e entry) newerThan(version string) bool {
+	order, err := resourceversion.CompareResourceVersion(e.version, version)
+	return err == nil && order > 0
+}

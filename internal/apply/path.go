@@ -1,0 +1,293 @@
+package apply
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Paths have two forms here. API servers write `.spec.containers[name="a"].image`; which keys stand in the brackets is
+// in a schema that we do not have. Our own form, `/spec/containers[name=a]/image`, names a list item by the first of
+// a few usual keys that it has, so that the same item of two versions of an object has one name. Conflicts are
+// translated into it by finding the item they speak of in the object.
+
+// itemNames are the keys that usually tell items of a list apart, in order of preference.
+var itemNames = []string{"name", "key", "type", "ip", "containerPort", "port", "mountPath", "devicePath", "topologyKey", "id"}
+
+// itemPath is the last part of a list item's path.
+func itemPath(item any) string {
+	fields, ok := item.(map[string]any)
+	if !ok {
+		return "[=" + scalar(item) + "]"
+	}
+	for _, name := range itemNames {
+		if value, ok := fields[name]; ok && isScalar(value) {
+			return "[" + name + "=" + scalar(value) + "]"
+		}
+	}
+	return "[]"
+}
+
+func isScalar(value any) bool {
+	switch value.(type) {
+	case map[string]any, []any:
+		return false
+	default:
+		return true
+	}
+}
+
+// scalar writes a value as API servers do in paths.
+func scalar(value any) string {
+	switch v := value.(type) {
+	case string:
+		return strconv.Quote(v)
+	case float64:
+		if v == float64(int64(v)) {
+			return strconv.FormatInt(int64(v), 10)
+		}
+		return strconv.FormatFloat(v, 'g', -1, 64)
+	default:
+		return fmt.Sprint(v)
+	}
+}
+
+// eachPath visits the path of every node under value, leaves and inner ones.
+func eachPath(value any, path string, visit func(string)) {
+	switch v := value.(type) {
+	case map[string]any:
+		for key, child := range v {
+			visit(path + "/" + key)
+			eachPath(child, path+"/"+key, visit)
+		}
+	case []any:
+		for _, item := range v {
+			p := path + itemPath(item)
+			visit(p)
+			eachPath(item, p, visit)
+		}
+	}
+}
+
+// unowned visits the paths under value that are not in fields, which is fieldsV1 at the same place. Below a path that
+// is visited nothing else is.
+func unowned(value any, fields map[string]any, path string, visit func(string)) {
+	switch v := value.(type) {
+	case map[string]any:
+		if !hasChildren(fields) {
+			return // an atomic map is owned as a whole
+		}
+		for key, child := range v {
+			p := path + "/" + key
+			if owned, ok := fields["f:"+key].(map[string]any); ok {
+				unowned(child, owned, p, visit)
+			} else {
+				visit(p)
+			}
+		}
+	case []any:
+		if !hasChildren(fields) {
+			return
+		}
+		items := itemsOf(fields)
+		for _, item := range v {
+			p := path + itemPath(item)
+			if owned, ok := items.find(item); ok {
+				unowned(item, owned, p, visit)
+			} else {
+				visit(p)
+			}
+		}
+	}
+}
+
+func hasChildren(fields map[string]any) bool {
+	for key := range fields {
+		if key != "." {
+			return true
+		}
+	}
+	return false
+}
+
+// ownedItem is one item of a list in fieldsV1.
+type ownedItem struct {
+	keys   map[string]string // of an item with fields
+	value  string            // of a scalar item
+	fields map[string]any
+}
+
+type ownedItems []ownedItem
+
+func itemsOf(fields map[string]any) ownedItems {
+	items := make(ownedItems, 0, len(fields))
+	for key, child := range fields {
+		owned, _ := child.(map[string]any)
+		if text, ok := strings.CutPrefix(key, "k:"); ok {
+			parsed := map[string]any{}
+			if json.Unmarshal([]byte(text), &parsed) != nil {
+				continue
+			}
+			keys := make(map[string]string, len(parsed))
+			for name, value := range parsed {
+				keys[name] = scalar(value)
+			}
+			items = append(items, ownedItem{keys: keys, fields: owned})
+		} else if text, ok := strings.CutPrefix(key, "v:"); ok {
+			var value any
+			if json.Unmarshal([]byte(text), &value) == nil {
+				items = append(items, ownedItem{value: scalar(value), fields: owned})
+			}
+		}
+	}
+	return items
+}
+
+func (items ownedItems) find(item any) (map[string]any, bool) {
+	fields, isMap := item.(map[string]any)
+	for _, owned := range items {
+		if isMap && owned.keys != nil && matchesKeys(fields, owned.keys) || !isMap && owned.keys == nil && owned.value == scalar(item) {
+			return owned.fields, true
+		}
+	}
+	return nil, false
+}
+
+// matchesKeys tells whether an item may be the one with these keys. A key it lacks has a default that we do not know.
+func matchesKeys(item map[string]any, keys map[string]string) bool {
+	for name, want := range keys {
+		if have, ok := item[name]; ok && scalar(have) != want {
+			return false
+		}
+	}
+	return true
+}
+
+// spot is a place in an object.
+type spot struct {
+	path  string // in our form
+	value any
+	set   func(any)
+	drop  func()
+}
+
+// locate finds the place that an API server's path speaks of. Dots in keys are ambiguous in such a path; what is in the
+// object decides.
+func locate(here spot, path string) (spot, bool) {
+	if path == "" {
+		return here, true
+	}
+	switch v := here.value.(type) {
+	case map[string]any:
+		return locateKey(here, v, path)
+	case []any:
+		return locateItem(here, v, path)
+	default:
+		return spot{}, false
+	}
+}
+
+func locateKey(here spot, fields map[string]any, path string) (spot, bool) {
+	path, ok := strings.CutPrefix(path, ".")
+	if !ok {
+		return spot{}, false
+	}
+	for key, child := range fields {
+		rest, ok := strings.CutPrefix(path, key)
+		if !ok || rest != "" && rest[0] != '.' && rest[0] != '[' {
+			continue
+		}
+		there := spot{
+			path: here.path + "/" + key, value: child,
+			set:  func(value any) { fields[key] = value },
+			drop: func() { delete(fields, key) },
+		}
+		if found, ok := locate(there, rest); ok {
+			return found, true
+		}
+	}
+	return spot{}, false
+}
+
+func locateItem(here spot, list []any, path string) (spot, bool) {
+	element, rest, ok := cutElement(path)
+	if !ok {
+		return spot{}, false
+	}
+	for i, item := range list {
+		if !matchesElement(item, i, element) {
+			continue
+		}
+		there := spot{
+			path: here.path + itemPath(item), value: item,
+			set:  func(value any) { list[i] = value },
+			drop: func() { here.set(slices.Delete(slices.Clone(list), i, i+1)) },
+		}
+		if found, ok := locate(there, rest); ok {
+			return found, true
+		}
+	}
+	return spot{}, false
+}
+
+// cutElement splits `[name="a"].image` into `name="a"` and `.image`.
+func cutElement(path string) (element, rest string, ok bool) {
+	if !strings.HasPrefix(path, "[") {
+		return "", "", false
+	}
+	quoted := false
+	for i := 1; i < len(path); i++ {
+		switch {
+		case quoted && path[i] == '\\':
+			i++
+		case path[i] == '"':
+			quoted = !quoted
+		case path[i] == ']' && !quoted:
+			return path[1:i], path[i+1:], true
+		}
+	}
+	return "", "", false
+}
+
+// matchesElement tells whether an item is meant by what stands in brackets: keys, a value after "=", or an index.
+func matchesElement(item any, index int, element string) bool {
+	if value, ok := strings.CutPrefix(element, "="); ok {
+		return isScalar(item) && scalar(item) == value
+	}
+	if n, err := strconv.Atoi(element); err == nil {
+		return n == index
+	}
+	fields, ok := item.(map[string]any)
+	if !ok {
+		return false
+	}
+	keys := map[string]string{}
+	for _, pair := range splitPairs(element) {
+		name, value, ok := strings.Cut(pair, "=")
+		if !ok {
+			return false
+		}
+		keys[name] = value
+	}
+	return matchesKeys(fields, keys)
+}
+
+// splitPairs splits at commas outside quotes.
+func splitPairs(element string) []string {
+	var pairs []string
+	start, quoted := 0, false
+	for i := 0; i < len(element); i++ {
+		switch {
+		case quoted && element[i] == '\\':
+			i++
+		case element[i] == '"':
+			quoted = !quoted
+		case element[i] == ',' && !quoted:
+			pairs = append(pairs, element[start:i])
+			start = i + 1
+		}
+	}
+	return append(pairs, element[start:])
+}

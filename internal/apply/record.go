@@ -1,0 +1,127 @@
+package apply
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// Annotations of ours on objects in members, besides those of the contract.
+const (
+	// RecordAnnotation says what was applied last: a hash of what was wanted and, after a dot, the footprint of the
+	// fields that were set.
+	RecordAnnotation = "apply.flagship-k8s.io/record"
+	// AdoptedAnnotation set to "true" marks a Namespace that was there before us. It is not deleted with its Work,
+	// for it may hold what is not ours.
+	AdoptedAnnotation = "apply.flagship-k8s.io/adopted"
+)
+
+// record is the content of RecordAnnotation.
+type record struct {
+	hash      string
+	footprint footprint
+}
+
+// footprint is a set of paths as sorted 16-bit hashes: some 250 characters for a Deployment. One in some hundred
+// unrelated paths is mistaken for a member, which takes a conflict for drift.
+type footprint []uint16
+
+// maxFootprint bounds the annotation. An object with more nodes has an empty footprint that contains everything.
+const maxFootprint = 8192
+
+// wanted is the hash of an object as it should be, our own annotations not counted.
+func wanted(obj *unstructured.Unstructured) (string, error) {
+	raw, err := json.Marshal(unrecorded(obj).Object) // keys come out sorted
+	if err != nil {
+		return "", fmt.Errorf("encoding the object: %w", err)
+	}
+	h := fnv.New64a()
+	h.Write(raw) // never fails, by the contract of hash.Hash
+	return strconv.FormatUint(h.Sum64(), 36), nil
+}
+
+// unrecorded returns obj without our annotations; obj itself is not changed.
+func unrecorded(obj *unstructured.Unstructured) *unstructured.Unstructured {
+	annotations := obj.GetAnnotations()
+	if annotations[RecordAnnotation] == "" && annotations[AdoptedAnnotation] == "" {
+		return obj
+	}
+	out := &unstructured.Unstructured{Object: maps.Clone(obj.Object)}
+	metadata, _ := obj.Object["metadata"].(map[string]any)
+	out.Object["metadata"] = maps.Clone(metadata)
+	delete(annotations, RecordAnnotation) // GetAnnotations returned a copy
+	delete(annotations, AdoptedAnnotation)
+	out.SetAnnotations(annotations)
+	return out
+}
+
+// content is what of an object can be owned: all but what identifies it and our own annotations. The parts are shared
+// with obj.
+func content(obj *unstructured.Unstructured) map[string]any {
+	fields := maps.Clone(unrecorded(obj).Object)
+	delete(fields, "apiVersion")
+	delete(fields, "kind")
+	if metadata, ok := fields["metadata"].(map[string]any); ok {
+		metadata = maps.Clone(metadata)
+		for _, name := range []string{"name", "namespace", "uid", "resourceVersion"} {
+			delete(metadata, name)
+		}
+		fields["metadata"] = metadata
+	}
+	return fields
+}
+
+func footprintOf(obj *unstructured.Unstructured) footprint {
+	var f footprint
+	eachPath(content(obj), "", func(path string) { f = append(f, pathHash(path)) })
+	if len(f) > maxFootprint {
+		return nil
+	}
+	slices.Sort(f)
+	return slices.Compact(f)
+}
+
+func pathHash(path string) uint16 {
+	h := fnv.New32a()
+	h.Write([]byte(path)) // never fails, by the contract of hash.Hash
+	sum := h.Sum32()
+	return uint16(sum>>16) ^ uint16(sum)
+}
+
+func (f footprint) has(path string) bool {
+	if len(f) == 0 {
+		return true
+	}
+	_, ok := slices.BinarySearch(f, pathHash(path))
+	return ok
+}
+
+func (r record) String() string {
+	raw := make([]byte, 0, 2*len(r.footprint))
+	for _, h := range r.footprint {
+		raw = binary.BigEndian.AppendUint16(raw, h)
+	}
+	return r.hash + "." + base64.RawURLEncoding.EncodeToString(raw)
+}
+
+// recordOf reads what was applied to an object; false if nothing was, or it cannot be read.
+func recordOf(obj *unstructured.Unstructured) (record, bool) {
+	hash, text, ok := strings.Cut(obj.GetAnnotations()[RecordAnnotation], ".")
+	raw, err := base64.RawURLEncoding.DecodeString(text)
+	if !ok || hash == "" || err != nil || len(raw)%2 != 0 {
+		return record{}, false
+	}
+	r := record{hash: hash}
+	for ; len(raw) > 0; raw = raw[2:] {
+		r.footprint = append(r.footprint, binary.BigEndian.Uint16(raw))
+	}
+	return r, true
+}

@@ -1,0 +1,127 @@
+package apply
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// conflict is a field that another manager owns with another value.
+type conflict struct {
+	// Field is its path as the API server writes it.
+	Field string
+	// Manager is who owns it.
+	Manager string
+}
+
+// String is the conflict as a condition shows it.
+func (c conflict) String() string { return fmt.Sprintf("%s is owned by %q", c.Field, c.Manager) }
+
+var managerName = regexp.MustCompile(`"((?:[^"\\]|\\.)*)"`)
+
+// conflictsIn reads the conflicts out of the API server's answer to an apply; empty if it is about something else.
+func conflictsIn(err error) []conflict {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) || status.Status().Details == nil {
+		return nil
+	}
+	var found []conflict
+	for _, cause := range status.Status().Details.Causes {
+		if cause.Type != metav1.CauseTypeFieldManagerConflict {
+			continue
+		}
+		c := conflict{Field: cause.Field, Manager: cause.Message}
+		if match := managerName.FindStringSubmatch(cause.Message); match != nil {
+			c.Manager = match[1]
+		}
+		found = append(found, c)
+	}
+	slices.SortFunc(found, func(a, b conflict) int { return strings.Compare(a.String(), b.String()) })
+	return slices.Compact(found)
+}
+
+const (
+	typedPrefix   = "failed to create typed patch object"
+	unknownField  = ": field not declared in schema"
+	duplicateItem = ": duplicate entries for key "
+)
+
+// misfits are the parts of an object that a member's schema has no room for.
+type misfits struct {
+	unknown    []string    // paths of fields it does not know
+	duplicates [][2]string // lists, and the item they have more than once
+}
+
+// misfitsIn reads the misfits out of the API server's answer to an apply; empty if it is about something else.
+func misfitsIn(err error) misfits {
+	var found misfits
+	if err == nil || !strings.Contains(err.Error(), typedPrefix) {
+		return found
+	}
+	// "failed to create typed patch object (ns/name; apps/v1, Kind=Deployment): .spec.x: field not declared in schema",
+	// or after the colon "errors:" and one such line each.
+	for line := range strings.Lines(err.Error()) {
+		line = strings.TrimSpace(line)
+		if _, rest, ok := strings.Cut(line, "): "); ok && strings.Contains(line, typedPrefix) {
+			line = rest
+		}
+		if !strings.HasPrefix(line, ".") {
+			continue
+		}
+		if path, ok := strings.CutSuffix(line, unknownField); ok {
+			found.unknown = append(found.unknown, path)
+		} else if path, item, ok := strings.Cut(line, duplicateItem); ok {
+			found.duplicates = append(found.duplicates, [2]string{path, item})
+		}
+	}
+	return found
+}
+
+// fit removes the misfits from obj: unknown fields altogether, and of items of one key all but the last, which is the
+// one that a plain update would give effect. It returns the paths of what it removed; none means that it could not
+// help.
+func (m misfits) fit(obj *unstructured.Unstructured) []string {
+	var removed []string
+	for _, path := range m.unknown {
+		if s, ok := locate(spot{value: obj.Object}, path); ok && s.drop != nil {
+			s.drop()
+			removed = append(removed, path)
+		}
+	}
+	for _, d := range m.duplicates {
+		if reduce(obj, d[0], d[1]) {
+			removed = append(removed, d[0]+d[1])
+		}
+	}
+	return removed
+}
+
+// reduce leaves only the last item of a list that matches an element such as `[name="a"]`.
+func reduce(obj *unstructured.Unstructured, path, element string) bool {
+	s, ok := locate(spot{value: obj.Object}, path)
+	list, isList := s.value.([]any)
+	element, _, isElement := cutElement(element)
+	if !ok || !isList || !isElement {
+		return false
+	}
+	last := -1
+	for i, item := range list {
+		if matchesElement(item, i, element) {
+			last = i
+		}
+	}
+	kept := make([]any, 0, len(list))
+	for i, item := range list {
+		if i == last || !matchesElement(item, i, element) {
+			kept = append(kept, item)
+		}
+	}
+	s.set(kept)
+	return len(kept) < len(list)
+}

@@ -1,0 +1,144 @@
+package apply
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/member"
+)
+
+// remove deletes an object of a Work from a member, or, to preserve it, takes our marks off. An object that is not
+// there, not ours, or another Work's is left as it is. The deletion is asked for in the background: it is not waited
+// for.
+func (a *Applier) remove(ctx context.Context, conn *member.Conn, work types.NamespacedName, id identity, preserve bool) error {
+	named := &unstructured.Unstructured{}
+	named.SetGroupVersionKind(id.kind)
+	named.SetNamespace(id.namespace)
+	named.SetName(id.name)
+	t, err := a.targetOf(ctx, conn, work, named)
+	if meta.IsNoMatchError(err) {
+		return nil // where a kind is not served there are no objects of it
+	}
+	if err != nil {
+		return fmt.Errorf("removing %s: %w", id, err)
+	}
+	live, cached := conn.Lookup(t.resource, t.object.Namespace, t.object.Name)
+	if !cached {
+		if live, err = t.client.Get(ctx, t.object.Name, metav1.GetOptions{}); apierrors.IsNotFound(err) {
+			a.ledger.forget(t.place)
+			return nil
+		} else if err != nil {
+			return fmt.Errorf("reading %s: %w", id, err)
+		}
+	}
+	for range rounds {
+		if !belongs(live, work) {
+			return nil
+		}
+		if preserve || live.GetAnnotations()[AdoptedAnnotation] == "true" {
+			err = a.release(ctx, t, live)
+		} else {
+			err = a.destroy(ctx, t, live)
+		}
+		if err == nil || apierrors.IsNotFound(err) {
+			a.ledger.forget(t.place)
+			return nil
+		}
+		if !apierrors.IsConflict(err) && !apierrors.IsInvalid(err) {
+			break
+		}
+		// Not the object it was: look again.
+		if live, err = t.client.Get(ctx, t.object.Name, metav1.GetOptions{}); apierrors.IsNotFound(err) {
+			a.ledger.forget(t.place)
+			return nil
+		} else if err != nil {
+			break
+		}
+	}
+	if err == nil {
+		err = errors.New("it keeps changing")
+	}
+	return fmt.Errorf("removing %s: %w", id, err)
+}
+
+// belongs tells whether an object is ours to remove on behalf of a Work.
+func belongs(live *unstructured.Unstructured, work types.NamespacedName) bool {
+	return isManaged(live) && workOf(live) == work
+}
+
+func (a *Applier) destroy(ctx context.Context, t target, live *unstructured.Unstructured) error {
+	if live.GetDeletionTimestamp() != nil {
+		return nil // asked for already
+	}
+	uid, background := live.GetUID(), metav1.DeletePropagationBackground
+	return t.client.Delete(ctx, t.object.Name, metav1.DeleteOptions{
+		Preconditions: &metav1.Preconditions{UID: &uid}, PropagationPolicy: &background,
+	})
+}
+
+// release takes our marks off an object and leaves it.
+func (a *Applier) release(ctx context.Context, t target, live *unstructured.Unstructured) error {
+	patch, err := releasePatch(live)
+	if err != nil {
+		return err
+	}
+	_, err = t.client.Patch(ctx, t.object.Name, types.JSONPatchType, patch, metav1.PatchOptions{FieldManager: member.FieldManager})
+	return err
+}
+
+// Domains of the labels and annotations that are ours and our predecessors'.
+var (
+	labelDomains = []string{
+		"resourcebinding.karmada.io", "clusterresourcebinding.karmada.io", "work.karmada.io",
+		"propagationpolicy.karmada.io", "clusterpropagationpolicy.karmada.io",
+	}
+	annotationDomains = append(slices.Clone(labelDomains), "resourcetemplate.karmada.io", "apply.flagship-k8s.io")
+)
+
+type operation struct {
+	Op    string `json:"op"`
+	Path  string `json:"path"`
+	Value any    `json:"value,omitempty"`
+}
+
+// releasePatch is the JSON patch that takes our marks off exactly this object. It fails on another one of the same name.
+func releasePatch(live *unstructured.Unstructured) ([]byte, error) {
+	patch := []operation{{Op: "test", Path: "/metadata/uid", Value: string(live.GetUID())}}
+	for _, key := range slices.Sorted(maps.Keys(live.GetLabels())) {
+		if key == workv1alpha1.ManagedLabel || inDomain(key, labelDomains) {
+			patch = append(patch, operation{Op: "remove", Path: "/metadata/labels/" + pointer(key)})
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(live.GetAnnotations())) {
+		if inDomain(key, annotationDomains) {
+			patch = append(patch, operation{Op: "remove", Path: "/metadata/annotations/" + pointer(key)})
+		}
+	}
+	raw, err := json.Marshal(patch)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the patch: %w", err)
+	}
+	return raw, nil
+}
+
+func inDomain(key string, domains []string) bool {
+	domain, _, ok := strings.Cut(key, "/")
+	return ok && slices.Contains(domains, domain)
+}
+
+// pointer escapes a key for use in a JSON pointer.
+func pointer(key string) string {
+	return strings.NewReplacer("~", "~0", "/", "~1").Replace(key)
+}

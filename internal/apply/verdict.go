@@ -1,0 +1,140 @@
+package apply
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/member"
+)
+
+// predecessors are managers that wrote our objects with plain updates before us. What they own is ours.
+var predecessors = map[string]bool{"karmada-controller-manager": true, "karmada-agent": true}
+
+// claim is whether an object in a member may be written for a Work, and how.
+type claim int
+
+const (
+	foreign  claim = iota // not ours: hands off
+	ours                  // managed for this Work already
+	adopting              // not ours, but the user wants it to be
+)
+
+func isManaged(obj *unstructured.Unstructured) bool {
+	return obj.GetLabels()[workv1alpha1.ManagedLabel] == workv1alpha1.ManagedLabelValue
+}
+
+func workOf(obj *unstructured.Unstructured) types.NamespacedName {
+	annotations := obj.GetAnnotations()
+	return types.NamespacedName{Namespace: annotations[workv1alpha1.WorkNamespaceAnnotation], Name: annotations[workv1alpha1.WorkNameAnnotation]}
+}
+
+// judge decides about an object that exists. Rival tells whether another Work, which is still there, has it.
+func judge(work types.NamespacedName, desired, live *unstructured.Unstructured, rival func(types.NamespacedName) bool) (claim, error) {
+	owner := workOf(live)
+	overwrite := desired.GetAnnotations()[workv1alpha1.ConflictResolutionAnnotation] == workv1alpha1.ConflictResolutionOverwrite
+	switch {
+	case owner == work && (isManaged(live) || member.OurFields(live) != nil):
+		return ours, nil // even if somebody took the label off: that is drift
+	case isManaged(live) && owner != (types.NamespacedName{}) && rival(owner):
+		return foreign, fmt.Errorf("%s is managed by another Work, %s", identityOf(live), owner)
+	case isManaged(live):
+		return ours, nil
+	case overwrite:
+		return adopting, nil
+	default:
+		return foreign, unmanagedError(desired)
+	}
+}
+
+// unmanagedError is the refusal to take over an object, in the words of the contract.
+func unmanagedError(desired *unstructured.Unstructured) error {
+	i := identityOf(desired)
+	name := i.name
+	if i.namespace != "" {
+		name = i.namespace + "/" + i.name
+	}
+	cluster, _ := workv1alpha1.ClusterOfExecutionNamespace(desired.GetAnnotations()[workv1alpha1.WorkNamespaceAnnotation])
+	return fmt.Errorf("resource(kind=%s, %s) already exists in the cluster %s and the %s strategy value is %s, %s",
+		i.kind.Kind, name, cluster, workv1alpha1.ConflictResolutionAnnotation, strategyOf(desired), "Karmada will not manage this resource")
+}
+
+func strategyOf(desired *unstructured.Unstructured) string {
+	if s := desired.GetAnnotations()[workv1alpha1.ConflictResolutionAnnotation]; s != "" {
+		return s
+	}
+	return "empty"
+}
+
+// difference is how an object in a member differs from what was wanted of it.
+type difference struct {
+	// stale: something else was wanted when it was last applied, or it never was.
+	stale bool
+	// drifted are the paths we applied and do not own any more.
+	drifted []string
+	// open are the paths we want, do not own, and did not apply: others have them.
+	open []string
+}
+
+func compare(desired, live *unstructured.Unstructured, hash string) difference {
+	recorded, ok := recordOf(live)
+	if !ok || recorded.hash != hash || !isManaged(live) {
+		return difference{stale: true}
+	}
+	var d difference
+	unowned(content(desired), member.OurFields(live), "", func(path string) {
+		if recorded.footprint.has(path) {
+			d.drifted = append(d.drifted, path)
+		} else {
+			d.open = append(d.open, path)
+		}
+	})
+	if len(member.OurFields(live)) == 0 {
+		d.stale = true
+	}
+	return d
+}
+
+// settled tells whether another apply would change nothing. Before is what is remembered of the last one.
+func (d difference) settled(before entry, remembered bool) bool {
+	if d.stale {
+		return false
+	}
+	if !remembered {
+		return len(d.drifted) == 0 && len(d.open) == 0
+	}
+	for _, paths := range [][]string{d.drifted, d.open} {
+		for _, path := range paths {
+			if !before.unclaimed[path] {
+				return false
+			}
+		}
+	}
+	return len(before.conflicts) == 0 // a conflict may have been resolved meanwhile
+}
+
+// retainsReplicas tells whether the user leaves the number of replicas to the member.
+func retainsReplicas(obj *unstructured.Unstructured) bool {
+	return obj.GetLabels()[policyv1alpha1.RetainReplicasLabel] == "true"
+}
+
+// yieldReplicas leaves spec.replicas to whoever scales the object in the member. To stop applying a field that only we
+// own would remove it, so as long as that is so we apply what it is.
+func yieldReplicas(desired, live *unstructured.Unstructured) *unstructured.Unstructured {
+	_, wants, _ := unstructured.NestedFieldNoCopy(desired.Object, "spec", "replicas")
+	if !wants || !retainsReplicas(desired) && !member.OwnedThroughScale(live) {
+		return desired
+	}
+	yielded := desired.DeepCopy()
+	_, owned, _ := unstructured.NestedFieldNoCopy(member.OurFields(live), "f:spec", "f:replicas")
+	current, exists, _ := unstructured.NestedInt64(live.Object, "spec", "replicas")
+	if owned && exists && !member.OwnedThroughScale(live) {
+		_ = unstructured.SetNestedField(yielded.Object, current, "spec", "replicas") // its parent exists
+	} else {
+		unstructured.RemoveNestedField(yielded.Object, "spec", "replicas")
+	}
+	return yielded
+}

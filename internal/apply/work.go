@@ -1,0 +1,300 @@
+package apply
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/member"
+)
+
+// patienceWithWatch is how long the first look at a Work after a start waits for the member's watches. After that the
+// member is asked about each object.
+const patienceWithWatch = 10 * time.Second
+
+// reconcile is the member.Task of apply: it makes a member match one Work.
+func (a *Applier) reconcile(ctx context.Context, cluster string, key types.NamespacedName) (time.Duration, error) {
+	work := &workv1alpha1.Work{}
+	if err := a.client.Get(ctx, key, work); apierrors.IsNotFound(err) {
+		a.forget(cluster, key)
+		return 0, nil
+	} else if err != nil {
+		return 0, fmt.Errorf("reading the Work: %w", err)
+	}
+	destination, err := a.destination(ctx, cluster)
+	if err != nil {
+		return 0, err
+	}
+	if work.DeletionTimestamp != nil {
+		return 0, a.finalize(ctx, destination, work)
+	}
+	if destination.elsewhere || destination.leaving {
+		return 0, nil // somebody else's, or not to be filled again while it is emptied
+	}
+	if err := a.ensureFinalizer(ctx, work); err != nil {
+		return 0, err
+	}
+	if suspended(work) {
+		a.tellSuspended(work)
+		return 0, nil
+	}
+	if a.hold != nil {
+		if reason := a.hold(work); reason != "" {
+			a.tellFailed(work, 0, reason)
+			return time.Second, nil
+		}
+	}
+	if destination.conn == nil || destination.conn.Health().Down {
+		err := destination.unavailable()
+		if !appliedAt(work, work.Generation) {
+			a.tellFailed(work, 0, fmt.Sprintf("Waiting for the cluster: %v", err))
+		}
+		return 0, err
+	}
+	return a.apply(ctx, destination.conn, work)
+}
+
+// destination is what a Work's cluster looks like from here.
+type destination struct {
+	name      string
+	gone      bool // there is no such Cluster
+	leaving   bool // it is being removed
+	ready     bool // by its own condition
+	elsewhere bool // another process applies to it
+	conn      *member.Conn
+}
+
+func (d destination) unavailable() error {
+	if d.gone {
+		return &member.UnavailableError{Cluster: d.name, Cause: errors.New("there is no such Cluster")}
+	}
+	if d.conn == nil {
+		return &member.UnavailableError{Cluster: d.name, Cause: errors.New("there is no connection yet")}
+	}
+	h := d.conn.Health()
+	return &member.UnavailableError{Cluster: d.name, Since: h.Since, Cause: h.Cause}
+}
+
+func (a *Applier) destination(ctx context.Context, name string) (destination, error) {
+	d := destination{name: name}
+	cluster := &clusterv1alpha1.Cluster{}
+	if err := a.client.Get(ctx, types.NamespacedName{Name: name}, cluster); apierrors.IsNotFound(err) {
+		d.gone = true
+		return d, nil
+	} else if err != nil {
+		return d, fmt.Errorf("reading the Cluster: %w", err)
+	}
+	d.leaving = cluster.DeletionTimestamp != nil
+	d.ready = meta.IsStatusConditionTrue(cluster.Status.Conditions, clusterv1alpha1.ClusterConditionReady)
+	d.elsewhere = !a.fleet.Serves(cluster)
+	d.conn, _ = a.fleet.Get(name)
+	return d, nil
+}
+
+// apply writes the manifests of a Work and removes what it does not have any more.
+func (a *Applier) apply(ctx context.Context, conn *member.Conn, work *workv1alpha1.Work) (time.Duration, error) {
+	key := client.ObjectKeyFromObject(work)
+	manifests := manifestsOf(work)
+	if a.awaitsWatch(ctx, conn, work, manifests) {
+		return patienceWithWatch, nil
+	}
+	var results []outcome
+	for _, m := range manifests {
+		results = append(results, a.manifest(ctx, conn, key, m))
+		if unavailable(results[len(results)-1].err) {
+			break
+		}
+	}
+	for _, id := range leftovers(work, manifests) {
+		if err := a.remove(ctx, conn, key, id, false); err != nil {
+			results = append(results, outcome{ordinal: len(manifests), what: id.String(), err: err})
+		}
+	}
+	slices.SortStableFunc(results, func(x, y outcome) int { return x.ordinal - y.ordinal })
+	return 0, a.tell(work, len(manifests), results)
+}
+
+// outcome is what came of one manifest.
+type outcome struct {
+	ordinal   int
+	what      string
+	err       error
+	conflicts []conflict
+	dropped   []string
+}
+
+func (a *Applier) manifest(ctx context.Context, conn *member.Conn, work types.NamespacedName, m manifest) outcome {
+	o := outcome{ordinal: m.ordinal, what: fmt.Sprintf("manifest %d", m.ordinal), err: m.err}
+	if m.err != nil {
+		return o
+	}
+	o.what = m.identity().String()
+	t, err := a.targetOf(ctx, conn, work, m.object)
+	if meta.IsNoMatchError(err) {
+		o.err = passing(fmt.Errorf("%s is not served by the cluster: %w", m.object.GroupVersionKind(), err))
+		return o
+	}
+	if err != nil {
+		o.err = err
+		return o
+	}
+	o.what = m.identity().String() // with the namespace it ended up in
+	done, err := a.object(ctx, t, m.object)
+	o.err, o.conflicts, o.dropped = err, done.conflicts, done.dropped
+	return o
+}
+
+// awaitsWatch makes sure that the kinds of a Work are watched. For a Work that was applied before it is worth waiting
+// until the watches are complete: then nothing needs to be asked about what has not changed.
+func (a *Applier) awaitsWatch(ctx context.Context, conn *member.Conn, work *workv1alpha1.Work, manifests []manifest) bool {
+	key := client.ObjectKeyFromObject(work)
+	var resources, incomplete []schema.GroupVersionResource
+	for _, m := range manifests {
+		if m.err != nil {
+			continue
+		}
+		mapping, err := conn.Mapping(ctx, m.object.GroupVersionKind())
+		if err != nil {
+			continue // told when it is applied
+		}
+		resources = append(resources, mapping.Resource)
+	}
+	conn.Hold(holder(key), resources...)
+	for _, r := range resources {
+		if !conn.HasSynced(r) {
+			incomplete = append(incomplete, r)
+		}
+	}
+	if len(incomplete) == 0 {
+		a.waits.end(key)
+		return false
+	}
+	if len(work.Status.ManifestStatuses) == 0 && !meta.IsStatusConditionTrue(work.Status.Conditions, workv1alpha1.WorkApplied) {
+		return false
+	}
+	if !a.waits.begin(key, a.clock.Now()) {
+		return false // waited long enough
+	}
+	conn.WhenSynced(incomplete[0], func() { a.lanes.Add(conn.Name(), key) })
+	return true
+}
+
+func holder(work types.NamespacedName) string { return "apply/" + work.String() }
+
+// forget lets go of everything kept for a Work that is gone.
+func (a *Applier) forget(cluster string, key types.NamespacedName) {
+	a.waits.end(key)
+	a.troubles.end(key)
+	a.damper.forget(key)
+	if conn, ok := a.fleet.Get(cluster); ok {
+		conn.Release(holder(key))
+	}
+}
+
+// finalize removes the objects of a Work that is being deleted, and then lets the Work go.
+func (a *Applier) finalize(ctx context.Context, d destination, work *workv1alpha1.Work) error {
+	key := client.ObjectKeyFromObject(work)
+	if !controllerutil.ContainsFinalizer(work, workv1alpha1.ExecutionFinalizer) {
+		return nil
+	}
+	down := d.conn == nil || d.conn.Health().Down
+	switch {
+	case d.gone, d.leaving && (down && !d.elsewhere || !d.ready && d.elsewhere):
+		// There is nobody to remove the objects from, and nothing to wait for.
+	case d.elsewhere:
+		return nil
+	case down:
+		err := d.unavailable()
+		a.tellFailed(work, 0, fmt.Sprintf("Waiting for the cluster, to remove what was applied there: %v", err))
+		return err
+	default:
+		if err := a.removeAll(ctx, d.conn, work); err != nil {
+			return err
+		}
+	}
+	if err := a.dropFinalizer(ctx, work); err != nil {
+		return err
+	}
+	a.forget(d.name, key)
+	return nil
+}
+
+func (a *Applier) removeAll(ctx context.Context, conn *member.Conn, work *workv1alpha1.Work) error {
+	key := client.ObjectKeyFromObject(work)
+	preserve := work.Spec.PreserveResourcesOnDeletion != nil && *work.Spec.PreserveResourcesOnDeletion
+	manifests := manifestsOf(work)
+	remaining := leftovers(work, manifests)
+	for _, m := range slices.Backward(manifests) { // the rest before the namespaces and definitions it needs
+		if m.err == nil {
+			remaining = append(remaining, m.identity())
+		}
+	}
+	var failures []error
+	for _, id := range remaining {
+		if err := a.remove(ctx, conn, key, id, preserve); err != nil {
+			failures = append(failures, err)
+		}
+	}
+	err := errors.Join(failures...)
+	if err != nil && !unavailable(err) {
+		a.tellFailed(work, 0, fmt.Sprintf("Failed to remove what was applied: %v", err))
+	}
+	return err
+}
+
+// ensureFinalizer sees to it that the Work cannot vanish before its objects. A rendered Work has the finalizer.
+func (a *Applier) ensureFinalizer(ctx context.Context, work *workv1alpha1.Work) error {
+	if controllerutil.ContainsFinalizer(work, workv1alpha1.ExecutionFinalizer) {
+		return nil
+	}
+	marked := work.DeepCopy()
+	controllerutil.AddFinalizer(marked, workv1alpha1.ExecutionFinalizer)
+	if err := a.client.Patch(ctx, marked, client.MergeFromWithOptions(work, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("adding the finalizer: %w", err)
+	}
+	return nil
+}
+
+// dropFinalizer lets the Work go. The patch names the finalizer's place and content, so that a status written
+// meanwhile is no conflict.
+func (a *Applier) dropFinalizer(ctx context.Context, work *workv1alpha1.Work) error {
+	path := fmt.Sprintf("/metadata/finalizers/%d", slices.Index(work.Finalizers, workv1alpha1.ExecutionFinalizer))
+	patch, err := json.Marshal([]operation{
+		{Op: "test", Path: path, Value: workv1alpha1.ExecutionFinalizer},
+		{Op: "remove", Path: path},
+	})
+	if err != nil {
+		return fmt.Errorf("encoding the patch: %w", err)
+	}
+	err = a.client.Patch(ctx, work.DeepCopy(), client.RawPatch(types.JSONPatchType, patch))
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("removing the finalizer: %w", err)
+	}
+	return nil
+}
+
+func suspended(work *workv1alpha1.Work) bool {
+	return work.Spec.SuspendDispatching != nil && *work.Spec.SuspendDispatching
+}
+
+func appliedAt(work *workv1alpha1.Work, generation int64) bool {
+	c := meta.FindStatusCondition(work.Status.Conditions, workv1alpha1.WorkApplied)
+	return c != nil && c.ObservedGeneration == generation && c.Status == "True"
+}
+
+func unavailable(err error) bool {
+	var u *member.UnavailableError
+	return errors.As(err, &u)
+}
