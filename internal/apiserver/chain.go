@@ -13,18 +13,22 @@ import (
 	aggregatorapiserver "k8s.io/kube-aggregator/pkg/apiserver"
 	"k8s.io/kubernetes/cmd/kube-apiserver/app"
 	controlplaneapiserver "k8s.io/kubernetes/pkg/controlplane/apiserver"
+	generatedopenapi "k8s.io/kubernetes/pkg/generated/openapi"
+
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/apiserver/clusters"
 )
 
 // chain is the API servers of one process, each handing what it does not know to the next: the
-// aggregator in front, then the built-in kinds, then custom resources.
+// aggregator in front, then the built-in kinds, then those of the hub, then custom resources.
 type chain struct {
 	front      *aggregatorapiserver.APIAggregator
 	extensions *apiextensionsapiserver.CustomResourceDefinitions
 }
 
-// link connects the servers. wrap is put around everything the front serves, behind authentication
+// link connects the servers, with the native group of the hub unless own is nil. wrap is put around everything the front serves, behind authentication
 // and authorization.
-func link(config *app.Config, wrap func(http.Handler, *chain) http.Handler) (*chain, error) {
+func link(config *app.Config, own *clusters.Options, wrap func(http.Handler, *chain) http.Handler) (*chain, error) {
 	linked := &chain{}
 	generic := &config.Aggregator.GenericConfig.Config
 	protect := generic.BuildHandlerChainFunc
@@ -41,7 +45,14 @@ func link(config *app.Config, wrap func(http.Handler, *chain) http.Handler) (*ch
 	if err != nil {
 		return nil, fmt.Errorf("building the custom resource server: %w", err)
 	}
-	builtin, err := completed.KubeAPIs.New(linked.extensions.GenericAPIServer)
+	next := linked.extensions.GenericAPIServer
+	if own != nil {
+		// In front of the custom resources: their server takes all of /apis/ for itself.
+		if next, err = clusters.New(*own, next); err != nil {
+			return nil, err
+		}
+	}
+	builtin, err := completed.KubeAPIs.New(next)
 	if err != nil {
 		return nil, fmt.Errorf("building the server of built-in kinds: %w", err)
 	}
@@ -68,16 +79,17 @@ func priorities() map[schema.GroupVersion]controlplaneapiserver.APIServicePriori
 		priority int32
 		versions []string
 	}{
-		"apps":              {17800, []string{"v1"}},
-		"autoscaling":       {17500, []string{"v2", "v1"}},
-		"batch":             {17400, []string{"v1"}},
-		"networking.k8s.io": {17200, []string{"v1", "v1beta1"}},
-		"policy":            {17100, []string{"v1"}},
-		"storage.k8s.io":    {16800, []string{"v1", "v1beta1", "v1alpha1"}},
-		"scheduling.k8s.io": {16600, []string{"v1", "v1beta1", "v1alpha3"}},
-		"node.k8s.io":       {16300, []string{"v1"}},
-		"resource.k8s.io":   {16200, []string{"v1", "v1beta2", "v1beta1", "v1alpha3"}},
-		"lifecycle.k8s.io":  {15700, []string{"v1alpha1"}},
+		"apps":                    {17800, []string{"v1"}},
+		"autoscaling":             {17500, []string{"v2", "v1"}},
+		"batch":                   {17400, []string{"v1"}},
+		"networking.k8s.io":       {17200, []string{"v1", "v1beta1"}},
+		"policy":                  {17100, []string{"v1"}},
+		"storage.k8s.io":          {16800, []string{"v1", "v1beta1", "v1alpha1"}},
+		"scheduling.k8s.io":       {16600, []string{"v1", "v1beta1", "v1alpha3"}},
+		"node.k8s.io":             {16300, []string{"v1"}},
+		"resource.k8s.io":         {16200, []string{"v1", "v1beta2", "v1beta1", "v1alpha3"}},
+		"lifecycle.k8s.io":        {15700, []string{"v1alpha1"}},
+		clusterv1alpha1.GroupName: {2000, []string{clusterv1alpha1.GroupVersion.Version}},
 	} {
 		for i, version := range at.versions {
 			all[schema.GroupVersion{Group: group, Version: version}] = controlplaneapiserver.APIServicePriority{
@@ -86,4 +98,17 @@ func priorities() map[schema.GroupVersion]controlplaneapiserver.APIServicePriori
 		}
 	}
 	return all
+}
+
+// clusterOptions is what the hub's native group shares with the built-in kinds, taken before their
+// configuration is completed.
+func clusterOptions(config *app.Config, dial Dial, secret clusters.SecretReader) *clusters.Options {
+	return &clusters.Options{
+		Config:      *config.KubeAPIs.ControlPlane.Generic,
+		Informers:   config.KubeAPIs.ControlPlane.VersionedInformers,
+		Etcd:        *config.Options.Etcd,
+		Definitions: generatedopenapi.GetOpenAPIDefinitions,
+		Dial:        dial,
+		Secret:      secret,
+	}
 }

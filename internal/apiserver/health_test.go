@@ -89,7 +89,7 @@ func TestReadyzNamesLoops(t *testing.T) {
 	client := anonymous(t)
 
 	if code, body := get(t, client, "/readyz?verbose"); code != http.StatusOK ||
-		!strings.Contains(body, "[+]test-loop ok\nreadyz check passed") || !strings.Contains(body, "[+]etcd ok") {
+		!strings.Contains(body, "[+]test-loop ok\n") || !strings.HasSuffix(strings.TrimSpace(body), "readyz check passed") || !strings.Contains(body, "[+]etcd ok") {
 		t.Errorf("healthy: got %d, %s", code, body)
 	}
 	if code, body := get(t, client, "/readyz"); code != http.StatusOK || body != "ok" {

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/features"
@@ -15,6 +16,8 @@ import (
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
 	"k8s.io/kubernetes/pkg/controlplane/reconcilers"
+
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 )
 
 const (
@@ -79,6 +82,12 @@ func build(ctx context.Context, cfg Config, keys *keyring, listener net.Listener
 		return options.CompletedOptions{}, err
 	}
 	serve(o, cfg, keys, listener)
+	if cfg.Role == Hub {
+		o.SystemNamespaces = []string{
+			metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic,
+			clusterv1alpha1.SystemNamespace, clusterv1alpha1.ClusterNamespace,
+		}
+	}
 	admit(o, cfg)
 	o.Authorization.Modes = []string{"RBAC"}
 	if cfg.Role == Member {

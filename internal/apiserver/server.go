@@ -11,11 +11,16 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/kubernetes/cmd/kube-apiserver/app"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/flagship-k8s/flagship/internal/apiserver/clusters"
 	"github.com/flagship-k8s/flagship/internal/apiserver/pki"
 )
 
@@ -30,9 +35,12 @@ type Server struct {
 	loopback *rest.Config
 	loops    *loops
 
-	stop    context.CancelFunc
-	stopped chan struct{}
-	err     error // set before stopped is closed
+	informers informers.SharedInformerFactory
+
+	stop     context.CancelFunc
+	stopping <-chan struct{} // closed by stop
+	stopped  chan struct{}
+	err      error // set before stopped is closed
 
 	mu          sync.Mutex
 	kubeconfigs map[string]struct{}
@@ -59,12 +67,24 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 		_ = listener.Close()
 		return nil, err
 	}
-	if err := server.waitReady(ctx); err != nil {
+	if err := server.settle(ctx); err != nil {
 		server.stop()
 		<-server.stopped
 		return nil, err
 	}
 	return server, nil
+}
+
+// settle waits until everything is served.
+func (s *Server) settle(ctx context.Context) error {
+	if err := s.waitReady(ctx); err != nil {
+		return err
+	}
+	if s.cfg.Role != Hub {
+		return nil
+	}
+	s.announceControllers()
+	return installKinds(ctx, s.loopback)
 }
 
 // start brings up storage and the server; both end, in the right order, with the returned Server.
@@ -102,12 +122,24 @@ func start(ctx context.Context, cfg Config, lock *dirLock, listener net.Listener
 		return nil, fmt.Errorf("configuring the API server: %w", err)
 	}
 	server := &Server{
-		cfg: cfg, keys: keys, loops: newLoops(), stop: cancel, stopped: make(chan struct{}),
+		cfg: cfg, keys: keys, loops: newLoops(),
+		stop: cancel, stopping: running.Done(), stopped: make(chan struct{}),
+		informers:   config.KubeAPIs.ControlPlane.VersionedInformers,
 		address:     listener.Addr().(*net.TCPAddr),
 		loopback:    clientConfig(config.KubeAPIs.ControlPlane.Generic.LoopbackClientConfig),
 		kubeconfigs: map[string]struct{}{},
 	}
-	linked, err := link(config, server.wrap)
+	var own *clusters.Options
+	if cfg.Role == Hub {
+		client, err := kubernetes.NewForConfig(server.loopback)
+		if err != nil {
+			return nil, fmt.Errorf("making the loopback client: %w", err)
+		}
+		own = clusterOptions(config, cfg.Dial, func(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
+			return client.CoreV1().Secrets(namespace).Get(ctx, name, metav1.GetOptions{})
+		})
+	}
+	linked, err := link(config, own, server.wrap)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,201 @@
+package builtin
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/keyutil"
+	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/pkg/controller/bootstrap"
+	"k8s.io/kubernetes/pkg/controller/certificates/cleaner"
+	"k8s.io/kubernetes/pkg/controller/certificates/signer"
+	"k8s.io/kubernetes/pkg/controller/clusterroleaggregation"
+	"k8s.io/kubernetes/pkg/controller/namespace"
+	serviceaccountcontroller "k8s.io/kubernetes/pkg/controller/serviceaccount"
+	"k8s.io/kubernetes/pkg/serviceaccount"
+)
+
+const (
+	// namespaceResync looks again at namespaces that are being deleted.
+	namespaceResync = 5 * time.Minute
+	// certificateLife is how long a signed client certificate lives unless its request wants less.
+	certificateLife = 365 * 24 * time.Hour
+	// Workers per controller: these loops have little to do.
+	namespaceWorkers = 5
+	fewWorkers       = 2
+)
+
+// Config is what the controllers need.
+type Config struct {
+	// Client is a configuration with all rights on the hub.
+	Client *rest.Config
+	// Informers are those of the API server itself, already running: what it watches anyway is not
+	// watched twice.
+	Informers informers.SharedInformerFactory
+	// AuthorityCert and AuthorityKey are files of the authority that signs client certificates.
+	AuthorityCert, AuthorityKey string
+	// TokenKey is the file of the key that signs service account tokens.
+	TokenKey string
+	// CA is put into token Secrets so that their users can verify the hub.
+	CA []byte
+}
+
+// Loop is a controller that can be run.
+type Loop struct {
+	// Name shows in /readyz and in the user agent.
+	Name string
+	// Run blocks until the context ends.
+	Run func(context.Context)
+}
+
+// Names are the names of all loops, for those who must speak of them before they run.
+func Names() []string {
+	return []string{
+		"namespace-controller", "garbage-collector", "service-account-token-controller",
+		"cluster-role-aggregation-controller", "bootstrap-signer", "token-cleaner",
+		"csr-signing-controller", "csr-cleaner",
+	}
+}
+
+// builder collects loops and the informers they need.
+type builder struct {
+	cfg   Config
+	loops []Loop
+	// public are the informers for the one ConfigMap that is signed for joining clusters: an informer
+	// for all of them would hold every ConfigMap that is a template.
+	public informers.SharedInformerFactory
+}
+
+// New builds the loops. Their informers start with StartInformers, which the first loop calls.
+func New(ctx context.Context, cfg Config) ([]Loop, error) {
+	client, err := kubernetes.NewForConfig(rest.AddUserAgent(cfg.Client, "builtin-controllers"))
+	if err != nil {
+		return nil, fmt.Errorf("making the client of built-in controllers: %w", err)
+	}
+	b := &builder{cfg: cfg, public: informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithNamespace("kube-public"))}
+	steps := []func(context.Context) error{
+		b.namespaces, b.garbage, b.tokens, b.roles, b.bootstrap, b.certificates,
+	}
+	for _, step := range steps {
+		if err := step(ctx); err != nil {
+			return nil, err
+		}
+	}
+	for i, loop := range b.loops {
+		b.loops[i].Run = func(ctx context.Context) {
+			b.cfg.Informers.Start(ctx.Done())
+			b.public.Start(ctx.Done())
+			loop.Run(ctx)
+		}
+	}
+	return b.loops, nil
+}
+
+func (b *builder) client(name string) (*rest.Config, kubernetes.Interface, error) {
+	config := rest.AddUserAgent(b.cfg.Client, name)
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, nil, fmt.Errorf("making the client of %s: %w", name, err)
+	}
+	return config, client, nil
+}
+
+func (b *builder) add(name string, run func(context.Context)) {
+	b.loops = append(b.loops, Loop{Name: name, Run: run})
+}
+
+func (b *builder) namespaces(ctx context.Context) error {
+	const name = "namespace-controller"
+	config, client, err := b.client(name)
+	if err != nil {
+		return err
+	}
+	objects, err := metadata.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("making the client of %s: %w", name, err)
+	}
+	controller := namespace.NewNamespaceController(ctx, client, objects,
+		client.Discovery().ServerPreferredNamespacedResources,
+		b.cfg.Informers.Core().V1().Namespaces(), namespaceResync, corev1.FinalizerKubernetes)
+	b.add(name, func(ctx context.Context) { controller.Run(ctx, namespaceWorkers) })
+	return nil
+}
+
+func (b *builder) tokens(ctx context.Context) error {
+	const name = "service-account-token-controller"
+	_, client, err := b.client(name)
+	if err != nil {
+		return err
+	}
+	key, err := keyutil.PrivateKeyFromFile(b.cfg.TokenKey)
+	if err != nil {
+		return fmt.Errorf("reading the service account key: %w", err)
+	}
+	generator, err := serviceaccount.JWTTokenGenerator(serviceaccount.LegacyIssuer, key)
+	if err != nil {
+		return fmt.Errorf("making the token generator: %w", err)
+	}
+	controller, err := serviceaccountcontroller.NewTokensController(klog.FromContext(ctx),
+		b.cfg.Informers.Core().V1().ServiceAccounts(), b.cfg.Informers.Core().V1().Secrets(), client,
+		serviceaccountcontroller.TokensControllerOptions{TokenGenerator: generator, RootCA: b.cfg.CA})
+	if err != nil {
+		return fmt.Errorf("making %s: %w", name, err)
+	}
+	b.add(name, func(ctx context.Context) { controller.Run(ctx, fewWorkers) })
+	return nil
+}
+
+func (b *builder) roles(context.Context) error {
+	const name = "cluster-role-aggregation-controller"
+	_, client, err := b.client(name)
+	if err != nil {
+		return err
+	}
+	controller := clusterroleaggregation.NewClusterRoleAggregation(b.cfg.Informers.Rbac().V1().ClusterRoles(), client.RbacV1())
+	b.add(name, func(ctx context.Context) { controller.Run(ctx, fewWorkers) })
+	return nil
+}
+
+func (b *builder) bootstrap(context.Context) error {
+	const name = "bootstrap-signer"
+	_, client, err := b.client(name)
+	if err != nil {
+		return err
+	}
+	secrets := b.cfg.Informers.Core().V1().Secrets()
+	signing, err := bootstrap.NewSigner(client, secrets, b.public.Core().V1().ConfigMaps(), bootstrap.DefaultSignerOptions())
+	if err != nil {
+		return fmt.Errorf("making %s: %w", name, err)
+	}
+	cleaning, err := bootstrap.NewTokenCleaner(client, secrets, bootstrap.DefaultTokenCleanerOptions())
+	if err != nil {
+		return fmt.Errorf("making token-cleaner: %w", err)
+	}
+	b.add(name, signing.Run)
+	b.add("token-cleaner", cleaning.Run)
+	return nil
+}
+
+func (b *builder) certificates(ctx context.Context) error {
+	const name = "csr-signing-controller"
+	_, client, err := b.client(name)
+	if err != nil {
+		return err
+	}
+	requests := b.cfg.Informers.Certificates().V1().CertificateSigningRequests()
+	signing, err := signer.NewKubeAPIServerClientCSRSigningController(ctx, client, requests,
+		b.cfg.AuthorityCert, b.cfg.AuthorityKey, certificateLife)
+	if err != nil {
+		return fmt.Errorf("making %s: %w", name, err)
+	}
+	cleaning := cleaner.NewCSRCleanerController(client.CertificatesV1().CertificateSigningRequests(), requests)
+	b.add(name, func(ctx context.Context) { signing.Run(ctx, fewWorkers) })
+	b.add("csr-cleaner", func(ctx context.Context) { cleaning.Run(ctx, 1) })
+	return nil
+}

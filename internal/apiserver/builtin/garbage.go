@@ -1,0 +1,170 @@
+package builtin
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/discovery/cached/memory"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/metadata/metadatainformer"
+	"k8s.io/client-go/restmapper"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/kubernetes/pkg/controller/garbagecollector"
+)
+
+const (
+	collectorWorkers = 10
+	// collectorPeriod is how often the collector looks for new kinds. Looking is cheap: discovery is
+	// asked only around changes of what is served.
+	collectorPeriod = time.Second
+	// collectorSync bounds how long the first look at all objects holds up the rest.
+	collectorSync = 30 * time.Second
+	// settling is how long after such a change discovery may still be incomplete.
+	settling = 10 * time.Second
+)
+
+func (b *builder) garbage(ctx context.Context) error {
+	const name = "garbage-collector"
+	config, client, err := b.client(name)
+	if err != nil {
+		return err
+	}
+	objects, err := metadata.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("making the client of %s: %w", name, err)
+	}
+	served, err := watchServed(client.Discovery(), objects)
+	if err != nil {
+		return fmt.Errorf("making %s: %w", name, err)
+	}
+	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(client.Discovery()))
+	started := make(chan struct{})
+	collector, err := garbagecollector.NewGarbageCollector(ctx, client, objects, mapper,
+		garbagecollector.DefaultIgnoredResources(), newLeanInformers(b.cfg.Informers, objects), started)
+	if err != nil {
+		return fmt.Errorf("making %s: %w", name, err)
+	}
+	b.add(name, func(ctx context.Context) {
+		served.start(ctx)
+		close(started)
+		var running sync.WaitGroup
+		running.Go(func() { collector.Run(ctx, collectorWorkers, collectorSync) })
+		running.Go(func() { collector.Sync(ctx, served, collectorPeriod) })
+		running.Wait()
+	})
+	return nil
+}
+
+// leanInformers gives the collector what it reads of an object and no more. Upstream's own choice keeps
+// whole objects of every built-in kind.
+type leanInformers struct {
+	shared   informers.SharedInformerFactory
+	metadata metadatainformer.SharedInformerFactory
+	// watched are the resources the API server watches in full for its own sake.
+	watched sets.Set[schema.GroupResource]
+}
+
+func newLeanInformers(shared informers.SharedInformerFactory, client metadata.Interface) *leanInformers {
+	return &leanInformers{
+		shared:   shared,
+		metadata: metadatainformer.NewSharedInformerFactoryWithOptions(client, 0, metadatainformer.WithTransform(onlyOwnership)),
+		watched: sets.New(
+			schema.GroupResource{Resource: "namespaces"}, schema.GroupResource{Resource: "secrets"},
+			schema.GroupResource{Resource: "serviceaccounts"},
+			schema.GroupResource{Group: "rbac.authorization.k8s.io", Resource: "clusterroles"},
+			schema.GroupResource{Group: "rbac.authorization.k8s.io", Resource: "clusterrolebindings"},
+			schema.GroupResource{Group: "rbac.authorization.k8s.io", Resource: "roles"},
+			schema.GroupResource{Group: "rbac.authorization.k8s.io", Resource: "rolebindings"},
+		),
+	}
+}
+
+// ForResource returns the informer of a resource.
+func (l *leanInformers) ForResource(resource schema.GroupVersionResource) (informers.GenericInformer, error) {
+	if l.watched.Has(resource.GroupResource()) {
+		return l.shared.ForResource(resource)
+	}
+	return l.metadata.ForResource(resource), nil
+}
+
+// Start runs the informers that do not run yet.
+func (l *leanInformers) Start(stop <-chan struct{}) {
+	l.shared.Start(stop)
+	l.metadata.Start(stop)
+}
+
+// onlyOwnership drops from an object's metadata what does not bear on who owns it.
+func onlyOwnership(object any) (any, error) {
+	if accessor, err := meta.Accessor(object); err == nil {
+		accessor.SetManagedFields(nil)
+		accessor.SetAnnotations(nil)
+		accessor.SetLabels(nil)
+	}
+	return object, nil
+}
+
+// served answers discovery from memory while nothing changes in what is served.
+type served struct {
+	discovery.DiscoveryInterface
+	informers metadatainformer.SharedInformerFactory
+
+	mu      sync.Mutex
+	changed time.Time
+	last    []*metav1.APIResourceList
+}
+
+// watchServed watches what decides about the kinds that are served: definitions and API services.
+func watchServed(client discovery.DiscoveryInterface, objects metadata.Interface) (*served, error) {
+	s := &served{
+		DiscoveryInterface: client,
+		informers:          metadatainformer.NewSharedInformerFactoryWithOptions(objects, 0, metadatainformer.WithTransform(onlyOwnership)),
+	}
+	onChange := cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(any) { s.invalidate() },
+		UpdateFunc: func(any, any) { s.invalidate() },
+		DeleteFunc: func(any) { s.invalidate() },
+	}
+	for _, resource := range []schema.GroupVersionResource{
+		{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"},
+		{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"},
+	} {
+		if _, err := s.informers.ForResource(resource).Informer().AddEventHandler(onChange); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+func (s *served) start(ctx context.Context) { s.informers.Start(ctx.Done()) }
+
+func (s *served) invalidate() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.changed = time.Now()
+}
+
+// ServerPreferredResources lists the preferred version of every resource.
+func (s *served) ServerPreferredResources() ([]*metav1.APIResourceList, error) {
+	s.mu.Lock()
+	last, fresh := s.last, time.Since(s.changed) > settling
+	s.mu.Unlock()
+	if fresh && last != nil {
+		return last, nil
+	}
+	lists, err := s.DiscoveryInterface.ServerPreferredResources()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.last = nil
+	if err == nil {
+		s.last = lists
+	}
+	return lists, err
+}

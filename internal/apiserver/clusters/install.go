@@ -1,0 +1,172 @@
+package clusters
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	openapinamer "k8s.io/apiserver/pkg/endpoints/openapi"
+	"k8s.io/apiserver/pkg/registry/rest"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/apiserver/pkg/server/options"
+	"k8s.io/client-go/informers"
+	"k8s.io/kube-openapi/pkg/common"
+	"k8s.io/kube-openapi/pkg/util"
+	"k8s.io/kube-openapi/pkg/validation/spec"
+
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+)
+
+// Endpoint is a member's API server and the credential that may impersonate users there.
+type Endpoint struct {
+	// URL is the server, with a path prefix if it has one.
+	URL *url.URL
+	// Transport verifies the server and adds no credential. Requests that upgrade their connection
+	// need an *http.Transport, or a wrapper that upstream knows how to unwrap.
+	Transport http.RoundTripper
+	// Token is the bearer token of an account that may impersonate.
+	Token string
+}
+
+// Dial finds the endpoint of a cluster. Its error goes to the user as it is: use an API status.
+type Dial func(ctx context.Context, cluster string) (Endpoint, error)
+
+// Options are what the server of the group shares with that of the built-in kinds.
+type Options struct {
+	// Config is a copy of their configuration, not yet completed.
+	Config genericapiserver.Config
+	// Informers are theirs.
+	Informers informers.SharedInformerFactory
+	// Etcd is a copy of how they are stored.
+	Etcd options.EtcdOptions
+	// Definitions are the OpenAPI definitions of all built-in kinds.
+	Definitions common.GetOpenAPIDefinitions
+	// Dial finds members for the proxy subresource; nil reads the Cluster and, with Secret, the Secrets
+	// it names.
+	Dial Dial
+	// Secret reads a Secret as the control plane itself.
+	Secret SecretReader
+}
+
+// New builds the server of the group; it hands what it does not know to next.
+func New(o Options, next genericapiserver.DelegationTarget) (*genericapiserver.GenericAPIServer, error) {
+	config := o.Config
+	scheme, err := newScheme()
+	if err != nil {
+		return nil, fmt.Errorf("registering cluster kinds: %w", err)
+	}
+	codecs := serializer.NewCodecFactory(scheme)
+	if err := configure(&config, o.Etcd, codecs, o.Definitions); err != nil {
+		return nil, err
+	}
+	recommended := &genericapiserver.RecommendedConfig{Config: config, SharedInformerFactory: o.Informers}
+	completed := recommended.Complete()
+	// The aggregator in front lists all groups.
+	completed.EnableDiscovery = false
+	server, err := completed.New("cluster-apiserver", next)
+	if err != nil {
+		return nil, fmt.Errorf("building the cluster server: %w", err)
+	}
+
+	store, status, err := newStorage(scheme, config.RESTOptionsGetter)
+	if err != nil {
+		return nil, err
+	}
+	if o.Dial == nil {
+		o.Dial = NewDialer(store.cluster, o.Secret).Dial
+	}
+	group := genericapiserver.NewDefaultAPIGroupInfo(clusterv1alpha1.GroupName, scheme, runtime.NewParameterCodec(scheme), codecs)
+	group.VersionedResourcesStorageMap[clusterv1alpha1.GroupVersion.Version] = map[string]rest.Storage{
+		clusterv1alpha1.ResourcePluralCluster:             store,
+		clusterv1alpha1.ResourcePluralCluster + "/status": status,
+		clusterv1alpha1.ResourcePluralCluster + "/proxy":  &proxyREST{dial: o.Dial},
+	}
+	if err := server.InstallAPIGroup(&group); err != nil {
+		return nil, fmt.Errorf("installing the cluster group: %w", err)
+	}
+	return server, nil
+}
+
+func configure(config *genericapiserver.Config, etcd options.EtcdOptions, codecs serializer.CodecFactory, definitions common.GetOpenAPIDefinitions) error {
+	wire, err := NewWireScheme()
+	if err != nil {
+		return fmt.Errorf("registering cluster kinds: %w", err)
+	}
+	namer := openapinamer.NewDefinitionNamer(wire)
+	config.OpenAPIConfig = genericapiserver.DefaultOpenAPIConfig(onlyNeeded(definitions), namer)
+	config.OpenAPIConfig.Info.Title = "Clusters"
+	config.OpenAPIV3Config = genericapiserver.DefaultOpenAPIV3Config(onlyNeeded(definitions), namer)
+	config.OpenAPIV3Config.Info.Title = "Clusters"
+	// Hooks are the server's they were added to.
+	config.PostStartHooks = map[string]genericapiserver.PostStartHookConfigEntry{}
+
+	gv := clusterv1alpha1.GroupVersion
+	etcd.StorageConfig.Codec = codecs.LegacyCodec(gv)
+	etcd.StorageConfig.EncodeVersioner = runtime.NewMultiGroupVersioner(gv, schema.GroupKind{Group: gv.Group})
+	etcd.SkipHealthEndpoints = true
+	config.RESTOptionsGetter = nil
+	if err := etcd.ApplyTo(config); err != nil {
+		return fmt.Errorf("configuring storage of clusters: %w", err)
+	}
+	return nil
+}
+
+// onlyNeeded keeps our definitions and what they and every API refer to. Upstream's hundreds of others
+// would stay in memory a second time.
+func onlyNeeded(upstream common.GetOpenAPIDefinitions) common.GetOpenAPIDefinitions {
+	return func(ref common.ReferenceCallback) map[string]common.OpenAPIDefinition {
+		all := upstream(ref)
+		needed := ours(ref)
+		pending := []string{}
+		for name := range all {
+			if strings.HasPrefix(name, "io.k8s.apimachinery.") {
+				pending = append(pending, name)
+			}
+		}
+		for _, definition := range needed {
+			pending = append(pending, definition.Dependencies...)
+		}
+		for len(pending) > 0 {
+			name := pending[len(pending)-1]
+			pending = pending[:len(pending)-1]
+			definition, known := all[name]
+			if _, have := needed[name]; have || !known {
+				continue
+			}
+			needed[name] = definition
+			pending = append(pending, definition.Dependencies...)
+		}
+		return needed
+	}
+}
+
+// ours are the definitions of the group. They refer to upstream's by Go path, which upstream files under
+// their model names.
+func ours(ref common.ReferenceCallback) map[string]common.OpenAPIDefinition {
+	definitions := clusterv1alpha1.GetOpenAPIDefinitions(func(path string) spec.Ref {
+		return ref(modelName(path))
+	})
+	for name, definition := range definitions {
+		for i, path := range definition.Dependencies {
+			definition.Dependencies[i] = modelName(path)
+		}
+		definitions[name] = definition
+	}
+	path := spec.StringProperty().WithDescription("Path is the part of the URL to request from the member.")
+	definitions[ProxyOptions{}.OpenAPIModelName()] = common.OpenAPIDefinition{
+		Schema: *new(spec.Schema).Typed("object", "").SetProperty("path", *path),
+	}
+	return definitions
+}
+
+func modelName(path string) string {
+	if !strings.Contains(path, "/") {
+		return path
+	}
+	return util.ToRESTFriendlyName(path)
+}

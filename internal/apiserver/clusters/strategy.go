@@ -1,0 +1,117 @@
+package clusters
+
+import (
+	"context"
+
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/storage/names"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+)
+
+// specStrategy governs writes to clusters: everything but status.
+type specStrategy struct {
+	runtime.ObjectTyper
+	names.NameGenerator
+}
+
+var (
+	_ rest.CreateUpdateResetFieldsStrategy = specStrategy{}
+	_ rest.UpdateResetFieldsStrategy       = statusStrategy{}
+)
+
+// NamespaceScoped is false: a cluster belongs to the whole control plane.
+func (specStrategy) NamespaceScoped() bool { return false }
+
+// AllowCreateOnUpdate is false: a PUT to a name that is not there is a mistake.
+func (specStrategy) AllowCreateOnUpdate(context.Context) bool { return false }
+
+// AllowUnconditionalUpdate is true, as for built-in kinds: a PUT without resourceVersion overwrites.
+func (specStrategy) AllowUnconditionalUpdate(context.Context) bool { return true }
+
+// GetResetFields says what a write to the main resource leaves alone.
+func (specStrategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
+	return resets("status")
+}
+
+// PrepareForCreate fills in what every cluster has.
+func (specStrategy) PrepareForCreate(_ context.Context, object runtime.Object) {
+	cluster := object.(*clusterv1alpha1.Cluster)
+	cluster.Status = clusterv1alpha1.ClusterStatus{}
+	cluster.Generation = 1
+	clusterv1alpha1.SetDefaults(cluster)
+	stampTaints(cluster.Spec.Taints, nil, metav1.Now())
+}
+
+// PrepareForUpdate keeps status and counts changes of the spec.
+func (specStrategy) PrepareForUpdate(_ context.Context, object, old runtime.Object) {
+	cluster, before := object.(*clusterv1alpha1.Cluster), old.(*clusterv1alpha1.Cluster)
+	cluster.Status = before.Status
+	clusterv1alpha1.Normalize(cluster)
+	stampTaints(cluster.Spec.Taints, before.Spec.Taints, metav1.Now())
+	cluster.Generation = before.Generation
+	if !apiequality.Semantic.DeepEqual(cluster.Spec, before.Spec) {
+		cluster.Generation++
+	}
+}
+
+// Canonicalize has nothing to do that the write has not done.
+func (specStrategy) Canonicalize(runtime.Object) {}
+
+// Validate checks a new cluster.
+func (specStrategy) Validate(_ context.Context, object runtime.Object) field.ErrorList {
+	return clusterv1alpha1.Validate(object.(*clusterv1alpha1.Cluster))
+}
+
+// ValidateUpdate checks a changed cluster.
+func (specStrategy) ValidateUpdate(_ context.Context, object, old runtime.Object) field.ErrorList {
+	return clusterv1alpha1.ValidateUpdate(object.(*clusterv1alpha1.Cluster), old.(*clusterv1alpha1.Cluster))
+}
+
+// WarningsOnCreate warns of what is legal and unwise.
+func (specStrategy) WarningsOnCreate(_ context.Context, object runtime.Object) []string {
+	if object.(*clusterv1alpha1.Cluster).Spec.InsecureSkipTLSVerification {
+		return []string{"spec.insecureSkipTLSVerification: credentials are sent to whoever answers at spec.apiEndpoint"}
+	}
+	return nil
+}
+
+// WarningsOnUpdate says nothing: the warnings came when the cluster was created.
+func (specStrategy) WarningsOnUpdate(context.Context, runtime.Object, runtime.Object) []string {
+	return nil
+}
+
+// statusStrategy governs writes to clusters/status.
+type statusStrategy struct{ specStrategy }
+
+// GetResetFields says what a write to status leaves alone.
+func (statusStrategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
+	return resets("spec", "metadata")
+}
+
+// PrepareForUpdate keeps everything but status.
+func (statusStrategy) PrepareForUpdate(_ context.Context, object, old runtime.Object) {
+	cluster, before := object.(*clusterv1alpha1.Cluster), old.(*clusterv1alpha1.Cluster)
+	cluster.Spec = before.Spec
+	metav1.ResetObjectMetaForStatus(&cluster.ObjectMeta, &before.ObjectMeta)
+}
+
+// ValidateUpdate trusts the writer of status with its content.
+func (statusStrategy) ValidateUpdate(context.Context, runtime.Object, runtime.Object) field.ErrorList {
+	return nil
+}
+
+func resets(names ...string) map[fieldpath.APIVersion]*fieldpath.Set {
+	set := fieldpath.NewSet()
+	for _, name := range names {
+		set.Insert(fieldpath.MakePathOrDie(name))
+	}
+	return map[fieldpath.APIVersion]*fieldpath.Set{
+		fieldpath.APIVersion(clusterv1alpha1.GroupVersion.String()): set,
+	}
+}

@@ -1,0 +1,107 @@
+package clusters
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"encoding/base64"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"golang.org/x/net/proxy"
+)
+
+// dialFunc opens a connection.
+type dialFunc func(ctx context.Context, network, address string) (net.Conn, error)
+
+// dialThrough opens connections through an http, https or socks5 proxy. Several values of one header
+// are separated by commas.
+func dialThrough(proxyURL string, headers map[string]string, dialer *net.Dialer) (dialFunc, error) {
+	location, err := url.Parse(proxyURL)
+	if err != nil {
+		return nil, fmt.Errorf("reading spec.proxyURL: %w", err)
+	}
+	if location.Scheme == "socks5" {
+		socks, err := proxy.FromURL(location, dialer)
+		if err != nil {
+			return nil, fmt.Errorf("reading spec.proxyURL: %w", err)
+		}
+		return socks.(proxy.ContextDialer).DialContext, nil
+	}
+	header := http.Header{}
+	for name, values := range headers {
+		for value := range strings.SplitSeq(values, ",") {
+			header.Add(name, strings.TrimSpace(value))
+		}
+	}
+	if location.User != nil {
+		password, _ := location.User.Password()
+		credential := base64.StdEncoding.EncodeToString([]byte(location.User.Username() + ":" + password))
+		header.Set("Proxy-Authorization", "Basic "+credential)
+	}
+	tunnel := &tunnel{proxy: location, header: header, dialer: dialer}
+	return tunnel.dial, nil
+}
+
+// tunnel asks an HTTP proxy to connect it to an address.
+type tunnel struct {
+	proxy  *url.URL
+	header http.Header
+	dialer *net.Dialer
+}
+
+func (t *tunnel) dial(ctx context.Context, _, address string) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, t.dialer.Timeout)
+	defer cancel()
+	conn, err := t.connect(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("dialing proxy %s: %w", t.proxy.Host, err)
+	}
+	if err := t.handshake(ctx, conn, address); err != nil {
+		_ = conn.Close()
+		return nil, fmt.Errorf("asking proxy %s for %s: %w", t.proxy.Host, address, err)
+	}
+	return conn, nil
+}
+
+func (t *tunnel) connect(ctx context.Context) (net.Conn, error) {
+	if t.proxy.Scheme != "https" {
+		return t.dialer.DialContext(ctx, "tcp", withPort(t.proxy, "80"))
+	}
+	secure := &tls.Dialer{NetDialer: t.dialer, Config: &tls.Config{ServerName: t.proxy.Hostname(), MinVersion: tls.VersionTLS12}}
+	return secure.DialContext(ctx, "tcp", withPort(t.proxy, "443"))
+}
+
+func (t *tunnel) handshake(ctx context.Context, conn net.Conn, address string) error {
+	if deadline, ok := ctx.Deadline(); ok {
+		if err := conn.SetDeadline(deadline); err != nil {
+			return err
+		}
+	}
+	ask := &http.Request{Method: http.MethodConnect, URL: &url.URL{Opaque: address}, Host: address, Header: t.header}
+	if err := ask.Write(conn); err != nil {
+		return err
+	}
+	// The member speaks only after we did, so nothing of it can be in the reader's buffer.
+	response, err := http.ReadResponse(bufio.NewReader(conn), ask)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = response.Body.Close() }()
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("it answered %s", response.Status)
+	}
+	return conn.SetDeadline(time.Time{})
+}
+
+func withPort(location *url.URL, standard string) string {
+	port := location.Port()
+	if port == "" {
+		port = standard
+	}
+	return net.JoinHostPort(location.Hostname(), port)
+}
