@@ -1,0 +1,280 @@
+package propagate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
+	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/event"
+	"github.com/flagship-k8s/flagship/internal/template"
+)
+
+// adopt makes a template and its binding what the policy says.
+func (p *propagator) adopt(ctx context.Context, ref template.Ref, meta *metav1.PartialObjectMetadata, binding workv1alpha2.Binding, policy policyv1alpha1.Propagation) (reconcile.Result, error) {
+	if policy.GetLabels()[policy.PermanentIDLabel()] == "" {
+		return reconcile.Result{}, fmt.Errorf("applying %s to %s: the policy has no permanent id yet", keyOf(policy), ref)
+	}
+	if binding != nil {
+		switch {
+		case bindsOther(binding, ref):
+			why := fmt.Sprintf("binding %s is taken by %s, which has the same kind and name in another group", binding.GetName(), boundRef(binding))
+			p.publish(ref, meta, event.Warning, event.ApplyPolicyFailed, why)
+			return reconcile.Result{}, reconcile.TerminalError(errors.New(why))
+		case binding.GetDeletionTimestamp() != nil:
+			return reconcile.Result{}, nil // its end is an event
+		case binding.BindingSpec().Resource.UID != meta.UID:
+			return reconcile.Result{}, p.deleteBinding(ctx, binding)
+		}
+	}
+	missing, err := p.policies.waitsFor(ctx, policy)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if missing != "" {
+		p.publish(ref, meta, event.Warning, event.ApplyPolicyFailed,
+			fmt.Sprintf("%s waits for override policy %q, which does not exist", keyOf(policy), missing))
+		return reconcile.Result{}, nil // its creation is an event
+	}
+	return p.bind(ctx, &claimant{ref: ref, meta: meta, policy: policy}, binding)
+}
+
+// claimant is a template on its way to a binding.
+type claimant struct {
+	ref    template.Ref
+	meta   *metav1.PartialObjectMetadata
+	policy policyv1alpha1.Propagation
+	// obj is the whole template once somebody needed it.
+	obj *unstructured.Unstructured
+}
+
+// bind claims the template and writes its binding, each only if it changes.
+func (p *propagator) bind(ctx context.Context, c *claimant, binding workv1alpha2.Binding) (reconcile.Result, error) {
+	digest, err := p.digest(ctx, c, binding)
+	if err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	patch := claimPatch(c.meta, c.policy)
+	wait := lazyWaits(c, binding, digest)
+	if wait && binding == nil && c.meta.Annotations[baselineAnnotation] == "" {
+		patch.Annotations[baselineAnnotation] = ptr.To(digest.User)
+	}
+	if !patch.empty() {
+		obj, err := p.patchTemplate(ctx, c.ref, patch)
+		if err != nil {
+			return reconcile.Result{}, client.IgnoreNotFound(err)
+		}
+		c.obj = obj
+		claimed := c.meta.DeepCopy()
+		claimed.Labels, claimed.Annotations = obj.GetLabels(), apply(claimed.Annotations, patch.Annotations)
+		claimed.ResourceVersion = obj.GetResourceVersion()
+		c.meta = claimed
+	}
+	if wait {
+		if binding == nil {
+			return reconcile.Result{}, nil
+		}
+		return reconcile.Result{}, p.patchBinding(ctx, binding, claimPatch(binding, c.policy), nil)
+	}
+	if binding == nil {
+		return p.createBinding(ctx, c, digest)
+	}
+	return reconcile.Result{}, p.updateBinding(ctx, c, binding, digest)
+}
+
+// digest tells the content of a template. While its resource version is the one
+// the binding was made from, so is its content, and nothing need be read.
+func (p *propagator) digest(ctx context.Context, c *claimant, binding workv1alpha2.Binding) (Digest, error) {
+	if binding != nil && binding.BindingSpec().Resource.ResourceVersion == c.meta.ResourceVersion {
+		if known := binding.GetAnnotations()[contentAnnotation]; known != "" {
+			return parseDigest(known), nil
+		}
+	}
+	return digestOf(c.ref.GroupVersionKind.GroupKind(), c.meta, func() (*unstructured.Unstructured, error) {
+		return p.object(ctx, c)
+	})
+}
+
+// object reads the whole template, once.
+func (p *propagator) object(ctx context.Context, c *claimant) (*unstructured.Unstructured, error) {
+	if c.obj == nil {
+		obj, err := p.templates.Get(ctx, c.ref)
+		if err != nil {
+			return nil, err
+		}
+		c.obj = obj
+	}
+	return c.obj, nil
+}
+
+// lazyWaits says that a lazy policy does not act yet: users have not changed the
+// template since the binding was made or, without a binding, since the policy
+// came to a template that was there before it.
+func lazyWaits(c *claimant, binding workv1alpha2.Binding, digest Digest) bool {
+	if c.policy.PropagationSpec().ActivationPreference != policyv1alpha1.LazyActivation {
+		return false
+	}
+	if binding != nil && binding.BindingSpec().Placement != nil {
+		return parseDigest(binding.GetAnnotations()[contentAnnotation]).User == digest.User
+	}
+	if baseline := c.meta.Annotations[baselineAnnotation]; baseline != "" {
+		return baseline == digest.User
+	}
+	return cameLater(c.policy, c.meta)
+}
+
+// cameLater compares creation times, which have whole seconds, and then the
+// order of writes.
+func cameLater(policy, tmpl metav1.Object) bool {
+	a, b := policy.GetCreationTimestamp(), tmpl.GetCreationTimestamp()
+	if !a.Equal(&b) {
+		return b.Before(&a)
+	}
+	order, err := resourceversion.CompareResourceVersion(policy.GetResourceVersion(), tmpl.GetResourceVersion())
+	return err == nil && order > 0
+}
+
+func (p *propagator) createBinding(ctx context.Context, c *claimant, digest Digest) (reconcile.Result, error) {
+	workload, err := p.interpret(ctx, c)
+	if err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	priority, err := p.priority(ctx, c)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	binding := newBinding(c.ref, c.meta.UID)
+	labels, annotations := claimKeys(c.policy)
+	annotations[contentAnnotation] = digest.String()
+	binding.SetLabels(labels)
+	binding.SetAnnotations(annotations)
+	fillTemplate(binding.BindingSpec(), c.ref, c.meta, workload)
+	fillPolicy(binding.BindingSpec(), c.policy.PropagationSpec(), c.meta.Labels, priority)
+	err = p.client.Create(ctx, binding.(client.Object))
+	switch {
+	case apierrors.IsAlreadyExists(err):
+		return reconcile.Result{RequeueAfter: existsAlready}, nil
+	case apierrors.HasStatusCause(err, "NamespaceTerminating"):
+		return reconcile.Result{}, nil
+	case err != nil:
+		return reconcile.Result{}, fmt.Errorf("creating binding %s: %w", bindingKey(c.ref), err)
+	}
+	log.FromContext(ctx).V(1).Info("Template is bound", "template", c.ref, "policy", keyOf(c.policy).String())
+	return reconcile.Result{}, nil
+}
+
+// updateBinding rewrites what changed in an existing binding. The template is
+// interpreted again only if its content is another than the binding's.
+func (p *propagator) updateBinding(ctx context.Context, c *claimant, binding workv1alpha2.Binding, digest Digest) error {
+	spec := binding.BindingSpec().DeepCopy()
+	patch := claimPatch(binding, c.policy)
+	if binding.GetAnnotations()[contentAnnotation] != digest.String() {
+		workload, err := p.interpret(ctx, c)
+		if err != nil {
+			return client.IgnoreNotFound(err)
+		}
+		fillTemplate(spec, c.ref, c.meta, workload)
+		patch.Annotations[contentAnnotation] = ptr.To(digest.String())
+	}
+	if version := c.ref.GroupVersionKind.GroupVersion().String(); spec.Resource.APIVersion != version {
+		spec.Resource.APIVersion = version
+	}
+	priority, err := p.priority(ctx, c)
+	if err != nil {
+		return err
+	}
+	fillPolicy(spec, c.policy.PropagationSpec(), c.meta.Labels, priority)
+	return p.patchBinding(ctx, binding, patch, spec)
+}
+
+// interpret asks how many replicas a template has and what they need.
+func (p *propagator) interpret(ctx context.Context, c *claimant) (Workload, error) {
+	obj, err := p.object(ctx, c)
+	if err != nil {
+		return Workload{}, err
+	}
+	components, err := p.workload.Components(ctx, obj)
+	if err != nil {
+		p.publish(c.ref, c.meta, event.Warning, event.GetComponentsFailed, err.Error())
+		return Workload{}, err
+	}
+	if len(components) > 0 {
+		return Workload{Components: components}, nil
+	}
+	replicas, err := p.workload.Replicas(ctx, obj)
+	if err != nil {
+		p.publish(c.ref, c.meta, event.Warning, event.GetReplicasFailed, err.Error())
+		return Workload{}, err
+	}
+	return Workload{Replicas: replicas.Replicas, Requirements: replicas.Requirements}, nil
+}
+
+// priority looks up the priority class that a policy names, nil if it names none.
+func (p *propagator) priority(ctx context.Context, c *claimant) (*int32, error) {
+	wanted := c.policy.PropagationSpec().SchedulePriority
+	if wanted == nil {
+		return nil, nil
+	}
+	class, err := p.templates.Get(ctx, template.Ref{
+		GroupVersionKind: schema.GroupVersionKind{Group: "scheduling.k8s.io", Version: "v1", Kind: "PriorityClass"},
+		Name:             wanted.PriorityClassName,
+	})
+	if err != nil {
+		p.publish(c.ref, c.meta, event.Warning, event.ApplyPolicyFailed,
+			fmt.Sprintf("%s names priority class %q: %v", keyOf(c.policy), wanted.PriorityClassName, err))
+		return nil, fmt.Errorf("looking up the priority of %s: %s", c.ref, err)
+	}
+	value, _, err := unstructured.NestedInt64(class.Object, "value")
+	if err != nil {
+		return nil, fmt.Errorf("reading priority class %q: %w", wanted.PriorityClassName, err)
+	}
+	return ptr.To(int32(value)), nil
+}
+
+func (p *propagator) patchTemplate(ctx context.Context, ref template.Ref, patch metadataPatch) (*unstructured.Unstructured, error) {
+	raw, err := patch.bytes()
+	if err != nil {
+		return nil, err
+	}
+	return p.templates.PatchMetadata(ctx, ref, raw)
+}
+
+// patchBinding sends the metadata changes and, where spec is given, what differs
+// from it. Only differences are sent, so that a cache that lags does no harm to
+// fields of others.
+func (p *propagator) patchBinding(ctx context.Context, binding workv1alpha2.Binding, metadata metadataPatch, spec *workv1alpha2.ResourceBindingSpec) error {
+	before := binding.DeepCopyObject().(client.Object)
+	binding.SetLabels(apply(binding.GetLabels(), metadata.Labels))
+	binding.SetAnnotations(apply(binding.GetAnnotations(), metadata.Annotations))
+	if spec != nil {
+		*binding.BindingSpec() = *spec
+	}
+	if metadata.empty() && (spec == nil || equality.Semantic.DeepEqual(before.(workv1alpha2.Binding).BindingSpec(), spec)) {
+		return nil
+	}
+	patch, err := client.MergeFrom(before).Data(binding.(client.Object))
+	if err != nil {
+		return fmt.Errorf("comparing binding: %w", err)
+	}
+	if string(patch) == "{}" {
+		return nil
+	}
+	key := client.ObjectKeyFromObject(before)
+	if err := p.client.Patch(ctx, binding.(client.Object), client.RawPatch(types.MergePatchType, patch)); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("patching binding %s: %w", key, err)
+	}
+	return nil
+}

@@ -1,0 +1,254 @@
+package propagate
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
+	ctrlevent "sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
+	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/event"
+	"github.com/flagship-k8s/flagship/internal/interpret"
+	"github.com/flagship-k8s/flagship/internal/template"
+)
+
+// Deps is what the room needs from the house. All fields are required.
+type Deps struct {
+	Templates   Templates
+	Interpreter interface {
+		interpret.Workload
+		interpret.Shape
+	}
+	Events event.Recorder
+	Clock  clock.PassiveClock
+	// NewID returns a new UUID, for the Works that carry namespaces.
+	NewID func() string
+}
+
+const (
+	templateWorkers = 16
+	policyWorkers   = 4
+)
+
+// Setup adds the loops of this room to the manager.
+func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
+	if err := Indexes(ctx, mgr.GetFieldIndexer()); err != nil {
+		return err
+	}
+	p := newPropagator(mgr.GetClient(), deps)
+	in := &inbox{}
+	if err := setupTemplates(mgr, p, in); err != nil {
+		return fmt.Errorf("setting up propagation of templates: %w", err)
+	}
+	if err := setupPolicies(mgr, &policyLoop{propagator: p, inbox: in}); err != nil {
+		return fmt.Errorf("setting up propagation policies: %w", err)
+	}
+	if err := setupNamespaces(ctx, mgr, deps); err != nil {
+		return fmt.Errorf("setting up propagation of namespaces: %w", err)
+	}
+	return nil
+}
+
+func newPropagator(c client.Client, deps Deps) *propagator {
+	return &propagator{
+		client: c, policies: policySource{reader: c}, templates: deps.Templates, workload: deps.Interpreter,
+		events: deps.Events, clock: deps.Clock, started: deps.Clock.Now(),
+	}
+}
+
+func setupTemplates(mgr ctrl.Manager, p *propagator, in *inbox) error {
+	loop, err := controller.NewTyped("propagate", mgr, options[template.Ref](p, templateWorkers))
+	if err != nil {
+		return err
+	}
+	feed := &templateFeed{templates: p.templates, inbox: in}
+	toRef := func(binding workv1alpha2.Binding) template.Ref {
+		return canonicalRef(p.templates, boundRef(binding))
+	}
+	for _, watch := range []source.TypedSource[template.Ref]{
+		feed,
+		source.TypedKind(mgr.GetCache(), &workv1alpha2.ResourceBinding{}, onBinding[*workv1alpha2.ResourceBinding](toRef)),
+		source.TypedKind(mgr.GetCache(), &workv1alpha2.ClusterResourceBinding{}, onBinding[*workv1alpha2.ClusterResourceBinding](toRef)),
+	} {
+		if err := loop.Watch(watch); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func setupPolicies(mgr ctrl.Manager, l *policyLoop) error {
+	loop, err := controller.NewTyped("propagate-policies", mgr, options[PolicyKey](l, policyWorkers))
+	if err != nil {
+		return err
+	}
+	for _, watch := range []source.TypedSource[PolicyKey]{
+		source.TypedKind(mgr.GetCache(), &policyv1alpha1.PropagationPolicy{}, onPolicy[*policyv1alpha1.PropagationPolicy]()),
+		source.TypedKind(mgr.GetCache(), &policyv1alpha1.ClusterPropagationPolicy{}, onPolicy[*policyv1alpha1.ClusterPropagationPolicy]()),
+		source.TypedKind(mgr.GetCache(), &policyv1alpha1.OverridePolicy{}, onAwaited[*policyv1alpha1.OverridePolicy](l)),
+		source.TypedKind(mgr.GetCache(), &policyv1alpha1.ClusterOverridePolicy{}, onAwaited[*policyv1alpha1.ClusterOverridePolicy](l)),
+	} {
+		if err := loop.Watch(watch); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// options are those of every loop here: failures back off per item and hold
+// nobody else up.
+func options[R comparable](reconciler reconcile.TypedReconciler[R], workers int) controller.TypedOptions[R] {
+	return controller.TypedOptions[R]{
+		Reconciler:              reconciler,
+		MaxConcurrentReconciles: workers,
+		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[R](50*time.Millisecond, time.Minute),
+		SkipNameValidation:      ptr.To(true), // several hubs may live in one process
+	}
+}
+
+// Priorities in the queue of templates. What one change of a policy or a restart
+// brings along waits behind what users do meanwhile.
+const (
+	soon  = 0
+	later = handler.LowPriority
+)
+
+// inbox is the queue of templates, for those who find work for it elsewhere.
+type inbox struct {
+	queue atomic.Pointer[workqueue.TypedRateLimitingInterface[template.Ref]]
+}
+
+func (i *inbox) open(queue workqueue.TypedRateLimitingInterface[template.Ref]) { i.queue.Store(&queue) }
+
+// add queues templates; before the queue is open it does nothing, since opening
+// it brings all of them.
+func (i *inbox) add(priority int, refs ...template.Ref) {
+	queue := i.queue.Load()
+	if queue == nil || len(refs) == 0 {
+		return
+	}
+	enqueue(*queue, priority, refs...)
+}
+
+func enqueue[R comparable](queue workqueue.TypedRateLimitingInterface[R], priority int, requests ...R) {
+	if ranked, ok := queue.(priorityqueue.PriorityQueue[R]); ok {
+		ranked.AddWithOpts(priorityqueue.AddOpts{Priority: &priority}, requests...)
+		return
+	}
+	for _, request := range requests {
+		queue.Add(request)
+	}
+}
+
+// templateFeed is the store as a source of the template loop.
+type templateFeed struct {
+	templates Templates
+	inbox     *inbox
+	synced    atomic.Bool
+}
+
+// Start implements source.TypedSource.
+func (f *templateFeed) Start(_ context.Context, queue workqueue.TypedRateLimitingInterface[template.Ref]) error {
+	f.inbox.open(queue)
+	f.templates.Subscribe(func(ref template.Ref) {
+		priority := later
+		if f.synced.Load() {
+			priority = soon
+		}
+		enqueue(queue, priority, ref)
+	})
+	return nil
+}
+
+// WaitForSync implements source.TypedSyncingSource.
+func (f *templateFeed) WaitForSync(ctx context.Context) error {
+	if err := f.templates.WaitForSync(ctx); err != nil {
+		return err
+	}
+	f.synced.Store(true)
+	return nil
+}
+
+// onBinding queues the template of a binding that was created, changed in
+// metadata or spec, or is going.
+func onBinding[B interface {
+	workv1alpha2.Binding
+	client.Object
+}](toRef func(workv1alpha2.Binding) template.Ref) handler.TypedEventHandler[B, template.Ref] {
+	type queue = workqueue.TypedRateLimitingInterface[template.Ref]
+	return handler.TypedFuncs[B, template.Ref]{
+		CreateFunc: func(_ context.Context, e ctrlevent.TypedCreateEvent[B], q queue) {
+			enqueue(q, later, toRef(e.Object))
+		},
+		UpdateFunc: func(_ context.Context, e ctrlevent.TypedUpdateEvent[B], q queue) {
+			if e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() ||
+				!maps.Equal(e.ObjectOld.GetLabels(), e.ObjectNew.GetLabels()) ||
+				e.ObjectOld.GetAnnotations()[contentAnnotation] != e.ObjectNew.GetAnnotations()[contentAnnotation] {
+				enqueue(q, later, toRef(e.ObjectNew))
+			}
+		},
+		DeleteFunc: func(_ context.Context, e ctrlevent.TypedDeleteEvent[B], q queue) {
+			enqueue(q, soon, toRef(e.Object))
+		},
+	}
+}
+
+// onPolicy queues a policy whose content or existence changed.
+func onPolicy[P interface {
+	policyv1alpha1.Propagation
+	client.Object
+}]() handler.TypedEventHandler[P, PolicyKey] {
+	type queue = workqueue.TypedRateLimitingInterface[PolicyKey]
+	return handler.TypedFuncs[P, PolicyKey]{
+		CreateFunc: func(_ context.Context, e ctrlevent.TypedCreateEvent[P], q queue) {
+			priority := soon
+			if e.IsInInitialList {
+				priority = later
+			}
+			enqueue(q, priority, keyOf(e.Object))
+		},
+		UpdateFunc: func(_ context.Context, e ctrlevent.TypedUpdateEvent[P], q queue) {
+			if e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() ||
+				!maps.Equal(e.ObjectOld.GetLabels(), e.ObjectNew.GetLabels()) ||
+				!slices.Equal(e.ObjectOld.GetFinalizers(), e.ObjectNew.GetFinalizers()) {
+				enqueue(q, soon, keyOf(e.ObjectNew))
+			}
+		},
+		DeleteFunc: func(_ context.Context, e ctrlevent.TypedDeleteEvent[P], q queue) {
+			enqueue(q, soon, keyOf(e.Object))
+		},
+	}
+}
+
+// onAwaited queues the policies that wait for an override policy which is there
+// now.
+func onAwaited[O interface {
+	policyv1alpha1.Override
+	client.Object
+}](l *policyLoop) handler.TypedEventHandler[O, PolicyKey] {
+	return handler.TypedFuncs[O, PolicyKey]{
+		CreateFunc: func(ctx context.Context, e ctrlevent.TypedCreateEvent[O], q workqueue.TypedRateLimitingInterface[PolicyKey]) {
+			if e.IsInInitialList {
+				return // the policies themselves are in their own initial list
+			}
+			for _, key := range l.policies.awaiting(ctx, e.Object) {
+				enqueue(q, soon, key)
+			}
+		},
+	}
+}

@@ -1,0 +1,125 @@
+package propagate
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
+)
+
+const (
+	// contentAnnotation on a binding tells which content of the template it was
+	// last made from, so that a restart finds nothing to do.
+	contentAnnotation = "resourcetemplate.karmada.io/content"
+	// baselineAnnotation on a template claimed by a lazy policy tells its content
+	// at that time: while it is the same, the policy waits.
+	baselineAnnotation = "resourcetemplate.karmada.io/lazy-baseline"
+)
+
+// Digest tells two states of a template apart. Status is no part of it, nor are
+// the keys of a claim.
+type Digest struct {
+	// User is what users and their tools change: spec, data, labels, annotations.
+	User string
+	// Marks are labels and annotations that speak to this control plane.
+	Marks string
+}
+
+// String is the digest as annotations hold it.
+func (d Digest) String() string { return d.User + "." + d.Marks }
+
+// parseDigest is the inverse of String; anything unknown equals no digest.
+func parseDigest(s string) Digest {
+	user, marks, _ := strings.Cut(s, ".")
+	return Digest{User: user, Marks: marks}
+}
+
+// digestOf computes the digest of a template. Where a generation counts changes
+// of content, the metadata is enough; otherwise content is asked for the object.
+// Secrets are not hashed, since bindings are for more eyes than they: their
+// resource version stands for their content.
+func digestOf(kind schema.GroupKind, meta metav1.Object, content func() (*unstructured.Unstructured, error)) (Digest, error) {
+	user, marks := splitKeys(meta)
+	digest := Digest{Marks: hashOf(marks)}
+	if len(marks) == 0 {
+		digest.Marks = ""
+	}
+	switch {
+	case meta.GetGeneration() > 0:
+		digest.User = "g" + strconv.FormatInt(meta.GetGeneration(), 10) + "-" + hashOf(user)
+	case kind == schema.GroupKind{Kind: "Secret"}:
+		digest.User = "r" + meta.GetResourceVersion()
+	default:
+		obj, err := content()
+		if err != nil {
+			return Digest{}, err
+		}
+		body := map[string]any{"": user}
+		for field, value := range obj.Object {
+			if field != "metadata" && field != "status" {
+				body[field] = value
+			}
+		}
+		digest.User = "h" + hashOf(body)
+	}
+	return digest, nil
+}
+
+// splitKeys divides labels and annotations into those of users and those that
+// speak to this control plane. Labels and annotations of equal key stay apart.
+func splitKeys(meta metav1.Object) (user, marks map[string]string) {
+	user, marks = map[string]string{}, map[string]string{}
+	sort := func(prefix, key, value string) {
+		switch {
+		case isOwnKey(key):
+		case strings.Contains(key, ".karmada.io") && key != policyv1alpha1.NamespaceSkipAutoPropagationLabel:
+			marks[prefix+key] = value
+		default:
+			user[prefix+key] = value
+		}
+	}
+	for key, value := range meta.GetLabels() {
+		sort("l:", key, value)
+	}
+	for key, value := range meta.GetAnnotations() {
+		sort("a:", key, value)
+	}
+	return user, marks
+}
+
+// isOwnKey tells the keys that this room writes to templates.
+func isOwnKey(key string) bool {
+	if key == baselineAnnotation {
+		return true
+	}
+	for _, own := range claimLabels {
+		if key == own {
+			return true
+		}
+	}
+	for _, own := range claimAnnotations {
+		if key == own {
+			return true
+		}
+	}
+	return false
+}
+
+// hashOf is a short digest of a value that JSON can hold.
+func hashOf(value any) string {
+	raw, err := json.Marshal(value)
+	if err != nil {
+		// Objects come from JSON; whatever this is, it never equals another.
+		raw = fmt.Appendf(nil, "%p %v", value, err)
+	}
+	sum := sha256.Sum256(raw)
+	return hex.EncodeToString(sum[:10])
+}

@@ -1,0 +1,196 @@
+package propagate
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/event"
+)
+
+func cluster(name string) *clusterv1alpha1.Cluster {
+	return &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: name}}
+}
+
+// namespaceHub has the namespace "predict" and the clusters member1 and member2.
+func namespaceHub(t *testing.T, objects ...client.Object) (*fakeHub, *namespaceLoop) {
+	t.Helper()
+	h := newHub(t, append(objects, cluster("member1"), cluster("member2"))...)
+	ids := 0
+	loop := &namespaceLoop{
+		client: h.client, templates: h.templates,
+		events: event.RecorderFunc(func(e event.Event) { h.events = append(h.events, e.String()) }),
+		newID:  func() string { ids++; return fmt.Sprint("id-", ids) },
+	}
+	h.object(Namespace("predict").ref(), map[string]any{"finalizers": []any{"kubernetes"}}, 0)
+	return h, loop
+}
+
+func reconcileNamespace(t *testing.T, loop *namespaceLoop, name Namespace) {
+	t.Helper()
+	if _, err := loop.Reconcile(t.Context(), name); err != nil {
+		t.Fatal(err)
+	}
+}
+
+const predictWork = "predict-5c885f7948"
+
+func (h *fakeHub) work(cluster string) *workv1alpha1.Work {
+	h.t.Helper()
+	work := &workv1alpha1.Work{}
+	key := client.ObjectKey{Namespace: workv1alpha1.ExecutionNamespace(cluster), Name: predictWork}
+	if err := h.client.Get(h.t.Context(), key, work); err != nil {
+		h.t.Fatal(err)
+	}
+	return work
+}
+
+func manifestOf(t *testing.T, work *workv1alpha1.Work) *unstructured.Unstructured {
+	t.Helper()
+	obj := &unstructured.Unstructured{}
+	if err := json.Unmarshal(work.Spec.Workload.Manifests[0].Raw, &obj.Object); err != nil {
+		t.Fatal(err)
+	}
+	return obj
+}
+
+func TestANamespaceGoesToEveryCluster(t *testing.T) {
+	h, loop := namespaceHub(t)
+	h.templates.change(Namespace("predict").ref(), func(obj *unstructured.Unstructured) {
+		obj.SetLabels(map[string]string{"kubernetes.io/metadata.name": "predict", "team": "ml"})
+		obj.SetAnnotations(map[string]string{"kubectl.kubernetes.io/last-applied-configuration": "{}"})
+	})
+	reconcileNamespace(t, loop, "predict")
+	h.expectWrites("a new namespace", "create Work "+predictWork, "create Work "+predictWork)
+	reconcileNamespace(t, loop, "predict")
+	h.expectWrites("nothing new")
+
+	work := h.work("member2")
+	if diff := cmp.Diff([]string{workv1alpha1.ExecutionFinalizer}, work.Finalizers); diff != "" {
+		t.Errorf("finalizers (-want +got):\n%s", diff)
+	}
+	want := map[string]any{
+		"apiVersion": "v1", "kind": "Namespace",
+		"metadata": map[string]any{
+			"name": "predict",
+			"labels": map[string]any{
+				"team": "ml", "karmada.io/managed": "true", "work.karmada.io/permanent-id": "id-2",
+			},
+			"annotations": map[string]any{
+				"work.karmada.io/namespace":                  "karmada-es-member2",
+				"work.karmada.io/name":                       predictWork,
+				"work.karmada.io/conflict-resolution":        "overwrite",
+				"resourcetemplate.karmada.io/uid":            "uid-of-predict",
+				"resourcetemplate.karmada.io/generation":     "0",
+				"resourcetemplate.karmada.io/managed-labels": "karmada.io/managed,team,work.karmada.io/permanent-id",
+				"resourcetemplate.karmada.io/managed-annotations": "resourcetemplate.karmada.io/generation," +
+					"resourcetemplate.karmada.io/managed-annotations,resourcetemplate.karmada.io/managed-labels," +
+					"resourcetemplate.karmada.io/uid,work.karmada.io/conflict-resolution,work.karmada.io/name,work.karmada.io/namespace",
+			},
+		},
+	}
+	if diff := cmp.Diff(want, manifestOf(t, work).Object); diff != "" {
+		t.Errorf("manifest (-want +got):\n%s", diff)
+	}
+	if got := work.Labels[workv1alpha1.WorkPermanentIDLabel]; got != "id-2" {
+		t.Errorf("the Work's id is %q, the manifest's id-2", got)
+	}
+}
+
+func TestNamespaceChangesAndNewClusters(t *testing.T) {
+	h, loop := namespaceHub(t)
+	reconcileNamespace(t, loop, "predict")
+	h.writes = nil
+	h.templates.change(Namespace("predict").ref(), func(obj *unstructured.Unstructured) { obj.SetLabels(map[string]string{"team": "ml"}) })
+	h.create(cluster("member3"))
+	leaving := cluster("member4")
+	leaving.Finalizers = []string{"x"}
+	leaving.DeletionTimestamp = ptr.To(metav1.Now())
+	reconcileNamespace(t, loop, "predict")
+	h.expectWrites("a label and a cluster", "patch Work "+predictWork, "patch Work "+predictWork, "create Work "+predictWork)
+	if manifestOf(t, h.work("member1")).GetLabels()["team"] != "ml" {
+		t.Error("the label did not arrive")
+	}
+}
+
+func TestNamespacesThatStay(t *testing.T) {
+	for reason, tc := range map[string]struct {
+		name   Namespace
+		labels map[string]string
+	}{
+		"default never travels":       {"default", nil},
+		"kube-* never travels":        {"kube-public", nil},
+		"karmada-* never travels":     {"karmada-anything", nil},
+		"nor does one with the label": {"mine", map[string]string{policyv1alpha1.NamespaceSkipAutoPropagationLabel: "true"}},
+	} {
+		h, loop := namespaceHub(t)
+		h.object(tc.name.ref(), nil, 0)
+		h.templates.change(tc.name.ref(), func(obj *unstructured.Unstructured) { obj.SetLabels(tc.labels) })
+		reconcileNamespace(t, loop, tc.name)
+		h.expectWrites(reason)
+	}
+}
+
+func TestTheSkipLabelTakesNothingAway(t *testing.T) {
+	h, loop := namespaceHub(t)
+	reconcileNamespace(t, loop, "predict")
+	h.writes = nil
+	h.templates.change(Namespace("predict").ref(), func(obj *unstructured.Unstructured) {
+		obj.SetLabels(map[string]string{policyv1alpha1.NamespaceSkipAutoPropagationLabel: "true"})
+	})
+	reconcileNamespace(t, loop, "predict")
+	h.expectWrites("a namespace that is skipped later")
+}
+
+func TestANamespaceLeavesWithItsObject(t *testing.T) {
+	h, loop := namespaceHub(t)
+	reconcileNamespace(t, loop, "predict")
+	h.writes = nil
+	h.templates.change(Namespace("predict").ref(), func(obj *unstructured.Unstructured) { obj.SetDeletionTimestamp(ptr.To(metav1.NewTime(start))) })
+	reconcileNamespace(t, loop, "predict")
+	h.expectWrites("a namespace being deleted, whose content goes first")
+	delete(h.templates.objects, Namespace("predict").ref())
+	reconcileNamespace(t, loop, "predict")
+	h.expectWrites("a namespace that is gone", "delete Work "+predictWork, "delete Work "+predictWork)
+	reconcileNamespace(t, loop, "predict")
+	h.expectWrites("while the members are being cleaned")
+}
+
+func TestAWorkOfABindingIsLeftAlone(t *testing.T) {
+	h, loop := namespaceHub(t)
+	h.create(&workv1alpha1.Work{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "karmada-es-member1", Name: predictWork,
+		Labels: map[string]string{workv1alpha2.ClusterResourceBindingPermanentIDLabel: "x"},
+	}})
+	reconcileNamespace(t, loop, "predict")
+	h.expectWrites("a namespace that a policy sends to member1", "create Work "+predictWork)
+}
+
+func TestOverridesOfNamespaces(t *testing.T) {
+	label := &policyv1alpha1.ClusterOverridePolicy{ObjectMeta: metav1.ObjectMeta{Name: "where"}}
+	label.Spec.ResourceSelectors = []policyv1alpha1.ResourceSelector{{APIVersion: "v1", Kind: "Namespace"}}
+	label.Spec.OverrideRules = []policyv1alpha1.RuleWithCluster{{
+		TargetCluster: &policyv1alpha1.ClusterAffinity{ClusterNames: []string{"member1"}},
+		Overriders: policyv1alpha1.Overriders{LabelsOverrider: []policyv1alpha1.LabelAnnotationOverrider{
+			{Operator: policyv1alpha1.OverriderOpAdd, Value: map[string]string{"where": "here"}},
+		}},
+	}}
+	h, loop := namespaceHub(t, label)
+	reconcileNamespace(t, loop, "predict")
+	if manifestOf(t, h.work("member1")).GetLabels()["where"] != "here" || h.work("member1").Annotations[workv1alpha1.AppliedClusterOverridesAnnotation] == "" {
+		t.Error("the override did not take effect, or is not recorded")
+	}
+	if _, ok := manifestOf(t, h.work("member2")).GetLabels()["where"]; ok {
+		t.Error("the override took effect in the wrong cluster")
+	}
+}

@@ -1,0 +1,218 @@
+package propagate
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
+	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/event"
+	"github.com/flagship-k8s/flagship/internal/interpret"
+	"github.com/flagship-k8s/flagship/internal/template"
+)
+
+// Templates is the hub shore as this room uses it; *template.Store is one.
+type Templates interface {
+	Subscribe(func(template.Ref))
+	WaitForSync(context.Context) error
+	Canonical(schema.GroupVersionKind) (schema.GroupVersionKind, bool)
+	Meta(template.Ref) (*metav1.PartialObjectMetadata, bool)
+	List(schema.GroupVersionKind, string, labels.Selector) []*metav1.PartialObjectMetadata
+	Get(context.Context, template.Ref) (*unstructured.Unstructured, error)
+	PatchMetadata(context.Context, template.Ref, []byte) (*unstructured.Unstructured, error)
+}
+
+// propagator reconciles one template at a time.
+type propagator struct {
+	client    client.Client
+	policies  policySource
+	templates Templates
+	workload  interpret.Workload
+	events    event.Recorder
+	clock     clock.PassiveClock
+	started   time.Time
+
+	// outgrown has templates that a changed policy no longer selects. Only then
+	// is a template given up: a template whose own labels moved away stays where
+	// it is until its policy changes.
+	outgrown sync.Map // template.Ref → Claim
+}
+
+const (
+	// settleFor is how long a new template may be without a policy before its
+	// owner is told why: policies are often created a moment later.
+	settleFor = 5 * time.Second
+	// existsAlready is when to look again after a write met an object that the
+	// cache does not show yet; its event usually comes first.
+	existsAlready = 200 * time.Millisecond
+)
+
+// Reconcile brings claim and binding of one template up to date.
+func (p *propagator) Reconcile(ctx context.Context, ref template.Ref) (reconcile.Result, error) {
+	meta, ok := p.templates.Meta(ref)
+	if !ok {
+		return reconcile.Result{}, p.collect(ctx, ref)
+	}
+	if meta.DeletionTimestamp != nil || meta.Labels[policyv1alpha1.ResourceTemplateClaimedByLabel] != "" {
+		return reconcile.Result{}, nil
+	}
+	binding, err := p.bindingOf(ctx, ref)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	policy, keep, err := p.policyFor(ctx, Subject{Ref: ref, Labels: meta.Labels}, meta, binding)
+	if err != nil || keep {
+		return reconcile.Result{}, err
+	}
+	if policy == nil {
+		return p.unclaimed(ctx, ref, meta, binding)
+	}
+	return p.adopt(ctx, ref, meta, binding, policy)
+}
+
+// collect deletes the binding of a template that is gone. The API server is
+// asked before, so that a cache that lags never costs a running copy.
+func (p *propagator) collect(ctx context.Context, ref template.Ref) error {
+	p.outgrown.Delete(ref)
+	binding, err := p.bindingOf(ctx, ref)
+	if err != nil || binding == nil {
+		return err
+	}
+	if binding.GetDeletionTimestamp() != nil || bindsOther(binding, ref) || !owned(binding) {
+		return nil
+	}
+	present, err := p.templates.Get(ctx, ref)
+	switch {
+	case err == nil && present.GetUID() == binding.BindingSpec().Resource.UID:
+		return nil
+	case err != nil && !apierrors.IsNotFound(err):
+		return err
+	}
+	return p.deleteBinding(ctx, binding)
+}
+
+func (p *propagator) deleteBinding(ctx context.Context, binding workv1alpha2.Binding) error {
+	err := p.client.Delete(ctx, binding.(client.Object), client.Preconditions{UID: ptr.To(binding.GetUID())},
+		client.PropagationPolicy(metav1.DeletePropagationBackground))
+	if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
+		return fmt.Errorf("deleting binding %s: %w", client.ObjectKeyFromObject(binding.(client.Object)), err)
+	}
+	return nil
+}
+
+// bindingOf reads the binding of a template, nil if there is none.
+func (p *propagator) bindingOf(ctx context.Context, ref template.Ref) (workv1alpha2.Binding, error) {
+	binding := emptyBinding(ref.Namespace)
+	key := bindingKey(ref)
+	err := p.client.Get(ctx, key, binding.(client.Object))
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("reading binding %s: %w", key, err)
+	}
+	return binding, nil
+}
+
+// policyFor decides which policy a template belongs to, nil if to none. With
+// keep, everything is to stay as it is.
+func (p *propagator) policyFor(ctx context.Context, subject Subject, meta metav1.Object, binding workv1alpha2.Binding) (policy policyv1alpha1.Propagation, keep bool, err error) {
+	holder, err := p.holder(ctx, ClaimOn(meta))
+	if err != nil {
+		return nil, false, err
+	}
+	if holder != nil && Match(subject, holder) == RankNone {
+		outgrown, _ := p.outgrown.LoadAndDelete(subject.Ref)
+		if binding != nil && outgrown != ClaimOn(meta) {
+			return nil, true, nil
+		}
+		holder = nil
+	}
+	if holder != nil {
+		naming, err := p.policies.naming(ctx, subject.Ref)
+		if err != nil {
+			return nil, false, err
+		}
+		if preemptor := Preempt(subject, holder, naming); preemptor != nil {
+			p.publish(subject.Ref, meta, event.Normal, event.PreemptPolicySucceed,
+				fmt.Sprintf("%s (priority %d) takes the object from %s (priority %d)",
+					keyOf(preemptor), priorityOf(preemptor), keyOf(holder), priorityOf(holder)))
+			return preemptor, false, nil
+		}
+		return holder, false, nil
+	}
+	candidates, err := p.policies.selecting(ctx, subject.Ref)
+	if err != nil {
+		return nil, false, err
+	}
+	return Choose(subject, candidates).Winner, false, nil
+}
+
+// holder is the policy that a claim names, nil if it is void: its policy is
+// gone, on its way out, or another one of the same name.
+func (p *propagator) holder(ctx context.Context, claim Claim) (policyv1alpha1.Propagation, error) {
+	if claim == (Claim{}) || claim.Policy.Name == "" {
+		return nil, nil
+	}
+	policy, err := p.policies.get(ctx, claim.Policy)
+	if err != nil || policy == nil || policy.GetDeletionTimestamp() != nil {
+		return nil, err
+	}
+	if policy.GetLabels()[policy.PermanentIDLabel()] != claim.ID {
+		return nil, nil
+	}
+	return policy, nil
+}
+
+// unclaimed releases a template that belongs to no policy. Its binding stays and
+// so do its copies, until the template goes or another policy takes it.
+func (p *propagator) unclaimed(ctx context.Context, ref template.Ref, meta *metav1.PartialObjectMetadata, binding workv1alpha2.Binding) (reconcile.Result, error) {
+	had := claimed(meta)
+	if had {
+		if _, err := p.patchTemplate(ctx, ref, claimPatch(meta, nil)); err != nil {
+			return reconcile.Result{}, client.IgnoreNotFound(err)
+		}
+	}
+	if binding != nil && claimed(binding) {
+		if err := p.patchBinding(ctx, binding, claimPatch(binding, nil), nil); err != nil {
+			return reconcile.Result{}, err
+		}
+	}
+	age := p.clock.Since(meta.CreationTimestamp.Time)
+	if !had && age < settleFor {
+		return reconcile.Result{RequeueAfter: settleFor - age}, nil
+	}
+	if fresh := p.clock.Since(p.started) > time.Minute || age < p.clock.Since(p.started)+settleFor; had || fresh {
+		return reconcile.Result{}, p.explain(ctx, ref, meta, had)
+	}
+	return reconcile.Result{}, nil
+}
+
+// explain tells why no policy selects a template, if one nearly does or did.
+func (p *propagator) explain(ctx context.Context, ref template.Ref, meta metav1.Object, had bool) error {
+	candidates, err := p.policies.aboutKind(ctx, ref)
+	if err != nil {
+		return err
+	}
+	decision := Choose(Subject{Ref: ref, Labels: meta.GetLabels()}, candidates)
+	if decision.Winner == nil && (had || decision.Near()) {
+		p.publish(ref, meta, event.Warning, event.ApplyPolicyFailed, decision.Explain())
+	}
+	return nil
+}
+
+func (p *propagator) publish(ref template.Ref, meta metav1.Object, make eventMaker, reason, message string) {
+	p.events.Publish(make(event.Reference(ref.GroupVersionKind, meta), reason, message))
+}
