@@ -79,9 +79,9 @@ func TestIdenticalEventsAreWrittenOncePerWindow(t *testing.T) {
 		r.Publish(again)
 		r.Publish(event.Warning(about("shop", "web"), event.SyncFailed, "other text"))
 		r.Publish(event.Warning(about("", "node-a"), event.SyncFailed, "no route"))
-		time.Sleep(9 * time.Minute)
+		<-time.After(9 * time.Minute)
 		r.Publish(again)
-		time.Sleep(2 * time.Minute)
+		<-time.After(2 * time.Minute)
 		r.Publish(again)
 	})
 	want := []string{
@@ -120,7 +120,7 @@ func TestFailingWrites(t *testing.T) {
 			var dropped int64
 			record(t, n, func(r *event.Deduplicating) {
 				r.Publish(event.Normal(about("shop", "web"), event.SyncSucceed, "done"))
-				time.Sleep(time.Minute)
+				<-time.After(time.Minute)
 				dropped = r.Dropped()
 			})
 			if n.tries != tc.tries || len(n.written) != tc.written || dropped != tc.dropped {

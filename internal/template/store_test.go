@@ -243,7 +243,7 @@ func TestCustomKindsComeAndGo(t *testing.T) {
 	onHub(t, func(h *hub) {
 		started := time.Now()
 		h.put(crds, metav1.ObjectMeta{Name: "widgets.example.io", ResourceVersion: "1"})
-		time.Sleep(300 * time.Millisecond) // until it is established
+		<-time.After(300 * time.Millisecond) // until it is established
 		if _, _, ok := h.store.Mapping(widgetKind); ok {
 			t.Fatal("a kind is known that is not served")
 		}
@@ -252,7 +252,7 @@ func TestCustomKindsComeAndGo(t *testing.T) {
 			if _, _, ok := h.store.Mapping(widgetKind); ok {
 				break
 			}
-			time.Sleep(10 * time.Millisecond)
+			<-time.After(10 * time.Millisecond)
 		}
 		if took := time.Since(started); took > time.Second {
 			t.Errorf("the kind was found after %s", took)
@@ -265,7 +265,7 @@ func TestCustomKindsComeAndGo(t *testing.T) {
 		h.serve("example.io", nil)
 		h.remove(crds, "", "widgets.example.io")
 		h.news()
-		time.Sleep(time.Second)
+		<-time.After(time.Second)
 		h.expectNews("objects that went with their kind", map[string]int{"example.io/v1/Widget shop/w": 1})
 		if _, ok := h.store.Meta(Ref{widgetKind, "shop", "w"}); ok {
 			t.Error("an object of a forgotten kind is known")
@@ -279,7 +279,7 @@ func TestCustomKindsComeAndGo(t *testing.T) {
 func TestDiscoveryStaysQuietWhenNothingChanges(t *testing.T) {
 	onHub(t, func(h *hub) {
 		h.put(crds, metav1.ObjectMeta{Name: "never.example.io"})
-		time.Sleep(2 * time.Minute)
+		<-time.After(2 * time.Minute)
 		h.store.definitions.mu.Lock()
 		defer h.store.definitions.mu.Unlock()
 		if len(h.store.definitions.pending) > 0 {
