@@ -1,0 +1,167 @@
+package observe
+
+import (
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/member"
+)
+
+const (
+	// kindsPause lets a member establish a definition, which takes it some 50 ms, before its API list is read again.
+	kindsPause = 250 * time.Millisecond
+	// pageSize bounds what a list of nodes or pods holds in memory at a time.
+	pageSize = 500
+)
+
+var definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+
+// watchNews is what to do when something changed.
+type watchNews struct{ summary, kinds func() }
+
+// resourceWatch follows the nodes, pods and definitions of one member.
+type resourceWatch struct {
+	tally *tally
+	stop  context.CancelFunc
+}
+
+// watchResources starts following a member. The watches wait by themselves while the member is unavailable.
+func watchResources(ctx context.Context, conn *member.Conn, news watchNews) *resourceWatch {
+	ctx, cancel := context.WithCancel(ctx)
+	w := &resourceWatch{tally: newTally(), stop: cancel}
+	cfg, client := conn.RESTConfig(), conn.PatientHTTPClient()
+	cfg.ContentType = runtime.ContentTypeProtobuf
+	kube, err := kubernetes.NewForConfigAndClient(cfg, client)
+	if err != nil {
+		log.FromContext(ctx).Error(err, "Cannot watch the resources of a cluster", "cluster", conn.Name())
+		return w
+	}
+	meta, err := metadata.NewForConfigAndClient(conn.RESTConfig(), client)
+	if err != nil {
+		log.FromContext(ctx).Error(err, "Cannot watch the definitions of a cluster", "cluster", conn.Name())
+		return w
+	}
+	w.follow(ctx, nodeLister(kube), &corev1.Node{}, sink{
+		reset: w.tally.resetNodes,
+		set:   func(obj any) bool { n, ok := obj.(*corev1.Node); return ok && w.tally.setNode(n) },
+		drop:  func(obj any) bool { n, ok := obj.(*corev1.Node); return ok && w.tally.dropNode(n.Name) },
+		news:  news.summary,
+	})
+	w.follow(ctx, podLister(kube), &corev1.Pod{}, sink{
+		reset: w.tally.resetPods,
+		set:   func(obj any) bool { p, ok := obj.(*corev1.Pod); return ok && w.tally.setPod(p) },
+		drop:  func(obj any) bool { p, ok := obj.(*corev1.Pod); return ok && w.tally.dropPod(p.UID) },
+		news:  news.summary,
+	})
+	changed := func(any) bool { return true }
+	w.follow(ctx, definitionLister(meta), &metav1.PartialObjectMetadata{}, sink{
+		reset: func() {}, set: changed, drop: changed, news: news.kinds,
+	})
+	return w
+}
+
+// writeTo fills in what is known of nodes and resources; before the first full list everything stays as it was.
+func (w *resourceWatch) writeTo(status *clusterv1alpha1.ClusterStatus, models []clusterv1alpha1.ResourceModel) {
+	nodes, resources := w.tally.summary(models)
+	if nodes != nil {
+		status.NodeSummary, status.ResourceSummary = nodes, resources
+	}
+}
+
+func (w *resourceWatch) follow(ctx context.Context, lw cache.ListerWatcher, example runtime.Object, s sink) {
+	r := cache.NewReflectorWithOptions(lw, example, s, cache.ReflectorOptions{})
+	r.WatchListPageSize = pageSize
+	go r.RunWithContext(ctx)
+}
+
+func nodeLister(kube kubernetes.Interface) cache.ListerWatcher {
+	return &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			return kube.CoreV1().Nodes().List(ctx, o)
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			return kube.CoreV1().Nodes().Watch(ctx, o)
+		},
+	}
+}
+
+// podLister leaves out pods that have finished: they take nothing.
+func podLister(kube kubernetes.Interface) cache.ListerWatcher {
+	const live = "status.phase!=Succeeded,status.phase!=Failed"
+	return &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			o.FieldSelector = live
+			return kube.CoreV1().Pods("").List(ctx, o)
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			o.FieldSelector = live
+			return kube.CoreV1().Pods("").Watch(ctx, o)
+		},
+	}
+}
+
+func definitionLister(meta metadata.Interface) cache.ListerWatcher {
+	return &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			return meta.Resource(definitions).List(ctx, o)
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			return meta.Resource(definitions).Watch(ctx, o)
+		},
+	}
+}
+
+// sink takes what a reflector delivers and keeps none of it.
+type sink struct {
+	reset     func()
+	set, drop func(obj any) bool
+	news      func()
+}
+
+// Add implements cache.ReflectorStore.
+func (s sink) Add(obj any) error { return s.Update(obj) }
+
+// Update implements cache.ReflectorStore.
+func (s sink) Update(obj any) error {
+	if s.set(obj) {
+		s.news()
+	}
+	return nil
+}
+
+// Delete implements cache.ReflectorStore.
+func (s sink) Delete(obj any) error {
+	if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		obj = gone.Obj
+	}
+	if s.drop(obj) {
+		s.news()
+	}
+	return nil
+}
+
+// Replace implements cache.ReflectorStore.
+func (s sink) Replace(objs []any, _ string) error {
+	s.reset()
+	for _, obj := range objs {
+		s.set(obj)
+	}
+	s.news()
+	return nil
+}
+
+// Resync implements cache.ReflectorStore; there is nothing to send again.
+func (s sink) Resync() error { return nil }
+
+var _ cache.ReflectorStore = sink{}
