@@ -1,0 +1,98 @@
+package fleettest
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// binaryVar names the environment variable that says which binary to test.
+const binaryVar = "FLAGSHIP_BINARY"
+
+// Binary returns the path of the flagship binary, building it if need be. Several test packages asking at the same time
+// build it once.
+func Binary() (string, error) {
+	if path := os.Getenv(binaryVar); path != "" {
+		path, err := filepath.Abs(path)
+		if err == nil {
+			_, err = os.Stat(path) // the go tool then knows that the test result depends on this file
+		}
+		if err != nil {
+			return "", fmt.Errorf("using %s: %w", binaryVar, err)
+		}
+		return path, nil
+	}
+	root, err := moduleRoot()
+	if err != nil {
+		return "", err
+	}
+	if err := touchSources(root); err != nil {
+		return "", err
+	}
+	return build(root)
+}
+
+func build(root string) (string, error) {
+	dir := filepath.Join(root, "bin", "test")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", fmt.Errorf("making a place for the binary: %w", err)
+	}
+	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return "", fmt.Errorf("opening the build lock: %w", err)
+	}
+	defer func() { _ = lock.Close() }()
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+		return "", fmt.Errorf("taking the build lock: %w", err)
+	}
+	path := filepath.Join(dir, "flagship")
+	cmd := exec.Command("go", "build", "-ldflags=-s -w", "-o", path, "./cmd/flagship")
+	cmd.Dir = root
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("building flagship: %w\n%s", err, out)
+	}
+	return path, nil
+}
+
+// moduleRoot is the nearest folder above with a go.mod.
+func moduleRoot() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", fmt.Errorf("finding the module: %w", err)
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir, nil
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return "", errors.New("finding the module: no go.mod above the test")
+		}
+		dir = parent
+	}
+}
+
+// touchSources looks at every source file of the binary. The go tool takes a test result from its cache as long as the
+// files that the test looked at stay the same, and it cannot know what a binary was built from.
+func touchSources(root string) error {
+	for _, top := range []string{"go.mod", "api", "cmd", "examples", "internal"} {
+		err := filepath.WalkDir(filepath.Join(root, top), func(path string, entry fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			if !entry.IsDir() && !strings.HasSuffix(path, "_test.go") {
+				_, err = os.Stat(path)
+			}
+			return err
+		})
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("looking at the sources: %w", err)
+		}
+	}
+	return nil
+}

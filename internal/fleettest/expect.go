@@ -1,0 +1,226 @@
+package fleettest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/tools/cache"
+	watchtools "k8s.io/client-go/tools/watch"
+	"k8s.io/client-go/util/retry"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+	"sigs.k8s.io/yaml"
+)
+
+// Patience is how long an expectation waits before it fails: far more than what is expected takes.
+const Patience = 60 * time.Second
+
+// errAbsent is what an expectation says of an object that does not exist.
+var errAbsent = errors.New("it does not exist")
+
+// Create makes the objects. Those outside any namespace are deleted when the test ends; the others go with their namespace.
+func Create(t testing.TB, c *Cluster, objects ...client.Object) {
+	t.Helper()
+	for _, o := range objects {
+		if err := c.Create(t.Context(), o); err != nil {
+			t.Fatalf("creating %s in %s: %v", describe(c, o), c.Name, err)
+		}
+		if o.GetNamespace() != "" {
+			continue
+		}
+		t.Cleanup(func() {
+			ctx, cancel := cleanupContext(t)
+			defer cancel()
+			if err := c.Delete(ctx, o); client.IgnoreNotFound(err) != nil {
+				t.Errorf("deleting %s in %s: %v", describe(c, o), c.Name, err)
+			}
+		})
+	}
+}
+
+// Update reads the object, changes it and writes it, again if somebody else wrote in between. The object given receives
+// the result.
+func Update[T client.Object](t testing.TB, c *Cluster, object T, change func(T)) {
+	t.Helper()
+	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		if err := c.Get(t.Context(), client.ObjectKeyFromObject(object), object); err != nil {
+			return err
+		}
+		change(object)
+		return c.Update(t.Context(), object)
+	})
+	if err != nil {
+		t.Fatalf("updating %s in %s: %v", describe(c, object), c.Name, err)
+	}
+}
+
+// Delete asks for the deletion of the objects; one that is gone already is fine.
+func Delete(t testing.TB, c *Cluster, objects ...client.Object) {
+	t.Helper()
+	for _, o := range objects {
+		if err := c.Delete(t.Context(), o); client.IgnoreNotFound(err) != nil {
+			t.Fatalf("deleting %s in %s: %v", describe(c, o), c.Name, err)
+		}
+	}
+}
+
+// ExpectEventually watches the object of the given name in the cluster until the condition returns nil, and returns it. The
+// object given says only which one is meant. When patience ends the test fails with what the condition said last.
+func ExpectEventually[T client.Object](t testing.TB, c *Cluster, object T, condition func(T) error) T {
+	t.Helper()
+	var seen T
+	last := errAbsent
+	err := follow(t, c, object, func(u *unstructured.Unstructured) (bool, error) {
+		if u == nil {
+			last = errAbsent
+			return false, nil
+		}
+		typed, err := convert(object, u)
+		if err != nil {
+			return false, err
+		}
+		seen = typed
+		last = condition(typed)
+		return last == nil, nil
+	})
+	if err != nil {
+		t.Fatalf("%s in %s: %v: %v\nlast seen:\n%s", describe(c, object), c.Name, err, last, toYAML(seen, last))
+	}
+	return seen
+}
+
+// ExpectGone watches until the object does not exist.
+func ExpectGone(t testing.TB, c *Cluster, object client.Object) {
+	t.Helper()
+	var seen *unstructured.Unstructured
+	err := follow(t, c, object, func(u *unstructured.Unstructured) (bool, error) {
+		if u != nil {
+			seen = u
+		}
+		return u == nil, nil
+	})
+	if err != nil {
+		t.Fatalf("%s in %s is still there: %v\nlast seen:\n%s", describe(c, object), c.Name, err, toYAML(seen, nil))
+	}
+}
+
+// ExpectAbsent fails if the object exists now.
+func ExpectAbsent(t testing.TB, c *Cluster, object client.Object) {
+	t.Helper()
+	copied := object.DeepCopyObject().(client.Object)
+	err := c.Get(t.Context(), client.ObjectKeyFromObject(object), copied)
+	if err == nil {
+		t.Errorf("%s in %s exists, want it absent", describe(c, object), c.Name)
+	} else if !apierrors.IsNotFound(err) {
+		t.Errorf("looking for %s in %s: %v", describe(c, object), c.Name, err)
+	}
+}
+
+// follow calls next with each state of the object, nil when it does not exist, until next is satisfied or patience ends.
+func follow(t testing.TB, c *Cluster, object client.Object, next func(*unstructured.Unstructured) (bool, error)) error {
+	t.Helper()
+	resource, err := resourceFor(c, object)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), Patience)
+	defer cancel()
+	name := object.GetName()
+	absent := func(store cache.Store) (bool, error) {
+		for _, o := range store.List() {
+			if o.(*unstructured.Unstructured).GetName() == name {
+				return false, nil // its own event follows
+			}
+		}
+		return next(nil)
+	}
+	_, err = watchtools.UntilWithSync(ctx, onlyNamed(resource, name), &unstructured.Unstructured{}, absent, func(e watch.Event) (bool, error) {
+		u, ok := e.Object.(*unstructured.Unstructured)
+		switch {
+		case !ok || u.GetName() != name:
+			return false, nil
+		case e.Type == watch.Deleted:
+			return next(nil)
+		}
+		return next(u)
+	})
+	return err
+}
+
+func onlyNamed(r dynamic.ResourceInterface, name string) *cache.ListWatch {
+	only := fields.OneTermEqualSelector("metadata.name", name).String()
+	return &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			o.FieldSelector = only
+			return r.List(ctx, o)
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			o.FieldSelector = only
+			return r.Watch(ctx, o)
+		},
+	}
+}
+
+func resourceFor(c *Cluster, object client.Object) (dynamic.ResourceInterface, error) {
+	kind, err := apiutil.GVKForObject(object, c.Scheme())
+	if err != nil {
+		return nil, fmt.Errorf("finding the kind of %T: %w", object, err)
+	}
+	mapping, err := c.RESTMapper().RESTMapping(kind.GroupKind(), kind.Version)
+	if err != nil {
+		return nil, fmt.Errorf("finding %s in %s: %w", kind.Kind, c.Name, err)
+	}
+	if object.GetNamespace() == "" {
+		return c.Dynamic.Resource(mapping.Resource), nil
+	}
+	return c.Dynamic.Resource(mapping.Resource).Namespace(object.GetNamespace()), nil
+}
+
+// convert makes an object of like's type.
+func convert[T client.Object](like T, u *unstructured.Unstructured) (T, error) {
+	if same, ok := any(u).(T); ok {
+		return same, nil
+	}
+	typed, ok := reflect.New(reflect.TypeOf(like).Elem()).Interface().(T)
+	if !ok {
+		return like, fmt.Errorf("%T is not a pointer to a struct", like)
+	}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, typed); err != nil {
+		return like, fmt.Errorf("reading a %T: %w", like, err)
+	}
+	return typed, nil
+}
+
+// describe is "Deployment default/nginx".
+func describe(c *Cluster, o client.Object) string {
+	kind := fmt.Sprintf("%T", o)
+	if gvk, err := apiutil.GVKForObject(o, c.Scheme()); err == nil {
+		kind = gvk.Kind
+	}
+	return kind + " " + client.ObjectKeyFromObject(o).String()
+}
+
+func toYAML(o any, why error) string {
+	if errors.Is(why, errAbsent) {
+		return "  nothing"
+	}
+	if accessor, ok := o.(metav1.Object); ok {
+		accessor.SetManagedFields(nil)
+	}
+	text, err := yaml.Marshal(o)
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
+}

@@ -1,0 +1,152 @@
+package fleettest
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+const (
+	// startPatience is how long a fleet may take to be ready: far more than it needs, on a machine far busier.
+	startPatience = 4 * time.Minute
+	// stopPatience is how long `flagship up` may take to end.
+	stopPatience = 10 * time.Second
+	// readyMark is how the line starts that says a fleet is ready.
+	readyMark = "Flagship is ready"
+)
+
+// Process is a run of the binary that goes on beside the test. It is killed when the test process ends, however it does.
+type Process struct {
+	cmd    *exec.Cmd
+	output *transcript
+	// exited is closed when the process has ended; err is set before.
+	exited chan struct{}
+	err    error
+	killed atomic.Bool
+}
+
+// run starts the binary with the arguments.
+func run(binary string, args ...string) (*Process, error) {
+	p := &Process{cmd: exec.Command(binary, args...), output: newTranscript(), exited: make(chan struct{})}
+	p.cmd.Stdout, p.cmd.Stderr = p.output, p.output
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{}
+	bindToParent(p.cmd.SysProcAttr)
+	started := make(chan error)
+	go func() {
+		runtime.LockOSThread() // never unlocked: the bond is to this thread, which ends with the goroutine
+		err := p.cmd.Start()
+		started <- err
+		if err == nil {
+			p.err = p.cmd.Wait()
+			close(p.exited)
+		}
+	}()
+	if err := <-started; err != nil {
+		return nil, fmt.Errorf("starting %s: %w", binary, err)
+	}
+	return p, nil
+}
+
+// PID is the process's id.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
+// Output is what the process has printed so far.
+func (p *Process) Output() string { return p.output.String() }
+
+// WaitFor returns when the process has printed a line that starts with the text.
+func (p *Process) WaitFor(ctx context.Context, text string) error {
+	for {
+		seen, changed := p.output.line(text)
+		if seen {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-p.exited:
+			if seen, _ := p.output.line(text); seen {
+				return nil
+			}
+			return fmt.Errorf("it ended (%v) before it said %q", p.err, text)
+		case <-ctx.Done():
+			return fmt.Errorf("waiting until it says %q: %w", text, ctx.Err())
+		}
+	}
+}
+
+// Exited is closed when the process has ended.
+func (p *Process) Exited() <-chan struct{} { return p.exited }
+
+// Kill ends the process as kill -9 does, and waits until it is gone.
+func (p *Process) Kill() {
+	p.killed.Store(true)
+	_ = p.cmd.Process.Kill()
+	<-p.exited
+}
+
+// Stop asks the process to end and returns how it did; one that takes too long is killed, which is an error. A process
+// that has been killed on purpose has ended well.
+func (p *Process) Stop() error {
+	_ = p.cmd.Process.Signal(syscall.SIGTERM)
+	timer := time.NewTimer(stopPatience)
+	defer timer.Stop()
+	select {
+	case <-p.exited:
+		if p.killed.Load() {
+			return nil
+		}
+		return p.err
+	case <-timer.C:
+		p.Kill()
+		return errors.New("it did not end within " + stopPatience.String())
+	}
+}
+
+// transcript keeps what a process prints and tells when there is more.
+type transcript struct {
+	mu      sync.Mutex
+	text    bytes.Buffer
+	changed chan struct{}
+}
+
+func newTranscript() *transcript { return &transcript{changed: make(chan struct{})} }
+
+var _ io.Writer = (*transcript)(nil)
+
+// Write keeps p.
+func (r *transcript) Write(p []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	close(r.changed)
+	r.changed = make(chan struct{})
+	return r.text.Write(p)
+}
+
+// String is everything so far.
+func (r *transcript) String() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.text.String()
+}
+
+// line says whether a line starts with the text, and returns a channel that is closed with the next output.
+func (r *transcript) line(start string) (bool, <-chan struct{}) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	lines := bufio.NewScanner(bytes.NewReader(r.text.Bytes()))
+	for lines.Scan() {
+		if strings.HasPrefix(lines.Text(), start) {
+			return true, r.changed
+		}
+	}
+	return false, r.changed
+}
