@@ -33,7 +33,7 @@ func Start(ctx context.Context, o Options) (*Hub, error) {
 	h := &Hub{server: server, ended: make(chan struct{})}
 	mgr, err := newManager(server.LoopbackConfig(), o)
 	if err == nil {
-		err = furnish(mgr, server, o)
+		err = furnish(ctx, mgr, server, o)
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("building the control plane: %w", err), h.stopServer(ctx))

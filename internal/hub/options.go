@@ -3,8 +3,10 @@ package hub
 import (
 	"time"
 
+	"github.com/google/uuid"
 	"k8s.io/utils/clock"
 
+	"github.com/flagship-k8s/flagship/internal/admission"
 	"github.com/flagship-k8s/flagship/internal/apiserver"
 )
 
@@ -35,6 +37,9 @@ func (o Options) complete() Options {
 		o.Clock = clock.RealClock{}
 	}
 	o.Server.Clock = o.Clock
+	o.Server.Admission = append(o.Server.Admission, apiserver.AdmissionPlugin{
+		Name: "Flagship", Handler: admission.New(uuid.NewString),
+	})
 	for _, d := range []struct {
 		value *time.Duration
 		unset time.Duration

@@ -17,10 +17,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/flagship-k8s/flagship/internal/apiserver"
+	"github.com/flagship-k8s/flagship/internal/apply"
 	"github.com/flagship-k8s/flagship/internal/event"
 	"github.com/flagship-k8s/flagship/internal/interpret"
 	"github.com/flagship-k8s/flagship/internal/interpret/builtin"
 	"github.com/flagship-k8s/flagship/internal/member"
+	"github.com/flagship-k8s/flagship/internal/observe"
+	"github.com/flagship-k8s/flagship/internal/propagate"
 	"github.com/flagship-k8s/flagship/internal/render"
 	"github.com/flagship-k8s/flagship/internal/report"
 	"github.com/flagship-k8s/flagship/internal/template"
@@ -38,7 +41,7 @@ type house struct {
 }
 
 // furnish constructs every loop of the control plane, in the order in which an object meets them.
-func furnish(mgr ctrl.Manager, server *apiserver.Server, o Options) error {
+func furnish(ctx context.Context, mgr ctrl.Manager, server *apiserver.Server, o Options) error {
 	h, err := newHouse(mgr, o)
 	if err != nil {
 		return err
@@ -50,7 +53,10 @@ func furnish(mgr ctrl.Manager, server *apiserver.Server, o Options) error {
 		{"events", func() error { return mgr.Add(h.events) }},
 		{"template", func() error { return mgr.Add(h.templates) }},
 		{"member", func() error { return member.Setup(mgr, member.Deps{Fleet: h.fleet}) }},
-		{"render", h.setupRender},
+		{"propagate", func() error { return h.setupPropagate(ctx) }},
+		{"render", func() error { return h.setupRender(ctx) }},
+		{"apply", h.setupApply},
+		{"clusters", h.setupClusters},
 		{"report", func() error { return mgr.Add(h.reports) }},
 	}
 	var running atomic.Bool
@@ -119,13 +125,26 @@ func newHouse(mgr ctrl.Manager, o Options) (*house, error) {
 	}, nil
 }
 
-func (h *house) setupRender() error {
-	return render.Setup(h.mgr, render.Deps{
-		Template:    h.templates.Get,
-		Metadata:    h.templates.Meta,
-		Interpreter: h.interpreter,
-		Events:      h.events,
-		Clock:       h.options.Clock,
-		NewID:       uuid.NewString,
+func (h *house) setupPropagate(ctx context.Context) error {
+	return propagate.Setup(ctx, h.mgr, propagate.Deps{
+		Templates: h.templates, Interpreter: h.interpreter, Events: h.events, Clock: h.options.Clock, NewID: uuid.NewString,
+	})
+}
+
+func (h *house) setupRender(ctx context.Context) error {
+	return render.Setup(ctx, h.mgr, render.Deps{
+		Template: h.templates.Get, Metadata: h.templates.Meta,
+		Interpreter: h.interpreter, Events: h.events, Clock: h.options.Clock, NewID: uuid.NewString,
+	})
+}
+
+func (h *house) setupApply() error {
+	return apply.Setup(h.mgr, apply.Deps{Fleet: h.fleet, Report: h.reports, Events: h.events, Clock: h.options.Clock})
+}
+
+func (h *house) setupClusters() error {
+	return observe.SetupClusters(h.mgr, observe.ClusterDeps{
+		Fleet: h.fleet, Events: h.events, Clock: h.options.Clock, ProbePeriod: h.options.ProbePeriod,
+		FailureThreshold: h.options.FailureThreshold, SuccessThreshold: h.options.SuccessThreshold,
 	})
 }
