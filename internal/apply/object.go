@@ -211,6 +211,7 @@ func (a *Applier) send(ctx context.Context, try attempt, body, live *unstructure
 			result.unclaimed = map[string]bool{}
 			unowned(content(try.desired), member.OurFields(got), "", func(path string) { result.unclaimed[path] = true })
 			a.ledger.put(try.place, result)
+			try.conn.Saw(try.resource, got)
 			return result, nil
 		}
 		if removed := misfitsIn(err).fit(body); len(removed) > 0 {

@@ -3,12 +3,14 @@ package member
 import (
 	"fmt"
 	"hash/maphash"
+	"slices"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/client-go/tools/cache"
 )
 
@@ -43,6 +45,8 @@ type objects struct {
 
 	mu     sync.RWMutex
 	items  map[types.NamespacedName]kept
+	byWork map[types.NamespacedName][]types.NamespacedName
+	seen   string // the newest version the watch has shown
 	synced bool
 	onSync []func()
 }
@@ -57,7 +61,7 @@ type kept struct {
 var _ cache.ReflectorStore = (*objects)(nil)
 
 func newObjects(cluster string, resource schema.GroupVersionResource, changed func(Change)) *objects {
-	return &objects{cluster: cluster, resource: resource, changed: changed, seed: maphash.MakeSeed(), items: map[types.NamespacedName]kept{}}
+	return &objects{cluster: cluster, resource: resource, changed: changed, seed: maphash.MakeSeed(), items: map[types.NamespacedName]kept{}, byWork: map[types.NamespacedName][]types.NamespacedName{}}
 }
 
 // Transformer makes the reflector drop what is not kept as soon as it reads it.
@@ -71,24 +75,60 @@ func (o *objects) Transformer() cache.TransformFunc {
 }
 
 // Add implements cache.ReflectorStore.
-func (o *objects) Add(obj any) error { return o.put(obj) }
+func (o *objects) Add(obj any) error { return o.put(obj, false) }
 
 // Update implements cache.ReflectorStore.
-func (o *objects) Update(obj any) error { return o.put(obj) }
+func (o *objects) Update(obj any) error { return o.put(obj, false) }
 
-func (o *objects) put(obj any) error {
+// put keeps an object that the watch showed, or that came with the answer to a write of ours.
+func (o *objects) put(obj any, answer bool) error {
 	key, item, err := o.keep(obj)
 	if err != nil {
 		return err
 	}
 	o.mu.Lock()
 	old, existed := o.items[key]
-	o.items[key] = item
-	o.mu.Unlock()
-	if !existed || old.version != item.version {
-		o.changed(o.difference(key, old, item, existed))
+	known := existed && !newer(item.version, old.version)        // our own write was here before its echo
+	buried := answer && !existed && !newer(item.version, o.seen) // the watch is past it: deleted since
+	if !answer {
+		o.seen = item.version
 	}
+	if known || buried {
+		o.mu.Unlock()
+		return nil
+	}
+	o.set(key, item)
+	o.mu.Unlock()
+	o.changed(o.difference(key, old, item, existed))
 	return nil
+}
+
+// newer tells whether a version comes after another; what cannot be compared does.
+func newer(version, than string) bool {
+	order, err := resourceversion.CompareResourceVersion(version, than)
+	return err != nil || order > 0
+}
+
+// set keeps an item. The lock is held.
+func (o *objects) set(key types.NamespacedName, item kept) {
+	o.unset(key)
+	o.items[key] = item
+	o.byWork[item.work] = append(o.byWork[item.work], key)
+}
+
+// unset drops an item. The lock is held.
+func (o *objects) unset(key types.NamespacedName) {
+	item, existed := o.items[key]
+	if !existed {
+		return
+	}
+	delete(o.items, key)
+	rest := slices.DeleteFunc(o.byWork[item.work], func(k types.NamespacedName) bool { return k == key })
+	if len(rest) == 0 {
+		delete(o.byWork, item.work)
+	} else {
+		o.byWork[item.work] = rest
+	}
 }
 
 // Delete implements cache.ReflectorStore.
@@ -100,7 +140,8 @@ func (o *objects) Delete(obj any) error {
 	key := types.NamespacedName{Namespace: u.GetNamespace(), Name: u.GetName()}
 	o.mu.Lock()
 	old, existed := o.items[key]
-	delete(o.items, key)
+	o.unset(key)
+	o.seen = u.GetResourceVersion()
 	o.mu.Unlock()
 	if existed {
 		o.changed(o.loss(key, old))
@@ -110,7 +151,7 @@ func (o *objects) Delete(obj any) error {
 
 // Replace implements cache.ReflectorStore. Only what differs is news, so that a watch that had to start over makes no
 // storm.
-func (o *objects) Replace(list []any, _ string) error {
+func (o *objects) Replace(list []any, version string) error {
 	items := make(map[types.NamespacedName]kept, len(list))
 	for _, obj := range list {
 		key, item, err := o.keep(obj)
@@ -121,7 +162,12 @@ func (o *objects) Replace(list []any, _ string) error {
 	}
 	o.mu.Lock()
 	before, first := o.items, !o.synced
-	o.items, o.synced = items, true
+	o.items = make(map[types.NamespacedName]kept, len(items))
+	o.byWork = make(map[types.NamespacedName][]types.NamespacedName, len(items))
+	for key, item := range items {
+		o.set(key, item)
+	}
+	o.synced, o.seen = true, version
 	waiting := o.onSync
 	o.onSync = nil
 	o.mu.Unlock()
@@ -190,6 +236,13 @@ func (o *objects) lookup(key types.NamespacedName) (*unstructured.Unstructured, 
 	}
 	u, ok := obj.(*unstructured.Unstructured)
 	return u, ok
+}
+
+// owned lists the objects that belong to a Work.
+func (o *objects) owned(work types.NamespacedName) []types.NamespacedName {
+	o.mu.RLock()
+	defer o.mu.RUnlock()
+	return slices.Clone(o.byWork[work])
 }
 
 func (o *objects) hasSynced() bool {

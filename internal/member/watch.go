@@ -82,6 +82,35 @@ func (c *Conn) WhenSynced(resource schema.GroupVersionResource, f func()) {
 	}
 }
 
+// Owned lists what is watched and belongs to a Work by its annotations.
+func (c *Conn) Owned(work types.NamespacedName) []*unstructured.Unstructured {
+	c.watches.mu.RLock()
+	stores := make([]*objects, 0, len(c.watches.running))
+	for _, r := range c.watches.running {
+		stores = append(stores, r.objects)
+	}
+	c.watches.mu.RUnlock()
+	var found []*unstructured.Unstructured
+	for _, o := range stores {
+		for _, key := range o.owned(work) {
+			if obj, ok := o.lookup(key); ok {
+				found = append(found, obj)
+			}
+		}
+	}
+	return found
+}
+
+// Saw takes over an object from the answer to a write of ours, so that Lookup finds it before the watch tells. An
+// object whose resource nobody holds is not kept.
+func (c *Conn) Saw(resource schema.GroupVersionResource, obj *unstructured.Unstructured) {
+	o := c.watches.objects(resource)
+	if o == nil || obj.GetLabels()[workv1alpha1.ManagedLabel] != workv1alpha1.ManagedLabelValue {
+		return
+	}
+	_ = o.put(obj.DeepCopy(), true) // it was decoded from JSON just now, so it can be encoded
+}
+
 func (w *watches) objects(resource schema.GroupVersionResource) *objects {
 	w.mu.RLock()
 	defer w.mu.RUnlock()

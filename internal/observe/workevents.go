@@ -1,0 +1,98 @@
+package observe
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+)
+
+// spread is the pause between two Works when all of a cluster's are to be looked at again: a hundred per second, so
+// that losing a large member is no burst of writes.
+const spread = 10 * time.Millisecond
+
+// Start implements manager.Runnable: it follows Works and Clusters until ctx ends.
+func (w *Works) Start(ctx context.Context) error {
+	works, err := w.cache.GetInformer(ctx, &workv1alpha1.Work{})
+	if err != nil {
+		return fmt.Errorf("watching Works: %w", err)
+	}
+	workHandle, err := works.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		AddFunc: w.workChanged,
+		UpdateFunc: func(before, after any) {
+			if changesTheView(before, after) {
+				w.workChanged(after)
+			}
+		},
+		DeleteFunc: w.workChanged,
+	})
+	if err != nil {
+		return fmt.Errorf("watching Works: %w", err)
+	}
+	defer func() { _ = works.RemoveEventHandler(workHandle) }() // the cache ends with us
+	clusters, err := w.cache.GetInformer(ctx, &clusterv1alpha1.Cluster{})
+	if err != nil {
+		return fmt.Errorf("watching Clusters: %w", err)
+	}
+	clusterHandle, err := clusters.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		UpdateFunc: func(before, after any) { w.clusterChanged(ctx, before, after) },
+	})
+	if err != nil {
+		return fmt.Errorf("watching Clusters: %w", err)
+	}
+	defer func() { _ = clusters.RemoveEventHandler(clusterHandle) }() // the cache ends with us
+	return w.lanes.Start(ctx)
+}
+
+func (w *Works) workChanged(obj any) {
+	if tombstone, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
+		obj = tombstone.Obj
+	}
+	work, ok := obj.(*workv1alpha1.Work)
+	if !ok {
+		return
+	}
+	if cluster, ok := workv1alpha1.ClusterOfExecutionNamespace(work.Namespace); ok {
+		w.lanes.Add(cluster, client.ObjectKeyFromObject(work))
+	}
+}
+
+// changesTheView tells whether a Work has to be looked at because of a change to itself: other content, or somebody
+// declared its member lost whom we may be able to contradict.
+func changesTheView(before, after any) bool {
+	old, ok := before.(*workv1alpha1.Work)
+	current, alsoOK := after.(*workv1alpha1.Work)
+	if !ok || !alsoOK {
+		return true
+	}
+	return old.Generation != current.Generation || old.UID != current.UID || !saidLost(old) && saidLost(current)
+}
+
+func saidLost(work *workv1alpha1.Work) bool {
+	c := meta.FindStatusCondition(work.Status.Conditions, workv1alpha1.WorkAvailable)
+	return c != nil && c.Reason == workv1alpha1.ClusterUnreachableReason
+}
+
+// clusterChanged looks at all Works of a cluster that was lost or found.
+func (w *Works) clusterChanged(ctx context.Context, before, after any) {
+	old, ok := before.(*clusterv1alpha1.Cluster)
+	current, alsoOK := after.(*clusterv1alpha1.Cluster)
+	if !ok || !alsoOK || isLost(old) == isLost(current) {
+		return
+	}
+	works := &workv1alpha1.WorkList{}
+	if err := w.client.List(ctx, works, client.InNamespace(workv1alpha1.ExecutionNamespace(current.Name)), client.UnsafeDisableDeepCopy); err != nil {
+		log.FromContext(ctx).Error(err, "Listing the Works of a cluster", "cluster", current.Name)
+		return
+	}
+	for i := range works.Items {
+		w.lanes.AddAfter(current.Name, client.ObjectKeyFromObject(&works.Items[i]), time.Duration(i)*spread)
+	}
+}

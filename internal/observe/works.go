@@ -1,0 +1,300 @@
+package observe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/event"
+	"github.com/flagship-k8s/flagship/internal/member"
+	"github.com/flagship-k8s/flagship/internal/report"
+)
+
+// StatusReader is what observe asks an interpreter.
+type StatusReader interface {
+	// Reflect picks the part of an object's status that is carried to the control plane; nil if there is none.
+	Reflect(ctx context.Context, obj *unstructured.Unstructured) (*runtime.RawExtension, error)
+	// Health judges an object; with an error the answer is Unknown.
+	Health(ctx context.Context, obj *unstructured.Unstructured) (workv1alpha2.ResourceHealth, error)
+}
+
+// WorkDeps is what the observation of Works needs besides the manager's client and cache.
+type WorkDeps struct {
+	// Fleet has the connections. Required.
+	Fleet *member.Fleet
+	// Report takes what there is to say about Works. Required.
+	Report *report.Writer
+	// Interpreter knows kinds. Required.
+	Interpreter StatusReader
+	// Events takes failures of the interpreter. Required.
+	Events event.Recorder
+	// Clock defaults to the real one.
+	Clock clock.WithTicker
+	// Workers is the number of Works of one member that are looked at at a time. Default 4.
+	Workers int
+	// DegradedAfter is how long an object may be unhealthy before its Work is degraded. Default 60 s.
+	DegradedAfter time.Duration
+}
+
+// Works reflects the objects of members into their Works.
+type Works struct {
+	client        client.Client
+	cache         cache.Cache
+	fleet         *member.Fleet
+	report        *report.Writer
+	interpreter   StatusReader
+	events        event.Recorder
+	clock         clock.WithTicker
+	degradedAfter time.Duration
+
+	lanes *member.Lanes
+
+	mu     sync.Mutex
+	ailing map[types.NamespacedName]map[string]time.Time // by Work and object: unhealthy since
+}
+
+var workKind = workv1alpha1.GroupVersion.WithKind(workv1alpha1.KindWork)
+
+// SetupWorks adds the observation of Works to a manager. Call it before the fleet has connections.
+func SetupWorks(mgr ctrl.Manager, deps WorkDeps) error {
+	w, err := newWorks(mgr.GetClient(), mgr.GetCache(), deps)
+	if err != nil {
+		return err
+	}
+	if err := mgr.Add(w); err != nil {
+		return fmt.Errorf("adding the observation of Works: %w", err)
+	}
+	return nil
+}
+
+func newWorks(hub client.Client, works cache.Cache, deps WorkDeps) (*Works, error) {
+	if deps.Fleet == nil || deps.Report == nil || deps.Interpreter == nil || deps.Events == nil {
+		return nil, errors.New("the observation of Works needs Fleet, Report, Interpreter and Events")
+	}
+	if deps.Clock == nil {
+		deps.Clock = clock.RealClock{}
+	}
+	if deps.Workers == 0 {
+		deps.Workers = 4
+	}
+	if deps.DegradedAfter == 0 {
+		deps.DegradedAfter = time.Minute
+	}
+	w := &Works{
+		client: hub, cache: works, fleet: deps.Fleet, report: deps.Report, interpreter: deps.Interpreter, events: deps.Events,
+		clock: deps.Clock, degradedAfter: deps.DegradedAfter, ailing: map[types.NamespacedName]map[string]time.Time{},
+	}
+	w.lanes = member.NewLanes("observe", deps.Fleet, deps.Clock, deps.Workers, w.reconcile)
+	deps.Fleet.OnChange(func(change member.Change) {
+		w.enqueue(change.Cluster, change.Work)
+		w.enqueue(change.Cluster, change.Previously)
+	})
+	deps.Report.Subscribe(func(work types.NamespacedName, by report.Source) {
+		if cluster, ok := workv1alpha1.ClusterOfExecutionNamespace(work.Namespace); ok && by == report.Apply {
+			w.enqueue(cluster, work)
+		}
+	})
+	return w, nil
+}
+
+// enqueue queues a Work, if the object that names it is in that Work's cluster.
+func (w *Works) enqueue(cluster string, work types.NamespacedName) {
+	if owner, ok := workv1alpha1.ClusterOfExecutionNamespace(work.Namespace); ok && owner == cluster {
+		w.lanes.Add(cluster, work)
+	}
+}
+
+// reconcile is the member.Task of observe: it reports what one Work looks like in its member.
+func (w *Works) reconcile(ctx context.Context, name string, key types.NamespacedName) (time.Duration, error) {
+	work := &workv1alpha1.Work{}
+	if err := w.client.Get(ctx, key, work); apierrors.IsNotFound(err) {
+		w.forget(name, key)
+		return 0, nil
+	} else if err != nil {
+		return 0, fmt.Errorf("reading the Work: %w", err)
+	}
+	cluster := &clusterv1alpha1.Cluster{}
+	if err := w.client.Get(ctx, types.NamespacedName{Name: name}, cluster); err != nil {
+		return 0, client.IgnoreNotFound(err)
+	}
+	if work.DeletionTimestamp != nil {
+		return 0, nil // its objects go; who waits for them has apply's word
+	}
+	if isLost(cluster) {
+		w.report.Update(key, report.Observe, outOfSight(work.Generation, name))
+		return 0, nil
+	}
+	conn, ok := w.fleet.Get(name)
+	if !ok {
+		return 0, nil // observed by another process, or not connected yet
+	}
+	if h := conn.Health(); h.Down {
+		return 0, &member.UnavailableError{Cluster: name, Since: h.Since, Cause: h.Cause} // not lost yet
+	}
+	sights, complete, err := w.look(ctx, conn, work)
+	if err != nil || !complete {
+		return 0, err // an incomplete watch queues the Work again
+	}
+	found := findings{generation: work.Generation, suspended: work.Spec.SuspendDispatching != nil && *work.Spec.SuspendDispatching}
+	for _, s := range sights {
+		found.objects = append(found.objects, w.interpret(ctx, work, s))
+	}
+	again := w.diagnose(key, found.objects)
+	w.report.Update(key, report.Observe, found.report)
+	return again, nil
+}
+
+// isLost tells whether the member has been out of reach for longer than the failure threshold, which whoever reports on
+// the Cluster applies.
+func isLost(cluster *clusterv1alpha1.Cluster) bool {
+	ready := meta.FindStatusCondition(cluster.Status.Conditions, clusterv1alpha1.ClusterConditionReady)
+	return ready != nil && (ready.Status == metav1.ConditionUnknown || ready.Reason == clusterv1alpha1.ClusterNotReachableReason)
+}
+
+// look finds the objects of a Work in the member's cache. It is not complete before the watches are.
+func (w *Works) look(ctx context.Context, conn *member.Conn, work *workv1alpha1.Work) (sights []sight, complete bool, err error) {
+	key := client.ObjectKeyFromObject(work)
+	resources := sets.New[schema.GroupVersionResource]()
+	for i, manifest := range work.Spec.Workload.Manifests {
+		s := sight{id: workv1alpha1.ResourceIdentifier{Ordinal: i}}
+		if id, unreadable := identify(i, manifest.Raw); unreadable == nil { // apply says if it is not
+			if s, err = place(ctx, conn, id); err != nil {
+				return nil, false, err
+			}
+		}
+		resources.Insert(s.resource)
+		sights = append(sights, s)
+	}
+	for _, before := range work.Status.ManifestStatuses { // also of kinds that the Work had before
+		s, err := place(ctx, conn, before.Identifier)
+		if err != nil {
+			return nil, false, err
+		}
+		resources.Insert(s.resource)
+	}
+	resources.Delete(schema.GroupVersionResource{})
+	conn.Hold("observe/"+key.String(), resources.UnsortedList()...)
+	for resource := range resources {
+		if !conn.HasSynced(resource) {
+			conn.WhenSynced(resource, func() { w.enqueue(conn.Name(), key) })
+			return nil, false, nil
+		}
+	}
+	return withExtras(sights, conn.Owned(key)), true, nil
+}
+
+// withExtras gives the objects of a Work to the manifests they come from. What is left over was a manifest once: it
+// stays in the status until apply has removed it, so that it is not forgotten.
+func withExtras(sights []sight, owned []*unstructured.Unstructured) []sight {
+	for _, obj := range owned {
+		kind := obj.GroupVersionKind()
+		matched := false
+		for i := range sights {
+			id := &sights[i].id
+			if id.Group == kind.Group && id.Kind == kind.Kind && id.Namespace == obj.GetNamespace() && id.Name == obj.GetName() {
+				sights[i].object, matched = obj, true
+			}
+		}
+		if !matched {
+			sights = append(sights, sight{extra: true, object: obj, id: workv1alpha1.ResourceIdentifier{
+				Ordinal: len(sights), Group: kind.Group, Version: kind.Version, Kind: kind.Kind,
+				Namespace: obj.GetNamespace(), Name: obj.GetName(),
+			}})
+		}
+	}
+	return sights
+}
+
+// interpret asks what an object's status and health are.
+func (w *Works) interpret(ctx context.Context, work *workv1alpha1.Work, s sight) finding {
+	f := finding{sight: s, health: workv1alpha1.ResourceUnknown}
+	if s.object == nil {
+		return f
+	}
+	status, err := w.interpreter.Reflect(ctx, s.object)
+	if err != nil {
+		status = statusBefore(work, s.id)
+		w.complain(work, event.ReflectStatusFailed, s, err)
+	}
+	f.status = status
+	health, err := w.interpreter.Health(ctx, s.object)
+	if err != nil {
+		w.complain(work, event.InterpretHealthFailed, s, err)
+		return f
+	}
+	f.health = workv1alpha1.ResourceHealth(health)
+	return f
+}
+
+func (w *Works) complain(work *workv1alpha1.Work, reason string, s sight, err error) {
+	w.events.Publish(event.Warning(event.Reference(workKind, work), reason, fmt.Sprintf("%s: %v", s.name(), err)))
+}
+
+// statusBefore is the status reported last of an object.
+func statusBefore(work *workv1alpha1.Work, id workv1alpha1.ResourceIdentifier) *runtime.RawExtension {
+	for _, s := range work.Status.ManifestStatuses {
+		if kindOf(s.Identifier) == kindOf(id) && s.Identifier.Namespace == id.Namespace && s.Identifier.Name == id.Name {
+			return s.Status
+		}
+	}
+	return nil
+}
+
+// diagnose marks what has been unhealthy for too long, and tells when the next object will have been.
+func (w *Works) diagnose(key types.NamespacedName, objects []finding) (again time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	since, now := w.ailing[key], w.clock.Now()
+	current := map[string]time.Time{}
+	for i := range objects {
+		o := &objects[i]
+		if o.health != workv1alpha1.ResourceUnhealthy || o.extra {
+			continue
+		}
+		start, known := since[o.name()]
+		if !known {
+			start = now
+		}
+		current[o.name()] = start
+		if left := w.degradedAfter - now.Sub(start); left <= 0 {
+			o.ailing = true
+		} else if again == 0 || left < again {
+			again = left
+		}
+	}
+	if len(current) == 0 {
+		delete(w.ailing, key)
+	} else if !maps.Equal(since, current) {
+		w.ailing[key] = current
+	}
+	return again
+}
+
+// forget lets go of everything kept for a Work that is gone.
+func (w *Works) forget(cluster string, key types.NamespacedName) {
+	w.mu.Lock()
+	delete(w.ailing, key)
+	w.mu.Unlock()
+	if conn, ok := w.fleet.Get(cluster); ok {
+		conn.Release("observe/" + key.String())
+	}
+}

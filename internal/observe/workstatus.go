@@ -1,0 +1,109 @@
+package observe
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+)
+
+// finding is what is known about one object of a Work.
+type finding struct {
+	sight
+	status *runtime.RawExtension
+	health workv1alpha1.ResourceHealth
+	// ailing is true once the object has been unhealthy for too long.
+	ailing bool
+}
+
+// findings are all that observe knows about a Work of one generation.
+type findings struct {
+	generation int64
+	suspended  bool
+	objects    []finding
+}
+
+// report is the report.Mutation of observe. It runs after apply's, so it sees whether the Work is applied.
+func (f findings) report(_ *workv1alpha1.Work, status *workv1alpha1.WorkStatus) {
+	status.ManifestStatuses = f.manifestStatuses()
+	meta.SetStatusCondition(&status.Conditions, f.available())
+	meta.SetStatusCondition(&status.Conditions, f.progressing(status.Conditions))
+	meta.SetStatusCondition(&status.Conditions, f.degraded())
+}
+
+func (f findings) manifestStatuses() []workv1alpha1.ManifestStatus {
+	statuses := make([]workv1alpha1.ManifestStatus, 0, len(f.objects))
+	for _, o := range f.objects {
+		statuses = append(statuses, workv1alpha1.ManifestStatus{Identifier: o.id, Status: o.status, Health: o.health})
+	}
+	return statuses
+}
+
+func (f findings) available() metav1.Condition {
+	missing := f.names(func(o finding) bool { return o.object == nil })
+	if len(missing) > 0 {
+		return workv1alpha1.NotAvailable(f.generation, "Not on the managed cluster: "+enumerate(missing))
+	}
+	return workv1alpha1.Available(f.generation)
+}
+
+// progressing ends once for a generation: an object that breaks down after its rollout is degraded, not progressing.
+func (f findings) progressing(conditions []metav1.Condition) metav1.Condition {
+	applied := meta.FindStatusCondition(conditions, workv1alpha1.WorkApplied)
+	if !f.suspended && (applied == nil || applied.Status != metav1.ConditionTrue || applied.ObservedGeneration < f.generation) {
+		return workv1alpha1.Progressing(f.generation, workv1alpha1.ApplyingReason, "Waiting for all manifests to be applied")
+	}
+	before := meta.FindStatusCondition(conditions, workv1alpha1.WorkProgressing)
+	done := before != nil && before.Status == metav1.ConditionFalse && before.ObservedGeneration == f.generation
+	unfinished := f.names(func(o finding) bool { return o.object == nil || o.health != workv1alpha1.ResourceHealthy })
+	if done || len(unfinished) == 0 {
+		return workv1alpha1.Progressed(f.generation)
+	}
+	return workv1alpha1.Progressing(f.generation, workv1alpha1.RollingOutReason, "Waiting for "+enumerate(unfinished))
+}
+
+func (f findings) degraded() metav1.Condition {
+	ailing := f.names(func(o finding) bool { return o.ailing })
+	if len(ailing) > 0 {
+		return workv1alpha1.Degraded(f.generation, "Unhealthy for long: "+enumerate(ailing))
+	}
+	return workv1alpha1.NotDegraded(f.generation)
+}
+
+// names lists the manifests of which something is true.
+func (f findings) names(is func(finding) bool) []string {
+	var names []string
+	for _, o := range f.objects {
+		if !o.extra && is(o) {
+			names = append(names, o.name())
+		}
+	}
+	return names
+}
+
+// enumerate joins names, a limited number of them.
+func enumerate(names []string) string {
+	const most = 10
+	if len(names) > most {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+	}
+	return strings.Join(names, ", ")
+}
+
+// outOfSight is the report.Mutation about a Work whose member cannot be seen: what it had is kept, what it has is
+// unknown.
+func outOfSight(generation int64, cluster string) func(*workv1alpha1.Work, *workv1alpha1.WorkStatus) {
+	return func(_ *workv1alpha1.Work, status *workv1alpha1.WorkStatus) {
+		status.ManifestStatuses = slices.Clone(status.ManifestStatuses)
+		for i := range status.ManifestStatuses {
+			status.ManifestStatuses[i].Health = workv1alpha1.ResourceUnknown
+		}
+		meta.SetStatusCondition(&status.Conditions, workv1alpha1.AvailabilityUnknown(generation,
+			fmt.Sprintf("Cluster %s cannot be reached; what is reported is what was seen last", cluster)))
+	}
+}
