@@ -1,0 +1,7 @@
+// Package admission is the part of the API that schemas cannot say, called in process by the API server.
+//
+// In: every object that is about to be written or deleted.
+// Out: the object completed, warnings, or the reasons why it is refused.
+// Owns: the permanent-id labels of our kinds; defaults that depend on other fields.
+// Never: reads anything but the request, so its answer is the same every time and costs no round trip.
+package admission

@@ -1,0 +1,36 @@
+package admission
+
+import (
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/flagship-k8s/flagship/api"
+)
+
+// stampID gives an object its permanent id when it is created. A writer that leaves the id out of an
+// update, as whoever replaces an object from a file does, does not mean to take it away.
+func stampID(kind schema.GroupKind, object, old *unstructured.Unstructured, newID func() string) {
+	label, ok := api.PermanentIDLabel(kind)
+	if !ok || object.GetLabels()[label] != "" {
+		return
+	}
+	labels := object.GetLabels()
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	if old != nil {
+		labels[label] = old.GetLabels()[label]
+	}
+	if labels[label] == "" {
+		labels[label] = newID()
+	}
+	object.SetLabels(labels)
+}
+
+func validateID(kind schema.GroupKind, object, old *unstructured.Unstructured) field.ErrorList {
+	if old == nil {
+		return nil
+	}
+	return api.ValidatePermanentID(kind, object, old)
+}

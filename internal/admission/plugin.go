@@ -1,0 +1,101 @@
+package admission
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/warning"
+
+	"github.com/flagship-k8s/flagship/api/crds"
+)
+
+// Name is the plugin's name in the admission chain.
+const Name = "FlagshipKinds"
+
+// Plugin completes and checks objects of our kinds, and refuses to delete protected objects of any kind.
+type Plugin struct {
+	rules    map[schema.GroupKind]rule
+	inactive map[schema.GroupKind]string
+	newID    func() string
+}
+
+var (
+	_ admission.MutationInterface   = &Plugin{}
+	_ admission.ValidationInterface = &Plugin{}
+)
+
+// New makes the plugin. newID draws permanent ids: UUIDs.
+func New(newID func() string) *Plugin {
+	return &Plugin{rules: rules(), inactive: crds.NotYetActive(), newID: newID}
+}
+
+// Handles says that writes and deletions are of interest.
+func (p *Plugin) Handles(operation admission.Operation) bool {
+	return operation == admission.Create || operation == admission.Update || operation == admission.Delete
+}
+
+// Admit completes an object of ours.
+func (p *Plugin) Admit(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	object, ok := written(a)
+	if !ok {
+		return nil
+	}
+	old, _ := a.GetOldObject().(*unstructured.Unstructured)
+	kind := a.GetKind().GroupKind()
+	stampID(kind, object, old, p.newID)
+	rule, ok := p.rules[kind]
+	if !ok || rule.complete == nil || sameSpec(object, old) {
+		return nil
+	}
+	if err := rule.complete(object); err != nil {
+		return apierrors.NewBadRequest(fmt.Sprintf("reading %s: %v", kind.Kind, err))
+	}
+	return nil
+}
+
+// Validate refuses what is wrong, after every other plugin has had its say in what the object is.
+func (p *Plugin) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	if a.GetOperation() == admission.Delete {
+		return refuseProtected(a)
+	}
+	object, ok := written(a)
+	if !ok {
+		return nil
+	}
+	kind := a.GetKind().GroupKind()
+	if text, inactive := p.inactive[kind]; inactive && a.GetOperation() == admission.Create {
+		warning.AddWarning(ctx, "", text)
+	}
+	old, _ := a.GetOldObject().(*unstructured.Unstructured)
+	errs := validateID(kind, object, old)
+	// What was stored before a rule existed must still be able to lose its finalizers and labels.
+	if rule, ok := p.rules[kind]; ok && !sameSpec(object, old) {
+		found, err := rule.check(object)
+		if err != nil {
+			return apierrors.NewBadRequest(fmt.Sprintf("reading %s: %v", kind.Kind, err))
+		}
+		errs = append(errs, found...)
+	}
+	return invalid(kind, a.GetName(), errs)
+}
+
+// written is the custom resource that is created or updated, unless only a subresource of it is.
+func written(a admission.Attributes) (*unstructured.Unstructured, bool) {
+	if a.GetOperation() == admission.Delete || a.GetSubresource() != "" {
+		return nil, false
+	}
+	object, ok := a.GetObject().(*unstructured.Unstructured)
+	return object, ok
+}
+
+func invalid(kind schema.GroupKind, name string, errs field.ErrorList) error {
+	if len(errs) == 0 {
+		return nil
+	}
+	return apierrors.NewInvalid(kind, name, errs)
+}

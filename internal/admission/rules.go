@@ -1,0 +1,123 @@
+package admission
+
+import (
+	"fmt"
+	"reflect"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+)
+
+// largestWork bounds the manifests of one Work, in bytes of JSON. Storage takes a million and a half for
+// the whole object, and its own refusal names neither object nor field.
+const largestWork = 1_400_000
+
+// rule is what is known about one kind.
+type rule struct {
+	// complete changes the object in place; nil if there is nothing to complete.
+	complete func(*unstructured.Unstructured) error
+	// check returns what is wrong with it.
+	check func(*unstructured.Unstructured) (field.ErrorList, error)
+}
+
+func rules() map[schema.GroupKind]rule {
+	policy := func(kind string) schema.GroupKind {
+		return schema.GroupKind{Group: policyv1alpha1.GroupName, Kind: kind}
+	}
+	return map[schema.GroupKind]rule{
+		policy(policyv1alpha1.KindPropagationPolicy):        propagation(func() policyv1alpha1.Propagation { return &policyv1alpha1.PropagationPolicy{} }),
+		policy(policyv1alpha1.KindClusterPropagationPolicy): propagation(func() policyv1alpha1.Propagation { return &policyv1alpha1.ClusterPropagationPolicy{} }),
+		policy(policyv1alpha1.KindOverridePolicy):           override(func() policyv1alpha1.Override { return &policyv1alpha1.OverridePolicy{} }),
+		policy(policyv1alpha1.KindClusterOverridePolicy):    override(func() policyv1alpha1.Override { return &policyv1alpha1.ClusterOverridePolicy{} }),
+		policy(policyv1alpha1.KindClusterTaintPolicy): {check: checked(
+			func() *policyv1alpha1.ClusterTaintPolicy { return &policyv1alpha1.ClusterTaintPolicy{} },
+			policyv1alpha1.ValidateClusterTaintPolicy)},
+		{Group: workv1alpha1.GroupName, Kind: workv1alpha1.KindWork}: {check: checked(
+			func() *workv1alpha1.Work { return &workv1alpha1.Work{} }, validateWork)},
+	}
+}
+
+func propagation(empty func() policyv1alpha1.Propagation) rule {
+	return rule{
+		complete: completed(empty, policyv1alpha1.SetPropagationDefaults),
+		check:    checked(empty, policyv1alpha1.ValidatePropagation),
+	}
+}
+
+func override(empty func() policyv1alpha1.Override) rule {
+	return rule{
+		complete: completed(empty, policyv1alpha1.SetOverrideDefaults),
+		check:    checked(empty, policyv1alpha1.ValidateOverride),
+	}
+}
+
+func validateWork(work *workv1alpha1.Work) field.ErrorList {
+	errs := workv1alpha1.Validate(work)
+	path, size := field.NewPath("spec", "workload", "manifests"), 0
+	for i, manifest := range work.Spec.Workload.Manifests {
+		if size += len(manifest.Raw); size > largestWork {
+			return append(errs, field.Invalid(path.Index(i), field.OmitValueType{},
+				fmt.Sprintf("the manifests of one Work may have %d bytes: up to here they have %d", largestWork, size)))
+		}
+	}
+	return errs
+}
+
+// checked runs a check of a Go type on an object.
+func checked[T runtime.Object](empty func() T, check func(T) field.ErrorList) func(*unstructured.Unstructured) (field.ErrorList, error) {
+	return func(object *unstructured.Unstructured) (field.ErrorList, error) {
+		typed := empty()
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, typed); err != nil {
+			return nil, err
+		}
+		return check(typed), nil
+	}
+}
+
+// completed runs defaults of a Go type on an object. Only those fields of the spec are replaced that they
+// changed, so that everything else stays as the user wrote it.
+func completed[T runtime.Object](empty func() T, complete func(T)) func(*unstructured.Unstructured) error {
+	return func(object *unstructured.Unstructured) error {
+		typed := empty()
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, typed); err != nil {
+			return err
+		}
+		before, err := specOf(typed)
+		if err != nil {
+			return err
+		}
+		complete(typed)
+		after, err := specOf(typed)
+		if err != nil {
+			return err
+		}
+		for name, value := range after {
+			if reflect.DeepEqual(before[name], value) {
+				continue
+			}
+			if err := unstructured.SetNestedField(object.Object, value, "spec", name); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+func specOf(typed runtime.Object) (map[string]any, error) {
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(typed)
+	if err != nil {
+		return nil, err
+	}
+	spec, _, err := unstructured.NestedMap(content, "spec")
+	return spec, err
+}
+
+// sameSpec says that an update leaves the spec alone.
+func sameSpec(object, old *unstructured.Unstructured) bool {
+	return old != nil && reflect.DeepEqual(object.Object["spec"], old.Object["spec"])
+}
