@@ -138,3 +138,21 @@ func (r *Room) promisedUnits(d *Demand, taken *Usage) int64 {
 	}
 	return units
 }
+
+// Exceeds says whether r has more of anything than before had.
+func (r *Room) Exceeds(before *Room) bool {
+	if r.pods > before.pods || len(r.grades) > len(before.grades) {
+		return true
+	}
+	for _, a := range r.left {
+		if had, ok := before.left.of(a.name); !ok || a.value > had {
+			return true
+		}
+	}
+	for i := range r.grades {
+		if r.grades[i].nodes > before.grades[i].nodes {
+			return true
+		}
+	}
+	return false
+}

@@ -16,11 +16,14 @@ import (
 type selector struct {
 	excluded map[string]struct{}
 	names    map[string]struct{}
-	labels   labels.Selector
+	pairs    []labelPair     // matchLabels, the common case
+	labels   labels.Selector // matchExpressions
 	fields   []fieldRequirement
 
 	byExclude, byNames, byLabels, byFields *Reason
 }
+
+type labelPair struct{ key, value string }
 
 type fieldRequirement struct {
 	key    string
@@ -42,14 +45,8 @@ func compile(path string, affinity *policyv1alpha1.ClusterAffinity) (*selector, 
 		byLabels:  &Reason{"does not match " + path + ".labelSelector", "do not match " + path + ".labelSelector"},
 		byFields:  &Reason{"does not match " + path + ".fieldSelector", "do not match " + path + ".fieldSelector"},
 	}
-	if affinity.LabelSelector != nil {
-		parsed, err := metav1.LabelSelectorAsSelector(affinity.LabelSelector)
-		if err != nil {
-			return nil, fmt.Errorf("reading %s.labelSelector: %w", path, err)
-		}
-		if !parsed.Empty() {
-			s.labels = parsed
-		}
+	if err := s.compileLabels(affinity.LabelSelector); err != nil {
+		return nil, fmt.Errorf("reading %s.labelSelector: %w", path, err)
 	}
 	if affinity.FieldSelector == nil {
 		return s, nil
@@ -62,6 +59,21 @@ func compile(path string, affinity *policyv1alpha1.ClusterAffinity) (*selector, 
 		s.fields = append(s.fields, f)
 	}
 	return s, nil
+}
+
+func (s *selector) compileLabels(l *metav1.LabelSelector) error {
+	if l == nil {
+		return nil
+	}
+	for key, value := range l.MatchLabels {
+		s.pairs = append(s.pairs, labelPair{key, value})
+	}
+	if len(l.MatchExpressions) == 0 {
+		return nil
+	}
+	var err error
+	s.labels, err = metav1.LabelSelectorAsSelector(&metav1.LabelSelector{MatchExpressions: l.MatchExpressions})
+	return err
 }
 
 func compileField(e corev1.NodeSelectorRequirement) (fieldRequirement, error) {
@@ -97,6 +109,11 @@ func (s *selector) drops(c *Cluster) *Reason {
 	if s.excluded != nil {
 		if _, ok := s.excluded[c.Name]; ok {
 			return s.byExclude
+		}
+	}
+	for i := range s.pairs {
+		if value, ok := c.Labels[s.pairs[i].key]; !ok || value != s.pairs[i].value {
+			return s.byLabels
 		}
 	}
 	if s.labels != nil && !s.labels.Matches(c.Labels) {

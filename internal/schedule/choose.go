@@ -45,19 +45,20 @@ func choose(r *Round, a *Attempt, fitting []*Verdict) ([]*Verdict, *Failure) {
 	if len(fitting) < q.least {
 		return nil, unschedulable(fmt.Sprintf("spreadConstraints ask for at least %d clusters: %s", q.least, whyDropped(a.Verdicts)))
 	}
-	rank(fitting)
 	dims := dimensionsOf(constraints)
 	if len(dims) == 0 {
 		return chooseClusters(r, fitting, q)
 	}
+	rankBest(fitting, len(fitting))
 	return chooseGroups(r, fitting, dims, q)
 }
 
 // chooseClusters takes the best clusters, and exchanges the last of them for
 // roomier ones until the replicas fit.
-func chooseClusters(r *Round, ranked []*Verdict, q quota) ([]*Verdict, *Failure) {
-	k := q.atMost(len(ranked))
-	chosen, rest := slices.Clone(ranked[:k]), slices.Clone(ranked[k:])
+func chooseClusters(r *Round, fitting []*Verdict, q quota) ([]*Verdict, *Failure) {
+	k := q.atMost(len(fitting))
+	rankBest(fitting, k)
+	chosen, rest := fitting[:k], fitting[k:]
 	makeRoom(chosen, rest, q.need, 0)
 	if missing := shortOf(chosen, q.need); missing > 0 && !r.Request.Partial {
 		return nil, unschedulable(fmt.Sprintf("spreadConstraints allow %d clusters, which is too few: %s",
@@ -72,7 +73,7 @@ func makeRoom(chosen, rest []*Verdict, need int64, fixed int) {
 	for i := len(chosen) - 1; i >= fixed && shortOf(chosen, need) > 0; i-- {
 		best := -1
 		for j, candidate := range rest {
-			if candidate.Available > chosen[i].Available && (best < 0 || candidate.Available > rest[best].Available) {
+			if candidate.Available > chosen[i].Available && (best < 0 || roomier(candidate, rest[best])) {
 				best = j
 			}
 		}
@@ -80,6 +81,13 @@ func makeRoom(chosen, rest []*Verdict, need int64, fixed int) {
 			chosen[i], rest[best] = rest[best], chosen[i]
 		}
 	}
+}
+
+func roomier(a, b *Verdict) bool {
+	if a.Available != b.Available {
+		return a.Available > b.Available
+	}
+	return compareRank(a, b) < 0
 }
 
 // shortOf says how many replicas of need the clusters have no room for.

@@ -57,11 +57,21 @@ type Attempt struct {
 	targets  []workv1alpha2.TargetCluster
 	missing  int64
 	shortage string
+	filters  []string
 	scorers  []string
 	scores   []int64 // len(scorers) per verdict
 }
 
-// Scores returns what each scorer gave the i-th cluster, for a cluster that fits.
+// DroppedBy names the filter that dropped the i-th cluster, or "" if it fits.
+func (a *Attempt) DroppedBy(i int) string {
+	if a.Verdicts[i].Reason == nil {
+		return ""
+	}
+	return a.filters[a.Verdicts[i].filter]
+}
+
+// Scores returns what each scorer gave the i-th cluster, for a cluster that
+// fits. Scorers that had no opinion about the request are missing.
 func (a *Attempt) Scores(i int) map[string]int64 {
 	out := make(map[string]int64, len(a.scorers))
 	if a.Verdicts[i].Reason != nil {
@@ -76,26 +86,26 @@ func (a *Attempt) Scores(i int) map[string]int64 {
 // Verdict is what one attempt found out about one cluster.
 type Verdict struct {
 	Cluster *Cluster
-	// Filter names the plugin that dropped the cluster, and Reason says why.
-	// Empty and nil for a cluster that fits.
-	Filter string
+	// Reason says why the cluster was dropped; nil for one that fits.
 	Reason *Reason
-	// Held says whether the object is there now, Current with how many replicas.
-	Held    bool
-	Current int32
-	// Chosen says whether the cluster is among those selected, Replicas what it
-	// received. A selected cluster that receives none is no target.
-	Chosen   bool
-	Replicas int32
-	// Tier is the overflow tier, 0 for the base affinity.
-	Tier int32
-	// Allocatable is how many more replicas fit, Available adds those that are
-	// there already. Only set where room matters.
-	Allocatable, Available int32
 	// Score is the sum of all scorers.
 	Score int64
 	// Weight is the static weight, where there is one.
 	Weight int64
+	// Current is how many replicas are there now, Replicas how many it received.
+	Current, Replicas int32
+	// Allocatable is how many more replicas fit, Available adds those that are
+	// there already. Only set where room matters.
+	Allocatable, Available int32
+	// Tier is the overflow tier, 0 for the base affinity.
+	Tier int16
+	// Held says whether the object is there now.
+	Held bool
+	// Chosen says whether the cluster is among those selected. One that is but
+	// receives no replicas is no target.
+	Chosen bool
+
+	filter uint8 // which of the attempt's filters dropped it
 }
 
 func addSaturating(a, b int32) int32 {

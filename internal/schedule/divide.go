@@ -1,7 +1,6 @@
 package schedule
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/flagship-k8s/flagship/internal/capacity"
@@ -143,24 +142,47 @@ func spreadOut(req *Request, clusters []*Verdict, n int64, weight func(*Verdict)
 	return missing
 }
 
-// fewest returns the shortest list of votes, the largest first, that adds up to n.
+// fewest returns the shortest list of votes, the largest first, that adds up to
+// n. Mostly that is a handful of many, so that a heap beats sorting them all.
 func fewest(votes []vote, n int64, heldFirst bool) []vote {
-	slices.SortFunc(votes, func(a, b vote) int {
+	before := func(a, b *vote) bool {
 		if heldFirst && (a.Current > 0) != (b.Current > 0) {
-			if a.Current > 0 {
-				return -1
-			}
-			return 1
+			return a.Current > 0
 		}
-		return cmp.Or(-cmp.Compare(a.votes, b.votes), compareRank(a.Verdict, b.Verdict))
-	})
-	var sum int64
-	for i := range votes {
-		if sum += votes[i].votes; sum >= n {
-			return votes[:i+1]
+		if a.votes != b.votes {
+			return a.votes > b.votes
 		}
+		return compareRank(a.Verdict, b.Verdict) < 0
 	}
-	return votes
+	heap := slices.Clone(votes)
+	for i := len(heap)/2 - 1; i >= 0; i-- {
+		sink(heap, i, before)
+	}
+	out := votes[:0]
+	for n > 0 && len(heap) > 0 {
+		out = append(out, heap[0])
+		n -= heap[0].votes
+		heap[0] = heap[len(heap)-1]
+		heap = heap[:len(heap)-1]
+		sink(heap, 0, before)
+	}
+	return out
+}
+
+func sink(heap []vote, i int, before func(a, b *vote) bool) {
+	for {
+		first := i
+		for child := 2*i + 1; child <= 2*i+2 && child < len(heap); child++ {
+			if before(&heap[child], &heap[first]) {
+				first = child
+			}
+		}
+		if first == i {
+			return
+		}
+		heap[i], heap[first] = heap[first], heap[i]
+		i = first
+	}
 }
 
 // handOut adds n replicas to the clusters of votes by Webster's method.

@@ -72,15 +72,26 @@ func (apiEnablement) Prepare(r *Round) (Check, error) {
 		fmt.Sprintf("has not said yet whether it serves %s %s", gv, kind),
 		fmt.Sprintf("have not said yet whether they serve %s %s", gv, kind),
 	}
+	answer := func(apis *apiSet) *Reason {
+		switch {
+		case apis.serves(gv, kind):
+			return nil
+		case apis.complete:
+			return lacks
+		default:
+			return unknown
+		}
+	}
+	var last *apiSet
+	var lastAnswer *Reason
 	return func(v *Verdict) *Reason {
-		apis := v.Cluster.apis
-		if v.Held || apis.serves(gv, kind) {
+		if v.Held {
 			return nil
 		}
-		if apis.complete {
-			return lacks
+		if apis := v.Cluster.apis; last == nil || apis.content != last.content {
+			last, lastAnswer = apis, answer(apis)
 		}
-		return unknown
+		return lastAnswer
 	}, nil
 }
 

@@ -94,21 +94,26 @@ func (p Profile) attempt(r *Round) Attempt {
 	return a
 }
 
-// filter asks every filter about every cluster, and returns those that all let pass, by name.
-func (p Profile) filter(r *Round, a *Attempt) ([]*Verdict, error) {
-	type step struct {
-		name  string
-		check Check
-	}
-	steps := make([]step, 0, len(p.Filters))
+// prepare readies the filters for a round.
+func (p Profile) prepare(r *Round, a *Attempt) ([]Check, error) {
+	checks := make([]Check, 0, len(p.Filters))
 	for _, f := range p.Filters {
 		check, err := f.Prepare(r)
 		if err != nil {
 			return nil, fmt.Errorf("preparing %s: %w", f.Name(), err)
 		}
 		if check != nil {
-			steps = append(steps, step{f.Name(), check})
+			checks, a.filters = append(checks, check), append(a.filters, f.Name())
 		}
+	}
+	return checks, nil
+}
+
+// filter asks every filter about every cluster, and returns those that all let pass, by name.
+func (p Profile) filter(r *Round, a *Attempt) ([]*Verdict, error) {
+	checks, err := p.prepare(r, a)
+	if err != nil {
+		return nil, err
 	}
 	a.Verdicts = make([]Verdict, r.Snapshot.Len())
 	for i, c := range r.Snapshot.clusters {
@@ -123,9 +128,9 @@ func (p Profile) filter(r *Round, a *Attempt) ([]*Verdict, error) {
 next:
 	for i := range a.Verdicts {
 		v := &a.Verdicts[i]
-		for s := range steps {
-			if reason := steps[s].check(v); reason != nil {
-				v.Filter, v.Reason = steps[s].name, reason
+		for f, check := range checks {
+			if reason := check(v); reason != nil {
+				v.filter, v.Reason = uint8(f), reason
 				continue next
 			}
 		}
@@ -135,21 +140,22 @@ next:
 }
 
 func (p Profile) score(r *Round, a *Attempt) {
+	var rates []Rate
 	for _, s := range p.Scorers {
-		a.scorers = append(a.scorers, s.Name())
+		if rate := s.Prepare(r); rate != nil {
+			rates, a.scorers = append(rates, rate), append(a.scorers, s.Name())
+		}
 	}
-	a.scores = make([]int64, len(a.scorers)*len(a.Verdicts))
-	for n, s := range p.Scorers {
-		rate := s.Prepare(r)
-		if rate == nil {
+	a.scores = make([]int64, len(rates)*len(a.Verdicts))
+	for i := range a.Verdicts {
+		v := &a.Verdicts[i]
+		if v.Reason != nil {
 			continue
 		}
-		for i := range a.Verdicts {
-			if v := &a.Verdicts[i]; v.Reason == nil {
-				score := rate(v)
-				a.scores[i*len(a.scorers)+n] = score
-				v.Score += score
-			}
+		for n, rate := range rates {
+			score := rate(v)
+			a.scores[i*len(rates)+n] = score
+			v.Score += score
 		}
 	}
 }
@@ -160,7 +166,7 @@ func measure(r *Round, fitting []*Verdict) {
 	if len(r.tiers.selectors) > 1 {
 		for _, v := range fitting {
 			tier, _ := r.tiers.of(v.Cluster)
-			v.Tier = int32(tier)
+			v.Tier = int16(tier)
 		}
 	}
 	if !req.hasReplicas() && !req.wholeSets() {

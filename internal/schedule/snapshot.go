@@ -1,10 +1,12 @@
 package schedule
 
 import (
+	"fmt"
 	"maps"
 	"reflect"
 	"slices"
 	"strings"
+	"unique"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -44,6 +46,9 @@ type apiSet struct {
 	source   []clusterv1alpha1.APIEnablement
 	complete bool // nothing is served beyond what is listed
 	kinds    map[apiKind]struct{}
+	// content is equal for sets that are equal. Most of a fleet serves the same,
+	// so that one look-up answers for many clusters.
+	content unique.Handle[string]
 }
 
 type apiKind struct{ groupVersion, kind string }
@@ -95,11 +100,16 @@ func describeAPIs(c *clusterv1alpha1.Cluster, before *Cluster) *apiSet {
 		return before.apis
 	}
 	out := &apiSet{source: c.Status.APIEnablements, complete: complete, kinds: map[apiKind]struct{}{}}
+	var content strings.Builder
+	fmt.Fprint(&content, complete)
 	for _, e := range c.Status.APIEnablements {
+		content.WriteString("\n" + e.GroupVersion)
 		for _, r := range e.Resources {
 			out.kinds[apiKind{e.GroupVersion, r.Kind}] = struct{}{}
+			content.WriteString(" " + r.Kind)
 		}
 	}
+	out.content = unique.Make(content.String())
 	return out
 }
 
@@ -183,7 +193,7 @@ func differs(a, b *Cluster) bool {
 		return a != b
 	}
 	return a.Provider != b.Provider || a.Region != b.Region || a.Leaving != b.Leaving ||
-		a.apis != b.apis || a.zoneKey != b.zoneKey || !maps.Equal(a.Labels, b.Labels) ||
+		a.apis.content != b.apis.content || a.zoneKey != b.zoneKey || !maps.Equal(a.Labels, b.Labels) ||
 		!slices.EqualFunc(a.taints, b.taints, func(x, y taint) bool {
 			return x.Key == y.Key && x.Value == y.Value && x.Effect == y.Effect
 		})

@@ -13,6 +13,7 @@ type group struct {
 	clusters []*Verdict // ranked
 	score    int64
 	held     bool // the object is in one of them
+	found    int  // the how-manieth it was when ranked clusters were gone through
 }
 
 // groupScore is what one unit of capacity is worth against the scores of plugins.
@@ -58,7 +59,7 @@ func (s *spread) narrow(depth int, ranked []*Verdict, picked [][]string) []*Verd
 		return s.finish(ranked, picked)
 	}
 	dim := s.dims[depth]
-	groups := s.groupsBy(dim, ranked)
+	groups, groupAt := s.groupsBy(dim, ranked)
 	if len(groups) < dim.min {
 		s.complain("spreadConstraints ask for at least %d by %s, clusters that fit are in %d: %s",
 			dim.min, dim.name, len(groups), groupNames(groups))
@@ -73,18 +74,30 @@ func (s *spread) narrow(depth int, ranked []*Verdict, picked [][]string) []*Verd
 		if s.tries >= maxTries {
 			return nil
 		}
-		names := make([]string, len(p.groups))
-		for i, g := range p.groups {
-			names[i] = groups[g].name
-		}
-		members := slices.DeleteFunc(slices.Clone(ranked), func(v *Verdict) bool {
-			return !slices.Contains(names, dim.groupOf(v.Cluster))
-		})
+		names, members := membersOf(p, groups, ranked, groupAt)
 		if chosen := s.narrow(depth+1, members, append(slices.Clone(picked), names)); chosen != nil {
 			return chosen
 		}
 	}
 	return nil
+}
+
+// membersOf returns the names of the groups of a combination and, ranked, the clusters in them.
+func membersOf(p path, groups []group, ranked []*Verdict, groupAt []int) (names []string, members []*Verdict) {
+	in := make([]bool, len(groups))
+	size := 0
+	for _, g := range p.groups {
+		names = append(names, groups[g].name)
+		in[g] = true
+		size += len(groups[g].clusters)
+	}
+	members = make([]*Verdict, 0, size)
+	for i, v := range ranked {
+		if in[groupAt[i]] {
+			members = append(members, v)
+		}
+	}
+	return names, members
 }
 
 func groupNames(groups []group) string {
@@ -169,11 +182,11 @@ func (s *spread) represent(ranked []*Verdict, open []map[string]bool) (chosen, r
 
 // groupsBy forms the groups of ranked by one dimension and scores them, in the
 // order that the search for combinations wants: fewest clusters first, then
-// the best score, then name.
-func (s *spread) groupsBy(dim dimension, ranked []*Verdict) []group {
+// the best score, then name. groupAt says where the group of each cluster is.
+func (s *spread) groupsBy(dim dimension, ranked []*Verdict) (groups []group, groupAt []int) {
 	index := map[string]int{}
-	var groups []group
-	for _, v := range ranked {
+	groupAt = make([]int, len(ranked))
+	for n, v := range ranked {
 		name := dim.groupOf(v.Cluster)
 		at, ok := index[name]
 		if !ok {
@@ -183,14 +196,22 @@ func (s *spread) groupsBy(dim dimension, ranked []*Verdict) []group {
 		}
 		groups[at].clusters = append(groups[at].clusters, v)
 		groups[at].held = groups[at].held || v.Held
+		groupAt[n] = at
 	}
 	for i := range groups {
-		groups[i].score = s.scoreOf(dim, groups[i].clusters)
+		groups[i].found, groups[i].score = i, s.scoreOf(dim, groups[i].clusters)
 	}
 	slices.SortFunc(groups, func(a, b group) int {
 		return cmp.Or(cmp.Compare(len(a.clusters), len(b.clusters)), compareGroups(a, b))
 	})
-	return groups
+	moved := make([]int, len(groups))
+	for i := range groups {
+		moved[groups[i].found] = i
+	}
+	for n := range groupAt {
+		groupAt[n] = moved[groupAt[n]]
+	}
+	return groups, groupAt
 }
 
 func compareGroups(a, b group) int {

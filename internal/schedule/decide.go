@@ -1,0 +1,153 @@
+package schedule
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+)
+
+// verdict is what one look at a binding came to.
+type verdict struct {
+	// decision is nil if there was nothing to decide.
+	decision *Decision
+	cause    cause
+	fresh    bool
+	// again is when to look next, if nothing happens before; zero is never.
+	again time.Duration
+	// promised is what the ledger was told, to be taken back if the write fails.
+	promised map[string]int32
+	demand   *Request
+}
+
+const failedBack cause = "an earlier affinity fits again"
+
+// decide finds out whether b is due, and decides. Decisions that depend on what
+// others were promised are made one at a time, and what they give away is
+// noted before the next begins.
+func (c *Controller) decide(ctx context.Context, it Item, b workv1alpha2.Binding) (verdict, error) {
+	req := requestOf(b, c.kindTravels(b))
+	if req.capacious() || len(groupsOf(b)) > 0 {
+		c.deciding.Lock()
+		defer c.deciding.Unlock()
+		c.expirePromises()
+	}
+	snapshot, err := c.fleet.snapshot(ctx)
+	if err != nil {
+		return verdict{}, err
+	}
+	c.peers.fill(&req, it, b)
+	out := verdict{cause: c.profile.due(b, &req, snapshot), fresh: req.Fresh}
+	if d, again := c.tryFailback(it, b, req, snapshot); d != nil {
+		out.decision, out.cause = d, failedBack
+	} else if out.cause != notDue {
+		d := c.profile.Schedule(req, snapshot)
+		out.decision, out.again = &d, again
+	} else {
+		out.again = again
+		return out, nil
+	}
+	c.wait(it, b, &out)
+	if out.decision.Failure == nil {
+		c.promise(it, b, &req, &out)
+	}
+	return out, nil
+}
+
+// tryFailback returns the decision for an earlier term of clusterAffinities, if
+// the binding wants to return to one and it has fitted for long enough;
+// otherwise, when to look again.
+func (c *Controller) tryFailback(it Item, b workv1alpha2.Binding, req Request, snapshot *Snapshot) (*Decision, time.Duration) {
+	after, wanted := failback(b.GetAnnotations())
+	now := termIndex(&req, req.ObservedAffinity)
+	if !wanted || now <= 0 || req.Fresh {
+		return nil, 0
+	}
+	req.Failback = true
+	d := c.profile.Schedule(req, snapshot)
+	index := termIndex(&req, d.Affinity)
+	fits := d.Failure == nil && d.Missing == 0 && index >= 0 && index < now
+	waited := c.waiting.fitted(it, fits, c.deps.Clock.Now())
+	switch {
+	case !fits:
+		return nil, retryWaiting
+	case waited < after:
+		return nil, after - waited
+	default:
+		return &d, 0
+	}
+}
+
+func termIndex(req *Request, name string) int {
+	if req.Placement == nil || name == "" {
+		return -1
+	}
+	for i := range req.Placement.ClusterAffinities {
+		if req.Placement.ClusterAffinities[i].AffinityName == name {
+			return i
+		}
+	}
+	return -1
+}
+
+// wait keeps a binding in the waiting room that has no place, lacks some, or
+// has one it wants to return from.
+func (c *Controller) wait(it Item, b workv1alpha2.Binding, v *verdict) {
+	d := v.decision
+	_, wantsBack := failback(b.GetAnnotations())
+	switch {
+	case d.Failure != nil && d.Failure.Reason == workv1alpha2.BindingReasonSchedulerError:
+		// Only a change of the binding itself can help.
+		c.waiting.leave(it)
+	case d.Failure != nil || d.Missing > 0:
+		c.waiting.enter(it)
+		if v.again == 0 || v.again > retryWaiting {
+			v.again = retryWaiting
+		}
+	case wantsBack && termIndex(&Request{Placement: b.BindingSpec().Placement}, d.Affinity) > 0:
+		c.waiting.enter(it)
+	default:
+		c.waiting.leave(it)
+	}
+}
+
+// promise notes what the decision gives away, before it is written.
+func (c *Controller) promise(it Item, b workv1alpha2.Binding, req *Request, v *verdict) {
+	c.peers.place(it, b, v.decision.Targets)
+	if !req.divisible() || strategyOf(req.Placement) == duplicated {
+		return
+	}
+	v.promised, v.demand = map[string]int32{}, req
+	for _, t := range v.decision.Targets {
+		before, _ := req.currently(t.Name)
+		v.promised[t.Name] = t.Replicas - before
+	}
+	for _, t := range req.Current {
+		if !slices.ContainsFunc(v.decision.Targets, func(n workv1alpha2.TargetCluster) bool { return n.Name == t.Name }) {
+			v.promised[t.Name] = -t.Replicas
+		}
+	}
+	c.ledger.Promise(it.String(), req.demand(), v.promised, c.deps.Clock.Now())
+}
+
+// takeBack undoes promise after a write that failed.
+func (c *Controller) takeBack(it Item, b workv1alpha2.Binding, v *verdict) {
+	c.peers.place(it, b, b.BindingSpec().Clusters)
+	if v.promised == nil {
+		return
+	}
+	back := make(map[string]int32, len(v.promised))
+	for name, n := range v.promised {
+		back[name] = -n
+	}
+	c.ledger.Promise(it.String(), v.demand.demand(), back, c.deps.Clock.Now())
+}
+
+// expirePromises is called with deciding held.
+func (c *Controller) expirePromises() {
+	if now := c.deps.Clock.Now(); now.Sub(c.expired) > time.Minute {
+		c.expired = now
+		c.ledger.Expire(now)
+	}
+}

@@ -1,0 +1,169 @@
+package schedule
+
+import (
+	"encoding/json"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
+	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+)
+
+// requestOf reads what a decision about b depends on. Peers are left to the caller.
+func requestOf(b workv1alpha2.Binding, kindTravels bool) Request {
+	spec := b.BindingSpec()
+	req := Request{
+		Resource:         spec.Resource,
+		Placement:        spec.Placement,
+		Replicas:         spec.Replicas,
+		Requirements:     spec.ReplicaRequirements,
+		Components:       spec.Components,
+		Current:          spec.Clusters,
+		ObservedAffinity: b.BindingStatus().SchedulerObservedAffinityName,
+		Fresh:            rescheduleAsked(b),
+		Partial:          partial(b.GetAnnotations()),
+		KindTravels:      kindTravels,
+	}
+	for i := range spec.GracefulEvictionTasks {
+		req.Evicting = append(req.Evicting, spec.GracefulEvictionTasks[i].FromCluster)
+	}
+	if len(spec.Components) == 1 && !req.hasReplicas() {
+		only := &spec.Components[0]
+		req.Replicas = only.Replicas
+		if r := only.ReplicaRequirements; r != nil {
+			req.Requirements = &workv1alpha2.ReplicaRequirements{
+				NodeClaim: r.NodeClaim, ResourceRequest: r.ResourceRequest, PriorityClassName: r.PriorityClassName,
+			}
+		}
+	}
+	return req
+}
+
+// rescheduleAsked says whether somebody asked for a fresh decision that has not
+// been made. Both times are whole seconds; of two in the same second the
+// request counts as the later, and the answer is then dated past it.
+func rescheduleAsked(b workv1alpha2.Binding) bool {
+	asked, last := b.BindingSpec().RescheduleTriggeredAt, b.BindingStatus().LastScheduledTime
+	return asked != nil && (last == nil || !last.After(asked.Time))
+}
+
+// cause is why a binding has to be scheduled.
+type cause string
+
+const (
+	notDue           cause = ""
+	notScheduled     cause = "not scheduled yet"
+	placementChanged cause = "placement changed"
+	replicasChanged  cause = "replicas changed"
+	freshAsked       cause = "reschedule asked for"
+	followsFleet     cause = "its result follows the fleet"
+	targetLost       cause = "a target no longer fits"
+)
+
+// due says why b has to be scheduled, if it has to. A workload that is divided
+// by room, or by weights that nobody wrote down, is left alone while it has all
+// its replicas and all its targets still fit: a change in the fleet moves only
+// what must move.
+func (p Profile) due(b workv1alpha2.Binding, req *Request, snapshot *Snapshot) cause {
+	switch {
+	case !meta.IsStatusConditionTrue(b.BindingStatus().Conditions, workv1alpha2.Scheduled):
+		return notScheduled
+	case req.Fresh:
+		return freshAsked
+	case placementDiffers(b):
+		return placementChanged
+	case !req.divisible() || writtenDown(req.Placement):
+		return followsFleet
+	case replicasDiffer(req):
+		return replicasChanged
+	case p.displaced(req, snapshot):
+		return targetLost
+	default:
+		return notDue
+	}
+}
+
+// writtenDown says whether the result is a function of placement and fleet
+// alone, so that it has to be worked out anew when the fleet changes: every
+// cluster gets everything, or a share that the placement names.
+func writtenDown(p *policyv1alpha1.Placement) bool {
+	switch strategyOf(p) {
+	case duplicated:
+		return true
+	case static:
+		w := p.ReplicaScheduling.WeightPreference
+		return w != nil && len(w.StaticWeightList) > 0
+	default:
+		return false
+	}
+}
+
+// replicasDiffer says whether the targets hold more or fewer replicas than
+// wanted, in all.
+func replicasDiffer(req *Request) bool {
+	var sum int64
+	for _, t := range req.Current {
+		sum += int64(t.Replicas)
+	}
+	return sum != int64(req.Replicas)
+}
+
+// displaced says whether a target has left the fleet or no longer passes the filters.
+func (p Profile) displaced(req *Request, snapshot *Snapshot) bool {
+	if len(req.Current) == 0 {
+		return false
+	}
+	r := &Round{Request: req, Snapshot: snapshot, Term: req.terms()[0]}
+	var err error
+	if r.tiers, err = compileTerm(r.Term); err != nil {
+		return true
+	}
+	checks, err := p.prepare(r, &Attempt{})
+	if err != nil {
+		return true
+	}
+	return slices.ContainsFunc(req.Current, func(t workv1alpha2.TargetCluster) bool {
+		v := Verdict{Cluster: snapshot.Get(t.Name), Held: true, Current: t.Replicas}
+		return v.Cluster == nil || slices.ContainsFunc(checks, func(check Check) bool { return check(&v) != nil })
+	})
+}
+
+// placementDiffers compares the placement with the one that the present result
+// was made by. Of several affinities only the one in use counts. An annotation
+// that cannot be read counts as equal, so that nothing moves because of it.
+func placementDiffers(b workv1alpha2.Binding) bool {
+	annotation, ok := b.GetAnnotations()[workv1alpha2.AppliedPlacementAnnotation]
+	if !ok {
+		return true
+	}
+	now := b.BindingSpec().Placement
+	if now == nil {
+		now = &policyv1alpha1.Placement{}
+	}
+	var then policyv1alpha1.Placement
+	if json.Unmarshal([]byte(annotation), &then) != nil {
+		return false
+	}
+	same := equality.Semantic.DeepEqual
+	if !same(now.ClusterAffinity, then.ClusterAffinity) || !same(now.ClusterTolerations, then.ClusterTolerations) ||
+		!same(now.SpreadConstraints, then.SpreadConstraints) || !same(now.ReplicaScheduling, then.ReplicaScheduling) {
+		return true
+	}
+	if len(now.ClusterAffinities) == 0 && len(then.ClusterAffinities) == 0 {
+		return false
+	}
+	observed := b.BindingStatus().SchedulerObservedAffinityName
+	wanted, applied := termNamed(now, observed), termNamed(&then, observed)
+	return wanted == nil || applied == nil || !same(wanted, applied)
+}
+
+func termNamed(p *policyv1alpha1.Placement, name string) *policyv1alpha1.ClusterAffinityTerm {
+	for i := range p.ClusterAffinities {
+		if p.ClusterAffinities[i].AffinityName == name {
+			return &p.ClusterAffinities[i]
+		}
+	}
+	return nil
+}

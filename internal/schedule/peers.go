@@ -1,0 +1,104 @@
+package schedule
+
+import (
+	"slices"
+	"sync"
+
+	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+)
+
+// peerIndex knows where the objects of each affinity and anti-affinity group
+// are, decisions included that are not written yet. It is safe for concurrent use.
+type peerIndex struct {
+	mu     sync.Mutex
+	groups map[groupKey]map[Item][]string
+	member map[Item][]groupKey
+}
+
+type groupKey struct {
+	namespace string
+	anti      bool
+	group     string
+}
+
+func newPeerIndex() *peerIndex {
+	return &peerIndex{groups: map[groupKey]map[Item][]string{}, member: map[Item][]groupKey{}}
+}
+
+func groupsOf(b workv1alpha2.Binding) []groupKey {
+	g := b.BindingSpec().WorkloadAffinityGroups
+	if g == nil {
+		return nil
+	}
+	var keys []groupKey
+	if g.AffinityGroup != "" {
+		keys = append(keys, groupKey{b.GetNamespace(), false, g.AffinityGroup})
+	}
+	if g.AntiAffinityGroup != "" {
+		keys = append(keys, groupKey{b.GetNamespace(), true, g.AntiAffinityGroup})
+	}
+	return keys
+}
+
+// place notes that b is in clusters.
+func (p *peerIndex) place(it Item, b workv1alpha2.Binding, clusters []workv1alpha2.TargetCluster) {
+	keys := groupsOf(b)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(keys) == 0 && len(p.member[it]) == 0 {
+		return
+	}
+	p.remove(it)
+	names := make([]string, len(clusters))
+	for i := range clusters {
+		names[i] = clusters[i].Name
+	}
+	for _, key := range keys {
+		if p.groups[key] == nil {
+			p.groups[key] = map[Item][]string{}
+		}
+		p.groups[key][it] = names
+	}
+	if len(keys) > 0 {
+		p.member[it] = keys
+	}
+}
+
+// forget notes that the binding is gone.
+func (p *peerIndex) forget(it Item) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.remove(it)
+}
+
+func (p *peerIndex) remove(it Item) {
+	for _, key := range p.member[it] {
+		delete(p.groups[key], it)
+		if len(p.groups[key]) == 0 {
+			delete(p.groups, key)
+		}
+	}
+	delete(p.member, it)
+}
+
+// fill sets the peers of req: the other members of the groups of b.
+func (p *peerIndex) fill(req *Request, it Item, b workv1alpha2.Binding) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, key := range groupsOf(b) {
+		peers := &Peers{Group: key.group, Clusters: map[string]struct{}{}}
+		for other, clusters := range p.groups[key] {
+			if other == it {
+				continue
+			}
+			for name := range slices.Values(clusters) {
+				peers.Clusters[name] = struct{}{}
+			}
+		}
+		if key.anti {
+			req.Rivals = peers
+		} else {
+			req.Companions = peers
+		}
+	}
+}

@@ -1,0 +1,187 @@
+package schedule
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+)
+
+// roomDelay is how long new room is left to gather before it wakes those who
+// wait for it: many clusters report, and each report may bring some.
+const roomDelay = time.Second
+
+// waker looks at what changed in the fleet and enqueues the bindings that it
+// can matter to. Changes that come while it looks are taken together.
+type waker struct {
+	controller *Controller
+	pending    chan struct{}
+	seen       *Snapshot
+}
+
+func newWaker(c *Controller) *waker {
+	return &waker{controller: c, pending: make(chan struct{}, 1)}
+}
+
+// signal says that something changed. It never blocks.
+func (w *waker) signal() {
+	select {
+	case w.pending <- struct{}{}:
+	default:
+	}
+}
+
+// start runs the waker until ctx ends. It is a source of the controller.
+func (w *waker) start(ctx context.Context, q queue) error {
+	go w.run(ctx, q)
+	return nil
+}
+
+func (w *waker) run(ctx context.Context, q queue) {
+	var room <-chan time.Time
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-w.pending:
+			roomier, err := w.look(ctx, q)
+			if err != nil {
+				// The waiting are woken instead; the rest is looked at when the next change comes.
+				log.FromContext(ctx).Error(err, "Looking at the fleet failed")
+				roomier = true
+			}
+			if roomier && room == nil {
+				room = w.controller.deps.Clock.After(roomDelay)
+			}
+		case <-room:
+			room = nil
+			for _, it := range w.controller.waiting.all() {
+				add(q, it, handler.LowPriority)
+			}
+		}
+	}
+}
+
+// look compares the fleet with what it was at the last look, enqueues the
+// bindings that a difference concerns, and says whether some cluster has more room.
+func (w *waker) look(ctx context.Context, q queue) (roomier bool, err error) {
+	now, err := w.controller.fleet.snapshot(ctx)
+	if err != nil {
+		return false, err
+	}
+	before := w.seen
+	w.seen = now
+	if before == nil {
+		// At the start every binding is looked at anyway.
+		return false, nil
+	}
+	changes, roomier := compareFleets(before, now)
+	if len(changes) == 0 {
+		return roomier, nil
+	}
+	return roomier, w.wake(ctx, q, changes)
+}
+
+// clusterChange is one cluster before and after; nil if it was, or is, not there.
+type clusterChange struct{ before, after *Cluster }
+
+func compareFleets(before, after *Snapshot) (changes []clusterChange, roomier bool) {
+	for _, c := range after.clusters {
+		old := before.Get(c.Name)
+		if old == c {
+			continue
+		}
+		if differs(old, c) {
+			changes = append(changes, clusterChange{old, c})
+		}
+		if old == nil || c.room.Exceeds(&old.room) {
+			roomier = true
+		}
+	}
+	for _, old := range before.clusters {
+		if after.Get(old.Name) == nil {
+			changes = append(changes, clusterChange{old, nil})
+		}
+	}
+	return changes, roomier
+}
+
+func (w *waker) wake(ctx context.Context, q queue, changes []clusterChange) error {
+	c := w.controller
+	concerned := func(b workv1alpha2.Binding) {
+		if c.mine(b) && concerns(b, c.waiting.has(itemOf(b)), changes) {
+			enqueue(q, b, true)
+		}
+	}
+	var bindings workv1alpha2.ResourceBindingList
+	if err := c.client.List(ctx, &bindings, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("listing bindings: %w", err)
+	}
+	for i := range bindings.Items {
+		concerned(&bindings.Items[i])
+	}
+	var clusterBindings workv1alpha2.ClusterResourceBindingList
+	if err := c.client.List(ctx, &clusterBindings, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("listing cluster bindings: %w", err)
+	}
+	for i := range clusterBindings.Items {
+		concerned(&clusterBindings.Items[i])
+	}
+	return nil
+}
+
+// concerns says whether a change in the fleet can change the result of b: it is
+// in one of the clusters; or one of them can be selected, and either it is
+// placed by the fleet as a whole or it waits for a place.
+func concerns(b workv1alpha2.Binding, waiting bool, changes []clusterChange) bool {
+	spec := b.BindingSpec()
+	held := make(map[string]struct{}, len(spec.Clusters))
+	for _, t := range spec.Clusters {
+		held[t.Name] = struct{}{}
+	}
+	req := Request{Replicas: spec.Replicas, Requirements: spec.ReplicaRequirements, Components: spec.Components, Placement: spec.Placement}
+	follows := waiting || !req.divisible() || writtenDown(spec.Placement)
+	var selectors []*selector
+	if follows {
+		var err error
+		if selectors, err = allSelectors(&req); err != nil {
+			return true
+		}
+	}
+	for _, change := range changes {
+		name := ""
+		for _, c := range []*Cluster{change.before, change.after} {
+			if c == nil {
+				continue
+			}
+			name = c.Name
+			for _, s := range selectors {
+				if s.drops(c) == nil {
+					return true
+				}
+			}
+		}
+		if _, ok := held[name]; ok {
+			return true
+		}
+	}
+	return false
+}
+
+// allSelectors compiles every affinity of the placement, overflow tiers included.
+func allSelectors(req *Request) ([]*selector, error) {
+	var out []*selector
+	for _, term := range req.terms() {
+		t, err := compileTerm(term)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, t.selectors...)
+	}
+	return out, nil
+}

@@ -1,0 +1,119 @@
+package schedule
+
+import (
+	"context"
+	"maps"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+)
+
+// queue is where Items wait for a worker.
+type queue = workqueue.TypedRateLimitingInterface[Item]
+
+// enqueue adds b with the priority that its policy gave it. Background work is
+// for what waited before the hub started, or what changed in the fleet; it
+// comes after what a person just did at the same priority.
+func enqueue(q queue, b workv1alpha2.Binding, background bool) {
+	priority := 0
+	if p := b.BindingSpec().SchedulePriority; p != nil {
+		priority = int(p.Priority)
+	}
+	if background {
+		priority += handler.LowPriority
+	}
+	add(q, itemOf(b), priority)
+}
+
+func add(q queue, it Item, priority int) {
+	if pq, ok := q.(priorityqueue.PriorityQueue[Item]); ok {
+		pq.AddWithOpts(priorityqueue.AddOpts{Priority: &priority}, it)
+		return
+	}
+	q.Add(it)
+}
+
+func itemOf(b workv1alpha2.Binding) Item {
+	return Item{Namespace: b.GetNamespace(), Name: b.GetName()}
+}
+
+// bindingEvents keeps the indexes current and enqueues bindings that may be due.
+func bindingEvents[B interface {
+	client.Object
+	workv1alpha2.Binding
+}](c *Controller) handler.TypedFuncs[B, Item] {
+	return handler.TypedFuncs[B, Item]{
+		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[B], q queue) {
+			c.peers.place(itemOf(e.Object), e.Object, e.Object.BindingSpec().Clusters)
+			enqueue(q, e.Object, e.IsInInitialList)
+		},
+		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[B], q queue) {
+			it := itemOf(e.ObjectNew)
+			if e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() {
+				c.peers.place(it, e.ObjectNew, e.ObjectNew.BindingSpec().Clusters)
+			}
+			c.confirm(it, e.ObjectOld, e.ObjectNew)
+			if matters(e.ObjectOld, e.ObjectNew) {
+				enqueue(q, e.ObjectNew, false)
+			}
+		},
+		DeleteFunc: func(_ context.Context, e event.TypedDeleteEvent[B], _ queue) {
+			c.forget(itemOf(e.Object))
+		},
+	}
+}
+
+// matters says whether a change of a binding can make it due. Status is what
+// others write, or this room itself.
+func matters(before, after workv1alpha2.Binding) bool {
+	if before.GetGeneration() != after.GetGeneration() || !maps.Equal(before.GetLabels(), after.GetLabels()) {
+		return true
+	}
+	a, b := before.GetAnnotations(), after.GetAnnotations()
+	return a[PartialPlacementAnnotation] != b[PartialPlacementAnnotation] || a[FailbackAnnotation] != b[FailbackAnnotation]
+}
+
+// confirm tells the ledger which copies have come to run since before.
+func (c *Controller) confirm(it Item, before, after workv1alpha2.Binding) {
+	old := before.BindingStatus().AggregatedStatus
+	for i := range after.BindingStatus().AggregatedStatus {
+		item := &after.BindingStatus().AggregatedStatus[i]
+		if item.Health != workv1alpha2.ResourceHealthy {
+			continue
+		}
+		// The health of the copy as it was before the promise proves nothing; it has to be news.
+		if i < len(old) && equality.Semantic.DeepEqual(old[i], *item) {
+			continue
+		}
+		c.ledger.Running(it.String(), item.ClusterName)
+	}
+}
+
+// clusterEvents keeps the fleet current and wakes what waits for it.
+func clusterEvents(c *Controller, w *waker) handler.TypedFuncs[*clusterv1alpha1.Cluster, Item] {
+	changed := func(name string) {
+		c.fleet.touch(name)
+		w.signal()
+	}
+	return handler.TypedFuncs[*clusterv1alpha1.Cluster, Item]{
+		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[*clusterv1alpha1.Cluster], _ queue) {
+			changed(e.Object.Name)
+		},
+		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[*clusterv1alpha1.Cluster], _ queue) {
+			if !equality.Semantic.DeepEqual(e.ObjectOld.Status.ResourceSummary, e.ObjectNew.Status.ResourceSummary) {
+				c.ledger.Reported(e.ObjectNew.Name)
+			}
+			changed(e.ObjectNew.Name)
+		},
+		DeleteFunc: func(_ context.Context, e event.TypedDeleteEvent[*clusterv1alpha1.Cluster], _ queue) {
+			changed(e.Object.Name)
+		},
+	}
+}

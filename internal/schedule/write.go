@@ -1,0 +1,244 @@
+package schedule
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
+	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+)
+
+// fieldManager is the name under which the room writes.
+const fieldManager = "flagship-schedule"
+
+// observe notes that the present generation needs no scheduling.
+func (c *Controller) observe(ctx context.Context, it Item, b workv1alpha2.Binding) error {
+	if b.BindingStatus().SchedulerObservedGeneration == b.GetGeneration() {
+		return nil
+	}
+	_, err := c.patchStatus(ctx, it, b, map[string]any{"schedulerObservedGeneration": b.GetGeneration()}, false)
+	return err
+}
+
+// publish writes what a decision changes: the result, then the status, then the event.
+func (c *Controller) publish(ctx context.Context, it Item, b workv1alpha2.Binding, v verdict) error {
+	moved, err := c.publishResult(ctx, it, &b, &v)
+	if refused := refusal(err); refused != nil {
+		v.decision, err = &Decision{Failure: refused}, nil
+	}
+	if err != nil {
+		return err
+	}
+	condition := conditionFor(b, v.decision)
+	changed, err := c.publishStatus(ctx, it, b, &v, condition, moved)
+	if err != nil {
+		return err
+	}
+	switch resource := b.BindingSpec().Resource; {
+	case !moved && !changed:
+	case condition.Status == metav1.ConditionTrue:
+		c.deps.Events.Publish(scheduled(resource, v.decision.Targets))
+	default:
+		c.deps.Events.Publish(notScheduledEvent(resource, condition.Message))
+	}
+	return nil
+}
+
+// refusal turns an admission's no into a failure to schedule: it is an answer
+// for the user to read, not an accident to repeat at once.
+func refusal(err error) *Failure {
+	if !apierrors.IsForbidden(err) {
+		return nil
+	}
+	reason := workv1alpha2.BindingReasonSchedulerError
+	if strings.Contains(err.Error(), "quota") {
+		reason = workv1alpha2.BindingReasonQuotaExceeded
+	}
+	return &Failure{Reason: reason, Message: err.Error()}
+}
+
+// publishResult patches spec.clusters and the annotation, in one, if either
+// changes, and replaces *b by what the API server answers. After a failure to
+// schedule the last result stays: copies that run are worth more than a correct
+// empty list.
+func (c *Controller) publishResult(ctx context.Context, it Item, b *workv1alpha2.Binding, v *verdict) (moved bool, err error) {
+	d := v.decision
+	if d.Failure != nil {
+		return false, nil
+	}
+	placement, err := json.Marshal(placementOf(*b))
+	if err != nil {
+		return false, fmt.Errorf("encoding the placement: %w", err)
+	}
+	moved = !sameTargets((*b).BindingSpec().Clusters, d.Targets)
+	if !moved && (*b).GetAnnotations()[workv1alpha2.AppliedPlacementAnnotation] == string(placement) {
+		return false, nil
+	}
+	// The list is replaced as a whole, hence the guard against what was written meanwhile.
+	patch := map[string]any{"metadata": map[string]any{
+		"resourceVersion": (*b).GetResourceVersion(),
+		"annotations":     map[string]string{workv1alpha2.AppliedPlacementAnnotation: string(placement)},
+	}}
+	if moved {
+		clusters := map[string]any{"clusters": nil}
+		if len(d.Targets) > 0 {
+			clusters["clusters"] = d.Targets
+		}
+		patch["spec"] = clusters
+	}
+	answer, err := c.patch(ctx, it, *b, patch, c.sendObject)
+	if err != nil {
+		c.takeBack(it, *b, v)
+		return false, fmt.Errorf("patching the result: %w", err)
+	}
+	*b = answer
+	return moved, nil
+}
+
+func placementOf(b workv1alpha2.Binding) *policyv1alpha1.Placement {
+	if p := b.BindingSpec().Placement; p != nil {
+		return p
+	}
+	return &policyv1alpha1.Placement{}
+}
+
+// sameTargets compares two results, whatever their order.
+func sameTargets(a, b []workv1alpha2.TargetCluster) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	byName := func(x, y workv1alpha2.TargetCluster) int { return strings.Compare(x.Name, y.Name) }
+	if !slices.IsSortedFunc(a, byName) {
+		a = slices.SortedFunc(slices.Values(a), byName)
+	}
+	return slices.EqualFunc(a, b, func(x, y workv1alpha2.TargetCluster) bool {
+		return x.Name == y.Name && x.Replicas == y.Replicas
+	})
+}
+
+// publishStatus patches the status fields that change, and returns whether the
+// condition did.
+func (c *Controller) publishStatus(ctx context.Context, it Item, b workv1alpha2.Binding, v *verdict, condition metav1.Condition, moved bool) (changed bool, err error) {
+	status, fields := b.BindingStatus(), map[string]any{}
+	if status.SchedulerObservedGeneration != b.GetGeneration() {
+		fields["schedulerObservedGeneration"] = b.GetGeneration()
+	}
+	conditions := slices.Clone(status.Conditions)
+	before := meta.FindStatusCondition(conditions, workv1alpha2.Scheduled)
+	changed = before == nil || before.Status != condition.Status || before.Reason != condition.Reason || before.Message != condition.Message
+	if v.decision.Failure == nil {
+		if name := v.decision.Affinity; name != status.SchedulerObservedAffinityName {
+			fields["schedulerObservingAffinityName"] = name
+		}
+		if moved || changed || v.fresh {
+			fields["lastScheduledTime"] = c.dateAfter(b.BindingSpec().RescheduleTriggeredAt)
+		}
+	}
+	if changed {
+		condition.LastTransitionTime = metav1.NewTime(c.deps.Clock.Now())
+		meta.SetStatusCondition(&conditions, condition)
+		fields["conditions"] = conditions
+	}
+	if len(fields) == 0 {
+		return false, nil
+	}
+	_, err = c.patchStatus(ctx, it, b, fields, changed)
+	return changed, err
+}
+
+func conditionFor(b workv1alpha2.Binding, d *Decision) metav1.Condition {
+	switch {
+	case d.Failure != nil:
+		return workv1alpha2.NotScheduledCondition(b.GetGeneration(), d.Failure.Reason, d.Failure.Message)
+	case d.Missing > 0:
+		replicas := int64(b.BindingSpec().Replicas)
+		message := fmt.Sprintf("%d of %d replicas are placed. %s", replicas-d.Missing, replicas, d.Shortage)
+		return workv1alpha2.NotScheduledCondition(b.GetGeneration(), workv1alpha2.BindingReasonUnschedulable, message)
+	default:
+		return workv1alpha2.ScheduledCondition(b.GetGeneration(), workv1alpha2.ScheduleSuccessMessage)
+	}
+}
+
+// dateAfter is now, or just after asked if that is in the same second, so that
+// a request to reschedule is answered once.
+func (c *Controller) dateAfter(asked *metav1.Time) metav1.Time {
+	now := metav1.NewTime(c.deps.Clock.Now()).Rfc3339Copy()
+	if asked != nil && !now.After(asked.Time) {
+		return metav1.NewTime(asked.Add(time.Second))
+	}
+	return now
+}
+
+// patchStatus writes fields. Conditions are replaced as a list, which needs the
+// guard against what others wrote into it meanwhile; other fields are ours alone.
+func (c *Controller) patchStatus(ctx context.Context, it Item, b workv1alpha2.Binding, fields map[string]any, guard bool) (workv1alpha2.Binding, error) {
+	patch := map[string]any{"status": fields}
+	if guard {
+		patch["metadata"] = map[string]any{"resourceVersion": b.GetResourceVersion()}
+	}
+	answer, err := c.patch(ctx, it, b, patch, c.sendStatus)
+	if err != nil {
+		return nil, fmt.Errorf("patching the status: %w", err)
+	}
+	return answer, nil
+}
+
+// sender patches an object or a subresource of it, and fills obj with the answer.
+type sender func(ctx context.Context, obj client.Object, patch client.Patch) error
+
+func (c *Controller) sendObject(ctx context.Context, obj client.Object, patch client.Patch) error {
+	return c.client.Patch(ctx, obj, patch, client.FieldOwner(fieldManager))
+}
+
+func (c *Controller) sendStatus(ctx context.Context, obj client.Object, patch client.Patch) error {
+	return c.client.Status().Patch(ctx, obj, patch, client.FieldOwner(fieldManager))
+}
+
+// patch sends a merge patch and returns the binding as it is after it.
+func (c *Controller) patch(ctx context.Context, it Item, b workv1alpha2.Binding, patch map[string]any, send sender) (workv1alpha2.Binding, error) {
+	data, err := json.Marshal(patch)
+	if err != nil {
+		return nil, fmt.Errorf("encoding a patch: %w", err)
+	}
+	named := metav1.ObjectMeta{Namespace: b.GetNamespace(), Name: b.GetName()}
+	var answer interface {
+		client.Object
+		workv1alpha2.Binding
+	}
+	if it.Namespace == "" {
+		answer = &workv1alpha2.ClusterResourceBinding{ObjectMeta: named}
+	} else {
+		answer = &workv1alpha2.ResourceBinding{ObjectMeta: named}
+	}
+	if err := send(ctx, answer, client.RawPatch(types.MergePatchType, data)); err != nil {
+		return nil, err
+	}
+	c.written.Store(it, answer.GetResourceVersion())
+	return answer, nil
+}
+
+// cacheIsBehind says whether b is older than what this controller wrote last.
+// A decision on it would repeat the write, or undo it.
+func (c *Controller) cacheIsBehind(it Item, b workv1alpha2.Binding) bool {
+	written, ok := c.written.Load(it)
+	if !ok {
+		return false
+	}
+	order, err := resourceversion.CompareResourceVersion(b.GetResourceVersion(), written.(string))
+	if err == nil && order < 0 {
+		return true
+	}
+	c.written.Delete(it)
+	return false
+}
