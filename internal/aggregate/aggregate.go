@@ -1,0 +1,303 @@
+package aggregate
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/event"
+	"github.com/flagship-k8s/flagship/internal/template"
+)
+
+// Request names a ResourceBinding or, when Namespace is empty, a
+// ClusterResourceBinding.
+type Request struct{ Namespace, Name string }
+
+// Templates is the hub shore as this room uses it; *template.Store is one.
+type Templates interface {
+	HasStatus(schema.GroupVersionKind) bool
+	Get(context.Context, template.Ref) (*unstructured.Unstructured, error)
+	UpdateStatus(ctx context.Context, before, after *unstructured.Unstructured) (bool, error)
+}
+
+// Statuses knows what the statuses of several copies add up to.
+type Statuses interface {
+	// Aggregate returns template with the status its copies add up to, or
+	// template itself if that is what it has.
+	Aggregate(ctx context.Context, template *unstructured.Unstructured, items []workv1alpha2.AggregatedStatusItem) (*unstructured.Unstructured, error)
+}
+
+// aggregator reconciles one binding at a time.
+type aggregator struct {
+	client    client.Client
+	templates Templates
+	statuses  Statuses
+	adds      func(schema.GroupVersionKind) bool
+	events    event.Recorder
+	clock     clock.PassiveClock
+	pace      *pace
+
+	// owed are bindings whose template could not be written although they
+	// themselves were.
+	owed sync.Map // Request → struct{}
+	// told is the content of the template each binding's success was published
+	// for.
+	told sync.Map // Request → string
+}
+
+// afterConflict is when to try again after somebody else wrote the status.
+const afterConflict = 20 * time.Millisecond
+
+// Reconcile brings the status of one binding and its template up to date.
+func (a *aggregator) Reconcile(ctx context.Context, request Request) (reconcile.Result, error) {
+	binding, err := a.binding(ctx, request)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if binding == nil || binding.GetDeletionTimestamp() != nil {
+		a.forget(request)
+		return reconcile.Result{}, nil
+	}
+	works, err := a.works(ctx, binding)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	picture := Fold(binding.BindingSpec(), works)
+	news := compare(binding, picture)
+	_, owed := a.owed.Load(request)
+	wait := a.pace.hold(request, picture.Settled)
+	switch {
+	case !news.any() && !owed:
+		return reconcile.Result{}, nil
+	case wait > 0:
+		return reconcile.Result{RequeueAfter: wait}, nil
+	}
+	return a.write(ctx, request, binding, picture, news)
+}
+
+// write updates the template first: when the binding shows a picture, the
+// template has it too, and a restart in between finds the difference.
+func (a *aggregator) write(ctx context.Context, request Request, binding workv1alpha2.Binding, picture Picture, news news) (reconcile.Result, error) {
+	a.pace.wrote(request)
+	content, failure := a.updateTemplate(ctx, binding, picture)
+	if failure != nil {
+		a.owed.Store(request, struct{}{})
+		a.publish(binding, event.Warning, event.AggregateStatusFailed, failure.Error())
+	} else {
+		a.owed.Delete(request)
+	}
+	if news.any() {
+		err := a.updateBinding(ctx, binding, picture, news)
+		switch {
+		case apierrors.IsConflict(err):
+			return reconcile.Result{RequeueAfter: afterConflict}, failure
+		case client.IgnoreNotFound(err) != nil:
+			return reconcile.Result{}, errors.Join(failure, err)
+		}
+	}
+	if failure == nil && news.verdict != nil && news.verdict.Status == metav1.ConditionTrue {
+		a.celebrate(request, binding, content, len(picture.Items))
+	}
+	return reconcile.Result{}, failure
+}
+
+// news is how a picture differs from the status a binding has.
+type news struct {
+	items bool
+	// verdict is the condition to write, nil if it is there already or the
+	// binding has not been scheduled yet.
+	verdict *metav1.Condition
+}
+
+func (n news) any() bool { return n.items || n.verdict != nil }
+
+func compare(binding workv1alpha2.Binding, picture Picture) news {
+	status := binding.BindingStatus()
+	result := news{items: !sameItems(status.AggregatedStatus, picture.Items)}
+	if status.LastScheduledTime == nil && len(binding.BindingSpec().RequiredBy) == 0 {
+		return result
+	}
+	wanted := picture.Condition(binding.GetGeneration())
+	present := meta.FindStatusCondition(status.Conditions, wanted.Type)
+	if present == nil || present.Status != wanted.Status || present.Reason != wanted.Reason ||
+		present.Message != wanted.Message || present.ObservedGeneration != wanted.ObservedGeneration {
+		result.verdict = &wanted
+	}
+	return result
+}
+
+func (a *aggregator) binding(ctx context.Context, request Request) (workv1alpha2.Binding, error) {
+	var binding workv1alpha2.Binding = &workv1alpha2.ResourceBinding{}
+	if request.Namespace == "" {
+		binding = &workv1alpha2.ClusterResourceBinding{}
+	}
+	key := client.ObjectKey{Namespace: request.Namespace, Name: request.Name}
+	err := a.client.Get(ctx, key, binding.(client.Object))
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("reading binding %s: %w", key, err)
+	}
+	return binding, nil
+}
+
+// works lists the Works of a binding. They are shared with the cache.
+func (a *aggregator) works(ctx context.Context, binding workv1alpha2.Binding) ([]*workv1alpha1.Work, error) {
+	id := binding.GetLabels()[binding.PermanentIDLabel()]
+	if id == "" {
+		return nil, nil
+	}
+	var list workv1alpha1.WorkList
+	err := a.client.List(ctx, &list, client.MatchingFields{indexBinding: id},
+		client.UnsafeDisableDeepCopy, client.DisableReadYourWritesConsistency)
+	if err != nil {
+		return nil, fmt.Errorf("listing Works of binding %s: %w", id, err)
+	}
+	works := make([]*workv1alpha1.Work, len(list.Items))
+	for i := range list.Items {
+		works[i] = &list.Items[i]
+	}
+	return works, nil
+}
+
+// updateTemplate writes the status that the copies add up to. It returns a word
+// for the template's content: its generation or, for kinds without status, the
+// version that the binding was made from.
+func (a *aggregator) updateTemplate(ctx context.Context, binding workv1alpha2.Binding, picture Picture) (string, error) {
+	resource := binding.BindingSpec().Resource
+	version := "version " + resource.ResourceVersion
+	gvk := schema.FromAPIVersionAndKind(resource.APIVersion, resource.Kind)
+	if !a.templates.HasStatus(gvk) || !a.adds(gvk) {
+		return version, nil
+	}
+	ref := template.Ref{GroupVersionKind: gvk, Namespace: resource.Namespace, Name: resource.Name}
+	before, err := a.templates.Get(ctx, ref)
+	if err != nil {
+		return version, client.IgnoreNotFound(err)
+	}
+	if before.GetUID() != resource.UID || before.GetDeletionTimestamp() != nil {
+		return version, nil
+	}
+	if generation := before.GetGeneration(); generation > 0 {
+		version = fmt.Sprintf("generation %d", generation)
+	}
+	after, err := a.statuses.Aggregate(ctx, before, picture.Items)
+	if err != nil {
+		return version, reconcile.TerminalError(err)
+	}
+	if after == before {
+		return version, nil
+	}
+	_, err = a.templates.UpdateStatus(ctx, before, after)
+	return version, client.IgnoreNotFound(err)
+}
+
+// updateBinding sends what differs. Conditions are a list with several owners,
+// so a change of them insists on the version it was made for.
+func (a *aggregator) updateBinding(ctx context.Context, binding workv1alpha2.Binding, picture Picture, news news) error {
+	patch, err := statusPatch(binding, picture, news, a.clock.Now())
+	if err != nil {
+		return err
+	}
+	key := client.ObjectKeyFromObject(binding.(client.Object))
+	err = a.client.Status().Patch(ctx, binding.(client.Object), client.RawPatch(types.MergePatchType, patch))
+	if err != nil {
+		return fmt.Errorf("patching status of binding %s: %w", key, err)
+	}
+	return nil
+}
+
+func statusPatch(binding workv1alpha2.Binding, picture Picture, news news, now time.Time) ([]byte, error) {
+	changes, content := map[string]any{}, map[string]any{}
+	if news.items {
+		changes["aggregatedStatus"] = picture.Items
+	}
+	if news.verdict != nil {
+		conditions := slices.Clone(binding.BindingStatus().Conditions)
+		verdict := *news.verdict
+		verdict.LastTransitionTime = metav1.NewTime(now)
+		meta.SetStatusCondition(&conditions, verdict)
+		changes["conditions"] = conditions
+		content["metadata"] = map[string]any{"resourceVersion": binding.GetResourceVersion()}
+	}
+	content["status"] = changes
+	patch, err := json.Marshal(content)
+	if err != nil {
+		return nil, fmt.Errorf("encoding status: %w", err)
+	}
+	return patch, nil
+}
+
+// celebrate tells, once per content of the template, that it has arrived
+// everywhere.
+func (a *aggregator) celebrate(request Request, binding workv1alpha2.Binding, content string, clusters int) {
+	if previous, known := a.told.Swap(request, content); known && previous == content {
+		return
+	}
+	a.publish(binding, event.Normal, event.AggregateStatusSucceed,
+		fmt.Sprintf("Applied to all %d clusters (%s)", clusters, content))
+}
+
+func (a *aggregator) publish(binding workv1alpha2.Binding, kind func(corev1.ObjectReference, string, string) event.Event, reason, message string) {
+	resource := binding.BindingSpec().Resource
+	a.events.Publish(kind(corev1.ObjectReference{
+		APIVersion: resource.APIVersion, Kind: resource.Kind,
+		Namespace: resource.Namespace, Name: resource.Name, UID: resource.UID,
+	}, reason, message))
+}
+
+func (a *aggregator) forget(request Request) {
+	a.pace.forget(request)
+	a.owed.Delete(request)
+	a.told.Delete(request)
+}
+
+// sameItems compares by meaning: the API server returns JSON in another order
+// than it was sent.
+func sameItems(a, b []workv1alpha2.AggregatedStatusItem) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if a[i].ClusterName != b[i].ClusterName || a[i].Applied != b[i].Applied || a[i].Health != b[i].Health ||
+			a[i].AppliedMessage != b[i].AppliedMessage || !sameJSON(a[i].Status, b[i].Status) {
+			return false
+		}
+	}
+	return true
+}
+
+func sameJSON(a, b *runtime.RawExtension) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	if bytes.Equal(a.Raw, b.Raw) {
+		return true
+	}
+	var left, right any
+	if json.Unmarshal(a.Raw, &left) != nil || json.Unmarshal(b.Raw, &right) != nil {
+		return false
+	}
+	return reflect.DeepEqual(left, right)
+}

@@ -1,0 +1,324 @@
+package aggregate
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/event"
+	"github.com/flagship-k8s/flagship/internal/template"
+)
+
+var web = Request{Namespace: "shop", Name: "web-deployment"}
+
+// shore is a hub with one binding, its Works and its template.
+type shore struct {
+	t         *testing.T
+	client    client.Client
+	clock     *clocktesting.FakePassiveClock
+	loop      *aggregator
+	templates *oneTemplate
+	writes    []string
+	events    []string
+	refuse    error
+}
+
+func newShore(t *testing.T, binding client.Object, works ...*workv1alpha1.Work) *shore {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{workv1alpha1.AddToScheme, workv1alpha2.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := &shore{t: t, clock: clocktesting.NewFakePassiveClock(start)}
+	s.templates = &oneTemplate{shore: s, object: deployment()}
+	objects := []client.Object{binding}
+	for _, w := range works {
+		objects = append(objects, w)
+	}
+	s.client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
+		WithStatusSubresource(&workv1alpha2.ResourceBinding{}, &workv1alpha2.ClusterResourceBinding{}, &workv1alpha1.Work{}).
+		WithIndex(&workv1alpha1.Work{}, indexBinding, bindingIDs).
+		WithInterceptorFuncs(interceptor.Funcs{
+			SubResourcePatch: func(ctx context.Context, c client.Client, sub string, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
+				s.writes = append(s.writes, "binding")
+				if s.refuse != nil {
+					return s.refuse
+				}
+				return c.SubResource(sub).Patch(ctx, obj, patch, opts...)
+			},
+		}).Build()
+	s.loop = newAggregator(s.client, Deps{
+		Templates: s.templates, Statuses: s.templates, Clock: s.clock,
+		Events: event.RecorderFunc(func(e event.Event) { s.events = append(s.events, e.String()) }),
+	})
+	return s
+}
+
+// binding is scheduled to a and b.
+func binding() *workv1alpha2.ResourceBinding {
+	b := &workv1alpha2.ResourceBinding{ObjectMeta: metav1.ObjectMeta{
+		Namespace: web.Namespace, Name: web.Name, Generation: 2,
+		Labels: map[string]string{workv1alpha2.ResourceBindingPermanentIDLabel: "id"},
+	}, Spec: specWith("a", "b")}
+	b.Status.LastScheduledTime = ptr.To(metav1.NewTime(start))
+	meta.SetStatusCondition(&b.Status.Conditions, workv1alpha2.ScheduledCondition(2, "ok"))
+	return b
+}
+
+func deployment() *unstructured.Unstructured {
+	u := &unstructured.Unstructured{Object: map[string]any{}}
+	u.SetAPIVersion("apps/v1")
+	u.SetKind("Deployment")
+	u.SetNamespace("shop")
+	u.SetName("web")
+	u.SetUID("u")
+	u.SetGeneration(5)
+	return u
+}
+
+// oneTemplate is a store of one object and an interpreter that notes which
+// clusters have applied it.
+type oneTemplate struct {
+	shore  *shore
+	object *unstructured.Unstructured
+	reads  int
+	fail   error
+}
+
+func (o *oneTemplate) HasStatus(gvk schema.GroupVersionKind) bool { return gvk.Kind == "Deployment" }
+
+func (o *oneTemplate) Get(context.Context, template.Ref) (*unstructured.Unstructured, error) {
+	o.reads++
+	if o.object == nil {
+		return nil, apierrors.NewNotFound(schema.GroupResource{}, "web")
+	}
+	return o.object.DeepCopy(), nil
+}
+
+func (o *oneTemplate) UpdateStatus(_ context.Context, _, after *unstructured.Unstructured) (bool, error) {
+	if o.fail != nil {
+		return false, o.fail
+	}
+	o.shore.writes = append(o.shore.writes, "template")
+	o.object = after
+	return true, nil
+}
+
+func (o *oneTemplate) Aggregate(_ context.Context, obj *unstructured.Unstructured, items []workv1alpha2.AggregatedStatusItem) (*unstructured.Unstructured, error) {
+	var applied []string
+	for _, item := range items {
+		if item.Applied {
+			applied = append(applied, item.ClusterName)
+		}
+	}
+	want := strings.Join(applied, ",")
+	if have, _, _ := unstructured.NestedString(obj.Object, "status", "applied"); have == want {
+		return obj, nil
+	}
+	after := obj.DeepCopy()
+	return after, unstructured.SetNestedField(after.Object, want, "status", "applied")
+}
+
+func (s *shore) reconcile() time.Duration {
+	s.t.Helper()
+	result, err := s.loop.Reconcile(s.t.Context(), web)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return result.RequeueAfter
+}
+
+func (s *shore) expectWrites(reason string, want ...string) {
+	s.t.Helper()
+	if !slices.Equal(s.writes, want) {
+		s.t.Errorf("%s: writes %q, want %q", reason, s.writes, want)
+	}
+	s.writes = nil
+}
+
+func (s *shore) report(cluster string, options ...workOption) {
+	s.t.Helper()
+	w := work(cluster)
+	if err := s.client.Get(s.t.Context(), client.ObjectKeyFromObject(w), w); err != nil {
+		s.t.Fatal(err)
+	}
+	for _, option := range options {
+		option(w)
+	}
+	if err := s.client.Status().Update(s.t.Context(), w); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *shore) status() *workv1alpha2.ResourceBindingStatus {
+	s.t.Helper()
+	b := &workv1alpha2.ResourceBinding{}
+	if err := s.client.Get(s.t.Context(), client.ObjectKey{Namespace: web.Namespace, Name: web.Name}, b); err != nil {
+		s.t.Fatal(err)
+	}
+	return &b.Status
+}
+
+func TestOneWriteForAllWorks(t *testing.T) {
+	s := newShore(t, binding(), work("a"), work("b"))
+	if wait := s.reconcile(); wait != patience {
+		t.Errorf("before anybody reported it looks again after %s, want %s", wait, patience)
+	}
+	s.report("a", appliedAt(1), reporting(`{"x":1}`, workv1alpha1.ResourceHealthy))
+	s.clock.SetTime(s.clock.Now().Add(50 * time.Millisecond))
+	if wait := s.reconcile(); wait != patience-50*time.Millisecond {
+		t.Errorf("half a picture waits %s", wait)
+	}
+	s.expectWrites("half a picture")
+	s.report("b", appliedAt(1), reporting(`{"x":2}`, workv1alpha1.ResourceHealthy))
+	s.reconcile()
+	s.expectWrites("the whole picture", "template", "binding")
+	s.reconcile()
+	s.expectWrites("nothing new")
+
+	status := s.status()
+	if len(status.AggregatedStatus) != 2 || status.AggregatedStatus[0].ClusterName != "a" || !status.AggregatedStatus[1].Applied {
+		t.Errorf("aggregated status is %+v", status.AggregatedStatus)
+	}
+	if !meta.IsStatusConditionTrue(status.Conditions, workv1alpha2.FullyApplied) || !meta.IsStatusConditionTrue(status.Conditions, workv1alpha2.Scheduled) {
+		t.Errorf("conditions are %+v, want FullyApplied beside Scheduled", status.Conditions)
+	}
+	want := []string{"Normal AggregateStatusSucceed Deployment/web: Applied to all 2 clusters (generation 5)"}
+	if !slices.Equal(s.events, want) {
+		t.Errorf("events %q, want %q", s.events, want)
+	}
+}
+
+func TestPatienceEnds(t *testing.T) {
+	s := newShore(t, binding(), work("a", appliedAt(1), reporting(`{}`, workv1alpha1.ResourceHealthy)), work("b"))
+	s.reconcile()
+	s.clock.SetTime(s.clock.Now().Add(patience))
+	s.reconcile()
+	s.expectWrites("a cluster that does not answer", "template", "binding")
+	condition := meta.FindStatusCondition(s.status().Conditions, workv1alpha2.FullyApplied)
+	if condition.Status != metav1.ConditionFalse || !strings.HasSuffix(condition.Message, "1 of 2 clusters lack it: b") {
+		t.Errorf("condition %+v", condition)
+	}
+	if len(s.events) > 0 {
+		t.Errorf("success was told: %q", s.events)
+	}
+	s.report("a", reporting(`{"x":1}`, workv1alpha1.ResourceUnhealthy))
+	s.reconcile()
+	s.expectWrites("news of another cluster meanwhile", "binding")
+}
+
+func TestAnUpdateInFlightShowsNoFlicker(t *testing.T) {
+	s := newShore(t, binding(), work("a", appliedAt(1), reporting(`{}`, workv1alpha1.ResourceHealthy)), work("b", appliedAt(1), reporting(`{}`, workv1alpha1.ResourceHealthy)))
+	s.reconcile()
+	s.writes = nil
+	for _, cluster := range []string{"a", "b"} {
+		w := work(cluster)
+		if err := s.client.Get(t.Context(), client.ObjectKeyFromObject(w), w); err != nil {
+			t.Fatal(err)
+		}
+		w.Generation = 2
+		if err := s.client.Update(t.Context(), w); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.reconcile()
+	s.expectWrites("Works that were just rewritten")
+	s.report("a", appliedAt(2))
+	s.report("b", appliedAt(2))
+	s.reconcile()
+	s.expectWrites("applied again, with the same status")
+}
+
+func TestBeforeSchedulingThereIsNoVerdict(t *testing.T) {
+	b := binding()
+	b.Status = workv1alpha2.ResourceBindingStatus{}
+	b.Spec.Clusters = nil
+	s := newShore(t, b)
+	s.reconcile()
+	s.expectWrites("an unscheduled binding")
+}
+
+func TestKindsWithoutStatusAreNotRead(t *testing.T) {
+	b := binding()
+	b.Spec.Resource.Kind, b.Spec.Resource.APIVersion = "ConfigMap", "v1"
+	s := newShore(t, b, work("a", appliedAt(1), reporting(`{}`, workv1alpha1.ResourceHealthy)), work("b", appliedAt(1), reporting(`{}`, workv1alpha1.ResourceHealthy)))
+	s.reconcile()
+	s.expectWrites("a ConfigMap", "binding")
+	if s.templates.reads > 0 {
+		t.Errorf("the template was read %d times", s.templates.reads)
+	}
+}
+
+func TestAConflictIsTriedAgain(t *testing.T) {
+	s := newShore(t, binding(), work("a", failed("x")), work("b", failed("x")))
+	s.refuse = apierrors.NewConflict(schema.GroupResource{}, web.Name, fmt.Errorf("changed"))
+	if wait := s.reconcile(); wait != afterConflict {
+		t.Errorf("tries again after %s, want %s", wait, afterConflict)
+	}
+	s.refuse = nil
+	s.writes = nil
+	s.reconcile()
+	s.expectWrites("after the conflict", "binding")
+}
+
+func TestATemplateThatRefusesItsStatus(t *testing.T) {
+	good := []workOption{appliedAt(1), reporting(`{}`, workv1alpha1.ResourceHealthy)}
+	s := newShore(t, binding(), work("a", good...), work("b", good...))
+	s.templates.fail = fmt.Errorf("status is invalid")
+	if _, err := s.loop.Reconcile(t.Context(), web); err == nil {
+		t.Error("the failure was swallowed")
+	}
+	s.expectWrites("the binding gets its status nevertheless", "binding")
+	if !slices.ContainsFunc(s.events, func(e string) bool {
+		return strings.Contains(e, "Warning AggregateStatusFailed Deployment/web: status is invalid")
+	}) {
+		t.Errorf("nobody was told: %q", s.events)
+	}
+	s.templates.fail = nil
+	s.reconcile()
+	s.expectWrites("the template gets it later", "template")
+	s.reconcile()
+	s.expectWrites("and then it is quiet")
+}
+
+func TestASuccessorsStatusIsItsOwn(t *testing.T) {
+	good := []workOption{appliedAt(1), reporting(`{}`, workv1alpha1.ResourceHealthy)}
+	s := newShore(t, binding(), work("a", good...), work("b", good...))
+	s.templates.object.SetUID("second")
+	s.reconcile()
+	s.expectWrites("a template that was replaced", "binding")
+}
+
+func TestWorksLeadToTheirBinding(t *testing.T) {
+	if got := requestsOf(work("a")); !slices.Equal(got, []Request{web}) {
+		t.Errorf("requests %v", got)
+	}
+	wide := &workv1alpha1.Work{}
+	wide.Annotations = map[string]string{workv1alpha2.ClusterResourceBindingNameAnnotation: "reader-clusterrole"}
+	wide.Labels = map[string]string{workv1alpha2.ClusterResourceBindingPermanentIDLabel: "x"}
+	if got := requestsOf(wide); !slices.Equal(got, []Request{{Name: "reader-clusterrole"}}) {
+		t.Errorf("requests %v", got)
+	}
+	if got := bindingIDs(wide); !slices.Equal(got, []string{"x"}) {
+		t.Errorf("ids %v", got)
+	}
+}

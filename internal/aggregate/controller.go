@@ -1,0 +1,164 @@
+package aggregate
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
+	ctrlevent "sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/event"
+)
+
+// Deps is what the room needs from the house. Templates, Statuses, Events and
+// Clock are required.
+type Deps struct {
+	Templates Templates
+	Statuses  Statuses
+	// Adds says that Statuses knows what to do with a kind; templates of other
+	// kinds are not even read. Without it, all are.
+	Adds   func(schema.GroupVersionKind) bool
+	Events event.Recorder
+	Clock  clock.PassiveClock
+}
+
+const (
+	workers = 16
+	// indexBinding finds Works by the permanent id of their binding.
+	indexBinding = "aggregate.binding"
+)
+
+type queue = workqueue.TypedRateLimitingInterface[Request]
+
+// Setup adds the loop of this room to the manager.
+func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
+	if err := mgr.GetFieldIndexer().IndexField(ctx, &workv1alpha1.Work{}, indexBinding, bindingIDs); err != nil {
+		return fmt.Errorf("indexing Works by binding: %w", err)
+	}
+	a := newAggregator(mgr.GetClient(), deps)
+	loop, err := controller.NewTyped("aggregate", mgr, controller.TypedOptions[Request]{
+		Reconciler:              a,
+		MaxConcurrentReconciles: workers,
+		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[Request](50*time.Millisecond, time.Minute),
+		SkipNameValidation:      ptr.To(true), // several hubs may live in one process
+	})
+	if err != nil {
+		return fmt.Errorf("setting up aggregation: %w", err)
+	}
+	for _, watch := range []source.TypedSource[Request]{
+		source.TypedKind(mgr.GetCache(), &workv1alpha1.Work{}, a.onWork()),
+		source.TypedKind(mgr.GetCache(), &workv1alpha2.ResourceBinding{}, onBinding[*workv1alpha2.ResourceBinding](a)),
+		source.TypedKind(mgr.GetCache(), &workv1alpha2.ClusterResourceBinding{}, onBinding[*workv1alpha2.ClusterResourceBinding](a)),
+	} {
+		if err := loop.Watch(watch); err != nil {
+			return fmt.Errorf("watching for aggregation: %w", err)
+		}
+	}
+	return nil
+}
+
+func newAggregator(c client.Client, deps Deps) *aggregator {
+	adds := deps.Adds
+	if adds == nil {
+		adds = func(schema.GroupVersionKind) bool { return true }
+	}
+	return &aggregator{
+		client: c, templates: deps.Templates, statuses: deps.Statuses, adds: adds,
+		events: deps.Events, clock: deps.Clock, pace: newPace(deps.Clock),
+	}
+}
+
+// bindingIDs are the permanent ids of the binding that a Work comes from.
+func bindingIDs(obj client.Object) []string {
+	var ids []string
+	for _, key := range []string{workv1alpha2.ResourceBindingPermanentIDLabel, workv1alpha2.ClusterResourceBindingPermanentIDLabel} {
+		if id := obj.GetLabels()[key]; id != "" {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// requestsOf are the bindings that a Work comes from.
+func requestsOf(work *workv1alpha1.Work) []Request {
+	var requests []Request
+	if name := work.Annotations[workv1alpha2.ResourceBindingNameAnnotation]; name != "" {
+		requests = append(requests, Request{Namespace: work.Annotations[workv1alpha2.ResourceBindingNamespaceAnnotation], Name: name})
+	}
+	if name := work.Annotations[workv1alpha2.ClusterResourceBindingNameAnnotation]; name != "" {
+		requests = append(requests, Request{Name: name})
+	}
+	return requests
+}
+
+// enqueue gathers: a binding that waits already keeps its turn.
+func (a *aggregator) enqueue(q queue, priority int, requests ...Request) {
+	for _, request := range requests {
+		window := a.pace.window(request)
+		if ranked, ok := q.(priorityqueue.PriorityQueue[Request]); ok {
+			ranked.AddWithOpts(priorityqueue.AddOpts{After: window, Priority: &priority}, request)
+			continue
+		}
+		q.AddAfter(request, window)
+	}
+}
+
+// onWork queues the binding of a Work whose status may have changed. A Work that
+// was just created has nothing to say.
+func (a *aggregator) onWork() handler.TypedEventHandler[*workv1alpha1.Work, Request] {
+	type work = *workv1alpha1.Work
+	return handler.TypedFuncs[work, Request]{
+		CreateFunc: func(_ context.Context, e ctrlevent.TypedCreateEvent[work], q queue) {
+			if len(e.Object.Status.Conditions) > 0 && !e.IsInInitialList { // bindings come by themselves then
+				a.enqueue(q, 0, requestsOf(e.Object)...)
+			}
+		},
+		UpdateFunc: func(_ context.Context, e ctrlevent.TypedUpdateEvent[work], q queue) {
+			if e.ObjectOld.ResourceVersion != e.ObjectNew.ResourceVersion {
+				a.enqueue(q, 0, requestsOf(e.ObjectNew)...)
+			}
+		},
+		DeleteFunc: func(_ context.Context, e ctrlevent.TypedDeleteEvent[work], q queue) {
+			a.enqueue(q, 0, requestsOf(e.Object)...)
+		},
+	}
+}
+
+// onBinding queues a binding whose targets or content changed.
+func onBinding[B interface {
+	workv1alpha2.Binding
+	client.Object
+}](a *aggregator) handler.TypedEventHandler[B, Request] {
+	of := func(binding B) Request {
+		return Request{Namespace: binding.GetNamespace(), Name: binding.GetName()}
+	}
+	return handler.TypedFuncs[B, Request]{
+		CreateFunc: func(_ context.Context, e ctrlevent.TypedCreateEvent[B], q queue) {
+			if e.IsInInitialList {
+				a.enqueue(q, handler.LowPriority, of(e.Object))
+			}
+		},
+		UpdateFunc: func(_ context.Context, e ctrlevent.TypedUpdateEvent[B], q queue) {
+			before, after := e.ObjectOld.BindingStatus(), e.ObjectNew.BindingStatus()
+			if e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() ||
+				!before.LastScheduledTime.Equal(after.LastScheduledTime) {
+				a.enqueue(q, 0, of(e.ObjectNew))
+			}
+		},
+		DeleteFunc: func(_ context.Context, e ctrlevent.TypedDeleteEvent[B], _ queue) {
+			a.forget(of(e.Object))
+		},
+	}
+}

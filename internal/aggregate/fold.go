@@ -1,0 +1,167 @@
+package aggregate
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+)
+
+// Picture is what the Works of a binding say together.
+type Picture struct {
+	// Items has one entry per cluster that should have a copy, sorted by name.
+	Items []workv1alpha2.AggregatedStatusItem
+	// Missing are the clusters whose copy is not applied as it should be.
+	Missing []string
+	// Settled says that every cluster has reported on its Work as it is now. A
+	// picture that is not settled changes within moments, unless a member is down.
+	Settled bool
+}
+
+// Messages of items whose Work has nothing to say itself.
+const (
+	noWorkMessage  = "The Work for this cluster has not been created yet"
+	waitingMessage = "Waiting for the cluster to apply the Work"
+	outdated       = "An earlier version is applied, the latest is not yet"
+)
+
+// Fold looks at all Works of a binding. Works in clusters that should not have a
+// copy any longer, and are on their way out, do not count.
+func Fold(spec *workv1alpha2.ResourceBindingSpec, works []*workv1alpha1.Work) Picture {
+	byCluster := make(map[string]*workv1alpha1.Work, len(works))
+	for _, work := range works {
+		if cluster, ok := workv1alpha1.ClusterOfExecutionNamespace(work.Namespace); ok {
+			byCluster[cluster] = work
+		}
+	}
+	picture := Picture{Settled: true}
+	for _, cluster := range slices.Sorted(maps.Keys(targets(spec))) {
+		work := byCluster[cluster]
+		item := workv1alpha2.AggregatedStatusItem{
+			ClusterName: cluster, Health: workv1alpha2.ResourceUnknown, AppliedMessage: noWorkMessage,
+		}
+		if work != nil {
+			fill(&item, spec.Resource, work)
+		}
+		if !item.Applied {
+			picture.Missing = append(picture.Missing, cluster)
+		}
+		picture.Settled = picture.Settled && work != nil && settled(work)
+		picture.Items = append(picture.Items, item)
+	}
+	return picture
+}
+
+// targets are the clusters that should have a copy: those chosen, those that
+// dependants need, and those being drained, unless they are purged at once.
+func targets(spec *workv1alpha2.ResourceBindingSpec) map[string]bool {
+	clusters := map[string]bool{}
+	for _, target := range spec.Clusters {
+		clusters[target.Name] = true
+	}
+	for _, snapshot := range spec.RequiredBy {
+		for _, target := range snapshot.Clusters {
+			clusters[target.Name] = true
+		}
+	}
+	for _, task := range spec.GracefulEvictionTasks {
+		if task.PurgeMode != policyv1alpha1.PurgeModeDirectly {
+			clusters[task.FromCluster] = true
+		}
+	}
+	return clusters
+}
+
+// fill writes what one Work says into its item.
+func fill(item *workv1alpha2.AggregatedStatusItem, resource workv1alpha2.ObjectReference, work *workv1alpha1.Work) {
+	item.Applied, item.AppliedMessage = applied(work)
+	status := statusOf(resource, work)
+	if status == nil {
+		return
+	}
+	item.Status = status.Status
+	if item.Applied {
+		item.Health = workv1alpha2.ResourceHealth(cmp.Or(status.Health, workv1alpha1.ResourceUnknown))
+	}
+}
+
+func applied(work *workv1alpha1.Work) (bool, string) {
+	condition := meta.FindStatusCondition(work.Status.Conditions, workv1alpha1.WorkApplied)
+	switch {
+	case condition == nil:
+		return false, waitingMessage
+	case condition.Status != metav1.ConditionTrue:
+		return false, condition.Message
+	case outOfDate(condition, work):
+		return false, outdated
+	default:
+		return true, ""
+	}
+}
+
+// outOfDate says that a verdict is about an earlier spec. Writers that give no
+// generation are believed.
+func outOfDate(condition *metav1.Condition, work *workv1alpha1.Work) bool {
+	return condition.ObservedGeneration != 0 && condition.ObservedGeneration < work.Generation
+}
+
+// statusOf finds the manifest of a Work that is the binding's template.
+func statusOf(resource workv1alpha2.ObjectReference, work *workv1alpha1.Work) *workv1alpha1.ManifestStatus {
+	for i := range work.Status.ManifestStatuses {
+		status := &work.Status.ManifestStatuses[i]
+		id := status.Identifier
+		if id.Kind == resource.Kind && id.Name == resource.Name && id.Namespace == resource.Namespace {
+			return status
+		}
+	}
+	// Overriders may rename an object; a rendered Work carries nothing else.
+	if len(work.Status.ManifestStatuses) == 1 {
+		return &work.Status.ManifestStatuses[0]
+	}
+	return nil
+}
+
+// settled says that a Work's status is about its present spec.
+func settled(work *workv1alpha1.Work) bool {
+	if ptr.Deref(work.Spec.SuspendDispatching, false) {
+		return true
+	}
+	condition := meta.FindStatusCondition(work.Status.Conditions, workv1alpha1.WorkApplied)
+	if condition == nil || outOfDate(condition, work) {
+		return false
+	}
+	return condition.Status != metav1.ConditionTrue || len(work.Status.ManifestStatuses) > 0
+}
+
+// Condition is the verdict FullyApplied on a picture, for a binding of the given
+// generation. Without any cluster nothing is fully applied.
+func (p Picture) Condition(generation int64) metav1.Condition {
+	if len(p.Items) > 0 && len(p.Missing) == 0 {
+		return workv1alpha2.FullyAppliedCondition(generation)
+	}
+	condition := workv1alpha2.NotFullyAppliedCondition(generation)
+	if len(p.Items) == 0 {
+		condition.Message += ": no cluster was chosen"
+		return condition
+	}
+	named := p.Missing
+	rest := ""
+	if len(named) > namedClusters {
+		rest = fmt.Sprintf(" and %d more", len(named)-namedClusters)
+		named = named[:namedClusters]
+	}
+	condition.Message += fmt.Sprintf(": %d of %d clusters lack it: %s%s", len(p.Missing), len(p.Items), strings.Join(named, ", "), rest)
+	return condition
+}
+
+// namedClusters is how many clusters a message names.
+const namedClusters = 10

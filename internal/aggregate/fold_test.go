@@ -1,0 +1,199 @@
+package aggregate
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
+
+	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+)
+
+var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+type workOption func(*workv1alpha1.Work)
+
+// work is the Work of Deployment shop/web in a cluster, at generation 1.
+func work(cluster string, options ...workOption) *workv1alpha1.Work {
+	w := &workv1alpha1.Work{ObjectMeta: metav1.ObjectMeta{
+		Namespace: workv1alpha1.ExecutionNamespace(cluster), Name: workv1alpha1.WorkName("Deployment", "shop", "web"), Generation: 1,
+		Labels: map[string]string{workv1alpha2.ResourceBindingPermanentIDLabel: "id"},
+		Annotations: map[string]string{
+			workv1alpha2.ResourceBindingNamespaceAnnotation: "shop", workv1alpha2.ResourceBindingNameAnnotation: "web-deployment",
+		},
+	}}
+	for _, option := range options {
+		option(w)
+	}
+	return w
+}
+
+func appliedAt(generation int64) workOption {
+	return func(w *workv1alpha1.Work) {
+		meta.SetStatusCondition(&w.Status.Conditions, workv1alpha1.Applied(generation))
+	}
+}
+
+func failed(message string) workOption {
+	return func(w *workv1alpha1.Work) {
+		meta.SetStatusCondition(&w.Status.Conditions, workv1alpha1.NotApplied(w.Generation, message))
+	}
+}
+
+func reporting(status string, health workv1alpha1.ResourceHealth) workOption {
+	return func(w *workv1alpha1.Work) {
+		w.Status.ManifestStatuses = []workv1alpha1.ManifestStatus{{
+			Identifier: workv1alpha1.ResourceIdentifier{Group: "apps", Version: "v1", Kind: "Deployment", Namespace: "shop", Name: "web"},
+			Status:     &runtime.RawExtension{Raw: []byte(status)}, Health: health,
+		}}
+	}
+}
+
+func atGeneration(n int64) workOption { return func(w *workv1alpha1.Work) { w.Generation = n } }
+
+func suspended(w *workv1alpha1.Work) { w.Spec.SuspendDispatching = ptr.To(true) }
+
+func specWith(clusters ...string) workv1alpha2.ResourceBindingSpec {
+	spec := workv1alpha2.ResourceBindingSpec{Resource: workv1alpha2.ObjectReference{
+		APIVersion: "apps/v1", Kind: "Deployment", Namespace: "shop", Name: "web", UID: "u",
+	}}
+	for _, cluster := range clusters {
+		spec.Clusters = append(spec.Clusters, workv1alpha2.TargetCluster{Name: cluster})
+	}
+	return spec
+}
+
+func item(cluster string, applied bool, message, status string, health workv1alpha2.ResourceHealth) workv1alpha2.AggregatedStatusItem {
+	i := workv1alpha2.AggregatedStatusItem{ClusterName: cluster, Applied: applied, AppliedMessage: message, Health: health}
+	if status != "" {
+		i.Status = &runtime.RawExtension{Raw: []byte(status)}
+	}
+	return i
+}
+
+func TestFold(t *testing.T) {
+	const ready = `{"readyReplicas":1}`
+	good := []workOption{appliedAt(1), reporting(ready, workv1alpha1.ResourceHealthy)}
+	type items = []workv1alpha2.AggregatedStatusItem
+	for reason, tc := range map[string]struct {
+		spec  workv1alpha2.ResourceBindingSpec
+		works []*workv1alpha1.Work
+		want  Picture
+	}{
+		"all is well, in the order of names": {
+			spec:  specWith("b", "a"),
+			works: []*workv1alpha1.Work{work("b", good...), work("a", good...)},
+			want: Picture{Settled: true, Items: items{
+				item("a", true, "", ready, "Healthy"), item("b", true, "", ready, "Healthy")}},
+		},
+		"a failure is named": {
+			spec:  specWith("a", "b"),
+			works: []*workv1alpha1.Work{work("a", good...), work("b", failed("no such namespace"))},
+			want: Picture{Settled: true, Missing: []string{"b"}, Items: items{
+				item("a", true, "", ready, "Healthy"), item("b", false, "no such namespace", "", "Unknown")}},
+		},
+		"a cluster without Work is not forgotten": {
+			spec: specWith("a"),
+			want: Picture{Missing: []string{"a"}, Items: items{item("a", false, noWorkMessage, "", "Unknown")}},
+		},
+		"nor is one that has not said anything": {
+			spec:  specWith("a"),
+			works: []*workv1alpha1.Work{work("a")},
+			want:  Picture{Missing: []string{"a"}, Items: items{item("a", false, waitingMessage, "", "Unknown")}},
+		},
+		"an earlier version does not count as applied, and its status is shown": {
+			spec:  specWith("a"),
+			works: []*workv1alpha1.Work{work("a", append(good, atGeneration(2))...)},
+			want:  Picture{Missing: []string{"a"}, Items: items{item("a", false, outdated, ready, "Unknown")}},
+		},
+		"applied but not observed yet": {
+			spec:  specWith("a"),
+			works: []*workv1alpha1.Work{work("a", appliedAt(1))},
+			want:  Picture{Items: items{item("a", true, "", "", "Unknown")}},
+		},
+		"a suspended Work has nothing more to say": {
+			spec:  specWith("a"),
+			works: []*workv1alpha1.Work{work("a", append(good, atGeneration(2), suspended)...)},
+			want:  Picture{Settled: true, Missing: []string{"a"}, Items: items{item("a", false, outdated, ready, "Unknown")}},
+		},
+		"Works that are on their way out do not count": {
+			spec:  specWith("a"),
+			works: []*workv1alpha1.Work{work("a", good...), work("gone", good...)},
+			want:  Picture{Settled: true, Items: items{item("a", true, "", ready, "Healthy")}},
+		},
+		"dependants and drained clusters count, purged ones do not": {
+			spec: func() workv1alpha2.ResourceBindingSpec {
+				s := specWith("a")
+				s.RequiredBy = []workv1alpha2.BindingSnapshot{{Name: "x", Clusters: []workv1alpha2.TargetCluster{{Name: "b"}, {Name: "a"}}}}
+				s.GracefulEvictionTasks = []workv1alpha2.GracefulEvictionTask{
+					{FromCluster: "c", PurgeMode: policyv1alpha1.PurgeModeGracefully}, {FromCluster: "d", PurgeMode: policyv1alpha1.PurgeModeDirectly}}
+				return s
+			}(),
+			works: []*workv1alpha1.Work{work("a", good...), work("b", good...), work("c", good...), work("d", good...)},
+			want: Picture{Settled: true, Items: items{
+				item("a", true, "", ready, "Healthy"), item("b", true, "", ready, "Healthy"), item("c", true, "", ready, "Healthy")}},
+		},
+	} {
+		t.Run(reason, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, Fold(&tc.spec, tc.works)); diff != "" {
+				t.Errorf("picture (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestVerdicts(t *testing.T) {
+	for reason, tc := range map[string]struct {
+		picture Picture
+		status  metav1.ConditionStatus
+		message string
+	}{
+		"everywhere": {Picture{Items: make([]workv1alpha2.AggregatedStatusItem, 2)}, metav1.ConditionTrue, workv1alpha2.FullyAppliedSuccessMessage},
+		"not everywhere": {
+			Picture{Items: make([]workv1alpha2.AggregatedStatusItem, 2), Missing: []string{"b"}}, metav1.ConditionFalse,
+			"Failed to apply all works, see status.aggregatedStatus for details: 1 of 2 clusters lack it: b",
+		},
+		"nowhere": {Picture{}, metav1.ConditionFalse, "Failed to apply all works, see status.aggregatedStatus for details: no cluster was chosen"},
+		"not in many places": {
+			Picture{Items: make([]workv1alpha2.AggregatedStatusItem, 12), Missing: []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"}}, metav1.ConditionFalse,
+			"Failed to apply all works, see status.aggregatedStatus for details: 12 of 12 clusters lack it: a, b, c, d, e, f, g, h, i, j and 2 more",
+		},
+	} {
+		condition := tc.picture.Condition(3)
+		if condition.Status != tc.status || condition.Message != tc.message || condition.ObservedGeneration != 3 {
+			t.Errorf("%s: %+v, want %s %q", reason, condition, tc.status, tc.message)
+		}
+	}
+}
+
+func TestPace(t *testing.T) {
+	clock := clocktesting.NewFakePassiveClock(start)
+	p := newPace(clock)
+	busy := Request{"shop", "busy"}
+	var windows []time.Duration
+	for range 10 {
+		windows = append(windows, p.window(busy))
+		p.wrote(busy)
+		clock.SetTime(clock.Now().Add(100 * time.Millisecond))
+	}
+	ms := time.Millisecond
+	want := []time.Duration{30 * ms, 30 * ms, 30 * ms, 60 * ms, 120 * ms, 240 * ms, 480 * ms, 960 * ms, 1000 * ms, 1000 * ms}
+	if diff := cmp.Diff(want, windows); diff != "" {
+		t.Errorf("windows of a binding that never rests (-want +got):\n%s", diff)
+	}
+	if got := p.window(Request{"shop", "other"}); got != gather {
+		t.Errorf("another binding waits %s", got)
+	}
+	clock.SetTime(clock.Now().Add(idle + time.Second))
+	p.wrote(busy)
+	if got := p.window(busy); got != gather {
+		t.Errorf("after a rest it waits %s, want %s", got, gather)
+	}
+}

@@ -1,0 +1,100 @@
+package aggregate
+
+import (
+	"sync"
+	"time"
+
+	"k8s.io/utils/clock"
+)
+
+const (
+	// gather is how long news of one binding is gathered before it is written.
+	gather = 30 * time.Millisecond
+	// slowest is the window for a binding whose copies change all the time.
+	slowest = time.Second
+	// idle is how long a binding must be quiet to be quick again.
+	idle = 3 * time.Second
+	// patience is how long an unsettled picture is held back.
+	patience = 250 * time.Millisecond
+)
+
+// pace decides how soon the news of a binding is written: at once, nearly, when
+// it is rare, and more and more slowly while it does not end, as in a rollout
+// over many clusters.
+type pace struct {
+	clock clock.PassiveClock
+
+	mu     sync.Mutex
+	tracks map[Request]*track
+}
+
+type track struct {
+	lastWrite time.Time
+	streak    int
+	// unsettledSince is zero while the picture is settled.
+	unsettledSince time.Time
+}
+
+func newPace(clock clock.PassiveClock) *pace {
+	return &pace{clock: clock, tracks: map[Request]*track{}}
+}
+
+// window is how long to gather before looking at a binding again.
+func (p *pace) window(request Request) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	t, ok := p.tracks[request]
+	if !ok || p.clock.Since(t.lastWrite) > idle {
+		return gather
+	}
+	// The first two writes, applied and ready, are what people wait for.
+	if t.streak <= 2 {
+		return gather
+	}
+	return min(gather<<min(t.streak-2, 6), slowest)
+}
+
+// wrote notes a write.
+func (p *pace) wrote(request Request) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	t := p.track(request)
+	if p.clock.Since(t.lastWrite) > idle {
+		t.streak = 0
+	}
+	t.streak++
+	t.lastWrite = p.clock.Now()
+}
+
+// hold says how much longer an unsettled picture is to be held back; nothing
+// once patience is over.
+func (p *pace) hold(request Request, settled bool) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if settled {
+		if t, ok := p.tracks[request]; ok {
+			t.unsettledSince = time.Time{}
+		}
+		return 0
+	}
+	t := p.track(request)
+	if t.unsettledSince.IsZero() {
+		t.unsettledSince = p.clock.Now()
+	}
+	return max(0, patience-p.clock.Since(t.unsettledSince))
+}
+
+func (p *pace) forget(request Request) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.tracks, request)
+}
+
+func (p *pace) track(request Request) *track {
+	t, ok := p.tracks[request]
+	if !ok {
+		t = &track{}
+		p.tracks[request] = t
+	}
+	return t
+}
