@@ -32,14 +32,20 @@ func Start(ctx context.Context, o Options) (*Hub, error) {
 	}
 	h := &Hub{server: server, ended: make(chan struct{})}
 	mgr, err := newManager(server.LoopbackConfig(), o)
+	var started <-chan struct{}
 	if err == nil {
-		err = furnish(ctx, mgr, server, o)
+		started, err = furnish(ctx, mgr, server, o)
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("building the control plane: %w", err), h.stopServer(ctx))
 	}
 	go h.run(ctx, mgr)
-	return h, nil
+	select {
+	case <-started:
+		return h, nil
+	case <-h.ended:
+		return nil, errors.Join(errors.New("the control plane ended before it was ready"), h.err)
+	}
 }
 
 // run keeps loops and server together: when one of them ends, so does the other, the loops first.

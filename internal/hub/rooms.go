@@ -9,15 +9,18 @@ import (
 	"github.com/google/uuid"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/manager"
 
+	configv1alpha1 "github.com/flagship-k8s/flagship/api/config/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/aggregate"
 	"github.com/flagship-k8s/flagship/internal/apiserver"
 	"github.com/flagship-k8s/flagship/internal/apply"
+	"github.com/flagship-k8s/flagship/internal/enroll"
 	"github.com/flagship-k8s/flagship/internal/event"
 	"github.com/flagship-k8s/flagship/internal/interpret"
 	"github.com/flagship-k8s/flagship/internal/interpret/builtin"
@@ -26,6 +29,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/propagate"
 	"github.com/flagship-k8s/flagship/internal/render"
 	"github.com/flagship-k8s/flagship/internal/report"
+	"github.com/flagship-k8s/flagship/internal/schedule"
 	"github.com/flagship-k8s/flagship/internal/template"
 )
 
@@ -37,14 +41,15 @@ type house struct {
 	fleet       *member.Fleet
 	events      *event.Deduplicating
 	reports     *report.Writer
-	interpreter interpret.Interpreter
+	interpreter *interpret.Chained
 }
 
 // furnish constructs every loop of the control plane, in the order in which an object meets them.
-func furnish(ctx context.Context, mgr ctrl.Manager, server *apiserver.Server, o Options) error {
+// The returned channel is closed when the caches are filled and the loops run.
+func furnish(ctx context.Context, mgr ctrl.Manager, server *apiserver.Server, o Options) (<-chan struct{}, error) {
 	h, err := newHouse(mgr, o)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	loops := []struct {
 		name  string
@@ -54,15 +59,19 @@ func furnish(ctx context.Context, mgr ctrl.Manager, server *apiserver.Server, o 
 		{"template", func() error { return mgr.Add(h.templates) }},
 		{"member", func() error { return member.Setup(mgr, member.Deps{Fleet: h.fleet}) }},
 		{"propagate", func() error { return h.setupPropagate(ctx) }},
+		{"schedule", h.setupSchedule},
 		{"render", func() error { return h.setupRender(ctx) }},
 		{"apply", h.setupApply},
-		{"clusters", h.setupClusters},
+		{"observe works", h.setupObserveWorks},
+		{"observe clusters", h.setupObserveClusters},
+		{"aggregate", func() error { return h.setupAggregate(ctx) }},
+		{"enroll", h.setupEnroll},
 		{"report", func() error { return mgr.Add(h.reports) }},
 	}
 	var running atomic.Bool
 	for _, l := range loops {
 		if err := l.setup(); err != nil {
-			return fmt.Errorf("setting up %s: %w", l.name, err)
+			return nil, fmt.Errorf("setting up %s: %w", l.name, err)
 		}
 		server.AddLoop(l.name, func() error {
 			if !running.Load() {
@@ -71,18 +80,31 @@ func furnish(ctx context.Context, mgr ctrl.Manager, server *apiserver.Server, o 
 			return nil
 		})
 	}
-	return mgr.Add(whileRunning(&running))
+	started := make(chan struct{})
+	return started, mgr.Add(&inhabited{templates: h.templates, running: &running, started: started})
 }
 
-// whileRunning is true from when the caches are filled until the manager ends.
-func whileRunning(running *atomic.Bool) manager.Runnable {
-	return manager.RunnableFunc(func(ctx context.Context) error {
-		running.Store(true)
-		<-ctx.Done()
-		running.Store(false)
-		return nil
-	})
+// inhabited notes when the caches are filled, and when the manager ends.
+type inhabited struct {
+	templates *template.Store
+	running   *atomic.Bool
+	started   chan struct{}
 }
+
+// Start implements manager.Runnable.
+func (i *inhabited) Start(ctx context.Context) error {
+	if err := i.templates.WaitForSync(ctx); err != nil {
+		return nil // the manager is ending
+	}
+	i.running.Store(true)
+	close(i.started)
+	<-ctx.Done()
+	i.running.Store(false)
+	return nil
+}
+
+// NeedLeaderElection has a replica that waits for its turn count as ready: it serves the API.
+func (i *inhabited) NeedLeaderElection() bool { return false }
 
 func newHouse(mgr ctrl.Manager, o Options) (*house, error) {
 	cfg := mgr.GetConfig()
@@ -142,9 +164,35 @@ func (h *house) setupApply() error {
 	return apply.Setup(h.mgr, apply.Deps{Fleet: h.fleet, Report: h.reports, Events: h.events, Clock: h.options.Clock})
 }
 
-func (h *house) setupClusters() error {
+func (h *house) setupSchedule() error {
+	return schedule.Setup(h.mgr, schedule.Deps{Events: h.events, Clock: h.options.Clock})
+}
+
+func (h *house) setupObserveWorks() error {
+	return observe.SetupWorks(h.mgr, observe.WorkDeps{
+		Fleet: h.fleet, Report: h.reports, Interpreter: h.interpreter, Events: h.events, Clock: h.options.Clock,
+		DegradedAfter: h.options.DegradedAfter,
+	})
+}
+
+func (h *house) setupObserveClusters() error {
 	return observe.SetupClusters(h.mgr, observe.ClusterDeps{
 		Fleet: h.fleet, Events: h.events, Clock: h.options.Clock, ProbePeriod: h.options.ProbePeriod,
 		FailureThreshold: h.options.FailureThreshold, SuccessThreshold: h.options.SuccessThreshold,
+	})
+}
+
+func (h *house) setupAggregate(ctx context.Context) error {
+	return aggregate.Setup(ctx, h.mgr, aggregate.Deps{
+		Templates: h.templates, Statuses: h.interpreter, Events: h.events, Clock: h.options.Clock,
+		Adds: func(kind schema.GroupVersionKind) bool {
+			return h.interpreter.Knows(kind, configv1alpha1.InterpreterOperationAggregateStatus)
+		},
+	})
+}
+
+func (h *house) setupEnroll() error {
+	return enroll.Setup(h.mgr, enroll.Deps{
+		Member: enroll.FromFleet(h.fleet), Refresh: h.fleet.Refresh, Events: h.events, Clock: h.options.Clock,
 	})
 }
