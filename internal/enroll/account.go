@@ -1,0 +1,182 @@
+package enroll
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	applycorev1 "k8s.io/client-go/applyconfigurations/core/v1"
+	applymetav1 "k8s.io/client-go/applyconfigurations/meta/v1"
+	applyrbacv1 "k8s.io/client-go/applyconfigurations/rbac/v1"
+	"k8s.io/client-go/kubernetes"
+
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+)
+
+// identity reads what tells one cluster from all others.
+func identity(ctx context.Context, member kubernetes.Interface) (string, error) {
+	ns, err := member.CoreV1().Namespaces().Get(ctx, kubeSystem, metav1.GetOptions{})
+	if err != nil {
+		return "", fmt.Errorf("reading the identity of the cluster (the uid of its namespace %s): %w", kubeSystem, err)
+	}
+	return string(ns.UID), nil
+}
+
+// account is one service account in a member with its rights.
+type account struct {
+	name string
+	// role names the ClusterRole and the ClusterRoleBinding.
+	role  string
+	rules []*applyrbacv1.PolicyRuleApplyConfiguration
+}
+
+// controllerOf is the account for the control plane's own work. Objects of any kind may be propagated, with any rights
+// in them, so it can have no fewer.
+func controllerOf(cluster string) account {
+	rule := applyrbacv1.PolicyRule
+	return account{
+		name: controllerAccount(cluster), role: controllerRole(cluster),
+		rules: []*applyrbacv1.PolicyRuleApplyConfiguration{
+			rule().WithAPIGroups("*").WithResources("*").WithVerbs("*"),
+			rule().WithNonResourceURLs("*").WithVerbs("get"),
+		},
+	}
+}
+
+// impersonatorOf is the account behind the Cluster's proxy: it can do nothing but act as the user who asks.
+func impersonatorOf() account {
+	rule := applyrbacv1.PolicyRule
+	return account{
+		name: impersonator, role: impersonator,
+		rules: []*applyrbacv1.PolicyRuleApplyConfiguration{
+			rule().WithAPIGroups("").WithResources("users", "groups", "serviceaccounts").WithVerbs("impersonate"),
+			rule().WithAPIGroups("authentication.k8s.io").WithResources("userextras", "userextras/*", "uids").WithVerbs("impersonate"),
+		},
+	}
+}
+
+// install puts the namespace, the account and its rights into a member. Doing it again changes nothing.
+func (a account) install(ctx context.Context, member kubernetes.Interface) error {
+	ours := map[string]string{clusterv1alpha1.SystemLabel: clusterv1alpha1.SystemLabelValue}
+	force := metav1.ApplyOptions{FieldManager: fieldManager, Force: true}
+	namespace := applycorev1.Namespace(clusterv1alpha1.ClusterNamespace).WithLabels(ours)
+	if _, err := member.CoreV1().Namespaces().Apply(ctx, namespace, force); err != nil {
+		return fmt.Errorf("creating the namespace %s in the member: %w", clusterv1alpha1.ClusterNamespace, err)
+	}
+	role, err := member.RbacV1().ClusterRoles().Apply(ctx, applyrbacv1.ClusterRole(a.role).WithLabels(ours).WithRules(a.rules...), force)
+	if err != nil {
+		return fmt.Errorf("creating the ClusterRole %s in the member: %w", a.role, err)
+	}
+	// The role owns the rest: when we leave, deleting it is the last thing its own rights allow.
+	owner := applymetav1.OwnerReference().WithAPIVersion(rbacv1.SchemeGroupVersion.String()).WithKind("ClusterRole").
+		WithName(role.Name).WithUID(role.UID)
+	sa := applycorev1.ServiceAccount(a.name, clusterv1alpha1.ClusterNamespace).WithLabels(ours).WithOwnerReferences(owner)
+	if _, err := member.CoreV1().ServiceAccounts(clusterv1alpha1.ClusterNamespace).Apply(ctx, sa, force); err != nil {
+		return fmt.Errorf("creating the ServiceAccount %s in the member: %w", a.name, err)
+	}
+	binding := applyrbacv1.ClusterRoleBinding(a.role).WithLabels(ours).WithOwnerReferences(owner).
+		WithRoleRef(applyrbacv1.RoleRef().WithAPIGroup(rbacv1.GroupName).WithKind("ClusterRole").WithName(a.role)).
+		WithSubjects(applyrbacv1.Subject().WithKind(rbacv1.ServiceAccountKind).
+			WithNamespace(clusterv1alpha1.ClusterNamespace).WithName(a.name))
+	if _, err := member.RbacV1().ClusterRoleBindings().Apply(ctx, binding, force); err != nil {
+		return fmt.Errorf("creating the ClusterRoleBinding %s in the member: %w", a.role, err)
+	}
+	return nil
+}
+
+// token asks the member for a token of the account. The member may grant a shorter life than asked for.
+func (a account) token(ctx context.Context, member kubernetes.Interface, life time.Duration) (string, error) {
+	seconds := int64(life / time.Second)
+	request, err := member.CoreV1().ServiceAccounts(clusterv1alpha1.ClusterNamespace).CreateToken(ctx, a.name,
+		&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &seconds}}, metav1.CreateOptions{})
+	if err != nil {
+		return "", fmt.Errorf("requesting a token of the ServiceAccount %s: %w", a.name, err)
+	}
+	if request.Status.Token == "" {
+		return "", fmt.Errorf("requesting a token of the ServiceAccount %s: the answer has none", a.name)
+	}
+	return request.Status.Token, nil
+}
+
+// remove takes the account and its rights out of a member. It may be acting as the account itself, so what it needs goes
+// last, and what that takes with it is left to the member's garbage collector.
+func (a account) remove(ctx context.Context, member kubernetes.Interface) error {
+	role, err := member.RbacV1().ClusterRoles().Get(ctx, a.role, metav1.GetOptions{})
+	if err == nil && role.Labels[clusterv1alpha1.SystemLabel] != clusterv1alpha1.SystemLabelValue {
+		return nil // Somebody else's.
+	}
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("reading the ClusterRole %s in the member: %w", a.role, err)
+	}
+	background := metav1.DeletePropagationBackground
+	options := metav1.DeleteOptions{PropagationPolicy: &background}
+	if err := member.RbacV1().ClusterRoles().Delete(ctx, a.role, options); err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("deleting the ClusterRole %s in the member: %w", a.role, err)
+	}
+	err = errors.Join(
+		member.RbacV1().ClusterRoleBindings().Delete(ctx, a.role, options),
+		member.CoreV1().ServiceAccounts(clusterv1alpha1.ClusterNamespace).Delete(ctx, a.name, options),
+	)
+	return ignoreParting(err)
+}
+
+// ignoreParting drops the refusals that come of having given up our rights a moment ago.
+func ignoreParting(err error) error {
+	joined, ok := err.(interface{ Unwrap() []error }) //nolint:errorlint // The joined error itself is meant.
+	if !ok {
+		return err
+	}
+	var faults []error
+	for _, fault := range joined.Unwrap() {
+		if !apierrors.IsNotFound(fault) && !apierrors.IsForbidden(fault) && !apierrors.IsUnauthorized(fault) {
+			faults = append(faults, fault)
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// leave takes everything of ours out of a member. What several control planes share stays until the last one goes.
+func leave(ctx context.Context, cluster string, member kubernetes.Interface) error {
+	accounts, err := member.CoreV1().ServiceAccounts(clusterv1alpha1.ClusterNamespace).List(ctx, metav1.ListOptions{
+		LabelSelector: clusterv1alpha1.SystemLabel + "=" + clusterv1alpha1.SystemLabelValue,
+	})
+	if err != nil {
+		return fmt.Errorf("listing the service accounts in the member: %w", err)
+	}
+	last := true
+	for i := range accounts.Items {
+		if name := accounts.Items[i].Name; name != impersonator && name != controllerAccount(cluster) {
+			last = false
+		}
+	}
+	if last {
+		if err := impersonatorOf().remove(ctx, member); err != nil {
+			return err
+		}
+		if err := removeNamespace(ctx, member); err != nil {
+			return err
+		}
+	}
+	return controllerOf(cluster).remove(ctx, member)
+}
+
+// removeNamespace deletes our namespace, unless it was there before us.
+func removeNamespace(ctx context.Context, member kubernetes.Interface) error {
+	ns, err := member.CoreV1().Namespaces().Get(ctx, clusterv1alpha1.ClusterNamespace, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) || err == nil && ns.Labels[clusterv1alpha1.SystemLabel] != clusterv1alpha1.SystemLabelValue {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("reading the namespace %s in the member: %w", clusterv1alpha1.ClusterNamespace, err)
+	}
+	err = member.CoreV1().Namespaces().Delete(ctx, ns.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &ns.UID}})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("deleting the namespace %s in the member: %w", ns.Name, err)
+	}
+	return nil
+}

@@ -1,0 +1,379 @@
+package enroll
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	crevent "sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/event"
+	"github.com/flagship-k8s/flagship/internal/member"
+)
+
+const (
+	// Retries after a failure.
+	shortestRetry = 50 * time.Millisecond
+	longestRetry  = time.Minute
+	// concurrency is how many Clusters are worked on at once: a member that hangs takes one place until its deadline.
+	concurrency = 16
+	// renewTimeout bounds what renewal or leaving may take of a worker's time.
+	renewTimeout = 20 * time.Second
+	// releasePause is between two looks at the Works of a Cluster that leaves and cannot be reached.
+	releasePause = 2 * time.Second
+)
+
+// Deps is what the loop needs of its neighbours.
+type Deps struct {
+	// Member returns a client for a member, or an error if there is no connection. Required; see FromFleet.
+	Member func(cluster string) (kubernetes.Interface, error)
+	// Refresh is called when the credentials of a cluster changed. Required.
+	Refresh func(cluster string)
+	// Events takes news about Clusters. Required.
+	Events event.Recorder
+	// Clock tells when a token is due. Required.
+	Clock clock.PassiveClock
+	// TokenLifetime is how long tokens are asked to live. Default DefaultTokenLifetime.
+	TokenLifetime time.Duration
+}
+
+// FromFleet makes Deps.Member of the connections of a fleet.
+func FromFleet(fleet *member.Fleet) func(cluster string) (kubernetes.Interface, error) {
+	return func(cluster string) (kubernetes.Interface, error) {
+		conn, ok := fleet.Get(cluster)
+		if !ok {
+			return nil, fmt.Errorf("there is no connection to cluster %s", cluster)
+		}
+		c, err := kubernetes.NewForConfigAndClient(conn.RESTConfig(), conn.HTTPClient())
+		if err != nil {
+			return nil, fmt.Errorf("building a client for cluster %s: %w", cluster, err)
+		}
+		return c, nil
+	}
+}
+
+// Reconciler keeps what belongs to a Cluster on the hub: its finalizer, its execution namespace, its credentials.
+type Reconciler struct {
+	deps   Deps
+	client client.Client // Reads come from the cache.
+}
+
+// Setup adds the loop.
+func Setup(mgr ctrl.Manager, deps Deps) error {
+	r := newReconciler(mgr.GetClient(), deps)
+	err := ctrl.NewControllerManagedBy(mgr).
+		Named("enroll").
+		For(&clusterv1alpha1.Cluster{}, builder.WithPredicates(clusterChanges())).
+		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(clusterOfNamespace), builder.WithPredicates(comesOrGoes())).
+		Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(clusterOfSecret)).
+		WithOptions(controller.Options{
+			MaxConcurrentReconciles: concurrency,
+			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](shortestRetry, longestRetry),
+			SkipNameValidation:      new(true),
+		}).
+		Complete(r)
+	if err != nil {
+		return fmt.Errorf("adding the loop enroll: %w", err)
+	}
+	return nil
+}
+
+func newReconciler(c client.Client, deps Deps) *Reconciler {
+	if deps.TokenLifetime == 0 {
+		deps.TokenLifetime = DefaultTokenLifetime
+	}
+	return &Reconciler{deps: deps, client: c}
+}
+
+// clusterChanges lets through what this loop depends on: the spec, and while a Cluster is leaving, whether it can be
+// reached. Members report their resources all the time; that is nothing to us.
+func clusterChanges() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e crevent.UpdateEvent) bool {
+		before, after := e.ObjectOld.(*clusterv1alpha1.Cluster), e.ObjectNew.(*clusterv1alpha1.Cluster)
+		return before.Generation != after.Generation || before.UID != after.UID ||
+			(before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil) ||
+			!slices.Equal(before.Finalizers, after.Finalizers) ||
+			after.DeletionTimestamp != nil && isReady(before) != isReady(after)
+	}}
+}
+
+// comesOrGoes lets through namespaces that appear, begin to go, and are gone.
+func comesOrGoes() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e crevent.UpdateEvent) bool {
+		return (e.ObjectOld.GetDeletionTimestamp() == nil) != (e.ObjectNew.GetDeletionTimestamp() == nil)
+	}}
+}
+
+func clusterOfNamespace(_ context.Context, namespace client.Object) []reconcile.Request {
+	cluster, ok := workv1alpha1.ClusterOfExecutionNamespace(namespace.GetName())
+	if !ok {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: cluster}}}
+}
+
+func clusterOfSecret(_ context.Context, secret client.Object) []reconcile.Request {
+	for _, o := range secret.GetOwnerReferences() {
+		if o.APIVersion == clusterv1alpha1.SchemeGroupVersion.String() && o.Kind == "Cluster" {
+			return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: o.Name}}}
+		}
+	}
+	return nil
+}
+
+// Reconcile brings what belongs to one Cluster up to date.
+func (r *Reconciler) Reconcile(ctx context.Context, q reconcile.Request) (reconcile.Result, error) {
+	cluster := &clusterv1alpha1.Cluster{}
+	if err := r.client.Get(ctx, q.NamespacedName, cluster); err != nil {
+		if apierrors.IsNotFound(err) {
+			return reconcile.Result{}, nil
+		}
+		return reconcile.Result{}, fmt.Errorf("reading the cluster: %w", err)
+	}
+	if cluster.DeletionTimestamp != nil {
+		again, err := r.release(ctx, cluster)
+		return reconcile.Result{RequeueAfter: again}, ignoreConflict(err)
+	}
+	if err := r.settle(ctx, cluster); err != nil {
+		return reconcile.Result{}, ignoreConflict(err)
+	}
+	return r.renew(ctx, cluster)
+}
+
+// ignoreConflict leaves it to the change that was in our way to bring us back.
+func ignoreConflict(err error) error {
+	if apierrors.IsConflict(err) {
+		return nil
+	}
+	return err
+}
+
+// settle gives a Cluster its finalizer and its execution namespace.
+func (r *Reconciler) settle(ctx context.Context, cluster *clusterv1alpha1.Cluster) error {
+	if !slices.Contains(cluster.Finalizers, clusterv1alpha1.ClusterFinalizer) {
+		before := cluster.DeepCopy()
+		cluster.Finalizers = append(cluster.Finalizers, clusterv1alpha1.ClusterFinalizer)
+		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+		if err := r.client.Patch(ctx, cluster, patch, client.FieldOwner(fieldManager)); err != nil {
+			return fmt.Errorf("adding the finalizer of cluster %s: %w", cluster.Name, err)
+		}
+	}
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+		Name:   workv1alpha1.ExecutionNamespace(cluster.Name),
+		Labels: map[string]string{clusterv1alpha1.SystemLabel: clusterv1alpha1.SystemLabelValue},
+	}}
+	err := r.client.Get(ctx, client.ObjectKeyFromObject(ns), &corev1.Namespace{})
+	if err == nil {
+		return nil // One that is on its way out brings us back when it is gone.
+	}
+	if apierrors.IsNotFound(err) {
+		err = r.client.Create(ctx, ns, client.FieldOwner(fieldManager))
+	}
+	switch {
+	case err == nil:
+		r.deps.Events.Publish(spaceCreated(cluster))
+		return nil
+	case apierrors.IsAlreadyExists(err):
+		return nil
+	default:
+		r.deps.Events.Publish(spaceNotCreated(cluster, err))
+		return fmt.Errorf("creating the execution namespace of cluster %s: %w", cluster.Name, err)
+	}
+}
+
+// release lets a Cluster go, in this order: its Works and with them what is in the member, our accounts in the member,
+// the credentials, the finalizer. It may ask to be called again after a while.
+func (r *Reconciler) release(ctx context.Context, cluster *clusterv1alpha1.Cluster) (time.Duration, error) {
+	if !slices.Contains(cluster.Finalizers, clusterv1alpha1.ClusterFinalizer) {
+		return 0, nil
+	}
+	gone, err := r.removeSpace(ctx, cluster)
+	if err != nil {
+		r.deps.Events.Publish(spaceNotRemoved(cluster, err))
+		return 0, err
+	}
+	switch {
+	case gone:
+	case isReady(cluster):
+		return 0, nil // The watches on namespaces and on the cluster's readiness bring us back.
+	default:
+		return releasePause, nil // A Work may have been missing from the cache.
+	}
+	r.deps.Events.Publish(spaceRemoved(cluster))
+	r.leave(ctx, cluster)
+	if err := r.forgetCredentials(ctx, cluster); err != nil {
+		return 0, err
+	}
+	return 0, removeFinalizer(ctx, r.client, cluster)
+}
+
+// removeSpace deletes the execution namespace, and says whether it is gone. Works wait for their objects to leave the
+// member, which one that cannot be reached will never tell: then they are let go, and the objects stay.
+func (r *Reconciler) removeSpace(ctx context.Context, cluster *clusterv1alpha1.Cluster) (gone bool, err error) {
+	ns := &corev1.Namespace{}
+	name := workv1alpha1.ExecutionNamespace(cluster.Name)
+	err = r.client.Get(ctx, client.ObjectKey{Name: name}, ns)
+	if apierrors.IsNotFound(err) {
+		return true, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("reading the execution namespace: %w", err)
+	}
+	if ns.DeletionTimestamp == nil {
+		err := r.client.Delete(ctx, ns, client.Preconditions{UID: &ns.UID})
+		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+			return false, fmt.Errorf("deleting the execution namespace: %w", err)
+		}
+	}
+	if isReady(cluster) {
+		return false, nil
+	}
+	return false, releaseWorks(ctx, r.client, r.client, name)
+}
+
+// leave removes our accounts from a member we can reach. A failure holds nothing up: the Cluster is to go.
+func (r *Reconciler) leave(ctx context.Context, cluster *clusterv1alpha1.Cluster) {
+	if cluster.Spec.SyncMode != clusterv1alpha1.Push || cluster.Spec.SecretRef == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, renewTimeout)
+	defer cancel()
+	c, err := r.deps.Member(cluster.Name)
+	if err == nil {
+		err = leave(ctx, cluster.Name, c)
+	}
+	if err != nil {
+		r.deps.Events.Publish(notLeft(cluster, err))
+	}
+}
+
+// forgetCredentials deletes the Secrets that joining made. Others, which a person wrote, stay.
+func (r *Reconciler) forgetCredentials(ctx context.Context, cluster *clusterv1alpha1.Cluster) error {
+	for _, ref := range []*clusterv1alpha1.LocalSecretReference{cluster.Spec.SecretRef, cluster.Spec.ImpersonatorSecretRef} {
+		if ref == nil || ref.Namespace != clusterv1alpha1.ClusterNamespace {
+			continue
+		}
+		secret := &corev1.Secret{}
+		err := r.client.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, secret)
+		if err == nil && ownedBy(secret, cluster) {
+			err = r.client.Delete(ctx, secret, client.Preconditions{UID: &secret.UID})
+		}
+		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+			return fmt.Errorf("deleting the credentials of cluster %s: %w", cluster.Name, err)
+		}
+	}
+	return nil
+}
+
+func ownedBy(secret *corev1.Secret, cluster *clusterv1alpha1.Cluster) bool {
+	return slices.ContainsFunc(secret.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == cluster.UID })
+}
+
+func isReady(cluster *clusterv1alpha1.Cluster) bool {
+	return meta.IsStatusConditionTrue(cluster.Status.Conditions, clusterv1alpha1.ClusterConditionReady)
+}
+
+// renew replaces tokens that are due, and asks to be called when the next one is.
+func (r *Reconciler) renew(ctx context.Context, cluster *clusterv1alpha1.Cluster) (reconcile.Result, error) {
+	if cluster.Spec.SyncMode != clusterv1alpha1.Push {
+		return reconcile.Result{}, nil
+	}
+	var faults []error
+	var next time.Time
+	changed := false
+	for _, c := range []struct {
+		account account
+		secret  *clusterv1alpha1.LocalSecretReference
+	}{
+		{controllerOf(cluster.Name), cluster.Spec.SecretRef},
+		{impersonatorOf(), cluster.Spec.ImpersonatorSecretRef},
+	} {
+		due, renewed, err := r.renewToken(ctx, cluster, c.account, c.secret)
+		if err != nil {
+			faults = append(faults, err)
+			continue
+		}
+		changed = changed || renewed
+		if !due.IsZero() && (next.IsZero() || due.Before(next)) {
+			next = due
+		}
+	}
+	if changed {
+		r.deps.Refresh(cluster.Name)
+		log.FromContext(ctx).Info("Renewed the credentials of a cluster", "cluster", cluster.Name)
+	}
+	if err := errors.Join(faults...); err != nil {
+		r.deps.Events.Publish(notRenewed(cluster, err))
+		return reconcile.Result{}, err
+	}
+	if next.IsZero() {
+		return reconcile.Result{}, nil
+	}
+	return reconcile.Result{RequeueAfter: max(next.Sub(r.deps.Clock.Now()), time.Second)}, nil
+}
+
+// renewToken replaces the token in one Secret if it is due, and returns when the one it holds now will be. The zero time
+// means never: there is no Secret, or the token is not one that ends.
+func (r *Reconciler) renewToken(ctx context.Context, cluster *clusterv1alpha1.Cluster, a account,
+	ref *clusterv1alpha1.LocalSecretReference) (due time.Time, renewed bool, err error) {
+	if ref == nil || ref.Namespace != clusterv1alpha1.ClusterNamespace {
+		return time.Time{}, false, nil // Not made here.
+	}
+	secret := &corev1.Secret{}
+	err = r.client.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, secret)
+	if apierrors.IsNotFound(err) {
+		return time.Time{}, false, nil
+	}
+	if err != nil {
+		return time.Time{}, false, fmt.Errorf("reading the Secret %s: %w", ref.Name, err)
+	}
+	token, ends := lifeOf(secret.Data[clusterv1alpha1.SecretTokenKey])
+	if !ends || !ownedBy(secret, cluster) { // Not made here, so not ours to replace.
+		return time.Time{}, false, nil
+	}
+	if r.deps.Clock.Now().Before(token.renewal()) {
+		return token.renewal(), false, nil
+	}
+	fresh, err := r.requestToken(ctx, cluster.Name, a)
+	if err != nil {
+		return time.Time{}, false, err
+	}
+	before := secret.DeepCopy()
+	secret.Data[clusterv1alpha1.SecretTokenKey] = []byte(fresh)
+	if err := r.client.Patch(ctx, secret, client.MergeFrom(before), client.FieldOwner(fieldManager)); err != nil {
+		return time.Time{}, false, fmt.Errorf("writing the Secret %s: %w", ref.Name, err)
+	}
+	if token, ends = lifeOf([]byte(fresh)); !ends {
+		return time.Time{}, true, nil
+	}
+	return token.renewal(), true, nil
+}
+
+func (r *Reconciler) requestToken(ctx context.Context, cluster string, a account) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, renewTimeout)
+	defer cancel()
+	c, err := r.deps.Member(cluster)
+	if err != nil {
+		return "", err
+	}
+	return a.token(ctx, c, r.deps.TokenLifetime)
+}

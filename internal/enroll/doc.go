@@ -1,0 +1,12 @@
+// Package enroll makes clusters members, in push mode, and takes them out again.
+//
+// In: kubeconfig files of clusters, Clusters, the Secrets with their credentials.
+//
+// Out: in a member, the namespace karmada-cluster with two service accounts and their rights; on the hub, the Cluster,
+// its two Secrets, and its execution namespace.
+//
+// Owns: the finalizer of Clusters, execution namespaces, credentials: tokens by TokenRequest, renewed at two thirds of
+// their life.
+//
+// Never: keeps or logs the credentials it was given to join with, or touches an object in a member that it did not make.
+package enroll

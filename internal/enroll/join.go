@@ -1,0 +1,311 @@
+package enroll
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+)
+
+const (
+	// DefaultTokenLifetime is how long a token is asked to live.
+	DefaultTokenLifetime = 24 * time.Hour
+	// acceptance is how long a member may take to honour what it was just told about our rights.
+	acceptance      = 10 * time.Second
+	acceptancePause = 50 * time.Millisecond
+	// requestTimeout bounds each request of a command to a cluster that may not answer at all.
+	requestTimeout = 15 * time.Second
+)
+
+// Options say who joins.
+type Options struct {
+	// Name is the name of the new Cluster: a DNS label of at most 48 characters. Required.
+	Name string
+	// Labels, Provider, Region and Zones describe the Cluster to policies.
+	Labels           map[string]string
+	Provider, Region string
+	Zones            []string
+	// ProxyURL is the proxy through which the control plane reaches the cluster.
+	ProxyURL string
+	// TokenLifetime is how long tokens are asked to live. Default DefaultTokenLifetime.
+	TokenLifetime time.Duration
+}
+
+// Join makes the cluster that the second configuration leads to a member of the control plane that the first one leads
+// to. The second needs the rights of an administrator, once: nothing of it is kept.
+//
+// A cluster that is a member already, under the same name, gets new credentials and is otherwise left as it is. It is
+// refused if it is a member under another name, or if the name belongs to another cluster.
+func Join(ctx context.Context, hub, member *rest.Config, o Options) error {
+	hubClient, err := newHubClient(hub)
+	if err != nil {
+		return err
+	}
+	memberClient, err := kubernetes.NewForConfig(withTimeout(member))
+	if err != nil {
+		return fmt.Errorf("building a client for the member: %w", err)
+	}
+	j := &joiner{hub: hubClient, member: memberClient, access: member, options: o, try: tryToken}
+	return j.join(ctx)
+}
+
+func newHubClient(hub *rest.Config) (client.Client, error) {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, clusterv1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			return nil, fmt.Errorf("building the scheme: %w", err)
+		}
+	}
+	c, err := client.New(withTimeout(hub), client.Options{Scheme: scheme})
+	if err != nil {
+		return nil, fmt.Errorf("building a client for the control plane: %w", err)
+	}
+	return c, nil
+}
+
+func withTimeout(cfg *rest.Config) *rest.Config {
+	cfg = rest.CopyConfig(cfg)
+	cfg.QPS = -1
+	if cfg.Timeout == 0 {
+		cfg.Timeout = requestTimeout
+	}
+	return cfg
+}
+
+// joiner is one run of Join.
+type joiner struct {
+	hub     client.Client
+	member  kubernetes.Interface
+	access  *rest.Config
+	options Options
+	// try checks that the member accepts a token.
+	try func(ctx context.Context, access *rest.Config, token string) error
+}
+
+// credentials are what the hub will hold.
+type credentials struct{ controller, impersonator string }
+
+func (j *joiner) join(ctx context.Context) error {
+	if err := checkName(j.options.Name); err != nil {
+		return err
+	}
+	id, err := identity(ctx, j.member)
+	if err != nil {
+		return err
+	}
+	existing, err := j.refuseDuplicates(ctx, id)
+	if err != nil {
+		return err
+	}
+	tokens, err := j.prepareMember(ctx)
+	if err != nil {
+		return err
+	}
+	if err := j.try(ctx, j.access, tokens.controller); err != nil {
+		return fmt.Errorf("the member does not accept the token that it issued: %w", err)
+	}
+	if existing != nil {
+		return j.writeSecrets(ctx, tokens, existing)
+	}
+	return j.admit(ctx, id, tokens)
+}
+
+// refuseDuplicates looks for the same cluster under another name, and for another cluster under the same name. It
+// returns the Cluster if this very one is a member already.
+func (j *joiner) refuseDuplicates(ctx context.Context, id string) (*clusterv1alpha1.Cluster, error) {
+	var clusters clusterv1alpha1.ClusterList
+	if err := j.hub.List(ctx, &clusters); err != nil {
+		return nil, fmt.Errorf("listing the clusters of the control plane: %w", err)
+	}
+	for i := range clusters.Items {
+		c := &clusters.Items[i]
+		switch {
+		case c.Spec.ID == id && c.Name != j.options.Name:
+			return nil, fmt.Errorf("this cluster is a member already, as %q (id %s)", c.Name, id)
+		case c.Name != j.options.Name:
+		case c.Spec.ID != id:
+			return nil, fmt.Errorf("the name %q belongs to another cluster (id %q)", c.Name, c.Spec.ID)
+		case c.Spec.SyncMode != clusterv1alpha1.Push:
+			return nil, fmt.Errorf("cluster %q is a member already, in %s mode", c.Name, c.Spec.SyncMode)
+		case c.DeletionTimestamp != nil:
+			return nil, fmt.Errorf("cluster %q is just being removed; wait until it is gone", c.Name)
+		default:
+			return c, nil
+		}
+	}
+	return nil, nil
+}
+
+// prepareMember installs the accounts and takes a token of each.
+func (j *joiner) prepareMember(ctx context.Context) (credentials, error) {
+	life := j.options.TokenLifetime
+	if life == 0 {
+		life = DefaultTokenLifetime
+	}
+	var tokens [2]string
+	for i, a := range []account{controllerOf(j.options.Name), impersonatorOf()} {
+		if err := a.install(ctx, j.member); err != nil {
+			return credentials{}, err
+		}
+		token, err := a.token(ctx, j.member, life)
+		if err != nil {
+			return credentials{}, err
+		}
+		tokens[i] = token
+	}
+	return credentials{controller: tokens[0], impersonator: tokens[1]}, nil
+}
+
+// admit writes the Secrets first, so that the Cluster is usable from its first moment, and has it own them afterwards.
+func (j *joiner) admit(ctx context.Context, id string, tokens credentials) error {
+	if err := j.writeSecrets(ctx, tokens, nil); err != nil {
+		return err
+	}
+	cluster, err := j.cluster(id)
+	if err == nil {
+		if err = j.hub.Create(ctx, cluster, client.FieldOwner(fieldManager)); err != nil {
+			err = fmt.Errorf("creating cluster %q: %w", j.options.Name, err)
+		}
+	}
+	if err != nil {
+		return errors.Join(err, j.withdraw(ctx))
+	}
+	return j.writeSecrets(ctx, tokens, cluster)
+}
+
+func (j *joiner) cluster(id string) (*clusterv1alpha1.Cluster, error) {
+	endpoint, err := endpointOf(j.access)
+	if err != nil {
+		return nil, err
+	}
+	o := j.options
+	ref := func(name string) *clusterv1alpha1.LocalSecretReference {
+		return &clusterv1alpha1.LocalSecretReference{Namespace: clusterv1alpha1.ClusterNamespace, Name: name}
+	}
+	return &clusterv1alpha1.Cluster{
+		ObjectMeta: metav1.ObjectMeta{Name: o.Name, Labels: o.Labels, Finalizers: []string{clusterv1alpha1.ClusterFinalizer}},
+		Spec: clusterv1alpha1.ClusterSpec{
+			ID: id, SyncMode: clusterv1alpha1.Push, APIEndpoint: endpoint, ProxyURL: o.ProxyURL,
+			SecretRef:                   ref(o.Name),
+			ImpersonatorSecretRef:       ref(clusterv1alpha1.ImpersonatorSecretName(o.Name)),
+			InsecureSkipTLSVerification: j.access.Insecure,
+			Provider:                    o.Provider, Region: o.Region, Zones: o.Zones,
+		},
+	}, nil
+}
+
+// endpointOf is the address in a configuration, as a URL.
+func endpointOf(access *rest.Config) (string, error) {
+	host := access.Host
+	if !strings.Contains(host, "://") {
+		host = "https://" + host
+	}
+	u, err := url.Parse(host)
+	if err != nil || u.Host == "" || u.Scheme != "https" {
+		return "", fmt.Errorf("the member's address %q is no https URL", access.Host)
+	}
+	return strings.TrimSuffix(u.String(), "/"), nil
+}
+
+// writeSecrets creates or changes both Secrets; owner may be nil as long as there is no Cluster.
+func (j *joiner) writeSecrets(ctx context.Context, tokens credentials, owner *clusterv1alpha1.Cluster) error {
+	if err := j.ensureNamespace(ctx); err != nil {
+		return err
+	}
+	main := map[string][]byte{clusterv1alpha1.SecretTokenKey: []byte(tokens.controller)}
+	if len(j.access.CAData) > 0 && !j.access.Insecure {
+		main[clusterv1alpha1.SecretCADataKey] = j.access.CAData
+	}
+	other := map[string][]byte{clusterv1alpha1.SecretTokenKey: []byte(tokens.impersonator)}
+	if err := j.writeSecret(ctx, j.options.Name, main, owner); err != nil {
+		return err
+	}
+	return j.writeSecret(ctx, clusterv1alpha1.ImpersonatorSecretName(j.options.Name), other, owner)
+}
+
+func (j *joiner) writeSecret(ctx context.Context, name string, data map[string][]byte, owner *clusterv1alpha1.Cluster) error {
+	secret := &corev1.Secret{}
+	err := j.hub.Get(ctx, client.ObjectKey{Namespace: clusterv1alpha1.ClusterNamespace, Name: name}, secret)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("reading the Secret %s: %w", name, err)
+	}
+	before := secret.DeepCopy()
+	secret.Namespace, secret.Name, secret.Data = clusterv1alpha1.ClusterNamespace, name, data
+	if owner != nil {
+		secret.OwnerReferences = []metav1.OwnerReference{{
+			APIVersion: clusterv1alpha1.SchemeGroupVersion.String(), Kind: "Cluster", Name: owner.Name, UID: owner.UID,
+		}}
+	}
+	if apierrors.IsNotFound(err) {
+		err = j.hub.Create(ctx, secret, client.FieldOwner(fieldManager))
+	} else if err = nil; !equality.Semantic.DeepEqual(before, secret) {
+		err = j.hub.Update(ctx, secret, client.FieldOwner(fieldManager))
+	}
+	if err != nil {
+		return fmt.Errorf("writing the Secret %s: %w", name, err)
+	}
+	return nil
+}
+
+func (j *joiner) ensureNamespace(ctx context.Context) error {
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+		Name:   clusterv1alpha1.ClusterNamespace,
+		Labels: map[string]string{clusterv1alpha1.SystemLabel: clusterv1alpha1.SystemLabelValue},
+	}}
+	err := j.hub.Get(ctx, client.ObjectKeyFromObject(ns), &corev1.Namespace{})
+	if apierrors.IsNotFound(err) {
+		err = j.hub.Create(ctx, ns, client.FieldOwner(fieldManager))
+	}
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("making sure of the namespace %s: %w", ns.Name, err)
+	}
+	return nil
+}
+
+// withdraw removes the Secrets of a Cluster that could not be created.
+func (j *joiner) withdraw(ctx context.Context) error {
+	var faults []error
+	for _, name := range []string{j.options.Name, clusterv1alpha1.ImpersonatorSecretName(j.options.Name)} {
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: clusterv1alpha1.ClusterNamespace, Name: name}}
+		if err := client.IgnoreNotFound(j.hub.Delete(ctx, secret)); err != nil {
+			faults = append(faults, fmt.Errorf("removing the Secret %s again: %w", name, err))
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// tryToken uses a new token until the member honours it: rights that were just granted take a moment.
+func tryToken(ctx context.Context, access *rest.Config, token string) error {
+	cfg := rest.AnonymousClientConfig(withTimeout(access))
+	cfg.BearerToken = token
+	c, err := kubernetes.NewForConfig(cfg)
+	if err != nil {
+		return fmt.Errorf("building a client: %w", err)
+	}
+	var last error
+	err = wait.PollUntilContextTimeout(ctx, acceptancePause, acceptance, true, func(ctx context.Context) (bool, error) {
+		_, last = c.CoreV1().Namespaces().Get(ctx, kubeSystem, metav1.GetOptions{})
+		if last == nil || apierrors.IsForbidden(last) || apierrors.IsUnauthorized(last) {
+			return last == nil, nil
+		}
+		return false, last
+	})
+	if err != nil && last != nil {
+		return last
+	}
+	return err
+}

@@ -1,0 +1,38 @@
+package enroll
+
+import (
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+)
+
+const (
+	// fieldManager is the name under which we write, on both shores.
+	fieldManager = "flagship-enroll"
+	// impersonator is the service account, role and binding that may only impersonate.
+	impersonator = "karmada-impersonator"
+	// kubeSystem is the namespace whose uid is the identity of a cluster.
+	kubeSystem = "kube-system"
+)
+
+// controllerAccount is the service account that the control plane works as in a member.
+func controllerAccount(cluster string) string { return "karmada-" + cluster }
+
+// controllerRole is the name of that account's ClusterRole and ClusterRoleBinding.
+func controllerRole(cluster string) string {
+	return "karmada-controller-manager:" + controllerAccount(cluster)
+}
+
+// checkName refuses names that the names derived from them would make illegal.
+func checkName(cluster string) error {
+	if problems := validation.IsDNS1123Label(cluster); len(problems) > 0 {
+		return fmt.Errorf("cluster name %q: %s", cluster, strings.Join(problems, "; "))
+	}
+	if len(cluster) > clusterv1alpha1.MaxClusterNameLength {
+		return fmt.Errorf("cluster name %q has more than %d characters", cluster, clusterv1alpha1.MaxClusterNameLength)
+	}
+	return nil
+}

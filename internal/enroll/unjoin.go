@@ -1,0 +1,198 @@
+package enroll
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+)
+
+const (
+	// DefaultUnjoinWait is how long Unjoin waits for everything to be gone.
+	DefaultUnjoinWait = time.Minute
+	unjoinPause       = 200 * time.Millisecond
+)
+
+// UnjoinOptions say who leaves, and how.
+type UnjoinOptions struct {
+	// Name is the name of the Cluster. Required.
+	Name string
+	// Wait is how long to wait until the Cluster, its Works and their objects are gone. Default DefaultUnjoinWait.
+	Wait time.Duration
+	// Force lets go, after Wait, of a cluster that cannot be cleaned up: what is in it stays.
+	Force bool
+}
+
+// Unjoin takes a cluster out. The hub removes from the member everything that was propagated to it, and then its own
+// accounts. The second configuration may be nil; with one that has an administrator's rights the accounts are removed
+// even if the hub cannot reach the member.
+func Unjoin(ctx context.Context, hub, member *rest.Config, o UnjoinOptions) error {
+	hubClient, err := newHubClient(hub)
+	if err != nil {
+		return err
+	}
+	if err := workv1alpha1.AddToScheme(hubClient.Scheme()); err != nil {
+		return fmt.Errorf("building the scheme: %w", err)
+	}
+	u := &unjoiner{hub: hubClient, options: o}
+	if member != nil {
+		if u.member, err = kubernetes.NewForConfig(withTimeout(member)); err != nil {
+			return fmt.Errorf("building a client for the member: %w", err)
+		}
+	}
+	return u.unjoin(ctx)
+}
+
+// unjoiner is one run of Unjoin.
+type unjoiner struct {
+	hub     client.Client
+	member  kubernetes.Interface // May be nil.
+	options UnjoinOptions
+}
+
+func (u *unjoiner) unjoin(ctx context.Context) error {
+	cluster := &clusterv1alpha1.Cluster{}
+	err := u.hub.Get(ctx, client.ObjectKey{Name: u.options.Name}, cluster)
+	if apierrors.IsNotFound(err) {
+		return fmt.Errorf("there is no cluster %q", u.options.Name)
+	}
+	if err != nil {
+		return fmt.Errorf("reading cluster %q: %w", u.options.Name, err)
+	}
+	if err := u.checkMember(ctx, cluster); err != nil {
+		return err
+	}
+	if err := u.hub.Delete(ctx, cluster); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("deleting cluster %q: %w", u.options.Name, err)
+	}
+	if err := u.awaitEnd(ctx, cluster.UID); err != nil {
+		return err
+	}
+	if u.member == nil {
+		return nil
+	}
+	return leave(ctx, u.options.Name, u.member)
+}
+
+// checkMember keeps a wrong kubeconfig from cleaning up the wrong cluster.
+func (u *unjoiner) checkMember(ctx context.Context, cluster *clusterv1alpha1.Cluster) error {
+	if u.member == nil || cluster.Spec.ID == "" {
+		return nil
+	}
+	id, err := identity(ctx, u.member)
+	if err != nil {
+		return err
+	}
+	if id != cluster.Spec.ID {
+		return fmt.Errorf("the kubeconfig leads to another cluster: its id is %s, that of %q is %s", id, cluster.Name, cluster.Spec.ID)
+	}
+	return nil
+}
+
+// awaitEnd returns when the Cluster is gone. With Force it sees to that itself once the time is over.
+func (u *unjoiner) awaitEnd(ctx context.Context, uid types.UID) error {
+	patience := u.options.Wait
+	if patience == 0 {
+		patience = DefaultUnjoinWait
+	}
+	err := u.poll(ctx, uid, patience)
+	if !wait.Interrupted(err) || ctx.Err() != nil {
+		return err
+	}
+	if !u.options.Force {
+		return fmt.Errorf("cluster %q is not gone after %s: %s; --force lets go of it", u.options.Name, patience, u.obstacle(ctx))
+	}
+	if err := u.letGo(ctx); err != nil {
+		return err
+	}
+	return u.poll(ctx, uid, patience)
+}
+
+func (u *unjoiner) poll(ctx context.Context, uid types.UID, patience time.Duration) error {
+	return wait.PollUntilContextTimeout(ctx, unjoinPause, patience, true, func(ctx context.Context) (bool, error) {
+		cluster := &clusterv1alpha1.Cluster{}
+		err := u.hub.Get(ctx, client.ObjectKey{Name: u.options.Name}, cluster)
+		if apierrors.IsNotFound(err) {
+			return true, nil
+		}
+		return err == nil && cluster.UID != uid, client.IgnoreNotFound(err)
+	})
+}
+
+// obstacle says what the end is waiting for, as far as that can be told.
+func (u *unjoiner) obstacle(ctx context.Context) string {
+	var works workv1alpha1.WorkList
+	err := u.hub.List(ctx, &works, client.InNamespace(workv1alpha1.ExecutionNamespace(u.options.Name)))
+	if err != nil || len(works.Items) == 0 {
+		return "the control plane may not be running"
+	}
+	return fmt.Sprintf("%d Works still have objects in the cluster", len(works.Items))
+}
+
+// letGo strips the finalizers that wait for the member.
+func (u *unjoiner) letGo(ctx context.Context) error {
+	namespace := workv1alpha1.ExecutionNamespace(u.options.Name)
+	if err := releaseWorks(ctx, u.hub, u.hub, namespace); err != nil {
+		return err
+	}
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
+	if err := client.IgnoreNotFound(u.hub.Delete(ctx, ns)); err != nil && !apierrors.IsConflict(err) {
+		return fmt.Errorf("deleting the namespace %s: %w", namespace, err)
+	}
+	cluster := &clusterv1alpha1.Cluster{}
+	err := u.hub.Get(ctx, client.ObjectKey{Name: u.options.Name}, cluster)
+	if err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	return removeFinalizer(ctx, u.hub, cluster)
+}
+
+// releaseWorks removes our finalizer from every Work of a namespace that is on its way out.
+func releaseWorks(ctx context.Context, reader client.Reader, writer client.Writer, namespace string) error {
+	var works workv1alpha1.WorkList
+	if err := reader.List(ctx, &works, client.InNamespace(namespace)); err != nil {
+		return fmt.Errorf("listing the Works of %s: %w", namespace, err)
+	}
+	var faults []error
+	for i := range works.Items {
+		work := &works.Items[i]
+		if !slices.Contains(work.Finalizers, workv1alpha1.ExecutionFinalizer) {
+			continue
+		}
+		before := work.DeepCopy()
+		work.Finalizers = slices.DeleteFunc(slices.Clone(work.Finalizers), func(f string) bool { return f == workv1alpha1.ExecutionFinalizer })
+		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+		if err := writer.Patch(ctx, work, patch, client.FieldOwner(fieldManager)); client.IgnoreNotFound(err) != nil {
+			faults = append(faults, fmt.Errorf("releasing the Work %s/%s: %w", namespace, work.Name, err))
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// removeFinalizer lets a Cluster go.
+func removeFinalizer(ctx context.Context, writer client.Writer, cluster *clusterv1alpha1.Cluster) error {
+	if !slices.Contains(cluster.Finalizers, clusterv1alpha1.ClusterFinalizer) {
+		return nil
+	}
+	before := cluster.DeepCopy()
+	after := cluster.DeepCopy()
+	after.Finalizers = slices.DeleteFunc(after.Finalizers, func(f string) bool { return f == clusterv1alpha1.ClusterFinalizer })
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	if err := writer.Patch(ctx, after, patch, client.FieldOwner(fieldManager)); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("removing the finalizer of cluster %q: %w", cluster.Name, err)
+	}
+	return nil
+}

@@ -1,0 +1,67 @@
+package enroll
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+)
+
+func TestUnjoinNobody(t *testing.T) {
+	u := &unjoiner{hub: newHub(t), options: UnjoinOptions{Name: "m1"}}
+	if err := u.unjoin(t.Context()); err == nil || !strings.Contains(err.Error(), `no cluster "m1"`) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestUnjoinWrongCluster(t *testing.T) {
+	f := joined(t, "m1")
+	u := &unjoiner{hub: f.hub, member: newMember("id-2", f.clock), options: UnjoinOptions{Name: "m1"}}
+	if err := u.unjoin(t.Context()); err == nil || !strings.Contains(err.Error(), "leads to another cluster") {
+		t.Errorf("got %v", err)
+	}
+	if f.cluster().DeletionTimestamp != nil {
+		t.Error("the Cluster is being deleted nevertheless")
+	}
+}
+
+func TestUnjoinWithAnAdministratorsRights(t *testing.T) {
+	f := joined(t, "m1")
+	cluster := f.cluster()
+	cluster.Finalizers = nil // Nothing holds it up.
+	if err := f.hub.Update(t.Context(), cluster); err != nil {
+		t.Fatal(err)
+	}
+	u := &unjoiner{hub: f.hub, member: f.member, options: UnjoinOptions{Name: "m1"}}
+	if err := u.unjoin(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.member.CoreV1().Namespaces().Get(t.Context(), "karmada-cluster", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("our namespace in the member: %v, want it gone", err)
+	}
+}
+
+func TestUnjoinThatHangs(t *testing.T) {
+	f, work := leaving(t, true)
+	u := &unjoiner{hub: f.hub, options: UnjoinOptions{Name: "m1", Wait: 10 * time.Millisecond}}
+	err := u.unjoin(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "1 Works still have objects") || !strings.Contains(err.Error(), "--force") {
+		t.Errorf("got %v, want the obstacle and the way out", err)
+	}
+	u.options.Force = true
+	if err := u.unjoin(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if f.exists(&clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "m1"}}) {
+		t.Error("the Cluster is still there")
+	}
+	if f.get(work); slices.Contains(work.Finalizers, workv1alpha1.ExecutionFinalizer) {
+		t.Error("the Work still waits for the member")
+	}
+}
