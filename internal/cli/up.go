@@ -85,9 +85,7 @@ func runUp(ctx context.Context, s Streams, c playground.Config, parts fleetParts
 
 func startFleet(ctx context.Context, c playground.Config, parts fleetParts) (*playground.Playground, error) {
 	c.StartHub = func(ctx context.Context, o playground.HubOptions) (playground.Hub, error) {
-		if err := logTo(o.Log); err != nil {
-			return nil, err
-		}
+		logTo(o.Log)
 		return parts.startHub(ctx, o)
 	}
 	c.Join = parts.join
@@ -95,7 +93,7 @@ func startFleet(ctx context.Context, c playground.Config, parts fleetParts) (*pl
 }
 
 // logTo sends what this process logs to a file, so that the terminal shows what a person asked for.
-func logTo(out io.Writer) error {
+func logTo(out io.Writer) {
 	flags := flag.NewFlagSet("klog", flag.ContinueOnError)
 	klog.InitFlags(flags)
 	for name, value := range map[string]string{
@@ -103,13 +101,10 @@ func logTo(out io.Writer) error {
 		"stderrthreshold": "FATAL",
 		"one_output":      "true", // else an error is written once for each severity below it, too
 	} {
-		if err := flags.Set(name, value); err != nil {
-			return fmt.Errorf("configuring the log: %w", err)
-		}
+		_ = flags.Set(name, value) // fails only for a flag that klog does not have
 	}
 	klog.SetOutput(out)
 	ctrllog.SetLogger(klog.NewKlogr())
-	return nil
 }
 
 // orPlaygroundDir is the data directory given, or the default one.

@@ -9,6 +9,9 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/go-logr/logr"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+
 	"github.com/flagship-k8s/flagship/internal/playground"
 )
 
@@ -78,6 +81,7 @@ func Start(t testing.TB, o Options) *Fleet {
 
 // start runs a fleet and connects to it.
 func start(ctx context.Context, o Options) (_ *Fleet, err error) {
+	ctrllog.SetLogger(logr.Discard()) // else it complains about its absence
 	f := &Fleet{options: o}
 	if f.binary, err = Binary(); err != nil {
 		return nil, err

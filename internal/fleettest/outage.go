@@ -101,6 +101,11 @@ func (f *Fleet) control(t testing.TB, verb playground.Verb, member string) []pla
 // restore undoes an outage for the tests that follow, in a cleanup, where the test's own context has ended.
 func (f *Fleet) restore(t testing.TB, verb playground.Verb, member string) {
 	t.Helper()
+	select {
+	case <-f.process.exited:
+		return // the test ended the whole fleet; the next start brings every member back
+	default:
+	}
 	ctx, cancel := cleanupContext(t)
 	defer cancel()
 	if _, err := playground.Control(ctx, f.Dir, verb, member); err != nil {

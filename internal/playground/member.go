@@ -93,6 +93,7 @@ func (m *member) start(ctx context.Context) error {
 	}
 	if err != nil {
 		p.end(stopPatience)
+		m.setIfCurrent(p, Stopped)
 		return fmt.Errorf("starting %s: %w (log: %s)", m.record.Name, err, m.log.path)
 	}
 	m.setIfCurrent(p, Running)

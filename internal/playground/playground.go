@@ -80,13 +80,8 @@ func (p *Playground) prepare() (err error) {
 	if err != nil {
 		return err
 	}
-	if err := requireFree(planned.HubPort, "the control plane", clock.RealClock{}); err != nil {
+	if err := requirePorts(planned, p.record.data); err != nil {
 		return err
-	}
-	for _, m := range planned.Members {
-		if err := requireFree(m.Port, m.Name, clock.RealClock{}); err != nil {
-			return err
-		}
 	}
 	if err := p.record.change(func(r *record) { *r = planned }); err != nil {
 		return err
@@ -103,6 +98,23 @@ func (p *Playground) prepare() (err error) {
 		p.members = append(p.members, &member{
 			record: r, dir: dir, executable: p.config.Executable, log: log, onEnd: p.memberEnded, state: Stopped,
 		})
+	}
+	return nil
+}
+
+// requirePorts fails if somebody else has taken one of our ports. Those of the run before may be free only in a moment.
+func requirePorts(planned, before record) error {
+	var patience time.Duration
+	if before.HubPort == planned.HubPort {
+		patience = handover
+	}
+	if err := requireFree(planned.HubPort, "the control plane", patience, clock.RealClock{}); err != nil {
+		return err
+	}
+	for _, m := range planned.Members {
+		if err := requireFree(m.Port, m.Name, handover, clock.RealClock{}); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -41,9 +41,12 @@ func (p *portChooser) choose() (int, error) {
 	return 0, fmt.Errorf("found no free port between %d and %d in %d tries", firstPort, lastPort, tries)
 }
 
-// requireFree returns nil once nobody listens on the port. A process that was just killed may hold it a moment longer.
-func requireFree(port int, owner string, clk clock.Clock) error {
-	const patience, pause = 3 * time.Second, 50 * time.Millisecond
+// handover is how long a process of ours that was just killed may hold its port.
+const handover = 3 * time.Second
+
+// requireFree returns nil once nobody listens on the port, or says within the given patience that somebody does.
+func requireFree(port int, owner string, patience time.Duration, clk clock.Clock) error {
+	const pause = 50 * time.Millisecond
 	for start := clk.Now(); ; clk.Sleep(pause) {
 		err := tryListen(port)
 		switch {

@@ -20,20 +20,20 @@ import (
 // roleVar makes this test binary play a part of the cast instead of running tests.
 const roleVar = "PLAYGROUND_TEST_ROLE"
 
-func TestMain(m *testing.M) {
+// PlayRole plays the part that this process was started for, and returns false if it is to run tests.
+func PlayRole() (code int, played bool) {
 	switch os.Getenv(roleVar) {
-	case "":
-		m.Run()
 	case "member":
-		os.Exit(playMember())
+		return playMember(), true
 	case "broken member":
-		os.Exit(fail(NewChild().Report(errors.New("no disk\nat all"))))
+		return fail(NewChild().Report(errors.New("no disk\nat all"))), true
 	case "crashing member":
 		fmt.Println("panic: so it goes")
-		os.Exit(2)
+		return 2, true
 	case "parent":
-		os.Exit(playParent())
+		return playParent(), true
 	}
+	return 0, false
 }
 
 func fail(err error) int {
@@ -210,13 +210,13 @@ func TestMemberNeverOutlivesItsParent(t *testing.T) {
 				t.Fatal(err)
 			}
 			_ = cmd.Wait()
-			waitUntilGone(t, pid)
+			ExpectProcessGone(t, pid)
 		})
 	}
 }
 
-// waitUntilGone returns when the process does not run; it may remain as an entry that nobody has collected.
-func waitUntilGone(t *testing.T, pid int) {
+// ExpectProcessGone waits until the process does not run; it may remain as an entry that nobody has collected.
+func ExpectProcessGone(t *testing.T, pid int) {
 	t.Helper()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
