@@ -136,7 +136,7 @@ func (c *Controller) Reconcile(ctx context.Context, it Item) (reconcile.Result, 
 		err = c.observe(ctx, it, b)
 	} else {
 		log.FromContext(ctx).V(1).Info("Scheduled binding", "cause", verdict.cause, "targets", listTargets(verdict.decision.Targets))
-		err = c.publish(ctx, it, b, verdict)
+		err = c.publish(ctx, it, b, &verdict)
 	}
 	switch {
 	case apierrors.IsConflict(err):

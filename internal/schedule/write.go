@@ -32,16 +32,17 @@ func (c *Controller) observe(ctx context.Context, it Item, b workv1alpha2.Bindin
 }
 
 // publish writes what a decision changes: the result, then the status, then the event.
-func (c *Controller) publish(ctx context.Context, it Item, b workv1alpha2.Binding, v verdict) error {
-	moved, err := c.publishResult(ctx, it, &b, &v)
+func (c *Controller) publish(ctx context.Context, it Item, b workv1alpha2.Binding, v *verdict) error {
+	moved, err := c.publishResult(ctx, it, &b, v)
 	if refused := refusal(err); refused != nil {
-		v.decision, err = &Decision{Failure: refused}, nil
+		v.decision, v.again, err = &Decision{Failure: refused}, retryWaiting, nil
+		c.waiting.enter(it)
 	}
 	if err != nil {
 		return err
 	}
 	condition := conditionFor(b, v.decision)
-	changed, err := c.publishStatus(ctx, it, b, &v, condition, moved)
+	changed, err := c.publishStatus(ctx, it, b, v, condition, moved)
 	if err != nil {
 		return err
 	}
