@@ -54,6 +54,7 @@ type Applier struct {
 	waits    stopwatches // Works that wait for watches
 	troubles stopwatches // Works that fail
 	damper   damper
+	released released // Works that were let go
 }
 
 // Setup adds apply to a manager. Call it before the fleet has connections.

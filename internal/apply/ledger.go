@@ -73,3 +73,30 @@ func (e entry) newerThan(version string) bool {
 	order, err := resourceversion.CompareResourceVersion(e.version, version)
 	return err == nil && order > 0
 }
+
+// released remembers which Works were let go, for as long as the cache still shows them.
+type released struct {
+	mu   sync.Mutex
+	uids map[types.NamespacedName]types.UID
+}
+
+func (r *released) put(work types.NamespacedName, uid types.UID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.uids == nil {
+		r.uids = map[types.NamespacedName]types.UID{}
+	}
+	r.uids[work] = uid
+}
+
+func (r *released) has(work types.NamespacedName, uid types.UID) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.uids[work] == uid
+}
+
+func (r *released) forget(work types.NamespacedName) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.uids, work)
+}

@@ -181,7 +181,9 @@ func (a *Applier) settle(ctx context.Context, try attempt, live *unstructured.Un
 	}
 	body.SetUID(live.GetUID()) // not another object that took the name meanwhile
 	_, recorded := recordOf(live)
-	return a.send(ctx, try, body, live, verdict == adopting || !recorded)
+	// What was applied before and is wanted still can only be in conflict with drift.
+	repair := !d.stale && len(d.open) == 0 && len(try.before.conflicts) == 0
+	return a.send(ctx, try, body, live, verdict == adopting || !recorded || repair)
 }
 
 // bodyFor is the desired object, minus what others decide about in an object that exists.
@@ -204,18 +206,23 @@ func (a *Applier) bodyFor(ctx context.Context, try attempt, live *unstructured.U
 // send applies a body and corrects it by what the API server answers. Live is the object as it is, nil if there is none.
 func (a *Applier) send(ctx context.Context, try attempt, body, live *unstructured.Unstructured, force bool) (entry, error) {
 	result := entry{hash: try.hash}
+	var misfits []string
 	for range rounds {
-		got, err := a.patch(ctx, try, body, force)
+		got, err := a.patch(ctx, try, body, misfits, force)
 		if err == nil {
 			result.uid, result.version, result.at = got.GetUID(), got.GetResourceVersion(), a.clock.Now()
-			result.unclaimed = map[string]bool{}
-			unowned(content(try.desired), member.OurFields(got), "", func(path string) { result.unclaimed[path] = true })
+			result.unclaimed = unclaimed(try.desired, got)
 			a.ledger.put(try.place, result)
 			try.conn.Saw(try.resource, got)
 			return result, nil
 		}
 		if removed := misfitsIn(err).fit(body); len(removed) > 0 {
-			result.dropped = append(result.dropped, removed...)
+			for _, r := range removed {
+				result.dropped = append(result.dropped, r.field)
+				if r.path != "" {
+					misfits = append(misfits, r.path)
+				}
+			}
 			continue
 		}
 		found := conflictsIn(err)
@@ -240,8 +247,21 @@ func (a *Applier) send(ctx context.Context, try attempt, body, live *unstructure
 	return entry{}, fmt.Errorf("applying %s: the API server keeps refusing it", identityOf(body))
 }
 
-func (a *Applier) patch(ctx context.Context, try attempt, body *unstructured.Unstructured, force bool) (*unstructured.Unstructured, error) {
-	setAnnotation(body, RecordAnnotation, record{hash: try.hash, footprint: footprintOf(body)}.String())
+// unclaimed are the paths of desired that we do not own in what an apply made of it; nil if there are none.
+func unclaimed(desired, got *unstructured.Unstructured) map[string]bool {
+	var paths map[string]bool
+	unowned(content(desired), member.OurFields(got), "", func(path string) {
+		if paths == nil {
+			paths = map[string]bool{}
+		}
+		paths[path] = true
+	})
+	return paths
+}
+
+func (a *Applier) patch(ctx context.Context, try attempt, body *unstructured.Unstructured, misfits []string, force bool) (*unstructured.Unstructured, error) {
+	applied := record{hash: try.hash, footprint: footprintOf(body), misfits: footprintOfPaths(misfits)}
+	setAnnotation(body, RecordAnnotation, applied.String())
 	raw, err := encode(body)
 	if err != nil {
 		return nil, err
@@ -255,7 +275,7 @@ func triage(found []conflict, body, live *unstructured.Unstructured) (theirs []c
 	for _, c := range found {
 		s, located := locate(spot{value: body.Object}, c.Field)
 		switch {
-		case !ok, predecessors[c.Manager], located && (isMark(s.path) || recorded.footprint.has(s.path)):
+		case !ok, predecessors[c.Manager], located && (isMark(s.path) || recorded.footprint.covers(s.path)):
 			drifted = true
 		default:
 			theirs = append(theirs, c)

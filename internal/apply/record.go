@@ -16,8 +16,8 @@ import (
 
 // Annotations of ours on objects in members, besides those of the contract.
 const (
-	// RecordAnnotation says what was applied last: a hash of what was wanted and, after a dot, the footprint of the
-	// fields that were set.
+	// RecordAnnotation says what was applied last: a hash of what was wanted and, each after a dot, the footprint of the
+	// fields that were set, and that of the fields that the member has no room for, if there are any.
 	RecordAnnotation = "apply.flagship-k8s.io/record"
 	// AdoptedAnnotation set to "true" marks a Namespace that was there before us. It is not deleted with its Work,
 	// for it may hold what is not ours.
@@ -28,6 +28,7 @@ const (
 type record struct {
 	hash      string
 	footprint footprint
+	misfits   footprint
 }
 
 // footprint is a set of paths as sorted 16-bit hashes: some 250 characters for a Deployment. One in some hundred
@@ -85,6 +86,18 @@ func footprintOf(obj *unstructured.Unstructured) footprint {
 	if len(f) > maxFootprint {
 		return nil
 	}
+	return f.sorted()
+}
+
+func footprintOfPaths(paths []string) footprint {
+	var f footprint
+	for _, path := range paths {
+		f = append(f, pathHash(path))
+	}
+	return f.sorted()
+}
+
+func (f footprint) sorted() footprint {
 	slices.Sort(f)
 	return slices.Compact(f)
 }
@@ -96,32 +109,50 @@ func pathHash(path string) uint16 {
 	return uint16(sum>>16) ^ uint16(sum)
 }
 
+// covers tells whether a path is in the footprint; one that was too large to be recorded covers all.
+func (f footprint) covers(path string) bool { return len(f) == 0 || f.has(path) }
+
 func (f footprint) has(path string) bool {
-	if len(f) == 0 {
-		return true
-	}
 	_, ok := slices.BinarySearch(f, pathHash(path))
 	return ok
 }
 
-func (r record) String() string {
-	raw := make([]byte, 0, 2*len(r.footprint))
-	for _, h := range r.footprint {
+func (f footprint) encode() string {
+	raw := make([]byte, 0, 2*len(f))
+	for _, h := range f {
 		raw = binary.BigEndian.AppendUint16(raw, h)
 	}
-	return r.hash + "." + base64.RawURLEncoding.EncodeToString(raw)
+	return base64.RawURLEncoding.EncodeToString(raw)
+}
+
+func decodeFootprint(text string) (footprint, bool) {
+	raw, err := base64.RawURLEncoding.DecodeString(text)
+	if err != nil || len(raw)%2 != 0 {
+		return nil, false
+	}
+	var f footprint
+	for ; len(raw) > 0; raw = raw[2:] {
+		f = append(f, binary.BigEndian.Uint16(raw))
+	}
+	return f, true
+}
+
+func (r record) String() string {
+	text := r.hash + "." + r.footprint.encode()
+	if len(r.misfits) > 0 {
+		text += "." + r.misfits.encode()
+	}
+	return text
 }
 
 // recordOf reads what was applied to an object; false if nothing was, or it cannot be read.
 func recordOf(obj *unstructured.Unstructured) (record, bool) {
-	hash, text, ok := strings.Cut(obj.GetAnnotations()[RecordAnnotation], ".")
-	raw, err := base64.RawURLEncoding.DecodeString(text)
-	if !ok || hash == "" || err != nil || len(raw)%2 != 0 {
+	hash, rest, ok := strings.Cut(obj.GetAnnotations()[RecordAnnotation], ".")
+	set, left, _ := strings.Cut(rest, ".")
+	footprint, setOK := decodeFootprint(set)
+	misfits, leftOK := decodeFootprint(left)
+	if !ok || hash == "" || !setOK || !leftOK {
 		return record{}, false
 	}
-	r := record{hash: hash}
-	for ; len(raw) > 0; raw = raw[2:] {
-		r.footprint = append(r.footprint, binary.BigEndian.Uint16(raw))
-	}
-	return r, true
+	return record{hash: hash, footprint: footprint, misfits: misfits}, true
 }

@@ -83,20 +83,25 @@ func misfitsIn(err error) misfits {
 	return found
 }
 
+// removal is a field, or a repeated item of a list, that was left out of an apply.
+type removal struct {
+	field string // as the API server writes it
+	path  string // in our form
+}
+
 // fit removes the misfits from obj: unknown fields altogether, and of items of one key all but the last, which is the
-// one that a plain update would give effect. It returns the paths of what it removed; none means that it could not
-// help.
-func (m misfits) fit(obj *unstructured.Unstructured) []string {
-	var removed []string
-	for _, path := range m.unknown {
-		if s, ok := locate(spot{value: obj.Object}, path); ok && s.drop != nil {
+// one that a plain update would give effect. No removal means that it could not help.
+func (m misfits) fit(obj *unstructured.Unstructured) []removal {
+	var removed []removal
+	for _, field := range m.unknown {
+		if s, ok := locate(spot{value: obj.Object}, field); ok && s.drop != nil {
 			s.drop()
-			removed = append(removed, path)
+			removed = append(removed, removal{field, s.path})
 		}
 	}
 	for _, d := range m.duplicates {
 		if reduce(obj, d[0], d[1]) {
-			removed = append(removed, d[0]+d[1])
+			removed = append(removed, removal{field: d[0] + d[1]})
 		}
 	}
 	return removed

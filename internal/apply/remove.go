@@ -35,6 +35,9 @@ func (a *Applier) remove(ctx context.Context, conn *member.Conn, work types.Name
 		return fmt.Errorf("removing %s: %w", id, err)
 	}
 	live, cached := conn.Lookup(t.resource, t.object.Namespace, t.object.Name)
+	if !cached && conn.HasSynced(t.resource) {
+		return nil // what we wrote is in the cache at once, and what is not managed is not ours
+	}
 	if !cached {
 		if live, err = t.client.Get(ctx, t.object.Name, metav1.GetOptions{}); apierrors.IsNotFound(err) {
 			a.ledger.forget(t.place)

@@ -19,14 +19,18 @@ import (
 const (
 	// grace is how long failures that pass by themselves are kept from the user.
 	grace = time.Second
+	// minRetryPause and maxRetryPause bound the pause before what does not pass by itself is tried again.
+	minRetryPause = time.Second
+	maxRetryPause = time.Minute
 	// maxMessage is below the limit on a condition's message.
 	maxMessage = 8 << 10
 )
 
 var workKind = workv1alpha1.GroupVersion.WithKind(workv1alpha1.KindWork)
 
-// tell reports what came of a Work's manifests, and returns what is to be tried again.
-func (a *Applier) tell(work *workv1alpha1.Work, total int, results []outcome) error {
+// tell reports what came of a Work's manifests, and says when to try again what failed: soon if it is expected to pass,
+// else after as long as it has been failing.
+func (a *Applier) tell(work *workv1alpha1.Work, total int, results []outcome) (time.Duration, error) {
 	key := client.ObjectKeyFromObject(work)
 	complaints, failures, lasting := complaintsOf(results)
 	if len(failures) == 0 {
@@ -36,16 +40,20 @@ func (a *Applier) tell(work *workv1alpha1.Work, total int, results []outcome) er
 			meta.SetStatusCondition(&status.Conditions, workv1alpha1.Dispatching(work.Generation))
 			meta.SetStatusCondition(&status.Conditions, workv1alpha1.Applied(work.Generation))
 		})
-		return nil
+		return 0, nil
 	}
 	err := errors.Join(failures...)
 	if unavailable(err) && appliedAt(work, work.Generation) {
-		return err // the member went away; what it had it has
+		return 0, err // the member went away; what it had it has
 	}
-	if lasting || a.troubles.since(key, a.clock.Now()) >= grace {
+	failing := a.troubles.since(key, a.clock.Now())
+	if lasting || failing >= grace {
 		a.tellFailed(work, total-len(complaints), "", complaints...)
 	}
-	return err
+	if lasting && !unavailable(err) {
+		return min(max(failing, minRetryPause), maxRetryPause), nil
+	}
+	return 0, err
 }
 
 // complaintsOf says in words what failed, and whether any of it will not pass by itself.

@@ -86,9 +86,11 @@ func compare(desired, live *unstructured.Unstructured, hash string) difference {
 	}
 	var d difference
 	unowned(content(desired), member.OurFields(live), "", func(path string) {
-		if recorded.footprint.has(path) {
+		switch {
+		case recorded.misfits.has(path):
+		case recorded.footprint.covers(path):
 			d.drifted = append(d.drifted, path)
-		} else {
+		default:
 			d.open = append(d.open, path)
 		}
 	})

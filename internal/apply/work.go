@@ -123,7 +123,7 @@ func (a *Applier) apply(ctx context.Context, conn *member.Conn, work *workv1alph
 		}
 	}
 	slices.SortStableFunc(results, func(x, y outcome) int { return x.ordinal - y.ordinal })
-	return 0, a.tell(work, len(manifests), results)
+	return a.tell(work, len(manifests), results)
 }
 
 // outcome is what came of one manifest.
@@ -198,6 +198,7 @@ func (a *Applier) forget(cluster string, key types.NamespacedName) {
 	a.waits.end(key)
 	a.troubles.end(key)
 	a.damper.forget(key)
+	a.released.forget(key)
 	if conn, ok := a.fleet.Get(cluster); ok {
 		conn.Release(holder(key))
 	}
@@ -206,7 +207,7 @@ func (a *Applier) forget(cluster string, key types.NamespacedName) {
 // finalize removes the objects of a Work that is being deleted, and then lets the Work go.
 func (a *Applier) finalize(ctx context.Context, d destination, work *workv1alpha1.Work) error {
 	key := client.ObjectKeyFromObject(work)
-	if !controllerutil.ContainsFinalizer(work, workv1alpha1.ExecutionFinalizer) {
+	if !controllerutil.ContainsFinalizer(work, workv1alpha1.ExecutionFinalizer) || a.released.has(key, work.UID) {
 		return nil
 	}
 	down := d.conn == nil || d.conn.Health().Down
@@ -228,6 +229,7 @@ func (a *Applier) finalize(ctx context.Context, d destination, work *workv1alpha
 		return err
 	}
 	a.forget(d.name, key)
+	a.released.put(key, work.UID) // until the cache shows that it is gone
 	return nil
 }
 

@@ -82,18 +82,21 @@ func (o *objects) Update(obj any) error { return o.put(obj, false) }
 
 // put keeps an object that the watch showed, or that came with the answer to a write of ours.
 func (o *objects) put(obj any, answer bool) error {
-	key, item, err := o.keep(obj)
+	u, ok := obj.(*unstructured.Unstructured)
+	if !ok {
+		return fmt.Errorf("keeping a %T: not an object", obj)
+	}
+	key, version := keyOf(u), u.GetResourceVersion()
+	if o.passed(key, version, answer) {
+		return nil
+	}
+	item, err := o.keep(u)
 	if err != nil {
 		return err
 	}
 	o.mu.Lock()
 	old, existed := o.items[key]
-	known := existed && !newer(item.version, old.version)        // our own write was here before its echo
-	buried := answer && !existed && !newer(item.version, o.seen) // the watch is past it: deleted since
-	if !answer {
-		o.seen = item.version
-	}
-	if known || buried {
+	if existed && !newer(version, old.version) {
 		o.mu.Unlock()
 		return nil
 	}
@@ -101,6 +104,24 @@ func (o *objects) put(obj any, answer bool) error {
 	o.mu.Unlock()
 	o.changed(o.difference(key, old, item, existed))
 	return nil
+}
+
+// passed takes note of what the watch shows, and tells whether a version is no news: the echo of a write whose answer
+// was here before, or the answer to a write that the watch has overtaken, of an object deleted since.
+func (o *objects) passed(key types.NamespacedName, version string, answer bool) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	old, existed := o.items[key]
+	known := existed && !newer(version, old.version)
+	buried := answer && !existed && !newer(version, o.seen)
+	if !answer {
+		o.seen = version
+	}
+	return known || buried
+}
+
+func keyOf(u *unstructured.Unstructured) types.NamespacedName {
+	return types.NamespacedName{Namespace: u.GetNamespace(), Name: u.GetName()}
 }
 
 // newer tells whether a version comes after another; what cannot be compared does.
@@ -137,7 +158,7 @@ func (o *objects) Delete(obj any) error {
 	if !ok {
 		return fmt.Errorf("deleting a %T: not an object", obj)
 	}
-	key := types.NamespacedName{Namespace: u.GetNamespace(), Name: u.GetName()}
+	key := keyOf(u)
 	o.mu.Lock()
 	old, existed := o.items[key]
 	o.unset(key)
@@ -154,11 +175,15 @@ func (o *objects) Delete(obj any) error {
 func (o *objects) Replace(list []any, version string) error {
 	items := make(map[types.NamespacedName]kept, len(list))
 	for _, obj := range list {
-		key, item, err := o.keep(obj)
+		u, ok := obj.(*unstructured.Unstructured)
+		if !ok {
+			return fmt.Errorf("keeping a %T: not an object", obj)
+		}
+		item, err := o.keep(u)
 		if err != nil {
 			return err
 		}
-		items[key] = item
+		items[keyOf(u)] = item
 	}
 	o.mu.Lock()
 	before, first := o.items, !o.synced
@@ -193,18 +218,13 @@ func (o *objects) Replace(list []any, version string) error {
 // Resync implements cache.ReflectorStore.
 func (o *objects) Resync() error { return nil }
 
-func (o *objects) keep(obj any) (types.NamespacedName, kept, error) {
-	u, ok := obj.(*unstructured.Unstructured)
-	if !ok {
-		return types.NamespacedName{}, kept{}, fmt.Errorf("keeping a %T: not an object", obj)
-	}
+func (o *objects) keep(u *unstructured.Unstructured) (kept, error) {
 	trim(u) // a plain list does not go through the Transformer
 	raw, err := u.MarshalJSON()
 	if err != nil {
-		return types.NamespacedName{}, kept{}, fmt.Errorf("encoding %s %s/%s: %w", u.GetKind(), u.GetNamespace(), u.GetName(), err)
+		return kept{}, fmt.Errorf("encoding %s %s: %w", u.GetKind(), keyOf(u), err)
 	}
-	key := types.NamespacedName{Namespace: u.GetNamespace(), Name: u.GetName()}
-	return key, kept{raw: raw, version: u.GetResourceVersion(), work: workOf(u), owned: ownership(o.seed, u)}, nil
+	return kept{raw: raw, version: u.GetResourceVersion(), work: workOf(u), owned: ownership(o.seed, u)}, nil
 }
 
 func (o *objects) difference(key types.NamespacedName, old, item kept, existed bool) Change {

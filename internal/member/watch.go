@@ -101,14 +101,14 @@ func (c *Conn) Owned(work types.NamespacedName) []*unstructured.Unstructured {
 	return found
 }
 
-// Saw takes over an object from the answer to a write of ours, so that Lookup finds it before the watch tells. An
-// object whose resource nobody holds is not kept.
+// Saw takes over an object from the answer to a write of ours, so that Lookup finds it before the watch tells. The
+// object must not be used afterwards. One whose resource nobody holds is not kept.
 func (c *Conn) Saw(resource schema.GroupVersionResource, obj *unstructured.Unstructured) {
 	o := c.watches.objects(resource)
 	if o == nil || obj.GetLabels()[workv1alpha1.ManagedLabel] != workv1alpha1.ManagedLabelValue {
 		return
 	}
-	_ = o.put(obj.DeepCopy(), true) // it was decoded from JSON just now, so it can be encoded
+	_ = o.put(obj, true) // it was decoded from JSON just now, so it can be encoded
 }
 
 func (w *watches) objects(resource schema.GroupVersionResource) *objects {

@@ -70,6 +70,7 @@ type Works struct {
 
 	mu     sync.Mutex
 	ailing map[types.NamespacedName]map[string]time.Time // by Work and object: unhealthy since
+	heard  map[types.NamespacedName]bool                 // Works about which apply said something that the cache may not show yet
 }
 
 var workKind = workv1alpha1.GroupVersion.WithKind(workv1alpha1.KindWork)
@@ -102,6 +103,7 @@ func newWorks(hub client.Client, works cache.Cache, deps WorkDeps) (*Works, erro
 	w := &Works{
 		client: hub, cache: works, fleet: deps.Fleet, report: deps.Report, interpreter: deps.Interpreter, events: deps.Events,
 		clock: deps.Clock, degradedAfter: deps.DegradedAfter, ailing: map[types.NamespacedName]map[string]time.Time{},
+		heard: map[types.NamespacedName]bool{},
 	}
 	w.lanes = member.NewLanes("observe", deps.Fleet, deps.Clock, deps.Workers, w.reconcile)
 	deps.Fleet.OnChange(func(change member.Change) {
@@ -110,7 +112,8 @@ func newWorks(hub client.Client, works cache.Cache, deps WorkDeps) (*Works, erro
 	})
 	deps.Report.Subscribe(func(work types.NamespacedName, by report.Source) {
 		if cluster, ok := workv1alpha1.ClusterOfExecutionNamespace(work.Namespace); ok && by == report.Apply {
-			w.enqueue(cluster, work)
+			w.hear(work)
+			w.lanes.Add(cluster, work)
 		}
 	})
 	return w, nil
@@ -147,8 +150,12 @@ func (w *Works) reconcile(ctx context.Context, name string, key types.Namespaced
 	if !ok {
 		return 0, nil // observed by another process, or not connected yet
 	}
-	if h := conn.Health(); h.Down {
-		return 0, &member.UnavailableError{Cluster: name, Since: h.Since, Cause: h.Cause} // not lost yet
+	if !w.spoken(work) {
+		return 0, nil // apply is about to say something: one write for both
+	}
+	if h := conn.Health(); h.Down { // but not lost yet
+		w.report.Update(key, report.Observe, waiting(work.Generation))
+		return 0, &member.UnavailableError{Cluster: name, Since: h.Since, Cause: h.Cause}
 	}
 	sights, complete, err := w.look(ctx, conn, work)
 	if err != nil || !complete {
@@ -161,6 +168,28 @@ func (w *Works) reconcile(ctx context.Context, name string, key types.Namespaced
 	again := w.diagnose(key, found.objects)
 	w.report.Update(key, report.Observe, found.report)
 	return again, nil
+}
+
+// hear takes note that apply said something about a Work.
+func (w *Works) hear(work types.NamespacedName) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.heard[work] = true
+}
+
+// spoken tells whether apply has said something about the Work as it is now. Until then there is nothing to see that
+// would not change within moments.
+func (w *Works) spoken(work *workv1alpha1.Work) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	key := client.ObjectKeyFromObject(work)
+	for _, kind := range []string{workv1alpha1.WorkApplied, workv1alpha1.WorkDispatching} {
+		if c := meta.FindStatusCondition(work.Status.Conditions, kind); c != nil && c.ObservedGeneration >= work.Generation {
+			delete(w.heard, key)
+			return true
+		}
+	}
+	return w.heard[key]
 }
 
 // isLost tells whether the member has been out of reach for longer than the failure threshold, which whoever reports on
@@ -293,6 +322,7 @@ func (w *Works) diagnose(key types.NamespacedName, objects []finding) (again tim
 func (w *Works) forget(cluster string, key types.NamespacedName) {
 	w.mu.Lock()
 	delete(w.ailing, key)
+	delete(w.heard, key)
 	w.mu.Unlock()
 	if conn, ok := w.fleet.Get(cluster); ok {
 		conn.Release("observe/" + key.String())

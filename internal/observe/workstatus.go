@@ -54,9 +54,8 @@ func (f findings) available() metav1.Condition {
 
 // progressing ends once for a generation: an object that breaks down after its rollout is degraded, not progressing.
 func (f findings) progressing(conditions []metav1.Condition) metav1.Condition {
-	applied := meta.FindStatusCondition(conditions, workv1alpha1.WorkApplied)
-	if !f.suspended && (applied == nil || applied.Status != metav1.ConditionTrue || applied.ObservedGeneration < f.generation) {
-		return workv1alpha1.Progressing(f.generation, workv1alpha1.ApplyingReason, "Waiting for all manifests to be applied")
+	if !f.suspended && !isApplied(conditions, f.generation) {
+		return applying(f.generation)
 	}
 	before := meta.FindStatusCondition(conditions, workv1alpha1.WorkProgressing)
 	done := before != nil && before.Status == metav1.ConditionFalse && before.ObservedGeneration == f.generation
@@ -65,6 +64,15 @@ func (f findings) progressing(conditions []metav1.Condition) metav1.Condition {
 		return workv1alpha1.Progressed(f.generation)
 	}
 	return workv1alpha1.Progressing(f.generation, workv1alpha1.RollingOutReason, "Waiting for "+enumerate(unfinished))
+}
+
+func isApplied(conditions []metav1.Condition, generation int64) bool {
+	applied := meta.FindStatusCondition(conditions, workv1alpha1.WorkApplied)
+	return applied != nil && applied.Status == metav1.ConditionTrue && applied.ObservedGeneration >= generation
+}
+
+func applying(generation int64) metav1.Condition {
+	return workv1alpha1.Progressing(generation, workv1alpha1.ApplyingReason, "Waiting for all manifests to be applied")
 }
 
 func (f findings) degraded() metav1.Condition {
@@ -105,5 +113,15 @@ func outOfSight(generation int64, cluster string) func(*workv1alpha1.Work, *work
 		}
 		meta.SetStatusCondition(&status.Conditions, workv1alpha1.AvailabilityUnknown(generation,
 			fmt.Sprintf("Cluster %s cannot be reached; what is reported is what was seen last", cluster)))
+	}
+}
+
+// waiting is the report.Mutation about a Work whose member does not answer at the moment: all that can be told is
+// whether something is still to be applied.
+func waiting(generation int64) func(*workv1alpha1.Work, *workv1alpha1.WorkStatus) {
+	return func(_ *workv1alpha1.Work, status *workv1alpha1.WorkStatus) {
+		if !isApplied(status.Conditions, generation) {
+			meta.SetStatusCondition(&status.Conditions, applying(generation))
+		}
 	}
 }
