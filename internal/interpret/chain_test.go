@@ -27,7 +27,9 @@ func thing() *unstructured.Unstructured {
 
 func healthy(health workv1alpha2.ResourceHealth, err error) *interpret.Operations {
 	return &interpret.Operations{
-		Health: func(context.Context, *unstructured.Unstructured) (workv1alpha2.ResourceHealth, error) { return health, err },
+		Health: func(context.Context, *unstructured.Unstructured) (workv1alpha2.ResourceHealth, error) {
+			return health, err
+		},
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/clock"
@@ -116,21 +115,6 @@ func typedStatus(status any) (map[string]any, error) {
 		return nil, fmt.Errorf("encoding the aggregated status: %w", err)
 	}
 	return fields, nil
-}
-
-// withStatus returns the template with the status, or the template itself if it
-// has that status already.
-func withStatus(template *unstructured.Unstructured, status map[string]any) *unstructured.Unstructured {
-	present, _ := template.Object["status"].(map[string]any)
-	if len(present) == 0 && len(status) == 0 || equality.Semantic.DeepEqual(present, status) {
-		return template
-	}
-	result := &unstructured.Unstructured{Object: maps.Clone(template.Object)}
-	if metadata, ok := template.Object["metadata"].(map[string]any); ok {
-		result.Object["metadata"] = maps.Clone(metadata)
-	}
-	result.Object["status"] = status
-	return result
 }
 
 // statusCopy returns the template's status for editing: a new map whose values

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/interpret"
 )
 
 type replicaSetReport struct {
@@ -151,5 +152,5 @@ func (a aggregation) finish(template *unstructured.Unstructured, sum any, items 
 		return nil, err
 	}
 	a.setCurrency(template, status, items)
-	return withStatus(template, status), nil
+	return interpret.WithStatus(template, status), nil
 }

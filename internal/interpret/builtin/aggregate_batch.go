@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/interpret"
 )
 
 // job folds Jobs under the rules an API server has for the status of one: a
@@ -45,7 +46,7 @@ func (a aggregation) job(_ context.Context, template *unstructured.Unstructured,
 		return nil, err
 	}
 	a.setConditions(template, status, verdicts, drop...)
-	return withStatus(template, status), nil
+	return interpret.WithStatus(template, status), nil
 }
 
 // jobCounters adds up the counters and finds the earliest start and the latest
@@ -147,5 +148,5 @@ func (a aggregation) cronJob(_ context.Context, template *unstructured.Unstructu
 	if err != nil {
 		return nil, err
 	}
-	return withStatus(template, status), nil
+	return interpret.WithStatus(template, status), nil
 }

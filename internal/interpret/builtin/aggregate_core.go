@@ -9,6 +9,7 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/interpret"
 )
 
 type phaseReport struct {
@@ -46,7 +47,7 @@ func phase(template *unstructured.Unstructured, items []workv1alpha2.AggregatedS
 	}
 	status := statusCopy(template)
 	status["phase"] = result
-	return withStatus(template, status), nil
+	return interpret.WithStatus(template, status), nil
 }
 
 // claim: one lost volume is a loss, and all have to be bound to count as bound.
@@ -82,7 +83,7 @@ func (a aggregation) pod(_ context.Context, template *unstructured.Unstructured,
 	}
 	setList(status, "containerStatuses", withoutRevived(template, "containerStatuses", containers))
 	setList(status, "initContainerStatuses", withoutRevived(template, "initContainerStatuses", initContainers))
-	return withStatus(template, status), nil
+	return interpret.WithStatus(template, status), nil
 }
 
 // podReport keeps container statuses as they are: newer members may say more

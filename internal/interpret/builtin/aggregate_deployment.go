@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/interpret"
 )
 
 // Reasons of a Deployment's conditions, as the controller of Kubernetes gives
@@ -96,7 +97,7 @@ func (a aggregation) deployment(_ context.Context, template *unstructured.Unstru
 	verdicts, drop := currency(items)
 	verdicts = append(verdicts, deploymentAvailable(template, list), deploymentProgressing(template, list))
 	a.setConditions(template, status, verdicts, drop...)
-	return withStatus(template, status), nil
+	return interpret.WithStatus(template, status), nil
 }
 
 // deploymentGeneration holds the observed generation back in one more case than

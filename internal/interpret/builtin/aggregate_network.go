@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/interpret"
 )
 
 // balancerReport is the status of a Service or an Ingress; T is its kind of
@@ -104,5 +105,5 @@ func withEntryPoints[T any](template *unstructured.Unstructured, points []T) (*u
 		return template, nil
 	}
 	status["loadBalancer"] = balancer
-	return withStatus(template, status), nil
+	return interpret.WithStatus(template, status), nil
 }

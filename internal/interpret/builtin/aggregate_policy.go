@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/interpret"
 )
 
 type budgetReport struct {
@@ -47,7 +48,7 @@ func (a aggregation) budget(_ context.Context, template *unstructured.Unstructur
 		status["disruptedPods"] = disrupted
 	}
 	a.setCurrency(template, status, items)
-	return withStatus(template, status), nil
+	return interpret.WithStatus(template, status), nil
 }
 
 type autoscalerReport struct {
@@ -72,7 +73,7 @@ func (a aggregation) autoscaler(_ context.Context, template *unstructured.Unstru
 	if template.GetAPIVersion() == "autoscaling/v2" {
 		a.setCurrency(template, status, items)
 	}
-	return withStatus(template, status), nil
+	return interpret.WithStatus(template, status), nil
 }
 
 // setCounter writes a counter that an API server leaves out when it is zero.

@@ -1,0 +1,110 @@
+package declarative
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	lua "github.com/yuin/gopher-lua"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	configv1alpha1 "github.com/flagship-k8s/flagship/api/config/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/interpret"
+)
+
+// Store is the layer of customizations. Lookups never wait for a change.
+type Store struct {
+	kinds    atomic.Pointer[map[schema.GroupVersionKind]*scripts]
+	machines sync.Pool
+	// setting keeps changes apart; reading needs no lock.
+	setting sync.Mutex
+}
+
+var _ interpret.Layer = (*Store)(nil)
+
+// scripts is what all customizations of one kind come to.
+type scripts struct {
+	operations *interpret.Operations
+	// fingerprint tells whether a later list of customizations means the same.
+	fingerprint string
+}
+
+// New returns a store without customizations.
+func New() *Store {
+	s := &Store{}
+	s.machines.New = func() any { return newMachine() }
+	s.kinds.Store(&map[schema.GroupVersionKind]*scripts{})
+	return s
+}
+
+// Lookup implements [interpret.Layer].
+func (s *Store) Lookup(kind schema.GroupVersionKind) *interpret.Operations {
+	if found := (*s.kinds.Load())[kind]; found != nil {
+		return found.operations
+	}
+	return nil
+}
+
+// Set replaces all customizations and returns the kinds that mean something else
+// now. Scripts that did not change are not compiled again. A script that cannot
+// be compiled fails whenever it is asked; nobody answers in its place.
+func (s *Store) Set(customizations []*configv1alpha1.ResourceInterpreterCustomization) []schema.GroupVersionKind {
+	s.setting.Lock()
+	defer s.setting.Unlock()
+	sorted := slices.Clone(customizations)
+	slices.SortFunc(sorted, func(a, b *configv1alpha1.ResourceInterpreterCustomization) int {
+		return cmp.Compare(a.Name, b.Name)
+	})
+	grouped := map[schema.GroupVersionKind][]*configv1alpha1.ResourceInterpreterCustomization{}
+	for _, customization := range sorted {
+		target := customization.Spec.Target
+		kind := schema.FromAPIVersionAndKind(target.APIVersion, target.Kind)
+		grouped[kind] = append(grouped[kind], customization)
+	}
+	present := *s.kinds.Load()
+	next := make(map[schema.GroupVersionKind]*scripts, len(grouped))
+	var changed []schema.GroupVersionKind
+	for kind, list := range grouped {
+		fingerprint := fingerprintOf(list)
+		if old := present[kind]; old != nil && old.fingerprint == fingerprint {
+			next[kind] = old
+			continue
+		}
+		next[kind] = &scripts{operations: s.operations(list), fingerprint: fingerprint}
+		changed = append(changed, kind)
+	}
+	for kind := range present {
+		if next[kind] == nil {
+			changed = append(changed, kind)
+		}
+	}
+	s.kinds.Store(&next)
+	slices.SortFunc(changed, func(a, b schema.GroupVersionKind) int { return cmp.Compare(a.String(), b.String()) })
+	return changed
+}
+
+func fingerprintOf(list []*configv1alpha1.ResourceInterpreterCustomization) string {
+	var text strings.Builder
+	for _, customization := range list {
+		fmt.Fprintf(&text, "%q", customization.Name)
+		for _, rule := range rules(&customization.Spec.Customizations) {
+			fmt.Fprintf(&text, " %s %q", rule.function, rule.source)
+		}
+	}
+	return text.String()
+}
+
+// run calls a program in a machine of the pool. A machine whose call failed is
+// not used again.
+func (s *Store) run(ctx context.Context, p *program, results int, args []any, take func(*translation, []lua.LValue) error) error {
+	v := s.machines.Get().(*machine)
+	if err := v.call(ctx, p, results, args, take); err != nil {
+		return err
+	}
+	s.machines.Put(v)
+	return nil
+}
