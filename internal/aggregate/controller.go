@@ -47,7 +47,11 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 	if err := mgr.GetFieldIndexer().IndexField(ctx, &workv1alpha1.Work{}, indexBinding, bindingIDs); err != nil {
 		return fmt.Errorf("indexing Works by binding: %w", err)
 	}
-	a := newAggregator(mgr.GetClient(), deps)
+	c, err := ownWrites(mgr)
+	if err != nil {
+		return err
+	}
+	a := newAggregator(c, deps)
 	loop, err := controller.NewTyped("aggregate", mgr, controller.TypedOptions[Request]{
 		Reconciler:              a,
 		MaxConcurrentReconciles: workers,
@@ -67,6 +71,20 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 		}
 	}
 	return nil
+}
+
+// ownWrites is a client that reads from the manager's cache, but never an object
+// older than what was last written to it through this client: a reconcile that
+// follows a write closely must not write the same again.
+func ownWrites(mgr ctrl.Manager) (client.Client, error) {
+	c, err := client.New(mgr.GetConfig(), client.Options{
+		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
+		Cache: &client.CacheOptions{Reader: mgr.GetCache(), EnableReadYourWritesConsistency: ptr.To(true)},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("building a client that reads its own writes: %w", err)
+	}
+	return c, nil
 }
 
 func newAggregator(c client.Client, deps Deps) *aggregator {

@@ -24,7 +24,8 @@ import (
 )
 
 // adopt makes a template and its binding what the policy says.
-func (p *propagator) adopt(ctx context.Context, ref template.Ref, meta *metav1.PartialObjectMetadata, binding workv1alpha2.Binding, policy policyv1alpha1.Propagation) (reconcile.Result, error) {
+func (p *propagator) adopt(ctx context.Context, c *claimant, binding workv1alpha2.Binding) (reconcile.Result, error) {
+	ref, meta, policy := c.ref, c.meta, c.policy
 	if policy.GetLabels()[policy.PermanentIDLabel()] == "" {
 		return reconcile.Result{}, fmt.Errorf("applying %s to %s: the policy has no permanent id yet", keyOf(policy), ref)
 	}
@@ -49,7 +50,7 @@ func (p *propagator) adopt(ctx context.Context, ref template.Ref, meta *metav1.P
 			fmt.Sprintf("%s waits for override policy %q, which does not exist", keyOf(policy), missing))
 		return reconcile.Result{}, nil // its creation is an event
 	}
-	return p.bind(ctx, &claimant{ref: ref, meta: meta, policy: policy}, binding)
+	return p.bind(ctx, c, binding)
 }
 
 // claimant is a template on its way to a binding.
@@ -57,6 +58,8 @@ type claimant struct {
 	ref    template.Ref
 	meta   *metav1.PartialObjectMetadata
 	policy policyv1alpha1.Propagation
+	// dependants are the bindings whose templates need this one.
+	dependants []workv1alpha2.Binding
 	// obj is the whole template once somebody needed it.
 	obj *unstructured.Unstructured
 }
@@ -84,10 +87,12 @@ func (p *propagator) bind(ctx context.Context, c *claimant, binding workv1alpha2
 		c.meta = claimed
 	}
 	if wait {
-		if binding == nil {
-			return reconcile.Result{}, nil
+		if binding != nil {
+			if err := p.patchBinding(ctx, binding, claimPatch(binding, c.policy), nil); err != nil {
+				return reconcile.Result{}, err
+			}
 		}
-		return reconcile.Result{}, p.patchBinding(ctx, binding, claimPatch(binding, c.policy), nil)
+		return reconcile.Result{}, p.attach(ctx, c.ref, c.meta, binding, c.dependants)
 	}
 	if binding == nil {
 		return p.createBinding(ctx, c, digest)
@@ -159,10 +164,15 @@ func (p *propagator) createBinding(ctx context.Context, c *claimant, digest Dige
 	binding := newBinding(c.ref, c.meta.UID)
 	labels, annotations := claimKeys(c.policy)
 	annotations[contentAnnotation] = digest.String()
-	binding.SetLabels(labels)
 	binding.SetAnnotations(annotations)
 	fillTemplate(binding.BindingSpec(), c.ref, c.meta, workload)
 	fillPolicy(binding.BindingSpec(), c.policy.PropagationSpec(), c.meta.Labels, priority)
+	binding.SetLabels(apply(labels, fillDependants(binding.BindingSpec(), nil, c.dependants)))
+	if binding.BindingSpec().PropagateDeps {
+		if annotations[workv1alpha2.DependenciesAnnotation], err = p.dependencies(ctx, c, "[]"); err != nil {
+			return reconcile.Result{}, client.IgnoreNotFound(err)
+		}
+	}
 	err = p.client.Create(ctx, binding.(client.Object))
 	switch {
 	case apierrors.IsAlreadyExists(err):
@@ -181,7 +191,8 @@ func (p *propagator) createBinding(ctx context.Context, c *claimant, digest Dige
 func (p *propagator) updateBinding(ctx context.Context, c *claimant, binding workv1alpha2.Binding, digest Digest) error {
 	spec := binding.BindingSpec().DeepCopy()
 	patch := claimPatch(binding, c.policy)
-	if binding.GetAnnotations()[contentAnnotation] != digest.String() {
+	changed := binding.GetAnnotations()[contentAnnotation] != digest.String()
+	if changed {
 		workload, err := p.interpret(ctx, c)
 		if err != nil {
 			return client.IgnoreNotFound(err)
@@ -197,6 +208,22 @@ func (p *propagator) updateBinding(ctx context.Context, c *claimant, binding wor
 		return err
 	}
 	fillPolicy(spec, c.policy.PropagationSpec(), c.meta.Labels, priority)
+	for key, value := range fillDependants(spec, binding.GetLabels(), c.dependants) {
+		patch.Labels[key] = value
+	}
+	present, listed := binding.GetAnnotations()[workv1alpha2.DependenciesAnnotation]
+	switch {
+	case !spec.PropagateDeps && listed:
+		patch.Annotations[workv1alpha2.DependenciesAnnotation] = nil
+	case spec.PropagateDeps && (changed || !listed):
+		list, err := p.dependencies(ctx, c, present)
+		if err != nil {
+			return client.IgnoreNotFound(err)
+		}
+		if list != present || !listed {
+			patch.Annotations[workv1alpha2.DependenciesAnnotation] = &list
+		}
+	}
 	return p.patchBinding(ctx, binding, patch, spec)
 }
 

@@ -50,7 +50,11 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 	if err := Indexes(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
-	p := newPropagator(mgr.GetClient(), deps)
+	c, err := ownWrites(mgr)
+	if err != nil {
+		return err
+	}
+	p := newPropagator(c, deps)
 	in := &inbox{}
 	if err := setupTemplates(mgr, p, in); err != nil {
 		return fmt.Errorf("setting up propagation of templates: %w", err)
@@ -58,15 +62,29 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 	if err := setupPolicies(mgr, &policyLoop{propagator: p, inbox: in}); err != nil {
 		return fmt.Errorf("setting up propagation policies: %w", err)
 	}
-	if err := setupNamespaces(ctx, mgr, deps); err != nil {
+	if err := setupNamespaces(ctx, mgr, c, deps); err != nil {
 		return fmt.Errorf("setting up propagation of namespaces: %w", err)
 	}
 	return nil
 }
 
+// ownWrites is a client that reads from the manager's cache, but never an object
+// older than what was last written to it through this client: a reconcile that
+// follows a write closely must not write the same again.
+func ownWrites(mgr ctrl.Manager) (client.Client, error) {
+	c, err := client.New(mgr.GetConfig(), client.Options{
+		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
+		Cache: &client.CacheOptions{Reader: mgr.GetCache(), EnableReadYourWritesConsistency: ptr.To(true)},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("building a client that reads its own writes: %w", err)
+	}
+	return c, nil
+}
+
 func newPropagator(c client.Client, deps Deps) *propagator {
 	return &propagator{
-		client: c, policies: policySource{reader: c}, templates: deps.Templates, workload: deps.Interpreter,
+		client: c, policies: policySource{reader: c}, templates: deps.Templates, workload: deps.Interpreter, shape: deps.Interpreter,
 		events: deps.Events, clock: deps.Clock, started: deps.Clock.Now(),
 	}
 }
@@ -77,13 +95,10 @@ func setupTemplates(mgr ctrl.Manager, p *propagator, in *inbox) error {
 		return err
 	}
 	feed := &templateFeed{templates: p.templates, inbox: in}
-	toRef := func(binding workv1alpha2.Binding) template.Ref {
-		return canonicalRef(p.templates, boundRef(binding))
-	}
 	for _, watch := range []source.TypedSource[template.Ref]{
 		feed,
-		source.TypedKind(mgr.GetCache(), &workv1alpha2.ResourceBinding{}, onBinding[*workv1alpha2.ResourceBinding](toRef)),
-		source.TypedKind(mgr.GetCache(), &workv1alpha2.ClusterResourceBinding{}, onBinding[*workv1alpha2.ClusterResourceBinding](toRef)),
+		source.TypedKind(mgr.GetCache(), &workv1alpha2.ResourceBinding{}, onBinding[*workv1alpha2.ResourceBinding](p.templates)),
+		source.TypedKind(mgr.GetCache(), &workv1alpha2.ClusterResourceBinding{}, onBinding[*workv1alpha2.ClusterResourceBinding](p.templates)),
 	} {
 		if err := loop.Watch(watch); err != nil {
 			return err
@@ -185,25 +200,35 @@ func (f *templateFeed) WaitForSync(ctx context.Context) error {
 }
 
 // onBinding queues the template of a binding that was created, changed in
-// metadata or spec, or is going.
+// metadata or spec, or is going, and the templates it refers to if it matters to
+// them.
 func onBinding[B interface {
 	workv1alpha2.Binding
 	client.Object
-}](toRef func(workv1alpha2.Binding) template.Ref) handler.TypedEventHandler[B, template.Ref] {
+}](templates Templates) handler.TypedEventHandler[B, template.Ref] {
 	type queue = workqueue.TypedRateLimitingInterface[template.Ref]
+	own := func(binding B) template.Ref { return canonicalRef(templates, boundRef(binding)) }
 	return handler.TypedFuncs[B, template.Ref]{
 		CreateFunc: func(_ context.Context, e ctrlevent.TypedCreateEvent[B], q queue) {
-			enqueue(q, later, toRef(e.Object))
+			enqueue(q, later, own(e.Object))
+			if !e.IsInInitialList { // all templates come by themselves then
+				enqueue(q, soon, neededBy(templates, e.Object)...)
+			}
 		},
 		UpdateFunc: func(_ context.Context, e ctrlevent.TypedUpdateEvent[B], q queue) {
 			if e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() ||
 				!maps.Equal(e.ObjectOld.GetLabels(), e.ObjectNew.GetLabels()) ||
 				e.ObjectOld.GetAnnotations()[contentAnnotation] != e.ObjectNew.GetAnnotations()[contentAnnotation] {
-				enqueue(q, later, toRef(e.ObjectNew))
+				enqueue(q, later, own(e.ObjectNew))
+			}
+			if !sameForDependencies(e.ObjectOld, e.ObjectNew) {
+				enqueue(q, soon, neededBy(templates, e.ObjectOld)...)
+				enqueue(q, soon, neededBy(templates, e.ObjectNew)...)
 			}
 		},
 		DeleteFunc: func(_ context.Context, e ctrlevent.TypedDeleteEvent[B], q queue) {
-			enqueue(q, soon, toRef(e.Object))
+			enqueue(q, soon, own(e.Object))
+			enqueue(q, soon, neededBy(templates, e.Object)...)
 		},
 	}
 }

@@ -10,8 +10,8 @@
 // all of spec but the targets; attached bindings and their requiredBy; Works
 // that carry namespaces; the deletion of bindings whose template is gone.
 //
-// Owns: the claim keys on templates and bindings, the finalizers of propagation
-// policies, and the dependencies finalizer of bindings.
+// Owns: the claim keys on templates and bindings, the depended-by labels and the
+// dependencies annotation of bindings, the finalizers of propagation policies.
 //
 // Never: writes spec.clusters or spec.gracefulEvictionTasks, removes a binding
 // because its policy went, or deletes the Work of a namespace that still exists.

@@ -237,6 +237,10 @@ func (f *fakeTemplates) Canonical(gvk schema.GroupVersionKind) (schema.GroupVers
 	return gvk, true
 }
 
+func (f *fakeTemplates) Mapping(gvk schema.GroupVersionKind) (schema.GroupVersionResource, bool, bool) {
+	return schema.GroupVersionResource{}, gvk.Group != "rbac.authorization.k8s.io", true
+}
+
 func (f *fakeTemplates) Meta(ref template.Ref) (*metav1.PartialObjectMetadata, bool) {
 	obj, ok := f.objects[ref]
 	if !ok {

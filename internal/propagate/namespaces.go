@@ -70,7 +70,7 @@ func (l *namespaceLoop) Reconcile(ctx context.Context, name Namespace) (reconcil
 		return reconcile.Result{}, nil
 	}
 	var clusters clusterv1alpha1.ClusterList
-	if err := l.client.List(ctx, &clusters, client.UnsafeDisableDeepCopy); err != nil {
+	if err := l.client.List(ctx, &clusters, client.UnsafeDisableDeepCopy, client.DisableReadYourWritesConsistency); err != nil {
 		return reconcile.Result{}, fmt.Errorf("listing clusters: %w", err)
 	}
 	policies, err := l.overrides(ctx, meta)
@@ -133,7 +133,7 @@ func (l *namespaceLoop) collect(ctx context.Context, name Namespace) error {
 // overrides lists the cluster-wide override policies about a namespace.
 func (l *namespaceLoop) overrides(ctx context.Context, meta metav1.Object) ([]policyv1alpha1.Override, error) {
 	var list policyv1alpha1.ClusterOverridePolicyList
-	if err := l.client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+	if err := l.client.List(ctx, &list, client.UnsafeDisableDeepCopy, client.DisableReadYourWritesConsistency); err != nil {
 		return nil, fmt.Errorf("listing cluster override policies: %w", err)
 	}
 	target := override.Target{APIVersion: "v1", Kind: namespaceKind.Kind, Name: meta.GetName(), Labels: meta.GetLabels()}

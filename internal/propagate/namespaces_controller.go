@@ -25,12 +25,12 @@ const namespaceWorkers = 8
 
 type namespaceQueue = workqueue.TypedRateLimitingInterface[Namespace]
 
-func setupNamespaces(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
+func setupNamespaces(ctx context.Context, mgr ctrl.Manager, c client.Client, deps Deps) error {
 	err := mgr.GetFieldIndexer().IndexField(ctx, &workv1alpha1.Work{}, indexNamespace, carriedNamespace)
 	if err != nil {
 		return fmt.Errorf("indexing Works by namespace: %w", err)
 	}
-	l := &namespaceLoop{client: mgr.GetClient(), templates: deps.Templates, events: deps.Events, newID: deps.NewID}
+	l := &namespaceLoop{client: c, templates: deps.Templates, events: deps.Events, newID: deps.NewID}
 	loop, err := controller.NewTyped("propagate-namespaces", mgr, options[Namespace](l, namespaceWorkers))
 	if err != nil {
 		return err

@@ -37,6 +37,8 @@ func Indexes(ctx context.Context, indexer client.FieldIndexer) error {
 		{&policyv1alpha1.ClusterPropagationPolicy{}, indexAwaits, awaited},
 		{&workv1alpha2.ResourceBinding{}, indexClaim, claims},
 		{&workv1alpha2.ClusterResourceBinding{}, indexClaim, claims},
+		{&workv1alpha2.ResourceBinding{}, indexDepends, dependsOn},
+		{&workv1alpha2.ClusterResourceBinding{}, indexDepends, dependsOn},
 	} {
 		if err := indexer.IndexField(ctx, index.object, index.name, index.extract); err != nil {
 			return fmt.Errorf("indexing %T by %s: %w", index.object, index.name, err)

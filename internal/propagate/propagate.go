@@ -28,6 +28,7 @@ type Templates interface {
 	Subscribe(func(template.Ref))
 	WaitForSync(context.Context) error
 	Canonical(schema.GroupVersionKind) (schema.GroupVersionKind, bool)
+	Mapping(schema.GroupVersionKind) (gvr schema.GroupVersionResource, namespaced, ok bool)
 	Meta(template.Ref) (*metav1.PartialObjectMetadata, bool)
 	List(schema.GroupVersionKind, string, labels.Selector) []*metav1.PartialObjectMetadata
 	Get(context.Context, template.Ref) (*unstructured.Unstructured, error)
@@ -40,6 +41,7 @@ type propagator struct {
 	policies  policySource
 	templates Templates
 	workload  interpret.Workload
+	shape     interpret.Shape
 	events    event.Recorder
 	clock     clock.PassiveClock
 	started   time.Time
@@ -72,14 +74,21 @@ func (p *propagator) Reconcile(ctx context.Context, ref template.Ref) (reconcile
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	policy, keep, err := p.policyFor(ctx, Subject{Ref: ref, Labels: meta.Labels}, meta, binding)
-	if err != nil || keep {
+	subject := Subject{Ref: ref, Labels: meta.Labels}
+	dependants, err := p.dependants(ctx, subject)
+	if err != nil {
 		return reconcile.Result{}, err
 	}
-	if policy == nil {
-		return p.unclaimed(ctx, ref, meta, binding)
+	policy, keep, err := p.policyFor(ctx, subject, meta, binding)
+	switch {
+	case err != nil:
+		return reconcile.Result{}, err
+	case keep:
+		return reconcile.Result{}, p.attach(ctx, ref, meta, binding, dependants)
+	case policy == nil:
+		return p.unclaimed(ctx, ref, meta, binding, dependants)
 	}
-	return p.adopt(ctx, ref, meta, binding, policy)
+	return p.adopt(ctx, &claimant{ref: ref, meta: meta, policy: policy, dependants: dependants}, binding)
 }
 
 // collect deletes the binding of a template that is gone. The API server is
@@ -178,7 +187,7 @@ func (p *propagator) holder(ctx context.Context, claim Claim) (policyv1alpha1.Pr
 
 // unclaimed releases a template that belongs to no policy. Its binding stays and
 // so do its copies, until the template goes or another policy takes it.
-func (p *propagator) unclaimed(ctx context.Context, ref template.Ref, meta *metav1.PartialObjectMetadata, binding workv1alpha2.Binding) (reconcile.Result, error) {
+func (p *propagator) unclaimed(ctx context.Context, ref template.Ref, meta *metav1.PartialObjectMetadata, binding workv1alpha2.Binding, dependants []workv1alpha2.Binding) (reconcile.Result, error) {
 	had := claimed(meta)
 	if had {
 		if _, err := p.patchTemplate(ctx, ref, claimPatch(meta, nil)); err != nil {
@@ -189,6 +198,12 @@ func (p *propagator) unclaimed(ctx context.Context, ref template.Ref, meta *meta
 		if err := p.patchBinding(ctx, binding, claimPatch(binding, nil), nil); err != nil {
 			return reconcile.Result{}, err
 		}
+	}
+	if err := p.attach(ctx, ref, meta, binding, dependants); err != nil {
+		return reconcile.Result{}, err
+	}
+	if len(dependants) > 0 {
+		return reconcile.Result{}, nil
 	}
 	age := p.clock.Since(meta.CreationTimestamp.Time)
 	if !had && age < settleFor {
