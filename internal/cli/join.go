@@ -1,0 +1,146 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/flagship-k8s/flagship/internal/enroll"
+)
+
+func newJoinCommand(s Streams) *cobra.Command {
+	var (
+		hub    hubAccess
+		member memberAccess
+		o      enroll.Options
+	)
+	c := &cobra.Command{
+		Use:   "join NAME --cluster-kubeconfig FILE",
+		Short: "Make a cluster a member of the control plane",
+		Long: `Makes an existing Kubernetes cluster a member. The kubeconfig needs the rights of an administrator of that cluster, once:
+join makes two service accounts in it, and the control plane works with short-lived tokens of those, which it renews itself.
+
+A cluster that is a member already, under the same name, gets new credentials.`,
+		Example: `  flagship join member1 --cluster-kubeconfig ~/member1.yaml
+  flagship join eu-1 --cluster-kubeconfig ~/.kube/config --cluster-context eu-1 --cluster-region eu --cluster-provider acme`,
+		Args: exactly(1, "the name of the new cluster"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if member.kubeconfig == "" {
+				return usageError{errors.New("--cluster-kubeconfig is needed: the file that leads to the cluster to join")}
+			}
+			access, err := enroll.LoadAccess(member.kubeconfig, member.context)
+			if err != nil {
+				return err
+			}
+			cfg, err := hub.config()
+			if err != nil {
+				return err
+			}
+			o.Name, o.ProxyURL = args[0], access.ProxyURL
+			if err := enroll.Join(cmd.Context(), cfg, access.Config, o); err != nil {
+				return fmt.Errorf("joining %s: %w", o.Name, err)
+			}
+			fmt.Fprintf(s.Out, "cluster %s joined; see it become ready: kubectl get cluster %s\n", o.Name, o.Name)
+			return nil
+		},
+	}
+	hub.flags(c)
+	member.flags(c)
+	f := c.Flags()
+	f.StringVar(&o.Provider, "cluster-provider", "", "who runs the cluster, for policies that spread over providers")
+	f.StringVar(&o.Region, "cluster-region", "", "region of the cluster")
+	f.StringSliceVar(&o.Zones, "cluster-zones", nil, "zones of the cluster, separated by commas")
+	f.StringToStringVar(&o.Labels, "cluster-labels", nil, "labels of the new Cluster, as key=value,key=value")
+	f.DurationVar(&o.TokenLifetime, "token-lifetime", enroll.DefaultTokenLifetime, "how long the first tokens are asked to live")
+	return c
+}
+
+// hubAccess says where the control plane is.
+type hubAccess struct {
+	kubeconfig, context, dataDir string
+}
+
+func (a *hubAccess) flags(c *cobra.Command) {
+	f := c.Flags()
+	f.StringVar(&a.kubeconfig, "kubeconfig", "", "kubeconfig of the control plane (default: KUBECONFIG, else that of the data directory)")
+	f.StringVar(&a.context, "context", "", "context in that kubeconfig (default: its current one)")
+	f.StringVar(&a.dataDir, "data-dir", "", "data directory of the control plane or playground on this machine")
+}
+
+// config finds the control plane: what is said on the command line wins, then KUBECONFIG, then what runs on this machine.
+func (a *hubAccess) config() (*rest.Config, error) {
+	path, err := a.path()
+	if err != nil {
+		return nil, err
+	}
+	access, err := enroll.LoadAccess(path, a.context)
+	if err != nil {
+		return nil, fmt.Errorf("finding the control plane: %w", err)
+	}
+	return access.Config, nil
+}
+
+func (a *hubAccess) path() (string, error) {
+	if a.kubeconfig != "" {
+		return a.kubeconfig, nil
+	}
+	if a.dataDir != "" {
+		return filepath.Join(a.dataDir, hubKubeconfig), nil
+	}
+	// As kubectl does, the first of several that exists; a list is rare for a control plane and not merged here.
+	if env := os.Getenv(clientcmd.RecommendedConfigPathEnvVar); env != "" {
+		files := filepath.SplitList(env)
+		for _, file := range files {
+			if _, err := os.Stat(file); err == nil {
+				return file, nil
+			}
+		}
+		return files[0], nil
+	}
+	dir, err := stateDir()
+	if err != nil {
+		return "", err
+	}
+	for _, file := range []string{filepath.Join(dir, hubKubeconfig), filepath.Join(dir, "playground", hubKubeconfig)} {
+		if _, err := os.Stat(file); err == nil {
+			return file, nil
+		}
+	}
+	return "", errors.New("no control plane found: set --kubeconfig, KUBECONFIG or --data-dir")
+}
+
+// memberAccess says where a cluster is that joins or leaves.
+type memberAccess struct {
+	kubeconfig, context string
+}
+
+func (a *memberAccess) flags(c *cobra.Command) {
+	f := c.Flags()
+	f.StringVar(&a.kubeconfig, "cluster-kubeconfig", "", "kubeconfig of the cluster, with an administrator's rights")
+	f.StringVar(&a.context, "cluster-context", "", "context in that kubeconfig (default: its current one)")
+}
+
+// exactly checks the number of arguments and says which are meant.
+func exactly(n int, what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) != n {
+			return usageError{fmt.Errorf("%s needs %s\nusage: %s", cmd.Name(), what, cmd.UseLine())}
+		}
+		return nil
+	}
+}
+
+// atLeast is like exactly, for a list.
+func atLeast(n int, what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) < n {
+			return usageError{fmt.Errorf("%s needs %s\nusage: %s", cmd.Name(), what, cmd.UseLine())}
+		}
+		return nil
+	}
+}
