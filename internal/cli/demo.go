@@ -68,6 +68,8 @@ func runDemo(ctx context.Context, s Streams, c playground.Config, o demoOptions,
 	case shown != nil:
 		fmt.Fprintf(s.Out, "\n%v\n", shown)
 		shown = nil
+	default:
+		fmt.Fprint(s.Out, nextSteps(p))
 	}
 	return errors.Join(shown, p.Wait())
 }
@@ -87,7 +89,6 @@ func showDemo(ctx context.Context, s Streams, p *playground.Playground) error {
 		return err
 	}
 	fmt.Fprintf(s.Out, "\nThe Deployment runs in the members and its status is back, %s after it was applied.\n", time.Since(began).Round(10*time.Millisecond))
-	fmt.Fprint(s.Out, nextSteps(p))
 	return nil
 }
 
@@ -106,8 +107,8 @@ Try in another terminal:
 	if members := p.Members(); len(members) > 0 {
 		last := members[len(members)-1].Name
 		text += fmt.Sprintf(`  kubectl --kubeconfig %s get pods
-  flagship member stop %s --data-dir %s   # an outage; 'member start' ends it
-`, playground.MemberKubeconfig(p.DataDir(), last), last, p.DataDir())
+  %s member stop %s --data-dir %s   # an outage; 'member start' ends it
+`, playground.MemberKubeconfig(p.DataDir(), last), os.Args[0], last, p.DataDir())
 	}
 	return text + "\nCtrl-C ends it.\n"
 }

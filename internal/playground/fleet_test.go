@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -20,9 +21,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 
 	"github.com/flagship-k8s/flagship/internal/fleettest"
 	"github.com/flagship-k8s/flagship/internal/playground"
+	"github.com/flagship-k8s/flagship/internal/playground/demo"
 )
 
 var shared = fleettest.Shared{Options: fleettest.Options{Members: 2}}
@@ -321,5 +324,40 @@ func TestHubAlone(t *testing.T) {
 	fleet.Restart(t)
 	if _, err := os.Stat(playground.MemberKubeconfig(fleet.Dir, "member1")); !os.IsNotExist(err) {
 		t.Errorf("a member appeared: %v", err)
+	}
+}
+
+// TestDemo is the first thing a person tries.
+func TestDemo(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs a fleet")
+	}
+	r := fleettest.Flagship(t, "demo", "--once", "--timeout", "2m")
+	if r.Code != 0 || !strings.Contains(r.Stdout, "deployment/nginx: 5/5 ready") {
+		t.Errorf("ended with code %d:\n%s%s", r.Code, r.Stdout, r.Stderr)
+	}
+}
+
+// TestDemoSaysWhyNothingArrives: a reason, not a timeout, is what a person can act on.
+func TestDemoSaysWhyNothingArrives(t *testing.T) {
+	fleet := shared.Start(t)
+	ns := fleet.Namespace(t)
+	template := fleettest.ConfigMap(ns, "stranded", nil)
+	template.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}
+	policy := fleettest.Policy(ns, "stranded", fleettest.To("atlantis"), template)
+	policy.TypeMeta = metav1.TypeMeta{APIVersion: "policy.karmada.io/v1alpha1", Kind: "PropagationPolicy"}
+	var manifests [][]byte
+	for _, object := range []any{template, policy} {
+		text, err := yaml.Marshal(object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		manifests = append(manifests, text)
+	}
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 5*time.Second, errors.New("time is up"))
+	defer cancel()
+	err := demo.Run(ctx, demo.Config{Hub: fleet.Hub.Config, Namespace: ns, Manifests: manifests, Out: io.Discard})
+	if err == nil || !strings.Contains(err.Error(), "time is up: configmap/stranded: it is not scheduled (") {
+		t.Errorf("got %v, want the scheduler's reason", err)
 	}
 }

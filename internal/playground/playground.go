@@ -62,6 +62,8 @@ func Start(ctx context.Context, c Config) (*Playground, error) {
 	if err != nil {
 		if cause := context.Cause(life); cause != nil {
 			err = cause
+		} else if cause := context.Cause(starting); cause != nil && !errors.Is(err, cause) {
+			err = fmt.Errorf("%w: %w", cause, err)
 		}
 		cancel(err)
 		<-p.stopped
