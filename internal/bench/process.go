@@ -35,7 +35,7 @@ func startFleet(ctx context.Context, binary string, members int, log io.Writer) 
 	if err != nil {
 		return nil, fmt.Errorf("creating a data directory: %w", err)
 	}
-	cmd := exec.CommandContext(ctx, binary, "up", "--bare", "--members", strconv.Itoa(members), "--data-dir", dir)
+	cmd := exec.CommandContext(ctx, binary, "up", "--bare", "--members", strconv.Itoa(members), "--data-dir", dir, "--profiling")
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = 15 * time.Second
 	cmd.Stderr = log

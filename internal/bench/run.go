@@ -41,6 +41,9 @@ type Options struct {
 	Wide bool
 	// Timeout bounds one scenario.
 	Timeout time.Duration
+	// ProfileDir, if set, receives a CPU profile of the hub's first ten seconds in every scenario, and a heap profile taken
+	// at its end.
+	ProfileDir string
 	// JSON receives the results as an array, when not nil; Out receives the tables, Log the progress.
 	JSON, Out, Log io.Writer
 }
@@ -111,11 +114,12 @@ func onFleet(ctx context.Context, o Options, members int, scenarios func(*stand)
 	}
 	defer s.done()
 	var results []Result
-	for _, run := range scenarios(s) {
+	for i, run := range scenarios(s) {
+		profiled := s.profile(ctx, o.ProfileDir, i)
 		timed, cancel := context.WithTimeoutCause(ctx, o.Timeout, fmt.Errorf("not done within %s", o.Timeout))
 		r, err := run(timed)
 		cancel()
-		if err != nil {
+		if err := errors.Join(err, profiled()); err != nil {
 			return results, err
 		}
 		fmt.Fprintf(o.Log, "  %s: done\n", r.Name)

@@ -1,0 +1,42 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+const cpuProfile = "/debug/pprof/profile"
+
+// profile starts taking a CPU profile of the hub. The returned function waits for it and adds a heap profile. Without a
+// directory nothing happens.
+func (s *stand) profile(ctx context.Context, dir string, scenario int) func() error {
+	if dir == "" {
+		return func() error { return nil }
+	}
+	file := func(kind string) string {
+		return filepath.Join(dir, fmt.Sprintf("%s-%d-members-%d.pprof", kind, len(s.far), scenario))
+	}
+	cpu := make(chan error, 1)
+	go func() { cpu <- s.fetch(ctx, cpuProfile, file("cpu")) }()
+	return func() error {
+		return errors.Join(<-cpu, s.fetch(ctx, "/debug/pprof/heap", file("heap")))
+	}
+}
+
+func (s *stand) fetch(ctx context.Context, path, file string) error {
+	request := s.top.kube.Discovery().RESTClient().Get().AbsPath(path)
+	if path == cpuProfile {
+		request = request.Param("seconds", "10")
+	}
+	data, err := request.DoRaw(ctx)
+	if err != nil {
+		return fmt.Errorf("taking a profile: %w", err)
+	}
+	if err := os.WriteFile(file, data, 0o600); err != nil {
+		return fmt.Errorf("keeping a profile: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,82 @@
+package cli
+
+import (
+	"fmt"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/flagship-k8s/flagship/internal/apiserver"
+	"github.com/flagship-k8s/flagship/internal/hub"
+)
+
+// defaultServerPort is where the control plane listens unless told otherwise.
+const defaultServerPort = 6443
+
+func newServerCommand(s Streams) *cobra.Command {
+	var (
+		o    hub.Options
+		etcd apiserver.ExternalEtcd
+	)
+	c := &cobra.Command{
+		Use:   "server",
+		Short: "Run the control plane alone",
+		Long: `Runs the control plane: API server, storage, scheduler and controllers, in this process, until SIGINT or SIGTERM.
+
+Storage is an embedded etcd in the data directory, or an external etcd cluster with --etcd-servers. Several servers on one
+etcd cluster share the files in DIR/pki and elect a leader for the controllers; put any TCP load balancer in front of them.`,
+		Example: `  flagship server --data-dir /var/lib/flagship
+  flagship server --etcd-servers https://etcd1:2379,https://etcd2:2379 --etcd-cafile ca.crt --etcd-certfile c.crt --etcd-keyfile c.key`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := defaultDir(&o.Server.DataDir); err != nil {
+				return err
+			}
+			if len(etcd.Endpoints) > 0 {
+				o.Server.ExternalEtcd = &etcd
+				o.LeaderElection = true
+			}
+			logTo(s.Err)
+			h, err := hub.Start(c.Context(), o)
+			if err != nil {
+				return err
+			}
+			kubeconfig := filepath.Join(o.Server.DataDir, hubKubeconfig)
+			if err := h.WriteKubeconfig(kubeconfig); err != nil {
+				return err
+			}
+			fmt.Fprintf(s.Out, "Flagship is ready at %s: export KUBECONFIG=%s\n", h.URL(), kubeconfig)
+			return h.Wait()
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&o.Server.DataDir, "data-dir", "", "where state, keys and the kubeconfig are kept (default: flagship in the user's state directory)")
+	f.StringVar(&o.Server.BindAddress, "bind-address", "0.0.0.0", "IP address to listen on")
+	f.IntVar(&o.Server.Port, "port", defaultServerPort, "port to listen on")
+	f.StringVar(&o.Server.AdvertiseAddress, "advertise-address", "", "IP address that goes into kubeconfigs (default: one of this machine)")
+	f.StringSliceVar(&o.Server.ServerNames, "tls-san", nil, "further DNS names and IP addresses for the serving certificate")
+	f.StringSliceVar(&etcd.Endpoints, "etcd-servers", nil, "URLs of an external etcd cluster (default: embedded)")
+	f.StringVar(&etcd.CAFile, "etcd-cafile", "", "certificate authority of the etcd servers")
+	f.StringVar(&etcd.CertFile, "etcd-certfile", "", "client certificate for etcd")
+	f.StringVar(&etcd.KeyFile, "etcd-keyfile", "", "key of the client certificate for etcd")
+	f.StringVar(&etcd.Prefix, "etcd-prefix", "", "where all keys start in etcd (default /registry)")
+	f.BoolVar(&o.Server.PlainSecrets, "plain-secrets", false, "store Secrets unencrypted")
+	f.BoolVar(&o.Server.Profiling, "profiling", false, "serve /debug/pprof to administrators")
+	f.DurationVar(&o.ProbePeriod, "cluster-probe-period", 0, "how often a member is asked whether it is well (default 10s)")
+	f.DurationVar(&o.FailureThreshold, "cluster-failure-threshold", 0, "how long a member is unwell before Ready says so (default 30s)")
+	f.DurationVar(&o.SuccessThreshold, "cluster-success-threshold", 0, "how long a member is well again before Ready says so (default 30s)")
+	f.DurationVar(&o.DegradedAfter, "degraded-after", 0, "how long an object is unhealthy before its Work is Degraded (default 1m)")
+	return c
+}
+
+// hubKubeconfig is the file in a data directory that leads to the control plane.
+const hubKubeconfig = "hub.kubeconfig"
+
+// defaultDir fills in the user's state directory.
+func defaultDir(dir *string) (err error) {
+	if *dir == "" {
+		*dir, err = stateDir()
+	}
+	return err
+}
+
