@@ -59,15 +59,21 @@ func startEtcd(ctx context.Context, dir string, noFsync bool) (*etcd, error) {
 }
 
 func etcdConfig(dir, sockets string, noFsync bool) *embed.Config {
-	client := url.URL{Scheme: "unix", Path: filepath.Join(sockets, "client.sock")}
-	peer := url.URL{Scheme: "unix", Path: filepath.Join(sockets, "peer.sock")}
+	socket := func(name string) url.URL {
+		return url.URL{Scheme: "unix", Path: filepath.Join(sockets, name+".sock")}
+	}
+	client := socket("client")
 
 	cfg := embed.NewConfig()
+	cfg.Name = "flagship"
+	cfg.InitialCluster = cfg.InitialClusterFromName(cfg.Name)
 	cfg.Dir = dir
 	cfg.ListenClientUrls, cfg.AdvertiseClientUrls = []url.URL{client}, []url.URL{client}
+	// On a socket of its own, so that what comes in on the other need not be told apart.
+	cfg.ListenClientHttpUrls = []url.URL{socket("http")}
 	// The advertised peer address stays the default one: it is recorded in the data, which may be
 	// moved to another directory, and in a cluster of one nobody dials it.
-	cfg.ListenPeerUrls = []url.URL{peer}
+	cfg.ListenPeerUrls = []url.URL{socket("peer")}
 	cfg.QuotaBackendBytes = etcdQuota
 	cfg.UnsafeNoFsync = noFsync
 	// There is no follower to catch up, so the log kept in memory may be short. The API server

@@ -1,0 +1,145 @@
+package apiserver_test
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+var (
+	overridePolicies = schema.GroupVersionResource{Group: "policy.karmada.io", Version: "v1alpha1", Resource: "overridepolicies"}
+	policies         = schema.GroupVersionResource{Group: "policy.karmada.io", Version: "v1alpha1", Resource: "propagationpolicies"}
+)
+
+func namespace(t *testing.T) string {
+	t.Helper()
+	created, err := clients.CoreV1().Namespaces().Create(t.Context(),
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return created.Name
+}
+
+func overridePolicy(name string, owners ...metav1.OwnerReference) *unstructured.Unstructured {
+	policy := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "policy.karmada.io/v1alpha1", "kind": "OverridePolicy",
+		"metadata": map[string]any{"name": name},
+		"spec":     map[string]any{"overrideRules": []any{}},
+	}}
+	policy.SetOwnerReferences(owners)
+	return policy
+}
+
+func TestNamespaceDeletionTakesCustomResourcesAlong(t *testing.T) {
+	name := namespace(t)
+	if _, err := objects.Resource(overridePolicies).Namespace(name).Create(t.Context(), overridePolicy("a"), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := clients.CoreV1().Namespaces().Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() string {
+		if _, err := clients.CoreV1().Namespaces().Get(t.Context(), name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+			return "the namespace is still there"
+		}
+		return ""
+	})
+}
+
+func TestGarbageCollection(t *testing.T) {
+	name := namespace(t)
+	owner, err := clients.CoreV1().ConfigMaps(name).Create(t.Context(),
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "owner"}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	reference := metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: owner.Name, UID: owner.UID}
+	if _, err := objects.Resource(overridePolicies).Namespace(name).Create(t.Context(), overridePolicy("owned", reference), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := clients.CoreV1().ConfigMaps(name).Delete(t.Context(), "owner", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() string {
+		if _, err := objects.Resource(overridePolicies).Namespace(name).Get(t.Context(), "owned", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+			return "the owned object outlives its owner"
+		}
+		return ""
+	})
+}
+
+func TestGarbageCollectionLearnsNewKinds(t *testing.T) {
+	widgets := defineWidgets(t)
+	name := namespace(t)
+	owner, err := objects.Resource(widgets).Namespace(name).Create(t.Context(), widget("owner"), metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	reference := metav1.OwnerReference{APIVersion: "example.com/v1", Kind: "Widget", Name: "owner", UID: owner.GetUID()}
+	_, err = clients.CoreV1().ConfigMaps(name).Create(t.Context(), &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: "owned", OwnerReferences: []metav1.OwnerReference{reference}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := objects.Resource(widgets).Namespace(name).Delete(t.Context(), "owner", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() string {
+		if _, err := clients.CoreV1().ConfigMaps(name).Get(t.Context(), "owned", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+			return "the owned object outlives its owner of a new kind"
+		}
+		return ""
+	})
+}
+
+func TestTokenSecretsAreFilled(t *testing.T) {
+	name := namespace(t)
+	if _, err := clients.CoreV1().ServiceAccounts(name).Create(t.Context(),
+		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "robot"}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	_, err := clients.CoreV1().Secrets(name).Create(t.Context(), &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: "robot-token", Annotations: map[string]string{corev1.ServiceAccountNameKey: "robot"}},
+		Type:       corev1.SecretTypeServiceAccountToken,
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() string {
+		secret, err := clients.CoreV1().Secrets(name).Get(t.Context(), "robot-token", metav1.GetOptions{})
+		if err != nil || len(secret.Data[corev1.ServiceAccountTokenKey]) == 0 || len(secret.Data[corev1.ServiceAccountRootCAKey]) == 0 {
+			return "the token Secret stays empty"
+		}
+		return ""
+	})
+}
+
+func TestClusterRolesAreAggregated(t *testing.T) {
+	rule := rbacv1.PolicyRule{APIGroups: []string{"policy.karmada.io"}, Resources: []string{"*"}, Verbs: []string{"get"}}
+	_, err := clients.RbacV1().ClusterRoles().Create(t.Context(), &rbacv1.ClusterRole{
+		ObjectMeta: metav1.ObjectMeta{Name: "test-policy-reader", Labels: map[string]string{"rbac.authorization.k8s.io/aggregate-to-view": "true"}},
+		Rules:      []rbacv1.PolicyRule{rule},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() string {
+		view, err := clients.RbacV1().ClusterRoles().Get(t.Context(), "view", metav1.GetOptions{})
+		if err != nil {
+			return err.Error()
+		}
+		for _, aggregated := range view.Rules {
+			if len(aggregated.APIGroups) == 1 && aggregated.APIGroups[0] == "policy.karmada.io" {
+				return ""
+			}
+		}
+		return "view does not include the new rule"
+	})
+}
