@@ -3,6 +3,7 @@ package interpret
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"maps"
 	"slices"
 
@@ -49,4 +50,14 @@ func selectorText(d Dependency) string {
 		return ""
 	}
 	return string(text)
+}
+
+// SameObject returns an error if result cannot stand in the place of original
+// because it is another object.
+func SameObject(original, result *unstructured.Unstructured) error {
+	if result.GroupVersionKind() != original.GroupVersionKind() || result.GetName() != original.GetName() ||
+		result.GetNamespace() != original.GetNamespace() {
+		return errors.New("it is another object than the one that was given")
+	}
+	return nil
 }

@@ -146,11 +146,7 @@ func (s script) object(ctx context.Context, original *unstructured.Unstructured,
 			return errors.New("it is not an object")
 		}
 		result = &unstructured.Unstructured{Object: fields}
-		if result.GroupVersionKind() != original.GroupVersionKind() || result.GetName() != original.GetName() ||
-			result.GetNamespace() != original.GetNamespace() {
-			return errors.New("it is another object than the one that was given")
-		}
-		return nil
+		return interpret.SameObject(original, result)
 	})
 	return result, err
 }
