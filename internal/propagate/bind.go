@@ -83,8 +83,12 @@ func (p *propagator) bind(ctx context.Context, c *claimant, binding workv1alpha2
 		c.obj = obj
 		claimed := c.meta.DeepCopy()
 		claimed.Labels, claimed.Annotations = obj.GetLabels(), apply(claimed.Annotations, patch.Annotations)
-		claimed.ResourceVersion = obj.GetResourceVersion()
+		claimed.ResourceVersion, claimed.Generation = obj.GetResourceVersion(), obj.GetGeneration()
 		c.meta = claimed
+		// To some kinds, Deployments among them, a claim is a new generation.
+		if digest, err = p.digest(ctx, c, binding); err != nil {
+			return reconcile.Result{}, client.IgnoreNotFound(err)
+		}
 	}
 	if wait {
 		if binding != nil {
@@ -108,7 +112,8 @@ func (p *propagator) digest(ctx context.Context, c *claimant, binding workv1alph
 			return parseDigest(known), nil
 		}
 	}
-	return digestOf(c.ref.GroupVersionKind.GroupKind(), c.meta, func() (*unstructured.Unstructured, error) {
+	counted := c.policy == nil || c.policy.PropagationSpec().ActivationPreference != policyv1alpha1.LazyActivation
+	return digestOf(c.ref.GroupVersionKind.GroupKind(), c.meta, counted, func() (*unstructured.Unstructured, error) {
 		return p.object(ctx, c)
 	})
 }

@@ -43,17 +43,19 @@ func parseDigest(s string) Digest {
 }
 
 // digestOf computes the digest of a template. Where a generation counts changes
-// of content, the metadata is enough; otherwise content is asked for the object.
-// Secrets are not hashed, since bindings are for more eyes than they: their
-// resource version stands for their content.
-func digestOf(kind schema.GroupKind, meta metav1.Object, content func() (*unstructured.Unstructured, error)) (Digest, error) {
+// of content, the metadata is enough, if that count is good enough for the
+// caller: to some kinds, changed annotations are a new generation, whoever's
+// they are. Otherwise content is asked for the object. Secrets are not hashed,
+// since bindings are for more eyes than they: their resource version stands for
+// their content.
+func digestOf(kind schema.GroupKind, meta metav1.Object, counted bool, content func() (*unstructured.Unstructured, error)) (Digest, error) {
 	user, marks := splitKeys(meta)
 	digest := Digest{Marks: hashOf(marks)}
 	if len(marks) == 0 {
 		digest.Marks = ""
 	}
 	switch {
-	case meta.GetGeneration() > 0:
+	case counted && meta.GetGeneration() > 0:
 		digest.User = "g" + strconv.FormatInt(meta.GetGeneration(), 10) + "-" + hashOf(user)
 	case kind == schema.GroupKind{Kind: "Secret"}:
 		digest.User = "r" + meta.GetResourceVersion()

@@ -3,6 +3,7 @@ package propagate
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -282,6 +283,9 @@ func (f *fakeTemplates) PatchMetadata(_ context.Context, ref template.Ref, patch
 	if err := obj.UnmarshalJSON(merged); err != nil {
 		return nil, err
 	}
+	if ref.GroupVersionKind == deploymentKind && !maps.Equal(obj.GetAnnotations(), f.objects[ref].GetAnnotations()) {
+		obj.SetGeneration(obj.GetGeneration() + 1) // as the API server does
+	}
 	f.put(ref, obj)
 	return obj.DeepCopy(), nil
 }
@@ -297,9 +301,10 @@ func (f *fakeTemplates) put(ref template.Ref, obj *unstructured.Unstructured) {
 func (f *fakeTemplates) change(ref template.Ref, edit func(*unstructured.Unstructured)) {
 	obj := f.objects[ref].DeepCopy()
 	before, _, _ := unstructured.NestedMap(obj.DeepCopy().Object, "spec")
+	annotations := obj.GetAnnotations()
 	edit(obj)
 	after, _, _ := unstructured.NestedMap(obj.Object, "spec")
-	if obj.GetGeneration() > 0 && fmt.Sprint(before) != fmt.Sprint(after) {
+	if obj.GetGeneration() > 0 && (fmt.Sprint(before) != fmt.Sprint(after) || !maps.Equal(annotations, obj.GetAnnotations())) {
 		obj.SetGeneration(obj.GetGeneration() + 1)
 	}
 	f.put(ref, obj)
