@@ -6,8 +6,9 @@
 //
 // The package itself holds the questions ([Interpreter]) and the way several
 // sources of answers are asked in turn ([Chain]). The sources are its
-// sub-packages: builtin knows the kinds of Kubernetes, declarative runs the Lua
-// of ResourceInterpreterCustomizations, webhook asks over HTTP.
+// sub-packages, in the order in which they are asked: declarative runs the Lua of
+// ResourceInterpreterCustomizations, webhook asks over HTTP, thirdparty ships Lua
+// for widely used projects, builtin knows the kinds of Kubernetes.
 //
 // In: the object in question and nothing else; no package here reads an API
 // server. Customizations and webhook configurations are handed in as lists.

@@ -64,8 +64,9 @@ func rules(c *configv1alpha1.CustomizationRules) []rule {
 func Check(customization *configv1alpha1.ResourceInterpreterCustomization) field.ErrorList {
 	var errs field.ErrorList
 	path := field.NewPath("spec", "customizations")
+	scripts := compiler{}
 	for _, r := range rules(&customization.Spec.Customizations) {
-		if _, err := compile(customization.Name, r.function, r.source); err != nil {
+		if _, err := scripts.program(customization.Name, r); err != nil {
 			errs = append(errs, field.Invalid(path.Child(r.field, "luaScript"), field.OmitValueType{}, err.Error()))
 		}
 	}

@@ -34,6 +34,7 @@ func (s script) call(ctx context.Context, results int, args []any, take func(*tr
 // operations compiles the scripts of one kind's customizations, which come in
 // the order in which they are asked.
 func (s *Store) operations(list []*configv1alpha1.ResourceInterpreterCustomization) *interpret.Operations {
+	scripts := compiler{}
 	first := map[string]script{}
 	var dependencies []script
 	for _, customization := range list {
@@ -42,7 +43,7 @@ func (s *Store) operations(list []*configv1alpha1.ResourceInterpreterCustomizati
 				continue
 			}
 			compiled := script{store: s}
-			compiled.program, compiled.err = compile(customization.Name, r.function, r.source)
+			compiled.program, compiled.err = scripts.program(customization.Name, r)
 			if compiled.err != nil {
 				compiled.err = fmt.Errorf("customization %s: %w", customization.Name, compiled.err)
 			}

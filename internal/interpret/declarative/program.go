@@ -13,7 +13,14 @@ import (
 // maxSource is how long a script may be, in bytes.
 const maxSource = 256 << 10
 
-// program is a compiled script and the function in it that answers.
+// unit is a compiled script.
+type unit struct {
+	proto *lua.FunctionProto
+	// defines holds the names of the functions that the script makes.
+	defines map[string]bool
+}
+
+// program is a script and the function in it that answers.
 type program struct {
 	// origin names the customization, for errors.
 	origin   string
@@ -21,8 +28,27 @@ type program struct {
 	proto    *lua.FunctionProto
 }
 
-// compile checks and compiles a script. It does not run it.
-func compile(origin, function, source string) (compiled *program, err error) {
+// compiler compiles scripts, each text once. It is meant for one goroutine.
+type compiler map[string]*unit
+
+// program checks and compiles a script. It does not run it.
+func (c compiler) program(origin string, r rule) (*program, error) {
+	u := c[r.source]
+	if u == nil {
+		compiled, err := compile(r.source)
+		if err != nil {
+			return nil, err
+		}
+		c[r.source] = compiled
+		u = compiled
+	}
+	if !u.defines[r.function] {
+		return nil, fmt.Errorf("the script does not define the function %s", r.function)
+	}
+	return &program{origin: origin, function: r.function, proto: u.proto}, nil
+}
+
+func compile(source string) (compiled *unit, err error) {
 	if len(source) > maxSource {
 		return nil, fmt.Errorf("the script is longer than %d bytes", maxSource)
 	}
@@ -34,19 +60,17 @@ func compile(origin, function, source string) (compiled *program, err error) {
 			err = fmt.Errorf("the script cannot be compiled: %v", caught)
 		}
 	}()
-	chunk, err := parse.Parse(strings.NewReader(source), function)
+	chunk, err := parse.Parse(strings.NewReader(source), "script")
 	if err != nil {
 		return nil, plain(err)
 	}
-	if !defines(chunk, function) {
-		return nil, fmt.Errorf("the script does not define the function %s", function)
-	}
+	functions := definitions(chunk)
 	(&rewriter{}).block(chunk)
-	proto, err := lua.Compile(chunk, function)
+	proto, err := lua.Compile(chunk, "script")
 	if err != nil {
 		return nil, plain(err)
 	}
-	return &program{origin: origin, function: function, proto: proto}, nil
+	return &unit{proto: proto, defines: functions}, nil
 }
 
 // plain puts the parser's message on one line.
@@ -54,26 +78,26 @@ func plain(err error) error {
 	return errors.New(strings.Join(strings.Fields(err.Error()), " "))
 }
 
-// defines tells whether a chunk makes a global of the name, at its top level.
-func defines(chunk []ast.Stmt, name string) bool {
+// definitions lists the globals that a chunk makes at its top level by defining
+// a function or by assignment.
+func definitions(chunk []ast.Stmt) map[string]bool {
+	names := map[string]bool{}
+	add := func(expr ast.Expr) {
+		if ident, ok := expr.(*ast.IdentExpr); ok {
+			names[ident.Value] = true
+		}
+	}
 	for _, stmt := range chunk {
 		switch s := stmt.(type) {
 		case *ast.FuncDefStmt:
-			if s.Name.Method == "" && isIdent(s.Name.Func, name) {
-				return true
+			if s.Name.Method == "" {
+				add(s.Name.Func)
 			}
 		case *ast.AssignStmt:
 			for _, target := range s.Lhs {
-				if isIdent(target, name) {
-					return true
-				}
+				add(target)
 			}
 		}
 	}
-	return false
-}
-
-func isIdent(expr ast.Expr, name string) bool {
-	ident, ok := expr.(*ast.IdentExpr)
-	return ok && ident.Value == name
+	return names
 }

@@ -28,7 +28,8 @@ var _ interpret.Layer = (*Store)(nil)
 
 // scripts is what all customizations of one kind come to.
 type scripts struct {
-	operations *interpret.Operations
+	// operations compiles the scripts when they are asked for the first time.
+	operations func() *interpret.Operations
 	// fingerprint tells whether a later list of customizations means the same.
 	fingerprint string
 }
@@ -44,14 +45,15 @@ func New() *Store {
 // Lookup implements [interpret.Layer].
 func (s *Store) Lookup(kind schema.GroupVersionKind) *interpret.Operations {
 	if found := (*s.kinds.Load())[kind]; found != nil {
-		return found.operations
+		return found.operations()
 	}
 	return nil
 }
 
 // Set replaces all customizations and returns the kinds that mean something else
-// now. Scripts that did not change are not compiled again. A script that cannot
-// be compiled fails whenever it is asked; nobody answers in its place.
+// now. Scripts are compiled once, when an object of their kind first comes up. A
+// script that cannot be compiled fails whenever it is asked; nobody answers in
+// its place. The customizations must not be changed afterwards.
 func (s *Store) Set(customizations []*configv1alpha1.ResourceInterpreterCustomization) []schema.GroupVersionKind {
 	s.setting.Lock()
 	defer s.setting.Unlock()
@@ -74,7 +76,10 @@ func (s *Store) Set(customizations []*configv1alpha1.ResourceInterpreterCustomiz
 			next[kind] = old
 			continue
 		}
-		next[kind] = &scripts{operations: s.operations(list), fingerprint: fingerprint}
+		next[kind] = &scripts{
+			operations:  sync.OnceValue(func() *interpret.Operations { return s.operations(list) }),
+			fingerprint: fingerprint,
+		}
 		changed = append(changed, kind)
 	}
 	for kind := range present {

@@ -1,0 +1,19 @@
+function GetComponents(obj)
+  return parts(obj.spec.mpiReplicaSpecs)
+end
+
+function InterpretHealth(obj)
+  return not is(obj, "Failed")
+end
+
+function ReflectStatus(obj)
+  return pick(obj, "conditions", "replicaStatuses", "startTime", "completionTime")
+end
+
+function AggregateStatus(obj, items)
+  return foldTraining(obj, items)
+end
+
+function GetDependencies(obj)
+  return dependencies(obj, templatesOf(obj.spec.mpiReplicaSpecs))
+end
