@@ -86,6 +86,9 @@ func (a *aggregator) Reconcile(ctx context.Context, request Request) (reconcile.
 	news := compare(binding, picture)
 	_, owed := a.owed.Load(request)
 	wait := a.pace.hold(request, picture.Settled)
+	if news.onlyGeneration {
+		wait = max(wait, a.pace.holdGeneration(request, binding.GetGeneration()))
+	}
 	switch {
 	case !news.any() && !owed:
 		return reconcile.Result{}, nil
@@ -127,6 +130,9 @@ type news struct {
 	// verdict is the condition to write, nil if it is there already or the
 	// binding has not been scheduled yet.
 	verdict *metav1.Condition
+	// onlyGeneration says that nothing is new but the generation of the binding
+	// that the same verdict is about.
+	onlyGeneration bool
 }
 
 func (n news) any() bool { return n.items || n.verdict != nil }
@@ -139,9 +145,10 @@ func compare(binding workv1alpha2.Binding, picture Picture) news {
 	}
 	wanted := picture.Condition(binding.GetGeneration())
 	present := meta.FindStatusCondition(status.Conditions, wanted.Type)
-	if present == nil || present.Status != wanted.Status || present.Reason != wanted.Reason ||
-		present.Message != wanted.Message || present.ObservedGeneration != wanted.ObservedGeneration {
+	same := present != nil && present.Status == wanted.Status && present.Reason == wanted.Reason && present.Message == wanted.Message
+	if !same || present.ObservedGeneration != wanted.ObservedGeneration {
 		result.verdict = &wanted
+		result.onlyGeneration = same && !result.items
 	}
 	return result
 }

@@ -180,12 +180,12 @@ func (s *shore) status() *workv1alpha2.ResourceBindingStatus {
 
 func TestOneWriteForAllWorks(t *testing.T) {
 	s := newShore(t, binding(), work("a"), work("b"))
-	if wait := s.reconcile(); wait != patience {
-		t.Errorf("before anybody reported it looks again after %s, want %s", wait, patience)
+	if wait := s.reconcile(); wait != quiet {
+		t.Errorf("before anybody reported it looks again after %s, want %s", wait, quiet)
 	}
 	s.report("a", appliedAt(1), reporting(`{"x":1}`, workv1alpha1.ResourceHealthy))
 	s.clock.SetTime(s.clock.Now().Add(50 * time.Millisecond))
-	if wait := s.reconcile(); wait != patience-50*time.Millisecond {
+	if wait := s.reconcile(); wait != quiet-50*time.Millisecond {
 		t.Errorf("half a picture waits %s", wait)
 	}
 	s.expectWrites("half a picture")
@@ -246,6 +246,34 @@ func TestAnUpdateInFlightShowsNoFlicker(t *testing.T) {
 	s.report("b", appliedAt(2))
 	s.reconcile()
 	s.expectWrites("applied again, with the same status")
+}
+
+func TestANewGenerationIsConfirmedOnceRenderHadItsTurn(t *testing.T) {
+	good := []workOption{appliedAt(1), reporting(`{}`, workv1alpha1.ResourceHealthy)}
+	s := newShore(t, binding(), work("a", good...), work("b", good...))
+	s.reconcile()
+	s.writes = nil
+	b := &workv1alpha2.ResourceBinding{}
+	if err := s.client.Get(t.Context(), client.ObjectKey{Namespace: web.Namespace, Name: web.Name}, b); err != nil {
+		t.Fatal(err)
+	}
+	b.Generation = 3
+	if err := s.client.Update(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	if wait := s.reconcile(); wait != quiet {
+		t.Errorf("confirms after %s, want %s", wait, quiet)
+	}
+	s.expectWrites("a new generation")
+	s.clock.SetTime(s.clock.Now().Add(quiet))
+	s.reconcile()
+	s.expectWrites("later", "binding")
+	if got := meta.FindStatusCondition(s.status().Conditions, workv1alpha2.FullyApplied).ObservedGeneration; got != 3 {
+		t.Errorf("the verdict is about generation %d, want 3", got)
+	}
+	if len(s.events) != 1 {
+		t.Errorf("success was told again: %q", s.events)
+	}
 }
 
 func TestBeforeSchedulingThereIsNoVerdict(t *testing.T) {

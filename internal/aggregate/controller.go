@@ -124,6 +124,7 @@ func requestsOf(work *workv1alpha1.Work) []Request {
 // enqueue gathers: a binding that waits already keeps its turn.
 func (a *aggregator) enqueue(q queue, priority int, requests ...Request) {
 	for _, request := range requests {
+		a.pace.heard(request)
 		window := a.pace.window(request)
 		if ranked, ok := q.(priorityqueue.PriorityQueue[Request]); ok {
 			ranked.AddWithOpts(priorityqueue.AddOpts{After: window, Priority: &priority}, request)

@@ -22,8 +22,9 @@ type Picture struct {
 	Items []workv1alpha2.AggregatedStatusItem
 	// Missing are the clusters whose copy is not applied as it should be.
 	Missing []string
-	// Settled says that every cluster has reported on its Work as it is now. A
-	// picture that is not settled changes within moments, unless a member is down.
+	// Settled says that every cluster has reported on its Work as it is now, and
+	// that no rollout is under way. A picture that is not settled will change,
+	// within moments if all goes well.
 	Settled bool
 }
 
@@ -130,7 +131,8 @@ func statusOf(resource workv1alpha2.ObjectReference, work *workv1alpha1.Work) *w
 	return nil
 }
 
-// settled says that a Work's status is about its present spec.
+// settled says that a Work's status is about its present spec and that nothing
+// more is expected soon.
 func settled(work *workv1alpha1.Work) bool {
 	if ptr.Deref(work.Spec.SuspendDispatching, false) {
 		return true
@@ -139,7 +141,11 @@ func settled(work *workv1alpha1.Work) bool {
 	if condition == nil || outOfDate(condition, work) {
 		return false
 	}
-	return condition.Status != metav1.ConditionTrue || len(work.Status.ManifestStatuses) > 0
+	if condition.Status != metav1.ConditionTrue {
+		return true
+	}
+	return len(work.Status.ManifestStatuses) > 0 &&
+		!meta.IsStatusConditionTrue(work.Status.Conditions, workv1alpha1.WorkProgressing)
 }
 
 // Condition is the verdict FullyApplied on a picture, for a binding of the given

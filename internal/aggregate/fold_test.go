@@ -58,6 +58,10 @@ func reporting(status string, health workv1alpha1.ResourceHealth) workOption {
 
 func atGeneration(n int64) workOption { return func(w *workv1alpha1.Work) { w.Generation = n } }
 
+func rollingOut(w *workv1alpha1.Work) {
+	meta.SetStatusCondition(&w.Status.Conditions, workv1alpha1.Progressing(w.Generation, workv1alpha1.RollingOutReason, "web"))
+}
+
 func suspended(w *workv1alpha1.Work) { w.Spec.SuspendDispatching = ptr.To(true) }
 
 func specWith(clusters ...string) workv1alpha2.ResourceBindingSpec {
@@ -117,6 +121,11 @@ func TestFold(t *testing.T) {
 			spec:  specWith("a"),
 			works: []*workv1alpha1.Work{work("a", appliedAt(1))},
 			want:  Picture{Items: items{item("a", true, "", "", "Unknown")}},
+		},
+		"a rollout under way is not the last word": {
+			spec:  specWith("a"),
+			works: []*workv1alpha1.Work{work("a", append(good, rollingOut)...)},
+			want:  Picture{Items: items{item("a", true, "", ready, "Healthy")}},
 		},
 		"a suspended Work has nothing more to say": {
 			spec:  specWith("a"),
@@ -196,4 +205,38 @@ func TestPace(t *testing.T) {
 	if got := p.window(busy); got != gather {
 		t.Errorf("after a rest it waits %s, want %s", got, gather)
 	}
+}
+
+func TestHoldingBack(t *testing.T) {
+	clock := clocktesting.NewFakePassiveClock(start)
+	p := newPace(clock)
+	step := func(d time.Duration) { clock.SetTime(clock.Now().Add(d)) }
+	request := Request{"shop", "web"}
+	const ms = time.Millisecond
+	expect := func(reason string, got, want time.Duration) {
+		t.Helper()
+		if got != want {
+			t.Errorf("%s: holds back %s, want %s", reason, got, want)
+		}
+	}
+	expect("at first", p.hold(request, false), quiet)
+	step(200 * ms)
+	p.heard(request)
+	expect("after news", p.hold(request, false), quiet)
+	step(quiet)
+	expect("after quiet", p.hold(request, false), 0)
+	for range 4 {
+		p.heard(request)
+		step(100 * ms)
+	}
+	expect("with news all the time", p.hold(request, false), 100*ms)
+	step(100 * ms)
+	p.heard(request)
+	expect("when patience is over", p.hold(request, false), 0)
+	expect("once settled", p.hold(request, true), 0)
+	expect("unsettled anew", p.hold(request, false), quiet)
+	expect("a new generation", p.holdGeneration(request, 2), quiet)
+	step(quiet)
+	expect("the same generation later", p.holdGeneration(request, 2), 0)
+	expect("the next generation", p.holdGeneration(request, 3), quiet)
 }

@@ -14,8 +14,11 @@ const (
 	slowest = time.Second
 	// idle is how long a binding must be quiet to be quick again.
 	idle = 3 * time.Second
-	// patience is how long an unsettled picture is held back.
-	patience = 250 * time.Millisecond
+	// quiet is how long nothing must be heard before an unsettled picture is
+	// written all the same.
+	quiet = 300 * time.Millisecond
+	// patience is how long an unsettled picture is held back at most.
+	patience = time.Second
 )
 
 // pace decides how soon the news of a binding is written: at once, nearly, when
@@ -30,9 +33,13 @@ type pace struct {
 
 type track struct {
 	lastWrite time.Time
+	lastNews  time.Time
 	streak    int
 	// unsettledSince is zero while the picture is settled.
 	unsettledSince time.Time
+	// generation of the binding as last seen, and since when.
+	generation      int64
+	generationSince time.Time
 }
 
 func newPace(clock clock.PassiveClock) *pace {
@@ -66,22 +73,44 @@ func (p *pace) wrote(request Request) {
 	t.lastWrite = p.clock.Now()
 }
 
-// hold says how much longer an unsettled picture is to be held back; nothing
-// once patience is over.
+// heard notes that somebody has news of a binding.
+func (p *pace) heard(request Request) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.track(request).lastNews = p.clock.Now()
+}
+
+// hold says how much longer an unsettled picture is to be held back. Things
+// mostly settle within moments, and then one write tells all.
 func (p *pace) hold(request Request, settled bool) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	t := p.track(request)
 	if settled {
-		if t, ok := p.tracks[request]; ok {
-			t.unsettledSince = time.Time{}
-		}
+		t.unsettledSince = time.Time{}
 		return 0
 	}
-	t := p.track(request)
+	now := p.clock.Now()
 	if t.unsettledSince.IsZero() {
-		t.unsettledSince = p.clock.Now()
+		t.unsettledSince = now
 	}
-	return max(0, patience-p.clock.Since(t.unsettledSince))
+	since := t.unsettledSince
+	if t.lastNews.After(since) {
+		since = t.lastNews
+	}
+	return max(0, min(quiet-now.Sub(since), patience-now.Sub(t.unsettledSince)))
+}
+
+// holdGeneration says how much longer to wait before confirming that nothing is
+// to change for a new generation of the binding: render may still be at it.
+func (p *pace) holdGeneration(request Request, generation int64) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	t := p.track(request)
+	if t.generation != generation {
+		t.generation, t.generationSince = generation, p.clock.Now()
+	}
+	return max(0, quiet-p.clock.Since(t.generationSince))
 }
 
 func (p *pace) forget(request Request) {
