@@ -11,19 +11,14 @@ const (
 	// memoryLimit makes the collector work harder before a member grows beyond what a laptop with several of them
 	// can spare. It is soft: a member with much to hold grows on.
 	memoryLimit = 400 << 20
-	// gcPercent trades a little CPU for a heap that is less of a multiple of what is alive.
-	gcPercent = 60
 	// settleTime is when starting up is over and its garbage can go back to the system.
 	settleTime = 5 * time.Second
 )
 
-// LimitMemory applies the limits of a simulated cluster to this process, except where the environment sets them.
+// LimitMemory applies the limit of a simulated cluster to this process, except where the environment sets one.
 func LimitMemory() {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(memoryLimit)
-	}
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(gcPercent)
 	}
 }
 
