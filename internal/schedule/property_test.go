@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
@@ -226,6 +227,86 @@ func TestSpreadConstraintsHold(t *testing.T) {
 			if chosen < least || most > 0 && chosen > most || len(regions) < regionsLeast || regionsMost > 0 && len(regions) > regionsMost {
 				t.Fatalf("%s: %d clusters in %d regions chosen for clusters %d..%d, regions %d..%d", name, chosen, len(regions), least, most, regionsLeast, regionsMost)
 			}
+		}
+	}
+	if placed < 1000 {
+		t.Fatalf("only %d random requests were placed: the test shows nothing", placed)
+	}
+}
+
+// randomPlacement uses every field of a placement, sensibly or not.
+func randomPlacement(r *rand.Rand) *policyv1alpha1.Placement {
+	p := placement()
+	some := func() policyv1alpha1.ClusterAffinity {
+		a := policyv1alpha1.ClusterAffinity{}
+		switch r.IntN(5) {
+		case 0:
+			a = named("m00", "m01", "m03", "gone")
+		case 1:
+			a = fields([]string{"region", "zone", "provider", "color"}[r.IntN(4)], []corev1.NodeSelectorOperator{"In", "NotIn", "Gt"}[r.IntN(3)], "r1", "p")
+		case 2:
+			a.ExcludeClusters = []string{"m01", "m02"}
+		}
+		return a
+	}
+	for i := range r.IntN(3) {
+		term(fmt.Sprintf("t%d", i), some(), overflow("o", some()))(p)
+	}
+	if len(p.ClusterAffinities) == 0 && r.IntN(2) == 0 {
+		affinity(some())(p)
+	}
+	for _, field := range []policyv1alpha1.SpreadFieldValue{byCluster, byRegion, byZone, byProvider, ""} {
+		if r.IntN(4) == 0 {
+			spread(field, r.IntN(4)-1, r.IntN(5)-1)(p)
+		}
+	}
+	if r.IntN(4) == 0 {
+		spreadByLabel("rack", r.IntN(3), r.IntN(3))(p)
+	}
+	switch r.IntN(6) {
+	case 0:
+		duplicated(p)
+	case 1:
+		dynamic(p)
+	case 2:
+		aggregated(p)
+	case 3:
+		static()(p)
+	case 4:
+		static("m00", 3, "m01", 1<<40)(p)
+	}
+	return p
+}
+
+func TestAnyPlacementGetsAnAnswer(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 99))
+	placed := 0
+	for range 5000 {
+		w := randomWorld(r)
+		for _, c := range w.clusters {
+			if r.IntN(3) == 0 {
+				labelled("rack", fmt.Sprint(r.IntN(3)))(c)
+				c.Spec.Zones = []string{"r1", "r2"}[:1+r.IntN(2)]
+			}
+		}
+		req := deployment(r.Int32N(40), randomPlacement(r))
+		req.Current, req.Fresh, req.Partial = w.running(r, 6), r.IntN(4) == 0, r.IntN(4) == 0
+		req.ObservedAffinity = []string{"", "t0", "t1"}[r.IntN(3)]
+		if r.IntN(4) == 0 {
+			req.Replicas, req.Requirements = 0, nil
+		}
+		d := schedule.Schedule(req, w.snapshot())
+		if d.Failure != nil {
+			if d.Failure.Message == "" || d.Failure.Reason == "" || len(d.Targets) > 0 {
+				t.Fatalf("a failure without reason, or with targets: %+v of %+v", d.Failure, req.Placement)
+			}
+			continue
+		}
+		placed++
+		s := req.Placement.ReplicaScheduling
+		if req.Requirements != nil && s != nil && s.ReplicaSchedulingType == policyv1alpha1.ReplicaSchedulingTypeDivided &&
+			sum(d.Targets)+d.Missing != int64(req.Replicas) {
+			t.Fatalf("%d replicas wanted, %d missing, placed %v", req.Replicas, d.Missing, d.Targets)
 		}
 	}
 	if placed < 1000 {

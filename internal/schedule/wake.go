@@ -36,8 +36,13 @@ func (w *waker) signal() {
 	}
 }
 
-// start runs the waker until ctx ends. It is a source of the controller.
+// start runs the waker until ctx ends. It is a source of the controller, whose
+// workers begin when it returns: what changes after this first look wakes those
+// who have been handled by then.
 func (w *waker) start(ctx context.Context, q queue) error {
+	if _, err := w.look(ctx, q); err != nil {
+		return err
+	}
 	go w.run(ctx, q)
 	return nil
 }

@@ -3,6 +3,7 @@ package schedule
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -62,11 +63,14 @@ func refusal(err error) *Failure {
 	if !apierrors.IsForbidden(err) {
 		return nil
 	}
-	reason := workv1alpha2.BindingReasonSchedulerError
-	if strings.Contains(err.Error(), "quota") {
+	reason, message := workv1alpha2.BindingReasonSchedulerError, err.Error()
+	if status := apierrors.APIStatus(nil); errors.As(err, &status) {
+		message = status.Status().Message
+	}
+	if strings.Contains(message, "quota") {
 		reason = workv1alpha2.BindingReasonQuotaExceeded
 	}
-	return &Failure{Reason: reason, Message: err.Error()}
+	return &Failure{Reason: reason, Message: message}
 }
 
 // publishResult patches spec.clusters and the annotation, in one, if either

@@ -1,0 +1,30 @@
+package schedule
+
+import (
+	"context"
+
+	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+)
+
+// Touch is what an event of the cluster does to the fleet.
+func (c *Controller) Touch(cluster string) { c.fleet.touch(cluster) }
+
+// Confirm is what an update of a binding does to the ledger.
+func (c *Controller) Confirm(before, after workv1alpha2.Binding) {
+	c.confirm(itemOf(after), before, after)
+}
+
+// Reported is what a new resource summary of a cluster does to the ledger.
+func (c *Controller) Reported(cluster string) { c.ledger.Reported(cluster) }
+
+// Waker is the waker of a controller.
+type Waker = waker
+
+// NewWaker returns a waker that has not looked yet.
+func NewWaker(c *Controller) *Waker { return newWaker(c) }
+
+// Look is one look at the fleet.
+func (w *waker) Look(ctx context.Context, q queue) (bool, error) { return w.look(ctx, q) }
+
+// Wait keeps an Item waiting.
+func (c *Controller) Wait(it Item) { c.waiting.enter(it) }

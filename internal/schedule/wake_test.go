@@ -1,0 +1,138 @@
+package schedule_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/workqueue"
+
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
+	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/schedule"
+)
+
+func newQueue(t *testing.T) workqueue.TypedRateLimitingInterface[schedule.Item] {
+	q := workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[schedule.Item](time.Millisecond, time.Second))
+	t.Cleanup(q.ShutDown)
+	return q
+}
+
+func drain(q workqueue.TypedRateLimitingInterface[schedule.Item]) []string {
+	var out []string
+	for q.Len() > 0 {
+		it, _ := q.Get()
+		out = append(out, it.Name)
+		q.Done(it)
+	}
+	slices.Sort(out)
+	return out
+}
+
+func TestFleetChangesWakeOnlyWhomTheyConcern(t *testing.T) {
+	prod := affinity(policyv1alpha1.ClusterAffinity{LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"env": "prod"}}})
+	on := func(pairs ...any) func(*workv1alpha2.ResourceBinding) {
+		return func(b *workv1alpha2.ResourceBinding) { b.Spec.Clusters = targets(pairs...) }
+	}
+	bindings := []*workv1alpha2.ResourceBinding{
+		bindingOf("duplicated-prod", 1, placement(duplicated, prod), on("m1", 1)),
+		bindingOf("duplicated-m2", 1, placement(duplicated, affinity(named("m2"))), on("m2", 1)),
+		bindingOf("dynamic-on-m1", 1, placement(dynamic), on("m1", 1)),
+		bindingOf("dynamic-on-m2", 1, placement(dynamic), on("m2", 1)),
+		bindingOf("dynamic-waiting", 1, placement(dynamic)),
+		bindingOf("weights", 1, placement(static("m1", 1, "m2", 1)), on("m2", 1)),
+		bindingOf("equal", 1, placement(static()), on("m2", 1)),
+		bindingOf("not-ours", 1, placement(duplicated), func(b *workv1alpha2.ResourceBinding) { b.Labels = nil }),
+	}
+	cases := map[string]struct {
+		reason  string
+		change  func(h *hub)
+		want    []string
+		roomier bool
+	}{
+		"Heartbeat": {
+			reason: "a status that says nothing new wakes nobody",
+			change: func(h *hub) {
+				h.changeCluster("m1", func(c *clusterv1alpha1.Cluster) { c.Status.KubernetesVersion = "v1.37.1" })
+			},
+		},
+		"LessRoom": {
+			reason: "nobody waits for less room",
+			change: func(h *hub) { h.changeCluster("m1", room(1)) },
+		},
+		"MoreRoom": {
+			reason: "more room is for those who wait, in a moment", roomier: true,
+			change: func(h *hub) { h.changeCluster("m1", room(1000)) },
+		},
+		"Labels": {
+			reason: "who is in the cluster, who could be, and who waits",
+			change: func(h *hub) { h.changeCluster("m1", labelled("env", "test")) },
+			want:   []string{"duplicated-prod", "dynamic-on-m1", "dynamic-waiting", "weights"},
+		},
+		"Taint": {
+			reason: "the same for taints",
+			change: func(h *hub) { h.changeCluster("m1", tainted("a", "b", corev1.TaintEffectNoSchedule)) },
+			want:   []string{"duplicated-prod", "dynamic-on-m1", "dynamic-waiting", "weights"},
+		},
+		"NewKind": {
+			reason: "and for a kind that appears",
+			change: func(h *hub) {
+				h.changeCluster("m1", func(c *clusterv1alpha1.Cluster) {
+					c.Status.APIEnablements = append(c.Status.APIEnablements, clusterv1alpha1.APIEnablement{GroupVersion: "x/v1"})
+				})
+			},
+			want: []string{"duplicated-prod", "dynamic-on-m1", "dynamic-waiting", "weights"},
+		},
+		"Gone": {
+			reason: "and for a cluster that leaves",
+			change: func(h *hub) {
+				if err := h.client.Delete(h.ctx, member("m1")); err != nil {
+					h.t.Fatal(err)
+				}
+				h.controller.Touch("m1")
+			},
+			want: []string{"duplicated-prod", "dynamic-on-m1", "dynamic-waiting", "weights"},
+		},
+		"Joined": {
+			reason: "a new cluster concerns who can be placed there, and moves nothing that is divided by room", roomier: true,
+			change: func(h *hub) {
+				if err := h.client.Create(h.ctx, member("m9", labelled("env", "prod"))); err != nil {
+					h.t.Fatal(err)
+				}
+				h.controller.Touch("m9")
+			},
+			want: []string{"duplicated-prod", "dynamic-waiting", "weights"},
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			h := newHub(t, member("m1", labelled("env", "prod")), member("m2"))
+			for _, b := range bindings {
+				if err := h.client.Create(h.ctx, b.DeepCopy()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			h.controller.Wait(schedule.Item{Namespace: "shop", Name: "dynamic-waiting"})
+			w, q := schedule.NewWaker(h.controller), newQueue(t)
+			if _, err := w.Look(h.ctx, q); err != nil {
+				t.Fatal(err)
+			}
+			if got := drain(q); len(got) > 0 {
+				t.Errorf("the first look wakes %v; at the start everybody is awake", got)
+			}
+			tc.change(h)
+			roomier, err := w.Look(h.ctx, q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.want, drain(q), cmpopts.EquateEmpty()); diff != "" || roomier != tc.roomier {
+				t.Errorf("%s: roomier %t, want %t; woken -want +got\n%s", tc.reason, roomier, tc.roomier, diff)
+			}
+		})
+	}
+}
