@@ -26,6 +26,7 @@ type report[S any] struct {
 	// status is zero if the cluster has not reported yet.
 	status   S
 	reported bool
+	applied  bool
 	health   workv1alpha2.ResourceHealth
 }
 
@@ -34,7 +35,7 @@ func reports[S any](items []workv1alpha2.AggregatedStatusItem) ([]report[S], err
 	list := make([]report[S], len(items))
 	for i := range items {
 		item := &items[i]
-		list[i] = report[S]{cluster: item.ClusterName, health: item.Health}
+		list[i] = report[S]{cluster: item.ClusterName, applied: item.Applied, health: item.Health}
 		if item.Status == nil || len(item.Status.Raw) == 0 || string(item.Status.Raw) == "null" {
 			continue
 		}
@@ -91,11 +92,14 @@ func observedGeneration[S any](template *unstructured.Unstructured, list []repor
 	return generation
 }
 
-// unscheduled tells whether there is nothing to fold and nothing to correct: no
-// copies, and a status nobody has written yet.
-func unscheduled(template *unstructured.Unstructured, items []workv1alpha2.AggregatedStatusItem) bool {
-	if len(items) > 0 {
-		return false
+// untouched tells whether there is nothing to fold and nothing to correct: no
+// cluster has reported, and the status is one that nobody has written yet. A
+// template that wants no replicas needs no report.
+func untouched(template *unstructured.Unstructured, items []workv1alpha2.AggregatedStatusItem) bool {
+	for i := range items {
+		if items[i].Status != nil {
+			return false
+		}
 	}
 	status, _ := template.Object["status"].(map[string]any)
 	for _, value := range status {

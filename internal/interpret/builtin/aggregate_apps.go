@@ -19,7 +19,7 @@ type replicaSetReport struct {
 }
 
 func (a aggregation) replicaSet(_ context.Context, template *unstructured.Unstructured, items []workv1alpha2.AggregatedStatusItem) (*unstructured.Unstructured, error) {
-	if unscheduled(template, items) {
+	if untouched(template, items) {
 		return template, nil
 	}
 	list, err := reports[replicaSetReport](items)
@@ -49,7 +49,7 @@ type daemonSetReport struct {
 }
 
 func (a aggregation) daemonSet(_ context.Context, template *unstructured.Unstructured, items []workv1alpha2.AggregatedStatusItem) (*unstructured.Unstructured, error) {
-	if unscheduled(template, items) {
+	if untouched(template, items) {
 		return template, nil
 	}
 	list, err := reports[daemonSetReport](items)
@@ -87,7 +87,7 @@ func (s *statefulSetReport) short() bool {
 }
 
 func (a aggregation) statefulSet(_ context.Context, template *unstructured.Unstructured, items []workv1alpha2.AggregatedStatusItem) (*unstructured.Unstructured, error) {
-	if unscheduled(template, items) {
+	if untouched(template, items) {
 		return template, nil
 	}
 	list, err := reports[statefulSetReport](items)

@@ -68,13 +68,14 @@ func available(r *report[deploymentReport]) bool {
 }
 
 // outdated tells whether a report is the last one seen rather than the present
-// state.
+// state. The health of a copy that is not as it should be is unknown as well, but
+// its status is the present one.
 func outdated[S any](r *report[S]) bool {
-	return r.reported && r.health == workv1alpha2.ResourceUnknown
+	return r.applied && r.reported && r.health == workv1alpha2.ResourceUnknown
 }
 
 func (a aggregation) deployment(_ context.Context, template *unstructured.Unstructured, items []workv1alpha2.AggregatedStatusItem) (*unstructured.Unstructured, error) {
-	if unscheduled(template, items) {
+	if untouched(template, items) {
 		return template, nil
 	}
 	list, err := reports[deploymentReport](items)

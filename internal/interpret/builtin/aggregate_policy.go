@@ -21,7 +21,7 @@ type budgetReport struct {
 // budget adds up disruption budgets; pods of different clusters may have the
 // same name, so that of the cluster goes in front.
 func (a aggregation) budget(_ context.Context, template *unstructured.Unstructured, items []workv1alpha2.AggregatedStatusItem) (*unstructured.Unstructured, error) {
-	if len(items) == 0 && unscheduled(template, items) {
+	if untouched(template, items) {
 		return template, nil
 	}
 	list, err := reports[budgetReport](items)

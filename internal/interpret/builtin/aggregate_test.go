@@ -203,3 +203,16 @@ func TestAggregateSaysWhenAClusterIsLost(t *testing.T) {
 		})
 	}
 }
+
+func TestACopyThatIsNotAppliedIsNotLost(t *testing.T) {
+	template := ofKind(t, "apps/v1/Deployment", "{metadata: {generation: 2}, spec: {replicas: 1}}")
+	pending := lost(item(t, "m1", "{"+done+oneOfOne+", "+upToDate+"}"))
+	pending.Applied = false
+	result := aggregate(t, template, pending)
+	if status, _ := conditionOf(result, "StatusCurrent"); status != "" {
+		t.Errorf("StatusCurrent is %s, want none", status)
+	}
+	if status, _ := conditionOf(result, "Available"); status != "True" {
+		t.Errorf("Available is %s, want True", status)
+	}
+}

@@ -107,7 +107,7 @@ func (a aggregation) setCurrency(template *unstructured.Unstructured, status map
 func currency(items []workv1alpha2.AggregatedStatusItem) ([]verdict, []string) {
 	var stale []string
 	for i := range items {
-		if items[i].Status != nil && items[i].Health == workv1alpha2.ResourceUnknown {
+		if items[i].Applied && items[i].Status != nil && items[i].Health == workv1alpha2.ResourceUnknown {
 			stale = append(stale, items[i].ClusterName)
 		}
 	}
