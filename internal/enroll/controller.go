@@ -226,8 +226,9 @@ func (r *Reconciler) release(ctx context.Context, cluster *clusterv1alpha1.Clust
 	return 0, removeFinalizer(ctx, r.client, cluster)
 }
 
-// removeSpace deletes the execution namespace, and says whether it is gone. Works wait for their objects to leave the
-// member, which one that cannot be reached will never tell: then they are let go, and the objects stay.
+// removeSpace deletes the execution namespace, which keeps new Works out, and its Works, and says whether all are gone.
+// Works wait for their objects to leave the member, which one that cannot be reached will never tell: then they are let
+// go, and the objects stay.
 func (r *Reconciler) removeSpace(ctx context.Context, cluster *clusterv1alpha1.Cluster) (gone bool, err error) {
 	ns := &corev1.Namespace{}
 	name := workv1alpha1.ExecutionNamespace(cluster.Name)
@@ -244,10 +245,30 @@ func (r *Reconciler) removeSpace(ctx context.Context, cluster *clusterv1alpha1.C
 			return false, fmt.Errorf("deleting the execution namespace: %w", err)
 		}
 	}
-	if isReady(cluster) {
-		return false, nil
+	if err := deleteWorks(ctx, r.client, name); err != nil || isReady(cluster) {
+		return false, err
 	}
 	return false, releaseWorks(ctx, r.client, r.client, name)
+}
+
+// deleteWorks deletes the Works of a namespace that is on its way out. The namespace controller would too, after it has
+// looked through every other kind.
+func deleteWorks(ctx context.Context, c client.Client, namespace string) error {
+	var works workv1alpha1.WorkList
+	if err := c.List(ctx, &works, client.InNamespace(namespace)); err != nil {
+		return fmt.Errorf("listing the Works of %s: %w", namespace, err)
+	}
+	var faults []error
+	for i := range works.Items {
+		work := &works.Items[i]
+		if work.DeletionTimestamp != nil {
+			continue
+		}
+		if err := c.Delete(ctx, work, client.Preconditions{UID: &work.UID}); err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+			faults = append(faults, fmt.Errorf("deleting the Work %s/%s: %w", namespace, work.Name, err))
+		}
+	}
+	return errors.Join(faults...)
 }
 
 // leave removes our accounts from a member we can reach. A failure holds nothing up: the Cluster is to go.

@@ -188,8 +188,8 @@ func TestLeavingInOrder(t *testing.T) {
 	if !f.exists(ns) || ns.DeletionTimestamp == nil {
 		t.Fatal("the execution namespace is not being deleted")
 	}
-	if f.get(work); len(work.Finalizers) != 2 {
-		t.Error("a Work was let go although its objects can be removed from the member")
+	if f.get(work); work.DeletionTimestamp == nil || len(work.Finalizers) != 2 {
+		t.Error("a Work is not being deleted, or was let go although its objects can be removed from the member")
 	}
 	if f.token("m1") == "" || len(f.cluster().Finalizers) != 1 {
 		t.Error("credentials or Cluster went before the Works")
