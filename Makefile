@@ -5,7 +5,15 @@ BIN     := bin/flagship
 PACKAGES = $(shell $(GO) list ./... | grep -v '/internal/warm$$')
 # Without cgo the binary is static; -s -w drops 60 MB of symbols.
 export CGO_ENABLED ?= 0
-LDFLAGS := -s -w
+# The version that the API server tells its clients is that of the Kubernetes it is built from.
+K8S_VERSION := $(shell $(GO) list -m -f '{{.Version}}' k8s.io/kubernetes)
+K8S_NUMBERS := $(subst ., ,$(K8S_VERSION:v%=%))
+K8S_STAMP   := k8s.io/component-base/version
+LDFLAGS := -s -w \
+	-X $(K8S_STAMP).gitVersion=$(K8S_VERSION) \
+	-X $(K8S_STAMP).gitMajor=$(word 1,$(K8S_NUMBERS)) \
+	-X $(K8S_STAMP).gitMinor=$(word 2,$(K8S_NUMBERS)) \
+	-X $(K8S_STAMP).gitTreeState=clean
 
 .DEFAULT_GOAL := help
 
@@ -16,7 +24,7 @@ help: ## Show the targets.
 .PHONY: build
 build: ## Build bin/flagship (the first build compiles Kubernetes: about four minutes on two cores).
 	@mkdir -p bin
-	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/flagship
+	$(GO) build -ldflags "$(LDFLAGS)" -o $(BIN) ./cmd/flagship
 
 .PHONY: demo
 demo: build ## Start a control plane with two members, propagate nginx, show its status come back.

@@ -57,6 +57,12 @@ var mayImport = map[string][]string{
 // bannedNames say nothing about what is inside; a room or file named so becomes an attic.
 var bannedNames = regexp.MustCompile(`(?i)^(util|utils|common|helper|helpers|misc|shared|base|manager)$`)
 
+// exempt are the places where a rule about hidden state does not fit, each with its reason.
+var exempt = map[string]string{
+	"internal/interpret/declarative/machine.go": "a machine at rest has no call, so no caller's context",
+	"internal/interpret/declarative/meter.go":   "a script must end in real time, whatever clock the rooms run on",
+}
+
 const (
 	maxFileLines     = 800
 	maxFunctionLines = 100
@@ -230,7 +236,7 @@ func TestFilesAndFunctionsStayReadable(t *testing.T) {
 func TestNoHiddenState(t *testing.T) {
 	timed := slices.Concat(shores, advisers, []string{"propagate", "schedule", "render", "apply", "observe", "aggregate", "report", "enroll"})
 	for _, s := range sources(t) {
-		if s.test() || s.generated() {
+		if s.test() || s.generated() || exempt[s.path] != "" {
 			continue
 		}
 		for _, d := range s.file.Decls {

@@ -6,7 +6,6 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/rest"
 
-	"github.com/flagship-k8s/flagship/internal/apiserver"
 	"github.com/flagship-k8s/flagship/internal/enroll"
 	"github.com/flagship-k8s/flagship/internal/hub"
 	"github.com/flagship-k8s/flagship/internal/playground"
@@ -21,13 +20,18 @@ func commands(s Streams) []*cobra.Command {
 		newMemberCommand(s),
 		newMemberProcessCommand(),
 		newServerCommand(s),
+		newJoinCommand(s),
+		newUnjoinCommand(s),
+		newCordonCommand(s),
+		newUncordonCommand(s),
+		newTaintCommand(s),
 		newBenchCommand(s),
 	}
 }
 
 // startHub runs the playground's control plane in this process.
 func startHub(ctx context.Context, o playground.HubOptions) (playground.Hub, error) {
-	h, err := hub.Start(ctx, hub.Options{Server: apiserver.Config{DataDir: o.DataDir, Port: o.Port, Profiling: o.Profiling}})
+	h, err := hub.Start(ctx, hub.Options{Server: hub.Server{DataDir: o.DataDir, Port: o.Port, Profiling: o.Profiling}})
 	if err != nil {
 		return nil, err // not h: a nil *hub.Hub in the interface would not be nil
 	}

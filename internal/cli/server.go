@@ -6,7 +6,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/flagship-k8s/flagship/internal/apiserver"
 	"github.com/flagship-k8s/flagship/internal/hub"
 )
 
@@ -16,7 +15,7 @@ const defaultServerPort = 6443
 func newServerCommand(s Streams) *cobra.Command {
 	var (
 		o    hub.Options
-		etcd apiserver.ExternalEtcd
+		etcd hub.ExternalEtcd
 	)
 	c := &cobra.Command{
 		Use:   "server",
@@ -41,6 +40,7 @@ etcd cluster share the files in DIR/pki and elect a leader for the controllers; 
 			if err != nil {
 				return err
 			}
+			go tendMemory(c.Context())
 			kubeconfig := filepath.Join(o.Server.DataDir, hubKubeconfig)
 			if err := h.WriteKubeconfig(kubeconfig); err != nil {
 				return err
@@ -79,4 +79,3 @@ func defaultDir(dir *string) (err error) {
 	}
 	return err
 }
-

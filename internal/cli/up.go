@@ -86,6 +86,7 @@ func runUp(ctx context.Context, s Streams, c playground.Config, parts fleetParts
 func startFleet(ctx context.Context, c playground.Config, parts fleetParts) (*playground.Playground, error) {
 	c.StartHub = func(ctx context.Context, o playground.HubOptions) (playground.Hub, error) {
 		logTo(o.Log)
+		go tendMemory(ctx)
 		return parts.startHub(ctx, o)
 	}
 	c.Join = parts.join

@@ -10,10 +10,15 @@ import (
 	"github.com/flagship-k8s/flagship/internal/apiserver"
 )
 
+// Server is how to serve the API and where to keep it; see package apiserver.
+type Server = apiserver.Config
+
+// ExternalEtcd is how to reach an etcd cluster that runs elsewhere.
+type ExternalEtcd = apiserver.ExternalEtcd
+
 // Options say how to run a control plane. Only DataDir is required.
 type Options struct {
-	// Server is how to serve the API and where to keep it.
-	Server apiserver.Config
+	Server Server
 	// LeaderElection has only one of several control planes on one storage run the loops. The others serve the API and
 	// take over within 15 seconds of losing it.
 	LeaderElection bool
