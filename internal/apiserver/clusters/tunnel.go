@@ -91,7 +91,7 @@ func (t *tunnel) handshake(ctx context.Context, conn net.Conn, address string) e
 	if err != nil {
 		return err
 	}
-	defer func() { _ = response.Body.Close() }()
+	// The body is not closed: what follows the header of a tunnel is the member's, and closing reads it.
 	if response.StatusCode != http.StatusOK {
 		return fmt.Errorf("it answered %s", response.Status)
 	}
