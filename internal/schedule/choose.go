@@ -45,11 +45,11 @@ func choose(r *Round, a *Attempt, fitting []*Verdict) ([]*Verdict, *Failure) {
 	if len(fitting) < q.least {
 		return nil, unschedulable(fmt.Sprintf("spreadConstraints ask for at least %d clusters: %s", q.least, whyDropped(a.Verdicts)))
 	}
+	setKeys(fitting)
 	dims := dimensionsOf(constraints)
 	if len(dims) == 0 {
 		return chooseClusters(r, fitting, q)
 	}
-	rankBest(fitting, len(fitting))
 	return chooseGroups(r, fitting, dims, q)
 }
 
@@ -87,7 +87,7 @@ func roomier(a, b *Verdict) bool {
 	if a.Available != b.Available {
 		return a.Available > b.Available
 	}
-	return compareRank(a, b) < 0
+	return a.key < b.key
 }
 
 // shortOf says how many replicas of need the clusters have no room for.

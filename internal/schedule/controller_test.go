@@ -58,7 +58,7 @@ func newHub(t *testing.T, objects ...client.Object) *hub {
 		WithStatusSubresource(&workv1alpha2.ResourceBinding{}, &workv1alpha2.ClusterResourceBinding{}).
 		WithInterceptorFuncs(interceptor.Funcs{Get: h.get, Patch: h.patch, SubResourcePatch: h.patchStatus}).Build()
 	h.controller = schedule.New(h.client, schedule.Deps{
-		Clock:  h.clock,
+		Clock: h.clock,
 		Events: event.RecorderFunc(func(e event.Event) {
 			h.mu.Lock()
 			defer h.mu.Unlock()

@@ -105,7 +105,8 @@ type Verdict struct {
 	// receives no replicas is no target.
 	Chosen bool
 
-	filter uint8 // which of the attempt's filters dropped it
+	key    uint64 // its rank, where clusters are selected: the smaller the better
+	filter uint8  // which of the attempt's filters dropped it
 }
 
 func addSaturating(a, b int32) int32 {

@@ -145,7 +145,7 @@ func spreadOut(req *Request, clusters []*Verdict, n int64, weight func(*Verdict)
 // fewest returns the shortest list of votes, the largest first, that adds up to
 // n. Mostly that is a handful of many, so that a heap beats sorting them all.
 func fewest(votes []vote, n int64, heldFirst bool) []vote {
-	before := func(a, b *vote) bool {
+	before := func(a, b vote) bool {
 		if heldFirst && (a.Current > 0) != (b.Current > 0) {
 			return a.Current > 0
 		}
@@ -167,22 +167,6 @@ func fewest(votes []vote, n int64, heldFirst bool) []vote {
 		sink(heap, 0, before)
 	}
 	return out
-}
-
-func sink(heap []vote, i int, before func(a, b *vote) bool) {
-	for {
-		first := i
-		for child := 2*i + 1; child <= 2*i+2 && child < len(heap); child++ {
-			if before(&heap[child], &heap[first]) {
-				first = child
-			}
-		}
-		if first == i {
-			return
-		}
-		heap[i], heap[first] = heap[first], heap[i]
-		i = first
-	}
 }
 
 // handOut adds n replicas to the clusters of votes by Webster's method.

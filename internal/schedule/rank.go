@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 	"strings"
 )
@@ -23,27 +24,8 @@ func compareRank(a, b *Verdict) int {
 	}
 }
 
-// rankBest reorders clusters, which come sorted by name, so that the k best
-// stand first, in order. The rest follows in no particular order.
-func rankBest(clusters []*Verdict, k int) {
-	keys, ok := packKeys(clusters)
-	if !ok {
-		slices.SortFunc(clusters, compareRank)
-		return
-	}
-	if k < len(keys)/4 {
-		selectBest(keys, k)
-	} else {
-		slices.Sort(keys)
-	}
-	byName := slices.Clone(clusters)
-	for i, key := range keys {
-		clusters[i] = byName[key&(1<<keyPlaceBits-1)]
-	}
-}
-
 // A key is compareRank packed into one number, the smaller the better, so that
-// thousands of clusters sort without a pointer being followed.
+// thousands of clusters are ranked without comparing field by field.
 const (
 	keyPlaceBits = 17 // place by name
 	keyRoomBits  = 31 // available replicas
@@ -51,39 +33,118 @@ const (
 	keyTierBits  = 64 - keyPlaceBits - keyRoomBits - keyScoreBits
 )
 
-// packKeys returns the keys of clusters, or false if one does not fit. Static
-// weights never do.
-func packKeys(clusters []*Verdict) ([]uint64, bool) {
-	if len(clusters) > 1<<keyPlaceBits {
-		return nil, false
-	}
-	keys := make([]uint64, len(clusters))
-	for i, v := range clusters {
-		if v.Weight != 0 || v.Score < 0 || v.Score >= 1<<keyScoreBits || v.Tier >= 1<<keyTierBits {
-			return nil, false
-		}
-		key := uint64(v.Tier)
-		key = key<<keyScoreBits | (1<<keyScoreBits - 1 - uint64(v.Score))
-		key = key<<keyRoomBits | (1<<keyRoomBits - 1 - uint64(v.Available))
-		keys[i] = key<<keyPlaceBits | uint64(i)
-	}
-	return keys, true
-}
-
-// selectBest moves the k best keys to the front, in order: they are kept in a
-// sorted window, which most keys never enter.
-func selectBest(keys []uint64, k int) {
-	if k == 0 {
+// setKeys gives every one of clusters, which come sorted by name, its key.
+func setKeys(clusters []*Verdict) {
+	if packKeys(clusters) {
 		return
 	}
-	slices.Sort(keys[:k])
-	for i := k; i < len(keys); i++ {
-		if keys[i] >= keys[k-1] {
-			continue
+	sorted := slices.SortedFunc(slices.Values(clusters), compareRank)
+	for i, v := range sorted {
+		v.key = uint64(i)
+	}
+}
+
+// packKeys sets the keys of clusters unless one does not fit.
+func packKeys(clusters []*Verdict) bool {
+	if len(clusters) > 1<<keyPlaceBits {
+		return false
+	}
+	var weights weightRanks
+	for _, v := range clusters {
+		if v.Weight != 0 && !weights.add(v.Weight) {
+			return false
 		}
-		key, out := keys[i], keys[k-1]
-		at, _ := slices.BinarySearch(keys[:k], key)
-		copy(keys[at+1:k], keys[at:k-1])
-		keys[at], keys[i] = key, out
+	}
+	weights.sort()
+	for i, v := range clusters {
+		// Overflow tiers and static weights never occur together.
+		first := uint64(v.Tier) + weights.of(v.Weight)
+		if v.Score < 0 || v.Score >= 1<<keyScoreBits || first >= 1<<keyTierBits {
+			return false
+		}
+		key := first<<keyScoreBits | (1<<keyScoreBits - 1 - uint64(v.Score))
+		key = key<<keyRoomBits | (1<<keyRoomBits - 1 - uint64(v.Available))
+		v.key = key<<keyPlaceBits | uint64(i)
+	}
+	return true
+}
+
+// weightRanks turns the few different weights of a placement into small
+// numbers, the largest weight into zero.
+type weightRanks []int64
+
+func (w *weightRanks) add(weight int64) bool {
+	if !slices.Contains(*w, weight) {
+		*w = append(*w, weight)
+	}
+	return len(*w) < 1<<keyTierBits
+}
+
+func (w weightRanks) sort() {
+	slices.SortFunc(w, func(a, b int64) int { return cmp.Compare(b, a) })
+}
+
+func (w weightRanks) of(weight int64) uint64 {
+	if at := slices.Index(w, weight); at >= 0 {
+		return uint64(at)
+	}
+	return uint64(len(w)) // no weight comes last
+}
+
+func compareKeys(a, b *Verdict) int { return cmp.Compare(a.key, b.key) }
+
+// rankBest reorders clusters so that the k best stand first, in order. The rest
+// follows in no particular order.
+func rankBest(clusters []*Verdict, k int) {
+	switch {
+	case k <= 0:
+	case k >= len(clusters)/4:
+		slices.SortFunc(clusters, compareKeys)
+	default:
+		// The best so far are kept in a sorted window, which most never enter.
+		slices.SortFunc(clusters[:k], compareKeys)
+		for i := k; i < len(clusters); i++ {
+			v, last := clusters[i], clusters[k-1]
+			if v.key >= last.key {
+				continue
+			}
+			at, _ := slices.BinarySearchFunc(clusters[:k], v, compareKeys)
+			copy(clusters[at+1:k], clusters[at:k-1])
+			clusters[at], clusters[i] = v, last
+		}
+	}
+}
+
+// inOrder yields clusters from the best on. Mostly the first few are enough,
+// which a heap finds without sorting the others.
+func inOrder(clusters []*Verdict) iter.Seq[*Verdict] {
+	return func(yield func(*Verdict) bool) {
+		heap := slices.Clone(clusters)
+		better := func(a, b *Verdict) bool { return a.key < b.key }
+		for i := len(heap)/2 - 1; i >= 0; i-- {
+			sink(heap, i, better)
+		}
+		for len(heap) > 0 && yield(heap[0]) {
+			heap[0] = heap[len(heap)-1]
+			heap = heap[:len(heap)-1]
+			sink(heap, 0, better)
+		}
+	}
+}
+
+// sink restores the heap below i, whose root is before all others.
+func sink[T any](heap []T, i int, before func(a, b T) bool) {
+	for {
+		first := i
+		for child := 2*i + 1; child <= 2*i+2 && child < len(heap); child++ {
+			if before(heap[child], heap[first]) {
+				first = child
+			}
+		}
+		if first == i {
+			return
+		}
+		heap[i], heap[first] = heap[first], heap[i]
+		i = first
 	}
 }

@@ -10,10 +10,10 @@ import (
 // group is the clusters of one region, zone, provider or label value.
 type group struct {
 	name     string
-	clusters []*Verdict // ranked
+	clusters []*Verdict
 	score    int64
 	held     bool // the object is in one of them
-	found    int  // the how-manieth it was when ranked clusters were gone through
+	found    int  // the how-manieth it was when the members were gone through
 }
 
 // groupScore is what one unit of capacity is worth against the scores of plugins.
@@ -22,9 +22,9 @@ const groupScore = 1000
 // chooseGroups selects groups by each dimension in turn, each among the
 // clusters that the selections before have left over, then the clusters: one
 // of every group, and the best of the rest.
-func chooseGroups(r *Round, ranked []*Verdict, dims []dimension, q quota) ([]*Verdict, *Failure) {
+func chooseGroups(r *Round, members []*Verdict, dims []dimension, q quota) ([]*Verdict, *Failure) {
 	s := spread{round: r, dims: dims, quota: q}
-	if chosen := s.narrow(0, ranked, nil); chosen != nil {
+	if chosen := s.narrow(0, members, nil); chosen != nil {
 		return chosen, nil
 	}
 	if s.partial != nil {
@@ -53,13 +53,13 @@ func (s *spread) complain(format string, args ...any) {
 }
 
 // narrow handles the dimensions from depth on. picked are the groups chosen so far, per dimension.
-func (s *spread) narrow(depth int, ranked []*Verdict, picked [][]string) []*Verdict {
+func (s *spread) narrow(depth int, members []*Verdict, picked [][]string) []*Verdict {
 	if depth == len(s.dims) {
 		s.tries++
-		return s.finish(ranked, picked)
+		return s.finish(members, picked)
 	}
 	dim := s.dims[depth]
-	groups, groupAt := s.groupsBy(dim, ranked)
+	groups, groupAt := s.groupsBy(dim, members)
 	if len(groups) < dim.min {
 		s.complain("spreadConstraints ask for at least %d by %s, clusters that fit are in %d: %s",
 			dim.min, dim.name, len(groups), groupNames(groups))
@@ -74,16 +74,16 @@ func (s *spread) narrow(depth int, ranked []*Verdict, picked [][]string) []*Verd
 		if s.tries >= maxTries {
 			return nil
 		}
-		names, members := membersOf(p, groups, ranked, groupAt)
-		if chosen := s.narrow(depth+1, members, append(slices.Clone(picked), names)); chosen != nil {
+		names, inside := within(p, groups, members, groupAt)
+		if chosen := s.narrow(depth+1, inside, append(slices.Clone(picked), names)); chosen != nil {
 			return chosen
 		}
 	}
 	return nil
 }
 
-// membersOf returns the names of the groups of a combination and, ranked, the clusters in them.
-func membersOf(p path, groups []group, ranked []*Verdict, groupAt []int) (names []string, members []*Verdict) {
+// within returns the names of the groups of a combination and the members that are in them.
+func within(p path, groups []group, members []*Verdict, groupAt []int) (names []string, inside []*Verdict) {
 	in := make([]bool, len(groups))
 	size := 0
 	for _, g := range p.groups {
@@ -91,13 +91,13 @@ func membersOf(p path, groups []group, ranked []*Verdict, groupAt []int) (names 
 		in[g] = true
 		size += len(groups[g].clusters)
 	}
-	members = make([]*Verdict, 0, size)
-	for i, v := range ranked {
+	inside = make([]*Verdict, 0, size)
+	for i, v := range members {
 		if in[groupAt[i]] {
-			members = append(members, v)
+			inside = append(inside, v)
 		}
 	}
-	return names, members
+	return names, inside
 }
 
 func groupNames(groups []group) string {
@@ -111,7 +111,7 @@ func groupNames(groups []group) string {
 
 // finish picks the clusters: the best that stands for groups not yet
 // represented, until all are, then the best of the others up to the bound.
-func (s *spread) finish(ranked []*Verdict, picked [][]string) []*Verdict {
+func (s *spread) finish(members []*Verdict, picked [][]string) []*Verdict {
 	open := make([]map[string]bool, len(s.dims))
 	for d, names := range picked {
 		open[d] = map[string]bool{}
@@ -119,7 +119,7 @@ func (s *spread) finish(ranked []*Verdict, picked [][]string) []*Verdict {
 			open[d][name] = true
 		}
 	}
-	chosen, rest := s.represent(ranked, open)
+	chosen, rest := s.represent(members, open)
 	for d := range open {
 		if len(open[d]) > 0 {
 			s.complain("spreadConstraints by %s cannot be met together with the others", s.dims[d].name)
@@ -127,7 +127,7 @@ func (s *spread) finish(ranked []*Verdict, picked [][]string) []*Verdict {
 		}
 	}
 	fixed := len(chosen)
-	total := s.quota.atMost(len(ranked))
+	total := s.quota.atMost(len(members))
 	if fixed > total {
 		s.complain("spreadConstraints allow %d clusters, too few for one in every group", s.quota.most)
 		return nil
@@ -136,6 +136,7 @@ func (s *spread) finish(ranked []*Verdict, picked [][]string) []*Verdict {
 		s.complain("spreadConstraints ask for at least %d clusters, the chosen groups have %d", s.quota.least, total)
 		return nil
 	}
+	rankBest(rest, total-fixed)
 	chosen, rest = append(chosen, rest[:total-fixed]...), rest[total-fixed:]
 	makeRoom(chosen, rest, s.quota.need, fixed)
 	if missing := shortOf(chosen, s.quota.need); missing > 0 {
@@ -148,11 +149,11 @@ func (s *spread) finish(ranked []*Verdict, picked [][]string) []*Verdict {
 	return chosen
 }
 
-// represent splits ranked into those that stand for groups in open and the
+// represent splits members into those that stand for groups in open and the
 // rest, and strikes out the groups that are represented. A cluster that stands
-// for more groups goes first.
-func (s *spread) represent(ranked []*Verdict, open []map[string]bool) (chosen, rest []*Verdict) {
-	rest = slices.Clone(ranked)
+// for more groups goes first, then the better one.
+func (s *spread) represent(members []*Verdict, open []map[string]bool) (chosen, rest []*Verdict) {
+	rest = slices.Clone(members)
 	for {
 		best, most := -1, 0
 		for i, v := range rest {
@@ -162,11 +163,8 @@ func (s *spread) represent(ranked []*Verdict, open []map[string]bool) (chosen, r
 					n++
 				}
 			}
-			if n > most {
+			if n > most || n == most && n > 0 && v.key < rest[best].key {
 				best, most = i, n
-			}
-			if most == len(s.dims) {
-				break
 			}
 		}
 		if best < 0 {
@@ -176,17 +174,18 @@ func (s *spread) represent(ranked []*Verdict, open []map[string]bool) (chosen, r
 		for d := range s.dims {
 			delete(open[d], s.dims[d].groupOf(v.Cluster))
 		}
-		chosen, rest = append(chosen, v), slices.Delete(rest, best, best+1)
+		rest[best] = rest[len(rest)-1]
+		chosen, rest = append(chosen, v), rest[:len(rest)-1]
 	}
 }
 
-// groupsBy forms the groups of ranked by one dimension and scores them, in the
+// groupsBy forms the groups of members by one dimension and scores them, in the
 // order that the search for combinations wants: fewest clusters first, then
 // the best score, then name. groupAt says where the group of each cluster is.
-func (s *spread) groupsBy(dim dimension, ranked []*Verdict) (groups []group, groupAt []int) {
+func (s *spread) groupsBy(dim dimension, members []*Verdict) (groups []group, groupAt []int) {
 	index := map[string]int{}
-	groupAt = make([]int, len(ranked))
-	for n, v := range ranked {
+	groupAt = make([]int, len(members))
+	for n, v := range members {
 		name := dim.groupOf(v.Cluster)
 		at, ok := index[name]
 		if !ok {
@@ -234,11 +233,13 @@ func (s *spread) scoreOf(dim dimension, clusters []*Verdict) int64 {
 	want := (s.quota.need + least - 1) / least
 	atLeast := max(s.quota.least, dim.min)
 	var available, scores int64
-	for i, v := range clusters {
+	walked := 0
+	for v := range inOrder(clusters) {
+		walked++
 		available += int64(v.Available)
 		scores += v.Score
-		if i+1 >= atLeast && available >= want {
-			return want*groupScore + scores/int64(i+1)
+		if walked >= atLeast && available >= want {
+			return want*groupScore + scores/int64(walked)
 		}
 	}
 	if available >= want {
