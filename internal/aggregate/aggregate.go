@@ -85,7 +85,7 @@ func (a *aggregator) Reconcile(ctx context.Context, request Request) (reconcile.
 	picture := Fold(binding.BindingSpec(), works)
 	news := compare(binding, picture)
 	_, owed := a.owed.Load(request)
-	wait := a.pace.hold(request, picture.Settled)
+	wait := a.pace.hold(request, picture)
 	if news.onlyGeneration {
 		wait = max(wait, a.pace.holdGeneration(request, binding.GetGeneration()))
 	}

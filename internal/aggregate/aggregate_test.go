@@ -180,8 +180,8 @@ func (s *shore) status() *workv1alpha2.ResourceBindingStatus {
 
 func TestOneWriteForAllWorks(t *testing.T) {
 	s := newShore(t, binding(), work("a"), work("b"))
-	if wait := s.reconcile(); wait != quiet {
-		t.Errorf("before anybody reported it looks again after %s, want %s", wait, quiet)
+	if wait := s.reconcile(); wait != silence {
+		t.Errorf("before anybody reported it looks again after %s, want %s", wait, silence)
 	}
 	s.report("a", appliedAt(1), reporting(`{"x":1}`, workv1alpha1.ResourceHealthy))
 	s.clock.SetTime(s.clock.Now().Add(50 * time.Millisecond))

@@ -26,6 +26,8 @@ type Picture struct {
 	// that no rollout is under way. A picture that is not settled will change,
 	// within moments if all goes well.
 	Settled bool
+	// Silent says that there should be copies, and no cluster has reported at all.
+	Silent bool
 }
 
 // Messages of items whose Work has nothing to say itself.
@@ -44,7 +46,7 @@ func Fold(spec *workv1alpha2.ResourceBindingSpec, works []*workv1alpha1.Work) Pi
 			byCluster[cluster] = work
 		}
 	}
-	picture := Picture{Settled: true}
+	picture := Picture{Settled: true, Silent: true}
 	for _, cluster := range slices.Sorted(maps.Keys(targets(spec))) {
 		work := byCluster[cluster]
 		item := workv1alpha2.AggregatedStatusItem{
@@ -57,8 +59,10 @@ func Fold(spec *workv1alpha2.ResourceBindingSpec, works []*workv1alpha1.Work) Pi
 			picture.Missing = append(picture.Missing, cluster)
 		}
 		picture.Settled = picture.Settled && work != nil && settled(work)
+		picture.Silent = picture.Silent && (work == nil || len(work.Status.Conditions) == 0)
 		picture.Items = append(picture.Items, item)
 	}
+	picture.Silent = picture.Silent && len(picture.Items) > 0
 	return picture
 }
 

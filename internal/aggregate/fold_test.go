@@ -105,12 +105,12 @@ func TestFold(t *testing.T) {
 		},
 		"a cluster without Work is not forgotten": {
 			spec: specWith("a"),
-			want: Picture{Missing: []string{"a"}, Items: items{item("a", false, noWorkMessage, "", "Unknown")}},
+			want: Picture{Silent: true, Missing: []string{"a"}, Items: items{item("a", false, noWorkMessage, "", "Unknown")}},
 		},
 		"nor is one that has not said anything": {
 			spec:  specWith("a"),
 			works: []*workv1alpha1.Work{work("a")},
-			want:  Picture{Missing: []string{"a"}, Items: items{item("a", false, waitingMessage, "", "Unknown")}},
+			want:  Picture{Silent: true, Missing: []string{"a"}, Items: items{item("a", false, waitingMessage, "", "Unknown")}},
 		},
 		"an earlier version does not count as applied, and its status is shown": {
 			spec:  specWith("a"),
@@ -219,22 +219,26 @@ func TestHoldingBack(t *testing.T) {
 			t.Errorf("%s: holds back %s, want %s", reason, got, want)
 		}
 	}
-	expect("at first", p.hold(request, false), quiet)
+	underWay, silent, settled := Picture{}, Picture{Silent: true}, Picture{Settled: true}
+	expect("at first", p.hold(request, underWay), quiet)
 	step(200 * ms)
 	p.heard(request)
-	expect("after news", p.hold(request, false), quiet)
+	expect("after news", p.hold(request, underWay), quiet)
 	step(quiet)
-	expect("after quiet", p.hold(request, false), 0)
-	for range 4 {
+	expect("after quiet", p.hold(request, underWay), 0)
+	for range 12 {
 		p.heard(request)
 		step(100 * ms)
 	}
-	expect("with news all the time", p.hold(request, false), 100*ms)
+	expect("with news all the time", p.hold(request, underWay), 100*ms)
 	step(100 * ms)
 	p.heard(request)
-	expect("when patience is over", p.hold(request, false), 0)
-	expect("once settled", p.hold(request, true), 0)
-	expect("unsettled anew", p.hold(request, false), quiet)
+	expect("when patience is over", p.hold(request, underWay), 0)
+	expect("once settled", p.hold(request, settled), 0)
+	expect("unsettled anew", p.hold(request, underWay), quiet)
+	expect("with nobody talking", p.hold(request, silent), silence)
+	step(silence)
+	expect("with nobody talking for long", p.hold(request, silent), 0)
 	expect("a new generation", p.holdGeneration(request, 2), quiet)
 	step(quiet)
 	expect("the same generation later", p.holdGeneration(request, 2), 0)

@@ -16,9 +16,11 @@ const (
 	idle = 3 * time.Second
 	// quiet is how long nothing must be heard before an unsettled picture is
 	// written all the same.
-	quiet = 300 * time.Millisecond
+	quiet = 500 * time.Millisecond
 	// patience is how long an unsettled picture is held back at most.
-	patience = time.Second
+	patience = 2 * time.Second
+	// silence is how long a picture is held back in which nobody says anything.
+	silence = 5 * time.Second
 )
 
 // pace decides how soon the news of a binding is written: at once, nearly, when
@@ -82,17 +84,20 @@ func (p *pace) heard(request Request) {
 
 // hold says how much longer an unsettled picture is to be held back. Things
 // mostly settle within moments, and then one write tells all.
-func (p *pace) hold(request Request, settled bool) time.Duration {
+func (p *pace) hold(request Request, picture Picture) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	t := p.track(request)
-	if settled {
+	if picture.Settled {
 		t.unsettledSince = time.Time{}
 		return 0
 	}
 	now := p.clock.Now()
 	if t.unsettledSince.IsZero() {
 		t.unsettledSince = now
+	}
+	if picture.Silent {
+		return max(0, silence-now.Sub(t.unsettledSince))
 	}
 	since := t.unsettledSince
 	if t.lastNews.After(since) {
