@@ -27,6 +27,9 @@ const (
 	// acceptance is how long a member may take to honour what it was just told about our rights.
 	acceptance      = 10 * time.Second
 	acceptancePause = 50 * time.Millisecond
+	// leavingPatience is how long joining waits for the remains of an earlier membership to be gone.
+	leavingPatience = 30 * time.Second
+	leavingPause    = 250 * time.Millisecond
 	// requestTimeout bounds each request of a command to a cluster that may not answer at all.
 	requestTimeout = 15 * time.Second
 )
@@ -158,7 +161,7 @@ func (j *joiner) prepareMember(ctx context.Context) (credentials, error) {
 	}
 	var tokens [2]string
 	for i, a := range []account{controllerOf(j.options.Name), impersonatorOf()} {
-		if err := a.install(ctx, j.member); err != nil {
+		if err := installPatiently(ctx, a, j.member); err != nil {
 			return credentials{}, err
 		}
 		token, err := a.token(ctx, j.member, life)
@@ -168,6 +171,22 @@ func (j *joiner) prepareMember(ctx context.Context) (credentials, error) {
 		tokens[i] = token
 	}
 	return credentials{controller: tokens[0], impersonator: tokens[1]}, nil
+}
+
+// installPatiently waits for a namespace that is still on its way out, as it is in a cluster that left a moment ago.
+func installPatiently(ctx context.Context, a account, member kubernetes.Interface) error {
+	var last error
+	err := wait.PollUntilContextTimeout(ctx, leavingPause, leavingPatience, true, func(ctx context.Context) (bool, error) {
+		last = a.install(ctx, member)
+		if apierrors.HasStatusCause(last, corev1.NamespaceTerminatingCause) {
+			return false, nil
+		}
+		return last == nil, last
+	})
+	if err != nil && last != nil {
+		return last
+	}
+	return err
 }
 
 // admit writes the Secrets first, so that the Cluster is usable from its first moment, and has it own them afterwards.

@@ -10,8 +10,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
+	clienttesting "k8s.io/client-go/testing"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -152,5 +155,26 @@ func TestJoinTriesTheToken(t *testing.T) {
 	var clusters clusterv1alpha1.ClusterList
 	if err := hub.List(t.Context(), &clusters, &client.ListOptions{}); err != nil || len(clusters.Items) != 0 {
 		t.Errorf("there are %d Clusters, %v; want none", len(clusters.Items), err)
+	}
+}
+
+func TestJoinWaitsForTheRemainsOfAnEarlierMembership(t *testing.T) {
+	hub, clock := newHub(t), clocktesting.NewFakeClock(epoch)
+	member := newMember("id-1", clock)
+	refusals := 2
+	member.PrependReactor("patch", "serviceaccounts", func(clienttesting.Action) (bool, runtime.Object, error) {
+		if refusals == 0 {
+			return false, nil, nil
+		}
+		refusals--
+		err := apierrors.NewForbidden(corev1.Resource("serviceaccounts"), "karmada-m1", errors.New("being terminated"))
+		err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
+		return true, nil, err
+	})
+	if err := joinerFor(hub, member, "m1").join(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if refusals != 0 {
+		t.Errorf("%d refusals are left: it was not tried again", refusals)
 	}
 }
