@@ -127,7 +127,7 @@ func (a account) remove(ctx context.Context, member kubernetes.Interface) error 
 
 // ignoreParting drops the refusals that come of having given up our rights a moment ago.
 func ignoreParting(err error) error {
-	joined, ok := err.(interface{ Unwrap() []error }) //nolint:errorlint // The joined error itself is meant.
+	joined, ok := err.(interface{ Unwrap() []error }) // The joined error itself is meant.
 	if !ok {
 		return err
 	}

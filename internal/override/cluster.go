@@ -81,8 +81,9 @@ func zonesOf(cluster *clusterv1alpha1.Cluster) []string {
 	if len(cluster.Spec.Zones) > 0 {
 		return cluster.Spec.Zones
 	}
-	if cluster.Spec.Zone != "" { //nolint:staticcheck // A cluster that was never admitted anew may only have this.
-		return []string{cluster.Spec.Zone} //nolint:staticcheck // See above.
+	//lint:ignore SA1019 A cluster that was never admitted anew may only have the old field.
+	if zone := cluster.Spec.Zone; zone != "" {
+		return []string{zone}
 	}
 	return nil
 }

@@ -405,8 +405,10 @@ func TestDeprecatedForm(t *testing.T) {
 	policy := &policyv1alpha1.ClusterOverridePolicy{
 		ObjectMeta: metav1.ObjectMeta{Name: "old"},
 		Spec: policyv1alpha1.OverrideSpec{
+			//lint:ignore SA1019 This is the form under test.
 			TargetCluster: &policyv1alpha1.ClusterAffinity{ClusterNames: []string{"m1"}},
-			Overriders:    plaintext("/spec/replicas", replace, "9"),
+			//lint:ignore SA1019 This is the form under test.
+			Overriders: plaintext("/spec/replicas", replace, "9"),
 		},
 	}
 	for cluster, want := range map[string]int64{"m1": 9, "m2": 2} {

@@ -119,7 +119,7 @@ func Rules(policy policyv1alpha1.Override) []policyv1alpha1.RuleWithCluster {
 	if len(spec.OverrideRules) > 0 {
 		return spec.OverrideRules
 	}
-	//nolint:staticcheck // The deprecated form is still part of the API.
+	//lint:ignore SA1019 The deprecated form is still part of the API.
 	return []policyv1alpha1.RuleWithCluster{{TargetCluster: spec.TargetCluster, Overriders: spec.Overriders}}
 }
 

@@ -299,7 +299,7 @@ func flatten(err error) []error {
 	if err == nil {
 		return nil
 	}
-	joined, ok := err.(interface{ Unwrap() []error }) //nolint:errorlint // The joined error itself is meant, not one inside another.
+	joined, ok := err.(interface{ Unwrap() []error }) // The joined error itself is meant, not one inside another.
 	if !ok {
 		return []error{err}
 	}

@@ -311,8 +311,10 @@ func (t *triggers) policies(ctx context.Context) []policyv1alpha1.Override {
 
 // looksTheSame says whether two states of a Cluster are one and the same to every selector.
 func looksTheSame(a, b *clusterv1alpha1.Cluster) bool {
-	return maps.Equal(a.Labels, b.Labels) && a.Spec.Provider == b.Spec.Provider && a.Spec.Region == b.Spec.Region &&
-		a.Spec.Zone == b.Spec.Zone && slices.Equal(a.Spec.Zones, b.Spec.Zones) //nolint:staticcheck // Selectors still look at zone.
+	//lint:ignore SA1019 Selectors still look at the old field.
+	sameZone := a.Spec.Zone == b.Spec.Zone
+	return sameZone && maps.Equal(a.Labels, b.Labels) && a.Spec.Provider == b.Spec.Provider && a.Spec.Region == b.Spec.Region &&
+		slices.Equal(a.Spec.Zones, b.Spec.Zones)
 }
 
 func selectionDiffers(policy policyv1alpha1.Override, before, after *clusterv1alpha1.Cluster) bool {
