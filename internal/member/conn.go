@@ -143,7 +143,7 @@ const (
 func (c *Conn) probeWhileDown() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.probing || !c.Health().Down {
+	if c.probing || !c.Health().Down || c.done.Err() != nil {
 		return
 	}
 	c.probing = true

@@ -100,6 +100,24 @@ func (s statusWriter) Patch(_ context.Context, obj client.Object, patch client.P
 	return h.read(obj, h.stored)
 }
 
+func (h *hub) status() workv1alpha1.WorkStatus {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return *h.stored.Status.DeepCopy()
+}
+
+func (h *hub) count() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.writes
+}
+
+func (h *hub) change(f func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	f()
+}
+
 func (h *hub) bump() {
 	version, _ := strconv.Atoi(h.stored.ResourceVersion)
 	h.stored.ResourceVersion = strconv.Itoa(version + 1)
@@ -135,8 +153,11 @@ func start(t *testing.T, h *hub) (*report.Writer, context.CancelFunc) {
 	return w, func() { cancel(); <-done }
 }
 
-// elapse moves the bubble's clock.
-func elapse(d time.Duration) { <-time.After(d) }
+// elapse moves the bubble's clock, and returns when nothing is left to do at that time.
+func elapse(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
 
 func applied(work *workv1alpha1.Work, status *workv1alpha1.WorkStatus) {
 	meta.SetStatusCondition(&status.Conditions, workv1alpha1.Applied(work.Generation))
@@ -158,14 +179,14 @@ func TestWhatIsSaidWithinTheWindowIsOneWrite(t *testing.T) {
 		w.Update(key, report.Observe, healthy)
 		w.Update(key, report.Apply, applied)
 		elapse(40 * time.Millisecond)
-		if h.writes != 0 {
-			t.Errorf("wrote %d times before the window was over", h.writes)
+		if h.count() != 0 {
+			t.Errorf("wrote %d times before the window was over", h.count())
 		}
 		elapse(20 * time.Millisecond)
-		if h.writes != 1 || len(h.stored.Status.ManifestStatuses) != 1 || !meta.IsStatusConditionTrue(h.stored.Status.Conditions, workv1alpha1.WorkApplied) {
-			t.Errorf("after the window: %d writes, status %+v", h.writes, h.stored.Status)
+		if h.count() != 1 || len(h.status().ManifestStatuses) != 1 || !meta.IsStatusConditionTrue(h.status().Conditions, workv1alpha1.WorkApplied) {
+			t.Errorf("after the window: %d writes, status %+v", h.count(), h.status())
 		}
-		if n := len(h.stored.Status.Conditions); n != 5 {
+		if n := len(h.status().Conditions); n != 5 {
 			t.Errorf("the first write has %d conditions, want all five", n)
 		}
 	})
@@ -182,14 +203,14 @@ func TestWhatIsThereAlreadyIsNotWritten(t *testing.T) {
 			t.Fatal(err)
 		}
 		// The server gives objects back in its own order of keys.
-		h.stored.Status.ManifestStatuses[0].Status.Raw = []byte(`{"a":2,"b":1}`)
+		h.change(func() { h.stored.Status.ManifestStatuses[0].Status.Raw = []byte(`{"a":2,"b":1}`) })
 		w.Update(key, report.Apply, applied)
 		w.Update(key, report.Observe, healthy)
 		if err := w.Flush(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if h.writes != 1 {
-			t.Errorf("%d writes, want only the first", h.writes)
+		if h.count() != 1 {
+			t.Errorf("%d writes, want only the first", h.count())
 		}
 	})
 }
@@ -234,11 +255,11 @@ func TestNothingIsLost(t *testing.T) {
 				w.Update(key, report.Apply, applied)
 				w.Update(key, report.Observe, healthy)
 				elapse(time.Minute)
-				if len(h.stored.Status.ManifestStatuses) != 1 || !meta.IsStatusConditionTrue(h.stored.Status.Conditions, workv1alpha1.WorkApplied) {
-					t.Errorf("%s: status is %+v", tc.reason, h.stored.Status)
+				if len(h.status().ManifestStatuses) != 1 || !meta.IsStatusConditionTrue(h.status().Conditions, workv1alpha1.WorkApplied) {
+					t.Errorf("%s: status is %+v", tc.reason, h.status())
 				}
-				if h.writes != tc.writes {
-					t.Errorf("%s: %d requests, want %d", tc.reason, h.writes, tc.writes)
+				if h.count() != tc.writes {
+					t.Errorf("%s: %d requests, want %d", tc.reason, h.count(), tc.writes)
 				}
 			})
 		})
@@ -250,16 +271,16 @@ func TestACacheThatLagsDoesNotUndoTheLastWrite(t *testing.T) {
 		h := newHub()
 		w, stop := start(t, h)
 		defer stop()
-		h.cached = h.stored.DeepCopy() // and stays behind
+		h.change(func() { h.cached = h.stored.DeepCopy() }) // and stays behind
 		w.Update(key, report.Apply, applied)
 		elapse(time.Second)
 		w.Update(key, report.Observe, healthy)
 		elapse(time.Second)
-		if !meta.IsStatusConditionTrue(h.stored.Status.Conditions, workv1alpha1.WorkApplied) {
+		if !meta.IsStatusConditionTrue(h.status().Conditions, workv1alpha1.WorkApplied) {
 			t.Error("the second write undid the first")
 		}
-		if h.writes != 2 {
-			t.Errorf("%d requests, want 2: the writer knows what it wrote", h.writes)
+		if h.count() != 2 {
+			t.Errorf("%d requests, want 2: the writer knows what it wrote", h.count())
 		}
 	})
 }
@@ -270,8 +291,8 @@ func TestShutdownWritesWhatIsPending(t *testing.T) {
 		w, stop := start(t, h)
 		w.Update(key, report.Apply, applied)
 		stop()
-		if h.writes != 1 {
-			t.Errorf("%d writes, want 1", h.writes)
+		if h.count() != 1 {
+			t.Errorf("%d writes, want 1", h.count())
 		}
 	})
 }
@@ -288,8 +309,8 @@ func TestAWorkThatIsGoneIsForgotten(t *testing.T) {
 			t.Fatal(err)
 		}
 		elapse(time.Minute)
-		if h.writes != 1 {
-			t.Errorf("%d requests for a Work that does not exist, want 1", h.writes)
+		if h.count() != 1 {
+			t.Errorf("%d requests for a Work that does not exist, want 1", h.count())
 		}
 	})
 }

@@ -1,0 +1,82 @@
+package apply
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+func object(t *testing.T, text string) *unstructured.Unstructured {
+	t.Helper()
+	return &unstructured.Unstructured{Object: decode(t, text)}
+}
+
+const configMap = `
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: a, namespace: shop, labels: {karmada.io/managed: "true"}, annotations: {work.karmada.io/name: w}}
+data: {k: v}
+`
+
+func TestRecordSurvivesItsAnnotation(t *testing.T) {
+	obj := object(t, configMap)
+	want := record{hash: "h4sh", footprint: footprintOf(obj), misfits: footprintOfPaths([]string{"/spec/novel"})}
+	setAnnotation(obj, RecordAnnotation, want.String())
+	got, ok := recordOf(obj)
+	if !ok {
+		t.Fatalf("cannot read %q", want)
+	}
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(record{})); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	for path, want := range map[string]bool{"/data/k": true, "/data": true, "/metadata/labels/karmada.io/managed": true, "/data/other": false, "/spec/novel": false} {
+		if covered := got.footprint.covers(path); covered != want {
+			t.Errorf("covers(%s) = %t, want %t", path, covered, want)
+		}
+	}
+}
+
+func TestRecordThatCannotBeRead(t *testing.T) {
+	for name, text := range map[string]string{"Missing": "", "NoFootprint": "h4sh", "NoHash": ".AAAA", "NotBase64": "h4sh.?", "Odd": "h4sh.AA"} {
+		obj := object(t, configMap)
+		setAnnotation(obj, RecordAnnotation, text)
+		if r, ok := recordOf(obj); ok {
+			t.Errorf("%s: read %+v out of %q", name, r, text)
+		}
+	}
+}
+
+func TestTooLargeAFootprintCoversAll(t *testing.T) {
+	obj := object(t, configMap)
+	data := map[string]any{}
+	for i := range maxFootprint + 1 {
+		data[string(rune('a'+i%26))+string(rune('0'+i/26))] = "v"
+	}
+	obj.Object["data"] = data
+	f := footprintOf(obj)
+	if len(f) > 0 || !f.covers("/anything") {
+		t.Errorf("%d hashes, covers %t", len(f), f.covers("/anything"))
+	}
+}
+
+func TestWantedIsAboutTheUsersObjectOnly(t *testing.T) {
+	plain, err := wanted(object(t, configMap))
+	if err != nil {
+		t.Fatal(err)
+	}
+	marked := object(t, configMap)
+	setAnnotation(marked, RecordAnnotation, "x.AAAA")
+	setAnnotation(marked, AdoptedAnnotation, "true")
+	if same, _ := wanted(marked); same != plain {
+		t.Error("our own annotations change the hash")
+	}
+	other := object(t, configMap)
+	other.Object["data"] = map[string]any{"k": "w"}
+	if changed, _ := wanted(other); changed == plain {
+		t.Error("a changed value does not change the hash")
+	}
+	if marked.GetAnnotations()[RecordAnnotation] == "" {
+		t.Error("hashing changed the object")
+	}
+}
