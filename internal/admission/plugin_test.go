@@ -231,6 +231,12 @@ func TestValidate(t *testing.T) {
 			old:    work + `spec: {}`,
 			want:   []string{"metadata.labels[work.karmada.io/permanent-id]"},
 		},
+		"ScriptThatDoesNotCompile": {
+			reason: "a wrong script is found when it is written, not when an object needs it",
+			object: `{apiVersion: config.karmada.io/v1alpha1, kind: ResourceInterpreterCustomization, metadata: {name: c}, spec: {
+				target: {apiVersion: example.io/v1, kind: Thing}, customizations: {healthInterpretation: {luaScript: "function InterpretHealth("}}}}`,
+			want: []string{"spec.customizations.healthInterpretation.luaScript"},
+		},
 		"BadLabelSelector": {
 			reason: "CEL cannot check label selectors",
 			object: policy + `spec: {resourceSelectors: [` + selector + `, labelSelector: {matchExpressions: [{key: a, operator: Wrong}]}}]}`,

@@ -9,8 +9,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	configv1alpha1 "github.com/flagship-k8s/flagship/api/config/v1alpha1"
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/interpret/declarative"
 )
 
 // largestWork bounds the manifests of one Work, in bytes of JSON. Storage takes a million and a half for
@@ -39,6 +41,10 @@ func rules() map[schema.GroupKind]rule {
 			policyv1alpha1.ValidateClusterTaintPolicy)},
 		{Group: workv1alpha1.GroupName, Kind: workv1alpha1.KindWork}: {check: checked(
 			func() *workv1alpha1.Work { return &workv1alpha1.Work{} }, validateWork)},
+		{Group: configv1alpha1.GroupName, Kind: configv1alpha1.KindResourceInterpreterCustomization}: {check: checked(
+			func() *configv1alpha1.ResourceInterpreterCustomization {
+				return &configv1alpha1.ResourceInterpreterCustomization{}
+			}, declarative.Check)},
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	configv1alpha1 "github.com/flagship-k8s/flagship/api/config/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/aggregate"
@@ -24,6 +25,9 @@ import (
 	"github.com/flagship-k8s/flagship/internal/event"
 	"github.com/flagship-k8s/flagship/internal/interpret"
 	"github.com/flagship-k8s/flagship/internal/interpret/builtin"
+	"github.com/flagship-k8s/flagship/internal/interpret/declarative"
+	"github.com/flagship-k8s/flagship/internal/interpret/thirdparty"
+	"github.com/flagship-k8s/flagship/internal/interpret/webhook"
 	"github.com/flagship-k8s/flagship/internal/member"
 	"github.com/flagship-k8s/flagship/internal/observe"
 	"github.com/flagship-k8s/flagship/internal/propagate"
@@ -42,6 +46,10 @@ type house struct {
 	events      *event.Deduplicating
 	reports     *report.Writer
 	interpreter *interpret.Chained
+	// customized is the part of the interpreter that users wrote; scripts and webhooks are its layers.
+	customized *interpret.Chained
+	scripts    *declarative.Store
+	webhooks   *webhook.Store
 }
 
 // furnish constructs every loop of the control plane, in the order in which an object meets them.
@@ -56,6 +64,8 @@ func furnish(ctx context.Context, mgr ctrl.Manager, server *apiserver.Server, o 
 		setup func() error
 	}{
 		{"events", func() error { return mgr.Add(h.events) }},
+		{"built-in controllers", func() error { return mgr.Add(manager.RunnableFunc(server.RunControllers)) }},
+		{"interpret", func() error { return mgr.Add(customizations{h}) }},
 		{"template", func() error { return mgr.Add(h.templates) }},
 		{"member", func() error { return member.Setup(mgr, member.Deps{Fleet: h.fleet}) }},
 		{"propagate", func() error { return h.setupPropagate(ctx) }},
@@ -128,6 +138,11 @@ func newHouse(mgr ctrl.Manager, o Options) (*house, error) {
 	if err != nil {
 		return nil, fmt.Errorf("building the fleet: %w", err)
 	}
+	shipped, err := thirdparty.New()
+	if err != nil {
+		return nil, fmt.Errorf("reading what is known of other projects' kinds: %w", err)
+	}
+	scripts, webhooks := declarative.New(), webhook.New(nil)
 	return &house{
 		mgr:     mgr,
 		options: o,
@@ -143,7 +158,10 @@ func newHouse(mgr ctrl.Manager, o Options) (*house, error) {
 			return err
 		}, o.Clock),
 		reports:     reports,
-		interpreter: interpret.Chain(builtin.New(o.Clock)),
+		scripts:     scripts,
+		webhooks:    webhooks,
+		customized:  interpret.Chain(scripts, webhooks),
+		interpreter: interpret.Chain(scripts, webhooks, shipped, builtin.New(o.Clock)),
 	}, nil
 }
 
@@ -161,7 +179,9 @@ func (h *house) setupRender(ctx context.Context) error {
 }
 
 func (h *house) setupApply() error {
-	return apply.Setup(h.mgr, apply.Deps{Fleet: h.fleet, Report: h.reports, Events: h.events, Clock: h.options.Clock})
+	return apply.Setup(h.mgr, apply.Deps{
+		Fleet: h.fleet, Report: h.reports, Events: h.events, Clock: h.options.Clock, Retain: h.customized.Retain,
+	})
 }
 
 func (h *house) setupSchedule() error {

@@ -1,0 +1,74 @@
+// Package pipeline_test follows objects through the whole control plane, from a user's request to the members and back, on
+// real API servers.
+package pipeline_test
+
+import (
+	"fmt"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/fleettest"
+)
+
+// shared is two members with workload controllers, a scheduler and simulated nodes.
+var shared = fleettest.Shared{Options: fleettest.Options{Members: 2}}
+
+func TestMain(m *testing.M) { shared.Main(m) }
+
+func binding(namespace, kind, name string) *workv1alpha2.ResourceBinding {
+	return &workv1alpha2.ResourceBinding{ObjectMeta: metav1.ObjectMeta{
+		Namespace: namespace, Name: workv1alpha2.BindingName(kind, name),
+	}}
+}
+
+func work(cluster, kind, namespace, name string) *workv1alpha1.Work {
+	return &workv1alpha1.Work{ObjectMeta: metav1.ObjectMeta{
+		Namespace: workv1alpha1.ExecutionNamespace(cluster), Name: workv1alpha1.WorkName(kind, namespace, name),
+	}}
+}
+
+// workIs is the condition of a Work one of whose conditions has a status and a reason; an empty reason is any.
+func workIs(kind string, status metav1.ConditionStatus, reason string) func(*workv1alpha1.Work) error {
+	return func(w *workv1alpha1.Work) error { return conditionIs(w.Status.Conditions, kind, status, reason) }
+}
+
+func bindingIs(kind string, status metav1.ConditionStatus, reason string) func(*workv1alpha2.ResourceBinding) error {
+	return func(b *workv1alpha2.ResourceBinding) error {
+		return conditionIs(b.Status.Conditions, kind, status, reason)
+	}
+}
+
+func conditionIs(conditions []metav1.Condition, kind string, status metav1.ConditionStatus, reason string) error {
+	c := meta.FindStatusCondition(conditions, kind)
+	if c == nil {
+		return fmt.Errorf("condition %s is absent", kind)
+	}
+	if c.Status != status || reason != "" && c.Reason != reason {
+		return fmt.Errorf("condition %s is %s (%s): %s", kind, c.Status, c.Reason, c.Message)
+	}
+	return nil
+}
+
+// ready is the condition of a template whose status accounts for n ready replicas of its present generation.
+func ready(n int32) func(*appsv1.Deployment) error {
+	return func(d *appsv1.Deployment) error {
+		s := d.Status
+		if s.ObservedGeneration != d.Generation || s.ReadyReplicas != n || s.UpdatedReplicas != n || s.AvailableReplicas != n {
+			return fmt.Errorf("status of generation %d is %+v, want %d replicas", d.Generation, s, n)
+		}
+		return nil
+	}
+}
+
+// divided places replicas three to two, as the nginx example does.
+func divided() (fleettest.Weight, fleettest.Weight) {
+	return fleettest.Weight{Cluster: "member1", Weight: 3}, fleettest.Weight{Cluster: "member2", Weight: 2}
+}
+
+func key(o client.Object) string { return o.GetNamespace() + "/" + o.GetName() }
