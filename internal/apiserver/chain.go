@@ -17,6 +17,7 @@ import (
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/apiserver/clusters"
+	"github.com/flagship-k8s/flagship/internal/apiserver/resourceclaims"
 )
 
 // chain is the API servers of one process, each handing what it does not know to the next: the
@@ -26,7 +27,7 @@ type chain struct {
 	extensions *apiextensionsapiserver.CustomResourceDefinitions
 }
 
-// link connects the servers, with the native group of the hub unless own is nil. wrap is put around everything the front serves, behind authentication
+// link connects the servers, with the native groups of the hub unless own is nil. wrap is put around everything the front serves, behind authentication
 // and authorization.
 func link(config *app.Config, own *clusters.Options, wrap func(http.Handler, *chain) http.Handler) (*chain, error) {
 	linked := &chain{}
@@ -52,13 +53,27 @@ func link(config *app.Config, own *clusters.Options, wrap func(http.Handler, *ch
 			return nil, err
 		}
 	}
+	var claims *genericapiserver.GenericAPIServer
+	if own != nil {
+		claims, err = resourceclaims.New(resourceclaims.Options{
+			Config: own.Config, Informers: own.Informers, Etcd: own.Etcd, Definitions: own.Definitions,
+		}, next)
+		if err != nil {
+			return nil, err
+		}
+		next = claims
+	}
 	builtin, err := completed.KubeAPIs.New(next)
 	if err != nil {
 		return nil, fmt.Errorf("building the server of built-in kinds: %w", err)
 	}
+	var local genericapiserver.DelegationTarget = builtin.ControlPlane.GenericAPIServer
+	if claims != nil {
+		local = resourceclaims.InFront(local, claims)
+	}
 	linked.front, err = controlplaneapiserver.CreateAggregatorServer(
 		completed.Aggregator,
-		builtin.ControlPlane.GenericAPIServer,
+		local,
 		linked.extensions.Informers.Apiextensions().V1().CustomResourceDefinitions(),
 		completed.ApiExtensions.GenericConfig.MergedResourceConfig.ResourceEnabled(
 			apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions")),
@@ -87,7 +102,7 @@ func priorities() map[schema.GroupVersion]controlplaneapiserver.APIServicePriori
 		"storage.k8s.io":          {16800, []string{"v1", "v1beta1", "v1alpha1"}},
 		"scheduling.k8s.io":       {16600, []string{"v1", "v1beta1", "v1alpha3"}},
 		"node.k8s.io":             {16300, []string{"v1"}},
-		"resource.k8s.io":         {16200, []string{"v1", "v1beta2", "v1beta1", "v1alpha3"}},
+		"resource.k8s.io":         {16200, []string{"v1", "v1beta2", "v1beta1", "v1alpha3", "v1alpha2"}},
 		"lifecycle.k8s.io":        {15700, []string{"v1alpha1"}},
 		clusterv1alpha1.GroupName: {2000, []string{clusterv1alpha1.GroupVersion.Version}},
 	} {

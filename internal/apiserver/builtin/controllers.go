@@ -121,7 +121,7 @@ func (b *builder) namespaces(ctx context.Context) error {
 		return fmt.Errorf("making the client of %s: %w", name, err)
 	}
 	controller := namespace.NewNamespaceController(ctx, client, objects,
-		client.Discovery().ServerPreferredNamespacedResources,
+		everything{client.Discovery()}.ServerPreferredNamespacedResources,
 		b.cfg.Informers.Core().V1().Namespaces(), namespaceResync, corev1.FinalizerKubernetes)
 	b.add(name, func(ctx context.Context) { controller.Run(ctx, namespaceWorkers) })
 	return nil

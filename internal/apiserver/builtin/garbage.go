@@ -41,7 +41,7 @@ func (b *builder) garbage(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("making the client of %s: %w", name, err)
 	}
-	served, err := watchServed(client.Discovery(), objects)
+	served, err := watchServed(everything{client.Discovery()}, objects)
 	if err != nil {
 		return fmt.Errorf("making %s: %w", name, err)
 	}

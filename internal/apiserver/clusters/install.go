@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -16,10 +15,10 @@ import (
 	"k8s.io/apiserver/pkg/server/options"
 	"k8s.io/client-go/informers"
 	"k8s.io/kube-openapi/pkg/common"
-	"k8s.io/kube-openapi/pkg/util"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/apiserver/native"
 )
 
 // Endpoint is a member's API server and the credential that may impersonate users there.
@@ -98,9 +97,9 @@ func configure(config *genericapiserver.Config, etcd options.EtcdOptions, codecs
 		return fmt.Errorf("registering cluster kinds: %w", err)
 	}
 	namer := openapinamer.NewDefinitionNamer(wire)
-	config.OpenAPIConfig = genericapiserver.DefaultOpenAPIConfig(onlyNeeded(definitions), namer)
+	config.OpenAPIConfig = genericapiserver.DefaultOpenAPIConfig(native.Definitions(definitions, ours), namer)
 	config.OpenAPIConfig.Info.Title = "Clusters"
-	config.OpenAPIV3Config = genericapiserver.DefaultOpenAPIV3Config(onlyNeeded(definitions), namer)
+	config.OpenAPIV3Config = genericapiserver.DefaultOpenAPIV3Config(native.Definitions(definitions, ours), namer)
 	config.OpenAPIV3Config.Info.Title = "Clusters"
 	// Hooks are the server's they were added to.
 	config.PostStartHooks = map[string]genericapiserver.PostStartHookConfigEntry{}
@@ -116,57 +115,12 @@ func configure(config *genericapiserver.Config, etcd options.EtcdOptions, codecs
 	return nil
 }
 
-// onlyNeeded keeps our definitions and what they and every API refer to. Upstream's hundreds of others
-// would stay in memory a second time.
-func onlyNeeded(upstream common.GetOpenAPIDefinitions) common.GetOpenAPIDefinitions {
-	return func(ref common.ReferenceCallback) map[string]common.OpenAPIDefinition {
-		all := upstream(ref)
-		needed := ours(ref)
-		pending := []string{}
-		for name := range all {
-			if strings.HasPrefix(name, "io.k8s.apimachinery.") {
-				pending = append(pending, name)
-			}
-		}
-		for _, definition := range needed {
-			pending = append(pending, definition.Dependencies...)
-		}
-		for len(pending) > 0 {
-			name := pending[len(pending)-1]
-			pending = pending[:len(pending)-1]
-			definition, known := all[name]
-			if _, have := needed[name]; have || !known {
-				continue
-			}
-			needed[name] = definition
-			pending = append(pending, definition.Dependencies...)
-		}
-		return needed
-	}
-}
-
-// ours are the definitions of the group. They refer to upstream's by Go path, which upstream files under
-// their model names.
+// ours are the definitions of the group.
 func ours(ref common.ReferenceCallback) map[string]common.OpenAPIDefinition {
-	definitions := clusterv1alpha1.GetOpenAPIDefinitions(func(path string) spec.Ref {
-		return ref(modelName(path))
-	})
-	for name, definition := range definitions {
-		for i, path := range definition.Dependencies {
-			definition.Dependencies[i] = modelName(path)
-		}
-		definitions[name] = definition
-	}
+	definitions := clusterv1alpha1.GetOpenAPIDefinitions(ref)
 	path := spec.StringProperty().WithDescription("Path is the part of the URL to request from the member.")
 	definitions[ProxyOptions{}.OpenAPIModelName()] = common.OpenAPIDefinition{
 		Schema: *new(spec.Schema).Typed("object", "").SetProperty("path", *path),
 	}
 	return definitions
-}
-
-func modelName(path string) string {
-	if !strings.Contains(path, "/") {
-		return path
-	}
-	return util.ToRESTFriendlyName(path)
 }

@@ -1,0 +1,192 @@
+package v1alpha2
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Limits on what one object may hold. Validation refuses more before anything is stored.
+const (
+	// MaxReservedFor is how many consumers may hold one claim at a time.
+	MaxReservedFor = 32
+	// MaxResourceHandles is how many handles one allocation may have.
+	MaxResourceHandles = 32
+	// MaxResourceHandleData is how many bytes of data one handle may carry.
+	MaxResourceHandleData = 16 * 1024
+	// MaxSchedulingNodes is how many nodes a PodSchedulingContext may list in one place.
+	MaxSchedulingNodes = 128
+)
+
+// AllocationMode says when a driver allocates a claim.
+type AllocationMode string
+
+const (
+	// AllocationModeWaitForFirstConsumer is the default: allocate when a pod that uses the claim is scheduled.
+	AllocationModeWaitForFirstConsumer AllocationMode = "WaitForFirstConsumer"
+	// AllocationModeImmediate means: allocate as soon as the claim is there.
+	AllocationModeImmediate AllocationMode = "Immediate"
+)
+
+// ResourceClaim asks for a resource of some class on behalf of its consumers, and says in its status whether and
+// how it was given one.
+//
+// +kubebuilder:object:root=true
+type ResourceClaim struct {
+	metav1.TypeMeta `json:",inline"`
+	// Metadata common to all objects.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// What is wanted. It can never be changed.
+	Spec ResourceClaimSpec `json:"spec"`
+
+	// What was given. Drivers and consumers write it through the status subresource.
+	// +optional
+	Status ResourceClaimStatus `json:"status,omitempty"`
+}
+
+// ResourceClaimSpec is what a claim asks for.
+type ResourceClaimSpec struct {
+	// Name of the ResourceClass, and through it the driver, that serves the claim. The class need not exist yet.
+	ResourceClassName string `json:"resourceClassName"`
+
+	// An object in the namespace of the claim with parameters for the driver.
+	// +optional
+	ParametersRef *ResourceClaimParametersReference `json:"parametersRef,omitempty"`
+
+	// When to allocate: Immediate or WaitForFirstConsumer, which is the default.
+	// +optional
+	AllocationMode AllocationMode `json:"allocationMode,omitempty"`
+}
+
+// ResourceClaimParametersReference names an object with parameters of a claim.
+type ResourceClaimParametersReference struct {
+	// Group of the object's kind; empty for the core group.
+	// +optional
+	APIGroup string `json:"apiGroup,omitempty"`
+	// Kind of the object.
+	Kind string `json:"kind"`
+	// Name of the object.
+	Name string `json:"name"`
+}
+
+// ResourceClaimStatus is what a claim was given and who uses it.
+type ResourceClaimStatus struct {
+	// The driver that serves the claim, as its class named it when allocation began. Needed from then on.
+	// +optional
+	DriverName string `json:"driverName,omitempty"`
+
+	// What was allocated; absent while nothing is. It can be set and removed, not changed.
+	// +optional
+	Allocation *AllocationResult `json:"allocation,omitempty"`
+
+	// Who may use the allocated resource: at most 32, and only one unless the allocation is shareable.
+	//
+	// +listType=map
+	// +listMapKey=uid
+	// +patchStrategy=merge
+	// +patchMergeKey=uid
+	// +optional
+	ReservedFor []ResourceClaimConsumerReference `json:"reservedFor,omitempty" patchStrategy:"merge" patchMergeKey:"uid"`
+
+	// Asks the driver to take the allocation back once nobody holds the claim. From then on nobody new may reserve
+	// it; only the driver ends the request, together with the allocation.
+	// +optional
+	DeallocationRequested bool `json:"deallocationRequested,omitempty"`
+}
+
+// AllocationResult is what a driver allocated for a claim.
+type AllocationResult struct {
+	// What the plugins on the node are told, at most 32 entries. Without any, the one plugin of the claim's driver
+	// is called without data.
+	//
+	// +listType=atomic
+	// +optional
+	ResourceHandles []ResourceHandle `json:"resourceHandles,omitempty"`
+
+	// Nodes on which the resource can be used; absent means everywhere.
+	// +optional
+	AvailableOnNodes *corev1.NodeSelector `json:"availableOnNodes,omitempty"`
+
+	// Whether several consumers may hold the claim at a time.
+	// +optional
+	Shareable bool `json:"shareable,omitempty"`
+}
+
+// ResourceHandle is what one plugin on the node is told about an allocation.
+type ResourceHandle struct {
+	// The driver whose plugin is told.
+	// +optional
+	DriverName string `json:"driverName,omitempty"`
+
+	// Opaque text of the driver, at most 16384 bytes.
+	// +optional
+	Data string `json:"data,omitempty"`
+
+	// The allocation in a form the scheduler understands, instead of data.
+	// +optional
+	StructuredData *StructuredResourceHandle `json:"structuredData,omitempty"`
+}
+
+// ResourceClaimConsumerReference names who holds a claim: an object in the claim's namespace.
+type ResourceClaimConsumerReference struct {
+	// Group of the consumer's resource; empty for the core group.
+	// +optional
+	APIGroup string `json:"apiGroup,omitempty"`
+	// Plural name of the consumer's resource, for example "pods".
+	Resource string `json:"resource"`
+	// Name of the consumer.
+	Name string `json:"name"`
+	// UID of the consumer: a later object of the same name does not hold the claim.
+	UID types.UID `json:"uid"`
+}
+
+// ResourceClaimList is a list of claims.
+//
+// +kubebuilder:object:root=true
+type ResourceClaimList struct {
+	metav1.TypeMeta `json:",inline"`
+	// Metadata of the list.
+	// +optional
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	// The claims.
+	Items []ResourceClaim `json:"items"`
+}
+
+// ResourceClaimTemplate is what the claims made for pods look like.
+//
+// +kubebuilder:object:root=true
+type ResourceClaimTemplate struct {
+	metav1.TypeMeta `json:",inline"`
+	// Metadata common to all objects.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// What the claims look like. It can never be changed.
+	Spec ResourceClaimTemplateSpec `json:"spec"`
+}
+
+// ResourceClaimTemplateSpec is metadata and spec of the claims made from a template.
+type ResourceClaimTemplateSpec struct {
+	// Labels and annotations copied into each claim; nothing else may be set.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// Spec of each claim.
+	Spec ResourceClaimSpec `json:"spec"`
+}
+
+// ResourceClaimTemplateList is a list of claim templates.
+//
+// +kubebuilder:object:root=true
+type ResourceClaimTemplateList struct {
+	metav1.TypeMeta `json:",inline"`
+	// Metadata of the list.
+	// +optional
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	// The claim templates.
+	Items []ResourceClaimTemplate `json:"items"`
+}
