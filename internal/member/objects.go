@@ -187,6 +187,12 @@ func (o *objects) Replace(list []any, version string) error {
 	}
 	o.mu.Lock()
 	before, first := o.items, !o.synced
+	restored := o.seen != "" && newer(o.seen, version) // from a backup: versions went back
+	for key, old := range before {
+		if _, listed := items[key]; !listed && !restored && newer(old.version, version) {
+			items[key] = old // the answer to a write of ours that came after the list
+		}
+	}
 	o.items = make(map[types.NamespacedName]kept, len(items))
 	o.byWork = make(map[types.NamespacedName][]types.NamespacedName, len(items))
 	for key, item := range items {

@@ -127,6 +127,20 @@ func TestAnAnswerIsKnownBeforeItsEcho(t *testing.T) {
 	}
 }
 
+func TestAnAnswerOutlivesAListThatIsOlder(t *testing.T) {
+	s := newServer(t)
+	s.answer(s.serveWatch)
+	_, conn := connect(t, s.URL, nil)
+	conn.Hold("test", configMaps)
+	w := <-s.watches
+	conn.Saw(configMaps, parse(t, configMap("b", 20, `"f:data":{}`)))
+	w.lines <- fmt.Sprintf(synced, 6)
+	eventually(t, "the watch is complete", func() bool { return conn.HasSynced(configMaps) })
+	if _, ok := conn.Lookup(configMaps, "shop", "b"); !ok {
+		t.Error("an object we wrote after the list was made is not known")
+	}
+}
+
 func TestAWatchThatBreaksGoesOnWhereItWas(t *testing.T) {
 	s, conn, d, w := watching(t)
 	d.tear()

@@ -1,0 +1,253 @@
+package apply
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+)
+
+const (
+	mapA = `{apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: shop}, data: {k: v}}`
+	mapB = `{apiVersion: v1, kind: ConfigMap, metadata: {name: b, namespace: shop}, data: {k: v}}`
+
+	pathA = "/api/v1/namespaces/shop/configmaps/a"
+	pathB = "/api/v1/namespaces/shop/configmaps/b"
+)
+
+func TestANewObjectIsOneRequest(t *testing.T) {
+	b := newBench(t, cluster(), work(t, mapA))
+	var body string
+	b.server.set(func(w http.ResponseWriter, r *http.Request, sent string) {
+		body = sent
+		accept(w, r, sent)
+	})
+	if err := b.look(); err != nil {
+		t.Fatal(err)
+	}
+	b.wantRequests("PATCH " + pathA)
+	if !strings.Contains(body, `"resourceVersion":"1"`) || strings.Contains(body, `"uid"`) {
+		t.Errorf("an object that exists would be changed: %s", body)
+	}
+	if c := b.condition(workv1alpha1.WorkApplied); c == nil || c.Status != metav1.ConditionTrue || c.ObservedGeneration != 1 {
+		t.Errorf("Applied is %+v", c)
+	}
+	if err := b.look(); err != nil {
+		t.Fatal(err)
+	}
+	b.wantRequests() // nothing is to be done
+	if len(b.events) > 0 {
+		t.Errorf("success makes events: %q", b.events)
+	}
+}
+
+func TestAFailureFailsOnlyItself(t *testing.T) {
+	tests := map[string]struct {
+		reason string
+		code   int
+		status metav1.StatusReason
+		want   string
+	}{
+		"Error":     {"the member fails", http.StatusInternalServerError, metav1.StatusReasonInternalError, "InternalError"},
+		"Busy":      {"the member has too much to do", http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests, "TooManyRequests"},
+		"Invalid":   {"the member does not want it", http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, "Invalid"},
+		"Forbidden": {"we may not", http.StatusForbidden, metav1.StatusReasonForbidden, "Forbidden"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, cluster(), work(t, mapA, mapB))
+			b.server.set(func(w http.ResponseWriter, r *http.Request, body string) {
+				if r.URL.Path == pathA {
+					refuse(w, tc.code, tc.status)
+					return
+				}
+				accept(w, r, body)
+			})
+			if again, err := b.reconcile(t.Context(), "member1", theWork); err != nil || again == 0 {
+				t.Errorf("%s: again after %v, %v, want a pause", tc.reason, again, err)
+			}
+			b.wantRequests("PATCH "+pathA, "PATCH "+pathB)
+			c := b.condition(workv1alpha1.WorkApplied)
+			if c == nil || c.Status != metav1.ConditionFalse || !strings.Contains(c.Message, "(1/2)") || !strings.Contains(c.Message, "ConfigMap shop/a") || !strings.Contains(c.Message, tc.want) {
+				t.Errorf("%s: Applied is %+v", tc.reason, c)
+			}
+			if len(b.events) != 1 || !strings.Contains(b.events[0], "SyncFailed") {
+				t.Errorf("%s: events are %q", tc.reason, b.events)
+			}
+			b.server.set(accept)
+			if err := b.look(); err != nil {
+				t.Error(err)
+			}
+			b.wantRequests("PATCH " + pathA)
+			if c := b.condition(workv1alpha1.WorkApplied); c.Status != metav1.ConditionTrue {
+				t.Errorf("%s: afterwards Applied is %+v", tc.reason, c)
+			}
+		})
+	}
+}
+
+func TestANamespaceOnItsWayIsNoNews(t *testing.T) {
+	b := newBench(t, cluster(), work(t, mapA))
+	b.server.set(func(w http.ResponseWriter, _ *http.Request, _ string) {
+		send(w, http.StatusNotFound, metav1.Status{Reason: metav1.StatusReasonNotFound, Code: http.StatusNotFound,
+			Message: `namespaces "shop" not found`, Details: &metav1.StatusDetails{Kind: "namespaces", Name: "shop"}})
+	})
+	if err := b.look(); err == nil {
+		t.Error("it is not tried again soon")
+	}
+	if c := b.condition(workv1alpha1.WorkApplied); c != nil {
+		t.Errorf("reported already: %+v", c)
+	}
+	b.server.asked()
+	b.server.set(accept)
+	if err := b.look(); err != nil {
+		t.Error(err)
+	}
+	b.wantRequests("PATCH " + pathA)
+}
+
+func TestAKindThatIsNotServedDoesNotBlockTheRest(t *testing.T) {
+	b := newBench(t, cluster(), work(t, `{apiVersion: example.io/v1, kind: Foo, metadata: {name: f}}`, mapA))
+	if err := b.look(); err == nil {
+		t.Error("it is not tried again soon")
+	}
+	b.wantRequests("PATCH " + pathA)
+}
+
+func TestAnObjectThatIsNotOursIsLeftAlone(t *testing.T) {
+	b := newBench(t, cluster(), work(t, mapA))
+	b.server.set(func(w http.ResponseWriter, r *http.Request, _ string) {
+		if r.Method == http.MethodGet {
+			_, _ = w.Write([]byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"shop","uid":"theirs","resourceVersion":"7"}}`))
+			return
+		}
+		refuse(w, http.StatusConflict, metav1.StatusReasonConflict)
+	})
+	if err := b.look(); err != nil {
+		t.Fatal(err)
+	}
+	b.wantRequests("PATCH "+pathA, "GET "+pathA)
+	if c := b.condition(workv1alpha1.WorkApplied); c == nil || !strings.Contains(c.Message, "already exists in the cluster member1") {
+		t.Errorf("Applied is %+v", c)
+	}
+}
+
+func TestASuspendedWorkWritesNothing(t *testing.T) {
+	w := work(t, mapA)
+	yes := true
+	w.Spec.SuspendDispatching = &yes
+	b := newBench(t, cluster(), w)
+	if err := b.look(); err != nil {
+		t.Fatal(err)
+	}
+	b.wantRequests()
+	if c := b.condition(workv1alpha1.WorkDispatching); c == nil || c.Status != metav1.ConditionFalse {
+		t.Errorf("Dispatching is %+v", c)
+	}
+}
+
+// deleting returns a Work that is being deleted.
+func deleting(t *testing.T, manifests ...string) *workv1alpha1.Work {
+	t.Helper()
+	w := work(t, manifests...)
+	now := metav1.Now()
+	w.DeletionTimestamp = &now
+	return w
+}
+
+func TestDeletion(t *testing.T) {
+	const (
+		mine   = `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"shop","uid":"u-1","labels":{"karmada.io/managed":"true"},"annotations":{"work.karmada.io/namespace":"karmada-es-member1","work.karmada.io/name":"w"}}}`
+		theirs = `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"shop","uid":"u-1"}}`
+		others = `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"shop","uid":"u-1","labels":{"karmada.io/managed":"true"},"annotations":{"work.karmada.io/namespace":"karmada-es-member1","work.karmada.io/name":"other"}}}`
+	)
+	tests := map[string]struct {
+		reason   string
+		live     string // empty: not found
+		preserve bool
+		requests []string
+		body     string
+	}{
+		"Ours":      {"it is deleted, and nothing of the same name that came later", mine, false, []string{"GET " + pathA, "DELETE " + pathA}, `"preconditions":{"uid":"u-1"}`},
+		"Preserved": {"our marks are taken off", mine, true, []string{"GET " + pathA, "PATCH " + pathA}, `"path":"/metadata/labels/karmada.io~1managed"`},
+		"Theirs":    {"it was never ours", theirs, false, []string{"GET " + pathA}, ""},
+		"Others":    {"it belongs to another Work", others, false, []string{"GET " + pathA}, ""},
+		"Gone":      {"there is nothing to delete", "", false, []string{"GET " + pathA}, ""},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			w := deleting(t, mapA)
+			w.Spec.PreserveResourcesOnDeletion = &tc.preserve
+			b := newBench(t, cluster(), w)
+			var sent string
+			b.server.set(func(w http.ResponseWriter, r *http.Request, body string) {
+				switch {
+				case r.Method != http.MethodGet:
+					sent = body
+					_, _ = w.Write([]byte(mine))
+				case tc.live == "":
+					refuse(w, http.StatusNotFound, metav1.StatusReasonNotFound)
+				default:
+					_, _ = w.Write([]byte(tc.live))
+				}
+			})
+			if err := b.look(); err != nil {
+				t.Fatal(err)
+			}
+			b.wantRequests(tc.requests...)
+			if !strings.Contains(sent, tc.body) {
+				t.Errorf("%s: sent %s, want %s in it", tc.reason, sent, tc.body)
+			}
+			if b.exists() {
+				t.Errorf("%s: the Work is still there", tc.reason)
+			}
+		})
+	}
+}
+
+func TestAWorkIsLetGoOnlyWhenItsObjectsAreOrNobodyHasThem(t *testing.T) {
+	t.Run("Refused", func(t *testing.T) {
+		b := newBench(t, cluster(), deleting(t, mapA))
+		b.server.set(func(w http.ResponseWriter, _ *http.Request, _ string) {
+			refuse(w, http.StatusInternalServerError, metav1.StatusReasonInternalError)
+		})
+		if err := b.look(); err == nil || !b.exists() {
+			t.Errorf("the member did not delete, and the Work is gone: %t, %v", !b.exists(), err)
+		}
+		if c := b.condition(workv1alpha1.WorkApplied); c == nil || !strings.Contains(c.Message, "Failed to remove") {
+			t.Errorf("Applied is %+v", c)
+		}
+	})
+	t.Run("NoConnection", func(t *testing.T) {
+		b := newBench(t, cluster(), deleting(t, mapA))
+		b.fleet.Remove("member1")
+		if err := b.look(); !unavailable(err) || !b.exists() {
+			t.Errorf("the member cannot be reached: gone is %t, error %v", !b.exists(), err)
+		}
+		if c := b.condition(workv1alpha1.WorkApplied); c == nil || !strings.Contains(c.Message, "Waiting for the cluster") {
+			t.Errorf("Applied is %+v", c)
+		}
+	})
+	t.Run("ClusterLeaves", func(t *testing.T) {
+		leaving := cluster()
+		leaving.Finalizers = []string{clusterFinalizer}
+		now := metav1.Now()
+		leaving.DeletionTimestamp = &now
+		b := newBench(t, leaving, deleting(t, mapA))
+		b.fleet.Remove("member1")
+		if err := b.look(); err != nil || b.exists() {
+			t.Errorf("a cluster that leaves and cannot be reached: gone is %t, error %v", !b.exists(), err)
+		}
+	})
+	t.Run("ClusterGone", func(t *testing.T) {
+		b := newBench(t, deleting(t, mapA))
+		if err := b.look(); err != nil || b.exists() {
+			t.Errorf("a cluster that is gone: gone is %t, error %v", !b.exists(), err)
+		}
+	})
+}
+
+const clusterFinalizer = "karmada.io/cluster-controller"
