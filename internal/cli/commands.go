@@ -25,6 +25,7 @@ func commands(s Streams) []*cobra.Command {
 		newCordonCommand(s),
 		newUncordonCommand(s),
 		newTaintCommand(s),
+		newInterpretCommand(s),
 		newBenchCommand(s),
 	}
 }

@@ -91,7 +91,7 @@ func newMemberProcessCommand() *cobra.Command {
 			var reportErr error
 			report := func(err error) { reported.Do(func() { reportErr = child.Report(err) }) }
 			err := simcluster.Run(ctx, c, func() { report(nil) })
-			report(errors.Join(errors.New("ended before it was ready"), err))
+			report(fmt.Errorf("ended before it was ready: %w", err))
 			return errors.Join(err, reportErr)
 		},
 	}

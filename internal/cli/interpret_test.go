@@ -1,0 +1,66 @@
+package cli
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const ship = `apiVersion: config.karmada.io/v1alpha1
+kind: ResourceInterpreterCustomization
+metadata: {name: ship}
+spec:
+  target: {apiVersion: sea.example.io/v1, kind: Ship}
+  customizations:
+    healthInterpretation:
+      luaScript: |
+        function InterpretHealth(observedObj)
+          return observedObj.status.afloat == true
+        end
+    replicaRevision:
+      luaScript: |
+        function ReviseReplica(desiredObj, desiredReplica)
+          desiredObj.spec.crew = desiredReplica
+          return desiredObj
+        end
+`
+
+func TestInterpret(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		file := filepath.Join(dir, name)
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	good := write("good.yaml", ship)
+	bad := write("bad.yaml", ship+"---\n"+strings.Replace(strings.Replace(ship, "name: ship", "name: wreck", 1), "function InterpretHealth(", "function (", 1))
+	object := write("object.yaml", "apiVersion: sea.example.io/v1\nkind: Ship\nmetadata: {name: a}\nspec: {crew: 3}\nstatus: {afloat: true}\n")
+	cases := map[string]struct {
+		args []string
+		code int
+		want string
+	}{
+		"a script that compiles is fine":        {[]string{"check", "-f", good}, 0, "ok"},
+		"one of two that does not is a failure": {[]string{"check", "-f", bad}, 1, "wreck"},
+		"health is asked of the observed object": {
+			[]string{"execute", "-f", good, "--operation", "InterpretHealth", "--observed-file", object}, 0, "healthy: true"},
+		"replicas are revised in the desired object": {
+			[]string{"execute", "-f", good, "--operation", "ReviseReplica", "--desired-file", object, "--desired-replica", "7"}, 0, "crew: 7"},
+		"a question that nobody answers is misuse": {
+			[]string{"execute", "-f", good, "--operation", "Retain", "--desired-file", object}, 2, "no customization given answers"},
+		"no file at all is misuse": {[]string{"check"}, 2, "name a file with -f"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			var out, errOut bytes.Buffer
+			code := Main(append([]string{"interpret"}, c.args...), strings.NewReader(""), &out, &errOut)
+			if text := out.String() + errOut.String(); code != c.code || !strings.Contains(text, c.want) {
+				t.Errorf("exit code %d, want %d; output lacks %q:\n%s", code, c.code, c.want, text)
+			}
+		})
+	}
+}
