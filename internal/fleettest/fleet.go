@@ -98,7 +98,7 @@ func start(ctx context.Context, o Options) (_ *Fleet, err error) {
 		err = f.connect()
 	}
 	if err != nil {
-		return nil, errors.Join(err, f.close())
+		return nil, errors.Join(err, errors.New(f.logs()), f.close())
 	}
 	return f, nil
 }

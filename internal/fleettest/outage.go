@@ -2,6 +2,7 @@ package fleettest
 
 import (
 	"bytes"
+	"fmt"
 	"maps"
 	"os"
 	"slices"
@@ -116,20 +117,26 @@ func (f *Fleet) restore(t testing.TB, verb playground.Verb, member string) {
 // explain shows the end of every log if the test failed.
 func (f *Fleet) explain(t testing.TB) {
 	t.Helper()
-	if !t.Failed() {
-		return
+	if t.Failed() {
+		t.Logf("flagship up says:\n%s%s", tail([]byte(f.process.Output()), logLines), f.logs())
 	}
-	const lines = 30
-	t.Logf("flagship up says:\n%s", tail([]byte(f.process.Output()), lines))
+}
+
+// logLines is how much of each log a failed test shows.
+const logLines = 30
+
+// logs is the end of the log of the hub and of every member.
+func (f *Fleet) logs() string {
+	var out strings.Builder
 	files := playground.LogFiles(f.Dir, f.options.Members)
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		text, err := os.ReadFile(files[name])
 		if err != nil {
-			t.Logf("log of %s: %v", name, err)
-			continue
+			text = []byte(err.Error())
 		}
-		t.Logf("end of the log of %s:\n%s", name, tail(text, lines))
+		fmt.Fprintf(&out, "end of the log of %s:\n%s", name, tail(text, logLines))
 	}
+	return out.String()
 }
 
 // tail is the last lines of a text, each cut to a readable length.

@@ -49,7 +49,8 @@ type Config struct {
 	// StartHub starts the control plane in this process and returns when it serves every kind. The context
 	// is the hub's life: when it is done the hub shuts down.
 	StartHub func(context.Context, HubOptions) (Hub, error)
-	// Join makes the cluster that the kubeconfig file leads to a member of the hub, under the given name.
+	// Join makes the cluster that the kubeconfig file leads to a member of the hub, under the given name. It is called
+	// again for one whose joining was interrupted.
 	Join func(ctx context.Context, hub *rest.Config, name, kubeconfig string) error
 }
 

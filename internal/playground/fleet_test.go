@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/fleettest"
 	"github.com/flagship-k8s/flagship/internal/playground"
 	"github.com/flagship-k8s/flagship/internal/playground/demo"
@@ -293,8 +294,13 @@ func TestKilledPlaygroundLeavesNothingRunningAndLosesNothing(t *testing.T) {
 		t.Error("addresses changed")
 	}
 	pid = fleet.MemberPID(t, "member1")
+	// What somebody took out on purpose stays out.
+	fleettest.Delete(t, fleet.Hub, &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "member1"}})
+	fleettest.ExpectGone(t, fleet.Hub, &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "member1"}})
 	fleet.Stop(t)
 	playground.ExpectProcessGone(t, pid)
+	fleet.Restart(t)
+	fleettest.ExpectAbsent(t, fleet.Hub, &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "member1"}})
 }
 
 // copyRecord is a directory that knows of the same fleet as another, which goes on running.

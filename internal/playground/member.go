@@ -94,10 +94,21 @@ func (m *member) start(ctx context.Context) error {
 	if err != nil {
 		p.end(stopPatience)
 		m.setIfCurrent(p, Stopped)
+		if ctx.Err() != nil {
+			err = withReport(err, <-p.ready)
+		}
 		return fmt.Errorf("starting %s: %w (log: %s)", m.record.Name, err, m.log.path)
 	}
 	m.setIfCurrent(p, Running)
 	return nil
+}
+
+// withReport adds to the end of patience what the member was waiting for.
+func withReport(err, report error) error {
+	if report == nil {
+		return err
+	}
+	return fmt.Errorf("%w: %w", err, report)
 }
 
 // reap waits for the end of one run and notes it. A failed start is told by start.

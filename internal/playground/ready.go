@@ -32,19 +32,19 @@ func (p *Playground) takeIn(ctx context.Context, m *member) error {
 		return fmt.Errorf("making a client for the control plane: %w", err)
 	}
 	name := m.record.Name
-	_, err = hub.Resource(clusters).Get(ctx, name, metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err) && m.record.Joined:
-		p.out.say("  %-9s was taken out before and stays out", name)
-		return nil
-	case apierrors.IsNotFound(err):
+	if m.record.Joined {
+		_, err := hub.Resource(clusters).Get(ctx, name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			p.out.say("  %-9s was taken out before and stays out", name)
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("looking for cluster %s: %w", name, err)
+		}
+	} else {
 		if err := p.config.Join(ctx, p.HubConfig(), name, MemberKubeconfig(p.config.DataDir, name)); err != nil {
 			return fmt.Errorf("joining %s: %w", name, err)
 		}
-	case err != nil:
-		return fmt.Errorf("looking for cluster %s: %w", name, err)
-	}
-	if !m.record.Joined {
 		m.record.Joined = true
 		if err := p.markJoined(name); err != nil {
 			return err

@@ -8,7 +8,6 @@ import (
 
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/kwok/kustomize/stage/node/fast"
-	heartbeat "sigs.k8s.io/kwok/kustomize/stage/node/heartbeat-with-lease"
 	podfast "sigs.k8s.io/kwok/kustomize/stage/pod/fast"
 	"sigs.k8s.io/kwok/pkg/apis/internalversion"
 	"sigs.k8s.io/kwok/pkg/apis/v1alpha1"
@@ -17,21 +16,18 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-const (
-	// leaseSeconds is how long a node's lease is valid; it is renewed every quarter of it.
-	leaseSeconds = 200
-	// parallelism is how many pods, or nodes, are moved on at once.
-	parallelism = 4
-)
+// parallelism is how many pods, or nodes, are moved on at once.
+const parallelism = 4
 
 // nodeUntaint is the stage that lets pods onto a ready node, as the node lifecycle controller would.
 //
 //go:embed node-untaint.yaml
 var nodeUntaint string
 
-// startKubelets runs the simulation of every node's kubelet until the context is done.
+// startKubelets runs the simulation of every node's kubelet until the context is done. Nodes send no heartbeats and hold no
+// leases: nothing here would look at them, and a simulation that waits to see its own lease may wait for ever.
 func startKubelets(ctx context.Context, client kubernetes.Interface) error {
-	stages, err := stagesByKind(fast.DefaultNodeInit, heartbeat.DefaultNodeHeartbeatWithLease, nodeUntaint,
+	stages, err := stagesByKind(fast.DefaultNodeInit, nodeUntaint,
 		podfast.DefaultPodReady, podfast.DefaultPodComplete, podfast.DefaultPodDelete)
 	if err != nil {
 		return err
@@ -44,8 +40,6 @@ func startKubelets(ctx context.Context, client kubernetes.Interface) error {
 		LocalStages:               stages,
 		PodPlayStageParallelism:   parallelism,
 		NodePlayStageParallelism:  parallelism,
-		NodeLeaseDurationSeconds:  leaseSeconds,
-		NodeLeaseParallelism:      parallelism,
 		PodsOnNodeSyncParallelism: parallelism,
 		ID:                        "simulated-kubelets",
 	})

@@ -148,12 +148,16 @@ func ensureNodes(ctx context.Context, client kubernetes.Interface, nodes []node)
 func waitForNodes(ctx context.Context, client kubernetes.Interface, nodes []node) error {
 	for _, n := range nodes {
 		lw := cache.NewListWatchFromClient(client.CoreV1().RESTClient(), "nodes", "", fields.OneTermEqualSelector("metadata.name", n.name))
+		var last *corev1.Node
 		_, err := watchtools.UntilWithSync(ctx, lw, &corev1.Node{}, nil, func(e watch.Event) (bool, error) {
-			object, ok := e.Object.(*corev1.Node)
-			return ok && isReady(object) && len(object.Spec.Taints) == 0, nil
+			last, _ = e.Object.(*corev1.Node)
+			return last != nil && isReady(last) && len(last.Spec.Taints) == 0, nil
 		})
-		if err != nil {
-			return fmt.Errorf("waiting until node %s is ready: %w", n.name, err)
+		switch {
+		case err != nil && last != nil:
+			return fmt.Errorf("waiting until node %s is ready: %w: ready %t, taints %v", n.name, err, isReady(last), last.Spec.Taints)
+		case err != nil:
+			return fmt.Errorf("waiting until node %s is ready: %w: it was not seen", n.name, err)
 		}
 	}
 	return nil

@@ -75,7 +75,7 @@ func Run(ctx context.Context, c Config, ready func()) (err error) {
 		}
 	})
 	if err := startParts(running, group, c, server, parts); err != nil {
-		return errors.Join(err, ctx.Err())
+		return err
 	}
 	ready()
 	go returnStartupMemory(running)
@@ -96,8 +96,9 @@ func startParts(ctx context.Context, group *errgroup.Group, c Config, server *ap
 	if err := startControllers(ctx, group, config, files, c.Bare); err != nil {
 		return err
 	}
-	if c.Bare {
-		return nil
+	// Who joins a cluster identifies it by this namespace.
+	if err := waitForAccount(ctx, client, "kube-system", "default"); err != nil || c.Bare {
+		return err
 	}
 	if err := startScheduler(ctx, group, client, config); err != nil {
 		return err
