@@ -103,6 +103,7 @@ func fillTemplate(spec *workv1alpha2.ResourceBindingSpec, ref template.Ref, meta
 // value of the priority class the policy names. What others write into a spec,
 // targets and evictions above all, is left as it is.
 func fillPolicy(spec *workv1alpha2.ResourceBindingSpec, policy *policyv1alpha1.PropagationSpec, labels map[string]string, priority *int32) {
+	//lint:ignore SA1019 the old field keeps working
 	spec.PropagateDeps = policy.PropagateDeps || policy.Association
 	spec.SchedulerName = policy.SchedulerName
 	spec.Placement = policy.Placement.DeepCopy()

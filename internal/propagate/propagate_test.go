@@ -22,6 +22,7 @@ func TestATemplateIsClaimedAndBoundInTwoWrites(t *testing.T) {
 		s.Placement.ClusterAffinity = &policyv1alpha1.ClusterAffinity{ClusterNames: []string{"member1"}}
 		s.ConflictResolution = policyv1alpha1.ConflictOverwrite
 		s.PreserveResourcesOnDeletion = ptr.To(true)
+		//lint:ignore SA1019 the old field keeps working
 		s.Association = true
 	})))
 	ref := h.deployment("web")

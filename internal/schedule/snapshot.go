@@ -88,8 +88,10 @@ func zonesOf(c *clusterv1alpha1.Cluster) []string {
 	if len(c.Spec.Zones) > 0 {
 		return slices.Sorted(slices.Values(c.Spec.Zones))
 	}
-	if c.Spec.Zone != "" { //nolint:staticcheck // A cluster that was never admitted anew may only have this.
-		return []string{c.Spec.Zone} //nolint:staticcheck // See above.
+	//lint:ignore SA1019 a cluster that was never admitted anew has only this
+	if c.Spec.Zone != "" {
+		//lint:ignore SA1019 a cluster that was never admitted anew has only this
+		return []string{c.Spec.Zone}
 	}
 	return nil
 }

@@ -29,7 +29,6 @@ var (
 	crds        = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 
 	deploymentKind = deployments.GroupVersion().WithKind("Deployment")
-	configMapKind  = configmaps.GroupVersion().WithKind("ConfigMap")
 	widgetKind     = widgets.GroupVersion().WithKind("Widget")
 )
 
