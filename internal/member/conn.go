@@ -136,7 +136,7 @@ func (c *Conn) Probe(ctx context.Context) (ready bool, message string, err error
 
 const (
 	probePause    = time.Second
-	maxProbePause = 15 * time.Second
+	maxProbePause = 5 * time.Second
 )
 
 // probeWhileDown starts the one loop that looks for the end of an outage.
