@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -119,18 +118,9 @@ func newReplay(t *testing.T, id string) *replay {
 	if err != nil {
 		t.Fatal(err)
 	}
-	namespace := fmt.Sprintf("dra-replay-%x", sha256.Sum256([]byte(id)))[:24]
-	r := &replay{client: client, captured: map[string]string{}, values: map[string]string{
-		"ns": namespace, "user": plainUser, "id": id,
+	return &replay{client: client, captured: map[string]string{}, values: map[string]string{
+		"ns": namespace(t), "user": plainUser, "id": id,
 	}}
-	made, err := r.send(t.Context(), exchange{
-		Method: http.MethodPost, Path: "/api/v1/namespaces",
-		Body: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": namespace}},
-	})
-	if err != nil || made.status != http.StatusCreated {
-		t.Fatalf("making namespace %s: %v, %v", namespace, made, err)
-	}
-	return r
 }
 
 // run replays a case and returns how the answers differ.

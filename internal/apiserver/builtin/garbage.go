@@ -3,6 +3,7 @@ package builtin
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"sync"
 	"time"
 
@@ -37,6 +38,7 @@ func (b *builder) garbage(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return unhurried{next} })
 	objects, err := metadata.NewForConfig(config)
 	if err != nil {
 		return fmt.Errorf("making the client of %s: %w", name, err)
