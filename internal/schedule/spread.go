@@ -183,20 +183,7 @@ func (s *spread) represent(members []*Verdict, open []map[string]bool) (chosen, 
 // order that the search for combinations wants: fewest clusters first, then
 // the best score, then name. groupAt says where the group of each cluster is.
 func (s *spread) groupsBy(dim dimension, members []*Verdict) (groups []group, groupAt []int) {
-	index := map[string]int{}
-	groupAt = make([]int, len(members))
-	for n, v := range members {
-		name := dim.groupOf(v.Cluster)
-		at, ok := index[name]
-		if !ok {
-			at = len(groups)
-			index[name] = at
-			groups = append(groups, group{name: name})
-		}
-		groups[at].clusters = append(groups[at].clusters, v)
-		groups[at].held = groups[at].held || v.Held
-		groupAt[n] = at
-	}
+	groups, groupAt = sortInto(dim, members)
 	for i := range groups {
 		groups[i].found, groups[i].score = i, s.scoreOf(dim, groups[i].clusters)
 	}
@@ -209,6 +196,34 @@ func (s *spread) groupsBy(dim dimension, members []*Verdict) (groups []group, gr
 	}
 	for n := range groupAt {
 		groupAt[n] = moved[groupAt[n]]
+	}
+	return groups, groupAt
+}
+
+// sortInto forms the groups of members in the order in which they turn up.
+func sortInto(dim dimension, members []*Verdict) (groups []group, groupAt []int) {
+	index := map[string]int{}
+	groupAt = make([]int, len(members))
+	var sizes []int
+	for n, v := range members {
+		name := dim.groupOf(v.Cluster)
+		at, ok := index[name]
+		if !ok {
+			at = len(groups)
+			index[name] = at
+			groups, sizes = append(groups, group{name: name}), append(sizes, 0)
+		}
+		groups[at].held = groups[at].held || v.Held
+		groupAt[n] = at
+		sizes[at]++
+	}
+	// All groups share one array, each its own stretch of it.
+	clusters := make([]*Verdict, len(members))
+	for at, size := range sizes {
+		groups[at].clusters, clusters = clusters[:0:size], clusters[size:]
+	}
+	for n, at := range groupAt {
+		groups[at].clusters = append(groups[at].clusters, members[n])
 	}
 	return groups, groupAt
 }
