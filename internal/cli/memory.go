@@ -9,31 +9,29 @@ import (
 )
 
 const (
-	// idleFloor and busyFloor are how much a control plane may use before garbage is collected eagerly. An idle one has
-	// 120 MB that live. A busy one allocates 300 MB a second, and what it may not use for garbage it pays for in CPU: with
-	// idleFloor alone, two fifths of the time went into collecting.
-	idleFloor = 272 << 20
-	busyFloor = 420 << 20
+	// idleHeap and busyHeap are what the heap may grow to before garbage is collected, unless more than that is live. An
+	// idle control plane has 120 MB that live. A busy one allocates 300 MB a second: at twice what is live, two fifths of
+	// its time went into collecting.
+	idleHeap = 200 << 20
+	busyHeap = 310 << 20
+	// idleShare and busyShare are by how much, in percent, the heap may outgrow what is live when that is more.
+	idleShare = 40
+	busyShare = 60
 	// busyRate is how much a busy process allocates in a second.
 	busyRate = 24 << 20
-	// startUpEnds is when what was needed only to start is given back.
-	startUpEnds = 20 * time.Second
-	// memoryLook is how often the limit follows what happens; it must see the beginning of a burst.
-	memoryLook = 250 * time.Millisecond
-	// busyLasts is how long after the last busy moment a process is idle.
+	// busyLasts is how long after the last busy moment a process counts as idle.
 	busyLasts = 10 * time.Second
-	// roomyGC has the limit decide when to collect, rather than the ratio to what is live.
-	roomyGC = 300
+	// memoryLook is how often the goal follows what happens; it must see the beginning of a burst.
+	memoryLook = 250 * time.Millisecond
 )
 
-// tendMemory keeps the process small without starving it: a soft limit follows what is live and how much is going on, so
-// that a burst does not double the process, and what it took is given back afterwards. Whoever sets GOMEMLIMIT has decided
-// otherwise.
+// tendMemory keeps the process small without starving it: how eagerly garbage is collected follows how much is going on,
+// and what a burst took is given back after it. It sets the ratio and no limit: a process whose live memory comes near a
+// limit collects without end. Whoever sets GOGC or GOMEMLIMIT has decided otherwise.
 func tendMemory(ctx context.Context) {
-	if os.Getenv("GOMEMLIMIT") != "" {
+	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
 		return
 	}
-	debug.SetGCPercent(roomyGC)
 	samples := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/heap/allocs:bytes"}}
 	read := func() (live, allocated int64) {
 		metrics.Read(samples)
@@ -41,17 +39,20 @@ func tendMemory(ctx context.Context) {
 	}
 	look := time.NewTicker(memoryLook)
 	defer look.Stop()
+	lastBusy, wasBusy, percent := time.Now(), true, 0
 	_, before := read()
-	lastBusy, wasBusy := time.Now().Add(startUpEnds-busyLasts), true
 	for {
 		live, allocated := read()
-		now := time.Now()
-		if (allocated-before)*int64(time.Second/memoryLook) > busyRate && now.After(lastBusy) {
-			lastBusy = now
+		if (allocated-before)*int64(time.Second/memoryLook) > busyRate {
+			lastBusy = time.Now()
 		}
 		before = allocated
-		busy := now.Sub(lastBusy) < busyLasts
-		debug.SetMemoryLimit(memoryLimit(live, busy))
+		busy := time.Since(lastBusy) < busyLasts
+		// Changing the ratio stops the world for a moment, so small differences do not count.
+		if want := collectAt(live, busy); want < percent*9/10 || want > percent*11/10 {
+			percent = want
+			debug.SetGCPercent(percent)
+		}
 		if wasBusy && !busy {
 			debug.FreeOSMemory()
 		}
@@ -64,10 +65,11 @@ func tendMemory(ctx context.Context) {
 	}
 }
 
-// memoryLimit is how much the process may use while so many bytes are live. Large fleets are above both floors.
-func memoryLimit(live int64, busy bool) int64 {
+// collectAt is by how much, in percent, the heap may outgrow what is live before garbage is collected.
+func collectAt(live int64, busy bool) int {
+	heap, share := int64(idleHeap), idleShare
 	if busy {
-		return max(busyFloor, live+live/2+96<<20)
+		heap, share = busyHeap, busyShare
 	}
-	return max(idleFloor, live+live/2+48<<20)
+	return max(share, int((heap-live)*100/max(live, 1<<20)))
 }

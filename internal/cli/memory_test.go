@@ -2,22 +2,22 @@ package cli
 
 import "testing"
 
-func TestMemoryLimit(t *testing.T) {
+func TestCollectAt(t *testing.T) {
 	const mb = 1 << 20
 	cases := map[string]struct {
 		live int64
 		busy bool
-		want int64
+		want int64 // the size of the heap at which garbage is collected
 	}{
-		"an idle control plane stays small":              {120 * mb, false, idleFloor},
-		"a busy one may trade memory for time":           {120 * mb, true, busyFloor},
-		"an idle large fleet is not squeezed":            {1000 * mb, false, 1548 * mb},
-		"a busy large fleet has room for half as much":   {1000 * mb, true, 1596 * mb},
-		"the floor ends where the share of live exceeds": {240 * mb, true, 456 * mb},
+		"an idle control plane stays small":            {100 * mb, false, idleHeap},
+		"a busy one may trade memory for time":         {100 * mb, true, busyHeap},
+		"an idle large fleet is not squeezed":          {1000 * mb, false, 1400 * mb},
+		"a busy large fleet has more than half to use": {1000 * mb, true, 1600 * mb},
+		"the share counts where it is more":            {220 * mb, true, 352 * mb},
 	}
 	for name, c := range cases {
-		if got := memoryLimit(c.live, c.busy); got != c.want {
-			t.Errorf("%s: %d MB, want %d MB", name, got/mb, c.want/mb)
+		if got := c.live * int64(100+collectAt(c.live, c.busy)) / 100; got < c.want*99/100 || got > c.want*101/100 {
+			t.Errorf("%s: collected at %d MB, want %d MB", name, got/mb, c.want/mb)
 		}
 	}
 }
