@@ -1017,11 +1017,11 @@ func schema_flagship_api_resource_v1alpha2_StructuredResourceHandle(ref common.R
 	}
 }
 
-func schema_flagship_api_resource_v1alpha2_field(ref common.ReferenceCallback) common.OpenAPIDefinition {
+func schema_flagship_api_resource_v1alpha2_wireField(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "field is one field of an encoded message.",
+				Description: "wireField is one field of an encoded message.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"number": {
