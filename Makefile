@@ -38,6 +38,10 @@ test: build ## Run every test; needs nothing but Go.
 test-unit: ## Run the tests that need no API server.
 	$(GO) test -short $(PACKAGES)
 
+.PHONY: test-dra
+test-dra: build ## Run a resource driver built on the libraries of Kubernetes 1.30 against the hub (its own module).
+	cd test/dra-driver && FLAGSHIP_BINARY=$(abspath $(BIN)) $(GO) test -count=1 -timeout 10m ./...
+
 .PHONY: test-race
 test-race: ## Run the race detector on the rooms that do not link the API server (needs a C compiler).
 	CGO_ENABLED=1 $(GO) test -race $(RACE_ROOMS)
