@@ -13,7 +13,6 @@ import (
 
 var (
 	overridePolicies = schema.GroupVersionResource{Group: "policy.karmada.io", Version: "v1alpha1", Resource: "overridepolicies"}
-	policies         = schema.GroupVersionResource{Group: "policy.karmada.io", Version: "v1alpha1", Resource: "propagationpolicies"}
 )
 
 func namespace(t *testing.T) string {
