@@ -13,10 +13,13 @@ const (
 	// idle control plane has 120 MB that live. A busy one allocates 300 MB a second: at twice what is live, two fifths of
 	// its time went into collecting.
 	idleHeap = 200 << 20
-	busyHeap = 310 << 20
-	// idleShare and busyShare are by how much, in percent, the heap may outgrow what is live when that is more.
+	busyHeap = 300 << 20
+	// The shares are by how much, in percent, the heap may outgrow what is live when that is more. What stays busy for
+	// longAfter is no burst and gets the memory that it needs to be quick.
 	idleShare = 40
 	busyShare = 60
+	longShare = 160
+	longAfter = 12 * time.Second
 	// busyRate is how much a busy process allocates in a second.
 	busyRate = 24 << 20
 	// busyLasts is how long after the last busy moment a process counts as idle.
@@ -39,7 +42,7 @@ func tendMemory(ctx context.Context) {
 	}
 	look := time.NewTicker(memoryLook)
 	defer look.Stop()
-	lastBusy, wasBusy, percent := time.Now(), true, 0
+	lastBusy, busySince, wasBusy, percent := time.Now(), time.Now(), true, 0
 	_, before := read()
 	for {
 		live, allocated := read()
@@ -48,8 +51,11 @@ func tendMemory(ctx context.Context) {
 		}
 		before = allocated
 		busy := time.Since(lastBusy) < busyLasts
+		if !busy {
+			busySince = time.Now()
+		}
 		// Changing the ratio stops the world for a moment, so small differences do not count.
-		if want := collectAt(live, busy); want < percent*9/10 || want > percent*11/10 {
+		if want := collectAt(live, busy, time.Since(busySince) > longAfter); want < percent*9/10 || want > percent*11/10 {
 			percent = want
 			debug.SetGCPercent(percent)
 		}
@@ -66,9 +72,12 @@ func tendMemory(ctx context.Context) {
 }
 
 // collectAt is by how much, in percent, the heap may outgrow what is live before garbage is collected.
-func collectAt(live int64, busy bool) int {
+func collectAt(live int64, busy, long bool) int {
 	heap, share := int64(idleHeap), idleShare
-	if busy {
+	switch {
+	case busy && long:
+		heap, share = busyHeap, longShare
+	case busy:
 		heap, share = busyHeap, busyShare
 	}
 	return max(share, int((heap-live)*100/max(live, 1<<20)))
