@@ -14,12 +14,12 @@ const (
 	// its time went into collecting.
 	idleHeap = 200 << 20
 	busyHeap = 300 << 20
-	// The shares are by how much, in percent, the heap may outgrow what is live when that is more. What stays busy for
-	// longAfter is no burst and gets the memory that it needs to be quick.
+	// The shares are by how much, in percent, the heap may outgrow what is live when that is more. What has been busy
+	// for longAfter, idle time taken off, is no burst and gets the memory that it needs to be quick.
 	idleShare = 40
 	busyShare = 60
 	longShare = 160
-	longAfter = 12 * time.Second
+	longAfter = 20 * time.Second
 	// busyRate is how much a busy process allocates in a second.
 	busyRate = 24 << 20
 	// busyLasts is how long after the last busy moment a process counts as idle.
@@ -42,20 +42,21 @@ func tendMemory(ctx context.Context) {
 	}
 	look := time.NewTicker(memoryLook)
 	defer look.Stop()
-	lastBusy, busySince, wasBusy, percent := time.Now(), time.Now(), true, 0
+	lastBusy, wasBusy, percent := time.Now(), true, 0
+	var busyFor time.Duration
 	_, before := read()
 	for {
 		live, allocated := read()
 		if (allocated-before)*int64(time.Second/memoryLook) > busyRate {
 			lastBusy = time.Now()
+			busyFor = min(busyFor+memoryLook, 2*longAfter)
+		} else {
+			busyFor = max(busyFor-memoryLook, 0)
 		}
 		before = allocated
 		busy := time.Since(lastBusy) < busyLasts
-		if !busy {
-			busySince = time.Now()
-		}
 		// Changing the ratio stops the world for a moment, so small differences do not count.
-		if want := collectAt(live, busy, time.Since(busySince) > longAfter); want < percent*9/10 || want > percent*11/10 {
+		if want := collectAt(live, busy, busyFor > longAfter); want < percent*9/10 || want > percent*11/10 {
 			percent = want
 			debug.SetGCPercent(percent)
 		}
