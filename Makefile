@@ -50,7 +50,7 @@ RACE_ROOMS = $(addprefix ./internal/,aggregate/... apply/... capacity/... event/
 
 .PHONY: bench
 bench: build ## Measure the pipeline end to end and print a table and JSON.
-	@$(BIN) bench
+	@$(BIN) bench --json bin/bench.json && cat bin/bench.json
 
 .PHONY: generate
 generate: ## Regenerate deepcopy functions, CRDs, OpenAPI definitions and the dependency list.
