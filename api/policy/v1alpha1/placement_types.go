@@ -34,7 +34,6 @@ type Placement struct {
 
 	// How many groups of clusters (regions, or clusters themselves) the objects are
 	// spread over. Any constraint by another field needs one by "cluster" beside it.
-	// Ignored with static weights.
 	// +optional
 	// +kubebuilder:validation:MaxItems=1000
 	// +kubebuilder:validation:XValidation:rule="!self.exists(c, has(c.spreadByField) && c.spreadByField != 'cluster') || self.exists(c, has(c.spreadByField) ? c.spreadByField == 'cluster' : !has(c.spreadByLabel))",message="a constraint with spreadByField cluster is needed beside any other spreadByField"
@@ -142,14 +141,14 @@ const (
 // +kubebuilder:validation:XValidation:rule="!has(self.maxGroups) || self.maxGroups >= 0",fieldPath=".maxGroups",message="maxGroups must not be negative"
 // +kubebuilder:validation:XValidation:rule="!has(self.maxGroups) || self.maxGroups == 0 || !has(self.minGroups) || self.minGroups <= self.maxGroups",fieldPath=".minGroups",message="minGroups must not be greater than maxGroups"
 type SpreadConstraint struct {
-	// The property by which clusters form groups. Zone and provider are accepted but
-	// have no effect yet. Cannot be combined with spreadByLabel. Default "cluster".
+	// The property by which clusters form groups. Cannot be combined with
+	// spreadByLabel. Default "cluster".
 	// +optional
 	// +kubebuilder:validation:Enum=cluster;region;zone;provider
 	SpreadByField SpreadFieldValue `json:"spreadByField,omitempty"`
 
-	// The label by whose value clusters form groups. Accepted but without effect yet.
-	// Cannot be combined with spreadByField.
+	// The label by whose value clusters form groups. Cannot be combined with
+	// spreadByField.
 	// +optional
 	SpreadByLabel string `json:"spreadByLabel,omitempty"`
 
