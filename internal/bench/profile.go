@@ -35,7 +35,11 @@ func (s *stand) fetch(ctx context.Context, path, file string) error {
 	if err != nil {
 		return fmt.Errorf("taking a profile: %w", err)
 	}
-	if err := os.WriteFile(file, data, 0o600); err != nil {
+	err = os.MkdirAll(filepath.Dir(file), 0o700)
+	if err == nil {
+		err = os.WriteFile(file, data, 0o600)
+	}
+	if err != nil {
 		return fmt.Errorf("keeping a profile: %w", err)
 	}
 	return nil
