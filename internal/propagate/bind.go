@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -157,6 +158,9 @@ func cameLater(policy, tmpl metav1.Object) bool {
 	return err == nil && order > 0
 }
 
+// optIns are the annotations that bindings take over from their policy.
+var optIns = []string{policyv1alpha1.PartialPlacementAnnotation, policyv1alpha1.FailbackAnnotation}
+
 func (p *propagator) createBinding(ctx context.Context, c *claimant, digest Digest) (reconcile.Result, error) {
 	workload, err := p.interpret(ctx, c)
 	if err != nil {
@@ -169,6 +173,11 @@ func (p *propagator) createBinding(ctx context.Context, c *claimant, digest Dige
 	binding := newBinding(c.ref, c.meta.UID)
 	labels, annotations := claimKeys(c.policy)
 	annotations[contentAnnotation] = digest.String()
+	for _, key := range optIns {
+		if value, ok := c.policy.GetAnnotations()[key]; ok {
+			annotations[key] = value
+		}
+	}
 	binding.SetAnnotations(annotations)
 	fillTemplate(binding.BindingSpec(), c.ref, c.meta, workload)
 	fillPolicy(binding.BindingSpec(), c.policy.PropagationSpec(), c.meta.Labels, priority)
@@ -196,6 +205,7 @@ func (p *propagator) createBinding(ctx context.Context, c *claimant, digest Dige
 func (p *propagator) updateBinding(ctx context.Context, c *claimant, binding workv1alpha2.Binding, digest Digest) error {
 	spec := binding.BindingSpec().DeepCopy()
 	patch := claimPatch(binding, c.policy)
+	maps.Copy(patch.Annotations, difference(binding.GetAnnotations(), c.policy.GetAnnotations(), optIns))
 	changed := binding.GetAnnotations()[contentAnnotation] != digest.String()
 	if changed {
 		workload, err := p.interpret(ctx, c)

@@ -460,6 +460,18 @@ func TestDependentOverridesAreWaitedFor(t *testing.T) {
 	h.expectWrites("once it is there", "patch template web", "create ResourceBinding web-deployment")
 }
 
+func TestBindingsTakeOverOptIns(t *testing.T) {
+	policy := pp("p")
+	policy.Annotations = map[string]string{policyv1alpha1.PartialPlacementAnnotation: "true", "note": "stays here"}
+	h := newHub(t, policy)
+	ref := h.deployment("web")
+	h.reconcile(ref)
+	annotations := h.binding(ref).GetAnnotations()
+	if annotations[policyv1alpha1.PartialPlacementAnnotation] != "true" || annotations["note"] != "" {
+		t.Errorf("annotations of the binding: %v, want those of the policy that ask for something, and no others", annotations)
+	}
+}
+
 func TestSchedulePriorityIsLookedUp(t *testing.T) {
 	h := newHub(t, pp("p", with(func(s *policyv1alpha1.PropagationSpec) {
 		s.SchedulePriority = &policyv1alpha1.SchedulePriority{PriorityClassSource: policyv1alpha1.KubePriorityClass, PriorityClassName: "high"}

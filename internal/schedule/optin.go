@@ -3,6 +3,8 @@ package schedule
 import (
 	"strconv"
 	"time"
+
+	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 )
 
 // Annotations by which a policy, and so its bindings, ask for more than the
@@ -11,12 +13,12 @@ const (
 	// PartialPlacementAnnotation set to "true" places the replicas that fit when
 	// not all do. Scheduled stays False and says what is missing, and the rest
 	// follows when there is room. By default it is all or nothing.
-	PartialPlacementAnnotation = "flagship.io/partial-placement"
+	PartialPlacementAnnotation = policyv1alpha1.PartialPlacementAnnotation
 	// FailbackAnnotation lets an object return to an earlier term of
 	// clusterAffinities once it fits there again: "true" at once, a duration
 	// such as "10m" after it has fitted for that long. By default an object
 	// stays with the term it has.
-	FailbackAnnotation = "flagship.io/failback"
+	FailbackAnnotation = policyv1alpha1.FailbackAnnotation
 )
 
 func partial(annotations map[string]string) bool {

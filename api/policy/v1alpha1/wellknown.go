@@ -16,6 +16,15 @@ const (
 	ClusterPropagationPolicyNameAnnotation = "clusterpropagationpolicy.karmada.io/name"
 )
 
+// Annotations by which a policy asks for more than its placement can say; its bindings carry them too.
+const (
+	// PartialPlacementAnnotation set to "true" places the replicas that fit when not all do.
+	PartialPlacementAnnotation = "flagship.io/partial-placement"
+	// FailbackAnnotation lets an object return to an earlier term of clusterAffinities once it fits there again: "true" at
+	// once, a duration such as "10m" after it has fitted for that long.
+	FailbackAnnotation = "flagship.io/failback"
+)
+
 // Labels that users (or other controllers) put on a template.
 const (
 	// NamespaceSkipAutoPropagationLabel set to "true" on a Namespace keeps it out of every cluster.
