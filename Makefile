@@ -59,7 +59,7 @@ generate: ## Regenerate deepcopy functions, CRDs, OpenAPI definitions and the de
 
 .PHONY: fmt
 fmt: ## Format the code.
-	gofmt -w api cmd examples internal
+	gofmt -w api cmd examples internal test
 
 .PHONY: verify
 verify: verify-format verify-generated verify-dependencies ## Check formatting, generated code, vet, staticcheck, house rules and the dependency list.
@@ -69,7 +69,7 @@ verify: verify-format verify-generated verify-dependencies ## Check formatting, 
 
 .PHONY: verify-format
 verify-format:
-	@out=$$(gofmt -l api cmd examples internal); if [ -n "$$out" ]; then \
+	@out=$$(gofmt -l api cmd examples internal test); if [ -n "$$out" ]; then \
 		echo "not formatted:"; echo "$$out"; echo "run: make fmt"; exit 1; fi
 
 .PHONY: verify-generated
