@@ -52,8 +52,8 @@ func SelectsCluster(affinity *policyv1alpha1.ClusterAffinity, cluster *clusterv1
 	return true, nil
 }
 
-// meetsField checks one requirement. A cluster in several zones is In a set only with all of them, and NotIn it only
-// with none of them.
+// meetsField checks one requirement. A cluster in several zones is In a set with any of them, and NotIn it only with none
+// of them, as it is for the scheduler.
 func meetsField(requirement corev1.NodeSelectorRequirement, cluster *clusterv1alpha1.Cluster) (bool, error) {
 	var values []string
 	switch requirement.Key {
@@ -69,7 +69,7 @@ func meetsField(requirement corev1.NodeSelectorRequirement, cluster *clusterv1al
 	wanted := func(value string) bool { return slices.Contains(requirement.Values, value) }
 	switch requirement.Operator {
 	case corev1.NodeSelectorOpIn:
-		return len(values) > 0 && !slices.ContainsFunc(values, func(v string) bool { return !wanted(v) }), nil
+		return slices.ContainsFunc(values, wanted), nil
 	case corev1.NodeSelectorOpNotIn:
 		return !slices.ContainsFunc(values, wanted), nil
 	default:
