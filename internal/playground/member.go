@@ -149,6 +149,9 @@ func (m *member) freeze(s syscall.Signal, from, to State) error {
 	if err := p.signal(s); err != nil {
 		return fmt.Errorf("sending %s to %s: %w", s, m.record.Name, err)
 	}
+	if to == Paused {
+		p.waitAtRest()
+	}
 	m.setIfCurrent(p, to)
 	return nil
 }

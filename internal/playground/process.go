@@ -90,6 +90,23 @@ func (p *process) signal(s syscall.Signal) error {
 	return err
 }
 
+// waitAtRest returns when a child that was sent a stop signal does nothing any more, or after a second: a thread in the
+// middle of a disk write stops only after it.
+func (p *process) waitAtRest() {
+	look := time.NewTicker(time.Millisecond)
+	defer look.Stop()
+	deadline := time.After(time.Second)
+	for !atRest(p.cmd.Process.Pid) {
+		select {
+		case <-look.C:
+		case <-deadline:
+			return
+		case <-p.exited:
+			return
+		}
+	}
+}
+
 // end asks the child to finish, and kills it when it has not after patience.
 func (p *process) end(patience time.Duration) {
 	p.asked.Store(true)
