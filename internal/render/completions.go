@@ -1,14 +1,13 @@
 package render
 
 import (
-	"cmp"
-	"hash/fnv"
-	"slices"
+	"math"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/capacity"
 )
 
 // shareCompletions divides spec.completions of a Job whose parallelism was divided, in the proportion of the latter. It
@@ -24,55 +23,19 @@ func shareCompletions(job *unstructured.Unstructured, spec *workv1alpha2.Resourc
 	return divide(completions, spec.Clusters, job.GetUID())
 }
 
-// divide gives n seats to clusters by Webster's method, with their replicas as votes. Of equal claims the one with fewer
-// seats goes first; then the name decides, in a direction that depends on the template, so that no cluster is always
-// the lucky one.
+// divide gives n completions to clusters in proportion to their replicas, the way replicas themselves are divided.
 func divide(n int64, clusters []workv1alpha2.TargetCluster, uid types.UID) map[string]int64 {
-	parties := slices.Clone(clusters)
-	slices.SortFunc(parties, func(a, b workv1alpha2.TargetCluster) int { return cmp.Compare(a.Name, b.Name) })
-	if descends(uid) {
-		slices.Reverse(parties)
+	parties, votes := make([]capacity.Party, len(clusters)), int64(0)
+	for i, cluster := range clusters {
+		parties[i] = capacity.Party{Name: cluster.Name, Votes: int64(cluster.Replicas)}
+		votes += parties[i].Votes
 	}
-	var votes int64
+	if votes > 0 {
+		capacity.Webster(int32(min(n, math.MaxInt32)), parties, uid)
+	}
+	seats := make(map[string]int64, len(parties))
 	for _, party := range parties {
-		votes += int64(party.Replicas)
-	}
-	seats, left := make(map[string]int64, len(parties)), n
-	for _, party := range parties {
-		seats[party.Name] = sureSeats(n, party.Replicas, votes, len(parties))
-		left -= seats[party.Name]
-	}
-	if votes == 0 {
-		return seats
-	}
-	for range left {
-		best, claim := "", -1.0
-		for _, party := range parties {
-			taken := seats[party.Name]
-			own := float64(party.Replicas) / float64(2*taken+1)
-			if own > claim || own == claim && taken < seats[best] {
-				best, claim = party.Name, own
-			}
-		}
-		seats[best]++
+		seats[party.Name] = int64(party.Seats)
 	}
 	return seats
-}
-
-// sureSeats is what a party gets whatever the others do, less a margin: it spares handing out a million seats one by one.
-func sureSeats(n int64, replicas int32, votes int64, parties int) int64 {
-	if votes == 0 {
-		return 0
-	}
-	share := (float64(n) - float64(parties)/2) * float64(replicas) / float64(votes)
-	return max(0, int64(share-1.5))
-}
-
-func descends(uid types.UID) bool {
-	if uid == "" {
-		return false
-	}
-	hash := fnv.New32a()
-	hash.Write([]byte(uid)) // Never fails, by the contract of hash.Hash.
-	return hash.Sum32()%2 == 1
 }
