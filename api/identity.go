@@ -43,3 +43,16 @@ func ValidatePermanentID(kind schema.GroupKind, updated, old metav1.Object) fiel
 	path := field.NewPath("metadata", "labels").Key(label)
 	return field.ErrorList{field.Invalid(path, updated.GetLabels()[label], "cannot be changed once set")}
 }
+
+// ReleaseFinalizer returns the finalizer that objects of a kind carry from the
+// start, so that what they claimed is released before they go, and false for
+// kinds that carry none.
+func ReleaseFinalizer(kind schema.GroupKind) (string, bool) {
+	switch kind {
+	case schema.GroupKind{Group: policyv1alpha1.GroupName, Kind: policyv1alpha1.KindPropagationPolicy}:
+		return policyv1alpha1.PropagationPolicyFinalizer, true
+	case schema.GroupKind{Group: policyv1alpha1.GroupName, Kind: policyv1alpha1.KindClusterPropagationPolicy}:
+		return policyv1alpha1.ClusterPropagationPolicyFinalizer, true
+	}
+	return "", false
+}

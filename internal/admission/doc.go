@@ -2,6 +2,6 @@
 //
 // In: every object that is about to be written or deleted.
 // Out: the object completed, warnings, or the reasons why it is refused.
-// Owns: the permanent-id labels of our kinds; defaults that depend on other fields.
+// Owns: the permanent-id labels of our kinds; that policies carry their finalizer; defaults that depend on other fields.
 // Never: reads anything but the request, so its answer is the same every time and costs no round trip.
 package admission

@@ -1,6 +1,8 @@
 package admission
 
 import (
+	"slices"
+
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -26,6 +28,16 @@ func stampID(kind schema.GroupKind, object, old *unstructured.Unstructured, newI
 		labels[label] = newID()
 	}
 	object.SetLabels(labels)
+}
+
+// guard gives an object that releases what it claimed before it goes the finalizer that makes it wait. One
+// that is on its way out keeps what it has: whoever takes the finalizer away then has released everything.
+func guard(kind schema.GroupKind, object *unstructured.Unstructured) {
+	finalizer, ok := api.ReleaseFinalizer(kind)
+	if !ok || object.GetDeletionTimestamp() != nil || slices.Contains(object.GetFinalizers(), finalizer) {
+		return
+	}
+	object.SetFinalizers(append(object.GetFinalizers(), finalizer))
 }
 
 func validateID(kind schema.GroupKind, object, old *unstructured.Unstructured) field.ErrorList {

@@ -48,6 +48,7 @@ func (p *Plugin) Admit(_ context.Context, a admission.Attributes, _ admission.Ob
 	old, _ := a.GetOldObject().(*unstructured.Unstructured)
 	kind := a.GetKind().GroupKind()
 	stampID(kind, object, old, p.newID)
+	guard(kind, object)
 	rule, ok := p.rules[kind]
 	if !ok || rule.complete == nil || sameSpec(object, old) {
 		return nil

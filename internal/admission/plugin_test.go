@@ -65,7 +65,7 @@ func TestAdmit(t *testing.T) {
 			want: `
 apiVersion: policy.karmada.io/v1alpha1
 kind: PropagationPolicy
-metadata: {name: web, namespace: shop, labels: {` + policyID + `: new-id}}
+metadata: {name: web, namespace: shop, finalizers: [karmada.io/propagation-policy-controller], labels: {` + policyID + `: new-id}}
 spec: {resourceSelectors: [` + selector + `, namespace: shop}]}`,
 		},
 		"ForgottenIDComesBack": {
@@ -79,7 +79,20 @@ spec: {resourceSelectors: [` + selector + `, namespace: shop}]}`,
 			want: `
 apiVersion: policy.karmada.io/v1alpha1
 kind: PropagationPolicy
-metadata: {name: web, namespace: shop, labels: {` + policyID + `: first}}
+metadata: {name: web, namespace: shop, finalizers: [karmada.io/propagation-policy-controller], labels: {` + policyID + `: first}}
+spec: {resourceSelectors: [` + selector + `, namespace: shop}]}`,
+		},
+		"LeavingPolicyGetsNoFinalizer": {
+			reason: "whoever removes it last lets the policy go",
+			object: `
+apiVersion: policy.karmada.io/v1alpha1
+kind: PropagationPolicy
+metadata: {name: web, namespace: shop, deletionTimestamp: "2026-01-02T03:04:05Z", labels: {` + policyID + `: first}}
+spec: {resourceSelectors: [` + selector + `, namespace: shop}]}`,
+			want: `
+apiVersion: policy.karmada.io/v1alpha1
+kind: PropagationPolicy
+metadata: {name: web, namespace: shop, deletionTimestamp: "2026-01-02T03:04:05Z", labels: {` + policyID + `: first}}
 spec: {resourceSelectors: [` + selector + `, namespace: shop}]}`,
 		},
 		"SelectorsStayInTheNamespace": {
@@ -88,7 +101,7 @@ spec: {resourceSelectors: [` + selector + `, namespace: shop}]}`,
 			want: `
 apiVersion: policy.karmada.io/v1alpha1
 kind: PropagationPolicy
-metadata: {name: web, namespace: shop, labels: {` + policyID + `: new-id}}
+metadata: {name: web, namespace: shop, finalizers: [karmada.io/propagation-policy-controller], labels: {` + policyID + `: new-id}}
 spec: {resourceSelectors: [` + selector + `, namespace: shop}, ` + selector + `, name: a, namespace: shop}]}`,
 		},
 		"DividedIsWeighted": {
@@ -103,7 +116,7 @@ spec:
 			want: `
 apiVersion: policy.karmada.io/v1alpha1
 kind: ClusterPropagationPolicy
-metadata: {name: web, labels: {clusterpropagationpolicy.karmada.io/permanent-id: new-id}}
+metadata: {name: web, finalizers: [karmada.io/cluster-propagation-policy-controller], labels: {clusterpropagationpolicy.karmada.io/permanent-id: new-id}}
 spec:
   resourceSelectors: [` + selector + `}]
   placement: {replicaScheduling: {replicaSchedulingType: Divided, replicaDivisionPreference: Weighted}}`,
@@ -114,7 +127,7 @@ spec:
 			want: `
 apiVersion: policy.karmada.io/v1alpha1
 kind: PropagationPolicy
-metadata: {name: web, namespace: shop, labels: {` + policyID + `: new-id}}
+metadata: {name: web, namespace: shop, finalizers: [karmada.io/propagation-policy-controller], labels: {` + policyID + `: new-id}}
 spec:
   resourceSelectors: [{apiVersion: multicluster.x-k8s.io/v1alpha1, kind: ServiceImport, namespace: shop}]
   propagateDeps: true`,
