@@ -185,7 +185,8 @@ func (f *templateFeed) Start(_ context.Context, queue workqueue.TypedRateLimitin
 		if f.synced.Load() {
 			priority = soon
 		}
-		enqueue(queue, priority, ref)
+		// A kind may be known by another version by now than when ref was told.
+		enqueue(queue, priority, canonicalRef(f.templates, ref))
 	})
 	return nil
 }

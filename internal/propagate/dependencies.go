@@ -35,10 +35,10 @@ const indexDepends = "propagate.depends"
 // dependedByPrefix begins the labels that name the dependants of a binding.
 var dependedByPrefix = strings.SplitAfterN(workv1alpha2.DependedByLabel("", ""), "depended-by-", 2)[0]
 
-// dependencyKey is the index value of a reference; the name is empty for one by
-// labels.
-func dependencyKey(apiVersion, kind, namespace, name string) string {
-	return apiVersion + "|" + kind + "|" + namespace + "|" + name
+// dependencyKey is the index value of a reference, in whatever version; the name
+// is empty for one by labels.
+func dependencyKey(gvk schema.GroupVersionKind, namespace, name string) string {
+	return gvk.GroupKind().String() + "|" + namespace + "|" + name
 }
 
 func dependsOn(obj client.Object) []string {
@@ -47,7 +47,7 @@ func dependsOn(obj client.Object) []string {
 	}
 	var keys []string
 	for _, d := range parseDependencies(obj) {
-		keys = append(keys, dependencyKey(d.APIVersion, d.Kind, d.Namespace, d.Name))
+		keys = append(keys, dependencyKey(schema.FromAPIVersionAndKind(d.APIVersion, d.Kind), d.Namespace, d.Name))
 	}
 	slices.Sort(keys)
 	return slices.Compact(keys)
@@ -109,11 +109,10 @@ func (p *propagator) resolve(from template.Ref, d interpret.Dependency) (interpr
 // dependants lists the bindings whose templates need a template, in the order of
 // their names. They are shared with the cache.
 func (p *propagator) dependants(ctx context.Context, subject Subject) ([]workv1alpha2.Binding, error) {
-	apiVersion, kind := subject.GroupVersionKind.ToAPIVersionAndKind()
 	var found []workv1alpha2.Binding
 	seen := map[client.ObjectKey]bool{bindingKey(subject.Ref): true} // nobody depends on itself
 	for _, name := range []string{subject.Name, ""} {
-		bindings, err := p.policies.depending(ctx, dependencyKey(apiVersion, kind, subject.Namespace, name))
+		bindings, err := p.policies.depending(ctx, dependencyKey(subject.GroupVersionKind, subject.Namespace, name))
 		if err != nil {
 			return nil, err
 		}
@@ -156,7 +155,7 @@ func (s policySource) depending(ctx context.Context, key string) ([]workv1alpha2
 // refersTo checks the labels of references that go by them.
 func refersTo(binding workv1alpha2.Binding, subject Subject) bool {
 	for _, d := range parseDependencies(binding) {
-		if schema.FromAPIVersionAndKind(d.APIVersion, d.Kind) != subject.GroupVersionKind || d.Namespace != subject.Namespace {
+		if !subject.is(schema.FromAPIVersionAndKind(d.APIVersion, d.Kind)) || d.Namespace != subject.Namespace {
 			continue
 		}
 		if d.Name == subject.Name || d.Name == "" && selects(d.LabelSelector, subject.Labels) {
@@ -309,7 +308,7 @@ func neededBy(templates Templates, binding workv1alpha2.Binding) []template.Ref 
 	}
 	var refs []template.Ref
 	for _, d := range parseDependencies(binding) {
-		gvk := schema.FromAPIVersionAndKind(d.APIVersion, d.Kind)
+		gvk := canonicalRef(templates, template.Ref{GroupVersionKind: schema.FromAPIVersionAndKind(d.APIVersion, d.Kind)}).GroupVersionKind
 		if d.Name != "" {
 			refs = append(refs, template.Ref{GroupVersionKind: gvk, Namespace: d.Namespace, Name: d.Name})
 			continue

@@ -1,6 +1,7 @@
 package propagate
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -224,6 +225,8 @@ func (q *notedQueue) ShuttingDown() bool                         { return false 
 // fakeTemplates is a store whose cache never lags.
 type fakeTemplates struct {
 	objects map[template.Ref]*unstructured.Unstructured
+	// older leads from a version that is served besides the preferred one to that.
+	older   map[schema.GroupVersionKind]schema.GroupVersionKind
 	version int
 	reads   int
 	note    func(verb, what string)
@@ -235,7 +238,17 @@ func (f *fakeTemplates) Subscribe(func(template.Ref))      {}
 func (f *fakeTemplates) WaitForSync(context.Context) error { return nil }
 
 func (f *fakeTemplates) Canonical(gvk schema.GroupVersionKind) (schema.GroupVersionKind, bool) {
-	return gvk, true
+	return cmp.Or(f.older[gvk], gvk), true
+}
+
+func (f *fakeTemplates) OtherVersions(gvk schema.GroupVersionKind) []string {
+	var versions []string
+	for older, preferred := range f.older {
+		if preferred == gvk {
+			versions = append(versions, older.Version)
+		}
+	}
+	return versions
 }
 
 func (f *fakeTemplates) Mapping(gvk schema.GroupVersionKind) (schema.GroupVersionResource, bool, bool) {

@@ -19,6 +19,15 @@ import (
 type Subject struct {
 	template.Ref
 	Labels map[string]string
+	// OtherVersions are those in which the hub serves the same object, besides
+	// the one in Ref: a selector may name any of them.
+	OtherVersions []string
+}
+
+// is says whether a kind, in whatever version, is that of the subject.
+func (s *Subject) is(gvk schema.GroupVersionKind) bool {
+	return gvk == s.GroupVersionKind ||
+		gvk.GroupKind() == s.GroupVersionKind.GroupKind() && slices.Contains(s.OtherVersions, gvk.Version)
 }
 
 // Rank says how precisely a policy selects a template; the higher wins.
@@ -87,6 +96,8 @@ const (
 	// MissLabels is one that selects objects of the kind by labels, and this one
 	// lacks them.
 	MissLabels
+	// MissVersion is one that names the kind in a version that is not served.
+	MissVersion
 )
 
 // Decision says which policy a template belongs to, and why.
@@ -179,8 +190,11 @@ func consider(subject Subject, policy policyv1alpha1.Propagation) Candidate {
 		return c
 	}
 	for _, selector := range policy.PropagationSpec().ResourceSelectors {
-		if selector.Kind == subject.GroupVersionKind.Kind && selector.APIVersion == subject.GroupVersionKind.GroupVersion().String() {
+		switch gvk := gvkOf(selector); {
+		case subject.is(gvk):
 			c.try(subject, selector)
+		case gvk.GroupKind() == subject.GroupVersionKind.GroupKind():
+			c.miss(MissVersion, fmt.Sprintf("selects %s of %s, a version that is not served", selector.Kind, selector.APIVersion))
 		}
 	}
 	if c.Rank != RankNone {
@@ -258,7 +272,7 @@ func priorityOf(policy policyv1alpha1.Propagation) int32 {
 // Near says that a policy came close enough to selecting the template for its
 // owner to wonder why it does not.
 func (d Decision) Near() bool {
-	return slices.ContainsFunc(d.Candidates, func(c Candidate) bool { return c.Miss == MissLabels })
+	return slices.ContainsFunc(d.Candidates, func(c Candidate) bool { return c.Miss >= MissLabels })
 }
 
 // Explain is the decision as a sentence, for an event.

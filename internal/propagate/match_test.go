@@ -179,7 +179,12 @@ func TestSelectors(t *testing.T) {
 		policy  policyv1alpha1.Propagation
 		want    Rank
 	}{
-		"another kind":    {web, pp("p", selector(func(s *policyv1alpha1.ResourceSelector) { s.Kind = "StatefulSet" })), RankNone},
+		"another kind": {web, pp("p", selector(func(s *policyv1alpha1.ResourceSelector) { s.Kind = "StatefulSet" })), RankNone},
+		"another version that is served": {func() Subject {
+			s := web
+			s.OtherVersions = []string{"v1beta1"}
+			return s
+		}(), pp("p", selector(func(s *policyv1alpha1.ResourceSelector) { s.APIVersion = "apps/v1beta1" })), RankKind},
 		"another version": {web, pp("p", selector(func(s *policyv1alpha1.ResourceSelector) { s.APIVersion = "apps/v1beta1" })), RankNone},
 		"labels are ignored beside a name": {web, pp("p", selector(func(s *policyv1alpha1.ResourceSelector) {
 			s.Name = "web"
@@ -250,6 +255,12 @@ func TestDecisionsExplainThemselves(t *testing.T) {
 	}
 	if !decision.Near() {
 		t.Error("a policy whose labels miss the object is near")
+	}
+	unserved := Choose(web, []policyv1alpha1.Propagation{pp("old", with(func(spec *policyv1alpha1.PropagationSpec) {
+		spec.ResourceSelectors = []policyv1alpha1.ResourceSelector{{APIVersion: "apps/v1beta1", Kind: "Deployment"}}
+	}))})
+	if text := unserved.Explain(); !unserved.Near() || !strings.Contains(text, "selects Deployment of apps/v1beta1, a version that is not served") {
+		t.Errorf("a policy for a version that is not served: near %v, %q", unserved.Near(), text)
 	}
 	if Choose(web, policies[:1]).Near() {
 		t.Error("a policy that names another object is not near")

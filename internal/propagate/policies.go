@@ -15,8 +15,9 @@ import (
 
 // Names of cache indexes.
 const (
-	// indexSelects finds policies by what they select: "apps/v1|Deployment|web"
-	// for one name, "apps/v1|Deployment|" for any, "apps/v1|Deployment" for both.
+	// indexSelects finds policies by what they select, in whatever version:
+	// "Deployment.apps|web" for one name, "Deployment.apps|" for any,
+	// "Deployment.apps" for both.
 	indexSelects = "propagate.selects"
 	// indexAwaits finds policies by an override policy they wait for.
 	indexAwaits = "propagate.awaits"
@@ -57,8 +58,9 @@ func selections(obj client.Object) []string {
 		}
 	}
 	for _, s := range obj.(policyv1alpha1.Propagation).PropagationSpec().ResourceSelectors {
-		add(s.APIVersion + "|" + s.Kind)
-		add(s.APIVersion + "|" + s.Kind + "|" + s.Name)
+		kind := selectionKind(gvkOf(s))
+		add(kind)
+		add(kind + "|" + s.Name)
 	}
 	return keys
 }
@@ -131,7 +133,7 @@ func (s policySource) naming(ctx context.Context, ref template.Ref) ([]policyv1a
 }
 
 func selectionKind(gvk schema.GroupVersionKind) string {
-	return gvk.GroupVersion().String() + "|" + gvk.Kind
+	return gvk.GroupKind().String()
 }
 
 // list reads an index of both kinds of policy; those of a namespace and the

@@ -28,6 +28,7 @@ type Templates interface {
 	Subscribe(func(template.Ref))
 	WaitForSync(context.Context) error
 	Canonical(schema.GroupVersionKind) (schema.GroupVersionKind, bool)
+	OtherVersions(schema.GroupVersionKind) []string
 	Mapping(schema.GroupVersionKind) (gvr schema.GroupVersionResource, namespaced, ok bool)
 	Meta(template.Ref) (*metav1.PartialObjectMetadata, bool)
 	List(schema.GroupVersionKind, string, labels.Selector) []*metav1.PartialObjectMetadata
@@ -74,7 +75,7 @@ func (p *propagator) Reconcile(ctx context.Context, ref template.Ref) (reconcile
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	subject := Subject{Ref: ref, Labels: meta.Labels}
+	subject := p.subject(ref, meta)
 	dependants, err := p.dependants(ctx, subject)
 	if err != nil {
 		return reconcile.Result{}, err
@@ -133,6 +134,11 @@ func (p *propagator) bindingOf(ctx context.Context, ref template.Ref) (workv1alp
 		return nil, fmt.Errorf("reading binding %s: %w", key, err)
 	}
 	return binding, nil
+}
+
+// subject is a template as policies see it.
+func (p *propagator) subject(ref template.Ref, meta metav1.Object) Subject {
+	return Subject{Ref: ref, Labels: meta.GetLabels(), OtherVersions: p.templates.OtherVersions(ref.GroupVersionKind)}
 }
 
 // policyFor decides which policy a template belongs to, nil if to none. With
@@ -221,7 +227,7 @@ func (p *propagator) explain(ctx context.Context, ref template.Ref, meta metav1.
 	if err != nil {
 		return err
 	}
-	decision := Choose(Subject{Ref: ref, Labels: meta.GetLabels()}, candidates)
+	decision := Choose(p.subject(ref, meta), candidates)
 	if decision.Winner == nil && (had || decision.Near()) {
 		p.publish(ref, meta, event.Warning, event.ApplyPolicyFailed, decision.Explain())
 	}

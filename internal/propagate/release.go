@@ -102,7 +102,7 @@ func (l *policyLoop) claimedBy(policy policyv1alpha1.Propagation) []template.Ref
 func (l *policyLoop) giveUp(policy policyv1alpha1.Propagation, bound []template.Ref) {
 	for _, ref := range bound {
 		meta, ok := l.templates.Meta(ref)
-		if !ok || Match(Subject{Ref: ref, Labels: meta.Labels}, policy) != RankNone {
+		if !ok || Match(l.subject(ref, meta), policy) != RankNone {
 			continue
 		}
 		if claim := ClaimOn(meta); claim.Policy == keyOf(policy) {
@@ -116,8 +116,8 @@ func (l *policyLoop) giveUp(policy policyv1alpha1.Propagation, bound []template.
 // labels or kind.
 func (l *policyLoop) selected(policy policyv1alpha1.Propagation) (named, listed []template.Ref) {
 	for _, selector := range policy.PropagationSpec().ResourceSelectors {
-		gvk := gvkOf(selector)
-		if canonical, ok := l.templates.Canonical(gvk); !ok || canonical != gvk {
+		gvk, ok := l.templates.Canonical(gvkOf(selector))
+		if !ok {
 			continue
 		}
 		namespace := selector.Namespace
@@ -133,7 +133,7 @@ func (l *policyLoop) selected(policy policyv1alpha1.Propagation) (named, listed 
 		}
 		for _, meta := range l.templates.List(gvk, namespace, labels.Everything()) {
 			ref := template.Ref{GroupVersionKind: gvk, Namespace: meta.Namespace, Name: meta.Name}
-			if Match(Subject{Ref: ref, Labels: meta.Labels}, policy) != RankNone {
+			if Match(l.subject(ref, meta), policy) != RankNone {
 				listed = append(listed, ref)
 			}
 		}
@@ -162,7 +162,7 @@ func (l *policyLoop) reportHeld(ctx context.Context, policy policyv1alpha1.Propa
 		if err != nil || holder == nil {
 			continue
 		}
-		subject := Subject{Ref: ref, Labels: meta.Labels}
+		subject := l.subject(ref, meta)
 		if Match(subject, holder) == RankNone || Preempt(subject, holder, []policyv1alpha1.Propagation{policy}) != nil {
 			continue
 		}

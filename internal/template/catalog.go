@@ -25,6 +25,8 @@ type catalog struct {
 	watched map[schema.GroupVersionKind]kind
 	// preferred leads from any version to the watched one.
 	preferred map[schema.GroupKind]schema.GroupVersionKind
+	// others has, by the watched version, the further versions that lead to it.
+	others map[schema.GroupVersionKind][]string
 	// unread are groups that did not answer; nothing is known about them.
 	unread map[string]bool
 }
@@ -40,6 +42,7 @@ func newCatalog(groups []*metav1.APIGroup, lists []*metav1.APIResourceList, unre
 		served:    map[schema.GroupVersionKind]kind{},
 		watched:   map[schema.GroupVersionKind]kind{},
 		preferred: map[schema.GroupKind]schema.GroupVersionKind{},
+		others:    map[schema.GroupVersionKind][]string{},
 		unread:    unread,
 	}
 	for _, list := range lists {
@@ -59,6 +62,12 @@ func newCatalog(groups []*metav1.APIGroup, lists []*metav1.APIResourceList, unre
 	}
 	for _, gvk := range c.preferred {
 		c.watched[gvk] = c.served[gvk]
+	}
+	for gvk := range c.served {
+		if _, watched := c.watched[gvk]; !watched {
+			known := c.preferred[gvk.GroupKind()]
+			c.others[known] = append(c.others[known], gvk.Version)
+		}
 	}
 	return c
 }

@@ -130,3 +130,13 @@ func TestExcluded(t *testing.T) {
 		}
 	}
 }
+
+func TestCatalogKnowsTheOtherVersionsOfAKind(t *testing.T) {
+	c := newCatalog([]*metav1.APIGroup{group("g", "v2", "v1", "v1beta1")}, []*metav1.APIResourceList{
+		list("g/v1", resource("things", "Thing")), list("g/v2", resource("things", "Thing")), list("g/v1beta1", resource("things", "Thing")),
+	}, nil, []schema.GroupVersion{{Group: "g", Version: "v1beta1"}}, nil)
+	thing := schema.GroupVersionKind{Group: "g", Version: "v2", Kind: "Thing"}
+	if diff := cmp.Diff([]string{"v1"}, c.others[thing]); diff != "" {
+		t.Errorf("other versions of a Thing, of which v1beta1 is a kind of its own (-want +got):\n%s", diff)
+	}
+}

@@ -113,6 +113,15 @@ func (s *Store) Canonical(gvk schema.GroupVersionKind) (schema.GroupVersionKind,
 	return s.catalog.canonical(gvk)
 }
 
+// OtherVersions are the versions, besides the one under which the store knows
+// the objects of a kind, in which the hub serves the same objects. The list must
+// not be changed.
+func (s *Store) OtherVersions(gvk schema.GroupVersionKind) []string {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.catalog.others[gvk]
+}
+
 // Mapping is the resource of a served kind and its scope. It is false for kinds
 // that are no templates.
 func (s *Store) Mapping(gvk schema.GroupVersionKind) (gvr schema.GroupVersionResource, namespaced, ok bool) {
