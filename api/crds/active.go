@@ -3,7 +3,6 @@ package crds
 import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	appsv1alpha1 "github.com/flagship-k8s/flagship/api/apps/v1alpha1"
 	autoscalingv1alpha1 "github.com/flagship-k8s/flagship/api/autoscaling/v1alpha1"
 	multiclusterv1alpha1 "github.com/flagship-k8s/flagship/api/multicluster/v1alpha1"
 	networkingv1alpha1 "github.com/flagship-k8s/flagship/api/networking/v1alpha1"
@@ -16,7 +15,6 @@ import (
 // the caller's.
 func NotYetActive() map[schema.GroupKind]string {
 	return map[schema.GroupKind]string{
-		{Group: appsv1alpha1.GroupName, Kind: appsv1alpha1.KindWorkloadRebalancer}:              "WorkloadRebalancer is stored, but nothing acts on it yet: no workload will be scheduled afresh.",
 		{Group: autoscalingv1alpha1.GroupName, Kind: autoscalingv1alpha1.KindCronFederatedHPA}:  "CronFederatedHPA is stored, but nothing acts on it yet: nothing will be scaled.",
 		{Group: autoscalingv1alpha1.GroupName, Kind: autoscalingv1alpha1.KindFederatedHPA}:      "FederatedHPA is stored, but nothing acts on it yet: nothing will be scaled.",
 		{Group: multiclusterv1alpha1.GroupName, Kind: multiclusterv1alpha1.KindServiceExport}:   "ServiceExport is stored, but nothing acts on it yet: no endpoints will be collected.",

@@ -34,6 +34,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/render"
 	"github.com/flagship-k8s/flagship/internal/report"
 	"github.com/flagship-k8s/flagship/internal/schedule"
+	"github.com/flagship-k8s/flagship/internal/schedule/rebalance"
 	"github.com/flagship-k8s/flagship/internal/template"
 )
 
@@ -70,6 +71,7 @@ func furnish(ctx context.Context, mgr ctrl.Manager, server *apiserver.Server, o 
 		{"member", func() error { return member.Setup(mgr, member.Deps{Fleet: h.fleet}) }},
 		{"propagate", func() error { return h.setupPropagate(ctx) }},
 		{"schedule", h.setupSchedule},
+		{"rebalance", func() error { return rebalance.Setup(mgr, h.options.Clock) }},
 		{"render", func() error { return h.setupRender(ctx) }},
 		{"apply", h.setupApply},
 		{"observe works", h.setupObserveWorks},

@@ -11,7 +11,7 @@
 // that carry namespaces; the deletion of bindings whose template is gone.
 //
 // Owns: the claim keys on templates and bindings, the depended-by labels and the
-// dependencies annotation of bindings, the finalizers of propagation policies.
+// dependencies annotation of bindings, the end of propagation policies' finalizers.
 //
 // Never: writes spec.clusters or spec.gracefulEvictionTasks, removes a binding
 // because its policy went, or deletes the Work of a namespace that still exists.

@@ -57,6 +57,12 @@ func newHub(t *testing.T, objects ...client.Object) *hub {
 	h.client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
 		WithStatusSubresource(&workv1alpha2.ResourceBinding{}, &workv1alpha2.ClusterResourceBinding{}).
 		WithInterceptorFuncs(interceptor.Funcs{Get: h.get, Patch: h.patch, SubResourcePatch: h.patchStatus}).Build()
+	h.restart()
+	return h
+}
+
+// restart replaces the controller by one that remembers nothing.
+func (h *hub) restart() {
 	h.controller = schedule.New(h.client, schedule.Deps{
 		Clock: h.clock,
 		Events: event.RecorderFunc(func(e event.Event) {
@@ -65,7 +71,6 @@ func newHub(t *testing.T, objects ...client.Object) *hub {
 			h.events = append(h.events, e.String())
 		}),
 	})
-	return h
 }
 
 func (h *hub) get(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
@@ -392,6 +397,77 @@ func TestBurstDoesNotOvercommit(t *testing.T) {
 	h.controller.Reported("m1")
 	h.reconcile("c")
 	h.expectTargets("c", "what m1 reports now counts once", targets("m1", 8))
+}
+
+func TestPromisesSurviveARestart(t *testing.T) {
+	aggregate := func(health workv1alpha2.ResourceHealth, status string) workv1alpha2.AggregatedStatusItem {
+		item := workv1alpha2.AggregatedStatusItem{ClusterName: "m1", Applied: true, Health: health}
+		if status != "" {
+			item.Status = &runtime.RawExtension{Raw: []byte(status)}
+		}
+		return item
+	}
+	for reason, tc := range map[string]struct {
+		edit func(*workv1alpha2.ResourceBinding, time.Time)
+		room string // what is left of the ten places that m1 reports
+	}{
+		"nothing is heard of the copy": {func(*workv1alpha2.ResourceBinding, time.Time) {}, "2"},
+		"three pods of it are counted": {func(b *workv1alpha2.ResourceBinding, _ time.Time) {
+			b.Status.AggregatedStatus = []workv1alpha2.AggregatedStatusItem{aggregate(workv1alpha2.ResourceUnhealthy, `{"replicas":3}`)}
+		}, "5"},
+		"it was scaled and shows the old number": {func(b *workv1alpha2.ResourceBinding, _ time.Time) {
+			b.Status.AggregatedStatus = []workv1alpha2.AggregatedStatusItem{aggregate(workv1alpha2.ResourceHealthy, `{"replicas":6}`)}
+		}, "8"},
+		"it is healthy, of a kind without a number": {func(b *workv1alpha2.ResourceBinding, _ time.Time) {
+			b.Status.AggregatedStatus = []workv1alpha2.AggregatedStatusItem{aggregate(workv1alpha2.ResourceHealthy, `{"active":1}`)}
+		}, "10"},
+		"it was long ago": {func(b *workv1alpha2.ResourceBinding, now time.Time) {
+			b.Status.LastScheduledTime = &metav1.Time{Time: now.Add(-time.Hour)}
+		}, "10"},
+	} {
+		t.Run(reason, func(t *testing.T) {
+			h := newHub(t, member("m1", room(10)), bindingOf("a", 8, placement(aggregated)), bindingOf("b", 11, placement(aggregated)))
+			h.reconcile("a")
+			h.expectTargets("a", "before the restart", targets("m1", 8))
+			a := h.binding("a")
+			tc.edit(a, h.clock.Now())
+			if err := h.client.Status().Update(h.ctx, a); err != nil {
+				t.Fatal(err)
+			}
+			h.restart()
+			h.controller.Recall(h.binding("a"))
+			h.reconcile("b")
+			h.expectCondition("b", "Unschedulable", "Clusters available replicas "+tc.room+" are not enough to schedule.")
+		})
+	}
+}
+
+func TestAClusterThatLeavesIsDropped(t *testing.T) {
+	leave := func(c *clusterv1alpha1.Cluster) {
+		c.Finalizers, c.DeletionTimestamp = []string{"x"}, &metav1.Time{Time: time.Unix(1, 0)}
+	}
+	for name, p := range map[string]*policyv1alpha1.Placement{
+		"Duplicated": placement(duplicated), "Static": placement(static("m1", 1, "m2", 1)),
+		"Dynamic": placement(dynamic), "Aggregated": placement(aggregated),
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHub(t, member("m1", room(9), leave), member("m2", room(9)), bindingOf("web", 4, p, func(b *workv1alpha2.ResourceBinding) {
+				b.Spec.Clusters = targets("m1", 4)
+			}))
+			h.reconcile("web")
+			h.expectTargets("web", "the other takes over", targets("m2", 4))
+		})
+		t.Run(name+"WithNowhereToGo", func(t *testing.T) {
+			h := newHub(t, member("m1", room(9), leave), member("m2", room(9), tainted("a", "b", corev1.TaintEffectNoSchedule)),
+				bindingOf("web", 4, p, func(b *workv1alpha2.ResourceBinding) { b.Spec.Clusters = targets("gone", 1, "m1", 3) }))
+			h.reconcile("web")
+			h.expectTargets("web", "what leaves is no target, whatever becomes of the rest", nil)
+			h.expectCondition("web", "NoClusterFit", "0/2 clusters fit: 1 has taint a=b:NoSchedule, 1 is being deleted")
+			h.writes, h.events = nil, nil
+			h.reconcile("web")
+			h.expect("and rest", nil)
+		})
+	}
 }
 
 func TestParallelWorkersDoNotOvercommit(t *testing.T) {

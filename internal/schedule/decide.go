@@ -16,6 +16,9 @@ type verdict struct {
 	fresh    bool
 	// again is when to look next, if nothing happens before; zero is never.
 	again time.Duration
+	// remaining is what is left of the present result after a failure: all of it
+	// but clusters that leave or have left.
+	remaining []workv1alpha2.TargetCluster
 	// promised is what the ledger was told, to be taken back if the write fails.
 	promised map[string]int32
 	demand   *Request
@@ -51,8 +54,21 @@ func (c *Controller) decide(ctx context.Context, it Item, b workv1alpha2.Binding
 	c.wait(it, b, &out)
 	if out.decision.Failure == nil {
 		c.promise(it, b, &req, &out)
+	} else {
+		out.remaining = remaining(req.Current, snapshot)
 	}
 	return out, nil
+}
+
+// remaining lists the targets whose clusters are there to stay.
+func remaining(current []workv1alpha2.TargetCluster, snapshot *Snapshot) []workv1alpha2.TargetCluster {
+	out := make([]workv1alpha2.TargetCluster, 0, len(current))
+	for _, t := range current {
+		if cluster := snapshot.Get(t.Name); cluster != nil && !cluster.Leaving {
+			out = append(out, t)
+		}
+	}
+	return out
 }
 
 // tryFailback returns the decision for an earlier term of clusterAffinities, if
@@ -115,7 +131,7 @@ func (c *Controller) wait(it Item, b workv1alpha2.Binding, v *verdict) {
 // promise notes what the decision gives away, before it is written.
 func (c *Controller) promise(it Item, b workv1alpha2.Binding, req *Request, v *verdict) {
 	c.peers.place(it, b, v.decision.Targets)
-	if !req.divisible() || strategyOf(req.Placement) == duplicated {
+	if !promises(req) {
 		return
 	}
 	v.promised, v.demand = map[string]int32{}, req

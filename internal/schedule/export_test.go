@@ -6,6 +6,9 @@ import (
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 )
 
+// Recall is what a binding does to the ledger that was there before the controller.
+func (c *Controller) Recall(b workv1alpha2.Binding) { c.recall(itemOf(b), b) }
+
 // Touch is what an event of the cluster does to the fleet.
 func (c *Controller) Touch(cluster string) { c.fleet.touch(cluster) }
 

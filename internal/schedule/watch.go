@@ -52,6 +52,9 @@ func bindingEvents[B interface {
 	return handler.TypedFuncs[B, Item]{
 		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[B], q queue) {
 			c.peers.place(itemOf(e.Object), e.Object, e.Object.BindingSpec().Clusters)
+			if e.IsInInitialList {
+				c.recall(itemOf(e.Object), e.Object)
+			}
 			enqueue(q, e.Object, e.IsInInitialList)
 		},
 		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[B], q queue) {

@@ -36,7 +36,7 @@ func (c *Controller) observe(ctx context.Context, it Item, b workv1alpha2.Bindin
 func (c *Controller) publish(ctx context.Context, it Item, b workv1alpha2.Binding, v *verdict) error {
 	moved, err := c.publishResult(ctx, it, &b, v)
 	if refused := refusal(err); refused != nil {
-		v.decision, v.again, err = &Decision{Failure: refused}, retryWaiting, nil
+		v.decision, v.again, v.remaining, err = &Decision{Failure: refused}, retryWaiting, b.BindingSpec().Clusters, nil
 		c.waiting.enter(it)
 	}
 	if err != nil {
@@ -75,32 +75,31 @@ func refusal(err error) *Failure {
 
 // publishResult patches spec.clusters and the annotation, in one, if either
 // changes, and replaces *b by what the API server answers. After a failure to
-// schedule the last result stays: copies that run are worth more than a correct
-// empty list.
+// schedule the last result stays, but for clusters that leave: copies that run
+// are worth more than a correct empty list, and those in a cluster that leaves
+// go with it.
 func (c *Controller) publishResult(ctx context.Context, it Item, b *workv1alpha2.Binding, v *verdict) (moved bool, err error) {
-	d := v.decision
-	if d.Failure != nil {
-		return false, nil
-	}
-	placement, err := json.Marshal(placementOf(*b))
-	if err != nil {
-		return false, fmt.Errorf("encoding the placement: %w", err)
-	}
-	moved = !sameTargets((*b).BindingSpec().Clusters, d.Targets)
-	if !moved && (*b).GetAnnotations()[workv1alpha2.AppliedPlacementAnnotation] == string(placement) {
-		return false, nil
-	}
 	// The list is replaced as a whole, hence the guard against what was written meanwhile.
-	patch := map[string]any{"metadata": map[string]any{
-		"resourceVersion": (*b).GetResourceVersion(),
-		"annotations":     map[string]string{workv1alpha2.AppliedPlacementAnnotation: string(placement)},
-	}}
-	if moved {
+	metadata := map[string]any{"resourceVersion": (*b).GetResourceVersion()}
+	patch := map[string]any{"metadata": metadata}
+	targets, placed := v.remaining, false
+	if v.decision.Failure == nil {
+		placement, err := json.Marshal(placementOf(*b))
+		if err != nil {
+			return false, fmt.Errorf("encoding the placement: %w", err)
+		}
+		targets, placed = v.decision.Targets, (*b).GetAnnotations()[workv1alpha2.AppliedPlacementAnnotation] != string(placement)
+		metadata["annotations"] = map[string]string{workv1alpha2.AppliedPlacementAnnotation: string(placement)}
+	}
+	if moved = !sameTargets((*b).BindingSpec().Clusters, targets); moved {
 		clusters := map[string]any{"clusters": nil}
-		if len(d.Targets) > 0 {
-			clusters["clusters"] = d.Targets
+		if len(targets) > 0 {
+			clusters["clusters"] = targets
 		}
 		patch["spec"] = clusters
+	}
+	if !moved && !placed {
+		return false, nil
 	}
 	answer, err := c.patch(ctx, it, *b, patch, c.sendObject)
 	if err != nil {
