@@ -201,7 +201,9 @@ metadata: {name: w, namespace: karmada-es-member1, labels: {work.karmada.io/perm
 
 func TestValidate(t *testing.T) {
 	configMap := "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}"
-	large := `{apiVersion: v1, kind: ConfigMap, metadata: {name: a}, data: {x: "` + strings.Repeat("x", 800_000) + `"}}`
+	large := func(name string) string {
+		return `{apiVersion: v1, kind: ConfigMap, metadata: {name: ` + name + `}, data: {x: "` + strings.Repeat("x", 800_000) + `"}}`
+	}
 	tests := map[string]struct {
 		reason      string
 		object, old string
@@ -228,9 +230,14 @@ func TestValidate(t *testing.T) {
 			object: work + `spec: {workload: {manifests: [{apiVersion: v1, kind: List, items: []}]}}`,
 			want:   []string{"spec.workload.manifests[0].kind"},
 		},
+		"WorkWithTheSameObjectTwice": {
+			reason: "the second would undo the first, for ever",
+			object: work + `spec: {workload: {manifests: [{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}, {apiVersion: v1, kind: ConfigMap, metadata: {name: a}}]}}`,
+			want:   []string{"spec.workload.manifests[1]"},
+		},
 		"WorkTooLarge": {
 			reason: "storage would refuse it without saying which object",
-			object: work + `spec: {workload: {manifests: [` + large + `, ` + large + `]}}`,
+			object: work + `spec: {workload: {manifests: [` + large("a") + `, ` + large("b") + `]}}`,
 			want:   []string{"spec.workload.manifests[1]"},
 		},
 		"UnchangedSpecIsNotCheckedAgain": {

@@ -15,11 +15,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	ctrlevent "sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/event"
+	"github.com/flagship-k8s/flagship/internal/interpret"
 )
 
 // Deps is what the room needs from the house. Templates, Statuses, Events and
@@ -29,9 +31,12 @@ type Deps struct {
 	Statuses  Statuses
 	// Adds says that Statuses knows what to do with a kind; templates of other
 	// kinds are not even read. Without it, all are.
-	Adds   func(schema.GroupVersionKind) bool
-	Events event.Recorder
-	Clock  clock.PassiveClock
+	Adds func(schema.GroupVersionKind) bool
+	// Changes tells when kinds mean something else; the statuses of their templates
+	// are added up again then. Nil: they never do.
+	Changes *interpret.Changes
+	Events  event.Recorder
+	Clock   clock.PassiveClock
 }
 
 const (
@@ -69,6 +74,12 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 		if err := loop.Watch(watch); err != nil {
 			return fmt.Errorf("watching for aggregation: %w", err)
 		}
+	}
+	if deps.Changes == nil {
+		return nil
+	}
+	if err := loop.Watch(a.onMeaning(deps.Changes)); err != nil {
+		return fmt.Errorf("watching for aggregation: %w", err)
 	}
 	return nil
 }
@@ -132,6 +143,44 @@ func (a *aggregator) enqueue(q queue, priority int, requests ...Request) {
 		}
 		q.AddAfter(request, window)
 	}
+}
+
+// onMeaning queues the bindings of templates whose kind means something else now.
+func (a *aggregator) onMeaning(changes *interpret.Changes) source.TypedSource[Request] {
+	return source.TypedFunc[Request](func(ctx context.Context, q queue) error {
+		changes.Subscribe(func(kinds interpret.Kinds) {
+			for _, request := range a.bindingsOf(ctx, kinds) {
+				a.owed.Store(request, struct{}{})
+				a.enqueue(q, 0, request)
+			}
+		})
+		return nil
+	})
+}
+
+// bindingsOf are the bindings of templates of some kinds.
+func (a *aggregator) bindingsOf(ctx context.Context, kinds interpret.Kinds) []Request {
+	var requests []Request
+	collect := func(binding workv1alpha2.Binding) {
+		resource := binding.BindingSpec().Resource
+		if kinds(schema.FromAPIVersionAndKind(resource.APIVersion, resource.Kind)) {
+			requests = append(requests, Request{Namespace: binding.GetNamespace(), Name: binding.GetName()})
+		}
+	}
+	var namespaced workv1alpha2.ResourceBindingList
+	var wide workv1alpha2.ClusterResourceBindingList
+	for _, list := range []client.ObjectList{&namespaced, &wide} {
+		if err := a.client.List(ctx, list, client.UnsafeDisableDeepCopy, client.DisableReadYourWritesConsistency); err != nil {
+			log.FromContext(ctx).Error(err, "Listing bindings") // the cache fails at the end of the process only
+		}
+	}
+	for i := range namespaced.Items {
+		collect(&namespaced.Items[i])
+	}
+	for i := range wide.Items {
+		collect(&wide.Items[i])
+	}
+	return requests
 }
 
 // onWork queues the binding of a Work whose status may have changed. A Work that

@@ -6,15 +6,18 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/event"
+	"github.com/flagship-k8s/flagship/internal/interpret"
 	"github.com/flagship-k8s/flagship/internal/member"
 	"github.com/flagship-k8s/flagship/internal/report"
 )
@@ -34,6 +37,11 @@ type Deps struct {
 	// Retain returns desired with those fields of observed that a user wants kept, and desired itself where nobody said
 	// anything. It is asked only about objects that exist. Nil: server-side apply alone decides.
 	Retain func(ctx context.Context, desired, observed *unstructured.Unstructured) (*unstructured.Unstructured, error)
+	// Retention stands for what Retain does with a kind, empty where nobody said anything: objects are applied again when
+	// it is another one. Nil: always empty.
+	Retention func(schema.GroupVersionKind) string
+	// Changes tells when kinds mean something else. Nil: they never do.
+	Changes *interpret.Changes
 	// Hold says why a Work must wait, or "" if it need not. It is asked again every second. Nil: none waits.
 	Hold func(work *workv1alpha1.Work) string
 }
@@ -48,6 +56,9 @@ type Applier struct {
 	clock  clock.WithTicker
 	retain func(ctx context.Context, desired, observed *unstructured.Unstructured) (*unstructured.Unstructured, error)
 	hold   func(work *workv1alpha1.Work) string
+
+	retention func(schema.GroupVersionKind) string
+	changes   *interpret.Changes
 
 	lanes    *member.Lanes
 	ledger   ledger
@@ -81,7 +92,7 @@ func newApplier(hub client.Client, works cache.Cache, deps Deps) (*Applier, erro
 	}
 	a := &Applier{
 		client: hub, cache: works, fleet: deps.Fleet, report: deps.Report, events: deps.Events, clock: deps.Clock,
-		retain: deps.Retain, hold: deps.Hold, waits: stopwatches{limit: patienceWithWatch},
+		retain: deps.Retain, retention: deps.Retention, changes: deps.Changes, hold: deps.Hold, waits: stopwatches{limit: patienceWithWatch},
 	}
 	a.lanes = member.NewLanes("apply", deps.Fleet, deps.Clock, deps.Workers, a.reconcile)
 	deps.Fleet.OnChange(a.memberChanged)
@@ -112,7 +123,24 @@ func (a *Applier) Start(ctx context.Context) error {
 		return fmt.Errorf("watching Works: %w", err)
 	}
 	defer func() { _ = works.RemoveEventHandler(handle) }() // the cache ends with us
+	if a.changes != nil {
+		a.changes.Subscribe(func(kinds interpret.Kinds) { a.reapply(ctx, kinds) })
+	}
 	return a.lanes.Start(ctx)
+}
+
+// reapply looks at the Works with objects of kinds that mean something else now.
+func (a *Applier) reapply(ctx context.Context, kinds interpret.Kinds) {
+	works := &workv1alpha1.WorkList{}
+	if err := a.client.List(ctx, works, client.UnsafeDisableDeepCopy); err != nil {
+		log.FromContext(ctx).Error(err, "Listing Works")
+		return
+	}
+	for i := range works.Items {
+		if works.Items[i].Carries(kinds) {
+			a.enqueue(&works.Items[i])
+		}
+	}
 }
 
 // worthALook tells whether a change of a Work is more than one of its status.

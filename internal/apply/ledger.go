@@ -26,6 +26,8 @@ type entry struct {
 	unclaimed map[string]bool
 	conflicts []conflict
 	dropped   []string
+	// misfit says that the member has no room for something, so that its schema is worth another look.
+	misfit bool
 }
 
 // ledger remembers what came of applies. Nothing in it is needed for being right: it spares requests while a watch lags

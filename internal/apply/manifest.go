@@ -138,8 +138,8 @@ func stamp(obj *unstructured.Unstructured, work *workv1alpha1.Work) {
 	if resolution := work.Annotations[workv1alpha1.ConflictResolutionAnnotation]; resolution != "" && annotations[workv1alpha1.ConflictResolutionAnnotation] == "" {
 		annotations[workv1alpha1.ConflictResolutionAnnotation] = resolution
 	}
-	delete(annotations, RecordAnnotation)
-	delete(annotations, AdoptedAnnotation)
+	delete(annotations, workv1alpha1.RecordAnnotation)
+	delete(annotations, workv1alpha1.AdoptedAnnotation)
 	obj.SetAnnotations(annotations)
 }
 

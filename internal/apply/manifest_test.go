@@ -65,7 +65,7 @@ metadata:
   creationTimestamp: null
   finalizers: [keep]
   ownerReferences: [{name: o}]
-  annotations: {apply.flagship-k8s.io/record: forged.AAAA}
+  annotations: {flagship.io/record: forged.AAAA}
 data: {k: v, n: null}
 status: {x: y}
 `)
@@ -111,7 +111,7 @@ metadata:
   annotations:
     work.karmada.io/name: w
     resourcetemplate.karmada.io/uid: x
-    apply.flagship-k8s.io/record: x
+    flagship.io/record: x
     propagationpolicy.karmada.io/name: p
     note: mine
 `)
@@ -121,7 +121,7 @@ metadata:
 	}
 	want := `[{"op":"test","path":"/metadata/uid","value":"u-1"},` +
 		`{"op":"remove","path":"/metadata/labels/karmada.io~1managed"},{"op":"remove","path":"/metadata/labels/work.karmada.io~1permanent-id"},` +
-		`{"op":"remove","path":"/metadata/annotations/apply.flagship-k8s.io~1record"},{"op":"remove","path":"/metadata/annotations/propagationpolicy.karmada.io~1name"},` +
+		`{"op":"remove","path":"/metadata/annotations/flagship.io~1record"},{"op":"remove","path":"/metadata/annotations/propagationpolicy.karmada.io~1name"},` +
 		`{"op":"remove","path":"/metadata/annotations/resourcetemplate.karmada.io~1uid"},{"op":"remove","path":"/metadata/annotations/work.karmada.io~1name"}]`
 	if diff := cmp.Diff(want, string(patch)); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)

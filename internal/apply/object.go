@@ -27,7 +27,7 @@ const (
 	// lag is how long a watch may take to show what we wrote before we rather look ourselves.
 	lag = 30 * time.Second
 	// rounds bounds how often one apply is corrected by what the API server answers.
-	rounds = 5
+	rounds = 6
 )
 
 // target is where one object of a Work goes.
@@ -73,6 +73,9 @@ func (a *Applier) object(ctx context.Context, t target, desired *unstructured.Un
 	hash, err := wanted(withoutRetained(desired))
 	if err != nil {
 		return entry{}, err
+	}
+	if a.retention != nil {
+		hash += a.retention(desired.GroupVersionKind()) // a record may not hold a dot in it
 	}
 	try := attempt{target: t, desired: desired, hash: hash}
 	try.before, try.remembered = a.ledger.get(t.place)
@@ -170,12 +173,18 @@ func (a *Applier) settle(ctx context.Context, try attempt, live *unstructured.Un
 		return entry{}, err
 	}
 	d := compare(body, live, try.hash)
+	if d.misfit && !d.stale {
+		if d.stale, err = outgrown(ctx, try, live); err != nil {
+			return entry{}, err
+		}
+	}
 	if d.settled(try.before, try.remembered) {
 		var known entry
 		if try.remembered {
 			known = try.before
 		}
 		known.uid, known.version, known.hash, known.at = live.GetUID(), live.GetResourceVersion(), try.hash, a.clock.Now()
+		known.misfit = d.misfit
 		a.ledger.put(try.place, known)
 		return known, nil
 	}
@@ -197,18 +206,29 @@ func (a *Applier) bodyFor(ctx context.Context, try attempt, live *unstructured.U
 		body = retained
 	}
 	body = yieldReplicas(body, live).DeepCopy()
-	if isNamespace(live) && (verdict == adopting || live.GetAnnotations()[AdoptedAnnotation] == "true") {
-		setAnnotation(body, AdoptedAnnotation, "true")
+	if isNamespace(live) && (verdict == adopting || live.GetAnnotations()[workv1alpha1.AdoptedAnnotation] == "true") {
+		setAnnotation(body, workv1alpha1.AdoptedAnnotation, "true")
 	}
 	return body, nil
+}
+
+// outgrown tells whether the member's schema is another one than that which had no room for something.
+func outgrown(ctx context.Context, try attempt, live *unstructured.Unstructured) (bool, error) {
+	present, err := try.conn.Schema(ctx, try.desired.GroupVersionKind().GroupVersion())
+	if err != nil {
+		return false, err
+	}
+	recorded, _ := recordOf(live)
+	return recorded.schema != present, nil
 }
 
 // send applies a body and corrects it by what the API server answers. Live is the object as it is, nil if there is none.
 func (a *Applier) send(ctx context.Context, try attempt, body, live *unstructured.Unstructured, force bool) (entry, error) {
 	result := entry{hash: try.hash}
 	var misfits []string
+	schema, asked := "", false
 	for range rounds {
-		got, err := a.patch(ctx, try, body, misfits, force)
+		got, err := a.patch(ctx, try, body, record{hash: try.hash, misfits: footprintOfPaths(misfits), schema: schema}, force)
 		if err == nil {
 			result.uid, result.version, result.at = got.GetUID(), got.GetResourceVersion(), a.clock.Now()
 			result.unclaimed = unclaimed(try.desired, got)
@@ -216,13 +236,23 @@ func (a *Applier) send(ctx context.Context, try attempt, body, live *unstructure
 			try.conn.Saw(try.resource, got)
 			return result, nil
 		}
-		if removed := misfitsIn(err).fit(body); len(removed) > 0 {
+		refused := misfitsIn(err)
+		if len(refused.unknown) > 0 && !asked {
+			// It is this schema that has to refuse the fields, not the one before it.
+			if schema, err = try.conn.Schema(ctx, try.desired.GroupVersionKind().GroupVersion()); err != nil {
+				return entry{}, err
+			}
+			asked = true
+			continue
+		}
+		if removed := refused.fit(body); len(removed) > 0 {
 			for _, r := range removed {
 				result.dropped = append(result.dropped, r.field)
 				if r.path != "" {
 					misfits = append(misfits, r.path)
 				}
 			}
+			result.misfit = len(misfits) > 0
 			continue
 		}
 		found := conflictsIn(err)
@@ -259,9 +289,9 @@ func unclaimed(desired, got *unstructured.Unstructured) map[string]bool {
 	return paths
 }
 
-func (a *Applier) patch(ctx context.Context, try attempt, body *unstructured.Unstructured, misfits []string, force bool) (*unstructured.Unstructured, error) {
-	applied := record{hash: try.hash, footprint: footprintOf(body), misfits: footprintOfPaths(misfits)}
-	setAnnotation(body, RecordAnnotation, applied.String())
+func (a *Applier) patch(ctx context.Context, try attempt, body *unstructured.Unstructured, applied record, force bool) (*unstructured.Unstructured, error) {
+	applied.footprint = footprintOf(body)
+	setAnnotation(body, workv1alpha1.RecordAnnotation, applied.String())
 	raw, err := encode(body)
 	if err != nil {
 		return nil, err
@@ -291,8 +321,8 @@ func isMark(path string) bool {
 		"/metadata/labels/" + workv1alpha1.WorkPermanentIDLabel,
 		"/metadata/annotations/" + workv1alpha1.WorkNamespaceAnnotation,
 		"/metadata/annotations/" + workv1alpha1.WorkNameAnnotation,
-		"/metadata/annotations/" + RecordAnnotation,
-		"/metadata/annotations/" + AdoptedAnnotation:
+		"/metadata/annotations/" + workv1alpha1.RecordAnnotation,
+		"/metadata/annotations/" + workv1alpha1.AdoptedAnnotation:
 		return true
 	default:
 		return false

@@ -12,23 +12,18 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 )
 
-// Annotations of ours on objects in members, besides those of the contract.
-const (
-	// RecordAnnotation says what was applied last: a hash of what was wanted and, each after a dot, the footprint of the
-	// fields that were set, and that of the fields that the member has no room for, if there are any.
-	RecordAnnotation = "apply.flagship-k8s.io/record"
-	// AdoptedAnnotation set to "true" marks a Namespace that was there before us. It is not deleted with its Work,
-	// for it may hold what is not ours.
-	AdoptedAnnotation = "apply.flagship-k8s.io/adopted"
-)
-
-// record is the content of RecordAnnotation.
+// record is the content of the record annotation: a hash of what was wanted and, each after a dot, the footprint of the
+// fields that were set and, if there are any, that of the fields that the member has no room for, and what stands for the
+// schema that has not.
 type record struct {
 	hash      string
 	footprint footprint
 	misfits   footprint
+	schema    string
 }
 
 // footprint is a set of paths as sorted 16-bit hashes: some 250 characters for a Deployment. One in some hundred
@@ -52,14 +47,14 @@ func wanted(obj *unstructured.Unstructured) (string, error) {
 // unrecorded returns obj without our annotations; obj itself is not changed.
 func unrecorded(obj *unstructured.Unstructured) *unstructured.Unstructured {
 	annotations := obj.GetAnnotations()
-	if annotations[RecordAnnotation] == "" && annotations[AdoptedAnnotation] == "" {
+	if annotations[workv1alpha1.RecordAnnotation] == "" && annotations[workv1alpha1.AdoptedAnnotation] == "" {
 		return obj
 	}
 	out := &unstructured.Unstructured{Object: maps.Clone(obj.Object)}
 	metadata, _ := obj.Object["metadata"].(map[string]any)
 	out.Object["metadata"] = maps.Clone(metadata)
-	delete(annotations, RecordAnnotation) // GetAnnotations returned a copy
-	delete(annotations, AdoptedAnnotation)
+	delete(annotations, workv1alpha1.RecordAnnotation) // GetAnnotations returned a copy
+	delete(annotations, workv1alpha1.AdoptedAnnotation)
 	out.SetAnnotations(annotations)
 	return out
 }
@@ -140,19 +135,20 @@ func decodeFootprint(text string) (footprint, bool) {
 func (r record) String() string {
 	text := r.hash + "." + r.footprint.encode()
 	if len(r.misfits) > 0 {
-		text += "." + r.misfits.encode()
+		text += "." + r.misfits.encode() + "." + r.schema
 	}
 	return text
 }
 
 // recordOf reads what was applied to an object; false if nothing was, or it cannot be read.
 func recordOf(obj *unstructured.Unstructured) (record, bool) {
-	hash, rest, ok := strings.Cut(obj.GetAnnotations()[RecordAnnotation], ".")
-	set, left, _ := strings.Cut(rest, ".")
+	hash, rest, ok := strings.Cut(obj.GetAnnotations()[workv1alpha1.RecordAnnotation], ".")
+	set, rest, _ := strings.Cut(rest, ".")
+	left, schema, _ := strings.Cut(rest, ".")
 	footprint, setOK := decodeFootprint(set)
 	misfits, leftOK := decodeFootprint(left)
 	if !ok || hash == "" || !setOK || !leftOK {
 		return record{}, false
 	}
-	return record{hash: hash, footprint: footprint, misfits: misfits}, true
+	return record{hash: hash, footprint: footprint, misfits: misfits, schema: schema}, true
 }

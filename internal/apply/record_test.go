@@ -5,6 +5,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 )
 
 func object(t *testing.T, text string) *unstructured.Unstructured {
@@ -21,8 +23,8 @@ data: {k: v}
 
 func TestRecordSurvivesItsAnnotation(t *testing.T) {
 	obj := object(t, configMap)
-	want := record{hash: "h4sh", footprint: footprintOf(obj), misfits: footprintOfPaths([]string{"/spec/novel"})}
-	setAnnotation(obj, RecordAnnotation, want.String())
+	want := record{hash: "h4sh", footprint: footprintOf(obj), misfits: footprintOfPaths([]string{"/spec/novel"}), schema: "sch3ma"}
+	setAnnotation(obj, workv1alpha1.RecordAnnotation, want.String())
 	got, ok := recordOf(obj)
 	if !ok {
 		t.Fatalf("cannot read %q", want)
@@ -40,7 +42,7 @@ func TestRecordSurvivesItsAnnotation(t *testing.T) {
 func TestRecordThatCannotBeRead(t *testing.T) {
 	for name, text := range map[string]string{"Missing": "", "NoFootprint": "h4sh", "NoHash": ".AAAA", "NotBase64": "h4sh.?", "Odd": "h4sh.AA"} {
 		obj := object(t, configMap)
-		setAnnotation(obj, RecordAnnotation, text)
+		setAnnotation(obj, workv1alpha1.RecordAnnotation, text)
 		if r, ok := recordOf(obj); ok {
 			t.Errorf("%s: read %+v out of %q", name, r, text)
 		}
@@ -66,8 +68,8 @@ func TestWantedIsAboutTheUsersObjectOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	marked := object(t, configMap)
-	setAnnotation(marked, RecordAnnotation, "x.AAAA")
-	setAnnotation(marked, AdoptedAnnotation, "true")
+	setAnnotation(marked, workv1alpha1.RecordAnnotation, "x.AAAA")
+	setAnnotation(marked, workv1alpha1.AdoptedAnnotation, "true")
 	if same, _ := wanted(marked); same != plain {
 		t.Error("our own annotations change the hash")
 	}
@@ -76,7 +78,7 @@ func TestWantedIsAboutTheUsersObjectOnly(t *testing.T) {
 	if changed, _ := wanted(other); changed == plain {
 		t.Error("a changed value does not change the hash")
 	}
-	if marked.GetAnnotations()[RecordAnnotation] == "" {
+	if marked.GetAnnotations()[workv1alpha1.RecordAnnotation] == "" {
 		t.Error("hashing changed the object")
 	}
 }

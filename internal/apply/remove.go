@@ -50,7 +50,7 @@ func (a *Applier) remove(ctx context.Context, conn *member.Conn, work types.Name
 		if !belongs(live, work) {
 			return nil
 		}
-		if preserve || live.GetAnnotations()[AdoptedAnnotation] == "true" {
+		if preserve || live.GetAnnotations()[workv1alpha1.AdoptedAnnotation] == "true" {
 			err = a.release(ctx, t, live)
 		} else {
 			err = a.destroy(ctx, t, live)
@@ -107,8 +107,13 @@ var (
 		"resourcebinding.karmada.io", "clusterresourcebinding.karmada.io", "work.karmada.io",
 		"propagationpolicy.karmada.io", "clusterpropagationpolicy.karmada.io",
 	}
-	annotationDomains = append(slices.Clone(labelDomains), "resourcetemplate.karmada.io", "apply.flagship-k8s.io")
+	annotationDomains = append(slices.Clone(labelDomains), "resourcetemplate.karmada.io")
 )
+
+// isOurs tells whether an annotation in a member is ours or our predecessors'.
+func isOurs(key string) bool {
+	return key == workv1alpha1.RecordAnnotation || key == workv1alpha1.AdoptedAnnotation || inDomain(key, annotationDomains)
+}
 
 type operation struct {
 	Op    string `json:"op"`
@@ -125,7 +130,7 @@ func releasePatch(live *unstructured.Unstructured) ([]byte, error) {
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(live.GetAnnotations())) {
-		if inDomain(key, annotationDomains) {
+		if isOurs(key) {
 			patch = append(patch, operation{Op: "remove", Path: "/metadata/annotations/" + pointer(key)})
 		}
 	}

@@ -3,6 +3,7 @@ package apply
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -13,6 +14,7 @@ import (
 
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/event"
+	"github.com/flagship-k8s/flagship/internal/member"
 	"github.com/flagship-k8s/flagship/internal/report"
 )
 
@@ -40,6 +42,9 @@ func (a *Applier) tell(work *workv1alpha1.Work, total int, results []outcome) (t
 			meta.SetStatusCondition(&status.Conditions, workv1alpha1.Dispatching(work.Generation))
 			meta.SetStatusCondition(&status.Conditions, workv1alpha1.Applied(work.Generation))
 		})
+		if slices.ContainsFunc(results, func(o outcome) bool { return o.misfit }) {
+			return member.SchemaPause, nil // the member may be upgraded
+		}
 		return 0, nil
 	}
 	err := errors.Join(failures...)

@@ -77,6 +77,8 @@ type difference struct {
 	drifted []string
 	// open are the paths we want, do not own, and did not apply: others have them.
 	open []string
+	// misfit: the member had no room for something.
+	misfit bool
 }
 
 func compare(desired, live *unstructured.Unstructured, hash string) difference {
@@ -84,7 +86,7 @@ func compare(desired, live *unstructured.Unstructured, hash string) difference {
 	if !ok || recorded.hash != hash || !isManaged(live) {
 		return difference{stale: true}
 	}
-	var d difference
+	d := difference{misfit: len(recorded.misfits) > 0}
 	unowned(content(desired), member.OurFields(live), "", func(path string) {
 		switch {
 		case recorded.misfits.has(path):

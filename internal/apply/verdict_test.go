@@ -8,6 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
+
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 )
 
 var thisWork = types.NamespacedName{Namespace: "karmada-es-m", Name: "w"}
@@ -51,7 +53,7 @@ func live(t *testing.T, fields string, edit func(*unstructured.Unstructured)) *u
 	if err != nil {
 		t.Fatal(err)
 	}
-	setAnnotation(obj, RecordAnnotation, record{hash: hash, footprint: footprintOf(obj)}.String())
+	setAnnotation(obj, workv1alpha1.RecordAnnotation, record{hash: hash, footprint: footprintOf(obj)}.String())
 	var owned map[string]any
 	if err := yaml.Unmarshal([]byte(fields), &owned); err != nil {
 		t.Fatal(err)
@@ -73,17 +75,17 @@ func TestCompare(t *testing.T) {
 	}{
 		"Nothing":   {"as it was applied", live(t, all, nil), difference{}},
 		"Drift":     {"a field that we set belongs to somebody else", live(t, taken, nil), difference{drifted: []string{"/data"}}},
-		"OtherHash": {"something else is wanted now", live(t, all, func(o *unstructured.Unstructured) { setAnnotation(o, RecordAnnotation, "other.AAAA") }), difference{stale: true}},
+		"OtherHash": {"something else is wanted now", live(t, all, func(o *unstructured.Unstructured) { setAnnotation(o, workv1alpha1.RecordAnnotation, "other.AAAA") }), difference{stale: true}},
 		"NoLabel":   {"the managed label is gone", live(t, all, func(o *unstructured.Unstructured) { o.SetLabels(nil) }), difference{stale: true}},
 		"NeverOurs": {"no entry of ours", live(t, `{}`, nil), difference{stale: true}},
 		"LeftToThem": {"a field that we never set", live(t, taken, func(o *unstructured.Unstructured) {
 			hash, _ := wanted(object(t, configMap))
-			setAnnotation(o, RecordAnnotation, record{hash: hash, footprint: footprintOfPaths([]string{"/metadata"})}.String())
+			setAnnotation(o, workv1alpha1.RecordAnnotation, record{hash: hash, footprint: footprintOfPaths([]string{"/metadata"})}.String())
 		}), difference{open: []string{"/data"}}},
 		"NoRoom": {"a field that the member does not know", live(t, taken, func(o *unstructured.Unstructured) {
 			hash, _ := wanted(object(t, configMap))
-			setAnnotation(o, RecordAnnotation, record{hash: hash, footprint: footprintOfPaths([]string{"/metadata"}), misfits: footprintOfPaths([]string{"/data"})}.String())
-		}), difference{}},
+			setAnnotation(o, workv1alpha1.RecordAnnotation, record{hash: hash, footprint: footprintOfPaths([]string{"/metadata"}), misfits: footprintOfPaths([]string{"/data"})}.String())
+		}), difference{misfit: true}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

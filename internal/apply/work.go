@@ -133,6 +133,7 @@ type outcome struct {
 	err       error
 	conflicts []conflict
 	dropped   []string
+	misfit    bool
 }
 
 func (a *Applier) manifest(ctx context.Context, conn *member.Conn, work types.NamespacedName, m manifest) outcome {
@@ -152,7 +153,7 @@ func (a *Applier) manifest(ctx context.Context, conn *member.Conn, work types.Na
 	}
 	o.what = m.identity().String() // with the namespace it ended up in
 	done, err := a.object(ctx, t, m.object)
-	o.err, o.conflicts, o.dropped = err, done.conflicts, done.dropped
+	o.err, o.conflicts, o.dropped, o.misfit = err, done.conflicts, done.dropped, done.misfit
 	return o
 }
 

@@ -18,6 +18,7 @@ import (
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/event"
 )
 
 func (f *fixture) reconcile() (reconcile.Result, error) {
@@ -124,7 +125,7 @@ func TestRenewalThatFailsIsTriedAgain(t *testing.T) {
 	if f.token("m1") != old {
 		t.Error("the token that still works was touched")
 	}
-	if !slices.Contains(f.events, renewCredentialsFailed) {
+	if !slices.Contains(f.events, event.RenewCredentialsFailed) {
 		t.Errorf("events are %v", f.events)
 	}
 	failing = false
@@ -228,7 +229,7 @@ func TestLeavingUnreachable(t *testing.T) {
 	if f.exists(&clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "m1"}}) {
 		t.Error("the Cluster is still there")
 	}
-	if !slices.Contains(f.events, leaveMemberFailed) {
+	if !slices.Contains(f.events, event.LeaveMemberFailed) {
 		t.Errorf("events are %v, want one that tells what was left", f.events)
 	}
 }

@@ -10,12 +10,6 @@ import (
 	"github.com/flagship-k8s/flagship/internal/event"
 )
 
-// Reasons of events on Clusters beyond those of the contract.
-const (
-	renewCredentialsFailed = "RenewCredentialsFailed"
-	leaveMemberFailed      = "LeaveMemberFailed"
-)
-
 func reference(cluster *clusterv1alpha1.Cluster) corev1.ObjectReference {
 	return event.Reference(clusterv1alpha1.SchemeGroupVersion.WithKind("Cluster"), cluster)
 }
@@ -40,9 +34,9 @@ func spaceNotRemoved(cluster *clusterv1alpha1.Cluster, err error) event.Event {
 
 // notRenewed is told long before it hurts: the old token has a third of its life left when the first attempt is made.
 func notRenewed(cluster *clusterv1alpha1.Cluster, err error) event.Event {
-	return event.Warning(reference(cluster), renewCredentialsFailed, err.Error())
+	return event.Warning(reference(cluster), event.RenewCredentialsFailed, err.Error())
 }
 
 func notLeft(cluster *clusterv1alpha1.Cluster, err error) event.Event {
-	return event.Warning(reference(cluster), leaveMemberFailed, "Left our service accounts in the cluster: "+err.Error())
+	return event.Warning(reference(cluster), event.LeaveMemberFailed, "Left our service accounts in the cluster: "+err.Error())
 }

@@ -10,6 +10,8 @@ const (
 	TaintClusterSucceed            = "TaintClusterSucceed"
 	SyncImpersonationConfigFailed  = "SyncImpersonationConfigFailed"
 	SyncImpersonationConfigSucceed = "SyncImpersonationConfigSucceed"
+	RenewCredentialsFailed         = "RenewCredentialsFailed"
+	LeaveMemberFailed              = "LeaveMemberFailed"
 )
 
 // Reasons of events on Works and on the objects they carry.

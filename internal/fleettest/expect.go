@@ -127,6 +127,43 @@ func ExpectAbsent(t testing.TB, c *Cluster, object client.Object) {
 	}
 }
 
+// ExpectListed watches the objects of a kind in a namespace, or everywhere if it is empty, until the condition on all of
+// them returns nil. The list given receives them.
+func ExpectListed[L client.ObjectList](t testing.TB, c *Cluster, list L, namespace string, condition func(L) error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), Patience)
+	defer cancel()
+	var last error
+	for {
+		if err := c.List(ctx, list, client.InNamespace(namespace)); err != nil {
+			t.Fatalf("listing %T in %s: %v: %v", list, c.Name, err, last)
+		}
+		if last = condition(list); last == nil {
+			return
+		}
+		if err := nextChange(ctx, c, list, namespace); err != nil {
+			t.Fatalf("%T in %s: %v: %v", list, c.Name, err, last)
+		}
+	}
+}
+
+// nextChange returns when an object of a kind is not what it was when the list was made.
+func nextChange(ctx context.Context, c *Cluster, list client.ObjectList, namespace string) error {
+	changes, err := c.Watch(ctx, list, &client.ListOptions{
+		Namespace: namespace, Raw: &metav1.ListOptions{ResourceVersion: list.GetResourceVersion()},
+	})
+	if err != nil {
+		return fmt.Errorf("watching: %w", err)
+	}
+	defer changes.Stop()
+	select {
+	case <-changes.ResultChan(): // closed, too: then the list is made anew
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
 // follow calls next with each state of the object, nil when it does not exist, until next is satisfied or patience ends.
 func follow(t testing.TB, c *Cluster, object client.Object, next func(*unstructured.Unstructured) (bool, error)) error {
 	t.Helper()

@@ -2,8 +2,10 @@ package hub
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -11,8 +13,8 @@ import (
 	configv1alpha1 "github.com/flagship-k8s/flagship/api/config/v1alpha1"
 )
 
-// customizations hands the interpreter what users say about kinds: the Lua of customizations and the webhooks. A change
-// counts from the next time an object of the kind is looked at.
+// customizations hands the interpreter what users say about kinds: the Lua of customizations and the webhooks, and tells
+// the rooms when that changes.
 type customizations struct{ *house }
 
 // Start implements manager.Runnable.
@@ -30,6 +32,11 @@ func (c customizations) Start(ctx context.Context) error {
 	}
 	<-ctx.Done()
 	return nil
+}
+
+// load takes over what is there, before any room asks: what has been made of an object depends on it.
+func (c customizations) load(ctx context.Context) error {
+	return errors.Join(c.readScripts(ctx, c.mgr.GetAPIReader()), c.readWebhooks(ctx, c.mgr.GetAPIReader()))
 }
 
 // NeedLeaderElection has every replica know the customizations, so that it can take over at once.
@@ -56,20 +63,30 @@ func (c customizations) follow(ctx context.Context, kind client.Object, feed fun
 }
 
 func (c customizations) feedScripts(ctx context.Context) error {
-	var list configv1alpha1.ResourceInterpreterCustomizationList
-	if err := c.mgr.GetClient().List(ctx, &list); err != nil {
-		return fmt.Errorf("listing customizations: %w", err)
-	}
-	c.scripts.Set(pointers(list.Items))
-	return nil
+	return c.readScripts(ctx, c.mgr.GetClient())
 }
 
 func (c customizations) feedWebhooks(ctx context.Context) error {
+	return c.readWebhooks(ctx, c.mgr.GetClient())
+}
+
+func (c customizations) readScripts(ctx context.Context, from client.Reader) error {
+	var list configv1alpha1.ResourceInterpreterCustomizationList
+	if err := from.List(ctx, &list); err != nil {
+		return fmt.Errorf("listing customizations: %w", err)
+	}
+	if changed := sets.New(c.scripts.Set(pointers(list.Items))...); len(changed) > 0 {
+		c.changes.Publish(changed.Has)
+	}
+	return nil
+}
+
+func (c customizations) readWebhooks(ctx context.Context, from client.Reader) error {
 	var list configv1alpha1.ResourceInterpreterWebhookConfigurationList
-	if err := c.mgr.GetClient().List(ctx, &list); err != nil {
+	if err := from.List(ctx, &list); err != nil {
 		return fmt.Errorf("listing interpreter webhooks: %w", err)
 	}
-	c.webhooks.Set(pointers(list.Items))
+	c.changes.Publish(c.webhooks.Set(pointers(list.Items)))
 	return nil
 }
 

@@ -51,6 +51,8 @@ type house struct {
 	customized *interpret.Chained
 	scripts    *declarative.Store
 	webhooks   *webhook.Store
+	// changes tells when users say something else.
+	changes *interpret.Changes
 }
 
 // furnish constructs every loop of the control plane, in the order in which an object meets them.
@@ -59,6 +61,9 @@ func furnish(ctx context.Context, mgr ctrl.Manager, server *apiserver.Server, o 
 	h, err := newHouse(mgr, o)
 	if err != nil {
 		return nil, err
+	}
+	if err := (customizations{h}).load(ctx); err != nil {
+		return nil, fmt.Errorf("reading interpreter customizations: %w", err)
 	}
 	loops := []struct {
 		name  string
@@ -145,16 +150,20 @@ func newHouse(mgr ctrl.Manager, o Options) (*house, error) {
 		return nil, fmt.Errorf("reading what is known of other projects' kinds: %w", err)
 	}
 	scripts, webhooks := declarative.New(), webhook.New(nil)
+	templates := template.New(template.Config{
+		Metadata: meta, Dynamic: dyn, Clock: o.Clock,
+		Discover: func(context.Context) ([]*metav1.APIGroup, []*metav1.APIResourceList, error) {
+			return discovery.ServerGroupsAndResources(kube.Discovery())
+		},
+	})
+	changes := &interpret.Changes{}
+	changes.Subscribe(func(kinds interpret.Kinds) { templates.Touch(kinds) })
 	return &house{
-		mgr:     mgr,
-		options: o,
-		templates: template.New(template.Config{
-			Metadata: meta, Dynamic: dyn, Clock: o.Clock,
-			Discover: func(context.Context) ([]*metav1.APIGroup, []*metav1.APIResourceList, error) {
-				return discovery.ServerGroupsAndResources(kube.Discovery())
-			},
-		}),
-		fleet: fleet,
+		mgr:       mgr,
+		options:   o,
+		templates: templates,
+		changes:   changes,
+		fleet:     fleet,
 		events: event.New(func(ctx context.Context, e *corev1.Event) error {
 			_, err := kube.CoreV1().Events(e.Namespace).Create(ctx, e, metav1.CreateOptions{})
 			return err
@@ -170,19 +179,27 @@ func newHouse(mgr ctrl.Manager, o Options) (*house, error) {
 func (h *house) setupPropagate(ctx context.Context) error {
 	return propagate.Setup(ctx, h.mgr, propagate.Deps{
 		Templates: h.templates, Interpreter: h.interpreter, Events: h.events, Clock: h.options.Clock, NewID: uuid.NewString,
+		Customized: func(kind schema.GroupVersionKind) string {
+			return h.customized.Fingerprint(kind, configv1alpha1.InterpreterOperationInterpretReplica,
+				configv1alpha1.InterpreterOperationInterpretComponent, configv1alpha1.InterpreterOperationInterpretDependency)
+		},
 	})
 }
 
 func (h *house) setupRender(ctx context.Context) error {
 	return render.Setup(ctx, h.mgr, render.Deps{
 		Template: h.templates.Get, Metadata: h.templates.Meta,
-		Interpreter: h.interpreter, Events: h.events, Clock: h.options.Clock, NewID: uuid.NewString,
+		Interpreter: h.interpreter, Changes: h.changes, Events: h.events, Clock: h.options.Clock, NewID: uuid.NewString,
 	})
 }
 
 func (h *house) setupApply() error {
 	return apply.Setup(h.mgr, apply.Deps{
 		Fleet: h.fleet, Report: h.reports, Events: h.events, Clock: h.options.Clock, Retain: h.customized.Retain,
+		Retention: func(kind schema.GroupVersionKind) string {
+			return h.customized.Fingerprint(kind, configv1alpha1.InterpreterOperationRetain)
+		},
+		Changes: h.changes,
 	})
 }
 
@@ -193,7 +210,7 @@ func (h *house) setupSchedule() error {
 func (h *house) setupObserveWorks() error {
 	return observe.SetupWorks(h.mgr, observe.WorkDeps{
 		Fleet: h.fleet, Report: h.reports, Interpreter: h.interpreter, Events: h.events, Clock: h.options.Clock,
-		DegradedAfter: h.options.DegradedAfter,
+		DegradedAfter: h.options.DegradedAfter, Changes: h.changes,
 	})
 }
 
@@ -206,7 +223,7 @@ func (h *house) setupObserveClusters() error {
 
 func (h *house) setupAggregate(ctx context.Context) error {
 	return aggregate.Setup(ctx, h.mgr, aggregate.Deps{
-		Templates: h.templates, Statuses: h.interpreter, Events: h.events, Clock: h.options.Clock,
+		Templates: h.templates, Statuses: h.interpreter, Changes: h.changes, Events: h.events, Clock: h.options.Clock,
 		Adds: func(kind schema.GroupVersionKind) bool {
 			return h.interpreter.Knows(kind, configv1alpha1.InterpreterOperationAggregateStatus)
 		},

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
@@ -33,6 +34,7 @@ type Conn struct {
 	config  *rest.Config
 	dynamic dynamic.Interface
 	mapper  *mapper
+	schemas *schemas
 	watches *watches
 
 	mu      sync.Mutex
@@ -72,6 +74,13 @@ func connect(ctx context.Context, cluster *clusterv1alpha1.Cluster, cfg Config, 
 		return nil, fmt.Errorf("building the discovery client: %w", err)
 	}
 	c.mapper = &mapper{clock: cfg.Clock, served: disco.ServerResourcesForGroupVersionWithContext}
+	c.schemas = &schemas{clock: cfg.Clock, index: func(ctx context.Context) ([]byte, error) {
+		raw, err := disco.RESTClient().Get().AbsPath("/openapi/v3").DoRaw(ctx)
+		if apierrors.IsNotFound(err) {
+			return []byte("{}"), nil
+		}
+		return raw, err
+	}}
 	watching, err := dynamic.NewForConfigAndClient(c.config, c.PatientHTTPClient())
 	if err != nil {
 		stop()

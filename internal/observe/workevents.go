@@ -12,6 +12,7 @@ import (
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/interpret"
 )
 
 // spread is the pause between two Works when all of a cluster's are to be looked at again: a hundred per second, so
@@ -48,7 +49,24 @@ func (w *Works) Start(ctx context.Context) error {
 		return fmt.Errorf("watching Clusters: %w", err)
 	}
 	defer func() { _ = clusters.RemoveEventHandler(clusterHandle) }() // the cache ends with us
+	if w.changes != nil {
+		w.changes.Subscribe(func(kinds interpret.Kinds) { w.reinterpret(ctx, kinds) })
+	}
 	return w.lanes.Start(ctx)
+}
+
+// reinterpret looks at the Works with objects of kinds that mean something else now.
+func (w *Works) reinterpret(ctx context.Context, kinds interpret.Kinds) {
+	works := &workv1alpha1.WorkList{}
+	if err := w.client.List(ctx, works, client.UnsafeDisableDeepCopy); err != nil {
+		log.FromContext(ctx).Error(err, "Listing Works")
+		return
+	}
+	for i := range works.Items {
+		if works.Items[i].Carries(kinds) {
+			w.workChanged(&works.Items[i])
+		}
+	}
 }
 
 func (w *Works) workChanged(obj any) {

@@ -25,6 +25,7 @@ import (
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/event"
+	"github.com/flagship-k8s/flagship/internal/interpret"
 	"github.com/flagship-k8s/flagship/internal/member"
 	"github.com/flagship-k8s/flagship/internal/report"
 )
@@ -45,6 +46,8 @@ type WorkDeps struct {
 	Report *report.Writer
 	// Interpreter knows kinds. Required.
 	Interpreter StatusReader
+	// Changes tells when kinds mean something else; their objects are judged again then. Nil: they never do.
+	Changes *interpret.Changes
 	// Events takes failures of the interpreter. Required.
 	Events event.Recorder
 	// Clock defaults to the real one.
@@ -62,6 +65,7 @@ type Works struct {
 	fleet         *member.Fleet
 	report        *report.Writer
 	interpreter   StatusReader
+	changes       *interpret.Changes
 	events        event.Recorder
 	clock         clock.WithTicker
 	degradedAfter time.Duration
@@ -101,7 +105,8 @@ func newWorks(hub client.Client, works cache.Cache, deps WorkDeps) (*Works, erro
 		deps.DegradedAfter = time.Minute
 	}
 	w := &Works{
-		client: hub, cache: works, fleet: deps.Fleet, report: deps.Report, interpreter: deps.Interpreter, events: deps.Events,
+		client: hub, cache: works, fleet: deps.Fleet, report: deps.Report, interpreter: deps.Interpreter,
+		changes: deps.Changes, events: deps.Events,
 		clock: deps.Clock, degradedAfter: deps.DegradedAfter, ailing: map[types.NamespacedName]map[string]time.Time{},
 		heard: map[types.NamespacedName]bool{},
 	}

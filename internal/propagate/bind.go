@@ -105,9 +105,19 @@ func (p *propagator) bind(ctx context.Context, c *claimant, binding workv1alpha2
 	return reconcile.Result{}, p.updateBinding(ctx, c, binding, digest)
 }
 
-// digest tells the content of a template. While its resource version is the one
-// the binding was made from, so is its content, and nothing need be read.
+// digest tells the content of a template, and how it is to be read.
 func (p *propagator) digest(ctx context.Context, c *claimant, binding workv1alpha2.Binding) (Digest, error) {
+	digest, err := p.content(ctx, c, binding)
+	digest.Kind = ""
+	if p.customized != nil {
+		digest.Kind = p.customized(c.ref.GroupVersionKind)
+	}
+	return digest, err
+}
+
+// content is the digest of a template alone. While its resource version is the
+// one the binding was made from, so is its content, and nothing need be read.
+func (p *propagator) content(ctx context.Context, c *claimant, binding workv1alpha2.Binding) (Digest, error) {
 	if binding != nil && binding.BindingSpec().Resource.ResourceVersion == c.meta.ResourceVersion {
 		if known := binding.GetAnnotations()[contentAnnotation]; known != "" {
 			return parseDigest(known), nil

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
@@ -27,15 +28,21 @@ import (
 	"github.com/flagship-k8s/flagship/internal/template"
 )
 
-// Deps is what the room needs from the house. All fields are required.
+// Deps is what the room needs from the house. All fields but Customized are
+// required.
 type Deps struct {
 	Templates   Templates
 	Interpreter interface {
 		interpret.Workload
 		interpret.Shape
 	}
-	Events event.Recorder
-	Clock  clock.PassiveClock
+	// Customized stands for what users say about replicas, components and
+	// dependencies of a kind; a binding is made anew from its template when it is
+	// another one. The template has to be announced then, as after a change of its
+	// own. Nil: nobody ever says anything.
+	Customized func(schema.GroupVersionKind) string
+	Events     event.Recorder
+	Clock      clock.PassiveClock
 	// NewID returns a new UUID, for the Works that carry namespaces.
 	NewID func() string
 }
@@ -85,7 +92,7 @@ func ownWrites(mgr ctrl.Manager) (client.Client, error) {
 func newPropagator(c client.Client, deps Deps) *propagator {
 	return &propagator{
 		client: c, policies: policySource{reader: c}, templates: deps.Templates, workload: deps.Interpreter, shape: deps.Interpreter,
-		events: deps.Events, clock: deps.Clock, started: deps.Clock.Now(),
+		customized: deps.Customized, events: deps.Events, clock: deps.Clock, started: deps.Clock.Now(),
 	}
 }
 

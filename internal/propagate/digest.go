@@ -31,15 +31,24 @@ type Digest struct {
 	User string
 	// Marks are labels and annotations that speak to this control plane.
 	Marks string
+	// Kind is what users say about how to read objects of the kind; empty if
+	// nothing.
+	Kind string
 }
 
 // String is the digest as annotations hold it.
-func (d Digest) String() string { return d.User + "." + d.Marks }
+func (d Digest) String() string {
+	if d.Kind == "" {
+		return d.User + "." + d.Marks
+	}
+	return d.User + "." + d.Marks + "." + d.Kind
+}
 
 // parseDigest is the inverse of String; anything unknown equals no digest.
 func parseDigest(s string) Digest {
-	user, marks, _ := strings.Cut(s, ".")
-	return Digest{User: user, Marks: marks}
+	user, rest, _ := strings.Cut(s, ".")
+	marks, kind, _ := strings.Cut(rest, ".")
+	return Digest{User: user, Marks: marks, Kind: kind}
 }
 
 // digestOf computes the digest of a template. Where a generation counts changes

@@ -43,9 +43,11 @@ type propagator struct {
 	templates Templates
 	workload  interpret.Workload
 	shape     interpret.Shape
-	events    event.Recorder
-	clock     clock.PassiveClock
-	started   time.Time
+	// customized is Deps.Customized.
+	customized func(schema.GroupVersionKind) string
+	events     event.Recorder
+	clock      clock.PassiveClock
+	started    time.Time
 
 	// outgrown has templates that a changed policy no longer selects. Only then
 	// is a template given up: a template whose own labels moved away stays where

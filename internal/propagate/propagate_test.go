@@ -1,6 +1,7 @@
 package propagate
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/interpret"
 	"github.com/flagship-k8s/flagship/internal/template"
 )
 
@@ -130,6 +132,44 @@ func TestTemplateChanges(t *testing.T) {
 		h.reconcile(ref)
 		h.expectWrites(reason + ", again")
 	}
+}
+
+// What users say about a kind is part of what a binding is made from, across restarts as well.
+func TestAKindThatMeansSomethingElse(t *testing.T) {
+	h := newHub(t, pp("p"))
+	said := ""
+	h.loop.customized = func(kind schema.GroupVersionKind) string {
+		if kind.Kind == "Deployment" {
+			return said
+		}
+		return ""
+	}
+	ref := h.deployment("web")
+	h.reconcile(ref)
+	h.writes = nil
+	replicas := h.binding(ref).BindingSpec().Replicas
+
+	said = "x1"
+	h.loop.workload = revised{h.loop.workload}
+	h.reconcile(ref)
+	h.expectWrites("the kind has replicas of another sort", "patch ResourceBinding web-deployment")
+	if got := h.binding(ref).BindingSpec().Replicas; got != replicas+1 {
+		t.Errorf("the binding has %d replicas, want %d", got, replicas+1)
+	}
+	h.reconcile(ref)
+	h.expectWrites("again")
+	said = ""
+	h.reconcile(ref)
+	h.expectWrites("nobody says anything any more", "patch ResourceBinding web-deployment")
+}
+
+// revised counts one replica more.
+type revised struct{ interpret.Workload }
+
+func (r revised) Replicas(ctx context.Context, obj *unstructured.Unstructured) (interpret.ReplicaResult, error) {
+	result, err := r.Workload.Replicas(ctx, obj)
+	result.Replicas++
+	return result, err
 }
 
 func TestKindsWithoutGeneration(t *testing.T) {

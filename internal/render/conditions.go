@@ -15,12 +15,6 @@ import (
 )
 
 const (
-	// ConditionRendered is False on a binding while an override cannot be applied for some cluster, which then keeps the
-	// Work it has. It does not exist otherwise.
-	ConditionRendered = "Rendered"
-	// ReasonOverrideFailed is the reason of ConditionRendered.
-	ReasonOverrideFailed = "OverrideFailed"
-
 	fieldManager = client.FieldOwner("flagship-render")
 	// maxMessage is how long the schema lets the message of a condition be, in bytes, which are no fewer than characters.
 	maxMessage = 32768
@@ -28,17 +22,14 @@ const (
 
 // reportRendered sets or removes the condition, by an apply that knows no other condition and so can disturb none.
 func (r *Reconciler) reportRendered(ctx context.Context, binding workv1alpha2.Binding, failure error) error {
-	before := meta.FindStatusCondition(binding.BindingStatus().Conditions, ConditionRendered)
+	before := meta.FindStatusCondition(binding.BindingStatus().Conditions, workv1alpha2.Rendered)
 	conditions := []metav1.Condition{}
 	switch {
 	case failure == nil && before == nil:
 		return nil
 	case failure != nil:
-		condition := metav1.Condition{
-			Type: ConditionRendered, Status: metav1.ConditionFalse, Reason: ReasonOverrideFailed,
-			Message: cut(failure.Error(), maxMessage), ObservedGeneration: binding.GetGeneration(),
-			LastTransitionTime: metav1.NewTime(r.deps.Clock.Now()),
-		}
+		condition := workv1alpha2.NotRenderedCondition(binding.GetGeneration(), cut(failure.Error(), maxMessage))
+		condition.LastTransitionTime = metav1.NewTime(r.deps.Clock.Now())
 		if before != nil {
 			condition.LastTransitionTime = before.LastTransitionTime
 			if *before == condition {
@@ -59,7 +50,7 @@ func (r *Reconciler) reportRendered(ctx context.Context, binding workv1alpha2.Bi
 	err = r.client.Status().Patch(ctx, r.newBinding(binding.GetNamespace(), binding.GetName()),
 		client.RawPatch(types.ApplyPatchType, patch), fieldManager, client.ForceOwnership)
 	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("writing the condition %s: %w", ConditionRendered, err)
+		return fmt.Errorf("writing the condition %s: %w", workv1alpha2.Rendered, err)
 	}
 	return nil
 }

@@ -26,6 +26,7 @@ import (
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/event"
+	"github.com/flagship-k8s/flagship/internal/interpret"
 	"github.com/flagship-k8s/flagship/internal/override"
 	"github.com/flagship-k8s/flagship/internal/template"
 )
@@ -50,6 +51,8 @@ type Deps struct {
 	Interpreter Interpreter
 	// Translate is called after overrides, if set.
 	Translate Translate
+	// Changes tells when kinds mean something else; their bindings are rendered again then. Nil: they never do.
+	Changes *interpret.Changes
 	// Events takes failures. Required.
 	Events event.Recorder
 	// Clock stamps conditions. Required.
@@ -100,6 +103,9 @@ func (r *Reconciler) setup(mgr ctrl.Manager) error {
 		Watches(&policyv1alpha1.ClusterOverridePolicy{}, t.policyChanges())
 	if r.namespaced {
 		b = b.Watches(&policyv1alpha1.OverridePolicy{}, t.policyChanges())
+	}
+	if r.deps.Changes != nil {
+		b = b.WatchesRawSource(t.meaningChanges(r.deps.Changes))
 	}
 	err := b.WithOptions(controller.Options{
 		MaxConcurrentReconciles: concurrency,

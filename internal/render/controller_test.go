@@ -224,7 +224,7 @@ func TestOverrideThatCannotApply(t *testing.T) {
 		t.Errorf("events are %v, want one about the template", s.events)
 	}
 	condition := renderedCondition(t, s, binding)
-	if condition == nil || condition.Status != metav1.ConditionFalse || condition.Reason != ReasonOverrideFailed {
+	if condition == nil || condition.Status != metav1.ConditionFalse || condition.Reason != workv1alpha2.OverrideFailedReason {
 		t.Fatalf("condition is %+v", condition)
 	}
 	for _, part := range []string{"default/impossible", "rule 0", "/spec/paused", `"m1"`} {
@@ -249,7 +249,7 @@ func renderedCondition(t *testing.T, s *stage, binding *workv1alpha2.ResourceBin
 	if err := s.client.Get(t.Context(), client.ObjectKeyFromObject(binding), binding); err != nil {
 		t.Fatal(err)
 	}
-	return meta.FindStatusCondition(binding.Status.Conditions, ConditionRendered)
+	return meta.FindStatusCondition(binding.Status.Conditions, workv1alpha2.Rendered)
 }
 
 func TestForeignWorkIsNotTouched(t *testing.T) {

@@ -16,11 +16,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/interpret"
 	"github.com/flagship-k8s/flagship/internal/override"
 	"github.com/flagship-k8s/flagship/internal/template"
 )
@@ -169,6 +171,20 @@ func (t *triggers) policyChanges() handler.EventHandler {
 			t.enqueueTouched(ctx, q, e.Object.(policyv1alpha1.Override))
 		},
 	}
+}
+
+// meaningChanges is about kinds that mean something else now.
+func (t *triggers) meaningChanges(changes *interpret.Changes) source.Source {
+	return source.Func(func(ctx context.Context, q queue) error {
+		changes.Subscribe(func(kinds interpret.Kinds) {
+			for _, binding := range t.bindings(ctx) {
+				if kinds(refOf(binding.BindingSpec()).GroupVersionKind) {
+					q.Add(requestFor(binding))
+				}
+			}
+		})
+		return nil
+	})
 }
 
 // clusterChanges is about Clusters that appear, and about what selectors look at. Names cannot change.

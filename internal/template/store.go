@@ -93,6 +93,24 @@ func (s *Store) Subscribe(notify func(Ref)) {
 	}
 }
 
+// Touch tells the subscribers of every template of some kinds, as if it had
+// changed: it means something else now.
+func (s *Store) Touch(kinds func(schema.GroupVersionKind) bool) {
+	s.mu.RLock()
+	var watches []*watch
+	for gvk, w := range s.watches {
+		if kinds(gvk) {
+			watches = append(watches, w)
+		}
+	}
+	s.mu.RUnlock()
+	for _, w := range watches {
+		for _, ref := range s.refsOf(w) {
+			s.notify(ref)
+		}
+	}
+}
+
 // WaitForSync returns when every kind found at the start has been listed, or
 // has had 15 seconds to be.
 func (s *Store) WaitForSync(ctx context.Context) error {

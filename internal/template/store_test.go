@@ -192,6 +192,16 @@ func TestALateSubscriberHearsOfWhatThereIs(t *testing.T) {
 	})
 }
 
+func TestTouchIsAboutItsKindsOnly(t *testing.T) {
+	onHub(t, func(h *hub) {
+		h.put(deployments, metav1.ObjectMeta{Namespace: "shop", Name: "web"})
+		h.put(configmaps, metav1.ObjectMeta{Namespace: "shop", Name: "settings"})
+		h.news()
+		h.store.Touch(func(kind schema.GroupVersionKind) bool { return kind.Kind == "Deployment" })
+		h.expectNews("a kind that means something else", map[string]int{"apps/v1/Deployment shop/web": 1})
+	})
+}
+
 func TestReadingFromMemory(t *testing.T) {
 	onHub(t, func(h *hub) {
 		h.put(deployments, metav1.ObjectMeta{

@@ -1,16 +1,18 @@
 package v1alpha1
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 // Validate returns what is wrong with a Work beyond what its schema refuses: it
 // must be in an execution namespace, and every manifest must be a single, named
-// object.
+// object, and no two of them the same one.
 func Validate(work *Work) field.ErrorList {
 	var errs field.ErrorList
 	if _, ok := ClusterOfExecutionNamespace(work.Namespace); !ok {
@@ -18,24 +20,57 @@ func Validate(work *Work) field.ErrorList {
 			fmt.Sprintf("must be the execution namespace of a cluster, %s<cluster>", executionNamespacePrefix)))
 	}
 	path := field.NewPath("spec", "workload", "manifests")
+	first := map[identity]int{}
 	for i, manifest := range work.Spec.Workload.Manifests {
-		errs = append(errs, validateManifest(manifest.Raw, path.Index(i))...)
+		var h head
+		if err := json.Unmarshal(manifest.Raw, &h); err != nil {
+			errs = append(errs, field.Invalid(path.Index(i), field.OmitValueType{}, fmt.Sprintf("must be an object: %v", err)))
+			continue
+		}
+		found := validateManifest(h, path.Index(i))
+		errs = append(errs, found...)
+		if len(found) > 0 {
+			continue
+		}
+		if before, taken := first[h.identity()]; taken {
+			duplicate := field.Duplicate(path.Index(i), h.String())
+			duplicate.Detail = fmt.Sprintf("the same object as %s: it can be ordered once only", path.Index(before))
+			errs = append(errs, duplicate)
+			continue
+		}
+		first[h.identity()] = i
 	}
 	return errs
 }
 
-func validateManifest(raw []byte, path *field.Path) field.ErrorList {
-	var manifest struct {
-		APIVersion string `json:"apiVersion"`
-		Kind       string `json:"kind"`
-		Metadata   struct {
-			Name string `json:"name"`
-		} `json:"metadata"`
-		Items json.RawMessage `json:"items"`
+// head is what of a manifest is looked at.
+type head struct {
+	metav1.TypeMeta `json:",inline"`
+	Metadata        struct {
+		Namespace string `json:"namespace"`
+		Name      string `json:"name"`
+	} `json:"metadata"`
+	Items json.RawMessage `json:"items"`
+}
+
+// identity tells objects of one member apart. Their version does not.
+type identity struct{ group, kind, namespace, name string }
+
+func (h head) identity() identity {
+	kind := h.GroupVersionKind()
+	// An object without a namespace goes into this one, if its kind has namespaces.
+	return identity{kind.Group, kind.Kind, cmp.Or(h.Metadata.Namespace, metav1.NamespaceDefault), h.Metadata.Name}
+}
+
+// String is the object as messages name it.
+func (h head) String() string {
+	if h.Metadata.Namespace == "" {
+		return h.Kind + " " + h.Metadata.Name
 	}
-	if err := json.Unmarshal(raw, &manifest); err != nil {
-		return field.ErrorList{field.Invalid(path, field.OmitValueType{}, fmt.Sprintf("must be an object: %v", err))}
-	}
+	return h.Kind + " " + h.Metadata.Namespace + "/" + h.Metadata.Name
+}
+
+func validateManifest(manifest head, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if manifest.APIVersion == "" {
 		errs = append(errs, field.Required(path.Child("apiVersion"), "the group and version of the object"))

@@ -6,9 +6,49 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 )
+
+func TestAnObjectIsOrderedOnce(t *testing.T) {
+	manifest := func(apiVersion, kind, namespace, name string) string {
+		return `{"apiVersion":"` + apiVersion + `","kind":"` + kind + `","metadata":{"namespace":"` + namespace + `","name":"` + name + `"}}`
+	}
+	first := manifest("apps/v1", "Deployment", "shop", "web")
+	cases := map[string]struct {
+		second string
+		same   bool
+	}{
+		"the same":          {first, true},
+		"another version":   {manifest("apps/v1beta1", "Deployment", "shop", "web"), true},
+		"another group":     {manifest("example.com/v1", "Deployment", "shop", "web"), false},
+		"another kind":      {manifest("apps/v1", "StatefulSet", "shop", "web"), false},
+		"another namespace": {manifest("apps/v1", "Deployment", "", "web"), false},
+		"another name":      {manifest("apps/v1", "Deployment", "shop", "db"), false},
+	}
+	for reason, c := range cases {
+		work := &workv1alpha1.Work{ObjectMeta: metav1.ObjectMeta{Namespace: "karmada-es-a"}}
+		for _, raw := range []string{first, c.second} {
+			work.Spec.Workload.Manifests = append(work.Spec.Workload.Manifests, workv1alpha1.Manifest{RawExtension: runtime.RawExtension{Raw: []byte(raw)}})
+		}
+		errs := workv1alpha1.Validate(work)
+		if !c.same && len(errs) > 0 {
+			t.Errorf("%s is refused: %v", reason, errs)
+		}
+		if c.same && (len(errs) != 1 || errs[0].Type != field.ErrorTypeDuplicate || errs[0].Field != "spec.workload.manifests[1]") {
+			t.Errorf("%s: got %v", reason, errs)
+		}
+	}
+	work := &workv1alpha1.Work{ObjectMeta: metav1.ObjectMeta{Namespace: "karmada-es-a"}}
+	for _, namespace := range []string{"", "default"} {
+		work.Spec.Workload.Manifests = append(work.Spec.Workload.Manifests,
+			workv1alpha1.Manifest{RawExtension: runtime.RawExtension{Raw: []byte(manifest("v1", "Secret", namespace, "a"))}})
+	}
+	if errs := workv1alpha1.Validate(work); len(errs) != 1 {
+		t.Errorf("an object without a namespace goes into the default one, where it is already: got %v", errs)
+	}
+}
 
 func TestValidate(t *testing.T) {
 	cases := map[string]struct {

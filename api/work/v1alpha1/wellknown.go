@@ -24,6 +24,12 @@ const (
 	// ManagedAnnotationsAnnotation lists, sorted and separated by commas, the annotation keys that
 	// came from here, itself and ManagedLabelsAnnotation included.
 	ManagedAnnotationsAnnotation = "resourcetemplate.karmada.io/managed-annotations"
+	// RecordAnnotation says what was applied last, in a form that only its writer reads: it spares requests and tells
+	// drift from conflicts.
+	RecordAnnotation = "flagship.io/record"
+	// AdoptedAnnotation set to "true" marks a Namespace that was there before us. It is not deleted with its Work,
+	// for it may hold what is not ours.
+	AdoptedAnnotation = "flagship.io/adopted"
 	// ManagedLabelsAnnotation lists, sorted and separated by commas, the label keys that came from here.
 	ManagedLabelsAnnotation = "resourcetemplate.karmada.io/managed-labels"
 )

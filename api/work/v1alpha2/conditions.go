@@ -10,7 +10,22 @@ const (
 	Scheduled = "Scheduled"
 	// FullyApplied is True once every cluster has applied its Work. Owned by aggregate.
 	FullyApplied = "FullyApplied"
+	// Rendered is False while an override cannot be applied for some cluster, which then keeps the Work it has. It does
+	// not exist otherwise. Owned by render.
+	Rendered = "Rendered"
 )
+
+// OverrideFailedReason is the reason of the Rendered condition.
+const OverrideFailedReason = "OverrideFailed"
+
+// StatusCurrent is a condition on templates of kinds that have conditions: False while the status of some copy is the
+// last one seen rather than the present one, because its cluster cannot be reached. It does not exist otherwise. Owned by
+// aggregate.
+const StatusCurrent = "StatusCurrent"
+
+// ClusterStatusUnknownReason is the reason of StatusCurrent, and of other conditions of a template that cannot be told
+// for the same cause.
+const ClusterStatusUnknownReason = "ClusterStatusUnknown"
 
 // Reasons of the Scheduled condition.
 const (
@@ -56,6 +71,12 @@ func FullyAppliedCondition(generation int64) metav1.Condition {
 // NotFullyAppliedCondition returns the condition of a binding some of whose Works are not applied.
 func NotFullyAppliedCondition(generation int64) metav1.Condition {
 	return condition(FullyApplied, metav1.ConditionFalse, FullyAppliedFailedReason, FullyAppliedFailedMessage, generation)
+}
+
+// NotRenderedCondition returns the condition of a binding some of whose Works are not what the override policies ask for;
+// message names rule, path and cluster.
+func NotRenderedCondition(generation int64, message string) metav1.Condition {
+	return condition(Rendered, metav1.ConditionFalse, OverrideFailedReason, message, generation)
 }
 
 func condition(kind string, status metav1.ConditionStatus, reason, message string, generation int64) metav1.Condition {

@@ -142,7 +142,7 @@ func deploymentAvailable(template *unstructured.Unstructured, list []report[depl
 		v.status, v.reason = "False", reasonUnavailable
 		v.message = "Deployment is in no cluster."
 	case len(stale) > 0:
-		v.status, v.reason = "Unknown", ReasonStatusUnknown
+		v.status, v.reason = "Unknown", workv1alpha2.ClusterStatusUnknownReason
 		v.message = "Availability is unknown in clusters: " + strings.Join(stale, ", ")
 	default:
 		v.status, v.reason = "True", reasonAvailable

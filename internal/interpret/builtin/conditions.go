@@ -11,15 +11,6 @@ import (
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 )
 
-// StatusCurrentCondition is False on a template while the status of some copy
-// is the last one seen rather than the present one, because its cluster cannot
-// be reached. The condition is absent otherwise. Templates of kinds that have
-// conditions carry it.
-const StatusCurrentCondition = "StatusCurrent"
-
-// ReasonStatusUnknown is the reason of StatusCurrentCondition.
-const ReasonStatusUnknown = "ClusterStatusUnknown"
-
 // verdict is a condition to set on a template.
 type verdict struct {
 	kind, status, reason, message string
@@ -96,7 +87,7 @@ func text(value any) string {
 	return s
 }
 
-// setCurrency sets StatusCurrentCondition as the items demand.
+// setCurrency sets the condition StatusCurrent as the items demand.
 func (a aggregation) setCurrency(template *unstructured.Unstructured, status map[string]any, items []workv1alpha2.AggregatedStatusItem) {
 	verdicts, drop := currency(items)
 	a.setConditions(template, status, verdicts, drop...)
@@ -112,11 +103,11 @@ func currency(items []workv1alpha2.AggregatedStatusItem) ([]verdict, []string) {
 		}
 	}
 	if len(stale) == 0 {
-		return nil, []string{StatusCurrentCondition}
+		return nil, []string{workv1alpha2.StatusCurrent}
 	}
 	slices.Sort(stale)
 	return []verdict{{
-		kind: StatusCurrentCondition, status: "False", reason: ReasonStatusUnknown,
+		kind: workv1alpha2.StatusCurrent, status: "False", reason: workv1alpha2.ClusterStatusUnknownReason,
 		message: "The present status is unknown, and the last one seen is counted, in clusters: " + strings.Join(stale, ", "),
 	}}, nil
 }

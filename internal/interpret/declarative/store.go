@@ -24,7 +24,10 @@ type Store struct {
 	setting sync.Mutex
 }
 
-var _ interpret.Layer = (*Store)(nil)
+var (
+	_ interpret.Layer      = (*Store)(nil)
+	_ interpret.Changeable = (*Store)(nil)
+)
 
 // scripts is what all customizations of one kind come to.
 type scripts struct {
@@ -32,6 +35,8 @@ type scripts struct {
 	operations func() *interpret.Operations
 	// fingerprint tells whether a later list of customizations means the same.
 	fingerprint string
+	// sources are the scripts by the function they are to define.
+	sources map[string][]string
 }
 
 // New returns a store without customizations.
@@ -79,6 +84,7 @@ func (s *Store) Set(customizations []*configv1alpha1.ResourceInterpreterCustomiz
 		next[kind] = &scripts{
 			operations:  sync.OnceValue(func() *interpret.Operations { return s.operations(list) }),
 			fingerprint: fingerprint,
+			sources:     sourcesOf(list),
 		}
 		changed = append(changed, kind)
 	}
@@ -90,6 +96,40 @@ func (s *Store) Set(customizations []*configv1alpha1.ResourceInterpreterCustomiz
 	s.kinds.Store(&next)
 	slices.SortFunc(changed, func(a, b schema.GroupVersionKind) int { return cmp.Compare(a.String(), b.String()) })
 	return changed
+}
+
+// functions are those by which scripts answer the operations.
+var functions = map[configv1alpha1.InterpreterOperation]string{
+	configv1alpha1.InterpreterOperationInterpretReplica:    getReplicas,
+	configv1alpha1.InterpreterOperationInterpretComponent:  getComponents,
+	configv1alpha1.InterpreterOperationReviseReplica:       reviseReplica,
+	configv1alpha1.InterpreterOperationRetain:              retain,
+	configv1alpha1.InterpreterOperationAggregateStatus:     aggregateStatus,
+	configv1alpha1.InterpreterOperationInterpretStatus:     reflectStatus,
+	configv1alpha1.InterpreterOperationInterpretHealth:     interpretHealth,
+	configv1alpha1.InterpreterOperationInterpretDependency: getDependencies,
+}
+
+// Fingerprint implements [interpret.Changeable].
+func (s *Store) Fingerprint(kind schema.GroupVersionKind, operation configv1alpha1.InterpreterOperation) string {
+	found := (*s.kinds.Load())[kind]
+	if found == nil {
+		return ""
+	}
+	if sources := found.sources[functions[operation]]; len(sources) > 0 {
+		return fmt.Sprintf("%q", sources)
+	}
+	return ""
+}
+
+func sourcesOf(list []*configv1alpha1.ResourceInterpreterCustomization) map[string][]string {
+	sources := map[string][]string{}
+	for _, customization := range list {
+		for _, rule := range rules(&customization.Spec.Customizations) {
+			sources[rule.function] = append(sources[rule.function], rule.source)
+		}
+	}
+	return sources
 }
 
 func fingerprintOf(list []*configv1alpha1.ResourceInterpreterCustomization) string {

@@ -74,6 +74,30 @@ func TestSetTellsWhatChanged(t *testing.T) {
 	}
 }
 
+func TestAFingerprintIsAboutItsOperations(t *testing.T) {
+	store := declarative.New()
+	kind := schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Thing"}
+	health := func(verdict string) map[string]string {
+		return map[string]string{"InterpretHealth": "function InterpretHealth(obj) return " + verdict + " end"}
+	}
+	print := func(operations ...configv1alpha1.InterpreterOperation) string {
+		return interpret.Chain(store).Fingerprint(kind, operations...)
+	}
+	replicas, judging := configv1alpha1.InterpreterOperationInterpretReplica, configv1alpha1.InterpreterOperationInterpretHealth
+	if print(replicas, judging) != "" {
+		t.Error("nobody said anything, but there is a fingerprint")
+	}
+	store.Set(customizations{customization("a", replicasOf("1")), customization("b", health("true"))})
+	counted, judged := print(replicas), print(judging)
+	if counted == "" || judged == "" || counted == judged {
+		t.Errorf("fingerprints are %q and %q", counted, judged)
+	}
+	store.Set(customizations{customization("a", replicasOf("1")), customization("b", health("false"))})
+	if print(replicas) != counted || print(judging) == judged {
+		t.Error("the fingerprint does not change with its own operation alone")
+	}
+}
+
 func TestAScriptThatDoesNotCompileFailsLoudly(t *testing.T) {
 	_, err := interpreter("GetReplicas", "function GetReplicas(").Replicas(context.Background(), thing(t, "{}"))
 	wantError(t, err, "customization c")

@@ -26,7 +26,10 @@ type Store struct {
 	setting sync.Mutex
 }
 
-var _ interpret.Layer = (*Store)(nil)
+var (
+	_ interpret.Layer      = (*Store)(nil)
+	_ interpret.Changeable = (*Store)(nil)
+)
 
 // snapshot is one state of the configurations.
 type snapshot struct {
@@ -43,9 +46,10 @@ func New(resolve Resolve) *Store {
 	return s
 }
 
-// Set replaces all configurations. Connections to webhooks that did not change
-// are kept. A webhook that is configured wrongly fails whenever it is asked.
-func (s *Store) Set(configurations []*configv1alpha1.ResourceInterpreterWebhookConfiguration) {
+// Set replaces all configurations and returns the kinds that mean something else
+// now, nil if none do. Connections to webhooks that did not change are kept. A
+// webhook that is configured wrongly fails whenever it is asked.
+func (s *Store) Set(configurations []*configv1alpha1.ResourceInterpreterWebhookConfiguration) interpret.Kinds {
 	s.setting.Lock()
 	defer s.setting.Unlock()
 	sorted := slices.Clone(configurations)
@@ -57,6 +61,7 @@ func (s *Store) Set(configurations []*configv1alpha1.ResourceInterpreterWebhookC
 		old[h.fingerprint] = h
 	}
 	next := &snapshot{}
+	var touched []*hook
 	for _, configuration := range sorted {
 		for i := range configuration.Webhooks {
 			webhook := &configuration.Webhooks[i]
@@ -65,6 +70,7 @@ func (s *Store) Set(configurations []*configv1alpha1.ResourceInterpreterWebhookC
 			if h == nil {
 				h = newHook(configuration.Name, webhook, s.resolve)
 				h.fingerprint = fingerprint
+				touched = append(touched, h)
 			}
 			delete(old, fingerprint)
 			next.hooks = append(next.hooks, h)
@@ -73,6 +79,13 @@ func (s *Store) Set(configurations []*configv1alpha1.ResourceInterpreterWebhookC
 	s.current.Store(next)
 	for _, h := range old {
 		h.client.CloseIdleConnections()
+		touched = append(touched, h)
+	}
+	if len(touched) == 0 {
+		return nil
+	}
+	return func(kind schema.GroupVersionKind) bool {
+		return slices.ContainsFunc(touched, func(h *hook) bool { return h.concerns(kind) })
 	}
 }
 
@@ -96,6 +109,23 @@ func (s *Store) Lookup(kind schema.GroupVersionKind) *interpret.Operations {
 	operations := operationsOf(present.hooks, kind)
 	present.operations.Store(kind, operations)
 	return operations
+}
+
+// Fingerprint implements [interpret.Changeable].
+func (s *Store) Fingerprint(kind schema.GroupVersionKind, operation configv1alpha1.InterpreterOperation) string {
+	for _, h := range s.current.Load().hooks {
+		if h.matches(operation, kind) {
+			return h.fingerprint
+		}
+	}
+	return ""
+}
+
+// concerns tells whether a rule of the webhook claims any operation on the kind.
+func (h *hook) concerns(kind schema.GroupVersionKind) bool {
+	return slices.ContainsFunc(h.rules, func(r configv1alpha1.RuleWithOperations) bool {
+		return oneOf(r.APIGroups, kind.Group) && oneOf(r.APIVersions, kind.Version) && oneOf(r.Kinds, kind.Kind)
+	})
 }
 
 // matches tells whether a rule of the webhook claims the operation on the kind.

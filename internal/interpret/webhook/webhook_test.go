@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
@@ -99,6 +100,60 @@ func thing() *unstructured.Unstructured {
 func patch(text string) func(*request) *response {
 	return func(*request) *response {
 		return &response{Patch: []byte(text), PatchType: ptr.To(configv1alpha1.PatchTypeJSONPatch)}
+	}
+}
+
+func TestSetTellsWhichKindsItConcerns(t *testing.T) {
+	kind := func(name string) schema.GroupVersionKind {
+		return schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: name}
+	}
+	about := func(name, kind string, seconds int32) *configuration {
+		return &configuration{
+			ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)},
+			Webhooks: []configv1alpha1.ResourceInterpreterWebhook{{
+				Name: "hook.example.com", TimeoutSeconds: &seconds, InterpreterContextVersions: []string{"v1alpha1"},
+				ClientConfig: admissionregistrationv1.WebhookClientConfig{URL: ptr.To("https://127.0.0.1:1")},
+				Rules: []configv1alpha1.RuleWithOperations{{
+					Operations: []configv1alpha1.InterpreterOperation{configv1alpha1.InterpreterOperationInterpretHealth},
+					Rule:       configv1alpha1.Rule{APIGroups: []string{"example.com"}, APIVersions: []string{"*"}, Kinds: []string{kind}},
+				}},
+			}},
+		}
+	}
+	store := webhook.New(nil)
+	steps := []struct {
+		reason string
+		set    []*configuration
+		want   string // the kinds, in order
+	}{
+		{"a first one", []*configuration{about("a", "A", 1)}, "A"},
+		{"the same again", []*configuration{about("a", "A", 1)}, ""},
+		{"one more", []*configuration{about("a", "A", 1), about("b", "B", 1)}, "B"},
+		{"another timeout", []*configuration{about("a", "A", 2), about("b", "B", 1)}, "A"},
+		{"another rule", []*configuration{about("a", "C", 2), about("b", "B", 1)}, "AC"},
+		{"none", nil, "BC"},
+	}
+	for _, step := range steps {
+		kinds, got := store.Set(step.set), ""
+		for _, name := range []string{"A", "B", "C", "D"} {
+			if kinds != nil && kinds(kind(name)) {
+				got += name
+			}
+		}
+		if got != step.want {
+			t.Errorf("%s concerns %q, want %q", step.reason, got, step.want)
+		}
+	}
+
+	store.Set([]*configuration{about("a", "A", 1)})
+	health, replicas := configv1alpha1.InterpreterOperationInterpretHealth, configv1alpha1.InterpreterOperationInterpretReplica
+	before := interpret.Chain(store).Fingerprint(kind("A"), health, replicas)
+	if before == "" || interpret.Chain(store).Fingerprint(kind("A"), replicas) != "" || interpret.Chain(store).Fingerprint(kind("B"), health) != "" {
+		t.Error("the fingerprint is not about what the webhook claims")
+	}
+	store.Set([]*configuration{about("a", "A", 2)})
+	if interpret.Chain(store).Fingerprint(kind("A"), health) == before {
+		t.Error("the fingerprint of a changed webhook is the same")
 	}
 }
 

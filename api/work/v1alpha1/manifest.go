@@ -1,0 +1,23 @@
+package v1alpha1
+
+import (
+	"encoding/json"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// GroupVersionKind is the kind of object that a manifest is; empty if it cannot be read.
+func (m Manifest) GroupVersionKind() schema.GroupVersionKind {
+	var head metav1.TypeMeta
+	if json.Unmarshal(m.Raw, &head) != nil {
+		return schema.GroupVersionKind{}
+	}
+	return head.GroupVersionKind()
+}
+
+// Carries tells whether a manifest of the Work is of one of the kinds.
+func (w *Work) Carries(kinds func(schema.GroupVersionKind) bool) bool {
+	return slices.ContainsFunc(w.Spec.Workload.Manifests, func(m Manifest) bool { return kinds(m.GroupVersionKind()) })
+}

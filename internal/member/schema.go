@@ -1,0 +1,72 @@
+package member
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"strconv"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/clock"
+)
+
+// SchemaPause is how long an answer of Schema may be out of date, and so how soon it is worth asking again.
+const SchemaPause = 15 * time.Second
+
+// schemas remembers which schemas a member publishes. Nothing is asked before somebody wants to know.
+type schemas struct {
+	clock clock.PassiveClock
+	index func(ctx context.Context) ([]byte, error)
+
+	mu    sync.Mutex // held while the member is asked, so that it is asked once
+	asked time.Time
+	ids   map[string]string
+}
+
+// Schema stands for the fields that the member knows in the kinds of a group version: it is another one after an upgrade
+// of the member, or of a CustomResourceDefinition. It is empty for a member that does not tell.
+func (c *Conn) Schema(ctx context.Context, gv schema.GroupVersion) (string, error) {
+	return c.schemas.id(ctx, gv)
+}
+
+func (s *schemas) id(ctx context.Context, gv schema.GroupVersion) (string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.asked.IsZero() || s.clock.Since(s.asked) >= SchemaPause {
+		raw, err := s.index(ctx)
+		if err != nil {
+			return "", fmt.Errorf("asking the member for its schemas: %w", err)
+		}
+		if s.ids, err = schemaIDs(raw); err != nil {
+			return "", fmt.Errorf("reading which schemas the member has: %w", err)
+		}
+		s.asked = s.clock.Now()
+	}
+	path := "apis/" + gv.String()
+	if gv.Group == "" {
+		path = "api/" + gv.Version
+	}
+	return s.ids[path], nil
+}
+
+// schemaIDs reads an index of OpenAPI documents, whose addresses contain a hash of each.
+func schemaIDs(raw []byte) (map[string]string, error) {
+	var index struct {
+		Paths map[string]struct {
+			ServerRelativeURL string `json:"serverRelativeURL"`
+		} `json:"paths"`
+	}
+	if err := json.Unmarshal(raw, &index); err != nil {
+		return nil, err
+	}
+	ids := make(map[string]string, len(index.Paths))
+	for path, document := range index.Paths {
+		h := fnv.New64a()
+		h.Write([]byte(document.ServerRelativeURL)) // never fails, by the contract of hash.Hash
+		ids[path] = strconv.FormatUint(h.Sum64(), 36)
+	}
+	return ids, nil
+}

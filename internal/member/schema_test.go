@@ -1,0 +1,43 @@
+package member
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clocktesting "k8s.io/utils/clock/testing"
+)
+
+func TestASchemaIsAnotherOneWhenItsDocumentIs(t *testing.T) {
+	clock := clocktesting.NewFakeClock(time.Unix(1e9, 0))
+	answer, asked := `{"paths":{"api/v1":{"serverRelativeURL":"/openapi/v3/api/v1?hash=A"},"apis/apps/v1":{"serverRelativeURL":"/openapi/v3/apis/apps/v1?hash=B"}}}`, 0
+	var failure error
+	s := &schemas{clock: clock, index: func(context.Context) ([]byte, error) { asked++; return []byte(answer), failure }}
+	id := func(group, version string) string {
+		t.Helper()
+		id, err := s.id(t.Context(), schema.GroupVersion{Group: group, Version: version})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return id
+	}
+	core, apps := id("", "v1"), id("apps", "v1")
+	if core == "" || apps == "" || core == apps || id("batch", "v1") != "" || asked != 1 {
+		t.Errorf("ids are %q and %q after %d questions", core, apps, asked)
+	}
+	answer = `{"paths":{"api/v1":{"serverRelativeURL":"/openapi/v3/api/v1?hash=A"},"apis/apps/v1":{"serverRelativeURL":"/openapi/v3/apis/apps/v1?hash=C"}}}`
+	if id("apps", "v1") != apps {
+		t.Error("the member is asked all the time")
+	}
+	clock.Step(SchemaPause)
+	if id("apps", "v1") == apps || id("", "v1") != core {
+		t.Error("the change was missed, or a change that was none noticed")
+	}
+	clock.Step(SchemaPause)
+	failure = errors.New("no")
+	if _, err := s.id(t.Context(), schema.GroupVersion{Version: "v1"}); !errors.Is(err, failure) {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,183 @@
+package pipeline_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	configv1alpha1 "github.com/flagship-k8s/flagship/api/config/v1alpha1"
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/fleettest"
+)
+
+// engineKind is known to nobody before a test teaches it.
+var engineKind = schema.GroupVersionKind{Group: "interpret.example.io", Version: "v1", Kind: "Engine"}
+
+func engineDefinition() *apiextensionsv1.CustomResourceDefinition {
+	d := widgetDefinition()
+	d.Name = "engines." + engineKind.Group
+	d.Spec.Group = engineKind.Group
+	d.Spec.Names = apiextensionsv1.CustomResourceDefinitionNames{Plural: "engines", Singular: "engine", Kind: "Engine", ListKind: "EngineList"}
+	return d
+}
+
+func engine(namespace, name string, pistons int64) *unstructured.Unstructured {
+	u := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"pistons": pistons, "fuel": "tank"}}}
+	u.SetGroupVersionKind(engineKind)
+	u.SetNamespace(namespace)
+	u.SetName(name)
+	return u
+}
+
+func teach(scripts configv1alpha1.CustomizationRules) *configv1alpha1.ResourceInterpreterCustomization {
+	return &configv1alpha1.ResourceInterpreterCustomization{
+		ObjectMeta: metav1.ObjectMeta{Name: "pipeline-engine"},
+		Spec: configv1alpha1.ResourceInterpreterCustomizationSpec{
+			Target:         configv1alpha1.CustomizationTarget{APIVersion: engineKind.GroupVersion().String(), Kind: engineKind.Kind},
+			Customizations: scripts,
+		},
+	}
+}
+
+// knowledge counts pistons as replicas, needs its tank, is healthy when it runs, and sums up the speed.
+func knowledge(healthy string) configv1alpha1.CustomizationRules {
+	return configv1alpha1.CustomizationRules{
+		ReplicaResource: &configv1alpha1.ReplicaResourceRequirement{
+			LuaScript: "function GetReplicas(obj) return obj.spec.pistons, {} end",
+		},
+		ReplicaRevision: &configv1alpha1.ReplicaRevision{
+			LuaScript: "function ReviseReplica(obj, n) obj.spec.pistons = n; obj.spec.revised = true; return obj end",
+		},
+		DependencyInterpretation: &configv1alpha1.DependencyInterpretation{
+			LuaScript: "function GetDependencies(obj) return {{apiVersion = 'v1', kind = 'ConfigMap', namespace = obj.metadata.namespace, name = obj.spec.fuel}} end",
+		},
+		StatusReflection: &configv1alpha1.StatusReflection{
+			LuaScript: "function ReflectStatus(obj) return {speed = obj.status and obj.status.speed or 0, told = true} end",
+		},
+		HealthInterpretation: &configv1alpha1.HealthInterpretation{
+			LuaScript: "function InterpretHealth(obj) return " + healthy + " end",
+		},
+		StatusAggregation: &configv1alpha1.StatusAggregation{LuaScript: `function AggregateStatus(obj, items)
+			local sum = 0
+			for i = 1, #items do sum = sum + (items[i].status and items[i].status.speed or 0) end
+			obj.status = {total = sum}
+			return obj
+		end`},
+	}
+}
+
+// What a user says about a kind counts at once, for all its objects on both shores, and for no other object.
+func TestACustomizationLooksAgainAtItsKind(t *testing.T) {
+	fleet := shared.Start(t)
+	ns := fleet.Namespace(t)
+	m := fleet.Member("member1")
+	definition := engineDefinition()
+	for _, c := range []*fleettest.Cluster{fleet.Hub, m} {
+		fleettest.Create(t, c, definition.DeepCopy())
+		fleettest.ExpectEventually(t, c, definition, established)
+	}
+	v8, tank, other := engine(ns, "v8", 8), fleettest.ConfigMap(ns, "tank", map[string]string{"litres": "50"}), fleettest.ConfigMap(ns, "other", nil)
+	policy := fleettest.Policy(ns, "engines", fleettest.To("member1"), v8, other)
+	policy.Spec.PropagateDeps = true
+	fleettest.Create(t, fleet.Hub, policy, v8.DeepCopy(), tank, other)
+	carried := fleettest.ExpectEventually(t, m, v8, fleettest.Exists)
+	if err := unstructured.SetNestedField(carried.Object, int64(120), "status", "speed"); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Status().Update(t.Context(), carried); err != nil {
+		t.Fatal(err)
+	}
+	engineBinding, engineWork := binding(ns, "Engine", "v8"), work("member1", "Engine", ns, "v8")
+	fleettest.ExpectEventually(t, fleet.Hub, engineBinding, func(b *workv1alpha2.ResourceBinding) error {
+		if len(b.Status.AggregatedStatus) != 1 || b.Status.AggregatedStatus[0].Health != workv1alpha2.ResourceHealthy {
+			return fmt.Errorf("aggregated: %+v", b.Status.AggregatedStatus)
+		}
+		return bindingIs("FullyApplied", metav1.ConditionTrue, "")(b)
+	})
+	fleettest.ExpectAbsent(t, m, tank)
+	bystanders := []client.Object{binding(ns, "ConfigMap", "other"), work("member1", "ConfigMap", ns, "other")}
+	fleettest.ExpectEventually(t, fleet.Hub, bystanders[0].(*workv1alpha2.ResourceBinding), bindingIs("FullyApplied", metav1.ConditionTrue, ""))
+	before := versions(t, fleet.Hub, bystanders)
+
+	lesson := teach(knowledge("obj.status ~= nil and obj.status.speed > 200"))
+	fleettest.Create(t, fleet.Hub, lesson)
+
+	fleettest.ExpectEventually(t, fleet.Hub, engineBinding, func(b *workv1alpha2.ResourceBinding) error {
+		if b.Spec.Replicas != 8 {
+			return fmt.Errorf("replicas: %d", b.Spec.Replicas)
+		}
+		return nil
+	})
+	fleettest.ExpectEventually(t, m, v8, field("true", "spec", "revised"))
+	fleettest.ExpectEventually(t, m, tank, fleettest.Exists)
+	fleettest.ExpectEventually(t, fleet.Hub, engineWork, healthIs(workv1alpha1.ResourceUnhealthy))
+	fleettest.ExpectEventually(t, fleet.Hub, v8, field("120", "status", "total"))
+
+	// A change of one script alone.
+	fleettest.Update(t, fleet.Hub, lesson, func(c *configv1alpha1.ResourceInterpreterCustomization) {
+		c.Spec.Customizations = knowledge("obj.status ~= nil and obj.status.speed > 100")
+		c.Spec.Customizations.StatusAggregation.LuaScript = "function AggregateStatus(obj, items) obj.status = {copies = #items}; return obj end"
+	})
+	fleettest.ExpectEventually(t, fleet.Hub, engineWork, healthIs(workv1alpha1.ResourceHealthy))
+	fleettest.ExpectEventually(t, fleet.Hub, v8, field("1", "status", "copies"))
+
+	// Forgotten again.
+	fleettest.Delete(t, fleet.Hub, lesson)
+	fleettest.ExpectEventually(t, fleet.Hub, engineBinding, func(b *workv1alpha2.ResourceBinding) error {
+		if b.Spec.Replicas != 0 {
+			return fmt.Errorf("replicas: %d", b.Spec.Replicas)
+		}
+		return nil
+	})
+	fleettest.ExpectGone(t, m, tank)
+	for key, version := range versions(t, fleet.Hub, bystanders) {
+		if before[key] != version {
+			t.Errorf("%s was written because of a kind that it is not", key)
+		}
+	}
+}
+
+func healthIs(want workv1alpha1.ResourceHealth) func(*workv1alpha1.Work) error {
+	return func(w *workv1alpha1.Work) error {
+		if len(w.Status.ManifestStatuses) != 1 || w.Status.ManifestStatuses[0].Health != want {
+			return fmt.Errorf("manifest statuses are %+v", w.Status.ManifestStatuses)
+		}
+		return nil
+	}
+}
+
+// field is the condition of an object with a field that is, as JSON, the value.
+func field(want string, path ...string) func(*unstructured.Unstructured) error {
+	return func(u *unstructured.Unstructured) error {
+		value, _, err := unstructured.NestedFieldNoCopy(u.Object, path...)
+		if err != nil {
+			return err
+		}
+		got, err := json.Marshal(value)
+		if err != nil {
+			return err
+		}
+		return equal(want, string(got))
+	}
+}
+
+// versions reads the resource versions of objects.
+func versions(t *testing.T, c *fleettest.Cluster, objects []client.Object) map[string]string {
+	t.Helper()
+	found := map[string]string{}
+	for _, o := range objects {
+		if err := c.Get(t.Context(), client.ObjectKeyFromObject(o), o); err != nil {
+			t.Fatal(err)
+		}
+		found[fmt.Sprintf("%T %s", o, key(o))] = o.GetResourceVersion()
+	}
+	return found
+}
