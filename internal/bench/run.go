@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"text/tabwriter"
 	"time"
 )
@@ -65,13 +66,26 @@ func Run(ctx context.Context, o Options) error {
 			results = append(results, wide)
 		}
 	}
+	var claims []ClaimResult
+	if err == nil {
+		claims, err = runClaims(ctx, o)
+	}
 	printTable(o.Out, results)
+	printClaims(o.Out, claims)
 	if o.JSON != nil {
 		enc := json.NewEncoder(o.JSON)
 		enc.SetIndent("", "  ")
-		err = errors.Join(err, enc.Encode(results))
+		err = errors.Join(err, enc.Encode(slices.Concat(rows(results), rows(claims))))
 	}
 	return err
+}
+
+func rows[T any](results []T) []any {
+	out := make([]any, len(results))
+	for i, r := range results {
+		out[i] = r
+	}
+	return out
 }
 
 func runNarrow(ctx context.Context, o Options) ([]Result, error) {
