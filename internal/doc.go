@@ -30,6 +30,7 @@
 // # Neighbours
 //
 //   - report: what apply and observe say about one Work in one moment, as one write.
+//   - claim: resource claims of v1alpha2: what they become in a member and what their copies add up to.
 //   - enroll: joining and leaving: credentials and their rotation, execution namespaces, cleanup.
 //
 // # House

@@ -105,6 +105,7 @@ func newMemberProcessCommand() *cobra.Command {
 	f.IntVar(&c.Nodes, "nodes", 0, "number of simulated nodes")
 	f.StringVar(&c.NodeCPU, "node-cpu", "", "CPUs of each node")
 	f.StringVar(&c.NodeMemory, "node-memory", "", "memory of each node")
+	f.IntVar(&c.Devices, "devices", 0, "devices for resource claims on each node")
 	f.BoolVar(&c.Bare, "bare", false, "API server only")
 	return cmd
 }

@@ -24,7 +24,7 @@ type fleetParts struct {
 }
 
 func newUpCommand(s Streams, parts fleetParts) *cobra.Command {
-	c := playground.Config{Members: -1, Nodes: playground.DefaultNodes, Out: s.Out}
+	c := playground.Config{Members: -1, Nodes: playground.DefaultNodes, Devices: playground.DefaultDevices, Out: s.Out}
 	var members int
 	cmd := &cobra.Command{
 		Use:   "up",
@@ -63,6 +63,7 @@ func fleetFlags(cmd *cobra.Command, c *playground.Config, members *int) {
 	f.IntVar(&c.Nodes, "nodes", playground.DefaultNodes, "simulated nodes in each new member")
 	f.StringVar(&c.NodeCPU, "node-cpu", "", "CPUs of each node in a new member (default 32)")
 	f.StringVar(&c.NodeMemory, "node-memory", "", "memory of each node in a new member (default 256Gi)")
+	f.IntVar(&c.Devices, "devices", playground.DefaultDevices, "devices for resource claims on each node in a new member; 0 for none")
 	f.StringVar(&c.DataDir, "data-dir", "", "where everything is kept (default: playground in the user's state directory)")
 	f.BoolVar(&c.Bare, "bare", false, "new members get neither workload controllers nor a scheduler nor nodes")
 	f.BoolVar(&c.Profiling, "profiling", false, "serve /debug/pprof on the control plane to its administrators")

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flagship-k8s/flagship/api"
+	resourcev1alpha2 "github.com/flagship-k8s/flagship/api/resource/v1alpha2"
 )
 
 // cleanupPatience bounds what a test does after its end.
@@ -60,7 +61,7 @@ func connect(name, kubeconfig string) (*Cluster, error) {
 // newScheme knows the built-in kinds, ours, and CustomResourceDefinition.
 func newScheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, api.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, api.AddToScheme, resourcev1alpha2.AddToScheme} {
 		if err := add(scheme); err != nil {
 			return nil, fmt.Errorf("registering kinds: %w", err)
 		}

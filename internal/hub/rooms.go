@@ -18,9 +18,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	configv1alpha1 "github.com/flagship-k8s/flagship/api/config/v1alpha1"
+	resourcev1alpha2 "github.com/flagship-k8s/flagship/api/resource/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/aggregate"
 	"github.com/flagship-k8s/flagship/internal/apiserver"
 	"github.com/flagship-k8s/flagship/internal/apply"
+	"github.com/flagship-k8s/flagship/internal/claim"
 	"github.com/flagship-k8s/flagship/internal/enroll"
 	"github.com/flagship-k8s/flagship/internal/event"
 	"github.com/flagship-k8s/flagship/internal/interpret"
@@ -151,7 +153,7 @@ func newHouse(mgr ctrl.Manager, o Options) (*house, error) {
 	}
 	scripts, webhooks := declarative.New(), webhook.New(nil)
 	templates := template.New(template.Config{
-		Metadata: meta, Dynamic: dyn, Clock: o.Clock,
+		Metadata: meta, Dynamic: dyn, Clock: o.Clock, Separate: []schema.GroupVersion{resourcev1alpha2.GroupVersion},
 		Discover: func(context.Context) ([]*metav1.APIGroup, []*metav1.APIResourceList, error) {
 			return discovery.ServerGroupsAndResources(kube.Discovery())
 		},
@@ -172,7 +174,7 @@ func newHouse(mgr ctrl.Manager, o Options) (*house, error) {
 		scripts:     scripts,
 		webhooks:    webhooks,
 		customized:  interpret.Chain(scripts, webhooks),
-		interpreter: interpret.Chain(scripts, webhooks, shipped, builtin.New(o.Clock)),
+		interpreter: interpret.Chain(scripts, webhooks, shipped, claim.NewLayer(), builtin.New(o.Clock)),
 	}, nil
 }
 
@@ -188,7 +190,7 @@ func (h *house) setupPropagate(ctx context.Context) error {
 
 func (h *house) setupRender(ctx context.Context) error {
 	return render.Setup(ctx, h.mgr, render.Deps{
-		Template: h.templates.Get, Metadata: h.templates.Meta,
+		Template: h.templates.Get, Metadata: h.templates.Meta, Translate: claim.Translate, Retranslate: claim.Changed,
 		Interpreter: h.interpreter, Changes: h.changes, Events: h.events, Clock: h.options.Clock, NewID: uuid.NewString,
 	})
 }
@@ -204,7 +206,7 @@ func (h *house) setupApply() error {
 }
 
 func (h *house) setupSchedule() error {
-	return schedule.Setup(h.mgr, schedule.Deps{Events: h.events, Clock: h.options.Clock})
+	return schedule.Setup(h.mgr, schedule.Deps{Events: h.events, Clock: h.options.Clock, Becomes: claim.Counterparts})
 }
 
 func (h *house) setupObserveWorks() error {
@@ -223,7 +225,7 @@ func (h *house) setupObserveClusters() error {
 
 func (h *house) setupAggregate(ctx context.Context) error {
 	return aggregate.Setup(ctx, h.mgr, aggregate.Deps{
-		Templates: h.templates, Statuses: h.interpreter, Changes: h.changes, Events: h.events, Clock: h.options.Clock,
+		Templates: claim.Templates{Store: h.templates}, Statuses: h.interpreter, Changes: h.changes, Events: h.events, Clock: h.options.Clock,
 		Adds: func(kind schema.GroupVersionKind) bool {
 			return h.interpreter.Knows(kind, configv1alpha1.InterpreterOperationAggregateStatus)
 		},

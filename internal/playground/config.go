@@ -17,6 +17,8 @@ const (
 	DefaultMembers = 2
 	// DefaultNodes is how many simulated nodes a new member gets.
 	DefaultNodes = 3
+	// DefaultDevices is how many devices for resource claims each node of a new member gets.
+	DefaultDevices = 4
 	// maxMembers keeps the address ranges of members apart from each other and from the hub's.
 	maxMembers = 31
 )
@@ -33,6 +35,9 @@ type Config struct {
 	// NodeCPU and NodeMemory are the capacity of each node as Kubernetes quantities; empty means the
 	// defaults of package simcluster.
 	NodeCPU, NodeMemory string
+	// Devices is the number of devices for resource claims on each node of a member that is new; negative means
+	// DefaultDevices.
+	Devices int
 	// Port fixes the hub's port; 0 keeps the one recorded in the data directory, or chooses one.
 	Port int
 	// Bare members run an API server only: no workload controllers, no scheduler, no nodes.
@@ -96,6 +101,9 @@ func (c Config) complete() (Config, error) {
 	}
 	if c.Nodes < 0 {
 		c.Nodes = DefaultNodes
+	}
+	if c.Devices < 0 {
+		c.Devices = DefaultDevices
 	}
 	if c.Executable == "" {
 		if c.Executable, err = os.Executable(); err != nil {

@@ -63,6 +63,9 @@ func (m *member) args() []string {
 	if m.record.NodeMemory != "" {
 		args = append(args, "--node-memory="+m.record.NodeMemory)
 	}
+	if m.record.Devices > 0 {
+		args = append(args, "--devices="+strconv.Itoa(m.record.Devices))
+	}
 	if m.record.Bare {
 		args = append(args, "--bare")
 	}

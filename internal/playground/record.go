@@ -26,6 +26,7 @@ type memberRecord struct {
 	Nodes       int    `json:"nodes"`
 	NodeCPU     string `json:"nodeCPU,omitempty"`
 	NodeMemory  string `json:"nodeMemory,omitempty"`
+	Devices     int    `json:"devices,omitempty"`
 	Bare        bool   `json:"bare,omitempty"`
 	// Joined is set once the member has been joined: if its Cluster is gone later, somebody took it out.
 	Joined bool `json:"joined,omitempty"`
@@ -42,6 +43,7 @@ func newMember(i, port int, c Config) memberRecord {
 		Nodes:       c.Nodes,
 		NodeCPU:     c.NodeCPU,
 		NodeMemory:  c.NodeMemory,
+		Devices:     c.Devices,
 		Bare:        c.Bare,
 	}
 }

@@ -32,8 +32,8 @@ func (p *propagator) adopt(ctx context.Context, c *claimant, binding workv1alpha
 	}
 	if binding != nil {
 		switch {
-		case bindsOther(binding, ref):
-			why := fmt.Sprintf("binding %s is taken by %s, which has the same kind and name in another group", binding.GetName(), boundRef(binding))
+		case p.bindsOther(binding, ref):
+			why := fmt.Sprintf("binding %s is taken by %s, which has the same kind and name in another group or version", binding.GetName(), boundRef(binding))
 			p.publish(ref, meta, event.Warning, event.ApplyPolicyFailed, why)
 			return reconcile.Result{}, reconcile.TerminalError(errors.New(why))
 		case binding.GetDeletionTimestamp() != nil:

@@ -60,11 +60,16 @@ func owned(binding workv1alpha2.Binding) bool {
 }
 
 // bindsOther says that a binding is about another object: names are made of
-// kind and name, so that equal kinds of two groups share them.
-func bindsOther(binding workv1alpha2.Binding, ref template.Ref) bool {
+// kind and name, so that equal kinds of two groups share them, and those of two
+// versions that have objects of their own.
+func (p *propagator) bindsOther(binding workv1alpha2.Binding, ref template.Ref) bool {
 	bound := boundRef(binding)
-	return bound.GroupVersionKind.GroupKind() != ref.GroupVersionKind.GroupKind() ||
-		bound.Namespace != ref.Namespace || bound.Name != ref.Name
+	if bound.GroupVersionKind.GroupKind() != ref.GroupVersionKind.GroupKind() || bound.Namespace != ref.Namespace || bound.Name != ref.Name {
+		return true
+	}
+	theirs, known := p.templates.Canonical(bound.GroupVersionKind)
+	ours, ok := p.templates.Canonical(ref.GroupVersionKind)
+	return known && ok && theirs != ours
 }
 
 // boundRef is the template of a binding, in the version the binding names.

@@ -235,7 +235,7 @@ func fillStrictest(spec *workv1alpha2.ResourceBindingSpec, dependants []workv1al
 // attach keeps the binding of a template that no policy takes along: there as
 // long as others depend on it.
 func (p *propagator) attach(ctx context.Context, ref template.Ref, meta *metav1.PartialObjectMetadata, binding workv1alpha2.Binding, dependants []workv1alpha2.Binding) error {
-	if binding != nil && (binding.GetDeletionTimestamp() != nil || bindsOther(binding, ref)) {
+	if binding != nil && (binding.GetDeletionTimestamp() != nil || p.bindsOther(binding, ref)) {
 		return nil
 	}
 	if binding != nil && binding.BindingSpec().Resource.UID != meta.UID {

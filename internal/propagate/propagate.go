@@ -102,7 +102,7 @@ func (p *propagator) collect(ctx context.Context, ref template.Ref) error {
 	if err != nil || binding == nil {
 		return err
 	}
-	if binding.GetDeletionTimestamp() != nil || bindsOther(binding, ref) || !owned(binding) {
+	if binding.GetDeletionTimestamp() != nil || p.bindsOther(binding, ref) || !owned(binding) {
 		return nil
 	}
 	present, err := p.templates.Get(ctx, ref)

@@ -3,7 +3,9 @@ package render
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -28,7 +30,7 @@ func (r *Reconciler) reportRendered(ctx context.Context, binding workv1alpha2.Bi
 	case failure == nil && before == nil:
 		return nil
 	case failure != nil:
-		condition := workv1alpha2.NotRenderedCondition(binding.GetGeneration(), cut(failure.Error(), maxMessage))
+		condition := workv1alpha2.NotRenderedCondition(binding.GetGeneration(), reasonOf(failure), cut(failure.Error(), maxMessage))
 		condition.LastTransitionTime = metav1.NewTime(r.deps.Clock.Now())
 		if before != nil {
 			condition.LastTransitionTime = before.LastTransitionTime
@@ -53,6 +55,31 @@ func (r *Reconciler) reportRendered(ctx context.Context, binding workv1alpha2.Bi
 		return fmt.Errorf("writing the condition %s: %w", workv1alpha2.Rendered, err)
 	}
 	return nil
+}
+
+// reasonOf names what the failures of rendering are about.
+func reasonOf(failure error) string {
+	if slices.ContainsFunc(flatten(failure), func(err error) bool { return !isUntranslatable(err) }) {
+		return workv1alpha2.OverrideFailedReason
+	}
+	return workv1alpha2.TranslationFailedReason
+}
+
+// untranslatable says that a cluster cannot be given the template in terms it knows.
+type untranslatable struct {
+	cluster string
+	cause   error
+}
+
+func (e *untranslatable) Error() string {
+	return fmt.Sprintf("translating for cluster %s: %v", e.cluster, e.cause)
+}
+
+func (e *untranslatable) Unwrap() error { return e.cause }
+
+func isUntranslatable(err error) bool {
+	_, is := errors.AsType[*untranslatable](err)
+	return is
 }
 
 // kind is the kind of binding this reconciler is for.

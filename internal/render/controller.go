@@ -53,6 +53,9 @@ type Deps struct {
 	Translate Translate
 	// Changes tells when kinds mean something else; their bindings are rendered again then. Nil: they never do.
 	Changes *interpret.Changes
+	// Retranslate lists the kinds for which Translate may answer differently after a change of a Cluster. Without it none
+	// does.
+	Retranslate func(before, after *clusterv1alpha1.Cluster) []schema.GroupVersionKind
 	// Events takes failures. Required.
 	Events event.Recorder
 	// Clock stamps conditions. Required.
@@ -94,7 +97,7 @@ func newReconciler(cached client.Client, live client.Reader, deps Deps, namespac
 
 func (r *Reconciler) setup(mgr ctrl.Manager) error {
 	name := "render-" + strings.ToLower(r.kind().Kind)
-	t := &triggers{reader: r.client, metadata: r.deps.Metadata, namespaced: r.namespaced}
+	t := &triggers{reader: r.client, metadata: r.deps.Metadata, retranslate: r.deps.Retranslate, namespaced: r.namespaced}
 	b := ctrl.NewControllerManagedBy(mgr).
 		Named(name).
 		For(r.newBinding("", ""), builder.WithPredicates(bindingChanges())).
@@ -136,15 +139,15 @@ func (r *Reconciler) Reconcile(ctx context.Context, q reconcile.Request) (reconc
 	case !awaitsScheduler(binding):
 		err = r.render(ctx, binding)
 	}
-	overrides, harmless, others := sortOut(err)
+	refused, harmless, others := sortOut(err)
 	switch {
 	case others != nil:
 		return reconcile.Result{}, others
 	case harmless != nil:
 		return reconcile.Result{RequeueAfter: shortestRetry}, nil
-	case overrides != nil:
+	case refused != nil:
 		// The policy, the template or the cluster has to change, and each of these brings us back.
-		return reconcile.Result{}, reconcile.TerminalError(overrides)
+		return reconcile.Result{}, reconcile.TerminalError(refused)
 	}
 	return reconcile.Result{}, nil
 }
@@ -172,14 +175,14 @@ func (r *Reconciler) render(ctx context.Context, binding workv1alpha2.Binding) e
 		return err
 	}
 	err = r.ensureAll(ctx, requests)
-	overrides, _, others := sortOut(err)
-	if overrides != nil {
-		r.deps.Events.Publish(overrideFailed(binding, overrides))
+	refused, _, others := sortOut(err)
+	if refused != nil {
+		r.deps.Events.Publish(renderingRefused(binding, refused))
 	}
 	if others != nil {
 		r.deps.Events.Publish(syncFailed(r.reference(binding), others))
 	}
-	return errors.Join(err, r.reportRendered(ctx, binding, overrides))
+	return errors.Join(err, r.reportRendered(ctx, binding, refused))
 }
 
 // unwanted finds the Works to delete, and says whether one of them has to be gone before others are written.
@@ -282,14 +285,14 @@ func (r *Reconciler) removeLeftovers(ctx context.Context, q reconcile.Request) e
 	return nil
 }
 
-// sortOut parts the failures of overrides, which only a change of policy, template or cluster cures, and those that only
-// mean that the cache was a moment behind, from all others.
-func sortOut(err error) (overrides, harmless, others error) {
+// sortOut parts the failures of overrides and translations, which only a change of policy, template or cluster cures, and
+// those that only mean that the cache was a moment behind, from all others.
+func sortOut(err error) (refused, harmless, others error) {
 	var a, b, c []error
 	for _, fault := range flatten(err) {
 		var impossible *override.Error
 		switch {
-		case errors.As(fault, &impossible):
+		case errors.As(fault, &impossible), isUntranslatable(fault):
 			a = append(a, fault)
 		case errors.Is(fault, errMissed), apierrors.IsAlreadyExists(fault), apierrors.IsConflict(fault):
 			b = append(b, fault)

@@ -7,9 +7,13 @@ import (
 	"github.com/flagship-k8s/flagship/internal/event"
 )
 
-// overrideFailed tells the owner of the template that its copy in a cluster is not what the policies ask for.
-func overrideFailed(binding workv1alpha2.Binding, err error) event.Event {
-	return event.Warning(templateReference(binding), event.ApplyOverridePolicyFailed, err.Error())
+// renderingRefused tells the owner of the template that its copy in a cluster is not what the policies ask for.
+func renderingRefused(binding workv1alpha2.Binding, err error) event.Event {
+	reason := event.ApplyOverridePolicyFailed
+	if reasonOf(err) == workv1alpha2.TranslationFailedReason {
+		reason = event.SyncWorkFailed
+	}
+	return event.Warning(templateReference(binding), reason, err.Error())
 }
 
 func syncFailed(binding corev1.ObjectReference, err error) event.Event {

@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
@@ -147,9 +148,10 @@ func (r *Reconciler) enqueueOwner(work client.Object, q queue, initial bool) {
 
 // triggers leads from override policies and Clusters to exactly the bindings whose Works may change.
 type triggers struct {
-	reader     client.Reader
-	metadata   func(ref template.Ref) (*metav1.PartialObjectMetadata, bool)
-	namespaced bool
+	reader      client.Reader
+	metadata    func(ref template.Ref) (*metav1.PartialObjectMetadata, bool)
+	retranslate func(before, after *clusterv1alpha1.Cluster) []schema.GroupVersionKind
+	namespaced  bool
 }
 
 // policyChanges is about policies of either scope. Those that exist at the start need no event: every binding is
@@ -200,6 +202,7 @@ func (t *triggers) clusterChanges() handler.EventHandler {
 		},
 		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
 			before, after := e.ObjectOld.(*clusterv1alpha1.Cluster), e.ObjectNew.(*clusterv1alpha1.Cluster)
+			t.enqueueRetranslated(ctx, q, before, after)
 			if looksTheSame(before, after) {
 				return
 			}
@@ -214,6 +217,20 @@ func (t *triggers) clusterChanges() handler.EventHandler {
 				}
 			}
 		},
+	}
+}
+
+// enqueueRetranslated queues the bindings of a cluster whose templates become something else there after a change of it.
+func (t *triggers) enqueueRetranslated(ctx context.Context, q queue, before, after *clusterv1alpha1.Cluster) {
+	if t.retranslate == nil {
+		return
+	}
+	for _, kind := range t.retranslate(before, after) {
+		for _, binding := range t.bindings(ctx, client.MatchingFields{bindingKindIndex: kindKey(kind.ToAPIVersionAndKind())}) {
+			if goesTo(binding, after.Name) {
+				q.Add(requestFor(binding))
+			}
+		}
 	}
 }
 

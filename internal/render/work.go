@@ -31,7 +31,7 @@ type Interpreter interface {
 }
 
 // Translate makes an object of the control plane into what a member of that kind expects. It does not change its
-// argument; it may return it.
+// argument; it may return it. An error is final until the object or the Cluster changes.
 type Translate func(ctx context.Context, obj *unstructured.Unstructured, cluster *clusterv1alpha1.Cluster) (*unstructured.Unstructured, error)
 
 // composer makes Works. It is pure knowledge, apart from what the interpreter asks of others.
@@ -125,7 +125,7 @@ func (c *composer) manifest(ctx context.Context, r request) (*unstructured.Unstr
 	obj = overrides.Object
 	if c.translate != nil {
 		if obj, err = c.translate(ctx, obj, r.cluster); err != nil {
-			return nil, override.Result{}, fmt.Errorf("translating for cluster %s: %w", r.target.Name, err)
+			return nil, override.Result{}, &untranslatable{cluster: r.target.Name, cause: err}
 		}
 	}
 	chosen := chosenNodePorts(r.template, obj)

@@ -51,6 +51,9 @@ type Deps struct {
 	// DefinedByCRD says whether a kind is defined by a CRD on the hub, which can
 	// go to the members together with its objects. nil means that none is.
 	DefinedByCRD func(schema.GroupVersionKind) bool
+	// Becomes lists the kinds that an object of a kind can be translated to for a cluster that does not serve its own.
+	// nil means that nothing is translated.
+	Becomes func(schema.GroupVersionKind) []schema.GroupVersionKind
 }
 
 // Item identifies a binding: a ClusterResourceBinding has no namespace.
@@ -194,6 +197,15 @@ func (c *Controller) forget(it Item) {
 	c.ledger.Forget(it.String())
 	c.waiting.leave(it)
 	c.written.Delete(it)
+}
+
+// becomes lists what the object of b can be translated to.
+func (c *Controller) becomes(b workv1alpha2.Binding) []schema.GroupVersionKind {
+	if c.deps.Becomes == nil {
+		return nil
+	}
+	resource := b.BindingSpec().Resource
+	return c.deps.Becomes(schema.FromAPIVersionAndKind(resource.APIVersion, resource.Kind))
 }
 
 // kindTravels says whether a cluster may receive the object of b before it serves its kind.

@@ -31,6 +31,7 @@ const failedBack cause = "an earlier affinity fits again"
 // noted before the next begins.
 func (c *Controller) decide(ctx context.Context, it Item, b workv1alpha2.Binding) (verdict, error) {
 	req := requestOf(b, c.kindTravels(b))
+	req.Becomes = c.becomes(b)
 	if req.capacious() || len(groupsOf(b)) > 0 {
 		c.deciding.Lock()
 		defer c.deciding.Unlock()

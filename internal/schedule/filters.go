@@ -74,7 +74,7 @@ func (apiEnablement) Prepare(r *Round) (Check, error) {
 	}
 	answer := func(apis *apiSet) *Reason {
 		switch {
-		case apis.serves(gv, kind):
+		case apis.serves(gv, kind), apis.servesAny(r.Request.Becomes):
 			return nil
 		case apis.complete:
 			return lacks

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/capacity"
@@ -37,6 +39,8 @@ type Request struct {
 	// KindTravels is true when the kind is defined by a CRD that goes to the
 	// same clusters, so that a cluster need not serve it yet.
 	KindTravels bool
+	// Becomes are the kinds that the object can be translated to: serving one of them is as good as serving its own.
+	Becomes []schema.GroupVersionKind
 	// Companions are the other objects of the same affinity group, Rivals those
 	// of the same anti-affinity group. nil means no group.
 	Companions, Rivals *Peers

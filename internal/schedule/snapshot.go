@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/capacity"
@@ -56,6 +57,10 @@ type apiKind struct{ groupVersion, kind string }
 func (a *apiSet) serves(groupVersion, kind string) bool {
 	_, ok := a.kinds[apiKind{groupVersion, kind}]
 	return ok
+}
+
+func (a *apiSet) servesAny(kinds []schema.GroupVersionKind) bool {
+	return slices.ContainsFunc(kinds, func(k schema.GroupVersionKind) bool { return a.serves(k.GroupVersion().String(), k.Kind) })
 }
 
 // describe reads a Cluster. What did not change is taken over from before,

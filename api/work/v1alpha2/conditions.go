@@ -10,13 +10,16 @@ const (
 	Scheduled = "Scheduled"
 	// FullyApplied is True once every cluster has applied its Work. Owned by aggregate.
 	FullyApplied = "FullyApplied"
-	// Rendered is False while an override cannot be applied for some cluster, which then keeps the Work it has. It does
-	// not exist otherwise. Owned by render.
+	// Rendered is False while an override cannot be applied for some cluster, or the template cannot be put in terms that
+	// the cluster knows; it then keeps the Work it has. It does not exist otherwise. Owned by render.
 	Rendered = "Rendered"
 )
 
-// OverrideFailedReason is the reason of the Rendered condition.
-const OverrideFailedReason = "OverrideFailed"
+// Reasons of the Rendered condition; the first also if both are the case.
+const (
+	OverrideFailedReason    = "OverrideFailed"
+	TranslationFailedReason = "TranslationFailed"
+)
 
 // StatusCurrent is a condition on templates of kinds that have conditions: False while the status of some copy is the
 // last one seen rather than the present one, because its cluster cannot be reached. It does not exist otherwise. Owned by
@@ -73,10 +76,10 @@ func NotFullyAppliedCondition(generation int64) metav1.Condition {
 	return condition(FullyApplied, metav1.ConditionFalse, FullyAppliedFailedReason, FullyAppliedFailedMessage, generation)
 }
 
-// NotRenderedCondition returns the condition of a binding some of whose Works are not what the override policies ask for;
-// message names rule, path and cluster.
-func NotRenderedCondition(generation int64, message string) metav1.Condition {
-	return condition(Rendered, metav1.ConditionFalse, OverrideFailedReason, message, generation)
+// NotRenderedCondition returns the condition of a binding some of whose Works are not what the template and the override
+// policies ask for; message names the cluster and what is in the way.
+func NotRenderedCondition(generation int64, reason, message string) metav1.Condition {
+	return condition(Rendered, metav1.ConditionFalse, reason, message, generation)
 }
 
 func condition(kind string, status metav1.ConditionStatus, reason, message string, generation int64) metav1.Condition {

@@ -55,7 +55,9 @@ func dependenciesAt(obj *unstructured.Unstructured, path ...string) ([]interpret
 
 // PodDependencies lists the ConfigMaps, Secrets, claims and the service account
 // that a pod of the spec needs in its namespace, sorted. The account named
-// default is not listed: every namespace has one.
+// default is not listed: every namespace has one. A resource claim, or a
+// template of one, is listed in each version that has objects of its own: a pod
+// does not say which it means.
 func PodDependencies(spec *corev1.PodSpec, namespace string) []interpret.Dependency {
 	found := references{namespace: namespace, seen: map[referenceKey]bool{}}
 	for _, secret := range spec.ImagePullSecrets {
@@ -73,7 +75,25 @@ func PodDependencies(spec *corev1.PodSpec, namespace string) []interpret.Depende
 	for i := range spec.Volumes {
 		found.volume(&spec.Volumes[i])
 	}
-	return found.sorted()
+	return append(found.sorted(), resourceClaims(spec, namespace)...)
+}
+
+// resourceClaims lists the claims and claim templates that a pod names, sorted.
+func resourceClaims(spec *corev1.PodSpec, namespace string) []interpret.Dependency {
+	var list []interpret.Dependency
+	add := func(kind string, name *string) {
+		if name == nil || *name == "" {
+			return
+		}
+		for _, version := range []string{"resource.k8s.io/v1", "resource.k8s.io/v1alpha2"} {
+			list = append(list, interpret.Dependency{APIVersion: version, Kind: kind, Namespace: namespace, Name: *name})
+		}
+	}
+	for i := range spec.ResourceClaims {
+		add("ResourceClaim", spec.ResourceClaims[i].ResourceClaimName)
+		add("ResourceClaimTemplate", spec.ResourceClaims[i].ResourceClaimTemplateName)
+	}
+	return interpret.SortDependencies(list)
 }
 
 type referenceKey struct{ kind, name string }

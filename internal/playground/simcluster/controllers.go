@@ -57,6 +57,7 @@ func workloadControllers() []string {
 		names.PersistentVolumeClaimProtectionController,
 		names.PersistentVolumeProtectionController,
 		names.ServiceCIDRController,
+		names.ResourceClaimController,
 	}
 }
 

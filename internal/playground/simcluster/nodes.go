@@ -41,6 +41,9 @@ func nodesOf(c Config) ([]node, error) {
 	if c.Nodes > maxNodes {
 		return nil, fmt.Errorf("%d nodes are too many: %d at most", c.Nodes, maxNodes)
 	}
+	if c.Devices < 0 || c.Devices > maxDevices {
+		return nil, fmt.Errorf("%d devices on a node are not possible: 0 to %d are", c.Devices, maxDevices)
+	}
 	capacity, err := capacityOf(c)
 	if err != nil {
 		return nil, err

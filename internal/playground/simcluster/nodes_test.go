@@ -58,6 +58,9 @@ func TestNodeCapacity(t *testing.T) {
 	if got := fmt.Sprint(nodes[0].capacity.Cpu(), nodes[0].capacity.Memory()); got != "4 8Gi" {
 		t.Errorf("capacity %s, want 4 8Gi", got)
 	}
+	if _, err := nodesOf(Config{Nodes: 1, Devices: maxDevices + 1}); err == nil {
+		t.Error("accepted more devices than a slice holds")
+	}
 	if _, err := nodesOf(Config{Nodes: 1, NodeCPU: "many"}); err == nil {
 		t.Error("accepted a CPU of many")
 	}

@@ -35,6 +35,9 @@ type Config struct {
 	Nodes int
 	// NodeCPU and NodeMemory are the capacity of a node as quantities; empty means 32 and 256Gi.
 	NodeCPU, NodeMemory string
+	// Devices is how many devices each node has for resource claims: those of an example driver, "gpu.example.com", in a
+	// class of that name. Nodes that published theirs before keep them.
+	Devices int
 	// Bare leaves out everything that runs workloads: an API server, namespaces, service accounts and garbage
 	// collection remain.
 	Bare bool
@@ -107,6 +110,9 @@ func startParts(ctx context.Context, group *errgroup.Group, c Config, server *ap
 		return err
 	}
 	if err := ensureNodes(ctx, client, nodes); err != nil {
+		return err
+	}
+	if err := startDevices(ctx, client, nodes, c.Devices); err != nil {
 		return err
 	}
 	if err := startVolumes(ctx, client); err != nil {
