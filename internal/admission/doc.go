@@ -3,5 +3,6 @@
 // In: every object that is about to be written or deleted.
 // Out: the object completed, warnings, or the reasons why it is refused.
 // Owns: the permanent-id labels of our kinds; that policies carry their finalizer; defaults that depend on other fields.
-// Never: reads anything but the request, so its answer is the same every time and costs no round trip.
+// Never: reads anything but the request, so its answer is the same every time and costs no round trip; where the instances
+// of a definition are, whoever constructs the plugin knows from memory.
 package admission

@@ -103,6 +103,10 @@ func (a *aggregator) Reconcile(ctx context.Context, request Request) (reconcile.
 func (a *aggregator) write(ctx context.Context, request Request, binding workv1alpha2.Binding, picture Picture, news news) (reconcile.Result, error) {
 	a.pace.wrote(request)
 	content, failure := a.updateTemplate(ctx, binding, picture)
+	if apierrors.IsConflict(failure) { // of a kind whose status has other writers
+		a.owed.Store(request, struct{}{})
+		return reconcile.Result{RequeueAfter: afterConflict}, nil
+	}
 	if failure != nil {
 		a.owed.Store(request, struct{}{})
 		a.publish(binding, event.Warning, event.AggregateStatusFailed, failure.Error())

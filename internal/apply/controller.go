@@ -42,20 +42,20 @@ type Deps struct {
 	Retention func(schema.GroupVersionKind) string
 	// Changes tells when kinds mean something else. Nil: they never do.
 	Changes *interpret.Changes
-	// Hold says why a Work must wait, or "" if it need not. It is asked again every second. Nil: none waits.
-	Hold func(work *workv1alpha1.Work) string
+	// Custody has a say in what happens to objects of particular kinds. Nil: nobody has.
+	Custody Custody
 }
 
 // Applier makes members match their Works.
 type Applier struct {
-	client client.Client
-	cache  cache.Cache
-	fleet  *member.Fleet
-	report *report.Writer
-	events event.Recorder
-	clock  clock.WithTicker
-	retain func(ctx context.Context, desired, observed *unstructured.Unstructured) (*unstructured.Unstructured, error)
-	hold   func(work *workv1alpha1.Work) string
+	client  client.Client
+	cache   cache.Cache
+	fleet   *member.Fleet
+	report  *report.Writer
+	events  event.Recorder
+	clock   clock.WithTicker
+	retain  func(ctx context.Context, desired, observed *unstructured.Unstructured) (*unstructured.Unstructured, error)
+	custody Custody
 
 	retention func(schema.GroupVersionKind) string
 	changes   *interpret.Changes
@@ -90,9 +90,12 @@ func newApplier(hub client.Client, works cache.Cache, deps Deps) (*Applier, erro
 	if deps.Workers == 0 {
 		deps.Workers = 8
 	}
+	if deps.Custody == nil {
+		deps.Custody = nobody{}
+	}
 	a := &Applier{
 		client: hub, cache: works, fleet: deps.Fleet, report: deps.Report, events: deps.Events, clock: deps.Clock,
-		retain: deps.Retain, retention: deps.Retention, changes: deps.Changes, hold: deps.Hold, waits: stopwatches{limit: patienceWithWatch},
+		retain: deps.Retain, retention: deps.Retention, changes: deps.Changes, custody: deps.Custody, waits: stopwatches{limit: patienceWithWatch},
 	}
 	a.lanes = member.NewLanes("apply", deps.Fleet, deps.Clock, deps.Workers, a.reconcile)
 	deps.Fleet.OnChange(a.memberChanged)
@@ -168,7 +171,8 @@ func (a *Applier) enqueue(obj any) {
 
 // memberChanged repairs what was done to our objects in a member: deleted, or a field of ours changed.
 func (a *Applier) memberChanged(change member.Change) {
-	if change.Synced || !change.Gone && !change.Disowned && change.Previously == (types.NamespacedName{}) {
+	news := change.Gone || change.Disowned || change.Previously != (types.NamespacedName{}) || a.awaited(change)
+	if change.Synced || !news {
 		return
 	}
 	if change.Gone {

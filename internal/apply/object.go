@@ -134,7 +134,7 @@ func (a *Applier) examine(ctx context.Context, try attempt) (entry, error) {
 	if err != nil {
 		return entry{}, fmt.Errorf("reading %s: %w", identityOf(try.desired), err)
 	}
-	if verdict, err := judge(try.work, try.desired, live, a.rival(ctx)); verdict == foreign {
+	if verdict, err := a.judge(ctx, try, live); verdict == foreign {
 		return entry{}, err
 	}
 	if live, err = a.inherit(ctx, try, live); err != nil {
@@ -161,7 +161,7 @@ func (a *Applier) inherit(ctx context.Context, try attempt, live *unstructured.U
 
 // settle brings an object that exists to what it should be.
 func (a *Applier) settle(ctx context.Context, try attempt, live *unstructured.Unstructured) (entry, error) {
-	verdict, err := judge(try.work, try.desired, live, a.rival(ctx))
+	verdict, err := a.judge(ctx, try, live)
 	if verdict == foreign {
 		return entry{}, err
 	}
@@ -188,6 +188,9 @@ func (a *Applier) settle(ctx context.Context, try attempt, live *unstructured.Un
 		a.ledger.put(try.place, known)
 		return known, nil
 	}
+	if err := a.vet(try, live); err != nil {
+		return entry{}, err
+	}
 	body.SetUID(live.GetUID()) // not another object that took the name meanwhile
 	_, recorded := recordOf(live)
 	// What was applied before and is wanted still can only be in conflict with drift.
@@ -206,7 +209,7 @@ func (a *Applier) bodyFor(ctx context.Context, try attempt, live *unstructured.U
 		body = retained
 	}
 	body = yieldReplicas(body, live).DeepCopy()
-	if isNamespace(live) && (verdict == adopting || live.GetAnnotations()[workv1alpha1.AdoptedAnnotation] == "true") {
+	if keepsOnRemoval(live) && (verdict == adopting || live.GetAnnotations()[workv1alpha1.AdoptedAnnotation] == "true") {
 		setAnnotation(body, workv1alpha1.AdoptedAnnotation, "true")
 	}
 	return body, nil

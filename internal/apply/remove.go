@@ -50,7 +50,13 @@ func (a *Applier) remove(ctx context.Context, conn *member.Conn, work types.Name
 		if !belongs(live, work) {
 			return nil
 		}
-		if preserve || live.GetAnnotations()[workv1alpha1.AdoptedAnnotation] == "true" {
+		spare := preserve || live.GetAnnotations()[workv1alpha1.AdoptedAnnotation] == "true"
+		if !spare && live.GetDeletionTimestamp() == nil {
+			if spare, err = a.custody.Spare(ctx, conn, live); err != nil {
+				break
+			}
+		}
+		if spare {
 			err = a.release(ctx, t, live)
 		} else {
 			err = a.destroy(ctx, t, live)

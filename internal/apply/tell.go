@@ -52,7 +52,9 @@ func (a *Applier) tell(work *workv1alpha1.Work, total int, results []outcome) (t
 		return 0, err // the member went away; what it had it has
 	}
 	failing := a.troubles.since(key, a.clock.Now())
-	if lasting || failing >= grace {
+	if isHeld(err) && total == 1 && (lasting || failing >= grace) {
+		a.tellHeld(work, complaints[0])
+	} else if lasting || failing >= grace {
 		a.tellFailed(work, total-len(complaints), "", complaints...)
 	}
 	if lasting && !unavailable(err) {
@@ -99,6 +101,15 @@ func (a *Applier) tellFailed(work *workv1alpha1.Work, succeeded int, reason stri
 	a.events.Publish(event.Warning(event.Reference(workKind, work), event.SyncFailed, message))
 }
 
+// tellHeld reports that the object of a Work is kept as it is.
+func (a *Applier) tellHeld(work *workv1alpha1.Work, message string) {
+	a.report.Update(client.ObjectKeyFromObject(work), report.Apply, func(_ *workv1alpha1.Work, status *workv1alpha1.WorkStatus) {
+		meta.SetStatusCondition(&status.Conditions, workv1alpha1.Dispatching(work.Generation))
+		meta.SetStatusCondition(&status.Conditions, workv1alpha1.Held(work.Generation, message))
+	})
+	a.events.Publish(event.Warning(event.Reference(workKind, work), event.SyncFailed, message))
+}
+
 // tellDropped names fields that the member does not know.
 func (a *Applier) tellDropped(work *workv1alpha1.Work, results []outcome) {
 	for _, o := range results {
@@ -141,6 +152,14 @@ func (s *stopwatches) since(work types.NamespacedName, now time.Time) time.Durat
 // begin is since, and tells whether the limit has not been reached.
 func (s *stopwatches) begin(work types.NamespacedName, now time.Time) bool {
 	return s.since(work, now) < s.limit
+}
+
+// runs tells whether the Work's watch runs.
+func (s *stopwatches) runs(work types.NamespacedName) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, runs := s.starts[work]
+	return runs
 }
 
 // end stops the Work's watch.

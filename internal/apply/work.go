@@ -50,12 +50,6 @@ func (a *Applier) reconcile(ctx context.Context, cluster string, key types.Names
 		a.tellSuspended(work)
 		return 0, nil
 	}
-	if a.hold != nil {
-		if reason := a.hold(work); reason != "" {
-			a.tellFailed(work, 0, reason)
-			return time.Second, nil
-		}
-	}
 	if destination.conn == nil || destination.conn.Health().Down {
 		err := destination.unavailable()
 		if !appliedAt(work, work.Generation) {
@@ -107,6 +101,10 @@ func (a *Applier) destination(ctx context.Context, name string) (destination, er
 func (a *Applier) apply(ctx context.Context, conn *member.Conn, work *workv1alpha1.Work) (time.Duration, error) {
 	key := client.ObjectKeyFromObject(work)
 	manifests := manifestsOf(work)
+	if reason := a.holds(ctx, conn.Name(), manifests); reason != "" {
+		a.tellFailed(work, 0, reason)
+		return time.Second, nil
+	}
 	if a.awaitsWatch(ctx, conn, work, manifests) {
 		return patienceWithWatch, nil
 	}

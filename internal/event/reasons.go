@@ -59,6 +59,11 @@ const (
 	GetComponentsSucceed       = "GetComponentsSucceed"
 )
 
+// Reasons of events on definitions.
+const (
+	DefinitionTightened = "DefinitionTightened"
+)
+
 // Reasons of events on federated quotas, besides SyncWork and AggregateStatus.
 const (
 	CollectOverallStatusFailed  = "CollectOverallStatusFailed"

@@ -34,6 +34,8 @@ type Options struct {
 
 	// Clock is the real one by default.
 	Clock clock.WithTicker
+
+	whereabouts *whereabouts
 }
 
 func (o Options) complete() Options {
@@ -42,9 +44,11 @@ func (o Options) complete() Options {
 		o.Clock = clock.RealClock{}
 	}
 	o.Server.Clock = o.Clock
-	o.Server.Admission = append(o.Server.Admission, apiserver.AdmissionPlugin{
-		Name: "Flagship", Handler: admission.New(uuid.NewString),
-	})
+	o.whereabouts = &whereabouts{}
+	o.Server.Admission = append(o.Server.Admission,
+		apiserver.AdmissionPlugin{Name: "Flagship", Handler: admission.New(uuid.NewString)},
+		apiserver.AdmissionPlugin{Name: admission.DefinitionsName, Handler: admission.NewDefinitions(o.whereabouts.instances)},
+	)
 	for _, d := range []struct {
 		value *time.Duration
 		unset time.Duration

@@ -37,6 +37,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/report"
 	"github.com/flagship-k8s/flagship/internal/schedule"
 	"github.com/flagship-k8s/flagship/internal/schedule/rebalance"
+	flagshipschema "github.com/flagship-k8s/flagship/internal/schema"
 	"github.com/flagship-k8s/flagship/internal/template"
 )
 
@@ -55,6 +56,8 @@ type house struct {
 	webhooks   *webhook.Store
 	// changes tells when users say something else.
 	changes *interpret.Changes
+	// definitions knows what is particular about definitions of kinds.
+	definitions *flagshipschema.Carrier
 }
 
 // furnish constructs every loop of the control plane, in the order in which an object meets them.
@@ -80,6 +83,7 @@ func furnish(ctx context.Context, mgr ctrl.Manager, server *apiserver.Server, o 
 		{"schedule", h.setupSchedule},
 		{"rebalance", func() error { return rebalance.Setup(mgr, h.options.Clock) }},
 		{"render", func() error { return h.setupRender(ctx) }},
+		{"schema", func() error { return mgr.Add(h.definitions) }},
 		{"apply", h.setupApply},
 		{"observe works", h.setupObserveWorks},
 		{"observe clusters", h.setupObserveClusters},
@@ -160,7 +164,7 @@ func newHouse(mgr ctrl.Manager, o Options) (*house, error) {
 	})
 	changes := &interpret.Changes{}
 	changes.Subscribe(func(kinds interpret.Kinds) { templates.Touch(kinds) })
-	return &house{
+	h := &house{
 		mgr:       mgr,
 		options:   o,
 		templates: templates,
@@ -175,12 +179,18 @@ func newHouse(mgr ctrl.Manager, o Options) (*house, error) {
 		webhooks:    webhooks,
 		customized:  interpret.Chain(scripts, webhooks),
 		interpreter: interpret.Chain(scripts, webhooks, shipped, claim.NewLayer(), builtin.New(o.Clock)),
-	}, nil
+	}
+	h.definitions, err = flagshipschema.New(flagshipschema.Deps{Templates: h.templates, Works: mgr.GetClient(), Fleet: fleet, Events: h.events})
+	if err != nil {
+		return nil, fmt.Errorf("building the carrier of definitions: %w", err)
+	}
+	o.whereabouts.carrier.Store(h.definitions)
+	return h, nil
 }
 
 func (h *house) setupPropagate(ctx context.Context) error {
 	return propagate.Setup(ctx, h.mgr, propagate.Deps{
-		Templates: h.templates, Interpreter: h.interpreter, Events: h.events, Clock: h.options.Clock, NewID: uuid.NewString,
+		Templates: h.templates, Interpreter: withDefinitions{h.interpreter, h.definitions}, Events: h.events, Clock: h.options.Clock, NewID: uuid.NewString,
 		Customized: func(kind schema.GroupVersionKind) string {
 			return h.customized.Fingerprint(kind, configv1alpha1.InterpreterOperationInterpretReplica,
 				configv1alpha1.InterpreterOperationInterpretComponent, configv1alpha1.InterpreterOperationInterpretDependency)
@@ -202,11 +212,12 @@ func (h *house) setupApply() error {
 			return h.customized.Fingerprint(kind, configv1alpha1.InterpreterOperationRetain)
 		},
 		Changes: h.changes,
+		Custody: h.definitions,
 	})
 }
 
 func (h *house) setupSchedule() error {
-	return schedule.Setup(h.mgr, schedule.Deps{Events: h.events, Clock: h.options.Clock, Becomes: claim.Counterparts})
+	return schedule.Setup(h.mgr, schedule.Deps{Events: h.events, Clock: h.options.Clock, DefinedByCRD: h.definitions.DefinedByCRD, Becomes: claim.Counterparts})
 }
 
 func (h *house) setupObserveWorks() error {

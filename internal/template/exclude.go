@@ -48,6 +48,8 @@ func Excluded(ref Ref) bool {
 		return true
 	}
 	switch gk {
+	case definitionKind: // of our own kinds; a member has no use for them
+		return strings.HasSuffix(ref.Name, ".karmada.io")
 	case schema.GroupKind{Kind: "Namespace"}:
 		return ReservedNamespace(ref.Name)
 	case schema.GroupKind{Kind: "ConfigMap"}:

@@ -94,7 +94,9 @@ func newer(a, b *metav1.PartialObjectMetadata) bool {
 // UpdateStatus makes the status of a template what it is in after, by patching
 // what differs from before. It reports whether there was anything to write.
 // The uid in before guards against writing to a successor of the same name;
-// no resource version does, since status has no other writer on the hub.
+// no resource version does, since status has no other writer on the hub, but
+// for definitions: the hub's own API server writes to the same list of
+// conditions, so a definition that has changed is a conflict.
 func (s *Store) UpdateStatus(ctx context.Context, before, after *unstructured.Unstructured) (bool, error) {
 	ref := RefOf(before)
 	patch, err := statusPatch(before, after)
@@ -139,6 +141,10 @@ func statusPatch(before, after *unstructured.Unstructured) ([]byte, error) {
 	if err := json.Unmarshal(patch, &content); err != nil {
 		return nil, err
 	}
-	content["metadata"] = map[string]any{"uid": string(before.GetUID())}
+	metadata := map[string]any{"uid": string(before.GetUID())}
+	if before.GroupVersionKind().GroupKind() == definitionKind {
+		metadata["resourceVersion"] = before.GetResourceVersion()
+	}
+	content["metadata"] = metadata
 	return json.Marshal(content)
 }

@@ -23,6 +23,8 @@ const (
 const (
 	AppliedSuccessfulReason = "AppliedSuccessful"
 	AppliedFailedReason     = "AppliedFailed"
+	// AppliedHeldReason: the member keeps what it has, because the change would do harm there.
+	AppliedHeldReason = "Held"
 )
 
 // Reasons of the Dispatching condition.
@@ -73,6 +75,12 @@ func Applied(generation int64) metav1.Condition {
 // message says what and why.
 func NotApplied(generation int64, message string) metav1.Condition {
 	return condition(WorkApplied, metav1.ConditionFalse, AppliedFailedReason, message, generation)
+}
+
+// Held returns the condition of a Work that is kept from its member on purpose;
+// message says why, and what lets it pass.
+func Held(generation int64, message string) metav1.Condition {
+	return condition(WorkApplied, metav1.ConditionFalse, AppliedHeldReason, message, generation)
 }
 
 // Progressing returns the condition of a Work that is not done yet. Reason is

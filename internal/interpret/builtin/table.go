@@ -135,7 +135,7 @@ func otherKinds(a aggregation) map[schema.GroupVersionKind]*interpret.Operations
 			Dependencies: serviceImportDependencies,
 		},
 		{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}: {
-			Health: judge(healthOfDefinition),
+			Health: judge(healthOfDefinition), Aggregate: a.definition,
 		},
 	}
 }

@@ -1,0 +1,44 @@
+package hub
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/flagship-k8s/flagship/internal/interpret"
+	"github.com/flagship-k8s/flagship/internal/schema"
+)
+
+// withDefinitions has a custom resource depend on its definition, besides what it depends on by itself.
+type withDefinitions struct {
+	*interpret.Chained
+	carrier *schema.Carrier
+}
+
+// Dependencies implements interpret.Shape.
+func (w withDefinitions) Dependencies(ctx context.Context, obj *unstructured.Unstructured) ([]interpret.Dependency, error) {
+	list, err := w.Chained.Dependencies(ctx, obj)
+	if err != nil {
+		return nil, err
+	}
+	if definition, ok := w.carrier.Dependency(obj.GroupVersionKind()); ok {
+		list = interpret.SortDependencies(append(list, definition))
+	}
+	return list, nil
+}
+
+// whereabouts leads admission, which is there before the loops are, to the one who knows where instances are.
+type whereabouts struct {
+	carrier atomic.Pointer[schema.Carrier]
+}
+
+// instances counts the objects of a kind by cluster.
+func (w *whereabouts) instances(ctx context.Context, group, kind string) (map[string]int, error) {
+	carrier := w.carrier.Load()
+	if carrier == nil {
+		return nil, errors.New("the control plane is starting")
+	}
+	return carrier.Instances(ctx, group, kind)
+}
