@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
@@ -70,28 +71,62 @@ func benchPlacements() map[string]*policyv1alpha1.Placement {
 	return out
 }
 
+// benchRequests are those of n bindings of one policy: other templates, numbers and sizes.
+func benchRequests(n int, placement *policyv1alpha1.Placement) []schedule.Request {
+	out := make([]schedule.Request, n)
+	for i := range out {
+		out[i] = schedule.Request{
+			Resource: workv1alpha2.ObjectReference{
+				APIVersion: "apps/v1", Kind: "Deployment", Name: fmt.Sprintf("app-%d", i), UID: types.UID(fmt.Sprintf("uid-%d", i)),
+			},
+			Placement: placement, Replicas: int32(20 + i%160),
+			Requirements: &workv1alpha2.ReplicaRequirements{ResourceRequest: corev1.ResourceList{
+				corev1.ResourceCPU:    *resource.NewMilliQuantity(int64(100*(1+i%8)), resource.DecimalSI),
+				corev1.ResourceMemory: *resource.NewQuantity(int64(1+i%4)<<30, resource.BinarySI),
+			}},
+		}
+	}
+	return out
+}
+
+func decideAll(b *testing.B, requests []schedule.Request, fleet *schedule.Snapshot, before func(i int, req *schedule.Request)) {
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		req := requests[i%len(requests)]
+		if before != nil {
+			before(i, &req)
+		}
+		if d := schedule.Schedule(req, fleet); d.Failure != nil {
+			b.Fatal(d.Failure.Message)
+		}
+	}
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "decisions/s")
+}
+
 // BenchmarkSchedule measures pure decisions, for each way to divide and each
-// way to spread, on fleets of 1,000 and 5,000 clusters.
+// way to spread, for 10,000 bindings on fleets of 1,000 and 5,000 clusters.
 func BenchmarkSchedule(b *testing.B) {
 	for _, n := range []int{1000, 5000} {
 		fleet := benchFleet(n)
 		for name, placement := range benchPlacements() {
-			b.Run(fmt.Sprintf("%d/%s", n, name), func(b *testing.B) {
-				req := schedule.Request{
-					Resource:  workv1alpha2.ObjectReference{APIVersion: "apps/v1", Kind: "Deployment", UID: "8f4e"},
-					Placement: placement, Replicas: 100,
-					Requirements: &workv1alpha2.ReplicaRequirements{ResourceRequest: corev1.ResourceList{
-						corev1.ResourceCPU: resource.MustParse("500m"), corev1.ResourceMemory: resource.MustParse("1Gi"),
-					}},
-				}
-				b.ReportAllocs()
-				for b.Loop() {
-					if d := schedule.Schedule(req, fleet); d.Failure != nil {
-						b.Fatal(d.Failure.Message)
-					}
-				}
-				b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "decisions/s")
-			})
+			requests := benchRequests(10_000, placement)
+			b.Run(fmt.Sprintf("%d/%s", n, name), func(b *testing.B) { decideAll(b, requests, fleet, nil) })
 		}
+	}
+}
+
+// BenchmarkFirstOfItsPlacement measures decisions each of which has a placement
+// of its own, so that the filters are asked anew about every cluster.
+func BenchmarkFirstOfItsPlacement(b *testing.B) {
+	fleet := benchFleet(1000)
+	for name, placement := range benchPlacements() {
+		requests := benchRequests(10_000, placement)
+		b.Run(name, func(b *testing.B) {
+			decideAll(b, requests, fleet, func(i int, req *schedule.Request) {
+				own := *req.Placement
+				own.ClusterTolerations = []corev1.Toleration{{Key: fmt.Sprintf("own-%d", i), Operator: corev1.TolerationOpExists}}
+				req.Placement = &own
+			})
+		})
 	}
 }

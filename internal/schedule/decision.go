@@ -57,7 +57,7 @@ type Attempt struct {
 	targets  []workv1alpha2.TargetCluster
 	missing  int64
 	shortage string
-	filters  []string
+	filters  []Filter
 	scorers  []string
 	scores   []int64 // len(scorers) per verdict
 }
@@ -67,7 +67,7 @@ func (a *Attempt) DroppedBy(i int) string {
 	if a.Verdicts[i].Reason == nil {
 		return ""
 	}
-	return a.filters[a.Verdicts[i].filter]
+	return a.filters[a.Verdicts[i].filter].Name()
 }
 
 // Scores returns what each scorer gave the i-th cluster, for a cluster that
@@ -105,8 +105,8 @@ type Verdict struct {
 	// receives no replicas is no target.
 	Chosen bool
 
-	key    uint64 // its rank, where clusters are selected: the smaller the better
 	filter uint8  // which of the attempt's filters dropped it
+	key    uint64 // its rank, where clusters are selected: the smaller the better
 }
 
 func addSaturating(a, b int32) int32 {

@@ -120,13 +120,13 @@ func (p Profile) displaced(req *Request, snapshot *Snapshot) bool {
 	if r.tiers, err = compileTerm(r.Term); err != nil {
 		return true
 	}
-	checks, err := p.prepare(r, &Attempt{})
+	checks, err := p.prepare(r, anyFilter)
 	if err != nil {
 		return true
 	}
 	return slices.ContainsFunc(req.Current, func(t workv1alpha2.TargetCluster) bool {
 		v := Verdict{Cluster: snapshot.Get(t.Name), Held: true, Current: t.Replicas}
-		return v.Cluster == nil || slices.ContainsFunc(checks, func(check Check) bool { return check(&v) != nil })
+		return v.Cluster == nil || slices.ContainsFunc(checks, func(c placedCheck) bool { return c.check(&v) != nil })
 	})
 }
 

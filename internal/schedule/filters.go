@@ -11,6 +11,9 @@ type clusterLeaving struct{}
 
 func (clusterLeaving) Name() string { return "ClusterLeaving" }
 
+// Fixed implements [Fixed].
+func (clusterLeaving) Fixed() {}
+
 func (clusterLeaving) Prepare(*Round) (Check, error) {
 	leaving := &Reason{"is being deleted", "are being deleted"}
 	return func(v *Verdict) *Reason {
@@ -45,6 +48,9 @@ type clusterAffinity struct{}
 
 func (clusterAffinity) Name() string { return "ClusterAffinity" }
 
+// Fixed implements [Fixed].
+func (clusterAffinity) Fixed() {}
+
 func (clusterAffinity) Prepare(r *Round) (Check, error) {
 	if len(r.tiers.selectors) == 1 && r.tiers.selectors[0] == nil {
 		return nil, nil
@@ -61,6 +67,9 @@ func (clusterAffinity) Prepare(r *Round) (Check, error) {
 type apiEnablement struct{}
 
 func (apiEnablement) Name() string { return "APIEnablement" }
+
+// Fixed implements [Fixed].
+func (apiEnablement) Fixed() {}
 
 func (apiEnablement) Prepare(r *Round) (Check, error) {
 	if r.Request.KindTravels {
@@ -101,6 +110,9 @@ func (apiEnablement) Prepare(r *Round) (Check, error) {
 type taintToleration struct{}
 
 func (taintToleration) Name() string { return "TaintToleration" }
+
+// Fixed implements [Fixed].
+func (taintToleration) Fixed() {}
 
 func (taintToleration) Prepare(r *Round) (Check, error) {
 	var tolerations []corev1.Toleration
@@ -147,6 +159,9 @@ func tolerates(toleration *corev1.Toleration, t *corev1.Taint) bool {
 type spreadConstraint struct{}
 
 func (spreadConstraint) Name() string { return "SpreadConstraint" }
+
+// Fixed implements [Fixed].
+func (spreadConstraint) Fixed() {}
 
 func (spreadConstraint) Prepare(r *Round) (Check, error) {
 	dims := dimensionsOf(r.Request.spreadConstraints())

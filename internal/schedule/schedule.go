@@ -74,7 +74,7 @@ func (p Profile) attempt(r *Round) Attempt {
 		a.Failure = notUnderstood(err)
 		return a
 	}
-	measure(r, fitting)
+	measure(r, &a, fitting)
 	chosen, failure := choose(r, &a, fitting)
 	if failure != nil {
 		a.Failure = failure
@@ -94,49 +94,61 @@ func (p Profile) attempt(r *Round) Attempt {
 	return a
 }
 
-// prepare readies the filters for a round.
-func (p Profile) prepare(r *Round, a *Attempt) ([]Check, error) {
-	checks := make([]Check, 0, len(p.Filters))
-	for _, f := range p.Filters {
-		check, err := f.Prepare(r)
-		if err != nil {
-			return nil, fmt.Errorf("preparing %s: %w", f.Name(), err)
-		}
-		if check != nil {
-			checks, a.filters = append(checks, check), append(a.filters, f.Name())
-		}
-	}
-	return checks, nil
-}
-
 // filter asks every filter about every cluster, and returns those that all let pass, by name.
 func (p Profile) filter(r *Round, a *Attempt) ([]*Verdict, error) {
-	checks, err := p.prepare(r, a)
+	fixed, err := p.planFor(r)
 	if err != nil {
 		return nil, err
 	}
-	a.Verdicts = make([]Verdict, r.Snapshot.Len())
-	for i, c := range r.Snapshot.clusters {
-		a.Verdicts[i].Cluster = c
+	open, err := p.prepare(r, func(f Filter) bool { return !isFixed(f) })
+	if err != nil {
+		return nil, err
 	}
+	var all []placedCheck // for clusters that hold the object
+	if len(r.Request.Current) > 0 {
+		if all, err = p.prepare(r, anyFilter); err != nil {
+			return nil, err
+		}
+	}
+	a.filters, a.Verdicts = p.Filters, make([]Verdict, r.Snapshot.Len())
 	for _, t := range r.Request.Current {
 		if i, ok := r.Snapshot.index[t.Name]; ok {
 			a.Verdicts[i].Held, a.Verdicts[i].Current = true, t.Replicas
 		}
 	}
 	fitting := make([]*Verdict, 0, len(a.Verdicts))
-next:
-	for i := range a.Verdicts {
+	for i, c := range r.Snapshot.clusters {
 		v := &a.Verdicts[i]
-		for f, check := range checks {
-			if reason := check(v); reason != nil {
-				v.filter, v.Reason = uint8(f), reason
-				continue next
-			}
+		v.Cluster = c
+		switch dropped := fixed.dropped[i]; {
+		case v.Held:
+			v.ask(all)
+		case dropped == 0:
+			v.ask(open)
+		default:
+			why := fixed.reasons[dropped-1]
+			v.Reason, v.filter = why.reason, why.filter
+			v.ask(open)
 		}
-		fitting = append(fitting, v)
+		if v.Reason == nil {
+			fitting = append(fitting, v)
+		}
 	}
 	return fitting, nil
+}
+
+// ask keeps the reason of the first check, in the order of the filters, that
+// drops the cluster.
+func (v *Verdict) ask(checks []placedCheck) {
+	for i := range checks {
+		if v.Reason != nil && v.filter < checks[i].place {
+			return
+		}
+		if reason := checks[i].check(v); reason != nil {
+			v.Reason, v.filter = reason, checks[i].place
+			return
+		}
+	}
 }
 
 func (p Profile) score(r *Round, a *Attempt) {
@@ -161,7 +173,7 @@ func (p Profile) score(r *Round, a *Attempt) {
 }
 
 // measure finds out how much room there is, where that can make a difference.
-func measure(r *Round, fitting []*Verdict) {
+func measure(r *Round, a *Attempt, fitting []*Verdict) {
 	req := r.Request
 	if len(r.tiers.selectors) > 1 {
 		for _, v := range fitting {
@@ -179,12 +191,16 @@ func measure(r *Round, fitting []*Verdict) {
 		return
 	}
 	demand := req.demand()
-	for _, v := range fitting {
+	for i := range a.Verdicts {
+		v := &a.Verdicts[i]
+		if v.Reason != nil {
+			continue
+		}
 		held := v.Current
 		if req.wholeSets() && v.Held {
 			held = 1
 		}
-		v.Allocatable = v.Cluster.room.Fit(&demand, &v.Cluster.taken)
+		v.Allocatable = v.Cluster.room.Fit(&demand, &r.Snapshot.taken[i])
 		v.Available = addSaturating(v.Allocatable, held)
 	}
 }

@@ -33,7 +33,6 @@ type Cluster struct {
 	taints  []taint
 	apis    *apiSet
 	room    capacity.Room
-	taken   capacity.Usage
 }
 
 // taint keeps things away from a cluster; its reason is spelled once, not per decision.
@@ -77,9 +76,6 @@ func describe(c *clusterv1alpha1.Cluster, before *Cluster) *Cluster {
 		room:     capacity.RoomOf(c),
 	}
 	out.zoneKey = strings.Join(out.Zones, ",")
-	if before != nil {
-		out.taken = before.taken
-	}
 	for _, t := range c.Spec.Taints {
 		if t.Effect == corev1.TaintEffectNoSchedule || t.Effect == corev1.TaintEffectNoExecute {
 			text := t.ToString()
@@ -125,6 +121,8 @@ func describeAPIs(c *clusterv1alpha1.Cluster, before *Cluster) *apiSet {
 type Snapshot struct {
 	clusters []*Cluster // by name
 	index    map[string]int
+	taken    []capacity.Usage // what is promised to each of clusters
+	plans    *plans           // those that hold for these clusters, whatever their room
 }
 
 // NewSnapshot describes clusters. It keeps references into them: they must not
@@ -145,35 +143,50 @@ type Change struct {
 
 // With returns a snapshot in which change has happened, sharing with s all that has not changed.
 func (s *Snapshot) With(change Change) *Snapshot {
-	next := &Snapshot{clusters: slices.Clone(s.clusters), index: s.index}
+	next := *s
+	if len(change.Present) > 0 || next.plans == nil {
+		next.clusters = slices.Clone(s.clusters)
+	}
+	replan := next.plans == nil
 	var joined []*Cluster
 	for _, c := range change.Present {
-		if i, ok := s.index[c.Name]; ok {
-			next.clusters[i] = describe(c, next.clusters[i])
-		} else {
+		i, ok := s.index[c.Name]
+		if !ok {
 			joined = append(joined, describe(c, nil))
+			continue
 		}
+		before := next.clusters[i]
+		next.clusters[i] = describe(c, before)
+		replan = replan || differs(before, next.clusters[i])
 	}
 	if len(joined) > 0 || slices.ContainsFunc(change.Gone, s.has) {
-		next.clusters = append(next.clusters, joined...)
-		next.reorder(change.Gone)
+		next.reorder(s, joined, change.Gone)
+		replan = true
+	} else if len(change.Taken) > 0 {
+		next.taken = slices.Clone(s.taken)
+	}
+	if replan {
+		next.plans = &plans{}
 	}
 	for name, usage := range change.Taken {
 		if i, ok := next.index[name]; ok {
-			c := *next.clusters[i]
-			c.taken = usage
-			next.clusters[i] = &c
+			next.taken[i] = usage
 		}
 	}
-	return next
+	return &next
 }
 
-func (s *Snapshot) reorder(gone []string) {
-	s.clusters = slices.DeleteFunc(s.clusters, func(c *Cluster) bool { return slices.Contains(gone, c.Name) })
+// reorder makes a new list of clusters, with those that joined, without those
+// that are gone, and of what is promised to them.
+func (s *Snapshot) reorder(before *Snapshot, joined []*Cluster, gone []string) {
+	s.clusters = slices.DeleteFunc(slices.Concat(s.clusters, joined), func(c *Cluster) bool { return slices.Contains(gone, c.Name) })
 	slices.SortFunc(s.clusters, func(a, b *Cluster) int { return strings.Compare(a.Name, b.Name) })
-	s.index = make(map[string]int, len(s.clusters))
+	s.index, s.taken = make(map[string]int, len(s.clusters)), make([]capacity.Usage, len(s.clusters))
 	for i, c := range s.clusters {
 		s.index[c.Name] = i
+		if was, ok := before.index[c.Name]; ok {
+			s.taken[i] = before.taken[was]
+		}
 	}
 }
 
