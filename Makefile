@@ -52,6 +52,11 @@ RACE_ROOMS = $(addprefix ./internal/,aggregate/... apply/... capacity/... event/
 bench: build ## Measure the pipeline end to end and print a table and JSON.
 	@$(BIN) bench --json bin/bench.json && cat bin/bench.json
 
+.PHONY: bench-schedule
+bench-schedule: build ## Measure the scheduler: pure decisions, then 10,000 bindings on 1,000 clusters through the API.
+	$(GO) test -run '^$$' -bench 'Schedule|First' -benchmem ./internal/schedule
+	@$(BIN) bench schedule
+
 .PHONY: generate
 generate: ## Regenerate deepcopy functions, CRDs, OpenAPI definitions and the dependency list.
 	$(GO) generate ./api/...

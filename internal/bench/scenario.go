@@ -37,7 +37,7 @@ func newStand(ctx context.Context, f *fleet) (*stand, error) {
 			return nil, err
 		}
 	}
-	return s, createNamespace(ctx, s.top)
+	return s, createNamespace(ctx, s.top, nil)
 }
 
 // everywhere waits until a condition holds in every member.

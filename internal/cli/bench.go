@@ -40,5 +40,28 @@ Everything shares this machine: the control plane, the members, the bench. Run i
 	c.Flags().StringVar(&o.ProfileDir, "profile-dir", "", "also keep CPU and heap profiles of the control plane in this directory")
 	c.Flags().BoolVar(&o.Wide, "wide", true, "include the scenario with ten members, which takes several GB of memory")
 	c.Flags().DurationVar(&o.Timeout, "timeout", 5*time.Minute, "give up when one scenario takes longer")
+	c.AddCommand(newBenchScheduleCommand(s))
+	return c
+}
+
+func newBenchScheduleCommand(s Streams) *cobra.Command {
+	o := bench.ScheduleOptions{Out: s.Out, Log: s.Err}
+	c := &cobra.Command{
+		Use:   "schedule",
+		Short: "Measure how fast bindings are scheduled on a large fleet",
+		Long: `Starts a control plane, gives it clusters that exist on paper only, and bindings without templates, and measures the time
+until the API server has a result for every binding. All ways to divide replicas take turns, each with spread constraints.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) (err error) {
+			if o.Binary, err = os.Executable(); err != nil {
+				return fmt.Errorf("finding the running binary: %w", err)
+			}
+			return bench.RunSchedule(c.Context(), o)
+		},
+	}
+	c.Flags().IntVar(&o.Clusters, "clusters", 1000, "number of clusters")
+	c.Flags().IntVar(&o.Bindings, "bindings", 10_000, "number of bindings")
+	c.Flags().StringVar(&o.ProfileDir, "profile-dir", "", "also keep CPU and heap profiles of the control plane in this directory")
+	c.Flags().DurationVar(&o.Timeout, "timeout", 5*time.Minute, "give up when the clusters, or the bindings, take longer")
 	return c
 }

@@ -151,20 +151,20 @@ func (r *Reconciler) Reconcile(ctx context.Context, q reconcile.Request) (reconc
 	}
 	if cluster.DeletionTimestamp != nil {
 		again, err := r.release(ctx, cluster)
-		return reconcile.Result{RequeueAfter: again}, ignoreConflict(err)
+		return afterConflict(reconcile.Result{RequeueAfter: again}, err)
 	}
 	if err := r.settle(ctx, cluster); err != nil {
-		return reconcile.Result{}, ignoreConflict(err)
+		return afterConflict(reconcile.Result{}, err)
 	}
 	return r.renew(ctx, cluster)
 }
 
-// ignoreConflict leaves it to the change that was in our way to bring us back.
-func ignoreConflict(err error) error {
+// afterConflict looks again soon: what was in our way may be a change that does not bring us back, as those of status.
+func afterConflict(result reconcile.Result, err error) (reconcile.Result, error) {
 	if apierrors.IsConflict(err) {
-		return nil
+		return reconcile.Result{RequeueAfter: shortestRetry}, nil
 	}
-	return err
+	return result, err
 }
 
 // settle gives a Cluster its finalizer and its execution namespace.

@@ -1,6 +1,7 @@
 package enroll
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	clienttesting "k8s.io/client-go/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	crevent "sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -78,6 +80,35 @@ func TestExecutionNamespace(t *testing.T) {
 	f.mustReconcile()
 	if !slices.Equal(f.events, []string{"CreateExecutionSpaceSucceed"}) {
 		t.Errorf("events are %v, want one", f.events)
+	}
+}
+
+// A status that is written meanwhile makes the write of the finalizer fail, and brings nobody back.
+func TestConflictIsTriedAgain(t *testing.T) {
+	f := joined(t, "m1")
+	cluster := f.cluster()
+	cluster.Finalizers = nil
+	if err := f.hub.Update(t.Context(), cluster); err != nil {
+		t.Fatal(err)
+	}
+	stale := f.cluster()
+	f.setReady(true)
+	f.reconciler.client = interceptor.NewClient(f.hub.(client.WithWatch), interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+			if out, ok := obj.(*clusterv1alpha1.Cluster); ok && stale != nil {
+				stale.DeepCopyInto(out)
+				stale = nil
+				return nil
+			}
+			return c.Get(ctx, key, obj, opts...)
+		},
+	})
+	if result := f.mustReconcile(); result.RequeueAfter == 0 {
+		t.Error("nobody looks again")
+	}
+	f.mustReconcile()
+	if !f.exists(space()) {
+		t.Error("the execution namespace is missing")
 	}
 }
 
