@@ -76,11 +76,11 @@ func claimKinds() []claimKind {
 
 // runClaims measures resource claims of v1alpha2 against the built-in kind, on a hub without members.
 func runClaims(ctx context.Context, o Options) (results []ClaimResult, err error) {
-	_, err = onFleet(ctx, o, 0, func(s *stand) []func(context.Context) (Result, error) {
-		return []func(context.Context) (Result, error){func(ctx context.Context) (Result, error) {
+	_, err = onFleet(ctx, o, 0, func(s *stand) []scenario {
+		return []scenario{{true, func(ctx context.Context) (Result, error) {
 			results, err = s.claims(ctx)
 			return Result{Name: "resource claims"}, err
-		}}
+		}}}
 	})
 	return results, err
 }

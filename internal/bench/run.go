@@ -40,6 +40,9 @@ type Options struct {
 	Binary string
 	// Wide adds the scenario with ten members, which takes ten API servers' worth of memory.
 	Wide bool
+	// Only names scenarios by their letters: a, b, c, d, e, x for the deletion, or claims. Those they build on run as
+	// well. Empty means all.
+	Only []string
 	// Timeout bounds one scenario.
 	Timeout time.Duration
 	// ProfileDir, if set, receives a CPU profile of the hub's first ten seconds in every scenario, and a heap profile taken
@@ -60,14 +63,14 @@ const (
 // Run measures every scenario and prints the results.
 func Run(ctx context.Context, o Options) error {
 	results, err := runNarrow(ctx, o)
-	if err == nil && o.Wide {
+	if err == nil && o.Wide && o.wants("e") {
 		var wide Result
 		if wide, err = runWide(ctx, o); err == nil {
 			results = append(results, wide)
 		}
 	}
 	var claims []ClaimResult
-	if err == nil {
+	if err == nil && o.wants("claims") {
 		claims, err = runClaims(ctx, o)
 	}
 	printTable(o.Out, results)
@@ -88,25 +91,39 @@ func rows[T any](results []T) []any {
 	return out
 }
 
+// scenario measures one kind of work.
+type scenario struct {
+	wanted bool
+	run    func(context.Context) (Result, error)
+}
+
+// wants tells whether one of these scenarios was asked for.
+func (o Options) wants(letters ...string) bool {
+	return len(o.Only) == 0 || slices.ContainsFunc(letters, func(l string) bool { return slices.Contains(o.Only, l) })
+}
+
 func runNarrow(ctx context.Context, o Options) ([]Result, error) {
-	return onFleet(ctx, o, 2, func(s *stand) []func(context.Context) (Result, error) {
-		return []func(context.Context) (Result, error){
-			func(ctx context.Context) (Result, error) {
+	if !o.wants("a", "b", "c", "d", "x") {
+		return nil, nil
+	}
+	return onFleet(ctx, o, 2, func(s *stand) []scenario {
+		return []scenario{
+			{o.wants("a", "c", "x"), func(ctx context.Context) (Result, error) {
 				return s.deployments(ctx, fmt.Sprintf("(a) %d Deployments, a policy each", manyDeployments), manyDeployments)
-			},
-			func(ctx context.Context) (Result, error) { return s.change(ctx, manyDeployments) },
-			func(ctx context.Context) (Result, error) { return s.latency(ctx, samples) },
-			func(ctx context.Context) (Result, error) { return s.deletion(ctx, manyDeployments) },
-			func(ctx context.Context) (Result, error) { return s.configMaps(ctx, manyConfigMaps) },
+			}},
+			{o.wants("c"), func(ctx context.Context) (Result, error) { return s.change(ctx, manyDeployments) }},
+			{o.wants("d"), func(ctx context.Context) (Result, error) { return s.latency(ctx, samples) }},
+			{o.wants("x"), func(ctx context.Context) (Result, error) { return s.deletion(ctx, manyDeployments) }},
+			{o.wants("b"), func(ctx context.Context) (Result, error) { return s.configMaps(ctx, manyConfigMaps) }},
 		}
 	})
 }
 
 func runWide(ctx context.Context, o Options) (Result, error) {
-	results, err := onFleet(ctx, o, wideMembers, func(s *stand) []func(context.Context) (Result, error) {
-		return []func(context.Context) (Result, error){func(ctx context.Context) (Result, error) {
+	results, err := onFleet(ctx, o, wideMembers, func(s *stand) []scenario {
+		return []scenario{{true, func(ctx context.Context) (Result, error) {
 			return s.deployments(ctx, fmt.Sprintf("(e) %d Deployments to %d members", wideDeployments, wideMembers), wideDeployments)
-		}}
+		}}}
 	})
 	if err != nil {
 		return Result{}, err
@@ -115,7 +132,7 @@ func runWide(ctx context.Context, o Options) (Result, error) {
 }
 
 // onFleet starts a fleet, runs scenarios on it one after the other and ends it.
-func onFleet(ctx context.Context, o Options, members int, scenarios func(*stand) []func(context.Context) (Result, error)) (_ []Result, err error) {
+func onFleet(ctx context.Context, o Options, members int, scenarios func(*stand) []scenario) (_ []Result, err error) {
 	fmt.Fprintf(o.Log, "Starting a hub and %d members\n", members)
 	f, err := startFleet(ctx, o.Binary, members, o.Log)
 	if err != nil {
@@ -128,10 +145,13 @@ func onFleet(ctx context.Context, o Options, members int, scenarios func(*stand)
 	}
 	defer s.done()
 	var results []Result
-	for i, run := range scenarios(s) {
+	for i, scenario := range scenarios(s) {
+		if !scenario.wanted {
+			continue
+		}
 		profiled := s.profile(ctx, o.ProfileDir, i)
 		timed, cancel := context.WithTimeoutCause(ctx, o.Timeout, fmt.Errorf("not done within %s", o.Timeout))
-		r, err := run(timed)
+		r, err := scenario.run(timed)
 		cancel()
 		if err := errors.Join(err, profiled()); err != nil {
 			return results, err
