@@ -13,13 +13,13 @@ const (
 	// idle control plane has 120 MB that live. A busy one allocates 300 MB a second: at twice what is live, two fifths of
 	// its time went into collecting.
 	idleHeap = 200 << 20
-	busyHeap = 280 << 20
+	busyHeap = 300 << 20
 	// The shares are by how much, in percent, the heap may outgrow what is live when that is more. What has been busy
 	// for longAfter, idle time taken off, is no burst and gets the memory that it needs to be quick.
 	idleShare = 40
-	busyShare = 50
+	busyShare = 60
 	longShare = 160
-	longAfter = 20 * time.Second
+	longAfter = 12 * time.Second
 	// busyRate is how much a busy process allocates in a second.
 	busyRate = 24 << 20
 	// busyLasts is how long after the last busy moment a process counts as idle.
