@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"slices"
 	"sync"
 	"time"
 
@@ -18,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -224,40 +222,23 @@ func (a *aggregator) updateTemplate(ctx context.Context, binding workv1alpha2.Bi
 	return version, client.IgnoreNotFound(err)
 }
 
-// updateBinding sends what differs. Conditions are a list with several owners,
-// so a change of them insists on the version it was made for.
+// updateBinding writes what differs. Conditions are a list with several owners, so the update insists on the version it
+// was made for.
 func (a *aggregator) updateBinding(ctx context.Context, binding workv1alpha2.Binding, picture Picture, news news) error {
-	patch, err := statusPatch(binding, picture, news, a.clock.Now())
-	if err != nil {
-		return err
-	}
-	key := client.ObjectKeyFromObject(binding.(client.Object))
-	err = a.client.Status().Patch(ctx, binding.(client.Object), client.RawPatch(types.MergePatchType, patch))
-	if err != nil {
-		return fmt.Errorf("patching status of binding %s: %w", key, err)
-	}
-	return nil
-}
-
-func statusPatch(binding workv1alpha2.Binding, picture Picture, news news, now time.Time) ([]byte, error) {
-	changes, content := map[string]any{}, map[string]any{}
+	status := binding.BindingStatus()
 	if news.items {
-		changes["aggregatedStatus"] = picture.Items
+		status.AggregatedStatus = picture.Items
 	}
 	if news.verdict != nil {
-		conditions := slices.Clone(binding.BindingStatus().Conditions)
 		verdict := *news.verdict
-		verdict.LastTransitionTime = metav1.NewTime(now)
-		meta.SetStatusCondition(&conditions, verdict)
-		changes["conditions"] = conditions
-		content["metadata"] = map[string]any{"resourceVersion": binding.GetResourceVersion()}
+		verdict.LastTransitionTime = metav1.NewTime(a.clock.Now())
+		meta.SetStatusCondition(&status.Conditions, verdict)
 	}
-	content["status"] = changes
-	patch, err := json.Marshal(content)
-	if err != nil {
-		return nil, fmt.Errorf("encoding status: %w", err)
+	object := binding.(client.Object)
+	if err := a.client.Status().Update(ctx, object); err != nil {
+		return fmt.Errorf("updating status of binding %s: %w", client.ObjectKeyFromObject(object), err)
 	}
-	return patch, nil
+	return nil
 }
 
 // celebrate tells, once per content of the template, that it has arrived

@@ -58,12 +58,15 @@ func newShore(t *testing.T, binding client.Object, works ...*workv1alpha1.Work) 
 		WithStatusSubresource(&workv1alpha2.ResourceBinding{}, &workv1alpha2.ClusterResourceBinding{}, &workv1alpha1.Work{}).
 		WithIndex(&workv1alpha1.Work{}, indexBinding, bindingIDs).
 		WithInterceptorFuncs(interceptor.Funcs{
-			SubResourcePatch: func(ctx context.Context, c client.Client, sub string, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
+			SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, obj client.Object, opts ...client.SubResourceUpdateOption) error {
+				if _, isBinding := obj.(workv1alpha2.Binding); !isBinding {
+					return c.SubResource(sub).Update(ctx, obj, opts...)
+				}
 				s.writes = append(s.writes, "binding")
 				if s.refuse != nil {
 					return s.refuse
 				}
-				return c.SubResource(sub).Patch(ctx, obj, patch, opts...)
+				return c.SubResource(sub).Update(ctx, obj, opts...)
 			},
 		}).Build()
 	s.loop = newAggregator(s.client, Deps{

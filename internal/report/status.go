@@ -3,7 +3,6 @@ package report
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"reflect"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -44,27 +43,10 @@ func complete(work *workv1alpha1.Work, status *workv1alpha1.WorkStatus) {
 	}
 }
 
-// difference is the merge patch from a Work's status to the desired one; nil if there is none. Lists are replaced as a
-// whole, so the patch insists on the version it was made for.
-func difference(work *workv1alpha1.Work, desired *workv1alpha1.WorkStatus) ([]byte, error) {
-	status := map[string]any{}
-	if !equality.Semantic.DeepEqual(work.Status.Conditions, desired.Conditions) {
-		status["conditions"] = desired.Conditions
-	}
-	if !sameManifests(work.Status.ManifestStatuses, desired.ManifestStatuses) {
-		status["manifestStatuses"] = desired.ManifestStatuses
-	}
-	if len(status) == 0 {
-		return nil, nil
-	}
-	patch, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"resourceVersion": work.ResourceVersion},
-		"status":   status,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("encoding the status: %w", err)
-	}
-	return patch, nil
+// same tells whether a Work has the desired status already.
+func same(work *workv1alpha1.Work, desired *workv1alpha1.WorkStatus) bool {
+	return equality.Semantic.DeepEqual(work.Status.Conditions, desired.Conditions) &&
+		sameManifests(work.Status.ManifestStatuses, desired.ManifestStatuses)
 }
 
 func sameManifests(a, b []workv1alpha1.ManifestStatus) bool {

@@ -2,7 +2,6 @@ package report_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"strconv"
 	"sync"
@@ -11,7 +10,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -31,7 +29,7 @@ type hub struct {
 	mu     sync.Mutex
 	stored *workv1alpha1.Work // nil: does not exist
 	cached *workv1alpha1.Work // nil: the cache is up to date
-	fail   []error            // outcomes of the next patches, before they have an effect
+	fail   []error            // outcomes of the next updates, before they have an effect
 	writes int
 }
 
@@ -65,7 +63,7 @@ type statusWriter struct {
 	hub *hub
 }
 
-func (s statusWriter) Patch(_ context.Context, obj client.Object, patch client.Patch, _ ...client.SubResourcePatchOption) error {
+func (s statusWriter) Update(_ context.Context, obj client.Object, _ ...client.SubResourceUpdateOption) error {
 	h := s.hub
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -77,25 +75,12 @@ func (s statusWriter) Patch(_ context.Context, obj client.Object, patch client.P
 			return err
 		}
 	}
-	body, _ := patch.Data(obj)
-	var sent struct {
-		Metadata struct{ ResourceVersion string }
-	}
-	if err := json.Unmarshal(body, &sent); err != nil {
-		return err
-	}
-	if sent.Metadata.ResourceVersion != h.stored.ResourceVersion {
+	sent := obj.(*workv1alpha1.Work)
+	if sent.ResourceVersion != h.stored.ResourceVersion {
 		return apierrors.NewConflict(workv1alpha1.Resource("works"), key.Name, errors.New("modified"))
 	}
-	before, _ := json.Marshal(h.stored)
-	after, err := jsonpatch.MergePatch(before, body)
-	if err != nil {
-		return err
-	}
-	h.stored = &workv1alpha1.Work{}
-	if err := json.Unmarshal(after, h.stored); err != nil {
-		return err
-	}
+	h.stored = h.stored.DeepCopy()
+	sent.Status.DeepCopyInto(&h.stored.Status)
 	h.bump()
 	return h.read(obj, h.stored)
 }
