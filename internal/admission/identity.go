@@ -3,7 +3,6 @@ package admission
 import (
 	"slices"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -12,7 +11,7 @@ import (
 
 // stampID gives an object its permanent id when it is created. A writer that leaves the id out of an
 // update, as whoever replaces an object from a file does, does not mean to take it away.
-func stampID(kind schema.GroupKind, object, old *unstructured.Unstructured, newID func() string) {
+func stampID(kind schema.GroupKind, object, old subject, newID func() string) {
 	label, ok := api.PermanentIDLabel(kind)
 	if !ok || object.GetLabels()[label] != "" {
 		return
@@ -32,7 +31,7 @@ func stampID(kind schema.GroupKind, object, old *unstructured.Unstructured, newI
 
 // guard gives an object that releases what it claimed before it goes the finalizer that makes it wait. One
 // that is on its way out keeps what it has: whoever takes the finalizer away then has released everything.
-func guard(kind schema.GroupKind, object *unstructured.Unstructured) {
+func guard(kind schema.GroupKind, object subject) {
 	finalizer, ok := api.ReleaseFinalizer(kind)
 	if !ok || object.GetDeletionTimestamp() != nil || slices.Contains(object.GetFinalizers(), finalizer) {
 		return
@@ -40,7 +39,7 @@ func guard(kind schema.GroupKind, object *unstructured.Unstructured) {
 	object.SetFinalizers(append(object.GetFinalizers(), finalizer))
 }
 
-func validateID(kind schema.GroupKind, object, old *unstructured.Unstructured) field.ErrorList {
+func validateID(kind schema.GroupKind, object, old subject) field.ErrorList {
 	if old == nil {
 		return nil
 	}

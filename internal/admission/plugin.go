@@ -5,7 +5,9 @@ import (
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/admission"
@@ -45,15 +47,16 @@ func (p *Plugin) Admit(_ context.Context, a admission.Attributes, _ admission.Ob
 	if !ok {
 		return nil
 	}
-	old, _ := a.GetOldObject().(*unstructured.Unstructured)
+	old, _ := a.GetOldObject().(subject)
 	kind := a.GetKind().GroupKind()
 	stampID(kind, object, old, p.newID)
 	guard(kind, object)
 	rule, ok := p.rules[kind]
-	if !ok || rule.complete == nil || sameSpec(object, old) {
+	custom, untyped := object.(*unstructured.Unstructured)
+	if !ok || rule.complete == nil || !untyped || sameSpec(object, old) {
 		return nil
 	}
-	if err := rule.complete(object); err != nil {
+	if err := rule.complete(custom); err != nil {
 		return apierrors.NewBadRequest(fmt.Sprintf("reading %s: %v", kind.Kind, err))
 	}
 	return nil
@@ -72,7 +75,7 @@ func (p *Plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 	if text, inactive := p.inactive[kind]; inactive && a.GetOperation() == admission.Create {
 		warning.AddWarning(ctx, "", text)
 	}
-	old, _ := a.GetOldObject().(*unstructured.Unstructured)
+	old, _ := a.GetOldObject().(subject)
 	errs := validateID(kind, object, old)
 	// What was stored before a rule existed must still be able to lose its finalizers and labels.
 	if rule, ok := p.rules[kind]; ok && !sameSpec(object, old) {
@@ -85,12 +88,18 @@ func (p *Plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 	return invalid(kind, a.GetName(), errs)
 }
 
-// written is the custom resource that is created or updated, unless only a subresource of it is.
-func written(a admission.Attributes) (*unstructured.Unstructured, bool) {
+// subject is an object that is written: a custom resource, or one of a kind that is served natively.
+type subject interface {
+	metav1.Object
+	runtime.Object
+}
+
+// written is the object that is created or updated, unless only a subresource of it is.
+func written(a admission.Attributes) (subject, bool) {
 	if a.GetOperation() == admission.Delete || a.GetSubresource() != "" {
 		return nil, false
 	}
-	object, ok := a.GetObject().(*unstructured.Unstructured)
+	object, ok := a.GetObject().(subject)
 	return object, ok
 }
 

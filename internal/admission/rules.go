@@ -24,7 +24,7 @@ type rule struct {
 	// complete changes the object in place; nil if there is nothing to complete.
 	complete func(*unstructured.Unstructured) error
 	// check returns what is wrong with it.
-	check func(*unstructured.Unstructured) (field.ErrorList, error)
+	check func(subject) (field.ErrorList, error)
 }
 
 func rules() map[schema.GroupKind]rule {
@@ -75,10 +75,18 @@ func validateWork(work *workv1alpha1.Work) field.ErrorList {
 }
 
 // checked runs a check of a Go type on an object.
-func checked[T runtime.Object](empty func() T, check func(T) field.ErrorList) func(*unstructured.Unstructured) (field.ErrorList, error) {
-	return func(object *unstructured.Unstructured) (field.ErrorList, error) {
+func checked[T runtime.Object](empty func() T, check func(T) field.ErrorList) func(subject) (field.ErrorList, error) {
+	return func(object subject) (field.ErrorList, error) {
+		custom, untyped := object.(*unstructured.Unstructured)
+		if !untyped {
+			typed, ok := object.(T)
+			if !ok {
+				return nil, fmt.Errorf("a %T is none", object)
+			}
+			return check(typed), nil
+		}
 		typed := empty()
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, typed); err != nil {
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(custom.Object, typed); err != nil {
 			return nil, err
 		}
 		return check(typed), nil
@@ -124,6 +132,14 @@ func specOf(typed runtime.Object) (map[string]any, error) {
 }
 
 // sameSpec says that an update leaves the spec alone.
-func sameSpec(object, old *unstructured.Unstructured) bool {
-	return old != nil && reflect.DeepEqual(object.Object["spec"], old.Object["spec"])
+func sameSpec(object, old subject) bool {
+	switch object := object.(type) {
+	case *unstructured.Unstructured:
+		old, ok := old.(*unstructured.Unstructured)
+		return ok && reflect.DeepEqual(object.Object["spec"], old.Object["spec"])
+	case *workv1alpha1.Work:
+		old, ok := old.(*workv1alpha1.Work)
+		return ok && reflect.DeepEqual(object.Spec, old.Spec)
+	}
+	return false
 }

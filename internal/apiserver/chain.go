@@ -16,8 +16,13 @@ import (
 	generatedopenapi "k8s.io/kubernetes/pkg/generated/openapi"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/apiserver/clusters"
+	"github.com/flagship-k8s/flagship/internal/apiserver/native"
 	"github.com/flagship-k8s/flagship/internal/apiserver/resourceclaims"
+	"github.com/flagship-k8s/flagship/internal/apiserver/storage"
+	"github.com/flagship-k8s/flagship/internal/apiserver/works"
 )
 
 // chain is the API servers of one process, each handing what it does not know to the next: the
@@ -47,18 +52,16 @@ func link(config *app.Config, own *clusters.Options, wrap func(http.Handler, *ch
 		return nil, fmt.Errorf("building the custom resource server: %w", err)
 	}
 	next := linked.extensions.GenericAPIServer
+	var claims *genericapiserver.GenericAPIServer
 	if own != nil {
 		// In front of the custom resources: their server takes all of /apis/ for itself.
+		if next, err = works.New(own.Host, next); err != nil {
+			return nil, err
+		}
 		if next, err = clusters.New(*own, next); err != nil {
 			return nil, err
 		}
-	}
-	var claims *genericapiserver.GenericAPIServer
-	if own != nil {
-		claims, err = resourceclaims.New(resourceclaims.Options{
-			Config: own.Config, Informers: own.Informers, Etcd: own.Etcd, Definitions: own.Definitions,
-		}, next)
-		if err != nil {
+		if claims, err = resourceclaims.New(own.Host, next); err != nil {
 			return nil, err
 		}
 		next = claims
@@ -105,6 +108,7 @@ func priorities() map[schema.GroupVersion]controlplaneapiserver.APIServicePriori
 		"resource.k8s.io":         {16200, []string{"v1", "v1beta2", "v1beta1", "v1alpha3", "v1alpha2"}},
 		"lifecycle.k8s.io":        {15700, []string{"v1alpha1"}},
 		clusterv1alpha1.GroupName: {2000, []string{clusterv1alpha1.GroupVersion.Version}},
+		works.Group:               {1000, []string{workv1alpha2.GroupVersion.Version, workv1alpha1.GroupVersion.Version}},
 	} {
 		for i, version := range at.versions {
 			all[schema.GroupVersion{Group: group, Version: version}] = controlplaneapiserver.APIServicePriority{
@@ -115,15 +119,17 @@ func priorities() map[schema.GroupVersion]controlplaneapiserver.APIServicePriori
 	return all
 }
 
-// clusterOptions is what the hub's native group shares with the built-in kinds, taken before their
+// clusterOptions is what the hub's native groups share with the built-in kinds, taken before their
 // configuration is completed.
-func clusterOptions(config *app.Config, dial Dial, secret clusters.SecretReader) *clusters.Options {
-	return &clusters.Options{
+func clusterOptions(config *app.Config, direct *storage.Direct, dial Dial, secret clusters.SecretReader) *clusters.Options {
+	host := native.Host{
 		Config:      *config.KubeAPIs.ControlPlane.Generic,
 		Informers:   config.KubeAPIs.ControlPlane.VersionedInformers,
 		Etcd:        *config.Options.Etcd,
 		Definitions: generatedopenapi.GetOpenAPIDefinitions,
-		Dial:        dial,
-		Secret:      secret,
 	}
+	if direct != nil {
+		host.Reach = direct.Wrap
+	}
+	return &clusters.Options{Host: host, Dial: dial, Secret: secret}
 }

@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/util/retry"
 
 	"github.com/flagship-k8s/flagship/api/crds"
+	"github.com/flagship-k8s/flagship/internal/apiserver/works"
 )
 
 // definitionPoll is how often a starting server looks whether its kinds are served.
@@ -37,6 +38,9 @@ func installKinds(ctx context.Context, config *rest.Config) error {
 	}
 	group, groupCtx := errgroup.WithContext(ctx)
 	for _, definition := range definitions {
+		if definition.Spec.Group == works.Group {
+			continue // Served natively.
+		}
 		group.Go(func() error {
 			if err := installKind(groupCtx, client, definition); err != nil {
 				return fmt.Errorf("installing %s: %w", definition.Name, err)

@@ -10,7 +10,13 @@ import (
 
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.etcd.io/etcd/server/v3/etcdserver"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
+	"k8s.io/kubernetes/cmd/kube-apiserver/app"
+	"k8s.io/kubernetes/pkg/kubeapiserver"
+
+	"github.com/flagship-k8s/flagship/internal/apiserver/storage"
 )
 
 const (
@@ -118,6 +124,29 @@ func socketDir(dir string) (path string, temporary bool, err error) {
 		return "", false, fmt.Errorf("making the socket directory: %w", err)
 	}
 	return path, true, nil
+}
+
+// uncached are the resources upstream keeps no watch cache for.
+func uncached() []schema.GroupResource {
+	var resources []schema.GroupResource
+	for resource, size := range kubeapiserver.DefaultWatchCacheSizes() {
+		if size == 0 {
+			resources = append(resources, resource)
+		}
+	}
+	return resources
+}
+
+// storeDirectly makes the servers of built-in kinds and custom resources call the etcd in this process
+// instead of dialling it.
+func storeDirectly(config *app.Config, direct *storage.Direct) {
+	generic := config.KubeAPIs.ControlPlane.Generic
+	generic.RESTOptionsGetter = direct.Wrap(generic.RESTOptionsGetter)
+	for _, server := range []*genericapiserver.RecommendedConfig{config.ApiExtensions.GenericConfig, config.Aggregator.GenericConfig} {
+		server.RESTOptionsGetter = direct.Wrap(server.RESTOptionsGetter)
+	}
+	extra := &config.ApiExtensions.ExtraConfig
+	extra.CRDRESTOptionsGetter = direct.Wrap(extra.CRDRESTOptionsGetter)
 }
 
 // transport is how the API server reaches its storage.

@@ -94,6 +94,10 @@ func TestSchemasAreExplained(t *testing.T) {
 			path: "/openapi/v3/apis/cluster.karmada.io/v1alpha1", schema: "io.karmada.cluster.v1alpha1.Cluster",
 			words: "Cluster is a member of the fleet",
 		},
+		"Native Work": {
+			path: "/openapi/v3/apis/work.karmada.io/v1alpha1", schema: "io.karmada.work.v1alpha1.Work",
+			words: "Work is a set of objects",
+		},
 		"Custom": {
 			path: "/openapi/v3/apis/policy.karmada.io/v1alpha1", schema: "io.karmada.policy.v1alpha1.PropagationPolicy",
 			words: "PropagationPolicy",
@@ -126,7 +130,7 @@ func TestSchemasAreExplained(t *testing.T) {
 
 func TestProtobufToCustomResource(t *testing.T) {
 	client := admin(t)
-	for _, path := range []string{"/apis/policy.karmada.io/v1alpha1/namespaces/default/overridepolicies"} {
+	for _, path := range []string{"/apis/policy.karmada.io/v1alpha1/namespaces/default/overridepolicies", "/apis/work.karmada.io/v1alpha1/namespaces/default/works"} {
 		body := bytes.NewReader([]byte("k8s\x00 anything"))
 		response, err := client.Post(hub.URL()+path, "application/vnd.kubernetes.protobuf", body)
 		if err != nil {

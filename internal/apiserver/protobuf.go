@@ -10,6 +10,8 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
+
+	"github.com/flagship-k8s/flagship/internal/apiserver/works"
 )
 
 // refuseProtobuf answers 415 to a protobuf body sent to a custom resource. Upstream offers protobuf
@@ -34,10 +36,13 @@ func refuseProtobuf(next http.Handler, isCustomResource func(group, resource str
 	})
 }
 
-// isCustomResource says whether a CustomResourceDefinition stands behind the resource.
+// isCustomResource says whether the resource is a custom one, or has no other form than one.
 func (c *chain) isCustomResource(group, resource string) bool {
-	if group == "" {
+	switch group {
+	case "":
 		return false
+	case works.Group:
+		return true
 	}
 	definitions := c.extensions.Informers.Apiextensions().V1().CustomResourceDefinitions()
 	_, err := definitions.Lister().Get(resource + "." + group)

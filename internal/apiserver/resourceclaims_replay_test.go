@@ -112,8 +112,7 @@ const plainUser = "dra-alice"
 
 func newReplay(t *testing.T, id string) *replay {
 	t.Helper()
-	config := rest.AnonymousClientConfig(hub.LoopbackConfig())
-	config.QPS = -1
+	config := &rest.Config{Host: hub.URL(), QPS: -1, TLSClientConfig: rest.TLSClientConfig{CAData: hub.CA()}}
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {
 		t.Fatal(err)
@@ -195,7 +194,7 @@ func (r *replay) send(ctx context.Context, request exchange) (received, error) {
 	if err != nil {
 		return received{}, err
 	}
-	outgoing, err := http.NewRequestWithContext(ctx, request.Method, hub.LoopbackConfig().Host+r.fill(request.Path), bytes.NewReader(body))
+	outgoing, err := http.NewRequestWithContext(ctx, request.Method, hub.URL()+r.fill(request.Path), bytes.NewReader(body))
 	if err != nil {
 		return received{}, err
 	}

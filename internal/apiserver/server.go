@@ -21,7 +21,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/flagship-k8s/flagship/internal/apiserver/clusters"
+	"github.com/flagship-k8s/flagship/internal/apiserver/inprocess"
 	"github.com/flagship-k8s/flagship/internal/apiserver/pki"
+	"github.com/flagship-k8s/flagship/internal/apiserver/storage"
 )
 
 // readyPoll is how often a starting server is asked whether it is ready.
@@ -32,13 +34,15 @@ type Server struct {
 	cfg      Config
 	keys     *keyring
 	address  *net.TCPAddr
-	loopback *rest.Config
+	loopback *rest.Config // over the network
+	local    *rest.Config // without it
 	loops    *loops
 
 	informers informers.SharedInformerFactory
 
 	stop     context.CancelFunc
 	stopping <-chan struct{} // closed by stop
+	drained  chan struct{}   // closed when no request is served any more
 	stopped  chan struct{}
 	err      error // set before stopped is closed
 
@@ -89,31 +93,23 @@ func (s *Server) settle(ctx context.Context) error {
 
 // start brings up storage and the server; both end, in the right order, with the returned Server.
 func start(ctx context.Context, cfg Config, lock *dirLock, listener net.Listener) (_ *Server, err error) {
-	undo := []func(){lock.release}
+	undo := &cleanups{lock.release}
 	defer func() {
-		for i := len(undo) - 1; err != nil && i >= 0; i-- {
-			undo[i]()
+		if err != nil {
+			undo.run()
 		}
 	}()
 	keys, err := openKeyring(cfg)
 	if err != nil {
 		return nil, err
 	}
-	storage := storagebackend.TransportConfig{}
-	if cfg.ExternalEtcd != nil {
-		storage = cfg.ExternalEtcd.transport()
-	} else {
-		etcd, err := startEtcd(ctx, filepath.Join(cfg.DataDir, "etcd"), cfg.NoFsync)
-		if err != nil {
-			return nil, err
-		}
-		undo = append(undo, etcd.stop)
-		storage.ServerList = []string{etcd.endpoint()}
+	stored, err := openStorage(ctx, cfg, undo)
+	if err != nil {
+		return nil, err
 	}
-
 	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	undo = append(undo, cancel)
-	completed, err := build(running, cfg, keys, listener, storage)
+	undo.add(cancel)
+	completed, err := build(running, cfg, keys, listener, stored.transport)
 	if err != nil {
 		return nil, err
 	}
@@ -121,41 +117,100 @@ func start(ctx context.Context, cfg Config, lock *dirLock, listener net.Listener
 	if err != nil {
 		return nil, fmt.Errorf("configuring the API server: %w", err)
 	}
+	if stored.direct != nil {
+		storeDirectly(config, stored.direct)
+	}
 	server := &Server{
 		cfg: cfg, keys: keys, loops: newLoops(),
-		stop: cancel, stopping: running.Done(), stopped: make(chan struct{}),
+		stop: cancel, stopping: running.Done(), drained: make(chan struct{}), stopped: make(chan struct{}),
 		informers:   config.KubeAPIs.ControlPlane.VersionedInformers,
 		address:     listener.Addr().(*net.TCPAddr),
 		loopback:    clientConfig(config.KubeAPIs.ControlPlane.Generic.LoopbackClientConfig),
 		kubeconfigs: map[string]struct{}{},
 	}
+	if err := server.serve(running, config, stored.direct, undo); err != nil {
+		return nil, err
+	}
+	go server.renewCertificates(running)
+	return server, nil
+}
+
+// serve builds the servers and runs them until the context ends, then everything in undo.
+func (s *Server) serve(running context.Context, config *app.Config, direct *storage.Direct, undo *cleanups) error {
 	var own *clusters.Options
-	if cfg.Role == Hub {
-		client, err := kubernetes.NewForConfig(server.loopback)
+	if s.cfg.Role == Hub {
+		client, err := kubernetes.NewForConfig(s.loopback)
 		if err != nil {
-			return nil, fmt.Errorf("making the loopback client: %w", err)
+			return fmt.Errorf("making the loopback client: %w", err)
 		}
-		own = clusterOptions(config, cfg.Dial, func(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
+		own = clusterOptions(config, direct, s.cfg.Dial, func(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
 			return client.CoreV1().Secrets(namespace).Get(ctx, name, metav1.GetOptions{})
 		})
 	}
-	linked, err := link(config, own, server.wrap)
+	linked, err := link(config, own, s.wrap)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	prepared, err := linked.front.PrepareRun()
 	if err != nil {
-		return nil, fmt.Errorf("preparing the API server: %w", err)
+		return fmt.Errorf("preparing the API server: %w", err)
 	}
-	go server.renewCertificates(running)
+	if s.local, err = s.inProcess(linked.front.GenericAPIServer.Handler); err != nil {
+		return err
+	}
 	go func() {
-		defer close(server.stopped)
-		server.err = prepared.Run(running)
-		for i := len(undo) - 1; i >= 0; i-- {
-			undo[i]()
-		}
+		defer close(s.stopped)
+		s.err = prepared.Run(running)
+		close(s.drained)
+		undo.run()
 	}()
-	return server, nil
+	return nil
+}
+
+// inProcess is the loopback configuration without the network.
+func (s *Server) inProcess(handler http.Handler) (*rest.Config, error) {
+	network, err := rest.TransportFor(s.loopback)
+	if err != nil {
+		return nil, fmt.Errorf("making the loopback transport: %w", err)
+	}
+	config := rest.CopyConfig(s.loopback)
+	config.TLSClientConfig = rest.TLSClientConfig{}
+	config.Transport = inprocess.NewTransport(handler, network, s.drained)
+	return config, nil
+}
+
+// storageSetup is how the API server reaches its storage.
+type storageSetup struct {
+	transport storagebackend.TransportConfig
+	direct    *storage.Direct // nil for an external etcd
+}
+
+// openStorage starts the embedded etcd, unless there is an external one.
+func openStorage(ctx context.Context, cfg Config, undo *cleanups) (storageSetup, error) {
+	if cfg.ExternalEtcd != nil {
+		return storageSetup{transport: cfg.ExternalEtcd.transport()}, nil
+	}
+	etcd, err := startEtcd(ctx, filepath.Join(cfg.DataDir, "etcd"), cfg.NoFsync)
+	if err != nil {
+		return storageSetup{}, err
+	}
+	direct := storage.New(etcd.server.Server, cfg.Clock, uncached()...)
+	undo.add(etcd.stop, direct.Stop)
+	return storageSetup{
+		transport: storagebackend.TransportConfig{ServerList: []string{etcd.endpoint()}},
+		direct:    direct,
+	}, nil
+}
+
+// cleanups undo what was done, the last first.
+type cleanups []func()
+
+func (c *cleanups) add(steps ...func()) { *c = append(*c, steps...) }
+
+func (c *cleanups) run() {
+	for i := len(*c) - 1; i >= 0; i-- {
+		(*c)[i]()
+	}
 }
 
 // wrap adds this package's own handlers in front of upstream's.
@@ -239,8 +294,9 @@ func (s *Server) renewCertificates(ctx context.Context) {
 	}
 }
 
-// LoopbackConfig is a client configuration with all rights for clients in this process.
-func (s *Server) LoopbackConfig() *rest.Config { return rest.CopyConfig(s.loopback) }
+// LoopbackConfig is a client configuration with all rights for clients in this process. Its requests call
+// the server directly; it holds no certificates, so it is of no use to another process.
+func (s *Server) LoopbackConfig() *rest.Config { return rest.CopyConfig(s.local) }
 
 // Port is the port the server listens on.
 func (s *Server) Port() int { return s.address.Port }

@@ -12,8 +12,6 @@ import (
 	openapinamer "k8s.io/apiserver/pkg/endpoints/openapi"
 	"k8s.io/apiserver/pkg/registry/rest"
 	genericapiserver "k8s.io/apiserver/pkg/server"
-	"k8s.io/apiserver/pkg/server/options"
-	"k8s.io/client-go/informers"
 	"k8s.io/kube-openapi/pkg/common"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 
@@ -35,16 +33,9 @@ type Endpoint struct {
 // Dial finds the endpoint of a cluster. Its error goes to the user as it is: use an API status.
 type Dial func(ctx context.Context, cluster string) (Endpoint, error)
 
-// Options are what the server of the group shares with that of the built-in kinds.
+// Options are what the server needs.
 type Options struct {
-	// Config is a copy of their configuration, not yet completed.
-	Config genericapiserver.Config
-	// Informers are theirs.
-	Informers informers.SharedInformerFactory
-	// Etcd is a copy of how they are stored.
-	Etcd options.EtcdOptions
-	// Definitions are the OpenAPI definitions of all built-in kinds.
-	Definitions common.GetOpenAPIDefinitions
+	native.Host
 	// Dial finds members for the proxy subresource; nil reads the Cluster and, with Secret, the Secrets
 	// it names.
 	Dial Dial
@@ -60,7 +51,7 @@ func New(o Options, next genericapiserver.DelegationTarget) (*genericapiserver.G
 		return nil, fmt.Errorf("registering cluster kinds: %w", err)
 	}
 	codecs := serializer.NewCodecFactory(scheme)
-	if err := configure(&config, o.Etcd, codecs, o.Definitions); err != nil {
+	if err := configure(&config, o.Host, codecs); err != nil {
 		return nil, err
 	}
 	recommended := &genericapiserver.RecommendedConfig{Config: config, SharedInformerFactory: o.Informers}
@@ -91,28 +82,24 @@ func New(o Options, next genericapiserver.DelegationTarget) (*genericapiserver.G
 	return server, nil
 }
 
-func configure(config *genericapiserver.Config, etcd options.EtcdOptions, codecs serializer.CodecFactory, definitions common.GetOpenAPIDefinitions) error {
+func configure(config *genericapiserver.Config, host native.Host, codecs serializer.CodecFactory) (err error) {
 	wire, err := NewWireScheme()
 	if err != nil {
 		return fmt.Errorf("registering cluster kinds: %w", err)
 	}
 	namer := openapinamer.NewDefinitionNamer(wire)
-	config.OpenAPIConfig = genericapiserver.DefaultOpenAPIConfig(native.Definitions(definitions, ours), namer)
+	config.OpenAPIConfig = genericapiserver.DefaultOpenAPIConfig(native.Definitions(host.Definitions, ours), namer)
 	config.OpenAPIConfig.Info.Title = "Clusters"
-	config.OpenAPIV3Config = genericapiserver.DefaultOpenAPIV3Config(native.Definitions(definitions, ours), namer)
+	config.OpenAPIV3Config = genericapiserver.DefaultOpenAPIV3Config(native.Definitions(host.Definitions, ours), namer)
 	config.OpenAPIV3Config.Info.Title = "Clusters"
 	// Hooks are the server's they were added to.
 	config.PostStartHooks = map[string]genericapiserver.PostStartHookConfigEntry{}
 
-	gv := clusterv1alpha1.GroupVersion
+	gv, etcd := clusterv1alpha1.GroupVersion, host.Etcd
 	etcd.StorageConfig.Codec = codecs.LegacyCodec(gv)
 	etcd.StorageConfig.EncodeVersioner = runtime.NewMultiGroupVersioner(gv, schema.GroupKind{Group: gv.Group})
-	etcd.SkipHealthEndpoints = true
-	config.RESTOptionsGetter = nil
-	if err := etcd.ApplyTo(config); err != nil {
-		return fmt.Errorf("configuring storage of clusters: %w", err)
-	}
-	return nil
+	config.RESTOptionsGetter, err = host.Store(etcd, *config)
+	return err
 }
 
 // ours are the definitions of the group.

@@ -30,7 +30,7 @@ func (clusterREST) Categories() []string { return []string{"karmada-io"} }
 
 // cluster reads one cluster from storage.
 func (r clusterREST) cluster(ctx context.Context, name string) (*clusterv1alpha1.Cluster, error) {
-	object, err := r.Get(ctx, name, &metav1.GetOptions{ResourceVersion: "0"})
+	object, err := r.Get(ctx, name, &metav1.GetOptions{})
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +115,7 @@ func (i *identities) check(ctx context.Context, cluster *clusterv1alpha1.Cluster
 	if cluster.Spec.ID == "" {
 		return doNothing, nil
 	}
-	object, err := i.store.List(ctx, &metainternalversion.ListOptions{ResourceVersion: "0"})
+	object, err := i.store.List(ctx, &metainternalversion.ListOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("listing clusters for their ids: %w", err)
 	}

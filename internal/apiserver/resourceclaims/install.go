@@ -11,9 +11,7 @@ import (
 	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/registry/rest"
 	genericapiserver "k8s.io/apiserver/pkg/server"
-	"k8s.io/apiserver/pkg/server/options"
 	flowcontrolrequest "k8s.io/apiserver/pkg/util/flowcontrol/request"
-	"k8s.io/client-go/informers"
 	"k8s.io/kube-openapi/pkg/common"
 
 	"github.com/flagship-k8s/flagship/api/resource/v1alpha2"
@@ -24,31 +22,19 @@ import (
 // bare names of their resources.
 const storagePrefix = "v1alpha2." + v1alpha2.GroupName
 
-// Options are what the server of the group version shares with that of the built-in kinds.
-type Options struct {
-	// Config is a copy of their configuration, not yet completed.
-	Config genericapiserver.Config
-	// Informers are theirs.
-	Informers informers.SharedInformerFactory
-	// Etcd is a copy of how they are stored.
-	Etcd options.EtcdOptions
-	// Definitions are the OpenAPI definitions of all built-in kinds.
-	Definitions common.GetOpenAPIDefinitions
-}
-
 // New builds the server of the group version; it hands what it does not know to next. Requests reach it only through
 // InFront.
-func New(o Options, next genericapiserver.DelegationTarget) (*genericapiserver.GenericAPIServer, error) {
-	config := o.Config
+func New(host native.Host, next genericapiserver.DelegationTarget) (*genericapiserver.GenericAPIServer, error) {
+	config := host.Config
 	scheme, err := newScheme()
 	if err != nil {
 		return nil, fmt.Errorf("registering resource claim kinds: %w", err)
 	}
 	codecs := serializer.NewCodecFactory(scheme)
-	if err := configure(&config, o.Etcd, codecs, o.Definitions); err != nil {
+	if err := configure(&config, host, codecs); err != nil {
 		return nil, err
 	}
-	recommended := &genericapiserver.RecommendedConfig{Config: config, SharedInformerFactory: o.Informers}
+	recommended := &genericapiserver.RecommendedConfig{Config: config, SharedInformerFactory: host.Informers}
 	completed := recommended.Complete()
 	// The aggregator in front lists all groups.
 	completed.EnableDiscovery = false
@@ -68,13 +54,13 @@ func New(o Options, next genericapiserver.DelegationTarget) (*genericapiserver.G
 	return server, nil
 }
 
-func configure(config *genericapiserver.Config, etcd options.EtcdOptions, codecs serializer.CodecFactory, upstream common.GetOpenAPIDefinitions) error {
+func configure(config *genericapiserver.Config, host native.Host, codecs serializer.CodecFactory) (err error) {
 	wire, err := newWireScheme()
 	if err != nil {
 		return fmt.Errorf("registering resource claim kinds: %w", err)
 	}
 	namer := openapinamer.NewDefinitionNamer(wire)
-	all := native.Definitions(upstream, definitions)
+	all := native.Definitions(host.Definitions, definitions)
 	config.OpenAPIConfig = genericapiserver.DefaultOpenAPIConfig(all, namer)
 	config.OpenAPIConfig.Info.Title = "Resource claims"
 	config.OpenAPIV3Config = genericapiserver.DefaultOpenAPIV3Config(all, namer)
@@ -86,16 +72,12 @@ func configure(config *genericapiserver.Config, etcd options.EtcdOptions, codecs
 	config.EquivalentResourceRegistry = runtime.NewEquivalentResourceRegistry()
 	config.StorageObjectCountTracker = flowcontrolrequest.NewStorageObjectCountTracker()
 
-	gv := v1alpha2.GroupVersion
+	gv, etcd := v1alpha2.GroupVersion, host.Etcd
 	stored, _ := runtime.SerializerInfoForMediaType(codecs.SupportedMediaTypes(), runtime.ContentTypeProtobuf)
 	etcd.StorageConfig.Codec = codecs.CodecForVersions(stored.Serializer, codecs.UniversalDeserializer(), gv, runtime.InternalGroupVersioner)
 	etcd.StorageConfig.EncodeVersioner = runtime.NewMultiGroupVersioner(gv, schema.GroupKind{Group: gv.Group})
-	etcd.SkipHealthEndpoints = true
-	config.RESTOptionsGetter = nil
-	if err := etcd.ApplyTo(config); err != nil {
-		return fmt.Errorf("configuring storage of resource claims: %w", err)
-	}
-	return nil
+	config.RESTOptionsGetter, err = host.Store(etcd, *config)
+	return err
 }
 
 // definitions are the generated ones, with the default that clients of this version find in them: an entry of a list of

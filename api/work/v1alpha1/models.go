@@ -1,0 +1,9 @@
+package v1alpha1
+
+// The kinds are served natively: these are their names in OpenAPI documents.
+
+// OpenAPIModelName names the type in OpenAPI documents.
+func (Work) OpenAPIModelName() string { return "io.karmada.work.v1alpha1.Work" }
+
+// OpenAPIModelName names the type in OpenAPI documents.
+func (WorkList) OpenAPIModelName() string { return "io.karmada.work.v1alpha1.WorkList" }

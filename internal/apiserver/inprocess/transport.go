@@ -1,0 +1,114 @@
+package inprocess
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"k8s.io/apimachinery/pkg/util/httpstream"
+)
+
+// ErrStopped is returned for requests to a server that has ended.
+var ErrStopped = errors.New("the API server in this process has stopped")
+
+// Transport is an http.RoundTripper that calls a handler.
+type Transport struct {
+	handler http.Handler
+	network http.RoundTripper
+	stopped <-chan struct{}
+}
+
+var _ http.RoundTripper = &Transport{}
+
+// NewTransport makes a Transport. Requests that take over their connection go through network, as there is
+// no connection here to take over. Once stopped is closed, requests fail with ErrStopped.
+func NewTransport(handler http.Handler, network http.RoundTripper, stopped <-chan struct{}) *Transport {
+	return &Transport{handler: handler, network: network, stopped: stopped}
+}
+
+// RoundTrip has the handler answer the request. It returns when the handler has begun to answer.
+func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
+	if httpstream.IsUpgradeRequest(request) {
+		return t.network.RoundTrip(request)
+	}
+	select {
+	case <-t.stopped:
+		closeBody(request)
+		return nil, ErrStopped
+	default:
+	}
+	ctx, cancel := context.WithCancel(request.Context())
+	answer := newAnswer(ctx, cancel)
+	go serve(t.handler, answer, received(ctx, request))
+	select {
+	case <-answer.begun:
+	case <-request.Context().Done():
+	}
+	if err := context.Cause(request.Context()); err != nil {
+		cancel()
+		return nil, err
+	}
+	if answer.status == 0 {
+		return nil, fmt.Errorf("%s %s: %w", request.Method, request.URL.Path, answer.body.failure())
+	}
+	return answer.response(request), nil
+}
+
+// received is the request as a server sees it.
+func received(ctx context.Context, request *http.Request) *http.Request {
+	seen := request.Clone(ctx)
+	seen.URL = &url.URL{Path: request.URL.Path, RawPath: request.URL.RawPath, RawQuery: request.URL.RawQuery}
+	seen.RequestURI = seen.URL.RequestURI()
+	seen.Proto, seen.ProtoMajor, seen.ProtoMinor = "HTTP/2.0", 2, 0
+	seen.RemoteAddr = "127.0.0.1:0"
+	seen.TLS = &tls.ConnectionState{HandshakeComplete: true}
+	if seen.Host == "" {
+		seen.Host = request.URL.Host
+	}
+	if seen.Body == nil {
+		seen.Body = http.NoBody
+	}
+	return seen
+}
+
+// serve runs the handler to its end. A handler aborts an answer by panicking, as in net/http.
+func serve(handler http.Handler, answer *answer, request *http.Request) {
+	failure := errors.New("the handler aborted its answer")
+	defer func() {
+		_ = recover() // The API server has logged it.
+		closeBody(request)
+		answer.end(failure)
+	}()
+	handler.ServeHTTP(answer, request)
+	failure = nil
+}
+
+func closeBody(request *http.Request) {
+	if request.Body != nil {
+		_ = request.Body.Close()
+	}
+}
+
+// response is the client's side of an answer that has begun.
+func (a *answer) response(request *http.Request) *http.Response {
+	length := int64(-1)
+	if text := a.sent.Get("Content-Length"); text != "" {
+		if parsed, err := strconv.ParseInt(text, 10, 64); err == nil {
+			length = parsed
+		}
+	}
+	return &http.Response{
+		Status:        strconv.Itoa(a.status) + " " + http.StatusText(a.status),
+		StatusCode:    a.status,
+		Proto:         "HTTP/2.0",
+		ProtoMajor:    2,
+		Header:        a.sent,
+		Body:          a.body,
+		ContentLength: length,
+		Request:       request,
+	}
+}

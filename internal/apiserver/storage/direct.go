@@ -1,0 +1,162 @@
+package storage
+
+import (
+	"sync"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	etcdkubernetes "go.etcd.io/etcd/client/v3/kubernetes"
+	"go.etcd.io/etcd/server/v3/etcdserver"
+	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/features"
+	"k8s.io/apiserver/pkg/registry/generic"
+	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/apiserver/pkg/storage/cacher"
+	"k8s.io/apiserver/pkg/storage/etcd3"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
+	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
+	"k8s.io/apiserver/pkg/storage/value/encrypt/identity"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
+)
+
+// compactInterval is how often history is compacted: watches that were away for longer start over.
+const compactInterval = 5 * time.Minute
+
+// Direct makes storage in the etcd of this process.
+type Direct struct {
+	server    *etcdserver.EtcdServer
+	compactor compactor
+	client    *clientv3.Client
+	// uncached are resources without a watch cache.
+	uncached map[schema.GroupResource]bool
+}
+
+// compactor is what upstream's compactor of an unexported type can do.
+type compactor interface {
+	etcd3.Compactor
+	Stop()
+}
+
+// New connects to a running etcd. uncached names resources that get no watch cache, as they are written
+// often and read seldom.
+func New(server *etcdserver.EtcdServer, clk clock.Clock, uncached ...schema.GroupResource) *Direct {
+	client := v3client.New(server)
+	d := &Direct{server: server, client: client, uncached: map[schema.GroupResource]bool{}}
+	d.compactor = etcd3.NewCompactor(client, compactInterval, clk, nil)
+	for _, resource := range uncached {
+		d.uncached[resource] = true
+	}
+	return d
+}
+
+// Stop ends compaction. Storage that was made must have been destroyed before.
+func (d *Direct) Stop() {
+	d.compactor.Stop()
+	_ = d.client.Close()
+}
+
+// Wrap returns a getter whose options lead to direct storage.
+func (d *Direct) Wrap(getter generic.RESTOptionsGetter) generic.RESTOptionsGetter {
+	return directGetter{RESTOptionsGetter: getter, direct: d}
+}
+
+type directGetter struct {
+	generic.RESTOptionsGetter
+	direct *Direct
+}
+
+// GetRESTOptions returns the wrapped getter's options with another way to make storage.
+func (g directGetter) GetRESTOptions(resource schema.GroupResource, example runtime.Object) (generic.RESTOptions, error) {
+	options, err := g.RESTOptionsGetter.GetRESTOptions(resource, example)
+	options.Decorator = g.direct.cached
+	if g.direct.uncached[resource] {
+		options.Decorator = g.direct.plain
+	}
+	return options, err
+}
+
+// plain is a generic.StorageDecorator without a cache.
+func (d *Direct) plain(config *storagebackend.ConfigForResource, prefix string, _ func(runtime.Object) (string, error),
+	newFunc, newListFunc func() runtime.Object, _ storage.AttrFunc, _ storage.IndexerFuncs, _ *cache.Indexers,
+) (storage.Interface, factory.DestroyFunc, error) {
+	return d.store(config, prefix, newFunc, newListFunc)
+}
+
+// cached is a generic.StorageDecorator with a watch cache in front of the storage.
+func (d *Direct) cached(config *storagebackend.ConfigForResource, prefix string, key func(runtime.Object) (string, error),
+	newFunc, newListFunc func() runtime.Object, attributes storage.AttrFunc, triggers storage.IndexerFuncs, indexers *cache.Indexers,
+) (storage.Interface, factory.DestroyFunc, error) {
+	store, destroy, err := d.store(config, prefix, newFunc, newListFunc)
+	if err != nil {
+		return nil, nil, err
+	}
+	watched, err := cacher.NewCacherFromConfig(cacher.Config{
+		Storage:             store,
+		Versioner:           storage.APIObjectVersioner{},
+		GroupResource:       config.GroupResource,
+		EventsHistoryWindow: config.EventsHistoryWindow,
+		ResourcePrefix:      prefix,
+		KeyFunc:             key,
+		NewFunc:             newFunc,
+		NewListFunc:         newListFunc,
+		GetAttrsFunc:        attributes,
+		IndexerFuncs:        triggers,
+		Indexers:            indexers,
+		Codec:               config.Codec,
+	})
+	if err != nil {
+		destroy()
+		return nil, nil, err
+	}
+	delegator := cacher.NewCacheDelegator(watched, store)
+	var once sync.Once
+	return delegator, func() {
+		// Upstream destroys storage once for every subresource that shares it.
+		once.Do(func() {
+			delegator.Stop()
+			watched.Stop()
+			destroy()
+		})
+	}, nil
+}
+
+// store makes the storage itself.
+func (d *Direct) store(config *storagebackend.ConfigForResource, prefix string, newFunc, newListFunc func() runtime.Object) (storage.Interface, factory.DestroyFunc, error) {
+	// One client each: those who watch through one client get each other's progress notifications.
+	client := &etcdkubernetes.Client{Client: v3client.New(d.server)}
+	client.Kubernetes = client
+	client.KV = etcd3.NewETCDLatencyTracker(client.KV)
+
+	transformer := config.Transformer
+	if transformer == nil {
+		transformer = identity.NewEncryptCheckTransformer()
+	}
+	versioner := storage.APIObjectVersioner{}
+	decoder := etcd3.NewDefaultDecoder(config.Codec, versioner)
+	tolerant := utilfeature.DefaultFeatureGate.Enabled(features.AllowUnsafeMalformedObjectDeletion)
+	if tolerant {
+		transformer = etcd3.WithCorruptObjErrorHandlingTransformer(transformer)
+		decoder = etcd3.WithCorruptObjErrorHandlingDecoder(decoder)
+	}
+	store, err := etcd3.New(client, d.compactor, config.Codec, newFunc, newListFunc, config.Prefix, prefix,
+		config.GroupResource, transformer, config.LeaseManagerConfig, decoder, versioner)
+	if err != nil {
+		_ = client.Close()
+		return nil, nil, err
+	}
+	var once sync.Once
+	destroy := func() {
+		once.Do(func() {
+			store.Close()
+			_ = client.Close()
+		})
+	}
+	if tolerant {
+		return etcd3.NewStoreWithUnsafeCorruptObjectDeletion(store, config.GroupResource), destroy, nil
+	}
+	return store, destroy, nil
+}

@@ -1,0 +1,11 @@
+// Package storage connects an API server to the etcd in its own process by function calls.
+//
+// In: the running etcd, and upstream's options for the storage of each resource.
+// Out: the same options, with a way to make storage that dials nobody.
+// Owns: the compaction of that etcd's history.
+// Never: changes what is stored, or where.
+//
+// Upstream opens one connection to etcd for every resource. Between two halves of one process that is a
+// hundred sockets with their buffers and a thousand goroutines, and every read, write and event is encoded
+// and decoded once more on its way.
+package storage

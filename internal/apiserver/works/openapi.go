@@ -1,0 +1,43 @@
+package works
+
+import (
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/kube-openapi/pkg/common"
+	"k8s.io/kube-openapi/pkg/util"
+	"k8s.io/kube-openapi/pkg/validation/spec"
+)
+
+// definitionsOf are the OpenAPI definitions of the kinds and their lists, made from the schemas.
+func definitionsOf(kinds []kind) common.GetOpenAPIDefinitions {
+	return func(ref common.ReferenceCallback) map[string]common.OpenAPIDefinition {
+		definitions := map[string]common.OpenAPIDefinition{}
+		for _, kind := range kinds {
+			meta, listMeta := util.GetCanonicalTypeName(&metav1.ObjectMeta{}), util.GetCanonicalTypeName(&metav1.ListMeta{})
+			name := util.GetCanonicalTypeName(kind.object())
+
+			object := kind.structural.ToKubeOpenAPI()
+			object.Properties["metadata"] = described(ref(meta), "Standard object metadata.")
+			definitions[name] = common.OpenAPIDefinition{Schema: *object, Dependencies: []string{meta}}
+
+			list := new(spec.Schema).Typed("object", "").
+				WithDescription(fmt.Sprintf("%s is a list of %s.", kind.names.ListKind, kind.names.Kind)).
+				WithRequired("items").
+				SetProperty("apiVersion", object.Properties["apiVersion"]).
+				SetProperty("kind", object.Properties["kind"]).
+				SetProperty("metadata", described(ref(listMeta), "Standard list metadata.")).
+				SetProperty("items", *spec.ArrayProperty(&spec.Schema{SchemaProps: spec.SchemaProps{Ref: ref(name)}}))
+			definitions[util.GetCanonicalTypeName(kind.list())] = common.OpenAPIDefinition{
+				Schema: *list, Dependencies: []string{listMeta, name},
+			}
+		}
+		return definitions
+	}
+}
+
+func described(ref spec.Ref, description string) spec.Schema {
+	return spec.Schema{SchemaProps: spec.SchemaProps{
+		Description: description, Default: map[string]any{}, AllOf: []spec.Schema{{SchemaProps: spec.SchemaProps{Ref: ref}}},
+	}}
+}
