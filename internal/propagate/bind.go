@@ -59,6 +59,9 @@ type claimant struct {
 	ref    template.Ref
 	meta   *metav1.PartialObjectMetadata
 	policy policyv1alpha1.Propagation
+	// contest says how the policy won over others that select the template; it
+	// is empty if there were none, or it was settled before.
+	contest string
 	// dependants are the bindings whose templates need this one.
 	dependants []workv1alpha2.Binding
 	// obj is the whole template once somebody needed it.
@@ -82,6 +85,9 @@ func (p *propagator) bind(ctx context.Context, c *claimant, binding workv1alpha2
 			return reconcile.Result{}, client.IgnoreNotFound(err)
 		}
 		c.obj = obj
+		if c.contest != "" {
+			p.publish(c.ref, c.meta, event.Normal, event.ApplyPolicySucceed, c.contest)
+		}
 		claimed := c.meta.DeepCopy()
 		claimed.Labels, claimed.Annotations = obj.GetLabels(), apply(claimed.Annotations, patch.Annotations)
 		claimed.ResourceVersion, claimed.Generation = obj.GetResourceVersion(), obj.GetGeneration()

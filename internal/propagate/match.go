@@ -252,6 +252,57 @@ func Preempt(subject Subject, holder policyv1alpha1.Propagation, policies []poli
 	return Choose(subject, able).Winner
 }
 
+// Judge is the whole answer to the question which policy a template belongs to,
+// and why: holder is the policy that its claim names, nil if it belongs to none.
+// It keeps what it has unless a policy may take it away.
+func Judge(subject Subject, holder policyv1alpha1.Propagation, policies []policyv1alpha1.Propagation) Decision {
+	if holder == nil {
+		return Choose(subject, policies)
+	}
+	winner := Preempt(subject, holder, policies)
+	if winner == nil {
+		winner = holder
+	}
+	decision := Decision{Winner: winner}
+	for _, policy := range policies {
+		candidate := consider(subject, policy)
+		switch {
+		case keyOf(policy) == keyOf(winner):
+			if candidate.Rank == RankNone {
+				candidate.Dropped = "holds the object, though it " + candidate.Dropped
+			}
+		case policy.GetDeletionTimestamp() != nil:
+			candidate.Rank, candidate.Dropped = RankNone, "is being deleted"
+		case candidate.Rank != RankNone:
+			candidate.Dropped = failing(subject, policy, holder, winner)
+		}
+		decision.Candidates = append(decision.Candidates, candidate)
+	}
+	slices.SortStableFunc(decision.Candidates, func(a, b Candidate) int {
+		return cmp.Or(compareBool(b.Policy == keyOf(winner), a.Policy == keyOf(winner)), compare(a, b))
+	})
+	return decision
+}
+
+// failing says why a policy that selects the template does not take it from its
+// holder, or lost it to, or against, the winner.
+func failing(subject Subject, policy, holder, winner policyv1alpha1.Propagation) string {
+	switch {
+	case keyOf(policy) == keyOf(holder):
+		return fmt.Sprintf("%s takes the object from it", keyOf(winner))
+	case !prevails(policy, holder) && (policy.GetNamespace() == "") != (holder.GetNamespace() == ""):
+		return fmt.Sprintf("%s, which holds it, is of the object's own namespace", keyOf(holder))
+	case !prevails(policy, holder):
+		return fmt.Sprintf("%s, which holds it, has priority %d, this one %d", keyOf(holder), priorityOf(holder), priorityOf(policy))
+	case policy.PropagationSpec().Preemption != policyv1alpha1.PreemptAlways:
+		return fmt.Sprintf("%s holds it, and this one has not preemption Always", keyOf(holder))
+	case Match(subject, policy) != RankName:
+		return fmt.Sprintf("%s holds it, and only objects selected by name are preempted", keyOf(holder))
+	default:
+		return losing(consider(subject, winner), consider(subject, policy))
+	}
+}
+
 func prevails(policy, holder policyv1alpha1.Propagation) bool {
 	switch {
 	case keyOf(policy) == keyOf(holder):
@@ -267,6 +318,13 @@ func prevails(policy, holder policyv1alpha1.Propagation) bool {
 
 func priorityOf(policy policyv1alpha1.Propagation) int32 {
 	return ptr.Deref(policy.PropagationSpec().Priority, 0)
+}
+
+// Contested says that more than one policy selects the template.
+func (d Decision) Contested() bool {
+	return d.Winner != nil && slices.ContainsFunc(d.Candidates, func(c Candidate) bool {
+		return c.Rank != RankNone && c.Policy != keyOf(d.Winner)
+	})
 }
 
 // Near says that a policy came close enough to selecting the template for its
@@ -290,7 +348,11 @@ func (d Decision) Explain() string {
 		case c.Miss == MissName:
 			named++
 		case told < explained:
-			fmt.Fprintf(&b, "; %s %s", c.Policy, c.Dropped)
+			separator := " "
+			if c.Rank != RankNone {
+				separator = ": " // it selects the object and lost to another
+			}
+			fmt.Fprintf(&b, "; %s%s%s", c.Policy, separator, c.Dropped)
 			told++
 		default:
 			told++

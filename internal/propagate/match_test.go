@@ -241,6 +241,55 @@ func TestPreempt(t *testing.T) {
 	}
 }
 
+func TestJudge(t *testing.T) {
+	named := selecting("web")
+	first := pp("first", priority(3))
+	for reason, tc := range map[string]struct {
+		holder   policyv1alpha1.Propagation
+		policies []policyv1alpha1.Propagation
+		winner   string
+		dropped  map[string]string
+	}{
+		"nobody holds it": {nil, []policyv1alpha1.Propagation{first, pp("b")}, "first",
+			map[string]string{"PropagationPolicy shop/b": "PropagationPolicy shop/first has priority 3, this one 0"}},
+		"who came first keeps it": {first, []policyv1alpha1.Propagation{
+			first, pp("high", named, priority(9)), pp("low", named, preempting), pp("broad", priority(9), preempting), cpp("wide", named, preempting, priority(9)),
+			pp("going", named, priority(9), preempting, deleting), pp("other", selecting("api"))}, "first",
+			map[string]string{
+				"PropagationPolicy shop/high":   "PropagationPolicy shop/first holds it, and this one has not preemption Always",
+				"PropagationPolicy shop/low":    "PropagationPolicy shop/first, which holds it, has priority 3, this one 0",
+				"PropagationPolicy shop/broad":  "PropagationPolicy shop/first holds it, and only objects selected by name are preempted",
+				"ClusterPropagationPolicy wide": "PropagationPolicy shop/first, which holds it, is of the object's own namespace",
+				"PropagationPolicy shop/going":  "is being deleted",
+				"PropagationPolicy shop/other":  "selects Deployment by other names",
+			}},
+		"it is taken": {first, []policyv1alpha1.Propagation{first, pp("urgent", named, priority(9), preempting), pp("hasty", named, priority(8), preempting)}, "urgent",
+			map[string]string{
+				"PropagationPolicy shop/first": "PropagationPolicy shop/urgent takes the object from it",
+				"PropagationPolicy shop/hasty": "PropagationPolicy shop/urgent has priority 9, this one 8",
+			}},
+		"its labels have moved away": {pp("first", selecting("tier=back")), []policyv1alpha1.Propagation{pp("first", selecting("tier=back")), pp("b")}, "first",
+			map[string]string{
+				"PropagationPolicy shop/first": "holds the object, though it selects Deployment with labels tier=back",
+				"PropagationPolicy shop/b":     "PropagationPolicy shop/first, which holds it, has priority 0, this one 0",
+			}},
+	} {
+		decision := Judge(web, tc.holder, tc.policies)
+		if decision.Winner.GetName() != tc.winner || decision.Candidates[0].Policy != keyOf(decision.Winner) {
+			t.Errorf("%s: winner %s, first of %v; want %s", reason, decision.Winner.GetName(), decision.Candidates, tc.winner)
+		}
+		dropped := map[string]string{}
+		for _, c := range decision.Candidates {
+			if c.Dropped != "" {
+				dropped[c.Policy.String()] = c.Dropped
+			}
+		}
+		if diff := cmp.Diff(tc.dropped, dropped); diff != "" {
+			t.Errorf("%s: reasons (-want +got):\n%s", reason, diff)
+		}
+	}
+}
+
 func TestDecisionsExplainThemselves(t *testing.T) {
 	policies := []policyv1alpha1.Propagation{pp("named", selecting("other")), pp("labelled", selecting("tier=back"))}
 	for i := range 12 {

@@ -82,7 +82,7 @@ func (p *propagator) Reconcile(ctx context.Context, ref template.Ref) (reconcile
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	policy, keep, err := p.policyFor(ctx, subject, meta, binding)
+	policy, contest, keep, err := p.policyFor(ctx, subject, meta, binding)
 	switch {
 	case err != nil:
 		return reconcile.Result{}, err
@@ -91,7 +91,7 @@ func (p *propagator) Reconcile(ctx context.Context, ref template.Ref) (reconcile
 	case policy == nil:
 		return p.unclaimed(ctx, ref, meta, binding, dependants)
 	}
-	return p.adopt(ctx, &claimant{ref: ref, meta: meta, policy: policy, dependants: dependants}, binding)
+	return p.adopt(ctx, &claimant{ref: ref, meta: meta, policy: policy, contest: contest, dependants: dependants}, binding)
 }
 
 // collect deletes the binding of a template that is gone. The API server is
@@ -143,38 +143,42 @@ func (p *propagator) subject(ref template.Ref, meta metav1.Object) Subject {
 	return Subject{Ref: ref, Labels: meta.GetLabels(), OtherVersions: p.templates.OtherVersions(ref.GroupVersionKind)}
 }
 
-// policyFor decides which policy a template belongs to, nil if to none. With
-// keep, everything is to stay as it is.
-func (p *propagator) policyFor(ctx context.Context, subject Subject, meta metav1.Object, binding workv1alpha2.Binding) (policy policyv1alpha1.Propagation, keep bool, err error) {
+// policyFor decides which policy a template belongs to, nil if to none, and says
+// how it won if there were others. With keep, everything is to stay as it is.
+func (p *propagator) policyFor(ctx context.Context, subject Subject, meta metav1.Object, binding workv1alpha2.Binding) (policy policyv1alpha1.Propagation, contest string, keep bool, err error) {
 	holder, err := p.holder(ctx, ClaimOn(meta))
 	if err != nil {
-		return nil, false, err
+		return nil, "", false, err
 	}
 	if holder != nil && Match(subject, holder) == RankNone {
 		outgrown, _ := p.outgrown.LoadAndDelete(subject.Ref)
 		if binding != nil && outgrown != ClaimOn(meta) {
-			return nil, true, nil
+			return nil, "", true, nil
 		}
 		holder = nil
 	}
 	if holder != nil {
 		naming, err := p.policies.naming(ctx, subject.Ref)
 		if err != nil {
-			return nil, false, err
+			return nil, "", false, err
 		}
 		if preemptor := Preempt(subject, holder, naming); preemptor != nil {
 			p.publish(subject.Ref, meta, event.Normal, event.PreemptPolicySucceed,
 				fmt.Sprintf("%s (priority %d) takes the object from %s (priority %d)",
 					keyOf(preemptor), priorityOf(preemptor), keyOf(holder), priorityOf(holder)))
-			return preemptor, false, nil
+			return preemptor, "", false, nil
 		}
-		return holder, false, nil
+		return holder, "", false, nil
 	}
 	candidates, err := p.policies.selecting(ctx, subject.Ref)
 	if err != nil {
-		return nil, false, err
+		return nil, "", false, err
 	}
-	return Choose(subject, candidates).Winner, false, nil
+	decision := Choose(subject, candidates)
+	if decision.Contested() {
+		contest = decision.Explain()
+	}
+	return decision.Winner, contest, false, nil
 }
 
 // holder is the policy that a claim names, nil if it is void: its policy is

@@ -559,6 +559,18 @@ func TestAnOwnerIsToldWhyNoPolicyMatches(t *testing.T) {
 	h.expectWrites("an unmatched template")
 }
 
+func TestAnOwnerIsToldWhichPolicyWonAndWhy(t *testing.T) {
+	h := newHub(t, pp("broad"), pp("exact", selecting("web")))
+	ref := h.deployment("web")
+	h.reconcile(ref)
+	h.expectEvent("ApplyPolicySucceed Deployment/web: PropagationPolicy shop/exact applies; PropagationPolicy shop/broad: PropagationPolicy shop/exact selects the object by name, this one by kind")
+	h.events = nil
+	h.reconcile(ref)
+	if len(h.events) > 0 {
+		t.Errorf("told again: %q", h.events)
+	}
+}
+
 func TestAPolicyWithoutIDIsTriedAgain(t *testing.T) {
 	policy := pp("p")
 	policy.Labels = nil

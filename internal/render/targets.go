@@ -22,6 +22,8 @@ type plan struct {
 	draining map[string]bool
 	// purging are clusters whose Work has to be gone before any other is written.
 	purging map[string]bool
+	// paused says whether nothing is to happen in a cluster: what is there stays, wanted or not.
+	paused func(cluster string) bool
 	// mayDelete is false while the lack of targets may only mean that nobody has chosen any yet.
 	mayDelete bool
 }
@@ -29,6 +31,7 @@ type plan struct {
 func planFor(binding workv1alpha2.Binding) plan {
 	spec := binding.BindingSpec()
 	p := plan{targets: targetsOf(spec), draining: map[string]bool{}, purging: map[string]bool{}}
+	p.paused = func(cluster string) bool { return suspends(spec, cluster) }
 	for i := range spec.GracefulEvictionTasks {
 		task := &spec.GracefulEvictionTasks[i]
 		if task.PurgeMode == policyv1alpha1.PurgeModeDirectly {
@@ -47,7 +50,7 @@ func planFor(binding workv1alpha2.Binding) plan {
 
 // wants says whether a cluster may keep its Work.
 func (p plan) wants(cluster string) bool {
-	return p.draining[cluster] || slices.ContainsFunc(p.targets, func(t target) bool { return t.Name == cluster })
+	return p.draining[cluster] || p.paused(cluster) || slices.ContainsFunc(p.targets, func(t target) bool { return t.Name == cluster })
 }
 
 // targetsOf joins the clusters that were chosen with those that dependants are in, each once and in that order.

@@ -43,6 +43,16 @@ func TestPlan(t *testing.T) {
 			func(b *workv1alpha2.ResourceBinding) {
 				b.Spec.GracefulEvictionTasks = []workv1alpha2.GracefulEvictionTask{evict("m3", policyv1alpha1.PurgeModeDirectly)}
 			}, []string{"m1", "m2"}, []string{"m3"}, true},
+		"Paused": {"nothing moves while dispatching is suspended",
+			func(b *workv1alpha2.ResourceBinding) {
+				yes := true
+				b.Spec.Suspension = &workv1alpha2.Suspension{Suspension: policyv1alpha1.Suspension{Dispatching: &yes}}
+			}, []string{"m1", "m2", "m3", "m4", "m5"}, nil, true},
+		"PausedInOne": {"nothing moves out of a cluster while dispatching to it is suspended",
+			func(b *workv1alpha2.ResourceBinding) {
+				b.Spec.Suspension = &workv1alpha2.Suspension{Suspension: policyv1alpha1.Suspension{
+					DispatchingOnClusters: &policyv1alpha1.SuspendClusters{ClusterNames: []string{"m4"}}}}
+			}, []string{"m1", "m2", "m4"}, nil, true},
 		"PurgedAndBack": {"a cluster that was chosen again is a target like any other",
 			func(b *workv1alpha2.ResourceBinding) {
 				b.Spec.GracefulEvictionTasks = []workv1alpha2.GracefulEvictionTask{evict("m2", policyv1alpha1.PurgeModeDirectly)}
