@@ -6,10 +6,16 @@ package v1alpha2
 func (ResourceBinding) OpenAPIModelName() string { return "io.karmada.work.v1alpha2.ResourceBinding" }
 
 // OpenAPIModelName names the type in OpenAPI documents.
-func (ResourceBindingList) OpenAPIModelName() string { return "io.karmada.work.v1alpha2.ResourceBindingList" }
+func (ResourceBindingList) OpenAPIModelName() string {
+	return "io.karmada.work.v1alpha2.ResourceBindingList"
+}
 
 // OpenAPIModelName names the type in OpenAPI documents.
-func (ClusterResourceBinding) OpenAPIModelName() string { return "io.karmada.work.v1alpha2.ClusterResourceBinding" }
+func (ClusterResourceBinding) OpenAPIModelName() string {
+	return "io.karmada.work.v1alpha2.ClusterResourceBinding"
+}
 
 // OpenAPIModelName names the type in OpenAPI documents.
-func (ClusterResourceBindingList) OpenAPIModelName() string { return "io.karmada.work.v1alpha2.ClusterResourceBindingList" }
+func (ClusterResourceBindingList) OpenAPIModelName() string {
+	return "io.karmada.work.v1alpha2.ClusterResourceBindingList"
+}
