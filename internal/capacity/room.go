@@ -92,6 +92,9 @@ func (r *Room) Fit(d *Demand, taken *Usage) int32 {
 		}
 		left, ok := r.left.of(item.name)
 		if !ok {
+			if clusterv1alpha1.CountsDevices(item.name) && !r.countsDevices() {
+				continue // nobody knows, and the pods find out
+			}
 			return 0
 		}
 		promised, _ := taken.items.of(item.name)

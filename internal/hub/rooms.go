@@ -217,7 +217,10 @@ func (h *house) setupApply() error {
 }
 
 func (h *house) setupSchedule() error {
-	return schedule.Setup(h.mgr, schedule.Deps{Events: h.events, Clock: h.options.Clock, DefinedByCRD: h.definitions.DefinedByCRD, Becomes: claim.Counterparts})
+	return schedule.Setup(h.mgr, schedule.Deps{
+		Events: h.events, Clock: h.options.Clock, DefinedByCRD: h.definitions.DefinedByCRD,
+		Becomes: claim.Counterparts, Devices: claim.Devices(h.templates.Get),
+	})
 }
 
 func (h *house) setupObserveWorks() error {

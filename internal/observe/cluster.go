@@ -101,6 +101,7 @@ func (o *clusterObserver) observe(ctx context.Context, name string, _ types.Name
 	}
 	state := o.state(ctx, conn, cluster)
 	o.look(ctx, state)
+	state.resources.serve(state.apis)
 	if err := o.write(ctx, cluster, state); err != nil {
 		if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 			return summaryPause, nil // the cache is behind, or the Cluster is going

@@ -35,6 +35,11 @@ func apiListOf(status *clusterv1alpha1.ClusterStatus) apiList {
 
 func (l apiList) empty() bool { return len(l.enabled) == 0 }
 
+func (l apiList) serves(groupVersion, kind string) bool {
+	i := slices.IndexFunc(l.enabled, func(e clusterv1alpha1.APIEnablement) bool { return e.GroupVersion == groupVersion })
+	return i >= 0 && slices.ContainsFunc(l.enabled[i].Resources, func(r clusterv1alpha1.APIResource) bool { return r.Kind == kind })
+}
+
 func (l apiList) writeTo(status *clusterv1alpha1.ClusterStatus) {
 	if l.condition.Type == "" {
 		return

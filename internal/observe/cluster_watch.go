@@ -32,14 +32,16 @@ type watchNews struct{ summary, kinds func() }
 
 // resourceWatch follows the nodes, pods and definitions of one member.
 type resourceWatch struct {
-	tally *tally
-	stop  context.CancelFunc
+	tally   *tally
+	devices *deviceWatch
+	stop    context.CancelFunc
+	ctx     context.Context // of the watches, which begin at different times
 }
 
 // watchResources starts following a member. The watches wait by themselves while the member is unavailable.
 func watchResources(ctx context.Context, conn *member.Conn, news watchNews) *resourceWatch {
 	ctx, cancel := context.WithCancel(ctx)
-	w := &resourceWatch{tally: newTally(), stop: cancel}
+	w := &resourceWatch{tally: newTally(), stop: cancel, ctx: ctx}
 	cfg, client := conn.RESTConfig(), conn.PatientHTTPClient()
 	cfg.ContentType = runtime.ContentTypeProtobuf
 	kube, err := kubernetes.NewForConfigAndClient(cfg, client)
@@ -52,20 +54,21 @@ func watchResources(ctx context.Context, conn *member.Conn, news watchNews) *res
 		log.FromContext(ctx).Error(err, "Cannot watch the definitions of a cluster", "cluster", conn.Name())
 		return w
 	}
-	w.follow(ctx, nodeLister(kube), &corev1.Node{}, sink{
+	w.devices = &deviceWatch{kube: kube, tally: newDeviceTally(), news: news.summary}
+	follow(ctx, nodeLister(kube), &corev1.Node{}, sink{
 		reset: w.tally.resetNodes,
 		set:   func(obj any) bool { n, ok := obj.(*corev1.Node); return ok && w.tally.setNode(n) },
 		drop:  func(obj any) bool { n, ok := obj.(*corev1.Node); return ok && w.tally.dropNode(n.Name) },
 		news:  news.summary,
 	})
-	w.follow(ctx, podLister(kube), &corev1.Pod{}, sink{
+	follow(ctx, podLister(kube), &corev1.Pod{}, sink{
 		reset: w.tally.resetPods,
 		set:   func(obj any) bool { p, ok := obj.(*corev1.Pod); return ok && w.tally.setPod(p) },
 		drop:  func(obj any) bool { p, ok := obj.(*corev1.Pod); return ok && w.tally.dropPod(p.UID) },
 		news:  news.summary,
 	})
 	changed := func(any) bool { return true }
-	w.follow(ctx, definitionLister(meta), &metav1.PartialObjectMetadata{}, sink{
+	follow(ctx, definitionLister(meta), &metav1.PartialObjectMetadata{}, sink{
 		reset: func() {}, set: changed, drop: changed, news: news.kinds,
 	})
 	return w
@@ -75,11 +78,15 @@ func watchResources(ctx context.Context, conn *member.Conn, news watchNews) *res
 func (w *resourceWatch) writeTo(status *clusterv1alpha1.ClusterStatus, models []clusterv1alpha1.ResourceModel) {
 	nodes, resources := w.tally.summary(models)
 	if nodes != nil {
+		w.devices.writeTo(resources, status.ResourceSummary)
 		status.NodeSummary, status.ResourceSummary = nodes, resources
 	}
 }
 
-func (w *resourceWatch) follow(ctx context.Context, lw cache.ListerWatcher, example runtime.Object, s sink) {
+// serve tells which kinds the member serves: some are watched only then.
+func (w *resourceWatch) serve(apis apiList) { w.devices.follow(w.ctx, apis) }
+
+func follow(ctx context.Context, lw cache.ListerWatcher, example runtime.Object, s sink) {
 	r := cache.NewReflectorWithOptions(lw, example, s, cache.ReflectorOptions{})
 	r.WatchListPageSize = pageSize
 	go r.RunWithContext(ctx)

@@ -51,6 +51,8 @@ type Deps struct {
 	// DefinedByCRD says whether a kind is defined by a CRD on the hub, which can
 	// go to the members together with its objects. nil means that none is.
 	DefinedByCRD func(schema.GroupVersionKind) bool
+	// Devices says what devices the object of a binding claims. nil means that none does.
+	Devices func(context.Context, workv1alpha2.Binding) (capacity.DeviceNeeds, error)
 	// Becomes lists the kinds that an object of a kind can be translated to for a cluster that does not serve its own.
 	// nil means that nothing is translated.
 	Becomes func(schema.GroupVersionKind) []schema.GroupVersionKind

@@ -32,6 +32,12 @@ const failedBack cause = "an earlier affinity fits again"
 func (c *Controller) decide(ctx context.Context, it Item, b workv1alpha2.Binding) (verdict, error) {
 	req := requestOf(b, c.kindTravels(b))
 	req.Becomes = c.becomes(b)
+	if c.deps.Devices != nil {
+		var err error
+		if req.Devices, err = c.deps.Devices(ctx, b); err != nil {
+			return verdict{}, err
+		}
+	}
 	if req.capacious() || len(groupsOf(b)) > 0 {
 		c.deciding.Lock()
 		defer c.deciding.Unlock()

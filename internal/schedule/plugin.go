@@ -50,8 +50,8 @@ func DefaultProfile() Profile {
 	return Profile{
 		Filters: []Filter{
 			clusterLeaving{}, clusterEviction{}, clusterAffinity{}, apiEnablement{}, taintToleration{},
-			spreadConstraint{}, workloadAffinity{}, workloadAntiAffinity{},
+			devices{}, spreadConstraint{}, workloadAffinity{}, workloadAntiAffinity{},
 		},
-		Scorers: []Scorer{clusterLocality{}, clusterAffinityScore{}},
+		Scorers: []Scorer{clusterLocality{}, clusterAffinityScore{}, freeDevices{}},
 	}
 }

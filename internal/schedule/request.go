@@ -24,6 +24,8 @@ type Request struct {
 	// Components are the parts of a workload with several pod templates. With
 	// two or more, each chosen cluster receives the whole set.
 	Components []workv1alpha2.Component
+	// Devices is what it claims of devices.
+	Devices capacity.DeviceNeeds
 	// Current is where the object is now.
 	Current []workv1alpha2.TargetCluster
 	// Evicting names clusters that the object is being moved out of.
@@ -102,9 +104,9 @@ func (r *Request) demand() capacity.Demand {
 	case r.wholeSets():
 		return capacity.DemandOfSet(r.Components)
 	case r.Requirements != nil:
-		return capacity.DemandOf(r.Requirements.ResourceRequest)
+		return capacity.DemandOf(r.Devices.Requests(r.Requirements.ResourceRequest))
 	default:
-		return capacity.Demand{}
+		return capacity.DemandOf(r.Devices.Requests(nil))
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	resourcev1alpha2 "github.com/flagship-k8s/flagship/api/resource/v1alpha2"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/fleettest"
@@ -192,17 +193,86 @@ func TestClaimsOfBothVersionsAreApart(t *testing.T) {
 	copied := &resourcev1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "gpu"}}
 	fleettest.ExpectEventually(t, member, copied, fleettest.Exists)
 
-	today := &resourcev1.ResourceClaim{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "resource.k8s.io/v1", Kind: "ResourceClaim"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "gpu"},
-		Spec: resourcev1.ResourceClaimSpec{Devices: resourcev1.DeviceClaim{Requests: []resourcev1.DeviceRequest{{
-			Name: "gpu", Exactly: &resourcev1.ExactDeviceRequest{DeviceClassName: exampleClass},
-		}}}},
-	}
+	today := todaysClaim(ns, "gpu", exampleClass)
 	fleettest.Create(t, fleet.Hub, today, fleettest.Policy(ns, "today", fleettest.To("member1"), today))
 	expectEvent(t, fleet.Hub, today, "same kind and name in another group or version")
 	still := fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "ResourceClaim", "gpu"), fleettest.Exists)
 	if still.Spec.Resource.APIVersion != resourcev1alpha2.GroupVersion.String() {
 		t.Errorf("the binding is of %s now", still.Spec.Resource.APIVersion)
 	}
+}
+
+// todaysClaim asks for one device of a class, in today's version.
+func todaysClaim(namespace, name, class string) *resourcev1.ResourceClaim {
+	return &resourcev1.ResourceClaim{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "resource.k8s.io/v1", Kind: "ResourceClaim"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Spec: resourcev1.ResourceClaimSpec{Devices: resourcev1.DeviceClaim{Requests: []resourcev1.DeviceRequest{{
+			Name: "gpu", Exactly: &resourcev1.ExactDeviceRequest{DeviceClassName: class},
+		}}}},
+	}
+}
+
+// deviceClass selects the devices of the simulated nodes, or no device at all.
+func deviceClass(name, expression string) *resourcev1.DeviceClass {
+	return &resourcev1.DeviceClass{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec:       resourcev1.DeviceClassSpec{Selectors: []resourcev1.DeviceSelector{{CEL: &resourcev1.CELDeviceSelector{Expression: expression}}}},
+	}
+}
+
+func scheduledMessage(text string) func(*workv1alpha2.ResourceBinding) error {
+	return func(b *workv1alpha2.ResourceBinding) error {
+		c := meta.FindStatusCondition(b.Status.Conditions, workv1alpha2.Scheduled)
+		if c == nil || c.Status != metav1.ConditionFalse || !strings.Contains(c.Message, text) {
+			return fmt.Errorf("condition %+v, want False with %q", c, text)
+		}
+		return nil
+	}
+}
+
+// TestClaimsGoWhereTheirClassIs: for a class that no cluster has, the hub says so; when one has it and has a device of
+// it, the object goes there.
+func TestClaimsGoWhereTheirClassIs(t *testing.T) {
+	fleet := shared.Start(t)
+	ns := fleet.Namespace(t)
+	old := consuming(ns, "old", 1, "", "old-gpu")
+	fleettest.Create(t, fleet.Hub, oldClaimTemplate(ns, "old-gpu", "rare.example.com"), old,
+		withDependencies(fleettest.Policy(ns, "old", fleettest.Everywhere(), old)))
+	today := consuming(ns, "today", 1, "today-gpu", "")
+	fleettest.Create(t, fleet.Hub, todaysClaim(ns, "today-gpu", "rare.example.com"), today,
+		withDependencies(fleettest.Policy(ns, "today", fleettest.Everywhere(), today)))
+	bindings := map[*appsv1.Deployment]*workv1alpha2.ResourceBinding{
+		old: binding(ns, "Deployment", "old"), today: binding(ns, "Deployment", "today"),
+	}
+	for _, b := range bindings {
+		fleettest.ExpectEventually(t, fleet.Hub, b, scheduledMessage("2 have no device class rare.example.com (member1, member2)"))
+	}
+
+	class := deviceClass("rare.example.com", `device.driver == "nobody.example.com"`)
+	fleettest.Create(t, fleet.Member("member2"), class)
+	for _, b := range bindings {
+		fleettest.ExpectEventually(t, fleet.Hub, b, scheduledMessage("1 has no free device of class rare.example.com"))
+	}
+
+	fleettest.Update(t, fleet.Member("member2"), class, func(c *resourcev1.DeviceClass) {
+		c.Spec.Selectors[0].CEL.Expression = `device.driver == "gpu.example.com"`
+	})
+	for d, b := range bindings {
+		fleettest.ExpectEventually(t, fleet.Hub, b, func(b *workv1alpha2.ResourceBinding) error {
+			if len(b.Spec.Clusters) != 1 || b.Spec.Clusters[0].Name != "member2" {
+				return fmt.Errorf("targets %v, want member2", b.Spec.Clusters)
+			}
+			return nil
+		})
+		fleettest.ExpectEventually(t, fleet.Hub, d, ready(1))
+	}
+	held := clusterv1alpha1.DeviceResource("rare.example.com")
+	fleettest.ExpectEventually(t, fleet.Hub, &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "member2"}}, func(c *clusterv1alpha1.Cluster) error {
+		all, taken := c.Status.ResourceSummary.Allocatable[held], c.Status.ResourceSummary.Allocated[held]
+		if all.Value() != 12 || taken.Value() < 2 {
+			return fmt.Errorf("%s of %s devices are held, want at least 2 of 12", taken.String(), all.String())
+		}
+		return nil
+	})
 }

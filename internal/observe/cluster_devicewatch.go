@@ -1,0 +1,108 @@
+package observe
+
+import (
+	"context"
+	"sync"
+
+	resourcev1 "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+)
+
+// deviceWatch follows the devices of one member: its classes, and only while there are any, its slices and claims. A
+// member without classes costs one watch that says nothing.
+type deviceWatch struct {
+	kube  kubernetes.Interface
+	tally *deviceTally
+	news  func()
+
+	mu      sync.Mutex
+	running bool
+	// stop ends the watches of slices and claims, if they run.
+	stop context.CancelFunc
+}
+
+// follow starts the watch of classes, once, when the member serves them.
+func (w *deviceWatch) follow(ctx context.Context, apis apiList) {
+	if w == nil || w.running || !apis.serves(resourcev1.SchemeGroupVersion.String(), "DeviceClass") {
+		return
+	}
+	w.running = true
+	classes := w.kube.ResourceV1().DeviceClasses()
+	follow(ctx, listWatch(classes.List, classes.Watch), &resourcev1.DeviceClass{}, sink{
+		reset: w.tally.resetClasses,
+		set:   func(obj any) bool { c, ok := obj.(*resourcev1.DeviceClass); return ok && w.tally.setClass(c) },
+		drop:  func(obj any) bool { c, ok := obj.(*resourcev1.DeviceClass); return ok && w.tally.dropClass(c.Name) },
+		news:  func() { w.classesChanged(ctx) },
+	})
+}
+
+// classesChanged looks at all devices anew: which class a device is in was decided when it was seen.
+func (w *deviceWatch) classesChanged(ctx context.Context) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.stop != nil {
+		w.stop()
+		w.stop = nil
+	}
+	w.tally.unlist()
+	defer w.news()
+	if !w.tally.anyClass() || ctx.Err() != nil {
+		return
+	}
+	ctx, w.stop = context.WithCancel(ctx)
+	// What an ended watch still delivers must not count.
+	live := func(set func() bool) bool { return ctx.Err() == nil && set() }
+	ifLive := func(reset func()) func() {
+		return func() { live(func() bool { reset(); return true }) }
+	}
+	slices, claims := w.kube.ResourceV1().ResourceSlices(), w.kube.ResourceV1().ResourceClaims(metav1.NamespaceAll)
+	follow(ctx, listWatch(slices.List, slices.Watch), &resourcev1.ResourceSlice{}, sink{
+		reset: ifLive(w.tally.resetSlices),
+		set: func(obj any) bool {
+			s, ok := obj.(*resourcev1.ResourceSlice)
+			return ok && live(func() bool { return w.tally.setSlice(ctx, s) })
+		},
+		drop: func(obj any) bool {
+			s, ok := obj.(*resourcev1.ResourceSlice)
+			return ok && live(func() bool { return w.tally.dropSlice(s.Name) })
+		},
+		news: w.news,
+	})
+	follow(ctx, listWatch(claims.List, claims.Watch), &resourcev1.ResourceClaim{}, sink{
+		reset: ifLive(w.tally.resetClaims),
+		set: func(obj any) bool {
+			c, ok := obj.(*resourcev1.ResourceClaim)
+			return ok && live(func() bool { return w.tally.setClaim(c) })
+		},
+		drop: func(obj any) bool {
+			c, ok := obj.(*resourcev1.ResourceClaim)
+			return ok && live(func() bool { return w.tally.dropClaim(c.UID) })
+		},
+		news: w.news,
+	})
+}
+
+// writeTo adds what is known of devices to a summary that replaces another.
+func (w *deviceWatch) writeTo(sums, before *clusterv1alpha1.ResourceSummary) {
+	if w == nil {
+		keepDevices(sums, before)
+		return
+	}
+	w.tally.writeTo(sums, before)
+}
+
+// listWatch makes the methods of a typed client what a reflector wants.
+func listWatch[L runtime.Object](
+	list func(context.Context, metav1.ListOptions) (L, error), follow func(context.Context, metav1.ListOptions) (watch.Interface, error),
+) cache.ListerWatcher {
+	return &cache.ListWatch{
+		ListWithContextFunc:  func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return list(ctx, o) },
+		WatchFuncWithContext: follow,
+	}
+}
