@@ -3,6 +3,8 @@ package pipeline_test
 import (
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -12,8 +14,10 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	resourcev1alpha2 "github.com/flagship-k8s/flagship/api/resource/v1alpha2"
@@ -56,16 +60,10 @@ func consuming(namespace, name string, replicas int32, claim, template string) *
 	return d
 }
 
-// withDependencies is a policy that takes along what its objects refer to.
-func withDependencies(p *policyType) *policyType {
-	p.Spec.PropagateDeps = true
-	return p
-}
-
-// held is the condition of a claim that is allocated, by a driver, and reserved for n consumers.
-func held(driver string, n int) func(*resourcev1alpha2.ResourceClaim) error {
+// held is the condition of a claim that a driver serves, that is allocated or not, and reserved for n consumers.
+func held(driver string, n int, allocated bool) func(*resourcev1alpha2.ResourceClaim) error {
 	return func(c *resourcev1alpha2.ResourceClaim) error {
-		if c.Status.Allocation == nil || c.Status.DriverName != driver || len(c.Status.ReservedFor) != n {
+		if (c.Status.Allocation != nil) != allocated || c.Status.DriverName != driver || len(c.Status.ReservedFor) != n {
 			return fmt.Errorf("driver %q, allocated %t, %d consumers", c.Status.DriverName, c.Status.Allocation != nil, len(c.Status.ReservedFor))
 		}
 		return nil
@@ -103,7 +101,7 @@ func TestClaimsFollowTheirPodsAndAreAllocatedThere(t *testing.T) {
 		}
 	}
 
-	onHub := fleettest.ExpectEventually(t, fleet.Hub, claim, held(exampleClass, 2*len(fleet.Members)))
+	onHub := fleettest.ExpectEventually(t, fleet.Hub, claim, held(exampleClass, 2*len(fleet.Members), true))
 	var clusters []string
 	for _, handle := range onHub.Status.Allocation.ResourceHandles {
 		var data struct{ Cluster string }
@@ -128,12 +126,7 @@ func TestClaimsFollowTheirPodsAndAreAllocatedThere(t *testing.T) {
 
 	// With the pods gone nobody holds the claim, and what nobody holds is freed.
 	fleettest.Update(t, fleet.Hub, d, func(d *appsv1.Deployment) { d.Spec.Replicas = ptr.To[int32](0) })
-	fleettest.ExpectEventually(t, fleet.Hub, claim, func(c *resourcev1alpha2.ResourceClaim) error {
-		if c.Status.Allocation != nil || len(c.Status.ReservedFor) > 0 {
-			return fmt.Errorf("status %+v", c.Status)
-		}
-		return nil
-	})
+	fleettest.ExpectEventually(t, fleet.Hub, claim, held("", 0, false))
 	fleettest.Delete(t, fleet.Hub, d)
 	for _, m := range fleet.Members {
 		fleettest.ExpectGone(t, m, &resourcev1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "shared-gpu"}})
@@ -275,4 +268,47 @@ func TestClaimsGoWhereTheirClassIs(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// exampleObject reads a file of the examples; what has a namespace is put into another one.
+func exampleObject(t *testing.T, file, namespace string) *unstructured.Unstructured {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "..", "examples", "resourceclaims", file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	obj := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal(text, &obj.Object); err != nil {
+		t.Fatalf("%s: %v", file, err)
+	}
+	if obj.GetNamespace() != "" {
+		obj.SetNamespace(namespace)
+	}
+	return obj
+}
+
+// TestResourceClaimExamples runs every file of examples/resourceclaims.
+func TestResourceClaimExamples(t *testing.T) {
+	fleet := shared.Start(t)
+	ns := fleet.Namespace(t)
+	files, err := filepath.Glob(filepath.Join("..", "..", "examples", "resourceclaims", "*.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		if file = filepath.Base(file); file != "allocated.yaml" {
+			fleettest.Create(t, fleet.Hub, exampleObject(t, file, ns))
+		}
+	}
+	inference := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "inference"}}
+	fleettest.ExpectEventually(t, fleet.Hub, inference, ready(2))
+
+	training := oldClaim(ns, "training-gpu", "gpu")
+	fleettest.ExpectEventually(t, fleet.Hub, training, held("", 0, false))
+	claims := fleet.Hub.Dynamic.Resource(resourcev1alpha2.GroupVersion.WithResource("resourceclaims")).Namespace(ns)
+	_, err = claims.ApplyStatus(t.Context(), "training-gpu", exampleObject(t, "allocated.yaml", ns), metav1.ApplyOptions{FieldManager: "driver"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	fleettest.ExpectEventually(t, fleet.Hub, training, held(exampleClass, 0, true))
 }
