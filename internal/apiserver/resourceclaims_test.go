@@ -15,7 +15,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/dynamic"
 	"sigs.k8s.io/yaml"
 
 	resourcev1alpha2 "github.com/flagship-k8s/flagship/api/resource/v1alpha2"
@@ -190,6 +192,15 @@ func refusal(err error) string {
 
 func TestBadResourceObjectsAreRefused(t *testing.T) {
 	ns := namespace(t)
+	nodes := func(n int) string {
+		var names []string
+		for i := range n {
+			names = append(names, fmt.Sprintf("n%d", i))
+		}
+		return strings.Join(names, ", ")
+	}
+	on := func(term string) string { return "{driverName: d, suitableNodes: {nodeSelectorTerms: [" + term + "]}}" }
+	const term = "suitableNodes.nodeSelectorTerms[0]."
 	for reason, test := range map[string]struct {
 		resource      schema.GroupVersionResource
 		kind, content string
@@ -211,6 +222,31 @@ func TestBadResourceObjectsAreRefused(t *testing.T) {
 			"Invalid: FieldValueForbidden spec.metadata.name"},
 		"template with a bad claim": {resourceClaimTemplates, "ResourceClaimTemplate", "spec: {spec: {allocationMode: x}}",
 			"Invalid: FieldValueInvalid spec.spec.resourceClassName, FieldValueNotSupported spec.spec.allocationMode"},
+		"claim of a class no DNS subdomain": {resourceClaims, "ResourceClaim", "spec: {resourceClassName: Bad_Class}", "Invalid: FieldValueInvalid spec.resourceClassName"},
+		"class with a bad driver":           {resourceClasses, "ResourceClass", "driverName: bad_driver", "Invalid: FieldValueInvalid driverName"},
+		"class where In has no values": {resourceClasses, "ResourceClass", on("{matchExpressions: [{key: a, operator: In}]}"),
+			"Invalid: FieldValueRequired " + term + "matchExpressions[0].values"},
+		"class where Exists has values": {resourceClasses, "ResourceClass", on("{matchExpressions: [{key: a, operator: Exists, values: [b]}]}"),
+			"Invalid: FieldValueForbidden " + term + "matchExpressions[0].values"},
+		"class where Gt has two values": {resourceClasses, "ResourceClass", on("{matchExpressions: [{key: a, operator: Gt, values: ['1', '2']}]}"),
+			"Invalid: FieldValueRequired " + term + "matchExpressions[0].values"},
+		"class with an unknown operator": {resourceClasses, "ResourceClass", on("{matchExpressions: [{key: a, operator: Like}]}"),
+			"Invalid: FieldValueInvalid " + term + "matchExpressions[0].operator"},
+		"class with a bad key": {resourceClasses, "ResourceClass", on("{matchExpressions: [{key: -a-, operator: Exists}]}"),
+			"Invalid: FieldValueInvalid " + term + "matchExpressions[0].key"},
+		"class on two names": {resourceClasses, "ResourceClass", on("{matchFields: [{key: metadata.name, operator: In, values: [a, b]}]}"),
+			"Invalid: FieldValueRequired " + term + "matchFields[0].values"},
+		"class on a field by an operator of labels": {resourceClasses, "ResourceClass", on("{matchFields: [{key: metadata.name, operator: Exists}]}"),
+			"Invalid: FieldValueInvalid " + term + "matchFields[0].operator"},
+		"class on a name that is none": {resourceClasses, "ResourceClass", on("{matchFields: [{key: metadata.name, operator: In, values: [Bad_Node]}]}"),
+			"Invalid: FieldValueInvalid " + term + "matchFields[0].values[0]"},
+		"template with bad labels": {resourceClaimTemplates, "ResourceClaimTemplate", "spec: {metadata: {labels: {a: -}}, spec: {resourceClassName: c}}",
+			"Invalid: FieldValueInvalid spec.metadata.labels"},
+		"template with bad annotations": {resourceClaimTemplates, "ResourceClaimTemplate", "spec: {metadata: {annotations: {-a-: b}}, spec: {resourceClassName: c}}",
+			"Invalid: FieldValueInvalid spec.metadata.annotations"},
+		"scheduling on too many nodes": {podSchedulingContexts, "PodSchedulingContext", "spec: {potentialNodes: [" + nodes(129) + "]}",
+			"Invalid: FieldValueTooMany spec.potentialNodes"},
+		"scheduling on as many as may be": {podSchedulingContexts, "PodSchedulingContext", "spec: {potentialNodes: [" + nodes(128) + "]}", ""},
 		"scheduling on bad nodes": {podSchedulingContexts, "PodSchedulingContext", "spec: {potentialNodes: [a, a, Bad_Node]}",
 			"Invalid: FieldValueDuplicate spec.potentialNodes[1], FieldValueInvalid spec.potentialNodes[2]"},
 	} {
@@ -222,10 +258,79 @@ func TestBadResourceObjectsAreRefused(t *testing.T) {
 			} else {
 				_, err = objects.Resource(test.resource).Namespace(ns).Create(t.Context(), object, metav1.CreateOptions{})
 			}
+			if test.want == "" && err == nil {
+				return
+			}
 			if got := refusal(err); got != test.want {
 				t.Errorf("answer %q, want %q", got, test.want)
 			}
 		})
+	}
+}
+
+// TestSpecsCannotBeChanged: what was asked for stays; only a class may become another.
+func TestSpecsCannotBeChanged(t *testing.T) {
+	ns := namespace(t)
+	for reason, test := range map[string]struct {
+		resource              schema.GroupVersionResource
+		kind, content, change string
+		want                  string
+	}{
+		"claim":    {resourceClaims, "ResourceClaim", "spec: {resourceClassName: c}", `{"spec":{"resourceClassName":"d"}}`, "Invalid: FieldValueInvalid spec"},
+		"template": {resourceClaimTemplates, "ResourceClaimTemplate", "spec: {spec: {resourceClassName: c}}", `{"spec":{"spec":{"resourceClassName":"d"}}}`, "Invalid: FieldValueInvalid spec"},
+		"both": {resourceClaims, "ResourceClaim", "spec: {resourceClassName: c}", `{"spec":{"resourceClassName":"Bad_Class"}}`,
+			"Invalid: FieldValueInvalid spec, FieldValueInvalid spec.resourceClassName"},
+		"class":         {resourceClasses, "ResourceClass", "driverName: c", `{"driverName":"d"}`, ""},
+		"class to none": {resourceClasses, "ResourceClass", "driverName: c", `{"driverName":""}`, "Invalid: FieldValueInvalid driverName, FieldValueRequired driverName"},
+	} {
+		t.Run(reason, func(t *testing.T) {
+			var client dynamic.ResourceInterface = objects.Resource(test.resource).Namespace(ns)
+			if test.resource == resourceClasses {
+				client = objects.Resource(test.resource)
+			}
+			name := "changed-" + strings.ReplaceAll(reason, " ", "-")
+			if _, err := client.Create(t.Context(), resourceObject(t, test.kind, name, test.content), metav1.CreateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			_, err := client.Patch(t.Context(), name, types.MergePatchType, []byte(test.change), metav1.PatchOptions{})
+			if test.want == "" && err == nil {
+				return
+			}
+			if got := refusal(err); got != test.want {
+				t.Errorf("answer %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+// TestNobodyNewHoldsAClaimThatGoes: consumers of a claim that is being deleted may leave, and not come.
+func TestNobodyNewHoldsAClaimThatGoes(t *testing.T) {
+	claims := objects.Resource(resourceClaims).Namespace(namespace(t))
+	claim := resourceObject(t, "ResourceClaim", "going", "{metadata: {name: going, finalizers: [d/deletion-protection]}, spec: {resourceClassName: gpu}}")
+	if _, err := claims.Create(t.Context(), claim, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	held := `{"status":{"driverName":"d","allocation":{"shareable":true},"reservedFor":[{"resource":"pods","name":"p","uid":"u"}]}}`
+	more := `{"status":{"reservedFor":[{"resource":"pods","name":"p","uid":"u"},{"resource":"pods","name":"q","uid":"v"}]}}`
+	write := func(patch string) error {
+		_, err := claims.Patch(t.Context(), "going", types.MergePatchType, []byte(patch), metav1.PatchOptions{}, "status")
+		return err
+	}
+	if err := write(held); err != nil {
+		t.Fatal(err)
+	}
+	if err := claims.Delete(t.Context(), "going", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := refusal(write(more)), "Invalid: FieldValueForbidden status.reservedFor"; got != want {
+		t.Errorf("answer %q, want %q", got, want)
+	}
+	if err := write(`{"status":null}`); err != nil {
+		t.Error(err)
+	}
+	_, err := claims.Patch(t.Context(), "going", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+	if err != nil {
+		t.Error(err)
 	}
 }
 
@@ -254,7 +359,21 @@ func TestBadResourceClaimStatusIsRefused(t *testing.T) {
 		"the allocation changes":    {"{driverName: d, allocation: {}}", "{driverName: d, allocation: {shareable: true}}", "Invalid: FieldValueInvalid status.allocation"},
 		"asked back while held": {"{driverName: d, allocation: {}, reservedFor: [{resource: pods, name: p, uid: u}]}",
 			"{driverName: d, allocation: {}, reservedFor: [{resource: pods, name: p, uid: u}], deallocationRequested: true}", "Invalid: FieldValueForbidden status.deallocationRequested"},
-		"a request taken back": {"{driverName: d, allocation: {}, deallocationRequested: true}", "{driverName: d, allocation: {}}", "Invalid: FieldValueForbidden status.deallocationRequested"},
+		"a request taken back":            {"{driverName: d, allocation: {}, deallocationRequested: true}", "{driverName: d, allocation: {}}", "Invalid: FieldValueForbidden status.deallocationRequested"},
+		"a driver with a long name":       {"{}", "{driverName: " + strings.Repeat("d", 64) + "}", "Invalid: FieldValueTooLong status.driverName"},
+		"a driver with a bad name":        {"{}", "{driverName: bad_driver}", "Invalid: FieldValueInvalid status.driverName"},
+		"a driver with upper case":        {"{}", "{driverName: GPU.example.com}", ""},
+		"a handle of nobody":              {"{}", "{driverName: d, allocation: {resourceHandles: [{data: x}]}}", "Invalid: FieldValueInvalid status.allocation.resourceHandles[0].driverName, FieldValueRequired status.allocation.resourceHandles[0].driverName"},
+		"a handle with two kinds of data": {"{}", "{driverName: d, allocation: {resourceHandles: [{driverName: d, data: x, structuredData: {nodeName: node}}]}}", "Invalid: FieldValueInvalid status.allocation.resourceHandles[0]"},
+		"a result of no model":            {"{}", "{driverName: d, allocation: {resourceHandles: [{driverName: d, structuredData: {results: [{}]}}]}}", "Invalid: FieldValueRequired status.allocation.resourceHandles[0].structuredData.results[0]"},
+		"a result on a bad node": {"{}", "{driverName: d, allocation: {resourceHandles: [{driverName: d, structuredData: {nodeName: Bad_Node, results: [{namedResources: {name: Bad_Name}}]}}]}}",
+			"Invalid: FieldValueInvalid status.allocation.resourceHandles[0].structuredData.nodeName, FieldValueInvalid status.allocation.resourceHandles[0].structuredData.results[0].namedResources.name"},
+		"a consumer without resource and uid":  {"{}", "{driverName: d, allocation: {}, reservedFor: [{name: p}]}", "Invalid: FieldValueRequired status.reservedFor[0].resource, FieldValueRequired status.reservedFor[0].uid"},
+		"a consumer twice":                     {"{}", "{driverName: d, allocation: {shareable: true}, reservedFor: [{resource: pods, name: p, uid: u}, {resource: pods, name: q, uid: u}]}", "Invalid: FieldValueDuplicate status.reservedFor[1].uid"},
+		"two consumers of what is not shared":  {"{}", "{driverName: d, allocation: {}, reservedFor: [{resource: pods, name: p, uid: u}, {resource: pods, name: q, uid: v}]}", "Invalid: FieldValueForbidden status.reservedFor"},
+		"a new consumer of what is asked back": {"{driverName: d, allocation: {}, deallocationRequested: true}", "{driverName: d, allocation: {}, deallocationRequested: true, reservedFor: [{resource: pods, name: p, uid: u}]}", "Invalid: FieldValueForbidden status.reservedFor"},
+		"asked back without allocation":        {"{}", "{deallocationRequested: true}", "Invalid: FieldValueForbidden status"},
+		"on no nodes":                          {"{}", "{driverName: d, allocation: {availableOnNodes: {nodeSelectorTerms: []}}}", "Invalid: FieldValueRequired status.allocation.availableOnNodes.nodeSelectorTerms"},
 		"nodes nobody can name": {"{}", "{driverName: d, allocation: {availableOnNodes: {nodeSelectorTerms: [{matchFields: [{key: spec.x, operator: In, values: [a]}]}]}}}",
 			"Invalid: FieldValueInvalid status.allocation.availableOnNodes.nodeSelectorTerms[0].matchFields[0].key"},
 	} {
@@ -339,6 +458,17 @@ func TestPodSchedulingContextEndpoints(t *testing.T) {
 	updated.Object["status"] = map[string]any{"resourceClaims": []any{map[string]any{"name": "a"}, map[string]any{"name": "a"}}}
 	_, err = contexts.UpdateStatus(t.Context(), updated, metav1.UpdateOptions{})
 	if got, want := refusal(err), "Invalid: FieldValueDuplicate status.claims[1]"; got != want {
+		t.Errorf("answer %q, want %q", got, want)
+	}
+	var nodes []any
+	for i := range 129 {
+		nodes = append(nodes, fmt.Sprintf("n%d", i))
+	}
+	nodes[1], nodes[2] = "n0", "Bad_Node"
+	updated.Object["status"] = map[string]any{"resourceClaims": []any{map[string]any{"name": "a", "unsuitableNodes": nodes}}}
+	_, err = contexts.UpdateStatus(t.Context(), updated, metav1.UpdateOptions{})
+	want := "Invalid: FieldValueDuplicate status.claims[0].unsuitableNodes[1], FieldValueInvalid status.claims[0].unsuitableNodes[2], FieldValueTooMany status.claims[0].unsuitableNodes"
+	if got := refusal(err); got != want {
 		t.Errorf("answer %q, want %q", got, want)
 	}
 }

@@ -1,6 +1,7 @@
 package claim
 
 import (
+	"maps"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -49,6 +50,9 @@ func Changed(before, after *clusterv1alpha1.Cluster) []schema.GroupVersionKind {
 		if was != is || wasSure != isSure {
 			kinds = append(kinds, kind)
 		}
+	}
+	if wantsSource(before) != wantsSource(after) {
+		kinds = slices.AppendSeq(kinds, maps.Keys(podSpecs()))
 	}
 	return kinds
 }

@@ -24,12 +24,12 @@ const requestName = "claim"
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
 // Translate returns what an object becomes in a cluster: the object itself, unless it is of v1alpha2 and the cluster
-// serves only a later model. The error says what has no counterpart there; trying again does not help before the
+// serves only a later model, or it has pods that claim something and the cluster serves only v1alpha2. The error says what has no counterpart there; trying again does not help before the
 // object or the cluster has changed. The argument stays as it is.
 func Translate(_ context.Context, obj *unstructured.Unstructured, cluster *clusterv1alpha1.Cluster) (*unstructured.Unstructured, error) {
 	kind := obj.GroupVersionKind()
 	if kind.GroupVersion() != resourcev1alpha2.GroupVersion {
-		return obj, nil
+		return withSource(obj, cluster), nil
 	}
 	target, sure := targetKind(kind, cluster)
 	switch {

@@ -78,6 +78,12 @@ driverName: gpu.example.com
 parametersRef: {kind: ConfigMap, name: defaults, namespace: drivers}
 structuredParameters: true
 `
+	podsWithClaims = `
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: d}
+spec: {template: {spec: {resourceClaims: [{name: a, resourceClaimName: c}, {name: b, resourceClaimTemplateName: t}]}}}
+`
 	pickyClass = `
 apiVersion: resource.k8s.io/v1alpha2
 kind: ResourceClass
@@ -109,6 +115,17 @@ metadata: {name: gpu, namespace: default, labels: {a: b}, annotations: {keep: me
 spec: {devices: {requests: [{name: claim, exactly: {deviceClassName: gpu.example.com, allocationMode: ExactCount, count: 1}}]}}
 `,
 		},
+		"pods of an old member name their claims where it looks for them": {
+			object: podsWithClaims, versions: []string{"v1alpha2"},
+			want: `
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: d}
+spec: {template: {spec: {resourceClaims: [{name: a, source: {resourceClaimName: c}}, {name: b, source: {resourceClaimTemplateName: t}}]}}}
+`,
+		},
+		"pods of a later one stay as they are":   {object: podsWithClaims, want: podsWithClaims, versions: []string{"v1alpha2", "v1beta1"}},
+		"pods that claim nothing stay so anyway": {object: "{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {}}", want: "{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {}}", versions: []string{"v1alpha2"}},
 		"what has no field is noted": {
 			object: immediateClaim, versions: []string{"v1beta2"},
 			want: `
@@ -206,7 +223,7 @@ func TestAClusterThatChangesWhatItServesGetsOtherObjects(t *testing.T) {
 		"nothing new":                 {serving("v1"), serving("v1"), 0},
 		"another group version":       {serving("v1"), serving("v1", "v1beta1"), 0},
 		"a better one":                {serving("v1beta1"), serving("v1beta1", "v1"), 3},
-		"the old model is gone":       {serving("v1alpha2"), serving("v1"), 3},
+		"the old model is gone":       {serving("v1alpha2"), serving("v1"), 10},
 		"it says for the first time":  {&clusterv1alpha1.Cluster{}, serving("v1"), 3},
 		"it says that it serves none": {&clusterv1alpha1.Cluster{}, serving(), 3},
 	}

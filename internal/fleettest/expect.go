@@ -65,6 +65,21 @@ func Update[T client.Object](t testing.TB, c *Cluster, object T, change func(T))
 	}
 }
 
+// UpdateStatus is Update for the status of an object.
+func UpdateStatus[T client.Object](t testing.TB, c *Cluster, object T, change func(T)) {
+	t.Helper()
+	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		if err := c.Get(t.Context(), client.ObjectKeyFromObject(object), object); err != nil {
+			return err
+		}
+		change(object)
+		return c.Status().Update(t.Context(), object)
+	})
+	if err != nil {
+		t.Fatalf("updating the status of %s in %s: %v", describe(c, object), c.Name, err)
+	}
+}
+
 // Delete asks for the deletion of the objects; one that is gone already is fine.
 func Delete(t testing.TB, c *Cluster, objects ...client.Object) {
 	t.Helper()
