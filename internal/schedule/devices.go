@@ -40,7 +40,7 @@ func (devices) Prepare(r *Round) (Check, error) {
 			return nil
 		}
 		for _, n := range all {
-			free, exists, known := v.Cluster.room.Devices(n.class, &v.Cluster.taken)
+			free, exists, known := r.Snapshot.devices(v.Cluster, n.class)
 			switch {
 			case known && !exists:
 				return n.absent
@@ -50,6 +50,11 @@ func (devices) Prepare(r *Round) (Check, error) {
 		}
 		return nil
 	}, nil
+}
+
+// devices says how many devices of a class a cluster of the snapshot has left; see capacity.Room.
+func (s *Snapshot) devices(c *Cluster, class string) (free int64, exists, known bool) {
+	return c.room.Devices(class, &s.taken[s.index[c.Name]])
 }
 
 // freeDevices prefers clusters with more free devices of the class that is scarcest there, measured by the most that a
@@ -65,7 +70,7 @@ func (freeDevices) Prepare(r *Round) Rate {
 			continue
 		}
 		for _, c := range r.Snapshot.clusters {
-			free, _, _ := c.room.Devices(class, &c.taken)
+			free, _, _ := r.Snapshot.devices(c, class)
 			most[class] = max(most[class], free)
 		}
 	}
@@ -76,7 +81,7 @@ func (freeDevices) Prepare(r *Round) Rate {
 	return func(v *Verdict) int64 {
 		score := int64(MaxScore)
 		for class, best := range most {
-			free, _, _ := v.Cluster.room.Devices(class, &v.Cluster.taken)
+			free, _, _ := r.Snapshot.devices(v.Cluster, class)
 			score = min(score, max(free, 0)*MaxScore/best)
 		}
 		return score

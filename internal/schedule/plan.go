@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 )
@@ -110,10 +111,12 @@ func (p Profile) planKey(r *Round) (string, error) {
 		APIVersion  string
 		Kind        string
 		KindTravels bool
+		Becomes     []schema.GroupVersionKind
 	}{
 		Filters: p.filterNames(), Term: r.Term.Name, Affinity: r.Term.Affinity, Overflow: r.Term.Overflow,
 		Spread:     r.Request.spreadConstraints(),
 		APIVersion: r.Request.Resource.APIVersion, Kind: r.Request.Resource.Kind, KindTravels: r.Request.KindTravels,
+		Becomes: r.Request.Becomes,
 	}
 	if placement := r.Request.Placement; placement != nil {
 		key.Tolerations = placement.ClusterTolerations
