@@ -56,7 +56,7 @@ func claimsOf(binding workv1alpha2.Binding) []claimRef {
 		GroupVersionKind: schema.FromAPIVersionAndKind(spec.Resource.APIVersion, spec.Resource.Kind),
 		Namespace:        spec.Resource.Namespace, Name: spec.Resource.Name,
 	}
-	if isClaim(own.GroupVersionKind) {
+	if IsClaim(own.GroupVersionKind) {
 		return []claimRef{{own, true}}
 	}
 	raw := binding.GetAnnotations()[workv1alpha2.DependenciesAnnotation]
@@ -69,14 +69,15 @@ func claimsOf(binding workv1alpha2.Binding) []claimRef {
 	}
 	var refs []claimRef
 	for _, d := range list {
-		if kind := schema.FromAPIVersionAndKind(d.APIVersion, d.Kind); isClaim(kind) && d.Name != "" {
+		if kind := schema.FromAPIVersionAndKind(d.APIVersion, d.Kind); IsClaim(kind) && d.Name != "" {
 			refs = append(refs, claimRef{Ref: template.Ref{GroupVersionKind: kind, Namespace: d.Namespace, Name: d.Name}})
 		}
 	}
 	return refs
 }
 
-func isClaim(kind schema.GroupVersionKind) bool {
+// IsClaim says that objects of a kind can ask for devices: claims and claim templates of any version.
+func IsClaim(kind schema.GroupVersionKind) bool {
 	return kind.Group == resourcev1alpha2.GroupName &&
 		(kind.Kind == resourcev1alpha2.KindResourceClaim || kind.Kind == resourcev1alpha2.KindResourceClaimTemplate)
 }

@@ -115,9 +115,13 @@ func TestWhatTheCopiesOfAClaimAddUpTo(t *testing.T) {
 		items []workv1alpha2.AggregatedStatusItem
 		want  string
 	}{
-		"no copy":                        {nil, `{}`},
-		"one that is silent":             {[]workv1alpha2.AggregatedStatusItem{reported("m1", "")}, `{}`},
-		"a single copy is the claim":     {[]workv1alpha2.AggregatedStatusItem{reported("m1", one)}, one},
+		"no copy":                    {nil, `{}`},
+		"one that is silent":         {[]workv1alpha2.AggregatedStatusItem{reported("m1", "")}, `{}`},
+		"a single copy is the claim": {[]workv1alpha2.AggregatedStatusItem{reported("m1", one)}, one},
+		"one that its agent did not translate": {
+			[]workv1alpha2.AggregatedStatusItem{reported("m1", `{"allocation":{"devices":{"results":[{"request":"claim","driver":"d","pool":"p","device":"x"}]}},"reservedFor":[{"resource":"pods","name":"a","uid":"u"}]}`)},
+			`{"driverName":"d","allocation":{"shareable":true,"resourceHandles":[{"driverName":"d","data":"{\"device\":\"x\",\"pool\":\"p\",\"request\":\"claim\"}"}]},"reservedFor":[{"resource":"pods","name":"a","uid":"u"}]}`,
+		},
 		"one of two is pending":          {[]workv1alpha2.AggregatedStatusItem{reported("m1", one), reported("m2", `{"driverName":"x"}`)}, `{}`},
 		"one of two has not said a word": {[]workv1alpha2.AggregatedStatusItem{reported("m1", one), reported("m2", "")}, `{}`},
 		"each of two is a handle": {

@@ -56,9 +56,11 @@ func read(items []workv1alpha2.AggregatedStatusItem) ([]copyStatus, error) {
 	for i := range items {
 		c := copyStatus{cluster: items[i].ClusterName}
 		if raw := items[i].Status; raw != nil && len(raw.Raw) > 0 {
-			if err := json.Unmarshal(raw.Raw, &c.status); err != nil {
+			status, err := statusOf(raw.Raw)
+			if err != nil {
 				return nil, fmt.Errorf("cluster %s reports a status that is none of a claim: %w", c.cluster, err)
 			}
+			c.status = *status
 		}
 		if faults := statusFaults(c.status, resourcev1alpha2.ResourceClaimStatus{}); len(faults) > 0 {
 			return nil, fmt.Errorf("cluster %s reports a status that no claim can have: %w", c.cluster, faults.ToAggregate())
@@ -67,6 +69,20 @@ func read(items []workv1alpha2.AggregatedStatusItem) ([]copyStatus, error) {
 	}
 	slices.SortFunc(copies, func(a, b copyStatus) int { return strings.Compare(a.cluster, b.cluster) })
 	return copies, nil
+}
+
+// statusOf reads a report, also of an agent that does not translate: only today's allocations are of devices.
+func statusOf(raw []byte) (*resourcev1alpha2.ResourceClaimStatus, error) {
+	var shape struct {
+		Allocation struct {
+			Devices json.RawMessage `json:"devices"`
+		} `json:"allocation"`
+	}
+	if json.Unmarshal(raw, &shape) == nil && shape.Allocation.Devices != nil {
+		return translateBack(raw)
+	}
+	status := &resourcev1alpha2.ResourceClaimStatus{}
+	return status, json.Unmarshal(raw, status)
 }
 
 // statusFaults says why an API server would not take a status after another one.

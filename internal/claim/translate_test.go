@@ -5,8 +5,12 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	resourcev1 "k8s.io/api/resource/v1"
+	resourcev1beta1 "k8s.io/api/resource/v1beta1"
+	resourcev1beta2 "k8s.io/api/resource/v1beta2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
@@ -183,6 +187,26 @@ spec: {selectors: [{cel: {expression: 'device.driver == "gpu.example.com"'}}]}
 				t.Errorf("the argument was changed:\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestTranslatedObjectsAreOfTheirVersion: the types of each version know every field, so its API server does.
+func TestTranslatedObjectsAreOfTheirVersion(t *testing.T) {
+	types := map[string]map[string]any{
+		"v1":      {class: &resourcev1.DeviceClass{}, immediateClaim: &resourcev1.ResourceClaim{}, claimTemplate: &resourcev1.ResourceClaimTemplate{}},
+		"v1beta2": {class: &resourcev1beta2.DeviceClass{}, immediateClaim: &resourcev1beta2.ResourceClaim{}, claimTemplate: &resourcev1beta2.ResourceClaimTemplate{}},
+		"v1beta1": {class: &resourcev1beta1.DeviceClass{}, immediateClaim: &resourcev1beta1.ResourceClaim{}, claimTemplate: &resourcev1beta1.ResourceClaimTemplate{}},
+	}
+	for version, objects := range types {
+		for text, into := range objects {
+			got, err := Translate(t.Context(), fromYAML(t, text), serving(version))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(got.Object, into, true); err != nil {
+				t.Errorf("%s %s: %v", version, got.GetKind(), err)
+			}
+		}
 	}
 }
 

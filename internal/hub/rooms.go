@@ -220,6 +220,13 @@ func (h *house) setupSchedule() error {
 	return schedule.Setup(h.mgr, schedule.Deps{
 		Events: h.events, Clock: h.options.Clock, DefinedByCRD: h.definitions.DefinedByCRD,
 		Becomes: claim.Counterparts, Devices: claim.Devices(h.templates.Get),
+		DevicesChange: func(notify func()) {
+			h.templates.Subscribe(func(ref template.Ref) {
+				if claim.IsClaim(ref.GroupVersionKind) {
+					notify()
+				}
+			})
+		},
 	})
 }
 

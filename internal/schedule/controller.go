@@ -53,6 +53,8 @@ type Deps struct {
 	DefinedByCRD func(schema.GroupVersionKind) bool
 	// Devices says what devices the object of a binding claims. nil means that none does.
 	Devices func(context.Context, workv1alpha2.Binding) (capacity.DeviceNeeds, error)
+	// DevicesChange has a function called whenever Devices may answer differently. nil means never.
+	DevicesChange func(notify func())
 	// Becomes lists the kinds that an object of a kind can be translated to for a cluster that does not serve its own.
 	// nil means that nothing is translated.
 	Becomes func(schema.GroupVersionKind) []schema.GroupVersionKind
@@ -99,6 +101,9 @@ func New(c client.Client, deps Deps) *Controller {
 func Setup(mgr ctrl.Manager, deps Deps) error {
 	c := New(mgr.GetClient(), deps)
 	w := newWaker(c)
+	if deps.DevicesChange != nil {
+		deps.DevicesChange(w.stir)
+	}
 	err := builder.TypedControllerManagedBy[Item](mgr).
 		Named("schedule").
 		WithOptions(controller.TypedOptions[Item]{

@@ -59,6 +59,7 @@ func (c *Controller) decide(ctx context.Context, it Item, b workv1alpha2.Binding
 		return out, nil
 	}
 	c.wait(it, b, &out)
+	c.waitForDevices(it, &req, &out)
 	if out.decision.Failure == nil {
 		c.promise(it, b, &req, &out)
 	} else {
@@ -132,6 +133,17 @@ func (c *Controller) wait(it Item, b workv1alpha2.Binding, v *verdict) {
 		c.waiting.enter(it)
 	default:
 		c.waiting.leave(it)
+	}
+}
+
+// waitForDevices keeps an object in the waiting room as long as some cluster is left out for the devices it claims: it
+// may go there when they are free, also if it has a place elsewhere.
+func (c *Controller) waitForDevices(it Item, req *Request, v *verdict) {
+	if len(req.Devices.Together()) > 0 && v.decision.dropped(devices{}.Name()) {
+		c.waiting.enter(it)
+		if v.again == 0 || v.again > retryWaiting {
+			v.again = retryWaiting
+		}
 	}
 }
 

@@ -113,6 +113,19 @@ func addSaturating(a, b int32) int32 {
 	return int32(min(int64(a)+int64(b), math.MaxInt32))
 }
 
+// dropped says whether a filter dropped some cluster in some attempt.
+func (d *Decision) dropped(filter string) bool {
+	for n := range d.Attempts {
+		a := &d.Attempts[n]
+		for i := range a.Verdicts {
+			if a.DroppedBy(i) == filter {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // Explain says in words what became of every term that failed, or "" if none did.
 func (d *Decision) Explain() string {
 	var parts []string

@@ -1,8 +1,10 @@
 package schedule_test
 
 import (
+	"context"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -10,6 +12,7 @@ import (
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/capacity"
+	"github.com/flagship-k8s/flagship/internal/event"
 	"github.com/flagship-k8s/flagship/internal/schedule"
 )
 
@@ -86,4 +89,35 @@ func TestAKindThatCanBeTranslatedNeedNotBeServed(t *testing.T) {
 		"Translated": {reason: "one of the kinds it can become will do", fleet: fleet(member("a"), member("b", apisUnknown)), request: configMap(placement(duplicated), widget, asMap), want: targets("a", 0)},
 		"Not":        {reason: "without any it cannot go", fleet: fleet(member("a")), request: configMap(placement(duplicated), widget), failure: workv1alpha2.BindingReasonNoClusterFit},
 	})
+}
+
+// TestAClusterLeftOutForItsDevicesIsNotForgotten: an object that goes everywhere waits for those where it cannot be yet.
+func TestAClusterLeftOutForItsDevicesIsNotForgotten(t *testing.T) {
+	h := newHub(t, member("m1", gpus(4, 4)), member("m2", gpus(4, 1)), bindingOf("train", 1, placement(duplicated)))
+	h.controller = schedule.New(h.client, schedule.Deps{
+		Clock: h.clock, Events: event.RecorderFunc(func(event.Event) {}),
+		Devices: func(context.Context, workv1alpha2.Binding) (capacity.DeviceNeeds, error) {
+			return capacity.DeviceNeeds{Replica: capacity.Devices{"gpu": 1}}, nil
+		},
+	})
+	if again := h.reconcile("train"); again == 0 {
+		t.Error("nobody looks at it again")
+	}
+	if diff := cmp.Diff(targets("m2", 1), h.binding("train").Spec.Clusters); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+	w, q := schedule.NewWaker(h.controller), newQueue(t)
+	if _, err := w.Look(t.Context(), q); err != nil {
+		t.Fatal(err)
+	}
+	h.changeCluster("m1", gpus(4, 3))
+	if roomier, err := w.Look(t.Context(), q); err != nil || !roomier {
+		t.Errorf("a free device wakes nobody: %v", err)
+	}
+	if again := h.reconcile("train"); again != 0 {
+		t.Errorf("it is everywhere, and looked at again after %s", again)
+	}
+	if diff := cmp.Diff(targets("m1", 1, "m2", 1), h.binding("train").Spec.Clusters); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
 }

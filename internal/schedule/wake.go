@@ -21,11 +21,20 @@ const roomDelay = time.Second
 type waker struct {
 	controller *Controller
 	pending    chan struct{}
+	stirred    chan struct{}
 	seen       *Snapshot
 }
 
 func newWaker(c *Controller) *waker {
-	return &waker{controller: c, pending: make(chan struct{}, 1)}
+	return &waker{controller: c, pending: make(chan struct{}, 1), stirred: make(chan struct{}, 1)}
+}
+
+// stir has those who wait looked at again, though the fleet is as it was. It never blocks.
+func (w *waker) stir() {
+	select {
+	case w.stirred <- struct{}{}:
+	default:
+	}
 }
 
 // signal says that something changed. It never blocks.
@@ -61,6 +70,10 @@ func (w *waker) run(ctx context.Context, q queue) {
 				roomier = true
 			}
 			if roomier && room == nil {
+				room = w.controller.deps.Clock.After(roomDelay)
+			}
+		case <-w.stirred:
+			if room == nil {
 				room = w.controller.deps.Clock.After(roomDelay)
 			}
 		case <-room:

@@ -268,6 +268,25 @@ func TestClaimsGoWhereTheirClassIs(t *testing.T) {
 		}
 		return nil
 	})
+
+	// They were to go everywhere: a cluster that comes to have devices is not forgotten.
+	fleettest.Create(t, fleet.Member("member1"), deviceClass("rare.example.com", `device.driver == "gpu.example.com"`))
+	for d := range bindings {
+		fleettest.ExpectEventually(t, fleet.Hub, d, ready(2))
+	}
+}
+
+// TestAnotherClaimIsAnotherChance: a claim cannot be changed, but one of the same name can take its place.
+func TestAnotherClaimIsAnotherChance(t *testing.T) {
+	fleet := shared.Start(t)
+	ns := fleet.Namespace(t)
+	d := consuming(ns, "late", 1, "", "gpu")
+	wrong := oldClaimTemplate(ns, "gpu", "nowhere.example.com")
+	fleettest.Create(t, fleet.Hub, wrong, d, withDependencies(fleettest.Policy(ns, "late", fleettest.To("member1"), d)))
+	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "Deployment", "late"), scheduledMessage("has no device class nowhere.example.com"))
+	fleettest.Delete(t, fleet.Hub, wrong)
+	fleettest.Create(t, fleet.Hub, oldClaimTemplate(ns, "gpu", exampleClass))
+	fleettest.ExpectEventually(t, fleet.Hub, d, ready(1))
 }
 
 // exampleObject reads a file of the examples; what has a namespace is put into another one.
