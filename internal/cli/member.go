@@ -83,10 +83,10 @@ func newMemberProcessCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: playground.MemberCommand, Short: "Be a member of a playground", Hidden: true, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			simcluster.LimitMemory()
 			child := playground.NewChild()
 			ctx, cancel := child.Bind(cmd.Context())
 			defer cancel()
+			go tendMemory(ctx)
 			var reported sync.Once
 			var reportErr error
 			report := func(err error) { reported.Do(func() { reportErr = child.Report(err) }) }

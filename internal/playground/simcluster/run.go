@@ -81,7 +81,6 @@ func Run(ctx context.Context, c Config, ready func()) (err error) {
 		return err
 	}
 	ready()
-	go returnStartupMemory(running)
 	return waitAtMost(ctx, group, stopPatience)
 }
 
