@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/yaml"
 )
 
@@ -223,5 +224,48 @@ func TestWorkGroupIsPresented(t *testing.T) {
 		if resource.Name == "works" && (strings.Join(resource.ShortNames, ",") != "wk" || strings.Join(resource.Categories, ",") != "karmada-io" || resource.SingularName != "work") {
 			t.Errorf("works are presented as %+v", resource)
 		}
+	}
+}
+
+// TestWorkManagersAreRecordedForOthers: the control plane's own Works go without, until somebody applies one.
+func TestWorkManagersAreRecordedForOthers(t *testing.T) {
+	name := namespace(t)
+	own := objects.Resource(worksResource).Namespace(name)
+	stored(t, own, workHead, "own", manifests)
+	kubeconfig, err := hub.AdminKubeconfig()
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	users := dynamic.NewForConfigOrDie(config).Resource(worksResource).Namespace(name)
+	if _, err := users.Create(t.Context(), parsed(t, workHead, "hand", manifests), metav1.CreateOptions{FieldManager: "me"}); err != nil {
+		t.Fatal(err)
+	}
+	managers := func(work string) (all []string) {
+		t.Helper()
+		found, err := own.Get(t.Context(), work, metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, entry := range found.GetManagedFields() {
+			all = append(all, entry.Manager)
+		}
+		return all
+	}
+	if got := managers("own"); len(got) != 0 {
+		t.Errorf("the control plane's own Work has managers %v", got)
+	}
+	if got := managers("hand"); len(got) != 1 || got[0] != "me" {
+		t.Errorf("a user's Work has managers %v, want me", got)
+	}
+	suspended := parsed(t, workHead, "own", "{suspendDispatching: true}")
+	if _, err := users.Apply(t.Context(), "own", suspended, metav1.ApplyOptions{FieldManager: "me"}); err != nil {
+		t.Fatal(err)
+	}
+	if got := managers("own"); len(got) != 2 {
+		t.Errorf("a Work that was applied has managers %v, want me and who was before", got)
 	}
 }
