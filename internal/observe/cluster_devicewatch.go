@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	resourcev1alpha2 "github.com/flagship-k8s/flagship/api/resource/v1alpha2"
 )
 
 // deviceWatch follows the devices of one member: its classes, and only while there are any, its slices and claims. A
@@ -27,9 +28,16 @@ type deviceWatch struct {
 	stop context.CancelFunc
 }
 
-// follow starts the watch of classes, once, when the member serves them.
+// countable says that the devices of a member are those of its DeviceClasses. Where v1alpha2 is served, a claim may mean
+// a class of that version, of which nobody knows what it has.
+func countable(apis apiList) bool {
+	return apis.serves(resourcev1.SchemeGroupVersion.String(), "DeviceClass") &&
+		!apis.serves(resourcev1alpha2.GroupVersion.String(), resourcev1alpha2.KindResourceClass)
+}
+
+// follow starts the watch of classes, once, when the member turns out to have devices that can be counted.
 func (w *deviceWatch) follow(ctx context.Context, apis apiList) {
-	if w == nil || w.running || !apis.serves(resourcev1.SchemeGroupVersion.String(), "DeviceClass") {
+	if w == nil || w.running || !countable(apis) {
 		return
 	}
 	w.running = true
