@@ -54,6 +54,7 @@ type aggregator struct {
 	events    event.Recorder
 	clock     clock.PassiveClock
 	pace      *pace
+	metrics   *metrics
 
 	// owed are bindings whose template could not be written although they
 	// themselves were.
@@ -67,7 +68,9 @@ type aggregator struct {
 const afterConflict = 20 * time.Millisecond
 
 // Reconcile brings the status of one binding and its template up to date.
-func (a *aggregator) Reconcile(ctx context.Context, request Request) (reconcile.Result, error) {
+func (a *aggregator) Reconcile(ctx context.Context, request Request) (_ reconcile.Result, failure error) {
+	start := a.clock.Now()
+	defer func() { a.metrics.took(a.clock.Since(start), failure) }()
 	binding, err := a.binding(ctx, request)
 	if err != nil {
 		return reconcile.Result{}, err

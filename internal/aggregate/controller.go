@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
@@ -35,6 +36,8 @@ type Deps struct {
 	// Changes tells when kinds mean something else; the statuses of their templates
 	// are added up again then. Nil: they never do.
 	Changes *interpret.Changes
+	// Metrics takes what the room tells about its work. Nil: nobody asks.
+	Metrics prometheus.Registerer
 	Events  event.Recorder
 	Clock   clock.PassiveClock
 }
@@ -104,7 +107,7 @@ func newAggregator(c client.Client, deps Deps) *aggregator {
 		adds = func(schema.GroupVersionKind) bool { return true }
 	}
 	return &aggregator{
-		client: c, templates: deps.Templates, statuses: deps.Statuses, adds: adds,
+		client: c, templates: deps.Templates, statuses: deps.Statuses, adds: adds, metrics: newMetrics(deps.Metrics),
 		events: deps.Events, clock: deps.Clock, pace: newPace(deps.Clock),
 	}
 }

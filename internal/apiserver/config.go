@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"path/filepath"
 
 	"k8s.io/apiserver/pkg/admission"
@@ -47,6 +48,9 @@ type Config struct {
 	// NoFsync lets the embedded etcd trust the kernel to write its data: nothing is lost when the
 	// process is killed, something may be when the machine is. For throw-away clusters.
 	NoFsync bool
+	// StorageQuota bounds the embedded etcd's database, in bytes; 0 means 8 GiB. Beyond it nothing can be written, only
+	// read and deleted; a start with more room than that, or after enough was deleted, lifts it.
+	StorageQuota int64
 
 	// ServiceCIDR is the range cluster IPs come from; empty means 10.96.0.0/16.
 	ServiceCIDR string
@@ -59,6 +63,8 @@ type Config struct {
 
 	// Admission are further plugins, called before the admission webhooks in the given order.
 	Admission []AdmissionPlugin
+	// Pages are answered by path, to whoever may get that path, besides what an API server answers.
+	Pages map[string]http.Handler
 	// Dial reaches the API server of a member for clusters/NAME/proxy; nil reads the Cluster and the
 	// Secret it names. Hub only.
 	Dial Dial

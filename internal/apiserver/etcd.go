@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.etcd.io/etcd/server/v3/etcdserver"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -37,13 +38,13 @@ type etcd struct {
 }
 
 // startEtcd runs etcd on dir and waits until it serves.
-func startEtcd(ctx context.Context, dir string, noFsync bool) (*etcd, error) {
+func startEtcd(ctx context.Context, dir string, quota int64, noFsync bool) (*etcd, error) {
 	sockets, temporary, err := socketDir(dir)
 	if err != nil {
 		return nil, err
 	}
 	running := &etcd{sockets: sockets, temporary: temporary}
-	server, err := embed.StartEtcd(etcdConfig(dir, sockets, noFsync))
+	server, err := embed.StartEtcd(etcdConfig(dir, sockets, quota, noFsync))
 	if err != nil {
 		running.removeSockets()
 		return nil, fmt.Errorf("starting etcd: %w", err)
@@ -51,6 +52,10 @@ func startEtcd(ctx context.Context, dir string, noFsync bool) (*etcd, error) {
 	running.server = server
 	select {
 	case <-server.Server.ReadyNotify():
+		if err := running.makeRoom(ctx); err != nil {
+			running.stop()
+			return nil, fmt.Errorf("making room in etcd: %w", err)
+		}
 		return running, nil
 	case err := <-server.Err():
 		running.stop()
@@ -64,7 +69,33 @@ func startEtcd(ctx context.Context, dir string, noFsync bool) (*etcd, error) {
 	}
 }
 
-func etcdConfig(dir, sockets string, noFsync bool) *embed.Config {
+// makeRoom ends the alarm of an etcd that was full, if it is not any more: the alarm is part of the data, and nobody
+// but this process can reach etcd to lift it.
+func (e *etcd) makeRoom(ctx context.Context) error {
+	server := e.server.Server
+	full := &etcdserverpb.AlarmRequest{Action: etcdserverpb.AlarmRequest_GET, Alarm: etcdserverpb.AlarmType_NOSPACE}
+	raised, err := server.Alarm(ctx, full)
+	if err != nil || len(raised.Alarms) == 0 {
+		return err
+	}
+	if err := server.Backend().Defrag(); err != nil {
+		return err
+	}
+	if server.Backend().Size() >= server.Cfg.QuotaBackendBytes {
+		return nil
+	}
+	for _, alarm := range raised.Alarms {
+		_, err := server.Alarm(ctx, &etcdserverpb.AlarmRequest{
+			Action: etcdserverpb.AlarmRequest_DEACTIVATE, Alarm: alarm.Alarm, MemberID: alarm.MemberID,
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func etcdConfig(dir, sockets string, quota int64, noFsync bool) *embed.Config {
 	socket := func(name string) url.URL {
 		return url.URL{Scheme: "unix", Path: filepath.Join(sockets, name+".sock")}
 	}
@@ -80,7 +111,7 @@ func etcdConfig(dir, sockets string, noFsync bool) *embed.Config {
 	// The advertised peer address stays the default one: it is recorded in the data, which may be
 	// moved to another directory, and in a cluster of one nobody dials it.
 	cfg.ListenPeerUrls = []url.URL{socket("peer")}
-	cfg.QuotaBackendBytes = etcdQuota
+	cfg.QuotaBackendBytes = quota
 	cfg.UnsafeNoFsync = noFsync
 	// There is no follower to catch up, so the log kept in memory may be short. The API server
 	// compacts the history every five minutes itself.

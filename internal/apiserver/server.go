@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -190,7 +191,7 @@ func openStorage(ctx context.Context, cfg Config, undo *cleanups) (storageSetup,
 	if cfg.ExternalEtcd != nil {
 		return storageSetup{transport: cfg.ExternalEtcd.transport()}, nil
 	}
-	etcd, err := startEtcd(ctx, filepath.Join(cfg.DataDir, "etcd"), cfg.NoFsync)
+	etcd, err := startEtcd(ctx, filepath.Join(cfg.DataDir, "etcd"), cmp.Or(cfg.StorageQuota, etcdQuota), cfg.NoFsync)
 	if err != nil {
 		return storageSetup{}, err
 	}
@@ -215,7 +216,17 @@ func (c *cleanups) run() {
 
 // wrap adds this package's own handlers in front of upstream's.
 func (s *Server) wrap(api http.Handler, linked *chain) http.Handler {
-	return s.loops.reportedBy(refuseProtobuf(api, linked.isCustomResource))
+	return s.loops.reportedBy(withPages(s.cfg.Pages, refuseProtobuf(api, linked.isCustomResource)))
+}
+
+func withPages(pages map[string]http.Handler, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if page, ok := pages[r.URL.Path]; ok {
+			page.ServeHTTP(w, r)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 func listen(ctx context.Context, cfg Config) (net.Listener, error) {

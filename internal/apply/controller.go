@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -44,6 +45,8 @@ type Deps struct {
 	Changes *interpret.Changes
 	// Custody has a say in what happens to objects of particular kinds. Nil: nobody has.
 	Custody Custody
+	// Metrics takes what the room tells about its work. Nil: nobody asks.
+	Metrics prometheus.Registerer
 }
 
 // Applier makes members match their Works.
@@ -59,6 +62,7 @@ type Applier struct {
 
 	retention func(schema.GroupVersionKind) string
 	changes   *interpret.Changes
+	metrics   *metrics
 
 	lanes    *member.Lanes
 	ledger   ledger
@@ -95,7 +99,8 @@ func newApplier(hub client.Client, works cache.Cache, deps Deps) (*Applier, erro
 	}
 	a := &Applier{
 		client: hub, cache: works, fleet: deps.Fleet, report: deps.Report, events: deps.Events, clock: deps.Clock,
-		retain: deps.Retain, retention: deps.Retention, changes: deps.Changes, custody: deps.Custody, waits: stopwatches{limit: patienceWithWatch},
+		retain: deps.Retain, retention: deps.Retention, changes: deps.Changes, metrics: newMetrics(deps.Metrics),
+		custody: deps.Custody, waits: stopwatches{limit: patienceWithWatch},
 	}
 	a.lanes = member.NewLanes("apply", deps.Fleet, deps.Clock, deps.Workers, a.reconcile)
 	deps.Fleet.OnChange(a.memberChanged)
@@ -171,11 +176,11 @@ func (a *Applier) enqueue(obj any) {
 
 // memberChanged repairs what was done to our objects in a member: deleted, or a field of ours changed.
 func (a *Applier) memberChanged(change member.Change) {
-	news := change.Gone || change.Disowned || change.Previously != (types.NamespacedName{}) || a.awaited(change)
+	news := change.Gone || change.Disowned || change.Rewound || change.Previously != (types.NamespacedName{}) || a.awaited(change)
 	if change.Synced || !news {
 		return
 	}
-	if change.Gone {
+	if change.Gone || change.Rewound { // what is remembered has not come to be
 		a.ledger.forget(place{cluster: change.Cluster, resource: change.Resource, object: change.Object})
 	}
 	for _, work := range []types.NamespacedName{change.Work, change.Previously} {

@@ -299,7 +299,9 @@ func (a *Applier) patch(ctx context.Context, try attempt, body *unstructured.Uns
 	if err != nil {
 		return nil, err
 	}
-	return try.client.Patch(ctx, try.object.Name, types.ApplyPatchType, raw, metav1.PatchOptions{FieldManager: member.FieldManager, Force: &force})
+	got, err := try.client.Patch(ctx, try.object.Name, types.ApplyPatchType, raw, metav1.PatchOptions{FieldManager: member.FieldManager, Force: &force})
+	a.metrics.wrote("apply", err)
+	return got, err
 }
 
 // triage tells real conflicts from drift: a field that we had, or that is one of our marks, was taken from us.

@@ -92,9 +92,11 @@ func (a *Applier) destroy(ctx context.Context, t target, live *unstructured.Unst
 		return nil // asked for already
 	}
 	uid, background := live.GetUID(), metav1.DeletePropagationBackground
-	return t.client.Delete(ctx, t.object.Name, metav1.DeleteOptions{
+	err := t.client.Delete(ctx, t.object.Name, metav1.DeleteOptions{
 		Preconditions: &metav1.Preconditions{UID: &uid}, PropagationPolicy: &background,
 	})
+	a.metrics.wrote("delete", err)
+	return err
 }
 
 // release takes our marks off an object and leaves it.
@@ -104,6 +106,7 @@ func (a *Applier) release(ctx context.Context, t target, live *unstructured.Unst
 		return err
 	}
 	_, err = t.client.Patch(ctx, t.object.Name, types.JSONPatchType, patch, metav1.PatchOptions{FieldManager: member.FieldManager})
+	a.metrics.wrote("release", err)
 	return err
 }
 

@@ -25,7 +25,9 @@ import (
 const patienceWithWatch = 10 * time.Second
 
 // reconcile is the member.Task of apply: it makes a member match one Work.
-func (a *Applier) reconcile(ctx context.Context, cluster string, key types.NamespacedName) (time.Duration, error) {
+func (a *Applier) reconcile(ctx context.Context, cluster string, key types.NamespacedName) (_ time.Duration, failure error) {
+	start := a.clock.Now()
+	defer func() { a.metrics.took(a.clock.Since(start), failure) }()
 	work := &workv1alpha1.Work{}
 	if err := a.client.Get(ctx, key, work); apierrors.IsNotFound(err) {
 		a.forget(cluster, key)

@@ -96,6 +96,7 @@ func (f *fleet) stop() error {
 // usage is what the hub process has consumed since it started.
 type usage struct {
 	cpu     time.Duration
+	rss     int64 // bytes
 	peakRSS int64 // bytes
 }
 
@@ -121,13 +122,16 @@ func (f *fleet) usage() (usage, error) {
 	}
 	u := usage{cpu: time.Duration(ticks) * time.Second / clockTicks}
 	for line := range strings.Lines(string(status)) {
-		if rest, ok := strings.CutPrefix(line, "VmHWM:"); ok {
-			kib, err := strconv.ParseInt(strings.Fields(rest)[0], 10, 64)
-			if err != nil {
-				return usage{}, fmt.Errorf("parsing the hub's memory: %w", err)
-			}
-			u.peakRSS = kib << 10
+		name, rest, _ := strings.Cut(line, ":")
+		into, wanted := map[string]*int64{"VmHWM": &u.peakRSS, "VmRSS": &u.rss}[name]
+		if !wanted {
+			continue
 		}
+		kib, err := strconv.ParseInt(strings.Fields(rest)[0], 10, 64)
+		if err != nil {
+			return usage{}, fmt.Errorf("parsing the hub's memory: %w", err)
+		}
+		*into = kib << 10
 	}
 	return u, nil
 }

@@ -32,6 +32,8 @@ type Result struct {
 	// WritesPerObject counts requests to the hub's API server that ask for a change, without the bench's own.
 	WritesPerObject float64            `json:"writesPerObject"`
 	Writes          map[string]float64 `json:"writes"`
+	// Memory is measured in the scenario with very many Works only.
+	Memory *Memory `json:"memoryBytes,omitempty"`
 }
 
 // Options choose what to measure.
@@ -40,8 +42,8 @@ type Options struct {
 	Binary string
 	// Wide adds the scenario with ten members, which takes ten API servers' worth of memory.
 	Wide bool
-	// Only names scenarios by their letters: a, b, c, d, e, x for the deletion, or claims. Those they build on run as
-	// well. Empty means all.
+	// Only names scenarios by their letters: a, b, c, d, e, x for the deletion, or claims, or f, for
+	// ten thousand Works in one member, which takes some minutes. Those they build on run as well. Empty means all but f.
 	Only []string
 	// Timeout bounds one scenario.
 	Timeout time.Duration
@@ -69,18 +71,29 @@ func Run(ctx context.Context, o Options) error {
 			results = append(results, wide)
 		}
 	}
+	if err == nil && slices.Contains(o.Only, "f") {
+		var many Result
+		if many, err = runMany(ctx, o); err == nil {
+			results = append(results, many)
+		}
+	}
 	var claims []ClaimResult
 	if err == nil && o.wants("claims") {
 		claims, err = runClaims(ctx, o)
 	}
+	return errors.Join(err, o.print(results, claims))
+}
+
+func (o Options) print(results []Result, claims []ClaimResult) error {
 	printTable(o.Out, results)
+	printMemory(o.Out, results)
 	printClaims(o.Out, claims)
-	if o.JSON != nil {
-		enc := json.NewEncoder(o.JSON)
-		enc.SetIndent("", "  ")
-		err = errors.Join(err, enc.Encode(slices.Concat(rows(results), rows(claims))))
+	if o.JSON == nil {
+		return nil
 	}
-	return err
+	enc := json.NewEncoder(o.JSON)
+	enc.SetIndent("", "  ")
+	return enc.Encode(slices.Concat(rows(results), rows(claims)))
 }
 
 func rows[T any](results []T) []any {

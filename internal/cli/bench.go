@@ -39,8 +39,8 @@ Everything shares this machine: the control plane, the members, the bench. Run i
 	c.Flags().StringVar(&file, "json", "", "also write the results to this file as JSON")
 	c.Flags().StringVar(&o.ProfileDir, "profile-dir", "", "also keep CPU and heap profiles of the control plane in this directory")
 	c.Flags().BoolVar(&o.Wide, "wide", true, "include the scenario with ten members, which takes several GB of memory")
-	c.Flags().StringSliceVar(&o.Only, "only", nil, "measure only these scenarios and what they build on: a, b, c, d, e, x (deletion), claims")
-	c.Flags().DurationVar(&o.Timeout, "timeout", 5*time.Minute, "give up when one scenario takes longer")
+	c.Flags().StringSliceVar(&o.Only, "only", nil, "measure only these scenarios and what they build on: a, b, c, d, e, x (deletion), claims, f (ten thousand Works in one member; only if named)")
+	c.Flags().DurationVar(&o.Timeout, "timeout", 10*time.Minute, "give up when one scenario takes longer")
 	c.AddCommand(newBenchScheduleCommand(s))
 	return c
 }

@@ -107,5 +107,6 @@ func newMemberProcessCommand() *cobra.Command {
 	f.StringVar(&c.NodeMemory, "node-memory", "", "memory of each node")
 	f.IntVar(&c.Devices, "devices", 0, "devices for resource claims on each node")
 	f.BoolVar(&c.Bare, "bare", false, "API server only")
+	f.Int64Var(&c.StorageQuota, "storage-quota", 0, "most bytes to store")
 	return cmd
 }

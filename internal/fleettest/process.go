@@ -37,7 +37,12 @@ type Process struct {
 
 // run starts the binary with the arguments.
 func run(binary string, args ...string) (*Process, error) {
-	p := &Process{cmd: exec.Command(binary, args...), output: newTranscript(), exited: make(chan struct{})}
+	return launch(exec.Command(binary, args...))
+}
+
+// launch starts a command whose input and further files are set.
+func launch(cmd *exec.Cmd) (*Process, error) {
+	p := &Process{cmd: cmd, output: newTranscript(), exited: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = p.output, p.output
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{}
 	bindToParent(p.cmd.SysProcAttr)
@@ -52,7 +57,7 @@ func run(binary string, args ...string) (*Process, error) {
 		}
 	}()
 	if err := <-started; err != nil {
-		return nil, fmt.Errorf("starting %s: %w", binary, err)
+		return nil, fmt.Errorf("starting %s: %w", cmd.Path, err)
 	}
 	return p, nil
 }

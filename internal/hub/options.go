@@ -1,9 +1,13 @@
 package hub
 
 import (
+	"maps"
+	"net/http"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"k8s.io/utils/clock"
 
 	"github.com/flagship-k8s/flagship/internal/admission"
@@ -36,7 +40,13 @@ type Options struct {
 	Clock clock.WithTicker
 
 	whereabouts *whereabouts
+
+	// metrics has what the rooms tell about their work; it is served at metricsPath.
+	metrics *prometheus.Registry
 }
+
+// metricsPath is apart from the API server's own /metrics, whose registry belongs to the whole process.
+const metricsPath = "/metrics/flagship"
 
 func (o Options) complete() Options {
 	o.Server.Role = apiserver.Hub
@@ -49,6 +59,13 @@ func (o Options) complete() Options {
 		apiserver.AdmissionPlugin{Name: "Flagship", Handler: admission.New(uuid.NewString)},
 		apiserver.AdmissionPlugin{Name: admission.DefinitionsName, Handler: admission.NewDefinitions(o.whereabouts.instances)},
 	)
+	o.metrics = prometheus.NewRegistry()
+	pages := maps.Clone(o.Server.Pages)
+	if pages == nil {
+		pages = map[string]http.Handler{}
+	}
+	pages[metricsPath] = promhttp.HandlerFor(o.metrics, promhttp.HandlerOpts{})
+	o.Server.Pages = pages
 	for _, d := range []struct {
 		value *time.Duration
 		unset time.Duration

@@ -190,7 +190,7 @@ func newHouse(mgr ctrl.Manager, o Options) (*house, error) {
 
 func (h *house) setupPropagate(ctx context.Context) error {
 	return propagate.Setup(ctx, h.mgr, propagate.Deps{
-		Templates: h.templates, Interpreter: withDefinitions{h.interpreter, h.definitions}, Events: h.events, Clock: h.options.Clock, NewID: uuid.NewString,
+		Templates: h.templates, Interpreter: withDefinitions{h.interpreter, h.definitions}, Events: h.events, Metrics: h.options.metrics, Clock: h.options.Clock, NewID: uuid.NewString,
 		Customized: func(kind schema.GroupVersionKind) string {
 			return h.customized.Fingerprint(kind, configv1alpha1.InterpreterOperationInterpretReplica,
 				configv1alpha1.InterpreterOperationInterpretComponent, configv1alpha1.InterpreterOperationInterpretDependency)
@@ -201,13 +201,13 @@ func (h *house) setupPropagate(ctx context.Context) error {
 func (h *house) setupRender(ctx context.Context) error {
 	return render.Setup(ctx, h.mgr, render.Deps{
 		Template: h.templates.Get, Metadata: h.templates.Meta, Translate: claim.Translate, Retranslate: claim.Changed,
-		Interpreter: h.interpreter, Changes: h.changes, Events: h.events, Clock: h.options.Clock, NewID: uuid.NewString,
+		Interpreter: h.interpreter, Changes: h.changes, Events: h.events, Metrics: h.options.metrics, Clock: h.options.Clock, NewID: uuid.NewString,
 	})
 }
 
 func (h *house) setupApply() error {
 	return apply.Setup(h.mgr, apply.Deps{
-		Fleet: h.fleet, Report: h.reports, Events: h.events, Clock: h.options.Clock, Retain: h.customized.Retain,
+		Fleet: h.fleet, Report: h.reports, Events: h.events, Metrics: h.options.metrics, Clock: h.options.Clock, Retain: h.customized.Retain,
 		Retention: func(kind schema.GroupVersionKind) string {
 			return h.customized.Fingerprint(kind, configv1alpha1.InterpreterOperationRetain)
 		},
@@ -232,7 +232,7 @@ func (h *house) setupSchedule() error {
 
 func (h *house) setupObserveWorks() error {
 	return observe.SetupWorks(h.mgr, observe.WorkDeps{
-		Fleet: h.fleet, Report: h.reports, Interpreter: h.interpreter, Events: h.events, Clock: h.options.Clock,
+		Fleet: h.fleet, Report: h.reports, Interpreter: h.interpreter, Events: h.events, Metrics: h.options.metrics, Clock: h.options.Clock,
 		DegradedAfter: h.options.DegradedAfter, Changes: h.changes,
 	})
 }
@@ -246,7 +246,7 @@ func (h *house) setupObserveClusters() error {
 
 func (h *house) setupAggregate(ctx context.Context) error {
 	return aggregate.Setup(ctx, h.mgr, aggregate.Deps{
-		Templates: claim.Templates{Store: h.templates}, Statuses: h.interpreter, Changes: h.changes, Events: h.events, Clock: h.options.Clock,
+		Templates: claim.Templates{Store: h.templates}, Statuses: h.interpreter, Changes: h.changes, Events: h.events, Metrics: h.options.metrics, Clock: h.options.Clock,
 		Adds: func(kind schema.GroupVersionKind) bool {
 			return h.interpreter.Knows(kind, configv1alpha1.InterpreterOperationAggregateStatus)
 		},

@@ -45,6 +45,9 @@ func (t through) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 		return nil, err
 	}
+	if isWatch(req) {
+		return t.gate.watch(req)
+	}
 	if streams(req) {
 		return t.gate.send(req)
 	}
@@ -64,8 +67,39 @@ func (t through) admit(req *http.Request) error {
 
 // streams tells whether the answer has no natural end.
 func streams(req *http.Request) bool {
-	query := req.URL.Query()
-	return query.Get("watch") == "true" || query.Get("watch") == "1" || query.Get("follow") == "true" || req.Header.Get("Upgrade") != ""
+	return req.URL.Query().Get("follow") == "true" || req.Header.Get("Upgrade") != ""
+}
+
+func isWatch(req *http.Request) bool {
+	asked := req.URL.Query().Get("watch")
+	return asked == "true" || asked == "1"
+}
+
+var (
+	errNotBegun = errors.New("the watch did not begin in time")
+	errNotEnded = errors.New("the watch did not end when it should have")
+)
+
+// watch sends a request for a stream of changes. It has to begin within the time that any answer may take, and to end when
+// it asked to: whoever does neither, the API server or what stands before it, has lost it, on a connection that is well.
+func (g *gate) watch(req *http.Request) (*http.Response, error) {
+	ctx, cancel := context.WithCancelCause(req.Context())
+	limit := time.AfterFunc(g.timeout, func() { cancel(errNotBegun) })
+	resp, err := g.send(req.WithContext(ctx))
+	limit.Stop()
+	if err != nil {
+		if cause := context.Cause(ctx); errors.Is(cause, errNotBegun) {
+			g.breaker.failed(cause)
+			err = cause
+		}
+		cancel(nil)
+		return nil, err
+	}
+	if life, err := time.ParseDuration(req.URL.Query().Get("timeoutSeconds") + "s"); err == nil && life > 0 {
+		limit = time.AfterFunc(life+g.timeout, func() { cancel(errNotEnded) })
+	}
+	resp.Body = &leasedBody{ReadCloser: resp.Body, release: sync.OnceFunc(func() { limit.Stop(); cancel(nil) })}
+	return resp, nil
 }
 
 // call sends a request that has an end: one of a bounded number, with a deadline.

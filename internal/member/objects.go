@@ -31,6 +31,8 @@ type Change struct {
 	Gone bool
 	// Disowned is true if the set of fields we own in it changed.
 	Disowned bool
+	// Rewound is true if the object is an earlier version of what was seen, as in a member that was restored from a backup.
+	Rewound bool
 	// Synced is true for the news that the watch is complete; Object and Work are empty then.
 	Synced bool
 }
@@ -189,7 +191,7 @@ func (o *objects) Replace(list []any, version string) error {
 	before, first := o.items, !o.synced
 	restored := o.seen != "" && newer(o.seen, version) // from a backup: versions went back
 	for key, old := range before {
-		if _, listed := items[key]; !listed && !restored && newer(old.version, version) {
+		if !restored && newer(old.version, version) {
 			items[key] = old // the answer to a write of ours that came after the list
 		}
 	}
@@ -240,6 +242,7 @@ func (o *objects) difference(key types.NamespacedName, old, item kept, existed b
 		if old.work != item.work {
 			change.Previously = old.work
 		}
+		change.Rewound = !newer(item.version, old.version)
 	}
 	return change
 }

@@ -4,9 +4,12 @@ import (
 	"fmt"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -138,6 +141,56 @@ func TestAnAnswerOutlivesAListThatIsOlder(t *testing.T) {
 	eventually(t, "the watch is complete", func() bool { return conn.HasSynced(configMaps) })
 	if _, ok := conn.Lookup(configMaps, "shop", "b"); !ok {
 		t.Error("an object we wrote after the list was made is not known")
+	}
+}
+
+// A server, or what stands before it, may hold a connection that is well and never answer.
+func TestAWatchThatNeverBeginsIsTriedAgain(t *testing.T) {
+	s := newServer(t)
+	var mute atomic.Bool
+	mute.Store(true)
+	s.answer(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case mute.Load():
+			<-r.Context().Done()
+		case r.URL.Query().Get("watch") != "true": // what a watch cannot begin with is listed
+			reply(w, http.StatusOK, map[string]any{"apiVersion": "v1", "kind": "ConfigMapList", "metadata": map[string]any{"resourceVersion": "6"}, "items": []any{}})
+		default:
+			fmt.Fprintf(w, synced+"\n", 6)
+			w.(http.Flusher).Flush()
+			<-r.Context().Done()
+		}
+	})
+	_, conn := connect(t, s.URL, func(c *member.Config) { c.RequestTimeout, c.FailureThreshold = 100*time.Millisecond, 1 })
+	conn.Hold("test", configMaps)
+	eventually(t, "it counts as a failure of the member", func() bool { return conn.Health().Down })
+	mute.Store(false)
+	eventually(t, "the watch is complete", func() bool { return conn.HasSynced(configMaps) })
+}
+
+// A member that was restored from a backup shows earlier versions of what was seen.
+func TestARestoredMemberIsNotTakenForALaggingOne(t *testing.T) {
+	s, conn, d, w := watching(t)
+	w.lines <- event("MODIFIED", configMap("a", 90, `"f:data":{"f:k":{}}`))
+	eventually(t, "the change is told", func() bool { return d.len() == 3 })
+	d.tear()
+	s.answer(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Get("resourceVersion") != "" && r.URL.Query().Get("sendInitialEvents") == "" {
+			refuse(w, http.StatusGone, metav1.StatusReasonExpired)
+			return
+		}
+		s.serveWatch(w, r)
+	})
+	close(w.lines)
+	w = <-s.watches
+	w.lines <- event("ADDED", configMap("a", 5, `"f:data":{"f:k":{}}`))
+	w.lines <- fmt.Sprintf(synced, 40)
+	eventually(t, "the step back is told", func() bool { return d.len() == 1 })
+	if change := d.tear()[0]; !change.Rewound || change.Object.Name != "a" {
+		t.Errorf("told of %+v", change)
+	}
+	if obj, ok := conn.Lookup(configMaps, "shop", "a"); !ok || obj.GetResourceVersion() != "5" {
+		t.Error("the present version is not the one that is known")
 	}
 }
 

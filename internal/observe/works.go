@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -48,6 +49,8 @@ type WorkDeps struct {
 	Interpreter StatusReader
 	// Changes tells when kinds mean something else; their objects are judged again then. Nil: they never do.
 	Changes *interpret.Changes
+	// Metrics takes what the room tells about its work. Nil: nobody asks.
+	Metrics prometheus.Registerer
 	// Events takes failures of the interpreter. Required.
 	Events event.Recorder
 	// Clock defaults to the real one.
@@ -70,7 +73,8 @@ type Works struct {
 	clock         clock.WithTicker
 	degradedAfter time.Duration
 
-	lanes *member.Lanes
+	lanes   *member.Lanes
+	metrics *metrics
 
 	mu     sync.Mutex
 	ailing map[types.NamespacedName]map[string]time.Time // by Work and object: unhealthy since
@@ -106,7 +110,7 @@ func newWorks(hub client.Client, works cache.Cache, deps WorkDeps) (*Works, erro
 	}
 	w := &Works{
 		client: hub, cache: works, fleet: deps.Fleet, report: deps.Report, interpreter: deps.Interpreter,
-		changes: deps.Changes, events: deps.Events,
+		changes: deps.Changes, metrics: newMetrics(deps.Metrics), events: deps.Events,
 		clock: deps.Clock, degradedAfter: deps.DegradedAfter, ailing: map[types.NamespacedName]map[string]time.Time{},
 		heard: map[types.NamespacedName]bool{},
 	}
@@ -132,7 +136,9 @@ func (w *Works) enqueue(cluster string, work types.NamespacedName) {
 }
 
 // reconcile is the member.Task of observe: it reports what one Work looks like in its member.
-func (w *Works) reconcile(ctx context.Context, name string, key types.NamespacedName) (time.Duration, error) {
+func (w *Works) reconcile(ctx context.Context, name string, key types.NamespacedName) (_ time.Duration, failure error) {
+	start := w.clock.Now()
+	defer func() { w.metrics.took(w.clock.Since(start), failure) }()
 	work := &workv1alpha1.Work{}
 	if err := w.client.Get(ctx, key, work); apierrors.IsNotFound(err) {
 		w.forget(name, key)

@@ -24,6 +24,9 @@ type portChooser struct{ taken map[int]bool }
 
 func newPortChooser() *portChooser { return &portChooser{taken: map[int]bool{}} }
 
+// FreePort is a port that nobody listens on, and that no client will be lent while whoever it is for restarts.
+func FreePort() (int, error) { return newPortChooser().choose() }
+
 // reserve keeps a port from being chosen.
 func (p *portChooser) reserve(port int) { p.taken[port] = true }
 

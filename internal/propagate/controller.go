@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
@@ -28,8 +29,8 @@ import (
 	"github.com/flagship-k8s/flagship/internal/template"
 )
 
-// Deps is what the room needs from the house. All fields but Customized are
-// required.
+// Deps is what the room needs from the house. All fields but Customized and
+// Metrics are required.
 type Deps struct {
 	Templates   Templates
 	Interpreter interface {
@@ -41,8 +42,10 @@ type Deps struct {
 	// another one. The template has to be announced then, as after a change of its
 	// own. Nil: nobody ever says anything.
 	Customized func(schema.GroupVersionKind) string
-	Events     event.Recorder
-	Clock      clock.PassiveClock
+	// Metrics takes what the room tells about its work. Nil: nobody asks.
+	Metrics prometheus.Registerer
+	Events  event.Recorder
+	Clock   clock.PassiveClock
 	// NewID returns a new UUID, for the Works that carry namespaces.
 	NewID func() string
 }
@@ -92,7 +95,7 @@ func ownWrites(mgr ctrl.Manager) (client.Client, error) {
 func newPropagator(c client.Client, deps Deps) *propagator {
 	return &propagator{
 		client: c, policies: policySource{reader: c}, templates: deps.Templates, workload: deps.Interpreter, shape: deps.Interpreter,
-		customized: deps.Customized, events: deps.Events, clock: deps.Clock, started: deps.Clock.Now(),
+		customized: deps.Customized, metrics: newMetrics(deps.Metrics), events: deps.Events, clock: deps.Clock, started: deps.Clock.Now(),
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -56,6 +57,8 @@ type Deps struct {
 	// Retranslate lists the kinds for which Translate may answer differently after a change of a Cluster. Without it none
 	// does.
 	Retranslate func(before, after *clusterv1alpha1.Cluster) []schema.GroupVersionKind
+	// Metrics takes what the room tells about its work. Nil: nobody asks.
+	Metrics prometheus.Registerer
 	// Events takes failures. Required.
 	Events event.Recorder
 	// Clock stamps conditions. Required.
@@ -71,6 +74,7 @@ type Reconciler struct {
 	live       client.Reader
 	composer   *composer
 	ledger     *ledger
+	metrics    *metrics
 	namespaced bool
 }
 
@@ -79,8 +83,10 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 	if err := addIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
+	told := newMetrics(deps.Metrics)
 	for _, namespaced := range []bool{true, false} {
 		r := newReconciler(mgr.GetClient(), mgr.GetAPIReader(), deps, namespaced)
+		r.metrics = told
 		if err := r.setup(mgr); err != nil {
 			return err
 		}
@@ -90,7 +96,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 
 func newReconciler(cached client.Client, live client.Reader, deps Deps, namespaced bool) *Reconciler {
 	return &Reconciler{
-		deps: deps, client: cached, live: live, ledger: newLedger(), namespaced: namespaced,
+		deps: deps, client: cached, live: live, ledger: newLedger(), metrics: newMetrics(nil), namespaced: namespaced,
 		composer: &composer{interpreter: deps.Interpreter, translate: deps.Translate, newID: deps.NewID},
 	}
 }
@@ -123,7 +129,9 @@ func (r *Reconciler) setup(mgr ctrl.Manager) error {
 }
 
 // Reconcile makes the Works of one binding what they should be.
-func (r *Reconciler) Reconcile(ctx context.Context, q reconcile.Request) (reconcile.Result, error) {
+func (r *Reconciler) Reconcile(ctx context.Context, q reconcile.Request) (_ reconcile.Result, failure error) {
+	start := r.deps.Clock.Now()
+	defer func() { r.metrics.took(r.deps.Clock.Since(start), failure) }()
 	binding := r.newBinding("", "")
 	err := r.client.Get(ctx, q.NamespacedName, binding, client.UnsafeDisableDeepCopy)
 	switch {

@@ -41,6 +41,8 @@ type Config struct {
 	// Bare leaves out everything that runs workloads: an API server, namespaces, service accounts and garbage
 	// collection remain.
 	Bare bool
+	// StorageQuota bounds what it can store, in bytes; 0 means the API server's default.
+	StorageQuota int64
 }
 
 // Run is the cluster's life: it ends when the context is done, with nil, or when a part fails. It calls ready once, when
@@ -52,6 +54,7 @@ func Run(ctx context.Context, c Config, ready func()) (err error) {
 	}
 	server, err := apiserver.Start(ctx, apiserver.Config{
 		Role: apiserver.Member, DataDir: c.DataDir, Port: c.Port, ServiceCIDR: c.ServiceCIDR, NoFsync: true,
+		StorageQuota: c.StorageQuota,
 	})
 	if err != nil {
 		return fmt.Errorf("starting the API server: %w", err)

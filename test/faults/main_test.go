@@ -1,0 +1,228 @@
+// Package faults_test breaks things on purpose, real processes of which every one can be killed alone, and then asks the
+// same questions: are the members what their Works say, is anything of ours left over, was anything touched that is not
+// ours, and do the conditions tell the truth?
+package faults_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/fleettest"
+)
+
+// patience is how long everything may take to be as it should be after a fault: the longest pause between two tries is a
+// minute.
+const patience = 2 * time.Minute
+
+func namespace(t *testing.T, c *fleettest.Cluster, name string) string {
+	t.Helper()
+	if err := c.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// eventually asks again and again until the answer is nil.
+func eventually(t *testing.T, what string, ask func(context.Context) error) {
+	t.Helper()
+	last := errors.New("never asked")
+	err := wait.PollUntilContextTimeout(t.Context(), 250*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
+		err := ask(ctx)
+		if ctx.Err() == nil {
+			last = err
+		}
+		return err == nil, nil
+	})
+	if err != nil {
+		t.Fatalf("%s: %v: %v", what, err, last)
+	}
+}
+
+// bystanders are objects in a member that are nobody's of ours.
+type bystanders struct {
+	member *fleettest.Cluster
+	before map[types.NamespacedName]string
+}
+
+// standBy puts foreign objects into a member, one of them with our label, which somebody copied along with a manifest.
+func standBy(t *testing.T, member *fleettest.Cluster, namespace string) bystanders {
+	t.Helper()
+	err := member.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
+	if err != nil && meta.IsNoMatchError(err) {
+		t.Fatal(err)
+	}
+	b := bystanders{member: member, before: map[types.NamespacedName]string{}}
+	for _, name := range []string{"theirs", "copied"} {
+		c := fleettest.ConfigMap(namespace, name, map[string]string{"whose": "theirs"})
+		if name == "copied" {
+			c.Labels = map[string]string{workv1alpha1.ManagedLabel: workv1alpha1.ManagedLabelValue}
+		}
+		if err := member.Create(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+		b.before[client.ObjectKeyFromObject(c)] = c.ResourceVersion
+	}
+	return b
+}
+
+func (b bystanders) untouched(ctx context.Context) error {
+	for key, version := range b.before {
+		c := &corev1.ConfigMap{}
+		if err := b.member.Get(ctx, key, c); err != nil {
+			return err
+		}
+		if c.ResourceVersion != version {
+			return fmt.Errorf("%s is not ours and was changed", key)
+		}
+	}
+	return nil
+}
+
+// expectConverged waits until the ConfigMaps of a member are exactly what its Works say, and the Works say so.
+func expectConverged(t *testing.T, hub, member *fleettest.Cluster, cluster string, foreign bystanders) {
+	t.Helper()
+	eventually(t, cluster+" is what its Works say", func(ctx context.Context) error {
+		wanted, err := wantedOf(ctx, hub, cluster)
+		if err != nil {
+			return err
+		}
+		return sameAs(ctx, member, wanted)
+	})
+	if err := foreign.untouched(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// wantedOf reads what the Works of a cluster order, if all of them say that it is done.
+func wantedOf(ctx context.Context, hub *fleettest.Cluster, cluster string) (map[types.NamespacedName]corev1.ConfigMap, error) {
+	works := &workv1alpha1.WorkList{}
+	if err := hub.List(ctx, works, client.InNamespace(workv1alpha1.ExecutionNamespace(cluster))); err != nil {
+		return nil, err
+	}
+	wanted := map[types.NamespacedName]corev1.ConfigMap{}
+	for i := range works.Items {
+		w := &works.Items[i]
+		if err := finished(w); err != nil {
+			return nil, fmt.Errorf("%s: %w", w.Name, err)
+		}
+		for _, m := range w.Spec.Workload.Manifests {
+			if m.GroupVersionKind().Kind != "ConfigMap" {
+				continue
+			}
+			var c corev1.ConfigMap
+			if err := json.Unmarshal(m.Raw, &c); err != nil {
+				return nil, err
+			}
+			c.Annotations = map[string]string{workv1alpha1.WorkNameAnnotation: w.Name}
+			wanted[client.ObjectKeyFromObject(&c)] = c
+		}
+	}
+	return wanted, nil
+}
+
+func finished(w *workv1alpha1.Work) error {
+	if w.DeletionTimestamp != nil {
+		return errors.New("it is still being deleted")
+	}
+	for _, kind := range []string{workv1alpha1.WorkApplied, workv1alpha1.WorkAvailable} {
+		if err := is(w, kind, metav1.ConditionTrue); err != nil {
+			return err
+		}
+		if c := meta.FindStatusCondition(w.Status.Conditions, kind); c.ObservedGeneration != w.Generation {
+			return fmt.Errorf("%s is about generation %d of %d", kind, c.ObservedGeneration, w.Generation)
+		}
+	}
+	if len(w.Status.ManifestStatuses) != len(w.Spec.Workload.Manifests) {
+		return fmt.Errorf("%d manifests have %d statuses", len(w.Spec.Workload.Manifests), len(w.Status.ManifestStatuses))
+	}
+	for _, s := range w.Status.ManifestStatuses {
+		if s.Health == workv1alpha1.ResourceUnknown {
+			return fmt.Errorf("the health of %s %s is unknown", s.Identifier.Kind, s.Identifier.Name)
+		}
+	}
+	return nil
+}
+
+func is(w *workv1alpha1.Work, kind string, status metav1.ConditionStatus) error {
+	c := meta.FindStatusCondition(w.Status.Conditions, kind)
+	switch {
+	case c == nil:
+		return fmt.Errorf("it has no condition %s", kind)
+	case c.Status != status:
+		return fmt.Errorf("%s is %s (%s): %s", kind, c.Status, c.Reason, c.Message)
+	}
+	return nil
+}
+
+// sameAs compares what is ours in a member, which names one of our Works, with what was ordered.
+func sameAs(ctx context.Context, member *fleettest.Cluster, wanted map[types.NamespacedName]corev1.ConfigMap) error {
+	present := &corev1.ConfigMapList{}
+	if err := member.List(ctx, present, client.MatchingLabels{workv1alpha1.ManagedLabel: workv1alpha1.ManagedLabelValue}); err != nil {
+		return err
+	}
+	found := map[types.NamespacedName]bool{}
+	for i := range present.Items {
+		c := &present.Items[i]
+		work := c.Annotations[workv1alpha1.WorkNameAnnotation]
+		if work == "" {
+			continue
+		}
+		key := client.ObjectKeyFromObject(c)
+		want, ok := wanted[key]
+		if !ok {
+			return fmt.Errorf("%s is left over", key)
+		}
+		if !reflect.DeepEqual(want.Data, c.Data) || want.Annotations[workv1alpha1.WorkNameAnnotation] != work {
+			return fmt.Errorf("%s has %.100v of Work %s, want %.100v", key, c.Data, work, want.Data)
+		}
+		found[key] = true
+	}
+	for key := range wanted {
+		if !found[key] {
+			return fmt.Errorf("%s is missing", key)
+		}
+	}
+	return nil
+}
+
+// byHand is a Work of ConfigMaps with the data.
+func byHand(cluster, namespace, name string, manifests int, data map[string]string) *workv1alpha1.Work {
+	w := &workv1alpha1.Work{ObjectMeta: metav1.ObjectMeta{Namespace: workv1alpha1.ExecutionNamespace(cluster), Name: name}}
+	order(w, namespace, manifests, data)
+	return w
+}
+
+// order gives a Work its manifests.
+func order(w *workv1alpha1.Work, namespace string, manifests int, data map[string]string) {
+	w.Spec.Workload.Manifests = nil
+	for i := range manifests {
+		c := fleettest.ConfigMap(namespace, fmt.Sprintf("%s-%d", w.Name, i), data)
+		c.APIVersion, c.Kind = "v1", "ConfigMap"
+		raw, err := json.Marshal(c)
+		if err != nil {
+			panic(err) // a ConfigMap
+		}
+		m := workv1alpha1.Manifest{}
+		m.Raw = raw
+		w.Spec.Workload.Manifests = append(w.Spec.Workload.Manifests, m)
+	}
+}
+
+func rendered(cluster, kind, namespace, name string) *workv1alpha1.Work {
+	return &workv1alpha1.Work{ObjectMeta: metav1.ObjectMeta{
+		Namespace: workv1alpha1.ExecutionNamespace(cluster), Name: workv1alpha1.WorkName(kind, namespace, name),
+	}}
+}

@@ -1,0 +1,350 @@
+package faults_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/fleettest"
+)
+
+// impatient are the flags of a control plane that calls a member lost after seconds.
+var impatient = []string{"--cluster-probe-period=1s", "--cluster-failure-threshold=2s", "--cluster-success-threshold=1s"}
+
+// ground is where one test has its objects: a namespace and a policy that sends all its ConfigMaps to one member.
+type ground struct {
+	t           *testing.T
+	hub, member *fleettest.Cluster
+	cluster, ns string
+	foreign     bystanders
+}
+
+func newGround(t *testing.T, hub, member *fleettest.Cluster, cluster string) *ground {
+	t.Helper()
+	g := &ground{t: t, hub: hub, member: member, cluster: cluster, ns: namespace(t, hub, "ground-"+cluster)}
+	everything := fleettest.Policy(g.ns, "everything", fleettest.To(cluster))
+	everything.Spec.ResourceSelectors = []policyv1alpha1.ResourceSelector{{APIVersion: "v1", Kind: "ConfigMap"}}
+	fleettest.Create(t, hub, everything)
+	g.foreign = standBy(t, member, "bystanders")
+	return g
+}
+
+// put makes ConfigMaps what they are given to hold.
+func (g *ground) put(prefix string, n int, value string) {
+	g.t.Helper()
+	for i := range n {
+		change(g.t.Context(), g.hub, fleettest.ConfigMap(g.ns, fmt.Sprintf("%s-%d", prefix, i), map[string]string{"value": value}))
+	}
+}
+
+func (g *ground) drop(prefix string, n int) {
+	g.t.Helper()
+	for i := range n {
+		fleettest.Delete(g.t, g.hub, fleettest.ConfigMap(g.ns, fmt.Sprintf("%s-%d", prefix, i), nil))
+	}
+}
+
+func (g *ground) converges() {
+	g.t.Helper()
+	expectConverged(g.t, g.hub, g.member, g.cluster, g.foreign)
+}
+
+func (g *ground) work(name string) *workv1alpha1.Work {
+	return rendered(g.cluster, "ConfigMap", g.ns, name)
+}
+
+// One control plane, which nobody kills, for members that fail in every way.
+func TestMembersFail(t *testing.T) {
+	hub := fleettest.StartHub(t, impatient...)
+	t.Run("AndComeBackFromABackup", func(t *testing.T) { comesBackFromABackup(t, hub) })
+	t.Run("AndAreLostForLong", func(t *testing.T) { isLostForLong(t, hub) })
+	t.Run("AndRunOutOfSpace", func(t *testing.T) { runsOutOfSpace(t, hub) })
+	t.Run("AndMisbehave", func(t *testing.T) { misbehaves(t, hub) })
+}
+
+// A member that is killed, and brought back as it was before half of our objects: its versions went back, too.
+func comesBackFromABackup(t *testing.T, hub *fleettest.Part) {
+	member := fleettest.StartMember(t, "restored", "--bare")
+	hub.Join(t, "restored", member.Kubeconfig)
+	g := newGround(t, hub.Cluster, member.Cluster, "restored")
+	g.put("old", 10, "1")
+	g.converges()
+	member.Kill()
+	restore := member.Backup(t)
+	member.Start(t)
+	g.put("old", 5, "2")
+	g.put("new", 10, "1")
+	fleettest.Create(t, hub.Cluster, byHand("restored", g.ns, "two", 2, map[string]string{"a": "1"}))
+	g.converges()
+
+	member.Kill()
+	g.drop("old", 2)
+	g.put("late", 2, "1")
+	restore(t)
+	member.Start(t)
+	g.converges()
+}
+
+// A member that does not answer for longer than every timeout: what was seen last is kept and called what it is, on the
+// Work, on the binding and on the template, and all is well by itself when the member is back.
+func isLostForLong(t *testing.T, hub *fleettest.Part) {
+	// Longer than a request, a probe, the ping of a connection and the longest backoff of a watch.
+	const long = 35 * time.Second
+	member := fleettest.StartMember(t, "lost", "--nodes=1")
+	hub.Join(t, "lost", member.Kubeconfig)
+	g := newGround(t, hub.Cluster, member.Cluster, "lost")
+	web := fleettest.Deployment(g.ns, "web", 2)
+	fleettest.Create(t, hub.Cluster, fleettest.Policy(g.ns, "web", fleettest.To("lost"), web), web)
+	g.put("kept", 4, "1")
+	g.put("dropped", 4, "1")
+	g.converges()
+	webBinding := &workv1alpha2.ResourceBinding{ObjectMeta: metav1.ObjectMeta{Namespace: g.ns, Name: workv1alpha2.BindingName("Deployment", "web")}}
+	webWork := rendered("lost", "Deployment", g.ns, "web")
+	fleettest.ExpectEventually(t, hub.Cluster, web, current(2))
+	fleettest.ExpectEventually(t, hub.Cluster, webBinding, healthInBinding(workv1alpha2.ResourceHealthy))
+
+	member.Pause(t)
+	over := time.NewTimer(long)
+	fleettest.ExpectEventually(t, hub.Cluster, &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "lost"}}, func(c *clusterv1alpha1.Cluster) error {
+		if meta.IsStatusConditionTrue(c.Status.Conditions, clusterv1alpha1.ClusterConditionReady) {
+			return fmt.Errorf("it passes for ready")
+		}
+		return nil
+	})
+	unseen := func() {
+		fleettest.ExpectEventually(t, hub.Cluster, webWork, outOfSight)
+		fleettest.ExpectEventually(t, hub.Cluster, g.work("kept-0"), outOfSight)
+		fleettest.ExpectEventually(t, hub.Cluster, webBinding, healthInBinding(workv1alpha2.ResourceUnknown))
+		fleettest.ExpectEventually(t, hub.Cluster, web, stale(2))
+	}
+	unseen()
+	g.put("kept", 2, "2")
+	g.drop("dropped", 2)
+	late := byHand("lost", g.ns, "late", 2, map[string]string{"a": "1"}) // no template is scheduled to a member that is lost
+	fleettest.Create(t, hub.Cluster, late)
+	for _, w := range []*workv1alpha1.Work{g.work("kept-0"), late} {
+		fleettest.ExpectEventually(t, hub.Cluster, w, func(w *workv1alpha1.Work) error {
+			return says(w, workv1alpha1.WorkApplied, metav1.ConditionFalse, "cluster")
+		})
+	}
+	hub.Kill()
+	hub.Start(t)
+	unseen()
+	select {
+	case <-over.C:
+	case <-t.Context().Done():
+	}
+	unseen()
+	member.Resume(t)
+	g.converges()
+	fleettest.ExpectEventually(t, hub.Cluster, webBinding, healthInBinding(workv1alpha2.ResourceHealthy))
+	fleettest.ExpectEventually(t, hub.Cluster, web, current(2))
+}
+
+// outOfSight is the condition of a Work whose member cannot be seen.
+func outOfSight(w *workv1alpha1.Work) error {
+	if err := says(w, workv1alpha1.WorkAvailable, metav1.ConditionUnknown, "cannot be reached"); err != nil {
+		return err
+	}
+	for _, s := range w.Status.ManifestStatuses {
+		if s.Health != workv1alpha1.ResourceUnknown {
+			return fmt.Errorf("%s %s passes for %s", s.Identifier.Kind, s.Identifier.Name, s.Health)
+		}
+	}
+	return nil
+}
+
+func says(w *workv1alpha1.Work, kind string, status metav1.ConditionStatus, text string) error {
+	if err := is(w, kind, status); err != nil {
+		return err
+	}
+	if c := meta.FindStatusCondition(w.Status.Conditions, kind); !strings.Contains(c.Message, text) {
+		return fmt.Errorf("%s says %q, want something with %q", kind, c.Message, text)
+	}
+	return nil
+}
+
+func healthInBinding(want workv1alpha2.ResourceHealth) func(*workv1alpha2.ResourceBinding) error {
+	return func(b *workv1alpha2.ResourceBinding) error {
+		if items := b.Status.AggregatedStatus; len(items) != 1 || items[0].Health != want {
+			return fmt.Errorf("aggregated: %+v, want health %s", items, want)
+		}
+		return nil
+	}
+}
+
+// current is the condition of a template whose status is the present one of n replicas; stale, of one that had n when
+// they were last seen.
+func current(n int32) func(*appsv1.Deployment) error {
+	return func(d *appsv1.Deployment) error {
+		if d.Status.ReadyReplicas != n || d.Status.ObservedGeneration != d.Generation {
+			return fmt.Errorf("status is %+v", d.Status)
+		}
+		if available := conditionOf(d, string(appsv1.DeploymentAvailable)); available != "True" {
+			return fmt.Errorf("Available is %q", available)
+		}
+		if c := conditionOf(d, workv1alpha2.StatusCurrent); c != "" {
+			return fmt.Errorf("StatusCurrent is %s", c)
+		}
+		return nil
+	}
+}
+
+func stale(n int32) func(*appsv1.Deployment) error {
+	return func(d *appsv1.Deployment) error {
+		if d.Status.ReadyReplicas != n {
+			return fmt.Errorf("status is %+v", d.Status)
+		}
+		if c := conditionOf(d, workv1alpha2.StatusCurrent); c != "False" {
+			return fmt.Errorf("StatusCurrent is %q", c)
+		}
+		return nil
+	}
+}
+
+func conditionOf(d *appsv1.Deployment, kind string) string {
+	for _, c := range d.Status.Conditions {
+		if string(c.Type) == kind {
+			return string(c.Status)
+		}
+	}
+	return ""
+}
+
+// A member whose storage is full takes no writes, but deletions. What it did not take is told, nothing else suffers, and
+// all of it follows when there is room.
+func runsOutOfSpace(t *testing.T, hub *fleettest.Part) {
+	const quota, large = 16 << 20, 900 << 10
+	member := fleettest.StartMember(t, "full", "--bare", fmt.Sprintf("--storage-quota=%d", quota))
+	hub.Join(t, "full", member.Kubeconfig)
+	g := newGround(t, hub.Cluster, member.Cluster, "full")
+	g.put("small", 2, "1")
+	g.converges()
+	filler := map[string]string{"filler": strings.Repeat("x", large)}
+	var refused *workv1alpha1.Work
+	for i := 0; refused == nil; i++ {
+		if i > 2*quota/large {
+			t.Fatal("the quota has no effect")
+		}
+		w := byHand("full", g.ns, fmt.Sprintf("large-%d", i), 1, filler)
+		fleettest.Create(t, hub.Cluster, w)
+		fleettest.ExpectEventually(t, hub.Cluster, w, func(w *workv1alpha1.Work) error {
+			if says(w, workv1alpha1.WorkApplied, metav1.ConditionFalse, "database space exceeded") == nil {
+				refused = w
+				return nil
+			}
+			return is(w, workv1alpha1.WorkApplied, metav1.ConditionTrue)
+		})
+	}
+	fleettest.ExpectEventually(t, hub.Cluster, refused, func(w *workv1alpha1.Work) error {
+		return is(w, workv1alpha1.WorkAvailable, metav1.ConditionFalse)
+	})
+	gone := byHand("full", g.ns, "large-0", 1, nil)
+	fleettest.Delete(t, hub.Cluster, gone)
+	fleettest.ExpectGone(t, hub.Cluster, gone)
+	g.put("small", 1, "2")
+	g.put("late", 2, "1")
+	fleettest.ExpectEventually(t, hub.Cluster, g.work("late-0"), func(w *workv1alpha1.Work) error {
+		return says(w, workv1alpha1.WorkApplied, metav1.ConditionFalse, "database space exceeded")
+	})
+	member.Kill()
+	member.Start(t, fmt.Sprintf("--storage-quota=%d", 4*quota))
+	g.converges()
+}
+
+// A member whose API server, or the way to it, does everything that it should not.
+func misbehaves(t *testing.T, hub *fleettest.Part) {
+	member := fleettest.StartMember(t, "rogue", "--bare")
+	proxy := fleettest.StartProxy(t, member.Cluster)
+	hub.Join(t, "rogue", proxy.Kubeconfig)
+	g := newGround(t, hub.Cluster, member.Cluster, "rogue")
+	g.put("kept", 6, "0")
+	g.put("dropped", 20, "0")
+	g.converges()
+
+	var asked atomic.Int64
+	faults := []struct {
+		name string
+		// hopeless says that nothing gets through, which the condition of a Work has to tell.
+		hopeless bool
+		answer   fleettest.Misbehaviour
+	}{
+		{"TooManyRequests", true, func(w http.ResponseWriter, _ *http.Request) bool {
+			w.Header().Set("Retry-After", "1")
+			return refuse(w, http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests)
+		}},
+		{"InternalError", true, func(w http.ResponseWriter, _ *http.Request) bool {
+			return refuse(w, http.StatusInternalServerError, metav1.StatusReasonInternalError)
+		}},
+		{"EveryOtherRequestFails", false, func(w http.ResponseWriter, _ *http.Request) bool {
+			return asked.Add(1)%2 == 0 && refuse(w, http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable)
+		}},
+		{"NoAnswer", true, func(_ http.ResponseWriter, r *http.Request) bool {
+			<-r.Context().Done()
+			return true
+		}},
+		{"WatchesEnd", false, func(_ http.ResponseWriter, r *http.Request) bool {
+			if fleettest.IsWatch(r) {
+				time.AfterFunc(300*time.Millisecond, proxy.CloseWatches)
+			}
+			return false
+		}},
+		{"WatchesAreTooOld", false, func(w http.ResponseWriter, r *http.Request) bool {
+			return fleettest.IsWatch(r) && refuse(w, http.StatusGone, metav1.StatusReasonExpired)
+		}},
+		{"WatchesTurnTooOld", false, func(w http.ResponseWriter, r *http.Request) bool {
+			if !fleettest.IsWatch(r) {
+				return false
+			}
+			w.Header().Set("Content-Type", "application/json")
+			fmt.Fprintln(w, `{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Expired","code":410,"message":"too old resource version"}}`)
+			return true
+		}},
+	}
+	for i, fault := range faults {
+		t.Run(fault.name, func(t *testing.T) {
+			g.t = t
+			before := proxy.Count(http.MethodGet)
+			proxy.Misbehave(fault.answer)
+			proxy.CloseWatches()
+			value := fmt.Sprint(i + 1)
+			g.put("kept", 3, value)
+			g.put(strings.ToLower(fault.name), 2, value)
+			// A Work by hand, since nothing is scheduled to a member that does not seem well.
+			late := byHand(g.cluster, g.ns, "late-"+strings.ToLower(fault.name), 2, map[string]string{"value": value})
+			fleettest.Create(t, hub.Cluster, late)
+			fleettest.Delete(t, hub.Cluster, fleettest.ConfigMap(g.ns, fmt.Sprintf("dropped-%d", i), nil))
+			if fault.hopeless {
+				fleettest.ExpectEventually(t, hub.Cluster, late, func(w *workv1alpha1.Work) error {
+					return is(w, workv1alpha1.WorkApplied, metav1.ConditionFalse)
+				})
+			} else {
+				g.converges()
+			}
+			proxy.Misbehave(nil)
+			// Somebody removes one of ours that nobody will have seen if a watch was lost for good.
+			fleettest.Delete(t, g.member, fleettest.ConfigMap(g.ns, "kept-5", nil))
+			g.converges()
+			t.Logf("%d reads through the proxy", proxy.Count(http.MethodGet)-before)
+		})
+	}
+}
+
+// refuse answers as an API server does that does not want to.
+func refuse(w http.ResponseWriter, code int, reason metav1.StatusReason) bool {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	fmt.Fprintf(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":%q,"code":%d,"message":"it will not"}`, reason, code)
+	return true
+}
