@@ -20,7 +20,6 @@ func NotYetActive() map[schema.GroupKind]string {
 		{Group: multiclusterv1alpha1.GroupName, Kind: multiclusterv1alpha1.KindServiceExport}:   "ServiceExport is stored, but nothing acts on it yet: no endpoints will be collected.",
 		{Group: multiclusterv1alpha1.GroupName, Kind: multiclusterv1alpha1.KindServiceImport}:   "ServiceImport is stored, but nothing acts on it yet: no service will be derived from it.",
 		{Group: networkingv1alpha1.GroupName, Kind: networkingv1alpha1.KindMultiClusterIngress}: "MultiClusterIngress is stored, but nothing acts on it here: it takes a load balancer controller that knows it.",
-		{Group: networkingv1alpha1.GroupName, Kind: networkingv1alpha1.KindMultiClusterService}: "MultiClusterService is stored, but nothing acts on it yet: no endpoints will be exchanged between clusters.",
 		{Group: policyv1alpha1.GroupName, Kind: policyv1alpha1.KindClusterTaintPolicy}:          "ClusterTaintPolicy is stored, but nothing acts on it yet: no cluster will be tainted.",
 		{Group: policyv1alpha1.GroupName, Kind: policyv1alpha1.KindFederatedResourceQuota}:      "FederatedResourceQuota is stored, but nothing acts on it yet: no limit will be enforced.",
 		{Group: remedyv1alpha1.GroupName, Kind: remedyv1alpha1.KindRemedy}:                      "Remedy is stored, but nothing acts on it yet: no action will be taken.",

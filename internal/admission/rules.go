@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	configv1alpha1 "github.com/flagship-k8s/flagship/api/config/v1alpha1"
+	networkingv1alpha1 "github.com/flagship-k8s/flagship/api/networking/v1alpha1"
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/interpret/declarative"
@@ -41,6 +42,9 @@ func rules() map[schema.GroupKind]rule {
 			policyv1alpha1.ValidateClusterTaintPolicy)},
 		{Group: workv1alpha1.GroupName, Kind: workv1alpha1.KindWork}: {check: checked(
 			func() *workv1alpha1.Work { return &workv1alpha1.Work{} }, validateWork)},
+		{Group: networkingv1alpha1.GroupName, Kind: networkingv1alpha1.KindMultiClusterService}: {check: checked(
+			func() *networkingv1alpha1.MultiClusterService { return &networkingv1alpha1.MultiClusterService{} },
+			networkingv1alpha1.ValidateMultiClusterService)},
 		{Group: configv1alpha1.GroupName, Kind: configv1alpha1.KindResourceInterpreterCustomization}: {check: checked(
 			func() *configv1alpha1.ResourceInterpreterCustomization {
 				return &configv1alpha1.ResourceInterpreterCustomization{}

@@ -20,26 +20,26 @@ const (
 	EndpointSliceDispatchedFailedReason  = "EndpointSliceDispatchedFailed"
 )
 
-// ServiceAppliedCondition returns the verdict on the Service: err says why it is
-// not in its clusters, nil that it is. LastTransitionTime is left to
-// meta.SetStatusCondition.
-func ServiceAppliedCondition(generation int64, err error) metav1.Condition {
-	if err != nil {
-		return condition(MCSServiceAppliedConditionType, metav1.ConditionFalse, ServiceAppliedFailedReason, err.Error(), generation)
-	}
-	return condition(MCSServiceAppliedConditionType, metav1.ConditionTrue, ServiceAppliedSucceedReason,
-		"the service is in its clusters", generation)
+// ServiceApplied says that the Service is in its clusters; message names them.
+// LastTransitionTime is left to meta.SetStatusCondition, here and below.
+func ServiceApplied(generation int64, message string) metav1.Condition {
+	return condition(MCSServiceAppliedConditionType, metav1.ConditionTrue, ServiceAppliedSucceedReason, message, generation)
 }
 
-// EndpointSliceDispatchedCondition returns the verdict on the endpoints: err says
-// why they are not in the consuming clusters, nil that they are.
-// LastTransitionTime is left to meta.SetStatusCondition.
-func EndpointSliceDispatchedCondition(generation int64, err error) metav1.Condition {
-	if err != nil {
-		return condition(EndpointSliceDispatched, metav1.ConditionFalse, EndpointSliceDispatchedFailedReason, err.Error(), generation)
-	}
-	return condition(EndpointSliceDispatched, metav1.ConditionTrue, EndpointSliceDispatchedSucceedReason,
-		"the endpoints are in the consuming clusters", generation)
+// ServiceNotApplied says where the Service is not, and why.
+func ServiceNotApplied(generation int64, message string) metav1.Condition {
+	return condition(MCSServiceAppliedConditionType, metav1.ConditionFalse, ServiceAppliedFailedReason, message, generation)
+}
+
+// EndpointSlicesDispatched says that the endpoints of every provider are in every
+// consumer; message names them.
+func EndpointSlicesDispatched(generation int64, message string) metav1.Condition {
+	return condition(EndpointSliceDispatched, metav1.ConditionTrue, EndpointSliceDispatchedSucceedReason, message, generation)
+}
+
+// EndpointSlicesNotDispatched says which endpoints are missing where, and why.
+func EndpointSlicesNotDispatched(generation int64, message string) metav1.Condition {
+	return condition(EndpointSliceDispatched, metav1.ConditionFalse, EndpointSliceDispatchedFailedReason, message, generation)
 }
 
 func condition(kind string, status metav1.ConditionStatus, reason, message string, generation int64) metav1.Condition {

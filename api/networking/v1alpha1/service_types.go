@@ -56,32 +56,39 @@ type MultiClusterServiceSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.all(t, t in ['CrossCluster', 'LoadBalancer'])",message="type must be CrossCluster or LoadBalancer"
 	Types []ExposureType `json:"types"`
 
-	// The ports to expose. Empty means all.
+	// Ports that the Service must have, by name and number, for it to be exposed.
+	// Empty means whatever ports it has. All of its ports are exposed.
 	// +optional
 	// +kubebuilder:validation:MaxItems=500
 	// +kubebuilder:validation:XValidation:rule="self.all(p, p.port >= 1 && p.port <= 65535)",message="port must be between 1 and 65535"
 	// +kubebuilder:validation:XValidation:rule="size(self) < 2 || self.all(p, has(p.name) && self.exists_one(q, has(q.name) && q.name == p.name))",message="name is needed for each of several ports and must be unique"
 	Ports []ExposurePort `json:"ports,omitempty"`
 
-	// Deprecated: use providerClusters and consumerClusters.
+	// The clusters in which the service is exposed: what the other fields leave out,
+	// providers and consumers are these. Deprecated: use providerClusters and
+	// consumerClusters.
 	// +optional
 	Range ExposureRange `json:"range,omitempty"`
 
+	// The clusters whose endpoints serve, unless providerClusters says so.
 	// Deprecated: use providerClusters.
 	// +optional
 	ServiceProvisionClusters []string `json:"serviceProvisionClusters,omitempty"`
 
+	// The clusters that reach the service, unless consumerClusters says so.
 	// Deprecated: use consumerClusters.
 	// +optional
 	ServiceConsumptionClusters []string `json:"serviceConsumptionClusters,omitempty"`
 
-	// The clusters whose endpoints serve. Empty means all.
+	// The clusters whose endpoints serve. Empty means those of
+	// serviceProvisionClusters, else those of range, else all.
 	// +optional
 	// +kubebuilder:validation:MaxItems=1000
 	// +kubebuilder:validation:XValidation:rule="self.all(c, size(c.name) > 0 && size(c.name) <= 48)",message="name must be 1 to 48 characters long"
 	ProviderClusters []ClusterSelector `json:"providerClusters,omitempty"`
 
-	// The clusters that reach the service. Empty means all.
+	// The clusters that reach the service. Empty means those of
+	// serviceConsumptionClusters, else those of range, else all.
 	// +optional
 	// +kubebuilder:validation:MaxItems=1000
 	// +kubebuilder:validation:XValidation:rule="self.all(c, size(c.name) > 0 && size(c.name) <= 48)",message="name must be 1 to 48 characters long"
@@ -116,14 +123,16 @@ type ClusterSelector struct {
 
 // MultiClusterServiceStatus is what became of a multi-cluster service.
 type MultiClusterServiceStatus struct {
-	// ServiceApplied: the Service is in the clusters. EndpointSliceDispatched: the
-	// endpoints are too.
+	// ServiceApplied: the Service is in its clusters, or which one lacks it and why.
+	// EndpointSliceDispatched: the endpoints of every provider are in every consumer,
+	// or where they are missing and why; only for the type CrossCluster.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// The addresses under which the outside reaches the service.
+	// The addresses under which the outside reaches the service: those of all
+	// clusters together. Only for the type LoadBalancer.
 	// +optional
 	LoadBalancer corev1.LoadBalancerStatus `json:"loadBalancer,omitempty"`
 }

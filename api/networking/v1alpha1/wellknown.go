@@ -1,5 +1,14 @@
 package v1alpha1
 
+import (
+	"fmt"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+)
+
 // Labels (and, on Services and bindings, annotations) by which objects are traced back to a MultiClusterService.
 const (
 	// MultiClusterServicePermanentIDLabel carries the id (a UUID) of a MultiClusterService, on it, its Service, binding and Works.
@@ -8,6 +17,14 @@ const (
 	MultiClusterServiceNamespaceLabel = "multiclusterservice.karmada.io/namespace"
 	// MultiClusterServiceNameLabel is the name of the MultiClusterService.
 	MultiClusterServiceNameLabel = "multiclusterservice.karmada.io/name"
+)
+
+// Annotations on the binding of a Service that a MultiClusterService claims.
+const (
+	// ServiceContentAnnotation tells which content of the Service the binding was last made from.
+	ServiceContentAnnotation = "multiclusterservice.karmada.io/service-content"
+	// TakenFromPolicyAnnotation set to "true" says that a policy had the Service before; it gets the binding back.
+	TakenFromPolicyAnnotation = "multiclusterservice.karmada.io/taken-from-policy"
 )
 
 // Labels and annotations of Works that carry EndpointSlices.
@@ -49,3 +66,27 @@ func ImportedEndpointSliceName(cluster, slice string) string {
 
 // DispatchedEndpointSliceName returns the name, in a consuming cluster, of a slice provided by another.
 func DispatchedEndpointSliceName(provider, slice string) string { return provider + "-" + slice }
+
+// CollectedWorkName returns the name of the Work, in its provider's execution namespace, that holds a collected slice.
+func CollectedWorkName(namespace, slice string) string {
+	return workv1alpha1.WorkName("EndpointSlice", namespace, slice)
+}
+
+// DispatchedWorkName returns the name of the Work, in a consumer's execution namespace, that carries a provider's
+// slice. The provider is part of it, so that equal slices of two providers do not meet.
+func DispatchedWorkName(provider, namespace, slice string) string {
+	const longest = 240 // an object's name may have 253 characters; the hash takes up to 11
+	name := strings.ToLower(DispatchedEndpointSliceName(provider, slice))
+	if len(name) > longest {
+		name = strings.TrimRight(name[:longest], "-.")
+	}
+	return name + "-" + workv1alpha1.NameHash(fmt.Sprintf("%s-%s/%s-endpointslice", namespace, provider, slice))
+}
+
+// IsRecord says that a Work is kept for the control plane to read: a MultiClusterService that a provider takes part in,
+// or a slice collected from it. It is suspended, and nothing of it is applied.
+func IsRecord(work metav1.Object) bool {
+	_, dispatched := work.GetAnnotations()[EndpointSliceProvisionClusterAnnotation]
+	_, service := work.GetLabels()[MultiClusterServiceNameLabel]
+	return service && !dispatched
+}
