@@ -27,6 +27,10 @@ const (
 	TakenFromPolicyAnnotation = "multiclusterservice.karmada.io/taken-from-policy"
 )
 
+// SelectorlessServiceAnnotation set to "true", on the record that makes a cluster a provider, says that the Service has
+// no selector: its slices are made by its user and carry no mark.
+const SelectorlessServiceAnnotation = "multiclusterservice.karmada.io/selectorless"
+
 // Labels and annotations of Works that carry EndpointSlices.
 const (
 	// EndpointSliceWorkNamespaceLabel is the namespace of the slice in the Work.

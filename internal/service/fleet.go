@@ -1,0 +1,70 @@
+package service
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+)
+
+// roster knows which clusters there are and which are away.
+type roster struct {
+	reader client.Reader
+	clock  clock.PassiveClock
+	// grace is how long the endpoints of a cluster that is not ready count as they were seen last.
+	grace time.Duration
+}
+
+// registered lists the clusters that are to stay, sorted.
+func (r roster) registered(ctx context.Context) ([]string, error) {
+	var list clusterv1alpha1.ClusterList
+	if err := r.reader.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing clusters: %w", err)
+	}
+	var names []string
+	for i := range list.Items {
+		if list.Items[i].DeletionTimestamp == nil {
+			names = append(names, list.Items[i].Name)
+		}
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// expired says whether a cluster has not been ready for longer than the grace, and else, for one that is not ready, how
+// much of it is left. A cluster about which nobody has said anything yet is new, not away.
+func (r roster) expired(ctx context.Context, name string) (expired bool, left time.Duration) {
+	cluster := &clusterv1alpha1.Cluster{}
+	if r.reader.Get(ctx, client.ObjectKey{Name: name}, cluster, client.UnsafeDisableDeepCopy) != nil {
+		return false, 0
+	}
+	ready := meta.FindStatusCondition(cluster.Status.Conditions, clusterv1alpha1.ClusterConditionReady)
+	if ready == nil || ready.Status == metav1.ConditionTrue {
+		return false, 0
+	}
+	left = r.grace - r.clock.Since(ready.LastTransitionTime.Time)
+	return left <= 0, max(left, 0)
+}
+
+// away says about each cluster that has been away for too long what is done about it, and when the next one will have
+// been.
+func (r roster) away(ctx context.Context, clusters []string) (why map[string]string, next time.Duration) {
+	why = map[string]string{}
+	for _, name := range clusters {
+		expired, left := r.expired(ctx, name)
+		if expired {
+			why[name] = fmt.Sprintf("cluster %s has not been ready for more than %s: its endpoints are marked as not ready", name, r.grace)
+		}
+		if left > 0 && (next == 0 || left < next) {
+			next = left
+		}
+	}
+	return why, next
+}
