@@ -32,6 +32,7 @@
 //   - report: what apply and observe say about one Work in one moment, as one write.
 //   - claim: resource claims of v1alpha2: what they become in a member and what their copies add up to.
 //   - schema: definitions of kinds across the fleet: their order, and which of their changes do harm.
+//   - service: multi-cluster services: endpoints collected from providers and dispatched to consumers.
 //   - enroll: joining and leaving: credentials and their rotation, execution namespaces, cleanup.
 //
 // # House

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	networkingv1alpha1 "github.com/flagship-k8s/flagship/api/networking/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/event"
 	"github.com/flagship-k8s/flagship/internal/interpret"
@@ -168,6 +169,9 @@ func (a *Applier) enqueue(obj any) {
 	work, ok := obj.(*workv1alpha1.Work)
 	if !ok {
 		return
+	}
+	if networkingv1alpha1.IsRecord(work) {
+		return // kept for the control plane itself, and written with every change in the member: nothing to do or to say
 	}
 	if cluster, ok := workv1alpha1.ClusterOfExecutionNamespace(work.Namespace); ok {
 		a.lanes.Add(cluster, client.ObjectKeyFromObject(work))

@@ -66,6 +66,7 @@ etcd cluster share the files in DIR/pki and elect a leader for the controllers; 
 	f.DurationVar(&o.FailureThreshold, "cluster-failure-threshold", 0, "how long a member is unwell before Ready says so (default 30s)")
 	f.DurationVar(&o.SuccessThreshold, "cluster-success-threshold", 0, "how long a member is well again before Ready says so (default 30s)")
 	f.DurationVar(&o.DegradedAfter, "degraded-after", 0, "how long an object is unhealthy before its Work is Degraded (default 1m)")
+	f.DurationVar(&o.ServiceGrace, "service-grace", 0, "how long the endpoints of a member that is not ready keep counting in others (default 5m)")
 	return c
 }
 

@@ -35,6 +35,9 @@ type Options struct {
 	SuccessThreshold time.Duration
 	// DegradedAfter is how long an object may be unhealthy before its Work is Degraded. Default 60 s.
 	DegradedAfter time.Duration
+	// ServiceGrace is how long the endpoints of a member that is not ready stay in other members as they were seen last,
+	// before they are marked as not ready. Default 5 min.
+	ServiceGrace time.Duration
 
 	// Clock is the real one by default.
 	Clock clock.WithTicker

@@ -38,6 +38,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/schedule"
 	"github.com/flagship-k8s/flagship/internal/schedule/rebalance"
 	flagshipschema "github.com/flagship-k8s/flagship/internal/schema"
+	"github.com/flagship-k8s/flagship/internal/service"
 	"github.com/flagship-k8s/flagship/internal/template"
 )
 
@@ -88,6 +89,7 @@ func furnish(ctx context.Context, mgr ctrl.Manager, server *apiserver.Server, o 
 		{"observe works", h.setupObserveWorks},
 		{"observe clusters", h.setupObserveClusters},
 		{"aggregate", func() error { return h.setupAggregate(ctx) }},
+		{"service", func() error { return h.setupService(ctx) }},
 		{"enroll", h.setupEnroll},
 		{"report", func() error { return mgr.Add(h.reports) }},
 	}
@@ -251,6 +253,15 @@ func (h *house) setupAggregate(ctx context.Context) error {
 			return h.interpreter.Knows(kind, configv1alpha1.InterpreterOperationAggregateStatus)
 		},
 	})
+}
+
+func (h *house) setupService(ctx context.Context) error {
+	if err := service.Setup(ctx, h.mgr, service.Deps{
+		Templates: h.templates, Events: h.events, Clock: h.options.Clock, Grace: h.options.ServiceGrace,
+	}); err != nil {
+		return err
+	}
+	return service.SetupCollector(h.mgr, service.CollectorDeps{Fleet: h.fleet, Clock: h.options.Clock})
 }
 
 func (h *house) setupEnroll() error {
