@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -102,7 +101,7 @@ func difference(have, want map[string]string, owned ...[]string) map[string]*str
 // contentOf tells two states of a Service apart. What its members report and what claims it is no part of it.
 func contentOf(service *corev1.Service) (string, error) {
 	without := func(all map[string]string, lists ...[]string) map[string]string {
-		kept := maps.Clone(all)
+		kept := merged(all) // never nil: no keys and no keys but ours are the same
 		for _, keys := range lists {
 			for _, key := range keys {
 				delete(kept, key)

@@ -1,0 +1,274 @@
+package service
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/flagship-k8s/flagship/api"
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	networkingv1alpha1 "github.com/flagship-k8s/flagship/api/networking/v1alpha1"
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+)
+
+// hub is a dispatcher on a control plane in memory, which counts what is written to it.
+type hub struct {
+	*dispatcher
+	clock  *clocktesting.FakeClock
+	writes int
+}
+
+type indexes struct{ *fake.ClientBuilder }
+
+func (i indexes) IndexField(_ context.Context, obj client.Object, field string, extract client.IndexerFunc) error {
+	i.WithIndex(obj, field, extract)
+	return nil
+}
+
+func newHub(t *testing.T, objects ...client.Object) *hub {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, api.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h := &hub{clock: clocktesting.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))}
+	builder := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, obj client.Object, o ...client.CreateOption) error {
+			h.writes++
+			return c.Create(ctx, obj, o...)
+		},
+		Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, p client.Patch, o ...client.PatchOption) error {
+			h.writes++
+			return c.Patch(ctx, obj, p, o...)
+		},
+		Delete: func(ctx context.Context, c client.WithWatch, obj client.Object, o ...client.DeleteOption) error {
+			h.writes++
+			return c.Delete(ctx, obj, o...)
+		},
+	})
+	if err := addIndexes(t.Context(), indexes{builder}); err != nil {
+		t.Fatal(err)
+	}
+	c := builder.Build()
+	h.dispatcher = &dispatcher{client: c, fleet: roster{reader: c, clock: h.clock, grace: time.Minute}}
+	return h
+}
+
+func registeredCluster(name string) *clusterv1alpha1.Cluster {
+	return &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: name}}
+}
+
+// run reconciles a record and returns how many writes it took.
+func (h *hub) run(t *testing.T, record *workv1alpha1.Work) (reconcile.Result, int) {
+	t.Helper()
+	before := h.writes
+	result, err := h.Reconcile(t.Context(), reconcile.Request{NamespacedName: keyOf(record)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return result, h.writes - before
+}
+
+// carried lists the consumers that have a record's slice, each with what it is called there and what is ready.
+func (h *hub) carried(t *testing.T, record *workv1alpha1.Work) (list []string) {
+	t.Helper()
+	works, err := listWorks(t.Context(), h.client, client.MatchingFields{sourceIndex: keyOf(record).String()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range works {
+		if w.DeletionTimestamp != nil {
+			continue // waits for its finalizer
+		}
+		slice, err := decodeSlice(w.Spec.Workload.Manifests[0].Raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ready := 0
+		for _, e := range slice.Endpoints {
+			if *e.Conditions.Ready {
+				ready++
+			}
+		}
+		list = append(list, fmt.Sprintf("%s: %s, %d of %d ready", strings.TrimPrefix(w.Namespace, "karmada-es-"), slice.Name, ready, len(slice.Endpoints)))
+	}
+	slices.Sort(list)
+	return list
+}
+
+// fullRecord is the record of the slice full in a provider.
+func fullRecord(t *testing.T, provider string, owner *networkingv1alpha1.MultiClusterService) *workv1alpha1.Work {
+	t.Helper()
+	raw, err := encodeSlice(collected(full()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return collectedWork(provider, ownerLabels(owner), keyOf(full()), raw, nil)
+}
+
+func TestDispatchGoesToEveryOtherConsumer(t *testing.T) {
+	mcs := exposed(networkingv1alpha1.ExposureTypeCrossCluster)
+	record := fullRecord(t, "a", mcs)
+	h := newHub(t, mcs, record, registeredCluster("a"), registeredCluster("b"), registeredCluster("c"))
+	if _, writes := h.run(t, record); writes != 2 {
+		t.Errorf("%d writes for two consumers", writes)
+	}
+	want := []string{"b: a-web-x7k2p, 1 of 2 ready", "c: a-web-x7k2p, 1 of 2 ready"}
+	if got := h.carried(t, record); !slices.Equal(got, want) {
+		t.Errorf("consumers have %v, want %v", got, want)
+	}
+	if _, writes := h.run(t, record); writes != 0 {
+		t.Errorf("%d writes for nothing new", writes)
+	}
+	mcs.Spec.ConsumerClusters = clusters("c", "nowhere")
+	if err := h.client.Update(t.Context(), mcs); err != nil {
+		t.Fatal(err)
+	}
+	h.run(t, record)
+	if got := h.carried(t, record); !slices.Equal(got, want[1:]) {
+		t.Errorf("consumers have %v, want %v", got, want[1:])
+	}
+}
+
+func TestDispatchEndsWithItsCause(t *testing.T) {
+	for reason, end := range map[string]func(t *testing.T, h *hub, mcs *networkingv1alpha1.MultiClusterService, record *workv1alpha1.Work) error{
+		"the slice is gone": func(t *testing.T, h *hub, _ *networkingv1alpha1.MultiClusterService, record *workv1alpha1.Work) error {
+			return h.client.Delete(t.Context(), record)
+		},
+		"the MultiClusterService is gone": func(t *testing.T, h *hub, mcs *networkingv1alpha1.MultiClusterService, _ *workv1alpha1.Work) error {
+			return h.client.Delete(t.Context(), mcs)
+		},
+		"the provider provides no more": func(t *testing.T, h *hub, mcs *networkingv1alpha1.MultiClusterService, _ *workv1alpha1.Work) error {
+			mcs.Spec.ProviderClusters = clusters("b")
+			return h.client.Update(t.Context(), mcs)
+		},
+		"the provider is not registered any more": func(t *testing.T, h *hub, _ *networkingv1alpha1.MultiClusterService, _ *workv1alpha1.Work) error {
+			return h.client.Delete(t.Context(), registeredCluster("a"))
+		},
+	} {
+		t.Run(reason, func(t *testing.T) {
+			mcs := exposed(networkingv1alpha1.ExposureTypeCrossCluster)
+			record := fullRecord(t, "a", mcs)
+			h := newHub(t, mcs, record, registeredCluster("a"), registeredCluster("b"))
+			h.run(t, record)
+			if got := h.carried(t, record); len(got) != 1 {
+				t.Fatalf("consumers have %v before", got)
+			}
+			if err := end(t, h, mcs, record); err != nil {
+				t.Fatal(err)
+			}
+			h.run(t, record)
+			for _, w := range must(listWorks(t.Context(), h.client, client.MatchingFields{sourceIndex: keyOf(record).String()})) {
+				if w.DeletionTimestamp == nil {
+					t.Errorf("Work %s/%s is to stay", w.Namespace, w.Name)
+				}
+			}
+		})
+	}
+}
+
+func must[T any](value T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return value
+}
+
+// TestAwayForTooLong: endpoints of a provider that is not ready count for the grace, then they are marked, and they count
+// again when it is back.
+func TestAwayForTooLong(t *testing.T) {
+	mcs := exposed(networkingv1alpha1.ExposureTypeCrossCluster)
+	record := fullRecord(t, "a", mcs)
+	provider := registeredCluster("a")
+	h := newHub(t, mcs, record, provider, registeredCluster("b"))
+	turn := func(status metav1.ConditionStatus) {
+		provider.Status.Conditions = []metav1.Condition{{
+			Type: clusterv1alpha1.ClusterConditionReady, Status: status, LastTransitionTime: metav1.NewTime(h.clock.Now()),
+		}}
+		if err := h.client.Update(t.Context(), provider); err != nil {
+			t.Fatal(err)
+		}
+	}
+	expect := func(when, want string, after time.Duration) {
+		t.Helper()
+		result, _ := h.run(t, record)
+		if got := h.carried(t, record); !slices.Equal(got, []string{want}) {
+			t.Errorf("%s: the consumer has %v, want %s", when, got, want)
+		}
+		if result.RequeueAfter != after {
+			t.Errorf("%s: the next look is after %s, want %s", when, result.RequeueAfter, after)
+		}
+	}
+	const as, marked = "b: a-web-x7k2p, 1 of 2 ready", "b: a-web-x7k2p, 0 of 2 ready"
+	expect("nothing is known of it", as, 0)
+	turn(metav1.ConditionTrue)
+	expect("it is ready", as, 0)
+	turn(metav1.ConditionUnknown)
+	h.clock.Step(20 * time.Second)
+	expect("it is away", as, 40*time.Second)
+	h.clock.Step(40 * time.Second)
+	expect("it is away for too long", marked, 0)
+	turn(metav1.ConditionTrue)
+	expect("it is back", as, 0)
+}
+
+func TestWatchKeepsWhatRecordsHave(t *testing.T) {
+	var changed []string
+	complete := 0
+	w := &sliceWatch{items: map[types.NamespacedName]kept{}, changed: func(key types.NamespacedName) { changed = append(changed, key.Name) }, complete: func() { complete++ }}
+	expect := func(what string, want ...string) {
+		t.Helper()
+		slices.Sort(changed)
+		if !slices.Equal(changed, want) {
+			t.Errorf("%s: news about %v, want %v", what, changed, want)
+		}
+		changed = nil
+	}
+	one, other := full(), full()
+	other.Name = "web-other"
+	if err := w.Replace([]any{one, other}, "1"); err != nil {
+		t.Fatal(err)
+	}
+	expect("first list", "web-other", "web-x7k2p")
+	if complete != 1 || !w.hasSynced() || len(w.slicesOf(types.NamespacedName{Namespace: "shop", Name: "web"})) != 2 {
+		t.Errorf("complete %d times, synced %v", complete, w.hasSynced())
+	}
+	hinted := full()
+	hinted.Endpoints[0].Hints, hinted.ResourceVersion = nil, "8"
+	if err := w.Update(hinted); err != nil {
+		t.Fatal(err)
+	}
+	expect("a change of hints")
+	unready := full()
+	unready.Endpoints[0].Conditions.Ready = new(false)
+	if err := w.Update(unready); err != nil {
+		t.Fatal(err)
+	}
+	expect("a change of readiness", "web-x7k2p")
+	if err := w.Replace([]any{other}, "2"); err != nil {
+		t.Fatal(err)
+	}
+	expect("a list without it", "web-x7k2p")
+	if err := w.Delete(other); err != nil {
+		t.Fatal(err)
+	}
+	expect("a deletion", "web-other")
+	if _, ok := w.lookup(keyOf(other)); ok {
+		t.Error("it is still there")
+	}
+}
