@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	networkingv1alpha1 "github.com/flagship-k8s/flagship/api/networking/v1alpha1"
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 )
 
@@ -45,6 +46,16 @@ func ClaimOn(obj metav1.Object) Claim {
 		return Claim{ID: id, Policy: PolicyKey{Name: annotations[policyv1alpha1.ClusterPropagationPolicyNameAnnotation]}}
 	}
 	return Claim{}
+}
+
+// ownerKind is what has a template instead of a policy, such as "MultiClusterService shop/web"; empty if nothing has.
+func ownerKind(meta metav1.Object) string {
+	kind := meta.GetLabels()[policyv1alpha1.ResourceTemplateClaimedByLabel]
+	name := meta.GetAnnotations()[networkingv1alpha1.MultiClusterServiceNameLabel]
+	if kind != networkingv1alpha1.KindMultiClusterService || name == "" {
+		return kind
+	}
+	return kind + " " + meta.GetAnnotations()[networkingv1alpha1.MultiClusterServiceNamespaceLabel] + "/" + name
 }
 
 // claimed says that anything of a claim is left on an object.

@@ -73,8 +73,11 @@ func (p *propagator) Reconcile(ctx context.Context, ref template.Ref) (_ reconci
 	if !ok {
 		return reconcile.Result{}, p.collect(ctx, ref)
 	}
-	if meta.DeletionTimestamp != nil || meta.Labels[policyv1alpha1.ResourceTemplateClaimedByLabel] != "" {
+	if meta.DeletionTimestamp != nil {
 		return reconcile.Result{}, nil
+	}
+	if meta.Labels[policyv1alpha1.ResourceTemplateClaimedByLabel] != "" {
+		return reconcile.Result{}, p.explainClaim(ctx, ref, meta)
 	}
 	binding, err := p.bindingOf(ctx, ref)
 	if err != nil {
@@ -224,10 +227,32 @@ func (p *propagator) unclaimed(ctx context.Context, ref template.Ref, meta *meta
 	if !had && age < settleFor {
 		return reconcile.Result{RequeueAfter: settleFor - age}, nil
 	}
-	if fresh := p.clock.Since(p.started) > time.Minute || age < p.clock.Since(p.started)+settleFor; had || fresh {
+	if had || p.fresh(meta) {
 		return reconcile.Result{}, p.explain(ctx, ref, meta, had)
 	}
 	return reconcile.Result{}, nil
+}
+
+// fresh says that what is found out about a template is news, not what a restart finds again.
+func (p *propagator) fresh(meta metav1.Object) bool {
+	up := p.clock.Since(p.started)
+	return up > time.Minute || p.clock.Since(meta.GetCreationTimestamp().Time) < up+settleFor
+}
+
+// explainClaim tells why the policy that selects a template does not get it: another kind has it.
+func (p *propagator) explainClaim(ctx context.Context, ref template.Ref, meta metav1.Object) error {
+	if !p.fresh(meta) {
+		return nil
+	}
+	candidates, err := p.policies.selecting(ctx, ref)
+	if err != nil {
+		return err
+	}
+	if winner := Choose(p.subject(ref, meta), candidates).Winner; winner != nil {
+		p.publish(ref, meta, event.Warning, event.ApplyPolicyFailed,
+			fmt.Sprintf("%s selects the object, but %s has it: no policy applies until that is gone", keyOf(winner), ownerKind(meta)))
+	}
+	return nil
 }
 
 // explain tells why no policy selects a template, if one nearly does or did.

@@ -376,7 +376,7 @@ func TestPolicyChangesReleaseAndClaim(t *testing.T) {
 	if got := ClaimOn(h.binding(api)).Policy.Name; got != "rest" {
 		t.Errorf("what another policy holds went to %q without preemption", got)
 	}
-	h.expectEvent("1 of 1 selected objects belong to other policies, which this one may not preempt: PropagationPolicy shop/rest (1)")
+	h.expectEvent("1 of 1 selected objects belong to others, which this policy may not preempt: PropagationPolicy shop/rest (1)")
 }
 
 func TestReleasedWithoutSuccessor(t *testing.T) {

@@ -147,11 +147,16 @@ func (l *policyLoop) reportHeld(ctx context.Context, policy policyv1alpha1.Propa
 	if hubAge := l.clock.Since(l.started); hubAge < time.Minute && l.clock.Since(policy.GetCreationTimestamp().Time) > hubAge {
 		return // a restart is no news
 	}
-	holders := map[PolicyKey]int{}
+	holders := map[string]int{}
 	total := 0
 	for _, ref := range selected {
 		meta, ok := l.templates.Meta(ref)
 		if !ok {
+			continue
+		}
+		if other := ownerKind(meta); other != "" {
+			holders[other]++
+			total++
 			continue
 		}
 		claim := ClaimOn(meta)
@@ -166,7 +171,7 @@ func (l *policyLoop) reportHeld(ctx context.Context, policy policyv1alpha1.Propa
 		if Match(subject, holder) == RankNone || Preempt(subject, holder, []policyv1alpha1.Propagation{policy}) != nil {
 			continue
 		}
-		holders[claim.Policy]++
+		holders[claim.Policy.String()]++
 		total++
 	}
 	if total == 0 {
@@ -185,7 +190,7 @@ func (l *policyLoop) reportHeld(ctx context.Context, policy policyv1alpha1.Propa
 		kind = "ClusterPropagationPolicy"
 	}
 	l.events.Publish(event.Warning(event.Reference(policyv1alpha1.SchemeGroupVersion.WithKind(kind), policy), event.ApplyPolicyFailed,
-		fmt.Sprintf("%d of %d selected objects belong to other policies, which this one may not preempt: %s",
+		fmt.Sprintf("%d of %d selected objects belong to others, which this policy may not preempt: %s",
 			total, len(selected), strings.Join(parts, ", "))))
 }
 
