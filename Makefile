@@ -46,7 +46,7 @@ test-dra: build ## Run a resource driver built on the libraries of Kubernetes 1.
 test-race: ## Run the race detector on the rooms that do not link the API server (needs a C compiler).
 	CGO_ENABLED=1 $(GO) test -race $(RACE_ROOMS)
 
-RACE_ROOMS = $(addprefix ./internal/,aggregate/... apply/... capacity/... event/... interpret/... member/... observe/... override/... propagate/... render/... report/... schedule/... template/...)
+RACE_ROOMS = $(addprefix ./internal/,aggregate/... apply/... capacity/... event/... interpret/... member/... observe/... override/... propagate/... render/... report/... schedule/... service/... template/...)
 
 .PHONY: bench
 bench: build ## Measure the pipeline end to end and print a table and JSON; BENCH="--only f" measures ten thousand Works.
@@ -56,6 +56,10 @@ bench: build ## Measure the pipeline end to end and print a table and JSON; BENC
 bench-schedule: build ## Measure the scheduler: pure decisions, then 10,000 bindings on 1,000 clusters through the API.
 	$(GO) test -run '^$$' -bench 'Schedule|First' -benchmem ./internal/schedule
 	@$(BIN) bench schedule
+
+.PHONY: bench-service
+bench-service: build ## Measure how long endpoints take from the member that provides them to those that consume them.
+	@$(BIN) bench services
 
 .PHONY: generate
 generate: ## Regenerate deepcopy functions, CRDs, OpenAPI definitions and the dependency list.

@@ -42,6 +42,9 @@ Everything shares this machine: the control plane, the members, the bench. Run i
 	c.Flags().StringSliceVar(&o.Only, "only", nil, "measure only these scenarios and what they build on: a, b, c, d, e, x (deletion), claims, f (ten thousand Works in one member; only if named)")
 	c.Flags().DurationVar(&o.Timeout, "timeout", 10*time.Minute, "give up when one scenario takes longer")
 	c.AddCommand(newBenchScheduleCommand(s))
+	c.Flags().StringSliceVar(&o.Only, "only", nil, "measure only these scenarios and what they build on: a, b, c, d, e, x (deletion), claims")
+	c.Flags().DurationVar(&o.Timeout, "timeout", 5*time.Minute, "give up when one scenario takes longer")
+	c.AddCommand(newBenchScheduleCommand(s), newBenchServicesCommand(s))
 	return c
 }
 
@@ -64,5 +67,25 @@ until the API server has a result for every binding. All ways to divide replicas
 	c.Flags().IntVar(&o.Bindings, "bindings", 10_000, "number of bindings")
 	c.Flags().StringVar(&o.ProfileDir, "profile-dir", "", "also keep CPU and heap profiles of the control plane in this directory")
 	c.Flags().DurationVar(&o.Timeout, "timeout", 5*time.Minute, "give up when the clusters, or the bindings, take longer")
+	return c
+}
+
+func newBenchServicesCommand(s Streams) *cobra.Command {
+	o := bench.Options{Out: s.Out, Log: s.Err}
+	c := &cobra.Command{
+		Use:   "services",
+		Short: "Measure how long endpoints take from the member that provides them to those that consume them",
+		Long: `Starts a control plane with three bare members, shares a hundred Services of three hundred endpoints each between all of
+them, and has one endpoint at a time become ready. The bench stands in for the members' endpoint controllers.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) (err error) {
+			if o.Binary, err = os.Executable(); err != nil {
+				return fmt.Errorf("finding the running binary: %w", err)
+			}
+			return bench.RunServices(c.Context(), o)
+		},
+	}
+	c.Flags().StringVar(&o.ProfileDir, "profile-dir", "", "also keep CPU and heap profiles of the control plane in this directory")
+	c.Flags().DurationVar(&o.Timeout, "timeout", 5*time.Minute, "give up when all of it takes longer")
 	return c
 }

@@ -1,0 +1,197 @@
+package services_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	networkingv1alpha1 "github.com/flagship-k8s/flagship/api/networking/v1alpha1"
+	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/event"
+	"github.com/flagship-k8s/flagship/internal/fleettest"
+)
+
+// TestPausedProviderKeepsItsSlices: a provider that cannot be reached keeps its endpoints in consumers, gives them up when
+// it is told to provide no more, and is followed again when it is back.
+func TestPausedProviderKeepsItsSlices(t *testing.T) {
+	fleet := shared.Start(t)
+	ns := fleet.Namespace(t)
+	m1, m3 := fleet.Member("member1"), fleet.Member("member3")
+	deployment, service := app(t, fleet, ns, fleettest.Weight{Cluster: "member1", Weight: 2})
+	mcs := crossCluster(ns, "web", []string{"member1"}, []string{"member3"})
+	fleettest.Create(t, fleet.Hub, mcs)
+	one := ownAddresses(t, m1, service, 2)
+	expectImported(t, m3, service, has(one))
+
+	fleet.PauseMember(t, "member1")
+	fleettest.ExpectEventually(t, fleet.Hub, clusterNamed("member1"), func(c *clusterv1alpha1.Cluster) error {
+		if meta.IsStatusConditionTrue(c.Status.Conditions, clusterv1alpha1.ClusterConditionReady) {
+			return fmt.Errorf("it is still ready")
+		}
+		return nil
+	})
+	if imported, _ := slicesIn(t, m3, service); has(one)(imported) != nil {
+		t.Errorf("a provider that is away lost its endpoints: %v", has(one)(imported))
+	}
+	patch(t, fleet.Hub, mcs, `{"spec":{"providerClusters":[{"name":"member2"}]}}`)
+	expectImported(t, m3, service, has(nil))
+	patch(t, fleet.Hub, mcs, `{"spec":{"providerClusters":[{"name":"member1"}]}}`)
+
+	fleet.ResumeMember(t, "member1")
+	expectImported(t, m3, service, has(one))
+	scale(t, fleet, deployment, 3)
+	expectImported(t, m3, service, has(ownAddresses(t, m1, service, 3)))
+}
+
+func clusterNamed(name string) *clusterv1alpha1.Cluster {
+	return &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: name}}
+}
+
+// TestPolicyGivesWayAndGetsItBack: a Service that a policy had is taken over without its copies going away, the policy
+// says so, and gets it back in the end.
+func TestPolicyGivesWayAndGetsItBack(t *testing.T) {
+	fleet := shared.Start(t)
+	ns := fleet.Namespace(t)
+	m1, m2 := fleet.Member("member1"), fleet.Member("member2")
+	service := fleettest.Service(ns, "web")
+	policy := fleettest.Policy(ns, "web", fleettest.To("member1"), service)
+	fleettest.Create(t, fleet.Hub, service, policy)
+	copied := fleettest.ExpectEventually(t, m1, service, fleettest.Exists)
+
+	mcs := crossCluster(ns, "web", nil, nil)
+	fleettest.Create(t, fleet.Hub, mcs)
+	fleettest.ExpectEventually(t, m2, service, fleettest.Exists)
+	fleettest.ExpectEventually(t, fleet.Hub, mcs, conditionIs(networkingv1alpha1.MCSServiceAppliedConditionType, metav1.ConditionTrue, "member1, member2, member3"))
+	expectEvent(t, fleet.Hub, ns, "Service", event.ApplyPolicyFailed)
+
+	fleettest.Delete(t, fleet.Hub, mcs)
+	fleettest.ExpectGone(t, m2, service)
+	binding := &workv1alpha2.ResourceBinding{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: workv1alpha2.BindingName("Service", "web")}}
+	fleettest.ExpectEventually(t, fleet.Hub, binding, func(b *workv1alpha2.ResourceBinding) error {
+		if len(b.Spec.Clusters) != 1 || b.Labels[workv1alpha2.BindingManagedByLabel] != "" {
+			return fmt.Errorf("labels %v, clusters %v: it is not the policy's again", b.Labels, b.Spec.Clusters)
+		}
+		return nil
+	})
+	if again := fleettest.ExpectEventually(t, m1, service, fleettest.Exists); again.UID != copied.UID {
+		t.Error("the copy in the policy's cluster went and came again")
+	}
+}
+
+// expectEvent waits for an event about an object of a kind.
+func expectEvent(t *testing.T, c *fleettest.Cluster, ns, kind, reason string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), fleettest.Patience)
+	defer cancel()
+	changes, err := c.Watch(ctx, &corev1.EventList{}, client.InNamespace(ns))
+	if err != nil {
+		t.Fatalf("watching events: %v", err)
+	}
+	defer changes.Stop()
+	for {
+		var list corev1.EventList
+		if err := c.List(ctx, &list, client.InNamespace(ns)); err != nil {
+			t.Fatalf("listing events until patience ended: no %s about a %s: %v", reason, kind, err)
+		}
+		for _, e := range list.Items {
+			if e.InvolvedObject.Kind == kind && e.Reason == reason {
+				return
+			}
+		}
+		if !next(ctx, changes) {
+			t.Fatalf("no event %s about a %s", reason, kind)
+		}
+	}
+}
+
+// TestPortsMustMatch: a port that the Service lacks stops everything until it is corrected.
+func TestPortsMustMatch(t *testing.T) {
+	fleet := shared.Start(t)
+	ns := fleet.Namespace(t)
+	service := fleettest.Service(ns, "web")
+	mcs := crossCluster(ns, "web", nil, nil)
+	mcs.Spec.Ports = []networkingv1alpha1.ExposurePort{{Name: "http", Port: 8080}}
+	fleettest.Create(t, fleet.Hub, service, mcs)
+	fleettest.ExpectEventually(t, fleet.Hub, mcs, conditionIs(networkingv1alpha1.MCSServiceAppliedConditionType, metav1.ConditionFalse, "asks for http (8080)"))
+	expectEvent(t, fleet.Hub, ns, "MultiClusterService", event.SyncServiceFailed)
+	fleettest.ExpectAbsent(t, fleet.Member("member1"), service)
+	patch(t, fleet.Hub, mcs, `{"spec":{"ports":[{"name":"http","port":80}]}}`)
+	fleettest.ExpectEventually(t, fleet.Member("member1"), service, fleettest.Exists)
+	fleettest.ExpectEventually(t, fleet.Hub, mcs, conditionIs(networkingv1alpha1.MCSServiceAppliedConditionType, metav1.ConditionTrue, ""))
+}
+
+// TestLoadBalancerAddressesAreMerged: what the load balancers of two members report is in one status.
+func TestLoadBalancerAddressesAreMerged(t *testing.T) {
+	fleet := shared.Start(t)
+	ns := fleet.Namespace(t)
+	service := fleettest.Service(ns, "web")
+	service.Spec.Type = corev1.ServiceTypeLoadBalancer
+	mcs := crossCluster(ns, "web", []string{"member1", "member2"}, nil)
+	mcs.Spec.Types = []networkingv1alpha1.ExposureType{networkingv1alpha1.ExposureTypeLoadBalancer}
+	fleettest.Create(t, fleet.Hub, service, mcs)
+	for member, status := range map[string]string{
+		"member1": `{"status":{"loadBalancer":{"ingress":[{"ip":"192.0.2.1","ipMode":"VIP","ports":[{"port":80,"protocol":"TCP","error":"NoRoute"}]}]}}}`,
+		"member2": `{"status":{"loadBalancer":{"ingress":[{"hostname":"lb.example.com"}]}}}`,
+	} {
+		m := fleet.Member(member)
+		fleettest.ExpectEventually(t, m, service, fleettest.Exists)
+		fleettest.ExpectEventually(t, fleet.Hub, mcs, conditionIs(networkingv1alpha1.MCSServiceAppliedConditionType, metav1.ConditionFalse, "has no address yet"))
+		patchStatus(t, m, service, status)
+	}
+	fleettest.ExpectEventually(t, fleet.Hub, mcs, func(m *networkingv1alpha1.MultiClusterService) error {
+		points := m.Status.LoadBalancer.Ingress
+		if len(points) != 2 || points[0].Hostname != "lb.example.com" || points[1].IP != "192.0.2.1" ||
+			points[1].IPMode == nil || *points[1].IPMode != corev1.LoadBalancerIPModeVIP ||
+			len(points[1].Ports) != 1 || points[1].Ports[0].Error == nil || *points[1].Ports[0].Error != "NoRoute" {
+			return fmt.Errorf("ways in are %+v", points)
+		}
+		return nil
+	})
+	fleettest.ExpectEventually(t, fleet.Hub, mcs, conditionIs(networkingv1alpha1.MCSServiceAppliedConditionType, metav1.ConditionTrue, "member1, member2"))
+	fleettest.ExpectAbsent(t, fleet.Member("member3"), service)
+}
+
+// TestClustersComeAndGo: a cluster that leaves takes its endpoints with it, and one that joins takes part where all do.
+func TestClustersComeAndGo(t *testing.T) {
+	fleet := shared.Start(t)
+	ns := fleet.Namespace(t)
+	m1, m2, m3 := fleet.Member("member1"), fleet.Member("member2"), fleet.Member("member3")
+	_, service := app(t, fleet, ns, fleettest.Weight{Cluster: "member1", Weight: 1}, fleettest.Weight{Cluster: "member2", Weight: 1})
+	mcs := crossCluster(ns, "web", nil, nil)
+	fleettest.Create(t, fleet.Hub, mcs)
+	one, two := ownAddresses(t, m1, service, 1), ownAddresses(t, m2, service, 1)
+	expectImported(t, m3, service, has(together(one, two)))
+
+	run(t, "unjoin", "member2", "--data-dir", fleet.Dir, "--cluster-kubeconfig", m2.Kubeconfig)
+	expectSlices(t, m3, service, func(imported, _ []discoveryv1.EndpointSlice) error { return none(addresses(imported), two) })
+	expectImported(t, m2, service, has(nil))
+	fleettest.ExpectEventually(t, fleet.Hub, mcs, conditionIs(networkingv1alpha1.EndpointSliceDispatched, metav1.ConditionTrue, "of member1, member3 are in member1, member3"))
+
+	run(t, "join", "member2", "--data-dir", fleet.Dir, "--cluster-kubeconfig", m2.Kubeconfig)
+	_, own := slicesIn(t, m1, service)
+	expectImported(t, m2, service, has(addresses(own)))
+	fleettest.ExpectEventually(t, fleet.Hub, mcs, conditionIs(networkingv1alpha1.EndpointSliceDispatched, metav1.ConditionTrue, "of member1, member2, member3"))
+}
+
+func run(t *testing.T, args ...string) {
+	t.Helper()
+	if r := fleettest.Flagship(t, args...); r.Code != 0 {
+		t.Fatalf("flagship %v ended with code %d:\n%s%s", args, r.Code, r.Stdout, r.Stderr)
+	}
+}
+
+func patchStatus(t *testing.T, c *fleettest.Cluster, object client.Object, text string) {
+	t.Helper()
+	copied := object.DeepCopyObject().(client.Object)
+	if err := c.Status().Patch(t.Context(), copied, client.RawPatch(types.MergePatchType, []byte(text))); err != nil {
+		t.Fatalf("patching the status of %s in %s: %v", object.GetName(), c.Name, err)
+	}
+}
