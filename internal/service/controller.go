@@ -46,7 +46,7 @@ const DefaultGrace = 5 * time.Minute
 
 const (
 	exposeWorkers   = 4
-	dispatchWorkers = 16
+	dispatchWorkers = 8
 )
 
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
