@@ -41,9 +41,6 @@ Everything shares this machine: the control plane, the members, the bench. Run i
 	c.Flags().BoolVar(&o.Wide, "wide", true, "include the scenario with ten members, which takes several GB of memory")
 	c.Flags().StringSliceVar(&o.Only, "only", nil, "measure only these scenarios and what they build on: a, b, c, d, e, x (deletion), claims, f (ten thousand Works in one member; only if named)")
 	c.Flags().DurationVar(&o.Timeout, "timeout", 10*time.Minute, "give up when one scenario takes longer")
-	c.AddCommand(newBenchScheduleCommand(s))
-	c.Flags().StringSliceVar(&o.Only, "only", nil, "measure only these scenarios and what they build on: a, b, c, d, e, x (deletion), claims")
-	c.Flags().DurationVar(&o.Timeout, "timeout", 5*time.Minute, "give up when one scenario takes longer")
 	c.AddCommand(newBenchScheduleCommand(s), newBenchServicesCommand(s))
 	return c
 }

@@ -18,11 +18,9 @@ type Exposure struct {
 // that names any counts: providerClusters, serviceProvisionClusters, range; so it is with consumers. Where none does, all
 // clusters are meant. Load balancers have no consumers in the fleet.
 func Expose(spec *networkingv1alpha1.MultiClusterServiceSpec, registered []string) Exposure {
-	//lint:ignore SA1019 the old fields keep working
 	providers := firstNamed(named(spec.ProviderClusters), spec.ServiceProvisionClusters, spec.Range.ClusterNames, registered)
 	var consumers []string
 	if slices.Contains(spec.Types, networkingv1alpha1.ExposureTypeCrossCluster) {
-		//lint:ignore SA1019 the old fields keep working
 		consumers = firstNamed(named(spec.ConsumerClusters), spec.ServiceConsumptionClusters, spec.Range.ClusterNames, registered)
 	}
 	e := Exposure{}

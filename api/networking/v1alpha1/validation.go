@@ -28,7 +28,6 @@ func ValidateMultiClusterService(service *MultiClusterService) field.ErrorList {
 			errs = append(errs, field.Invalid(path.Child("ports").Index(i).Child("name"), port.Name, problem))
 		}
 	}
-	//lint:ignore SA1019 the old fields keep working
 	old := []struct {
 		path  *field.Path
 		names []string
