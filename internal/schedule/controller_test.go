@@ -3,6 +3,7 @@ package schedule_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -56,7 +58,7 @@ func newHub(t *testing.T, objects ...client.Object) *hub {
 	h := &hub{t: t, ctx: t.Context(), clock: clocktesting.NewFakeClock(time.Date(2026, 5, 6, 7, 8, 9, 0, time.UTC))}
 	h.client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
 		WithStatusSubresource(&workv1alpha2.ResourceBinding{}, &workv1alpha2.ClusterResourceBinding{}).
-		WithInterceptorFuncs(interceptor.Funcs{Get: h.get, Patch: h.patch, SubResourcePatch: h.patchStatus}).Build()
+		WithInterceptorFuncs(interceptor.Funcs{Get: h.get, Update: h.update, SubResourcePatch: h.patchStatus, SubResourceUpdate: h.updateStatus}).Build()
 	h.restart()
 	return h
 }
@@ -81,8 +83,12 @@ func (h *hub) get(ctx context.Context, c client.WithWatch, key client.ObjectKey,
 	return c.Get(ctx, key, obj, opts...)
 }
 
-// patch does what an API server does and the fake client does not: a change of the spec is a new generation.
-func (h *hub) patch(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+// update does what an API server does and the fake client does not: a change of the spec is a new generation.
+func (h *hub) update(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.UpdateOption) error {
+	b, ok := obj.(workv1alpha2.Binding)
+	if !ok || !slices.ContainsFunc(opts, func(o client.UpdateOption) bool { _, ours := o.(client.FieldOwner); return ours }) {
+		return c.Update(ctx, obj, opts...) // the test's own
+	}
 	h.mu.Lock()
 	h.writes = append(h.writes, "result")
 	refuse := h.refuse
@@ -91,14 +97,23 @@ func (h *hub) patch(ctx context.Context, c client.WithWatch, obj client.Object, 
 	if refuse != nil {
 		return refuse
 	}
-	if err := c.Patch(ctx, obj, patch, opts...); err != nil {
+	before := obj.DeepCopyObject().(client.Object)
+	if err := c.Get(ctx, client.ObjectKeyFromObject(obj), before); err != nil {
 		return err
 	}
-	if data, _ := patch.Data(obj); strings.Contains(string(data), `"spec"`) {
+	if !equality.Semantic.DeepEqual(before.(workv1alpha2.Binding).BindingSpec(), b.BindingSpec()) {
 		obj.SetGeneration(obj.GetGeneration() + 1)
-		return c.Update(ctx, obj)
 	}
-	return nil
+	return c.Update(ctx, obj, opts...)
+}
+
+func (h *hub) updateStatus(ctx context.Context, c client.Client, sub string, obj client.Object, opts ...client.SubResourceUpdateOption) error {
+	if _, ok := obj.(workv1alpha2.Binding); ok && len(opts) > 0 {
+		h.mu.Lock()
+		h.writes = append(h.writes, sub)
+		h.mu.Unlock()
+	}
+	return c.SubResource(sub).Update(ctx, obj, opts...)
 }
 
 func (h *hub) patchStatus(ctx context.Context, c client.Client, sub string, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {

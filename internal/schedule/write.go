@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -28,8 +29,7 @@ func (c *Controller) observe(ctx context.Context, it Item, b workv1alpha2.Bindin
 	if b.BindingStatus().SchedulerObservedGeneration == b.GetGeneration() {
 		return nil
 	}
-	_, err := c.patchStatus(ctx, it, b, map[string]any{"schedulerObservedGeneration": b.GetGeneration()}, false)
-	return err
+	return c.patchStatus(ctx, it, b, map[string]any{"schedulerObservedGeneration": b.GetGeneration()})
 }
 
 // publish writes what a decision changes: the result, then the status, then the event.
@@ -73,42 +73,52 @@ func refusal(err error) *Failure {
 	return &Failure{Reason: reason, Message: message}
 }
 
-// publishResult patches spec.clusters and the annotation, in one, if either
+// publishResult writes spec.clusters and the annotation, in one, if either
 // changes, and replaces *b by what the API server answers. After a failure to
 // schedule the last result stays, but for clusters that leave: copies that run
 // are worth more than a correct empty list, and those in a cluster that leaves
 // go with it.
 func (c *Controller) publishResult(ctx context.Context, it Item, b *workv1alpha2.Binding, v *verdict) (moved bool, err error) {
-	// The list is replaced as a whole, hence the guard against what was written meanwhile.
-	metadata := map[string]any{"resourceVersion": (*b).GetResourceVersion()}
-	patch := map[string]any{"metadata": metadata}
-	targets, placed := v.remaining, false
+	targets, annotations := v.remaining, (*b).GetAnnotations()
 	if v.decision.Failure == nil {
 		placement, err := json.Marshal(placementOf(*b))
 		if err != nil {
 			return false, fmt.Errorf("encoding the placement: %w", err)
 		}
-		targets, placed = v.decision.Targets, (*b).GetAnnotations()[workv1alpha2.AppliedPlacementAnnotation] != string(placement)
-		metadata["annotations"] = map[string]string{workv1alpha2.AppliedPlacementAnnotation: string(placement)}
-	}
-	if moved = !sameTargets((*b).BindingSpec().Clusters, targets); moved {
-		clusters := map[string]any{"clusters": nil}
-		if len(targets) > 0 {
-			clusters["clusters"] = targets
+		targets, annotations = v.decision.Targets, maps.Clone(annotations)
+		if annotations == nil {
+			annotations = map[string]string{}
 		}
-		patch["spec"] = clusters
+		annotations[workv1alpha2.AppliedPlacementAnnotation] = string(placement)
 	}
-	if !moved && !placed {
+	moved = !sameTargets((*b).BindingSpec().Clusters, targets)
+	if !moved && maps.Equal(annotations, (*b).GetAnnotations()) {
 		return false, nil
 	}
-	answer, err := c.patch(ctx, it, *b, patch, c.sendObject)
-	if err != nil {
-		c.takeBack(it, *b, v)
-		return false, fmt.Errorf("patching the result: %w", err)
+	next := copyOf(*b)
+	next.SetAnnotations(annotations)
+	if moved {
+		next.BindingSpec().Clusters = targets
 	}
-	*b = answer
+	if err := c.client.Update(ctx, next, client.FieldOwner(fieldManager)); err != nil {
+		c.takeBack(it, *b, v)
+		return false, fmt.Errorf("writing the result: %w", err)
+	}
+	c.written.Store(it, next.GetResourceVersion())
+	*b = next
 	return moved, nil
 }
+
+// object is a binding as clients want it.
+type object interface {
+	client.Object
+	workv1alpha2.Binding
+}
+
+// copyOf is a binding that may be changed. What is written of it insists on the
+// version it was made from: lists are replaced as a whole, and an update spares
+// the API server the patching.
+func copyOf(b workv1alpha2.Binding) object { return b.DeepCopyObject().(object) }
 
 func placementOf(b workv1alpha2.Binding) *policyv1alpha1.Placement {
 	if p := b.BindingSpec().Placement; p != nil {
@@ -131,15 +141,14 @@ func sameTargets(a, b []workv1alpha2.TargetCluster) bool {
 	})
 }
 
-// publishStatus patches the status fields that change, and returns whether the
+// publishStatus writes the status fields that change, and returns whether the
 // condition did.
 func (c *Controller) publishStatus(ctx context.Context, it Item, b workv1alpha2.Binding, v *verdict, condition metav1.Condition, moved bool) (changed bool, err error) {
 	status, fields := b.BindingStatus(), map[string]any{}
 	if status.SchedulerObservedGeneration != b.GetGeneration() {
 		fields["schedulerObservedGeneration"] = b.GetGeneration()
 	}
-	conditions := slices.Clone(status.Conditions)
-	before := meta.FindStatusCondition(conditions, workv1alpha2.Scheduled)
+	before := meta.FindStatusCondition(status.Conditions, workv1alpha2.Scheduled)
 	changed = before == nil || before.Status != condition.Status || before.Reason != condition.Reason || before.Message != condition.Message
 	if v.decision.Failure == nil {
 		if name := v.decision.Affinity; name != status.SchedulerObservedAffinityName {
@@ -149,16 +158,32 @@ func (c *Controller) publishStatus(ctx context.Context, it Item, b workv1alpha2.
 			fields["lastScheduledTime"] = c.dateAfter(b.BindingSpec().RescheduleTriggeredAt)
 		}
 	}
-	if changed {
-		condition.LastTransitionTime = metav1.NewTime(c.deps.Clock.Now())
-		meta.SetStatusCondition(&conditions, condition)
-		fields["conditions"] = conditions
-	}
-	if len(fields) == 0 {
+	switch {
+	case changed:
+		return true, c.updateStatus(ctx, it, copyOf(b), v, condition)
+	case len(fields) == 0:
 		return false, nil
+	default:
+		return false, c.patchStatus(ctx, it, b, fields)
 	}
-	_, err = c.patchStatus(ctx, it, b, fields, changed)
-	return changed, err
+}
+
+// updateStatus writes the whole status, with a new condition.
+func (c *Controller) updateStatus(ctx context.Context, it Item, next object, v *verdict, condition metav1.Condition) error {
+	status := next.BindingStatus()
+	status.SchedulerObservedGeneration = next.GetGeneration()
+	if v.decision.Failure == nil {
+		status.SchedulerObservedAffinityName = v.decision.Affinity
+		scheduled := c.dateAfter(next.BindingSpec().RescheduleTriggeredAt)
+		status.LastScheduledTime = &scheduled
+	}
+	condition.LastTransitionTime = metav1.NewTime(c.deps.Clock.Now())
+	meta.SetStatusCondition(&status.Conditions, condition)
+	if err := c.client.Status().Update(ctx, next, client.FieldOwner(fieldManager)); err != nil {
+		return fmt.Errorf("writing the status: %w", err)
+	}
+	c.written.Store(it, next.GetResourceVersion())
+	return nil
 }
 
 func conditionFor(b workv1alpha2.Binding, d *Decision) metav1.Condition {
@@ -184,52 +209,22 @@ func (c *Controller) dateAfter(asked *metav1.Time) metav1.Time {
 	return now
 }
 
-// patchStatus writes fields. Conditions are replaced as a list, which needs the
-// guard against what others wrote into it meanwhile; other fields are ours alone.
-func (c *Controller) patchStatus(ctx context.Context, it Item, b workv1alpha2.Binding, fields map[string]any, guard bool) (workv1alpha2.Binding, error) {
-	patch := map[string]any{"status": fields}
-	if guard {
-		patch["metadata"] = map[string]any{"resourceVersion": b.GetResourceVersion()}
-	}
-	answer, err := c.patch(ctx, it, b, patch, c.sendStatus)
+// patchStatus writes fields that are this room's alone, whatever others write meanwhile.
+func (c *Controller) patchStatus(ctx context.Context, it Item, b workv1alpha2.Binding, fields map[string]any) error {
+	data, err := json.Marshal(map[string]any{"status": fields})
 	if err != nil {
-		return nil, fmt.Errorf("patching the status: %w", err)
-	}
-	return answer, nil
-}
-
-// sender patches an object or a subresource of it, and fills obj with the answer.
-type sender func(ctx context.Context, obj client.Object, patch client.Patch) error
-
-func (c *Controller) sendObject(ctx context.Context, obj client.Object, patch client.Patch) error {
-	return c.client.Patch(ctx, obj, patch, client.FieldOwner(fieldManager))
-}
-
-func (c *Controller) sendStatus(ctx context.Context, obj client.Object, patch client.Patch) error {
-	return c.client.Status().Patch(ctx, obj, patch, client.FieldOwner(fieldManager))
-}
-
-// patch sends a merge patch and returns the binding as it is after it.
-func (c *Controller) patch(ctx context.Context, it Item, b workv1alpha2.Binding, patch map[string]any, send sender) (workv1alpha2.Binding, error) {
-	data, err := json.Marshal(patch)
-	if err != nil {
-		return nil, fmt.Errorf("encoding a patch: %w", err)
+		return fmt.Errorf("encoding a patch: %w", err)
 	}
 	named := metav1.ObjectMeta{Namespace: b.GetNamespace(), Name: b.GetName()}
-	var answer interface {
-		client.Object
-		workv1alpha2.Binding
-	}
+	var answer object = &workv1alpha2.ResourceBinding{ObjectMeta: named}
 	if it.Namespace == "" {
 		answer = &workv1alpha2.ClusterResourceBinding{ObjectMeta: named}
-	} else {
-		answer = &workv1alpha2.ResourceBinding{ObjectMeta: named}
 	}
-	if err := send(ctx, answer, client.RawPatch(types.MergePatchType, data)); err != nil {
-		return nil, err
+	if err := c.client.Status().Patch(ctx, answer, client.RawPatch(types.MergePatchType, data), client.FieldOwner(fieldManager)); err != nil {
+		return fmt.Errorf("patching the status: %w", err)
 	}
 	c.written.Store(it, answer.GetResourceVersion())
-	return answer, nil
+	return nil
 }
 
 // cacheIsBehind says whether b is older than what this controller wrote last.
