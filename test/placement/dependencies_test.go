@@ -1,0 +1,99 @@
+package placement_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	configv1alpha1 "github.com/flagship-k8s/flagship/api/config/v1alpha1"
+	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
+	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/fleettest"
+)
+
+// reading is a Deployment that mounts a ConfigMap.
+func reading(ns, name, settings string) *appsv1.Deployment {
+	d := fleettest.Deployment(ns, name, 1)
+	d.Spec.Template.Spec.Volumes = []corev1.Volume{{Name: "settings", VolumeSource: corev1.VolumeSource{
+		ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: settings}}}}}
+	return d
+}
+
+func along(policy *policyv1alpha1.PropagationPolicy) *policyv1alpha1.PropagationPolicy {
+	policy.Spec.PropagateDeps = true
+	return policy
+}
+
+// neededIn is the condition of an attached binding that is needed in exactly these clusters, by so many.
+func neededIn(parents int, clusters ...string) func(*workv1alpha2.ResourceBinding) error {
+	return func(b *workv1alpha2.ResourceBinding) error {
+		var got []string
+		for _, s := range b.Spec.RequiredBy {
+			got = append(got, names(s.Clusters)...)
+		}
+		slices.Sort(got)
+		if got = slices.Compact(got); !slices.Equal(got, clusters) || len(b.Spec.RequiredBy) != parents {
+			return fmt.Errorf("it is needed by %d in %v, want %d in %v", len(b.Spec.RequiredBy), got, parents, clusters)
+		}
+		return nil
+	}
+}
+
+func TestDependenciesFollow(t *testing.T) {
+	fleet, ns := start(t)
+	blue, green := fleettest.ConfigMap(ns, "blue", nil), fleettest.ConfigMap(ns, "green", nil)
+	web, api := reading(ns, "web", "blue"), reading(ns, "api", "blue")
+	fleettest.Create(t, fleet.Hub, blue, green, web, api,
+		along(fleettest.Policy(ns, "web", fleettest.To("east-1"), web)), along(fleettest.Policy(ns, "api", fleettest.To("west-1"), api)))
+	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "ConfigMap", "blue"), neededIn(2, "east-1", "west-1"))
+	fleettest.ExpectAbsent(t, fleet.Hub, binding(ns, "ConfigMap", "green"))
+
+	// A parent refers to another object: that follows, and what it needed before is needed by the other parent only.
+	fleettest.Update(t, fleet.Hub, web, func(d *appsv1.Deployment) { d.Spec.Template.Spec.Volumes[0].ConfigMap.Name = "green" })
+	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "ConfigMap", "green"), neededIn(1, "east-1"))
+	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "ConfigMap", "blue"), neededIn(1, "west-1"))
+
+	// A parent moves, and what it needs moves with it.
+	api2 := fleettest.Policy(ns, "api", fleettest.To("west-1"), api)
+	fleettest.Update(t, fleet.Hub, api2, func(p *policyv1alpha1.PropagationPolicy) { p.Spec.Placement = fleettest.To("west-2", "west-3") })
+	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "ConfigMap", "blue"), neededIn(1, "west-2", "west-3"))
+
+	// The last parent goes.
+	fleettest.Delete(t, fleet.Hub, api)
+	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "ConfigMap", "blue"), going)
+	if err := fleet.Hub.Get(t.Context(), client.ObjectKeyFromObject(blue), blue); err != nil {
+		t.Errorf("the template itself: %v", err)
+	}
+}
+
+// A kind of a user's refers to a ClusterRole, as a script tells.
+func TestClusterScopedDependency(t *testing.T) {
+	fleet, ns := start(t)
+	script := &configv1alpha1.ResourceInterpreterCustomization{ObjectMeta: metav1.ObjectMeta{Name: "placement-secrets"}}
+	script.Spec.Target = configv1alpha1.CustomizationTarget{APIVersion: "v1", Kind: "Secret"}
+	script.Spec.Customizations.DependencyInterpretation = &configv1alpha1.DependencyInterpretation{LuaScript: `
+function GetDependencies(obj)
+  local role = obj.metadata.labels and obj.metadata.labels.role
+  if role == nil then return {} end
+  return {{apiVersion = "rbac.authorization.k8s.io/v1", kind = "ClusterRole", name = role}}
+end`}
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "placement-reader"}}
+	secret := fleettest.Secret(ns, "password", nil)
+	secret.Labels = map[string]string{"role": role.Name}
+	fleettest.Create(t, fleet.Hub, script, role, secret, along(fleettest.Policy(ns, "password", fleettest.To("east-2"), secret)))
+	attached := &workv1alpha2.ClusterResourceBinding{ObjectMeta: metav1.ObjectMeta{Name: workv1alpha2.BindingName("ClusterRole", role.Name)}}
+	fleettest.ExpectEventually(t, fleet.Hub, attached, func(b *workv1alpha2.ClusterResourceBinding) error {
+		if len(b.Spec.RequiredBy) != 1 || !slices.Equal(names(b.Spec.RequiredBy[0].Clusters), []string{"east-2"}) {
+			return fmt.Errorf("it is needed by %+v", b.Spec.RequiredBy)
+		}
+		return nil
+	})
+	fleettest.Delete(t, fleet.Hub, secret)
+	fleettest.ExpectEventually(t, fleet.Hub, attached, going)
+}

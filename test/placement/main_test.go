@@ -1,0 +1,252 @@
+// Package placement_test asks where objects go, and why, of a whole control plane on a real API server. Its clusters exist
+// on paper only: two regions, three zones, with labels, and taints where a test wants them. So nothing runs anywhere, and
+// what is decided is all there is to see.
+package placement_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
+	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/fleettest"
+)
+
+var shared fleettest.Shared
+
+func TestMain(m *testing.M) { shared.Main(m) }
+
+// paper are the clusters that every test may use and none may leave changed:
+//
+//	east-1  zone a    west-1  zone b
+//	east-2  zone a    west-2  zone c
+//	east-3  zone b    west-3  zone c
+var paper = map[string][]string{"east": {"a", "a", "b"}, "west": {"b", "c", "c"}}
+
+var papers sync.Once
+
+func start(t *testing.T) (*fleettest.Fleet, string) {
+	t.Helper()
+	fleet := shared.Start(t)
+	papers.Do(func() {
+		for region, zones := range paper {
+			for i, zone := range zones {
+				join(t, fleet, fmt.Sprintf("%s-%d", region, i+1), region, zone)
+			}
+		}
+	})
+	return fleet, fleet.Namespace(t)
+}
+
+// join makes a cluster whose agent is nobody.
+func join(t *testing.T, fleet *fleettest.Fleet, name, region, zone string) {
+	t.Helper()
+	c := &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"region": region, "name": name}}}
+	c.Spec.SyncMode, c.Spec.Region, c.Spec.Zones = clusterv1alpha1.Pull, region, []string{zone}
+	if err := fleet.Hub.Create(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	report(t, fleet, name, func(c *clusterv1alpha1.Cluster) {
+		meta.SetStatusCondition(&c.Status.Conditions, clusterv1alpha1.Ready())
+		meta.SetStatusCondition(&c.Status.Conditions, metav1.Condition{
+			Type: clusterv1alpha1.ClusterConditionCompleteAPIEnablements, Status: metav1.ConditionTrue, Reason: "Complete"})
+		c.Status.APIEnablements = []clusterv1alpha1.APIEnablement{
+			{GroupVersion: "v1", Resources: []clusterv1alpha1.APIResource{{Name: "configmaps", Kind: "ConfigMap"}, {Name: "secrets", Kind: "Secret"}}},
+			{GroupVersion: "apps/v1", Resources: []clusterv1alpha1.APIResource{{Name: "deployments", Kind: "Deployment"}}},
+			{GroupVersion: "rbac.authorization.k8s.io/v1", Resources: []clusterv1alpha1.APIResource{{Name: "clusterroles", Kind: "ClusterRole"}}},
+			{GroupVersion: "autoscaling/v2", Resources: []clusterv1alpha1.APIResource{{Name: "horizontalpodautoscalers", Kind: "HorizontalPodAutoscaler"}}},
+		}
+	})
+	hold(t, fleet, name, 1000)
+}
+
+// leave takes a cluster out again. It is not ready then, so that nobody waits for an agent to clean up.
+func leave(t testing.TB, fleet *fleettest.Fleet, name string) {
+	t.Helper()
+	report(t, fleet, name, func(c *clusterv1alpha1.Cluster) {
+		meta.SetStatusCondition(&c.Status.Conditions, clusterv1alpha1.NotReady(clusterv1alpha1.ClusterNotReachableReason, "it leaves"))
+	})
+	c := &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	fleettest.Delete(t, fleet.Hub, c)
+	fleettest.ExpectGone(t, fleet.Hub, c)
+}
+
+// leaveAfter takes clusters out when the test ends, so that the next finds the fleet as it should be.
+func leaveAfter(t *testing.T, fleet *fleettest.Fleet, clusters ...string) {
+	t.Cleanup(func() {
+		for _, name := range clusters {
+			leave(lasting{t}, fleet, name)
+		}
+	})
+}
+
+// going is the condition of an object that is being deleted: what it waits for is the agents of clusters on paper.
+func going[T client.Object](o T) error {
+	if o.GetDeletionTimestamp() == nil {
+		return errors.New("it is not being deleted")
+	}
+	return nil
+}
+
+// hold gives a cluster room for n of the replicas that fleettest.Deployment makes.
+func hold(t *testing.T, fleet *fleettest.Fleet, name string, n int64) {
+	t.Helper()
+	report(t, fleet, name, func(c *clusterv1alpha1.Cluster) {
+		c.Status.ResourceSummary = &clusterv1alpha1.ResourceSummary{Allocatable: corev1.ResourceList{
+			corev1.ResourceCPU: *resource.NewMilliQuantity(10*n, resource.DecimalSI), corev1.ResourceMemory: resource.MustParse("1Ti"), corev1.ResourcePods: resource.MustParse("10k"),
+		}}
+	})
+}
+
+// report writes a cluster's status as its agent would.
+func report(t testing.TB, fleet *fleettest.Fleet, name string, edit func(*clusterv1alpha1.Cluster)) {
+	t.Helper()
+	for {
+		c := &clusterv1alpha1.Cluster{}
+		if err := fleet.Hub.Get(t.Context(), client.ObjectKey{Name: name}, c); err != nil {
+			t.Fatal(err)
+		}
+		edit(c)
+		err := fleet.Hub.Status().Update(t.Context(), c)
+		if err == nil {
+			return
+		}
+		if !strings.Contains(err.Error(), "modified") {
+			t.Fatal(err)
+		}
+	}
+}
+
+// change edits a cluster and undoes that when the test ends.
+func change(t *testing.T, fleet *fleettest.Fleet, name string, edit func(*clusterv1alpha1.Cluster)) {
+	t.Helper()
+	c := &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	var before *clusterv1alpha1.Cluster
+	fleettest.Update(t, fleet.Hub, c, func(c *clusterv1alpha1.Cluster) {
+		before = c.DeepCopy()
+		edit(c)
+	})
+	t.Cleanup(func() {
+		fleettest.Update(lasting{t}, fleet.Hub, c, func(c *clusterv1alpha1.Cluster) {
+			c.Labels, c.Spec.Taints = before.Labels, before.Spec.Taints
+		})
+	})
+}
+
+// lasting is a test whose context outlives it, for what it puts back.
+type lasting struct{ *testing.T }
+
+// Context implements testing.TB.
+func (l lasting) Context() context.Context { return context.WithoutCancel(l.T.Context()) }
+
+func taint(key string) func(*clusterv1alpha1.Cluster) {
+	return func(c *clusterv1alpha1.Cluster) {
+		c.Spec.Taints = append(c.Spec.Taints, corev1.Taint{Key: key, Value: "yes", Effect: corev1.TaintEffectNoSchedule})
+	}
+}
+
+func binding(namespace, kind, name string) *workv1alpha2.ResourceBinding {
+	return &workv1alpha2.ResourceBinding{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: workv1alpha2.BindingName(kind, name)}}
+}
+
+func names(targets []workv1alpha2.TargetCluster) []string {
+	var out []string
+	for _, c := range targets {
+		out = append(out, c.Name)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// placed is the condition of a binding that is scheduled to exactly these clusters.
+func placed(clusters ...string) func(*workv1alpha2.ResourceBinding) error {
+	return func(b *workv1alpha2.ResourceBinding) error {
+		if got := names(b.Spec.Clusters); !slices.Equal(got, clusters) {
+			return fmt.Errorf("it is in %v, want %v", got, clusters)
+		}
+		return scheduled(b)
+	}
+}
+
+func scheduled(b *workv1alpha2.ResourceBinding) error {
+	if b.Status.SchedulerObservedGeneration != b.Generation {
+		return fmt.Errorf("generation %d is not observed", b.Generation)
+	}
+	return fleettest.ConditionTrue(b.Status.Conditions, workv1alpha2.Scheduled)
+}
+
+// refused is the condition of a binding that is not scheduled for this reason.
+func refused(reason, message string) func(*workv1alpha2.ResourceBinding) error {
+	return func(b *workv1alpha2.ResourceBinding) error {
+		c := meta.FindStatusCondition(b.Status.Conditions, workv1alpha2.Scheduled)
+		if c == nil || c.Status != metav1.ConditionFalse || c.Reason != reason || c.Message != message {
+			return fmt.Errorf("Scheduled is %+v", c)
+		}
+		return nil
+	}
+}
+
+func spread(by policyv1alpha1.SpreadFieldValue, least, most int) policyv1alpha1.SpreadConstraint {
+	return policyv1alpha1.SpreadConstraint{SpreadByField: by, MinGroups: least, MaxGroups: most}
+}
+
+func inRegion(region string) policyv1alpha1.ClusterAffinity {
+	return policyv1alpha1.ClusterAffinity{LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"region": region}}}
+}
+
+// onPaper selects the clusters of this file, and not those that single tests add.
+func onPaper() *policyv1alpha1.ClusterAffinity {
+	return &policyv1alpha1.ClusterAffinity{LabelSelector: &metav1.LabelSelector{
+		MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "region", Operator: metav1.LabelSelectorOpIn, Values: []string{"east", "west"}}}}}
+}
+
+// byRoom divides replicas by room.
+func byRoom(preference policyv1alpha1.ReplicaDivisionPreference, affinity *policyv1alpha1.ClusterAffinity) policyv1alpha1.Placement {
+	p := policyv1alpha1.Placement{ClusterAffinity: affinity, ReplicaScheduling: &policyv1alpha1.ReplicaSchedulingStrategy{
+		ReplicaSchedulingType: policyv1alpha1.ReplicaSchedulingTypeDivided, ReplicaDivisionPreference: preference,
+	}}
+	if preference == policyv1alpha1.ReplicaDivisionPreferenceWeighted {
+		p.ReplicaScheduling.WeightPreference = &policyv1alpha1.ClusterPreferences{DynamicWeight: policyv1alpha1.DynamicWeightByAvailableReplicas}
+	}
+	return p
+}
+
+// hears waits until an event about the object contains the text.
+func hears(t *testing.T, fleet *fleettest.Fleet, namespace, object, text string) {
+	t.Helper()
+	watch, err := fleet.Hub.Watch(t.Context(), &corev1.EventList{}, client.InNamespace(namespace))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer watch.Stop()
+	var heard []string
+	patience := time.After(fleettest.Patience)
+	for {
+		select {
+		case e := <-watch.ResultChan():
+			news, ok := e.Object.(*corev1.Event)
+			if !ok || news.InvolvedObject.Name != object {
+				continue
+			}
+			if strings.Contains(news.Reason+": "+news.Message, text) {
+				return
+			}
+			heard = append(heard, news.Reason+": "+news.Message)
+		case <-patience:
+			t.Fatalf("nothing says %q of %s: %q", text, object, heard)
+		}
+	}
+}

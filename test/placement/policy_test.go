@@ -1,0 +1,193 @@
+package placement_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1alpha1 "github.com/flagship-k8s/flagship/api/apps/v1alpha1"
+	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
+	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/fleettest"
+)
+
+func claimedBy(name string) func(*corev1.ConfigMap) error {
+	return func(c *corev1.ConfigMap) error {
+		if got := c.Annotations[policyv1alpha1.PropagationPolicyNameAnnotation]; got != name {
+			return fmt.Errorf("it belongs to %q, want %q", got, name)
+		}
+		return nil
+	}
+}
+
+func TestPreemption(t *testing.T) {
+	fleet, ns := start(t)
+	settings := fleettest.ConfigMap(ns, "settings", nil)
+	fleettest.Create(t, fleet.Hub, settings, fleettest.Policy(ns, "first", fleettest.To("east-1"), settings))
+	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "ConfigMap", "settings"), placed("east-1"))
+
+	polite := fleettest.Policy(ns, "polite", fleettest.To("east-2"), settings)
+	polite.Spec.Priority = ptr.To(int32(9))
+	fleettest.Create(t, fleet.Hub, polite)
+	hears(t, fleet, ns, "polite", "ApplyPolicyFailed: 1 of 1 selected objects belong to other policies, which this one may not preempt: PropagationPolicy "+ns+"/first (1)")
+	fleettest.ExpectEventually(t, fleet.Hub, settings, claimedBy("first"))
+
+	urgent := fleettest.Policy(ns, "urgent", fleettest.To("west-1"), settings)
+	urgent.Spec.Priority, urgent.Spec.Preemption = ptr.To(int32(5)), policyv1alpha1.PreemptAlways
+	fleettest.Create(t, fleet.Hub, urgent)
+	fleettest.ExpectEventually(t, fleet.Hub, settings, claimedBy("urgent"))
+	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "ConfigMap", "settings"), placed("west-1"))
+	hears(t, fleet, ns, "settings", "PreemptPolicySucceed")
+}
+
+func TestLazyPoliciesWaitForTheTemplate(t *testing.T) {
+	fleet, ns := start(t)
+	settings, probe := fleettest.ConfigMap(ns, "settings", map[string]string{"a": "1"}), fleettest.ConfigMap(ns, "probe", nil)
+	lazy := fleettest.Policy(ns, "lazy", fleettest.To("east-1"), settings)
+	lazy.Spec.ActivationPreference = policyv1alpha1.LazyActivation
+	fleettest.Create(t, fleet.Hub, lazy, settings)
+	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "ConfigMap", "settings"), placed("east-1"))
+	fleettest.Update(t, fleet.Hub, lazy, func(p *policyv1alpha1.PropagationPolicy) { p.Spec.Placement = fleettest.To("west-1") })
+	// A policy that acts at once shows that the change has been seen.
+	fleettest.Create(t, fleet.Hub, probe, fleettest.Policy(ns, "probe", fleettest.To("west-1"), probe))
+	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "ConfigMap", "probe"), placed("west-1"))
+	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "ConfigMap", "settings"), placed("east-1"))
+	fleettest.Update(t, fleet.Hub, settings, func(c *corev1.ConfigMap) { c.Data["a"] = "2" })
+	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "ConfigMap", "settings"), placed("west-1"))
+}
+
+func TestAPolicyReleasesWhatItClaimedBeforeItGoes(t *testing.T) {
+	fleet, ns := start(t)
+	settings := fleettest.ConfigMap(ns, "settings", nil)
+	policy := fleettest.Policy(ns, "settings", fleettest.To("east-1"), settings)
+	fleettest.Create(t, fleet.Hub, settings, policy)
+	if !slices.Contains(policy.Finalizers, policyv1alpha1.PropagationPolicyFinalizer) {
+		t.Errorf("a new policy has the finalizers %v", policy.Finalizers)
+	}
+	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "ConfigMap", "settings"), placed("east-1"))
+	fleettest.Delete(t, fleet.Hub, policy)
+	fleettest.ExpectGone(t, fleet.Hub, policy)
+	if err := fleet.Hub.Get(t.Context(), client.ObjectKeyFromObject(settings), settings); err != nil || claimedBy("")(settings) != nil {
+		t.Errorf("the policy is gone (%v) and %v", err, claimedBy("")(settings))
+	}
+	b := fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "ConfigMap", "settings"), fleettest.Exists)
+	if len(b.Spec.Clusters) != 1 || b.Labels[policyv1alpha1.PropagationPolicyPermanentIDLabel] != "" {
+		t.Errorf("the binding has %v and labels %v, want its cluster and no claim", b.Spec.Clusters, b.Labels)
+	}
+}
+
+func TestAPolicyMayNameAnOlderVersion(t *testing.T) {
+	fleet, ns := start(t)
+	scaler := &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "web"}, Spec: autoscalingv2.HorizontalPodAutoscalerSpec{
+		MaxReplicas: 3, ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"}}}
+	policy := fleettest.Policy(ns, "scalers", fleettest.To("east-1"))
+	policy.Spec.ResourceSelectors = []policyv1alpha1.ResourceSelector{{APIVersion: "autoscaling/v1", Kind: "HorizontalPodAutoscaler"}}
+	fleettest.Create(t, fleet.Hub, policy, scaler)
+	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "HorizontalPodAutoscaler", "web"), placed("east-1"))
+}
+
+func TestAnOwnerIsToldWhyNoPolicyApplies(t *testing.T) {
+	fleet, ns := start(t)
+	policy := fleettest.Policy(ns, "front", fleettest.To("east-1"))
+	policy.Spec.ResourceSelectors = []policyv1alpha1.ResourceSelector{
+		{APIVersion: "v1", Kind: "ConfigMap", LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"tier": "front"}}}}
+	settings := fleettest.ConfigMap(ns, "settings", nil)
+	fleettest.Create(t, fleet.Hub, policy, settings)
+	hears(t, fleet, ns, "settings", "ApplyPolicyFailed: No policy match for resource; PropagationPolicy "+ns+"/front selects ConfigMap with labels tier=front")
+}
+
+func TestWorkloadRebalancer(t *testing.T) {
+	fleet, ns := start(t)
+	join(t, fleet, "first", "north", "y")
+	join(t, fleet, "second", "north", "y")
+	hold(t, fleet, "second", 0)
+	leaveAfter(t, fleet, "first", "second")
+	north := inRegion("north")
+	web := fleettest.Deployment(ns, "web", 6)
+	fleettest.Create(t, fleet.Hub, web, fleettest.Policy(ns, "web", byRoom(policyv1alpha1.ReplicaDivisionPreferenceWeighted, &north), web))
+	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "Deployment", "web"), placed("first"))
+	hold(t, fleet, "second", 1000)
+
+	workload := func(name string) appsv1alpha1.ObjectReference {
+		return appsv1alpha1.ObjectReference{APIVersion: "apps/v1", Kind: "Deployment", Namespace: ns, Name: name}
+	}
+	request := &appsv1alpha1.WorkloadRebalancer{ObjectMeta: metav1.ObjectMeta{Name: ns},
+		Spec: appsv1alpha1.WorkloadRebalancerSpec{Workloads: []appsv1alpha1.ObjectReference{workload("web"), workload("absent")}}}
+	fleettest.Create(t, fleet.Hub, request)
+	fleettest.ExpectEventually(t, fleet.Hub, request, func(r *appsv1alpha1.WorkloadRebalancer) error {
+		if len(r.Status.ObservedWorkloads) != 2 || r.Status.FinishTime == nil || r.Status.ObservedWorkloads[1].Result != appsv1alpha1.RebalanceSuccessful ||
+			r.Status.ObservedWorkloads[0].Reason != appsv1alpha1.RebalanceObjectNotFound {
+			return fmt.Errorf("status is %+v", r.Status)
+		}
+		return nil
+	})
+	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "Deployment", "web"), placed("first", "second"))
+	fleettest.Update(t, fleet.Hub, request, func(r *appsv1alpha1.WorkloadRebalancer) { r.Spec.TTLSecondsAfterFinished = ptr.To(int32(0)) })
+	fleettest.ExpectGone(t, fleet.Hub, request)
+}
+
+// One policy among a thousand is changed: what is written is about its one object.
+func TestAChangeOfOnePolicyAmongAThousand(t *testing.T) {
+	fleet, ns := start(t)
+	const many, templates = 1000, 20
+	versions := map[string]string{}
+	var changed *policyv1alpha1.PropagationPolicy
+	for i := range many {
+		settings := fleettest.ConfigMap(ns, fmt.Sprintf("settings-%04d", i), nil)
+		policy := fleettest.Policy(ns, settings.Name, fleettest.To("east-1"), settings)
+		fleettest.Create(t, fleet.Hub, policy)
+		if i < templates {
+			fleettest.Create(t, fleet.Hub, settings)
+			changed = policy
+		}
+	}
+	for i := range templates {
+		b := fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "ConfigMap", fmt.Sprintf("settings-%04d", i)), func(b *workv1alpha2.ResourceBinding) error {
+			if b.Status.Conditions == nil || len(b.Status.Conditions) < 2 { // Scheduled and FullyApplied: nothing more will come
+				return fmt.Errorf("conditions are %v", b.Status.Conditions)
+			}
+			return placed("east-1")(b)
+		})
+		versions[b.Name] = b.ResourceVersion
+	}
+	before := fleettest.CountRequests(t, fleet.Hub)
+	fleettest.Update(t, fleet.Hub, changed, func(p *policyv1alpha1.PropagationPolicy) { p.Spec.Placement = fleettest.To("east-2") })
+	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "ConfigMap", changed.Name), placed("east-2"))
+	written := fleettest.CountRequests(t, fleet.Hub).Since(before).Writes()
+	t.Logf("one policy of %d changed:\n%s", many, written)
+	if n := written.Of("propagationpolicies", "configmaps", "resourcebindings").Total(); n > 8 {
+		t.Errorf("%d writes to policies, templates and bindings, want at most the policy's own, two patches of spec and a few of status:\n%s", n, written)
+	}
+	var all workv1alpha2.ResourceBindingList
+	if err := fleet.Hub.List(t.Context(), &all, client.InNamespace(ns)); err != nil {
+		t.Fatal(err)
+	}
+	for i := range all.Items {
+		b := &all.Items[i]
+		if b.Spec.Resource.Name != changed.Name && versions[b.Name] != b.ResourceVersion {
+			t.Errorf("binding %s was written", b.Name)
+		}
+	}
+	if len(all.Items) != len(slices.Collect(maps.Keys(versions))) {
+		t.Errorf("there are %d bindings, want %d", len(all.Items), len(versions))
+	}
+}
+
+func TestSchedulingFollowsPriorityClasses(t *testing.T) {
+	fleet, ns := start(t)
+	settings := fleettest.ConfigMap(ns, "settings", nil)
+	policy := fleettest.Policy(ns, "settings", fleettest.To("east-1"), settings)
+	policy.Spec.SchedulePriority = &policyv1alpha1.SchedulePriority{PriorityClassSource: policyv1alpha1.KubePriorityClass, PriorityClassName: "system-cluster-critical"}
+	fleettest.Create(t, fleet.Hub, settings, policy)
+	b := fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "ConfigMap", "settings"), placed("east-1"))
+	if b.Spec.SchedulePriority == nil || b.Spec.SchedulePriority.Priority != 2_000_000_000 {
+		t.Errorf("priority is %v, want that of the class", b.Spec.SchedulePriority)
+	}
+}
