@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strings"
 	"sync"
 	"time"
 
@@ -176,7 +177,7 @@ func (w *Works) reconcile(ctx context.Context, name string, key types.Namespaced
 	for _, s := range sights {
 		found.objects = append(found.objects, w.interpret(ctx, work, s))
 	}
-	again := w.diagnose(key, found.objects)
+	again := w.diagnose(work, found.objects)
 	w.report.Update(key, report.Observe, found.report)
 	return again, nil
 }
@@ -300,7 +301,8 @@ func statusBefore(work *workv1alpha1.Work, id workv1alpha1.ResourceIdentifier) *
 }
 
 // diagnose marks what has been unhealthy for too long, and tells when the next object will have been.
-func (w *Works) diagnose(key types.NamespacedName, objects []finding) (again time.Duration) {
+func (w *Works) diagnose(work *workv1alpha1.Work, objects []finding) (again time.Duration) {
+	key := client.ObjectKeyFromObject(work)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	since, now := w.ailing[key], w.clock.Now()
@@ -313,6 +315,9 @@ func (w *Works) diagnose(key types.NamespacedName, objects []finding) (again tim
 		start, known := since[o.name()]
 		if !known {
 			start = now
+			if ailedBefore(work, o) {
+				start = now.Add(-w.degradedAfter)
+			}
 		}
 		current[o.name()] = start
 		if left := w.degradedAfter - now.Sub(start); left <= 0 {
@@ -327,6 +332,12 @@ func (w *Works) diagnose(key types.NamespacedName, objects []finding) (again tim
 		w.ailing[key] = current
 	}
 	return again
+}
+
+// ailedBefore tells whether the Work says already that an object is ailing, from before this process began to watch it.
+func ailedBefore(work *workv1alpha1.Work, o *finding) bool {
+	degraded := meta.FindStatusCondition(work.Status.Conditions, workv1alpha1.WorkDegraded)
+	return degraded != nil && degraded.Status == metav1.ConditionTrue && strings.Contains(degraded.Message, o.name())
 }
 
 // forget lets go of everything kept for a Work that is gone.

@@ -163,10 +163,10 @@ func TestIdentify(t *testing.T) {
 func TestDiagnose(t *testing.T) {
 	clock := clocktesting.NewFakeClock(time.Unix(1000, 0))
 	w := &Works{clock: clock, degradedAfter: time.Minute, ailing: map[types.NamespacedName]map[string]time.Time{}}
-	key := types.NamespacedName{Name: "w"}
+	work := &workv1alpha1.Work{ObjectMeta: metav1.ObjectMeta{Name: "w"}}
 	look := func(health workv1alpha1.ResourceHealth) (bool, time.Duration) {
 		objects := []finding{seen("a", health)}
-		again := w.diagnose(key, objects)
+		again := w.diagnose(work, objects)
 		return objects[0].ailing, again
 	}
 	steps := []struct {
@@ -190,5 +190,10 @@ func TestDiagnose(t *testing.T) {
 	}
 	if len(w.ailing) > 0 {
 		t.Errorf("remembered for nothing: %v", w.ailing)
+	}
+	// A process that has just begun to watch believes what the Work says of the time before.
+	meta.SetStatusCondition(&work.Status.Conditions, findings{objects: []finding{{sight: seen("a", "").sight, ailing: true}}}.degraded())
+	if ailing, again := look(workv1alpha1.ResourceUnhealthy); !ailing || again != 0 {
+		t.Errorf("after a restart: ailing %t, again after %v, want true and never", ailing, again)
 	}
 }

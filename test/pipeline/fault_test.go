@@ -35,14 +35,18 @@ func TestKillLosesNothingAndARestartWritesNothing(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs a fleet of its own")
 	}
-	const many = 60
+	const many = 200
 	fleet := fleettest.Start(t, fleettest.Options{Members: 2, Bare: true})
 	ns := fleet.Namespace(t)
 	deployments := make([]*appsv1.Deployment, many)
 	for i := range deployments {
 		deployments[i] = fleettest.Deployment(ns, fmt.Sprintf("app-%03d", i), 1)
-		fleettest.Create(t, fleet.Hub, deployments[i], fleettest.Policy(ns, deployments[i].Name, fleettest.Everywhere(), deployments[i]))
+		fleettest.Create(t, fleet.Hub, deployments[i])
 	}
+	// One policy for all: they take off together, and most are somewhere between template and member when the hub dies.
+	policy := fleettest.Policy(ns, "all", fleettest.Everywhere(), fleettest.Deployment(ns, "", 1))
+	fleettest.Create(t, fleet.Hub, policy)
+	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "Deployment", deployments[many/10].Name), fleettest.Exists)
 	fleet.Kill(t)
 	fleet.Restart(t)
 	created := map[string]string{}
