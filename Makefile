@@ -42,6 +42,10 @@ test-unit: ## Run the tests that need no API server.
 test-dra: build ## Run a resource driver built on the libraries of Kubernetes 1.30 against the hub (its own module).
 	cd test/dra-driver && FLAGSHIP_BINARY=$(abspath $(BIN)) $(GO) test -count=1 -timeout 10m ./...
 
+.PHONY: test-crds
+test-crds: build ## Carry definitions in wide use (cert-manager, Gateway API, Cluster API, Prometheus, Karpenter) to members; downloads them.
+	FLAGSHIP_BINARY=$(abspath $(BIN)) FLAGSHIP_REAL_DEFINITIONS=1 $(GO) test -count=1 -timeout 20m ./test/crds/
+
 .PHONY: test-race
 test-race: ## Run the race detector on the rooms that do not link the API server (needs a C compiler).
 	CGO_ENABLED=1 $(GO) test -race $(RACE_ROOMS)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"k8s.io/apiextensions-apiserver/pkg/apihelpers"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
@@ -53,6 +54,40 @@ func installKinds(ctx context.Context, config *rest.Config) error {
 	}
 	return awaitServed(ctx, config, definitions)
 }
+
+// establishPending finishes what a server that was killed had begun. That a definition whose names are accepted is to be
+// established is kept in memory only; upstream looks at it again after five minutes.
+func establishPending(ctx context.Context, config *rest.Config) error {
+	client, err := clientset.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("making the client for definitions: %w", err)
+	}
+	api := client.ApiextensionsV1().CustomResourceDefinitions()
+	definitions, err := api.List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("listing definitions: %w", err)
+	}
+	for i := range definitions.Items {
+		definition := &definitions.Items[i]
+		condition := apihelpers.FindCRDCondition(definition, apiextensionsv1.Established)
+		if condition == nil || condition.Reason != installing || definition.DeletionTimestamp != nil ||
+			!apihelpers.IsCRDConditionTrue(definition, apiextensionsv1.NamesAccepted) {
+			continue
+		}
+		apihelpers.SetCRDCondition(definition, apiextensionsv1.CustomResourceDefinitionCondition{
+			Type: apiextensionsv1.Established, Status: apiextensionsv1.ConditionTrue,
+			Reason: "InitialNamesAccepted", Message: "the initial names have been accepted",
+		})
+		_, err := api.UpdateStatus(ctx, definition, metav1.UpdateOptions{})
+		if err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("establishing %s: %w", definition.Name, err)
+		}
+	}
+	return nil
+}
+
+// installing is the reason of a definition that is about to be established.
+const installing = "Installing"
 
 func installKind(ctx context.Context, client clientset.Interface, wanted *apiextensionsv1.CustomResourceDefinition) error {
 	api := client.ApiextensionsV1().CustomResourceDefinitions()

@@ -83,6 +83,8 @@ func build(ctx context.Context, cfg Config, keys *keyring, listener net.Listener
 	}
 	serve(o, cfg, keys, listener)
 	if cfg.Role == Hub {
+		// There is no network of cluster IPs here: webhooks behind a Service are called at its endpoints.
+		o.EnableAggregatorRouting = true
 		o.SystemNamespaces = []string{
 			metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic,
 			clusterv1alpha1.SystemNamespace, clusterv1alpha1.ClusterNamespace,

@@ -85,6 +85,9 @@ func (s *Server) settle(ctx context.Context) error {
 	if err := s.waitReady(ctx); err != nil {
 		return err
 	}
+	if err := establishPending(ctx, s.loopback); err != nil {
+		return err
+	}
 	if s.cfg.Role != Hub {
 		return nil
 	}
