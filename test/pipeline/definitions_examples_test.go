@@ -17,8 +17,8 @@ import (
 	"github.com/flagship-k8s/flagship/internal/fleettest"
 )
 
-// example reads a manifest of examples/crds.
-func example(t *testing.T, name string) []byte {
+// crdExample reads a manifest of examples/crds.
+func crdExample(t *testing.T, name string) []byte {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "..", "examples", "crds", name))
 	if err != nil {
@@ -27,10 +27,10 @@ func example(t *testing.T, name string) []byte {
 	return text
 }
 
-func exampleObject(t *testing.T, name string) *unstructured.Unstructured {
+func crdExampleObject(t *testing.T, name string) *unstructured.Unstructured {
 	t.Helper()
 	u := &unstructured.Unstructured{}
-	if err := yaml.Unmarshal(example(t, name), &u.Object); err != nil {
+	if err := yaml.Unmarshal(crdExample(t, name), &u.Object); err != nil {
 		t.Fatal(err)
 	}
 	return u
@@ -40,13 +40,13 @@ func exampleObject(t *testing.T, name string) *unstructured.Unstructured {
 func TestTheExamplesOfDefinitions(t *testing.T) {
 	fleet := shared.Start(t)
 	backups := &definition{}
-	if err := yaml.UnmarshalStrict(example(t, "definition.yaml"), backups); err != nil {
+	if err := yaml.UnmarshalStrict(crdExample(t, "definition.yaml"), backups); err != nil {
 		t.Fatal(err)
 	}
 	defined(t, fleet.Hub, backups)
 	fleettest.ExpectEventually(t, fleet.Hub, backups, established)
 	for _, name := range []string{"backup.yaml", "policy.yaml"} {
-		object := exampleObject(t, name)
+		object := crdExampleObject(t, name)
 		fleettest.Create(t, fleet.Hub, object)
 		t.Cleanup(func() {
 			if err := fleet.Hub.Delete(context.WithoutCancel(t.Context()), object); client.IgnoreNotFound(err) != nil {
@@ -56,12 +56,12 @@ func TestTheExamplesOfDefinitions(t *testing.T) {
 	}
 	for _, m := range fleet.Members {
 		fleettest.ExpectEventually(t, m, backups, established)
-		fleettest.ExpectEventually(t, m, exampleObject(t, "backup.yaml"), fleettest.Exists)
+		fleettest.ExpectEventually(t, m, crdExampleObject(t, "backup.yaml"), fleettest.Exists)
 	}
 
 	change := func(name string) {
 		t.Helper()
-		patch, err := yaml.YAMLToJSON(example(t, name))
+		patch, err := yaml.YAMLToJSON(crdExample(t, name))
 		if err != nil {
 			t.Fatal(err)
 		}

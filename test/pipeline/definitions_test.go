@@ -153,6 +153,11 @@ func named(d *definition) *definition {
 	return d
 }
 
+func withDependencies(p *policyType) *policyType {
+	p.Spec.PropagateDeps = true
+	return p
+}
+
 func TestACustomResourceBringsItsDefinition(t *testing.T) {
 	fleet := shared.Start(t)
 	ns := fleet.Namespace(t)
