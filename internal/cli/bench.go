@@ -39,15 +39,9 @@ Everything shares this machine: the control plane, the members, the bench. Run i
 	c.Flags().StringVar(&file, "json", "", "also write the results to this file as JSON")
 	c.Flags().StringVar(&o.ProfileDir, "profile-dir", "", "also keep CPU and heap profiles of the control plane in this directory")
 	c.Flags().BoolVar(&o.Wide, "wide", true, "include the scenario with ten members, which takes several GB of memory")
-<<<<<<< HEAD
 	c.Flags().StringSliceVar(&o.Only, "only", nil, "measure only these scenarios and what they build on: a, b, c, d, e, x (deletion), claims, f (ten thousand Works in one member; only if named)")
 	c.Flags().DurationVar(&o.Timeout, "timeout", 10*time.Minute, "give up when one scenario takes longer")
-	c.AddCommand(newBenchScheduleCommand(s), newBenchServicesCommand(s))
-=======
-	c.Flags().StringSliceVar(&o.Only, "only", nil, "measure only these scenarios and what they build on: a, b, c, d, e, x (deletion), claims")
-	c.Flags().DurationVar(&o.Timeout, "timeout", 5*time.Minute, "give up when one scenario takes longer")
-	c.AddCommand(newBenchScheduleCommand(s), newBenchDefinitionsCommand(s))
->>>>>>> 28b0297 (schema: tests of every feature of definitions, of definitions in wide use and of restarts in the middle; webhooks behind Services)
+	c.AddCommand(newBenchScheduleCommand(s), newBenchServicesCommand(s), newBenchDefinitionsCommand(s))
 	return c
 }
 
@@ -73,7 +67,6 @@ until the API server has a result for every binding. All ways to divide replicas
 	return c
 }
 
-<<<<<<< HEAD
 func newBenchServicesCommand(s Streams) *cobra.Command {
 	o := bench.Options{Out: s.Out, Log: s.Err}
 	c := &cobra.Command{
@@ -81,7 +74,19 @@ func newBenchServicesCommand(s Streams) *cobra.Command {
 		Short: "Measure how long endpoints take from the member that provides them to those that consume them",
 		Long: `Starts a control plane with three bare members, shares a hundred Services of three hundred endpoints each between all of
 them, and has one endpoint at a time become ready. The bench stands in for the members' endpoint controllers.`,
-=======
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) (err error) {
+			if o.Binary, err = os.Executable(); err != nil {
+				return fmt.Errorf("finding the running binary: %w", err)
+			}
+			return bench.RunServices(c.Context(), o)
+		},
+	}
+	c.Flags().StringVar(&o.ProfileDir, "profile-dir", "", "also keep CPU and heap profiles of the control plane in this directory")
+	c.Flags().DurationVar(&o.Timeout, "timeout", 5*time.Minute, "give up when all of it takes longer")
+	return c
+}
+
 func newBenchDefinitionsCommand(s Streams) *cobra.Command {
 	o := bench.Options{Out: s.Out, Log: s.Err}
 	c := &cobra.Command{
@@ -89,24 +94,15 @@ func newBenchDefinitionsCommand(s Streams) *cobra.Command {
 		Short: "Measure what many definitions of kinds cost",
 		Long: `Starts a control plane without members, defines 500 kinds of about 15 KB each, and prints the time until all are served and
 by how much the heap and the process have grown.`,
->>>>>>> 28b0297 (schema: tests of every feature of definitions, of definitions in wide use and of restarts in the middle; webhooks behind Services)
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) (err error) {
 			if o.Binary, err = os.Executable(); err != nil {
 				return fmt.Errorf("finding the running binary: %w", err)
 			}
-<<<<<<< HEAD
-			return bench.RunServices(c.Context(), o)
-		},
-	}
-	c.Flags().StringVar(&o.ProfileDir, "profile-dir", "", "also keep CPU and heap profiles of the control plane in this directory")
-	c.Flags().DurationVar(&o.Timeout, "timeout", 5*time.Minute, "give up when all of it takes longer")
-=======
 			return bench.RunDefinitions(c.Context(), o)
 		},
 	}
 	c.Flags().StringVar(&o.ProfileDir, "profile-dir", "", "also keep CPU and heap profiles of the control plane in this directory")
 	c.Flags().DurationVar(&o.Timeout, "timeout", 10*time.Minute, "give up when it takes longer")
->>>>>>> 28b0297 (schema: tests of every feature of definitions, of definitions in wide use and of restarts in the middle; webhooks behind Services)
 	return c
 }
