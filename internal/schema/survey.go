@@ -75,16 +75,21 @@ func newSurveys() *surveys {
 	return &surveys{queue: workqueue.NewTyped[subject](), commissions: map[subject]*commission{}}
 }
 
-// ask returns the count for a change, or false while it is being made.
+// ask returns the count for a change, or false while it is being made. One that failed is made again, for whoever asks
+// next.
 func (s *surveys) ask(what subject, wanted commission) (Count, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if known := s.commissions[what]; known != nil && known.change == wanted.change {
-		return known.count, known.done
+	known := s.commissions[what]
+	if known == nil || known.change != wanted.change {
+		s.commissions[what] = &wanted
+		s.queue.Add(what)
+		return Count{}, false
 	}
-	s.commissions[what] = &wanted
-	s.queue.Add(what)
-	return Count{}, false
+	if known.done && known.count.Failure != "" {
+		s.queue.Add(what)
+	}
+	return known.count, known.done
 }
 
 // forget drops what is known of a cluster.
@@ -122,7 +127,7 @@ func (s *surveys) make(ctx context.Context, what subject) {
 	s.mu.Lock()
 	wanted := s.commissions[what]
 	s.mu.Unlock()
-	if wanted == nil || wanted.done {
+	if wanted == nil {
 		return
 	}
 	count := survey(ctx, wanted)

@@ -1,0 +1,94 @@
+package schema
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"sigs.k8s.io/yaml"
+)
+
+var gears = runtimeschema.GroupVersionResource{Group: "example.io", Version: "v1", Resource: "gears"}
+
+// memberWith has the objects, each a name and its spec.
+func memberWith(specs map[string]map[string]any) *dynamicfake.FakeDynamicClient {
+	var objects []runtime.Object
+	for name, spec := range specs {
+		objects = append(objects, &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "example.io/v1", "kind": "Gear", "metadata": map[string]any{"namespace": "shop", "name": name}, "spec": spec,
+		}})
+	}
+	return dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[runtimeschema.GroupVersionResource]string{gears: "GearList"}, objects...)
+}
+
+func wantedGears(t *testing.T) *apiextensionsv1.CustomResourceDefinitionSpec {
+	t.Helper()
+	spec := &apiextensionsv1.CustomResourceDefinitionSpec{}
+	err := yaml.UnmarshalStrict([]byte(`
+group: example.io
+names: {plural: gears, kind: Gear}
+versions:
+- {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, properties: {teeth: {type: integer, maximum: 9}}}}}}}
+- {name: v2, served: true, storage: false, schema: {openAPIV3Schema: {type: object}}}
+`), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return spec
+}
+
+func TestASurveyCountsWhatAChangeConcerns(t *testing.T) {
+	client := memberWith(map[string]map[string]any{
+		"fine": {"teeth": int64(3)}, "large": {"teeth": int64(30)}, "metal": {"teeth": int64(3), "metal": "iron"},
+	})
+	got := survey(t.Context(), &commission{client: client, spec: wantedGears(t), versions: []string{"v1"}})
+	want := Count{Total: 3, Invalid: 1, Losing: 1, Examples: []string{
+		"shop/large: spec.teeth: Invalid value: 30: spec.teeth in body should be less than or equal to 9",
+		"shop/metal: loses spec.metal",
+	}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+func TestASurveyThatFailsIsMadeAgain(t *testing.T) {
+	client := memberWith(map[string]map[string]any{"fine": {"teeth": int64(3)}})
+	down := true
+	client.PrependReactor("list", "gears", func(clienttesting.Action) (bool, runtime.Object, error) {
+		if down {
+			return true, nil, errors.New("no route")
+		}
+		return false, nil, nil
+	})
+	s := newSurveys()
+	what := subject{"member1", "gears.example.io"}
+	change := commission{change: "a", client: client, spec: wantedGears(t), versions: []string{"v1"}}
+	turn := func() {
+		got, _ := s.queue.Get()
+		s.make(t.Context(), got)
+		s.queue.Done(got)
+	}
+	if _, counted := s.ask(what, change); counted {
+		t.Fatal("it is counted before anybody looked")
+	}
+	turn()
+	if count, counted := s.ask(what, change); !counted || count.Failure == "" {
+		t.Fatalf("got %+v, want a failure", count)
+	}
+	down = false
+	turn()
+	if count, counted := s.ask(what, change); !counted || count.Failure != "" || count.Total != 1 {
+		t.Fatalf("got %+v, want one object", count)
+	}
+	other := change
+	other.change = "b"
+	if _, counted := s.ask(what, other); counted {
+		t.Error("the count of one change is taken for another's")
+	}
+}
