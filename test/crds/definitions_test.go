@@ -50,6 +50,7 @@ func carry(t *testing.T, fleet *fleettest.Fleet, namespace string, d *definition
 	version := storageOf(d)
 	object := instance(t, d, version, namespace)
 	fleettest.Create(t, fleet.Hub, policyFor(object, namespace), object.DeepCopy())
+	expectReports(t, fleet, object, false)
 	for _, m := range fleet.Members {
 		fleettest.ExpectEventually(t, m, d, established)
 		there := fleettest.ExpectEventually(t, m, object, fleettest.Exists)
@@ -62,16 +63,16 @@ func carry(t *testing.T, fleet *fleettest.Fleet, namespace string, d *definition
 			t.Fatalf("reporting a status in %s: %v", m.Name, err)
 		}
 	}
-	expectStatusBack(t, fleet, object, version)
+	expectReports(t, fleet, object, version.Subresources != nil && version.Subresources.Status != nil)
 }
 
-func expectStatusBack(t *testing.T, fleet *fleettest.Fleet, object *unstructured.Unstructured, version *apiextensionsv1.CustomResourceDefinitionVersion) {
+// expectReports waits until every member has the object and, if that is asked for, its status is known on the hub.
+func expectReports(t *testing.T, fleet *fleettest.Fleet, object *unstructured.Unstructured, status bool) {
 	t.Helper()
 	reported := func(items []workv1alpha2.AggregatedStatusItem) error {
 		applied := 0
 		for _, item := range items {
-			hasStatus := version.Subresources == nil || version.Subresources.Status == nil || item.Status != nil && len(item.Status.Raw) > 2
-			if item.Applied && hasStatus {
+			if item.Applied && (!status || item.Status != nil && len(item.Status.Raw) > 2) {
 				applied++
 			}
 		}
