@@ -55,7 +55,7 @@ func TestInstances(t *testing.T) {
 	t.Run("transitions", func(t *testing.T) { transitions(t, path) })
 	t.Run("server-side apply", func(t *testing.T) { appliedBySeveral(t, path) })
 	t.Run("verbs and types", func(t *testing.T) { verbs(t, path) })
-	t.Run("ratcheting", func(t *testing.T) { ratcheting(t, path) })
+	t.Run("ratcheting", func(t *testing.T) { ratcheting(t) })
 	t.Run("published", func(t *testing.T) { published(t) })
 }
 
@@ -231,9 +231,9 @@ func verbs(t *testing.T, path string) {
 }
 
 // ratcheting: what was valid when it was written may stay as it is.
-func ratcheting(t *testing.T, path string) {
+func ratcheting(t *testing.T) {
 	const group = "ratchet.example.com"
-	path = served(t, group, schemaOf("{type: object, properties: {spec: {type: object, properties: {old: {type: string}, other: {type: string}}}}}"))
+	path := served(t, group, schemaOf("{type: object, properties: {spec: {type: object, properties: {old: {type: string}, other: {type: string}}}}}"))
 	call(t, http.MethodPost, path, thing(group, "v1", "a", "spec: {old: abcdef}")).wants(t, http.StatusCreated)
 	tight := schemaOf("{type: object, properties: {spec: {type: object, properties: {old: {type: string, maxLength: 3}, other: {type: string}}}}}")
 	merge(t, definitionOf(group), tight).wants(t, http.StatusOK)
