@@ -10,7 +10,7 @@
 // In: ResourceBindings, ClusterResourceBindings, Clusters.
 //
 // Out: spec.clusters and the applied-placement annotation of bindings, in one
-// patch; then, in one more, status.schedulerObservedGeneration,
+// write; then, in one more, status.schedulerObservedGeneration,
 // status.schedulerObservingAffinityName, status.lastScheduledTime and the
 // Scheduled condition. One event per changed result, on the template.
 //
