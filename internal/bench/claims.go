@@ -41,20 +41,17 @@ type ClaimResult struct {
 
 // claimKind is one of the two models of resource claims.
 type claimKind struct {
-	version string
-	claim   func(name string) map[string]any
-	status  map[string]any
+	version      string
+	spec, status map[string]any
 }
 
 func claimKinds() []claimKind {
 	return []claimKind{
 		{
 			version: "v1",
-			claim: func(string) map[string]any {
-				return map[string]any{"devices": map[string]any{"requests": []any{map[string]any{
-					"name": "claim", "exactly": map[string]any{"deviceClassName": "gpu.example.com"},
-				}}}}
-			},
+			spec: map[string]any{"devices": map[string]any{"requests": []any{map[string]any{
+				"name": "claim", "exactly": map[string]any{"deviceClassName": "gpu.example.com"},
+			}}}},
 			status: map[string]any{
 				"allocation": map[string]any{"devices": map[string]any{"results": []any{map[string]any{
 					"request": "claim", "driver": "gpu.example.com", "pool": "node-1", "device": "gpu-1",
@@ -64,7 +61,7 @@ func claimKinds() []claimKind {
 		},
 		{
 			version: "v1alpha2",
-			claim:   func(string) map[string]any { return map[string]any{"resourceClassName": "gpu.example.com"} },
+			spec:    map[string]any{"resourceClassName": "gpu.example.com"},
 			status: map[string]any{
 				"driverName":  "gpu.example.com",
 				"allocation":  map[string]any{"resourceHandles": []any{map[string]any{"driverName": "gpu.example.com", "data": "node-1/gpu-1"}}},
@@ -118,7 +115,7 @@ func (s *stand) claimsOf(ctx context.Context, kind claimKind, prefix string, n i
 		name := fmt.Sprintf("%s-%05d", prefix, i)
 		return &unstructured.Unstructured{Object: map[string]any{
 			"apiVersion": resource.GroupVersion().String(), "kind": "ResourceClaim",
-			"metadata": map[string]any{"name": name, "namespace": namespace}, "spec": kind.claim(name),
+			"metadata": map[string]any{"name": name, "namespace": namespace}, "spec": kind.spec,
 		}}
 	}
 	versions := make([]string, n)
