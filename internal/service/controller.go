@@ -45,7 +45,8 @@ type Deps struct {
 const DefaultGrace = 5 * time.Minute
 
 const (
-	exposeWorkers   = 4
+	exposeWorkers = 4
+	// dispatchWorkers bounds the burst in memory: a slice of a hundred endpoints is encoded once for each consumer.
 	dispatchWorkers = 8
 )
 
