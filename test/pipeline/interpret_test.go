@@ -2,9 +2,14 @@ package pipeline_test
 
 import (
 	"encoding/json"
+	"encoding/pem"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -182,4 +187,81 @@ func versions(t *testing.T, c *fleettest.Cluster, objects []client.Object) map[s
 		found[fmt.Sprintf("%T %s", o, key(o))] = o.GetResourceVersion()
 	}
 	return found
+}
+
+// A webhook that answers for a kind counts at once, too, and so does its end.
+func TestAWebhookLooksAgainAtItsKind(t *testing.T) {
+	fleet := shared.Start(t)
+	ns := fleet.Namespace(t)
+	m := fleet.Member("member1")
+	definition := widgetDefinition()
+	definition.Name, definition.Spec.Group = "widgets.webhook.example.io", "webhook.example.io"
+	for _, c := range []*fleettest.Cluster{fleet.Hub, m} {
+		fleettest.Create(t, c, definition.DeepCopy())
+		fleettest.ExpectEventually(t, c, definition, established)
+	}
+	gear := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "webhook.example.io/v1", "kind": "Widget", "metadata": map[string]any{"namespace": ns, "name": "gear"},
+	}}
+	fleettest.Create(t, fleet.Hub, fleettest.Policy(ns, "gear", fleettest.To("member1"), gear), gear.DeepCopy())
+	w, b := work("member1", "Widget", ns, "gear"), binding(ns, "Widget", "gear")
+	fleettest.ExpectEventually(t, fleet.Hub, w, healthIs(workv1alpha1.ResourceHealthy))
+
+	config := webhookFor(answering(t), "webhook.example.io", "Widget")
+	fleettest.Create(t, fleet.Hub, config)
+	fleettest.ExpectEventually(t, fleet.Hub, w, healthIs(workv1alpha1.ResourceUnhealthy))
+	fleettest.ExpectEventually(t, fleet.Hub, b, replicasAre(5))
+	fleettest.Delete(t, fleet.Hub, config)
+	fleettest.ExpectEventually(t, fleet.Hub, w, healthIs(workv1alpha1.ResourceHealthy))
+	fleettest.ExpectEventually(t, fleet.Hub, b, replicasAre(0))
+	fleettest.Delete(t, fleet.Hub, gear.DeepCopy())
+	fleettest.ExpectGone(t, m, gear)
+}
+
+func replicasAre(n int32) func(*workv1alpha2.ResourceBinding) error {
+	return func(b *workv1alpha2.ResourceBinding) error {
+		if b.Spec.Replicas != n {
+			return fmt.Errorf("replicas: %d", b.Spec.Replicas)
+		}
+		return nil
+	}
+}
+
+// answering is a webhook for which every object has five replicas and is unhealthy.
+func answering(t *testing.T) *httptest.Server {
+	t.Helper()
+	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		question := configv1alpha1.ResourceInterpreterContext{}
+		if err := json.NewDecoder(r.Body).Decode(&question); err != nil || question.Request == nil {
+			http.Error(w, "no question", http.StatusBadRequest)
+			return
+		}
+		replicas, healthy := int32(5), false
+		question.Response = &configv1alpha1.ResourceInterpreterResponse{
+			UID: question.Request.UID, Successful: true, Replicas: &replicas, Healthy: &healthy,
+		}
+		question.Request = nil
+		_ = json.NewEncoder(w).Encode(&question)
+	}))
+	t.Cleanup(s.Close)
+	return s
+}
+
+func webhookFor(s *httptest.Server, group, kind string) *configv1alpha1.ResourceInterpreterWebhookConfiguration {
+	address := s.URL
+	return &configv1alpha1.ResourceInterpreterWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: "pipeline-" + strings.ToLower(kind)},
+		Webhooks: []configv1alpha1.ResourceInterpreterWebhook{{
+			Name: "hook.example.io", InterpreterContextVersions: []string{"v1alpha1"},
+			ClientConfig: admissionregistrationv1.WebhookClientConfig{
+				URL: &address, CABundle: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}),
+			},
+			Rules: []configv1alpha1.RuleWithOperations{{
+				Operations: []configv1alpha1.InterpreterOperation{
+					configv1alpha1.InterpreterOperationInterpretHealth, configv1alpha1.InterpreterOperationInterpretReplica,
+				},
+				Rule: configv1alpha1.Rule{APIGroups: []string{group}, APIVersions: []string{"*"}, Kinds: []string{kind}},
+			}},
+		}},
+	}
 }
