@@ -5,12 +5,16 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/yaml"
 
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
@@ -49,7 +53,8 @@ func carry(t *testing.T, fleet *fleettest.Fleet, namespace string, d *definition
 	fleettest.ExpectEventually(t, fleet.Hub, d, established)
 	version := storageOf(d)
 	object := instance(t, d, version, namespace)
-	fleettest.Create(t, fleet.Hub, policyFor(object, namespace), object.DeepCopy())
+	fleettest.Create(t, fleet.Hub, policyFor(object, namespace))
+	create(t, fleet.Hub, object)
 	expectReports(t, fleet, object, false)
 	for _, m := range fleet.Members {
 		fleettest.ExpectEventually(t, m, d, established)
@@ -64,6 +69,18 @@ func carry(t *testing.T, fleet *fleettest.Fleet, namespace string, d *definition
 		}
 	}
 	expectReports(t, fleet, object, version.Subresources != nil && version.Subresources.Status != nil)
+}
+
+// create makes an object of a kind that was established a moment ago, which discovery may not show yet.
+func create(t *testing.T, hub *fleettest.Cluster, object *unstructured.Unstructured) {
+	t.Helper()
+	unserved := func(err error) bool { return meta.IsNoMatchError(err) || apierrors.IsNotFound(err) }
+	err := retry.OnError(wait.Backoff{Duration: 100 * time.Millisecond, Steps: 100}, unserved, func() error {
+		return hub.Create(t.Context(), object.DeepCopy())
+	})
+	if err != nil {
+		t.Fatalf("creating %s %s: %v", object.GetKind(), object.GetName(), err)
+	}
 }
 
 // expectReports waits until every member has the object and, if that is asked for, its status is known on the hub.
@@ -81,13 +98,13 @@ func expectReports(t *testing.T, fleet *fleettest.Fleet, object *unstructured.Un
 		}
 		return nil
 	}
-	meta := metav1.ObjectMeta{Namespace: object.GetNamespace(), Name: workv1alpha2.BindingName(object.GetKind(), object.GetName())}
+	of := metav1.ObjectMeta{Namespace: object.GetNamespace(), Name: workv1alpha2.BindingName(object.GetKind(), object.GetName())}
 	if object.GetNamespace() == "" {
-		fleettest.ExpectEventually(t, fleet.Hub, &workv1alpha2.ClusterResourceBinding{ObjectMeta: meta},
+		fleettest.ExpectEventually(t, fleet.Hub, &workv1alpha2.ClusterResourceBinding{ObjectMeta: of},
 			func(b *workv1alpha2.ClusterResourceBinding) error { return reported(b.Status.AggregatedStatus) })
 		return
 	}
-	fleettest.ExpectEventually(t, fleet.Hub, &workv1alpha2.ResourceBinding{ObjectMeta: meta},
+	fleettest.ExpectEventually(t, fleet.Hub, &workv1alpha2.ResourceBinding{ObjectMeta: of},
 		func(b *workv1alpha2.ResourceBinding) error { return reported(b.Status.AggregatedStatus) })
 }
 
