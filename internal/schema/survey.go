@@ -113,7 +113,7 @@ func (s *surveys) run(ctx context.Context) {
 				if ended {
 					return
 				}
-				s.make(ctx, what)
+				s.execute(ctx, what)
 				s.queue.Done(what)
 			}
 		})
@@ -123,7 +123,8 @@ func (s *surveys) run(ctx context.Context) {
 	all.Wait()
 }
 
-func (s *surveys) make(ctx context.Context, what subject) {
+// execute makes the count that is asked for now.
+func (s *surveys) execute(ctx context.Context, what subject) {
 	s.mu.Lock()
 	wanted := s.commissions[what]
 	s.mu.Unlock()

@@ -71,7 +71,7 @@ func TestASurveyThatFailsIsMadeAgain(t *testing.T) {
 	change := commission{change: "a", client: client, spec: wantedGears(t), versions: []string{"v1"}}
 	turn := func() {
 		got, _ := s.queue.Get()
-		s.make(t.Context(), got)
+		s.execute(t.Context(), got)
 		s.queue.Done(got)
 	}
 	if _, counted := s.ask(what, change); counted {
