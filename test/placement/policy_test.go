@@ -150,7 +150,7 @@ func TestAChangeOfOnePolicyAmongAThousand(t *testing.T) {
 	}
 	for i := range templates {
 		b := fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "ConfigMap", fmt.Sprintf("settings-%04d", i)), func(b *workv1alpha2.ResourceBinding) error {
-			if b.Status.Conditions == nil || len(b.Status.Conditions) < 2 { // Scheduled and FullyApplied: nothing more will come
+			if len(b.Status.Conditions) < 2 { // Scheduled and FullyApplied: nothing more will come
 				return fmt.Errorf("conditions are %v", b.Status.Conditions)
 			}
 			return placed("east-1")(b)

@@ -12,9 +12,9 @@ import (
 	"k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/storage/names"
-	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/apiserver/native"
 )
 
 // clusterREST serves clusters.
@@ -37,15 +37,7 @@ func (r clusterREST) cluster(ctx context.Context, name string) (*clusterv1alpha1
 	return object.(*clusterv1alpha1.Cluster), nil
 }
 
-// statusREST serves clusters/status.
-type statusREST struct{ store *registry.Store }
-
-var (
-	_ rest.Patcher             = statusREST{}
-	_ rest.ResetFieldsStrategy = statusREST{}
-)
-
-func newStorage(scheme *runtime.Scheme, options generic.RESTOptionsGetter) (clusterREST, statusREST, error) {
+func newStorage(scheme *runtime.Scheme, options generic.RESTOptionsGetter) (clusterREST, native.TableStatusREST, error) {
 	spec := specStrategy{scheme, names.SimpleNameGenerator}
 	store := &registry.Store{
 		NewFunc:                   func() runtime.Object { return &clusterv1alpha1.Cluster{} },
@@ -61,39 +53,9 @@ func newStorage(scheme *runtime.Scheme, options generic.RESTOptionsGetter) (clus
 	identities := &identities{store: store}
 	store.BeginCreate, store.BeginUpdate = identities.beginCreate, identities.beginUpdate
 	if err := store.CompleteWithOptions(&generic.StoreOptions{RESTOptions: options}); err != nil {
-		return clusterREST{}, statusREST{}, fmt.Errorf("building storage of clusters: %w", err)
+		return clusterREST{}, native.TableStatusREST{}, fmt.Errorf("building storage of clusters: %w", err)
 	}
-	status := *store
-	status.CreateStrategy, status.DeleteStrategy = nil, nil
-	status.BeginCreate, status.BeginUpdate = nil, nil
-	status.UpdateStrategy, status.ResetFieldsStrategy = statusStrategy{spec}, statusStrategy{spec}
-	return clusterREST{store}, statusREST{&status}, nil
-}
-
-// New returns the kind of the subresource.
-func (statusREST) New() runtime.Object { return &clusterv1alpha1.Cluster{} }
-
-// Destroy does nothing: the store belongs to clusterREST.
-func (statusREST) Destroy() {}
-
-// Get is what a patch starts from.
-func (r statusREST) Get(ctx context.Context, name string, options *metav1.GetOptions) (runtime.Object, error) {
-	return r.store.Get(ctx, name, options)
-}
-
-// Update changes the status of a cluster that exists.
-func (r statusREST) Update(ctx context.Context, name string, object rest.UpdatedObjectInfo, createValidation rest.ValidateObjectFunc, updateValidation rest.ValidateObjectUpdateFunc, _ bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
-	return r.store.Update(ctx, name, object, createValidation, updateValidation, false, options)
-}
-
-// GetResetFields says what a write to status leaves alone.
-func (r statusREST) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
-	return r.store.GetResetFields()
-}
-
-// ConvertToTable makes "kubectl get --subresource=status" readable.
-func (r statusREST) ConvertToTable(ctx context.Context, object, options runtime.Object) (*metav1.Table, error) {
-	return r.store.ConvertToTable(ctx, object, options)
+	return clusterREST{store}, native.TableStatusREST{StatusREST: native.NewStatusREST(store, statusStrategy{spec})}, nil
 }
 
 // identities refuses a second Cluster for the same member. Two such writes at the very same moment may

@@ -27,8 +27,9 @@ type answer struct {
 
 // API server filters look for these two beside http.ResponseWriter before they stream anything.
 var (
-	_ http.Flusher       = &answer{}
-	_ http.CloseNotifier = &answer{} //nolint:staticcheck // Deprecated, but what the filters look for.
+	_ http.Flusher = &answer{}
+	//lint:ignore SA1019 Deprecated, but what the filters look for.
+	_ http.CloseNotifier = &answer{}
 )
 
 func newAnswer(ctx context.Context, cancel context.CancelFunc) *answer {

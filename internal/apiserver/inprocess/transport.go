@@ -9,7 +9,7 @@ import (
 	"net/url"
 	"strconv"
 
-	"k8s.io/apimachinery/pkg/util/httpstream"
+	"k8s.io/streaming/pkg/httpstream"
 )
 
 // ErrStopped is returned for requests to a server that has ended.

@@ -1,48 +1,17 @@
 package resourceclaims
 
 import (
-	"context"
 	"fmt"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/storage/names"
-	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/flagship-k8s/flagship/api/resource/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/apiserver/native"
 )
-
-// statusREST serves a kind's status. It cannot be shown as a table.
-type statusREST struct{ store *registry.Store }
-
-var (
-	_ rest.Patcher             = statusREST{}
-	_ rest.ResetFieldsStrategy = statusREST{}
-)
-
-// New returns the kind of the subresource.
-func (r statusREST) New() runtime.Object { return r.store.NewFunc() }
-
-// Destroy does nothing: the store belongs to the main resource.
-func (statusREST) Destroy() {}
-
-// Get reads the object; a patch starts from it.
-func (r statusREST) Get(ctx context.Context, name string, options *metav1.GetOptions) (runtime.Object, error) {
-	return r.store.Get(ctx, name, options)
-}
-
-// Update changes the status of an object that exists.
-func (r statusREST) Update(ctx context.Context, name string, object rest.UpdatedObjectInfo, createValidation rest.ValidateObjectFunc, updateValidation rest.ValidateObjectUpdateFunc, _ bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
-	return r.store.Update(ctx, name, object, createValidation, updateValidation, false, options)
-}
-
-// GetResetFields says what a write to status leaves alone.
-func (r statusREST) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
-	return r.store.GetResetFields()
-}
 
 // builder makes the stores of all kinds.
 type builder struct {
@@ -111,8 +80,5 @@ func add[T runtime.Object](b builder, store *registry.Store, rules rules[T]) err
 }
 
 func addStatus[T runtime.Object](b builder, store registry.Store, rules rules[T]) {
-	strategy := strategy[T]{b.scheme, names.SimpleNameGenerator, rules}
-	store.CreateStrategy, store.DeleteStrategy = nil, nil
-	store.UpdateStrategy, store.ResetFieldsStrategy = strategy, strategy
-	b.made[store.DefaultQualifiedResource.Resource+"/status"] = statusREST{&store}
+	b.made[store.DefaultQualifiedResource.Resource+"/status"] = native.NewStatusREST(&store, strategy[T]{b.scheme, names.SimpleNameGenerator, rules})
 }
