@@ -119,6 +119,12 @@ func TestCustomResourceTravels(t *testing.T) {
 			return nil
 		})
 	}
+	// A definition is not deleted while members have objects of its kind.
+	fleettest.Delete(t, fleet.Hub, widget)
+	for _, m := range fleet.Members {
+		fleettest.ExpectGone(t, m, widget)
+		fleettest.ExpectGone(t, fleet.Hub, work(m.Name, "Widget", ns, "gear"))
+	}
 }
 
 func established(d *apiextensionsv1.CustomResourceDefinition) error {

@@ -36,7 +36,7 @@ func TestPreemption(t *testing.T) {
 	polite := fleettest.Policy(ns, "polite", fleettest.To("east-2"), settings)
 	polite.Spec.Priority = ptr.To(int32(9))
 	fleettest.Create(t, fleet.Hub, polite)
-	hears(t, fleet, ns, "polite", "ApplyPolicyFailed: 1 of 1 selected objects belong to other policies, which this one may not preempt: PropagationPolicy "+ns+"/first (1)")
+	hears(t, fleet, ns, "polite", "ApplyPolicyFailed: 1 of 1 selected objects belong to others, which this policy may not preempt: PropagationPolicy "+ns+"/first (1)")
 	fleettest.ExpectEventually(t, fleet.Hub, settings, claimedBy("first"))
 
 	urgent := fleettest.Policy(ns, "urgent", fleettest.To("west-1"), settings)
