@@ -13,11 +13,11 @@ const (
 	// idle control plane has 120 MB that live. A busy one allocates 300 MB a second: at twice what is live, two fifths of
 	// its time went into collecting.
 	idleHeap = 200 << 20
-	busyHeap = 300 << 20
+	busyHeap = 310 << 20
 	// The shares are by how much, in percent, the heap may outgrow what is live when that is more. What has been busy
 	// for longAfter, idle time taken off, is no burst and gets the memory that it needs to be quick.
 	idleShare = 40
-	busyShare = 60
+	busyShare = 75
 	longShare = 160
 	longAfter = 12 * time.Second
 	// busyRate is how much a busy process allocates in a second.
