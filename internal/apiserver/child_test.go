@@ -3,6 +3,7 @@ package apiserver_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -27,6 +28,7 @@ import (
 const (
 	childDir  = "APISERVER_TEST_CHILD_DIR"
 	childPort = "APISERVER_TEST_CHILD_PORT"
+	childEtcd = "APISERVER_TEST_CHILD_ETCD" // JSON of an apiserver.ExternalEtcd; the child is a hub then
 )
 
 // runChild serves from dir until its input ends, having written DIR/kubeconfig.
@@ -36,7 +38,15 @@ func runChild(dir string) int {
 	defer cancel()
 	var port int
 	_, _ = fmt.Sscan(os.Getenv(childPort), &port)
-	server, err := apiserver.Start(ctx, apiserver.Config{Role: apiserver.Member, DataDir: dir, Port: port, NoFsync: true})
+	config := apiserver.Config{Role: apiserver.Member, DataDir: dir, Port: port, NoFsync: true}
+	if external := os.Getenv(childEtcd); external != "" {
+		config.Role, config.ExternalEtcd = apiserver.Hub, &apiserver.ExternalEtcd{}
+		if err := json.Unmarshal([]byte(external), config.ExternalEtcd); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+	}
+	server, err := apiserver.Start(ctx, config)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -64,10 +74,10 @@ type child struct {
 }
 
 // startChild starts one; it ends with the test.
-func startChild(t *testing.T, dir string) *child {
+func startChild(t *testing.T, dir string, environment ...string) *child {
 	t.Helper()
 	c := &child{command: exec.Command(os.Args[0]), stderr: &bytes.Buffer{}, ready: make(chan struct{})}
-	c.command.Env = append(os.Environ(), childDir+"="+dir)
+	c.command.Env = append(append(os.Environ(), childDir+"="+dir), environment...)
 	c.command.Stderr = c.stderr
 	c.command.Stdout = onLine(func() { close(c.ready) })
 	if err := c.command.Start(); err != nil {
