@@ -9,10 +9,12 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/tools/cache"
@@ -26,6 +28,9 @@ import (
 // Patience is how long an expectation waits before it fails: far more than what is expected takes.
 const Patience = 60 * time.Second
 
+// discoveryCatchesUp is how long a new kind is asked for.
+var discoveryCatchesUp = wait.Backoff{Duration: 50 * time.Millisecond, Factor: 1.3, Steps: 18, Cap: 5 * time.Second}
+
 // errAbsent is what an expectation says of an object that does not exist.
 var errAbsent = errors.New("it does not exist")
 
@@ -33,7 +38,9 @@ var errAbsent = errors.New("it does not exist")
 func Create(t testing.TB, c *Cluster, objects ...client.Object) {
 	t.Helper()
 	for _, o := range objects {
-		if err := c.Create(t.Context(), o); err != nil {
+		// A kind is established a moment before discovery shows it.
+		err := retry.OnError(discoveryCatchesUp, meta.IsNoMatchError, func() error { return c.Create(t.Context(), o) })
+		if err != nil {
 			t.Fatalf("creating %s in %s: %v", describe(c, o), c.Name, err)
 		}
 		if o.GetNamespace() != "" {
