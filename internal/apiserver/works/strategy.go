@@ -162,10 +162,12 @@ func (s specStrategy) PrepareForCreate(ctx context.Context, object runtime.Objec
 func (s specStrategy) PrepareForUpdate(_ context.Context, object, old runtime.Object) {
 	assign(s.kind.status(object), s.kind.status(old))
 	generation := old.(metav1.Object).GetGeneration()
-	if !s.same.DeepEqual(s.kind.spec(object), s.kind.spec(old)) {
+	unchanged := s.same.DeepEqual(s.kind.spec(object), s.kind.spec(old))
+	if !unchanged && s.defaulted {
 		s.setDefaults(object)
+		unchanged = s.same.DeepEqual(s.kind.spec(object), s.kind.spec(old))
 	}
-	if s.same.DeepEqual(s.kind.spec(object), s.kind.spec(old)) {
+	if unchanged {
 		assign(s.kind.spec(object), s.kind.spec(old))
 	} else {
 		generation++
@@ -229,7 +231,8 @@ func (s specStrategy) Validate(ctx context.Context, object runtime.Object) field
 
 // ValidateUpdate checks a changed object. What was stored before a rule existed can still lose its finalizers and labels.
 func (s specStrategy) ValidateUpdate(ctx context.Context, object, old runtime.Object) field.ErrorList {
-	if !s.ruled || s.same.DeepEqual(s.kind.spec(object), s.kind.spec(old)) {
+	// The generation says whether PrepareForUpdate found the spec changed.
+	if !s.ruled || object.(metav1.Object).GetGeneration() == old.(metav1.Object).GetGeneration() {
 		return nil
 	}
 	untyped, err := s.untyped(object)
