@@ -79,7 +79,7 @@ func (p *propagator) bind(ctx context.Context, c *claimant, binding workv1alpha2
 	if wait && binding == nil && c.meta.Annotations[baselineAnnotation] == "" {
 		patch.Annotations[baselineAnnotation] = ptr.To(digest.User)
 	}
-	if !patch.empty() {
+	if !patch.Empty() {
 		obj, err := p.patchTemplate(ctx, c.ref, patch)
 		if err != nil {
 			return reconcile.Result{}, client.IgnoreNotFound(err)
@@ -302,8 +302,8 @@ func (p *propagator) priority(ctx context.Context, c *claimant) (*int32, error) 
 	return ptr.To(int32(value)), nil
 }
 
-func (p *propagator) patchTemplate(ctx context.Context, ref template.Ref, patch metadataPatch) (*unstructured.Unstructured, error) {
-	raw, err := patch.bytes()
+func (p *propagator) patchTemplate(ctx context.Context, ref template.Ref, patch template.MetadataPatch) (*unstructured.Unstructured, error) {
+	raw, err := patch.Bytes()
 	if err != nil {
 		return nil, err
 	}
@@ -313,14 +313,14 @@ func (p *propagator) patchTemplate(ctx context.Context, ref template.Ref, patch 
 // patchBinding sends the metadata changes and, where spec is given, what differs
 // from it. Only differences are sent, so that a cache that lags does no harm to
 // fields of others.
-func (p *propagator) patchBinding(ctx context.Context, binding workv1alpha2.Binding, metadata metadataPatch, spec *workv1alpha2.ResourceBindingSpec) error {
+func (p *propagator) patchBinding(ctx context.Context, binding workv1alpha2.Binding, metadata template.MetadataPatch, spec *workv1alpha2.ResourceBindingSpec) error {
 	before := binding.DeepCopyObject().(client.Object)
 	binding.SetLabels(apply(binding.GetLabels(), metadata.Labels))
 	binding.SetAnnotations(apply(binding.GetAnnotations(), metadata.Annotations))
 	if spec != nil {
 		*binding.BindingSpec() = *spec
 	}
-	if metadata.empty() && (spec == nil || equality.Semantic.DeepEqual(before.(workv1alpha2.Binding).BindingSpec(), spec)) {
+	if metadata.Empty() && (spec == nil || equality.Semantic.DeepEqual(before.(workv1alpha2.Binding).BindingSpec(), spec)) {
 		return nil
 	}
 	patch, err := client.MergeFrom(before).Data(binding.(client.Object))

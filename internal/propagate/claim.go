@@ -1,14 +1,11 @@
 package propagate
 
 import (
-	"encoding/json"
-	"fmt"
-
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	networkingv1alpha1 "github.com/flagship-k8s/flagship/api/networking/v1alpha1"
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/template"
 )
 
 // Claim is what the metadata of a template or binding says about the policy it
@@ -85,32 +82,14 @@ func claimKeys(policy policyv1alpha1.Propagation) (labels, annotations map[strin
 	}
 }
 
-// metadataPatch is a merge patch of labels and annotations; a nil value removes
-// the key. It carries the uid so that it cannot hit a successor.
-type metadataPatch struct {
-	UID         types.UID          `json:"uid,omitempty"`
-	Labels      map[string]*string `json:"labels,omitempty"`
-	Annotations map[string]*string `json:"annotations,omitempty"`
-}
-
-func (p metadataPatch) empty() bool { return len(p.Labels) == 0 && len(p.Annotations) == 0 }
-
-func (p metadataPatch) bytes() ([]byte, error) {
-	raw, err := json.Marshal(map[string]metadataPatch{"metadata": p})
-	if err != nil {
-		return nil, fmt.Errorf("encoding metadata: %w", err)
-	}
-	return raw, nil
-}
-
 // claimPatch turns the metadata of an object into that of one claimed by policy,
 // which must have its permanent id; a nil policy releases the object.
-func claimPatch(obj metav1.Object, policy policyv1alpha1.Propagation) metadataPatch {
+func claimPatch(obj metav1.Object, policy policyv1alpha1.Propagation) template.MetadataPatch {
 	var labels, annotations map[string]string
 	if policy != nil {
 		labels, annotations = claimKeys(policy)
 	}
-	return metadataPatch{
+	return template.MetadataPatch{
 		UID:         obj.GetUID(),
 		Labels:      difference(obj.GetLabels(), labels, claimLabels),
 		Annotations: difference(obj.GetAnnotations(), annotations, claimAnnotations),

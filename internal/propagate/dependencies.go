@@ -278,7 +278,7 @@ func (p *propagator) createAttached(ctx context.Context, c *claimant, dependants
 
 func (p *propagator) updateAttached(ctx context.Context, c *claimant, binding workv1alpha2.Binding, dependants []workv1alpha2.Binding) error {
 	spec := binding.BindingSpec().DeepCopy()
-	patch := metadataPatch{UID: binding.GetUID(), Labels: fillDependants(spec, binding.GetLabels(), dependants), Annotations: map[string]*string{}}
+	patch := template.MetadataPatch{UID: binding.GetUID(), Labels: fillDependants(spec, binding.GetLabels(), dependants), Annotations: map[string]*string{}}
 	if spec.Placement == nil {
 		p.reportDisagreement(c, fillStrictest(spec, dependants))
 	}

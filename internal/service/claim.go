@@ -9,29 +9,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	networkingv1alpha1 "github.com/flagship-k8s/flagship/api/networking/v1alpha1"
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/template"
 )
-
-// metadataPatch is a merge patch of labels and annotations; a nil value removes the key. It carries the uid so that it
-// cannot hit a successor.
-type metadataPatch struct {
-	UID         types.UID          `json:"uid,omitempty"`
-	Labels      map[string]*string `json:"labels,omitempty"`
-	Annotations map[string]*string `json:"annotations,omitempty"`
-}
-
-func (p metadataPatch) empty() bool { return len(p.Labels) == 0 && len(p.Annotations) == 0 }
-
-func (p metadataPatch) bytes() ([]byte, error) {
-	raw, err := json.Marshal(map[string]metadataPatch{"metadata": p})
-	if err != nil {
-		return nil, fmt.Errorf("encoding metadata: %w", err)
-	}
-	return raw, nil
-}
 
 // Keys of a claim: ours, and those of policies, which give way.
 var (
@@ -64,16 +46,16 @@ func claimAnnotations(mcs *networkingv1alpha1.MultiClusterService) map[string]st
 }
 
 // claimPatch makes a Service the MultiClusterService's.
-func claimPatch(service metav1.Object, mcs *networkingv1alpha1.MultiClusterService) metadataPatch {
-	patch := metadataPatch{UID: service.GetUID()}
+func claimPatch(service metav1.Object, mcs *networkingv1alpha1.MultiClusterService) template.MetadataPatch {
+	patch := template.MetadataPatch{UID: service.GetUID()}
 	patch.Labels = difference(service.GetLabels(), claimLabels(mcs), ownClaimLabels, policyClaimLabels)
 	patch.Annotations = difference(service.GetAnnotations(), claimAnnotations(mcs), ownClaimAnnotations, policyClaimAnnotations)
 	return patch
 }
 
 // releasePatch gives a Service back to the policies.
-func releasePatch(service metav1.Object) metadataPatch {
-	return metadataPatch{
+func releasePatch(service metav1.Object) template.MetadataPatch {
+	return template.MetadataPatch{
 		UID:         service.GetUID(),
 		Labels:      difference(service.GetLabels(), nil, ownClaimLabels),
 		Annotations: difference(service.GetAnnotations(), nil, ownClaimAnnotations),

@@ -172,10 +172,10 @@ func (e *exposer) act(ctx context.Context, p *picture) error {
 
 func (e *exposer) claim(ctx context.Context, p *picture) error {
 	patch := claimPatch(p.service, p.mcs)
-	if patch.empty() {
+	if patch.Empty() {
 		return nil
 	}
-	raw, err := patch.bytes()
+	raw, err := patch.Bytes()
 	if err != nil {
 		return err
 	}
@@ -290,7 +290,7 @@ func (e *exposer) withdraw(ctx context.Context, key types.NamespacedName) error 
 	if !there || !claimed(meta) {
 		return nil
 	}
-	raw, err := releasePatch(meta).bytes()
+	raw, err := releasePatch(meta).Bytes()
 	if err != nil {
 		return err
 	}

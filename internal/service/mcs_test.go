@@ -54,7 +54,7 @@ func (o *oneService) Get(_ context.Context, ref template.Ref) (*unstructured.Uns
 
 func (o *oneService) PatchMetadata(ctx context.Context, ref template.Ref, raw []byte) (*unstructured.Unstructured, error) {
 	o.patches++
-	var patch map[string]metadataPatch
+	var patch map[string]template.MetadataPatch
 	if err := json.Unmarshal(raw, &patch); err != nil {
 		return nil, err
 	}

@@ -16,6 +16,7 @@ import (
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/event"
+	"github.com/flagship-k8s/flagship/internal/template"
 )
 
 func exposed(kind networkingv1alpha1.ExposureType) *networkingv1alpha1.MultiClusterService {
@@ -199,7 +200,7 @@ func TestClaimGivesWayAndComesBack(t *testing.T) {
 	mcs, service := exposed(networkingv1alpha1.ExposureTypeCrossCluster), webService(corev1.ServiceTypeClusterIP)
 	service.Labels = map[string]string{policyv1alpha1.ClusterPropagationPolicyPermanentIDLabel: "p", "app": "web"}
 	service.Annotations = map[string]string{policyv1alpha1.ClusterPropagationPolicyNameAnnotation: "all"}
-	put := func(p metadataPatch) {
+	put := func(p template.MetadataPatch) {
 		for _, m := range []struct {
 			have    *map[string]string
 			changes map[string]*string
@@ -217,7 +218,7 @@ func TestClaimGivesWayAndComesBack(t *testing.T) {
 	if !claimed(service) || policyHolds(service) || service.Annotations[policyv1alpha1.ClusterPropagationPolicyNameAnnotation] != "" || service.Labels["app"] != "web" {
 		t.Errorf("claimed: labels %v, annotations %v", service.Labels, service.Annotations)
 	}
-	if !claimPatch(service, mcs).empty() {
+	if !claimPatch(service, mcs).Empty() {
 		t.Error("a second claim changes something")
 	}
 	put(releasePatch(service))
