@@ -57,9 +57,10 @@ bench: build ## Measure the pipeline end to end and print a table and JSON; BENC
 	@$(BIN) bench $(BENCH) --json bin/bench.json && cat bin/bench.json
 
 .PHONY: bench-schedule
-bench-schedule: build ## Measure the scheduler: pure decisions, then 10,000 bindings on 1,000 clusters through the API.
+bench-schedule: build ## Measure the scheduler: pure decisions, then 10,000 bindings on 1,000 clusters and 10,000 objects under one policy.
 	$(GO) test -run '^$$' -bench 'Schedule|First' -benchmem ./internal/schedule
 	@$(BIN) bench schedule
+	@$(BIN) bench crowd
 
 .PHONY: bench-service
 bench-service: build ## Measure how long endpoints take from the member that provides them to those that consume them.

@@ -10,6 +10,7 @@ import (
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	configv1alpha1 "github.com/flagship-k8s/flagship/api/config/v1alpha1"
 	multiclusterv1alpha1 "github.com/flagship-k8s/flagship/api/multicluster/v1alpha1"
+	multiclusterv1beta1 "github.com/flagship-k8s/flagship/api/multicluster/v1beta1"
 	networkingv1alpha1 "github.com/flagship-k8s/flagship/api/networking/v1alpha1"
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	remedyv1alpha1 "github.com/flagship-k8s/flagship/api/remedy/v1alpha1"
@@ -25,6 +26,7 @@ func AddToScheme(scheme *runtime.Scheme) error {
 		clusterv1alpha1.AddToScheme,
 		configv1alpha1.AddToScheme,
 		multiclusterv1alpha1.AddToScheme,
+		multiclusterv1beta1.AddToScheme,
 		networkingv1alpha1.AddToScheme,
 		policyv1alpha1.AddToScheme,
 		remedyv1alpha1.AddToScheme,

@@ -67,8 +67,9 @@ func TestNetworkingRules(t *testing.T) {
 			"\nstatus: {loadBalancer: {ingress: [{ip: 10.0.0.1, ports: [{port: 80, protocol: TCP}]}]}}"},
 	})
 	testAdmissions(t, "ServiceImport", map[string]admission{
-		"one address":   {object: "kind: ServiceImport\nspec: {type: ClusterSetIP, ports: [{port: 80}], ips: [10.0.0.1]}"},
-		"two addresses": {object: "kind: ServiceImport\nspec: {type: ClusterSetIP, ports: [], ips: [10.0.0.1, 10.0.0.2]}", want: "at most 1 item"},
+		"one address":               {object: "kind: ServiceImport\nspec: {type: ClusterSetIP, ports: [{port: 80}], ips: [10.0.0.1]}"},
+		"an address of each family": {object: "kind: ServiceImport\nspec: {type: ClusterSetIP, ports: [], ips: [10.0.0.1, 'fd00::1'], ipFamilies: [IPv4, IPv6]}"},
+		"three addresses":           {object: "kind: ServiceImport\nspec: {type: ClusterSetIP, ports: [], ips: [10.0.0.1, 10.0.0.2, 10.0.0.3]}", want: "at most 2 items"},
 	})
 }
 

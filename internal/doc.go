@@ -26,6 +26,7 @@
 //   - override: per-cluster edits of a rendered object.
 //   - capacity: how much fits where.
 //   - event: typed event values, their reasons, the deduplicating recorder.
+//   - turns: who is next in a queue, so that a crowded namespace does not hold up others.
 //
 // # Neighbours
 //

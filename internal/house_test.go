@@ -19,7 +19,7 @@ const module = "github.com/flagship-k8s/flagship/"
 
 // advisers and shores are the groups that the import table speaks of by one name.
 var (
-	advisers = []string{"interpret", "override", "capacity", "event"}
+	advisers = []string{"interpret", "override", "capacity", "event", "turns"}
 	shores   = []string{"template", "member"}
 )
 
@@ -41,6 +41,7 @@ var mayImport = map[string][]string{
 	"override":  {},
 	"capacity":  {},
 	"event":     {},
+	"turns":     {},
 	// neighbours
 	"report":  {},
 	"claim":   slices.Concat(shores, advisers),

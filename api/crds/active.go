@@ -4,7 +4,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	autoscalingv1alpha1 "github.com/flagship-k8s/flagship/api/autoscaling/v1alpha1"
-	multiclusterv1alpha1 "github.com/flagship-k8s/flagship/api/multicluster/v1alpha1"
 	networkingv1alpha1 "github.com/flagship-k8s/flagship/api/networking/v1alpha1"
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	remedyv1alpha1 "github.com/flagship-k8s/flagship/api/remedy/v1alpha1"
@@ -17,8 +16,6 @@ func NotYetActive() map[schema.GroupKind]string {
 	return map[schema.GroupKind]string{
 		{Group: autoscalingv1alpha1.GroupName, Kind: autoscalingv1alpha1.KindCronFederatedHPA}:  "CronFederatedHPA is stored, but nothing acts on it yet: nothing will be scaled.",
 		{Group: autoscalingv1alpha1.GroupName, Kind: autoscalingv1alpha1.KindFederatedHPA}:      "FederatedHPA is stored, but nothing acts on it yet: nothing will be scaled.",
-		{Group: multiclusterv1alpha1.GroupName, Kind: multiclusterv1alpha1.KindServiceExport}:   "ServiceExport is stored, but nothing acts on it yet: no endpoints will be collected.",
-		{Group: multiclusterv1alpha1.GroupName, Kind: multiclusterv1alpha1.KindServiceImport}:   "ServiceImport is stored, but nothing acts on it yet: no service will be derived from it.",
 		{Group: networkingv1alpha1.GroupName, Kind: networkingv1alpha1.KindMultiClusterIngress}: "MultiClusterIngress is stored, but nothing acts on it here: it takes a load balancer controller that knows it.",
 		{Group: policyv1alpha1.GroupName, Kind: policyv1alpha1.KindClusterTaintPolicy}:          "ClusterTaintPolicy is stored, but nothing acts on it yet: no cluster will be tainted.",
 		{Group: policyv1alpha1.GroupName, Kind: policyv1alpha1.KindFederatedResourceQuota}:      "FederatedResourceQuota is stored, but nothing acts on it yet: no limit will be enforced.",

@@ -199,6 +199,11 @@ kind: Work
 metadata: {name: w, namespace: karmada-es-member1, labels: {work.karmada.io/permanent-id: first}}
 `
 
+func webhook(address, versions, rule string) string {
+	return `{apiVersion: config.karmada.io/v1alpha1, kind: ResourceInterpreterWebhookConfiguration, metadata: {name: c}, webhooks: [
+		{name: things.example.com, clientConfig: ` + address + `, interpreterContextVersions: ` + versions + `, rules: [` + rule + `]}]}`
+}
+
 func TestValidate(t *testing.T) {
 	configMap := "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}"
 	large := func(name string) string {
@@ -256,6 +261,26 @@ func TestValidate(t *testing.T) {
 			object: `{apiVersion: config.karmada.io/v1alpha1, kind: ResourceInterpreterCustomization, metadata: {name: c}, spec: {
 				target: {apiVersion: example.io/v1, kind: Thing}, customizations: {healthInterpretation: {luaScript: "function InterpretHealth("}}}}`,
 			want: []string{"spec.customizations.healthInterpretation.luaScript"},
+		},
+		"Webhook": {
+			reason: "a webhook that can be asked is fine",
+			object: webhook("{url: 'https://hooks.example.com:8443/lua'}", "[v2, v1alpha1]", "{operations: ['*'], apiGroups: [''], apiVersions: ['*'], kinds: [Thing]}"),
+		},
+		"WebhookNobodyCanAsk": {
+			reason: "it would fail whenever an object of the kind comes along",
+			object: strings.Replace(webhook("{url: 'https://hooks.example.com?a=b', caBundle: eHh4}", "[v2]",
+				"{operations: [Guess, '*'], apiGroups: ['*', a], apiVersions: [], kinds: [things/status]}"), "things.example.com", "things", 1),
+			want: []string{
+				"webhooks[0].name", "webhooks[0].clientConfig.url", "webhooks[0].clientConfig.caBundle", "webhooks[0].interpreterContextVersions",
+				"webhooks[0].rules[0].operations[0]", "webhooks[0].rules[0].operations", "webhooks[0].rules[0].apiGroups",
+				"webhooks[0].rules[0].apiVersions", "webhooks[0].rules[0].kinds[0]",
+			},
+		},
+		"WebhookOfServiceWithoutName": {
+			reason: "a service has a name",
+			object: webhook("{service: {namespace: a}}", "[v1alpha1]", ""),
+			old:    webhook("{service: {namespace: a, name: b}}", "[v1alpha1]", ""),
+			want:   []string{"webhooks[0].clientConfig.service.name"},
 		},
 		"BadLabelSelector": {
 			reason: "CEL cannot check label selectors",

@@ -49,6 +49,10 @@ func rules() map[schema.GroupKind]rule {
 			func() *configv1alpha1.ResourceInterpreterCustomization {
 				return &configv1alpha1.ResourceInterpreterCustomization{}
 			}, declarative.Check)},
+		{Group: configv1alpha1.GroupName, Kind: configv1alpha1.KindResourceInterpreterWebhookConfiguration}: {check: checked(
+			func() *configv1alpha1.ResourceInterpreterWebhookConfiguration {
+				return &configv1alpha1.ResourceInterpreterWebhookConfiguration{}
+			}, validateWebhooks)},
 	}
 }
 
@@ -140,7 +144,9 @@ func sameSpec(object, old subject) bool {
 	switch object := object.(type) {
 	case *unstructured.Unstructured:
 		old, ok := old.(*unstructured.Unstructured)
-		return ok && reflect.DeepEqual(object.Object["spec"], old.Object["spec"])
+		// One kind has no spec, but webhooks.
+		return ok && reflect.DeepEqual(object.Object["spec"], old.Object["spec"]) &&
+			reflect.DeepEqual(object.Object["webhooks"], old.Object["webhooks"])
 	case *workv1alpha1.Work:
 		old, ok := old.(*workv1alpha1.Work)
 		return ok && reflect.DeepEqual(object.Spec, old.Spec)

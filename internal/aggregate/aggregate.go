@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"sync"
 	"time"
@@ -51,10 +52,12 @@ type aggregator struct {
 	templates Templates
 	statuses  Statuses
 	adds      func(schema.GroupVersionKind) bool
-	events    event.Recorder
-	clock     clock.PassiveClock
-	pace      *pace
-	metrics   *metrics
+	// customized is Deps.Customized.
+	customized func(schema.GroupVersionKind) string
+	events     event.Recorder
+	clock      clock.PassiveClock
+	pace       *pace
+	took       func(time.Duration, error)
 
 	// owed are bindings whose template could not be written although they
 	// themselves were.
@@ -64,13 +67,20 @@ type aggregator struct {
 	told sync.Map // Request → string
 }
 
+// meaningAnnotation of a binding stands for what users said about adding up
+// statuses when the template was last written. Without it nobody would notice,
+// after a restart, that they say something else now.
+const meaningAnnotation = "resourcebinding.karmada.io/status-aggregation"
+
 // afterConflict is when to try again after somebody else wrote the status.
 const afterConflict = 20 * time.Millisecond
 
 // Reconcile brings the status of one binding and its template up to date.
 func (a *aggregator) Reconcile(ctx context.Context, request Request) (_ reconcile.Result, failure error) {
-	start := a.clock.Now()
-	defer func() { a.metrics.took(a.clock.Since(start), failure) }()
+	if a.took != nil {
+		start := a.clock.Now()
+		defer func() { a.took(a.clock.Since(start), failure) }()
+	}
 	binding, err := a.binding(ctx, request)
 	if err != nil {
 		return reconcile.Result{}, err
@@ -86,6 +96,7 @@ func (a *aggregator) Reconcile(ctx context.Context, request Request) (_ reconcil
 	picture := Fold(binding.BindingSpec(), works)
 	news := compare(binding, picture)
 	_, owed := a.owed.Load(request)
+	owed = owed || a.meansAnotherThing(binding)
 	wait := a.pace.hold(request, picture)
 	if news.onlyGeneration {
 		wait = max(wait, a.pace.holdGeneration(request, binding.GetGeneration()))
@@ -123,6 +134,11 @@ func (a *aggregator) write(ctx context.Context, request Request, binding workv1a
 			return reconcile.Result{}, errors.Join(failure, err)
 		}
 	}
+	if failure == nil && a.meansAnotherThing(binding) {
+		if err := a.noteMeaning(ctx, binding); client.IgnoreNotFound(err) != nil {
+			return reconcile.Result{}, err
+		}
+	}
 	if failure == nil && news.verdict != nil && news.verdict.Status == metav1.ConditionTrue {
 		a.celebrate(request, binding, content, len(picture.Items))
 	}
@@ -149,6 +165,10 @@ func compare(binding workv1alpha2.Binding, picture Picture) news {
 		return result
 	}
 	wanted := picture.Condition(binding.GetGeneration())
+	if wanted.Status == metav1.ConditionTrue && unrendered(binding) {
+		wanted = workv1alpha2.NotFullyAppliedCondition(binding.GetGeneration())
+		wanted.Message += unrenderedMessage
+	}
 	present := meta.FindStatusCondition(status.Conditions, wanted.Type)
 	same := present != nil && present.Status == wanted.Status && present.Reason == wanted.Reason && present.Message == wanted.Message
 	if !same || present.ObservedGeneration != wanted.ObservedGeneration {
@@ -216,7 +236,7 @@ func (a *aggregator) updateTemplate(ctx context.Context, binding workv1alpha2.Bi
 	}
 	after, err := a.statuses.Aggregate(ctx, before, picture.Items)
 	if err != nil {
-		return version, reconcile.TerminalError(err)
+		return version, err // a webhook may be back when it is tried again
 	}
 	if after == before {
 		return version, nil
@@ -240,6 +260,38 @@ func (a *aggregator) updateBinding(ctx context.Context, binding workv1alpha2.Bin
 	object := binding.(client.Object)
 	if err := a.client.Status().Update(ctx, object); err != nil {
 		return fmt.Errorf("updating status of binding %s: %w", client.ObjectKeyFromObject(object), err)
+	}
+	return nil
+}
+
+func (a *aggregator) meaning(binding workv1alpha2.Binding) string {
+	resource := binding.BindingSpec().Resource
+	return a.customized(schema.FromAPIVersionAndKind(resource.APIVersion, resource.Kind))
+}
+
+// meansAnotherThing tells whether users say something else about the template's
+// kind than when its status was written.
+func (a *aggregator) meansAnotherThing(binding workv1alpha2.Binding) bool {
+	return binding.GetAnnotations()[meaningAnnotation] != a.meaning(binding)
+}
+
+// noteMeaning notes what the template's status was added up by. It happens only
+// to kinds that users have described, once per description.
+func (a *aggregator) noteMeaning(ctx context.Context, binding workv1alpha2.Binding) error {
+	before := binding.(client.Object)
+	after := before.DeepCopyObject().(client.Object)
+	annotations := maps.Clone(after.GetAnnotations())
+	if meaning := a.meaning(binding); meaning == "" {
+		delete(annotations, meaningAnnotation)
+	} else {
+		if annotations == nil {
+			annotations = map[string]string{}
+		}
+		annotations[meaningAnnotation] = meaning
+	}
+	after.SetAnnotations(annotations)
+	if err := a.client.Patch(ctx, after, client.MergeFrom(before)); err != nil {
+		return fmt.Errorf("noting what the status of binding %s means: %w", client.ObjectKeyFromObject(before), err)
 	}
 	return nil
 }

@@ -279,6 +279,33 @@ func TestANewGenerationIsConfirmedOnceRenderHadItsTurn(t *testing.T) {
 	}
 }
 
+func TestWhatCannotBeRenderedIsNotFullyApplied(t *testing.T) {
+	good := []workOption{appliedAt(1), reporting(`{}`, workv1alpha1.ResourceHealthy)}
+	b := binding()
+	meta.SetStatusCondition(&b.Status.Conditions, workv1alpha2.NotRenderedCondition(2, workv1alpha2.OverrideFailedReason, "no such path"))
+	s := newShore(t, b, work("a", good...), work("b", good...))
+	s.reconcile()
+	condition := meta.FindStatusCondition(s.status().Conditions, workv1alpha2.FullyApplied)
+	if condition.Status != metav1.ConditionFalse || !strings.HasSuffix(condition.Message, "see condition Rendered") {
+		t.Errorf("condition %+v", condition)
+	}
+	if len(s.events) > 0 {
+		t.Errorf("success was told: %q", s.events)
+	}
+	mended := &workv1alpha2.ResourceBinding{}
+	if err := s.client.Get(t.Context(), client.ObjectKey{Namespace: web.Namespace, Name: web.Name}, mended); err != nil {
+		t.Fatal(err)
+	}
+	meta.RemoveStatusCondition(&mended.Status.Conditions, workv1alpha2.Rendered)
+	if err := s.client.Status().Update(t.Context(), mended); err != nil {
+		t.Fatal(err)
+	}
+	s.reconcile()
+	if !meta.IsStatusConditionTrue(s.status().Conditions, workv1alpha2.FullyApplied) || len(s.events) != 1 {
+		t.Errorf("conditions %+v, events %q", s.status().Conditions, s.events)
+	}
+}
+
 func TestBeforeSchedulingThereIsNoVerdict(t *testing.T) {
 	b := binding()
 	b.Status = workv1alpha2.ResourceBindingStatus{}
@@ -329,6 +356,27 @@ func TestATemplateThatRefusesItsStatus(t *testing.T) {
 	s.expectWrites("the template gets it later", "template")
 	s.reconcile()
 	s.expectWrites("and then it is quiet")
+}
+
+// What users say may change while nobody is there to notice.
+func TestAStatusThatMeantAnotherThingIsAddedUpAgain(t *testing.T) {
+	good := []workOption{appliedAt(1), reporting(`{}`, workv1alpha1.ResourceHealthy)}
+	s := newShore(t, binding(), work("a", good...), work("b", good...))
+	meaning := ""
+	s.loop.customized = func(schema.GroupVersionKind) string { return meaning }
+	s.reconcile()
+	s.expectWrites("at first", "template", "binding")
+	for _, meaning = range []string{"one", "another", ""} {
+		s.templates.object = deployment() // as the earlier script left it
+		s.reconcile()
+		s.expectWrites("users say "+meaning, "template")
+		reads := s.templates.reads
+		s.reconcile()
+		s.expectWrites("and nothing else")
+		if s.templates.reads > reads {
+			t.Errorf("the template is read again although users say %q as before", meaning)
+		}
+	}
 }
 
 func TestASuccessorsStatusIsItsOwn(t *testing.T) {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
@@ -23,6 +22,7 @@ import (
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/event"
 	"github.com/flagship-k8s/flagship/internal/interpret"
+	"github.com/flagship-k8s/flagship/internal/turns"
 )
 
 // Deps is what the room needs from the house. Templates, Statuses, Events and
@@ -33,13 +33,16 @@ type Deps struct {
 	// Adds says that Statuses knows what to do with a kind; templates of other
 	// kinds are not even read. Without it, all are.
 	Adds func(schema.GroupVersionKind) bool
+	// Customized stands for what users say about adding up the statuses of a kind;
+	// it is empty if they say nothing. Nil: they never do.
+	Customized func(schema.GroupVersionKind) string
 	// Changes tells when kinds mean something else; the statuses of their templates
 	// are added up again then. Nil: they never do.
 	Changes *interpret.Changes
-	// Metrics takes what the room tells about its work. Nil: nobody asks.
-	Metrics prometheus.Registerer
-	Events  event.Recorder
-	Clock   clock.PassiveClock
+	// Took hears how long each look at a binding took, and what came of it. Nil: nobody asks.
+	Took   func(time.Duration, error)
+	Events event.Recorder
+	Clock  clock.PassiveClock
 }
 
 const (
@@ -63,6 +66,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 	loop, err := controller.NewTyped("aggregate", mgr, controller.TypedOptions[Request]{
 		Reconciler:              a,
 		MaxConcurrentReconciles: workers,
+		NewQueue:                turns.Maker(func(r Request) string { return r.Namespace }),
 		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[Request](50*time.Millisecond, time.Minute),
 		SkipNameValidation:      ptr.To(true), // several hubs may live in one process
 	})
@@ -106,8 +110,12 @@ func newAggregator(c client.Client, deps Deps) *aggregator {
 	if adds == nil {
 		adds = func(schema.GroupVersionKind) bool { return true }
 	}
+	customized := deps.Customized
+	if customized == nil {
+		customized = func(schema.GroupVersionKind) string { return "" }
+	}
 	return &aggregator{
-		client: c, templates: deps.Templates, statuses: deps.Statuses, adds: adds, metrics: newMetrics(deps.Metrics),
+		client: c, templates: deps.Templates, statuses: deps.Statuses, adds: adds, customized: customized, took: deps.Took,
 		events: deps.Events, clock: deps.Clock, pace: newPace(deps.Clock),
 	}
 }
@@ -152,10 +160,7 @@ func (a *aggregator) enqueue(q queue, priority int, requests ...Request) {
 func (a *aggregator) onMeaning(changes *interpret.Changes) source.TypedSource[Request] {
 	return source.TypedFunc[Request](func(ctx context.Context, q queue) error {
 		changes.Subscribe(func(kinds interpret.Kinds) {
-			for _, request := range a.bindingsOf(ctx, kinds) {
-				a.owed.Store(request, struct{}{})
-				a.enqueue(q, 0, request)
-			}
+			a.enqueue(q, 0, a.bindingsOf(ctx, kinds)...)
 		})
 		return nil
 	})
@@ -207,7 +212,8 @@ func (a *aggregator) onWork() handler.TypedEventHandler[*workv1alpha1.Work, Requ
 	}
 }
 
-// onBinding queues a binding whose targets or content changed.
+// onBinding queues a binding whose targets or content changed, or that can be
+// rendered no longer, or again.
 func onBinding[B interface {
 	workv1alpha2.Binding
 	client.Object
@@ -224,7 +230,7 @@ func onBinding[B interface {
 		UpdateFunc: func(_ context.Context, e ctrlevent.TypedUpdateEvent[B], q queue) {
 			before, after := e.ObjectOld.BindingStatus(), e.ObjectNew.BindingStatus()
 			if e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() ||
-				!before.LastScheduledTime.Equal(after.LastScheduledTime) {
+				!before.LastScheduledTime.Equal(after.LastScheduledTime) || unrendered(e.ObjectOld) != unrendered(e.ObjectNew) {
 				a.enqueue(q, 0, of(e.ObjectNew))
 			}
 		},

@@ -4,7 +4,8 @@
 // In: Works, bindings and templates, and the interpreter for what the statuses
 // of several copies add up to.
 //
-// Out: status.aggregatedStatus of bindings, and the status of templates.
+// Out: status.aggregatedStatus of bindings, and the status of templates; of
+// bindings whose kind users have described also one annotation.
 //
 // Owns: the condition FullyApplied of bindings; the status of templates on the
 // hub, which has no other writer.

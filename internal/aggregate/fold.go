@@ -173,5 +173,15 @@ func (p Picture) Condition(generation int64) metav1.Condition {
 	return condition
 }
 
+// unrenderedMessage ends the message of a verdict on Works that are all applied
+// while the latest content cannot be put into some of them.
+const unrenderedMessage = ": what is applied is not the latest everywhere, see condition " + workv1alpha2.Rendered
+
+// unrendered says that the Works do not have what the template and the policies
+// order, and that render has told why.
+func unrendered(binding workv1alpha2.Binding) bool {
+	return meta.IsStatusConditionFalse(binding.BindingStatus().Conditions, workv1alpha2.Rendered)
+}
+
 // namedClusters is how many clusters a message names.
 const namedClusters = 10

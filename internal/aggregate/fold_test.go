@@ -1,6 +1,7 @@
 package aggregate
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -243,4 +244,35 @@ func TestHoldingBack(t *testing.T) {
 	step(quiet)
 	expect("the same generation later", p.holdGeneration(request, 2), 0)
 	expect("the next generation", p.holdGeneration(request, 3), quiet)
+}
+
+func TestManySilentBindingsWaitLonger(t *testing.T) {
+	clock := clocktesting.NewFakePassiveClock(start)
+	p := newPace(clock)
+	silent, settled := Picture{Silent: true}, Picture{Settled: true}
+	request := func(i int) Request { return Request{"shop", fmt.Sprint(i)} }
+	for i := range 101 {
+		p.hold(request(i), silent)
+	}
+	if got, want := p.hold(request(0), silent), silence+100*silentShare; got != want {
+		t.Errorf("one of 101 is held back %s, want %s", got, want)
+	}
+	for i := 1; i <= 50; i++ {
+		p.hold(request(i), settled)
+	}
+	for i := 51; i <= 90; i++ {
+		p.wrote(request(i))
+	}
+	for i := 91; i <= 100; i++ {
+		p.forget(request(i))
+	}
+	if got := p.hold(request(0), silent); got != silence {
+		t.Errorf("alone it is held back %s, want %s", got, silence)
+	}
+	for i := range 5000 {
+		p.hold(request(i), silent)
+	}
+	if got := p.hold(request(0), silent); got != longestSilence {
+		t.Errorf("one of 5,000 is held back %s, want %s", got, longestSilence)
+	}
 }

@@ -19,8 +19,13 @@ const (
 	quiet = 500 * time.Millisecond
 	// patience is how long an unsettled picture is held back at most.
 	patience = 2 * time.Second
-	// silence is how long a picture is held back in which nobody says anything.
-	silence = 5 * time.Second
+	// silence is how long a picture is held back in which nobody says anything, and
+	// longestSilence how long while many are so: then the members are busy, and a
+	// write for each binding that says nothing would keep everybody busier still.
+	silence        = 5 * time.Second
+	longestSilence = time.Minute
+	// silentShare is how much each further silent binding adds.
+	silentShare = 20 * time.Millisecond
 )
 
 // pace decides how soon the news of a binding is written: at once, nearly, when
@@ -31,6 +36,7 @@ type pace struct {
 
 	mu     sync.Mutex
 	tracks map[Request]*track
+	silent int // tracks that are, and of which that is not written yet
 }
 
 type track struct {
@@ -39,6 +45,8 @@ type track struct {
 	streak    int
 	// unsettledSince is zero while the picture is settled.
 	unsettledSince time.Time
+	// silent says that nobody had anything to say when it was last looked at.
+	silent bool
 	// generation of the binding as last seen, and since when.
 	generation      int64
 	generationSince time.Time
@@ -73,6 +81,7 @@ func (p *pace) wrote(request Request) {
 	}
 	t.streak++
 	t.lastWrite = p.clock.Now()
+	p.hush(t, false)
 }
 
 // heard notes that somebody has news of a binding.
@@ -88,6 +97,7 @@ func (p *pace) hold(request Request, picture Picture) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	t := p.track(request)
+	p.hush(t, picture.Silent && !picture.Settled)
 	if picture.Settled {
 		t.unsettledSince = time.Time{}
 		return 0
@@ -97,7 +107,8 @@ func (p *pace) hold(request Request, picture Picture) time.Duration {
 		t.unsettledSince = now
 	}
 	if picture.Silent {
-		return max(0, silence-now.Sub(t.unsettledSince))
+		wait := min(silence+time.Duration(p.silent-1)*silentShare, longestSilence)
+		return max(0, wait-now.Sub(t.unsettledSince))
 	}
 	since := t.unsettledSince
 	if t.lastNews.After(since) {
@@ -121,7 +132,21 @@ func (p *pace) holdGeneration(request Request, generation int64) time.Duration {
 func (p *pace) forget(request Request) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if t, ok := p.tracks[request]; ok {
+		p.hush(t, false)
+	}
 	delete(p.tracks, request)
+}
+
+// hush keeps count of the silent. It is called with the lock held.
+func (p *pace) hush(t *track, silent bool) {
+	switch {
+	case silent && !t.silent:
+		p.silent++
+	case !silent && t.silent:
+		p.silent--
+	}
+	t.silent = silent
 }
 
 func (p *pace) track(request Request) *track {

@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 
@@ -14,11 +15,13 @@ import (
 	"k8s.io/kubernetes/cmd/kube-apiserver/app"
 	controlplaneapiserver "k8s.io/kubernetes/pkg/controlplane/apiserver"
 	generatedopenapi "k8s.io/kubernetes/pkg/generated/openapi"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/apiserver/clusters"
+	"github.com/flagship-k8s/flagship/internal/apiserver/documents"
 	"github.com/flagship-k8s/flagship/internal/apiserver/native"
 	"github.com/flagship-k8s/flagship/internal/apiserver/resourceclaims"
 	"github.com/flagship-k8s/flagship/internal/apiserver/storage"
@@ -87,6 +90,22 @@ func link(config *app.Config, own *clusters.Options, wrap func(http.Handler, *ch
 	}
 	linked.front.GenericAPIServer.ShutdownTimeout = hangUp
 	return linked, nil
+}
+
+// publishDocuments takes the OpenAPI v3 documents of custom resources out of upstream's hands. Call it when the servers are
+// prepared and do not run yet: a hook that starts upstream's controller looks then whether there is anything to feed.
+func (c *chain) publishDocuments(ctx context.Context) {
+	service := c.extensions.GenericAPIServer.OpenAPIV3VersionedService
+	if service == nil {
+		return
+	}
+	c.extensions.GenericAPIServer.OpenAPIV3VersionedService = nil
+	definitions := c.extensions.Informers.Apiextensions().V1().CustomResourceDefinitions()
+	go func() {
+		if err := documents.Run(ctx, definitions, service); err != nil {
+			log.FromContext(ctx).Error(err, "OpenAPI documents of custom resources are not published")
+		}
+	}()
 }
 
 // priorities orders groups and versions in discovery. A group version without a priority is not

@@ -52,7 +52,8 @@ type Config struct {
 	// read and deleted; a start with more room than that, or after enough was deleted, lifts it.
 	StorageQuota int64
 
-	// ServiceCIDR is the range cluster IPs come from; empty means 10.96.0.0/16.
+	// ServiceCIDR is the range cluster IPs come from, or two of different families separated by a comma; empty means
+	// 10.96.0.0/16.
 	ServiceCIDR string
 	// Profiling serves /debug/pprof to whoever may get it.
 	Profiling bool
@@ -60,6 +61,14 @@ type Config struct {
 	// generated into PKIDir; what was written before stays readable either way. A member's are never
 	// encrypted.
 	PlainSecrets bool
+
+	// ConversionServices leads conversion webhooks that name a Service, as NAMESPACE/NAME[:PORT] with port 443 as the default,
+	// to HOST:PORT. Services that are not in it are looked up on the server: they need no selector, but EndpointSlices.
+	ConversionServices map[string]string
+	// RuntimeConfig turns versions of built-in kinds on and off, such as autoscaling/v2=false, as the flag --runtime-config
+	// of kube-apiserver does. Without resource.k8s.io/v1 there is neither quota nor an authorizer for nodes: they
+	// watch claims in that version.
+	RuntimeConfig map[string]string
 
 	// Admission are further plugins, called before the admission webhooks in the given order.
 	Admission []AdmissionPlugin

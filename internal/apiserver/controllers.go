@@ -35,6 +35,9 @@ func (s *Server) RunControllers(ctx context.Context) error {
 		AuthorityKey:  s.keys.dir.File(authorityName + ".key"),
 		TokenKey:      s.keys.tokenPrivate,
 		CA:            s.CA(),
+		InUse:         s.InUse,
+		OnUse:         s.OnUse,
+		Holds:         s.holds,
 	})
 	if err != nil {
 		return err

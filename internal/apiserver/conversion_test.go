@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -35,6 +36,15 @@ type converter struct {
 // startConverter serves under 127.0.0.1 and the name of a Service.
 func startConverter(t *testing.T, service string) *converter {
 	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return startConverterAt(t, service, listener)
+}
+
+func startConverterAt(t *testing.T, service string, listener net.Listener) *converter {
+	t.Helper()
 	certificate, key, err := certutil.GenerateSelfSignedCertKey("127.0.0.1", []net.IP{net.IPv4(127, 0, 0, 1)}, []string{service})
 	if err != nil {
 		t.Fatal(err)
@@ -44,7 +54,7 @@ func startConverter(t *testing.T, service string) *converter {
 		t.Fatal(err)
 	}
 	c := &converter{ca: base64.StdEncoding.EncodeToString(certificate)}
-	c.server = httptest.NewUnstartedServer(c)
+	c.server = &httptest.Server{Listener: listener, Config: &http.Server{Handler: c, ReadHeaderTimeout: time.Minute}}
 	c.server.TLS = &tls.Config{Certificates: []tls.Certificate{pair}}
 	c.server.StartTLS()
 	t.Cleanup(c.server.Close)
@@ -173,6 +183,23 @@ func TestConversionByWebhookBehindAService(t *testing.T) {
 		}
 		return ""
 	})
+	// Webhooks of the hub's own rooms are found the same way.
+	if address, err := hub.ResolveService(ns, "hook", 8443); err != nil || address.Host != net.JoinHostPort("127.0.0.1", port) {
+		t.Errorf("the Service is at %v: %v", address, err)
+	}
+}
+
+// TestConversionByWebhookAtAFixedPlace: the server was told where the Service is, and there is no such Service on it.
+func TestConversionByWebhookAtAFixedPlace(t *testing.T) {
+	const group = "fixed.example.com"
+	hook := startConverterAt(t, "hook.fixed.svc", fixed)
+	path := served(t, group, convertible(fmt.Sprintf("{service: {namespace: fixed, name: hook, path: /convert, port: 8443}, caBundle: %s}", hook.ca)))
+	call(t, http.MethodPost, path, thing(group, "v1", "a", "spec: {v1: x}")).wants(t, http.StatusCreated)
+	a := call(t, http.MethodGet, strings.Replace(path, "/v1/", "/v2/", 1)+"/a", "").wants(t, http.StatusOK)
+	expect(t, "the converted field", a.at("spec.v2"), "x")
+	if address, err := hub.ResolveService("fixed", "hook", 8443); err != nil || address.Host != fixed.Addr().String() {
+		t.Errorf("the Service is at %v: %v", address, err)
+	}
 }
 
 func TestAWebhookWhoseAuthorityCannotBeRead(t *testing.T) {

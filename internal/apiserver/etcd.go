@@ -2,15 +2,20 @@ package apiserver
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net/url"
 	"os"
 	"path/filepath"
+	"time"
 
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.etcd.io/etcd/server/v3/etcdserver"
+	"go.uber.org/zap"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
@@ -24,6 +29,10 @@ const (
 	// etcdQuota bounds the database. Reaching it makes storage read-only, so it is far above what a
 	// control plane of thousands of objects needs.
 	etcdQuota = 8 << 30
+	// etcdPrefix is what all keys start with.
+	etcdPrefix = "/registry"
+	// etcdDial is how long a connection to an etcd elsewhere may take to come about.
+	etcdDial = 20 * time.Second
 	// longestSocketPath is what the kernel allows in a socket address, less room for the name.
 	longestSocketPath = 90
 )
@@ -178,6 +187,36 @@ func storeDirectly(config *app.Config, direct *storage.Direct) {
 	}
 	extra := &config.ApiExtensions.ExtraConfig
 	extra.CRDRESTOptionsGetter = direct.Wrap(extra.CRDRESTOptionsGetter)
+}
+
+// client is a connection of our own.
+func (e *ExternalEtcd) client() (*clientv3.Client, error) {
+	config := clientv3.Config{Endpoints: e.Endpoints, DialTimeout: etcdDial, Logger: zap.NewNop()}
+	if e.CAFile != "" || e.CertFile != "" {
+		config.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
+	}
+	if e.CAFile != "" {
+		authorities, err := os.ReadFile(e.CAFile)
+		if err != nil {
+			return nil, fmt.Errorf("reading the authority of etcd: %w", err)
+		}
+		config.TLS.RootCAs = x509.NewCertPool()
+		if !config.TLS.RootCAs.AppendCertsFromPEM(authorities) {
+			return nil, fmt.Errorf("the authority of etcd in %s cannot be read", e.CAFile)
+		}
+	}
+	if e.CertFile != "" {
+		pair, err := tls.LoadX509KeyPair(e.CertFile, e.KeyFile)
+		if err != nil {
+			return nil, fmt.Errorf("reading the certificate for etcd: %w", err)
+		}
+		config.TLS.Certificates = []tls.Certificate{pair}
+	}
+	client, err := clientv3.New(config)
+	if err != nil {
+		return nil, fmt.Errorf("connecting to etcd: %w", err)
+	}
+	return client, nil
 }
 
 // transport is how the API server reaches its storage.

@@ -5,6 +5,7 @@ import (
 	"net"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/client-go/tools/clientcmd"
@@ -127,7 +128,8 @@ func servingProfile(cfg Config) (pki.Profile, error) {
 	if hostname, err := os.Hostname(); err == nil && hostname != "" {
 		profile.DNSNames = append(profile.DNSNames, hostname)
 	}
-	_, services, err := netutils.ParseCIDRSloppy(cfg.ServiceCIDR)
+	primary, _, _ := strings.Cut(cfg.ServiceCIDR, ",") // the API server's own Service has one address
+	_, services, err := netutils.ParseCIDRSloppy(primary)
 	if err != nil {
 		return profile, fmt.Errorf("service CIDR %q: %w", cfg.ServiceCIDR, err)
 	}

@@ -128,6 +128,19 @@ func TestSchemasAreExplained(t *testing.T) {
 	}
 }
 
+// TestAllSchemasInOneDocument: kubectl, Helm and others read it as protobuf, and validate nothing, or refuse to, without it.
+func TestAllSchemasInOneDocument(t *testing.T) {
+	for _, mediaType := range []string{"application/json", "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"} {
+		eventually(t, func() string {
+			a := call(t, http.MethodGet, "/openapi/v2", "", "Accept", mediaType)
+			if a.code != http.StatusOK || !strings.HasPrefix(a.header.Get("Content-Type"), mediaType) || !strings.Contains(a.text, "io.karmada.work.v1alpha2.ResourceBinding") {
+				return fmt.Sprintf("as %s: %d, %s", mediaType, a.code, a.header.Get("Content-Type"))
+			}
+			return ""
+		})
+	}
+}
+
 func TestProtobufToCustomResource(t *testing.T) {
 	client := admin(t)
 	for _, path := range []string{"/apis/policy.karmada.io/v1alpha1/namespaces/default/overridepolicies", "/apis/work.karmada.io/v1alpha1/namespaces/default/works"} {

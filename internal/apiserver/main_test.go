@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"net"
 	"os"
 	"testing"
 	"time"
@@ -27,6 +28,8 @@ var (
 	hubDir  string
 	clients kubernetes.Interface
 	objects dynamic.Interface
+	// fixed is where the hub is told that the Service fixed/hook is.
+	fixed net.Listener
 	// hubClock is the hub's clock for certificates. It begins far in the past, so that a test can move
 	// it until certificates are due and new ones are still valid today.
 	hubClock *clocktesting.FakeClock
@@ -54,8 +57,13 @@ func run(m *testing.M) int {
 
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
+	if fixed, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer func() { _ = fixed.Close() }()
 	hub, err = apiserver.Start(ctx, apiserver.Config{
-		DataDir: dir, NoFsync: true, Clock: hubClock,
+		DataDir: dir, NoFsync: true, Clock: hubClock, ConversionServices: map[string]string{"fixed/hook:8443": fixed.Addr().String()},
 		Admission: []apiserver.AdmissionPlugin{{Name: "RefuseUnwanted", Handler: refuseUnwanted{}}},
 	})
 	if err != nil {

@@ -91,10 +91,16 @@ func build(ctx context.Context, cfg Config, keys *keyring, listener net.Listener
 		}
 	}
 	admit(o, cfg)
+	o.APIEnablement.RuntimeConfig = cfg.RuntimeConfig
 	o.Authorization.Modes = []string{"RBAC"}
 	if cfg.Role == Member {
 		o.Authorization.Modes = []string{"Node", "RBAC"}
 		o.AllowPrivileged = true
+	}
+	if cfg.RuntimeConfig["resource.k8s.io/v1"] == "false" {
+		// These two watch claims in that version, whatever is served, and would never be ready.
+		o.Authorization.Modes = []string{"RBAC"}
+		o.Admission.GenericAdmission.DisablePlugins = append(o.Admission.GenericAdmission.DisablePlugins, "ResourceQuota")
 	}
 
 	completed, err := o.Complete(ctx)
@@ -108,11 +114,16 @@ func build(ctx context.Context, cfg Config, keys *keyring, listener net.Listener
 }
 
 // settleGates turns off two features that only serve clusters of API servers of different versions and
-// write a Lease every ten seconds each.
+// write a Lease every ten seconds each, and two that cost more than they give next to an etcd in the same
+// process. One keeps the index of every watch cache as it was after each write of the last minute or more,
+// so that a list of the past need not come from etcd: a quarter of what was live after a burst. The other
+// checks those, and reads all of etcd every five minutes for it.
 func settleGates() error {
 	err := utilfeature.DefaultMutableFeatureGate.SetFromMap(map[string]bool{
 		string(features.APIServerIdentity):                   false,
 		string(features.UnknownVersionInteroperabilityProxy): false,
+		string(features.ListFromCacheSnapshot):               false,
+		string(features.DetectCacheInconsistency):            false,
 	})
 	if err != nil {
 		return fmt.Errorf("setting feature gates: %w", err)

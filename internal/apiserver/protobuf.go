@@ -44,7 +44,12 @@ func (c *chain) isCustomResource(group, resource string) bool {
 	case works.Group:
 		return true
 	}
+	return c.defines(schema.GroupResource{Group: group, Resource: resource})
+}
+
+// defines says whether there is a definition of the resource.
+func (c *chain) defines(resource schema.GroupResource) bool {
 	definitions := c.extensions.Informers.Apiextensions().V1().CustomResourceDefinitions()
-	_, err := definitions.Lister().Get(resource + "." + group)
+	_, err := definitions.Lister().Get(resource.Resource + "." + resource.Group)
 	return err == nil
 }

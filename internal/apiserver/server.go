@@ -7,14 +7,19 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/url"
 	"path/filepath"
 	"strconv"
 	"sync"
 	"time"
 
+	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/conversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
+	"k8s.io/apiserver/pkg/util/webhook"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -38,6 +43,14 @@ type Server struct {
 	loopback *rest.Config // over the network
 	local    *rest.Config // without it
 	loops    *loops
+	// converters convert custom resources as the server does for its readers.
+	converters *conversion.CRConverterFactory
+	// services finds the Services that webhooks name.
+	services webhook.ServiceResolver
+	// usage knows what is stored; nil for a member.
+	usage *storage.Usage
+	// defines tells whether a resource is one of a definition.
+	defines func(schema.GroupResource) bool
 
 	informers informers.SharedInformerFactory
 
@@ -113,6 +126,16 @@ func start(ctx context.Context, cfg Config, lock *dirLock, listener net.Listener
 	}
 	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	undo.add(cancel)
+	if stored.usage != nil {
+		noticing, done := context.WithCancel(running)
+		var following sync.WaitGroup
+		following.Go(func() { stored.usage.Run(noticing) })
+		undo.add(stored.usage.Stop, following.Wait, done)
+	}
+	services, err := parseServices(cfg.ConversionServices)
+	if err != nil {
+		return nil, err
+	}
 	completed, err := build(running, cfg, keys, listener, stored.transport)
 	if err != nil {
 		return nil, err
@@ -124,10 +147,17 @@ func start(ctx context.Context, cfg Config, lock *dirLock, listener net.Listener
 	if stored.direct != nil {
 		storeDirectly(config, stored.direct)
 	}
+	extensions := &config.ApiExtensions.ExtraConfig
+	extensions.ServiceResolver = fixedServices{services, extensions.ServiceResolver}
+	converters, err := conversion.NewCRConverterFactory(extensions.ServiceResolver, extensions.AuthResolverWrapper)
+	if err != nil {
+		return nil, fmt.Errorf("preparing conversions: %w", err)
+	}
 	server := &Server{
-		cfg: cfg, keys: keys, loops: newLoops(),
+		cfg: cfg, keys: keys, loops: newLoops(), converters: converters, usage: stored.usage,
 		stop: cancel, stopping: running.Done(), drained: make(chan struct{}), stopped: make(chan struct{}),
 		informers:   config.KubeAPIs.ControlPlane.VersionedInformers,
+		services:    extensions.ServiceResolver,
 		address:     listener.Addr().(*net.TCPAddr),
 		loopback:    clientConfig(config.KubeAPIs.ControlPlane.Generic.LoopbackClientConfig),
 		kubeconfigs: map[string]struct{}{},
@@ -155,6 +185,7 @@ func (s *Server) serve(running context.Context, config *app.Config, direct *stor
 	if err != nil {
 		return err
 	}
+	s.defines = linked.defines
 	prepared, err := linked.front.PrepareRun()
 	if err != nil {
 		return fmt.Errorf("preparing the API server: %w", err)
@@ -162,6 +193,7 @@ func (s *Server) serve(running context.Context, config *app.Config, direct *stor
 	if s.local, err = s.inProcess(linked.front.GenericAPIServer.Handler); err != nil {
 		return err
 	}
+	linked.publishDocuments(running)
 	go func() {
 		defer close(s.stopped)
 		s.err = prepared.Run(running)
@@ -187,12 +219,13 @@ func (s *Server) inProcess(handler http.Handler) (*rest.Config, error) {
 type storageSetup struct {
 	transport storagebackend.TransportConfig
 	direct    *storage.Direct // nil for an external etcd
+	usage     *storage.Usage  // nil for a member
 }
 
 // openStorage starts the embedded etcd, unless there is an external one.
 func openStorage(ctx context.Context, cfg Config, undo *cleanups) (storageSetup, error) {
 	if cfg.ExternalEtcd != nil {
-		return storageSetup{transport: cfg.ExternalEtcd.transport()}, nil
+		return openExternal(cfg)
 	}
 	etcd, err := startEtcd(ctx, filepath.Join(cfg.DataDir, "etcd"), cmp.Or(cfg.StorageQuota, etcdQuota), cfg.NoFsync)
 	if err != nil {
@@ -200,10 +233,28 @@ func openStorage(ctx context.Context, cfg Config, undo *cleanups) (storageSetup,
 	}
 	direct := storage.New(etcd.server.Server, cfg.Clock, uncached()...)
 	undo.add(etcd.stop, direct.Stop)
-	return storageSetup{
+	setup := storageSetup{
 		transport: storagebackend.TransportConfig{ServerList: []string{etcd.endpoint()}},
 		direct:    direct,
-	}, nil
+	}
+	if cfg.Role == Hub {
+		setup.usage = storage.NewUsage(v3client.New(etcd.server.Server), cfg.Clock, etcdPrefix)
+	}
+	return setup, nil
+}
+
+// openExternal connects to an etcd elsewhere.
+func openExternal(cfg Config) (storageSetup, error) {
+	setup := storageSetup{transport: cfg.ExternalEtcd.transport()}
+	if cfg.Role != Hub {
+		return setup, nil
+	}
+	client, err := cfg.ExternalEtcd.client()
+	if err != nil {
+		return setup, err
+	}
+	setup.usage = storage.NewUsage(client, cfg.Clock, cmp.Or(cfg.ExternalEtcd.Prefix, etcdPrefix))
+	return setup, nil
 }
 
 // cleanups undo what was done, the last first.
@@ -314,6 +365,12 @@ func (s *Server) LoopbackConfig() *rest.Config { return rest.CopyConfig(s.local)
 
 // Port is the port the server listens on.
 func (s *Server) Port() int { return s.address.Port }
+
+// ResolveService finds where a Service answers that a webhook names: at the address of Config.ConversionServices, or one of
+// the EndpointSlices of a Service on this server.
+func (s *Server) ResolveService(namespace, name string, port int32) (*url.URL, error) {
+	return s.services.ResolveEndpoint(namespace, name, port)
+}
 
 // URL is where clients on this machine, or elsewhere if the server listens there, reach it.
 func (s *Server) URL() string {

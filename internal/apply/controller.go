@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	multiclusterv1beta1 "github.com/flagship-k8s/flagship/api/multicluster/v1beta1"
 	networkingv1alpha1 "github.com/flagship-k8s/flagship/api/networking/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/event"
@@ -71,6 +72,7 @@ type Applier struct {
 	troubles stopwatches // Works that fail
 	damper   damper
 	released released // Works that were let go
+	buried   buried   // Works whose objects were removed
 }
 
 // Setup adds apply to a manager. Call it before the fleet has connections.
@@ -170,7 +172,7 @@ func (a *Applier) enqueue(obj any) {
 	if !ok {
 		return
 	}
-	if networkingv1alpha1.IsRecord(work) {
+	if networkingv1alpha1.IsRecord(work) || multiclusterv1beta1.IsRecord(work) {
 		return // kept for the control plane itself, and written with every change in the member: nothing to do or to say
 	}
 	if cluster, ok := workv1alpha1.ClusterOfExecutionNamespace(work.Namespace); ok {
@@ -178,13 +180,14 @@ func (a *Applier) enqueue(obj any) {
 	}
 }
 
-// memberChanged repairs what was done to our objects in a member: deleted, or a field of ours changed.
+// memberChanged repairs what was done to our objects in a member: deleted, a field of ours changed, or brought back.
 func (a *Applier) memberChanged(change member.Change) {
-	news := change.Gone || change.Disowned || change.Rewound || change.Previously != (types.NamespacedName{}) || a.awaited(change)
+	risen := change.New && a.buried.rise(change.Work)
+	news := risen || change.Gone || change.Disowned || change.Rewound || change.Returned || change.Previously != (types.NamespacedName{}) || a.awaited(change)
 	if change.Synced || !news {
 		return
 	}
-	if change.Gone || change.Rewound { // what is remembered has not come to be
+	if change.Gone || change.Rewound || change.Returned { // what is remembered has not come to be
 		a.ledger.forget(place{cluster: change.Cluster, resource: change.Resource, object: change.Object})
 	}
 	for _, work := range []types.NamespacedName{change.Work, change.Previously} {

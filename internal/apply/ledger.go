@@ -102,3 +102,72 @@ func (r *released) forget(work types.NamespacedName) {
 	defer r.mu.Unlock()
 	delete(r.uids, work)
 }
+
+const (
+	// graves bounds how many Works are remembered after their end: some 3 MB.
+	graves = 1 << 14
+	// afterlife is how long after its Work's end an object may still be made by a request that was given up before.
+	afterlife = time.Minute
+)
+
+// buried remembers the Works whose objects were removed, for when one turns up again: in a member that was restored from a
+// backup, or because a request took effect long after it was given up. An object of a Work that nobody remembers is left
+// alone, since nobody knows whether it was to be preserved.
+type buried struct {
+	mu    sync.Mutex
+	works map[types.NamespacedName]grave
+	order []types.NamespacedName // oldest first; some are in it more than once, or not buried any more
+}
+
+type grave struct {
+	since time.Time
+	risen bool // an object has turned up
+}
+
+// holds tells whether an object is one of those that were removed. One that was made later has another maker.
+func (g grave) holds(created time.Time) bool { return created.Before(g.since.Add(afterlife)) }
+
+func (b *buried) put(work types.NamespacedName, now time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.works == nil {
+		b.works = map[types.NamespacedName]grave{}
+	}
+	if _, known := b.works[work]; !known {
+		b.order = append(b.order, work)
+	}
+	b.works[work] = grave{since: now}
+	for len(b.order) > graves {
+		delete(b.works, b.order[0])
+		b.order = b.order[1:]
+	}
+}
+
+func (b *buried) forget(work types.NamespacedName) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.works, work)
+}
+
+// rise takes note that an object of a Work has turned up, and tells whether the Work is buried.
+func (b *buried) rise(work types.NamespacedName) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	g, known := b.works[work]
+	if known {
+		g.risen = true
+		b.works[work] = g
+	}
+	return known
+}
+
+// visit returns the grave of a Work of which an object has turned up since the last visit.
+func (b *buried) visit(work types.NamespacedName) (_ grave, risen bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	g := b.works[work]
+	if g.risen {
+		b.works[work] = grave{since: g.since}
+	}
+	return g, g.risen
+}

@@ -6,11 +6,15 @@ import (
 	"fmt"
 	"slices"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/member"
 )
 
 // identity names one object in a member.
@@ -26,6 +30,12 @@ func (i identity) String() string {
 		return fmt.Sprintf("%s %s", i.kind.Kind, i.name)
 	}
 	return fmt.Sprintf("%s %s/%s", i.kind.Kind, i.namespace, i.name)
+}
+
+// unversioned is the identity of the object whichever version it is asked for in.
+func (i identity) unversioned() identity {
+	i.kind.Version = ""
+	return i
 }
 
 // manifest is one object of a Work, as it should be in the member. An unreadable one has only an error.
@@ -143,28 +153,74 @@ func stamp(obj *unstructured.Unstructured, work *workv1alpha1.Work) {
 	obj.SetAnnotations(annotations)
 }
 
-// leftovers are the objects the Work's status speaks of that are no manifests of it any more.
-func leftovers(work *workv1alpha1.Work, manifests []manifest) []identity {
-	type key struct{ group, kind, namespace, name string }
-	present := map[key]bool{}
+// leftovers are the objects the Work's status speaks of, or that are its own in the member, and are no manifests of it any
+// more.
+func leftovers(work *workv1alpha1.Work, manifests []manifest, owned []*unstructured.Unstructured) []identity {
+	present := map[identity]bool{}
 	for _, m := range manifests {
 		if m.err != nil {
 			return nil // what cannot be read may be what the status speaks of
 		}
-		i := m.identity()
-		present[key{i.kind.Group, i.kind.Kind, i.namespace, i.name}] = true
+		i := m.identity().unversioned()
+		present[i] = true
+		if i.namespace == "" {
+			i.namespace = metav1.NamespaceDefault // where it is if its kind has namespaces, which may not be known yet
+		} else {
+			i.namespace = "" // where it is if its kind has none
+		}
+		present[i] = true
 	}
 	var left []identity
-	for _, s := range work.Status.ManifestStatuses {
-		id := s.Identifier
-		if !present[key{id.Group, id.Kind, id.Namespace, id.Name}] {
-			left = append(left, identity{
-				kind:      schema.GroupVersionKind{Group: id.Group, Version: id.Version, Kind: id.Kind},
-				namespace: id.Namespace, name: id.Name,
-			})
+	add := func(id identity) {
+		if !present[id.unversioned()] {
+			present[id.unversioned()] = true
+			left = append(left, id)
 		}
 	}
+	for _, s := range work.Status.ManifestStatuses {
+		id := s.Identifier
+		add(identity{
+			kind:      schema.GroupVersionKind{Group: id.Group, Version: id.Version, Kind: id.Kind},
+			namespace: id.Namespace, name: id.Name,
+		})
+	}
+	for _, obj := range owned {
+		add(identityOf(obj))
+	}
 	return left
+}
+
+// surplus are the leftovers of a Work in a member.
+func surplus(conn *member.Conn, work *workv1alpha1.Work, manifests []manifest) []identity {
+	return leftovers(work, manifests, strangers(conn, client.ObjectKeyFromObject(work), manifests))
+}
+
+// strangers are the objects we applied for a Work of which no manifest tells at first sight. There are hardly ever any, so
+// that nothing has to be decoded.
+func strangers(conn *member.Conn, work types.NamespacedName, manifests []manifest) []*unstructured.Unstructured {
+	places := conn.Places(work)
+	if len(places) == 0 {
+		return nil
+	}
+	present := map[member.Place]bool{}
+	for _, m := range manifests {
+		if m.err != nil {
+			continue
+		}
+		if mapping, ok := conn.Known(m.object.GroupVersionKind()); ok {
+			present[member.Place{Resource: mapping.Resource, Object: types.NamespacedName{Namespace: m.object.GetNamespace(), Name: m.object.GetName()}}] = true
+		}
+	}
+	var found []*unstructured.Unstructured
+	for _, p := range places {
+		if present[p] {
+			continue
+		}
+		if obj, ok := conn.Lookup(p.Resource, p.Object.Namespace, p.Object.Name); ok && member.OurFields(obj) != nil {
+			found = append(found, obj) // not one that somebody made from a copy of ours
+		}
+	}
+	return found
 }
 
 // encode writes an object as the body of an apply.

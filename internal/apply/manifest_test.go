@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -90,11 +91,26 @@ func TestLeftovers(t *testing.T) {
 		{Identifier: workv1alpha1.ResourceIdentifier{Version: "v1", Kind: "ConfigMap", Namespace: "shop", Name: "b"}},
 	}
 	want := []identity{{kind: schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, namespace: "shop", name: "b"}}
-	if diff := cmp.Diff(want, leftovers(w, manifestsOf(w)), cmp.AllowUnexported(identity{})); diff != "" {
+	if diff := cmp.Diff(want, leftovers(w, manifestsOf(w), nil), cmp.AllowUnexported(identity{})); diff != "" {
 		t.Errorf("another version of a kind is the same object: -want +got:\n%s", diff)
 	}
+	w.Status.ManifestStatuses = append(w.Status.ManifestStatuses, workv1alpha1.ManifestStatus{
+		Identifier: workv1alpha1.ResourceIdentifier{Version: "v1", Kind: "Secret", Namespace: "default", Name: "c"},
+	})
+	w.Spec.Workload.Manifests = append(w.Spec.Workload.Manifests, workv1alpha1.Manifest{RawExtension: runtime.RawExtension{Raw: []byte(`{"apiVersion":"v1","kind":"Secret","metadata":{"name":"c"}}`)}})
+	if diff := cmp.Diff(want, leftovers(w, manifestsOf(w), nil), cmp.AllowUnexported(identity{})); diff != "" {
+		t.Errorf("an object without a namespace is in the default one: -want +got:\n%s", diff)
+	}
+	returned := object(t, `{apiVersion: v1, kind: ConfigMap, metadata: {name: b, namespace: shop}}`)
+	if diff := cmp.Diff(want, leftovers(w, manifestsOf(w), []*unstructured.Unstructured{returned}), cmp.AllowUnexported(identity{})); diff != "" {
+		t.Errorf("what the status and the member tell of is one object: -want +got:\n%s", diff)
+	}
+	w.Status.ManifestStatuses = nil
+	if diff := cmp.Diff(want, leftovers(w, manifestsOf(w), []*unstructured.Unstructured{returned}), cmp.AllowUnexported(identity{})); diff != "" {
+		t.Errorf("only the member tells of it: -want +got:\n%s", diff)
+	}
 	w.Spec.Workload.Manifests = append(w.Spec.Workload.Manifests, workv1alpha1.Manifest{RawExtension: runtime.RawExtension{Raw: []byte(`{}`)}})
-	if left := leftovers(w, manifestsOf(w)); len(left) > 0 {
+	if left := leftovers(w, manifestsOf(w), nil); len(left) > 0 {
 		t.Errorf("%v would be removed, although a manifest cannot be read that may be it", left)
 	}
 }

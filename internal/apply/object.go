@@ -83,7 +83,7 @@ func (a *Applier) object(ctx context.Context, t target, desired *unstructured.Un
 		try.remembered = false
 	}
 	observed, cached := t.conn.Lookup(t.resource, t.object.Namespace, t.object.Name)
-	if try.remembered && len(try.before.conflicts) == 0 && a.lagging(try.before, observed, cached) {
+	if try.remembered && len(try.before.conflicts) == 0 && a.lagging(t, try.before, observed, cached) {
 		return try.before, nil
 	}
 	switch {
@@ -107,11 +107,11 @@ func withoutRetained(desired *unstructured.Unstructured) *unstructured.Unstructu
 }
 
 // lagging tells whether the cache has not seen our last write yet.
-func (a *Applier) lagging(last entry, observed *unstructured.Unstructured, cached bool) bool {
+func (a *Applier) lagging(t target, last entry, observed *unstructured.Unstructured, cached bool) bool {
 	if cached {
 		return last.newerThan(observed.GetResourceVersion())
 	}
-	return a.clock.Since(last.at) < lag
+	return a.clock.Since(last.at) < lag && !t.conn.Passed(t.resource, last.version)
 }
 
 // create applies an object that does not seem to exist. If it does after all, nothing happens to it, and it is looked at.
@@ -204,7 +204,7 @@ func (a *Applier) bodyFor(ctx context.Context, try attempt, live *unstructured.U
 	if a.retain != nil {
 		retained, err := a.retain(ctx, body, live)
 		if err != nil {
-			return nil, fmt.Errorf("retaining fields of %s: %w", identityOf(live), err)
+			return nil, err // which says what was being done, and to what
 		}
 		body = retained
 	}

@@ -31,7 +31,7 @@ func (a *Applier) reconcile(ctx context.Context, cluster string, key types.Names
 	work := &workv1alpha1.Work{}
 	if err := a.client.Get(ctx, key, work); apierrors.IsNotFound(err) {
 		a.forget(cluster, key)
-		return 0, nil
+		return 0, a.rebury(ctx, cluster, key)
 	} else if err != nil {
 		return 0, fmt.Errorf("reading the Work: %w", err)
 	}
@@ -102,6 +102,7 @@ func (a *Applier) destination(ctx context.Context, name string) (destination, er
 // apply writes the manifests of a Work and removes what it does not have any more.
 func (a *Applier) apply(ctx context.Context, conn *member.Conn, work *workv1alpha1.Work) (time.Duration, error) {
 	key := client.ObjectKeyFromObject(work)
+	a.buried.forget(key)
 	manifests := manifestsOf(work)
 	if reason := a.holds(ctx, conn.Name(), manifests); reason != "" {
 		a.tellFailed(work, 0, reason)
@@ -117,7 +118,7 @@ func (a *Applier) apply(ctx context.Context, conn *member.Conn, work *workv1alph
 			break
 		}
 	}
-	for _, id := range leftovers(work, manifests) {
+	for _, id := range surplus(conn, work, manifests) {
 		if err := a.remove(ctx, conn, key, id, false); err != nil {
 			results = append(results, outcome{ordinal: len(manifests), what: id.String(), err: err})
 		}
@@ -219,10 +220,13 @@ func (a *Applier) finalize(ctx context.Context, d destination, work *workv1alpha
 		return nil
 	case down:
 		err := d.unavailable()
-		a.tellFailed(work, 0, fmt.Sprintf("Waiting for the cluster, to remove what was applied there: %v", err))
+		a.tellStuck(work, err)
 		return err
 	default:
-		if err := a.removeAll(ctx, d.conn, work); err != nil {
+		if err := a.removeAll(ctx, d.conn, work); unavailable(err) { // since a moment ago
+			a.tellStuck(work, err)
+			return err
+		} else if err != nil {
 			return err
 		}
 	}
@@ -234,11 +238,16 @@ func (a *Applier) finalize(ctx context.Context, d destination, work *workv1alpha
 	return nil
 }
 
+// tellStuck reports that a Work cannot go because its cluster cannot be reached.
+func (a *Applier) tellStuck(work *workv1alpha1.Work, err error) {
+	a.tellFailed(work, 0, fmt.Sprintf("Waiting for the cluster, to remove what was applied there: %v", err))
+}
+
 func (a *Applier) removeAll(ctx context.Context, conn *member.Conn, work *workv1alpha1.Work) error {
 	key := client.ObjectKeyFromObject(work)
 	preserve := work.Spec.PreserveResourcesOnDeletion != nil && *work.Spec.PreserveResourcesOnDeletion
 	manifests := manifestsOf(work)
-	remaining := leftovers(work, manifests)
+	remaining := surplus(conn, work, manifests)
 	for _, m := range slices.Backward(manifests) { // the rest before the namespaces and definitions it needs
 		if m.err == nil {
 			remaining = append(remaining, m.identity())
@@ -254,7 +263,32 @@ func (a *Applier) removeAll(ctx context.Context, conn *member.Conn, work *workv1
 	if err != nil && !unavailable(err) {
 		a.tellFailed(work, 0, fmt.Sprintf("Failed to remove what was applied: %v", err))
 	}
+	if err == nil && !preserve {
+		a.buried.put(key, a.clock.Now())
+	}
 	return err
+}
+
+// rebury removes the objects of a Work that is gone which turned up after they had been removed with it.
+func (a *Applier) rebury(ctx context.Context, cluster string, key types.NamespacedName) error {
+	conn, connected := a.fleet.Get(cluster)
+	if !connected {
+		return nil
+	}
+	grave, risen := a.buried.visit(key)
+	if !risen {
+		return nil
+	}
+	for _, obj := range conn.Owned(key) {
+		if member.OurFields(obj) == nil || !grave.holds(obj.GetCreationTimestamp().Time) {
+			continue // somebody else made it
+		}
+		if err := a.remove(ctx, conn, key, identityOf(obj), false); err != nil {
+			a.buried.rise(key) // still
+			return err
+		}
+	}
+	return nil
 }
 
 // ensureFinalizer sees to it that the Work cannot vanish before its objects. A rendered Work has the finalizer.

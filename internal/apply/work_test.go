@@ -2,10 +2,12 @@ package apply
 
 import (
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 )
@@ -41,6 +43,29 @@ func TestANewObjectIsOneRequest(t *testing.T) {
 	b.wantRequests() // nothing is to be done
 	if len(b.events) > 0 {
 		t.Errorf("success makes events: %q", b.events)
+	}
+}
+
+// An object may be deleted before the answer to its creation is here: the watch has shown both then, and nobody will tell
+// again.
+func TestAnAnswerThatTheWatchHasOvertakenIsNoProof(t *testing.T) {
+	b := newBench(t, cluster(), work(t, mapA))
+	conn, _ := b.fleet.Get("member1")
+	configMaps := schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
+	conn.Hold("test", configMaps)
+	synced := make(chan struct{})
+	conn.WhenSynced(configMaps, func() { close(synced) })
+	<-synced
+	b.server.set(func(w http.ResponseWriter, r *http.Request, sent string) { // the watch is at 10
+		answer := httptest.NewRecorder()
+		accept(answer, r, sent)
+		_, _ = w.Write([]byte(strings.Replace(answer.Body.String(), `"resourceVersion":"20"`, `"resourceVersion":"7"`, 1)))
+	})
+	for range 2 {
+		if err := b.look(); err != nil {
+			t.Fatal(err)
+		}
+		b.wantRequests("PATCH " + pathA)
 	}
 }
 

@@ -23,6 +23,8 @@ const (
 	// claimLists is how often all claims are listed; one list is over too soon to be measured.
 	claimLists   = 10
 	claimWriters = 10
+	// claimRounds is in how many shares each step is taken, one kind after the other.
+	claimRounds = 5
 )
 
 // ClaimResult is what one step costs with one of the two kinds of resource claims.
@@ -82,117 +84,169 @@ func runClaims(ctx context.Context, o Options) (results []ClaimResult, err error
 	return results, err
 }
 
+// claims takes every step with both kinds in turns, and first with the one, then with the other: whatever else the machine
+// does meanwhile, and what the hub has to hold by then, falls on both.
 func (s *stand) claims(ctx context.Context) ([]ClaimResult, error) {
+	var pair []*claimSet
 	for _, kind := range claimKinds() {
-		if _, err := s.claimsOf(ctx, kind, "warm", warmClaims); err != nil {
+		warm := s.claimSet(kind, "warm", warmClaims)
+		for _, step := range warm.steps() {
+			if err := warm.round(ctx, step, 0, 1); err != nil {
+				return nil, err
+			}
+		}
+		if err := warm.remove(ctx); err != nil {
 			return nil, err
+		}
+		pair = append(pair, s.claimSet(kind, "claim", manyClaims))
+	}
+	for n := range pair[0].steps() {
+		for round := range claimRounds {
+			for i := range pair {
+				set := pair[(i+round)%len(pair)]
+				if err := set.round(ctx, set.steps()[n], round, claimRounds); err != nil {
+					return nil, err
+				}
+			}
 		}
 	}
 	var all []ClaimResult
-	for _, kind := range claimKinds() {
-		results, err := s.claimsOf(ctx, kind, "claim", manyClaims)
-		if err != nil {
+	for _, set := range pair {
+		for _, step := range set.steps() {
+			all = append(all, *step.result)
+		}
+		if err := set.remove(ctx); err != nil {
 			return nil, err
 		}
-		all = append(all, results...)
 	}
 	return all, nil
 }
 
-// claimsOf makes n claims, gives each a status, lists them and removes them.
-func (s *stand) claimsOf(ctx context.Context, kind claimKind, prefix string, n int) ([]ClaimResult, error) {
-	resource := schema.GroupVersionResource{Group: "resource.k8s.io", Version: kind.version, Resource: "resourceclaims"}
-	claims := s.top.dynamic.Resource(resource).Namespace(namespace)
-	step := func(name string, run func(context.Context, int) error) (ClaimResult, error) {
-		return s.claimStep(ctx, ClaimResult{Step: name, Version: kind.version, Claims: n}, func() error {
-			if name == "list" {
-				return parallel(ctx, 1, claimLists, run)
-			}
-			return parallel(ctx, claimWriters, n, run)
-		})
-	}
-	objectOf := func(i int) *unstructured.Unstructured {
-		name := fmt.Sprintf("%s-%05d", prefix, i)
-		return &unstructured.Unstructured{Object: map[string]any{
-			"apiVersion": resource.GroupVersion().String(), "kind": "ResourceClaim",
-			"metadata": map[string]any{"name": name, "namespace": namespace}, "spec": kind.spec,
-		}}
-	}
-	versions := make([]string, n)
-	created, err := step("create", func(ctx context.Context, i int) error {
-		obj, err := claims.Create(ctx, objectOf(i), metav1.CreateOptions{})
-		if err == nil {
-			versions[i] = obj.GetResourceVersion()
-		}
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("creating claims of %s: %w", kind.version, err)
-	}
-	updated, err := step("update status", func(ctx context.Context, i int) error {
-		obj := objectOf(i)
-		obj.SetResourceVersion(versions[i])
-		obj.Object["status"] = kind.status
-		_, err := claims.UpdateStatus(ctx, obj, metav1.UpdateOptions{})
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("updating claims of %s: %w", kind.version, err)
-	}
-	listed, err := step("list", func(ctx context.Context, _ int) error { return listClaims(ctx, s, resource, n) })
-	if err != nil {
-		return nil, fmt.Errorf("listing claims of %s: %w", kind.version, err)
-	}
-	listed.Seconds /= claimLists
-	listed.CPUSeconds /= claimLists
-	listed.AllocatedBytes /= claimLists
-	return []ClaimResult{created, updated, listed}, emptied(ctx, claims)
+// claimSet is the claims of one kind, and what they cost.
+type claimSet struct {
+	stand    *stand
+	kind     claimKind
+	resource schema.GroupVersionResource
+	claims   dynamic.ResourceInterface
+	prefix   string
+	versions []string // of the claims, by number
+
+	created, updated, listed ClaimResult
 }
 
-// listClaims asks for all claims, without decoding them: that would be the bench's own time.
-func listClaims(ctx context.Context, s *stand, resource schema.GroupVersionResource, n int) error {
-	path := fmt.Sprintf("/apis/%s/%s/namespaces/%s/%s", resource.Group, resource.Version, namespace, resource.Resource)
-	data, err := s.top.kube.Discovery().RESTClient().Get().AbsPath(path).SetHeader("Accept", "application/json").DoRaw(ctx)
-	if err == nil && strings.Count(string(data), `"uid":"6f1f8c80`) != n {
-		err = fmt.Errorf("the list does not show %d reserved claims", n)
+func (s *stand) claimSet(kind claimKind, prefix string, n int) *claimSet {
+	resource := schema.GroupVersionResource{Group: "resource.k8s.io", Version: kind.version, Resource: "resourceclaims"}
+	result := func(step string) ClaimResult { return ClaimResult{Step: step, Version: kind.version, Claims: n} }
+	return &claimSet{
+		stand: s, kind: kind, resource: resource, claims: s.top.dynamic.Resource(resource).Namespace(namespace), prefix: prefix,
+		versions: make([]string, n), created: result("create"), updated: result("update status"), listed: result("list"),
+	}
+}
+
+// claimStep is something to do with each claim, or with all.
+type claimStep struct {
+	result *ClaimResult
+	each   func(context.Context, int) error
+	all    func(context.Context) error
+}
+
+func (c *claimSet) steps() []claimStep {
+	return []claimStep{{result: &c.created, each: c.create}, {result: &c.updated, each: c.update}, {result: &c.listed, all: c.list}}
+}
+
+// round takes the i-th of n shares of a step, and adds what it costs to the result. Of lists the result is that of one.
+func (c *claimSet) round(ctx context.Context, step claimStep, i, n int) error {
+	before, result := *step.result, step.result
+	err := c.stand.measureClaims(ctx, result, func() error {
+		if step.all != nil {
+			for range claimLists / n {
+				if err := step.all(ctx); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+		share := result.Claims / n
+		return parallel(ctx, claimWriters, share, func(ctx context.Context, k int) error { return step.each(ctx, i*share+k) })
+	})
+	if err != nil {
+		return fmt.Errorf("%s of claims of %s: %w", result.Step, c.kind.version, err)
+	}
+	if step.all != nil {
+		result.Seconds = before.Seconds + (result.Seconds-before.Seconds)/claimLists
+		result.CPUSeconds = before.CPUSeconds + (result.CPUSeconds-before.CPUSeconds)/claimLists
+		result.AllocatedBytes = before.AllocatedBytes + (result.AllocatedBytes-before.AllocatedBytes)/claimLists
+	}
+	return nil
+}
+
+func (c *claimSet) object(i int) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": c.resource.GroupVersion().String(), "kind": "ResourceClaim",
+		"metadata": map[string]any{"name": fmt.Sprintf("%s-%05d", c.prefix, i), "namespace": namespace}, "spec": c.kind.spec,
+	}}
+}
+
+func (c *claimSet) create(ctx context.Context, i int) error {
+	obj, err := c.claims.Create(ctx, c.object(i), metav1.CreateOptions{})
+	if err == nil {
+		c.versions[i] = obj.GetResourceVersion()
 	}
 	return err
 }
 
-func emptied(ctx context.Context, claims dynamic.ResourceInterface) error {
-	if err := claims.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
+func (c *claimSet) update(ctx context.Context, i int) error {
+	obj := c.object(i)
+	obj.SetResourceVersion(c.versions[i])
+	obj.Object["status"] = c.kind.status
+	_, err := c.claims.UpdateStatus(ctx, obj, metav1.UpdateOptions{})
+	return err
+}
+
+// list asks for all claims, without decoding them: that would be the bench's own time.
+func (c *claimSet) list(ctx context.Context) error {
+	path := fmt.Sprintf("/apis/%s/%s/namespaces/%s/%s", c.resource.Group, c.resource.Version, namespace, c.resource.Resource)
+	data, err := c.stand.top.kube.Discovery().RESTClient().Get().AbsPath(path).SetHeader("Accept", "application/json").DoRaw(ctx)
+	if err == nil && strings.Count(string(data), `"uid":"6f1f8c80`) != len(c.versions) {
+		err = fmt.Errorf("the list does not show %d reserved claims", len(c.versions))
+	}
+	return err
+}
+
+func (c *claimSet) remove(ctx context.Context) error {
+	if err := c.claims.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
 		return fmt.Errorf("deleting claims: %w", err)
 	}
 	return nil
 }
 
-// claimStep runs one step and fills in what it took.
-func (s *stand) claimStep(ctx context.Context, r ClaimResult, run func() error) (ClaimResult, error) {
+// measureClaims runs something and adds to the result what it took.
+func (s *stand) measureClaims(ctx context.Context, r *ClaimResult, run func() error) error {
 	heapBefore, err := s.heap(ctx)
 	if err != nil {
-		return r, err
+		return err
 	}
 	before, err := s.usage()
 	if err != nil {
-		return r, err
+		return err
 	}
 	started := time.Now()
 	if err := run(); err != nil {
-		return r, err
+		return err
 	}
-	r.Seconds = time.Since(started).Seconds()
+	r.Seconds += time.Since(started).Seconds()
 	after, err := s.usage()
 	if err != nil {
-		return r, err
+		return err
 	}
 	heapAfter, err := s.heap(ctx)
 	if err != nil {
-		return r, err
+		return err
 	}
-	r.CPUSeconds = (after.cpu - before.cpu).Seconds()
-	r.AllocatedBytes = heapAfter.allocated - heapBefore.allocated
-	r.HeldBytes = heapAfter.live - heapBefore.live
-	return r, nil
+	r.CPUSeconds += (after.cpu - before.cpu).Seconds()
+	r.AllocatedBytes += heapAfter.allocated - heapBefore.allocated
+	r.HeldBytes += heapAfter.live - heapBefore.live
+	return nil
 }
 
 // heap is the state of the hub's heap just after a collection.

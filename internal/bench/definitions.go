@@ -95,17 +95,23 @@ type weight struct {
 	live, rss int64
 }
 
-// weigh waits until the hub is at rest.
+// weigh waits until the hub is at rest, and has given back what it needed before: it does so ten seconds later.
 func (s *stand) weigh(ctx context.Context) (weight, error) {
-	const glance = 2 * time.Second
+	const (
+		glance = 2 * time.Second
+		quiet  = 7
+	)
 	tick := time.NewTicker(glance)
 	defer tick.Stop()
-	for last := time.Duration(-1); ; {
+	for last, restful := time.Duration(-1), 0; ; {
 		u, err := s.usage()
 		if err != nil {
 			return weight{}, err
 		}
-		if last >= 0 && u.cpu-last < glance/10 {
+		if restful++; last < 0 || u.cpu-last >= glance/10 {
+			restful = 0
+		}
+		if restful == quiet {
 			h, err := s.heap(ctx)
 			if err != nil {
 				return weight{}, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"path/filepath"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,18 +14,28 @@ const (
 	manyWorks = 10_000
 	// calm is how long nothing happens before memory is measured: what a burst took is given back by then.
 	calm = 30 * time.Second
+	// longCalm is when the history of what happened is let go as well.
+	longCalm = 3 * time.Minute
 )
 
-// Memory is what a number of Works in one member takes in the hub's process, API server and storage included. Sizes are
-// resident bytes.
+// Memory is what a number of Works in one member takes in the hub's process, API server and storage included: before any
+// Work, with all of them a while after the last was applied, after all of them were deleted, and three minutes later.
 type Memory struct {
-	// Before any Work, With all of them a while after the last was applied, and After all of them were deleted.
-	Before, With, After int64
+	Before, With, After, Later Held
+}
+
+// Held is what the hub's process holds. Sizes are bytes.
+type Held struct {
+	// Resident is all its memory, Files the part of it that is files, foremost etcd's: the kernel takes that back when it
+	// needs it.
+	Resident, Files int64
+	// Live is what is left of the heap after garbage was collected.
+	Live int64
 }
 
 func runMany(ctx context.Context, o Options) (Result, error) {
 	results, err := onFleet(ctx, o, 1, func(s *stand) []scenario {
-		return []scenario{{true, func(ctx context.Context) (Result, error) { return s.many(ctx, manyWorks) }}}
+		return []scenario{{true, func(ctx context.Context) (Result, error) { return s.many(ctx, manyWorks, o.ProfileDir) }}}
 	})
 	if err != nil {
 		return Result{}, err
@@ -32,11 +43,12 @@ func runMany(ctx context.Context, o Options) (Result, error) {
 	return results[0], nil
 }
 
-// many is scenario (f): n objects under one policy in one member, which stay a while and go again.
-func (s *stand) many(ctx context.Context, n int) (Result, error) {
+// many is scenario (f): n objects under one policy in one member, which stay a while and go again. Given a directory, it
+// keeps a heap profile of the time when all are there.
+func (s *stand) many(ctx context.Context, n int, profiles string) (Result, error) {
 	memory := &Memory{}
 	var err error
-	if memory.Before, err = s.calmRSS(ctx); err != nil {
+	if memory.Before, err = s.held(ctx, calm); err != nil {
 		return Result{}, err
 	}
 	p, err := s.begin(ctx, fmt.Sprintf("(f) %d ConfigMaps in one member", n), n)
@@ -68,8 +80,13 @@ func (s *stand) many(ctx context.Context, n int) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	if memory.With, err = s.calmRSS(ctx); err != nil {
+	if memory.With, err = s.held(ctx, calm); err != nil {
 		return Result{}, err
+	}
+	if profiles != "" {
+		if err := s.fetch(ctx, heapProfile, filepath.Join(profiles, "heap-many.pprof")); err != nil {
+			return Result{}, err
+		}
 	}
 	// One by one: a deletion of all in one request takes longer than a request may.
 	err = parallel(ctx, 10, n, func(ctx context.Context, i int) error {
@@ -84,7 +101,10 @@ func (s *stand) many(ctx context.Context, n int) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	if memory.After, err = s.calmRSS(ctx); err != nil {
+	if memory.After, err = s.held(ctx, calm); err != nil {
+		return Result{}, err
+	}
+	if memory.Later, err = s.held(ctx, longCalm); err != nil {
 		return Result{}, err
 	}
 	result.Memory = memory
@@ -93,17 +113,30 @@ func (s *stand) many(ctx context.Context, n int) (Result, error) {
 
 func ofBench(obj any) bool { return named(obj, "config-") }
 
-// calmRSS is what the hub holds after a while of calm.
-func (s *stand) calmRSS(ctx context.Context) (int64, error) {
+// held is what the hub holds after a while of calm.
+func (s *stand) held(ctx context.Context, calm time.Duration) (Held, error) {
 	timer := time.NewTimer(calm)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
 	case <-ctx.Done():
-		return 0, context.Cause(ctx)
+		return Held{}, context.Cause(ctx)
 	}
 	u, err := s.usage()
-	return u.rss, err
+	if err != nil {
+		return Held{}, err
+	}
+	live, err := s.live(ctx)
+	return Held{Resident: u.rss, Files: u.rss - u.own, Live: live}, err
+}
+
+// live has the hub collect its garbage and returns what is left.
+func (s *stand) live(ctx context.Context) (int64, error) {
+	text, err := s.top.kube.Discovery().RESTClient().Get().AbsPath(heapProfile).Param("gc", "1").Param("debug", "1").DoRaw(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("asking for what is live: %w", err)
+	}
+	return liveHeap(string(text)), nil
 }
 
 // poll is until for very many objects, where a look after every change would take more time than what is measured.
@@ -128,8 +161,19 @@ func (o *observer) poll(ctx context.Context, what string, holds func(map[string]
 func printMemory(out io.Writer, results []Result) {
 	for _, r := range results {
 		if m := r.Memory; m != nil {
-			fmt.Fprintf(out, "\nMemory, %s: %d MB before, %d MB with all of them (%.1f kB each), %d MB after their deletion\n",
-				r.Name, m.Before/1e6, m.With/1e6, float64(m.With-m.Before)/float64(r.Objects)/1e3, m.After/1e6)
+			fmt.Fprintf(out, "\nMemory, %s, in MB:\n", r.Name)
+			each := func(f func(Held) int64) float64 { return float64(f(m.With)-f(m.Before)) / float64(r.Objects) / 1e3 }
+			for _, row := range []struct {
+				what string
+				of   func(Held) int64
+			}{
+				{"resident", func(h Held) int64 { return h.Resident }},
+				{"of it files", func(h Held) int64 { return h.Files }},
+				{"live heap", func(h Held) int64 { return h.Live }},
+			} {
+				fmt.Fprintf(out, "  %-12s %6d before, %6d with all of them (%.1f kB each), %6d after their deletion, %6d later\n",
+					row.what, row.of(m.Before)/1e6, row.of(m.With)/1e6, each(row.of), row.of(m.After)/1e6, row.of(m.Later)/1e6)
+			}
 		}
 	}
 }

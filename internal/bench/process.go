@@ -96,7 +96,8 @@ func (f *fleet) stop() error {
 // usage is what the hub process has consumed since it started.
 type usage struct {
 	cpu     time.Duration
-	rss     int64 // bytes
+	rss     int64 // bytes, and of these
+	own     int64 // what is no part of a file
 	peakRSS int64 // bytes
 }
 
@@ -123,7 +124,7 @@ func (f *fleet) usage() (usage, error) {
 	u := usage{cpu: time.Duration(ticks) * time.Second / clockTicks}
 	for line := range strings.Lines(string(status)) {
 		name, rest, _ := strings.Cut(line, ":")
-		into, wanted := map[string]*int64{"VmHWM": &u.peakRSS, "VmRSS": &u.rss}[name]
+		into, wanted := map[string]*int64{"VmHWM": &u.peakRSS, "VmRSS": &u.rss, "RssAnon": &u.own}[name]
 		if !wanted {
 			continue
 		}

@@ -8,7 +8,10 @@ import (
 	"path/filepath"
 )
 
-const cpuProfile = "/debug/pprof/profile"
+const (
+	cpuProfile  = "/debug/pprof/profile"
+	heapProfile = "/debug/pprof/heap"
+)
 
 // profile starts taking a CPU profile of the hub. The returned function waits for it and adds a heap profile. Without a
 // directory nothing happens.
@@ -22,7 +25,7 @@ func (s *stand) profile(ctx context.Context, dir string, scenario int) func() er
 	cpu := make(chan error, 1)
 	go func() { cpu <- s.fetch(ctx, cpuProfile, file("cpu")) }()
 	return func() error {
-		return errors.Join(<-cpu, s.fetch(ctx, "/debug/pprof/heap", file("heap")))
+		return errors.Join(<-cpu, s.fetch(ctx, heapProfile, file("heap")))
 	}
 }
 

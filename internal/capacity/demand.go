@@ -50,6 +50,8 @@ type Demand struct {
 	extraPods int64
 	// spread is true when the pods of a unit need not share a node.
 	spread bool
+	// choices are devices of which a unit takes one option each.
+	choices [][]Option
 }
 
 // DemandOf returns the demand of one replica. Requests of zero or less ask for
@@ -105,14 +107,23 @@ type Usage struct {
 func (u Usage) Plus(d Demand, n int64) Usage {
 	out := Usage{pods: max(0, u.pods+n*d.pods()), items: slices.Clone(u.items)}
 	for _, item := range d.items {
-		i := slices.IndexFunc(out.items, func(a amount) bool { return a.name == item.name })
-		if i < 0 {
-			out.items = append(out.items, amount{name: item.name})
-			i = len(out.items) - 1
-		}
-		out.items[i].value = max(0, out.items[i].value+n*item.value)
+		out.items = out.items.plus(item.name, n*item.value)
+	}
+	for _, choice := range d.choices {
+		out.items = out.items.plus(choiceName(choice), n)
 	}
 	return out
+}
+
+// plus adds to one of them, in place if it is there.
+func (a amounts) plus(name corev1.ResourceName, value int64) amounts {
+	i := slices.IndexFunc(a, func(have amount) bool { return have.name == name })
+	if i < 0 {
+		a = append(a, amount{name: name})
+		i = len(a) - 1
+	}
+	a[i].value = max(0, a[i].value+value)
+	return a
 }
 
 // IsZero says whether nothing is taken.

@@ -1,67 +1,208 @@
 package capacity
 
 import (
+	"cmp"
 	"maps"
+	"slices"
+	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 )
 
-// Devices are numbers of devices by class. Zero means that the class has to exist.
-type Devices map[string]int64
+// Class names a class of devices.
+type Class struct {
+	// Name is that of a DeviceClass.
+	Name string
+	// Old says that a claim of v1alpha2 asks: where a cluster serves that version it means the ResourceClass of the name,
+	// elsewhere the DeviceClass that one is translated to.
+	Old bool
+}
+
+func (c Class) resource() corev1.ResourceName {
+	if c.Old {
+		return clusterv1alpha1.ResourceClassResource(c.Name)
+	}
+	return clusterv1alpha1.DeviceResource(c.Name)
+}
+
+// Option is a number of devices of one class. Zero means that the class has to exist.
+type Option struct {
+	Class
+	Count int64
+}
+
+// Devices are numbers of devices.
+type Devices struct {
+	// Fixed are those it takes in any case.
+	Fixed map[Class]int64
+	// Choices are those of which a cluster takes the first that it has. It has to have the classes of all options.
+	Choices [][]Option
+}
+
+// IsEmpty says whether there is nothing to ask a cluster about.
+func (d Devices) IsEmpty() bool { return len(d.Fixed) == 0 && len(d.Choices) == 0 }
+
+// Add adds devices to d, each so many times; zero times they have to exist.
+func (d *Devices) Add(more Devices, times int64) {
+	if d.Fixed == nil {
+		d.Fixed = map[Class]int64{}
+	}
+	for class, count := range more.Fixed {
+		d.Fixed[class] += count * times
+	}
+	for _, choice := range more.Choices {
+		options := slices.Clone(choice)
+		for i := range options {
+			options[i].Count *= times
+		}
+		d.Choices = append(d.Choices, options)
+	}
+}
 
 // DeviceNeeds is what an object needs of devices wherever it goes.
 type DeviceNeeds struct {
 	// Replica is what each replica needs for itself, Cluster what all in a cluster share.
 	Replica, Cluster Devices
+	// Missing says that the object names a claim that does not exist, so that there may be more.
+	Missing bool
 }
 
 // Together is what a cluster must have for one replica.
 func (n DeviceNeeds) Together() Devices {
-	if len(n.Replica) == 0 {
+	if n.Replica.IsEmpty() {
 		return n.Cluster
 	}
-	sum := maps.Clone(n.Replica)
-	for class, count := range n.Cluster {
-		sum[class] += count
-	}
+	sum := Devices{Fixed: maps.Clone(n.Replica.Fixed), Choices: slices.Clone(n.Replica.Choices)}
+	sum.Add(n.Cluster, 1)
 	return sum
 }
 
-// Requests adds to what a replica requests the devices it needs for itself, under the names by which clusters count them.
-// The argument stays as it is.
-func (n DeviceNeeds) Requests(list corev1.ResourceList) corev1.ResourceList {
-	if len(n.Replica) == 0 {
-		return list
+// With returns the demand of a unit that also needs devices.
+func (d Demand) With(devices Devices) Demand {
+	d.items = slices.Clone(d.items)
+	for class, count := range devices.Fixed {
+		if count > 0 {
+			d.items = append(d.items, amount{class.resource(), count})
+		}
 	}
-	sum := maps.Clone(list)
-	if sum == nil {
-		sum = corev1.ResourceList{}
-	}
-	for class, count := range n.Replica {
-		name := clusterv1alpha1.DeviceResource(class)
-		total := sum[name]
-		total.Add(*resource.NewQuantity(count, resource.DecimalSI))
-		sum[name] = total
-	}
-	return sum
+	d.items.sort()
+	d.choices = devices.Choices
+	return d
 }
 
-// Devices says how many devices of a class are free when taken is already promised, and whether there is such a class.
-// It is not known for a cluster that does not count devices.
-func (r *Room) Devices(class string, taken *Usage) (free int64, exists, known bool) {
-	if !r.countsDevices() {
-		return 0, false, false
-	}
-	name := clusterv1alpha1.DeviceResource(class)
-	left, exists := r.left.of(name)
-	promised, _ := taken.items.of(name)
-	return left - promised, exists, true
+// Stock is what a cluster has of a class.
+type Stock struct {
+	// Known says that the cluster tells which classes it has, Exists that it has this one, Counted that it also tells how
+	// many devices.
+	Known, Exists, Counted bool
+	// Free is how many devices nobody has.
+	Free int64
 }
 
-func (r *Room) countsDevices() bool {
-	_, known := r.left.of(clusterv1alpha1.DeviceClassesResource)
-	return known
+// Has says that so many devices can be had, or that nobody knows better.
+func (s Stock) Has(count int64) bool {
+	return !s.Known || s.Exists && (!s.Counted || s.Free >= count)
+}
+
+// Devices says what there is of a class when taken is already promised.
+func (r *Room) Devices(class Class, taken *Usage) Stock {
+	if class.Old {
+		if _, known := r.left.of(clusterv1alpha1.ResourceClassesResource); known {
+			_, exists := r.left.of(class.resource())
+			return Stock{Known: true, Exists: exists}
+		}
+	}
+	if _, known := r.left.of(clusterv1alpha1.DeviceClassesResource); !known {
+		return Stock{}
+	}
+	left, exists := r.left.of(clusterv1alpha1.DeviceResource(class.Name))
+	for _, old := range []bool{false, true} {
+		promised, _ := taken.items.of(Class{class.Name, old}.resource())
+		left -= promised
+	}
+	return Stock{Known: true, Exists: exists, Counted: true, Free: left}
+}
+
+// fitDevices bounds how many units fit by the devices they need.
+func (r *Room) fitDevices(d *Demand, taken *Usage, fit int64) int64 {
+	for _, item := range d.items {
+		if class, ok := classOf(item.name); ok {
+			switch stock := r.Devices(class, taken); {
+			case !stock.Has(0):
+				return 0
+			case stock.Counted:
+				fit = min(fit, stock.Free/item.value)
+			}
+		}
+	}
+	if len(d.choices) == 0 || fit <= 0 || r.holds(d, taken, fit) {
+		return fit
+	}
+	// The more units, the less is left for the next: the first number that does not fit ends the search.
+	none, all := int64(0), fit
+	for all-none > 1 {
+		if middle := (none + all) / 2; r.holds(d, taken, middle) {
+			none = middle
+		} else {
+			all = middle
+		}
+	}
+	return none
+}
+
+// holds says whether n units find an option of every choice, beside their fixed devices. What others were promised out
+// of the same choice counts, not what they were promised out of a different one of the same classes: until the cluster
+// reports it, nobody knows which it took.
+func (r *Room) holds(d *Demand, taken *Usage, n int64) bool {
+	used := map[Class]int64{}
+	for _, item := range d.items {
+		if class, ok := classOf(item.name); ok {
+			used[class] += n * item.value
+		}
+	}
+	for _, choice := range d.choices {
+		promised, _ := taken.items.of(choiceName(choice))
+		wanted := n + promised
+		for _, option := range choice {
+			switch stock := r.Devices(option.Class, taken); {
+			case !stock.Has(0):
+				return false // schedulers want to know every class that a claim names
+			case !stock.Counted || option.Count == 0:
+				wanted = 0
+			default:
+				units := min(wanted, max(stock.Free-used[option.Class], 0)/option.Count)
+				used[option.Class] += units * option.Count
+				wanted -= units
+			}
+		}
+		if wanted > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func classOf(name corev1.ResourceName) (Class, bool) {
+	if !clusterv1alpha1.CountsDevices(name) {
+		return Class{}, false
+	}
+	_, class, _ := strings.Cut(string(name), "/")
+	return Class{class, clusterv1alpha1.NamesResourceClass(name)}, true
+}
+
+// choiceName stands for a choice among the amounts of a [Usage].
+func choiceName(choice []Option) corev1.ResourceName {
+	var b strings.Builder
+	for _, option := range choice {
+		b.WriteString(string(option.resource()) + "=" + strconv.FormatInt(option.Count, 10) + "|")
+	}
+	return corev1.ResourceName(b.String())
+}
+
+// CompareClasses orders classes by name.
+func CompareClasses(a, b Class) int {
+	return cmp.Or(cmp.Compare(a.Name, b.Name), strings.Compare(string(a.resource()), string(b.resource())))
 }

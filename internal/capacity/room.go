@@ -83,18 +83,19 @@ func (r *Room) Fit(d *Demand, taken *Usage) int32 {
 		return 0
 	}
 	byModel := len(r.grades) > 0 && !d.spread
-	modelled := false
+	modelled, devices := false, len(d.choices) > 0
 	for i := range d.items {
 		item := &d.items[i]
 		if byModel && r.models(item.name) {
 			modelled = true
 			continue
 		}
+		if clusterv1alpha1.CountsDevices(item.name) {
+			devices = true
+			continue
+		}
 		left, ok := r.left.of(item.name)
 		if !ok {
-			if clusterv1alpha1.CountsDevices(item.name) && !r.countsDevices() {
-				continue // nobody knows, and the pods find out
-			}
 			return 0
 		}
 		promised, _ := taken.items.of(item.name)
@@ -102,6 +103,9 @@ func (r *Room) Fit(d *Demand, taken *Usage) int32 {
 	}
 	if modelled {
 		fit = min(fit, r.fitNodes(d)-r.promisedUnits(d, taken))
+	}
+	if devices {
+		fit = r.fitDevices(d, taken, fit)
 	}
 	return int32(min(max(fit, 0), math.MaxInt32))
 }

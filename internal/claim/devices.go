@@ -22,27 +22,35 @@ import (
 // binding that has any. One that does not exist (yet) asks for nothing.
 func Devices(get func(context.Context, template.Ref) (*unstructured.Unstructured, error)) func(context.Context, workv1alpha2.Binding) (capacity.DeviceNeeds, error) {
 	return func(ctx context.Context, binding workv1alpha2.Binding) (capacity.DeviceNeeds, error) {
-		needs := capacity.DeviceNeeds{Replica: capacity.Devices{}, Cluster: capacity.Devices{}}
+		var needs capacity.DeviceNeeds
+		exists := map[claimName]bool{}
 		for _, ref := range claimsOf(binding) {
+			name := claimName{ref.GroupVersionKind.Kind, ref.Namespace, ref.Name}
 			obj, err := get(ctx, ref.Ref)
-			switch {
-			case apierrors.IsNotFound(err):
-				continue
-			case err != nil:
+			if exists[name] = exists[name] || err == nil; apierrors.IsNotFound(err) {
+				continue // as a rule one of the versions does not exist
+			}
+			if err != nil {
 				return needs, fmt.Errorf("reading what devices it claims: %w", err)
 			}
 			switch {
 			case ref.GroupVersionKind.Kind == resourcev1alpha2.KindResourceClaim:
-				addDevices(needs.Cluster, requestsOf(obj, "spec"), 1)
+				needs.Cluster.Add(requestsOf(obj, "spec"), 1)
 			case ref.itself: // a template that goes alone claims nothing before pods come
-				addDevices(needs.Cluster, requestsOf(obj, "spec", "spec"), 0)
+				needs.Cluster.Add(requestsOf(obj, "spec", "spec"), 0)
 			default:
-				addDevices(needs.Replica, requestsOf(obj, "spec", "spec"), 1)
+				needs.Replica.Add(requestsOf(obj, "spec", "spec"), 1)
 			}
+		}
+		for _, found := range exists {
+			needs.Missing = needs.Missing || !found
 		}
 		return needs, nil
 	}
 }
+
+// claimName is what pods say of a claim or claim template: not its version.
+type claimName struct{ kind, namespace, name string }
 
 // claimRef names a claim or claim template that matters to a binding; it may be the binding's own object.
 type claimRef struct {
@@ -82,20 +90,13 @@ func IsClaim(kind schema.GroupVersionKind) bool {
 		(kind.Kind == resourcev1alpha2.KindResourceClaim || kind.Kind == resourcev1alpha2.KindResourceClaimTemplate)
 }
 
-func addDevices(sum, more capacity.Devices, times int64) {
-	for class, count := range more {
-		sum[class] += count * times
-	}
-}
-
-// requestsOf reads how many devices of each class the claim spec at a path asks for. Alternatives count for nothing:
-// which of them is taken depends on the member.
+// requestsOf reads how many devices of each class the claim spec at a path asks for.
 func requestsOf(obj *unstructured.Unstructured, path ...string) capacity.Devices {
 	value, _, _ := unstructured.NestedFieldNoCopy(obj.Object, path...)
 	spec, _ := value.(map[string]any)
-	sum := capacity.Devices{}
+	sum := capacity.Devices{Fixed: map[capacity.Class]int64{}}
 	if class, _ := spec["resourceClassName"].(string); class != "" {
-		sum[class] = 1
+		sum.Fixed[capacity.Class{Name: class, Old: true}] = 1
 	}
 	requests, _, _ := unstructured.NestedSlice(spec, "devices", "requests")
 	for _, entry := range requests {
@@ -103,18 +104,38 @@ func requestsOf(obj *unstructured.Unstructured, path ...string) capacity.Devices
 		if exactly, ok := request["exactly"].(map[string]any); ok {
 			request = exactly
 		}
-		class, _ := request["deviceClassName"].(string)
-		if class == "" {
-			continue
+		if option, ok := optionOf(request); ok {
+			sum.Fixed[option.Class] += option.Count
 		}
-		count := int64(1) // also for all devices of a node, which are one at least
-		if n, ok := request["count"].(int64); ok && n > 0 {
-			count = n
+		if choice := choiceOf(request); len(choice) > 0 {
+			sum.Choices = append(sum.Choices, choice)
 		}
-		if admin, _ := request["adminAccess"].(bool); admin {
-			count = 0 // it takes none, but the class has to exist
-		}
-		sum[class] += count
 	}
 	return sum
+}
+
+// choiceOf reads the alternatives of a request, the one wanted most first.
+func choiceOf(request map[string]any) []capacity.Option {
+	var choice []capacity.Option
+	alternatives, _ := request["firstAvailable"].([]any)
+	for _, entry := range alternatives {
+		alternative, _ := entry.(map[string]any)
+		if option, ok := optionOf(alternative); ok {
+			choice = append(choice, option)
+		}
+	}
+	return choice
+}
+
+// optionOf reads how many devices of which class one request asks for.
+func optionOf(request map[string]any) (capacity.Option, bool) {
+	class, _ := request["deviceClassName"].(string)
+	count := int64(1) // also for all devices of a node, which are one at least
+	if n, ok := request["count"].(int64); ok && n > 0 {
+		count = n
+	}
+	if admin, _ := request["adminAccess"].(bool); admin {
+		count = 0 // it takes none, but the class has to exist
+	}
+	return capacity.Option{Class: capacity.Class{Name: class}, Count: count}, class != ""
 }

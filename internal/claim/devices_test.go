@@ -74,7 +74,7 @@ spec:
     - {name: two, exactly: {deviceClassName: gpu, allocationMode: ExactCount, count: 2}}
     - {name: all, exactly: {deviceClassName: net, allocationMode: All}}
     - {name: look, exactly: {deviceClassName: gpu, adminAccess: true, count: 5}}
-    - {name: either, firstAvailable: [{name: a, deviceClassName: big}, {name: b, deviceClassName: small}]}
+    - {name: either, firstAvailable: [{name: a, deviceClassName: big}, {name: b, deviceClassName: small, count: 2}]}
 `
 
 func TestWhichDevicesAnObjectNeeds(t *testing.T) {
@@ -82,20 +82,33 @@ func TestWhichDevicesAnObjectNeeds(t *testing.T) {
 	unmarked.Spec.PropagateDeps = false
 	garbled := naming(t)
 	garbled.Annotations[workv1alpha2.DependenciesAnnotation] = "ResourceClaim"
+	type needs struct {
+		replica, cluster map[capacity.Class]int64
+		choices          [][]capacity.Option
+		missing          bool
+	}
+	old := func(n int64) map[capacity.Class]int64 {
+		return map[capacity.Class]int64{{Name: "gpu.example.com", Old: true}: n}
+	}
+	gpu, net := capacity.Class{Name: "gpu"}, capacity.Class{Name: "net"}
+	several := needs{cluster: map[capacity.Class]int64{gpu: 2, net: 1}, choices: [][]capacity.Option{{
+		{Class: capacity.Class{Name: "big"}, Count: 1}, {Class: capacity.Class{Name: "small"}, Count: 2},
+	}}}
 	cases := map[string]struct {
-		binding          *workv1alpha2.ResourceBinding
-		replica, cluster capacity.Devices
-		reads            int
+		binding *workv1alpha2.ResourceBinding
+		want    needs
+		reads   int
 	}{
 		"nothing, and nothing is read":         {binding: naming(t)},
-		"a shared claim is one for a cluster":  {naming(t, "ResourceClaim", "gpu"), nil, capacity.Devices{"gpu.example.com": 1}, 2},
-		"a template is one for each replica":   {naming(t, "ResourceClaimTemplate", "gpu"), capacity.Devices{"gpu.example.com": 1}, nil, 2},
-		"a claim of today, with all it asks":   {naming(t, "ResourceClaim", "several"), nil, capacity.Devices{"gpu": 2, "net": 1}, 2},
-		"one that does not exist":              {naming(t, "ResourceClaim", "missing"), nil, nil, 2},
+		"a shared claim is one for a cluster":  {naming(t, "ResourceClaim", "gpu"), needs{cluster: old(1)}, 2},
+		"a template is one for each replica":   {naming(t, "ResourceClaimTemplate", "gpu"), needs{replica: old(1)}, 2},
+		"a claim of today, with all it asks":   {naming(t, "ResourceClaim", "several"), several, 2},
+		"one that does not exist":              {naming(t, "ResourceClaim", "missing"), needs{missing: true}, 2},
+		"one of two that do not exist":         {naming(t, "ResourceClaim", "gpu", "ResourceClaimTemplate", "missing"), needs{cluster: old(1), missing: true}, 4},
 		"one that does not go along":           {binding: unmarked},
 		"an annotation that somebody broke":    {binding: garbled},
-		"a claim that goes by itself":          {itself("resource.k8s.io/v1", "ResourceClaim", "several"), nil, capacity.Devices{"gpu": 2, "net": 1}, 1},
-		"a template that goes by itself":       {itself("resource.k8s.io/v1alpha2", "ResourceClaimTemplate", "gpu"), nil, capacity.Devices{"gpu.example.com": 0}, 1},
+		"a claim that goes by itself":          {itself("resource.k8s.io/v1", "ResourceClaim", "several"), several, 1},
+		"a template that goes by itself":       {itself("resource.k8s.io/v1alpha2", "ResourceClaimTemplate", "gpu"), needs{cluster: old(0)}, 1},
 		"a claim of somebody else's API group": {binding: itself("example.com/v1", "ResourceClaim", "gpu")},
 	}
 	for name, c := range cases {
@@ -105,7 +118,10 @@ func TestWhichDevicesAnObjectNeeds(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want := capacity.DeviceNeeds{Replica: c.replica, Cluster: c.cluster}
+			want := capacity.DeviceNeeds{
+				Replica: capacity.Devices{Fixed: c.want.replica}, Cluster: capacity.Devices{Fixed: c.want.cluster, Choices: c.want.choices},
+				Missing: c.want.missing,
+			}
 			if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("-want +got\n%s", diff)
 			}

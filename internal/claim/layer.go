@@ -26,6 +26,7 @@ func NewLayer() *Layer {
 	for _, kind := range Counterparts(claimKind()) {
 		l.kinds[kind] = &interpret.Operations{Reflect: reflectClaim}
 	}
+	l.kinds[todaysKind()].Aggregate = SumToday
 	return l
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	resourcev1alpha2 "github.com/flagship-k8s/flagship/api/resource/v1alpha2"
@@ -30,6 +31,11 @@ func (t Templates) UpdateStatus(ctx context.Context, before, after *unstructured
 
 // needsPause says that an API server would take the second status after none, but not after the first.
 func needsPause(before, after *unstructured.Unstructured) bool {
+	if before.GroupVersionKind() == todaysKind() {
+		had, _, _ := unstructured.NestedMap(before.Object, "status", "allocation")
+		has, _, _ := unstructured.NestedMap(after.Object, "status", "allocation")
+		return had != nil && has != nil && !equality.Semantic.DeepEqual(had, has)
+	}
 	if before.GroupVersionKind() != claimKind() || before.Object["status"] == nil {
 		return false
 	}

@@ -41,7 +41,7 @@ Everything shares this machine: the control plane, the members, the bench. Run i
 	c.Flags().BoolVar(&o.Wide, "wide", true, "include the scenario with ten members, which takes several GB of memory")
 	c.Flags().StringSliceVar(&o.Only, "only", nil, "measure only these scenarios and what they build on: a, b, c, d, e, x (deletion), claims, f (ten thousand Works in one member; only if named)")
 	c.Flags().DurationVar(&o.Timeout, "timeout", 10*time.Minute, "give up when one scenario takes longer")
-	c.AddCommand(newBenchScheduleCommand(s), newBenchServicesCommand(s), newBenchDefinitionsCommand(s))
+	c.AddCommand(newBenchScheduleCommand(s), newBenchCrowdCommand(s), newBenchServicesCommand(s), newBenchDefinitionsCommand(s))
 	return c
 }
 
@@ -64,6 +64,26 @@ until the API server has a result for every binding. All ways to divide replicas
 	c.Flags().IntVar(&o.Bindings, "bindings", 10_000, "number of bindings")
 	c.Flags().StringVar(&o.ProfileDir, "profile-dir", "", "also keep CPU and heap profiles of the control plane in this directory")
 	c.Flags().DurationVar(&o.Timeout, "timeout", 5*time.Minute, "give up when the clusters, or the bindings, take longer")
+	return c
+}
+
+func newBenchCrowdCommand(s Streams) *cobra.Command {
+	o := bench.CrowdOptions{Out: s.Out, Log: s.Err}
+	c := &cobra.Command{
+		Use:   "crowd",
+		Short: "Measure what thousands of objects under one policy do to others",
+		Long: `Starts a control plane, gives it clusters that exist on paper only, and one namespace with thousands of ConfigMaps under one
+policy. It counts how many of them are placed before the one object of another namespace, and what is written when one changes.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) (err error) {
+			if o.Binary, err = os.Executable(); err != nil {
+				return fmt.Errorf("finding the running binary: %w", err)
+			}
+			return bench.RunCrowd(c.Context(), o)
+		},
+	}
+	c.Flags().IntVar(&o.Objects, "objects", 10_000, "number of objects under the policy")
+	c.Flags().DurationVar(&o.Timeout, "timeout", 10*time.Minute, "give up when one step takes longer")
 	return c
 }
 

@@ -14,10 +14,12 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/yaml"
 
 	configv1alpha1 "github.com/flagship-k8s/flagship/api/config/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/hub"
 	"github.com/flagship-k8s/flagship/internal/interpret"
 	"github.com/flagship-k8s/flagship/internal/interpret/declarative"
 )
@@ -27,7 +29,8 @@ func newInterpretCommand(s Streams) *cobra.Command {
 		Use:   "interpret",
 		Short: "Try a ResourceInterpreterCustomization on files, without a control plane",
 		Example: `  flagship interpret check -f customization.yaml
-  flagship interpret execute -f customization.yaml --operation InterpretHealth --observed-file object.yaml`,
+  flagship interpret execute -f customization.yaml --operation InterpretHealth --observed-file object.yaml
+  flagship interpret execute --operation InterpretReplica --observed-file deployment.yaml    # what the control plane knows itself`,
 	}
 	c.AddCommand(newInterpretCheckCommand(s), newInterpretExecuteCommand(s))
 	return c
@@ -84,9 +87,10 @@ type execution struct {
 func newInterpretExecuteCommand(s Streams) *cobra.Command {
 	var e execution
 	c := &cobra.Command{
-		Use:   "execute -f FILE... --operation OPERATION",
+		Use:   "execute [-f FILE...] --operation OPERATION",
 		Short: "Run one operation of a customization on an object",
-		Long: `Runs one operation and prints what the control plane would get from it. Operations and the files they want:
+		Long: `Runs one operation and prints what the control plane would get from it. Where no customization given answers, and
+where none is given, what the control plane knows of the kind itself does. Operations and the files they want:
 
   InterpretReplica, InterpretComponent, InterpretStatus,
   InterpretHealth, InterpretDependency                     --observed-file
@@ -95,7 +99,7 @@ func newInterpretExecuteCommand(s Streams) *cobra.Command {
   AggregateStatus                                          --desired-file --status-file (a list of aggregated status items)`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			result, err := e.run(cmd.Context(), s.In)
+			result, err := e.run(cmd.Context(), s)
 			if err != nil {
 				return err
 			}
@@ -117,13 +121,15 @@ func newInterpretExecuteCommand(s Streams) *cobra.Command {
 	return c
 }
 
-func (e execution) run(ctx context.Context, in io.Reader) (any, error) {
-	customizations, err := readCustomizations(in, e.files)
-	if err != nil {
-		return nil, err
-	}
+func (e execution) run(ctx context.Context, s Streams) (any, error) {
 	store := declarative.New()
-	store.Set(customizations)
+	if len(e.files) > 0 {
+		customizations, err := readCustomizations(s.In, e.files)
+		if err != nil {
+			return nil, err
+		}
+		store.Set(customizations)
+	}
 	file := e.observed
 	switch configv1alpha1.InterpreterOperation(e.operation) {
 	case configv1alpha1.InterpreterOperationReviseReplica, configv1alpha1.InterpreterOperationRetain,
@@ -134,10 +140,17 @@ func (e execution) run(ctx context.Context, in io.Reader) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	chain := interpret.Chain(store)
-	if !chain.Knows(obj.GroupVersionKind(), configv1alpha1.InterpreterOperation(e.operation)) {
-		return nil, usageError{fmt.Errorf("no customization given answers %q for %s: see 'flagship interpret execute --help'",
-			e.operation, obj.GroupVersionKind())}
+	chain, err := hub.Interpreter(clock.RealClock{}, store)
+	if err != nil {
+		return nil, err
+	}
+	kind, operation := obj.GroupVersionKind(), configv1alpha1.InterpreterOperation(e.operation)
+	if !chain.Knows(kind, operation) {
+		return nil, usageError{fmt.Errorf("nobody answers %q for %s, neither a customization given nor the control plane itself: see 'flagship interpret execute --help'",
+			operation, kind)}
+	}
+	if len(e.files) > 0 && !interpret.Chain(store).Knows(kind, operation) {
+		fmt.Fprintf(s.Err, "No customization given answers %s for %s: this is what the control plane knows itself.\n", operation, kind)
 	}
 	return e.ask(ctx, chain, obj)
 }

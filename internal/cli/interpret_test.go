@@ -39,6 +39,8 @@ func TestInterpret(t *testing.T) {
 	good := write("good.yaml", ship)
 	bad := write("bad.yaml", ship+"---\n"+strings.Replace(strings.Replace(ship, "name: ship", "name: wreck", 1), "function InterpretHealth(", "function (", 1))
 	object := write("object.yaml", "apiVersion: sea.example.io/v1\nkind: Ship\nmetadata: {name: a}\nspec: {crew: 3}\nstatus: {afloat: true}\n")
+	deployment := write("deployment.yaml", "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}\nspec: {replicas: 3}\n")
+	claim := write("claim.yaml", "apiVersion: resource.k8s.io/v1alpha2\nkind: ResourceClaim\nmetadata: {name: a}\nspec: {resourceClassName: x, allocationMode: Immediate}\n")
 	cases := map[string]struct {
 		args []string
 		code int
@@ -51,7 +53,14 @@ func TestInterpret(t *testing.T) {
 		"replicas are revised in the desired object": {
 			[]string{"execute", "-f", good, "--operation", "ReviseReplica", "--desired-file", object, "--desired-replica", "7"}, 0, "crew: 7"},
 		"a question that nobody answers is misuse": {
-			[]string{"execute", "-f", good, "--operation", "Retain", "--desired-file", object}, 2, "no customization given answers"},
+			[]string{"execute", "-f", good, "--operation", "Retain", "--desired-file", object}, 2, "nobody answers"},
+		"what no customization says is built in": {
+			[]string{"execute", "-f", good, "--operation", "InterpretReplica", "--observed-file", deployment}, 0, "replicas: 3"},
+		"and the answer tells so": {
+			[]string{"execute", "-f", good, "--operation", "InterpretReplica", "--observed-file", deployment}, 0, "No customization given answers"},
+		"no customization is needed": {[]string{"execute", "--operation", "InterpretReplica", "--observed-file", deployment}, 0, "replicas: 3"},
+		"claims of devices are known, too": {
+			[]string{"execute", "--operation", "InterpretHealth", "--observed-file", claim}, 0, "healthy: false"},
 		"no file at all is misuse": {[]string{"check"}, 2, "name a file with -f"},
 	}
 	for name, c := range cases {

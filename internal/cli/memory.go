@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"math"
 	"os"
 	"runtime/debug"
 	"runtime/metrics"
@@ -14,11 +15,14 @@ const (
 	// its time went into collecting.
 	idleHeap = 200 << 20
 	busyHeap = 310 << 20
-	// The shares are by how much, in percent, the heap may outgrow what is live when that is more. What has been busy
-	// for longAfter, idle time taken off, is no burst and gets the memory that it needs to be quick.
+	// The shares are by how much, in percent, the heap may outgrow usualLive when that is more. What has been busy for
+	// longAfter, idle time taken off, is no burst and gets the memory that it needs to be quick. With more that is live
+	// the heap may outgrow it by more, but only by the square root: objects that last end up all over the memory that a
+	// burst took, so that none of it can be given back.
+	usualLive = 150 << 20
 	idleShare = 40
 	busyShare = 75
-	longShare = 160
+	longShare = 100
 	longAfter = 12 * time.Second
 	// busyRate is how much a busy process allocates in a second.
 	busyRate = 24 << 20
@@ -80,6 +84,9 @@ func collectAt(live int64, busy, long bool) int {
 		heap, share = busyHeap, longShare
 	case busy:
 		heap, share = busyHeap, busyShare
+	}
+	if live > usualLive {
+		share = int(float64(share) * math.Sqrt(float64(usualLive)/float64(live)))
 	}
 	return max(share, int((heap-live)*100/max(live, 1<<20)))
 }

@@ -11,10 +11,11 @@ func TestCollectAt(t *testing.T) {
 	}{
 		"an idle control plane stays small":       {100 * mb, false, false, idleHeap},
 		"a busy one may trade memory for time":    {100 * mb, true, false, busyHeap},
-		"an idle large fleet is not squeezed":     {1000 * mb, false, false, 1400 * mb},
-		"a busy large fleet has more to use":      {1000 * mb, true, false, 1750 * mb},
-		"what stays busy gets memory to be quick": {200 * mb, true, true, 520 * mb},
-		"the share counts where it is more":       {220 * mb, true, false, 385 * mb},
+		"an idle large fleet is not squeezed":     {1000 * mb, false, false, 1155 * mb},
+		"a busy large fleet has more to use":      {1000 * mb, true, false, 1290 * mb},
+		"what stays busy gets memory to be quick": {200 * mb, true, true, 373 * mb},
+		"the share counts where it is more":       {220 * mb, true, false, 356 * mb},
+		"a burst of many objects takes less each": {600 * mb, true, true, 900 * mb},
 	}
 	for name, c := range cases {
 		if got := c.live * int64(100+collectAt(c.live, c.busy, c.long)) / 100; got < c.want*99/100 || got > c.want*101/100 {

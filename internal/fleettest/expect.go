@@ -28,7 +28,7 @@ import (
 // Patience is how long an expectation waits before it fails: far more than what is expected takes.
 const Patience = 60 * time.Second
 
-// discoveryCatchesUp is how long a new kind is asked for.
+// discoveryCatchesUp is how long a kind is asked for: it is established a moment before discovery shows it.
 var discoveryCatchesUp = wait.Backoff{Duration: 50 * time.Millisecond, Factor: 1.3, Steps: 18, Cap: 5 * time.Second}
 
 // errAbsent is what an expectation says of an object that does not exist.
@@ -38,7 +38,6 @@ var errAbsent = errors.New("it does not exist")
 func Create(t testing.TB, c *Cluster, objects ...client.Object) {
 	t.Helper()
 	for _, o := range objects {
-		// A kind is established a moment before discovery shows it.
 		err := retry.OnError(discoveryCatchesUp, meta.IsNoMatchError, func() error { return c.Create(t.Context(), o) })
 		if err != nil {
 			t.Fatalf("creating %s in %s: %v", describe(c, o), c.Name, err)
@@ -242,7 +241,11 @@ func resourceFor(c *Cluster, object client.Object) (dynamic.ResourceInterface, e
 	if err != nil {
 		return nil, fmt.Errorf("finding the kind of %T: %w", object, err)
 	}
-	mapping, err := c.RESTMapper().RESTMapping(kind.GroupKind(), kind.Version)
+	var mapping *meta.RESTMapping
+	err = retry.OnError(discoveryCatchesUp, meta.IsNoMatchError, func() error {
+		mapping, err = c.RESTMapper().RESTMapping(kind.GroupKind(), kind.Version)
+		return err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("finding %s in %s: %w", kind.Kind, c.Name, err)
 	}

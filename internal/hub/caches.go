@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -16,15 +17,23 @@ import (
 
 	"github.com/flagship-k8s/flagship/api"
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/apiserver/storage"
 )
 
 // leaseNamespace holds the Lease by which several control planes agree on who runs the loops.
 const leaseNamespace = clusterv1alpha1.SystemNamespace
 
+// kept makes of an object what the loops keep of it.
+func kept(obj any) (any, error) {
+	obj, err := cache.TransformStripManagedFields()(obj)
+	storage.Compact(obj)
+	return obj, err
+}
+
 // newManager builds the cache that all loops read from and the queue runner they run in.
 func newManager(cfg *rest.Config, o Options) (ctrl.Manager, error) {
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, apiextensionsv1.AddToScheme, api.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, coordinationv1.AddToScheme, apiextensionsv1.AddToScheme, api.AddToScheme} {
 		if err := add(scheme); err != nil {
 			return nil, fmt.Errorf("building the scheme: %w", err)
 		}
@@ -34,10 +43,12 @@ func newManager(cfg *rest.Config, o Options) (ctrl.Manager, error) {
 	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
 		Scheme: scheme,
 		Cache: cache.Options{
-			DefaultTransform: cache.TransformStripManagedFields(),
-			// Credentials of members are the only Secrets the loops read; those of users stay out of memory.
+			DefaultTransform: kept,
+			// Credentials of members and the Leases of their agents are the only Secrets and Leases the loops read; others stay out of
+			// memory.
 			ByObject: map[client.Object]cache.ByObject{
-				&corev1.Secret{}: {Namespaces: map[string]cache.Config{clusterv1alpha1.ClusterNamespace: {}}},
+				&corev1.Secret{}:        {Namespaces: map[string]cache.Config{clusterv1alpha1.ClusterNamespace: {}}},
+				&coordinationv1.Lease{}: {Namespaces: map[string]cache.Config{clusterv1alpha1.ClusterNamespace: {}}},
 			},
 		},
 		Metrics:                       metricsserver.Options{BindAddress: "0"},

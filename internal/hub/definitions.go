@@ -7,11 +7,13 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	multiclusterv1beta1 "github.com/flagship-k8s/flagship/api/multicluster/v1beta1"
 	"github.com/flagship-k8s/flagship/internal/interpret"
 	"github.com/flagship-k8s/flagship/internal/schema"
 )
 
-// withDefinitions has a custom resource depend on its definition, besides what it depends on by itself.
+// withDefinitions has a custom resource depend on its definition, besides what it depends on by itself. The definitions of
+// exports and imports are in every cluster anyway, and must not go with the last object that somebody propagated.
 type withDefinitions struct {
 	*interpret.Chained
 	carrier *schema.Carrier
@@ -22,6 +24,9 @@ func (w withDefinitions) Dependencies(ctx context.Context, obj *unstructured.Uns
 	list, err := w.Chained.Dependencies(ctx, obj)
 	if err != nil {
 		return nil, err
+	}
+	if obj.GroupVersionKind().Group == multiclusterv1beta1.GroupName {
+		return list, nil
 	}
 	if definition, ok := w.carrier.Dependency(obj.GroupVersionKind()); ok {
 		list = interpret.SortDependencies(append(list, definition))

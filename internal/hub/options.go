@@ -33,6 +33,12 @@ type Options struct {
 	FailureThreshold time.Duration
 	// SuccessThreshold is how long it must have been well again. Default 30 s.
 	SuccessThreshold time.Duration
+	// LeasePeriod is how often the Lease of an agent is looked at. Default 5 s.
+	LeasePeriod time.Duration
+	// LeaseGrace is how long an agent may give no sign of life before nothing is known of its cluster. Default 40 s.
+	LeaseGrace time.Duration
+	// StartupGrace is the same for a cluster whose agent has never reported. Default 60 s.
+	StartupGrace time.Duration
 	// DegradedAfter is how long an object may be unhealthy before its Work is Degraded. Default 60 s.
 	DegradedAfter time.Duration
 	// ServiceGrace is how long the endpoints of a member that is not ready stay in other members as they were seen last,
@@ -47,9 +53,6 @@ type Options struct {
 	// metrics has what the rooms tell about their work; it is served at metricsPath.
 	metrics *prometheus.Registry
 }
-
-// metricsPath is apart from the API server's own /metrics, whose registry belongs to the whole process.
-const metricsPath = "/metrics/flagship"
 
 func (o Options) complete() Options {
 	o.Server.Role = apiserver.Hub
@@ -76,6 +79,9 @@ func (o Options) complete() Options {
 		{&o.ProbePeriod, 10 * time.Second},
 		{&o.FailureThreshold, 30 * time.Second},
 		{&o.SuccessThreshold, 30 * time.Second},
+		{&o.LeasePeriod, 5 * time.Second},
+		{&o.LeaseGrace, 40 * time.Second},
+		{&o.StartupGrace, time.Minute},
 		{&o.DegradedAfter, time.Minute},
 	} {
 		if *d.value == 0 {

@@ -26,9 +26,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/enroll"
 	"github.com/flagship-k8s/flagship/internal/event"
 	"github.com/flagship-k8s/flagship/internal/interpret"
-	"github.com/flagship-k8s/flagship/internal/interpret/builtin"
 	"github.com/flagship-k8s/flagship/internal/interpret/declarative"
-	"github.com/flagship-k8s/flagship/internal/interpret/thirdparty"
 	"github.com/flagship-k8s/flagship/internal/interpret/webhook"
 	"github.com/flagship-k8s/flagship/internal/member"
 	"github.com/flagship-k8s/flagship/internal/observe"
@@ -64,13 +62,14 @@ type house struct {
 // furnish constructs every loop of the control plane, in the order in which an object meets them.
 // The returned channel is closed when the caches are filled and the loops run.
 func furnish(ctx context.Context, mgr ctrl.Manager, server *apiserver.Server, o Options) (<-chan struct{}, error) {
-	h, err := newHouse(mgr, o)
+	h, err := newHouse(mgr, server, o)
 	if err != nil {
 		return nil, err
 	}
 	if err := (customizations{h}).load(ctx); err != nil {
 		return nil, fmt.Errorf("reading interpreter customizations: %w", err)
 	}
+	h.definitionsChange()
 	loops := []struct {
 		name  string
 		setup func() error
@@ -88,6 +87,7 @@ func furnish(ctx context.Context, mgr ctrl.Manager, server *apiserver.Server, o 
 		{"apply", h.setupApply},
 		{"observe works", h.setupObserveWorks},
 		{"observe clusters", h.setupObserveClusters},
+		{"observe leases", h.setupObserveLeases},
 		{"aggregate", func() error { return h.setupAggregate(ctx) }},
 		{"service", func() error { return h.setupService(ctx) }},
 		{"enroll", h.setupEnroll},
@@ -131,7 +131,7 @@ func (i *inhabited) Start(ctx context.Context) error {
 // NeedLeaderElection has a replica that waits for its turn count as ready: it serves the API.
 func (i *inhabited) NeedLeaderElection() bool { return false }
 
-func newHouse(mgr ctrl.Manager, o Options) (*house, error) {
+func newHouse(mgr ctrl.Manager, server *apiserver.Server, o Options) (*house, error) {
 	cfg := mgr.GetConfig()
 	kube, err := kubernetes.NewForConfig(cfg)
 	if err != nil {
@@ -153,17 +153,18 @@ func newHouse(mgr ctrl.Manager, o Options) (*house, error) {
 	if err != nil {
 		return nil, fmt.Errorf("building the fleet: %w", err)
 	}
-	shipped, err := thirdparty.New()
+	scripts, webhooks := declarative.New(), webhook.New(server.ResolveService)
+	interpreter, err := Interpreter(o.Clock, scripts, webhooks)
 	if err != nil {
-		return nil, fmt.Errorf("reading what is known of other projects' kinds: %w", err)
+		return nil, err
 	}
-	scripts, webhooks := declarative.New(), webhook.New(nil)
 	templates := template.New(template.Config{
-		Metadata: meta, Dynamic: dyn, Clock: o.Clock, Separate: []schema.GroupVersion{resourcev1alpha2.GroupVersion},
+		Metadata: meta, Dynamic: dyn, Clock: o.Clock, Separate: []schema.GroupVersion{resourcev1alpha2.GroupVersion}, InUse: server.InUse,
 		Discover: func(context.Context) ([]*metav1.APIGroup, []*metav1.APIResourceList, error) {
 			return discovery.ServerGroupsAndResources(kube.Discovery())
 		},
 	})
+	server.OnUse(templates.Reconsider)
 	changes := &interpret.Changes{}
 	changes.Subscribe(func(kinds interpret.Kinds) { templates.Touch(kinds) })
 	h := &house{
@@ -180,9 +181,9 @@ func newHouse(mgr ctrl.Manager, o Options) (*house, error) {
 		scripts:     scripts,
 		webhooks:    webhooks,
 		customized:  interpret.Chain(scripts, webhooks),
-		interpreter: interpret.Chain(scripts, webhooks, shipped, claim.NewLayer(), builtin.New(o.Clock)),
+		interpreter: interpreter,
 	}
-	h.definitions, err = flagshipschema.New(flagshipschema.Deps{Templates: h.templates, Works: mgr.GetClient(), Fleet: fleet, Events: h.events})
+	h.definitions, err = flagshipschema.New(flagshipschema.Deps{Templates: h.templates, Versions: server, Works: mgr.GetClient(), Fleet: fleet, Events: h.events})
 	if err != nil {
 		return nil, fmt.Errorf("building the carrier of definitions: %w", err)
 	}
@@ -192,7 +193,7 @@ func newHouse(mgr ctrl.Manager, o Options) (*house, error) {
 
 func (h *house) setupPropagate(ctx context.Context) error {
 	return propagate.Setup(ctx, h.mgr, propagate.Deps{
-		Templates: h.templates, Interpreter: withDefinitions{h.interpreter, h.definitions}, Events: h.events, Metrics: h.options.metrics, Clock: h.options.Clock, NewID: uuid.NewString,
+		Templates: h.templates, Interpreter: withDefinitions{h.interpreter, h.definitions}, Events: h.events, Took: h.options.timed("propagate"), Clock: h.options.Clock, NewID: uuid.NewString,
 		Customized: func(kind schema.GroupVersionKind) string {
 			return h.customized.Fingerprint(kind, configv1alpha1.InterpreterOperationInterpretReplica,
 				configv1alpha1.InterpreterOperationInterpretComponent, configv1alpha1.InterpreterOperationInterpretDependency)
@@ -202,8 +203,8 @@ func (h *house) setupPropagate(ctx context.Context) error {
 
 func (h *house) setupRender(ctx context.Context) error {
 	return render.Setup(ctx, h.mgr, render.Deps{
-		Template: h.templates.Get, Metadata: h.templates.Meta, Translate: claim.Translate, Retranslate: claim.Changed,
-		Interpreter: h.interpreter, Changes: h.changes, Events: h.events, Metrics: h.options.metrics, Clock: h.options.Clock, NewID: uuid.NewString,
+		Template: h.templates.Get, Metadata: h.templates.Meta, Translate: h.translate, Retranslate: h.retranslated,
+		Interpreter: h.interpreter, Changes: h.changes, Events: h.events, Took: h.options.timed("render"), Clock: h.options.Clock, NewID: uuid.NewString,
 	})
 }
 
@@ -221,11 +222,11 @@ func (h *house) setupApply() error {
 func (h *house) setupSchedule() error {
 	return schedule.Setup(h.mgr, schedule.Deps{
 		Events: h.events, Clock: h.options.Clock, DefinedByCRD: h.definitions.DefinedByCRD,
-		Becomes: claim.Counterparts, Devices: claim.Devices(h.templates.Get),
-		DevicesChange: func(notify func()) {
+		Becomes: h.becomes, Devices: claim.Devices(h.templates.Get),
+		DevicesChange: func(notify func(namespace, name string)) {
 			h.templates.Subscribe(func(ref template.Ref) {
 				if claim.IsClaim(ref.GroupVersionKind) {
-					notify()
+					notify(ref.Namespace, ref.Name)
 				}
 			})
 		},
@@ -234,7 +235,7 @@ func (h *house) setupSchedule() error {
 
 func (h *house) setupObserveWorks() error {
 	return observe.SetupWorks(h.mgr, observe.WorkDeps{
-		Fleet: h.fleet, Report: h.reports, Interpreter: h.interpreter, Events: h.events, Metrics: h.options.metrics, Clock: h.options.Clock,
+		Fleet: h.fleet, Report: h.reports, Interpreter: h.interpreter, Restore: h.definitions.Restore, Events: h.events, Metrics: h.options.metrics, Clock: h.options.Clock,
 		DegradedAfter: h.options.DegradedAfter, Changes: h.changes,
 	})
 }
@@ -246,22 +247,40 @@ func (h *house) setupObserveClusters() error {
 	})
 }
 
+func (h *house) setupObserveLeases() error {
+	return observe.SetupLeases(h.mgr, observe.LeaseDeps{
+		Serves: h.fleet.Serves, Events: h.events, Clock: h.options.Clock,
+		Period: h.options.LeasePeriod, Grace: h.options.LeaseGrace, StartupGrace: h.options.StartupGrace,
+	})
+}
+
 func (h *house) setupAggregate(ctx context.Context) error {
 	return aggregate.Setup(ctx, h.mgr, aggregate.Deps{
-		Templates: claim.Templates{Store: h.templates}, Statuses: h.interpreter, Changes: h.changes, Events: h.events, Metrics: h.options.metrics, Clock: h.options.Clock,
+		Templates: claim.Templates{Store: h.templates}, Statuses: h.interpreter, Changes: h.changes, Events: h.events, Took: h.options.timed("aggregate"), Clock: h.options.Clock,
 		Adds: func(kind schema.GroupVersionKind) bool {
 			return h.interpreter.Knows(kind, configv1alpha1.InterpreterOperationAggregateStatus)
+		},
+		Customized: func(kind schema.GroupVersionKind) string {
+			return h.customized.Fingerprint(kind, configv1alpha1.InterpreterOperationAggregateStatus)
 		},
 	})
 }
 
 func (h *house) setupService(ctx context.Context) error {
 	if err := service.Setup(ctx, h.mgr, service.Deps{
-		Templates: h.templates, Events: h.events, Clock: h.options.Clock, Grace: h.options.ServiceGrace,
+		Templates: h.templates, Events: h.events, Metrics: h.options.metrics, Clock: h.options.Clock, Grace: h.options.ServiceGrace,
 	}); err != nil {
 		return err
 	}
-	return service.SetupCollector(h.mgr, service.CollectorDeps{Fleet: h.fleet, Clock: h.options.Clock})
+	if err := service.SetupCollector(h.mgr, service.CollectorDeps{Fleet: h.fleet, Metrics: h.options.metrics, Clock: h.options.Clock}); err != nil {
+		return err
+	}
+	if err := service.SetupExporter(ctx, h.mgr, service.ExporterDeps{Fleet: h.fleet, Clock: h.options.Clock}); err != nil {
+		return err
+	}
+	return service.SetupImporter(h.mgr, service.ImporterDeps{
+		Templates: h.templates, Fleet: h.fleet, Clock: h.options.Clock, Grace: h.options.ServiceGrace,
+	})
 }
 
 func (h *house) setupEnroll() error {

@@ -47,6 +47,7 @@ type breaker struct {
 
 	mu       sync.Mutex
 	failures int
+	losses   uint64 // failures ever
 	health   Health
 	closed   chan struct{} // closed when the breaker closes; nil while it is closed
 }
@@ -71,6 +72,7 @@ func (b *breaker) succeeded() {
 func (b *breaker) failed(cause error) {
 	b.mu.Lock()
 	b.failures++
+	b.losses++
 	turned := !b.health.Down && b.failures >= b.threshold
 	if turned {
 		b.health = Health{Down: true, Since: b.clock.Now(), Cause: cause}
@@ -86,6 +88,13 @@ func (b *breaker) state() Health {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.health
+}
+
+// lost counts the failures so far: as long as it stays the same, the member was there all the time.
+func (b *breaker) lost() uint64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.losses
 }
 
 // check returns an UnavailableError while the breaker is open.

@@ -86,7 +86,7 @@ func connect(ctx context.Context, cluster *clusterv1alpha1.Cluster, cfg Config, 
 		stop()
 		return nil, fmt.Errorf("building the watching client: %w", err)
 	}
-	c.watches = &watches{cluster: c.name, client: watching, clock: cfg.Clock, ctx: ctx, changed: changed}
+	c.watches = &watches{cluster: c.name, client: watching, clock: cfg.Clock, ctx: ctx, changed: changed, lost: c.gate.breaker.lost}
 	return c, nil
 }
 

@@ -20,6 +20,8 @@ type gate struct {
 	mu      sync.Mutex
 	address address
 	route   *route
+	// listed is, by what was listed, how many failures there were when it began.
+	listed map[string]uint64
 }
 
 // manner says how a client wants to be treated while the breaker is open.
@@ -44,6 +46,12 @@ func (t through) RoundTrip(req *http.Request) (*http.Response, error) {
 			req.Body.Close() // a RoundTripper always does
 		}
 		return nil, err
+	}
+	if t.manner == patient {
+		var outdated *http.Response
+		if req, outdated = t.gate.afresh(req); outdated != nil {
+			return outdated, nil
+		}
 	}
 	if isWatch(req) {
 		return t.gate.watch(req)

@@ -78,6 +78,19 @@ func (l *Lanes) AddAfter(cluster string, key types.NamespacedName, after time.Du
 	l.lane(cluster).queue.AddAfter(key, after)
 }
 
+// Len is how many keys wait, in all lanes: for their turn, or for their member.
+func (l *Lanes) Len() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := 0
+	for _, lane := range l.lanes {
+		lane.mu.Lock()
+		n += lane.queue.Len() + len(lane.parked)
+		lane.mu.Unlock()
+	}
+	return n
+}
+
 // Wake queues the keys that wait for a member. The fleet does it when the member's health or connection changes.
 func (l *Lanes) Wake(cluster string) {
 	l.mu.Lock()

@@ -1,6 +1,7 @@
 package member
 
 import (
+	"bytes"
 	"fmt"
 	"hash/maphash"
 	"slices"
@@ -31,8 +32,13 @@ type Change struct {
 	Gone bool
 	// Disowned is true if the set of fields we own in it changed.
 	Disowned bool
-	// Rewound is true if the object is an earlier version of what was seen, as in a member that was restored from a backup.
+	// Rewound is true if the object may be an earlier one than what was seen, as in a member that was restored from a
+	// backup: its version is, or it is another one after the member was away.
 	Rewound bool
+	// New is true if the object was not there before.
+	New bool
+	// Returned is true if it is new and turned up when everything was listed again.
+	Returned bool
 	// Synced is true for the news that the watch is complete; Object and Work are empty then.
 	Synced bool
 }
@@ -43,6 +49,7 @@ type objects struct {
 	cluster  string
 	resource schema.GroupVersionResource
 	changed  func(Change)
+	lost     func() uint64 // how many requests to the member got no answer so far
 	seed     maphash.Seed
 
 	mu     sync.RWMutex
@@ -58,12 +65,16 @@ type kept struct {
 	version string
 	work    types.NamespacedName
 	owned   uint64
+	lost    uint64 // when it was seen
 }
 
 var _ cache.ReflectorStore = (*objects)(nil)
 
-func newObjects(cluster string, resource schema.GroupVersionResource, changed func(Change)) *objects {
-	return &objects{cluster: cluster, resource: resource, changed: changed, seed: maphash.MakeSeed(), items: map[types.NamespacedName]kept{}, byWork: map[types.NamespacedName][]types.NamespacedName{}}
+func newObjects(cluster string, resource schema.GroupVersionResource, changed func(Change), lost func() uint64) *objects {
+	return &objects{
+		cluster: cluster, resource: resource, changed: changed, lost: lost, seed: maphash.MakeSeed(),
+		items: map[types.NamespacedName]kept{}, byWork: map[types.NamespacedName][]types.NamespacedName{},
+	}
 }
 
 // Transformer makes the reflector drop what is not kept as soon as it reads it.
@@ -173,7 +184,8 @@ func (o *objects) Delete(obj any) error {
 }
 
 // Replace implements cache.ReflectorStore. Only what differs is news, so that a watch that had to start over makes no
-// storm.
+// storm. What was seen before the member was away is believed in nothing: neither that it is newer than the list, nor
+// that the same version is the same object.
 func (o *objects) Replace(list []any, version string) error {
 	items := make(map[types.NamespacedName]kept, len(list))
 	for _, obj := range list {
@@ -187,11 +199,12 @@ func (o *objects) Replace(list []any, version string) error {
 		}
 		items[keyOf(u)] = item
 	}
+	lost := o.lost()
 	o.mu.Lock()
 	before, first := o.items, !o.synced
 	restored := o.seen != "" && newer(o.seen, version) // from a backup: versions went back
 	for key, old := range before {
-		if !restored && newer(old.version, version) {
+		if !restored && old.lost == lost && newer(old.version, version) {
 			items[key] = old // the answer to a write of ours that came after the list
 		}
 	}
@@ -205,9 +218,14 @@ func (o *objects) Replace(list []any, version string) error {
 	o.onSync = nil
 	o.mu.Unlock()
 	for key, item := range items {
-		if old, existed := before[key]; !existed || old.version != item.version {
-			o.changed(o.difference(key, old, item, existed))
+		old, existed := before[key]
+		if existed && old.version == item.version && (old.lost == lost || bytes.Equal(old.raw, item.raw)) {
+			continue
 		}
+		change := o.difference(key, old, item, existed)
+		change.Rewound = existed && (change.Rewound || old.lost != lost)
+		change.Returned = !existed && !first
+		o.changed(change)
 	}
 	for key, old := range before {
 		if _, exists := items[key]; !exists {
@@ -232,11 +250,12 @@ func (o *objects) keep(u *unstructured.Unstructured) (kept, error) {
 	if err != nil {
 		return kept{}, fmt.Errorf("encoding %s %s: %w", u.GetKind(), keyOf(u), err)
 	}
-	return kept{raw: raw, version: u.GetResourceVersion(), work: workOf(u), owned: ownership(o.seed, u)}, nil
+	// Encoding leaves up to half of its buffer unused.
+	return kept{raw: bytes.Clone(raw), version: u.GetResourceVersion(), work: workOf(u), owned: ownership(o.seed, u), lost: o.lost()}, nil
 }
 
 func (o *objects) difference(key types.NamespacedName, old, item kept, existed bool) Change {
-	change := Change{Cluster: o.cluster, Resource: o.resource, Object: key, Work: item.work}
+	change := Change{Cluster: o.cluster, Resource: o.resource, Object: key, Work: item.work, New: !existed}
 	if existed {
 		change.Disowned = old.owned != item.owned
 		if old.work != item.work {
@@ -278,6 +297,12 @@ func (o *objects) hasSynced() bool {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
 	return o.synced
+}
+
+func (o *objects) hasPassed(version string) bool {
+	o.mu.RLock()
+	defer o.mu.RUnlock()
+	return o.synced && !newer(version, o.seen)
 }
 
 // whenSynced calls f once everything is known, at once if it is already.

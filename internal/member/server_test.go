@@ -30,6 +30,7 @@ type server struct {
 // watcher is one watch that a client has open.
 type watcher struct {
 	rv    string
+	lists bool        // begins with what there is
 	lines chan string // sent as they come; closing it ends the watch
 }
 
@@ -67,7 +68,7 @@ func (s *server) count(request string) int {
 
 // serveWatch lets the test speak through a watch.
 func (s *server) serveWatch(w http.ResponseWriter, r *http.Request) {
-	current := &watcher{rv: r.URL.Query().Get("resourceVersion"), lines: make(chan string)}
+	current := &watcher{rv: r.URL.Query().Get("resourceVersion"), lists: r.URL.Query().Get("sendInitialEvents") == "true", lines: make(chan string)}
 	w.WriteHeader(http.StatusOK)
 	w.(http.Flusher).Flush()
 	s.watches <- current

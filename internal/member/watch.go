@@ -2,6 +2,7 @@ package member
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -10,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
@@ -37,15 +37,17 @@ type watches struct {
 	clock   clock.Clock
 	ctx     context.Context // of the connection
 	changed func(Change)
+	lost    func() uint64
 
 	mu      sync.RWMutex
-	holders map[string]sets.Set[schema.GroupVersionResource]
+	holders map[string][]schema.GroupVersionResource // a few each, two holders per Work: sets would take ten times as much
 	running map[schema.GroupVersionResource]*running
 }
 
 type running struct {
 	objects *objects
 	holders int
+	left    int // how often the last holder left
 	stop    context.CancelFunc
 }
 
@@ -53,7 +55,7 @@ type running struct {
 // before. A holder is any name; apply and observe use one per Work. A resource that is not served is asked for with a
 // backoff until it is.
 func (c *Conn) Hold(holder string, resources ...schema.GroupVersionResource) {
-	c.watches.hold(holder, sets.New(resources...))
+	c.watches.hold(holder, resources)
 }
 
 // Release is Hold of nothing. A watch without holders ends after a minute.
@@ -84,18 +86,10 @@ func (c *Conn) WhenSynced(resource schema.GroupVersionResource, f func()) {
 
 // Owned lists what is watched and belongs to a Work by its annotations.
 func (c *Conn) Owned(work types.NamespacedName) []*unstructured.Unstructured {
-	c.watches.mu.RLock()
-	stores := make([]*objects, 0, len(c.watches.running))
-	for _, r := range c.watches.running {
-		stores = append(stores, r.objects)
-	}
-	c.watches.mu.RUnlock()
 	var found []*unstructured.Unstructured
-	for _, o := range stores {
-		for _, key := range o.owned(work) {
-			if obj, ok := o.lookup(key); ok {
-				found = append(found, obj)
-			}
+	for _, p := range c.Places(work) {
+		if obj, ok := c.Lookup(p.Resource, p.Object.Namespace, p.Object.Name); ok {
+			found = append(found, obj)
 		}
 	}
 	return found
@@ -111,6 +105,32 @@ func (c *Conn) Saw(resource schema.GroupVersionResource, obj *unstructured.Unstr
 	_ = o.put(obj, true) // it was decoded from JSON just now, so it can be encoded
 }
 
+// Place is where an object is in a member.
+type Place struct {
+	Resource schema.GroupVersionResource
+	Object   types.NamespacedName
+}
+
+// Places is Owned that tells only where the objects are.
+func (c *Conn) Places(work types.NamespacedName) []Place {
+	c.watches.mu.RLock()
+	defer c.watches.mu.RUnlock()
+	var places []Place
+	for resource, r := range c.watches.running {
+		for _, key := range r.objects.owned(work) {
+			places = append(places, Place{Resource: resource, Object: key})
+		}
+	}
+	return places
+}
+
+// Passed tells whether the watch has shown a version or a later one, so that what Lookup does not find is not there any
+// more.
+func (c *Conn) Passed(resource schema.GroupVersionResource, version string) bool {
+	o := c.watches.objects(resource)
+	return o != nil && o.hasPassed(version)
+}
+
 func (w *watches) objects(resource schema.GroupVersionResource) *objects {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
@@ -120,21 +140,31 @@ func (w *watches) objects(resource schema.GroupVersionResource) *objects {
 	return nil
 }
 
-func (w *watches) hold(holder string, wanted sets.Set[schema.GroupVersionResource]) {
+func (w *watches) hold(holder string, resources []schema.GroupVersionResource) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	held := w.holders[holder]
-	for resource := range wanted.Difference(held) {
-		w.start(resource).holders++
+	var wanted []schema.GroupVersionResource // each once
+	for _, resource := range resources {
+		if slices.Contains(wanted, resource) {
+			continue
+		}
+		wanted = append(wanted, resource)
+		if !slices.Contains(held, resource) {
+			w.start(resource).holders++
+		}
 	}
-	for resource := range held.Difference(wanted) {
+	for _, resource := range held {
+		if slices.Contains(wanted, resource) {
+			continue
+		}
 		if r := w.running[resource]; r != nil {
 			r.holders--
 			w.stopLater(resource, r)
 		}
 	}
 	if w.holders == nil {
-		w.holders = map[string]sets.Set[schema.GroupVersionResource]{}
+		w.holders = map[string][]schema.GroupVersionResource{}
 	}
 	if len(wanted) == 0 {
 		delete(w.holders, holder)
@@ -152,7 +182,7 @@ func (w *watches) start(resource schema.GroupVersionResource) *running {
 		w.running = map[schema.GroupVersionResource]*running{}
 	}
 	ctx, stop := context.WithCancel(w.ctx)
-	r := &running{objects: newObjects(w.cluster, resource, w.changed), stop: stop}
+	r := &running{objects: newObjects(w.cluster, resource, w.changed, w.lost), stop: stop}
 	w.running[resource] = r
 	go w.reflect(ctx, resource, r.objects)
 	return r
@@ -163,6 +193,8 @@ func (w *watches) stopLater(resource schema.GroupVersionResource, r *running) {
 	if r.holders > 0 {
 		return
 	}
+	r.left++
+	left := r.left
 	go func() {
 		timer := w.clock.NewTimer(linger)
 		defer timer.Stop()
@@ -173,7 +205,7 @@ func (w *watches) stopLater(resource schema.GroupVersionResource, r *running) {
 		}
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		if r.holders == 0 && w.running[resource] == r {
+		if r.holders == 0 && r.left == left && w.running[resource] == r {
 			r.stop()
 			delete(w.running, resource)
 		}

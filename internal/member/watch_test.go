@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/flagship-k8s/flagship/internal/member"
 )
@@ -85,7 +86,7 @@ func TestWhatIsWatchedIsKnown(t *testing.T) {
 	_, conn, d, w := watching(t)
 	work := types.NamespacedName{Namespace: "karmada-es-member1", Name: "w"}
 	a := types.NamespacedName{Namespace: "shop", Name: "a"}
-	if diff := cmp.Diff([]member.Change{{Cluster: "member1", Resource: configMaps, Object: a, Work: work}, {Cluster: "member1", Resource: configMaps, Synced: true}}, d.tear()); diff != "" {
+	if diff := cmp.Diff([]member.Change{{Cluster: "member1", Resource: configMaps, Object: a, Work: work, New: true}, {Cluster: "member1", Resource: configMaps, Synced: true}}, d.tear()); diff != "" {
 		t.Errorf("at first: -want +got:\n%s", diff)
 	}
 	obj, ok := conn.Lookup(configMaps, "shop", "a")
@@ -141,6 +142,39 @@ func TestAnAnswerOutlivesAListThatIsOlder(t *testing.T) {
 	eventually(t, "the watch is complete", func() bool { return conn.HasSynced(configMaps) })
 	if _, ok := conn.Lookup(configMaps, "shop", "b"); !ok {
 		t.Error("an object we wrote after the list was made is not known")
+	}
+}
+
+// An object that is replaced needs the watch of its kind again at once; a kind that nobody uses costs nothing.
+func TestAWatchEndsAMinuteAfterItsLastHolder(t *testing.T) {
+	s := newServer(t)
+	s.answer(s.serveWatch)
+	clock := clocktesting.NewFakeClock(time.Now())
+	_, conn := connect(t, s.URL, func(c *member.Config) { c.Clock = clock })
+	conn.Hold("one", configMaps)
+	conn.Hold("two", configMaps)
+	(<-s.watches).lines <- fmt.Sprintf(synced, 6)
+	eventually(t, "the watch is complete", func() bool { return conn.HasSynced(configMaps) })
+	conn.Release("one")
+	if clock.HasWaiters() {
+		t.Error("the watch is about to end, although somebody holds it")
+	}
+	conn.Release("two")
+	eventually(t, "the watch is about to end", clock.HasWaiters)
+	conn.Hold("three", configMaps)
+	clock.Step(61 * time.Second)
+	conn.Release("three")
+	eventually(t, "the watch is about to end again", clock.HasWaiters)
+	clock.Step(59 * time.Second)
+	if !conn.HasSynced(configMaps) {
+		t.Error("the watch ended, although somebody held it a minute ago")
+	}
+	clock.Step(2 * time.Second)
+	eventually(t, "the watch has ended", func() bool { return !conn.HasSynced(configMaps) })
+	select {
+	case <-s.watches:
+		t.Error("it was begun twice")
+	default:
 	}
 }
 

@@ -22,8 +22,10 @@ type deviceTally struct {
 	classes map[string]*deviceClass
 	slices  map[string]deviceSlice
 	claims  map[types.UID][]deviceName
+	// old are the names of the classes of v1alpha2; only their drivers know what there is of them.
+	old sets.Set[string]
 
-	classesListed, slicesListed, claimsListed bool
+	classesListed, slicesListed, claimsListed, oldListed, noOld bool
 }
 
 // deviceClass is a class in the form that is asked about devices.
@@ -47,7 +49,7 @@ type deviceName struct {
 }
 
 func newDeviceTally() *deviceTally {
-	return &deviceTally{classes: map[string]*deviceClass{}, slices: map[string]deviceSlice{}, claims: map[types.UID][]deviceName{}}
+	return &deviceTally{classes: map[string]*deviceClass{}, slices: map[string]deviceSlice{}, claims: map[types.UID][]deviceName{}, old: sets.New[string]()}
 }
 
 // setClass takes a class into account; it says whether anything changed, and then the slices have to be listed again.
@@ -179,6 +181,37 @@ func (t *deviceTally) resetClasses() {
 	t.classesListed = true
 }
 
+func (t *deviceTally) resetOldClasses() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	clear(t.old)
+	t.oldListed, t.noOld = true, false
+}
+
+// noOldClasses says that the member does not have such a kind.
+func (t *deviceTally) noOldClasses() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	clear(t.old)
+	t.oldListed, t.noOld = false, true
+}
+
+func (t *deviceTally) setOldClass(name string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	known := t.old.Has(name)
+	t.old.Insert(name)
+	return !known
+}
+
+func (t *deviceTally) dropOldClass(name string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	known := t.old.Has(name)
+	t.old.Delete(name)
+	return known
+}
+
 func (t *deviceTally) resetSlices() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -213,8 +246,18 @@ func (t *deviceTally) anyClass() bool {
 func (t *deviceTally) writeTo(sums, before *clusterv1alpha1.ResourceSummary) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	switch {
+	case t.noOld:
+	case t.oldListed:
+		sums.Allocatable[clusterv1alpha1.ResourceClassesResource] = *resource.NewQuantity(int64(len(t.old)), resource.DecimalSI)
+		for name := range t.old {
+			sums.Allocatable[clusterv1alpha1.ResourceClassResource(name)] = *resource.NewQuantity(1, resource.DecimalSI)
+		}
+	default:
+		keepDevices(sums, before, clusterv1alpha1.NamesResourceClass)
+	}
 	if !t.classesListed || len(t.classes) > 0 && (!t.slicesListed || !t.claimsListed) {
-		keepDevices(sums, before)
+		keepDevices(sums, before, func(name corev1.ResourceName) bool { return !clusterv1alpha1.NamesResourceClass(name) })
 		return
 	}
 	all, held := t.count()
@@ -256,8 +299,8 @@ func (t *deviceTally) count() (all, held map[string]int64) {
 	return all, held
 }
 
-// keepDevices copies what one summary says of devices into another.
-func keepDevices(sums, before *clusterv1alpha1.ResourceSummary) {
+// keepDevices copies what one summary says of devices, as far as it is wanted, into another.
+func keepDevices(sums, before *clusterv1alpha1.ResourceSummary, wanted func(corev1.ResourceName) bool) {
 	if before == nil {
 		return
 	}
@@ -265,7 +308,7 @@ func keepDevices(sums, before *clusterv1alpha1.ResourceSummary) {
 		&before.Allocatable: sums.Allocatable, &before.Allocated: sums.Allocated,
 	} {
 		for name, q := range *from {
-			if clusterv1alpha1.CountsDevices(name) {
+			if clusterv1alpha1.CountsDevices(name) && wanted(name) {
 				to[name] = q
 			}
 		}

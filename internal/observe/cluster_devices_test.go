@@ -148,7 +148,7 @@ func TestOnlyNewsAboutDevicesIsNews(t *testing.T) {
 	}
 }
 
-func TestDevicesAreCountedWhereOnlyTodaysClassesAre(t *testing.T) {
+func TestDevicesAreCountedWhereTheirClassesAre(t *testing.T) {
 	list := func(served ...string) apiList {
 		var l apiList
 		for i := 0; i < len(served); i += 2 {
@@ -165,12 +165,36 @@ func TestDevicesAreCountedWhereOnlyTodaysClassesAre(t *testing.T) {
 	}{
 		"a cluster of today":          {list(today...), true},
 		"one of the old model":        {list(before...), false},
-		"one of both":                 {list(append(before, today...)...), false},
-		"one that has other versions": {list("resource.k8s.io/v1beta1", "DeviceClass"), false},
+		"one of both":                 {list(append(before, today...)...), true},
+		"one that has other versions": {list("resource.k8s.io/v1beta1", "DeviceClass"), true},
 		"one that has said nothing":   {list(), false},
 	} {
 		if got := countable(c.apis); got != c.want {
 			t.Errorf("%s: countable is %v", name, got)
 		}
 	}
+}
+
+func TestClassesOfTheOldModelAreNamed(t *testing.T) {
+	const count, class = "count/resourceclasses.resource.k8s.io", "resourceclass.resource.k8s.io/gpu"
+	before := &clusterv1alpha1.ResourceSummary{Allocatable: corev1.ResourceList{count: resource.MustParse("1"), class: resource.MustParse("1")}}
+	tally := newDeviceTally()
+	says := func(why string, want map[string]int64) {
+		t.Helper()
+		if all, _ := counted(tally, before); !cmp.Equal(want, all) {
+			t.Errorf("%s: %v, want %v", why, all, want)
+		}
+	}
+	says("until they are listed they stay", map[string]int64{count: 1, class: 1})
+	tally.resetOldClasses()
+	if !tally.setOldClass("fpga") || tally.setOldClass("fpga") {
+		t.Error("a class is news once")
+	}
+	says("then they are what was listed", map[string]int64{count: 1, "resourceclass.resource.k8s.io/fpga": 1})
+	if !tally.dropOldClass("fpga") || tally.dropOldClass("fpga") {
+		t.Error("that it is gone is news once")
+	}
+	says("even if that is none", map[string]int64{count: 0})
+	tally.noOldClasses()
+	says("of a member that ceased to serve them nothing is left", map[string]int64{})
 }

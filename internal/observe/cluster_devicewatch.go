@@ -2,52 +2,82 @@ package observe
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/tools/cache"
+	draclient "k8s.io/dynamic-resource-allocation/client"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	resourcev1alpha2 "github.com/flagship-k8s/flagship/api/resource/v1alpha2"
 )
 
 // deviceWatch follows the devices of one member: its classes, and only while there are any, its slices and claims. A
-// member without classes costs one watch that says nothing.
+// member without classes costs one watch that says nothing. Of a member that serves v1alpha2 it also follows the names of
+// that version's classes.
 type deviceWatch struct {
-	kube  kubernetes.Interface
+	// kube finds out which version the member serves, and translates.
+	kube  *draclient.Client
+	meta  metadata.Interface
 	tally *deviceTally
 	news  func()
 
-	mu      sync.Mutex
 	running bool
+	// stopOld ends the watch of classes of v1alpha2, if it runs.
+	stopOld context.CancelFunc
+
+	mu sync.Mutex
 	// stop ends the watches of slices and claims, if they run.
 	stop context.CancelFunc
 }
 
-// countable says that the devices of a member are those of its DeviceClasses. Where v1alpha2 is served, a claim may mean
-// a class of that version, of which nobody knows what it has.
+// oldClasses are the classes of v1alpha2.
+var oldClasses = resourcev1alpha2.GroupVersion.WithResource(resourcev1alpha2.ResourcePluralResourceClass)
+
+// countable says that a member has DeviceClasses, in whichever version.
 func countable(apis apiList) bool {
-	return apis.serves(resourcev1.SchemeGroupVersion.String(), "DeviceClass") &&
-		!apis.serves(resourcev1alpha2.GroupVersion.String(), resourcev1alpha2.KindResourceClass)
+	return slices.ContainsFunc([]string{"v1", "v1beta2", "v1beta1"}, func(version string) bool {
+		return apis.serves(resourcev1.GroupName+"/"+version, "DeviceClass")
+	})
 }
 
-// follow starts the watch of classes, once, when the member turns out to have devices that can be counted.
+// follow starts the watches of classes, once, when the member turns out to have such.
 func (w *deviceWatch) follow(ctx context.Context, apis apiList) {
-	if w == nil || w.running || !countable(apis) {
+	if w == nil {
 		return
 	}
-	w.running = true
-	classes := w.kube.ResourceV1().DeviceClasses()
-	follow(ctx, listWatch(classes.List, classes.Watch), &resourcev1.DeviceClass{}, sink{
-		reset: w.tally.resetClasses,
-		set:   func(obj any) bool { c, ok := obj.(*resourcev1.DeviceClass); return ok && w.tally.setClass(c) },
-		drop:  func(obj any) bool { c, ok := obj.(*resourcev1.DeviceClass); return ok && w.tally.dropClass(c.Name) },
-		news:  func() { w.classesChanged(ctx) },
-	})
+	if !w.running && countable(apis) {
+		w.running = true
+		classes := w.kube.DeviceClasses()
+		follow(ctx, listWatch(classes.List, classes.Watch), &resourcev1.DeviceClass{}, sink{
+			reset: w.tally.resetClasses,
+			set:   func(obj any) bool { c, ok := obj.(*resourcev1.DeviceClass); return ok && w.tally.setClass(c) },
+			drop:  func(obj any) bool { c, ok := obj.(*resourcev1.DeviceClass); return ok && w.tally.dropClass(c.Name) },
+			news:  func() { w.classesChanged(ctx) },
+		})
+	}
+	switch served := apis.serves(resourcev1alpha2.GroupVersion.String(), resourcev1alpha2.KindResourceClass); {
+	case !served && apis.condition.Status == metav1.ConditionTrue: // it was upgraded, or never had them
+		if w.stopOld != nil {
+			w.stopOld()
+			w.stopOld = nil
+		}
+		w.tally.noOldClasses()
+	case served && w.stopOld == nil:
+		ctx, w.stopOld = context.WithCancel(ctx)
+		classes := w.meta.Resource(oldClasses)
+		follow(ctx, listWatch(classes.List, classes.Watch), &metav1.PartialObjectMetadata{}, sink{
+			reset: w.tally.resetOldClasses,
+			set:   func(obj any) bool { c, ok := obj.(metav1.Object); return ok && w.tally.setOldClass(c.GetName()) },
+			drop:  func(obj any) bool { c, ok := obj.(metav1.Object); return ok && w.tally.dropOldClass(c.GetName()) },
+			news:  w.news,
+		})
+	}
 }
 
 // classesChanged looks at all devices anew: which class a device is in was decided when it was seen.
@@ -69,8 +99,8 @@ func (w *deviceWatch) classesChanged(ctx context.Context) {
 	ifLive := func(reset func()) func() {
 		return func() { live(func() bool { reset(); return true }) }
 	}
-	slices, claims := w.kube.ResourceV1().ResourceSlices(), w.kube.ResourceV1().ResourceClaims(metav1.NamespaceAll)
-	follow(ctx, listWatch(slices.List, slices.Watch), &resourcev1.ResourceSlice{}, sink{
+	published, claims := w.kube.ResourceSlices(), w.kube.ResourceClaims(metav1.NamespaceAll)
+	follow(ctx, listWatch(published.List, published.Watch), &resourcev1.ResourceSlice{}, sink{
 		reset: ifLive(w.tally.resetSlices),
 		set: func(obj any) bool {
 			s, ok := obj.(*resourcev1.ResourceSlice)
@@ -99,7 +129,7 @@ func (w *deviceWatch) classesChanged(ctx context.Context) {
 // writeTo adds what is known of devices to a summary that replaces another.
 func (w *deviceWatch) writeTo(sums, before *clusterv1alpha1.ResourceSummary) {
 	if w == nil {
-		keepDevices(sums, before)
+		keepDevices(sums, before, clusterv1alpha1.CountsDevices)
 		return
 	}
 	w.tally.writeTo(sums, before)

@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/tools/cache"
+	draclient "k8s.io/dynamic-resource-allocation/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
@@ -54,7 +55,7 @@ func watchResources(ctx context.Context, conn *member.Conn, news watchNews) *res
 		log.FromContext(ctx).Error(err, "Cannot watch the definitions of a cluster", "cluster", conn.Name())
 		return w
 	}
-	w.devices = &deviceWatch{kube: kube, tally: newDeviceTally(), news: news.summary}
+	w.devices = &deviceWatch{kube: draclient.New(kube), meta: meta, tally: newDeviceTally(), news: news.summary}
 	follow(ctx, nodeLister(kube), &corev1.Node{}, sink{
 		reset: w.tally.resetNodes,
 		set:   func(obj any) bool { n, ok := obj.(*corev1.Node); return ok && w.tally.setNode(n) },

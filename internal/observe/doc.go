@@ -4,7 +4,10 @@
 // What it says about a Work follows from the Work, the member's objects as they are cached, and what apply says; nothing
 // is remembered that a restart would miss, but for how long an object has been unhealthy.
 //
-// In: Works, Clusters, and objects of members through the connections of package member.
+// Of clusters that another process observes, such as an agent, it says that nothing is known when that process is silent,
+// and takes it back.
+//
+// In: Works, Clusters, Leases of agents, and objects of members through the connections of package member.
 //
 // Out: of Works, through package report, status.manifestStatuses; of Clusters the status and the condition taints.
 //

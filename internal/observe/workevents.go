@@ -3,9 +3,10 @@ package observe
 import (
 	"context"
 	"fmt"
-	"time"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -14,10 +15,6 @@ import (
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/interpret"
 )
-
-// spread is the pause between two Works when all of a cluster's are to be looked at again: a hundred per second, so
-// that losing a large member is no burst of writes.
-const spread = 10 * time.Millisecond
 
 // Start implements manager.Runnable: it follows Works and Clusters until ctx ends.
 func (w *Works) Start(ctx context.Context) error {
@@ -52,6 +49,9 @@ func (w *Works) Start(ctx context.Context) error {
 	if w.changes != nil {
 		w.changes.Subscribe(func(kinds interpret.Kinds) { w.reinterpret(ctx, kinds) })
 	}
+	var sweeping sync.WaitGroup
+	sweeping.Go(func() { w.sweep.run(ctx) })
+	defer sweeping.Wait()
 	return w.lanes.Start(ctx)
 }
 
@@ -83,19 +83,19 @@ func (w *Works) workChanged(obj any) {
 }
 
 // changesTheView tells whether a Work has to be looked at because of a change to itself: other content, or somebody
-// declared its member lost whom we may be able to contradict.
+// declared its member lost, or took back what was seen of it, whom we may be able to contradict.
 func changesTheView(before, after any) bool {
 	old, ok := before.(*workv1alpha1.Work)
 	current, alsoOK := after.(*workv1alpha1.Work)
 	if !ok || !alsoOK {
 		return true
 	}
-	return old.Generation != current.Generation || old.UID != current.UID || !saidLost(old) && saidLost(current)
+	return old.Generation != current.Generation || old.UID != current.UID || !saidLost(old) && saidLost(current) ||
+		saysWhetherAvailable(old) && !saysWhetherAvailable(current)
 }
 
-func saidLost(work *workv1alpha1.Work) bool {
-	c := meta.FindStatusCondition(work.Status.Conditions, workv1alpha1.WorkAvailable)
-	return c != nil && c.Reason == workv1alpha1.ClusterUnreachableReason
+func saysWhetherAvailable(work *workv1alpha1.Work) bool {
+	return meta.FindStatusCondition(work.Status.Conditions, workv1alpha1.WorkAvailable) != nil
 }
 
 // clusterChanged looks at all Works of a cluster that was lost or found.
@@ -110,7 +110,9 @@ func (w *Works) clusterChanged(ctx context.Context, before, after any) {
 		log.FromContext(ctx).Error(err, "Listing the Works of a cluster", "cluster", current.Name)
 		return
 	}
+	keys := make([]types.NamespacedName, len(works.Items))
 	for i := range works.Items {
-		w.lanes.AddAfter(current.Name, client.ObjectKeyFromObject(&works.Items[i]), time.Duration(i)*spread)
+		keys[i] = client.ObjectKeyFromObject(&works.Items[i])
 	}
+	w.sweep.add(current.Name, keys...)
 }

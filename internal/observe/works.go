@@ -1,10 +1,12 @@
 package observe
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -48,6 +50,9 @@ type WorkDeps struct {
 	Report *report.Writer
 	// Interpreter knows kinds. Required.
 	Interpreter StatusReader
+	// Restore returns an object of a member in the version of its template, if it was translated for that member, else the
+	// object itself. Nil: none ever is.
+	Restore func(ctx context.Context, obj *unstructured.Unstructured) (*unstructured.Unstructured, error)
 	// Changes tells when kinds mean something else; their objects are judged again then. Nil: they never do.
 	Changes *interpret.Changes
 	// Metrics takes what the room tells about its work. Nil: nobody asks.
@@ -69,12 +74,14 @@ type Works struct {
 	fleet         *member.Fleet
 	report        *report.Writer
 	interpreter   StatusReader
+	restore       func(ctx context.Context, obj *unstructured.Unstructured) (*unstructured.Unstructured, error)
 	changes       *interpret.Changes
 	events        event.Recorder
 	clock         clock.WithTicker
 	degradedAfter time.Duration
 
 	lanes   *member.Lanes
+	sweep   *sweep
 	metrics *metrics
 
 	mu     sync.Mutex
@@ -111,11 +118,12 @@ func newWorks(hub client.Client, works cache.Cache, deps WorkDeps) (*Works, erro
 	}
 	w := &Works{
 		client: hub, cache: works, fleet: deps.Fleet, report: deps.Report, interpreter: deps.Interpreter,
-		changes: deps.Changes, metrics: newMetrics(deps.Metrics), events: deps.Events,
+		restore: deps.Restore, changes: deps.Changes, metrics: newMetrics(deps.Metrics), events: deps.Events,
 		clock: deps.Clock, degradedAfter: deps.DegradedAfter, ailing: map[types.NamespacedName]map[string]time.Time{},
 		heard: map[types.NamespacedName]bool{},
 	}
 	w.lanes = member.NewLanes("observe", deps.Fleet, deps.Clock, deps.Workers, w.reconcile)
+	w.sweep = newSweep(deps.Clock, w.revisit)
 	deps.Fleet.OnChange(func(change member.Change) {
 		w.enqueue(change.Cluster, change.Work)
 		w.enqueue(change.Cluster, change.Previously)
@@ -154,13 +162,12 @@ func (w *Works) reconcile(ctx context.Context, name string, key types.Namespaced
 	if work.DeletionTimestamp != nil {
 		return 0, nil // its objects go; who waits for them has apply's word
 	}
-	if isLost(cluster) {
-		w.report.Update(key, report.Observe, outOfSight(work.Generation, name))
-		return 0, nil
+	if isLost(cluster) && !isOutOfSight(work) || w.restores(cluster, work) {
+		w.sweep.add(name, key)
 	}
 	conn, ok := w.fleet.Get(name)
-	if !ok {
-		return 0, nil // observed by another process, or not connected yet
+	if !ok || isLost(cluster) {
+		return 0, nil // observed by another process, or not connected yet, or out of sight
 	}
 	if !w.spoken(work) {
 		return 0, nil // apply is about to say something: one write for both
@@ -178,6 +185,9 @@ func (w *Works) reconcile(ctx context.Context, name string, key types.Namespaced
 		found.objects = append(found.objects, w.interpret(ctx, work, s))
 	}
 	again := w.diagnose(work, found.objects)
+	if slices.ContainsFunc(found.objects, unanswered) {
+		again = min(cmp.Or(again, askAgain), askAgain)
+	}
 	w.report.Update(key, report.Observe, found.report)
 	return again, nil
 }
@@ -202,13 +212,6 @@ func (w *Works) spoken(work *workv1alpha1.Work) bool {
 		}
 	}
 	return w.heard[key]
-}
-
-// isLost tells whether the member has been out of reach for longer than the failure threshold, which whoever reports on
-// the Cluster applies.
-func isLost(cluster *clusterv1alpha1.Cluster) bool {
-	ready := meta.FindStatusCondition(cluster.Status.Conditions, clusterv1alpha1.ClusterConditionReady)
-	return ready != nil && (ready.Status == metav1.ConditionUnknown || ready.Reason == clusterv1alpha1.ClusterNotReachableReason)
 }
 
 // look finds the objects of a Work in the member's cache. It is not complete before the watches are.
@@ -243,8 +246,8 @@ func (w *Works) look(ctx context.Context, conn *member.Conn, work *workv1alpha1.
 	return withExtras(sights, conn.Owned(key)), true, nil
 }
 
-// withExtras gives the objects of a Work to the manifests they come from. What is left over was a manifest once: it
-// stays in the status until apply has removed it, so that it is not forgotten.
+// withExtras gives the objects of a Work to the manifests they come from. What is left over, and was applied by us, was a
+// manifest once: it stays in the status until apply has removed it, so that it is not forgotten.
 func withExtras(sights []sight, owned []*unstructured.Unstructured) []sight {
 	for _, obj := range owned {
 		kind := obj.GroupVersionKind()
@@ -255,7 +258,7 @@ func withExtras(sights []sight, owned []*unstructured.Unstructured) []sight {
 				sights[i].object, matched = obj, true
 			}
 		}
-		if !matched {
+		if !matched && member.OurFields(obj) != nil { // not one that somebody made from a copy of ours
 			sights = append(sights, sight{extra: true, object: obj, id: workv1alpha1.ResourceIdentifier{
 				Ordinal: len(sights), Group: kind.Group, Version: kind.Version, Kind: kind.Kind,
 				Namespace: obj.GetNamespace(), Name: obj.GetName(),
@@ -271,13 +274,21 @@ func (w *Works) interpret(ctx context.Context, work *workv1alpha1.Work, s sight)
 	if s.object == nil {
 		return f
 	}
-	status, err := w.interpreter.Reflect(ctx, s.object)
+	obj, err := s.object, error(nil)
+	if w.restore != nil {
+		if obj, err = w.restore(ctx, s.object); err != nil {
+			f.status = statusBefore(work, s.id)
+			w.complain(work, event.ReflectStatusFailed, s, err)
+			return f
+		}
+	}
+	status, err := w.interpreter.Reflect(ctx, obj)
 	if err != nil {
 		status = statusBefore(work, s.id)
 		w.complain(work, event.ReflectStatusFailed, s, err)
 	}
 	f.status = status
-	health, err := w.interpreter.Health(ctx, s.object)
+	health, err := w.interpreter.Health(ctx, obj)
 	if err != nil {
 		w.complain(work, event.InterpretHealthFailed, s, err)
 		return f
@@ -285,6 +296,11 @@ func (w *Works) interpret(ctx context.Context, work *workv1alpha1.Work, s sight)
 	f.health = workv1alpha1.ResourceHealth(health)
 	return f
 }
+
+// askAgain is when to ask about an object again of which nobody could tell the health: a webhook may be back.
+const askAgain = 30 * time.Second
+
+func unanswered(f finding) bool { return f.object != nil && f.health == workv1alpha1.ResourceUnknown }
 
 func (w *Works) complain(work *workv1alpha1.Work, reason string, s sight, err error) {
 	w.events.Publish(event.Warning(event.Reference(workKind, work), reason, fmt.Sprintf("%s: %v", s.name(), err)))

@@ -194,6 +194,7 @@ func TestNothingIsSaidBeforeApplySpoke(t *testing.T) {
 
 func TestALostMemberIsUnknownUntilItIsFound(t *testing.T) {
 	s := newShore(t, knowing{})
+	go s.sweep.run(t.Context())
 	s.applied()
 	s.events <- configMap(5, "Healthy")
 	s.events <- allKnown
@@ -233,5 +234,8 @@ func TestAnInterpreterThatFailsIsReported(t *testing.T) {
 	})
 	if first, second := <-s.news, <-s.news; !strings.Contains(first, event.ReflectStatusFailed) || !strings.Contains(second, event.InterpretHealthFailed) {
 		t.Errorf("published %q and %q", first, second)
+	}
+	if again, err := s.reconcile(t.Context(), "member1", theWork); err != nil || again != askAgain {
+		t.Errorf("it is asked again after %s: %v", again, err)
 	}
 }

@@ -2,7 +2,6 @@ package observe
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -101,19 +100,6 @@ func enumerate(names []string) string {
 		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 	}
 	return strings.Join(names, ", ")
-}
-
-// outOfSight is the report.Mutation about a Work whose member cannot be seen: what it had is kept, what it has is
-// unknown.
-func outOfSight(generation int64, cluster string) func(*workv1alpha1.Work, *workv1alpha1.WorkStatus) {
-	return func(_ *workv1alpha1.Work, status *workv1alpha1.WorkStatus) {
-		status.ManifestStatuses = slices.Clone(status.ManifestStatuses)
-		for i := range status.ManifestStatuses {
-			status.ManifestStatuses[i].Health = workv1alpha1.ResourceUnknown
-		}
-		meta.SetStatusCondition(&status.Conditions, workv1alpha1.AvailabilityUnknown(generation,
-			fmt.Sprintf("Cluster %s cannot be reached; what is reported is what was seen last", cluster)))
-	}
 }
 
 // waiting is the report.Mutation about a Work whose member does not answer at the moment: all that can be told is

@@ -14,6 +14,7 @@ import (
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/member"
 )
 
 // seen is a finding about a ConfigMap.
@@ -139,7 +140,11 @@ func TestWithExtras(t *testing.T) {
 		{id: workv1alpha1.ResourceIdentifier{Ordinal: 0, Version: "v1", Kind: "ConfigMap", Namespace: "shop", Name: "a"}},
 		{id: workv1alpha1.ResourceIdentifier{Ordinal: 1, Version: "v1", Kind: "Secret", Namespace: "shop", Name: "a"}},
 	}
-	got := withExtras(sights, []*unstructured.Unstructured{obj("ConfigMap", "old"), obj("Secret", "a")})
+	old := obj("ConfigMap", "old")
+	old.SetManagedFields([]metav1.ManagedFieldsEntry{{
+		Manager: member.FieldManager, Operation: metav1.ManagedFieldsOperationApply, FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:data":{}}`),
+	}})
+	got := withExtras(sights, []*unstructured.Unstructured{old, obj("Secret", "a"), obj("ConfigMap", "copied-by-somebody")})
 	if got[0].object != nil || got[1].object == nil || len(got) != 3 {
 		t.Fatalf("got %+v", got)
 	}

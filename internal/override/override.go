@@ -167,7 +167,11 @@ func edit(object map[string]any, o *policyv1alpha1.Overriders) *fault {
 		}
 	}
 	for i, plain := range o.Plaintext {
-		if err := overridePlaintext(object, plain); err != nil {
+		err := overridePlaintext(object, plain)
+		if err == nil {
+			err = checkObject(object)
+		}
+		if err != nil {
 			return faultAt("plaintext", i, plain.Path, err)
 		}
 	}

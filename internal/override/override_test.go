@@ -274,6 +274,10 @@ func TestImpossibleEdits(t *testing.T) {
 		"WholeObject":     {deployment, plaintext("", replace, "{}"), []string{"not the whole object"}},
 		"NoPointer":       {deployment, plaintext("spec", remove, ""), []string{"does not start with a slash"}},
 		"BadEscape":       {deployment, plaintext("/a~2", remove, ""), []string{"~0 nor ~1"}},
+		"LabelOfNumber":   {deployment, plaintext("/metadata/labels/tier", add, "5"), []string{"path /metadata/labels/tier", "metadata.labels[tier] is no text"}},
+		"NoAnnotations":   {deployment, plaintext("/metadata/annotations", add, "[]"), []string{"annotations are no map"}},
+		"NameTaken":       {deployment, plaintext("/metadata/name", remove, ""), []string{"without metadata.name"}},
+		"KindTaken":       {deployment, plaintext("/kind", replace, "null"), []string{"without kind"}},
 		"NoImageThere": {deployment, policyv1alpha1.Overriders{ImageOverrider: []policyv1alpha1.ImageOverrider{{
 			Predicate: &policyv1alpha1.ImagePredicate{Path: "/spec/replicas"}, Component: policyv1alpha1.Tag, Operator: replace, Value: "1",
 		}}}, []string{"imageOverrider[0]", "path /spec/replicas", "no image"}},

@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
@@ -27,10 +26,11 @@ import (
 	"github.com/flagship-k8s/flagship/internal/event"
 	"github.com/flagship-k8s/flagship/internal/interpret"
 	"github.com/flagship-k8s/flagship/internal/template"
+	"github.com/flagship-k8s/flagship/internal/turns"
 )
 
 // Deps is what the room needs from the house. All fields but Customized and
-// Metrics are required.
+// Took are required.
 type Deps struct {
 	Templates   Templates
 	Interpreter interface {
@@ -42,10 +42,10 @@ type Deps struct {
 	// another one. The template has to be announced then, as after a change of its
 	// own. Nil: nobody ever says anything.
 	Customized func(schema.GroupVersionKind) string
-	// Metrics takes what the room tells about its work. Nil: nobody asks.
-	Metrics prometheus.Registerer
-	Events  event.Recorder
-	Clock   clock.PassiveClock
+	// Took hears how long each look at a template took, and what came of it. Nil: nobody asks.
+	Took   func(time.Duration, error)
+	Events event.Recorder
+	Clock  clock.PassiveClock
 	// NewID returns a new UUID, for the Works that carry namespaces.
 	NewID func() string
 }
@@ -95,12 +95,14 @@ func ownWrites(mgr ctrl.Manager) (client.Client, error) {
 func newPropagator(c client.Client, deps Deps) *propagator {
 	return &propagator{
 		client: c, policies: policySource{reader: c}, templates: deps.Templates, workload: deps.Interpreter, shape: deps.Interpreter,
-		customized: deps.Customized, metrics: newMetrics(deps.Metrics), events: deps.Events, clock: deps.Clock, started: deps.Clock.Now(),
+		customized: deps.Customized, took: deps.Took, events: deps.Events, clock: deps.Clock, started: deps.Clock.Now(),
 	}
 }
 
 func setupTemplates(mgr ctrl.Manager, p *propagator, in *inbox) error {
-	loop, err := controller.NewTyped("propagate", mgr, options[template.Ref](p, templateWorkers))
+	settings := options[template.Ref](p, templateWorkers)
+	settings.NewQueue = turns.Maker(func(ref template.Ref) string { return ref.Namespace })
+	loop, err := controller.NewTyped("propagate", mgr, settings)
 	if err != nil {
 		return err
 	}
@@ -118,7 +120,9 @@ func setupTemplates(mgr ctrl.Manager, p *propagator, in *inbox) error {
 }
 
 func setupPolicies(mgr ctrl.Manager, l *policyLoop) error {
-	loop, err := controller.NewTyped("propagate-policies", mgr, options[PolicyKey](l, policyWorkers))
+	settings := options[PolicyKey](l, policyWorkers)
+	settings.NewQueue = turns.Maker(func(key PolicyKey) string { return key.Namespace })
+	loop, err := controller.NewTyped("propagate-policies", mgr, settings)
 	if err != nil {
 		return err
 	}

@@ -45,7 +45,7 @@ type propagator struct {
 	shape     interpret.Shape
 	// customized is Deps.Customized.
 	customized func(schema.GroupVersionKind) string
-	metrics    *metrics
+	took       func(time.Duration, error)
 	events     event.Recorder
 	clock      clock.PassiveClock
 	started    time.Time
@@ -67,8 +67,10 @@ const (
 
 // Reconcile brings claim and binding of one template up to date.
 func (p *propagator) Reconcile(ctx context.Context, ref template.Ref) (_ reconcile.Result, failure error) {
-	start := p.clock.Now()
-	defer func() { p.metrics.took(p.clock.Since(start), failure) }()
+	if p.took != nil {
+		start := p.clock.Now()
+		defer func() { p.took(p.clock.Since(start), failure) }()
+	}
 	meta, ok := p.templates.Meta(ref)
 	if !ok {
 		return reconcile.Result{}, p.collect(ctx, ref)

@@ -77,6 +77,19 @@ func (e *untranslatable) Error() string {
 
 func (e *untranslatable) Unwrap() error { return e.cause }
 
+// passing is an error of Translate that trying again may cure.
+type passing struct{ error }
+
+func (p passing) Unwrap() error { return p.error }
+
+// Passing says of an error of Translate that trying again may cure it.
+func Passing(err error) error { return passing{err} }
+
+func isPassing(err error) bool {
+	_, is := errors.AsType[passing](err)
+	return is
+}
+
 func isUntranslatable(err error) bool {
 	_, is := errors.AsType[*untranslatable](err)
 	return is

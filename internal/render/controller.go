@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -30,6 +29,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/interpret"
 	"github.com/flagship-k8s/flagship/internal/override"
 	"github.com/flagship-k8s/flagship/internal/template"
+	"github.com/flagship-k8s/flagship/internal/turns"
 )
 
 const (
@@ -57,8 +57,8 @@ type Deps struct {
 	// Retranslate lists the kinds for which Translate may answer differently after a change of a Cluster. Without it none
 	// does.
 	Retranslate func(before, after *clusterv1alpha1.Cluster) []schema.GroupVersionKind
-	// Metrics takes what the room tells about its work. Nil: nobody asks.
-	Metrics prometheus.Registerer
+	// Took hears how long each look at a binding took, and what came of it. Nil: nobody asks.
+	Took func(time.Duration, error)
 	// Events takes failures. Required.
 	Events event.Recorder
 	// Clock stamps conditions. Required.
@@ -74,7 +74,6 @@ type Reconciler struct {
 	live       client.Reader
 	composer   *composer
 	ledger     *ledger
-	metrics    *metrics
 	namespaced bool
 }
 
@@ -83,10 +82,8 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 	if err := addIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
-	told := newMetrics(deps.Metrics)
 	for _, namespaced := range []bool{true, false} {
 		r := newReconciler(mgr.GetClient(), mgr.GetAPIReader(), deps, namespaced)
-		r.metrics = told
 		if err := r.setup(mgr); err != nil {
 			return err
 		}
@@ -96,7 +93,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 
 func newReconciler(cached client.Client, live client.Reader, deps Deps, namespaced bool) *Reconciler {
 	return &Reconciler{
-		deps: deps, client: cached, live: live, ledger: newLedger(), metrics: newMetrics(nil), namespaced: namespaced,
+		deps: deps, client: cached, live: live, ledger: newLedger(), namespaced: namespaced,
 		composer: &composer{interpreter: deps.Interpreter, translate: deps.Translate, newID: deps.NewID},
 	}
 }
@@ -118,6 +115,7 @@ func (r *Reconciler) setup(mgr ctrl.Manager) error {
 	}
 	err := b.WithOptions(controller.Options{
 		MaxConcurrentReconciles: concurrency,
+		NewQueue:                turns.Maker(func(q reconcile.Request) string { return q.Namespace }),
 		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](shortestRetry, longestRetry),
 		// Several control planes may live in one process; names need to be unique within each only.
 		SkipNameValidation: new(true),
@@ -130,8 +128,10 @@ func (r *Reconciler) setup(mgr ctrl.Manager) error {
 
 // Reconcile makes the Works of one binding what they should be.
 func (r *Reconciler) Reconcile(ctx context.Context, q reconcile.Request) (_ reconcile.Result, failure error) {
-	start := r.deps.Clock.Now()
-	defer func() { r.metrics.took(r.deps.Clock.Since(start), failure) }()
+	if r.deps.Took != nil {
+		start := r.deps.Clock.Now()
+		defer func() { r.deps.Took(r.deps.Clock.Since(start), failure) }()
+	}
 	binding := r.newBinding("", "")
 	err := r.client.Get(ctx, q.NamespacedName, binding, client.UnsafeDisableDeepCopy)
 	switch {
@@ -153,6 +153,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, q reconcile.Request) (_ reco
 		return reconcile.Result{}, others
 	case harmless != nil:
 		return reconcile.Result{RequeueAfter: shortestRetry}, nil
+	case isPassing(refused):
+		return reconcile.Result{}, refused
 	case refused != nil:
 		// The policy, the template or the cluster has to change, and each of these brings us back.
 		return reconcile.Result{}, reconcile.TerminalError(refused)

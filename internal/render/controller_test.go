@@ -1,6 +1,7 @@
 package render
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -250,6 +251,30 @@ func renderedCondition(t *testing.T, s *stage, binding *workv1alpha2.ResourceBin
 		t.Fatal(err)
 	}
 	return meta.FindStatusCondition(binding.Status.Conditions, workv1alpha2.Rendered)
+}
+
+func TestATranslationThatFailsIsTriedAgainOnlyIfThatMayHelp(t *testing.T) {
+	for name, again := range map[string]bool{"for good": false, "for now": true} {
+		t.Run(name, func(t *testing.T) {
+			binding := nginxBinding("m1", "m2")
+			s := newStage(t, threeClusters(binding)...)
+			s.reconciler.composer.translate = func(_ context.Context, obj *unstructured.Unstructured, c *clusterv1alpha1.Cluster) (*unstructured.Unstructured, error) {
+				err := errors.New("it cannot be written")
+				if again {
+					err = Passing(err)
+				}
+				if c.Name == "m2" {
+					return nil, err
+				}
+				return obj, nil
+			}
+			writes, _, err := s.reconcile(binding)
+			wantWrites(t, "the other cluster has its Work", writes, "create "+workM1, "patch status default/nginx-deployment")
+			if err == nil || errors.Is(err, reconcile.TerminalError(nil)) == again {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
 }
 
 func TestForeignWorkIsNotTouched(t *testing.T) {

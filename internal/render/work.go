@@ -31,7 +31,7 @@ type Interpreter interface {
 }
 
 // Translate makes an object of the control plane into what a member of that kind expects. It does not change its
-// argument; it may return it. An error is final until the object or the Cluster changes.
+// argument; it may return it. An error is final until the object or the Cluster changes, unless it is made by Passing.
 type Translate func(ctx context.Context, obj *unstructured.Unstructured, cluster *clusterv1alpha1.Cluster) (*unstructured.Unstructured, error)
 
 // composer makes Works. It is pure knowledge, apart from what the interpreter asks of others.

@@ -25,6 +25,9 @@ type Source int
 const (
 	Apply Source = iota
 	Observe
+	// Deputy speaks about the Works of a member that another process applies to and observes, while that cannot be heard.
+	// It adds nothing that the other left out.
+	Deputy
 	sources int = iota
 )
 
@@ -260,7 +263,9 @@ func (w *Writer) write(ctx context.Context, key types.NamespacedName, said *[sou
 				mutate(work, desired)
 			}
 		}
-		complete(work, desired)
+		if said[Apply] != nil || said[Observe] != nil {
+			complete(work, desired)
+		}
 		if same(work, desired) {
 			return nil
 		}

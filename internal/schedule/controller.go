@@ -24,6 +24,7 @@ import (
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/capacity"
 	"github.com/flagship-k8s/flagship/internal/event"
+	"github.com/flagship-k8s/flagship/internal/turns"
 )
 
 const (
@@ -53,11 +54,12 @@ type Deps struct {
 	DefinedByCRD func(schema.GroupVersionKind) bool
 	// Devices says what devices the object of a binding claims. nil means that none does.
 	Devices func(context.Context, workv1alpha2.Binding) (capacity.DeviceNeeds, error)
-	// DevicesChange has a function called whenever Devices may answer differently. nil means never.
-	DevicesChange func(notify func())
+	// DevicesChange has a function called with the name of a claim or claim template whenever Devices may answer differently
+	// for those who name it. nil means never.
+	DevicesChange func(notify func(namespace, name string))
 	// Becomes lists the kinds that an object of a kind can be translated to for a cluster that does not serve its own.
 	// nil means that nothing is translated.
-	Becomes func(schema.GroupVersionKind) []schema.GroupVersionKind
+	Becomes func(context.Context, schema.GroupVersionKind) []schema.GroupVersionKind
 }
 
 // Item identifies a binding: a ClusterResourceBinding has no namespace.
@@ -74,6 +76,8 @@ type Controller struct {
 	ledger  *capacity.Ledger
 	peers   *peerIndex
 	waiting *waitingRoom
+	// awaiting are those that were placed without a claim they name.
+	awaiting *awaitingRoom
 	// written maps an Item to the resource version of our last write to it.
 	written sync.Map
 	// deciding is held while a decision depends on what others were promised.
@@ -93,7 +97,7 @@ func New(c client.Client, deps Deps) *Controller {
 	ledger := capacity.NewLedger(promiseLifetime)
 	return &Controller{
 		client: c, deps: deps, profile: profile,
-		fleet: newFleet(c, ledger), ledger: ledger, peers: newPeerIndex(), waiting: newWaitingRoom(),
+		fleet: newFleet(c, ledger), ledger: ledger, peers: newPeerIndex(), waiting: newWaitingRoom(), awaiting: &awaitingRoom{names: map[Item]string{}},
 	}
 }
 
@@ -108,6 +112,7 @@ func Setup(mgr ctrl.Manager, deps Deps) error {
 		Named("schedule").
 		WithOptions(controller.TypedOptions[Item]{
 			MaxConcurrentReconciles: workers,
+			NewQueue:                turns.Maker(func(it Item) string { return it.Namespace }),
 			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[Item](50*time.Millisecond, time.Minute),
 		}).
 		WatchesRawSource(source.TypedKind(mgr.GetCache(), &workv1alpha2.ResourceBinding{}, bindingEvents[*workv1alpha2.ResourceBinding](c))).
@@ -203,16 +208,17 @@ func (c *Controller) forget(it Item) {
 	c.peers.forget(it)
 	c.ledger.Forget(it.String())
 	c.waiting.leave(it)
+	c.awaiting.leave(it)
 	c.written.Delete(it)
 }
 
 // becomes lists what the object of b can be translated to.
-func (c *Controller) becomes(b workv1alpha2.Binding) []schema.GroupVersionKind {
+func (c *Controller) becomes(ctx context.Context, b workv1alpha2.Binding) []schema.GroupVersionKind {
 	if c.deps.Becomes == nil {
 		return nil
 	}
 	resource := b.BindingSpec().Resource
-	return c.deps.Becomes(schema.FromAPIVersionAndKind(resource.APIVersion, resource.Kind))
+	return c.deps.Becomes(ctx, schema.FromAPIVersionAndKind(resource.APIVersion, resource.Kind))
 }
 
 // kindTravels says whether a cluster may receive the object of b before it serves its kind.

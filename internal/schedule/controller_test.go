@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -412,6 +413,33 @@ func TestBurstDoesNotOvercommit(t *testing.T) {
 	h.controller.Reported("m1")
 	h.reconcile("c")
 	h.expectTargets("c", "what m1 reports now counts once", targets("m1", 8))
+}
+
+// What goes to every cluster in full takes room as well, and so does a whole set of components.
+func TestCopiesInFullArePromised(t *testing.T) {
+	set := func(b *workv1alpha2.ResourceBinding) {
+		part := &workv1alpha2.ComponentReplicaRequirements{ResourceRequest: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}}
+		b.Spec.Replicas, b.Spec.ReplicaRequirements = 0, nil
+		b.Spec.Components = []workv1alpha2.Component{{Name: "head", Replicas: 1, ReplicaRequirements: part}, {Name: "worker", Replicas: 3, ReplicaRequirements: part}}
+	}
+	inOne := placement(aggregated, spread(byCluster, 1, 1))
+	h := newHub(t, member("m1", room(10)), member("m2", room(11)), bindingOf("copies", 5, placement(duplicated)),
+		bindingOf("first", 0, inOne, set), bindingOf("second", 0, inOne, set), bindingOf("third", 0, inOne, set),
+		bindingOf("divided", 4, placement(dynamic)))
+	for _, name := range []string{"copies", "first", "second", "third", "divided"} {
+		h.reconcile(name)
+	}
+	h.expectTargets("copies", "five in each", targets("m1", 5, "m2", 5))
+	h.expectTargets("first", "five are left in m1, six in m2, and a set needs four", targets("m1", 0))
+	h.expectTargets("second", "one is left in m1", targets("m2", 0))
+	h.expectTargets("third", "one and two do not hold a set", nil)
+	h.expectTargets("divided", "nor do they hold four", nil)
+	h.expectCondition("divided", "Unschedulable", "Clusters available replicas 3 are not enough to schedule.")
+
+	h.change("copies", func(b *workv1alpha2.ResourceBinding) { b.Spec.Replicas = 4 })
+	h.reconcile("copies")
+	h.reconcile("divided")
+	h.expectTargets("divided", "one place came free in each", targets("m1", 2, "m2", 2))
 }
 
 func TestPromisesSurviveARestart(t *testing.T) {

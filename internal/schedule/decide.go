@@ -22,21 +22,30 @@ type verdict struct {
 	// promised is what the ledger was told, to be taken back if the write fails.
 	promised map[string]int32
 	demand   *Request
+	// awaits says that the result has to be looked at again when claims come.
+	awaits bool
 }
 
-const failedBack cause = "an earlier affinity fits again"
+const (
+	failedBack cause = "an earlier affinity fits again"
+	claimsCame cause = "the claims it names have come"
+)
 
 // decide finds out whether b is due, and decides. Decisions that depend on what
 // others were promised are made one at a time, and what they give away is
 // noted before the next begins.
 func (c *Controller) decide(ctx context.Context, it Item, b workv1alpha2.Binding) (verdict, error) {
 	req := requestOf(b, c.kindTravels(b))
-	req.Becomes = c.becomes(b)
+	req.Becomes = c.becomes(ctx, b)
 	if c.deps.Devices != nil {
 		var err error
 		if req.Devices, err = c.deps.Devices(ctx, b); err != nil {
 			return verdict{}, err
 		}
+	}
+	awaits, came := awaitsClaims(b, &req), awaited(b) && !req.Devices.Missing
+	if came && !runsAnywhere(b) {
+		req.Current = nil // nothing of it can have run: it is placed as if it were new
 	}
 	if req.capacious() || len(groupsOf(b)) > 0 {
 		c.deciding.Lock()
@@ -48,7 +57,10 @@ func (c *Controller) decide(ctx context.Context, it Item, b workv1alpha2.Binding
 		return verdict{}, err
 	}
 	c.peers.fill(&req, it, b)
-	out := verdict{cause: c.profile.due(b, &req, snapshot), fresh: req.Fresh}
+	out := verdict{cause: c.profile.due(b, &req, snapshot), fresh: req.Fresh, awaits: awaits}
+	if out.cause == notDue && came {
+		out.cause = claimsCame
+	}
 	if d, again := c.tryFailback(it, b, req, snapshot); d != nil {
 		out.decision, out.cause = d, failedBack
 	} else if out.cause != notDue {
@@ -63,9 +75,24 @@ func (c *Controller) decide(ctx context.Context, it Item, b workv1alpha2.Binding
 	if out.decision.Failure == nil {
 		c.promise(it, b, &req, &out)
 	} else {
-		out.remaining = remaining(req.Current, snapshot)
+		out.remaining = remaining(b.BindingSpec().Clusters, snapshot)
 	}
 	return out, nil
+}
+
+// awaitsClaims says whether an object is being placed while a claim it names does not exist.
+func awaitsClaims(b workv1alpha2.Binding, req *Request) bool {
+	return req.Devices.Missing && (awaited(b) || len(req.Current) == 0)
+}
+
+// awaited says whether the present result was chosen while a claim did not exist.
+func awaited(b workv1alpha2.Binding) bool {
+	return b.GetAnnotations()[workv1alpha2.AwaitsClaimsAnnotation] != ""
+}
+
+func runsAnywhere(b workv1alpha2.Binding) bool {
+	return slices.ContainsFunc(b.BindingStatus().AggregatedStatus,
+		func(item workv1alpha2.AggregatedStatusItem) bool { return item.Health == workv1alpha2.ResourceHealthy })
 }
 
 // remaining lists the targets whose clusters are there to stay.
@@ -139,7 +166,7 @@ func (c *Controller) wait(it Item, b workv1alpha2.Binding, v *verdict) {
 // waitForDevices keeps an object in the waiting room as long as some cluster is left out for the devices it claims: it
 // may go there when they are free, also if it has a place elsewhere.
 func (c *Controller) waitForDevices(it Item, req *Request, v *verdict) {
-	if len(req.Devices.Together()) > 0 && v.decision.dropped(devices{}.Name()) {
+	if !req.Devices.Together().IsEmpty() && v.decision.dropped(devices{}.Name()) {
 		c.waiting.enter(it)
 		if v.again == 0 || v.again > retryWaiting {
 			v.again = retryWaiting
@@ -150,17 +177,18 @@ func (c *Controller) waitForDevices(it Item, req *Request, v *verdict) {
 // promise notes what the decision gives away, before it is written.
 func (c *Controller) promise(it Item, b workv1alpha2.Binding, req *Request, v *verdict) {
 	c.peers.place(it, b, v.decision.Targets)
-	if !promises(req) {
+	if !promises(req, v.decision.Targets) {
 		return
 	}
 	v.promised, v.demand = map[string]int32{}, req
 	for _, t := range v.decision.Targets {
-		before, _ := req.currently(t.Name)
-		v.promised[t.Name] = t.Replicas - before
+		v.promised[t.Name] = req.units(t)
 	}
-	for _, t := range req.Current {
-		if !slices.ContainsFunc(v.decision.Targets, func(n workv1alpha2.TargetCluster) bool { return n.Name == t.Name }) {
-			v.promised[t.Name] = -t.Replicas
+	for _, t := range b.BindingSpec().Clusters {
+		if had := req.units(t); v.promised[t.Name] != had {
+			v.promised[t.Name] -= had
+		} else {
+			delete(v.promised, t.Name)
 		}
 	}
 	c.ledger.Promise(it.String(), req.demand(), v.promised, c.deps.Clock.Now())

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/capacity"
 	"github.com/flagship-k8s/flagship/internal/event"
@@ -35,12 +36,46 @@ func noDevices(c *clusterv1alpha1.Cluster) {
 func claims(replica, cluster int64) func(*schedule.Request) {
 	return func(r *schedule.Request) {
 		if replica > 0 {
-			r.Devices.Replica = capacity.Devices{"gpu": replica}
+			r.Devices.Replica = gpuDevices(replica)
 		}
 		if cluster >= 0 {
-			r.Devices.Cluster = capacity.Devices{"gpu": cluster}
+			r.Devices.Cluster = gpuDevices(cluster)
 		}
 	}
+}
+
+func gpuDevices(n int64) capacity.Devices {
+	return capacity.Devices{Fixed: map[capacity.Class]int64{{Name: "gpu"}: n}}
+}
+
+// chooses has a request claim so many devices of class gpu or, if there are none, one of class fpga.
+func chooses(n int64) func(*schedule.Request) {
+	return func(r *schedule.Request) {
+		r.Devices.Replica = capacity.Devices{Choices: [][]capacity.Option{{
+			{Class: capacity.Class{Name: "gpu"}, Count: n}, {Class: capacity.Class{Name: "fpga"}, Count: 1},
+		}}}
+	}
+}
+
+// fpgas has a cluster count devices of another class as well.
+func fpgas(free int64) func(*clusterv1alpha1.Cluster) {
+	return func(c *clusterv1alpha1.Cluster) {
+		c.Status.ResourceSummary.Allocatable[clusterv1alpha1.DeviceResource("fpga")] = *resource.NewQuantity(free, resource.DecimalSI)
+	}
+}
+
+// resourceClass has a cluster serve v1alpha2, with one class.
+func resourceClass(name string) func(*clusterv1alpha1.Cluster) {
+	return func(c *clusterv1alpha1.Cluster) {
+		sums := c.Status.ResourceSummary
+		sums.Allocatable[clusterv1alpha1.ResourceClassesResource] = resource.MustParse("1")
+		sums.Allocatable[clusterv1alpha1.ResourceClassResource(name)] = resource.MustParse("1")
+	}
+}
+
+// claimsOld has a request claim a device by a claim of v1alpha2.
+func claimsOld(r *schedule.Request) {
+	r.Devices.Replica = capacity.Devices{Fixed: map[capacity.Class]int64{{Name: "gpu", Old: true}: 1}}
 }
 
 func TestDevices(t *testing.T) {
@@ -74,6 +109,32 @@ func TestDevices(t *testing.T) {
 			reason: "and not more than there are", fleet: fleet(member("a", gpus(2, 0))),
 			request: deployment(3, placement(dynamic), claims(1, -1)), failure: workv1alpha2.BindingReasonUnschedulable,
 		},
+		"Choice": {
+			reason: "the first option or the second, but all classes", request: configMap(everywhere, chooses(2)), want: targets("a", 0, "b", 0, "e", 0),
+			fleet: fleet(member("a", gpus(4, 2), fpgas(0)), member("b", gpus(4, 3), fpgas(1)), member("c", gpus(4, 3), fpgas(0)), member("d", gpus(4, 2)), member("e")),
+		},
+		"NoChoice": {
+			reason: "of a choice every option is named", request: configMap(everywhere, chooses(1)), failure: workv1alpha2.BindingReasonNoClusterFit,
+			fleet:   fleet(member("a", noDevices), member("b", gpus(4, 4), fpgas(0))),
+			message: "0/2 clusters fit: 1 has no device class gpu, 1 has no free device of class gpu or fpga (in this order: a; b)",
+		},
+		"ChoiceDivided": {
+			reason: "options add up", fleet: fleet(member("a", gpus(4, 2), fpgas(1)), member("b", gpus(9, 6), fpgas(0))),
+			request: deployment(6, placement(dynamic), chooses(1)), want: targets("a", 3, "b", 3),
+		},
+		"ChoiceScore": {
+			reason: "a cluster is as good as its best option", fleet: fleet(member("a", gpus(4, 3), fpgas(0)), member("b", gpus(4, 2), fpgas(0))),
+			request: configMap(placement(duplicated, spread("cluster", 1, 1)), chooses(1)), want: targets("b", 0),
+		},
+		"OldClass": {
+			reason:  "where v1alpha2 is served its classes count, and nobody but the driver counts devices",
+			fleet:   fleet(member("a", resourceClass("gpu")), member("b", gpus(4, 0), resourceClass("fpga")), member("c", gpus(4, 3)), member("d", gpus(4, 4))),
+			request: configMap(everywhere, claimsOld), want: targets("a", 0, "c", 0),
+		},
+		"NoOldClass": {
+			reason: "and are missed", fleet: fleet(member("a", resourceClass("fpga"))), request: configMap(everywhere, claimsOld),
+			failure: workv1alpha2.BindingReasonNoClusterFit, message: "0/1 clusters fit: 1 has no device class gpu (a)",
+		},
 		"Score": {
 			reason: "of two that do, the one with more free devices", fleet: fleet(member("a", gpus(4, 3)), member("b", gpus(4, 1))),
 			request: configMap(placement(duplicated, spread("cluster", 1, 1)), claims(0, 1)), want: targets("b", 0),
@@ -97,7 +158,7 @@ func TestAClusterLeftOutForItsDevicesIsNotForgotten(t *testing.T) {
 	h.controller = schedule.New(h.client, schedule.Deps{
 		Clock: h.clock, Events: event.RecorderFunc(func(event.Event) {}),
 		Devices: func(context.Context, workv1alpha2.Binding) (capacity.DeviceNeeds, error) {
-			return capacity.DeviceNeeds{Replica: capacity.Devices{"gpu": 1}}, nil
+			return capacity.DeviceNeeds{Replica: gpuDevices(1)}, nil
 		},
 	})
 	if again := h.reconcile("train"); again == 0 {
@@ -119,5 +180,56 @@ func TestAClusterLeftOutForItsDevicesIsNotForgotten(t *testing.T) {
 	}
 	if diff := cmp.Diff(targets("m1", 1, "m2", 1), h.binding("train").Spec.Clusters); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
+	}
+}
+
+// TestAnObjectIsPlacedAnewWhenItsClaimsCome: what it claims was not known when it was placed, and until it is nothing of it
+// can run.
+func TestAnObjectIsPlacedAnewWhenItsClaimsCome(t *testing.T) {
+	for name, c := range map[string]struct {
+		strategy func(*policyv1alpha1.Placement)
+		health   workv1alpha2.ResourceHealth
+		before   []workv1alpha2.TargetCluster
+		after    []workv1alpha2.TargetCluster
+	}{
+		"everywhere":              {duplicated, "", targets("m1", 4, "m2", 4), targets("m2", 4)},
+		"divided by room":         {aggregated, "", targets("m1", 4), targets("m2", 4)},
+		"what runs stays":         {aggregated, workv1alpha2.ResourceHealthy, targets("m1", 4), targets("m1", 4)},
+		"what is unwell does not": {aggregated, workv1alpha2.ResourceUnhealthy, targets("m1", 4), targets("m2", 4)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			roomy := func(c *clusterv1alpha1.Cluster) {
+				c.Status.ResourceSummary.Allocatable["cpu"] = resource.MustParse("500")
+			}
+			h := newHub(t, member("m1", roomy, noDevices), member("m2", gpus(9, 0)), bindingOf("train", 4, placement(c.strategy)))
+			needs := capacity.DeviceNeeds{Missing: true}
+			h.controller = schedule.New(h.client, schedule.Deps{
+				Clock: h.clock, Events: event.RecorderFunc(func(event.Event) {}),
+				Devices: func(context.Context, workv1alpha2.Binding) (capacity.DeviceNeeds, error) { return needs, nil },
+			})
+			h.reconcile("train")
+			first := h.binding("train")
+			if diff := cmp.Diff(c.before, first.Spec.Clusters); diff != "" || first.Annotations[workv1alpha2.AwaitsClaimsAnnotation] != "true" {
+				t.Fatalf("annotations %v, -want +got\n%s", first.Annotations, diff)
+			}
+			if c.health != "" {
+				first.Status.AggregatedStatus = []workv1alpha2.AggregatedStatusItem{{ClusterName: "m1", Health: c.health}}
+				if err := h.client.Status().Update(t.Context(), first); err != nil {
+					t.Fatal(err)
+				}
+			}
+			needs = capacity.DeviceNeeds{Replica: gpuDevices(1)}
+			h.reconcile("train")
+			second := h.binding("train")
+			if diff := cmp.Diff(c.after, second.Spec.Clusters); diff != "" || second.Annotations[workv1alpha2.AwaitsClaimsAnnotation] != "" {
+				t.Errorf("annotations %v, -want +got\n%s", second.Annotations, diff)
+			}
+			// A claim that goes while the object runs is no reason to look for another place when it returns.
+			needs = capacity.DeviceNeeds{Missing: true}
+			h.reconcile("train")
+			if got := h.binding("train").Annotations[workv1alpha2.AwaitsClaimsAnnotation]; got != "" {
+				t.Errorf("it awaits claims although it was placed with them: %q", got)
+			}
+		})
 	}
 }

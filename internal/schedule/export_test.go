@@ -29,5 +29,14 @@ func NewWaker(c *Controller) *Waker { return newWaker(c) }
 // Look is one look at the fleet.
 func (w *waker) Look(ctx context.Context, q queue) (bool, error) { return w.look(ctx, q) }
 
+// Claim is what a claim that comes does to the queue.
+func (w *waker) Claim(namespace, name string, q queue) {
+	w.stir(namespace, name)
+	w.wakeAwaiting(q)
+}
+
+// Note is what an event of the binding does to the index of those who await claims.
+func (c *Controller) Note(b workv1alpha2.Binding) { c.awaiting.note(b) }
+
 // Wait keeps an Item waiting.
 func (c *Controller) Wait(it Item) { c.waiting.enter(it) }

@@ -50,7 +50,7 @@ func DefaultProfile() Profile {
 	return Profile{
 		Filters: []Filter{
 			clusterLeaving{}, clusterEviction{}, clusterAffinity{}, apiEnablement{}, taintToleration{},
-			devices{}, spreadConstraint{}, workloadAffinity{}, workloadAntiAffinity{},
+			devices{}, nodeTopology{}, spreadConstraint{}, workloadAffinity{}, workloadAntiAffinity{},
 		},
 		Scorers: []Scorer{clusterLocality{}, clusterAffinityScore{}, freeDevices{}},
 	}

@@ -12,25 +12,43 @@ import (
 func (c *Controller) recall(it Item, b workv1alpha2.Binding) {
 	req := requestOf(b, false)
 	scheduled := b.BindingStatus().LastScheduledTime
-	if !promises(&req) || scheduled == nil || c.deps.Clock.Since(scheduled.Time) > promiseLifetime {
+	if !promises(&req, req.Current) || scheduled == nil || c.deps.Clock.Since(scheduled.Time) > promiseLifetime {
 		return
 	}
 	units := map[string]int32{}
 	for _, t := range req.Current {
-		units[t.Name] = unseen(t, b.BindingStatus().AggregatedStatus)
+		units[t.Name] = unseen(&req, t, b.BindingStatus().AggregatedStatus)
 	}
 	c.ledger.Promise(it.String(), req.demand(), units, scheduled.Time)
 }
 
-// promises says whether a result is noted in the ledger. Copies that every
-// cluster gets in full are not: there may be a thousand to a binding.
-func promises(req *Request) bool {
-	return req.divisible() && strategyOf(req.Placement) != duplicated
+// maxCopies is to how many clusters a workload may go in full for its copies to be promised. There may be a thousand of
+// them to a binding, and thousands of bindings; clusters that so many are sent to report soon enough.
+const maxCopies = 100
+
+// promises says whether a result is noted in the ledger.
+func promises(req *Request, targets []workv1alpha2.TargetCluster) bool {
+	switch {
+	case !req.hasReplicas() && !req.wholeSets():
+		return false
+	case req.wholeSets() || strategyOf(req.Placement) == duplicated:
+		return len(targets) <= maxCopies
+	default:
+		return true
+	}
 }
 
-// unseen is how many replicas of a target its cluster does not show: those its
+// units is how much of its demand a target takes: its replicas, or one whole set.
+func (r *Request) units(t workv1alpha2.TargetCluster) int32 {
+	if r.wholeSets() {
+		return 1
+	}
+	return t.Replicas
+}
+
+// unseen is how many units of a target its cluster does not show: those its
 // status does not count or, for kinds that do not count, all until it is healthy.
-func unseen(t workv1alpha2.TargetCluster, statuses []workv1alpha2.AggregatedStatusItem) int32 {
+func unseen(req *Request, t workv1alpha2.TargetCluster, statuses []workv1alpha2.AggregatedStatusItem) int32 {
 	for i := range statuses {
 		item := &statuses[i]
 		if item.ClusterName != t.Name {
@@ -39,12 +57,12 @@ func unseen(t workv1alpha2.TargetCluster, statuses []workv1alpha2.AggregatedStat
 		var counted struct {
 			Replicas *int32 `json:"replicas"`
 		}
-		if item.Status != nil && json.Unmarshal(item.Status.Raw, &counted) == nil && counted.Replicas != nil {
+		if !req.wholeSets() && item.Status != nil && json.Unmarshal(item.Status.Raw, &counted) == nil && counted.Replicas != nil {
 			return max(t.Replicas-*counted.Replicas, 0)
 		}
 		if item.Health == workv1alpha2.ResourceHealthy {
 			return 0
 		}
 	}
-	return t.Replicas
+	return req.units(t)
 }

@@ -104,9 +104,9 @@ func (r *Request) demand() capacity.Demand {
 	case r.wholeSets():
 		return capacity.DemandOfSet(r.Components)
 	case r.Requirements != nil:
-		return capacity.DemandOf(r.Devices.Requests(r.Requirements.ResourceRequest))
+		return capacity.DemandOf(r.Requirements.ResourceRequest).With(r.Devices.Replica)
 	default:
-		return capacity.DemandOf(r.Devices.Requests(nil))
+		return capacity.DemandOf(nil).With(r.Devices.Replica)
 	}
 }
 
@@ -158,14 +158,4 @@ func (r *Request) terms() []Term {
 		}
 	}
 	return slices.Concat(all[start:], all[:start])
-}
-
-// currently returns how many replicas are in the cluster, and whether it is a target at all.
-func (r *Request) currently(cluster string) (int32, bool) {
-	for i := range r.Current {
-		if r.Current[i].Name == cluster {
-			return r.Current[i].Replicas, true
-		}
-	}
-	return 0, false
 }

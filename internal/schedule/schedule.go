@@ -191,6 +191,7 @@ func measure(r *Round, a *Attempt, fitting []*Verdict) {
 		return
 	}
 	demand := req.demand()
+	outside := r.outside(r.placesOfNodes())
 	for i := range a.Verdicts {
 		v := &a.Verdicts[i]
 		if v.Reason != nil {
@@ -200,7 +201,9 @@ func measure(r *Round, a *Attempt, fitting []*Verdict) {
 		if req.wholeSets() && v.Held {
 			held = 1
 		}
-		v.Allocatable = v.Cluster.room.Fit(&demand, &r.Snapshot.taken[i])
+		if !v.Held || !outside(v.Cluster) { // it passed the filter, or keeps what it has and gets no more
+			v.Allocatable = v.Cluster.room.Fit(&demand, &r.Snapshot.taken[i])
+		}
 		v.Available = addSaturating(v.Allocatable, held)
 	}
 }

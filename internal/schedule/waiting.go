@@ -1,8 +1,12 @@
 package schedule
 
 import (
+	"strconv"
+	"strings"
 	"sync"
 	"time"
+
+	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 )
 
 // waitingRoom is where bindings are that the fleet has no place for, or not
@@ -62,4 +66,40 @@ func (w *waitingRoom) fitted(it Item, fits bool, now time.Time) time.Duration {
 		return 0
 	}
 	return now.Sub(since)
+}
+
+// awaitingRoom is where bindings are that were placed while a claim they name did not exist. It is safe for concurrent use.
+type awaitingRoom struct {
+	mu    sync.Mutex
+	names map[Item]string // as the binding has them, in JSON
+}
+
+// note lets a binding in or out.
+func (w *awaitingRoom) note(b workv1alpha2.Binding) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if awaited(b) {
+		w.names[itemOf(b)] = b.GetAnnotations()[workv1alpha2.DependenciesAnnotation]
+	} else {
+		delete(w.names, itemOf(b))
+	}
+}
+
+func (w *awaitingRoom) leave(it Item) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.names, it)
+}
+
+// naming lists those in a namespace that may name a claim: looking for the name as text finds all of them, and few others.
+func (w *awaitingRoom) naming(claim Item) []Item {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var out []Item
+	for it, names := range w.names {
+		if it.Namespace == claim.Namespace && strings.Contains(names, strconv.Quote(claim.Name)) {
+			out = append(out, it)
+		}
+	}
+	return out
 }

@@ -3,6 +3,7 @@ package schedule
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -12,9 +13,14 @@ import (
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 )
 
-// roomDelay is how long new room is left to gather before it wakes those who
-// wait for it: many clusters report, and each report may bring some.
-const roomDelay = time.Second
+const (
+	// roomDelay is how long new room is left to gather before it wakes those who
+	// wait for it: many clusters report, and each report may bring some.
+	roomDelay = time.Second
+	// wokenAtOnce bounds whom it wakes each time, so that thousands that find no
+	// place do not keep a whole CPU busy looking for one: the others are next.
+	wokenAtOnce = 500
+)
 
 // waker looks at what changed in the fleet and enqueues the bindings that it
 // can matter to. Changes that come while it looks are taken together.
@@ -23,17 +29,41 @@ type waker struct {
 	pending    chan struct{}
 	stirred    chan struct{}
 	seen       *Snapshot
+
+	mu     sync.Mutex
+	claims map[Item]struct{} // that came or changed since the last look at who awaits them
 }
 
 func newWaker(c *Controller) *waker {
 	return &waker{controller: c, pending: make(chan struct{}, 1), stirred: make(chan struct{}, 1)}
 }
 
-// stir has those who wait looked at again, though the fleet is as it was. It never blocks.
-func (w *waker) stir() {
+// stir has those who wait looked at again, though the fleet is as it was, and before them those who await this claim. It
+// never blocks.
+func (w *waker) stir(namespace, name string) {
+	w.mu.Lock()
+	if w.claims == nil {
+		w.claims = map[Item]struct{}{}
+	}
+	w.claims[Item{Namespace: namespace, Name: name}] = struct{}{}
+	w.mu.Unlock()
 	select {
 	case w.stirred <- struct{}{}:
 	default:
+	}
+}
+
+// wakeAwaiting enqueues those who await a claim that came. It does not wait for more to come: until their copies have the
+// claim too, no device of theirs can be taken for somebody else's.
+func (w *waker) wakeAwaiting(q queue) {
+	w.mu.Lock()
+	claims := w.claims
+	w.claims = nil
+	w.mu.Unlock()
+	for claim := range claims {
+		for _, it := range w.controller.awaiting.naming(claim) {
+			add(q, it, 0)
+		}
 	}
 }
 
@@ -58,6 +88,13 @@ func (w *waker) start(ctx context.Context, q queue) error {
 
 func (w *waker) run(ctx context.Context, q queue) {
 	var room <-chan time.Time
+	var calls rollCall
+	gather := func() {
+		calls.owed = true
+		if room == nil {
+			room = w.controller.deps.Clock.After(roomDelay)
+		}
+	}
 	for {
 		select {
 		case <-ctx.Done():
@@ -69,20 +106,39 @@ func (w *waker) run(ctx context.Context, q queue) {
 				log.FromContext(ctx).Error(err, "Looking at the fleet failed")
 				roomier = true
 			}
-			if roomier && room == nil {
-				room = w.controller.deps.Clock.After(roomDelay)
+			if roomier {
+				gather()
 			}
 		case <-w.stirred:
-			if room == nil {
-				room = w.controller.deps.Clock.After(roomDelay)
-			}
+			w.wakeAwaiting(q)
+			gather()
 		case <-room:
 			room = nil
-			for _, it := range w.controller.waiting.all() {
+			woken, more := calls.next(w.controller.waiting.all)
+			for _, it := range woken {
 				add(q, it, handler.LowPriority)
+			}
+			if more {
+				room = w.controller.deps.Clock.After(roomDelay)
 			}
 		}
 	}
+}
+
+// rollCall goes through those who wait, some at a time.
+type rollCall struct {
+	left []Item
+	owed bool // there is new room for everybody
+}
+
+// next returns whom to wake now, and whether that was not all.
+func (r *rollCall) next(all func() []Item) (woken []Item, more bool) {
+	if len(r.left) == 0 && r.owed {
+		r.left, r.owed = all(), false
+	}
+	n := min(len(r.left), wokenAtOnce)
+	woken, r.left = r.left[:n], r.left[n:]
+	return woken, len(r.left) > 0 || r.owed
 }
 
 // look compares the fleet with what it was at the last look, enqueues the

@@ -136,3 +136,33 @@ func TestFleetChangesWakeOnlyWhomTheyConcern(t *testing.T) {
 		})
 	}
 }
+
+// TestAClaimWakesWhoAwaitsIt: claims change often, and most are named by nobody who waits.
+func TestAClaimWakesWhoAwaitsIt(t *testing.T) {
+	h := newHub(t)
+	awaiting := func(name, namespace, claim string) *workv1alpha2.ResourceBinding {
+		b := bindingOf(name, 1, placement(duplicated))
+		b.Namespace = namespace
+		b.Annotations = map[string]string{
+			workv1alpha2.AwaitsClaimsAnnotation: "true",
+			workv1alpha2.DependenciesAnnotation: `[{"kind":"ResourceClaim","namespace":"shop","name":"` + claim + `"}]`,
+		}
+		h.controller.Note(b)
+		return b
+	}
+	one := awaiting("one", "shop", "gpu")
+	awaiting("other", "shop", "gpu-2")
+	awaiting("elsewhere", "home", "gpu")
+	w, q := schedule.NewWaker(h.controller), newQueue(t)
+	w.Claim("shop", "gpu", q)
+	if diff := cmp.Diff([]string{"one"}, drain(q)); diff != "" {
+		t.Errorf("woken -want +got\n%s", diff)
+	}
+	w.Claim("shop", "nobody's", q)
+	delete(one.Annotations, workv1alpha2.AwaitsClaimsAnnotation)
+	h.controller.Note(one)
+	w.Claim("shop", "gpu", q)
+	if woken := drain(q); len(woken) > 0 {
+		t.Errorf("%v are woken though they await nothing", woken)
+	}
+}

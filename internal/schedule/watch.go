@@ -52,6 +52,7 @@ func bindingEvents[B interface {
 	return handler.TypedFuncs[B, Item]{
 		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[B], q queue) {
 			c.peers.place(itemOf(e.Object), e.Object, e.Object.BindingSpec().Clusters)
+			c.awaiting.note(e.Object)
 			if e.IsInInitialList {
 				c.recall(itemOf(e.Object), e.Object)
 			}
@@ -62,6 +63,7 @@ func bindingEvents[B interface {
 			if e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() {
 				c.peers.place(it, e.ObjectNew, e.ObjectNew.BindingSpec().Clusters)
 			}
+			c.awaiting.note(e.ObjectNew)
 			c.confirm(it, e.ObjectOld, e.ObjectNew)
 			if matters(e.ObjectOld, e.ObjectNew) {
 				enqueue(q, e.ObjectNew, false)

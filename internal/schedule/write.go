@@ -90,6 +90,10 @@ func (c *Controller) publishResult(ctx context.Context, it Item, b *workv1alpha2
 			annotations = map[string]string{}
 		}
 		annotations[workv1alpha2.AppliedPlacementAnnotation] = string(placement)
+		delete(annotations, workv1alpha2.AwaitsClaimsAnnotation)
+		if v.awaits {
+			annotations[workv1alpha2.AwaitsClaimsAnnotation] = "true"
+		}
 	}
 	moved = !sameTargets((*b).BindingSpec().Clusters, targets)
 	if !moved && maps.Equal(annotations, (*b).GetAnnotations()) {

@@ -28,6 +28,8 @@ import (
 
 // Templates is what is asked of the hub shore; *template.Store is one.
 type Templates interface {
+	Canonical(runtimeschema.GroupVersionKind) (runtimeschema.GroupVersionKind, bool)
+	Get(context.Context, template.Ref) (*unstructured.Unstructured, error)
 	Mapping(runtimeschema.GroupVersionKind) (resource runtimeschema.GroupVersionResource, namespaced, ok bool)
 	Meta(template.Ref) (*metav1.PartialObjectMetadata, bool)
 }
@@ -36,6 +38,8 @@ type Templates interface {
 type Deps struct {
 	// Templates knows the kinds and the definitions of the hub.
 	Templates Templates
+	// Versions writes objects in other versions.
+	Versions Converter
 	// Works reads Works from memory.
 	Works client.Reader
 	// Fleet has the connections.
@@ -52,14 +56,18 @@ type Carrier struct {
 
 	mu       sync.Mutex
 	landings map[subject]landing
+	// known are definitions of the hub by name, translated those of them whose objects do not go everywhere as they are.
+	known      map[string]knownDefinition
+	translated map[string]runtimeschema.GroupKind
 }
 
 // New returns a Carrier. Call it before the fleet has connections.
 func New(deps Deps) (*Carrier, error) {
-	if deps.Templates == nil || deps.Works == nil || deps.Fleet == nil || deps.Events == nil {
-		return nil, errors.New("carrying definitions needs Templates, Works, Fleet and Events")
+	if deps.Templates == nil || deps.Versions == nil || deps.Works == nil || deps.Fleet == nil || deps.Events == nil {
+		return nil, errors.New("carrying definitions needs Templates, Versions, Works, Fleet and Events")
 	}
-	c := &Carrier{deps: deps, surveys: newSurveys(), landings: map[subject]landing{}}
+	c := &Carrier{deps: deps, surveys: newSurveys(), landings: map[subject]landing{},
+		known: map[string]knownDefinition{}, translated: map[string]runtimeschema.GroupKind{}}
 	deps.Fleet.OnChange(func(change member.Change) {
 		if change.Resource == definitions {
 			c.forgetLanding(subject{change.Cluster, change.Object.Name})

@@ -15,9 +15,12 @@ var (
 	definitions    = apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions")
 )
 
-func isDefinition(obj *unstructured.Unstructured) bool {
-	return obj.GetKind() == definitionKind.Kind && obj.GroupVersionKind().Group == definitionKind.Group
+// IsDefinition tells whether a kind is that of definitions.
+func IsDefinition(kind runtimeschema.GroupVersionKind) bool {
+	return kind.GroupKind() == definitionKind.GroupKind()
 }
+
+func isDefinition(obj *unstructured.Unstructured) bool { return IsDefinition(obj.GroupVersionKind()) }
 
 // read gives a definition its Go type, with defaults filled in.
 func read(obj *unstructured.Unstructured) (*apiextensionsv1.CustomResourceDefinition, error) {

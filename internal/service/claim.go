@@ -31,6 +31,18 @@ func claimed(obj metav1.Object) bool {
 	return obj.GetLabels()[policyv1alpha1.ResourceTemplateClaimedByLabel] == networkingv1alpha1.KindMultiClusterService
 }
 
+// policyOn is the policy that has a Service, empty if none has.
+func policyOn(service metav1.Object) string {
+	annotations := service.GetAnnotations()
+	switch {
+	case service.GetLabels()[policyv1alpha1.PropagationPolicyPermanentIDLabel] != "":
+		return "PropagationPolicy " + annotations[policyv1alpha1.PropagationPolicyNamespaceAnnotation] + "/" + annotations[policyv1alpha1.PropagationPolicyNameAnnotation]
+	case service.GetLabels()[policyv1alpha1.ClusterPropagationPolicyPermanentIDLabel] != "":
+		return "ClusterPropagationPolicy " + annotations[policyv1alpha1.ClusterPropagationPolicyNameAnnotation]
+	}
+	return ""
+}
+
 func claimLabels(mcs *networkingv1alpha1.MultiClusterService) map[string]string {
 	return map[string]string{
 		policyv1alpha1.ResourceTemplateClaimedByLabel:          networkingv1alpha1.KindMultiClusterService,

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
@@ -25,6 +25,8 @@ import (
 type CollectorDeps struct {
 	// Fleet has the connections to the providers. Required.
 	Fleet *member.Fleet
+	// Metrics takes what collecting tells about its work. Nil: nobody asks.
+	Metrics prometheus.Registerer
 	// Clock defaults to the real one.
 	Clock clock.WithTicker
 	// Workers is how many slices of one provider are written at a time. Default 4.
@@ -34,10 +36,12 @@ type CollectorDeps struct {
 // collector keeps a record of every slice of the Services that members are registered to provide. It knows the hub by
 // Works alone, so it runs wherever a connection is.
 type collector struct {
-	client client.Client
-	cache  cache.Cache
-	fleet  *member.Fleet
-	lanes  *member.Lanes
+	client  client.Client
+	cache   cache.Cache
+	fleet   *member.Fleet
+	lanes   *member.Lanes
+	own     echoes
+	metrics *collectMetrics
 
 	mu        sync.Mutex
 	ctx       context.Context // nil until Start
@@ -69,6 +73,7 @@ func SetupCollector(mgr ctrl.Manager, deps CollectorDeps) error {
 	}
 	c := &collector{client: writes, cache: mgr.GetCache(), fleet: deps.Fleet, providers: map[string]*provider{}}
 	c.lanes = member.NewLanes("collect", deps.Fleet, deps.Clock, deps.Workers, c.reconcile)
+	c.metrics = newCollectMetrics(deps.Metrics, deps.Clock, c.lanes.Len)
 	deps.Fleet.Subscribe(c.settle)
 	if err := mgr.Add(c); err != nil {
 		return fmt.Errorf("adding the collection of endpoints: %w", err)
@@ -85,9 +90,9 @@ func (c *collector) Start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("watching Works: %w", err)
 	}
-	handle, err := works.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-		AddFunc:    c.workChanged,
-		UpdateFunc: func(_, work any) { c.workChanged(work) },
+	handle, err := works.AddEventHandler(toolscache.ResourceEventHandlerDetailedFuncs{
+		AddFunc:    func(work any, initial bool) { c.workChanged(nil, work, initial) },
+		UpdateFunc: func(before, work any) { c.workChanged(before, work, false) },
 		DeleteFunc: c.workDeleted,
 	})
 	if err != nil {
@@ -97,13 +102,33 @@ func (c *collector) Start(ctx context.Context) error {
 	return c.lanes.Start(ctx)
 }
 
-func (c *collector) workChanged(obj any) {
-	work, ok := obj.(*workv1alpha1.Work)
-	if !ok || !isRegistration(work) {
+// workChanged follows registrations, and looks after records that somebody else changed. Those that are there at the start
+// are looked at when their provider's slices have been seen.
+func (c *collector) workChanged(was, is any, initial bool) {
+	work, ok := is.(*workv1alpha1.Work)
+	if !ok {
 		return
 	}
+	before, _ := was.(*workv1alpha1.Work)
+	if isRegistration(work) {
+		c.registrationChanged(work)
+	}
+	if initial || before != nil && !reshaped(before, work) || c.own.heard(work) {
+		return
+	}
+	for _, w := range []*workv1alpha1.Work{before, work} { // what it is may be what was changed
+		if w == nil || !isCollected(w) {
+			continue
+		}
+		if cluster, ok := workv1alpha1.ClusterOfExecutionNamespace(w.Namespace); ok {
+			c.lanes.Add(cluster, sliceOf(w))
+		}
+	}
+}
+
+func (c *collector) registrationChanged(work *workv1alpha1.Work) {
 	if work.DeletionTimestamp != nil {
-		c.workDeleted(obj)
+		c.workDeleted(work)
 		return
 	}
 	if cluster, ok := workv1alpha1.ClusterOfExecutionNamespace(work.Namespace); ok {
@@ -119,6 +144,7 @@ func (c *collector) workDeleted(obj any) {
 	if !ok || !networkingv1alpha1.IsRecord(work) {
 		return
 	}
+	c.own.forget(work)
 	cluster, ok := workv1alpha1.ClusterOfExecutionNamespace(work.Namespace)
 	switch {
 	case !ok:
@@ -204,7 +230,7 @@ func (c *collector) adjust(cluster string, p *provider) {
 		if p.watches[s] != nil {
 			continue
 		}
-		w, err := startWatch(c.ctx, conn, s, c.noticed(cluster), c.complete(cluster))
+		w, err := startWatch(c.ctx, conn, s, collected, c.noticed(cluster), c.complete(cluster))
 		if err != nil { // The configuration of every connection is the same: it cannot be wrong for one.
 			log.FromContext(c.ctx).Error(err, "Cannot watch EndpointSlices", "cluster", cluster)
 			continue
@@ -215,7 +241,15 @@ func (c *collector) adjust(cluster string, p *provider) {
 
 // noticed queues a slice that changed.
 func (c *collector) noticed(cluster string) func(types.NamespacedName) {
-	return func(slice types.NamespacedName) { c.lanes.Add(cluster, slice) }
+	return func(slice types.NamespacedName) {
+		c.metrics.seen(within(cluster, slice))
+		c.lanes.Add(cluster, slice)
+	}
+}
+
+// within tells slices of several members apart.
+func within(cluster string, slice types.NamespacedName) types.NamespacedName {
+	return types.NamespacedName{Namespace: cluster + "/" + slice.Namespace, Name: slice.Name}
 }
 
 // complete queues the records of slices, once all that there are have been seen: some may have gone while nobody looked.
@@ -236,8 +270,9 @@ func (c *collector) complete(cluster string) func() {
 // sight is what is known about one slice in a member.
 type sight struct {
 	// raw is the record's manifest; nil if there is no such slice.
-	raw     []byte
-	service types.NamespacedName
+	raw       []byte
+	service   types.NamespacedName
+	endpoints int
 	// certain is false while not everything has been seen that could have the slice.
 	certain bool
 }
@@ -252,7 +287,7 @@ func (c *collector) look(cluster string, slice types.NamespacedName) sight {
 	s := sight{certain: true}
 	for _, w := range p.watches {
 		if found, ok := w.lookup(slice); ok {
-			return sight{raw: found.raw, service: found.service, certain: true}
+			return sight{raw: found.raw, service: found.service, endpoints: found.endpoints, certain: true}
 		}
 		s.certain = s.certain && w.hasSynced()
 	}
@@ -265,38 +300,41 @@ func (c *collector) reconcile(ctx context.Context, cluster string, slice types.N
 	if !seen.certain {
 		return 0, nil // when it is, the slice is queued again
 	}
+	again, err := c.record(ctx, cluster, slice, seen)
+	c.metrics.recorded(within(cluster, slice), err)
+	return again, err
+}
+
+func (c *collector) record(ctx context.Context, cluster string, slice types.NamespacedName, seen sight) (time.Duration, error) {
 	space := workv1alpha1.ExecutionNamespace(cluster)
-	existing, err := c.work(ctx, types.NamespacedName{Namespace: space, Name: networkingv1alpha1.CollectedWorkName(slice.Namespace, slice.Name)})
-	if err != nil || existing != nil && !isCollected(existing) {
+	existing, err := workNamed(ctx, c.client, types.NamespacedName{Namespace: space, Name: networkingv1alpha1.CollectedWorkName(slice.Namespace, slice.Name)})
+	if err != nil {
 		return 0, err
 	}
 	var owner *workv1alpha1.Work
 	if seen.raw != nil {
-		if owner, err = c.work(ctx, types.NamespacedName{Namespace: space, Name: registrationName(seen.service)}); err != nil {
+		if owner, err = workNamed(ctx, c.client, types.NamespacedName{Namespace: space, Name: registrationName(seen.service)}); err != nil {
 			return 0, err
 		}
 	}
+	if owner != nil && !isRegistration(owner) {
+		return awhile, nil // somebody changed it; it is put right
+	}
 	if owner == nil || owner.DeletionTimestamp != nil {
-		if existing == nil {
+		c.metrics.endpoints.set(within(cluster, slice), 0)
+		if existing == nil || !isCollected(existing) {
 			return 0, nil
 		}
 		return 0, deleteAll(ctx, c.client, []*workv1alpha1.Work{existing})
 	}
+	c.metrics.endpoints.set(within(cluster, slice), seen.endpoints)
 	desired := collectedWork(cluster, ownerLabelsOn(owner), slice, seen.raw, existing)
-	if err := write(ctx, c.client, existing, desired); !errors.Is(err, errNoExecutionSpace) {
+	switch _, err := recorded(ctx, c.client, &c.own, existing, desired); {
+	case errors.Is(err, errNoExecutionSpace):
+		return 0, nil // the cluster is going
+	case errors.Is(err, errOvertaken):
+		return awhile, nil
+	default:
 		return 0, err
 	}
-	return 0, nil // the cluster is going
-}
-
-func (c *collector) work(ctx context.Context, key types.NamespacedName) (*workv1alpha1.Work, error) {
-	work := &workv1alpha1.Work{}
-	err := c.client.Get(ctx, key, work)
-	switch {
-	case apierrors.IsNotFound(err):
-		return nil, nil
-	case err != nil:
-		return nil, fmt.Errorf("reading Work %s: %w", key, err)
-	}
-	return work, nil
 }

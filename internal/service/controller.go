@@ -7,13 +7,16 @@ import (
 	"maps"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	ctrlevent "sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -34,6 +37,8 @@ type Deps struct {
 	Templates Templates
 	// Events takes news about MultiClusterServices. Required.
 	Events event.Recorder
+	// Metrics takes what the room tells about its work. Nil: nobody asks.
+	Metrics prometheus.Registerer
 	// Clock defaults to the real one.
 	Clock clock.PassiveClock
 	// Grace is how long the endpoints of a cluster that is not ready stay as they were seen last. After that they are
@@ -73,9 +78,10 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 	}
 	fleet := roster{reader: writes, clock: deps.Clock, grace: deps.Grace}
 	e := &exposer{client: writes, templates: deps.Templates, fleet: fleet, events: deps.Events}
-	d := &dispatcher{client: writes, fleet: fleet}
+	told := newMetrics(deps.Metrics, deps.Clock)
+	d := &dispatcher{client: writes, fleet: fleet, metrics: told}
 	everyService, everySlice := everyOwner(mgr.GetClient()), everyRecord(mgr.GetClient())
-	if err := run(mgr, "service", e, exposeWorkers,
+	if err := run(mgr, "service", e, told, exposeWorkers,
 		&templateFeed{templates: deps.Templates},
 		source.Kind(mgr.GetCache(), &networkingv1alpha1.MultiClusterService{}, onService(func(ctx context.Context, key types.NamespacedName, q queue) {
 			q.Add(reconcile.Request{NamespacedName: key})
@@ -86,9 +92,9 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 	); err != nil {
 		return err
 	}
-	return run(mgr, "service-dispatch", d, dispatchWorkers,
+	return run(mgr, "service-dispatch", d, told, dispatchWorkers,
 		source.Kind(mgr.GetCache(), &networkingv1alpha1.MultiClusterService{}, onService(recordsOf(mgr.GetClient()))),
-		source.Kind(mgr.GetCache(), &workv1alpha1.Work{}, onRecord()),
+		source.Kind(mgr.GetCache(), &workv1alpha1.Work{}, onRecord(&d.own, told)),
 		source.Kind(mgr.GetCache(), &clusterv1alpha1.Cluster{}, onCluster(everySlice)),
 	)
 }
@@ -106,9 +112,14 @@ func ownWrites(mgr ctrl.Manager) (client.Client, error) {
 	return c, nil
 }
 
-func run(mgr ctrl.Manager, name string, reconciler reconcile.Reconciler, workers int, sources ...source.Source) error {
+func run(mgr ctrl.Manager, name string, reconciler reconcile.Reconciler, told *metrics, workers int, sources ...source.Source) error {
 	loop, err := controller.New(name, mgr, controller.Options{
-		Reconciler: reconciler, MaxConcurrentReconciles: workers,
+		Reconciler: timed{reconciler, name, told}, MaxConcurrentReconciles: workers,
+		NewQueue: func(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) queue {
+			made := priorityqueue.New(name, func(o *priorityqueue.Opts[reconcile.Request]) { o.RateLimiter = limiter })
+			told.queue.add(made)
+			return made
+		},
 		RateLimiter:        workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](50*time.Millisecond, time.Minute),
 		SkipNameValidation: new(true), // several hubs may live in one process
 	})
@@ -180,7 +191,8 @@ func onArrival() handler.TypedEventHandler[*workv1alpha1.Work, reconcile.Request
 	return handler.TypedFuncs[work, reconcile.Request]{
 		CreateFunc: func(_ context.Context, e ctrlevent.TypedCreateEvent[work], q queue) { add(e.Object, q) },
 		UpdateFunc: func(_ context.Context, e ctrlevent.TypedUpdateEvent[work], q queue) {
-			if verdict(e.ObjectOld) != verdict(e.ObjectNew) || isRegistration(e.ObjectNew) {
+			if verdict(e.ObjectOld) != verdict(e.ObjectNew) || isRegistration(e.ObjectNew) || isRegistration(e.ObjectOld) {
+				add(e.ObjectOld, q) // somebody may have taken its owner's name off
 				add(e.ObjectNew, q)
 			}
 		},
@@ -195,31 +207,44 @@ func verdict(w *workv1alpha1.Work) string {
 	return ""
 }
 
-// onRecord queues a record that came, changed or went, and the one that a Work came from which somebody deleted.
-func onRecord() handler.TypedEventHandler[*workv1alpha1.Work, reconcile.Request] {
+// isApplied says that a member has a Work as it is now.
+func isApplied(w *workv1alpha1.Work) bool {
+	c := meta.FindStatusCondition(w.Status.Conditions, workv1alpha1.WorkApplied)
+	return c != nil && c.Status == metav1.ConditionTrue && c.ObservedGeneration == w.Generation
+}
+
+// onRecord queues a record that came, changed or went, and the one that a Work came from which somebody else changed or
+// deleted.
+func onRecord(own *echoes, told *metrics) handler.TypedEventHandler[*workv1alpha1.Work, reconcile.Request] {
 	type work = *workv1alpha1.Work
 	add := func(w work, q queue) {
-		if isCollected(w) {
+		switch {
+		case isCollected(w):
+			told.changed(w)
 			q.Add(reconcile.Request{NamespacedName: keyOf(w)})
+		case isDispatched(w):
+			q.Add(reconcile.Request{NamespacedName: sourceOf(w)})
 		}
 	}
 	return handler.TypedFuncs[work, reconcile.Request]{
 		CreateFunc: func(_ context.Context, e ctrlevent.TypedCreateEvent[work], q queue) {
-			add(e.Object, q)
-			if e.IsInInitialList && isDispatched(e.Object) { // its record may have gone while nobody looked
-				q.Add(reconcile.Request{NamespacedName: sourceOf(e.Object)})
+			if !own.heard(e.Object) {
+				add(e.Object, q) // at the start the record of what was dispatched may have gone while nobody looked
 			}
 		},
 		UpdateFunc: func(_ context.Context, e ctrlevent.TypedUpdateEvent[work], q queue) {
-			if e.ObjectOld.Generation != e.ObjectNew.Generation || !maps.Equal(e.ObjectOld.Labels, e.ObjectNew.Labels) {
+			if isDispatched(e.ObjectNew) && isApplied(e.ObjectNew) {
+				told.arrived(e.ObjectNew)
+			}
+			if reshaped(e.ObjectOld, e.ObjectNew) && !own.heard(e.ObjectNew) {
+				add(e.ObjectOld, q) // what it is may be what was changed
 				add(e.ObjectNew, q)
 			}
 		},
 		DeleteFunc: func(_ context.Context, e ctrlevent.TypedDeleteEvent[work], q queue) {
+			own.forget(e.Object)
+			told.underway.end(keyOf(e.Object))
 			add(e.Object, q)
-			if isDispatched(e.Object) {
-				q.Add(reconcile.Request{NamespacedName: sourceOf(e.Object)})
-			}
 		},
 	}
 }

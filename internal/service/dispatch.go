@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"slices"
 
+	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -16,22 +18,43 @@ import (
 
 // dispatcher takes one collected slice at a time to its consumers.
 type dispatcher struct {
-	client client.Client
-	fleet  roster
+	client  client.Client
+	fleet   roster
+	own     echoes
+	metrics *metrics
 }
 
 // Reconcile brings the Works of one record up to date. The request names the record, whether it exists or not.
 func (d *dispatcher) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	result, err := d.dispatch(ctx, request)
+	if err == nil {
+		d.metrics.underway.end(request.NamespacedName)
+	}
+	return result, err
+}
+
+func (d *dispatcher) dispatch(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	works, err := listWorks(ctx, d.client, client.MatchingFields{sourceIndex: request.String()})
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	record, mcs, err := d.source(ctx, request)
+	record, err := workNamed(ctx, d.client, request.NamespacedName)
+	switch {
+	case err != nil:
+		return reconcile.Result{}, err
+	case record == nil || record.DeletionTimestamp != nil || isDispatched(record):
+		return reconcile.Result{}, d.end(ctx, request, works)
+	}
+	slice, sound := sliceIn(record)
+	if !sound {
+		return reconcile.Result{}, nil // collect puts it right, and meanwhile nobody loses endpoints
+	}
+	mcs, err := d.owner(ctx, record)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	if record == nil || mcs == nil {
-		return reconcile.Result{}, deleteAll(ctx, d.client, works)
+	if mcs == nil {
+		return reconcile.Result{}, d.end(ctx, request, works)
 	}
 	registered, err := d.fleet.registered(ctx)
 	if err != nil {
@@ -40,65 +63,83 @@ func (d *dispatcher) Reconcile(ctx context.Context, request reconcile.Request) (
 	provider, _ := workv1alpha1.ClusterOfExecutionNamespace(record.Namespace)
 	exposure := Expose(&mcs.Spec, registered)
 	if !slices.Contains(exposure.Providers, provider) {
-		return reconcile.Result{}, deleteAll(ctx, d.client, works)
+		return reconcile.Result{}, d.end(ctx, request, works)
 	}
 	expired, left := d.fleet.expired(ctx, provider)
 	result := reconcile.Result{RequeueAfter: left}
-	raw, err := composeSlice(record, provider, registered, expired)
+	raw, err := encodeSlice(dispatched(slice, sliceName(provider, slice.Name, registered), expired))
 	if err != nil {
 		return reconcile.Result{}, reconcile.TerminalError(err)
 	}
 	err = d.spread(ctx, record, provider, exposure.ConsumersOf(provider), works, raw)
-	if errors.Is(err, errNoExecutionSpace) && (left == 0 || left > awhile) {
+	d.metrics.endpoints.set(request.NamespacedName, len(slice.Endpoints)*len(exposure.ConsumersOf(provider)))
+	if errors.Is(err, errNoExecutionSpace) || errors.Is(err, errOvertaken) {
 		return reconcile.Result{RequeueAfter: awhile}, nil
 	}
 	return result, err
 }
 
-// source reads a record and whose it is, nil where there is none or it is going.
-func (d *dispatcher) source(ctx context.Context, request reconcile.Request) (*workv1alpha1.Work, *networkingv1alpha1.MultiClusterService, error) {
-	record := &workv1alpha1.Work{}
-	if err := d.client.Get(ctx, request.NamespacedName, record, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, nil, client.IgnoreNotFound(err)
-	}
-	if record.DeletionTimestamp != nil || !isCollected(record) || len(record.Spec.Workload.Manifests) != 1 {
-		return nil, nil, nil
-	}
+// end takes a record's slice from all consumers.
+func (d *dispatcher) end(ctx context.Context, request reconcile.Request, works []*workv1alpha1.Work) error {
+	d.metrics.endpoints.set(request.NamespacedName, 0)
+	return deleteAll(ctx, d.client, works)
+}
+
+// owner is the MultiClusterService that a record belongs to, nil if there is none or it is going.
+func (d *dispatcher) owner(ctx context.Context, record *workv1alpha1.Work) (*networkingv1alpha1.MultiClusterService, error) {
 	mcs := &networkingv1alpha1.MultiClusterService{}
 	err := d.client.Get(ctx, ownerOf(record), mcs, client.UnsafeDisableDeepCopy)
 	switch {
 	case apierrors.IsNotFound(err), err == nil && mcs.DeletionTimestamp != nil:
-		return record, nil, nil
+		return nil, nil
 	case err != nil:
-		return nil, nil, fmt.Errorf("reading MultiClusterService %s: %w", ownerOf(record), err)
+		return nil, fmt.Errorf("reading MultiClusterService %s: %w", ownerOf(record), err)
 	}
-	return record, mcs, nil
+	return mcs, nil
 }
 
-func composeSlice(record *workv1alpha1.Work, provider string, registered []string, away bool) ([]byte, error) {
+// sliceIn is the slice that a record has; not sound if somebody made something else of the record.
+func sliceIn(record *workv1alpha1.Work) (slice *discoveryv1.EndpointSlice, sound bool) {
+	if !isCollected(record) || len(record.Spec.Workload.Manifests) != 1 {
+		return nil, false
+	}
 	slice, err := decodeSlice(record.Spec.Workload.Manifests[0].Raw)
-	if err != nil {
-		return nil, err
-	}
-	return encodeSlice(dispatched(slice, sliceName(provider, slice.Name, registered), away))
+	return slice, err == nil && slice.Kind == sliceMeta.Kind && keyOf(slice) == sliceOf(record) &&
+		slice.Namespace == ownerOf(record).Namespace && slice.Labels[discoveryv1.LabelServiceName] == ownerOf(record).Name
 }
 
-// spread writes a Work for each consumer and deletes those of others. One that fails does not hold the rest.
+// spread writes a Work for each consumer and deletes all others. One that fails does not hold the rest.
 func (d *dispatcher) spread(ctx context.Context, record *workv1alpha1.Work, provider string, consumers []string, works []*workv1alpha1.Work, raw []byte) error {
-	existing := map[string]*workv1alpha1.Work{}
+	slice := sliceOf(record)
+	wanted := map[types.NamespacedName]*workv1alpha1.Work{}
+	for _, consumer := range consumers {
+		wanted[dispatchedKey(provider, consumer, slice)] = nil
+	}
 	var surplus []*workv1alpha1.Work
 	for _, w := range works {
-		cluster, _ := workv1alpha1.ClusterOfExecutionNamespace(w.Namespace)
-		if slices.Contains(consumers, cluster) {
-			existing[cluster] = w
+		if _, ok := wanted[keyOf(w)]; ok {
+			wanted[keyOf(w)] = w
 		} else {
 			surplus = append(surplus, w)
 		}
 	}
 	failures := []error{deleteAll(ctx, d.client, surplus)}
 	for _, consumer := range consumers {
-		desired := dispatchedWork(provider, consumer, ownerLabelsOn(record), sliceOf(record), raw, existing[consumer])
-		failures = append(failures, write(ctx, d.client, existing[consumer], desired))
+		key := dispatchedKey(provider, consumer, slice)
+		existing := wanted[key]
+		if existing == nil { // or somebody took off what it is found by
+			var err error
+			if existing, err = workNamed(ctx, d.client, key); err != nil {
+				failures = append(failures, err)
+				continue
+			}
+		}
+		started := d.metrics.sent(key, keyOf(record))
+		wrote, err := recorded(ctx, d.client, &d.own, existing, dispatchedWork(provider, consumer, ownerLabelsOn(record), slice, raw, existing))
+		if started && !wrote {
+			d.metrics.underway.end(key)
+		}
+		failures = append(failures, err)
 	}
 	return errors.Join(failures...)
 }

@@ -53,14 +53,13 @@ func (r roster) expired(ctx context.Context, name string) (expired bool, left ti
 	return left <= 0, max(left, 0)
 }
 
-// away says about each cluster that has been away for too long what is done about it, and when the next one will have
-// been.
+// away says about each cluster that has been away for too long what it is, and when the next one will have been.
 func (r roster) away(ctx context.Context, clusters []string) (why map[string]string, next time.Duration) {
 	why = map[string]string{}
 	for _, name := range clusters {
 		expired, left := r.expired(ctx, name)
 		if expired {
-			why[name] = fmt.Sprintf("cluster %s has not been ready for more than %s: its endpoints are marked as not ready", name, r.grace)
+			why[name] = fmt.Sprintf("cluster %s has not been ready for more than %s", name, r.grace)
 		}
 		if left > 0 && (next == 0 || left < next) {
 			next = left

@@ -3,6 +3,8 @@ package service
 import (
 	"context"
 	"fmt"
+	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -61,11 +63,13 @@ func newHub(t *testing.T, objects ...client.Object) *hub {
 			return c.Delete(ctx, obj, o...)
 		},
 	})
-	if err := addIndexes(t.Context(), indexes{builder}); err != nil {
-		t.Fatal(err)
+	for _, add := range []func(context.Context, client.FieldIndexer) error{addIndexes, addExportIndexes} {
+		if err := add(t.Context(), indexes{builder}); err != nil {
+			t.Fatal(err)
+		}
 	}
 	c := builder.Build()
-	h.dispatcher = &dispatcher{client: c, fleet: roster{reader: c, clock: h.clock, grace: time.Minute}}
+	h.dispatcher = &dispatcher{client: c, metrics: newMetrics(nil, h.clock), fleet: roster{reader: c, clock: h.clock, grace: time.Minute}}
 	return h
 }
 
@@ -142,6 +146,64 @@ func TestDispatchGoesToEveryOtherConsumer(t *testing.T) {
 	h.run(t, record)
 	if got := h.carried(t, record); !slices.Equal(got, want[1:]) {
 		t.Errorf("consumers have %v, want %v", got, want[1:])
+	}
+}
+
+// TestDispatchPutsRight: whatever somebody made of a dispatched Work is taken back, once the record is looked at.
+func TestDispatchPutsRight(t *testing.T) {
+	for reason, spoil := range map[string]func(*workv1alpha1.Work){
+		"another manifest": func(w *workv1alpha1.Work) {
+			w.Spec.Workload.Manifests[0].Raw = []byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"other"}}`)
+		},
+		"no manifest":       func(w *workv1alpha1.Work) { w.Spec.Workload.Manifests = nil },
+		"suspended":         func(w *workv1alpha1.Work) { w.Spec.SuspendDispatching = new(true) },
+		"kept for ever":     func(w *workv1alpha1.Work) { w.Spec.PreserveResourcesOnDeletion = new(true) },
+		"no labels":         func(w *workv1alpha1.Work) { w.Labels = nil },
+		"no annotations":    func(w *workv1alpha1.Work) { w.Annotations = nil },
+		"another provider":  func(w *workv1alpha1.Work) { w.Annotations["endpointslice.karmada.io/provision-cluster"] = "c" },
+		"another's service": func(w *workv1alpha1.Work) { w.Labels[networkingv1alpha1.MultiClusterServiceNameLabel] = "other" },
+	} {
+		t.Run(reason, func(t *testing.T) {
+			mcs := exposed(networkingv1alpha1.ExposureTypeCrossCluster)
+			record := fullRecord(t, "a", mcs)
+			h := newHub(t, mcs, record, registeredCluster("a"), registeredCluster("b"))
+			h.run(t, record)
+			key := dispatchedKey("a", "b", keyOf(full()))
+			before, spoilt := must(workNamed(t.Context(), h.client, key)), must(workNamed(t.Context(), h.client, key)).DeepCopy()
+			spoil(spoilt)
+			if err := h.client.Update(t.Context(), spoilt); err != nil {
+				t.Fatal(err)
+			}
+			if _, writes := h.run(t, record); writes != 1 {
+				t.Errorf("%d writes, want 1", writes)
+			}
+			after := must(workNamed(t.Context(), h.client, key))
+			if !reflect.DeepEqual(before.Spec.SuspendDispatching, after.Spec.SuspendDispatching) || after.Spec.PreserveResourcesOnDeletion != nil ||
+				!maps.Equal(before.Labels, after.Labels) || !maps.Equal(before.Annotations, after.Annotations) ||
+				len(after.Spec.Workload.Manifests) != 1 || !sameJSON(before.Spec.Workload.Manifests[0].Raw, after.Spec.Workload.Manifests[0].Raw) {
+				t.Errorf("it is\n%+v\nwant\n%+v", after, before)
+			}
+			if _, writes := h.run(t, record); writes != 0 {
+				t.Errorf("%d writes for nothing new", writes)
+			}
+		})
+	}
+}
+
+// TestStrangeCopiesGo: a Work that says it carries a record's slice but is none of ours is deleted, ours stays.
+func TestStrangeCopiesGo(t *testing.T) {
+	mcs := exposed(networkingv1alpha1.ExposureTypeCrossCluster)
+	record := fullRecord(t, "a", mcs)
+	h := newHub(t, mcs, record, registeredCluster("a"), registeredCluster("b"))
+	h.run(t, record)
+	strange := must(workNamed(t.Context(), h.client, dispatchedKey("a", "b", keyOf(full())))).DeepCopy()
+	strange.Name, strange.ResourceVersion, strange.Finalizers = "0-strange", "", nil
+	if err := h.client.Create(t.Context(), strange); err != nil {
+		t.Fatal(err)
+	}
+	h.run(t, record)
+	if got := h.carried(t, record); len(got) != 1 {
+		t.Errorf("Works are %v, want one", got)
 	}
 }
 
@@ -230,7 +292,7 @@ func TestAwayForTooLong(t *testing.T) {
 func TestWatchKeepsWhatRecordsHave(t *testing.T) {
 	var changed []string
 	complete := 0
-	w := &sliceWatch{items: map[types.NamespacedName]kept{}, changed: func(key types.NamespacedName) { changed = append(changed, key.Name) }, complete: func() { complete++ }}
+	w := &sliceWatch{project: collected, items: map[types.NamespacedName]kept{}, changed: func(key types.NamespacedName) { changed = append(changed, key.Name) }, complete: func() { complete++ }}
 	expect := func(what string, want ...string) {
 		t.Helper()
 		slices.Sort(changed)

@@ -88,8 +88,8 @@ func (e *exposer) Reconcile(ctx context.Context, request reconcile.Request) (rec
 		e.events.Publish(event.Warning(event.Reference(mcsKind, mcs), event.SyncServiceFailed, err.Error()))
 		return reconcile.Result{}, err
 	}
-	away, next := e.fleet.away(ctx, p.exposure.Providers)
-	p.away = away
+	var next time.Duration
+	p.away, next = e.fleet.away(ctx, p.exposure.All())
 	if next > 0 && (result.RequeueAfter == 0 || next < result.RequeueAfter) {
 		result.RequeueAfter = next
 	}
@@ -179,9 +179,14 @@ func (e *exposer) claim(ctx context.Context, p *picture) error {
 	if err != nil {
 		return err
 	}
+	holder := policyOn(p.service)
 	obj, err := e.templates.PatchMetadata(ctx, serviceRef(keyOf(p.mcs)), raw)
 	if err != nil {
 		return err
+	}
+	if holder != "" {
+		e.events.Publish(event.Normal(event.Reference(mcsKind, p.mcs), event.SyncServiceSucceed,
+			fmt.Sprintf("Service %s is taken over from %s, which gets it back when this is gone", keyOf(p.mcs), holder)))
 	}
 	p.service.ResourceVersion = obj.GetResourceVersion()
 	p.service.Labels, p.service.Annotations = obj.GetLabels(), obj.GetAnnotations()
@@ -219,7 +224,7 @@ func (e *exposer) bind(ctx context.Context, p *picture) error {
 
 // register has every provider's slices collected, and nobody else's.
 func (e *exposer) register(ctx context.Context, p *picture) error {
-	existing := map[string]*workv1alpha1.Work{}
+	existing, name := map[string]*workv1alpha1.Work{}, registrationName(keyOf(p.mcs))
 	var surplus []*workv1alpha1.Work
 	for _, w := range p.works {
 		cluster, _ := workv1alpha1.ClusterOfExecutionNamespace(w.Namespace)
@@ -228,21 +233,35 @@ func (e *exposer) register(ctx context.Context, p *picture) error {
 		case !networkingv1alpha1.IsRecord(w): // dispatch looks after those
 		case !provides:
 			surplus = append(surplus, w)
-		case isRegistration(w):
+		case isRegistration(w) && w.Name == name:
 			existing[cluster] = w
+		case isRegistration(w):
+			surplus = append(surplus, w)
 		}
 	}
 	failures := []error{deleteAll(ctx, e.client, surplus)}
 	if len(p.exposure.Consumers) > 0 {
 		for _, provider := range p.exposure.Providers {
-			desired, err := registration(p.mcs, provider, existing[provider], !p.hasSelector())
-			if err == nil {
-				err = write(ctx, e.client, existing[provider], desired)
-			}
-			failures = append(failures, err)
+			failures = append(failures, e.enlist(ctx, p, provider, existing[provider]))
 		}
 	}
 	return errors.Join(failures...)
+}
+
+// enlist writes the registration with one provider. One that somebody took the owner's name off is not among the owner's.
+func (e *exposer) enlist(ctx context.Context, p *picture, provider string, existing *workv1alpha1.Work) error {
+	if existing == nil {
+		var err error
+		key := types.NamespacedName{Namespace: workv1alpha1.ExecutionNamespace(provider), Name: registrationName(keyOf(p.mcs))}
+		if existing, err = workNamed(ctx, e.client, key); err != nil {
+			return err
+		}
+	}
+	desired, err := registration(p.mcs, provider, existing, !p.hasSelector())
+	if err != nil {
+		return err
+	}
+	return write(ctx, e.client, existing, desired)
 }
 
 // tell writes the status if it is another.

@@ -72,8 +72,11 @@ func dispatched(slice *discoveryv1.EndpointSlice, name string, away bool) *disco
 // cluster's name be the first part of the provider's, as with "eu" and "eu-west", two slices could come to one name, so
 // there a hash tells them apart; and where the name would be too long.
 func sliceName(provider, slice string, registered []string) string {
+	return distinct(networkingv1alpha1.DispatchedEndpointSliceName(provider, slice), provider, slice, registered)
+}
+
+func distinct(name, provider, slice string, registered []string) string {
 	const longest = 253
-	name := networkingv1alpha1.DispatchedEndpointSliceName(provider, slice)
 	ambiguous := slices.ContainsFunc(registered, func(other string) bool { return strings.HasPrefix(provider, other+"-") })
 	if !ambiguous && len(name) <= longest {
 		return name

@@ -28,7 +28,7 @@ type picture struct {
 	binding *workv1alpha2.ResourceBinding
 	// works are those of this room, records included.
 	works []*workv1alpha1.Work
-	// away are providers that cannot be reached, with what is done about it.
+	// away are clusters that have not been ready for too long, with words about it.
 	away map[string]string
 }
 
@@ -168,6 +168,11 @@ func (p picture) dispatchedCondition() *metav1.Condition {
 	for _, provider := range p.exposure.Providers {
 		complaints = append(complaints, p.missingFrom(provider)...)
 	}
+	for _, consumer := range p.exposure.Consumers {
+		if why, away := p.away[consumer]; away {
+			complaints = append(complaints, why+": what it has from others may be old")
+		}
+	}
 	if len(complaints) > 0 {
 		return new(networkingv1alpha1.EndpointSlicesNotDispatched(generation, enumerate(complaints, "; ")))
 	}
@@ -179,7 +184,7 @@ func (p picture) dispatchedCondition() *metav1.Condition {
 func (p picture) missingFrom(provider string) []string {
 	var complaints []string
 	if why, away := p.away[provider]; away {
-		complaints = append(complaints, why)
+		complaints = append(complaints, why+": its endpoints are marked as not ready")
 	}
 	records := 0
 	for _, w := range p.works {

@@ -101,7 +101,10 @@ func TestConditions(t *testing.T) {
 			service: "The Service", dispatched: "!endpoints of cluster a in cluster c: they are on their way"},
 		"a provider is away": {
 			picture: picture{exposure: between, service: service, binding: everywhere, works: there, away: map[string]string{"b": "cluster b has not been ready"}},
-			service: "The Service", dispatched: "!cluster b has not been ready"},
+			service: "The Service", dispatched: "!cluster b has not been ready: its endpoints are marked as not ready"},
+		"a consumer is away": {
+			picture: picture{exposure: between, service: service, binding: everywhere, works: there, away: map[string]string{"c": "cluster c has not been ready"}},
+			service: "The Service", dispatched: "!cluster c has not been ready: what it has from others may be old"},
 		"no clusters at all": {
 			picture: picture{service: service, binding: bindingWith()}, service: "!there are no clusters", dispatched: "no cluster"},
 	} {

@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -13,14 +14,15 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	discoveryclient "k8s.io/client-go/kubernetes/typed/discovery/v1"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
 	networkingv1alpha1 "github.com/flagship-k8s/flagship/api/networking/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/member"
 )
 
-// scope is what one watch in a member sees: the slices that carry the mark of a claimed Service, in all namespaces, or
-// those of the one Service it names.
+// scope is what one watch in a member sees: the slices that carry the mark of a claimed Service, in all namespaces, those
+// of the one Service it names, or those of all Services in a namespace.
 type scope types.NamespacedName
 
 // scopeOf is the scope in which a Service's slices are seen. Where the member's own controller makes them it copies the
@@ -33,8 +35,11 @@ func scopeOf(service types.NamespacedName, selectorless bool) scope {
 }
 
 func (s scope) selector() string {
-	if s == (scope{}) {
+	switch {
+	case s == (scope{}):
 		return networkingv1alpha1.MultiClusterServicePermanentIDLabel
+	case s.Name == "":
+		return fmt.Sprintf("%s,%s notin (%s)", discoveryv1.LabelServiceName, discoveryv1.LabelManagedBy, strings.Join(madeHere, ","))
 	}
 	return discoveryv1.LabelServiceName + "=" + s.Name
 }
@@ -44,12 +49,15 @@ const pageSize = 500
 
 // kept is what is remembered of a slice: the manifest of its record, a fraction of the slice in size.
 type kept struct {
-	raw     []byte
-	service types.NamespacedName
+	raw       []byte
+	service   types.NamespacedName
+	endpoints int
 }
 
 // sliceWatch follows the slices of one scope. It is the store of a reflector.
 type sliceWatch struct {
+	// project is what matters of a slice; nil for one that does not matter.
+	project  func(*discoveryv1.EndpointSlice) *discoveryv1.EndpointSlice
 	changed  func(types.NamespacedName)
 	complete func()
 	stop     context.CancelFunc
@@ -63,10 +71,8 @@ var _ cache.ReflectorStore = (*sliceWatch)(nil)
 
 // startWatch watches until ctx ends or stop is called. It waits for a member that is away without asking it again and
 // again. changed and complete must not block.
-func startWatch(ctx context.Context, conn *member.Conn, s scope, changed func(types.NamespacedName), complete func()) (*sliceWatch, error) {
-	config := conn.RESTConfig()
-	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeProtobuf, runtime.ContentTypeProtobuf+","+runtime.ContentTypeJSON
-	discovery, err := discoveryclient.NewForConfigAndClient(config, conn.PatientHTTPClient())
+func startWatch(ctx context.Context, conn *member.Conn, s scope, project func(*discoveryv1.EndpointSlice) *discoveryv1.EndpointSlice, changed func(types.NamespacedName), complete func()) (*sliceWatch, error) {
+	discovery, err := discoveryclient.NewForConfigAndClient(inProtobuf(conn), conn.PatientHTTPClient())
 	if err != nil {
 		return nil, fmt.Errorf("building a client for EndpointSlices: %w", err)
 	}
@@ -82,7 +88,7 @@ func startWatch(ctx context.Context, conn *member.Conn, s scope, changed func(ty
 		},
 	}
 	ctx, stop := context.WithCancel(ctx)
-	w := &sliceWatch{changed: changed, complete: complete, stop: stop, items: map[types.NamespacedName]kept{}}
+	w := &sliceWatch{project: project, changed: changed, complete: complete, stop: stop, items: map[types.NamespacedName]kept{}}
 	reflector := cache.NewReflectorWithOptions(lw, &discoveryv1.EndpointSlice{}, w, cache.ReflectorOptions{
 		Name:            conn.Name() + "/endpointslices",
 		TypeDescription: "EndpointSlice",
@@ -95,6 +101,13 @@ func startWatch(ctx context.Context, conn *member.Conn, s scope, changed func(ty
 	return w, nil
 }
 
+// inProtobuf is for clients of built-in kinds.
+func inProtobuf(conn *member.Conn) *rest.Config {
+	config := conn.RESTConfig()
+	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeProtobuf, runtime.ContentTypeProtobuf+","+runtime.ContentTypeJSON
+	return config
+}
+
 // Add implements cache.ReflectorStore.
 func (w *sliceWatch) Add(obj any) error { return w.put(obj) }
 
@@ -103,7 +116,7 @@ func (w *sliceWatch) Update(obj any) error { return w.put(obj) }
 
 // put remembers a slice. Only what its record would have is news.
 func (w *sliceWatch) put(obj any) error {
-	key, item, err := keep(obj)
+	key, item, err := w.keep(obj)
 	if err != nil {
 		return err
 	}
@@ -113,18 +126,19 @@ func (w *sliceWatch) put(obj any) error {
 	return nil
 }
 
-func keep(obj any) (types.NamespacedName, kept, error) {
+func (w *sliceWatch) keep(obj any) (types.NamespacedName, kept, error) {
 	slice, ok := obj.(*discoveryv1.EndpointSlice)
 	if !ok {
 		return types.NamespacedName{}, kept{}, fmt.Errorf("keeping a %T: not an EndpointSlice", obj)
 	}
 	key := types.NamespacedName{Namespace: slice.Namespace, Name: slice.Name}
-	wanted := collected(slice)
+	wanted := w.project(slice)
 	if wanted == nil {
 		return key, kept{}, nil
 	}
 	raw, err := encodeSlice(wanted)
-	return key, kept{raw: raw, service: types.NamespacedName{Namespace: slice.Namespace, Name: slice.Labels[discoveryv1.LabelServiceName]}}, err
+	service := types.NamespacedName{Namespace: slice.Namespace, Name: slice.Labels[discoveryv1.LabelServiceName]}
+	return key, kept{raw: raw, service: service, endpoints: len(slice.Endpoints)}, err
 }
 
 // set remembers a slice, or forgets one that is not to be collected, and says whether that is news.
@@ -157,7 +171,7 @@ func (w *sliceWatch) Delete(obj any) error {
 func (w *sliceWatch) Replace(list []any, _ string) error {
 	items := make(map[types.NamespacedName]kept, len(list))
 	for _, obj := range list {
-		key, item, err := keep(obj)
+		key, item, err := w.keep(obj)
 		if err != nil {
 			return err
 		}

@@ -39,8 +39,7 @@ func registration(mcs *networkingv1alpha1.MultiClusterService, provider string, 
 	if selectorless {
 		work.Annotations = merged(work.Annotations, map[string]string{networkingv1alpha1.SelectorlessServiceAnnotation: "true"})
 	}
-	work.Spec.SuspendDispatching = new(true)
-	carry(work, raw)
+	carry(work, raw, true)
 	return work, nil
 }
 
@@ -68,21 +67,28 @@ func isDispatched(work metav1.Object) bool {
 func collectedWork(provider string, owner map[string]string, slice types.NamespacedName, raw []byte, existing *workv1alpha1.Work) *workv1alpha1.Work {
 	work := begin(existing, workv1alpha1.ExecutionNamespace(provider), networkingv1alpha1.CollectedWorkName(slice.Namespace, slice.Name))
 	label(work, owner, slice)
-	work.Spec.SuspendDispatching = new(true)
-	carry(work, raw)
+	carry(work, raw, true)
 	return work
 }
 
 // dispatchedWork carries a provider's slice to a consumer.
 func dispatchedWork(provider, consumer string, owner map[string]string, slice types.NamespacedName, raw []byte, existing *workv1alpha1.Work) *workv1alpha1.Work {
-	work := begin(existing, workv1alpha1.ExecutionNamespace(consumer), networkingv1alpha1.DispatchedWorkName(provider, slice.Namespace, slice.Name))
+	key := dispatchedKey(provider, consumer, slice)
+	work := begin(existing, key.Namespace, key.Name)
 	label(work, owner, slice)
 	work.Annotations = merged(work.Annotations, map[string]string{networkingv1alpha1.EndpointSliceProvisionClusterAnnotation: provider})
 	if !slices.Contains(work.Finalizers, workv1alpha1.ExecutionFinalizer) {
 		work.Finalizers = append(work.Finalizers, workv1alpha1.ExecutionFinalizer)
 	}
-	carry(work, raw)
+	carry(work, raw, false)
 	return work
+}
+
+func dispatchedKey(provider, consumer string, slice types.NamespacedName) types.NamespacedName {
+	return types.NamespacedName{
+		Namespace: workv1alpha1.ExecutionNamespace(consumer),
+		Name:      networkingv1alpha1.DispatchedWorkName(provider, slice.Namespace, slice.Name),
+	}
 }
 
 // begin is an existing Work to be changed, or a new one.
@@ -93,13 +99,27 @@ func begin(existing *workv1alpha1.Work, namespace, name string) *workv1alpha1.Wo
 	return &workv1alpha1.Work{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 }
 
-// carry makes raw the one manifest, unless the Work has it in other words.
-func carry(work *workv1alpha1.Work, raw []byte) {
+// carry makes raw the one manifest, unless the Work has it in other words. Records are suspended, others are not, whatever
+// somebody else made of it.
+func carry(work *workv1alpha1.Work, raw []byte, record bool) {
+	work.Spec.PreserveResourcesOnDeletion = nil
+	switch suspended := work.Spec.SuspendDispatching != nil && *work.Spec.SuspendDispatching; {
+	case record && !suspended:
+		work.Spec.SuspendDispatching = new(true)
+	case !record && suspended:
+		work.Spec.SuspendDispatching = nil
+	}
 	manifests := work.Spec.Workload.Manifests
 	if len(manifests) == 1 && sameJSON(manifests[0].Raw, raw) {
 		return
 	}
 	work.Spec.Workload.Manifests = []workv1alpha1.Manifest{{RawExtension: runtime.RawExtension{Raw: raw}}}
+}
+
+// reshaped says whether more than the status changed.
+func reshaped(before, after *workv1alpha1.Work) bool {
+	return before.Generation != after.Generation || before.UID != after.UID ||
+		!maps.Equal(before.Labels, after.Labels) || !maps.Equal(before.Annotations, after.Annotations)
 }
 
 // label says whose slice a Work has.

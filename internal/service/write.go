@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -57,6 +58,45 @@ func listWorks(ctx context.Context, reader client.Reader, options ...client.List
 		works[i] = &list.Items[i]
 	}
 	return works, nil
+}
+
+// workNamed reads a Work, nil if there is none. It is shared with the cache.
+func workNamed(ctx context.Context, reader client.Reader, key types.NamespacedName) (*workv1alpha1.Work, error) {
+	work := &workv1alpha1.Work{}
+	err := reader.Get(ctx, key, work, client.UnsafeDisableDeepCopy)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("reading Work %s: %w", key, err)
+	}
+	return work, nil
+}
+
+// workIn is workNamed for a Work of a cluster.
+func workIn(ctx context.Context, reader client.Reader, cluster, name string) (*workv1alpha1.Work, error) {
+	return workNamed(ctx, reader, types.NamespacedName{Namespace: workv1alpha1.ExecutionNamespace(cluster), Name: name})
+}
+
+// errOvertaken means that somebody else changed a Work while it was written: it has to be looked at again.
+var errOvertaken = errors.New("somebody else changed the Work meanwhile")
+
+// recorded is write that has the echoes know. It returns whether there was anything to write.
+func recorded(ctx context.Context, c client.Client, own *echoes, existing, desired *workv1alpha1.Work) (bool, error) {
+	if existing != nil && (existing.DeletionTimestamp != nil || equality.Semantic.DeepEqual(existing, desired)) {
+		return false, nil
+	}
+	key := keyOf(desired)
+	own.begin(key)
+	err := write(ctx, c, existing, desired)
+	version := desired.ResourceVersion
+	if err != nil || existing != nil && version == existing.ResourceVersion {
+		version = ""
+	}
+	if own.done(key, version) && err == nil {
+		err = errOvertaken
+	}
+	return version != "", err
 }
 
 // write creates a Work or sends what differs from existing. A Work that is going has to be gone first; its end is an

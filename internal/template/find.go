@@ -44,6 +44,13 @@ func (s *Store) Start(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
+		case <-s.used:
+			s.mu.RLock()
+			present := s.catalog
+			s.mu.RUnlock()
+			if err := s.adopt(ctx, present); err != nil {
+				log.FromContext(ctx).Error(err, "Kinds that came into use are not watched")
+			}
 		case <-s.definitions.changed:
 			pause = firstLook
 			look.Reset(pause)
@@ -123,6 +130,7 @@ func (s *Store) rediscover(ctx context.Context) error {
 // told of once more, after they cannot be found any longer.
 func (s *Store) adopt(ctx context.Context, next *catalog) error {
 	var gone, come []*watch
+	idle := s.idle(ctx, next)
 	s.mu.Lock()
 	s.catalog = next
 	for gvk, w := range s.watches {
@@ -132,7 +140,7 @@ func (s *Store) adopt(ctx context.Context, next *catalog) error {
 		}
 	}
 	for gvk, k := range next.watched {
-		if s.watches[gvk] != nil {
+		if s.watches[gvk] != nil || idle[gvk] {
 			continue
 		}
 		w, err := s.newWatch(k)
@@ -159,6 +167,20 @@ func (s *Store) adopt(ctx context.Context, next *catalog) error {
 		logger.V(2).Info("Kind is a template", "kind", w.gvk.String())
 	}
 	return nil
+}
+
+// idle are the kinds that are not in use.
+func (s *Store) idle(ctx context.Context, c *catalog) map[schema.GroupVersionKind]bool {
+	kinds := map[schema.GroupVersionKind]bool{}
+	if s.inUse == nil {
+		return kinds
+	}
+	for gvk, k := range c.watched {
+		if !s.inUse(ctx, k.gvr.GroupResource()) {
+			kinds[gvk] = true
+		}
+	}
+	return kinds
 }
 
 func (s *Store) servesDefinition(name string) bool {

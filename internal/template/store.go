@@ -22,8 +22,8 @@ import (
 // *discovery.ErrGroupDiscoveryFailed the rest of the answer counts.
 type Discover func(ctx context.Context) ([]*metav1.APIGroup, []*metav1.APIResourceList, error)
 
-// Config is what a Store is made of. All fields but Exclude and Separate are
-// required.
+// Config is what a Store is made of. All fields but Exclude, InUse and
+// Separate are required.
 type Config struct {
 	Metadata metadata.Interface
 	Dynamic  dynamic.Interface
@@ -31,6 +31,10 @@ type Config struct {
 	Clock    clock.Clock
 	// Exclude leaves out objects besides those of [Excluded].
 	Exclude func(Ref) bool
+	// InUse tells, at once, whether there may be objects of a resource; one
+	// that is not in use is not watched until Reconsider was called and it is.
+	// nil means that all are.
+	InUse func(context.Context, schema.GroupResource) bool
 	// Separate are versions whose objects are not another view of the
 	// preferred version's but things of their own.
 	Separate []schema.GroupVersion
@@ -44,10 +48,12 @@ type Store struct {
 	discover Discover
 	clock    clock.Clock
 	exclude  func(Ref) bool
+	inUse    func(context.Context, schema.GroupResource) bool
 	separate []schema.GroupVersion
 
 	definitions *definitions
 	ready       chan struct{}
+	used        chan struct{}
 	written     written
 
 	mu          sync.RWMutex
@@ -64,9 +70,11 @@ func New(config Config) *Store {
 		discover:    config.Discover,
 		clock:       config.Clock,
 		exclude:     config.Exclude,
+		inUse:       config.InUse,
 		separate:    config.Separate,
 		definitions: newDefinitions(),
 		ready:       make(chan struct{}),
+		used:        make(chan struct{}, 1),
 		catalog:     newCatalog(nil, nil, nil, nil, nil),
 		watches:     map[schema.GroupVersionKind]*watch{},
 		written:     written{metas: map[Ref]*metav1.PartialObjectMetadata{}},
@@ -108,6 +116,14 @@ func (s *Store) Touch(kinds func(schema.GroupVersionKind) bool) {
 		for _, ref := range s.refsOf(w) {
 			s.notify(ref)
 		}
+	}
+}
+
+// Reconsider says that a resource may be in use that was not.
+func (s *Store) Reconsider() {
+	select {
+	case s.used <- struct{}{}:
+	default:
 	}
 }
 

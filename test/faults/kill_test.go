@@ -9,9 +9,13 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	configv1alpha1 "github.com/flagship-k8s/flagship/api/config/v1alpha1"
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
@@ -23,6 +27,8 @@ const (
 	seedVar = "FLAGSHIP_FAULT_SEED"
 	// kills is how often the control plane is killed.
 	kills = 20
+	// longestLife is how long it lives at most after it took the first write.
+	longestLife = 2500 * time.Millisecond
 	// templates and works are how many names there are to create, update and delete under.
 	templates, works = 24, 8
 )
@@ -40,47 +46,112 @@ func seed(t *testing.T) uint64 {
 	return n
 }
 
-// The control plane is killed at random points, also while it starts, and templates and Works come, change and go
-// meanwhile. What is stored in the end is what the member has.
-func TestControlPlaneKilledAgainAndAgain(t *testing.T) {
-	random := rand.New(rand.NewPCG(seed(t), 0))
+// One member, which nobody touches, for a control plane that is killed.
+func TestControlPlaneIsKilled(t *testing.T) {
 	hub := fleettest.StartHub(t)
 	member := fleettest.StartMember(t, "member1", "--bare")
 	hub.Join(t, "member1", member.Kubeconfig)
+	t.Run("AgainAndAgain", func(t *testing.T) { killedAgainAndAgain(t, hub, member.Cluster) })
+	t.Run("AfterAKindMeansAnotherThing", func(t *testing.T) { killedAfterAKindMeansAnotherThing(t, hub, member.Cluster) })
+}
+
+// The control plane is killed at random points, also while its loops start, and templates and Works come, change and go
+// all the time. What is stored in the end is what the member has.
+func killedAgainAndAgain(t *testing.T, hub *fleettest.Part, member *fleettest.Cluster) {
+	random := rand.New(rand.NewPCG(seed(t), 0))
 	ns := namespace(t, hub.Cluster, "chaos")
 	everything := fleettest.Policy(ns, "everything", fleettest.Everywhere())
 	everything.Spec.ResourceSelectors = []policyv1alpha1.ResourceSelector{{APIVersion: "v1", Kind: "ConfigMap"}}
 	fleettest.Create(t, hub.Cluster, everything)
-	foreign := standBy(t, member.Cluster, "bystanders")
+	foreign := standBy(t, member, "member1")
 
-	ops := 0
+	writes := 0
 	for kill := range kills {
-		if kill > 0 && random.IntN(3) == 0 {
-			// While it starts.
-			hub.Launch(t)
-			pause(t.Context(), time.Duration(random.Int64N(int64(3*time.Second))))
-			hub.Kill()
-			continue
-		}
 		if kill > 0 {
-			hub.Start(t)
+			hub.Launch(t)
 		}
+		m := newMess(hub.Cluster, ns, random.Uint64())
 		working, stop := context.WithCancel(t.Context())
-		done := make(chan int)
-		own := rand.New(rand.NewPCG(random.Uint64(), 0))
-		go func() { done <- mess(working, hub.Cluster, ns, own) }()
-		pause(t.Context(), time.Duration(random.Int64N(int64(1500*time.Millisecond))))
+		go m.make(working)
+		select {
+		case <-m.begun:
+		case <-time.After(patience):
+			t.Fatalf("after %d kills nothing can be written", kill)
+		}
+		pause(t.Context(), time.Duration(random.Int64N(int64(longestLife))))
 		hub.Kill()
 		stop()
-		ops += <-done
+		writes += <-m.writes
 	}
-	t.Logf("%d writes between %d kills", ops, kills)
+	t.Logf("%d writes between %d kills", writes, kills)
 
 	hub.Start(t)
-	expectConverged(t, hub.Cluster, member.Cluster, "member1", foreign)
-	eventually(t, "every template has one binding and one Work, and nothing else has", func(ctx context.Context) error {
-		return sameCounts(ctx, hub.Cluster, ns)
-	})
+	expectCarried(t, hub.Cluster, "member1", ns)
+	expectConverged(t, hub.Cluster, member, "member1", foreign)
+}
+
+// What users say about a kind changes, and the control plane is killed before it can do anything about it. When it is back
+// it looks again at all that followed from what they said before.
+func killedAfterAKindMeansAnotherThing(t *testing.T, hub *fleettest.Part, member *fleettest.Cluster) {
+	ns := namespace(t, hub.Cluster, "meaning")
+	web := fleettest.Deployment(ns, "web", 1)
+	fleettest.Create(t, hub.Cluster, web.DeepCopy(), fleettest.Policy(ns, "web", fleettest.To("member1"), web))
+	lesson := func(n int, healthy bool) *configv1alpha1.ResourceInterpreterCustomization {
+		return &configv1alpha1.ResourceInterpreterCustomization{
+			ObjectMeta: metav1.ObjectMeta{Name: "meaning"},
+			Spec: configv1alpha1.ResourceInterpreterCustomizationSpec{
+				Target: configv1alpha1.CustomizationTarget{APIVersion: "apps/v1", Kind: "Deployment"},
+				Customizations: configv1alpha1.CustomizationRules{
+					ReplicaResource: &configv1alpha1.ReplicaResourceRequirement{
+						LuaScript: fmt.Sprintf("function GetReplicas(obj) return %d, {} end", n),
+					},
+					ReplicaRevision: &configv1alpha1.ReplicaRevision{
+						LuaScript: fmt.Sprintf("function ReviseReplica(obj, n) obj.spec.minReadySeconds = %d; return obj end", n),
+					},
+					HealthInterpretation: &configv1alpha1.HealthInterpretation{
+						LuaScript: fmt.Sprintf("function InterpretHealth(obj) return %t end", healthy),
+					},
+					StatusAggregation: &configv1alpha1.StatusAggregation{
+						LuaScript: fmt.Sprintf("function AggregateStatus(obj, items) obj.status = {replicas = %d}; return obj end", n),
+					},
+				},
+			},
+		}
+	}
+	expect := func(replicas, revised, total int32, health workv1alpha1.ResourceHealth) {
+		t.Helper()
+		b := &workv1alpha2.ResourceBinding{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: workv1alpha2.BindingName("Deployment", "web")}}
+		fleettest.ExpectEventually(t, hub.Cluster, b, func(b *workv1alpha2.ResourceBinding) error { return same("replicas", replicas, b.Spec.Replicas) })
+		fleettest.ExpectEventually(t, member, web, func(d *appsv1.Deployment) error { return same("minReadySeconds", revised, d.Spec.MinReadySeconds) })
+		fleettest.ExpectEventually(t, hub.Cluster, rendered("member1", "Deployment", ns, "web"), func(w *workv1alpha1.Work) error {
+			if len(w.Status.ManifestStatuses) != 1 {
+				return fmt.Errorf("%d manifest statuses", len(w.Status.ManifestStatuses))
+			}
+			return same("health", health, w.Status.ManifestStatuses[0].Health)
+		})
+		fleettest.ExpectEventually(t, hub.Cluster, web, func(d *appsv1.Deployment) error { return same("status.replicas", total, d.Status.Replicas) })
+	}
+	first := lesson(3, false)
+	fleettest.Create(t, hub.Cluster, first)
+	expect(3, 3, 3, workv1alpha1.ResourceUnhealthy)
+
+	second := lesson(5, true)
+	fleettest.Update(t, hub.Cluster, first, func(c *configv1alpha1.ResourceInterpreterCustomization) { c.Spec = second.Spec })
+	hub.Kill()
+	hub.Start(t)
+	expect(5, 5, 5, workv1alpha1.ResourceHealthy)
+
+	fleettest.Delete(t, hub.Cluster, first)
+	hub.Kill()
+	hub.Start(t)
+	expect(1, 0, 0, workv1alpha1.ResourceUnhealthy) // the member runs no controllers
+}
+
+func same[T comparable](what string, want, got T) error {
+	if want != got {
+		return fmt.Errorf("%s: %v, want %v", what, got, want)
+	}
+	return nil
 }
 
 // pause lets processes go on for a while.
@@ -93,33 +164,60 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// mess writes at random until the control plane is gone, and returns how often.
-func mess(ctx context.Context, hub *fleettest.Cluster, ns string, random *rand.Rand) (ops int) {
-	for ; ctx.Err() == nil; ops++ {
-		data := map[string]string{"n": strconv.Itoa(random.IntN(1000))}
-		var object client.Object = fleettest.ConfigMap(ns, fmt.Sprintf("template-%02d", random.IntN(templates)), data)
-		if random.IntN(4) == 0 {
-			object = byHand("member1", "chaos", fmt.Sprintf("by-hand-%d", random.IntN(works)), 1+random.IntN(3), data)
-		}
-		// Refusals are part of it: what there is to create exists, what there is to delete does not.
-		switch random.IntN(4) {
-		case 0:
-			_ = hub.Delete(ctx, object)
-		case 1:
-			_ = hub.Create(ctx, object)
-		default:
-			change(ctx, hub, object)
+// mess is somebody who writes at random until the control plane is gone.
+type mess struct {
+	hub    *fleettest.Cluster
+	ns     string
+	random *rand.Rand
+	begun  chan struct{} // closed with the first write
+	writes chan int      // how many there were
+}
+
+func newMess(hub *fleettest.Cluster, ns string, seed uint64) *mess {
+	return &mess{hub: hub, ns: ns, random: rand.New(rand.NewPCG(seed, 0)), begun: make(chan struct{}), writes: make(chan int, 1)}
+}
+
+func (m *mess) make(ctx context.Context) {
+	writes := 0
+	for ctx.Err() == nil {
+		err := m.write(ctx)
+		switch {
+		case err == nil && writes == 0:
+			close(m.begun)
+			fallthrough
+		case err == nil:
+			writes++
+		case apierrors.ReasonForError(err) == metav1.StatusReasonUnknown: // nobody answers
+			pause(ctx, 50*time.Millisecond)
 		}
 	}
-	return ops
+	m.writes <- writes
+}
+
+// write is one write. Refusals are part of it: what there is to create exists, what there is to delete does not.
+func (m *mess) write(ctx context.Context) error {
+	data := map[string]string{"n": strconv.Itoa(m.random.IntN(1000))}
+	var object client.Object = fleettest.ConfigMap(m.ns, fmt.Sprintf("template-%02d", m.random.IntN(templates)), data)
+	if m.random.IntN(4) == 0 {
+		object = byHand("member1", m.ns, fmt.Sprintf("by-hand-%d", m.random.IntN(works)), 1+m.random.IntN(3), data)
+	}
+	switch m.random.IntN(4) {
+	case 0:
+		return m.hub.Delete(ctx, object)
+	case 1:
+		return m.hub.Create(ctx, object)
+	default:
+		return change(ctx, m.hub, object)
+	}
 }
 
 // change updates an object to what is given, or creates it.
-func change(ctx context.Context, hub *fleettest.Cluster, object client.Object) {
+func change(ctx context.Context, hub *fleettest.Cluster, object client.Object) error {
 	present := object.DeepCopyObject().(client.Object)
-	if hub.Get(ctx, client.ObjectKeyFromObject(object), present) != nil {
-		_ = hub.Create(ctx, object)
-		return
+	if err := hub.Get(ctx, client.ObjectKeyFromObject(object), present); apierrors.IsNotFound(err) {
+		return hub.Create(ctx, object)
+	} else if err != nil {
+		return err
 	}
 	switch wanted := object.(type) {
 	case *corev1.ConfigMap:
@@ -127,34 +225,5 @@ func change(ctx context.Context, hub *fleettest.Cluster, object client.Object) {
 	case *workv1alpha1.Work:
 		present.(*workv1alpha1.Work).Spec = wanted.Spec
 	}
-	_ = hub.Update(ctx, present)
-}
-
-func sameCounts(ctx context.Context, hub *fleettest.Cluster, ns string) error {
-	var maps corev1.ConfigMapList
-	var bindings workv1alpha2.ResourceBindingList
-	var all workv1alpha1.WorkList
-	for _, list := range []client.ObjectList{&maps, &bindings} {
-		if err := hub.List(ctx, list, client.InNamespace(ns)); err != nil {
-			return err
-		}
-	}
-	if err := hub.List(ctx, &all, client.InNamespace(workv1alpha1.ExecutionNamespace("member1"))); err != nil {
-		return err
-	}
-	ours := 0
-	for i := range all.Items {
-		if all.Items[i].Annotations[workv1alpha2.ResourceBindingNamespaceAnnotation] == ns {
-			ours++
-		}
-	}
-	if len(bindings.Items) != len(maps.Items) || ours != len(maps.Items) {
-		return fmt.Errorf("%d templates have %d bindings and %d Works", len(maps.Items), len(bindings.Items), ours)
-	}
-	for i := range bindings.Items {
-		if err := fleettest.ConditionTrue(bindings.Items[i].Status.Conditions, workv1alpha2.FullyApplied); err != nil {
-			return fmt.Errorf("%s: %w", bindings.Items[i].Name, err)
-		}
-	}
-	return nil
+	return hub.Update(ctx, present)
 }

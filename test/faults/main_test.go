@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -20,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/fleettest"
 )
 
@@ -57,18 +59,26 @@ type bystanders struct {
 	before map[types.NamespacedName]string
 }
 
-// standBy puts foreign objects into a member, one of them with our label, which somebody copied along with a manifest.
-func standBy(t *testing.T, member *fleettest.Cluster, namespace string) bystanders {
+// bystanding is the namespace of foreign objects in members.
+const bystanding = "bystanders"
+
+// standBy puts foreign objects into a member: one that has nothing to do with us, one with our label, and one that
+// somebody made from a copy of an object of ours, with all its marks.
+func standBy(t *testing.T, member *fleettest.Cluster, cluster string) bystanders {
 	t.Helper()
-	err := member.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
-	if err != nil && meta.IsNoMatchError(err) {
+	if err := member.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: bystanding}}); err != nil {
 		t.Fatal(err)
 	}
 	b := bystanders{member: member, before: map[types.NamespacedName]string{}}
-	for _, name := range []string{"theirs", "copied"} {
-		c := fleettest.ConfigMap(namespace, name, map[string]string{"whose": "theirs"})
-		if name == "copied" {
+	for _, name := range []string{"theirs", "labelled", "copied"} {
+		c := fleettest.ConfigMap(bystanding, name, map[string]string{"whose": "theirs"})
+		if name != "theirs" {
 			c.Labels = map[string]string{workv1alpha1.ManagedLabel: workv1alpha1.ManagedLabelValue}
+		}
+		if name == "copied" {
+			c.Annotations = map[string]string{
+				workv1alpha1.WorkNamespaceAnnotation: workv1alpha1.ExecutionNamespace(cluster), workv1alpha1.WorkNameAnnotation: "by-hand-0",
+			}
 		}
 		if err := member.Create(t.Context(), c); err != nil {
 			t.Fatal(err)
@@ -86,6 +96,58 @@ func (b bystanders) untouched(ctx context.Context) error {
 		}
 		if c.ResourceVersion != version {
 			return fmt.Errorf("%s is not ours and was changed", key)
+		}
+	}
+	return nil
+}
+
+// expectCarried waits until every ConfigMap of a namespace has one binding, which says that it is applied, and one Work
+// with its content, and there are no others.
+func expectCarried(t *testing.T, hub *fleettest.Cluster, cluster, ns string) {
+	t.Helper()
+	eventually(t, "every template has one binding and one Work that is up to date, and nothing else has", func(ctx context.Context) error {
+		return carried(ctx, hub, cluster, ns)
+	})
+}
+
+// carried tells what is wrong, if anything, with the bindings of a namespace and their Works in one cluster.
+func carried(ctx context.Context, hub *fleettest.Cluster, cluster, ns string) error {
+	var maps corev1.ConfigMapList
+	var bindings workv1alpha2.ResourceBindingList
+	var all workv1alpha1.WorkList
+	for _, list := range []client.ObjectList{&maps, &bindings} {
+		if err := hub.List(ctx, list, client.InNamespace(ns)); err != nil {
+			return err
+		}
+	}
+	if err := hub.List(ctx, &all, client.InNamespace(workv1alpha1.ExecutionNamespace(cluster))); err != nil {
+		return err
+	}
+	ours, content := 0, map[string]map[string]string{}
+	for i := range all.Items {
+		w := &all.Items[i]
+		if w.Annotations[workv1alpha2.ResourceBindingNamespaceAnnotation] != ns || w.Spec.Workload.Manifests[0].GroupVersionKind().Kind != "ConfigMap" {
+			continue
+		}
+		ours++
+		var c corev1.ConfigMap
+		if err := json.Unmarshal(w.Spec.Workload.Manifests[0].Raw, &c); err != nil {
+			return err
+		}
+		content[c.Name] = c.Data
+	}
+	for i := range maps.Items {
+		if name, data := maps.Items[i].Name, maps.Items[i].Data; !reflect.DeepEqual(data, content[name]) {
+			return fmt.Errorf("template %s holds %v, and what is carried of it is %v", name, data, content[name])
+		}
+	}
+	bindings.Items = slices.DeleteFunc(bindings.Items, func(b workv1alpha2.ResourceBinding) bool { return b.Spec.Resource.Kind != "ConfigMap" })
+	if len(bindings.Items) != len(maps.Items) || ours != len(maps.Items) {
+		return fmt.Errorf("%d templates have %d bindings and %d Works", len(maps.Items), len(bindings.Items), ours)
+	}
+	for i := range bindings.Items {
+		if err := fleettest.ConditionTrue(bindings.Items[i].Status.Conditions, workv1alpha2.FullyApplied); err != nil {
+			return fmt.Errorf("%s: %w", bindings.Items[i].Name, err)
 		}
 	}
 	return nil
@@ -177,7 +239,7 @@ func sameAs(ctx context.Context, member *fleettest.Cluster, wanted map[types.Nam
 	for i := range present.Items {
 		c := &present.Items[i]
 		work := c.Annotations[workv1alpha1.WorkNameAnnotation]
-		if work == "" {
+		if work == "" || c.Namespace == bystanding {
 			continue
 		}
 		key := client.ObjectKeyFromObject(c)

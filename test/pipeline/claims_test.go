@@ -2,6 +2,7 @@ package pipeline_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -20,6 +21,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	resourcev1alpha2 "github.com/flagship-k8s/flagship/api/resource/v1alpha2"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/fleettest"
@@ -273,6 +275,88 @@ func TestClaimsGoWhereTheirClassIs(t *testing.T) {
 	fleettest.Create(t, fleet.Member("member1"), deviceClass("rare.example.com", `device.driver == "gpu.example.com"`))
 	for d := range bindings {
 		fleettest.ExpectEventually(t, fleet.Hub, d, ready(2))
+	}
+}
+
+// TestClaimsOfTodayAreAddedUp: what the schedulers of two members gave a claim of today's version is shown by the one on the
+// hub, with the pools of the members kept apart; a claim in one member shows what that one has.
+func TestClaimsOfTodayAreAddedUp(t *testing.T) {
+	fleet := shared.Start(t)
+	ns := fleet.Namespace(t)
+	for name, placement := range map[string]policyv1alpha1.Placement{"both": fleettest.Everywhere(), "one": fleettest.To("member2")} {
+		d := consuming(ns, name, 1, name, "")
+		fleettest.Create(t, fleet.Hub, todaysClaim(ns, name, exampleClass), d, withDependencies(fleettest.Policy(ns, name, placement, d)))
+	}
+	holds := func(consumers int, pools ...string) func(*resourcev1.ResourceClaim) error {
+		return func(c *resourcev1.ResourceClaim) error {
+			var have []string
+			if c.Status.Allocation != nil {
+				for _, r := range c.Status.Allocation.Devices.Results {
+					have = append(have, r.Pool[:strings.LastIndex(r.Pool, "-")])
+				}
+			}
+			if !slices.Equal(have, pools) || len(c.Status.ReservedFor) != consumers {
+				return fmt.Errorf("devices of %v, %d consumers, want %v and %d", have, len(c.Status.ReservedFor), pools, consumers)
+			}
+			return nil
+		}
+	}
+	both, one := todaysClaim(ns, "both", ""), todaysClaim(ns, "one", "")
+	fleettest.ExpectEventually(t, fleet.Hub, both, holds(2, "member1/member1-node", "member2/member2-node"))
+	seen := fleettest.ExpectEventually(t, fleet.Hub, one, holds(1, "member2-node"))
+	if seen.Status.Allocation.NodeSelector == nil {
+		t.Error("the nodes of the only copy are not said")
+	}
+	for _, name := range []string{"both", "one"} {
+		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name}}
+		fleettest.Update(t, fleet.Hub, d, func(d *appsv1.Deployment) { d.Spec.Replicas = ptr.To[int32](0) })
+		fleettest.ExpectEventually(t, fleet.Hub, todaysClaim(ns, name, ""), holds(0))
+	}
+}
+
+// TestAnObjectMovesWhenItsClaimComes: an object that was placed before its claim existed goes where the claim can be had.
+func TestAnObjectMovesWhenItsClaimComes(t *testing.T) {
+	fleet := shared.Start(t)
+	fleettest.Create(t, fleet.Member("member2"), deviceClass("moving.example.com", `device.driver == "gpu.example.com"`))
+	fleettest.ExpectEventually(t, fleet.Hub, &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "member2"}}, func(c *clusterv1alpha1.Cluster) error {
+		if _, known := c.Status.ResourceSummary.Allocatable[clusterv1alpha1.DeviceResource("moving.example.com")]; !known {
+			return errors.New("the class is not known")
+		}
+		return nil
+	})
+	ns := fleet.Namespace(t)
+	claims := map[string]client.Object{
+		"old": oldClaimTemplate(ns, "old", "moving.example.com"), "today": todaysClaim(ns, "today", "moving.example.com"),
+	}
+	for name := range claims {
+		claim, template := name, ""
+		if name == "old" {
+			claim, template = template, claim
+		}
+		d := consuming(ns, name, 1, claim, template)
+		fleettest.Create(t, fleet.Hub, d, withDependencies(fleettest.Policy(ns, name, fleettest.Everywhere(), d)))
+		fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "Deployment", name), isIn("member1", "member2"))
+	}
+	for name, claim := range claims {
+		fleettest.Create(t, fleet.Hub, claim)
+		fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "Deployment", name), isIn("member2"))
+		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name}}
+		fleettest.ExpectEventually(t, fleet.Hub, d, ready(1))
+		fleettest.ExpectGone(t, fleet.Member("member1"), d)
+	}
+}
+
+// isIn is the condition of a binding whose targets are exactly these clusters.
+func isIn(clusters ...string) func(*workv1alpha2.ResourceBinding) error {
+	return func(b *workv1alpha2.ResourceBinding) error {
+		var names []string
+		for _, target := range b.Spec.Clusters {
+			names = append(names, target.Name)
+		}
+		if slices.Sort(names); !slices.Equal(names, clusters) {
+			return fmt.Errorf("it is in %v, want %v", names, clusters)
+		}
+		return nil
 	}
 }
 

@@ -1,6 +1,7 @@
 package pipeline_test
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 
@@ -27,6 +28,12 @@ func TestAMemberOfTheOldModelGetsClaimsAsTheyAre(t *testing.T) {
 		t.Fatalf("joining: %s%s", joined.Stdout, joined.Stderr)
 	}
 	fleettest.ExpectEventually(t, above.Hub, &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "old"}}, func(c *clusterv1alpha1.Cluster) error {
+		if c.Status.ResourceSummary == nil {
+			return errors.New("its classes are not known yet")
+		}
+		if _, known := c.Status.ResourceSummary.Allocatable[clusterv1alpha1.ResourceClassesResource]; !known {
+			return errors.New("its classes are not known yet")
+		}
 		return fleettest.ConditionTrue(c.Status.Conditions, clusterv1alpha1.ClusterConditionReady)
 	})
 	ns := above.Namespace(t)
@@ -37,8 +44,9 @@ func TestAMemberOfTheOldModelGetsClaimsAsTheyAre(t *testing.T) {
 	}
 	claim := oldClaim(ns, "gpu", "old.example.com")
 	claim.Spec.AllocationMode = resourcev1alpha2.AllocationModeImmediate
-	fleettest.Create(t, above.Hub, class, claim, fleettest.ClusterPolicy("old-class", fleettest.Everywhere(), class),
-		fleettest.Policy(ns, "claims", fleettest.Everywhere(), claim))
+	fleettest.Create(t, above.Hub, claim, fleettest.Policy(ns, "claims", fleettest.Everywhere(), claim))
+	fleettest.ExpectEventually(t, above.Hub, binding(ns, "ResourceClaim", "gpu"), scheduledMessage("1 has no device class old.example.com (old)"))
+	fleettest.Create(t, above.Hub, class, fleettest.ClusterPolicy("old-class", fleettest.Everywhere(), class))
 
 	copiedClass := fleettest.ExpectEventually(t, below.Hub, class, fleettest.Exists)
 	if copiedClass.ParametersRef == nil || copiedClass.DriverName != exampleClass {

@@ -104,6 +104,9 @@ func TestAWorkBringsWhatItsObjectsNeed(t *testing.T) {
 	fleettest.ExpectEventually(t, m, definition, established)
 	fleettest.ExpectEventually(t, m, custom("order.example.io"), fleettest.Exists)
 	fleettest.ExpectEventually(t, m, fleettest.ConfigMap(ns.Name, "settings", nil), fleettest.Exists)
+	for _, o := range []client.Object{ns, definition, custom("order.example.io"), fleettest.ConfigMap(ns.Name, "settings", nil)} {
+		expectMarks(t, m, o, w)
+	}
 	fleettest.ExpectEventually(t, fleet.Hub, w, func(w *workv1alpha1.Work) error {
 		if err := workIs("Applied", metav1.ConditionFalse, "AppliedFailed")(w); err != nil {
 			return err
@@ -139,6 +142,21 @@ func TestAWorkBringsWhatItsObjectsNeed(t *testing.T) {
 	fleettest.ExpectGone(t, fleet.Hub, w)
 	for _, o := range []client.Object{definition, ns} {
 		fleettest.ExpectGone(t, m, o)
+	}
+}
+
+// expectMarks looks for what leads from an object in a member to the Work that a person wrote for it.
+func expectMarks(t *testing.T, m *fleettest.Cluster, object client.Object, w *workv1alpha1.Work) {
+	t.Helper()
+	there := object.DeepCopyObject().(client.Object)
+	if err := m.Get(t.Context(), client.ObjectKeyFromObject(object), there); err != nil {
+		t.Fatal(err)
+	}
+	id := w.Labels[workv1alpha1.WorkPermanentIDLabel]
+	labels, annotations := there.GetLabels(), there.GetAnnotations()
+	if labels[workv1alpha1.ManagedLabel] != "true" || id == "" || labels[workv1alpha1.WorkPermanentIDLabel] != id ||
+		annotations[workv1alpha1.WorkNamespaceAnnotation] != w.Namespace || annotations[workv1alpha1.WorkNameAnnotation] != w.Name {
+		t.Errorf("%s of the Work with id %q has labels %v and annotations %v", key(there), id, labels, annotations)
 	}
 }
 
@@ -224,13 +242,32 @@ func TestAnObjectOfAPredecessorIsTakenOver(t *testing.T) {
 	fleettest.ExpectEventually(t, fleet.Hub, w, workIs("Applied", metav1.ConditionTrue, ""))
 }
 
-// Two manifests of one object are refused, and the refusal says where.
-func TestTheSameObjectTwiceIsRefused(t *testing.T) {
+// What cannot become an object in a member is refused, and the refusal says where it is.
+func TestBadManifestsAreRefused(t *testing.T) {
 	fleet := shared.Start(t)
-	settings := typed(fleettest.ConfigMap("default", "twice", nil))
-	err := fleet.Hub.Create(t.Context(), handMade(t, "twice", settings, settings))
-	if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "spec.workload.manifests[1]") {
-		t.Errorf("got %v", err)
+	settings := typed(fleettest.ConfigMap("default", "refused", nil))
+	large := typed(fleettest.ConfigMap("default", "large", map[string]string{"a": strings.Repeat("x", 1_400_000)}))
+	for reason, c := range map[string]struct {
+		manifest any
+		want     string
+	}{
+		"the same object twice": {settings, "manifests[1]: Duplicate"},
+		"more than fits":        {large, "manifests[1]: Invalid"},
+		"a list":                {map[string]any{"apiVersion": "v1", "kind": "List", "items": []any{settings}}, "manifests[1].kind: Forbidden"},
+		"no object":             {"text", "manifests[1]: Invalid"},
+		"a number for a label": {map[string]any{"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{
+			"name": "a", "labels": map[string]any{"tier": 1}}}, "manifests[1].metadata.labels: Invalid"},
+		"nothing that says what it is": {map[string]any{}, "manifests[1].metadata.name: Required"},
+	} {
+		err := fleet.Hub.Create(t.Context(), handMade(t, "refused", settings, c.manifest))
+		if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "spec.workload."+c.want) {
+			t.Errorf("%s: got %v", reason, err)
+		}
+	}
+	elsewhere := handMade(t, "refused", settings)
+	elsewhere.Namespace = "default"
+	if err := fleet.Hub.Create(t.Context(), elsewhere); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "metadata.namespace") {
+		t.Errorf("in a namespace of no cluster: got %v", err)
 	}
 }
 
@@ -276,6 +313,7 @@ func TestAnImpossibleOverrideLeavesWhatIsThere(t *testing.T) {
 		return nil
 	})
 	expectEvent(t, fleet.Hub, web, "/spec/nowhere/at/all")
+	fleettest.ExpectEventually(t, fleet.Hub, of, bindingIs("FullyApplied", metav1.ConditionFalse, "FullyAppliedFailed"))
 	fleettest.ExpectEventually(t, fleet.Member("member2"), web, image("nginx:second"))
 	fleettest.Update(t, fleet.Hub, override, func(o *policyv1alpha1.OverridePolicy) {
 		o.Spec.OverrideRules[0].Overriders.Plaintext = nil
@@ -286,6 +324,6 @@ func TestAnImpossibleOverrideLeavesWhatIsThere(t *testing.T) {
 		if slices.ContainsFunc(b.Status.Conditions, func(c metav1.Condition) bool { return c.Type == workv1alpha2.Rendered }) {
 			return errors.New("the condition is still there")
 		}
-		return nil
+		return bindingIs("FullyApplied", metav1.ConditionTrue, "FullyAppliedSuccess")(b)
 	})
 }

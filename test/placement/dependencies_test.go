@@ -7,6 +7,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -70,6 +71,24 @@ func TestDependenciesFollow(t *testing.T) {
 	if err := fleet.Hub.Get(t.Context(), client.ObjectKeyFromObject(blue), blue); err != nil {
 		t.Errorf("the template itself: %v", err)
 	}
+}
+
+// What an Ingress needs to answer: its certificate, and the Services that it leads to.
+func TestAnIngressTakesItsBackendsAlong(t *testing.T) {
+	fleet, ns := start(t)
+	cert := fleettest.Secret(ns, "cert", map[string]string{"tls.crt": "", "tls.key": ""})
+	web, unrelated := fleettest.Service(ns, "web"), fleettest.Service(ns, "unrelated")
+	kind := networkingv1.PathTypePrefix
+	front := &networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "front"}}
+	front.Spec.TLS = []networkingv1.IngressTLS{{SecretName: cert.Name}}
+	front.Spec.Rules = []networkingv1.IngressRule{{IngressRuleValue: networkingv1.IngressRuleValue{HTTP: &networkingv1.HTTPIngressRuleValue{
+		Paths: []networkingv1.HTTPIngressPath{{Path: "/", PathType: &kind, Backend: networkingv1.IngressBackend{
+			Service: &networkingv1.IngressServiceBackend{Name: web.Name, Port: networkingv1.ServiceBackendPort{Number: 80}}}}},
+	}}}}
+	fleettest.Create(t, fleet.Hub, cert, web, unrelated, front, along(fleettest.Policy(ns, "front", fleettest.To("east-1"), front)))
+	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "Secret", cert.Name), neededIn(1, "east-1"))
+	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "Service", web.Name), neededIn(1, "east-1"))
+	fleettest.ExpectAbsent(t, fleet.Hub, binding(ns, "Service", unrelated.Name))
 }
 
 // A kind of a user's refers to a ClusterRole, as a script tells.

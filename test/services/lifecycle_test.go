@@ -3,6 +3,7 @@ package services_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -71,6 +72,11 @@ func TestPolicyGivesWayAndGetsItBack(t *testing.T) {
 	fleettest.ExpectEventually(t, m2, service, fleettest.Exists)
 	fleettest.ExpectEventually(t, fleet.Hub, mcs, conditionIs(networkingv1alpha1.MCSServiceAppliedConditionType, metav1.ConditionTrue, "member1, member2, member3"))
 	expectEvent(t, fleet.Hub, ns, "Service", event.ApplyPolicyFailed)
+	expectEventSaying(t, fleet.Hub, ns, "MultiClusterService", event.SyncServiceSucceed, "is taken over from PropagationPolicy "+ns+"/web")
+	late := fleettest.Policy(ns, "late", fleettest.To("member3"), service)
+	fleettest.Create(t, fleet.Hub, late)
+	expectEventSaying(t, fleet.Hub, ns, "PropagationPolicy", event.ApplyPolicyFailed, "MultiClusterService "+ns+"/web")
+	fleettest.Delete(t, fleet.Hub, late)
 
 	fleettest.Delete(t, fleet.Hub, mcs)
 	fleettest.ExpectGone(t, m2, service)
@@ -89,6 +95,11 @@ func TestPolicyGivesWayAndGetsItBack(t *testing.T) {
 // expectEvent waits for an event about an object of a kind.
 func expectEvent(t *testing.T, c *fleettest.Cluster, ns, kind, reason string) {
 	t.Helper()
+	expectEventSaying(t, c, ns, kind, reason, "")
+}
+
+func expectEventSaying(t *testing.T, c *fleettest.Cluster, ns, kind, reason, text string) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), fleettest.Patience)
 	defer cancel()
 	changes, err := c.Watch(ctx, &corev1.EventList{}, client.InNamespace(ns))
@@ -102,7 +113,7 @@ func expectEvent(t *testing.T, c *fleettest.Cluster, ns, kind, reason string) {
 			t.Fatalf("listing events until patience ended: no %s about a %s: %v", reason, kind, err)
 		}
 		for _, e := range list.Items {
-			if e.InvolvedObject.Kind == kind && e.Reason == reason {
+			if e.InvolvedObject.Kind == kind && e.Reason == reason && strings.Contains(e.Message, text) {
 				return
 			}
 		}
@@ -126,6 +137,22 @@ func TestPortsMustMatch(t *testing.T) {
 	patch(t, fleet.Hub, mcs, `{"spec":{"ports":[{"name":"http","port":80}]}}`)
 	fleettest.ExpectEventually(t, fleet.Member("member1"), service, fleettest.Exists)
 	fleettest.ExpectEventually(t, fleet.Hub, mcs, conditionIs(networkingv1alpha1.MCSServiceAppliedConditionType, metav1.ConditionTrue, ""))
+
+	patch(t, fleet.Hub, service, `{"spec":{"ports":[{"name":"web","port":81}]}}`)
+	for _, condition := range []string{applied, exchanged} {
+		fleettest.ExpectEventually(t, fleet.Hub, mcs, conditionIs(condition, isFalse, "spec.ports asks for http (80), but Service "+ns+"/web has web (81): correct one of them"))
+	}
+	if s := fleettest.ExpectEventually(t, fleet.Member("member1"), service, fleettest.Exists); s.Spec.Ports[0].Port != 80 {
+		t.Errorf("with a mismatch that nobody corrected the member got port %d", s.Spec.Ports[0].Port)
+	}
+	patch(t, fleet.Hub, mcs, `{"spec":{"ports":null}}`)
+	fleettest.ExpectEventually(t, fleet.Member("member1"), service, func(s *corev1.Service) error {
+		if s.Spec.Ports[0].Port != 81 || s.Spec.Ports[0].Name != "web" {
+			return fmt.Errorf("ports are %+v", s.Spec.Ports)
+		}
+		return nil
+	})
+	fleettest.ExpectEventually(t, fleet.Hub, mcs, conditionIs(applied, isTrue, ""))
 }
 
 // TestLoadBalancerAddressesAreMerged: what the load balancers of two members report is in one status.
@@ -175,7 +202,21 @@ func TestClustersComeAndGo(t *testing.T) {
 	expectImported(t, m2, service, has(nil))
 	fleettest.ExpectEventually(t, fleet.Hub, mcs, conditionIs(networkingv1alpha1.EndpointSliceDispatched, metav1.ConditionTrue, "of member1, member3 are in member1, member3"))
 
+	named := crossCluster(ns, "named", []string{"member2"}, []string{"member3"})
+	outside := fleettest.Service(ns, "named")
+	outside.Spec.Selector = nil
+	fleettest.Create(t, fleet.Hub, outside, named)
+	for _, condition := range []string{applied, exchanged} {
+		fleettest.ExpectEventually(t, fleet.Hub, named, conditionIs(condition, isFalse, "cluster member2 is not registered"))
+	}
+
 	run(t, "join", "member2", "--data-dir", fleet.Dir, "--cluster-kubeconfig", m2.Kubeconfig)
+	fleettest.ExpectEventually(t, m2, outside, fleettest.Exists)
+	fleettest.Create(t, m2, handmade(outside, "by-hand", discoveryv1.AddressTypeIPv4, "192.0.2.1"))
+	expectImported(t, m3, outside, has([]string{"192.0.2.1"}))
+	for _, condition := range []string{applied, exchanged} {
+		fleettest.ExpectEventually(t, fleet.Hub, named, conditionIs(condition, isTrue, "member2"))
+	}
 	_, own := slicesIn(t, m1, service)
 	expectImported(t, m2, service, has(addresses(own)))
 	fleettest.ExpectEventually(t, fleet.Hub, mcs, conditionIs(networkingv1alpha1.EndpointSliceDispatched, metav1.ConditionTrue, "of member1, member2, member3"))

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkingv1alpha1 "github.com/flagship-k8s/flagship/api/networking/v1alpha1"
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/fleettest"
 )
 
@@ -173,5 +174,19 @@ func patch(t *testing.T, c *fleettest.Cluster, object client.Object, text string
 	t.Helper()
 	if err := c.Patch(t.Context(), object, client.RawPatch(types.MergePatchType, []byte(text))); err != nil {
 		t.Fatalf("patching %s in %s: %v", object.GetName(), c.Name, err)
+	}
+}
+
+func keyOf(o client.Object) types.NamespacedName { return client.ObjectKeyFromObject(o) }
+
+type (
+	workList = workv1alpha1.WorkList
+	mcsList  = networkingv1alpha1.MultiClusterServiceList
+)
+
+// notOf says of a Work that it does not belong to a MultiClusterService of the namespace.
+func notOf(namespace string) func(workv1alpha1.Work) bool {
+	return func(w workv1alpha1.Work) bool {
+		return w.Labels[networkingv1alpha1.MultiClusterServiceNamespaceLabel] != namespace
 	}
 }

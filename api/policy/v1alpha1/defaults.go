@@ -1,6 +1,8 @@
 package v1alpha1
 
 import (
+	"strings"
+
 	"k8s.io/utils/ptr"
 )
 
@@ -12,7 +14,7 @@ func SetPropagationDefaults(policy Propagation) {
 		selector := &spec.ResourceSelectors[i]
 		confine(selector, policy.GetNamespace())
 		// Who imports a service needs the Service and endpoints behind it.
-		if selector.Kind == serviceImportKind && selector.APIVersion == serviceImportAPIVersion {
+		if selector.Kind == serviceImportKind && strings.HasPrefix(selector.APIVersion, serviceImportGroup+"/") {
 			spec.PropagateDeps = true
 		}
 	}
@@ -27,8 +29,8 @@ func SetPropagationDefaults(policy Propagation) {
 
 // The kind whose selection switches propagateDeps on.
 const (
-	serviceImportKind       = "ServiceImport"
-	serviceImportAPIVersion = "multicluster.x-k8s.io/v1alpha1"
+	serviceImportKind  = "ServiceImport"
+	serviceImportGroup = "multicluster.x-k8s.io"
 )
 
 // SetOverrideDefaults completes a policy with what its schema cannot. It changes

@@ -24,6 +24,12 @@ func TestSetPropagationDefaults(t *testing.T) {
 			want: spec{PropagateDeps: true, ResourceSelectors: []policyv1alpha1.ResourceSelector{
 				{APIVersion: "multicluster.x-k8s.io/v1alpha1", Kind: "ServiceImport", Namespace: "ns"}}},
 		},
+		"in any version": {
+			given: spec{ResourceSelectors: []policyv1alpha1.ResourceSelector{
+				{APIVersion: "multicluster.x-k8s.io/v1beta1", Kind: "ServiceImport", Namespace: "ns"}}},
+			want: spec{PropagateDeps: true, ResourceSelectors: []policyv1alpha1.ResourceSelector{
+				{APIVersion: "multicluster.x-k8s.io/v1beta1", Kind: "ServiceImport", Namespace: "ns"}}},
+		},
 		"groups are clusters, and one is enough": {
 			given: spec{Placement: policyv1alpha1.Placement{SpreadConstraints: []policyv1alpha1.SpreadConstraint{{MaxGroups: 2}, {SpreadByLabel: "rack", MinGroups: 2}}}},
 			want: spec{Placement: policyv1alpha1.Placement{SpreadConstraints: []policyv1alpha1.SpreadConstraint{

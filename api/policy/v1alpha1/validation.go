@@ -3,6 +3,7 @@ package v1alpha1
 import (
 	"strings"
 
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -138,6 +139,17 @@ func validateOverriders(overriders *Overriders, path *field.Path) field.ErrorLis
 		}
 		if overrider.Operator != OverriderOpRemove && overrider.Value == "" {
 			errs = append(errs, field.Required(path.Child("value"), "the text to put in"))
+		}
+	}
+	// What is removed need not be a name that anything could have.
+	for i, overrider := range overriders.LabelsOverrider {
+		if overrider.Operator != OverriderOpRemove {
+			errs = append(errs, metav1validation.ValidateLabels(overrider.Value, path.Child("labelsOverrider").Index(i).Child("value"))...)
+		}
+	}
+	for i, overrider := range overriders.AnnotationsOverrider {
+		if overrider.Operator != OverriderOpRemove {
+			errs = append(errs, apivalidation.ValidateAnnotations(overrider.Value, path.Child("annotationsOverrider").Index(i).Child("value"))...)
 		}
 	}
 	return errs

@@ -83,10 +83,18 @@ func TestValidateOverride(t *testing.T) {
 			{Operator: policyv1alpha1.OverriderOpRemove},
 			{Operator: policyv1alpha1.OverriderOpAdd, Predicate: &policyv1alpha1.ImagePredicate{Path: "x"}},
 		},
+		LabelsOverrider: []policyv1alpha1.LabelAnnotationOverrider{
+			{Operator: policyv1alpha1.OverriderOpRemove, Value: map[string]string{"not a name": ""}},
+			{Operator: policyv1alpha1.OverriderOpAdd, Value: map[string]string{"tier": "not a value"}},
+		},
+		AnnotationsOverrider: []policyv1alpha1.LabelAnnotationOverrider{
+			{Operator: policyv1alpha1.OverriderOpReplace, Value: map[string]string{"fine": "any text", "not a name": ""}},
+		},
 	}
 	wrong := []string{
 		"plaintext[1].path", "plaintext[2].path", "fieldOverrider[0].json[1].subPath", "fieldOverrider[0].yaml[0].subPath",
 		"imageOverrider[1].predicate.path", "imageOverrider[1].value",
+		"labelsOverrider[1].value", "annotationsOverrider[0].value",
 	}
 	policy := &policyv1alpha1.OverridePolicy{Spec: policyv1alpha1.OverrideSpec{
 		ResourceSelectors: []policyv1alpha1.ResourceSelector{{LabelSelector: badSelector()}},

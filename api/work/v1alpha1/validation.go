@@ -3,10 +3,15 @@ package v1alpha1
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -22,12 +27,10 @@ func Validate(work *Work) field.ErrorList {
 	path := field.NewPath("spec", "workload", "manifests")
 	first := map[identity]int{}
 	for i, manifest := range work.Spec.Workload.Manifests {
-		var h head
-		if err := json.Unmarshal(manifest.Raw, &h); err != nil {
-			errs = append(errs, field.Invalid(path.Index(i), field.OmitValueType{}, fmt.Sprintf("must be an object: %v", err)))
-			continue
+		h, found := readHead(manifest.Raw, path.Index(i))
+		if len(found) == 0 {
+			found = validateManifest(h, path.Index(i))
 		}
-		found := validateManifest(h, path.Index(i))
 		errs = append(errs, found...)
 		if len(found) > 0 {
 			continue
@@ -47,10 +50,32 @@ func Validate(work *Work) field.ErrorList {
 type head struct {
 	metav1.TypeMeta `json:",inline"`
 	Metadata        struct {
-		Namespace string `json:"namespace"`
-		Name      string `json:"name"`
+		Namespace   string            `json:"namespace"`
+		Name        string            `json:"name"`
+		Labels      map[string]string `json:"labels"`
+		Annotations map[string]string `json:"annotations"`
 	} `json:"metadata"`
 	Items json.RawMessage `json:"items"`
+}
+
+// readHead reads a manifest and says which field of it is of a type that it
+// cannot have.
+func readHead(raw []byte, path *field.Path) (head, field.ErrorList) {
+	var h head
+	if len(raw) == 0 { // where null stood
+		return h, field.ErrorList{field.TypeInvalid(path, field.OmitValueType{}, "must be an object")}
+	}
+	err := utiljson.Unmarshal(raw, &h)
+	wrong, isType := errors.AsType[*json.UnmarshalTypeError](err)
+	switch {
+	case err == nil:
+		return h, nil
+	case !isType:
+		return h, field.ErrorList{field.Invalid(path, field.OmitValueType{}, fmt.Sprintf("must be an object: %v", err))}
+	case wrong.Field == "":
+		return h, field.ErrorList{field.TypeInvalid(path, field.OmitValueType{}, "must be an object, is of type "+wrong.Value)}
+	}
+	return h, field.ErrorList{field.TypeInvalid(path.Child(wrong.Field), field.OmitValueType{}, "cannot be or hold a value of type "+wrong.Value)}
 }
 
 // identity tells objects of one member apart. Their version does not.
@@ -74,6 +99,8 @@ func validateManifest(manifest head, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if manifest.APIVersion == "" {
 		errs = append(errs, field.Required(path.Child("apiVersion"), "the group and version of the object"))
+	} else if _, err := schema.ParseGroupVersion(manifest.APIVersion); err != nil {
+		errs = append(errs, field.Invalid(path.Child("apiVersion"), manifest.APIVersion, "must be <version> or <group>/<version>"))
 	}
 	switch {
 	case manifest.Kind == "":
@@ -83,6 +110,15 @@ func validateManifest(manifest head, path *field.Path) field.ErrorList {
 	}
 	if manifest.Metadata.Name == "" {
 		errs = append(errs, field.Required(path.Child("metadata", "name"), "the name of the object"))
+	}
+	// Which names are fit depends on the kind; these are fit for none.
+	for _, fault := range content.IsPathSegmentName(manifest.Metadata.Name) {
+		errs = append(errs, field.Invalid(path.Child("metadata", "name"), manifest.Metadata.Name, fault))
+	}
+	if namespace := manifest.Metadata.Namespace; namespace != "" {
+		for _, fault := range validation.IsDNS1123Label(namespace) {
+			errs = append(errs, field.Invalid(path.Child("metadata", "namespace"), namespace, fault))
+		}
 	}
 	return errs
 }

@@ -23,6 +23,9 @@ const (
 const (
 	// AppliedPlacementAnnotation is the placement, as JSON, that the present targets were chosen by.
 	AppliedPlacementAnnotation = "policy.karmada.io/applied-placement"
+	// AwaitsClaimsAnnotation is there, as "true", while the present targets were chosen without knowing what devices the
+	// object claims, since a claim or claim template that it names did not exist.
+	AwaitsClaimsAnnotation = "flagship.io/awaits-claims"
 	// DependenciesAnnotation lists, as JSON, the objects that the template refers to.
 	DependenciesAnnotation = "resourcebinding.karmada.io/dependencies"
 )

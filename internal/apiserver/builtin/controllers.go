@@ -6,6 +6,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
@@ -44,6 +46,11 @@ type Config struct {
 	TokenKey string
 	// CA is put into token Secrets so that their users can verify the hub.
 	CA []byte
+	// InUse tells, from memory, whether there may be objects of a resource, and Holds whether there are at this moment. What
+	// is not in use is left alone.
+	InUse, Holds func(context.Context, schema.GroupResource) bool
+	// OnUse has a function called when the answer of InUse may have become another one.
+	OnUse func(func())
 }
 
 // Loop is a controller that can be run.
@@ -121,7 +128,10 @@ func (b *builder) namespaces(ctx context.Context) error {
 		return fmt.Errorf("making the client of %s: %w", name, err)
 	}
 	controller := namespace.NewNamespaceController(ctx, client, objects,
-		everything{client.Discovery()}.ServerPreferredNamespacedResources,
+		func() ([]*metav1.APIResourceList, error) {
+			lists, err := everything{client.Discovery()}.ServerPreferredNamespacedResources()
+			return only(ctx, lists, b.cfg.Holds), err
+		},
 		b.cfg.Informers.Core().V1().Namespaces(), namespaceResync, corev1.FinalizerKubernetes)
 	b.add(name, func(ctx context.Context) { controller.Run(ctx, namespaceWorkers) })
 	return nil

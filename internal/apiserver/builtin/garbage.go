@@ -43,7 +43,9 @@ func (b *builder) garbage(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("making the client of %s: %w", name, err)
 	}
-	served, err := watchServed(everything{client.Discovery()}, objects)
+	served, err := watchServed(everything{client.Discovery()}, objects, func(lists []*metav1.APIResourceList) []*metav1.APIResourceList {
+		return only(ctx, lists, b.cfg.InUse)
+	})
 	if err != nil {
 		return fmt.Errorf("making %s: %w", name, err)
 	}
@@ -54,6 +56,7 @@ func (b *builder) garbage(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("making %s: %w", name, err)
 	}
+	b.cfg.OnUse(served.sieve)
 	b.add(name, func(ctx context.Context) {
 		served.start(ctx)
 		close(started)
@@ -113,21 +116,26 @@ func onlyOwnership(object any) (any, error) {
 	return object, nil
 }
 
-// served answers discovery from memory while nothing changes in what is served.
+// served answers discovery from memory while nothing changes in what is served and in use.
 type served struct {
 	discovery.DiscoveryInterface
 	informers metadatainformer.SharedInformerFactory
+	// inUse leaves in the lists what is in use.
+	inUse func([]*metav1.APIResourceList) []*metav1.APIResourceList
 
 	mu      sync.Mutex
 	changed time.Time
 	last    []*metav1.APIResourceList
+	// sifted is what is in use of last; nil when that is to be found out again.
+	sifted   []*metav1.APIResourceList
+	sievings int
 }
 
 // watchServed watches what decides about the kinds that are served: definitions and API services.
-func watchServed(client discovery.DiscoveryInterface, objects metadata.Interface) (*served, error) {
+func watchServed(client discovery.DiscoveryInterface, objects metadata.Interface, inUse func([]*metav1.APIResourceList) []*metav1.APIResourceList) (*served, error) {
 	s := &served{
-		DiscoveryInterface: client,
-		informers:          metadatainformer.NewSharedInformerFactoryWithOptions(objects, 0, metadatainformer.WithTransform(onlyOwnership)),
+		DiscoveryInterface: client, inUse: inUse,
+		informers: metadatainformer.NewSharedInformerFactoryWithOptions(objects, 0, metadatainformer.WithTransform(onlyOwnership)),
 	}
 	onChange := cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(any) { s.invalidate() },
@@ -153,20 +161,43 @@ func (s *served) invalidate() {
 	s.changed = time.Now()
 }
 
-// ServerPreferredResources lists the preferred version of every resource.
+// sieve has it found out again what is in use.
+func (s *served) sieve() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sifted = nil
+	s.sievings++
+}
+
+// ServerPreferredResources lists the preferred version of every resource that is in use.
 func (s *served) ServerPreferredResources() ([]*metav1.APIResourceList, error) {
 	s.mu.Lock()
 	last, fresh := s.last, time.Since(s.changed) > settling
+	sifted, sievings := s.sifted, s.sievings
 	s.mu.Unlock()
 	if fresh && last != nil {
-		return last, nil
+		if sifted == nil {
+			sifted = s.inUse(last)
+			s.keep(last, sifted, sievings)
+		}
+		return sifted, nil
 	}
 	lists, err := s.DiscoveryInterface.ServerPreferredResources()
+	sifted = s.inUse(lists)
+	if err != nil {
+		s.keep(nil, nil, sievings)
+		return sifted, err
+	}
+	s.keep(lists, sifted, sievings)
+	return sifted, nil
+}
+
+// keep remembers an answer. What was sifted before the last sieving is not worth it.
+func (s *served) keep(lists, sifted []*metav1.APIResourceList, sievings int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.last = nil
-	if err == nil {
-		s.last = lists
+	s.last, s.sifted = lists, nil
+	if sievings == s.sievings {
+		s.sifted = sifted
 	}
-	return lists, err
 }

@@ -1,8 +1,10 @@
 package builtin
 
 import (
+	"context"
 	"errors"
 	"maps"
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -62,6 +64,24 @@ func (e everything) withApart(lists []*metav1.APIResourceList, err error, wanted
 		maps.Copy(failed, earlier.Groups)
 	}
 	return lists, &discovery.ErrGroupDiscoveryFailed{Groups: failed}
+}
+
+// only leaves in the lists, which it does not change, the resources that are wanted.
+func only(ctx context.Context, lists []*metav1.APIResourceList, wanted func(context.Context, schema.GroupResource) bool) []*metav1.APIResourceList {
+	kept := make([]*metav1.APIResourceList, 0, len(lists))
+	for _, list := range lists {
+		gv, err := schema.ParseGroupVersion(list.GroupVersion)
+		if err != nil {
+			kept = append(kept, list)
+			continue
+		}
+		rest := *list
+		rest.APIResources = slices.DeleteFunc(slices.Clone(list.APIResources), func(r metav1.APIResource) bool {
+			return !wanted(ctx, gv.WithResource(r.Name).GroupResource())
+		})
+		kept = append(kept, &rest)
+	}
+	return kept
 }
 
 // names are the resources of a group version that the lists have.

@@ -31,6 +31,7 @@ type Direct struct {
 	server    *etcdserver.EtcdServer
 	compactor compactor
 	client    *clientv3.Client
+	clock     clock.WithTicker
 	// uncached are resources without a watch cache.
 	uncached map[schema.GroupResource]bool
 }
@@ -43,9 +44,9 @@ type compactor interface {
 
 // New connects to a running etcd. uncached names resources that get no watch cache, as they are written
 // often and read seldom.
-func New(server *etcdserver.EtcdServer, clk clock.Clock, uncached ...schema.GroupResource) *Direct {
+func New(server *etcdserver.EtcdServer, clk clock.WithTicker, uncached ...schema.GroupResource) *Direct {
 	client := v3client.New(server)
-	d := &Direct{server: server, client: client, uncached: map[schema.GroupResource]bool{}}
+	d := &Direct{server: server, client: client, clock: clk, uncached: map[schema.GroupResource]bool{}}
 	d.compactor = etcd3.NewCompactor(client, compactInterval, clk, nil)
 	for _, resource := range uncached {
 		d.uncached[resource] = true
@@ -95,7 +96,7 @@ func (d *Direct) cached(config *storagebackend.ConfigForResource, prefix string,
 		return nil, nil, err
 	}
 	watched, err := cacher.NewCacherFromConfig(cacher.Config{
-		Storage:             store,
+		Storage:             frugal{store, d.clock},
 		Versioner:           storage.APIObjectVersioner{},
 		GroupResource:       config.GroupResource,
 		EventsHistoryWindow: config.EventsHistoryWindow,
@@ -143,7 +144,7 @@ func (d *Direct) store(config *storagebackend.ConfigForResource, prefix string, 
 		decoder = etcd3.WithCorruptObjErrorHandlingDecoder(decoder)
 	}
 	store, err := etcd3.New(client, d.compactor, config.Codec, newFunc, newListFunc, config.Prefix, prefix,
-		config.GroupResource, transformer, config.LeaseManagerConfig, decoder, versioner)
+		config.GroupResource, transformer, config.LeaseManagerConfig, untyped{decoder}, versioner)
 	if err != nil {
 		_ = client.Close()
 		return nil, nil, err

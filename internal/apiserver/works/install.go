@@ -3,6 +3,7 @@ package works
 import (
 	"fmt"
 
+	openapiv2 "k8s.io/apiextensions-apiserver/pkg/controller/openapi/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -74,10 +75,9 @@ func configure(config *genericapiserver.Config, kinds []kind, host native.Host) 
 		return fmt.Errorf("registering the kinds of %s: %w", Group, err)
 	}
 	namer := openapinamer.NewDefinitionNamer(wire)
-	definitions := native.Definitions(host.Definitions, definitionsOf(kinds))
-	config.OpenAPIConfig = genericapiserver.DefaultOpenAPIConfig(definitions, namer)
+	config.OpenAPIConfig = genericapiserver.DefaultOpenAPIConfig(native.Definitions(host.Definitions, definitionsOf(kinds, openapiv2.ToStructuralOpenAPIV2)), namer)
 	config.OpenAPIConfig.Info.Title = "Works"
-	config.OpenAPIV3Config = genericapiserver.DefaultOpenAPIV3Config(definitions, namer)
+	config.OpenAPIV3Config = genericapiserver.DefaultOpenAPIV3Config(native.Definitions(host.Definitions, definitionsOf(kinds, inV3)), namer)
 	config.OpenAPIV3Config.Info.Title = "Works"
 	// Hooks are the server's they were added to.
 	config.PostStartHooks = map[string]genericapiserver.PostStartHookConfigEntry{}

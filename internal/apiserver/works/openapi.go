@@ -3,21 +3,24 @@ package works
 import (
 	"fmt"
 
+	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/kube-openapi/pkg/common"
 	"k8s.io/kube-openapi/pkg/util"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
-// definitionsOf are the OpenAPI definitions of the kinds and their lists, made from the schemas.
-func definitionsOf(kinds []kind) common.GetOpenAPIDefinitions {
+// definitionsOf are the OpenAPI definitions of the kinds and their lists, made from the schemas as that version of OpenAPI
+// expresses them. The second has no word for values of several types: with one schema that says so, the document of all
+// kinds could not be written as protobuf, which is what kubectl asks for.
+func definitionsOf(kinds []kind, expressed func(*structuralschema.Structural) *structuralschema.Structural) common.GetOpenAPIDefinitions {
 	return func(ref common.ReferenceCallback) map[string]common.OpenAPIDefinition {
 		definitions := map[string]common.OpenAPIDefinition{}
 		for _, kind := range kinds {
 			meta, listMeta := util.GetCanonicalTypeName(&metav1.ObjectMeta{}), util.GetCanonicalTypeName(&metav1.ListMeta{})
 			name := util.GetCanonicalTypeName(kind.object())
 
-			object := kind.structural.ToKubeOpenAPI()
+			object := expressed(kind.structural).ToKubeOpenAPI()
 			object.Properties["metadata"] = described(ref(meta), "Standard object metadata.")
 			definitions[name] = common.OpenAPIDefinition{Schema: *object, Dependencies: []string{meta}}
 
@@ -41,3 +44,5 @@ func described(ref spec.Ref, description string) spec.Schema {
 		Description: description, Default: map[string]any{}, AllOf: []spec.Schema{{SchemaProps: spec.SchemaProps{Ref: ref}}},
 	}}
 }
+
+func inV3(schema *structuralschema.Structural) *structuralschema.Structural { return schema }

@@ -3,12 +3,15 @@ package builtin
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/flagship-k8s/flagship/internal/interpret"
 )
@@ -206,15 +209,37 @@ func (r references) sorted() []interpret.Dependency {
 	return list
 }
 
-// ingressDependencies are the certificates that the Ingress serves.
+// ingressDependencies are the certificates that the Ingress serves, and the
+// Services that its requests go to: without them it answers nothing. A backend
+// of another group names no version, so that it is nobody's dependency.
 func ingressDependencies(_ context.Context, obj *unstructured.Unstructured) ([]interpret.Dependency, error) {
-	value, _, _ := unstructured.NestedFieldNoCopy(obj.Object, "spec", "tls")
-	entries, _ := value.([]any)
+	var ingress networkingv1.Ingress
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, &ingress); err != nil {
+		return nil, fmt.Errorf("reading an Ingress: %w", err)
+	}
 	found := references{namespace: obj.GetNamespace(), seen: map[referenceKey]bool{}}
-	for _, entry := range entries {
-		tls, _ := entry.(map[string]any)
-		name, _ := tls["secretName"].(string)
-		found.add("Secret", name)
+	backend := func(to *networkingv1.IngressBackend) {
+		if to == nil {
+			return
+		}
+		if to.Service != nil {
+			found.add("Service", to.Service.Name)
+		}
+		if to.Resource != nil && to.Resource.APIGroup == nil {
+			found.add(to.Resource.Kind, to.Resource.Name)
+		}
+	}
+	for _, tls := range ingress.Spec.TLS {
+		found.add("Secret", tls.SecretName)
+	}
+	backend(ingress.Spec.DefaultBackend)
+	for _, rule := range ingress.Spec.Rules {
+		if rule.HTTP == nil {
+			continue
+		}
+		for i := range rule.HTTP.Paths {
+			backend(&rule.HTTP.Paths[i].Backend)
+		}
 	}
 	return found.sorted(), nil
 }

@@ -197,8 +197,19 @@ func TestDependencies(t *testing.T) {
 			"{apiVersion: networking.k8s.io/v1, kind: Ingress, spec: {tls: [{secretName: b}, {secretName: a}, {hosts: [x]}, {secretName: b}]}}",
 			[]string{"Secret a", "Secret b"},
 		},
+		"ingress with backends": {
+			`{apiVersion: networking.k8s.io/v1, kind: Ingress, spec: {tls: [{secretName: cert}],
+  defaultBackend: {service: {name: fallback, port: {number: 80}}},
+  rules: [{host: a, http: {paths: [{path: /, pathType: Prefix, backend: {service: {name: web, port: {name: http}}}}, {path: /x, pathType: Prefix, backend: {service: {name: web, port: {name: x}}}}]}},
+    {host: b}, {http: {paths: [{path: /files, pathType: Prefix, backend: {resource: {apiGroup: store.example.io, kind: Bucket, name: files}}}]}}]}}`,
+			[]string{"Secret cert", "Service fallback", "Service web"},
+		},
 		"service import": {
 			"{apiVersion: multicluster.x-k8s.io/v1alpha1, kind: ServiceImport, metadata: {name: web}}",
+			[]string{"Service derived-web", "EndpointSlice kubernetes.io/service-name=derived-web"},
+		},
+		"service import of the newer version": {
+			"{apiVersion: multicluster.x-k8s.io/v1beta1, kind: ServiceImport, metadata: {name: web}}",
 			[]string{"Service derived-web", "EndpointSlice kubernetes.io/service-name=derived-web"},
 		},
 		"unknown kind": {"{apiVersion: example.com/v1, kind: Thing}", nil},

@@ -103,6 +103,8 @@ func otherKinds(a aggregation) map[schema.GroupVersionKind]*interpret.Operations
 	autoscaler := &interpret.Operations{
 		Reflect: reflectAutoscaler, Health: judge(healthOfAutoscaler), Aggregate: a.autoscaler,
 	}
+	serviceExport := &interpret.Operations{Aggregate: a.serviceExport}
+	serviceImport := &interpret.Operations{Dependencies: serviceImportDependencies}
 	return map[schema.GroupVersionKind]*interpret.Operations{
 		{Version: "v1", Kind: "Service"}: {
 			Reflect: reflectService, Health: judge(healthOfService), Aggregate: a.service,
@@ -129,11 +131,12 @@ func otherKinds(a aggregation) map[schema.GroupVersionKind]*interpret.Operations
 		{Group: "policy", Version: "v1", Kind: "PodDisruptionBudget"}: {
 			Reflect: reflectBudget, Health: judge(healthOfBudget), Aggregate: a.budget,
 		},
-		{Group: "autoscaling", Version: "v1", Kind: "HorizontalPodAutoscaler"}: autoscaler,
-		{Group: "autoscaling", Version: "v2", Kind: "HorizontalPodAutoscaler"}: autoscaler,
-		{Group: "multicluster.x-k8s.io", Version: "v1alpha1", Kind: "ServiceImport"}: {
-			Dependencies: serviceImportDependencies,
-		},
+		{Group: "autoscaling", Version: "v1", Kind: "HorizontalPodAutoscaler"}:       autoscaler,
+		{Group: "autoscaling", Version: "v2", Kind: "HorizontalPodAutoscaler"}:       autoscaler,
+		{Group: "multicluster.x-k8s.io", Version: "v1alpha1", Kind: "ServiceExport"}: serviceExport,
+		{Group: "multicluster.x-k8s.io", Version: "v1beta1", Kind: "ServiceExport"}:  serviceExport,
+		{Group: "multicluster.x-k8s.io", Version: "v1alpha1", Kind: "ServiceImport"}: serviceImport,
+		{Group: "multicluster.x-k8s.io", Version: "v1beta1", Kind: "ServiceImport"}:  serviceImport,
 		{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}: {
 			Health: judge(healthOfDefinition), Aggregate: a.definition,
 		},

@@ -29,7 +29,7 @@ type Config struct {
 	Port int
 	// PodCIDR, an IPv4 range, is divided among the nodes; empty means 10.64.0.0/16.
 	PodCIDR string
-	// ServiceCIDR is where cluster IPs come from; empty means the API server's default.
+	// ServiceCIDR is where cluster IPs come from, as apiserver.Config has it; empty means its default.
 	ServiceCIDR string
 	// Nodes is how many simulated nodes there are. Nodes beyond it that exist already stay.
 	Nodes int
@@ -41,6 +41,8 @@ type Config struct {
 	// Bare leaves out everything that runs workloads: an API server, namespaces, service accounts and garbage
 	// collection remain.
 	Bare bool
+	// RuntimeConfig turns versions of built-in kinds on and off, such as autoscaling/v2=false.
+	RuntimeConfig map[string]string
 	// StorageQuota bounds what it can store, in bytes; 0 means the API server's default.
 	StorageQuota int64
 }
@@ -54,7 +56,7 @@ func Run(ctx context.Context, c Config, ready func()) (err error) {
 	}
 	server, err := apiserver.Start(ctx, apiserver.Config{
 		Role: apiserver.Member, DataDir: c.DataDir, Port: c.Port, ServiceCIDR: c.ServiceCIDR, NoFsync: true,
-		StorageQuota: c.StorageQuota,
+		StorageQuota: c.StorageQuota, RuntimeConfig: c.RuntimeConfig,
 	})
 	if err != nil {
 		return fmt.Errorf("starting the API server: %w", err)
@@ -90,10 +92,11 @@ func Run(ctx context.Context, c Config, ready func()) (err error) {
 // startParts starts everything besides the API server and returns when it is up.
 func startParts(ctx context.Context, group *errgroup.Group, c Config, server *apiserver.Server, nodes []node) error {
 	config := partConfig(server.LoopbackConfig())
-	client, err := kubernetes.NewForConfig(config)
+	clientset, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return fmt.Errorf("making a client: %w", err)
 	}
+	client := withAnyResourceAPI(clientset)
 	files := keyFiles{
 		authority:  filepath.Join(server.PKIDir(), "ca.crt"),
 		signingKey: filepath.Join(server.PKIDir(), "service-account.key"),

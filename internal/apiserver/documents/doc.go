@@ -1,0 +1,11 @@
+// Package documents publishes what OpenAPI v3 says of custom resources, and keeps in memory only what is sent.
+//
+// In: the definitions as the API server's own informer has them.
+// Out: one document for each group version with a custom resource that is served.
+// Owns: these documents.
+// Never: builds a document that nobody asks for.
+//
+// Upstream's controller builds the document of each kind whenever its definition changes, be it a condition, and keeps all
+// of them as trees of objects, a quarter of what a definition costs. The server asks itself for all documents once a
+// second anyway, and keeps the bytes.
+package documents

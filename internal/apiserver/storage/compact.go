@@ -1,0 +1,62 @@
+package storage
+
+import (
+	"reflect"
+	"unique"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Compact brings an object that was decoded just now, and is to be kept, to the size it needs: lists without room to grow,
+// and one copy for all of what most objects say alike, the keys of maps and the words of conditions.
+func Compact(object any) { compact(reflect.ValueOf(object)) }
+
+var conditionType = reflect.TypeFor[metav1.Condition]()
+
+func compact(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Pointer:
+		if !v.IsNil() {
+			compact(v.Elem())
+		}
+	case reflect.Struct:
+		if v.Type() == conditionType && v.CanAddr() {
+			c := v.Addr().Interface().(*metav1.Condition)
+			c.Type, c.Reason, c.Message = one(c.Type), one(c.Reason), one(c.Message)
+			return
+		}
+		for i := range v.NumField() {
+			if v.Type().Field(i).IsExported() {
+				compact(v.Field(i))
+			}
+		}
+	case reflect.Slice:
+		fit(v)
+		if kind := v.Type().Elem().Kind(); kind == reflect.Struct || kind == reflect.Pointer {
+			for i := range v.Len() {
+				compact(v.Index(i))
+			}
+		}
+	case reflect.Map:
+		if words, ok := v.Interface().(map[string]string); ok && v.CanSet() && len(words) > 0 {
+			fresh := make(map[string]string, len(words))
+			for key, value := range words {
+				fresh[one(key)] = value
+			}
+			v.Set(reflect.ValueOf(fresh))
+		}
+	}
+}
+
+// fit takes the room to grow from a list, if that is worth a copy.
+func fit(list reflect.Value) {
+	if !list.CanSet() || list.Cap() <= list.Len()+list.Len()/8 {
+		return
+	}
+	fitting := reflect.MakeSlice(list.Type(), list.Len(), list.Len())
+	reflect.Copy(fitting, list)
+	list.Set(fitting)
+}
+
+// one returns the one copy of a word that many objects have.
+func one(word string) string { return unique.Make(word).Value() }

@@ -1,0 +1,184 @@
+package storage
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+)
+
+const (
+	// countPatience is how long storage may take to say how many objects of a kind there are.
+	countPatience = 10 * time.Second
+	// rewatchPause is how long after its end the watch begins again.
+	rewatchPause = time.Second
+)
+
+// Usage tells of which resources there are objects in storage. To list or watch a custom resource makes its server build
+// storage, schemas and validators for it, most of what a definition costs; of a kind that nobody uses this tells for a
+// count of keys that there is nothing to see.
+type Usage struct {
+	client *clientv3.Client
+	clock  clock.Clock
+	prefix string
+
+	mu sync.Mutex
+	// watching says that whatever is stored from now on will be noticed.
+	watching bool
+	// asked are the resources that somebody asked about, with the answer: once true it stays true.
+	asked map[schema.GroupResource]bool
+	tells []func()
+}
+
+// NewUsage returns a Usage of what is stored under a prefix, by GROUP/RESOURCE. It owns the client.
+func NewUsage(client *clientv3.Client, clk clock.Clock, prefix string) *Usage {
+	return &Usage{client: client, clock: clk, prefix: "/" + strings.Trim(prefix, "/") + "/", asked: map[schema.GroupResource]bool{}}
+}
+
+// Subscribe has tell called when the answer about a resource that somebody asked about may have become another one. It
+// must return quickly.
+func (u *Usage) Subscribe(tell func()) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.tells = append(u.tells, tell)
+}
+
+// Run notices what is stored until the context ends.
+func (u *Usage) Run(ctx context.Context) {
+	for ctx.Err() == nil {
+		u.follow(ctx)
+		timer := u.clock.NewTimer(rewatchPause)
+		select {
+		case <-timer.C():
+		case <-ctx.Done():
+			timer.Stop()
+		}
+	}
+}
+
+// follow watches until the watch ends.
+func (u *Usage) follow(ctx context.Context) {
+	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
+	defer cancel()
+	defer u.blind()
+	watch := u.client.Watch(ctx, u.prefix, clientv3.WithPrefix(), clientv3.WithCreatedNotify(), clientv3.WithFilterDelete())
+	for response := range watch {
+		if err := response.Err(); err != nil {
+			log.FromContext(ctx).V(1).Info("The watch of what is stored has ended", "error", err.Error())
+			return
+		}
+		if response.Created {
+			u.see()
+		}
+		for _, event := range response.Events {
+			if event.IsCreate() {
+				u.stored(string(event.Kv.Key))
+			}
+		}
+	}
+}
+
+// see begins a time in which nothing goes unnoticed.
+func (u *Usage) see() {
+	u.mu.Lock()
+	u.watching = true
+	u.mu.Unlock()
+	u.tell()
+}
+
+// blind forgets of which resources there were no objects.
+func (u *Usage) blind() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.watching = false
+	for resource, used := range u.asked {
+		if !used {
+			delete(u.asked, resource)
+		}
+	}
+}
+
+// stored notes that an object was made.
+func (u *Usage) stored(key string) {
+	resource, ok := u.resourceOf(key)
+	if !ok {
+		return
+	}
+	u.mu.Lock()
+	used, asked := u.asked[resource]
+	news := asked && !used
+	if news {
+		u.asked[resource] = true
+	}
+	u.mu.Unlock()
+	if news {
+		u.tell()
+	}
+}
+
+func (u *Usage) tell() {
+	u.mu.Lock()
+	tells := u.tells
+	u.mu.Unlock()
+	for _, tell := range tells {
+		tell()
+	}
+}
+
+// resourceOf is false for keys that are not of that form.
+func (u *Usage) resourceOf(key string) (schema.GroupResource, bool) {
+	rest, ok := strings.CutPrefix(key, u.prefix)
+	if !ok {
+		return schema.GroupResource{}, false
+	}
+	group, rest, _ := strings.Cut(rest, "/")
+	resource, _, named := strings.Cut(rest, "/")
+	return schema.GroupResource{Group: group, Resource: resource}, named
+}
+
+// Used tells whether there are objects of a resource, or were since it was asked first. It is true when that cannot be
+// told.
+func (u *Usage) Used(ctx context.Context, resource schema.GroupResource) bool {
+	u.mu.Lock()
+	used, asked := u.asked[resource]
+	watching := u.watching
+	if !asked && watching {
+		u.asked[resource] = false // before it is counted: what is stored meanwhile is noticed
+	}
+	u.mu.Unlock()
+	if asked {
+		return used
+	}
+	if !u.holds(ctx, resource) {
+		return false
+	}
+	u.mu.Lock()
+	u.asked[resource] = true
+	u.mu.Unlock()
+	u.tell() // somebody may have asked while it was counted
+	return true
+}
+
+// Holds tells whether there are objects of a resource at this moment, or were before.
+func (u *Usage) Holds(ctx context.Context, resource schema.GroupResource) bool {
+	u.mu.Lock()
+	used := u.asked[resource]
+	u.mu.Unlock()
+	return used || u.holds(ctx, resource)
+}
+
+func (u *Usage) holds(ctx context.Context, resource schema.GroupResource) bool {
+	ctx, cancel := context.WithTimeout(ctx, countPatience)
+	defer cancel()
+	prefix := u.prefix + resource.Group + "/" + resource.Resource + "/"
+	answer, err := u.client.Get(ctx, prefix, clientv3.WithPrefix(), clientv3.WithCountOnly())
+	return err != nil || answer.Count > 0
+}
+
+// Stop lets go of the client. Run must have returned.
+func (u *Usage) Stop() { _ = u.client.Close() }

@@ -1,0 +1,51 @@
+package apiserver_test
+
+import (
+	"net/http"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+func TestACustomResourceIsInUseFromItsFirstObjectOn(t *testing.T) {
+	const group = "used.example.com"
+	told := make(chan struct{}, 100)
+	hub.OnUse(func() {
+		select {
+		case told <- struct{}{}:
+		default: // one is enough
+		}
+	})
+	path := served(t, group, "")
+	things := schema.GroupResource{Group: group, Resource: "things"}
+	if hub.InUse(t.Context(), things) {
+		t.Error("there is no object yet")
+	}
+	call(t, http.MethodPost, path, thing(group, "v1", "a", "spec: {}")).wants(t, http.StatusCreated)
+	for !hub.InUse(t.Context(), things) {
+		select {
+		case <-told:
+		case <-t.Context().Done():
+			t.Fatal("nobody told of the first object")
+		}
+	}
+	call(t, http.MethodDelete, path+"/a", "").wants(t, http.StatusOK)
+	if !hub.InUse(t.Context(), things) {
+		t.Error("it is forgotten again")
+	}
+
+	const early = "early.example.com"
+	path = served(t, early, "")
+	call(t, http.MethodPost, path, thing(early, "v1", "a", "spec: {}")).wants(t, http.StatusCreated)
+	eventually(t, func() string { // the collector may have asked before
+		if !hub.InUse(t.Context(), schema.GroupResource{Group: early, Resource: "things"}) {
+			return "what was there before anybody asked does not count"
+		}
+		return ""
+	})
+	for _, resource := range []schema.GroupResource{{Resource: "pods"}, {Group: "apps", Resource: "deployments"}, {Group: "nobody.example.com", Resource: "things"}} {
+		if !hub.InUse(t.Context(), resource) {
+			t.Errorf("%s has no definition, and so may be in use", resource)
+		}
+	}
+}

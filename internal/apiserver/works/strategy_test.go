@@ -1,0 +1,113 @@
+package works
+
+import (
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/utils/ptr"
+
+	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
+	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+)
+
+func bindingStrategy(t *testing.T) specStrategy {
+	t.Helper()
+	scheme, err := newScheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	kinds, err := loadKinds()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, kind := range kinds {
+		if kind.names.Kind == workv1alpha2.KindResourceBinding {
+			strategy, err := newStrategy(scheme, kind)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return strategy
+		}
+	}
+	t.Fatal("bindings are not served")
+	return specStrategy{}
+}
+
+func TestOnlyWhatChangesIsChecked(t *testing.T) {
+	strategy := bindingStrategy(t)
+	impossible := &policyv1alpha1.Placement{SpreadConstraints: []policyv1alpha1.SpreadConstraint{{SpreadByField: "cluster", MinGroups: -1}}}
+	targets := []workv1alpha2.TargetCluster{{Name: "m1", Replicas: 2}}
+	tests := map[string]struct {
+		reason string
+		before *policyv1alpha1.Placement
+		edit   func(*workv1alpha2.ResourceBindingSpec)
+		want   string
+	}{
+		"A result": {"a placement that was stored before a rule existed does not keep the scheduler from writing", impossible,
+			func(s *workv1alpha2.ResourceBindingSpec) { s.Clusters = targets }, ""},
+		"A placement": {"rules hold for what is new", nil,
+			func(s *workv1alpha2.ResourceBindingSpec) { s.Placement = impossible }, "spec.placement.spreadConstraints[0]"},
+		"A placement and a result": {"one is no cover for the other", nil,
+			func(s *workv1alpha2.ResourceBindingSpec) { s.Placement, s.Clusters = impossible, targets }, "spec.placement.spreadConstraints[0]"},
+		"A target without a name": {"a result is checked too", nil,
+			func(s *workv1alpha2.ResourceBindingSpec) { s.Clusters = []workv1alpha2.TargetCluster{{Replicas: 2}} }, "spec.clusters[0].name"},
+		"No name of the template": {"what is required stays", nil,
+			func(s *workv1alpha2.ResourceBindingSpec) { s.Resource.Name, s.Clusters = "", targets }, "spec.resource.name"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			before := &workv1alpha2.ResourceBinding{}
+			before.Namespace, before.Name, before.ResourceVersion, before.Generation = "shop", "web-deployment", "7", 1
+			before.Spec.Resource = workv1alpha2.ObjectReference{APIVersion: "apps/v1", Kind: "Deployment", Namespace: "shop", Name: "web"}
+			before.Spec.Placement, before.Spec.Suspension = test.before, &workv1alpha2.Suspension{Scheduling: ptr.To(false)}
+			after := before.DeepCopy()
+			test.edit(&after.Spec)
+			strategy.PrepareForUpdate(t.Context(), after, before)
+			sent := after.DeepCopy()
+			errs := strategy.ValidateUpdate(t.Context(), after, before)
+			if got := errs.ToAggregate(); test.want == "" && got != nil || test.want != "" && (got == nil || !strings.Contains(got.Error(), test.want)) {
+				t.Errorf("%s: got %v, want an error about %q", test.reason, got, test.want)
+			}
+			if !strategy.same.DeepEqual(runtime.Object(sent), runtime.Object(after)) {
+				t.Errorf("checking changed the object to %+v", after.Spec)
+			}
+			own := request.WithUser(t.Context(), &user.DefaultInfo{Name: user.APIServerUser})
+			if errs := strategy.ValidateUpdate(own, after, before); len(errs) > 0 {
+				t.Errorf("the control plane's own write is checked: %v", errs)
+			}
+		})
+	}
+}
+
+func TestWhatWasRightIsRemembered(t *testing.T) {
+	strategy := bindingStrategy(t)
+	placed := func(least int) *workv1alpha2.ResourceBinding {
+		b := &workv1alpha2.ResourceBinding{}
+		b.Namespace, b.Name = "shop", "web-deployment"
+		b.Spec.Resource = workv1alpha2.ObjectReference{APIVersion: "apps/v1", Kind: "Deployment", Namespace: "shop", Name: "web"}
+		b.Spec.Placement = &policyv1alpha1.Placement{SpreadConstraints: []policyv1alpha1.SpreadConstraint{{SpreadByField: "cluster", MinGroups: least}}}
+		return b
+	}
+	for i, least := range []int{1, -1, 1, -1, 2} {
+		b := placed(least)
+		strategy.PrepareForCreate(t.Context(), b)
+		sent := b.DeepCopy()
+		if refused := len(strategy.Validate(t.Context(), b)) > 0; refused != (least < 0) {
+			t.Errorf("%d: at least %d groups: refused is %t", i, least, refused)
+		}
+		if !strategy.same.DeepEqual(runtime.Object(sent), runtime.Object(b)) {
+			t.Errorf("%d: checking changed the object to %+v", i, b.Spec)
+		}
+	}
+	nameless := placed(1)
+	nameless.Spec.Resource.Name = ""
+	if len(strategy.Validate(t.Context(), nameless)) == 0 {
+		t.Error("what is required is not missed beside a placement that is known")
+	}
+	if n := strategy.right.Len(); n != 3 {
+		t.Errorf("%d parts are remembered, want two placements and the default of conflictResolution", n)
+	}
+}

@@ -1,0 +1,170 @@
+package observe
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+)
+
+const (
+	healthy   = workv1alpha1.ResourceHealthy
+	unhealthy = workv1alpha1.ResourceUnhealthy
+	unknown   = workv1alpha1.ResourceUnknown
+)
+
+func manifestsOf(health ...workv1alpha1.ResourceHealth) []workv1alpha1.ManifestStatus {
+	var list []workv1alpha1.ManifestStatus
+	for i, h := range health {
+		list = append(list, workv1alpha1.ManifestStatus{Identifier: workv1alpha1.ResourceIdentifier{Ordinal: i}, Health: h})
+	}
+	return list
+}
+
+// What the hub says for an agent that is silent is taken back to the letter when it is heard again.
+func TestWhatWasSeenLastCountsAgain(t *testing.T) {
+	tests := map[string]struct{ before, after []workv1alpha1.ManifestStatus }{
+		"OneOfAll":    {manifestsOf(healthy, healthy, healthy), manifestsOf(healthy, healthy, healthy)},
+		"Different":   {manifestsOf(healthy, unhealthy, unknown), manifestsOf(healthy, unhealthy, unknown)},
+		"NothingYet":  {nil, nil},
+		"NeverJudged": {manifestsOf(""), manifestsOf(unknown)},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			status := &workv1alpha1.WorkStatus{Conditions: []metav1.Condition{workv1alpha1.Applied(1)}, ManifestStatuses: tc.before}
+			for range 2 { // a hub that was restarted meanwhile may say it again
+				outOfSight(1, "member1")(nil, status)
+			}
+			outOfSight(2, "member1")(nil, status)
+			loss := lossIn(status.Conditions)
+			if loss == nil || loss.ObservedGeneration != 2 || strings.Count(loss.Message, lastHealth) > 1 {
+				t.Errorf("the loss is %+v", loss)
+			}
+			for i, m := range status.ManifestStatuses {
+				if m.Health != unknown {
+					t.Errorf("manifest %d passes for %q", i, m.Health)
+				}
+			}
+			inTouch(nil, status)
+			if diff := cmp.Diff(tc.after, status.ManifestStatuses); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+			if len(status.Conditions) != 1 {
+				t.Errorf("conditions that the agent never wrote are left over: %+v", status.Conditions)
+			}
+		})
+	}
+}
+
+func TestWhatTheAgentSaysMeanwhileStays(t *testing.T) {
+	status := &workv1alpha1.WorkStatus{ManifestStatuses: manifestsOf(healthy, healthy)}
+	outOfSight(1, "member1")(nil, status)
+	status.ManifestStatuses[1].Health = unhealthy
+	inTouch(nil, status)
+	if diff := cmp.Diff(manifestsOf(healthy, unhealthy), status.ManifestStatuses); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	meta.SetStatusCondition(&status.Conditions, workv1alpha1.Available(1))
+	inTouch(nil, status)
+	if !meta.IsStatusConditionTrue(status.Conditions, workv1alpha1.WorkAvailable) {
+		t.Error("the agent's own word was taken back")
+	}
+}
+
+// Works of a cluster that this process does not observe, after the cluster was lost while nobody looked.
+func TestAWorkIsSweptOnlyIfThatSaysSomethingNew(t *testing.T) {
+	s := newShore(t, knowing{})
+	cluster := &clusterv1alpha1.Cluster{}
+	if err := s.hub.Get(t.Context(), types.NamespacedName{Name: "member1"}, cluster); err != nil {
+		t.Fatal(err)
+	}
+	cluster.Spec.SyncMode = clusterv1alpha1.Pull
+	if err := s.hub.Update(t.Context(), cluster); err != nil {
+		t.Fatal(err)
+	}
+	s.fleet.Remove("member1")
+	turn := func(ready metav1.Condition) {
+		t.Helper()
+		meta.SetStatusCondition(&cluster.Status.Conditions, ready)
+		if err := s.hub.Status().Update(t.Context(), cluster); err != nil {
+			t.Fatal(err)
+		}
+	}
+	swept := func() bool {
+		t.Helper()
+		if _, err := s.reconcile(t.Context(), "member1", theWork); err != nil {
+			t.Fatal(err)
+		}
+		name, key, ok := s.sweep.next()
+		if ok {
+			s.revisit(context.WithoutCancel(t.Context()), name, key)
+		}
+		return ok
+	}
+	agent := func(change func(*workv1alpha1.WorkStatus)) {
+		t.Helper()
+		work := &workv1alpha1.Work{}
+		if err := s.hub.Get(t.Context(), theWork, work); err != nil {
+			t.Fatal(err)
+		}
+		change(&work.Status)
+		if err := s.hub.Status().Update(t.Context(), work); err != nil {
+			t.Fatal(err)
+		}
+	}
+	agent(func(status *workv1alpha1.WorkStatus) {
+		status.ManifestStatuses = manifestsOf(healthy)
+		meta.SetStatusCondition(&status.Conditions, workv1alpha1.Applied(1))
+	})
+
+	turn(clusterv1alpha1.Ready())
+	if swept() {
+		t.Error("swept although the agent is well")
+	}
+	turn(clusterv1alpha1.ReadinessUnknown(clusterv1alpha1.ClusterStatusUnknownReason, "silent"))
+	if !swept() {
+		t.Fatal("not swept although the agent is silent")
+	}
+	s.wait("it is out of sight", func(status workv1alpha1.WorkStatus) bool {
+		return lossIn(status.Conditions) != nil && health(status) == unknown && len(status.Conditions) == 2
+	})
+	if swept() {
+		t.Error("swept although that is said already")
+	}
+	turn(clusterv1alpha1.Ready())
+	if !swept() {
+		t.Fatal("not swept although the agent is back")
+	}
+	s.wait("it is what the agent said", func(status workv1alpha1.WorkStatus) bool {
+		return lossIn(status.Conditions) == nil && health(status) == healthy && len(status.Conditions) == 1
+	})
+}
+
+func TestOurOwnWordIsRepeatedWhenItWasTakenBack(t *testing.T) {
+	work := func(conditions ...metav1.Condition) *workv1alpha1.Work {
+		return &workv1alpha1.Work{Status: workv1alpha1.WorkStatus{Conditions: conditions}}
+	}
+	available, lost := workv1alpha1.Available(1), workv1alpha1.AvailabilityUnknown(1, "lost")
+	for _, tc := range []struct {
+		before, after *workv1alpha1.Work
+		want          bool
+	}{
+		{work(available), work(available), false},
+		{work(available), work(lost), true},
+		{work(available), work(), true},
+		{work(), work(), false},
+		{work(lost), work(available), false},
+	} {
+		if got := changesTheView(tc.before, tc.after); got != tc.want {
+			t.Errorf("%v: looked at again %t", fmt.Sprint(tc.before.Status, tc.after.Status), got)
+		}
+	}
+}

@@ -1,0 +1,102 @@
+package observe
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+)
+
+// visits are what a sweep visited, in order.
+type visits []string
+
+func sweeping(t *testing.T) (*sweep, *visits) {
+	t.Helper()
+	seen := &visits{}
+	s := newSweep(clock.RealClock{}, func(_ context.Context, cluster string, work types.NamespacedName) {
+		*seen = append(*seen, cluster+"/"+work.Name)
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { s.run(ctx); close(done) }()
+	t.Cleanup(func() { cancel(); <-done })
+	return s, seen
+}
+
+func worksNamed(prefix string, n int) []types.NamespacedName {
+	var works []types.NamespacedName
+	for i := range n {
+		works = append(works, types.NamespacedName{Name: fmt.Sprintf("%s%d", prefix, i)})
+	}
+	return works
+}
+
+// elapse moves the bubble's clock, and returns when nothing is left to do at that time.
+func elapse(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
+
+// Losing a large member is no burst, and losing three of them is none either.
+func TestSweepIsSteadyHoweverMuchIsLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, seen := sweeping(t)
+		for _, cluster := range []string{"a", "b", "c"} {
+			s.add(cluster, worksNamed("w", 2000)...)
+		}
+		for second := range 60 {
+			before := len(*seen)
+			elapse(time.Second)
+			if got := len(*seen) - before; got < 90 || got > 101 {
+				t.Fatalf("%d Works were visited in second %d, want a hundred", got, second)
+			}
+		}
+		elapse(time.Second)
+		if len(*seen) != 6000 {
+			t.Errorf("%d Works were visited of 6000", len(*seen))
+		}
+	})
+}
+
+func TestSweepKeepsNoSmallClusterWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, seen := sweeping(t)
+		s.add("large", worksNamed("w", 2000)...)
+		elapse(100 * time.Millisecond)
+		s.add("small", worksNamed("w", 3)...)
+		before := len(*seen)
+		elapse(80 * time.Millisecond)
+		small := 0
+		for _, visited := range (*seen)[before:] {
+			if visited[:2] == "sm" {
+				small++
+			}
+		}
+		if small != 3 {
+			t.Errorf("%d of the small cluster's 3 Works had their turn in %v", small, (*seen)[before:])
+		}
+	})
+}
+
+func TestSweepVisitsOnceWhatIsAddedTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, seen := sweeping(t)
+		s.add("a", worksNamed("w", 5)...)
+		s.add("a", worksNamed("w", 5)...)
+		s.add("a")
+		elapse(time.Second)
+		if len(*seen) > 6 { // one may have been visited between the two
+			t.Errorf("visited %v", *seen)
+		}
+		before := len(*seen)
+		s.add("a", worksNamed("w", 1)...)
+		elapse(time.Second)
+		if len(*seen) != before+1 {
+			t.Errorf("a Work that was visited is not visited again: %v", *seen)
+		}
+	})
+}

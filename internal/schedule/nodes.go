@@ -1,0 +1,212 @@
+package schedule
+
+import (
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+)
+
+// nodeTopology drops clusters outside the regions and zones that the pods' node selector or required node affinity names,
+// where room decides who receives how much: there is none for them. Of nodes a cluster says no more than where they are, in
+// its spec, so that other labels are nobody's business here. A value that no cluster of the fleet has is left to the
+// nodes: they may be labelled in other words than clusters are.
+type nodeTopology struct{}
+
+func (nodeTopology) Name() string { return "NodeTopology" }
+
+func (nodeTopology) Prepare(r *Round) (Check, error) {
+	claims := r.placesOfNodes()
+	if claims == nil {
+		return nil, nil
+	}
+	var words []string
+	for _, claim := range claims {
+		if text := claim.String(); !slices.Contains(words, text) {
+			words = append(words, text)
+		}
+	}
+	where := strings.Join(words, " and ")
+	reason := &Reason{"has no nodes in " + where, "have no nodes in " + where}
+	outside := r.outside(claims)
+	return func(v *Verdict) *Reason {
+		if v.Held || !outside(v.Cluster) {
+			return nil
+		}
+		return reason
+	}, nil
+}
+
+// placesOfNodes are the claims that rule out some place, if room decides.
+func (r *Round) placesOfNodes() []nodeClaim {
+	if !r.Request.capacious() {
+		return nil
+	}
+	var claims []nodeClaim
+	for _, claim := range r.Request.nodeClaims() {
+		if wanted := readClaim(claim); wanted.places() {
+			claims = append(claims, wanted)
+		}
+	}
+	return claims
+}
+
+// outside says of clusters whether there is no room in them for want of nodes in the right place.
+func (r *Round) outside(claims []nodeClaim) func(*Cluster) bool {
+	if len(claims) == 0 {
+		return func(*Cluster) bool { return false }
+	}
+	known := r.Snapshot.topology()
+	return func(c *Cluster) bool {
+		return slices.ContainsFunc(claims, func(claim nodeClaim) bool { return !claim.admits(c, known) })
+	}
+}
+
+// nodeClaims are what the pods of the object ask of nodes, one for each kind of pod.
+func (r *Request) nodeClaims() []*workv1alpha2.NodeClaim {
+	var claims []*workv1alpha2.NodeClaim
+	if !r.wholeSets() {
+		if r.Requirements != nil && r.Requirements.NodeClaim != nil {
+			claims = append(claims, r.Requirements.NodeClaim)
+		}
+		return claims
+	}
+	for i := range r.Components {
+		if needs := r.Components[i].ReplicaRequirements; needs != nil && needs.NodeClaim != nil {
+			claims = append(claims, needs.NodeClaim)
+		}
+	}
+	return claims
+}
+
+// axis is a property of nodes that clusters have too.
+type axis string
+
+const (
+	regionAxis axis = "region"
+	zoneAxis   axis = "zone"
+)
+
+var axes = map[string]axis{
+	corev1.LabelTopologyRegion: regionAxis, corev1.LabelFailureDomainBetaRegion: regionAxis,
+	corev1.LabelTopologyZone: zoneAxis, corev1.LabelFailureDomainBetaZone: zoneAxis,
+}
+
+func (a axis) of(c *Cluster) []string {
+	switch {
+	case a == zoneAxis:
+		return c.Zones
+	case c.Region != "":
+		return []string{c.Region}
+	default:
+		return nil
+	}
+}
+
+// whereabouts is one requirement: a node there, or elsewhere.
+type whereabouts struct {
+	axis   axis
+	except bool
+	values []string
+}
+
+// nodeClaim is what a claim says of regions and zones: all of always, and all of one of either, unless that is empty.
+type nodeClaim struct {
+	always []whereabouts
+	either [][]whereabouts
+}
+
+func readClaim(claim *workv1alpha2.NodeClaim) nodeClaim {
+	var out nodeClaim
+	for key, value := range claim.NodeSelector {
+		if along, ok := axes[key]; ok {
+			out.always = append(out.always, whereabouts{axis: along, values: []string{value}})
+		}
+	}
+	slices.SortFunc(out.always, func(a, b whereabouts) int { return strings.Compare(a.String(), b.String()) })
+	if claim.HardNodeAffinity == nil {
+		return out
+	}
+	for _, term := range claim.HardNodeAffinity.NodeSelectorTerms {
+		var all []whereabouts
+		for _, e := range term.MatchExpressions {
+			along, ok := axes[e.Key]
+			if ok && (e.Operator == corev1.NodeSelectorOpIn || e.Operator == corev1.NodeSelectorOpNotIn) {
+				all = append(all, whereabouts{along, e.Operator == corev1.NodeSelectorOpNotIn, e.Values})
+			}
+		}
+		out.either = append(out.either, all)
+	}
+	return out
+}
+
+// places says whether the claim rules out any place. A term that says nothing of places admits all.
+func (n nodeClaim) places() bool {
+	none := slices.ContainsFunc(n.either, func(term []whereabouts) bool { return len(term) == 0 })
+	return len(n.always) > 0 || len(n.either) > 0 && !none
+}
+
+func (n nodeClaim) admits(c *Cluster, known map[axis]map[string]bool) bool {
+	in := func(w whereabouts) bool { return w.admits(c, known) }
+	all := func(term []whereabouts) bool {
+		return !slices.ContainsFunc(term, func(w whereabouts) bool { return !in(w) })
+	}
+	return all(n.always) && (len(n.either) == 0 || slices.ContainsFunc(n.either, all))
+}
+
+func (w whereabouts) admits(c *Cluster, known map[axis]map[string]bool) bool {
+	has := w.axis.of(c)
+	if len(has) == 0 {
+		return true // it does not say
+	}
+	fits := func(value string) bool { return slices.Contains(w.values, value) != w.except }
+	if slices.ContainsFunc(has, fits) {
+		return true
+	}
+	return !w.except && !slices.ContainsFunc(w.values, func(value string) bool { return known[w.axis][value] })
+}
+
+// topology lists the regions and zones of the fleet.
+func (s *Snapshot) topology() map[axis]map[string]bool {
+	known := map[axis]map[string]bool{regionAxis: {}, zoneAxis: {}}
+	for _, c := range s.clusters {
+		for along, values := range known {
+			for _, value := range along.of(c) {
+				values[value] = true
+			}
+		}
+	}
+	return known
+}
+
+// String is the claim as a reason shows it.
+func (n nodeClaim) String() string {
+	join := func(term []whereabouts) string {
+		words := make([]string, len(term))
+		for i, w := range term {
+			words[i] = w.String()
+		}
+		return strings.Join(words, " and ")
+	}
+	var either []string
+	for _, term := range n.either {
+		if len(term) > 0 {
+			either = append(either, join(term))
+		}
+	}
+	words := join(n.always)
+	if len(either) > 0 && words != "" {
+		words += " and "
+	}
+	return words + strings.Join(either, " or ")
+}
+
+// String is the requirement as a reason shows it.
+func (w whereabouts) String() string {
+	if w.except {
+		return string(w.axis) + " other than " + strings.Join(w.values, ", ")
+	}
+	return string(w.axis) + " " + strings.Join(w.values, " or ")
+}

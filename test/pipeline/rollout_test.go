@@ -1,0 +1,100 @@
+package pipeline_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/fleettest"
+)
+
+// What `kubectl rollout status` and `kubectl wait --for=condition=Available` read on the control plane is about every member,
+// and what `kubectl describe` shows of the way there is two events for each generation.
+func TestARolloutWaitsForEveryMember(t *testing.T) {
+	fleet := shared.Start(t)
+	ns := fleet.Namespace(t)
+	web := fleettest.Deployment(ns, "web", 2)
+	web.Spec.Strategy.Type = appsv1.RecreateDeploymentStrategyType
+	fleettest.Create(t, fleet.Hub, web, fleettest.Policy(ns, "web", fleettest.Divided(
+		fleettest.Weight{Cluster: "member1", Weight: 1}, fleettest.Weight{Cluster: "member2", Weight: 1}), web))
+	fleettest.ExpectEventually(t, fleet.Hub, web, rolledOut)
+
+	// In member2 no node is fit for the next version.
+	nowhere := &policyv1alpha1.OverridePolicy{
+		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "nowhere"},
+		Spec: policyv1alpha1.OverrideSpec{OverrideRules: []policyv1alpha1.RuleWithCluster{{
+			TargetCluster: &policyv1alpha1.ClusterAffinity{ClusterNames: []string{"member2"}},
+			Overriders: policyv1alpha1.Overriders{Plaintext: []policyv1alpha1.PlaintextOverrider{
+				{Path: "/spec/template/spec/nodeSelector", Operator: policyv1alpha1.OverriderOpAdd, Value: apiextensionsv1.JSON{Raw: []byte(`{"no":"where"}`)}},
+				{Path: "/spec/progressDeadlineSeconds", Operator: policyv1alpha1.OverriderOpReplace, Value: apiextensionsv1.JSON{Raw: []byte(`2`)}},
+			}},
+		}}},
+	}
+	fleettest.Create(t, fleet.Hub, nowhere)
+	fleettest.Update(t, fleet.Hub, web, func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Image = "nginx:next" })
+	stuck := fleettest.ExpectEventually(t, fleet.Hub, web, func(d *appsv1.Deployment) error {
+		return errors.Join(
+			deploymentIs(d, appsv1.DeploymentProgressing, corev1.ConditionFalse, "ProgressDeadlineExceeded", "member2"),
+			deploymentIs(d, appsv1.DeploymentAvailable, corev1.ConditionFalse, "MinimumReplicasUnavailable", "member2"),
+		)
+	})
+	if err := rolledOut(stuck); err == nil {
+		t.Errorf("kubectl would call it rolled out: %+v", stuck.Status)
+	}
+	if strings.Contains(fmt.Sprint(stuck.Status.Conditions), "member1") {
+		t.Errorf("member1 is well: %+v", stuck.Status.Conditions)
+	}
+
+	fleettest.Delete(t, fleet.Hub, nowhere)
+	fleettest.ExpectEventually(t, fleet.Hub, web, rolledOut)
+	for _, m := range fleet.Members {
+		d := fleettest.ExpectEventually(t, m, web, fleettest.Exists)
+		if d.Spec.Template.Spec.Containers[0].Image != "nginx:next" || d.Status.AvailableReplicas != 1 {
+			t.Errorf("%s: the control plane spoke too early: %+v", m.Name, d.Status)
+		}
+	}
+
+	var list corev1.EventList
+	if err := fleet.Hub.List(t.Context(), &list); err != nil {
+		t.Fatal(err)
+	}
+	var told []string
+	for _, e := range list.Items {
+		if e.InvolvedObject.Namespace == ns && e.InvolvedObject.Name == "web" && e.Type == corev1.EventTypeNormal {
+			told = append(told, e.Reason+": "+e.Message)
+		}
+	}
+	if !slices.ContainsFunc(told, func(s string) bool { return strings.Contains(s, "Result: {member1:1, member2:1}") }) {
+		t.Errorf("nothing tells where it went: %q", told)
+	}
+	// It has had two contents: as it was created, and with the other image.
+	if slices.Sort(told); len(told) > 4 || len(slices.Compact(slices.Clone(told))) != len(told) {
+		t.Errorf("success is told too often: %q", told)
+	}
+}
+
+// rolledOut is when `kubectl rollout status` ends well.
+func rolledOut(d *appsv1.Deployment) error {
+	s, want := d.Status, *d.Spec.Replicas
+	if s.ObservedGeneration < d.Generation || s.UpdatedReplicas < want || s.Replicas > s.UpdatedReplicas || s.AvailableReplicas < s.UpdatedReplicas {
+		return fmt.Errorf("of generation %d: %+v", d.Generation, s)
+	}
+	return deploymentIs(d, appsv1.DeploymentAvailable, corev1.ConditionTrue, "", "")
+}
+
+func deploymentIs(d *appsv1.Deployment, kind appsv1.DeploymentConditionType, status corev1.ConditionStatus, reason, message string) error {
+	for _, c := range d.Status.Conditions {
+		if c.Type == kind && c.Status == status && (reason == "" || c.Reason == reason) && strings.Contains(c.Message, message) {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s is not %s (%s, about %s): %+v", kind, status, reason, message, d.Status.Conditions)
+}

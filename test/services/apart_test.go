@@ -1,0 +1,256 @@
+package services_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	networkingv1alpha1 "github.com/flagship-k8s/flagship/api/networking/v1alpha1"
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/event"
+	"github.com/flagship-k8s/flagship/internal/fleettest"
+)
+
+// grace is how long the control plane of TestApart waits for a provider.
+const grace = 5 * time.Second
+
+// apart is a control plane that soon gives up on a provider, and two dual-stack members, each in a process of its own.
+type apart struct {
+	t               *testing.T
+	hub, east, west *fleettest.Part
+}
+
+// TestApart is about what needs processes that end one by one; the subtests share them.
+func TestApart(t *testing.T) {
+	a := apart{
+		t:    t,
+		hub:  fleettest.StartHub(t, "--service-grace="+grace.String(), "--cluster-probe-period=1s", "--cluster-failure-threshold=4s", "--cluster-success-threshold=1s"),
+		east: fleettest.StartMember(t, "east", "--nodes=1", "--pod-cidr=10.70.0.0/16", "--service-cidr=10.140.0.0/16,fd00:140::/112"),
+		west: fleettest.StartMember(t, "west", "--bare", "--service-cidr=10.141.0.0/16,fd00:141::/112"),
+	}
+	a.hub.Join(t, "east", a.east.Kubeconfig)
+	a.hub.Join(t, "west", a.west.Kubeconfig)
+	t.Run("the price of a change", a.price)
+	t.Run("dual stack", a.dualStack)
+	t.Run("a provider is away", a.providerAway)
+	t.Run("a consumer is away", a.consumerAway)
+	t.Run("a restart writes nothing", a.restart)
+}
+
+// space is a namespace for one subtest. It stays until the end of all, since its end would be counted among the writes of
+// others.
+func (a apart) space(t *testing.T, name string) string {
+	t.Helper()
+	fleettest.Create(a.t, a.hub.Cluster, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	return name
+}
+
+// outside shares a Service without a selector from east to west, and waits until east has it.
+func (a apart) outside(t *testing.T, ns, name string) (*corev1.Service, *networkingv1alpha1.MultiClusterService) {
+	t.Helper()
+	service := fleettest.Service(ns, name)
+	service.Spec.Selector = nil
+	mcs := crossCluster(ns, name, []string{"east"}, []string{"west"})
+	fleettest.Create(t, a.hub.Cluster, service, mcs)
+	fleettest.ExpectEventually(t, a.east.Cluster, service, fleettest.Exists)
+	return service, mcs
+}
+
+// dualStack: a Service that prefers two families has both in members that have them, and its endpoints travel in both.
+func (a apart) dualStack(t *testing.T) {
+	ns := a.space(t, "dual")
+	deployment, service := fleettest.Deployment(ns, "web", 1), fleettest.Service(ns, "web")
+	service.Spec.IPFamilyPolicy = new(corev1.IPFamilyPolicyPreferDualStack)
+	fleettest.Create(t, a.hub.Cluster, deployment, service, fleettest.Policy(ns, "web", fleettest.To("east"), deployment), crossCluster(ns, "web", []string{"east"}, []string{"west"}))
+	four := ownAddresses(t, a.east.Cluster, service, 1)
+	var pods corev1.PodList
+	if err := a.east.List(t.Context(), &pods, client.InNamespace(ns)); err != nil || len(pods.Items) != 1 {
+		t.Fatalf("there are %d pods: %v", len(pods.Items), err)
+	}
+	patchStatus(t, a.east.Cluster, &pods.Items[0], fmt.Sprintf(`{"status":{"podIPs":[{"ip":%q},{"ip":"2001:db8::7"}]}}`, four[0]))
+	expectImported(t, a.west.Cluster, service, func(list []discoveryv1.EndpointSlice) error {
+		if err := has(append(slices.Clone(four), "2001:db8::7"))(list); err != nil {
+			return err
+		}
+		for _, s := range list {
+			if six := s.AddressType == discoveryv1.AddressTypeIPv6; six != (addresses([]discoveryv1.EndpointSlice{s})[0] == "2001:db8::7") {
+				return fmt.Errorf("slice %s of type %s has %v", s.Name, s.AddressType, addresses([]discoveryv1.EndpointSlice{s}))
+			}
+		}
+		return nil
+	})
+	for _, m := range []*fleettest.Part{a.east, a.west} {
+		fleettest.ExpectEventually(t, m.Cluster, service, func(s *corev1.Service) error {
+			if len(s.Spec.ClusterIPs) != 2 || len(s.Spec.IPFamilies) != 2 {
+				return fmt.Errorf("addresses are %v of %v", s.Spec.ClusterIPs, s.Spec.IPFamilies)
+			}
+			return nil
+		})
+	}
+}
+
+// marked is the condition of slices that have exactly these addresses, none of which is ready or serves.
+func marked(want ...string) func([]discoveryv1.EndpointSlice) error {
+	return func(list []discoveryv1.EndpointSlice) error {
+		var got []string
+		for _, s := range list {
+			for _, e := range s.Endpoints {
+				c := e.Conditions
+				if c.Ready == nil || *c.Ready || c.Serving == nil || *c.Serving {
+					return fmt.Errorf("%v counts", e.Addresses)
+				}
+				got = append(got, e.Addresses...)
+			}
+		}
+		if slices.Sort(got); !slices.Equal(got, want) {
+			return fmt.Errorf("addresses are %v, want %v", got, want)
+		}
+		return nil
+	}
+}
+
+// providerAway: endpoints of a provider that is away count for the grace, then they are marked as not ready, not removed,
+// whatever becomes of the control plane meanwhile; they count again when it is back, and follow it.
+func (a apart) providerAway(t *testing.T) {
+	ns := a.space(t, "away")
+	service, mcs := a.outside(t, ns, "outside")
+	slice := handmade(service, "a", discoveryv1.AddressTypeIPv4, "192.0.2.1")
+	fleettest.Create(t, a.east.Cluster, slice)
+	expectImported(t, a.west.Cluster, service, has([]string{"192.0.2.1"}))
+	fleettest.ExpectEventually(t, a.hub.Cluster, mcs, conditionIs(exchanged, isTrue, ""))
+
+	a.east.Pause(t)
+	expectImported(t, a.west.Cluster, service, marked("192.0.2.1"))
+	east := fleettest.ExpectEventually(t, a.hub.Cluster, clusterNamed("east"), fleettest.Exists)
+	ready := meta.FindStatusCondition(east.Status.Conditions, clusterv1alpha1.ClusterConditionReady)
+	if ready == nil || ready.Status == metav1.ConditionTrue || time.Since(ready.LastTransitionTime.Time) < grace {
+		t.Errorf("endpoints do not count any more, but the cluster is %+v, and the grace is %s", ready, grace)
+	}
+	fleettest.ExpectEventually(t, a.hub.Cluster, mcs, conditionIs(exchanged, isFalse, "cluster east has not been ready for more than 5s: its endpoints are marked as not ready"))
+	expectEvent(t, a.hub.Cluster, ns, networkingv1alpha1.KindMultiClusterService, event.DispatchEndpointSliceFailed)
+
+	a.hub.Kill()
+	a.hub.Start(t)
+	_, late := a.outsideLate(t, ns)
+	fleettest.ExpectEventually(t, a.hub.Cluster, late, conditionIs(applied, isFalse, "cluster east: the Service is not there yet"))
+	if imported, _ := slicesIn(t, a.west.Cluster, service); marked("192.0.2.1")(imported) != nil {
+		t.Errorf("after a restart of the control plane: %v", marked("192.0.2.1")(imported))
+	}
+
+	a.east.Resume(t)
+	expectImported(t, a.west.Cluster, service, has([]string{"192.0.2.1"}))
+	fleettest.ExpectEventually(t, a.hub.Cluster, mcs, conditionIs(exchanged, isTrue, ""))
+	patch(t, a.east.Cluster, slice, `{"endpoints":[{"addresses":["192.0.2.2"]}]}`)
+	expectImported(t, a.west.Cluster, service, has([]string{"192.0.2.2"}))
+
+	a.east.Kill()
+	expectImported(t, a.west.Cluster, service, marked("192.0.2.2"))
+	a.east.Start(t)
+	expectImported(t, a.west.Cluster, service, has([]string{"192.0.2.2"}))
+}
+
+// outsideLate shares a Service that a provider which is away cannot have yet.
+func (a apart) outsideLate(t *testing.T, ns string) (*corev1.Service, *networkingv1alpha1.MultiClusterService) {
+	t.Helper()
+	service, mcs := fleettest.Service(ns, "late"), crossCluster(ns, "late", []string{"east"}, []string{"west"})
+	fleettest.Create(t, a.hub.Cluster, service, mcs)
+	return service, mcs
+}
+
+// consumerAway: what changes while a consumer is away arrives when it is back.
+func (a apart) consumerAway(t *testing.T) {
+	ns := a.space(t, "consumer")
+	service, mcs := a.outside(t, ns, "outside")
+	slice := handmade(service, "a", discoveryv1.AddressTypeIPv4, "192.0.2.1")
+	fleettest.Create(t, a.east.Cluster, slice)
+	expectImported(t, a.west.Cluster, service, has([]string{"192.0.2.1"}))
+	a.west.Pause(t)
+	patch(t, a.east.Cluster, slice, `{"endpoints":[{"addresses":["192.0.2.2"]}]}`)
+	gone := handmade(service, "b", discoveryv1.AddressTypeIPv4, "192.0.2.3")
+	fleettest.Create(t, a.east.Cluster, gone)
+	fleettest.ExpectEventually(t, a.hub.Cluster, mcs, conditionIs(exchanged, isFalse, "cluster west has not been ready for more than 5s: what it has from others may be old"))
+	fleettest.Delete(t, a.east.Cluster, gone)
+	a.west.Resume(t)
+	expectImported(t, a.west.Cluster, service, has([]string{"192.0.2.2"}))
+	fleettest.ExpectEventually(t, a.hub.Cluster, mcs, conditionIs(exchanged, isTrue, ""))
+}
+
+// restart: a control plane that finds everything in place writes nothing about it, neither to itself nor to members.
+func (a apart) restart(t *testing.T) {
+	ns := a.space(t, "restart")
+	const services = 5
+	for i := range services {
+		service, mcs := a.outside(t, ns, fmt.Sprintf("outside-%d", i))
+		fleettest.Create(t, a.east.Cluster, handmade(service, service.Name, discoveryv1.AddressTypeIPv4, "192.0.2.1"))
+		expectImported(t, a.west.Cluster, service, has([]string{"192.0.2.1"}))
+		for _, condition := range []string{applied, exchanged} {
+			fleettest.ExpectEventually(t, a.hub.Cluster, mcs, conditionIs(condition, isTrue, ""))
+		}
+	}
+	probe, about := a.outside(t, ns, "probe")
+	fleettest.ExpectEventually(t, a.hub.Cluster, about, conditionIs(applied, isTrue, ""))
+	before, west, east := a.versions(t, ns), fleettest.CountRequests(t, a.west.Cluster), fleettest.CountRequests(t, a.east.Cluster)
+
+	a.hub.Kill()
+	a.hub.Start(t)
+	// A new slice that arrives shows that every loop has been through its queue.
+	fleettest.Create(t, a.east.Cluster, handmade(probe, "probe", discoveryv1.AddressTypeIPv4, "192.0.2.9"))
+	expectImported(t, a.west.Cluster, probe, has([]string{"192.0.2.9"}))
+	fleettest.ExpectEventually(t, a.hub.Cluster, about, func(m *networkingv1alpha1.MultiClusterService) error {
+		return conditionIs(exchanged, isTrue, "of east are in west")(m)
+	})
+	after := a.versions(t, ns)
+	for name, version := range before {
+		if after[name] != version {
+			t.Errorf("%s was written: it was at version %s, it is at %s", name, version, after[name])
+		}
+	}
+	written := fleettest.CountRequests(t, a.west.Cluster).Since(west).Of("services", "endpointslices", "namespaces").Writes()
+	if written.Total() != 1 {
+		t.Errorf("writes to the consumer, the probe needs one:\n%s", written)
+	}
+	// The test itself makes the slice of the probe.
+	if written := fleettest.CountRequests(t, a.east.Cluster).Since(east).Of("services", "endpointslices", "namespaces").Writes(); written.Total() != 1 {
+		t.Errorf("writes to the provider, the test needs one:\n%s", written)
+	}
+	// The probe has a record and a Work, whose status is written once or twice, and a condition that turns.
+	onHub := fleettest.CountRequests(t, a.hub.Cluster).Of("works", "resourcebindings", "multiclusterservices", "services").Writes()
+	if limit := 6; onHub.Total() > limit {
+		t.Errorf("the control plane wrote %d times, the probe needs at most %d:\n%s", onHub.Total(), limit, onHub)
+	}
+}
+
+// versions are the resource versions of everything about the Services of a namespace on the control plane, but for the probe.
+func (a apart) versions(t *testing.T, ns string) map[string]string {
+	t.Helper()
+	found := map[string]string{}
+	for what, list := range map[string]client.ObjectList{
+		"Service": &corev1.ServiceList{}, "MultiClusterService": &networkingv1alpha1.MultiClusterServiceList{},
+		"ResourceBinding": &workv1alpha2.ResourceBindingList{}, "Work": &workv1alpha1.WorkList{},
+	} {
+		if err := a.hub.List(t.Context(), list); err != nil {
+			t.Fatalf("listing: %v", err)
+		}
+		objects, err := meta.ExtractList(list)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, o := range objects {
+			m := o.(client.Object)
+			probe := m.GetName() == "probe" || m.GetName() == "probe-service" || m.GetLabels()[networkingv1alpha1.MultiClusterServiceNameLabel] == "probe"
+			if !probe && (m.GetNamespace() == ns || what == "Work" && m.GetLabels()[networkingv1alpha1.MultiClusterServiceNamespaceLabel] == ns) {
+				found[what+" "+m.GetNamespace()+"/"+m.GetName()] = m.GetResourceVersion()
+			}
+		}
+	}
+	return found
+}

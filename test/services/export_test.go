@@ -1,0 +1,371 @@
+package services_test
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	multiclusterv1alpha1 "github.com/flagship-k8s/flagship/api/multicluster/v1alpha1"
+	multiclusterv1beta1 "github.com/flagship-k8s/flagship/api/multicluster/v1beta1"
+	networkingv1alpha1 "github.com/flagship-k8s/flagship/api/networking/v1alpha1"
+	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/fleettest"
+)
+
+// export is a ServiceExport of a Service.
+func export(service *corev1.Service) *multiclusterv1beta1.ServiceExport {
+	return &multiclusterv1beta1.ServiceExport{ObjectMeta: metav1.ObjectMeta{Namespace: service.Namespace, Name: service.Name}}
+}
+
+// importOf is the ServiceImport of a Service.
+func importOf(service *corev1.Service) *multiclusterv1beta1.ServiceImport {
+	return &multiclusterv1beta1.ServiceImport{ObjectMeta: metav1.ObjectMeta{Namespace: service.Namespace, Name: service.Name}}
+}
+
+// expectDefined waits until every cluster serves exports, and until each member has the namespace.
+func expectDefined(t *testing.T, fleet *fleettest.Fleet, ns string) {
+	t.Helper()
+	for _, c := range fleet.Members {
+		fleettest.ExpectListed(t, c, &multiclusterv1beta1.ServiceExportList{}, "default", func(*multiclusterv1beta1.ServiceExportList) error { return nil })
+		fleettest.ExpectEventually(t, c, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}, fleettest.Exists)
+	}
+}
+
+// exportIn makes a Service and its export in a member, as its users would.
+func exportIn(t *testing.T, c *fleettest.Cluster, service *corev1.Service, edits ...func(*corev1.Service, *multiclusterv1beta1.ServiceExport)) *multiclusterv1beta1.ServiceExport {
+	t.Helper()
+	local, e := service.DeepCopy(), export(service)
+	for _, edit := range edits {
+		edit(local, e)
+	}
+	fleettest.Create(t, c, local, e)
+	return e
+}
+
+func exportCondition(kind string, status metav1.ConditionStatus, reason string) func(*multiclusterv1beta1.ServiceExport) error {
+	return func(e *multiclusterv1beta1.ServiceExport) error {
+		c := meta.FindStatusCondition(e.Status.Conditions, kind)
+		switch {
+		case c == nil:
+			return fmt.Errorf("condition %s is absent", kind)
+		case c.Status != status || c.Reason != reason:
+			return fmt.Errorf("condition %s is %s, %s: %s", kind, c.Status, c.Reason, c.Message)
+		}
+		return nil
+	}
+}
+
+// imports waits until a cluster's import satisfies a condition.
+func expectImport(t *testing.T, c *fleettest.Cluster, service *corev1.Service, condition func(*multiclusterv1beta1.ServiceImport) error) *multiclusterv1beta1.ServiceImport {
+	t.Helper()
+	return fleettest.ExpectEventually(t, c, importOf(service), condition)
+}
+
+// usable is the condition of an import that has an address and is exported by these clusters.
+func usable(clusters ...string) func(*multiclusterv1beta1.ServiceImport) error {
+	return func(i *multiclusterv1beta1.ServiceImport) error {
+		var exporting []string
+		for _, c := range i.Status.Clusters {
+			exporting = append(exporting, c.Cluster)
+		}
+		if !slices.Equal(exporting, clusters) {
+			return fmt.Errorf("exported by %v, want %v", exporting, clusters)
+		}
+		if i.Spec.Type == multiclusterv1beta1.ClusterSetIP && len(i.Spec.IPs) == 0 {
+			return fmt.Errorf("it has no address")
+		}
+		return fleettest.ConditionTrue(i.Status.Conditions, multiclusterv1beta1.ImportReady)
+	}
+}
+
+// importedIn lists the slices of an import in a cluster, by the labels of the public API.
+func importedIn(t *testing.T, c *fleettest.Cluster, service *corev1.Service) []discoveryv1.EndpointSlice {
+	t.Helper()
+	var list discoveryv1.EndpointSliceList
+	if err := c.List(t.Context(), &list, client.InNamespace(service.Namespace), client.MatchingLabels{multiclusterv1beta1.ServiceNameLabel: service.Name}); err != nil {
+		t.Fatalf("listing slices in %s: %v", c.Name, err)
+	}
+	return list.Items
+}
+
+func expectImportedEndpoints(t *testing.T, c *fleettest.Cluster, service *corev1.Service, want []string) {
+	t.Helper()
+	fleettest.ExpectListed(t, c, &discoveryv1.EndpointSliceList{}, service.Namespace, func(*discoveryv1.EndpointSliceList) error {
+		return has(want)(importedIn(t, c, service))
+	})
+}
+
+// TestExportIsImportedEverywhere: a Service that two of three clusters export is imported in all of them and on the control
+// plane, with the endpoints of both, and goes with the last export.
+func TestExportIsImportedEverywhere(t *testing.T) {
+	fleet := shared.Start(t)
+	ns := fleet.Namespace(t)
+	expectDefined(t, fleet, ns)
+	m1, m2 := fleet.Member("member1"), fleet.Member("member2")
+	_, service := app(t, fleet, ns, fleettest.Weight{Cluster: "member1", Weight: 2}, fleettest.Weight{Cluster: "member2", Weight: 1})
+	service.ResourceVersion, service.UID, service.Spec.ClusterIP, service.Spec.ClusterIPs = "", "", "", nil
+	service.Spec.SessionAffinity = corev1.ServiceAffinityClientIP
+	service.Spec.SessionAffinityConfig = &corev1.SessionAffinityConfig{ClientIP: &corev1.ClientIPConfig{TimeoutSeconds: new(int32(600))}}
+	first := exportIn(t, m1, service, func(_ *corev1.Service, e *multiclusterv1beta1.ServiceExport) {
+		e.Spec.ExportedLabels, e.Spec.ExportedAnnotations = map[string]string{"team": "shop"}, map[string]string{"note": "kept"}
+	})
+	one := ownAddresses(t, m1, service, 2)
+	for _, c := range fleet.Members {
+		got := expectImport(t, c, service, usable("member1"))
+		checkImport(t, c, got, service)
+		expectImportedEndpoints(t, c, service, one)
+		for _, slice := range importedIn(t, c, service) {
+			checkImportedSlice(t, c, &slice)
+		}
+	}
+	onHub := expectImport(t, fleet.Hub, service, func(i *multiclusterv1beta1.ServiceImport) error {
+		if len(i.Status.Clusters) != 1 {
+			return fmt.Errorf("exported by %v", i.Status.Clusters)
+		}
+		return nil
+	})
+	if onHub.Labels["team"] != "shop" || len(onHub.Spec.IPs) > 0 {
+		t.Errorf("on the control plane it has labels %v and addresses %v; want those of the export, and none", onHub.Labels, onHub.Spec.IPs)
+	}
+	for kind, reason := range map[string]string{multiclusterv1beta1.ExportValid: "Valid", multiclusterv1beta1.ExportReady: "Exported"} {
+		fleettest.ExpectEventually(t, m1, first, exportCondition(kind, metav1.ConditionTrue, reason))
+	}
+	fleettest.ExpectEventually(t, m1, first, exportCondition(multiclusterv1beta1.ExportConflict, metav1.ConditionFalse, "NoConflicts"))
+
+	second := exportIn(t, m2, service, func(_ *corev1.Service, e *multiclusterv1beta1.ServiceExport) {
+		e.Spec = multiclusterv1beta1.ServiceExportSpec{ExportedLabels: map[string]string{"team": "shop"}, ExportedAnnotations: map[string]string{"note": "kept"}}
+	})
+	two := ownAddresses(t, m2, service, 1)
+	for _, c := range fleet.Members {
+		expectImport(t, c, service, usable("member1", "member2"))
+		expectImportedEndpoints(t, c, service, together(one, two))
+	}
+	fleettest.ExpectEventually(t, m2, second, exportCondition(multiclusterv1beta1.ExportConflict, metav1.ConditionFalse, "NoConflicts"))
+
+	fleettest.Delete(t, m1, first)
+	for _, c := range fleet.Members {
+		expectImport(t, c, service, usable("member2"))
+		expectImportedEndpoints(t, c, service, two)
+	}
+	fleettest.Delete(t, m2, second)
+	for _, c := range append([]*fleettest.Cluster{fleet.Hub}, fleet.Members...) {
+		fleettest.ExpectGone(t, c, importOf(service))
+	}
+	for _, c := range fleet.Members {
+		expectImportedEndpoints(t, c, service, nil)
+		fleettest.ExpectGone(t, c, derived(service))
+	}
+}
+
+func derived(service *corev1.Service) *corev1.Service {
+	return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: service.Namespace, Name: networkingv1alpha1.DerivedServiceName(service.Name)}}
+}
+
+// checkImport compares an import in a member with what is exported, and its address with that of the derived Service.
+func checkImport(t *testing.T, c *fleettest.Cluster, got *multiclusterv1beta1.ServiceImport, service *corev1.Service) {
+	t.Helper()
+	spec := got.Spec
+	if spec.Type != multiclusterv1beta1.ClusterSetIP || spec.SessionAffinity != corev1.ServiceAffinityClientIP || *spec.SessionAffinityConfig.ClientIP.TimeoutSeconds != 600 {
+		t.Errorf("in %s it is %+v; want what was exported", c.Name, spec)
+	}
+	if len(spec.Ports) != 1 || spec.Ports[0].Port != service.Spec.Ports[0].Port || spec.Ports[0].Name != service.Spec.Ports[0].Name || spec.Ports[0].Protocol != corev1.ProtocolTCP {
+		t.Errorf("in %s the ports are %+v, want those of the Service", c.Name, spec.Ports)
+	}
+	if got.Labels["team"] != "shop" || got.Annotations["note"] != "kept" || got.Labels["app"] != "" {
+		t.Errorf("in %s it has labels %v and annotations %v; want those of the export, and none of the Service", c.Name, got.Labels, got.Annotations)
+	}
+	behind := derived(service)
+	if err := c.Get(t.Context(), keyOf(behind), behind); err != nil {
+		t.Fatalf("reading the derived Service in %s: %v", c.Name, err)
+	}
+	if _, err := netip.ParseAddr(spec.IPs[0]); err != nil || !slices.Equal(spec.IPs, behind.Spec.ClusterIPs) {
+		t.Errorf("in %s its addresses are %v, want those of the derived Service, %v", c.Name, spec.IPs, behind.Spec.ClusterIPs)
+	}
+	if behind.Spec.SessionAffinity != corev1.ServiceAffinityClientIP || len(behind.Spec.Selector) > 0 || behind.Spec.Ports[0].Port != service.Spec.Ports[0].Port {
+		t.Errorf("in %s the derived Service is %+v", c.Name, behind.Spec)
+	}
+}
+
+func checkImportedSlice(t *testing.T, c *fleettest.Cluster, slice *discoveryv1.EndpointSlice) {
+	t.Helper()
+	for key, want := range map[string]string{
+		multiclusterv1beta1.SourceClusterLabel: "member1",
+		discoveryv1.LabelServiceName:           networkingv1alpha1.DerivedServiceName("web"),
+		discoveryv1.LabelManagedBy:             networkingv1alpha1.EndpointSliceControllerLabelValue,
+	} {
+		if slice.Labels[key] != want {
+			t.Errorf("slice %s in %s has the label %s=%s, want %s", slice.Name, c.Name, key, slice.Labels[key], want)
+		}
+	}
+	if !strings.HasPrefix(slice.Name, "imported-member1-") {
+		t.Errorf("the slice in %s is called %s", c.Name, slice.Name)
+	}
+	for _, e := range slice.Endpoints {
+		if e.TargetRef != nil || (e.NodeName != nil) != (c.Name == "member1") {
+			t.Errorf("endpoint %v in %s has node %v and pod %v", e.Addresses, c.Name, e.NodeName, e.TargetRef)
+		}
+	}
+}
+
+// TestExportConflicts: the oldest export wins, and every export says so; when the clusters agree again, that too.
+func TestExportConflicts(t *testing.T) {
+	fleet := shared.Start(t)
+	ns := fleet.Namespace(t)
+	expectDefined(t, fleet, ns)
+	m1, m2, m3 := fleet.Member("member1"), fleet.Member("member2"), fleet.Member("member3")
+	service := fleettest.Service(ns, "web")
+	// Those made in one second are ordered by the names of their clusters; these two are.
+	first := exportIn(t, m1, service)
+	expectImport(t, m3, service, usable("member1"))
+	second := exportIn(t, m2, service, func(s *corev1.Service, _ *multiclusterv1beta1.ServiceExport) {
+		s.Spec.ClusterIP = corev1.ClusterIPNone
+		s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{Name: "stream", Port: 142, Protocol: corev1.ProtocolSCTP})
+	})
+	for c, e := range map[*fleettest.Cluster]*multiclusterv1beta1.ServiceExport{m1: first, m2: second} {
+		fleettest.ExpectEventually(t, c, e, exportCondition(multiclusterv1beta1.ExportConflict, metav1.ConditionTrue, "TypeConflict,PortConflict"))
+	}
+	for _, c := range fleet.Members {
+		expectImport(t, c, service, func(i *multiclusterv1beta1.ServiceImport) error {
+			if i.Spec.Type != multiclusterv1beta1.ClusterSetIP || len(i.Spec.Ports) != 2 || i.Spec.Ports[1].Name != "stream" {
+				return fmt.Errorf("it is %+v; want the type of the oldest and all ports", i.Spec)
+			}
+			return usable("member1", "member2")(i)
+		})
+	}
+
+	// Without the oldest the other decides, and nobody disagrees.
+	fleettest.Delete(t, m1, first)
+	for _, c := range fleet.Members {
+		expectImport(t, c, service, func(i *multiclusterv1beta1.ServiceImport) error {
+			if i.Spec.Type != multiclusterv1beta1.Headless || len(i.Spec.IPs) > 0 {
+				return fmt.Errorf("it is %s with addresses %v; want a headless one", i.Spec.Type, i.Spec.IPs)
+			}
+			return usable("member2")(i)
+		})
+		fleettest.ExpectEventually(t, c, derived(service), func(s *corev1.Service) error {
+			if s.Spec.ClusterIP != corev1.ClusterIPNone {
+				return fmt.Errorf("its address is %s", s.Spec.ClusterIP)
+			}
+			return nil
+		})
+	}
+	fleettest.ExpectEventually(t, m2, second, exportCondition(multiclusterv1beta1.ExportConflict, metav1.ConditionFalse, "NoConflicts"))
+}
+
+// TestExportMustBeValid: without a Service, or with one that has no endpoints by its nature, nothing is imported, and the
+// export says why; once there is one, it is.
+func TestExportMustBeValid(t *testing.T) {
+	fleet := shared.Start(t)
+	ns := fleet.Namespace(t)
+	expectDefined(t, fleet, ns)
+	m1, m2 := fleet.Member("member1"), fleet.Member("member2")
+	service := fleettest.Service(ns, "web")
+	e := export(service)
+	fleettest.Create(t, m1, e)
+	fleettest.ExpectEventually(t, m1, e, exportCondition(multiclusterv1beta1.ExportValid, metav1.ConditionFalse, "NoService"))
+	fleettest.ExpectEventually(t, m1, e, exportCondition(multiclusterv1beta1.ExportReady, metav1.ConditionFalse, "Failed"))
+	fleettest.ExpectAbsent(t, m2, importOf(service))
+
+	local := service.DeepCopy()
+	local.Spec = corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "example.com"}
+	fleettest.Create(t, m1, local)
+	fleettest.ExpectEventually(t, m1, e, exportCondition(multiclusterv1beta1.ExportValid, metav1.ConditionFalse, "InvalidServiceType"))
+	fleettest.ExpectAbsent(t, m2, importOf(service))
+
+	fleettest.Delete(t, m1, local)
+	fleettest.Create(t, m1, service.DeepCopy())
+	fleettest.ExpectEventually(t, m1, e, exportCondition(multiclusterv1beta1.ExportValid, metav1.ConditionTrue, "Valid"))
+	expectImport(t, m2, service, usable("member1"))
+
+	fleettest.Delete(t, m1, service)
+	fleettest.ExpectEventually(t, m1, e, exportCondition(multiclusterv1beta1.ExportValid, metav1.ConditionFalse, "NoService"))
+	fleettest.ExpectGone(t, m2, importOf(service))
+}
+
+// TestImportFollowsTheNamespace: a namespace that the control plane does not know decides by itself where a service is
+// imported.
+func TestImportFollowsTheNamespace(t *testing.T) {
+	fleet := shared.Start(t)
+	ns := "members-only"
+	expectDefined(t, fleet, "default")
+	m1, m2, m3 := fleet.Member("member1"), fleet.Member("member2"), fleet.Member("member3")
+	space := func() *corev1.Namespace { return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}} }
+	fleettest.Create(t, m1, space())
+	fleettest.Create(t, m2, space())
+	service := fleettest.Service(ns, "web")
+	exportIn(t, m1, service)
+	expectImport(t, m1, service, usable("member1"))
+	expectImport(t, m2, service, usable("member1"))
+	fleettest.ExpectAbsent(t, m3, importOf(service))
+	fleettest.ExpectAbsent(t, fleet.Hub, importOf(service))
+
+	fleettest.Create(t, m3, space())
+	expectImport(t, m3, service, usable("member1"))
+	fleettest.Delete(t, m1, export(service))
+	fleettest.ExpectGone(t, m3, importOf(service))
+}
+
+// TestImportByPolicy: an export and an import that a user makes on the control plane go where policies take them, in either
+// version, and the import brings what is needed to use it.
+func TestImportByPolicy(t *testing.T) {
+	fleet := shared.Start(t)
+	ns := fleet.Namespace(t)
+	expectDefined(t, fleet, ns)
+	m1, m3 := fleet.Member("member1"), fleet.Member("member3")
+	_, service := app(t, fleet, ns, fleettest.Weight{Cluster: "member1", Weight: 2})
+	exported := &multiclusterv1alpha1.ServiceExport{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "web"}}
+	imported := &multiclusterv1alpha1.ServiceImport{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "web"}}
+	imported.Spec.Type = multiclusterv1beta1.ClusterSetIP
+	imported.Spec.Ports = []multiclusterv1beta1.ServicePort{{Name: "http", Port: 8080, Protocol: corev1.ProtocolTCP}}
+	exports, imports := fleettest.Policy(ns, "exports", fleettest.To("member1"), service), fleettest.Policy(ns, "imports", fleettest.To("member3"))
+	old := multiclusterv1alpha1.GroupVersion.String()
+	exports.Spec.ResourceSelectors = append(exports.Spec.ResourceSelectors, policyv1alpha1.ResourceSelector{APIVersion: old, Kind: "ServiceExport", Name: "web"})
+	imports.Spec.ResourceSelectors = []policyv1alpha1.ResourceSelector{{APIVersion: old, Kind: "ServiceImport", Name: "web"}}
+	fleettest.Create(t, fleet.Hub, imported, exported, exports, imports)
+
+	one := ownAddresses(t, m1, service, 2)
+	expectImportedEndpoints(t, m3, service, one)
+	got := expectImport(t, m3, service, usable("member1"))
+	if len(got.Spec.Ports) != 1 || got.Spec.Ports[0].Port != 8080 {
+		t.Errorf("the ports are %+v, want those that the user wrote", got.Spec.Ports)
+	}
+	if behind := fleettest.ExpectEventually(t, m3, derived(service), fleettest.Exists); behind.Spec.Ports[0].Port != 8080 {
+		t.Errorf("the derived Service has the ports %+v, want those that the user wrote", behind.Spec.Ports)
+	}
+	expectImport(t, fleet.Member("member2"), service, func(i *multiclusterv1beta1.ServiceImport) error {
+		if i.Spec.Ports[0].Port != service.Spec.Ports[0].Port {
+			return fmt.Errorf("where no policy takes the user's import the ports are %+v, want those exported", i.Spec.Ports)
+		}
+		return usable("member1")(i)
+	})
+	fleettest.Delete(t, fleet.Hub, exported)
+	expectImportedEndpoints(t, m3, service, nil)
+	fleettest.ExpectGone(t, fleet.Member("member2"), importOf(service))
+}
+
+// TestTheExportExample: what docs/services.md tells its readers to try.
+func TestTheExportExample(t *testing.T) {
+	fleet := shared.Start(t)
+	ns := fleet.Namespace(t)
+	expectDefined(t, fleet, ns)
+	createExample(t, fleet.Hub, ns, "app.yaml")
+	echo := fleettest.Service(ns, "echo")
+	echo.Spec.Selector = map[string]string{"app": "echo"}
+	fleettest.Create(t, fleet.Hub, echo)
+	createExample(t, fleet.Hub, ns, "export.yaml")
+	m1, m2, m3 := fleet.Member("member1"), fleet.Member("member2"), fleet.Member("member3")
+	one, two := ownAddresses(t, m1, echo, 3), ownAddresses(t, m2, echo, 2)
+	expectImport(t, m3, echo, usable("member1", "member2"))
+	expectImportedEndpoints(t, m3, echo, together(one, two))
+	for kind, reason := range map[string]string{multiclusterv1beta1.ExportValid: "Valid", multiclusterv1beta1.ExportReady: "Exported"} {
+		fleettest.ExpectEventually(t, fleet.Hub, export(echo), exportCondition(kind, metav1.ConditionTrue, reason))
+	}
+}
