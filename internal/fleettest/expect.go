@@ -25,8 +25,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Patience is how long an expectation waits before it fails: far more than what is expected takes.
-const Patience = 60 * time.Second
+// Patience is how long an expectation waits before it fails: far more than what is expected takes, on a machine ten times
+// slower.
+const Patience = 3 * time.Minute
 
 // discoveryCatchesUp is how long a kind is asked for: it is established a moment before discovery shows it.
 var discoveryCatchesUp = wait.Backoff{Duration: 50 * time.Millisecond, Factor: 1.3, Steps: 18, Cap: 5 * time.Second}

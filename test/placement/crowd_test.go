@@ -1,13 +1,13 @@
 package placement_test
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
@@ -34,14 +34,9 @@ func TestACrowdedNamespace(t *testing.T) {
 	for i := range crowd {
 		fleettest.Create(t, fleet.Hub, fleettest.ConfigMap(crowded, fmt.Sprintf("settings-%03d", i), nil))
 	}
-	changes, err := fleet.Hub.Watch(t.Context(), &workv1alpha2.ResourceBindingList{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer changes.Stop()
 	late := crowding(other)
 	fleettest.Create(t, fleet.Hub, crowding(crowded), late)
-	placedAt := order(t, changes, crowded, other)
+	placedAt := order(t, fleet, crowded, other)
 	before, came := 0, version(t, late.ResourceVersion)
 	for key, when := range placedAt {
 		if key.Namespace == crowded && came < when && when < placedAt[types.NamespacedName{Namespace: other, Name: "settings-configmap"}] {
@@ -55,13 +50,19 @@ func TestACrowdedNamespace(t *testing.T) {
 	expectOnlyOneIsTouched(t, fleet, crowded)
 }
 
-// order waits until the crowd and the lone object are placed, and returns when each was, as versions of the storage.
-func order(t *testing.T, changes watch.Interface, crowded, other string) map[types.NamespacedName]uint64 {
+// order waits until the crowd and the lone object are placed, and returns when each was, as versions of the storage. It
+// watches, since what is listed may have been written again after the decision.
+func order(t *testing.T, fleet *fleettest.Fleet, crowded, other string) map[types.NamespacedName]uint64 {
 	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), fleettest.Patience)
+	defer cancel()
 	placedAt := map[types.NamespacedName]uint64{}
-	for len(placedAt) < crowd+1 {
-		select {
-		case change := <-changes.ResultChan():
+	for ctx.Err() == nil { // a server may end any watch; the next one begins with what there is
+		changes, err := fleet.Hub.Watch(ctx, &workv1alpha2.ResourceBindingList{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for change := range changes.ResultChan() {
 			b, ok := change.Object.(*workv1alpha2.ResourceBinding)
 			if !ok || b.Namespace != crowded && b.Namespace != other || scheduled(b) != nil {
 				continue
@@ -70,11 +71,14 @@ func order(t *testing.T, changes watch.Interface, crowded, other string) map[typ
 			if _, known := placedAt[key]; !known {
 				placedAt[key] = version(t, b.ResourceVersion)
 			}
-		case <-t.Context().Done():
-			t.Fatalf("%d of %d are placed", len(placedAt), crowd+1)
+			if len(placedAt) == crowd+1 {
+				changes.Stop()
+				return placedAt
+			}
 		}
 	}
-	return placedAt
+	t.Fatalf("%d of %d are placed", len(placedAt), crowd+1)
+	return nil
 }
 
 func version(t *testing.T, text string) uint64 {

@@ -263,26 +263,18 @@ func kept(all fleettest.Requests) fleettest.Requests {
 // hears waits until an event about the object contains the text.
 func hears(t *testing.T, fleet *fleettest.Fleet, namespace, object, text string) {
 	t.Helper()
-	watch, err := fleet.Hub.Watch(t.Context(), &corev1.EventList{}, client.InNamespace(namespace))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer watch.Stop()
-	var heard []string
-	patience := time.After(fleettest.Patience)
-	for {
-		select {
-		case e := <-watch.ResultChan():
-			news, ok := e.Object.(*corev1.Event)
-			if !ok || news.InvolvedObject.Name != object {
+	fleettest.ExpectListed(t, fleet.Hub, &corev1.EventList{}, namespace, func(list *corev1.EventList) error {
+		var heard []string
+		for i := range list.Items {
+			news := list.Items[i].Reason + ": " + list.Items[i].Message
+			if list.Items[i].InvolvedObject.Name != object {
 				continue
 			}
-			if strings.Contains(news.Reason+": "+news.Message, text) {
-				return
+			if strings.Contains(news, text) {
+				return nil
 			}
-			heard = append(heard, news.Reason+": "+news.Message)
-		case <-patience:
-			t.Fatalf("nothing says %q of %s: %q", text, object, heard)
+			heard = append(heard, news)
 		}
-	}
+		return fmt.Errorf("nothing says %q of %s: %q", text, object, heard)
+	})
 }
