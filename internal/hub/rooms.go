@@ -222,7 +222,7 @@ func (h *house) setupApply() error {
 func (h *house) setupSchedule() error {
 	return schedule.Setup(h.mgr, schedule.Deps{
 		Events: h.events, Clock: h.options.Clock, DefinedByCRD: h.definitions.DefinedByCRD,
-		Becomes: h.becomes, Devices: claim.Devices(h.templates.Get),
+		Becomes: h.becomes, KindsChange: h.onDefinition, Devices: claim.Devices(h.templates.Get),
 		DevicesChange: func(notify func(namespace, name string)) {
 			h.templates.Subscribe(func(ref template.Ref) {
 				if claim.IsClaim(ref.GroupVersionKind) {

@@ -9,6 +9,7 @@ import (
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/claim"
+	"github.com/flagship-k8s/flagship/internal/interpret"
 	"github.com/flagship-k8s/flagship/internal/render"
 	flagshipschema "github.com/flagship-k8s/flagship/internal/schema"
 	"github.com/flagship-k8s/flagship/internal/template"
@@ -36,6 +37,16 @@ func (h *house) retranslated(before, after *clusterv1alpha1.Cluster) []schema.Gr
 // becomes lists the kinds that translate may make of a kind.
 func (h *house) becomes(ctx context.Context, kind schema.GroupVersionKind) []schema.GroupVersionKind {
 	return append(claim.Counterparts(kind), h.definitions.Alternatives(ctx, kind)...)
+}
+
+// onDefinition has notify called with the kinds of every definition that comes, changes or goes: what becomes says of them
+// may be another answer.
+func (h *house) onDefinition(notify func(interpret.Kinds)) {
+	h.templates.Subscribe(func(ref template.Ref) {
+		if flagshipschema.IsDefinition(ref.GroupVersionKind) {
+			notify(h.definitions.Defines(ref.Name))
+		}
+	})
 }
 
 // definitionsChange has objects rendered again whose definition may express them in other versions than before.

@@ -24,6 +24,7 @@ import (
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/capacity"
 	"github.com/flagship-k8s/flagship/internal/event"
+	"github.com/flagship-k8s/flagship/internal/interpret"
 	"github.com/flagship-k8s/flagship/internal/turns"
 )
 
@@ -60,6 +61,8 @@ type Deps struct {
 	// Becomes lists the kinds that an object of a kind can be translated to for a cluster that does not serve its own.
 	// nil means that nothing is translated.
 	Becomes func(context.Context, schema.GroupVersionKind) []schema.GroupVersionKind
+	// KindsChange has a function called whenever DefinedByCRD or Becomes may answer differently for some kinds. nil means never.
+	KindsChange func(notify func(interpret.Kinds))
 }
 
 // Item identifies a binding: a ClusterResourceBinding has no namespace.
@@ -107,6 +110,9 @@ func Setup(mgr ctrl.Manager, deps Deps) error {
 	w := newWaker(c)
 	if deps.DevicesChange != nil {
 		deps.DevicesChange(w.stir)
+	}
+	if deps.KindsChange != nil {
+		deps.KindsChange(w.redefine)
 	}
 	err := builder.TypedControllerManagedBy[Item](mgr).
 		Named("schedule").

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/interpret"
 )
 
 // Recall is what a binding does to the ledger that was there before the controller.
@@ -33,6 +34,12 @@ func (w *waker) Look(ctx context.Context, q queue) (bool, error) { return w.look
 func (w *waker) Claim(namespace, name string, q queue) {
 	w.stir(namespace, name)
 	w.wakeAwaiting(q)
+}
+
+// Redefine is what a change of kinds does to the queue.
+func (w *waker) Redefine(ctx context.Context, kinds interpret.Kinds, q queue) error {
+	w.redefine(kinds)
+	return w.wakeKinds(ctx, q)
 }
 
 // Note is what an event of the binding does to the index of those who await claims.

@@ -3,14 +3,17 @@ package schedule
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/interpret"
 )
 
 const (
@@ -28,14 +31,18 @@ type waker struct {
 	controller *Controller
 	pending    chan struct{}
 	stirred    chan struct{}
+	redefined  chan struct{}
 	seen       *Snapshot
 
 	mu     sync.Mutex
 	claims map[Item]struct{} // that came or changed since the last look at who awaits them
+	kinds  []interpret.Kinds // that changed since the last look at whom they concern
 }
 
 func newWaker(c *Controller) *waker {
-	return &waker{controller: c, pending: make(chan struct{}, 1), stirred: make(chan struct{}, 1)}
+	return &waker{
+		controller: c, pending: make(chan struct{}, 1), stirred: make(chan struct{}, 1), redefined: make(chan struct{}, 1),
+	}
 }
 
 // stir has those who wait looked at again, though the fleet is as it was, and before them those who await this claim. It
@@ -65,6 +72,39 @@ func (w *waker) wakeAwaiting(q queue) {
 			add(q, it, 0)
 		}
 	}
+}
+
+// redefine has bindings of some kinds looked at again, though the fleet is as it was: a cluster that could not take their
+// objects may be able to now. It never blocks.
+func (w *waker) redefine(kinds interpret.Kinds) {
+	w.mu.Lock()
+	w.kinds = append(w.kinds, kinds)
+	w.mu.Unlock()
+	select {
+	case w.redefined <- struct{}{}:
+	default:
+	}
+}
+
+// wakeKinds enqueues the bindings of kinds that changed.
+func (w *waker) wakeKinds(ctx context.Context, q queue) error {
+	w.mu.Lock()
+	changes := w.kinds
+	w.kinds = nil
+	w.mu.Unlock()
+	changed := map[schema.GroupVersionKind]bool{} // there are many bindings, and few kinds of them
+	return w.each(ctx, func(b workv1alpha2.Binding) {
+		resource := b.BindingSpec().Resource
+		kind := schema.FromAPIVersionAndKind(resource.APIVersion, resource.Kind)
+		concerned, known := changed[kind]
+		if !known {
+			concerned = slices.ContainsFunc(changes, func(kinds interpret.Kinds) bool { return kinds(kind) })
+			changed[kind] = concerned
+		}
+		if concerned {
+			enqueue(q, b, true)
+		}
+	})
 }
 
 // signal says that something changed. It never blocks.
@@ -112,6 +152,10 @@ func (w *waker) run(ctx context.Context, q queue) {
 		case <-w.stirred:
 			w.wakeAwaiting(q)
 			gather()
+		case <-w.redefined:
+			if err := w.wakeKinds(ctx, q); err != nil {
+				log.FromContext(ctx).Error(err, "Looking for objects of kinds that changed failed, they are looked at with the next change")
+			}
 		case <-room:
 			room = nil
 			woken, more := calls.next(w.controller.waiting.all)
@@ -186,25 +230,33 @@ func compareFleets(before, after *Snapshot) (changes []clusterChange, roomier bo
 }
 
 func (w *waker) wake(ctx context.Context, q queue, changes []clusterChange) error {
-	c := w.controller
-	concerned := func(b workv1alpha2.Binding) {
-		if c.mine(b) && concerns(b, c.waiting.has(itemOf(b)), changes) {
+	return w.each(ctx, func(b workv1alpha2.Binding) {
+		if concerns(b, w.controller.waiting.has(itemOf(b)), changes) {
 			enqueue(q, b, true)
 		}
-	}
+	})
+}
+
+// each calls do for every binding that is to be scheduled here.
+func (w *waker) each(ctx context.Context, do func(workv1alpha2.Binding)) error {
+	c := w.controller
 	var bindings workv1alpha2.ResourceBindingList
 	if err := c.client.List(ctx, &bindings, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("listing bindings: %w", err)
 	}
 	for i := range bindings.Items {
-		concerned(&bindings.Items[i])
+		if b := &bindings.Items[i]; c.mine(b) {
+			do(b)
+		}
 	}
 	var clusterBindings workv1alpha2.ClusterResourceBindingList
 	if err := c.client.List(ctx, &clusterBindings, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("listing cluster bindings: %w", err)
 	}
 	for i := range clusterBindings.Items {
-		concerned(&clusterBindings.Items[i])
+		if b := &clusterBindings.Items[i]; c.mine(b) {
+			do(b)
+		}
 	}
 	return nil
 }

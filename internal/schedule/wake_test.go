@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/util/workqueue"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
@@ -164,5 +165,39 @@ func TestAClaimWakesWhoAwaitsIt(t *testing.T) {
 	w.Claim("shop", "gpu", q)
 	if woken := drain(q); len(woken) > 0 {
 		t.Errorf("%v are woken though they await nothing", woken)
+	}
+}
+
+// TestAKindThatChangesWakesItsBindings: what a cluster can take of a kind depends on the kind's definition, too.
+func TestAKindThatChangesWakesItsBindings(t *testing.T) {
+	h := newHub(t, member("m1"))
+	of := func(kind string) func(*workv1alpha2.ResourceBinding) {
+		return func(b *workv1alpha2.ResourceBinding) {
+			b.Spec.Resource.APIVersion, b.Spec.Resource.Kind = "books.example.com/v1", kind
+		}
+	}
+	notOurs := func(b *workv1alpha2.ResourceBinding) { b.Labels = nil }
+	for _, b := range []*workv1alpha2.ResourceBinding{
+		bindingOf("a-book", 1, placement(duplicated), of("Book")), bindingOf("a-leaf", 1, placement(duplicated), of("Leaf")),
+		bindingOf("somebodys-book", 1, placement(duplicated), of("Book"), notOurs), bindingOf("a-deployment", 1, placement(duplicated)),
+	} {
+		if err := h.client.Create(h.ctx, b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	everywhere := &workv1alpha2.ClusterResourceBinding{ObjectMeta: metav1.ObjectMeta{
+		Name: "a-book-of-all", Labels: map[string]string{policyv1alpha1.ClusterPropagationPolicyPermanentIDLabel: "1"},
+	}}
+	everywhere.Spec.Resource = workv1alpha2.ObjectReference{APIVersion: "books.example.com/v1", Kind: "Book", Name: "of-all"}
+	if err := h.client.Create(h.ctx, everywhere); err != nil {
+		t.Fatal(err)
+	}
+	w, q := schedule.NewWaker(h.controller), newQueue(t)
+	books := func(kind schema.GroupVersionKind) bool { return kind.Kind == "Book" }
+	if err := w.Redefine(h.ctx, books, q); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"a-book", "a-book-of-all"}, drain(q)); diff != "" {
+		t.Errorf("woken -want +got\n%s", diff)
 	}
 }

@@ -136,6 +136,14 @@ func (c *Carrier) Retranslated(before, after *clusterv1alpha1.Cluster) []runtime
 	return slices.Collect(maps.Keys(changed))
 }
 
+// Defines returns the kinds that the definition of a name is of. It answers as long as they are served.
+func (c *Carrier) Defines(name string) interpret.Kinds {
+	return func(kind runtimeschema.GroupVersionKind) bool {
+		resource, _, ok := c.deps.Templates.Mapping(kind)
+		return ok && nameOf(resource) == name
+	}
+}
+
 // Redefined is told that a definition on the hub may have changed. It returns the kinds whose objects may become something
 // else in members by that; nil for none.
 func (c *Carrier) Redefined(name string) interpret.Kinds {

@@ -214,6 +214,20 @@ func TestADefinitionThatChangesConcernsTheKindsThatWereTranslated(t *testing.T) 
 	}
 }
 
+func TestTheKindsOfADefinition(t *testing.T) {
+	s := newShelf("v1")
+	book := runtimeschema.GroupVersionKind{Group: library, Version: "v1", Kind: "Book"}
+	kinds := carrierOf(s, scribe{}).Defines(s.definition.Name)
+	leaf := book
+	leaf.Kind = "Leaf"
+	if !kinds(book) || kinds(leaf) {
+		t.Errorf("%s is of books: %v, of leaves: %v", s.definition.Name, kinds(book), kinds(leaf))
+	}
+	if carrierOf(s, scribe{}).Defines("leaves." + library)(book) {
+		t.Error("another definition is of books, too")
+	}
+}
+
 func TestRetranslated(t *testing.T) {
 	for name, test := range map[string]struct {
 		before, after []string

@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -19,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/fleettest"
@@ -32,6 +34,7 @@ func TestAMemberThatServesAnotherVersion(t *testing.T) {
 	for name, test := range map[string]func(*testing.T, *fleettest.Cluster, *fleettest.Cluster){
 		"OfADefinitionWithoutConversion": anotherVersionByName,
 		"OfADefinitionWithAWebhook":      anotherVersionByWebhook,
+		"OfADefinitionThatLearnsIt":      anotherVersionLearnt,
 		"OfABuiltInKind":                 anotherVersionOfABuiltInKind,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, hub.Cluster, member.Cluster) })
@@ -127,6 +130,36 @@ func anotherVersionByName(t *testing.T, hub, member *fleettest.Cluster) {
 	})
 	fleettest.Delete(t, hub, safety)
 	fleettest.ExpectGone(t, member, in(safety, "v1alpha7"))
+}
+
+// A cluster that could take an object in no version is looked at again when the definition on the hub has one that it serves:
+// the cluster itself has not changed.
+func anotherVersionLearnt(t *testing.T, hub, member *fleettest.Cluster) {
+	pipes := define("Pipe", version("v1", true, teeth))
+	fleettest.Create(t, member, define("Pipe", version("v1alpha7", true, teeth)))
+	defined(t, hub, pipes)
+	fleettest.ExpectEventually(t, hub, pipes, established)
+	fleettest.ExpectEventually(t, hub, &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "behind"}}, func(c *clusterv1alpha1.Cluster) error {
+		for _, enabled := range c.Status.APIEnablements {
+			if enabled.GroupVersion == pipes.Spec.Group+"/v1alpha7" {
+				return nil
+			}
+		}
+		return errors.New("it has not told yet what it serves")
+	})
+	drain := instance(pipes, "v1", "pipes", "drain", map[string]any{"metal": "lead"})
+	only(t, hub, "pipes", drain)
+	fleettest.ExpectEventually(t, hub, binding("pipes", "Pipe", "drain"), func(b *workv1alpha2.ResourceBinding) error {
+		if err := bindingIs(workv1alpha2.Scheduled, metav1.ConditionFalse, "")(b); err != nil {
+			return err
+		}
+		return says(b.Status.Conditions, workv1alpha2.Scheduled, "lacks "+pipes.Spec.Group+"/v1 Pipe")
+	})
+	fleettest.Update(t, hub, pipes, func(d *definition) { d.Spec.Versions = append(d.Spec.Versions, version("v1alpha7", false, teeth)) })
+	fleettest.ExpectEventually(t, member, in(drain, "v1alpha7"), has("lead", "spec", "metal"))
+	fleettest.ExpectEventually(t, hub, binding("pipes", "Pipe", "drain"), bindingIs(workv1alpha2.Scheduled, metav1.ConditionTrue, ""))
+	fleettest.Delete(t, hub, drain)
+	fleettest.ExpectGone(t, member, in(drain, "v1alpha7"))
 }
 
 func absent(conditions []metav1.Condition, kind string) error {
