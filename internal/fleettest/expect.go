@@ -29,8 +29,11 @@ import (
 // slower.
 const Patience = 3 * time.Minute
 
-// discoveryCatchesUp is how long a kind is asked for: it is established a moment before discovery shows it.
-var discoveryCatchesUp = wait.Backoff{Duration: 50 * time.Millisecond, Factor: 1.3, Steps: 18, Cap: 5 * time.Second}
+// discoveryCatchesUp is how long a kind is asked for: it is established a moment before discovery shows it, and that moment
+// is long where large definitions come by the dozen.
+var discoveryCatchesUp = wait.Backoff{Duration: discoveryPoll, Steps: int(Patience / discoveryPoll)}
+
+const discoveryPoll = 100 * time.Millisecond
 
 // errAbsent is what an expectation says of an object that does not exist.
 var errAbsent = errors.New("it does not exist")

@@ -63,10 +63,7 @@ func carry(t *testing.T, fleet *fleettest.Fleet, namespace string, d *definition
 			continue
 		}
 		status := version.Schema.OpenAPIV3Schema.Properties["status"]
-		there.Object["status"] = reportOf(&status)
-		if err := m.Status().Update(t.Context(), there); err != nil {
-			t.Fatalf("reporting a status in %s: %v", m.Name, err)
-		}
+		fleettest.UpdateStatus(t, m, there, func(u *unstructured.Unstructured) { u.Object["status"] = reportOf(&status) })
 	}
 	expectReports(t, fleet, object, version.Subresources != nil && version.Subresources.Status != nil)
 }
@@ -75,7 +72,8 @@ func carry(t *testing.T, fleet *fleettest.Fleet, namespace string, d *definition
 func create(t *testing.T, hub *fleettest.Cluster, object *unstructured.Unstructured) {
 	t.Helper()
 	unserved := func(err error) bool { return meta.IsNoMatchError(err) || apierrors.IsNotFound(err) }
-	err := retry.OnError(wait.Backoff{Duration: 100 * time.Millisecond, Steps: 100}, unserved, func() error {
+	const pause = 100 * time.Millisecond
+	err := retry.OnError(wait.Backoff{Duration: pause, Steps: int(fleettest.Patience / pause)}, unserved, func() error {
 		return hub.Create(t.Context(), object.DeepCopy())
 	})
 	if err != nil {
