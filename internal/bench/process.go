@@ -30,12 +30,13 @@ type fleet struct {
 }
 
 // startFleet runs `flagship up` with bare members and waits until it is ready.
-func startFleet(ctx context.Context, binary string, members int, log io.Writer) (*fleet, error) {
+func startFleet(ctx context.Context, binary string, members int, log io.Writer, flags ...string) (*fleet, error) {
 	dir, err := os.MkdirTemp("", "flagship-bench-")
 	if err != nil {
 		return nil, fmt.Errorf("creating a data directory: %w", err)
 	}
-	cmd := exec.CommandContext(ctx, binary, "up", "--bare", "--members", strconv.Itoa(members), "--data-dir", dir, "--profiling")
+	args := append([]string{"up", "--bare", "--members", strconv.Itoa(members), "--data-dir", dir, "--profiling"}, flags...)
+	cmd := exec.CommandContext(ctx, binary, args...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = 15 * time.Second
 	cmd.Stderr = log

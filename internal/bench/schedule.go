@@ -61,7 +61,7 @@ var (
 // templates, from the first binding's creation until the API server has the result of the last.
 func RunSchedule(ctx context.Context, o ScheduleOptions) (err error) {
 	fmt.Fprintf(o.Log, "Starting a hub\n")
-	f, err := startFleet(ctx, o.Binary, 0, o.Log)
+	f, err := startFleet(ctx, o.Binary, 0, o.Log, "--cluster-monitor-grace-period", silence.String())
 	if err != nil {
 		return err
 	}
@@ -133,11 +133,40 @@ func (s *stand) makeClusters(ctx context.Context, o ScheduleOptions) error {
 	if err != nil {
 		return err
 	}
-	return spaces.wait(ctx, "execution namespaces")
+	if err := spaces.wait(ctx, "execution namespaces"); err != nil {
+		return err
+	}
+	return s.rest(ctx)
 }
 
-// breath is how often the agents on paper renew their leases. They may be silent for 40 s.
-const breath = 15 * time.Second
+// rest returns when the hub has written nothing for three seconds: what follows from a new cluster is not what is measured.
+func (s *stand) rest(ctx context.Context) error {
+	look := time.NewTicker(3 * time.Second)
+	defer look.Stop()
+	for before := -1.0; ; {
+		written, err := countWrites(ctx, s.top.kube)
+		if err != nil {
+			return err
+		}
+		if written.total() == before {
+			return nil
+		}
+		before = written.total()
+		select {
+		case <-look.C:
+		case <-ctx.Done():
+			return fmt.Errorf("waiting until the hub has nothing more to write: %w", context.Cause(ctx))
+		}
+	}
+}
+
+const (
+	// silence is how long the agents on paper may give no sign of life: the leases of a thousand agents are a load of their
+	// own, and not what is measured.
+	silence = 10 * time.Minute
+	// breath is how often they renew their leases.
+	breath = silence / 3
+)
 
 // keepBreathing renews the leases of all clusters until the hub ends.
 func (s *stand) keepBreathing(ctx context.Context, clusters int) {

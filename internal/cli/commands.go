@@ -32,7 +32,10 @@ func commands(s Streams) []*cobra.Command {
 
 // startHub runs the playground's control plane in this process.
 func startHub(ctx context.Context, o playground.HubOptions) (playground.Hub, error) {
-	h, err := hub.Start(ctx, hub.Options{Server: hub.Server{DataDir: o.DataDir, Port: o.Port, Profiling: o.Profiling}})
+	h, err := hub.Start(ctx, hub.Options{
+		Server:     hub.Server{DataDir: o.DataDir, Port: o.Port, Profiling: o.Profiling},
+		LeaseGrace: o.AgentGrace,
+	})
 	if err != nil {
 		return nil, err // not h: a nil *hub.Hub in the interface would not be nil
 	}

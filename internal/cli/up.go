@@ -53,6 +53,7 @@ Kubeconfig files are written to the data directory: hub.kubeconfig, member1.kube
 	}
 	fleetFlags(cmd, &c, &members)
 	cmd.Flags().IntVar(&c.Port, "port", 0, "port of the control plane (default: a free one, kept in the data directory)")
+	cmd.Flags().DurationVar(&c.AgentGrace, "cluster-monitor-grace-period", 0, "how long the agent of a pull member may be silent before nothing is known of its cluster (default 40s)")
 	return cmd
 }
 

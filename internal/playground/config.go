@@ -44,6 +44,8 @@ type Config struct {
 	Bare bool
 	// Profiling serves /debug/pprof on the hub to whoever may get it.
 	Profiling bool
+	// AgentGrace is how long the agent of a pull member may be silent; 0 means the hub's default.
+	AgentGrace time.Duration
 	// Executable is the binary to start as a member; empty means the running one.
 	Executable string
 	// StartTimeout bounds the time until everything is ready; 0 means three minutes.
@@ -67,6 +69,8 @@ type HubOptions struct {
 	Port int
 	// Profiling serves /debug/pprof to whoever may get it.
 	Profiling bool
+	// AgentGrace is how long the agent of a pull member may be silent; 0 means the hub's default.
+	AgentGrace time.Duration
 	// Log receives what the hub logs; it is bounded and goes to a file.
 	Log io.Writer
 }

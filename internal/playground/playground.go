@@ -165,7 +165,9 @@ func (p *Playground) startHub(life context.Context) error {
 	}
 	p.closers = append(p.closers, func() { _ = log.Close() })
 	port := p.record.data.HubPort
-	hub, err := p.config.StartHub(life, HubOptions{DataDir: dir.hubData(), Port: port, Profiling: p.config.Profiling, Log: log})
+	hub, err := p.config.StartHub(life, HubOptions{
+		DataDir: dir.hubData(), Port: port, Profiling: p.config.Profiling, AgentGrace: p.config.AgentGrace, Log: log,
+	})
 	if err != nil {
 		return fmt.Errorf("starting the control plane: %w", err)
 	}

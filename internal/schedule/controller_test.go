@@ -84,7 +84,8 @@ func (h *hub) get(ctx context.Context, c client.WithWatch, key client.ObjectKey,
 	return c.Get(ctx, key, obj, opts...)
 }
 
-// update does what an API server does and the fake client does not: a change of the spec is a new generation.
+// update does what our API server does and the fake client does not: a change of the spec is a new generation, and the
+// status comes along.
 func (h *hub) update(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.UpdateOption) error {
 	b, ok := obj.(workv1alpha2.Binding)
 	if !ok || !slices.ContainsFunc(opts, func(o client.UpdateOption) bool { _, ours := o.(client.FieldOwner); return ours }) {
@@ -103,9 +104,18 @@ func (h *hub) update(ctx context.Context, c client.WithWatch, obj client.Object,
 		return err
 	}
 	if !equality.Semantic.DeepEqual(before.(workv1alpha2.Binding).BindingSpec(), b.BindingSpec()) {
-		obj.SetGeneration(obj.GetGeneration() + 1)
+		obj.SetGeneration(before.GetGeneration() + 1)
 	}
-	return c.Update(ctx, obj, opts...)
+	whole := obj.DeepCopyObject().(client.Object)
+	if err := c.Update(ctx, obj, opts...); err != nil {
+		return err
+	}
+	whole.SetResourceVersion(obj.GetResourceVersion())
+	if err := c.SubResource("status").Update(ctx, whole); err != nil {
+		return err
+	}
+	obj.SetResourceVersion(whole.GetResourceVersion())
+	return nil
 }
 
 func (h *hub) updateStatus(ctx context.Context, c client.Client, sub string, obj client.Object, opts ...client.SubResourceUpdateOption) error {
@@ -217,8 +227,8 @@ func annotated(key, value string) func(*workv1alpha2.ResourceBinding) {
 }
 
 var (
-	resultAndStatus = []string{"result", "status"}
-	statusOnly      = []string{"status"}
+	wholeResult = []string{"result"} // with the status that tells of it
+	statusOnly  = []string{"status"}
 )
 
 func TestScheduleOnceThenRest(t *testing.T) {
@@ -230,7 +240,7 @@ func TestScheduleOnceThenRest(t *testing.T) {
 			h := newHub(t, member("m1"), member("m2"), bindingOf("web", 3, p))
 			h.reconcile("web")
 			b := h.binding("web")
-			h.expect("first", resultAndStatus, fmt.Sprintf("Normal ScheduleBindingSucceed Deployment/web: Binding has been scheduled successfully. Result: {%s}", shown(b.Spec.Clusters)))
+			h.expect("first", wholeResult, fmt.Sprintf("Normal ScheduleBindingSucceed Deployment/web: Binding has been scheduled successfully. Result: {%s}", shown(b.Spec.Clusters)))
 			h.expectCondition("web", "Success", "Binding has been scheduled successfully.")
 			if len(b.Spec.Clusters) == 0 || b.Status.LastScheduledTime == nil || b.Annotations[workv1alpha2.AppliedPlacementAnnotation] == "" {
 				t.Errorf("incomplete: %+v", b)
@@ -262,7 +272,7 @@ func TestScale(t *testing.T) {
 	h.writes, h.events = nil, nil
 	h.change("web", func(b *workv1alpha2.ResourceBinding) { b.Spec.Replicas = 6 })
 	h.reconcile("web")
-	h.expect("scaled", resultAndStatus, "Normal ScheduleBindingSucceed Deployment/web: Binding has been scheduled successfully. Result: {m1:4, m2:2}")
+	h.expect("scaled", wholeResult, "Normal ScheduleBindingSucceed Deployment/web: Binding has been scheduled successfully. Result: {m1:4, m2:2}")
 	h.change("web", func(b *workv1alpha2.ResourceBinding) { b.Spec.Replicas = 0 })
 	h.reconcile("web")
 	h.expectTargets("web", "copies stay at zero", targets("m1", 0, "m2", 0))
@@ -274,7 +284,7 @@ func TestScale(t *testing.T) {
 func TestFailureKeepsTheLastResult(t *testing.T) {
 	h := newHub(t, member("m1"), bindingOf("web", 3, placement(duplicated)))
 	h.reconcile("web")
-	h.expect("first", resultAndStatus, h.events...)
+	h.expect("first", wholeResult, h.events...)
 	h.change("web", func(b *workv1alpha2.ResourceBinding) {
 		b.Spec.Placement = placement(duplicated, affinity(named("elsewhere")))
 	})
@@ -332,7 +342,7 @@ func TestClusterBindingsAreTheSame(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	h.expect("twice", resultAndStatus, "Normal ScheduleBindingSucceed ConfigMap/x: Binding has been scheduled successfully. Result: {m1:0}")
+	h.expect("twice", wholeResult, "Normal ScheduleBindingSucceed ConfigMap/x: Binding has been scheduled successfully. Result: {m1:0}")
 }
 
 func TestRescheduleIsAnsweredOnce(t *testing.T) {

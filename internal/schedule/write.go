@@ -32,27 +32,22 @@ func (c *Controller) observe(ctx context.Context, it Item, b workv1alpha2.Bindin
 	return c.patchStatus(ctx, it, b, map[string]any{"schedulerObservedGeneration": b.GetGeneration()})
 }
 
-// publish writes what a decision changes: the result, then the status, then the event.
+// publish writes what a decision changes, then tells of it in an event.
 func (c *Controller) publish(ctx context.Context, it Item, b workv1alpha2.Binding, v *verdict) error {
-	moved, err := c.publishResult(ctx, it, &b, v)
+	news, err := c.write(ctx, it, b, v)
 	if refused := refusal(err); refused != nil {
-		v.decision, v.again, v.remaining, err = &Decision{Failure: refused}, retryWaiting, b.BindingSpec().Clusters, nil
+		v.decision, v.again, v.remaining = &Decision{Failure: refused}, retryWaiting, b.BindingSpec().Clusters
 		c.waiting.enter(it)
+		news, err = c.write(ctx, it, b, v)
 	}
-	if err != nil {
+	if err != nil || news == nil {
 		return err
 	}
-	condition := conditionFor(b, v.decision)
-	changed, err := c.publishStatus(ctx, it, b, v, condition, moved)
-	if err != nil {
-		return err
-	}
-	switch resource := b.BindingSpec().Resource; {
-	case !moved && !changed:
-	case condition.Status == metav1.ConditionTrue:
+	resource := b.BindingSpec().Resource
+	if news.Status == metav1.ConditionTrue {
 		c.deps.Events.Publish(scheduled(resource, v.decision.Targets))
-	default:
-		c.deps.Events.Publish(notScheduledEvent(resource, condition.Message))
+	} else {
+		c.deps.Events.Publish(notScheduledEvent(resource, news.Message))
 	}
 	return nil
 }
@@ -73,19 +68,52 @@ func refusal(err error) *Failure {
 	return &Failure{Reason: reason, Message: message}
 }
 
-// publishResult writes spec.clusters and the annotation, in one, if either
-// changes, and replaces *b by what the API server answers. After a failure to
-// schedule the last result stays, but for clusters that leave: copies that run
-// are worth more than a correct empty list, and those in a cluster that leaves
-// go with it.
-func (c *Controller) publishResult(ctx context.Context, it Item, b *workv1alpha2.Binding, v *verdict) (moved bool, err error) {
-	targets, annotations := v.remaining, (*b).GetAnnotations()
+// write makes the binding say what was decided, and returns the condition that tells of it if there is something to tell.
+// A result and the status that speaks of it are one write: the API server takes the status along in what the control
+// plane itself updates. A status alone is written alone, and fields that are no news are patched, whatever others write
+// meanwhile.
+func (c *Controller) write(ctx context.Context, it Item, b workv1alpha2.Binding, v *verdict) (news *metav1.Condition, err error) {
+	next := copyOf(b)
+	moved, rewritten, err := setResult(next, v)
+	if err != nil {
+		return nil, err
+	}
+	condition := conditionFor(next, v.decision)
+	before := meta.FindStatusCondition(b.BindingStatus().Conditions, workv1alpha2.Scheduled)
+	changed := before == nil || before.Status != condition.Status || before.Reason != condition.Reason || before.Message != condition.Message
+	if moved || changed {
+		news = &condition
+	}
+	switch {
+	case rewritten:
+		c.setStatus(next, v, moved || changed, condition)
+		err = c.client.Update(ctx, next, client.FieldOwner(fieldManager))
+	case changed:
+		c.setStatus(next, v, true, condition)
+		err = c.client.Status().Update(ctx, next, client.FieldOwner(fieldManager))
+	default:
+		return nil, c.patchStatus(ctx, it, b, c.statusFields(next, v))
+	}
+	if err != nil {
+		c.takeBack(it, b, v)
+		return nil, fmt.Errorf("writing the result: %w", err)
+	}
+	c.written.Store(it, next.GetResourceVersion())
+	return news, nil
+}
+
+// setResult changes spec.clusters and the annotations of a binding, and returns whether the clusters, and whether any of
+// it, changed. After a failure to schedule the last result stays, but for clusters that leave: copies that run are worth
+// more than a correct empty list, and those in a cluster that leaves go with it.
+func setResult(next object, v *verdict) (moved, rewritten bool, err error) {
+	targets, before := v.remaining, next.GetAnnotations()
+	annotations := before
 	if v.decision.Failure == nil {
-		placement, err := json.Marshal(placementOf(*b))
+		placement, err := json.Marshal(placementOf(next))
 		if err != nil {
-			return false, fmt.Errorf("encoding the placement: %w", err)
+			return false, false, fmt.Errorf("encoding the placement: %w", err)
 		}
-		targets, annotations = v.decision.Targets, maps.Clone(annotations)
+		targets, annotations = v.decision.Targets, maps.Clone(before)
 		if annotations == nil {
 			annotations = map[string]string{}
 		}
@@ -95,22 +123,12 @@ func (c *Controller) publishResult(ctx context.Context, it Item, b *workv1alpha2
 			annotations[workv1alpha2.AwaitsClaimsAnnotation] = "true"
 		}
 	}
-	moved = !sameTargets((*b).BindingSpec().Clusters, targets)
-	if !moved && maps.Equal(annotations, (*b).GetAnnotations()) {
-		return false, nil
-	}
-	next := copyOf(*b)
 	next.SetAnnotations(annotations)
-	if moved {
+	if moved = !sameTargets(next.BindingSpec().Clusters, targets); moved {
 		next.BindingSpec().Clusters = targets
+		next.SetGeneration(next.GetGeneration() + 1) // as the API server will: the status speaks of what is written with it
 	}
-	if err := c.client.Update(ctx, next, client.FieldOwner(fieldManager)); err != nil {
-		c.takeBack(it, *b, v)
-		return false, fmt.Errorf("writing the result: %w", err)
-	}
-	c.written.Store(it, next.GetResourceVersion())
-	*b = next
-	return moved, nil
+	return moved, moved || !maps.Equal(before, annotations), nil
 }
 
 // object is a binding as clients want it.
@@ -145,49 +163,37 @@ func sameTargets(a, b []workv1alpha2.TargetCluster) bool {
 	})
 }
 
-// publishStatus writes the status fields that change, and returns whether the
-// condition did.
-func (c *Controller) publishStatus(ctx context.Context, it Item, b workv1alpha2.Binding, v *verdict, condition metav1.Condition, moved bool) (changed bool, err error) {
-	status, fields := b.BindingStatus(), map[string]any{}
-	if status.SchedulerObservedGeneration != b.GetGeneration() {
-		fields["schedulerObservedGeneration"] = b.GetGeneration()
+// statusFields are those fields of the status that change with a decision that is no news.
+func (c *Controller) statusFields(next object, v *verdict) map[string]any {
+	status, fields := next.BindingStatus(), map[string]any{}
+	if status.SchedulerObservedGeneration != next.GetGeneration() {
+		fields["schedulerObservedGeneration"] = next.GetGeneration()
 	}
-	before := meta.FindStatusCondition(status.Conditions, workv1alpha2.Scheduled)
-	changed = before == nil || before.Status != condition.Status || before.Reason != condition.Reason || before.Message != condition.Message
-	if v.decision.Failure == nil {
-		if name := v.decision.Affinity; name != status.SchedulerObservedAffinityName {
-			fields["schedulerObservingAffinityName"] = name
-		}
-		if moved || changed || v.fresh {
-			fields["lastScheduledTime"] = c.dateAfter(b.BindingSpec().RescheduleTriggeredAt)
-		}
+	if v.decision.Failure != nil {
+		return fields
 	}
-	switch {
-	case changed:
-		return true, c.updateStatus(ctx, it, copyOf(b), v, condition)
-	case len(fields) == 0:
-		return false, nil
-	default:
-		return false, c.patchStatus(ctx, it, b, fields)
+	if name := v.decision.Affinity; name != status.SchedulerObservedAffinityName {
+		fields["schedulerObservingAffinityName"] = name
 	}
+	if v.fresh {
+		fields["lastScheduledTime"] = c.dateAfter(next.BindingSpec().RescheduleTriggeredAt)
+	}
+	return fields
 }
 
-// updateStatus writes the whole status, with a new condition.
-func (c *Controller) updateStatus(ctx context.Context, it Item, next object, v *verdict, condition metav1.Condition) error {
+// setStatus makes the whole status of a binding say what was decided.
+func (c *Controller) setStatus(next object, v *verdict, news bool, condition metav1.Condition) {
 	status := next.BindingStatus()
 	status.SchedulerObservedGeneration = next.GetGeneration()
 	if v.decision.Failure == nil {
 		status.SchedulerObservedAffinityName = v.decision.Affinity
-		scheduled := c.dateAfter(next.BindingSpec().RescheduleTriggeredAt)
-		status.LastScheduledTime = &scheduled
+		if news || v.fresh {
+			scheduled := c.dateAfter(next.BindingSpec().RescheduleTriggeredAt)
+			status.LastScheduledTime = &scheduled
+		}
 	}
 	condition.LastTransitionTime = metav1.NewTime(c.deps.Clock.Now())
 	meta.SetStatusCondition(&status.Conditions, condition)
-	if err := c.client.Status().Update(ctx, next, client.FieldOwner(fieldManager)); err != nil {
-		return fmt.Errorf("writing the status: %w", err)
-	}
-	c.written.Store(it, next.GetResourceVersion())
-	return nil
 }
 
 func conditionFor(b workv1alpha2.Binding, d *Decision) metav1.Condition {
@@ -215,6 +221,9 @@ func (c *Controller) dateAfter(asked *metav1.Time) metav1.Time {
 
 // patchStatus writes fields that are this room's alone, whatever others write meanwhile.
 func (c *Controller) patchStatus(ctx context.Context, it Item, b workv1alpha2.Binding, fields map[string]any) error {
+	if len(fields) == 0 {
+		return nil
+	}
 	data, err := json.Marshal(map[string]any{"status": fields})
 	if err != nil {
 		return fmt.Errorf("encoding a patch: %w", err)

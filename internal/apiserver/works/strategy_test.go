@@ -82,6 +82,32 @@ func TestOnlyWhatChangesIsChecked(t *testing.T) {
 	}
 }
 
+func TestTheControlPlaneWritesResultAndStatusInOne(t *testing.T) {
+	strategy := bindingStrategy(t)
+	before := &workv1alpha2.ResourceBinding{}
+	before.Namespace, before.Name, before.ResourceVersion, before.Generation = "shop", "web-deployment", "7", 1
+	decided := before.DeepCopy()
+	decided.Spec.Clusters = []workv1alpha2.TargetCluster{{Name: "m1", Replicas: 2}}
+	decided.Status.SchedulerObservedGeneration = 2
+	for caller, want := range map[string]int64{user.APIServerUser: 2, "jane": 0} {
+		after := decided.DeepCopy()
+		strategy.PrepareForUpdate(request.WithUser(t.Context(), &user.DefaultInfo{Name: caller}), after, before)
+		if got := after.Status.SchedulerObservedGeneration; got != want || after.Generation != 2 {
+			t.Errorf("%s writes that generation %d of %d was observed, want %d of 2", caller, got, after.Generation, want)
+		}
+	}
+	before.Status.SchedulerObservedGeneration, decided.Status = 1, workv1alpha2.ResourceBindingStatus{}
+	strategy.PrepareForUpdate(request.WithUser(t.Context(), &user.DefaultInfo{Name: user.APIServerUser}), decided, before)
+	if decided.Status.SchedulerObservedGeneration != 1 {
+		t.Error("a write without a status takes the status away")
+	}
+	decided.Status.AggregatedStatus = []workv1alpha2.AggregatedStatusItem{{Health: "Fine"}}
+	own := request.WithUser(t.Context(), &user.DefaultInfo{Name: user.APIServerUser})
+	if errs := strategy.ValidateUpdate(own, decided, before); len(errs) != 2 {
+		t.Errorf("the status that comes along is checked with %v, want a name and a health refused", errs)
+	}
+}
+
 func TestWhatWasRightIsRemembered(t *testing.T) {
 	strategy := bindingStrategy(t)
 	placed := func(least int) *workv1alpha2.ResourceBinding {
