@@ -202,6 +202,12 @@ func TestConversionByWebhookAtAFixedPlace(t *testing.T) {
 	}
 }
 
+// TestTheUsualPortOfAWebhook: a Service without a port means that of https.
+func TestTheUsualPortOfAWebhook(t *testing.T) {
+	a := call(t, http.MethodPost, definitionsPath+"?dryRun=All", things(t, "port.example.com", convertible("{service: {namespace: a, name: a}}"))).wants(t, http.StatusCreated)
+	expect(t, "the port", a.at("spec.conversion.webhook.clientConfig.service.port"), 443)
+}
+
 func TestAWebhookWhoseAuthorityCannotBeRead(t *testing.T) {
 	const group = "unreadable.example.com"
 	bundle := base64.StdEncoding.EncodeToString([]byte("no certificate"))

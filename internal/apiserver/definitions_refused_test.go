@@ -141,6 +141,8 @@ func TestDefinitionsAreRefused(t *testing.T) {
 		"name is not plural and group":    {"{metadata: {name: other.refused.example.com}}", "FieldValueInvalid metadata.name"},
 		"group without a dot":             {"{metadata: {name: things.refused}, spec: {group: refused}}", "FieldValueInvalid spec.group"},
 		"protected group":                 {"{metadata: {name: things.x.k8s.io}, spec: {group: x.k8s.io}}", "FieldValueRequired metadata.annotations[api-approved.kubernetes.io]"},
+		"a group of Kubernetes":           {"{metadata: {name: things.kubernetes.io}, spec: {group: kubernetes.io}}", "FieldValueRequired metadata.annotations[api-approved.kubernetes.io]"},
+		"below a group of Kubernetes":     {"{metadata: {name: things.x.kubernetes.io}, spec: {group: x.kubernetes.io}}", "FieldValueRequired metadata.annotations[api-approved.kubernetes.io]"},
 		"unknown scope":                   {"{spec: {scope: Nowhere}}", "FieldValueNotSupported spec.scope"},
 		"no scope":                        {"{spec: {scope: null}}", "FieldValueRequired spec.scope"},
 		"plural in upper case":            {"{metadata: {name: Things.refused.example.com}, spec: {names: {plural: Things}}}", "FieldValueInvalid spec.names.plural"},
@@ -158,6 +160,8 @@ func TestDefinitionsAreRefused(t *testing.T) {
 		"warning without deprecation":     {version("deprecationWarning: x"), "FieldValueInvalid spec.versions[0].deprecationWarning"},
 		"scale path outside spec":         {version("subresources: {scale: {specReplicasPath: .x, statusReplicasPath: .status.num}}"), "FieldValueInvalid spec.subresources.scale.specReplicasPath"},
 		"scale path with brackets":        {version("subresources: {scale: {specReplicasPath: '.spec[\"num\"]', statusReplicasPath: .status.num}}"), "FieldValueInvalid spec.subresources.scale.specReplicasPath"},
+		"scale status outside status":     {version("subresources: {scale: {specReplicasPath: .spec.num, statusReplicasPath: .spec.num}}"), "FieldValueInvalid spec.subresources.scale.statusReplicasPath"},
+		"scale selector elsewhere":        {version("subresources: {scale: {specReplicasPath: .spec.num, statusReplicasPath: .status.num, labelSelectorPath: .x}}"), "FieldValueInvalid spec.subresources.scale.labelSelectorPath"},
 		"column of unknown type":          {version("additionalPrinterColumns: [{name: A, type: thing, jsonPath: .spec.num}]"), "FieldValueInvalid spec.additionalPrinterColumns[0].type"},
 		"column of unknown format":        {version("additionalPrinterColumns: [{name: A, type: integer, format: thing, jsonPath: .spec.num}]"), "FieldValueInvalid spec.additionalPrinterColumns[0].format"},
 		"column with a path of no dot":    {version("additionalPrinterColumns: [{name: A, type: integer, jsonPath: spec.num}]"), "FieldValueInvalid spec.additionalPrinterColumns[0].JSONPath"},
@@ -166,13 +170,15 @@ func TestDefinitionsAreRefused(t *testing.T) {
 		"selectable field that is absent": {version("selectableFields: [{jsonPath: .spec.x}]"), "FieldValueInvalid spec.selectableFields[0].jsonPath"},
 		"selectable metadata":             {version("selectableFields: [{jsonPath: .metadata.name}]"), "FieldValueInvalid spec.selectableFields[0].jsonPath"},
 		"selectable twice":                {version("selectableFields: [{jsonPath: .spec.num}, {jsonPath: .spec.num}]"), "FieldValueDuplicate spec.selectableFields[1].jsonPath"},
+		"selectable path with brackets":   {version("selectableFields: [{jsonPath: '.spec[\"num\"]'}]"), "FieldValueInvalid spec.selectableFields[0].jsonPath"},
 		"nine selectable":                 {nineSelectable(), "FieldValueTooMany spec.selectableFields"},
 		"webhook without a client":        {"{spec: {conversion: {strategy: Webhook, webhook: {conversionReviewVersions: [v1]}}}}", "FieldValueRequired spec.conversion.webhookClientConfig"},
 		"webhook with both addresses":     {"{spec: {conversion: {strategy: Webhook, webhook: {conversionReviewVersions: [v1], clientConfig: {url: 'https://a.example.com', service: {namespace: a, name: a}}}}}}", "FieldValueRequired spec.conversion.webhookClientConfig"},
 		"webhook over http":               {"{spec: {conversion: {strategy: Webhook, webhook: {conversionReviewVersions: [v1], clientConfig: {url: 'http://a.example.com'}}}}}", "FieldValueInvalid spec.conversion.webhookClientConfig.url"},
 		"webhook with a user":             {"{spec: {conversion: {strategy: Webhook, webhook: {conversionReviewVersions: [v1], clientConfig: {url: 'https://u@a.example.com'}}}}}", "FieldValueInvalid spec.conversion.webhookClientConfig.url"},
 		"webhook with a query":            {"{spec: {conversion: {strategy: Webhook, webhook: {conversionReviewVersions: [v1], clientConfig: {url: 'https://a.example.com?x=y'}}}}}", "FieldValueInvalid spec.conversion.webhookClientConfig.url"},
-		"webhook at port 0":               {"{spec: {conversion: {strategy: Webhook, webhook: {conversionReviewVersions: [v1], clientConfig: {service: {namespace: a, name: a, port: 65536}}}}}}", "FieldValueInvalid spec.conversion.webhookClientConfig.service.port"},
+		"webhook with a fragment":         {"{spec: {conversion: {strategy: Webhook, webhook: {conversionReviewVersions: [v1], clientConfig: {url: 'https://a.example.com#x'}}}}}", "FieldValueInvalid spec.conversion.webhookClientConfig.url"},
+		"webhook beyond all ports":        {"{spec: {conversion: {strategy: Webhook, webhook: {conversionReviewVersions: [v1], clientConfig: {service: {namespace: a, name: a, port: 65536}}}}}}", "FieldValueInvalid spec.conversion.webhookClientConfig.service.port"},
 		"webhook of unknown reviews":      {"{spec: {conversion: {strategy: Webhook, webhook: {conversionReviewVersions: [v9], clientConfig: {url: 'https://a.example.com'}}}}}", "FieldValueInvalid spec.conversion.conversionReviewVersions"},
 	}
 	for name, tc := range tests {
@@ -193,6 +199,7 @@ func TestSchemasAreRefused(t *testing.T) {
 		"field without a type":    {object("a: {description: x}"), "FieldValueRequired " + at + ".properties[a].type"},
 		"type in a combination":   {object("a: {type: string, allOf: [{type: string}]}"), "FieldValueForbidden " + at + ".properties[a].allOf[0].type"},
 		"default in anyOf":        {object("a: {type: string, anyOf: [{default: x}]}"), "FieldValueForbidden " + at + ".properties[a].anyOf[0].default"},
+		"properties in oneOf":     {object("a: {type: object, oneOf: [{additionalProperties: {minLength: 1}}]}"), "FieldValueForbidden " + at + ".properties[a].oneOf[0].additionalProperties"},
 		"description in not":      {object("a: {type: string, not: {description: x}}"), "FieldValueForbidden " + at + ".properties[a].not.description"},
 		"reference":               {object("a: {$ref: '#/x'}"), "FieldValueForbidden " + at + ".properties[a].$ref"},
 		"definitions":             {"{type: object, definitions: {a: {type: string}}}", "FieldValueForbidden " + at + ".definitions"},
@@ -218,6 +225,7 @@ func TestSchemasAreRefused(t *testing.T) {
 		"rule that is no question":     {object("a: {type: integer, x-kubernetes-validations: [{rule: self + 1}]}"), "FieldValueInvalid " + at + ".properties[a].x-kubernetes-validations[0].rule"},
 		"rule that is empty":           {object("a: {type: integer, x-kubernetes-validations: [{rule: ''}]}"), "FieldValueRequired " + at + ".properties[a].x-kubernetes-validations[0].rule"},
 		"rule that costs too much":     {object("a: {type: array, items: {type: array, items: {type: string}}, x-kubernetes-validations: [{rule: 'self.all(x, x.all(y, self.all(z, z.all(w, w == y))))'}]}"), "FieldValueForbidden " + at + ".properties[a].x-kubernetes-validations[0].rule"},
+		"rules that cost too much":     {object(dearTogether()), "FieldValueForbidden " + at},
 		"message of two lines":         {object(`a: {type: integer, x-kubernetes-validations: [{rule: self > 1, message: "a\nb"}]}`), "FieldValueInvalid " + at + ".properties[a].x-kubernetes-validations[0].message"},
 		"rule of two lines, unsaid":    {object(`a: {type: integer, x-kubernetes-validations: [{rule: "self >\n1"}]}`), "FieldValueRequired " + at + ".properties[a].x-kubernetes-validations[0].message"},
 		"message of a number":          {object("a: {type: integer, x-kubernetes-validations: [{rule: self > 1, messageExpression: self + 1}]}"), "FieldValueInvalid " + at + ".properties[a].x-kubernetes-validations[0].messageExpression"},
@@ -243,6 +251,15 @@ func nineSelectable() string {
 	}
 	return "{spec: {versions: [{name: v1, served: true, storage: true, selectableFields: [" + strings.Join(selectable, ", ") +
 		"], schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, properties: {" + strings.Join(fields, ", ") + "}}}}}}]}}"
+}
+
+// dearTogether has properties with rules that are cheap enough each, and not in all.
+func dearTogether() string {
+	var fields []string
+	for i := range 40 {
+		fields = append(fields, fmt.Sprintf("f%d: {type: array, maxItems: 200000, items: {type: string, maxLength: 100, x-kubernetes-validations: [{rule: 'self.matches(\"^(a|b)*$\")'}]}}", i))
+	}
+	return strings.Join(fields, ", ")
 }
 
 func expectCause(t *testing.T, a answer, want string) {

@@ -56,8 +56,14 @@ func definitionOf(group string) string { return definitionsPath + "/things." + g
 // expectDefinition waits for a condition of a definition.
 func expectDefinition(t *testing.T, group, kind, status, reason string) {
 	t.Helper()
+	expectCondition(t, definitionOf(group), kind, status, reason)
+}
+
+// expectCondition is expectDefinition for the definition at a path.
+func expectCondition(t *testing.T, path, kind, status, reason string) {
+	t.Helper()
 	eventually(t, func() string {
-		a := call(t, http.MethodGet, definitionOf(group), "")
+		a := call(t, http.MethodGet, path, "")
 		conditions, _ := a.at("status.conditions").([]any)
 		for _, entry := range conditions {
 			c, _ := entry.(map[string]any)
@@ -113,31 +119,36 @@ func TestNamesOfADefinition(t *testing.T) {
 	call(t, http.MethodGet, strings.Replace(path, "/v1/", "/v2/", 1), "").wants(t, http.StatusNotFound)
 }
 
-// TestNamesAreUniqueInAGroup: the second definition of a kind waits until the first one goes.
+// TestNamesAreUniqueInAGroup: the second definition with a name of the first one waits until that goes.
 func TestNamesAreUniqueInAGroup(t *testing.T) {
 	const group = "conflict.example.com"
-	served(t, group, "")
-	other := "{metadata: {name: others." + group + "}, spec: {names: {plural: others, singular: other}}}"
-	call(t, http.MethodPost, definitionsPath, things(t, group, other)).wants(t, http.StatusCreated)
-	at := definitionsPath + "/others." + group
-	condition := func(kind, status, reason string) {
-		t.Helper()
-		eventually(t, func() string {
-			conditions, _ := call(t, http.MethodGet, at, "").at("status.conditions").([]any)
-			for _, entry := range conditions {
-				c, _ := entry.(map[string]any)
-				if c["type"] == kind && c["status"] == status && c["reason"] == reason {
-					return ""
-				}
+	served(t, group, "{spec: {names: {shortNames: [th]}}}")
+	conflicts := map[string]struct{ plural, names, reason string }{
+		"the same kind":           {"others", "{singular: other, listKind: OtherList}", "KindConflict"},
+		"the same kind of list":   {"lists", "{singular: list, kind: List, listKind: ThingList}", "ListKindConflict"},
+		"the same singular":       {"ones", "{singular: thing, kind: One}", "SingularConflict"},
+		"the same short name":     {"shorts", "{singular: short, kind: Short, shortNames: [th]}", "ShortNamesConflict"},
+		"the other's short name":  {"th", "{singular: thx, kind: Th}", "PluralConflict"},
+		"its plural is the short": {"plurals", "{singular: pl, kind: Plural, shortNames: [things]}", "ShortNamesConflict"},
+	}
+	for name, tc := range conflicts {
+		patch := "{metadata: {name: " + tc.plural + "." + group + "}, spec: {names: " + patched(t, tc.names, "{plural: "+tc.plural+"}") + "}}"
+		at := definitionsPath + "/" + tc.plural + "." + group
+		call(t, http.MethodPost, definitionsPath, things(t, group, patch)).wants(t, http.StatusCreated)
+		t.Cleanup(func() {
+			err := objects.Resource(definitionResource).Delete(context.WithoutCancel(t.Context()), tc.plural+"."+group, metav1.DeleteOptions{})
+			if err != nil && !apierrors.IsNotFound(err) {
+				t.Error(err)
 			}
-			return fmt.Sprintf("%s is not %s (%s): %v", kind, status, reason, conditions)
+		})
+		t.Run(name, func(t *testing.T) {
+			expectCondition(t, at, "NamesAccepted", "False", tc.reason)
+			expectCondition(t, at, "Established", "False", "NotAccepted")
+			call(t, http.MethodGet, "/apis/"+group+"/v1/"+tc.plural, "").wants(t, http.StatusNotFound)
 		})
 	}
-	condition("NamesAccepted", "False", "ListKindConflict")
-	condition("Established", "False", "NotAccepted")
-	call(t, http.MethodGet, "/apis/"+group+"/v1/others", "").wants(t, http.StatusNotFound)
 	call(t, http.MethodDelete, definitionOf(group), "").wants(t, http.StatusOK)
-	condition("Established", "True", "InitialNamesAccepted")
+	expectCondition(t, definitionsPath+"/ones."+group, "Established", "True", "InitialNamesAccepted")
 }
 
 func TestClusterScope(t *testing.T) {
@@ -188,6 +199,8 @@ func TestVersionsOfADefinition(t *testing.T) {
 	})
 	only := "{spec: {versions: [{name: v1, served: true, storage: true, " + open + "}]}}"
 	expectCause(t, merge(t, definitionOf(group), only).wants(t, http.StatusUnprocessableEntity), "FieldValueInvalid status.storedVersions[0]")
+	// Known upstream: nobody asks there whether such a version exists.
+	merge(t, definitionOf(group)+"/status?dryRun=All", "{status: {storedVersions: [v1, v7]}}").wants(t, http.StatusOK)
 	merge(t, definitionOf(group)+"/status", "{status: {storedVersions: [v1]}}").wants(t, http.StatusOK)
 	a := merge(t, definitionOf(group), only).wants(t, http.StatusOK)
 	if n, _ := a.at("metadata.generation").(float64); n < 3 {
@@ -253,6 +266,10 @@ func TestDeletionOfADefinition(t *testing.T) {
 	a := call(t, http.MethodDelete, definitionOf(group), "").wants(t, http.StatusOK)
 	expect(t, "the answer's kind", a.at("kind"), "CustomResourceDefinition")
 	expect(t, "the finalizer", a.at("metadata.finalizers"), "[customresourcecleanup.apiextensions.k8s.io]")
+	if a.at("metadata.deletionTimestamp") == nil {
+		t.Error("the answer has no time of deletion")
+	}
+	expectCondition(t, definitionOf(group), "Terminating", "True", "InstanceDeletionInProgress")
 	eventually(t, func() string {
 		if a := call(t, http.MethodGet, path+"/free", ""); a.code != http.StatusNotFound {
 			return "an object is still there: " + a.text
@@ -272,6 +289,9 @@ func TestDeletionOfADefinition(t *testing.T) {
 const numbered = "schema: {openAPIV3Schema: {type: object, properties: {" +
 	"spec: {type: object, properties: {num: {type: integer, maximum: 9}, s: {type: string}, active: {type: boolean}, l: {type: array, items: {type: object, properties: {a: {type: string}}}}}}, " +
 	"status: {type: object, properties: {num: {type: integer}, sel: {type: string}}}}}}"
+
+const numberedColumns = "additionalPrinterColumns: [{name: Number, type: integer, jsonPath: .spec.num}, {name: First, type: string, jsonPath: '.spec.l[*].a', priority: 1}, " +
+	"{name: Chosen, type: string, jsonPath: '.spec.l[?(@.a==\"q\")].a'}, {name: Active, type: boolean, jsonPath: .spec.active}, {name: Share, type: number, jsonPath: .spec.num}, {name: Since, type: date, jsonPath: .spec.s}]"
 
 func TestSubresources(t *testing.T) {
 	const group = "subresources.example.com"
@@ -310,6 +330,7 @@ func TestSubresources(t *testing.T) {
 	path = served(t, plain, "")
 	a = call(t, http.MethodPost, path, thing(plain, "v1", "a", "status: {num: 1}")).wants(t, http.StatusCreated)
 	expect(t, "status without a subresource", a.at("status.num"), 1)
+	expect(t, "status without a subresource after a write", put(path+"/a", "{status: {num: 2}}").at("status.num"), 2)
 	call(t, http.MethodGet, path+"/a/status", "").wants(t, http.StatusNotFound)
 }
 
@@ -318,7 +339,7 @@ func TestColumnsSelectorsAndDeprecation(t *testing.T) {
 	// Were the schemas the same, all versions would have to have the same selectable fields.
 	other := strings.Replace(numbered, "{type: object,", "{type: object, description: older,", 1)
 	path := served(t, group, "{spec: {versions: ["+
-		"{name: v1, served: true, storage: true, "+numbered+", additionalPrinterColumns: [{name: Number, type: integer, jsonPath: .spec.num}, {name: First, type: string, jsonPath: '.spec.l[*].a', priority: 1}], selectableFields: [{jsonPath: .spec.s}, {jsonPath: .spec.num}, {jsonPath: .spec.active}]}, "+
+		"{name: v1, served: true, storage: true, "+numbered+", "+numberedColumns+", selectableFields: [{jsonPath: .spec.s}, {jsonPath: .spec.num}, {jsonPath: .spec.active}]}, "+
 		"{name: v1beta1, served: true, storage: false, deprecated: true, "+other+"}, "+
 		"{name: v1alpha1, served: true, storage: false, deprecated: true, deprecationWarning: go away, "+other+"}]}}")
 	for name, fields := range map[string]string{"a": "spec: {num: 1, s: x, active: true, l: [{a: p}, {a: q}]}", "b": "spec: {num: 2}"} {
@@ -326,8 +347,8 @@ func TestColumnsSelectorsAndDeprecation(t *testing.T) {
 	}
 	const asTable = "application/json;as=Table;v=v1;g=meta.k8s.io"
 	table := call(t, http.MethodGet, path, "", "Accept", asTable).wants(t, http.StatusOK)
-	expect(t, "columns", columns(table), "[Name Number First/1]")
-	expect(t, "the first row", table.at("rows.0.cells"), "[a 1 p]")
+	expect(t, "columns", columns(table), "[Name Number First/1 Chosen Active Share Since]")
+	expect(t, "the first row", table.at("rows.0.cells"), "[a 1 p q true 1 <invalid>]")
 	old := strings.Replace(path, "/v1/", "/v1beta1/", 1)
 	beta := call(t, http.MethodGet, old, "", "Accept", asTable).wants(t, http.StatusOK)
 	expect(t, "columns nobody described", columns(beta), "[Name Age]")
@@ -348,6 +369,10 @@ func TestColumnsSelectorsAndDeprecation(t *testing.T) {
 			t.Errorf("%s selects %d objects, want %s alone", selector, len(items), want)
 		}
 	}
+	watched := call(t, http.MethodGet, path+"?watch=true&timeoutSeconds=1&resourceVersion=0&fieldSelector=spec.s=x", "").wants(t, http.StatusOK)
+	if strings.Count(watched.text, `"type":"ADDED"`) != 1 || !strings.Contains(watched.text, `"name":"a"`) {
+		t.Errorf("a watch by a field shows %s", watched.text)
+	}
 	call(t, http.MethodGet, path+"?fieldSelector=spec.x=y", "").wants(t, http.StatusBadRequest)
 	call(t, http.MethodGet, old+"?fieldSelector=spec.s=x", "").wants(t, http.StatusBadRequest)
 	call(t, http.MethodDelete, path+"?fieldSelector=spec.s=x", "").wants(t, http.StatusOK)
@@ -359,6 +384,16 @@ func TestColumnsSelectorsAndDeprecation(t *testing.T) {
 		}
 		return ""
 	})
+}
+
+// TestDeprecationWithoutABetterVersion: a version below the deprecated one is nothing to go to.
+func TestDeprecationWithoutABetterVersion(t *testing.T) {
+	const group = "deprecated.example.com"
+	path := served(t, group, "{spec: {versions: [{name: v1, served: true, storage: true, "+open+"}, {name: v2, served: true, storage: false, deprecated: true, "+open+"}]}}")
+	warning := call(t, http.MethodGet, strings.Replace(path, "/v1/", "/v2/", 1), "").wants(t, http.StatusOK).header.Get("Warning")
+	if !strings.Contains(warning, group+"/v2 Thing is deprecated") || strings.Contains(warning, "use") {
+		t.Errorf("the warning is %q", warning)
+	}
 }
 
 // TestConversionByNameOnly: without a webhook only the version's name changes, and the other version's schema prunes.

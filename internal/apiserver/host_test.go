@@ -62,6 +62,17 @@ func TestCustomResourcesAreGuardedLikeOthers(t *testing.T) {
 	call(t, http.MethodPatch, path+"/good", `{"metadata":{"finalizers":null}}`, "Content-Type", mergePatch).wants(t, http.StatusOK)
 }
 
+// TestWhatNobodyDefines: every server of the chain hands on what it does not know, and the last one says that it does not
+// exist.
+func TestWhatNobodyDefines(t *testing.T) {
+	for _, path := range []string{
+		"/apis/nobody.example.com", "/apis/nobody.example.com/v1", "/apis/nobody.example.com/v1/things",
+		"/apis/apps/v1/namespaces/default/things", "/apis/policy.karmada.io/v1alpha1/things", "/nothing",
+	} {
+		call(t, http.MethodGet, path, "").wants(t, http.StatusNotFound)
+	}
+}
+
 func TestOpenAPIFollowsADefinition(t *testing.T) {
 	const group = "explained.example.com"
 	version := func(name, field string, served, storage bool) string {

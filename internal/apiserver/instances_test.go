@@ -38,9 +38,11 @@ const featured = `{type: object, properties: {metadata: {type: object}, spec: {t
   ruled: {type: object, properties: {low: {type: integer}, high: {type: integer}}, x-kubernetes-validations: [
     {rule: '!has(self.low) || !has(self.high) || self.low <= self.high', message: low is above high, reason: FieldValueForbidden, fieldPath: .low}]},
   said: {type: integer, x-kubernetes-validations: [{rule: self < 3, messageExpression: '"more than " + "two"'}]},
+  fallen: {type: integer, x-kubernetes-validations: [{rule: self < 3, messageExpression: '["none", "one"][self]', message: it is too much}]},
   plain: {type: integer, x-kubernetes-validations: [{rule: self < 3}]},
   once: {type: string, x-kubernetes-validations: [{rule: self == oldSelf, message: it cannot change}]},
-  grows: {type: integer, x-kubernetes-validations: [{rule: '!oldSelf.hasValue() || self >= oldSelf.value()', optionalOldSelf: true, message: it only grows}]},
+  grows: {type: integer, x-kubernetes-validations: [{rule: '!oldSelf.hasValue() || self >= oldSelf.value()', optionalOldSelf: true, message: it only grows},
+    {rule: 'oldSelf.hasValue() || self < 100', optionalOldSelf: true, message: it begins small}]},
   must: {type: object, required: [a], properties: {a: {type: string}}}
 }}}}`
 
@@ -115,12 +117,15 @@ func instancesRefused(t *testing.T, path string) {
 			"when: x, mail: x, ip: x, net: x, wait: x",
 			[]string{"FieldValueTypeInvalid spec.when", "FieldValueTypeInvalid spec.mail", "FieldValueTypeInvalid spec.ip", "FieldValueTypeInvalid spec.net", "FieldValueTypeInvalid spec.wait"}, "some validation rules were not checked",
 		},
-		"twice in a set":       {"set: [a, a]", []string{"FieldValueDuplicate spec.set[1]"}, ""},
-		"twice in a map":       {"keyed: [{k: a}, {k: a}]", []string{"FieldValueDuplicate spec.keyed[1]"}, ""},
-		"map without its key":  {"keyed: [{v: a}]", []string{"FieldValueRequired spec.keyed[0].k"}, ""},
-		"rule with reason":     {"ruled: {low: 2, high: 1}", []string{"FieldValueForbidden spec.ruled.low"}, "low is above high"},
-		"rule that speaks":     {"said: 5", []string{"FieldValueInvalid spec.said"}, "more than two"},
-		"rule without message": {"plain: 5", []string{"FieldValueInvalid spec.plain"}, "failed rule: self "},
+		"twice in a set":             {"set: [a, a]", []string{"FieldValueDuplicate spec.set[1]"}, ""},
+		"twice in a map":             {"keyed: [{k: a}, {k: a}]", []string{"FieldValueDuplicate spec.keyed[1]"}, ""},
+		"map without its key":        {"keyed: [{v: a}]", []string{"FieldValueRequired spec.keyed[0].k"}, ""},
+		"rule with reason":           {"ruled: {low: 2, high: 1}", []string{"FieldValueForbidden spec.ruled.low"}, "low is above high"},
+		"rule that speaks":           {"said: 5", []string{"FieldValueInvalid spec.said"}, "more than two"},
+		"rule that stammers":         {"fallen: 5", []string{"FieldValueInvalid spec.fallen"}, "it is too much"},
+		"optional old at first":      {"grows: 100", []string{"FieldValueInvalid spec.grows"}, "it begins small"},
+		"embedded without a version": {"embedded: {kind: Pod}", []string{"FieldValueRequired spec.embedded.apiVersion"}, ""},
+		"rule without message":       {"plain: 5", []string{"FieldValueInvalid spec.plain"}, "failed rule: self "},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -158,7 +163,9 @@ func transitions(t *testing.T, path string) {
 	}
 	expectCause(t, change(`{"once":"b"}`, http.StatusUnprocessableEntity), "FieldValueInvalid spec.once")
 	expectCause(t, change(`{"grows":2}`, http.StatusUnprocessableEntity), "FieldValueInvalid spec.grows")
-	change(`{"grows":4}`, http.StatusOK)
+	change(`{"grows":100}`, http.StatusOK)
+	a := change(`{"size":null}`, http.StatusOK)
+	expect(t, "the default after a change", a.at("spec.size"), "small")
 }
 
 func appliedBySeveral(t *testing.T, path string) {
@@ -178,6 +185,8 @@ func appliedBySeveral(t *testing.T, path string) {
 			t.Errorf("%s: the conflict names no field", name)
 		}
 	}
+	a = apply("two&force=true", "atomic: [b]", http.StatusOK)
+	expect(t, "an atomic list taken by force", a.at("spec.atomic"), "[b]")
 	apply("one", "unknown: x", http.StatusInternalServerError)
 }
 
@@ -201,7 +210,11 @@ func verbs(t *testing.T, path string) {
 		}
 	}
 	call(t, http.MethodPost, path, "k8s\x00x", "Content-Type", "application/vnd.kubernetes.protobuf").wants(t, http.StatusUnsupportedMediaType)
-	call(t, http.MethodPost, path, sample("json", "known: a"), "Content-Type", "application/yaml", "Accept", "application/yaml").wants(t, http.StatusCreated)
+	call(t, http.MethodPost, path, sample("yaml", "known: a"), "Accept", "application/yaml").wants(t, http.StatusCreated)
+	call(t, http.MethodPost, path, patched(t, sample("json", "known: a"), ""), "Content-Type", "application/json").wants(t, http.StatusCreated)
+	if text := call(t, http.MethodGet, at+"?pretty=true", "").text; !strings.Contains(text, "\n  \"kind\"") {
+		t.Errorf("it is not pretty: %s", text)
+	}
 	call(t, http.MethodGet, at, "", "Accept", "application/vnd.kubernetes.protobuf").wants(t, http.StatusNotAcceptable)
 	call(t, http.MethodPut, path+"/absent", patched(t, sample("absent", "known: a"), "{metadata: {resourceVersion: '1'}}")).wants(t, http.StatusNotFound)
 
