@@ -32,7 +32,10 @@ demo: build ## Start a control plane with two members, propagate nginx, show its
 
 .PHONY: test
 test: build ## Run every test; needs nothing but Go.
-	FLAGSHIP_BINARY=$(abspath $(BIN)) $(GO) test -timeout 30m $(PACKAGES)
+	FLAGSHIP_BINARY=$(abspath $(BIN)) FLAGSHIP_REPLAY_DIR=$(REPLAY_DIR) $(GO) test -timeout 30m $(PACKAGES)
+
+# Where the recorded requests for claims of v1alpha2 lie with the script that replays them, if they do.
+REPLAY_DIR ?= $(abspath $(wildcard ../shared/contract/resourceclaim))
 
 .PHONY: test-unit
 test-unit: ## Run the tests that need no API server.

@@ -11,8 +11,11 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -59,11 +62,13 @@ type recordedAnswers struct {
 	Responses []map[string]any `json:"responses"`
 }
 
-// TestResourceClaimsAnswerAsRecorded holds the API to what clients of Kubernetes 1.30 saw.
+// TestResourceClaimsAnswerAsRecorded holds the API to what clients of Kubernetes 1.30 saw: by the script that recorded it
+// where that is at hand, and by a replay of the same cases here.
 func TestResourceClaimsAnswerAsRecorded(t *testing.T) {
 	if testing.Short() {
 		t.Skip("replays some two hundred cases")
 	}
+	t.Run("script", replayByScript)
 	answers := map[string]recordedAnswers{}
 	readLines(t, "golden.jsonl", func(answer recordedAnswers) { answers[answer.ID] = answer })
 	readLines(t, "cases.jsonl", func(recorded recordedCase) {
@@ -78,6 +83,72 @@ func TestResourceClaimsAnswerAsRecorded(t *testing.T) {
 			}
 		})
 	})
+}
+
+// replayDir names the environment variable that says where the recorder, replay.py, and its cases are.
+const replayDir = "FLAGSHIP_REPLAY_DIR"
+
+func replayByScript(t *testing.T) {
+	dir := os.Getenv(replayDir)
+	python, err := exec.LookPath("python3")
+	if dir == "" || err != nil {
+		t.Skipf("needs %s and python3", replayDir)
+	}
+	authority := filepath.Join(t.TempDir(), "ca.crt")
+	if err := os.WriteFile(authority, hub.CA(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	failed := func(t *testing.T, level string) []string {
+		t.Helper()
+		script := exec.CommandContext(t.Context(), python, filepath.Join(dir, "replay.py"), "--url", hub.URL(), "--ca", authority,
+			"--token", hub.LoopbackConfig().BearerToken, "--skip-tag", "server-config", "--level", level, "-q", filepath.Join(dir, "open"))
+		output, err := script.CombinedOutput()
+		if exit, ok := errors.AsType[*exec.ExitError](err); err != nil && (!ok || exit.ExitCode() != 1) {
+			t.Fatalf("%v\n%s", err, output)
+		}
+		counts := regexp.MustCompile(`(?m)^(\d+) passed, (\d+) failed$`).FindSubmatch(output)
+		var ids []string
+		for _, line := range regexp.MustCompile(`(?m)^FAIL (\S+)`).FindAllSubmatch(output, -1) {
+			ids = append(ids, string(line[1]))
+		}
+		if counts == nil || string(counts[1]) == "0" || string(counts[2]) != strconv.Itoa(len(ids)) {
+			t.Fatalf("the script does not say how many cases passed:\n%s", output)
+		}
+		if level == "contract" && len(ids) > 0 {
+			t.Errorf("cases fail:\n%s", output)
+		}
+		slices.Sort(ids)
+		return ids
+	}
+	t.Run("contract", func(t *testing.T) { failed(t, "contract") })
+	t.Run("strict", func(t *testing.T) {
+		if diff := cmp.Diff(documentedDifferences(t), failed(t, "strict")); diff != "" {
+			t.Errorf("documented (-), seen (+):\n%s", diff)
+		}
+	})
+}
+
+// documentedDifferences are the cases that docs/resourceclaims.md lists as not equal to the letter.
+func documentedDifferences(t *testing.T) []string {
+	t.Helper()
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "resourceclaims.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, found := strings.Cut(string(page), "| cases | difference | reason |\n")
+	table, _, ended := strings.Cut(table, "\n\n")
+	if !found || !ended {
+		t.Fatal("the page has no table of differences")
+	}
+	var ids []string
+	for row := range strings.Lines(table) {
+		cells := strings.Split(row, "|")
+		for _, id := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(cells[1], -1) {
+			ids = append(ids, id[1])
+		}
+	}
+	slices.Sort(ids)
+	return ids
 }
 
 func readLines[T any](t *testing.T, name string, use func(T)) {
