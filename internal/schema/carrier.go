@@ -134,6 +134,8 @@ func (c *Carrier) Hold(ctx context.Context, cluster string, kind runtimeschema.G
 	switch l := c.landing(subject{cluster, name}); {
 	case told && applied.Status != metav1.ConditionTrue:
 		return "" // it is held back or refused, and its own Work says why: what the cluster has may do
+	case !l.present && told && !c.seen(cluster):
+		return "" // after a start what was told last counts, until the cluster's definitions have been seen
 	case !l.present:
 		return fmt.Sprintf("Waiting for definition %s, which is on its way to cluster %s", name, cluster)
 	case !l.established:
@@ -163,6 +165,12 @@ func (c *Carrier) landing(where subject) landing {
 	l := landingOf(obj)
 	c.landings[where] = l
 	return l
+}
+
+// seen tells whether a definition that the member's watch does not show is not there.
+func (c *Carrier) seen(cluster string) bool {
+	conn, ok := c.deps.Fleet.Get(cluster)
+	return ok && conn.HasSynced(definitions)
 }
 
 func (c *Carrier) forgetLanding(where subject) {
