@@ -160,7 +160,8 @@ func ExpectListed[L client.ObjectList](t testing.TB, c *Cluster, list L, namespa
 	defer cancel()
 	var last error
 	for {
-		if err := c.List(ctx, list, client.InNamespace(namespace)); err != nil {
+		err := retry.OnError(discoveryCatchesUp, meta.IsNoMatchError, func() error { return c.List(ctx, list, client.InNamespace(namespace)) })
+		if err != nil {
 			t.Fatalf("listing %T in %s: %v: %v", list, c.Name, err, last)
 		}
 		if last = condition(list); last == nil {

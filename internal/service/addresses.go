@@ -107,6 +107,11 @@ func (a *addresser) reconcile(ctx context.Context, cluster string, key types.Nam
 	if err != nil {
 		return 0, err
 	}
+	if derived == nil && !conn.HasSynced(servicesResource) {
+		// After a start its absence is not certain: to take the address away would be undone a moment later.
+		conn.WhenSynced(servicesResource, func() { a.lanes.Add(cluster, key) })
+		return 0, nil
+	}
 	if live, err = a.address(ctx, conn, live, derived); err != nil {
 		return 0, err
 	}

@@ -132,23 +132,26 @@ func SetupImporter(mgr ctrl.Manager, deps ImporterDeps) error {
 		return err
 	}
 	if err := run(mgr, "service-import", i, told, exposeWorkers,
-		&importFeed{templates: deps.Templates, reader: reader},
-		feed.source(func(ctx context.Context, namespace string, q queue) { exportsIn(reader, namespace)(ctx, q) }),
+		&importFeed{templates: deps.Templates, changed: func(_ context.Context, key types.NamespacedName, q queue) {
+			q.Add(reconcile.Request{NamespacedName: key})
+		}, space: exportsIn(reader)},
+		feed.source(exportsIn(reader)),
 		source.Kind(mgr.GetCache(), &workv1alpha1.Work{}, onExportWork()),
 		source.Kind(mgr.GetCache(), &workv1alpha2.ResourceBinding{}, onImportBinding(func(_ context.Context, key types.NamespacedName, q queue) {
 			q.Add(reconcile.Request{NamespacedName: key})
 		})),
-		source.Kind(mgr.GetCache(), &clusterv1alpha1.Cluster{}, onCluster(exportsIn(reader, allSpaces))),
+		source.Kind(mgr.GetCache(), &clusterv1alpha1.Cluster{}, onCluster(everywhere(exportsIn(reader)))),
 	); err != nil {
 		return err
 	}
 	fleet := roster{reader: writes, clock: deps.Clock, grace: deps.Grace}
 	slices := &importDispatcher{importer: i, fleet: fleet}
 	return run(mgr, "service-import-endpoints", slices, told, dispatchWorkers,
-		feed.source(func(ctx context.Context, namespace string, q queue) { slicesIn(reader, namespace)(ctx, q) }),
+		&importFeed{templates: deps.Templates, changed: slicesOf(reader), space: slicesIn(reader)},
+		feed.source(slicesIn(reader)),
 		source.Kind(mgr.GetCache(), &workv1alpha1.Work{}, onSliceWork(&slices.own, reader)),
 		source.Kind(mgr.GetCache(), &workv1alpha2.ResourceBinding{}, onImportBinding(slicesOf(reader))),
-		source.Kind(mgr.GetCache(), &clusterv1alpha1.Cluster{}, onCluster(slicesIn(reader, allSpaces))),
+		source.Kind(mgr.GetCache(), &clusterv1alpha1.Cluster{}, onCluster(everywhere(slicesIn(reader)))),
 	)
 }
 
@@ -186,8 +189,8 @@ func addExportIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 }
 
 // exportsIn queues the exported services of a namespace.
-func exportsIn(reader client.Reader, namespace string) func(context.Context, queue) {
-	return func(ctx context.Context, q queue) {
+func exportsIn(reader client.Reader) func(context.Context, string, queue) {
+	return func(ctx context.Context, namespace string, q queue) {
 		for _, key := range exportedIn(ctx, reader, namespace) {
 			q.Add(reconcile.Request{NamespacedName: key})
 		}
@@ -195,13 +198,18 @@ func exportsIn(reader client.Reader, namespace string) func(context.Context, que
 }
 
 // slicesIn queues the records of their slices.
-func slicesIn(reader client.Reader, namespace string) func(context.Context, queue) {
+func slicesIn(reader client.Reader) func(context.Context, string, queue) {
 	add := slicesOf(reader)
-	return func(ctx context.Context, q queue) {
+	return func(ctx context.Context, namespace string, q queue) {
 		for _, key := range exportedIn(ctx, reader, namespace) {
 			add(ctx, key, q)
 		}
 	}
+}
+
+// everywhere is what is added for all namespaces.
+func everywhere(add func(context.Context, string, queue)) func(context.Context, queue) {
+	return func(ctx context.Context, q queue) { add(ctx, allSpaces, q) }
 }
 
 func exportedIn(ctx context.Context, reader client.Reader, namespace string) []types.NamespacedName {
@@ -331,10 +339,12 @@ func onImportBinding(add func(context.Context, types.NamespacedName, queue)) han
 	}
 }
 
-// importFeed has the imports of the control plane, and its namespaces, as a source.
+// importFeed has the imports of the control plane, and its namespaces, as a source. Nothing is looked at before both are
+// known: what a user made wins over what is exported.
 type importFeed struct {
 	templates Templates
-	reader    client.Reader
+	changed   func(context.Context, types.NamespacedName, queue)
+	space     func(ctx context.Context, namespace string, q queue)
 }
 
 // Start implements source.Source.
@@ -342,9 +352,9 @@ func (f *importFeed) Start(ctx context.Context, q queue) error {
 	f.templates.Subscribe(func(ref template.Ref) {
 		switch ref.GroupVersionKind {
 		case importKind:
-			q.Add(reconcile.Request{NamespacedName: types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}})
+			f.changed(ctx, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}, q)
 		case namespaceKind:
-			exportsIn(f.reader, ref.Name)(ctx, q)
+			f.space(ctx, ref.Name, q)
 		}
 	})
 	return nil

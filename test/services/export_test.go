@@ -9,6 +9,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apiextensions-apiserver/pkg/apihelpers"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -34,9 +36,22 @@ func importOf(service *corev1.Service) *multiclusterv1beta1.ServiceImport {
 func expectDefined(t *testing.T, fleet *fleettest.Fleet, ns string) {
 	t.Helper()
 	for _, c := range fleet.Members {
-		fleettest.ExpectListed(t, c, &multiclusterv1beta1.ServiceExportList{}, "default", func(*multiclusterv1beta1.ServiceExportList) error { return nil })
+		for _, resource := range []string{multiclusterv1beta1.ResourcePluralServiceExport, multiclusterv1beta1.ResourcePluralServiceImport} {
+			fleettest.ExpectEventually(t, c, definitionOf(resource), established)
+		}
 		fleettest.ExpectEventually(t, c, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}, fleettest.Exists)
 	}
+}
+
+func definitionOf(resource string) *apiextensionsv1.CustomResourceDefinition {
+	return &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: resource + "." + multiclusterv1beta1.GroupName}}
+}
+
+func established(d *apiextensionsv1.CustomResourceDefinition) error {
+	if !apihelpers.IsCRDConditionTrue(d, apiextensionsv1.Established) {
+		return fmt.Errorf("it is not established: %+v", d.Status.Conditions)
+	}
+	return nil
 }
 
 // exportIn makes a Service and its export in a member, as its users would.
@@ -345,6 +360,16 @@ func TestImportByPolicy(t *testing.T) {
 			return fmt.Errorf("where no policy takes the user's import the ports are %+v, want those exported", i.Spec.Ports)
 		}
 		return usable("member1")(i)
+	})
+	// Endpoints follow what the user makes of the import.
+	fleettest.Update(t, fleet.Hub, imported, func(i *multiclusterv1alpha1.ServiceImport) { i.Spec.Type = multiclusterv1beta1.Headless })
+	fleettest.ExpectListed(t, m3, &discoveryv1.EndpointSliceList{}, ns, func(*discoveryv1.EndpointSliceList) error {
+		for _, slice := range importedIn(t, m3, service) {
+			if _, headless := slice.Labels[corev1.IsHeadlessService]; !headless {
+				return fmt.Errorf("slice %s is for proxies, too: %v", slice.Name, slice.Labels)
+			}
+		}
+		return nil
 	})
 	fleettest.Delete(t, fleet.Hub, exported)
 	expectImportedEndpoints(t, m3, service, nil)
