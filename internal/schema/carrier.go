@@ -213,19 +213,23 @@ func (c *Carrier) Vet(conn *member.Conn, desired, live *unstructured.Unstructure
 	case worst == Safe, worst == Breaking && allowed:
 		return "", false
 	}
-	count, counted := c.count(conn, from, to, changes)
-	switch {
-	case worst == Breaking && !counted:
-		return held(conn.Name(), changes, Breaking) + "; the objects there are being counted", true
-	case worst == Breaking:
-		return fmt.Sprintf("%s; %s. Set the annotation %s=true on the definition to let it pass",
-			held(conn.Name(), changes, Breaking), count, workv1alpha1.AllowBreakingAnnotation), false
-	case !counted:
-		return "The objects that a tightened definition concerns are being counted", true
-	case count.Invalid > 0 || count.Failure != "":
-		c.warn(conn.Name(), to, changes, count)
+	what := held(conn.Name(), changes, Breaking)
+	if wanted := commissioned(conn, from, to, changes); len(wanted.versions) > 0 {
+		count, counted := c.surveys.ask(subject{conn.Name(), to.Name}, wanted)
+		switch {
+		case !counted && worst == Breaking:
+			return what + "; the objects there are being counted", true
+		case !counted:
+			return "The objects that a tightened definition concerns are being counted", true
+		case worst == Risky && (count.Invalid > 0 || count.Failure != ""):
+			c.warn(conn.Name(), to, changes, count)
+		}
+		what += "; " + count.String()
 	}
-	return "", false
+	if worst == Risky {
+		return "", false
+	}
+	return fmt.Sprintf("%s. Set the annotation %s=true on the definition to let it pass", what, workv1alpha1.AllowBreakingAnnotation), false
 }
 
 // held names the changes of a class that a cluster is spared.
@@ -243,8 +247,8 @@ func listed(changes []Change, class Class) string {
 	return strings.Join(list, "; ")
 }
 
-// count asks for the objects that changes concern.
-func (c *Carrier) count(conn *member.Conn, from, to *apiextensionsv1.CustomResourceDefinition, changes []Change) (Count, bool) {
+// commissioned is the count of the objects that changes concern. It has no versions if they concern no field of any.
+func commissioned(conn *member.Conn, from, to *apiextensionsv1.CustomResourceDefinition, changes []Change) commission {
 	digest := fnv.New64a()
 	fmt.Fprint(digest, from.UID, from.Generation, changes)
 	wanted := commission{change: fmt.Sprintf("%x", digest.Sum(nil)), client: conn.Dynamic(), spec: &to.Spec}
@@ -254,7 +258,7 @@ func (c *Carrier) count(conn *member.Conn, from, to *apiextensionsv1.CustomResou
 			wanted.versions = append(wanted.versions, version.Name)
 		}
 	}
-	return c.surveys.ask(subject{conn.Name(), to.Name}, wanted)
+	return wanted
 }
 
 // warn tells the definition's owner what a change that is let through does.

@@ -1,14 +1,18 @@
 package schema
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	clienttesting "k8s.io/client-go/testing"
 	"sigs.k8s.io/yaml"
@@ -54,6 +58,46 @@ func TestASurveyCountsWhatAChangeConcerns(t *testing.T) {
 	}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// paged is a member's resource of which one page has two objects, and there are three.
+type paged struct {
+	dynamic.ResourceInterface
+	asked []string
+}
+
+func (p *paged) List(_ context.Context, options metav1.ListOptions) (*unstructured.UnstructuredList, error) {
+	p.asked = append(p.asked, fmt.Sprintf("%d from %q", options.Limit, options.Continue))
+	page := &unstructured.UnstructuredList{Object: map[string]any{"apiVersion": "example.io/v1", "kind": "GearList"}}
+	if len(p.asked) < 3 {
+		page.SetContinue(fmt.Sprint("page ", len(p.asked)))
+	}
+	for i := range 2 {
+		gear := unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"teeth": int64(30)}}}
+		gear.SetName(fmt.Sprint(len(p.asked), "-", i))
+		page.Items = append(page.Items, gear)
+	}
+	return page, nil
+}
+
+// TestASurveyIsMadePageByPage: a member may have more objects than fit into memory.
+func TestASurveyIsMadePageByPage(t *testing.T) {
+	j, err := newJudge(&wantedGears(t).Versions[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	var count Count
+	member := &paged{}
+	if err := count.add(t.Context(), member, j); err != nil {
+		t.Fatal(err)
+	}
+	if count.Total != 6 || count.Invalid != 6 || len(count.Examples) != examples {
+		t.Errorf("got %+v, want six objects, all of them invalid, and some for examples", count)
+	}
+	want := []string{`200 from ""`, `200 from "page 1"`, `200 from "page 2"`}
+	if diff := cmp.Diff(want, member.asked); diff != "" {
+		t.Errorf("the pages that were asked for -want +got:\n%s", diff)
 	}
 }
 
