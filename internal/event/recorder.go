@@ -27,8 +27,11 @@ const (
 	// remembered bounds the deduplication memory; the oldest news is
 	// forgotten first, which at worst repeats it.
 	remembered = 16384
-	// queued bounds what waits to be written; news beyond it is dropped.
+	// queued bounds what waits to be written; news beyond it is dropped. Warnings wait apart and are written first: in a
+	// burst of thousands it is the failures that somebody has to see.
 	queued = 4096
+	// queuedWarnings is so large, 16 MB when full, that a policy over 10,000 objects that fits nowhere is told for each.
+	queuedWarnings = 16384
 	// attempts is how often one write is tried while the API server is busy.
 	attempts = 3
 	// retryAfter is the pause between two attempts.
@@ -47,10 +50,11 @@ type Writer func(ctx context.Context, e *corev1.Event) error
 // news comes again after that, the Event that is written tells how often it was
 // heard. Writing happens in Start's goroutine, from a bounded queue.
 type Deduplicating struct {
-	write Writer
-	clock clock.Clock
-	queue chan *corev1.Event
-	seed  maphash.Seed
+	write    Writer
+	clock    clock.Clock
+	queue    chan *corev1.Event
+	warnings chan *corev1.Event
+	seed     maphash.Seed
 
 	mu   sync.Mutex
 	seen *lru.Cache
@@ -65,14 +69,15 @@ type heard struct {
 }
 
 // New returns a recorder that writes with write. Nothing is written before
-// Start runs; up to 4096 events published earlier are kept.
+// Start runs; up to 4096 events and 16384 warnings published earlier are kept.
 func New(write Writer, clock clock.Clock) *Deduplicating {
 	return &Deduplicating{
-		write: write,
-		clock: clock,
-		queue: make(chan *corev1.Event, queued),
-		seed:  maphash.MakeSeed(),
-		seen:  lru.New(remembered),
+		write:    write,
+		clock:    clock,
+		queue:    make(chan *corev1.Event, queued),
+		warnings: make(chan *corev1.Event, queuedWarnings),
+		seed:     maphash.MakeSeed(),
+		seen:     lru.New(remembered),
 	}
 }
 
@@ -100,8 +105,12 @@ func (d *Deduplicating) Publish(e Event) {
 		return
 	}
 	memory.written = now
+	queue := d.queue
+	if e.Type == corev1.EventTypeWarning {
+		queue = d.warnings
+	}
 	select {
-	case d.queue <- d.compose(e, memory):
+	case queue <- d.compose(e, memory):
 		d.seen.Add(key, memory)
 	default:
 		d.dropped.Add(1)
@@ -115,14 +124,29 @@ func (d *Deduplicating) Dropped() int64 { return d.dropped.Load() }
 // Start writes what is published until ctx ends, then spends up to two seconds
 // on what is still queued. It always returns nil: losing news ends nothing.
 func (d *Deduplicating) Start(ctx context.Context) error {
-	for {
-		select {
-		case e := <-d.queue:
+	for ctx.Err() == nil {
+		if e := d.next(ctx.Done()); e != nil {
 			d.deliver(ctx, e)
-		case <-ctx.Done():
-			d.flush(ctx)
-			return nil
 		}
+	}
+	d.flush(ctx)
+	return nil
+}
+
+// next is the event to write next, warnings first, or nil once stop is closed.
+func (d *Deduplicating) next(stop <-chan struct{}) *corev1.Event {
+	select {
+	case e := <-d.warnings:
+		return e
+	default:
+	}
+	select {
+	case e := <-d.warnings:
+		return e
+	case e := <-d.queue:
+		return e
+	case <-stop:
+		return nil
 	}
 }
 
@@ -132,12 +156,9 @@ func (d *Deduplicating) NeedLeaderElection() bool { return false }
 func (d *Deduplicating) flush(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushFor)
 	defer cancel()
-	for ctx.Err() == nil {
-		select {
-		case e := <-d.queue:
+	for len(d.warnings)+len(d.queue) > 0 && ctx.Err() == nil {
+		if e := d.next(ctx.Done()); e != nil {
 			d.deliver(ctx, e)
-		default:
-			return
 		}
 	}
 }

@@ -140,14 +140,21 @@ func TestAFullQueueDropsInsteadOfBlocking(t *testing.T) {
 	if got := r.Dropped(); got != 5000-4096 {
 		t.Errorf("dropped %d events, want %d", got, 5000-4096)
 	}
+	r.Publish(event.Warning(about("shop", "web"), event.SyncFailed, "no route"))
+	if got := r.Dropped(); got != 5000-4096 {
+		t.Errorf("a warning has no place behind what went well: %d were dropped", got)
+	}
 
 	stopped, stop := context.WithCancel(t.Context())
 	stop()
 	if err := r.Start(stopped); err != nil {
 		t.Fatal(err)
 	}
-	if len(n.written) != 4096 {
-		t.Errorf("shutdown flushed %d events, want all 4096 that were queued", len(n.written))
+	if len(n.written) != 4097 {
+		t.Fatalf("shutdown flushed %d events, want all 4097 that were queued", len(n.written))
+	}
+	if first := n.written[0]; first.Type != corev1.EventTypeWarning {
+		t.Errorf("the first to be written is %s: %s, want the warning", first.Type, first.Message)
 	}
 }
 
