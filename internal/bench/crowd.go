@@ -38,7 +38,7 @@ const lonely = "bench-lonely"
 // RunCrowd measures what a policy that selects thousands of objects does to others, and what one change among them costs.
 func RunCrowd(ctx context.Context, o CrowdOptions) (err error) {
 	fmt.Fprintf(o.Log, "Starting a hub\n")
-	f, err := startFleet(ctx, o.Binary, 0, o.Log)
+	f, err := startFleet(ctx, o.Binary, 0, o.Log, patient)
 	if err != nil {
 		return err
 	}

@@ -61,7 +61,7 @@ var (
 // templates, from the first binding's creation until the API server has the result of the last.
 func RunSchedule(ctx context.Context, o ScheduleOptions) (err error) {
 	fmt.Fprintf(o.Log, "Starting a hub\n")
-	f, err := startFleet(ctx, o.Binary, 0, o.Log, "--cluster-monitor-grace-period", silence.String())
+	f, err := startFleet(ctx, o.Binary, 0, o.Log, patient)
 	if err != nil {
 		return err
 	}
@@ -164,6 +164,7 @@ const (
 	// silence is how long the agents on paper may give no sign of life: the leases of a thousand agents are a load of their
 	// own, and not what is measured.
 	silence = 10 * time.Minute
+	patient = "--cluster-monitor-grace-period=10m"
 	// breath is how often they renew their leases.
 	breath = silence / 3
 )
