@@ -52,6 +52,8 @@ type aggregator struct {
 	templates Templates
 	statuses  Statuses
 	adds      func(schema.GroupVersionKind) bool
+	// clears is Deps.Clears.
+	clears func(schema.GroupVersionKind) bool
 	// customized is Deps.Customized.
 	customized func(schema.GroupVersionKind) string
 	events     event.Recorder
@@ -65,6 +67,8 @@ type aggregator struct {
 	// told is the content of the template each binding's success was published
 	// for.
 	told sync.Map // Request → string
+	// left are bindings that are gone and whose template has to be told so.
+	left sync.Map // Request → workv1alpha2.Binding
 }
 
 // meaningAnnotation of a binding stands for what users said about adding up
@@ -85,7 +89,11 @@ func (a *aggregator) Reconcile(ctx context.Context, request Request) (_ reconcil
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	if binding == nil || binding.GetDeletionTimestamp() != nil {
+	if binding == nil {
+		return a.clear(ctx, request)
+	}
+	a.left.Delete(request) // it is there again
+	if binding.GetDeletionTimestamp() != nil {
 		a.forget(request)
 		return reconcile.Result{}, nil
 	}
@@ -108,6 +116,23 @@ func (a *aggregator) Reconcile(ctx context.Context, request Request) (_ reconcil
 		return reconcile.Result{RequeueAfter: wait}, nil
 	}
 	return a.write(ctx, request, binding, picture, news)
+}
+
+// clear has the template of a binding that is gone say what no copies add up to, if its kind wants that.
+func (a *aggregator) clear(ctx context.Context, request Request) (reconcile.Result, error) {
+	a.forget(request)
+	gone, ok := a.left.Load(request)
+	if !ok {
+		return reconcile.Result{}, nil
+	}
+	_, err := a.updateTemplate(ctx, gone.(workv1alpha2.Binding), Picture{})
+	if apierrors.IsConflict(err) {
+		return reconcile.Result{RequeueAfter: afterConflict}, nil
+	}
+	if err == nil {
+		a.left.Delete(request)
+	}
+	return reconcile.Result{}, err
 }
 
 // write updates the template first: when the binding shows a picture, the

@@ -14,11 +14,13 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/util/workqueue"
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	ctrlevent "sigs.k8s.io/controller-runtime/pkg/event"
 
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
@@ -385,6 +387,46 @@ func TestASuccessorsStatusIsItsOwn(t *testing.T) {
 	s.templates.object.SetUID("second")
 	s.reconcile()
 	s.expectWrites("a template that was replaced", "binding")
+}
+
+// Of some kinds a template must not say what its copies said when there are none any more.
+func TestATemplateThatLostItsBinding(t *testing.T) {
+	good := []workOption{appliedAt(1), reporting(`{}`, workv1alpha1.ResourceHealthy)}
+	for name, clears := range map[string]bool{"Cleared": true, "LeftAsItWas": false} {
+		t.Run(name, func(t *testing.T) {
+			s := newShore(t, binding(), work("a", good...), work("b", good...))
+			s.loop.clears = func(gvk schema.GroupVersionKind) bool { return clears && gvk.Kind == "Deployment" }
+			s.reconcile()
+			s.expectWrites("at first", "template", "binding")
+			q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[Request]())
+			t.Cleanup(q.ShutDown)
+			gone := binding()
+			if err := s.client.Delete(t.Context(), gone); err != nil {
+				t.Fatal(err)
+			}
+			onBinding[*workv1alpha2.ResourceBinding](s.loop).Delete(t.Context(), ctrlevent.TypedDeleteEvent[*workv1alpha2.ResourceBinding]{Object: gone}, q)
+			if !clears {
+				s.reconcile()
+				s.expectWrites("nobody asked for it")
+				return
+			}
+			if request, _ := q.Get(); request != web {
+				t.Errorf("queued is %v", request)
+			}
+			s.templates.fail = fmt.Errorf("unreachable")
+			if _, err := s.loop.Reconcile(t.Context(), web); err == nil {
+				t.Error("the failure was swallowed")
+			}
+			s.templates.fail = nil
+			s.reconcile()
+			s.expectWrites("without copies", "template")
+			if applied, _, _ := unstructured.NestedString(s.templates.object.Object, "status", "applied"); applied != "" {
+				t.Errorf("the template still says %q", applied)
+			}
+			s.reconcile()
+			s.expectWrites("and then it is quiet")
+		})
+	}
 }
 
 func TestWorksLeadToTheirBinding(t *testing.T) {

@@ -33,6 +33,9 @@ type Deps struct {
 	// Adds says that Statuses knows what to do with a kind; templates of other
 	// kinds are not even read. Without it, all are.
 	Adds func(schema.GroupVersionKind) bool
+	// Clears says that a template of a kind must not go on saying what its copies said once it has none any more,
+	// because its binding is gone. Nil: all may.
+	Clears func(schema.GroupVersionKind) bool
 	// Customized stands for what users say about adding up the statuses of a kind;
 	// it is empty if they say nothing. Nil: they never do.
 	Customized func(schema.GroupVersionKind) string
@@ -110,12 +113,16 @@ func newAggregator(c client.Client, deps Deps) *aggregator {
 	if adds == nil {
 		adds = func(schema.GroupVersionKind) bool { return true }
 	}
+	clears := deps.Clears
+	if clears == nil {
+		clears = func(schema.GroupVersionKind) bool { return false }
+	}
 	customized := deps.Customized
 	if customized == nil {
 		customized = func(schema.GroupVersionKind) string { return "" }
 	}
 	return &aggregator{
-		client: c, templates: deps.Templates, statuses: deps.Statuses, adds: adds, customized: customized, took: deps.Took,
+		client: c, templates: deps.Templates, statuses: deps.Statuses, adds: adds, clears: clears, customized: customized, took: deps.Took,
 		events: deps.Events, clock: deps.Clock, pace: newPace(deps.Clock),
 	}
 }
@@ -234,8 +241,13 @@ func onBinding[B interface {
 				a.enqueue(q, 0, of(e.ObjectNew))
 			}
 		},
-		DeleteFunc: func(_ context.Context, e ctrlevent.TypedDeleteEvent[B], _ queue) {
+		DeleteFunc: func(_ context.Context, e ctrlevent.TypedDeleteEvent[B], q queue) {
 			a.forget(of(e.Object))
+			resource := e.Object.BindingSpec().Resource
+			if a.clears(schema.FromAPIVersionAndKind(resource.APIVersion, resource.Kind)) {
+				a.left.Store(of(e.Object), workv1alpha2.Binding(e.Object))
+				a.enqueue(q, 0, of(e.Object))
+			}
 		},
 	}
 }

@@ -37,6 +37,9 @@ func claimKind() schema.GroupVersionKind {
 	return resourcev1alpha2.GroupVersion.WithKind(resourcev1alpha2.KindResourceClaim)
 }
 
+// Clears says that objects of a kind are claims: one without copies is not allocated, whatever those it had said last.
+func Clears(kind schema.GroupVersionKind) bool { return kind == claimKind() || kind == todaysKind() }
+
 // healthOfClaim: a claim that waits for its first consumer is as it should be; an immediate one wants its driver.
 func healthOfClaim(_ context.Context, obj *unstructured.Unstructured) (workv1alpha2.ResourceHealth, error) {
 	var claim resourcev1alpha2.ResourceClaim

@@ -260,6 +260,7 @@ func (h *house) setupAggregate(ctx context.Context) error {
 		Adds: func(kind schema.GroupVersionKind) bool {
 			return h.interpreter.Knows(kind, configv1alpha1.InterpreterOperationAggregateStatus)
 		},
+		Clears: claim.Clears,
 		Customized: func(kind schema.GroupVersionKind) string {
 			return h.customized.Fingerprint(kind, configv1alpha1.InterpreterOperationAggregateStatus)
 		},

@@ -136,6 +136,32 @@ func TestClaimsFollowTheirPodsAndAreAllocatedThere(t *testing.T) {
 	fleettest.ExpectEventually(t, fleet.Hub, claim, fleettest.Exists)
 }
 
+// TestAClaimThatIsNowhereIsNotAllocated: when what brought a claim along goes, its copies go with it.
+func TestAClaimThatIsNowhereIsNotAllocated(t *testing.T) {
+	fleet := shared.Start(t)
+	ns := fleet.Namespace(t)
+	old, today := oldClaim(ns, "old", exampleClass), todaysClaim(ns, "today", exampleClass)
+	for _, claim := range []client.Object{old, today} {
+		d := consuming(ns, claim.GetName(), 1, claim.GetName(), "")
+		fleettest.Create(t, fleet.Hub, claim, d, withDependencies(fleettest.Policy(ns, claim.GetName(), fleettest.To("member1"), d)))
+	}
+	isHeld := func(holds bool) func(*resourcev1.ResourceClaim) error {
+		return func(c *resourcev1.ResourceClaim) error {
+			if (c.Status.Allocation != nil) != holds || (len(c.Status.ReservedFor) == 1) != holds {
+				return fmt.Errorf("status %+v", c.Status)
+			}
+			return nil
+		}
+	}
+	fleettest.ExpectEventually(t, fleet.Hub, old, held(exampleClass, 1, true))
+	fleettest.ExpectEventually(t, fleet.Hub, today, isHeld(true))
+	for _, name := range []string{"old", "today"} {
+		fleettest.Delete(t, fleet.Hub, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name}})
+	}
+	fleettest.ExpectEventually(t, fleet.Hub, old, held("", 0, false))
+	fleettest.ExpectEventually(t, fleet.Hub, today, isHeld(false))
+}
+
 // TestAClassThatLosesItsMeaningIsRefused: a class that restricts nodes would allow all of them in a cluster of today.
 func TestAClassThatLosesItsMeaningIsRefused(t *testing.T) {
 	fleet := shared.Start(t)
