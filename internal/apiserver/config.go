@@ -53,7 +53,7 @@ type Config struct {
 	StorageQuota int64
 
 	// ServiceCIDR is the range cluster IPs come from, or two of different families separated by a comma; empty means
-	// 10.96.0.0/16.
+	// 10.96.0.0/16,fd00:10:96::/112: a Service of either family, or both, can be a template.
 	ServiceCIDR string
 	// Profiling serves /debug/pprof to whoever may get it.
 	Profiling bool
@@ -124,7 +124,7 @@ func (c Config) complete() (Config, error) {
 		c.BindAddress = "127.0.0.1"
 	}
 	if c.ServiceCIDR == "" {
-		c.ServiceCIDR = "10.96.0.0/16"
+		c.ServiceCIDR = "10.96.0.0/16,fd00:10:96::/112"
 	}
 	if c.Clock == nil {
 		c.Clock = clock.RealClock{}

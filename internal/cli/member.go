@@ -101,7 +101,7 @@ func newMemberProcessCommand() *cobra.Command {
 	f.StringVar(&c.Kubeconfig, "write-kubeconfig", "", "file to write an administrator's kubeconfig to")
 	f.IntVar(&c.Port, "port", 0, "port to listen on")
 	f.StringVar(&c.PodCIDR, "pod-cidr", "", "range of pod addresses")
-	f.StringVar(&c.ServiceCIDR, "service-cidr", "", "range of cluster IPs")
+	f.StringVar(&c.ServiceCIDR, "service-cidr", "", "range of cluster IPs, or two of different families separated by a comma")
 	f.IntVar(&c.Nodes, "nodes", 0, "number of simulated nodes")
 	f.StringVar(&c.NodeCPU, "node-cpu", "", "CPUs of each node")
 	f.StringVar(&c.NodeMemory, "node-memory", "", "memory of each node")

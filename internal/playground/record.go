@@ -39,7 +39,7 @@ func newMember(i, port int, c Config) memberRecord {
 		Name:        MemberName(i),
 		Port:        port,
 		PodCIDR:     fmt.Sprintf("10.%d.0.0/16", 64+i),
-		ServiceCIDR: fmt.Sprintf("10.%d.0.0/16", 128+i),
+		ServiceCIDR: fmt.Sprintf("10.%d.0.0/16,fd00:10:%d::/112", 128+i, 128+i),
 		Nodes:       c.Nodes,
 		NodeCPU:     c.NodeCPU,
 		NodeMemory:  c.NodeMemory,

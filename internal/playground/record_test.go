@@ -67,11 +67,13 @@ func TestPlan(t *testing.T) {
 
 func TestRangesOfMembersDoNotMeet(t *testing.T) {
 	var all []*net.IPNet
-	_, hub, _ := net.ParseCIDR("10.96.0.0/16")
-	all = append(all, hub)
+	for _, text := range []string{"10.96.0.0/16", "fd00:10:96::/112"} {
+		_, hub, _ := net.ParseCIDR(text)
+		all = append(all, hub)
+	}
 	for i := range maxMembers {
 		m := newMember(i, 1, Config{})
-		for _, text := range []string{m.PodCIDR, m.ServiceCIDR} {
+		for _, text := range append(strings.Split(m.ServiceCIDR, ","), m.PodCIDR) {
 			_, cidr, err := net.ParseCIDR(text)
 			if err != nil {
 				t.Fatal(err)

@@ -40,7 +40,7 @@ func TestApart(t *testing.T) {
 	a.hub.Join(t, "east", a.east.Kubeconfig)
 	a.hub.Join(t, "west", a.west.Kubeconfig)
 	t.Run("the price of a change", a.price)
-	t.Run("dual stack", a.dualStack)
+	t.Run("families", a.families)
 	t.Run("a provider is away", a.providerAway)
 	t.Run("a consumer is away", a.consumerAway)
 	t.Run("a restart writes nothing", a.restart)
@@ -65,36 +65,74 @@ func (a apart) outside(t *testing.T, ns, name string) (*corev1.Service, *network
 	return service, mcs
 }
 
-// dualStack: a Service that prefers two families has both in members that have them, and its endpoints travel in both.
-func (a apart) dualStack(t *testing.T) {
-	ns := a.space(t, "dual")
-	deployment, service := fleettest.Deployment(ns, "web", 1), fleettest.Service(ns, "web")
-	service.Spec.IPFamilyPolicy = new(corev1.IPFamilyPolicyPreferDualStack)
-	fleettest.Create(t, a.hub.Cluster, deployment, service, fleettest.Policy(ns, "web", fleettest.To("east"), deployment), crossCluster(ns, "web", []string{"east"}, []string{"west"}))
-	four := ownAddresses(t, a.east.Cluster, service, 1)
+// families: a Service of IPv6 alone, and those that prefer or require two families, have in members what they ask for, and
+// their endpoints travel in it.
+func (a apart) families(t *testing.T) {
+	ns := a.space(t, "families")
+	deployment := fleettest.Deployment(ns, "web", 1)
+	objects := []client.Object{deployment, fleettest.Policy(ns, "web", fleettest.To("east"), deployment)}
+	v4, v6 := corev1.IPv4Protocol, corev1.IPv6Protocol
+	both := []corev1.IPFamily{v4, v6}
+	cases := map[string]struct {
+		spec corev1.ServiceSpec
+		want []corev1.IPFamily
+	}{
+		"as-it-comes": {want: []corev1.IPFamily{v4}},
+		"six":         {corev1.ServiceSpec{IPFamilies: []corev1.IPFamily{v6}}, []corev1.IPFamily{v6}},
+		"prefers":     {corev1.ServiceSpec{IPFamilyPolicy: new(corev1.IPFamilyPolicyPreferDualStack)}, both},
+		"requires":    {corev1.ServiceSpec{IPFamilyPolicy: new(corev1.IPFamilyPolicyRequireDualStack)}, both},
+		"six-first":   {corev1.ServiceSpec{IPFamilyPolicy: new(corev1.IPFamilyPolicyRequireDualStack), IPFamilies: []corev1.IPFamily{v6, v4}}, []corev1.IPFamily{v6, v4}},
+		"headless":    {corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone, IPFamilyPolicy: new(corev1.IPFamilyPolicyRequireDualStack)}, both},
+	}
+	services := map[string]*corev1.Service{}
+	for name, tc := range cases {
+		service := fleettest.Service(ns, name)
+		service.Spec.Selector = deployment.Spec.Selector.MatchLabels
+		service.Spec.IPFamilyPolicy, service.Spec.IPFamilies, service.Spec.ClusterIP = tc.spec.IPFamilyPolicy, tc.spec.IPFamilies, tc.spec.ClusterIP
+		services[name] = service
+		objects = append(objects, service, crossCluster(ns, name, []string{"east"}, []string{"west"}))
+	}
+	fleettest.Create(t, a.hub.Cluster, objects...)
+	four := ownAddresses(t, a.east.Cluster, services["as-it-comes"], 1)[0]
 	var pods corev1.PodList
 	if err := a.east.List(t.Context(), &pods, client.InNamespace(ns)); err != nil || len(pods.Items) != 1 {
 		t.Fatalf("there are %d pods: %v", len(pods.Items), err)
 	}
-	patchStatus(t, a.east.Cluster, &pods.Items[0], fmt.Sprintf(`{"status":{"podIPs":[{"ip":%q},{"ip":"2001:db8::7"}]}}`, four[0]))
-	expectImported(t, a.west.Cluster, service, func(list []discoveryv1.EndpointSlice) error {
-		if err := has(append(slices.Clone(four), "2001:db8::7"))(list); err != nil {
-			return err
-		}
-		for _, s := range list {
-			if six := s.AddressType == discoveryv1.AddressTypeIPv6; six != (addresses([]discoveryv1.EndpointSlice{s})[0] == "2001:db8::7") {
-				return fmt.Errorf("slice %s of type %s has %v", s.Name, s.AddressType, addresses([]discoveryv1.EndpointSlice{s}))
+	const six = "2001:db8::7"
+	patchStatus(t, a.east.Cluster, &pods.Items[0], fmt.Sprintf(`{"status":{"podIPs":[{"ip":%q},{"ip":%q}]}}`, four, six))
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			expectImported(t, a.west.Cluster, services[name], typed(map[corev1.IPFamily]string{v4: four, v6: six}, tc.want))
+			for _, m := range []*fleettest.Part{a.east, a.west} {
+				fleettest.ExpectEventually(t, m.Cluster, services[name], func(s *corev1.Service) error {
+					if !slices.Equal(s.Spec.IPFamilies, tc.want) || s.Spec.ClusterIP != corev1.ClusterIPNone && len(s.Spec.ClusterIPs) != len(tc.want) {
+						return fmt.Errorf("addresses are %v of %v, want those of %v", s.Spec.ClusterIPs, s.Spec.IPFamilies, tc.want)
+					}
+					return nil
+				})
 			}
+		})
+	}
+}
+
+// typed is the condition of slices that have the address of each of these families, in slices of its type, and nothing else.
+func typed(addressOf map[corev1.IPFamily]string, families []corev1.IPFamily) func([]discoveryv1.EndpointSlice) error {
+	var want []string
+	for _, family := range families {
+		want = append(want, string(family)+" "+addressOf[family])
+	}
+	slices.Sort(want)
+	return func(list []discoveryv1.EndpointSlice) error {
+		var got []string
+		for _, s := range list {
+			for _, address := range addresses([]discoveryv1.EndpointSlice{s}) {
+				got = append(got, string(s.AddressType)+" "+address)
+			}
+		}
+		if slices.Sort(got); !slices.Equal(got, want) {
+			return fmt.Errorf("endpoints are %v, want %v", got, want)
 		}
 		return nil
-	})
-	for _, m := range []*fleettest.Part{a.east, a.west} {
-		fleettest.ExpectEventually(t, m.Cluster, service, func(s *corev1.Service) error {
-			if len(s.Spec.ClusterIPs) != 2 || len(s.Spec.IPFamilies) != 2 {
-				return fmt.Errorf("addresses are %v of %v", s.Spec.ClusterIPs, s.Spec.IPFamilies)
-			}
-			return nil
-		})
 	}
 }
 

@@ -6,9 +6,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// serviceOwnership tells which of a Service's ports were chosen by somebody.
+// serviceOwnership tells which of a Service's fields that an API server may fill in were chosen by somebody.
 type serviceOwnership struct {
-	healthCheckNodePort bool
+	healthCheckNodePort, ipFamilies, ipFamilyPolicy bool
 	// nodePorts holds the keys of the ports whose nodePort is owned, as far as a
 	// field set names them.
 	nodePorts []portKey
@@ -50,8 +50,12 @@ func ownedFields(obj *unstructured.Unstructured) serviceOwnership {
 		if !ok {
 			continue
 		}
-		if _, ok := fields["f:healthCheckNodePort"]; ok {
-			owned.healthCheckNodePort = true
+		for name, chosen := range map[string]*bool{
+			"f:healthCheckNodePort": &owned.healthCheckNodePort, "f:ipFamilies": &owned.ipFamilies, "f:ipFamilyPolicy": &owned.ipFamilyPolicy,
+		} {
+			if _, ok := fields[name]; ok {
+				*chosen = true
+			}
 		}
 		ports, _ := fields["f:ports"].(map[string]any)
 		for key, value := range ports {

@@ -56,8 +56,9 @@ func pruneJob(obj *unstructured.Unstructured) {
 }
 
 // pruneService removes the addresses and ports that the hub allocated. A
-// headless Service keeps its None. A node port is kept if some field manager
-// owns it, which the hub's allocator never does: then a user asked for it.
+// headless Service keeps its None. A node port, or a choice of address families,
+// is kept if some field manager owns it, which the hub's allocator never does:
+// then a user asked for it. The families of the hub say nothing about a member's.
 func pruneService(obj *unstructured.Unstructured) {
 	spec, ok := obj.Object["spec"].(map[string]any)
 	if !ok {
@@ -68,8 +69,12 @@ func pruneService(obj *unstructured.Unstructured) {
 		delete(spec, "clusterIPs")
 	}
 	owned := ownedFields(obj)
-	if !owned.healthCheckNodePort {
-		delete(spec, "healthCheckNodePort")
+	for name, chosen := range map[string]bool{
+		"healthCheckNodePort": owned.healthCheckNodePort, "ipFamilies": owned.ipFamilies, "ipFamilyPolicy": owned.ipFamilyPolicy,
+	} {
+		if !chosen {
+			delete(spec, name)
+		}
 	}
 	ports, _ := spec["ports"].([]any)
 	for _, entry := range ports {

@@ -41,6 +41,18 @@ func TestPrune(t *testing.T) {
 			"{apiVersion: v1, kind: Service, spec: {clusterIP: 10.0.0.1, clusterIPs: [10.0.0.1], healthCheckNodePort: 30001, ports: [{port: 80, protocol: TCP, nodePort: 30002}]}}",
 			"{apiVersion: v1, kind: Service, spec: {ports: [{port: 80, protocol: TCP}]}}",
 		},
+		"families that the hub gave a service": {
+			"{apiVersion: v1, kind: Service, spec: {clusterIP: 10.0.0.1, clusterIPs: [10.0.0.1], ipFamilies: [IPv4], ipFamilyPolicy: SingleStack}}",
+			"{apiVersion: v1, kind: Service, spec: {}}",
+		},
+		"families that a user chose": {
+			"{apiVersion: v1, kind: Service, " + ports("{'f:ipFamilies': {}, 'f:ipFamilyPolicy': {}}") + "spec: {ipFamilies: [IPv6], ipFamilyPolicy: SingleStack}}",
+			"{apiVersion: v1, kind: Service, metadata: {}, spec: {ipFamilies: [IPv6], ipFamilyPolicy: SingleStack}}",
+		},
+		"a policy alone that a user chose": {
+			"{apiVersion: v1, kind: Service, " + ports("{'f:ipFamilyPolicy': {}}") + "spec: {ipFamilies: [IPv4, IPv6], ipFamilyPolicy: RequireDualStack}}",
+			"{apiVersion: v1, kind: Service, metadata: {}, spec: {ipFamilyPolicy: RequireDualStack}}",
+		},
 		"headless service": {
 			"{apiVersion: v1, kind: Service, spec: {clusterIP: None, clusterIPs: [None]}}",
 			"{apiVersion: v1, kind: Service, spec: {clusterIP: None, clusterIPs: [None]}}",
