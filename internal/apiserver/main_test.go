@@ -55,7 +55,7 @@ func run(m *testing.M) int {
 	defer func() { _ = os.RemoveAll(dir) }()
 	hubDir, hubClock = dir, clocktesting.NewFakeClock(time.Now().Add(-early))
 
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	ctx, cancel := context.WithCancel(context.Background()) // go test has a limit of its own
 	defer cancel()
 	if fixed, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
