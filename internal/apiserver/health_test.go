@@ -70,7 +70,8 @@ func TestAnonymousAccess(t *testing.T) {
 		"/apis":              {"as /api", http.StatusUnauthorized},
 		"/version":           {"upstream would answer this one", http.StatusUnauthorized},
 		"/api/v1/namespaces": {"objects", http.StatusUnauthorized},
-		"/metrics":           {"metrics name objects", http.StatusUnauthorized},
+		"/apis/resource.k8s.io/v1alpha2/resourceclaims": {"objects of a group with a server of its own", http.StatusUnauthorized},
+		"/metrics": {"metrics name objects", http.StatusUnauthorized},
 	}
 	client := anonymous(t)
 	for path, test := range tests {

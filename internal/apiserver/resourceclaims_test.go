@@ -105,6 +105,84 @@ func TestDiscoveryOfBothResourceVersions(t *testing.T) {
 	if diff := cmp.Diff(want, names); diff != "" {
 		t.Error(diff)
 	}
+	// What "kubectl api-resources" lists, and how.
+	lists, err := clients.Discovery().ServerPreferredResources()
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed := map[string]string{}
+	for _, list := range lists {
+		for _, resource := range list.APIResources {
+			if strings.HasPrefix(list.GroupVersion, resourcev1alpha2.GroupName+"/") {
+				listed[resource.Name] = fmt.Sprint(list.GroupVersion, " ", resource.Namespaced, " ", resource.SingularName, " ", resource.Verbs)
+			}
+		}
+	}
+	const verbs = "[create delete deletecollection get list patch update watch]"
+	for name, want := range map[string]string{
+		"podschedulingcontexts": "resource.k8s.io/v1alpha2 true podschedulingcontext " + verbs,
+		"resourceclasses":       "resource.k8s.io/v1alpha2 false resourceclass " + verbs,
+		"resourceclaims":        "resource.k8s.io/v1 true resourceclaim " + verbs,
+	} {
+		if listed[name] != want {
+			t.Errorf("%s is listed as %q, want %q", name, listed[name], want)
+		}
+	}
+}
+
+// TestDeletionAnswersWithWhatWasThere: an object as it was stored last, and of a collection the list, whatever the kind.
+func TestDeletionAnswersWithWhatWasThere(t *testing.T) {
+	ns := namespace(t)
+	for kind, test := range map[string]struct{ content, path string }{
+		"ResourceClaim":         {"spec: {resourceClassName: gpu}", "namespaces/" + ns + "/resourceclaims"},
+		"ResourceClaimTemplate": {"spec: {spec: {resourceClassName: gpu}}", "namespaces/" + ns + "/resourceclaimtemplates"},
+		"ResourceClass":         {"driverName: d", "resourceclasses"},
+		"PodSchedulingContext":  {"spec: {selectedNode: node-1}", "namespaces/" + ns + "/podschedulingcontexts"},
+	} {
+		at := hub.URL() + "/apis/" + resourcev1alpha2.GroupVersion.String() + "/" + test.path
+		send := func(method, url string, body any) map[string]any {
+			t.Helper()
+			text, err := json.Marshal(body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			request, err := http.NewRequestWithContext(t.Context(), method, url, bytes.NewReader(text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			request.Header.Set("Content-Type", "application/json")
+			response, err := admin(t).Do(request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = response.Body.Close() }()
+			var answer map[string]any
+			if err := json.NewDecoder(response.Body).Decode(&answer); err != nil {
+				t.Fatal(err)
+			}
+			return answer
+		}
+		options := metav1.DeleteOptions{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "DeleteOptions"}}
+		for _, name := range []string{"answered-1", "answered-2"} {
+			object := resourceObject(t, kind, name, test.content)
+			object.SetLabels(map[string]string{"answered": ns})
+			made := send(http.MethodPost, at, object.Object)
+			if name == "answered-2" {
+				continue // with the collection
+			}
+			gone := send(http.MethodDelete, at+"/"+name, options)
+			for _, object := range []map[string]any{made, gone} { // deletion is a version of its own
+				unstructured.RemoveNestedField(object, "metadata", "resourceVersion")
+			}
+			if diff := cmp.Diff(made, gone); diff != "" {
+				t.Errorf("%s: what was made (-) and what deletion answered (+):\n%s", kind, diff)
+			}
+		}
+		all := send(http.MethodDelete, at+"?labelSelector=answered%3D"+ns, options)
+		if items, _ := all["items"].([]any); all["kind"] != kind+"List" || len(items) != 1 {
+			t.Errorf("%s: deletion of the collection answered %v", kind, all)
+		}
+	}
 }
 
 func TestNamespaceDeletionTakesResourceClaimsAlong(t *testing.T) {
@@ -145,16 +223,82 @@ func TestResourceClaimsAreCollected(t *testing.T) {
 	createClaim(t, ns, "child", metav1.OwnerReference{
 		APIVersion: parent.GetAPIVersion(), Kind: parent.GetKind(), Name: parent.GetName(), UID: parent.GetUID(),
 	})
+	kinds := map[schema.GroupVersionResource]*unstructured.Unstructured{
+		resourceClaims:         nil, // there are two
+		resourceClaimTemplates: resourceObject(t, "ResourceClaimTemplate", "owned", "spec: {spec: {resourceClassName: gpu}}"),
+		podSchedulingContexts:  resourceObject(t, "PodSchedulingContext", "owned", "spec: {}"),
+	}
+	for resource, object := range kinds {
+		if object == nil {
+			continue
+		}
+		object.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "owner", UID: owner.UID}})
+		if _, err := objects.Resource(resource).Namespace(ns).Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
 	if err := clients.CoreV1().ConfigMaps(ns).Delete(t.Context(), "owner", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
+	for resource := range kinds {
+		eventually(t, func() string {
+			left, err := objects.Resource(resource).Namespace(ns).List(t.Context(), metav1.ListOptions{})
+			if err != nil || len(left.Items) > 0 {
+				return fmt.Sprintf("%d %s outlived their owner (%v)", len(left.Items), resource.Resource, err)
+			}
+			return ""
+		})
+	}
+}
+
+// TestOwnersOfClaimsMayWaitOrLetGo: a claim that is deleted in the foreground outlives what blocks it, and one that orphans
+// leaves its dependents without owner.
+func TestOwnersOfClaimsMayWaitOrLetGo(t *testing.T) {
+	ns := namespace(t)
+	claims := objects.Resource(resourceClaims).Namespace(ns)
+	blocks := true
+	owned := func(owner *unstructured.Unstructured, name string) {
+		t.Helper()
+		createClaim(t, ns, name, metav1.OwnerReference{
+			APIVersion: owner.GetAPIVersion(), Kind: owner.GetKind(), Name: owner.GetName(), UID: owner.GetUID(), BlockOwnerDeletion: &blocks,
+		})
+	}
+	waiting, leaving := createClaim(t, ns, "waiting"), createClaim(t, ns, "leaving")
+	owned(waiting, "blocking")
+	owned(leaving, "orphan")
+	if _, err := claims.Patch(t.Context(), "blocking", types.MergePatchType, []byte(`{"metadata":{"finalizers":["example.com/held"]}}`), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for name, policy := range map[string]metav1.DeletionPropagation{"waiting": metav1.DeletePropagationForeground, "leaving": metav1.DeletePropagationOrphan} {
+		if err := claims.Delete(t.Context(), name, metav1.DeleteOptions{PropagationPolicy: &policy}); err != nil {
+			t.Fatal(err)
+		}
+	}
 	eventually(t, func() string {
-		left, err := objects.Resource(resourceClaims).Namespace(ns).List(t.Context(), metav1.ListOptions{})
-		if err != nil || len(left.Items) > 0 {
-			return fmt.Sprintf("%d claims outlived their owner (%v)", len(left.Items), err)
+		blocking, err := claims.Get(t.Context(), "blocking", metav1.GetOptions{})
+		if err != nil || blocking.GetDeletionTimestamp() == nil {
+			return fmt.Sprintf("what blocks its owner is not deleted (%v)", err)
 		}
 		return ""
 	})
+	if _, err := claims.Get(t.Context(), "waiting", metav1.GetOptions{}); err != nil {
+		t.Errorf("the owner did not wait: %v", err)
+	}
+	if _, err := claims.Patch(t.Context(), "blocking", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"blocking", "waiting", "leaving"} {
+		eventually(t, func() string {
+			if _, err := claims.Get(t.Context(), name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+				return fmt.Sprintf("%s is still there (%v)", name, err)
+			}
+			return ""
+		})
+	}
+	orphan, err := claims.Get(t.Context(), "orphan", metav1.GetOptions{})
+	if err != nil || len(orphan.GetOwnerReferences()) > 0 {
+		t.Errorf("the orphan: %v (%v)", orphan, err)
+	}
 }
 
 // TestResourceClaimSchemas: explain and server-side apply work from what is published here.
@@ -168,6 +312,31 @@ func TestResourceClaimSchemas(t *testing.T) {
 		}
 		if !strings.Contains(third, name) {
 			t.Errorf("OpenAPI v3 lacks %s", kind)
+		}
+	}
+	var published struct {
+		Components struct {
+			Schemas map[string]struct {
+				Description string
+				Properties  map[string]struct{ Description string }
+				Kinds       []metav1.GroupVersionKind `json:"x-kubernetes-group-version-kind"`
+			}
+		}
+	}
+	if err := json.Unmarshal([]byte(third), &published); err != nil {
+		t.Fatal(err)
+	}
+	for _, kind := range []string{"ResourceClaim", "ResourceClaimTemplate", "ResourceClass", "PodSchedulingContext"} {
+		schema := published.Components.Schemas["io.k8s.api.resource.v1alpha2."+kind]
+		if schema.Description == "" || !slices.Contains(schema.Kinds, metav1.GroupVersionKind{Group: resourcev1alpha2.GroupName, Version: "v1alpha2", Kind: kind}) {
+			t.Errorf("nobody can explain a %s: %+v", kind, schema)
+		}
+	}
+	for name, schema := range published.Components.Schemas {
+		for property, field := range schema.Properties {
+			if strings.HasPrefix(name, "io.k8s.api.resource.v1alpha2.") && field.Description == "" {
+				t.Errorf("nobody can explain %s.%s", name, property)
+			}
 		}
 	}
 	if !strings.Contains(second, `"io.k8s.api.resource.v1.ResourceClaim"`) {
@@ -211,9 +380,22 @@ func TestBadResourceObjectsAreRefused(t *testing.T) {
 			"Invalid: FieldValueNotSupported spec.allocationMode"},
 		"claim with half a reference": {resourceClaims, "ResourceClaim", "spec: {resourceClassName: c, parametersRef: {apiGroup: x}}",
 			"Invalid: FieldValueRequired spec.parametersRef.kind, FieldValueRequired spec.parametersRef.name"},
-		"claim with a bad name":    {resourceClaims, "ResourceClaim", "{metadata: {name: Bad_Name}, spec: {resourceClassName: c}}", "Invalid: FieldValueInvalid metadata.name"},
-		"class without driver":     {resourceClasses, "ResourceClass", "{}", "Invalid: FieldValueInvalid driverName, FieldValueRequired driverName"},
-		"class with a long driver": {resourceClasses, "ResourceClass", "driverName: " + strings.Repeat("d", 64), "Invalid: FieldValueTooLong driverName"},
+		"claim of a class with a long name": {resourceClaims, "ResourceClaim", "spec: {resourceClassName: " + strings.Repeat("c", 254) + "}",
+			"Invalid: FieldValueInvalid spec.resourceClassName"},
+		"claim of a class with the longest name": {resourceClaims, "ResourceClaim", "{metadata: {name: longest}, spec: {resourceClassName: " + strings.Repeat("c", 253) + "}}", ""},
+		"claim of a mode in lower case": {resourceClaims, "ResourceClaim", "spec: {resourceClassName: c, allocationMode: immediate}",
+			"Invalid: FieldValueNotSupported spec.allocationMode"},
+		"claim with a reference to no kind": {resourceClaims, "ResourceClaim", "spec: {resourceClassName: c, parametersRef: {name: x}}",
+			"Invalid: FieldValueRequired spec.parametersRef.kind"},
+		"claim with a reference to no name": {resourceClaims, "ResourceClaim", "spec: {resourceClassName: c, parametersRef: {kind: X}}",
+			"Invalid: FieldValueRequired spec.parametersRef.name"},
+		"class with a bad name":      {resourceClasses, "ResourceClass", "{metadata: {name: Bad_Name}, driverName: d}", "Invalid: FieldValueInvalid metadata.name"},
+		"class with upper case":      {resourceClasses, "ResourceClass", "{metadata: {name: upper}, driverName: GPU.example.com}", ""},
+		"template with a bad name":   {resourceClaimTemplates, "ResourceClaimTemplate", "{metadata: {name: Bad_Name}, spec: {spec: {resourceClassName: c}}}", "Invalid: FieldValueInvalid metadata.name"},
+		"scheduling with a bad name": {podSchedulingContexts, "PodSchedulingContext", "{metadata: {name: Bad_Name}}", "Invalid: FieldValueInvalid metadata.name"},
+		"claim with a bad name":      {resourceClaims, "ResourceClaim", "{metadata: {name: Bad_Name}, spec: {resourceClassName: c}}", "Invalid: FieldValueInvalid metadata.name"},
+		"class without driver":       {resourceClasses, "ResourceClass", "{}", "Invalid: FieldValueInvalid driverName, FieldValueRequired driverName"},
+		"class with a long driver":   {resourceClasses, "ResourceClass", "driverName: " + strings.Repeat("d", 64), "Invalid: FieldValueTooLong driverName"},
 		"class with a bad reference": {resourceClasses, "ResourceClass", "{driverName: d, parametersRef: {namespace: Bad}}",
 			"Invalid: FieldValueInvalid parametersRef.namespace, FieldValueRequired parametersRef.kind, FieldValueRequired parametersRef.name"},
 		"class on no nodes": {resourceClasses, "ResourceClass", "{driverName: d, suitableNodes: {nodeSelectorTerms: []}}",
@@ -322,8 +504,11 @@ func TestNobodyNewHoldsAClaimThatGoes(t *testing.T) {
 	if err := claims.Delete(t.Context(), "going", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := refusal(write(more)), "Invalid: FieldValueForbidden status.reservedFor"; got != want {
-		t.Errorf("answer %q, want %q", got, want)
+	edited := `{"status":{"reservedFor":[{"resource":"pods","name":"other","uid":"u"}]}}`
+	for _, patch := range []string{more, edited} {
+		if got, want := refusal(write(patch)), "Invalid: FieldValueForbidden status.reservedFor"; got != want {
+			t.Errorf("%s: answer %q, want %q", patch, got, want)
+		}
 	}
 	if err := write(`{"status":null}`); err != nil {
 		t.Error(err)
@@ -348,11 +533,24 @@ func TestBadResourceClaimStatusIsRefused(t *testing.T) {
 		return "{driverName: d, allocation: {shareable: true}, reservedFor: [" + strings.Join(all, ",") + "]}"
 	}
 	for reason, test := range map[string]struct{ before, status, want string }{
-		"full size is fine":         {"{}", handles(32, 16384), ""},
-		"32 consumers are fine":     {"{}", consumers(32), ""},
-		"one consumer too many":     {"{}", consumers(33), "Invalid: FieldValueTooMany status.reservedFor"},
-		"one handle too many":       {"{}", handles(33, 1), "Invalid: FieldValueTooMany status.allocation.resourceHandles"},
-		"one byte too many":         {"{}", handles(1, 16385), "Invalid: FieldValueTooLong status.allocation.resourceHandles[0].data"},
+		"full size is fine":     {"{}", handles(32, 16384), ""},
+		"32 consumers are fine": {"{}", consumers(32), ""},
+		"one consumer too many": {"{}", consumers(33), "Invalid: FieldValueTooMany status.reservedFor"},
+		"one handle too many":   {"{}", handles(33, 1), "Invalid: FieldValueTooMany status.allocation.resourceHandles"},
+		"one byte too many":     {"{}", handles(1, 16385), "Invalid: FieldValueTooLong status.allocation.resourceHandles[0].data"},
+		"one byte too many, in characters of two": {"{}", "{driverName: d, allocation: {resourceHandles: [{driverName: d, data: " + strings.Repeat("ü", 8193) + "}]}}",
+			"Invalid: FieldValueTooLong status.allocation.resourceHandles[0].data"},
+		"a handle of a driver with a long name": {"{}", "{driverName: d, allocation: {resourceHandles: [{driverName: " + strings.Repeat("d", 64) + "}]}}",
+			"Invalid: FieldValueTooLong status.allocation.resourceHandles[0].driverName"},
+		"a handle of a driver with a bad name": {"{}", "{driverName: d, allocation: {resourceHandles: [{driverName: bad_driver}]}}",
+			"Invalid: FieldValueInvalid status.allocation.resourceHandles[0].driverName"},
+		"the driver goes and the allocation stays": {"{driverName: d, allocation: {}}", "{allocation: {}}", "Invalid: FieldValueRequired status.driverName"},
+		"a driver may come and go":                 {"{driverName: d}", "{}", ""},
+		"asked back and left in one write":         {"{driverName: d, allocation: {}, reservedFor: [{resource: pods, name: p, uid: u}]}", "{driverName: d, allocation: {}, deallocationRequested: true}", ""},
+		"handed on in one write": {"{driverName: d, allocation: {}, reservedFor: [{resource: pods, name: p, uid: u}]}",
+			"{driverName: d, allocation: {}, reservedFor: [{resource: pods, name: q, uid: v}]}", ""},
+		"freed while held": {"{driverName: d, allocation: {}, reservedFor: [{resource: pods, name: p, uid: u}]}",
+			"{driverName: d, reservedFor: [{resource: pods, name: p, uid: u}]}", "Invalid: FieldValueForbidden status.reservedFor"},
 		"no driver":                 {"{}", "{allocation: {}}", "Invalid: FieldValueRequired status.driverName"},
 		"held but not allocated":    {"{}", "{reservedFor: [{resource: pods, name: p, uid: u}]}", "Invalid: FieldValueForbidden status.reservedFor"},
 		"a consumer without a name": {"{}", "{driverName: d, allocation: {}, reservedFor: [{resource: pods, uid: u}]}", "Invalid: FieldValueRequired status.reservedFor[0].name"},
@@ -455,6 +653,23 @@ func TestPodSchedulingContextEndpoints(t *testing.T) {
 	if node, _, _ := unstructured.NestedString(updated.Object, "spec", "selectedNode"); node != "node-1" {
 		t.Errorf("selected node %q after a write of status, want node-1", node)
 	}
+	// A strategic patch replaces the list, which an apply merges by name: that is how its kind was published.
+	const status = `{"status":{"resourceClaims":[{"name":"%s","unsuitableNodes":["node-2"]}]}}`
+	merged, err := contexts.Patch(t.Context(), "p", types.StrategicMergePatchType, fmt.Appendf(nil, status, "nic"), metav1.PatchOptions{FieldManager: "one"}, "status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if claims, _, _ := unstructured.NestedSlice(merged.Object, "status", "resourceClaims"); len(claims) != 1 {
+		t.Errorf("claims %v after a strategic patch, want those of the patch", claims)
+	}
+	merged, err = contexts.ApplyStatus(t.Context(), "p", resourceObject(t, "PodSchedulingContext", "p", fmt.Sprintf(status, "gpu")), metav1.ApplyOptions{FieldManager: "two"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if claims, _, _ := unstructured.NestedSlice(merged.Object, "status", "resourceClaims"); len(claims) != 2 {
+		t.Errorf("claims %v after an apply of another one, want both", claims)
+	}
+	updated = merged
 	updated.Object["status"] = map[string]any{"resourceClaims": []any{map[string]any{"name": "a"}, map[string]any{"name": "a"}}}
 	_, err = contexts.UpdateStatus(t.Context(), updated, metav1.UpdateOptions{})
 	if got, want := refusal(err), "Invalid: FieldValueDuplicate status.claims[1]"; got != want {
