@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -34,9 +35,9 @@ func TestMain(m *testing.M) { shared.Main(m) }
 
 // paper are the clusters that every test may use and none may leave changed:
 //
-//	east-1  zone a    west-1  zone b
-//	east-2  zone a    west-2  zone c
-//	east-3  zone b    west-3  zone c
+//	east-1  zone a  acme    rack 1    west-1  zone b  globex  rack 1
+//	east-2  zone a  acme    rack 2    west-2  zone c  acme    rack 2
+//	east-3  zone b  globex  rack 3    west-3  zone c  acme    rack 3
 var paper = map[string][]string{"east": {"a", "a", "b"}, "west": {"b", "c", "c"}}
 
 var papers sync.Once
@@ -80,11 +81,20 @@ func breathe(fleet *fleettest.Fleet) {
 	}
 }
 
+// provider is whose clusters are in a zone.
+func provider(zone string) string {
+	if zone == "b" {
+		return "globex"
+	}
+	return "acme"
+}
+
 // join makes a cluster whose agent is nobody.
 func join(t *testing.T, fleet *fleettest.Fleet, name, region, zone string) {
 	t.Helper()
-	c := &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"region": region, "name": name}}}
-	c.Spec.SyncMode, c.Spec.Region, c.Spec.Zones = clusterv1alpha1.Pull, region, []string{zone}
+	rack := name[strings.LastIndex(name, "-")+1:]
+	c := &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"region": region, "name": name, "rack": rack}}}
+	c.Spec.SyncMode, c.Spec.Region, c.Spec.Zones, c.Spec.Provider = clusterv1alpha1.Pull, region, []string{zone}, provider(zone)
 	if err := fleet.Hub.Create(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
@@ -103,25 +113,63 @@ func join(t *testing.T, fleet *fleettest.Fleet, name, region, zone string) {
 	hold(t, fleet, name, 1000)
 }
 
-// leave takes a cluster out again. It is not ready then, so that nobody waits for an agent to clean up.
+// leave takes a cluster out again, and waits until it is gone.
 func leave(t testing.TB, fleet *fleettest.Fleet, name string) {
+	t.Helper()
+	dismiss(t, fleet, name)
+	fleettest.ExpectGone(t, fleet.Hub, &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: name}})
+}
+
+// dismiss deletes a cluster. It is not ready then, so that nobody waits for an agent to clean up.
+func dismiss(t testing.TB, fleet *fleettest.Fleet, name string) {
 	t.Helper()
 	report(t, fleet, name, func(c *clusterv1alpha1.Cluster) {
 		meta.SetStatusCondition(&c.Status.Conditions, clusterv1alpha1.NotReady(clusterv1alpha1.ClusterNotReachableReason, "it leaves"))
 	})
-	c := &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	fleettest.Delete(t, fleet.Hub, c)
-	fleettest.ExpectGone(t, fleet.Hub, c)
+	fleettest.Delete(t, fleet.Hub, &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: name}})
 }
 
-// leaveAfter takes clusters out when the test ends, so that the next finds the fleet as it should be.
+// leaveAfter takes clusters out when the test ends, and does not wait until they are gone: what is being deleted receives
+// nothing any more.
 func leaveAfter(t *testing.T, fleet *fleettest.Fleet, clusters ...string) {
 	t.Cleanup(func() {
 		for _, name := range clusters {
-			leave(lasting{t}, fleet, name)
+			dismiss(lasting{t}, fleet, name)
 		}
 	})
 }
+
+// onlyPaper waits until the clusters that other tests took out are gone.
+func onlyPaper(t *testing.T, fleet *fleettest.Fleet) {
+	t.Helper()
+	fleettest.ExpectListed(t, fleet.Hub, &clusterv1alpha1.ClusterList{}, "", func(list *clusterv1alpha1.ClusterList) error {
+		for i := range list.Items {
+			if paper[list.Items[i].Spec.Region] == nil {
+				return fmt.Errorf("cluster %s is there", list.Items[i].Name)
+			}
+		}
+		return nil
+	})
+}
+
+// island joins clusters that no other test uses, the first with room for so many replicas of fleettest.Deployment, the
+// second for so many, and so on. It returns their names and what selects them.
+func island(t *testing.T, fleet *fleettest.Fleet, rooms ...int64) ([]string, *policyv1alpha1.ClusterAffinity) {
+	t.Helper()
+	region := fmt.Sprintf("island-%d", islands.Add(1))
+	var clusters []string
+	for i, room := range rooms {
+		name := fmt.Sprintf("%s-%d", region, i+1)
+		join(t, fleet, name, region, "shore")
+		hold(t, fleet, name, room)
+		clusters = append(clusters, name)
+	}
+	leaveAfter(t, fleet, clusters...)
+	all := inRegion(region)
+	return clusters, &all
+}
+
+var islands atomic.Int32
 
 // going is the condition of an object that is being deleted: what it waits for is the agents of clusters on paper.
 func going[T client.Object](o T) error {
@@ -211,6 +259,30 @@ func placed(clusters ...string) func(*workv1alpha2.ResourceBinding) error {
 	}
 }
 
+// divided is the condition of a binding whose clusters have received exactly these replicas.
+func divided(want map[string]int32) func(*workv1alpha2.ResourceBinding) error {
+	return func(b *workv1alpha2.ResourceBinding) error {
+		if err := received(want)(b); err != nil {
+			return err
+		}
+		return scheduled(b)
+	}
+}
+
+// received is the same of a binding that may lack a place for the rest.
+func received(want map[string]int32) func(*workv1alpha2.ResourceBinding) error {
+	return func(b *workv1alpha2.ResourceBinding) error {
+		got := map[string]int32{}
+		for _, c := range b.Spec.Clusters {
+			got[c.Name] = c.Replicas
+		}
+		if !maps.Equal(got, want) {
+			return fmt.Errorf("its clusters have received %v, want %v", got, want)
+		}
+		return nil
+	}
+}
+
 func scheduled(b *workv1alpha2.ResourceBinding) error {
 	if b.Status.SchedulerObservedGeneration != b.Generation {
 		return fmt.Errorf("generation %d is not observed", b.Generation)
@@ -227,6 +299,15 @@ func refused(reason, message string) func(*workv1alpha2.ResourceBinding) error {
 		}
 		return nil
 	}
+}
+
+// contradicted is refused for a message that may say more.
+func contradicted(b *workv1alpha2.ResourceBinding, reason, part string) error {
+	c := meta.FindStatusCondition(b.Status.Conditions, workv1alpha2.Scheduled)
+	if c == nil || c.Status != metav1.ConditionFalse || c.Reason != reason || !strings.Contains(c.Message, part) {
+		return fmt.Errorf("Scheduled is %+v, want reason %s and %q", c, reason, part)
+	}
+	return nil
 }
 
 func spread(by policyv1alpha1.SpreadFieldValue, least, most int) policyv1alpha1.SpreadConstraint {

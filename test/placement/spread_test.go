@@ -1,14 +1,17 @@
 package placement_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	appsv1alpha1 "github.com/flagship-k8s/flagship/api/apps/v1alpha1"
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
@@ -17,25 +20,35 @@ import (
 
 func TestSpread(t *testing.T) {
 	fleet, ns := start(t)
-	region := func(name string) string { return name[:4] }
 	zone := func(name string) string {
 		return map[string]string{"east-1": "a", "east-2": "a", "east-3": "b", "west-1": "b", "west-2": "c", "west-3": "c"}[name]
 	}
-	distinct := func(targets []workv1alpha2.TargetCluster, of func(string) string) int {
-		seen := map[string]bool{}
-		for _, c := range targets {
-			seen[of(c.Name)] = true
-		}
-		return len(seen)
+	groups := map[string]func(string) string{
+		"cluster":  func(name string) string { return name },
+		"region":   func(name string) string { return name[:4] },
+		"zone":     zone,
+		"provider": func(name string) string { return provider(zone(name)) },
+		"rack":     func(name string) string { return name[5:] },
+	}
+	racks := func(least, most int) policyv1alpha1.SpreadConstraint {
+		return policyv1alpha1.SpreadConstraint{SpreadByLabel: "rack", MinGroups: least, MaxGroups: most}
 	}
 	for name, tc := range map[string]struct {
-		constraints              []policyv1alpha1.SpreadConstraint
-		clusters, regions, zones int
+		constraints []policyv1alpha1.SpreadConstraint
+		want        map[string]int // groups
 	}{
-		"one-region":            {[]policyv1alpha1.SpreadConstraint{spread("region", 1, 1), spread("cluster", 3, 3)}, 3, 1, 0},
-		"two-regions":           {[]policyv1alpha1.SpreadConstraint{spread("region", 2, 2), spread("cluster", 2, 2)}, 2, 2, 0},
-		"three-zones":           {[]policyv1alpha1.SpreadConstraint{spread("zone", 3, 3), spread("cluster", 3, 3)}, 3, 0, 3},
-		"two-regions-two-zones": {[]policyv1alpha1.SpreadConstraint{spread("region", 2, 2), spread("zone", 2, 2), spread("cluster", 2, 2)}, 2, 2, 2},
+		"one-region":  {[]policyv1alpha1.SpreadConstraint{spread("region", 1, 1), spread("cluster", 3, 3)}, map[string]int{"cluster": 3, "region": 1}},
+		"two-regions": {[]policyv1alpha1.SpreadConstraint{spread("region", 2, 2), spread("cluster", 2, 2)}, map[string]int{"cluster": 2, "region": 2}},
+		"three-zones": {[]policyv1alpha1.SpreadConstraint{spread("zone", 3, 3), spread("cluster", 3, 3)}, map[string]int{"cluster": 3, "zone": 3}},
+		"two-regions-two-zones": {[]policyv1alpha1.SpreadConstraint{spread("region", 2, 2), spread("zone", 2, 2), spread("cluster", 2, 2)},
+			map[string]int{"cluster": 2, "region": 2, "zone": 2}},
+		"one-provider":  {[]policyv1alpha1.SpreadConstraint{spread("provider", 1, 1), spread("cluster", 4, 4)}, map[string]int{"cluster": 4, "provider": 1}},
+		"two-providers": {[]policyv1alpha1.SpreadConstraint{spread("provider", 2, 2), spread("cluster", 2, 2)}, map[string]int{"cluster": 2, "provider": 2}},
+		"one-rack":      {[]policyv1alpha1.SpreadConstraint{racks(1, 1), spread("cluster", 2, 2)}, map[string]int{"cluster": 2, "rack": 1}},
+		"three-racks":   {[]policyv1alpha1.SpreadConstraint{racks(3, 3), spread("cluster", 3, 3)}, map[string]int{"cluster": 3, "rack": 3}},
+		"two-providers-in-two-racks-of-one-region": {
+			[]policyv1alpha1.SpreadConstraint{spread("region", 1, 1), spread("provider", 2, 2), racks(2, 2), spread("cluster", 2, 2)},
+			map[string]int{"cluster": 2, "region": 1, "provider": 2, "rack": 2}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			web := fleettest.Deployment(ns, name, 6)
@@ -50,9 +63,17 @@ func TestSpread(t *testing.T) {
 				for _, c := range b.Spec.Clusters {
 					sum += c.Replicas
 				}
-				if len(b.Spec.Clusters) != tc.clusters || sum != 6 || tc.regions > 0 && distinct(b.Spec.Clusters, region) != tc.regions ||
-					tc.zones > 0 && distinct(b.Spec.Clusters, zone) != tc.zones {
-					return fmt.Errorf("%d replicas in %v, want 6 in %d clusters, %d regions, %d zones", sum, b.Spec.Clusters, tc.clusters, tc.regions, tc.zones)
+				if sum != 6 {
+					return fmt.Errorf("%d replicas in %v, want 6", sum, b.Spec.Clusters)
+				}
+				for property, want := range tc.want {
+					seen := map[string]bool{}
+					for _, c := range b.Spec.Clusters {
+						seen[groups[property](c.Name)] = true
+					}
+					if len(seen) != want {
+						return fmt.Errorf("it is in %v, which are of %d by %s, want %d", b.Spec.Clusters, len(seen), property, want)
+					}
 				}
 				return nil
 			})
@@ -62,6 +83,7 @@ func TestSpread(t *testing.T) {
 
 func TestWhatDoesNotFitSaysWhy(t *testing.T) {
 	fleet, ns := start(t)
+	onlyPaper(t, fleet)
 	for _, name := range []string{"east-1", "east-2", "west-1"} {
 		change(t, fleet, name, taint("maintenance"))
 	}
@@ -80,6 +102,28 @@ func TestWhatDoesNotFitSaysWhy(t *testing.T) {
 	// What is there stays when the taint returns: it keeps new objects away, no more.
 	change(t, fleet, "west-1", taint("maintenance"))
 	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "ConfigMap", "settings"), placed("west-1"))
+}
+
+// Twelve clusters, and why each of them is none, in one sentence.
+func TestReasonsAreGrouped(t *testing.T) {
+	fleet, ns := start(t)
+	onlyPaper(t, fleet)
+	const group = "apps.example.io"
+	define(t, fleet, group, "Widget")
+	clusters, _ := island(t, fleet, 1, 1, 1, 1, 1, 1)
+	serve(t, fleet, group, "Widget", clusters[1:]...)
+	for _, name := range clusters[1:4] {
+		change(t, fleet, name, func(c *clusterv1alpha1.Cluster) {
+			c.Spec.Taints = []corev1.Taint{{Key: "env", Value: "test", Effect: corev1.TaintEffectNoSchedule}}
+		})
+	}
+	widget := custom(group, "Widget", ns, "widget")
+	place := policyv1alpha1.Placement{ClusterAffinity: &policyv1alpha1.ClusterAffinity{ExcludeClusters: clusters[4:]}}
+	fleettest.Create(t, fleet.Hub, widget, fleettest.Policy(ns, "widget", place, widget))
+	why := "0/12 clusters fit: 7 lack apps.example.io/v1 Widget, 3 have taint env=test:NoSchedule, 2 excluded by clusterAffinity.exclude " +
+		"(in this order: east-1, east-2, east-3, " + clusters[0] + ", west-1 and 2 more; " + strings.Join(clusters[1:4], ", ") + "; " + strings.Join(clusters[4:], ", ") + ")"
+	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "Widget", "widget"), refused("NoClusterFit", why))
+	hears(t, fleet, ns, "widget", "ScheduleBindingFailed: "+why)
 }
 
 func TestAffinityGroupsInOrderAndBack(t *testing.T) {
@@ -117,7 +161,8 @@ func TestSuspendedSchedulingRestsAndCatchesUp(t *testing.T) {
 		b.Spec.Suspension = &workv1alpha2.Suspension{Scheduling: &yes}
 	})
 	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "ConfigMap", "probe"), placed("east-1"))
-	// The template is scaled and the fleet changes; the probe shows when the scheduler has seen both.
+	// The template is scaled, a WorkloadRebalancer asks for a fresh decision, and the fleet changes so that everything has to
+	// move; the probe shows when the scheduler has seen it.
 	fleettest.Update(t, fleet.Hub, web, func(d *appsv1.Deployment) { *d.Spec.Replicas = 5 })
 	b = fleettest.ExpectEventually(t, fleet.Hub, b, func(b *workv1alpha2.ResourceBinding) error {
 		if b.Spec.Replicas != 5 {
@@ -125,17 +170,27 @@ func TestSuspendedSchedulingRestsAndCatchesUp(t *testing.T) {
 		}
 		return nil
 	})
+	rebalance := &appsv1alpha1.WorkloadRebalancer{ObjectMeta: metav1.ObjectMeta{Name: ns}, Spec: appsv1alpha1.WorkloadRebalancerSpec{
+		Workloads: []appsv1alpha1.ObjectReference{{APIVersion: "apps/v1", Kind: "Deployment", Namespace: ns, Name: "web"}}}}
+	fleettest.Create(t, fleet.Hub, rebalance)
+	b = fleettest.ExpectEventually(t, fleet.Hub, b, func(b *workv1alpha2.ResourceBinding) error {
+		if b.Spec.RescheduleTriggeredAt == nil {
+			return errors.New("nobody has asked for a fresh decision")
+		}
+		return nil
+	})
 	change(t, fleet, "west-1", func(c *clusterv1alpha1.Cluster) { c.Labels["colour"] = "blue" })
 	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "ConfigMap", "probe"), placed("east-1", "west-1"))
-	b = fleettest.ExpectEventually(t, fleet.Hub, b, fleettest.Exists)
-	if len(b.Spec.Clusters) != 1 || b.Spec.Clusters[0].Replicas != 3 {
-		t.Fatalf("while suspended it went to %v", b.Spec.Clusters)
-	}
+	change(t, fleet, "east-1", func(c *clusterv1alpha1.Cluster) { delete(c.Labels, "colour") })
+	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "ConfigMap", "probe"), placed("west-1"))
+	b = fleettest.ExpectEventually(t, fleet.Hub, b, received(map[string]int32{"east-1": 3}))
 	fleettest.Update(t, fleet.Hub, b, func(b *workv1alpha2.ResourceBinding) { b.Spec.Suspension = nil })
-	b = fleettest.ExpectEventually(t, fleet.Hub, b, placed("east-1", "west-1"))
-	if b.Spec.Clusters[0].Replicas != 5 || b.Spec.Clusters[1].Replicas != 5 {
-		t.Errorf("resumed, it has %v, want 5 each", b.Spec.Clusters)
-	}
+	fleettest.ExpectEventually(t, fleet.Hub, b, func(b *workv1alpha2.ResourceBinding) error {
+		if b.Status.LastScheduledTime.Before(b.Spec.RescheduleTriggeredAt) {
+			return errors.New("the request for a fresh decision has no answer")
+		}
+		return divided(map[string]int32{"west-1": 5})(b)
+	})
 }
 
 func TestAClusterThatLeavesIsDropped(t *testing.T) {

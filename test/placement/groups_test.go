@@ -1,0 +1,115 @@
+package placement_test
+
+import (
+	"fmt"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	appsv1alpha1 "github.com/flagship-k8s/flagship/api/apps/v1alpha1"
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
+	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/fleettest"
+)
+
+// Groups of clusters are tried in their order, and one is used when it holds all. What went to a later group returns when
+// the first holds it: by itself if its policy says so, else when a WorkloadRebalancer asks.
+func TestAffinityGroupsByRoom(t *testing.T) {
+	fleet, ns := start(t)
+	clusters, _ := island(t, fleet, 2, 3, 100)
+	place := byRoom(policyv1alpha1.ReplicaDivisionPreferenceWeighted, nil)
+	for i, name := range []string{"first", "second", "third"} {
+		place.ClusterAffinities = append(place.ClusterAffinities, policyv1alpha1.ClusterAffinityTerm{
+			AffinityName: name, ClusterAffinity: *fleettest.To(clusters[i]).ClusterAffinity})
+	}
+	back, asked := fleettest.Deployment(ns, "back", 5), fleettest.Deployment(ns, "asked", 5)
+	returning := fleettest.Policy(ns, "back", place, back)
+	returning.Annotations = map[string]string{policyv1alpha1.FailbackAnnotation: "true"}
+	fleettest.Create(t, fleet.Hub, back, asked, returning, fleettest.Policy(ns, "asked", place, asked))
+	in := func(group string, cluster int) func(*workv1alpha2.ResourceBinding) error {
+		return func(b *workv1alpha2.ResourceBinding) error {
+			if got := b.Status.SchedulerObservedAffinityName; got != group {
+				return fmt.Errorf("its group is %q, want %q", got, group)
+			}
+			return divided(map[string]int32{clusters[cluster]: 5})(b)
+		}
+	}
+	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "Deployment", "back"), in("third", 2))
+	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "Deployment", "asked"), in("third", 2))
+
+	hold(t, fleet, clusters[0], 50)
+	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "Deployment", "back"), in("first", 0))
+	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "Deployment", "asked"), in("third", 2))
+	fleettest.Create(t, fleet.Hub, &appsv1alpha1.WorkloadRebalancer{ObjectMeta: metav1.ObjectMeta{Name: ns}, Spec: appsv1alpha1.WorkloadRebalancerSpec{
+		Workloads: []appsv1alpha1.ObjectReference{{APIVersion: "apps/v1", Kind: "Deployment", Namespace: ns, Name: "asked"}}}})
+	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "Deployment", "asked"), in("first", 0))
+}
+
+// Objects of one group go where the first of them is, and those of another keep apart, as the values of a label say.
+func TestWorkloadAffinity(t *testing.T) {
+	fleet, ns := start(t)
+	one := onPaper()
+	grouped := func(name, team string, place policyv1alpha1.Placement, affinity policyv1alpha1.WorkloadAffinity) *workv1alpha2.ResourceBinding {
+		web := fleettest.Deployment(ns, name, 1)
+		web.Labels["team"] = team
+		place.WorkloadAffinity = &affinity
+		place.SpreadConstraints = []policyv1alpha1.SpreadConstraint{spread("cluster", 1, 1)}
+		fleettest.Create(t, fleet.Hub, web, fleettest.Policy(ns, name, place, web))
+		return binding(ns, "Deployment", name)
+	}
+	together := policyv1alpha1.WorkloadAffinity{Affinity: &policyv1alpha1.WorkloadAffinityTerm{GroupByLabelKey: "team"}}
+	apart := policyv1alpha1.WorkloadAffinity{AntiAffinity: &policyv1alpha1.WorkloadAntiAffinityTerm{GroupByLabelKey: "team"}}
+	anywhere := policyv1alpha1.Placement{ClusterAffinity: one}
+
+	fleettest.ExpectEventually(t, fleet.Hub, grouped("leader", "red", fleettest.To("west-2"), together), placed("west-2"))
+	fleettest.ExpectEventually(t, fleet.Hub, grouped("follower", "red", anywhere, together), placed("west-2"))
+	fleettest.ExpectEventually(t, fleet.Hub, grouped("stranger", "blue", anywhere, together), placed("east-1")) // the first by name
+
+	two := fleettest.To("east-2", "west-3")
+	fleettest.ExpectEventually(t, fleet.Hub, grouped("king", "green", two, apart), placed("east-2"))
+	fleettest.ExpectEventually(t, fleet.Hub, grouped("rival", "green", two, apart), placed("west-3"))
+	fleettest.ExpectEventually(t, fleet.Hub, grouped("pretender", "green", two, apart), func(b *workv1alpha2.ResourceBinding) error {
+		return contradicted(b, workv1alpha2.BindingReasonNoClusterFit, "2 have an object of anti-affinity group team=green")
+	})
+}
+
+// What fits nowhere any more stays where it is: a cluster that does not suit a new object does well enough for one that runs.
+func TestTheLastResultOutlivesAFailure(t *testing.T) {
+	fleet, ns := start(t)
+	change(t, fleet, "west-1", func(c *clusterv1alpha1.Cluster) { c.Labels["shade"] = "dark" })
+	in := func(shade string) policyv1alpha1.Placement {
+		return byRoom(policyv1alpha1.ReplicaDivisionPreferenceWeighted, &policyv1alpha1.ClusterAffinity{
+			LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"shade": shade}}})
+	}
+	web, settings := fleettest.Deployment(ns, "web", 4), fleettest.ConfigMap(ns, "settings", nil)
+	policy := fleettest.Policy(ns, "all", in("dark"), web, settings)
+	fleettest.Create(t, fleet.Hub, web, settings, policy)
+	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "Deployment", "web"), divided(map[string]int32{"west-1": 4}))
+	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "ConfigMap", "settings"), placed("west-1"))
+
+	expectKept := func() {
+		t.Helper()
+		for kind, name := range map[string]string{"Deployment": "web", "ConfigMap": "settings"} {
+			b := fleettest.ExpectEventually(t, fleet.Hub, binding(ns, kind, name), func(b *workv1alpha2.ResourceBinding) error {
+				if b.Status.SchedulerObservedGeneration != b.Generation {
+					return fmt.Errorf("generation %d is not observed", b.Generation)
+				}
+				return contradicted(b, workv1alpha2.BindingReasonNoClusterFit, "do not match clusterAffinity.labelSelector")
+			})
+			want := map[string]int32{"west-1": b.Spec.Replicas}
+			if err := received(want)(b); err != nil {
+				t.Errorf("%s: %v, as before", kind, err)
+			}
+		}
+	}
+	// The cluster loses its label.
+	change(t, fleet, "west-1", func(c *clusterv1alpha1.Cluster) { delete(c.Labels, "shade") })
+	expectKept()
+	// Somebody mistypes a policy.
+	change(t, fleet, "west-1", func(c *clusterv1alpha1.Cluster) { c.Labels["shade"] = "dark" })
+	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "Deployment", "web"), divided(map[string]int32{"west-1": 4}))
+	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "ConfigMap", "settings"), placed("west-1"))
+	fleettest.Update(t, fleet.Hub, policy, func(p *policyv1alpha1.PropagationPolicy) { p.Spec.Placement = in("drak") })
+	expectKept()
+}
