@@ -64,11 +64,12 @@ func TestWorkloadAffinity(t *testing.T) {
 
 	fleettest.ExpectEventually(t, fleet.Hub, grouped("leader", "red", fleettest.To("west-2"), together), placed("west-2"))
 	fleettest.ExpectEventually(t, fleet.Hub, grouped("follower", "red", anywhere, together), placed("west-2"))
-	fleettest.ExpectEventually(t, fleet.Hub, grouped("stranger", "blue", anywhere, together), placed("east-1")) // the first by name
+	fleettest.ExpectEventually(t, fleet.Hub, grouped("stranger", "blue", fleettest.To("east-3"), together), placed("east-3"))
 
 	two := fleettest.To("east-2", "west-3")
-	fleettest.ExpectEventually(t, fleet.Hub, grouped("king", "green", two, apart), placed("east-2"))
-	fleettest.ExpectEventually(t, fleet.Hub, grouped("rival", "green", two, apart), placed("west-3"))
+	king := fleettest.ExpectEventually(t, fleet.Hub, grouped("king", "green", two, apart), scheduled)
+	other := map[string]string{"east-2": "west-3", "west-3": "east-2"}[king.Spec.Clusters[0].Name]
+	fleettest.ExpectEventually(t, fleet.Hub, grouped("rival", "green", two, apart), placed(other))
 	fleettest.ExpectEventually(t, fleet.Hub, grouped("pretender", "green", two, apart), func(b *workv1alpha2.ResourceBinding) error {
 		return contradicted(b, workv1alpha2.BindingReasonNoClusterFit, "2 have an object of anti-affinity group team=green")
 	})
