@@ -7,12 +7,16 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	configv1alpha1 "github.com/flagship-k8s/flagship/api/config/v1alpha1"
+	multiclusterv1alpha1 "github.com/flagship-k8s/flagship/api/multicluster/v1alpha1"
+	multiclusterv1beta1 "github.com/flagship-k8s/flagship/api/multicluster/v1beta1"
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/fleettest"
@@ -89,6 +93,56 @@ func TestAnIngressTakesItsBackendsAlong(t *testing.T) {
 	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "Secret", cert.Name), neededIn(1, "east-1"))
 	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "Service", web.Name), neededIn(1, "east-1"))
 	fleettest.ExpectAbsent(t, fleet.Hub, binding(ns, "Service", unrelated.Name))
+}
+
+// Whatever a pod names in its namespace goes where it goes, and nothing besides.
+func TestWhatAPodNeedsGoesAlong(t *testing.T) {
+	fleet, ns := start(t)
+	web := fleettest.Deployment(ns, "web", 1)
+	pod := &web.Spec.Template.Spec
+	pod.ServiceAccountName = "runner"
+	pod.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "pull"}}
+	pod.Containers[0].Env = []corev1.EnvVar{
+		{Name: "A", ValueFrom: &corev1.EnvVarSource{ConfigMapKeyRef: &corev1.ConfigMapKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: "value"}, Key: "a"}}}}
+	pod.Containers[0].EnvFrom = []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "password"}}}}
+	pod.Volumes = []corev1.Volume{
+		{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}},
+		{Name: "files", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
+			{ConfigMap: &corev1.ConfigMapProjection{LocalObjectReference: corev1.LocalObjectReference{Name: "files"}}}}}}},
+	}
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "data"}, Spec: corev1.PersistentVolumeClaimSpec{
+		AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+		Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}}}}
+	fleettest.Create(t, fleet.Hub, fleettest.ConfigMap(ns, "value", nil), fleettest.ConfigMap(ns, "files", nil), fleettest.ConfigMap(ns, "unrelated", nil),
+		fleettest.Secret(ns, "password", nil), fleettest.Secret(ns, "pull", nil), claim,
+		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "runner"}}, web, along(fleettest.Policy(ns, "web", fleettest.To("west-3"), web)))
+	for name, kind := range map[string]string{
+		"value": "ConfigMap", "files": "ConfigMap", "password": "Secret", "pull": "Secret", "data": "PersistentVolumeClaim", "runner": "ServiceAccount",
+	} {
+		b := fleettest.ExpectEventually(t, fleet.Hub, binding(ns, kind, name), neededIn(1, "west-3"))
+		if b.Spec.Placement != nil || len(b.Spec.Clusters) > 0 {
+			t.Errorf("%s %s has a placement %v and clusters %v of its own", kind, name, b.Spec.Placement, b.Spec.Clusters)
+		}
+	}
+	fleettest.ExpectAbsent(t, fleet.Hub, binding(ns, "ConfigMap", "unrelated"))
+}
+
+// Who imports a service gets the Service that stands for it, and its endpoints by their label, without asking.
+func TestAServiceImportTakesItsServiceAlong(t *testing.T) {
+	fleet, ns := start(t)
+	imported := &multiclusterv1alpha1.ServiceImport{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "db"}, Spec: multiclusterv1beta1.ServiceImportSpec{
+		Type: multiclusterv1beta1.ClusterSetIP, Ports: []multiclusterv1beta1.ServicePort{{Name: "http", Protocol: corev1.ProtocolTCP, Port: 80}}}}
+	imported.SetGroupVersionKind(multiclusterv1alpha1.SchemeGroupVersion.WithKind("ServiceImport"))
+	slice := func(service string) *discoveryv1.EndpointSlice {
+		return &discoveryv1.EndpointSlice{AddressType: discoveryv1.AddressTypeIPv4,
+			ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: service + "-1", Labels: map[string]string{discoveryv1.LabelServiceName: service}}}
+	}
+	fleettest.Create(t, fleet.Hub, fleettest.Service(ns, "derived-db"), slice("derived-db"), slice("unrelated"),
+		imported, fleettest.Policy(ns, "db", fleettest.To("east-3"), imported))
+	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "ServiceImport", "db"), placed("east-3"))
+	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "Service", "derived-db"), neededIn(1, "east-3"))
+	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "EndpointSlice", "derived-db-1"), neededIn(1, "east-3"))
+	fleettest.ExpectAbsent(t, fleet.Hub, binding(ns, "EndpointSlice", "unrelated-1"))
 }
 
 // A kind of a user's refers to a ClusterRole, as a script tells.
