@@ -168,6 +168,40 @@ func TestWorkloadRebalancer(t *testing.T) {
 		return nil
 	})
 	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "Deployment", "web"), placed("first", "second"))
+
+	// What was absent has come, and something is added: both are asked for with the next generation, what was done is not.
+	absent, added := fleettest.Deployment(ns, "absent", 1), fleettest.Deployment(ns, "added", 1)
+	fleettest.Create(t, fleet.Hub, absent, added, fleettest.Policy(ns, "late", byRoom(policyv1alpha1.ReplicaDivisionPreferenceWeighted, &north), absent, added))
+	for _, name := range []string{"absent", "added"} {
+		fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "Deployment", name), scheduled)
+	}
+	done := fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "Deployment", "web"), scheduled)
+	fleettest.Update(t, fleet.Hub, request, func(r *appsv1alpha1.WorkloadRebalancer) {
+		r.Spec.Workloads = append(r.Spec.Workloads, workload("added"))
+	})
+	fleettest.ExpectEventually(t, fleet.Hub, request, func(r *appsv1alpha1.WorkloadRebalancer) error {
+		for _, w := range r.Status.ObservedWorkloads {
+			if w.Result != appsv1alpha1.RebalanceSuccessful {
+				return fmt.Errorf("%s is %s: %s", w.Workload.Name, w.Result, w.Reason)
+			}
+		}
+		if len(r.Status.ObservedWorkloads) != 3 || r.Status.ObservedGeneration != r.Generation || r.Status.FinishTime == nil {
+			return fmt.Errorf("status is %+v", r.Status)
+		}
+		return nil
+	})
+	for _, name := range []string{"absent", "added"} {
+		fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "Deployment", name), func(b *workv1alpha2.ResourceBinding) error {
+			if b.Spec.RescheduleTriggeredAt == nil || b.Status.LastScheduledTime.Before(b.Spec.RescheduleTriggeredAt) {
+				return fmt.Errorf("asked at %v, scheduled at %v", b.Spec.RescheduleTriggeredAt, b.Status.LastScheduledTime)
+			}
+			return nil
+		})
+	}
+	again := fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "Deployment", "web"), scheduled)
+	if !again.Spec.RescheduleTriggeredAt.Equal(done.Spec.RescheduleTriggeredAt) {
+		t.Errorf("what was done is asked for again, at %v", again.Spec.RescheduleTriggeredAt)
+	}
 	fleettest.Update(t, fleet.Hub, request, func(r *appsv1alpha1.WorkloadRebalancer) { r.Spec.TTLSecondsAfterFinished = ptr.To(int32(0)) })
 	fleettest.ExpectGone(t, fleet.Hub, request)
 }

@@ -218,6 +218,30 @@ func TestAClusterThatLeavesIsDropped(t *testing.T) {
 	})
 }
 
+// Clusters are selected by what they are, and by labels besides.
+func TestFieldSelectors(t *testing.T) {
+	fleet, ns := start(t)
+	field := func(key string, operator corev1.NodeSelectorOperator, values ...string) corev1.NodeSelectorRequirement {
+		return corev1.NodeSelectorRequirement{Key: key, Operator: operator, Values: values}
+	}
+	in, notIn := corev1.NodeSelectorOpIn, corev1.NodeSelectorOpNotIn
+	for name, tc := range map[string]struct {
+		fields []corev1.NodeSelectorRequirement
+		want   []string
+	}{
+		"provider":    {[]corev1.NodeSelectorRequirement{field("provider", in, "globex", "nobody")}, []string{"east-3", "west-1"}},
+		"region-zone": {[]corev1.NodeSelectorRequirement{field("region", in, "west"), field("zone", in, "c")}, []string{"west-2", "west-3"}},
+		"not-zones":   {[]corev1.NodeSelectorRequirement{field("zone", notIn, "a", "c")}, []string{"east-3", "west-1"}},
+		"not-region":  {[]corev1.NodeSelectorRequirement{field("region", notIn, "east"), field("provider", notIn, "globex")}, []string{"west-2", "west-3"}},
+	} {
+		settings := fleettest.ConfigMap(ns, name, nil)
+		affinity := onPaper()
+		affinity.FieldSelector = &policyv1alpha1.FieldSelector{MatchExpressions: tc.fields}
+		fleettest.Create(t, fleet.Hub, settings, fleettest.Policy(ns, name, policyv1alpha1.Placement{ClusterAffinity: affinity}, settings))
+		fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "ConfigMap", name), placed(tc.want...))
+	}
+}
+
 func TestTolerations(t *testing.T) {
 	fleet, ns := start(t)
 	for _, name := range []string{"east-1", "east-2", "east-3"} {
