@@ -19,8 +19,7 @@ import (
 // says fills every field of a policy that its bindings repeat. The scheduler that it names is nobody.
 func says(spec *policyv1alpha1.PropagationSpec) {
 	state := &policyv1alpha1.StatePreservation{Rules: []policyv1alpha1.StatePreservationRule{{AliasLabelName: "job-id", JSONPath: "{ .jobId }"}}}
-	//lint:ignore SA1019 the old name of propagateDeps keeps working
-	spec.Association = true
+	spec.PropagateDeps = true
 	spec.SchedulerName = "somebody-else"
 	spec.Placement = byRoom(policyv1alpha1.ReplicaDivisionPreferenceAggregated, onPaper())
 	spec.Placement.SpreadConstraints = []policyv1alpha1.SpreadConstraint{spread("region", 1, 2), spread("cluster", 1, 3)}
@@ -98,7 +97,7 @@ func TestWhatAPolicySaysReachesItsBindings(t *testing.T) {
 
 	less := func(spec *policyv1alpha1.PropagationSpec) {
 		//lint:ignore SA1019 the old name of propagateDeps keeps working
-		spec.Association = false
+		spec.PropagateDeps, spec.Association = false, true
 		spec.Failover, spec.Suspension, spec.SchedulePriority, spec.PreserveResourcesOnDeletion = nil, nil, nil, nil
 		spec.ConflictResolution, spec.Placement = policyv1alpha1.ConflictAbort, fleettest.To("east-1")
 	}

@@ -147,7 +147,11 @@ func TestWorkloadRebalancer(t *testing.T) {
 	join(t, fleet, "first", "north", "y")
 	join(t, fleet, "second", "north", "y")
 	hold(t, fleet, "second", 0)
-	leaveAfter(t, fleet, "first", "second")
+	t.Cleanup(func() { // the next test counts what is written
+		for _, name := range []string{"first", "second"} {
+			leave(lasting{t}, fleet, name)
+		}
+	})
 	north := inRegion("north")
 	web := fleettest.Deployment(ns, "web", 6)
 	fleettest.Create(t, fleet.Hub, web, fleettest.Policy(ns, "web", byRoom(policyv1alpha1.ReplicaDivisionPreferenceWeighted, &north), web))
@@ -230,6 +234,7 @@ func TestAChangeOfOnePolicyAmongAThousand(t *testing.T) {
 		})
 		versions[b.Name] = b.ResourceVersion
 	}
+	onlyPaper(t, fleet)
 	before := fleettest.CountRequests(t, fleet.Hub)
 	fleettest.Update(t, fleet.Hub, changed, func(p *policyv1alpha1.PropagationPolicy) { p.Spec.Placement = fleettest.To("east-2") })
 	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "ConfigMap", changed.Name), placed("east-2"))

@@ -41,5 +41,5 @@ func TestProtectedObjectsAreNotDeleted(t *testing.T) {
 	}
 	fleettest.Delete(t, fleet.Hub, policy, settings)
 	fleettest.ExpectGone(t, fleet.Hub, settings)
-	leave(t, fleet, "precious")
+	dismiss(t, fleet, "precious")
 }
