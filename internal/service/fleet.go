@@ -38,6 +38,18 @@ func (r roster) registered(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
+// pulled names those of some clusters to which the control plane has no connection, being in pull mode.
+func (r roster) pulled(ctx context.Context, clusters []string) map[string]bool {
+	found := map[string]bool{}
+	for _, name := range clusters {
+		cluster := &clusterv1alpha1.Cluster{}
+		if r.reader.Get(ctx, client.ObjectKey{Name: name}, cluster, client.UnsafeDisableDeepCopy) == nil && cluster.Spec.SyncMode == clusterv1alpha1.Pull {
+			found[name] = true
+		}
+	}
+	return found
+}
+
 // expired says whether a cluster has not been ready for longer than the grace, and else, for one that is not ready, how
 // much of it is left. A cluster about which nobody has said anything yet is new, not away.
 func (r roster) expired(ctx context.Context, name string) (expired bool, left time.Duration) {

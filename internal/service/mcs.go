@@ -90,6 +90,7 @@ func (e *exposer) Reconcile(ctx context.Context, request reconcile.Request) (rec
 	}
 	var next time.Duration
 	p.away, next = e.fleet.away(ctx, p.exposure.All())
+	p.pulled = e.fleet.pulled(ctx, p.exposure.Providers)
 	if next > 0 && (result.RequeueAfter == 0 || next < result.RequeueAfter) {
 		result.RequeueAfter = next
 	}

@@ -30,6 +30,8 @@ type picture struct {
 	works []*workv1alpha1.Work
 	// away are clusters that have not been ready for too long, with words about it.
 	away map[string]string
+	// pulled are providers whose endpoints nobody can collect.
+	pulled map[string]bool
 }
 
 // serviceApplied judges the way of the Service.
@@ -182,6 +184,9 @@ func (p picture) dispatchedCondition() *metav1.Condition {
 
 // missingFrom says what is wrong with the endpoints of one provider.
 func (p picture) missingFrom(provider string) []string {
+	if p.pulled[provider] {
+		return []string{fmt.Sprintf("cluster %s is in pull mode: it gets endpoints of others, but its own cannot be collected, since the control plane has no connection to it", provider)}
+	}
 	var complaints []string
 	if why, away := p.away[provider]; away {
 		complaints = append(complaints, why+": its endpoints are marked as not ready")

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	networkingv1alpha1 "github.com/flagship-k8s/flagship/api/networking/v1alpha1"
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
@@ -253,4 +254,18 @@ func TestEverythingGoesWithTheNamespace(t *testing.T) {
 			return nil
 		})
 	}
+}
+
+// TestAProviderInPullMode: nobody collects there, and the MultiClusterService says so; the other providers are collected.
+func TestAProviderInPullMode(t *testing.T) {
+	fleet := shared.Start(t)
+	ns := fleet.Namespace(t)
+	remote := &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "remote"}, Spec: clusterv1alpha1.ClusterSpec{SyncMode: clusterv1alpha1.Pull}}
+	fleettest.Create(t, fleet.Hub, remote)
+	_, service := app(t, fleet, ns, fleettest.Weight{Cluster: "member1", Weight: 1})
+	mcs := crossCluster(ns, service.Name, []string{"member1", remote.Name}, []string{"member2"})
+	fleettest.Create(t, fleet.Hub, mcs)
+	one := ownAddresses(t, fleet.Member("member1"), service, 1)
+	expectImported(t, fleet.Member("member2"), service, has(one))
+	fleettest.ExpectEventually(t, fleet.Hub, mcs, conditionIs(exchanged, isFalse, "cluster remote is in pull mode"))
 }
