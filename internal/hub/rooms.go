@@ -276,11 +276,11 @@ func (h *house) setupService(ctx context.Context) error {
 	if err := service.SetupCollector(h.mgr, service.CollectorDeps{Fleet: h.fleet, Metrics: h.options.metrics, Clock: h.options.Clock}); err != nil {
 		return err
 	}
-	if err := service.SetupExporter(ctx, h.mgr, service.ExporterDeps{Fleet: h.fleet, Clock: h.options.Clock}); err != nil {
+	if err := service.SetupExporter(ctx, h.mgr, service.ExporterDeps{Fleet: h.fleet, Metrics: h.options.metrics, Clock: h.options.Clock}); err != nil {
 		return err
 	}
 	return service.SetupImporter(h.mgr, service.ImporterDeps{
-		Templates: h.templates, Fleet: h.fleet, Clock: h.options.Clock, Grace: h.options.ServiceGrace,
+		Templates: h.templates, Fleet: h.fleet, Metrics: h.options.metrics, Clock: h.options.Clock, Grace: h.options.ServiceGrace,
 	})
 }
 

@@ -81,7 +81,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 	told := newMetrics(deps.Metrics, deps.Clock)
 	d := &dispatcher{client: writes, fleet: fleet, metrics: told}
 	everyService, everySlice := everyOwner(mgr.GetClient()), everyRecord(mgr.GetClient())
-	if err := run(mgr, "service", e, told, exposeWorkers,
+	if err := run(mgr, "service", e, told.loopMetrics, exposeWorkers,
 		&templateFeed{templates: deps.Templates},
 		source.Kind(mgr.GetCache(), &networkingv1alpha1.MultiClusterService{}, onService(func(ctx context.Context, key types.NamespacedName, q queue) {
 			q.Add(reconcile.Request{NamespacedName: key})
@@ -92,7 +92,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 	); err != nil {
 		return err
 	}
-	return run(mgr, "service-dispatch", d, told, dispatchWorkers,
+	return run(mgr, "service-dispatch", d, told.loopMetrics, dispatchWorkers,
 		source.Kind(mgr.GetCache(), &networkingv1alpha1.MultiClusterService{}, onService(recordsOf(mgr.GetClient()))),
 		source.Kind(mgr.GetCache(), &workv1alpha1.Work{}, onRecord(&d.own, told)),
 		source.Kind(mgr.GetCache(), &clusterv1alpha1.Cluster{}, onCluster(everySlice)),
@@ -112,7 +112,7 @@ func ownWrites(mgr ctrl.Manager) (client.Client, error) {
 	return c, nil
 }
 
-func run(mgr ctrl.Manager, name string, reconciler reconcile.Reconciler, told *metrics, workers int, sources ...source.Source) error {
+func run(mgr ctrl.Manager, name string, reconciler reconcile.Reconciler, told *loopMetrics, workers int, sources ...source.Source) error {
 	loop, err := controller.New(name, mgr, controller.Options{
 		Reconciler: timed{reconciler, name, told}, MaxConcurrentReconciles: workers,
 		NewQueue: func(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) queue {

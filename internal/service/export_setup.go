@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -23,7 +23,6 @@ import (
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/member"
-	"github.com/flagship-k8s/flagship/internal/template"
 )
 
 // Indexes in the cache.
@@ -45,6 +44,8 @@ func inCluster(name string) string              { return "cluster " + name }
 type ExporterDeps struct {
 	// Fleet has the connections to the members. Required.
 	Fleet *member.Fleet
+	// Metrics takes what the room tells about its work. Nil: nobody asks.
+	Metrics prometheus.Registerer
 	// Clock defaults to the real one.
 	Clock clock.WithTicker
 	// Workers is how many objects of one member are looked at at a time. Default 4.
@@ -71,11 +72,18 @@ func SetupExporter(ctx context.Context, mgr ctrl.Manager, deps ExporterDeps) err
 		return err
 	}
 	e := &exporter{client: writes, cache: mgr.GetCache(), fleet: deps.Fleet, clock: deps.Clock, members: map[string]*exporting{}}
-	e.exports = member.NewLanes("exports", deps.Fleet, deps.Clock, deps.Workers, e.reconcile)
-	e.endpoints = member.NewLanes("exported-endpoints", deps.Fleet, deps.Clock, deps.Workers, e.reconcileEndpoints)
+	told := newLoopMetrics(deps.Metrics, deps.Clock, "export", "the record of an export or of its EndpointSlice, or what a member is told of an export or import",
+		"Exports, their EndpointSlices and imports of members, those of members that are away included,")
+	lanes := func(loop string, task member.Task) *member.Lanes {
+		made := member.NewLanes(loop, deps.Fleet, deps.Clock, deps.Workers, told.task(loop, task))
+		told.queue.add(made)
+		return made
+	}
+	e.exports = lanes("exports", e.reconcile)
+	e.endpoints = lanes("exported-endpoints", e.reconcileEndpoints)
 	deps.Fleet.Subscribe(e.settle)
 	a := &addresser{client: writes, cache: mgr.GetCache(), fleet: deps.Fleet, clock: deps.Clock}
-	a.lanes = member.NewLanes("imports", deps.Fleet, deps.Clock, deps.Workers, a.reconcile)
+	a.lanes = lanes("imports", a.reconcile)
 	deps.Fleet.OnChange(a.memberChanged)
 	if err := errors.Join(mgr.Add(e), mgr.Add(a)); err != nil {
 		return fmt.Errorf("adding what follows exports: %w", err)
@@ -89,6 +97,8 @@ type ImporterDeps struct {
 	Templates Templates
 	// Fleet has the connections to the members. Required.
 	Fleet *member.Fleet
+	// Metrics takes what the room tells about its work. Nil: nobody asks.
+	Metrics prometheus.Registerer
 	// Clock defaults to the real one.
 	Clock clock.PassiveClock
 	// Grace is how long the endpoints of a cluster that is not ready stay as they were seen last. Default DefaultGrace.
@@ -124,7 +134,8 @@ func SetupImporter(mgr ctrl.Manager, deps ImporterDeps) error {
 	}
 	i := &importer{client: writes, templates: deps.Templates, has: present.has}
 	reader := mgr.GetClient()
-	told := newMetrics(nil, deps.Clock) // those of MultiClusterServices are registered already
+	told := newLoopMetrics(deps.Metrics, deps.Clock, "import", "the definitions in a cluster, or what is imported of a service or of one of its EndpointSlices",
+		"Clusters, exported services and their EndpointSlices")
 	if err := run(mgr, "service-definitions", d, told, 1,
 		source.Kind(mgr.GetCache(), &clusterv1alpha1.Cluster{}, &handler.TypedEnqueueRequestForObject[*clusterv1alpha1.Cluster]{}),
 		source.Kind(mgr.GetCache(), &workv1alpha1.Work{}, onDefinition()),
@@ -337,55 +348,4 @@ func onImportBinding(add func(context.Context, types.NamespacedName, queue)) han
 		},
 		DeleteFunc: func(ctx context.Context, e ctrlevent.TypedDeleteEvent[binding], q queue) { about(ctx, e.Object, q) },
 	}
-}
-
-// importFeed has the imports of the control plane, and its namespaces, as a source. Nothing is looked at before both are
-// known: what a user made wins over what is exported.
-type importFeed struct {
-	templates Templates
-	changed   func(context.Context, types.NamespacedName, queue)
-	space     func(ctx context.Context, namespace string, q queue)
-}
-
-// Start implements source.Source.
-func (f *importFeed) Start(ctx context.Context, q queue) error {
-	f.templates.Subscribe(func(ref template.Ref) {
-		switch ref.GroupVersionKind {
-		case importKind:
-			f.changed(ctx, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}, q)
-		case namespaceKind:
-			f.space(ctx, ref.Name, q)
-		}
-	})
-	return nil
-}
-
-// WaitForSync implements source.SyncingSource.
-func (f *importFeed) WaitForSync(ctx context.Context) error { return f.templates.WaitForSync(ctx) }
-
-// spaceFeed has the namespaces of members as a source of several loops.
-type spaceFeed struct {
-	mu        sync.Mutex
-	listeners []func(namespace string)
-}
-
-func (f *spaceFeed) tell(namespace string) {
-	if namespace == "" {
-		namespace = allSpaces
-	}
-	f.mu.Lock()
-	listeners := f.listeners
-	f.mu.Unlock()
-	for _, listen := range listeners {
-		listen(namespace)
-	}
-}
-
-func (f *spaceFeed) source(add func(context.Context, string, queue)) source.Source {
-	return source.Func(func(ctx context.Context, q queue) error {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		f.listeners = append(f.listeners, func(namespace string) { add(ctx, namespace, q) })
-		return nil
-	})
 }

@@ -11,39 +11,61 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/flagship-k8s/flagship/internal/member"
 )
 
-// metrics are what the loops of the control plane tell about their work.
-type metrics struct {
+// loopMetrics are what loops tell about their work.
+type loopMetrics struct {
 	// seconds is how long a look took, by loop and result.
 	seconds *prometheus.HistogramVec
+	queue   queues
+	clock   clock.PassiveClock
+}
+
+// newLoopMetrics registers those of a group of loops, unless the registerer is nil. What says what the loops look at,
+// waiting what waits for them.
+func newLoopMetrics(r prometheus.Registerer, clock clock.PassiveClock, group, what, waiting string) *loopMetrics {
+	with := promauto.With(r)
+	m := &loopMetrics{clock: clock, seconds: with.NewHistogramVec(prometheus.HistogramOpts{
+		Name: "flagship_" + group + "_seconds", Buckets: prometheus.DefBuckets,
+		Help: "Time to bring " + what + " up to date, by loop and result: ok or failed.",
+	}, []string{"loop", "result"})}
+	with.NewGaugeFunc(prometheus.GaugeOpts{Name: "flagship_" + group + "_queue", Help: waiting + " that wait for their turn."}, m.queue.length)
+	return m
+}
+
+// task is a task of lanes that tells how long it takes.
+func (m *loopMetrics) task(loop string, task member.Task) member.Task {
+	return func(ctx context.Context, cluster string, key types.NamespacedName) (time.Duration, error) {
+		start := m.clock.Now()
+		again, err := task(ctx, cluster, key)
+		m.seconds.WithLabelValues(loop, result(err)).Observe(m.clock.Since(start).Seconds())
+		return again, err
+	}
+}
+
+// metrics are what the loops for MultiClusterServices tell about their work.
+type metrics struct {
+	*loopMetrics
 	// arrival is how long a changed record takes until one of its consumers has it.
 	arrival prometheus.Histogram
-	queue   queues
 	// endpoints are those in consumers, by record.
 	endpoints tally
 	// underway are records that changed, and Works that carry them.
 	underway departures
-	clock    clock.PassiveClock
 }
 
 // newMetrics registers them, unless the registerer is nil.
 func newMetrics(r prometheus.Registerer, clock clock.PassiveClock) *metrics {
 	with := promauto.With(r)
 	m := &metrics{
-		clock: clock,
-		seconds: with.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "flagship_service_seconds", Buckets: prometheus.DefBuckets,
-			Help: "Time to bring one object of multi-cluster services up to date, by loop: service or service-dispatch; and result: ok or failed.",
-		}, []string{"loop", "result"}),
+		loopMetrics: newLoopMetrics(r, clock, "service", "a MultiClusterService or a collected EndpointSlice", "MultiClusterServices and collected EndpointSlices"),
 		arrival: with.NewHistogram(prometheus.HistogramOpts{
 			Name: "flagship_service_arrival_seconds", Buckets: travelTimes,
 			Help: "Time from a provider's collected EndpointSlice changing until one consumer has it.",
 		}),
 	}
-	with.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "flagship_service_queue", Help: "MultiClusterServices and collected EndpointSlices that wait for their turn.",
-	}, m.queue.length)
 	with.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "flagship_service_endpoints", Help: "Endpoints in consumers that came from other clusters, counted once in each.",
 	}, m.endpoints.total)
@@ -76,7 +98,7 @@ func (m *metrics) arrived(work metav1.Object) {
 type timed struct {
 	reconcile.Reconciler
 	loop    string
-	metrics *metrics
+	metrics *loopMetrics
 }
 
 // Reconcile implements reconcile.Reconciler.
@@ -142,11 +164,11 @@ func (m *collectMetrics) recorded(slice types.NamespacedName, err error) {
 // queues are those of several loops.
 type queues struct {
 	mu  sync.Mutex
-	all []queue
+	all []interface{ Len() int }
 }
 
 // add counts what is in a queue.
-func (q *queues) add(one queue) {
+func (q *queues) add(one interface{ Len() int }) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.all = append(q.all, one)

@@ -72,6 +72,20 @@ func TestMembersWithDefinitionsOfTheirOwn(t *testing.T) {
 	fleettest.ExpectEventually(t, hub.Cluster, definitionWork("own", differs), workSays(metav1.ConditionTrue))
 	fleettest.ExpectEventually(t, own.Cluster, differs, managed(true))
 	expectImport(t, own.Cluster, service, usable("own"))
+
+	page := metricsPage(t, hub.Config)
+	for group, loops := range map[string][]string{
+		"export": {"exports", "exported-endpoints", "imports"}, "import": {"service-definitions", "service-import", "service-import-endpoints"},
+	} {
+		for _, loop := range loops {
+			if line := fmt.Sprintf("\nflagship_%s_seconds_count{loop=%q,result=\"ok\"} ", group, loop); !strings.Contains(page, line) {
+				t.Errorf("the metrics lack%s", line)
+			}
+		}
+		if line := fmt.Sprintf("\nflagship_%s_queue ", group); !strings.Contains(page, line) {
+			t.Errorf("the metrics lack%s", line)
+		}
+	}
 }
 
 func definitionWork(cluster string, d *apiextensionsv1.CustomResourceDefinition) *workv1alpha1.Work {
