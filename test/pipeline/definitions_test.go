@@ -253,16 +253,14 @@ func TestATightenedDefinitionIsCountedAndLetThrough(t *testing.T) {
 		}
 		return nil
 	})
-	var events corev1.EventList
-	if err := fleet.Hub.List(t.Context(), &events, client.InNamespace("default")); err != nil {
-		t.Fatal(err)
-	}
-	for _, e := range events.Items {
-		if e.Reason == "DefinitionTightened" && e.InvolvedObject.Name == bolts.Name && strings.Contains(e.Message, "of 3 objects there 2 would be invalid") {
-			return
+	fleettest.ExpectListed(t, fleet.Hub, &corev1.EventList{}, "default", func(events *corev1.EventList) error {
+		for _, e := range events.Items {
+			if e.Reason == "DefinitionTightened" && e.InvolvedObject.Name == bolts.Name && strings.Contains(e.Message, "of 3 objects there 2 would be invalid") {
+				return nil
+			}
 		}
-	}
-	t.Errorf("no event tells that two objects became invalid: %v", events.Items)
+		return fmt.Errorf("none of %d events tells that two objects became invalid", len(events.Items))
+	})
 }
 
 func TestAVersionIsDroppedOnceNoMemberStoresIt(t *testing.T) {
