@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
@@ -76,7 +77,10 @@ func TestDivisionsByHand(t *testing.T) {
 						want[clusters[n]] = replicas
 					}
 				}
-				fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "Deployment", name), divided(want))
+				b := fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "Deployment", name), divided(want))
+				if c := meta.FindStatusCondition(b.Status.Conditions, workv1alpha2.Scheduled); c.ObservedGeneration != b.Generation {
+					t.Errorf("with %d replicas generation %d is Scheduled as of %d", s.replicas, b.Generation, c.ObservedGeneration)
+				}
 			}
 		})
 	}
