@@ -191,6 +191,7 @@ func (e *exposer) claim(ctx context.Context, p *picture) error {
 	}
 	p.service.ResourceVersion = obj.GetResourceVersion()
 	p.service.Labels, p.service.Annotations = obj.GetLabels(), obj.GetAnnotations()
+	p.claimed = true
 	return nil
 }
 
@@ -208,6 +209,10 @@ func (e *exposer) bind(ctx context.Context, p *picture) error {
 	desired, err := bindingFor(p.mcs, p.service, p.exposure.All(), p.binding)
 	if err != nil {
 		return err
+	}
+	if p.claimed {
+		// Somebody may have rendered it without the claim, by which members' slices are found: it has to be rendered again.
+		desired.Spec.Resource.ResourceVersion = p.service.ResourceVersion
 	}
 	if p.binding == nil {
 		err := e.client.Create(ctx, desired)

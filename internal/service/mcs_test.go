@@ -116,6 +116,26 @@ func readMCS(t *testing.T, c client.Client) *networkingv1alpha1.MultiClusterServ
 	return mcs
 }
 
+// TestALostClaimIsRenderedAgain: what was rendered while a Service had lost its claim lacks the mark by which members' slices
+// are found.
+func TestALostClaimIsRenderedAgain(t *testing.T) {
+	h, e, templates := exposing(t, webService(corev1.ServiceTypeClusterIP), exposed(networkingv1alpha1.ExposureTypeCrossCluster))
+	turn(t, h, e, templates)
+	delete(templates.service.Labels, networkingv1alpha1.MultiClusterServicePermanentIDLabel)
+	templates.service.ResourceVersion = "99"
+	turn(t, h, e, templates)
+	binding := &workv1alpha2.ResourceBinding{}
+	if err := h.client.Get(t.Context(), client.ObjectKey{Namespace: "shop", Name: "web-service"}, binding); err != nil {
+		t.Fatal(err)
+	}
+	if got := binding.Spec.Resource.ResourceVersion; got != "99" || !claimed(templates.service) {
+		t.Errorf("the binding is of version %q of the Service, want the one that has its claim back", got)
+	}
+	if writes := turn(t, h, e, templates); writes != 0 {
+		t.Errorf("%d writes for nothing new", writes)
+	}
+}
+
 func TestExposingOneService(t *testing.T) {
 	mcs := exposed(networkingv1alpha1.ExposureTypeCrossCluster)
 	mcs.Spec.ProviderClusters, mcs.Spec.ConsumerClusters = clusters("a", "b"), clusters("b", "c")
