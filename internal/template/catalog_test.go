@@ -125,7 +125,8 @@ func TestExcluded(t *testing.T) {
 		"the CA every API server publishes":             {core("ConfigMap", "shop", "kube-root-ca.crt"), true},
 		"the service account every namespace starts on": {core("ServiceAccount", "shop", "default"), true},
 		"definitions of our own kinds":                  {Ref{GroupVersionKind: definitionKind.WithVersion("v1"), Name: "works.work.karmada.io"}, true},
-		"other definitions are templates":               {Ref{GroupVersionKind: definitionKind.WithVersion("v1"), Name: "serviceexports.multicluster.x-k8s.io"}, false},
+		"definitions that every member gets anyway":     {Ref{GroupVersionKind: definitionKind.WithVersion("v1"), Name: "serviceexports.multicluster.x-k8s.io"}, true},
+		"other definitions are templates":               {Ref{GroupVersionKind: definitionKind.WithVersion("v1"), Name: "backups.example.io"}, false},
 	} {
 		if got := Excluded(tc.ref); got != tc.want {
 			t.Errorf("%s: Excluded(%s) = %v, want %v", reason, tc.ref, got, tc.want)

@@ -48,8 +48,10 @@ func Excluded(ref Ref) bool {
 		return true
 	}
 	switch gk {
-	case definitionKind: // of our own kinds; a member has no use for them
-		return strings.HasSuffix(ref.Name, ".karmada.io")
+	case definitionKind:
+		// A member has no use for those of our own kinds. Those of exports and imports are in every member already, with a
+		// Work of the same name, whoever else has a policy for them.
+		return strings.HasSuffix(ref.Name, ".karmada.io") || strings.HasSuffix(ref.Name, ".multicluster.x-k8s.io")
 	case schema.GroupKind{Kind: "Namespace"}:
 		return ReservedNamespace(ref.Name)
 	case schema.GroupKind{Kind: "ConfigMap"}:
