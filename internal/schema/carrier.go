@@ -97,7 +97,7 @@ func (c *Carrier) definition(kind runtimeschema.GroupVersionKind) string {
 		return ""
 	}
 	name := nameOf(resource)
-	if _, defined := c.deps.Templates.Meta(template.Ref{GroupVersionKind: definitionKind, Name: name}); !defined {
+	if _, defined := c.deps.Templates.Meta(template.Ref{GroupVersionKind: definitionKind, Name: name}); !defined && !template.InEveryMember(name) {
 		return ""
 	}
 	return name
@@ -108,11 +108,11 @@ func (c *Carrier) DefinedByCRD(kind runtimeschema.GroupVersionKind) bool {
 	return c.definition(kind) != ""
 }
 
-// Dependency is the definition that an object of a kind needs.
+// Dependency is the definition that an object of a kind has to bring along.
 func (c *Carrier) Dependency(kind runtimeschema.GroupVersionKind) (interpret.Dependency, bool) {
 	name := c.definition(kind)
 	apiVersion, definition := definitionKind.ToAPIVersionAndKind()
-	return interpret.Dependency{APIVersion: apiVersion, Kind: definition, Name: name}, name != ""
+	return interpret.Dependency{APIVersion: apiVersion, Kind: definition, Name: name}, name != "" && !template.InEveryMember(name)
 }
 
 // Hold says why objects of a kind have to wait in a cluster, or "" if they need not: their definition is on its way there.

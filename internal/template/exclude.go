@@ -38,6 +38,12 @@ func ReservedNamespace(name string) bool {
 	return strings.HasPrefix(name, "karmada-es-") || strings.HasPrefix(name, "kube-")
 }
 
+// InEveryMember says that a definition is one of exports and imports. The control plane brings these to every member
+// itself, in Works that have the names a binding's would have.
+func InEveryMember(definition string) bool {
+	return strings.HasSuffix(definition, ".multicluster.x-k8s.io")
+}
+
 // Excluded says that an object is not a template although its kind may be one:
 // what lives in reserved namespaces, and what an API server or its controllers
 // make for themselves in every namespace. Kinds of the control plane's own
@@ -48,10 +54,8 @@ func Excluded(ref Ref) bool {
 		return true
 	}
 	switch gk {
-	case definitionKind:
-		// A member has no use for those of our own kinds. Those of exports and imports are in every member already, with a
-		// Work of the same name, whoever else has a policy for them.
-		return strings.HasSuffix(ref.Name, ".karmada.io") || strings.HasSuffix(ref.Name, ".multicluster.x-k8s.io")
+	case definitionKind: // a member has no use for those of our own kinds
+		return strings.HasSuffix(ref.Name, ".karmada.io") || InEveryMember(ref.Name)
 	case schema.GroupKind{Kind: "Namespace"}:
 		return ReservedNamespace(ref.Name)
 	case schema.GroupKind{Kind: "ConfigMap"}:

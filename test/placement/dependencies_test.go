@@ -143,6 +143,9 @@ func TestAServiceImportTakesItsServiceAlong(t *testing.T) {
 	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "Service", "derived-db"), neededIn(1, "east-3"))
 	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "EndpointSlice", "derived-db-1"), neededIn(1, "east-3"))
 	fleettest.ExpectAbsent(t, fleet.Hub, binding(ns, "EndpointSlice", "unrelated-1"))
+	// Every member has the definition of imports from the control plane itself.
+	fleettest.ExpectAbsent(t, fleet.Hub, &workv1alpha2.ClusterResourceBinding{ObjectMeta: metav1.ObjectMeta{
+		Name: workv1alpha2.BindingName("CustomResourceDefinition", "serviceimports.multicluster.x-k8s.io")}})
 }
 
 // A kind of a user's refers to a ClusterRole, as a script tells.
