@@ -205,6 +205,7 @@ func (c *Controller) takeBack(it Item, b workv1alpha2.Binding, v *verdict) {
 		back[name] = -n
 	}
 	c.ledger.Promise(it.String(), v.demand.demand(), back, c.deps.Clock.Now())
+	v.promised = nil // once: a refused result is followed by a second write, which may fail as well
 }
 
 // expirePromises is called with deciding held.
