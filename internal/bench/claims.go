@@ -253,7 +253,7 @@ func (s *stand) measureClaims(ctx context.Context, r *ClaimResult, run func() er
 type heap struct{ live, allocated int64 }
 
 func (s *stand) heap(ctx context.Context) (heap, error) {
-	text, err := s.top.kube.Discovery().RESTClient().Get().AbsPath("/debug/pprof/heap").Param("gc", "1").Param("debug", "1").DoRaw(ctx)
+	text, err := s.top.kube.Discovery().RESTClient().Get().AbsPath(heapProfile).Param("gc", "1").Param("debug", "1").DoRaw(ctx)
 	if err != nil {
 		return heap{}, fmt.Errorf("reading the state of the heap: %w", err)
 	}

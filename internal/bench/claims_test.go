@@ -11,8 +11,14 @@ func TestHeapFiguresAreReadFromAProfile(t *testing.T) {
 	if want := (heap{live: 7, allocated: 42}); err != nil || got != want {
 		t.Errorf("parseHeap() = %v, %v, want %v", got, err, want)
 	}
-	if _, err := parseHeap("nothing of the kind"); err == nil {
-		t.Error("a text without figures is no error")
+	for _, text := range []string{"nothing of the kind", "", "# TotalAlloc = 42\n# HeapAlloc = many\n"} {
+		if _, err := parseHeap(text); err == nil {
+			t.Errorf("%q has no figures and is no error", text)
+		}
+	}
+	long := "heap profile: 1: 2 [3: 4] @ heap/1048576\n\n# runtime.MemStats\n# Alloc = 5\n# TotalAlloc = 6\n# HeapAlloc = 604123456\n# HeapSys = 7\n"
+	if got, err := parseHeap(long); err != nil || got.live != 604_123_456 {
+		t.Errorf("%d bytes live, %v, want 604123456", got.live, err)
 	}
 }
 

@@ -126,17 +126,8 @@ func (s *stand) held(ctx context.Context, calm time.Duration) (Held, error) {
 	if err != nil {
 		return Held{}, err
 	}
-	live, err := s.live(ctx)
-	return Held{Resident: u.rss, Files: u.rss - u.own, Live: live}, err
-}
-
-// live has the hub collect its garbage and returns what is left.
-func (s *stand) live(ctx context.Context) (int64, error) {
-	text, err := s.top.kube.Discovery().RESTClient().Get().AbsPath(heapProfile).Param("gc", "1").Param("debug", "1").DoRaw(ctx)
-	if err != nil {
-		return 0, fmt.Errorf("asking for what is live: %w", err)
-	}
-	return liveHeap(string(text)), nil
+	kept, err := s.heap(ctx)
+	return Held{Resident: u.rss, Files: u.rss - u.own, Live: kept.live}, err
 }
 
 // poll is until for very many objects, where a look after every change would take more time than what is measured.

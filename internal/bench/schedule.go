@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -265,29 +264,17 @@ func (s *stand) remember(ctx context.Context, o ScheduleOptions) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	text, err := s.top.kube.Discovery().RESTClient().Get().AbsPath("/debug/pprof/heap").Param("gc", "1").Param("debug", "1").DoRaw(ctx)
+	kept, err := s.heap(ctx)
 	if err != nil {
-		return fmt.Errorf("asking for the hub's memory: %w", err)
+		return err
 	}
 	used, err := s.usage()
 	if err != nil {
 		return err
 	}
 	fmt.Fprintf(o.Out, "hub, %s later: %d MB live, %d MB resident, %d MB of them pages of its binary and its database\n",
-		settled, liveHeap(string(text))/1e6, used.rss/1e6, (used.rss-used.own)/1e6)
+		settled, kept.live/1e6, used.rss/1e6, (used.rss-used.own)/1e6)
 	return nil
-}
-
-// liveHeap reads a heap profile taken after garbage was collected; it is zero if that does not tell.
-func liveHeap(profile string) int64 {
-	for line := range strings.Lines(profile) {
-		if number, ok := strings.CutPrefix(line, "# HeapAlloc = "); ok {
-			if n, err := strconv.ParseInt(strings.TrimSpace(number), 10, 64); err == nil {
-				return n
-			}
-		}
-	}
-	return 0
 }
 
 // ownCPU is what this process has used so far: it shares the machine with the hub.
