@@ -180,19 +180,31 @@ func (a *Applier) enqueue(obj any) {
 	}
 }
 
-// memberChanged repairs what was done to our objects in a member: deleted, a field of ours changed, or brought back.
+// memberChanged repairs what was done to our objects in a member: deleted, a field of ours changed, or brought back. It
+// also has a look at Works of which an object turns up that nobody here is making: what was applied before the control
+// plane was killed, or by a request that was given up, may be no part of the Work any more.
 func (a *Applier) memberChanged(change member.Change) {
-	risen := change.New && a.buried.rise(change.Work)
-	news := risen || change.Gone || change.Disowned || change.Rewound || change.Returned || change.Previously != (types.NamespacedName{}) || a.awaited(change)
-	if change.Synced || !news {
+	if change.Synced {
 		return
 	}
-	if change.Gone || change.Rewound || change.Returned { // what is remembered has not come to be
-		a.ledger.forget(place{cluster: change.Cluster, resource: change.Resource, object: change.Object})
+	at := place{cluster: change.Cluster, resource: change.Resource, object: change.Object}
+	risen := change.New && a.buried.rise(change.Work)
+	foundling := change.New && (change.Listed || !a.ledger.expects(at))
+	if change.Gone || change.Rewound || change.Listed { // what is remembered has not come to be
+		a.ledger.forget(at)
+	}
+	done := risen || change.Gone || change.Disowned || change.Rewound || change.Previously != (types.NamespacedName{}) || a.awaited(change)
+	if !done && !foundling {
+		return
 	}
 	for _, work := range []types.NamespacedName{change.Work, change.Previously} {
-		if cluster, ok := workv1alpha1.ClusterOfExecutionNamespace(work.Namespace); ok && cluster == change.Cluster {
+		cluster, ok := workv1alpha1.ClusterOfExecutionNamespace(work.Namespace)
+		switch {
+		case !ok || cluster != change.Cluster:
+		case done:
 			a.lanes.AddAfter(cluster, work, a.damper.pause(work, a.clock.Now()))
+		default:
+			a.lanes.Add(cluster, work) // once for each object, so that nobody needs to be slowed down
 		}
 	}
 }

@@ -35,6 +35,32 @@ type entry struct {
 type ledger struct {
 	mu      sync.Mutex
 	entries map[place]entry
+	asked   map[place]int // requests on their way
+}
+
+// expect takes note of a request that may make an object, until the function it returns is called.
+func (l *ledger) expect(p place) (done func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.asked == nil {
+		l.asked = map[place]int{}
+	}
+	l.asked[p]++
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.asked[p]--; l.asked[p] == 0 {
+			delete(l.asked, p)
+		}
+	}
+}
+
+// expects tells whether an object is being applied, or was.
+func (l *ledger) expects(p place) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, known := l.entries[p]
+	return known || l.asked[p] > 0
 }
 
 func (l *ledger) get(p place) (entry, bool) {
@@ -133,10 +159,11 @@ func (b *buried) put(work types.NamespacedName, now time.Time) {
 	if b.works == nil {
 		b.works = map[types.NamespacedName]grave{}
 	}
-	if _, known := b.works[work]; !known {
+	g, known := b.works[work]
+	if !known {
 		b.order = append(b.order, work)
 	}
-	b.works[work] = grave{since: now}
+	b.works[work] = grave{since: now, risen: g.risen}
 	for len(b.order) > graves {
 		delete(b.works, b.order[0])
 		b.order = b.order[1:]

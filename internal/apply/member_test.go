@@ -11,12 +11,15 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
@@ -27,11 +30,14 @@ import (
 	"github.com/flagship-k8s/flagship/internal/report"
 )
 
-// server is a member that serves ConfigMaps, all of which are watched and none of which exist, and answers every other
-// request as the test says. What a real member makes of an apply is for tests with real members.
+// server is a member that serves ConfigMaps, all of which are watched and none of which exist but those that the test
+// shows, and answers every other request as the test says. What a real member makes of an apply is for tests with real
+// members.
 type server struct {
 	mu       sync.Mutex
 	answer   func(w http.ResponseWriter, r *http.Request, body string)
+	shown    []string      // what the watch begins with
+	sight    chan struct{} // the watch shows nothing before this is closed; nil: it shows everything
 	requests []string
 }
 
@@ -42,6 +48,19 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, `{"kind":"APIResourceList","groupVersion":"v1","resources":[{"name":"configmaps","kind":"ConfigMap","namespaced":true},{"name":"namespaces","kind":"Namespace"}]}`)
 		return
 	case r.URL.Query().Get("watch") == "true":
+		s.mu.Lock()
+		shown, sight := s.shown, s.sight
+		s.mu.Unlock()
+		if sight != nil {
+			select {
+			case <-sight:
+			case <-r.Context().Done():
+				return
+			}
+		}
+		for _, obj := range shown {
+			fmt.Fprintf(w, `{"type":"ADDED","object":%s}`+"\n", obj)
+		}
 		fmt.Fprintln(w, `{"type":"BOOKMARK","object":{"apiVersion":"v1","kind":"ConfigMap","metadata":{"resourceVersion":"10","annotations":{"k8s.io/initial-events-end":"true"}}}}`)
 		w.(http.Flusher).Flush()
 		<-r.Context().Done()
@@ -83,8 +102,17 @@ func send(w http.ResponseWriter, code int, status metav1.Status) {
 	_ = json.NewEncoder(w).Encode(status)
 }
 
-// accept answers an apply as an API server does that keeps everything.
-func accept(w http.ResponseWriter, _ *http.Request, body string) {
+// accept answers an apply as an API server does that keeps everything, and a deletion with success. What it is asked for
+// is not there.
+func accept(w http.ResponseWriter, r *http.Request, body string) {
+	switch r.Method {
+	case http.MethodGet:
+		refuse(w, http.StatusNotFound, metav1.StatusReasonNotFound)
+		return
+	case http.MethodDelete:
+		fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1","status":"Success"}`)
+		return
+	}
 	obj := map[string]any{}
 	_ = json.Unmarshal([]byte(body), &obj)
 	metadata := obj["metadata"].(map[string]any)
@@ -158,11 +186,55 @@ func cluster() *clusterv1alpha1.Cluster {
 
 var theWork = types.NamespacedName{Namespace: "karmada-es-member1", Name: "w"}
 
-// look reconciles the Work once.
+// look reconciles the Work, once more when its watch is complete if that is waited for.
 func (b *bench) look() error {
 	b.t.Helper()
-	_, err := b.reconcile(b.t.Context(), "member1", theWork)
+	again, err := b.reconcile(b.t.Context(), "member1", theWork)
+	if err != nil || again != patienceWithWatch {
+		return err
+	}
+	b.awaitWatch()
+	_, err = b.reconcile(b.t.Context(), "member1", theWork)
 	return err
+}
+
+// expectPatience has the Work wait for its watch, and lets the time pass for which it does.
+func (b *bench) expectPatience() {
+	b.t.Helper()
+	clock := clocktesting.NewFakeClock(b.clock.Now())
+	b.clock = clock
+	if again, err := b.reconcile(b.t.Context(), "member1", theWork); err != nil || again != patienceWithWatch {
+		b.t.Fatalf("the Work is looked at again after %v, error %v", again, err)
+	}
+	b.wantRequests()
+	clock.Step(patienceWithWatch)
+}
+
+// awaitWatch waits until the watch is complete.
+func (b *bench) awaitWatch() {
+	b.t.Helper()
+	conn, ok := b.fleet.Get("member1")
+	if !ok {
+		b.t.Fatal("the member is not connected")
+	}
+	complete := make(chan struct{})
+	conn.WhenSynced(configMaps, func() { close(complete) })
+	select {
+	case <-complete:
+	case <-time.After(time.Minute):
+		b.t.Fatal("the watch is not complete")
+	}
+}
+
+// expectQueued waits until so many Works are to be looked at.
+func (b *bench) expectQueued(n int) {
+	b.t.Helper()
+	err := wait.PollUntilContextTimeout(b.t.Context(), time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
+		return b.lanes.Len() == n, nil
+	})
+	if err != nil {
+		b.t.Fatalf("%d Works are to be looked at, want %d", b.lanes.Len(), n)
+	}
 }
 
 // condition is the Work's condition after everything was written; nil if there is none.

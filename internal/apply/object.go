@@ -227,6 +227,7 @@ func outgrown(ctx context.Context, try attempt, live *unstructured.Unstructured)
 
 // send applies a body and corrects it by what the API server answers. Live is the object as it is, nil if there is none.
 func (a *Applier) send(ctx context.Context, try attempt, body, live *unstructured.Unstructured, force bool) (entry, error) {
+	defer a.ledger.expect(try.place)()
 	result := entry{hash: try.hash}
 	var misfits []string
 	schema, asked := "", false

@@ -40,7 +40,7 @@ func (a *Applier) reconcile(ctx context.Context, cluster string, key types.Names
 		return 0, err
 	}
 	if work.DeletionTimestamp != nil {
-		return 0, a.finalize(ctx, destination, work)
+		return a.finalize(ctx, destination, work)
 	}
 	if destination.elsewhere || destination.leaving {
 		return 0, nil // somebody else's, or not to be filled again while it is emptied
@@ -108,8 +108,8 @@ func (a *Applier) apply(ctx context.Context, conn *member.Conn, work *workv1alph
 		a.tellFailed(work, 0, reason)
 		return time.Second, nil
 	}
-	if a.awaitsWatch(ctx, conn, work, manifests) {
-		return patienceWithWatch, nil
+	if incomplete := a.incomplete(ctx, conn, key, manifests); len(incomplete) > 0 && appliedBefore(work) && a.awaits(conn, key, incomplete) {
+		return patienceWithWatch, nil // so that nothing needs to be asked about what has not changed
 	}
 	var results []outcome
 	for _, m := range manifests {
@@ -158,10 +158,8 @@ func (a *Applier) manifest(ctx context.Context, conn *member.Conn, work types.Na
 	return o
 }
 
-// awaitsWatch makes sure that the kinds of a Work are watched. For a Work that was applied before it is worth waiting
-// until the watches are complete: then nothing needs to be asked about what has not changed.
-func (a *Applier) awaitsWatch(ctx context.Context, conn *member.Conn, work *workv1alpha1.Work, manifests []manifest) bool {
-	key := client.ObjectKeyFromObject(work)
+// incomplete makes sure that the kinds of a Work are watched, and returns those of which not everything is known yet.
+func (a *Applier) incomplete(ctx context.Context, conn *member.Conn, key types.NamespacedName, manifests []manifest) []schema.GroupVersionResource {
 	var resources, incomplete []schema.GroupVersionResource
 	for _, m := range manifests {
 		if m.err != nil {
@@ -181,16 +179,22 @@ func (a *Applier) awaitsWatch(ctx context.Context, conn *member.Conn, work *work
 	}
 	if len(incomplete) == 0 {
 		a.waits.end(key)
-		return false
 	}
-	if len(work.Status.ManifestStatuses) == 0 && !meta.IsStatusConditionTrue(work.Status.Conditions, workv1alpha1.WorkApplied) {
-		return false
-	}
+	return incomplete
+}
+
+// awaits has the Work looked at again once a watch is complete, unless that was waited for long enough.
+func (a *Applier) awaits(conn *member.Conn, key types.NamespacedName, incomplete []schema.GroupVersionResource) bool {
 	if !a.waits.begin(key, a.clock.Now()) {
-		return false // waited long enough
+		return false
 	}
 	conn.WhenSynced(incomplete[0], func() { a.lanes.Add(conn.Name(), key) })
 	return true
+}
+
+// appliedBefore tells whether a Work says that something of it is in the member.
+func appliedBefore(work *workv1alpha1.Work) bool {
+	return len(work.Status.ManifestStatuses) > 0 || meta.IsStatusConditionTrue(work.Status.Conditions, workv1alpha1.WorkApplied)
 }
 
 func holder(work types.NamespacedName) string { return "apply/" + work.String() }
@@ -206,36 +210,41 @@ func (a *Applier) forget(cluster string, key types.NamespacedName) {
 	}
 }
 
-// finalize removes the objects of a Work that is being deleted, and then lets the Work go.
-func (a *Applier) finalize(ctx context.Context, d destination, work *workv1alpha1.Work) error {
+// finalize removes the objects of a Work that is being deleted, and then lets the Work go. It waits for the watches: an
+// object that was applied just before the control plane was killed is told of neither by manifests nor by the status.
+func (a *Applier) finalize(ctx context.Context, d destination, work *workv1alpha1.Work) (time.Duration, error) {
 	key := client.ObjectKeyFromObject(work)
 	if !controllerutil.ContainsFinalizer(work, workv1alpha1.ExecutionFinalizer) || a.released.has(key, work.UID) {
-		return nil
+		return 0, nil
 	}
 	down := d.conn == nil || d.conn.Health().Down
 	switch {
 	case d.gone, d.leaving && (down && !d.elsewhere || !d.ready && d.elsewhere):
 		// There is nobody to remove the objects from, and nothing to wait for.
 	case d.elsewhere:
-		return nil
+		return 0, nil
 	case down:
 		err := d.unavailable()
 		a.tellStuck(work, err)
-		return err
+		return 0, err
 	default:
-		if err := a.removeAll(ctx, d.conn, work); unavailable(err) { // since a moment ago
+		manifests := manifestsOf(work)
+		if incomplete := a.incomplete(ctx, d.conn, key, manifests); len(incomplete) > 0 && a.awaits(d.conn, key, incomplete) {
+			return patienceWithWatch, nil
+		}
+		if err := a.removeAll(ctx, d.conn, work, manifests); unavailable(err) { // since a moment ago
 			a.tellStuck(work, err)
-			return err
+			return 0, err
 		} else if err != nil {
-			return err
+			return 0, err
 		}
 	}
 	if err := a.dropFinalizer(ctx, work); err != nil {
-		return err
+		return 0, err
 	}
 	a.forget(d.name, key)
 	a.released.put(key, work.UID) // until the cache shows that it is gone
-	return nil
+	return 0, nil
 }
 
 // tellStuck reports that a Work cannot go because its cluster cannot be reached.
@@ -243,10 +252,14 @@ func (a *Applier) tellStuck(work *workv1alpha1.Work, err error) {
 	a.tellFailed(work, 0, fmt.Sprintf("Waiting for the cluster, to remove what was applied there: %v", err))
 }
 
-func (a *Applier) removeAll(ctx context.Context, conn *member.Conn, work *workv1alpha1.Work) error {
+func (a *Applier) removeAll(ctx context.Context, conn *member.Conn, work *workv1alpha1.Work, manifests []manifest) error {
 	key := client.ObjectKeyFromObject(work)
 	preserve := work.Spec.PreserveResourcesOnDeletion != nil && *work.Spec.PreserveResourcesOnDeletion
-	manifests := manifestsOf(work)
+	if preserve {
+		a.buried.forget(key)
+	} else {
+		a.buried.put(key, a.clock.Now()) // before the look at what there is: what turns up afterwards is told of
+	}
 	remaining := surplus(conn, work, manifests)
 	for _, m := range slices.Backward(manifests) { // the rest before the namespaces and definitions it needs
 		if m.err == nil {
@@ -262,9 +275,6 @@ func (a *Applier) removeAll(ctx context.Context, conn *member.Conn, work *workv1
 	err := errors.Join(failures...)
 	if err != nil && !unavailable(err) {
 		a.tellFailed(work, 0, fmt.Sprintf("Failed to remove what was applied: %v", err))
-	}
-	if err == nil && !preserve {
-		a.buried.put(key, a.clock.Now())
 	}
 	return err
 }

@@ -1,6 +1,7 @@
 package apply
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -8,8 +9,10 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/member"
 )
 
 const (
@@ -19,6 +22,8 @@ const (
 	pathA = "/api/v1/namespaces/shop/configmaps/a"
 	pathB = "/api/v1/namespaces/shop/configmaps/b"
 )
+
+var configMaps = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
 
 func TestANewObjectIsOneRequest(t *testing.T) {
 	b := newBench(t, cluster(), work(t, mapA))
@@ -51,11 +56,8 @@ func TestANewObjectIsOneRequest(t *testing.T) {
 func TestAnAnswerThatTheWatchHasOvertakenIsNoProof(t *testing.T) {
 	b := newBench(t, cluster(), work(t, mapA))
 	conn, _ := b.fleet.Get("member1")
-	configMaps := schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
 	conn.Hold("test", configMaps)
-	synced := make(chan struct{})
-	conn.WhenSynced(configMaps, func() { close(synced) })
-	<-synced
+	b.awaitWatch()
 	b.server.set(func(w http.ResponseWriter, r *http.Request, sent string) { // the watch is at 10
 		answer := httptest.NewRecorder()
 		accept(answer, r, sent)
@@ -183,30 +185,122 @@ func deleting(t *testing.T, manifests ...string) *workv1alpha1.Work {
 	return w
 }
 
+// inMember is an object in the member that we applied for a Work, or one that is not ours.
+func inMember(name, work string) string {
+	marks := fmt.Sprintf(`,"labels":{"karmada.io/managed":"true"},"annotations":{"work.karmada.io/namespace":"karmada-es-member1","work.karmada.io/name":%q},
+		"managedFields":[{"manager":%q,"operation":"Apply","fieldsType":"FieldsV1","fieldsV1":{"f:data":{}}}]`, work, member.FieldManager)
+	if work == "" {
+		marks = ""
+	}
+	return strings.Join(strings.Fields(fmt.Sprintf(
+		`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q,"namespace":"shop","uid":"u-%s","resourceVersion":"5"%s}}`, name, name, marks)), "")
+}
+
+// What was applied before the control plane was killed may be in no manifest and in no status: the watch tells of it.
+func TestWhatTheStatusDoesNotTellIsRemovedToo(t *testing.T) {
+	remove := []string{"DELETE " + pathB}
+	t.Run("WithTheWork", func(t *testing.T) {
+		b := newBench(t, cluster(), deleting(t, mapA))
+		b.server.shown = []string{inMember("b", "w")}
+		if err := b.look(); err != nil {
+			t.Fatal(err)
+		}
+		b.wantRequests(remove...)
+		if b.exists() {
+			t.Error("the Work is still there")
+		}
+	})
+	t.Run("FromAWorkThatHasItNoMore", func(t *testing.T) {
+		b := newBench(t, cluster(), work(t, mapA))
+		b.server.shown, b.server.sight = []string{inMember("b", "w"), inMember("c", "other")}, make(chan struct{})
+		if err := b.look(); err != nil {
+			t.Fatal(err)
+		}
+		b.wantRequests("PATCH " + pathA)
+		if n := b.lanes.Len(); n != 0 {
+			t.Fatalf("%d Works are to be looked at before anything was seen", n)
+		}
+		close(b.server.sight)
+		b.expectQueued(2) // the Works of which objects turned up
+		if err := b.look(); err != nil {
+			t.Fatal(err)
+		}
+		b.wantRequests(remove...)
+	})
+	t.Run("FromAWorkThatIsGone", func(t *testing.T) {
+		b := newBench(t, cluster(), deleting(t, mapA))
+		b.server.shown, b.server.sight = []string{inMember("b", "w")}, make(chan struct{})
+		b.expectPatience()
+		if err := b.look(); err != nil {
+			t.Fatal(err)
+		}
+		b.wantRequests("GET " + pathA)
+		if b.exists() {
+			t.Fatal("the Work is still there")
+		}
+		close(b.server.sight)
+		b.expectQueued(1)
+		if err := b.look(); err != nil {
+			t.Fatal(err)
+		}
+		b.wantRequests(remove...)
+	})
+}
+
+// An object that turns up although nobody here is making it was asked for by a request that was given up, or by a control
+// plane that was killed.
+func TestOnlyAnObjectThatNobodyIsMakingIsNews(t *testing.T) {
+	b := newBench(t, cluster())
+	at := place{cluster: "member1", resource: configMaps, object: types.NamespacedName{Namespace: "shop", Name: "a"}}
+	turnsUp := member.Change{Cluster: at.cluster, Resource: at.resource, Object: at.object, Work: theWork, New: true}
+	made := b.ledger.expect(at)
+	b.memberChanged(turnsUp)
+	b.ledger.put(at, entry{version: "7"})
+	made()
+	b.memberChanged(turnsUp)
+	if n := b.lanes.Len(); n != 0 {
+		t.Errorf("%d Works are looked at because of what they made", n)
+	}
+	b.ledger.forget(at)
+	b.memberChanged(turnsUp)
+	if n := b.lanes.Len(); n != 1 {
+		t.Errorf("%d Works are looked at because of what nobody made, want 1", n)
+	}
+}
+
 func TestDeletion(t *testing.T) {
-	const (
-		mine   = `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"shop","uid":"u-1","labels":{"karmada.io/managed":"true"},"annotations":{"work.karmada.io/namespace":"karmada-es-member1","work.karmada.io/name":"w"}}}`
-		theirs = `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"shop","uid":"u-1"}}`
-		others = `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"shop","uid":"u-1","labels":{"karmada.io/managed":"true"},"annotations":{"work.karmada.io/namespace":"karmada-es-member1","work.karmada.io/name":"other"}}}`
-	)
+	mine, theirs, others := inMember("a", "w"), inMember("a", ""), inMember("a", "other")
+	const unseen = true
 	tests := map[string]struct {
 		reason   string
 		live     string // empty: not found
 		preserve bool
+		unseen   bool // the watch does not get to show what there is
 		requests []string
 		body     string
 	}{
-		"Ours":      {"it is deleted, and nothing of the same name that came later", mine, false, []string{"GET " + pathA, "DELETE " + pathA}, `"preconditions":{"uid":"u-1"}`},
-		"Preserved": {"our marks are taken off", mine, true, []string{"GET " + pathA, "PATCH " + pathA}, `"path":"/metadata/labels/karmada.io~1managed"`},
-		"Theirs":    {"it was never ours", theirs, false, []string{"GET " + pathA}, ""},
-		"Others":    {"it belongs to another Work", others, false, []string{"GET " + pathA}, ""},
-		"Gone":      {"there is nothing to delete", "", false, []string{"GET " + pathA}, ""},
+		"Ours":            {"it is deleted, and nothing of the same name that came later", mine, false, false, []string{"DELETE " + pathA}, `"preconditions":{"uid":"u-a"}`},
+		"Preserved":       {"our marks are taken off", mine, true, false, []string{"PATCH " + pathA}, `"path":"/metadata/labels/karmada.io~1managed"`},
+		"Theirs":          {"it was never ours", theirs, false, false, nil, ""},
+		"Others":          {"it belongs to another Work", others, false, false, nil, ""},
+		"Gone":            {"there is nothing to delete", "", false, false, nil, ""},
+		"OursUnseen":      {"the member is asked", mine, false, unseen, []string{"GET " + pathA, "DELETE " + pathA}, `"preconditions":{"uid":"u-a"}`},
+		"PreservedUnseen": {"the member is asked", mine, true, unseen, []string{"GET " + pathA, "PATCH " + pathA}, `"path":"/metadata/labels/karmada.io~1managed"`},
+		"TheirsUnseen":    {"it turns out not to be ours", theirs, false, unseen, []string{"GET " + pathA}, ""},
+		"OthersUnseen":    {"it turns out to be another Work's", others, false, unseen, []string{"GET " + pathA}, ""},
+		"GoneUnseen":      {"it turns out not to be there", "", false, unseen, []string{"GET " + pathA}, ""},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			w := deleting(t, mapA)
 			w.Spec.PreserveResourcesOnDeletion = &tc.preserve
 			b := newBench(t, cluster(), w)
+			if tc.unseen {
+				b.server.sight = make(chan struct{})
+				b.expectPatience()
+			} else if tc.live != "" && tc.live != theirs {
+				b.server.shown = []string{tc.live}
+			}
 			var sent string
 			b.server.set(func(w http.ResponseWriter, r *http.Request, body string) {
 				switch {
@@ -236,6 +330,7 @@ func TestDeletion(t *testing.T) {
 func TestAWorkIsLetGoOnlyWhenItsObjectsAreOrNobodyHasThem(t *testing.T) {
 	t.Run("Refused", func(t *testing.T) {
 		b := newBench(t, cluster(), deleting(t, mapA))
+		b.server.shown = []string{inMember("a", "w")}
 		b.server.set(func(w http.ResponseWriter, _ *http.Request, _ string) {
 			refuse(w, http.StatusInternalServerError, metav1.StatusReasonInternalError)
 		})

@@ -37,8 +37,8 @@ type Change struct {
 	Rewound bool
 	// New is true if the object was not there before.
 	New bool
-	// Returned is true if it is new and turned up when everything was listed again.
-	Returned bool
+	// Listed is true if it is new and came with a list, of when the watch began or of when it had to begin again.
+	Listed bool
 	// Synced is true for the news that the watch is complete; Object and Work are empty then.
 	Synced bool
 }
@@ -224,7 +224,7 @@ func (o *objects) Replace(list []any, version string) error {
 		}
 		change := o.difference(key, old, item, existed)
 		change.Rewound = existed && (change.Rewound || old.lost != lost)
-		change.Returned = !existed && !first
+		change.Listed = !existed
 		o.changed(change)
 	}
 	for key, old := range before {

@@ -44,7 +44,7 @@ func TestAMemberThatWasAwayIsListedAgain(t *testing.T) {
 	for _, change := range d.tear() {
 		switch name := change.Object.Name; {
 		case name == "a" && change.Rewound, name == "made-since" && change.Gone:
-		case name == "deleted-since" && change.New && change.Returned, name == "written" && change.New:
+		case name == "deleted-since" && change.New && change.Listed, name == "written" && change.New:
 		default:
 			t.Errorf("told of %+v", change)
 		}

@@ -86,7 +86,7 @@ func TestWhatIsWatchedIsKnown(t *testing.T) {
 	_, conn, d, w := watching(t)
 	work := types.NamespacedName{Namespace: "karmada-es-member1", Name: "w"}
 	a := types.NamespacedName{Namespace: "shop", Name: "a"}
-	if diff := cmp.Diff([]member.Change{{Cluster: "member1", Resource: configMaps, Object: a, Work: work, New: true}, {Cluster: "member1", Resource: configMaps, Synced: true}}, d.tear()); diff != "" {
+	if diff := cmp.Diff([]member.Change{{Cluster: "member1", Resource: configMaps, Object: a, Work: work, New: true, Listed: true}, {Cluster: "member1", Resource: configMaps, Synced: true}}, d.tear()); diff != "" {
 		t.Errorf("at first: -want +got:\n%s", diff)
 	}
 	obj, ok := conn.Lookup(configMaps, "shop", "a")

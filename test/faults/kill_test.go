@@ -2,6 +2,7 @@ package faults_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -13,6 +14,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	configv1alpha1 "github.com/flagship-k8s/flagship/api/config/v1alpha1"
@@ -52,6 +55,7 @@ func TestControlPlaneIsKilled(t *testing.T) {
 	member := fleettest.StartMember(t, "member1", "--bare")
 	hub.Join(t, "member1", member.Kubeconfig)
 	t.Run("AgainAndAgain", func(t *testing.T) { killedAgainAndAgain(t, hub, member.Cluster) })
+	t.Run("BeforeItTellsWhatItDid", func(t *testing.T) { killedBeforeItTellsWhatItDid(t, hub, member.Cluster) })
 	t.Run("AfterAKindMeansAnotherThing", func(t *testing.T) { killedAfterAKindMeansAnotherThing(t, hub, member.Cluster) })
 }
 
@@ -88,6 +92,53 @@ func killedAgainAndAgain(t *testing.T, hub *fleettest.Part, member *fleettest.Cl
 	hub.Start(t)
 	expectCarried(t, hub.Cluster, "member1", ns)
 	expectConverged(t, hub.Cluster, member, "member1", foreign)
+}
+
+// The control plane is killed between a write to the member and the status that tells of it, and a user drops the manifest
+// or the Work before it had a look at the member again. The moment is made by hand: a suspended Work tells of nothing, and
+// its objects are applied in its place.
+func killedBeforeItTellsWhatItDid(t *testing.T, hub *fleettest.Part, member *fleettest.Cluster) {
+	ns := namespace(t, hub.Cluster, "untold")
+	fleettest.ExpectEventually(t, member, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}, fleettest.Exists)
+	suspended := true
+	done := func(name string, of int) *workv1alpha1.Work {
+		t.Helper()
+		w := byHand("member1", ns, name, 1, map[string]string{"n": "1"})
+		w.Spec.SuspendDispatching = &suspended
+		fleettest.Create(t, hub.Cluster, w)
+		fleettest.ExpectEventually(t, hub.Cluster, w, func(w *workv1alpha1.Work) error {
+			return is(w, workv1alpha1.WorkDispatching, metav1.ConditionFalse)
+		})
+		for i := range of {
+			applied(t, member, w, ns, fmt.Sprintf("%s-%d", name, i))
+		}
+		return w
+	}
+	shrunk, deleted := done("shrunk", 3), done("deleted", 3)
+	hub.Kill()
+	hub.Launch(t)
+	eventually(t, "the Works are changed as soon as somebody answers", func(ctx context.Context) error {
+		resume := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"suspendDispatching":null}}`))
+		return errors.Join(hub.Patch(ctx, shrunk, resume), client.IgnoreNotFound(hub.Delete(ctx, deleted)))
+	})
+	expectConverged(t, hub.Cluster, member, "member1", bystanders{})
+
+	// A request of a control plane that is gone may take effect when the next one has looked already.
+	applied(t, member, shrunk, ns, "shrunk-4")
+	fleettest.ExpectGone(t, member, fleettest.ConfigMap(ns, "shrunk-4", nil))
+	expectConverged(t, hub.Cluster, member, "member1", bystanders{})
+}
+
+// applied puts a ConfigMap of a Work into a member as the control plane does.
+func applied(t *testing.T, member *fleettest.Cluster, w *workv1alpha1.Work, ns, name string) {
+	t.Helper()
+	c := corev1ac.ConfigMap(name, ns).
+		WithLabels(map[string]string{workv1alpha1.ManagedLabel: workv1alpha1.ManagedLabelValue}).
+		WithAnnotations(map[string]string{workv1alpha1.WorkNamespaceAnnotation: w.Namespace, workv1alpha1.WorkNameAnnotation: w.Name}).
+		WithData(map[string]string{"n": "0"})
+	if err := member.Apply(t.Context(), c, client.FieldOwner("flagship")); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // What users say about a kind changes, and the control plane is killed before it can do anything about it. When it is back
