@@ -1,13 +1,10 @@
 package aggregate
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
-	"reflect"
 	"sync"
 	"time"
 
@@ -16,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -345,31 +341,15 @@ func (a *aggregator) forget(request Request) {
 	a.told.Delete(request)
 }
 
-// sameItems compares by meaning: the API server returns JSON in another order
-// than it was sent.
 func sameItems(a, b []workv1alpha2.AggregatedStatusItem) bool {
 	if len(a) != len(b) {
 		return false
 	}
 	for i := range a {
 		if a[i].ClusterName != b[i].ClusterName || a[i].Applied != b[i].Applied || a[i].Health != b[i].Health ||
-			a[i].AppliedMessage != b[i].AppliedMessage || !sameJSON(a[i].Status, b[i].Status) {
+			a[i].AppliedMessage != b[i].AppliedMessage || !workv1alpha1.SameRaw(a[i].Status, b[i].Status) {
 			return false
 		}
 	}
 	return true
-}
-
-func sameJSON(a, b *runtime.RawExtension) bool {
-	if a == nil || b == nil {
-		return a == b
-	}
-	if bytes.Equal(a.Raw, b.Raw) {
-		return true
-	}
-	var left, right any
-	if json.Unmarshal(a.Raw, &left) != nil || json.Unmarshal(b.Raw, &right) != nil {
-		return false
-	}
-	return reflect.DeepEqual(left, right)
 }

@@ -221,7 +221,7 @@ func (p *propagator) createBinding(ctx context.Context, c *claimant, digest Dige
 func (p *propagator) updateBinding(ctx context.Context, c *claimant, binding workv1alpha2.Binding, digest Digest) error {
 	spec := binding.BindingSpec().DeepCopy()
 	patch := claimPatch(binding, c.policy)
-	maps.Copy(patch.Annotations, difference(binding.GetAnnotations(), c.policy.GetAnnotations(), optIns))
+	maps.Copy(patch.Annotations, template.Difference(binding.GetAnnotations(), c.policy.GetAnnotations(), optIns))
 	changed := binding.GetAnnotations()[contentAnnotation] != digest.String()
 	if changed {
 		workload, err := p.interpret(ctx, c)

@@ -91,25 +91,9 @@ func claimPatch(obj metav1.Object, policy policyv1alpha1.Propagation) template.M
 	}
 	return template.MetadataPatch{
 		UID:         obj.GetUID(),
-		Labels:      difference(obj.GetLabels(), labels, claimLabels),
-		Annotations: difference(obj.GetAnnotations(), annotations, claimAnnotations),
+		Labels:      template.Difference(obj.GetLabels(), labels, claimLabels),
+		Annotations: template.Difference(obj.GetAnnotations(), annotations, claimAnnotations),
 	}
-}
-
-// difference is what makes the owned keys of have what they are in want.
-func difference(have, want map[string]string, owned []string) map[string]*string {
-	changes := map[string]*string{}
-	for _, key := range owned {
-		value, wanted := want[key]
-		present, exists := have[key]
-		switch {
-		case wanted && (!exists || present != value):
-			changes[key] = &value
-		case !wanted && exists:
-			changes[key] = nil
-		}
-	}
-	return changes
 }
 
 // apply gives a map the changes; it copies before it writes.

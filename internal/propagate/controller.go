@@ -265,7 +265,7 @@ func onPolicy[P interface {
 		UpdateFunc: func(_ context.Context, e ctrlevent.TypedUpdateEvent[P], q queue) {
 			if e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() ||
 				!maps.Equal(e.ObjectOld.GetLabels(), e.ObjectNew.GetLabels()) ||
-				len(difference(e.ObjectOld.GetAnnotations(), e.ObjectNew.GetAnnotations(), optIns)) > 0 ||
+				len(template.Difference(e.ObjectOld.GetAnnotations(), e.ObjectNew.GetAnnotations(), optIns)) > 0 ||
 				!slices.Equal(e.ObjectOld.GetFinalizers(), e.ObjectNew.GetFinalizers()) {
 				enqueue(q, soon, keyOf(e.ObjectNew))
 			}

@@ -1,13 +1,8 @@
 package report
 
 import (
-	"bytes"
-	"encoding/json"
-	"reflect"
-
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 )
@@ -54,24 +49,9 @@ func sameManifests(a, b []workv1alpha1.ManifestStatus) bool {
 		return false
 	}
 	for i := range a {
-		if a[i].Identifier != b[i].Identifier || a[i].Health != b[i].Health || !sameJSON(a[i].Status, b[i].Status) {
+		if a[i].Identifier != b[i].Identifier || a[i].Health != b[i].Health || !workv1alpha1.SameRaw(a[i].Status, b[i].Status) {
 			return false
 		}
 	}
 	return true
-}
-
-// sameJSON compares by meaning: the API server returns JSON in another order than it was sent.
-func sameJSON(a, b *runtime.RawExtension) bool {
-	if a == nil || b == nil {
-		return a == b
-	}
-	if bytes.Equal(a.Raw, b.Raw) {
-		return true
-	}
-	var left, right any
-	if json.Unmarshal(a.Raw, &left) != nil || json.Unmarshal(b.Raw, &right) != nil {
-		return false
-	}
-	return reflect.DeepEqual(left, right)
 }

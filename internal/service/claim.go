@@ -60,8 +60,8 @@ func claimAnnotations(mcs *networkingv1alpha1.MultiClusterService) map[string]st
 // claimPatch makes a Service the MultiClusterService's.
 func claimPatch(service metav1.Object, mcs *networkingv1alpha1.MultiClusterService) template.MetadataPatch {
 	patch := template.MetadataPatch{UID: service.GetUID()}
-	patch.Labels = difference(service.GetLabels(), claimLabels(mcs), ownClaimLabels, policyClaimLabels)
-	patch.Annotations = difference(service.GetAnnotations(), claimAnnotations(mcs), ownClaimAnnotations, policyClaimAnnotations)
+	patch.Labels = template.Difference(service.GetLabels(), claimLabels(mcs), ownClaimLabels, policyClaimLabels)
+	patch.Annotations = template.Difference(service.GetAnnotations(), claimAnnotations(mcs), ownClaimAnnotations, policyClaimAnnotations)
 	return patch
 }
 
@@ -69,27 +69,9 @@ func claimPatch(service metav1.Object, mcs *networkingv1alpha1.MultiClusterServi
 func releasePatch(service metav1.Object) template.MetadataPatch {
 	return template.MetadataPatch{
 		UID:         service.GetUID(),
-		Labels:      difference(service.GetLabels(), nil, ownClaimLabels),
-		Annotations: difference(service.GetAnnotations(), nil, ownClaimAnnotations),
+		Labels:      template.Difference(service.GetLabels(), nil, ownClaimLabels),
+		Annotations: template.Difference(service.GetAnnotations(), nil, ownClaimAnnotations),
 	}
-}
-
-// difference is what makes the owned keys of have what they are in want.
-func difference(have, want map[string]string, owned ...[]string) map[string]*string {
-	changes := map[string]*string{}
-	for _, keys := range owned {
-		for _, key := range keys {
-			value, wanted := want[key]
-			present, exists := have[key]
-			switch {
-			case wanted && (!exists || present != value):
-				changes[key] = &value
-			case !wanted && exists:
-				changes[key] = nil
-			}
-		}
-	}
-	return changes
 }
 
 // contentOf tells two states of a Service apart. What its members report and what claims it is no part of it.

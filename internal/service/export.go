@@ -118,7 +118,7 @@ func exportRecord(cluster string, export *multiclusterv1beta1.ServiceExport, ser
 		manifests = append(manifests, workv1alpha1.Manifest{RawExtension: runtime.RawExtension{Raw: raw}})
 	}
 	for i, m := range work.Spec.Workload.Manifests {
-		if i < len(manifests) && sameJSON(m.Raw, manifests[i].Raw) {
+		if i < len(manifests) && workv1alpha1.SameRaw(&m.RawExtension, &manifests[i].RawExtension) {
 			manifests[i] = m
 		}
 	}

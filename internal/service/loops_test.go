@@ -180,7 +180,7 @@ func TestDispatchPutsRight(t *testing.T) {
 			after := must(workNamed(t.Context(), h.client, key))
 			if !reflect.DeepEqual(before.Spec.SuspendDispatching, after.Spec.SuspendDispatching) || after.Spec.PreserveResourcesOnDeletion != nil ||
 				!maps.Equal(before.Labels, after.Labels) || !maps.Equal(before.Annotations, after.Annotations) ||
-				len(after.Spec.Workload.Manifests) != 1 || !sameJSON(before.Spec.Workload.Manifests[0].Raw, after.Spec.Workload.Manifests[0].Raw) {
+				len(after.Spec.Workload.Manifests) != 1 || !workv1alpha1.SameRaw(&before.Spec.Workload.Manifests[0].RawExtension, &after.Spec.Workload.Manifests[0].RawExtension) {
 				t.Errorf("it is\n%+v\nwant\n%+v", after, before)
 			}
 			if _, writes := h.run(t, record); writes != 0 {

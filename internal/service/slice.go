@@ -1,10 +1,8 @@
 package service
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -99,13 +97,4 @@ func decodeSlice(raw []byte) (*discoveryv1.EndpointSlice, error) {
 		return nil, fmt.Errorf("reading an EndpointSlice: %w", err)
 	}
 	return slice, nil
-}
-
-// sameJSON compares by meaning: an API server gives the keys back in another order.
-func sameJSON(a, b []byte) bool {
-	if bytes.Equal(a, b) {
-		return true
-	}
-	var x, y any
-	return json.Unmarshal(a, &x) == nil && json.Unmarshal(b, &y) == nil && reflect.DeepEqual(x, y)
 }

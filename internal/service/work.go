@@ -109,11 +109,11 @@ func carry(work *workv1alpha1.Work, raw []byte, record bool) {
 	case !record && suspended:
 		work.Spec.SuspendDispatching = nil
 	}
-	manifests := work.Spec.Workload.Manifests
-	if len(manifests) == 1 && sameJSON(manifests[0].Raw, raw) {
+	manifest := workv1alpha1.Manifest{RawExtension: runtime.RawExtension{Raw: raw}}
+	if present := work.Spec.Workload.Manifests; len(present) == 1 && workv1alpha1.SameRaw(&present[0].RawExtension, &manifest.RawExtension) {
 		return
 	}
-	work.Spec.Workload.Manifests = []workv1alpha1.Manifest{{RawExtension: runtime.RawExtension{Raw: raw}}}
+	work.Spec.Workload.Manifests = []workv1alpha1.Manifest{manifest}
 }
 
 // reshaped says whether more than the status changed.

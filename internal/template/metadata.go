@@ -15,6 +15,24 @@ type MetadataPatch struct {
 	Annotations map[string]*string `json:"annotations,omitempty"`
 }
 
+// Difference is what makes the owned keys of have what they are in want; other keys are left alone.
+func Difference(have, want map[string]string, owned ...[]string) map[string]*string {
+	changes := map[string]*string{}
+	for _, keys := range owned {
+		for _, key := range keys {
+			value, wanted := want[key]
+			present, exists := have[key]
+			switch {
+			case wanted && (!exists || present != value):
+				changes[key] = &value
+			case !wanted && exists:
+				changes[key] = nil
+			}
+		}
+	}
+	return changes
+}
+
 // Empty says that the patch changes nothing.
 func (p MetadataPatch) Empty() bool { return len(p.Labels) == 0 && len(p.Annotations) == 0 }
 
