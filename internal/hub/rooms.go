@@ -183,7 +183,7 @@ func newHouse(mgr ctrl.Manager, server *apiserver.Server, o Options) (*house, er
 		customized:  interpret.Chain(scripts, webhooks),
 		interpreter: interpreter,
 	}
-	h.definitions, err = flagshipschema.New(flagshipschema.Deps{Templates: h.templates, Versions: server, Works: mgr.GetClient(), Fleet: fleet, Events: h.events})
+	h.definitions, err = flagshipschema.New(flagshipschema.Deps{Templates: h.templates, Versions: server, Works: mgr.GetClient(), Fleet: fleet, Events: h.events, Clock: o.Clock})
 	if err != nil {
 		return nil, fmt.Errorf("building the carrier of definitions: %w", err)
 	}

@@ -2,6 +2,7 @@ package schema
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -17,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
@@ -46,6 +48,8 @@ type Deps struct {
 	Fleet *member.Fleet
 	// Events takes what a tightened definition does to objects.
 	Events event.Recorder
+	// Clock tells how old a count of objects is.
+	Clock clock.PassiveClock
 }
 
 // Carrier answers questions about definitions and their instances. It is a manager.Runnable, for counting objects of
@@ -63,10 +67,10 @@ type Carrier struct {
 
 // New returns a Carrier. Call it before the fleet has connections.
 func New(deps Deps) (*Carrier, error) {
-	if deps.Templates == nil || deps.Versions == nil || deps.Works == nil || deps.Fleet == nil || deps.Events == nil {
-		return nil, errors.New("carrying definitions needs Templates, Versions, Works, Fleet and Events")
+	if deps.Templates == nil || deps.Versions == nil || deps.Works == nil || deps.Fleet == nil || deps.Events == nil || deps.Clock == nil {
+		return nil, errors.New("carrying definitions needs Templates, Versions, Works, Fleet, Events and Clock")
 	}
-	c := &Carrier{deps: deps, surveys: newSurveys(), landings: map[subject]landing{},
+	c := &Carrier{deps: deps, surveys: newSurveys(deps.Clock), landings: map[subject]landing{},
 		known: map[string]knownDefinition{}, translated: map[string]runtimeschema.GroupKind{}}
 	deps.Fleet.OnChange(func(change member.Change) {
 		if change.Resource == definitions {
@@ -249,9 +253,7 @@ func listed(changes []Change, class Class) string {
 
 // commissioned is the count of the objects that changes concern. It has no versions if they concern no field of any.
 func commissioned(conn *member.Conn, from, to *apiextensionsv1.CustomResourceDefinition, changes []Change) commission {
-	digest := fnv.New64a()
-	fmt.Fprint(digest, from.UID, from.Generation, changes)
-	wanted := commission{change: fmt.Sprintf("%x", digest.Sum(nil)), client: conn.Dynamic(), spec: &to.Spec}
+	wanted := commission{change: betweenOf(from, to), client: conn.Dynamic(), spec: &to.Spec}
 	for _, version := range from.Spec.Versions {
 		concerns := func(change Change) bool { return change.Version == version.Name && change.Field != "" }
 		if version.Served && slices.ContainsFunc(changes, concerns) {
@@ -259,6 +261,17 @@ func commissioned(conn *member.Conn, from, to *apiextensionsv1.CustomResourceDef
 		}
 	}
 	return wanted
+}
+
+// betweenOf tells one pair of definitions from another. What is said of their changes is not enough: it does not tell, for
+// one, which values are still allowed.
+func betweenOf(from, to *apiextensionsv1.CustomResourceDefinition) string {
+	digest := fnv.New64a()
+	fmt.Fprint(digest, from.UID, from.Generation)
+	if raw, err := json.Marshal(&to.Spec); err == nil { // it was read from JSON
+		_, _ = digest.Write(raw) // never fails
+	}
+	return fmt.Sprintf("%x", digest.Sum(nil))
 }
 
 // warn tells the definition's owner what a change that is let through does.

@@ -111,12 +111,13 @@ func (e expressions) inexpressible(kind runtimeschema.GroupVersionKind, served [
 	return fmt.Errorf("it serves %s of group %q as %s only, and %s", kind.Kind, kind.Group, strings.Join(served, ", "), where)
 }
 
-// remember notes that objects of a kind do not go everywhere as they are.
-func (c *Carrier) remember(e expressions, kind runtimeschema.GroupKind) {
-	if e.definition == nil {
-		return // a built-in kind does not change
+// remember notes that objects of a kind do not go everywhere as they are. A built-in kind does not change.
+func (c *Carrier) remember(kind runtimeschema.GroupVersionKind) {
+	name := c.definition(kind)
+	if name == "" {
+		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.translated[e.definition.Name] = kind
+	c.translated[name] = kind.GroupKind()
 }

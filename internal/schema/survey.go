@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,6 +14,7 @@ import (
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
 )
 
 const (
@@ -22,6 +24,8 @@ const (
 	surveyors = 2
 	// examples is how many objects a message names.
 	examples = 3
+	// stale is the age at which a count is made again, if somebody asks: objects come, go and are mended meanwhile.
+	stale = 5 * time.Minute
 )
 
 // Count is how many objects of a member a change of their definition concerns.
@@ -59,37 +63,40 @@ type commission struct {
 	client   dynamic.Interface
 	spec     *apiextensionsv1.CustomResourceDefinitionSpec
 	versions []string
-	done     bool
-	count    Count
+	// done says that count is there, since the time at.
+	done  bool
+	at    time.Time
+	count Count
 }
 
 // surveys makes counts, off everybody's path.
 type surveys struct {
 	queue workqueue.TypedInterface[subject]
+	clock clock.PassiveClock
 
 	mu          sync.Mutex
 	commissions map[subject]*commission
 }
 
-func newSurveys() *surveys {
-	return &surveys{queue: workqueue.NewTyped[subject](), commissions: map[subject]*commission{}}
+func newSurveys(clk clock.PassiveClock) *surveys {
+	return &surveys{queue: workqueue.NewTyped[subject](), clock: clk, commissions: map[subject]*commission{}}
 }
 
-// ask returns the count for a change, or false while it is being made. One that failed is made again, for whoever asks
-// next.
+// ask returns the count for a change, or false while it is being made for the first time. One that failed or is old is made
+// again, for whoever asks next, by the connection of whoever asks now.
 func (s *surveys) ask(what subject, wanted commission) (Count, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	known := s.commissions[what]
-	if known == nil || known.change != wanted.change {
-		s.commissions[what] = &wanted
-		s.queue.Add(what)
-		return Count{}, false
+	if known != nil && known.change == wanted.change {
+		if !known.done || known.count.Failure == "" && s.clock.Since(known.at) < stale {
+			return known.count, known.done
+		}
+		wanted.done, wanted.at, wanted.count = true, s.clock.Now(), known.count
 	}
-	if known.done && known.count.Failure != "" {
-		s.queue.Add(what)
-	}
-	return known.count, known.done
+	s.commissions[what] = &wanted
+	s.queue.Add(what)
+	return wanted.count, wanted.done
 }
 
 // forget drops what is known of a cluster.
@@ -134,7 +141,7 @@ func (s *surveys) execute(ctx context.Context, what subject) {
 	count := survey(ctx, wanted)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	wanted.count, wanted.done = count, true
+	wanted.count, wanted.done, wanted.at = count, true, s.clock.Now()
 }
 
 // survey counts in every version that changes.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -15,6 +16,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	clienttesting "k8s.io/client-go/testing"
+	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/yaml"
 )
 
@@ -110,7 +112,8 @@ func TestASurveyThatFailsIsMadeAgain(t *testing.T) {
 		}
 		return false, nil, nil
 	})
-	s := newSurveys()
+	clk := clocktesting.NewFakePassiveClock(time.Now())
+	s := newSurveys(clk)
 	what := subject{"member1", "gears.example.io"}
 	change := commission{change: "a", client: client, spec: wantedGears(t), versions: []string{"v1"}}
 	turn := func() {
@@ -130,9 +133,51 @@ func TestASurveyThatFailsIsMadeAgain(t *testing.T) {
 	if count, counted := s.ask(what, change); !counted || count.Failure != "" || count.Total != 1 {
 		t.Fatalf("got %+v, want one object", count)
 	}
+
+	// What was counted long ago is counted again, by way of the connection there is now.
+	change.client = memberWith(map[string]map[string]any{"fine": {"teeth": int64(3)}, "large": {"teeth": int64(30)}})
+	if s.ask(what, change); s.queue.Len() != 0 {
+		t.Error("a count is made again at once")
+	}
+	clk.SetTime(clk.Now().Add(stale))
+	if count, counted := s.ask(what, change); !counted || count.Total != 1 {
+		t.Fatalf("got %+v, want the old count until there is a new one", count)
+	}
+	turn()
+	if count, counted := s.ask(what, change); !counted || count.Total != 2 || count.Invalid != 1 {
+		t.Fatalf("got %+v, want two objects, one of them invalid", count)
+	}
 	other := change
 	other.change = "b"
 	if _, counted := s.ask(what, other); counted {
 		t.Error("the count of one change is taken for another's")
+	}
+}
+
+// TestACountIsOfOneDefinition: two changes of which the same is said are two changes.
+func TestACountIsOfOneDefinition(t *testing.T) {
+	from := &apiextensionsv1.CustomResourceDefinition{Spec: *wantedGears(t)}
+	allowing := func(values ...string) *apiextensionsv1.CustomResourceDefinition {
+		to := from.DeepCopy()
+		spec := to.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"]
+		teeth := spec.Properties["teeth"]
+		for _, value := range values {
+			teeth.Enum = append(teeth.Enum, apiextensionsv1.JSON{Raw: []byte(value)})
+		}
+		spec.Properties["teeth"] = teeth
+		return to
+	}
+	few, more := allowing("3"), allowing("3", "4")
+	said := func(to *apiextensionsv1.CustomResourceDefinition) string {
+		return fmt.Sprint(Compare(&from.Spec, &to.Spec, nil))
+	}
+	if said(few) != said(more) {
+		t.Fatal("what is said tells them apart; take others")
+	}
+	if betweenOf(from, few) == betweenOf(from, more) {
+		t.Error("the count of one change is taken for another's")
+	}
+	if betweenOf(from, few) != betweenOf(from, allowing("3")) {
+		t.Error("the same change is counted twice")
 	}
 }

@@ -49,11 +49,11 @@ func (c *Carrier) Translate(ctx context.Context, obj *unstructured.Unstructured,
 	if len(served) == 0 || slices.Contains(served, kind.Version) {
 		return obj, nil
 	}
+	c.remember(kind) // before it is read: whatever changes from now on is news
 	known, err := c.expressions(ctx, kind)
 	if err != nil {
 		return nil, &ConversionError{err}
 	}
-	c.remember(known, kind.GroupKind())
 	target := known.bestOf(served)
 	if target == "" {
 		if !meta.IsStatusConditionTrue(cluster.Status.Conditions, clusterv1alpha1.ClusterConditionCompleteAPIEnablements) {

@@ -22,6 +22,8 @@ import (
 type shelf struct {
 	definition *apiextensionsv1.CustomResourceDefinition
 	reads      int
+	// meanwhile is called by each read when it has been made.
+	meanwhile func()
 }
 
 const library = "library.example.com"
@@ -52,6 +54,9 @@ func (s *shelf) Meta(template.Ref) (*metav1.PartialObjectMetadata, bool) {
 func (s *shelf) Get(context.Context, template.Ref) (*unstructured.Unstructured, error) {
 	s.reads++
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(s.definition)
+	if s.meanwhile != nil {
+		s.meanwhile()
+	}
 	return &unstructured.Unstructured{Object: content}, err
 }
 
@@ -211,6 +216,20 @@ func TestADefinitionThatChangesConcernsTheKindsThatWereTranslated(t *testing.T) 
 	c.Redefined(s.definition.Name)
 	if len(c.known)+len(c.translated) != 0 {
 		t.Error("a definition that is gone is remembered")
+	}
+}
+
+// TestADefinitionThatChangesWhileItIsRead: what is translated at this moment follows the definition as it was.
+func TestADefinitionThatChangesWhileItIsRead(t *testing.T) {
+	s := newShelf("v1", "v1beta1")
+	c := carrierOf(s, scribe{})
+	told := false
+	s.meanwhile = func() { told = c.Redefined(s.definition.Name) != nil }
+	if _, err := c.Translate(t.Context(), written(library, "v1", "Book"), serving(true, library, "Book", "v1beta1")); err != nil {
+		t.Fatal(err)
+	}
+	if !told {
+		t.Error("nobody would translate it again")
 	}
 }
 
