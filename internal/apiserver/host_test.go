@@ -8,7 +8,10 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
@@ -60,6 +63,53 @@ func TestCustomResourcesAreGuardedLikeOthers(t *testing.T) {
 		return ""
 	})
 	call(t, http.MethodPatch, path+"/good", `{"metadata":{"finalizers":null}}`, "Content-Type", mergePatch).wants(t, http.StatusOK)
+}
+
+// TestTheServersOwnClientMayDoEverything: the controllers behind definitions, and ours, talk to the server through it.
+func TestTheServersOwnClientMayDoEverything(t *testing.T) {
+	who, err := clients.AuthenticationV1().SelfSubjectReviews().Create(t.Context(), &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	expect(t, "the user", who.Status.UserInfo.Username, "system:apiserver")
+	for name, spec := range map[string]authorizationv1.SelfSubjectAccessReviewSpec{
+		"any resource": {ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "*", Group: "*", Resource: "*", Subresource: "*"}},
+		"any path":     {NonResourceAttributes: &authorizationv1.NonResourceAttributes{Verb: "*", Path: "*"}},
+	} {
+		review, err := clients.AuthorizationV1().SelfSubjectAccessReviews().Create(t.Context(),
+			&authorizationv1.SelfSubjectAccessReview{Spec: spec}, metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !review.Status.Allowed {
+			t.Errorf("%s: it may not: %s", name, review.Status.Reason)
+		}
+	}
+}
+
+// TestADefinitionIsEstablishedAtOnce: a server that takes itself for one of several waits for five seconds each time, so that
+// the others can hear of the names. That one took long may be the machine's fault; that several did is ours.
+func TestADefinitionIsEstablishedAtOnce(t *testing.T) {
+	const tries, held = 5, 5 * time.Second
+	for i := range tries {
+		group := fmt.Sprintf("prompt%d.example.com", i)
+		create(t, group, "")
+		expectDefinition(t, group, "Established", "True", "InitialNamesAccepted")
+		conditions, _ := call(t, http.MethodGet, definitionOf(group), "").at("status.conditions").([]any)
+		since := map[any]time.Time{}
+		for _, entry := range conditions {
+			condition, _ := entry.(map[string]any)
+			at, err := time.Parse(time.RFC3339, fmt.Sprint(condition["lastTransitionTime"]))
+			if err != nil {
+				t.Fatal(err)
+			}
+			since[condition["type"]] = at
+		}
+		if since["Established"].Sub(since["NamesAccepted"]) < held {
+			return
+		}
+	}
+	t.Errorf("each of %d definitions was held back for %v after its names had been accepted", tries, held)
 }
 
 // TestWhatNobodyDefines: every server of the chain hands on what it does not know, and the last one says that it does not

@@ -71,16 +71,16 @@ func (b *builder) garbage(ctx context.Context) error {
 // leanInformers gives the collector what it reads of an object and no more. Upstream's own choice keeps
 // whole objects of every built-in kind.
 type leanInformers struct {
-	shared   informers.SharedInformerFactory
-	metadata metadatainformer.SharedInformerFactory
+	shared informers.SharedInformerFactory
+	client metadata.Interface
 	// watched are the resources the API server watches in full for its own sake.
 	watched sets.Set[schema.GroupResource]
 }
 
 func newLeanInformers(shared informers.SharedInformerFactory, client metadata.Interface) *leanInformers {
 	return &leanInformers{
-		shared:   shared,
-		metadata: metadatainformer.NewSharedInformerFactoryWithOptions(client, 0, metadatainformer.WithTransform(onlyOwnership)),
+		shared: shared,
+		client: client,
 		watched: sets.New(
 			schema.GroupResource{Resource: "namespaces"}, schema.GroupResource{Resource: "secrets"},
 			schema.GroupResource{Resource: "serviceaccounts"},
@@ -92,19 +92,32 @@ func newLeanInformers(shared informers.SharedInformerFactory, client metadata.In
 	}
 }
 
-// ForResource returns the informer of a resource.
+// ForResource returns the informer of a resource: a new one with each call, unless the API server has one.
 func (l *leanInformers) ForResource(resource schema.GroupVersionResource) (informers.GenericInformer, error) {
 	if l.watched.Has(resource.GroupResource()) {
 		return l.shared.ForResource(resource)
 	}
-	return l.metadata.ForResource(resource), nil
+	informer := metadatainformer.NewFilteredMetadataInformer(l.client, resource, metav1.NamespaceAll, 0, cache.Indexers{}, nil)
+	if err := informer.Informer().SetTransform(onlyOwnership); err != nil {
+		return nil, fmt.Errorf("preparing to watch %s: %w", resource, err)
+	}
+	return mortal{informer}, nil
 }
 
-// Start runs the informers that do not run yet.
-func (l *leanInformers) Start(stop <-chan struct{}) {
-	l.shared.Start(stop)
-	l.metadata.Start(stop)
-}
+// Start runs the informers that are shared. The others run with the collector's monitor of their kind.
+func (l *leanInformers) Start(stop <-chan struct{}) { l.shared.Start(stop) }
+
+// mortal is an informer that the collector ends with its monitor when the kind is gone. Those of a factory go on asking
+// for it for as long as the process lives.
+type mortal struct{ informers.GenericInformer }
+
+// Informer implements informers.GenericInformer.
+func (m mortal) Informer() cache.SharedIndexInformer { return monitored{m.GenericInformer.Informer()} }
+
+type monitored struct{ cache.SharedIndexInformer }
+
+// GetController returns what a monitor runs: upstream's does nothing when it is run.
+func (m monitored) GetController() cache.Controller { return m }
 
 // onlyOwnership drops from an object's metadata what does not bear on who owns it.
 func onlyOwnership(object any) (any, error) {
