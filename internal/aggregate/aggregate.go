@@ -63,7 +63,7 @@ type aggregator struct {
 	// told is the content of the template each binding's success was published
 	// for.
 	told sync.Map // Request → string
-	// left are bindings that are gone and whose template has to be told so.
+	// left are bindings that go or are gone and whose template has to be told so.
 	left sync.Map // Request → workv1alpha2.Binding
 }
 
@@ -71,6 +71,10 @@ type aggregator struct {
 // statuses when the template was last written. Without it nobody would notice,
 // after a restart, that they say something else now.
 const meaningAnnotation = "resourcebinding.karmada.io/status-aggregation"
+
+// unwritten is the annotation's value while the template could not be written: the binding shows what the template does
+// not, and a start has to know.
+const unwritten = "unwritten"
 
 // afterConflict is when to try again after somebody else wrote the status.
 const afterConflict = 20 * time.Millisecond
@@ -90,8 +94,8 @@ func (a *aggregator) Reconcile(ctx context.Context, request Request) (_ reconcil
 	}
 	a.left.Delete(request) // it is there again
 	if binding.GetDeletionTimestamp() != nil {
-		a.forget(request)
-		return reconcile.Result{}, nil
+		a.leave(request, binding) // already now: once it is gone, a start finds nothing of it
+		return a.clear(ctx, request)
 	}
 	works, err := a.works(ctx, binding)
 	if err != nil {
@@ -114,7 +118,17 @@ func (a *aggregator) Reconcile(ctx context.Context, request Request) (_ reconcil
 	return a.write(ctx, request, binding, picture, news)
 }
 
-// clear has the template of a binding that is gone say what no copies add up to, if its kind wants that.
+// leave notes that a binding goes or is gone, if its template has to be told so. It returns whether it has.
+func (a *aggregator) leave(request Request, binding workv1alpha2.Binding) bool {
+	resource := binding.BindingSpec().Resource
+	if !a.clears(schema.FromAPIVersionAndKind(resource.APIVersion, resource.Kind)) {
+		return false
+	}
+	a.left.Store(request, binding)
+	return true
+}
+
+// clear has the template of a binding that was left say what no copies add up to.
 func (a *aggregator) clear(ctx context.Context, request Request) (reconcile.Result, error) {
 	a.forget(request)
 	gone, ok := a.left.Load(request)
@@ -143,6 +157,9 @@ func (a *aggregator) write(ctx context.Context, request Request, binding workv1a
 	if failure != nil {
 		a.owed.Store(request, struct{}{})
 		a.publish(binding, event.Warning, event.AggregateStatusFailed, failure.Error())
+		if err := a.noteMeaning(ctx, binding, unwritten); client.IgnoreNotFound(err) != nil {
+			return reconcile.Result{}, errors.Join(failure, err)
+		}
 	} else {
 		a.owed.Delete(request)
 	}
@@ -156,7 +173,7 @@ func (a *aggregator) write(ctx context.Context, request Request, binding workv1a
 		}
 	}
 	if failure == nil && a.meansAnotherThing(binding) {
-		if err := a.noteMeaning(ctx, binding); client.IgnoreNotFound(err) != nil {
+		if err := a.noteMeaning(ctx, binding, a.meaning(binding)); client.IgnoreNotFound(err) != nil {
 			return reconcile.Result{}, err
 		}
 	}
@@ -296,13 +313,16 @@ func (a *aggregator) meansAnotherThing(binding workv1alpha2.Binding) bool {
 	return binding.GetAnnotations()[meaningAnnotation] != a.meaning(binding)
 }
 
-// noteMeaning notes what the template's status was added up by. It happens only
-// to kinds that users have described, once per description.
-func (a *aggregator) noteMeaning(ctx context.Context, binding workv1alpha2.Binding) error {
+// noteMeaning notes what the template's status was added up by. It happens only to kinds that users have described, once
+// per description, and to templates that cannot be written.
+func (a *aggregator) noteMeaning(ctx context.Context, binding workv1alpha2.Binding, meaning string) error {
+	if binding.GetAnnotations()[meaningAnnotation] == meaning {
+		return nil
+	}
 	before := binding.(client.Object)
 	after := before.DeepCopyObject().(client.Object)
 	annotations := maps.Clone(after.GetAnnotations())
-	if meaning := a.meaning(binding); meaning == "" {
+	if meaning == "" {
 		delete(annotations, meaningAnnotation)
 	} else {
 		if annotations == nil {
@@ -314,6 +334,8 @@ func (a *aggregator) noteMeaning(ctx context.Context, binding workv1alpha2.Bindi
 	if err := a.client.Patch(ctx, after, client.MergeFrom(before)); err != nil {
 		return fmt.Errorf("noting what the status of binding %s means: %w", client.ObjectKeyFromObject(before), err)
 	}
+	binding.SetAnnotations(annotations)
+	binding.SetResourceVersion(after.GetResourceVersion()) // its status is written next
 	return nil
 }
 

@@ -429,6 +429,48 @@ func TestATemplateThatLostItsBinding(t *testing.T) {
 	}
 }
 
+// A template that could not be written is written after a start, although the binding shows everything already.
+func TestATemplateThatCouldNotBeWrittenBeforeAStart(t *testing.T) {
+	good := []workOption{appliedAt(1), reporting(`{}`, workv1alpha1.ResourceHealthy)}
+	s := newShore(t, binding(), work("a", good...), work("b", good...))
+	s.templates.fail = fmt.Errorf("unreachable")
+	if _, err := s.loop.Reconcile(t.Context(), web); err == nil {
+		t.Fatal("the failure was swallowed")
+	}
+	s.expectWrites("before", "binding")
+	s.templates.fail = nil
+	s.loop = newAggregator(s.client, Deps{Templates: s.templates, Statuses: s.templates, Clock: s.clock, Events: s.loop.events})
+	s.reconcile()
+	s.expectWrites("after the start", "template")
+	s.loop = newAggregator(s.client, Deps{Templates: s.templates, Statuses: s.templates, Clock: s.clock, Events: s.loop.events})
+	s.reconcile()
+	s.expectWrites("after another one")
+}
+
+// The template is told while the binding is still there: a control plane that is killed right after it has let the binding
+// go finds it no more.
+func TestATemplateThatIsAboutToLoseItsBinding(t *testing.T) {
+	good := []workOption{appliedAt(1), reporting(`{}`, workv1alpha1.ResourceHealthy)}
+	held := binding()
+	held.Finalizers = []string{held.Finalizer()}
+	s := newShore(t, held, work("a", good...), work("b", good...))
+	clears := func(gvk schema.GroupVersionKind) bool { return gvk.Kind == "Deployment" }
+	s.loop.clears = clears
+	s.reconcile()
+	s.expectWrites("at first", "template", "binding")
+	if err := s.client.Delete(t.Context(), binding()); err != nil {
+		t.Fatal(err)
+	}
+	s.loop = newAggregator(s.client, Deps{Templates: s.templates, Statuses: s.templates, Clock: s.clock, Clears: clears, Events: s.loop.events})
+	s.reconcile()
+	s.expectWrites("after a start that finds it going", "template")
+	if applied, _, _ := unstructured.NestedString(s.templates.object.Object, "status", "applied"); applied != "" {
+		t.Errorf("the template still says %q", applied)
+	}
+	s.reconcile()
+	s.expectWrites("and then it is quiet")
+}
+
 func TestWorksLeadToTheirBinding(t *testing.T) {
 	if got := requestsOf(work("a")); !slices.Equal(got, []Request{web}) {
 		t.Errorf("requests %v", got)

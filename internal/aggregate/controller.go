@@ -34,7 +34,7 @@ type Deps struct {
 	// kinds are not even read. Without it, all are.
 	Adds func(schema.GroupVersionKind) bool
 	// Clears says that a template of a kind must not go on saying what its copies said once it has none any more,
-	// because its binding is gone. Nil: all may.
+	// because its binding goes. Nil: all may.
 	Clears func(schema.GroupVersionKind) bool
 	// Customized stands for what users say about adding up the statuses of a kind;
 	// it is empty if they say nothing. Nil: they never do.
@@ -243,9 +243,7 @@ func onBinding[B interface {
 		},
 		DeleteFunc: func(_ context.Context, e ctrlevent.TypedDeleteEvent[B], q queue) {
 			a.forget(of(e.Object))
-			resource := e.Object.BindingSpec().Resource
-			if a.clears(schema.FromAPIVersionAndKind(resource.APIVersion, resource.Kind)) {
-				a.left.Store(of(e.Object), workv1alpha2.Binding(e.Object))
+			if a.leave(of(e.Object), e.Object) {
 				a.enqueue(q, 0, of(e.Object))
 			}
 		},
