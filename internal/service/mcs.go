@@ -180,6 +180,9 @@ func (e *exposer) claim(ctx context.Context, p *picture) error {
 	if err != nil {
 		return err
 	}
+	if err := e.doubt(ctx, p); err != nil {
+		return err
+	}
 	holder := policyOn(p.service)
 	obj, err := e.templates.PatchMetadata(ctx, serviceRef(keyOf(p.mcs)), raw)
 	if err != nil {
@@ -191,7 +194,21 @@ func (e *exposer) claim(ctx context.Context, p *picture) error {
 	}
 	p.service.ResourceVersion = obj.GetResourceVersion()
 	p.service.Labels, p.service.Annotations = obj.GetLabels(), obj.GetAnnotations()
-	p.claimed = true
+	return nil
+}
+
+// doubt has a binding of ours, if there is one, made anew from the Service: somebody may have rendered it without the claim, by
+// which members' slices are found. It is noted before the claim is back, so that a kill in between leaves something to do.
+func (e *exposer) doubt(ctx context.Context, p *picture) error {
+	if p.binding == nil || !ours(p.binding) || p.binding.Annotations[networkingv1alpha1.ServiceContentAnnotation] == "" {
+		return nil
+	}
+	doubted := p.binding.DeepCopy()
+	delete(doubted.Annotations, networkingv1alpha1.ServiceContentAnnotation)
+	if err := e.patch(ctx, p.binding, doubted); err != nil {
+		return err
+	}
+	p.binding = doubted
 	return nil
 }
 
@@ -209,10 +226,6 @@ func (e *exposer) bind(ctx context.Context, p *picture) error {
 	desired, err := bindingFor(p.mcs, p.service, p.exposure.All(), p.binding)
 	if err != nil {
 		return err
-	}
-	if p.claimed {
-		// Somebody may have rendered it without the claim, by which members' slices are found: it has to be rendered again.
-		desired.Spec.Resource.ResourceVersion = p.service.ResourceVersion
 	}
 	if p.binding == nil {
 		err := e.client.Create(ctx, desired)

@@ -136,6 +136,26 @@ func TestALostClaimIsRenderedAgain(t *testing.T) {
 	}
 }
 
+// TestALostClaimOutlivesAKill: the claim is back, and the process ends before the binding is written.
+func TestALostClaimOutlivesAKill(t *testing.T) {
+	h, e, templates := exposing(t, webService(corev1.ServiceTypeClusterIP), exposed(networkingv1alpha1.ExposureTypeCrossCluster))
+	turn(t, h, e, templates)
+	delete(templates.service.Labels, networkingv1alpha1.MultiClusterServicePermanentIDLabel)
+	templates.service.ResourceVersion = "99"
+	p := must(e.look(t.Context(), readMCS(t, h.client)))
+	if err := e.claim(t.Context(), &p); err != nil {
+		t.Fatal(err)
+	}
+	turn(t, h, e, templates)
+	binding := must(e.binding(t.Context(), webKey))
+	if got := binding.Spec.Resource.ResourceVersion; got != "99" {
+		t.Errorf("the binding is of version %q of the Service, want the one that has its claim back", got)
+	}
+	if writes := turn(t, h, e, templates); writes != 0 {
+		t.Errorf("%d writes for nothing new", writes)
+	}
+}
+
 func TestExposingOneService(t *testing.T) {
 	mcs := exposed(networkingv1alpha1.ExposureTypeCrossCluster)
 	mcs.Spec.ProviderClusters, mcs.Spec.ConsumerClusters = clusters("a", "b"), clusters("b", "c")

@@ -26,8 +26,6 @@ type picture struct {
 	obstacle string
 	// binding is nil before it was made.
 	binding *workv1alpha2.ResourceBinding
-	// claimed says that the Service has only now become ours, or ours again.
-	claimed bool
 	// works are those of this room, records included.
 	works []*workv1alpha1.Work
 	// away are clusters that have not been ready for too long, with words about it.
