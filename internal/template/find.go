@@ -86,19 +86,26 @@ func (s *Store) discoverFirst(ctx context.Context) error {
 	}
 }
 
+// awaitListing tells when the store is ready. Definitions are waited for without a limit: while they are not known, a
+// custom resource looks as if it needed none.
 func (s *Store) awaitListing(ctx context.Context) {
 	defer close(s.ready)
-	ctx, cancel := context.WithTimeout(ctx, readyAfter)
-	defer cancel()
 	s.mu.RLock()
-	var synced []cache.InformerSynced
+	var synced, defined []cache.InformerSynced
 	for _, w := range s.watches {
+		if w.gvk.GroupKind() == definitionKind {
+			defined = append(defined, w.informer.HasSynced)
+			continue
+		}
 		synced = append(synced, w.informer.HasSynced)
 	}
 	s.mu.RUnlock()
-	if !cache.WaitForCacheSync(ctx.Done(), synced...) {
+	patience, cancel := context.WithTimeout(ctx, readyAfter)
+	defer cancel()
+	if !cache.WaitForCacheSync(patience.Done(), synced...) {
 		log.FromContext(ctx).Info("Not every kind could be listed in time; going on without")
 	}
+	cache.WaitForCacheSync(ctx.Done(), defined...) // or until the process ends
 }
 
 func (s *Store) refresh(ctx context.Context) {

@@ -128,7 +128,7 @@ func (s *Store) Reconsider() {
 }
 
 // WaitForSync returns when every kind found at the start has been listed, or
-// has had 15 seconds to be.
+// has had 15 seconds to be; definitions have been listed in any case.
 func (s *Store) WaitForSync(ctx context.Context) error {
 	select {
 	case <-s.ready:

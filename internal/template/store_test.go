@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
+	"k8s.io/client-go/metadata"
 	metadatafake "k8s.io/client-go/metadata/fake"
 	"k8s.io/utils/clock"
 )
@@ -47,6 +48,12 @@ type hub struct {
 // onHub runs a story in a synctest bubble against a started store.
 func onHub(t *testing.T, story func(*hub)) {
 	t.Helper()
+	onPreparedHub(t, func(*hub) {}, story)
+}
+
+// onPreparedHub is onHub with something to do before the store starts.
+func onPreparedHub(t *testing.T, prepare, story func(*hub)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		scheme := metadatafake.NewTestScheme()
 		if err := metav1.AddMetaToScheme(scheme); err != nil {
@@ -69,6 +76,7 @@ func onHub(t *testing.T, story func(*hub)) {
 			defer h.mu.Unlock()
 			h.told[ref.String()]++
 		})
+		prepare(h)
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- h.store.Start(ctx) }()
@@ -283,6 +291,55 @@ func TestCustomKindsComeAndGo(t *testing.T) {
 			t.Errorf("reading an object of a forgotten kind: %v, want NotFound", err)
 		}
 	})
+}
+
+// busy answers lists of one resource late.
+type busy struct {
+	metadata.Interface
+	resource schema.GroupVersionResource
+	by       time.Duration
+}
+
+// IsWatchListSemanticsUnSupported says, as the client inside does, that lists are lists.
+func (busy) IsWatchListSemanticsUnSupported() bool { return true }
+
+func (b busy) Resource(resource schema.GroupVersionResource) metadata.Getter {
+	if resource != b.resource {
+		return b.Interface.Resource(resource)
+	}
+	return busyGetter{b.Interface.Resource(resource), b.by}
+}
+
+type busyGetter struct {
+	metadata.Getter
+	by time.Duration
+}
+
+func (b busyGetter) Namespace(string) metadata.ResourceInterface { return b }
+
+func (b busyGetter) List(ctx context.Context, options metav1.ListOptions) (*metav1.PartialObjectMetadataList, error) {
+	<-time.After(b.by)
+	return b.Getter.List(ctx, options)
+}
+
+// TestDefinitionsAreWaitedFor: without them custom resources look as if they needed none, and those that they brought along
+// would be removed from members. Any other kind holds nobody up for long.
+func TestDefinitionsAreWaitedFor(t *testing.T) {
+	const late = 2 * readyAfter
+	for resource, want := range map[schema.GroupVersionResource]time.Duration{crds: late, configmaps: readyAfter} {
+		t.Run(resource.Resource, func(t *testing.T) {
+			var begin time.Time
+			onPreparedHub(t, func(h *hub) {
+				begin = time.Now()
+				h.store.metadata = busy{h.metadata, resource, late}
+			}, func(*hub) {
+				if took := time.Since(begin).Round(time.Second); took != want {
+					t.Errorf("the store was ready after %v, want %v", took, want)
+				}
+				<-time.After(late) // an informer that never synced does not end
+			})
+		})
+	}
 }
 
 func TestDiscoveryStaysQuietWhenNothingChanges(t *testing.T) {
