@@ -260,7 +260,9 @@ func (h *house) setupAggregate(ctx context.Context) error {
 		Adds: func(kind schema.GroupVersionKind) bool {
 			return h.interpreter.Knows(kind, configv1alpha1.InterpreterOperationAggregateStatus)
 		},
-		Clears: claim.Clears,
+		Clears: func(kind schema.GroupVersionKind) bool {
+			return claim.Clears(kind) || flagshipschema.IsDefinition(kind)
+		},
 		Customized: func(kind schema.GroupVersionKind) string {
 			return h.customized.Fingerprint(kind, configv1alpha1.InterpreterOperationAggregateStatus)
 		},

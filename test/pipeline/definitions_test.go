@@ -196,6 +196,14 @@ func TestACustomResourceBringsItsDefinition(t *testing.T) {
 		return nil
 	})
 	fleettest.ExpectEventually(t, fleet.Member("member1"), strange, fleettest.Exists)
+	fleettest.ExpectEventually(t, fleet.Hub, springs, func(d *definition) error {
+		for _, c := range d.Status.Conditions {
+			if c.Type == workv1alpha1.DefinitionEstablishedInMembers || c.Type == workv1alpha1.DefinitionStoredInOneVersion {
+				return fmt.Errorf("it goes to no member any more, and says %s: %s", c.Type, c.Message)
+			}
+		}
+		return nil
+	})
 }
 
 func TestABreakingChangeIsHeldBackUntilItIsAllowed(t *testing.T) {

@@ -32,16 +32,17 @@ func (r definitionReport) established() bool {
 }
 
 // definition tells on the hub's own definition, in two conditions, where its copies are established and which versions
-// they keep objects in. The rest of the status is about the hub's own API server, and stays.
+// they keep objects in; without copies there is nothing to tell. The rest of the status is about the hub's own API server, and stays.
 func (a aggregation) definition(_ context.Context, template *unstructured.Unstructured, items []workv1alpha2.AggregatedStatusItem) (*unstructured.Unstructured, error) {
 	list, err := reports[definitionReport](items)
 	if err != nil {
 		return nil, err
 	}
-	if len(list) == 0 {
-		return template, nil
-	}
 	status := statusCopy(template)
+	if len(list) == 0 { // it goes nowhere, any more
+		a.setConditions(template, status, nil, workv1alpha1.DefinitionEstablishedInMembers, workv1alpha1.DefinitionStoredInOneVersion)
+		return interpret.WithStatus(template, status), nil
+	}
 	a.setConditions(template, status, []verdict{establishedIn(list), storedIn(list, storageVersion(template))})
 	return interpret.WithStatus(template, status), nil
 }

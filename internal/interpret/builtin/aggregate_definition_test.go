@@ -45,3 +45,17 @@ func TestDefinitionSaysWhereItIsEstablishedAndStored(t *testing.T) {
 		})
 	}
 }
+
+func TestADefinitionWithoutCopiesTellsOfNone(t *testing.T) {
+	template := ofKind(t, "apiextensions.k8s.io/v1/CustomResourceDefinition", "{spec: {versions: [{name: v1, storage: true}]}, status: {conditions: "+
+		"[{type: EstablishedInMembers, status: 'True'}, {type: Established, status: 'True'}, {type: StoredInOneVersion, status: 'True'}]}}")
+	got := aggregate(t, template)
+	for kind, want := range map[string]string{"EstablishedInMembers": "", "StoredInOneVersion": "", "Established": "True"} {
+		if status, _ := conditionOf(got, kind); status != want {
+			t.Errorf("%s is %q, want %q", kind, status, want)
+		}
+	}
+	if aggregate(t, got) != got {
+		t.Error("there is something to write where nothing is told")
+	}
+}
