@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -73,6 +74,9 @@ type Applier struct {
 	damper   damper
 	released released // Works that were let go
 	buried   buried   // Works whose objects were removed
+
+	mu    sync.Mutex
+	conns map[string]*member.Conn // the last ones heard of
 }
 
 // Setup adds apply to a manager. Call it before the fleet has connections.
@@ -103,16 +107,49 @@ func newApplier(hub client.Client, works cache.Cache, deps Deps) (*Applier, erro
 	a := &Applier{
 		client: hub, cache: works, fleet: deps.Fleet, report: deps.Report, events: deps.Events, clock: deps.Clock,
 		retain: deps.Retain, retention: deps.Retention, changes: deps.Changes, metrics: newMetrics(deps.Metrics),
-		custody: deps.Custody, waits: stopwatches{limit: patienceWithWatch},
+		custody: deps.Custody, waits: stopwatches{limit: patienceWithWatch}, conns: map[string]*member.Conn{},
 	}
 	a.lanes = member.NewLanes("apply", deps.Fleet, deps.Clock, deps.Workers, a.reconcile)
 	deps.Fleet.OnChange(a.memberChanged)
-	deps.Fleet.Subscribe(func(cluster string) {
-		if _, connected := deps.Fleet.Get(cluster); !connected {
-			a.ledger.forgetCluster(cluster)
-		}
-	})
+	deps.Fleet.Subscribe(a.connectionChanged)
 	return a, nil
+}
+
+// connectionChanged forgets what was done over a connection that is gone, and has all Works of a cluster looked at over a
+// new one: nobody followed their objects before, and an agent may have stopped doing so.
+func (a *Applier) connectionChanged(cluster string) {
+	conn, connected := a.fleet.Get(cluster)
+	a.mu.Lock()
+	before := a.conns[cluster]
+	if connected {
+		a.conns[cluster] = conn
+	} else {
+		delete(a.conns, cluster)
+	}
+	a.mu.Unlock()
+	switch {
+	case !connected:
+		a.ledger.forgetCluster(cluster)
+	case conn != before:
+		a.lanes.Add(cluster, everyWork(cluster))
+	}
+}
+
+// everyWork is the key that stands for all Works of a cluster in its lane.
+func everyWork(cluster string) types.NamespacedName {
+	return types.NamespacedName{Namespace: workv1alpha1.ExecutionNamespace(cluster)}
+}
+
+// enqueueAll queues every Work of a cluster.
+func (a *Applier) enqueueAll(ctx context.Context, cluster string) error {
+	works := &workv1alpha1.WorkList{}
+	if err := a.client.List(ctx, works, client.InNamespace(workv1alpha1.ExecutionNamespace(cluster)), client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("listing the Works of cluster %s: %w", cluster, err)
+	}
+	for i := range works.Items {
+		a.enqueue(&works.Items[i])
+	}
+	return nil
 }
 
 // Start implements manager.Runnable: it follows the Works until ctx ends.

@@ -226,14 +226,17 @@ func (b *bench) awaitWatch() {
 	}
 }
 
+// queued is how many Works are to be looked at, those apart that are because of the new connection.
+func (b *bench) queued() int { return b.lanes.Len() - 1 }
+
 // expectQueued waits until so many Works are to be looked at.
 func (b *bench) expectQueued(n int) {
 	b.t.Helper()
 	err := wait.PollUntilContextTimeout(b.t.Context(), time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
-		return b.lanes.Len() == n, nil
+		return b.queued() == n, nil
 	})
 	if err != nil {
-		b.t.Fatalf("%d Works are to be looked at, want %d", b.lanes.Len(), n)
+		b.t.Fatalf("%d Works are to be looked at, want %d", b.queued(), n)
 	}
 }
 

@@ -28,6 +28,9 @@ const patienceWithWatch = 10 * time.Second
 func (a *Applier) reconcile(ctx context.Context, cluster string, key types.NamespacedName) (_ time.Duration, failure error) {
 	start := a.clock.Now()
 	defer func() { a.metrics.took(a.clock.Since(start), failure) }()
+	if key == everyWork(cluster) {
+		return 0, a.enqueueAll(ctx, cluster)
+	}
 	work := &workv1alpha1.Work{}
 	if err := a.client.Get(ctx, key, work); apierrors.IsNotFound(err) {
 		a.forget(cluster, key)

@@ -217,7 +217,7 @@ func TestWhatTheStatusDoesNotTellIsRemovedToo(t *testing.T) {
 			t.Fatal(err)
 		}
 		b.wantRequests("PATCH " + pathA)
-		if n := b.lanes.Len(); n != 0 {
+		if n := b.queued(); n != 0 {
 			t.Fatalf("%d Works are to be looked at before anything was seen", n)
 		}
 		close(b.server.sight)
@@ -258,12 +258,12 @@ func TestOnlyAnObjectThatNobodyIsMakingIsNews(t *testing.T) {
 	b.ledger.put(at, entry{version: "7"})
 	made()
 	b.memberChanged(turnsUp)
-	if n := b.lanes.Len(); n != 0 {
+	if n := b.queued(); n != 0 {
 		t.Errorf("%d Works are looked at because of what they made", n)
 	}
 	b.ledger.forget(at)
 	b.memberChanged(turnsUp)
-	if n := b.lanes.Len(); n != 1 {
+	if n := b.queued(); n != 1 {
 		t.Errorf("%d Works are looked at because of what nobody made, want 1", n)
 	}
 }

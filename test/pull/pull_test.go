@@ -19,14 +19,16 @@ import (
 	"github.com/flagship-k8s/flagship/internal/fleettest"
 )
 
-// impatient are the flags of a control plane that calls an agent silent after seconds.
-var impatient = []string{"--cluster-monitor-period=250ms", "--cluster-monitor-grace-period=3s", "--cluster-startup-grace-period=3s"}
+// impatient are the flags of a control plane that calls an agent silent, and a cluster well again, after seconds.
+var impatient = []string{"--cluster-monitor-period=250ms", "--cluster-monitor-grace-period=3s", "--cluster-startup-grace-period=3s",
+	"--cluster-success-threshold=1s"}
 
 func TestPull(t *testing.T) {
 	hub := fleettest.StartHub(t, impatient...)
 	t.Run("AnAgentIsLostAndFound", func(t *testing.T) { isLostAndFound(t, hub) })
 	t.Run("AClusterGoesWithItsAgent", func(t *testing.T) { goesWithItsAgent(t, hub) })
 	t.Run("AClusterGoesWithoutItsAgent", func(t *testing.T) { goesWithoutItsAgent(t, hub) })
+	t.Run("AClusterChangesHands", func(t *testing.T) { changesHands(t, hub) })
 	t.Run("AnAgentNeverReports", func(t *testing.T) { neverReports(t, hub) })
 }
 
@@ -120,6 +122,47 @@ func goesWithoutItsAgent(t *testing.T, hub *fleettest.Part) {
 	fleettest.ExpectGone(t, hub.Cluster, work)
 	fleettest.ExpectGone(t, hub.Cluster, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: work.Namespace}})
 	fleettest.ExpectGone(t, hub.Cluster, a.object())
+}
+
+// A cluster may be handed to an agent and taken back: what was ordered or happened to it meanwhile is made good.
+func changesHands(t *testing.T, hub *fleettest.Part) {
+	member := fleettest.StartMember(t, "near", "--bare")
+	hub.Join(t, "near", member.Kubeconfig)
+	cluster := &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "near"}}
+	const ns = "shop-near"
+	if err := hub.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}); err != nil {
+		t.Fatal(err)
+	}
+	web, api := fleettest.Deployment(ns, "web", 2), fleettest.Deployment(ns, "api", 2)
+	fleettest.Create(t, hub.Cluster, fleettest.Policy(ns, "both", fleettest.To("near"), web, api), web, api)
+	fleettest.ExpectEventually(t, member.Cluster, web, fleettest.Replicas(2))
+	fleettest.ExpectEventually(t, member.Cluster, api, fleettest.Replicas(2))
+
+	hand := func(to clusterv1alpha1.ClusterSyncMode) {
+		t.Helper()
+		fleettest.Update(t, hub.Cluster, cluster, func(c *clusterv1alpha1.Cluster) { c.Spec.SyncMode = to })
+	}
+	hand(clusterv1alpha1.Pull)
+	fleettest.ExpectEventually(t, hub.Cluster, cluster,
+		ready(metav1.ConditionUnknown, clusterv1alpha1.ClusterStatusUnknownReason, clusterv1alpha1.TaintClusterUnreachable))
+	fleettest.Delete(t, member.Cluster, web)
+	fleettest.ExpectGone(t, member.Cluster, web)
+	fleettest.Update(t, hub.Cluster, api, func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(3)) })
+	fleettest.ExpectEventually(t, hub.Cluster, &workv1alpha1.Work{ObjectMeta: metav1.ObjectMeta{
+		Namespace: workv1alpha1.ExecutionNamespace("near"), Name: workv1alpha1.WorkName("Deployment", ns, "api"),
+	}}, func(w *workv1alpha1.Work) error {
+		if raw := string(w.Spec.Workload.Manifests[0].Raw); !strings.Contains(raw, `"replicas":3`) {
+			return fmt.Errorf("it orders %s", raw)
+		}
+		return nil
+	})
+
+	hand(clusterv1alpha1.Push)
+	fleettest.ExpectEventually(t, member.Cluster, web, fleettest.Replicas(2))
+	fleettest.ExpectEventually(t, member.Cluster, api, fleettest.Replicas(3))
+	fleettest.ExpectEventually(t, hub.Cluster, cluster, ready(metav1.ConditionTrue, clusterv1alpha1.ClusterReadyReason, ""))
+	fleettest.Delete(t, member.Cluster, api)
+	fleettest.ExpectEventually(t, member.Cluster, api, fleettest.Replicas(3))
 }
 
 func neverReports(t *testing.T, hub *fleettest.Part) {
