@@ -148,9 +148,14 @@ func TestAWorkIsSweptOnlyIfThatSaysSomethingNew(t *testing.T) {
 	})
 }
 
-func TestOurOwnWordIsRepeatedWhenItWasTakenBack(t *testing.T) {
+func TestOurOwnWordIsRepeatedWhenItWasTakenAway(t *testing.T) {
 	work := func(conditions ...metav1.Condition) *workv1alpha1.Work {
 		return &workv1alpha1.Work{Status: workv1alpha1.WorkStatus{Conditions: conditions}}
+	}
+	with := func(w *workv1alpha1.Work, statuses int) *workv1alpha1.Work {
+		w.Spec.Workload.Manifests = make([]workv1alpha1.Manifest, 2)
+		w.Status.ManifestStatuses = make([]workv1alpha1.ManifestStatus, statuses)
+		return w
 	}
 	available, lost := workv1alpha1.Available(1), workv1alpha1.AvailabilityUnknown(1, "lost")
 	for _, tc := range []struct {
@@ -162,9 +167,33 @@ func TestOurOwnWordIsRepeatedWhenItWasTakenBack(t *testing.T) {
 		{work(available), work(), true},
 		{work(), work(), false},
 		{work(lost), work(available), false},
+		{work(available, workv1alpha1.NotDegraded(1)), work(available), true},
+		{with(work(available), 2), with(work(available), 1), true},
+		{with(work(available), 2), with(work(available), 0), true},
+		{with(work(available), 0), with(work(available), 2), false},
+		{with(work(available), 3), with(work(available), 2), false}, // what was no manifest any more is gone
 	} {
 		if got := changesTheView(tc.before, tc.after); got != tc.want {
 			t.Errorf("%v: looked at again %t", fmt.Sprint(tc.before.Status, tc.after.Status), got)
 		}
+	}
+}
+
+// While an agent had the member nobody watched it from here.
+func TestTheWorksOfAClusterThatIsOursAgainAreLookedAt(t *testing.T) {
+	s := newShore(t, knowing{})
+	cluster := &clusterv1alpha1.Cluster{}
+	if err := s.hub.Get(t.Context(), types.NamespacedName{Name: "member1"}, cluster); err != nil {
+		t.Fatal(err)
+	}
+	pulled := cluster.DeepCopy()
+	pulled.Spec.SyncMode = clusterv1alpha1.Pull
+	s.clusterChanged(t.Context(), cluster, cluster)
+	if _, key, ok := s.sweep.next(); ok {
+		t.Errorf("%s is looked at although nothing changed", key)
+	}
+	s.clusterChanged(t.Context(), pulled, cluster)
+	if _, key, ok := s.sweep.next(); !ok || key != theWork {
+		t.Errorf("next is %s (%t), want %s", key, ok, theWork)
 	}
 }

@@ -83,7 +83,7 @@ func (w *Works) workChanged(obj any) {
 }
 
 // changesTheView tells whether a Work has to be looked at because of a change to itself: other content, or somebody
-// declared its member lost, or took back what was seen of it, whom we may be able to contradict.
+// declared its member lost, or took away what we said, whom we may be able to contradict.
 func changesTheView(before, after any) bool {
 	old, ok := before.(*workv1alpha1.Work)
 	current, alsoOK := after.(*workv1alpha1.Work)
@@ -91,18 +91,26 @@ func changesTheView(before, after any) bool {
 		return true
 	}
 	return old.Generation != current.Generation || old.UID != current.UID || !saidLost(old) && saidLost(current) ||
-		saysWhetherAvailable(old) && !saysWhetherAvailable(current)
+		ours(old) > ours(current)
 }
 
-func saysWhetherAvailable(work *workv1alpha1.Work) bool {
-	return meta.FindStatusCondition(work.Status.Conditions, workv1alpha1.WorkAvailable) != nil
+// ours counts what a Work says that comes from here: our conditions, and the manifests that have a status. For the same
+// manifests it never becomes less by a write of ours.
+func ours(work *workv1alpha1.Work) int {
+	n := min(len(work.Status.ManifestStatuses), len(work.Spec.Workload.Manifests))
+	for _, kind := range []string{workv1alpha1.WorkProgressing, workv1alpha1.WorkAvailable, workv1alpha1.WorkDegraded} {
+		if meta.FindStatusCondition(work.Status.Conditions, kind) != nil {
+			n++
+		}
+	}
+	return n
 }
 
-// clusterChanged looks at all Works of a cluster that was lost or found.
+// clusterChanged looks at all Works of a cluster that was lost or found, or that another process observed until now.
 func (w *Works) clusterChanged(ctx context.Context, before, after any) {
 	old, ok := before.(*clusterv1alpha1.Cluster)
 	current, alsoOK := after.(*clusterv1alpha1.Cluster)
-	if !ok || !alsoOK || isLost(old) == isLost(current) {
+	if !ok || !alsoOK || isLost(old) == isLost(current) && w.fleet.Serves(old) == w.fleet.Serves(current) {
 		return
 	}
 	works := &workv1alpha1.WorkList{}

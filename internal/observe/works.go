@@ -155,19 +155,24 @@ func (w *Works) reconcile(ctx context.Context, name string, key types.Namespaced
 	} else if err != nil {
 		return 0, fmt.Errorf("reading the Work: %w", err)
 	}
-	cluster := &clusterv1alpha1.Cluster{}
-	if err := w.client.Get(ctx, types.NamespacedName{Name: name}, cluster); err != nil {
-		return 0, client.IgnoreNotFound(err)
-	}
 	if work.DeletionTimestamp != nil {
 		return 0, nil // its objects go; who waits for them has apply's word
+	}
+	cluster := &clusterv1alpha1.Cluster{}
+	if err := w.client.Get(ctx, types.NamespacedName{Name: name}, cluster); apierrors.IsNotFound(err) {
+		return 0, &member.UnavailableError{Cluster: name, Cause: errors.New("there is no such Cluster")}
+	} else if err != nil {
+		return 0, fmt.Errorf("reading the Cluster: %w", err)
 	}
 	if isLost(cluster) && !isOutOfSight(work) || w.restores(cluster, work) {
 		w.sweep.add(name, key)
 	}
+	if !w.fleet.Serves(cluster) || isLost(cluster) {
+		return 0, nil // observed by another process, or out of sight
+	}
 	conn, ok := w.fleet.Get(name)
-	if !ok || isLost(cluster) {
-		return 0, nil // observed by another process, or not connected yet, or out of sight
+	if !ok { // as after a start; nobody else may ever speak of the Work again
+		return 0, &member.UnavailableError{Cluster: name, Cause: errors.New("there is no connection yet")}
 	}
 	if !w.spoken(work) {
 		return 0, nil // apply is about to say something: one write for both

@@ -192,6 +192,39 @@ func TestNothingIsSaidBeforeApplySpoke(t *testing.T) {
 	}
 }
 
+// After a start the first look may come before the connection, and of a Work that is suspended apply says nothing more.
+func TestAWorkWaitsForTheConnectionToItsMember(t *testing.T) {
+	s := newShore(t, knowing{})
+	s.fleet.Remove("member1")
+	work, cluster := &workv1alpha1.Work{}, &clusterv1alpha1.Cluster{}
+	if err := s.hub.Get(t.Context(), theWork, work); err != nil {
+		t.Fatal(err)
+	}
+	meta.SetStatusCondition(&work.Status.Conditions, workv1alpha1.DispatchingSuspended(work.Generation))
+	if err := s.hub.Status().Update(t.Context(), work); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.hub.Get(t.Context(), types.NamespacedName{Name: "member1"}, cluster); err != nil {
+		t.Fatal(err)
+	}
+	var waits *member.UnavailableError
+	if _, err := s.reconcile(t.Context(), "member1", theWork); !errors.As(err, &waits) {
+		t.Fatalf("without a connection: %v; nobody would look again", err)
+	}
+	if _, err := s.reconcile(t.Context(), "member2", theWork); !errors.As(err, &waits) {
+		t.Fatalf("without a Cluster: %v; nobody would look again", err)
+	}
+	s.lanes.Add("member1", theWork)
+	if err := s.fleet.Upsert(t.Context(), cluster); err != nil {
+		t.Fatal(err)
+	}
+	s.events <- configMap(5, "Healthy")
+	s.events <- allKnown
+	s.wait("it is seen once there is a connection", func(status workv1alpha1.WorkStatus) bool {
+		return health(status) == workv1alpha1.ResourceHealthy
+	})
+}
+
 func TestALostMemberIsUnknownUntilItIsFound(t *testing.T) {
 	s := newShore(t, knowing{})
 	go s.sweep.run(t.Context())

@@ -230,12 +230,20 @@ type fakeTemplates struct {
 	version int
 	reads   int
 	note    func(verb, what string)
+	// listed, if set, is what there is once the store has been waited for.
+	listed map[template.Ref]*unstructured.Unstructured
 }
 
 var _ Templates = (*fakeTemplates)(nil)
 
-func (f *fakeTemplates) Subscribe(func(template.Ref))      {}
-func (f *fakeTemplates) WaitForSync(context.Context) error { return nil }
+func (f *fakeTemplates) Subscribe(func(template.Ref)) {}
+
+func (f *fakeTemplates) WaitForSync(context.Context) error {
+	if f.listed != nil {
+		f.objects, f.listed = f.listed, nil
+	}
+	return nil
+}
 
 func (f *fakeTemplates) Canonical(gvk schema.GroupVersionKind) (schema.GroupVersionKind, bool) {
 	return cmp.Or(f.older[gvk], gvk), true

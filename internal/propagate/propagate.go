@@ -52,7 +52,8 @@ type propagator struct {
 
 	// outgrown has templates that a changed policy no longer selects. Only then
 	// is a template given up: a template whose own labels moved away stays where
-	// it is until its policy changes.
+	// it is until its policy changes. A start counts as a change of every policy:
+	// nobody knows which were changed shortly before.
 	outgrown sync.Map // template.Ref → Claim
 }
 

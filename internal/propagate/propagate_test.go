@@ -390,6 +390,18 @@ func TestReleasedWithoutSuccessor(t *testing.T) {
 	h.expectEvent("No policy match for resource; PropagationPolicy shop/p selects Deployment with labels tier=back")
 }
 
+// A policy may be looked at before the templates are known, as after a start; it does not come again.
+func TestAPolicyThatChangedWhileNobodyLookedReleasesItsTemplates(t *testing.T) {
+	policy := pp("p", selecting("tier=front"))
+	h := newHub(t, policy)
+	ref := h.deployment("web")
+	h.reconcile(ref)
+	h.update(policy, func() { policy.Spec.ResourceSelectors[0].LabelSelector.MatchLabels["tier"] = "back" })
+	h.templates.listed, h.templates.objects = h.templates.objects, nil
+	h.policyChanged(keyOf(policy))
+	h.expectWrites("a policy that moved on", "patch template web", "patch ResourceBinding web-deployment")
+}
+
 func TestPreemptionTakesATemplateOver(t *testing.T) {
 	holder := pp("holder", priority(5))
 	h := newHub(t, holder, pp("rival", selecting("web"), priority(3), preempting))

@@ -31,6 +31,10 @@ const releasing = 250 * time.Millisecond
 
 // Reconcile hands on the templates that a changed policy concerns.
 func (l *policyLoop) Reconcile(ctx context.Context, key PolicyKey) (reconcile.Result, error) {
+	// What was changed shortly before a restart is found out from the templates, so they have to be known.
+	if err := l.templates.WaitForSync(ctx); err != nil {
+		return reconcile.Result{}, err
+	}
 	policy, err := l.policies.get(ctx, key)
 	if err != nil {
 		return reconcile.Result{}, err
