@@ -85,7 +85,8 @@ func (r *Reconciler) ensure(ctx context.Context, q request) error {
 	if same(existing, desired) {
 		return nil
 	}
-	return r.write(key, func() (*workv1alpha1.Work, error) {
+	wanted := desired.DeepCopy() // the answer takes its place
+	err = r.write(key, func() (*workv1alpha1.Work, error) {
 		// Lists are replaced as a whole by this kind of patch, finalizers included: they must not have changed.
 		patch := client.MergeFrom(existing)
 		if !slices.Equal(existing.Finalizers, desired.Finalizers) {
@@ -93,6 +94,10 @@ func (r *Reconciler) ensure(ctx context.Context, q request) error {
 		}
 		return desired, r.client.Patch(ctx, desired, patch, fieldManager)
 	})
+	if err == nil && !same(desired, wanted) {
+		return errMissed // what was changed before our write, and is not in it, the ledger takes for known
+	}
+	return err
 }
 
 // write makes one write to one Work and keeps the ledger of it.
@@ -101,6 +106,9 @@ func (r *Reconciler) write(key types.NamespacedName, send func() (*workv1alpha1.
 	written, err := send()
 	if err != nil {
 		r.ledger.done(key, nil)
+		if apierrors.IsNotFound(err) { // it came and went between two lists of the watch
+			r.ledger.forget(key)
+		}
 		return fmt.Errorf("writing the Work %s: %w", key, err)
 	}
 	if r.ledger.done(key, written) {

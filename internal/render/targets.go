@@ -44,8 +44,14 @@ func planFor(binding workv1alpha2.Binding) plan {
 		delete(p.purging, t.Name)
 		delete(p.draining, t.Name)
 	}
-	p.mayDelete = len(spec.Clusters) > 0 || spec.Placement == nil || binding.BindingStatus().SchedulerObservedGeneration > 0
+	p.mayDelete = mayDelete(binding)
 	return p
+}
+
+// mayDelete is the field of plan.
+func mayDelete(binding workv1alpha2.Binding) bool {
+	spec := binding.BindingSpec()
+	return len(spec.Clusters) > 0 || spec.Placement == nil || binding.BindingStatus().SchedulerObservedGeneration > 0
 }
 
 // wants says whether a cluster may keep its Work.

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/util/workqueue"
@@ -85,8 +86,9 @@ func indexes() []index {
 
 func kindKey(apiVersion, kind string) string { return apiVersion + " " + kind }
 
-// bindingChanges lets through what rendering depends on: the spec, the permanent id, deletion, and the end of a wait for
-// the scheduler. Other changes of status are news from members, and there are many of them.
+// bindingChanges lets through what rendering depends on: the spec, the permanent id, deletion, the end of a wait for the
+// scheduler, and our own condition, which may be taken back before the cache shows that it was set. Other changes of
+// status are news from members, and there are many of them.
 func bindingChanges() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		before, after := e.ObjectOld.(workv1alpha2.Binding), e.ObjectNew.(workv1alpha2.Binding)
@@ -94,8 +96,14 @@ func bindingChanges() predicate.Predicate {
 			before.GetDeletionTimestamp() == nil && after.GetDeletionTimestamp() != nil ||
 			before.GetUID() != after.GetUID() ||
 			before.GetLabels()[before.PermanentIDLabel()] != after.GetLabels()[after.PermanentIDLabel()] ||
-			awaitsScheduler(before) && !awaitsScheduler(after)
+			awaitsScheduler(before) && !awaitsScheduler(after) ||
+			!mayDelete(before) && mayDelete(after) ||
+			!equality.Semantic.DeepEqual(renderedOf(before), renderedOf(after))
 	}}
+}
+
+func renderedOf(binding workv1alpha2.Binding) *metav1.Condition {
+	return meta.FindStatusCondition(binding.BindingStatus().Conditions, workv1alpha2.Rendered)
 }
 
 // workChanges leads from a Work that somebody else changed, or that is gone, to its binding.
@@ -191,17 +199,23 @@ func (t *triggers) meaningChanges(changes *interpret.Changes) source.Source {
 
 // clusterChanges is about Clusters that appear, and about what selectors look at. Names cannot change.
 func (t *triggers) clusterChanges() handler.EventHandler {
+	appeared := func(ctx context.Context, cluster client.Object, q queue) {
+		for _, binding := range t.bindings(ctx, client.MatchingFields{bindingClusterIndex: cluster.GetName()}) {
+			q.Add(requestFor(binding))
+		}
+	}
 	return handler.Funcs{
 		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) {
-			if e.IsInInitialList {
-				return
-			}
-			for _, binding := range t.bindings(ctx, client.MatchingFields{bindingClusterIndex: e.Object.GetName()}) {
-				q.Add(requestFor(binding))
+			if !e.IsInInitialList {
+				appeared(ctx, e.Object, q)
 			}
 		},
 		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
 			before, after := e.ObjectOld.(*clusterv1alpha1.Cluster), e.ObjectNew.(*clusterv1alpha1.Cluster)
+			if before.UID != after.UID { // a watch that was cut tells of a namesake like this
+				appeared(ctx, after, q)
+				return
+			}
 			t.enqueueRetranslated(ctx, q, before, after)
 			if looksTheSame(before, after) {
 				return

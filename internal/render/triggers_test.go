@@ -143,6 +143,12 @@ func TestClusterChangesReachWhatTheyTouch(t *testing.T) {
 	if diff := cmp.Diff([]string{"other/api-deployment", "shop/web-deployment"}, drain(q)); diff != "" {
 		t.Errorf("a cluster appears that bindings wait for (-want +got):\n%s", diff)
 	}
+	another := cluster("m1", nil)
+	another.UID = "another"
+	triggers.clusterChanges().Update(t.Context(), crevent.UpdateEvent{ObjectOld: cluster("m1", nil), ObjectNew: another}, q)
+	if diff := cmp.Diff([]string{"other/api-deployment", "shop/web-deployment"}, drain(q)); diff != "" {
+		t.Errorf("a cluster was made anew under the name of one (-want +got):\n%s", diff)
+	}
 }
 
 func TestBindingChanges(t *testing.T) {
@@ -159,6 +165,9 @@ func TestBindingChanges(t *testing.T) {
 			b.Status.AggregatedStatus = make([]workv1alpha2.AggregatedStatusItem, 1)
 		}, false},
 		"Observed": {func(b *workv1alpha2.ResourceBinding) { b.Status.SchedulerObservedGeneration++ }, false},
+		"Refused": {func(b *workv1alpha2.ResourceBinding) {
+			b.Status.Conditions = []metav1.Condition{workv1alpha2.NotRenderedCondition(2, workv1alpha2.OverrideFailedReason, "no such path")}
+		}, true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -176,6 +185,11 @@ func TestBindingChanges(t *testing.T) {
 	after.Status.SchedulerObservedGeneration = 3
 	if !bindingChanges().Update(crevent.UpdateEvent{ObjectOld: before, ObjectNew: after}) {
 		t.Error("the end of the wait for the scheduler has to be let through")
+	}
+	before, after = nginxBinding(), nginxBinding()
+	before.Status.SchedulerObservedGeneration = 0
+	if !bindingChanges().Update(crevent.UpdateEvent{ObjectOld: before, ObjectNew: after}) {
+		t.Error("that there are no clusters for it has to be let through: a namesake may have left Works")
 	}
 }
 
@@ -266,4 +280,47 @@ func TestRollbackBeforeTheCacheCaughtUp(t *testing.T) {
 	s.put(parse(t, nginx))
 	s.reconciler.client = &blind{Client: s.client, shows: first}
 	wantWrites(t, "the cache looks right but is not", s.mustReconcile(binding), "patch "+workM1)
+}
+
+// TestAChangeRightBeforeOurWriteIsSeen has somebody edit a Work before the watch tells of it, and something else of the
+// Work change that render writes.
+func TestAChangeRightBeforeOurWriteIsSeen(t *testing.T) {
+	binding := nginxBinding("m1")
+	s := newStage(t, threeClusters(binding)...)
+	s.mustReconcile(binding)
+	first := s.work("m1")
+	s.reconciler.ledger.observe(first)
+	meddled := s.work("m1")
+	s.change(meddled, func() {
+		manifest := &meddled.Spec.Workload.Manifests[0]
+		manifest.Raw = []byte(strings.Replace(string(manifest.Raw), "nginx:1.27", "nginx:broken", 1))
+	})
+	s.change(binding, func() { binding.Spec.PreserveResourcesOnDeletion = new(true) })
+	s.reconciler.client = &blind{Client: s.client, shows: first}
+	_, result, err := s.reconcile(binding)
+	if err != nil || result.RequeueAfter == 0 {
+		t.Errorf("got %+v, %v; want another look soon and no error", result, err)
+	}
+	s.mustReconcile(binding)
+	if raw := string(s.work("m1").Spec.Workload.Manifests[0].Raw); !strings.Contains(raw, "nginx:1.27") {
+		t.Errorf("the edit stays: %s", raw)
+	}
+	wantWrites(t, "all is well", s.mustReconcile(binding))
+}
+
+// TestAWorkThatNobodySawIsMadeAgain has a Work go that the watch never told of, so that it cannot tell of its end either.
+func TestAWorkThatNobodySawIsMadeAgain(t *testing.T) {
+	binding := nginxBinding("m1")
+	s := newStage(t, threeClusters(binding)...)
+	s.mustReconcile(binding)
+	work := s.work("m1")
+	s.change(work, func() { work.Finalizers = nil })
+	if err := s.client.Delete(t.Context(), work); err != nil {
+		t.Fatal(err)
+	}
+	s.put(parse(t, strings.Replace(nginx, "nginx:1.27", "nginx:1.28", 1)))
+	if _, _, err := s.reconcile(binding); err == nil {
+		t.Fatal("a Work that is not there was written")
+	}
+	wantWrites(t, "it is known to be gone", s.mustReconcile(binding), "create "+workM1)
 }
