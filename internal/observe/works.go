@@ -193,8 +193,21 @@ func (w *Works) reconcile(ctx context.Context, name string, key types.Namespaced
 	if slices.ContainsFunc(found.objects, unanswered) {
 		again = min(cmp.Or(again, askAgain), askAgain)
 	}
-	w.report.Update(key, report.Observe, found.report)
+	if w.client.Get(ctx, types.NamespacedName{Name: name}, cluster) != nil || isLost(cluster) {
+		return 0, nil // while somebody was asked what the objects mean; that the member is lost has been said since
+	}
+	w.report.Update(key, report.Observe, about(work, found.report))
 	return again, nil
+}
+
+// about keeps what is said of a Work from a namesake that has taken its place.
+func about(work *workv1alpha1.Work, mutate report.Mutation) report.Mutation {
+	uid := work.UID
+	return func(work *workv1alpha1.Work, status *workv1alpha1.WorkStatus) {
+		if work.UID == uid {
+			mutate(work, status)
+		}
+	}
 }
 
 // hear takes note that apply said something about a Work.

@@ -27,7 +27,11 @@ import (
 )
 
 // knowing is an interpreter that finds what the data of a ConfigMap say.
-type knowing struct{ err error }
+type knowing struct {
+	err error
+	// meanwhile, if set, happens while it thinks.
+	meanwhile func()
+}
 
 func (k knowing) Reflect(_ context.Context, obj *unstructured.Unstructured) (*runtime.RawExtension, error) {
 	phase, _, _ := unstructured.NestedString(obj.Object, "data", "phase")
@@ -36,6 +40,9 @@ func (k knowing) Reflect(_ context.Context, obj *unstructured.Unstructured) (*ru
 
 func (k knowing) Health(_ context.Context, obj *unstructured.Unstructured) (workv1alpha2.ResourceHealth, error) {
 	health, _, _ := unstructured.NestedString(obj.Object, "data", "health")
+	if k.meanwhile != nil {
+		k.meanwhile()
+	}
 	return workv1alpha2.ResourceHealth(health), k.err
 }
 
@@ -255,6 +262,53 @@ func TestALostMemberIsUnknownUntilItIsFound(t *testing.T) {
 	s.wait("it is known again", func(status workv1alpha1.WorkStatus) bool {
 		return health(status) == workv1alpha1.ResourceHealthy && meta.IsStatusConditionTrue(status.Conditions, workv1alpha1.WorkAvailable)
 	})
+}
+
+// What a member had before it was lost must not be said after that it is.
+func TestALossIsNotTakenBackByALookThatBeganBefore(t *testing.T) {
+	s := newShore(t, knowing{})
+	s.applied()
+	s.events <- configMap(5, "Healthy")
+	s.events <- allKnown
+	s.wait("the object is healthy", func(status workv1alpha1.WorkStatus) bool { return health(status) == workv1alpha1.ResourceHealthy })
+	reports, err := report.New(report.Config{Client: s.hub, Live: s.hub})
+	if err != nil {
+		t.Fatal(err)
+	}
+	reports.Subscribe(func(types.NamespacedName, report.Source) { t.Error("it is said how the object is") })
+	slow, err := newWorks(s.hub, nil, WorkDeps{Fleet: s.fleet, Report: reports, Interpreter: knowing{meanwhile: func() {
+		cluster := &clusterv1alpha1.Cluster{}
+		if err := s.hub.Get(t.Context(), types.NamespacedName{Name: "member1"}, cluster); err != nil {
+			t.Error(err)
+		}
+		meta.SetStatusCondition(&cluster.Status.Conditions, clusterv1alpha1.NotReady(clusterv1alpha1.ClusterNotReachableReason, "no route"))
+		if err := s.hub.Status().Update(t.Context(), cluster); err != nil {
+			t.Error(err)
+		}
+	}}, Events: event.RecorderFunc(func(event.Event) {})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := slow.reconcile(t.Context(), "member1", theWork); err != nil {
+		t.Fatal(err)
+	}
+	cluster := &clusterv1alpha1.Cluster{}
+	if err := s.hub.Get(t.Context(), types.NamespacedName{Name: "member1"}, cluster); err != nil || !isLost(cluster) {
+		t.Errorf("nobody was asked: %v", err)
+	}
+}
+
+func TestWhatIsSaidOfAWorkIsNotSaidOfItsNamesake(t *testing.T) {
+	first := &workv1alpha1.Work{ObjectMeta: metav1.ObjectMeta{UID: "first"}}
+	for uid, want := range map[types.UID]int{"first": 1, "second": 0} {
+		status := &workv1alpha1.WorkStatus{}
+		about(first, func(_ *workv1alpha1.Work, status *workv1alpha1.WorkStatus) {
+			status.ManifestStatuses = manifestsOf(healthy)
+		})(&workv1alpha1.Work{ObjectMeta: metav1.ObjectMeta{UID: uid}}, status)
+		if got := len(status.ManifestStatuses); got != want {
+			t.Errorf("the %s has %d statuses, want %d", uid, got, want)
+		}
+	}
 }
 
 func TestAnInterpreterThatFailsIsReported(t *testing.T) {
