@@ -38,12 +38,17 @@ const (
 	// indexNamespace finds those Works.
 	indexNamespace = "propagate.namespace"
 	// executionSpaceSoon is when to look again for a new cluster's execution
-	// namespace.
+	// namespace, or for a Work in it.
 	executionSpaceSoon = 300 * time.Millisecond
 )
 
-// errNoExecutionSpace means that a cluster is too new to have Works.
-var errNoExecutionSpace = errors.New("execution namespace does not exist yet")
+var (
+	// errNoExecutionSpace means that a cluster is too new to have Works.
+	errNoExecutionSpace = errors.New("execution namespace does not exist yet")
+	// errUnseen means that the cache does not show a Work yet, which may be of an
+	// attempt whose answer was lost.
+	errUnseen = errors.New("the Work is there and cannot be seen yet")
+)
 
 // Namespace is the request of the namespace loop.
 type Namespace string
@@ -81,7 +86,7 @@ func (l *namespaceLoop) Reconcile(ctx context.Context, name Namespace) (reconcil
 	var failures []error
 	for i := range clusters.Items {
 		err := l.ensure(ctx, meta, &clusters.Items[i], policies)
-		if errors.Is(err, errNoExecutionSpace) {
+		if errors.Is(err, errNoExecutionSpace) || errors.Is(err, errUnseen) {
 			result.RequeueAfter = executionSpaceSoon
 			continue
 		}
@@ -194,8 +199,10 @@ func (l *namespaceLoop) ensure(ctx context.Context, meta *metav1.PartialObjectMe
 func (l *namespaceLoop) create(ctx context.Context, work *workv1alpha1.Work) error {
 	err := l.client.Create(ctx, work)
 	switch {
-	case err == nil, apierrors.IsAlreadyExists(err):
-		return nil // an event follows
+	case err == nil:
+		return nil
+	case apierrors.IsAlreadyExists(err):
+		return errUnseen
 	case apierrors.IsNotFound(err), apierrors.HasStatusCause(err, "NamespaceTerminating"):
 		return errNoExecutionSpace
 	default:

@@ -44,7 +44,7 @@ func setupNamespaces(ctx context.Context, mgr ctrl.Manager, c client.Client, dep
 		&namespaceFeed{templates: deps.Templates},
 		source.TypedKind(mgr.GetCache(), &clusterv1alpha1.Cluster{}, onCluster(all)),
 		source.TypedKind(mgr.GetCache(), &policyv1alpha1.ClusterOverridePolicy{}, onNamespaceOverride(all)),
-		source.TypedKind(mgr.GetCache(), &workv1alpha1.Work{}, onNamespaceWork()),
+		source.TypedKind(mgr.GetCache(), &workv1alpha1.Work{}, onNamespaceWork(deps.Templates)),
 	} {
 		if err := loop.Watch(watch); err != nil {
 			return err
@@ -145,8 +145,8 @@ func onNamespaceOverride(all func(namespaceQueue)) handler.TypedEventHandler[*po
 }
 
 // onNamespaceWork repairs the Works of namespaces, and finds those whose
-// namespace went while nobody looked.
-func onNamespaceWork() handler.TypedEventHandler[*workv1alpha1.Work, Namespace] {
+// namespace went while nobody looked, or before the cache showed them.
+func onNamespaceWork(templates Templates) handler.TypedEventHandler[*workv1alpha1.Work, Namespace] {
 	type work = *workv1alpha1.Work
 	add := func(q namespaceQueue, priority int, w work) {
 		for _, name := range carriedNamespace(w) {
@@ -155,8 +155,10 @@ func onNamespaceWork() handler.TypedEventHandler[*workv1alpha1.Work, Namespace] 
 	}
 	return handler.TypedFuncs[work, Namespace]{
 		CreateFunc: func(_ context.Context, e ctrlevent.TypedCreateEvent[work], q namespaceQueue) {
-			if e.IsInInitialList {
-				add(q, later, e.Object)
+			for _, name := range carriedNamespace(e.Object) {
+				if _, present := templates.Meta(Namespace(name).ref()); e.IsInInitialList || !present {
+					enqueue(q, later, Namespace(name))
+				}
 			}
 		},
 		UpdateFunc: func(_ context.Context, e ctrlevent.TypedUpdateEvent[work], q namespaceQueue) {

@@ -1,15 +1,19 @@
 package propagate
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlevent "sigs.k8s.io/controller-runtime/pkg/event"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
@@ -164,6 +168,51 @@ func TestANamespaceLeavesWithItsObject(t *testing.T) {
 	h.expectWrites("a namespace that is gone", "delete Work "+predictWork, "delete Work "+predictWork)
 	reconcileNamespace(t, loop, "predict")
 	h.expectWrites("while the members are being cleaned")
+}
+
+// blind is a client whose cache shows no Work yet.
+type blind struct{ client.Client }
+
+func (b blind) Get(ctx context.Context, key client.ObjectKey, obj client.Object, options ...client.GetOption) error {
+	if _, ok := obj.(*workv1alpha1.Work); ok {
+		return apierrors.NewNotFound(workv1alpha1.Resource("works"), key.Name)
+	}
+	return b.Client.Get(ctx, key, obj, options...)
+}
+
+// The answer to the first attempt was lost, and the namespace has changed since.
+func TestAWorkThatCannotBeSeenYetIsLookedAtAgain(t *testing.T) {
+	h, loop := namespaceHub(t)
+	reconcileNamespace(t, loop, "predict")
+	h.templates.change(Namespace("predict").ref(), func(obj *unstructured.Unstructured) { obj.SetLabels(map[string]string{"team": "ml"}) })
+	loop.client = blind{h.client}
+	if result, err := loop.Reconcile(t.Context(), "predict"); err != nil || result.RequeueAfter == 0 {
+		t.Errorf("got %+v, %v; want another look soon and no error", result, err)
+	}
+	loop.client = h.client
+	reconcileNamespace(t, loop, "predict")
+	if got := manifestOf(t, h.work("member1")).GetLabels()["team"]; got != "ml" {
+		t.Errorf("the label is %q", got)
+	}
+}
+
+// A Work may be shown only after its namespace is gone, and was collected.
+func TestAWorkThatOutlivesItsNamespaceIsFound(t *testing.T) {
+	h, loop := namespaceHub(t)
+	reconcileNamespace(t, loop, "predict")
+	w := h.work("member1")
+	handle := onNamespaceWork(h.templates)
+	q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[Namespace]())
+	t.Cleanup(q.ShutDown)
+	handle.Create(t.Context(), ctrlevent.TypedCreateEvent[*workv1alpha1.Work]{Object: w}, q)
+	if q.Len() > 0 {
+		t.Error("the Work of a namespace that is there is looked at again")
+	}
+	delete(h.templates.objects, Namespace("predict").ref())
+	handle.Create(t.Context(), ctrlevent.TypedCreateEvent[*workv1alpha1.Work]{Object: w}, q)
+	if q.Len() != 1 {
+		t.Errorf("%d namespaces are queued", q.Len())
+	}
 }
 
 func TestAWorkOfABindingIsLeftAlone(t *testing.T) {

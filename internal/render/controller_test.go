@@ -288,6 +288,19 @@ func TestForeignWorkIsNotTouched(t *testing.T) {
 	wantWrites(t, "it was made by somebody else", writes)
 }
 
+func TestAWorkThatLostWhatLeadsToItsBindingGetsItBack(t *testing.T) {
+	binding := nginxBinding("m1")
+	s := newStage(t, threeClusters(binding)...)
+	s.mustReconcile(binding)
+	work, want := s.work("m1"), s.work("m1")
+	s.change(work, func() { work.Annotations = nil })
+	s.reconciler.ledger.observe(work)
+	wantWrites(t, "somebody removed its annotations", s.mustReconcile(binding), "patch "+workM1)
+	if diff := cmp.Diff(want.Annotations, s.work("m1").Annotations); diff != "" {
+		t.Errorf("annotations (-want +got):\n%s", diff)
+	}
+}
+
 func TestAWorkOnItsWayOutIsNotWritten(t *testing.T) {
 	binding := nginxBinding("m1")
 	s := newStage(t, threeClusters(binding)...)

@@ -71,7 +71,7 @@ func (r *Reconciler) ensure(ctx context.Context, q request) error {
 	case existing != nil && existing.DeletionTimestamp != nil:
 		// A new Work can take the name when this one is gone; the watch on Works brings us back.
 		return nil
-	case existing != nil && owner(existing) != keyOf(q.binding):
+	case existing != nil && !belongs(existing, q.binding):
 		return fmt.Errorf("the Work %s belongs to %q, not to this binding", key, owner(existing))
 	}
 	q.existing, q.cluster = existing, cluster

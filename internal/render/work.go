@@ -248,6 +248,15 @@ func owner(work metav1.Object) string {
 	return ""
 }
 
+// belongs tells whether a Work was made for a binding. One whose annotations somebody removed still has the label.
+func belongs(work *workv1alpha1.Work, binding workv1alpha2.Binding) bool {
+	if of := owner(work); of != "" {
+		return of == keyOf(binding)
+	}
+	id := binding.GetLabels()[binding.PermanentIDLabel()]
+	return id != "" && work.Labels[binding.PermanentIDLabel()] == id
+}
+
 func merge(groups ...map[string]string) map[string]string {
 	merged := map[string]string{}
 	for _, group := range groups {
