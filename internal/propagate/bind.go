@@ -198,9 +198,13 @@ func (p *propagator) createBinding(ctx context.Context, c *claimant, digest Dige
 	fillTemplate(binding.BindingSpec(), c.ref, c.meta, workload)
 	fillPolicy(binding.BindingSpec(), c.policy.PropagationSpec(), c.meta.Labels, priority)
 	binding.SetLabels(apply(labels, fillDependants(binding.BindingSpec(), nil, c.dependants)))
+	var unknown error
 	if binding.BindingSpec().PropagateDeps {
-		if annotations[workv1alpha2.DependenciesAnnotation], err = p.dependencies(ctx, c, "[]"); err != nil {
+		if annotations[workv1alpha2.DependenciesAnnotation], unknown, err = p.dependencies(ctx, c, "[]"); err != nil {
 			return reconcile.Result{}, client.IgnoreNotFound(err)
+		}
+		if unknown != nil {
+			annotations[contentAnnotation] = digest.unknownDependencies()
 		}
 	}
 	err = p.client.Create(ctx, binding.(client.Object))
@@ -213,7 +217,7 @@ func (p *propagator) createBinding(ctx context.Context, c *claimant, digest Dige
 		return reconcile.Result{}, fmt.Errorf("creating binding %s: %w", bindingKey(c.ref), err)
 	}
 	log.FromContext(ctx).V(1).Info("Template is bound", "template", c.ref, "policy", keyOf(c.policy).String())
-	return reconcile.Result{}, nil
+	return reconcile.Result{}, unknown
 }
 
 // updateBinding rewrites what changed in an existing binding. The template is
@@ -242,20 +246,24 @@ func (p *propagator) updateBinding(ctx context.Context, c *claimant, binding wor
 	for key, value := range fillDependants(spec, binding.GetLabels(), c.dependants) {
 		patch.Labels[key] = value
 	}
+	var unknown error
 	present, listed := binding.GetAnnotations()[workv1alpha2.DependenciesAnnotation]
 	switch {
 	case !spec.PropagateDeps && listed:
 		patch.Annotations[workv1alpha2.DependenciesAnnotation] = nil
 	case spec.PropagateDeps && (changed || !listed):
-		list, err := p.dependencies(ctx, c, present)
-		if err != nil {
+		var list string
+		if list, unknown, err = p.dependencies(ctx, c, present); err != nil {
 			return client.IgnoreNotFound(err)
+		}
+		if unknown != nil {
+			patch.Annotations[contentAnnotation] = ptr.To(digest.unknownDependencies())
 		}
 		if list != present || !listed {
 			patch.Annotations[workv1alpha2.DependenciesAnnotation] = &list
 		}
 	}
-	return p.patchBinding(ctx, binding, patch, spec)
+	return errors.Join(p.patchBinding(ctx, binding, patch, spec), unknown)
 }
 
 // interpret asks how many replicas a template has and what they need.

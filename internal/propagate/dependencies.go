@@ -66,17 +66,24 @@ func parseDependencies(binding metav1.Object) []interpret.Dependency {
 }
 
 // dependencies is the annotation that lists what a template refers to. The
-// interpreter's failure is told and leaves the list as it was.
-func (p *propagator) dependencies(ctx context.Context, c *claimant, present string) (string, error) {
+// interpreter's failure, which is unknown then, is told and leaves the list as
+// it was; it is to be asked again.
+func (p *propagator) dependencies(ctx context.Context, c *claimant, present string) (list string, unknown, err error) {
 	obj, err := p.object(ctx, c)
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
-	found, err := p.shape.Dependencies(ctx, obj)
-	if err != nil {
-		p.publish(c.ref, c.meta, event.Warning, event.GetDependenciesFailed, err.Error())
-		return present, nil
+	found, unknown := p.shape.Dependencies(ctx, obj)
+	if unknown != nil {
+		p.publish(c.ref, c.meta, event.Warning, event.GetDependenciesFailed, unknown.Error())
+		return present, unknown, nil
 	}
+	list, err = p.listed(c, found)
+	return list, nil, err
+}
+
+// listed is the value of the annotation.
+func (p *propagator) listed(c *claimant, found []interpret.Dependency) (string, error) {
 	list := make([]interpret.Dependency, 0, len(found))
 	for _, d := range found {
 		if d, ok := p.resolve(c.ref, d); ok {

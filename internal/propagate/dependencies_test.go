@@ -1,6 +1,9 @@
 package propagate
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -63,6 +66,67 @@ func (h *fakeHub) expectRequired(reason string, ref template.Ref, want ...string
 	if got := h.requiredBy(ref); !slices.Equal(got, want) {
 		h.t.Errorf("%s: required by %q, want %q", reason, got, want)
 	}
+}
+
+// moody is a Shape that sometimes does not know, as when a webhook is down.
+type moody struct {
+	interpret.Shape
+	fails error
+}
+
+func (m *moody) Dependencies(ctx context.Context, obj *unstructured.Unstructured) ([]interpret.Dependency, error) {
+	if m.fails != nil {
+		return nil, m.fails
+	}
+	return m.Shape.Dependencies(ctx, obj)
+}
+
+func TestDependenciesThatNobodyKnewAreAskedForAgain(t *testing.T) {
+	policy := pp("p")
+	h := newHub(t, policy)
+	web := h.deployment("web")
+	mood := &moody{Shape: h.loop.shape}
+	h.loop.shape = mood
+	list := func() string { return h.binding(web).GetAnnotations()[workv1alpha2.DependenciesAnnotation] }
+	refersTo := func(name string) string {
+		return fmt.Sprintf(`[{"apiVersion":"v1","kind":"ConfigMap","namespace":"shop","name":%q}]`, name)
+	}
+	fails := func(reason, want string) {
+		t.Helper()
+		mood.fails = errors.New("the webhook is down")
+		for range 2 {
+			if _, err := h.loop.Reconcile(t.Context(), web); !errors.Is(err, mood.fails) {
+				t.Errorf("%s: got %v; nobody would ask again", reason, err)
+			}
+		}
+		if got := list(); got != want {
+			t.Errorf("%s: meanwhile they are %s, want %s", reason, got, want)
+		}
+		h.writes = nil
+		_, _ = h.loop.Reconcile(t.Context(), web)
+		h.expectWrites(reason + ", asked once more")
+		mood.fails = nil
+	}
+	knows := func(reason, want string) {
+		t.Helper()
+		h.reconcile(web)
+		h.expectWrites(reason, "patch ResourceBinding web-deployment")
+		h.reconcile(web)
+		h.expectWrites(reason + ", once more")
+		if got := list(); got != want {
+			t.Errorf("%s: they are %s, want %s", reason, got, want)
+		}
+	}
+	h.uses(web, "settings")
+	h.update(policy, func() { policy.Spec.PropagateDeps = true })
+	fails("a new binding", "[]")
+	knows("a new binding", refersTo("settings"))
+	h.uses(web, "others")
+	fails("another content", refersTo("settings"))
+	if got, want := h.binding(web).BindingSpec().Resource.ResourceVersion, h.templates.objects[web].GetResourceVersion(); got != want {
+		t.Errorf("the new content waits for it: version %s, want %s", got, want)
+	}
+	knows("another content", refersTo("others"))
 }
 
 func TestDependenciesFollow(t *testing.T) {

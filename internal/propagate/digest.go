@@ -44,6 +44,14 @@ func (d Digest) String() string {
 	return d.User + "." + d.Marks + "." + d.Kind
 }
 
+// unknownDependencies is the digest as a binding has it while nobody could tell
+// what its template refers to: equal to none, so that it is asked again, also
+// after a restart.
+func (d Digest) unknownDependencies() string {
+	d.Kind += "?"
+	return d.String()
+}
+
 // parseDigest is the inverse of String; anything unknown equals no digest.
 func parseDigest(s string) Digest {
 	user, rest, _ := strings.Cut(s, ".")
