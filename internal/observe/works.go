@@ -371,7 +371,11 @@ func (w *Works) diagnose(work *workv1alpha1.Work, objects []finding) (again time
 // ailedBefore tells whether the Work says already that an object is ailing, from before this process began to watch it.
 func ailedBefore(work *workv1alpha1.Work, o *finding) bool {
 	degraded := meta.FindStatusCondition(work.Status.Conditions, workv1alpha1.WorkDegraded)
-	return degraded != nil && degraded.Status == metav1.ConditionTrue && strings.Contains(degraded.Message, o.name())
+	if degraded == nil || degraded.Status != metav1.ConditionTrue {
+		return false
+	}
+	names, _, andMore := strings.Cut(strings.TrimPrefix(degraded.Message, unhealthyForLong), andMoreNames)
+	return andMore || slices.Contains(strings.Split(names, ", "), o.name())
 }
 
 // forget lets go of everything kept for a Work that is gone.

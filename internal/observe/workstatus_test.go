@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -200,5 +201,24 @@ func TestDiagnose(t *testing.T) {
 	meta.SetStatusCondition(&work.Status.Conditions, findings{objects: []finding{{sight: seen("a", "").sight, ailing: true}}}.degraded())
 	if ailing, again := look(workv1alpha1.ResourceUnhealthy); !ailing || again != 0 {
 		t.Errorf("after a restart: ailing %t, again after %v, want true and never", ailing, again)
+	}
+}
+
+// What was said before a restart is said again after it, and of nothing else.
+func TestWhoAiledBeforeIsReadFromTheCondition(t *testing.T) {
+	many := make([]string, 12)
+	for i := range many {
+		many[i] = fmt.Sprintf("ConfigMap shop/c%02d", i)
+	}
+	for message, want := range map[string]bool{
+		unhealthyForLong + enumerate([]string{"ConfigMap shop/a", "ConfigMap shop/b"}): true,
+		unhealthyForLong + enumerate([]string{"ConfigMap shop/ab"}):                    false,
+		unhealthyForLong + enumerate(many):                                             true, // it may be one of those that are not named
+	} {
+		work := &workv1alpha1.Work{Status: workv1alpha1.WorkStatus{Conditions: []metav1.Condition{workv1alpha1.Degraded(1, message)}}}
+		o := &finding{sight: sight{id: workv1alpha1.ResourceIdentifier{Kind: "ConfigMap", Namespace: "shop", Name: "a"}}}
+		if got := ailedBefore(work, o); got != want {
+			t.Errorf("%q: %s ailed before: %t", message, o.name(), got)
+		}
 	}
 }
