@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -14,6 +15,7 @@ import (
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/interpret"
+	"github.com/flagship-k8s/flagship/internal/report"
 )
 
 // Start implements manager.Runnable: it follows Works and Clusters until ctx ends.
@@ -25,6 +27,7 @@ func (w *Works) Start(ctx context.Context) error {
 	workHandle, err := works.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
 		AddFunc: w.workChanged,
 		UpdateFunc: func(before, after any) {
+			w.repeatApply(before, after)
 			if changesTheView(before, after) {
 				w.workChanged(after)
 			}
@@ -92,6 +95,32 @@ func changesTheView(before, after any) bool {
 	}
 	return old.Generation != current.Generation || old.UID != current.UID || !saidLost(old) && saidLost(current) ||
 		ours(old) > ours(current)
+}
+
+// repeatApply puts back what apply said of a Work as it is, if somebody took it away: apply does not look at a Work for
+// its status, and without its word nothing is said here.
+func (w *Works) repeatApply(before, after any) {
+	old, ok := before.(*workv1alpha1.Work)
+	current, alsoOK := after.(*workv1alpha1.Work)
+	if !ok || !alsoOK || old.UID != current.UID || old.Generation != current.Generation {
+		return
+	}
+	var taken []metav1.Condition
+	for _, kind := range []string{workv1alpha1.WorkApplied, workv1alpha1.WorkDispatching} {
+		if c := meta.FindStatusCondition(old.Status.Conditions, kind); c != nil && meta.FindStatusCondition(current.Status.Conditions, kind) == nil {
+			taken = append(taken, *c)
+		}
+	}
+	if len(taken) == 0 {
+		return
+	}
+	w.report.Repeat(client.ObjectKeyFromObject(current), report.Apply, about(current, func(_ *workv1alpha1.Work, status *workv1alpha1.WorkStatus) {
+		for _, c := range taken {
+			if meta.FindStatusCondition(status.Conditions, c.Type) == nil {
+				status.Conditions = append(status.Conditions, c)
+			}
+		}
+	}))
 }
 
 // ours counts what a Work says that comes from here: our conditions, and the manifests that have a status. For the same

@@ -298,6 +298,42 @@ func TestALossIsNotTakenBackByALookThatBeganBefore(t *testing.T) {
 	}
 }
 
+// Somebody may empty the whole status by hand, while nothing happens in the member.
+func TestAStatusThatWasEmptiedIsWrittenAgain(t *testing.T) {
+	s := newShore(t, knowing{})
+	s.applied()
+	s.events <- configMap(5, "Healthy")
+	s.events <- allKnown
+	whole := func(status workv1alpha1.WorkStatus) bool {
+		return health(status) == workv1alpha1.ResourceHealthy && len(status.Conditions) == 5 &&
+			meta.IsStatusConditionTrue(status.Conditions, workv1alpha1.WorkApplied) &&
+			meta.IsStatusConditionFalse(status.Conditions, workv1alpha1.WorkProgressing)
+	}
+	s.wait("the status is whole", whole)
+	for what, empty := range map[string]func(*workv1alpha1.WorkStatus){
+		"all":            func(status *workv1alpha1.WorkStatus) { *status = workv1alpha1.WorkStatus{} },
+		"the conditions": func(status *workv1alpha1.WorkStatus) { status.Conditions = nil },
+		"one of them": func(status *workv1alpha1.WorkStatus) {
+			meta.RemoveStatusCondition(&status.Conditions, workv1alpha1.WorkApplied)
+		},
+	} {
+		before, after := &workv1alpha1.Work{}, &workv1alpha1.Work{}
+		if err := s.reports.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.hub.Get(t.Context(), theWork, before); err != nil {
+			t.Fatal(err)
+		}
+		before.DeepCopyInto(after)
+		empty(&after.Status)
+		if err := s.hub.Status().Update(t.Context(), after); err != nil {
+			t.Fatal(err)
+		}
+		s.repeatApply(before, after)
+		s.wait(what+" is written again", whole)
+	}
+}
+
 func TestWhatIsSaidOfAWorkIsNotSaidOfItsNamesake(t *testing.T) {
 	first := &workv1alpha1.Work{ObjectMeta: metav1.ObjectMeta{UID: "first"}}
 	for uid, want := range map[types.UID]int{"first": 1, "second": 0} {

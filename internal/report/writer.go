@@ -107,13 +107,24 @@ func New(config Config) (*Writer, error) {
 // Update takes note of what a source has to say about a Work. It returns at once; a Work that does not exist is
 // forgotten silently.
 func (w *Writer) Update(work types.NamespacedName, by Source, mutate Mutation) {
+	w.say(work, by, mutate, true)
+}
+
+// Repeat is Update with what a source said earlier: it yields to what that has said since.
+func (w *Writer) Repeat(work types.NamespacedName, by Source, mutate Mutation) {
+	w.say(work, by, mutate, false)
+}
+
+func (w *Writer) say(work types.NamespacedName, by Source, mutate Mutation, isNews bool) {
 	w.mu.Lock()
 	said, waiting := w.pending[work]
 	if !waiting {
 		said = new([sources]Mutation)
 		w.pending[work] = said
 	}
-	said[by] = mutate
+	if isNews || said[by] == nil {
+		said[by] = mutate
+	}
 	subscribers := w.subscribers
 	w.mu.Unlock()
 	if !waiting {
@@ -124,7 +135,7 @@ func (w *Writer) Update(work types.NamespacedName, by Source, mutate Mutation) {
 	}
 }
 
-// Subscribe has f called after every Update. f must not block.
+// Subscribe has f called after every Update and Repeat. f must not block.
 func (w *Writer) Subscribe(f func(work types.NamespacedName, by Source)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -177,6 +177,28 @@ func TestWhatIsSaidWithinTheWindowIsOneWrite(t *testing.T) {
 	})
 }
 
+func TestWhatIsRepeatedYieldsToNews(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		failed := func(work *workv1alpha1.Work, status *workv1alpha1.WorkStatus) {
+			meta.SetStatusCondition(&status.Conditions, workv1alpha1.NotApplied(work.Generation, "no"))
+		}
+		for name, say := range map[string]func(*report.Writer){
+			"before": func(w *report.Writer) { w.Repeat(key, report.Apply, failed); w.Update(key, report.Apply, applied) },
+			"after":  func(w *report.Writer) { w.Update(key, report.Apply, applied); w.Repeat(key, report.Apply, failed) },
+			"alone":  func(w *report.Writer) { w.Repeat(key, report.Apply, applied) },
+		} {
+			h := newHub()
+			w, stop := start(t, h)
+			say(w)
+			elapse(time.Second)
+			if !meta.IsStatusConditionTrue(h.status().Conditions, workv1alpha1.WorkApplied) {
+				t.Errorf("repeated %s: status %+v", name, h.status())
+			}
+			stop()
+		}
+	})
+}
+
 func TestWhatIsThereAlreadyIsNotWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHub()

@@ -179,7 +179,7 @@ func TestAStatusThatIsEmptiedByHandReturns(t *testing.T) {
 	settled := func() {
 		t.Helper()
 		fleettest.ExpectEventually(t, fleet.Hub, w, func(w *workv1alpha1.Work) error {
-			return errors.Join(healthIs(workv1alpha1.ResourceHealthy)(w), workIs("Available", metav1.ConditionTrue, "")(w),
+			return errors.Join(healthIs(workv1alpha1.ResourceHealthy)(w), workIs("Applied", metav1.ConditionTrue, "")(w), workIs("Available", metav1.ConditionTrue, "")(w),
 				workIs("Progressing", metav1.ConditionFalse, "")(w), workIs("Degraded", metav1.ConditionFalse, "")(w))
 		})
 		fleettest.ExpectEventually(t, fleet.Hub, b, func(b *workv1alpha2.ResourceBinding) error {
@@ -192,7 +192,9 @@ func TestAStatusThatIsEmptiedByHandReturns(t *testing.T) {
 	settled()
 	fleettest.UpdateStatus(t, fleet.Hub, w, func(w *workv1alpha1.Work) { w.Status.ManifestStatuses = nil })
 	settled()
-	for _, kind := range []string{workv1alpha1.WorkAvailable, workv1alpha1.WorkProgressing, workv1alpha1.WorkDegraded} {
+	fleettest.UpdateStatus(t, fleet.Hub, w, func(w *workv1alpha1.Work) { w.Status = workv1alpha1.WorkStatus{} })
+	settled()
+	for _, kind := range []string{workv1alpha1.WorkApplied, workv1alpha1.WorkAvailable, workv1alpha1.WorkProgressing, workv1alpha1.WorkDegraded} {
 		fleettest.UpdateStatus(t, fleet.Hub, w, func(w *workv1alpha1.Work) { meta.RemoveStatusCondition(&w.Status.Conditions, kind) })
 		settled()
 	}
