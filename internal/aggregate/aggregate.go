@@ -157,8 +157,9 @@ func (a *aggregator) write(ctx context.Context, request Request, binding workv1a
 	if failure != nil {
 		a.owed.Store(request, struct{}{})
 		a.publish(binding, event.Warning, event.AggregateStatusFailed, failure.Error())
-		if err := a.noteMeaning(ctx, binding, unwritten); client.IgnoreNotFound(err) != nil {
-			return reconcile.Result{}, errors.Join(failure, err)
+		var err error
+		if binding, err = a.noteMeaning(ctx, binding, unwritten); err != nil {
+			return reconcile.Result{}, errors.Join(failure, client.IgnoreNotFound(err))
 		}
 	} else {
 		a.owed.Delete(request)
@@ -173,7 +174,7 @@ func (a *aggregator) write(ctx context.Context, request Request, binding workv1a
 		}
 	}
 	if failure == nil && a.meansAnotherThing(binding) {
-		if err := a.noteMeaning(ctx, binding, a.meaning(binding)); client.IgnoreNotFound(err) != nil {
+		if _, err := a.noteMeaning(ctx, binding, a.meaning(binding)); client.IgnoreNotFound(err) != nil {
 			return reconcile.Result{}, err
 		}
 	}
@@ -314,10 +315,11 @@ func (a *aggregator) meansAnotherThing(binding workv1alpha2.Binding) bool {
 }
 
 // noteMeaning notes what the template's status was added up by. It happens only to kinds that users have described, once
-// per description, and to templates that cannot be written.
-func (a *aggregator) noteMeaning(ctx context.Context, binding workv1alpha2.Binding, meaning string) error {
+// per description, and to templates that cannot be written. It returns the binding as it is then, with what others wrote
+// to its status meanwhile.
+func (a *aggregator) noteMeaning(ctx context.Context, binding workv1alpha2.Binding, meaning string) (workv1alpha2.Binding, error) {
 	if binding.GetAnnotations()[meaningAnnotation] == meaning {
-		return nil
+		return binding, nil
 	}
 	before := binding.(client.Object)
 	after := before.DeepCopyObject().(client.Object)
@@ -332,11 +334,9 @@ func (a *aggregator) noteMeaning(ctx context.Context, binding workv1alpha2.Bindi
 	}
 	after.SetAnnotations(annotations)
 	if err := a.client.Patch(ctx, after, client.MergeFrom(before)); err != nil {
-		return fmt.Errorf("noting what the status of binding %s means: %w", client.ObjectKeyFromObject(before), err)
+		return binding, fmt.Errorf("noting what the status of binding %s means: %w", client.ObjectKeyFromObject(before), err)
 	}
-	binding.SetAnnotations(annotations)
-	binding.SetResourceVersion(after.GetResourceVersion()) // its status is written next
-	return nil
+	return after.(workv1alpha2.Binding), nil
 }
 
 // celebrate tells, once per content of the template, that it has arrived

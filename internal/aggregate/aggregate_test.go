@@ -107,6 +107,8 @@ type oneTemplate struct {
 	object *unstructured.Unstructured
 	reads  int
 	fail   error
+	// meanwhile, if set, happens while the status is written.
+	meanwhile func()
 }
 
 func (o *oneTemplate) HasStatus(gvk schema.GroupVersionKind) bool { return gvk.Kind == "Deployment" }
@@ -120,6 +122,9 @@ func (o *oneTemplate) Get(context.Context, template.Ref) (*unstructured.Unstruct
 }
 
 func (o *oneTemplate) UpdateStatus(_ context.Context, _, after *unstructured.Unstructured) (bool, error) {
+	if o.meanwhile != nil {
+		o.meanwhile()
+	}
 	if o.fail != nil {
 		return false, o.fail
 	}
@@ -176,11 +181,16 @@ func (s *shore) report(cluster string, options ...workOption) {
 
 func (s *shore) status() *workv1alpha2.ResourceBindingStatus {
 	s.t.Helper()
+	return &s.binding().Status
+}
+
+func (s *shore) binding() *workv1alpha2.ResourceBinding {
+	s.t.Helper()
 	b := &workv1alpha2.ResourceBinding{}
 	if err := s.client.Get(s.t.Context(), client.ObjectKey{Namespace: web.Namespace, Name: web.Name}, b); err != nil {
 		s.t.Fatal(err)
 	}
-	return &b.Status
+	return b
 }
 
 func TestOneWriteForAllWorks(t *testing.T) {
@@ -358,6 +368,76 @@ func TestATemplateThatRefusesItsStatus(t *testing.T) {
 	s.expectWrites("the template gets it later", "template")
 	s.reconcile()
 	s.expectWrites("and then it is quiet")
+}
+
+// Somebody may empty a status by hand.
+func TestAStatusThatWasTakenAwayIsWrittenAgain(t *testing.T) {
+	good := []workOption{appliedAt(1), reporting(`{}`, workv1alpha1.ResourceHealthy)}
+	s := newShore(t, binding(), work("a", good...), work("b", good...))
+	s.reconcile()
+	s.writes = nil
+	q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[Request]())
+	t.Cleanup(q.ShutDown)
+	handle := onBinding[*workv1alpha2.ResourceBinding](s.loop)
+	whole := s.binding()
+	handle.Update(t.Context(), ctrlevent.TypedUpdateEvent[*workv1alpha2.ResourceBinding]{ObjectOld: binding(), ObjectNew: whole}, q)
+	handle.Update(t.Context(), ctrlevent.TypedUpdateEvent[*workv1alpha2.ResourceBinding]{ObjectOld: whole, ObjectNew: whole}, q)
+	if heard := s.loop.pace.track(web).lastNews; !heard.IsZero() {
+		t.Error("our own write is looked at again")
+	}
+	for what, empty := range map[string]func(*workv1alpha2.ResourceBindingStatus){
+		"all": func(status *workv1alpha2.ResourceBindingStatus) {
+			*status = workv1alpha2.ResourceBindingStatus{LastScheduledTime: status.LastScheduledTime}
+		},
+		"the items": func(status *workv1alpha2.ResourceBindingStatus) { status.AggregatedStatus = nil },
+		"one of them": func(status *workv1alpha2.ResourceBindingStatus) {
+			status.AggregatedStatus = status.AggregatedStatus[1:]
+		},
+		"the verdict": func(status *workv1alpha2.ResourceBindingStatus) {
+			meta.RemoveStatusCondition(&status.Conditions, workv1alpha2.FullyApplied)
+		},
+	} {
+		robbed := s.binding()
+		empty(&robbed.Status)
+		if err := s.client.Status().Update(t.Context(), robbed); err != nil {
+			t.Fatal(err)
+		}
+		s.writes = nil
+		handle.Update(t.Context(), ctrlevent.TypedUpdateEvent[*workv1alpha2.ResourceBinding]{ObjectOld: whole, ObjectNew: robbed}, q)
+		if s.loop.pace.track(web).lastNews.IsZero() {
+			t.Errorf("%s: nobody looks at it again", what)
+		}
+		s.loop.forget(web)
+		s.reconcile()
+		s.expectWrites(what, "binding")
+		if status := s.status(); len(status.AggregatedStatus) != 2 || !meta.IsStatusConditionTrue(status.Conditions, workv1alpha2.FullyApplied) {
+			t.Errorf("%s: status is %+v", what, status)
+		}
+	}
+}
+
+// The scheduler, say, writes to the binding right before the note that its template could not be written.
+func TestWhatOthersWriteMeanwhileStays(t *testing.T) {
+	good := []workOption{appliedAt(1), reporting(`{}`, workv1alpha1.ResourceHealthy)}
+	s := newShore(t, binding(), work("a", good...), work("b", good...))
+	s.templates.fail = fmt.Errorf("unreachable")
+	s.templates.meanwhile = func() {
+		other := s.binding()
+		meta.SetStatusCondition(&other.Status.Conditions, workv1alpha2.ScheduledCondition(2, "news"))
+		if err := s.client.Status().Update(t.Context(), other); err != nil {
+			t.Error(err)
+		}
+		s.templates.meanwhile = nil
+	}
+	for range 2 { // a conflict may come first
+		_, _ = s.loop.Reconcile(t.Context(), web)
+	}
+	if c := meta.FindStatusCondition(s.status().Conditions, workv1alpha2.Scheduled); c.Message != "news" {
+		t.Errorf("the other's condition is %+v", c)
+	}
+	if !meta.IsStatusConditionTrue(s.status().Conditions, workv1alpha2.FullyApplied) {
+		t.Errorf("conditions are %+v", s.status().Conditions)
+	}
 }
 
 // What users say may change while nobody is there to notice.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
@@ -219,8 +220,16 @@ func (a *aggregator) onWork() handler.TypedEventHandler[*workv1alpha1.Work, Requ
 	}
 }
 
-// onBinding queues a binding whose targets or content changed, or that can be
-// rendered no longer, or again.
+// bereft says that a status has less of what comes from here than it had: as a
+// rule somebody took it away.
+func bereft(before, after *workv1alpha2.ResourceBindingStatus) bool {
+	return len(after.AggregatedStatus) < len(before.AggregatedStatus) ||
+		meta.FindStatusCondition(before.Conditions, workv1alpha2.FullyApplied) != nil &&
+			meta.FindStatusCondition(after.Conditions, workv1alpha2.FullyApplied) == nil
+}
+
+// onBinding queues a binding whose targets or content changed, that can be
+// rendered no longer, or again, or whose status lost what it had from here.
 func onBinding[B interface {
 	workv1alpha2.Binding
 	client.Object
@@ -236,7 +245,7 @@ func onBinding[B interface {
 		},
 		UpdateFunc: func(_ context.Context, e ctrlevent.TypedUpdateEvent[B], q queue) {
 			before, after := e.ObjectOld.BindingStatus(), e.ObjectNew.BindingStatus()
-			if e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() ||
+			if e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() || bereft(before, after) ||
 				!before.LastScheduledTime.Equal(after.LastScheduledTime) || unrendered(e.ObjectOld) != unrendered(e.ObjectNew) {
 				a.enqueue(q, 0, of(e.ObjectNew))
 			}
