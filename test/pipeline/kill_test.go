@@ -153,7 +153,7 @@ func TestWhatUsersChangeAroundAKillCounts(t *testing.T) {
 // insist changes an object of a control plane that is just coming up, or deletes it if there is no change.
 func insist(ctx context.Context, hub client.Client, object client.Object, change func(client.Object)) error {
 	object = object.DeepCopyObject().(client.Object)
-	err := wait.PollUntilContextTimeout(ctx, 5*time.Millisecond, 2*time.Minute, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextCancel(ctx, 5*time.Millisecond, true, func(ctx context.Context) (bool, error) {
 		if change == nil {
 			return client.IgnoreNotFound(hub.Delete(ctx, object)) == nil, nil
 		}
