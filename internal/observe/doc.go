@@ -9,7 +9,8 @@
 //
 // In: Works, Clusters, Leases of agents, and objects of members through the connections of package member.
 //
-// Out: of Works, through package report, status.manifestStatuses; of Clusters the status and the condition taints.
+// Out: of Works, through package report, status.manifestStatuses, and what apply said if somebody takes that away; of
+// Clusters the status and the condition taints.
 //
 // Owns: the conditions Progressing, Available and Degraded of Works; Ready and CompleteAPIEnablements of Clusters.
 //
