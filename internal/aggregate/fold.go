@@ -40,9 +40,11 @@ const (
 // Fold looks at all Works of a binding. Works in clusters that should not have a
 // copy any longer, and are on their way out, do not count.
 func Fold(spec *workv1alpha2.ResourceBindingSpec, works []*workv1alpha1.Work) Picture {
+	rendered := workv1alpha1.WorkName(spec.Resource.Kind, spec.Resource.Namespace, spec.Resource.Name)
 	byCluster := make(map[string]*workv1alpha1.Work, len(works))
 	for _, work := range works {
-		if cluster, ok := workv1alpha1.ClusterOfExecutionNamespace(work.Namespace); ok {
+		cluster, ok := workv1alpha1.ClusterOfExecutionNamespace(work.Namespace)
+		if ok && (byCluster[cluster] == nil || work.Name == rendered) { // somebody may have made a copy of it, labels and all
 			byCluster[cluster] = work
 		}
 	}

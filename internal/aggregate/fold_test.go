@@ -276,3 +276,16 @@ func TestManySilentBindingsWaitLonger(t *testing.T) {
 		t.Errorf("one of 5,000 is held back %s, want %s", got, longestSilence)
 	}
 }
+
+// Somebody may have made a Work from a copy of a rendered one, with its labels and annotations.
+func TestACopyOfAWorkDoesNotSpeakForIt(t *testing.T) {
+	rendered := work("a", appliedAt(1), reporting(`{"x":1}`, workv1alpha1.ResourceHealthy))
+	byHand := work("a", failed("it is the other one's"))
+	byHand.Name = "copy"
+	for name, works := range map[string][]*workv1alpha1.Work{"First": {rendered, byHand}, "Last": {byHand, rendered}} {
+		spec := specWith("a")
+		if picture := Fold(&spec, works); len(picture.Missing) > 0 {
+			t.Errorf("%s: %+v", name, picture)
+		}
+	}
+}
