@@ -73,8 +73,27 @@ func TestGarbageCollection(t *testing.T) {
 	})
 }
 
+// TestGarbageCollectionLearnsNewKinds: also one that it knew, that went, and that is back.
 func TestGarbageCollectionLearnsNewKinds(t *testing.T) {
-	widgets := defineWidgets(t)
+	for _, life := range []string{"first", "second"} {
+		t.Run(life, func(t *testing.T) {
+			collectOwnedByWidget(t, defineWidgets(t))
+			definition := objects.Resource(definitionResource)
+			if err := definition.Delete(t.Context(), "widgets.example.com", metav1.DeleteOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, func() string {
+				if _, err := definition.Get(t.Context(), "widgets.example.com", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+					return "the definition is still there"
+				}
+				return ""
+			})
+		})
+	}
+}
+
+func collectOwnedByWidget(t *testing.T, widgets schema.GroupVersionResource) {
+	t.Helper()
 	name := namespace(t)
 	owner, err := objects.Resource(widgets).Namespace(name).Create(t.Context(), widget("owner"), metav1.CreateOptions{})
 	if err != nil {

@@ -223,7 +223,7 @@ func (c *Carrier) Vet(conn *member.Conn, desired, live *unstructured.Unstructure
 		switch {
 		case !counted && worst == Breaking:
 			return what + "; the objects there are being counted", true
-		case !counted:
+		case !counted, worst == Risky && !count.final():
 			return "The objects that a tightened definition concerns are being counted", true
 		case worst == Risky && (count.Invalid > 0 || count.Failure != ""):
 			c.warn(conn.Name(), to, changes, count)

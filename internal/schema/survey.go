@@ -24,6 +24,8 @@ const (
 	surveyors = 2
 	// examples is how many objects a message names.
 	examples = 3
+	// attempts is how often a count may fail before a change that only needs to be told of goes without it.
+	attempts = 3
 	// stale is the age at which a count is made again, if somebody asks: objects come, go and are mended meanwhile.
 	stale = 5 * time.Minute
 )
@@ -35,7 +37,12 @@ type Count struct {
 	Examples []string
 	// Failure is why they could not be counted; empty if they could.
 	Failure string
+	// Failures is how often in a row they could not.
+	Failures int
 }
+
+// final says that waiting for another count promises nothing. A first failure as a rule means that the member goes away.
+func (c Count) final() bool { return c.Failure == "" || c.Failures >= attempts }
 
 // String is the count as messages show it.
 func (c Count) String() string {
@@ -63,7 +70,9 @@ type commission struct {
 	client   dynamic.Interface
 	spec     *apiextensionsv1.CustomResourceDefinitionSpec
 	versions []string
-	// done says that count is there, since the time at.
+	// pending says that it is to be made, or made again.
+	pending bool
+	// done says that there is a count, as of the time at.
 	done  bool
 	at    time.Time
 	count Count
@@ -89,11 +98,12 @@ func (s *surveys) ask(what subject, wanted commission) (Count, bool) {
 	defer s.mu.Unlock()
 	known := s.commissions[what]
 	if known != nil && known.change == wanted.change {
-		if !known.done || known.count.Failure == "" && s.clock.Since(known.at) < stale {
+		if known.pending || known.count.Failure == "" && s.clock.Since(known.at) < stale {
 			return known.count, known.done
 		}
-		wanted.done, wanted.at, wanted.count = true, s.clock.Now(), known.count
+		wanted.done, wanted.at, wanted.count = true, known.at, known.count
 	}
+	wanted.pending = true
 	s.commissions[what] = &wanted
 	s.queue.Add(what)
 	return wanted.count, wanted.done
@@ -141,7 +151,10 @@ func (s *surveys) execute(ctx context.Context, what subject) {
 	count := survey(ctx, wanted)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	wanted.count, wanted.done, wanted.at = count, true, s.clock.Now()
+	if count.Failure != "" {
+		count.Failures = wanted.count.Failures + 1
+	}
+	wanted.count, wanted.pending, wanted.done, wanted.at = count, false, true, s.clock.Now()
 }
 
 // survey counts in every version that changes.

@@ -124,9 +124,15 @@ func TestASurveyThatFailsIsMadeAgain(t *testing.T) {
 	if _, counted := s.ask(what, change); counted {
 		t.Fatal("it is counted before anybody looked")
 	}
-	turn()
-	if count, counted := s.ask(what, change); !counted || count.Failure == "" {
-		t.Fatalf("got %+v, want a failure", count)
+	for i := range attempts {
+		turn()
+		count, counted := s.ask(what, change)
+		if !counted || count.Failure == "" {
+			t.Fatalf("got %+v, want a failure", count)
+		}
+		if last := i == attempts-1; count.final() != last {
+			t.Errorf("after %d failures the count is final: %v", i+1, !last)
+		}
 	}
 	down = false
 	turn()
