@@ -15,7 +15,7 @@ import (
 const sample = 10
 
 // What is done with an object costs so many writes: of the control plane about it, and one of ours in each member. The
-// limits are the averages once seen and room for two more.
+// limits are the averages of an idle machine, 12, 7 and 11.3, and room for reports that do not meet in one write on a busy one.
 func TestWhatAnObjectCosts(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs a fleet")
@@ -52,17 +52,17 @@ func TestWhatAnObjectCosts(t *testing.T) {
 	fleettest.Create(t, fleet.Hub, policy, first)
 	settled(first) // and with it what a fleet writes once, such as namespaces
 
-	expectWrites(t, fleet, "creating", 12.5, func() {
+	expectWrites(t, fleet, "creating", 16, func() {
 		each(func(c *corev1.ConfigMap) { fleettest.Create(t, fleet.Hub, c) })
 		each(settled)
 	})
-	expectWrites(t, fleet, "changing", 9, func() {
+	expectWrites(t, fleet, "changing", 12, func() {
 		each(func(c *corev1.ConfigMap) {
 			fleettest.Update(t, fleet.Hub, c, func(c *corev1.ConfigMap) { c.Data = map[string]string{"colour": "blue"} })
 		})
 		each(settled)
 	})
-	expectWrites(t, fleet, "deleting", 13, func() {
+	expectWrites(t, fleet, "deleting", 16, func() {
 		each(func(c *corev1.ConfigMap) { fleettest.Delete(t, fleet.Hub, c) })
 		each(func(c *corev1.ConfigMap) {
 			for _, m := range fleet.Members {
