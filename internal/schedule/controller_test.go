@@ -59,7 +59,7 @@ func newHub(t *testing.T, objects ...client.Object) *hub {
 	h := &hub{t: t, ctx: t.Context(), clock: clocktesting.NewFakeClock(time.Date(2026, 5, 6, 7, 8, 9, 0, time.UTC))}
 	h.client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
 		WithStatusSubresource(&workv1alpha2.ResourceBinding{}, &workv1alpha2.ClusterResourceBinding{}).
-		WithInterceptorFuncs(interceptor.Funcs{Get: h.get, Update: h.update, SubResourcePatch: h.patchStatus, SubResourceUpdate: h.updateStatus}).Build()
+		WithInterceptorFuncs(interceptor.Funcs{Get: h.get, Update: h.update, SubResourceUpdate: h.updateStatus}).Build()
 	h.restart()
 	return h
 }
@@ -125,13 +125,6 @@ func (h *hub) updateStatus(ctx context.Context, c client.Client, sub string, obj
 		h.mu.Unlock()
 	}
 	return c.SubResource(sub).Update(ctx, obj, opts...)
-}
-
-func (h *hub) patchStatus(ctx context.Context, c client.Client, sub string, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
-	h.mu.Lock()
-	h.writes = append(h.writes, sub)
-	h.mu.Unlock()
-	return c.SubResource(sub).Patch(ctx, obj, patch, opts...)
 }
 
 func (h *hub) reconcile(name string) time.Duration {
@@ -204,8 +197,8 @@ func (h *hub) expectCondition(name, reason, message string) {
 	if c == nil || c.Reason != reason || !strings.HasPrefix(c.Message, message) || (c.Status == metav1.ConditionTrue) != (reason == "Success") {
 		h.t.Errorf("condition Scheduled is %+v, want reason %s, message %s…", c, reason, message)
 	}
-	if b.Status.SchedulerObservedGeneration != b.Generation {
-		h.t.Errorf("observed generation %d of %d", b.Status.SchedulerObservedGeneration, b.Generation)
+	if b.Status.SchedulerObservedGeneration != b.Generation || c != nil && c.ObservedGeneration != b.Generation {
+		h.t.Errorf("observed generation %d, and of Scheduled %+v, want %d", b.Status.SchedulerObservedGeneration, c, b.Generation)
 	}
 }
 

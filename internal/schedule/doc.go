@@ -9,8 +9,8 @@
 //
 // In: ResourceBindings, ClusterResourceBindings, Clusters.
 //
-// Out: spec.clusters and the applied-placement annotation of bindings, in one
-// write; then, in one more, status.schedulerObservedGeneration,
+// Out: spec.clusters and the applied-placement annotation of bindings, and in
+// the same write status.schedulerObservedGeneration,
 // status.schedulerObservingAffinityName, status.lastScheduledTime and the
 // Scheduled condition. One event per changed result, on the template.
 //

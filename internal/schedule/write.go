@@ -10,10 +10,10 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -24,12 +24,22 @@ import (
 // fieldManager is the name under which the room writes.
 const fieldManager = "flagship-schedule"
 
-// observe notes that the present generation needs no scheduling.
+// observe notes that the present generation needs no scheduling: what Scheduled says is said of it, too.
 func (c *Controller) observe(ctx context.Context, it Item, b workv1alpha2.Binding) error {
 	if b.BindingStatus().SchedulerObservedGeneration == b.GetGeneration() {
 		return nil
 	}
-	return c.patchStatus(ctx, it, b, map[string]any{"schedulerObservedGeneration": b.GetGeneration()})
+	next := copyOf(b)
+	status := next.BindingStatus()
+	status.SchedulerObservedGeneration = next.GetGeneration()
+	if condition := meta.FindStatusCondition(status.Conditions, workv1alpha2.Scheduled); condition != nil {
+		condition.ObservedGeneration = next.GetGeneration()
+	}
+	if err := c.client.Status().Update(ctx, next, client.FieldOwner(fieldManager)); err != nil {
+		return fmt.Errorf("noting the generation: %w", err)
+	}
+	c.written.Store(it, next.GetResourceVersion())
+	return nil
 }
 
 // publish writes what a decision changes, then tells of it in an event.
@@ -70,8 +80,7 @@ func refusal(err error) *Failure {
 
 // write makes the binding say what was decided, and returns the condition that tells of it if there is something to tell.
 // A result and the status that speaks of it are one write: the API server takes the status along in what the control
-// plane itself updates. A status alone is written alone, and fields that are no news are patched, whatever others write
-// meanwhile.
+// plane itself updates. A status alone is written alone.
 func (c *Controller) write(ctx context.Context, it Item, b workv1alpha2.Binding, v *verdict) (news *metav1.Condition, err error) {
 	next := copyOf(b)
 	moved, rewritten, err := setResult(next, v)
@@ -84,15 +93,14 @@ func (c *Controller) write(ctx context.Context, it Item, b workv1alpha2.Binding,
 	if moved || changed {
 		news = &condition
 	}
+	c.setStatus(next, v, moved || changed, condition)
 	switch {
 	case rewritten:
-		c.setStatus(next, v, moved || changed, condition)
 		err = c.client.Update(ctx, next, client.FieldOwner(fieldManager))
-	case changed:
-		c.setStatus(next, v, true, condition)
-		err = c.client.Status().Update(ctx, next, client.FieldOwner(fieldManager))
+	case equality.Semantic.DeepEqual(b.BindingStatus(), next.BindingStatus()):
+		return nil, nil
 	default:
-		return nil, c.patchStatus(ctx, it, b, c.statusFields(next, v))
+		err = c.client.Status().Update(ctx, next, client.FieldOwner(fieldManager))
 	}
 	if err != nil {
 		c.takeBack(it, b, v)
@@ -163,24 +171,6 @@ func sameTargets(a, b []workv1alpha2.TargetCluster) bool {
 	})
 }
 
-// statusFields are those fields of the status that change with a decision that is no news.
-func (c *Controller) statusFields(next object, v *verdict) map[string]any {
-	status, fields := next.BindingStatus(), map[string]any{}
-	if status.SchedulerObservedGeneration != next.GetGeneration() {
-		fields["schedulerObservedGeneration"] = next.GetGeneration()
-	}
-	if v.decision.Failure != nil {
-		return fields
-	}
-	if name := v.decision.Affinity; name != status.SchedulerObservedAffinityName {
-		fields["schedulerObservingAffinityName"] = name
-	}
-	if v.fresh {
-		fields["lastScheduledTime"] = c.dateAfter(next.BindingSpec().RescheduleTriggeredAt)
-	}
-	return fields
-}
-
 // setStatus makes the whole status of a binding say what was decided.
 func (c *Controller) setStatus(next object, v *verdict, news bool, condition metav1.Condition) {
 	status := next.BindingStatus()
@@ -217,27 +207,6 @@ func (c *Controller) dateAfter(asked *metav1.Time) metav1.Time {
 		return metav1.NewTime(asked.Add(time.Second))
 	}
 	return now
-}
-
-// patchStatus writes fields that are this room's alone, whatever others write meanwhile.
-func (c *Controller) patchStatus(ctx context.Context, it Item, b workv1alpha2.Binding, fields map[string]any) error {
-	if len(fields) == 0 {
-		return nil
-	}
-	data, err := json.Marshal(map[string]any{"status": fields})
-	if err != nil {
-		return fmt.Errorf("encoding a patch: %w", err)
-	}
-	named := metav1.ObjectMeta{Namespace: b.GetNamespace(), Name: b.GetName()}
-	var answer object = &workv1alpha2.ResourceBinding{ObjectMeta: named}
-	if it.Namespace == "" {
-		answer = &workv1alpha2.ClusterResourceBinding{ObjectMeta: named}
-	}
-	if err := c.client.Status().Patch(ctx, answer, client.RawPatch(types.MergePatchType, data), client.FieldOwner(fieldManager)); err != nil {
-		return fmt.Errorf("patching the status: %w", err)
-	}
-	c.written.Store(it, answer.GetResourceVersion())
-	return nil
 }
 
 // cacheIsBehind says whether b is older than what this controller wrote last.

@@ -287,6 +287,9 @@ func scheduled(b *workv1alpha2.ResourceBinding) error {
 	if b.Status.SchedulerObservedGeneration != b.Generation {
 		return fmt.Errorf("generation %d is not observed", b.Generation)
 	}
+	if c := meta.FindStatusCondition(b.Status.Conditions, workv1alpha2.Scheduled); c != nil && c.ObservedGeneration != b.Generation {
+		return fmt.Errorf("Scheduled is of generation %d, this is %d", c.ObservedGeneration, b.Generation)
+	}
 	return fleettest.ConditionTrue(b.Status.Conditions, workv1alpha2.Scheduled)
 }
 
