@@ -38,8 +38,9 @@ func NewLedger(lifetime time.Duration) *Ledger {
 }
 
 // Promise notes that owner will use units more of demand in each cluster of
-// units; negative numbers take back, down to nothing.
-func (l *Ledger) Promise(owner string, demand Demand, units map[string]int32, now time.Time) {
+// units; negative numbers take back, down to nothing. It says whether some
+// cluster has been promised less by that.
+func (l *Ledger) Promise(owner string, demand Demand, units map[string]int32, now time.Time) (freed bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for cluster, n := range units {
@@ -52,6 +53,7 @@ func (l *Ledger) Promise(owner string, demand Demand, units map[string]int32, no
 			file(l.owners, owner, cluster, p)
 			file(l.clusters, cluster, owner, p)
 		}
+		freed = freed || n < 0 && p.units > 0
 		l.settle(cluster, p, -p.units)
 		p.demand, p.made, p.running = demand, now, false
 		p.units = max(p.units+int64(n), 0)
@@ -60,6 +62,7 @@ func (l *Ledger) Promise(owner string, demand Demand, units map[string]int32, no
 			l.end(owner, cluster, p)
 		}
 	}
+	return freed
 }
 
 // Running notes that owner's copy in cluster runs in full: the next report of
@@ -84,13 +87,15 @@ func (l *Ledger) Reported(cluster string) {
 	}
 }
 
-// Forget ends all promises of owner.
-func (l *Ledger) Forget(owner string) {
+// Forget ends all promises of owner, and says whether there were any.
+func (l *Ledger) Forget(owner string) (freed bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for cluster, p := range l.owners[owner] {
 		l.end(owner, cluster, p)
+		freed = true
 	}
+	return freed
 }
 
 // Expire ends promises that were made longer ago than the ledger's lifetime.

@@ -81,6 +81,9 @@ type Controller struct {
 	waiting *waitingRoom
 	// awaiting are those that were placed without a claim they name.
 	awaiting *awaitingRoom
+	// freed is called when those who wait may fit though the fleet is as it was: somebody went, moved, or wants less. It
+	// must not block.
+	freed func()
 	// written maps an Item to the resource version of our last write to it.
 	written sync.Map
 	// deciding is held while a decision depends on what others were promised.
@@ -101,6 +104,7 @@ func New(c client.Client, deps Deps) *Controller {
 	return &Controller{
 		client: c, deps: deps, profile: profile,
 		fleet: newFleet(c, ledger), ledger: ledger, peers: newPeerIndex(), waiting: newWaitingRoom(), awaiting: &awaitingRoom{names: map[Item]string{}},
+		freed: func() {},
 	}
 }
 
@@ -211,11 +215,13 @@ func (c *Controller) mine(b workv1alpha2.Binding) bool {
 }
 
 func (c *Controller) forget(it Item) {
-	c.peers.forget(it)
-	c.ledger.Forget(it.String())
+	grouped, promised := c.peers.forget(it), c.ledger.Forget(it.String())
 	c.waiting.leave(it)
 	c.awaiting.leave(it)
 	c.written.Delete(it)
+	if grouped || promised {
+		c.freed()
+	}
 }
 
 // becomes lists what the object of b can be translated to.

@@ -71,7 +71,7 @@ func (c *Controller) decide(ctx context.Context, it Item, b workv1alpha2.Binding
 		return out, nil
 	}
 	c.wait(it, b, &out)
-	c.waitForDevices(it, &req, &out)
+	c.waitForDevices(it, b, &req, &out)
 	if out.decision.Failure == nil {
 		c.promise(it, b, &req, &out)
 	} else {
@@ -152,12 +152,12 @@ func (c *Controller) wait(it Item, b workv1alpha2.Binding, v *verdict) {
 		// Only a change of the binding itself can help.
 		c.waiting.leave(it)
 	case d.Failure != nil || d.Missing > 0:
-		c.waiting.enter(it)
+		c.waiting.enter(it, priorityOf(b))
 		if v.again == 0 || v.again > retryWaiting {
 			v.again = retryWaiting
 		}
 	case wantsBack && termIndex(&Request{Placement: b.BindingSpec().Placement}, d.Affinity) > 0:
-		c.waiting.enter(it)
+		c.waiting.enter(it, priorityOf(b))
 	default:
 		c.waiting.leave(it)
 	}
@@ -165,9 +165,9 @@ func (c *Controller) wait(it Item, b workv1alpha2.Binding, v *verdict) {
 
 // waitForDevices keeps an object in the waiting room as long as some cluster is left out for the devices it claims: it
 // may go there when they are free, also if it has a place elsewhere.
-func (c *Controller) waitForDevices(it Item, req *Request, v *verdict) {
+func (c *Controller) waitForDevices(it Item, b workv1alpha2.Binding, req *Request, v *verdict) {
 	if !req.Devices.Together().IsEmpty() && v.decision.dropped(devices{}.Name()) {
-		c.waiting.enter(it)
+		c.waiting.enter(it, priorityOf(b))
 		if v.again == 0 || v.again > retryWaiting {
 			v.again = retryWaiting
 		}
@@ -176,7 +176,9 @@ func (c *Controller) waitForDevices(it Item, req *Request, v *verdict) {
 
 // promise notes what the decision gives away, before it is written.
 func (c *Controller) promise(it Item, b workv1alpha2.Binding, req *Request, v *verdict) {
-	c.peers.place(it, b, v.decision.Targets)
+	if c.peers.place(it, b, v.decision.Targets) {
+		c.freed()
+	}
 	if !promises(req, v.decision.Targets) {
 		return
 	}
@@ -191,7 +193,9 @@ func (c *Controller) promise(it Item, b workv1alpha2.Binding, req *Request, v *v
 			delete(v.promised, t.Name)
 		}
 	}
-	c.ledger.Promise(it.String(), req.demand(), v.promised, c.deps.Clock.Now())
+	if c.ledger.Promise(it.String(), req.demand(), v.promised, c.deps.Clock.Now()) {
+		c.freed()
+	}
 }
 
 // takeBack undoes promise after a write that failed.

@@ -30,6 +30,16 @@ func NewWaker(c *Controller) *Waker { return newWaker(c) }
 // Look is one look at the fleet.
 func (w *waker) Look(ctx context.Context, q queue) (bool, error) { return w.look(ctx, q) }
 
+// Roused says whether those who wait are to be looked at, since it was asked last.
+func (w *waker) Roused() bool {
+	select {
+	case <-w.stirred:
+		return true
+	default:
+		return false
+	}
+}
+
 // Claim is what a claim that comes does to the queue.
 func (w *waker) Claim(namespace, name string, q queue) {
 	w.stir(namespace, name)
@@ -46,4 +56,4 @@ func (w *waker) Redefine(ctx context.Context, kinds interpret.Kinds, q queue) er
 func (c *Controller) Note(b workv1alpha2.Binding) { c.awaiting.note(b) }
 
 // Wait keeps an Item waiting.
-func (c *Controller) Wait(it Item) { c.waiting.enter(it) }
+func (c *Controller) Wait(it Item) { c.waiting.enter(it, 0) }

@@ -40,19 +40,22 @@ func groupsOf(b workv1alpha2.Binding) []groupKey {
 	return keys
 }
 
-// place notes that b is in clusters.
-func (p *peerIndex) place(it Item, b workv1alpha2.Binding, clusters []workv1alpha2.TargetCluster) {
+// place notes that b is in clusters, and says whether that is news to a group.
+func (p *peerIndex) place(it Item, b workv1alpha2.Binding, clusters []workv1alpha2.TargetCluster) (news bool) {
 	keys := groupsOf(b)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(keys) == 0 && len(p.member[it]) == 0 {
-		return
+		return false
 	}
-	p.remove(it)
 	names := make([]string, len(clusters))
 	for i := range clusters {
 		names[i] = clusters[i].Name
 	}
+	if slices.Equal(keys, p.member[it]) && !slices.ContainsFunc(keys, func(key groupKey) bool { return !slices.Equal(p.groups[key][it], names) }) {
+		return false
+	}
+	p.remove(it)
 	for _, key := range keys {
 		if p.groups[key] == nil {
 			p.groups[key] = map[Item][]string{}
@@ -62,13 +65,16 @@ func (p *peerIndex) place(it Item, b workv1alpha2.Binding, clusters []workv1alph
 	if len(keys) > 0 {
 		p.member[it] = keys
 	}
+	return true
 }
 
-// forget notes that the binding is gone.
-func (p *peerIndex) forget(it Item) {
+// forget notes that the binding is gone, and says whether it was in a group.
+func (p *peerIndex) forget(it Item) (grouped bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	grouped = len(p.member[it]) > 0
 	p.remove(it)
+	return grouped
 }
 
 func (p *peerIndex) remove(it Item) {

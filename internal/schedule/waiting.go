@@ -1,6 +1,8 @@
 package schedule
 
 import (
+	"cmp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -13,18 +15,30 @@ import (
 // the preferred one. Its zero value is not usable. It is safe for concurrent use.
 type waitingRoom struct {
 	mu      sync.Mutex
-	waiting map[Item]time.Time // since when the preferred term has fitted; zero if it does not
+	waiting map[Item]waiter
 }
 
-func newWaitingRoom() *waitingRoom { return &waitingRoom{waiting: map[Item]time.Time{}} }
+// waiter is one of those who wait.
+type waiter struct {
+	// priority is that of its policy.
+	priority int
+	// fits is since when the preferred term has fitted; zero if it does not.
+	fits time.Time
+}
+
+// call is whom to wake.
+type call struct {
+	Item
+	priority int
+}
+
+func newWaitingRoom() *waitingRoom { return &waitingRoom{waiting: map[Item]waiter{}} }
 
 // enter keeps it waiting; leave lets it go.
-func (w *waitingRoom) enter(it Item) {
+func (w *waitingRoom) enter(it Item, priority int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if _, ok := w.waiting[it]; !ok {
-		w.waiting[it] = time.Time{}
-	}
+	w.waiting[it] = waiter{priority, w.waiting[it].fits}
 }
 
 func (w *waitingRoom) leave(it Item) {
@@ -40,13 +54,15 @@ func (w *waitingRoom) has(it Item) bool {
 	return ok
 }
 
-func (w *waitingRoom) all() []Item {
+// all lists who waits, the highest priority first.
+func (w *waitingRoom) all() []call {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	out := make([]Item, 0, len(w.waiting))
-	for it := range w.waiting {
-		out = append(out, it)
+	out := make([]call, 0, len(w.waiting))
+	for it, who := range w.waiting {
+		out = append(out, call{it, who.priority})
 	}
+	slices.SortFunc(out, func(a, b call) int { return cmp.Compare(b.priority, a.priority) })
 	return out
 }
 
@@ -54,14 +70,15 @@ func (w *waitingRoom) all() []Item {
 func (w *waitingRoom) fitted(it Item, fits bool, now time.Time) time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	since := w.waiting[it]
+	who := w.waiting[it]
+	since := who.fits
 	switch {
 	case !fits:
 		since = time.Time{}
 	case since.IsZero():
 		since = now
 	}
-	w.waiting[it] = since
+	w.waiting[it] = waiter{who.priority, since}
 	if since.IsZero() {
 		return 0
 	}

@@ -40,13 +40,14 @@ type waker struct {
 }
 
 func newWaker(c *Controller) *waker {
-	return &waker{
+	w := &waker{
 		controller: c, pending: make(chan struct{}, 1), stirred: make(chan struct{}, 1), redefined: make(chan struct{}, 1),
 	}
+	c.freed = w.rouse
+	return w
 }
 
-// stir has those who wait looked at again, though the fleet is as it was, and before them those who await this claim. It
-// never blocks.
+// stir rouses those who wait, and before them those who await this claim. It never blocks.
 func (w *waker) stir(namespace, name string) {
 	w.mu.Lock()
 	if w.claims == nil {
@@ -54,6 +55,11 @@ func (w *waker) stir(namespace, name string) {
 	}
 	w.claims[Item{Namespace: namespace, Name: name}] = struct{}{}
 	w.mu.Unlock()
+	w.rouse()
+}
+
+// rouse has those who wait looked at again, though the fleet is as it was. It never blocks.
+func (w *waker) rouse() {
 	select {
 	case w.stirred <- struct{}{}:
 	default:
@@ -159,8 +165,8 @@ func (w *waker) run(ctx context.Context, q queue) {
 		case <-room:
 			room = nil
 			woken, more := calls.next(w.controller.waiting.all)
-			for _, it := range woken {
-				add(q, it, handler.LowPriority)
+			for _, who := range woken {
+				add(q, who.Item, who.priority+handler.LowPriority)
 			}
 			if more {
 				room = w.controller.deps.Clock.After(roomDelay)
@@ -171,12 +177,12 @@ func (w *waker) run(ctx context.Context, q queue) {
 
 // rollCall goes through those who wait, some at a time.
 type rollCall struct {
-	left []Item
+	left []call
 	owed bool // there is new room for everybody
 }
 
 // next returns whom to wake now, and whether that was not all.
-func (r *rollCall) next(all func() []Item) (woken []Item, more bool) {
+func (r *rollCall) next(all func() []call) (woken []call, more bool) {
 	if len(r.left) == 0 && r.owed {
 		r.left, r.owed = all(), false
 	}

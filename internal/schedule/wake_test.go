@@ -201,3 +201,45 @@ func TestAKindThatChangesWakesItsBindings(t *testing.T) {
 		t.Errorf("woken -want +got\n%s", diff)
 	}
 }
+
+// TestWhatOthersGiveBackRousesThoseWhoWait: no cluster ever told of it, so that no cluster tells when it is free.
+func TestWhatOthersGiveBackRousesThoseWhoWait(t *testing.T) {
+	rival := func(b *workv1alpha2.ResourceBinding) {
+		b.Spec.WorkloadAffinityGroups = &workv1alpha2.WorkloadAffinityGroups{AntiAffinityGroup: "app=db"}
+	}
+	to := func(cluster string) func(*workv1alpha2.ResourceBinding) {
+		return func(b *workv1alpha2.ResourceBinding) { b.Spec.Placement = placement(dynamic, affinity(named(cluster))) }
+	}
+	scaled := func(replicas int32) func(*workv1alpha2.ResourceBinding) {
+		return func(b *workv1alpha2.ResourceBinding) { b.Spec.Replicas = replicas }
+	}
+	cases := map[string]struct {
+		made   func(*workv1alpha2.ResourceBinding)
+		change func(*workv1alpha2.ResourceBinding) // nil deletes it
+		want   bool
+	}{
+		"Deleted":      {made: to("m1"), want: true},
+		"Shrinks":      {made: to("m1"), change: scaled(2), want: true},
+		"Grows":        {made: to("m1"), change: scaled(6)},
+		"Moves":        {made: to("m1"), change: to("m2"), want: true},
+		"NoRoomTaken":  {made: func(b *workv1alpha2.ResourceBinding) { b.Spec.Replicas, b.Spec.ReplicaRequirements = 0, nil }},
+		"RivalDeleted": {made: func(b *workv1alpha2.ResourceBinding) { scaled(0)(b); rival(b) }, want: true},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			h := newHub(t, member("m1"), member("m2"), bindingOf("web", 4, placement(duplicated), tc.made))
+			w := schedule.NewWaker(h.controller)
+			h.reconcile("web")
+			w.Roused() // a newcomer to a group may be what others of it wait for
+			if tc.change != nil {
+				h.change("web", tc.change)
+			} else if err := h.client.Delete(h.ctx, h.binding("web")); err != nil {
+				t.Fatal(err)
+			}
+			h.reconcile("web")
+			if got := w.Roused(); got != tc.want {
+				t.Errorf("those who wait are roused: %t, want %t", got, tc.want)
+			}
+		})
+	}
+}

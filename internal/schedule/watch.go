@@ -22,14 +22,19 @@ type queue = workqueue.TypedRateLimitingInterface[Item]
 // for what waited before the hub started, or what changed in the fleet; it
 // comes after what a person just did at the same priority.
 func enqueue(q queue, b workv1alpha2.Binding, background bool) {
-	priority := 0
-	if p := b.BindingSpec().SchedulePriority; p != nil {
-		priority = int(p.Priority)
-	}
+	priority := priorityOf(b)
 	if background {
 		priority += handler.LowPriority
 	}
 	add(q, itemOf(b), priority)
+}
+
+// priorityOf is the priority that the policy of b gave it.
+func priorityOf(b workv1alpha2.Binding) int {
+	if p := b.BindingSpec().SchedulePriority; p != nil {
+		return int(p.Priority)
+	}
+	return 0
 }
 
 func add(q queue, it Item, priority int) {

@@ -2,6 +2,7 @@ package placement_test
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 
@@ -74,6 +75,47 @@ func TestDependenciesFollow(t *testing.T) {
 	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "ConfigMap", "blue"), going)
 	if err := fleet.Hub.Get(t.Context(), client.ObjectKeyFromObject(blue), blue); err != nil {
 		t.Errorf("the template itself: %v", err)
+	}
+}
+
+// Who needs an object stops needing it in one way or another, and in any order.
+func TestParentsGoOneByOne(t *testing.T) {
+	fleet, ns := start(t)
+	ways := []struct {
+		name, cluster string
+		end           func(parent *appsv1.Deployment, policy *policyv1alpha1.PropagationPolicy)
+	}{
+		{"deleted", "east-1", func(parent *appsv1.Deployment, _ *policyv1alpha1.PropagationPolicy) {
+			fleettest.Delete(t, fleet.Hub, parent)
+		}},
+		{"alone", "east-2", func(_ *appsv1.Deployment, policy *policyv1alpha1.PropagationPolicy) {
+			fleettest.Update(t, fleet.Hub, policy, func(p *policyv1alpha1.PropagationPolicy) { p.Spec.PropagateDeps = false })
+		}},
+		{"changed", "west-1", func(parent *appsv1.Deployment, _ *policyv1alpha1.PropagationPolicy) {
+			fleettest.Update(t, fleet.Hub, parent, func(d *appsv1.Deployment) { d.Spec.Template.Spec.Volumes = nil })
+		}},
+	}
+	for n, order := range [][]int{{0, 1, 2}, {1, 2, 0}, {2, 0, 1}} {
+		shared := fleettest.ConfigMap(ns, fmt.Sprintf("shared-%d", n), nil)
+		fleettest.Create(t, fleet.Hub, shared)
+		parents, policies := make([]*appsv1.Deployment, len(ways)), make([]*policyv1alpha1.PropagationPolicy, len(ways))
+		left := map[string]bool{}
+		for i, way := range ways {
+			parents[i] = reading(ns, fmt.Sprintf("%s-%d", way.name, n), shared.Name)
+			policies[i] = along(fleettest.Policy(ns, parents[i].Name, fleettest.To(way.cluster), parents[i]))
+			fleettest.Create(t, fleet.Hub, parents[i], policies[i])
+			left[way.cluster] = true
+		}
+		attached := binding(ns, "ConfigMap", shared.Name)
+		fleettest.ExpectEventually(t, fleet.Hub, attached, neededIn(3, "east-1", "east-2", "west-1"))
+		for _, i := range order {
+			ways[i].end(parents[i], policies[i])
+			delete(left, ways[i].cluster)
+			if len(left) > 0 {
+				fleettest.ExpectEventually(t, fleet.Hub, attached, neededIn(len(left), slices.Sorted(maps.Keys(left))...))
+			}
+		}
+		fleettest.ExpectEventually(t, fleet.Hub, attached, going)
 	}
 }
 

@@ -5,7 +5,9 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	appsv1alpha1 "github.com/flagship-k8s/flagship/api/apps/v1alpha1"
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/fleettest"
@@ -141,4 +143,45 @@ func TestPartialPlacement(t *testing.T) {
 	})
 	hold(t, fleet, clusters[0], 6)
 	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "Deployment", "part"), divided(map[string]int32{clusters[0]: 6, clusters[1]: 2}))
+}
+
+// What was promised to an object that goes before it runs, or that wants less, is there for those who wait.
+func TestWhatIsGivenBackIsGivenToThoseWhoWait(t *testing.T) {
+	fleet, ns := start(t)
+	clusters, all := island(t, fleet, 5)
+	place := byRoom(policyv1alpha1.ReplicaDivisionPreferenceWeighted, all)
+	first, second, third := fleettest.Deployment(ns, "first", 5), fleettest.Deployment(ns, "second", 5), fleettest.Deployment(ns, "third", 2)
+	fleettest.Create(t, fleet.Hub, first, fleettest.Policy(ns, "first", place, first))
+	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "Deployment", "first"), divided(map[string]int32{clusters[0]: 5}))
+	waits := func(b *workv1alpha2.ResourceBinding) error {
+		return contradicted(b, workv1alpha2.BindingReasonUnschedulable, "Clusters available replicas 0 are not enough")
+	}
+	fleettest.Create(t, fleet.Hub, second, fleettest.Policy(ns, "second", place, second))
+	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "Deployment", "second"), waits)
+	withdraw(t, fleet, first, clusters[0])
+	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "Deployment", "second"), divided(map[string]int32{clusters[0]: 5}))
+
+	fleettest.Create(t, fleet.Hub, third, fleettest.Policy(ns, "third", place, third))
+	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "Deployment", "third"), waits)
+	scale(t, fleet, second, 3)
+	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "Deployment", "third"), divided(map[string]int32{clusters[0]: 2}))
+}
+
+// While the number is right nothing moves, however much room there is elsewhere. Asked for a fresh decision, what runs
+// counts as room, and all are divided anew.
+func TestSteadyAndFresh(t *testing.T) {
+	fleet, ns := start(t)
+	clusters, all := island(t, fleet, 8, 4, 2)
+	web, heap := fleettest.Deployment(ns, "web", 7), fleettest.Deployment(ns, "heap", 1)
+	fleettest.Create(t, fleet.Hub, web, fleettest.Policy(ns, "web", byRoom(policyv1alpha1.ReplicaDivisionPreferenceWeighted, all), web))
+	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "Deployment", "web"), divided(map[string]int32{clusters[0]: 4, clusters[1]: 2, clusters[2]: 1}))
+	hold(t, fleet, clusters[2], 20)
+	// There is room for 4, 2 and 19 more, and the roomiest has it.
+	fleettest.Create(t, fleet.Hub, heap, fleettest.Policy(ns, "heap", byRoom(policyv1alpha1.ReplicaDivisionPreferenceAggregated, all), heap))
+	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "Deployment", "heap"), divided(map[string]int32{clusters[2]: 1}))
+	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "Deployment", "web"), divided(map[string]int32{clusters[0]: 4, clusters[1]: 2, clusters[2]: 1}))
+	fleettest.Create(t, fleet.Hub, &appsv1alpha1.WorkloadRebalancer{ObjectMeta: metav1.ObjectMeta{Name: ns}, Spec: appsv1alpha1.WorkloadRebalancerSpec{
+		Workloads: []appsv1alpha1.ObjectReference{{APIVersion: "apps/v1", Kind: "Deployment", Namespace: ns, Name: "web"}}}})
+	// 7 by 8, 4 and 19: the third receives at 19, 6.33, 3.8 and 2.71, the first at 8 and 2.67, the second at 4.
+	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "Deployment", "web"), divided(map[string]int32{clusters[0]: 2, clusters[1]: 1, clusters[2]: 4}))
 }

@@ -46,6 +46,28 @@ func TestAffinityGroupsByRoom(t *testing.T) {
 	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "Deployment", "asked"), in("first", 0))
 }
 
+// A group with overflow tiers holds what all its tiers hold together, and is returned to when that is enough.
+func TestBackToAGroupWithOverflowTiers(t *testing.T) {
+	fleet, ns := start(t)
+	clusters, _ := island(t, fleet, 3, 2, 100)
+	only := func(i int) policyv1alpha1.ClusterAffinity { return *fleettest.To(clusters[i]).ClusterAffinity }
+	place := byRoom(policyv1alpha1.ReplicaDivisionPreferenceAggregated, nil)
+	place.ClusterAffinities = []policyv1alpha1.ClusterAffinityTerm{
+		{AffinityName: "home", ClusterAffinity: only(0), OverflowAffinities: []policyv1alpha1.OverflowAffinityTerm{{AffinityName: "rented", ClusterAffinity: only(1)}}},
+		{AffinityName: "away", ClusterAffinity: only(2)},
+	}
+	web := fleettest.Deployment(ns, "web", 8)
+	policy := fleettest.Policy(ns, "web", place, web)
+	policy.Annotations = map[string]string{policyv1alpha1.FailbackAnnotation: "true"}
+	fleettest.Create(t, fleet.Hub, web, policy)
+	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "Deployment", "web"), divided(map[string]int32{clusters[2]: 8}))
+	hold(t, fleet, clusters[1], 6)
+	b := fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "Deployment", "web"), divided(map[string]int32{clusters[0]: 3, clusters[1]: 5}))
+	if got := b.Status.SchedulerObservedAffinityName; got != "home" {
+		t.Errorf("its group is %q, want home", got)
+	}
+}
+
 // Objects of one group go where the first of them is, and those of another keep apart, as the values of a label say.
 func TestWorkloadAffinity(t *testing.T) {
 	fleet, ns := start(t)
@@ -73,6 +95,9 @@ func TestWorkloadAffinity(t *testing.T) {
 	fleettest.ExpectEventually(t, fleet.Hub, grouped("pretender", "green", two, apart), func(b *workv1alpha2.ResourceBinding) error {
 		return contradicted(b, workv1alpha2.BindingReasonNoClusterFit, "2 have an object of anti-affinity group team=green")
 	})
+	// One of them makes place.
+	withdraw(t, fleet, fleettest.Deployment(ns, "king", 1), king.Spec.Clusters[0].Name)
+	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "Deployment", "pretender"), placed(king.Spec.Clusters[0].Name))
 }
 
 // What fits nowhere any more stays where it is: a cluster that does not suit a new object does well enough for one that runs.

@@ -15,16 +15,19 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/fleettest"
 )
@@ -177,6 +180,22 @@ func going[T client.Object](o T) error {
 		return errors.New("it is not being deleted")
 	}
 	return nil
+}
+
+// withdraw deletes a Deployment, does what the agents of its clusters do with its Works, and waits until its binding is gone.
+func withdraw(t *testing.T, fleet *fleettest.Fleet, web *appsv1.Deployment, clusters ...string) {
+	t.Helper()
+	fleettest.Delete(t, fleet.Hub, web)
+	for _, cluster := range clusters {
+		work := &workv1alpha1.Work{ObjectMeta: metav1.ObjectMeta{
+			Namespace: workv1alpha1.ExecutionNamespace(cluster), Name: workv1alpha1.WorkName("Deployment", web.Namespace, web.Name)}}
+		work = fleettest.ExpectEventually(t, fleet.Hub, work, going)
+		err := fleet.Hub.Patch(t.Context(), work, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))
+		if client.IgnoreNotFound(err) != nil {
+			t.Fatal(err)
+		}
+	}
+	fleettest.ExpectGone(t, fleet.Hub, binding(web.Namespace, "Deployment", web.Name))
 }
 
 // hold gives a cluster room for n of the replicas that fleettest.Deployment makes.

@@ -15,6 +15,7 @@ import (
 
 	appsv1alpha1 "github.com/flagship-k8s/flagship/api/apps/v1alpha1"
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/fleettest"
 )
@@ -46,6 +47,86 @@ func TestPreemption(t *testing.T) {
 	fleettest.ExpectEventually(t, fleet.Hub, settings, claimedBy("urgent"))
 	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "ConfigMap", "settings"), placed("west-1"))
 	hears(t, fleet, ns, "settings", "PreemptPolicySucceed")
+}
+
+// A policy of the object's namespace takes it from any cluster-wide one and is never robbed by one; among cluster-wide
+// policies the priority decides, also when that of the holder sinks.
+func TestPreemptionBetweenKindsOfPolicies(t *testing.T) {
+	fleet, ns := start(t)
+	settings := fleettest.ConfigMap(ns, "settings", nil)
+	wide := func(name, cluster string, priority int32) *policyv1alpha1.ClusterPropagationPolicy {
+		p := fleettest.ClusterPolicy(name+"-"+ns, fleettest.To(cluster), settings)
+		p.Spec.Priority = &priority
+		return p
+	}
+	always := func(p *policyv1alpha1.ClusterPropagationPolicy) *policyv1alpha1.ClusterPropagationPolicy {
+		p.Spec.Preemption = policyv1alpha1.PreemptAlways
+		return p
+	}
+	holds := func(cluster string) {
+		t.Helper()
+		fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "ConfigMap", "settings"), placed(cluster))
+	}
+	robbed := func(policy, holder string) {
+		t.Helper()
+		hears(t, fleet, "", policy, "ApplyPolicyFailed: 1 of 1 selected objects belong to others, which this policy may not preempt: "+holder+" (1)")
+	}
+	holder := wide("holder", "east-1", 100)
+	fleettest.Create(t, fleet.Hub, settings, holder)
+	holds("east-1")
+	fleettest.Create(t, fleet.Hub, always(wide("lower", "east-2", 50)))
+	robbed("lower-"+ns, "ClusterPropagationPolicy holder-"+ns)
+	holds("east-1")
+	fleettest.Update(t, fleet.Hub, holder, func(p *policyv1alpha1.ClusterPropagationPolicy) { p.Spec.Priority = ptr.To(int32(10)) })
+	holds("east-2")
+
+	own := fleettest.Policy(ns, "own", fleettest.To("west-1"), settings)
+	own.Spec.Priority, own.Spec.Preemption = ptr.To(int32(-5)), policyv1alpha1.PreemptAlways
+	fleettest.Create(t, fleet.Hub, own)
+	holds("west-1")
+	fleettest.ExpectEventually(t, fleet.Hub, settings, func(c *corev1.ConfigMap) error {
+		if c.Labels[policyv1alpha1.ClusterPropagationPolicyPermanentIDLabel] != "" || c.Annotations[policyv1alpha1.ClusterPropagationPolicyNameAnnotation] != "" {
+			return fmt.Errorf("it carries two claims: %v, %v", c.Labels, c.Annotations)
+		}
+		return claimedBy("own")(c)
+	})
+	fleettest.Create(t, fleet.Hub, always(wide("highest", "west-2", 1000)))
+	robbed("highest-"+ns, "PropagationPolicy "+ns+"/own")
+	holds("west-1")
+	fleettest.Delete(t, fleet.Hub, own)
+	holds("west-2")
+}
+
+// A lazy policy takes an object over at once, and leaves its copies as they are until the object changes.
+func TestALazyPolicyPreempts(t *testing.T) {
+	fleet, ns := start(t)
+	settings := fleettest.ConfigMap(ns, "settings", map[string]string{"a": "1"})
+	fleettest.Create(t, fleet.Hub, settings, fleettest.Policy(ns, "first", fleettest.To("east-1"), settings))
+	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "ConfigMap", "settings"), placed("east-1"))
+	lazy := fleettest.Policy(ns, "lazy", fleettest.To("west-1"), settings)
+	lazy.Spec.Priority, lazy.Spec.Preemption = ptr.To(int32(5)), policyv1alpha1.PreemptAlways
+	lazy.Spec.ActivationPreference = policyv1alpha1.LazyActivation
+	fleettest.Create(t, fleet.Hub, lazy)
+	fleettest.ExpectEventually(t, fleet.Hub, settings, claimedBy("lazy"))
+	id := lazy.Labels[policyv1alpha1.PropagationPolicyPermanentIDLabel]
+	claimed := func(b *workv1alpha2.ResourceBinding) error {
+		if got := b.Labels[policyv1alpha1.PropagationPolicyPermanentIDLabel]; got != id {
+			return fmt.Errorf("it belongs to policy %q, want %q", got, id)
+		}
+		return nil
+	}
+	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "ConfigMap", "settings"), claimed)
+	// What speaks to the control plane alone is no change of the object.
+	fleettest.Update(t, fleet.Hub, settings, func(c *corev1.ConfigMap) {
+		c.Annotations[workv1alpha1.ConflictResolutionAnnotation] = "overwrite"
+	})
+	fleettest.Update(t, fleet.Hub, lazy, func(p *policyv1alpha1.PropagationPolicy) { p.Spec.Placement = fleettest.To("west-2") })
+	probe := fleettest.ConfigMap(ns, "probe", nil)
+	fleettest.Create(t, fleet.Hub, probe, fleettest.Policy(ns, "probe", fleettest.To("west-1"), probe))
+	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "ConfigMap", "probe"), placed("west-1"))
+	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "ConfigMap", "settings"), placed("east-1"))
+	fleettest.Update(t, fleet.Hub, settings, func(c *corev1.ConfigMap) { c.Data["a"] = "2" })
+	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "ConfigMap", "settings"), placed("west-2"))
 }
 
 func TestLazyPoliciesWaitForTheTemplate(t *testing.T) {

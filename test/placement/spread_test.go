@@ -3,6 +3,7 @@ package placement_test
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	appsv1alpha1 "github.com/flagship-k8s/flagship/api/apps/v1alpha1"
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
@@ -77,6 +79,64 @@ func TestSpread(t *testing.T) {
 				}
 				return nil
 			})
+		})
+	}
+}
+
+// Which of three regions are chosen, and which of their clusters, worked out by hand. They have room for 10 and 10, for 15,
+// and for 6, 6 and 6.
+func TestRegionsByHand(t *testing.T) {
+	fleet, ns := start(t)
+	rooms := [][]int64{{10, 10}, {15}, {6, 6, 6}}
+	var regions, all []string
+	for r, clusters := range rooms {
+		region := fmt.Sprintf("atoll-%c", 'a'+r)
+		regions = append(regions, region)
+		for i, room := range clusters {
+			name := fmt.Sprintf("%s-%d", region, i+1)
+			join(t, fleet, name, region, "z")
+			hold(t, fleet, name, room)
+			all = append(all, name)
+		}
+	}
+	leaveAfter(t, fleet, all...)
+	atolls := &policyv1alpha1.ClusterAffinity{LabelSelector: &metav1.LabelSelector{
+		MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "region", Operator: metav1.LabelSelectorOpIn, Values: regions}}}}
+	for _, tc := range []struct {
+		name        string
+		replicas    int32
+		placement   policyv1alpha1.Placement
+		constraints []policyv1alpha1.SpreadConstraint
+		want        map[string]int32
+	}{
+		{
+			// Each region can take its half of 24: all score the same, and a and c have the most clusters. One of each is
+			// chosen, then the roomiest of the others: 26 by 10, 10 and 6.
+			"two-regions", 24, byRoom(policyv1alpha1.ReplicaDivisionPreferenceWeighted, atolls),
+			[]policyv1alpha1.SpreadConstraint{spread("region", 2, 2), spread("cluster", 3, 3)},
+			map[string]int32{"atoll-a-1": 9, "atoll-a-2": 9, "atoll-c-1": 6},
+		},
+		{
+			// b cannot take 18. a and c can, and c has the most clusters.
+			"one-region", 18, byRoom(policyv1alpha1.ReplicaDivisionPreferenceAggregated, atolls),
+			[]policyv1alpha1.SpreadConstraint{spread("region", 1, 1), spread("cluster", 1, 3)},
+			map[string]int32{"atoll-c-1": 6, "atoll-c-2": 6, "atoll-c-3": 6},
+		},
+		{
+			// Two clusters of a, one of b and none of c can take all 8.
+			"copies", 8, policyv1alpha1.Placement{ClusterAffinity: atolls},
+			[]policyv1alpha1.SpreadConstraint{spread("region", 1, 1), spread("cluster", 1, 3)},
+			map[string]int32{"atoll-a-1": 8, "atoll-a-2": 8},
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			web := fleettest.Deployment(ns, tc.name, tc.replicas)
+			tc.placement.SpreadConstraints = tc.constraints
+			policy := fleettest.Policy(ns, tc.name, tc.placement, web)
+			fleettest.Create(t, fleet.Hub, web, policy)
+			fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "Deployment", tc.name), divided(tc.want))
+			// The next finds all room free again.
+			withdraw(t, fleet, web, slices.Collect(maps.Keys(tc.want))...)
 		})
 	}
 }
@@ -216,6 +276,42 @@ func TestAClusterThatLeavesIsDropped(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// Suspended scheduling does not hold a cluster back that leaves. What it had is placed elsewhere when scheduling goes on,
+// and nothing before.
+func TestAClusterMayLeaveWhileSchedulingRests(t *testing.T) {
+	fleet, ns := start(t)
+	join(t, fleet, "sailing", "harbour", "z")
+	join(t, fleet, "anchored", "harbour", "z")
+	leaveAfter(t, fleet, "anchored")
+	harbour := inRegion("harbour")
+	place := byRoom(policyv1alpha1.ReplicaDivisionPreferenceWeighted, &harbour)
+	web, settings, probe := fleettest.Deployment(ns, "web", 4), fleettest.ConfigMap(ns, "settings", nil), fleettest.ConfigMap(ns, "probe", nil)
+	fleettest.Create(t, fleet.Hub, web, settings, probe, fleettest.Policy(ns, "all", place, web, settings, probe))
+	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "ConfigMap", "probe"), placed("anchored", "sailing"))
+	resting := map[string]func(*workv1alpha2.ResourceBinding) error{
+		"Deployment": divided(map[string]int32{"sailing": 2, "anchored": 2}), "ConfigMap": placed("anchored", "sailing"),
+	}
+	bindings := map[string]*workv1alpha2.ResourceBinding{"Deployment": binding(ns, "Deployment", "web"), "ConfigMap": binding(ns, "ConfigMap", "settings")}
+	for kind, both := range resting {
+		fleettest.ExpectEventually(t, fleet.Hub, bindings[kind], both)
+		fleettest.Update(t, fleet.Hub, bindings[kind], func(b *workv1alpha2.ResourceBinding) {
+			b.Spec.Suspension = &workv1alpha2.Suspension{Scheduling: ptr.To(true)}
+		})
+	}
+
+	leave(t, fleet, "sailing")
+	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "ConfigMap", "probe"), placed("anchored"))
+	for kind := range resting {
+		b := fleettest.ExpectEventually(t, fleet.Hub, bindings[kind], fleettest.Exists)
+		if got := names(b.Spec.Clusters); !slices.Equal(got, []string{"anchored", "sailing"}) {
+			t.Errorf("%s: it is in %v while scheduling is suspended, want both as before", kind, got)
+		}
+		fleettest.Update(t, fleet.Hub, b, func(b *workv1alpha2.ResourceBinding) { b.Spec.Suspension = nil })
+	}
+	fleettest.ExpectEventually(t, fleet.Hub, bindings["Deployment"], divided(map[string]int32{"anchored": 4}))
+	fleettest.ExpectEventually(t, fleet.Hub, bindings["ConfigMap"], placed("anchored"))
 }
 
 // Clusters are selected by what they are, and by labels besides.
