@@ -16,9 +16,6 @@ type path struct {
 // more, only the best groups take part.
 const maxPaths = 20000
 
-// maxSteps bounds the search itself, which may take many steps to find nothing.
-const maxSteps = 10 * maxPaths
-
 // findPaths lists the combinations of groups that dim and the number of
 // clusters allow, the best first. A combination that is large enough is not
 // made larger.
@@ -27,22 +24,19 @@ const maxSteps = 10 * maxPaths
 // found first; a shorter combination that it begins with is better still. If
 // the object runs somewhere, combinations that keep all groups it is in come
 // before all others, so that a shift in capacity moves nothing.
-func (s *spread) findPaths(dim dimension, groups []group) []path {
-	most := len(groups)
-	for _, bound := range []int{dim.max, s.quota.most} {
-		if bound > 0 {
-			most = min(most, bound)
-		}
-	}
+func (s *spread) findPaths(dim dimension, groups []group, limit int) []path {
+	most := dim.bound(len(groups), s.quota)
 	if most < dim.min {
 		return nil
 	}
-	all := finder{groups: groups, least: dim.min, most: most, clusters: max(s.quota.least, 1)}
+	// The search itself is bounded as well, for it may take many steps to find nothing.
+	all := finder{groups: groups, least: dim.min, most: most, clusters: max(s.quota.least, 1), maxSteps: 10 * limit}
 	if !all.feasible() {
 		return nil
 	}
-	kept, origin := prune(groups, dim.min)
-	f := finder{groups: kept, least: dim.min, most: most, clusters: all.clusters}
+	kept, origin := prune(groups, dim.min, limit)
+	f := all
+	f.groups = kept
 	if len(groups) == dim.min {
 		f.all()
 	} else {
@@ -67,11 +61,11 @@ func (s *spread) findPaths(dim dimension, groups []group) []path {
 	return f.found
 }
 
-// prune keeps the best groups if there are too many to try all combinations of
+// prune keeps the best groups if there are more than limit combinations of
 // size. origin says where each of the groups kept was.
-func prune(groups []group, size int) (kept []group, origin []int) {
+func prune(groups []group, size, limit int) (kept []group, origin []int) {
 	keep := len(groups)
-	for keep > size && combinations(keep, size) > maxPaths {
+	for keep > size && combinations(keep, size) > limit {
 		keep--
 	}
 	origin = make([]int, len(groups))
@@ -119,6 +113,7 @@ type finder struct {
 	stack       []int
 	found       []path
 	steps       int
+	maxSteps    int
 }
 
 // feasible says whether the largest groups that may be combined have enough clusters.
@@ -166,7 +161,7 @@ func (f *finder) all() {
 }
 
 func (f *finder) search(clusters, begin int) {
-	if f.steps++; f.steps > maxSteps {
+	if f.steps++; f.steps > f.maxSteps {
 		return
 	}
 	if clusters >= f.clusters && len(f.stack) >= f.least {

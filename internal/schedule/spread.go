@@ -3,6 +3,7 @@ package schedule
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -41,10 +42,15 @@ type spread struct {
 	partial   []*Verdict // satisfies the constraints but not the need
 	complaint string     // the first reason why there was no selection
 	tries     int
+	looks     int
 }
 
-// maxTries bounds how many combinations of groups are followed to the end.
-const maxTries = 256
+const (
+	// maxTries bounds how many combinations of groups are followed to the end.
+	maxTries = 256
+	// maxLooks bounds how many are begun: most of those that lead nowhere end sooner.
+	maxLooks = 2048
+)
 
 func (s *spread) complain(format string, args ...any) {
 	if s.complaint == "" {
@@ -58,6 +64,7 @@ func (s *spread) narrow(depth int, members []*Verdict, picked [][]string) []*Ver
 		s.tries++
 		return s.finish(members, picked)
 	}
+	s.looks++
 	dim := s.dims[depth]
 	groups, groupAt := s.groupsBy(dim, members)
 	if len(groups) < dim.min {
@@ -65,21 +72,37 @@ func (s *spread) narrow(depth int, members []*Verdict, picked [][]string) []*Ver
 			dim.min, dim.name, len(groups), groupNames(groups))
 		return nil
 	}
-	paths := s.findPaths(dim, groups)
-	if len(paths) == 0 {
-		s.complain("spreadConstraints ask for at least %d clusters, no %d by %s have as many: %s",
-			s.quota.least, dim.max, dim.name, groupNames(groups))
-	}
-	for _, p := range paths {
-		if s.tries >= maxTries {
-			return nil
+	// Of as few groups as have clusters enough none may meet the other constraints, or hold the replicas. Then more are
+	// tried, as far as they are allowed.
+	limit := maxPaths
+	for most := max(dim.bound(len(groups), s.quota), dim.min); dim.min <= most; dim.min++ {
+		paths := s.findPaths(dim, groups, limit)
+		limit = maxTries
+		if len(paths) == 0 {
+			s.complain("spreadConstraints ask for at least %d clusters, no %d by %s have as many: %s",
+				s.quota.least, dim.max, dim.name, groupNames(groups))
 		}
-		names, inside := within(p, groups, members, groupAt)
-		if chosen := s.narrow(depth+1, inside, append(slices.Clone(picked), names)); chosen != nil {
-			return chosen
+		for _, p := range paths {
+			if s.tries >= maxTries || s.looks >= maxLooks {
+				return nil
+			}
+			names, inside := within(p, groups, members, groupAt)
+			if chosen := s.narrow(depth+1, inside, append(slices.Clone(picked), names)); chosen != nil {
+				return chosen
+			}
 		}
 	}
 	return nil
+}
+
+// bound is how many of n groups may be chosen.
+func (d *dimension) bound(n int, q quota) int {
+	for _, most := range []int{d.max, q.most} {
+		if most > 0 {
+			n = min(n, most)
+		}
+	}
+	return n
 }
 
 // within returns the names of the groups of a combination and the members that are in them.
@@ -109,16 +132,24 @@ func groupNames(groups []group) string {
 	return firstNames(names)
 }
 
-// finish picks the clusters: the best that stands for groups not yet
-// represented, until all are, then the best of the others up to the bound.
-func (s *spread) finish(members []*Verdict, picked [][]string) []*Verdict {
-	open := make([]map[string]bool, len(s.dims))
+// openGroups are groups that no cluster stands for yet, per dimension.
+type openGroups []map[string]bool
+
+func openOf(picked [][]string) openGroups {
+	open := make(openGroups, len(picked))
 	for d, names := range picked {
 		open[d] = map[string]bool{}
 		for _, name := range names {
 			open[d][name] = true
 		}
 	}
+	return open
+}
+
+// finish picks the clusters: the best that stands for groups not yet
+// represented, until all are, then the best of the others up to the bound.
+func (s *spread) finish(members []*Verdict, picked [][]string) []*Verdict {
+	open := openOf(picked)
 	chosen, rest := s.represent(members, open)
 	for d := range open {
 		if len(open[d]) > 0 {
@@ -126,12 +157,15 @@ func (s *spread) finish(members []*Verdict, picked [][]string) []*Verdict {
 			return nil
 		}
 	}
-	fixed := len(chosen)
 	total := s.quota.atMost(len(members))
-	if fixed > total {
-		s.complain("spreadConstraints allow %d clusters, too few for one in every group", s.quota.most)
-		return nil
+	if len(chosen) > total {
+		if chosen = s.cover(members, openOf(picked), total); chosen == nil {
+			s.complain("spreadConstraints allow %d clusters, too few for one in every group", s.quota.most)
+			return nil
+		}
+		rest = slices.DeleteFunc(slices.Clone(members), func(v *Verdict) bool { return slices.Contains(chosen, v) })
 	}
+	fixed := len(chosen)
 	if total < s.quota.least {
 		s.complain("spreadConstraints ask for at least %d clusters, the chosen groups have %d", s.quota.least, total)
 		return nil
@@ -152,7 +186,7 @@ func (s *spread) finish(members []*Verdict, picked [][]string) []*Verdict {
 // represent splits members into those that stand for groups in open and the
 // rest, and strikes out the groups that are represented. A cluster that stands
 // for more groups goes first, then the better one.
-func (s *spread) represent(members []*Verdict, open []map[string]bool) (chosen, rest []*Verdict) {
+func (s *spread) represent(members []*Verdict, open openGroups) (chosen, rest []*Verdict) {
 	rest = slices.Clone(members)
 	for {
 		best, most := -1, 0
@@ -177,6 +211,59 @@ func (s *spread) represent(members []*Verdict, open []map[string]bool) (chosen, 
 		rest[best] = rest[len(rest)-1]
 		chosen, rest = append(chosen, v), rest[:len(rest)-1]
 	}
+}
+
+// maxCovers bounds the steps of one search by cover.
+const maxCovers = 4096
+
+// cover looks for no more than most clusters that stand for all groups in open, where the best ones, taken first, are not.
+// Of clusters that stand for the same groups the best will do.
+func (s *spread) cover(members []*Verdict, open openGroups, most int) []*Verdict {
+	best := map[string]*Verdict{}
+	for _, v := range members {
+		groups := make([]string, len(s.dims))
+		for d := range s.dims {
+			groups[d] = s.dims[d].groupOf(v.Cluster)
+		}
+		kind := strings.Join(groups, "\x00")
+		if known := best[kind]; known == nil || v.key < known.key {
+			best[kind] = v
+		}
+	}
+	kinds := slices.SortedFunc(maps.Values(best), func(a, b *Verdict) int { return cmp.Compare(a.key, b.key) })
+	steps := 0
+	var search func(chosen []*Verdict, open openGroups) []*Verdict
+	search = func(chosen []*Verdict, open openGroups) []*Verdict {
+		steps++
+		dim := 0 // with the most open groups: each of these needs a cluster of its own
+		for d := range open {
+			if len(open[d]) > len(open[dim]) {
+				dim = d
+			}
+		}
+		switch {
+		case len(open[dim]) == 0:
+			return chosen
+		case len(chosen)+len(open[dim]) > most || steps > maxCovers:
+			return nil
+		}
+		next := slices.Min(slices.Collect(maps.Keys(open[dim])))
+		for _, v := range kinds {
+			if s.dims[dim].groupOf(v.Cluster) != next {
+				continue
+			}
+			left := make(openGroups, len(open))
+			for d := range open {
+				left[d] = maps.Clone(open[d])
+				delete(left[d], s.dims[d].groupOf(v.Cluster))
+			}
+			if found := search(append(slices.Clone(chosen), v), left); found != nil {
+				return found
+			}
+		}
+		return nil
+	}
+	return search(nil, open)
 }
 
 // groupsBy forms the groups of members by one dimension and scores them, in the

@@ -171,3 +171,35 @@ func TestSpreadOverVeryManyGroupsEnds(t *testing.T) {
 		t.Errorf("%d replicas in %d clusters, want 1000 in at least 6", sum, len(d.Targets))
 	}
 }
+
+// Constraints that no first choice meets, though others do.
+func TestConstraintsThatMeetOnlyTogether(t *testing.T) {
+	rack := func(name, region, rack string, n int64) *clusterv1alpha1.Cluster {
+		return member(name, room(n), in("p", region), labelled("rack", rack))
+	}
+	corner := fleet(rack("e1", "east", "1", 9), rack("e2", "east", "2", 5), rack("w1", "west", "1", 5))
+	racks := fleet(rack("e1", "east", "1", 9), rack("e2", "east", "2", 9), rack("e3", "east", "2", 9),
+		rack("w1", "west", "3", 5), rack("w2", "west", "3", 5), rack("w3", "west", "1", 5))
+	runAll(t, map[string]scenario{
+		"TheBestStandsInTheWay": {
+			reason: "e1 is best, but only e2 and w1 are two clusters of two regions and two racks",
+			fleet:  corner, want: targets("e2", 2, "w1", 2),
+			request: deployment(4, placement(dynamic, spread(byRegion, 2, 2), spreadByLabel("rack", 2, 2), spread(byCluster, 2, 2))),
+		},
+		"NoPairWill": {
+			reason: "no two clusters are of two regions and three racks", fleet: racks,
+			request: deployment(4, placement(dynamic, spread(byRegion, 2, 2), spreadByLabel("rack", 3, 3), spread(byCluster, 2, 2))),
+			failure: workv1alpha2.BindingReasonUnschedulable,
+		},
+		"OneRegionHasTooFewRacks": {
+			reason: "each region has clusters enough, and two racks only; together they have three: 9, 9 and 5 for 6",
+			fleet:  racks, want: targets("e1", 3, "e2", 2, "w1", 1),
+			request: deployment(6, placement(dynamic, spread(byRegion, 1, 2), spreadByLabel("rack", 3, 3), spread(byCluster, 3, 3))),
+		},
+		"OneRegionHasTooLittleRoom": {
+			reason: "no region alone holds 20, and two are allowed", fleet: threeRegions(4, 6, 6, 4, 4, 4),
+			request: deployment(20, placement(dynamic, spread(byRegion, 1, 2), spread(byCluster, 1, 0))),
+			want:    targets("e1", 5, "e2", 5, "w1", 4, "w2", 3, "w3", 3),
+		},
+	})
+}

@@ -316,6 +316,15 @@ func TestAChangeOfOnePolicyAmongAThousand(t *testing.T) {
 		versions[b.Name] = b.ResourceVersion
 	}
 	onlyPaper(t, fleet)
+	// Policies of other tests go with their namespaces, and what they claimed is released before.
+	fleettest.ExpectListed(t, fleet.Hub, &policyv1alpha1.PropagationPolicyList{}, "", func(list *policyv1alpha1.PropagationPolicyList) error {
+		for i := range list.Items {
+			if list.Items[i].Namespace != ns {
+				return fmt.Errorf("policy %s/%s is there", list.Items[i].Namespace, list.Items[i].Name)
+			}
+		}
+		return nil
+	})
 	before := fleettest.CountRequests(t, fleet.Hub)
 	fleettest.Update(t, fleet.Hub, changed, func(p *policyv1alpha1.PropagationPolicy) { p.Spec.Placement = fleettest.To("east-2") })
 	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "ConfigMap", changed.Name), placed("east-2"))
