@@ -59,7 +59,7 @@ func chooseClusters(r *Round, fitting []*Verdict, q quota) ([]*Verdict, *Failure
 	k := q.atMost(len(fitting))
 	rankBest(fitting, k)
 	chosen, rest := fitting[:k], fitting[k:]
-	makeRoom(chosen, rest, q.need, 0)
+	makeRoom(chosen, rest, q.need, func(int, *Verdict) bool { return true })
 	if missing := shortOf(chosen, q.need); missing > 0 && !r.Request.Partial {
 		return nil, unschedulable(fmt.Sprintf("spreadConstraints allow %d clusters, which is too few: %s",
 			k, whyTooLittle(r.Request, chosen, missing)))
@@ -67,13 +67,13 @@ func chooseClusters(r *Round, fitting []*Verdict, q quota) ([]*Verdict, *Failure
 	return chosen, nil
 }
 
-// makeRoom exchanges chosen clusters, from the last backwards but none before
-// fixed, for whichever of rest has the most room, until need is met.
-func makeRoom(chosen, rest []*Verdict, need int64, fixed int) {
-	for i := len(chosen) - 1; i >= fixed && shortOf(chosen, need) > 0; i-- {
+// makeRoom exchanges chosen clusters, from the last backwards, for whichever of
+// rest has the most room and may take its place, until need is met.
+func makeRoom(chosen, rest []*Verdict, need int64, may func(i int, candidate *Verdict) bool) {
+	for i := len(chosen) - 1; i >= 0 && shortOf(chosen, need) > 0; i-- {
 		best := -1
 		for j, candidate := range rest {
-			if candidate.Available > chosen[i].Available && (best < 0 || roomier(candidate, rest[best])) {
+			if candidate.Available > chosen[i].Available && (best < 0 || roomier(candidate, rest[best])) && may(i, candidate) {
 				best = j
 			}
 		}

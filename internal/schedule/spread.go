@@ -172,7 +172,15 @@ func (s *spread) finish(members []*Verdict, picked [][]string) []*Verdict {
 	}
 	rankBest(rest, total-fixed)
 	chosen, rest = append(chosen, rest[:total-fixed]...), rest[total-fixed:]
-	makeRoom(chosen, rest, s.quota.need, fixed)
+	makeRoom(chosen, rest, s.quota.need, func(i int, _ *Verdict) bool { return i >= fixed })
+	// Those that stand for groups stay as long as that is enough; then others may stand for them.
+	makeRoom(chosen, rest, s.quota.need, func(i int, candidate *Verdict) bool {
+		was := chosen[i]
+		chosen[i] = candidate
+		covers := s.covers(chosen, openOf(picked))
+		chosen[i] = was
+		return covers
+	})
 	if missing := shortOf(chosen, s.quota.need); missing > 0 {
 		s.complain("%s", whyTooLittle(s.round.Request, chosen, missing))
 		if s.partial == nil && s.round.Request.Partial {
@@ -181,6 +189,19 @@ func (s *spread) finish(members []*Verdict, picked [][]string) []*Verdict {
 		return nil
 	}
 	return chosen
+}
+
+// covers says whether some cluster stands for every group in open.
+func (s *spread) covers(chosen []*Verdict, open openGroups) bool {
+	for d := range open {
+		for _, v := range chosen {
+			delete(open[d], s.dims[d].groupOf(v.Cluster))
+		}
+		if len(open[d]) > 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // represent splits members into those that stand for groups in open and the
