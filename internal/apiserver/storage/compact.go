@@ -3,15 +3,20 @@ package storage
 import (
 	"reflect"
 	"unique"
+	"unsafe"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // Compact brings an object that was decoded just now, and is to be kept, to the size it needs: lists without room to grow,
-// and one copy for all of what most objects say alike, the keys of maps and the words of conditions.
+// and one copy for all of what many objects say alike: the keys of maps, the words of conditions, large manifests.
 func Compact(object any) { compact(reflect.ValueOf(object)) }
 
-var conditionType = reflect.TypeFor[metav1.Condition]()
+var (
+	conditionType = reflect.TypeFor[metav1.Condition]()
+	rawType       = reflect.TypeFor[runtime.RawExtension]()
+)
 
 func compact(v reflect.Value) {
 	switch v.Kind() {
@@ -24,6 +29,10 @@ func compact(v reflect.Value) {
 			c := v.Addr().Interface().(*metav1.Condition)
 			c.Type, c.Reason, c.Message = one(c.Type), one(c.Reason), one(c.Message)
 			return
+		}
+		if v.Type() == rawType && v.CanAddr() {
+			raw := v.Addr().Interface().(*runtime.RawExtension)
+			raw.Raw = oneManifest(raw.Raw)
 		}
 		for i := range v.NumField() {
 			if v.Type().Field(i).IsExported() {
@@ -56,6 +65,20 @@ func fit(list reflect.Value) {
 	fitting := reflect.MakeSlice(list.Type(), list.Len(), list.Len())
 	reflect.Copy(fitting, list)
 	list.Set(fitting)
+}
+
+// large is from how many bytes on a manifest is worth comparing with others: definitions of kinds go to every cluster as
+// they are, and what is smaller mostly differs.
+const large = 4 << 10
+
+// oneManifest returns the one copy of a manifest that many Works carry. Nobody may change it, as nobody may change anything
+// of an object that is kept.
+func oneManifest(raw []byte) []byte {
+	if len(raw) < large {
+		return raw
+	}
+	word := one(string(raw))
+	return unsafe.Slice(unsafe.StringData(word), len(word))
 }
 
 // one returns the one copy of a word that many objects have.

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"bytes"
 	"testing"
 	"unsafe"
 
@@ -15,6 +16,7 @@ import (
 type widget struct {
 	metav1.ObjectMeta
 	Raw        runtime.RawExtension
+	Manifest   runtime.RawExtension
 	Conditions []metav1.Condition
 	Optional   *corev1.ObjectReference
 }
@@ -25,6 +27,7 @@ func newWidget() *widget {
 	return &widget{
 		ObjectMeta: metav1.ObjectMeta{Name: "web", Labels: map[string]string{string([]byte("app")): "web"}, Finalizers: []string{"a"}},
 		Raw:        runtime.RawExtension{Raw: append(make([]byte, 0, 64), `{"a":1}`...)},
+		Manifest:   runtime.RawExtension{Raw: bytes.Repeat([]byte("a"), 10_000)},
 		Conditions: conditions,
 	}
 }
@@ -50,6 +53,9 @@ func TestWhatObjectsSayAlikeIsKeptOnce(t *testing.T) {
 	Compact(second)
 	if unsafe.StringData(first.Conditions[0].Message) != unsafe.StringData(second.Conditions[0].Message) {
 		t.Error("each has a message of its own")
+	}
+	if &first.Manifest.Raw[0] != &second.Manifest.Raw[0] {
+		t.Error("each has a manifest of its own")
 	}
 	key := func(w *widget) *byte {
 		for k := range w.Labels {
