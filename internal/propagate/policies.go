@@ -181,18 +181,24 @@ func (s policySource) waitsFor(ctx context.Context, policy policyv1alpha1.Propag
 	return "", nil
 }
 
-// boundBy lists the templates whose bindings a policy claims.
+// boundBy lists the templates whose bindings a policy claims. Bindings that are being deleted do not count: they are nobody's
+// any more, and may wait for a member for long.
 func (s policySource) boundBy(ctx context.Context, key PolicyKey) ([]template.Ref, error) {
 	options := []client.ListOption{
 		client.MatchingFields{indexClaim: key.String()}, client.UnsafeDisableDeepCopy, client.DisableReadYourWritesConsistency,
 	}
 	var refs []template.Ref
+	add := func(binding workv1alpha2.Binding) {
+		if binding.GetDeletionTimestamp() == nil {
+			refs = append(refs, boundRef(binding))
+		}
+	}
 	var namespaced workv1alpha2.ResourceBindingList
 	if err := s.reader.List(ctx, &namespaced, append(options, client.InNamespace(key.Namespace))...); err != nil {
 		return nil, fmt.Errorf("listing bindings of %s: %w", key, err)
 	}
 	for i := range namespaced.Items {
-		refs = append(refs, boundRef(&namespaced.Items[i]))
+		add(&namespaced.Items[i])
 	}
 	if key.Namespace != "" {
 		return refs, nil
@@ -202,7 +208,7 @@ func (s policySource) boundBy(ctx context.Context, key PolicyKey) ([]template.Re
 		return nil, fmt.Errorf("listing cluster bindings of %s: %w", key, err)
 	}
 	for i := range wide.Items {
-		refs = append(refs, boundRef(&wide.Items[i]))
+		add(&wide.Items[i])
 	}
 	return refs, nil
 }

@@ -361,6 +361,28 @@ func TestPolicyDeletionReleases(t *testing.T) {
 	}
 }
 
+// TestAPolicyDoesNotWaitForBindingsThatGo: what these wait for is a member, which may be away for long.
+func TestAPolicyDoesNotWaitForBindingsThatGo(t *testing.T) {
+	policy := pp("p", func(meta *metav1.ObjectMeta, _ *policyv1alpha1.PropagationSpec) {
+		meta.Finalizers = []string{policyv1alpha1.PropagationPolicyFinalizer}
+	})
+	h := newHub(t, policy)
+	web := h.deployment("web")
+	h.reconcile(web)
+	delete(h.templates.objects, web)
+	h.reconcile(web)
+	if h.binding(web).GetDeletionTimestamp() == nil {
+		t.Fatal("the binding does not go with its template")
+	}
+	if err := h.client.Delete(t.Context(), policy); err != nil {
+		t.Fatal(err)
+	}
+	h.policyChanged(keyOf(policy))
+	if p, err := h.policies.policies.get(t.Context(), keyOf(policy)); err != nil || p != nil {
+		t.Errorf("the policy is still there: %v, %v", p, err)
+	}
+}
+
 func TestPolicyChangesReleaseAndClaim(t *testing.T) {
 	policy := pp("p", selecting("web"))
 	h := newHub(t, policy, pp("rest", selecting("tier=front"), priority(-1)))
