@@ -171,7 +171,7 @@ func (c *collector) enlist(cluster string, service types.NamespacedName, selecto
 	c.adjust(cluster, p)
 	// Slices that were seen before anybody asked for them.
 	for _, w := range p.watches {
-		for _, slice := range w.slicesOf(service) {
+		for _, slice := range w.keys(behind(service)) {
 			c.lanes.Add(cluster, slice)
 		}
 	}
@@ -230,7 +230,7 @@ func (c *collector) adjust(cluster string, p *provider) {
 		if p.watches[s] != nil {
 			continue
 		}
-		w, err := startWatch(c.ctx, conn, s, collected, c.noticed(cluster), c.complete(cluster))
+		w, err := startWatch(c.ctx, conn, s, collected, tidings{changed: c.noticed(cluster), complete: c.complete(cluster)})
 		if err != nil { // The configuration of every connection is the same: it cannot be wrong for one.
 			log.FromContext(c.ctx).Error(err, "Cannot watch EndpointSlices", "cluster", cluster)
 			continue
@@ -286,10 +286,11 @@ func (c *collector) look(cluster string, slice types.NamespacedName) sight {
 	}
 	s := sight{certain: true}
 	for _, w := range p.watches {
-		if found, ok := w.lookup(slice); ok {
+		found, exists, certain := w.get(slice)
+		if exists {
 			return sight{raw: found.raw, service: found.service, endpoints: found.endpoints, certain: true}
 		}
-		s.certain = s.certain && w.hasSynced()
+		s.certain = s.certain && certain
 	}
 	return s
 }

@@ -40,7 +40,7 @@ func followExports(ctx context.Context, conn *member.Conn, tell tidings) (*follo
 	}
 	example := &unstructured.Unstructured{}
 	example.SetGroupVersionKind(multiclusterv1beta1.GroupVersion.WithKind(multiclusterv1beta1.KindServiceExport))
-	return follow(ctx, conn, example, "serviceexports", lw, keepExport, tell), nil
+	return follow(ctx, conn, example, "serviceexports", lw, viewed(keepExport), tell), nil
 }
 
 // keepExport leaves out what nobody looks at.
@@ -72,13 +72,13 @@ func followServices(ctx context.Context, conn *member.Conn, namespace string, te
 			return services.Watch(ctx, o)
 		},
 	}
-	return follow(ctx, conn, &corev1.Service{}, "services", lw, func(obj any) (corev1.ServiceSpec, bool, error) {
+	return follow(ctx, conn, &corev1.Service{}, "services", lw, viewed(func(obj any) (corev1.ServiceSpec, bool, error) {
 		service, ok := obj.(*corev1.Service)
 		if !ok {
 			return corev1.ServiceSpec{}, false, fmt.Errorf("keeping a %T: not a Service", obj)
 		}
 		return exportedSpec(&service.Spec), service.DeletionTimestamp == nil, nil
-	}, tell), nil
+	}), tell), nil
 }
 
 // followNamespaces follows which namespaces a member has.
@@ -96,11 +96,11 @@ func followNamespaces(ctx context.Context, conn *member.Conn, tell tidings) (*fo
 			return namespaces.Watch(ctx, o)
 		},
 	}
-	return follow(ctx, conn, &metav1.PartialObjectMetadata{}, "namespaces", lw, func(obj any) (struct{}, bool, error) {
+	return follow(ctx, conn, &metav1.PartialObjectMetadata{}, "namespaces", lw, viewed(func(obj any) (struct{}, bool, error) {
 		namespace, ok := obj.(*metav1.PartialObjectMetadata)
 		if !ok {
 			return struct{}{}, false, fmt.Errorf("keeping a %T: not metadata", obj)
 		}
 		return struct{}{}, namespace.DeletionTimestamp == nil, nil
-	}, tell), nil
+	}), tell), nil
 }

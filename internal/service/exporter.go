@@ -159,7 +159,7 @@ func (e *exporter) exportChanged(cluster string, export types.NamespacedName) {
 // adjust makes the watches in a member what its exports need. The lock is held.
 func (e *exporter) adjust(cluster string, m *exporting) {
 	wanted := map[string]bool{}
-	for _, export := range m.exports.keys() {
+	for _, export := range m.exports.keys(everything) {
 		wanted[export.Namespace] = true
 	}
 	for namespace, space := range m.spaces {
@@ -189,8 +189,10 @@ func (e *exporter) watchSpace(cluster string, conn *member.Conn, namespace strin
 	if err != nil {
 		return nil, err
 	}
-	slices, err := startWatch(e.ctx, conn, scope{Namespace: namespace}, exported,
-		func(slice types.NamespacedName) { e.endpoints.Add(cluster, slice) }, func() { e.complete(cluster) })
+	slices, err := startWatch(e.ctx, conn, scope{Namespace: namespace}, exported, tidings{
+		changed:  func(slice types.NamespacedName) { e.endpoints.Add(cluster, slice) },
+		complete: func() { e.complete(cluster) },
+	})
 	if err != nil {
 		services.stop()
 		return nil, err
@@ -212,7 +214,7 @@ func (e *exporter) complete(cluster string) {
 		}
 	}
 	if m := e.member(cluster); m != nil {
-		for _, export := range m.exports.keys() {
+		for _, export := range m.exports.keys(everything) {
 			e.exports.Add(cluster, export)
 		}
 	}
@@ -301,7 +303,7 @@ func (e *exporter) record(ctx context.Context, cluster string, export *multiclus
 
 func (e *exporter) queueSlices(ctx context.Context, cluster string, export types.NamespacedName) {
 	if _, space := e.space(cluster, export.Namespace); space != nil {
-		for _, slice := range space.slices.slicesOf(export) {
+		for _, slice := range space.slices.keys(behind(export)) {
 			e.endpoints.Add(cluster, slice)
 		}
 	}
@@ -369,9 +371,9 @@ func (e *exporter) lookAtSlice(cluster string, slice types.NamespacedName) sight
 	if space == nil {
 		return sight{certain: m.exports.hasSynced()}
 	}
-	found, exists := space.slices.lookup(slice)
+	found, exists, certain := space.slices.get(slice)
 	if !exists {
-		return sight{certain: space.slices.hasSynced()}
+		return sight{certain: certain}
 	}
 	export, service, certain := e.look(cluster, found.service)
 	if export == nil || service == nil || service.Type == corev1.ServiceTypeExternalName {

@@ -18,11 +18,9 @@ import (
 
 // following keeps what matters of a member's objects of one kind, in one namespace or all. It is the store of a reflector.
 type following[T any] struct {
-	// keep is what matters of an object; false for one that does not matter.
-	keep     func(obj any) (T, bool, error)
-	changed  func(types.NamespacedName)
-	complete func()
-	stop     context.CancelFunc
+	view[T]
+	tidings
+	stop context.CancelFunc
 
 	mu     sync.RWMutex
 	items  map[types.NamespacedName]T
@@ -31,20 +29,36 @@ type following[T any] struct {
 
 var _ cache.ReflectorStore = (*following[int])(nil)
 
+// view is what matters of the objects of a kind.
+type view[T any] struct {
+	// keep is what matters of an object; false for one that does not matter.
+	keep func(obj any) (T, bool, error)
+	// same says that a change of an object is no news.
+	same func(a, b T) bool
+}
+
+// viewed is a view that compares by meaning.
+func viewed[T any](keep func(obj any) (T, bool, error)) view[T] {
+	return view[T]{keep: keep, same: func(a, b T) bool { return equality.Semantic.DeepEqual(a, b) }}
+}
+
 // tidings are told of what is followed. The functions must not block.
 type tidings struct {
 	changed  func(types.NamespacedName)
 	complete func()
 }
 
+// pageSize bounds one answer of a plain list, for members that cannot stream one.
+const pageSize = 500
+
 // follow watches until ctx ends or stop is called. It waits for a member that is away without asking it again and again;
-// one that does not serve the kind is asked every minute.
-func follow[T any](ctx context.Context, conn *member.Conn, example runtime.Object, what string, lw *cache.ListWatch, keep func(any) (T, bool, error), tell tidings) *following[T] {
+// one that does not serve the kind is asked every half minute.
+func follow[T any](ctx context.Context, conn *member.Conn, example runtime.Object, what string, lw *cache.ListWatch, of view[T], tell tidings) *following[T] {
 	ctx, stop := context.WithCancel(ctx)
-	f := &following[T]{keep: keep, changed: tell.changed, complete: tell.complete, stop: stop, items: map[types.NamespacedName]T{}}
+	f := &following[T]{view: of, tidings: tell, stop: stop, items: map[types.NamespacedName]T{}}
 	reflector := cache.NewReflectorWithOptions(lw, example, f, cache.ReflectorOptions{
 		Name: conn.Name() + "/" + what, TypeDescription: what,
-		Backoff: &wait.Backoff{Duration: 200 * time.Millisecond, Factor: 2, Jitter: 1, Cap: time.Minute, Steps: 16},
+		Backoff: &wait.Backoff{Duration: 200 * time.Millisecond, Factor: 2, Jitter: 1, Cap: 30 * time.Second, Steps: 16},
 	})
 	reflector.WatchListPageSize = pageSize
 	go reflector.RunWithContext(ctx)
@@ -70,7 +84,7 @@ func (f *following[T]) put(obj any) error {
 		delete(f.items, key)
 	}
 	f.mu.Unlock()
-	if existed != wanted || wanted && !equality.Semantic.DeepEqual(old, item) {
+	if existed != wanted || wanted && !f.same(old, item) {
 		f.changed(key)
 	}
 	return nil
@@ -119,7 +133,7 @@ func (f *following[T]) Replace(list []any, _ string) error {
 	f.items, f.synced = items, true
 	f.mu.Unlock()
 	for key, item := range items {
-		if old, existed := before[key]; !existed || !equality.Semantic.DeepEqual(old, item) {
+		if old, existed := before[key]; !existed || !f.same(old, item) {
 			f.changed(key)
 		}
 	}
@@ -149,12 +163,18 @@ func (f *following[T]) hasSynced() bool {
 	return f.synced
 }
 
-func (f *following[T]) keys() []types.NamespacedName {
+// keys lists the items that are wanted.
+func (f *following[T]) keys(wanted func(T) bool) []types.NamespacedName {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
 	keys := make([]types.NamespacedName, 0, len(f.items))
-	for key := range f.items {
-		keys = append(keys, key)
+	for key, item := range f.items {
+		if wanted(item) {
+			keys = append(keys, key)
+		}
 	}
 	return keys
 }
+
+// everything wants every item.
+func everything[T any](T) bool { return true }

@@ -292,7 +292,9 @@ func TestAwayForTooLong(t *testing.T) {
 func TestWatchKeepsWhatRecordsHave(t *testing.T) {
 	var changed []string
 	complete := 0
-	w := &sliceWatch{project: collected, items: map[types.NamespacedName]kept{}, changed: func(key types.NamespacedName) { changed = append(changed, key.Name) }, complete: func() { complete++ }}
+	w := &sliceWatch{view: keptSlices(collected), items: map[types.NamespacedName]kept{}, tidings: tidings{
+		changed: func(key types.NamespacedName) { changed = append(changed, key.Name) }, complete: func() { complete++ },
+	}}
 	expect := func(what string, want ...string) {
 		t.Helper()
 		slices.Sort(changed)
@@ -307,7 +309,7 @@ func TestWatchKeepsWhatRecordsHave(t *testing.T) {
 		t.Fatal(err)
 	}
 	expect("first list", "web-other", "web-x7k2p")
-	if complete != 1 || !w.hasSynced() || len(w.slicesOf(types.NamespacedName{Namespace: "shop", Name: "web"})) != 2 {
+	if complete != 1 || !w.hasSynced() || len(w.keys(behind(webKey))) != 2 {
 		t.Errorf("complete %d times, synced %v", complete, w.hasSynced())
 	}
 	hinted := full()
@@ -330,7 +332,7 @@ func TestWatchKeepsWhatRecordsHave(t *testing.T) {
 		t.Fatal(err)
 	}
 	expect("a deletion", "web-other")
-	if _, ok := w.lookup(keyOf(other)); ok {
+	if _, exists, certain := w.get(keyOf(other)); exists || !certain {
 		t.Error("it is still there")
 	}
 }
