@@ -72,13 +72,16 @@ func followServices(ctx context.Context, conn *member.Conn, namespace string, te
 			return services.Watch(ctx, o)
 		},
 	}
-	return follow(ctx, conn, &corev1.Service{}, "services", lw, viewed(func(obj any) (corev1.ServiceSpec, bool, error) {
-		service, ok := obj.(*corev1.Service)
-		if !ok {
-			return corev1.ServiceSpec{}, false, fmt.Errorf("keeping a %T: not a Service", obj)
-		}
-		return exportedSpec(&service.Spec), service.DeletionTimestamp == nil, nil
-	}), tell), nil
+	return follow(ctx, conn, &corev1.Service{}, "services", lw, viewed(keepService), tell), nil
+}
+
+// keepService leaves out what does not matter to others.
+func keepService(obj any) (corev1.ServiceSpec, bool, error) {
+	service, ok := obj.(*corev1.Service)
+	if !ok {
+		return corev1.ServiceSpec{}, false, fmt.Errorf("keeping a %T: not a Service", obj)
+	}
+	return exportedSpec(&service.Spec), service.DeletionTimestamp == nil, nil
 }
 
 // followNamespaces follows which namespaces a member has.

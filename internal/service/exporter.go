@@ -200,7 +200,8 @@ func (e *exporter) watchSpace(cluster string, conn *member.Conn, namespace strin
 	return &exportingSpace{services: services, slices: slices}, nil
 }
 
-// complete queues everything about a member, once all of a kind has been seen: something may have gone while nobody looked.
+// complete queues everything about a member, once all of a kind has been seen: something may have gone while nobody looked,
+// and what was seen before could not be judged.
 func (e *exporter) complete(cluster string) {
 	works, err := listWorks(e.ctx, e.client, client.MatchingFields{exportIndex: inCluster(cluster)})
 	if err != nil { // a cache that has synced fails for a missing index only
@@ -213,11 +214,27 @@ func (e *exporter) complete(cluster string) {
 			e.endpoints.Add(cluster, sliceOf(w))
 		}
 	}
-	if m := e.member(cluster); m != nil {
-		for _, export := range m.exports.keys(everything) {
-			e.exports.Add(cluster, export)
-		}
+	exports, slices := e.seen(cluster)
+	for _, export := range exports {
+		e.exports.Add(cluster, export)
 	}
+	for _, slice := range slices {
+		e.endpoints.Add(cluster, slice)
+	}
+}
+
+// seen lists the exports of a member, and the slices in their namespaces.
+func (e *exporter) seen(cluster string) (exports, slices []types.NamespacedName) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	m := e.members[cluster]
+	if m == nil {
+		return nil, nil
+	}
+	for _, space := range m.spaces {
+		slices = append(slices, space.slices.keys(everything)...)
+	}
+	return m.exports.keys(everything), slices
 }
 
 func (e *exporter) member(cluster string) *exporting {
@@ -368,8 +385,9 @@ func (e *exporter) lookAtSlice(cluster string, slice types.NamespacedName) sight
 	if m == nil {
 		return sight{}
 	}
-	if space == nil {
-		return sight{certain: m.exports.hasSynced()}
+	if space == nil { // while an export is there, it is about to be watched
+		here := m.exports.keys(func(export *multiclusterv1beta1.ServiceExport) bool { return export.Namespace == slice.Namespace })
+		return sight{certain: m.exports.hasSynced() && len(here) == 0}
 	}
 	found, exists, certain := space.slices.get(slice)
 	if !exists {

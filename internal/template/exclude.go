@@ -5,6 +5,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	multiclusterv1beta1 "github.com/flagship-k8s/flagship/api/multicluster/v1beta1"
 )
 
 // bootstrapLabel marks the RBAC objects every API server creates for itself.
@@ -41,7 +43,7 @@ func ReservedNamespace(name string) bool {
 // InEveryMember says that a definition is one of exports and imports. The control plane brings these to every member
 // itself, in Works that have the names a binding's would have.
 func InEveryMember(definition string) bool {
-	return strings.HasSuffix(definition, ".multicluster.x-k8s.io")
+	return strings.HasSuffix(definition, "."+multiclusterv1beta1.GroupName)
 }
 
 // Excluded says that an object is not a template although its kind may be one:
