@@ -271,7 +271,8 @@ func (h *house) setupAggregate(ctx context.Context) error {
 
 func (h *house) setupService(ctx context.Context) error {
 	if err := service.Setup(ctx, h.mgr, service.Deps{
-		Templates: h.templates, Events: h.events, Metrics: h.options.metrics, Clock: h.options.Clock, Grace: h.options.ServiceGrace,
+		Templates: h.templates, Selected: propagate.Selects(h.mgr.GetClient(), h.templates), Events: h.events,
+		Metrics: h.options.metrics, Clock: h.options.Clock, Grace: h.options.ServiceGrace,
 	}); err != nil {
 		return err
 	}

@@ -13,12 +13,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
+	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 )
 
 const (
-	// contentAnnotation on a binding tells which content of the template it was
-	// last made from, so that a restart finds nothing to do.
-	contentAnnotation = "resourcetemplate.karmada.io/content"
+	contentAnnotation = workv1alpha2.TemplateContentAnnotation
 	// baselineAnnotation on a template claimed by a lazy policy tells its content
 	// at that time: while it is the same, the policy waits.
 	baselineAnnotation = "resourcetemplate.karmada.io/lazy-baseline"

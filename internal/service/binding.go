@@ -1,8 +1,6 @@
 package service
 
 import (
-	"slices"
-
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -32,9 +30,6 @@ func bindingFor(mcs *networkingv1alpha1.MultiClusterService, service *corev1.Ser
 			Controller: new(true), BlockOwnerDeletion: new(true),
 		}}
 	}
-	if existing != nil && !ours(existing) && policyHolds(existing) {
-		binding.Annotations = merged(binding.Annotations, map[string]string{networkingv1alpha1.TakenFromPolicyAnnotation: "true"})
-	}
 	binding.Labels = merged(binding.Labels, map[string]string{
 		workv1alpha2.BindingManagedByLabel:                     networkingv1alpha1.KindMultiClusterService,
 		networkingv1alpha1.MultiClusterServicePermanentIDLabel: mcs.Labels[networkingv1alpha1.MultiClusterServicePermanentIDLabel],
@@ -44,7 +39,8 @@ func bindingFor(mcs *networkingv1alpha1.MultiClusterService, service *corev1.Ser
 	binding.Annotations = merged(binding.Annotations, claimAnnotations(mcs), map[string]string{
 		networkingv1alpha1.ServiceContentAnnotation: content,
 	})
-	remove(binding.Annotations, policyClaimAnnotations)
+	// What a policy made of the Service is no more: even a lazy one has to begin again should it get the binding back.
+	remove(binding.Annotations, append([]string{workv1alpha2.TemplateContentAnnotation}, policyClaimAnnotations...))
 	version := binding.Spec.Resource.ResourceVersion
 	if !unchanged || version == "" {
 		version = service.ResourceVersion
@@ -74,23 +70,17 @@ func placement(clusters []string) *policyv1alpha1.Placement {
 	}
 }
 
-// returned is the binding as a policy left it, as far as labels and annotations go; the policy refreshes the rest.
+// returned is the binding without our labels and annotations; the policy that takes it refreshes the rest.
 func returned(binding *workv1alpha2.ResourceBinding) *workv1alpha2.ResourceBinding {
 	binding = binding.DeepCopy()
 	remove(binding.Labels, []string{workv1alpha2.BindingManagedByLabel, networkingv1alpha1.MultiClusterServicePermanentIDLabel})
-	remove(binding.Annotations, slices.Concat(ownClaimAnnotations, []string{
-		networkingv1alpha1.ServiceContentAnnotation, networkingv1alpha1.TakenFromPolicyAnnotation,
-	}))
+	remove(binding.Annotations, append([]string{networkingv1alpha1.ServiceContentAnnotation}, ownClaimAnnotations...))
 	return binding
 }
 
 // ours says that a binding was built by this room.
 func ours(binding metav1.Object) bool {
 	return binding.GetLabels()[workv1alpha2.BindingManagedByLabel] == networkingv1alpha1.KindMultiClusterService
-}
-
-func policyHolds(binding metav1.Object) bool {
-	return slices.ContainsFunc(policyClaimLabels, func(key string) bool { return binding.GetLabels()[key] != "" })
 }
 
 func remove(from map[string]string, keys []string) {

@@ -83,9 +83,6 @@ func SetupCollector(mgr ctrl.Manager, deps CollectorDeps) error {
 
 // Start implements manager.Runnable: it follows the registrations until ctx ends.
 func (c *collector) Start(ctx context.Context) error {
-	c.mu.Lock()
-	c.ctx = ctx
-	c.mu.Unlock()
 	works, err := c.cache.GetInformer(ctx, &workv1alpha1.Work{})
 	if err != nil {
 		return fmt.Errorf("watching Works: %w", err)
@@ -99,7 +96,22 @@ func (c *collector) Start(ctx context.Context) error {
 		return fmt.Errorf("watching Works: %w", err)
 	}
 	defer func() { _ = works.RemoveEventHandler(handle) }() // the cache ends with us
+	if !toolscache.WaitForCacheSync(ctx.Done(), handle.HasSynced) {
+		return nil
+	}
+	c.begin(ctx)
 	return c.lanes.Start(ctx)
+}
+
+// begin watches members once every registration there was is known: while a Service is missing from a member's, nobody can
+// tell whether the member lacks a slice or nobody looks for it.
+func (c *collector) begin(ctx context.Context) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ctx = ctx
+	for cluster, p := range c.providers {
+		c.adjust(cluster, p)
+	}
 }
 
 // workChanged follows registrations, and looks after records that somebody else changed. Those that are there at the start
@@ -164,11 +176,15 @@ func (c *collector) enlist(cluster string, service types.NamespacedName, selecto
 		p = &provider{services: map[types.NamespacedName]bool{}, watches: map[scope]*sliceWatch{}}
 		c.providers[cluster] = p
 	}
-	if known, there := p.services[service]; there && known == selectorless {
+	known, there := p.services[service]
+	if there && known == selectorless {
 		return
 	}
 	p.services[service] = selectorless
 	c.adjust(cluster, p)
+	if there && c.ctx != nil { // what was seen by the watch that ended may not be seen by another
+		c.recheck(cluster)
+	}
 	// Slices that were seen before anybody asked for them.
 	for _, w := range p.watches {
 		for _, slice := range w.keys(behind(service)) {
@@ -204,7 +220,7 @@ func (c *collector) settle(cluster string) {
 // adjust makes the watches in a member what its services need. The lock is held.
 func (c *collector) adjust(cluster string, p *provider) {
 	if c.ctx == nil {
-		return // Start brings every registration again
+		return // begin looks at all
 	}
 	conn, connected := c.fleet.Get(cluster)
 	if !connected || conn != p.conn {
@@ -230,7 +246,7 @@ func (c *collector) adjust(cluster string, p *provider) {
 		if p.watches[s] != nil {
 			continue
 		}
-		w, err := startWatch(c.ctx, conn, s, collected, tidings{changed: c.noticed(cluster), complete: c.complete(cluster)})
+		w, err := startWatch(c.ctx, conn, s, collected, tidings{changed: c.noticed(cluster), complete: func() { c.recheck(cluster) }})
 		if err != nil { // The configuration of every connection is the same: it cannot be wrong for one.
 			log.FromContext(c.ctx).Error(err, "Cannot watch EndpointSlices", "cluster", cluster)
 			continue
@@ -252,17 +268,15 @@ func within(cluster string, slice types.NamespacedName) types.NamespacedName {
 	return types.NamespacedName{Namespace: cluster + "/" + slice.Namespace, Name: slice.Name}
 }
 
-// complete queues the records of slices, once all that there are have been seen: some may have gone while nobody looked.
-func (c *collector) complete(cluster string) func() {
-	return func() {
-		works, err := listWorks(c.ctx, c.client, client.InNamespace(workv1alpha1.ExecutionNamespace(cluster)))
-		if err != nil {
-			return // a cache that has synced fails for a missing index only
-		}
-		for _, w := range works {
-			if isCollected(w) {
-				c.lanes.Add(cluster, sliceOf(w))
-			}
+// recheck queues the records of slices, once all that there are have been seen: some may have gone while nobody looked.
+func (c *collector) recheck(cluster string) {
+	works, err := listWorks(c.ctx, c.client, client.InNamespace(workv1alpha1.ExecutionNamespace(cluster)))
+	if err != nil {
+		return // a cache that has synced fails for a missing index only
+	}
+	for _, w := range works {
+		if isCollected(w) {
+			c.lanes.Add(cluster, sliceOf(w))
 		}
 	}
 }

@@ -35,6 +35,8 @@ import (
 type Deps struct {
 	// Templates has the Services. Required.
 	Templates Templates
+	// Selected says whether a policy takes a Service that nobody else has. Required.
+	Selected func(context.Context, template.Ref, metav1.Object) (bool, error)
 	// Events takes news about MultiClusterServices. Required.
 	Events event.Recorder
 	// Metrics takes what the room tells about its work. Nil: nobody asks.
@@ -60,8 +62,8 @@ type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 // Setup adds the loops of the control plane: for MultiClusterServices and for collected slices. The context is for adding
 // indexes only.
 func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
-	if deps.Templates == nil || deps.Events == nil {
-		return errors.New("services need Templates and Events")
+	if deps.Templates == nil || deps.Selected == nil || deps.Events == nil {
+		return errors.New("services need Templates, Selected and Events")
 	}
 	if deps.Clock == nil {
 		deps.Clock = clock.RealClock{}
@@ -77,7 +79,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 		return err
 	}
 	fleet := roster{reader: writes, clock: deps.Clock, grace: deps.Grace}
-	e := &exposer{client: writes, templates: deps.Templates, fleet: fleet, events: deps.Events}
+	e := &exposer{client: writes, templates: deps.Templates, selected: deps.Selected, fleet: fleet, events: deps.Events}
 	told := newMetrics(deps.Metrics, deps.Clock)
 	d := &dispatcher{client: writes, fleet: fleet, metrics: told}
 	everyService, everySlice := everyOwner(mgr.GetClient()), everyRecord(mgr.GetClient())

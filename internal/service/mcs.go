@@ -47,8 +47,10 @@ func serviceRef(key types.NamespacedName) template.Ref {
 type exposer struct {
 	client    client.Client
 	templates Templates
-	fleet     roster
-	events    event.Recorder
+	// selected says whether a policy takes a Service that nobody else has.
+	selected func(context.Context, template.Ref, metav1.Object) (bool, error)
+	fleet    roster
+	events   event.Recorder
 }
 
 // awhile is when to look again after something was not ready that makes no event when it is.
@@ -300,8 +302,8 @@ func (e *exposer) tell(ctx context.Context, p picture) error {
 	return nil
 }
 
-// withdraw takes back everything done for a MultiClusterService that goes or is gone. A Service that a policy had before
-// goes back to the policies together with its binding, so that its copies stay; else the copies go.
+// withdraw takes back everything done for a MultiClusterService that goes or is gone. A Service that a policy selects goes to
+// it together with its binding, so that its copies stay; else the copies go.
 func (e *exposer) withdraw(ctx context.Context, key types.NamespacedName) error {
 	works, err := worksOf(ctx, e.client, key)
 	if err != nil {
@@ -316,12 +318,7 @@ func (e *exposer) withdraw(ctx context.Context, key types.NamespacedName) error 
 		return err
 	}
 	if binding != nil && ours(binding) && binding.DeletionTimestamp == nil {
-		if binding.Annotations[networkingv1alpha1.TakenFromPolicyAnnotation] == "true" && there {
-			err = e.patch(ctx, binding, returned(binding))
-		} else {
-			err = e.deleteBinding(ctx, binding)
-		}
-		if err != nil {
+		if err := e.handOver(ctx, key, binding, meta, there); err != nil {
 			return err
 		}
 	}
@@ -334,6 +331,21 @@ func (e *exposer) withdraw(ctx context.Context, key types.NamespacedName) error 
 	}
 	_, err = e.templates.PatchMetadata(ctx, serviceRef(key), raw)
 	return client.IgnoreNotFound(err)
+}
+
+// handOver gives the binding of a Service to the policy that selects it, or deletes it if there is none.
+func (e *exposer) handOver(ctx context.Context, key types.NamespacedName, binding *workv1alpha2.ResourceBinding, service *metav1.PartialObjectMetadata, there bool) error {
+	selected := false
+	if there && service.DeletionTimestamp == nil && service.UID == binding.Spec.Resource.UID {
+		var err error
+		if selected, err = e.selected(ctx, serviceRef(key), service); err != nil {
+			return err
+		}
+	}
+	if selected {
+		return e.patch(ctx, binding, returned(binding))
+	}
+	return e.deleteBinding(ctx, binding)
 }
 
 func (e *exposer) deleteBinding(ctx context.Context, binding *workv1alpha2.ResourceBinding) error {

@@ -80,6 +80,7 @@ func exposing(t *testing.T, service *corev1.Service, mcs *networkingv1alpha1.Mul
 	templates := &oneService{service: service}
 	return h, &exposer{
 		client: h.client, templates: templates, fleet: h.fleet, events: event.RecorderFunc(func(event.Event) {}),
+		selected: func(context.Context, template.Ref, metav1.Object) (bool, error) { return false, nil },
 	}, templates
 }
 
@@ -263,5 +264,23 @@ func TestWithdrawing(t *testing.T) {
 				t.Errorf("the Service has labels %v and annotations %v", templates.service.Labels, templates.service.Annotations)
 			}
 		})
+	}
+}
+
+// TestWithdrawingForAPolicy: a policy that selects the Service gets its binding, so that no copy goes meanwhile.
+func TestWithdrawingForAPolicy(t *testing.T) {
+	h, e, templates := exposing(t, webService(corev1.ServiceTypeClusterIP), exposed(networkingv1alpha1.ExposureTypeCrossCluster))
+	turn(t, h, e, templates)
+	e.selected = func(context.Context, template.Ref, metav1.Object) (bool, error) { return true, nil }
+	if err := h.client.Delete(t.Context(), readMCS(t, h.client)); err != nil {
+		t.Fatal(err)
+	}
+	turn(t, h, e, templates)
+	binding := &workv1alpha2.ResourceBinding{}
+	if err := h.client.Get(t.Context(), client.ObjectKey{Namespace: "shop", Name: "web-service"}, binding); err != nil {
+		t.Fatal(err)
+	}
+	if binding.DeletionTimestamp != nil || ours(binding) || claimed(templates.service) {
+		t.Errorf("the binding has labels %v, the Service %v; want neither ours", binding.Labels, templates.service.Labels)
 	}
 }

@@ -165,7 +165,7 @@ func TestBindingTakesOverAndGivesBack(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: "shop", Name: "web-service",
 			Labels:      map[string]string{policyv1alpha1.PropagationPolicyPermanentIDLabel: "p", workv1alpha2.ResourceBindingPermanentIDLabel: "b"},
-			Annotations: map[string]string{policyv1alpha1.PropagationPolicyNameAnnotation: "web", "other": "stays"},
+			Annotations: map[string]string{policyv1alpha1.PropagationPolicyNameAnnotation: "web", workv1alpha2.TemplateContentAnnotation: "x", "other": "stays"},
 		},
 		Spec: workv1alpha2.ResourceBindingSpec{
 			Resource: workv1alpha2.ObjectReference{UID: "uid", ResourceVersion: "3"}, Clusters: []workv1alpha2.TargetCluster{{Name: "a"}},
@@ -177,7 +177,7 @@ func TestBindingTakesOverAndGivesBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	switch {
-	case !ours(taken) || policyHolds(taken):
+	case !ours(taken) || taken.Labels[policyv1alpha1.PropagationPolicyPermanentIDLabel] != "":
 		t.Errorf("labels are %v, want ours and not the policy's", taken.Labels)
 	case taken.Labels[workv1alpha2.ResourceBindingPermanentIDLabel] != "b" || taken.Annotations["other"] != "stays":
 		t.Error("what belongs to others was lost")
@@ -221,7 +221,7 @@ func TestClaimGivesWayAndComesBack(t *testing.T) {
 		}
 	}
 	put(claimPatch(service, mcs))
-	if !claimed(service) || policyHolds(service) || service.Annotations[policyv1alpha1.ClusterPropagationPolicyNameAnnotation] != "" || service.Labels["app"] != "web" {
+	if !claimed(service) || policyOn(service) != "" || service.Annotations[policyv1alpha1.ClusterPropagationPolicyNameAnnotation] != "" || service.Labels["app"] != "web" {
 		t.Errorf("claimed: labels %v, annotations %v", service.Labels, service.Annotations)
 	}
 	if !claimPatch(service, mcs).Empty() {

@@ -40,10 +40,12 @@ func TestApart(t *testing.T) {
 	a.hub.Join(t, "east", a.east.Kubeconfig)
 	a.hub.Join(t, "west", a.west.Kubeconfig)
 	t.Run("the price of a change", a.price)
+	t.Run("watches end", a.watches)
 	t.Run("families", a.families)
 	t.Run("a provider is away", a.providerAway)
 	t.Run("a consumer is away", a.consumerAway)
 	t.Run("a restart writes nothing", a.restart)
+	t.Run("members change meanwhile", a.meanwhile)
 }
 
 // space is a namespace for one subtest. It stays until the end of all, since its end would be counted among the writes of

@@ -15,6 +15,7 @@ import (
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	networkingv1alpha1 "github.com/flagship-k8s/flagship/api/networking/v1alpha1"
+	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/event"
 	"github.com/flagship-k8s/flagship/internal/fleettest"
@@ -64,7 +65,9 @@ func TestPolicyGivesWayAndGetsItBack(t *testing.T) {
 	m1, m2 := fleet.Member("member1"), fleet.Member("member2")
 	service := fleettest.Service(ns, "web")
 	policy := fleettest.Policy(ns, "web", fleettest.To("member1"), service)
-	fleettest.Create(t, fleet.Hub, service, policy)
+	policy.Spec.ActivationPreference = policyv1alpha1.LazyActivation // even one that waits for changes has it back at once
+	fleettest.Create(t, fleet.Hub, policy)
+	fleettest.Create(t, fleet.Hub, service)
 	copied := fleettest.ExpectEventually(t, m1, service, fleettest.Exists)
 
 	mcs := crossCluster(ns, "web", nil, nil)
@@ -88,6 +91,37 @@ func TestPolicyGivesWayAndGetsItBack(t *testing.T) {
 		return nil
 	})
 	if again := fleettest.ExpectEventually(t, m1, service, fleettest.Exists); again.UID != copied.UID {
+		t.Error("the copy in the policy's cluster went and came again")
+	}
+}
+
+// TestPolicyEndsMeanwhile: a Service that no policy selects any more when its MultiClusterService goes is left nowhere, and
+// one that a policy has come to select since stays where the policy wants it.
+func TestPolicyEndsMeanwhile(t *testing.T) {
+	fleet := shared.Start(t)
+	ns := fleet.Namespace(t)
+	m1, m2 := fleet.Member("member1"), fleet.Member("member2")
+	left, found := fleettest.Service(ns, "left"), fleettest.Service(ns, "found")
+	ends := fleettest.Policy(ns, "ends", fleettest.To("member1"), left)
+	fleettest.Create(t, fleet.Hub, left, found, ends)
+	fleettest.ExpectEventually(t, m1, left, fleettest.Exists)
+	mcs, other := crossCluster(ns, "left", nil, nil), crossCluster(ns, "found", nil, nil)
+	fleettest.Create(t, fleet.Hub, mcs, other)
+	copied := fleettest.ExpectEventually(t, m1, found, fleettest.Exists)
+	for _, m := range []*networkingv1alpha1.MultiClusterService{mcs, other} {
+		fleettest.ExpectEventually(t, fleet.Hub, m, conditionIs(applied, isTrue, "member1, member2, member3"))
+	}
+	fleettest.Delete(t, fleet.Hub, ends)
+	fleettest.ExpectGone(t, fleet.Hub, ends)
+	fleettest.Create(t, fleet.Hub, fleettest.Policy(ns, "late", fleettest.To("member1"), found))
+	expectEventSaying(t, fleet.Hub, ns, "PropagationPolicy", event.ApplyPolicyFailed, "MultiClusterService "+ns+"/found")
+
+	fleettest.Delete(t, fleet.Hub, mcs, other)
+	for _, m := range fleet.Members {
+		fleettest.ExpectGone(t, m, left)
+	}
+	fleettest.ExpectGone(t, m2, found)
+	if again := fleettest.ExpectEventually(t, m1, found, fleettest.Exists); again.UID != copied.UID {
 		t.Error("the copy in the policy's cluster went and came again")
 	}
 }

@@ -132,3 +132,29 @@ func TestWhatTravels(t *testing.T) {
 func conditions(ready, serving, terminating bool) discoveryv1.EndpointConditions {
 	return discoveryv1.EndpointConditions{Ready: &ready, Serving: &serving, Terminating: &terminating}
 }
+
+// TestSelectorComesAndGoes: slices that a user made beside a Service count while it has no selector. Once it has one they
+// are not looked at any more, so they must not stay where they were taken.
+func TestSelectorComesAndGoes(t *testing.T) {
+	fleet := shared.Start(t)
+	ns := fleet.Namespace(t)
+	m1, m3 := fleet.Member("member1"), fleet.Member("member3")
+	_, service := app(t, fleet, ns, fleettest.Weight{Cluster: "member1", Weight: 1})
+	other := fleettest.Service(ns, "other") // has the marked slices watched all the time
+	other.Spec.Selector = service.Spec.Selector
+	without := fleettest.Service(ns, "without")
+	without.Spec.Selector = nil
+	fleettest.Create(t, fleet.Hub, other, without, crossCluster(ns, "other", []string{"member1"}, []string{"member3"}),
+		crossCluster(ns, "without", []string{"member1"}, []string{"member3"}))
+	pod := ownAddresses(t, m1, other, 1)
+	expectImported(t, m3, other, has(pod))
+	fleettest.ExpectEventually(t, m1, without, fleettest.Exists)
+	fleettest.Create(t, m1, handmade(without, "by-hand", discoveryv1.AddressTypeIPv4, "192.0.2.1"))
+	expectImported(t, m3, without, has([]string{"192.0.2.1"}))
+
+	patch(t, fleet.Hub, without, `{"spec":{"selector":{"app":"web"}}}`)
+	expectImported(t, m3, without, has(pod))
+	patch(t, fleet.Hub, without, `{"spec":{"selector":null}}`)
+	// What the cluster's controller made stays there, as Kubernetes has it.
+	expectImported(t, m3, without, has(together(pod, []string{"192.0.2.1"})))
+}

@@ -19,13 +19,9 @@ const (
 	MultiClusterServiceNameLabel = "multiclusterservice.karmada.io/name"
 )
 
-// Annotations on the binding of a Service that a MultiClusterService claims.
-const (
-	// ServiceContentAnnotation tells which content of the Service the binding was last made from.
-	ServiceContentAnnotation = "multiclusterservice.karmada.io/service-content"
-	// TakenFromPolicyAnnotation set to "true" says that a policy had the Service before; it gets the binding back.
-	TakenFromPolicyAnnotation = "multiclusterservice.karmada.io/taken-from-policy"
-)
+// ServiceContentAnnotation, on the binding of a Service that a MultiClusterService claims, tells which content of the Service
+// the binding was last made from.
+const ServiceContentAnnotation = "multiclusterservice.karmada.io/service-content"
 
 // SelectorlessServiceAnnotation set to "true", on the record that makes a cluster a provider, says that the Service has
 // no selector: its slices are made by its user and carry no mark.
