@@ -158,11 +158,12 @@ func marked(want ...string) func([]discoveryv1.EndpointSlice) error {
 	}
 }
 
-// providerAway: endpoints of a provider that is away count for the grace, then they are marked as not ready, not removed,
-// whatever becomes of the control plane meanwhile; they count again when it is back, and follow it.
+// providerAway: endpoints of a provider or exporting member that is away count for the grace, then they are marked as not
+// ready, not removed, whatever becomes of the control plane meanwhile; they count again when it is back, and follow it.
 func (a apart) providerAway(t *testing.T) {
-	ns := a.space(t, "away")
+	ns := a.exportSpace(t, "away")
 	service, mcs := a.outside(t, ns, "outside")
+	offered, export := a.exported(t, ns, "offered")
 	slice := handmade(service, "a", discoveryv1.AddressTypeIPv4, "192.0.2.1")
 	fleettest.Create(t, a.east.Cluster, slice)
 	expectImported(t, a.west.Cluster, service, has([]string{"192.0.2.1"}))
@@ -170,6 +171,9 @@ func (a apart) providerAway(t *testing.T) {
 
 	a.east.Pause(t)
 	expectImported(t, a.west.Cluster, service, marked("192.0.2.1"))
+	fleettest.ExpectListed(t, a.west.Cluster, &discoveryv1.EndpointSliceList{}, ns, func(*discoveryv1.EndpointSliceList) error {
+		return marked("192.0.2.1")(importedIn(t, a.west.Cluster, offered))
+	})
 	east := fleettest.ExpectEventually(t, a.hub.Cluster, clusterNamed("east"), fleettest.Exists)
 	ready := meta.FindStatusCondition(east.Status.Conditions, clusterv1alpha1.ClusterConditionReady)
 	if ready == nil || ready.Status == metav1.ConditionTrue || time.Since(ready.LastTransitionTime.Time) < grace {
@@ -188,6 +192,13 @@ func (a apart) providerAway(t *testing.T) {
 
 	a.east.Resume(t)
 	expectImported(t, a.west.Cluster, service, has([]string{"192.0.2.1"}))
+	expectImportedEndpoints(t, a.west.Cluster, offered, []string{"192.0.2.1"})
+	fleettest.Delete(t, a.east.Cluster, export)
+	expectImportedEndpoints(t, a.west.Cluster, offered, nil)
+	for _, m := range []*fleettest.Part{a.east, a.west} {
+		fleettest.ExpectGone(t, m.Cluster, importOf(offered))
+		fleettest.ExpectGone(t, m.Cluster, derived(offered))
+	}
 	fleettest.ExpectEventually(t, a.hub.Cluster, mcs, conditionIs(exchanged, isTrue, ""))
 	patch(t, a.east.Cluster, slice, `{"endpoints":[{"addresses":["192.0.2.2"]}]}`)
 	expectImported(t, a.west.Cluster, service, has([]string{"192.0.2.2"}))
