@@ -278,14 +278,22 @@ func TestATranslationThatFailsIsTriedAgainOnlyIfThatMayHelp(t *testing.T) {
 }
 
 func TestForeignWorkIsNotTouched(t *testing.T) {
-	foreign := &workv1alpha1.Work{ObjectMeta: metav1.ObjectMeta{Namespace: "karmada-es-m1", Name: "nginx-687f7fb96f"}}
+	foreign := &workv1alpha1.Work{ObjectMeta: metav1.ObjectMeta{Namespace: "karmada-es-m1", Name: "nginx-687f7fb96f", Finalizers: []string{workv1alpha1.ExecutionFinalizer}}}
 	binding := nginxBinding("m1")
 	s := newStage(t, threeClusters(binding, foreign)...)
-	writes, _, err := s.reconcile(binding)
-	if err == nil || !strings.Contains(err.Error(), "belongs to") {
-		t.Errorf("got %v, want an error about the owner", err)
+	refused := func(reason string) {
+		t.Helper()
+		writes, _, err := s.reconcile(binding)
+		if err == nil || !strings.Contains(err.Error(), "belongs to") {
+			t.Errorf("%s: got %v, want an error about the owner, which is tried again", reason, err)
+		}
+		wantWrites(t, reason, writes)
 	}
-	wantWrites(t, "it was made by somebody else", writes)
+	refused("it was made by somebody else")
+	if err := s.client.Delete(t.Context(), foreign); err != nil {
+		t.Fatal(err)
+	}
+	refused("its end, which is no news about this binding, takes a while")
 }
 
 func TestAWorkThatLostWhatLeadsToItsBindingGetsItBack(t *testing.T) {

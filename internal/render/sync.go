@@ -68,11 +68,12 @@ func (r *Reconciler) ensure(ctx context.Context, q request) error {
 		return fmt.Errorf("reading cluster %s: %w", q.target.Name, err)
 	case cluster.DeletionTimestamp != nil:
 		return nil
+	case existing != nil && !belongs(existing, q.binding):
+		// Even if it is going: its end does not lead to this binding.
+		return fmt.Errorf("the Work %s belongs to %q, not to this binding", key, owner(existing))
 	case existing != nil && existing.DeletionTimestamp != nil:
 		// A new Work can take the name when this one is gone; the watch on Works brings us back.
 		return nil
-	case existing != nil && !belongs(existing, q.binding):
-		return fmt.Errorf("the Work %s belongs to %q, not to this binding", key, owner(existing))
 	}
 	q.existing, q.cluster = existing, cluster
 	desired, err := r.composer.compose(ctx, q)
