@@ -108,7 +108,9 @@ func (a *Applier) apply(ctx context.Context, conn *member.Conn, work *workv1alph
 	a.buried.forget(key)
 	manifests := manifestsOf(work)
 	if reason := a.holds(ctx, conn.Name(), manifests); reason != "" {
-		a.tellFailed(work, 0, reason)
+		if a.troubles.since(key, a.clock.Now()) >= grace {
+			a.tellFailed(work, 0, reason)
+		}
 		return time.Second, nil
 	}
 	if incomplete := a.incomplete(ctx, conn, key, manifests); len(incomplete) > 0 && appliedBefore(work) && a.awaits(conn, key, incomplete) {

@@ -1,15 +1,18 @@
 package apply
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/member"
@@ -134,6 +137,45 @@ func TestANamespaceOnItsWayIsNoNews(t *testing.T) {
 		t.Error(err)
 	}
 	b.wantRequests("PATCH " + pathA)
+}
+
+// holding is a custody that lets nothing through, as long as it has a reason.
+type holding struct {
+	nobody
+	reason string
+}
+
+func (h *holding) Hold(context.Context, string, schema.GroupVersionKind) string { return h.reason }
+
+func TestAWorkThatWaitsForItsDefinitionSaysSoOnlyWhenItTakesLong(t *testing.T) {
+	b := newBench(t, cluster(), work(t, mapA))
+	custody := &holding{reason: "its definition is on the way"}
+	clock := clocktesting.NewFakeClock(b.clock.Now())
+	b.custody, b.clock = custody, clock
+	look := func() {
+		t.Helper()
+		if again, err := b.reconcile(t.Context(), "member1", theWork); err != nil || again != time.Second {
+			t.Fatalf("it is looked at again after %v, error %v", again, err)
+		}
+		b.wantRequests()
+	}
+	look()
+	if c := b.condition(workv1alpha1.WorkApplied); c != nil || len(b.events) > 0 {
+		t.Errorf("reported already: %+v, %q", c, b.events)
+	}
+	clock.Step(grace)
+	look()
+	if c := b.condition(workv1alpha1.WorkApplied); c == nil || c.Status != metav1.ConditionFalse || c.Message != custody.reason || len(b.events) != 1 {
+		t.Errorf("Applied is %+v, events %q", c, b.events)
+	}
+	custody.reason = ""
+	if err := b.look(); err != nil {
+		t.Fatal(err)
+	}
+	b.wantRequests("PATCH " + pathA)
+	if c := b.condition(workv1alpha1.WorkApplied); c == nil || c.Status != metav1.ConditionTrue {
+		t.Errorf("Applied is %+v", c)
+	}
 }
 
 func TestAKindThatIsNotServedDoesNotBlockTheRest(t *testing.T) {
