@@ -33,9 +33,7 @@ import (
 var namespaceKind = schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}
 
 const (
-	// namespaceAnnotation on a Work names the hub namespace it carries.
-	namespaceAnnotation = "namespace.karmada.io/name"
-	// indexNamespace finds those Works.
+	// indexNamespace finds the Works that carry namespaces.
 	indexNamespace = "propagate.namespace"
 	// executionSpaceSoon is when to look again for a new cluster's execution
 	// namespace, or for a Work in it.
@@ -152,8 +150,9 @@ func (l *namespaceLoop) overrides(ctx context.Context, meta metav1.Object) ([]po
 }
 
 // ensure writes the Work for one cluster if it is not as it should be. A Work
-// that a binding claims, because a policy selects the namespace, is the
-// binding's.
+// that a binding has, because a policy selects the namespace, is only marked: the
+// binding has to give it back, since deleting it would take all the namespace
+// contains.
 func (l *namespaceLoop) ensure(ctx context.Context, meta *metav1.PartialObjectMetadata, cluster *clusterv1alpha1.Cluster, policies []policyv1alpha1.Override) error {
 	if cluster.DeletionTimestamp != nil {
 		return nil
@@ -168,8 +167,12 @@ func (l *namespaceLoop) ensure(ctx context.Context, meta *metav1.PartialObjectMe
 	switch {
 	case client.IgnoreNotFound(err) != nil:
 		return fmt.Errorf("reading Work %s: %w", key, err)
-	case found && (existing.DeletionTimestamp != nil || bound(existing)):
+	case found && existing.DeletionTimestamp != nil:
 		return nil
+	case found && bound(existing):
+		desired := existing.DeepCopy()
+		desired.Annotations = merged(desired.Annotations, map[string]string{workv1alpha1.CarriedNamespaceAnnotation: meta.Name})
+		return l.patch(ctx, existing, desired)
 	case !found:
 		existing = &workv1alpha1.Work{ObjectMeta: metav1.ObjectMeta{
 			Namespace: key.Namespace, Name: key.Name, Finalizers: []string{workv1alpha1.ExecutionFinalizer},
@@ -183,6 +186,12 @@ func (l *namespaceLoop) ensure(ctx context.Context, meta *metav1.PartialObjectMe
 	if !found {
 		return l.create(ctx, desired)
 	}
+	return l.patch(ctx, existing, desired)
+}
+
+// patch writes what differs, if anything does.
+func (l *namespaceLoop) patch(ctx context.Context, existing, desired *workv1alpha1.Work) error {
+	key := client.ObjectKeyFromObject(existing)
 	patch, err := client.MergeFrom(existing).Data(desired)
 	if err != nil {
 		return fmt.Errorf("comparing Work %s: %w", key, err)
@@ -241,7 +250,7 @@ func (l *namespaceLoop) compose(meta *metav1.PartialObjectMetadata, cluster *clu
 	}
 	work.Labels = merged(work.Labels, map[string]string{workv1alpha1.WorkPermanentIDLabel: id})
 	work.Annotations = merged(work.Annotations, map[string]string{
-		namespaceAnnotation:                       meta.Name,
+		workv1alpha1.CarriedNamespaceAnnotation:   meta.Name,
 		workv1alpha1.ConflictResolutionAnnotation: workv1alpha1.ConflictResolutionOverwrite,
 	})
 	delete(work.Annotations, workv1alpha1.AppliedClusterOverridesAnnotation)

@@ -54,7 +54,7 @@ func setupNamespaces(ctx context.Context, mgr ctrl.Manager, c client.Client, dep
 }
 
 func carriedNamespace(obj client.Object) []string {
-	if name := obj.GetAnnotations()[namespaceAnnotation]; name != "" {
+	if name := obj.GetAnnotations()[workv1alpha1.CarriedNamespaceAnnotation]; name != "" {
 		return []string{name}
 	}
 	return nil

@@ -215,14 +215,19 @@ func TestAWorkThatOutlivesItsNamespaceIsFound(t *testing.T) {
 	}
 }
 
-func TestAWorkOfABindingIsLeftAlone(t *testing.T) {
+func TestAWorkOfABindingIsOnlyMarked(t *testing.T) {
 	h, loop := namespaceHub(t)
 	h.create(&workv1alpha1.Work{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "karmada-es-member1", Name: predictWork,
 		Labels: map[string]string{workv1alpha2.ClusterResourceBindingPermanentIDLabel: "x"},
 	}})
 	reconcileNamespace(t, loop, "predict")
-	h.expectWrites("a namespace that a policy sends to member1", "create Work "+predictWork)
+	h.expectWrites("a namespace that a policy sends to member1", "patch Work "+predictWork, "create Work "+predictWork)
+	if w := h.work("member1"); w.Annotations[workv1alpha1.CarriedNamespaceAnnotation] != "predict" || len(w.Spec.Workload.Manifests) > 0 {
+		t.Errorf("annotations are %v, manifests %v", w.Annotations, w.Spec.Workload.Manifests)
+	}
+	reconcileNamespace(t, loop, "predict")
+	h.expectWrites("it is marked")
 }
 
 func TestOverridesOfNamespaces(t *testing.T) {

@@ -275,6 +275,9 @@ func (r *Reconciler) finish(ctx context.Context, binding workv1alpha2.Binding) e
 		r.deps.Events.Publish(cleanupFailed(r.reference(binding), err))
 		return err
 	}
+	if slices.ContainsFunc(works, isLent) {
+		return errMissed // what is given back is not deleted, and a list in its place does not tell that it was ours
+	}
 	return nil
 }
 

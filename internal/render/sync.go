@@ -68,7 +68,7 @@ func (r *Reconciler) ensure(ctx context.Context, q request) error {
 		return fmt.Errorf("reading cluster %s: %w", q.target.Name, err)
 	case cluster.DeletionTimestamp != nil:
 		return nil
-	case existing != nil && !belongs(existing, q.binding):
+	case existing != nil && !belongs(existing, q.binding) && !isFree(existing):
 		// Even if it is going: its end does not lead to this binding.
 		return fmt.Errorf("the Work %s belongs to %q, not to this binding", key, owner(existing))
 	case existing != nil && existing.DeletionTimestamp != nil:
@@ -152,7 +152,7 @@ func (r *Reconciler) worksOf(ctx context.Context, binding string) ([]*workv1alph
 	return works, nil
 }
 
-// deleteAll deletes Works that are not on their way out yet.
+// deleteAll deletes Works that are not on their way out yet, and gives back those that were lent.
 func (r *Reconciler) deleteAll(ctx context.Context, works []*workv1alpha1.Work) error {
 	var faults []error
 	for _, work := range works {
@@ -160,8 +160,7 @@ func (r *Reconciler) deleteAll(ctx context.Context, works []*workv1alpha1.Work) 
 			continue
 		}
 		key := client.ObjectKeyFromObject(work)
-		// The uid keeps us from deleting a Work that took the name a moment ago.
-		err := r.client.Delete(ctx, work.DeepCopy(), client.Preconditions{UID: &work.UID})
+		err := r.end(ctx, work)
 		switch {
 		case apierrors.IsNotFound(err), apierrors.IsConflict(err):
 			r.ledger.forget(key)
@@ -170,6 +169,18 @@ func (r *Reconciler) deleteAll(ctx context.Context, works []*workv1alpha1.Work) 
 		}
 	}
 	return errors.Join(faults...)
+}
+
+// end deletes a Work, or gives it back if it was lent. The uid keeps it from a Work that took the name a moment ago.
+func (r *Reconciler) end(ctx context.Context, work *workv1alpha1.Work) error {
+	if !isLent(work) {
+		return r.client.Delete(ctx, work.DeepCopy(), client.Preconditions{UID: &work.UID})
+	}
+	patch, err := returned(work)
+	if err != nil {
+		return err
+	}
+	return r.client.Patch(ctx, work.DeepCopy(), client.RawPatch(types.MergePatchType, patch), fieldManager)
 }
 
 // releaseBinding removes our finalizer. The test in the patch makes sure that it removes ours and no other.

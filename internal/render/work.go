@@ -72,6 +72,9 @@ func (c *composer) compose(ctx context.Context, r request) (*workv1alpha1.Work, 
 		labels[workv1alpha1.WorkPermanentIDLabel] = c.newID()
 	}
 	annotations[workv1alpha1.ConflictResolutionAnnotation] = conflictResolution(r.template, r.binding.BindingSpec())
+	if isLent(work) {
+		annotations[workv1alpha1.ConflictResolutionAnnotation] = workv1alpha1.ConflictResolutionOverwrite // as without a binding
+	}
 
 	manifest, overrides, err := c.manifest(ctx, r)
 	if err != nil {
@@ -255,6 +258,38 @@ func belongs(work *workv1alpha1.Work, binding workv1alpha2.Binding) bool {
 	}
 	id := binding.GetLabels()[binding.PermanentIDLabel()]
 	return id != "" && work.Labels[binding.PermanentIDLabel()] == id
+}
+
+// isLent tells whether a Work is there with or without a binding: it carries a namespace, which goes to every cluster.
+func isLent(work *workv1alpha1.Work) bool {
+	return work.Annotations[workv1alpha1.CarriedNamespaceAnnotation] != ""
+}
+
+// isFree tells whether a Work is lent and no binding has it.
+func isFree(work *workv1alpha1.Work) bool {
+	return isLent(work) && work.DeletionTimestamp == nil && owner(work) == ""
+}
+
+// returned is the patch that makes a lent Work what it was without a binding, apart from the manifest, which is for the
+// one who lent it to restore. It cannot hit a Work that took the name meanwhile.
+func returned(work *workv1alpha1.Work) ([]byte, error) {
+	raw, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{
+			"uid": work.UID,
+			"labels": map[string]any{
+				workv1alpha2.ResourceBindingPermanentIDLabel: nil, workv1alpha2.ClusterResourceBindingPermanentIDLabel: nil,
+			},
+			"annotations": map[string]any{
+				workv1alpha2.ResourceBindingNamespaceAnnotation: nil, workv1alpha2.ResourceBindingNameAnnotation: nil,
+				workv1alpha2.ClusterResourceBindingNameAnnotation: nil,
+			},
+		},
+		"spec": map[string]any{"suspendDispatching": nil, "preserveResourcesOnDeletion": nil},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("encoding what a Work loses: %w", err)
+	}
+	return raw, nil
 }
 
 func merge(groups ...map[string]string) map[string]string {

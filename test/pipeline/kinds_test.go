@@ -9,9 +9,11 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/fleettest"
 )
 
@@ -158,6 +160,63 @@ func TestNamespacesTravelByThemselves(t *testing.T) {
 		fleettest.ExpectAbsent(t, m, skipped)
 		fleettest.ExpectAbsent(t, fleet.Hub, work(m.Name, "Namespace", "", "default"))
 		fleettest.ExpectAbsent(t, fleet.Hub, work(m.Name, "Namespace", "", "kube-system"))
+	}
+}
+
+// Many a set of manifests has a policy that names the namespace along with what is in it. It decides nothing about whether
+// the namespace is there, and ends without taking it away.
+func TestAPolicyMaySelectANamespace(t *testing.T) {
+	fleet := shared.Start(t)
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "pipeline-selected"}}
+	policy := fleettest.ClusterPolicy("pipeline-selected", fleettest.Everywhere(), ns)
+	fleettest.Create(t, fleet.Hub, policy, ns)
+	bound := &workv1alpha2.ClusterResourceBinding{ObjectMeta: metav1.ObjectMeta{Name: workv1alpha2.BindingName("Namespace", ns.Name)}}
+	fleettest.ExpectEventually(t, fleet.Hub, bound, func(b *workv1alpha2.ClusterResourceBinding) error {
+		if len(b.Spec.Clusters) != len(fleet.Members) {
+			return fmt.Errorf("it is for %v", b.Spec.Clusters)
+		}
+		return fleettest.ConditionTrue(b.Status.Conditions, workv1alpha2.FullyApplied)
+	})
+	mine := fleettest.ConfigMap(ns.Name, "mine", nil)
+	before := map[string]types.UID{}
+	for _, m := range fleet.Members {
+		before[m.Name] = fleettest.ExpectEventually(t, m, ns, fleettest.Exists).UID
+		fleettest.Create(t, m, mine.DeepCopy())
+	}
+	kept := func(reason string) {
+		t.Helper()
+		for _, m := range fleet.Members {
+			fleettest.ExpectEventually(t, fleet.Hub, work(m.Name, "Namespace", "", ns.Name), func(w *workv1alpha1.Work) error {
+				if w.Annotations[workv1alpha1.CarriedNamespaceAnnotation] != ns.Name {
+					return fmt.Errorf("annotations are %v", w.Annotations)
+				}
+				return workIs("Applied", "True", "")(w)
+			})
+			if uid := fleettest.ExpectEventually(t, m, ns, fleettest.Exists).UID; uid != before[m.Name] {
+				t.Errorf("%s: %s made the namespace anew", m.Name, reason)
+			}
+		}
+	}
+	first := fleet.Members[0].Name
+	fleettest.Update(t, fleet.Hub, policy, func(p *policyv1alpha1.ClusterPropagationPolicy) {
+		p.Spec.Placement = fleettest.To(fleet.Members[1].Name)
+	})
+	fleettest.ExpectEventually(t, fleet.Hub, work(first, "Namespace", "", ns.Name), func(w *workv1alpha1.Work) error {
+		if id := w.Labels[workv1alpha2.ClusterResourceBindingPermanentIDLabel]; id != "" {
+			return fmt.Errorf("binding %s has it", id)
+		}
+		return nil
+	})
+	kept("another placement")
+
+	fleettest.Delete(t, fleet.Hub, policy, bound)
+	fleettest.ExpectGone(t, fleet.Hub, bound)
+	kept("the end of the binding")
+
+	fleettest.Delete(t, fleet.Hub, ns)
+	for _, m := range fleet.Members {
+		fleettest.ExpectGone(t, m, ns)
+		fleettest.ExpectGone(t, fleet.Hub, work(m.Name, "Namespace", "", ns.Name))
 	}
 }
 

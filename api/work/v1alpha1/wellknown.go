@@ -44,6 +44,10 @@ const (
 	ConflictResolutionAbort = "abort"
 )
 
+// CarriedNamespaceAnnotation on a Work names the namespace that it carries because namespaces go to every cluster, policy
+// or not. A binding for that namespace borrows the Work and gives it back: it is not the binding's to delete.
+const CarriedNamespaceAnnotation = "namespace.karmada.io/name"
+
 // Annotations on a Work with the overrides that were applied to it, as JSON [{policyName, overriders}].
 const (
 	AppliedOverridesAnnotation        = "policy.karmada.io/applied-overrides"
