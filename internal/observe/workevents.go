@@ -105,6 +105,10 @@ func (w *Works) repeatApply(before, after any) {
 	if !ok || !alsoOK || old.UID != current.UID || old.Generation != current.Generation {
 		return
 	}
+	cluster, _ := workv1alpha1.ClusterOfExecutionNamespace(current.Namespace)
+	if _, here := w.fleet.Get(cluster); !here {
+		return // an agent says what it likes
+	}
 	var taken []metav1.Condition
 	for _, kind := range []string{workv1alpha1.WorkApplied, workv1alpha1.WorkDispatching} {
 		if c := meta.FindStatusCondition(old.Status.Conditions, kind); c != nil && meta.FindStatusCondition(current.Status.Conditions, kind) == nil {

@@ -334,6 +334,24 @@ func TestAStatusThatWasEmptiedIsWrittenAgain(t *testing.T) {
 	}
 }
 
+func TestWhatAnAgentTakesBackStaysTakenBack(t *testing.T) {
+	s := newShore(t, knowing{})
+	s.fleet.Remove("member1")
+	after := &workv1alpha1.Work{}
+	if err := s.hub.Get(t.Context(), theWork, after); err != nil {
+		t.Fatal(err)
+	}
+	before := after.DeepCopy()
+	meta.SetStatusCondition(&before.Status.Conditions, workv1alpha1.Applied(1))
+	s.repeatApply(before, after)
+	if err := s.reports.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.hub.Get(t.Context(), theWork, after); err != nil || len(after.Status.Conditions) > 0 {
+		t.Errorf("conditions are %+v, error %v", after.Status.Conditions, err)
+	}
+}
+
 func TestWhatIsSaidOfAWorkIsNotSaidOfItsNamesake(t *testing.T) {
 	first := &workv1alpha1.Work{ObjectMeta: metav1.ObjectMeta{UID: "first"}}
 	for uid, want := range map[types.UID]int{"first": 1, "second": 0} {
