@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -41,7 +42,34 @@ func admin(t *testing.T) *http.Client {
 		t.Fatal(err)
 	}
 	t.Cleanup(client.CloseIdleConnections)
-	return client
+	return &http.Client{Transport: patient{client.Transport}}
+}
+
+// patient asks again when it is told to come back in a moment, as every client of Kubernetes does: the storage of a kind
+// is not ready at the very moment in which the kind is served.
+type patient struct{ http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (p patient) RoundTrip(request *http.Request) (*http.Response, error) {
+	for {
+		response, err := p.RoundTripper.RoundTrip(request)
+		if err != nil || response.StatusCode != http.StatusTooManyRequests || response.Header.Get("Retry-After") == "" {
+			return response, err
+		}
+		_ = response.Body.Close()
+		again := request.Clone(request.Context())
+		if request.GetBody != nil {
+			if again.Body, err = request.GetBody(); err != nil {
+				return nil, err
+			}
+		}
+		select {
+		case <-time.After(time.Second): // what it says is whole seconds, and hardly ever more than one
+		case <-request.Context().Done():
+			return nil, request.Context().Err()
+		}
+		request = again
+	}
 }
 
 func get(t *testing.T, client *http.Client, path string) (int, string) {
