@@ -44,6 +44,10 @@ func connect(name, kubeconfig string) (*Cluster, error) {
 	}
 	config.QPS = -1
 	config.WarningHandlerWithContext = rest.NoWarnings{}
+	return connectWith(name, kubeconfig, config)
+}
+
+func connectWith(name, kubeconfig string, config *rest.Config) (*Cluster, error) {
 	scheme, err := newScheme()
 	if err != nil {
 		return nil, err
