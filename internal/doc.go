@@ -27,6 +27,7 @@
 //   - capacity: how much fits where.
 //   - event: typed event values, their reasons, the deduplicating recorder.
 //   - turns: who is next in a queue, so that a crowded namespace does not hold up others.
+//   - recovery: a panic as an error, so that one object cannot end the process.
 //
 // # Neighbours
 //

@@ -19,7 +19,7 @@ const module = "github.com/flagship-k8s/flagship/"
 
 // advisers and shores are the groups that the import table speaks of by one name.
 var (
-	advisers = []string{"interpret", "override", "capacity", "event", "turns"}
+	advisers = []string{"interpret", "override", "capacity", "event", "turns", "recovery"}
 	shores   = []string{"template", "member"}
 )
 
@@ -28,7 +28,7 @@ var (
 var mayImport = map[string][]string{
 	// shores
 	"template": {"event"},
-	"member":   {"event"},
+	"member":   {"event", "recovery"},
 	// verbs: none imports another, which is what makes hub and agent, push and pull the same code
 	"propagate": slices.Concat(shores, advisers),
 	"schedule":  advisers,
@@ -42,8 +42,9 @@ var mayImport = map[string][]string{
 	"capacity":  {},
 	"event":     {},
 	"turns":     {},
+	"recovery":  {},
 	// neighbours
-	"report":  {},
+	"report":  {"recovery"},
 	"claim":   slices.Concat(shores, advisers),
 	"enroll":  {"member", "event"},
 	"schema":  slices.Concat(shores, advisers),

@@ -6,15 +6,19 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/flagship-k8s/flagship/internal/recovery"
 )
 
 // Task does what is to be done about one key of one member. A positive duration asks for another turn after it. An
 // error asks for one after a backoff that grows with every error in a row; if it is an UnavailableError, the key waits
-// for the member instead.
+// for the member instead. A panic counts as an error.
 type Task func(ctx context.Context, cluster string, key types.NamespacedName) (time.Duration, error)
 
 // Lanes give every member its own queue and its own workers, so that one that hangs delays nobody else. A lane starts
@@ -147,14 +151,19 @@ func (l *Lanes) next(ctx context.Context, lane *lane) bool {
 	}
 	defer lane.queue.Done(key)
 	logger := log.FromContext(ctx).WithName(l.name).WithValues("cluster", lane.cluster, "work", key)
-	again, err := l.task(log.IntoContext(ctx, logger), lane.cluster, key)
+	var again time.Duration
+	// Objects of members are arbitrary: one that makes the task panic must not end the process.
+	err := recovery.Do(func() (err error) {
+		again, err = l.task(log.IntoContext(ctx, logger), lane.cluster, key)
+		return err
+	})
 	var unavailable *UnavailableError
 	switch {
 	case errors.As(err, &unavailable):
 		lane.queue.Forget(key)
 		l.park(lane, key)
 	case err != nil:
-		logger.V(1).Info("Trying again later", "reason", err.Error(), "failures", lane.queue.NumRequeues(key)+1)
+		logFailure(logger, err, lane.queue.NumRequeues(key)+1)
 		lane.queue.AddRateLimited(key)
 	default:
 		lane.queue.Forget(key)
@@ -163,6 +172,21 @@ func (l *Lanes) next(ctx context.Context, lane *lane) bool {
 		}
 	}
 	return true
+}
+
+// logFailure logs the first failure of a key and then the second, fourth, eighth and so on, so that a key that fails for an
+// hour is in the log several times, and not every minute. A conflict is no failure until it happens again: it means that a
+// cache was behind.
+func logFailure(logger logr.Logger, err error, failures int) {
+	var panicked *recovery.PanicError
+	switch {
+	case failures&(failures-1) != 0, failures == 1 && apierrors.IsConflict(err):
+		logger.V(1).Info("Trying again later", "reason", err.Error(), "failures", failures)
+	case errors.As(err, &panicked):
+		logger.Error(err, "The task panicked, trying again later", "failures", failures, "stack", string(panicked.Stack))
+	default:
+		logger.Info("The task failed, trying again later", "reason", err.Error(), "failures", failures)
+	}
 }
 
 // park keeps a key until the member's health changes. If it did so while the key was worked on, that is now.

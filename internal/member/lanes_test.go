@@ -105,6 +105,32 @@ func TestWhatFailsIsTriedAgain(t *testing.T) {
 	eventually(t, "after an error, and after the pause that was asked for", func() bool { return tries.Load() == 3 })
 }
 
+func TestATaskThatPanicsIsTriedAgainAndStopsNothing(t *testing.T) {
+	fleet, _ := connect(t, "https://127.0.0.1:1", nil)
+	var panics atomic.Int32
+	others, mended := make(chan string, 10), make(chan struct{})
+	lanes := member.NewLanes("test", fleet, clock.RealClock{}, 1, func(_ context.Context, cluster string, key types.NamespacedName) (time.Duration, error) {
+		if key.Name != "broken" {
+			others <- cluster + "/" + key.Name
+			return 0, nil
+		}
+		if panics.Add(1) < 3 {
+			var none map[string]string
+			none["a"] = "b"
+		}
+		close(mended)
+		return 0, nil
+	})
+	run(t, lanes)
+	lanes.Add("m", types.NamespacedName{Name: "broken"})
+	lanes.Add("m", types.NamespacedName{Name: "fine"})
+	lanes.Add("n", types.NamespacedName{Name: "fine"})
+	if first, second := <-others, <-others; first == second {
+		t.Errorf("got %s twice", first)
+	}
+	<-mended
+}
+
 func TestAKindThatAppearsIsFound(t *testing.T) {
 	s := newServer(t)
 	serve := func(kinds string) http.HandlerFunc {

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
@@ -16,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/recovery"
 )
 
 // Source is who reports. Within one write mutations run in this order, so that observe can build on what apply says.
@@ -217,13 +219,26 @@ func (w *Writer) next(ctx context.Context) bool {
 	err := w.write(ctx, work, said)
 	w.settle(work, said, err)
 	if err != nil {
-		log.FromContext(ctx).V(1).Info("Writing a Work's status again later", "work", work, "reason", err.Error())
+		logFailure(log.FromContext(ctx).WithValues("work", work), err, w.queue.NumRequeues(work)+1)
 		w.queue.AddRateLimited(work)
 		return true
 	}
 	w.queue.Forget(work)
 	w.queue.AddAfter(work, recall)
 	return true
+}
+
+// logFailure logs the first failure of a Work and then the second, fourth, eighth and so on.
+func logFailure(logger logr.Logger, err error, failures int) {
+	var panicked *recovery.PanicError
+	switch {
+	case failures&(failures-1) != 0:
+		logger.V(1).Info("Writing a Work's status again later", "reason", err.Error(), "failures", failures)
+	case errors.As(err, &panicked):
+		logger.Error(err, "Composing a Work's status panicked, trying again later", "failures", failures, "stack", string(panicked.Stack))
+	default:
+		logger.Info("Writing a Work's status failed, trying again later", "reason", err.Error(), "failures", failures)
+	}
 }
 
 // take claims what is pending for a Work.
@@ -268,17 +283,12 @@ func (w *Writer) write(ctx context.Context, key types.NamespacedName, said *[sou
 		if err != nil {
 			return fmt.Errorf("reading the Work: %w", err)
 		}
-		desired := work.Status.DeepCopy()
-		for _, mutate := range said {
-			if mutate != nil {
-				mutate(work, desired)
-			}
-		}
+		desired, fault := statusOf(work, said)
 		if said[Apply] != nil || said[Observe] != nil {
 			complete(work, desired)
 		}
 		if same(work, desired) {
-			return nil
+			return fault
 		}
 		// An update costs the API server half of what a patch does, and lists are replaced as a whole either way.
 		result := *work
@@ -286,7 +296,7 @@ func (w *Writer) write(ctx context.Context, key types.NamespacedName, said *[sou
 		err = w.client.Status().Update(ctx, &result)
 		if err == nil {
 			w.remember(key, &result)
-			return nil
+			return fault
 		}
 		if apierrors.IsConflict(err) {
 			work = &workv1alpha1.Work{}
@@ -297,6 +307,26 @@ func (w *Writer) write(ctx context.Context, key types.NamespacedName, said *[sou
 		return errors.New("the Work keeps changing while its status is written")
 	}
 	return client.IgnoreNotFound(err)
+}
+
+// statusOf is the status of a Work with what was said of it. Sources speak of arbitrary objects of members: one that panics
+// is left out, so that the others are heard, and named in the error.
+func statusOf(work *workv1alpha1.Work, said *[sources]Mutation) (*workv1alpha1.WorkStatus, error) {
+	var faults []error
+	status := work.Status.DeepCopy()
+	for source, mutate := range said {
+		if mutate == nil {
+			continue
+		}
+		draft := status.DeepCopy() // a panic leaves it half written
+		err := recovery.Do(func() error { mutate(work, draft); return nil })
+		if err != nil {
+			faults = append(faults, fmt.Errorf("status by source %d: %w", source, err))
+			continue
+		}
+		status = draft
+	}
+	return status, errors.Join(faults...)
 }
 
 // newest returns the Work from the cache, or as it was after our last write if the cache has not seen that yet.

@@ -335,3 +335,32 @@ func TestSubscribersHearWhoSaidSomething(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+func TestASourceThatPanicsSilencesNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHub()
+		w, stop := start(t, h)
+		defer stop()
+		failing := true
+		w.Update(key, report.Apply, applied)
+		w.Update(key, report.Observe, func(work *workv1alpha1.Work, status *workv1alpha1.WorkStatus) {
+			meta.SetStatusCondition(&status.Conditions, workv1alpha1.NotAvailable(work.Generation, "half of it"))
+			if failing {
+				panic("an object that nobody expected")
+			}
+			healthy(work, status)
+		})
+		elapse(60 * time.Millisecond)
+		if !meta.IsStatusConditionTrue(h.status().Conditions, workv1alpha1.WorkApplied) {
+			t.Error("what the other source said was not written")
+		}
+		if c := meta.FindStatusCondition(h.status().Conditions, workv1alpha1.WorkAvailable); c != nil && c.Message == "half of it" {
+			t.Error("half of what the source said was written")
+		}
+		failing = false
+		elapse(time.Minute)
+		if len(h.status().ManifestStatuses) != 1 {
+			t.Error("it was not tried again")
+		}
+	})
+}
