@@ -44,6 +44,8 @@ type hub struct {
 	events []string
 	// refuse, if set, answers the next write of a result.
 	refuse error
+	// unlisted, if set, answers lists of bindings.
+	unlisted error
 	// stale, if set, is what a read of a binding returns.
 	stale *workv1alpha2.ResourceBinding
 }
@@ -59,7 +61,7 @@ func newHub(t *testing.T, objects ...client.Object) *hub {
 	h := &hub{t: t, ctx: t.Context(), clock: clocktesting.NewFakeClock(time.Date(2026, 5, 6, 7, 8, 9, 0, time.UTC))}
 	h.client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
 		WithStatusSubresource(&workv1alpha2.ResourceBinding{}, &workv1alpha2.ClusterResourceBinding{}).
-		WithInterceptorFuncs(interceptor.Funcs{Get: h.get, Update: h.update, SubResourceUpdate: h.updateStatus}).Build()
+		WithInterceptorFuncs(interceptor.Funcs{Get: h.get, List: h.list, Update: h.update, SubResourceUpdate: h.updateStatus}).Build()
 	h.restart()
 	return h
 }
@@ -82,6 +84,13 @@ func (h *hub) get(ctx context.Context, c client.WithWatch, key client.ObjectKey,
 		return nil
 	}
 	return c.Get(ctx, key, obj, opts...)
+}
+
+func (h *hub) list(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+	if _, ok := list.(*workv1alpha2.ResourceBindingList); ok && h.unlisted != nil {
+		return h.unlisted
+	}
+	return c.List(ctx, list, opts...)
 }
 
 // update does what our API server does and the fake client does not: a change of the spec is a new generation, and the

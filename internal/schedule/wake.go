@@ -82,24 +82,26 @@ func (w *waker) wakeAwaiting(q queue) {
 
 // redefine has bindings of some kinds looked at again, though the fleet is as it was: a cluster that could not take their
 // objects may be able to now. It never blocks.
+// Without kinds, those of an earlier look that failed are meant.
 func (w *waker) redefine(kinds interpret.Kinds) {
-	w.mu.Lock()
-	w.kinds = append(w.kinds, kinds)
-	w.mu.Unlock()
+	if kinds != nil {
+		w.mu.Lock()
+		w.kinds = append(w.kinds, kinds)
+		w.mu.Unlock()
+	}
 	select {
 	case w.redefined <- struct{}{}:
 	default:
 	}
 }
 
-// wakeKinds enqueues the bindings of kinds that changed.
+// wakeKinds enqueues the bindings of kinds that changed. Kinds of a look that failed are kept for the next one.
 func (w *waker) wakeKinds(ctx context.Context, q queue) error {
 	w.mu.Lock()
-	changes := w.kinds
-	w.kinds = nil
+	changes := slices.Clone(w.kinds)
 	w.mu.Unlock()
 	changed := map[schema.GroupVersionKind]bool{} // there are many bindings, and few kinds of them
-	return w.each(ctx, func(b workv1alpha2.Binding) {
+	err := w.each(ctx, func(b workv1alpha2.Binding) {
 		resource := b.BindingSpec().Resource
 		kind := schema.FromAPIVersionAndKind(resource.APIVersion, resource.Kind)
 		concerned, known := changed[kind]
@@ -111,6 +113,13 @@ func (w *waker) wakeKinds(ctx context.Context, q queue) error {
 			enqueue(q, b, true)
 		}
 	})
+	if err != nil {
+		return err
+	}
+	w.mu.Lock()
+	w.kinds = w.kinds[len(changes):] // what came meanwhile is behind
+	w.mu.Unlock()
+	return nil
 }
 
 // signal says that something changed. It never blocks.
@@ -133,8 +142,14 @@ func (w *waker) start(ctx context.Context, q queue) error {
 }
 
 func (w *waker) run(ctx context.Context, q queue) {
-	var room <-chan time.Time
+	var room, retry <-chan time.Time
 	var calls rollCall
+	failed := func(err error) {
+		log.FromContext(ctx).Error(err, "Looking for the bindings that a change concerns failed, trying again", "after", roomDelay)
+		if retry == nil {
+			retry = w.controller.deps.Clock.After(roomDelay)
+		}
+	}
 	gather := func() {
 		calls.owed = true
 		if room == nil {
@@ -148,9 +163,7 @@ func (w *waker) run(ctx context.Context, q queue) {
 		case <-w.pending:
 			roomier, err := w.look(ctx, q)
 			if err != nil {
-				// The waiting are woken instead; the rest is looked at when the next change comes.
-				log.FromContext(ctx).Error(err, "Looking at the fleet failed")
-				roomier = true
+				failed(err)
 			}
 			if roomier {
 				gather()
@@ -160,8 +173,12 @@ func (w *waker) run(ctx context.Context, q queue) {
 			gather()
 		case <-w.redefined:
 			if err := w.wakeKinds(ctx, q); err != nil {
-				log.FromContext(ctx).Error(err, "Looking for objects of kinds that changed failed, they are looked at with the next change")
+				failed(err)
 			}
+		case <-retry:
+			retry = nil
+			w.signal()
+			w.redefine(nil)
 		case <-room:
 			room = nil
 			woken, more := calls.next(w.controller.waiting.all)
@@ -191,24 +208,26 @@ func (r *rollCall) next(all func() []call) (woken []call, more bool) {
 	return woken, len(r.left) > 0 || r.owed
 }
 
-// look compares the fleet with what it was at the last look, enqueues the
+// look compares the fleet with what it was at the last look that succeeded, enqueues the
 // bindings that a difference concerns, and says whether some cluster has more room.
 func (w *waker) look(ctx context.Context, q queue) (roomier bool, err error) {
 	now, err := w.controller.fleet.snapshot(ctx)
 	if err != nil {
 		return false, err
 	}
-	before := w.seen
-	w.seen = now
-	if before == nil {
+	if w.seen == nil {
 		// At the start every binding is looked at anyway.
+		w.seen = now
 		return false, nil
 	}
-	changes, roomier := compareFleets(before, now)
-	if len(changes) == 0 {
-		return roomier, nil
+	changes, roomier := compareFleets(w.seen, now)
+	if len(changes) > 0 {
+		if err := w.wake(ctx, q, changes); err != nil {
+			return roomier, err
+		}
 	}
-	return roomier, w.wake(ctx, q, changes)
+	w.seen = now
+	return roomier, nil
 }
 
 // clusterChange is one cluster before and after; nil if it was, or is, not there.

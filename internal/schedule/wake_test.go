@@ -1,6 +1,7 @@
 package schedule_test
 
 import (
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -135,6 +136,43 @@ func TestFleetChangesWakeOnlyWhomTheyConcern(t *testing.T) {
 				t.Errorf("%s: roomier %t, want %t; woken -want +got\n%s", tc.reason, roomier, tc.roomier, diff)
 			}
 		})
+	}
+}
+
+// TestALookThatFailsLosesNothing: the next one finds the same differences.
+func TestALookThatFailsLosesNothing(t *testing.T) {
+	h := newHub(t, member("m1"), member("m2"))
+	if err := h.client.Create(h.ctx, bindingOf("on-m1", 1, placement(duplicated), func(b *workv1alpha2.ResourceBinding) {
+		b.Spec.Clusters = targets("m1", 1)
+		b.Spec.Resource.APIVersion, b.Spec.Resource.Kind = "books.example.com/v1", "Book"
+	})); err != nil {
+		t.Fatal(err)
+	}
+	w, q := schedule.NewWaker(h.controller), newQueue(t)
+	if _, err := w.Look(h.ctx, q); err != nil {
+		t.Fatal(err)
+	}
+	h.changeCluster("m1", labelled("env", "test"))
+	h.unlisted = errors.New("the storage is away")
+	if _, err := w.Look(h.ctx, q); !errors.Is(err, h.unlisted) {
+		t.Fatalf("the look ends with %v", err)
+	}
+	books := func(kind schema.GroupVersionKind) bool { return kind.Kind == "Book" }
+	if err := w.Redefine(h.ctx, books, q); !errors.Is(err, h.unlisted) {
+		t.Fatalf("the look at kinds ends with %v", err)
+	}
+	h.unlisted = nil
+	if _, err := w.Look(h.ctx, q); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"on-m1"}, drain(q)); diff != "" {
+		t.Errorf("woken by the fleet -want +got\n%s", diff)
+	}
+	if err := w.Redefine(h.ctx, nil, q); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"on-m1"}, drain(q)); diff != "" {
+		t.Errorf("woken by the kind -want +got\n%s", diff)
 	}
 }
 
