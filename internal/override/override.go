@@ -1,6 +1,7 @@
 package override
 
 import (
+	"cmp"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -81,23 +82,33 @@ func (e *Error) Unwrap() error { return e.Err }
 // ClusterOverridePolicies come first, then the OverridePolicies of the object's own namespace; within each group the
 // less specific come first (everything, then by label, then by name), then by policy name, so that the later and more
 // specific one wins. The first edit that cannot be made ends it with an *Error; the object is then not to be used.
+//
+// No edit changes apiVersion, kind, namespace or name of the object, or an ownership key among its labels and annotations
+// (see workv1alpha1.IsOwnershipKey), nor does an OverridePolicy change who has which rights by an RBAC object.
 func Apply(object *unstructured.Unstructured, cluster *clusterv1alpha1.Cluster, policies []policyv1alpha1.Override) (Result, error) {
 	result := Result{Object: object}
 	ordered, dropped := inOrder(TargetOf(object), policies)
 	result.Verdicts = dropped
+	id := identityOf(object)
 	for _, policy := range ordered {
 		for i, rule := range Rules(policy) {
-			if err := result.apply(policy, i, rule, cluster, object); err != nil {
+			if err := result.apply(policy, i, rule, cluster, object, id); err != nil {
 				return Result{}, err
 			}
 		}
+		if policy.GetNamespace() == "" {
+			id.allow(result.Object) // policies of namespaces come after these
+		}
+	}
+	if result.Object != object {
+		id.restore(result.Object)
 	}
 	return result, nil
 }
 
 // apply runs one rule on the object so far; original is what Apply was given and must stay as it is.
 func (r *Result) apply(policy policyv1alpha1.Override, index int, rule policyv1alpha1.RuleWithCluster,
-	cluster *clusterv1alpha1.Cluster, original *unstructured.Unstructured) error {
+	cluster *clusterv1alpha1.Cluster, original *unstructured.Unstructured, id identity) error {
 	name := PolicyName(policy)
 	selected, err := SelectsCluster(rule.TargetCluster, cluster)
 	if err != nil {
@@ -109,8 +120,10 @@ func (r *Result) apply(policy policyv1alpha1.Override, index int, rule policyv1a
 	}
 	if r.Object == original {
 		r.Object = original.DeepCopy()
+		id.setAside(r.Object)
 	}
-	if fault := edit(r.Object.Object, &rule.Overriders); fault != nil {
+	check := func(object map[string]any) error { return id.check(object, policy.GetNamespace() != "") }
+	if fault := edit(r.Object.Object, &rule.Overriders, check); fault != nil {
 		return &Error{Policy: name, Rule: index, Edit: fault.edit, Path: fault.path, Cluster: cluster.Name, Err: fault.err}
 	}
 	r.Verdicts = append(r.Verdicts, Verdict{Policy: name, Rule: index, Applied: true, Reason: reasonApplied})
@@ -134,10 +147,12 @@ func faultAt(overrider string, index int, path string, err error) *fault {
 	return &fault{edit: fmt.Sprintf("%s[%d]", overrider, index), path: path, err: err}
 }
 
-// edit runs the overriders of one rule in their fixed order: the later may rely on what the earlier did.
-func edit(object map[string]any, o *policyv1alpha1.Overriders) *fault {
+// edit runs the overriders of one rule in their fixed order: the later may rely on what the earlier did. Check is called
+// after every edit that can reach any field.
+func edit(object map[string]any, o *policyv1alpha1.Overriders, check func(map[string]any) error) *fault {
 	for i, image := range o.ImageOverrider {
-		if path, err := overrideImage(object, image); err != nil {
+		path, err := overrideImage(object, image)
+		if err := cmp.Or(err, check(object)); err != nil {
 			return faultAt("imageOverrider", i, path, err)
 		}
 	}
@@ -152,17 +167,18 @@ func edit(object map[string]any, o *policyv1alpha1.Overriders) *fault {
 		}
 	}
 	for i, labels := range o.LabelsOverrider {
-		if err := overrideMetadata(object, "labels", labels); err != nil {
+		if err := cmp.Or(overrideMetadata(object, "labels", labels), check(object)); err != nil {
 			return faultAt("labelsOverrider", i, "/metadata/labels", err)
 		}
 	}
 	for i, annotations := range o.AnnotationsOverrider {
-		if err := overrideMetadata(object, "annotations", annotations); err != nil {
+		if err := cmp.Or(overrideMetadata(object, "annotations", annotations), check(object)); err != nil {
 			return faultAt("annotationsOverrider", i, "/metadata/annotations", err)
 		}
 	}
 	for i, field := range o.FieldOverrider {
-		if path, err := overrideField(object, field); err != nil {
+		path, err := overrideField(object, field)
+		if err := cmp.Or(err, check(object)); err != nil {
 			return faultAt("fieldOverrider", i, path, err)
 		}
 	}
@@ -171,7 +187,7 @@ func edit(object map[string]any, o *policyv1alpha1.Overriders) *fault {
 		if err == nil {
 			err = checkObject(object)
 		}
-		if err != nil {
+		if err := cmp.Or(err, check(object)); err != nil {
 			return faultAt("plaintext", i, plain.Path, err)
 		}
 	}

@@ -236,8 +236,8 @@ func (l *namespaceLoop) compose(meta *metav1.PartialObjectMetadata, cluster *clu
 	manifest := &unstructured.Unstructured{Object: map[string]any{}}
 	manifest.SetGroupVersionKind(namespaceKind)
 	manifest.SetName(meta.Name)
-	manifest.SetLabels(carried(meta.Labels, claimLabels, []string{"kubernetes.io/metadata.name"}))
-	manifest.SetAnnotations(carried(meta.Annotations, claimAnnotations, []string{"kubectl.kubernetes.io/last-applied-configuration"}))
+	manifest.SetLabels(carried(meta.Labels, "kubernetes.io/metadata.name"))
+	manifest.SetAnnotations(carried(meta.Annotations, "kubectl.kubernetes.io/last-applied-configuration"))
 	edited, err := override.Apply(manifest, cluster, policies)
 	if err != nil {
 		return nil, err
@@ -298,13 +298,11 @@ func merged(into, from map[string]string) map[string]string {
 	return result
 }
 
-// carried is a copy of labels or annotations without the keys that stay here.
-func carried(all map[string]string, without ...[]string) map[string]string {
+// carried is a copy of labels or annotations without ownership keys and the other keys that stay here.
+func carried(all map[string]string, without ...string) map[string]string {
 	result := maps.Clone(all)
-	for _, keys := range without {
-		for _, key := range keys {
-			delete(result, key)
-		}
-	}
+	maps.DeleteFunc(result, func(key, _ string) bool {
+		return workv1alpha1.IsOwnershipKey(key) || slices.Contains(without, key)
+	})
 	return result
 }

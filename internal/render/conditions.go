@@ -59,10 +59,27 @@ func (r *Reconciler) reportRendered(ctx context.Context, binding workv1alpha2.Bi
 
 // reasonOf names what the failures of rendering are about.
 func reasonOf(failure error) string {
-	if slices.ContainsFunc(flatten(failure), func(err error) bool { return !isUntranslatable(err) }) {
+	parts := flatten(failure)
+	switch {
+	case slices.ContainsFunc(parts, isRefusal):
+		return workv1alpha2.ForbiddenReason
+	case slices.ContainsFunc(parts, func(err error) bool { return !isUntranslatable(err) }):
 		return workv1alpha2.OverrideFailedReason
 	}
 	return workv1alpha2.TranslationFailedReason
+}
+
+// refusal says that a Work would carry an object that is not the binding's template, or that must not leave the control
+// plane. Trying again does not help.
+type refusal struct{ cause error }
+
+func (e *refusal) Error() string { return e.cause.Error() }
+
+func (e *refusal) Unwrap() error { return e.cause }
+
+func isRefusal(err error) bool {
+	_, is := errors.AsType[*refusal](err)
+	return is
 }
 
 // untranslatable says that a cluster cannot be given the template in terms it knows.

@@ -187,7 +187,7 @@ func (r *Reconciler) render(ctx context.Context, binding workv1alpha2.Binding) e
 	err = r.ensureAll(ctx, requests)
 	refused, _, others := sortOut(err)
 	if refused != nil {
-		r.deps.Events.Publish(renderingRefused(binding, refused))
+		r.deps.Events.Publish(r.renderingRefused(binding, refused))
 	}
 	if others != nil {
 		r.deps.Events.Publish(syncFailed(r.reference(binding), others))
@@ -298,14 +298,14 @@ func (r *Reconciler) removeLeftovers(ctx context.Context, q reconcile.Request) e
 	return nil
 }
 
-// sortOut parts the failures of overrides and translations, which only a change of policy, template or cluster cures, and
-// those that only mean that the cache was a moment behind, from all others.
+// sortOut parts refusals and the failures of overrides and translations, which only a change of policy, template, binding
+// or cluster cures, and those that only mean that the cache was a moment behind, from all others.
 func sortOut(err error) (refused, harmless, others error) {
 	var a, b, c []error
 	for _, fault := range flatten(err) {
 		var impossible *override.Error
 		switch {
-		case errors.As(fault, &impossible), isUntranslatable(fault):
+		case errors.As(fault, &impossible), isUntranslatable(fault), isRefusal(fault):
 			a = append(a, fault)
 		case errors.Is(fault, errMissed), apierrors.IsAlreadyExists(fault), apierrors.IsConflict(fault):
 			b = append(b, fault)

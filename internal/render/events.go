@@ -7,13 +7,16 @@ import (
 	"github.com/flagship-k8s/flagship/internal/event"
 )
 
-// renderingRefused tells the owner of the template that its copy in a cluster is not what the policies ask for.
-func renderingRefused(binding workv1alpha2.Binding, err error) event.Event {
-	reason := event.ApplyOverridePolicyFailed
-	if reasonOf(err) == workv1alpha2.TranslationFailedReason {
-		reason = event.SyncWorkFailed
+// renderingRefused tells the owner of the template that its copy in a cluster is not what the policies ask for. What a
+// binding must not carry may belong to another user: the event is the binding's then.
+func (r *Reconciler) renderingRefused(binding workv1alpha2.Binding, err error) event.Event {
+	switch reasonOf(err) {
+	case workv1alpha2.ForbiddenReason:
+		return event.Warning(r.reference(binding), event.SyncWorkFailed, err.Error())
+	case workv1alpha2.TranslationFailedReason:
+		return event.Warning(templateReference(binding), event.SyncWorkFailed, err.Error())
 	}
-	return event.Warning(templateReference(binding), reason, err.Error())
+	return event.Warning(templateReference(binding), event.ApplyOverridePolicyFailed, err.Error())
 }
 
 func syncFailed(binding corev1.ObjectReference, err error) event.Event {

@@ -1,9 +1,11 @@
 package render
 
 import (
+	"maps"
 	"slices"
 
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 )
 
@@ -136,5 +138,7 @@ func preservedState(spec *workv1alpha2.ResourceBindingSpec, targets int, cluster
 	if newest.PurgeMode != policyv1alpha1.PurgeModeDirectly || slices.Contains(newest.ClustersBeforeFailover, cluster) {
 		return nil
 	}
-	return newest.PreservedLabelState
+	state := maps.Clone(newest.PreservedLabelState)
+	maps.DeleteFunc(state, func(key, _ string) bool { return workv1alpha1.IsOwnershipKey(key) })
+	return state
 }

@@ -115,7 +115,11 @@ func (c *composer) manifest(ctx context.Context, r request) (*unstructured.Unstr
 			return nil, override.Result{}, fmt.Errorf("setting the replicas for cluster %s: %w", r.target.Name, err)
 		}
 	}
+	if err := checkIdentity(r.template, obj); err != nil {
+		return nil, override.Result{}, &refusal{cause: err}
+	}
 	obj = ownCopy(obj, r.template)
+	disown(obj)
 	if share, ok := r.completions[r.target.Name]; ok {
 		if err := unstructured.SetNestedField(obj.Object, share, "spec", "completions"); err != nil {
 			return nil, override.Result{}, fmt.Errorf("setting the completions for cluster %s: %w", r.target.Name, err)
@@ -148,7 +152,7 @@ func ownCopy(obj, template *unstructured.Unstructured) *unstructured.Unstructure
 // stamp puts our labels and annotations on the manifest and lists all keys that come from here, so that the member can
 // tell them from those of others.
 func stamp(manifest *unstructured.Unstructured, r request, work *workv1alpha1.Work, labels, annotations map[string]string) {
-	allLabels := merge(manifest.GetLabels(), labels, preservedState(r.binding.BindingSpec(), r.targets, r.target.Name),
+	allLabels := merge(manifest.GetLabels(), preservedState(r.binding.BindingSpec(), r.targets, r.target.Name), labels,
 		map[string]string{workv1alpha1.ManagedLabel: workv1alpha1.ManagedLabelValue})
 	allAnnotations := merge(manifest.GetAnnotations(), annotations, map[string]string{
 		workv1alpha1.WorkNamespaceAnnotation:      work.Namespace,

@@ -178,8 +178,8 @@ func TestComposeOverrides(t *testing.T) {
 	annotate := policyv1alpha1.Overriders{
 		Plaintext: []policyv1alpha1.PlaintextOverrider{
 			{Path: "/spec/replicas", Operator: "replace", Value: apiextensionsv1.JSON{Raw: []byte("9")}},
-			// Labels of ours cannot be overridden.
-			{Path: "/metadata/labels/karmada.io~1managed", Operator: "add", Value: apiextensionsv1.JSON{Raw: []byte(`"false"`)}},
+			// Our labels are not lost with those of the template.
+			{Path: "/metadata/labels", Operator: "add", Value: apiextensionsv1.JSON{Raw: []byte(`{"tier": "eu"}`)}},
 		},
 	}
 	spec := policyv1alpha1.OverrideSpec{OverrideRules: []policyv1alpha1.RuleWithCluster{{Overriders: annotate}}}

@@ -6,6 +6,8 @@ import (
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 )
 
 // ValidatePropagation returns what is wrong with a policy beyond what its schema
@@ -27,7 +29,8 @@ func ValidatePropagation(policy Propagation) field.ErrorList {
 }
 
 // ValidateOverride returns what is wrong with a policy beyond what its schema
-// refuses: label selectors and JSON pointers.
+// refuses: label selectors, JSON pointers, and edits of what tells which object an
+// object is and to whom it belongs.
 func ValidateOverride(policy Override) field.ErrorList {
 	path, spec := field.NewPath("spec"), policy.OverrideSpec()
 	errs := validateSelectors(spec.ResourceSelectors, path.Child("resourceSelectors"))
@@ -110,6 +113,9 @@ func validateState(state *StatePreservation, path *field.Path) field.ErrorList {
 	for i, rule := range state.Rules {
 		path := path.Child("rules").Index(i)
 		errs = append(errs, metav1validation.ValidateLabelName(rule.AliasLabelName, path.Child("aliasLabelName"))...)
+		if workv1alpha1.IsOwnershipKey(rule.AliasLabelName) {
+			errs = append(errs, field.Forbidden(path.Child("aliasLabelName"), ownerMessage))
+		}
 		if rule.JSONPath == "" {
 			errs = append(errs, field.Required(path.Child("jsonPath"), "a JSONPath template such as { .replicas }"))
 		}
@@ -119,12 +125,13 @@ func validateState(state *StatePreservation, path *field.Path) field.ErrorList {
 
 func validateOverriders(overriders *Overriders, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
-	for i, overrider := range overriders.Plaintext {
-		errs = append(errs, validatePointer(overrider.Path, path.Child("plaintext").Index(i).Child("path"))...)
+	for i := range overriders.Plaintext {
+		errs = append(errs, validatePlaintext(&overriders.Plaintext[i], path.Child("plaintext").Index(i))...)
 	}
 	for i, overrider := range overriders.FieldOverrider {
 		path := path.Child("fieldOverrider").Index(i)
 		errs = append(errs, validatePointer(overrider.FieldPath, path.Child("fieldPath"))...)
+		errs = append(errs, validateEdited(overrider.FieldPath, path.Child("fieldPath"))...)
 		for j, operation := range overrider.JSON {
 			errs = append(errs, validatePointer(operation.SubPath, path.Child("json").Index(j).Child("subPath"))...)
 		}
@@ -136,6 +143,7 @@ func validateOverriders(overriders *Overriders, path *field.Path) field.ErrorLis
 		path := path.Child("imageOverrider").Index(i)
 		if overrider.Predicate != nil {
 			errs = append(errs, validatePointer(overrider.Predicate.Path, path.Child("predicate", "path"))...)
+			errs = append(errs, validateEdited(overrider.Predicate.Path, path.Child("predicate", "path"))...)
 		}
 		if overrider.Operator != OverriderOpRemove && overrider.Value == "" {
 			errs = append(errs, field.Required(path.Child("value"), "the text to put in"))
@@ -143,11 +151,13 @@ func validateOverriders(overriders *Overriders, path *field.Path) field.ErrorLis
 	}
 	// What is removed need not be a name that anything could have.
 	for i, overrider := range overriders.LabelsOverrider {
+		errs = append(errs, validateEntries(overrider.Value, path.Child("labelsOverrider").Index(i).Child("value"))...)
 		if overrider.Operator != OverriderOpRemove {
 			errs = append(errs, metav1validation.ValidateLabels(overrider.Value, path.Child("labelsOverrider").Index(i).Child("value"))...)
 		}
 	}
 	for i, overrider := range overriders.AnnotationsOverrider {
+		errs = append(errs, validateEntries(overrider.Value, path.Child("annotationsOverrider").Index(i).Child("value"))...)
 		if overrider.Operator != OverriderOpRemove {
 			errs = append(errs, apivalidation.ValidateAnnotations(overrider.Value, path.Child("annotationsOverrider").Index(i).Child("value"))...)
 		}

@@ -10,13 +10,17 @@ const (
 	Scheduled = "Scheduled"
 	// FullyApplied is True once every cluster has applied its Work. Owned by aggregate.
 	FullyApplied = "FullyApplied"
-	// Rendered is False while an override cannot be applied for some cluster, or the template cannot be put in terms that
-	// the cluster knows; it then keeps the Work it has. It does not exist otherwise. Owned by render.
+	// Rendered is False while an override cannot be applied for some cluster, the template cannot be put in terms that the
+	// cluster knows, or the binding names an object that it must not carry; the cluster then keeps the Work it has. It does
+	// not exist otherwise. Owned by render.
 	Rendered = "Rendered"
 )
 
-// Reasons of the Rendered condition; the first also if both are the case.
+// Reasons of the Rendered condition; the first of them if several are the case.
 const (
+	// ForbiddenReason says that a Work would carry an object that is not the binding's own template, or one that is never a
+	// template.
+	ForbiddenReason         = "Forbidden"
 	OverrideFailedReason    = "OverrideFailed"
 	TranslationFailedReason = "TranslationFailed"
 )
