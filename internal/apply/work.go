@@ -70,6 +70,7 @@ type destination struct {
 	name      string
 	gone      bool // there is no such Cluster
 	leaving   bool // it is being removed
+	keeps     bool // it is being removed, and the objects in it stay
 	ready     bool // by its own condition
 	elsewhere bool // another process applies to it
 	conn      *member.Conn
@@ -96,6 +97,7 @@ func (a *Applier) destination(ctx context.Context, name string) (destination, er
 		return d, fmt.Errorf("reading the Cluster: %w", err)
 	}
 	d.leaving = cluster.DeletionTimestamp != nil
+	d.keeps = d.leaving && !clusterv1alpha1.DeletesObjects(cluster)
 	d.ready = meta.IsStatusConditionTrue(cluster.Status.Conditions, clusterv1alpha1.ClusterConditionReady)
 	d.elsewhere = !a.fleet.Serves(cluster)
 	d.conn, _ = a.fleet.Get(name)
@@ -237,7 +239,7 @@ func (a *Applier) finalize(ctx context.Context, d destination, work *workv1alpha
 		if incomplete := a.incomplete(ctx, d.conn, key, manifests); len(incomplete) > 0 && a.awaits(d.conn, key, incomplete) {
 			return patienceWithWatch, nil
 		}
-		if err := a.removeAll(ctx, d.conn, work, manifests); unavailable(err) { // since a moment ago
+		if err := a.removeAll(ctx, d, work, manifests); unavailable(err) { // since a moment ago
 			a.tellStuck(work, err)
 			return 0, err
 		} else if err != nil {
@@ -257,9 +259,9 @@ func (a *Applier) tellStuck(work *workv1alpha1.Work, err error) {
 	a.tellFailed(work, 0, fmt.Sprintf("Waiting for the cluster, to remove what was applied there: %v", err))
 }
 
-func (a *Applier) removeAll(ctx context.Context, conn *member.Conn, work *workv1alpha1.Work, manifests []manifest) error {
-	key := client.ObjectKeyFromObject(work)
-	preserve := work.Spec.PreserveResourcesOnDeletion != nil && *work.Spec.PreserveResourcesOnDeletion
+func (a *Applier) removeAll(ctx context.Context, d destination, work *workv1alpha1.Work, manifests []manifest) error {
+	key, conn := client.ObjectKeyFromObject(work), d.conn
+	preserve := d.keeps || work.Spec.PreserveResourcesOnDeletion != nil && *work.Spec.PreserveResourcesOnDeletion
 	if preserve {
 		a.buried.forget(key)
 	} else {

@@ -240,6 +240,9 @@ func (r *Reconciler) removeSpace(ctx context.Context, cluster *clusterv1alpha1.C
 		return false, fmt.Errorf("reading the execution namespace: %w", err)
 	}
 	if ns.DeletionTimestamp == nil {
+		if err := r.beginRemoval(ctx, cluster); err != nil {
+			return false, err
+		}
 		err := r.client.Delete(ctx, ns, client.Preconditions{UID: &ns.UID})
 		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 			return false, fmt.Errorf("deleting the execution namespace: %w", err)
@@ -249,6 +252,22 @@ func (r *Reconciler) removeSpace(ctx context.Context, cluster *clusterv1alpha1.C
 		return false, err
 	}
 	return false, releaseWorks(ctx, r.client, r.client, name)
+}
+
+// beginRemoval publishes what happens to the objects in a cluster that is being removed, before any Work is deleted. For
+// members with an agent, which does not read the Cluster, the decision to keep objects is written into their Works.
+func (r *Reconciler) beginRemoval(ctx context.Context, cluster *clusterv1alpha1.Cluster) error {
+	contents, err := contentsOf(ctx, r.client, cluster)
+	if err != nil {
+		return err
+	}
+	if cluster.Spec.SyncMode == clusterv1alpha1.Pull && !clusterv1alpha1.DeletesObjects(cluster) {
+		if err := preserveWorks(ctx, r.client, workv1alpha1.ExecutionNamespace(cluster.Name)); err != nil {
+			return err
+		}
+	}
+	r.deps.Events.Publish(removalBegun(cluster, contents))
+	return nil
 }
 
 // deleteWorks deletes the Works of a namespace that is on its way out. The namespace controller would too, after it has

@@ -40,3 +40,19 @@ func notRenewed(cluster *clusterv1alpha1.Cluster, err error) event.Event {
 func notLeft(cluster *clusterv1alpha1.Cluster, err error) event.Event {
 	return event.Warning(reference(cluster), event.LeaveMemberFailed, "Left our service accounts in the cluster: "+err.Error())
 }
+
+// removalBegun says how many objects stay in a cluster that is being removed, and how many are deleted there.
+func removalBegun(cluster *clusterv1alpha1.Cluster, contents []Contents) event.Event {
+	kept, deleted := count(contents)
+	if !isReady(cluster) {
+		return event.Warning(reference(cluster), event.KeepObjects,
+			fmt.Sprintf("The cluster is not ready: its %d objects stay there with the labels of the control plane", kept+deleted))
+	}
+	if clusterv1alpha1.DeletesObjects(cluster) {
+		return event.Normal(reference(cluster), event.DeleteObjects, fmt.Sprintf(
+			"Deleting %d objects in the cluster, as the annotation %s orders; %d objects stay", deleted, clusterv1alpha1.OnRemovalAnnotation, kept))
+	}
+	return event.Normal(reference(cluster), event.KeepObjects, fmt.Sprintf(
+		"Keeping %d objects in the cluster without the labels of the control plane; the annotation %s=%s deletes them instead",
+		kept, clusterv1alpha1.OnRemovalAnnotation, clusterv1alpha1.OnRemovalDeleteObjects))
+}

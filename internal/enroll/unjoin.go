@@ -34,26 +34,62 @@ type UnjoinOptions struct {
 	Wait time.Duration
 	// Force lets go, after Wait, of a cluster that cannot be cleaned up: what is in it stays.
 	Force bool
+	// Objects says what happens to the objects in the cluster. The zero value is refused while there are any: what was
+	// deleted does not come back, and what was kept by mistake has to be found and deleted by hand.
+	Objects ObjectsChoice
 }
 
-// Unjoin takes a cluster out. The hub removes from the member everything that was propagated to it, and then its own
-// accounts. The second configuration may be nil; with one that has an administrator's rights the accounts are removed
+// ObjectsChoice says what happens to the objects in a cluster that is removed.
+type ObjectsChoice string
+
+// The choices.
+const (
+	KeepObjects   ObjectsChoice = "Keep"
+	DeleteObjects ObjectsChoice = "Delete"
+)
+
+// Unjoin takes a cluster out. The hub releases or deletes in the member everything that was propagated to it, and then
+// removes its own accounts. The second configuration may be nil; with one that has an administrator's rights the accounts are removed
 // even if the hub cannot reach the member.
 func Unjoin(ctx context.Context, hub, member *rest.Config, o UnjoinOptions) error {
-	hubClient, err := newHubClient(hub)
+	u, err := newUnjoiner(hub, o)
 	if err != nil {
 		return err
 	}
-	if err := workv1alpha1.AddToScheme(hubClient.Scheme()); err != nil {
-		return fmt.Errorf("building the scheme: %w", err)
-	}
-	u := &unjoiner{hub: hubClient, options: o}
 	if member != nil {
 		if u.member, err = kubernetes.NewForConfig(withTimeout(member)); err != nil {
 			return fmt.Errorf("building a client for the member: %w", err)
 		}
 	}
 	return u.unjoin(ctx)
+}
+
+// UnjoinContents lists the objects in a cluster, and what Unjoin with these options would do to them. It changes nothing.
+// With the zero value of Objects it tells what deleting the Cluster would do.
+func UnjoinContents(ctx context.Context, hub *rest.Config, o UnjoinOptions) ([]Contents, error) {
+	u, err := newUnjoiner(hub, o)
+	if err != nil {
+		return nil, err
+	}
+	cluster, err := u.cluster(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if o.Objects != "" {
+		order(cluster, o.Objects)
+	}
+	return contentsOf(ctx, u.hub, cluster)
+}
+
+func newUnjoiner(hub *rest.Config, o UnjoinOptions) (*unjoiner, error) {
+	hubClient, err := newHubClient(hub)
+	if err != nil {
+		return nil, err
+	}
+	if err := workv1alpha1.AddToScheme(hubClient.Scheme()); err != nil {
+		return nil, fmt.Errorf("building the scheme: %w", err)
+	}
+	return &unjoiner{hub: hubClient, options: o}, nil
 }
 
 // unjoiner is one run of Unjoin.
@@ -63,16 +99,27 @@ type unjoiner struct {
 	options UnjoinOptions
 }
 
-func (u *unjoiner) unjoin(ctx context.Context) error {
+func (u *unjoiner) cluster(ctx context.Context) (*clusterv1alpha1.Cluster, error) {
 	cluster := &clusterv1alpha1.Cluster{}
 	err := u.hub.Get(ctx, client.ObjectKey{Name: u.options.Name}, cluster)
 	if apierrors.IsNotFound(err) {
-		return fmt.Errorf("there is no cluster %q", u.options.Name)
+		return nil, fmt.Errorf("there is no cluster %q", u.options.Name)
 	}
 	if err != nil {
-		return fmt.Errorf("reading cluster %q: %w", u.options.Name, err)
+		return nil, fmt.Errorf("reading cluster %q: %w", u.options.Name, err)
+	}
+	return cluster, nil
+}
+
+func (u *unjoiner) unjoin(ctx context.Context) error {
+	cluster, err := u.cluster(ctx)
+	if err != nil {
+		return err
 	}
 	if err := u.checkMember(ctx, cluster); err != nil {
+		return err
+	}
+	if err := u.choose(ctx, cluster); err != nil {
 		return err
 	}
 	if err := u.hub.Delete(ctx, cluster); client.IgnoreNotFound(err) != nil {
@@ -85,6 +132,43 @@ func (u *unjoiner) unjoin(ctx context.Context) error {
 		return nil
 	}
 	return leave(ctx, u.options.Name, u.member)
+}
+
+// choose writes to the Cluster what happens to the objects, or refuses if that was not said and there are any.
+func (u *unjoiner) choose(ctx context.Context, cluster *clusterv1alpha1.Cluster) error {
+	if u.options.Objects == "" {
+		contents, err := contentsOf(ctx, u.hub, cluster)
+		if err != nil || len(contents) == 0 || cluster.DeletionTimestamp != nil {
+			return err
+		}
+		kept, deleted := count(contents)
+		return fmt.Errorf("cluster %q holds %d objects of this control plane: add --keep-objects or --delete-objects (--dry-run lists them)",
+			cluster.Name, kept+deleted)
+	}
+	before := cluster.DeepCopy()
+	if !order(cluster, u.options.Objects) {
+		return nil
+	}
+	if err := u.hub.Patch(ctx, cluster, client.MergeFrom(before), client.FieldOwner(fieldManager)); err != nil {
+		return fmt.Errorf("writing to cluster %q what happens to its objects: %w", cluster.Name, err)
+	}
+	return nil
+}
+
+// order sets or removes the annotation that orders the deletion of a cluster's objects, and tells whether that was a change.
+func order(cluster *clusterv1alpha1.Cluster, choice ObjectsChoice) bool {
+	if clusterv1alpha1.DeletesObjects(cluster) == (choice == DeleteObjects) {
+		return false
+	}
+	if choice != DeleteObjects {
+		delete(cluster.Annotations, clusterv1alpha1.OnRemovalAnnotation)
+		return true
+	}
+	if cluster.Annotations == nil {
+		cluster.Annotations = map[string]string{}
+	}
+	cluster.Annotations[clusterv1alpha1.OnRemovalAnnotation] = clusterv1alpha1.OnRemovalDeleteObjects
+	return true
 }
 
 // checkMember keeps a wrong kubeconfig from cleaning up the wrong cluster.

@@ -12,6 +12,8 @@ const (
 	SyncImpersonationConfigSucceed = "SyncImpersonationConfigSucceed"
 	RenewCredentialsFailed         = "RenewCredentialsFailed"
 	LeaveMemberFailed              = "LeaveMemberFailed"
+	KeepObjects                    = "KeepObjects"
+	DeleteObjects                  = "DeleteObjects"
 )
 
 // Reasons of events on Works and on the objects they carry.

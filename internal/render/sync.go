@@ -156,7 +156,7 @@ func (r *Reconciler) worksOf(ctx context.Context, binding string) ([]*workv1alph
 func (r *Reconciler) deleteAll(ctx context.Context, works []*workv1alpha1.Work) error {
 	var faults []error
 	for _, work := range works {
-		if work.DeletionTimestamp != nil {
+		if work.DeletionTimestamp != nil || r.inRemoval(ctx, work) {
 			continue
 		}
 		key := client.ObjectKeyFromObject(work)
@@ -169,6 +169,18 @@ func (r *Reconciler) deleteAll(ctx context.Context, works []*workv1alpha1.Work) 
 		}
 	}
 	return errors.Join(faults...)
+}
+
+// inRemoval tells whether the cluster of a Work is being removed. All Works of such a cluster are deleted with it, after
+// it has been written to them what happens to their objects.
+func (r *Reconciler) inRemoval(ctx context.Context, work *workv1alpha1.Work) bool {
+	name, ok := workv1alpha1.ClusterOfExecutionNamespace(work.Namespace)
+	if !ok {
+		return false
+	}
+	cluster := &clusterv1alpha1.Cluster{}
+	err := r.client.Get(ctx, client.ObjectKey{Name: name}, cluster, client.UnsafeDisableDeepCopy)
+	return err == nil && cluster.DeletionTimestamp != nil
 }
 
 // end deletes a Work, or gives it back if it was lent. The uid keeps it from a Work that took the name a moment ago.

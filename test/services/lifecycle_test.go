@@ -231,7 +231,7 @@ func TestClustersComeAndGo(t *testing.T) {
 	one, two := ownAddresses(t, m1, service, 1), ownAddresses(t, m2, service, 1)
 	expectImported(t, m3, service, has(together(one, two)))
 
-	run(t, "unjoin", "member2", "--data-dir", fleet.Dir, "--cluster-kubeconfig", m2.Kubeconfig)
+	run(t, "unjoin", "member2", "--delete-objects", "--data-dir", fleet.Dir, "--cluster-kubeconfig", m2.Kubeconfig)
 	expectSlices(t, m3, service, func(imported, _ []discoveryv1.EndpointSlice) error { return none(addresses(imported), two) })
 	expectImported(t, m2, service, has(nil))
 	fleettest.ExpectEventually(t, fleet.Hub, mcs, conditionIs(networkingv1alpha1.EndpointSliceDispatched, metav1.ConditionTrue, "of member1, member3 are in member1, member3"))

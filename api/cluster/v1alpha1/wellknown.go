@@ -23,6 +23,19 @@ const (
 // ClusterFinalizer keeps a Cluster until its Works and its execution namespace are gone.
 const ClusterFinalizer = "karmada.io/cluster-controller"
 
+// OnRemovalAnnotation on a Cluster says what happens to the objects in the cluster when the Cluster is deleted. With
+// OnRemovalDeleteObjects they are deleted. Without the annotation, and with any other value, they stay and lose the labels
+// and annotations of the control plane.
+const (
+	OnRemovalAnnotation    = "flagship.io/on-removal"
+	OnRemovalDeleteObjects = "DeleteObjects"
+)
+
+// DeletesObjects tells whether the deletion of a Cluster also deletes the objects in the cluster.
+func DeletesObjects(cluster *Cluster) bool {
+	return cluster.Annotations[OnRemovalAnnotation] == OnRemovalDeleteObjects
+}
+
 // Taints of clusters.
 const (
 	// TaintClusterNotReady is put on a cluster that answers but is not ready.

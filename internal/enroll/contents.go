@@ -1,0 +1,102 @@
+package enroll
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	multiclusterv1beta1 "github.com/flagship-k8s/flagship/api/multicluster/v1beta1"
+	networkingv1alpha1 "github.com/flagship-k8s/flagship/api/networking/v1alpha1"
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+)
+
+// Contents is how many objects of a kind the Works of a cluster hold in one namespace, and what the removal of the cluster
+// does to them.
+type Contents struct {
+	// Namespace is that of the objects in the cluster; empty for cluster-scoped kinds.
+	Namespace string `json:"namespace,omitempty"`
+	// APIVersion and Kind are those of the objects.
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	// Objects is their number.
+	Objects int `json:"objects"`
+	// Kept says that the objects stay in the cluster. Objects that were there before the control plane stay in any case.
+	Kept bool `json:"kept"`
+}
+
+// contentsOf counts the objects of a cluster's Works by namespace, kind and what the Cluster's annotation orders.
+func contentsOf(ctx context.Context, c client.Reader, cluster *clusterv1alpha1.Cluster) ([]Contents, error) {
+	var works workv1alpha1.WorkList
+	if err := c.List(ctx, &works, client.InNamespace(workv1alpha1.ExecutionNamespace(cluster.Name))); err != nil {
+		return nil, fmt.Errorf("listing the Works of cluster %s: %w", cluster.Name, err)
+	}
+	counts := map[Contents]int{}
+	for i := range works.Items {
+		work := &works.Items[i]
+		if networkingv1alpha1.IsRecord(work) || multiclusterv1beta1.IsRecord(work) {
+			continue // kept for the control plane itself; the cluster has no such object
+		}
+		preserved := work.Spec.PreserveResourcesOnDeletion != nil && *work.Spec.PreserveResourcesOnDeletion
+		for _, manifest := range work.Spec.Workload.Manifests {
+			var object metav1.PartialObjectMetadata
+			if json.Unmarshal(manifest.Raw, &object) != nil {
+				continue // never applied, since it is no object
+			}
+			counts[Contents{
+				Namespace: object.Namespace, APIVersion: object.APIVersion, Kind: object.Kind,
+				Kept: preserved || !clusterv1alpha1.DeletesObjects(cluster),
+			}]++
+		}
+	}
+	contents := make([]Contents, 0, len(counts))
+	for c, n := range counts {
+		c.Objects = n
+		contents = append(contents, c)
+	}
+	slices.SortFunc(contents, func(a, b Contents) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Kind, b.Kind),
+			cmp.Compare(a.APIVersion, b.APIVersion), cmp.Compare(a.Objects, b.Objects))
+	})
+	return contents, nil
+}
+
+// count adds up the objects that stay and those that are deleted.
+func count(contents []Contents) (kept, deleted int) {
+	for _, c := range contents {
+		if c.Kept {
+			kept += c.Objects
+		} else {
+			deleted += c.Objects
+		}
+	}
+	return kept, deleted
+}
+
+// preserveWorks orders in every Work of a namespace that its objects stay when it is deleted.
+func preserveWorks(ctx context.Context, c client.Client, namespace string) error {
+	var works workv1alpha1.WorkList
+	if err := c.List(ctx, &works, client.InNamespace(namespace)); err != nil {
+		return fmt.Errorf("listing the Works of %s: %w", namespace, err)
+	}
+	var faults []error
+	for i := range works.Items {
+		work := &works.Items[i]
+		if work.Spec.PreserveResourcesOnDeletion != nil && *work.Spec.PreserveResourcesOnDeletion {
+			continue
+		}
+		before := work.DeepCopy()
+		work.Spec.PreserveResourcesOnDeletion = new(true)
+		err := c.Patch(ctx, work, client.MergeFrom(before), client.FieldOwner(fieldManager))
+		if client.IgnoreNotFound(err) != nil {
+			faults = append(faults, fmt.Errorf("preserving the objects of the Work %s/%s: %w", namespace, work.Name, err))
+		}
+	}
+	return errors.Join(faults...)
+}

@@ -1,0 +1,96 @@
+package attacks_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/enroll"
+	"github.com/flagship-k8s/flagship/internal/fleettest"
+)
+
+// TestRemovingAClusterKeepsItsObjects removes a Cluster without a word about the objects in it: with kubectl, where they
+// stay, and with unjoin, which refuses until it is told what to do.
+func TestRemovingAClusterKeepsItsObjects(t *testing.T) {
+	fleet := shared.Start(t)
+	hub := fleet.Hub
+	member := fleettest.StartMember(t, "leaver", "--bare")
+	join := func() {
+		t.Helper()
+		if r := fleettest.Flagship(t, "join", "leaver", "--kubeconfig", hub.Kubeconfig, "--cluster-kubeconfig", member.Kubeconfig); r.Code != 0 {
+			t.Fatalf("joining: %s%s", r.Stdout, r.Stderr)
+		}
+	}
+	cluster := &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "leaver"}}
+	propagate := func() *corev1.ConfigMap {
+		t.Helper()
+		ns := fleet.Namespace(t)
+		cm := fleettest.ConfigMap(ns, "kept", map[string]string{"a": "1"})
+		fleettest.Create(t, hub, cm, fleettest.Policy(ns, "all", fleettest.To("leaver"), cm))
+		fleettest.ExpectEventually(t, member.Cluster, fleettest.ConfigMap(ns, "kept", nil), fleettest.Exists)
+		return fleettest.ConfigMap(ns, "kept", nil)
+	}
+
+	join()
+	first := propagate()
+	fleettest.Delete(t, hub, cluster)
+	fleettest.ExpectGone(t, hub, cluster)
+	released := func(labels map[string]string) error {
+		if labels[workv1alpha1.ManagedLabel] != "" {
+			return fmt.Errorf("still has labels %v", labels)
+		}
+		return nil
+	}
+	fleettest.ExpectEventually(t, member.Cluster, first, func(cm *corev1.ConfigMap) error { return released(cm.Labels) })
+	fleettest.ExpectEventually(t, member.Cluster, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: first.Namespace}}, func(ns *corev1.Namespace) error {
+		if ns.DeletionTimestamp != nil {
+			t.Fatal("the namespace is being deleted")
+		}
+		return released(ns.Labels)
+	})
+	fleettest.ExpectListed(t, hub, &corev1.EventList{}, metav1.NamespaceDefault, func(l *corev1.EventList) error {
+		for _, e := range l.Items {
+			if e.Reason == "KeepObjects" && e.InvolvedObject.Name == "leaver" && strings.HasPrefix(e.Message, "Keeping ") {
+				return nil
+			}
+		}
+		return fmt.Errorf("no event says what was kept")
+	})
+
+	join()
+	second := propagate()
+	command := []string{"unjoin", "leaver", "--kubeconfig", hub.Kubeconfig}
+	fleettest.ExpectRefusal(t, "--keep-objects or --delete-objects", command...)
+
+	r := fleettest.Flagship(t, append(command, "--delete-objects", "--dry-run", "-o", "json")...)
+	var contents []enroll.Contents
+	if err := json.Unmarshal([]byte(r.Stdout), &contents); err != nil {
+		t.Fatalf("the dry run printed %s%s: %v", r.Stdout, r.Stderr, err)
+	}
+	want := enroll.Contents{Namespace: second.Namespace, APIVersion: "v1", Kind: "ConfigMap", Objects: 1}
+	found := false
+	for _, c := range contents {
+		found = found || c == want
+	}
+	if !found {
+		t.Errorf("the dry run lists %+v, want %+v among them", contents, want)
+	}
+	fleettest.ExpectEventually(t, hub, cluster, func(c *clusterv1alpha1.Cluster) error {
+		if c.DeletionTimestamp != nil || clusterv1alpha1.DeletesObjects(c) {
+			t.Fatal("the dry run or the refused command changed the Cluster")
+		}
+		return nil
+	})
+
+	if r := fleettest.Flagship(t, append(command, "--delete-objects")...); r.Code != 0 {
+		t.Fatalf("unjoining: %s%s", r.Stdout, r.Stderr)
+	}
+	fleettest.ExpectGone(t, member.Cluster, second)
+	fleettest.ExpectEventually(t, member.Cluster, first, fleettest.Exists) // released before, so it is none of ours
+}
