@@ -80,8 +80,8 @@ func (a *Applier) holds(ctx context.Context, cluster string, manifests []manifes
 
 // judge is the verdict about an object that exists.
 func (a *Applier) judge(ctx context.Context, try attempt, live *unstructured.Unstructured) (claim, error) {
-	verdict, err := judge(try.work, try.desired, live, a.rival(ctx))
-	if verdict != foreign || isManaged(live) {
+	verdict, err := judge(try.conn.ControlPlane(), try.work, try.desired, live, a.rival(ctx))
+	if verdict != foreign || isManaged(live) || try.conn.ControlPlane().Other(live) != "" {
 		return verdict, err
 	}
 	differences, known := a.custody.Differences(try.desired, live)

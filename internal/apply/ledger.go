@@ -24,6 +24,8 @@ type entry struct {
 	at      time.Time
 	// unclaimed are the paths that we do not own although we applied them: left to others, or not kept by the server.
 	unclaimed map[string]bool
+	// altered are the paths that the member gave another value than we applied, with a hash of it.
+	altered   map[string]uint64
 	conflicts []conflict
 	dropped   []string
 	// misfit says that the member has no room for something, so that its schema is worth another look.

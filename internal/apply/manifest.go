@@ -148,8 +148,9 @@ func stamp(obj *unstructured.Unstructured, work *workv1alpha1.Work) {
 	if resolution := work.Annotations[workv1alpha1.ConflictResolutionAnnotation]; resolution != "" && annotations[workv1alpha1.ConflictResolutionAnnotation] == "" {
 		annotations[workv1alpha1.ConflictResolutionAnnotation] = resolution
 	}
-	delete(annotations, workv1alpha1.RecordAnnotation)
-	delete(annotations, workv1alpha1.AdoptedAnnotation)
+	for _, key := range ownAnnotations {
+		delete(annotations, key)
+	}
 	obj.SetAnnotations(annotations)
 }
 
@@ -216,7 +217,7 @@ func strangers(conn *member.Conn, work types.NamespacedName, manifests []manifes
 		if present[p] {
 			continue
 		}
-		if obj, ok := conn.Lookup(p.Resource, p.Object.Namespace, p.Object.Name); ok && member.OurFields(obj) != nil {
+		if obj, ok := conn.Lookup(p.Resource, p.Object.Namespace, p.Object.Name); ok && conn.ControlPlane().OurFields(obj) != nil {
 			found = append(found, obj) // not one that somebody made from a copy of ours
 		}
 	}

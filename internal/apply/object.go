@@ -12,9 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/util/csaupgrade"
 
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/member"
@@ -65,6 +63,7 @@ type attempt struct {
 	hash       string
 	before     entry
 	remembered bool
+	inherited  bool // what our predecessors own has been made ours
 }
 
 // object makes one object in a member what it should be, with no request if it is already. The entry tells what could
@@ -89,7 +88,7 @@ func (a *Applier) object(ctx context.Context, t target, desired *unstructured.Un
 	switch {
 	case !cached:
 		return a.create(ctx, try)
-	case member.OurFields(observed) == nil:
+	case t.conn.ControlPlane().OurFields(observed) == nil:
 		return a.examine(ctx, try) // who wrote it instead is not in the cache
 	default:
 		return a.settle(ctx, try, observed)
@@ -140,23 +139,8 @@ func (a *Applier) examine(ctx context.Context, try attempt) (entry, error) {
 	if live, err = a.inherit(ctx, try, live); err != nil {
 		return entry{}, err
 	}
+	try.inherited = true
 	return a.settle(ctx, try, live)
-}
-
-// inherit makes ours what our predecessors own, so that a field they set and nobody wants any more goes away.
-func (a *Applier) inherit(ctx context.Context, try attempt, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	if !isManaged(live) {
-		return live, nil
-	}
-	patch, err := csaupgrade.UpgradeManagedFieldsPatch(live, sets.KeySet(predecessors), member.FieldManager)
-	if err != nil || len(patch) == 0 {
-		return live, nil // nothing to inherit, or nothing that can be read
-	}
-	inherited, err := try.client.Patch(ctx, try.object.Name, types.JSONPatchType, patch, metav1.PatchOptions{FieldManager: member.FieldManager})
-	if err != nil {
-		return nil, fmt.Errorf("taking over %s: %w", identityOf(live), err)
-	}
-	return inherited, nil
 }
 
 // settle brings an object that exists to what it should be.
@@ -172,7 +156,7 @@ func (a *Applier) settle(ctx context.Context, try attempt, live *unstructured.Un
 	if err != nil {
 		return entry{}, err
 	}
-	d := compare(body, live, try.hash)
+	d := compare(try.conn.ControlPlane(), body, live, try.hash)
 	if d.misfit && !d.stale {
 		if d.stale, err = outgrown(ctx, try, live); err != nil {
 			return entry{}, err
@@ -191,6 +175,9 @@ func (a *Applier) settle(ctx context.Context, try attempt, live *unstructured.Un
 	if err := a.vet(try, live); err != nil {
 		return entry{}, err
 	}
+	if try.conn.ControlPlane().Outdated(live) && !try.inherited {
+		return a.examine(ctx, try) // whose fields it all is, the cache does not tell
+	}
 	body.SetUID(live.GetUID()) // not another object that took the name meanwhile
 	_, recorded := recordOf(live)
 	// What was applied before and is wanted still can only be in conflict with drift.
@@ -208,9 +195,12 @@ func (a *Applier) bodyFor(ctx context.Context, try attempt, live *unstructured.U
 		}
 		body = retained
 	}
-	body = yieldReplicas(body, live).DeepCopy()
-	if keepsOnRemoval(live) && (verdict == adopting || live.GetAnnotations()[workv1alpha1.AdoptedAnnotation] == "true") {
+	body = yieldReplicas(try.conn.ControlPlane(), body, live).DeepCopy()
+	if verdict == adopting || isAdopted(live) {
 		setAnnotation(body, workv1alpha1.AdoptedAnnotation, "true")
+	}
+	if losers := takenFrom(try.conn.ControlPlane(), live); losers != "" {
+		setAnnotation(body, workv1alpha1.TakenFromAnnotation, losers)
 	}
 	return body, nil
 }
@@ -228,6 +218,7 @@ func outgrown(ctx context.Context, try attempt, live *unstructured.Unstructured)
 // send applies a body and corrects it by what the API server answers. Live is the object as it is, nil if there is none.
 func (a *Applier) send(ctx context.Context, try attempt, body, live *unstructured.Unstructured, force bool) (entry, error) {
 	defer a.ledger.expect(try.place)()
+	self := try.conn.ControlPlane()
 	result := entry{hash: try.hash}
 	var misfits []string
 	schema, asked := "", false
@@ -235,7 +226,8 @@ func (a *Applier) send(ctx context.Context, try attempt, body, live *unstructure
 		got, err := a.patch(ctx, try, body, record{hash: try.hash, misfits: footprintOfPaths(misfits), schema: schema}, force)
 		if err == nil {
 			result.uid, result.version, result.at = got.GetUID(), got.GetResourceVersion(), a.clock.Now()
-			result.unclaimed = unclaimed(try.desired, got)
+			result.unclaimed = unclaimed(self, try.desired, got)
+			result.altered = alterations(self, body, got)
 			a.ledger.put(try.place, result)
 			try.conn.Saw(try.resource, got)
 			return result, nil
@@ -282,9 +274,9 @@ func (a *Applier) send(ctx context.Context, try attempt, body, live *unstructure
 }
 
 // unclaimed are the paths of desired that we do not own in what an apply made of it; nil if there are none.
-func unclaimed(desired, got *unstructured.Unstructured) map[string]bool {
+func unclaimed(self member.ControlPlane, desired, got *unstructured.Unstructured) map[string]bool {
 	var paths map[string]bool
-	unowned(content(desired), member.OurFields(got), "", func(path string) {
+	unowned(content(desired), self.OurFields(got), "", func(path string) {
 		if paths == nil {
 			paths = map[string]bool{}
 		}
@@ -296,11 +288,14 @@ func unclaimed(desired, got *unstructured.Unstructured) map[string]bool {
 func (a *Applier) patch(ctx context.Context, try attempt, body *unstructured.Unstructured, applied record, force bool) (*unstructured.Unstructured, error) {
 	applied.footprint = footprintOf(body)
 	setAnnotation(body, workv1alpha1.RecordAnnotation, applied.String())
+	if id := try.conn.ControlPlane().ID; id != "" {
+		setAnnotation(body, workv1alpha1.ControlPlaneAnnotation, id)
+	}
 	raw, err := encode(body)
 	if err != nil {
 		return nil, err
 	}
-	got, err := try.client.Patch(ctx, try.object.Name, types.ApplyPatchType, raw, metav1.PatchOptions{FieldManager: member.FieldManager, Force: &force})
+	got, err := try.client.Patch(ctx, try.object.Name, types.ApplyPatchType, raw, metav1.PatchOptions{FieldManager: try.conn.ControlPlane().Manager(), Force: &force})
 	a.metrics.wrote("apply", err)
 	return got, err
 }
@@ -311,7 +306,7 @@ func triage(found []conflict, body, live *unstructured.Unstructured) (theirs []c
 	for _, c := range found {
 		s, located := locate(spot{value: body.Object}, c.Field)
 		switch {
-		case !ok, predecessors[c.Manager], located && (isMark(s.path) || recorded.footprint.covers(s.path)):
+		case !ok, predecessors[c.Manager], located && (isMark(s.path) || recorded.footprint.has(s.path)):
 			drifted = true
 		default:
 			theirs = append(theirs, c)
@@ -328,7 +323,9 @@ func isMark(path string) bool {
 		"/metadata/annotations/" + workv1alpha1.WorkNamespaceAnnotation,
 		"/metadata/annotations/" + workv1alpha1.WorkNameAnnotation,
 		"/metadata/annotations/" + workv1alpha1.RecordAnnotation,
-		"/metadata/annotations/" + workv1alpha1.AdoptedAnnotation:
+		"/metadata/annotations/" + workv1alpha1.AdoptedAnnotation,
+		"/metadata/annotations/" + workv1alpha1.ControlPlaneAnnotation,
+		"/metadata/annotations/" + workv1alpha1.TakenFromAnnotation:
 		return true
 	default:
 		return false

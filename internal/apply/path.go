@@ -3,6 +3,8 @@ package apply
 import (
 	"encoding/json"
 	"fmt"
+	"hash/fnv"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -103,6 +105,84 @@ func unowned(value any, fields map[string]any, path string, visit func(string)) 
 	}
 }
 
+// altered visits the paths under value that are in fields, which is fieldsV1 at the same place, and have another value in
+// live, with that value: nil if there is none. What is empty in value is owned as a place for the fields of others.
+func altered(value, live any, fields map[string]any, path string, visit func(path string, live any)) {
+	switch v := value.(type) {
+	case map[string]any:
+		there, isMap := live.(map[string]any)
+		if len(v) == 0 && isMap {
+			return
+		}
+		if !isMap || !hasChildren(fields) {
+			break
+		}
+		for key, child := range v {
+			if owned, ok := fields["f:"+key].(map[string]any); ok {
+				altered(child, there[key], owned, path+"/"+key, visit)
+			}
+		}
+		return
+	case []any:
+		there, isList := live.([]any)
+		if len(v) == 0 && isList {
+			return
+		}
+		if !isList || !hasChildren(fields) {
+			break
+		}
+		items := itemsOf(fields)
+		for _, item := range v {
+			if owned, ok := items.pick(item); ok {
+				owned.altered(item, there, path+itemPath(item), visit)
+			}
+		}
+		return
+	}
+	if !sameValue(value, live) {
+		visit(path, live)
+	}
+}
+
+// altered compares an item of a list with the one of the same keys in the list as it is.
+func (o ownedItem) altered(item any, there []any, path string, visit func(path string, live any)) {
+	for _, candidate := range there {
+		fields, isMap := candidate.(map[string]any)
+		switch {
+		case isMap && o.keys != nil && matchesKeys(fields, o.keys):
+			altered(item, candidate, o.fields, path, visit)
+			return
+		case !isMap && o.keys == nil && o.value == scalar(candidate):
+			return
+		}
+	}
+	visit(path, nil)
+}
+
+// sameValue tells whether two values read from JSON are equal. Numbers are, whichever Go type they were read into.
+func sameValue(a, b any) bool {
+	switch x := a.(type) {
+	case map[string]any:
+		y, ok := b.(map[string]any)
+		return ok && maps.EqualFunc(x, y, sameValue)
+	case []any:
+		y, ok := b.([]any)
+		return ok && slices.EqualFunc(x, y, sameValue)
+	case string, bool, nil:
+		return a == b
+	default:
+		return isScalar(b) && scalar(a) == scalar(b)
+	}
+}
+
+// valueHash stands for a value read from JSON.
+func valueHash(value any) uint64 {
+	h := fnv.New64a()
+	raw, _ := json.Marshal(value) // was read from JSON; keys come out sorted
+	h.Write(raw)                  // never fails, by the contract of hash.Hash
+	return h.Sum64()
+}
+
 func hasChildren(fields map[string]any) bool {
 	for key := range fields {
 		if key != "." {
@@ -146,13 +226,19 @@ func itemsOf(fields map[string]any) ownedItems {
 }
 
 func (items ownedItems) find(item any) (map[string]any, bool) {
+	owned, ok := items.pick(item)
+	return owned.fields, ok
+}
+
+// pick finds what is owned of an item.
+func (items ownedItems) pick(item any) (ownedItem, bool) {
 	fields, isMap := item.(map[string]any)
 	for _, owned := range items {
 		if isMap && owned.keys != nil && matchesKeys(fields, owned.keys) || !isMap && owned.keys == nil && owned.value == scalar(item) {
-			return owned.fields, true
+			return owned, true
 		}
 	}
-	return nil, false
+	return ownedItem{}, false
 }
 
 // matchesKeys tells whether an item may be the one with these keys. A key it lacks has a default that we do not know.

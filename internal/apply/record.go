@@ -26,12 +26,21 @@ type record struct {
 	schema    string
 }
 
-// footprint is a set of paths as sorted 16-bit hashes: some 250 characters for a Deployment. One in some hundred
-// unrelated paths is mistaken for a member, which takes a conflict for drift.
-type footprint []uint16
+// footprint is a set of paths as sorted 32-bit hashes: some 500 characters for a Deployment. One in a million unrelated
+// paths is mistaken for a member of a set of thousands, which takes a conflict for drift.
+type footprint struct {
+	hashes []uint32
+	// narrow hashes have 16 bits, as older versions wrote them.
+	narrow bool
+}
 
-// maxFootprint bounds the annotation. An object with more nodes has an empty footprint that contains everything.
-const maxFootprint = 8192
+const (
+	// maxFootprint bounds the annotation to 44 kB. An object with more nodes has an empty footprint: of none of its fields
+	// it is known that it was ours, so nothing in it is taken from others.
+	maxFootprint = 8192
+	// wideMark comes before a footprint of 32-bit hashes; it is no character of base64.
+	wideMark = "~"
+)
 
 // wanted is the hash of an object as it should be, our own annotations not counted.
 func wanted(obj *unstructured.Unstructured) (string, error) {
@@ -44,17 +53,23 @@ func wanted(obj *unstructured.Unstructured) (string, error) {
 	return strconv.FormatUint(h.Sum64(), 36), nil
 }
 
+// ownAnnotations are those that apply writes by itself: they are in no Work.
+var ownAnnotations = []string{
+	workv1alpha1.RecordAnnotation, workv1alpha1.AdoptedAnnotation, workv1alpha1.ControlPlaneAnnotation, workv1alpha1.TakenFromAnnotation,
+}
+
 // unrecorded returns obj without our annotations; obj itself is not changed.
 func unrecorded(obj *unstructured.Unstructured) *unstructured.Unstructured {
 	annotations := obj.GetAnnotations()
-	if annotations[workv1alpha1.RecordAnnotation] == "" && annotations[workv1alpha1.AdoptedAnnotation] == "" {
+	if !slices.ContainsFunc(ownAnnotations, func(key string) bool { _, has := annotations[key]; return has }) {
 		return obj
 	}
 	out := &unstructured.Unstructured{Object: maps.Clone(obj.Object)}
 	metadata, _ := obj.Object["metadata"].(map[string]any)
 	out.Object["metadata"] = maps.Clone(metadata)
-	delete(annotations, workv1alpha1.RecordAnnotation) // GetAnnotations returned a copy
-	delete(annotations, workv1alpha1.AdoptedAnnotation)
+	for _, key := range ownAnnotations {
+		delete(annotations, key) // GetAnnotations returned a copy
+	}
 	out.SetAnnotations(annotations)
 	return out
 }
@@ -76,65 +91,80 @@ func content(obj *unstructured.Unstructured) map[string]any {
 }
 
 func footprintOf(obj *unstructured.Unstructured) footprint {
-	var f footprint
-	eachPath(content(obj), "", func(path string) { f = append(f, pathHash(path)) })
-	if len(f) > maxFootprint {
-		return nil
+	var hashes []uint32
+	eachPath(content(obj), "", func(path string) { hashes = append(hashes, pathHash(path)) })
+	if len(hashes) > maxFootprint {
+		return footprint{}
 	}
-	return f.sorted()
+	return setOf(hashes)
 }
 
 func footprintOfPaths(paths []string) footprint {
-	var f footprint
+	var hashes []uint32
 	for _, path := range paths {
-		f = append(f, pathHash(path))
+		hashes = append(hashes, pathHash(path))
 	}
-	return f.sorted()
+	return setOf(hashes)
 }
 
-func (f footprint) sorted() footprint {
-	slices.Sort(f)
-	return slices.Compact(f)
+func setOf(hashes []uint32) footprint {
+	slices.Sort(hashes)
+	return footprint{hashes: slices.Compact(hashes)}
 }
 
-func pathHash(path string) uint16 {
+func pathHash(path string) uint32 {
 	h := fnv.New32a()
 	h.Write([]byte(path)) // never fails, by the contract of hash.Hash
-	sum := h.Sum32()
-	return uint16(sum>>16) ^ uint16(sum)
+	return h.Sum32()
 }
 
-// covers tells whether a path is in the footprint; one that was too large to be recorded covers all.
-func (f footprint) covers(path string) bool { return len(f) == 0 || f.has(path) }
+func (f footprint) empty() bool { return len(f.hashes) == 0 }
 
+// has tells whether a path is in the footprint; one that was too large to be recorded has none.
 func (f footprint) has(path string) bool {
-	_, ok := slices.BinarySearch(f, pathHash(path))
+	h := pathHash(path)
+	if f.narrow {
+		h = uint32(uint16(h>>16) ^ uint16(h))
+	}
+	_, ok := slices.BinarySearch(f.hashes, h)
 	return ok
 }
 
 func (f footprint) encode() string {
-	raw := make([]byte, 0, 2*len(f))
-	for _, h := range f {
-		raw = binary.BigEndian.AppendUint16(raw, h)
+	if f.empty() {
+		return ""
 	}
-	return base64.RawURLEncoding.EncodeToString(raw)
+	raw := make([]byte, 0, 4*len(f.hashes))
+	for _, h := range f.hashes {
+		raw = binary.BigEndian.AppendUint32(raw, h)
+	}
+	return wideMark + base64.RawURLEncoding.EncodeToString(raw)
 }
 
 func decodeFootprint(text string) (footprint, bool) {
-	raw, err := base64.RawURLEncoding.DecodeString(text)
-	if err != nil || len(raw)%2 != 0 {
-		return nil, false
+	text, wide := strings.CutPrefix(text, wideMark)
+	size := 2
+	if wide {
+		size = 4
 	}
-	var f footprint
-	for ; len(raw) > 0; raw = raw[2:] {
-		f = append(f, binary.BigEndian.Uint16(raw))
+	raw, err := base64.RawURLEncoding.DecodeString(text)
+	if err != nil || len(raw)%size != 0 {
+		return footprint{}, false
+	}
+	f := footprint{narrow: !wide && len(raw) > 0}
+	for ; len(raw) > 0; raw = raw[size:] {
+		if wide {
+			f.hashes = append(f.hashes, binary.BigEndian.Uint32(raw))
+		} else {
+			f.hashes = append(f.hashes, uint32(binary.BigEndian.Uint16(raw)))
+		}
 	}
 	return f, true
 }
 
 func (r record) String() string {
 	text := r.hash + "." + r.footprint.encode()
-	if len(r.misfits) > 0 {
+	if !r.misfits.empty() {
 		text += "." + r.misfits.encode() + "." + r.schema
 	}
 	return text

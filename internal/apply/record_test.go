@@ -1,6 +1,10 @@
 package apply
 
 import (
+	"encoding/base64"
+	"encoding/binary"
+	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -29,12 +33,12 @@ func TestRecordSurvivesItsAnnotation(t *testing.T) {
 	if !ok {
 		t.Fatalf("cannot read %q", want)
 	}
-	if diff := cmp.Diff(want, got, cmp.AllowUnexported(record{})); diff != "" {
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(record{}, footprint{})); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	for path, want := range map[string]bool{"/data/k": true, "/data": true, "/metadata/labels/karmada.io/managed": true, "/data/other": false, "/spec/novel": false} {
-		if covered := got.footprint.covers(path); covered != want {
-			t.Errorf("covers(%s) = %t, want %t", path, covered, want)
+		if covered := got.footprint.has(path); covered != want {
+			t.Errorf("has(%s) = %t, want %t", path, covered, want)
 		}
 	}
 }
@@ -49,7 +53,47 @@ func TestRecordThatCannotBeRead(t *testing.T) {
 	}
 }
 
-func TestTooLargeAFootprintCoversAll(t *testing.T) {
+func TestARecordOfAnOlderVersionIsRead(t *testing.T) {
+	obj := object(t, configMap)
+	// As versions with 16-bit hashes wrote it.
+	var raw []byte
+	hashes := footprintOf(obj).hashes
+	narrow := make([]uint16, 0, len(hashes))
+	for _, h := range hashes {
+		narrow = append(narrow, uint16(h>>16)^uint16(h))
+	}
+	slices.Sort(narrow)
+	for _, h := range narrow {
+		raw = binary.BigEndian.AppendUint16(raw, h)
+	}
+	setAnnotation(obj, workv1alpha1.RecordAnnotation, "h4sh."+base64.RawURLEncoding.EncodeToString(raw))
+	got, ok := recordOf(obj)
+	if !ok || got.hash != "h4sh" {
+		t.Fatalf("read %+v, %t", got, ok)
+	}
+	for path, want := range map[string]bool{"/data/k": true, "/metadata/labels/karmada.io/managed": true, "/data/other": false} {
+		if got.footprint.has(path) != want {
+			t.Errorf("has(%s) is not %t", path, want)
+		}
+	}
+}
+
+func TestPathsAreNotMistakenForOthers(t *testing.T) {
+	obj := object(t, configMap)
+	data := map[string]any{}
+	for i := range 500 {
+		data[fmt.Sprintf("key-%d", i)] = "v"
+	}
+	obj.Object["data"] = data
+	f := footprintOf(obj)
+	for i := range 100_000 {
+		if path := fmt.Sprintf("/data/other-%d", i); f.has(path) {
+			t.Fatalf("%s is taken for a path that was set", path)
+		}
+	}
+}
+
+func TestOfTooLargeAnObjectNothingIsKnown(t *testing.T) {
 	obj := object(t, configMap)
 	data := map[string]any{}
 	for i := range maxFootprint + 1 {
@@ -57,8 +101,8 @@ func TestTooLargeAFootprintCoversAll(t *testing.T) {
 	}
 	obj.Object["data"] = data
 	f := footprintOf(obj)
-	if len(f) > 0 || !f.covers("/anything") {
-		t.Errorf("%d hashes, covers %t", len(f), f.covers("/anything"))
+	if !f.empty() || f.has("/data/a0") {
+		t.Errorf("%d hashes, has %t", len(f.hashes), f.has("/data/a0"))
 	}
 }
 

@@ -47,10 +47,10 @@ func (a *Applier) remove(ctx context.Context, conn *member.Conn, work types.Name
 		}
 	}
 	for range rounds {
-		if !belongs(live, work) {
+		if !belongs(conn.ControlPlane(), live, work) {
 			return nil
 		}
-		spare := preserve || live.GetAnnotations()[workv1alpha1.AdoptedAnnotation] == "true"
+		spare := preserve || isAdopted(live)
 		if !spare && live.GetDeletionTimestamp() == nil {
 			if spare, err = a.custody.Spare(ctx, conn, live); err != nil {
 				break
@@ -82,9 +82,10 @@ func (a *Applier) remove(ctx context.Context, conn *member.Conn, work types.Name
 	return fmt.Errorf("removing %s: %w", id, err)
 }
 
-// belongs tells whether an object is ours to remove on behalf of a Work.
-func belongs(live *unstructured.Unstructured, work types.NamespacedName) bool {
-	return isManaged(live) && workOf(live) == work
+// belongs tells whether an object is ours to remove on behalf of a Work. One that another control plane has taken over, or
+// made for a Work of the same name, never is.
+func belongs(self member.ControlPlane, live *unstructured.Unstructured, work types.NamespacedName) bool {
+	return isManaged(live) && workOf(live) == work && self.Other(live) == ""
 }
 
 func (a *Applier) destroy(ctx context.Context, t target, live *unstructured.Unstructured) error {
@@ -105,7 +106,7 @@ func (a *Applier) release(ctx context.Context, t target, live *unstructured.Unst
 	if err != nil {
 		return err
 	}
-	_, err = t.client.Patch(ctx, t.object.Name, types.JSONPatchType, patch, metav1.PatchOptions{FieldManager: member.FieldManager})
+	_, err = t.client.Patch(ctx, t.object.Name, types.JSONPatchType, patch, metav1.PatchOptions{FieldManager: t.conn.ControlPlane().Manager()})
 	a.metrics.wrote("release", err)
 	return err
 }
@@ -121,7 +122,7 @@ var (
 
 // isOurs tells whether an annotation in a member is ours or our predecessors'.
 func isOurs(key string) bool {
-	return key == workv1alpha1.RecordAnnotation || key == workv1alpha1.AdoptedAnnotation || inDomain(key, annotationDomains)
+	return slices.Contains(ownAnnotations, key) || inDomain(key, annotationDomains)
 }
 
 type operation struct {

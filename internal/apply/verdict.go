@@ -11,9 +11,6 @@ import (
 	"github.com/flagship-k8s/flagship/internal/member"
 )
 
-// predecessors are managers that wrote our objects with plain updates before us. What they own is ours.
-var predecessors = map[string]bool{"karmada-controller-manager": true, "karmada-agent": true}
-
 // claim is whether an object in a member may be written for a Work, and how.
 type claim int
 
@@ -33,12 +30,19 @@ func workOf(obj *unstructured.Unstructured) types.NamespacedName {
 }
 
 // judge decides about an object that exists. Rival tells whether another Work, which is still there, has it.
-func judge(work types.NamespacedName, desired, live *unstructured.Unstructured, rival func(types.NamespacedName) bool) (claim, error) {
+func judge(self member.ControlPlane, work types.NamespacedName, desired, live *unstructured.Unstructured, rival func(types.NamespacedName) bool) (claim, error) {
 	owner := workOf(live)
 	overwrite := desired.GetAnnotations()[workv1alpha1.ConflictResolutionAnnotation] == workv1alpha1.ConflictResolutionOverwrite
+	if other := self.Other(live); other != "" {
+		return judgeOthers(self, other, overwrite, desired, live)
+	}
 	switch {
-	case owner == work && (isManaged(live) || member.OurFields(live) != nil):
+	case owner == work && (isManaged(live) || self.OurFields(live) != nil):
 		return ours, nil // even if somebody took the label off: that is drift
+	case isManaged(live) && isAnothers(self, work, owner, live) && !overwrite:
+		return foreign, fmt.Errorf("%s is managed by another control plane, by its Work %s; conflictResolution Overwrite takes it over", identityOf(live), owner)
+	case isManaged(live) && isAnothers(self, work, owner, live):
+		return adopting, nil
 	case isManaged(live) && owner != (types.NamespacedName{}) && rival(owner):
 		return foreign, fmt.Errorf("%s is managed by another Work, %s", identityOf(live), owner)
 	case isManaged(live):
@@ -48,6 +52,29 @@ func judge(work types.NamespacedName, desired, live *unstructured.Unstructured, 
 	default:
 		return foreign, unmanagedError(desired)
 	}
+}
+
+// judgeOthers decides about an object of another control plane. It is taken over once: where two control planes have
+// Overwrite, the first one does not take it back. A namespace is not taken over at all, since every control plane sends
+// its namespaces to all members with Overwrite: nobody asked for that one.
+func judgeOthers(self member.ControlPlane, other string, overwrite bool, desired, live *unstructured.Unstructured) (claim, error) {
+	switch {
+	case self.Lost(live):
+		return foreign, fmt.Errorf("%s was taken over by another control plane, %s, and is not taken back as long as it has the object", identityOf(desired), other)
+	case isNamespace(desired):
+		return foreign, fmt.Errorf("%s is managed by another control plane, %s, and is used as it is", identityOf(desired), other)
+	case !overwrite:
+		return foreign, fmt.Errorf("%s is managed by another control plane, %s; conflictResolution Overwrite takes it over", identityOf(desired), other)
+	default:
+		return adopting, nil
+	}
+}
+
+// isAnothers tells whether a managed object without the id of a control plane names a Work that cannot be one of ours:
+// those of a member are all in one namespace, which is named after the member. Older versions and Karmada write no id.
+func isAnothers(self member.ControlPlane, work, owner types.NamespacedName, live *unstructured.Unstructured) bool {
+	_, identified := live.GetAnnotations()[workv1alpha1.ControlPlaneAnnotation]
+	return !identified && self.ID != "" && owner.Namespace != "" && owner.Namespace != work.Namespace
 }
 
 // unmanagedError is the refusal to take over an object, in the words of the contract.
@@ -77,29 +104,56 @@ type difference struct {
 	drifted []string
 	// open are the paths we want, do not own, and did not apply: others have them.
 	open []string
+	// altered are the paths that we own and that have another value than we want, each with a hash of that value: the
+	// member has normalized it, or somebody wrote under our name.
+	altered map[string]uint64
 	// misfit: the member had no room for something.
 	misfit bool
 }
 
-func compare(desired, live *unstructured.Unstructured, hash string) difference {
+func compare(self member.ControlPlane, desired, live *unstructured.Unstructured, hash string) difference {
 	recorded, ok := recordOf(live)
-	if !ok || recorded.hash != hash || !isManaged(live) {
+	if !ok || recorded.hash != hash || !isManaged(live) || !isSigned(self, live) {
 		return difference{stale: true}
 	}
-	d := difference{misfit: len(recorded.misfits) > 0}
-	unowned(content(desired), member.OurFields(live), "", func(path string) {
+	d := difference{misfit: !recorded.misfits.empty(), altered: alterations(self, desired, live)}
+	unowned(content(desired), self.OurFields(live), "", func(path string) {
 		switch {
 		case recorded.misfits.has(path):
-		case recorded.footprint.covers(path):
+		case recorded.footprint.has(path):
 			d.drifted = append(d.drifted, path)
 		default:
 			d.open = append(d.open, path)
 		}
 	})
-	if len(member.OurFields(live)) == 0 {
+	if len(self.OurFields(live)) == 0 {
 		d.stale = true
 	}
 	return d
+}
+
+// isSigned tells whether an object has the id of this control plane, or is as versions without one left it: that is no
+// reason to write it.
+func isSigned(self member.ControlPlane, live *unstructured.Unstructured) bool {
+	id, identified := live.GetAnnotations()[workv1alpha1.ControlPlaneAnnotation]
+	return id == self.ID || !identified && self.Outdated(live)
+}
+
+// alterations are the paths of desired that we own and whose value in live is another one, with a hash of that; nil if
+// there are none.
+func alterations(self member.ControlPlane, desired, live *unstructured.Unstructured) map[string]uint64 {
+	fields := self.OurFields(live)
+	if len(fields) == 0 {
+		return nil
+	}
+	var found map[string]uint64
+	altered(content(desired), live.Object, fields, "", func(path string, value any) {
+		if found == nil {
+			found = map[string]uint64{}
+		}
+		found[path] = valueHash(value)
+	})
+	return found
 }
 
 // settled tells whether another apply would change nothing. Before is what is remembered of the last one.
@@ -108,7 +162,12 @@ func (d difference) settled(before entry, remembered bool) bool {
 		return false
 	}
 	if !remembered {
-		return len(d.drifted) == 0 && len(d.open) == 0
+		return len(d.drifted) == 0 && len(d.open) == 0 && len(d.altered) == 0
+	}
+	for path, value := range d.altered {
+		if last, known := before.altered[path]; !known || last != value {
+			return false
+		}
 	}
 	for _, paths := range [][]string{d.drifted, d.open} {
 		for _, path := range paths {
@@ -127,13 +186,13 @@ func retainsReplicas(obj *unstructured.Unstructured) bool {
 
 // yieldReplicas leaves spec.replicas to whoever scales the object in the member. To stop applying a field that only we
 // own would remove it, so as long as that is so we apply what it is.
-func yieldReplicas(desired, live *unstructured.Unstructured) *unstructured.Unstructured {
+func yieldReplicas(self member.ControlPlane, desired, live *unstructured.Unstructured) *unstructured.Unstructured {
 	_, wants, _ := unstructured.NestedFieldNoCopy(desired.Object, "spec", "replicas")
 	if !wants || !retainsReplicas(desired) && !member.OwnedThroughScale(live) {
 		return desired
 	}
 	yielded := desired.DeepCopy()
-	_, owned, _ := unstructured.NestedFieldNoCopy(member.OurFields(live), "f:spec", "f:replicas")
+	_, owned, _ := unstructured.NestedFieldNoCopy(self.OurFields(live), "f:spec", "f:replicas")
 	current, exists, _ := unstructured.NestedInt64(live.Object, "spec", "replicas")
 	if owned && exists && !member.OwnedThroughScale(live) {
 		_ = unstructured.SetNestedField(yielded.Object, current, "spec", "replicas") // its parent exists

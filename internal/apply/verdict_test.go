@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/member"
 )
 
 var thisWork = types.NamespacedName{Namespace: "karmada-es-m", Name: "w"}
@@ -34,12 +35,56 @@ func TestJudge(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			got, err := judge(thisWork, object(t, tc.desired), object(t, tc.live), func(w types.NamespacedName) bool { return w.Name == "rival" })
+			got, err := judge(member.ControlPlane{}, thisWork, object(t, tc.desired), object(t, tc.live), func(w types.NamespacedName) bool { return w.Name == "rival" })
 			if got != tc.want {
 				t.Errorf("%s: got %d, want %d", tc.reason, got, tc.want)
 			}
 			if (err != nil) != (tc.message != "") || err != nil && !strings.Contains(err.Error(), tc.message) {
 				t.Errorf("%s: error %v, want %q", tc.reason, err, tc.message)
+			}
+		})
+	}
+}
+
+// Two control planes may serve one member.
+func TestJudgeObjectsOfOtherControlPlanes(t *testing.T) {
+	self := member.ControlPlane{ID: "1111aaaa-own"}
+	const (
+		desired     = `{apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: shop, annotations: {work.karmada.io/namespace: karmada-es-m}}}`
+		overwriting = `{apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: shop, annotations: {work.karmada.io/conflict-resolution: overwrite}}}`
+		namespace   = `{apiVersion: v1, kind: Namespace, metadata: {name: shop, annotations: {work.karmada.io/conflict-resolution: overwrite}}}`
+		// As another control plane writes it under the same names.
+		theirs = `{metadata: {labels: {karmada.io/managed: "true"}, annotations: {work.karmada.io/namespace: karmada-es-m, work.karmada.io/name: w, flagship.io/control-plane: 2222bbbb-other}}}`
+		lost   = `{metadata: {labels: {karmada.io/managed: "true"}, annotations: {work.karmada.io/namespace: karmada-es-m, work.karmada.io/name: w, flagship.io/control-plane: 2222bbbb-other, flagship.io/taken-from: "3333,1111aaaa-own"}}}`
+	)
+	tests := map[string]struct {
+		reason  string
+		desired string
+		live    string
+		want    claim
+		message string
+	}{
+		"Own":              {"it has our id", desired, `{metadata: {labels: {karmada.io/managed: "true"}, annotations: {work.karmada.io/namespace: karmada-es-m, work.karmada.io/name: w, flagship.io/control-plane: 1111aaaa-own}}}`, ours, ""},
+		"Theirs":           {"the same Work of another control plane has it", desired, theirs, foreign, "managed by another control plane, 2222bbbb-other"},
+		"TheirsOverwrite":  {"the user wants it", overwriting, theirs, adopting, ""},
+		"TakenAway":        {"the other control plane has taken it over", overwriting, lost, foreign, "was taken over by another control plane, 2222bbbb-other"},
+		"TheirsUnlabelled": {"the label was taken off", desired, `{metadata: {annotations: {flagship.io/control-plane: 2222bbbb-other}}}`, foreign, "2222bbbb-other"},
+		"Namespace":        {"namespaces go everywhere with Overwrite, which nobody asked for", namespace, theirs, foreign, "used as it is"},
+		"Older":            {"an older version of ourselves, or Karmada, wrote it", desired, `{metadata: {labels: {karmada.io/managed: "true"}, annotations: {work.karmada.io/namespace: karmada-es-m, work.karmada.io/name: former}}}`, ours, ""},
+		"OlderOthers":      {"a control plane for which the member has another name wrote it", desired, `{metadata: {labels: {karmada.io/managed: "true"}, annotations: {work.karmada.io/namespace: karmada-es-hub2, work.karmada.io/name: w}}}`, foreign, "karmada-es-hub2/w"},
+		"OlderOthersTaken": {"and the user wants it", overwriting, `{metadata: {labels: {karmada.io/managed: "true"}, annotations: {work.karmada.io/namespace: karmada-es-hub2, work.karmada.io/name: w}}}`, adopting, ""},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			got, err := judge(self, thisWork, object(t, tc.desired), object(t, tc.live), func(types.NamespacedName) bool { return false })
+			if got != tc.want {
+				t.Errorf("%s: got %d, want %d", tc.reason, got, tc.want)
+			}
+			if (err != nil) != (tc.message != "") || err != nil && !strings.Contains(err.Error(), tc.message) {
+				t.Errorf("%s: error %v, want %q", tc.reason, err, tc.message)
+			}
+			if belongs(self, object(t, tc.live), thisWork) && tc.want != ours {
+				t.Errorf("%s: it would be deleted", tc.reason)
 			}
 		})
 	}
@@ -73,8 +118,10 @@ func TestCompare(t *testing.T) {
 		live   *unstructured.Unstructured
 		want   difference
 	}{
-		"Nothing":   {"as it was applied", live(t, all, nil), difference{}},
-		"Drift":     {"a field that we set belongs to somebody else", live(t, taken, nil), difference{drifted: []string{"/data"}}},
+		"Nothing": {"as it was applied", live(t, all, nil), difference{}},
+		"Drift":   {"a field that we set belongs to somebody else", live(t, taken, nil), difference{drifted: []string{"/data"}}},
+		"Altered": {"somebody wrote another value under our name", live(t, all, func(o *unstructured.Unstructured) { o.Object["data"] = map[string]any{"k": "w"} }),
+			difference{altered: map[string]uint64{"/data/k": valueHash("w")}}},
 		"OtherHash": {"something else is wanted now", live(t, all, func(o *unstructured.Unstructured) { setAnnotation(o, workv1alpha1.RecordAnnotation, "other.AAAA") }), difference{stale: true}},
 		"NoLabel":   {"the managed label is gone", live(t, all, func(o *unstructured.Unstructured) { o.SetLabels(nil) }), difference{stale: true}},
 		"NeverOurs": {"no entry of ours", live(t, `{}`, nil), difference{stale: true}},
@@ -94,7 +141,7 @@ func TestCompare(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(tc.want, compare(desired, tc.live, hash), cmp.AllowUnexported(difference{})); diff != "" {
+			if diff := cmp.Diff(tc.want, compare(member.ControlPlane{}, desired, tc.live, hash), cmp.AllowUnexported(difference{})); diff != "" {
 				t.Errorf("%s: -want +got:\n%s", tc.reason, diff)
 			}
 		})
@@ -112,6 +159,9 @@ func TestSettled(t *testing.T) {
 		"Stale":          {"something else is wanted", difference{stale: true}, &entry{}, false},
 		"DriftNew":       {"drift that nobody remembers", difference{drifted: []string{"/a"}}, nil, false},
 		"DriftUnclaimed": {"a field that the server did not let us own last time either", difference{drifted: []string{"/a"}}, &entry{unclaimed: map[string]bool{"/a": true}}, true},
+		"AlteredNew":     {"a value that is not ours", difference{altered: map[string]uint64{"/a": 1}}, nil, false},
+		"AlteredAgain":   {"another value than the one that came of the last apply", difference{altered: map[string]uint64{"/a": 1}}, &entry{altered: map[string]uint64{"/a": 2}}, false},
+		"Normalized":     {"what the member makes of it", difference{altered: map[string]uint64{"/a": 1}}, &entry{altered: map[string]uint64{"/a": 1}}, true},
 		"Conflict":       {"a conflict may have gone", difference{open: []string{"/a"}}, &entry{unclaimed: map[string]bool{"/a": true}, conflicts: []conflict{{".a", "x"}}}, false},
 	}
 	for name, tc := range tests {
@@ -148,7 +198,7 @@ func TestYieldReplicas(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			desired := integers(object(t, tc.desired))
-			got, _, _ := unstructured.NestedFieldNoCopy(yieldReplicas(desired, integers(object(t, tc.live))).Object, "spec", "replicas")
+			got, _, _ := unstructured.NestedFieldNoCopy(yieldReplicas(member.ControlPlane{}, desired, integers(object(t, tc.live))).Object, "spec", "replicas")
 			if got != tc.want {
 				t.Errorf("%s: got %v, want %v", tc.reason, got, tc.want)
 			}

@@ -297,7 +297,7 @@ func (a *Applier) rebury(ctx context.Context, cluster string, key types.Namespac
 		return nil
 	}
 	for _, obj := range conn.Owned(key) {
-		if member.OurFields(obj) == nil || !grave.holds(obj.GetCreationTimestamp().Time) {
+		if conn.ControlPlane().OurFields(obj) == nil || !grave.holds(obj.GetCreationTimestamp().Time) {
 			continue // somebody else made it
 		}
 		if err := a.remove(ctx, conn, key, identityOf(obj), false); err != nil {

@@ -62,7 +62,7 @@ type house struct {
 // furnish constructs every loop of the control plane, in the order in which an object meets them.
 // The returned channel is closed when the caches are filled and the loops run.
 func furnish(ctx context.Context, mgr ctrl.Manager, server *apiserver.Server, o Options) (<-chan struct{}, error) {
-	h, err := newHouse(mgr, server, o)
+	h, err := newHouse(ctx, mgr, server, o)
 	if err != nil {
 		return nil, err
 	}
@@ -131,7 +131,7 @@ func (i *inhabited) Start(ctx context.Context) error {
 // NeedLeaderElection has a replica that waits for its turn count as ready: it serves the API.
 func (i *inhabited) NeedLeaderElection() bool { return false }
 
-func newHouse(mgr ctrl.Manager, server *apiserver.Server, o Options) (*house, error) {
+func newHouse(ctx context.Context, mgr ctrl.Manager, server *apiserver.Server, o Options) (*house, error) {
 	cfg := mgr.GetConfig()
 	kube, err := kubernetes.NewForConfig(cfg)
 	if err != nil {
@@ -149,7 +149,11 @@ func newHouse(mgr ctrl.Manager, server *apiserver.Server, o Options) (*house, er
 	if err != nil {
 		return nil, fmt.Errorf("building the reporter: %w", err)
 	}
-	fleet, err := member.NewFleet(member.Config{Credentials: credentials(mgr.GetClient()), Clock: o.Clock})
+	id, err := identity(ctx, kube)
+	if err != nil {
+		return nil, err
+	}
+	fleet, err := member.NewFleet(member.Config{Credentials: credentials(mgr.GetClient()), ControlPlane: member.ControlPlane{ID: id}, Clock: o.Clock})
 	if err != nil {
 		return nil, fmt.Errorf("building the fleet: %w", err)
 	}

@@ -19,9 +19,6 @@ import (
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 )
 
-// FieldManager is the name under which we apply fields in members.
-const FieldManager = "flagship"
-
 // Conn is the connection to one member. It lives as long as its Cluster does, through changes of token, trust and
 // address; only a Cluster that was deleted and created again gets another one. All methods may be called from many
 // goroutines.
@@ -36,6 +33,7 @@ type Conn struct {
 	mapper  *mapper
 	schemas *schemas
 	watches *watches
+	control ControlPlane
 
 	mu      sync.Mutex
 	cluster *clusterv1alpha1.Cluster
@@ -48,7 +46,8 @@ type Conn struct {
 // connect makes a connection without using it yet. It ends with ctx or close, whichever comes first.
 func connect(ctx context.Context, cluster *clusterv1alpha1.Cluster, cfg Config, turned func(), changed func(Change)) (*Conn, error) {
 	ctx, stop := context.WithCancel(ctx)
-	c := &Conn{name: cluster.Name, uid: cluster.UID, clock: cfg.Clock, cluster: cluster, wake: make(chan struct{}, 1), done: ctx, stop: stop}
+	c := &Conn{name: cluster.Name, uid: cluster.UID, clock: cfg.Clock, cluster: cluster, control: cfg.ControlPlane,
+		wake: make(chan struct{}, 1), done: ctx, stop: stop}
 	c.gate = &gate{
 		wallet: &wallet{clock: cfg.Clock, fetch: func(ctx context.Context) (Credential, error) {
 			return cfg.Credentials(ctx, c.Cluster())
@@ -86,12 +85,15 @@ func connect(ctx context.Context, cluster *clusterv1alpha1.Cluster, cfg Config, 
 		stop()
 		return nil, fmt.Errorf("building the watching client: %w", err)
 	}
-	c.watches = &watches{cluster: c.name, client: watching, clock: cfg.Clock, ctx: ctx, changed: changed, lost: c.gate.breaker.lost}
+	c.watches = &watches{cluster: c.name, client: watching, clock: cfg.Clock, ctx: ctx, changed: changed, lost: c.gate.breaker.lost, control: cfg.ControlPlane}
 	return c, nil
 }
 
 // Name is the name of the Cluster.
 func (c *Conn) Name() string { return c.name }
+
+// ControlPlane is the identity under which objects in the member are written.
+func (c *Conn) ControlPlane() ControlPlane { return c.control }
 
 // Cluster is the Cluster as the Fleet saw it last. It must not be changed.
 func (c *Conn) Cluster() *clusterv1alpha1.Cluster {

@@ -20,7 +20,7 @@
 //
 // Out: nothing of its own; it carries the requests of others.
 //
-// Owns: the name [FieldManager] under which everything of ours is written in a member.
+// Owns: the names of the field managers under which control planes write in a member ([ControlPlane]).
 //
 // Never: writes to a member or to the hub by itself, throttles by rate, or logs a token.
 package member

@@ -16,6 +16,8 @@ import (
 type Config struct {
 	// Credentials returns what to present to a member. Required.
 	Credentials CredentialsFunc
+	// ControlPlane is the identity under which objects in members are written. Default: that of versions without an id.
+	ControlPlane ControlPlane
 	// Serves says which Clusters get a connection. Default: those in Push mode. An agent serves its own.
 	Serves func(*clusterv1alpha1.Cluster) bool
 	// Clock defaults to the real one.
@@ -81,6 +83,9 @@ func (f *Fleet) Get(name string) (*Conn, bool) {
 	c, ok := f.conns[name]
 	return c, ok
 }
+
+// ControlPlane is the identity under which objects in members are written.
+func (f *Fleet) ControlPlane() ControlPlane { return f.config.ControlPlane }
 
 // Serves tells whether a Cluster gets a connection here.
 func (f *Fleet) Serves(cluster *clusterv1alpha1.Cluster) bool { return f.config.Serves(cluster) }

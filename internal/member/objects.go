@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/client-go/tools/cache"
+
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 )
 
 // Change tells that a managed object in a member is not what it was, or, with Synced set, that all managed objects of a
@@ -30,7 +32,8 @@ type Change struct {
 	Previously types.NamespacedName
 	// Gone is true for an object that was deleted, or lost the managed label.
 	Gone bool
-	// Disowned is true if the set of fields we own in it changed.
+	// Disowned is true if the set of fields we own in it changed, or a value of one of them did though nothing else was
+	// applied: somebody used the name of our field manager.
 	Disowned bool
 	// Rewound is true if the object may be an earlier one than what was seen, as in a member that was restored from a
 	// backup: its version is, or it is another one after the member was away.
@@ -48,6 +51,7 @@ type Change struct {
 type objects struct {
 	cluster  string
 	resource schema.GroupVersionResource
+	control  ControlPlane
 	changed  func(Change)
 	lost     func() uint64 // how many requests to the member got no answer so far
 	seed     maphash.Seed
@@ -65,14 +69,16 @@ type kept struct {
 	version string
 	work    types.NamespacedName
 	owned   uint64
+	values  uint64 // of the fields we own
+	record  uint64 // what was applied last
 	lost    uint64 // when it was seen
 }
 
 var _ cache.ReflectorStore = (*objects)(nil)
 
-func newObjects(cluster string, resource schema.GroupVersionResource, changed func(Change), lost func() uint64) *objects {
+func newObjects(cluster string, resource schema.GroupVersionResource, control ControlPlane, changed func(Change), lost func() uint64) *objects {
 	return &objects{
-		cluster: cluster, resource: resource, changed: changed, lost: lost, seed: maphash.MakeSeed(),
+		cluster: cluster, resource: resource, control: control, changed: changed, lost: lost, seed: maphash.MakeSeed(),
 		items: map[types.NamespacedName]kept{}, byWork: map[types.NamespacedName][]types.NamespacedName{},
 	}
 }
@@ -81,7 +87,7 @@ func newObjects(cluster string, resource schema.GroupVersionResource, changed fu
 func (o *objects) Transformer() cache.TransformFunc {
 	return func(obj any) (any, error) {
 		if u, ok := obj.(*unstructured.Unstructured); ok {
-			trim(u)
+			o.control.trim(u)
 		}
 		return obj, nil
 	}
@@ -245,19 +251,23 @@ func (o *objects) Replace(list []any, version string) error {
 func (o *objects) Resync() error { return nil }
 
 func (o *objects) keep(u *unstructured.Unstructured) (kept, error) {
-	trim(u) // a plain list does not go through the Transformer
+	o.control.trim(u) // a plain list does not go through the Transformer
 	raw, err := u.MarshalJSON()
 	if err != nil {
 		return kept{}, fmt.Errorf("encoding %s %s: %w", u.GetKind(), keyOf(u), err)
 	}
 	// Encoding leaves up to half of its buffer unused.
-	return kept{raw: bytes.Clone(raw), version: u.GetResourceVersion(), work: workOf(u), owned: ownership(o.seed, u), lost: o.lost()}, nil
+	fields := o.control.OurFields(u)
+	return kept{
+		raw: bytes.Clone(raw), version: u.GetResourceVersion(), work: o.control.workOf(u), lost: o.lost(), owned: ownership(o.seed, fields),
+		values: values(o.seed, fields, u.Object), record: maphash.String(o.seed, u.GetAnnotations()[workv1alpha1.RecordAnnotation]),
+	}, nil
 }
 
 func (o *objects) difference(key types.NamespacedName, old, item kept, existed bool) Change {
 	change := Change{Cluster: o.cluster, Resource: o.resource, Object: key, Work: item.work, New: !existed}
 	if existed {
-		change.Disowned = old.owned != item.owned
+		change.Disowned = old.owned != item.owned || old.values != item.values && old.record == item.record
 		if old.work != item.work {
 			change.Previously = old.work
 		}

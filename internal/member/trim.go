@@ -3,17 +3,14 @@ package member
 import (
 	"encoding/json"
 	"hash/maphash"
+	"strings"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
-
-	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 )
 
 // trim removes, in place, the field ownership nobody asks a cached object about: all but our own entry, and the ones
 // that came through the scale subresource.
-func trim(obj *unstructured.Unstructured) {
+func (c ControlPlane) trim(obj *unstructured.Unstructured) {
 	entries, ok, _ := unstructured.NestedSlice(obj.Object, "metadata", "managedFields")
 	if !ok {
 		return
@@ -21,7 +18,8 @@ func trim(obj *unstructured.Unstructured) {
 	kept := make([]any, 0, 2)
 	for _, e := range entries {
 		entry, ok := e.(map[string]any)
-		if ok && (isOurs(entry) || entry["subresource"] == "scale") {
+		ours := ok && isApplied(entry) && (entry["manager"] == c.Manager() || entry["manager"] == FieldManager)
+		if ours || ok && entry["subresource"] == "scale" {
 			kept = append(kept, entry)
 		}
 	}
@@ -33,27 +31,8 @@ func trim(obj *unstructured.Unstructured) {
 	metadata["managedFields"] = kept
 }
 
-func isOurs(entry map[string]any) bool {
-	subresource, _ := entry["subresource"].(string)
-	return entry["manager"] == FieldManager && entry["operation"] == string(metav1.ManagedFieldsOperationApply) && subresource == ""
-}
-
-// OurFields returns the fields that we own in an object, as fieldsV1; nil if we never applied it.
-func OurFields(obj *unstructured.Unstructured) map[string]any {
-	metadata, _ := obj.Object["metadata"].(map[string]any)
-	entries, _ := metadata["managedFields"].([]any)
-	for _, e := range entries {
-		if entry, ok := e.(map[string]any); ok && isOurs(entry) {
-			fields, _ := entry["fieldsV1"].(map[string]any)
-			return fields
-		}
-	}
-	return nil
-}
-
 // ownership is a fingerprint of the fields that we own: it differs when somebody took one away.
-func ownership(seed maphash.Seed, obj *unstructured.Unstructured) uint64 {
-	fields := OurFields(obj)
+func ownership(seed maphash.Seed, fields map[string]any) uint64 {
 	if fields == nil {
 		return 0
 	}
@@ -64,13 +43,39 @@ func ownership(seed maphash.Seed, obj *unstructured.Unstructured) uint64 {
 	return maphash.Bytes(seed, raw)
 }
 
-// workOf returns the Work an object says it belongs to; empty if it says none.
-func workOf(obj *unstructured.Unstructured) types.NamespacedName {
-	annotations := obj.GetAnnotations()
-	return types.NamespacedName{
-		Namespace: annotations[workv1alpha1.WorkNamespaceAnnotation],
-		Name:      annotations[workv1alpha1.WorkNameAnnotation],
+// values is a fingerprint of the values at the fields that we own, 0 if we own none. A list counts as a whole, so that its
+// items need not be told apart: the fingerprint differs also for a field of another in it, which costs a comparison.
+func values(seed maphash.Seed, fields map[string]any, value any) uint64 {
+	if fields == nil {
+		return 0
 	}
+	object, isMap := value.(map[string]any)
+	var sum uint64
+	inner := false
+	for key, child := range fields {
+		name, isField := strings.CutPrefix(key, "f:")
+		if !isField || !isMap {
+			continue
+		}
+		inner = true
+		if owned, ok := child.(map[string]any); ok {
+			// A sum, since the order of keys is not certain.
+			sum += maphash.Comparable(seed, named{name, values(seed, owned, object[name])})
+		}
+	}
+	if inner {
+		return sum
+	}
+	raw, err := json.Marshal(value) // keys come out sorted
+	if err != nil {
+		return 0 // cannot happen: it was JSON a moment ago
+	}
+	return maphash.Bytes(seed, raw)
+}
+
+type named struct {
+	name  string
+	value uint64
 }
 
 // OwnedThroughScale tells whether somebody set an object's replicas through its scale subresource, as autoscalers do.

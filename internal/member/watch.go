@@ -38,6 +38,7 @@ type watches struct {
 	ctx     context.Context // of the connection
 	changed func(Change)
 	lost    func() uint64
+	control ControlPlane
 
 	mu      sync.RWMutex
 	holders map[string][]schema.GroupVersionResource // a few each, two holders per Work: sets would take ten times as much
@@ -182,7 +183,7 @@ func (w *watches) start(resource schema.GroupVersionResource) *running {
 		w.running = map[schema.GroupVersionResource]*running{}
 	}
 	ctx, stop := context.WithCancel(w.ctx)
-	r := &running{objects: newObjects(w.cluster, resource, w.changed, w.lost), stop: stop}
+	r := &running{objects: newObjects(w.cluster, resource, w.control, w.changed, w.lost), stop: stop}
 	w.running[resource] = r
 	go w.reflect(ctx, resource, r.objects)
 	return r

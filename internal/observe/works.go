@@ -261,12 +261,12 @@ func (w *Works) look(ctx context.Context, conn *member.Conn, work *workv1alpha1.
 			return nil, false, nil
 		}
 	}
-	return withExtras(sights, conn.Owned(key)), true, nil
+	return withExtras(conn.ControlPlane(), sights, conn.Owned(key)), true, nil
 }
 
 // withExtras gives the objects of a Work to the manifests they come from. What is left over, and was applied by us, was a
 // manifest once: it stays in the status until apply has removed it, so that it is not forgotten.
-func withExtras(sights []sight, owned []*unstructured.Unstructured) []sight {
+func withExtras(self member.ControlPlane, sights []sight, owned []*unstructured.Unstructured) []sight {
 	for _, obj := range owned {
 		kind := obj.GroupVersionKind()
 		matched := false
@@ -276,7 +276,7 @@ func withExtras(sights []sight, owned []*unstructured.Unstructured) []sight {
 				sights[i].object, matched = obj, true
 			}
 		}
-		if !matched && member.OurFields(obj) != nil { // not one that somebody made from a copy of ours
+		if !matched && self.OurFields(obj) != nil { // not one that somebody made from a copy of ours
 			sights = append(sights, sight{extra: true, object: obj, id: workv1alpha1.ResourceIdentifier{
 				Ordinal: len(sights), Group: kind.Group, Version: kind.Version, Kind: kind.Kind,
 				Namespace: obj.GetNamespace(), Name: obj.GetName(),

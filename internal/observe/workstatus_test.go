@@ -145,7 +145,7 @@ func TestWithExtras(t *testing.T) {
 	old.SetManagedFields([]metav1.ManagedFieldsEntry{{
 		Manager: member.FieldManager, Operation: metav1.ManagedFieldsOperationApply, FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:data":{}}`),
 	}})
-	got := withExtras(sights, []*unstructured.Unstructured{old, obj("Secret", "a"), obj("ConfigMap", "copied-by-somebody")})
+	got := withExtras(member.ControlPlane{}, sights, []*unstructured.Unstructured{old, obj("Secret", "a"), obj("ConfigMap", "copied-by-somebody")})
 	if got[0].object != nil || got[1].object == nil || len(got) != 3 {
 		t.Fatalf("got %+v", got)
 	}

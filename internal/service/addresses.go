@@ -120,7 +120,7 @@ func (a *addresser) reconcile(ctx context.Context, cluster string, key types.Nam
 
 // address writes the addresses of an import, unless its owner chose some, and returns it as it is then.
 func (a *addresser) address(ctx context.Context, conn *member.Conn, live *unstructured.Unstructured, derived *corev1.Service) (*unstructured.Unstructured, error) {
-	if _, chosen, _ := unstructured.NestedFieldNoCopy(member.OurFields(live), "f:spec", "f:ips"); chosen {
+	if _, chosen, _ := unstructured.NestedFieldNoCopy(conn.ControlPlane().OurFields(live), "f:spec", "f:ips"); chosen {
 		return live, nil
 	}
 	object, err := readImport(live)

@@ -27,6 +27,14 @@ const (
 	// RecordAnnotation says what was applied last, in a form that only its writer reads: it spares requests and tells
 	// drift from conflicts.
 	RecordAnnotation = "flagship.io/record"
+	// ControlPlaneAnnotation is the id of the control plane that an object belongs to: the uid of that control plane's
+	// namespace kube-system. Another control plane changes the object only if a user asks for it with Overwrite, and never
+	// deletes it. An object without it was written by an older version, or by Karmada.
+	ControlPlaneAnnotation = "flagship.io/control-plane"
+	// TakenFromAnnotation lists, separated by commas, the ids of the control planes from which the object was taken over
+	// with Overwrite. None of them takes it back as long as another one holds it, so that two control planes which both
+	// have Overwrite do not take turns.
+	TakenFromAnnotation = "flagship.io/taken-from"
 	// AdoptedAnnotation set to "true" marks a Namespace that was there before us. It is not deleted with its Work,
 	// for it may hold what is not ours.
 	AdoptedAnnotation = "flagship.io/adopted"
