@@ -71,9 +71,12 @@ type Applier struct {
 	ledger   ledger
 	waits    stopwatches // Works that wait for watches
 	troubles stopwatches // Works that fail
+	doubts   stopwatches // Works of namespaces of which not everything can be listed
 	damper   damper
 	released released // Works that were let go
 	buried   buried   // Works whose objects were removed
+
+	departures departures
 
 	mu    sync.Mutex
 	conns map[string]*member.Conn // the last ones heard of
@@ -107,7 +110,8 @@ func newApplier(hub client.Client, works cache.Cache, deps Deps) (*Applier, erro
 	a := &Applier{
 		client: hub, cache: works, fleet: deps.Fleet, report: deps.Report, events: deps.Events, clock: deps.Clock,
 		retain: deps.Retain, retention: deps.Retention, changes: deps.Changes, metrics: newMetrics(deps.Metrics),
-		custody: deps.Custody, waits: stopwatches{limit: patienceWithWatch}, conns: map[string]*member.Conn{},
+		custody: deps.Custody, waits: stopwatches{limit: patienceWithWatch},
+		doubts: stopwatches{limit: doubtPatience}, conns: map[string]*member.Conn{},
 	}
 	a.lanes = member.NewLanes("apply", deps.Fleet, deps.Clock, deps.Workers, a.reconcile)
 	deps.Fleet.OnChange(a.memberChanged)

@@ -72,7 +72,11 @@ func (m manifest) turn() int {
 	if m.err != nil {
 		return 2
 	}
-	switch kind := m.object.GroupVersionKind(); {
+	return m.identity().turn()
+}
+
+func (i identity) turn() int {
+	switch kind := i.kind; {
 	case kind.Group == "" && kind.Kind == "Namespace":
 		return 0
 	case kind.Group == "apiextensions.k8s.io" && kind.Kind == "CustomResourceDefinition":
@@ -188,6 +192,7 @@ func leftovers(work *workv1alpha1.Work, manifests []manifest, owned []*unstructu
 	for _, obj := range owned {
 		add(identityOf(obj))
 	}
+	slices.SortStableFunc(left, func(a, b identity) int { return b.turn() - a.turn() }) // the rest before what it lives in
 	return left
 }
 

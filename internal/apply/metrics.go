@@ -13,6 +13,8 @@ type metrics struct {
 	seconds *prometheus.HistogramVec
 	// writes counts what was asked of members, by operation and result.
 	writes *prometheus.CounterVec
+	// spared counts namespaces that were left in members, by reason.
+	spared *prometheus.CounterVec
 }
 
 // newMetrics registers them, unless the registerer is nil.
@@ -27,6 +29,10 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Name: "flagship_apply_writes_total",
 			Help: "Writes to members, by operation: apply, delete or release; and result: ok or failed.",
 		}, []string{"operation", "result"}),
+		spared: with.NewCounterVec(prometheus.CounterOpts{
+			Name: "flagship_apply_namespaces_released_total",
+			Help: "Namespaces that were left in members instead of being deleted, by reason: occupied, by what the control plane did not make, or unknown, since not every kind could be listed.",
+		}, []string{"reason"}),
 	}
 }
 

@@ -19,10 +19,30 @@ import (
 	"github.com/flagship-k8s/flagship/internal/member"
 )
 
+// terms say what becomes of an object that a Work does not want any more.
+type terms struct {
+	// preserve: it stays, without our marks.
+	preserve bool
+	// adopted: it is deleted even if it was there before us. Namespaces and definitions are not.
+	adopted bool
+}
+
+// termsOf are those of a Work. That what was taken over is deleted has to be said: preserveResourcesOnDeletion is false,
+// not unset.
+func termsOf(work *workv1alpha1.Work) terms {
+	preserve := work.Spec.PreserveResourcesOnDeletion
+	return terms{preserve: preserve != nil && *preserve, adopted: preserve != nil && !*preserve}
+}
+
+// keep tells whether an object stays by the terms.
+func (t terms) keep(live *unstructured.Unstructured) bool {
+	return t.preserve || isAdopted(live) && (!t.adopted || keepsOnRemoval(live))
+}
+
 // remove deletes an object of a Work from a member, or, to preserve it, takes our marks off. An object that is not
 // there, not ours, or another Work's is left as it is. The deletion is asked for in the background: it is not waited
 // for.
-func (a *Applier) remove(ctx context.Context, conn *member.Conn, work types.NamespacedName, id identity, preserve bool) error {
+func (a *Applier) remove(ctx context.Context, conn *member.Conn, work types.NamespacedName, id identity, terms terms) error {
 	named := &unstructured.Unstructured{}
 	named.SetGroupVersionKind(id.kind)
 	named.SetNamespace(id.namespace)
@@ -50,9 +70,9 @@ func (a *Applier) remove(ctx context.Context, conn *member.Conn, work types.Name
 		if !belongs(conn.ControlPlane(), live, work) {
 			return nil
 		}
-		spare := preserve || isAdopted(live)
+		spare := terms.keep(live)
 		if !spare && live.GetDeletionTimestamp() == nil {
-			if spare, err = a.custody.Spare(ctx, conn, live); err != nil {
+			if spare, err = a.spare(ctx, conn, work, live); err != nil {
 				break
 			}
 		}
@@ -88,14 +108,24 @@ func belongs(self member.ControlPlane, live *unstructured.Unstructured, work typ
 	return isManaged(live) && workOf(live) == work && self.Other(live) == ""
 }
 
+// spare tells whether an object that is to be deleted must be left instead, because of what lives in it or by it.
+func (a *Applier) spare(ctx context.Context, conn *member.Conn, work types.NamespacedName, live *unstructured.Unstructured) (bool, error) {
+	if isNamespace(live) {
+		return a.spareNamespace(ctx, conn, work, live.GetName())
+	}
+	return a.custody.Spare(ctx, conn, live)
+}
+
 func (a *Applier) destroy(ctx context.Context, t target, live *unstructured.Unstructured) error {
 	if live.GetDeletionTimestamp() != nil {
 		return nil // asked for already
 	}
-	uid, background := live.GetUID(), metav1.DeletePropagationBackground
-	err := t.client.Delete(ctx, t.object.Name, metav1.DeleteOptions{
-		Preconditions: &metav1.Preconditions{UID: &uid}, PropagationPolicy: &background,
-	})
+	uid, version, background := live.GetUID(), live.GetResourceVersion(), metav1.DeletePropagationBackground
+	only := &metav1.Preconditions{UID: &uid}
+	if isNamespace(live) {
+		only.ResourceVersion = &version // nobody has marked it meanwhile
+	}
+	err := t.client.Delete(ctx, t.object.Name, metav1.DeleteOptions{Preconditions: only, PropagationPolicy: &background})
 	a.metrics.wrote("delete", err)
 	return err
 }

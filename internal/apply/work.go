@@ -20,6 +20,13 @@ import (
 	"github.com/flagship-k8s/flagship/internal/member"
 )
 
+const (
+	// departureGrace is how long what was applied into a namespace may take to go before its Work says that it waits, and
+	// departurePause is between two looks.
+	departureGrace = 10 * time.Second
+	departurePause = 250 * time.Millisecond
+)
+
 // patienceWithWatch is how long the first look at a Work after a start waits for the member's watches. After that the
 // member is asked about each object.
 const patienceWithWatch = 10 * time.Second
@@ -125,13 +132,26 @@ func (a *Applier) apply(ctx context.Context, conn *member.Conn, work *workv1alph
 			break
 		}
 	}
-	for _, id := range surplus(conn, work, manifests) {
-		if err := a.remove(ctx, conn, key, id, false); err != nil {
-			results = append(results, outcome{ordinal: len(manifests), what: id.String(), err: err})
-		}
-	}
+	results = append(results, a.removeSurplus(ctx, conn, work, manifests, results)...)
 	slices.SortStableFunc(results, func(x, y outcome) int { return x.ordinal - y.ordinal })
 	return a.tell(work, len(manifests), results)
+}
+
+// removeSurplus removes what a Work does not order any more, once everything that it orders is there: what is surplus may
+// be what a manifest that failed was to take the place of.
+func (a *Applier) removeSurplus(ctx context.Context, conn *member.Conn, work *workv1alpha1.Work, manifests []manifest, applied []outcome) []outcome {
+	if len(applied) < len(manifests) || slices.ContainsFunc(applied, func(o outcome) bool { return o.err != nil }) {
+		return nil
+	}
+	terms := termsOf(work)
+	terms.preserve = false // that is about the end of the Work
+	var failed []outcome
+	for _, id := range surplus(conn, work, manifests) {
+		if err := a.remove(ctx, conn, client.ObjectKeyFromObject(work), id, terms); err != nil {
+			failed = append(failed, outcome{ordinal: len(manifests), what: id.String(), err: err})
+		}
+	}
+	return failed
 }
 
 // outcome is what came of one manifest.
@@ -210,6 +230,8 @@ func holder(work types.NamespacedName) string { return "apply/" + work.String() 
 func (a *Applier) forget(cluster string, key types.NamespacedName) {
 	a.waits.end(key)
 	a.troubles.end(key)
+	a.doubts.end(key)
+	a.departures.forget(key)
 	a.damper.forget(key)
 	a.released.forget(key)
 	if conn, ok := a.fleet.Get(cluster); ok {
@@ -242,6 +264,8 @@ func (a *Applier) finalize(ctx context.Context, d destination, work *workv1alpha
 		if err := a.removeAll(ctx, d, work, manifests); unavailable(err) { // since a moment ago
 			a.tellStuck(work, err)
 			return 0, err
+		} else if isPassing(err) {
+			return departurePause, nil
 		} else if err != nil {
 			return 0, err
 		}
@@ -261,8 +285,9 @@ func (a *Applier) tellStuck(work *workv1alpha1.Work, err error) {
 
 func (a *Applier) removeAll(ctx context.Context, d destination, work *workv1alpha1.Work, manifests []manifest) error {
 	key, conn := client.ObjectKeyFromObject(work), d.conn
-	preserve := d.keeps || work.Spec.PreserveResourcesOnDeletion != nil && *work.Spec.PreserveResourcesOnDeletion
-	if preserve {
+	terms := termsOf(work)
+	terms.preserve = terms.preserve || d.keeps
+	if terms.preserve {
 		a.buried.forget(key)
 	} else {
 		a.buried.put(key, a.clock.Now()) // before the look at what there is: what turns up afterwards is told of
@@ -275,13 +300,17 @@ func (a *Applier) removeAll(ctx context.Context, d destination, work *workv1alph
 	}
 	var failures []error
 	for _, id := range remaining {
-		if err := a.remove(ctx, conn, key, id, preserve); err != nil {
+		if err := a.remove(ctx, conn, key, id, terms); err != nil {
 			failures = append(failures, err)
 		}
 	}
 	err := errors.Join(failures...)
-	if err != nil && !unavailable(err) {
+	lasting := slices.ContainsFunc(failures, func(err error) bool { return !isPassing(err) })
+	if err != nil && !unavailable(err) && (lasting || a.troubles.since(key, a.clock.Now()) >= departureGrace) {
 		a.tellFailed(work, 0, fmt.Sprintf("Failed to remove what was applied: %v", err))
+	}
+	if err != nil && !lasting {
+		return passing(err)
 	}
 	return err
 }
@@ -300,7 +329,7 @@ func (a *Applier) rebury(ctx context.Context, cluster string, key types.Namespac
 		if conn.ControlPlane().OurFields(obj) == nil || !grave.holds(obj.GetCreationTimestamp().Time) {
 			continue // somebody else made it
 		}
-		if err := a.remove(ctx, conn, key, identityOf(obj), false); err != nil {
+		if err := a.remove(ctx, conn, key, identityOf(obj), terms{}); err != nil {
 			a.buried.rise(key) // still
 			return err
 		}

@@ -14,6 +14,7 @@ const (
 	LeaveMemberFailed              = "LeaveMemberFailed"
 	KeepObjects                    = "KeepObjects"
 	DeleteObjects                  = "DeleteObjects"
+	NamespaceReleased              = "NamespaceReleased"
 )
 
 // Reasons of events on Works and on the objects they carry.

@@ -10,9 +10,11 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 
@@ -30,6 +32,8 @@ type Conn struct {
 
 	config  *rest.Config
 	dynamic dynamic.Interface
+	meta    metadata.Interface
+	disco   *discovery.DiscoveryClient
 	mapper  *mapper
 	schemas *schemas
 	watches *watches
@@ -72,6 +76,11 @@ func connect(ctx context.Context, cluster *clusterv1alpha1.Cluster, cfg Config, 
 		stop()
 		return nil, fmt.Errorf("building the discovery client: %w", err)
 	}
+	if c.meta, err = metadata.NewForConfigAndClient(c.config, c.HTTPClient()); err != nil {
+		stop()
+		return nil, fmt.Errorf("building the metadata client: %w", err)
+	}
+	c.disco = disco
 	c.mapper = &mapper{clock: cfg.Clock, served: disco.ServerResourcesForGroupVersionWithContext}
 	c.schemas = &schemas{clock: cfg.Clock, index: func(ctx context.Context) ([]byte, error) {
 		raw, err := disco.RESTClient().Get().AbsPath("/openapi/v3").DoRaw(ctx)
@@ -105,6 +114,19 @@ func (c *Conn) Cluster() *clusterv1alpha1.Cluster {
 // Dynamic is a client for objects of any kind. While the member is unavailable every call fails with an
 // UnavailableError; a call without a deadline gets one.
 func (c *Conn) Dynamic() dynamic.Interface { return c.dynamic }
+
+// Metadata is a client for the metadata of objects of any kind, with the properties of Dynamic.
+func (c *Conn) Metadata() metadata.Interface { return c.meta }
+
+// NamespacedKinds asks the member which namespaced kinds it serves, each in its preferred version. If some groups cannot be
+// asked for, the answer has the others, and the error is a discovery.ErrGroupDiscoveryFailed.
+func (c *Conn) NamespacedKinds(ctx context.Context) ([]*metav1.APIResourceList, error) {
+	lists, err := discovery.ServerPreferredNamespacedResourcesWithContext(ctx, c.disco)
+	if err != nil {
+		return lists, fmt.Errorf("asking the member what it serves: %w", err)
+	}
+	return lists, nil
+}
 
 // RESTConfig is for building further clients together with HTTPClient or PatientHTTPClient. It holds no secret and no
 // address: the HTTP client knows both.
