@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
@@ -97,7 +98,7 @@ func (c *composer) compose(ctx context.Context, r request) (*workv1alpha1.Work, 
 		Workload: workv1alpha1.WorkloadTemplate{
 			Manifests: []workv1alpha1.Manifest{{RawExtension: runtime.RawExtension{Raw: raw}}},
 		},
-		PreserveResourcesOnDeletion: onlyTrue(r.binding.BindingSpec().PreserveResourcesOnDeletion),
+		PreserveResourcesOnDeletion: r.binding.BindingSpec().PreserveResourcesOnDeletion,
 	}
 	if suspends(r.binding.BindingSpec(), r.target.Name) {
 		work.Spec.SuspendDispatching = new(true)
@@ -221,7 +222,7 @@ func same(existing, desired *workv1alpha1.Work) bool {
 	}
 	a, b := &existing.Spec, &desired.Spec
 	if isTrue(a.SuspendDispatching) != isTrue(b.SuspendDispatching) ||
-		isTrue(a.PreserveResourcesOnDeletion) != isTrue(b.PreserveResourcesOnDeletion) {
+		!ptr.Equal(a.PreserveResourcesOnDeletion, b.PreserveResourcesOnDeletion) {
 		return false
 	}
 	return slices.EqualFunc(a.Workload.Manifests, b.Workload.Manifests, sameManifest)
@@ -309,10 +310,3 @@ func sortedKeys(m map[string]string) string {
 }
 
 func isTrue(b *bool) bool { return b != nil && *b }
-
-func onlyTrue(b *bool) *bool {
-	if isTrue(b) {
-		return b
-	}
-	return nil
-}
