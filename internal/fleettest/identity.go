@@ -1,10 +1,15 @@
 package fleettest
 
 import (
+	"context"
+	"strings"
 	"testing"
+	"time"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 )
 
@@ -36,8 +41,28 @@ func (c *Cluster) Tenant(t testing.TB, namespace string, resources ...string) *C
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: role.Name},
 		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: name}},
 	})
-	return c.As(t, rest.ImpersonationConfig{UserName: name})
+	tenant := c.As(t, rest.ImpersonationConfig{UserName: name})
+	resource, subresource, _ := strings.Cut(resources[len(resources)-1], "/")
+	tenant.AwaitRight(t, authorizationv1.ResourceAttributes{Namespace: namespace, Verb: "*", Resource: resource, Subresource: subresource})
+	return tenant
 }
+
+// AwaitRight returns once the user of this client has a right: the API server's authorizer learns of a new role a moment
+// after it was written.
+func (c *Cluster) AwaitRight(t testing.TB, right authorizationv1.ResourceAttributes) {
+	t.Helper()
+	err := wait.PollUntilContextTimeout(t.Context(), rightsPoll, Patience, true, func(ctx context.Context) (bool, error) {
+		review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &right}}
+		err := c.Create(ctx, review)
+		return review.Status.Allowed, err
+	})
+	if err != nil {
+		t.Fatalf("waiting for the right to %s %s: %v", right.Verb, right.Resource, err)
+	}
+}
+
+// rightsPoll is how often a right is looked for.
+const rightsPoll = 20 * time.Millisecond
 
 // ClusterRights gives a user rules in all namespaces until the test ends.
 func (c *Cluster) ClusterRights(t testing.TB, user string, rules ...rbacv1.PolicyRule) {
