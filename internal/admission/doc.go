@@ -4,5 +4,6 @@
 // Out: the object completed, warnings, or the reasons why it is refused.
 // Owns: the permanent-id labels of our kinds; that policies carry their finalizer; defaults that depend on other fields.
 // Never: reads anything but the request, so its answer is the same every time and costs no round trip; where the instances
-// of a definition are, whoever constructs the plugin knows from memory.
+// of a definition are, whoever constructs the plugin knows from memory. Only a binding that a user writes by hand is an
+// exception: the API server's authorizer is asked whether he may read what it names.
 package admission

@@ -9,17 +9,19 @@ import (
 	"github.com/flagship-k8s/flagship/api"
 )
 
-// stampID gives an object its permanent id when it is created. A writer that leaves the id out of an
-// update, as whoever replaces an object from a file does, does not mean to take it away.
-func stampID(kind schema.GroupKind, object, old subject, newID func() string) {
+// stampID gives an object its permanent id when it is created. Only the control plane brings one along: with the id of
+// another object, a user's would pass for that object. A writer that leaves the id out of an update, as whoever replaces an
+// object from a file does, does not mean to take it away.
+func stampID(kind schema.GroupKind, object, old subject, trusted bool, newID func() string) {
 	label, ok := api.PermanentIDLabel(kind)
-	if !ok || object.GetLabels()[label] != "" {
+	if !ok || object.GetLabels()[label] != "" && (old != nil || trusted) {
 		return
 	}
 	labels := object.GetLabels()
 	if labels == nil {
 		labels = map[string]string{}
 	}
+	delete(labels, label)
 	if old != nil {
 		labels[label] = old.GetLabels()[label]
 	}

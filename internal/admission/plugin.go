@@ -49,7 +49,7 @@ func (p *Plugin) Admit(_ context.Context, a admission.Attributes, _ admission.Ob
 	}
 	old, _ := a.GetOldObject().(subject)
 	kind := a.GetKind().GroupKind()
-	stampID(kind, object, old, p.newID)
+	stampID(kind, object, old, ofControlPlane(a), p.newID)
 	guard(kind, object)
 	rule, ok := p.rules[kind]
 	custom, untyped := object.(*unstructured.Unstructured)

@@ -89,6 +89,11 @@ apiVersion: policy.karmada.io/v1alpha1
 kind: PropagationPolicy
 metadata: {name: web, namespace: shop, deletionTimestamp: "2026-01-02T03:04:05Z", labels: {` + policyID + `: first}}
 spec: {resourceSelectors: [` + selector + `, namespace: shop}]}`,
+			old: `
+apiVersion: policy.karmada.io/v1alpha1
+kind: PropagationPolicy
+metadata: {name: web, namespace: shop, deletionTimestamp: "2026-01-02T03:04:05Z", labels: {` + policyID + `: first}}
+spec: {resourceSelectors: []}`,
 			want: `
 apiVersion: policy.karmada.io/v1alpha1
 kind: PropagationPolicy

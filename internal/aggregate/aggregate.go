@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -233,7 +234,7 @@ func (a *aggregator) binding(ctx context.Context, request Request) (workv1alpha2
 	return binding, nil
 }
 
-// works lists the Works of a binding. They are shared with the cache.
+// works lists the Works of a binding: those that have its permanent id and name it. They are shared with the cache.
 func (a *aggregator) works(ctx context.Context, binding workv1alpha2.Binding) ([]*workv1alpha1.Work, error) {
 	id := binding.GetLabels()[binding.PermanentIDLabel()]
 	if id == "" {
@@ -245,11 +246,21 @@ func (a *aggregator) works(ctx context.Context, binding workv1alpha2.Binding) ([
 	if err != nil {
 		return nil, fmt.Errorf("listing Works of binding %s: %w", id, err)
 	}
-	works := make([]*workv1alpha1.Work, len(list.Items))
+	of := Request{Namespace: binding.GetNamespace(), Name: binding.GetName()}
+	works := make([]*workv1alpha1.Work, 0, len(list.Items))
 	for i := range list.Items {
-		works[i] = &list.Items[i]
+		if slices.Contains(requestsOf(&list.Items[i]), of) {
+			works = append(works, &list.Items[i])
+		}
 	}
 	return works, nil
+}
+
+// speaksFor says that a template's status is what the copies of this binding add up to. A template has one such binding,
+// the one that propagation makes or would make; others that name the template have a status of their own only.
+func speaksFor(binding workv1alpha2.Binding) bool {
+	resource := binding.BindingSpec().Resource
+	return resource.Namespace == binding.GetNamespace() && binding.GetName() == workv1alpha2.BindingName(resource.Kind, resource.Name)
 }
 
 // updateTemplate writes the status that the copies add up to. It returns a word
@@ -259,7 +270,7 @@ func (a *aggregator) updateTemplate(ctx context.Context, binding workv1alpha2.Bi
 	resource := binding.BindingSpec().Resource
 	version := "version " + resource.ResourceVersion
 	gvk := schema.FromAPIVersionAndKind(resource.APIVersion, resource.Kind)
-	if !a.templates.HasStatus(gvk) || !a.adds(gvk) {
+	if !a.templates.HasStatus(gvk) || !a.adds(gvk) || !speaksFor(binding) {
 		return version, nil
 	}
 	ref := template.Ref{GroupVersionKind: gvk, Namespace: resource.Namespace, Name: resource.Name}
@@ -267,7 +278,7 @@ func (a *aggregator) updateTemplate(ctx context.Context, binding workv1alpha2.Bi
 	if err != nil {
 		return version, client.IgnoreNotFound(err)
 	}
-	if before.GetUID() != resource.UID || before.GetDeletionTimestamp() != nil {
+	if before.GetUID() != resource.UID || before.GetNamespace() != binding.GetNamespace() || before.GetDeletionTimestamp() != nil {
 		return version, nil
 	}
 	if generation := before.GetGeneration(); generation > 0 {

@@ -8,10 +8,12 @@ import (
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/clock"
 
 	"github.com/flagship-k8s/flagship/internal/admission"
 	"github.com/flagship-k8s/flagship/internal/apiserver"
+	"github.com/flagship-k8s/flagship/internal/template"
 )
 
 // Server is how to serve the API and where to keep it; see package apiserver.
@@ -63,6 +65,7 @@ func (o Options) complete() Options {
 	o.whereabouts = &whereabouts{}
 	o.Server.Admission = append(o.Server.Admission,
 		apiserver.AdmissionPlugin{Name: "Flagship", Handler: admission.New(uuid.NewString)},
+		apiserver.AdmissionPlugin{Name: admission.BindingsName, Handler: admission.NewBindings(neverTemplate)},
 		apiserver.AdmissionPlugin{Name: admission.DefinitionsName, Handler: admission.NewDefinitions(o.whereabouts.instances)},
 	)
 	o.metrics = prometheus.NewRegistry()
@@ -89,4 +92,9 @@ func (o Options) complete() Options {
 		}
 	}
 	return o
+}
+
+// neverTemplate tells which objects no binding may name.
+func neverTemplate(kind schema.GroupVersionKind, namespace, name string) bool {
+	return template.Excluded(template.Ref{GroupVersionKind: kind, Namespace: namespace, Name: name})
 }

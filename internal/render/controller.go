@@ -181,6 +181,10 @@ func (r *Reconciler) render(ctx context.Context, binding workv1alpha2.Binding) e
 		return r.reportRendered(ctx, binding, nil)
 	}
 	requests, err := r.requests(ctx, binding, p)
+	if isRefusal(err) {
+		r.deps.Events.Publish(r.renderingRefused(binding, err))
+		return errors.Join(err, r.reportRendered(ctx, binding, err))
+	}
 	if err != nil || len(requests) == 0 {
 		return err
 	}
@@ -209,9 +213,13 @@ func (p plan) unwanted(works []*workv1alpha1.Work) (orphans []*workv1alpha1.Work
 }
 
 // requests reads what all Works of the binding have in common. It returns none if there is no template to make them of:
-// it was deleted, or made anew under the same name, and the binding will follow.
+// it was deleted, or made anew under the same name, and the binding will follow. A binding that names what is not a template
+// of its own namespace is refused.
 func (r *Reconciler) requests(ctx context.Context, binding workv1alpha2.Binding, p plan) ([]request, error) {
 	spec := binding.BindingSpec()
+	if err := checkTemplate(binding); err != nil {
+		return nil, &refusal{cause: err}
+	}
 	obj, err := r.deps.Template(ctx, refOf(spec))
 	if apierrors.IsNotFound(err) {
 		return nil, nil
@@ -221,6 +229,9 @@ func (r *Reconciler) requests(ctx context.Context, binding workv1alpha2.Binding,
 	}
 	if obj.GetDeletionTimestamp() != nil || spec.Resource.UID != "" && obj.GetUID() != spec.Resource.UID {
 		return nil, nil
+	}
+	if obj.GetNamespace() != binding.GetNamespace() {
+		return nil, &refusal{cause: errNotOfNamespace}
 	}
 	policies, err := r.policies(ctx, spec.Resource.Namespace)
 	if err != nil {

@@ -1,6 +1,7 @@
 package render
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 
@@ -9,6 +10,8 @@ import (
 	networkingv1alpha1 "github.com/flagship-k8s/flagship/api/networking/v1alpha1"
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/template"
 )
 
 // claimKeys are the ownership keys that a copy has from its template: they say what selected the template, and nothing in
@@ -47,6 +50,21 @@ func checkIdentity(template, made *unstructured.Unstructured) error {
 		if field.got != field.want {
 			return fmt.Errorf("the interpreter of the kind changed %s from %q to %q", field.path, field.want, field.got)
 		}
+	}
+	return nil
+}
+
+var errNotOfNamespace = errors.New("spec.resource: a ResourceBinding names an object of its own namespace, a ClusterResourceBinding one that belongs to none. Delete this binding")
+
+// checkTemplate returns an error if a binding names what it must not carry. Admission refuses such a binding; one that was
+// stored before comes here.
+func checkTemplate(binding workv1alpha2.Binding) error {
+	ref := refOf(binding.BindingSpec())
+	switch {
+	case ref.Namespace != binding.GetNamespace():
+		return errNotOfNamespace
+	case template.Excluded(ref):
+		return fmt.Errorf("spec.resource: %s is never sent to members. Delete this binding", ref)
 	}
 	return nil
 }

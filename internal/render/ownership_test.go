@@ -6,7 +6,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
@@ -84,5 +86,35 @@ func TestAnInterpreterKeepsTheObject(t *testing.T) {
 	var refused *refusal
 	if !errors.As(err, &refused) || reasonOf(err) != workv1alpha2.ForbiddenReason {
 		t.Errorf("got %v, want a refusal", err)
+	}
+}
+
+func TestForeignTemplatesAreNotRendered(t *testing.T) {
+	for name, change := range map[string]func(*workv1alpha2.ResourceBinding){
+		"OtherNamespace": func(b *workv1alpha2.ResourceBinding) { b.Spec.Resource.Namespace = "other" },
+		"ControlPlane": func(b *workv1alpha2.ResourceBinding) {
+			b.Namespace = "karmada-cluster"
+			b.Spec.Resource = workv1alpha2.ObjectReference{APIVersion: "v1", Kind: "Secret", Namespace: "karmada-cluster", Name: "m1"}
+		},
+		"ClusterScoped": func(b *workv1alpha2.ResourceBinding) { b.Namespace, b.Spec.Resource.Namespace = "shop", "shop" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			binding := nginxBinding("m1")
+			change(binding)
+			s := newStage(t, threeClusters(binding)...)
+			s.templates[refOf(&binding.Spec)] = parse(t, nginx) // a store ignores the namespace where the kind has none
+			writes, _, err := s.reconcile(binding)
+			if !isRefusal(err) {
+				t.Errorf("got %v, want a refusal", err)
+			}
+			wantWrites(t, "only the condition is written", writes, "patch status "+client.ObjectKeyFromObject(binding).String())
+			if err := s.client.Get(t.Context(), client.ObjectKeyFromObject(binding), binding); err != nil {
+				t.Fatal(err)
+			}
+			c := meta.FindStatusCondition(binding.Status.Conditions, workv1alpha2.Rendered)
+			if c == nil || c.Reason != workv1alpha2.ForbiddenReason {
+				t.Errorf("the condition is %v, want one with reason %s", c, workv1alpha2.ForbiddenReason)
+			}
+		})
 	}
 }
