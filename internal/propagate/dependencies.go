@@ -62,7 +62,23 @@ func parseDependencies(binding metav1.Object) []interpret.Dependency {
 	if err := json.Unmarshal([]byte(raw), &list); err != nil {
 		return nil // somebody's edit; the next change of the template repairs it
 	}
-	return list
+	// The list may be older than the rule.
+	return slices.DeleteFunc(list, func(d interpret.Dependency) bool { return !inReach(binding.GetNamespace(), d) })
+}
+
+// inReach says that a template of a namespace may take along what it refers to: objects of the same namespace, and the
+// definition of a kind, without which a custom resource could not be applied. A template that belongs to no namespace takes
+// along definitions only. Everything else crosses a border: whoever may write a template need not be allowed to send what
+// it names.
+func inReach(namespace string, d interpret.Dependency) bool {
+	if d.Namespace == "" {
+		return isDefinition(schema.FromAPIVersionAndKind(d.APIVersion, d.Kind))
+	}
+	return d.Namespace == namespace
+}
+
+func isDefinition(gvk schema.GroupVersionKind) bool {
+	return gvk.Group == "apiextensions.k8s.io" && gvk.Kind == "CustomResourceDefinition"
 }
 
 // dependencies is the annotation that lists what a template refers to. The
@@ -97,20 +113,15 @@ func (p *propagator) listed(c *claimant, found []interpret.Dependency) (string, 
 	return string(raw), nil
 }
 
-// resolve gives a reference the namespace it is meant for. A template of a
-// namespace refers to others of it and to cluster-scoped ones, no further.
+// resolve gives a reference the namespace it is meant for, and says whether it is in reach.
 func (p *propagator) resolve(from template.Ref, d interpret.Dependency) (interpret.Dependency, bool) {
-	_, namespaced, known := p.templates.Mapping(schema.FromAPIVersionAndKind(d.APIVersion, d.Kind))
-	switch {
-	case known && !namespaced:
+	gvk := schema.FromAPIVersionAndKind(d.APIVersion, d.Kind)
+	if _, namespaced, known := p.templates.Mapping(gvk); known && !namespaced || isDefinition(gvk) {
 		d.Namespace = ""
-	case from.Namespace != "":
+	} else {
 		d.Namespace = cmp.Or(d.Namespace, from.Namespace)
-		return d, d.Namespace == from.Namespace
-	case d.Namespace == "":
-		return d, false
 	}
-	return d, true
+	return d, inReach(from.Namespace, d)
 }
 
 // dependants lists the bindings whose templates need a template, in the order of
@@ -220,20 +231,22 @@ func fillDependants(spec *workv1alpha2.ResourceBindingSpec, present map[string]s
 
 // fillStrictest gives an attached binding, which has no policy of its own, what
 // the policies of its dependants say: the strongest wish of each kind. It
-// returns whether they disagree.
+// returns whether they disagree. A definition is never taken over from a member
+// on behalf of those who have objects of its kind.
 func fillStrictest(spec *workv1alpha2.ResourceBindingSpec, dependants []workv1alpha2.Binding) (disagree bool) {
 	first := dependants[0].BindingSpec()
+	definition := isDefinition(schema.FromAPIVersionAndKind(spec.Resource.APIVersion, spec.Resource.Kind))
 	spec.ConflictResolution = policyv1alpha1.ConflictAbort
 	spec.PreserveResourcesOnDeletion = nil
 	for _, d := range dependants {
 		theirs := d.BindingSpec()
-		if theirs.ConflictResolution == policyv1alpha1.ConflictOverwrite {
+		if theirs.ConflictResolution == policyv1alpha1.ConflictOverwrite && !definition {
 			spec.ConflictResolution = policyv1alpha1.ConflictOverwrite
 		}
 		if ptr.Deref(theirs.PreserveResourcesOnDeletion, false) {
 			spec.PreserveResourcesOnDeletion = ptr.To(true)
 		}
-		disagree = disagree || theirs.ConflictResolution != first.ConflictResolution ||
+		disagree = disagree || theirs.ConflictResolution != first.ConflictResolution && !definition ||
 			ptr.Deref(theirs.PreserveResourcesOnDeletion, false) != ptr.Deref(first.PreserveResourcesOnDeletion, false)
 	}
 	return disagree

@@ -269,6 +269,7 @@ func TestDrainingClustersKeepDependencies(t *testing.T) {
 func TestReferencesStayInTheirNamespace(t *testing.T) {
 	h := newHub(t)
 	web := template.Ref{GroupVersionKind: deploymentKind, Namespace: "shop", Name: "web"}
+	const definitions = "apiextensions.k8s.io/v1"
 	role := template.Ref{GroupVersionKind: schema.GroupVersionKind{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRole"}, Name: "r"}
 	for reason, tc := range map[string]struct {
 		from template.Ref
@@ -278,8 +279,10 @@ func TestReferencesStayInTheirNamespace(t *testing.T) {
 		"its own by default":             {web, interpret.Dependency{APIVersion: "v1", Kind: "Secret", Name: "s"}, "shop"},
 		"its own":                        {web, interpret.Dependency{APIVersion: "v1", Kind: "Secret", Namespace: "shop", Name: "s"}, "shop"},
 		"another's is none":              {web, interpret.Dependency{APIVersion: "v1", Kind: "Secret", Namespace: "bank", Name: "s"}, "-"},
-		"cluster-scoped":                 {web, interpret.Dependency{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "ClusterRole", Namespace: "shop", Name: "r"}, ""},
-		"of a cluster-scoped object":     {role, interpret.Dependency{APIVersion: "v1", Kind: "Secret", Namespace: "bank", Name: "s"}, "bank"},
+		"cluster-scoped":                 {web, interpret.Dependency{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "ClusterRole", Namespace: "shop", Name: "r"}, "-"},
+		"a definition":                   {web, interpret.Dependency{APIVersion: definitions, Kind: "CustomResourceDefinition", Name: "gears.example.io"}, ""},
+		"of a cluster-scoped object":     {role, interpret.Dependency{APIVersion: "v1", Kind: "Secret", Namespace: "bank", Name: "s"}, "-"},
+		"its definition":                 {role, interpret.Dependency{APIVersion: definitions, Kind: "CustomResourceDefinition", Name: "gears.example.io"}, ""},
 		"of one that does not say which": {role, interpret.Dependency{APIVersion: "v1", Kind: "Secret", Name: "s"}, "-"},
 	} {
 		got, ok := h.loop.resolve(tc.from, tc.dep)
@@ -293,8 +296,37 @@ func TestReferencesStayInTheirNamespace(t *testing.T) {
 	}
 }
 
+func TestAListOfAnotherNamespaceCountsForNothing(t *testing.T) {
+	binding := &workv1alpha2.ResourceBinding{}
+	binding.Namespace = "shop"
+	binding.Annotations = map[string]string{workv1alpha2.DependenciesAnnotation: `[
+		{"apiVersion":"v1","kind":"Secret","namespace":"bank","name":"s"}, {"apiVersion":"v1","kind":"Namespace","name":"bank"},
+		{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","name":"gears.example.io"}]`}
+	binding.Spec.PropagateDeps = true
+	want := []string{dependencyKey(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}, "", "gears.example.io")}
+	if diff := cmp.Diff(want, dependsOn(binding)); diff != "" {
+		t.Errorf("index (-want +got):\n%s", diff)
+	}
+}
+
+func TestDefinitionsAreNotTakenOverForTheirObjects(t *testing.T) {
+	dependant := &workv1alpha2.ResourceBinding{}
+	dependant.Spec.ConflictResolution = policyv1alpha1.ConflictOverwrite
+	for kind, want := range map[string]policyv1alpha1.ConflictResolution{
+		"CustomResourceDefinition": policyv1alpha1.ConflictAbort, "APIService": policyv1alpha1.ConflictOverwrite,
+	} {
+		var spec workv1alpha2.ResourceBindingSpec
+		spec.Resource = workv1alpha2.ObjectReference{APIVersion: "apiextensions.k8s.io/v1", Kind: kind, Name: "gears.example.io"}
+		fillStrictest(&spec, []workv1alpha2.Binding{dependant})
+		if spec.ConflictResolution != want {
+			t.Errorf("%s: conflictResolution is %q, want %q", kind, spec.ConflictResolution, want)
+		}
+	}
+}
+
 func TestReferencesByLabels(t *testing.T) {
 	binding := &workv1alpha2.ResourceBinding{}
+	binding.Namespace = "shop"
 	binding.Annotations = map[string]string{workv1alpha2.DependenciesAnnotation: `[{"apiVersion":"v1","kind":"ConfigMap","namespace":"shop","labelSelector":{"matchLabels":{"app":"web"}}}]`}
 	binding.Spec.PropagateDeps = true
 	if diff := cmp.Diff([]string{"ConfigMap|shop|"}, dependsOn(binding)); diff != "" {

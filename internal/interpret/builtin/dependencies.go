@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
 
 	"github.com/flagship-k8s/flagship/internal/interpret"
 )
@@ -211,7 +212,8 @@ func (r references) sorted() []interpret.Dependency {
 
 // ingressDependencies are the certificates that the Ingress serves, and the
 // Services that its requests go to: without them it answers nothing. A backend
-// of another group names no version, so that it is nobody's dependency.
+// that is another resource is nobody's dependency: the Ingress may name any
+// kind, of which its author need not be allowed to read anything.
 func ingressDependencies(_ context.Context, obj *unstructured.Unstructured) ([]interpret.Dependency, error) {
 	var ingress networkingv1.Ingress
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, &ingress); err != nil {
@@ -225,7 +227,7 @@ func ingressDependencies(_ context.Context, obj *unstructured.Unstructured) ([]i
 		if to.Service != nil {
 			found.add("Service", to.Service.Name)
 		}
-		if to.Resource != nil && to.Resource.APIGroup == nil {
+		if to.Resource != nil && ptr.Deref(to.Resource.APIGroup, "") == "" && to.Resource.Kind == "Service" {
 			found.add(to.Resource.Kind, to.Resource.Name)
 		}
 	}

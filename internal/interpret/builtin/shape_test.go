@@ -216,6 +216,11 @@ func TestDependencies(t *testing.T) {
     {host: b}, {http: {paths: [{path: /files, pathType: Prefix, backend: {resource: {apiGroup: store.example.io, kind: Bucket, name: files}}}]}}]}}`,
 			[]string{"Secret cert", "Service fallback", "Service web"},
 		},
+		"ingress with other resources as backends": {
+			`{apiVersion: networking.k8s.io/v1, kind: Ingress, spec: {defaultBackend: {resource: {kind: Namespace, name: other}},
+  rules: [{http: {paths: [{path: /, pathType: Prefix, backend: {resource: {kind: PersistentVolume, name: pv}}}, {path: /s, pathType: Prefix, backend: {resource: {kind: Secret, name: top}}}]}}]}}`,
+			nil,
+		},
 		"service import": {
 			"{apiVersion: multicluster.x-k8s.io/v1alpha1, kind: ServiceImport, metadata: {name: web}}",
 			[]string{"Service derived-web", "EndpointSlice kubernetes.io/service-name=derived-web"},
