@@ -28,7 +28,7 @@ var (
 var mayImport = map[string][]string{
 	// shores
 	"template": {"event"},
-	"member":   {"event", "recovery"},
+	"member":   {"dial", "event", "recovery"},
 	// verbs: none imports another, which is what makes hub and agent, push and pull the same code
 	"propagate": slices.Concat(shores, advisers),
 	"schedule":  advisers,
@@ -44,13 +44,14 @@ var mayImport = map[string][]string{
 	"turns":     {},
 	"recovery":  {},
 	// neighbours
+	"dial":    {},
 	"report":  {"recovery"},
 	"claim":   slices.Concat(shores, advisers),
 	"enroll":  {"member", "event"},
 	"schema":  slices.Concat(shores, advisers),
 	"service": slices.Concat(shores, advisers),
 	// house
-	"apiserver":  {},
+	"apiserver":  {"dial"},
 	"admission":  advisers,
 	"hub":        {"*"},
 	"playground": {"hub", "apiserver", "enroll"},

@@ -26,6 +26,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/apiserver/resourceclaims"
 	"github.com/flagship-k8s/flagship/internal/apiserver/storage"
 	"github.com/flagship-k8s/flagship/internal/apiserver/works"
+	"github.com/flagship-k8s/flagship/internal/dial"
 )
 
 // chain is the API servers of one process, each handing what it does not know to the next: the
@@ -140,7 +141,7 @@ func priorities() map[schema.GroupVersion]controlplaneapiserver.APIServicePriori
 
 // clusterOptions is what the hub's native groups share with the built-in kinds, taken before their
 // configuration is completed.
-func clusterOptions(config *app.Config, direct *storage.Direct, dial Dial, secret clusters.SecretReader) *clusters.Options {
+func clusterOptions(config *app.Config, direct *storage.Direct, cfg Config, secret clusters.SecretReader) *clusters.Options {
 	host := native.Host{
 		Config:      *config.KubeAPIs.ControlPlane.Generic,
 		Informers:   config.KubeAPIs.ControlPlane.VersionedInformers,
@@ -150,5 +151,5 @@ func clusterOptions(config *app.Config, direct *storage.Direct, dial Dial, secre
 	if direct != nil {
 		host.Reach = direct.Wrap
 	}
-	return &clusters.Options{Host: host, Dial: dial, Secret: secret}
+	return &clusters.Options{Host: host, Dial: cfg.Dial, Secret: secret, Rules: dial.Rules{AllowLoopback: cfg.AllowLoopbackMembers}}
 }

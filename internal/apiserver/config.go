@@ -78,6 +78,9 @@ type Config struct {
 	// Secret it names. Hub only.
 	Dial Dial
 
+	// AllowLoopbackMembers lets Clusters have loopback and link-local addresses. Hub only.
+	AllowLoopbackMembers bool
+
 	// Clock decides when certificates are renewed; nil means the real one.
 	Clock clock.WithTicker
 }

@@ -63,7 +63,8 @@ func run(m *testing.M) int {
 	}
 	defer func() { _ = fixed.Close() }()
 	hub, err = apiserver.Start(ctx, apiserver.Config{
-		DataDir: dir, NoFsync: true, Clock: hubClock, ConversionServices: map[string]string{"fixed/hook:8443": fixed.Addr().String()},
+		AllowLoopbackMembers: true,
+		DataDir:              dir, NoFsync: true, Clock: hubClock, ConversionServices: map[string]string{"fixed/hook:8443": fixed.Addr().String()},
 		Admission: []apiserver.AdmissionPlugin{{Name: "RefuseUnwanted", Handler: refuseUnwanted{}}},
 	})
 	if err != nil {

@@ -17,6 +17,8 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
+
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 )
 
 // seen is what a member was asked.
@@ -63,20 +65,40 @@ func echo(w http.ResponseWriter, r *http.Request) {
 func registerMember(t *testing.T, name string, server *httptest.Server) {
 	t.Helper()
 	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	createCluster(t, name, fmt.Sprintf(`{syncMode: Push, apiEndpoint: %q,
+		secretRef: {namespace: karmada-cluster, name: %s}, impersonatorSecretRef: {namespace: karmada-cluster, name: %s-impersonator}}`,
+		server.URL+"/base", name, name))
+	writeCredentials(t, name, authority)
+}
+
+// writeCredentials makes the Secrets of a cluster as joining does.
+func writeCredentials(t *testing.T, name string, authority []byte) {
+	t.Helper()
+	object, err := objects.Resource(clusterResource).Get(t.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cluster := typed(t, object)
 	for secret, data := range map[string]map[string][]byte{
 		name:                   {"token": []byte("full"), "caBundle": authority},
 		name + "-impersonator": {"token": []byte("impersonator")},
 	} {
 		_, err := clients.CoreV1().Secrets("karmada-cluster").Create(t.Context(),
-			&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: secret}, Data: data}, metav1.CreateOptions{})
+			&corev1.Secret{ObjectMeta: metav1.ObjectMeta{
+				Name:        secret,
+				Annotations: map[string]string{clusterv1alpha1.CredentialForAnnotation: clusterv1alpha1.CredentialDigest(uses[secret == name], &cluster.Spec, authority)},
+				OwnerReferences: []metav1.OwnerReference{{
+					APIVersion: clusterv1alpha1.GroupVersion.String(), Kind: "Cluster", Name: name, UID: cluster.UID,
+				}},
+			}, Data: data}, metav1.CreateOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	createCluster(t, name, fmt.Sprintf(`{syncMode: Push, apiEndpoint: %q,
-		secretRef: {namespace: karmada-cluster, name: %s}, impersonatorSecretRef: {namespace: karmada-cluster, name: %s-impersonator}}`,
-		server.URL+"/base", name, name))
 }
+
+// uses says whether a Secret is the controllers' or the impersonator's.
+var uses = map[bool]clusterv1alpha1.CredentialUse{true: clusterv1alpha1.ControllerCredential, false: clusterv1alpha1.ImpersonatorCredential}
 
 // as is a client of the hub that acts for a user.
 func as(t *testing.T, user string, groups ...string) *http.Client {
@@ -167,16 +189,14 @@ func TestProxyNeedsTheRight(t *testing.T) {
 func TestProxySaysWhatIsMissing(t *testing.T) {
 	createCluster(t, "bare", `{syncMode: Pull}`)
 	createCluster(t, "unnamed", `{syncMode: Push, apiEndpoint: "https://127.0.0.1:1"}`)
-	createCluster(t, "dangling", `{syncMode: Push, apiEndpoint: "https://127.0.0.1:1", impersonatorSecretRef: {namespace: some, name: secret}}`)
+	createCluster(t, "dangling", `{syncMode: Push, apiEndpoint: "https://127.0.0.1:1", impersonatorSecretRef: {namespace: karmada-cluster, name: absent}}`)
 	down := member(t)
 	registerMember(t, "down", down)
 	down.Close()
 	impostor := member(t)
-	registerMember(t, "impostor", impostor)
-	if _, err := clients.CoreV1().Secrets("karmada-cluster").Patch(t.Context(), "impostor", "application/merge-patch+json",
-		fmt.Appendf(nil, `{"stringData": {"caBundle": %q}}`, hub.CA()), metav1.PatchOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	createCluster(t, "impostor", fmt.Sprintf(`{syncMode: Push, apiEndpoint: %q,
+		secretRef: {namespace: karmada-cluster, name: impostor}, impersonatorSecretRef: {namespace: karmada-cluster, name: impostor-impersonator}}`, impostor.URL))
+	writeCredentials(t, "impostor", hub.CA())
 	for name, want := range map[string]int{
 		"bare": 503, "unnamed": 503, "dangling": 503, "down": 503, "impostor": 503, "absent": 404,
 	} {

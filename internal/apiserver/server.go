@@ -177,7 +177,7 @@ func (s *Server) serve(running context.Context, config *app.Config, direct *stor
 		if err != nil {
 			return fmt.Errorf("making the loopback client: %w", err)
 		}
-		own = clusterOptions(config, direct, s.cfg.Dial, func(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
+		own = clusterOptions(config, direct, s.cfg, func(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
 			return client.CoreV1().Secrets(namespace).Get(ctx, name, metav1.GetOptions{})
 		})
 	}

@@ -150,9 +150,9 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 	}
 	b := &bench{t: t, server: &server{answer: accept}}
 	b.hub = fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&workv1alpha1.Work{}).WithObjects(objects...).Build()
-	web := httptest.NewServer(b.server)
+	web := httptest.NewTLSServer(b.server)
 	t.Cleanup(func() { web.CloseClientConnections(); web.Close() })
-	fleet, err := member.NewFleet(member.Config{Credentials: func(context.Context, *clusterv1alpha1.Cluster) (member.Credential, error) {
+	fleet, err := member.NewFleet(member.Config{AllowLoopback: true, Credentials: func(context.Context, *clusterv1alpha1.Cluster) (member.Credential, error) {
 		return member.Credential{Endpoint: web.URL}, nil
 	}})
 	if err != nil {
@@ -181,7 +181,7 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 }
 
 func cluster() *clusterv1alpha1.Cluster {
-	return &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "member1", UID: "c"}, Spec: clusterv1alpha1.ClusterSpec{SyncMode: clusterv1alpha1.Push}}
+	return &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "member1", UID: "c"}, Spec: clusterv1alpha1.ClusterSpec{SyncMode: clusterv1alpha1.Push, InsecureSkipTLSVerification: true}}
 }
 
 var theWork = types.NamespacedName{Namespace: "karmada-es-member1", Name: "w"}

@@ -33,7 +33,7 @@ func commands(s Streams) []*cobra.Command {
 // startHub runs the playground's control plane in this process.
 func startHub(ctx context.Context, o playground.HubOptions) (playground.Hub, error) {
 	h, err := hub.Start(ctx, hub.Options{
-		Server:     hub.Server{DataDir: o.DataDir, Port: o.Port, Profiling: o.Profiling},
+		Server:     hub.Server{DataDir: o.DataDir, Port: o.Port, Profiling: o.Profiling, AllowLoopbackMembers: true},
 		LeaseGrace: o.AgentGrace,
 	})
 	if err != nil {

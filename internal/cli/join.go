@@ -25,7 +25,10 @@ func newJoinCommand(s Streams) *cobra.Command {
 		Long: `Makes an existing Kubernetes cluster a member. The kubeconfig needs the rights of an administrator of that cluster, once:
 join makes two service accounts in it, and the control plane works with short-lived tokens of those, which it renews itself.
 
-A cluster that is a member already, under the same name, gets new credentials.`,
+A cluster that is a member already, under the same name, gets new credentials, for the address in the kubeconfig. Do this
+after the address, the proxy or the certificate authority of a member changed: until then its credentials are not used.
+
+The control plane connects to a member directly or through the proxy-url of the kubeconfig. HTTPS_PROXY has no effect there.`,
 		Example: `  flagship join member1 --cluster-kubeconfig ~/member1.yaml
   flagship join eu-1 --cluster-kubeconfig ~/.kube/config --cluster-context eu-1 --cluster-region eu --cluster-provider acme`,
 		Args: exactly(1, "the name of the new cluster"),
@@ -42,6 +45,7 @@ A cluster that is a member already, under the same name, gets new credentials.`,
 				return err
 			}
 			o.Name, o.ProxyURL = args[0], access.ProxyURL
+			o.Notice = func(message string) { fmt.Fprintln(s.Err, message) }
 			if err := enroll.Join(cmd.Context(), cfg, access.Config, o); err != nil {
 				return fmt.Errorf("joining %s: %w", o.Name, err)
 			}
@@ -52,6 +56,7 @@ A cluster that is a member already, under the same name, gets new credentials.`,
 	hub.flags(c)
 	member.flags(c)
 	f := c.Flags()
+	f.StringVar(&o.APIEndpoint, "api-endpoint", "", "URL at which the control plane reaches the cluster (default: that of the kubeconfig)")
 	f.StringVar(&o.Provider, "cluster-provider", "", "who runs the cluster, for policies that spread over providers")
 	f.StringVar(&o.Region, "cluster-region", "", "region of the cluster")
 	f.StringSliceVar(&o.Zones, "cluster-zones", nil, "zones of the cluster, separated by commas")

@@ -61,6 +61,7 @@ etcd cluster share the files in DIR/pki and elect a leader for the controllers; 
 	f.StringVar(&etcd.KeyFile, "etcd-keyfile", "", "key of the client certificate for etcd")
 	f.StringVar(&etcd.Prefix, "etcd-prefix", "", "where all keys start in etcd (default /registry)")
 	f.StringToStringVar(&o.Server.ConversionServices, "conversion-service", nil, "where a Service is that conversion or interpreter webhooks name, as NAMESPACE/NAME[:PORT]=HOST:PORT (default: looked up by its EndpointSlices; may be given again)")
+	f.BoolVar(&o.Server.AllowLoopbackMembers, "allow-loopback-members", false, "connect to members at loopback and link-local addresses, such as clusters on this machine")
 	f.BoolVar(&o.Server.PlainSecrets, "plain-secrets", false, "store Secrets unencrypted")
 	f.BoolVar(&o.Server.Profiling, "profiling", false, "serve /debug/pprof to administrators")
 	f.DurationVar(&o.ProbePeriod, "cluster-probe-period", 0, "how often a member is asked whether it is well (default 10s)")

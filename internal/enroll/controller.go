@@ -156,6 +156,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, q reconcile.Request) (reconc
 	if err := r.settle(ctx, cluster); err != nil {
 		return afterConflict(reconcile.Result{}, err)
 	}
+	if err := r.stamp(ctx, cluster); err != nil {
+		return afterConflict(reconcile.Result{}, err)
+	}
 	return r.renew(ctx, cluster)
 }
 
@@ -325,7 +328,7 @@ func (r *Reconciler) forgetCredentials(ctx context.Context, cluster *clusterv1al
 }
 
 func ownedBy(secret *corev1.Secret, cluster *clusterv1alpha1.Cluster) bool {
-	return slices.ContainsFunc(secret.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == cluster.UID })
+	return clusterv1alpha1.OwnsCredential(cluster, secret)
 }
 
 func isReady(cluster *clusterv1alpha1.Cluster) bool {

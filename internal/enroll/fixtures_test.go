@@ -21,6 +21,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlfake "sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
@@ -57,7 +58,13 @@ func newHub(t *testing.T, objects ...client.Object) client.Client {
 			t.Fatal(err)
 		}
 	}
-	return ctrlfake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&clusterv1alpha1.Cluster{}).Build()
+	return ctrlfake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&clusterv1alpha1.Cluster{}).
+		WithInterceptorFuncs(interceptor.Funcs{Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
+			if obj.GetUID() == "" {
+				obj.SetUID(types.UID(obj.GetName() + "-uid")) // as a server does
+			}
+			return c.Create(ctx, obj, opts...)
+		}}).Build()
 }
 
 func joinerFor(hub client.Client, member kubernetes.Interface, name string) *joiner {

@@ -1,6 +1,7 @@
 package enroll
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,8 +43,12 @@ type Options struct {
 	Labels           map[string]string
 	Provider, Region string
 	Zones            []string
+	// APIEndpoint is the https URL at which the control plane reaches the cluster. Default: that of the configuration.
+	APIEndpoint string
 	// ProxyURL is the proxy through which the control plane reaches the cluster.
 	ProxyURL string
+	// Notice is called with what a person should know although joining succeeds. May be nil.
+	Notice func(message string)
 	// TokenLifetime is how long tokens are asked to live. Default DefaultTokenLifetime.
 	TokenLifetime time.Duration
 }
@@ -51,7 +56,8 @@ type Options struct {
 // Join makes the cluster that the second configuration leads to a member of the control plane that the first one leads
 // to. The second needs the rights of an administrator, once: nothing of it is kept.
 //
-// A cluster that is a member already, under the same name, gets new credentials and is otherwise left as it is. It is
+// A cluster that is a member already, under the same name, gets new credentials for the address of the configuration, which
+// becomes the address of the Cluster; otherwise the Cluster is left as it is. It is
 // refused if it is a member under another name, or if the name belongs to another cluster.
 func Join(ctx context.Context, hub, member *rest.Config, o Options) error {
 	hubClient, err := newHubClient(hub)
@@ -122,9 +128,37 @@ func (j *joiner) join(ctx context.Context) error {
 		return fmt.Errorf("the member does not accept the token that it issued: %w", err)
 	}
 	if existing != nil {
-		return j.writeSecrets(ctx, tokens, existing)
+		return j.readmit(ctx, existing, tokens)
 	}
 	return j.admit(ctx, id, tokens)
+}
+
+// readmit gives new credentials to a cluster that is a member already. They are for the address that was tried a moment ago,
+// never for one that somebody wrote into the Cluster meanwhile, so the Cluster gets that address first.
+func (j *joiner) readmit(ctx context.Context, cluster *clusterv1alpha1.Cluster, tokens credentials) error {
+	fresh, err := j.cluster(cluster.Spec.ID)
+	if err != nil {
+		return err
+	}
+	before := cluster.DeepCopy()
+	to, from := &cluster.Spec, &fresh.Spec
+	to.APIEndpoint, to.ProxyURL, to.InsecureSkipTLSVerification = from.APIEndpoint, from.ProxyURL, from.InsecureSkipTLSVerification
+	to.SecretRef, to.ImpersonatorSecretRef = from.SecretRef, from.ImpersonatorSecretRef
+	if !equality.Semantic.DeepEqual(before.Spec, cluster.Spec) {
+		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+		if err := j.hub.Patch(ctx, cluster, patch, client.FieldOwner(fieldManager)); err != nil {
+			return fmt.Errorf("changing the address of cluster %q: %w", cluster.Name, err)
+		}
+		j.notice(fmt.Sprintf("cluster %s is reached at %s from now on, before at %s; --api-endpoint sets another address than that of the kubeconfig",
+			cluster.Name, to.APIEndpoint, before.Spec.APIEndpoint))
+	}
+	return j.writeSecrets(ctx, tokens, cluster, cluster)
+}
+
+func (j *joiner) notice(message string) {
+	if j.options.Notice != nil {
+		j.options.Notice(message)
+	}
 }
 
 // refuseDuplicates looks for the same cluster under another name, and for another cluster under the same name. It
@@ -191,10 +225,11 @@ func installPatiently(ctx context.Context, a account, member kubernetes.Interfac
 
 // admit writes the Secrets first, so that the Cluster is usable from its first moment, and has it own them afterwards.
 func (j *joiner) admit(ctx context.Context, id string, tokens credentials) error {
-	if err := j.writeSecrets(ctx, tokens, nil); err != nil {
+	cluster, err := j.cluster(id)
+	if err != nil {
 		return err
 	}
-	cluster, err := j.cluster(id)
+	err = j.writeSecrets(ctx, tokens, cluster, nil)
 	if err == nil {
 		if err = j.hub.Create(ctx, cluster, client.FieldOwner(fieldManager)); err != nil {
 			err = fmt.Errorf("creating cluster %q: %w", j.options.Name, err)
@@ -203,15 +238,15 @@ func (j *joiner) admit(ctx context.Context, id string, tokens credentials) error
 	if err != nil {
 		return errors.Join(err, j.withdraw(ctx))
 	}
-	return j.writeSecrets(ctx, tokens, cluster)
+	return j.writeSecrets(ctx, tokens, cluster, cluster)
 }
 
 func (j *joiner) cluster(id string) (*clusterv1alpha1.Cluster, error) {
-	endpoint, err := endpointOf(j.access)
+	o := j.options
+	endpoint, err := endpointOf(cmp.Or(o.APIEndpoint, j.access.Host))
 	if err != nil {
 		return nil, err
 	}
-	o := j.options
 	ref := func(name string) *clusterv1alpha1.LocalSecretReference {
 		return &clusterv1alpha1.LocalSecretReference{Namespace: clusterv1alpha1.ClusterNamespace, Name: name}
 	}
@@ -227,48 +262,64 @@ func (j *joiner) cluster(id string) (*clusterv1alpha1.Cluster, error) {
 	}, nil
 }
 
-// endpointOf is the address in a configuration, as a URL.
-func endpointOf(access *rest.Config) (string, error) {
-	host := access.Host
+// endpointOf is an address as a URL.
+func endpointOf(address string) (string, error) {
+	host := address
 	if !strings.Contains(host, "://") {
 		host = "https://" + host
 	}
 	u, err := url.Parse(host)
 	if err != nil || u.Host == "" || u.Scheme != "https" {
-		return "", fmt.Errorf("the member's address %q is no https URL", access.Host)
+		return "", fmt.Errorf("the member's address %q is no https URL", address)
 	}
 	return strings.TrimSuffix(u.String(), "/"), nil
 }
 
-// writeSecrets creates or changes both Secrets; owner may be nil as long as there is no Cluster.
-func (j *joiner) writeSecrets(ctx context.Context, tokens credentials, owner *clusterv1alpha1.Cluster) error {
+// writeSecrets creates or changes both Secrets, for the address of a Cluster; owner is nil as long as that does not exist.
+func (j *joiner) writeSecrets(ctx context.Context, tokens credentials, target, owner *clusterv1alpha1.Cluster) error {
 	if err := j.ensureNamespace(ctx); err != nil {
 		return err
 	}
 	main := map[string][]byte{clusterv1alpha1.SecretTokenKey: []byte(tokens.controller)}
+	var ca []byte
 	if len(j.access.CAData) > 0 && !j.access.Insecure {
-		main[clusterv1alpha1.SecretCADataKey] = j.access.CAData
+		ca = j.access.CAData
+		main[clusterv1alpha1.SecretCADataKey] = ca
 	}
 	other := map[string][]byte{clusterv1alpha1.SecretTokenKey: []byte(tokens.impersonator)}
-	if err := j.writeSecret(ctx, j.options.Name, main, owner); err != nil {
-		return err
+	for _, c := range []struct {
+		name string
+		use  clusterv1alpha1.CredentialUse
+		data map[string][]byte
+	}{
+		{j.options.Name, clusterv1alpha1.ControllerCredential, main},
+		{clusterv1alpha1.ImpersonatorSecretName(j.options.Name), clusterv1alpha1.ImpersonatorCredential, other},
+	} {
+		err := j.writeSecret(ctx, c.name, func(secret *corev1.Secret) {
+			secret.Data = c.data
+			stampSecret(secret, c.use, &target.Spec, ca)
+			if owner != nil {
+				secret.OwnerReferences = []metav1.OwnerReference{{
+					APIVersion: clusterv1alpha1.SchemeGroupVersion.String(), Kind: "Cluster", Name: owner.Name, UID: owner.UID,
+				}}
+			}
+		})
+		if err != nil {
+			return err
+		}
 	}
-	return j.writeSecret(ctx, clusterv1alpha1.ImpersonatorSecretName(j.options.Name), other, owner)
+	return nil
 }
 
-func (j *joiner) writeSecret(ctx context.Context, name string, data map[string][]byte, owner *clusterv1alpha1.Cluster) error {
+func (j *joiner) writeSecret(ctx context.Context, name string, edit func(*corev1.Secret)) error {
 	secret := &corev1.Secret{}
 	err := j.hub.Get(ctx, client.ObjectKey{Namespace: clusterv1alpha1.ClusterNamespace, Name: name}, secret)
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("reading the Secret %s: %w", name, err)
 	}
 	before := secret.DeepCopy()
-	secret.Namespace, secret.Name, secret.Data = clusterv1alpha1.ClusterNamespace, name, data
-	if owner != nil {
-		secret.OwnerReferences = []metav1.OwnerReference{{
-			APIVersion: clusterv1alpha1.SchemeGroupVersion.String(), Kind: "Cluster", Name: owner.Name, UID: owner.UID,
-		}}
-	}
+	secret.Namespace, secret.Name = clusterv1alpha1.ClusterNamespace, name
+	edit(secret)
 	if apierrors.IsNotFound(err) {
 		err = j.hub.Create(ctx, secret, client.FieldOwner(fieldManager))
 	} else if err = nil; !equality.Semantic.DeepEqual(before, secret) {

@@ -38,3 +38,12 @@ func lifeOf(token []byte) (life, bool) {
 func (l life) renewal() time.Time {
 	return l.issued.Add(l.ends.Sub(l.issued) * 2 / 3)
 }
+
+// TokenExpiry is when a token ends, as it says itself; zero if it does not say.
+func TokenExpiry(token []byte) time.Time {
+	l, ok := lifeOf(token)
+	if !ok {
+		return time.Time{}
+	}
+	return l.ends
+}

@@ -35,9 +35,15 @@ type Part struct {
 // StartHub runs `flagship server` with further flags until the test ends.
 func StartHub(t testing.TB, args ...string) *Part {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("needs processes of its own")
+	}
 	p := &Part{Dir: t.TempDir()}
 	p.args = append([]string{"server", "--data-dir", p.Dir, "--bind-address", "127.0.0.1", "--advertise-address", "127.0.0.1",
 		"--port", freePort(t)}, args...)
+	if strings.Contains(Flagship(t, "server", "--help").Stdout, "--allow-loopback-members") { // an earlier binary has no such rule
+		p.args = append(p.args, "--allow-loopback-members")
+	}
 	return p.begin(t, "hub", filepath.Join(p.Dir, "hub.kubeconfig"))
 }
 

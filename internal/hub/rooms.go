@@ -153,7 +153,10 @@ func newHouse(ctx context.Context, mgr ctrl.Manager, server *apiserver.Server, o
 	if err != nil {
 		return nil, err
 	}
-	fleet, err := member.NewFleet(member.Config{Credentials: credentials(mgr.GetClient()), ControlPlane: member.ControlPlane{ID: id}, Clock: o.Clock})
+	fleet, err := member.NewFleet(member.Config{
+		Credentials: credentials(mgr.GetClient()), ControlPlane: member.ControlPlane{ID: id},
+		AllowLoopback: o.Server.AllowLoopbackMembers, Clock: o.Clock,
+	})
 	if err != nil {
 		return nil, fmt.Errorf("building the fleet: %w", err)
 	}

@@ -19,6 +19,7 @@ import (
 	"k8s.io/utils/clock"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/dial"
 )
 
 // Conn is the connection to one member. It lives as long as its Cluster does, through changes of token, trust and
@@ -53,12 +54,14 @@ func connect(ctx context.Context, cluster *clusterv1alpha1.Cluster, cfg Config, 
 	c := &Conn{name: cluster.Name, uid: cluster.UID, clock: cfg.Clock, cluster: cluster, control: cfg.ControlPlane,
 		wake: make(chan struct{}, 1), done: ctx, stop: stop}
 	c.gate = &gate{
-		wallet: &wallet{clock: cfg.Clock, fetch: func(ctx context.Context) (Credential, error) {
-			return cfg.Credentials(ctx, c.Cluster())
+		wallet: &wallet{clock: cfg.Clock, fetch: func(ctx context.Context) (issued, error) {
+			cluster := c.Cluster()
+			credential, err := cfg.Credentials(ctx, cluster)
+			return issued{credential, addressOf(cluster)}, err
 		}},
 		timeout: cfg.RequestTimeout,
 		slots:   make(chan struct{}, cfg.MaxInFlight),
-		address: addressOf(cluster),
+		rules:   dial.Rules{AllowLoopback: cfg.AllowLoopback},
 	}
 	c.gate.breaker = &breaker{cluster: c.name, clock: cfg.Clock, threshold: cfg.FailureThreshold, turned: func() {
 		c.probeWhileDown()
@@ -145,7 +148,8 @@ func (c *Conn) PatientHTTPClient() *http.Client {
 func (c *Conn) Health() Health { return c.gate.breaker.state() }
 
 // Probe asks the member's /readyz, whatever the circuit breaker thinks, and lets it know the outcome. Ready is false
-// with a message if the member answers that it is not ready; an error means that it did not answer.
+// with a message if the member answers that it is not ready; an error means that it did not answer, or an AccessError that it
+// is not accessed.
 func (c *Conn) Probe(ctx context.Context) (ready bool, message string, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.config.Host+"/readyz", nil)
 	if err != nil {
@@ -161,15 +165,29 @@ func (c *Conn) Probe(ctx context.Context) (ready bool, message string, err error
 	if err != nil {
 		return false, "", fmt.Errorf("reading whether the member is ready: %w", err)
 	}
-	if resp.StatusCode == http.StatusOK {
+	switch resp.StatusCode {
+	case http.StatusOK:
 		return true, "", nil
+	case http.StatusUnauthorized:
+		return false, "", c.unauthorized()
 	}
 	return false, fmt.Sprintf("/readyz answers %s: %s", resp.Status, body), nil
+}
+
+// unauthorized says why a member refuses the credential.
+func (c *Conn) unauthorized() error {
+	if c.gate.wallet.expired() {
+		return &clusterv1alpha1.AccessError{Reason: clusterv1alpha1.CredentialsExpiredReason, Message: fmt.Sprintf(
+			"the credential has expired: run flagship join %s again with a kubeconfig of the cluster", c.name)}
+	}
+	return &clusterv1alpha1.AccessError{Reason: clusterv1alpha1.CredentialsRefusedReason, Message: fmt.Sprintf(
+		"the cluster does not accept the credential, which has not expired: run flagship join %s again with a kubeconfig of the cluster", c.name)}
 }
 
 const (
 	probePause    = time.Second
 	maxProbePause = 5 * time.Second
+	probeTimeout  = 10 * time.Second
 )
 
 // probeWhileDown starts the one loop that looks for the end of an outage.
@@ -192,7 +210,7 @@ func (c *Conn) probe() {
 		case <-c.done.Done():
 		}
 		timer.Stop()
-		ctx, cancel := context.WithTimeout(c.done, handshakeTimeout+dialTimeout)
+		ctx, cancel := context.WithTimeout(c.done, probeTimeout)
 		_, _, _ = c.Probe(ctx) // the breaker hears the outcome
 		cancel()
 	}
@@ -215,9 +233,15 @@ func (c *Conn) Refresh() {
 func (c *Conn) update(cluster *clusterv1alpha1.Cluster) (leaving bool) {
 	c.mu.Lock()
 	leaving = c.cluster.DeletionTimestamp == nil && cluster.DeletionTimestamp != nil
+	moved := !addressOf(c.cluster).equal(addressOf(cluster))
+	// The credential may be another one, or not be allowed for the new spec.
+	changed := moved || c.cluster.Generation != cluster.Generation
 	c.cluster = cluster
 	c.mu.Unlock()
-	if c.gate.move(addressOf(cluster)) {
+	if changed {
+		c.gate.wallet.expire()
+	}
+	if moved {
 		c.Refresh()
 	}
 	return leaving

@@ -3,6 +3,7 @@ package member
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -16,6 +17,10 @@ import (
 type Credential struct {
 	// Token is a bearer token; empty if a client certificate is used.
 	Token string
+	// Fallback is a bearer token to try when the member does not accept Token; empty for none.
+	Fallback string
+	// Expires is when Token ends; zero if that is unknown.
+	Expires time.Time
 	// CABundle, PEM, verifies the member's serving certificate. Empty means the roots of this machine.
 	CABundle []byte
 	// Certificate and Key, PEM, are a client certificate; both or none.
@@ -25,8 +30,9 @@ type Credential struct {
 	Endpoint string
 }
 
-// CredentialsFunc returns the credential of a cluster as it is now. It is asked about once a minute per member and
-// whenever a member refuses the token, so it should read from a cache. It may be called from several goroutines.
+// CredentialsFunc returns the credential of a cluster as it is now, for the address in the given Cluster. It is asked about
+// once a minute per member and whenever a member refuses the token, so it should read from a cache. It may be called from
+// several goroutines. An AccessError of the Cluster's API forbids the use of the credential that is known.
 type CredentialsFunc func(ctx context.Context, cluster *clusterv1alpha1.Cluster) (Credential, error)
 
 const (
@@ -36,32 +42,50 @@ const (
 	credentialPause = 2 * time.Second
 )
 
+// issued is a credential with the address that it was issued for. The two are kept together, so that a credential never
+// goes to the address of a Cluster that changed meanwhile.
+type issued struct {
+	Credential
+	address address
+}
+
 // wallet remembers the credential of one member.
 type wallet struct {
 	clock clock.PassiveClock
-	fetch func(context.Context) (Credential, error)
+	fetch func(context.Context) (issued, error)
 
 	mu      sync.Mutex
-	current Credential
+	current issued
 	fetched time.Time // zero: never, or told to ask again
 }
 
 // get returns a credential that was asked for at most maxAge ago. A known one is better than none: it outlives a
-// failure to renew it.
-func (w *wallet) get(ctx context.Context, maxAge time.Duration) (Credential, error) {
+// failure to renew it, unless that says that it must not be used.
+func (w *wallet) get(ctx context.Context, maxAge time.Duration) (issued, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.fetched.IsZero() && w.clock.Since(w.fetched) < maxAge {
 		return w.current, nil
 	}
 	fresh, err := w.fetch(ctx)
+	var forbidden *clusterv1alpha1.AccessError
 	switch {
 	case err == nil:
 		w.current, w.fetched = fresh, w.clock.Now()
+	case errors.As(err, &forbidden):
+		w.current, w.fetched = issued{}, time.Time{}
+		return issued{}, fmt.Errorf("getting the credential of the member: %w", err)
 	case w.fetched.IsZero():
-		return Credential{}, fmt.Errorf("getting the credential of the member: %w", err)
+		return issued{}, fmt.Errorf("getting the credential of the member: %w", err)
 	}
 	return w.current, nil
+}
+
+// expired tells whether the known token has ended.
+func (w *wallet) expired() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return !w.current.Expires.IsZero() && w.clock.Now().After(w.current.Expires)
 }
 
 // expire makes the next get ask again.

@@ -20,6 +20,8 @@ type Config struct {
 	ControlPlane ControlPlane
 	// Serves says which Clusters get a connection. Default: those in Push mode. An agent serves its own.
 	Serves func(*clusterv1alpha1.Cluster) bool
+	// AllowLoopback connects to members at loopback and link-local addresses, too.
+	AllowLoopback bool
 	// Clock defaults to the real one.
 	Clock clock.Clock
 	// UserAgent is sent with every request. Default "flagship".

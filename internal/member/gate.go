@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/flagship-k8s/flagship/internal/dial"
 )
 
 // gate is the only way to a member: every client of a Conn sends its requests through it.
@@ -17,9 +19,10 @@ type gate struct {
 	timeout time.Duration // of a call that has no deadline of its own
 	slots   chan struct{} // one per call in flight; watches do not count
 
-	mu      sync.Mutex
-	address address
-	route   *route
+	rules dial.Rules
+
+	mu    sync.Mutex
+	route *route
 	// listed is, by what was listed, how many failures there were when it began.
 	listed map[string]uint64
 }
@@ -144,43 +147,61 @@ func (b *leasedBody) Close() error {
 	return b.ReadCloser.Close()
 }
 
-// send adds the token and follows the route. A refused token is renewed and the request sent once more.
+// send adds the token and follows the route. A refused token is renewed and the request sent once more; if that does not
+// help, once more with the second token.
 func (g *gate) send(req *http.Request) (*http.Response, error) {
 	credential, err := g.wallet.get(req.Context(), credentialAge)
 	if err != nil {
 		g.breaker.failed(err)
 		return nil, err
 	}
-	resp, err := g.attempt(req, credential)
+	resp, err := g.attempt(req, credential, credential.Token)
 	if err != nil || resp.StatusCode != http.StatusUnauthorized || req.Body != nil && req.GetBody == nil {
 		return resp, err
 	}
 	renewed, err := g.wallet.get(req.Context(), credentialPause)
-	if err != nil || renewed.Token == credential.Token && renewed.sameTrust(credential) {
+	if err != nil {
 		return resp, nil
 	}
-	again := req.Clone(req.Context())
-	if req.GetBody != nil {
-		if again.Body, err = req.GetBody(); err != nil {
-			return resp, nil
+	if renewed.Token != credential.Token || !renewed.sameTrust(credential.Credential) {
+		if resp, err = g.again(req, resp, renewed, renewed.Token); err != nil || resp.StatusCode != http.StatusUnauthorized {
+			return resp, err
 		}
 	}
-	resp.Body.Close()
-	return g.attempt(again, renewed)
+	if renewed.Fallback == "" {
+		return resp, nil
+	}
+	return g.again(req, resp, renewed, renewed.Fallback)
 }
 
-func (g *gate) attempt(req *http.Request, credential Credential) (*http.Response, error) {
-	way, err := g.plan(credential)
+// again repeats a request that was refused, with another token. It returns the refusal if the request cannot be repeated.
+func (g *gate) again(req *http.Request, refusal *http.Response, credential issued, token string) (*http.Response, error) {
+	req = req.Clone(req.Context())
+	if req.GetBody != nil {
+		body, err := req.GetBody()
+		if err != nil {
+			return refusal, nil
+		}
+		req.Body = body
+	}
+	refusal.Body.Close()
+	return g.attempt(req, credential, token)
+}
+
+func (g *gate) attempt(req *http.Request, credential issued, token string) (*http.Response, error) {
+	route, err := g.plan(credential)
 	if err != nil {
+		err = accessError(err)
 		g.breaker.failed(err)
 		return nil, err
 	}
 	req = req.Clone(req.Context())
-	way.redirect(req)
-	if credential.Token != "" {
-		req.Header.Set("Authorization", "Bearer "+credential.Token)
+	route.redirect(req)
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
 	}
-	resp, err := way.transport.RoundTrip(req)
+	resp, err := route.way.RoundTrip(req, dial.Identity{ID: credential.address.id, Token: token})
+	err = accessError(err)
 	g.judge(req.Context(), resp, err)
 	return resp, err
 }
@@ -201,36 +222,27 @@ func (g *gate) judge(ctx context.Context, resp *http.Response, err error) {
 }
 
 // plan returns the route for a credential, a new one if the address or the trust changed.
-func (g *gate) plan(credential Credential) (*route, error) {
+func (g *gate) plan(credential issued) (*route, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.route.leads(g.address, credential) {
+	if g.route.leads(credential.address, credential.Credential) {
 		return g.route, nil
 	}
-	way, err := plan(g.address, credential)
+	way, err := plan(credential.address, credential.Credential, g.rules)
 	if err != nil {
 		return nil, err
 	}
 	if g.route != nil {
-		g.route.transport.CloseIdleConnections()
+		g.route.way.Transport.CloseIdleConnections()
 	}
 	g.route = way
 	return way, nil
-}
-
-// move makes the next request go to another address.
-func (g *gate) move(to address) (moved bool) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	moved = !g.address.equal(to)
-	g.address = to
-	return moved
 }
 
 func (g *gate) close() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.route != nil {
-		g.route.transport.CloseIdleConnections()
+		g.route.way.Transport.CloseIdleConnections()
 	}
 }

@@ -37,7 +37,7 @@ type watcher struct {
 func newServer(t *testing.T) *server {
 	t.Helper()
 	s := &server{counts: map[string]int{}, watches: make(chan *watcher, 16)}
-	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	s.Server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()
 		s.counts[r.Method+" "+r.URL.Path]++
 		handle := s.handle
@@ -101,14 +101,14 @@ func refuse(w http.ResponseWriter, code int, reason metav1.StatusReason) {
 func cluster(endpoint string) *clusterv1alpha1.Cluster {
 	return &clusterv1alpha1.Cluster{
 		ObjectMeta: metav1.ObjectMeta{Name: "member1", UID: types.UID("u1")},
-		Spec:       clusterv1alpha1.ClusterSpec{SyncMode: clusterv1alpha1.Push, APIEndpoint: endpoint},
+		Spec:       clusterv1alpha1.ClusterSpec{SyncMode: clusterv1alpha1.Push, APIEndpoint: endpoint, InsecureSkipTLSVerification: true},
 	}
 }
 
 // connect returns a fleet with a connection to the server; edit may change its configuration.
 func connect(t *testing.T, endpoint string, edit func(*member.Config)) (*member.Fleet, *member.Conn) {
 	t.Helper()
-	config := member.Config{Credentials: func(context.Context, *clusterv1alpha1.Cluster) (member.Credential, error) {
+	config := member.Config{AllowLoopback: true, Credentials: func(context.Context, *clusterv1alpha1.Cluster) (member.Credential, error) {
 		return member.Credential{Token: "token"}, nil
 	}}
 	if edit != nil {

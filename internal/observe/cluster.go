@@ -24,6 +24,8 @@ import (
 const (
 	// probeTimeout is how long a member may take to say whether it is ready.
 	probeTimeout = 5 * time.Second
+	// joinPause is between two looks at a Cluster whose credentials are being written.
+	joinPause = 500 * time.Millisecond
 	// summaryPause is how long changes of nodes and pods are collected before they are written: a busy member costs the
 	// hub at most one write in that time.
 	summaryPause = time.Second
@@ -98,6 +100,9 @@ func (o *clusterObserver) observe(ctx context.Context, name string, _ types.Name
 	}
 	state := o.state(ctx, conn, cluster)
 	o.look(ctx, state)
+	if state.health.published.Status == "" {
+		return max(state.nextProbe.Sub(o.Clock.Now()), time.Millisecond), nil // nothing to tell yet
+	}
 	state.resources.serve(state.apis)
 	if err := o.write(ctx, cluster, state); err != nil {
 		if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
@@ -113,7 +118,12 @@ func (o *clusterObserver) look(ctx context.Context, s *clusterState) {
 	now := o.Clock.Now()
 	due := !now.Before(s.nextProbe)
 	if due || s.apisStale.isSet() {
-		s.health.see(o.probe(ctx, s.conn), now)
+		seen := o.probe(ctx, s.conn)
+		if o.isJoining(s, seen, now) {
+			s.nextProbe = now.Add(joinPause)
+			return
+		}
+		s.health.see(seen, now)
 		s.nextProbe = now.Add(o.ProbePeriod)
 		if pending, ok := s.health.pendingUntil(); ok && pending.Before(s.nextProbe) {
 			s.nextProbe = pending
@@ -125,12 +135,22 @@ func (o *clusterObserver) look(ctx context.Context, s *clusterState) {
 	}
 }
 
+// isJoining tells of a Cluster whose Secrets are not complete yet: karmadactl makes them first, the Cluster next, and the
+// Cluster their owner last. The first observation counts at once, and would keep it unready for the success threshold.
+func (o *clusterObserver) isJoining(s *clusterState, seen metav1.Condition, now time.Time) bool {
+	return seen.Reason == clusterv1alpha1.CredentialsNotUsableReason && s.health.published.Status == "" &&
+		now.Sub(s.conn.Cluster().CreationTimestamp.Time) < o.FailureThreshold
+}
+
 // probe turns the answer of a member into the condition it calls for.
 func (o *clusterObserver) probe(ctx context.Context, conn *member.Conn) metav1.Condition {
 	ctx, cancel := context.WithTimeoutCause(ctx, probeTimeout, fmt.Errorf("no answer within %s", probeTimeout))
 	defer cancel()
 	ready, message, err := conn.Probe(ctx)
+	var access *clusterv1alpha1.AccessError
 	switch {
+	case errors.As(err, &access):
+		return clusterv1alpha1.NotReady(access.Reason, access.Message)
 	case err != nil && errors.Is(err, context.DeadlineExceeded):
 		return clusterv1alpha1.NotReady(clusterv1alpha1.ClusterNotReachableReason, context.Cause(ctx).Error())
 	case err != nil:

@@ -93,16 +93,16 @@ func newShore(t *testing.T, interpreter StatusReader) *shore {
 			t.Fatal(err)
 		}
 	}
-	cluster := &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "member1", UID: "c"}, Spec: clusterv1alpha1.ClusterSpec{SyncMode: clusterv1alpha1.Push}}
+	cluster := &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "member1", UID: "c"}, Spec: clusterv1alpha1.ClusterSpec{SyncMode: clusterv1alpha1.Push, InsecureSkipTLSVerification: true}}
 	work := &workv1alpha1.Work{ObjectMeta: metav1.ObjectMeta{Namespace: theWork.Namespace, Name: theWork.Name, Generation: 1}}
 	work.Spec.Workload.Manifests = []workv1alpha1.Manifest{{RawExtension: runtime.RawExtension{
 		Raw: []byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"shop"}}`),
 	}}}
 	s := &shore{t: t, events: make(chan string), news: make(chan string, 16)}
 	s.hub = fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(work, cluster).WithObjects(cluster, work).Build()
-	web := httptest.NewServer(sea(s.events))
+	web := httptest.NewTLSServer(sea(s.events))
 	t.Cleanup(func() { web.CloseClientConnections(); web.Close() })
-	fleet, err := member.NewFleet(member.Config{Credentials: func(context.Context, *clusterv1alpha1.Cluster) (member.Credential, error) {
+	fleet, err := member.NewFleet(member.Config{AllowLoopback: true, Credentials: func(context.Context, *clusterv1alpha1.Cluster) (member.Credential, error) {
 		return member.Credential{Endpoint: web.URL}, nil
 	}})
 	if err != nil {

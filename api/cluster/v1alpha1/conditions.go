@@ -22,6 +22,21 @@ const (
 	StatusCollectionFailedReason    = "StatusCollectionFailed"
 	ClusterStatusUnknownReason      = "ClusterStatusUnknown"
 	ClusterStatusNeverUpdatedReason = "ClusterStatusNeverUpdated"
+	// CredentialsNotUsableReason: the Secret with the credential does not exist, is in another namespace than
+	// karmada-cluster, or is not owned by the Cluster.
+	CredentialsNotUsableReason = "CredentialsNotUsable"
+	// ClusterAddressChangedReason: the address of the cluster, its proxy or how it is verified changed after the cluster
+	// joined. The credential is not sent there until the cluster joins again.
+	ClusterAddressChangedReason = "ClusterAddressChanged"
+	// ClusterIDMismatchReason: the cluster at spec.apiEndpoint is another one than that of spec.id.
+	ClusterIDMismatchReason = "ClusterIDMismatch"
+	// EndpointNotAllowedReason: spec.apiEndpoint or spec.proxyURL leads to an address that the control plane does not
+	// connect to, such as a loopback address, or is not https.
+	EndpointNotAllowedReason = "EndpointNotAllowed"
+	// CredentialsExpiredReason: the credential has expired and could not be renewed.
+	CredentialsExpiredReason = "CredentialsExpired"
+	// CredentialsRefusedReason: the cluster refuses a credential that has not expired.
+	CredentialsRefusedReason = "CredentialsRefused"
 )
 
 // Reasons of the CompleteAPIEnablements condition.

@@ -15,13 +15,20 @@ import (
 // Validate returns everything that is wrong with a normalized Cluster. That no
 // other Cluster has the same id is for the server to check.
 func Validate(cluster *Cluster) field.ErrorList {
+	errs := validate(cluster)
+	return append(errs, validateCredentials(&cluster.Spec, nil, field.NewPath("spec"))...)
+}
+
+// validate returns what is wrong with any Cluster, however old.
+func validate(cluster *Cluster) field.ErrorList {
 	errs := ValidateName(cluster.Name, field.NewPath("metadata", "name"))
 	return append(errs, validateSpec(&cluster.Spec, field.NewPath("spec"))...)
 }
 
 // ValidateUpdate returns everything that is wrong with a change of a Cluster.
 func ValidateUpdate(updated, old *Cluster) field.ErrorList {
-	errs := Validate(updated)
+	errs := validate(updated)
+	errs = append(errs, validateCredentials(&updated.Spec, &old.Spec, field.NewPath("spec"))...)
 	if old.Spec.ID != "" && updated.Spec.ID != old.Spec.ID {
 		errs = append(errs, field.Invalid(field.NewPath("spec", "id"), updated.Spec.ID, "cannot be changed once set"))
 	}
@@ -57,6 +64,31 @@ func validateSpec(spec *ClusterSpec, path *field.Path) field.ErrorList {
 	errs = append(errs, validateZones(spec.Zones, path.Child("zones"))...)
 	errs = append(errs, validateTaints(spec.Taints, path.Child("taints"))...)
 	return append(errs, validateModels(spec.ResourceModels, path.Child("resourceModels"))...)
+}
+
+// validateCredentials checks where credentials are read from and sent to. Values that an existing Cluster has already are
+// accepted, so that it can still be changed and deleted; they are refused when they are used.
+func validateCredentials(spec, old *ClusterSpec, path *field.Path) field.ErrorList {
+	if old == nil {
+		old = &ClusterSpec{}
+	}
+	var errs field.ErrorList
+	if spec.APIEndpoint != old.APIEndpoint && strings.HasPrefix(strings.ToLower(spec.APIEndpoint), "http://") {
+		errs = append(errs, field.Invalid(path.Child("apiEndpoint"), spec.APIEndpoint, "scheme must be https: credentials are not sent in plain text"))
+	}
+	for _, ref := range []struct {
+		field    string
+		now, old *LocalSecretReference
+	}{
+		{"secretRef", spec.SecretRef, old.SecretRef},
+		{"impersonatorSecretRef", spec.ImpersonatorSecretRef, old.ImpersonatorSecretRef},
+	} {
+		if ref.now == nil || ref.now.Namespace == "" || ref.now.Namespace == ClusterNamespace || ref.old != nil && *ref.old == *ref.now {
+			continue
+		}
+		errs = append(errs, field.Invalid(path.Child(ref.field, "namespace"), ref.now.Namespace, "must be "+ClusterNamespace))
+	}
+	return errs
 }
 
 // validateEndpoint accepts what clients accept as a host: a URL, or host and optional port.

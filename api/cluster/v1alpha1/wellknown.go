@@ -48,9 +48,11 @@ const (
 
 // Keys of the Secrets that hold credentials for a cluster.
 const (
-	SecretTokenKey    = "token"
-	SecretCADataKey   = "caBundle"
-	impersonatorInfix = "-impersonator"
+	SecretTokenKey  = "token"
+	SecretCADataKey = "caBundle"
+	// SecretRenewalTokenKey holds a token without end, which is tried when the cluster does not accept the token.
+	SecretRenewalTokenKey = "renewalToken"
+	impersonatorInfix     = "-impersonator"
 )
 
 // MaxClusterNameLength is the longest name a cluster may have, so that names derived from it stay legal.

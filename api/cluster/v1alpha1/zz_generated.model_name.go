@@ -16,6 +16,11 @@ func (in APIResource) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in AccessError) OpenAPIModelName() string {
+	return "io.karmada.cluster.v1alpha1.AccessError"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in AllocatableModeling) OpenAPIModelName() string {
 	return "io.karmada.cluster.v1alpha1.AllocatableModeling"
 }

@@ -2,27 +2,17 @@ package clusters
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
-	"errors"
 	"fmt"
-	"net"
 	"net/http"
-	"net/url"
 	"reflect"
-	"strings"
 	"sync"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
-)
-
-const (
-	dialTimeout = 10 * time.Second
-	idleTimeout = 90 * time.Second
+	"github.com/flagship-k8s/flagship/internal/dial"
 )
 
 // ClusterReader returns a Cluster, or an API error.
@@ -36,27 +26,21 @@ type SecretReader func(ctx context.Context, namespace, name string) (*corev1.Sec
 type Dialer struct {
 	readCluster ClusterReader
 	readSecret  SecretReader
+	rules       dial.Rules
 
 	mu    sync.Mutex
 	known map[string]connection
 }
 
-// connection is a transport and what it was made from.
+// connection is a way and what it was made from.
 type connection struct {
-	from      address
-	transport *http.Transport
-}
-
-type address struct {
-	endpoint, proxy string
-	proxyHeader     map[string]string
-	insecure        bool
-	ca              string
+	from dial.Target
+	way  *dial.Way
 }
 
 // NewDialer makes a Dialer.
-func NewDialer(cluster ClusterReader, secret SecretReader) *Dialer {
-	return &Dialer{readCluster: cluster, readSecret: secret, known: map[string]connection{}}
+func NewDialer(cluster ClusterReader, secret SecretReader, rules dial.Rules) *Dialer {
+	return &Dialer{readCluster: cluster, readSecret: secret, rules: rules, known: map[string]connection{}}
 }
 
 // Dial is a Dial.
@@ -72,38 +56,90 @@ func (d *Dialer) Dial(ctx context.Context, name string) (Endpoint, error) {
 	if spec.APIEndpoint == "" {
 		return Endpoint{}, apierrors.NewServiceUnavailable(fmt.Sprintf("cluster %q has no spec.apiEndpoint", name))
 	}
-	location, err := parseEndpoint(spec.APIEndpoint)
-	if err != nil {
-		return Endpoint{}, apierrors.NewServiceUnavailable(fmt.Sprintf("cluster %q: %v", name, err))
-	}
-	token, err := d.token(ctx, cluster)
+	main, err := d.main(ctx, cluster)
 	if err != nil {
 		return Endpoint{}, err
 	}
-	from := address{
-		endpoint: spec.APIEndpoint, proxy: spec.ProxyURL, proxyHeader: spec.ProxyHeader,
-		insecure: spec.InsecureSkipTLSVerification,
+	token, err := d.token(ctx, cluster, main.authority)
+	if err != nil {
+		return Endpoint{}, err
 	}
-	if !from.insecure {
-		if from.ca, err = d.authority(ctx, cluster); err != nil {
-			return Endpoint{}, err
-		}
+	target := dial.Target{
+		Endpoint: spec.APIEndpoint, ProxyURL: spec.ProxyURL, ProxyHeader: spec.ProxyHeader,
+		Insecure: spec.InsecureSkipTLSVerification, CABundle: main.authority,
 	}
-	transport, err := d.transport(name, from)
+	way, err := d.way(name, target)
 	if err != nil {
 		return Endpoint{}, apierrors.NewServiceUnavailable(fmt.Sprintf("cluster %q: %v", name, err))
 	}
-	return Endpoint{URL: location, Transport: transport, Token: token}, nil
+	return Endpoint{URL: way.URL, Transport: verified{way, main.identity(spec.ID)}, Token: token}, nil
 }
 
-func (d *Dialer) token(ctx context.Context, cluster *clusterv1alpha1.Cluster) (string, error) {
+// verified is a transport that checks who answers before it sends a request on a new connection.
+type verified struct {
+	way *dial.Way
+	who dial.Identity
+}
+
+var _ utilnet.RoundTripperWrapper = verified{}
+
+// RoundTrip implements http.RoundTripper.
+func (v verified) RoundTrip(req *http.Request) (*http.Response, error) {
+	return v.way.RoundTrip(req, v.who)
+}
+
+// WrappedRoundTripper has requests that upgrade their connection find the dialer; they call check themselves.
+func (v verified) WrappedRoundTripper() http.RoundTripper { return v.way.Transport }
+
+// check asks the member who it is, whatever connections there are.
+func (v verified) check(ctx context.Context) error { return v.way.Check(ctx, v.who) }
+
+// mainCredential is what the Secret of spec.secretRef holds.
+type mainCredential struct {
+	authority       []byte
+	token, fallback string
+}
+
+// identity is which member has to answer. The impersonator may not read what identifies it, so the controllers' credential
+// does; a Cluster without one, as some agents register it, cannot be checked.
+func (c mainCredential) identity(id string) dial.Identity {
+	if c.token == "" {
+		return dial.Identity{}
+	}
+	return dial.Identity{ID: id, Token: c.token, Fallback: c.fallback, Strict: true}
+}
+
+// main reads the certificate that verifies the member, and the tokens that identify it. Without a Secret the machine's own
+// roots are trusted.
+func (d *Dialer) main(ctx context.Context, cluster *clusterv1alpha1.Cluster) (mainCredential, error) {
+	ref := cluster.Spec.SecretRef
+	if ref == nil {
+		return mainCredential{}, nil
+	}
+	secret, err := d.secret(ctx, cluster, ref)
+	if err != nil {
+		return mainCredential{}, err
+	}
+	found := mainCredential{authority: secret.Data[clusterv1alpha1.SecretCADataKey]}
+	if err := clusterv1alpha1.CheckCredential(cluster, clusterv1alpha1.ControllerCredential, secret, found.authority); err != nil {
+		return mainCredential{}, unavailable(cluster, err)
+	}
+	found.token = string(secret.Data[clusterv1alpha1.SecretTokenKey])
+	found.fallback = string(secret.Data[clusterv1alpha1.SecretRenewalTokenKey])
+	return found, nil
+}
+
+func (d *Dialer) token(ctx context.Context, cluster *clusterv1alpha1.Cluster, authority []byte) (string, error) {
 	ref := cluster.Spec.ImpersonatorSecretRef
 	if ref == nil {
 		return "", apierrors.NewServiceUnavailable(fmt.Sprintf("cluster %q has no spec.impersonatorSecretRef", cluster.Name))
 	}
-	secret, err := d.secret(ctx, cluster.Name, ref)
+	secret, err := d.secret(ctx, cluster, ref)
 	if err != nil {
 		return "", err
+	}
+	if err := clusterv1alpha1.CheckCredential(cluster, clusterv1alpha1.ImpersonatorCredential, secret, authority); err != nil {
+		return "", unavailable(cluster, err)
 	}
 	token := string(secret.Data[clusterv1alpha1.SecretTokenKey])
 	if token == "" {
@@ -112,101 +148,50 @@ func (d *Dialer) token(ctx context.Context, cluster *clusterv1alpha1.Cluster) (s
 	return token, nil
 }
 
-// authority is the certificate that verifies the member; without one the machine's own are trusted.
-func (d *Dialer) authority(ctx context.Context, cluster *clusterv1alpha1.Cluster) (string, error) {
-	ref := cluster.Spec.SecretRef
-	if ref == nil {
-		return "", nil
-	}
-	secret, err := d.secret(ctx, cluster.Name, ref)
-	if err != nil {
-		return "", err
-	}
-	return string(secret.Data[clusterv1alpha1.SecretCADataKey]), nil
+func unavailable(cluster *clusterv1alpha1.Cluster, err error) error {
+	return apierrors.NewServiceUnavailable(fmt.Sprintf("cluster %q: %v", cluster.Name, err))
 }
 
 // secret hides from the user, who need not have the right to know, why a credential is not there.
-func (d *Dialer) secret(ctx context.Context, cluster string, ref *clusterv1alpha1.LocalSecretReference) (*corev1.Secret, error) {
+func (d *Dialer) secret(ctx context.Context, cluster *clusterv1alpha1.Cluster, ref *clusterv1alpha1.LocalSecretReference) (*corev1.Secret, error) {
+	if err := clusterv1alpha1.CheckCredentialRef(cluster, ref); err != nil {
+		return nil, unavailable(cluster, err)
+	}
 	secret, err := d.readSecret(ctx, ref.Namespace, ref.Name)
 	if apierrors.IsNotFound(err) {
-		return nil, apierrors.NewServiceUnavailable(fmt.Sprintf("cluster %q: Secret %s/%s does not exist", cluster, ref.Namespace, ref.Name))
+		return nil, apierrors.NewServiceUnavailable(fmt.Sprintf("cluster %q: Secret %s/%s does not exist", cluster.Name, ref.Namespace, ref.Name))
 	}
 	if err != nil {
-		return nil, apierrors.NewInternalError(fmt.Errorf("reading the credential of cluster %q: %w", cluster, err))
+		return nil, apierrors.NewInternalError(fmt.Errorf("reading the credential of cluster %q: %w", cluster.Name, err))
 	}
 	return secret, nil
 }
 
-func (d *Dialer) transport(name string, from address) (*http.Transport, error) {
+func (d *Dialer) way(name string, target dial.Target) (*dial.Way, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	known, ok := d.known[name]
-	if ok && reflect.DeepEqual(known.from, from) {
-		return known.transport, nil
+	if ok && reflect.DeepEqual(known.from, target) {
+		return known.way, nil
 	}
-	transport, err := newTransport(from)
+	way, err := dial.NewWay(target, d.rules)
 	if err != nil {
 		return nil, err
 	}
+	// Bodies are passed on as they are.
+	way.Transport.DisableCompression = true
 	if ok {
-		known.transport.CloseIdleConnections()
+		known.way.Transport.CloseIdleConnections()
 	}
-	d.known[name] = connection{from: from, transport: transport}
-	return transport, nil
+	d.known[name] = connection{from: target, way: way}
+	return way, nil
 }
 
 func (d *Dialer) forget(name string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if known, ok := d.known[name]; ok {
-		known.transport.CloseIdleConnections()
+		known.way.Transport.CloseIdleConnections()
 		delete(d.known, name)
 	}
-}
-
-func newTransport(from address) (*http.Transport, error) {
-	config := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: from.insecure} //nolint:gosec // The Cluster asks for it.
-	if from.ca != "" {
-		config.RootCAs = x509.NewCertPool()
-		if !config.RootCAs.AppendCertsFromPEM([]byte(from.ca)) {
-			return nil, errors.New("the caBundle holds no certificate")
-		}
-	}
-	dialer := &net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second}
-	dial := dialer.DialContext
-	if from.proxy != "" {
-		// Not Transport.Proxy: requests that upgrade their connection dial by DialContext alone.
-		through, err := dialThrough(from.proxy, from.proxyHeader, dialer)
-		if err != nil {
-			return nil, err
-		}
-		dial = through
-	}
-	return &http.Transport{
-		DialContext:         dial,
-		TLSClientConfig:     config,
-		TLSHandshakeTimeout: dialTimeout,
-		IdleConnTimeout:     idleTimeout,
-		MaxIdleConnsPerHost: 16,
-		ForceAttemptHTTP2:   true,
-		// Bodies are passed on as they are.
-		DisableCompression: true,
-	}, nil
-}
-
-// parseEndpoint reads host, host:port or a URL.
-func parseEndpoint(text string) (*url.URL, error) {
-	if !strings.Contains(text, "://") {
-		text = "https://" + text
-	}
-	endpoint, err := url.Parse(text)
-	switch {
-	case err != nil:
-		return nil, errors.New("is neither host:port nor a URL")
-	case endpoint.Scheme != "https" && endpoint.Scheme != "http":
-		return nil, errors.New("must be reached by https or http")
-	case endpoint.Hostname() == "":
-		return nil, errors.New("must name a host")
-	}
-	return endpoint, nil
 }

@@ -18,23 +18,28 @@ import (
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/apiserver/clusters"
+	"github.com/flagship-k8s/flagship/internal/dial"
 )
 
 // fleet is one cluster and the Secrets of its credentials.
 type fleet struct {
 	cluster *clusterv1alpha1.Cluster
 	secrets map[string]map[string]string
+	// edit changes a Secret that is read.
+	edit func(*corev1.Secret)
+	// remote refuses loopback addresses.
+	remote bool
 }
 
 func newFleet(member *httptest.Server) *fleet {
 	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: member.Certificate().Raw})
 	return &fleet{
 		cluster: &clusterv1alpha1.Cluster{
-			ObjectMeta: metav1.ObjectMeta{Name: "m"},
+			ObjectMeta: metav1.ObjectMeta{Name: "m", UID: "u"},
 			Spec: clusterv1alpha1.ClusterSpec{
 				APIEndpoint:           member.URL,
-				SecretRef:             &clusterv1alpha1.LocalSecretReference{Namespace: "ns", Name: "full"},
-				ImpersonatorSecretRef: &clusterv1alpha1.LocalSecretReference{Namespace: "ns", Name: "impersonator"},
+				SecretRef:             &clusterv1alpha1.LocalSecretReference{Namespace: "karmada-cluster", Name: "full"},
+				ImpersonatorSecretRef: &clusterv1alpha1.LocalSecretReference{Namespace: "karmada-cluster", Name: "impersonator"},
 			},
 		},
 		secrets: map[string]map[string]string{
@@ -57,12 +62,29 @@ func (f *fleet) dialer() *clusters.Dialer {
 			if !ok {
 				return nil, apierrors.NewNotFound(corev1.Resource("secrets"), name)
 			}
-			secret := &corev1.Secret{Data: map[string][]byte{}}
+			use := clusterv1alpha1.ControllerCredential
+			if name == "impersonator" {
+				use = clusterv1alpha1.ImpersonatorCredential
+			}
+			var authority []byte
+			if f.cluster.Spec.SecretRef != nil {
+				authority = []byte(f.secrets["full"]["caBundle"])
+			}
+			secret := &corev1.Secret{
+				ObjectMeta: metav1.ObjectMeta{
+					Annotations:     map[string]string{clusterv1alpha1.CredentialForAnnotation: clusterv1alpha1.CredentialDigest(use, &f.cluster.Spec, authority)},
+					OwnerReferences: []metav1.OwnerReference{{APIVersion: clusterv1alpha1.GroupVersion.String(), Kind: "Cluster", UID: f.cluster.UID}},
+				},
+				Data: map[string][]byte{},
+			}
+			if f.edit != nil {
+				f.edit(secret)
+			}
 			for key, value := range data {
 				secret.Data[key] = []byte(value)
 			}
 			return secret, nil
-		})
+		}, dial.Rules{AllowLoopback: !f.remote})
 }
 
 func member(t *testing.T) *httptest.Server {
@@ -244,4 +266,32 @@ func socks(t *testing.T) string {
 		_ = conn.Close()
 	}()
 	return listener.Addr().String()
+}
+
+// TestDialRefuses: a credential is used for the Cluster that owns it, where it was issued for, and nowhere else.
+func TestDialRefuses(t *testing.T) {
+	cases := map[string]func(*fleet){
+		"a Secret of another cluster": func(f *fleet) { f.edit = func(s *corev1.Secret) { s.OwnerReferences[0].UID = "other" } },
+		"a Secret of nobody":          func(f *fleet) { f.edit = func(s *corev1.Secret) { s.OwnerReferences = nil } },
+		"a Secret without a note":     func(f *fleet) { f.edit = func(s *corev1.Secret) { s.Annotations = nil } },
+		"a Secret for another address": func(f *fleet) {
+			f.edit = func(s *corev1.Secret) { s.Annotations[clusterv1alpha1.CredentialForAnnotation] = "sha256:00" }
+		},
+		"the controllers' Secret": func(f *fleet) { f.cluster.Spec.ImpersonatorSecretRef = f.cluster.Spec.SecretRef },
+		"a Secret elsewhere":      func(f *fleet) { f.cluster.Spec.ImpersonatorSecretRef.Namespace = "shop" },
+		"plain http":              func(f *fleet) { f.cluster.Spec.APIEndpoint = "http://10.0.0.1" },
+		"a loopback address":      func(f *fleet) { f.remote = true },
+		"the metadata service behind a proxy": func(f *fleet) {
+			f.remote, f.cluster.Spec.APIEndpoint, f.cluster.Spec.ProxyURL = true, "https://169.254.169.254", "http://10.0.0.1"
+		},
+	}
+	for name, edit := range cases {
+		t.Run(name, func(t *testing.T) {
+			f := newFleet(member(t))
+			edit(f)
+			if _, err := f.dialer().Dial(t.Context(), "m"); !apierrors.IsServiceUnavailable(err) {
+				t.Errorf("got %v, want a refusal", err)
+			}
+		})
+	}
 }

@@ -17,6 +17,7 @@ import (
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/apiserver/native"
+	"github.com/flagship-k8s/flagship/internal/dial"
 )
 
 // Endpoint is a member's API server and the credential that may impersonate users there.
@@ -41,6 +42,8 @@ type Options struct {
 	Dial Dial
 	// Secret reads a Secret as the control plane itself.
 	Secret SecretReader
+	// Rules say which addresses of members are connected to.
+	Rules dial.Rules
 }
 
 // New builds the server of the group; it hands what it does not know to next.
@@ -63,12 +66,12 @@ func New(o Options, next genericapiserver.DelegationTarget) (*genericapiserver.G
 		return nil, fmt.Errorf("building the cluster server: %w", err)
 	}
 
-	store, status, err := newStorage(scheme, config.RESTOptionsGetter)
+	store, status, err := newStorage(scheme, config.RESTOptionsGetter, o.Secret, o.Rules)
 	if err != nil {
 		return nil, err
 	}
 	if o.Dial == nil {
-		o.Dial = NewDialer(store.cluster, o.Secret).Dial
+		o.Dial = NewDialer(store.cluster, o.Secret, o.Rules).Dial
 	}
 	group := genericapiserver.NewDefaultAPIGroupInfo(clusterv1alpha1.GroupName, scheme, runtime.NewParameterCodec(scheme), codecs)
 	group.VersionedResourcesStorageMap[clusterv1alpha1.GroupVersion.Version] = map[string]rest.Storage{

@@ -79,8 +79,16 @@ func (f *forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	forwarded.Header = utilnet.CloneHeader(r.Header)
 	impersonate(forwarded.Header, f.caller, f.endpoint.Token)
 
+	upgrade := httpstream.IsUpgradeRequest(forwarded)
+	if checked, ok := f.endpoint.Transport.(verified); ok && upgrade {
+		// It gets a connection of its own, past the transport's.
+		if err := checked.check(r.Context()); err != nil {
+			failure{f}.Error(err)
+			return
+		}
+	}
 	handler := utilproxy.NewUpgradeAwareHandler(&location, f.endpoint.Transport, false,
-		httpstream.IsUpgradeRequest(forwarded), utilproxy.NewErrorResponder(failure{f}))
+		upgrade, utilproxy.NewErrorResponder(failure{f}))
 	handler.UpgradeTransport = utilproxy.NewUpgradeRequestRoundTripper(f.endpoint.Transport, utilproxy.MirrorRequest)
 	// A member must not send our credential elsewhere.
 	handler.RejectForwardingRedirects = true

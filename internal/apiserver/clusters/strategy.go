@@ -2,6 +2,8 @@ package clusters
 
 import (
 	"context"
+	"net/url"
+	"strings"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,12 +14,14 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/dial"
 )
 
 // specStrategy governs writes to clusters: everything but status.
 type specStrategy struct {
 	runtime.ObjectTyper
 	names.NameGenerator
+	rules dial.Rules
 }
 
 var (
@@ -64,13 +68,41 @@ func (specStrategy) PrepareForUpdate(_ context.Context, object, old runtime.Obje
 func (specStrategy) Canonicalize(runtime.Object) {}
 
 // Validate checks a new cluster.
-func (specStrategy) Validate(_ context.Context, object runtime.Object) field.ErrorList {
-	return clusterv1alpha1.Validate(object.(*clusterv1alpha1.Cluster))
+func (s specStrategy) Validate(_ context.Context, object runtime.Object) field.ErrorList {
+	cluster := object.(*clusterv1alpha1.Cluster)
+	return append(clusterv1alpha1.Validate(cluster), s.validateAddresses(cluster, &clusterv1alpha1.Cluster{})...)
 }
 
 // ValidateUpdate checks a changed cluster.
-func (specStrategy) ValidateUpdate(_ context.Context, object, old runtime.Object) field.ErrorList {
-	return clusterv1alpha1.ValidateUpdate(object.(*clusterv1alpha1.Cluster), old.(*clusterv1alpha1.Cluster))
+func (s specStrategy) ValidateUpdate(_ context.Context, object, old runtime.Object) field.ErrorList {
+	cluster, before := object.(*clusterv1alpha1.Cluster), old.(*clusterv1alpha1.Cluster)
+	return append(clusterv1alpha1.ValidateUpdate(cluster, before), s.validateAddresses(cluster, before)...)
+}
+
+// validateAddresses refuses addresses that the control plane does not connect to, unless the Cluster had them before: then it
+// can still be changed and deleted. Names are checked when they are resolved.
+func (s specStrategy) validateAddresses(cluster, old *clusterv1alpha1.Cluster) field.ErrorList {
+	var errs field.ErrorList
+	for _, address := range []struct{ field, now, old string }{
+		{"apiEndpoint", cluster.Spec.APIEndpoint, old.Spec.APIEndpoint},
+		{"proxyURL", cluster.Spec.ProxyURL, old.Spec.ProxyURL},
+	} {
+		if address.now == "" || address.now == address.old {
+			continue
+		}
+		text := address.now
+		if !strings.Contains(text, "://") {
+			text = "https://" + text
+		}
+		location, err := url.Parse(text)
+		if err != nil {
+			continue // Validation tells.
+		}
+		if err := s.rules.CheckHost(location.Hostname()); err != nil {
+			errs = append(errs, field.Forbidden(field.NewPath("spec", address.field), err.Error()))
+		}
+	}
+	return errs
 }
 
 // WarningsOnCreate warns of what is legal and unwise.

@@ -1,10 +1,11 @@
-package clusters
+package dial
 
 import (
 	"bufio"
 	"context"
 	"crypto/tls"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -23,7 +24,7 @@ type dialFunc func(ctx context.Context, network, address string) (net.Conn, erro
 func dialThrough(proxyURL string, headers map[string]string, dialer *net.Dialer) (dialFunc, error) {
 	location, err := url.Parse(proxyURL)
 	if err != nil {
-		return nil, fmt.Errorf("reading spec.proxyURL: %w", err)
+		return nil, errors.New("spec.proxyURL is not a URL") // The text may hold a password.
 	}
 	if location.Scheme == "socks5" {
 		socks, err := proxy.FromURL(location, dialer)
@@ -31,6 +32,9 @@ func dialThrough(proxyURL string, headers map[string]string, dialer *net.Dialer)
 			return nil, fmt.Errorf("reading spec.proxyURL: %w", err)
 		}
 		return socks.(proxy.ContextDialer).DialContext, nil
+	}
+	if location.Scheme != "http" && location.Scheme != "https" {
+		return nil, fmt.Errorf("spec.proxyURL has the scheme %q, not http, https or socks5", location.Scheme)
 	}
 	header := http.Header{}
 	for name, values := range headers {

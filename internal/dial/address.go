@@ -1,0 +1,69 @@
+package dial
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+	"syscall"
+)
+
+// LoopbackFlag is the flag of flagship server that sets Rules.AllowLoopback.
+const LoopbackFlag = "--allow-loopback-members"
+
+// Rules say which addresses may be connected to.
+type Rules struct {
+	// AllowLoopback allows loopback and link-local addresses, which lead to services of the machine of the control plane
+	// and to the metadata service of its cloud. Set it only if everyone who may write Clusters may also use these.
+	AllowLoopback bool
+}
+
+// AddressError says that an address is not connected to.
+type AddressError struct{ message string }
+
+// Error implements error.
+func (e *AddressError) Error() string { return e.message }
+
+// CheckHost refuses a host that is an address that is not allowed, or a name of this machine. Other names are checked when
+// they are resolved.
+func (r Rules) CheckHost(host string) error {
+	if r.AllowLoopback {
+		return nil
+	}
+	name := strings.ToLower(strings.TrimSuffix(host, "."))
+	if name == "localhost" || strings.HasSuffix(name, ".localhost") {
+		return refused(host)
+	}
+	if ip, err := netip.ParseAddr(host); err == nil && isLocal(ip) {
+		return refused(host)
+	}
+	return nil
+}
+
+// control is called with the address of every connection before it is made, after names have been resolved.
+func (r Rules) control(_ context.Context, _, address string, _ syscall.RawConn) error {
+	if r.AllowLoopback {
+		return nil
+	}
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return &AddressError{fmt.Sprintf("address %q is not connected to: %v", address, err)}
+	}
+	ip, err := netip.ParseAddr(host)
+	if err != nil || isLocal(ip) {
+		return refused(host)
+	}
+	return nil
+}
+
+func refused(host string) error {
+	return &AddressError{fmt.Sprintf("%s is a loopback or link-local address, and the control plane connects to members "+
+		"at such addresses only if flagship server runs with %s", host, LoopbackFlag)}
+}
+
+// isLocal tells whether an address leads to this machine or its link. The unspecified address leads to this machine, too.
+func isLocal(ip netip.Addr) bool {
+	ip = ip.Unmap()
+	return ip.IsLoopback() || ip.IsUnspecified() || ip.IsLinkLocalUnicast() || ip.IsMulticast()
+}

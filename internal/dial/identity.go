@@ -1,0 +1,188 @@
+package dial
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"sync"
+	"time"
+)
+
+const (
+	// identityPath is the namespace whose uid identifies a cluster.
+	identityPath    = "/api/v1/namespaces/kube-system"
+	identityTimeout = 5 * time.Second
+	// maxIdentityBytes bounds what is read of the answer.
+	maxIdentityBytes = 1 << 20
+)
+
+// Identity is which cluster has to answer.
+type Identity struct {
+	// ID is the uid of the namespace kube-system. Empty: any cluster may answer.
+	ID string
+	// Token is a bearer token that may read this namespace; empty if a client certificate is used.
+	Token string
+	// Fallback is tried if Token is not accepted; empty for none.
+	Fallback string
+	// Strict refuses a cluster that accepts neither. Otherwise it is left unchecked, which suits requests that carry the
+	// same token: they are not accepted either.
+	Strict bool
+}
+
+// IdentityError says that another cluster answers than the one that is meant.
+type IdentityError struct{ message string }
+
+// Error implements error.
+func (e *IdentityError) Error() string { return e.message }
+
+// errUnauthorized: the token is not accepted, so who answers could not be checked.
+var errUnauthorized = errors.New("the cluster does not accept the credential that would identify it")
+
+// marked is a connection that remembers whether the cluster behind it was checked.
+type marked struct {
+	net.Conn
+	mu      sync.Mutex // held while the cluster is being checked, so that only the first request asks
+	checked bool
+}
+
+func markConns(dial dialFunc) dialFunc {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return &marked{Conn: conn}, nil
+	}
+}
+
+// markOf finds the marked connection below layers of TLS.
+func markOf(conn net.Conn) *marked {
+	for conn != nil {
+		if m, ok := conn.(*marked); ok {
+			return m
+		}
+		layer, ok := conn.(interface{ NetConn() net.Conn })
+		if !ok {
+			return nil
+		}
+		conn = layer.NetConn()
+	}
+	return nil
+}
+
+// RoundTrip sends a request. On a connection that is new, the cluster behind it is asked for its identity first; if that is
+// another one, the connection is closed, nothing but that question was sent on it, and the error is an IdentityError.
+func (w *Way) RoundTrip(req *http.Request, who Identity) (*http.Response, error) {
+	if who.ID == "" {
+		return w.Transport.RoundTrip(req)
+	}
+	caller := req.Context()
+	ctx, cancel := context.WithCancelCause(caller)
+	trace := &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) {
+		// Called before the request is written. Closing the connection alone would make the transport dial another one.
+		if err := w.checkConn(caller, info.Conn, who); err != nil {
+			cancel(err)
+			_ = info.Conn.Close()
+		}
+	}}
+	resp, err := w.Transport.RoundTrip(req.WithContext(httptrace.WithClientTrace(ctx, trace)))
+	if err != nil {
+		if cause := context.Cause(ctx); cause != nil && caller.Err() == nil {
+			err = cause
+		}
+		cancel(nil)
+		return nil, err
+	}
+	if resp.StatusCode == http.StatusSwitchingProtocols {
+		return resp, nil // The body is the connection itself, which can be written to; its context ends with the caller's.
+	}
+	resp.Body = &cancelling{resp.Body, func() { cancel(nil) }}
+	return resp, nil
+}
+
+// cancelling ends the context of a request with its body.
+type cancelling struct {
+	io.ReadCloser
+	cancel func()
+}
+
+// Close implements io.Closer.
+func (c *cancelling) Close() error {
+	defer c.cancel()
+	return c.ReadCloser.Close()
+}
+
+// checkConn checks who answers on a connection, once.
+func (w *Way) checkConn(ctx context.Context, conn net.Conn, who Identity) error {
+	mark := markOf(conn)
+	if mark == nil {
+		return errors.New("a connection to the member was made in an unknown way")
+	}
+	mark.mu.Lock()
+	defer mark.mu.Unlock()
+	if mark.checked {
+		return nil
+	}
+	err := w.Check(ctx, who)
+	if errors.Is(err, errUnauthorized) && !who.Strict {
+		return nil
+	}
+	mark.checked = err == nil
+	return err
+}
+
+// Check asks the cluster for its identity.
+func (w *Way) Check(ctx context.Context, who Identity) error {
+	if who.ID == "" {
+		return nil
+	}
+	err := w.identify(ctx, who.ID, who.Token)
+	if errors.Is(err, errUnauthorized) && who.Fallback != "" {
+		err = w.identify(ctx, who.ID, who.Fallback)
+	}
+	return err
+}
+
+func (w *Way) identify(ctx context.Context, id, token string) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, identityTimeout, errors.New("no answer in time"))
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, w.URL.String()+identityPath, nil)
+	if err != nil {
+		return fmt.Errorf("asking the cluster for its identity: %w", err)
+	}
+	req.Header.Set("Accept", "application/json")
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	resp, err := w.Transport.RoundTrip(req)
+	if err != nil {
+		return fmt.Errorf("asking the cluster for its identity: %w", err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	switch resp.StatusCode {
+	case http.StatusOK:
+	case http.StatusUnauthorized:
+		return errUnauthorized
+	case http.StatusForbidden:
+		return &IdentityError{"the credential may not read the namespace kube-system, whose uid is compared with spec.id: grant get on this namespace"}
+	default:
+		return fmt.Errorf("asking the cluster for its identity: it answers %s", resp.Status)
+	}
+	var namespace struct {
+		Metadata struct {
+			UID string `json:"uid"`
+		} `json:"metadata"`
+	}
+	if err := json.NewDecoder(io.LimitReader(resp.Body, maxIdentityBytes)).Decode(&namespace); err != nil {
+		return fmt.Errorf("reading the identity of the cluster: %w", err)
+	}
+	if got := namespace.Metadata.UID; got != id {
+		return &IdentityError{fmt.Sprintf("another cluster answers at spec.apiEndpoint: the uid of its namespace kube-system is %q, spec.id is %q", got, id)}
+	}
+	return nil
+}

@@ -1,0 +1,81 @@
+package enroll
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+)
+
+// stamp notes on Secrets without such a note for which address and trust their credentials were issued: those of an earlier
+// version, of karmadactl, and of agents. It takes the Cluster as it is now, once; from then on a change of the Cluster makes
+// the credential unusable. Only who may write Secrets of members can remove the note.
+func (r *Reconciler) stamp(ctx context.Context, cluster *clusterv1alpha1.Cluster) error {
+	main, err := r.credentialSecret(ctx, cluster, cluster.Spec.SecretRef)
+	if err != nil {
+		return err
+	}
+	impersonator, err := r.credentialSecret(ctx, cluster, cluster.Spec.ImpersonatorSecretRef)
+	if err != nil {
+		return err
+	}
+	if main == nil && cluster.Spec.SecretRef != nil {
+		return nil // Its CA belongs to the note; when the Cluster becomes its owner, we are called again.
+	}
+	var ca []byte
+	if main != nil {
+		ca = main.Data[clusterv1alpha1.SecretCADataKey]
+	}
+	stamped := false
+	var faults []error
+	for use, secret := range map[clusterv1alpha1.CredentialUse]*corev1.Secret{
+		clusterv1alpha1.ControllerCredential: main, clusterv1alpha1.ImpersonatorCredential: impersonator,
+	} {
+		if secret == nil || secret.Annotations[clusterv1alpha1.CredentialForAnnotation] != "" {
+			continue
+		}
+		before := secret.DeepCopy()
+		stampSecret(secret, use, &cluster.Spec, ca)
+		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+		if err := r.client.Patch(ctx, secret, patch, client.FieldOwner(fieldManager)); err != nil {
+			faults = append(faults, fmt.Errorf("writing the Secret %s: %w", secret.Name, err))
+			continue
+		}
+		stamped = true
+	}
+	if stamped {
+		r.deps.Refresh(cluster.Name)
+	}
+	return errors.Join(faults...)
+}
+
+// credentialSecret reads a Secret that the cluster names and owns; nil if there is none.
+func (r *Reconciler) credentialSecret(ctx context.Context, cluster *clusterv1alpha1.Cluster, ref *clusterv1alpha1.LocalSecretReference) (*corev1.Secret, error) {
+	if ref == nil || clusterv1alpha1.CheckCredentialRef(cluster, ref) != nil {
+		return nil, nil
+	}
+	secret := &corev1.Secret{}
+	err := r.client.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, secret)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the Secret %s: %w", ref.Name, err)
+	}
+	if !clusterv1alpha1.OwnsCredential(cluster, secret) {
+		return nil, nil
+	}
+	return secret, nil
+}
+
+func stampSecret(secret *corev1.Secret, use clusterv1alpha1.CredentialUse, spec *clusterv1alpha1.ClusterSpec, ca []byte) {
+	if secret.Annotations == nil {
+		secret.Annotations = map[string]string{}
+	}
+	secret.Annotations[clusterv1alpha1.CredentialForAnnotation] = clusterv1alpha1.CredentialDigest(use, spec, ca)
+}
