@@ -58,6 +58,12 @@ test-race: ## Run the race detector on the packages that do not link the API ser
 RACE_PACKAGES = $(shell $(GO) list ./internal/... | \
 	grep -v -E '/internal(/apiserver|/apiserver/(builtin|documents|works)|/cli|/hub|/interpret/builtin|/playground/simcluster|/schema|/fleettest)?$$')
 
+.PHONY: fuzz
+fuzz: ## Fuzz every target for FUZZTIME (20s); FUZZ=Override takes only those whose name or package matches.
+	./hack/fuzz.sh $(FUZZTIME) $(FUZZ)
+
+FUZZTIME ?= 20s
+
 .PHONY: bench
 bench: build ## Measure the pipeline end to end and print a table and JSON; BENCH="--only f" measures ten thousand Works.
 	@$(BIN) bench $(BENCH) --json bin/bench.json && cat bin/bench.json
