@@ -6,9 +6,10 @@
 // Out: Works of bindings: spec, labels, annotations and finalizer; their deletion when nobody wants them any more. The
 // finalizer of a binding is removed when its last Work is gone.
 //
-// Owns: the condition Rendered of a binding, which exists only while an override cannot be applied or a cluster
-// cannot be given the object in a version that it serves; the field manager
+// Owns: the condition Rendered of a binding, which exists only while an override cannot be applied, a cluster
+// cannot be given the object in a version that it serves, or the binding names what it must not carry; the field manager
 // "flagship-render".
 //
-// Never: chooses clusters, writes to members, touches a Work that no binding made, or writes what is there already.
+// Never: chooses clusters, writes to members, touches a Work that no binding made, writes what is there already, or carries
+// another object than the binding's template, or an ownership key that a user wrote on it.
 package render
