@@ -26,6 +26,7 @@
 //   - override: per-cluster edits of a rendered object.
 //   - capacity: how much fits where.
 //   - event: typed event values, their reasons, the deduplicating recorder.
+//   - brake: whether too many objects of a member are to be removed or scaled down at once.
 //   - turns: who is next in a queue, so that a crowded namespace does not hold up others.
 //   - recovery: a panic as an error, so that one object cannot end the process.
 //

@@ -19,7 +19,7 @@ const module = "github.com/flagship-k8s/flagship/"
 
 // advisers and shores are the groups that the import table speaks of by one name.
 var (
-	advisers = []string{"interpret", "override", "capacity", "event", "turns", "recovery"}
+	advisers = []string{"interpret", "override", "capacity", "event", "turns", "recovery", "brake"}
 	shores   = []string{"template", "member"}
 )
 
@@ -43,6 +43,7 @@ var mayImport = map[string][]string{
 	"event":     {},
 	"turns":     {},
 	"recovery":  {},
+	"brake":     {},
 	// neighbours
 	"dial":    {},
 	"report":  {"recovery"},

@@ -20,6 +20,7 @@ import (
 	multiclusterv1beta1 "github.com/flagship-k8s/flagship/api/multicluster/v1beta1"
 	networkingv1alpha1 "github.com/flagship-k8s/flagship/api/networking/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/brake"
 	"github.com/flagship-k8s/flagship/internal/event"
 	"github.com/flagship-k8s/flagship/internal/interpret"
 	"github.com/flagship-k8s/flagship/internal/member"
@@ -48,6 +49,8 @@ type Deps struct {
 	Changes *interpret.Changes
 	// Custody has a say in what happens to objects of particular kinds. Nil: nobody has.
 	Custody Custody
+	// Brake says when so much is to be removed or scaled down at once that a person has to release it.
+	Brake brake.Config
 	// Metrics takes what the room tells about its work. Nil: nobody asks.
 	Metrics prometheus.Registerer
 }
@@ -62,11 +65,13 @@ type Applier struct {
 	clock   clock.WithTicker
 	retain  func(ctx context.Context, desired, observed *unstructured.Unstructured) (*unstructured.Unstructured, error)
 	custody Custody
+	brake   *brake.Brake
 
 	retention func(schema.GroupVersionKind) string
 	changes   *interpret.Changes
 	metrics   *metrics
 
+	braking  brakeLoop
 	lanes    *member.Lanes
 	ledger   ledger
 	waits    stopwatches // Works that wait for watches
@@ -91,7 +96,7 @@ func Setup(mgr ctrl.Manager, deps Deps) error {
 	if err := mgr.Add(a); err != nil {
 		return fmt.Errorf("adding apply: %w", err)
 	}
-	return nil
+	return a.braking.setup(mgr)
 }
 
 func newApplier(hub client.Client, works cache.Cache, deps Deps) (*Applier, error) {
@@ -113,6 +118,8 @@ func newApplier(hub client.Client, works cache.Cache, deps Deps) (*Applier, erro
 		custody: deps.Custody, waits: stopwatches{limit: patienceWithWatch},
 		doubts: stopwatches{limit: doubtPatience}, conns: map[string]*member.Conn{},
 	}
+	a.braking.Applier = a
+	a.brake = brake.New(deps.Brake, deps.Clock, a.braking.engaged)
 	a.lanes = member.NewLanes("apply", deps.Fleet, deps.Clock, deps.Workers, a.reconcile)
 	deps.Fleet.OnChange(a.memberChanged)
 	deps.Fleet.Subscribe(a.connectionChanged)
@@ -163,18 +170,31 @@ func (a *Applier) Start(ctx context.Context) error {
 		return fmt.Errorf("watching Works: %w", err)
 	}
 	handle, err := works.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-		AddFunc: a.enqueue,
+		AddFunc: func(obj any) {
+			a.countWork(nil, obj)
+			a.enqueue(obj)
+		},
 		UpdateFunc: func(before, after any) {
+			a.countWork(before, after)
 			if worthALook(before, after) {
 				a.enqueue(after)
 			}
 		},
-		DeleteFunc: a.enqueue,
+		DeleteFunc: func(obj any) {
+			if tombstone, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
+				obj = tombstone.Obj
+			}
+			a.countWork(obj, nil)
+			a.enqueue(obj)
+		},
 	})
 	if err != nil {
 		return fmt.Errorf("watching Works: %w", err)
 	}
-	defer func() { _ = works.RemoveEventHandler(handle) }() // the cache ends with us
+	defer func() { _ = works.RemoveEventHandler(handle) }()         // the cache ends with us
+	if !toolscache.WaitForCacheSync(ctx.Done(), handle.HasSynced) { // the brake's accounts have to be complete
+		return nil // the manager is ending
+	}
 	if a.changes != nil {
 		a.changes.Subscribe(func(kinds interpret.Kinds) { a.reapply(ctx, kinds) })
 	}
@@ -206,9 +226,6 @@ func worthALook(before, after any) bool {
 }
 
 func (a *Applier) enqueue(obj any) {
-	if tombstone, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
-		obj = tombstone.Obj
-	}
 	work, ok := obj.(*workv1alpha1.Work)
 	if !ok {
 		return

@@ -14,9 +14,10 @@
 //
 // In: Works, Clusters, and objects of members through the connections of package member.
 //
-// Out: objects in members; of Works the finalizer and, through package report, the status.
+// Out: objects in members; the state of the brake on Clusters; of Works the finalizer and, through package report, the status.
 //
-// Owns: the finalizer karmada.io/execution-controller, and the conditions Applied and Dispatching of Works.
+// Owns: the finalizer karmada.io/execution-controller, the conditions Applied and Dispatching of Works, and
+// the condition BrakeEngaged of Clusters.
 //
 // Never: deletes or changes an object that is not ours, or lets one member wait for another.
 package apply

@@ -178,6 +178,9 @@ func (a *Applier) settle(ctx context.Context, try attempt, live *unstructured.Un
 	if try.conn.ControlPlane().Outdated(live) && !try.inherited {
 		return a.examine(ctx, try) // whose fields it all is, the cache does not tell
 	}
+	if err := a.admitShrinkage(try, body, live); err != nil {
+		return entry{}, err
+	}
 	body.SetUID(live.GetUID()) // not another object that took the name meanwhile
 	_, recorded := recordOf(live)
 	// What was applied before and is wanted still can only be in conflict with drift.

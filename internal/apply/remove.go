@@ -81,6 +81,9 @@ func (a *Applier) remove(ctx context.Context, conn *member.Conn, work types.Name
 		} else {
 			err = a.destroy(ctx, t, live)
 		}
+		if isBraked(err) {
+			return err
+		}
 		if err == nil || apierrors.IsNotFound(err) {
 			a.ledger.forget(t.place)
 			return nil
@@ -119,6 +122,9 @@ func (a *Applier) spare(ctx context.Context, conn *member.Conn, work types.Names
 func (a *Applier) destroy(ctx context.Context, t target, live *unstructured.Unstructured) error {
 	if live.GetDeletionTimestamp() != nil {
 		return nil // asked for already
+	}
+	if err := a.admitRemoval(ctx, t.conn, t.work, live); err != nil {
+		return err
 	}
 	uid, version, background := live.GetUID(), live.GetResourceVersion(), metav1.DeletePropagationBackground
 	only := &metav1.Preconditions{UID: &uid}

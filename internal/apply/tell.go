@@ -52,6 +52,10 @@ func (a *Applier) tell(work *workv1alpha1.Work, total int, results []outcome) (t
 		return 0, err // the member went away; what it had it has
 	}
 	failing := a.troubles.since(key, a.clock.Now())
+	if isBraked(err) {
+		a.tellBraked(work, err)
+		return maxRetryPause, nil // the release of the brake leads back here sooner
+	}
 	if isHeld(err) && total == 1 && (lasting || failing >= grace) {
 		a.tellHeld(work, complaints[0])
 	} else if lasting || failing >= grace {

@@ -38,6 +38,7 @@ func (a *Applier) reconcile(ctx context.Context, cluster string, key types.Names
 	if key == everyWork(cluster) {
 		return 0, a.enqueueAll(ctx, cluster)
 	}
+	a.brake.Clear(cluster, key)
 	work := &workv1alpha1.Work{}
 	if err := a.client.Get(ctx, key, work); apierrors.IsNotFound(err) {
 		a.forget(cluster, key)
@@ -81,6 +82,8 @@ type destination struct {
 	ready     bool // by its own condition
 	elsewhere bool // another process applies to it
 	conn      *member.Conn
+	// keepBefore is BrakeKeepBefore of the Cluster.
+	keepBefore time.Time
 }
 
 func (d destination) unavailable() error {
@@ -104,6 +107,8 @@ func (a *Applier) destination(ctx context.Context, name string) (destination, er
 		return d, fmt.Errorf("reading the Cluster: %w", err)
 	}
 	d.leaving = cluster.DeletionTimestamp != nil
+	a.heedBrake(cluster)
+	d.keepBefore = clusterv1alpha1.BrakeKeepBefore(cluster)
 	d.keeps = d.leaving && !clusterv1alpha1.DeletesObjects(cluster)
 	d.ready = meta.IsStatusConditionTrue(cluster.Status.Conditions, clusterv1alpha1.ClusterConditionReady)
 	d.elsewhere = !a.fleet.Serves(cluster)
@@ -266,6 +271,11 @@ func (a *Applier) finalize(ctx context.Context, d destination, work *workv1alpha
 			return 0, err
 		} else if isPassing(err) {
 			return departurePause, nil
+		} else if isBraked(err) && keptByPerson(d, work) {
+			a.buried.forget(key)
+		} else if isBraked(err) {
+			a.tellBraked(work, err)
+			return 0, nil // the release of the brake leads back here
 		} else if err != nil {
 			return 0, err
 		}
@@ -299,17 +309,23 @@ func (a *Applier) removeAll(ctx context.Context, d destination, work *workv1alph
 		}
 	}
 	var failures []error
+	var braked error
 	for _, id := range remaining {
-		if err := a.remove(ctx, conn, key, id, terms); err != nil {
+		if err := a.remove(ctx, conn, key, id, terms); isBraked(err) {
+			braked = err
+		} else if err != nil {
 			failures = append(failures, err)
 		}
 	}
 	err := errors.Join(failures...)
+	if err == nil {
+		return braked // what failed is tried again first
+	}
 	lasting := slices.ContainsFunc(failures, func(err error) bool { return !isPassing(err) })
-	if err != nil && !unavailable(err) && (lasting || a.troubles.since(key, a.clock.Now()) >= departureGrace) {
+	if !unavailable(err) && (lasting || a.troubles.since(key, a.clock.Now()) >= departureGrace) {
 		a.tellFailed(work, 0, fmt.Sprintf("Failed to remove what was applied: %v", err))
 	}
-	if err != nil && !lasting {
+	if !lasting {
 		return passing(err)
 	}
 	return err

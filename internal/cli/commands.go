@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/rest"
 
+	"github.com/flagship-k8s/flagship/internal/brake"
 	"github.com/flagship-k8s/flagship/internal/enroll"
 	"github.com/flagship-k8s/flagship/internal/hub"
 	"github.com/flagship-k8s/flagship/internal/playground"
@@ -22,6 +23,7 @@ func commands(s Streams) []*cobra.Command {
 		newServerCommand(s),
 		newJoinCommand(s),
 		newUnjoinCommand(s),
+		newReleaseBrakeCommand(s),
 		newCordonCommand(s),
 		newUncordonCommand(s),
 		newTaintCommand(s),
@@ -35,6 +37,7 @@ func startHub(ctx context.Context, o playground.HubOptions) (playground.Hub, err
 	h, err := hub.Start(ctx, hub.Options{
 		Server:     hub.Server{DataDir: o.DataDir, Port: o.Port, Profiling: o.Profiling, AllowLoopbackMembers: true},
 		LeaseGrace: o.AgentGrace,
+		Brake:      brake.Config{Share: 1}, // off: a playground and a bench remove everything they made, at once
 	})
 	if err != nil {
 		return nil, err // not h: a nil *hub.Hub in the interface would not be nil

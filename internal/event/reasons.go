@@ -15,6 +15,8 @@ const (
 	KeepObjects                    = "KeepObjects"
 	DeleteObjects                  = "DeleteObjects"
 	NamespaceReleased              = "NamespaceReleased"
+	BrakeEngaged                   = "BrakeEngaged"
+	BrakeReleased                  = "BrakeReleased"
 )
 
 // Reasons of events on Works and on the objects they carry.

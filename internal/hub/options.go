@@ -13,6 +13,7 @@ import (
 
 	"github.com/flagship-k8s/flagship/internal/admission"
 	"github.com/flagship-k8s/flagship/internal/apiserver"
+	"github.com/flagship-k8s/flagship/internal/brake"
 	"github.com/flagship-k8s/flagship/internal/template"
 )
 
@@ -46,6 +47,9 @@ type Options struct {
 	// ServiceGrace is how long the endpoints of a member that is not ready stay in other members as they were seen last,
 	// before they are marked as not ready. Default 5 min.
 	ServiceGrace time.Duration
+
+	// Brake says when removals and shrinkages in members wait for a person. See package brake for its defaults.
+	Brake brake.Config
 
 	// Clock is the real one by default.
 	Clock clock.WithTicker

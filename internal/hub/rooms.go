@@ -223,6 +223,7 @@ func (h *house) setupApply() error {
 		},
 		Changes: h.changes,
 		Custody: h.definitions,
+		Brake:   h.options.Brake,
 	})
 }
 

@@ -303,6 +303,17 @@ func (o *objects) owned(work types.NamespacedName) []types.NamespacedName {
 	return slices.Clone(o.byWork[work])
 }
 
+// works lists every object with the Work it belongs to.
+func (o *objects) works() map[types.NamespacedName]types.NamespacedName {
+	o.mu.RLock()
+	defer o.mu.RUnlock()
+	works := make(map[types.NamespacedName]types.NamespacedName, len(o.items))
+	for key, item := range o.items {
+		works[key] = item.work
+	}
+	return works
+}
+
 func (o *objects) hasSynced() bool {
 	o.mu.RLock()
 	defer o.mu.RUnlock()

@@ -125,6 +125,21 @@ func (c *Conn) Places(work types.NamespacedName) []Place {
 	return places
 }
 
+// Managed calls visit for every managed object that is watched, with the Work that it belongs to by its annotations.
+func (c *Conn) Managed(visit func(place Place, work types.NamespacedName)) {
+	c.watches.mu.RLock()
+	watched := make(map[schema.GroupVersionResource]*objects, len(c.watches.running))
+	for resource, r := range c.watches.running {
+		watched[resource] = r.objects
+	}
+	c.watches.mu.RUnlock()
+	for resource, o := range watched {
+		for key, work := range o.works() {
+			visit(Place{Resource: resource, Object: key}, work)
+		}
+	}
+}
+
 // Passed tells whether the watch has shown a version or a later one, so that what Lookup does not find is not there any
 // more.
 func (c *Conn) Passed(resource schema.GroupVersionResource, version string) bool {

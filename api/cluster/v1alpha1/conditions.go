@@ -12,6 +12,21 @@ const (
 	ClusterConditionCompleteAPIEnablements = "CompleteAPIEnablements"
 	// ServiceDomainNameResolutionReady tells whether service names resolve in the cluster; set by outside detectors.
 	ServiceDomainNameResolutionReady = "ServiceDomainNameResolutionReady"
+	// ClusterConditionBrakeEngaged is True while removals and shrinkages in the cluster wait because there were too many at
+	// once. Absent until that happens for the first time.
+	ClusterConditionBrakeEngaged = "BrakeEngaged"
+)
+
+// Reasons of the BrakeEngaged condition.
+const (
+	// MemberShareExceededReason: too many of the cluster's own objects.
+	MemberShareExceededReason = "MemberShareExceeded"
+	// FleetShareExceededReason: too many of the objects of all clusters together.
+	FleetShareExceededReason = "FleetShareExceeded"
+	// BrakeReleasedReason: a person released the brake.
+	BrakeReleasedReason = "Released"
+	// NothingWaitsReason: nothing waited for a whole window.
+	NothingWaitsReason = "NothingWaits"
 )
 
 // Reasons of the Ready condition.
@@ -80,6 +95,18 @@ func APIEnablementsPartial(message string) metav1.Condition {
 // APIEnablementsEmpty returns the condition of a cluster whose APIs could not be listed at all.
 func APIEnablementsEmpty(message string) metav1.Condition {
 	return condition(ClusterConditionCompleteAPIEnablements, metav1.ConditionFalse, APIEnablementsEmptyReason, message)
+}
+
+// BrakeEngaged returns the condition of a cluster whose removals wait. Reason is MemberShareExceededReason or
+// FleetShareExceededReason; message says how many objects are concerned and what to do.
+func BrakeEngaged(reason, message string) metav1.Condition {
+	return condition(ClusterConditionBrakeEngaged, metav1.ConditionTrue, reason, message)
+}
+
+// BrakeNotEngaged returns the condition of a cluster whose removals wait no longer. Reason is BrakeReleasedReason or
+// NothingWaitsReason.
+func BrakeNotEngaged(reason, message string) metav1.Condition {
+	return condition(ClusterConditionBrakeEngaged, metav1.ConditionFalse, reason, message)
 }
 
 func condition(kind string, status metav1.ConditionStatus, reason, message string) metav1.Condition {

@@ -1,5 +1,7 @@
 package v1alpha1
 
+import "time"
+
 // Namespaces of the system.
 const (
 	// SystemNamespace is where components live, on the control plane and in members.
@@ -34,6 +36,35 @@ const (
 // DeletesObjects tells whether the deletion of a Cluster also deletes the objects in the cluster.
 func DeletesObjects(cluster *Cluster) bool {
 	return cluster.Annotations[OnRemovalAnnotation] == OnRemovalDeleteObjects
+}
+
+// Annotations on a Cluster by which a person releases its brake. Times are in RFC 3339.
+const (
+	// BrakeReleasedUntilAnnotation lets removals and shrinkages in the cluster pass until the time it holds. A time that is
+	// over, or more than a day away, has no effect.
+	BrakeReleasedUntilAnnotation = "flagship.io/brake-released-until"
+	// BrakeKeepBeforeAnnotation ends the wait of Works that were deleted at or before the time it holds, without removing
+	// their objects: these stay in the cluster as they are, and belong to a later Work of the same name.
+	BrakeKeepBeforeAnnotation = "flagship.io/brake-keep-objects-before"
+)
+
+// BrakeReleasedUntil is the time in BrakeReleasedUntilAnnotation; the zero time without one.
+func BrakeReleasedUntil(cluster *Cluster) time.Time {
+	return timeIn(cluster, BrakeReleasedUntilAnnotation)
+}
+
+// BrakeKeepBefore is the time in BrakeKeepBeforeAnnotation; the zero time without one.
+func BrakeKeepBefore(cluster *Cluster) time.Time {
+	return timeIn(cluster, BrakeKeepBeforeAnnotation)
+}
+
+// timeIn reads an annotation. What is no time counts as none, since acting on it would remove objects.
+func timeIn(cluster *Cluster, annotation string) time.Time {
+	t, err := time.Parse(time.RFC3339, cluster.Annotations[annotation])
+	if err != nil {
+		return time.Time{}
+	}
+	return t
 }
 
 // Taints of clusters.

@@ -25,6 +25,9 @@ const (
 	AppliedFailedReason     = "AppliedFailed"
 	// AppliedHeldReason: the member keeps what it has, because the change would do harm there.
 	AppliedHeldReason = "Held"
+	// AppliedBrakedReason: too many objects of the member are to be removed or scaled down at once, and a person has to
+	// release them. The Cluster's condition BrakeEngaged says more.
+	AppliedBrakedReason = "Braked"
 )
 
 // Reasons of the Dispatching condition.
@@ -81,6 +84,11 @@ func NotApplied(generation int64, message string) metav1.Condition {
 // message says why, and what lets it pass.
 func Held(generation int64, message string) metav1.Condition {
 	return condition(WorkApplied, metav1.ConditionFalse, AppliedHeldReason, message, generation)
+}
+
+// Braked returns the condition of a Work whose removal or shrinkage waits for the brake of its cluster.
+func Braked(generation int64, message string) metav1.Condition {
+	return condition(WorkApplied, metav1.ConditionFalse, AppliedBrakedReason, message, generation)
 }
 
 // Progressing returns the condition of a Work that is not done yet. Reason is

@@ -1,0 +1,266 @@
+package brake
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
+)
+
+// fixture is a brake that engages at more than half of at least ten objects within ten minutes.
+type fixture struct {
+	*Brake
+	clock   *clocktesting.FakeClock
+	engaged []string
+}
+
+func newFixture() *fixture {
+	f := &fixture{clock: clocktesting.NewFakeClock(time.Unix(1_800_000_000, 0))}
+	f.Brake = New(Config{Share: 0.5, Window: 10 * time.Minute, Minimum: 10}, f.clock, func(cluster string) { f.engaged = append(f.engaged, cluster) })
+	return f
+}
+
+func work(i int) types.NamespacedName { return types.NamespacedName{Name: fmt.Sprint(i)} }
+
+// hold gives a member Works with one object each.
+func (f *fixture) hold(cluster string, n int) {
+	for i := range n {
+		f.Change(cluster, work(i), Work{}, Work{Objects: 1})
+	}
+}
+
+// order has the Works from first to last deleted.
+func (f *fixture) order(cluster string, first, last int) {
+	for i := first; i < last; i++ {
+		f.Change(cluster, work(i), Work{Objects: 1}, Work{Objects: 1, Leaving: 1})
+	}
+}
+
+// carryOut asks for the removal of one Work after the other, each gone before the next, and returns how many were admitted.
+func (f *fixture) carryOut(cluster string, first, last int) (admitted int) {
+	for i := first; i < last; i++ {
+		if f.Admit(Request{Cluster: cluster, Work: work(i), Removal: true}) {
+			admitted++
+			f.Change(cluster, work(i), Work{Objects: 1, Leaving: 1}, Work{})
+		}
+	}
+	return admitted
+}
+
+func (f *fixture) cause(cluster string) Cause {
+	state, _ := f.Look(cluster)
+	return state.Cause
+}
+
+func TestBrake(t *testing.T) {
+	cases := map[string]struct {
+		run  func(f *fixture) int
+		want int
+		// cause is that of the member a.
+		cause Cause
+	}{
+		"HalfAtOnce": {func(f *fixture) int {
+			f.hold("a", 100)
+			f.order("a", 0, 50)
+			return f.carryOut("a", 0, 50)
+		}, 50, None},
+		"MoreThanHalfAtOnce": {func(f *fixture) int {
+			f.hold("a", 100)
+			f.order("a", 0, 51)
+			return f.carryOut("a", 0, 51)
+		}, 0, Member},
+		"OneAfterTheOther": {func(f *fixture) (n int) {
+			f.hold("a", 100)
+			for i := range 100 {
+				f.order("a", i, i+1)
+				n += f.carryOut("a", i, i+1)
+			}
+			return n
+		}, 50, Member},
+		"Slowly": {func(f *fixture) (n int) {
+			f.hold("a", 100)
+			for i := range 80 {
+				f.order("a", i, i+1)
+				n += f.carryOut("a", i, i+1)
+				f.clock.Step(time.Minute)
+			}
+			return n
+		}, 80, None},
+		"SmallMember": {func(f *fixture) int {
+			f.hold("a", 9)
+			f.order("a", 0, 9)
+			return f.carryOut("a", 0, 9)
+		}, 9, None},
+		"SmallMembersOfALargeFleet": {func(f *fixture) (n int) {
+			for i := range 4 {
+				f.hold(fmt.Sprint("b", i), 9)
+				f.order(fmt.Sprint("b", i), 0, 5)
+			}
+			f.hold("a", 9)
+			f.order("a", 0, 5)
+			return f.carryOut("a", 0, 5)
+		}, 0, Fleet},
+		"RemovedMembersDoNotCount": {func(f *fixture) (n int) {
+			f.hold("b", 100)
+			f.order("b", 0, 100)
+			f.Exclude("b", true)
+			f.hold("a", 20)
+			f.order("a", 0, 1)
+			return f.carryOut("a", 0, 1)
+		}, 1, None},
+		"WhatHangsOnIt": {func(f *fixture) int {
+			f.hold("a", 100)
+			f.order("a", 0, 1)
+			if f.Admit(Request{Cluster: "a", Work: work(0), Removal: true, Extra: 60}) {
+				return 1
+			}
+			return 0
+		}, 0, Member},
+		"Shrinkages": {func(f *fixture) (n int) {
+			f.hold("a", 100)
+			for i := range 100 {
+				if f.Admit(Request{Cluster: "a", Work: work(i), Extra: 1}) {
+					n++
+				}
+			}
+			return n
+		}, 50, Member},
+		"LeftAlone": {func(f *fixture) int { // let go without removing anything: not counted afterwards
+			f.hold("a", 100)
+			f.order("a", 0, 50)
+			for i := range 50 {
+				f.Change("a", work(i), Work{Objects: 1, Leaving: 1}, Work{})
+			}
+			f.order("a", 50, 75)
+			return f.carryOut("a", 50, 75)
+		}, 25, None},
+		"AfterARestart": {func(f *fixture) int { // what was ordered is told of again, what was done is not
+			for i := range 60 {
+				f.Change("a", work(i), Work{}, Work{Objects: 1, Leaving: 1})
+			}
+			for i := 60; i < 100; i++ {
+				f.Change("a", work(i), Work{}, Work{Objects: 1})
+			}
+			return f.carryOut("a", 0, 60)
+		}, 0, Member},
+		"EngagedBeforeARestart": {func(f *fixture) int {
+			f.Resume("a", true)
+			f.hold("a", 100)
+			f.order("a", 0, 1)
+			return f.carryOut("a", 0, 1)
+		}, 0, Before},
+		"ReleasedAgo": {func(f *fixture) int { // an old annotation
+			f.hold("a", 100)
+			f.Release("a", f.clock.Now())
+			f.order("a", 0, 60)
+			return f.carryOut("a", 0, 60)
+		}, 0, Member},
+		"ReleasedForYears": {func(f *fixture) int {
+			f.hold("a", 100)
+			f.Release("a", f.clock.Now().Add(MaxRelease+time.Second))
+			f.order("a", 0, 60)
+			return f.carryOut("a", 0, 60)
+		}, 0, Member},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture()
+			if got := tc.run(f); got != tc.want {
+				t.Errorf("%d were admitted, want %d", got, tc.want)
+			}
+			if got := f.cause("a"); got != tc.cause {
+				t.Errorf("the cause is %v, want %v", got, tc.cause)
+			}
+		})
+	}
+}
+
+func TestRelease(t *testing.T) {
+	f := newFixture()
+	f.hold("a", 100)
+	f.order("a", 0, 80)
+	if n := f.carryOut("a", 0, 80); n != 0 || len(f.engaged) != 1 {
+		t.Fatalf("%d were admitted and it engaged %d times", n, len(f.engaged))
+	}
+	if state, _ := f.Look("a"); state.Waiting != 80 || state.Touched != 80 || state.Objects != 100 {
+		t.Errorf("state is %+v", state)
+	}
+	f.Release("a", f.clock.Now().Add(time.Minute))
+	if n := f.carryOut("a", 0, 70); n != 70 {
+		t.Errorf("%d were admitted, want 70", n)
+	}
+	f.clock.Step(time.Minute)
+	f.order("a", 80, 85)
+	if n := f.carryOut("a", 80, 85); n != 5 {
+		t.Errorf("%d were admitted after the release, want 5: what was released does not count", n)
+	}
+}
+
+// A brake that was engaged by what is not wanted any more lets go by itself.
+func TestNothingWaits(t *testing.T) {
+	f := newFixture()
+	f.hold("a", 100)
+	f.order("a", 0, 60)
+	f.carryOut("a", 0, 60)
+	for i := range 60 {
+		f.Change("a", work(i), Work{Objects: 1, Leaving: 1}, Work{})
+	}
+	f.clock.Step(9 * time.Minute)
+	if f.cause("a") != Member {
+		t.Error("it let go before a window had passed")
+	}
+	f.clock.Step(time.Minute)
+	if f.cause("a") != None {
+		t.Error("it holds although nothing waits")
+	}
+}
+
+func TestOff(t *testing.T) {
+	b := New(Config{Share: 1, Minimum: 1}, clocktesting.NewFakeClock(time.Unix(0, 0)), func(string) { t.Error("it engaged") })
+	b.Change("a", work(0), Work{}, Work{Objects: 1, Leaving: 1})
+	b.Resume("a", true)
+	if !b.Admit(Request{Cluster: "a", Work: work(0), Removal: true}) {
+		t.Error("it is off and refuses")
+	}
+}
+
+// FuzzBrake carries out random histories and checks, after every step, that no more was removed within a window than the
+// share allows, and that what is engaged admits nothing.
+func FuzzBrake(f *testing.F) {
+	f.Add([]byte{0, 1, 2, 3, 4, 5, 6, 7, 8, 9})
+	f.Add([]byte("abcdefghijklmnopqrstuvwxyz0123456789"))
+	f.Fuzz(func(t *testing.T, steps []byte) {
+		const objects = 40
+		x := newFixture()
+		x.hold("a", objects)
+		next := 0
+		var done []time.Time
+		for _, step := range steps {
+			x.clock.Step(time.Duration(step%16) * 30 * time.Second)
+			if next == objects {
+				break
+			}
+			before := x.cause("a")
+			x.order("a", next, next+1)
+			n := x.carryOut("a", next, next+1)
+			next++
+			if n > 0 && before != None {
+				t.Fatal("an engaged brake admitted a removal")
+			}
+			for range n {
+				done = append(done, x.clock.Now())
+			}
+			recent, limit := 0, x.clock.Now().Add(-9*time.Minute)
+			for _, at := range done {
+				if at.After(limit) {
+					recent++
+				}
+			}
+			if left := objects - len(done) + recent; left >= 10 && 2*recent > left {
+				t.Fatalf("%d of %d were removed within a window", recent, left)
+			}
+		}
+	})
+}

@@ -1,0 +1,241 @@
+package attacks_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/fleettest"
+)
+
+// braked is a control plane of its own with one member, whose brake engages from forty objects on, and a namespace with
+// many objects under one policy and a few under another.
+type braked struct {
+	hub, member *fleettest.Part
+	ns          string
+	policy      *policyv1alpha1.PropagationPolicy
+}
+
+const (
+	manyObjects = 60
+	fewObjects  = 10
+)
+
+func newBraked(t *testing.T) *braked {
+	t.Helper()
+	b := &braked{ns: "shop"}
+	b.hub = fleettest.StartHub(t, "--brake-minimum", "40")
+	b.member = fleettest.StartMember(t, "east", "--bare")
+	b.hub.Join(t, "east", b.member.Kubeconfig)
+	fleettest.Create(t, b.hub.Cluster, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: b.ns}})
+	var many, few []client.Object
+	for i := range manyObjects {
+		many = append(many, fleettest.ConfigMap(b.ns, fmt.Sprintf("many-%d", i), nil))
+	}
+	for i := range fewObjects {
+		few = append(few, fleettest.Deployment(b.ns, fmt.Sprintf("few-%d", i), 3))
+	}
+	b.policy = fleettest.Policy(b.ns, "many", fleettest.To("east"), many...)
+	fleettest.Create(t, b.hub.Cluster, b.policy, fleettest.Policy(b.ns, "few", fleettest.To("east"), few...))
+	fleettest.Create(t, b.hub.Cluster, many...)
+	fleettest.Create(t, b.hub.Cluster, few...)
+	b.expectObjects(t, manyObjects)
+	for i := range fewObjects {
+		fleettest.ExpectEventually(t, b.member.Cluster, fleettest.Deployment(b.ns, fmt.Sprintf("few-%d", i), 3), fleettest.Exists)
+	}
+	return b
+}
+
+// count is how many of the many objects the member has.
+func (b *braked) count(l *corev1.ConfigMapList) int {
+	n := 0
+	for i := range l.Items {
+		if strings.HasPrefix(l.Items[i].Name, "many-") && l.Items[i].DeletionTimestamp == nil {
+			n++
+		}
+	}
+	return n
+}
+
+func (b *braked) expectObjects(t *testing.T, want int) {
+	t.Helper()
+	fleettest.ExpectListed(t, b.member.Cluster, &corev1.ConfigMapList{}, b.ns, func(l *corev1.ConfigMapList) error {
+		if n := b.count(l); n != want {
+			return fmt.Errorf("the member has %d objects, want %d", n, want)
+		}
+		return nil
+	})
+}
+
+func (b *braked) expectEngaged(t *testing.T, want metav1.ConditionStatus) {
+	t.Helper()
+	fleettest.ExpectEventually(t, b.hub.Cluster, &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "east"}}, func(c *clusterv1alpha1.Cluster) error {
+		found := meta.FindStatusCondition(c.Status.Conditions, clusterv1alpha1.ClusterConditionBrakeEngaged)
+		if found == nil || found.Status != want {
+			return fmt.Errorf("the condition is %+v, want %s", found, want)
+		}
+		return nil
+	})
+}
+
+// expectMostKept checks that no more than about half of the objects have been removed, after something else was carried to
+// the member meanwhile: creations do not wait.
+func (b *braked) expectMostKept(t *testing.T, proof string) {
+	t.Helper()
+	cm := fleettest.ConfigMap(b.ns, proof, nil)
+	fleettest.Create(t, b.hub.Cluster, cm, fleettest.Policy(b.ns, proof, fleettest.To("east"), cm))
+	fleettest.ExpectEventually(t, b.member.Cluster, fleettest.ConfigMap(b.ns, proof, nil), fleettest.Exists)
+	var l corev1.ConfigMapList
+	if err := b.member.List(t.Context(), &l, client.InNamespace(b.ns)); err != nil {
+		t.Fatal(err)
+	}
+	// The member has some more than the ones counted here, so half of all is a few more than half of these.
+	if n := b.count(&l); n < manyObjects/3 {
+		t.Fatalf("%d of %d objects are left in the member", n, manyObjects)
+	}
+}
+
+// waiting is how many Works say that they wait for the brake.
+func (b *braked) waiting(t *testing.T) int {
+	t.Helper()
+	var works workv1alpha1.WorkList
+	if err := b.hub.List(t.Context(), &works, client.InNamespace(workv1alpha1.ExecutionNamespace("east"))); err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for i := range works.Items {
+		c := meta.FindStatusCondition(works.Items[i].Status.Conditions, workv1alpha1.WorkApplied)
+		if c != nil && c.Reason == workv1alpha1.AppliedBrakedReason {
+			n++
+		}
+	}
+	return n
+}
+
+// TestMassDeletionWaits deletes most of what a member has, by deleting the templates. The rest waits, a restart changes
+// nothing, other objects arrive, and a person lets the objects stay or go.
+func TestMassDeletionWaits(t *testing.T) {
+	b := newBraked(t)
+	if err := b.hub.DeleteAllOf(t.Context(), &corev1.ConfigMap{}, client.InNamespace(b.ns)); err != nil {
+		t.Fatal(err)
+	}
+	b.expectEngaged(t, metav1.ConditionTrue)
+	b.expectMostKept(t, "during")
+	fleettest.ExpectListed(t, b.hub.Cluster, &workv1alpha1.WorkList{}, workv1alpha1.ExecutionNamespace("east"), func(*workv1alpha1.WorkList) error {
+		if n := b.waiting(t); n == 0 {
+			return fmt.Errorf("no Work says that it waits")
+		}
+		return nil
+	})
+	fleettest.ExpectListed(t, b.hub.Cluster, &corev1.EventList{}, metav1.NamespaceDefault, func(l *corev1.EventList) error {
+		for _, e := range l.Items {
+			if e.Reason == "BrakeEngaged" && e.InvolvedObject.Name == "east" {
+				return nil
+			}
+		}
+		return fmt.Errorf("no event tells of it")
+	})
+
+	// A tenant with all rights in his namespace cannot release it.
+	tenant := b.hub.Tenant(t, b.ns, "*")
+	cluster := &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "east"}}
+	patch := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"annotations":{"flagship.io/brake-released-until":"2126-01-01T00:00:00Z"}}}`))
+	if err := tenant.Patch(t.Context(), cluster.DeepCopy(), patch); err == nil {
+		t.Error("a tenant may annotate a Cluster")
+	}
+
+	b.hub.Kill()
+	b.hub.Start(t)
+	b.expectMostKept(t, "restarted")
+	b.expectEngaged(t, metav1.ConditionTrue)
+
+	// What waits stays, and belongs to the same templates again when they are made again.
+	var before corev1.ConfigMapList
+	if err := b.member.List(t.Context(), &before, client.InNamespace(b.ns)); err != nil {
+		t.Fatal(err)
+	}
+	left := b.count(&before)
+	if r := fleettest.Flagship(t, "release-brake", "east", "--keep-objects", "--kubeconfig", b.hub.Kubeconfig); r.Code != 0 {
+		t.Fatalf("releasing: %s%s", r.Stdout, r.Stderr)
+	}
+	fleettest.ExpectListed(t, b.hub.Cluster, &workv1alpha1.WorkList{}, workv1alpha1.ExecutionNamespace("east"), func(l *workv1alpha1.WorkList) error {
+		for i := range l.Items {
+			if l.Items[i].DeletionTimestamp != nil {
+				return fmt.Errorf("the Work %s is still being deleted", l.Items[i].Name)
+			}
+		}
+		return nil
+	})
+	b.expectObjects(t, left)
+	var uid = map[string]string{}
+	for _, cm := range before.Items {
+		uid[cm.Name] = string(cm.UID)
+	}
+	for i := range manyObjects {
+		fleettest.Create(t, b.hub.Cluster, fleettest.ConfigMap(b.ns, fmt.Sprintf("many-%d", i), map[string]string{"again": "1"}))
+	}
+	fleettest.ExpectListed(t, b.member.Cluster, &corev1.ConfigMapList{}, b.ns, func(l *corev1.ConfigMapList) error {
+		again := 0
+		for _, cm := range l.Items {
+			if cm.Data["again"] == "" {
+				continue
+			}
+			again++
+			if old := uid[cm.Name]; old != "" && old != string(cm.UID) {
+				t.Fatalf("%s was deleted and made anew", cm.Name)
+			}
+		}
+		if again != manyObjects {
+			return fmt.Errorf("%d of %d are what their templates say", again, manyObjects)
+		}
+		return nil
+	})
+
+	// And with a word everything goes.
+	if r := fleettest.Flagship(t, "release-brake", "east", "--kubeconfig", b.hub.Kubeconfig); r.Code != 0 {
+		t.Fatalf("releasing: %s%s", r.Stdout, r.Stderr)
+	}
+	b.expectEngaged(t, metav1.ConditionFalse)
+	fleettest.Delete(t, b.hub.Cluster, b.policy)
+	if err := b.hub.DeleteAllOf(t.Context(), &corev1.ConfigMap{}, client.InNamespace(b.ns)); err != nil {
+		t.Fatal(err)
+	}
+	b.expectObjects(t, 0)
+}
+
+// TestMassShrinkageWaits scales a Deployment down while too much else is being removed, and releases everything at once.
+func TestMassShrinkageWaits(t *testing.T) {
+	b := newBraked(t)
+	fleettest.Delete(t, b.hub.Cluster, b.policy)
+	if err := b.hub.DeleteAllOf(t.Context(), &corev1.ConfigMap{}, client.InNamespace(b.ns)); err != nil {
+		t.Fatal(err)
+	}
+	b.expectEngaged(t, metav1.ConditionTrue)
+	// Shrinkages wait, too, while the brake is engaged.
+	d := fleettest.Deployment(b.ns, "few-0", 3)
+	fleettest.Update(t, b.hub.Cluster, d, func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(1)) })
+	work := &workv1alpha1.Work{ObjectMeta: metav1.ObjectMeta{
+		Namespace: workv1alpha1.ExecutionNamespace("east"), Name: workv1alpha1.WorkName("Deployment", b.ns, "few-0")}}
+	fleettest.ExpectEventually(t, b.hub.Cluster, work, func(w *workv1alpha1.Work) error {
+		c := meta.FindStatusCondition(w.Status.Conditions, workv1alpha1.WorkApplied)
+		if c == nil || c.Reason != workv1alpha1.AppliedBrakedReason {
+			return fmt.Errorf("condition is %+v", c)
+		}
+		return nil
+	})
+	fleettest.ExpectEventually(t, b.member.Cluster, d, fleettest.Replicas(3))
+	if r := fleettest.Flagship(t, "release-brake", "--all", "--kubeconfig", b.hub.Kubeconfig); r.Code != 0 || !strings.Contains(r.Stdout, "east") {
+		t.Fatalf("releasing: %s%s", r.Stdout, r.Stderr)
+	}
+	fleettest.ExpectEventually(t, b.member.Cluster, d, fleettest.Replicas(1))
+	b.expectObjects(t, 0)
+}
