@@ -213,6 +213,9 @@ func TestAPolicyMaySelectANamespace(t *testing.T) {
 	fleettest.ExpectGone(t, fleet.Hub, bound)
 	kept("the end of the binding")
 
+	for _, m := range fleet.Members {
+		fleettest.Delete(t, m, mine) // with an object of the member's owner in it the namespace stays
+	}
 	fleettest.Delete(t, fleet.Hub, ns)
 	for _, m := range fleet.Members {
 		fleettest.ExpectGone(t, m, ns)
