@@ -37,6 +37,7 @@
 //   - claim: resource claims of v1alpha2: what they become in a member and what their copies add up to.
 //   - schema: definitions of kinds across the fleet: their order, and which of their changes do harm.
 //   - service: multi-cluster services: endpoints collected from providers and dispatched to consumers.
+//   - restore: what members have that a control plane restored from a backup does not know.
 //   - enroll: joining and leaving: credentials and their rotation, execution namespaces, cleanup.
 //
 // # House

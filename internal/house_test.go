@@ -51,12 +51,13 @@ var mayImport = map[string][]string{
 	"enroll":  {"member", "event"},
 	"schema":  slices.Concat(shores, advisers),
 	"service": slices.Concat(shores, advisers),
+	"restore": {"member", "event"},
 	// house
 	"apiserver":  {"dial"},
 	"admission":  advisers,
 	"hub":        {"*"},
 	"playground": {"hub", "apiserver", "enroll"},
-	"cli":        slices.Concat([]string{"enroll", "playground", "schedule", "render", "hub", "bench"}, advisers),
+	"cli":        slices.Concat([]string{"enroll", "restore", "playground", "schedule", "render", "hub", "bench"}, advisers),
 	"bench":      {"playground"},
 	"fleettest":  {"*"},
 }

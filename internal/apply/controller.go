@@ -49,11 +49,32 @@ type Deps struct {
 	Changes *interpret.Changes
 	// Custody has a say in what happens to objects of particular kinds. Nil: nobody has.
 	Custody Custody
+	// Guard has a say in whether a member is written to at all. Nil: all are.
+	Guard Guard
 	// Brake says when so much is to be removed or scaled down at once that a person has to release it.
 	Brake brake.Config
 	// Metrics takes what the room tells about its work. Nil: nobody asks.
 	Metrics prometheus.Registerer
 }
+
+// Guard knows members that must not be written to.
+type Guard interface {
+	// Held tells whether nothing may be written to a member until a person says so.
+	Held(ctx context.Context, conn *member.Conn) (bool, error)
+	// Writes is called before every write to a member. It does not block.
+	Writes(conn *member.Conn)
+	// OnResume has f called when a member may be written to again.
+	OnResume(f func(cluster string))
+}
+
+// noGuard lets everything be written.
+type noGuard struct{}
+
+func (noGuard) Held(context.Context, *member.Conn) (bool, error) { return false, nil }
+
+func (noGuard) Writes(*member.Conn) {}
+
+func (noGuard) OnResume(func(cluster string)) {}
 
 // Applier makes members match their Works.
 type Applier struct {
@@ -66,6 +87,7 @@ type Applier struct {
 	retain  func(ctx context.Context, desired, observed *unstructured.Unstructured) (*unstructured.Unstructured, error)
 	custody Custody
 	brake   *brake.Brake
+	guard   Guard
 
 	retention func(schema.GroupVersionKind) string
 	changes   *interpret.Changes
@@ -109,18 +131,22 @@ func newApplier(hub client.Client, works cache.Cache, deps Deps) (*Applier, erro
 	if deps.Workers == 0 {
 		deps.Workers = 8
 	}
+	if deps.Guard == nil {
+		deps.Guard = noGuard{}
+	}
 	if deps.Custody == nil {
 		deps.Custody = nobody{}
 	}
 	a := &Applier{
 		client: hub, cache: works, fleet: deps.Fleet, report: deps.Report, events: deps.Events, clock: deps.Clock,
 		retain: deps.Retain, retention: deps.Retention, changes: deps.Changes, metrics: newMetrics(deps.Metrics),
-		custody: deps.Custody, waits: stopwatches{limit: patienceWithWatch},
+		custody: deps.Custody, guard: deps.Guard, waits: stopwatches{limit: patienceWithWatch},
 		doubts: stopwatches{limit: doubtPatience}, conns: map[string]*member.Conn{},
 	}
 	a.braking.Applier = a
 	a.brake = brake.New(deps.Brake, deps.Clock, a.braking.engaged)
 	a.lanes = member.NewLanes("apply", deps.Fleet, deps.Clock, deps.Workers, a.reconcile)
+	deps.Guard.OnResume(func(cluster string) { a.lanes.Add(cluster, everyWork(cluster)) })
 	deps.Fleet.OnChange(a.memberChanged)
 	deps.Fleet.Subscribe(a.connectionChanged)
 	return a, nil

@@ -298,6 +298,7 @@ func (a *Applier) patch(ctx context.Context, try attempt, body *unstructured.Uns
 	if err != nil {
 		return nil, err
 	}
+	a.guard.Writes(try.conn)
 	got, err := try.client.Patch(ctx, try.object.Name, types.ApplyPatchType, raw, metav1.PatchOptions{FieldManager: try.conn.ControlPlane().Manager(), Force: &force})
 	a.metrics.wrote("apply", err)
 	return got, err

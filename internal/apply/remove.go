@@ -126,6 +126,7 @@ func (a *Applier) destroy(ctx context.Context, t target, live *unstructured.Unst
 	if err := a.admitRemoval(ctx, t.conn, t.work, live); err != nil {
 		return err
 	}
+	a.guard.Writes(t.conn)
 	uid, version, background := live.GetUID(), live.GetResourceVersion(), metav1.DeletePropagationBackground
 	only := &metav1.Preconditions{UID: &uid}
 	if isNamespace(live) {
@@ -142,6 +143,7 @@ func (a *Applier) release(ctx context.Context, t target, live *unstructured.Unst
 	if err != nil {
 		return err
 	}
+	a.guard.Writes(t.conn)
 	_, err = t.client.Patch(ctx, t.object.Name, types.JSONPatchType, patch, metav1.PatchOptions{FieldManager: t.conn.ControlPlane().Manager()})
 	a.metrics.wrote("release", err)
 	return err

@@ -130,6 +130,13 @@ func (a *Applier) tellSuspended(work *workv1alpha1.Work) {
 	})
 }
 
+// tellDispatchingHeld reports that nothing is written to the member of a Work.
+func (a *Applier) tellDispatchingHeld(work *workv1alpha1.Work) {
+	a.report.Update(client.ObjectKeyFromObject(work), report.Apply, func(_ *workv1alpha1.Work, status *workv1alpha1.WorkStatus) {
+		meta.SetStatusCondition(&status.Conditions, workv1alpha1.DispatchingHeld(work.Generation))
+	})
+}
+
 // stopwatches tell for how long something about a Work has been going on.
 type stopwatches struct {
 	limit time.Duration

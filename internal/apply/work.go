@@ -50,6 +50,12 @@ func (a *Applier) reconcile(ctx context.Context, cluster string, key types.Names
 	if err != nil {
 		return 0, err
 	}
+	if held, err := a.held(ctx, destination); err != nil {
+		return 0, err
+	} else if held {
+		a.tellDispatchingHeld(work)
+		return 0, nil // the end of it leads back here
+	}
 	if work.DeletionTimestamp != nil {
 		return a.finalize(ctx, destination, work)
 	}
@@ -114,6 +120,14 @@ func (a *Applier) destination(ctx context.Context, name string) (destination, er
 	d.elsewhere = !a.fleet.Serves(cluster)
 	d.conn, _ = a.fleet.Get(name)
 	return d, nil
+}
+
+// held tells whether nothing may be written to a member until a person says so. The removal of a Cluster is such a word.
+func (a *Applier) held(ctx context.Context, d destination) (bool, error) {
+	if d.conn == nil || d.conn.Health().Down || d.elsewhere || d.leaving {
+		return false, nil
+	}
+	return a.guard.Held(ctx, d.conn)
 }
 
 // apply writes the manifests of a Work and removes what it does not have any more.
@@ -336,6 +350,9 @@ func (a *Applier) rebury(ctx context.Context, cluster string, key types.Namespac
 	conn, connected := a.fleet.Get(cluster)
 	if !connected {
 		return nil
+	}
+	if held, err := a.guard.Held(ctx, conn); err != nil || held {
+		return err
 	}
 	grave, risen := a.buried.visit(key)
 	if !risen {

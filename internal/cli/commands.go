@@ -24,6 +24,8 @@ func commands(s Streams) []*cobra.Command {
 		newJoinCommand(s),
 		newUnjoinCommand(s),
 		newReleaseBrakeCommand(s),
+		newOrphansCommand(s),
+		newRestoreCommand(s),
 		newCordonCommand(s),
 		newUncordonCommand(s),
 		newTaintCommand(s),

@@ -43,6 +43,21 @@ func ReleaseBrake(ctx context.Context, hub *rest.Config, o ReleaseOptions) ([]st
 	return annotateAll(ctx, c, names, key, value)
 }
 
+// ResumeDispatching lets a control plane that was restored from a backup write to clusters again: to all that wait, if none
+// is named. It returns the names of those for which that was written.
+func ResumeDispatching(ctx context.Context, hub *rest.Config, clusters []string, now time.Time) ([]string, error) {
+	c, err := newHubClient(hub)
+	if err != nil {
+		return nil, err
+	}
+	if len(clusters) == 0 {
+		if clusters, err = clustersWith(ctx, c, clusterv1alpha1.ClusterConditionDispatchingHeld); err != nil {
+			return nil, err
+		}
+	}
+	return annotateAll(ctx, c, clusters, clusterv1alpha1.ResumeDispatchingAnnotation, now)
+}
+
 func annotateAll(ctx context.Context, c client.Client, clusters []string, key string, value time.Time) ([]string, error) {
 	var done []string
 	var faults []error

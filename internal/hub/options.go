@@ -3,6 +3,7 @@ package hub
 import (
 	"maps"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -14,6 +15,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/admission"
 	"github.com/flagship-k8s/flagship/internal/apiserver"
 	"github.com/flagship-k8s/flagship/internal/brake"
+	"github.com/flagship-k8s/flagship/internal/restore"
 	"github.com/flagship-k8s/flagship/internal/template"
 )
 
@@ -55,6 +57,8 @@ type Options struct {
 	Clock clock.WithTicker
 
 	whereabouts *whereabouts
+	// guard answers the pages of package restore; nil until the rooms are built.
+	guard *atomic.Pointer[restore.Guard]
 
 	// metrics has what the rooms tell about their work; it is served at metricsPath.
 	metrics *prometheus.Registry
@@ -66,7 +70,7 @@ func (o Options) complete() Options {
 		o.Clock = clock.RealClock{}
 	}
 	o.Server.Clock = o.Clock
-	o.whereabouts = &whereabouts{}
+	o.whereabouts, o.guard = &whereabouts{}, &atomic.Pointer[restore.Guard]{}
 	o.Server.Admission = append(o.Server.Admission,
 		apiserver.AdmissionPlugin{Name: "Flagship", Handler: admission.New(uuid.NewString)},
 		apiserver.AdmissionPlugin{Name: admission.BindingsName, Handler: admission.NewBindings(neverTemplate)},
@@ -78,6 +82,16 @@ func (o Options) complete() Options {
 		pages = map[string]http.Handler{}
 	}
 	pages[metricsPath] = promhttp.HandlerFor(o.metrics, promhttp.HandlerOpts{})
+	for _, path := range []string{restore.OrphansPath, restore.StatusPath} {
+		pages[path] = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			guard := o.guard.Load()
+			if guard == nil {
+				http.Error(w, "the control plane is starting", http.StatusServiceUnavailable)
+				return
+			}
+			guard.Pages()[path].ServeHTTP(w, r)
+		})
+	}
 	o.Server.Pages = pages
 	for _, d := range []struct {
 		value *time.Duration

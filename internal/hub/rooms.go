@@ -33,6 +33,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/propagate"
 	"github.com/flagship-k8s/flagship/internal/render"
 	"github.com/flagship-k8s/flagship/internal/report"
+	"github.com/flagship-k8s/flagship/internal/restore"
 	"github.com/flagship-k8s/flagship/internal/schedule"
 	"github.com/flagship-k8s/flagship/internal/schedule/rebalance"
 	flagshipschema "github.com/flagship-k8s/flagship/internal/schema"
@@ -55,6 +56,8 @@ type house struct {
 	webhooks   *webhook.Store
 	// changes tells when users say something else.
 	changes *interpret.Changes
+	// guard knows members that must not be written to.
+	guard *restore.Guard
 	// definitions knows what is particular about definitions of kinds.
 	definitions *flagshipschema.Carrier
 }
@@ -91,6 +94,7 @@ func furnish(ctx context.Context, mgr ctrl.Manager, server *apiserver.Server, o 
 		{"aggregate", func() error { return h.setupAggregate(ctx) }},
 		{"service", func() error { return h.setupService(ctx) }},
 		{"enroll", h.setupEnroll},
+		{"restore", func() error { return restore.Setup(mgr, h.guard) }},
 		{"report", func() error { return mgr.Add(h.reports) }},
 	}
 	var running atomic.Bool
@@ -190,6 +194,11 @@ func newHouse(ctx context.Context, mgr ctrl.Manager, server *apiserver.Server, o
 		customized:  interpret.Chain(scripts, webhooks),
 		interpreter: interpreter,
 	}
+	h.guard = restore.New(restore.Deps{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Fleet: fleet, Events: h.events, Clock: o.Clock, Metrics: o.metrics,
+		Fingerprints: apply.Fingerprints,
+	})
+	o.guard.Store(h.guard)
 	h.definitions, err = flagshipschema.New(flagshipschema.Deps{Templates: h.templates, Versions: server, Works: mgr.GetClient(), Fleet: fleet, Events: h.events, Clock: o.Clock})
 	if err != nil {
 		return nil, fmt.Errorf("building the carrier of definitions: %w", err)
@@ -224,6 +233,7 @@ func (h *house) setupApply() error {
 		Changes: h.changes,
 		Custody: h.definitions,
 		Brake:   h.options.Brake,
+		Guard:   h.guard,
 	})
 }
 

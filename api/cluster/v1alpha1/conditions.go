@@ -15,6 +15,15 @@ const (
 	// ClusterConditionBrakeEngaged is True while removals and shrinkages in the cluster wait because there were too many at
 	// once. Absent until that happens for the first time.
 	ClusterConditionBrakeEngaged = "BrakeEngaged"
+	// ClusterConditionDispatchingHeld is True while nothing is written to the cluster, because the control plane was
+	// restored from a backup that is older than what the cluster has. Absent until that happens for the first time.
+	ClusterConditionDispatchingHeld = "DispatchingHeld"
+)
+
+// Reasons of the DispatchingHeld condition.
+const (
+	ControlPlaneRestoredReason = "ControlPlaneRestored"
+	DispatchingResumedReason   = "DispatchingResumed"
 )
 
 // Reasons of the BrakeEngaged condition.
@@ -107,6 +116,16 @@ func BrakeEngaged(reason, message string) metav1.Condition {
 // NothingWaitsReason.
 func BrakeNotEngaged(reason, message string) metav1.Condition {
 	return condition(ClusterConditionBrakeEngaged, metav1.ConditionFalse, reason, message)
+}
+
+// DispatchingHeld returns the condition of a cluster that nothing is written to; message says what to do.
+func DispatchingHeld(message string) metav1.Condition {
+	return condition(ClusterConditionDispatchingHeld, metav1.ConditionTrue, ControlPlaneRestoredReason, message)
+}
+
+// DispatchingResumed returns the condition of a cluster that is written to again.
+func DispatchingResumed() metav1.Condition {
+	return condition(ClusterConditionDispatchingHeld, metav1.ConditionFalse, DispatchingResumedReason, "A person resumed writing to the cluster")
 }
 
 func condition(kind string, status metav1.ConditionStatus, reason, message string) metav1.Condition {

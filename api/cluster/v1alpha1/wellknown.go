@@ -48,6 +48,15 @@ const (
 	BrakeKeepBeforeAnnotation = "flagship.io/brake-keep-objects-before"
 )
 
+// ResumeDispatchingAnnotation on a Cluster lets the control plane write to the cluster again after it was restored from a
+// backup. It holds a time in RFC 3339, which is not before that of the condition DispatchingHeld.
+const ResumeDispatchingAnnotation = "flagship.io/resume-dispatching"
+
+// ResumedAt is the time in ResumeDispatchingAnnotation; the zero time without one.
+func ResumedAt(cluster *Cluster) time.Time {
+	return timeIn(cluster, ResumeDispatchingAnnotation)
+}
+
 // BrakeReleasedUntil is the time in BrakeReleasedUntilAnnotation; the zero time without one.
 func BrakeReleasedUntil(cluster *Cluster) time.Time {
 	return timeIn(cluster, BrakeReleasedUntilAnnotation)

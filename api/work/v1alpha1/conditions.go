@@ -34,6 +34,9 @@ const (
 const (
 	DispatchingReason        = "Dispatching"
 	SuspendDispatchingReason = "SuspendDispatching"
+	// ControlPlaneRestoredReason: the control plane was restored from a backup, and waits for a person before it writes to
+	// the member.
+	ControlPlaneRestoredReason = "ControlPlaneRestored"
 )
 
 // Reasons of the Progressing condition.
@@ -140,6 +143,13 @@ func Dispatching(generation int64) metav1.Condition {
 // DispatchingSuspended returns the condition of a Work that is not being written to its member.
 func DispatchingSuspended(generation int64) metav1.Condition {
 	return condition(WorkDispatching, metav1.ConditionFalse, SuspendDispatchingReason, SuspendDispatchingMessage, generation)
+}
+
+// DispatchingHeld returns the condition of a Work that is not written to its member, because the control plane was restored
+// from a backup.
+func DispatchingHeld(generation int64) metav1.Condition {
+	return condition(WorkDispatching, metav1.ConditionFalse, ControlPlaneRestoredReason,
+		"The control plane was restored from a backup: the Cluster's condition DispatchingHeld says how to go on", generation)
 }
 
 func condition(kind string, status metav1.ConditionStatus, reason, message string, generation int64) metav1.Condition {

@@ -1,0 +1,19 @@
+// Package restore notices that a control plane was restored from a backup, and lists what its members have that it does not.
+//
+// The control plane counts its periods of writing, for each member, in two Leases: its own storage has one and the member
+// has the other. The own one is written first. A member whose Lease is ahead was written to by a later state of this control
+// plane than the one that runs now, so the storage was restored. Until a person says go, nothing is written to or deleted in
+// that member.
+//
+// A count of its own, and not the revision of the storage, because a restored etcd may start with a higher revision, and an
+// import into another storage starts with any.
+//
+// In: Clusters, Works, Leases on both sides, metadata of managed objects in members.
+//
+// Out: Leases on both sides; the metric and the lists of orphans.
+//
+// Owns: the condition DispatchingHeld of Clusters, the Leases named member-<cluster> on the control plane and
+// flagship-<id of the control plane> in members.
+//
+// Never: changes or deletes an object in a member that it did not make.
+package restore
