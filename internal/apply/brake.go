@@ -158,17 +158,17 @@ type brakeLoop struct {
 }
 
 func (l *brakeLoop) setup(mgr ctrl.Manager) error {
-	annotated := predicate.Funcs{UpdateFunc: func(e crevent.UpdateEvent) bool {
+	concerned := predicate.Funcs{UpdateFunc: func(e crevent.UpdateEvent) bool {
 		for _, key := range []string{clusterv1alpha1.BrakeReleasedUntilAnnotation, clusterv1alpha1.BrakeKeepBeforeAnnotation} {
 			if e.ObjectOld.GetAnnotations()[key] != e.ObjectNew.GetAnnotations()[key] {
 				return true
 			}
 		}
-		return false
+		return (e.ObjectOld.GetDeletionTimestamp() == nil) != (e.ObjectNew.GetDeletionTimestamp() == nil)
 	}}
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("brake").
-		For(&clusterv1alpha1.Cluster{}, builder.WithPredicates(annotated)).
+		For(&clusterv1alpha1.Cluster{}, builder.WithPredicates(concerned)).
 		WatchesRawSource(source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 			l.queue.Store(&queue)
 			return nil
@@ -218,7 +218,8 @@ func (l *brakeLoop) Reconcile(ctx context.Context, q reconcile.Request) (reconci
 	}
 	released := was && state.Cause == brake.None
 	kept := was && clusterv1alpha1.BrakeKeepBefore(cluster).After(before.LastTransitionTime.Time)
-	if released || kept {
+	leaving := cluster.DeletionTimestamp != nil // nothing waits in a cluster that is being removed
+	if released || kept || leaving {
 		l.lanes.Add(cluster.Name, everyWork(cluster.Name))
 	}
 	return reconcile.Result{RequeueAfter: next}, nil
