@@ -51,6 +51,7 @@ func (p *Plugin) Admit(_ context.Context, a admission.Attributes, _ admission.Ob
 	kind := a.GetKind().GroupKind()
 	stampID(kind, object, old, ofControlPlane(a), p.newID)
 	guard(kind, object)
+	detach(a, object)
 	rule, ok := p.rules[kind]
 	custom, untyped := object.(*unstructured.Unstructured)
 	if !ok || rule.complete == nil || !untyped || sameSpec(object, old) {

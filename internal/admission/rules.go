@@ -16,10 +16,6 @@ import (
 	"github.com/flagship-k8s/flagship/internal/interpret/declarative"
 )
 
-// largestWork bounds the manifests of one Work, in bytes of JSON. Storage takes a million and a half for
-// the whole object, and its own refusal names neither object nor field.
-const largestWork = 1_400_000
-
 // rule is what is known about one kind.
 type rule struct {
 	// complete changes the object in place; nil if there is nothing to complete.
@@ -74,9 +70,9 @@ func validateWork(work *workv1alpha1.Work) field.ErrorList {
 	errs := workv1alpha1.Validate(work)
 	path, size := field.NewPath("spec", "workload", "manifests"), 0
 	for i, manifest := range work.Spec.Workload.Manifests {
-		if size += len(manifest.Raw); size > largestWork {
+		if size += len(manifest.Raw); size > workv1alpha1.MaxManifestBytes {
 			return append(errs, field.Invalid(path.Index(i), field.OmitValueType{},
-				fmt.Sprintf("the manifests of one Work may have %d bytes: up to here they have %d", largestWork, size)))
+				fmt.Sprintf("the manifests of one Work may have %d bytes: up to here they have %d", workv1alpha1.MaxManifestBytes, size)))
 		}
 	}
 	return errs

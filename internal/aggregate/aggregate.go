@@ -103,6 +103,7 @@ func (a *aggregator) Reconcile(ctx context.Context, request Request) (_ reconcil
 		return reconcile.Result{}, err
 	}
 	picture := Fold(binding.BindingSpec(), works)
+	picture.explain(binding)
 	news := compare(binding, picture)
 	_, owed := a.owed.Load(request)
 	owed = owed || a.meansAnotherThing(binding)

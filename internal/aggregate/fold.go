@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
@@ -44,7 +45,7 @@ func Fold(spec *workv1alpha2.ResourceBindingSpec, works []*workv1alpha1.Work) Pi
 	byCluster := make(map[string]*workv1alpha1.Work, len(works))
 	for _, work := range works {
 		cluster, ok := workv1alpha1.ClusterOfExecutionNamespace(work.Namespace)
-		if ok && (byCluster[cluster] == nil || work.Name == rendered) { // somebody may have made a copy of it, labels and all
+		if ok && (byCluster[cluster] == nil || work.Name == rendered || isAlternative(work, spec.Resource)) { // somebody may have made a copy of it, labels and all
 			byCluster[cluster] = work
 		}
 	}
@@ -66,6 +67,12 @@ func Fold(spec *workv1alpha2.ResourceBindingSpec, works []*workv1alpha1.Work) Pi
 	}
 	picture.Silent = picture.Silent && len(picture.Items) > 0
 	return picture
+}
+
+// isAlternative says whether a Work has the name that it gets while the Work of another object has the usual one.
+func isAlternative(work *workv1alpha1.Work, resource workv1alpha2.ObjectReference) bool {
+	kind := schema.FromAPIVersionAndKind(resource.APIVersion, resource.Kind).GroupKind()
+	return work.Name == workv1alpha1.AlternativeWorkName(kind, resource.Namespace, resource.Name)
 }
 
 // targets are the clusters that should have a copy: those chosen, those that
@@ -183,6 +190,19 @@ const unrenderedMessage = ": what is applied is not the latest everywhere, see c
 // order, and that render has told why.
 func unrendered(binding workv1alpha2.Binding) bool {
 	return meta.IsStatusConditionFalse(binding.BindingStatus().Conditions, workv1alpha2.Rendered)
+}
+
+// explain has the items of clusters without a Work say why there is none, if render has told.
+func (p Picture) explain(binding workv1alpha2.Binding) {
+	rendered := meta.FindStatusCondition(binding.BindingStatus().Conditions, workv1alpha2.Rendered)
+	if rendered == nil || rendered.Status != metav1.ConditionFalse {
+		return
+	}
+	for i := range p.Items {
+		if item := &p.Items[i]; item.AppliedMessage == noWorkMessage {
+			item.AppliedMessage = "There is no Work for this cluster: see condition " + workv1alpha2.Rendered + " (" + rendered.Reason + ")"
+		}
+	}
 }
 
 // namedClusters is how many clusters a message names.

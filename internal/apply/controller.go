@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -53,6 +54,9 @@ type Deps struct {
 	Guard Guard
 	// Brake says when so much is to be removed or scaled down at once that a person has to release it.
 	Brake brake.Config
+	// Keeps says whether the Work that is being deleted is created again once it is gone: its objects stay then. If that is
+	// not known yet, again is when to ask the next time. It is not asked about clusters that are being removed. Nil: none is.
+	Keeps func(ctx context.Context, work *workv1alpha1.Work) (keeps bool, again time.Duration, err error)
 	// Metrics takes what the room tells about its work. Nil: nobody asks.
 	Metrics prometheus.Registerer
 }
@@ -88,6 +92,7 @@ type Applier struct {
 	custody Custody
 	brake   *brake.Brake
 	guard   Guard
+	keeps   func(ctx context.Context, work *workv1alpha1.Work) (keeps bool, again time.Duration, err error)
 
 	retention func(schema.GroupVersionKind) string
 	changes   *interpret.Changes
@@ -134,13 +139,16 @@ func newApplier(hub client.Client, works cache.Cache, deps Deps) (*Applier, erro
 	if deps.Guard == nil {
 		deps.Guard = noGuard{}
 	}
+	if deps.Keeps == nil {
+		deps.Keeps = func(context.Context, *workv1alpha1.Work) (bool, time.Duration, error) { return false, 0, nil }
+	}
 	if deps.Custody == nil {
 		deps.Custody = nobody{}
 	}
 	a := &Applier{
 		client: hub, cache: works, fleet: deps.Fleet, report: deps.Report, events: deps.Events, clock: deps.Clock,
 		retain: deps.Retain, retention: deps.Retention, changes: deps.Changes, metrics: newMetrics(deps.Metrics),
-		custody: deps.Custody, guard: deps.Guard, waits: stopwatches{limit: patienceWithWatch},
+		custody: deps.Custody, guard: deps.Guard, keeps: deps.Keeps, waits: stopwatches{limit: patienceWithWatch},
 		doubts: stopwatches{limit: doubtPatience}, conns: map[string]*member.Conn{},
 	}
 	a.braking.Applier = a

@@ -17,6 +17,7 @@ import (
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/event"
 	"github.com/flagship-k8s/flagship/internal/member"
 )
 
@@ -265,6 +266,16 @@ func (a *Applier) finalize(ctx context.Context, d destination, work *workv1alpha
 	if !controllerutil.ContainsFinalizer(work, workv1alpha1.ExecutionFinalizer) || a.released.has(key, work.UID) {
 		return 0, nil
 	}
+	if !d.gone && !d.leaving {
+		keeps, again, err := a.keeps(ctx, work)
+		switch {
+		case err != nil, again > 0:
+			return again, err
+		case keeps:
+			a.events.Publish(kept(work))
+			return 0, a.letGo(ctx, d, work)
+		}
+	}
 	down := d.conn == nil || d.conn.Health().Down
 	switch {
 	case d.gone, d.leaving && (down && !d.elsewhere || !d.ready && d.elsewhere):
@@ -294,12 +305,25 @@ func (a *Applier) finalize(ctx context.Context, d destination, work *workv1alpha
 			return 0, err
 		}
 	}
+	return 0, a.letGo(ctx, d, work)
+}
+
+// letGo ends the wait of a Work that is being deleted.
+func (a *Applier) letGo(ctx context.Context, d destination, work *workv1alpha1.Work) error {
 	if err := a.dropFinalizer(ctx, work); err != nil {
-		return 0, err
+		return err
 	}
+	key := client.ObjectKeyFromObject(work)
 	a.forget(d.name, key)
 	a.released.put(key, work.UID) // until the cache shows that it is gone
-	return 0, nil
+	return nil
+}
+
+// kept tells what became of a Work that was deleted although it is wanted.
+func kept(work *workv1alpha1.Work) event.Event {
+	return event.Normal(event.Reference(workv1alpha1.GroupVersion.WithKind(workv1alpha1.KindWork), work), event.RestoreWork,
+		"The Work was deleted, but its objects still belong in the cluster: it is created again, and they stay. "+
+			"To remove them, delete the template or change what selects it")
 }
 
 // tellStuck reports that a Work cannot go because its cluster cannot be reached.

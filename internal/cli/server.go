@@ -72,6 +72,8 @@ etcd cluster share the files in DIR/pki and elect a leader for the controllers; 
 	f.DurationVar(&o.LeaseGrace, "cluster-monitor-grace-period", 0, "how long an agent may be silent before nothing is known of its cluster (default 40s)")
 	f.DurationVar(&o.StartupGrace, "cluster-startup-grace-period", 0, "the same for an agent that has never reported (default 1m)")
 	f.DurationVar(&o.DegradedAfter, "degraded-after", 0, "how long an object is unhealthy before its Work is Degraded (default 1m)")
+	f.DurationVar(&o.GracefulEvictionTimeout, "graceful-eviction-timeout", 0,
+		"how long a copy stays at the old place while the copy at the new one is not healthy (default 10m)")
 	f.DurationVar(&o.ServiceGrace, "service-grace", 0, "how long the endpoints of a member that is not ready keep counting in others (default 5m)")
 	f.Float64Var(&o.Brake.Share, "brake-share", brake.DefaultShare, "share of a member's objects, or of all members' together, above which removals and shrinkages wait for 'flagship release-brake'; 1 for never")
 	f.DurationVar(&o.Brake.Window, "brake-window", brake.DefaultWindow, "time over which removals and shrinkages are added up")

@@ -28,10 +28,13 @@ const (
 	InterpretHealthFailed  = "InterpretHealthFailed"
 	InterpretHealthSucceed = "InterpretHealthSucceed"
 	WorkDispatching        = "WorkDispatching"
+	WorkOrphaned           = "WorkOrphaned"
+	RestoreWork            = "RestoreWork"
 )
 
 // Reasons of events on bindings and their templates.
 const (
+	RestoreBinding                          = "RestoreBinding"
 	CleanupWorkFailed                       = "CleanupWorkFailed"
 	SyncWorkFailed                          = "SyncWorkFailed"
 	SyncWorkSucceed                         = "SyncWorkSucceed"

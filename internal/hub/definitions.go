@@ -2,7 +2,6 @@ package hub
 
 import (
 	"context"
-	"errors"
 	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -37,13 +36,14 @@ func (w withDefinitions) Dependencies(ctx context.Context, obj *unstructured.Uns
 // whereabouts leads admission, which is there before the loops are, to the one who knows where instances are.
 type whereabouts struct {
 	carrier atomic.Pointer[schema.Carrier]
+	house   atomic.Pointer[house]
 }
 
 // instances counts the objects of a kind by cluster.
 func (w *whereabouts) instances(ctx context.Context, group, kind string) (map[string]int, error) {
 	carrier := w.carrier.Load()
 	if carrier == nil {
-		return nil, errors.New("the control plane is starting")
+		return nil, errStarting
 	}
 	return carrier.Instances(ctx, group, kind)
 }

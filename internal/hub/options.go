@@ -53,6 +53,10 @@ type Options struct {
 	// Brake says when removals and shrinkages in members wait for a person. See package brake for its defaults.
 	Brake brake.Config
 
+	// GracefulEvictionTimeout is how long a copy stays in a cluster that its object left, if a copy in a new cluster does
+	// not become healthy. Default 10 min.
+	GracefulEvictionTimeout time.Duration
+
 	// Clock is the real one by default.
 	Clock clock.WithTicker
 
@@ -75,6 +79,7 @@ func (o Options) complete() Options {
 		apiserver.AdmissionPlugin{Name: "Flagship", Handler: admission.New(uuid.NewString)},
 		apiserver.AdmissionPlugin{Name: admission.BindingsName, Handler: admission.NewBindings(neverTemplate)},
 		apiserver.AdmissionPlugin{Name: admission.DefinitionsName, Handler: admission.NewDefinitions(o.whereabouts.instances)},
+		apiserver.AdmissionPlugin{Name: admission.DeletionsName, Handler: admission.NewDeletions(o.whereabouts.cluster, o.whereabouts.keeps)},
 	)
 	o.metrics = prometheus.NewRegistry()
 	pages := maps.Clone(o.Server.Pages)
@@ -104,6 +109,7 @@ func (o Options) complete() Options {
 		{&o.LeaseGrace, 40 * time.Second},
 		{&o.StartupGrace, time.Minute},
 		{&o.DegradedAfter, time.Minute},
+		{&o.GracefulEvictionTimeout, 10 * time.Minute},
 	} {
 		if *d.value == 0 {
 			*d.value = d.unset

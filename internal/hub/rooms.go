@@ -204,6 +204,7 @@ func newHouse(ctx context.Context, mgr ctrl.Manager, server *apiserver.Server, o
 		return nil, fmt.Errorf("building the carrier of definitions: %w", err)
 	}
 	o.whereabouts.carrier.Store(h.definitions)
+	o.whereabouts.house.Store(h)
 	return h, nil
 }
 
@@ -221,6 +222,7 @@ func (h *house) setupRender(ctx context.Context) error {
 	return render.Setup(ctx, h.mgr, render.Deps{
 		Template: h.templates.Get, Metadata: h.templates.Meta, Translate: h.translate, Retranslate: h.retranslated,
 		Interpreter: h.interpreter, Changes: h.changes, Events: h.events, Took: h.options.timed("render"), Clock: h.options.Clock, NewID: uuid.NewString,
+		Wanted: h.wants, EvictionTimeout: h.options.GracefulEvictionTimeout, Metrics: h.options.metrics,
 	})
 }
 
@@ -234,6 +236,7 @@ func (h *house) setupApply() error {
 		Custody: h.definitions,
 		Brake:   h.options.Brake,
 		Guard:   h.guard,
+		Keeps:   h.keeps,
 	})
 }
 

@@ -30,17 +30,8 @@ func (p *propagator) adopt(ctx context.Context, c *claimant, binding workv1alpha
 	if policy.GetLabels()[policy.PermanentIDLabel()] == "" {
 		return reconcile.Result{}, fmt.Errorf("applying %s to %s: the policy has no permanent id yet", keyOf(policy), ref)
 	}
-	if binding != nil {
-		switch {
-		case p.bindsOther(binding, ref):
-			why := fmt.Sprintf("binding %s is taken by %s, which has the same kind and name in another group or version", binding.GetName(), boundRef(binding))
-			p.publish(ref, meta, event.Warning, event.ApplyPolicyFailed, why)
-			return reconcile.Result{}, reconcile.TerminalError(errors.New(why))
-		case binding.GetDeletionTimestamp() != nil:
-			return reconcile.Result{}, nil // its end is an event
-		case binding.BindingSpec().Resource.UID != meta.UID:
-			return reconcile.Result{}, p.deleteBinding(ctx, binding)
-		}
+	if binding != nil && binding.GetDeletionTimestamp() != nil {
+		return reconcile.Result{}, nil // its end is an event
 	}
 	missing, err := p.policies.waitsFor(ctx, policy)
 	if err != nil {
@@ -99,7 +90,9 @@ func (p *propagator) bind(ctx context.Context, c *claimant, binding workv1alpha2
 	}
 	if wait {
 		if binding != nil {
-			if err := p.patchBinding(ctx, binding, claimPatch(binding, c.policy), nil); err != nil {
+			spec := binding.BindingSpec().DeepCopy()
+			spec.Resource.UID = c.meta.UID
+			if err := p.patchBinding(ctx, binding, claimPatch(binding, c.policy), spec); err != nil {
 				return reconcile.Result{}, err
 			}
 		}
@@ -124,7 +117,7 @@ func (p *propagator) digest(ctx context.Context, c *claimant, binding workv1alph
 // content is the digest of a template alone. While its resource version is the
 // one the binding was made from, so is its content, and nothing need be read.
 func (p *propagator) content(ctx context.Context, c *claimant, binding workv1alpha2.Binding) (Digest, error) {
-	if binding != nil && binding.BindingSpec().Resource.ResourceVersion == c.meta.ResourceVersion {
+	if binding != nil && binding.BindingSpec().Resource.ResourceVersion == c.meta.ResourceVersion && binding.BindingSpec().Resource.UID == c.meta.UID {
 		if known := binding.GetAnnotations()[contentAnnotation]; known != "" {
 			return parseDigest(known), nil
 		}
@@ -149,7 +142,8 @@ func (p *propagator) object(ctx context.Context, c *claimant) (*unstructured.Uns
 
 // lazyWaits says that a lazy policy does not act yet: users have not changed the
 // template since the binding was made or, without a binding, since the policy
-// came to a template that was there before it.
+// came to a template that was there before it. A claim without a baseline is one
+// that was acted on: its binding was deleted, and is made again.
 func lazyWaits(c *claimant, binding workv1alpha2.Binding, digest Digest) bool {
 	if c.policy.PropagationSpec().ActivationPreference != policyv1alpha1.LazyActivation {
 		return false
@@ -159,6 +153,9 @@ func lazyWaits(c *claimant, binding workv1alpha2.Binding, digest Digest) bool {
 	}
 	if baseline := c.meta.Annotations[baselineAnnotation]; baseline != "" {
 		return baseline == digest.User
+	}
+	if binding == nil && ClaimOn(c.meta) == claimOf(c.policy) {
+		return false
 	}
 	return cameLater(c.policy, c.meta)
 }
@@ -175,7 +172,9 @@ func cameLater(policy, tmpl metav1.Object) bool {
 }
 
 // optIns are the annotations that bindings take over from their policy.
-var optIns = []string{policyv1alpha1.PartialPlacementAnnotation, policyv1alpha1.FailbackAnnotation}
+var optIns = []string{
+	policyv1alpha1.PartialPlacementAnnotation, policyv1alpha1.FailbackAnnotation, policyv1alpha1.PurgeModeAnnotation,
+}
 
 func (p *propagator) createBinding(ctx context.Context, c *claimant, digest Digest) (reconcile.Result, error) {
 	workload, err := p.interpret(ctx, c)
@@ -186,9 +185,14 @@ func (p *propagator) createBinding(ctx context.Context, c *claimant, digest Dige
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	binding := newBinding(c.ref, c.meta.UID)
+	name, err := p.freeName(ctx, c.ref)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	binding := newBinding(c.ref, c.meta.UID, name)
 	labels, annotations := claimKeys(c.policy)
 	annotations[contentAnnotation] = digest.String()
+	p.resume(c, binding, labels, annotations)
 	for _, key := range optIns {
 		if value, ok := c.policy.GetAnnotations()[key]; ok {
 			annotations[key] = value
@@ -213,8 +217,11 @@ func (p *propagator) createBinding(ctx context.Context, c *claimant, digest Dige
 		return reconcile.Result{RequeueAfter: existsAlready}, nil
 	case apierrors.HasStatusCause(err, "NamespaceTerminating"):
 		return reconcile.Result{}, nil
+	case apierrors.IsInvalid(err), apierrors.IsRequestEntityTooLargeError(err): // until the template or the policy changes
+		p.publish(c.ref, c.meta, event.Warning, event.ApplyPolicyFailed, fmt.Sprintf("The binding cannot be created: %v", err))
+		return reconcile.Result{}, reconcile.TerminalError(fmt.Errorf("creating binding %s/%s: %w", binding.GetNamespace(), binding.GetName(), err))
 	case err != nil:
-		return reconcile.Result{}, fmt.Errorf("creating binding %s: %w", bindingKey(c.ref), err)
+		return reconcile.Result{}, fmt.Errorf("creating binding %s/%s: %w", binding.GetNamespace(), binding.GetName(), err)
 	}
 	log.FromContext(ctx).V(1).Info("Template is bound", "template", c.ref, "policy", keyOf(c.policy).String())
 	return reconcile.Result{}, unknown
@@ -226,7 +233,7 @@ func (p *propagator) updateBinding(ctx context.Context, c *claimant, binding wor
 	spec := binding.BindingSpec().DeepCopy()
 	patch := claimPatch(binding, c.policy)
 	maps.Copy(patch.Annotations, template.Difference(binding.GetAnnotations(), c.policy.GetAnnotations(), optIns))
-	changed := binding.GetAnnotations()[contentAnnotation] != digest.String()
+	changed := binding.GetAnnotations()[contentAnnotation] != digest.String() || spec.Resource.UID != c.meta.UID
 	if changed {
 		workload, err := p.interpret(ctx, c)
 		if err != nil {
@@ -319,7 +326,7 @@ func (p *propagator) patchTemplate(ctx context.Context, ref template.Ref, patch 
 }
 
 // patchBinding sends the metadata changes and, where spec is given, what differs
-// from it. Only differences are sent, so that a cache that lags does no harm to
+// from it; the template that the spec names owns the binding then. Only differences are sent, so that a cache that lags does no harm to
 // fields of others.
 func (p *propagator) patchBinding(ctx context.Context, binding workv1alpha2.Binding, metadata template.MetadataPatch, spec *workv1alpha2.ResourceBindingSpec) error {
 	before := binding.DeepCopyObject().(client.Object)
@@ -328,7 +335,8 @@ func (p *propagator) patchBinding(ctx context.Context, binding workv1alpha2.Bind
 	if spec != nil {
 		*binding.BindingSpec() = *spec
 	}
-	if metadata.Empty() && (spec == nil || equality.Semantic.DeepEqual(before.(workv1alpha2.Binding).BindingSpec(), spec)) {
+	adopted := spec != nil && own(binding)
+	if metadata.Empty() && !adopted && (spec == nil || equality.Semantic.DeepEqual(before.(workv1alpha2.Binding).BindingSpec(), spec)) {
 		return nil
 	}
 	patch, err := client.MergeFrom(before).Data(binding.(client.Object))

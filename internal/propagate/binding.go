@@ -1,6 +1,8 @@
 package propagate
 
 import (
+	"slices"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -11,11 +13,21 @@ import (
 	"github.com/flagship-k8s/flagship/internal/template"
 )
 
-// bindingKey is where the binding of a template is.
+// bindingKey is where the binding of a template is, unless another template's
+// binding is there.
 func bindingKey(ref template.Ref) types.NamespacedName {
 	return types.NamespacedName{
 		Namespace: ref.Namespace,
 		Name:      workv1alpha2.BindingName(ref.GroupVersionKind.Kind, ref.Name),
+	}
+}
+
+// alternativeKey is where the binding of a template is while another template's
+// has its bindingKey.
+func alternativeKey(ref template.Ref) types.NamespacedName {
+	return types.NamespacedName{
+		Namespace: ref.Namespace,
+		Name:      workv1alpha2.AlternativeBindingName(ref.GroupVersionKind.GroupKind(), ref.Namespace, ref.Name),
 	}
 }
 
@@ -30,26 +42,69 @@ func emptyBinding(namespace string) workv1alpha2.Binding {
 // newBinding is a binding of a template, named, owned and guarded, with nothing
 // in its spec yet. The owner makes the garbage collector the backstop for
 // bindings whose template goes while nobody looks.
-func newBinding(ref template.Ref, uid types.UID) workv1alpha2.Binding {
+func newBinding(ref template.Ref, uid types.UID, name string) workv1alpha2.Binding {
 	binding := emptyBinding(ref.Namespace)
-	key := bindingKey(ref)
-	binding.SetNamespace(key.Namespace)
-	binding.SetName(key.Name)
+	binding.SetNamespace(ref.Namespace)
+	binding.SetName(name)
 	binding.SetFinalizers([]string{binding.Finalizer()})
-	binding.SetOwnerReferences([]metav1.OwnerReference{{
+	binding.SetOwnerReferences([]metav1.OwnerReference{ownerReference(ref, uid)})
+	return binding
+}
+
+func ownerReference(ref template.Ref, uid types.UID) metav1.OwnerReference {
+	return metav1.OwnerReference{
 		APIVersion:         ref.GroupVersionKind.GroupVersion().String(),
 		Kind:               ref.GroupVersionKind.Kind,
 		Name:               ref.Name,
 		UID:                uid,
 		Controller:         ptr.To(true),
 		BlockOwnerDeletion: ptr.To(true),
-	}})
-	return binding
+	}
+}
+
+// own makes the template that the spec of a binding names its owner. Other owners stay, but for an earlier template of
+// the same name. It returns whether that is a change.
+func own(binding workv1alpha2.Binding) bool {
+	if owned(binding) {
+		return false
+	}
+	ref := boundRef(binding)
+	owner := ownerReference(ref, binding.BindingSpec().Resource.UID)
+	others := slices.DeleteFunc(slices.Clone(binding.GetOwnerReferences()), func(o metav1.OwnerReference) bool {
+		return ptr.Deref(o.Controller, false) || o.Kind == owner.Kind && o.Name == owner.Name
+	})
+	binding.SetOwnerReferences(append(others, owner))
+	return true
+}
+
+// resume gives a binding that was deleted and is created again what the scheduler decided for it, and its permanent id.
+// Its labels and annotations are written by the caller.
+func (p *propagator) resume(c *claimant, binding workv1alpha2.Binding, labels, annotations map[string]string) {
+	value, ok := p.deleted.Load(c.ref)
+	if !ok {
+		return
+	}
+	before := value.(workv1alpha2.Binding)
+	if before.BindingSpec().Resource.UID != c.meta.UID {
+		return
+	}
+	if before.GetName() == alternativeKey(c.ref).Name {
+		binding.SetName(before.GetName()) // so that its Works and those of the other are not mixed up
+	}
+	spec, old := binding.BindingSpec(), before.BindingSpec().DeepCopy()
+	spec.Clusters, spec.GracefulEvictionTasks, spec.RescheduleTriggeredAt = old.Clusters, old.GracefulEvictionTasks, old.RescheduleTriggeredAt
+	if id := before.GetLabels()[before.PermanentIDLabel()]; id != "" {
+		labels[before.PermanentIDLabel()] = id
+	}
+	if placement, ok := before.GetAnnotations()[workv1alpha2.AppliedPlacementAnnotation]; ok {
+		annotations[workv1alpha2.AppliedPlacementAnnotation] = placement
+	}
 }
 
 // owned says that a binding still belongs to its template. When a template is
 // deleted with the "orphan" policy, the garbage collector takes the owner away
-// first, and then the binding stays.
+// first, and then the binding stays. So does one that was restored from a backup
+// and has not met its template yet: admission takes the owner away.
 func owned(binding workv1alpha2.Binding) bool {
 	for _, owner := range binding.GetOwnerReferences() {
 		if owner.UID == binding.BindingSpec().Resource.UID {

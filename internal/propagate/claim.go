@@ -45,6 +45,11 @@ func ClaimOn(obj metav1.Object) Claim {
 	return Claim{}
 }
 
+// claimOf is the claim of a policy.
+func claimOf(policy policyv1alpha1.Propagation) Claim {
+	return Claim{Policy: keyOf(policy), ID: policy.GetLabels()[policy.PermanentIDLabel()]}
+}
+
 // ownerKind is what has a template instead of a policy, such as "MultiClusterService shop/web"; empty if nothing has.
 func ownerKind(meta metav1.Object) string {
 	kind := meta.GetLabels()[policyv1alpha1.ResourceTemplateClaimedByLabel]

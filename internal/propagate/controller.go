@@ -109,8 +109,8 @@ func setupTemplates(mgr ctrl.Manager, p *propagator, in *inbox) error {
 	feed := &templateFeed{templates: p.templates, inbox: in}
 	for _, watch := range []source.TypedSource[template.Ref]{
 		feed,
-		source.TypedKind(mgr.GetCache(), &workv1alpha2.ResourceBinding{}, onBinding[*workv1alpha2.ResourceBinding](p.templates)),
-		source.TypedKind(mgr.GetCache(), &workv1alpha2.ClusterResourceBinding{}, onBinding[*workv1alpha2.ClusterResourceBinding](p.templates)),
+		source.TypedKind(mgr.GetCache(), &workv1alpha2.ResourceBinding{}, onBinding[*workv1alpha2.ResourceBinding](p)),
+		source.TypedKind(mgr.GetCache(), &workv1alpha2.ClusterResourceBinding{}, onBinding[*workv1alpha2.ClusterResourceBinding](p)),
 	} {
 		if err := loop.Watch(watch); err != nil {
 			return err
@@ -220,7 +220,8 @@ func (f *templateFeed) WaitForSync(ctx context.Context) error {
 func onBinding[B interface {
 	workv1alpha2.Binding
 	client.Object
-}](templates Templates) handler.TypedEventHandler[B, template.Ref] {
+}](p *propagator) handler.TypedEventHandler[B, template.Ref] {
+	templates := p.templates
 	type queue = workqueue.TypedRateLimitingInterface[template.Ref]
 	own := func(binding B) template.Ref { return canonicalRef(templates, boundRef(binding)) }
 	return handler.TypedFuncs[B, template.Ref]{
@@ -242,7 +243,11 @@ func onBinding[B interface {
 			}
 		},
 		DeleteFunc: func(_ context.Context, e ctrlevent.TypedDeleteEvent[B], q queue) {
-			enqueue(q, soon, own(e.Object))
+			ref := own(e.Object)
+			if isNameOf(e.Object, ref) {
+				p.deleted.Store(ref, workv1alpha2.Binding(e.Object)) // before the template is looked at
+			}
+			enqueue(q, soon, ref)
 			enqueue(q, soon, neededBy(templates, e.Object)...)
 		},
 	}

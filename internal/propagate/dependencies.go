@@ -128,7 +128,7 @@ func (p *propagator) resolve(from template.Ref, d interpret.Dependency) (interpr
 // their names. They are shared with the cache.
 func (p *propagator) dependants(ctx context.Context, subject Subject) ([]workv1alpha2.Binding, error) {
 	var found []workv1alpha2.Binding
-	seen := map[client.ObjectKey]bool{bindingKey(subject.Ref): true} // nobody depends on itself
+	seen := map[client.ObjectKey]bool{}
 	for _, name := range []string{subject.Name, ""} {
 		bindings, err := p.policies.depending(ctx, dependencyKey(subject.GroupVersionKind, subject.Namespace, name))
 		if err != nil {
@@ -136,7 +136,8 @@ func (p *propagator) dependants(ctx context.Context, subject Subject) ([]workv1a
 		}
 		for _, binding := range bindings {
 			key := client.ObjectKeyFromObject(binding.(client.Object))
-			if !seen[key] && len(snapshotClusters(binding)) > 0 && refersTo(binding, subject) {
+			itself := isNameOf(binding, subject.Ref) && !p.bindsOther(binding, subject.Ref)
+			if !seen[key] && !itself && len(snapshotClusters(binding)) > 0 && refersTo(binding, subject) {
 				seen[key] = true
 				found = append(found, binding)
 			}
@@ -258,9 +259,6 @@ func (p *propagator) attach(ctx context.Context, ref template.Ref, meta *metav1.
 	if binding != nil && (binding.GetDeletionTimestamp() != nil || p.bindsOther(binding, ref)) {
 		return nil
 	}
-	if binding != nil && binding.BindingSpec().Resource.UID != meta.UID {
-		return p.deleteBinding(ctx, binding)
-	}
 	switch {
 	case len(dependants) > 0 && binding == nil:
 		return p.createAttached(ctx, &claimant{ref: ref, meta: meta}, dependants)
@@ -268,6 +266,8 @@ func (p *propagator) attach(ctx context.Context, ref template.Ref, meta *metav1.
 		return p.updateAttached(ctx, &claimant{ref: ref, meta: meta}, binding, dependants)
 	case binding == nil || len(binding.BindingSpec().RequiredBy) == 0:
 		return nil
+	case !owned(binding) || binding.BindingSpec().Resource.UID != meta.UID:
+		return nil // restored before those that depend on it: they decide
 	case binding.BindingSpec().Placement == nil && !claimed(binding):
 		return p.deleteBinding(ctx, binding)
 	default:
@@ -283,15 +283,21 @@ func (p *propagator) createAttached(ctx context.Context, c *claimant, dependants
 	if err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	binding := newBinding(c.ref, c.meta.UID)
+	name, err := p.freeName(ctx, c.ref)
+	if err != nil {
+		return err
+	}
+	binding := newBinding(c.ref, c.meta.UID, name)
 	spec := binding.BindingSpec()
 	fillTemplate(spec, c.ref, c.meta, Workload{})
 	p.reportDisagreement(c, fillStrictest(spec, dependants))
-	binding.SetLabels(apply(nil, fillDependants(spec, nil, dependants)))
-	binding.SetAnnotations(map[string]string{contentAnnotation: digest.String()})
+	labels, annotations := map[string]string{}, map[string]string{contentAnnotation: digest.String()}
+	p.resume(c, binding, labels, annotations)
+	binding.SetLabels(apply(labels, fillDependants(spec, nil, dependants)))
+	binding.SetAnnotations(annotations)
 	err = p.client.Create(ctx, binding.(client.Object))
 	if err != nil && !apierrors.IsAlreadyExists(err) && !apierrors.HasStatusCause(err, "NamespaceTerminating") {
-		return fmt.Errorf("creating attached binding %s: %w", bindingKey(c.ref), err)
+		return fmt.Errorf("creating attached binding %s/%s: %w", binding.GetNamespace(), name, err)
 	}
 	return nil
 }
@@ -306,7 +312,7 @@ func (p *propagator) updateAttached(ctx context.Context, c *claimant, binding wo
 	if err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	if binding.GetAnnotations()[contentAnnotation] != digest.String() && spec.Placement == nil {
+	if (binding.GetAnnotations()[contentAnnotation] != digest.String() || spec.Resource.UID != c.meta.UID) && spec.Placement == nil {
 		fillTemplate(spec, c.ref, c.meta, Workload{})
 		patch.Annotations[contentAnnotation] = ptr.To(digest.String())
 	}

@@ -13,6 +13,7 @@
 // Owns: the claim keys on templates and bindings, the depended-by labels and the
 // dependencies annotation of bindings, the end of propagation policies' finalizers.
 //
-// Never: writes spec.clusters or spec.gracefulEvictionTasks, removes a binding
+// Never: writes spec.clusters or spec.gracefulEvictionTasks, but for what a binding
+// had before it was deleted and is created again, removes a binding
 // because its policy went, or deletes the Work of a namespace that still exists.
 package propagate

@@ -50,6 +50,10 @@ type propagator struct {
 	clock      clock.PassiveClock
 	started    time.Time
 
+	// deleted has bindings that were deleted while their template stays, until they are created again: what the scheduler
+	// decided for them is kept, so that creating them again moves nothing.
+	deleted sync.Map // template.Ref → workv1alpha2.Binding
+
 	// outgrown has templates that a changed policy no longer selects. Only then
 	// is a template given up: a template whose own labels moved away stays where
 	// it is until its policy changes. A start counts as a change of every policy:
@@ -80,11 +84,15 @@ func (p *propagator) Reconcile(ctx context.Context, ref template.Ref) (_ reconci
 		return reconcile.Result{}, nil
 	}
 	if meta.Labels[policyv1alpha1.ResourceTemplateClaimedByLabel] != "" {
+		p.deleted.Delete(ref)
 		return reconcile.Result{}, p.explainClaim(ctx, ref, meta)
 	}
 	binding, err := p.bindingOf(ctx, ref)
 	if err != nil {
 		return reconcile.Result{}, err
+	}
+	if binding != nil {
+		p.deleted.Delete(ref)
 	}
 	subject := p.subject(ref, meta)
 	dependants, err := p.dependants(ctx, subject)
@@ -104,9 +112,11 @@ func (p *propagator) Reconcile(ctx context.Context, ref template.Ref) (_ reconci
 }
 
 // collect deletes the binding of a template that is gone. The API server is
-// asked before, so that a cache that lags never costs a running copy.
+// asked before, so that a cache that lags never costs a running copy. A template
+// that was made anew keeps the binding.
 func (p *propagator) collect(ctx context.Context, ref template.Ref) error {
 	p.outgrown.Delete(ref)
+	p.deleted.Delete(ref)
 	binding, err := p.bindingOf(ctx, ref)
 	if err != nil || binding == nil {
 		return err
@@ -114,11 +124,7 @@ func (p *propagator) collect(ctx context.Context, ref template.Ref) error {
 	if binding.GetDeletionTimestamp() != nil || p.bindsOther(binding, ref) || !owned(binding) {
 		return nil
 	}
-	present, err := p.templates.Get(ctx, ref)
-	switch {
-	case err == nil && present.GetUID() == binding.BindingSpec().Resource.UID:
-		return nil
-	case err != nil && !apierrors.IsNotFound(err):
+	if _, err := p.templates.Get(ctx, ref); !apierrors.IsNotFound(err) {
 		return err
 	}
 	return p.deleteBinding(ctx, binding)
@@ -133,10 +139,27 @@ func (p *propagator) deleteBinding(ctx context.Context, binding workv1alpha2.Bin
 	return nil
 }
 
-// bindingOf reads the binding of a template, nil if there is none.
+// bindingOf reads the binding of a template, nil if there is none. One that took
+// the alternative name keeps it, also when the other is free.
 func (p *propagator) bindingOf(ctx context.Context, ref template.Ref) (workv1alpha2.Binding, error) {
+	binding, err := p.bindingAt(ctx, ref, bindingKey(ref))
+	if err != nil || binding != nil && !p.bindsOther(binding, ref) {
+		return binding, err
+	}
+	return p.bindingAt(ctx, ref, alternativeKey(ref))
+}
+
+// freeName is the name for a new binding of a template.
+func (p *propagator) freeName(ctx context.Context, ref template.Ref) (string, error) {
+	taken, err := p.bindingAt(ctx, ref, bindingKey(ref))
+	if err != nil || taken == nil {
+		return bindingKey(ref).Name, err
+	}
+	return alternativeKey(ref).Name, nil
+}
+
+func (p *propagator) bindingAt(ctx context.Context, ref template.Ref, key client.ObjectKey) (workv1alpha2.Binding, error) {
 	binding := emptyBinding(ref.Namespace)
-	key := bindingKey(ref)
 	err := p.client.Get(ctx, key, binding.(client.Object))
 	switch {
 	case apierrors.IsNotFound(err):
@@ -209,6 +232,9 @@ func (p *propagator) holder(ctx context.Context, claim Claim) (policyv1alpha1.Pr
 // unclaimed releases a template that belongs to no policy. Its binding stays and
 // so do its copies, until the template goes or another policy takes it.
 func (p *propagator) unclaimed(ctx context.Context, ref template.Ref, meta *metav1.PartialObjectMetadata, binding workv1alpha2.Binding, dependants []workv1alpha2.Binding) (reconcile.Result, error) {
+	if len(dependants) == 0 {
+		p.deleted.Delete(ref)
+	}
 	had := claimed(meta)
 	if had {
 		if _, err := p.patchTemplate(ctx, ref, claimPatch(meta, nil)); err != nil {

@@ -295,14 +295,17 @@ func TestASuccessorOfTheSameName(t *testing.T) {
 	obj.SetLabels(nil)
 	h.templates.put(ref, obj)
 	h.reconcile(ref)
-	h.expectWrites("a successor", "delete ResourceBinding web-deployment")
-	b := &workv1alpha2.ResourceBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-deployment"}}
-	h.update(b, func() { b.Finalizers = nil })
-	h.reconcile(ref)
-	h.expectWrites("once the old binding is gone", "patch template web", "create ResourceBinding web-deployment")
-	if h.binding(ref).BindingSpec().Resource.UID != "second" {
-		t.Error("the new binding is of the old template")
+	h.expectWrites("a successor keeps the binding, and so the copies", "patch template web", "patch ResourceBinding web-deployment")
+	b := h.binding(ref)
+	if b.BindingSpec().Resource.UID != "second" {
+		t.Error("the binding is of the old template")
 	}
+	if owners := b.GetOwnerReferences(); len(owners) != 1 || owners[0].UID != "second" {
+		t.Errorf("owners are %v, want the successor alone: the garbage collector would delete the binding", owners)
+	}
+	h.writes = nil
+	h.reconcile(ref)
+	h.expectWrites("nothing is left to do")
 }
 
 func TestEqualNamesInTwoGroups(t *testing.T) {
@@ -315,11 +318,20 @@ func TestEqualNamesInTwoGroups(t *testing.T) {
 	h.reconcile(h.deployment("web"))
 	other := h.object(template.Ref{GroupVersionKind: schema.GroupVersionKind{Group: "example.io", Version: "v1", Kind: "Deployment"}, Namespace: "shop", Name: "web"}, nil, 1)
 	h.writes = nil
-	if _, err := h.loop.Reconcile(t.Context(), other); err == nil {
-		t.Error("a binding of another object was taken over")
+	h.reconcile(other)
+	second := workv1alpha2.AlternativeBindingName(other.GroupVersionKind.GroupKind(), "shop", "web")
+	h.expectWrites("the name is taken", "patch template web", "create ResourceBinding "+second)
+	h.writes = nil
+	h.reconcile(other)
+	h.expectWrites("it is found again")
+	first := &workv1alpha2.ResourceBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-deployment"}}
+	h.update(first, func() { first.Finalizers = nil })
+	if err := h.client.Delete(t.Context(), first); err != nil {
+		t.Fatal(err)
 	}
-	h.expectWrites("a name that is taken")
-	h.expectEvent("has the same kind and name in another group")
+	h.writes = nil
+	h.reconcile(other)
+	h.expectWrites("it keeps its name when the other is free")
 }
 
 func TestPolicyDeletionReleases(t *testing.T) {

@@ -59,6 +59,9 @@ func (r *Reconciler) reportRendered(ctx context.Context, binding workv1alpha2.Bi
 
 // reasonOf names what the failures of rendering are about.
 func reasonOf(failure error) string {
+	if refused, is := errors.AsType[*refusedWork](failure); is {
+		return refused.reason
+	}
 	parts := flatten(failure)
 	switch {
 	case slices.ContainsFunc(parts, isRefusal):
@@ -93,6 +96,20 @@ func (e *untranslatable) Error() string {
 }
 
 func (e *untranslatable) Unwrap() error { return e.cause }
+
+// refusedWork says that a Work cannot be written as long as its template and the policies are what they are.
+type refusedWork struct {
+	cluster string
+	// reason is that of the condition Rendered.
+	reason string
+	cause  error
+}
+
+func (e *refusedWork) Error() string {
+	return fmt.Sprintf("the Work for cluster %s: %v", e.cluster, e.cause)
+}
+
+func (e *refusedWork) Unwrap() error { return e.cause }
 
 // passing is an error of Translate that trying again may cure.
 type passing struct{ error }

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -57,6 +59,13 @@ type Deps struct {
 	// Retranslate lists the kinds for which Translate may answer differently after a change of a Cluster. Without it none
 	// does.
 	Retranslate func(before, after *clusterv1alpha1.Cluster) []schema.GroupVersionKind
+	// Wanted says whether a binding that is deleted, or was, would be created again: its Works stay then. Nil: none would.
+	Wanted func(ctx context.Context, binding workv1alpha2.Binding) (bool, error)
+	// EvictionTimeout is how long a copy stays in a cluster that its binding left, if a copy in a new cluster does not
+	// become healthy. 0: it is removed at once.
+	EvictionTimeout time.Duration
+	// Metrics takes what the room tells about its work. Nil: nobody asks.
+	Metrics prometheus.Registerer
 	// Took hears how long each look at a binding took, and what came of it. Nil: nobody asks.
 	Took func(time.Duration, error)
 	// Events takes failures. Required.
@@ -74,7 +83,12 @@ type Reconciler struct {
 	live       client.Reader
 	composer   *composer
 	ledger     *ledger
+	orphans    *orphans
+	moves      *moves
 	namespaced bool
+	// lost has bindings that this process saw go, as they were last, until none of their Works is left or they are created
+	// again. A Work that has no binding is deleted only if its binding is in it.
+	lost sync.Map // types.NamespacedName → workv1alpha2.Binding
 }
 
 // Setup adds the loops for ResourceBindings and for ClusterResourceBindings. The context is for adding indexes only.
@@ -82,8 +96,9 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 	if err := addIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
+	orphans := newOrphans(deps.Metrics)
 	for _, namespaced := range []bool{true, false} {
-		r := newReconciler(mgr.GetClient(), mgr.GetAPIReader(), deps, namespaced)
+		r := newReconciler(mgr.GetClient(), mgr.GetAPIReader(), deps, orphans, namespaced)
 		if err := r.setup(mgr); err != nil {
 			return err
 		}
@@ -91,9 +106,9 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 	return nil
 }
 
-func newReconciler(cached client.Client, live client.Reader, deps Deps, namespaced bool) *Reconciler {
+func newReconciler(cached client.Client, live client.Reader, deps Deps, orphans *orphans, namespaced bool) *Reconciler {
 	return &Reconciler{
-		deps: deps, client: cached, live: live, ledger: newLedger(), namespaced: namespaced,
+		deps: deps, client: cached, live: live, ledger: newLedger(), orphans: orphans, moves: newMoves(), namespaced: namespaced,
 		composer: &composer{interpreter: deps.Interpreter, translate: deps.Translate, newID: deps.NewID},
 	}
 }
@@ -103,7 +118,7 @@ func (r *Reconciler) setup(mgr ctrl.Manager) error {
 	t := &triggers{reader: r.client, metadata: r.deps.Metadata, retranslate: r.deps.Retranslate, namespaced: r.namespaced}
 	b := ctrl.NewControllerManagedBy(mgr).
 		Named(name).
-		For(r.newBinding("", ""), builder.WithPredicates(bindingChanges())).
+		Watches(r.newBinding("", ""), r.bindingEvents(), builder.WithPredicates(bindingChanges())).
 		Watches(&workv1alpha1.Work{}, r.workChanges()).
 		Watches(&clusterv1alpha1.Cluster{}, t.clusterChanges()).
 		Watches(&policyv1alpha1.ClusterOverridePolicy{}, t.policyChanges())
@@ -132,20 +147,26 @@ func (r *Reconciler) Reconcile(ctx context.Context, q reconcile.Request) (_ reco
 		start := r.deps.Clock.Now()
 		defer func() { r.deps.Took(r.deps.Clock.Since(start), failure) }()
 	}
+	var again time.Duration
 	binding := r.newBinding("", "")
 	err := r.client.Get(ctx, q.NamespacedName, binding, client.UnsafeDisableDeepCopy)
 	switch {
 	case apierrors.IsNotFound(err):
-		return reconcile.Result{}, r.removeLeftovers(ctx, q)
+		r.moves.keep(q.NamespacedName, nil)
+		again, err = r.leftovers(ctx, q)
+		return reconcile.Result{RequeueAfter: again}, err
 	case err != nil:
 		return reconcile.Result{}, fmt.Errorf("reading the binding: %w", err)
+	}
+	r.present(q.NamespacedName)
+	switch {
 	case binding.GetDeletionTimestamp() != nil:
 		err = r.finish(ctx, binding)
 	case binding.GetLabels()[binding.PermanentIDLabel()] == "":
 		// Admission stamps one on every binding; without it nothing could be told apart from a namesake's.
 		return reconcile.Result{}, reconcile.TerminalError(errNoID)
 	case !awaitsScheduler(binding):
-		err = r.render(ctx, binding)
+		again, err = r.render(ctx, binding)
 	}
 	refused, harmless, others := sortOut(err)
 	switch {
@@ -157,36 +178,40 @@ func (r *Reconciler) Reconcile(ctx context.Context, q reconcile.Request) (_ reco
 		return reconcile.Result{}, refused
 	case refused != nil:
 		// The policy, the template or the cluster has to change, and each of these brings us back.
-		return reconcile.Result{}, reconcile.TerminalError(refused)
+		return reconcile.Result{RequeueAfter: again}, reconcile.TerminalError(refused)
 	}
-	return reconcile.Result{}, nil
+	return reconcile.Result{RequeueAfter: again}, nil
 }
 
-// render writes the Works of targets and deletes those nobody wants.
-func (r *Reconciler) render(ctx context.Context, binding workv1alpha2.Binding) error {
+// render writes the Works of targets and deletes those nobody wants. Again is when to look at the binding the next time
+// because a copy at an old place stays for now; 0 if there is none.
+func (r *Reconciler) render(ctx context.Context, binding workv1alpha2.Binding) (again time.Duration, err error) {
 	p := planFor(binding)
 	works, err := r.worksOf(ctx, keyOf(binding))
 	if err != nil {
-		return err
+		return 0, err
 	}
-	orphans, purging := p.unwanted(works)
+	orphans, again, err := r.due(ctx, binding, p, works, p.unwanted(works))
+	if err != nil {
+		return 0, err
+	}
 	if len(orphans) > 0 {
 		if err := r.deleteAll(ctx, orphans); err != nil {
 			r.deps.Events.Publish(cleanupFailed(r.reference(binding), err))
-			return err
+			return 0, err
 		}
 	}
-	if purging || len(p.targets) == 0 {
+	if p.awaitsPurge(orphans) || len(p.targets) == 0 {
 		// A copy that has to be gone first is still there; the watch on Works tells when it is.
-		return r.reportRendered(ctx, binding, nil)
+		return again, r.reportRendered(ctx, binding, nil)
 	}
 	requests, err := r.requests(ctx, binding, p)
 	if isRefusal(err) {
 		r.deps.Events.Publish(r.renderingRefused(binding, err))
-		return errors.Join(err, r.reportRendered(ctx, binding, err))
+		return again, errors.Join(err, r.reportRendered(ctx, binding, err))
 	}
 	if err != nil || len(requests) == 0 {
-		return err
+		return again, err
 	}
 	err = r.ensureAll(ctx, requests)
 	refused, _, others := sortOut(err)
@@ -196,20 +221,29 @@ func (r *Reconciler) render(ctx context.Context, binding workv1alpha2.Binding) e
 	if others != nil {
 		r.deps.Events.Publish(syncFailed(r.reference(binding), others))
 	}
-	return errors.Join(err, r.reportRendered(ctx, binding, refused))
+	return again, errors.Join(err, r.reportRendered(ctx, binding, refused))
 }
 
-// unwanted finds the Works to delete, and says whether one of them has to be gone before others are written.
-func (p plan) unwanted(works []*workv1alpha1.Work) (orphans []*workv1alpha1.Work, purging bool) {
+// unwanted finds the Works in clusters where the binding wants none.
+func (p plan) unwanted(works []*workv1alpha1.Work) []*workv1alpha1.Work {
+	if !p.mayDelete {
+		return nil
+	}
+	var unwanted []*workv1alpha1.Work
 	for _, work := range works {
 		cluster, ok := workv1alpha1.ClusterOfExecutionNamespace(work.Namespace)
-		if !ok || p.wants(cluster) || !p.mayDelete {
-			continue
+		if ok && !p.wants(cluster) {
+			unwanted = append(unwanted, work)
 		}
-		orphans = append(orphans, work)
-		purging = purging || p.purging[cluster]
 	}
-	return orphans, purging
+	return unwanted
+}
+
+// awaitsPurge says whether one of the Works that are being deleted has to be gone before others are written.
+func (p plan) awaitsPurge(deleted []*workv1alpha1.Work) bool {
+	return slices.ContainsFunc(deleted, func(work *workv1alpha1.Work) bool {
+		return p.purging[clusterOf(client.ObjectKeyFromObject(work))]
+	})
 }
 
 // requests reads what all Works of the binding have in common. It returns none if there is no template to make them of:
@@ -270,7 +304,8 @@ func (r *Reconciler) policies(ctx context.Context, namespace string) ([]policyv1
 	return policies, nil
 }
 
-// finish deletes the Works of a binding that is being deleted, and lets the binding go when they are gone.
+// finish deletes the Works of a binding that is being deleted, and lets the binding go when they are gone. A binding that
+// would be created again goes at once and alone: the next one takes its Works over.
 func (r *Reconciler) finish(ctx context.Context, binding workv1alpha2.Binding) error {
 	if !slices.Contains(binding.GetFinalizers(), binding.Finalizer()) {
 		return nil
@@ -279,7 +314,14 @@ func (r *Reconciler) finish(ctx context.Context, binding workv1alpha2.Binding) e
 	if err != nil {
 		return err
 	}
-	if len(works) == 0 {
+	wanted, err := r.wanted(ctx, binding)
+	if err != nil {
+		return err
+	}
+	if wanted {
+		r.deps.Events.Publish(bindingKept(binding))
+	}
+	if wanted || len(works) == 0 {
 		return r.releaseBinding(ctx, binding)
 	}
 	if err := r.deleteAll(ctx, works); err != nil {
@@ -292,31 +334,15 @@ func (r *Reconciler) finish(ctx context.Context, binding workv1alpha2.Binding) e
 	return nil
 }
 
-// removeLeftovers deletes the Works of a binding that vanished without us, as when somebody removed its finalizer.
-func (r *Reconciler) removeLeftovers(ctx context.Context, q reconcile.Request) error {
-	works, err := r.worksOf(ctx, q.Namespace+"/"+q.Name)
-	if err != nil || len(works) == 0 {
-		return err
-	}
-	// Deleting is worth a look past the cache.
-	err = r.live.Get(ctx, q.NamespacedName, r.newBinding("", ""))
-	if apierrors.IsNotFound(err) {
-		return r.deleteAll(ctx, works)
-	}
-	if err != nil {
-		return fmt.Errorf("making sure that the binding is gone: %w", err)
-	}
-	return nil
-}
-
 // sortOut parts refusals and the failures of overrides and translations, which only a change of policy, template, binding
 // or cluster cures, and those that only mean that the cache was a moment behind, from all others.
 func sortOut(err error) (refused, harmless, others error) {
 	var a, b, c []error
 	for _, fault := range flatten(err) {
 		var impossible *override.Error
+		var refused *refusedWork
 		switch {
-		case errors.As(fault, &impossible), isUntranslatable(fault), isRefusal(fault):
+		case errors.As(fault, &impossible), errors.As(fault, &refused), isUntranslatable(fault), isRefusal(fault):
 			a = append(a, fault)
 		case errors.Is(fault, errMissed), apierrors.IsAlreadyExists(fault), apierrors.IsConflict(fault):
 			b = append(b, fault)

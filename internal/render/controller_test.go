@@ -130,10 +130,7 @@ func TestWorksOfAVanishedBindingAreDeleted(t *testing.T) {
 	binding := nginxBinding("m1")
 	s := newStage(t, threeClusters(binding)...)
 	s.mustReconcile(binding)
-	s.change(binding, func() { binding.Finalizers = nil })
-	if err := s.client.Delete(t.Context(), binding); err != nil {
-		t.Fatal(err)
-	}
+	s.vanish(binding)
 	wantWrites(t, "somebody removed the finalizer", s.mustReconcile(binding), "delete "+workM1)
 }
 

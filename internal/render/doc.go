@@ -3,8 +3,9 @@
 // In: ResourceBindings and ClusterResourceBindings that have been scheduled, their templates, the override policies, and
 // the Clusters that overrides select by label or field.
 //
-// Out: Works of bindings: spec, labels, annotations and finalizer; their deletion when nobody wants them any more. The
-// finalizer of a binding is removed when its last Work is gone.
+// Out: Works of bindings: spec, labels, annotations and finalizer; their deletion when nobody wants them any more, and every
+// new place has a healthy copy. The finalizer of a binding is removed when its last Work is gone, or the binding would be
+// created again.
 //
 // Owns: the condition Rendered of a binding, which exists only while an override cannot be applied, a cluster
 // cannot be given the object in a version that it serves, or the binding names what it must not carry; the field manager

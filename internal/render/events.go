@@ -1,8 +1,13 @@
 package render
 
 import (
-	corev1 "k8s.io/api/core/v1"
+	"fmt"
+	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/event"
 )
@@ -13,7 +18,7 @@ func (r *Reconciler) renderingRefused(binding workv1alpha2.Binding, err error) e
 	switch reasonOf(err) {
 	case workv1alpha2.ForbiddenReason:
 		return event.Warning(r.reference(binding), event.SyncWorkFailed, err.Error())
-	case workv1alpha2.TranslationFailedReason:
+	case workv1alpha2.TranslationFailedReason, workv1alpha2.ManifestTooLargeReason, workv1alpha2.WorkRefusedReason:
 		return event.Warning(templateReference(binding), event.SyncWorkFailed, err.Error())
 	}
 	return event.Warning(templateReference(binding), event.ApplyOverridePolicyFailed, err.Error())
@@ -25,6 +30,20 @@ func syncFailed(binding corev1.ObjectReference, err error) event.Event {
 
 func cleanupFailed(binding corev1.ObjectReference, err error) event.Event {
 	return event.Warning(binding, event.CleanupWorkFailed, err.Error())
+}
+
+// bindingKept tells the owner of the template what became of a binding that was deleted.
+func bindingKept(binding workv1alpha2.Binding) event.Event {
+	return event.Normal(templateReference(binding), event.RestoreBinding, fmt.Sprintf(
+		"Binding %s was deleted, but its template still goes to clusters: the binding is created again, and the objects in the clusters stay. "+
+			"To remove them, delete the template or change what selects it", binding.GetName()))
+}
+
+// orphaned tells of a Work that has no binding.
+func orphaned(work *workv1alpha1.Work, kind string, binding types.NamespacedName) event.Event {
+	return event.Warning(event.Reference(workv1alpha1.GroupVersion.WithKind(workv1alpha1.KindWork), work), event.WorkOrphaned, fmt.Sprintf(
+		"%s %s does not exist, and was not seen to be deleted: the Work and its objects stay until the binding is created or the Work is deleted",
+		kind, strings.TrimPrefix(binding.String(), "/")))
 }
 
 func templateReference(binding workv1alpha2.Binding) corev1.ObjectReference {

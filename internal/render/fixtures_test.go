@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	ctrlevent "sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/yaml"
 
@@ -209,7 +210,7 @@ func newStage(t *testing.T, objects ...client.Object) *stage {
 			ids++
 			return "id-" + strconv.Itoa(ids)
 		},
-	}, true)
+	}, newOrphans(nil), true)
 	return s
 }
 
@@ -262,6 +263,16 @@ func (s *stage) work(cluster string) *workv1alpha1.Work {
 		s.t.Fatalf("the Work for %s: %v", cluster, err)
 	}
 	return work
+}
+
+// vanish takes a binding away without its finalizer, and tells the watch.
+func (s *stage) vanish(binding *workv1alpha2.ResourceBinding) {
+	s.t.Helper()
+	s.change(binding, func() { binding.Finalizers = nil })
+	if err := s.client.Delete(s.t.Context(), binding); client.IgnoreNotFound(err) != nil { // it was being deleted before
+		s.t.Fatal(err)
+	}
+	s.reconciler.bindingEvents().Delete(s.t.Context(), ctrlevent.DeleteEvent{Object: binding}, newQueue())
 }
 
 // letGo removes the finalizers of a Work, as happens when its objects are gone from the member, and tells the watch.

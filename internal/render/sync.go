@@ -50,11 +50,7 @@ func (r *Reconciler) ensureAll(ctx context.Context, requests []request) error {
 
 // ensure brings the Work of one target up to date.
 func (r *Reconciler) ensure(ctx context.Context, q request) error {
-	key := types.NamespacedName{
-		Namespace: workv1alpha1.ExecutionNamespace(q.target.Name),
-		Name:      workName(q.binding.BindingSpec()),
-	}
-	existing, err := r.work(ctx, key)
+	key, existing, err := r.place(ctx, q)
 	if err != nil {
 		return err
 	}
@@ -75,7 +71,7 @@ func (r *Reconciler) ensure(ctx context.Context, q request) error {
 		// A new Work can take the name when this one is gone; the watch on Works brings us back.
 		return nil
 	}
-	q.existing, q.cluster = existing, cluster
+	q.name, q.existing, q.cluster = key.Name, existing, cluster
 	desired, err := r.composer.compose(ctx, q)
 	if err != nil {
 		return err
@@ -101,6 +97,23 @@ func (r *Reconciler) ensure(ctx context.Context, q request) error {
 	return err
 }
 
+// place finds the Work of a target, or where to put it. Where the Work of another object has the name, as that of a
+// ClusterRole a.b has that of a:b, there is an alternative; a Work that took it keeps it.
+func (r *Reconciler) place(ctx context.Context, q request) (types.NamespacedName, *workv1alpha1.Work, error) {
+	spec := q.binding.BindingSpec()
+	key := types.NamespacedName{Namespace: workv1alpha1.ExecutionNamespace(q.target.Name), Name: workName(spec)}
+	existing, err := r.work(ctx, key)
+	if err != nil || existing != nil && (belongs(existing, q.binding) || carries(existing, spec)) {
+		return key, existing, err
+	}
+	other := types.NamespacedName{Namespace: key.Namespace, Name: alternativeWorkName(spec)}
+	alternative, err := r.work(ctx, other)
+	if err != nil || existing != nil || alternative != nil && belongs(alternative, q.binding) {
+		return other, alternative, err
+	}
+	return key, nil, nil
+}
+
 // write makes one write to one Work and keeps the ledger of it.
 func (r *Reconciler) write(key types.NamespacedName, send func() (*workv1alpha1.Work, error)) error {
 	r.ledger.begin(key)
@@ -110,7 +123,11 @@ func (r *Reconciler) write(key types.NamespacedName, send func() (*workv1alpha1.
 		if apierrors.IsNotFound(err) { // it came and went between two lists of the watch
 			r.ledger.forget(key)
 		}
-		return fmt.Errorf("writing the Work %s: %w", key, err)
+		err = fmt.Errorf("writing the Work %s: %w", key, err)
+		if apierrors.IsInvalid(err) || apierrors.IsRequestEntityTooLargeError(err) {
+			return &refusedWork{cluster: clusterOf(key), reason: workv1alpha2.WorkRefusedReason, cause: err}
+		}
+		return err
 	}
 	if r.ledger.done(key, written) {
 		return errMissed

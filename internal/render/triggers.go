@@ -98,12 +98,26 @@ func bindingChanges() predicate.Predicate {
 			before.GetLabels()[before.PermanentIDLabel()] != after.GetLabels()[after.PermanentIDLabel()] ||
 			awaitsScheduler(before) && !awaitsScheduler(after) ||
 			!mayDelete(before) && mayDelete(after) ||
+			purgesDirectly(before) != purgesDirectly(after) ||
 			!equality.Semantic.DeepEqual(renderedOf(before), renderedOf(after))
 	}}
 }
 
 func renderedOf(binding workv1alpha2.Binding) *metav1.Condition {
 	return meta.FindStatusCondition(binding.BindingStatus().Conditions, workv1alpha2.Rendered)
+}
+
+// bindingEvents leads to a binding that was changed, and remembers one that is gone.
+func (r *Reconciler) bindingEvents() handler.EventHandler {
+	own := &handler.EnqueueRequestForObject{}
+	return handler.Funcs{
+		CreateFunc: own.Create,
+		UpdateFunc: own.Update,
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) {
+			r.lost.Store(client.ObjectKeyFromObject(e.Object), e.Object)
+			own.Delete(ctx, e, q)
+		},
+	}
 }
 
 // workChanges leads from a Work that somebody else changed, or that is gone, to its binding.
@@ -115,7 +129,13 @@ func (r *Reconciler) workChanges() handler.EventHandler {
 			}
 		},
 		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q queue) {
-			if echo := r.ledger.observe(e.ObjectNew); echo || !reshaped(e.ObjectOld, e.ObjectNew) {
+			if echo := r.ledger.observe(e.ObjectNew); echo {
+				return
+			}
+			if !reshaped(e.ObjectOld, e.ObjectNew) {
+				if key, ok := r.ownerOf(e.ObjectNew); ok && r.moves.has(key.NamespacedName) { // it may be healthy now
+					q.Add(key)
+				}
 				return
 			}
 			r.enqueueOwner(e.ObjectOld, q, false)
@@ -134,16 +154,21 @@ func reshaped(before, after client.Object) bool {
 		!maps.Equal(before.GetLabels(), after.GetLabels()) || !maps.Equal(before.GetAnnotations(), after.GetAnnotations())
 }
 
-func (r *Reconciler) enqueueOwner(work client.Object, q queue, initial bool) {
+// ownerOf names the binding of a Work, if it is one of this reconciler's.
+func (r *Reconciler) ownerOf(work client.Object) (request reconcile.Request, ok bool) {
 	annotations := work.GetAnnotations()
-	var request reconcile.Request
 	if r.namespaced {
 		request.Namespace = annotations[workv1alpha2.ResourceBindingNamespaceAnnotation]
 		request.Name = annotations[workv1alpha2.ResourceBindingNameAnnotation]
 	} else {
 		request.Name = annotations[workv1alpha2.ClusterResourceBindingNameAnnotation]
 	}
-	if request.Name == "" || r.namespaced != (request.Namespace != "") {
+	return request, request.Name != "" && r.namespaced == (request.Namespace != "")
+}
+
+func (r *Reconciler) enqueueOwner(work client.Object, q queue, initial bool) {
+	request, ok := r.ownerOf(work)
+	if !ok {
 		return
 	}
 	// What was there at the start can wait: nearly always it is as it should be.

@@ -2,6 +2,7 @@ package render
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -53,6 +54,8 @@ type request struct {
 	completions map[string]int64
 	cluster     *clusterv1alpha1.Cluster
 	policies    []policyv1alpha1.Override
+	// name is the Work's; empty means the usual one.
+	name string
 	// existing is the Work as it is; nil if there is none.
 	existing *workv1alpha1.Work
 }
@@ -64,7 +67,7 @@ func (c *composer) compose(ctx context.Context, r request) (*workv1alpha1.Work, 
 		work = r.existing.DeepCopy()
 	} else {
 		work.Namespace = workv1alpha1.ExecutionNamespace(r.target.Name)
-		work.Name = workName(r.binding.BindingSpec())
+		work.Name = cmp.Or(r.name, workName(r.binding.BindingSpec()))
 		work.Finalizers = []string{workv1alpha1.ExecutionFinalizer}
 	}
 	labels, annotations := bindingKeys(r.binding)
@@ -85,6 +88,10 @@ func (c *composer) compose(ctx context.Context, r request) (*workv1alpha1.Work, 
 	raw, err := json.Marshal(manifest.Object)
 	if err != nil {
 		return nil, fmt.Errorf("encoding the manifest for cluster %s: %w", r.target.Name, err)
+	}
+	if len(raw) > workv1alpha1.MaxManifestBytes {
+		return nil, &refusedWork{cluster: r.target.Name, reason: workv1alpha2.ManifestTooLargeReason, cause: fmt.Errorf(
+			"the object has %d bytes of JSON, a Work may have %d", len(raw), workv1alpha1.MaxManifestBytes)}
 	}
 	if err := recordOverrides(work, annotations, overrides); err != nil {
 		return nil, err
@@ -242,6 +249,23 @@ func sameManifest(a, b workv1alpha1.Manifest) bool {
 
 func workName(spec *workv1alpha2.ResourceBindingSpec) string {
 	return workv1alpha1.WorkName(spec.Resource.Kind, spec.Resource.Namespace, spec.Resource.Name)
+}
+
+func alternativeWorkName(spec *workv1alpha2.ResourceBindingSpec) string {
+	ref := refOf(spec)
+	return workv1alpha1.AlternativeWorkName(ref.GroupVersionKind.GroupKind(), ref.Namespace, ref.Name)
+}
+
+// carries says whether a Work has a manifest of a binding's template, or one that cannot be read.
+func carries(work *workv1alpha1.Work, spec *workv1alpha2.ResourceBindingSpec) bool {
+	ref := refOf(spec)
+	return len(work.Spec.Workload.Manifests) == 0 || slices.ContainsFunc(work.Spec.Workload.Manifests, func(m workv1alpha1.Manifest) bool {
+		var head metav1.PartialObjectMetadata
+		if json.Unmarshal(m.Raw, &head) != nil {
+			return true
+		}
+		return head.GroupVersionKind().GroupKind() == ref.GroupVersionKind.GroupKind() && head.Name == ref.Name && head.Namespace == ref.Namespace
+	})
 }
 
 // owner says which binding a Work was made for: "namespace/name", "/name" for a cluster-scoped one, "" for none.

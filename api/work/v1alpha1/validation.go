@@ -15,6 +15,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
+// MaxManifestBytes bounds the manifests of one Work, in bytes of JSON. Storage takes
+// a million and a half for the whole object, and its own refusal names neither
+// object nor field.
+const MaxManifestBytes = 1_400_000
+
 // Validate returns what is wrong with a Work beyond what its schema refuses: it
 // must be in an execution namespace, and every manifest must be a single, named
 // object, and no two of them the same one.

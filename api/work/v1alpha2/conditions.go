@@ -23,6 +23,10 @@ const (
 	ForbiddenReason         = "Forbidden"
 	OverrideFailedReason    = "OverrideFailed"
 	TranslationFailedReason = "TranslationFailed"
+	// ManifestTooLargeReason: the template, as this cluster should have it, is larger than a Work may be.
+	ManifestTooLargeReason = "ManifestTooLarge"
+	// WorkRefusedReason: the API server refuses the Work; the message says why.
+	WorkRefusedReason = "WorkRefused"
 )
 
 // StatusCurrent is a condition on templates of kinds that have conditions: False while the status of some copy is the

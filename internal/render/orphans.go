@@ -1,0 +1,150 @@
+package render
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+)
+
+// returning is how often the Works of a binding that was deleted, and is about to be created again, are looked at.
+const returning = time.Second
+
+// orphans are the Works whose binding does not exist and of which this process did not see the binding go. They are kept
+// in memory because a metric counts them: finding them anew takes a look at every Work.
+type orphans struct {
+	mu    sync.Mutex
+	works map[types.NamespacedName]map[types.NamespacedName]bool // by binding
+	count *prometheus.GaugeVec
+}
+
+// newOrphans registers the metric, unless the registerer is nil.
+func newOrphans(r prometheus.Registerer) *orphans {
+	return &orphans{
+		works: map[types.NamespacedName]map[types.NamespacedName]bool{},
+		count: promauto.With(r).NewGaugeVec(prometheus.GaugeOpts{
+			Name: "flagship_orphaned_works",
+			Help: "Works whose binding does not exist, by cluster. They stay until their binding is created or somebody deletes them.",
+		}, []string{"cluster"}),
+	}
+}
+
+// set notes the orphans of a binding and returns those that were not known. None at all forgets the binding.
+func (o *orphans) set(binding types.NamespacedName, works []*workv1alpha1.Work) (news []*workv1alpha1.Work) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	before := o.works[binding]
+	if len(before) == 0 && len(works) == 0 {
+		return nil
+	}
+	now := make(map[types.NamespacedName]bool, len(works))
+	for _, work := range works {
+		key := client.ObjectKeyFromObject(work)
+		now[key] = true
+		if !before[key] {
+			news = append(news, work)
+			o.count.WithLabelValues(clusterOf(key)).Inc()
+		}
+	}
+	for key := range before {
+		if !now[key] {
+			o.count.WithLabelValues(clusterOf(key)).Dec()
+		}
+	}
+	if o.works[binding] = now; len(now) == 0 {
+		delete(o.works, binding)
+	}
+	return news
+}
+
+func clusterOf(work types.NamespacedName) string {
+	cluster, _ := workv1alpha1.ClusterOfExecutionNamespace(work.Namespace)
+	return cluster
+}
+
+// present forgets what was noted of a binding while it did not exist.
+func (r *Reconciler) present(binding types.NamespacedName) {
+	r.lost.Delete(binding)
+	r.orphans.set(binding, nil)
+}
+
+// leftovers handles the Works of a binding that does not exist. Those of a binding that this process saw go, and that
+// nobody wants back, are deleted. All others stay: a hub that is restored object by object has Works before it has their
+// bindings, and deleting them would delete the members' objects.
+func (r *Reconciler) leftovers(ctx context.Context, q reconcile.Request) (time.Duration, error) {
+	works, err := r.worksOf(ctx, q.Namespace+"/"+q.Name)
+	if err != nil {
+		return 0, err
+	}
+	if len(works) == 0 {
+		r.present(q.NamespacedName)
+		return 0, nil
+	}
+	// Deleting is worth a look past the cache.
+	err = r.live.Get(ctx, q.NamespacedName, r.newBinding("", ""))
+	if err == nil {
+		return 0, nil // the cache shows it in a moment
+	}
+	if !apierrors.IsNotFound(err) {
+		return 0, fmt.Errorf("making sure that the binding is gone: %w", err)
+	}
+	value, seen := r.lost.Load(q.NamespacedName)
+	if !seen {
+		r.abandon(q.NamespacedName, works)
+		return 0, nil
+	}
+	last := value.(workv1alpha2.Binding)
+	wanted, err := r.wanted(ctx, last)
+	switch {
+	case err != nil:
+		return 0, err
+	case wanted:
+		return returning, nil
+	}
+	own, others := partition(works, func(work *workv1alpha1.Work) bool { return sameID(work, last) })
+	r.abandon(q.NamespacedName, others)
+	return 0, r.deleteAll(ctx, own)
+}
+
+// abandon notes Works as orphans, and publishes an event for each new one.
+func (r *Reconciler) abandon(binding types.NamespacedName, works []*workv1alpha1.Work) {
+	waiting, _ := partition(works, func(work *workv1alpha1.Work) bool { return work.DeletionTimestamp == nil })
+	for _, work := range r.orphans.set(binding, waiting) {
+		r.deps.Events.Publish(orphaned(work, r.kind().Kind, binding))
+	}
+}
+
+// sameID tells whether a Work was rendered from exactly this binding, and not from a namesake of it.
+func sameID(work *workv1alpha1.Work, binding workv1alpha2.Binding) bool {
+	key := binding.PermanentIDLabel()
+	return work.Labels[key] == binding.GetLabels()[key]
+}
+
+func partition(works []*workv1alpha1.Work, is func(*workv1alpha1.Work) bool) (yes, no []*workv1alpha1.Work) {
+	for _, work := range works {
+		if is(work) {
+			yes = append(yes, work)
+		} else {
+			no = append(no, work)
+		}
+	}
+	return yes, no
+}
+
+// wanted says whether a binding that is deleted would be created again.
+func (r *Reconciler) wanted(ctx context.Context, binding workv1alpha2.Binding) (bool, error) {
+	if r.deps.Wanted == nil {
+		return false, nil
+	}
+	return r.deps.Wanted(ctx, binding)
+}

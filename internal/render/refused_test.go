@@ -1,0 +1,69 @@
+package render
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/event"
+	"github.com/flagship-k8s/flagship/internal/template"
+)
+
+func TestATemplateThatIsTooLargeSaysSoOnce(t *testing.T) {
+	binding := nginxBinding("m1")
+	s := newStage(t, threeClusters(binding)...)
+	large := parse(t, nginx)
+	large.SetAnnotations(map[string]string{"text": strings.Repeat("\x01", workv1alpha1.MaxManifestBytes/6)}) // six bytes each
+	s.put(large)
+	writes, result, err := s.reconcile(binding)
+	if !errors.Is(err, reconcile.TerminalError(nil)) || result.RequeueAfter != 0 {
+		t.Errorf("got %v, %v, want an end", result, err)
+	}
+	wantWrites(t, "only the condition is written", writes, "patch status default/nginx-deployment")
+	condition := renderedCondition(t, s, binding)
+	if condition == nil || condition.Reason != workv1alpha2.ManifestTooLargeReason || !strings.Contains(condition.Message, "1400000") {
+		t.Errorf("condition is %+v, want the size and the limit", condition)
+	}
+	if len(s.events) != 1 || s.events[0].Reason != event.SyncWorkFailed || s.events[0].Object.Name != "nginx" {
+		t.Errorf("events are %v, want one about the template", s.events)
+	}
+	s.put(parse(t, nginx))
+	wantWrites(t, "it is smaller now", s.mustReconcile(binding), "create "+workM1, "patch status default/nginx-deployment")
+}
+
+func TestWorksOfTwoObjectsWithOneName(t *testing.T) {
+	named := func(object string) (*workv1alpha2.ClusterResourceBinding, *unstructured.Unstructured) {
+		role := parse(t, "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: \""+object+"\", uid: role-uid}")
+		binding := &workv1alpha2.ClusterResourceBinding{}
+		binding.Name, binding.UID = "of-"+strings.ToLower(strings.ReplaceAll(object, ":", "")), "uid"
+		binding.Labels = map[string]string{workv1alpha2.ClusterResourceBindingPermanentIDLabel: "id-of-" + binding.Name}
+		binding.Spec.Resource = workv1alpha2.ObjectReference{
+			APIVersion: role.GetAPIVersion(), Kind: role.GetKind(), Name: object, UID: "role-uid"}
+		binding.Spec.Clusters = targets("m1")
+		return binding, role
+	}
+	first, firstRole := named("a:b")
+	second, secondRole := named("a.b")
+	s := newStage(t, first, second, cluster("m1", nil))
+	s.reconciler.namespaced = false
+	for _, role := range []*unstructured.Unstructured{firstRole, secondRole} {
+		s.templates[template.RefOf(role)] = role
+	}
+	plain := "karmada-es-m1/" + workv1alpha1.WorkName("ClusterRole", "", "a:b")
+	other := "karmada-es-m1/" + workv1alpha1.AlternativeWorkName(secondRole.GroupVersionKind().GroupKind(), "", "a.b")
+	wantWrites(t, "the first has the usual name", s.mustReconcile(first), "create "+plain)
+	wantWrites(t, "the second another", s.mustReconcile(second), "create "+other)
+	wantWrites(t, "it is found again", s.mustReconcile(second))
+	work := &workv1alpha1.Work{}
+	work.Namespace, work.Name, _ = strings.Cut(plain, "/")
+	s.letGo(work)
+	if err := s.client.Delete(t.Context(), work); err != nil {
+		t.Fatal(err)
+	}
+	wantWrites(t, "it keeps its name when the other is free", s.mustReconcile(second))
+}
