@@ -201,7 +201,7 @@ func (a *Applier) manifest(ctx context.Context, conn *member.Conn, work types.Na
 	}
 	o.what = m.identity().String() // with the namespace it ended up in
 	done, err := a.object(ctx, t, m.object)
-	o.err, o.conflicts, o.dropped, o.misfit = err, done.conflicts, done.dropped, done.misfit
+	o.err, o.conflicts, o.dropped, o.misfit = conceal(err, m.object), done.conflicts, done.dropped, done.misfit
 	return o
 }
 
