@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -146,6 +147,8 @@ func (c *composer) manifest(ctx context.Context, r request) (*unstructured.Unstr
 	chosen := chosenNodePorts(r.template, obj)
 	c.interpreter.Prune(obj)
 	restoreNodePorts(obj, chosen)
+	// It is the whole object once more, a Secret's values in plain text, and means nothing where kubectl did not write it.
+	unstructured.RemoveNestedField(obj.Object, "metadata", "annotations", corev1.LastAppliedConfigAnnotation)
 	return obj, overrides, nil
 }
 
