@@ -57,10 +57,19 @@ type Config struct {
 	ServiceCIDR string
 	// Profiling serves /debug/pprof to whoever may get it.
 	Profiling bool
-	// PlainSecrets stores Secrets of a hub as they are. By default they are encrypted with a key
-	// generated into PKIDir; what was written before stays readable either way. A member's are never
+	// PlainSecrets stores Secrets of a hub, and the other resources of package encryption, as they are. By default they are
+	// encrypted with a key generated into PKIDir; what was written before stays readable either way. A member's are never
 	// encrypted.
 	PlainSecrets bool
+	// EncryptionConfig is the path of an EncryptionConfiguration that a hub loads instead of the built-in one; KMS plugins are
+	// possible. It must be able to read what is stored.
+	EncryptionConfig string
+	// EncryptionConfigReload loads EncryptionConfig again when the file changes.
+	EncryptionConfigReload bool
+	// Audit is what is recorded of requests to a hub.
+	Audit Audit
+	// Authentication is who else is known to a hub.
+	Authentication Authentication
 
 	// ConversionServices leads conversion webhooks that name a Service, as NAMESPACE/NAME[:PORT] with port 443 as the default,
 	// to HOST:PORT. Services that are not in it are looked up on the server: they need no selector, but EndpointSlices.
@@ -125,6 +134,9 @@ func (c Config) complete() (Config, error) {
 	}
 	if c.BindAddress == "" {
 		c.BindAddress = "127.0.0.1"
+	}
+	if c.Audit, err = c.Audit.complete(c.DataDir); err != nil {
+		return c, err
 	}
 	if c.ServiceCIDR == "" {
 		c.ServiceCIDR = "10.96.0.0/16,fd00:10:96::/112"

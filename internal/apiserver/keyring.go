@@ -6,13 +6,17 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/utils/clock"
 	netutils "k8s.io/utils/net"
 
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/apiserver/encryption"
 	"github.com/flagship-k8s/flagship/internal/apiserver/pki"
 )
 
@@ -22,6 +26,8 @@ const (
 	proxyAuthorityName = "front-proxy-ca"
 	servingName        = "apiserver"
 	adminName          = "admin"
+	operatorName       = "operator"
+	breakGlassFile     = "break-glass.kubeconfig"
 	proxyClientName    = "front-proxy-client"
 	tokenKeyName       = "service-account"
 	secretKeyFile      = "secret-encryption.key"
@@ -32,17 +38,20 @@ const (
 
 // keyring is everything the server signs, proves and encrypts with.
 type keyring struct {
-	dir                       *pki.Dir
-	authority, proxyAuthority *pki.Authority
+	dir *pki.Dir
+	// authorities are by the names of their files. Renewal replaces them.
+	authorities map[string]*atomic.Pointer[pki.Authority]
+	// succeeds says that authorities get their successors here. Of several servers on one etcd none may do that alone.
+	succeeds                  bool
 	tokenPrivate, tokenPublic string
-	secretKey                 string
+	secretKeys                encryption.Keys
 	leaves                    []leaf
 }
 
 // leaf is a certificate that is renewed while the server runs.
 type leaf struct {
 	name    string
-	issuer  *pki.Authority
+	issuer  string // the name of an authority
 	profile pki.Profile
 }
 
@@ -52,36 +61,75 @@ func openKeyring(cfg Config) (*keyring, error) {
 	if err != nil {
 		return nil, err
 	}
-	keys := &keyring{dir: dir}
-	if keys.authority, err = dir.Authority(authorityName, "flagship-ca"); err != nil {
-		return nil, fmt.Errorf("loading the authority: %w", err)
-	}
-	if keys.proxyAuthority, err = dir.Authority(proxyAuthorityName, "flagship-front-proxy-ca"); err != nil {
-		return nil, fmt.Errorf("loading the front proxy authority: %w", err)
+	keys := &keyring{dir: dir, succeeds: cfg.ExternalEtcd == nil, authorities: map[string]*atomic.Pointer[pki.Authority]{
+		authorityName: {}, proxyAuthorityName: {},
+	}}
+	if _, err := keys.renewAuthorities(); err != nil {
+		return nil, err
 	}
 	if keys.tokenPrivate, keys.tokenPublic, err = dir.SigningKey(tokenKeyName); err != nil {
 		return nil, fmt.Errorf("loading the service account key: %w", err)
 	}
-	if keys.secretKey, err = dir.SecretKey(secretKeyFile); err != nil {
-		return nil, fmt.Errorf("loading the encryption key: %w", err)
+	text, err := dir.SecretKeys(secretKeyFile)
+	if err != nil {
+		return nil, fmt.Errorf("loading the encryption keys: %w", err)
+	}
+	if keys.secretKeys, err = encryption.ParseKeys(text); err != nil {
+		return nil, fmt.Errorf("reading %s: %w", dir.File(secretKeyFile), err)
 	}
 	serving, err := servingProfile(cfg)
 	if err != nil {
 		return nil, err
 	}
 	keys.leaves = []leaf{
-		{servingName, keys.authority, serving},
-		{adminName, keys.authority, pki.Profile{CommonName: "flagship-admin", Groups: []string{"system:masters"}}},
-		{proxyClientName, keys.proxyAuthority, pki.Profile{CommonName: proxyClient}},
+		{servingName, authorityName, serving},
+		{adminName, authorityName, pki.Profile{CommonName: "flagship-admin", Groups: []string{user.SystemPrivilegedGroup}}},
+		{proxyClientName, proxyAuthorityName, pki.Profile{CommonName: proxyClient}},
+	}
+	if cfg.Role == Hub {
+		operator := pki.Profile{CommonName: clusterv1alpha1.OperatorUser, Groups: []string{clusterv1alpha1.OperatorsGroup}}
+		keys.leaves = append(keys.leaves, leaf{operatorName, authorityName, operator})
 	}
 	_, _, err = keys.renew()
 	return keys, err
 }
 
+// commonNames are those of the authorities, by the names of their files.
+func commonNames() map[string]string {
+	return map[string]string{authorityName: "flagship-ca", proxyAuthorityName: "flagship-front-proxy-ca"}
+}
+
+// renewAuthorities loads the authorities, and takes the steps that are due in their lives. It names those that have changed.
+func (k *keyring) renewAuthorities() (changed []string, err error) {
+	for name, commonName := range commonNames() {
+		if k.succeeds {
+			took, err := k.dir.Renew(name, commonName)
+			if err != nil {
+				return changed, fmt.Errorf("renewing the authority %q: %w", name, err)
+			}
+			if took {
+				changed = append(changed, name)
+			}
+		}
+		authority, err := k.dir.Authority(name, commonName)
+		if err != nil {
+			return changed, fmt.Errorf("loading the authority %q: %w", name, err)
+		}
+		k.authorities[name].Store(authority)
+	}
+	return changed, nil
+}
+
+// authority is the one that signs what clients and servers show.
+func (k *keyring) authority() *pki.Authority { return k.authorities[authorityName].Load() }
+
 // renew replaces the certificates that are due, names them, and says when to look again.
 func (k *keyring) renew() (renewed []string, next time.Time, err error) {
+	if renewed, err = k.renewAuthorities(); err != nil {
+		return renewed, time.Time{}, err
+	}
 	for _, leaf := range k.leaves {
-		pair, fresh, err := k.dir.Leaf(leaf.name, leaf.issuer, leaf.profile)
+		pair, fresh, err := k.dir.Leaf(leaf.name, k.authorities[leaf.issuer].Load(), leaf.profile)
 		if err != nil {
 			return renewed, time.Time{}, fmt.Errorf("renewing certificate %q: %w", leaf.name, err)
 		}
@@ -95,16 +143,16 @@ func (k *keyring) renew() (renewed []string, next time.Time, err error) {
 	return renewed, next, nil
 }
 
-// kubeconfig is a client certificate kubeconfig with all rights for the server at url.
-func (k *keyring) kubeconfig(url string) ([]byte, error) {
-	admin := slices.IndexFunc(k.leaves, func(l leaf) bool { return l.name == adminName })
-	pair, _, err := k.dir.Leaf(adminName, k.leaves[admin].issuer, k.leaves[admin].profile)
+// kubeconfig leads to the server at url with the client certificate of this name.
+func (k *keyring) kubeconfig(url, client string) ([]byte, error) {
+	at := slices.IndexFunc(k.leaves, func(l leaf) bool { return l.name == client })
+	pair, _, err := k.dir.Leaf(client, k.authorities[k.leaves[at].issuer].Load(), k.leaves[at].profile)
 	if err != nil {
-		return nil, fmt.Errorf("loading the admin certificate: %w", err)
+		return nil, fmt.Errorf("loading the certificate %q: %w", client, err)
 	}
 	const name = "flagship"
 	config := clientcmdapi.NewConfig()
-	config.Clusters[name] = &clientcmdapi.Cluster{Server: url, CertificateAuthorityData: k.authority.PEM}
+	config.Clusters[name] = &clientcmdapi.Cluster{Server: url, CertificateAuthorityData: k.authority().PEM}
 	config.AuthInfos[name] = &clientcmdapi.AuthInfo{ClientCertificateData: pair.Cert, ClientKeyData: pair.Key}
 	config.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name}
 	config.CurrentContext = name

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"os"
-	"path/filepath"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -31,44 +29,6 @@ const (
 	eventLife = time.Hour
 )
 
-// anonymousHealth lets callers without a credential see whether the server lives, and nothing else:
-// everywhere else they get 401.
-const anonymousHealth = `apiVersion: apiserver.config.k8s.io/v1
-kind: AuthenticationConfiguration
-anonymous:
-  enabled: true
-  conditions:
-  - path: /livez
-  - path: /readyz
-  - path: /healthz
-`
-
-// secretEncryption takes the key in base64. Plain text is read as well, for what was stored before.
-const secretEncryption = `apiVersion: apiserver.config.k8s.io/v1
-kind: EncryptionConfiguration
-resources:
-- resources: [secrets]
-  providers:
-  - secretbox:
-      keys:
-      - name: generated
-        secret: %s
-  - identity: {}
-`
-
-// plainSecrets is read by a server that was told not to encrypt but may meet encrypted Secrets.
-const plainSecrets = `apiVersion: apiserver.config.k8s.io/v1
-kind: EncryptionConfiguration
-resources:
-- resources: [secrets]
-  providers:
-  - identity: {}
-  - secretbox:
-      keys:
-      - name: generated
-        secret: %s
-`
-
 // build turns the config into upstream's options, with every file they name in place.
 func build(ctx context.Context, cfg Config, keys *keyring, listener net.Listener, storage storagebackend.TransportConfig) (options.CompletedOptions, error) {
 	if err := settleGates(); err != nil {
@@ -79,6 +39,9 @@ func build(ctx context.Context, cfg Config, keys *keyring, listener net.Listener
 		return options.CompletedOptions{}, err
 	}
 	if err := store(o, cfg, keys, storage); err != nil {
+		return options.CompletedOptions{}, err
+	}
+	if err := audit(o, cfg); err != nil {
 		return options.CompletedOptions{}, err
 	}
 	serve(o, cfg, keys, listener)
@@ -92,14 +55,10 @@ func build(ctx context.Context, cfg Config, keys *keyring, listener net.Listener
 	}
 	admit(o, cfg)
 	o.APIEnablement.RuntimeConfig = cfg.RuntimeConfig
-	o.Authorization.Modes = []string{"RBAC"}
-	if cfg.Role == Member {
-		o.Authorization.Modes = []string{"Node", "RBAC"}
-		o.AllowPrivileged = true
-	}
+	authorize(o, cfg)
+	o.AllowPrivileged = cfg.Role == Member
 	if cfg.RuntimeConfig["resource.k8s.io/v1"] == "false" {
-		// These two watch claims in that version, whatever is served, and would never be ready.
-		o.Authorization.Modes = []string{"RBAC"}
+		// It watches claims in that version, whatever is served, and would never be ready; so would the authorizer of nodes.
 		o.Admission.GenericAdmission.DisablePlugins = append(o.Admission.GenericAdmission.DisablePlugins, "ResourceQuota")
 	}
 
@@ -148,30 +107,6 @@ func serve(o *options.ServerRunOptions, cfg Config, keys *keyring, listener net.
 	o.MasterCount = 1
 }
 
-func authenticate(o *options.ServerRunOptions, cfg Config, keys *keyring) error {
-	file := filepath.Join(cfg.DataDir, "authentication.yaml")
-	if err := os.WriteFile(file, []byte(anonymousHealth), 0o600); err != nil {
-		return fmt.Errorf("writing the authentication configuration: %w", err)
-	}
-	o.Authentication.AuthenticationConfigFile = file
-	o.Authentication.BootstrapToken.Enable = true
-	o.Authentication.ClientCert.ClientCA = keys.dir.File(authorityName + ".crt")
-	o.Authentication.ServiceAccounts.Issuers = []string{issuer}
-	o.Authentication.ServiceAccounts.KeyFiles = []string{keys.tokenPublic}
-	o.ServiceAccountSigningKeyFile = keys.tokenPrivate
-
-	header := o.Authentication.RequestHeader
-	header.ClientCAFile = keys.dir.File(proxyAuthorityName + ".crt")
-	header.AllowedNames = []string{proxyClient}
-	header.UsernameHeaders = []string{"X-Remote-User"}
-	header.UIDHeaders = []string{"X-Remote-Uid"}
-	header.GroupHeaders = []string{"X-Remote-Group"}
-	header.ExtraHeaderPrefixes = []string{"X-Remote-Extra-"}
-	o.ProxyClientCertFile = keys.dir.File(proxyClientName + ".crt")
-	o.ProxyClientKeyFile = keys.dir.File(proxyClientName + ".key")
-	return nil
-}
-
 func store(o *options.ServerRunOptions, cfg Config, keys *keyring, storage storagebackend.TransportConfig) error {
 	o.Etcd.StorageConfig.Transport = storage
 	if cfg.ExternalEtcd != nil && cfg.ExternalEtcd.Prefix != "" {
@@ -180,16 +115,7 @@ func store(o *options.ServerRunOptions, cfg Config, keys *keyring, storage stora
 	if cfg.Role != Hub {
 		return nil
 	}
-	text := secretEncryption
-	if cfg.PlainSecrets {
-		text = plainSecrets
-	}
-	file := filepath.Join(cfg.DataDir, "encryption.yaml")
-	if err := os.WriteFile(file, fmt.Appendf(nil, text, keys.secretKey), 0o600); err != nil {
-		return fmt.Errorf("writing the encryption configuration: %w", err)
-	}
-	o.Etcd.EncryptionProviderConfigFilepath = file
-	return nil
+	return encrypt(o, cfg, keys)
 }
 
 // hubPlugins are the built-in admission plugins a hub needs. The others change or refuse objects for

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
@@ -53,6 +54,8 @@ type Server struct {
 	defines func(schema.GroupResource) bool
 
 	informers informers.SharedInformerFactory
+
+	rewriteFailures atomic.Int64
 
 	stop     context.CancelFunc
 	stopping <-chan struct{} // closed by stop
@@ -104,6 +107,12 @@ func (s *Server) settle(ctx context.Context) error {
 	if s.cfg.Role != Hub {
 		return nil
 	}
+	if err := s.writeBreakGlass(); err != nil {
+		return err
+	}
+	if err := bindOperators(ctx, s.loopback); err != nil {
+		return err
+	}
 	s.announceControllers()
 	return installKinds(ctx, s.loopback)
 }
@@ -131,6 +140,12 @@ func start(ctx context.Context, cfg Config, lock *dirLock, listener net.Listener
 		var following sync.WaitGroup
 		following.Go(func() { stored.usage.Run(noticing) })
 		undo.add(stored.usage.Stop, following.Wait, done)
+	}
+	if cfg.Authentication.ConfigFile != "" {
+		var following sync.WaitGroup
+		noticing, done := context.WithCancel(running)
+		following.Go(func() { followAuthentication(noticing, cfg) })
+		undo.add(following.Wait, done)
 	}
 	services, err := parseServices(cfg.ConversionServices)
 	if err != nil {
@@ -377,15 +392,33 @@ func (s *Server) URL() string {
 	return "https://" + net.JoinHostPort(s.cfg.AdvertiseAddress, strconv.Itoa(s.address.Port))
 }
 
-// CA is the certificate, as PEM, that verifies the server.
-func (s *Server) CA() []byte { return s.keys.authority.PEM }
+// CA are the certificates, as PEM, that verify the server. Years before an authority ends there are those of its successor, too.
+func (s *Server) CA() []byte { return s.keys.authority().PEM }
 
 // PKIDir is the directory of the server's keys and certificates.
 func (s *Server) PKIDir() string { return s.cfg.PKIDir }
 
-// AdminKubeconfig is a kubeconfig with all rights. Its client certificate ends within a year: take a
-// new one then, or use WriteKubeconfig.
-func (s *Server) AdminKubeconfig() ([]byte, error) { return s.keys.kubeconfig(s.URL()) }
+// AdminKubeconfig is the kubeconfig of an administrator. That of a hub is one of a user whose rights come from RBAC and can
+// be taken away there: all of them, at first. That of a member has all rights for good. Its client certificate ends within a
+// year: take a new one then, or use WriteKubeconfig.
+func (s *Server) AdminKubeconfig() ([]byte, error) {
+	if s.cfg.Role == Hub {
+		return s.keys.kubeconfig(s.URL(), operatorName)
+	}
+	return s.keys.kubeconfig(s.URL(), adminName)
+}
+
+// writeBreakGlass writes the kubeconfig that RBAC does not bound, for the day when the rights of everybody else are lost.
+func (s *Server) writeBreakGlass() error {
+	data, err := s.keys.kubeconfig(s.URL(), adminName)
+	if err != nil {
+		return err
+	}
+	if err := pki.WriteFile(s.keys.dir.File(breakGlassFile), data, 0o600); err != nil {
+		return fmt.Errorf("writing the break-glass kubeconfig: %w", err)
+	}
+	return nil
+}
 
 // WriteKubeconfig writes the admin kubeconfig to a file readable by its owner only, in one step, and
 // again whenever the client certificate in it is renewed.
@@ -413,6 +446,11 @@ func (s *Server) rewriteKubeconfigs(ctx context.Context) {
 	for _, path := range paths {
 		if err := s.WriteKubeconfig(path); err != nil {
 			log.FromContext(ctx).Error(err, "Kubeconfig was not renewed", "path", path)
+		}
+	}
+	if s.cfg.Role == Hub {
+		if err := s.writeBreakGlass(); err != nil {
+			log.FromContext(ctx).Error(err, "Kubeconfig was not renewed", "path", breakGlassFile)
 		}
 	}
 }

@@ -29,6 +29,8 @@ func commands(s Streams) []*cobra.Command {
 		newCordonCommand(s),
 		newUncordonCommand(s),
 		newTaintCommand(s),
+		newEncryptionCommand(s),
+		newCertificatesCommand(s),
 		newInterpretCommand(s),
 		newBenchCommand(s),
 	}

@@ -63,7 +63,11 @@ etcd cluster share the files in DIR/pki and elect a leader for the controllers; 
 	f.StringVar(&etcd.Prefix, "etcd-prefix", "", "where all keys start in etcd (default /registry)")
 	f.StringToStringVar(&o.Server.ConversionServices, "conversion-service", nil, "where a Service is that conversion or interpreter webhooks name, as NAMESPACE/NAME[:PORT]=HOST:PORT (default: looked up by its EndpointSlices; may be given again)")
 	f.BoolVar(&o.Server.AllowLoopbackMembers, "allow-loopback-members", false, "connect to members at loopback and link-local addresses, such as clusters on this machine")
-	f.BoolVar(&o.Server.PlainSecrets, "plain-secrets", false, "store Secrets unencrypted")
+	f.BoolVar(&o.Server.PlainSecrets, "plain-secrets", false, "store Secrets, and what holds parts of them, unencrypted")
+	f.StringVar(&o.Server.EncryptionConfig, "encryption-provider-config", "", "EncryptionConfiguration to load instead of the built-in one, as for kube-apiserver; KMS plugins are possible (start from encryption.yaml in the data directory, which reads what is stored)")
+	f.BoolVar(&o.Server.EncryptionConfigReload, "encryption-provider-config-automatic-reload", false, "load the file of --encryption-provider-config again when it changes")
+	auditFlags(c, &o.Server.Audit)
+	authenticationFlags(c, &o.Server.Authentication)
 	f.BoolVar(&o.Server.Profiling, "profiling", false, "serve /debug/pprof to administrators")
 	f.DurationVar(&o.ProbePeriod, "cluster-probe-period", 0, "how often a member is asked whether it is well (default 10s)")
 	f.DurationVar(&o.FailureThreshold, "cluster-failure-threshold", 0, "how long a member is unwell before Ready says so (default 30s)")
@@ -79,6 +83,25 @@ etcd cluster share the files in DIR/pki and elect a leader for the controllers; 
 	f.DurationVar(&o.Brake.Window, "brake-window", brake.DefaultWindow, "time over which removals and shrinkages are added up")
 	f.IntVar(&o.Brake.Minimum, "brake-minimum", brake.DefaultMinimum, "number of managed objects below which a member is not braked")
 	return c
+}
+
+// auditFlags are those that kube-apiserver has under the same names.
+func auditFlags(c *cobra.Command, a *hub.Audit) {
+	f := c.Flags()
+	f.StringVar(&a.PolicyFile, "audit-policy-file", "", "audit policy (default: metadata of users' writes and of requests through the proxy of a Cluster; nothing that the control plane does itself)")
+	f.StringVar(&a.LogPath, "audit-log-path", "", `audit log, "-" for standard output, "none" for no log (default: audit/audit.log in the data directory)`)
+	f.IntVar(&a.MaxAge, "audit-log-maxage", 0, "days to keep old audit log files (default 90)")
+	f.IntVar(&a.MaxBackups, "audit-log-maxbackup", 0, "number of old audit log files to keep (default 9)")
+	f.IntVar(&a.MaxSize, "audit-log-maxsize", 0, "size of an audit log file in megabytes (default 100)")
+	f.StringVar(&a.WebhookConfigFile, "audit-webhook-config-file", "", "kubeconfig of a webhook that audit events are sent to")
+}
+
+// authenticationFlags are those that kube-apiserver has under the same names.
+func authenticationFlags(c *cobra.Command, a *hub.Authentication) {
+	f := c.Flags()
+	f.StringVar(&a.ConfigFile, "authentication-config", "", "AuthenticationConfiguration with issuers of JWTs (OIDC) and what anonymous users may reach (default: the paths for health checks); read again when it changes")
+	f.StringVar(&a.TokenWebhookConfigFile, "authentication-token-webhook-config-file", "", "kubeconfig of a webhook that reviews tokens")
+	f.StringVar(&a.AuthorizationWebhookConfigFile, "authorization-webhook-config-file", "", "kubeconfig of a webhook that is asked about what RBAC does not allow")
 }
 
 // hubKubeconfig is the file in a data directory that leads to the control plane.

@@ -22,6 +22,12 @@ import (
 // Server is how to serve the API and where to keep it; see package apiserver.
 type Server = apiserver.Config
 
+// Audit is what is recorded of requests.
+type Audit = apiserver.Audit
+
+// Authentication is who else is known, besides holders of certificates and service accounts.
+type Authentication = apiserver.Authentication
+
 // ExternalEtcd is how to reach an etcd cluster that runs elsewhere.
 type ExternalEtcd = apiserver.ExternalEtcd
 

@@ -79,6 +79,7 @@ func furnish(ctx context.Context, mgr ctrl.Manager, server *apiserver.Server, o 
 	}{
 		{"events", func() error { return mgr.Add(h.events) }},
 		{"built-in controllers", func() error { return mgr.Add(manager.RunnableFunc(server.RunControllers)) }},
+		{"encryption", func() error { return h.setupEncryption(server) }},
 		{"interpret", func() error { return mgr.Add(customizations{h}) }},
 		{"template", func() error { return mgr.Add(h.templates) }},
 		{"member", func() error { return member.Setup(mgr, member.Deps{Fleet: h.fleet}) }},
@@ -158,7 +159,7 @@ func newHouse(ctx context.Context, mgr ctrl.Manager, server *apiserver.Server, o
 		return nil, err
 	}
 	fleet, err := member.NewFleet(member.Config{
-		Credentials: credentials(mgr.GetClient()), ControlPlane: member.ControlPlane{ID: id},
+		Credentials: credentials(mgr.GetClient()), ControlPlane: member.ControlPlane{ID: id}, UserAgent: userAgent(id),
 		AllowLoopback: o.Server.AllowLoopbackMembers, Clock: o.Clock,
 	})
 	if err != nil {

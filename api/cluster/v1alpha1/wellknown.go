@@ -101,3 +101,11 @@ const MaxClusterNameLength = 48
 // ImpersonatorSecretName returns the name of the Secret with the credential
 // that may only impersonate users in the cluster.
 func ImpersonatorSecretName(cluster string) string { return cluster + impersonatorInfix }
+
+const (
+	// OperatorsGroup is the group of the user in the control plane's default kubeconfig. Its rights come from the
+	// ClusterRoleBinding of the same name, which is made once, and can be changed or deleted like any other.
+	OperatorsGroup = "flagship:operators"
+	// OperatorUser is that user.
+	OperatorUser = "flagship:operator"
+)

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// authorityLife is how long a certificate authority lives. Replacing one means handing out every
-	// kubeconfig again, so it outlives any certificate it signs by far.
+	// authorityLife is how long a certificate authority lives. Every kubeconfig has to learn of its successor, so it
+	// outlives any certificate it signs by far.
 	authorityLife = 10 * 365 * 24 * time.Hour
 	// skew is taken off the start of every certificate, for peers whose clock is behind.
 	skew = 5 * time.Minute
@@ -26,7 +26,8 @@ const (
 type Authority struct {
 	// Certificate is the authority's own certificate.
 	Certificate *x509.Certificate
-	// PEM is the same certificate as others need it to verify what it signed.
+	// PEM are the certificates that others need to verify what it signed, and what those signed that came before it and will
+	// come after it.
 	PEM []byte
 
 	key crypto.Signer
@@ -83,13 +84,17 @@ func (a *Authority) sign(p Profile, public crypto.PublicKey) ([]byte, error) {
 		usage = x509.ExtKeyUsageServerAuth
 	}
 	now := a.now()
+	end := now.Add(p.life())
+	if end.After(a.Certificate.NotAfter) {
+		end = a.Certificate.NotAfter // nobody would trust it any longer
+	}
 	template := &x509.Certificate{
 		SerialNumber:          serial,
 		Subject:               pkix.Name{CommonName: p.CommonName, Organization: p.Groups},
 		DNSNames:              p.DNSNames,
 		IPAddresses:           ips,
 		NotBefore:             now.Add(-skew).UTC(),
-		NotAfter:              now.Add(p.life()).UTC(),
+		NotAfter:              end.UTC(),
 		KeyUsage:              x509.KeyUsageDigitalSignature | x509.KeyUsageKeyEncipherment,
 		ExtKeyUsage:           []x509.ExtKeyUsage{usage},
 		BasicConstraintsValid: true,

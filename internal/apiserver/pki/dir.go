@@ -1,7 +1,6 @@
 package pki
 
 import (
-	"bytes"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -48,7 +47,8 @@ func Open(path string, clk clock.PassiveClock) (*Dir, error) {
 // File is the path of a file in the directory.
 func (d *Dir) File(name string) string { return filepath.Join(d.path, name) }
 
-// Authority loads the authority kept as name.crt and name.key, or creates it.
+// Authority loads the authority kept as name.crt and name.key, or creates it. Those that are trusted besides it, before and
+// after its time, are in Bundle.
 func (d *Dir) Authority(name, commonName string) (*Authority, error) {
 	key, err := d.signingKey(name + ".key")
 	if err != nil {
@@ -64,10 +64,24 @@ func (d *Dir) Authority(name, commonName string) (*Authority, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", d.File(name+".crt"), err)
 	}
-	if !samePublicKey(cert.PublicKey, key.Public()) {
-		return nil, fmt.Errorf("%s does not belong to %s", d.File(name+".crt"), d.File(name+".key"))
+	trusted, err := d.trusted(name)
+	if err != nil {
+		return nil, err
 	}
-	return &Authority{Certificate: cert, PEM: certPEM, key: key, now: d.clock.Now}, nil
+	if !samePublicKey(cert.PublicKey, key.Public()) {
+		// A successor has taken over: its key is in place, and the certificate of it is trusted already.
+		if cert = certOf(trusted, key.Public()); cert == nil {
+			return nil, fmt.Errorf("%s does not belong to %s", d.File(name+".crt"), d.File(name+".key"))
+		}
+		if err := WriteFile(d.File(name+".crt"), encodeCert(cert.Raw), 0o644); err != nil {
+			return nil, err
+		}
+	}
+	bundle := encodeAll(trusted)
+	if _, err := d.keep(bundleName(name), 0o644, func() ([]byte, error) { return bundle, nil }); err != nil {
+		return nil, err
+	}
+	return &Authority{Certificate: cert, PEM: bundle, key: key, now: d.clock.Now}, nil
 }
 
 // SigningKey makes sure that a private key (name.key) and its public half (name.pub) exist and returns
@@ -87,23 +101,16 @@ func (d *Dir) SigningKey(name string) (private, public string, err error) {
 	return d.File(name + ".key"), d.File(name + ".pub"), err
 }
 
-// SecretKey returns 32 random bytes in base64, kept under name.
-func (d *Dir) SecretKey(name string) (string, error) {
-	data, err := d.keep(name, 0o600, func() ([]byte, error) {
+// SecretKeys returns the content of a file of keys, and makes it with one key, of 32 random bytes in base64, if it is
+// missing.
+func (d *Dir) SecretKeys(name string) ([]byte, error) {
+	return d.keep(name, 0o600, func() ([]byte, error) {
 		key := make([]byte, 32)
 		if _, err := rand.Read(key); err != nil {
 			return nil, fmt.Errorf("drawing a secret key: %w", err)
 		}
 		return base64.StdEncoding.AppendEncode(nil, key), nil
 	})
-	if err != nil {
-		return "", err
-	}
-	key := string(bytes.TrimSpace(data))
-	if raw, err := base64.StdEncoding.DecodeString(key); err != nil || len(raw) != 32 {
-		return "", fmt.Errorf("%s is not 32 bytes in base64", d.File(name))
-	}
-	return key, nil
 }
 
 // Leaf returns the certificate kept as name.crt and name.key. It is issued anew when it is missing,

@@ -5,5 +5,8 @@
 // Owns: every file in its directory. The authorities ("ca", "front-proxy-ca"), the service account
 // key and the encryption key are the same for all servers that share one etcd: give each of them a
 // copy of those files, or the same directory. Leaf certificates belong to one server each.
-// Never: overwrites an authority or a key; a lost race for creating one is a win for the other.
+// Never: overwrites an authority or a key, but by its successor; a lost race for creating one is a win for the other.
+//
+// An authority lives for ten years. Its successor is trusted for two years and signs for 400 days before the end, so that
+// whoever has taken the bundle of certificates meanwhile notices nothing.
 package pki

@@ -159,11 +159,11 @@ func TestServersStartingTogetherShareTheirKeys(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range keys {
 		all.Go(func() {
-			key, err := dir.SecretKey("secret.key")
+			text, err := dir.SecretKeys("secret.key")
 			if err != nil {
 				t.Error(err)
 			}
-			keys[i] = key
+			keys[i] = string(text)
 		})
 	}
 	all.Wait()
@@ -189,5 +189,122 @@ func TestModes(t *testing.T) {
 		if err != nil || info.Mode().Perm() != want {
 			t.Errorf("%q: %v, %v, want mode %v", name, info.Mode(), err, want)
 		}
+	}
+}
+
+// verifies tells whether a certificate is good for somebody who trusts the bundle, at a time.
+func verifies(t *testing.T, bundle, cert []byte, at time.Time) error {
+	t.Helper()
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(bundle) {
+		t.Fatal("the bundle holds no certificate")
+	}
+	_, err := certificate(t, cert).Verify(x509.VerifyOptions{Roots: roots, CurrentTime: at, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}})
+	return err
+}
+
+// TestAuthoritiesSucceedEachOther goes through twenty-five years in steps of 100 days. Somebody who takes the bundle once a
+// year always trusts the certificate that a server shows, and the server always trusts one that it signed a year ago.
+func TestAuthoritiesSucceedEachOther(t *testing.T) {
+	dir, clock := open(t)
+	const step = 100 * 24 * time.Hour
+	server := pki.Profile{CommonName: "server", DNSNames: []string{"localhost"}}
+	var taken []byte     // the bundle of a client
+	var held, key []byte // the certificate of a client, and the key of the authority that signed it
+	signers := map[string]bool{}
+	for i := range 25 * 365 / 100 {
+		if _, err := dir.Renew("ca", "test-ca"); err != nil {
+			t.Fatal(err)
+		}
+		a := authority(t, dir)
+		leaf, _, err := dir.Leaf("server", a, server)
+		if err != nil {
+			t.Fatal(err)
+		}
+		now := clock.Now()
+		if i%3 == 0 {
+			taken = a.PEM
+			if held, key, err = a.Issue(pki.Profile{CommonName: "client"}); err != nil || key == nil {
+				t.Fatal(err)
+			}
+		}
+		if err := verifies(t, taken, leaf.Cert, now); err != nil {
+			t.Errorf("after %v days, a client does not trust the server: %v", i*100, err)
+		}
+		if err := verifies(t, a.PEM, held, now); err != nil {
+			t.Errorf("after %v days, the server does not trust a client: %v", i*100, err)
+		}
+		if leaf.NotAfter.After(a.Certificate.NotAfter) {
+			t.Errorf("after %v days, a certificate lives longer than its authority", i*100)
+		}
+		signers[a.Certificate.SerialNumber.String()] = true
+		clock.Step(step)
+	}
+	if len(signers) != 3 {
+		t.Errorf("in twenty-five years %d authorities have signed, want 3", len(signers))
+	}
+	if bundle := authority(t, dir).PEM; len(bundle) > 3*1024 {
+		t.Errorf("authorities that have ended are still trusted: %d bytes", len(bundle))
+	}
+}
+
+func TestAnAuthorityIsReplacedByCommand(t *testing.T) {
+	dir, clock := open(t)
+	before := authority(t, dir)
+	old, _, err := before.Issue(pki.Profile{CommonName: "old"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := dir.Switch("ca"); err == nil {
+		t.Error("an authority without a successor is replaced")
+	}
+	for range 2 { // a second time changes nothing
+		if _, err := dir.Prepare("ca", "test-ca"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	prepared := authority(t, dir)
+	if !prepared.Certificate.Equal(before.Certificate) {
+		t.Error("a successor signs before it was told to")
+	}
+	if err := dir.Switch("ca"); err != nil {
+		t.Fatal(err)
+	}
+	after := authority(t, dir)
+	if after.Certificate.Equal(before.Certificate) {
+		t.Error("the old authority still signs")
+	}
+	fresh, _, err := after.Issue(pki.Profile{CommonName: "fresh"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := verifies(t, prepared.PEM, fresh, clock.Now()); err != nil {
+		t.Errorf("who has taken the bundle before the change does not trust the successor: %v", err)
+	}
+	if err := verifies(t, after.PEM, old, clock.Now()); err != nil {
+		t.Errorf("a certificate from before is void too early: %v", err)
+	}
+	if err := dir.Finish("ca"); err != nil {
+		t.Fatal(err)
+	}
+	if err := verifies(t, authority(t, dir).PEM, old, clock.Now()); err == nil {
+		t.Error("a certificate of the replaced authority still counts")
+	}
+}
+
+// TestAnInterruptedSuccessionIsFinished stops between the two files that a change of the authority writes.
+func TestAnInterruptedSuccessionIsFinished(t *testing.T) {
+	dir, _ := open(t)
+	authority(t, dir)
+	if _, err := dir.Prepare("ca", "test-ca"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(dir.File("ca-next.key"), dir.File("ca.key")); err != nil {
+		t.Fatal(err)
+	}
+	a := authority(t, dir)
+	cert, err := os.ReadFile(dir.File("ca.crt"))
+	if err != nil || !certificate(t, cert).Equal(a.Certificate) {
+		t.Errorf("ca.crt is not that of ca.key: %v", err)
 	}
 }
