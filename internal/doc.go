@@ -33,6 +33,7 @@
 // # Neighbours
 //
 //   - dial: the one way to connect to a member's API server: its proxy, its trust, which addresses are allowed, who answers.
+//   - impersonate: who acts in a member for a user of the control plane who uses its proxy.
 //   - report: what apply and observe say about one Work in one moment, as one write.
 //   - claim: resource claims of v1alpha2: what they become in a member and what their copies add up to.
 //   - schema: definitions of kinds across the fleet: their order, and which of their changes do harm.

@@ -137,7 +137,8 @@ func TestProxyActsForTheCaller(t *testing.T) {
 	registerMember(t, "proxied", member(t))
 	path := fmt.Sprintf(proxyPath, "proxied")
 	header := http.Header{"Cookie": {"a=b"}, "X-Remote-User": {"root"}}
-	code, body := ask(t, as(t, "jane", "system:masters", "dev"), path+"/api/v1/pods?limit=5&watch=false", header)
+	grantProxy(t, "jane-proxy", rbacv1.Subject{Kind: "User", APIGroup: rbacv1.GroupName, Name: "jane"}, rbacv1.Subject{Kind: "Group", APIGroup: rbacv1.GroupName, Name: "dev"})
+	code, body := ask(t, as(t, "jane", "other", "dev"), path+"/api/v1/pods?limit=5&watch=false", header)
 	if code != http.StatusOK {
 		t.Fatalf("got %d: %s", code, body)
 	}
@@ -147,10 +148,52 @@ func TestProxyActsForTheCaller(t *testing.T) {
 	}
 	want := seen{
 		Path: "/base/api/v1/pods", Query: "limit=5&watch=false", User: "jane",
-		Groups: []string{"system:masters", "dev"}, Authorization: "Bearer impersonator",
+		Groups: []string{"dev"}, Authorization: "Bearer impersonator",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("what the member saw (-want +got):\n%s", diff)
+	}
+}
+
+// grantProxy gives subjects the right to use the proxy of every cluster, and waits until it holds.
+func grantProxy(t *testing.T, name string, subjects ...rbacv1.Subject) {
+	t.Helper()
+	if _, err := clients.RbacV1().ClusterRoles().Create(t.Context(), &rbacv1.ClusterRole{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{"cluster.karmada.io"}, Resources: []string{"clusters/proxy"}, Verbs: []string{"*"}}},
+	}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := clients.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: name}, Subjects: subjects,
+		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
+	}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	client := as(t, subjects[0].Name)
+	eventually(t, func() string {
+		if code, body := ask(t, client, fmt.Sprintf(proxyPath, "nowhere"), nil); code != http.StatusNotFound {
+			return fmt.Sprintf("got %d: %s", code, body)
+		}
+		return ""
+	})
+}
+
+// TestProxyRefusesThePowerful: members do not get to see identities to which they give rights of their own accord.
+func TestProxyRefusesThePowerful(t *testing.T) {
+	registerMember(t, "strict", member(t))
+	path := fmt.Sprintf(proxyPath, "strict") + "/api"
+	grantProxy(t, "anybody-proxy", rbacv1.Subject{Kind: "User", APIGroup: rbacv1.GroupName, Name: "anybody"}, rbacv1.Subject{Kind: "Group", APIGroup: rbacv1.GroupName, Name: "system:authenticated"})
+	for name, client := range map[string]*http.Client{
+		"masters": as(t, "admin", "system:masters"), "nodes": as(t, "anybody", "system:nodes"), "scheduler": as(t, "system:kube-scheduler"),
+		"kube-system": as(t, "system:serviceaccount:kube-system:x"), "nobody in particular": as(t, "stranger"),
+	} {
+		if code, body := ask(t, client, path, nil); code != http.StatusForbidden {
+			t.Errorf("%s: got %d: %s, want 403", name, code, body)
+		}
+	}
+	if code, body := ask(t, as(t, "anybody"), path, nil); code != http.StatusOK {
+		t.Errorf("a user who is named: got %d: %s", code, body)
 	}
 }
 
@@ -197,11 +240,12 @@ func TestProxySaysWhatIsMissing(t *testing.T) {
 	createCluster(t, "impostor", fmt.Sprintf(`{syncMode: Push, apiEndpoint: %q,
 		secretRef: {namespace: karmada-cluster, name: impostor}, impersonatorSecretRef: {namespace: karmada-cluster, name: impostor-impersonator}}`, impostor.URL))
 	writeCredentials(t, "impostor", hub.CA())
+	grantProxy(t, "jim-proxy", rbacv1.Subject{Kind: "User", APIGroup: rbacv1.GroupName, Name: "jim"})
 	for name, want := range map[string]int{
 		"bare": 503, "unnamed": 503, "dangling": 503, "down": 503, "impostor": 503, "absent": 404,
 	} {
 		t.Run(name, func(t *testing.T) {
-			code, body := ask(t, as(t, "jane", "system:masters"), fmt.Sprintf(proxyPath, name)+"/api", nil)
+			code, body := ask(t, as(t, "jim"), fmt.Sprintf(proxyPath, name)+"/api", nil)
 			var status metav1.Status
 			if err := json.Unmarshal([]byte(body), &status); err != nil || code != want || status.Kind != "Status" {
 				t.Errorf("got %d, want %d and a Status: %s", code, want, body)

@@ -114,7 +114,10 @@ func (s *Server) settle(ctx context.Context) error {
 		return err
 	}
 	s.announceControllers()
-	return installKinds(ctx, s.loopback)
+	if err := installKinds(ctx, s.loopback); err != nil {
+		return err
+	}
+	return installRoles(ctx, s.loopback)
 }
 
 // start brings up storage and the server; both end, in the right order, with the returned Server.

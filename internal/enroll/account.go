@@ -48,16 +48,10 @@ func controllerOf(cluster string) account {
 	}
 }
 
-// impersonatorOf is the account behind the Cluster's proxy: it can do nothing but act as the user who asks.
+// impersonatorOf is the account behind the Cluster's proxy. Its rights come with Works, which name those whom it may
+// impersonate.
 func impersonatorOf() account {
-	rule := applyrbacv1.PolicyRule
-	return account{
-		name: impersonator, role: impersonator,
-		rules: []*applyrbacv1.PolicyRuleApplyConfiguration{
-			rule().WithAPIGroups("").WithResources("users", "groups", "serviceaccounts").WithVerbs("impersonate"),
-			rule().WithAPIGroups("authentication.k8s.io").WithResources("userextras", "userextras/*", "uids").WithVerbs("impersonate"),
-		},
-	}
+	return account{name: impersonator, role: impersonator}
 }
 
 // install puts the namespace, the account and its rights into a member. Doing it again changes nothing.
@@ -67,6 +61,13 @@ func (a account) install(ctx context.Context, member kubernetes.Interface) error
 	namespace := applycorev1.Namespace(clusterv1alpha1.ClusterNamespace).WithLabels(ours)
 	if _, err := member.CoreV1().Namespaces().Apply(ctx, namespace, force); err != nil {
 		return fmt.Errorf("creating the namespace %s in the member: %w", clusterv1alpha1.ClusterNamespace, err)
+	}
+	if len(a.rules) == 0 {
+		sa := applycorev1.ServiceAccount(a.name, clusterv1alpha1.ClusterNamespace).WithLabels(ours)
+		if _, err := member.CoreV1().ServiceAccounts(clusterv1alpha1.ClusterNamespace).Apply(ctx, sa, force); err != nil {
+			return fmt.Errorf("creating the ServiceAccount %s in the member: %w", a.name, err)
+		}
+		return nil
 	}
 	role, err := member.RbacV1().ClusterRoles().Apply(ctx, applyrbacv1.ClusterRole(a.role).WithLabels(ours).WithRules(a.rules...), force)
 	if err != nil {

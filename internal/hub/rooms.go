@@ -95,6 +95,7 @@ func furnish(ctx context.Context, mgr ctrl.Manager, server *apiserver.Server, o 
 		{"aggregate", func() error { return h.setupAggregate(ctx) }},
 		{"service", func() error { return h.setupService(ctx) }},
 		{"enroll", h.setupEnroll},
+		{"impersonators", func() error { return enroll.SetupImpersonators(mgr, h.events) }},
 		{"restore", func() error { return restore.Setup(mgr, h.guard) }},
 		{"report", func() error { return mgr.Add(h.reports) }},
 	}

@@ -212,7 +212,7 @@ func TestACredentialGoesWhereItWasIssuedFor(t *testing.T) {
 		fleettest.ExpectEventually(t, hub.Cluster, clusterNamed("m"), ready)
 	})
 
-	t.Run("another member answers", func(t *testing.T) { otherMember(t, hub, before) })
+	t.Run("another member answers", func(t *testing.T) { otherMember(t, hub, attacker, before) })
 
 	t.Run("loopback", func(t *testing.T) {
 		hub.Kill()
@@ -230,7 +230,7 @@ func TestACredentialGoesWhereItWasIssuedFor(t *testing.T) {
 }
 
 // otherMember registers a Cluster whose id is not that of the member at its address, with a credential that works there.
-func otherMember(t *testing.T, hub *fleettest.Part, m *clusterv1alpha1.Cluster) {
+func otherMember(t *testing.T, hub *fleettest.Part, attacker *fleettest.Cluster, m *clusterv1alpha1.Cluster) {
 	var secret corev1.Secret
 	if err := hub.Get(t.Context(), client.ObjectKey{Namespace: clusterv1alpha1.ClusterNamespace, Name: "m"}, &secret); err != nil {
 		t.Fatal(err)
@@ -250,7 +250,7 @@ func otherMember(t *testing.T, hub *fleettest.Part, m *clusterv1alpha1.Cluster) 
 		})
 	}
 	fleettest.ExpectEventually(t, hub.Cluster, wrong, unready(clusterv1alpha1.ClusterIDMismatchReason))
-	if code, body := throughProxy(t, hub.Cluster, "wrong"); code != http.StatusServiceUnavailable || !strings.Contains(body, "another cluster answers") {
+	if code, body := throughProxy(t, attacker, "wrong"); code != http.StatusServiceUnavailable || !strings.Contains(body, "another cluster answers") {
 		t.Errorf("the proxy answers %d: %s", code, body)
 	}
 }

@@ -6,18 +6,22 @@ import (
 	"net/http"
 	"net/url"
 
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	openapinamer "k8s.io/apiserver/pkg/endpoints/openapi"
 	"k8s.io/apiserver/pkg/registry/rest"
 	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/client-go/informers"
 	"k8s.io/kube-openapi/pkg/common"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/apiserver/native"
 	"github.com/flagship-k8s/flagship/internal/dial"
+	"github.com/flagship-k8s/flagship/internal/impersonate"
 )
 
 // Endpoint is a member's API server and the credential that may impersonate users there.
@@ -77,12 +81,31 @@ func New(o Options, next genericapiserver.DelegationTarget) (*genericapiserver.G
 	group.VersionedResourcesStorageMap[clusterv1alpha1.GroupVersion.Version] = map[string]rest.Storage{
 		clusterv1alpha1.ResourcePluralCluster:             store,
 		clusterv1alpha1.ResourcePluralCluster + "/status": status,
-		clusterv1alpha1.ResourcePluralCluster + "/proxy":  &proxyREST{dial: o.Dial},
+		clusterv1alpha1.ResourcePluralCluster + "/proxy":  &proxyREST{dial: o.Dial, holders: holders(o.Informers)},
 	}
 	if err := server.InstallAPIGroup(&group); err != nil {
 		return nil, fmt.Errorf("installing the cluster group: %w", err)
 	}
 	return server, nil
+}
+
+// holders reads who holds clusters/proxy from the caches of the authorizer.
+func holders(shared informers.SharedInformerFactory) Holders {
+	rbac := shared.Rbac().V1()
+	bindings, roles := rbac.ClusterRoleBindings().Lister(), rbac.ClusterRoles().Lister()
+	return func(cluster string) (impersonate.Subjects, error) {
+		list, err := bindings.List(labels.Everything())
+		if err != nil {
+			return impersonate.Subjects{}, fmt.Errorf("listing ClusterRoleBindings: %w", err)
+		}
+		return impersonate.Holders(cluster, list, func(name string) *rbacv1.ClusterRole {
+			role, err := roles.Get(name)
+			if err != nil {
+				return nil // There is no such role: a cache has no other errors.
+			}
+			return role
+		}), nil
+	}
 }
 
 func configure(config *genericapiserver.Config, host native.Host, codecs serializer.CodecFactory) (err error) {

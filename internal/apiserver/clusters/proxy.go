@@ -13,14 +13,22 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	utilproxy "k8s.io/apimachinery/pkg/util/proxy"
-	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/streaming/pkg/httpstream"
+
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/impersonate"
 )
 
 // proxyREST serves clusters/NAME/proxy/PATH: the member's own API, as the same user.
-type proxyREST struct{ dial Dial }
+type proxyREST struct {
+	dial    Dial
+	holders Holders
+}
+
+// Holders returns who may be impersonated in a cluster.
+type Holders func(cluster string) (impersonate.Subjects, error)
 
 var _ rest.Connecter = &proxyREST{}
 
@@ -53,18 +61,26 @@ func (r *proxyREST) Connect(ctx context.Context, name string, options runtime.Ob
 	if !ok {
 		return nil, apierrors.NewInternalError(errors.New("no user found for the request"))
 	}
+	holders, err := r.holders(name)
+	if err != nil {
+		return nil, apierrors.NewInternalError(err)
+	}
+	who, err := holders.Identity(caller.GetName(), caller.GetGroups())
+	if err != nil {
+		return nil, apierrors.NewForbidden(clusterv1alpha1.Resource(clusterv1alpha1.ResourcePluralCluster+"/proxy"), name, err)
+	}
 	endpoint, err := r.dial(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	return &forwarder{endpoint: endpoint, path: parameters.Path, caller: caller, responder: responder}, nil
+	return &forwarder{endpoint: endpoint, path: parameters.Path, who: who, responder: responder}, nil
 }
 
 // forwarder carries one request.
 type forwarder struct {
 	endpoint  Endpoint
 	path      string
-	caller    user.Info
+	who       impersonate.Identity
 	responder rest.Responder
 }
 
@@ -77,7 +93,7 @@ func (f *forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 	forwarded := r.WithContext(r.Context())
 	forwarded.Header = utilnet.CloneHeader(r.Header)
-	impersonate(forwarded.Header, f.caller, f.endpoint.Token)
+	actAs(forwarded.Header, f.who, f.endpoint.Token)
 
 	upgrade := httpstream.IsUpgradeRequest(forwarded)
 	if checked, ok := f.endpoint.Transport.(verified); ok && upgrade {
@@ -110,9 +126,8 @@ func (f failure) Error(err error) {
 	f.responder.Error(err)
 }
 
-// impersonate makes header a request of the account behind token, on behalf of caller. The groups that
-// every server adds itself are left out: a member may not grant their impersonation.
-func impersonate(header http.Header, caller user.Info, token string) {
+// actAs makes header a request of the account behind token, on behalf of who.
+func actAs(header http.Header, who impersonate.Identity, token string) {
 	for name := range header {
 		lower := strings.ToLower(name)
 		if strings.HasPrefix(lower, "impersonate-") || strings.HasPrefix(lower, "x-remote-") {
@@ -121,10 +136,11 @@ func impersonate(header http.Header, caller user.Info, token string) {
 	}
 	header.Del("Cookie")
 	header.Set("Authorization", "Bearer "+token)
-	header.Set(authenticationv1.ImpersonateUserHeader, caller.GetName())
-	for _, group := range caller.GetGroups() {
-		if group != user.AllAuthenticated && group != user.AllUnauthenticated {
-			header.Add(authenticationv1.ImpersonateGroupHeader, group)
-		}
+	header.Set(authenticationv1.ImpersonateUserHeader, who.User)
+	for _, group := range who.Groups {
+		header.Add(authenticationv1.ImpersonateGroupHeader, group)
+	}
+	if who.Extra != "" {
+		header.Set(authenticationv1.ImpersonateUserExtraHeaderPrefix+url.PathEscape(impersonate.UserExtra), who.Extra)
 	}
 }
