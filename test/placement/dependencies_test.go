@@ -190,8 +190,9 @@ func TestAServiceImportTakesItsServiceAlong(t *testing.T) {
 		Name: workv1alpha2.BindingName("CustomResourceDefinition", "serviceimports.multicluster.x-k8s.io")}})
 }
 
-// A kind of a user's refers to a ClusterRole, as a script tells.
-func TestClusterScopedDependency(t *testing.T) {
+// A kind of a user's refers to a ClusterRole and a ConfigMap, as a script tells: what belongs to no namespace stays, the rest
+// goes and comes back with the object.
+func TestClusterScopedObjectsAreNoDependencies(t *testing.T) {
 	fleet, ns := start(t)
 	script := &configv1alpha1.ResourceInterpreterCustomization{ObjectMeta: metav1.ObjectMeta{Name: "placement-secrets"}}
 	script.Spec.Target = configv1alpha1.CustomizationTarget{APIVersion: "v1", Kind: "Secret"}
@@ -199,19 +200,19 @@ func TestClusterScopedDependency(t *testing.T) {
 function GetDependencies(obj)
   local role = obj.metadata.labels and obj.metadata.labels.role
   if role == nil then return {} end
-  return {{apiVersion = "rbac.authorization.k8s.io/v1", kind = "ClusterRole", name = role}}
+  return {
+    {apiVersion = "rbac.authorization.k8s.io/v1", kind = "ClusterRole", name = role},
+    {apiVersion = "v1", kind = "ConfigMap", name = role},
+  }
 end`}
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "placement-reader"}}
 	secret := fleettest.Secret(ns, "password", nil)
 	secret.Labels = map[string]string{"role": role.Name}
-	fleettest.Create(t, fleet.Hub, script, role, secret, along(fleettest.Policy(ns, "password", fleettest.To("east-2"), secret)))
-	attached := &workv1alpha2.ClusterResourceBinding{ObjectMeta: metav1.ObjectMeta{Name: workv1alpha2.BindingName("ClusterRole", role.Name)}}
-	fleettest.ExpectEventually(t, fleet.Hub, attached, func(b *workv1alpha2.ClusterResourceBinding) error {
-		if len(b.Spec.RequiredBy) != 1 || !slices.Equal(names(b.Spec.RequiredBy[0].Clusters), []string{"east-2"}) {
-			return fmt.Errorf("it is needed by %+v", b.Spec.RequiredBy)
-		}
-		return nil
-	})
+	fleettest.Create(t, fleet.Hub, script, role, fleettest.ConfigMap(ns, role.Name, nil), secret, along(fleettest.Policy(ns, "password", fleettest.To("east-2"), secret)))
+	attached := binding(ns, "ConfigMap", role.Name)
+	fleettest.ExpectEventually(t, fleet.Hub, attached, neededIn(1, "east-2"))
+	fleettest.ExpectAbsent(t, fleet.Hub, &workv1alpha2.ClusterResourceBinding{ObjectMeta: metav1.ObjectMeta{
+		Name: workv1alpha2.BindingName("ClusterRole", role.Name)}})
 	fleettest.Delete(t, fleet.Hub, secret)
 	fleettest.ExpectEventually(t, fleet.Hub, attached, going)
 }
