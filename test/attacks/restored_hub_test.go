@@ -13,7 +13,7 @@ import (
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/fleettest"
-	"github.com/flagship-k8s/flagship/internal/restore"
+	members "github.com/flagship-k8s/flagship/internal/restore"
 )
 
 // TestRestoredControlPlaneWaits brings a control plane back to an earlier state. The member keeps what it has, the
@@ -86,7 +86,7 @@ func TestRestoredControlPlaneWaits(t *testing.T) {
 
 	hub.Kill() // and it waits on after a restart
 	hub.Start(t)
-	want := map[string]restore.Class{"changed": restore.Different, "made": restore.Orphan, "dropped": restore.Missing}
+	want := map[string]members.Class{"changed": members.Different, "made": members.Orphan, "dropped": members.Missing}
 	listed := findings(t, hub, "restore", "status")
 	for name, class := range want {
 		if listed[name] != class {
@@ -102,7 +102,7 @@ func TestRestoredControlPlaneWaits(t *testing.T) {
 	expect("changed", "1")
 	expect("dropped", "1")
 	expect("made", "1") // what nobody knows of stays, and is listed
-	if got := findings(t, hub, "orphans")["made"]; got != restore.Orphan {
+	if got := findings(t, hub, "orphans")["made"]; got != members.Orphan {
 		t.Errorf("the orphan is listed as %q", got)
 	}
 
@@ -113,7 +113,7 @@ func TestRestoredControlPlaneWaits(t *testing.T) {
 }
 
 // findings runs a command that lists, and returns the class of every object of the test by its name.
-func findings(t *testing.T, hub *fleettest.Part, args ...string) map[string]restore.Class {
+func findings(t *testing.T, hub *fleettest.Part, args ...string) map[string]members.Class {
 	t.Helper()
 	var r fleettest.Result
 	for range 20 { // a control plane that was started a moment ago has no connection yet; each run takes its time
@@ -121,11 +121,11 @@ func findings(t *testing.T, hub *fleettest.Part, args ...string) map[string]rest
 			break
 		}
 	}
-	var reports []restore.Report
+	var reports []members.Report
 	if err := json.Unmarshal([]byte(r.Stdout), &reports); err != nil || len(reports) != 1 || r.Code != 0 {
 		t.Fatalf("the command printed %s%s: %v", r.Stdout, r.Stderr, err)
 	}
-	found := map[string]restore.Class{}
+	found := map[string]members.Class{}
 	for _, f := range reports[0].Findings {
 		found[f.Name] = f.Class
 	}
