@@ -88,7 +88,7 @@ func TestARestoreInAnyOrderDeletesNothing(t *testing.T) {
 			hub.Join(t, "m1", member.Kubeconfig)
 			probe := probeOf(t, hub, strings.ToLower(name))
 			for _, kind := range append([]string{"Namespace"}, order...) {
-				restore(t, hub.Cluster, saved[kind])
+				putBack(t, hub.Cluster, saved[kind])
 				if kind == "Namespace" {
 					continue
 				}
@@ -114,8 +114,8 @@ func ownedByTemplate(b *workv1alpha2.ResourceBinding) error {
 	return nil
 }
 
-// restore creates objects as somebody who is not the control plane.
-func restore(t *testing.T, c *fleettest.Cluster, objects []*unstructured.Unstructured) {
+// putBack creates objects as somebody who is not the control plane.
+func putBack(t *testing.T, c *fleettest.Cluster, objects []*unstructured.Unstructured) {
 	t.Helper()
 	for _, obj := range objects {
 		copied := obj.DeepCopy()
