@@ -28,7 +28,10 @@ join makes two service accounts in it, and the control plane works with short-li
 A cluster that is a member already, under the same name, gets new credentials, for the address in the kubeconfig. Do this
 after the address, the proxy or the certificate authority of a member changed: until then its credentials are not used.
 
-The control plane connects to a member directly or through the proxy-url of the kubeconfig. HTTPS_PROXY has no effect there.`,
+The control plane connects to a member directly or through the proxy-url of the kubeconfig. HTTPS_PROXY has no effect there.
+
+A cluster that is a member of another control plane is refused without --share; with it, each control plane has accounts of
+its own there, and its own objects.`,
 		Example: `  flagship join member1 --cluster-kubeconfig ~/member1.yaml
   flagship join eu-1 --cluster-kubeconfig ~/.kube/config --cluster-context eu-1 --cluster-region eu --cluster-provider acme`,
 		Args: exactly(1, "the name of the new cluster"),
@@ -61,6 +64,7 @@ The control plane connects to a member directly or through the proxy-url of the 
 	f.StringVar(&o.Region, "cluster-region", "", "region of the cluster")
 	f.StringSliceVar(&o.Zones, "cluster-zones", nil, "zones of the cluster, separated by commas")
 	f.StringToStringVar(&o.Labels, "cluster-labels", nil, "labels of the new Cluster, as key=value,key=value")
+	f.BoolVar(&o.Share, "share", false, "join a cluster that is a member of another control plane, too")
 	f.DurationVar(&o.TokenLifetime, "token-lifetime", enroll.DefaultTokenLifetime, "how long the first tokens are asked to live")
 	return c
 }

@@ -33,6 +33,8 @@ type account struct {
 	// role names the ClusterRole and the ClusterRoleBinding.
 	role  string
 	rules []*applyrbacv1.PolicyRuleApplyConfiguration
+	// controlPlane is the id of the control plane that has the account, "" if it is not told.
+	controlPlane string
 }
 
 // controllerOf is the account for the control plane's own work. Objects of any kind may be propagated, with any rights
@@ -63,24 +65,24 @@ func (a account) install(ctx context.Context, member kubernetes.Interface) error
 		return fmt.Errorf("creating the namespace %s in the member: %w", clusterv1alpha1.ClusterNamespace, err)
 	}
 	if len(a.rules) == 0 {
-		sa := applycorev1.ServiceAccount(a.name, clusterv1alpha1.ClusterNamespace).WithLabels(ours)
+		sa := applycorev1.ServiceAccount(a.name, clusterv1alpha1.ClusterNamespace).WithLabels(ours).WithAnnotations(a.annotations())
 		if _, err := member.CoreV1().ServiceAccounts(clusterv1alpha1.ClusterNamespace).Apply(ctx, sa, force); err != nil {
 			return fmt.Errorf("creating the ServiceAccount %s in the member: %w", a.name, err)
 		}
 		return nil
 	}
-	role, err := member.RbacV1().ClusterRoles().Apply(ctx, applyrbacv1.ClusterRole(a.role).WithLabels(ours).WithRules(a.rules...), force)
+	role, err := member.RbacV1().ClusterRoles().Apply(ctx, applyrbacv1.ClusterRole(a.role).WithLabels(ours).WithAnnotations(a.annotations()).WithRules(a.rules...), force)
 	if err != nil {
 		return fmt.Errorf("creating the ClusterRole %s in the member: %w", a.role, err)
 	}
 	// The role owns the rest: when we leave, deleting it is the last thing its own rights allow.
 	owner := applymetav1.OwnerReference().WithAPIVersion(rbacv1.SchemeGroupVersion.String()).WithKind("ClusterRole").
 		WithName(role.Name).WithUID(role.UID)
-	sa := applycorev1.ServiceAccount(a.name, clusterv1alpha1.ClusterNamespace).WithLabels(ours).WithOwnerReferences(owner)
+	sa := applycorev1.ServiceAccount(a.name, clusterv1alpha1.ClusterNamespace).WithLabels(ours).WithAnnotations(a.annotations()).WithOwnerReferences(owner)
 	if _, err := member.CoreV1().ServiceAccounts(clusterv1alpha1.ClusterNamespace).Apply(ctx, sa, force); err != nil {
 		return fmt.Errorf("creating the ServiceAccount %s in the member: %w", a.name, err)
 	}
-	binding := applyrbacv1.ClusterRoleBinding(a.role).WithLabels(ours).WithOwnerReferences(owner).
+	binding := applyrbacv1.ClusterRoleBinding(a.role).WithLabels(ours).WithAnnotations(a.annotations()).WithOwnerReferences(owner).
 		WithRoleRef(applyrbacv1.RoleRef().WithAPIGroup(rbacv1.GroupName).WithKind("ClusterRole").WithName(a.role)).
 		WithSubjects(applyrbacv1.Subject().WithKind(rbacv1.ServiceAccountKind).
 			WithNamespace(clusterv1alpha1.ClusterNamespace).WithName(a.name))
@@ -139,31 +141,6 @@ func ignoreParting(err error) error {
 		}
 	}
 	return errors.Join(faults...)
-}
-
-// leave takes everything of ours out of a member. What several control planes share stays until the last one goes.
-func leave(ctx context.Context, cluster string, member kubernetes.Interface) error {
-	accounts, err := member.CoreV1().ServiceAccounts(clusterv1alpha1.ClusterNamespace).List(ctx, metav1.ListOptions{
-		LabelSelector: clusterv1alpha1.SystemLabel + "=" + clusterv1alpha1.SystemLabelValue,
-	})
-	if err != nil {
-		return fmt.Errorf("listing the service accounts in the member: %w", err)
-	}
-	last := true
-	for i := range accounts.Items {
-		if name := accounts.Items[i].Name; name != impersonator && name != controllerAccount(cluster) {
-			last = false
-		}
-	}
-	if last {
-		if err := impersonatorOf().remove(ctx, member); err != nil {
-			return err
-		}
-		if err := removeNamespace(ctx, member); err != nil {
-			return err
-		}
-	}
-	return controllerOf(cluster).remove(ctx, member)
 }
 
 // removeNamespace deletes our namespace, unless it was there before us.

@@ -46,6 +46,8 @@ const (
 type Deps struct {
 	// Member returns a client for a member, or an error if there is no connection. Required; see FromFleet.
 	Member func(cluster string) (kubernetes.Interface, error)
+	// ControlPlane is the id of the control plane: the uid of its namespace kube-system.
+	ControlPlane string
 	// Refresh is called when the credentials of a cluster changed. Required.
 	Refresh func(cluster string)
 	// Events takes news about Clusters. Required.
@@ -302,7 +304,7 @@ func (r *Reconciler) leave(ctx context.Context, cluster *clusterv1alpha1.Cluster
 	defer cancel()
 	c, err := r.deps.Member(cluster.Name)
 	if err == nil {
-		err = leave(ctx, cluster.Name, c)
+		err = leave(ctx, cluster.Name, r.deps.ControlPlane, c)
 	}
 	if err != nil {
 		r.deps.Events.Publish(notLeft(cluster, err))
@@ -396,7 +398,7 @@ func (r *Reconciler) renewToken(ctx context.Context, cluster *clusterv1alpha1.Cl
 	if r.deps.Clock.Now().Before(token.renewal()) {
 		return token.renewal(), false, nil
 	}
-	fresh, err := r.requestToken(ctx, cluster.Name, a)
+	fresh, err := r.requestToken(ctx, cluster.Name, a.named(secret.Data[clusterv1alpha1.SecretTokenKey]))
 	if err != nil {
 		return time.Time{}, false, err
 	}

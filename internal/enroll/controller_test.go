@@ -270,7 +270,7 @@ func TestLeavingAMemberOfTwo(t *testing.T) {
 	if err := controllerOf("other-hub").install(t.Context(), f.member); err != nil {
 		t.Fatal(err)
 	}
-	if err := leave(t.Context(), "m1", f.member); err != nil {
+	if err := leave(t.Context(), "m1", "hub-1", f.member); err != nil {
 		t.Fatal(err)
 	}
 	ctx := t.Context()

@@ -58,7 +58,8 @@ func newHub(t *testing.T, objects ...client.Object) client.Client {
 			t.Fatal(err)
 		}
 	}
-	return ctrlfake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&clusterv1alpha1.Cluster{}).
+	return ctrlfake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
+		WithObjects(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: kubeSystem, UID: "hub-1"}}).WithStatusSubresource(&clusterv1alpha1.Cluster{}).
 		WithInterceptorFuncs(interceptor.Funcs{Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
 			if obj.GetUID() == "" {
 				obj.SetUID(types.UID(obj.GetName() + "-uid")) // as a server does
@@ -103,7 +104,8 @@ func joined(t *testing.T, name string) *fixture {
 			}
 			return f.member, nil
 		},
-		Refresh: func(string) { f.refreshed++ },
+		ControlPlane: "hub-1",
+		Refresh:      func(string) { f.refreshed++ },
 		Events: event.RecorderFunc(func(e event.Event) {
 			f.mu.Lock()
 			defer f.mu.Unlock()

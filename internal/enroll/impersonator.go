@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -98,9 +99,13 @@ func (l *impersonators) Reconcile(ctx context.Context, q reconcile.Request) (rec
 	if err != nil {
 		return reconcile.Result{}, err
 	}
+	account, err := l.account(ctx, cluster)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
 	names := impersonatorWorks()
 	var faults []error
-	for i, objects := range [][]client.Object{{clusterRole(subjects)}, {clusterRoleBinding()}, accountRoles(subjects)} {
+	for i, objects := range [][]client.Object{{clusterRole(account, subjects)}, {clusterRoleBinding(account)}, accountRoles(account, subjects)} {
 		faults = append(faults, l.ensure(ctx, cluster, names[i], objects))
 	}
 	err = errors.Join(faults...)
@@ -111,6 +116,20 @@ func (l *impersonators) Reconcile(ctx context.Context, q reconcile.Request) (rec
 		l.events.Publish(event.Warning(reference(cluster), event.SyncImpersonationConfigFailed, err.Error()))
 	}
 	return reconcile.Result{}, err
+}
+
+// account is the name of the impersonator's account in a member, and of its roles: in one that several control planes share
+// each has its own.
+func (l *impersonators) account(ctx context.Context, cluster *clusterv1alpha1.Cluster) (string, error) {
+	ref := cluster.Spec.ImpersonatorSecretRef
+	if ref == nil || ref.Namespace != clusterv1alpha1.ClusterNamespace {
+		return impersonator, nil // not made here
+	}
+	secret := &corev1.Secret{}
+	if err := l.client.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, secret); client.IgnoreNotFound(err) != nil {
+		return "", fmt.Errorf("reading the Secret %s: %w", ref.Name, err)
+	}
+	return impersonatorOf().named(secret.Data[clusterv1alpha1.SecretTokenKey]).name, nil
 }
 
 // holders reads who holds clusters/proxy of a cluster.
@@ -218,8 +237,8 @@ func typeOf(kind string) metav1.TypeMeta {
 
 // clusterRole names the users and groups. Without any it allows nothing, which is written, too: an earlier version made a role
 // of this name that allows everything.
-func clusterRole(subjects impersonate.Subjects) client.Object {
-	role := &rbacv1.ClusterRole{TypeMeta: typeOf("ClusterRole"), ObjectMeta: metav1.ObjectMeta{Name: impersonator}, Rules: []rbacv1.PolicyRule{}}
+func clusterRole(account string, subjects impersonate.Subjects) client.Object {
+	role := &rbacv1.ClusterRole{TypeMeta: typeOf("ClusterRole"), ObjectMeta: metav1.ObjectMeta{Name: account}, Rules: []rbacv1.PolicyRule{}}
 	allow := func(group, resource string, names []string) {
 		if len(names) > 0 || resource == "userextras/"+impersonate.UserExtra {
 			role.Rules = append(role.Rules, rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{resource}, Verbs: []string{"impersonate"}, ResourceNames: names})
@@ -237,33 +256,33 @@ func clusterRole(subjects impersonate.Subjects) client.Object {
 	return role
 }
 
-func clusterRoleBinding() client.Object {
+func clusterRoleBinding(account string) client.Object {
 	return &rbacv1.ClusterRoleBinding{
-		TypeMeta: typeOf("ClusterRoleBinding"), ObjectMeta: metav1.ObjectMeta{Name: impersonator},
-		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: impersonator},
-		Subjects: impersonatorSubject(),
+		TypeMeta: typeOf("ClusterRoleBinding"), ObjectMeta: metav1.ObjectMeta{Name: account},
+		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: account},
+		Subjects: impersonatorSubject(account),
 	}
 }
 
-func impersonatorSubject() []rbacv1.Subject {
-	return []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: clusterv1alpha1.ClusterNamespace, Name: impersonator}}
+func impersonatorSubject(account string) []rbacv1.Subject {
+	return []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: clusterv1alpha1.ClusterNamespace, Name: account}}
 }
 
 // accountRoles name the service accounts, each in its namespace: a ClusterRole would allow accounts of that name everywhere.
-func accountRoles(subjects impersonate.Subjects) []client.Object {
+func accountRoles(account string, subjects impersonate.Subjects) []client.Object {
 	var objects []client.Object
 	for _, namespace := range slices.SortedFunc(maps.Keys(subjects.Accounts), strings.Compare) {
 		objects = append(objects,
 			&rbacv1.Role{
-				TypeMeta: typeOf("Role"), ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: impersonator},
+				TypeMeta: typeOf("Role"), ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: account},
 				Rules: []rbacv1.PolicyRule{{
 					APIGroups: []string{""}, Resources: []string{"serviceaccounts"}, Verbs: []string{"impersonate"}, ResourceNames: subjects.Accounts[namespace],
 				}},
 			},
 			&rbacv1.RoleBinding{
-				TypeMeta: typeOf("RoleBinding"), ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: impersonator},
-				RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: impersonator},
-				Subjects: impersonatorSubject(),
+				TypeMeta: typeOf("RoleBinding"), ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: account},
+				RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: account},
+				Subjects: impersonatorSubject(account),
 			})
 	}
 	return objects

@@ -49,6 +49,8 @@ type Options struct {
 	ProxyURL string
 	// Notice is called with what a person should know although joining succeeds. May be nil.
 	Notice func(message string)
+	// Share joins a cluster that is a member of another control plane. Each keeps its own accounts and objects there.
+	Share bool
 	// TokenLifetime is how long tokens are asked to live. Default DefaultTokenLifetime.
 	TokenLifetime time.Duration
 }
@@ -101,6 +103,8 @@ type joiner struct {
 	member  kubernetes.Interface
 	access  *rest.Config
 	options Options
+	// controlPlane is the id of the control plane.
+	controlPlane string
 	// try checks that the member accepts a token.
 	try func(ctx context.Context, access *rest.Config, token string) error
 }
@@ -120,7 +124,11 @@ func (j *joiner) join(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	tokens, err := j.prepareMember(ctx)
+	suffix, err := j.share(ctx, existing != nil)
+	if err != nil {
+		return err
+	}
+	tokens, err := j.prepareMember(ctx, suffix)
 	if err != nil {
 		return err
 	}
@@ -187,14 +195,15 @@ func (j *joiner) refuseDuplicates(ctx context.Context, id string) (*clusterv1alp
 	return nil, nil
 }
 
-// prepareMember installs the accounts and takes a token of each.
-func (j *joiner) prepareMember(ctx context.Context) (credentials, error) {
+// prepareMember installs the accounts, whose names end with the suffix, and takes a token of each.
+func (j *joiner) prepareMember(ctx context.Context, suffix string) (credentials, error) {
 	life := j.options.TokenLifetime
 	if life == 0 {
 		life = DefaultTokenLifetime
 	}
 	var tokens [2]string
 	for i, a := range []account{controllerOf(j.options.Name), impersonatorOf()} {
+		a = a.suffixed(suffix).of(j.controlPlane)
 		if err := installPatiently(ctx, a, j.member); err != nil {
 			return credentials{}, err
 		}

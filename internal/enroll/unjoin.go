@@ -131,7 +131,11 @@ func (u *unjoiner) unjoin(ctx context.Context) error {
 	if u.member == nil {
 		return nil
 	}
-	return leave(ctx, u.options.Name, u.member)
+	id, err := controlPlaneID(ctx, u.hub)
+	if err != nil {
+		return err
+	}
+	return leave(ctx, u.options.Name, id, u.member)
 }
 
 // choose writes to the Cluster what happens to the objects, or refuses if that was not said and there are any.

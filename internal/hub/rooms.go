@@ -312,6 +312,6 @@ func (h *house) setupService(ctx context.Context) error {
 
 func (h *house) setupEnroll() error {
 	return enroll.Setup(h.mgr, enroll.Deps{
-		Member: enroll.FromFleet(h.fleet), Refresh: h.fleet.Refresh, Events: h.events, Clock: h.options.Clock,
+		Member: enroll.FromFleet(h.fleet), ControlPlane: h.fleet.ControlPlane().ID, Refresh: h.fleet.Refresh, Events: h.events, Clock: h.options.Clock,
 	})
 }
