@@ -66,7 +66,7 @@ func Names() []string {
 	return []string{
 		"namespace-controller", "garbage-collector", "service-account-token-controller",
 		"cluster-role-aggregation-controller", "bootstrap-signer", "token-cleaner",
-		"csr-signing-controller", "csr-cleaner",
+		"csr-signing-controller", "csr-cleaner", "pod-deletion-controller",
 	}
 }
 
@@ -87,7 +87,7 @@ func New(ctx context.Context, cfg Config) ([]Loop, error) {
 	}
 	b := &builder{cfg: cfg, public: informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithNamespace("kube-public"))}
 	steps := []func(context.Context) error{
-		b.namespaces, b.garbage, b.tokens, b.roles, b.bootstrap, b.certificates,
+		b.namespaces, b.garbage, b.tokens, b.roles, b.bootstrap, b.certificates, b.pods,
 	}
 	for _, step := range steps {
 		if err := step(ctx); err != nil {
