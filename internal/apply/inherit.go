@@ -23,7 +23,8 @@ import (
 var predecessors = map[string]bool{"karmada-controller-manager": true, "karmada-agent": true}
 
 // inherit makes ours what our predecessors own, so that a field they set and nobody wants any more goes away. Predecessors
-// are Karmada, versions of ourselves without an id, and the control plane that the object is taken over from.
+// are Karmada, versions of ourselves without an id, and the control plane that the object is taken over from. That one
+// loses its fields and the object in one write, so that it does not put its fields back in between.
 func (a *Applier) inherit(ctx context.Context, try attempt, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	self := try.conn.ControlPlane()
 	if !isManaged(live) && !self.Outdated(live) {
@@ -33,13 +34,22 @@ func (a *Applier) inherit(ctx context.Context, try attempt, live *unstructured.U
 	// What cannot be read is not inherited.
 	_ = csaupgrade.UpgradeManagedFields(heir, sets.KeySet(predecessors), self.Manager())
 	heir.SetManagedFields(renamed(heir.GetManagedFields(), formerManagers(self, live), self.Manager()))
-	if sameEntries(heir.GetManagedFields(), live.GetManagedFields()) {
+	other := self.Other(live)
+	if other == "" && sameEntries(heir.GetManagedFields(), live.GetManagedFields()) {
 		return live, nil
 	}
-	patch, err := json.Marshal([]operation{
+	operations := []operation{
 		{Op: "replace", Path: "/metadata/managedFields", Value: heir.GetManagedFields()},
 		{Op: "replace", Path: "/metadata/resourceVersion", Value: live.GetResourceVersion()},
-	})
+	}
+	if other != "" { // its id is an annotation, so that there are some
+		for key, value := range map[string]string{
+			workv1alpha1.ControlPlaneAnnotation: self.ID, workv1alpha1.TakenFromAnnotation: takenFrom(self, live), workv1alpha1.AdoptedAnnotation: "true",
+		} {
+			operations = append(operations, operation{Op: "add", Path: "/metadata/annotations/" + pointer(key), Value: value})
+		}
+	}
+	patch, err := json.Marshal(operations)
 	if err != nil {
 		return nil, fmt.Errorf("encoding the fields of %s: %w", identityOf(live), err)
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -36,8 +37,9 @@ import (
 type server struct {
 	mu       sync.Mutex
 	answer   func(w http.ResponseWriter, r *http.Request, body string)
-	shown    []string      // what the watch begins with
-	sight    chan struct{} // the watch shows nothing before this is closed; nil: it shows everything
+	shown    []string            // what the watch of ConfigMaps begins with
+	shownOf  map[string][]string // the same of other resources
+	sight    chan struct{}       // the watch shows nothing before this is closed; nil: it shows everything
 	requests []string
 }
 
@@ -45,11 +47,14 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	switch {
 	case r.URL.Path == "/api/v1":
-		fmt.Fprint(w, `{"kind":"APIResourceList","groupVersion":"v1","resources":[{"name":"configmaps","kind":"ConfigMap","namespaced":true},{"name":"namespaces","kind":"Namespace"}]}`)
+		fmt.Fprint(w, `{"kind":"APIResourceList","groupVersion":"v1","resources":[{"name":"configmaps","kind":"ConfigMap","namespaced":true,"verbs":["list","delete"]},{"name":"namespaces","kind":"Namespace"}]}`)
 		return
 	case r.URL.Query().Get("watch") == "true":
 		s.mu.Lock()
 		shown, sight := s.shown, s.sight
+		if resource := path.Base(r.URL.Path); resource != "configmaps" {
+			shown = s.shownOf[resource]
+		}
 		s.mu.Unlock()
 		if sight != nil {
 			select {
@@ -64,6 +69,12 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintln(w, `{"type":"BOOKMARK","object":{"apiVersion":"v1","kind":"ConfigMap","metadata":{"resourceVersion":"10","annotations":{"k8s.io/initial-events-end":"true"}}}}`)
 		w.(http.Flusher).Flush()
 		<-r.Context().Done()
+		return
+	case r.URL.Path == "/api":
+		fmt.Fprint(w, `{"kind":"APIVersions","versions":["v1"]}`)
+		return
+	case r.URL.Path == "/apis":
+		fmt.Fprint(w, `{"kind":"APIGroupList","apiVersion":"v1","groups":[]}`)
 		return
 	case strings.HasPrefix(r.URL.Path, "/apis/"):
 		refuse(w, http.StatusNotFound, metav1.StatusReasonNotFound)

@@ -64,6 +64,7 @@ type attempt struct {
 	before     entry
 	remembered bool
 	inherited  bool // what our predecessors own has been made ours
+	adopted    bool // what is there was not ours before this attempt
 }
 
 // object makes one object in a member what it should be, with no request if it is already. The entry tells what could
@@ -88,7 +89,7 @@ func (a *Applier) object(ctx context.Context, t target, desired *unstructured.Un
 	switch {
 	case !cached:
 		return a.create(ctx, try)
-	case t.conn.ControlPlane().OurFields(observed) == nil:
+	case t.conn.ControlPlane().OurFields(observed) == nil, t.conn.ControlPlane().Other(observed) != "":
 		return a.examine(ctx, try) // who wrote it instead is not in the cache
 	default:
 		return a.settle(ctx, try, observed)
@@ -133,9 +134,11 @@ func (a *Applier) examine(ctx context.Context, try attempt) (entry, error) {
 	if err != nil {
 		return entry{}, fmt.Errorf("reading %s: %w", identityOf(try.desired), err)
 	}
-	if verdict, err := a.judge(ctx, try, live); verdict == foreign {
+	verdict, err := a.judge(ctx, try, live)
+	if verdict == foreign {
 		return entry{}, err
 	}
+	try.adopted = verdict == adopting
 	if live, err = a.inherit(ctx, try, live); err != nil {
 		return entry{}, err
 	}
@@ -148,6 +151,9 @@ func (a *Applier) settle(ctx context.Context, try attempt, live *unstructured.Un
 	verdict, err := a.judge(ctx, try, live)
 	if verdict == foreign {
 		return entry{}, err
+	}
+	if try.adopted {
+		verdict = adopting
 	}
 	if live.GetDeletionTimestamp() != nil {
 		return entry{}, passing(fmt.Errorf("%s is being deleted in the member, and is created again afterwards", identityOf(live)))

@@ -43,66 +43,95 @@ func (t terms) keep(live *unstructured.Unstructured) bool {
 // there, not ours, or another Work's is left as it is. The deletion is asked for in the background: it is not waited
 // for.
 func (a *Applier) remove(ctx context.Context, conn *member.Conn, work types.NamespacedName, id identity, terms terms) error {
+	t, err := a.targetToLeave(ctx, conn, work, id)
+	if err == nil {
+		err = a.removeAt(ctx, t, id, terms)
+	}
+	if isUnserved(err) {
+		// The member was upgraded: what was remembered of it does not hold any more.
+		conn.Forget(id.kind.GroupVersion())
+		if t, err = a.targetToLeave(ctx, conn, work, id); err == nil {
+			err = a.removeAt(ctx, t, id, terms)
+		}
+	}
+	if meta.IsNoMatchError(err) {
+		return nil // where a kind is served in no version there are no objects of it
+	}
+	if err != nil && !isBraked(err) {
+		return fmt.Errorf("removing %s: %w", id, err)
+	}
+	return err
+}
+
+// targetToLeave is where an object is that is to be removed, in whichever version the member serves its kind now.
+func (a *Applier) targetToLeave(ctx context.Context, conn *member.Conn, work types.NamespacedName, id identity) (target, error) {
 	named := &unstructured.Unstructured{}
 	named.SetGroupVersionKind(id.kind)
 	named.SetNamespace(id.namespace)
 	named.SetName(id.name)
 	t, err := a.targetOf(ctx, conn, work, named)
-	if meta.IsNoMatchError(err) {
-		return nil // where a kind is not served there are no objects of it
+	if !meta.IsNoMatchError(err) {
+		return t, err
 	}
+	present, err := conn.AnyMapping(ctx, id.kind.GroupKind())
 	if err != nil {
-		return fmt.Errorf("removing %s: %w", id, err)
+		return target{}, err
 	}
-	live, cached := conn.Lookup(t.resource, t.object.Namespace, t.object.Name)
-	if !cached && conn.HasSynced(t.resource) {
+	named.SetGroupVersionKind(id.kind.GroupKind().WithVersion(present.Resource.Version))
+	return a.targetOf(ctx, conn, work, named)
+}
+
+// isUnserved tells whether an answer is about the resource, which is not served, and not about one object of it.
+func isUnserved(err error) bool {
+	return apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
+}
+
+// removeAt removes the object at a place.
+func (a *Applier) removeAt(ctx context.Context, t target, id identity, terms terms) error {
+	live, cached := t.conn.Lookup(t.resource, t.object.Namespace, t.object.Name)
+	if !cached && t.conn.HasSynced(t.resource) {
 		return nil // what we wrote is in the cache at once, and what is not managed is not ours
 	}
-	if !cached {
-		if live, err = t.client.Get(ctx, t.object.Name, metav1.GetOptions{}); apierrors.IsNotFound(err) {
-			a.ledger.forget(t.place)
-			return nil
-		} else if err != nil {
-			return fmt.Errorf("reading %s: %w", id, err)
-		}
-	}
+	var err error
 	for range rounds {
-		if !belongs(conn.ControlPlane(), live, work) {
-			return nil
-		}
-		spare := terms.keep(live)
-		if !spare && live.GetDeletionTimestamp() == nil {
-			if spare, err = a.spare(ctx, conn, work, live); err != nil {
-				break
+		if live == nil {
+			if live, err = t.client.Get(ctx, t.object.Name, metav1.GetOptions{}); err != nil {
+				err = fmt.Errorf("reading %s: %w", id, err)
 			}
 		}
-		if spare {
-			err = a.release(ctx, t, live)
-		} else {
-			err = a.destroy(ctx, t, live)
+		if err == nil {
+			err = a.part(ctx, t, live, terms)
 		}
-		if isBraked(err) {
+		switch {
+		case isBraked(err):
+			return err
+		case err == nil, apierrors.IsNotFound(err) && !isUnserved(err):
+			a.ledger.forget(t.place)
+			return nil
+		case !apierrors.IsConflict(err) && !apierrors.IsInvalid(err):
 			return err
 		}
-		if err == nil || apierrors.IsNotFound(err) {
-			a.ledger.forget(t.place)
-			return nil
-		}
-		if !apierrors.IsConflict(err) && !apierrors.IsInvalid(err) {
-			break
-		}
-		// Not the object it was: look again.
-		if live, err = t.client.Get(ctx, t.object.Name, metav1.GetOptions{}); apierrors.IsNotFound(err) {
-			a.ledger.forget(t.place)
-			return nil
-		} else if err != nil {
-			break
+		live, err = nil, nil // not the object it was: it is read again
+	}
+	return errors.New("it keeps changing")
+}
+
+// part deletes or releases an object, if it is ours.
+func (a *Applier) part(ctx context.Context, t target, live *unstructured.Unstructured, terms terms) error {
+	if !belongs(t.conn.ControlPlane(), live, t.work) {
+		return nil
+	}
+	spare := terms.keep(live)
+	if !spare && live.GetDeletionTimestamp() == nil {
+		var err error
+		if spare, err = a.spare(ctx, t.conn, t.work, live); err != nil {
+			return err
 		}
 	}
-	if err == nil {
-		err = errors.New("it keeps changing")
+	if spare {
+		return a.release(ctx, t, live)
 	}
-	return fmt.Errorf("removing %s: %w", id, err)
+	return a.destroy(ctx, t, live)
 }
 
 // belongs tells whether an object is ours to remove on behalf of a Work. One that another control plane has taken over, or

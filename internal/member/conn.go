@@ -84,7 +84,13 @@ func connect(ctx context.Context, cluster *clusterv1alpha1.Cluster, cfg Config, 
 		return nil, fmt.Errorf("building the metadata client: %w", err)
 	}
 	c.disco = disco
-	c.mapper = &mapper{clock: cfg.Clock, served: disco.ServerResourcesForGroupVersionWithContext}
+	c.mapper = &mapper{
+		clock: cfg.Clock, served: disco.ServerResourcesForGroupVersionWithContext,
+		described: func(ctx context.Context, group string) (*metav1.APIGroup, error) {
+			found := &metav1.APIGroup{}
+			return found, disco.RESTClient().Get().AbsPath("/apis", group).Do(ctx).Into(found)
+		},
+	}
 	c.schemas = &schemas{clock: cfg.Clock, index: func(ctx context.Context) ([]byte, error) {
 		raw, err := disco.RESTClient().Get().AbsPath("/openapi/v3").DoRaw(ctx)
 		if apierrors.IsNotFound(err) {

@@ -27,6 +27,8 @@ const refreshPause = 500 * time.Millisecond
 type mapper struct {
 	clock  clock.PassiveClock
 	served func(ctx context.Context, groupVersion string) (*metav1.APIResourceList, error)
+	// described asks for the versions of a group.
+	described func(ctx context.Context, group string) (*metav1.APIGroup, error)
 
 	mu     sync.Mutex
 	groups map[schema.GroupVersion]*groupMappings
@@ -44,6 +46,31 @@ func (c *Conn) Mapping(ctx context.Context, gvk schema.GroupVersionKind) (Mappin
 	return c.mapper.mapping(ctx, gvk)
 }
 
+// AnyMapping is Mapping of a kind in whichever version the member serves it: an object that was written in one version is
+// there in all. It asks the member each time.
+func (c *Conn) AnyMapping(ctx context.Context, kind schema.GroupKind) (Mapping, error) {
+	missing := &meta.NoKindMatchError{GroupKind: kind}
+	versions := []metav1.GroupVersionForDiscovery{{Version: "v1"}} // of the group without a name
+	if kind.Group != "" {
+		group, err := c.mapper.described(ctx, kind.Group)
+		if apierrors.IsNotFound(err) {
+			return Mapping{}, missing
+		}
+		if err != nil {
+			return Mapping{}, fmt.Errorf("asking the member for the versions of %s: %w", kind.Group, err)
+		}
+		versions = append([]metav1.GroupVersionForDiscovery{group.PreferredVersion}, group.Versions...)
+	}
+	for _, v := range versions {
+		c.mapper.forget(schema.GroupVersion{Group: kind.Group, Version: v.Version})
+		found, err := c.mapper.mapping(ctx, kind.WithVersion(v.Version))
+		if !meta.IsNoMatchError(err) {
+			return found, err
+		}
+	}
+	return Mapping{}, missing
+}
+
 // Known is Mapping from memory alone.
 func (c *Conn) Known(gvk schema.GroupVersionKind) (Mapping, bool) {
 	g := c.mapper.group(gvk.GroupVersion())
@@ -54,11 +81,13 @@ func (c *Conn) Known(gvk schema.GroupVersionKind) (Mapping, bool) {
 }
 
 // Forget makes the next Mapping of a group version ask the member: what was remembered turned out to be wrong.
-func (c *Conn) Forget(gv schema.GroupVersion) {
-	g := c.mapper.group(gv)
+func (c *Conn) Forget(gv schema.GroupVersion) { c.mapper.forget(gv) }
+
+func (m *mapper) forget(gv schema.GroupVersion) {
+	g := m.group(gv)
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.kinds = nil
+	g.kinds, g.asked = nil, time.Time{}
 }
 
 func (m *mapper) group(gv schema.GroupVersion) *groupMappings {

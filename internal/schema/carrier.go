@@ -328,7 +328,32 @@ func (c *Carrier) Spare(ctx context.Context, conn *member.Conn, live *unstructur
 		if err != nil {
 			return false, fmt.Errorf("looking for objects of %s that are not ours: %w", definition.Name, err)
 		}
-		return len(found.Items) > 0, nil
+		if len(found.Items) > 0 {
+			return true, nil
+		}
+		return othersManage(ctx, conn, resource)
 	}
 	return false, nil
 }
+
+// othersManage tells whether another control plane has objects of a resource.
+func othersManage(ctx context.Context, conn *member.Conn, resource runtimeschema.GroupVersionResource) (bool, error) {
+	options := metav1.ListOptions{LabelSelector: workv1alpha1.ManagedLabel + "=" + workv1alpha1.ManagedLabelValue, Limit: managedPage}
+	for {
+		page, err := conn.Dynamic().Resource(resource).List(ctx, options)
+		if err != nil {
+			return false, fmt.Errorf("looking for objects of %s that other control planes manage: %w", resource.GroupResource(), err)
+		}
+		for i := range page.Items {
+			if conn.ControlPlane().Other(&page.Items[i]) != "" {
+				return true, nil
+			}
+		}
+		if options.Continue = page.GetContinue(); options.Continue == "" {
+			return false, nil
+		}
+	}
+}
+
+// managedPage bounds one answer of a list of managed objects.
+const managedPage = 500

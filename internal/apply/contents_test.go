@@ -1,0 +1,152 @@
+package apply
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+)
+
+const namespaceShop = `{apiVersion: v1, kind: Namespace, metadata: {name: shop}}`
+
+// liveShop is the namespace in the member, as we applied it.
+var liveShop = strings.ReplaceAll(strings.Replace(inMember("shop", "w"), `"kind":"ConfigMap"`, `"kind":"Namespace"`, 1), `"namespace":"shop",`, "")
+
+// shop has the member hold a namespace and ConfigMaps in it.
+func (b *bench) shop(code int, configMaps ...string) {
+	b.server.set(func(w http.ResponseWriter, r *http.Request, _ string) {
+		switch {
+		case r.URL.Path == "/api/v1/namespaces/shop" && r.Method == http.MethodGet:
+			_, _ = w.Write([]byte(liveShop))
+		case r.Method != http.MethodGet:
+			_, _ = w.Write([]byte(liveShop))
+		case code != http.StatusOK:
+			refuse(w, code, metav1.StatusReasonForbidden)
+		default:
+			fmt.Fprintf(w, `{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","metadata":{},"items":[%s]}`, strings.Join(configMaps, ","))
+		}
+	})
+}
+
+func TestANamespaceIsDeletedOnlyIfItHoldsNothingElse(t *testing.T) {
+	const list, remove, release = "GET /api/v1/namespaces/shop/configmaps", "DELETE /api/v1/namespaces/shop", "PATCH /api/v1/namespaces/shop"
+	sibling := deleting(t)
+	sibling.Name = "sibling"
+	alive := work(t)
+	alive.Name = "alive"
+	meta := func(name, rest string) string {
+		return fmt.Sprintf(`{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"name":%q%s}}`, name, rest)
+	}
+	ofWork := func(name, work, id string) string {
+		return meta(name, fmt.Sprintf(`,"labels":{"karmada.io/managed":"true"},"annotations":{"work.karmada.io/namespace":"karmada-es-member1","work.karmada.io/name":%q,"flagship.io/control-plane":%q}`, work, id))
+	}
+	tests := map[string]struct {
+		reason string
+		holds  []string
+		want   []string
+		stays  bool // the Work does, too
+	}{
+		"Empty":     {"nothing else", nil, []string{list, remove}, false},
+		"Furniture": {"what every namespace has", []string{meta("kube-root-ca.crt", "")}, []string{list, remove}, false},
+		"Theirs":    {"what its owner made", []string{meta("theirs", "")}, []string{list, release}, false},
+		"Deleted":   {"what is being deleted", []string{meta("theirs", `,"deletionTimestamp":"2026-01-01T00:00:00Z"`)}, []string{list, remove}, false},
+		"Owned":     {"what goes with its owner", []string{meta("theirs", `,"ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"o","uid":"u"}]`)}, []string{list, remove}, false},
+		"OwnedFromOutside": {"an owner that the namespace does not hold", []string{meta("theirs", `,"ownerReferences":[{"apiVersion":"v1","kind":"Namespace","name":"o","uid":"u"}]`)},
+			[]string{list, release}, false},
+		"Leaving":    {"an object of ours on its way out", []string{ofWork("a", "sibling", "")}, []string{list}, true},
+		"Wanted":     {"an object of ours that is still wanted", []string{ofWork("a", "alive", "")}, []string{list, release}, false},
+		"Orphan":     {"an object of a Work that is gone", []string{ofWork("a", "gone", "")}, []string{list, release}, false},
+		"OtherPlane": {"an object of another control plane", []string{ofWork("a", "sibling", "other")}, []string{list, release}, false},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			w := deleting(t, namespaceShop)
+			b := newBench(t, cluster(), w, sibling.DeepCopy(), alive.DeepCopy())
+			b.server.shownOf = map[string][]string{"namespaces": {liveShop}}
+			b.shop(http.StatusOK, tc.holds...)
+			if _, err := b.reconcileWatched(); err != nil {
+				t.Fatal(err)
+			}
+			b.wantRequests(tc.want...)
+			if b.exists() != tc.stays {
+				t.Errorf("%s: the Work stays: %t", tc.reason, b.exists())
+			}
+			released := tc.want[len(tc.want)-1] == release
+			if told := len(b.events) == 1 && strings.Contains(b.events[0], "NamespaceReleased"); told != released {
+				t.Errorf("%s: events are %q", tc.reason, b.events)
+			}
+		})
+	}
+}
+
+func TestANamespaceOfWhichNotEverythingCanBeListedWaitsAndIsReleased(t *testing.T) {
+	b := newBench(t, cluster(), deleting(t, namespaceShop))
+	clock := clocktesting.NewFakeClock(b.clock.Now())
+	b.clock = clock
+	b.server.shownOf = map[string][]string{"namespaces": {liveShop}}
+	b.shop(http.StatusForbidden)
+	if _, err := b.reconcileWatched(); err == nil || !strings.Contains(err.Error(), "configmaps (Forbidden)") {
+		t.Fatalf("got %v", err)
+	}
+	if c := b.condition(workv1alpha1.WorkApplied); c == nil || !strings.Contains(c.Message, "cannot list configmaps") {
+		t.Errorf("Applied is %+v", c)
+	}
+	b.server.asked()
+	clock.Step(doubtPatience)
+	if _, err := b.reconcileWatched(); err != nil {
+		t.Fatal(err)
+	}
+	b.wantRequests("GET /api/v1/namespaces/shop/configmaps", "PATCH /api/v1/namespaces/shop")
+	if b.exists() {
+		t.Error("the Work is still there")
+	}
+}
+
+// reconcileWatched reconciles once the watch of namespaces is complete.
+func (b *bench) reconcileWatched() (time.Duration, error) {
+	b.t.Helper()
+	again, err := b.reconcile(b.t.Context(), "member1", theWork)
+	if err != nil || again != patienceWithWatch {
+		return again, err
+	}
+	conn, _ := b.fleet.Get("member1")
+	complete := make(chan struct{})
+	conn.WhenSynced(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}, func() { close(complete) })
+	select {
+	case <-complete:
+	case <-time.After(time.Minute):
+		b.t.Fatal("the watch is not complete")
+	}
+	return b.reconcile(b.t.Context(), "member1", theWork)
+}
+
+func TestWhatWasTakenOverIsReleasedUnlessTheWorkSaysOtherwise(t *testing.T) {
+	yes, no := true, false
+	adopted := func(kind string) *unstructured.Unstructured {
+		return object(t, fmt.Sprintf(`{apiVersion: v1, kind: %s, metadata: {name: a, annotations: {flagship.io/adopted: "true"}}}`, kind))
+	}
+	for name, tc := range map[string]struct {
+		preserve *bool
+		object   *unstructured.Unstructured
+		want     bool
+	}{
+		"Unset":     {nil, adopted("Secret"), true},
+		"InWords":   {&no, adopted("Secret"), false},
+		"Preserved": {&yes, adopted("Secret"), true},
+		"Namespace": {&no, adopted("Namespace"), true},
+		"Made":      {nil, object(t, `{apiVersion: v1, kind: Secret, metadata: {name: a}}`), false},
+	} {
+		w := &workv1alpha1.Work{Spec: workv1alpha1.WorkSpec{PreserveResourcesOnDeletion: tc.preserve}}
+		if got := termsOf(w).keep(tc.object); got != tc.want {
+			t.Errorf("%s: it is kept: %t", name, got)
+		}
+	}
+}
