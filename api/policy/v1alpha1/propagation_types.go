@@ -135,7 +135,9 @@ type PropagationSpec struct {
 	Suspension *Suspension `json:"suspension,omitempty"`
 
 	// Leave the copies in the member clusters, with our labels and annotations
-	// removed, when the object is deleted here. Default false.
+	// removed, when the object is deleted here. If unset, copies are deleted, but for
+	// those that were in a cluster before and were taken over with Overwrite. With
+	// false these are deleted, too, other than namespaces and definitions.
 	// +optional
 	PreserveResourcesOnDeletion *bool `json:"preserveResourcesOnDeletion,omitempty"`
 

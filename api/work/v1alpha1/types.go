@@ -48,7 +48,9 @@ type WorkSpec struct {
 	SuspendDispatching *bool `json:"suspendDispatching,omitempty"`
 
 	// Leave the objects in the member cluster, with our labels and annotations
-	// removed, when this Work is deleted. Default false.
+	// removed, when this Work is deleted. If unset, they are deleted, but for those
+	// that were in the cluster before and were taken over. With false these are
+	// deleted, too, other than namespaces and definitions.
 	// +optional
 	PreserveResourcesOnDeletion *bool `json:"preserveResourcesOnDeletion,omitempty"`
 }

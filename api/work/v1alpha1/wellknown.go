@@ -35,8 +35,8 @@ const (
 	// with Overwrite. None of them takes it back as long as another one holds it, so that two control planes which both
 	// have Overwrite do not take turns.
 	TakenFromAnnotation = "flagship.io/taken-from"
-	// AdoptedAnnotation set to "true" marks a Namespace that was there before us. It is not deleted with its Work,
-	// for it may hold what is not ours.
+	// AdoptedAnnotation set to "true" marks an object that was there before us, or that another control plane had. It is
+	// released with its Work, not deleted, unless the Work says preserveResourcesOnDeletion: false.
 	AdoptedAnnotation = "flagship.io/adopted"
 	// ManagedLabelsAnnotation lists, sorted and separated by commas, the label keys that came from here.
 	ManagedLabelsAnnotation = "resourcetemplate.karmada.io/managed-labels"
