@@ -1,0 +1,77 @@
+package attacks_test
+
+import (
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/flagship-k8s/flagship/internal/fleettest"
+)
+
+func value(key, want string) func(*corev1.ConfigMap) error {
+	return func(c *corev1.ConfigMap) error {
+		if c.Data[key] != want {
+			return fmt.Errorf("%s is %q", key, c.Data[key])
+		}
+		return nil
+	}
+}
+
+// Whoever may write in a member can use the name of the control plane's field manager: no owner changes then, only values.
+func TestDriftUnderTheNameOfTheControlPlaneIsRepaired(t *testing.T) {
+	fleet := shared.Start(t)
+	m, ns := fleet.Member("member1"), fleet.Namespace(t)
+	settings := fleettest.ConfigMap(ns, "settings", map[string]string{"a": "ours", "b": "ours"})
+	fleettest.Create(t, fleet.Hub, settings, fleettest.Policy(ns, "settings", fleettest.To("member1"), settings))
+	live := fleettest.ExpectEventually(t, m, settings, fleettest.Exists)
+	manager := ""
+	for _, entry := range live.ManagedFields {
+		if entry.Operation == metav1.ManagedFieldsOperationApply {
+			manager = entry.Manager
+		}
+	}
+	if manager == "" {
+		t.Fatalf("nobody has applied it: %v", live.ManagedFields)
+	}
+	forged := &corev1.ConfigMap{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "settings", Labels: live.Labels, Annotations: live.Annotations},
+		Data:       map[string]string{"a": "forged", "b": "ours"},
+	}
+	//lint:ignore SA1019 The typed apply needs generated types.
+	if err := m.Patch(t.Context(), forged, client.Apply, client.FieldOwner(manager), client.ForceOwnership); err != nil {
+		t.Fatal(err)
+	}
+	fleettest.ExpectEventually(t, m, settings, value("a", "ours"))
+}
+
+// Of an object with more fields than can be recorded it is not known which ones were ours. None is taken from others by
+// force.
+func TestFieldsOfOthersInALargeObjectAreLeftToThem(t *testing.T) {
+	fleet := shared.Start(t)
+	m, ns := fleet.Member("member1"), fleet.Namespace(t)
+	data := map[string]string{"ours": "1"}
+	for i := range 9000 {
+		data[fmt.Sprintf("key-%d", i)] = "v"
+	}
+	large := fleettest.ConfigMap(ns, "large", data)
+	fleettest.Create(t, fleet.Hub, large, fleettest.Policy(ns, "large", fleettest.To("member1"), large))
+	fleettest.ExpectEventually(t, m, large, fleettest.Exists)
+	theirs := &corev1.ConfigMap{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "large"},
+		Data:       map[string]string{"key-7": "theirs"},
+	}
+	//lint:ignore SA1019 The typed apply needs generated types.
+	if err := m.Patch(t.Context(), theirs, client.Apply, client.FieldOwner("somebody"), client.ForceOwnership); err != nil {
+		t.Fatal(err)
+	}
+	fleettest.ExpectEventually(t, fleet.Hub, workFor("member1", "ConfigMap", ns, "large"), complains("key-7", "somebody"))
+	// The rest is applied.
+	fleettest.Update(t, fleet.Hub, large, func(c *corev1.ConfigMap) { c.Data["ours"] = "2" })
+	fleettest.ExpectEventually(t, m, fleettest.ConfigMap(ns, "large", nil), value("ours", "2"))
+	fleettest.ExpectEventually(t, m, fleettest.ConfigMap(ns, "large", nil), value("key-7", "theirs"))
+}
