@@ -236,7 +236,7 @@ func (a *Applier) send(ctx context.Context, try attempt, body, live *unstructure
 		if err == nil {
 			result.uid, result.version, result.at = got.GetUID(), got.GetResourceVersion(), a.clock.Now()
 			result.unclaimed = unclaimed(self, try.desired, got)
-			result.altered = alterations(self, body, got)
+			result.altered, _ = alterations(self, body, got)
 			a.ledger.put(try.place, result)
 			try.conn.Saw(try.resource, got)
 			return result, nil

@@ -106,8 +106,8 @@ func unowned(value any, fields map[string]any, path string, visit func(string)) 
 }
 
 // altered visits the paths under value that are in fields, which is fieldsV1 at the same place, and have another value in
-// live, with that value: nil if there is none. What is empty in value is owned as a place for the fields of others.
-func altered(value, live any, fields map[string]any, path string, visit func(path string, live any)) {
+// live, with both values: that in live is nil if there is none. What is empty in value is owned as a place for the fields of others.
+func altered(value, live any, fields map[string]any, path string, visit func(path string, value, live any)) {
 	switch v := value.(type) {
 	case map[string]any:
 		there, isMap := live.(map[string]any)
@@ -140,12 +140,12 @@ func altered(value, live any, fields map[string]any, path string, visit func(pat
 		return
 	}
 	if !sameValue(value, live) {
-		visit(path, live)
+		visit(path, value, live)
 	}
 }
 
 // altered compares an item of a list with the one of the same keys in the list as it is.
-func (o ownedItem) altered(item any, there []any, path string, visit func(path string, live any)) {
+func (o ownedItem) altered(item any, there []any, path string, visit func(path string, value, live any)) {
 	for _, candidate := range there {
 		fields, isMap := candidate.(map[string]any)
 		switch {
@@ -156,7 +156,39 @@ func (o ownedItem) altered(item any, there []any, path string, visit func(path s
 			return
 		}
 	}
-	visit(path, nil)
+	visit(path, item, nil)
+}
+
+// defaulted tells whether an API server that sets defaults may have made live of value: what value says is there, and the
+// rest, or what is zero in value, may be anything.
+func defaulted(value, live any) bool {
+	switch v := value.(type) {
+	case map[string]any:
+		there, isMap := live.(map[string]any)
+		if !isMap {
+			return len(v) == 0
+		}
+		for key, child := range v {
+			if !defaulted(child, there[key]) {
+				return false
+			}
+		}
+		return true
+	case []any:
+		there, isList := live.([]any)
+		if !isList || len(v) == 0 {
+			return len(v) == 0
+		}
+		return len(v) == len(there) && slices.EqualFunc(v, there, defaulted)
+	case nil:
+		return true
+	case string:
+		return v == "" || sameValue(value, live)
+	case bool:
+		return !v || sameValue(value, live)
+	default:
+		return scalar(value) == scalar(int64(0)) || sameValue(value, live)
+	}
 }
 
 // sameValue tells whether two values read from JSON are equal. Numbers are, whichever Go type they were read into.

@@ -107,6 +107,8 @@ type difference struct {
 	// altered are the paths that we own and that have another value than we want, each with a hash of that value: the
 	// member has normalized it, or somebody wrote under our name.
 	altered map[string]uint64
+	// unexplained are those of altered that the member's defaults do not account for.
+	unexplained int
 	// misfit: the member had no room for something.
 	misfit bool
 }
@@ -116,7 +118,8 @@ func compare(self member.ControlPlane, desired, live *unstructured.Unstructured,
 	if !ok || recorded.hash != hash || !isManaged(live) || !isSigned(self, live) {
 		return difference{stale: true}
 	}
-	d := difference{misfit: !recorded.misfits.empty(), altered: alterations(self, desired, live)}
+	d := difference{misfit: !recorded.misfits.empty()}
+	d.altered, d.unexplained = alterations(self, desired, live)
 	unowned(content(desired), self.OurFields(live), "", func(path string) {
 		switch {
 		case recorded.misfits.has(path):
@@ -140,20 +143,22 @@ func isSigned(self member.ControlPlane, live *unstructured.Unstructured) bool {
 }
 
 // alterations are the paths of desired that we own and whose value in live is another one, with a hash of that; nil if
-// there are none.
-func alterations(self member.ControlPlane, desired, live *unstructured.Unstructured) map[string]uint64 {
+// there are none. Unexplained is how many of them no default accounts for.
+func alterations(self member.ControlPlane, desired, live *unstructured.Unstructured) (found map[string]uint64, unexplained int) {
 	fields := self.OurFields(live)
 	if len(fields) == 0 {
-		return nil
+		return nil, 0
 	}
-	var found map[string]uint64
-	altered(content(desired), live.Object, fields, "", func(path string, value any) {
+	altered(content(desired), live.Object, fields, "", func(path string, value, live any) {
 		if found == nil {
 			found = map[string]uint64{}
 		}
-		found[path] = valueHash(value)
+		found[path] = valueHash(live)
+		if !defaulted(value, live) {
+			unexplained++
+		}
 	})
-	return found
+	return found, unexplained
 }
 
 // settled tells whether another apply would change nothing. Before is what is remembered of the last one.
@@ -162,7 +167,8 @@ func (d difference) settled(before entry, remembered bool) bool {
 		return false
 	}
 	if !remembered {
-		return len(d.drifted) == 0 && len(d.open) == 0 && len(d.altered) == 0
+		// After a start it is not known which values the member gave at the last apply. Defaults are no reason to write.
+		return len(d.drifted) == 0 && len(d.open) == 0 && d.unexplained == 0
 	}
 	for path, value := range d.altered {
 		if last, known := before.altered[path]; !known || last != value {

@@ -121,7 +121,7 @@ func TestCompare(t *testing.T) {
 		"Nothing": {"as it was applied", live(t, all, nil), difference{}},
 		"Drift":   {"a field that we set belongs to somebody else", live(t, taken, nil), difference{drifted: []string{"/data"}}},
 		"Altered": {"somebody wrote another value under our name", live(t, all, func(o *unstructured.Unstructured) { o.Object["data"] = map[string]any{"k": "w"} }),
-			difference{altered: map[string]uint64{"/data/k": valueHash("w")}}},
+			difference{altered: map[string]uint64{"/data/k": valueHash("w")}, unexplained: 1}},
 		"OtherHash": {"something else is wanted now", live(t, all, func(o *unstructured.Unstructured) { setAnnotation(o, workv1alpha1.RecordAnnotation, "other.AAAA") }), difference{stale: true}},
 		"NoLabel":   {"the managed label is gone", live(t, all, func(o *unstructured.Unstructured) { o.SetLabels(nil) }), difference{stale: true}},
 		"NeverOurs": {"no entry of ours", live(t, `{}`, nil), difference{stale: true}},
@@ -159,7 +159,8 @@ func TestSettled(t *testing.T) {
 		"Stale":          {"something else is wanted", difference{stale: true}, &entry{}, false},
 		"DriftNew":       {"drift that nobody remembers", difference{drifted: []string{"/a"}}, nil, false},
 		"DriftUnclaimed": {"a field that the server did not let us own last time either", difference{drifted: []string{"/a"}}, &entry{unclaimed: map[string]bool{"/a": true}}, true},
-		"AlteredNew":     {"a value that is not ours", difference{altered: map[string]uint64{"/a": 1}}, nil, false},
+		"AlteredNew":     {"a value that is not ours", difference{altered: map[string]uint64{"/a": 1}, unexplained: 1}, nil, false},
+		"Defaulted":      {"a default of the member, after a start", difference{altered: map[string]uint64{"/a": 1}}, nil, true},
 		"AlteredAgain":   {"another value than the one that came of the last apply", difference{altered: map[string]uint64{"/a": 1}}, &entry{altered: map[string]uint64{"/a": 2}}, false},
 		"Normalized":     {"what the member makes of it", difference{altered: map[string]uint64{"/a": 1}}, &entry{altered: map[string]uint64{"/a": 1}}, true},
 		"Conflict":       {"a conflict may have gone", difference{open: []string{"/a"}}, &entry{unclaimed: map[string]bool{"/a": true}, conflicts: []conflict{{".a", "x"}}}, false},
@@ -214,4 +215,34 @@ func integers(obj *unstructured.Unstructured) *unstructured.Unstructured {
 	spec := obj.Object["spec"].(map[string]any)
 	spec["replicas"] = int64(spec["replicas"].(float64))
 	return obj
+}
+
+func TestDefaulted(t *testing.T) {
+	tests := map[string]struct {
+		value, live any
+		want        bool
+	}{
+		"Same":          {"a", "a", true},
+		"Other":         {"a", "b", false},
+		"Gone":          {"a", nil, false},
+		"ZeroNumber":    {int64(0), int64(80), true},
+		"ZeroOfAClient": {float64(0), int64(80), true},
+		"OtherNumber":   {int64(1), int64(80), false},
+		"ZeroText":      {"", "TCP", true},
+		"False":         {false, true, true},
+		"True":          {true, false, false},
+		"Nothing":       {nil, "x", true},
+		"MoreKeys":      {map[string]any{"a": "b"}, map[string]any{"a": "b", "c": "d"}, true},
+		"OtherKey":      {map[string]any{"a": "b"}, map[string]any{"a": "x", "c": "d"}, false},
+		"NoMap":         {map[string]any{"a": "b"}, "text", false},
+		"Items":         {[]any{map[string]any{"port": int64(80)}}, []any{map[string]any{"port": int64(80), "protocol": "TCP"}}, true},
+		"MoreItems":     {[]any{"a"}, []any{"a", "b"}, false},
+		"NoItems":       {[]any{}, nil, true},
+		"NoList":        {[]any{"a"}, "a", false},
+	}
+	for name, tc := range tests {
+		if got := defaulted(tc.value, tc.live); got != tc.want {
+			t.Errorf("%s: defaulted(%v, %v) = %t", name, tc.value, tc.live, got)
+		}
+	}
 }
