@@ -259,9 +259,21 @@ func (a *aggregator) works(ctx context.Context, binding workv1alpha2.Binding) ([
 
 // speaksFor says that a template's status is what the copies of this binding add up to. A template has one such binding,
 // the one that propagation makes or would make; others that name the template have a status of their own only.
-func speaksFor(binding workv1alpha2.Binding) bool {
+func (a *aggregator) speaksFor(ctx context.Context, binding workv1alpha2.Binding) (bool, error) {
 	resource := binding.BindingSpec().Resource
-	return resource.Namespace == binding.GetNamespace() && binding.GetName() == workv1alpha2.BindingName(resource.Kind, resource.Name)
+	if resource.Namespace != binding.GetNamespace() {
+		return false, nil
+	}
+	usual := workv1alpha2.BindingName(resource.Kind, resource.Name)
+	kind := schema.FromAPIVersionAndKind(resource.APIVersion, resource.Kind).GroupKind()
+	switch binding.GetName() {
+	case usual:
+		return true, nil
+	case workv1alpha2.AlternativeBindingName(kind, resource.Namespace, resource.Name):
+		other, err := a.binding(ctx, Request{Namespace: binding.GetNamespace(), Name: usual})
+		return err == nil && (other == nil || other.BindingSpec().Resource.UID != resource.UID), err
+	}
+	return false, nil
 }
 
 // updateTemplate writes the status that the copies add up to. It returns a word
@@ -271,8 +283,11 @@ func (a *aggregator) updateTemplate(ctx context.Context, binding workv1alpha2.Bi
 	resource := binding.BindingSpec().Resource
 	version := "version " + resource.ResourceVersion
 	gvk := schema.FromAPIVersionAndKind(resource.APIVersion, resource.Kind)
-	if !a.templates.HasStatus(gvk) || !a.adds(gvk) || !speaksFor(binding) {
+	if !a.templates.HasStatus(gvk) || !a.adds(gvk) {
 		return version, nil
+	}
+	if its, err := a.speaksFor(ctx, binding); err != nil || !its {
+		return version, err
 	}
 	ref := template.Ref{GroupVersionKind: gvk, Namespace: resource.Namespace, Name: resource.Name}
 	before, err := a.templates.Get(ctx, ref)
