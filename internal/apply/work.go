@@ -300,7 +300,7 @@ func (a *Applier) finalize(ctx context.Context, d destination, work *workv1alpha
 			a.buried.forget(key)
 		} else if isBraked(err) {
 			a.tellBraked(work, err)
-			return 0, nil // the release of the brake leads back here
+			return maxRetryPause, nil // the release of the brake leads back here sooner, and what ordered it may be undone
 		} else if err != nil {
 			return 0, err
 		}
