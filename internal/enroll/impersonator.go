@@ -33,6 +33,9 @@ import (
 // spacePause is between two attempts to write into an execution namespace that is not there yet.
 const spacePause = time.Second
 
+// secretPause is between two looks for the Secret that a Cluster names.
+const secretPause = 2 * time.Second
+
 // impersonators keeps, in the execution namespace of every Cluster, the Works with the member's roles karmada-impersonator:
 // they name whom the impersonator's account may impersonate there, and nobody else.
 type impersonators struct {
@@ -100,6 +103,9 @@ func (l *impersonators) Reconcile(ctx context.Context, q reconcile.Request) (rec
 		return reconcile.Result{}, err
 	}
 	account, err := l.account(ctx, cluster)
+	if apierrors.IsNotFound(err) {
+		return reconcile.Result{RequeueAfter: secretPause}, nil // It may not be in the cache yet; the usual name may be another's.
+	}
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -126,7 +132,7 @@ func (l *impersonators) account(ctx context.Context, cluster *clusterv1alpha1.Cl
 		return impersonator, nil // not made here
 	}
 	secret := &corev1.Secret{}
-	if err := l.client.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, secret); client.IgnoreNotFound(err) != nil {
+	if err := l.client.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, secret); err != nil {
 		return "", fmt.Errorf("reading the Secret %s: %w", ref.Name, err)
 	}
 	return impersonatorOf().named(secret.Data[clusterv1alpha1.SecretTokenKey]).name, nil

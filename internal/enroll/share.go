@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -187,6 +188,9 @@ func leave(ctx context.Context, cluster, controlPlane string, member kubernetes.
 		if err := impersonatorOf().suffixed(strings.TrimPrefix(sa.Name, impersonator)).remove(ctx, member); err != nil {
 			return err
 		}
+		if err := removeRoles(ctx, sa.Name, member); err != nil {
+			return err
+		}
 	}
 	if last {
 		if err := removeNamespace(ctx, member); err != nil {
@@ -199,6 +203,31 @@ func leave(ctx context.Context, cluster, controlPlane string, member kubernetes.
 		if rest, ok := suffixOf(sa, cluster, controlPlane); ok && !isImpersonator(sa) && ownAccount(sa, cluster, controlPlane) {
 			if err := controllerOf(cluster).suffixed(rest).remove(ctx, member); err != nil {
 				return err
+			}
+		}
+	}
+	return nil
+}
+
+// removeRoles deletes the roles of an impersonator in namespaces, which stay when the objects of a Cluster are kept. The next
+// control plane that joins the member makes an account of the same name, which must not have their rights.
+func removeRoles(ctx context.Context, name string, member kubernetes.Interface) error {
+	bindings, err := member.RbacV1().RoleBindings(metav1.NamespaceAll).List(ctx, metav1.ListOptions{
+		LabelSelector: clusterv1alpha1.SystemLabel + "=" + clusterv1alpha1.SystemLabelValue,
+	})
+	if err != nil {
+		return fmt.Errorf("listing the RoleBindings in the member: %w", err)
+	}
+	for i := range bindings.Items {
+		if bindings.Items[i].Name != name {
+			continue
+		}
+		namespace := bindings.Items[i].Namespace
+		for kind, remove := range map[string]func(context.Context, string, metav1.DeleteOptions) error{
+			"RoleBinding": member.RbacV1().RoleBindings(namespace).Delete, "Role": member.RbacV1().Roles(namespace).Delete,
+		} {
+			if err := remove(ctx, name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+				return fmt.Errorf("deleting the %s %s/%s in the member: %w", kind, namespace, name, err)
 			}
 		}
 	}

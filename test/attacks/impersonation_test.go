@@ -90,7 +90,8 @@ func TestTheImpersonatorActsForThoseOnlyWhoMayUseTheProxy(t *testing.T) {
 				t.Errorf("%s with rights in the member: %d %s", name, code, body)
 			}
 		}
-		if code, body := get(t, fleet.Hub, pods); code != http.StatusForbidden {
+		masters := fleet.Hub.As(t, rest.ImpersonationConfig{UserName: "proxy-user", Groups: []string{"system:masters"}})
+		if code, body := get(t, masters, pods); code != http.StatusForbidden || !strings.Contains(body, "members accept nobody of the group") {
 			t.Errorf("the group system:masters reached a member: %d %s", code, body)
 		}
 	})
