@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	configv1alpha1 "github.com/flagship-k8s/flagship/api/config/v1alpha1"
 	networkingv1alpha1 "github.com/flagship-k8s/flagship/api/networking/v1alpha1"
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
@@ -55,7 +56,9 @@ func rules() map[schema.GroupKind]rule {
 func propagation(empty func() policyv1alpha1.Propagation) rule {
 	return rule{
 		complete: completed(empty, policyv1alpha1.SetPropagationDefaults),
-		check:    checked(empty, policyv1alpha1.ValidatePropagation),
+		check: checked(empty, func(policy policyv1alpha1.Propagation) field.ErrorList {
+			return append(policyv1alpha1.ValidatePropagation(policy), clusterv1alpha1.ValidateApplyAs(policy.GetAnnotations())...)
+		}),
 	}
 }
 

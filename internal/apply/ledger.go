@@ -148,14 +148,15 @@ type buried struct {
 }
 
 type grave struct {
-	since time.Time
-	risen bool // an object has turned up
+	since   time.Time
+	account string // which removed the objects
+	risen   bool   // an object has turned up
 }
 
 // holds tells whether an object is one of those that were removed. One that was made later has another maker.
 func (g grave) holds(created time.Time) bool { return created.Before(g.since.Add(afterlife)) }
 
-func (b *buried) put(work types.NamespacedName, now time.Time) {
+func (b *buried) put(work types.NamespacedName, now time.Time, account string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.works == nil {
@@ -165,7 +166,7 @@ func (b *buried) put(work types.NamespacedName, now time.Time) {
 	if !known {
 		b.order = append(b.order, work)
 	}
-	b.works[work] = grave{since: now, risen: g.risen}
+	b.works[work] = grave{since: now, account: account, risen: g.risen}
 	for len(b.order) > graves {
 		delete(b.works, b.order[0])
 		b.order = b.order[1:]
@@ -196,7 +197,7 @@ func (b *buried) visit(work types.NamespacedName) (_ grave, risen bool) {
 	defer b.mu.Unlock()
 	g := b.works[work]
 	if g.risen {
-		b.works[work] = grave{since: g.since}
+		b.works[work] = grave{since: g.since, account: g.account}
 	}
 	return g, g.risen
 }

@@ -17,7 +17,7 @@ func TestTheBuriedAreKnownUntilTheyLiveOrAreTooMany(t *testing.T) {
 	if b.rise(name(0)) {
 		t.Error("a Work that nobody buried")
 	}
-	b.put(name(0), now)
+	b.put(name(0), now, "")
 	if _, risen := b.visit(name(0)); risen {
 		t.Error("it has risen before anything turned up")
 	}
@@ -31,13 +31,13 @@ func TestTheBuriedAreKnownUntilTheyLiveOrAreTooMany(t *testing.T) {
 	if _, risen := b.visit(name(0)); risen {
 		t.Error("it does not rest")
 	}
-	b.put(name(1), now)
+	b.put(name(1), now, "")
 	b.forget(name(1))
 	if b.rise(name(1)) {
 		t.Error("a Work that lives again passes for buried")
 	}
 	for i := range graves {
-		b.put(name(2+i), now)
+		b.put(name(2+i), now, "")
 	}
 	if b.rise(name(0)) || !b.rise(name(2)) || len(b.works) > graves || len(b.order) > graves {
 		t.Errorf("%d Works are remembered, %d in order, the bound is %d", len(b.works), len(b.order), graves)

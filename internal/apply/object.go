@@ -31,28 +31,28 @@ const (
 // target is where one object of a Work goes.
 type target struct {
 	place
-	conn   *member.Conn
+	access
 	client dynamic.ResourceInterface
 	work   types.NamespacedName
 }
 
 // targetOf finds the place for an object, and corrects its namespace to the scope of its kind.
-func (a *Applier) targetOf(ctx context.Context, conn *member.Conn, work types.NamespacedName, obj *unstructured.Unstructured) (target, error) {
-	mapping, err := conn.Mapping(ctx, obj.GroupVersionKind())
+func (a *Applier) targetOf(ctx context.Context, via access, work types.NamespacedName, obj *unstructured.Unstructured) (target, error) {
+	mapping, err := via.conn.Mapping(ctx, obj.GroupVersionKind())
 	if err != nil {
 		return target{}, err
 	}
-	t := target{conn: conn, work: work, client: conn.Dynamic().Resource(mapping.Resource)}
+	t := target{access: via, work: work}
 	switch {
 	case !mapping.Namespaced:
 		unstructured.RemoveNestedField(obj.Object, "metadata", "namespace")
 	case obj.GetNamespace() == "":
 		obj.SetNamespace(metav1.NamespaceDefault)
 	}
-	if mapping.Namespaced {
-		t.client = conn.Dynamic().Resource(mapping.Resource).Namespace(obj.GetNamespace())
+	if t.client, err = via.client(mapping.Resource, obj.GetNamespace()); err != nil {
+		return target{}, err
 	}
-	t.place = place{cluster: conn.Name(), resource: mapping.Resource, object: types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()}}
+	t.place = place{cluster: via.conn.Name(), resource: mapping.Resource, object: types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()}}
 	return t, nil
 }
 
@@ -132,7 +132,7 @@ func (a *Applier) examine(ctx context.Context, try attempt) (entry, error) {
 		return entry{}, passing(fmt.Errorf("%s came and went", identityOf(try.desired)))
 	}
 	if err != nil {
-		return entry{}, fmt.Errorf("reading %s: %w", identityOf(try.desired), err)
+		return entry{}, fmt.Errorf("reading %s: %w", identityOf(try.desired), try.refused(err))
 	}
 	verdict, err := a.judge(ctx, try, live)
 	if verdict == foreign {
@@ -354,7 +354,7 @@ func (a *Applier) explain(try attempt, err error) error {
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause), apierrors.IsConflict(err):
 		return passing(fmt.Errorf("applying %s: %w", what, err))
 	default:
-		return fmt.Errorf("applying %s: %w", what, err)
+		return fmt.Errorf("applying %s: %w", what, try.refused(err))
 	}
 }
 

@@ -42,15 +42,15 @@ func (t terms) keep(live *unstructured.Unstructured) bool {
 // remove deletes an object of a Work from a member, or, to preserve it, takes our marks off. An object that is not
 // there, not ours, or another Work's is left as it is. The deletion is asked for in the background: it is not waited
 // for.
-func (a *Applier) remove(ctx context.Context, conn *member.Conn, work types.NamespacedName, id identity, terms terms) error {
-	t, err := a.targetToLeave(ctx, conn, work, id)
+func (a *Applier) remove(ctx context.Context, via access, work types.NamespacedName, id identity, terms terms) error {
+	t, err := a.targetToLeave(ctx, via, work, id)
 	if err == nil {
 		err = a.removeAt(ctx, t, id, terms)
 	}
 	if isUnserved(err) {
 		// The member was upgraded: what was remembered of it does not hold any more.
-		conn.Forget(id.kind.GroupVersion())
-		if t, err = a.targetToLeave(ctx, conn, work, id); err == nil {
+		via.conn.Forget(id.kind.GroupVersion())
+		if t, err = a.targetToLeave(ctx, via, work, id); err == nil {
 			err = a.removeAt(ctx, t, id, terms)
 		}
 	}
@@ -58,27 +58,27 @@ func (a *Applier) remove(ctx context.Context, conn *member.Conn, work types.Name
 		return nil // where a kind is served in no version there are no objects of it
 	}
 	if err != nil && !isBraked(err) {
-		return fmt.Errorf("removing %s: %w", id, err)
+		return fmt.Errorf("removing %s: %w", id, t.refused(err))
 	}
 	return err
 }
 
 // targetToLeave is where an object is that is to be removed, in whichever version the member serves its kind now.
-func (a *Applier) targetToLeave(ctx context.Context, conn *member.Conn, work types.NamespacedName, id identity) (target, error) {
+func (a *Applier) targetToLeave(ctx context.Context, via access, work types.NamespacedName, id identity) (target, error) {
 	named := &unstructured.Unstructured{}
 	named.SetGroupVersionKind(id.kind)
 	named.SetNamespace(id.namespace)
 	named.SetName(id.name)
-	t, err := a.targetOf(ctx, conn, work, named)
+	t, err := a.targetOf(ctx, via, work, named)
 	if !meta.IsNoMatchError(err) {
 		return t, err
 	}
-	present, err := conn.AnyMapping(ctx, id.kind.GroupKind())
+	present, err := via.conn.AnyMapping(ctx, id.kind.GroupKind())
 	if err != nil {
 		return target{}, err
 	}
 	named.SetGroupVersionKind(id.kind.GroupKind().WithVersion(present.Resource.Version))
-	return a.targetOf(ctx, conn, work, named)
+	return a.targetOf(ctx, via, work, named)
 }
 
 // isUnserved tells whether an answer is about the resource, which is not served, and not about one object of it.
@@ -131,7 +131,11 @@ func (a *Applier) part(ctx context.Context, t target, live *unstructured.Unstruc
 	if spare {
 		return a.release(ctx, t, live)
 	}
-	return a.destroy(ctx, t, live)
+	err := a.destroy(ctx, t, live)
+	if apierrors.IsForbidden(err) && isNamespace(live) {
+		return a.release(ctx, t, live) // the owner of the member keeps the right to delete namespaces, and deletes it or not
+	}
+	return err
 }
 
 // belongs tells whether an object is ours to remove on behalf of a Work. One that another control plane has taken over, or

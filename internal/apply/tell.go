@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -58,6 +59,8 @@ func (a *Applier) tell(work *workv1alpha1.Work, total int, results []outcome) (t
 	}
 	if isHeld(err) && total == 1 && (lasting || failing >= grace) {
 		a.tellHeld(work, complaints[0])
+	} else if onlyForbidden(failures) {
+		a.tellForbidden(work, a.failedToApply(work, total-len(complaints), complaints))
 	} else if lasting || failing >= grace {
 		a.tellFailed(work, total-len(complaints), "", complaints...)
 	}
@@ -93,25 +96,38 @@ func complaintsOf(results []outcome) (complaints []string, failures []error, las
 func (a *Applier) tellFailed(work *workv1alpha1.Work, succeeded int, reason string, complaints ...string) {
 	message := reason
 	if reason == "" {
-		message = fmt.Sprintf("Failed to apply all manifests (%d/%d): %s", max(succeeded, 0), len(work.Spec.Workload.Manifests), strings.Join(complaints, "; "))
+		message = a.failedToApply(work, succeeded, complaints)
 	}
+	a.tellNotApplied(work, workv1alpha1.NotApplied(work.Generation, shortened(message)))
+}
+
+// tellForbidden reports that the member refuses a Work to the account that writes its objects.
+func (a *Applier) tellForbidden(work *workv1alpha1.Work, message string) {
+	a.tellNotApplied(work, workv1alpha1.Forbidden(work.Generation, shortened(message)))
+}
+
+func (a *Applier) failedToApply(work *workv1alpha1.Work, succeeded int, complaints []string) string {
+	return fmt.Sprintf("Failed to apply all manifests (%d/%d): %s", max(succeeded, 0), len(work.Spec.Workload.Manifests), strings.Join(complaints, "; "))
+}
+
+func shortened(message string) string {
 	if len(message) > maxMessage {
-		message = strings.ToValidUTF8(message[:maxMessage], "") + " …"
+		return strings.ToValidUTF8(message[:maxMessage], "") + " …"
 	}
+	return message
+}
+
+func (a *Applier) tellNotApplied(work *workv1alpha1.Work, condition metav1.Condition) {
 	a.report.Update(client.ObjectKeyFromObject(work), report.Apply, func(_ *workv1alpha1.Work, status *workv1alpha1.WorkStatus) {
 		meta.SetStatusCondition(&status.Conditions, workv1alpha1.Dispatching(work.Generation))
-		meta.SetStatusCondition(&status.Conditions, workv1alpha1.NotApplied(work.Generation, message))
+		meta.SetStatusCondition(&status.Conditions, condition)
 	})
-	a.events.Publish(event.Warning(event.Reference(workKind, work), event.SyncFailed, message))
+	a.events.Publish(event.Warning(event.Reference(workKind, work), event.SyncFailed, condition.Message))
 }
 
 // tellHeld reports that the object of a Work is kept as it is.
 func (a *Applier) tellHeld(work *workv1alpha1.Work, message string) {
-	a.report.Update(client.ObjectKeyFromObject(work), report.Apply, func(_ *workv1alpha1.Work, status *workv1alpha1.WorkStatus) {
-		meta.SetStatusCondition(&status.Conditions, workv1alpha1.Dispatching(work.Generation))
-		meta.SetStatusCondition(&status.Conditions, workv1alpha1.Held(work.Generation, message))
-	})
-	a.events.Publish(event.Warning(event.Reference(workKind, work), event.SyncFailed, message))
+	a.tellNotApplied(work, workv1alpha1.Held(work.Generation, message))
 }
 
 // tellDropped names fields that the member does not know.

@@ -77,7 +77,7 @@ func (a *Applier) reconcile(ctx context.Context, cluster string, key types.Names
 		}
 		return 0, err
 	}
-	return a.apply(ctx, destination.conn, work)
+	return a.apply(ctx, destination.access(work), work)
 }
 
 // destination is what a Work's cluster looks like from here.
@@ -91,6 +91,12 @@ type destination struct {
 	conn      *member.Conn
 	// keepBefore is BrakeKeepBefore of the Cluster.
 	keepBefore time.Time
+	cluster    *clusterv1alpha1.Cluster // nil if it is gone
+}
+
+// access is how the objects of a Work are written there.
+func (d destination) access(work *workv1alpha1.Work) access {
+	return access{conn: d.conn, account: accountFor(d.cluster, work)}
 }
 
 func (d destination) unavailable() error {
@@ -113,6 +119,7 @@ func (a *Applier) destination(ctx context.Context, name string) (destination, er
 	} else if err != nil {
 		return d, fmt.Errorf("reading the Cluster: %w", err)
 	}
+	d.cluster = cluster
 	d.leaving = cluster.DeletionTimestamp != nil
 	a.heedBrake(cluster)
 	d.keepBefore = clusterv1alpha1.BrakeKeepBefore(cluster)
@@ -132,8 +139,8 @@ func (a *Applier) held(ctx context.Context, d destination) (bool, error) {
 }
 
 // apply writes the manifests of a Work and removes what it does not have any more.
-func (a *Applier) apply(ctx context.Context, conn *member.Conn, work *workv1alpha1.Work) (time.Duration, error) {
-	key := client.ObjectKeyFromObject(work)
+func (a *Applier) apply(ctx context.Context, via access, work *workv1alpha1.Work) (time.Duration, error) {
+	key, conn := client.ObjectKeyFromObject(work), via.conn
 	a.buried.forget(key)
 	manifests := manifestsOf(work)
 	if reason := a.holds(ctx, conn.Name(), manifests); reason != "" {
@@ -147,27 +154,27 @@ func (a *Applier) apply(ctx context.Context, conn *member.Conn, work *workv1alph
 	}
 	var results []outcome
 	for _, m := range manifests {
-		results = append(results, a.manifest(ctx, conn, key, m))
+		results = append(results, a.manifest(ctx, via, key, m))
 		if unavailable(results[len(results)-1].err) {
 			break
 		}
 	}
-	results = append(results, a.removeSurplus(ctx, conn, work, manifests, results)...)
+	results = append(results, a.removeSurplus(ctx, via, work, manifests, results)...)
 	slices.SortStableFunc(results, func(x, y outcome) int { return x.ordinal - y.ordinal })
 	return a.tell(work, len(manifests), results)
 }
 
 // removeSurplus removes what a Work does not order any more, once everything that it orders is there: what is surplus may
 // be what a manifest that failed was to take the place of.
-func (a *Applier) removeSurplus(ctx context.Context, conn *member.Conn, work *workv1alpha1.Work, manifests []manifest, applied []outcome) []outcome {
+func (a *Applier) removeSurplus(ctx context.Context, via access, work *workv1alpha1.Work, manifests []manifest, applied []outcome) []outcome {
 	if len(applied) < len(manifests) || slices.ContainsFunc(applied, func(o outcome) bool { return o.err != nil }) {
 		return nil
 	}
 	terms := termsOf(work)
 	terms.preserve = false // that is about the end of the Work
 	var failed []outcome
-	for _, id := range surplus(conn, work, manifests) {
-		if err := a.remove(ctx, conn, client.ObjectKeyFromObject(work), id, terms); err != nil {
+	for _, id := range surplus(via.conn, work, manifests) {
+		if err := a.remove(ctx, via, client.ObjectKeyFromObject(work), id, terms); err != nil {
 			failed = append(failed, outcome{ordinal: len(manifests), what: id.String(), err: err})
 		}
 	}
@@ -184,13 +191,13 @@ type outcome struct {
 	misfit    bool
 }
 
-func (a *Applier) manifest(ctx context.Context, conn *member.Conn, work types.NamespacedName, m manifest) outcome {
+func (a *Applier) manifest(ctx context.Context, via access, work types.NamespacedName, m manifest) outcome {
 	o := outcome{ordinal: m.ordinal, what: fmt.Sprintf("manifest %d", m.ordinal), err: m.err}
 	if m.err != nil {
 		return o
 	}
 	o.what = m.identity().String()
-	t, err := a.targetOf(ctx, conn, work, m.object)
+	t, err := a.targetOf(ctx, via, work, m.object)
 	if meta.IsNoMatchError(err) {
 		o.err = passing(fmt.Errorf("%s is not served by the cluster: %w", m.object.GroupVersionKind(), err))
 		return o
@@ -202,6 +209,9 @@ func (a *Applier) manifest(ctx context.Context, conn *member.Conn, work types.Na
 	o.what = m.identity().String() // with the namespace it ended up in
 	done, err := a.object(ctx, t, m.object)
 	o.err, o.conflicts, o.dropped, o.misfit = conceal(err, m.object), done.conflicts, done.dropped, done.misfit
+	if o.err == nil {
+		o.err = t.unseen()
+	}
 	return o
 }
 
@@ -220,7 +230,7 @@ func (a *Applier) incomplete(ctx context.Context, conn *member.Conn, key types.N
 	}
 	conn.Hold(holder(key), resources...)
 	for _, r := range resources {
-		if !conn.HasSynced(r) {
+		if !conn.HasSynced(r) && conn.Refused(r) == nil {
 			incomplete = append(incomplete, r)
 		}
 	}
@@ -301,7 +311,7 @@ func (a *Applier) finalize(ctx context.Context, d destination, work *workv1alpha
 		} else if isBraked(err) {
 			a.tellBraked(work, err)
 			return maxRetryPause, nil // the release of the brake leads back here sooner, and what ordered it may be undone
-		} else if err != nil {
+		} else if err != nil && !(d.leaving && isForbidden(err)) { // nothing may be removed: told of, and left there
 			return 0, err
 		}
 	}
@@ -332,15 +342,15 @@ func (a *Applier) tellStuck(work *workv1alpha1.Work, err error) {
 }
 
 func (a *Applier) removeAll(ctx context.Context, d destination, work *workv1alpha1.Work, manifests []manifest) error {
-	key, conn := client.ObjectKeyFromObject(work), d.conn
+	key, via := client.ObjectKeyFromObject(work), d.access(work)
 	terms := termsOf(work)
 	terms.preserve = terms.preserve || d.keeps
 	if terms.preserve {
 		a.buried.forget(key)
 	} else {
-		a.buried.put(key, a.clock.Now()) // before the look at what there is: what turns up afterwards is told of
+		a.buried.put(key, a.clock.Now(), via.account) // before the look at what there is: what turns up afterwards is told of
 	}
-	remaining := surplus(conn, work, manifests)
+	remaining := surplus(via.conn, work, manifests)
 	for _, m := range slices.Backward(manifests) { // the rest before the namespaces and definitions it needs
 		if m.err == nil {
 			remaining = append(remaining, m.identity())
@@ -349,7 +359,7 @@ func (a *Applier) removeAll(ctx context.Context, d destination, work *workv1alph
 	var failures []error
 	var braked error
 	for _, id := range remaining {
-		if err := a.remove(ctx, conn, key, id, terms); isBraked(err) {
+		if err := a.remove(ctx, via, key, id, terms); isBraked(err) {
 			braked = err
 		} else if err != nil {
 			failures = append(failures, err)
@@ -358,6 +368,10 @@ func (a *Applier) removeAll(ctx context.Context, d destination, work *workv1alph
 	err := errors.Join(failures...)
 	if err == nil {
 		return braked // what failed is tried again first
+	}
+	if onlyForbidden(failures) {
+		a.tellForbidden(work, fmt.Sprintf("Failed to remove what was applied: %v", err))
+		return forbiddenError{err}
 	}
 	lasting := slices.ContainsFunc(failures, func(err error) bool { return !isPassing(err) })
 	if !unavailable(err) && (lasting || a.troubles.since(key, a.clock.Now()) >= departureGrace) {
@@ -386,7 +400,7 @@ func (a *Applier) rebury(ctx context.Context, cluster string, key types.Namespac
 		if conn.ControlPlane().OurFields(obj) == nil || !grave.holds(obj.GetCreationTimestamp().Time) {
 			continue // somebody else made it
 		}
-		if err := a.remove(ctx, conn, key, identityOf(obj), terms{}); err != nil {
+		if err := a.remove(ctx, access{conn: conn, account: grave.account}, key, identityOf(obj), terms{}); err != nil {
 			a.buried.rise(key) // still
 			return err
 		}

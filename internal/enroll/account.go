@@ -32,22 +32,25 @@ type account struct {
 	name string
 	// role names the ClusterRole and the ClusterRoleBinding.
 	role  string
-	rules []*applyrbacv1.PolicyRuleApplyConfiguration
+	rules Rights
+	// home are its rights in the namespace of the service account alone; empty if rules say enough.
+	home Rights
 	// controlPlane is the id of the control plane that has the account, "" if it is not told.
 	controlPlane string
 }
 
-// controllerOf is the account for the control plane's own work. Objects of any kind may be propagated, with any rights
-// in them, so it can have no fewer.
+// controllerOf is the account for the control plane's own work, without rights: enough to renew its token and to remove it.
 func controllerOf(cluster string) account {
-	rule := applyrbacv1.PolicyRule
-	return account{
-		name: controllerAccount(cluster), role: controllerRole(cluster),
-		rules: []*applyrbacv1.PolicyRuleApplyConfiguration{
-			rule().WithAPIGroups("*").WithResources("*").WithVerbs("*"),
-			rule().WithNonResourceURLs("*").WithVerbs("get"),
-		},
+	return account{name: controllerAccount(cluster), role: controllerRole(cluster)}
+}
+
+// with gives the account its rights, under the name that it has.
+func (a account) with(rights Rights) account {
+	a.rules = rights
+	if !rights.all() {
+		a.rules, a.home = rights.merged(a.needs()), a.needsAtHome()
 	}
+	return a
 }
 
 // impersonatorOf is the account behind the Cluster's proxy. Its rights come with Works, which name those whom it may
@@ -71,7 +74,7 @@ func (a account) install(ctx context.Context, member kubernetes.Interface) error
 		}
 		return nil
 	}
-	role, err := member.RbacV1().ClusterRoles().Apply(ctx, applyrbacv1.ClusterRole(a.role).WithLabels(ours).WithAnnotations(a.annotations()).WithRules(a.rules...), force)
+	role, err := member.RbacV1().ClusterRoles().Apply(ctx, applyrbacv1.ClusterRole(a.role).WithLabels(ours).WithAnnotations(a.annotations()).WithRules(a.rules.configuration()...), force)
 	if err != nil {
 		return fmt.Errorf("creating the ClusterRole %s in the member: %w", a.role, err)
 	}
@@ -88,6 +91,27 @@ func (a account) install(ctx context.Context, member kubernetes.Interface) error
 			WithNamespace(clusterv1alpha1.ClusterNamespace).WithName(a.name))
 	if _, err := member.RbacV1().ClusterRoleBindings().Apply(ctx, binding, force); err != nil {
 		return fmt.Errorf("creating the ClusterRoleBinding %s in the member: %w", a.role, err)
+	}
+	return a.installHome(ctx, member, owner)
+}
+
+// installHome grants what the account may do in the namespace of its ServiceAccount alone.
+func (a account) installHome(ctx context.Context, member kubernetes.Interface, owner *applymetav1.OwnerReferenceApplyConfiguration) error {
+	if len(a.home) == 0 {
+		return nil
+	}
+	ours := map[string]string{clusterv1alpha1.SystemLabel: clusterv1alpha1.SystemLabelValue}
+	force := metav1.ApplyOptions{FieldManager: fieldManager, Force: true}
+	rbac, namespace := member.RbacV1(), clusterv1alpha1.ClusterNamespace
+	role := applyrbacv1.Role(a.name, namespace).WithLabels(ours).WithOwnerReferences(owner).WithRules(a.home.configuration()...)
+	if _, err := rbac.Roles(namespace).Apply(ctx, role, force); err != nil {
+		return fmt.Errorf("creating the Role %s in the member: %w", a.name, err)
+	}
+	binding := applyrbacv1.RoleBinding(a.name, namespace).WithLabels(ours).WithOwnerReferences(owner).
+		WithRoleRef(applyrbacv1.RoleRef().WithAPIGroup(rbacv1.GroupName).WithKind("Role").WithName(a.name)).
+		WithSubjects(applyrbacv1.Subject().WithKind(rbacv1.ServiceAccountKind).WithNamespace(namespace).WithName(a.name))
+	if _, err := rbac.RoleBindings(namespace).Apply(ctx, binding, force); err != nil {
+		return fmt.Errorf("creating the RoleBinding %s in the member: %w", a.name, err)
 	}
 	return nil
 }

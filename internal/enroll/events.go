@@ -38,7 +38,9 @@ func notRenewed(cluster *clusterv1alpha1.Cluster, err error) event.Event {
 }
 
 func notLeft(cluster *clusterv1alpha1.Cluster, err error) event.Event {
-	return event.Warning(reference(cluster), event.LeaveMemberFailed, "Left our service accounts in the cluster: "+err.Error())
+	return event.Warning(reference(cluster), event.LeaveMemberFailed, fmt.Sprintf("Left our service accounts in the cluster: %v. "+
+		"Remove there the ClusterRole and the ClusterRoleBinding %s, and, if no other control plane uses them, those named %s and the namespace %s",
+		err, controllerRole(cluster.Name), impersonator, clusterv1alpha1.ClusterNamespace))
 }
 
 // removalBegun says how many objects stay in a cluster that is being removed, and how many are deleted there.

@@ -98,6 +98,9 @@ func (l *impersonators) Reconcile(ctx context.Context, q reconcile.Request) (rec
 	if cluster.DeletionTimestamp != nil {
 		return reconcile.Result{}, nil
 	}
+	if cluster.Spec.SyncMode == clusterv1alpha1.Push && cluster.Spec.SecretRef != nil && cluster.Spec.ImpersonatorSecretRef == nil {
+		return reconcile.Result{}, nil // Joined with bounded rights: nobody impersonates there.
+	}
 	subjects, err := l.holders(ctx, cluster.Name)
 	if err != nil {
 		return reconcile.Result{}, err

@@ -53,6 +53,12 @@ type Options struct {
 	Share bool
 	// TokenLifetime is how long tokens are asked to live. Default DefaultTokenLifetime.
 	TokenLifetime time.Duration
+	// Rights are what the control plane may do in the cluster. Default: what it may do there already, all rights at first.
+	// With less than all, the Cluster has no proxy: its account could act as any user.
+	Rights Rights
+	// ApplyAs is the name of the ServiceAccount, in the namespace of each object, as which objects are written in the
+	// cluster. Default: objects are written as the control plane's own account; a Cluster that has a name already keeps it.
+	ApplyAs string
 }
 
 // Join makes the cluster that the second configuration leads to a member of the control plane that the first one leads
@@ -109,12 +115,17 @@ type joiner struct {
 	try func(ctx context.Context, access *rest.Config, token string) error
 }
 
-// credentials are what the hub will hold.
+// credentials are what the hub will hold. Without all rights there is no token of the impersonator.
 type credentials struct{ controller, impersonator string }
 
 func (j *joiner) join(ctx context.Context) error {
 	if err := checkName(j.options.Name); err != nil {
 		return err
+	}
+	if as := j.options.ApplyAs; as != "" {
+		if errs := clusterv1alpha1.ValidateApplyAs(map[string]string{clusterv1alpha1.ApplyAsAnnotation: as}); len(errs) > 0 {
+			return errs.ToAggregate()
+		}
 	}
 	id, err := identity(ctx, j.member)
 	if err != nil {
@@ -128,7 +139,16 @@ func (j *joiner) join(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	tokens, err := j.prepareMember(ctx, suffix)
+	controller := controllerOf(j.options.Name).suffixed(suffix).of(j.controlPlane)
+	rights, err := j.rights(ctx, controller)
+	if err != nil {
+		return err
+	}
+	accounts := []account{controller.with(rights)}
+	if rights.all() {
+		accounts = append(accounts, impersonatorOf().suffixed(suffix).of(j.controlPlane)) // bounded rights let nobody impersonate
+	}
+	tokens, err := j.prepareMember(ctx, accounts)
 	if err != nil {
 		return err
 	}
@@ -141,10 +161,28 @@ func (j *joiner) join(ctx context.Context) error {
 	return j.admit(ctx, id, tokens)
 }
 
+// rights are those asked for. Joining again without a word about rights changes none.
+func (j *joiner) rights(ctx context.Context, controller account) (Rights, error) {
+	rights := j.options.Rights
+	if rights == nil {
+		var err error
+		if rights, err = controller.granted(ctx, j.member); err != nil {
+			return nil, err
+		}
+	}
+	if rights == nil {
+		rights = AllRights()
+	}
+	if j.options.ApplyAs != "" && !rights.all() {
+		rights = rights.merged(Rights{impersonating(j.options.ApplyAs)})
+	}
+	return rights, nil
+}
+
 // readmit gives new credentials to a cluster that is a member already. They are for the address that was tried a moment ago,
 // never for one that somebody wrote into the Cluster meanwhile, so the Cluster gets that address first.
 func (j *joiner) readmit(ctx context.Context, cluster *clusterv1alpha1.Cluster, tokens credentials) error {
-	fresh, err := j.cluster(cluster.Spec.ID)
+	fresh, err := j.cluster(cluster.Spec.ID, tokens)
 	if err != nil {
 		return err
 	}
@@ -152,13 +190,23 @@ func (j *joiner) readmit(ctx context.Context, cluster *clusterv1alpha1.Cluster, 
 	to, from := &cluster.Spec, &fresh.Spec
 	to.APIEndpoint, to.ProxyURL, to.InsecureSkipTLSVerification = from.APIEndpoint, from.ProxyURL, from.InsecureSkipTLSVerification
 	to.SecretRef, to.ImpersonatorSecretRef = from.SecretRef, from.ImpersonatorSecretRef
-	if !equality.Semantic.DeepEqual(before.Spec, cluster.Spec) {
+	if account, ok := fresh.Annotations[clusterv1alpha1.ApplyAsAnnotation]; ok {
+		metav1.SetMetaDataAnnotation(&cluster.ObjectMeta, clusterv1alpha1.ApplyAsAnnotation, account)
+	}
+	if !equality.Semantic.DeepEqual(before, cluster) {
 		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 		if err := j.hub.Patch(ctx, cluster, patch, client.FieldOwner(fieldManager)); err != nil {
 			return fmt.Errorf("changing the address of cluster %q: %w", cluster.Name, err)
 		}
+	}
+	if before.Spec.APIEndpoint != cluster.Spec.APIEndpoint {
 		j.notice(fmt.Sprintf("cluster %s is reached at %s from now on, before at %s; --api-endpoint sets another address than that of the kubeconfig",
 			cluster.Name, to.APIEndpoint, before.Spec.APIEndpoint))
+	}
+	if tokens.impersonator == "" {
+		if err := j.withdrawSecret(ctx, clusterv1alpha1.ImpersonatorSecretName(cluster.Name)); err != nil {
+			return err
+		}
 	}
 	return j.writeSecrets(ctx, tokens, cluster, cluster)
 }
@@ -195,15 +243,14 @@ func (j *joiner) refuseDuplicates(ctx context.Context, id string) (*clusterv1alp
 	return nil, nil
 }
 
-// prepareMember installs the accounts, whose names end with the suffix, and takes a token of each.
-func (j *joiner) prepareMember(ctx context.Context, suffix string) (credentials, error) {
+// prepareMember installs the accounts and takes a token of each.
+func (j *joiner) prepareMember(ctx context.Context, accounts []account) (credentials, error) {
 	life := j.options.TokenLifetime
 	if life == 0 {
 		life = DefaultTokenLifetime
 	}
 	var tokens [2]string
-	for i, a := range []account{controllerOf(j.options.Name), impersonatorOf()} {
-		a = a.suffixed(suffix).of(j.controlPlane)
+	for i, a := range accounts {
 		if err := installPatiently(ctx, a, j.member); err != nil {
 			return credentials{}, err
 		}
@@ -234,7 +281,7 @@ func installPatiently(ctx context.Context, a account, member kubernetes.Interfac
 
 // admit writes the Secrets first, so that the Cluster is usable from its first moment, and has it own them afterwards.
 func (j *joiner) admit(ctx context.Context, id string, tokens credentials) error {
-	cluster, err := j.cluster(id)
+	cluster, err := j.cluster(id, tokens)
 	if err != nil {
 		return err
 	}
@@ -250,7 +297,7 @@ func (j *joiner) admit(ctx context.Context, id string, tokens credentials) error
 	return j.writeSecrets(ctx, tokens, cluster, cluster)
 }
 
-func (j *joiner) cluster(id string) (*clusterv1alpha1.Cluster, error) {
+func (j *joiner) cluster(id string, tokens credentials) (*clusterv1alpha1.Cluster, error) {
 	o := j.options
 	endpoint, err := endpointOf(cmp.Or(o.APIEndpoint, j.access.Host))
 	if err != nil {
@@ -259,16 +306,22 @@ func (j *joiner) cluster(id string) (*clusterv1alpha1.Cluster, error) {
 	ref := func(name string) *clusterv1alpha1.LocalSecretReference {
 		return &clusterv1alpha1.LocalSecretReference{Namespace: clusterv1alpha1.ClusterNamespace, Name: name}
 	}
-	return &clusterv1alpha1.Cluster{
+	cluster := &clusterv1alpha1.Cluster{
 		ObjectMeta: metav1.ObjectMeta{Name: o.Name, Labels: o.Labels, Finalizers: []string{clusterv1alpha1.ClusterFinalizer}},
 		Spec: clusterv1alpha1.ClusterSpec{
 			ID: id, SyncMode: clusterv1alpha1.Push, APIEndpoint: endpoint, ProxyURL: o.ProxyURL,
 			SecretRef:                   ref(o.Name),
-			ImpersonatorSecretRef:       ref(clusterv1alpha1.ImpersonatorSecretName(o.Name)),
 			InsecureSkipTLSVerification: j.access.Insecure,
 			Provider:                    o.Provider, Region: o.Region, Zones: o.Zones,
 		},
-	}, nil
+	}
+	if tokens.impersonator != "" {
+		cluster.Spec.ImpersonatorSecretRef = ref(clusterv1alpha1.ImpersonatorSecretName(o.Name))
+	}
+	if o.ApplyAs != "" {
+		cluster.Annotations = map[string]string{clusterv1alpha1.ApplyAsAnnotation: o.ApplyAs}
+	}
+	return cluster, nil
 }
 
 // endpointOf is an address as a URL.
@@ -304,6 +357,9 @@ func (j *joiner) writeSecrets(ctx context.Context, tokens credentials, target, o
 		{j.options.Name, clusterv1alpha1.ControllerCredential, main},
 		{clusterv1alpha1.ImpersonatorSecretName(j.options.Name), clusterv1alpha1.ImpersonatorCredential, other},
 	} {
+		if len(c.data[clusterv1alpha1.SecretTokenKey]) == 0 {
+			continue
+		}
 		err := j.writeSecret(ctx, c.name, func(secret *corev1.Secret) {
 			secret.Data = c.data
 			stampSecret(secret, c.use, &target.Spec, ca)
@@ -359,12 +415,17 @@ func (j *joiner) ensureNamespace(ctx context.Context) error {
 func (j *joiner) withdraw(ctx context.Context) error {
 	var faults []error
 	for _, name := range []string{j.options.Name, clusterv1alpha1.ImpersonatorSecretName(j.options.Name)} {
-		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: clusterv1alpha1.ClusterNamespace, Name: name}}
-		if err := client.IgnoreNotFound(j.hub.Delete(ctx, secret)); err != nil {
-			faults = append(faults, fmt.Errorf("removing the Secret %s again: %w", name, err))
-		}
+		faults = append(faults, j.withdrawSecret(ctx, name))
 	}
 	return errors.Join(faults...)
+}
+
+func (j *joiner) withdrawSecret(ctx context.Context, name string) error {
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: clusterv1alpha1.ClusterNamespace, Name: name}}
+	if err := client.IgnoreNotFound(j.hub.Delete(ctx, secret)); err != nil {
+		return fmt.Errorf("removing the Secret %s: %w", name, err)
+	}
+	return nil
 }
 
 // tryToken uses a new token until the member honours it: rights that were just granted take a moment.

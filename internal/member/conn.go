@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/transport"
 	"k8s.io/utils/clock"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
@@ -135,6 +136,17 @@ func (c *Conn) NamespacedKinds(ctx context.Context) ([]*metav1.APIResourceList, 
 		return lists, fmt.Errorf("asking the member what it serves: %w", err)
 	}
 	return lists, nil
+}
+
+// DynamicAs is Dynamic for requests that the member's API server treats as those of another user. The connections are the
+// same. It is made for one use: every call makes a new one, which costs some microseconds and keeps nothing.
+func (c *Conn) DynamicAs(user string) (dynamic.Interface, error) {
+	as := transport.NewImpersonatingRoundTripper(transport.ImpersonationConfig{UserName: user}, through{c.gate, hasty})
+	client, err := dynamic.NewForConfigAndClient(c.config, &http.Client{Transport: as})
+	if err != nil {
+		return nil, fmt.Errorf("building a client that acts as %s: %w", user, err)
+	}
+	return client, nil
 }
 
 // RESTConfig is for building further clients together with HTTPClient or PatientHTTPClient. It holds no secret and no

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -61,7 +62,9 @@ type objects struct {
 	byWork map[types.NamespacedName][]types.NamespacedName
 	seen   string // the newest version the watch has shown
 	synced bool
-	onSync []func()
+	// refused is why the last list was refused for lack of a right; nil if it was not.
+	refused error
+	onSync  []func()
 }
 
 type kept struct {
@@ -219,7 +222,7 @@ func (o *objects) Replace(list []any, version string) error {
 	for key, item := range items {
 		o.set(key, item)
 	}
-	o.synced, o.seen = true, version
+	o.synced, o.seen, o.refused = true, version, nil
 	waiting := o.onSync
 	o.onSync = nil
 	o.mu.Unlock()
@@ -324,6 +327,22 @@ func (o *objects) hasPassed(version string) bool {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
 	return o.synced && !newer(version, o.seen)
+}
+
+// listed takes note of how a list ended.
+func (o *objects) listed(err error) {
+	if !apierrors.IsForbidden(err) {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.refused = err
+}
+
+func (o *objects) refusal() error {
+	o.mu.RLock()
+	defer o.mu.RUnlock()
+	return o.refused
 }
 
 // whenSynced calls f once everything is known, at once if it is already.

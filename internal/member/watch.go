@@ -78,6 +78,15 @@ func (c *Conn) HasSynced(resource schema.GroupVersionResource) bool {
 	return o != nil && o.hasSynced()
 }
 
+// Refused is the member's refusal to let the control plane list a resource that is held, or nil. While there is one, Lookup
+// finds nothing, and it is asked for again every half minute.
+func (c *Conn) Refused(resource schema.GroupVersionResource) error {
+	if o := c.watches.objects(resource); o != nil {
+		return o.refusal()
+	}
+	return nil
+}
+
 // WhenSynced calls f once HasSynced is true, at once if it is, never if the watch ends before. f must not block.
 func (c *Conn) WhenSynced(resource schema.GroupVersionResource, f func()) {
 	if o := c.watches.objects(resource); o != nil {
@@ -233,7 +242,9 @@ func (w *watches) reflect(ctx context.Context, resource schema.GroupVersionResou
 	lw := &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			options.LabelSelector = managedOnly
-			return client.List(ctx, options)
+			list, err := client.List(ctx, options)
+			store.listed(err)
+			return list, err
 		},
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 			options.LabelSelector = managedOnly

@@ -2,9 +2,15 @@ package observe
 
 import (
 	"context"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -34,6 +40,7 @@ type watchNews struct{ summary, kinds func() }
 // resourceWatch follows the nodes, pods and definitions of one member.
 type resourceWatch struct {
 	tally   *tally
+	refused *refusals
 	devices *deviceWatch
 	stop    context.CancelFunc
 	ctx     context.Context // of the watches, which begin at different times
@@ -42,7 +49,7 @@ type resourceWatch struct {
 // watchResources starts following a member. The watches wait by themselves while the member is unavailable.
 func watchResources(ctx context.Context, conn *member.Conn, news watchNews) *resourceWatch {
 	ctx, cancel := context.WithCancel(ctx)
-	w := &resourceWatch{tally: newTally(), stop: cancel, ctx: ctx}
+	w := &resourceWatch{tally: newTally(), refused: &refusals{news: news.summary}, stop: cancel, ctx: ctx}
 	cfg, client := conn.RESTConfig(), conn.PatientHTTPClient()
 	cfg.ContentType = runtime.ContentTypeProtobuf
 	kube, err := kubernetes.NewForConfigAndClient(cfg, client)
@@ -50,33 +57,40 @@ func watchResources(ctx context.Context, conn *member.Conn, news watchNews) *res
 		log.FromContext(ctx).Error(err, "Cannot watch the resources of a cluster", "cluster", conn.Name())
 		return w
 	}
-	meta, err := metadata.NewForConfigAndClient(conn.RESTConfig(), client)
+	heads, err := metadata.NewForConfigAndClient(conn.RESTConfig(), client)
 	if err != nil {
 		log.FromContext(ctx).Error(err, "Cannot watch the definitions of a cluster", "cluster", conn.Name())
 		return w
 	}
-	w.devices = &deviceWatch{kube: draclient.New(kube), meta: meta, tally: newDeviceTally(), news: news.summary}
-	follow(ctx, nodeLister(kube), &corev1.Node{}, sink{
-		reset: w.tally.resetNodes,
+	w.devices = &deviceWatch{kube: draclient.New(kube), meta: heads, tally: newDeviceTally(), news: news.summary}
+	follow(ctx, nodeLister(kube, w.refused), &corev1.Node{}, sink{
+		reset: func() { w.tally.resetNodes(); w.refused.note("nodes", nil) },
 		set:   func(obj any) bool { n, ok := obj.(*corev1.Node); return ok && w.tally.setNode(n) },
 		drop:  func(obj any) bool { n, ok := obj.(*corev1.Node); return ok && w.tally.dropNode(n.Name) },
 		news:  news.summary,
 	})
-	follow(ctx, podLister(kube), &corev1.Pod{}, sink{
-		reset: w.tally.resetPods,
+	follow(ctx, podLister(kube, w.refused), &corev1.Pod{}, sink{
+		reset: func() { w.tally.resetPods(); w.refused.note("pods", nil) },
 		set:   func(obj any) bool { p, ok := obj.(*corev1.Pod); return ok && w.tally.setPod(p) },
 		drop:  func(obj any) bool { p, ok := obj.(*corev1.Pod); return ok && w.tally.dropPod(p.UID) },
 		news:  news.summary,
 	})
 	changed := func(any) bool { return true }
-	follow(ctx, definitionLister(meta), &metav1.PartialObjectMetadata{}, sink{
+	follow(ctx, definitionLister(heads), &metav1.PartialObjectMetadata{}, sink{
 		reset: func() {}, set: changed, drop: changed, news: news.kinds,
 	})
 	return w
 }
 
-// writeTo fills in what is known of nodes and resources; before the first full list everything stays as it was.
+// writeTo fills in what is known of nodes and resources; before the first full list everything stays as it was. What the
+// control plane may not read is absent, and a condition says so.
 func (w *resourceWatch) writeTo(status *clusterv1alpha1.ClusterStatus, models []clusterv1alpha1.ResourceModel) {
+	if reasons := w.refused.list(); len(reasons) > 0 {
+		status.NodeSummary, status.ResourceSummary = nil, nil
+		meta.SetStatusCondition(&status.Conditions, clusterv1alpha1.ResourcesNotReadable(strings.Join(reasons, "; ")))
+		return
+	}
+	meta.RemoveStatusCondition(&status.Conditions, clusterv1alpha1.ClusterConditionResourcesReadable)
 	nodes, resources := w.tally.summary(models)
 	if nodes != nil {
 		w.devices.writeTo(resources, status.ResourceSummary)
@@ -93,10 +107,47 @@ func follow(ctx context.Context, lw cache.ListerWatcher, example runtime.Object,
 	go r.RunWithContext(ctx)
 }
 
-func nodeLister(kube kubernetes.Interface) cache.ListerWatcher {
+// refusals are the resources that the member does not let the control plane list, and why.
+type refusals struct {
+	news func()
+
+	mu      sync.Mutex
+	reasons map[string]string
+}
+
+// note takes note of how a request for a resource ended.
+func (r *refusals) note(resource string, err error) {
+	if err != nil && !apierrors.IsForbidden(err) {
+		return // says nothing about rights
+	}
+	r.mu.Lock()
+	_, before := r.reasons[resource]
+	switch {
+	case err == nil:
+		delete(r.reasons, resource)
+	case r.reasons == nil:
+		r.reasons = map[string]string{resource: err.Error()}
+	default:
+		r.reasons[resource] = err.Error()
+	}
+	r.mu.Unlock()
+	if before != (err != nil) {
+		r.news()
+	}
+}
+
+func (r *refusals) list() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Sorted(maps.Values(r.reasons))
+}
+
+func nodeLister(kube kubernetes.Interface, refused *refusals) cache.ListerWatcher {
 	return &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			return kube.CoreV1().Nodes().List(ctx, o)
+			list, err := kube.CoreV1().Nodes().List(ctx, o)
+			refused.note("nodes", err)
+			return list, err
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			return kube.CoreV1().Nodes().Watch(ctx, o)
@@ -105,12 +156,14 @@ func nodeLister(kube kubernetes.Interface) cache.ListerWatcher {
 }
 
 // podLister leaves out pods that have finished: they take nothing.
-func podLister(kube kubernetes.Interface) cache.ListerWatcher {
+func podLister(kube kubernetes.Interface, refused *refusals) cache.ListerWatcher {
 	const live = "status.phase!=Succeeded,status.phase!=Failed"
 	return &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			o.FieldSelector = live
-			return kube.CoreV1().Pods("").List(ctx, o)
+			list, err := kube.CoreV1().Pods("").List(ctx, o)
+			refused.note("pods", err)
+			return list, err
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			o.FieldSelector = live
@@ -119,13 +172,13 @@ func podLister(kube kubernetes.Interface) cache.ListerWatcher {
 	}
 }
 
-func definitionLister(meta metadata.Interface) cache.ListerWatcher {
+func definitionLister(heads metadata.Interface) cache.ListerWatcher {
 	return &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			return meta.Resource(definitions).List(ctx, o)
+			return heads.Resource(definitions).List(ctx, o)
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			return meta.Resource(definitions).Watch(ctx, o)
+			return heads.Resource(definitions).Watch(ctx, o)
 		},
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/event"
@@ -174,6 +175,7 @@ func cameLater(policy, tmpl metav1.Object) bool {
 // optIns are the annotations that bindings take over from their policy.
 var optIns = []string{
 	policyv1alpha1.PartialPlacementAnnotation, policyv1alpha1.FailbackAnnotation, policyv1alpha1.PurgeModeAnnotation,
+	clusterv1alpha1.ApplyAsAnnotation,
 }
 
 func (p *propagator) createBinding(ctx context.Context, c *claimant, digest Digest) (reconcile.Result, error) {

@@ -86,7 +86,7 @@ func indexes() []index {
 
 func kindKey(apiVersion, kind string) string { return apiVersion + " " + kind }
 
-// bindingChanges lets through what rendering depends on: the spec, the permanent id, deletion, the end of a wait for the
+// bindingChanges lets through what rendering depends on: the spec, the permanent id, the account that writes, deletion, the end of a wait for the
 // scheduler, and our own condition, which may be taken back before the cache shows that it was set. Other changes of
 // status are news from members, and there are many of them.
 func bindingChanges() predicate.Predicate {
@@ -96,6 +96,7 @@ func bindingChanges() predicate.Predicate {
 			before.GetDeletionTimestamp() == nil && after.GetDeletionTimestamp() != nil ||
 			before.GetUID() != after.GetUID() ||
 			before.GetLabels()[before.PermanentIDLabel()] != after.GetLabels()[after.PermanentIDLabel()] ||
+			before.GetAnnotations()[clusterv1alpha1.ApplyAsAnnotation] != after.GetAnnotations()[clusterv1alpha1.ApplyAsAnnotation] ||
 			awaitsScheduler(before) && !awaitsScheduler(after) ||
 			!mayDelete(before) && mayDelete(after) ||
 			purgesDirectly(before) != purgesDirectly(after) ||

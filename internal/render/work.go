@@ -81,6 +81,12 @@ func (c *composer) compose(ctx context.Context, r request) (*workv1alpha1.Work, 
 		annotations[workv1alpha1.ConflictResolutionAnnotation] = workv1alpha1.ConflictResolutionOverwrite // as without a binding
 	}
 
+	if account, ok := r.binding.GetAnnotations()[clusterv1alpha1.ApplyAsAnnotation]; ok {
+		annotations[clusterv1alpha1.ApplyAsAnnotation] = account
+	} else {
+		delete(work.Annotations, clusterv1alpha1.ApplyAsAnnotation)
+	}
+
 	manifest, overrides, err := c.manifest(ctx, r)
 	if err != nil {
 		return nil, err

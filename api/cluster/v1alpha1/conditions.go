@@ -10,6 +10,9 @@ const (
 	ClusterConditionReady = "Ready"
 	// ClusterConditionCompleteAPIEnablements is True while status.apiEnablements lists everything the cluster serves.
 	ClusterConditionCompleteAPIEnablements = "CompleteAPIEnablements"
+	// ClusterConditionResourcesReadable is there, and False, only while the control plane lacks the rights in the cluster from
+	// which status.nodeSummary and status.resourceSummary are made. Both are absent then.
+	ClusterConditionResourcesReadable = "ResourcesReadable"
 	// ServiceDomainNameResolutionReady tells whether service names resolve in the cluster; set by outside detectors.
 	ServiceDomainNameResolutionReady = "ServiceDomainNameResolutionReady"
 	// ClusterConditionBrakeEngaged is True while removals and shrinkages in the cluster wait because there were too many at
@@ -70,6 +73,12 @@ const (
 	APIEnablementsEmptyReason    = "Empty"
 )
 
+// Reasons of the ResourcesReadable condition.
+const (
+	// ResourcesForbiddenReason: the cluster does not let the control plane list nodes or pods.
+	ResourcesForbiddenReason = "Forbidden"
+)
+
 // The constructors below leave LastTransitionTime to meta.SetStatusCondition.
 
 // Ready returns the condition of a cluster that answers and is ready.
@@ -126,6 +135,13 @@ func DispatchingHeld(message string) metav1.Condition {
 // DispatchingResumed returns the condition of a cluster that is written to again.
 func DispatchingResumed() metav1.Condition {
 	return condition(ClusterConditionDispatchingHeld, metav1.ConditionFalse, DispatchingResumedReason, "A person resumed writing to the cluster")
+}
+
+// ResourcesNotReadable returns the condition of a cluster whose nodes or pods the control plane may not read; message has the
+// cluster's words.
+func ResourcesNotReadable(message string) metav1.Condition {
+	return condition(ClusterConditionResourcesReadable, metav1.ConditionFalse, ResourcesForbiddenReason,
+		"the cluster has no summary of nodes and resources, because the control plane may not read them: "+message)
 }
 
 func condition(kind string, status metav1.ConditionStatus, reason, message string) metav1.Condition {

@@ -22,6 +22,7 @@ func Validate(cluster *Cluster) field.ErrorList {
 // validate returns what is wrong with any Cluster, however old.
 func validate(cluster *Cluster) field.ErrorList {
 	errs := ValidateName(cluster.Name, field.NewPath("metadata", "name"))
+	errs = append(errs, ValidateApplyAs(cluster.Annotations)...)
 	return append(errs, validateSpec(&cluster.Spec, field.NewPath("spec"))...)
 }
 
@@ -44,6 +45,20 @@ func ValidateName(name string, path *field.Path) field.ErrorList {
 	}
 	if len(name) > MaxClusterNameLength {
 		errs = append(errs, field.TooLong(path, name, MaxClusterNameLength))
+	}
+	return errs
+}
+
+// ValidateApplyAs returns what is wrong with the ApplyAsAnnotation among the annotations of an object, if it is there.
+func ValidateApplyAs(annotations map[string]string) field.ErrorList {
+	account, ok := annotations[ApplyAsAnnotation]
+	if !ok {
+		return nil
+	}
+	var errs field.ErrorList
+	for _, message := range validation.IsDNS1123Subdomain(account) {
+		errs = append(errs, field.Invalid(field.NewPath("metadata", "annotations").Key(ApplyAsAnnotation), account,
+			"must be the name of a ServiceAccount, without a namespace: "+message))
 	}
 	return errs
 }

@@ -76,6 +76,12 @@ func timeIn(cluster *Cluster, annotation string) time.Time {
 	return t
 }
 
+// ApplyAsAnnotation, on a Cluster, names the ServiceAccount as which objects are written in the member: the one of that name
+// in the namespace of each object. The member's RBAC then decides about every write and deletion. The control plane's own
+// account impersonates it, and writes only what has no namespace. On a propagation policy the annotation holds for what the
+// policy propagates, to clusters that do not name an account themselves. Absent: objects are written as the control plane.
+const ApplyAsAnnotation = "flagship.io/apply-as"
+
 // Taints of clusters.
 const (
 	// TaintClusterNotReady is put on a cluster that answers but is not ready.

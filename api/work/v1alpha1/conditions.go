@@ -28,6 +28,8 @@ const (
 	// AppliedBrakedReason: too many objects of the member are to be removed or scaled down at once, and a person has to
 	// release them. The Cluster's condition BrakeEngaged says more.
 	AppliedBrakedReason = "Braked"
+	// AppliedForbiddenReason: the member refuses the objects to the account that writes them, by its RBAC or its admission.
+	AppliedForbiddenReason = "Forbidden"
 )
 
 // Reasons of the Dispatching condition.
@@ -92,6 +94,12 @@ func Held(generation int64, message string) metav1.Condition {
 // Braked returns the condition of a Work whose removal or shrinkage waits for the brake of its cluster.
 func Braked(generation int64, message string) metav1.Condition {
 	return condition(WorkApplied, metav1.ConditionFalse, AppliedBrakedReason, message, generation)
+}
+
+// Forbidden returns the condition of a Work whose objects the member refuses to
+// the account that writes them; message names the account, and what it may not do.
+func Forbidden(generation int64, message string) metav1.Condition {
+	return condition(WorkApplied, metav1.ConditionFalse, AppliedForbiddenReason, message, generation)
 }
 
 // Progressing returns the condition of a Work that is not done yet. Reason is
