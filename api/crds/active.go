@@ -22,3 +22,28 @@ func NotYetActive() map[schema.GroupKind]string {
 		{Group: remedyv1alpha1.GroupName, Kind: remedyv1alpha1.KindRemedy}:                      "Remedy is stored, but nothing acts on it yet: no action will be taken.",
 	}
 }
+
+// InactiveField is a field that is accepted and stored before anything acts on it.
+type InactiveField struct {
+	// Path leads to the field by the names of the schema, from the top of the object. A list stands for each of its items.
+	Path []string
+	// Text says what does not happen. It follows the path of the field in the warning.
+	Text string
+}
+
+// NotYetActiveFields returns, for kinds that are active, the fields that nothing acts on. The map is the caller's.
+func NotYetActiveFields() map[schema.GroupKind][]InactiveField {
+	const (
+		stays     = "is stored, but nothing acts on it yet: what runs in a cluster that fails stays there"
+		tolerates = "is stored, but nothing acts on it yet: a taint evicts nothing, so that the toleration never ends"
+	)
+	propagation := []InactiveField{
+		{Path: []string{"spec", "failover", "application"}, Text: stays},
+		{Path: []string{"spec", "failover", "cluster"}, Text: stays},
+		{Path: []string{"spec", "placement", "clusterTolerations", "tolerationSeconds"}, Text: tolerates},
+	}
+	return map[schema.GroupKind][]InactiveField{
+		{Group: policyv1alpha1.GroupName, Kind: policyv1alpha1.KindPropagationPolicy}:        propagation,
+		{Group: policyv1alpha1.GroupName, Kind: policyv1alpha1.KindClusterPropagationPolicy}: propagation,
+	}
+}

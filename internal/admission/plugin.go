@@ -23,7 +23,9 @@ const Name = "FlagshipKinds"
 type Plugin struct {
 	rules    map[schema.GroupKind]rule
 	inactive map[schema.GroupKind]string
-	newID    func() string
+	// fields are those of kinds that are active which nothing acts on.
+	fields map[schema.GroupKind][]crds.InactiveField
+	newID  func() string
 }
 
 var (
@@ -33,7 +35,7 @@ var (
 
 // New makes the plugin. newID draws permanent ids: UUIDs.
 func New(newID func() string) *Plugin {
-	return &Plugin{rules: rules(), inactive: crds.NotYetActive(), newID: newID}
+	return &Plugin{rules: rules(), inactive: crds.NotYetActive(), fields: crds.NotYetActiveFields(), newID: newID}
 }
 
 // Handles says that writes and deletions are of interest.
@@ -42,13 +44,14 @@ func (p *Plugin) Handles(operation admission.Operation) bool {
 }
 
 // Admit completes an object of ours.
-func (p *Plugin) Admit(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+func (p *Plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	object, ok := written(a)
 	if !ok {
 		return nil
 	}
 	old, _ := a.GetOldObject().(subject)
 	kind := a.GetKind().GroupKind()
+	warnInactive(ctx, p.fields[kind], object, old)
 	stampID(kind, object, old, ofControlPlane(a), p.newID)
 	guard(kind, object)
 	detach(a, object)

@@ -17,7 +17,7 @@ func newTaintCommand(s Streams) *cobra.Command {
 		Use:   "taint [clusters] NAME KEY[=VALUE]:EFFECT... KEY[:EFFECT]-...",
 		Short: "Add taints to a cluster, or remove them",
 		Long: `Adds and removes taints. Effects are NoSchedule and PreferNoSchedule, which keep objects away whose policy does not
-tolerate the taint, and NoExecute, which also drives them out.`,
+tolerate the taint, and NoExecute, which does the same: nothing is evicted yet.`,
 		Example: `  flagship taint member1 maintenance=today:NoSchedule
   flagship taint member1 maintenance-`,
 		Args: atLeast(2, "the name of a cluster and at least one taint"),

@@ -3,8 +3,10 @@ package clusters
 import (
 	"context"
 	"net/url"
+	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -107,15 +109,32 @@ func (s specStrategy) validateAddresses(cluster, old *clusterv1alpha1.Cluster) f
 
 // WarningsOnCreate warns of what is legal and unwise.
 func (specStrategy) WarningsOnCreate(_ context.Context, object runtime.Object) []string {
-	if object.(*clusterv1alpha1.Cluster).Spec.InsecureSkipTLSVerification {
-		return []string{"spec.insecureSkipTLSVerification: credentials are sent to whoever answers at spec.apiEndpoint"}
+	cluster := object.(*clusterv1alpha1.Cluster)
+	warnings := inactiveTaints(cluster, nil)
+	if cluster.Spec.InsecureSkipTLSVerification {
+		warnings = append(warnings, "spec.insecureSkipTLSVerification: credentials are sent to whoever answers at spec.apiEndpoint")
 	}
-	return nil
+	return warnings
 }
 
-// WarningsOnUpdate says nothing: the warnings came when the cluster was created.
-func (specStrategy) WarningsOnUpdate(context.Context, runtime.Object, runtime.Object) []string {
-	return nil
+// WarningsOnUpdate warns of what nothing acts on, if it is new; the other warnings came when the cluster was created.
+func (specStrategy) WarningsOnUpdate(_ context.Context, object, old runtime.Object) []string {
+	return inactiveTaints(object.(*clusterv1alpha1.Cluster), old.(*clusterv1alpha1.Cluster).Spec.Taints)
+}
+
+// inactiveTaints warns of taints that are to evict, which nothing does yet.
+func inactiveTaints(cluster *clusterv1alpha1.Cluster, before []corev1.Taint) []string {
+	var warnings []string
+	for i, taint := range cluster.Spec.Taints {
+		if strings.HasPrefix(taint.Key, clusterv1alpha1.GroupName+"/") {
+			continue // the control plane's own
+		}
+		if taint.Effect == corev1.TaintEffectNoExecute && !slices.ContainsFunc(before, func(b corev1.Taint) bool { return b.MatchTaint(&taint) }) {
+			warnings = append(warnings, field.NewPath("spec", "taints").Index(i).Child("effect").String()+
+				" NoExecute is stored, but nothing is evicted yet: it keeps new objects away, as NoSchedule does")
+		}
+	}
+	return warnings
 }
 
 // statusStrategy governs writes to clusters/status.
