@@ -138,12 +138,6 @@ func grant(t *testing.T, member *fleettest.Cluster, ns, account string, resource
 	return role
 }
 
-func workFor(cluster, kind, ns, name string) *workv1alpha1.Work {
-	return &workv1alpha1.Work{ObjectMeta: metav1.ObjectMeta{
-		Namespace: workv1alpha1.ExecutionNamespace(cluster), Name: workv1alpha1.WorkName(kind, ns, name),
-	}}
-}
-
 func applied(w *workv1alpha1.Work) error {
 	return fleettest.ConditionTrue(w.Status.Conditions, workv1alpha1.WorkApplied)
 }
