@@ -48,7 +48,7 @@ func TestAMoveLeavesNoGap(t *testing.T) {
 	here, there := fleet.Members[0], fleet.Members[1]
 	web, conf := fleettest.Deployment(ns, "web", 2), fleettest.ConfigMap(ns, "conf", nil)
 	label(t, fleet, here.Name, ns, true)
-	t.Cleanup(func() { label(t, fleet, there.Name, ns, false) })
+	defer label(t, fleet, there.Name, ns, false)
 	fleettest.Create(t, fleet.Hub, web, conf, fleettest.Policy(ns, "p", labelled(ns), web, conf))
 	healthy(t, here, web)
 	old := guard(t, here, web)

@@ -85,7 +85,10 @@ func TestARestoreInAnyOrderDeletesNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			hub := fleettest.StartHub(t)
-			hub.Join(t, "m1", member.Kubeconfig)
+			// The member's objects are those of the control plane that is gone.
+			if r := fleettest.Flagship(t, "join", "m1", "--share", "--kubeconfig", hub.Kubeconfig, "--cluster-kubeconfig", member.Kubeconfig); r.Code != 0 {
+				t.Fatalf("joining m1: %s%s", r.Stdout, r.Stderr)
+			}
 			probe := probeOf(t, hub, strings.ToLower(name))
 			for _, kind := range append([]string{"Namespace"}, order...) {
 				putBack(t, hub.Cluster, saved[kind])
@@ -132,7 +135,10 @@ func isThere(err error) bool { return strings.Contains(err.Error(), "already exi
 func probeOf(t *testing.T, hub *fleettest.Part, prefix string) func(*testing.T, *fleettest.Part) {
 	t.Helper()
 	ns := "probe-" + prefix
-	fleettest.Create(t, hub.Cluster, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}})
+	// Not fleettest.Create, which deletes it in the end: the control plane is killed before that.
+	if err := hub.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}); err != nil {
+		t.Fatal(err)
+	}
 	n := 0
 	return func(t *testing.T, member *fleettest.Part) {
 		t.Helper()

@@ -203,8 +203,8 @@ func TestAClassThatLosesItsMeaningIsRefused(t *testing.T) {
 	})
 }
 
-// TestClaimsOfBothVersionsAreApart: two claims of one name in two versions are two objects, and their bindings cannot
-// both have the name; the second one is told.
+// TestClaimsOfBothVersionsAreApart: two claims of one name in two versions are two objects on the control plane, and one in
+// a member. The first has it, and keeps its binding.
 func TestClaimsOfBothVersionsAreApart(t *testing.T) {
 	fleet := shared.Start(t)
 	ns := fleet.Namespace(t)
@@ -216,7 +216,19 @@ func TestClaimsOfBothVersionsAreApart(t *testing.T) {
 
 	today := todaysClaim(ns, "gpu", exampleClass)
 	fleettest.Create(t, fleet.Hub, today, fleettest.Policy(ns, "today", fleettest.To("member1"), today))
-	expectEvent(t, fleet.Hub, today, "same kind and name in another group or version")
+	fleettest.ExpectListed(t, fleet.Hub, &workv1alpha2.ResourceBindingList{}, ns, func(list *workv1alpha2.ResourceBindingList) error {
+		for i := range list.Items {
+			b := &list.Items[i]
+			if b.Spec.Resource.APIVersion != "resource.k8s.io/v1" || b.Spec.Resource.Kind != "ResourceClaim" {
+				continue
+			}
+			if len(b.Status.AggregatedStatus) == 1 && strings.Contains(b.Status.AggregatedStatus[0].AppliedMessage, "managed by another Work") {
+				return nil
+			}
+			return fmt.Errorf("the second binding says %+v", b.Status.AggregatedStatus)
+		}
+		return errors.New("the second claim has no binding")
+	})
 	still := fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "ResourceClaim", "gpu"), fleettest.Exists)
 	if still.Spec.Resource.APIVersion != resourcev1alpha2.GroupVersion.String() {
 		t.Errorf("the binding is of %s now", still.Spec.Resource.APIVersion)
