@@ -68,7 +68,12 @@ func TestARestoreInAnyOrderDeletesNothing(t *testing.T) {
 	policy := fleettest.Policy("shop", "p", policyv1alpha1.Placement{}, conf, web)
 	policy.Spec.PropagateDeps = true
 	space := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}
-	fleettest.Create(t, old.Cluster, space, secret, conf, web, policy)
+	// Not fleettest.Create, which deletes them in the end: the control plane is killed before that.
+	for _, object := range []client.Object{space, secret, conf, web, policy} {
+		if err := old.Create(t.Context(), object); err != nil {
+			t.Fatal(err)
+		}
+	}
 	all := guard(t, member.Cluster, conf, secret, web, space)
 	fleettest.ExpectEventually(t, old.Cluster, bindingOf("shop", "Secret", "key"), func(b *workv1alpha2.ResourceBinding) error {
 		if len(b.Spec.RequiredBy) == 0 || len(b.Status.AggregatedStatus) == 0 {
