@@ -20,9 +20,8 @@ func TestDo(t *testing.T) {
 	}
 
 	err := recovery.Do(func() error {
-		var none map[string]int
-		none["a"] = 1
-		return nil
+		list := []error{}
+		return list[len(list)]
 	})
 	panicked, ok := errors.AsType[*recovery.PanicError](err)
 	if !ok {

@@ -1,18 +1,15 @@
 package attacks_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
@@ -255,19 +252,4 @@ func TestDeletionsBeforeARestart(t *testing.T) {
 		return nil
 	})
 	expectUntouched(t, "a restart amid deletions", all...)
-}
-
-// eventually asks until the answer is nil.
-func eventually(t *testing.T, what string, ask func(context.Context) error) {
-	t.Helper()
-	last := errors.New("never asked")
-	err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, fleettest.Patience, true, func(ctx context.Context) (bool, error) {
-		if err := ask(ctx); ctx.Err() == nil {
-			last = err
-		}
-		return last == nil, nil
-	})
-	if err != nil {
-		t.Fatalf("%s: %v: %v", what, err, last)
-	}
 }
