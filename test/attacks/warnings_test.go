@@ -53,7 +53,7 @@ var fieldValues = map[string]struct {
 	spec map[string]any
 }{
 	"spec.failover.application": {"spec.failover.application", map[string]any{
-		"failover": map[string]any{"application": map[string]any{"decisionConditions": map[string]any{"tolerationSeconds": int64(30)}}}}},
+		"propagateDeps": true, "failover": map[string]any{"application": map[string]any{"decisionConditions": map[string]any{"tolerationSeconds": int64(30)}}}}},
 	"spec.failover.cluster": {"spec.failover.cluster", map[string]any{
 		"failover": map[string]any{"cluster": map[string]any{"purgeMode": "Directly"}}}},
 	"spec.placement.clusterTolerations.tolerationSeconds": {"spec.placement.clusterTolerations[0].tolerationSeconds", map[string]any{
