@@ -18,7 +18,7 @@ var errStarting = errors.New("the control plane is starting")
 
 // wants says whether a binding that is deleted would be created again.
 func (h *house) wants(ctx context.Context, binding workv1alpha2.Binding) (bool, error) {
-	return propagate.Wants(h.mgr.GetClient(), h.templates)(ctx, binding)
+	return propagate.Wants(h.mgr.GetClient(), h.templates, render.HasWorks(h.mgr.GetClient()))(ctx, binding)
 }
 
 // keeps says whether a Work that is deleted would be created again. If that is not known yet, again is when to ask the

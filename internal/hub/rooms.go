@@ -213,6 +213,7 @@ func newHouse(ctx context.Context, mgr ctrl.Manager, server *apiserver.Server, o
 func (h *house) setupPropagate(ctx context.Context) error {
 	return propagate.Setup(ctx, h.mgr, propagate.Deps{
 		Templates: h.templates, Interpreter: withDefinitions{h.interpreter, h.definitions}, Events: h.events, Took: h.options.timed("propagate"), Clock: h.options.Clock, NewID: uuid.NewString,
+		HasWorks: render.HasWorks(h.mgr.GetClient()),
 		Customized: func(kind schema.GroupVersionKind) string {
 			return h.customized.Fingerprint(kind, configv1alpha1.InterpreterOperationInterpretReplica,
 				configv1alpha1.InterpreterOperationInterpretComponent, configv1alpha1.InterpreterOperationInterpretDependency)

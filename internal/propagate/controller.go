@@ -42,6 +42,8 @@ type Deps struct {
 	// another one. The template has to be announced then, as after a change of its
 	// own. Nil: nobody ever says anything.
 	Customized func(schema.GroupVersionKind) string
+	// HasWorks says whether Works of a binding exist, whether or not the binding does. Nil: none exist.
+	HasWorks func(ctx context.Context, binding client.ObjectKey) (bool, error)
 	// Took hears how long each look at a template took, and what came of it. Nil: nobody asks.
 	Took   func(time.Duration, error)
 	Events event.Recorder
@@ -95,7 +97,7 @@ func ownWrites(mgr ctrl.Manager) (client.Client, error) {
 func newPropagator(c client.Client, deps Deps) *propagator {
 	return &propagator{
 		client: c, policies: policySource{reader: c}, templates: deps.Templates, workload: deps.Interpreter, shape: deps.Interpreter,
-		customized: deps.Customized, took: deps.Took, events: deps.Events, clock: deps.Clock, started: deps.Clock.Now(),
+		customized: deps.Customized, took: deps.Took, hasWorks: deps.HasWorks, events: deps.Events, clock: deps.Clock, started: deps.Clock.Now(),
 	}
 }
 

@@ -143,10 +143,15 @@ func (p *propagator) dependants(ctx context.Context, subject Subject) ([]workv1a
 			}
 		}
 	}
-	slices.SortFunc(found, func(a, b workv1alpha2.Binding) int {
+	return inOrder(found), nil
+}
+
+// inOrder sorts bindings by namespace and name.
+func inOrder(bindings []workv1alpha2.Binding) []workv1alpha2.Binding {
+	slices.SortFunc(bindings, func(a, b workv1alpha2.Binding) int {
 		return cmp.Or(cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetName(), b.GetName()))
 	})
-	return found, nil
+	return bindings
 }
 
 func (s policySource) depending(ctx context.Context, key string) ([]workv1alpha2.Binding, error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
@@ -204,6 +206,47 @@ func TestSeveralDependants(t *testing.T) {
 	if _, left := h.binding(settings).GetLabels()[workv1alpha2.DependedByLabel("shop", "a-deployment")]; left {
 		t.Error("its label is left")
 	}
+}
+
+// TestWhatADeletedBindingNeedsStaysUntilItIsCreatedAgain: a binding that is deleted is created again; what its template needs
+// does not leave the clusters meanwhile. Works of it show that it was not deleted for good.
+func TestWhatADeletedBindingNeedsStaysUntilItIsCreatedAgain(t *testing.T) {
+	h := newHub(t, pp("p", withDeps))
+	h.object(template.Ref{GroupVersionKind: namespaceKind, Name: "shop"}, nil, 1)
+	web, conf := h.deployment("web"), configMap("conf")
+	h.object(conf, nil, 1)
+	h.uses(web, "conf")
+	h.reconcile(web)
+	h.scheduled(web, "m1", "m2")
+	h.reconcile(conf)
+	h.expectRequired("at first", conf, "web-deployment m1 m2")
+	hasWorks := true
+	h.loop.hasWorks = func(_ context.Context, binding client.ObjectKey) (bool, error) {
+		return hasWorks && binding.Name == "web-deployment", nil
+	}
+	labels := maps.Clone(h.binding(conf).GetLabels())
+
+	dependant := h.binding(web).(*workv1alpha2.ResourceBinding)
+	if err := h.client.Delete(t.Context(), dependant); err != nil { // its finalizer holds it
+		t.Fatal(err)
+	}
+	h.writes = nil
+	if again := h.reconcile(conf); again != returnPause {
+		t.Errorf("the dependant is being deleted: reconciled again after %s, want %s", again, returnPause)
+	}
+	h.expectRequired("the dependant is being deleted", conf, "web-deployment m1 m2")
+	dependant = h.binding(web).(*workv1alpha2.ResourceBinding)
+	h.update(dependant, func() { dependant.Finalizers = nil })
+	h.writes = nil
+	h.reconcile(conf)
+	h.expectRequired("the dependant is gone, its Works are not", conf, "web-deployment m1 m2")
+	h.expectWrites("the dependant is gone, its Works are not")
+	if diff := cmp.Diff(labels, h.binding(conf).GetLabels()); diff != "" {
+		t.Errorf("labels (-before +after):\n%s", diff)
+	}
+	hasWorks, h.writes = false, nil
+	h.reconcile(conf)
+	h.expectWrites("the Works are gone, too", "delete ResourceBinding conf-configmap")
 }
 
 func TestADependencyWithAPolicyOfItsOwn(t *testing.T) {

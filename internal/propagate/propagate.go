@@ -46,9 +46,11 @@ type propagator struct {
 	// customized is Deps.Customized.
 	customized func(schema.GroupVersionKind) string
 	took       func(time.Duration, error)
-	events     event.Recorder
-	clock      clock.PassiveClock
-	started    time.Time
+	// hasWorks is Deps.HasWorks.
+	hasWorks func(context.Context, client.ObjectKey) (bool, error)
+	events   event.Recorder
+	clock    clock.PassiveClock
+	started  time.Time
 
 	// deleted has bindings that were deleted while their template stays, until they are created again: what the scheduler
 	// decided for them is kept, so that creating them again moves nothing.
@@ -65,6 +67,9 @@ const (
 	// settleFor is how long a new template may be without a policy before its
 	// owner is told why: policies are often created a moment later.
 	settleFor = 5 * time.Second
+	// returnPause is when a template is reconciled again while a binding that depends on its own was deleted and will be
+	// created again.
+	returnPause = time.Second
 	// existsAlready is when to look again after a write met an object that the
 	// cache does not show yet; its event usually comes first.
 	existsAlready = 200 * time.Millisecond
@@ -99,16 +104,30 @@ func (p *propagator) Reconcile(ctx context.Context, ref template.Ref) (_ reconci
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	policy, contest, keep, err := p.policyFor(ctx, subject, meta, binding)
+	back, err := p.returning(ctx, binding, dependants, maxChain)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	result, err := p.settle(ctx, &claimant{ref: ref, meta: meta, dependants: inOrder(append(dependants, back...))}, subject, binding)
+	if len(back) > 0 && result.RequeueAfter == 0 {
+		result.RequeueAfter = returnPause
+	}
+	return result, err
+}
+
+// settle finds the policy of a template, and brings claim and binding in line with it.
+func (p *propagator) settle(ctx context.Context, c *claimant, subject Subject, binding workv1alpha2.Binding) (reconcile.Result, error) {
+	policy, contest, keep, err := p.policyFor(ctx, subject, c.meta, binding)
 	switch {
 	case err != nil:
 		return reconcile.Result{}, err
 	case keep:
-		return reconcile.Result{}, p.attach(ctx, ref, meta, binding, dependants)
+		return reconcile.Result{}, p.attach(ctx, c.ref, c.meta, binding, c.dependants)
 	case policy == nil:
-		return p.unclaimed(ctx, ref, meta, binding, dependants)
+		return p.unclaimed(ctx, c.ref, c.meta, binding, c.dependants)
 	}
-	return p.adopt(ctx, &claimant{ref: ref, meta: meta, policy: policy, contest: contest, dependants: dependants}, binding)
+	c.policy, c.contest = policy, contest
+	return p.adopt(ctx, c, binding)
 }
 
 // collect deletes the binding of a template that is gone. The API server is

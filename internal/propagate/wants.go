@@ -3,6 +3,7 @@ package propagate
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,15 +16,19 @@ import (
 )
 
 // Wants says whether a binding that is deleted would be created again: its template exists, and a policy, a
-// MultiClusterService or another template still takes the template to clusters. It needs the indexes that Setup adds.
-func Wants(reader client.Reader, templates Templates) func(context.Context, workv1alpha2.Binding) (bool, error) {
-	p := &propagator{policies: policySource{reader}, templates: templates}
+// MultiClusterService or another template still takes the template to clusters. It needs the indexes that Setup adds. hasWorks is
+// Deps.HasWorks.
+func Wants(reader client.Reader, templates Templates, hasWorks func(context.Context, client.ObjectKey) (bool, error)) func(context.Context, workv1alpha2.Binding) (bool, error) {
+	p := &propagator{policies: policySource{reader}, templates: templates, hasWorks: hasWorks}
 	return func(ctx context.Context, binding workv1alpha2.Binding) (bool, error) {
-		return p.wants(ctx, reader, binding)
+		return p.wants(ctx, binding, maxChain)
 	}
 }
 
-func (p *propagator) wants(ctx context.Context, reader client.Reader, binding workv1alpha2.Binding) (bool, error) {
+// maxChain is how far wants follows dependants of dependants, which may depend on each other in a circle.
+const maxChain = 4
+
+func (p *propagator) wants(ctx context.Context, binding workv1alpha2.Binding, chain int) (bool, error) {
 	ref := canonicalRef(p.templates, boundRef(binding))
 	if !isNameOf(binding, ref) {
 		return false, nil // made by hand: nobody would create it again
@@ -38,14 +43,68 @@ func (p *propagator) wants(ctx context.Context, reader client.Reader, binding wo
 		}
 	}
 	if ownerKind(meta) != "" {
-		return serviceWants(ctx, reader, meta)
+		return serviceWants(ctx, p.policies.reader, meta)
 	}
 	holder, err := p.holder(ctx, ClaimOn(meta))
 	if err != nil || holder != nil {
 		return holder != nil, err
 	}
 	dependants, err := p.dependants(ctx, p.subject(ref, meta))
-	return len(dependants) > 0, err
+	if err != nil || len(dependants) > 0 {
+		return len(dependants) > 0, err
+	}
+	back, err := p.returning(ctx, binding, nil, chain)
+	return len(back) > 0, err
+}
+
+// returning lists the dependants of a binding, which may be nil, that were deleted and will be created again: until they are,
+// what they need stays where it is. Those in present are left out. A dependant that is being deleted returns if it is wanted.
+// One that does not exist returns if Works of it exist, since a binding that is deleted for good goes after its Works; its
+// spec is what the binding recorded of it.
+func (p *propagator) returning(ctx context.Context, binding workv1alpha2.Binding, present []workv1alpha2.Binding, chain int) ([]workv1alpha2.Binding, error) {
+	if binding == nil || chain == 0 {
+		return nil, nil
+	}
+	var found []workv1alpha2.Binding
+	for _, snapshot := range binding.BindingSpec().RequiredBy {
+		key := client.ObjectKey{Namespace: snapshot.Namespace, Name: snapshot.Name}
+		if slices.ContainsFunc(present, func(b workv1alpha2.Binding) bool { return client.ObjectKeyFromObject(b.(client.Object)) == key }) {
+			continue
+		}
+		dependant := emptyBinding(key.Namespace)
+		err := p.policies.reader.Get(ctx, key, dependant.(client.Object))
+		returns := false
+		switch {
+		case apierrors.IsNotFound(err):
+			if err = nil; p.hasWorks != nil {
+				returns, err = p.hasWorks(ctx, key)
+			}
+			dependant = recorded(binding, snapshot)
+		case err == nil && dependant.GetDeletionTimestamp() != nil:
+			returns, err = p.wants(ctx, dependant, chain-1)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("reading the dependant %s: %w", key, err)
+		}
+		if returns {
+			found = append(found, dependant)
+		}
+	}
+	return found, nil
+}
+
+// recorded is a dependant as the binding of what it needs recorded it.
+func recorded(binding workv1alpha2.Binding, snapshot workv1alpha2.BindingSnapshot) workv1alpha2.Binding {
+	dependant := emptyBinding(snapshot.Namespace)
+	dependant.SetNamespace(snapshot.Namespace)
+	dependant.SetName(snapshot.Name)
+	id := binding.GetLabels()[workv1alpha2.DependedByLabel(snapshot.Namespace, snapshot.Name)]
+	dependant.SetLabels(map[string]string{dependant.PermanentIDLabel(): id})
+	spec := dependant.BindingSpec()
+	spec.Clusters = snapshot.Clusters
+	spec.ConflictResolution = binding.BindingSpec().ConflictResolution
+	spec.PreserveResourcesOnDeletion = binding.BindingSpec().PreserveResourcesOnDeletion
+	return dependant
 }
 
 // isNameOf says that a binding is where the binding of a template may be.

@@ -50,7 +50,7 @@ func TestDeletedBindingIsCreatedAgainAsItWas(t *testing.T) {
 				b.Labels[workv1alpha2.ResourceBindingPermanentIDLabel] = "its-id"
 				b.Spec.Clusters = []workv1alpha2.TargetCluster{{Name: "m1", Replicas: 2}}
 			})
-			wanted, err := Wants(h.client, h.templates)(t.Context(), b)
+			wanted, err := Wants(h.client, h.templates, nil)(t.Context(), b)
 			if err != nil || !wanted {
 				t.Fatalf("the binding is wanted: %v, %v, want true", wanted, err)
 			}
@@ -96,7 +96,7 @@ func TestBindingsThatNobodyWants(t *testing.T) {
 			h.reconcile(ref)
 			b := h.binding(ref).(*workv1alpha2.ResourceBinding)
 			change(h, ref, b)
-			if wanted, err := Wants(h.client, h.templates)(t.Context(), b); err != nil || wanted {
+			if wanted, err := Wants(h.client, h.templates, nil)(t.Context(), b); err != nil || wanted {
 				t.Errorf("the binding is wanted: %v, %v, want false", wanted, err)
 			}
 		})

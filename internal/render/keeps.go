@@ -63,6 +63,18 @@ func (k Keeper) Keeps(ctx context.Context, work *workv1alpha1.Work) (keeps bool,
 	return p.wants(cluster) || !p.mayDelete, 0, nil
 }
 
+// HasWorks says whether Works of a binding exist, whether or not the binding does. It needs the indexes that Setup adds.
+func HasWorks(reader client.Reader) func(ctx context.Context, binding client.ObjectKey) (bool, error) {
+	return func(ctx context.Context, binding client.ObjectKey) (bool, error) {
+		var works workv1alpha1.WorkList
+		err := reader.List(ctx, &works, client.MatchingFields{workOwnerIndex: binding.Namespace + "/" + binding.Name}, client.UnsafeDisableDeepCopy)
+		if err != nil {
+			return false, fmt.Errorf("listing the Works of %s: %w", binding, err)
+		}
+		return len(works.Items) > 0, nil
+	}
+}
+
 // bindingFor returns an empty binding of the kind that a Work was made for, and its name; nil if it was made for none.
 func bindingFor(work metav1.Object) (workv1alpha2.Binding, client.ObjectKey) {
 	annotations := work.GetAnnotations()
