@@ -3,6 +3,8 @@ package observe
 import (
 	"context"
 	"fmt"
+	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,13 +14,28 @@ import (
 )
 
 // visits are what a sweep visited, in order.
-type visits []string
+type visits struct {
+	mu   sync.Mutex
+	list []string
+}
+
+func (v *visits) add(visited string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.list = append(v.list, visited)
+}
+
+func (v *visits) all() []string {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return slices.Clone(v.list)
+}
 
 func sweeping(t *testing.T) (*sweep, *visits) {
 	t.Helper()
 	seen := &visits{}
 	s := newSweep(clock.RealClock{}, func(_ context.Context, cluster string, work types.NamespacedName) {
-		*seen = append(*seen, cluster+"/"+work.Name)
+		seen.add(cluster + "/" + work.Name)
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
@@ -49,15 +66,15 @@ func TestSweepIsSteadyHoweverMuchIsLost(t *testing.T) {
 			s.add(cluster, worksNamed("w", 2000)...)
 		}
 		for second := range 60 {
-			before := len(*seen)
+			before := len(seen.all())
 			elapse(time.Second)
-			if got := len(*seen) - before; got < 90 || got > 101 {
+			if got := len(seen.all()) - before; got < 90 || got > 101 {
 				t.Fatalf("%d Works were visited in second %d, want a hundred", got, second)
 			}
 		}
 		elapse(time.Second)
-		if len(*seen) != 6000 {
-			t.Errorf("%d Works were visited of 6000", len(*seen))
+		if len(seen.all()) != 6000 {
+			t.Errorf("%d Works were visited of 6000", len(seen.all()))
 		}
 	})
 }
@@ -68,16 +85,16 @@ func TestSweepKeepsNoSmallClusterWaiting(t *testing.T) {
 		s.add("large", worksNamed("w", 2000)...)
 		elapse(100 * time.Millisecond)
 		s.add("small", worksNamed("w", 3)...)
-		before := len(*seen)
+		before := len(seen.all())
 		elapse(80 * time.Millisecond)
 		small := 0
-		for _, visited := range (*seen)[before:] {
+		for _, visited := range seen.all()[before:] {
 			if visited[:2] == "sm" {
 				small++
 			}
 		}
 		if small != 3 {
-			t.Errorf("%d of the small cluster's 3 Works had their turn in %v", small, (*seen)[before:])
+			t.Errorf("%d of the small cluster's 3 Works had their turn in %v", small, seen.all()[before:])
 		}
 	})
 }
@@ -89,14 +106,14 @@ func TestSweepVisitsOnceWhatIsAddedTwice(t *testing.T) {
 		s.add("a", worksNamed("w", 5)...)
 		s.add("a")
 		elapse(time.Second)
-		if len(*seen) > 6 { // one may have been visited between the two
-			t.Errorf("visited %v", *seen)
+		if len(seen.all()) > 6 { // one may have been visited between the two
+			t.Errorf("visited %v", seen.all())
 		}
-		before := len(*seen)
+		before := len(seen.all())
 		s.add("a", worksNamed("w", 1)...)
 		elapse(time.Second)
-		if len(*seen) != before+1 {
-			t.Errorf("a Work that was visited is not visited again: %v", *seen)
+		if len(seen.all()) != before+1 {
+			t.Errorf("a Work that was visited is not visited again: %v", seen.all())
 		}
 	})
 }
