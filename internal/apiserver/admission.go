@@ -13,6 +13,9 @@ import (
 // policies see is what the in-process plugins made of it.
 const beforeWebhooks = "MutatingAdmissionPolicy"
 
+// eventLimitName is the name of eventRateLimit in the admission chain.
+const eventLimitName = "FlagshipEventRateLimit"
+
 // admit chooses the admission plugins and adds the in-process ones to the chain.
 func admit(o *options.ServerRunOptions, cfg Config) {
 	generic := o.Admission.GenericAdmission
@@ -26,6 +29,9 @@ func admit(o *options.ServerRunOptions, cfg Config) {
 		at++
 	}
 	if cfg.Role == Hub {
+		// The name differs from that of Kubernetes' own plugin, which is off.
+		generic.Plugins.Register(eventLimitName, func(io.Reader) (admission.Interface, error) { return newEventRateLimit() })
+		order = append(order, eventLimitName)
 		generic.DefaultOffPlugins = sets.New(generic.RecommendedPluginOrder...).Difference(hubPlugins())
 	}
 	generic.RecommendedPluginOrder = order

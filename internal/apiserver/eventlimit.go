@@ -1,0 +1,70 @@
+package apiserver
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/kubernetes/plugin/pkg/admission/eventratelimit"
+)
+
+// eventLimits bound the Events that users write: in one namespace, and in all namespaces by one user. An Event is stored for
+// an hour, so that a namespace holds at most about 36,000 Events of users. cacheSize bounds the number of namespaces and of
+// users whose limiters are kept in memory.
+const eventLimits = `apiVersion: eventratelimit.admission.k8s.io/v1alpha1
+kind: Configuration
+limits:
+- type: Namespace
+  qps: 10
+  burst: 200
+  cacheSize: 4096
+- type: User
+  qps: 20
+  burst: 400
+  cacheSize: 4096
+`
+
+// eventRateLimit is Kubernetes' EventRateLimit with two differences. It counts Events of the group events.k8s.io too, which
+// the plugin of Kubernetes lets pass. It does not count Events of the control plane itself: a user who exhausts the limit of
+// a namespace would suppress them, and the recorder of the control plane deduplicates and bounds them already.
+type eventRateLimit struct {
+	admission.ValidationInterface
+}
+
+func newEventRateLimit() (*eventRateLimit, error) {
+	plugins := admission.NewPlugins()
+	eventratelimit.Register(plugins)
+	plugin, err := plugins.InitPlugin(eventratelimit.PluginName, strings.NewReader(eventLimits), admission.PluginInitializers{})
+	if err != nil {
+		return nil, fmt.Errorf("limiting the rate of Events: %w", err)
+	}
+	limit, ok := plugin.(admission.ValidationInterface)
+	if !ok {
+		return nil, fmt.Errorf("limiting the rate of Events: %T does not validate", plugin)
+	}
+	return &eventRateLimit{limit}, nil
+}
+
+// Validate refuses an Event when its namespace or its user has written too many. The client is told when to try again.
+func (l *eventRateLimit) Validate(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
+	if a.GetKind().Kind != "Event" || slices.Contains(a.GetUserInfo().GetGroups(), user.SystemPrivilegedGroup) {
+		return nil
+	}
+	return l.ValidationInterface.Validate(ctx, coreEvent{a}, o)
+}
+
+// coreEvent is a request for an Event, as a request of the core group.
+type coreEvent struct{ admission.Attributes }
+
+// GetKind is the kind in the core group, which has the internal type of both groups.
+func (e coreEvent) GetKind() schema.GroupVersionKind {
+	kind := e.Attributes.GetKind()
+	if kind.Group == "events.k8s.io" {
+		kind.Group = ""
+	}
+	return kind
+}
