@@ -134,6 +134,29 @@ func etcdConfig(dir, sockets string, quota int64, noFsync bool) *embed.Config {
 	return cfg
 }
 
+// size is how much of its quota the database file takes, in bytes. The file does not shrink when objects are deleted: its
+// free space is used again.
+func (e *etcd) size(context.Context) (used, quota int64, err error) {
+	return e.server.Server.Backend().Size(), e.server.Server.Cfg.QuotaBackendBytes, nil
+}
+
+// largest is the size of the database of that server of an etcd cluster which is the nearest to its quota. The quota is 0 if
+// etcd is too old to say it.
+func largest(ctx context.Context, client *clientv3.Client) (used, quota int64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, etcdDial)
+	defer cancel()
+	for _, endpoint := range client.Endpoints() {
+		status, err := client.Status(ctx, endpoint)
+		if err != nil {
+			return 0, 0, fmt.Errorf("reading the status of etcd at %s: %w", endpoint, err)
+		}
+		if status.DbSize >= used {
+			used, quota = status.DbSize, status.DbSizeQuota
+		}
+	}
+	return used, quota, nil
+}
+
 // endpoint is where a client in this process reaches etcd.
 func (e *etcd) endpoint() string { return "unix://" + filepath.Join(e.sockets, "client.sock") }
 

@@ -50,6 +50,10 @@ type Server struct {
 	services webhook.ServiceResolver
 	// usage knows what is stored; nil for a member.
 	usage *storage.Usage
+	// namespaces counts what is stored in each namespace; nil for a member.
+	namespaces *storage.Namespaces
+	// size is the size of the database and its quota, in bytes; nil for a member.
+	size func(context.Context) (used, quota int64, err error)
 	// defines tells whether a resource is one of a definition.
 	defines func(schema.GroupResource) bool
 
@@ -142,7 +146,8 @@ func start(ctx context.Context, cfg Config, lock *dirLock, listener net.Listener
 		noticing, done := context.WithCancel(running)
 		var following sync.WaitGroup
 		following.Go(func() { stored.usage.Run(noticing) })
-		undo.add(stored.usage.Stop, following.Wait, done)
+		following.Go(func() { stored.namespaces.Run(noticing) })
+		undo.add(stored.usage.Stop, stored.namespaces.Stop, following.Wait, done)
 	}
 	if cfg.Authentication.ConfigFile != "" {
 		var following sync.WaitGroup
@@ -172,7 +177,7 @@ func start(ctx context.Context, cfg Config, lock *dirLock, listener net.Listener
 		return nil, fmt.Errorf("preparing conversions: %w", err)
 	}
 	server := &Server{
-		cfg: cfg, keys: keys, loops: newLoops(), converters: converters, usage: stored.usage,
+		cfg: cfg, keys: keys, loops: newLoops(), converters: converters, usage: stored.usage, namespaces: stored.namespaces, size: stored.size,
 		stop: cancel, stopping: running.Done(), drained: make(chan struct{}), stopped: make(chan struct{}),
 		informers:   config.KubeAPIs.ControlPlane.VersionedInformers,
 		services:    extensions.ServiceResolver,
@@ -237,7 +242,10 @@ func (s *Server) inProcess(handler http.Handler) (*rest.Config, error) {
 type storageSetup struct {
 	transport storagebackend.TransportConfig
 	direct    *storage.Direct // nil for an external etcd
-	usage     *storage.Usage  // nil for a member
+	usage     *storage.Usage  // nil for a member, like what follows
+	// namespaces and size are as in Server.
+	namespaces *storage.Namespaces
+	size       func(context.Context) (used, quota int64, err error)
 }
 
 // openStorage starts the embedded etcd, unless there is an external one.
@@ -257,6 +265,8 @@ func openStorage(ctx context.Context, cfg Config, undo *cleanups) (storageSetup,
 	}
 	if cfg.Role == Hub {
 		setup.usage = storage.NewUsage(v3client.New(etcd.server.Server), cfg.Clock, etcdPrefix)
+		setup.namespaces = storage.NewNamespaces(v3client.New(etcd.server.Server), cfg.Clock, etcdPrefix, notOfNamespaces)
+		setup.size = etcd.size
 	}
 	return setup, nil
 }
@@ -271,7 +281,15 @@ func openExternal(cfg Config) (storageSetup, error) {
 	if err != nil {
 		return setup, err
 	}
-	setup.usage = storage.NewUsage(client, cfg.Clock, cmp.Or(cfg.ExternalEtcd.Prefix, etcdPrefix))
+	counting, err := cfg.ExternalEtcd.client()
+	if err != nil {
+		_ = client.Close()
+		return setup, err
+	}
+	prefix := cmp.Or(cfg.ExternalEtcd.Prefix, etcdPrefix)
+	setup.usage = storage.NewUsage(client, cfg.Clock, prefix)
+	setup.namespaces = storage.NewNamespaces(counting, cfg.Clock, prefix, notOfNamespaces)
+	setup.size = func(ctx context.Context) (used, quota int64, err error) { return largest(ctx, counting) }
 	return setup, nil
 }
 
