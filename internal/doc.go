@@ -39,6 +39,7 @@
 //   - schema: definitions of kinds across the fleet: their order, and which of their changes do harm.
 //   - service: multi-cluster services: endpoints collected from providers and dispatched to consumers.
 //   - restore: what members have that a control plane restored from a backup does not know.
+//   - limit: how much may be stored for each namespace.
 //   - enroll: joining and leaving: credentials and their rotation, execution namespaces, cleanup.
 //
 // # House

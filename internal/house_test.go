@@ -53,12 +53,13 @@ var mayImport = map[string][]string{
 	"schema":      slices.Concat(shores, advisers),
 	"service":     slices.Concat(shores, advisers),
 	"restore":     {"member", "event"},
+	"limit":       {"event"},
 	// house
 	"apiserver":  {"dial", "impersonate"},
 	"admission":  advisers,
 	"hub":        {"*"},
 	"playground": {"hub", "apiserver", "enroll"},
-	"cli":        slices.Concat([]string{"enroll", "restore", "playground", "schedule", "render", "hub", "bench"}, advisers),
+	"cli":        slices.Concat([]string{"enroll", "restore", "limit", "playground", "schedule", "render", "hub", "bench"}, advisers),
 	"bench":      {"playground"},
 	"fleettest":  {"*"},
 }

@@ -15,8 +15,9 @@ const defaultServerPort = 6443
 
 func newServerCommand(s Streams) *cobra.Command {
 	var (
-		o    hub.Options
-		etcd hub.ExternalEtcd
+		o       hub.Options
+		etcd    hub.ExternalEtcd
+		storage storageFlags
 	)
 	c := &cobra.Command{
 		Use:   "server",
@@ -30,6 +31,9 @@ etcd cluster share the files in DIR/pki and elect a leader for the controllers; 
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := defaultDir(&o.Server.DataDir); err != nil {
+				return err
+			}
+			if err := storage.apply(&o); err != nil {
 				return err
 			}
 			if len(etcd.Endpoints) > 0 {
@@ -66,6 +70,7 @@ etcd cluster share the files in DIR/pki and elect a leader for the controllers; 
 	f.BoolVar(&o.Server.PlainSecrets, "plain-secrets", false, "store Secrets, and what holds parts of them, unencrypted")
 	f.StringVar(&o.Server.EncryptionConfig, "encryption-provider-config", "", "EncryptionConfiguration to load instead of the built-in one, as for kube-apiserver; KMS plugins are possible (start from encryption.yaml in the data directory, which reads what is stored)")
 	f.BoolVar(&o.Server.EncryptionConfigReload, "encryption-provider-config-automatic-reload", false, "load the file of --encryption-provider-config again when it changes")
+	storage.add(c)
 	auditFlags(c, &o.Server.Audit)
 	authenticationFlags(c, &o.Server.Authentication)
 	f.BoolVar(&o.Server.Profiling, "profiling", false, "serve /debug/pprof to administrators")

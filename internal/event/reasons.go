@@ -67,6 +67,14 @@ const (
 	GetComponentsSucceed       = "GetComponentsSucceed"
 )
 
+// Reasons of events on Namespaces of the control plane.
+const (
+	NamespaceNearLimit    = "NamespaceNearLimit"
+	NamespaceLimitReached = "NamespaceLimitReached"
+	// StorageNearQuota is on the namespace of the control plane, karmada-system.
+	StorageNearQuota = "StorageNearQuota"
+)
+
 // Reasons of events on definitions.
 const (
 	DefinitionTightened = "DefinitionTightened"

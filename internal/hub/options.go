@@ -15,6 +15,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/admission"
 	"github.com/flagship-k8s/flagship/internal/apiserver"
 	"github.com/flagship-k8s/flagship/internal/brake"
+	"github.com/flagship-k8s/flagship/internal/limit"
 	"github.com/flagship-k8s/flagship/internal/restore"
 	"github.com/flagship-k8s/flagship/internal/template"
 )
@@ -59,6 +60,9 @@ type Options struct {
 	// Brake says when removals and shrinkages in members wait for a person. See package brake for its defaults.
 	Brake brake.Config
 
+	// NamespaceLimits bound what is stored for a namespace that has no limits of its own. See package limit for the defaults.
+	NamespaceLimits limit.Limits
+
 	// GracefulEvictionTimeout is how long a copy stays in a cluster that its object left, if a copy in a new cluster does
 	// not become healthy. Default 10 min.
 	GracefulEvictionTimeout time.Duration
@@ -86,6 +90,7 @@ func (o Options) complete() Options {
 		apiserver.AdmissionPlugin{Name: admission.BindingsName, Handler: admission.NewBindings(neverTemplate)},
 		apiserver.AdmissionPlugin{Name: admission.DefinitionsName, Handler: admission.NewDefinitions(o.whereabouts.instances)},
 		apiserver.AdmissionPlugin{Name: admission.DeletionsName, Handler: admission.NewDeletions(o.whereabouts.cluster, o.whereabouts.keeps)},
+		apiserver.AdmissionPlugin{Name: admission.LimitsName, Handler: admission.NewLimits(o.whereabouts.mayStore, limit.ValidateAnnotations)},
 	)
 	o.metrics = prometheus.NewRegistry()
 	pages := maps.Clone(o.Server.Pages)

@@ -28,6 +28,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/interpret"
 	"github.com/flagship-k8s/flagship/internal/interpret/declarative"
 	"github.com/flagship-k8s/flagship/internal/interpret/webhook"
+	"github.com/flagship-k8s/flagship/internal/limit"
 	"github.com/flagship-k8s/flagship/internal/member"
 	"github.com/flagship-k8s/flagship/internal/observe"
 	"github.com/flagship-k8s/flagship/internal/propagate"
@@ -58,6 +59,8 @@ type house struct {
 	changes *interpret.Changes
 	// guard knows members that must not be written to.
 	guard *restore.Guard
+	// limiter bounds what is stored for a namespace.
+	limiter *limit.Limiter
 	// definitions knows what is particular about definitions of kinds.
 	definitions *flagshipschema.Carrier
 }
@@ -96,6 +99,7 @@ func furnish(ctx context.Context, mgr ctrl.Manager, server *apiserver.Server, o 
 		{"service", func() error { return h.setupService(ctx) }},
 		{"enroll", h.setupEnroll},
 		{"impersonators", func() error { return enroll.SetupImpersonators(mgr, h.events) }},
+		{"limit", func() error { return h.limiter.Setup(ctx, mgr) }},
 		{"restore", func() error { return restore.Setup(mgr, h.guard) }},
 		{"report", func() error { return mgr.Add(h.reports) }},
 	}
@@ -201,6 +205,10 @@ func newHouse(ctx context.Context, mgr ctrl.Manager, server *apiserver.Server, o
 		Fingerprints: apply.Fingerprints,
 	})
 	o.guard.Store(h.guard)
+	h.limiter = limit.New(limit.Deps{
+		Limits: o.NamespaceLimits, Stored: server.Namespaces(), StorageSize: server.StorageSize, Reserved: template.ReservedNamespace,
+		Client: mgr.GetClient(), Events: h.events, Metrics: o.metrics, Clock: o.Clock,
+	})
 	h.definitions, err = flagshipschema.New(flagshipschema.Deps{Templates: h.templates, Versions: server, Works: mgr.GetClient(), Fleet: fleet, Events: h.events, Clock: o.Clock})
 	if err != nil {
 		return nil, fmt.Errorf("building the carrier of definitions: %w", err)
@@ -225,7 +233,7 @@ func (h *house) setupRender(ctx context.Context) error {
 	return render.Setup(ctx, h.mgr, render.Deps{
 		Template: h.templates.Get, Metadata: h.templates.Meta, Translate: h.translate, Retranslate: h.retranslated,
 		Interpreter: h.interpreter, Changes: h.changes, Events: h.events, Took: h.options.timed("render"), Clock: h.options.Clock, NewID: uuid.NewString,
-		Wanted: h.wants, EvictionTimeout: h.options.GracefulEvictionTimeout, Metrics: h.options.metrics,
+		Wanted: h.wants, MayStore: h.limiter.CheckWork, OnSpace: h.limiter.OnSpace, EvictionTimeout: h.options.GracefulEvictionTimeout, Metrics: h.options.metrics,
 	})
 }
 

@@ -99,6 +99,7 @@ func (e *untranslatable) Unwrap() error { return e.cause }
 
 // refusedWork says that a Work cannot be written as long as its template and the policies are what they are.
 type refusedWork struct {
+	// cluster is empty if the reason concerns all clusters.
 	cluster string
 	// reason is that of the condition Rendered.
 	reason string
@@ -106,6 +107,9 @@ type refusedWork struct {
 }
 
 func (e *refusedWork) Error() string {
+	if e.cluster == "" {
+		return e.cause.Error()
+	}
 	return fmt.Sprintf("the Work for cluster %s: %v", e.cluster, e.cause)
 }
 

@@ -64,6 +64,12 @@ type Deps struct {
 	// EvictionTimeout is how long a copy stays in a cluster that its binding left, if a copy in a new cluster does not
 	// become healthy. 0: it is removed at once.
 	EvictionTimeout time.Duration
+	// MayStore returns an error if the namespace of a binding is at its limit, so that a Work for it must not be created (before
+	// is nil) or made larger. Nil: there are no limits.
+	MayStore func(namespace string, before, after *workv1alpha1.Work) error
+	// OnSpace has wake called for a namespace that was at its limit and is below it, until wake says that nothing more waits.
+	// Required with MayStore.
+	OnSpace func(wake func(namespace string) (more bool))
 	// Metrics takes what the room tells about its work. Nil: nobody asks.
 	Metrics prometheus.Registerer
 	// Took hears how long each look at a binding took, and what came of it. Nil: nobody asks.
@@ -127,6 +133,9 @@ func (r *Reconciler) setup(mgr ctrl.Manager) error {
 	}
 	if r.deps.Changes != nil {
 		b = b.WatchesRawSource(t.meaningChanges(r.deps.Changes))
+	}
+	if r.namespaced && r.deps.MayStore != nil {
+		b = b.WatchesRawSource(t.space(r.deps.OnSpace))
 	}
 	err := b.WithOptions(controller.Options{
 		MaxConcurrentReconciles: concurrency,

@@ -18,7 +18,7 @@ func (r *Reconciler) renderingRefused(binding workv1alpha2.Binding, err error) e
 	switch reasonOf(err) {
 	case workv1alpha2.ForbiddenReason:
 		return event.Warning(r.reference(binding), event.SyncWorkFailed, err.Error())
-	case workv1alpha2.TranslationFailedReason, workv1alpha2.ManifestTooLargeReason, workv1alpha2.WorkRefusedReason:
+	case workv1alpha2.TranslationFailedReason, workv1alpha2.ManifestTooLargeReason, workv1alpha2.WorkRefusedReason, workv1alpha2.NamespaceLimitReason:
 		return event.Warning(templateReference(binding), event.SyncWorkFailed, err.Error())
 	}
 	return event.Warning(templateReference(binding), event.ApplyOverridePolicyFailed, err.Error())

@@ -45,6 +45,8 @@ func (r *Reconciler) ensureAll(ctx context.Context, requests []request) error {
 	}
 	_ = group.Wait() // The functions above return no error: all of them are wanted, not the first.
 	slices.SortFunc(faults, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+	// What concerns no single cluster is the same for all of them.
+	faults = slices.CompactFunc(faults, func(a, b error) bool { return a.Error() == b.Error() })
 	return errors.Join(faults...)
 }
 
@@ -76,11 +78,16 @@ func (r *Reconciler) ensure(ctx context.Context, q request) error {
 	if err != nil {
 		return err
 	}
+	if existing != nil && same(existing, desired) {
+		return nil
+	}
+	if r.deps.MayStore != nil {
+		if err := r.deps.MayStore(q.binding.GetNamespace(), existing, desired); err != nil {
+			return &refusedWork{reason: workv1alpha2.NamespaceLimitReason, cause: err}
+		}
+	}
 	if existing == nil {
 		return r.write(key, func() (*workv1alpha1.Work, error) { return desired, r.client.Create(ctx, desired, fieldManager) })
-	}
-	if same(existing, desired) {
-		return nil
 	}
 	wanted := desired.DeepCopy() // the answer takes its place
 	err = r.write(key, func() (*workv1alpha1.Work, error) {

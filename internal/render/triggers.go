@@ -223,6 +223,31 @@ func (t *triggers) meaningChanges(changes *interpret.Changes) source.Source {
 	})
 }
 
+// wokenAtOnce bounds how many bindings are rendered again at once when a namespace has space: a tenant who deletes and creates
+// an object in turns must not cause more work than that.
+const wokenAtOnce = 500
+
+// space is about bindings that wait because their namespace was at its limit.
+func (t *triggers) space(onSpace func(wake func(namespace string) (more bool))) source.Source {
+	return source.Func(func(ctx context.Context, q queue) error {
+		onSpace(func(namespace string) (more bool) {
+			woken := 0
+			for _, binding := range t.bindings(ctx, client.InNamespace(namespace)) {
+				if c := renderedOf(binding); c == nil || c.Reason != workv1alpha2.NamespaceLimitReason {
+					continue
+				}
+				if woken == wokenAtOnce {
+					return true
+				}
+				q.Add(requestFor(binding))
+				woken++
+			}
+			return false
+		})
+		return nil
+	})
+}
+
 // clusterChanges is about Clusters that appear, and about what selectors look at. Names cannot change.
 func (t *triggers) clusterChanges() handler.EventHandler {
 	appeared := func(ctx context.Context, cluster client.Object, q queue) {

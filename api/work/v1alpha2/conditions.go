@@ -27,6 +27,9 @@ const (
 	ManifestTooLargeReason = "ManifestTooLarge"
 	// WorkRefusedReason: the API server refuses the Work; the message says why.
 	WorkRefusedReason = "WorkRefused"
+	// NamespaceLimitReason: the namespace is at the limit of what may be stored for it, so that a Work of the binding was not
+	// created or not made larger. It is tried again when there is space.
+	NamespaceLimitReason = "NamespaceLimitReached"
 )
 
 // StatusCurrent is a condition on templates of kinds that have conditions: False while the status of some copy is the
