@@ -259,6 +259,12 @@ func openStorage(ctx context.Context, cfg Config, undo *cleanups) (storageSetup,
 	}
 	direct := storage.New(etcd.server.Server, cfg.Clock, uncached()...)
 	undo.add(etcd.stop, direct.Stop)
+	if cfg.Role == Hub {
+		compacting, done := context.WithCancel(context.WithoutCancel(ctx))
+		var running sync.WaitGroup
+		running.Go(func() { (&history{etcd: etcd}).run(compacting, cfg.Clock) })
+		undo.add(running.Wait, done)
+	}
 	setup := storageSetup{
 		transport: storagebackend.TransportConfig{ServerList: []string{etcd.endpoint()}},
 		direct:    direct,
