@@ -28,7 +28,7 @@
 //   - event: typed event values, their reasons, the deduplicating recorder.
 //   - brake: whether too many objects of a member are to be removed or scaled down at once.
 //   - turns: who is next in a queue, so that a crowded namespace does not hold up others.
-//   - recovery: a panic as an error, so that one object cannot end the process.
+//   - controlloop: reconciles with a deadline, a panic as an error, metrics, and what /readyz says of a loop.
 //
 // # Neighbours
 //

@@ -19,7 +19,7 @@ const module = "github.com/flagship-k8s/flagship/"
 
 // advisers and shores are the groups that the import table speaks of by one name.
 var (
-	advisers = []string{"interpret", "override", "capacity", "event", "turns", "recovery", "brake"}
+	advisers = []string{"interpret", "override", "capacity", "event", "turns", "controlloop", "brake"}
 	shores   = []string{"template", "member"}
 )
 
@@ -28,7 +28,7 @@ var (
 var mayImport = map[string][]string{
 	// shores
 	"template": {"event"},
-	"member":   {"dial", "event", "recovery"},
+	"member":   {"dial", "event", "controlloop"},
 	// verbs: none imports another, which is what makes hub and agent, push and pull the same code
 	"propagate": slices.Concat(shores, advisers),
 	"schedule":  advisers,
@@ -37,19 +37,19 @@ var mayImport = map[string][]string{
 	"observe":   slices.Concat([]string{"member", "report"}, advisers),
 	"aggregate": slices.Concat([]string{"template"}, advisers),
 	// advisers
-	"interpret": {},
-	"override":  {},
-	"capacity":  {},
-	"event":     {},
-	"turns":     {},
-	"recovery":  {},
-	"brake":     {},
+	"interpret":   {},
+	"override":    {},
+	"capacity":    {},
+	"event":       {},
+	"turns":       {},
+	"controlloop": {},
+	"brake":       {},
 	// neighbours
 	"dial":        {},
 	"impersonate": {},
-	"report":      {"recovery"},
+	"report":      {"controlloop"},
 	"claim":       slices.Concat(shores, advisers),
-	"enroll":      {"member", "event", "impersonate"},
+	"enroll":      {"member", "event", "impersonate", "controlloop"},
 	"schema":      slices.Concat(shores, advisers),
 	"service":     slices.Concat(shores, advisers),
 	"restore":     {"member", "event"},
@@ -349,3 +349,42 @@ func returnsError(s ast.Stmt) bool {
 	}
 	return false
 }
+
+// TestEveryMetricIsDocumented compares the metrics that the code registers with docs/metrics.md.
+func TestEveryMetricIsDocumented(t *testing.T) {
+	registered := map[string]bool{}
+	for _, s := range sources(t) {
+		if s.test() || s.generated() {
+			continue
+		}
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			if literal, ok := n.(*ast.BasicLit); ok && metricName.MatchString(literal.Value) {
+				registered[strings.Trim(literal.Value, `"`)] = true
+			}
+			return true
+		})
+	}
+	page, err := os.ReadFile("../docs/metrics.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	documented := map[string]bool{}
+	for _, row := range metricRow.FindAllStringSubmatch(string(page), -1) {
+		documented[row[1]] = true
+	}
+	for name := range registered {
+		if !documented[name] {
+			t.Errorf("docs/metrics.md lacks a row for %s", name)
+		}
+	}
+	for name := range documented {
+		if !registered[name] {
+			t.Errorf("docs/metrics.md has a row for %s, which nothing registers", name)
+		}
+	}
+}
+
+var (
+	metricName = regexp.MustCompile(`^"flagship_[a-z_]+"$`)
+	metricRow  = regexp.MustCompile("(?m)^\\| `(flagship_[a-z_]+)` \\|")
+)

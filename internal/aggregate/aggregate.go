@@ -56,7 +56,6 @@ type aggregator struct {
 	events     event.Recorder
 	clock      clock.PassiveClock
 	pace       *pace
-	took       func(time.Duration, error)
 
 	// owed are bindings whose template could not be written although they
 	// themselves were.
@@ -81,11 +80,7 @@ const unwritten = "unwritten"
 const afterConflict = 20 * time.Millisecond
 
 // Reconcile brings the status of one binding and its template up to date.
-func (a *aggregator) Reconcile(ctx context.Context, request Request) (_ reconcile.Result, failure error) {
-	if a.took != nil {
-		start := a.clock.Now()
-		defer func() { a.took(a.clock.Since(start), failure) }()
-	}
+func (a *aggregator) Reconcile(ctx context.Context, request Request) (reconcile.Result, error) {
 	binding, err := a.binding(ctx, request)
 	if err != nil {
 		return reconcile.Result{}, err

@@ -21,6 +21,7 @@ import (
 
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/controlloop"
 	"github.com/flagship-k8s/flagship/internal/event"
 	"github.com/flagship-k8s/flagship/internal/interpret"
 	"github.com/flagship-k8s/flagship/internal/turns"
@@ -43,10 +44,8 @@ type Deps struct {
 	// Changes tells when kinds mean something else; the statuses of their templates
 	// are added up again then. Nil: they never do.
 	Changes *interpret.Changes
-	// Took hears how long each look at a binding took, and what came of it. Nil: nobody asks.
-	Took   func(time.Duration, error)
-	Events event.Recorder
-	Clock  clock.PassiveClock
+	Events  event.Recorder
+	Clock   clock.PassiveClock
 }
 
 const (
@@ -68,7 +67,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 	}
 	a := newAggregator(c, deps)
 	loop, err := controller.NewTyped("aggregate", mgr, controller.TypedOptions[Request]{
-		Reconciler:              a,
+		Reconciler:              controlloop.Track(mgr, a),
 		MaxConcurrentReconciles: workers,
 		NewQueue:                turns.Maker(func(r Request) string { return r.Namespace }),
 		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[Request](50*time.Millisecond, time.Minute),
@@ -123,7 +122,7 @@ func newAggregator(c client.Client, deps Deps) *aggregator {
 		customized = func(schema.GroupVersionKind) string { return "" }
 	}
 	return &aggregator{
-		client: c, templates: deps.Templates, statuses: deps.Statuses, adds: adds, clears: clears, customized: customized, took: deps.Took,
+		client: c, templates: deps.Templates, statuses: deps.Statuses, adds: adds, clears: clears, customized: customized,
 		events: deps.Events, clock: deps.Clock, pace: newPace(deps.Clock),
 	}
 }

@@ -26,6 +26,7 @@ import (
 	networkingv1alpha1 "github.com/flagship-k8s/flagship/api/networking/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/brake"
+	"github.com/flagship-k8s/flagship/internal/controlloop"
 	"github.com/flagship-k8s/flagship/internal/event"
 	"github.com/flagship-k8s/flagship/internal/member"
 	"github.com/flagship-k8s/flagship/internal/report"
@@ -174,7 +175,7 @@ func (l *brakeLoop) setup(mgr ctrl.Manager) error {
 			return nil
 		})).
 		WithOptions(controller.Options{SkipNameValidation: new(true)}).
-		Complete(l)
+		Complete(controlloop.Track(mgr, l))
 	if err != nil {
 		return fmt.Errorf("adding the loop brake: %w", err)
 	}

@@ -1,8 +1,6 @@
 package apply
 
 import (
-	"time"
-
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
@@ -11,8 +9,6 @@ import (
 
 // metrics are what this room tells about its work.
 type metrics struct {
-	// seconds is how long a look at a Work took, by result.
-	seconds *prometheus.HistogramVec
 	// writes counts what was asked of members, by operation and result.
 	writes *prometheus.CounterVec
 	// spared counts namespaces that were left in members, by reason.
@@ -25,10 +21,6 @@ type metrics struct {
 func newMetrics(r prometheus.Registerer) *metrics {
 	with := promauto.With(r)
 	return &metrics{
-		seconds: with.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "flagship_apply_seconds", Buckets: prometheus.DefBuckets,
-			Help: "Time to make a member match a Work, by result: ok, failed, or unreachable.",
-		}, []string{"result"}),
 		writes: with.NewCounterVec(prometheus.CounterOpts{
 			Name: "flagship_apply_writes_total",
 			Help: "Writes to members, by operation: apply, delete or release; and result: ok or failed.",
@@ -61,18 +53,6 @@ func (m *metrics) braked(cluster string, state *brake.State) {
 	}
 	m.engaged.WithLabelValues(cluster).Set(on)
 	m.waiting.WithLabelValues(cluster).Set(float64(state.Waiting))
-}
-
-// took notes that a Work was looked at, and what came of it.
-func (m *metrics) took(d time.Duration, err error) {
-	result := "ok"
-	switch {
-	case unavailable(err):
-		result = "unreachable"
-	case err != nil:
-		result = "failed"
-	}
-	m.seconds.WithLabelValues(result).Observe(d.Seconds())
 }
 
 // wrote notes a write to a member.

@@ -33,9 +33,7 @@ const (
 const patienceWithWatch = 10 * time.Second
 
 // reconcile is the member.Task of apply: it makes a member match one Work.
-func (a *Applier) reconcile(ctx context.Context, cluster string, key types.NamespacedName) (_ time.Duration, failure error) {
-	start := a.clock.Now()
-	defer func() { a.metrics.took(a.clock.Since(start), failure) }()
+func (a *Applier) reconcile(ctx context.Context, cluster string, key types.NamespacedName) (time.Duration, error) {
 	if key == everyWork(cluster) {
 		return 0, a.enqueueAll(ctx, cluster)
 	}

@@ -26,6 +26,7 @@ import (
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/controlloop"
 	"github.com/flagship-k8s/flagship/internal/event"
 	"github.com/flagship-k8s/flagship/internal/member"
 )
@@ -92,7 +93,7 @@ func Setup(mgr ctrl.Manager, deps Deps) error {
 			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](shortestRetry, longestRetry),
 			SkipNameValidation:      new(true),
 		}).
-		Complete(r)
+		Complete(controlloop.Track(mgr, r))
 	if err != nil {
 		return fmt.Errorf("adding the loop enroll: %w", err)
 	}

@@ -26,6 +26,7 @@ import (
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/controlloop"
 	"github.com/flagship-k8s/flagship/internal/event"
 	"github.com/flagship-k8s/flagship/internal/impersonate"
 )
@@ -54,7 +55,7 @@ func SetupImpersonators(mgr ctrl.Manager, events event.Recorder) error {
 		Watches(&rbacv1.ClusterRole{}, everyCluster).
 		Watches(&workv1alpha1.Work{}, handler.EnqueueRequestsFromMapFunc(clusterOfImpersonator), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WithOptions(controller.Options{SkipNameValidation: new(true)}).
-		Complete(l)
+		Complete(controlloop.Track(mgr, l))
 	if err != nil {
 		return fmt.Errorf("adding the loop impersonators: %w", err)
 	}

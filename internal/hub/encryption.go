@@ -5,6 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/flagship-k8s/flagship/internal/apiserver"
@@ -33,7 +34,7 @@ func RewriteEncrypted(ctx context.Context, server *rest.Config, report func(stri
 	return rewriter.Rewrite(ctx, func(p encryption.Progress) { report(p.String()) })
 }
 
-func (h *house) setupEncryption(server *apiserver.Server) error {
+func (h *house) setupEncryption(mgr ctrl.Manager, server *apiserver.Server) error {
 	failures := prometheus.NewCounterFunc(prometheus.CounterOpts{
 		Name: "flagship_encryption_rewrite_failures_total",
 		Help: "Attempts to store all objects as the encryption configuration says that did not come to their end.",
@@ -41,5 +42,5 @@ func (h *house) setupEncryption(server *apiserver.Server) error {
 	if err := h.options.metrics.Register(failures); err != nil {
 		return err
 	}
-	return h.mgr.Add(manager.RunnableFunc(server.RewriteStored))
+	return mgr.Add(manager.RunnableFunc(server.RewriteStored))
 }

@@ -8,13 +8,13 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/clock"
 
 	"github.com/flagship-k8s/flagship/internal/admission"
 	"github.com/flagship-k8s/flagship/internal/apiserver"
 	"github.com/flagship-k8s/flagship/internal/brake"
+	"github.com/flagship-k8s/flagship/internal/controlloop"
 	"github.com/flagship-k8s/flagship/internal/limit"
 	"github.com/flagship-k8s/flagship/internal/restore"
 	"github.com/flagship-k8s/flagship/internal/template"
@@ -74,8 +74,10 @@ type Options struct {
 	// guard answers the pages of package restore; nil until the rooms are built.
 	guard *atomic.Pointer[restore.Guard]
 
-	// metrics has what the rooms tell about their work; it is served at metricsPath.
+	// metrics are those of the control plane itself.
 	metrics *prometheus.Registry
+	// loops are the control loops, for metrics and /readyz.
+	loops *controlloop.Set
 }
 
 func (o Options) complete() Options {
@@ -93,11 +95,14 @@ func (o Options) complete() Options {
 		apiserver.AdmissionPlugin{Name: admission.LimitsName, Handler: admission.NewLimits(o.whereabouts.mayStore, limit.ValidateAnnotations)},
 	)
 	o.metrics = prometheus.NewRegistry()
+	o.loops = controlloop.NewSet(o.metrics, o.Clock)
 	pages := maps.Clone(o.Server.Pages)
 	if pages == nil {
 		pages = map[string]http.Handler{}
 	}
-	pages[metricsPath] = promhttp.HandlerFor(o.metrics, promhttp.HandlerOpts{})
+	for path, handler := range metricsPages(o.metrics) {
+		pages[path] = handler
+	}
 	for _, path := range []string{restore.OrphansPath, restore.StatusPath} {
 		pages[path] = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			guard := o.guard.Load()

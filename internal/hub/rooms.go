@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
 
 	"github.com/google/uuid"
 	corev1 "k8s.io/api/core/v1"
@@ -78,68 +77,86 @@ func furnish(ctx context.Context, mgr ctrl.Manager, server *apiserver.Server, o 
 	h.definitionsChange()
 	loops := []struct {
 		name  string
-		setup func() error
+		setup func(ctrl.Manager) error
 	}{
-		{"events", func() error { return mgr.Add(h.events) }},
-		{"built-in controllers", func() error { return mgr.Add(manager.RunnableFunc(server.RunControllers)) }},
-		{"encryption", func() error { return h.setupEncryption(server) }},
-		{"interpret", func() error { return mgr.Add(customizations{h}) }},
-		{"template", func() error { return mgr.Add(h.templates) }},
-		{"member", func() error { return member.Setup(mgr, member.Deps{Fleet: h.fleet}) }},
-		{"propagate", func() error { return h.setupPropagate(ctx) }},
+		{"events", func(mgr ctrl.Manager) error { return mgr.Add(h.events) }},
+		{"built-in controllers", func(mgr ctrl.Manager) error { return mgr.Add(manager.RunnableFunc(server.RunControllers)) }},
+		{"encryption", func(mgr ctrl.Manager) error { return h.setupEncryption(mgr, server) }},
+		{"interpret", func(mgr ctrl.Manager) error { return mgr.Add(customizations{h}) }},
+		{"template", func(mgr ctrl.Manager) error { return mgr.Add(h.templates) }},
+		{"member", func(mgr ctrl.Manager) error { return member.Setup(mgr, member.Deps{Fleet: h.fleet}) }},
+		{"propagate", func(mgr ctrl.Manager) error { return h.setupPropagate(ctx, mgr) }},
 		{"schedule", h.setupSchedule},
-		{"rebalance", func() error { return rebalance.Setup(mgr, h.options.Clock) }},
-		{"render", func() error { return h.setupRender(ctx) }},
-		{"schema", func() error { return mgr.Add(h.definitions) }},
+		{"rebalance", func(mgr ctrl.Manager) error { return rebalance.Setup(mgr, h.options.Clock) }},
+		{"render", func(mgr ctrl.Manager) error { return h.setupRender(ctx, mgr) }},
+		{"schema", func(mgr ctrl.Manager) error { return mgr.Add(h.definitions) }},
 		{"apply", h.setupApply},
-		{"observe works", h.setupObserveWorks},
-		{"observe clusters", h.setupObserveClusters},
-		{"observe leases", h.setupObserveLeases},
-		{"aggregate", func() error { return h.setupAggregate(ctx) }},
-		{"service", func() error { return h.setupService(ctx) }},
+		{"observe", h.setupObserveWorks},
+		{"clusters", h.setupObserveClusters},
+		{"leases", h.setupObserveLeases},
+		{"aggregate", func(mgr ctrl.Manager) error { return h.setupAggregate(ctx, mgr) }},
+		{"service", func(mgr ctrl.Manager) error { return h.setupService(ctx, mgr) }},
+		{"collect", h.setupCollector},
+		{"export", func(mgr ctrl.Manager) error { return h.setupExporter(ctx, mgr) }},
+		{"import", h.setupImporter},
 		{"enroll", h.setupEnroll},
-		{"impersonators", func() error { return enroll.SetupImpersonators(mgr, h.events) }},
-		{"limit", func() error { return h.limiter.Setup(ctx, mgr) }},
-		{"restore", func() error { return restore.Setup(mgr, h.guard) }},
-		{"report", func() error { return mgr.Add(h.reports) }},
+		{"impersonators", func(mgr ctrl.Manager) error { return enroll.SetupImpersonators(mgr, h.events) }},
+		{"limit", func(mgr ctrl.Manager) error { return h.limiter.Setup(ctx, mgr) }},
+		{"restore", func(mgr ctrl.Manager) error { return restore.Setup(mgr, h.guard) }},
+		{"report", func(mgr ctrl.Manager) error { return mgr.Add(h.reports) }},
 	}
-	var running atomic.Bool
 	for _, l := range loops {
-		if err := l.setup(); err != nil {
+		if err := l.setup(o.loops.Loop(l.name).Manager(mgr)); err != nil {
 			return nil, fmt.Errorf("setting up %s: %w", l.name, err)
 		}
-		server.AddLoop(l.name, func() error {
-			if !running.Load() {
-				return errors.New("not started yet")
-			}
-			return nil
-		})
 	}
-	started := make(chan struct{})
-	return started, mgr.Add(&inhabited{templates: h.templates, running: &running, started: started})
+	for name, check := range o.loops.Checks() {
+		server.AddLoop(name, whenElected(mgr, check))
+	}
+	synced := &syncedCaches{templates: h.templates, mgr: mgr, done: make(chan struct{})}
+	server.AddLoop("caches", synced.check)
+	return synced.done, mgr.Add(synced)
 }
 
-// inhabited notes when the caches are filled, and when the manager ends.
-type inhabited struct {
+// whenElected has a replica that does not run the loops count as ready: it serves the API.
+func whenElected(mgr ctrl.Manager, check func() error) func() error {
+	return func() error {
+		select {
+		case <-mgr.Elected():
+			return check()
+		default:
+			return nil
+		}
+	}
+}
+
+// syncedCaches closes done when the caches of the loops are filled.
+type syncedCaches struct {
 	templates *template.Store
-	running   *atomic.Bool
-	started   chan struct{}
+	mgr       ctrl.Manager
+	done      chan struct{}
+}
+
+func (s *syncedCaches) check() error {
+	select {
+	case <-s.done:
+		return nil
+	default:
+		return errors.New("not synced yet")
+	}
 }
 
 // Start implements manager.Runnable.
-func (i *inhabited) Start(ctx context.Context) error {
-	if err := i.templates.WaitForSync(ctx); err != nil {
+func (s *syncedCaches) Start(ctx context.Context) error {
+	if err := s.templates.WaitForSync(ctx); err != nil || !s.mgr.GetCache().WaitForCacheSync(ctx) {
 		return nil // the manager is ending
 	}
-	i.running.Store(true)
-	close(i.started)
-	<-ctx.Done()
-	i.running.Store(false)
+	close(s.done)
 	return nil
 }
 
-// NeedLeaderElection has a replica that waits for its turn count as ready: it serves the API.
-func (i *inhabited) NeedLeaderElection() bool { return false }
+// NeedLeaderElection implements manager.LeaderElectionRunnable: every replica has caches.
+func (*syncedCaches) NeedLeaderElection() bool { return false }
 
 func newHouse(ctx context.Context, mgr ctrl.Manager, server *apiserver.Server, o Options) (*house, error) {
 	cfg := mgr.GetConfig()
@@ -155,7 +172,7 @@ func newHouse(ctx context.Context, mgr ctrl.Manager, server *apiserver.Server, o
 	if err != nil {
 		return nil, fmt.Errorf("building a client for metadata: %w", err)
 	}
-	reports, err := report.New(report.Config{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: o.Clock})
+	reports, err := report.New(report.Config{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: o.Clock, Loop: o.loops.Loop("report")})
 	if err != nil {
 		return nil, fmt.Errorf("building the reporter: %w", err)
 	}
@@ -165,7 +182,7 @@ func newHouse(ctx context.Context, mgr ctrl.Manager, server *apiserver.Server, o
 	}
 	fleet, err := member.NewFleet(member.Config{
 		Credentials: credentials(mgr.GetClient()), ControlPlane: member.ControlPlane{ID: id}, UserAgent: userAgent(id),
-		AllowLoopback: o.Server.AllowLoopbackMembers, Clock: o.Clock,
+		AllowLoopback: o.Server.AllowLoopbackMembers, Clock: o.Clock, Loops: o.loops,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("building the fleet: %w", err)
@@ -218,9 +235,9 @@ func newHouse(ctx context.Context, mgr ctrl.Manager, server *apiserver.Server, o
 	return h, nil
 }
 
-func (h *house) setupPropagate(ctx context.Context) error {
-	return propagate.Setup(ctx, h.mgr, propagate.Deps{
-		Templates: h.templates, Interpreter: withDefinitions{h.interpreter, h.definitions}, Events: h.events, Took: h.options.timed("propagate"), Clock: h.options.Clock, NewID: uuid.NewString,
+func (h *house) setupPropagate(ctx context.Context, mgr ctrl.Manager) error {
+	return propagate.Setup(ctx, mgr, propagate.Deps{
+		Templates: h.templates, Interpreter: withDefinitions{h.interpreter, h.definitions}, Events: h.events, Clock: h.options.Clock, NewID: uuid.NewString,
 		HasWorks: render.HasWorks(h.mgr.GetClient()),
 		Customized: func(kind schema.GroupVersionKind) string {
 			return h.customized.Fingerprint(kind, configv1alpha1.InterpreterOperationInterpretReplica,
@@ -229,16 +246,16 @@ func (h *house) setupPropagate(ctx context.Context) error {
 	})
 }
 
-func (h *house) setupRender(ctx context.Context) error {
-	return render.Setup(ctx, h.mgr, render.Deps{
+func (h *house) setupRender(ctx context.Context, mgr ctrl.Manager) error {
+	return render.Setup(ctx, mgr, render.Deps{
 		Template: h.templates.Get, Metadata: h.templates.Meta, Translate: h.translate, Retranslate: h.retranslated,
-		Interpreter: h.interpreter, Changes: h.changes, Events: h.events, Took: h.options.timed("render"), Clock: h.options.Clock, NewID: uuid.NewString,
-		Wanted: h.wants, MayStore: h.limiter.CheckWork, OnSpace: h.limiter.OnSpace, EvictionTimeout: h.options.GracefulEvictionTimeout, Metrics: h.options.metrics,
+		Interpreter: h.interpreter, Changes: h.changes, Events: h.events, Clock: h.options.Clock, NewID: uuid.NewString,
+		Wanted: h.wants, EvictionTimeout: h.options.GracefulEvictionTimeout, Metrics: h.options.metrics,
 	})
 }
 
-func (h *house) setupApply() error {
-	return apply.Setup(h.mgr, apply.Deps{
+func (h *house) setupApply(mgr ctrl.Manager) error {
+	return apply.Setup(mgr, apply.Deps{
 		Fleet: h.fleet, Report: h.reports, Events: h.events, Metrics: h.options.metrics, Clock: h.options.Clock, Retain: h.customized.Retain,
 		Retention: func(kind schema.GroupVersionKind) string {
 			return h.customized.Fingerprint(kind, configv1alpha1.InterpreterOperationRetain)
@@ -251,9 +268,9 @@ func (h *house) setupApply() error {
 	})
 }
 
-func (h *house) setupSchedule() error {
-	return schedule.Setup(h.mgr, schedule.Deps{
-		Events: h.events, Clock: h.options.Clock, DefinedByCRD: h.definitions.DefinedByCRD,
+func (h *house) setupSchedule(mgr ctrl.Manager) error {
+	return schedule.Setup(mgr, schedule.Deps{
+		Events: h.events, Metrics: h.options.metrics, Clock: h.options.Clock, DefinedByCRD: h.definitions.DefinedByCRD,
 		Becomes: h.becomes, KindsChange: h.onDefinition, Devices: claim.Devices(h.templates.Get),
 		DevicesChange: func(notify func(namespace, name string)) {
 			h.templates.Subscribe(func(ref template.Ref) {
@@ -265,30 +282,30 @@ func (h *house) setupSchedule() error {
 	})
 }
 
-func (h *house) setupObserveWorks() error {
-	return observe.SetupWorks(h.mgr, observe.WorkDeps{
-		Fleet: h.fleet, Report: h.reports, Interpreter: h.interpreter, Restore: h.definitions.Restore, Events: h.events, Metrics: h.options.metrics, Clock: h.options.Clock,
+func (h *house) setupObserveWorks(mgr ctrl.Manager) error {
+	return observe.SetupWorks(mgr, observe.WorkDeps{
+		Fleet: h.fleet, Report: h.reports, Interpreter: h.interpreter, Restore: h.definitions.Restore, Events: h.events, Clock: h.options.Clock,
 		DegradedAfter: h.options.DegradedAfter, Changes: h.changes,
 	})
 }
 
-func (h *house) setupObserveClusters() error {
-	return observe.SetupClusters(h.mgr, observe.ClusterDeps{
+func (h *house) setupObserveClusters(mgr ctrl.Manager) error {
+	return observe.SetupClusters(mgr, observe.ClusterDeps{
 		Fleet: h.fleet, Events: h.events, Clock: h.options.Clock, ProbePeriod: h.options.ProbePeriod,
 		FailureThreshold: h.options.FailureThreshold, SuccessThreshold: h.options.SuccessThreshold,
 	})
 }
 
-func (h *house) setupObserveLeases() error {
-	return observe.SetupLeases(h.mgr, observe.LeaseDeps{
+func (h *house) setupObserveLeases(mgr ctrl.Manager) error {
+	return observe.SetupLeases(mgr, observe.LeaseDeps{
 		Serves: h.fleet.Serves, Events: h.events, Clock: h.options.Clock,
 		Period: h.options.LeasePeriod, Grace: h.options.LeaseGrace, StartupGrace: h.options.StartupGrace,
 	})
 }
 
-func (h *house) setupAggregate(ctx context.Context) error {
-	return aggregate.Setup(ctx, h.mgr, aggregate.Deps{
-		Templates: claim.Templates{Store: h.templates}, Statuses: h.interpreter, Changes: h.changes, Events: h.events, Took: h.options.timed("aggregate"), Clock: h.options.Clock,
+func (h *house) setupAggregate(ctx context.Context, mgr ctrl.Manager) error {
+	return aggregate.Setup(ctx, mgr, aggregate.Deps{
+		Templates: claim.Templates{Store: h.templates}, Statuses: h.interpreter, Changes: h.changes, Events: h.events, Clock: h.options.Clock,
 		Adds: func(kind schema.GroupVersionKind) bool {
 			return h.interpreter.Knows(kind, configv1alpha1.InterpreterOperationAggregateStatus)
 		},
@@ -301,26 +318,29 @@ func (h *house) setupAggregate(ctx context.Context) error {
 	})
 }
 
-func (h *house) setupService(ctx context.Context) error {
-	if err := service.Setup(ctx, h.mgr, service.Deps{
+func (h *house) setupService(ctx context.Context, mgr ctrl.Manager) error {
+	return service.Setup(ctx, mgr, service.Deps{
 		Templates: h.templates, Selected: propagate.Selects(h.mgr.GetClient(), h.templates), Events: h.events,
 		Metrics: h.options.metrics, Clock: h.options.Clock, Grace: h.options.ServiceGrace,
-	}); err != nil {
-		return err
-	}
-	if err := service.SetupCollector(h.mgr, service.CollectorDeps{Fleet: h.fleet, Metrics: h.options.metrics, Clock: h.options.Clock}); err != nil {
-		return err
-	}
-	if err := service.SetupExporter(ctx, h.mgr, service.ExporterDeps{Fleet: h.fleet, Metrics: h.options.metrics, Clock: h.options.Clock}); err != nil {
-		return err
-	}
-	return service.SetupImporter(h.mgr, service.ImporterDeps{
-		Templates: h.templates, Fleet: h.fleet, Metrics: h.options.metrics, Clock: h.options.Clock, Grace: h.options.ServiceGrace,
 	})
 }
 
-func (h *house) setupEnroll() error {
-	return enroll.Setup(h.mgr, enroll.Deps{
+func (h *house) setupCollector(mgr ctrl.Manager) error {
+	return service.SetupCollector(mgr, service.CollectorDeps{Fleet: h.fleet, Metrics: h.options.metrics, Clock: h.options.Clock})
+}
+
+func (h *house) setupExporter(ctx context.Context, mgr ctrl.Manager) error {
+	return service.SetupExporter(ctx, mgr, service.ExporterDeps{Fleet: h.fleet, Clock: h.options.Clock})
+}
+
+func (h *house) setupImporter(mgr ctrl.Manager) error {
+	return service.SetupImporter(mgr, service.ImporterDeps{
+		Templates: h.templates, Fleet: h.fleet, Clock: h.options.Clock, Grace: h.options.ServiceGrace,
+	})
+}
+
+func (h *house) setupEnroll(mgr ctrl.Manager) error {
+	return enroll.Setup(mgr, enroll.Deps{
 		Member: enroll.FromFleet(h.fleet), ControlPlane: h.fleet.ControlPlane().ID, Refresh: h.fleet.Refresh, Events: h.events, Clock: h.options.Clock,
 	})
 }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"k8s.io/utils/clock"
+
+	"github.com/flagship-k8s/flagship/internal/controlloop"
 )
 
 // Health is what is known about the way to a member. The zero value means that nothing failed yet.
@@ -36,6 +38,9 @@ func (e *UnavailableError) Error() string {
 
 // Unwrap returns the cause.
 func (e *UnavailableError) Unwrap() error { return e.Cause }
+
+// Is counts the error as a postponed reconcile, not as a failed one.
+func (e *UnavailableError) Is(target error) bool { return target == controlloop.ErrPostponed }
 
 // breaker opens after several failures in a row and closes with the first success.
 type breaker struct {

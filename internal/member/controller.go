@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/controlloop"
 )
 
 // Deps is what Setup needs.
@@ -35,7 +36,7 @@ func Setup(mgr ctrl.Manager, deps Deps) error {
 	if err := ctrl.NewControllerManagedBy(mgr).
 		Named("member").
 		For(&clusterv1alpha1.Cluster{}, builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, deletionBegins))).
-		Complete(feed); err != nil {
+		Complete(controlloop.Track(mgr, feed)); err != nil {
 		return fmt.Errorf("building the member controller: %w", err)
 	}
 	return nil

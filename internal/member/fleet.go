@@ -10,6 +10,7 @@ import (
 	"k8s.io/utils/clock"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/controlloop"
 )
 
 // Config is what a Fleet needs to know.
@@ -32,6 +33,8 @@ type Config struct {
 	MaxInFlight int
 	// FailureThreshold is how many failures in a row make a member unavailable. Default 3.
 	FailureThreshold int
+	// Loops has the loops that Lanes belong to. Default: one that nothing measures.
+	Loops *controlloop.Set
 }
 
 func (c Config) withDefaults() (Config, error) {
@@ -43,6 +46,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.Clock == nil {
 		c.Clock = clock.RealClock{}
+	}
+	if c.Loops == nil {
+		c.Loops = controlloop.NewSet(nil, c.Clock)
 	}
 	if c.UserAgent == "" {
 		c.UserAgent = FieldManager

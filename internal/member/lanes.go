@@ -13,7 +13,7 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/flagship-k8s/flagship/internal/recovery"
+	"github.com/flagship-k8s/flagship/internal/controlloop"
 )
 
 // Task does what is to be done about one key of one member. A positive duration asks for another turn after it. An
@@ -21,27 +21,33 @@ import (
 // for the member instead. A panic counts as an error.
 type Task func(ctx context.Context, cluster string, key types.NamespacedName) (time.Duration, error)
 
-// Lanes give every member its own queue and its own workers, so that one that hangs delays nobody else. A lane starts
-// with its first key and stays: an idle one is a few parked goroutines.
+// Lanes give every member its own queue and its own workers, so that one that hangs delays nobody else. A lane starts with its
+// first key. It ends when its member has no connection any more and no key is left.
 type Lanes struct {
 	name    string
 	workers int
 	clock   clock.WithTicker
 	fleet   *Fleet
 	task    Task
+	loop    *controlloop.Loop
+	measure *controlloop.Queue
 
-	mu      sync.Mutex
-	ctx     context.Context // nil until Start
-	lanes   map[string]*lane
-	running sync.WaitGroup
+	mu     sync.Mutex
+	lanes  map[string]*lane
+	launch func(*lane) // nil before Start
+	ended  bool
 }
 
 type lane struct {
 	cluster string
-	queue   workqueue.TypedRateLimitingInterface[types.NamespacedName]
+	queue   workqueue.TypedDelayingInterface[types.NamespacedName]
+	backoff workqueue.TypedRateLimiter[types.NamespacedName]
 
-	mu     sync.Mutex
+	mu sync.Mutex
+	// due has the keys that are in the queue or will be added to it, with the time from which they wait for a worker.
+	due    map[types.NamespacedName]time.Time
 	parked map[types.NamespacedName]struct{} // waiting for the member
+	active int                               // tasks that run
 }
 
 const (
@@ -49,37 +55,76 @@ const (
 	maxRetryPause = time.Minute
 )
 
-// NewLanes returns lanes with a number of workers each. Name tells them apart in logs. Nothing runs until Start.
+// NewLanes returns lanes with a number of workers each. Name tells them apart in logs, metrics and /readyz. Nothing runs until
+// Start.
 func NewLanes(name string, fleet *Fleet, clock clock.WithTicker, workers int, task Task) *Lanes {
-	l := &Lanes{name: name, workers: workers, clock: clock, fleet: fleet, task: task, lanes: map[string]*lane{}}
-	fleet.Subscribe(l.Wake)
+	l := &Lanes{
+		name: name, workers: workers, clock: clock, fleet: fleet, task: task, loop: fleet.config.Loops.Loop(name), lanes: map[string]*lane{},
+	}
+	l.measure = l.loop.Queue(l.Len)
+	fleet.Subscribe(func(cluster string) {
+		l.Wake(cluster)
+		l.retire(cluster)
+	})
 	return l
 }
 
 // Start runs the lanes until ctx ends and every worker came back. Keys added before are not lost.
 func (l *Lanes) Start(ctx context.Context) error {
+	var running sync.WaitGroup
 	l.mu.Lock()
-	l.ctx = ctx
+	l.launch = func(lane *lane) {
+		for range l.workers {
+			running.Go(func() {
+				for l.next(ctx, lane) {
+				}
+			})
+		}
+	}
 	for _, lane := range l.lanes {
-		l.run(lane)
+		l.launch(lane)
 	}
 	l.mu.Unlock()
 	<-ctx.Done()
 	l.mu.Lock()
+	l.ended = true
 	for _, lane := range l.lanes {
 		lane.queue.ShutDown()
 	}
 	l.mu.Unlock()
-	l.running.Wait()
+	running.Wait()
 	return nil
 }
 
 // Add queues a key; one that is queued already is not queued twice.
-func (l *Lanes) Add(cluster string, key types.NamespacedName) { l.lane(cluster).queue.Add(key) }
+func (l *Lanes) Add(cluster string, key types.NamespacedName) {
+	l.measure.Added()
+	l.mu.Lock() // a lane does not end while a key is added to it
+	defer l.mu.Unlock()
+	lane := l.lane(cluster)
+	lane.await(key, l.clock.Now())
+	lane.queue.Add(key)
+}
 
 // AddAfter queues a key after a while.
 func (l *Lanes) AddAfter(cluster string, key types.NamespacedName, after time.Duration) {
-	l.lane(cluster).queue.AddAfter(key, after)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.addAfter(l.lane(cluster), key, after)
+}
+
+func (l *Lanes) addAfter(lane *lane, key types.NamespacedName, after time.Duration) {
+	lane.await(key, l.clock.Now().Add(after))
+	lane.queue.AddAfter(key, after)
+}
+
+// await records since when a key waits for a worker, unless it does already.
+func (l *lane) await(key types.NamespacedName, since time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if at, ok := l.due[key]; !ok || since.Before(at) {
+		l.due[key] = since
+	}
 }
 
 // Len is how many keys wait, in all lanes: for their turn, or for their member.
@@ -98,8 +143,8 @@ func (l *Lanes) Len() int {
 // Wake queues the keys that wait for a member. The fleet does it when the member's health or connection changes.
 func (l *Lanes) Wake(cluster string) {
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	lane := l.lanes[cluster]
-	l.mu.Unlock()
 	if lane == nil {
 		return
 	}
@@ -108,67 +153,104 @@ func (l *Lanes) Wake(cluster string) {
 	lane.parked = nil
 	lane.mu.Unlock()
 	for key := range parked {
+		lane.await(key, l.clock.Now())
 		lane.queue.Add(key)
 	}
 }
 
-func (l *Lanes) lane(cluster string) *lane {
+// retire ends the lane of a member that has no connection, if no key is left: a control plane that many members came to and
+// went from keeps nothing of them.
+func (l *Lanes) retire(cluster string) {
+	if _, ok := l.fleet.Get(cluster); ok {
+		return
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	lane := l.lanes[cluster]
+	if lane == nil {
+		return
+	}
+	lane.mu.Lock()
+	idle := len(lane.due) == 0 && len(lane.parked) == 0 && lane.active == 0
+	lane.mu.Unlock()
+	if idle {
+		lane.queue.ShutDown()
+		delete(l.lanes, cluster)
+	}
+}
+
+// lane returns the lane of a member. The lock is held.
+func (l *Lanes) lane(cluster string) *lane {
 	if found, ok := l.lanes[cluster]; ok {
 		return found
 	}
-	// Per key only: client-go's default limiter also has one bucket for all keys.
-	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](retryPause, maxRetryPause)
-	made := &lane{cluster: cluster, queue: workqueue.NewTypedRateLimitingQueueWithConfig(limiter,
-		workqueue.TypedRateLimitingQueueConfig[types.NamespacedName]{Clock: l.clock})}
+	made := &lane{
+		cluster: cluster, due: map[types.NamespacedName]time.Time{},
+		queue: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[types.NamespacedName]{Clock: l.clock}),
+		// Per key only: client-go's default limiter also has one bucket for all keys.
+		backoff: workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](retryPause, maxRetryPause),
+	}
 	l.lanes[cluster] = made
-	if l.ctx != nil {
-		l.run(made)
+	switch {
+	case l.ended:
+		made.queue.ShutDown()
+	case l.launch != nil:
+		l.launch(made)
 	}
 	return made
 }
 
-// run starts the workers of a lane. The lock is held.
-func (l *Lanes) run(lane *lane) {
-	ctx := l.ctx
-	if ctx.Err() != nil {
-		lane.queue.ShutDown()
-		return
+// take returns a key to work on, and how long it waited.
+func (l *Lanes) take(lane *lane) (key types.NamespacedName, shutdown bool) {
+	key, shutdown = lane.queue.Get()
+	if shutdown {
+		return key, true
 	}
-	for range l.workers {
-		l.running.Go(func() {
-			for l.next(ctx, lane) {
-			}
-		})
+	lane.mu.Lock()
+	defer lane.mu.Unlock()
+	lane.active++
+	if since, ok := lane.due[key]; ok {
+		delete(lane.due, key)
+		l.measure.Waited(max(0, l.clock.Since(since)))
 	}
+	return key, false
+}
+
+// done ends what take began.
+func (l *Lanes) done(lane *lane, key types.NamespacedName) {
+	lane.queue.Done(key)
+	lane.mu.Lock()
+	lane.active--
+	lane.mu.Unlock()
+	l.retire(lane.cluster)
 }
 
 func (l *Lanes) next(ctx context.Context, lane *lane) bool {
-	key, shutdown := lane.queue.Get()
+	key, shutdown := l.take(lane)
 	if shutdown {
 		return false
 	}
-	defer lane.queue.Done(key)
+	defer l.done(lane, key)
 	logger := log.FromContext(ctx).WithName(l.name).WithValues("cluster", lane.cluster, "work", key)
 	var again time.Duration
-	// Objects of members are arbitrary: one that makes the task panic must not end the process.
-	err := recovery.Do(func() (err error) {
-		again, err = l.task(log.IntoContext(ctx, logger), lane.cluster, key)
+	err := l.loop.Do(log.IntoContext(ctx, logger), lane.cluster+" "+key.String(), func(ctx context.Context) (err error) {
+		again, err = l.task(ctx, lane.cluster, key)
 		return err
 	})
 	var unavailable *UnavailableError
 	switch {
 	case errors.As(err, &unavailable):
-		lane.queue.Forget(key)
+		lane.backoff.Forget(key)
 		l.park(lane, key)
 	case err != nil:
-		logFailure(logger, err, lane.queue.NumRequeues(key)+1)
-		lane.queue.AddRateLimited(key)
+		logFailure(logger, err, lane.backoff.NumRequeues(key)+1)
+		l.measure.Retried()
+		l.addAfter(lane, key, lane.backoff.When(key))
 	default:
-		lane.queue.Forget(key)
+		lane.backoff.Forget(key)
 		if again > 0 {
-			lane.queue.AddAfter(key, again)
+			l.measure.Retried()
+			l.addAfter(lane, key, again)
 		}
 	}
 	return true
@@ -178,7 +260,7 @@ func (l *Lanes) next(ctx context.Context, lane *lane) bool {
 // hour is in the log several times, and not every minute. A conflict is no failure until it happens again: it means that a
 // cache was behind.
 func logFailure(logger logr.Logger, err error, failures int) {
-	var panicked *recovery.PanicError
+	var panicked *controlloop.PanicError
 	switch {
 	case failures&(failures-1) != 0, failures == 1 && apierrors.IsConflict(err):
 		logger.V(1).Info("Trying again later", "reason", err.Error(), "failures", failures)

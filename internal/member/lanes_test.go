@@ -3,7 +3,9 @@ package member_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
+	"runtime"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -166,4 +168,35 @@ func TestAKindThatAppearsIsFound(t *testing.T) {
 	if _, err := conn.Mapping(t.Context(), foo); err == nil || meta.IsNoMatchError(err) {
 		t.Errorf("a member that does not say what it serves: error is %v", err)
 	}
+}
+
+// TestMembersThatCameAndWentLeaveNothing counts goroutines: workers of a member end with it, also if they had something to do
+// when it went.
+func TestMembersThatCameAndWentLeaveNothing(t *testing.T) {
+	fleet, _ := connect(t, "https://127.0.0.1:1", nil)
+	var done atomic.Int32
+	lanes := member.NewLanes("test", fleet, clock.RealClock{}, 8, func(_ context.Context, cluster string, _ types.NamespacedName) (time.Duration, error) {
+		if _, ok := fleet.Get(cluster); ok {
+			return 0, &member.UnavailableError{Cluster: cluster, Cause: errors.New("gone")}
+		}
+		done.Add(1)
+		return 0, nil
+	})
+	run(t, lanes)
+	before := runtime.NumGoroutine()
+	const members = 100
+	for i := range members {
+		c := cluster("https://127.0.0.1:1")
+		c.Name, c.UID = fmt.Sprintf("member-%d", i), types.UID(fmt.Sprintf("uid-%d", i))
+		if err := fleet.Upsert(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+		lanes.Add(c.Name, types.NamespacedName{Name: "w"})
+	}
+	eventually(t, "the keys wait for their members", func() bool { return lanes.Len() == members })
+	for i := range members {
+		fleet.Remove(fmt.Sprintf("member-%d", i))
+	}
+	eventually(t, "every key was worked on", func() bool { return done.Load() == members })
+	eventually(t, "the goroutines are gone", func() bool { return runtime.NumGoroutine() <= before+8 })
 }

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/controlloop"
 	"github.com/flagship-k8s/flagship/internal/event"
 )
 
@@ -46,7 +47,7 @@ func SetupLeases(mgr ctrl.Manager, deps LeaseDeps) error {
 		cluster, ok := o.(*clusterv1alpha1.Cluster)
 		return ok && !deps.Serves(cluster)
 	})
-	err := ctrl.NewControllerManagedBy(mgr).Named("leases").For(&clusterv1alpha1.Cluster{}, builder.WithPredicates(watched)).Complete(m)
+	err := ctrl.NewControllerManagedBy(mgr).Named("leases").For(&clusterv1alpha1.Cluster{}, builder.WithPredicates(watched)).Complete(controlloop.Track(mgr, m))
 	if err != nil {
 		return fmt.Errorf("building the controller of leases: %w", err)
 	}

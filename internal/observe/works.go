@@ -11,7 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -55,8 +54,6 @@ type WorkDeps struct {
 	Restore func(ctx context.Context, obj *unstructured.Unstructured) (*unstructured.Unstructured, error)
 	// Changes tells when kinds mean something else; their objects are judged again then. Nil: they never do.
 	Changes *interpret.Changes
-	// Metrics takes what the room tells about its work. Nil: nobody asks.
-	Metrics prometheus.Registerer
 	// Events takes failures of the interpreter. Required.
 	Events event.Recorder
 	// Clock defaults to the real one.
@@ -80,9 +77,8 @@ type Works struct {
 	clock         clock.WithTicker
 	degradedAfter time.Duration
 
-	lanes   *member.Lanes
-	sweep   *sweep
-	metrics *metrics
+	lanes *member.Lanes
+	sweep *sweep
 
 	mu     sync.Mutex
 	ailing map[types.NamespacedName]map[string]time.Time // by Work and object: unhealthy since
@@ -118,7 +114,7 @@ func newWorks(hub client.Client, works cache.Cache, deps WorkDeps) (*Works, erro
 	}
 	w := &Works{
 		client: hub, cache: works, fleet: deps.Fleet, report: deps.Report, interpreter: deps.Interpreter,
-		restore: deps.Restore, changes: deps.Changes, metrics: newMetrics(deps.Metrics), events: deps.Events,
+		restore: deps.Restore, changes: deps.Changes, events: deps.Events,
 		clock: deps.Clock, degradedAfter: deps.DegradedAfter, ailing: map[types.NamespacedName]map[string]time.Time{},
 		heard: map[types.NamespacedName]bool{},
 	}
@@ -145,9 +141,7 @@ func (w *Works) enqueue(cluster string, work types.NamespacedName) {
 }
 
 // reconcile is the member.Task of observe: it reports what one Work looks like in its member.
-func (w *Works) reconcile(ctx context.Context, name string, key types.NamespacedName) (_ time.Duration, failure error) {
-	start := w.clock.Now()
-	defer func() { w.metrics.took(w.clock.Since(start), failure) }()
+func (w *Works) reconcile(ctx context.Context, name string, key types.NamespacedName) (time.Duration, error) {
 	work := &workv1alpha1.Work{}
 	if err := w.client.Get(ctx, key, work); apierrors.IsNotFound(err) {
 		w.forget(name, key)

@@ -23,6 +23,7 @@ import (
 
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/controlloop"
 	"github.com/flagship-k8s/flagship/internal/event"
 	"github.com/flagship-k8s/flagship/internal/interpret"
 	"github.com/flagship-k8s/flagship/internal/template"
@@ -30,7 +31,7 @@ import (
 )
 
 // Deps is what the room needs from the house. All fields but Customized and
-// Took are required.
+// HasWorks are required.
 type Deps struct {
 	Templates   Templates
 	Interpreter interface {
@@ -44,10 +45,8 @@ type Deps struct {
 	Customized func(schema.GroupVersionKind) string
 	// HasWorks says whether Works of a binding exist, whether or not the binding does. Nil: none exist.
 	HasWorks func(ctx context.Context, binding client.ObjectKey) (bool, error)
-	// Took hears how long each look at a template took, and what came of it. Nil: nobody asks.
-	Took   func(time.Duration, error)
-	Events event.Recorder
-	Clock  clock.PassiveClock
+	Events   event.Recorder
+	Clock    clock.PassiveClock
 	// NewID returns a new UUID, for the Works that carry namespaces.
 	NewID func() string
 }
@@ -97,12 +96,12 @@ func ownWrites(mgr ctrl.Manager) (client.Client, error) {
 func newPropagator(c client.Client, deps Deps) *propagator {
 	return &propagator{
 		client: c, policies: policySource{reader: c}, templates: deps.Templates, workload: deps.Interpreter, shape: deps.Interpreter,
-		customized: deps.Customized, took: deps.Took, hasWorks: deps.HasWorks, events: deps.Events, clock: deps.Clock, started: deps.Clock.Now(),
+		customized: deps.Customized, hasWorks: deps.HasWorks, events: deps.Events, clock: deps.Clock, started: deps.Clock.Now(),
 	}
 }
 
 func setupTemplates(mgr ctrl.Manager, p *propagator, in *inbox) error {
-	settings := options[template.Ref](p, templateWorkers)
+	settings := options[template.Ref](mgr, p, templateWorkers)
 	settings.NewQueue = turns.Maker(func(ref template.Ref) string { return ref.Namespace })
 	loop, err := controller.NewTyped("propagate", mgr, settings)
 	if err != nil {
@@ -122,7 +121,7 @@ func setupTemplates(mgr ctrl.Manager, p *propagator, in *inbox) error {
 }
 
 func setupPolicies(mgr ctrl.Manager, l *policyLoop) error {
-	settings := options[PolicyKey](l, policyWorkers)
+	settings := options[PolicyKey](mgr, l, policyWorkers)
 	settings.NewQueue = turns.Maker(func(key PolicyKey) string { return key.Namespace })
 	loop, err := controller.NewTyped("propagate-policies", mgr, settings)
 	if err != nil {
@@ -143,9 +142,9 @@ func setupPolicies(mgr ctrl.Manager, l *policyLoop) error {
 
 // options are those of every loop here: failures back off per item and hold
 // nobody else up.
-func options[R comparable](reconciler reconcile.TypedReconciler[R], workers int) controller.TypedOptions[R] {
+func options[R comparable](mgr ctrl.Manager, reconciler reconcile.TypedReconciler[R], workers int) controller.TypedOptions[R] {
 	return controller.TypedOptions[R]{
-		Reconciler:              reconciler,
+		Reconciler:              controlloop.Track(mgr, reconciler),
 		MaxConcurrentReconciles: workers,
 		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[R](50*time.Millisecond, time.Minute),
 		SkipNameValidation:      ptr.To(true), // several hubs may live in one process

@@ -31,7 +31,7 @@ func setupNamespaces(ctx context.Context, mgr ctrl.Manager, c client.Client, dep
 		return fmt.Errorf("indexing Works by namespace: %w", err)
 	}
 	l := &namespaceLoop{client: c, templates: deps.Templates, events: deps.Events, newID: deps.NewID}
-	loop, err := controller.NewTyped("propagate-namespaces", mgr, options[Namespace](l, namespaceWorkers))
+	loop, err := controller.NewTyped("propagate-namespaces", mgr, options[Namespace](mgr, l, namespaceWorkers))
 	if err != nil {
 		return err
 	}

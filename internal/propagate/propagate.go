@@ -45,7 +45,6 @@ type propagator struct {
 	shape     interpret.Shape
 	// customized is Deps.Customized.
 	customized func(schema.GroupVersionKind) string
-	took       func(time.Duration, error)
 	// hasWorks is Deps.HasWorks.
 	hasWorks func(context.Context, client.ObjectKey) (bool, error)
 	events   event.Recorder
@@ -76,11 +75,7 @@ const (
 )
 
 // Reconcile brings claim and binding of one template up to date.
-func (p *propagator) Reconcile(ctx context.Context, ref template.Ref) (_ reconcile.Result, failure error) {
-	if p.took != nil {
-		start := p.clock.Now()
-		defer func() { p.took(p.clock.Since(start), failure) }()
-	}
+func (p *propagator) Reconcile(ctx context.Context, ref template.Ref) (reconcile.Result, error) {
 	meta, ok := p.templates.Meta(ref)
 	if !ok {
 		return reconcile.Result{}, p.collect(ctx, ref)

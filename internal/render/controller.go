@@ -27,6 +27,7 @@ import (
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/controlloop"
 	"github.com/flagship-k8s/flagship/internal/event"
 	"github.com/flagship-k8s/flagship/internal/interpret"
 	"github.com/flagship-k8s/flagship/internal/override"
@@ -72,8 +73,6 @@ type Deps struct {
 	OnSpace func(wake func(namespace string) (more bool))
 	// Metrics takes what the room tells about its work. Nil: nobody asks.
 	Metrics prometheus.Registerer
-	// Took hears how long each look at a binding took, and what came of it. Nil: nobody asks.
-	Took func(time.Duration, error)
 	// Events takes failures. Required.
 	Events event.Recorder
 	// Clock stamps conditions. Required.
@@ -143,7 +142,7 @@ func (r *Reconciler) setup(mgr ctrl.Manager) error {
 		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](shortestRetry, longestRetry),
 		// Several control planes may live in one process; names need to be unique within each only.
 		SkipNameValidation: new(true),
-	}).Complete(r)
+	}).Complete(controlloop.Track(mgr, r))
 	if err != nil {
 		return fmt.Errorf("adding the loop %s: %w", name, err)
 	}
@@ -151,11 +150,7 @@ func (r *Reconciler) setup(mgr ctrl.Manager) error {
 }
 
 // Reconcile makes the Works of one binding what they should be.
-func (r *Reconciler) Reconcile(ctx context.Context, q reconcile.Request) (_ reconcile.Result, failure error) {
-	if r.deps.Took != nil {
-		start := r.deps.Clock.Now()
-		defer func() { r.deps.Took(r.deps.Clock.Since(start), failure) }()
-	}
+func (r *Reconciler) Reconcile(ctx context.Context, q reconcile.Request) (reconcile.Result, error) {
 	var again time.Duration
 	binding := r.newBinding("", "")
 	err := r.client.Get(ctx, q.NamespacedName, binding, client.UnsafeDisableDeepCopy)

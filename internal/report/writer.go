@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
-	"github.com/flagship-k8s/flagship/internal/recovery"
+	"github.com/flagship-k8s/flagship/internal/controlloop"
 )
 
 // Source is who reports. Within one write mutations run in this order, so that observe can build on what apply says.
@@ -50,10 +50,14 @@ type Config struct {
 	Window time.Duration
 	// Workers is how many writes may be under way at a time. Default 16.
 	Workers int
+	// Loop is the loop that writing belongs to. Default: one that nothing measures.
+	Loop *controlloop.Loop
 }
 
 // Writer collects mutations and writes. It is a manager.Runnable.
 type Writer struct {
+	loop    *controlloop.Loop
+	measure *controlloop.Queue
 	client  client.Client
 	live    client.Reader
 	window  time.Duration
@@ -94,8 +98,11 @@ func New(config Config) (*Writer, error) {
 	if config.Workers == 0 {
 		config.Workers = 16
 	}
+	if config.Loop == nil {
+		config.Loop = controlloop.NewSet(nil, config.Clock).Loop("report")
+	}
 	w := &Writer{
-		client: config.Client, live: config.Live, window: config.Window, workers: config.Workers,
+		loop: config.Loop, client: config.Client, live: config.Live, window: config.Window, workers: config.Workers,
 		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](retryPause, maxRetryPause),
 			workqueue.TypedRateLimitingQueueConfig[types.NamespacedName]{Clock: config.Clock}),
@@ -103,6 +110,7 @@ func New(config Config) (*Writer, error) {
 		written: map[types.NamespacedName]*workv1alpha1.Work{},
 	}
 	w.idle = sync.NewCond(&w.mu)
+	w.measure = w.loop.Queue(w.queue.Len)
 	return w, nil
 }
 
@@ -130,6 +138,7 @@ func (w *Writer) say(work types.NamespacedName, by Source, mutate Mutation, isNe
 	subscribers := w.subscribers
 	w.mu.Unlock()
 	if !waiting {
+		w.measure.Added()
 		w.queue.AddAfter(work, w.window)
 	}
 	for _, s := range subscribers {
@@ -216,10 +225,11 @@ func (w *Writer) next(ctx context.Context) bool {
 		w.forget(ctx, work)
 		return true
 	}
-	err := w.write(ctx, work, said)
+	err := w.loop.Do(ctx, work, func(ctx context.Context) error { return w.write(ctx, work, said) })
 	w.settle(work, said, err)
 	if err != nil {
 		logFailure(log.FromContext(ctx).WithValues("work", work), err, w.queue.NumRequeues(work)+1)
+		w.measure.Retried()
 		w.queue.AddRateLimited(work)
 		return true
 	}
@@ -230,7 +240,7 @@ func (w *Writer) next(ctx context.Context) bool {
 
 // logFailure logs the first failure of a Work and then the second, fourth, eighth and so on.
 func logFailure(logger logr.Logger, err error, failures int) {
-	var panicked *recovery.PanicError
+	var panicked *controlloop.PanicError
 	switch {
 	case failures&(failures-1) != 0:
 		logger.V(1).Info("Writing a Work's status again later", "reason", err.Error(), "failures", failures)
@@ -319,7 +329,7 @@ func statusOf(work *workv1alpha1.Work, said *[sources]Mutation) (*workv1alpha1.W
 			continue
 		}
 		draft := status.DeepCopy() // a panic leaves it half written
-		err := recovery.Do(func() error { mutate(work, draft); return nil })
+		err := controlloop.CatchPanic(func() error { mutate(work, draft); return nil })
 		if err != nil {
 			faults = append(faults, fmt.Errorf("status by source %d: %w", source, err))
 			continue

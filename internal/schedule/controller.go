@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -23,6 +24,7 @@ import (
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/capacity"
+	"github.com/flagship-k8s/flagship/internal/controlloop"
 	"github.com/flagship-k8s/flagship/internal/event"
 	"github.com/flagship-k8s/flagship/internal/interpret"
 	"github.com/flagship-k8s/flagship/internal/turns"
@@ -61,6 +63,8 @@ type Deps struct {
 	// Becomes lists the kinds that an object of a kind can be translated to for a cluster that does not serve its own.
 	// nil means that nothing is translated.
 	Becomes func(context.Context, schema.GroupVersionKind) []schema.GroupVersionKind
+	// Metrics takes the scheduler's metrics. nil registers none.
+	Metrics prometheus.Registerer
 	// KindsChange has a function called whenever DefinedByCRD or Becomes may answer differently for some kinds. nil means never.
 	KindsChange func(notify func(interpret.Kinds))
 }
@@ -75,6 +79,7 @@ type Controller struct {
 	deps    Deps
 	profile Profile
 
+	metrics *metrics
 	fleet   *fleet
 	ledger  *capacity.Ledger
 	peers   *peerIndex
@@ -100,10 +105,10 @@ func New(c client.Client, deps Deps) *Controller {
 	if deps.Profile != nil {
 		profile = *deps.Profile
 	}
-	ledger := capacity.NewLedger(promiseLifetime)
+	ledger, waiting := capacity.NewLedger(promiseLifetime), newWaitingRoom()
 	return &Controller{
-		client: c, deps: deps, profile: profile,
-		fleet: newFleet(c, ledger), ledger: ledger, peers: newPeerIndex(), waiting: newWaitingRoom(), awaiting: &awaitingRoom{names: map[Item]string{}},
+		client: c, deps: deps, profile: profile, metrics: newMetrics(deps.Metrics, waiting.size),
+		fleet: newFleet(c, ledger), ledger: ledger, peers: newPeerIndex(), waiting: waiting, awaiting: &awaitingRoom{names: map[Item]string{}},
 		freed: func() {},
 	}
 }
@@ -129,7 +134,7 @@ func Setup(mgr ctrl.Manager, deps Deps) error {
 		WatchesRawSource(source.TypedKind(mgr.GetCache(), &workv1alpha2.ClusterResourceBinding{}, bindingEvents[*workv1alpha2.ClusterResourceBinding](c))).
 		WatchesRawSource(source.TypedKind(mgr.GetCache(), &clusterv1alpha1.Cluster{}, clusterEvents(c, w))).
 		WatchesRawSource(source.TypedFunc[Item](w.start)).
-		Complete(c)
+		Complete(controlloop.Track(mgr, c))
 	if err != nil {
 		return fmt.Errorf("building the schedule controller: %w", err)
 	}
@@ -153,13 +158,19 @@ func (c *Controller) Reconcile(ctx context.Context, it Item) (reconcile.Result, 
 	if c.cacheIsBehind(it, b) {
 		return reconcile.Result{RequeueAfter: staleDelay}, nil
 	}
+	start := c.deps.Clock.Now()
 	verdict, err := c.decide(ctx, it, b)
 	if err != nil {
+		c.metrics.decided(nil)
 		return reconcile.Result{}, err
 	}
 	if verdict.decision == nil {
 		err = c.observe(ctx, it, b)
 	} else {
+		c.metrics.decided(verdict.decision)
+		c.metrics.took(phaseDecide, c.deps.Clock.Since(start))
+		start = c.deps.Clock.Now()
+		defer func() { c.metrics.took(phaseWrite, c.deps.Clock.Since(start)) }()
 		log.FromContext(ctx).V(1).Info("Scheduled binding", "cause", verdict.cause, "targets", listTargets(verdict.decision.Targets))
 		err = c.publish(ctx, it, b, &verdict)
 	}

@@ -54,6 +54,13 @@ func (w *waitingRoom) has(it Item) bool {
 	return ok
 }
 
+// size is how many wait.
+func (w *waitingRoom) size() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.waiting)
+}
+
 // all lists who waits, the highest priority first.
 func (w *waitingRoom) all() []call {
 	w.mu.Lock()

@@ -73,7 +73,7 @@ func SetupCollector(mgr ctrl.Manager, deps CollectorDeps) error {
 	}
 	c := &collector{client: writes, cache: mgr.GetCache(), fleet: deps.Fleet, providers: map[string]*provider{}}
 	c.lanes = member.NewLanes("collect", deps.Fleet, deps.Clock, deps.Workers, c.reconcile)
-	c.metrics = newCollectMetrics(deps.Metrics, deps.Clock, c.lanes.Len)
+	c.metrics = newCollectMetrics(deps.Metrics, deps.Clock)
 	deps.Fleet.Subscribe(c.settle)
 	if err := mgr.Add(c); err != nil {
 		return fmt.Errorf("adding the collection of endpoints: %w", err)

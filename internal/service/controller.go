@@ -16,7 +16,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	ctrlevent "sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -27,6 +26,7 @@ import (
 	networkingv1alpha1 "github.com/flagship-k8s/flagship/api/networking/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/controlloop"
 	"github.com/flagship-k8s/flagship/internal/event"
 	"github.com/flagship-k8s/flagship/internal/template"
 )
@@ -83,7 +83,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 	told := newMetrics(deps.Metrics, deps.Clock)
 	d := &dispatcher{client: writes, fleet: fleet, metrics: told}
 	everyService, everySlice := everyOwner(mgr.GetClient()), everyRecord(mgr.GetClient())
-	if err := run(mgr, "service", e, told.loopMetrics, exposeWorkers,
+	if err := run(mgr, "service", e, exposeWorkers,
 		&templateFeed{templates: deps.Templates},
 		source.Kind(mgr.GetCache(), &networkingv1alpha1.MultiClusterService{}, onService(func(ctx context.Context, key types.NamespacedName, q queue) {
 			q.Add(reconcile.Request{NamespacedName: key})
@@ -94,7 +94,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 	); err != nil {
 		return err
 	}
-	return run(mgr, "service-dispatch", d, told.loopMetrics, dispatchWorkers,
+	return run(mgr, "service-dispatch", d, dispatchWorkers,
 		source.Kind(mgr.GetCache(), &networkingv1alpha1.MultiClusterService{}, onService(recordsOf(mgr.GetClient()))),
 		source.Kind(mgr.GetCache(), &workv1alpha1.Work{}, onRecord(&d.own, told)),
 		source.Kind(mgr.GetCache(), &clusterv1alpha1.Cluster{}, onCluster(everySlice)),
@@ -114,14 +114,9 @@ func ownWrites(mgr ctrl.Manager) (client.Client, error) {
 	return c, nil
 }
 
-func run(mgr ctrl.Manager, name string, reconciler reconcile.Reconciler, told *loopMetrics, workers int, sources ...source.Source) error {
+func run(mgr ctrl.Manager, name string, reconciler reconcile.Reconciler, workers int, sources ...source.Source) error {
 	loop, err := controller.New(name, mgr, controller.Options{
-		Reconciler: timed{reconciler, name, told}, MaxConcurrentReconciles: workers,
-		NewQueue: func(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) queue {
-			made := priorityqueue.New(name, func(o *priorityqueue.Opts[reconcile.Request]) { o.RateLimiter = limiter })
-			told.queue.add(made)
-			return made
-		},
+		Reconciler: controlloop.Track(mgr, reconciler), MaxConcurrentReconciles: workers,
 		RateLimiter:        workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](50*time.Millisecond, time.Minute),
 		SkipNameValidation: new(true), // several hubs may live in one process
 	})

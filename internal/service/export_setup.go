@@ -7,7 +7,6 @@ import (
 	"maps"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -44,8 +43,6 @@ func inCluster(name string) string              { return "cluster " + name }
 type ExporterDeps struct {
 	// Fleet has the connections to the members. Required.
 	Fleet *member.Fleet
-	// Metrics takes what the room tells about its work. Nil: nobody asks.
-	Metrics prometheus.Registerer
 	// Clock defaults to the real one.
 	Clock clock.WithTicker
 	// Workers is how many objects of one member are looked at at a time. Default 4.
@@ -72,12 +69,8 @@ func SetupExporter(ctx context.Context, mgr ctrl.Manager, deps ExporterDeps) err
 		return err
 	}
 	e := &exporter{client: writes, cache: mgr.GetCache(), fleet: deps.Fleet, clock: deps.Clock, members: map[string]*exporting{}}
-	told := newLoopMetrics(deps.Metrics, deps.Clock, "export", "the record of an export or of its EndpointSlice, or what a member is told of an export or import",
-		"Exports, their EndpointSlices and imports of members, those of members that are away included,")
 	lanes := func(loop string, task member.Task) *member.Lanes {
-		made := member.NewLanes(loop, deps.Fleet, deps.Clock, deps.Workers, told.task(loop, task))
-		told.queue.add(made)
-		return made
+		return member.NewLanes(loop, deps.Fleet, deps.Clock, deps.Workers, task)
 	}
 	e.exports = lanes("exports", e.reconcile)
 	e.endpoints = lanes("exported-endpoints", e.reconcileEndpoints)
@@ -97,8 +90,6 @@ type ImporterDeps struct {
 	Templates Templates
 	// Fleet has the connections to the members. Required.
 	Fleet *member.Fleet
-	// Metrics takes what the room tells about its work. Nil: nobody asks.
-	Metrics prometheus.Registerer
 	// Clock defaults to the real one.
 	Clock clock.PassiveClock
 	// Grace is how long the endpoints of a cluster that is not ready stay as they were seen last. Default DefaultGrace.
@@ -134,15 +125,13 @@ func SetupImporter(mgr ctrl.Manager, deps ImporterDeps) error {
 	}
 	i := &importer{client: writes, templates: deps.Templates, has: present.has}
 	reader := mgr.GetClient()
-	told := newLoopMetrics(deps.Metrics, deps.Clock, "import", "the definitions in a cluster, or what is imported of a service or of one of its EndpointSlices",
-		"Clusters, exported services and their EndpointSlices")
-	if err := run(mgr, "service-definitions", d, told, 1,
+	if err := run(mgr, "service-definitions", d, 1,
 		source.Kind(mgr.GetCache(), &clusterv1alpha1.Cluster{}, &handler.TypedEnqueueRequestForObject[*clusterv1alpha1.Cluster]{}),
 		source.Kind(mgr.GetCache(), &workv1alpha1.Work{}, onDefinition()),
 	); err != nil {
 		return err
 	}
-	if err := run(mgr, "service-import", i, told, exposeWorkers,
+	if err := run(mgr, "service-import", i, exposeWorkers,
 		&importFeed{templates: deps.Templates, changed: func(_ context.Context, key types.NamespacedName, q queue) {
 			q.Add(reconcile.Request{NamespacedName: key})
 		}, space: exportsIn(reader)},
@@ -157,7 +146,7 @@ func SetupImporter(mgr ctrl.Manager, deps ImporterDeps) error {
 	}
 	fleet := roster{reader: writes, clock: deps.Clock, grace: deps.Grace}
 	slices := &importDispatcher{importer: i, fleet: fleet}
-	return run(mgr, "service-import-endpoints", slices, told, dispatchWorkers,
+	return run(mgr, "service-import-endpoints", slices, dispatchWorkers,
 		&importFeed{templates: deps.Templates, changed: slicesOf(reader), space: slicesIn(reader)},
 		feed.source(slicesIn(reader)),
 		source.Kind(mgr.GetCache(), &workv1alpha1.Work{}, onSliceWork(&slices.own, reader)),

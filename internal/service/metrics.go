@@ -1,7 +1,6 @@
 package service
 
 import (
-	"context"
 	"sync"
 	"time"
 
@@ -10,44 +9,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-
-	"github.com/flagship-k8s/flagship/internal/member"
 )
-
-// loopMetrics are what loops tell about their work.
-type loopMetrics struct {
-	// seconds is how long a look took, by loop and result.
-	seconds *prometheus.HistogramVec
-	queue   queues
-	clock   clock.PassiveClock
-}
-
-// newLoopMetrics registers those of a group of loops, unless the registerer is nil. What says what the loops look at,
-// waiting what waits for them.
-func newLoopMetrics(r prometheus.Registerer, clock clock.PassiveClock, group, what, waiting string) *loopMetrics {
-	with := promauto.With(r)
-	m := &loopMetrics{clock: clock, seconds: with.NewHistogramVec(prometheus.HistogramOpts{
-		Name: "flagship_" + group + "_seconds", Buckets: prometheus.DefBuckets,
-		Help: "Time to bring " + what + " up to date, by loop and result: ok or failed.",
-	}, []string{"loop", "result"})}
-	with.NewGaugeFunc(prometheus.GaugeOpts{Name: "flagship_" + group + "_queue", Help: waiting + " that wait for their turn."}, m.queue.length)
-	return m
-}
-
-// task is a task of lanes that tells how long it takes.
-func (m *loopMetrics) task(loop string, task member.Task) member.Task {
-	return func(ctx context.Context, cluster string, key types.NamespacedName) (time.Duration, error) {
-		start := m.clock.Now()
-		again, err := task(ctx, cluster, key)
-		m.seconds.WithLabelValues(loop, result(err)).Observe(m.clock.Since(start).Seconds())
-		return again, err
-	}
-}
 
 // metrics are what the loops for MultiClusterServices tell about their work.
 type metrics struct {
-	*loopMetrics
+	clock clock.PassiveClock
 	// arrival is how long a changed record takes until one of its consumers has it.
 	arrival prometheus.Histogram
 	// endpoints are those in consumers, by record.
@@ -60,7 +26,7 @@ type metrics struct {
 func newMetrics(r prometheus.Registerer, clock clock.PassiveClock) *metrics {
 	with := promauto.With(r)
 	m := &metrics{
-		loopMetrics: newLoopMetrics(r, clock, "service", "a MultiClusterService or a collected EndpointSlice", "MultiClusterServices and collected EndpointSlices"),
+		clock: clock,
 		arrival: with.NewHistogram(prometheus.HistogramOpts{
 			Name: "flagship_service_arrival_seconds", Buckets: travelTimes,
 			Help: "Time from a provider's collected EndpointSlice changing until one consumer has it.",
@@ -94,21 +60,6 @@ func (m *metrics) arrived(work metav1.Object) {
 	}
 }
 
-// timed is a loop that tells how long it takes.
-type timed struct {
-	reconcile.Reconciler
-	loop    string
-	metrics *loopMetrics
-}
-
-// Reconcile implements reconcile.Reconciler.
-func (t timed) Reconcile(ctx context.Context, q reconcile.Request) (reconcile.Result, error) {
-	start := t.metrics.clock.Now()
-	again, err := t.Reconciler.Reconcile(ctx, q)
-	t.metrics.seconds.WithLabelValues(t.loop, result(err)).Observe(t.metrics.clock.Since(start).Seconds())
-	return again, err
-}
-
 func result(err error) string {
 	if err != nil {
 		return "failed"
@@ -128,7 +79,7 @@ type collectMetrics struct {
 }
 
 // newCollectMetrics registers them, unless the registerer is nil. waiting is how many slices wait for their turn.
-func newCollectMetrics(r prometheus.Registerer, clock clock.PassiveClock, waiting func() int) *collectMetrics {
+func newCollectMetrics(r prometheus.Registerer, clock clock.PassiveClock) *collectMetrics {
 	with := promauto.With(r)
 	m := &collectMetrics{
 		clock: clock,
@@ -137,9 +88,6 @@ func newCollectMetrics(r prometheus.Registerer, clock clock.PassiveClock, waitin
 			Help: "Time from an EndpointSlice being seen changed in its provider until it is collected, by result: ok or failed.",
 		}, []string{"result"}),
 	}
-	with.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "flagship_collect_queue", Help: "EndpointSlices that wait to be collected, those of members that are away included.",
-	}, func() float64 { return float64(waiting()) })
 	with.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "flagship_collect_endpoints", Help: "Endpoints that are collected from providers.",
 	}, m.endpoints.total)
@@ -159,29 +107,6 @@ func (m *collectMetrics) recorded(slice types.NamespacedName, err error) {
 	if err == nil {
 		m.underway.end(slice)
 	}
-}
-
-// queues are those of several loops.
-type queues struct {
-	mu  sync.Mutex
-	all []interface{ Len() int }
-}
-
-// add counts what is in a queue.
-func (q *queues) add(one interface{ Len() int }) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.all = append(q.all, one)
-}
-
-func (q *queues) length() float64 {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	n := 0
-	for _, one := range q.all {
-		n += one.Len()
-	}
-	return float64(n)
 }
 
 // tally is a sum whose parts change one by one.

@@ -2,9 +2,10 @@ package pipeline_test
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -33,26 +34,82 @@ func page(ctx context.Context, config *rest.Config, path string) (code int, body
 	return response.StatusCode, string(text), err
 }
 
-func TestRoomsTellHowTheirWorkGoes(t *testing.T) {
+// TestEveryLoopIsMeasured: what the control plane, controller-runtime, client-go and the API server measure is on one page, and
+// the page for the control plane's own metrics has nothing that is not documented.
+func TestEveryLoopIsMeasured(t *testing.T) {
 	fleet := shared.Start(t)
 	ns := fleet.Namespace(t)
 	settings := fleettest.ConfigMap(ns, "settings", map[string]string{"a": "1"})
 	fleettest.Create(t, fleet.Hub, settings, fleettest.Policy(ns, "settings", fleettest.To("member1"), settings))
 	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "ConfigMap", "settings"), bindingIs("FullyApplied", metav1.ConditionTrue, ""))
-	code, body, err := page(t.Context(), fleet.Hub.Config, "/metrics/flagship")
+	code, body, err := page(t.Context(), fleet.Hub.Config, "/metrics")
 	if err != nil || code != http.StatusOK {
 		t.Fatalf("answered %d: %v", code, err)
 	}
-	for _, room := range []string{"propagate", "render", "apply", "observe", "aggregate"} {
-		if line := fmt.Sprintf(`flagship_%s_seconds_count{result="ok"}`, room); !strings.Contains(body, line) {
-			t.Errorf("%s says nothing of its work", room)
+	for _, sample := range []string{
+		`flagship_loop_reconcile_total{loop="apply",result="success"} `,
+		`flagship_loop_reconcile_seconds_count{loop="observe"} `,
+		`flagship_loop_queue_seconds_count{loop="apply"} `,
+		`flagship_loop_queue_adds_total{loop="report"} `,
+		`flagship_schedule_attempts_total{reason="Success",result="scheduled"} `,
+		`flagship_schedule_seconds_count{phase="decide"} `,
+		`flagship_apply_writes_total{operation="apply",result="ok"} `,
+		`controller_runtime_reconcile_total{controller="propagate",result="success"} `,
+		`controller_runtime_reconcile_time_seconds_count{controller="schedule"} `,
+		`workqueue_adds_total{`,
+		`rest_client_requests_total{`,
+		`apiserver_request_total{`,
+		`go_goroutines `,
+	} {
+		_, value, found := strings.Cut(body, "\n"+sample)
+		if !found || strings.HasPrefix(value, "0\n") {
+			t.Errorf("/metrics has no %s, or it is 0", sample)
 		}
 	}
-	if !strings.Contains(body, `flagship_apply_writes_total{operation="apply",result="ok"}`) {
-		t.Error("apply does not count its writes")
+	for _, series := range []string{`flagship_loop_queue_depth{loop="apply"} `, `flagship_loop_longest_running_seconds{loop="schedule"} `, "flagship_schedule_pending "} {
+		if !strings.Contains(body, "\n"+series) {
+			t.Errorf("/metrics has no %s", series)
+		}
 	}
+
+	documented, err := os.ReadFile("../../docs/metrics.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, own, err := page(t.Context(), fleet.Hub.Config, "/metrics/flagship")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range regexp.MustCompile("(?m)^# TYPE ([a-z_]+) ").FindAllStringSubmatch(own, -1) {
+		if !strings.Contains(string(documented), "`"+name[1]+"`") {
+			t.Errorf("docs/metrics.md says nothing of %s", name[1])
+		}
+	}
+
 	stranger := rest.AnonymousClientConfig(fleet.Hub.Config)
-	if code, _, err := page(t.Context(), stranger, "/metrics/flagship"); err != nil || code != http.StatusForbidden && code != http.StatusUnauthorized {
-		t.Errorf("a stranger is answered %d: %v", code, err)
+	for _, path := range []string{"/metrics", "/metrics/flagship"} {
+		if code, _, err := page(t.Context(), stranger, path); err != nil || code != http.StatusForbidden && code != http.StatusUnauthorized {
+			t.Errorf("%s: a stranger is answered %d: %v", path, code, err)
+		}
+	}
+}
+
+// TestEveryLoopIsInReadyz: each loop has a line of its own and a path of its own.
+func TestEveryLoopIsInReadyz(t *testing.T) {
+	fleet := shared.Start(t)
+	code, body, err := page(t.Context(), fleet.Hub.Config, "/readyz?verbose")
+	if err != nil || code != http.StatusOK {
+		t.Fatalf("answered %d, %v:\n%s", code, err, body)
+	}
+	for _, name := range []string{
+		"propagate", "schedule", "render", "apply", "observe", "clusters", "leases", "aggregate", "service", "collect", "exports",
+		"exported-endpoints", "imports", "import", "enroll", "impersonators", "restore", "report", "member", "template", "caches",
+	} {
+		if !strings.Contains(body, "[+]"+name+" ok\n") {
+			t.Errorf("/readyz?verbose has no line for %s", name)
+		}
+		if code, one, err := page(t.Context(), fleet.Hub.Config, "/readyz/"+name); err != nil || code != http.StatusOK || one != "ok" {
+			t.Errorf("/readyz/%s answers %d %s, %v", name, code, one, err)
+		}
 	}
 }

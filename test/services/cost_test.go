@@ -41,7 +41,7 @@ func (a apart) price(t *testing.T) {
 
 	page := metricsPage(t, a.hub.Config)
 	for _, line := range []string{
-		`flagship_service_seconds_count{loop="service",result="ok"} `, `flagship_service_seconds_count{loop="service-dispatch",result="ok"} `,
+		`controller_runtime_reconcile_time_seconds_count{controller="service"} `, `controller_runtime_reconcile_time_seconds_count{controller="service-dispatch"} `,
 		`flagship_collect_seconds_count{result="ok"} `, "flagship_service_arrival_seconds_count ", "flagship_collect_endpoints ", "flagship_service_endpoints ",
 	} {
 		_, rest, found := strings.Cut(page, "\n"+line)
@@ -49,7 +49,7 @@ func (a apart) price(t *testing.T) {
 			t.Errorf("the metrics say %s%q", line, value)
 		}
 	}
-	for _, line := range []string{"\nflagship_service_queue ", "\nflagship_collect_queue "} {
+	for _, line := range []string{"\n" + `workqueue_depth{controller="service"`, "\n" + `flagship_loop_queue_depth{loop="collect"} `} {
 		if !strings.Contains(page, line) {
 			t.Errorf("the metrics lack%s", line)
 		}
@@ -62,7 +62,7 @@ func metricsPage(t *testing.T, config *rest.Config) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, strings.TrimSuffix(config.Host, "/")+"/metrics/flagship", nil)
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, strings.TrimSuffix(config.Host, "/")+"/metrics", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,6 +23,7 @@ import (
 
 	appsv1alpha1 "github.com/flagship-k8s/flagship/api/apps/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/controlloop"
 )
 
 const fieldManager = "flagship-rebalance"
@@ -46,7 +47,7 @@ func Setup(mgr ctrl.Manager, clock clock.PassiveClock) error {
 		WithOptions(controller.Options{
 			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](50*time.Millisecond, time.Minute),
 		}).
-		Complete(New(mgr.GetClient(), clock))
+		Complete(controlloop.Track(mgr, New(mgr.GetClient(), clock)))
 	if err != nil {
 		return fmt.Errorf("building the rebalance controller: %w", err)
 	}

@@ -1,4 +1,4 @@
-package recovery
+package controlloop
 
 import (
 	"fmt"
@@ -23,9 +23,9 @@ func (e *PanicError) Unwrap() error {
 	return err
 }
 
-// Do calls f and returns its error, or a *PanicError if f panics. runtime.Goexit is not a panic: the goroutine ends. Neither
+// CatchPanic calls f and returns its error, or a *PanicError if f panics. runtime.Goexit is not a panic: the goroutine ends. Neither
 // are the errors that the runtime does not let anybody recover from, such as two writes to one map at the same time.
-func Do(f func() error) (err error) {
+func CatchPanic(f func() error) (err error) {
 	defer func() {
 		if value := recover(); value != nil {
 			err = &PanicError{Value: value, Stack: debug.Stack()}

@@ -1,0 +1,173 @@
+package controlloop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/utils/clock"
+)
+
+const (
+	// Deadline ends the context of a reconcile. Requests to members have deadlines of seconds; this one is for what has none.
+	Deadline = 5 * time.Minute
+	// stuckAfter is the age at which a reconcile counts as stuck: it did not return though its context has ended.
+	stuckAfter = 2 * Deadline
+)
+
+// ErrPostponed is wrapped by errors that say that there is nothing to do now, such as for a member that cannot be reached.
+// They are counted apart from failures.
+var ErrPostponed = errors.New("postponed")
+
+// Set is the control loops of one process.
+type Set struct {
+	clock   clock.PassiveClock
+	metrics *metrics
+
+	mu    sync.Mutex
+	loops map[string]*Loop
+}
+
+// Loop is one control loop. All its reconciles, of all members, have its name.
+type Loop struct {
+	name string
+	set  *Set
+
+	mu      sync.Mutex
+	state   state
+	ended   error
+	next    uint64
+	running map[uint64]ongoing
+	queue   *Queue // nil for a loop of controller-runtime
+}
+
+// ongoing is a reconcile that has not returned.
+type ongoing struct {
+	key   any
+	since time.Time
+}
+
+type state int
+
+const (
+	unmanaged state = iota // it is a part of a loop with another name
+	waiting
+	started
+	stopped
+)
+
+// Loop returns the loop of a name, and creates it if there is none. A nil Set has loops that nothing measures.
+func (s *Set) Loop(name string) *Loop {
+	if s == nil {
+		s = NewSet(nil, clock.RealClock{})
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l, ok := s.loops[name]
+	if !ok {
+		l = &Loop{name: name, set: s, running: map[uint64]ongoing{}}
+		s.loops[name] = l
+	}
+	return l
+}
+
+// all returns the loops in the order of their names.
+func (s *Set) all() []*Loop {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	loops := make([]*Loop, 0, len(s.loops))
+	for _, l := range s.loops {
+		loops = append(loops, l)
+	}
+	slices.SortFunc(loops, func(a, b *Loop) int { return strings.Compare(a.name, b.name) })
+	return loops
+}
+
+// Checks returns what says, for each loop by name, whether it is well; see Loop.Check.
+func (s *Set) Checks() map[string]func() error {
+	checks := map[string]func() error{}
+	for _, l := range s.all() {
+		checks[l.name] = l.Check
+	}
+	return checks
+}
+
+// Do reconciles one object: it calls f with a context that ends after Deadline, and returns its error. A panic becomes a
+// *PanicError. The key names the object when the reconcile is stuck.
+func (l *Loop) Do(ctx context.Context, key any, f func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, Deadline)
+	defer cancel()
+	end := l.begin(key)
+	start := l.set.clock.Now()
+	err := CatchPanic(func() error { return f(ctx) })
+	end()
+	l.set.metrics.reconciled(l.name, l.set.clock.Since(start), err)
+	return err
+}
+
+// begin records that a reconcile runs, until the returned function is called.
+func (l *Loop) begin(key any) (end func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.next++
+	id := l.next
+	l.running[id] = ongoing{key, l.set.clock.Now()}
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		delete(l.running, id)
+	}
+}
+
+// longest returns the reconcile that runs the longest, and whether any runs.
+func (l *Loop) longest() (oldest ongoing, any bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, r := range l.running {
+		if !any || r.since.Before(oldest.since) {
+			oldest, any = r, true
+		}
+	}
+	return oldest, any
+}
+
+// Check returns nil if all parts of the loop that Manager knows run, and none of its reconciles is stuck. Else it returns an
+// error that says what is wrong.
+func (l *Loop) Check() error {
+	l.mu.Lock()
+	state, ended := l.state, l.ended
+	l.mu.Unlock()
+	switch {
+	case state == waiting:
+		return errors.New("not started yet")
+	case state == stopped && ended != nil:
+		return fmt.Errorf("ended: %w", ended)
+	case state == stopped:
+		return errors.New("ended")
+	}
+	if oldest, any := l.longest(); any {
+		if age := l.set.clock.Since(oldest.since); age > stuckAfter {
+			return fmt.Errorf("the reconcile of %v has not returned for %s", oldest.key, age.Round(time.Second))
+		}
+	}
+	return nil
+}
+
+func (l *Loop) starts() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.state == waiting {
+		l.state = started
+	}
+}
+
+// ends records that a part of the loop ended; the others do not make up for it.
+func (l *Loop) ends(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.state, l.ended = stopped, err
+}

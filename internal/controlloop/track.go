@@ -1,0 +1,63 @@
+package controlloop
+
+import (
+	"context"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+// Manager adds what a loop consists of to a manager, and knows thereby whether the loop runs.
+type Manager struct {
+	ctrl.Manager
+	loop *Loop
+}
+
+// Manager returns a manager for the parts of a loop.
+func (l *Loop) Manager(mgr ctrl.Manager) *Manager {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.state = waiting
+	return &Manager{Manager: mgr, loop: l}
+}
+
+// Add implements manager.Manager.
+func (m *Manager) Add(r manager.Runnable) error {
+	return m.Manager.Add(&part{Runnable: r, loop: m.loop})
+}
+
+// part is a runnable of a loop.
+type part struct {
+	manager.Runnable
+	loop *Loop
+}
+
+// Start implements manager.Runnable.
+func (p *part) Start(ctx context.Context) error {
+	p.loop.starts()
+	err := p.Runnable.Start(ctx)
+	if err != nil || ctx.Err() != nil {
+		p.loop.ends(err)
+	}
+	return err // a part that returns nil before the end had something to do once
+}
+
+// NeedLeaderElection implements manager.LeaderElectionRunnable.
+func (p *part) NeedLeaderElection() bool {
+	elected, ok := p.Runnable.(manager.LeaderElectionRunnable)
+	return !ok || elected.NeedLeaderElection()
+}
+
+// Track makes the reconciles of a controller known to its loop, if the manager is one that Loop.Manager made. Deadline, panics and
+// metrics are up to controller-runtime.
+func Track[R comparable](mgr ctrl.Manager, r reconcile.TypedReconciler[R]) reconcile.TypedReconciler[R] {
+	m, ok := mgr.(*Manager)
+	if !ok {
+		return r
+	}
+	return reconcile.TypedFunc[R](func(ctx context.Context, request R) (reconcile.Result, error) {
+		defer m.loop.begin(request)()
+		return r.Reconcile(ctx, request)
+	})
+}
