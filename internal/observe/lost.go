@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -69,62 +68,35 @@ func isKnown(s workv1alpha1.ManifestStatus) bool {
 	return s.Health == workv1alpha1.ResourceHealthy || s.Health == workv1alpha1.ResourceUnhealthy
 }
 
-// outOfSight is the report.Mutation about a Work whose member cannot be seen: what it had is kept, what it has is
-// unknown. The condition remembers what health was.
+// outOfSight is the report.Mutation about a Work whose member cannot be seen: what it had is kept, and its health is unknown.
 func outOfSight(generation int64, cluster string) report.Mutation {
 	return func(_ *workv1alpha1.Work, status *workv1alpha1.WorkStatus) {
-		message := fmt.Sprintf("Cluster %s cannot be reached; what is reported is what was seen last", cluster)
-		if loss := lossIn(status.Conditions); loss != nil && !slices.ContainsFunc(status.ManifestStatuses, isKnown) {
-			message = loss.Message
-		} else if len(status.ManifestStatuses) > 0 {
-			message += lastHealth + strings.Join(healthOf(status.ManifestStatuses), ", ")
-		}
 		status.ManifestStatuses = slices.Clone(status.ManifestStatuses)
 		for i := range status.ManifestStatuses {
-			status.ManifestStatuses[i].Health = workv1alpha1.ResourceUnknown
+			if m := &status.ManifestStatuses[i]; isKnown(*m) {
+				m.Health, m.LastHealth = workv1alpha1.ResourceUnknown, m.Health
+			} else {
+				m.Health = workv1alpha1.ResourceUnknown
+			}
 		}
+		message := fmt.Sprintf("Cluster %s cannot be reached; what is reported is what was seen last", cluster)
 		meta.SetStatusCondition(&status.Conditions, workv1alpha1.AvailabilityUnknown(generation, message))
 	}
-}
-
-// lastHealth is what stands before the last known health of every manifest in turn, or of all of them, in the message of
-// a Work that cannot be seen.
-const lastHealth = "; health was "
-
-// healthOf lists the health of every manifest, once if it is the same.
-func healthOf(manifests []workv1alpha1.ManifestStatus) []string {
-	var list []string
-	for _, m := range manifests {
-		if !isKnown(m) {
-			m.Health = workv1alpha1.ResourceUnknown
-		}
-		list = append(list, string(m.Health))
-	}
-	if distinct := slices.Compact(slices.Clone(list)); len(distinct) == 1 {
-		return distinct
-	}
-	return list
 }
 
 // inTouch is the report.Mutation about a Work whose member is observed by another process that can be heard again: it
 // undoes outOfSight. That process never took back what it saw, and may not repeat it.
 func inTouch(_ *workv1alpha1.Work, status *workv1alpha1.WorkStatus) {
-	loss := lossIn(status.Conditions)
-	if loss == nil {
-		return // it has spoken already
+	if lossIn(status.Conditions) == nil {
+		return // it has reported already
 	}
-	_, list, _ := strings.Cut(loss.Message, lastHealth)
-	was := strings.Split(list, ", ")
 	status.ManifestStatuses = slices.Clone(status.ManifestStatuses)
 	for i := range status.ManifestStatuses {
 		m := &status.ManifestStatuses[i]
-		switch {
-		case list == "" || isKnown(*m):
-		case len(was) == 1:
-			m.Health = workv1alpha1.ResourceHealth(was[0])
-		case len(was) == len(status.ManifestStatuses):
-			m.Health = workv1alpha1.ResourceHealth(was[i])
+		if m.LastHealth != "" && !isKnown(*m) {
+			m.Health = m.LastHealth
 		}
+		m.LastHealth = ""
 	}
 	// Whether the objects still exist is for the one who sees them to say.
 	meta.RemoveStatusCondition(&status.Conditions, workv1alpha1.WorkAvailable)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -318,12 +317,21 @@ func (w *Works) complain(work *workv1alpha1.Work, reason string, s sight, err er
 	w.events.Publish(event.Warning(event.Reference(workKind, work), reason, fmt.Sprintf("%s: %v", s.name(), err)))
 }
 
+// manifestStatus is what the Work reports of an object; nil if it reports nothing.
+func manifestStatus(work *workv1alpha1.Work, id workv1alpha1.ResourceIdentifier) *workv1alpha1.ManifestStatus {
+	for i := range work.Status.ManifestStatuses {
+		s := &work.Status.ManifestStatuses[i]
+		if kindOf(s.Identifier) == kindOf(id) && s.Identifier.Namespace == id.Namespace && s.Identifier.Name == id.Name {
+			return s
+		}
+	}
+	return nil
+}
+
 // statusBefore is the status reported last of an object.
 func statusBefore(work *workv1alpha1.Work, id workv1alpha1.ResourceIdentifier) *runtime.RawExtension {
-	for _, s := range work.Status.ManifestStatuses {
-		if kindOf(s.Identifier) == kindOf(id) && s.Identifier.Namespace == id.Namespace && s.Identifier.Name == id.Name {
-			return s.Status
-		}
+	if before := manifestStatus(work, id); before != nil {
+		return before.Status
 	}
 	return nil
 }
@@ -362,14 +370,15 @@ func (w *Works) diagnose(work *workv1alpha1.Work, objects []finding) (again time
 	return again
 }
 
-// ailedBefore tells whether the Work says already that an object is ailing, from before this process began to watch it.
+// ailedBefore says that an object has been unhealthy for long already when this process began to watch it: its Work is degraded
+// and reports it as unhealthy. An object that was unhealthy for a shorter time then counts as well.
 func ailedBefore(work *workv1alpha1.Work, o *finding) bool {
 	degraded := meta.FindStatusCondition(work.Status.Conditions, workv1alpha1.WorkDegraded)
 	if degraded == nil || degraded.Status != metav1.ConditionTrue {
 		return false
 	}
-	names, _, andMore := strings.Cut(strings.TrimPrefix(degraded.Message, unhealthyForLong), andMoreNames)
-	return andMore || slices.Contains(strings.Split(names, ", "), o.name())
+	before := manifestStatus(work, o.id)
+	return before != nil && before.Health == workv1alpha1.ResourceUnhealthy
 }
 
 // forget lets go of everything kept for a Work that is gone.

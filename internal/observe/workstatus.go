@@ -77,7 +77,7 @@ func applying(generation int64) metav1.Condition {
 func (f findings) degraded() metav1.Condition {
 	ailing := f.names(func(o finding) bool { return o.ailing })
 	if len(ailing) > 0 {
-		return workv1alpha1.Degraded(f.generation, unhealthyForLong+enumerate(ailing))
+		return workv1alpha1.Degraded(f.generation, "Unhealthy for long: "+enumerate(ailing))
 	}
 	return workv1alpha1.NotDegraded(f.generation)
 }
@@ -93,18 +93,11 @@ func (f findings) names(is func(finding) bool) []string {
 	return names
 }
 
-const (
-	// unhealthyForLong begins the message that names objects, as enumerate does.
-	unhealthyForLong = "Unhealthy for long: "
-	// andMoreNames stands in a list before the number of names that are left out.
-	andMoreNames = " and "
-)
-
 // enumerate joins names, a limited number of them.
 func enumerate(names []string) string {
 	const most = 10
 	if len(names) > most {
-		return fmt.Sprintf("%s%s%d more", strings.Join(names[:most], ", "), andMoreNames, len(names)-most)
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 	}
 	return strings.Join(names, ", ")
 }

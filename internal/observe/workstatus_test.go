@@ -1,7 +1,6 @@
 package observe
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -199,26 +198,31 @@ func TestDiagnose(t *testing.T) {
 	}
 	// A process that has just begun to watch believes what the Work says of the time before.
 	meta.SetStatusCondition(&work.Status.Conditions, findings{objects: []finding{{sight: seen("a", "").sight, ailing: true}}}.degraded())
+	work.Status.ManifestStatuses = []workv1alpha1.ManifestStatus{{Identifier: seen("a", "").id, Health: workv1alpha1.ResourceUnhealthy}}
 	if ailing, again := look(workv1alpha1.ResourceUnhealthy); !ailing || again != 0 {
 		t.Errorf("after a restart: ailing %t, again after %v, want true and never", ailing, again)
 	}
 }
 
-// What was said before a restart is said again after it, and of nothing else.
-func TestWhoAiledBeforeIsReadFromTheCondition(t *testing.T) {
-	many := make([]string, 12)
-	for i := range many {
-		many[i] = fmt.Sprintf("ConfigMap shop/c%02d", i)
-	}
-	for message, want := range map[string]bool{
-		unhealthyForLong + enumerate([]string{"ConfigMap shop/a", "ConfigMap shop/b"}): true,
-		unhealthyForLong + enumerate([]string{"ConfigMap shop/ab"}):                    false,
-		unhealthyForLong + enumerate(many):                                             true, // it may be one of those that are not named
+// After a restart, an object that its degraded Work reports as unhealthy has been so for long.
+func TestWhoAiledBefore(t *testing.T) {
+	for name, tc := range map[string]struct {
+		condition metav1.Condition
+		health    workv1alpha1.ResourceHealth
+		want      bool
+	}{
+		"Degraded and unhealthy": {workv1alpha1.Degraded(1, "Unhealthy for long: ConfigMap shop/b"), unhealthy, true},
+		"Degraded and healthy":   {workv1alpha1.Degraded(1, "Unhealthy for long: ConfigMap shop/a"), healthy, false},
+		"Unhealthy a while":      {workv1alpha1.NotDegraded(1), unhealthy, false},
 	} {
-		work := &workv1alpha1.Work{Status: workv1alpha1.WorkStatus{Conditions: []metav1.Condition{workv1alpha1.Degraded(1, message)}}}
-		o := &finding{sight: sight{id: workv1alpha1.ResourceIdentifier{Kind: "ConfigMap", Namespace: "shop", Name: "a"}}}
-		if got := ailedBefore(work, o); got != want {
-			t.Errorf("%q: %s ailed before: %t", message, o.name(), got)
-		}
+		t.Run(name, func(t *testing.T) {
+			id := workv1alpha1.ResourceIdentifier{Kind: "ConfigMap", Namespace: "shop", Name: "a"}
+			work := &workv1alpha1.Work{Status: workv1alpha1.WorkStatus{
+				Conditions: []metav1.Condition{tc.condition}, ManifestStatuses: []workv1alpha1.ManifestStatus{{Identifier: id, Health: tc.health}},
+			}}
+			if got := ailedBefore(work, &finding{sight: sight{id: id}}); got != tc.want {
+				t.Errorf("it ailed before: %t, want %t", got, tc.want)
+			}
+		})
 	}
 }

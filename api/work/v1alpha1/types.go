@@ -102,6 +102,12 @@ type ManifestStatus struct {
 	// +optional
 	// +kubebuilder:validation:Enum=Healthy;Unhealthy;Unknown
 	Health ResourceHealth `json:"health,omitempty"`
+
+	// What health was when the cluster was seen last. Only set while health is
+	// "Unknown" because the cluster cannot be reached.
+	// +optional
+	// +kubebuilder:validation:Enum=Healthy;Unhealthy;Unknown
+	LastHealth ResourceHealth `json:"lastHealth,omitempty"`
 }
 
 // ResourceIdentifier names one object of a Work.
