@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
@@ -66,4 +67,50 @@ func TestWorksOfTwoObjectsWithOneName(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantWrites(t, "it keeps its name when the other is free", s.mustReconcile(second))
+}
+
+func TestANamespaceAtItsLimitWaits(t *testing.T) {
+	binding := nginxBinding("m1", "m2")
+	s := newStage(t, threeClusters(binding)...)
+	full := true
+	s.reconciler.deps.MayStore = func(namespace string, before, _ *workv1alpha1.Work) error {
+		if full && namespace == "default" && before == nil {
+			return errors.New("namespace default is at its limit")
+		}
+		return nil
+	}
+	writes, result, err := s.reconcile(binding)
+	if !errors.Is(err, reconcile.TerminalError(nil)) || result.RequeueAfter != 0 {
+		t.Errorf("got %v, %v, want no retry", result, err)
+	}
+	wantWrites(t, "only the condition is written", writes, "patch status default/nginx-deployment")
+	condition := renderedCondition(t, s, binding)
+	if condition == nil || condition.Reason != workv1alpha2.NamespaceLimitReason || condition.Message != "namespace default is at its limit" {
+		t.Errorf("condition is %+v, want the reason once for both clusters", condition)
+	}
+	if len(s.events) != 1 || s.events[0].Reason != event.SyncWorkFailed || s.events[0].Object.Name != "nginx" {
+		t.Errorf("events are %v, want one about the template", s.events)
+	}
+
+	woken := map[string]bool{}
+	var wake func(string) bool
+	triggers := &triggers{reader: s.client, namespaced: true}
+	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
+	t.Cleanup(queue.ShutDown)
+	if err := triggers.space(func(w func(string) bool) { wake = w }).Start(t.Context(), queue); err != nil {
+		t.Fatal(err)
+	}
+	for _, namespace := range []string{"other", "default"} {
+		woken[namespace] = wake(namespace)
+	}
+	if woken["default"] || woken["other"] || queue.Len() != 1 {
+		t.Errorf("%d bindings are rendered again, want the one that waits, and no more to come: %v", queue.Len(), woken)
+	}
+	full = false
+	if writes := s.mustReconcile(binding); len(writes) != 3 {
+		t.Errorf("with space: %v, want two Works and the condition", writes)
+	}
+	if condition := renderedCondition(t, s, binding); condition != nil {
+		t.Errorf("the condition is still there: %+v", condition)
+	}
 }

@@ -1,5 +1,5 @@
 // Package storage connects an API server to the etcd in its own process by function calls, and tells of which resources
-// there are objects in etcd, wherever that runs.
+// there are objects in etcd, and how much is stored in each namespace, wherever etcd runs.
 //
 // In: the running etcd, and upstream's options for the storage of each resource.
 // Out: the same options, with a way to make storage that dials nobody; answers.
