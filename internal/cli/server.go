@@ -73,6 +73,7 @@ etcd cluster share the files in DIR/pki and elect a leader for the controllers; 
 	storage.add(c)
 	auditFlags(c, &o.Server.Audit)
 	authenticationFlags(c, &o.Server.Authentication)
+	f.BoolVar(&o.NoRenewalTokens, "no-renewal-tokens", false, "keep no service account tokens without expiry of members, which renew credentials that expired while a member was unreachable or the control plane stopped; revokes those that are kept")
 	f.BoolVar(&o.Server.Profiling, "profiling", false, "serve /debug/pprof to administrators")
 	f.DurationVar(&o.ProbePeriod, "cluster-probe-period", 0, "how often a member is asked whether it is well (default 10s)")
 	f.DurationVar(&o.FailureThreshold, "cluster-failure-threshold", 0, "how long a member is unwell before Ready says so (default 30s)")

@@ -174,11 +174,10 @@ func TestIdentityThatCannotBeTold(t *testing.T) {
 		who       dial.Identity
 		delivered bool
 	}{
-		"no identity is wanted":     {http.StatusForbidden, dial.Identity{}, true},
-		"the token is not accepted": {http.StatusUnauthorized, dial.Identity{ID: "one"}, true}, // and the request is not, either
-		"another token would be":    {http.StatusUnauthorized, dial.Identity{ID: "one", Strict: true}, false},
-		"no right":                  {http.StatusForbidden, dial.Identity{ID: "one"}, false},
-		"trouble":                   {http.StatusInternalServerError, dial.Identity{ID: "one"}, false},
+		"no identity is wanted":  {http.StatusForbidden, dial.Identity{}, true},
+		"another token would be": {http.StatusUnauthorized, dial.Identity{ID: "one", Strict: true}, false},
+		"no right":               {http.StatusForbidden, dial.Identity{ID: "one"}, false},
+		"trouble":                {http.StatusInternalServerError, dial.Identity{ID: "one"}, false},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -189,6 +188,34 @@ func TestIdentityThatCannotBeTold(t *testing.T) {
 				t.Errorf("delivered %v, error %v", delivered, err)
 			}
 		})
+	}
+}
+
+// TestATokenThatIsNotAccepted: kube-apiserver ends an HTTP/2 connection after a 401. The request is answered, not tried again
+// and again on new connections.
+func TestATokenThatIsNotAccepted(t *testing.T) {
+	s := newServer(t, func(s *httptest.Server) {
+		inner := s.Config.Handler
+		s.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Connection", "close")
+			inner.ServeHTTP(w, r)
+		})
+	})
+	s.status.Store(http.StatusUnauthorized)
+	way := s.way(t)
+	const requests = 20
+	for range requests {
+		resp, err := way.RoundTrip(request(t, way), dial.Identity{ID: "one", Token: "expired"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		if resp.StatusCode != http.StatusUnauthorized {
+			t.Fatalf("the answer is %s", resp.Status)
+		}
+	}
+	if asked, sent := s.asked.Load(), s.requests.Load(); asked != requests || sent != 0 {
+		t.Errorf("%d requests made %d questions for the identity, and %d were sent", requests, asked, sent)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptrace"
+	"strings"
 	"sync"
 	"time"
 )
@@ -27,10 +28,8 @@ type Identity struct {
 	ID string
 	// Token is a bearer token that may read this namespace; empty if a client certificate is used.
 	Token string
-	// Fallback is tried if Token is not accepted; empty for none.
-	Fallback string
-	// Strict refuses a cluster that accepts neither. Otherwise it is left unchecked, which suits requests that carry the
-	// same token: they are not accepted either.
+	// Strict makes it an error that the cluster does not accept Token. Otherwise the answer to the request is 401, which suits
+	// requests that carry the same token: they would not be accepted either.
 	Strict bool
 }
 
@@ -77,6 +76,9 @@ func markOf(conn net.Conn) *marked {
 
 // RoundTrip sends a request. On a connection that is new, the cluster behind it is asked for its identity first; if that is
 // another one, the connection is closed, nothing but that question was sent on it, and the error is an IdentityError.
+//
+// A request is not sent on a connection on which the identity was refused: kube-apiserver ends a connection after a 401, so
+// that the transport would open one connection after the other, and ask for the identity on each.
 func (w *Way) RoundTrip(req *http.Request, who Identity) (*http.Response, error) {
 	if who.ID == "" {
 		return w.Transport.RoundTrip(req)
@@ -96,6 +98,9 @@ func (w *Way) RoundTrip(req *http.Request, who Identity) (*http.Response, error)
 			err = cause
 		}
 		cancel(nil)
+		if errors.Is(err, errUnauthorized) && !who.Strict {
+			return unauthorized(req), nil
+		}
 		return nil, err
 	}
 	if resp.StatusCode == http.StatusSwitchingProtocols {
@@ -103,6 +108,14 @@ func (w *Way) RoundTrip(req *http.Request, who Identity) (*http.Response, error)
 	}
 	resp.Body = &cancelling{resp.Body, func() { cancel(nil) }}
 	return resp, nil
+}
+
+// unauthorized is the answer to a request whose token the cluster does not accept.
+func unauthorized(req *http.Request) *http.Response {
+	return &http.Response{
+		Status: "401 Unauthorized", StatusCode: http.StatusUnauthorized, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: http.Header{"Content-Type": {"text/plain"}}, Body: io.NopCloser(strings.NewReader("Unauthorized")), Request: req,
+	}
 }
 
 // cancelling ends the context of a request with its body.
@@ -129,9 +142,6 @@ func (w *Way) checkConn(ctx context.Context, conn net.Conn, who Identity) error 
 		return nil
 	}
 	err := w.Check(ctx, who)
-	if errors.Is(err, errUnauthorized) && !who.Strict {
-		return nil
-	}
 	mark.checked = err == nil
 	return err
 }
@@ -141,11 +151,7 @@ func (w *Way) Check(ctx context.Context, who Identity) error {
 	if who.ID == "" {
 		return nil
 	}
-	err := w.identify(ctx, who.ID, who.Token)
-	if errors.Is(err, errUnauthorized) && who.Fallback != "" {
-		err = w.identify(ctx, who.ID, who.Fallback)
-	}
-	return err
+	return w.identify(ctx, who.ID, who.Token)
 }
 
 func (w *Way) identify(ctx context.Context, id, token string) error {

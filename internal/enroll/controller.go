@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -20,7 +22,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	crevent "sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -47,6 +48,8 @@ const (
 type Deps struct {
 	// Member returns a client for a member, or an error if there is no connection. Required; see FromFleet.
 	Member func(cluster string) (kubernetes.Interface, error)
+	// Renewal returns a client for a member that requests tokens with the renewal token. Required; see RenewalFromFleet.
+	Renewal func(cluster string) (kubernetes.Interface, error)
 	// ControlPlane is the id of the control plane: the uid of its namespace kube-system.
 	ControlPlane string
 	// Refresh is called when the credentials of a cluster changed. Required.
@@ -57,16 +60,29 @@ type Deps struct {
 	Clock clock.PassiveClock
 	// TokenLifetime is how long tokens are asked to live. Default DefaultTokenLifetime.
 	TokenLifetime time.Duration
+	// NoRenewalTokens keeps no renewal tokens, and revokes those that there are.
+	NoRenewalTokens bool
+	// Metrics takes when tokens expire, and how renewals end. Nil: none are kept.
+	Metrics prometheus.Registerer
 }
 
 // FromFleet makes Deps.Member of the connections of a fleet.
 func FromFleet(fleet *member.Fleet) func(cluster string) (kubernetes.Interface, error) {
+	return clientsOf(fleet, (*member.Conn).HTTPClient)
+}
+
+// RenewalFromFleet makes Deps.Renewal of the connections of a fleet.
+func RenewalFromFleet(fleet *member.Fleet) func(cluster string) (kubernetes.Interface, error) {
+	return clientsOf(fleet, (*member.Conn).RenewalHTTPClient)
+}
+
+func clientsOf(fleet *member.Fleet, web func(*member.Conn) *http.Client) func(cluster string) (kubernetes.Interface, error) {
 	return func(cluster string) (kubernetes.Interface, error) {
 		conn, ok := fleet.Get(cluster)
 		if !ok {
 			return nil, fmt.Errorf("there is no connection to cluster %s", cluster)
 		}
-		c, err := kubernetes.NewForConfigAndClient(conn.RESTConfig(), conn.HTTPClient())
+		c, err := kubernetes.NewForConfigAndClient(conn.RESTConfig(), web(conn))
 		if err != nil {
 			return nil, fmt.Errorf("building a client for cluster %s: %w", cluster, err)
 		}
@@ -78,6 +94,8 @@ func FromFleet(fleet *member.Fleet) func(cluster string) (kubernetes.Interface, 
 type Reconciler struct {
 	deps   Deps
 	client client.Client // Reads come from the cache.
+
+	metrics *metrics
 }
 
 // Setup adds the loop.
@@ -104,18 +122,19 @@ func newReconciler(c client.Client, deps Deps) *Reconciler {
 	if deps.TokenLifetime == 0 {
 		deps.TokenLifetime = DefaultTokenLifetime
 	}
-	return &Reconciler{deps: deps, client: c}
+	return &Reconciler{deps: deps, client: c, metrics: newMetrics(deps.Metrics)}
 }
 
-// clusterChanges lets through what this loop depends on: the spec, and while a Cluster is leaving, whether it can be
-// reached. Members report their resources all the time; that is nothing to us.
+// clusterChanges lets through what this loop depends on: the spec, that a member does not accept its credential, and while a
+// Cluster is leaving, whether it can be reached. Members report their resources all the time; that is nothing to us.
 func clusterChanges() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e crevent.UpdateEvent) bool {
 		before, after := e.ObjectOld.(*clusterv1alpha1.Cluster), e.ObjectNew.(*clusterv1alpha1.Cluster)
 		return before.Generation != after.Generation || before.UID != after.UID ||
 			(before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil) ||
 			!slices.Equal(before.Finalizers, after.Finalizers) ||
-			after.DeletionTimestamp != nil && isReady(before) != isReady(after)
+			after.DeletionTimestamp != nil && isReady(before) != isReady(after) ||
+			refusal(before) != refusal(after) && refusal(after) != ""
 	}}
 }
 
@@ -148,6 +167,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, q reconcile.Request) (reconc
 	cluster := &clusterv1alpha1.Cluster{}
 	if err := r.client.Get(ctx, q.NamespacedName, cluster); err != nil {
 		if apierrors.IsNotFound(err) {
+			r.metrics.forget(q.Name)
 			return reconcile.Result{}, nil
 		}
 		return reconcile.Result{}, fmt.Errorf("reading the cluster: %w", err)
@@ -162,7 +182,18 @@ func (r *Reconciler) Reconcile(ctx context.Context, q reconcile.Request) (reconc
 	if err := r.stamp(ctx, cluster); err != nil {
 		return afterConflict(reconcile.Result{}, err)
 	}
-	return r.renew(ctx, cluster)
+	result, err := r.renew(ctx, cluster)
+	if err != nil {
+		return result, err
+	}
+	if cluster.Spec.SyncMode != clusterv1alpha1.Push {
+		return result, nil
+	}
+	again, err := r.keepRenewalToken(ctx, cluster)
+	if again > 0 && (result.RequeueAfter == 0 || again < result.RequeueAfter) {
+		result.RequeueAfter = again
+	}
+	return result, err
 }
 
 // afterConflict looks again soon: what was in our way may be a change that does not bring us back, as those of status.
@@ -336,90 +367,4 @@ func ownedBy(secret *corev1.Secret, cluster *clusterv1alpha1.Cluster) bool {
 
 func isReady(cluster *clusterv1alpha1.Cluster) bool {
 	return meta.IsStatusConditionTrue(cluster.Status.Conditions, clusterv1alpha1.ClusterConditionReady)
-}
-
-// renew replaces tokens that are due, and asks to be called when the next one is.
-func (r *Reconciler) renew(ctx context.Context, cluster *clusterv1alpha1.Cluster) (reconcile.Result, error) {
-	if cluster.Spec.SyncMode != clusterv1alpha1.Push {
-		return reconcile.Result{}, nil
-	}
-	var faults []error
-	var next time.Time
-	changed := false
-	for _, c := range []struct {
-		account account
-		secret  *clusterv1alpha1.LocalSecretReference
-	}{
-		{controllerOf(cluster.Name), cluster.Spec.SecretRef},
-		{impersonatorOf(), cluster.Spec.ImpersonatorSecretRef},
-	} {
-		due, renewed, err := r.renewToken(ctx, cluster, c.account, c.secret)
-		if err != nil {
-			faults = append(faults, err)
-			continue
-		}
-		changed = changed || renewed
-		if !due.IsZero() && (next.IsZero() || due.Before(next)) {
-			next = due
-		}
-	}
-	if changed {
-		r.deps.Refresh(cluster.Name)
-		log.FromContext(ctx).Info("Renewed the credentials of a cluster", "cluster", cluster.Name)
-	}
-	if err := errors.Join(faults...); err != nil {
-		r.deps.Events.Publish(notRenewed(cluster, err))
-		return reconcile.Result{}, err
-	}
-	if next.IsZero() {
-		return reconcile.Result{}, nil
-	}
-	return reconcile.Result{RequeueAfter: max(next.Sub(r.deps.Clock.Now()), time.Second)}, nil
-}
-
-// renewToken replaces the token in one Secret if it is due, and returns when the one it holds now will be. The zero time
-// means never: there is no Secret, or the token is not one that ends.
-func (r *Reconciler) renewToken(ctx context.Context, cluster *clusterv1alpha1.Cluster, a account,
-	ref *clusterv1alpha1.LocalSecretReference) (due time.Time, renewed bool, err error) {
-	if ref == nil || ref.Namespace != clusterv1alpha1.ClusterNamespace {
-		return time.Time{}, false, nil // Not made here.
-	}
-	secret := &corev1.Secret{}
-	err = r.client.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, secret)
-	if apierrors.IsNotFound(err) {
-		return time.Time{}, false, nil
-	}
-	if err != nil {
-		return time.Time{}, false, fmt.Errorf("reading the Secret %s: %w", ref.Name, err)
-	}
-	token, ends := lifeOf(secret.Data[clusterv1alpha1.SecretTokenKey])
-	if !ends || !ownedBy(secret, cluster) { // Not made here, so not ours to replace.
-		return time.Time{}, false, nil
-	}
-	if r.deps.Clock.Now().Before(token.renewal()) {
-		return token.renewal(), false, nil
-	}
-	fresh, err := r.requestToken(ctx, cluster.Name, a.named(secret.Data[clusterv1alpha1.SecretTokenKey]))
-	if err != nil {
-		return time.Time{}, false, err
-	}
-	before := secret.DeepCopy()
-	secret.Data[clusterv1alpha1.SecretTokenKey] = []byte(fresh)
-	if err := r.client.Patch(ctx, secret, client.MergeFrom(before), client.FieldOwner(fieldManager)); err != nil {
-		return time.Time{}, false, fmt.Errorf("writing the Secret %s: %w", ref.Name, err)
-	}
-	if token, ends = lifeOf([]byte(fresh)); !ends {
-		return time.Time{}, true, nil
-	}
-	return token.renewal(), true, nil
-}
-
-func (r *Reconciler) requestToken(ctx context.Context, cluster string, a account) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, renewTimeout)
-	defer cancel()
-	c, err := r.deps.Member(cluster)
-	if err != nil {
-		return "", err
-	}
-	return a.token(ctx, c, r.deps.TokenLifetime)
 }

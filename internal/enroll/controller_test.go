@@ -114,16 +114,19 @@ func TestConflictIsTriedAgain(t *testing.T) {
 
 func TestRenewal(t *testing.T) {
 	f := joined(t, "m1")
+	f.issue("renewal")
+	f.mustReconcile()
+	f.refreshed = 0
 	first := f.token("m1")
-	if got, want := f.mustReconcile().RequeueAfter, 16*time.Hour; got != want {
-		t.Errorf("the next look is after %s, want two thirds of a day: %s", got, want)
+	if got, want := f.mustReconcile().RequeueAfter, 20*24*time.Hour; got != want {
+		t.Errorf("the next look is after %s, want a third of the life: %s", got, want)
 	}
-	f.clock.Step(15 * time.Hour)
+	f.clock.Step(19 * 24 * time.Hour)
 	if f.mustReconcile(); f.token("m1") != first {
 		t.Error("the token was renewed before its time")
 	}
-	f.clock.Step(time.Hour)
-	if got, want := f.mustReconcile().RequeueAfter, 16*time.Hour; got != want {
+	f.clock.Step(24 * time.Hour)
+	if got, want := f.mustReconcile().RequeueAfter, 20*24*time.Hour; got != want {
 		t.Errorf("the next look is after %s, want %s", got, want)
 	}
 	for secret, account := range map[string]string{"m1": "karmada-m1", "m1-impersonator": "karmada-impersonator"} {
@@ -144,7 +147,7 @@ func TestRenewal(t *testing.T) {
 func TestRenewalThatFailsIsTriedAgain(t *testing.T) {
 	f := joined(t, "m1")
 	old := f.token("m1")
-	f.clock.Step(17 * time.Hour)
+	f.clock.Step(21 * 24 * time.Hour)
 	boom := errors.New("no answer")
 	failing := true
 	f.member.PrependReactor("create", "serviceaccounts", func(clienttesting.Action) (bool, runtime.Object, error) {

@@ -26,6 +26,7 @@ import (
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/event"
+	connection "github.com/flagship-k8s/flagship/internal/member"
 )
 
 var epoch = time.Unix(1_800_000_000, 0)
@@ -81,6 +82,7 @@ type fixture struct {
 	t          *testing.T
 	hub        client.Client
 	member     *fake.Clientset
+	renewal    *fake.Clientset // the member for requests with the renewal token; nil if there is none
 	reconciler *Reconciler
 	clock      *clocktesting.FakeClock
 
@@ -103,6 +105,12 @@ func joined(t *testing.T, name string) *fixture {
 				return nil, errors.New("there is no connection")
 			}
 			return f.member, nil
+		},
+		Renewal: func(string) (kubernetes.Interface, error) {
+			if f.renewal == nil {
+				return nil, connection.ErrNoRenewalToken
+			}
+			return f.renewal, nil
 		},
 		ControlPlane: "hub-1",
 		Refresh:      func(string) { f.refreshed++ },

@@ -23,8 +23,9 @@ import (
 )
 
 const (
-	// DefaultTokenLifetime is how long a token is asked to live.
-	DefaultTokenLifetime = 24 * time.Hour
+	// DefaultTokenLifetime is how long a token is asked to live. It is renewed at a third of that, so a member may be
+	// unreachable, or a control plane stopped, for 40 days at any time.
+	DefaultTokenLifetime = 60 * 24 * time.Hour
 	// acceptance is how long a member may take to honour what it was just told about our rights.
 	acceptance      = 10 * time.Second
 	acceptancePause = 50 * time.Millisecond
@@ -152,6 +153,7 @@ func (j *joiner) join(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	j.noticeShortLife(tokens.controller)
 	if err := j.try(ctx, j.access, tokens.controller); err != nil {
 		return fmt.Errorf("the member does not accept the token that it issued: %w", err)
 	}
@@ -177,6 +179,21 @@ func (j *joiner) rights(ctx context.Context, controller account) (Rights, error)
 		rights = rights.merged(Rights{impersonating(j.options.ApplyAs)})
 	}
 	return rights, nil
+}
+
+// requestedLifetime is how long tokens are asked to live.
+func (j *joiner) requestedLifetime() time.Duration {
+	return cmp.Or(j.options.TokenLifetime, DefaultTokenLifetime)
+}
+
+// noticeShortLife reports a member that limits the lifetime of tokens.
+func (j *joiner) noticeShortLife(token string) {
+	l, ok := lifeOf([]byte(token))
+	if !ok || !muchLess(l.duration(), j.requestedLifetime()) {
+		return
+	}
+	j.notice(fmt.Sprintf("the API server of the cluster limits service account tokens to %s (%s was requested; the flag is --service-account-max-token-expiration): "+
+		"without a renewal token, the credentials expire when the cluster cannot be reached for %s", l.duration(), j.requestedLifetime(), l.duration()*2/3))
 }
 
 // readmit gives new credentials to a cluster that is a member already. They are for the address that was tried a moment ago,
@@ -245,20 +262,21 @@ func (j *joiner) refuseDuplicates(ctx context.Context, id string) (*clusterv1alp
 
 // prepareMember installs the accounts and takes a token of each.
 func (j *joiner) prepareMember(ctx context.Context, accounts []account) (credentials, error) {
-	life := j.options.TokenLifetime
-	if life == 0 {
-		life = DefaultTokenLifetime
-	}
 	var tokens [2]string
 	for i, a := range accounts {
 		if err := installPatiently(ctx, a, j.member); err != nil {
 			return credentials{}, err
 		}
-		token, err := a.token(ctx, j.member, life)
+		token, err := a.token(ctx, j.member, j.requestedLifetime())
 		if err != nil {
 			return credentials{}, err
 		}
 		tokens[i] = token
+	}
+	// With bounded rights the control plane cannot create this Secret itself. Its token controller fills it; a cluster without
+	// one works without.
+	if _, err := accounts[0].renewalSecret(ctx, j.member); err != nil {
+		j.notice(fmt.Sprintf("the control plane gets no renewal token: %v", err))
 	}
 	return credentials{controller: tokens[0], impersonator: tokens[1]}, nil
 }
@@ -363,6 +381,7 @@ func (j *joiner) writeSecrets(ctx context.Context, tokens credentials, target, o
 		err := j.writeSecret(ctx, c.name, func(secret *corev1.Secret) {
 			secret.Data = c.data
 			stampSecret(secret, c.use, &target.Spec, ca)
+			secret.Annotations[clusterv1alpha1.TokenLifetimeAnnotation] = j.requestedLifetime().String()
 			if owner != nil {
 				secret.OwnerReferences = []metav1.OwnerReference{{
 					APIVersion: clusterv1alpha1.SchemeGroupVersion.String(), Kind: "Cluster", Name: owner.Name, UID: owner.UID,

@@ -138,6 +138,8 @@ func (a account) needsAtHome() Rights {
 		{APIGroups: []string{""}, Resources: []string{"serviceaccounts/token"}, ResourceNames: own, Verbs: []string{"create"}},
 		// The Lease that tells a restored control plane when the member was written to last.
 		{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"get", "create", "update", "patch", "delete"}},
+		// To read its service account token Secret, which join creates, and to delete it. Its name is that of the account.
+		{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: own, Verbs: []string{"get", "delete"}},
 		{APIGroups: []string{""}, Resources: []string{"serviceaccounts"}, Verbs: []string{"get", "list"}},
 		{APIGroups: []string{""}, Resources: []string{"serviceaccounts"}, ResourceNames: append(own, impersonator), Verbs: []string{"delete"}},
 	}

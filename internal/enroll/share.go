@@ -201,7 +201,11 @@ func leave(ctx context.Context, cluster, controlPlane string, member kubernetes.
 	for i := range accounts {
 		sa := &accounts[i]
 		if rest, ok := suffixOf(sa, cluster, controlPlane); ok && !isImpersonator(sa) && ownAccount(sa, cluster, controlPlane) {
-			if err := controllerOf(cluster).suffixed(rest).remove(ctx, member); err != nil {
+			own := controllerOf(cluster).suffixed(rest)
+			if err := own.removeRenewalSecret(ctx, member); err != nil {
+				return err
+			}
+			if err := own.remove(ctx, member); err != nil {
 				return err
 			}
 		}

@@ -33,10 +33,15 @@ func lifeOf(token []byte) (life, bool) {
 	return life{issued: time.Unix(claims.Issued, 0), ends: time.Unix(claims.Ends, 0)}, true
 }
 
-// renewal is when the token should be replaced: at two thirds of its life, which leaves a third for a member or a hub
+func (l life) duration() time.Duration { return l.ends.Sub(l.issued) }
+
+// muchLess tells whether a member granted less than was requested. Some API servers grant some minutes more or less.
+func muchLess(granted, requested time.Duration) bool { return granted < requested*9/10 }
+
+// renewal is when the token should be replaced: at one third of its life, which leaves two thirds for a member or a hub
 // that is away at that moment.
 func (l life) renewal() time.Time {
-	return l.issued.Add(l.ends.Sub(l.issued) * 2 / 3)
+	return l.issued.Add(l.duration() / 3)
 }
 
 // TokenExpiry is when a token ends, as it says itself; zero if it does not say.

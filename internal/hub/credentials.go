@@ -41,7 +41,7 @@ func credentials(secrets client.Reader) member.CredentialsFunc {
 			return member.Credential{}, unusable("secret %s/%s has no %s", ref.Namespace, ref.Name, clusterv1alpha1.SecretTokenKey)
 		}
 		return member.Credential{
-			Token: string(token), Fallback: string(secret.Data[clusterv1alpha1.SecretRenewalTokenKey]), Expires: enroll.TokenExpiry(token), CABundle: ca,
+			Token: string(token), Renewal: string(secret.Data[clusterv1alpha1.SecretRenewalTokenKey]), Expires: enroll.TokenExpiry(token), CABundle: ca,
 		}, nil
 	}
 }

@@ -66,6 +66,9 @@ type Options struct {
 	// GracefulEvictionTimeout is how long a copy stays in a cluster that its object left, if a copy in a new cluster does
 	// not become healthy. Default 10 min.
 	GracefulEvictionTimeout time.Duration
+	// NoRenewalTokens keeps no tokens without expiry of members, which renew expired credentials, and revokes those that are
+	// kept.
+	NoRenewalTokens bool
 
 	// Clock is the real one by default.
 	Clock clock.WithTicker

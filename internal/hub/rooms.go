@@ -341,6 +341,7 @@ func (h *house) setupImporter(mgr ctrl.Manager) error {
 
 func (h *house) setupEnroll(mgr ctrl.Manager) error {
 	return enroll.Setup(mgr, enroll.Deps{
-		Member: enroll.FromFleet(h.fleet), ControlPlane: h.fleet.ControlPlane().ID, Refresh: h.fleet.Refresh, Events: h.events, Clock: h.options.Clock,
+		Member: enroll.FromFleet(h.fleet), Renewal: enroll.RenewalFromFleet(h.fleet), ControlPlane: h.fleet.ControlPlane().ID,
+		Refresh: h.fleet.Refresh, Events: h.events, Clock: h.options.Clock, NoRenewalTokens: h.options.NoRenewalTokens, Metrics: h.options.metrics,
 	})
 }

@@ -156,6 +156,12 @@ func (c *Conn) RESTConfig() *rest.Config { return rest.CopyConfig(c.config) }
 // HTTPClient fails at once, with an UnavailableError, while the member is unavailable.
 func (c *Conn) HTTPClient() *http.Client { return &http.Client{Transport: through{c.gate, hasty}} }
 
+// RenewalHTTPClient sends requests for tokens of service accounts with the renewal token of the credential, for a member that
+// does not accept the token any more. It refuses other requests, and fails with ErrNoRenewalToken if there is none.
+func (c *Conn) RenewalHTTPClient() *http.Client {
+	return &http.Client{Transport: through{c.gate, renewing}}
+}
+
 // PatientHTTPClient holds requests back while the member is unavailable and sends them when it is back, as suits a
 // watch.
 func (c *Conn) PatientHTTPClient() *http.Client {
@@ -196,10 +202,10 @@ func (c *Conn) Probe(ctx context.Context) (ready bool, message string, err error
 func (c *Conn) unauthorized() error {
 	if c.gate.wallet.expired() {
 		return &clusterv1alpha1.AccessError{Reason: clusterv1alpha1.CredentialsExpiredReason, Message: fmt.Sprintf(
-			"the credential has expired: run flagship join %s again with a kubeconfig of the cluster", c.name)}
+			"the credential has expired and could not be renewed yet; if this persists, run flagship join %s again with a kubeconfig of the cluster", c.name)}
 	}
 	return &clusterv1alpha1.AccessError{Reason: clusterv1alpha1.CredentialsRefusedReason, Message: fmt.Sprintf(
-		"the cluster does not accept the credential, which has not expired: run flagship join %s again with a kubeconfig of the cluster", c.name)}
+		"the cluster does not accept the credential, which has not expired; if this persists, run flagship join %s again with a kubeconfig of the cluster", c.name)}
 }
 
 const (

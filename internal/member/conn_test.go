@@ -57,6 +57,43 @@ func TestARenewedTokenNeedsNoReconnect(t *testing.T) {
 	}
 }
 
+// TestTheRenewalTokenIsForTokenRequestsOnly: it does not expire, so nothing else is sent with it.
+func TestTheRenewalTokenIsForTokenRequestsOnly(t *testing.T) {
+	const tokens = "/api/v1/namespaces/karmada-cluster/serviceaccounts/karmada-m/token"
+	s := newServer(t)
+	s.answer(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") == "Bearer renewal" && r.URL.Path != tokens {
+			t.Errorf("the renewal token was sent to %s", r.URL.Path)
+		}
+		if r.Header.Get("Authorization") != "Bearer renewal" {
+			w.WriteHeader(http.StatusUnauthorized)
+		}
+	})
+	renewal := "renewal"
+	_, conn := connect(t, s.URL, func(c *member.Config) {
+		c.Clock = clocktesting.NewFakeClock(time.Unix(1000, 0))
+		c.Credentials = func(context.Context, *clusterv1alpha1.Cluster) (member.Credential, error) {
+			return member.Credential{Token: "expired", Renewal: renewal}, nil
+		}
+	})
+	if code, err := post(t.Context(), conn.HTTPClient(), tokens, "body"); code != http.StatusUnauthorized {
+		t.Errorf("with the token: %d, %v, want a refusal and no other token", code, err)
+	}
+	if code, err := post(t.Context(), conn.RenewalHTTPClient(), tokens, "body"); code != http.StatusOK {
+		t.Errorf("a token request: %d, %v", code, err)
+	}
+	for _, path := range []string{"/api/v1/secrets", "/api/v1/namespaces/a/secrets/token", "/x/token"} {
+		if code, err := post(t.Context(), conn.RenewalHTTPClient(), path, "body"); err == nil {
+			t.Errorf("%s was sent and answered with %d", path, code)
+		}
+	}
+	renewal = ""
+	conn.Refresh()
+	if _, err := post(t.Context(), conn.RenewalHTTPClient(), tokens, "body"); !errors.Is(err, member.ErrNoRenewalToken) {
+		t.Errorf("got %v, want ErrNoRenewalToken", err)
+	}
+}
+
 func TestADeadMemberCostsNothing(t *testing.T) {
 	s := newServer(t)
 	dead := func(w http.ResponseWriter, _ *http.Request) {

@@ -17,8 +17,8 @@ import (
 type Credential struct {
 	// Token is a bearer token; empty if a client certificate is used.
 	Token string
-	// Fallback is a bearer token to try when the member does not accept Token; empty for none.
-	Fallback string
+	// Renewal is a bearer token without expiry, only for requests of new tokens; empty for none.
+	Renewal string
 	// Expires is when Token ends; zero if that is unknown.
 	Expires time.Time
 	// CABundle, PEM, verifies the member's serving certificate. Empty means the roots of this machine.

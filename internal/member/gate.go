@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"path"
 	"sync"
 	"time"
 
@@ -31,9 +32,10 @@ type gate struct {
 type manner int
 
 const (
-	hasty   manner = iota // fail at once
-	patient               // wait until the member is back
-	probing               // try nevertheless
+	hasty    manner = iota // fail at once
+	patient                // wait until the member is back
+	probing                // try nevertheless
+	renewing               // fail at once; only token requests, with the renewal token
 )
 
 // through is an http.RoundTripper with a manner.
@@ -56,18 +58,20 @@ func (t through) RoundTrip(req *http.Request) (*http.Response, error) {
 			return outdated, nil
 		}
 	}
-	if isWatch(req) {
+	switch {
+	case t.manner == renewing:
+		return t.gate.call(req, t.gate.renew)
+	case isWatch(req):
 		return t.gate.watch(req)
-	}
-	if streams(req) {
+	case streams(req):
 		return t.gate.send(req)
 	}
-	return t.gate.call(req)
+	return t.gate.call(req, t.gate.send)
 }
 
 func (t through) admit(req *http.Request) error {
 	switch t.manner {
-	case hasty:
+	case hasty, renewing:
 		return t.gate.breaker.check()
 	case patient:
 		return t.gate.breaker.wait(req.Context())
@@ -114,7 +118,7 @@ func (g *gate) watch(req *http.Request) (*http.Response, error) {
 }
 
 // call sends a request that has an end: one of a bounded number, with a deadline.
-func (g *gate) call(req *http.Request) (*http.Response, error) {
+func (g *gate) call(req *http.Request, send func(*http.Request) (*http.Response, error)) (*http.Response, error) {
 	ctx, cancel := req.Context(), context.CancelFunc(func() {})
 	if _, ok := ctx.Deadline(); !ok {
 		ctx, cancel = context.WithTimeout(ctx, g.timeout)
@@ -126,7 +130,7 @@ func (g *gate) call(req *http.Request) (*http.Response, error) {
 		return nil, ctx.Err()
 	}
 	done := func() { <-g.slots; cancel() }
-	resp, err := g.send(req.WithContext(ctx))
+	resp, err := send(req.WithContext(ctx))
 	if err != nil {
 		done()
 		return nil, err
@@ -147,8 +151,27 @@ func (b *leasedBody) Close() error {
 	return b.ReadCloser.Close()
 }
 
-// send adds the token and follows the route. A refused token is renewed and the request sent once more; if that does not
-// help, once more with the second token.
+// ErrNoRenewalToken says that the credential of a member has no renewal token.
+var ErrNoRenewalToken = errors.New("the credential has no renewal token")
+
+// renew sends a request for a token with the renewal token. No other request may carry it: it does not expire.
+func (g *gate) renew(req *http.Request) (*http.Response, error) {
+	isTokenRequest, err := path.Match("/api/v1/namespaces/*/serviceaccounts/*/token", req.URL.Path)
+	if err != nil || !isTokenRequest || req.Method != http.MethodPost {
+		return nil, errors.New("the renewal token is for requests of tokens only")
+	}
+	credential, err := g.wallet.get(req.Context(), credentialPause)
+	if err != nil {
+		return nil, err
+	}
+	if credential.Renewal == "" {
+		return nil, ErrNoRenewalToken
+	}
+	return g.attempt(req, credential, credential.Renewal)
+}
+
+// send adds the token and follows the route. After a refusal the token is read again, and the request is sent once more if
+// it is another one.
 func (g *gate) send(req *http.Request) (*http.Response, error) {
 	credential, err := g.wallet.get(req.Context(), credentialAge)
 	if err != nil {
@@ -163,19 +186,14 @@ func (g *gate) send(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return resp, nil
 	}
-	if renewed.Token != credential.Token || !renewed.sameTrust(credential.Credential) {
-		if resp, err = g.again(req, resp, renewed, renewed.Token); err != nil || resp.StatusCode != http.StatusUnauthorized {
-			return resp, err
-		}
-	}
-	if renewed.Fallback == "" {
+	if renewed.Token == credential.Token && renewed.sameTrust(credential.Credential) {
 		return resp, nil
 	}
-	return g.again(req, resp, renewed, renewed.Fallback)
+	return g.again(req, resp, renewed)
 }
 
-// again repeats a request that was refused, with another token. It returns the refusal if the request cannot be repeated.
-func (g *gate) again(req *http.Request, refusal *http.Response, credential issued, token string) (*http.Response, error) {
+// again repeats a request that was refused, with another credential. It returns the refusal if the request cannot be repeated.
+func (g *gate) again(req *http.Request, refusal *http.Response, credential issued) (*http.Response, error) {
 	req = req.Clone(req.Context())
 	if req.GetBody != nil {
 		body, err := req.GetBody()
@@ -185,7 +203,7 @@ func (g *gate) again(req *http.Request, refusal *http.Response, credential issue
 		req.Body = body
 	}
 	refusal.Body.Close()
-	return g.attempt(req, credential, token)
+	return g.attempt(req, credential, credential.Token)
 }
 
 func (g *gate) attempt(req *http.Request, credential issued, token string) (*http.Response, error) {

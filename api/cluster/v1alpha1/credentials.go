@@ -14,6 +14,10 @@ import (
 // credential was issued. A credential is used only while the Cluster still has this digest.
 const CredentialForAnnotation = "flagship.io/credential-for"
 
+// TokenLifetimeAnnotation on a Secret with a credential of a Cluster holds the lifetime that was requested for the token, such
+// as 1440h0m0s. The member may have granted less. Absent on Secrets of earlier versions, which requested 24h.
+const TokenLifetimeAnnotation = "flagship.io/requested-token-lifetime"
+
 // CredentialUse is what a credential of a Cluster is used for.
 type CredentialUse string
 

@@ -96,7 +96,8 @@ const (
 const (
 	SecretTokenKey  = "token"
 	SecretCADataKey = "caBundle"
-	// SecretRenewalTokenKey holds a token without end, which is tried when the cluster does not accept the token.
+	// SecretRenewalTokenKey holds a token without expiry of the same account. It is used only to request new tokens, when the
+	// cluster does not accept the token.
 	SecretRenewalTokenKey = "renewalToken"
 	impersonatorInfix     = "-impersonator"
 )

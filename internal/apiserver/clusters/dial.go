@@ -96,8 +96,8 @@ func (v verified) check(ctx context.Context) error { return v.way.Check(ctx, v.w
 
 // mainCredential is what the Secret of spec.secretRef holds.
 type mainCredential struct {
-	authority       []byte
-	token, fallback string
+	authority []byte
+	token     string
 }
 
 // identity is which member has to answer. The impersonator may not read what identifies it, so the controllers' credential
@@ -106,10 +106,10 @@ func (c mainCredential) identity(id string) dial.Identity {
 	if c.token == "" {
 		return dial.Identity{}
 	}
-	return dial.Identity{ID: id, Token: c.token, Fallback: c.fallback, Strict: true}
+	return dial.Identity{ID: id, Token: c.token, Strict: true}
 }
 
-// main reads the certificate that verifies the member, and the tokens that identify it. Without a Secret the machine's own
+// main reads the certificate that verifies the member, and the token that identifies it. Without a Secret the machine's own
 // roots are trusted.
 func (d *Dialer) main(ctx context.Context, cluster *clusterv1alpha1.Cluster) (mainCredential, error) {
 	ref := cluster.Spec.SecretRef
@@ -125,7 +125,6 @@ func (d *Dialer) main(ctx context.Context, cluster *clusterv1alpha1.Cluster) (ma
 		return mainCredential{}, unavailable(cluster, err)
 	}
 	found.token = string(secret.Data[clusterv1alpha1.SecretTokenKey])
-	found.fallback = string(secret.Data[clusterv1alpha1.SecretRenewalTokenKey])
 	return found, nil
 }
 
