@@ -94,6 +94,7 @@ func clientsOf(fleet *member.Fleet, web func(*member.Conn) *http.Client) func(cl
 type Reconciler struct {
 	deps   Deps
 	client client.Client // Reads come from the cache.
+	live   client.Reader // Reads come from the API server.
 
 	metrics *metrics
 }
@@ -101,6 +102,7 @@ type Reconciler struct {
 // Setup adds the loop.
 func Setup(mgr ctrl.Manager, deps Deps) error {
 	r := newReconciler(mgr.GetClient(), deps)
+	r.live = mgr.GetAPIReader()
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("enroll").
 		For(&clusterv1alpha1.Cluster{}, builder.WithPredicates(clusterChanges())).
@@ -122,7 +124,7 @@ func newReconciler(c client.Client, deps Deps) *Reconciler {
 	if deps.TokenLifetime == 0 {
 		deps.TokenLifetime = DefaultTokenLifetime
 	}
-	return &Reconciler{deps: deps, client: c, metrics: newMetrics(deps.Metrics)}
+	return &Reconciler{deps: deps, client: c, live: c, metrics: newMetrics(deps.Metrics)}
 }
 
 // clusterChanges lets through what this loop depends on: the spec, that a member does not accept its credential, and while a
@@ -245,7 +247,9 @@ func (r *Reconciler) release(ctx context.Context, cluster *clusterv1alpha1.Clust
 	}
 	gone, err := r.removeSpace(ctx, cluster)
 	if err != nil {
-		r.deps.Events.Publish(spaceNotRemoved(cluster, err))
+		if !apierrors.IsConflict(err) { // after a conflict it is tried again
+			r.deps.Events.Publish(spaceNotRemoved(cluster, err))
+		}
 		return 0, err
 	}
 	switch {
@@ -332,6 +336,9 @@ func (r *Reconciler) leave(ctx context.Context, cluster *clusterv1alpha1.Cluster
 	if cluster.Spec.SyncMode != clusterv1alpha1.Push || cluster.Spec.SecretRef == nil {
 		return
 	}
+	if r.hasLeft(ctx, cluster) {
+		return
+	}
 	ctx, cancel := context.WithTimeout(ctx, renewTimeout)
 	defer cancel()
 	c, err := r.deps.Member(cluster.Name)
@@ -341,6 +348,14 @@ func (r *Reconciler) leave(ctx context.Context, cluster *clusterv1alpha1.Cluster
 	if err != nil {
 		r.deps.Events.Publish(notLeft(cluster, err))
 	}
+}
+
+// hasLeft tells whether the accounts in the member have been removed: the credential is deleted after them. After a conflict
+// over the finalizer leaving is tried again, without the rights that were given up.
+func (r *Reconciler) hasLeft(ctx context.Context, cluster *clusterv1alpha1.Cluster) bool {
+	ref := cluster.Spec.SecretRef
+	err := r.live.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, &corev1.Secret{})
+	return apierrors.IsNotFound(err)
 }
 
 // forgetCredentials deletes the Secrets that joining made. Others, which a person wrote, stay.

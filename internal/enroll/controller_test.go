@@ -249,6 +249,41 @@ func TestLeavingInOrder(t *testing.T) {
 	}
 }
 
+// TestLeavingEndsWithoutWarnings: after a conflict over the finalizer, leaving is tried again without the rights in the member
+// that the first attempt gave up.
+func TestLeavingEndsWithoutWarnings(t *testing.T) {
+	f, _ := leaving(t, true)
+	f.mustReconcile()
+	f.emptySpace()
+	gone := false
+	f.member.PrependReactor("*", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		return gone, nil, apierrors.NewForbidden(corev1.Resource(action.GetResource().Resource), "", errors.New("no rights"))
+	})
+	conflicts := 0
+	f.reconciler.client = interceptor.NewClient(f.hub.(client.WithWatch), interceptor.Funcs{
+		Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+			if _, ok := obj.(*clusterv1alpha1.Cluster); ok && conflicts == 0 {
+				conflicts++
+				gone = true
+				return apierrors.NewConflict(clusterv1alpha1.Resource("clusters"), obj.GetName(), errors.New("the status was written meanwhile"))
+			}
+			return c.Patch(ctx, obj, patch, opts...)
+		},
+	})
+	if result := f.mustReconcile(); conflicts != 1 || result.RequeueAfter == 0 {
+		t.Fatalf("%d conflicts, the next attempt is after %s", conflicts, result.RequeueAfter)
+	}
+	f.mustReconcile()
+	if f.exists(&clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "m1"}}) {
+		t.Error("the Cluster is still there")
+	}
+	for _, reason := range []string{event.LeaveMemberFailed, event.RemoveExecutionSpaceFailed} {
+		if slices.Contains(f.events, reason) {
+			t.Errorf("events are %v, want no %s", f.events, reason)
+		}
+	}
+}
+
 func TestLeavingUnreachable(t *testing.T) {
 	f, work := leaving(t, false)
 	f.away = true

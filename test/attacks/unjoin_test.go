@@ -93,4 +93,28 @@ func TestRemovingAClusterKeepsItsObjects(t *testing.T) {
 	}
 	fleettest.ExpectGone(t, member.Cluster, second)
 	fleettest.ExpectEventually(t, member.Cluster, first, fleettest.Exists) // released before, so it is none of ours
+
+	// Events are written in order: those of a third membership follow those of the two that have ended.
+	join()
+	fleettest.ExpectEventually(t, hub, cluster, ready)
+	third := fleettest.ExpectEventually(t, hub, cluster, fleettest.Exists)
+	fleettest.ExpectListed(t, hub, &corev1.EventList{}, metav1.NamespaceDefault, func(l *corev1.EventList) error {
+		arrived := false
+		for _, e := range l.Items {
+			if e.InvolvedObject.Name != "leaver" {
+				continue
+			}
+			if e.Type == corev1.EventTypeWarning && e.InvolvedObject.UID != third.UID {
+				t.Errorf("leaving without trouble ends with the warning %s: %s", e.Reason, e.Message)
+			}
+			arrived = arrived || e.Reason == "CreateExecutionSpaceSucceed" && e.InvolvedObject.UID == third.UID
+		}
+		if !arrived {
+			return fmt.Errorf("the events of the third membership are missing")
+		}
+		return nil
+	})
+	if r := fleettest.Flagship(t, append(command, "--delete-objects")...); r.Code != 0 {
+		t.Fatalf("unjoining: %s%s", r.Stdout, r.Stderr)
+	}
 }
