@@ -34,7 +34,8 @@ tenant may do is then decided by the RBAC of the cluster.
 A cluster that is a member already, under the same name, gets new credentials, for the address in the kubeconfig. Do this
 after the address, the proxy or the certificate authority of a member changed: until then its credentials are not used. Its rights change only if a flag says so.
 
-The control plane connects to a member directly or through the proxy-url of the kubeconfig. HTTPS_PROXY has no effect there.
+This command and the control plane connect to a member directly or through the proxy-url of the kubeconfig. HTTPS_PROXY has no
+effect there.
 
 A cluster that is a member of another control plane is refused without --share; with it, each control plane has accounts of
 its own there, and its own objects.`,

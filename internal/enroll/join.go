@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"strings"
 	"time"
@@ -73,6 +74,7 @@ func Join(ctx context.Context, hub, member *rest.Config, o Options) error {
 	if err != nil {
 		return err
 	}
+	member = direct(member)
 	memberClient, err := kubernetes.NewForConfig(withTimeout(member))
 	if err != nil {
 		return fmt.Errorf("building a client for the member: %w", err)
@@ -93,6 +95,16 @@ func newHubClient(hub *rest.Config) (client.Client, error) {
 		return nil, fmt.Errorf("building a client for the control plane: %w", err)
 	}
 	return c, nil
+}
+
+// direct is the way to a member without the proxy that the environment names: the control plane does not use that either. A
+// proxy of the kubeconfig stays.
+func direct(cfg *rest.Config) *rest.Config {
+	cfg = rest.CopyConfig(cfg)
+	if cfg.Proxy == nil {
+		cfg.Proxy = func(*http.Request) (*url.URL, error) { return nil, nil }
+	}
+	return cfg
 }
 
 func withTimeout(cfg *rest.Config) *rest.Config {

@@ -57,7 +57,7 @@ func Unjoin(ctx context.Context, hub, member *rest.Config, o UnjoinOptions) erro
 		return err
 	}
 	if member != nil {
-		if u.member, err = kubernetes.NewForConfig(withTimeout(member)); err != nil {
+		if u.member, err = kubernetes.NewForConfig(withTimeout(direct(member))); err != nil {
 			return fmt.Errorf("building a client for the member: %w", err)
 		}
 	}
