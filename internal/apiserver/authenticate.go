@@ -35,6 +35,9 @@ type Authentication struct {
 	// AuthorizationWebhookConfigFile is the path of a kubeconfig that leads to a webhook for SubjectAccessReviews. It is asked
 	// about what RBAC does not allow.
 	AuthorizationWebhookConfigFile string
+	// BootstrapTokens accepts bootstrap tokens (Secrets in kube-system) and runs their controllers. Nothing of Flagship uses them;
+	// agents of Karmada may be registered with them.
+	BootstrapTokens bool
 }
 
 // healthPaths are what anonymous users may reach unless a configuration says something else: they see whether the server
@@ -99,7 +102,7 @@ func authenticate(o *options.ServerRunOptions, cfg Config, keys *keyring) error 
 	}
 	o.Authentication.AuthenticationConfigFile = filepath.Join(cfg.DataDir, authenticationFile)
 	o.Authentication.WebHook.ConfigFile = cfg.Authentication.TokenWebhookConfigFile
-	o.Authentication.BootstrapToken.Enable = true
+	o.Authentication.BootstrapToken.Enable = cfg.Authentication.BootstrapTokens
 	o.Authentication.ClientCert.ClientCA = keys.dir.Bundle(authorityName)
 	o.Authentication.ServiceAccounts.Issuers = []string{issuer}
 	o.Authentication.ServiceAccounts.KeyFiles = []string{keys.tokenPublic}

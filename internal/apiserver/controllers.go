@@ -38,6 +38,8 @@ func (s *Server) RunControllers(ctx context.Context) error {
 		InUse:         s.InUse,
 		OnUse:         s.OnUse,
 		Holds:         s.holds,
+
+		BootstrapTokens: s.cfg.Authentication.BootstrapTokens,
 	})
 	if err != nil {
 		return err
@@ -62,7 +64,7 @@ func (s *Server) RunControllers(ctx context.Context) error {
 
 // announceControllers names the built-in controllers in /readyz before they run.
 func (s *Server) announceControllers() {
-	for _, name := range builtin.Names() {
+	for _, name := range builtin.Names(s.cfg.Authentication.BootstrapTokens) {
 		s.AddLoop(name, func() error { return nil })
 	}
 }

@@ -44,6 +44,8 @@ type Config struct {
 	AuthorityCert, AuthorityKey string
 	// TokenKey is the file of the key that signs service account tokens.
 	TokenKey string
+	// BootstrapTokens runs the controllers of bootstrap tokens.
+	BootstrapTokens bool
 	// CA is put into token Secrets so that their users can verify the hub.
 	CA []byte
 	// InUse tells, from memory, whether there may be objects of a resource, and Holds whether there are at this moment. What
@@ -62,13 +64,22 @@ type Loop struct {
 }
 
 // Names are the names of all loops, for those who must speak of them before they run.
-func Names() []string {
-	return []string{
+func Names(bootstrapTokens bool) []string {
+	names := []string{
 		"namespace-controller", "garbage-collector", "service-account-token-controller",
-		"cluster-role-aggregation-controller", "bootstrap-signer", "token-cleaner",
+		"cluster-role-aggregation-controller",
 		"csr-signing-controller", "csr-cleaner", "pod-deletion-controller",
 	}
+	if bootstrapTokens {
+		names = append(names, bootstrapSigner, tokenCleaner)
+	}
+	return names
 }
+
+const (
+	bootstrapSigner = "bootstrap-signer"
+	tokenCleaner    = "token-cleaner"
+)
 
 // builder collects loops and the informers they need.
 type builder struct {
@@ -87,7 +98,10 @@ func New(ctx context.Context, cfg Config) ([]Loop, error) {
 	}
 	b := &builder{cfg: cfg, public: informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithNamespace("kube-public"))}
 	steps := []func(context.Context) error{
-		b.namespaces, b.garbage, b.tokens, b.roles, b.bootstrap, b.certificates, b.pods,
+		b.namespaces, b.garbage, b.tokens, b.roles, b.certificates, b.pods,
+	}
+	if cfg.BootstrapTokens {
+		steps = append(steps, b.bootstrap)
 	}
 	for _, step := range steps {
 		if err := step(ctx); err != nil {
@@ -173,22 +187,21 @@ func (b *builder) roles(context.Context) error {
 }
 
 func (b *builder) bootstrap(context.Context) error {
-	const name = "bootstrap-signer"
-	_, client, err := b.client(name)
+	_, client, err := b.client(bootstrapSigner)
 	if err != nil {
 		return err
 	}
 	secrets := b.cfg.Informers.Core().V1().Secrets()
 	signing, err := bootstrap.NewSigner(client, secrets, b.public.Core().V1().ConfigMaps(), bootstrap.DefaultSignerOptions())
 	if err != nil {
-		return fmt.Errorf("making %s: %w", name, err)
+		return fmt.Errorf("making %s: %w", bootstrapSigner, err)
 	}
 	cleaning, err := bootstrap.NewTokenCleaner(client, secrets, bootstrap.DefaultTokenCleanerOptions())
 	if err != nil {
-		return fmt.Errorf("making token-cleaner: %w", err)
+		return fmt.Errorf("making %s: %w", tokenCleaner, err)
 	}
-	b.add(name, signing.Run)
-	b.add("token-cleaner", cleaning.Run)
+	b.add(bootstrapSigner, signing.Run)
+	b.add(tokenCleaner, cleaning.Run)
 	return nil
 }
 
