@@ -2,7 +2,10 @@ package cli
 
 import (
 	"fmt"
+	"io"
+	"net"
 	"path/filepath"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -25,9 +28,12 @@ func newServerCommand(s Streams) *cobra.Command {
 		Long: `Runs the control plane: API server, storage, scheduler and controllers, in this process, until SIGINT or SIGTERM.
 
 Storage is an embedded etcd in the data directory, or an external etcd cluster with --etcd-servers. Several servers on one
-etcd cluster share the files in DIR/pki and elect a leader for the controllers; put any TCP load balancer in front of them.`,
+etcd cluster share the files in DIR/pki and elect a leader for the controllers; put any TCP load balancer in front of them.
+
+It listens on 127.0.0.1, for clients on this machine, unless --bind-address says otherwise.`,
 		Example: `  flagship server --data-dir /var/lib/flagship
-  flagship server --etcd-servers https://etcd1:2379,https://etcd2:2379 --etcd-cafile ca.crt --etcd-certfile c.crt --etcd-keyfile c.key`,
+  flagship server --data-dir /var/lib/flagship --bind-address 0.0.0.0
+  flagship server --bind-address 0.0.0.0 --etcd-servers https://etcd1:2379,https://etcd2:2379 --etcd-cafile ca.crt --etcd-certfile c.crt --etcd-keyfile c.key`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := defaultDir(&o.Server.DataDir); err != nil {
@@ -51,14 +57,15 @@ etcd cluster share the files in DIR/pki and elect a leader for the controllers; 
 				return err
 			}
 			fmt.Fprintf(s.Out, "Flagship is ready at %s: export KUBECONFIG=%s\n", h.URL(), kubeconfig)
+			printListening(s.Out, o.Server.BindAddress, o.Server.Port)
 			return h.Wait()
 		},
 	}
 	f := c.Flags()
 	f.StringVar(&o.Server.DataDir, "data-dir", "", "where state, keys and the kubeconfig are kept (default: flagship in the user's state directory)")
-	f.StringVar(&o.Server.BindAddress, "bind-address", "0.0.0.0", "IP address to listen on")
+	f.StringVar(&o.Server.BindAddress, "bind-address", "127.0.0.1", "IP address to listen on; the default is for clients on this machine, 0.0.0.0 is every address of it")
 	f.IntVar(&o.Server.Port, "port", defaultServerPort, "port to listen on")
-	f.StringVar(&o.Server.AdvertiseAddress, "advertise-address", "", "IP address that goes into kubeconfigs (default: one of this machine)")
+	f.StringVar(&o.Server.AdvertiseAddress, "advertise-address", "", "IP address that goes into kubeconfigs (default: that of --bind-address, or one of this machine if that is 0.0.0.0)")
 	f.StringSliceVar(&o.Server.ServerNames, "tls-san", nil, "further DNS names and IP addresses for the serving certificate")
 	f.StringSliceVar(&etcd.Endpoints, "etcd-servers", nil, "URLs of an external etcd cluster (default: embedded)")
 	f.StringVar(&etcd.CAFile, "etcd-cafile", "", "certificate authority of the etcd servers")
@@ -91,6 +98,14 @@ etcd cluster share the files in DIR/pki and elect a leader for the controllers; 
 	return c
 }
 
+// printListening prints where the server listens and, if clients on other machines cannot reach it, the flag that changes that.
+func printListening(out io.Writer, address string, port int) {
+	fmt.Fprintf(out, "It listens on %s\n", net.JoinHostPort(address, strconv.Itoa(port)))
+	if ip := net.ParseIP(address); ip != nil && ip.IsLoopback() {
+		fmt.Fprintln(out, "Only clients on this machine can reach it. For others, start it with --bind-address 0.0.0.0 or one of its addresses")
+	}
+}
+
 // auditFlags are those that kube-apiserver has under the same names.
 func auditFlags(c *cobra.Command, a *hub.Audit) {
 	f := c.Flags()
@@ -107,6 +122,7 @@ func authenticationFlags(c *cobra.Command, a *hub.Authentication) {
 	f := c.Flags()
 	f.StringVar(&a.ConfigFile, "authentication-config", "", "AuthenticationConfiguration with issuers of JWTs (OIDC) and what anonymous users may reach (default: the paths for health checks); read again when it changes")
 	f.StringVar(&a.TokenWebhookConfigFile, "authentication-token-webhook-config-file", "", "kubeconfig of a webhook that reviews tokens")
+	f.BoolVar(&a.BootstrapTokens, "enable-bootstrap-token-auth", false, "accept bootstrap tokens, for registering agents of Karmada")
 	f.StringVar(&a.AuthorizationWebhookConfigFile, "authorization-webhook-config-file", "", "kubeconfig of a webhook that is asked about what RBAC does not allow")
 }
 

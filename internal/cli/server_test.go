@@ -1,0 +1,33 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestServerListensOnLoopbackByDefault(t *testing.T) {
+	c := newServerCommand(Streams{})
+	if got := c.Flag("bind-address").DefValue; got != "127.0.0.1" {
+		t.Errorf("the default of --bind-address is %s", got)
+	}
+}
+
+func TestPrintListening(t *testing.T) {
+	for address, tc := range map[string]struct {
+		listens string
+		hint    bool
+	}{
+		"127.0.0.1": {"127.0.0.1:6443", true},
+		"::1":       {"[::1]:6443", true},
+		"0.0.0.0":   {"0.0.0.0:6443", false},
+		"10.0.0.1":  {"10.0.0.1:6443", false},
+	} {
+		t.Run(address, func(t *testing.T) {
+			var out strings.Builder
+			printListening(&out, address, 6443)
+			if !strings.Contains(out.String(), "listens on "+tc.listens+"\n") || strings.Contains(out.String(), "--bind-address") != tc.hint {
+				t.Errorf("got %q", out.String())
+			}
+		})
+	}
+}
