@@ -205,7 +205,9 @@ func (r *Reconciler) renew(ctx context.Context, cluster *clusterv1alpha1.Cluster
 		log.FromContext(ctx).Info("Renewed the credentials of a cluster", "cluster", cluster.Name)
 	}
 	if err := errors.Join(faults...); err != nil {
-		r.deps.Events.Publish(notRenewed(cluster, err))
+		if !apierrors.IsConflict(err) { // after a conflict it is tried again
+			r.deps.Events.Publish(notRenewed(cluster, err))
+		}
 		return reconcile.Result{}, err
 	}
 	if next.IsZero() {
@@ -226,9 +228,16 @@ func (r *Reconciler) renewToken(ctx context.Context, cluster *clusterv1alpha1.Cl
 	if !ends { // Not made here, so not ours to replace.
 		return life{}, false, nil
 	}
-	// An earlier version requested tokens of one day and did not note that.
-	short := secret.Annotations[clusterv1alpha1.TokenLifetimeAnnotation] == "" && muchLess(token.duration(), r.deps.TokenLifetime)
-	if !refused && !short && r.deps.Clock.Now().Before(token.renewal()) {
+	if !refused && !r.due(secret, token) {
+		return token, false, nil
+	}
+	// The cache may still have the token that was replaced a moment ago.
+	cached := secret.ResourceVersion
+	if err := r.live.Get(ctx, client.ObjectKeyFromObject(secret), secret); err != nil {
+		return token, false, fmt.Errorf("reading the Secret %s: %w", ref.Name, err)
+	}
+	token, ends = lifeOf(secret.Data[clusterv1alpha1.SecretTokenKey])
+	if secret.ResourceVersion != cached && (!ends || !clusterv1alpha1.OwnsCredential(cluster, secret) || !r.due(secret, token)) {
 		return token, false, nil
 	}
 	fresh, err := r.requestToken(ctx, cluster.Name, a.named(secret.Data[clusterv1alpha1.SecretTokenKey]))
@@ -238,11 +247,19 @@ func (r *Reconciler) renewToken(ctx context.Context, cluster *clusterv1alpha1.Cl
 	before := secret.DeepCopy()
 	secret.Data[clusterv1alpha1.SecretTokenKey] = []byte(fresh)
 	metav1.SetMetaDataAnnotation(&secret.ObjectMeta, clusterv1alpha1.TokenLifetimeAnnotation, r.deps.TokenLifetime.String())
-	if err := r.client.Patch(ctx, secret, client.MergeFrom(before), client.FieldOwner(fieldManager)); err != nil {
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	if err := r.client.Patch(ctx, secret, patch, client.FieldOwner(fieldManager)); err != nil {
 		return token, false, fmt.Errorf("writing the Secret %s: %w", ref.Name, err)
 	}
 	token, _ = lifeOf([]byte(fresh))
 	return token, true, nil
+}
+
+// due tells whether a token is to be replaced though the member may accept it.
+func (r *Reconciler) due(secret *corev1.Secret, token life) bool {
+	// An earlier version requested tokens of one day and did not note that.
+	short := secret.Annotations[clusterv1alpha1.TokenLifetimeAnnotation] == "" && muchLess(token.duration(), r.deps.TokenLifetime)
+	return short || !r.deps.Clock.Now().Before(token.renewal())
 }
 
 // requestToken requests a token with the credential of the controllers and, if the member does not accept that, with the
