@@ -64,6 +64,10 @@ fuzz: ## Fuzz every target for FUZZTIME (20s); FUZZ=Override takes only those wh
 
 FUZZTIME ?= 20s
 
+.PHONY: fuzz-short
+fuzz-short: ## Fuzz overrides, interpreter scripts, policies and Works for some minutes.
+	./hack/fuzz.sh $(FUZZTIME) '(override|interpret/declarative|propagate|apply)/'
+
 .PHONY: bench
 bench: build ## Measure the pipeline end to end and print a table and JSON; BENCH="--only f" measures ten thousand Works.
 	@$(BIN) bench $(BENCH) --json bin/bench.json && cat bin/bench.json

@@ -5,9 +5,18 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 time=${1:-20s} pattern=${2:-.}
+output=$(mktemp)
+trap 'rm -f "$output"' EXIT
 failed=0
 while IFS=: read -r file target; do
   echo "== $target ($(dirname "$file"))"
-  go test -run '^$' -fuzz "^$target\$" -fuzztime "$time" "./$(dirname "$file")" || failed=1
+  if ! go test -run '^$' -fuzz "^$target\$" -fuzztime "$time" "./$(dirname "$file")" 2>&1 | tee "$output"; then
+    # The fuzzer sometimes counts the end of its time as a failure of the input at hand, and then names no input.
+    if grep -q 'context deadline exceeded' "$output" && ! grep -q 'Failing input written' "$output"; then
+      echo "$target: the time ended"
+    else
+      failed=1
+    fi
+  fi
 done < <(grep -rhoE --include='*_test.go' -H '^func Fuzz[A-Za-z0-9_]+' api internal | sed 's/func //' | grep -E "$pattern" | sort)
 exit $failed
