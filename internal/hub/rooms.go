@@ -250,7 +250,7 @@ func (h *house) setupRender(ctx context.Context, mgr ctrl.Manager) error {
 	return render.Setup(ctx, mgr, render.Deps{
 		Template: h.templates.Get, Metadata: h.templates.Meta, Translate: h.translate, Retranslate: h.retranslated,
 		Interpreter: h.interpreter, Changes: h.changes, Events: h.events, Clock: h.options.Clock, NewID: uuid.NewString,
-		Wanted: h.wants, EvictionTimeout: h.options.GracefulEvictionTimeout, Metrics: h.options.metrics,
+		Wanted: h.wants, MayStore: h.limiter.CheckWork, OnSpace: h.limiter.OnSpace, EvictionTimeout: h.options.GracefulEvictionTimeout, Metrics: h.options.metrics,
 	})
 }
 
