@@ -49,7 +49,7 @@ func SetupClusters(mgr ctrl.Manager, deps ClusterDeps) error {
 	o := &clusterObserver{ClusterDeps: deps, hub: mgr.GetClient(), states: map[string]*clusterState{}}
 	o.lanes = member.NewLanes("clusters", deps.Fleet, deps.Clock, 1, o.observe)
 	deps.Fleet.Subscribe(o.connectionChanged)
-	if err := mgr.Add(o.lanes); err != nil {
+	if err := mgr.Add(o); err != nil {
 		return fmt.Errorf("adding the cluster observer: %w", err)
 	}
 	return nil
@@ -63,6 +63,19 @@ type clusterObserver struct {
 
 	mu     sync.Mutex
 	states map[string]*clusterState
+	// watch starts following a member. The watches outlive the reconcile that starts them: they end with Start.
+	watch func(*member.Conn, watchNews) *resourceWatch
+}
+
+// Start implements manager.Runnable: it observes until ctx ends and every watch came back.
+func (o *clusterObserver) Start(ctx context.Context) error {
+	var watches watchGroup
+	o.watch = func(conn *member.Conn, news watchNews) *resourceWatch {
+		return watchResources(ctx, &watches, conn, news)
+	}
+	err := o.lanes.Start(ctx)
+	watches.Wait()
+	return err
 }
 
 // clusterState is what is known of one member. Only the member's own worker touches it, except through its methods that
@@ -98,7 +111,7 @@ func (o *clusterObserver) observe(ctx context.Context, name string, _ types.Name
 	case err != nil:
 		return 0, fmt.Errorf("reading cluster %s: %w", name, err)
 	}
-	state := o.state(ctx, conn, cluster)
+	state := o.state(conn, cluster)
 	o.look(ctx, state)
 	if state.health.published.Status == "" {
 		return max(state.nextProbe.Sub(o.Clock.Now()), time.Millisecond), nil // nothing to tell yet
@@ -161,7 +174,7 @@ func (o *clusterObserver) probe(ctx context.Context, conn *member.Conn) metav1.C
 	return clusterv1alpha1.Ready()
 }
 
-func (o *clusterObserver) state(ctx context.Context, conn *member.Conn, cluster *clusterv1alpha1.Cluster) *clusterState {
+func (o *clusterObserver) state(conn *member.Conn, cluster *clusterv1alpha1.Cluster) *clusterState {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	s := o.states[conn.Name()]
@@ -180,7 +193,7 @@ func (o *clusterObserver) state(ctx context.Context, conn *member.Conn, cluster 
 		s.health.published = *published
 	}
 	key := types.NamespacedName{Name: conn.Name()}
-	s.resources = watchResources(ctx, conn, watchNews{
+	s.resources = o.watch(conn, watchNews{
 		summary: func() { o.lanes.AddAfter(conn.Name(), key, summaryPause) },
 		kinds: func() {
 			s.apisStale.set()

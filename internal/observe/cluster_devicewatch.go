@@ -26,6 +26,7 @@ type deviceWatch struct {
 	meta  metadata.Interface
 	tally *deviceTally
 	news  func()
+	group *watchGroup
 
 	running bool
 	// stopOld ends the watch of classes of v1alpha2, if it runs.
@@ -54,7 +55,7 @@ func (w *deviceWatch) follow(ctx context.Context, apis apiList) {
 	if !w.running && countable(apis) {
 		w.running = true
 		classes := w.kube.DeviceClasses()
-		follow(ctx, listWatch(classes.List, classes.Watch), &resourcev1.DeviceClass{}, sink{
+		w.group.follow(ctx, listWatch(classes.List, classes.Watch), &resourcev1.DeviceClass{}, sink{
 			reset: w.tally.resetClasses,
 			set:   func(obj any) bool { c, ok := obj.(*resourcev1.DeviceClass); return ok && w.tally.setClass(c) },
 			drop:  func(obj any) bool { c, ok := obj.(*resourcev1.DeviceClass); return ok && w.tally.dropClass(c.Name) },
@@ -71,7 +72,7 @@ func (w *deviceWatch) follow(ctx context.Context, apis apiList) {
 	case served && w.stopOld == nil:
 		ctx, w.stopOld = context.WithCancel(ctx)
 		classes := w.meta.Resource(oldClasses)
-		follow(ctx, listWatch(classes.List, classes.Watch), &metav1.PartialObjectMetadata{}, sink{
+		w.group.follow(ctx, listWatch(classes.List, classes.Watch), &metav1.PartialObjectMetadata{}, sink{
 			reset: w.tally.resetOldClasses,
 			set:   func(obj any) bool { c, ok := obj.(metav1.Object); return ok && w.tally.setOldClass(c.GetName()) },
 			drop:  func(obj any) bool { c, ok := obj.(metav1.Object); return ok && w.tally.dropOldClass(c.GetName()) },
@@ -100,7 +101,7 @@ func (w *deviceWatch) classesChanged(ctx context.Context) {
 		return func() { live(func() bool { reset(); return true }) }
 	}
 	published, claims := w.kube.ResourceSlices(), w.kube.ResourceClaims(metav1.NamespaceAll)
-	follow(ctx, listWatch(published.List, published.Watch), &resourcev1.ResourceSlice{}, sink{
+	w.group.follow(ctx, listWatch(published.List, published.Watch), &resourcev1.ResourceSlice{}, sink{
 		reset: ifLive(w.tally.resetSlices),
 		set: func(obj any) bool {
 			s, ok := obj.(*resourcev1.ResourceSlice)
@@ -112,7 +113,7 @@ func (w *deviceWatch) classesChanged(ctx context.Context) {
 		},
 		news: w.news,
 	})
-	follow(ctx, listWatch(claims.List, claims.Watch), &resourcev1.ResourceClaim{}, sink{
+	w.group.follow(ctx, listWatch(claims.List, claims.Watch), &resourcev1.ResourceClaim{}, sink{
 		reset: ifLive(w.tally.resetClaims),
 		set: func(obj any) bool {
 			c, ok := obj.(*resourcev1.ResourceClaim)

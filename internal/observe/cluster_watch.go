@@ -47,7 +47,7 @@ type resourceWatch struct {
 }
 
 // watchResources starts following a member. The watches wait by themselves while the member is unavailable.
-func watchResources(ctx context.Context, conn *member.Conn, news watchNews) *resourceWatch {
+func watchResources(ctx context.Context, group *watchGroup, conn *member.Conn, news watchNews) *resourceWatch {
 	ctx, cancel := context.WithCancel(ctx)
 	w := &resourceWatch{tally: newTally(), refused: &refusals{news: news.summary}, stop: cancel, ctx: ctx}
 	cfg, client := conn.RESTConfig(), conn.PatientHTTPClient()
@@ -62,21 +62,21 @@ func watchResources(ctx context.Context, conn *member.Conn, news watchNews) *res
 		log.FromContext(ctx).Error(err, "Cannot watch the definitions of a cluster", "cluster", conn.Name())
 		return w
 	}
-	w.devices = &deviceWatch{kube: draclient.New(kube), meta: heads, tally: newDeviceTally(), news: news.summary}
-	follow(ctx, nodeLister(kube, w.refused), &corev1.Node{}, sink{
+	w.devices = &deviceWatch{kube: draclient.New(kube), meta: heads, tally: newDeviceTally(), news: news.summary, group: group}
+	group.follow(ctx, nodeLister(kube, w.refused), &corev1.Node{}, sink{
 		reset: func() { w.tally.resetNodes(); w.refused.note("nodes", nil) },
 		set:   func(obj any) bool { n, ok := obj.(*corev1.Node); return ok && w.tally.setNode(n) },
 		drop:  func(obj any) bool { n, ok := obj.(*corev1.Node); return ok && w.tally.dropNode(n.Name) },
 		news:  news.summary,
 	})
-	follow(ctx, podLister(kube, w.refused), &corev1.Pod{}, sink{
+	group.follow(ctx, podLister(kube, w.refused), &corev1.Pod{}, sink{
 		reset: func() { w.tally.resetPods(); w.refused.note("pods", nil) },
 		set:   func(obj any) bool { p, ok := obj.(*corev1.Pod); return ok && w.tally.setPod(p) },
 		drop:  func(obj any) bool { p, ok := obj.(*corev1.Pod); return ok && w.tally.dropPod(p.UID) },
 		news:  news.summary,
 	})
 	changed := func(any) bool { return true }
-	follow(ctx, definitionLister(heads), &metav1.PartialObjectMetadata{}, sink{
+	group.follow(ctx, definitionLister(heads), &metav1.PartialObjectMetadata{}, sink{
 		reset: func() {}, set: changed, drop: changed, news: news.kinds,
 	})
 	return w
@@ -101,10 +101,13 @@ func (w *resourceWatch) writeTo(status *clusterv1alpha1.ClusterStatus, models []
 // serve tells which kinds the member serves: some are watched only then.
 func (w *resourceWatch) serve(apis apiList) { w.devices.follow(w.ctx, apis) }
 
-func follow(ctx context.Context, lw cache.ListerWatcher, example runtime.Object, s sink) {
+// watchGroup is the watches that run.
+type watchGroup struct{ sync.WaitGroup }
+
+func (g *watchGroup) follow(ctx context.Context, lw cache.ListerWatcher, example runtime.Object, s sink) {
 	r := cache.NewReflectorWithOptions(lw, example, s, cache.ReflectorOptions{})
 	r.WatchListPageSize = pageSize
-	go r.RunWithContext(ctx)
+	g.Go(func() { r.RunWithContext(ctx) })
 }
 
 // refusals are the resources that the member does not let the control plane list, and why.
