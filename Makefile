@@ -2,14 +2,19 @@
 
 GO      ?= go
 BIN     := bin/flagship
-PACKAGES = $(shell $(GO) list ./... | grep -v '/internal/warm$$')
+PACKAGES = ./...
 # Without cgo the binary is static; -s -w drops 60 MB of symbols.
 export CGO_ENABLED ?= 0
 # The version that the API server tells its clients is that of the Kubernetes it is built from.
 K8S_VERSION := $(shell $(GO) list -m -f '{{.Version}}' k8s.io/kubernetes)
 K8S_NUMBERS := $(subst ., ,$(K8S_VERSION:v%=%))
 K8S_STAMP   := k8s.io/component-base/version
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
+COMMIT  ?= $(shell git rev-parse HEAD 2>/dev/null)
+STAMP   := github.com/flagship-k8s/flagship/internal/version
 LDFLAGS := -s -w \
+	-X $(STAMP).release=$(VERSION) \
+	-X $(STAMP).commit=$(COMMIT) \
 	-X $(K8S_STAMP).gitVersion=$(K8S_VERSION) \
 	-X $(K8S_STAMP).gitMajor=$(word 1,$(K8S_NUMBERS)) \
 	-X $(K8S_STAMP).gitMinor=$(word 2,$(K8S_NUMBERS)) \
@@ -81,6 +86,10 @@ bench-schedule: build ## Measure the scheduler: pure decisions, then 10,000 bind
 .PHONY: bench-service
 bench-service: build ## Measure how long endpoints take from the member that provides them to those that consume them.
 	@$(BIN) bench services
+
+.PHONY: release
+release: ## Build archives for every platform in dist/, with their checksums; VERSION names them.
+	./hack/release.sh "$(VERSION)" "$(LDFLAGS)"
 
 .PHONY: generate
 generate: ## Regenerate deepcopy functions, CRDs, OpenAPI definitions and the dependency list.

@@ -32,6 +32,7 @@
 //
 // # Neighbours
 //
+//   - version: what was built.
 //   - dial: the one way to connect to a member's API server: its proxy, its trust, which addresses are allowed, who answers.
 //   - impersonate: who acts in a member for a user of the control plane who uses its proxy.
 //   - report: what apply and observe say about one Work in one moment, as one write.

@@ -33,6 +33,7 @@ func commands(s Streams) []*cobra.Command {
 		newCertificatesCommand(s),
 		newInterpretCommand(s),
 		newBenchCommand(s),
+		newVersionCommand(s),
 	}
 }
 
