@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -341,11 +342,12 @@ func TestASourceThatPanicsSilencesNoOther(t *testing.T) {
 		h := newHub()
 		w, stop := start(t, h)
 		defer stop()
-		failing := true
+		var failing atomic.Bool
+		failing.Store(true)
 		w.Update(key, report.Apply, applied)
 		w.Update(key, report.Observe, func(work *workv1alpha1.Work, status *workv1alpha1.WorkStatus) {
 			meta.SetStatusCondition(&status.Conditions, workv1alpha1.NotAvailable(work.Generation, "half of it"))
-			if failing {
+			if failing.Load() {
 				panic("an object that nobody expected")
 			}
 			healthy(work, status)
@@ -357,7 +359,7 @@ func TestASourceThatPanicsSilencesNoOther(t *testing.T) {
 		if c := meta.FindStatusCondition(h.status().Conditions, workv1alpha1.WorkAvailable); c != nil && c.Message == "half of it" {
 			t.Error("half of what the source said was written")
 		}
-		failing = false
+		failing.Store(false)
 		elapse(time.Minute)
 		if len(h.status().ManifestStatuses) != 1 {
 			t.Error("it was not tried again")
