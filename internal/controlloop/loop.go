@@ -96,17 +96,28 @@ func (s *Set) Checks() map[string]func() error {
 	return checks
 }
 
-// Do reconciles one object: it calls f with a context that ends after Deadline, and returns its error. A panic becomes a
+// Do reconciles one object: it calls f with a context that is cancelled after Deadline, and returns its error. A panic becomes a
 // *PanicError. The key names the object when the reconcile is stuck.
 func (l *Loop) Do(ctx context.Context, key any, f func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, Deadline)
-	defer cancel()
+	ctx, stop := withDeadline(ctx)
+	defer stop()
 	end := l.begin(key)
 	start := l.set.clock.Now()
 	err := CatchPanic(func() error { return f(ctx) })
 	end()
 	l.set.metrics.reconciled(l.name, l.set.clock.Since(start), err)
 	return err
+}
+
+// withDeadline returns a context that is cancelled after Deadline. It is not that of context.WithTimeout: to a request, a deadline
+// of its context is one of its own, and replaces its timeout of seconds.
+func withDeadline(ctx context.Context) (_ context.Context, stop func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	timer := time.AfterFunc(Deadline, func() { cancel(context.DeadlineExceeded) })
+	return ctx, func() {
+		timer.Stop()
+		cancel(nil)
+	}
 }
 
 // begin records that a reconcile runs, until the returned function is called.

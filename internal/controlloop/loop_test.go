@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -57,13 +59,20 @@ func TestDoCountsWhatAReconcileEndedWith(t *testing.T) {
 	}
 }
 
+// TestDoHasADeadline that is none of the context: requests would take it for theirs, and wait that long for an answer.
 func TestDoHasADeadline(t *testing.T) {
-	set, _, _ := newSet()
-	_ = set.Loop("apply").Do(t.Context(), "key", func(ctx context.Context) error {
-		if deadline, ok := ctx.Deadline(); !ok || time.Until(deadline) > controlloop.Deadline {
-			t.Errorf("the deadline is %v", deadline)
+	synctest.Test(t, func(t *testing.T) {
+		set, start := controlloop.NewSet(nil, clock.RealClock{}), time.Now()
+		err := set.Loop("apply").Do(t.Context(), "key", func(ctx context.Context) error {
+			if deadline, ok := ctx.Deadline(); ok {
+				t.Errorf("the context has a deadline: %s", deadline)
+			}
+			<-ctx.Done()
+			return context.Cause(ctx)
+		})
+		if took := time.Since(start); !errors.Is(err, context.DeadlineExceeded) || took != controlloop.Deadline {
+			t.Errorf("it ended after %s with %v", took, err)
 		}
-		return nil
 	})
 }
 

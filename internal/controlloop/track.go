@@ -49,14 +49,16 @@ func (p *part) NeedLeaderElection() bool {
 	return !ok || elected.NeedLeaderElection()
 }
 
-// Track makes the reconciles of a controller known to its loop, if the manager is one that Loop.Manager made. Deadline, panics and
-// metrics are up to controller-runtime.
+// Track gives the reconciles of a controller a deadline, and makes them known to their loop, if the manager is one that
+// Loop.Manager made. Panics and metrics are up to controller-runtime.
 func Track[R comparable](mgr ctrl.Manager, r reconcile.TypedReconciler[R]) reconcile.TypedReconciler[R] {
 	m, ok := mgr.(*Manager)
 	if !ok {
 		return r
 	}
 	return reconcile.TypedFunc[R](func(ctx context.Context, request R) (reconcile.Result, error) {
+		ctx, stop := withDeadline(ctx)
+		defer stop()
 		defer m.loop.begin(request)()
 		return r.Reconcile(ctx, request)
 	})

@@ -19,7 +19,6 @@ import (
 	"github.com/flagship-k8s/flagship/api"
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/apiserver/storage"
-	"github.com/flagship-k8s/flagship/internal/controlloop"
 )
 
 // leaseNamespace holds the Lease by which several control planes agree on who runs the loops.
@@ -60,7 +59,7 @@ func newManager(cfg *rest.Config, o Options) (ctrl.Manager, error) {
 		LeaderElectionReleaseOnCancel: true,
 		GracefulShutdownTimeout:       &stop,
 		// Two hubs may live in one process; upstream's list of controller names is process-wide.
-		Controller: config.Controller{SkipNameValidation: &unique, ReconciliationTimeout: controlloop.Deadline},
+		Controller: config.Controller{SkipNameValidation: &unique},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("building the manager: %w", err)
