@@ -11,7 +11,7 @@ K8S_NUMBERS := $(subst ., ,$(K8S_VERSION:v%=%))
 K8S_STAMP   := k8s.io/component-base/version
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
 COMMIT  ?= $(shell git rev-parse HEAD 2>/dev/null)
-STAMP   := github.com/flagship-k8s/flagship/internal/version
+STAMP   := github.com/flagship-k8s/flagship/internal/knowledge/version
 LDFLAGS := -s -w \
 	-X $(STAMP).release=$(VERSION) \
 	-X $(STAMP).commit=$(COMMIT) \
@@ -61,7 +61,7 @@ test-race: ## Run the race detector on the packages that do not link the API ser
 
 # The packages that link the API server take a quarter of an hour to build with the race detector.
 RACE_PACKAGES = $(shell $(GO) list ./internal/... | \
-	grep -v -E '/internal(/apiserver|/apiserver/(builtin|documents|works)|/cli|/hub|/interpret/builtin|/playground/simcluster|/schema|/fleettest)?$$')
+	grep -v -E '/internal(/host/apiserver(/(builtin|documents|works))?|/host/hub|/tools/(cli|fleettest|playground/simcluster)|/knowledge/interpret/builtin|/features/schema)?$$')
 
 .PHONY: fuzz
 fuzz: ## Fuzz every target for FUZZTIME (20s); FUZZ=Override takes only those whose name or package matches.
@@ -79,7 +79,7 @@ bench: build ## Measure the pipeline end to end and print a table and JSON; BENC
 
 .PHONY: bench-schedule
 bench-schedule: build ## Measure the scheduler: pure decisions, then 10,000 bindings on 1,000 clusters and 10,000 objects under one policy.
-	$(GO) test -run '^$$' -bench 'Schedule|First' -benchmem ./internal/schedule
+	$(GO) test -run '^$$' -bench 'Schedule|First' -benchmem ./internal/pipeline/schedule
 	@$(BIN) bench schedule
 	@$(BIN) bench crowd
 

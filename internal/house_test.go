@@ -17,52 +17,21 @@ import (
 
 const module = "github.com/flagship-k8s/flagship/"
 
-// advisers and shores are the groups that the import table speaks of by one name.
-var (
-	advisers = []string{"interpret", "override", "capacity", "event", "turns", "controlloop", "brake"}
-	shores   = []string{"template", "member"}
-)
-
-// mayImport is the import table. Every room may import api; a room that is missing here fails the test, so that adding a
-// room is a decision that somebody writes down.
+// mayImport is the import table: which layers and packages a package may import besides api and its own folders. An entry for a
+// package replaces that of its layer. A folder that is missing here fails the test, so that adding a layer is a decision that is
+// written down.
 var mayImport = map[string][]string{
-	// shores
-	"template": {"event"},
-	"member":   {"dial", "event", "controlloop"},
-	// verbs: none imports another, which is what makes hub and agent, push and pull the same code
-	"propagate": slices.Concat(shores, advisers),
-	"schedule":  advisers,
-	"render":    slices.Concat([]string{"template"}, advisers),
-	"apply":     slices.Concat([]string{"member", "report"}, advisers),
-	"observe":   slices.Concat([]string{"member", "report"}, advisers),
-	"aggregate": slices.Concat([]string{"template"}, advisers),
-	// advisers
-	"interpret":   {},
-	"override":    {},
-	"capacity":    {},
-	"event":       {},
-	"turns":       {},
-	"controlloop": {},
-	"brake":       {},
-	// neighbours
-	"dial":        {},
-	"version":     {},
-	"impersonate": {},
-	"report":      {"controlloop"},
-	"claim":       slices.Concat(shores, advisers),
-	"enroll":      {"member", "event", "impersonate", "controlloop"},
-	"schema":      slices.Concat(shores, advisers),
-	"service":     slices.Concat(shores, advisers),
-	"restore":     {"member", "event"},
-	"limit":       {"event"},
-	// house
-	"apiserver":  {"dial", "impersonate"},
-	"admission":  advisers,
-	"hub":        {"*"},
-	"playground": {"hub", "apiserver", "enroll"},
-	"cli":        slices.Concat([]string{"version", "enroll", "restore", "limit", "playground", "schedule", "render", "hub", "bench"}, advisers),
-	"bench":      {"playground"},
-	"fleettest":  {"*"},
+	// No stage imports another, which is what makes hub and agent, push and pull the same code.
+	"pipeline":       {"clients", "knowledge"},
+	"clients":        {"knowledge"},
+	"clients/member": {"clients/dial", "knowledge"},
+	"knowledge":      {},
+	// No feature imports another, so that each may be deleted.
+	"features":       {"clients", "knowledge"},
+	"host/apiserver": {"clients/dial", "knowledge"},
+	"host/admission": {"knowledge"},
+	"host/hub":       {"host", "pipeline", "features", "clients", "knowledge"},
+	"tools":          {"tools", "host", "pipeline", "features", "clients", "knowledge"},
 }
 
 // bannedNames say nothing about what is inside; a room or file named so becomes an attic.
@@ -70,8 +39,8 @@ var bannedNames = regexp.MustCompile(`(?i)^(util|utils|common|helper|helpers|mis
 
 // exempt are the places where a rule about hidden state does not fit, each with its reason.
 var exempt = map[string]string{
-	"internal/interpret/declarative/machine.go": "a machine at rest has no call, so no caller's context",
-	"internal/interpret/declarative/meter.go":   "a script must end in real time, whatever clock the rooms run on",
+	"internal/knowledge/interpret/declarative/machine.go": "a machine at rest has no call, so no caller's context",
+	"internal/knowledge/interpret/declarative/meter.go":   "a script must end in real time, whatever clock the rooms run on",
 }
 
 const (
@@ -89,13 +58,25 @@ type source struct {
 func (s source) test() bool      { return strings.HasSuffix(s.path, "_test.go") }
 func (s source) generated() bool { return strings.Contains(path.Base(s.path), "zz_generated") }
 
-// room is the first folder under internal, or "" for files outside it.
+// room is the package's folder with its layer, such as pipeline/apply; "" for files outside internal.
 func (s source) room() string {
-	parts := strings.Split(s.path, "/")
-	if len(parts) < 3 || parts[0] != "internal" {
-		return ""
+	room, _ := roomOf(s.path)
+	return room
+}
+
+// layer is the first folder under internal; "" for files outside internal.
+func (s source) layer() string {
+	layer, _, _ := strings.Cut(s.room(), "/")
+	return layer
+}
+
+// roomOf splits the path of a file or package under internal after its layer and its package.
+func roomOf(p string) (room string, ok bool) {
+	parts := strings.Split(p, "/")
+	if len(parts) < 3 || parts[0] != "internal" || strings.HasSuffix(parts[2], ".go") {
+		return "", false
 	}
-	return parts[1]
+	return parts[1] + "/" + parts[2], true
 }
 
 func sources(t *testing.T) []source {
@@ -144,32 +125,36 @@ func checkImport(t *testing.T, s source, target string) {
 		}
 		return
 	}
-	if s.room() == "" || toAPI || s.test() && strings.HasPrefix(target, "internal/fleettest") || strings.HasPrefix(target, "examples") {
+	if s.room() == "" || toAPI || s.test() && target == "internal/tools/fleettest" || strings.HasPrefix(target, "examples") {
 		return
 	}
-	parts := strings.Split(target, "/")
-	if len(parts) < 2 || parts[0] != "internal" {
-		t.Errorf("%s imports %s: rooms import rooms and api only", s.path, target)
+	to, ok := roomOf(target)
+	if !ok {
+		t.Errorf("%s imports %s: packages are in the folders of a layer, and import those and api only", s.path, target)
 		return
 	}
-	from, to := s.room(), parts[1]
+	from := s.room()
 	if from == to {
 		return
 	}
-	if to == "fleettest" {
+	if to == "tools/fleettest" {
 		t.Errorf("%s imports fleettest: it is test vocabulary and links into no product code", s.path)
 		return
 	}
 	allowed, known := mayImport[from]
 	if !known {
-		t.Errorf("%s: room %q is not in the import table: add it to house_test.go, internal/doc.go and docs/architecture.md", s.path, from)
+		allowed, known = mayImport[s.layer()]
+	}
+	if !known {
+		t.Errorf("%s: %s is not in the import table: add it to house_test.go, internal/doc.go and docs/architecture.md", s.path, from)
 		return
 	}
-	if s.test() && from != "fleettest" && slices.Contains(shores, to) {
+	layer, _, _ := strings.Cut(to, "/")
+	if s.test() && from != "tools/fleettest" && layer == "clients" {
 		return
 	}
-	if !slices.Contains(allowed, to) && !slices.Contains(allowed, "*") {
-		t.Errorf("%s imports %s: room %s may import only api and %v; pass what it needs in as a function from hub", s.path, target, from, allowed)
+	if !slices.Contains(allowed, to) && !slices.Contains(allowed, layer) {
+		t.Errorf("%s imports %s: %s may import only api and %v; pass what it needs in as a function from host/hub", s.path, target, from, allowed)
 	}
 }
 
@@ -195,11 +180,14 @@ func TestEveryPackageSaysWhatItIs(t *testing.T) {
 			t.Errorf("%s: package has %d doc comments %v, wants exactly one: a reader looks for it in one place", dir, len(files), files)
 		}
 	}
-	for _, verb := range []string{"propagate", "schedule", "render", "apply", "observe", "aggregate", "claim", "enroll", "schema", "service"} {
-		text, ok := rooms["internal/"+verb]
+	for dir, text := range rooms {
+		layer, _, _ := strings.Cut(strings.TrimPrefix(dir, "internal/"), "/")
+		if room, ok := roomOf(dir); !ok || dir != "internal/"+room || !slices.Contains([]string{"pipeline", "features"}, layer) {
+			continue
+		}
 		for _, word := range []string{"In:", "Out:", "Owns:", "Never:"} {
-			if ok && !strings.Contains(text, word) {
-				t.Errorf("internal/%s: package doc lacks %q: a room says what it reads, writes, owns and never does", verb, word)
+			if !strings.Contains(text, word) {
+				t.Errorf("%s: package doc lacks %q: a package says what it reads, writes, owns and never does", dir, word)
 			}
 		}
 	}
@@ -242,7 +230,7 @@ func TestFilesAndFunctionsStayReadable(t *testing.T) {
 
 // TestNoHiddenState: no init() registries, no invented contexts, no wall clock in rooms whose behaviour depends on time.
 func TestNoHiddenState(t *testing.T) {
-	timed := slices.Concat(shores, advisers, []string{"propagate", "schedule", "render", "apply", "observe", "aggregate", "report", "claim", "enroll", "schema", "service"})
+	timed := []string{"pipeline", "clients", "knowledge", "features"}
 	for _, s := range sources(t) {
 		if s.test() || s.generated() || exempt[s.path] != "" {
 			continue
@@ -260,9 +248,9 @@ func TestNoHiddenState(t *testing.T) {
 			switch name := calleeOf(call); {
 			case name == "context.TODO":
 				t.Errorf("%s:%d calls context.TODO: without a caller's context nothing can be cancelled", s.path, s.fset.Position(n.Pos()).Line)
-			case name == "context.Background" && s.room() != "" && slices.Contains(timed, s.room()):
+			case name == "context.Background" && slices.Contains(timed, s.layer()):
 				t.Errorf("%s:%d calls context.Background: take the caller's context", s.path, s.fset.Position(n.Pos()).Line)
-			case name == "time.Now" && slices.Contains(timed, s.room()):
+			case name == "time.Now" && slices.Contains(timed, s.layer()):
 				t.Errorf("%s:%d calls time.Now: take a clock, so that tests need not sleep", s.path, s.fset.Position(n.Pos()).Line)
 			}
 			return true
@@ -273,7 +261,7 @@ func TestNoHiddenState(t *testing.T) {
 // TestTestsDoNotSleep: a test that waits for time to pass is slow on a fast machine and fails on a slow one.
 func TestTestsDoNotSleep(t *testing.T) {
 	for _, s := range sources(t) {
-		if !s.test() && s.room() != "fleettest" {
+		if !s.test() && s.room() != "tools/fleettest" {
 			continue
 		}
 		ast.Inspect(s.file, func(n ast.Node) bool {

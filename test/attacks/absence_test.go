@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
-	"github.com/flagship-k8s/flagship/internal/fleettest"
+	"github.com/flagship-k8s/flagship/internal/tools/fleettest"
 )
 
 const lifetimeExpected = 59 * 24 * time.Hour

@@ -11,7 +11,7 @@ import (
 	configv1alpha1 "github.com/flagship-k8s/flagship/api/config/v1alpha1"
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
-	"github.com/flagship-k8s/flagship/internal/fleettest"
+	"github.com/flagship-k8s/flagship/internal/tools/fleettest"
 )
 
 // withDependencies makes a policy send what its templates refer to, and take over what members have of it.

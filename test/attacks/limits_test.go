@@ -22,8 +22,8 @@ import (
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
-	"github.com/flagship-k8s/flagship/internal/event"
-	"github.com/flagship-k8s/flagship/internal/fleettest"
+	"github.com/flagship-k8s/flagship/internal/knowledge/event"
+	"github.com/flagship-k8s/flagship/internal/tools/fleettest"
 )
 
 // setLimit sets or, with an empty value, removes a limit of a namespace. It has an effect a moment later.

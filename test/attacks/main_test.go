@@ -5,7 +5,7 @@ package attacks_test
 import (
 	"testing"
 
-	"github.com/flagship-k8s/flagship/internal/fleettest"
+	"github.com/flagship-k8s/flagship/internal/tools/fleettest"
 )
 
 var shared = fleettest.Shared{Options: fleettest.Options{Members: 2, Bare: true}}

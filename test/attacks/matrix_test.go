@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 
-	"github.com/flagship-k8s/flagship/internal/fleettest"
+	"github.com/flagship-k8s/flagship/internal/tools/fleettest"
 )
 
 var updateMatrix = flag.Bool("update-matrix", false, "write testdata/matrix.txt")

@@ -12,8 +12,8 @@ import (
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
-	"github.com/flagship-k8s/flagship/internal/fleettest"
-	members "github.com/flagship-k8s/flagship/internal/restore"
+	members "github.com/flagship-k8s/flagship/internal/features/restore"
+	"github.com/flagship-k8s/flagship/internal/tools/fleettest"
 )
 
 // TestRestoredControlPlaneWaits brings a control plane back to an earlier state. The member keeps what it has, the

@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
-	"github.com/flagship-k8s/flagship/internal/fleettest"
+	"github.com/flagship-k8s/flagship/internal/tools/fleettest"
 )
 
 // TestABootstrapTokenIsNotAccepted: nothing uses bootstrap tokens, so a Secret of that type in kube-system makes no user.

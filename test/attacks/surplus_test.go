@@ -15,7 +15,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
-	"github.com/flagship-k8s/flagship/internal/fleettest"
+	"github.com/flagship-k8s/flagship/internal/tools/fleettest"
 )
 
 // ordering makes a Work for member1, by hand, order one object.

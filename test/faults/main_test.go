@@ -22,7 +22,7 @@ import (
 
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
-	"github.com/flagship-k8s/flagship/internal/fleettest"
+	"github.com/flagship-k8s/flagship/internal/tools/fleettest"
 )
 
 // patience is how long everything may take to be as it should be after a fault: the longest pause between two tries is a

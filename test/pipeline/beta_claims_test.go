@@ -15,7 +15,7 @@ import (
 
 	resourcev1alpha2 "github.com/flagship-k8s/flagship/api/resource/v1alpha2"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
-	"github.com/flagship-k8s/flagship/internal/fleettest"
+	"github.com/flagship-k8s/flagship/internal/tools/fleettest"
 )
 
 // TestMembersThatServeClaimsInABetaOnly: class, claim and template become objects of that beta, the member's own scheduler

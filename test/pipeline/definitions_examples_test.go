@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
-	"github.com/flagship-k8s/flagship/internal/fleettest"
+	"github.com/flagship-k8s/flagship/internal/tools/fleettest"
 )
 
 // crdExample reads a manifest of examples/crds.

@@ -14,7 +14,7 @@ import (
 	"github.com/flagship-k8s/flagship/api/crds"
 	multiclusterv1beta1 "github.com/flagship-k8s/flagship/api/multicluster/v1beta1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
-	"github.com/flagship-k8s/flagship/internal/fleettest"
+	"github.com/flagship-k8s/flagship/internal/tools/fleettest"
 )
 
 // ourDefinition is a definition as the control plane brings it to members.

@@ -1,0 +1,277 @@
+package member
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/transport"
+	"k8s.io/utils/clock"
+
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/clients/dial"
+)
+
+// Conn is the connection to one member. It lives as long as its Cluster does, through changes of token, trust and
+// address; only a Cluster that was deleted and created again gets another one. All methods may be called from many
+// goroutines.
+type Conn struct {
+	name  string
+	uid   types.UID
+	clock clock.Clock
+	gate  *gate
+
+	config  *rest.Config
+	dynamic dynamic.Interface
+	meta    metadata.Interface
+	disco   *discovery.DiscoveryClient
+	mapper  *mapper
+	schemas *schemas
+	watches *watches
+	control ControlPlane
+
+	mu      sync.Mutex
+	cluster *clusterv1alpha1.Cluster
+	probing bool
+	wake    chan struct{} // cuts the pause between two probes short
+	done    context.Context
+	stop    context.CancelFunc
+}
+
+// connect makes a connection without using it yet. It ends with ctx or close, whichever comes first.
+func connect(ctx context.Context, cluster *clusterv1alpha1.Cluster, cfg Config, turned func(), changed func(Change)) (*Conn, error) {
+	ctx, stop := context.WithCancel(ctx)
+	c := &Conn{name: cluster.Name, uid: cluster.UID, clock: cfg.Clock, cluster: cluster, control: cfg.ControlPlane,
+		wake: make(chan struct{}, 1), done: ctx, stop: stop}
+	c.gate = &gate{
+		wallet: &wallet{clock: cfg.Clock, fetch: func(ctx context.Context) (issued, error) {
+			cluster := c.Cluster()
+			credential, err := cfg.Credentials(ctx, cluster)
+			return issued{credential, addressOf(cluster)}, err
+		}},
+		timeout: cfg.RequestTimeout,
+		slots:   make(chan struct{}, cfg.MaxInFlight),
+		rules:   dial.Rules{AllowLoopback: cfg.AllowLoopback},
+	}
+	c.gate.breaker = &breaker{cluster: c.name, clock: cfg.Clock, threshold: cfg.FailureThreshold, turned: func() {
+		c.probeWhileDown()
+		turned()
+	}}
+	// The host is only a name in messages: the gate knows the real one.
+	c.config = &rest.Config{Host: "https://" + cluster.Name, UserAgent: cfg.UserAgent, QPS: -1, WarningHandler: rest.NoWarnings{}}
+	var err error
+	if c.dynamic, err = dynamic.NewForConfigAndClient(c.config, c.HTTPClient()); err != nil {
+		stop()
+		return nil, fmt.Errorf("building the dynamic client: %w", err)
+	}
+	disco, err := discovery.NewDiscoveryClientForConfigAndClient(c.config, c.HTTPClient())
+	if err != nil {
+		stop()
+		return nil, fmt.Errorf("building the discovery client: %w", err)
+	}
+	if c.meta, err = metadata.NewForConfigAndClient(c.config, c.HTTPClient()); err != nil {
+		stop()
+		return nil, fmt.Errorf("building the metadata client: %w", err)
+	}
+	c.disco = disco
+	c.mapper = &mapper{
+		clock: cfg.Clock, served: disco.ServerResourcesForGroupVersionWithContext,
+		described: func(ctx context.Context, group string) (*metav1.APIGroup, error) {
+			found := &metav1.APIGroup{}
+			return found, disco.RESTClient().Get().AbsPath("/apis", group).Do(ctx).Into(found)
+		},
+	}
+	c.schemas = &schemas{clock: cfg.Clock, index: func(ctx context.Context) ([]byte, error) {
+		raw, err := disco.RESTClient().Get().AbsPath("/openapi/v3").DoRaw(ctx)
+		if apierrors.IsNotFound(err) {
+			return []byte("{}"), nil
+		}
+		return raw, err
+	}}
+	watching, err := dynamic.NewForConfigAndClient(c.config, c.PatientHTTPClient())
+	if err != nil {
+		stop()
+		return nil, fmt.Errorf("building the watching client: %w", err)
+	}
+	c.watches = &watches{cluster: c.name, client: watching, clock: cfg.Clock, ctx: ctx, changed: changed, lost: c.gate.breaker.lost, control: cfg.ControlPlane}
+	return c, nil
+}
+
+// Name is the name of the Cluster.
+func (c *Conn) Name() string { return c.name }
+
+// ControlPlane is the identity under which objects in the member are written.
+func (c *Conn) ControlPlane() ControlPlane { return c.control }
+
+// Cluster is the Cluster as the Fleet saw it last. It must not be changed.
+func (c *Conn) Cluster() *clusterv1alpha1.Cluster {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.cluster
+}
+
+// Dynamic is a client for objects of any kind. While the member is unavailable every call fails with an
+// UnavailableError; a call without a deadline gets one.
+func (c *Conn) Dynamic() dynamic.Interface { return c.dynamic }
+
+// Metadata is a client for the metadata of objects of any kind, with the properties of Dynamic.
+func (c *Conn) Metadata() metadata.Interface { return c.meta }
+
+// NamespacedKinds asks the member which namespaced kinds it serves, each in its preferred version. If some groups cannot be
+// asked for, the answer has the others, and the error is a discovery.ErrGroupDiscoveryFailed.
+func (c *Conn) NamespacedKinds(ctx context.Context) ([]*metav1.APIResourceList, error) {
+	lists, err := discovery.ServerPreferredNamespacedResourcesWithContext(ctx, c.disco)
+	if err != nil {
+		return lists, fmt.Errorf("asking the member what it serves: %w", err)
+	}
+	return lists, nil
+}
+
+// DynamicAs is Dynamic for requests that the member's API server treats as those of another user. The connections are the
+// same. It is made for one use: every call makes a new one, which costs some microseconds and keeps nothing.
+func (c *Conn) DynamicAs(user string) (dynamic.Interface, error) {
+	as := transport.NewImpersonatingRoundTripper(transport.ImpersonationConfig{UserName: user}, through{c.gate, hasty})
+	client, err := dynamic.NewForConfigAndClient(c.config, &http.Client{Transport: as})
+	if err != nil {
+		return nil, fmt.Errorf("building a client that acts as %s: %w", user, err)
+	}
+	return client, nil
+}
+
+// RESTConfig is for building further clients together with HTTPClient or PatientHTTPClient. It holds no secret and no
+// address: the HTTP client knows both.
+func (c *Conn) RESTConfig() *rest.Config { return rest.CopyConfig(c.config) }
+
+// HTTPClient fails at once, with an UnavailableError, while the member is unavailable.
+func (c *Conn) HTTPClient() *http.Client { return &http.Client{Transport: through{c.gate, hasty}} }
+
+// RenewalHTTPClient sends requests for tokens of service accounts with the renewal token of the credential, for a member that
+// does not accept the token any more. It refuses other requests, and fails with ErrNoRenewalToken if there is none.
+func (c *Conn) RenewalHTTPClient() *http.Client {
+	return &http.Client{Transport: through{c.gate, renewing}}
+}
+
+// PatientHTTPClient holds requests back while the member is unavailable and sends them when it is back, as suits a
+// watch.
+func (c *Conn) PatientHTTPClient() *http.Client {
+	return &http.Client{Transport: through{c.gate, patient}}
+}
+
+// Health is what is known about the way to the member.
+func (c *Conn) Health() Health { return c.gate.breaker.state() }
+
+// Probe asks the member's /readyz, whatever the circuit breaker thinks, and lets it know the outcome. Ready is false
+// with a message if the member answers that it is not ready; an error means that it did not answer, or an AccessError that it
+// is not accessed.
+func (c *Conn) Probe(ctx context.Context) (ready bool, message string, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.config.Host+"/readyz", nil)
+	if err != nil {
+		return false, "", fmt.Errorf("building the probe: %w", err)
+	}
+	req.Header.Set("User-Agent", c.config.UserAgent)
+	resp, err := (&http.Client{Transport: through{c.gate, probing}}).Do(req)
+	if err != nil {
+		return false, "", fmt.Errorf("asking the member whether it is ready: %w", err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, 4<<10))
+	if err != nil {
+		return false, "", fmt.Errorf("reading whether the member is ready: %w", err)
+	}
+	switch resp.StatusCode {
+	case http.StatusOK:
+		return true, "", nil
+	case http.StatusUnauthorized:
+		return false, "", c.unauthorized()
+	}
+	return false, fmt.Sprintf("/readyz answers %s: %s", resp.Status, body), nil
+}
+
+// unauthorized says why a member refuses the credential.
+func (c *Conn) unauthorized() error {
+	if c.gate.wallet.expired() {
+		return &clusterv1alpha1.AccessError{Reason: clusterv1alpha1.CredentialsExpiredReason, Message: fmt.Sprintf(
+			"the credential has expired and could not be renewed yet; if this persists, run flagship join %s again with a kubeconfig of the cluster", c.name)}
+	}
+	return &clusterv1alpha1.AccessError{Reason: clusterv1alpha1.CredentialsRefusedReason, Message: fmt.Sprintf(
+		"the cluster does not accept the credential, which has not expired; if this persists, run flagship join %s again with a kubeconfig of the cluster", c.name)}
+}
+
+const (
+	probePause    = time.Second
+	maxProbePause = 5 * time.Second
+	probeTimeout  = 10 * time.Second
+)
+
+// probeWhileDown starts the one loop that looks for the end of an outage.
+func (c *Conn) probeWhileDown() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.probing || !c.Health().Down || c.done.Err() != nil {
+		return
+	}
+	c.probing = true
+	go c.probe()
+}
+
+func (c *Conn) probe() {
+	for pause := probePause; c.Health().Down && c.done.Err() == nil; pause = min(2*pause, maxProbePause) {
+		timer := c.clock.NewTimer(pause/2 + rand.N(pause))
+		select {
+		case <-timer.C():
+		case <-c.wake:
+		case <-c.done.Done():
+		}
+		timer.Stop()
+		ctx, cancel := context.WithTimeout(c.done, probeTimeout)
+		_, _, _ = c.Probe(ctx) // the breaker hears the outcome
+		cancel()
+	}
+	c.mu.Lock()
+	c.probing = false
+	c.mu.Unlock()
+	c.probeWhileDown() // it may have opened again in between
+}
+
+// Refresh drops what is remembered of the credential, and tries a member that is down without waiting longer.
+func (c *Conn) Refresh() {
+	c.gate.wallet.expire()
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+// update takes over a changed Cluster, and tells whether it has begun to be deleted.
+func (c *Conn) update(cluster *clusterv1alpha1.Cluster) (leaving bool) {
+	c.mu.Lock()
+	leaving = c.cluster.DeletionTimestamp == nil && cluster.DeletionTimestamp != nil
+	moved := !addressOf(c.cluster).equal(addressOf(cluster))
+	// The credential may be another one, or not be allowed for the new spec.
+	changed := moved || c.cluster.Generation != cluster.Generation
+	c.cluster = cluster
+	c.mu.Unlock()
+	if changed {
+		c.gate.wallet.expire()
+	}
+	if moved {
+		c.Refresh()
+	}
+	return leaving
+}
+
+func (c *Conn) close() {
+	c.stop()
+	c.gate.close()
+}

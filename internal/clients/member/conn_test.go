@@ -1,0 +1,268 @@
+package member_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	clocktesting "k8s.io/utils/clock/testing"
+
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/clients/member"
+)
+
+func TestARenewedTokenNeedsNoReconnect(t *testing.T) {
+	s := newServer(t)
+	var valid atomic.Value
+	valid.Store("first")
+	s.answer(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		if r.Header.Get("Authorization") != "Bearer "+valid.Load().(string) {
+			w.WriteHeader(http.StatusUnauthorized)
+		} else if string(body) != "body" {
+			w.WriteHeader(http.StatusBadRequest)
+		}
+	})
+	clock := clocktesting.NewFakeClock(time.Unix(1000, 0))
+	asked := 0
+	_, conn := connect(t, s.URL, func(c *member.Config) {
+		c.Clock = clock
+		c.Credentials = func(context.Context, *clusterv1alpha1.Cluster) (member.Credential, error) {
+			asked++
+			return member.Credential{Token: valid.Load().(string)}, nil
+		}
+	})
+	client := conn.HTTPClient()
+	for range 3 {
+		if code, err := post(t.Context(), client, "/x", "body"); code != http.StatusOK {
+			t.Fatalf("with the first token: %d, %v", code, err)
+		}
+	}
+	if asked != 1 {
+		t.Errorf("the credential was asked for %d times, want once", asked)
+	}
+	valid.Store("second")
+	clock.Step(5 * time.Second)
+	if code, err := post(t.Context(), client, "/x", "body"); code != http.StatusOK {
+		t.Errorf("after the token was renewed: %d, %v", code, err)
+	}
+	valid.Store("third")
+	if code, _ := post(t.Context(), client, "/x", "body"); code != http.StatusUnauthorized {
+		t.Errorf("a member that refuses everything must not make us ask for credentials all the time; got %d", code)
+	}
+}
+
+// TestTheRenewalTokenIsForTokenRequestsOnly: it does not expire, so nothing else is sent with it.
+func TestTheRenewalTokenIsForTokenRequestsOnly(t *testing.T) {
+	const tokens = "/api/v1/namespaces/karmada-cluster/serviceaccounts/karmada-m/token"
+	s := newServer(t)
+	s.answer(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") == "Bearer renewal" && r.URL.Path != tokens {
+			t.Errorf("the renewal token was sent to %s", r.URL.Path)
+		}
+		if r.Header.Get("Authorization") != "Bearer renewal" {
+			w.WriteHeader(http.StatusUnauthorized)
+		}
+	})
+	renewal := "renewal"
+	_, conn := connect(t, s.URL, func(c *member.Config) {
+		c.Clock = clocktesting.NewFakeClock(time.Unix(1000, 0))
+		c.Credentials = func(context.Context, *clusterv1alpha1.Cluster) (member.Credential, error) {
+			return member.Credential{Token: "expired", Renewal: renewal}, nil
+		}
+	})
+	if code, err := post(t.Context(), conn.HTTPClient(), tokens, "body"); code != http.StatusUnauthorized {
+		t.Errorf("with the token: %d, %v, want a refusal and no other token", code, err)
+	}
+	if code, err := post(t.Context(), conn.RenewalHTTPClient(), tokens, "body"); code != http.StatusOK {
+		t.Errorf("a token request: %d, %v", code, err)
+	}
+	for _, path := range []string{"/api/v1/secrets", "/api/v1/namespaces/a/secrets/token", "/x/token"} {
+		if code, err := post(t.Context(), conn.RenewalHTTPClient(), path, "body"); err == nil {
+			t.Errorf("%s was sent and answered with %d", path, code)
+		}
+	}
+	renewal = ""
+	conn.Refresh()
+	if _, err := post(t.Context(), conn.RenewalHTTPClient(), tokens, "body"); !errors.Is(err, member.ErrNoRenewalToken) {
+		t.Errorf("got %v, want ErrNoRenewalToken", err)
+	}
+}
+
+func TestADeadMemberCostsNothing(t *testing.T) {
+	s := newServer(t)
+	dead := func(w http.ResponseWriter, _ *http.Request) {
+		c, _, _ := w.(http.Hijacker).Hijack()
+		c.Close()
+	}
+	s.answer(dead)
+	clock := clocktesting.NewFakeClock(time.Unix(1000, 0))
+	fleet, conn := connect(t, s.URL, func(c *member.Config) { c.Clock = clock })
+	var turns atomic.Int32
+	fleet.Subscribe(func(string) { turns.Add(1) })
+	for range 10 {
+		_, err := post(t.Context(), conn.HTTPClient(), "/x", "body")
+		if err == nil {
+			t.Fatal("a dead member answered")
+		}
+	}
+	if n := s.count("POST /x"); n != 3 {
+		t.Errorf("%d requests reached the dead member, want the 3 that opened the breaker", n)
+	}
+	_, err := post(t.Context(), conn.HTTPClient(), "/x", "body")
+	var unavailable *member.UnavailableError
+	if !errors.As(err, &unavailable) || unavailable.Cluster != "member1" || !strings.Contains(err.Error(), "member1 is not reachable") {
+		t.Errorf("error is %v, want an UnavailableError that names the cluster", err)
+	}
+	if !conn.Health().Down || turns.Load() != 1 {
+		t.Errorf("health %+v, %d news of it, want down and one", conn.Health(), turns.Load())
+	}
+
+	// A patient client waits meanwhile; it is not known to wait before it got through.
+	got := make(chan error, 1)
+	go func() {
+		_, err := get(t.Context(), conn.PatientHTTPClient(), "/watched")
+		got <- err
+	}()
+	s.answer(func(http.ResponseWriter, *http.Request) {})
+	eventually(t, "the probe finds the member back", func() bool {
+		if clock.HasWaiters() {
+			clock.Step(2 * time.Minute)
+		}
+		return !conn.Health().Down
+	})
+	if err := <-got; err != nil {
+		t.Errorf("the patient client got %v", err)
+	}
+	if code, err := post(t.Context(), conn.HTTPClient(), "/x", "body"); code != http.StatusOK {
+		t.Errorf("after it came back: %d, %v", code, err)
+	}
+	if turns.Load() != 2 {
+		t.Errorf("%d news of health, want 2", turns.Load())
+	}
+}
+
+func TestWhatDoesNotOpenTheBreaker(t *testing.T) {
+	tests := map[string]struct {
+		reason string
+		handle http.HandlerFunc
+		ctx    func(context.Context) context.Context
+		down   bool
+	}{
+		"Refusals": {"who refuses is there", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTooManyRequests) }, nil, false},
+		"Errors":   {"who fails is there", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }, nil, false},
+		"Extension": {"one extension API server that is away says nothing about the member",
+			func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }, nil, false},
+		"Gateway": {"a proxy that cannot reach it does", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }, nil, true},
+		"Cancelled": {"a caller who lost interest", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
+			func(ctx context.Context) context.Context {
+				ctx, cancel := context.WithCancel(ctx)
+				time.AfterFunc(10*time.Millisecond, cancel)
+				return ctx
+			}, false},
+		"Hanging": {"a call that is not answered in time", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, nil, true},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := newServer(t)
+			s.answer(tc.handle)
+			_, conn := connect(t, s.URL, func(c *member.Config) { c.RequestTimeout = 50 * time.Millisecond })
+			for range 4 {
+				ctx := t.Context()
+				if tc.ctx != nil {
+					ctx = tc.ctx(ctx)
+				}
+				_, _ = get(ctx, conn.HTTPClient(), "/x")
+			}
+			if down := conn.Health().Down; down != tc.down {
+				t.Errorf("%s: down is %t", tc.reason, down)
+			}
+		})
+	}
+}
+
+func TestCallsInFlightAreBounded(t *testing.T) {
+	s := newServer(t)
+	var now, most atomic.Int32
+	release := make(chan struct{})
+	s.answer(func(http.ResponseWriter, *http.Request) {
+		n := now.Add(1)
+		for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
+		}
+		<-release
+		now.Add(-1)
+	})
+	_, conn := connect(t, s.URL, func(c *member.Config) { c.MaxInFlight = 3 })
+	client := conn.HTTPClient()
+	done := make(chan struct{})
+	for range 10 {
+		go func() {
+			_, _ = get(t.Context(), client, "/x")
+			done <- struct{}{}
+		}()
+	}
+	eventually(t, "three calls are in flight", func() bool { return now.Load() == 3 })
+	// A watch is no call: it gets through.
+	go func() { _, _ = get(t.Context(), client, "/x?watch=true") }()
+	eventually(t, "the watch got through", func() bool { return now.Load() == 4 })
+	close(release)
+	for range 10 {
+		<-done
+	}
+	if most.Load() != 4 {
+		t.Errorf("%d at a time, want 3 calls and a watch", most.Load())
+	}
+}
+
+func TestAClusterThatMovesKeepsItsConnection(t *testing.T) {
+	before, after := newServer(t), newServer(t)
+	fleet, conn := connect(t, before.URL, nil)
+	if code, err := get(t.Context(), conn.HTTPClient(), "/x"); code != http.StatusOK {
+		t.Fatal(code, err)
+	}
+	if err := fleet.Upsert(t.Context(), cluster(after.URL+"/behind/a/path/")); err != nil {
+		t.Fatal(err)
+	}
+	if code, err := get(t.Context(), conn.HTTPClient(), "/x"); code != http.StatusOK {
+		t.Fatal(code, err)
+	}
+	if n := after.count("GET /behind/a/path/x"); n != 1 {
+		t.Errorf("%d requests at the new address", n)
+	}
+	same, _ := fleet.Get("member1")
+	if same != conn {
+		t.Error("the connection is another one")
+	}
+	renewed := cluster(after.URL)
+	renewed.UID = "u2"
+	if err := fleet.Upsert(t.Context(), renewed); err != nil {
+		t.Fatal(err)
+	}
+	if other, _ := fleet.Get("member1"); other == conn {
+		t.Error("a Cluster that was deleted and created again has the old connection")
+	}
+	pull := cluster(after.URL)
+	pull.Spec.SyncMode = clusterv1alpha1.Pull
+	if err := fleet.Upsert(t.Context(), pull); err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := fleet.Get("member1"); ok {
+		t.Error("a pull member is dialled")
+	}
+}
+
+func TestAddressesThatCannotBe(t *testing.T) {
+	for name, endpoint := range map[string]string{"Empty": "", "OtherScheme": "ftp://10.0.0.1", "NotAURL": "https://[::1"} {
+		t.Run(name, func(t *testing.T) {
+			_, conn := connect(t, endpoint, nil)
+			if _, err := get(t.Context(), conn.HTTPClient(), "/x"); err == nil {
+				t.Errorf("a request to %q went somewhere", endpoint)
+			}
+		})
+	}
+}

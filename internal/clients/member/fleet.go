@@ -1,0 +1,204 @@
+package member
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"k8s.io/utils/clock"
+
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
+)
+
+// Config is what a Fleet needs to know.
+type Config struct {
+	// Credentials returns what to present to a member. Required.
+	Credentials CredentialsFunc
+	// ControlPlane is the identity under which objects in members are written. Default: that of versions without an id.
+	ControlPlane ControlPlane
+	// Serves says which Clusters get a connection. Default: those in Push mode. An agent serves its own.
+	Serves func(*clusterv1alpha1.Cluster) bool
+	// AllowLoopback connects to members at loopback and link-local addresses, too.
+	AllowLoopback bool
+	// Clock defaults to the real one.
+	Clock clock.Clock
+	// UserAgent is sent with every request. Default "flagship".
+	UserAgent string
+	// RequestTimeout is the deadline of a call that has none of its own. Default 10 s.
+	RequestTimeout time.Duration
+	// MaxInFlight bounds the calls to one member at a time, watches not counted. Default 32.
+	MaxInFlight int
+	// FailureThreshold is how many failures in a row make a member unavailable. Default 3.
+	FailureThreshold int
+	// Loops has the loops that Lanes belong to. Default: one that nothing measures.
+	Loops *controlloop.Set
+}
+
+func (c Config) withDefaults() (Config, error) {
+	if c.Credentials == nil {
+		return c, errors.New("a fleet needs Credentials")
+	}
+	if c.Serves == nil {
+		c.Serves = func(cluster *clusterv1alpha1.Cluster) bool { return cluster.Spec.SyncMode == clusterv1alpha1.Push }
+	}
+	if c.Clock == nil {
+		c.Clock = clock.RealClock{}
+	}
+	if c.Loops == nil {
+		c.Loops = controlloop.NewSet(nil, c.Clock)
+	}
+	if c.UserAgent == "" {
+		c.UserAgent = FieldManager
+	}
+	if c.RequestTimeout == 0 {
+		c.RequestTimeout = 10 * time.Second
+	}
+	if c.MaxInFlight == 0 {
+		c.MaxInFlight = 32
+	}
+	if c.FailureThreshold == 0 {
+		c.FailureThreshold = 3
+	}
+	return c, nil
+}
+
+// Fleet holds one Conn per Cluster it serves. Setup feeds it from Cluster objects.
+type Fleet struct {
+	config Config
+
+	mu          sync.RWMutex
+	conns       map[string]*Conn
+	subscribers []func(name string)
+	watchers    []func(Change)
+}
+
+// NewFleet returns an empty fleet, or an error for an incomplete configuration.
+func NewFleet(config Config) (*Fleet, error) {
+	config, err := config.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	return &Fleet{config: config, conns: map[string]*Conn{}}, nil
+}
+
+// Get returns the connection to a cluster, and false if there is none: the Cluster is unknown, or not served here.
+func (f *Fleet) Get(name string) (*Conn, bool) {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	c, ok := f.conns[name]
+	return c, ok
+}
+
+// ControlPlane is the identity under which objects in members are written.
+func (f *Fleet) ControlPlane() ControlPlane { return f.config.ControlPlane }
+
+// Serves tells whether a Cluster gets a connection here.
+func (f *Fleet) Serves(cluster *clusterv1alpha1.Cluster) bool { return f.config.Serves(cluster) }
+
+// Names lists the clusters that have a connection, in no particular order.
+func (f *Fleet) Names() []string {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	names := make([]string, 0, len(f.conns))
+	for name := range f.conns {
+		names = append(names, name)
+	}
+	return names
+}
+
+// Subscribe has f called with the name of a cluster whenever its connection appeared, disappeared, or turned down or
+// up, and when its Cluster begins to be deleted. f must not block; it may be called from several goroutines at once.
+func (f *Fleet) Subscribe(s func(name string)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.subscribers = append(f.subscribers, s)
+}
+
+// OnChange has w called for every change of a managed object that is watched. w must not block; changes of one resource
+// in one member come in order. Call it before the first Upsert.
+func (f *Fleet) OnChange(w func(Change)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.watchers = append(f.watchers, w)
+}
+
+// Upsert makes the connection to a cluster what the Cluster says. It never waits for the member. Connections outlive
+// ctx's cancellation; Remove or Close ends them.
+func (f *Fleet) Upsert(ctx context.Context, cluster *clusterv1alpha1.Cluster) error {
+	if !f.config.Serves(cluster) {
+		f.Remove(cluster.Name)
+		return nil
+	}
+	f.mu.Lock()
+	old, exists := f.conns[cluster.Name]
+	if exists && old.uid == cluster.UID {
+		f.mu.Unlock()
+		if old.update(cluster) {
+			f.tell(cluster.Name)
+		}
+		return nil
+	}
+	conn, err := connect(context.WithoutCancel(ctx), cluster, f.config, func() { f.tell(cluster.Name) }, f.publish)
+	if err != nil {
+		f.mu.Unlock()
+		return fmt.Errorf("connecting to cluster %s: %w", cluster.Name, err)
+	}
+	f.conns[cluster.Name] = conn
+	f.mu.Unlock()
+	if exists {
+		old.close()
+	}
+	f.tell(cluster.Name)
+	return nil
+}
+
+// Remove ends the connection to a cluster, if there is one.
+func (f *Fleet) Remove(name string) {
+	f.mu.Lock()
+	conn, exists := f.conns[name]
+	delete(f.conns, name)
+	f.mu.Unlock()
+	if exists {
+		conn.close()
+		f.tell(name)
+	}
+}
+
+// Refresh makes the connection ask for its credential again, and tries a member that is down without waiting longer.
+// Who renews or creates a credential calls it; without the call the change is noticed within a minute or two.
+func (f *Fleet) Refresh(name string) {
+	if conn, ok := f.Get(name); ok {
+		conn.Refresh()
+	}
+}
+
+// Close ends all connections without telling anybody.
+func (f *Fleet) Close() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for name, conn := range f.conns {
+		conn.close()
+		delete(f.conns, name)
+	}
+}
+
+func (f *Fleet) tell(name string) {
+	f.mu.RLock()
+	subscribers := f.subscribers
+	f.mu.RUnlock()
+	for _, s := range subscribers {
+		s(name)
+	}
+}
+
+func (f *Fleet) publish(change Change) {
+	f.mu.RLock()
+	watchers := f.watchers
+	f.mu.RUnlock()
+	for _, w := range watchers {
+		w(change)
+	}
+}

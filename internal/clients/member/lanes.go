@@ -1,0 +1,285 @@
+package member
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
+)
+
+// Task does what is to be done about one key of one member. A positive duration asks for another turn after it. An
+// error asks for one after a backoff that grows with every error in a row; if it is an UnavailableError, the key waits
+// for the member instead. A panic counts as an error.
+type Task func(ctx context.Context, cluster string, key types.NamespacedName) (time.Duration, error)
+
+// Lanes give every member its own queue and its own workers, so that one that hangs delays nobody else. A lane starts with its
+// first key. It ends when its member has no connection any more and no key is left.
+type Lanes struct {
+	name    string
+	workers int
+	clock   clock.WithTicker
+	fleet   *Fleet
+	task    Task
+	loop    *controlloop.Loop
+	measure *controlloop.Queue
+
+	mu     sync.Mutex
+	lanes  map[string]*lane
+	launch func(*lane) // nil before Start
+	ended  bool
+}
+
+type lane struct {
+	cluster string
+	queue   workqueue.TypedDelayingInterface[types.NamespacedName]
+	backoff workqueue.TypedRateLimiter[types.NamespacedName]
+
+	mu sync.Mutex
+	// due has the keys that are in the queue or will be added to it, with the time from which they wait for a worker.
+	due    map[types.NamespacedName]time.Time
+	parked map[types.NamespacedName]struct{} // waiting for the member
+	active int                               // tasks that run
+}
+
+const (
+	retryPause    = 25 * time.Millisecond
+	maxRetryPause = time.Minute
+)
+
+// NewLanes returns lanes with a number of workers each. Name tells them apart in logs, metrics and /readyz. Nothing runs until
+// Start.
+func NewLanes(name string, fleet *Fleet, clock clock.WithTicker, workers int, task Task) *Lanes {
+	l := &Lanes{
+		name: name, workers: workers, clock: clock, fleet: fleet, task: task, loop: fleet.config.Loops.Loop(name), lanes: map[string]*lane{},
+	}
+	l.measure = l.loop.Queue(l.Len)
+	fleet.Subscribe(func(cluster string) {
+		l.Wake(cluster)
+		l.retire(cluster)
+	})
+	return l
+}
+
+// Start runs the lanes until ctx ends and every worker came back. Keys added before are not lost.
+func (l *Lanes) Start(ctx context.Context) error {
+	var running sync.WaitGroup
+	l.mu.Lock()
+	l.launch = func(lane *lane) {
+		for range l.workers {
+			running.Go(func() {
+				for l.next(ctx, lane) {
+				}
+			})
+		}
+	}
+	for _, lane := range l.lanes {
+		l.launch(lane)
+	}
+	l.mu.Unlock()
+	<-ctx.Done()
+	l.mu.Lock()
+	l.ended = true
+	for _, lane := range l.lanes {
+		lane.queue.ShutDown()
+	}
+	l.mu.Unlock()
+	running.Wait()
+	return nil
+}
+
+// Add queues a key; one that is queued already is not queued twice.
+func (l *Lanes) Add(cluster string, key types.NamespacedName) {
+	l.measure.Added()
+	l.mu.Lock() // a lane does not end while a key is added to it
+	defer l.mu.Unlock()
+	lane := l.lane(cluster)
+	lane.await(key, l.clock.Now())
+	lane.queue.Add(key)
+}
+
+// AddAfter queues a key after a while.
+func (l *Lanes) AddAfter(cluster string, key types.NamespacedName, after time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.addAfter(l.lane(cluster), key, after)
+}
+
+func (l *Lanes) addAfter(lane *lane, key types.NamespacedName, after time.Duration) {
+	lane.await(key, l.clock.Now().Add(after))
+	lane.queue.AddAfter(key, after)
+}
+
+// await records since when a key waits for a worker, unless it does already.
+func (l *lane) await(key types.NamespacedName, since time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if at, ok := l.due[key]; !ok || since.Before(at) {
+		l.due[key] = since
+	}
+}
+
+// Len is how many keys wait, in all lanes: for their turn, or for their member.
+func (l *Lanes) Len() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := 0
+	for _, lane := range l.lanes {
+		lane.mu.Lock()
+		n += lane.queue.Len() + len(lane.parked)
+		lane.mu.Unlock()
+	}
+	return n
+}
+
+// Wake queues the keys that wait for a member. The fleet does it when the member's health or connection changes.
+func (l *Lanes) Wake(cluster string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	lane := l.lanes[cluster]
+	if lane == nil {
+		return
+	}
+	lane.mu.Lock()
+	parked := lane.parked
+	lane.parked = nil
+	lane.mu.Unlock()
+	for key := range parked {
+		lane.await(key, l.clock.Now())
+		lane.queue.Add(key)
+	}
+}
+
+// retire ends the lane of a member that has no connection, if no key is left: a control plane that many members came to and
+// went from keeps nothing of them.
+func (l *Lanes) retire(cluster string) {
+	if _, ok := l.fleet.Get(cluster); ok {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	lane := l.lanes[cluster]
+	if lane == nil {
+		return
+	}
+	lane.mu.Lock()
+	idle := len(lane.due) == 0 && len(lane.parked) == 0 && lane.active == 0
+	lane.mu.Unlock()
+	if idle {
+		lane.queue.ShutDown()
+		delete(l.lanes, cluster)
+	}
+}
+
+// lane returns the lane of a member. The lock is held.
+func (l *Lanes) lane(cluster string) *lane {
+	if found, ok := l.lanes[cluster]; ok {
+		return found
+	}
+	made := &lane{
+		cluster: cluster, due: map[types.NamespacedName]time.Time{},
+		queue: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[types.NamespacedName]{Clock: l.clock}),
+		// Per key only: client-go's default limiter also has one bucket for all keys.
+		backoff: workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](retryPause, maxRetryPause),
+	}
+	l.lanes[cluster] = made
+	switch {
+	case l.ended:
+		made.queue.ShutDown()
+	case l.launch != nil:
+		l.launch(made)
+	}
+	return made
+}
+
+// take returns a key to work on, and how long it waited.
+func (l *Lanes) take(lane *lane) (key types.NamespacedName, shutdown bool) {
+	key, shutdown = lane.queue.Get()
+	if shutdown {
+		return key, true
+	}
+	lane.mu.Lock()
+	defer lane.mu.Unlock()
+	lane.active++
+	if since, ok := lane.due[key]; ok {
+		delete(lane.due, key)
+		l.measure.Waited(max(0, l.clock.Since(since)))
+	}
+	return key, false
+}
+
+// done ends what take began.
+func (l *Lanes) done(lane *lane, key types.NamespacedName) {
+	lane.queue.Done(key)
+	lane.mu.Lock()
+	lane.active--
+	lane.mu.Unlock()
+	l.retire(lane.cluster)
+}
+
+func (l *Lanes) next(ctx context.Context, lane *lane) bool {
+	key, shutdown := l.take(lane)
+	if shutdown {
+		return false
+	}
+	defer l.done(lane, key)
+	logger := log.FromContext(ctx).WithName(l.name).WithValues("cluster", lane.cluster, "work", key)
+	var again time.Duration
+	err := l.loop.Do(log.IntoContext(ctx, logger), lane.cluster+" "+key.String(), func(ctx context.Context) (err error) {
+		again, err = l.task(ctx, lane.cluster, key)
+		return err
+	})
+	var unavailable *UnavailableError
+	switch {
+	case errors.As(err, &unavailable):
+		lane.backoff.Forget(key)
+		l.park(lane, key)
+	case err != nil:
+		logFailure(logger, err, lane.backoff.NumRequeues(key)+1)
+		l.measure.Retried()
+		l.addAfter(lane, key, lane.backoff.When(key))
+	default:
+		lane.backoff.Forget(key)
+		if again > 0 {
+			l.measure.Retried()
+			l.addAfter(lane, key, again)
+		}
+	}
+	return true
+}
+
+// logFailure logs the first failure of a key and then the second, fourth, eighth and so on, so that a key that fails for an
+// hour is in the log several times, and not every minute. A conflict is no failure until it happens again: it means that a
+// cache was behind.
+func logFailure(logger logr.Logger, err error, failures int) {
+	var panicked *controlloop.PanicError
+	switch {
+	case failures&(failures-1) != 0, failures == 1 && apierrors.IsConflict(err):
+		logger.V(1).Info("Trying again later", "reason", err.Error(), "failures", failures)
+	case errors.As(err, &panicked):
+		logger.Error(err, "The task panicked, trying again later", "failures", failures, "stack", string(panicked.Stack))
+	default:
+		logger.Info("The task failed, trying again later", "reason", err.Error(), "failures", failures)
+	}
+}
+
+// park keeps a key until the member's health changes. If it did so while the key was worked on, that is now.
+func (l *Lanes) park(lane *lane, key types.NamespacedName) {
+	lane.mu.Lock()
+	if lane.parked == nil {
+		lane.parked = map[types.NamespacedName]struct{}{}
+	}
+	lane.parked[key] = struct{}{}
+	lane.mu.Unlock()
+	if conn, ok := l.fleet.Get(lane.cluster); ok && !conn.Health().Down {
+		l.Wake(lane.cluster)
+	}
+}

@@ -1,0 +1,287 @@
+package member_test
+
+import (
+	"fmt"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/flagship-k8s/flagship/internal/clients/member"
+)
+
+var configMaps = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
+
+const synced = `{"type":"BOOKMARK","object":{"apiVersion":"v1","kind":"ConfigMap","metadata":{"resourceVersion":"%d","annotations":{"k8s.io/initial-events-end":"true"}}}}`
+
+// configMap is an object of the Work "w", with the fields of manager flagship and of others.
+func configMap(name string, version int, ours string) string {
+	return fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q,"namespace":"shop","resourceVersion":"%d","labels":{"karmada.io/managed":"true"},`+
+		`"annotations":{"work.karmada.io/namespace":"karmada-es-member1","work.karmada.io/name":"w"},"managedFields":[`+
+		`{"manager":"flagship","operation":"Apply","fieldsType":"FieldsV1","fieldsV1":{%s}},{"manager":"kubectl","operation":"Update","fieldsType":"FieldsV1","fieldsV1":{"f:x":{}}}]}}`, name, version, ours)
+}
+
+func event(kind, object string) string { return fmt.Sprintf(`{"type":%q,"object":%s}`, kind, object) }
+
+// diary writes down changes.
+type diary struct {
+	mu      sync.Mutex
+	changes []member.Change
+}
+
+func (d *diary) write(c member.Change) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.changes = append(d.changes, c)
+}
+
+func (d *diary) len() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.changes)
+}
+
+// tear returns the changes so far and forgets them.
+func (d *diary) tear() []member.Change {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	changes := d.changes
+	d.changes = nil
+	return changes
+}
+
+// watching returns a connection that watches ConfigMaps, and the watch, synced with one object.
+func watching(t *testing.T) (*server, *member.Conn, *diary, *watcher) {
+	t.Helper()
+	s := newServer(t)
+	s.answer(func(w http.ResponseWriter, r *http.Request) {
+		if got := r.URL.Query().Get("labelSelector"); got != "karmada.io/managed=true" {
+			t.Errorf("objects are selected by %q", got)
+		}
+		s.serveWatch(w, r)
+	})
+	fleet, conn := connect(t, s.URL, nil)
+	d := &diary{}
+	fleet.OnChange(d.write)
+	conn.Hold("test", configMaps)
+	if conn.HasSynced(configMaps) {
+		t.Error("synced before anything was read")
+	}
+	w := <-s.watches
+	w.lines <- event("ADDED", configMap("a", 5, `"f:data":{"f:k":{}}`))
+	w.lines <- fmt.Sprintf(synced, 6)
+	eventually(t, "the watch is complete", func() bool { return d.len() == 2 })
+	return s, conn, d, w
+}
+
+func TestWhatIsWatchedIsKnown(t *testing.T) {
+	_, conn, d, w := watching(t)
+	work := types.NamespacedName{Namespace: "karmada-es-member1", Name: "w"}
+	a := types.NamespacedName{Namespace: "shop", Name: "a"}
+	if diff := cmp.Diff([]member.Change{{Cluster: "member1", Resource: configMaps, Object: a, Work: work, New: true, Listed: true}, {Cluster: "member1", Resource: configMaps, Synced: true}}, d.tear()); diff != "" {
+		t.Errorf("at first: -want +got:\n%s", diff)
+	}
+	obj, ok := conn.Lookup(configMaps, "shop", "a")
+	if !ok || !conn.HasSynced(configMaps) {
+		t.Fatal("the object is not known")
+	}
+	if fields := obj.GetManagedFields(); len(fields) != 1 || fields[0].Manager != member.FieldManager {
+		t.Errorf("the fields of others are kept: %+v", fields)
+	}
+	if owned := conn.Owned(work); len(owned) != 1 || owned[0].GetName() != "a" {
+		t.Errorf("the Work owns %v", owned)
+	}
+
+	w.lines <- event("MODIFIED", configMap("a", 7, `"f:data":{"f:k":{}}`))
+	w.lines <- event("MODIFIED", configMap("a", 8, ``))
+	w.lines <- event("DELETED", configMap("a", 9, ``))
+	eventually(t, "three changes are told", func() bool { return d.len() == 3 })
+	base := member.Change{Cluster: "member1", Resource: configMaps, Object: a, Work: work}
+	disowned, gone := base, base
+	disowned.Disowned, gone.Gone = true, true
+	if diff := cmp.Diff([]member.Change{base, disowned, gone}, d.tear()); diff != "" {
+		t.Errorf("later: -want +got:\n%s", diff)
+	}
+	if _, ok := conn.Lookup(configMaps, "shop", "a"); ok || len(conn.Owned(work)) > 0 {
+		t.Error("a deleted object is still known")
+	}
+}
+
+func TestAnAnswerIsKnownBeforeItsEcho(t *testing.T) {
+	_, conn, d, w := watching(t)
+	d.tear()
+	conn.Saw(configMaps, parse(t, configMap("b", 20, `"f:data":{}`)))
+	if _, ok := conn.Lookup(configMaps, "shop", "b"); !ok || d.len() != 1 {
+		t.Fatalf("what we wrote is not known, %d changes", d.len())
+	}
+	w.lines <- event("ADDED", configMap("b", 20, `"f:data":{}`))
+	w.lines <- event("DELETED", configMap("b", 21, ``))
+	eventually(t, "the deletion is told", func() bool { return d.len() == 2 })
+	conn.Saw(configMaps, parse(t, configMap("b", 20, `"f:data":{}`)))
+	if _, ok := conn.Lookup(configMaps, "shop", "b"); ok {
+		t.Error("an answer that came late brought a deleted object back")
+	}
+}
+
+func TestAnAnswerOutlivesAListThatIsOlder(t *testing.T) {
+	s := newServer(t)
+	s.answer(s.serveWatch)
+	_, conn := connect(t, s.URL, nil)
+	conn.Hold("test", configMaps)
+	w := <-s.watches
+	conn.Saw(configMaps, parse(t, configMap("b", 20, `"f:data":{}`)))
+	w.lines <- fmt.Sprintf(synced, 6)
+	eventually(t, "the watch is complete", func() bool { return conn.HasSynced(configMaps) })
+	if _, ok := conn.Lookup(configMaps, "shop", "b"); !ok {
+		t.Error("an object we wrote after the list was made is not known")
+	}
+}
+
+// An object that is replaced needs the watch of its kind again at once; a kind that nobody uses costs nothing.
+func TestAWatchEndsAMinuteAfterItsLastHolder(t *testing.T) {
+	s := newServer(t)
+	s.answer(s.serveWatch)
+	clock := clocktesting.NewFakeClock(time.Now())
+	_, conn := connect(t, s.URL, func(c *member.Config) { c.Clock = clock })
+	conn.Hold("one", configMaps)
+	conn.Hold("two", configMaps)
+	(<-s.watches).lines <- fmt.Sprintf(synced, 6)
+	eventually(t, "the watch is complete", func() bool { return conn.HasSynced(configMaps) })
+	conn.Release("one")
+	if clock.HasWaiters() {
+		t.Error("the watch is about to end, although somebody holds it")
+	}
+	conn.Release("two")
+	eventually(t, "the watch is about to end", clock.HasWaiters)
+	conn.Hold("three", configMaps)
+	clock.Step(61 * time.Second)
+	conn.Release("three")
+	eventually(t, "the watch is about to end again", clock.HasWaiters)
+	clock.Step(59 * time.Second)
+	if !conn.HasSynced(configMaps) {
+		t.Error("the watch ended, although somebody held it a minute ago")
+	}
+	clock.Step(2 * time.Second)
+	eventually(t, "the watch has ended", func() bool { return !conn.HasSynced(configMaps) })
+	select {
+	case <-s.watches:
+		t.Error("it was begun twice")
+	default:
+	}
+}
+
+// A server, or what stands before it, may hold a connection that is well and never answer.
+func TestAWatchThatNeverBeginsIsTriedAgain(t *testing.T) {
+	s := newServer(t)
+	var mute atomic.Bool
+	mute.Store(true)
+	s.answer(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case mute.Load():
+			<-r.Context().Done()
+		case r.URL.Query().Get("watch") != "true": // what a watch cannot begin with is listed
+			reply(w, http.StatusOK, map[string]any{"apiVersion": "v1", "kind": "ConfigMapList", "metadata": map[string]any{"resourceVersion": "6"}, "items": []any{}})
+		default:
+			fmt.Fprintf(w, synced+"\n", 6)
+			w.(http.Flusher).Flush()
+			<-r.Context().Done()
+		}
+	})
+	_, conn := connect(t, s.URL, func(c *member.Config) { c.RequestTimeout, c.FailureThreshold = 100*time.Millisecond, 1 })
+	conn.Hold("test", configMaps)
+	eventually(t, "it counts as a failure of the member", func() bool { return conn.Health().Down })
+	mute.Store(false)
+	eventually(t, "the watch is complete", func() bool { return conn.HasSynced(configMaps) })
+}
+
+// A member that was restored from a backup shows earlier versions of what was seen.
+func TestARestoredMemberIsNotTakenForALaggingOne(t *testing.T) {
+	s, conn, d, w := watching(t)
+	w.lines <- event("MODIFIED", configMap("a", 90, `"f:data":{"f:k":{}}`))
+	eventually(t, "the change is told", func() bool { return d.len() == 3 })
+	d.tear()
+	s.answer(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Get("resourceVersion") != "" && r.URL.Query().Get("sendInitialEvents") == "" {
+			refuse(w, http.StatusGone, metav1.StatusReasonExpired)
+			return
+		}
+		s.serveWatch(w, r)
+	})
+	close(w.lines)
+	w = <-s.watches
+	w.lines <- event("ADDED", configMap("a", 5, `"f:data":{"f:k":{}}`))
+	w.lines <- fmt.Sprintf(synced, 40)
+	eventually(t, "the step back is told", func() bool { return d.len() == 1 })
+	if change := d.tear()[0]; !change.Rewound || change.Object.Name != "a" {
+		t.Errorf("told of %+v", change)
+	}
+	if obj, ok := conn.Lookup(configMaps, "shop", "a"); !ok || obj.GetResourceVersion() != "5" {
+		t.Error("the present version is not the one that is known")
+	}
+}
+
+func TestAWatchThatBreaksGoesOnWhereItWas(t *testing.T) {
+	s, conn, d, w := watching(t)
+	d.tear()
+	close(w.lines)
+	w = <-s.watches
+	if w.rv != "6" {
+		t.Errorf("the watch goes on from %q, want 6", w.rv)
+	}
+	// The member has forgotten that version: everything is read anew, but only what differs is news.
+	w.lines <- `{"type":"ERROR","object":{"apiVersion":"v1","kind":"Status","status":"Failure","reason":"Expired","code":410}}`
+	w = <-s.watches
+	w.lines <- event("ADDED", configMap("a", 5, `"f:data":{"f:k":{}}`))
+	w.lines <- event("ADDED", configMap("new", 30, ``))
+	w.lines <- fmt.Sprintf(synced, 31)
+	eventually(t, "the new object is told", func() bool { return d.len() == 1 })
+	if got := d.tear(); got[0].Object.Name != "new" {
+		t.Errorf("told: %+v", got)
+	}
+	if !conn.HasSynced(configMaps) {
+		t.Error("not synced any more")
+	}
+}
+
+func TestMembersThatCannotStreamAListAreListed(t *testing.T) {
+	s := newServer(t)
+	s.answer(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Query().Get("sendInitialEvents") != "":
+			refuse(w, http.StatusUnprocessableEntity, "Invalid")
+		case r.URL.Query().Get("watch") != "":
+			s.serveWatch(w, r)
+		default:
+			w.Header().Set("Content-Type", "application/json")
+			fmt.Fprintf(w, `{"apiVersion":"v1","kind":"ConfigMapList","metadata":{"resourceVersion":"6"},"items":[%s]}`, configMap("a", 5, `"f:data":{}`))
+		}
+	})
+	_, conn := connect(t, s.URL, nil)
+	conn.Hold("test", configMaps)
+	told := make(chan struct{})
+	conn.WhenSynced(configMaps, func() { close(told) })
+	<-told
+	if obj, ok := conn.Lookup(configMaps, "shop", "a"); !ok || len(obj.GetManagedFields()) != 1 {
+		t.Errorf("got %v, %t, want the object without the fields of others", obj, ok)
+	}
+	if w := <-s.watches; w.rv != "6" {
+		t.Errorf("the watch begins at %q, want 6", w.rv)
+	}
+}
+
+func parse(t *testing.T, text string) *unstructured.Unstructured {
+	t.Helper()
+	obj := &unstructured.Unstructured{}
+	if err := obj.UnmarshalJSON([]byte(text)); err != nil {
+		t.Fatal(err)
+	}
+	return obj
+}

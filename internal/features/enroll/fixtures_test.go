@@ -1,0 +1,146 @@
+package enroll
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/rest"
+	clienttesting "k8s.io/client-go/testing"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlfake "sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	connection "github.com/flagship-k8s/flagship/internal/clients/member"
+	"github.com/flagship-k8s/flagship/internal/knowledge/event"
+)
+
+var epoch = time.Unix(1_800_000_000, 0)
+
+// newMember is a cluster of the given identity that issues tokens from clock's present on.
+func newMember(id string, clock *clocktesting.FakeClock) *fake.Clientset {
+	c := fake.NewClientset(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: kubeSystem, UID: types.UID(id)}})
+	c.PrependReactor("create", "serviceaccounts", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		create, ok := action.(clienttesting.CreateActionImpl)
+		if !ok || create.GetSubresource() != "token" {
+			return false, nil, nil
+		}
+		request := create.GetObject().(*authenticationv1.TokenRequest).DeepCopy()
+		request.Status.Token = tokenFor(create.Name, clock.Now(), time.Duration(*request.Spec.ExpirationSeconds)*time.Second)
+		return true, request, nil
+	})
+	return c
+}
+
+func tokenFor(account string, issued time.Time, life time.Duration) string {
+	claims := fmt.Sprintf(`{"iat":%d,"exp":%d,"sub":%q}`, issued.Unix(), issued.Add(life).Unix(), account)
+	return "e30." + base64.RawURLEncoding.EncodeToString([]byte(claims)) + ".c2ln"
+}
+
+func newHub(t *testing.T, objects ...client.Object) client.Client {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, clusterv1alpha1.AddToScheme, workv1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return ctrlfake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
+		WithObjects(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: kubeSystem, UID: "hub-1"}}).WithStatusSubresource(&clusterv1alpha1.Cluster{}).
+		WithInterceptorFuncs(interceptor.Funcs{Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
+			if obj.GetUID() == "" {
+				obj.SetUID(types.UID(obj.GetName() + "-uid")) // as a server does
+			}
+			return c.Create(ctx, obj, opts...)
+		}}).Build()
+}
+
+func joinerFor(hub client.Client, member kubernetes.Interface, name string) *joiner {
+	return &joiner{
+		hub: hub, member: member, options: Options{Name: name},
+		access: &rest.Config{Host: "https://10.0.0.1:6443/", TLSClientConfig: rest.TLSClientConfig{CAData: []byte("ca")}},
+		try:    func(context.Context, *rest.Config, string) error { return nil },
+	}
+}
+
+// fixture is a reconciler with one joined cluster.
+type fixture struct {
+	t          *testing.T
+	hub        client.Client
+	member     *fake.Clientset
+	renewal    *fake.Clientset // the member for requests with the renewal token; nil if there is none
+	reconciler *Reconciler
+	clock      *clocktesting.FakeClock
+
+	mu        sync.Mutex
+	refreshed int
+	events    []string
+	away      bool
+}
+
+func joined(t *testing.T, name string) *fixture {
+	t.Helper()
+	f := &fixture{t: t, hub: newHub(t), clock: clocktesting.NewFakeClock(epoch)}
+	f.member = newMember("id-1", f.clock)
+	if err := joinerFor(f.hub, f.member, name).join(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	f.reconciler = newReconciler(f.hub, Deps{
+		Member: func(string) (kubernetes.Interface, error) {
+			if f.away {
+				return nil, errors.New("there is no connection")
+			}
+			return f.member, nil
+		},
+		Renewal: func(string) (kubernetes.Interface, error) {
+			if f.renewal == nil {
+				return nil, connection.ErrNoRenewalToken
+			}
+			return f.renewal, nil
+		},
+		ControlPlane: "hub-1",
+		Refresh:      func(string) { f.refreshed++ },
+		Events: event.RecorderFunc(func(e event.Event) {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.events = append(f.events, e.Reason)
+		}),
+		Clock: f.clock,
+	})
+	return f
+}
+
+func (f *fixture) get(obj client.Object) {
+	f.t.Helper()
+	if err := f.hub.Get(f.t.Context(), client.ObjectKeyFromObject(obj), obj); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+func (f *fixture) cluster() *clusterv1alpha1.Cluster {
+	f.t.Helper()
+	c := &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "m1"}}
+	f.get(c)
+	return c
+}
+
+func (f *fixture) token(secret string) string {
+	f.t.Helper()
+	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "karmada-cluster", Name: secret}}
+	f.get(s)
+	return string(s.Data["token"])
+}

@@ -1,0 +1,303 @@
+package enroll
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/clients/member"
+)
+
+const (
+	// renewalTokenSoon is the pause before the service account token Secret of a member is read again, while it is younger than
+	// renewalTokenNew: the token controller of the member needs a moment to fill it.
+	renewalTokenSoon = 5 * time.Second
+	renewalTokenNew  = 2 * time.Minute
+	// renewalTokenRetry is the pause after a failure to read it.
+	renewalTokenRetry = time.Minute
+	// renewalTokenPause is the pause where it is not filled, as in a member without a token controller, or not allowed.
+	renewalTokenPause = time.Hour
+)
+
+// renewalSecret reads the account's service account token Secret in a member, and creates it if it does not exist. The token
+// controller of the member fills it with a token without expiry.
+func (a account) renewalSecret(ctx context.Context, member kubernetes.Interface) (*corev1.Secret, error) {
+	secrets := member.CoreV1().Secrets(clusterv1alpha1.ClusterNamespace)
+	secret, err := secrets.Get(ctx, a.name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		annotations := a.annotations()
+		if annotations == nil {
+			annotations = map[string]string{}
+		}
+		annotations[corev1.ServiceAccountNameKey] = a.name
+		secret, err = secrets.Create(ctx, &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{
+				Name: a.name, Annotations: annotations,
+				Labels: map[string]string{clusterv1alpha1.SystemLabel: clusterv1alpha1.SystemLabelValue},
+			},
+			Type: corev1.SecretTypeServiceAccountToken,
+		}, metav1.CreateOptions{FieldManager: fieldManager})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("creating the service account token Secret %s/%s in the member: %w", clusterv1alpha1.ClusterNamespace, a.name, err)
+	}
+	if !a.ownsRenewalSecret(secret) {
+		return nil, fmt.Errorf("the Secret %s/%s in the member is not a service account token Secret of the control plane", secret.Namespace, secret.Name)
+	}
+	return secret, nil
+}
+
+func (a account) ownsRenewalSecret(secret *corev1.Secret) bool {
+	return secret.Type == corev1.SecretTypeServiceAccountToken && secret.Annotations[corev1.ServiceAccountNameKey] == a.name &&
+		secret.Labels[clusterv1alpha1.SystemLabel] == clusterv1alpha1.SystemLabelValue
+}
+
+// removeRenewalSecret deletes the account's service account token Secret from a member, which revokes the token. An account
+// that may not read the Secret did not create it either.
+func (a account) removeRenewalSecret(ctx context.Context, member kubernetes.Interface) error {
+	secrets := member.CoreV1().Secrets(clusterv1alpha1.ClusterNamespace)
+	secret, err := secrets.Get(ctx, a.name, metav1.GetOptions{})
+	if err == nil && a.ownsRenewalSecret(secret) {
+		err = secrets.Delete(ctx, a.name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &secret.UID}})
+	}
+	if err == nil || apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
+		return nil
+	}
+	return fmt.Errorf("deleting the service account token Secret %s/%s in the member: %w", clusterv1alpha1.ClusterNamespace, a.name, err)
+}
+
+// keepRenewalToken copies the token of the service account token Secret in the member into the Secret of the controllers'
+// credential. It is read once: who deletes the Secret in the member revokes the token until the cluster joins again. A member
+// without a token controller has none, and works without. It returns the pause before the next attempt, 0 for none.
+func (r *Reconciler) keepRenewalToken(ctx context.Context, cluster *clusterv1alpha1.Cluster) (time.Duration, error) {
+	secret, err := r.credentialSecret(ctx, cluster, cluster.Spec.SecretRef)
+	if err != nil || secret == nil {
+		return 0, err
+	}
+	token := secret.Data[clusterv1alpha1.SecretTokenKey]
+	if _, ends := lifeOf(token); !ends {
+		return 0, nil // not made here
+	}
+	known := len(secret.Data[clusterv1alpha1.SecretRenewalTokenKey]) > 0
+	if known && !r.deps.NoRenewalTokens {
+		return 0, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, renewTimeout)
+	defer cancel()
+	c, err := r.deps.Member(cluster.Name)
+	if err != nil {
+		return renewalTokenSoon, nil // There is no connection yet.
+	}
+	account := controllerOf(cluster.Name).of(r.deps.ControlPlane).named(token)
+	if r.deps.NoRenewalTokens {
+		return r.dropRenewalToken(ctx, c, account, secret)
+	}
+	found, err := account.renewalSecret(ctx, c)
+	if err != nil {
+		log.FromContext(ctx).V(1).Info("The member has no renewal token", "cluster", cluster.Name, "reason", err.Error())
+		if apierrors.ReasonForError(err) == metav1.StatusReasonForbidden {
+			return renewalTokenPause, nil
+		}
+		return renewalTokenRetry, nil
+	}
+	renewal := found.Data[corev1.ServiceAccountTokenKey]
+	if len(renewal) == 0 {
+		if r.deps.Clock.Since(found.CreationTimestamp.Time) < renewalTokenNew {
+			return renewalTokenSoon, nil
+		}
+		return renewalTokenPause, nil
+	}
+	before := secret.DeepCopy()
+	secret.Data[clusterv1alpha1.SecretRenewalTokenKey] = renewal
+	if err := r.client.Patch(ctx, secret, client.MergeFrom(before), client.FieldOwner(fieldManager)); err != nil {
+		return 0, fmt.Errorf("writing the Secret %s: %w", secret.Name, err)
+	}
+	r.deps.Refresh(cluster.Name)
+	return 0, nil
+}
+
+// dropRenewalToken revokes a renewal token that is not wanted any more. The copy goes last, so that a failure is tried again.
+func (r *Reconciler) dropRenewalToken(ctx context.Context, c kubernetes.Interface, a account, secret *corev1.Secret) (time.Duration, error) {
+	if err := a.removeRenewalSecret(ctx, c); err != nil {
+		return renewalTokenRetry, nil // the member may be away
+	}
+	if _, known := secret.Data[clusterv1alpha1.SecretRenewalTokenKey]; !known {
+		return 0, nil
+	}
+	before := secret.DeepCopy()
+	delete(secret.Data, clusterv1alpha1.SecretRenewalTokenKey)
+	if err := r.client.Patch(ctx, secret, client.MergeFrom(before), client.FieldOwner(fieldManager)); err != nil {
+		return 0, fmt.Errorf("writing the Secret %s: %w", secret.Name, err)
+	}
+	return 0, nil
+}
+
+// refusals are the reasons of the Ready condition with which a member does not accept its credential.
+var refusals = []string{clusterv1alpha1.CredentialsExpiredReason, clusterv1alpha1.CredentialsRefusedReason}
+
+// refusal is the reason with which a member does not accept its credential; empty if it does, or nothing is known.
+func refusal(cluster *clusterv1alpha1.Cluster) string {
+	ready := meta.FindStatusCondition(cluster.Status.Conditions, clusterv1alpha1.ClusterConditionReady)
+	if ready == nil || !slices.Contains(refusals, ready.Reason) {
+		return ""
+	}
+	return ready.Reason
+}
+
+// refused tells whether a member does not accept the token of the control plane. The condition is minutes old, so the member
+// is asked again: a token that was renewed meanwhile is not renewed once more.
+func (r *Reconciler) refused(ctx context.Context, cluster *clusterv1alpha1.Cluster) bool {
+	if refusal(cluster) == "" {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, renewTimeout)
+	defer cancel()
+	c, err := r.deps.Member(cluster.Name)
+	if err != nil {
+		return false
+	}
+	_, err = identity(ctx, c)
+	return apierrors.IsUnauthorized(err)
+}
+
+// renew replaces tokens that are due, and returns when the next one is.
+func (r *Reconciler) renew(ctx context.Context, cluster *clusterv1alpha1.Cluster) (reconcile.Result, error) {
+	if cluster.Spec.SyncMode != clusterv1alpha1.Push {
+		return reconcile.Result{}, nil
+	}
+	refused := r.refused(ctx, cluster)
+	var faults []error
+	var next time.Time
+	changed := false
+	for _, c := range []struct {
+		use     clusterv1alpha1.CredentialUse
+		account account
+		secret  *clusterv1alpha1.LocalSecretReference
+	}{
+		{clusterv1alpha1.ControllerCredential, controllerOf(cluster.Name), cluster.Spec.SecretRef},
+		{clusterv1alpha1.ImpersonatorCredential, impersonatorOf(), cluster.Spec.ImpersonatorSecretRef},
+	} {
+		token, renewed, err := r.renewToken(ctx, cluster, c.account, c.secret, refused)
+		r.metrics.token(cluster.Name, c.use, token)
+		if err != nil {
+			faults = append(faults, err)
+			continue
+		}
+		changed = changed || renewed
+		if due := token.renewal(); !token.ends.IsZero() && (next.IsZero() || due.Before(next)) {
+			next = due
+		}
+	}
+	if changed {
+		r.deps.Refresh(cluster.Name)
+		log.FromContext(ctx).Info("Renewed the credentials of a cluster", "cluster", cluster.Name)
+	}
+	if err := errors.Join(faults...); err != nil {
+		if !apierrors.IsConflict(err) { // after a conflict it is tried again
+			r.deps.Events.Publish(notRenewed(cluster, err))
+		}
+		return reconcile.Result{}, err
+	}
+	if next.IsZero() {
+		return reconcile.Result{}, nil
+	}
+	return reconcile.Result{RequeueAfter: max(next.Sub(r.deps.Clock.Now()), time.Second)}, nil
+}
+
+// renewToken replaces the token in one Secret if it is due or refused, and returns the life of the one that the Secret holds
+// then. It is zero if there is no Secret, or the token is not one that ends.
+func (r *Reconciler) renewToken(ctx context.Context, cluster *clusterv1alpha1.Cluster, a account,
+	ref *clusterv1alpha1.LocalSecretReference, refused bool) (token life, renewed bool, err error) {
+	secret, err := r.credentialSecret(ctx, cluster, ref)
+	if err != nil || secret == nil {
+		return life{}, false, err
+	}
+	token, ends := lifeOf(secret.Data[clusterv1alpha1.SecretTokenKey])
+	if !ends { // Not made here, so not ours to replace.
+		return life{}, false, nil
+	}
+	if !refused && !r.due(secret, token) {
+		return token, false, nil
+	}
+	// The cache may still have the token that was replaced a moment ago.
+	cached := secret.ResourceVersion
+	if err := r.live.Get(ctx, client.ObjectKeyFromObject(secret), secret); err != nil {
+		return token, false, fmt.Errorf("reading the Secret %s: %w", ref.Name, err)
+	}
+	token, ends = lifeOf(secret.Data[clusterv1alpha1.SecretTokenKey])
+	if secret.ResourceVersion != cached && (!ends || !clusterv1alpha1.OwnsCredential(cluster, secret) || !r.due(secret, token)) {
+		return token, false, nil
+	}
+	fresh, err := r.requestToken(ctx, cluster.Name, a.named(secret.Data[clusterv1alpha1.SecretTokenKey]))
+	if err != nil {
+		return token, false, err
+	}
+	before := secret.DeepCopy()
+	secret.Data[clusterv1alpha1.SecretTokenKey] = []byte(fresh)
+	metav1.SetMetaDataAnnotation(&secret.ObjectMeta, clusterv1alpha1.TokenLifetimeAnnotation, r.deps.TokenLifetime.String())
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	if err := r.client.Patch(ctx, secret, patch, client.FieldOwner(fieldManager)); err != nil {
+		return token, false, fmt.Errorf("writing the Secret %s: %w", ref.Name, err)
+	}
+	token, _ = lifeOf([]byte(fresh))
+	return token, true, nil
+}
+
+// due tells whether a token is to be replaced though the member may accept it.
+func (r *Reconciler) due(secret *corev1.Secret, token life) bool {
+	// An earlier version requested tokens of one day and did not note that.
+	short := secret.Annotations[clusterv1alpha1.TokenLifetimeAnnotation] == "" && muchLess(token.duration(), r.deps.TokenLifetime)
+	return short || !r.deps.Clock.Now().Before(token.renewal())
+}
+
+// requestToken requests a token with the credential of the controllers and, if the member does not accept that, with the
+// renewal token.
+func (r *Reconciler) requestToken(ctx context.Context, cluster string, a account) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, renewTimeout)
+	defer cancel()
+	c, err := r.deps.Member(cluster)
+	if err != nil {
+		r.metrics.renewal(renewalFailed)
+		return "", err
+	}
+	token, err := a.token(ctx, c, r.deps.TokenLifetime)
+	result := renewalByToken
+	if apierrors.IsUnauthorized(err) {
+		if token, err = r.requestByRenewalToken(ctx, cluster, a, err); err == nil {
+			result = renewalByRenewalToken
+		}
+	}
+	if err != nil {
+		result = renewalFailed
+	}
+	r.metrics.renewal(result)
+	return token, err
+}
+
+func (r *Reconciler) requestByRenewalToken(ctx context.Context, cluster string, a account, refusal error) (string, error) {
+	c, err := r.deps.Renewal(cluster)
+	var token string
+	if err == nil {
+		token, err = a.token(ctx, c, r.deps.TokenLifetime)
+	}
+	if errors.Is(err, member.ErrNoRenewalToken) {
+		return "", refusal
+	}
+	if err != nil {
+		return "", fmt.Errorf("with the renewal token: %w", err)
+	}
+	log.FromContext(ctx).Info("The member did not accept the credential; it was replaced with the renewal token", "cluster", cluster, "account", a.name)
+	return token, nil
+}

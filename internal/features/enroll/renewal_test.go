@@ -1,0 +1,278 @@
+package enroll
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/utils/ptr"
+	crevent "sigs.k8s.io/controller-runtime/pkg/event"
+
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/knowledge/event"
+)
+
+const day = 24 * time.Hour
+
+// credential is the Secret of the controllers' credential.
+func (f *fixture) credential() *corev1.Secret {
+	f.t.Helper()
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "karmada-cluster", Name: "m1"}}
+	f.get(secret)
+	return secret
+}
+
+// strict has the member refuse tokens that have expired, as an API server does.
+func (f *fixture) strict() {
+	f.member.PrependReactor("*", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
+		if f.clock.Now().After(TokenExpiry([]byte(f.token("m1")))) {
+			return true, nil, apierrors.NewUnauthorized("the token has expired")
+		}
+		return false, nil, nil
+	})
+}
+
+// issue does what the token controller of a member does.
+func (f *fixture) issue(token string) {
+	f.t.Helper()
+	secrets := f.member.CoreV1().Secrets("karmada-cluster")
+	secret, err := secrets.Get(f.t.Context(), "karmada-m1", metav1.GetOptions{})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	secret.Data = map[string][]byte{"token": []byte(token)}
+	if _, err := secrets.Update(f.t.Context(), secret, metav1.UpdateOptions{}); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+func TestTheRenewalTokenIsKept(t *testing.T) {
+	f := joined(t, "m1")
+	if again := f.mustReconcile().RequeueAfter; again != renewalTokenPause {
+		t.Errorf("the Secret that the member does not fill is read again after %s, want %s", again, renewalTokenPause)
+	}
+	f.issue("renewal")
+	f.mustReconcile()
+	if secret := f.credential(); string(secret.Data["renewalToken"]) != "renewal" {
+		t.Errorf("the Secret has the keys %v", slices.Sorted(maps.Keys(secret.Data)))
+	}
+	if f.refreshed == 0 {
+		t.Error("the connection does not know the renewal token")
+	}
+
+	t.Run("revoked", func(t *testing.T) {
+		if err := f.member.CoreV1().Secrets("karmada-cluster").Delete(t.Context(), "karmada-m1", metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		f.mustReconcile()
+		if _, err := f.member.CoreV1().Secrets("karmada-cluster").Get(t.Context(), "karmada-m1", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+			t.Errorf("the Secret that was deleted in the member: %v, want it absent", err)
+		}
+		if err := joinerFor(f.hub, f.member, "m1").join(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		f.issue("second")
+		if f.mustReconcile(); string(f.credential().Data["renewalToken"]) != "second" {
+			t.Error("joining again gives no new renewal token")
+		}
+	})
+	t.Run("not wanted", func(t *testing.T) {
+		f.reconciler.deps.NoRenewalTokens = true
+		f.mustReconcile()
+		if _, found := f.credential().Data["renewalToken"]; found {
+			t.Error("the renewal token is still kept")
+		}
+		if _, err := f.member.CoreV1().Secrets("karmada-cluster").Get(t.Context(), "karmada-m1", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+			t.Errorf("the Secret in the member: %v, want it absent", err)
+		}
+	})
+}
+
+// TestASecretOfSomebodyElseIsLeftAlone: a Secret in the member that has the name, but was not made by the control plane.
+func TestASecretOfSomebodyElseIsLeftAlone(t *testing.T) {
+	f := joined(t, "m1")
+	secrets := f.member.CoreV1().Secrets("karmada-cluster")
+	secret, err := secrets.Get(t.Context(), "karmada-m1", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret.Labels, secret.Data = nil, map[string][]byte{"token": []byte("foreign")}
+	if _, err := secrets.Update(t.Context(), secret, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	f.mustReconcile()
+	if _, found := f.credential().Data["renewalToken"]; found {
+		t.Error("a token of somebody else is kept")
+	}
+	if err := leave(t.Context(), "m1", "hub-1", f.member); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := secrets.Get(t.Context(), "karmada-m1", metav1.GetOptions{}); err != nil {
+		t.Errorf("the Secret of somebody else: %v", err)
+	}
+}
+
+// TestLongAbsence has the control plane stopped, or the member unreachable, until tokens have expired.
+func TestLongAbsence(t *testing.T) {
+	cases := map[string]struct {
+		days       int
+		memberAway bool // else the control plane is stopped
+		renewal    bool
+		renewed    bool
+	}{
+		"control plane stopped for 30 days":                        {days: 30, renewed: true},
+		"member unreachable for 30 days":                           {days: 30, memberAway: true, renewed: true},
+		"control plane stopped for 70 days":                        {days: 70, renewal: true, renewed: true},
+		"member unreachable for 70 days":                           {days: 70, memberAway: true, renewal: true, renewed: true},
+		"control plane stopped for 70 days without renewal token":  {days: 70},
+		"member unreachable for a year with renewal token":         {days: 365, memberAway: true, renewal: true, renewed: true},
+		"member unreachable for 70 days without any renewal token": {days: 70, memberAway: true},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			f := joined(t, "m1")
+			registry := prometheus.NewRegistry()
+			f.reconciler.metrics = newMetrics(registry)
+			// The worst moment to go away: just before a renewal.
+			f.mustReconcile()
+			f.clock.Step(20*day - time.Minute)
+			f.mustReconcile()
+			f.strict()
+			if tc.renewal {
+				f.renewal = newMember("id-1", f.clock)
+			}
+			f.away = tc.memberAway
+			for range tc.days {
+				f.clock.Step(day)
+				if tc.memberAway {
+					if _, err := f.reconcile(); err == nil {
+						t.Fatal("a renewal that is due and impossible is no error, so it is not tried again")
+					}
+				}
+			}
+			f.away = false
+			_, err := f.reconcile()
+			if (err == nil) != tc.renewed {
+				t.Fatalf("got %v, want it renewed: %t", err, tc.renewed)
+			}
+			for _, secret := range []string{"m1", "m1-impersonator"} {
+				if left := TokenExpiry([]byte(f.token(secret))).Sub(f.clock.Now()); (left == DefaultTokenLifetime) != tc.renewed {
+					t.Errorf("the token in %s expires in %s", secret, left)
+				}
+			}
+			if !tc.renewed && (!apierrors.IsUnauthorized(err) || !slices.Contains(f.events, event.RenewCredentialsFailed)) {
+				t.Errorf("got %v and the events %v", err, f.events)
+			}
+			expiry := testutil.ToFloat64(f.reconciler.metrics.expiry.WithLabelValues("m1", "controller"))
+			if want := TokenExpiry([]byte(f.token("m1"))); expiry != float64(want.Unix()) {
+				t.Errorf("the metric says %v, want %s", expiry, want)
+			}
+		})
+	}
+}
+
+// TestTokensOfAnEarlierVersionAreRenewedAtOnce: those live for a day, and nothing is noted about their lifetime.
+func TestTokensOfAnEarlierVersionAreRenewedAtOnce(t *testing.T) {
+	for name, limit := range map[string]time.Duration{"member without a limit": DefaultTokenLifetime, "member that limits tokens to a day": day} {
+		t.Run(name, func(t *testing.T) {
+			f := joined(t, "m1")
+			f.member.PrependReactor("create", "serviceaccounts", func(action clienttesting.Action) (bool, runtime.Object, error) {
+				create, ok := action.(clienttesting.CreateActionImpl)
+				if !ok || create.GetSubresource() != "token" {
+					return false, nil, nil
+				}
+				request := create.GetObject().(*authenticationv1.TokenRequest).DeepCopy()
+				life := min(limit, time.Duration(ptr.Deref(request.Spec.ExpirationSeconds, 0))*time.Second)
+				request.Status.Token = tokenFor(create.Name, f.clock.Now(), life)
+				return true, request, nil
+			})
+			secret := f.credential()
+			secret.Data["token"] = []byte(tokenFor("karmada-m1", epoch, day))
+			delete(secret.Annotations, clusterv1alpha1.TokenLifetimeAnnotation)
+			if err := f.hub.Update(t.Context(), secret); err != nil {
+				t.Fatal(err)
+			}
+			f.clock.Step(time.Minute)
+			f.mustReconcile()
+			want := tokenFor("karmada-m1", f.clock.Now(), limit)
+			if f.token("m1") != want {
+				t.Error("the token was not renewed at once")
+			}
+			f.clock.Step(time.Minute)
+			if f.mustReconcile(); f.token("m1") != want {
+				t.Error("the token was renewed a second time, though it is as long as the member allows")
+			}
+		})
+	}
+}
+
+// TestARefusedTokenIsReplaced: the member does not accept a token that has not expired, as after a restore of the member.
+func TestARefusedTokenIsReplaced(t *testing.T) {
+	f := joined(t, "m1")
+	f.renewal = newMember("id-1", f.clock)
+	old := f.token("m1")
+	f.member.PrependReactor("*", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return f.token("m1") == old, nil, apierrors.NewUnauthorized("the token is not known")
+	})
+	before := f.cluster()
+	cluster := f.cluster()
+	meta.SetStatusCondition(&cluster.Status.Conditions, clusterv1alpha1.NotReady(clusterv1alpha1.CredentialsRefusedReason, ""))
+	if err := f.hub.Status().Update(t.Context(), cluster); err != nil {
+		t.Fatal(err)
+	}
+	if !clusterChanges().Update(crevent.UpdateEvent{ObjectOld: before, ObjectNew: cluster}) {
+		t.Error("the refusal brings nobody here")
+	}
+	f.clock.Step(time.Minute)
+	f.mustReconcile()
+	fresh := f.token("m1")
+	if fresh == old {
+		t.Fatal("the token was not replaced")
+	}
+	f.clock.Step(time.Minute)
+	if f.mustReconcile(); f.token("m1") != fresh {
+		t.Error("the token was replaced once more, though it is accepted: the condition is older")
+	}
+}
+
+func TestJoinReportsALimitOfTheMember(t *testing.T) {
+	for name, tc := range map[string]struct {
+		granted time.Duration
+		notices int
+	}{"a day": {day, 1}, "all": {DefaultTokenLifetime, 0}, "some minutes less": {DefaultTokenLifetime - 7*time.Minute, 0}} {
+		t.Run(name, func(t *testing.T) {
+			var notices []string
+			j := joinerFor(nil, nil, "m1")
+			j.options.Notice = func(message string) { notices = append(notices, message) }
+			j.noticeShortLife(tokenFor("karmada-m1", epoch, tc.granted))
+			if len(notices) != tc.notices {
+				t.Fatalf("got %q, want %d", notices, tc.notices)
+			}
+			if tc.notices > 0 && (!strings.Contains(notices[0], "24h0m0s (1440h0m0s") || !strings.Contains(notices[0], "16h0m0s")) {
+				t.Errorf("the notice names neither the limit nor the time: %s", notices[0])
+			}
+		})
+	}
+}
+
+func TestLeavingRemovesTheRenewalToken(t *testing.T) {
+	f := joined(t, "m1")
+	f.issue("renewal")
+	if err := leave(t.Context(), "m1", "hub-1", f.member); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.member.CoreV1().Secrets("karmada-cluster").Get(t.Context(), "karmada-m1", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("the Secret in the member: %v, want it absent", err)
+	}
+}

@@ -1,0 +1,228 @@
+package limit
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
+	crcache "sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/knowledge/event"
+)
+
+// Stored counts what is stored in each namespace, without Works.
+type Stored interface {
+	// Of is not known until everything was counted once.
+	Of(namespace string) (objects, bytes int64, known bool)
+	// Each calls visit, which must return quickly, for every namespace in which something is stored.
+	Each(visit func(namespace string, objects, bytes int64))
+}
+
+// Deps is what limits need of others. All are required.
+type Deps struct {
+	Limits Limits
+	Stored Stored
+	// StorageSize is the size of the database and its quota, in bytes; a quota of 0 is not known.
+	StorageSize func(ctx context.Context) (used, quota int64, err error)
+	// Reserved is true for namespaces of the control plane, which have no limit.
+	Reserved func(namespace string) bool
+	Client   client.Reader
+	Events   event.Recorder
+	Metrics  prometheus.Registerer
+	Clock    clock.WithTicker
+}
+
+// Limiter knows what is stored for each namespace, and its limits. Its methods may be called from several goroutines, and
+// answer from memory.
+type Limiter struct {
+	deps     Deps
+	refusals *prometheus.CounterVec
+	// storageShare is that of the quota of storage, as of the last look; nil if it is not known.
+	storageShare atomic.Pointer[float64]
+	// synced says that all Works were counted once.
+	synced func() bool
+
+	mu sync.RWMutex
+	// inWorks is what Works take, by the namespace of their binding.
+	inWorks map[string]Usage
+	// own has the limits of the Namespaces whose annotations say some.
+	own map[string]Limits
+	// waiting are the namespaces with bindings that wait for space.
+	waiting map[string]struct{}
+	// wake renders bindings of a namespace that wait; see OnSpace.
+	wake []func(namespace string) (more bool)
+}
+
+// New makes a Limiter.
+func New(deps Deps) *Limiter {
+	deps.Limits = deps.Limits.complete()
+	l := &Limiter{
+		deps: deps, synced: func() bool { return false },
+		inWorks: map[string]Usage{}, own: map[string]Limits{}, waiting: map[string]struct{}{},
+	}
+	l.register(deps.Metrics)
+	return l
+}
+
+// Setup has the Limiter follow Works and Namespaces in every replica, since each of them admits requests, and adds the loop
+// that warns, which one of them runs.
+func (l *Limiter) Setup(ctx context.Context, mgr manager.Manager) error {
+	works, err := follow(ctx, mgr.GetCache(), &workv1alpha1.Work{}, l.works())
+	if err != nil {
+		return err
+	}
+	namespaces, err := follow(ctx, mgr.GetCache(), &corev1.Namespace{}, l.namespaces())
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	l.synced = func() bool { return works() && namespaces() }
+	l.mu.Unlock()
+	return mgr.Add(manager.RunnableFunc(l.run))
+}
+
+func follow(ctx context.Context, from crcache.Cache, kind client.Object, handler cache.ResourceEventHandler) (synced func() bool, err error) {
+	informer, err := from.GetInformer(ctx, kind)
+	if err != nil {
+		return nil, fmt.Errorf("following a %T: %w", kind, err)
+	}
+	registration, err := informer.AddEventHandler(handler)
+	if err != nil {
+		return nil, fmt.Errorf("following a %T: %w", kind, err)
+	}
+	return registration.HasSynced, nil
+}
+
+// namespaces is the handler of the informer of Namespaces.
+func (l *Limiter) namespaces() cache.ResourceEventHandler {
+	set := func(obj any) {
+		namespace, ok := obj.(metav1.Object)
+		if !ok {
+			return
+		}
+		limits, _ := parse(namespace.GetAnnotations(), l.deps.Limits) // admission refuses what cannot be read
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if limits == l.deps.Limits {
+			delete(l.own, namespace.GetName())
+			return
+		}
+		l.own[namespace.GetName()] = limits
+	}
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc:    set,
+		UpdateFunc: func(_, after any) { set(after) },
+		DeleteFunc: func(obj any) {
+			key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj) // its name, as it has no namespace
+			if err == nil {
+				l.mu.Lock()
+				delete(l.own, key)
+				l.mu.Unlock()
+			}
+		},
+	}
+}
+
+// CheckUser returns an *Exceeded if a user must not create an object in a namespace, or make one larger there. While the
+// usage is not known, during the first seconds of a control plane, nothing is refused: to refuse would stop every write.
+func (l *Limiter) CheckUser(namespace string, creates bool, grows func() bool) error {
+	exceeded := l.check(namespace, creates, grows)
+	if exceeded == nil {
+		return nil
+	}
+	return fmt.Errorf("%w; %d are stored", l.refuse(exceeded), exceeded.Used)
+}
+
+// CheckWork returns an *Exceeded if a Work of a namespace must not be created or made larger. The bindings that it concerns
+// are woken when there is space.
+func (l *Limiter) CheckWork(namespace string, before, after *workv1alpha1.Work) error {
+	exceeded := l.check(namespace, before == nil, func() bool { return SizeOf(after) > SizeOf(before) })
+	if exceeded != nil {
+		l.mu.Lock()
+		l.waiting[namespace] = struct{}{}
+		l.mu.Unlock()
+		return l.refuse(exceeded)
+	}
+	return nil
+}
+
+func (l *Limiter) check(namespace string, creates bool, grows func() bool) *Exceeded {
+	if namespace == "" || l.deps.Reserved(namespace) {
+		return nil
+	}
+	usage, limits, known := l.of(namespace)
+	if !known {
+		return nil
+	}
+	return limits.check(namespace, usage, creates, grows)
+}
+
+// refuse counts a refusal.
+func (l *Limiter) refuse(exceeded *Exceeded) error {
+	if exceeded.Bytes {
+		l.refusals.WithLabelValues("bytes").Inc()
+	} else {
+		l.refusals.WithLabelValues("objects").Inc()
+	}
+	return exceeded
+}
+
+// of returns what is stored for a namespace, and its limits.
+func (l *Limiter) of(namespace string) (usage Usage, limits Limits, known bool) {
+	usage.Objects, usage.Bytes, known = l.deps.Stored.Of(namespace)
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	limits, own := l.own[namespace]
+	if !own {
+		limits = l.deps.Limits
+	}
+	return usage.plus(l.inWorks[namespace]), limits, known && l.synced()
+}
+
+// standing is the usage of one namespace.
+type standing struct {
+	namespace string
+	usage     Usage
+	limits    Limits
+	share     float64
+}
+
+// all lists the usage of all namespaces that have limits.
+func (l *Limiter) all() []standing {
+	sums := map[string]Usage{}
+	l.deps.Stored.Each(func(namespace string, objects, bytes int64) { sums[namespace] = Usage{objects, bytes} })
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	for namespace, usage := range l.inWorks {
+		sums[namespace] = sums[namespace].plus(usage)
+	}
+	standings := make([]standing, 0, len(sums))
+	for namespace, usage := range sums {
+		if l.deps.Reserved(namespace) {
+			continue
+		}
+		limits, own := l.own[namespace]
+		if !own {
+			limits = l.deps.Limits
+		}
+		standings = append(standings, standing{namespace, usage, limits, limits.share(usage)})
+	}
+	return standings
+}
+
+// OnSpace has wake called, every few seconds, for a namespace that was at its limit and is below it, until wake says that
+// nothing more waits.
+func (l *Limiter) OnSpace(wake func(namespace string) (more bool)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.wake = append(l.wake, wake)
+}

@@ -1,0 +1,90 @@
+package restore
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	crevent "sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/knowledge/event"
+)
+
+// countPause is how often orphans are counted for the metric.
+const countPause = time.Minute
+
+// Setup adds the loops of a Guard.
+func Setup(mgr ctrl.Manager, g *Guard) error {
+	if err := mgr.Add(g.lanes); err != nil {
+		return fmt.Errorf("adding the guard: %w", err)
+	}
+	if err := mgr.Add(manager.RunnableFunc(g.count)); err != nil {
+		return fmt.Errorf("adding the count of orphans: %w", err)
+	}
+	said := predicate.Funcs{UpdateFunc: func(e crevent.UpdateEvent) bool {
+		key := clusterv1alpha1.ResumeDispatchingAnnotation
+		before, after := e.ObjectOld.(*clusterv1alpha1.Cluster), e.ObjectNew.(*clusterv1alpha1.Cluster)
+		return before.Annotations[key] != after.Annotations[key] || isHeld(before) != isHeld(after)
+	}}
+	err := ctrl.NewControllerManagedBy(mgr).
+		Named("restore").
+		For(&clusterv1alpha1.Cluster{}, builder.WithPredicates(said)).
+		WithOptions(controller.Options{SkipNameValidation: new(true)}).
+		Complete(reconcile.Func(func(_ context.Context, q reconcile.Request) (reconcile.Result, error) {
+			g.lanes.Add(q.Name, types.NamespacedName{Name: q.Name})
+			return reconcile.Result{}, nil
+		}))
+	if err != nil {
+		return fmt.Errorf("adding the loop restore: %w", err)
+	}
+	return nil
+}
+
+func isHeld(cluster *clusterv1alpha1.Cluster) bool {
+	return meta.IsStatusConditionTrue(cluster.Status.Conditions, clusterv1alpha1.ClusterConditionDispatchingHeld)
+}
+
+// report writes the condition and publishes it.
+func (g *Guard) report(ctx context.Context, cluster *clusterv1alpha1.Cluster, condition metav1.Condition) error {
+	patch := client.MergeFromWithOptions(cluster.DeepCopy(), client.MergeFromWithOptimisticLock{})
+	meta.SetStatusCondition(&cluster.Status.Conditions, condition)
+	if err := g.Client.Status().Patch(ctx, cluster, patch); err != nil {
+		return fmt.Errorf("writing the condition %s: %w", condition.Type, err)
+	}
+	news := event.Warning
+	if condition.Status == metav1.ConditionFalse {
+		news = event.Normal
+	}
+	g.Events.Publish(news(event.Reference(clusterv1alpha1.SchemeGroupVersion.WithKind("Cluster"), cluster), condition.Reason, condition.Message))
+	return nil
+}
+
+// count keeps the metric of orphans until ctx ends.
+func (g *Guard) count(ctx context.Context) error {
+	ticker := g.Clock.NewTicker(countPause)
+	defer ticker.Stop()
+	for {
+		for _, name := range g.Fleet.Names() {
+			if conn, ok := g.Fleet.Get(name); ok {
+				orphans, _ := g.cached(ctx, conn, 0)
+				g.orphans.WithLabelValues(name).Set(float64(orphans))
+			}
+		}
+		select {
+		case <-ticker.C():
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}

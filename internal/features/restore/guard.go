@@ -1,0 +1,199 @@
+package restore
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/clients/member"
+	"github.com/flagship-k8s/flagship/internal/knowledge/event"
+)
+
+// period is how often at most the count of a member is raised, while the control plane writes to it. A restored state that
+// is older than the last period in which something was written is recognized.
+const period = 5 * time.Minute
+
+// Deps is what a Guard needs. All fields are required.
+type Deps struct {
+	// Client reads Clusters and Works from a cache; Live reads everything past it.
+	Client client.Client
+	Live   client.Reader
+	Fleet  *member.Fleet
+	// Fingerprints returns, for each manifest of a Work, what the record annotation of its object begins with while the
+	// object is as the Work has it.
+	Fingerprints func(*workv1alpha1.Work) []string
+	Events       event.Recorder
+	Clock        clock.WithTicker
+	// Metrics takes the number of orphans, and which members are held.
+	Metrics prometheus.Registerer
+}
+
+// Guard holds back writes to members that a later state of this control plane wrote to.
+type Guard struct {
+	Deps
+	lanes   *member.Lanes
+	held    *prometheus.GaugeVec
+	orphans *prometheus.GaugeVec
+
+	mu      sync.Mutex
+	members map[string]*guarded
+	resumed []func(cluster string)
+}
+
+// guarded is what is known about one connection.
+type guarded struct {
+	conn *member.Conn
+
+	mu      sync.Mutex // held while the member is asked
+	checked bool
+	held    bool
+	epoch   int32     // the own count
+	raised  time.Time // when it was last raised, or that was queued
+}
+
+// New returns a Guard. Setup adds its loops.
+func New(deps Deps) *Guard {
+	with := promauto.With(deps.Metrics)
+	g := &Guard{
+		Deps: deps, members: map[string]*guarded{},
+		held: with.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "flagship_dispatching_held",
+			Help: "1 while nothing is written to a cluster because the control plane was restored from a backup; absent until that happens.",
+		}, []string{"cluster"}),
+		orphans: with.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "flagship_orphans",
+			Help: "Objects in a cluster that this control plane manages and has no Work for, among the kinds that it watches there.",
+		}, []string{"cluster"}),
+	}
+	g.lanes = member.NewLanes("restore", deps.Fleet, deps.Clock, 1, g.raise)
+	return g
+}
+
+// OnResume has f called with the name of a cluster to which writing goes on. f must not block. Call it before Setup.
+func (g *Guard) OnResume(f func(cluster string)) { g.resumed = append(g.resumed, f) }
+
+// Held tells whether writing to a member waits for a person. The first call for a connection asks the member.
+func (g *Guard) Held(ctx context.Context, conn *member.Conn) (bool, error) {
+	s := g.of(conn)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.checked {
+		return s.held, nil
+	}
+	cluster := &clusterv1alpha1.Cluster{}
+	if err := g.Client.Get(ctx, client.ObjectKey{Name: conn.Name()}, cluster); err != nil {
+		return false, fmt.Errorf("reading cluster %s: %w", conn.Name(), err)
+	}
+	own, theirs, err := g.epochs(ctx, conn, cluster.UID)
+	if err != nil {
+		return false, err
+	}
+	s.epoch = own
+	s.held = theirs > own || meta.IsStatusConditionTrue(cluster.Status.Conditions, clusterv1alpha1.ClusterConditionDispatchingHeld)
+	s.checked = true
+	if s.held {
+		g.lanes.Add(conn.Name(), types.NamespacedName{Name: conn.Name()})
+	}
+	return s.held, nil
+}
+
+// Writes is called before something is written to a member.
+func (g *Guard) Writes(conn *member.Conn) {
+	s := g.of(conn)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if now := g.Clock.Now(); now.Sub(s.raised) >= period {
+		s.raised = now
+		g.lanes.Add(conn.Name(), types.NamespacedName{Name: conn.Name()})
+	}
+}
+
+// of is what is known about a connection.
+func (g *Guard) of(conn *member.Conn) *guarded {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	s := g.members[conn.Name()]
+	if s == nil || s.conn != conn {
+		s = &guarded{conn: conn}
+		g.members[conn.Name()] = s
+	}
+	return s
+}
+
+// raise is the member.Task of the guard: it writes the condition of a member that is held, resumes it if a person said so,
+// and raises the count of one that is written to.
+func (g *Guard) raise(ctx context.Context, name string, _ types.NamespacedName) (time.Duration, error) {
+	conn, connected := g.Fleet.Get(name)
+	if !connected {
+		g.forget(name)
+		return 0, nil
+	}
+	cluster := &clusterv1alpha1.Cluster{}
+	if err := g.Client.Get(ctx, client.ObjectKey{Name: name}, cluster); err != nil {
+		return 0, client.IgnoreNotFound(err)
+	}
+	s := g.of(conn)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.checked {
+		return 0, nil // the first write waits for Held, which comes back here
+	}
+	own, theirs, err := g.epochs(ctx, conn, cluster.UID)
+	if err != nil {
+		return 0, err
+	}
+	before := meta.FindStatusCondition(cluster.Status.Conditions, clusterv1alpha1.ClusterConditionDispatchingHeld)
+	stated := before != nil && before.Status == "True"
+	s.held = s.held || stated || theirs > own // a second control plane with the same storage may write, too
+	resume := s.held && stated && !clusterv1alpha1.ResumedAt(cluster).Before(before.LastTransitionTime.Time)
+	switch {
+	case s.held && !stated:
+		g.held.WithLabelValues(name).Set(1)
+		return 0, g.report(ctx, cluster, clusterv1alpha1.DispatchingHeld(heldMessage(name)))
+	case s.held && !resume:
+		g.held.WithLabelValues(name).Set(1)
+		return 0, nil
+	}
+	if s.held || !s.raised.IsZero() {
+		if err := g.writeEpoch(ctx, conn, cluster, max(own, theirs)+1); err != nil {
+			return 0, err
+		}
+		s.epoch = max(own, theirs) + 1
+	}
+	if !resume {
+		return 0, nil
+	}
+	if err := g.report(ctx, cluster, clusterv1alpha1.DispatchingResumed()); err != nil {
+		return 0, err
+	}
+	s.held = false
+	g.held.WithLabelValues(name).Set(0)
+	for _, f := range g.resumed {
+		f(name)
+	}
+	return 0, nil
+}
+
+func (g *Guard) forget(name string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.members, name)
+	g.held.DeleteLabelValues(name)
+	g.orphans.DeleteLabelValues(name)
+}
+
+func heldMessage(cluster string) string {
+	return fmt.Sprintf("The control plane was restored from a backup that is older than what the cluster has. Nothing is written to or "+
+		"deleted in the cluster: 'flagship restore status --cluster %s' lists the differences, "+
+		"'flagship restore resume --cluster %s' goes on", cluster, cluster)
+}

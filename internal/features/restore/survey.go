@@ -1,0 +1,293 @@
+package restore
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/metadata"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/clients/member"
+)
+
+// Paths of the pages, for who may get them. Both take the query parameter "cluster", may be given again.
+const (
+	OrphansPath = "/flagship/orphans"
+	StatusPath  = "/flagship/restore"
+)
+
+// Class says how an object in a member differs from what the control plane knows.
+type Class string
+
+// The classes.
+const (
+	// Orphan: the member has it, marked as managed by this control plane, and there is no Work for it.
+	Orphan Class = "Orphan"
+	// Newer: it was applied from a later generation of its template, or from a later template, than that in the Work.
+	Newer Class = "Newer"
+	// Different: what was applied last is something else than what is in the Work. It may be newer: kinds without generations,
+	// such as ConfigMaps, do not tell.
+	Different Class = "Different"
+	// Missing: the Work has it and the member has not; it is made again when writing goes on.
+	Missing Class = "Missing"
+)
+
+// Finding is one such object.
+type Finding struct {
+	Class     Class  `json:"class"`
+	Resource  string `json:"resource"`
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
+	// Work is the Work that the object names.
+	Work string `json:"work,omitempty"`
+}
+
+// Report is what there is to say about one member.
+type Report struct {
+	Cluster string `json:"cluster"`
+	// Held says that nothing is written to the member until a person says go.
+	Held bool `json:"held"`
+	// Counts has the number of objects of each class, those beyond the limit of a list included.
+	Counts   map[Class]int `json:"counts,omitempty"`
+	Findings []Finding     `json:"findings,omitempty"`
+	// Error says why the member could not be looked into.
+	Error string `json:"error,omitempty"`
+}
+
+// maxFindings bounds the list about one member.
+const maxFindings = 5000
+
+func (r *Report) add(f Finding) {
+	if r.Counts == nil {
+		r.Counts = map[Class]int{}
+	}
+	r.Counts[f.Class]++
+	if len(r.Findings) < maxFindings {
+		r.Findings = append(r.Findings, f)
+	}
+}
+
+// cached lists at most limit orphans among the objects that are watched, and says how many there are in all.
+func (g *Guard) cached(ctx context.Context, conn *member.Conn, limit int) (n int, found []Finding) {
+	conn.Managed(func(p member.Place, key types.NamespacedName) {
+		if !g.isMissing(ctx, conn.Name(), key) {
+			return
+		}
+		live, ok := conn.Lookup(p.Resource, p.Object.Namespace, p.Object.Name)
+		if !ok || live.GetDeletionTimestamp() != nil || !belongsTo(conn, live) {
+			return
+		}
+		if n++; n <= limit {
+			found = append(found, Finding{Class: Orphan, Resource: p.Resource.GroupResource().String(), Namespace: p.Object.Namespace,
+				Name: p.Object.Name, Work: key.String()})
+		}
+	})
+	return n, found
+}
+
+// isMissing tells whether a Work of a cluster does not exist.
+func (g *Guard) isMissing(ctx context.Context, cluster string, key types.NamespacedName) bool {
+	of, ok := workv1alpha1.ClusterOfExecutionNamespace(key.Namespace)
+	if !ok || of != cluster {
+		return false // another control plane's
+	}
+	return apierrors.IsNotFound(g.Client.Get(ctx, key, &workv1alpha1.Work{}, client.UnsafeDisableDeepCopy))
+}
+
+// belongsTo tells whether an object does not name another control plane than this one.
+func belongsTo(conn *member.Conn, live metav1.Object) bool {
+	of := live.GetAnnotations()[workv1alpha1.ControlPlaneAnnotation]
+	return of == "" || of == conn.ControlPlane().ID
+}
+
+// survey lists how the managed objects of a member differ from the Works of its cluster. It reads the metadata of everything
+// that carries the managed label, kinds that no Work has included.
+func (g *Guard) survey(ctx context.Context, conn *member.Conn, report *Report) error {
+	var works workv1alpha1.WorkList
+	if err := g.Client.List(ctx, &works, client.InNamespace(workv1alpha1.ExecutionNamespace(conn.Name())), client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("listing the Works of cluster %s: %w", conn.Name(), err)
+	}
+	wanted := wantedOf(works.Items, g.Fingerprints)
+	served, err := servedBy(conn)
+	if err != nil {
+		return err
+	}
+	c, err := metadata.NewForConfigAndClient(conn.RESTConfig(), conn.HTTPClient())
+	if err != nil {
+		return fmt.Errorf("building a client for cluster %s: %w", conn.Name(), err)
+	}
+	for gvr, kind := range served {
+		options := metav1.ListOptions{LabelSelector: workv1alpha1.ManagedLabel + "=" + workv1alpha1.ManagedLabelValue, Limit: 500}
+		for {
+			list, err := c.Resource(gvr).List(ctx, options)
+			if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || apierrors.IsMethodNotSupported(err) {
+				break
+			}
+			if err != nil {
+				return fmt.Errorf("listing %s in cluster %s: %w", gvr, conn.Name(), err)
+			}
+			for i := range list.Items {
+				if live := &list.Items[i]; belongsTo(conn, live) {
+					g.compare(ctx, wanted, conn.Name(), gvr.GroupResource(), object{gvr.Group, kind, live.Namespace, live.Name}, live, report)
+				}
+			}
+			if options.Continue = list.Continue; options.Continue == "" {
+				break
+			}
+		}
+	}
+	for o, w := range wanted {
+		if !w.seen {
+			report.add(Finding{Class: Missing, Resource: schema.GroupResource{Group: o.group, Resource: o.kind}.String(), Namespace: o.namespace, Name: o.name, Work: w.work})
+		}
+	}
+	slices.SortFunc(report.Findings, func(a, b Finding) int {
+		return cmp.Or(cmp.Compare(a.Class, b.Class), cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	return nil
+}
+
+// object names an object by its kind, in whatever version.
+type object struct{ group, kind, namespace, name string }
+
+// want is what the Works of a cluster say about an object.
+type want struct {
+	work       string
+	template   string // uid
+	generation int64
+	// fingerprint is what the record of the object begins with if it is as the Work has it; empty if that is not known.
+	fingerprint string
+	seen        bool
+}
+
+type wants map[object]*want
+
+func wantedOf(works []workv1alpha1.Work, fingerprintsOf func(*workv1alpha1.Work) []string) wants {
+	wanted := wants{}
+	for i := range works {
+		if works[i].DeletionTimestamp != nil {
+			continue
+		}
+		fingerprints := fingerprintsOf(&works[i])
+		for n, manifest := range works[i].Spec.Workload.Manifests {
+			var m metav1.PartialObjectMetadata
+			if json.Unmarshal(manifest.Raw, &m) != nil {
+				continue // told as a failure of the Work
+			}
+			template, generation := templateOf(&m)
+			wanted[object{m.GroupVersionKind().Group, m.Kind, m.Namespace, m.Name}] = &want{
+				work: works[i].Namespace + "/" + works[i].Name, template: template, generation: generation,
+				fingerprint: fingerprints[n],
+			}
+		}
+	}
+	return wanted
+}
+
+func templateOf(obj metav1.Object) (uid string, generation int64) {
+	annotations := obj.GetAnnotations()
+	generation, _ = strconv.ParseInt(annotations[workv1alpha1.TemplateGenerationAnnotation], 10, 64) // 0 if there is none
+	return annotations[workv1alpha1.TemplateUIDAnnotation], generation
+}
+
+// compare adds what is to be said about one object that the member has.
+func (g *Guard) compare(ctx context.Context, w wants, cluster string, resource schema.GroupResource, o object, live metav1.Object, report *Report) {
+	annotations := live.GetAnnotations()
+	key := types.NamespacedName{Namespace: annotations[workv1alpha1.WorkNamespaceAnnotation], Name: annotations[workv1alpha1.WorkNameAnnotation]}
+	finding := Finding{Resource: resource.String(), Namespace: o.namespace, Name: o.name, Work: key.String()}
+	wanted := w[o]
+	if wanted == nil {
+		if live.GetDeletionTimestamp() == nil && g.isMissing(ctx, cluster, key) {
+			finding.Class = Orphan
+			report.add(finding)
+		}
+		return
+	}
+	wanted.seen = true
+	template, generation := templateOf(live)
+	record := annotations[workv1alpha1.RecordAnnotation]
+	switch {
+	case template != "" && wanted.template != "" && (template != wanted.template || generation > wanted.generation):
+		finding.Class = Newer
+	case record != "" && wanted.fingerprint != "" && !strings.HasPrefix(record, wanted.fingerprint):
+		finding.Class = Different
+	default:
+		return
+	}
+	report.add(finding)
+}
+
+// servedBy lists the resources of a member that can be listed and deleted, in their preferred versions.
+func servedBy(conn *member.Conn) (map[schema.GroupVersionResource]string, error) {
+	c, err := discovery.NewDiscoveryClientForConfigAndClient(conn.RESTConfig(), conn.HTTPClient())
+	if err != nil {
+		return nil, fmt.Errorf("building a client for cluster %s: %w", conn.Name(), err)
+	}
+	lists, err := discovery.ServerPreferredResources(c)
+	if err != nil && !discovery.IsGroupDiscoveryFailedError(err) {
+		return nil, fmt.Errorf("listing what cluster %s serves: %w", conn.Name(), err)
+	}
+	served := map[schema.GroupVersionResource]string{}
+	for _, list := range discovery.FilteredBy(discovery.SupportsAllVerbs{Verbs: []string{"list", "delete"}}, lists) {
+		gv, err := schema.ParseGroupVersion(list.GroupVersion)
+		if err != nil {
+			continue // no server says so
+		}
+		for _, r := range list.APIResources {
+			served[gv.WithResource(r.Name)] = r.Kind
+		}
+	}
+	return served, nil
+}
+
+// Pages answers the paths of the package.
+func (g *Guard) Pages() map[string]http.Handler {
+	return map[string]http.Handler{
+		OrphansPath: g.page(func(ctx context.Context, conn *member.Conn, report *Report) error {
+			n, found := g.cached(ctx, conn, maxFindings)
+			report.Counts, report.Findings = map[Class]int{Orphan: n}, found
+			return nil
+		}),
+		StatusPath: g.page(g.survey),
+	}
+}
+
+func (g *Guard) page(look func(context.Context, *member.Conn, *Report) error) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		names := r.URL.Query()["cluster"]
+		if len(names) == 0 {
+			names = g.Fleet.Names()
+			slices.Sort(names)
+		}
+		reports := make([]Report, 0, len(names))
+		for _, name := range names {
+			report := Report{Cluster: name}
+			conn, ok := g.Fleet.Get(name)
+			if !ok {
+				report.Error = "there is no connection to the cluster"
+			} else if held, err := g.Held(r.Context(), conn); err != nil {
+				report.Error = err.Error()
+			} else {
+				report.Held = held
+				if err := look(r.Context(), conn, &report); err != nil {
+					report.Error = err.Error()
+				}
+			}
+			reports = append(reports, report)
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(reports) // the caller is gone otherwise
+	})
+}

@@ -1,0 +1,340 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlevent "sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	multiclusterv1beta1 "github.com/flagship-k8s/flagship/api/multicluster/v1beta1"
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/clients/member"
+)
+
+// Indexes in the cache.
+const (
+	// exportIndex finds the Works about an exported service, see ofService, and the records of a cluster, see inCluster.
+	exportIndex = "service.export"
+	// exportSpaceIndex finds the records of exports by namespace; under allSpaces all of them.
+	exportSpaceIndex = "service.exportSpace"
+	// recordIndex finds the Works made from the record of a slice.
+	recordIndex = "service.exportedSlice"
+
+	allSpaces = "*"
+)
+
+func ofService(key types.NamespacedName) string { return "service " + key.String() }
+func inCluster(name string) string              { return "cluster " + name }
+
+// ExporterDeps is what following exports in members needs besides the manager's client and cache.
+type ExporterDeps struct {
+	// Fleet has the connections to the members. Required.
+	Fleet *member.Fleet
+	// Clock defaults to the real one.
+	Clock clock.WithTicker
+	// Workers is how many objects of one member are looked at at a time. Default 4.
+	Workers int
+}
+
+// SetupExporter adds following exports in members to a manager, and what they and imports are told there. Call it before
+// the fleet has connections. The context is for adding indexes only.
+func SetupExporter(ctx context.Context, mgr ctrl.Manager, deps ExporterDeps) error {
+	if deps.Fleet == nil {
+		return errors.New("following exports needs Fleet")
+	}
+	if deps.Clock == nil {
+		deps.Clock = clock.RealClock{}
+	}
+	if deps.Workers == 0 {
+		deps.Workers = 4
+	}
+	if err := addExportIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
+		return err
+	}
+	writes, err := ownWrites(mgr)
+	if err != nil {
+		return err
+	}
+	e := &exporter{client: writes, cache: mgr.GetCache(), fleet: deps.Fleet, clock: deps.Clock, members: map[string]*exporting{}}
+	lanes := func(loop string, task member.Task) *member.Lanes {
+		return member.NewLanes(loop, deps.Fleet, deps.Clock, deps.Workers, task)
+	}
+	e.exports = lanes("exports", e.reconcile)
+	e.endpoints = lanes("exported-endpoints", e.reconcileEndpoints)
+	deps.Fleet.Subscribe(e.settle)
+	a := &addresser{client: writes, cache: mgr.GetCache(), fleet: deps.Fleet, clock: deps.Clock}
+	a.lanes = lanes("imports", a.reconcile)
+	deps.Fleet.OnChange(a.memberChanged)
+	if err := errors.Join(mgr.Add(e), mgr.Add(a)); err != nil {
+		return fmt.Errorf("adding what follows exports: %w", err)
+	}
+	return nil
+}
+
+// ImporterDeps is what making imports on the control plane needs besides the manager's client and cache.
+type ImporterDeps struct {
+	// Templates has the namespaces and imports of the control plane. Required.
+	Templates Templates
+	// Fleet has the connections to the members. Required.
+	Fleet *member.Fleet
+	// Clock defaults to the real one.
+	Clock clock.PassiveClock
+	// Grace is how long the endpoints of a cluster that is not ready stay as they were seen last. Default DefaultGrace.
+	Grace time.Duration
+}
+
+// SetupImporter adds the loops of the control plane that turn exports into imports. It takes SetupExporter on the same
+// manager.
+func SetupImporter(mgr ctrl.Manager, deps ImporterDeps) error {
+	if deps.Templates == nil || deps.Fleet == nil {
+		return errors.New("importing services needs Templates and Fleet")
+	}
+	if deps.Clock == nil {
+		deps.Clock = clock.RealClock{}
+	}
+	if deps.Grace == 0 {
+		deps.Grace = DefaultGrace
+	}
+	writes, err := ownWrites(mgr)
+	if err != nil {
+		return err
+	}
+	d, err := newDefiner(writes)
+	if err != nil {
+		return err
+	}
+	present := &spaces{fleet: deps.Fleet, cache: mgr.GetCache(), records: map[types.NamespacedName]bool{}, members: map[string]*spacesOf{}}
+	feed := &spaceFeed{}
+	present.changed = feed.tell
+	deps.Fleet.Subscribe(present.settle)
+	if err := mgr.Add(present); err != nil {
+		return fmt.Errorf("adding the watch for namespaces: %w", err)
+	}
+	i := &importer{client: writes, templates: deps.Templates, has: present.has}
+	reader := mgr.GetClient()
+	if err := run(mgr, "service-definitions", d, 1,
+		source.Kind(mgr.GetCache(), &clusterv1alpha1.Cluster{}, &handler.TypedEnqueueRequestForObject[*clusterv1alpha1.Cluster]{}),
+		source.Kind(mgr.GetCache(), &workv1alpha1.Work{}, onDefinition()),
+	); err != nil {
+		return err
+	}
+	if err := run(mgr, "service-import", i, exposeWorkers,
+		&importFeed{templates: deps.Templates, changed: func(_ context.Context, key types.NamespacedName, q queue) {
+			q.Add(reconcile.Request{NamespacedName: key})
+		}, space: exportsIn(reader)},
+		feed.source(exportsIn(reader)),
+		source.Kind(mgr.GetCache(), &workv1alpha1.Work{}, onExportWork()),
+		source.Kind(mgr.GetCache(), &workv1alpha2.ResourceBinding{}, onImportBinding(func(_ context.Context, key types.NamespacedName, q queue) {
+			q.Add(reconcile.Request{NamespacedName: key})
+		})),
+		source.Kind(mgr.GetCache(), &clusterv1alpha1.Cluster{}, onCluster(everywhere(exportsIn(reader)))),
+	); err != nil {
+		return err
+	}
+	fleet := roster{reader: writes, clock: deps.Clock, grace: deps.Grace}
+	slices := &importDispatcher{importer: i, fleet: fleet}
+	return run(mgr, "service-import-endpoints", slices, dispatchWorkers,
+		&importFeed{templates: deps.Templates, changed: slicesOf(reader), space: slicesIn(reader)},
+		feed.source(slicesIn(reader)),
+		source.Kind(mgr.GetCache(), &workv1alpha1.Work{}, onSliceWork(&slices.own, reader)),
+		source.Kind(mgr.GetCache(), &workv1alpha2.ResourceBinding{}, onImportBinding(slicesOf(reader))),
+		source.Kind(mgr.GetCache(), &clusterv1alpha1.Cluster{}, onCluster(everywhere(slicesIn(reader)))),
+	)
+}
+
+func addExportIndexes(ctx context.Context, indexer client.FieldIndexer) error {
+	for name, extract := range map[string]client.IndexerFunc{
+		exportIndex: func(obj client.Object) []string {
+			key := exportOf(obj)
+			if key.Name == "" {
+				return nil
+			}
+			values := []string{ofService(key)}
+			if cluster, ok := workv1alpha1.ClusterOfExecutionNamespace(obj.GetNamespace()); ok && multiclusterv1beta1.IsRecord(obj) {
+				values = append(values, inCluster(cluster))
+			}
+			return values
+		},
+		exportSpaceIndex: func(obj client.Object) []string {
+			if roleOf(obj) != multiclusterv1beta1.RoleExport {
+				return nil
+			}
+			return []string{exportOf(obj).Namespace, allSpaces}
+		},
+		recordIndex: func(obj client.Object) []string {
+			if roleOf(obj) != multiclusterv1beta1.RoleImportedEndpoints {
+				return nil
+			}
+			return []string{recordedSlice(obj).String()}
+		},
+	} {
+		if err := indexer.IndexField(ctx, &workv1alpha1.Work{}, name, extract); err != nil {
+			return fmt.Errorf("adding the index %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// exportsIn queues the exported services of a namespace.
+func exportsIn(reader client.Reader) func(context.Context, string, queue) {
+	return func(ctx context.Context, namespace string, q queue) {
+		for _, key := range exportedIn(ctx, reader, namespace) {
+			q.Add(reconcile.Request{NamespacedName: key})
+		}
+	}
+}
+
+// slicesIn queues the records of their slices.
+func slicesIn(reader client.Reader) func(context.Context, string, queue) {
+	add := slicesOf(reader)
+	return func(ctx context.Context, namespace string, q queue) {
+		for _, key := range exportedIn(ctx, reader, namespace) {
+			add(ctx, key, q)
+		}
+	}
+}
+
+// everywhere is what is added for all namespaces.
+func everywhere(add func(context.Context, string, queue)) func(context.Context, queue) {
+	return func(ctx context.Context, q queue) { add(ctx, allSpaces, q) }
+}
+
+func exportedIn(ctx context.Context, reader client.Reader, namespace string) []types.NamespacedName {
+	works, err := listWorks(ctx, reader, client.MatchingFields{exportSpaceIndex: namespace})
+	if err != nil { // a cache that has synced fails for a missing index only
+		log.FromContext(ctx).Error(err, "Listing records of exports")
+	}
+	seen := map[types.NamespacedName]bool{}
+	var keys []types.NamespacedName
+	for _, w := range works {
+		if key := exportOf(w); !seen[key] {
+			seen[key] = true
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+// slicesOf queues the records of the slices of one service.
+func slicesOf(reader client.Reader) func(context.Context, types.NamespacedName, queue) {
+	return func(ctx context.Context, key types.NamespacedName, q queue) {
+		works, err := listWorks(ctx, reader, client.MatchingFields{exportIndex: ofService(key)})
+		if err != nil { // a cache that has synced fails for a missing index only
+			log.FromContext(ctx).Error(err, "Listing records of slices")
+		}
+		for _, w := range works {
+			if roleOf(w) == multiclusterv1beta1.RoleEndpoints {
+				q.Add(reconcile.Request{NamespacedName: keyOf(w)})
+			}
+		}
+	}
+}
+
+// onWork calls add for Works that come, go, or change in spec, labels, annotations or the outcome of applying them.
+func onWork(add func(ctx context.Context, work *workv1alpha1.Work, event workEvent, q queue)) handler.TypedEventHandler[*workv1alpha1.Work, reconcile.Request] {
+	type work = *workv1alpha1.Work
+	return handler.TypedFuncs[work, reconcile.Request]{
+		CreateFunc: func(ctx context.Context, e ctrlevent.TypedCreateEvent[work], q queue) {
+			add(ctx, e.Object, workEvent{came: true, known: e.IsInInitialList}, q)
+		},
+		UpdateFunc: func(ctx context.Context, e ctrlevent.TypedUpdateEvent[work], q queue) {
+			event := workEvent{reshaped: reshaped(e.ObjectOld, e.ObjectNew), respecified: e.ObjectOld.Generation != e.ObjectNew.Generation}
+			if !event.reshaped && verdict(e.ObjectOld) == verdict(e.ObjectNew) {
+				return
+			}
+			if !maps.Equal(e.ObjectOld.Labels, e.ObjectNew.Labels) {
+				add(ctx, e.ObjectOld, event, q) // what it is may be what was changed
+			}
+			add(ctx, e.ObjectNew, event, q)
+		},
+		DeleteFunc: func(ctx context.Context, e ctrlevent.TypedDeleteEvent[work], q queue) {
+			add(ctx, e.Object, workEvent{gone: true}, q)
+		},
+	}
+}
+
+// workEvent is what happened to a Work.
+type workEvent struct {
+	came, gone bool
+	// known says of one that came that it was there before anybody looked.
+	known bool
+	// reshaped says of one that changed that it is more than its status, respecified that it carries something else, or is
+	// going.
+	reshaped, respecified bool
+}
+
+// onExportWork leads from records of exports, and from what was made of them, to the service.
+func onExportWork() handler.TypedEventHandler[*workv1alpha1.Work, reconcile.Request] {
+	return onWork(func(_ context.Context, work *workv1alpha1.Work, _ workEvent, q queue) {
+		switch roleOf(work) {
+		case multiclusterv1beta1.RoleExport, multiclusterv1beta1.RoleImport, multiclusterv1beta1.RoleDerived:
+			q.Add(reconcile.Request{NamespacedName: exportOf(work)})
+		}
+	})
+}
+
+// onSliceWork queues a record that came, changed or went, the one that a Work came from which somebody else changed or
+// deleted, and those of a service whose exports changed.
+func onSliceWork(own *echoes, reader client.Reader) handler.TypedEventHandler[*workv1alpha1.Work, reconcile.Request] {
+	all := slicesOf(reader)
+	return onWork(func(ctx context.Context, work *workv1alpha1.Work, event workEvent, q queue) {
+		switch roleOf(work) {
+		case multiclusterv1beta1.RoleEndpoints:
+			q.Add(reconcile.Request{NamespacedName: keyOf(work)})
+		case multiclusterv1beta1.RoleImportedEndpoints:
+			if event.gone {
+				own.forget(work)
+			}
+			// Of one that is known the record may have gone while nobody looked.
+			if event.gone || event.known || (event.came || event.reshaped) && !own.heard(work) {
+				q.Add(reconcile.Request{NamespacedName: recordedSlice(work)})
+			}
+		case multiclusterv1beta1.RoleExport:
+			if event.gone || event.came && !event.known || event.respecified {
+				all(ctx, exportOf(work), q)
+			}
+		}
+	})
+}
+
+// onDefinition queues the cluster whose definition somebody took away or changed.
+func onDefinition() handler.TypedEventHandler[*workv1alpha1.Work, reconcile.Request] {
+	return onWork(func(_ context.Context, work *workv1alpha1.Work, event workEvent, q queue) {
+		cluster, ok := workv1alpha1.ClusterOfExecutionNamespace(work.Namespace)
+		if ok && roleOf(work) == multiclusterv1beta1.RoleDefinition && (event.gone || event.reshaped) {
+			q.Add(reconcile.Request{NamespacedName: types.NamespacedName{Name: cluster}})
+		}
+	})
+}
+
+// onImportBinding follows where a policy takes an import that a user made.
+func onImportBinding(add func(context.Context, types.NamespacedName, queue)) handler.TypedEventHandler[*workv1alpha2.ResourceBinding, reconcile.Request] {
+	type binding = *workv1alpha2.ResourceBinding
+	about := func(ctx context.Context, b binding, q queue) {
+		if of := b.Spec.Resource; of.Kind == multiclusterv1beta1.KindServiceImport {
+			add(ctx, types.NamespacedName{Namespace: of.Namespace, Name: of.Name}, q)
+		}
+	}
+	return handler.TypedFuncs[binding, reconcile.Request]{
+		CreateFunc: func(ctx context.Context, e ctrlevent.TypedCreateEvent[binding], q queue) { about(ctx, e.Object, q) },
+		UpdateFunc: func(ctx context.Context, e ctrlevent.TypedUpdateEvent[binding], q queue) {
+			if e.ObjectOld.Generation != e.ObjectNew.Generation {
+				about(ctx, e.ObjectNew, q)
+			}
+		},
+		DeleteFunc: func(ctx context.Context, e ctrlevent.TypedDeleteEvent[binding], q queue) { about(ctx, e.Object, q) },
+	}
+}

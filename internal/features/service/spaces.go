@@ -1,0 +1,128 @@
+package service
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	multiclusterv1beta1 "github.com/flagship-k8s/flagship/api/multicluster/v1beta1"
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/clients/member"
+)
+
+// spaces knows which namespaces the members have: a service is imported where its namespace is. Members are asked only
+// while anything is exported anywhere.
+type spaces struct {
+	fleet *member.Fleet
+	cache cache.Cache
+	// changed is told of a namespace that came or went in some member; of "" when all of a member's have been seen.
+	changed func(namespace string)
+
+	mu      sync.Mutex
+	ctx     context.Context // nil until Start
+	records map[types.NamespacedName]bool
+	members map[string]*spacesOf
+}
+
+type spacesOf struct {
+	conn       *member.Conn
+	namespaces *following[struct{}]
+}
+
+// Start implements manager.Runnable.
+func (s *spaces) Start(ctx context.Context) error {
+	s.mu.Lock()
+	s.ctx = ctx
+	s.mu.Unlock()
+	works, err := s.cache.GetInformer(ctx, &workv1alpha1.Work{})
+	if err != nil {
+		return fmt.Errorf("watching Works: %w", err)
+	}
+	handle, err := works.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		AddFunc:    func(obj any) { s.count(obj, true) },
+		DeleteFunc: func(obj any) { s.count(obj, false) },
+	})
+	if err != nil {
+		return fmt.Errorf("watching Works: %w", err)
+	}
+	defer func() { _ = works.RemoveEventHandler(handle) }() // the cache ends with us
+	<-ctx.Done()
+	return nil
+}
+
+// count follows the records of exports.
+func (s *spaces) count(obj any, there bool) {
+	if tombstone, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
+		obj = tombstone.Obj
+	}
+	work, ok := obj.(*workv1alpha1.Work)
+	if !ok || roleOf(work) != multiclusterv1beta1.RoleExport {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before := len(s.records) > 0
+	if there {
+		s.records[keyOf(work)] = true
+	} else {
+		delete(s.records, keyOf(work))
+	}
+	if before == (len(s.records) > 0) {
+		return
+	}
+	for _, cluster := range s.fleet.Names() {
+		s.adjust(cluster)
+	}
+}
+
+// settle follows the coming and going of a connection.
+func (s *spaces) settle(cluster string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.adjust(cluster)
+}
+
+// adjust watches a member, or does not. The lock is held.
+func (s *spaces) adjust(cluster string) {
+	if s.ctx == nil {
+		return
+	}
+	conn, connected := s.fleet.Get(cluster)
+	wanted := connected && len(s.records) > 0
+	if m := s.members[cluster]; m != nil {
+		if wanted && m.conn == conn {
+			return
+		}
+		m.namespaces.stop()
+		delete(s.members, cluster)
+	}
+	if !wanted {
+		return
+	}
+	namespaces, err := followNamespaces(s.ctx, conn, tidings{
+		changed:  func(namespace types.NamespacedName) { s.changed(namespace.Name) },
+		complete: func() { s.changed("") },
+	})
+	if err != nil { // The configuration of every connection is the same: it cannot be wrong for one.
+		log.FromContext(s.ctx).Error(err, "Cannot watch namespaces", "cluster", cluster)
+		return
+	}
+	s.members[cluster] = &spacesOf{conn: conn, namespaces: namespaces}
+}
+
+// has says whether a member has a namespace, and whether that is known.
+func (s *spaces) has(cluster, namespace string) (present, known bool) {
+	s.mu.Lock()
+	m := s.members[cluster]
+	s.mu.Unlock()
+	if m == nil {
+		return false, false
+	}
+	_, present, known = m.namespaces.get(types.NamespacedName{Name: namespace})
+	return present, known
+}

@@ -1,0 +1,70 @@
+package admission_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	kadmission "k8s.io/apiserver/pkg/admission"
+
+	"github.com/flagship-k8s/flagship/internal/host/admission"
+)
+
+func TestDefinitionsInUseAreNotDeleted(t *testing.T) {
+	definition := func(change func(*apiextensions.CustomResourceDefinition)) runtime.Object {
+		d := &apiextensions.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "gears.example.io"}}
+		d.Spec.Group, d.Spec.Names.Kind = "example.io", "Gear"
+		change(d)
+		return d
+	}
+	plain := definition(func(*apiextensions.CustomResourceDefinition) {})
+	tests := map[string]struct {
+		old     runtime.Object
+		counts  map[string]int
+		err     error
+		refused func(error) bool
+		words   string
+	}{
+		"nowhere": {old: plain},
+		"in use":  {old: plain, counts: map[string]int{"b": 2, "a": 1}, refused: apierrors.IsForbidden, words: "1 in a, 2 in b"},
+		"unknown": {old: plain, err: errors.New("starting"), refused: apierrors.IsServiceUnavailable, words: "starting"},
+		"on its way out": {
+			old: definition(func(d *apiextensions.CustomResourceDefinition) {
+				d.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
+			}),
+			counts: map[string]int{"a": 1},
+		},
+		"allowed": {
+			old: definition(func(d *apiextensions.CustomResourceDefinition) {
+				d.Annotations = map[string]string{"flagship.io/allow-deletion-with-instances": "true"}
+			}),
+			counts: map[string]int{"a": 1},
+		},
+		"something else": {old: object(t, "{apiVersion: v1, kind: ConfigMap}"), counts: map[string]int{"a": 1}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			plugin := admission.NewDefinitions(func(_ context.Context, group, kind string) (map[string]int, error) {
+				if group != "example.io" || kind != "Gear" {
+					t.Errorf("asked about %s %s", group, kind)
+				}
+				return tc.counts, tc.err
+			})
+			err := plugin.Validate(t.Context(), kadmission.NewAttributesRecord(nil, tc.old, schema.GroupVersionKind{}, "", "gears.example.io",
+				schema.GroupVersionResource{}, "", kadmission.Delete, nil, false, nil), nil)
+			if tc.refused == nil && err != nil {
+				t.Errorf("refused: %v", err)
+			}
+			if tc.refused != nil && (!tc.refused(err) || !strings.Contains(err.Error(), tc.words)) {
+				t.Errorf("got %v, want a refusal that says %q", err, tc.words)
+			}
+		})
+	}
+}

@@ -1,0 +1,107 @@
+package apiserver
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
+
+	"github.com/flagship-k8s/flagship/internal/host/apiserver/pki"
+)
+
+const (
+	// auditDir is where the audit log is, in the data directory.
+	auditDir = "audit"
+	// auditPolicyFile is the built-in audit policy in a data directory.
+	auditPolicyFile = "audit-policy.yaml"
+	// Together these bound the audit log to one gigabyte: the current file and nine before it.
+	auditMaxSize    = 100 // megabytes
+	auditMaxBackups = 9
+	auditMaxAge     = 90 // days
+)
+
+// NoAuditLog as Audit.LogPath keeps no audit log.
+const NoAuditLog = "none"
+
+// Audit says what is recorded of requests to a hub, and where.
+type Audit struct {
+	// PolicyFile is the path of an audit policy; empty means the built-in one, which records the metadata of writes that users
+	// make, and of every request that goes through a Cluster's proxy.
+	PolicyFile string
+	// LogPath is the log file, "-" for standard output, NoAuditLog for none; empty means audit/audit.log in DataDir.
+	LogPath string
+	// MaxAge is for how many days an old log file is kept; 0 means 90.
+	MaxAge int
+	// MaxBackups is how many old log files are kept; 0 means 9.
+	MaxBackups int
+	// MaxSize is how large a log file becomes, in megabytes; 0 means 100.
+	MaxSize int
+	// WebhookConfigFile is the path of a kubeconfig that leads to a webhook for audit events; empty means none.
+	WebhookConfigFile string
+}
+
+func (a Audit) complete(dataDir string) (Audit, error) {
+	if a.MaxAge < 0 || a.MaxBackups < 0 || a.MaxSize < 0 {
+		return a, errors.New("age, number and size of audit log files cannot be negative")
+	}
+	for value, unset := range map[*int]int{&a.MaxAge: auditMaxAge, &a.MaxBackups: auditMaxBackups, &a.MaxSize: auditMaxSize} {
+		if *value == 0 {
+			*value = unset
+		}
+	}
+	if a.LogPath == "" {
+		a.LogPath = filepath.Join(dataDir, auditDir, "audit.log")
+	}
+	return a, nil
+}
+
+// auditPolicy is the built-in policy. What the control plane does itself is left out: it is in conditions and events, and is
+// most of all requests. So are reads, and writes that only report: events, leases, statuses, and questions about rights.
+const auditPolicy = `apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+- level: None
+  users: ["system:apiserver"]
+- level: Metadata
+  resources:
+  - group: cluster.karmada.io
+    resources: [clusters/proxy]
+- level: None
+  verbs: [get, list, watch]
+- level: None
+  resources:
+  - group: ""
+    resources: [events, "*/status"]
+  - group: events.k8s.io
+  - group: coordination.k8s.io
+  - group: authorization.k8s.io
+  - group: authentication.k8s.io
+    resources: [tokenreviews, selfsubjectreviews]
+  - group: "*"
+    resources: ["*/status"]
+- level: Metadata
+`
+
+// audit says what is recorded of requests. Of a member, nothing is.
+func audit(o *options.ServerRunOptions, cfg Config) error {
+	if cfg.Role != Hub {
+		return nil
+	}
+	o.Audit.PolicyFile = cfg.Audit.PolicyFile
+	if o.Audit.PolicyFile == "" {
+		o.Audit.PolicyFile = filepath.Join(cfg.DataDir, auditPolicyFile)
+		if err := pki.WriteFile(o.Audit.PolicyFile, []byte(auditPolicy), 0o600); err != nil {
+			return fmt.Errorf("writing the audit policy: %w", err)
+		}
+	}
+	if cfg.Audit.LogPath != NoAuditLog {
+		o.Audit.LogOptions.Path = cfg.Audit.LogPath
+	}
+	o.Audit.LogOptions.MaxAge = cfg.Audit.MaxAge
+	o.Audit.LogOptions.MaxBackups = cfg.Audit.MaxBackups
+	o.Audit.LogOptions.MaxSize = cfg.Audit.MaxSize
+	o.Audit.WebhookOptions.ConfigFile = cfg.Audit.WebhookConfigFile
+	return nil
+}

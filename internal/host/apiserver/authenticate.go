@@ -1,0 +1,156 @@
+package apiserver
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	apiserverv1 "k8s.io/apiserver/pkg/apis/apiserver/v1"
+	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/yaml"
+
+	"github.com/flagship-k8s/flagship/internal/host/apiserver/pki"
+)
+
+const (
+	// authenticationFile is the AuthenticationConfiguration in a data directory that the server loads.
+	authenticationFile = "authentication.yaml"
+	// authenticationPeriod is how often the one it is made of is read again.
+	authenticationPeriod = 10 * time.Second
+)
+
+// Authentication says who else is known to a hub, besides holders of its certificates and service accounts, and who else
+// decides what they may do.
+type Authentication struct {
+	// ConfigFile is the path of an AuthenticationConfiguration: issuers of JWTs (OIDC), and what anonymous users may reach. It is
+	// read again when it changes.
+	ConfigFile string
+	// TokenWebhookConfigFile is the path of a kubeconfig that leads to a webhook for TokenReviews.
+	TokenWebhookConfigFile string
+	// AuthorizationWebhookConfigFile is the path of a kubeconfig that leads to a webhook for SubjectAccessReviews. It is asked
+	// about what RBAC does not allow.
+	AuthorizationWebhookConfigFile string
+	// BootstrapTokens accepts bootstrap tokens (Secrets in kube-system) and runs their controllers. Nothing of Flagship uses them;
+	// agents of Karmada may be registered with them.
+	BootstrapTokens bool
+}
+
+// healthPaths are what anonymous users may reach unless a configuration says something else: they see whether the server
+// lives. Everywhere else they get 401.
+func healthPaths() map[string]any {
+	var conditions []any
+	for _, path := range []string{"/livez", "/readyz", "/healthz"} {
+		conditions = append(conditions, map[string]any{"path": path})
+	}
+	return map[string]any{"enabled": true, "conditions": conditions}
+}
+
+// authenticationConfig is an AuthenticationConfiguration, as YAML, with what a server needs besides what the given one says.
+// Empty is one that says nothing.
+func authenticationConfig(given []byte) ([]byte, error) {
+	config := map[string]any{"apiVersion": apiserverv1.SchemeGroupVersion.String(), "kind": "AuthenticationConfiguration"}
+	if len(bytes.TrimSpace(given)) > 0 {
+		config = map[string]any{}
+		if err := yaml.UnmarshalStrict(given, &config); err != nil {
+			return nil, fmt.Errorf("reading the authentication configuration: %w", err)
+		}
+		if config["kind"] != "AuthenticationConfiguration" {
+			return nil, errors.New("the authentication configuration is not of kind AuthenticationConfiguration")
+		}
+	}
+	if config["anonymous"] == nil {
+		config["anonymous"] = healthPaths()
+	}
+	text, err := yaml.Marshal(config)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the authentication configuration: %w", err)
+	}
+	return text, nil
+}
+
+// writeAuthentication makes the file that the server loads. A file that is as it should be is not touched.
+func writeAuthentication(cfg Config) error {
+	var given []byte
+	if file := cfg.Authentication.ConfigFile; file != "" {
+		var err error
+		if given, err = os.ReadFile(file); err != nil {
+			return fmt.Errorf("reading the authentication configuration: %w", err)
+		}
+	}
+	text, err := authenticationConfig(given)
+	if err != nil {
+		return err
+	}
+	file := filepath.Join(cfg.DataDir, authenticationFile)
+	if present, err := os.ReadFile(file); err == nil && bytes.Equal(present, text) {
+		return nil
+	}
+	if err := pki.WriteFile(file, text, 0o600); err != nil {
+		return fmt.Errorf("writing the authentication configuration: %w", err)
+	}
+	return nil
+}
+
+func authenticate(o *options.ServerRunOptions, cfg Config, keys *keyring) error {
+	if err := writeAuthentication(cfg); err != nil {
+		return err
+	}
+	o.Authentication.AuthenticationConfigFile = filepath.Join(cfg.DataDir, authenticationFile)
+	o.Authentication.WebHook.ConfigFile = cfg.Authentication.TokenWebhookConfigFile
+	o.Authentication.BootstrapToken.Enable = cfg.Authentication.BootstrapTokens
+	o.Authentication.ClientCert.ClientCA = keys.dir.Bundle(authorityName)
+	o.Authentication.ServiceAccounts.Issuers = []string{issuer}
+	o.Authentication.ServiceAccounts.KeyFiles = []string{keys.tokenPublic}
+	o.ServiceAccountSigningKeyFile = keys.tokenPrivate
+
+	header := o.Authentication.RequestHeader
+	header.ClientCAFile = keys.dir.Bundle(proxyAuthorityName)
+	header.AllowedNames = []string{proxyClient}
+	header.UsernameHeaders = []string{"X-Remote-User"}
+	header.UIDHeaders = []string{"X-Remote-Uid"}
+	header.GroupHeaders = []string{"X-Remote-Group"}
+	header.ExtraHeaderPrefixes = []string{"X-Remote-Extra-"}
+	o.ProxyClientCertFile = keys.dir.File(proxyClientName + ".crt")
+	o.ProxyClientKeyFile = keys.dir.File(proxyClientName + ".key")
+	return nil
+}
+
+// authorize says who decides what a user may do.
+func authorize(o *options.ServerRunOptions, cfg Config) {
+	o.Authorization.Modes = []string{"RBAC"}
+	if cfg.Role == Member && cfg.RuntimeConfig["resource.k8s.io/v1"] != "false" {
+		o.Authorization.Modes = []string{"Node", "RBAC"}
+	}
+	if cfg.Authentication.AuthorizationWebhookConfigFile != "" {
+		o.Authorization.Modes = append(o.Authorization.Modes, "Webhook")
+		o.Authorization.WebhookConfigFile = cfg.Authentication.AuthorizationWebhookConfigFile
+	}
+}
+
+// followAuthentication makes the file that the server loads anew when the one it is made of changes. Upstream loads it
+// again; it keeps what it has while the new one is wrong.
+func followAuthentication(ctx context.Context, cfg Config) {
+	tick := cfg.Clock.NewTicker(authenticationPeriod)
+	defer tick.Stop()
+	failed := ""
+	for {
+		select {
+		case <-tick.C():
+		case <-ctx.Done():
+			return
+		}
+		err := writeAuthentication(cfg)
+		switch {
+		case err == nil:
+			failed = ""
+		case err.Error() != failed: // once, not every few seconds
+			failed = err.Error()
+			log.FromContext(ctx).WithName("apiserver").Error(err, "The authentication configuration stays as it is")
+		}
+	}
+}

@@ -1,0 +1,155 @@
+package apiserver
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	genericapifilters "k8s.io/apiserver/pkg/endpoints/filters"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/apiserver/pkg/util/notfoundhandler"
+	aggregatorapiserver "k8s.io/kube-aggregator/pkg/apiserver"
+	"k8s.io/kubernetes/cmd/kube-apiserver/app"
+	controlplaneapiserver "k8s.io/kubernetes/pkg/controlplane/apiserver"
+	generatedopenapi "k8s.io/kubernetes/pkg/generated/openapi"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/clients/dial"
+	"github.com/flagship-k8s/flagship/internal/host/apiserver/clusters"
+	"github.com/flagship-k8s/flagship/internal/host/apiserver/documents"
+	"github.com/flagship-k8s/flagship/internal/host/apiserver/native"
+	"github.com/flagship-k8s/flagship/internal/host/apiserver/resourceclaims"
+	"github.com/flagship-k8s/flagship/internal/host/apiserver/storage"
+	"github.com/flagship-k8s/flagship/internal/host/apiserver/works"
+)
+
+// chain is the API servers of one process, each handing what it does not know to the next: the
+// aggregator in front, then the built-in kinds, then those of the hub, then custom resources.
+type chain struct {
+	front      *aggregatorapiserver.APIAggregator
+	extensions *apiextensionsapiserver.CustomResourceDefinitions
+}
+
+// link connects the servers, with the native groups of the hub unless own is nil. wrap is put around everything the front serves, behind authentication
+// and authorization.
+func link(config *app.Config, own *clusters.Options, wrap func(http.Handler, *chain) http.Handler) (*chain, error) {
+	linked := &chain{}
+	generic := &config.Aggregator.GenericConfig.Config
+	protect := generic.BuildHandlerChainFunc
+	generic.BuildHandlerChainFunc = func(api http.Handler, c *genericapiserver.Config) http.Handler {
+		return protect(wrap(api, linked), c)
+	}
+	completed, err := config.Complete()
+	if err != nil {
+		return nil, fmt.Errorf("completing the API server configuration: %w", err)
+	}
+
+	notFound := notfoundhandler.New(config.KubeAPIs.ControlPlane.Generic.Serializer, genericapifilters.NoMuxAndDiscoveryIncompleteKey)
+	linked.extensions, err = completed.ApiExtensions.New(genericapiserver.NewEmptyDelegateWithCustomHandler(notFound))
+	if err != nil {
+		return nil, fmt.Errorf("building the custom resource server: %w", err)
+	}
+	next := linked.extensions.GenericAPIServer
+	var claims *genericapiserver.GenericAPIServer
+	if own != nil {
+		// In front of the custom resources: their server takes all of /apis/ for itself.
+		if next, err = works.New(own.Host, next); err != nil {
+			return nil, err
+		}
+		if next, err = clusters.New(*own, next); err != nil {
+			return nil, err
+		}
+		if claims, err = resourceclaims.New(own.Host, next); err != nil {
+			return nil, err
+		}
+		next = claims
+	}
+	builtin, err := completed.KubeAPIs.New(next)
+	if err != nil {
+		return nil, fmt.Errorf("building the server of built-in kinds: %w", err)
+	}
+	var local genericapiserver.DelegationTarget = builtin.ControlPlane.GenericAPIServer
+	if claims != nil {
+		local = resourceclaims.InFront(local, claims)
+	}
+	linked.front, err = controlplaneapiserver.CreateAggregatorServer(
+		completed.Aggregator,
+		local,
+		linked.extensions.Informers.Apiextensions().V1().CustomResourceDefinitions(),
+		completed.ApiExtensions.GenericConfig.MergedResourceConfig.ResourceEnabled(
+			apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions")),
+		priorities(),
+	)
+	if err != nil {
+		return nil, fmt.Errorf("building the aggregator: %w", err)
+	}
+	linked.front.GenericAPIServer.ShutdownTimeout = hangUp
+	return linked, nil
+}
+
+// publishDocuments takes the OpenAPI v3 documents of custom resources out of upstream's hands. Call it when the servers are
+// prepared and do not run yet: a hook that starts upstream's controller looks then whether there is anything to feed.
+func (c *chain) publishDocuments(ctx context.Context) {
+	service := c.extensions.GenericAPIServer.OpenAPIV3VersionedService
+	if service == nil {
+		return
+	}
+	c.extensions.GenericAPIServer.OpenAPIV3VersionedService = nil
+	definitions := c.extensions.Informers.Apiextensions().V1().CustomResourceDefinitions()
+	go func() {
+		if err := documents.Run(ctx, definitions, service); err != nil {
+			log.FromContext(ctx).Error(err, "OpenAPI documents of custom resources are not published")
+		}
+	}()
+}
+
+// priorities orders groups and versions in discovery. A group version without a priority is not
+// announced by the aggregator at all, so every one that is served in this process has to be here.
+func priorities() map[schema.GroupVersion]controlplaneapiserver.APIServicePriority {
+	all := controlplaneapiserver.DefaultGenericAPIServicePriorities()
+	for group, at := range map[string]struct {
+		priority int32
+		versions []string
+	}{
+		"apps":                    {17800, []string{"v1"}},
+		"autoscaling":             {17500, []string{"v2", "v1"}},
+		"batch":                   {17400, []string{"v1"}},
+		"networking.k8s.io":       {17200, []string{"v1", "v1beta1"}},
+		"policy":                  {17100, []string{"v1"}},
+		"storage.k8s.io":          {16800, []string{"v1", "v1beta1", "v1alpha1"}},
+		"scheduling.k8s.io":       {16600, []string{"v1", "v1beta1", "v1alpha3"}},
+		"node.k8s.io":             {16300, []string{"v1"}},
+		"resource.k8s.io":         {16200, []string{"v1", "v1beta2", "v1beta1", "v1alpha3", "v1alpha2"}},
+		"lifecycle.k8s.io":        {15700, []string{"v1alpha1"}},
+		clusterv1alpha1.GroupName: {2000, []string{clusterv1alpha1.GroupVersion.Version}},
+		works.Group:               {1000, []string{workv1alpha2.GroupVersion.Version, workv1alpha1.GroupVersion.Version}},
+	} {
+		for i, version := range at.versions {
+			all[schema.GroupVersion{Group: group, Version: version}] = controlplaneapiserver.APIServicePriority{
+				Group: at.priority, Version: int32(40 - 5*i),
+			}
+		}
+	}
+	return all
+}
+
+// clusterOptions is what the hub's native groups share with the built-in kinds, taken before their
+// configuration is completed.
+func clusterOptions(config *app.Config, direct *storage.Direct, cfg Config, secret clusters.SecretReader) *clusters.Options {
+	host := native.Host{
+		Config:      *config.KubeAPIs.ControlPlane.Generic,
+		Informers:   config.KubeAPIs.ControlPlane.VersionedInformers,
+		Etcd:        *config.Options.Etcd,
+		Definitions: generatedopenapi.GetOpenAPIDefinitions,
+	}
+	if direct != nil {
+		host.Reach = direct.Wrap
+	}
+	return &clusters.Options{Host: host, Dial: cfg.Dial, Secret: secret, Rules: dial.Rules{AllowLoopback: cfg.AllowLoopbackMembers}}
+}

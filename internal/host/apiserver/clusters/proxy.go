@@ -1,0 +1,146 @@
+package clusters
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	utilproxy "k8s.io/apimachinery/pkg/util/proxy"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/streaming/pkg/httpstream"
+
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/knowledge/impersonate"
+)
+
+// proxyREST serves clusters/NAME/proxy/PATH: the member's own API, as the same user.
+type proxyREST struct {
+	dial    Dial
+	holders Holders
+}
+
+// Holders returns who may be impersonated in a cluster.
+type Holders func(cluster string) (impersonate.Subjects, error)
+
+var _ rest.Connecter = &proxyREST{}
+
+// New returns the kind of the subresource.
+func (*proxyREST) New() runtime.Object { return &ProxyOptions{} }
+
+// Destroy has nothing to close.
+func (*proxyREST) Destroy() {}
+
+// ConnectMethods are all of HTTP: which are sensible is up to the member.
+func (*proxyREST) ConnectMethods() []string {
+	return []string{
+		http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut,
+		http.MethodPatch, http.MethodDelete, http.MethodOptions,
+	}
+}
+
+// NewConnectOptions has the rest of the URL put into Path.
+func (*proxyREST) NewConnectOptions() (options runtime.Object, hasPath bool, pathParameter string) {
+	return &ProxyOptions{}, true, "path"
+}
+
+// Connect returns the handler that carries one request to the member.
+func (r *proxyREST) Connect(ctx context.Context, name string, options runtime.Object, responder rest.Responder) (http.Handler, error) {
+	parameters, ok := options.(*ProxyOptions)
+	if !ok {
+		return nil, fmt.Errorf("unexpected proxy options %T", options)
+	}
+	caller, ok := request.UserFrom(ctx)
+	if !ok {
+		return nil, apierrors.NewInternalError(errors.New("no user found for the request"))
+	}
+	holders, err := r.holders(name)
+	if err != nil {
+		return nil, apierrors.NewInternalError(err)
+	}
+	who, err := holders.Identity(caller.GetName(), caller.GetGroups())
+	if err != nil {
+		return nil, apierrors.NewForbidden(clusterv1alpha1.Resource(clusterv1alpha1.ResourcePluralCluster+"/proxy"), name, err)
+	}
+	endpoint, err := r.dial(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return &forwarder{endpoint: endpoint, path: parameters.Path, who: who, responder: responder}, nil
+}
+
+// forwarder carries one request.
+type forwarder struct {
+	endpoint  Endpoint
+	path      string
+	who       impersonate.Identity
+	responder rest.Responder
+}
+
+// ServeHTTP replaces what the caller used to prove who it is by our own credential and the caller's
+// name, and forwards everything else both ways, upgraded connections included.
+func (f *forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	location := *f.endpoint.URL
+	location.Path = utilnet.JoinPreservingTrailingSlash(location.Path, f.path)
+	location.RawQuery = r.URL.RawQuery
+
+	forwarded := r.WithContext(r.Context())
+	forwarded.Header = utilnet.CloneHeader(r.Header)
+	actAs(forwarded.Header, f.who, f.endpoint.Token)
+
+	upgrade := httpstream.IsUpgradeRequest(forwarded)
+	if checked, ok := f.endpoint.Transport.(verified); ok && upgrade {
+		// It gets a connection of its own, past the transport's.
+		if err := checked.check(r.Context()); err != nil {
+			failure{f}.Error(err)
+			return
+		}
+	}
+	handler := utilproxy.NewUpgradeAwareHandler(&location, f.endpoint.Transport, false,
+		upgrade, utilproxy.NewErrorResponder(failure{f}))
+	handler.UpgradeTransport = utilproxy.NewUpgradeRequestRoundTripper(f.endpoint.Transport, utilproxy.MirrorRequest)
+	// A member must not send our credential elsewhere.
+	handler.RejectForwardingRedirects = true
+	handler.UseLocationHost = true
+	handler.ServeHTTP(w, forwarded)
+}
+
+// failure turns trouble on the way to a member into an API status.
+type failure struct{ *forwarder }
+
+// Error answers 503 for a member that could not be reached.
+func (f failure) Error(err error) {
+	if urlErr, ok := errors.AsType[*url.Error](err); ok {
+		err = urlErr.Err
+	}
+	if !apierrors.IsServiceUnavailable(err) {
+		err = apierrors.NewServiceUnavailable("cluster is not reachable: " + err.Error())
+	}
+	f.responder.Error(err)
+}
+
+// actAs makes header a request of the account behind token, on behalf of who.
+func actAs(header http.Header, who impersonate.Identity, token string) {
+	for name := range header {
+		lower := strings.ToLower(name)
+		if strings.HasPrefix(lower, "impersonate-") || strings.HasPrefix(lower, "x-remote-") {
+			header.Del(name)
+		}
+	}
+	header.Del("Cookie")
+	header.Set("Authorization", "Bearer "+token)
+	header.Set(authenticationv1.ImpersonateUserHeader, who.User)
+	for _, group := range who.Groups {
+		header.Add(authenticationv1.ImpersonateGroupHeader, group)
+	}
+	if who.Extra != "" {
+		header.Set(authenticationv1.ImpersonateUserExtraHeaderPrefix+url.PathEscape(impersonate.UserExtra), who.Extra)
+	}
+}

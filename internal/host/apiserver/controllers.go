@@ -1,0 +1,70 @@
+package apiserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/flagship-k8s/flagship/internal/host/apiserver/builtin"
+)
+
+// RunControllers runs the built-in controllers of a hub until the context ends or the server stops, and
+// returns then. Of several servers on one etcd one should do this at a time; it may be called again after
+// it has returned. The loops are named in /readyz from the start of the server, and count as healthy
+// while they are not meant to run.
+func (s *Server) RunControllers(ctx context.Context) error {
+	if s.cfg.Role != Hub {
+		return fmt.Errorf("a %s runs no controllers of its own", s.cfg.Role)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		defer cancel()
+		select {
+		case <-s.stopping:
+		case <-ctx.Done():
+		}
+	}()
+
+	loops, err := builtin.New(ctx, builtin.Config{
+		Client:        s.LoopbackConfig(),
+		Informers:     s.informers,
+		AuthorityCert: s.keys.dir.File(authorityName + ".crt"),
+		AuthorityKey:  s.keys.dir.File(authorityName + ".key"),
+		TokenKey:      s.keys.tokenPrivate,
+		CA:            s.CA(),
+		InUse:         s.InUse,
+		OnUse:         s.OnUse,
+		Holds:         s.holds,
+
+		BootstrapTokens: s.cfg.Authentication.BootstrapTokens,
+	})
+	if err != nil {
+		return err
+	}
+	var all sync.WaitGroup
+	for _, loop := range loops {
+		var ended atomic.Bool
+		s.AddLoop(loop.Name, func() error {
+			if ended.Load() && ctx.Err() == nil {
+				return errors.New("ended unexpectedly")
+			}
+			return nil
+		})
+		all.Go(func() {
+			defer ended.Store(true)
+			loop.Run(ctx)
+		})
+	}
+	all.Wait()
+	return nil
+}
+
+// announceControllers names the built-in controllers in /readyz before they run.
+func (s *Server) announceControllers() {
+	for _, name := range builtin.Names(s.cfg.Authentication.BootstrapTokens) {
+		s.AddLoop(name, func() error { return nil })
+	}
+}

@@ -1,0 +1,253 @@
+package apiserver
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/server/v3/embed"
+	"go.etcd.io/etcd/server/v3/etcdserver"
+	"go.uber.org/zap"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
+	"k8s.io/kubernetes/cmd/kube-apiserver/app"
+	"k8s.io/kubernetes/pkg/kubeapiserver"
+
+	"github.com/flagship-k8s/flagship/internal/host/apiserver/storage"
+)
+
+const (
+	// etcdQuota bounds the database. Reaching it makes storage read-only, so it is far above what a
+	// control plane of thousands of objects needs.
+	etcdQuota = 8 << 30
+	// etcdPrefix is what all keys start with.
+	etcdPrefix = "/registry"
+	// etcdDial is how long a connection to an etcd elsewhere may take to come about.
+	etcdDial = 20 * time.Second
+	// longestSocketPath is what the kernel allows in a socket address, less room for the name.
+	longestSocketPath = 90
+)
+
+// etcd is the storage inside this process. It listens on sockets in directories that only its owner
+// may enter, and on no port.
+type etcd struct {
+	server  *embed.Etcd
+	sockets string
+	// temporary says that the socket directory is not in the data directory and is removed at the end.
+	temporary bool
+}
+
+// startEtcd runs etcd on dir and waits until it serves.
+func startEtcd(ctx context.Context, dir string, quota int64, noFsync bool) (*etcd, error) {
+	sockets, temporary, err := socketDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	running := &etcd{sockets: sockets, temporary: temporary}
+	server, err := embed.StartEtcd(etcdConfig(dir, sockets, quota, noFsync))
+	if err != nil {
+		running.removeSockets()
+		return nil, fmt.Errorf("starting etcd: %w", err)
+	}
+	running.server = server
+	select {
+	case <-server.Server.ReadyNotify():
+		if err := running.makeRoom(ctx); err != nil {
+			running.stop()
+			return nil, fmt.Errorf("making room in etcd: %w", err)
+		}
+		return running, nil
+	case err := <-server.Err():
+		running.stop()
+		return nil, fmt.Errorf("starting etcd: %w", err)
+	case <-server.Server.StopNotify():
+		running.stop()
+		return nil, errors.New("etcd stopped while starting")
+	case <-ctx.Done():
+		running.stop()
+		return nil, fmt.Errorf("waiting for etcd: %w", ctx.Err())
+	}
+}
+
+// makeRoom ends the alarm of an etcd that was full, if it is not any more: the alarm is part of the data, and nobody
+// but this process can reach etcd to lift it.
+func (e *etcd) makeRoom(ctx context.Context) error {
+	server := e.server.Server
+	full := &etcdserverpb.AlarmRequest{Action: etcdserverpb.AlarmRequest_GET, Alarm: etcdserverpb.AlarmType_NOSPACE}
+	raised, err := server.Alarm(ctx, full)
+	if err != nil || len(raised.Alarms) == 0 {
+		return err
+	}
+	if err := server.Backend().Defrag(); err != nil {
+		return err
+	}
+	if server.Backend().Size() >= server.Cfg.QuotaBackendBytes {
+		return nil
+	}
+	for _, alarm := range raised.Alarms {
+		_, err := server.Alarm(ctx, &etcdserverpb.AlarmRequest{
+			Action: etcdserverpb.AlarmRequest_DEACTIVATE, Alarm: alarm.Alarm, MemberID: alarm.MemberID,
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func etcdConfig(dir, sockets string, quota int64, noFsync bool) *embed.Config {
+	socket := func(name string) url.URL {
+		return url.URL{Scheme: "unix", Path: filepath.Join(sockets, name+".sock")}
+	}
+	client := socket("client")
+
+	cfg := embed.NewConfig()
+	cfg.Name = "flagship"
+	cfg.InitialCluster = cfg.InitialClusterFromName(cfg.Name)
+	cfg.Dir = dir
+	cfg.ListenClientUrls, cfg.AdvertiseClientUrls = []url.URL{client}, []url.URL{client}
+	// On a socket of its own, so that what comes in on the other need not be told apart.
+	cfg.ListenClientHttpUrls = []url.URL{socket("http")}
+	// The advertised peer address stays the default one: it is recorded in the data, which may be
+	// moved to another directory, and in a cluster of one nobody dials it.
+	cfg.ListenPeerUrls = []url.URL{socket("peer")}
+	cfg.QuotaBackendBytes = quota
+	cfg.UnsafeNoFsync = noFsync
+	// There is no follower to catch up, so the log kept in memory may be short. The API server
+	// compacts the history every five minutes itself.
+	cfg.SnapshotCount = etcdserver.DefaultSnapshotCount / 2
+	cfg.SnapshotCatchUpEntries = 500
+	cfg.EnableGRPCGateway = false
+	cfg.LogLevel = "warn"
+	cfg.LogOutputs = []string{filepath.Join(filepath.Dir(dir), "etcd.log")}
+	cfg.EnableLogRotation = true
+	cfg.LogRotationConfigJSON = `{"maxsize": 10, "maxbackups": 1}`
+	return cfg
+}
+
+// size is how much of its quota the database file takes, in bytes. The file does not shrink when objects are deleted: its
+// free space is used again.
+func (e *etcd) size(context.Context) (used, quota int64, err error) {
+	return e.server.Server.Backend().Size(), e.server.Server.Cfg.QuotaBackendBytes, nil
+}
+
+// largest is the size of the database of that server of an etcd cluster which is the nearest to its quota. The quota is 0 if
+// etcd is too old to say it.
+func largest(ctx context.Context, client *clientv3.Client) (used, quota int64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, etcdDial)
+	defer cancel()
+	for _, endpoint := range client.Endpoints() {
+		status, err := client.Status(ctx, endpoint)
+		if err != nil {
+			return 0, 0, fmt.Errorf("reading the status of etcd at %s: %w", endpoint, err)
+		}
+		if status.DbSize >= used {
+			used, quota = status.DbSize, status.DbSizeQuota
+		}
+	}
+	return used, quota, nil
+}
+
+// endpoint is where a client in this process reaches etcd.
+func (e *etcd) endpoint() string { return "unix://" + filepath.Join(e.sockets, "client.sock") }
+
+// stop ends etcd. Whoever uses it must have ended before: clients of a stopped etcd wait for ever.
+func (e *etcd) stop() {
+	e.server.Close()
+	e.removeSockets()
+}
+
+func (e *etcd) removeSockets() {
+	if e.temporary {
+		_ = os.RemoveAll(e.sockets)
+	}
+}
+
+// socketDir is a directory beside the data, or a private temporary one where that path is too long
+// for a socket address.
+func socketDir(dir string) (path string, temporary bool, err error) {
+	path = filepath.Join(filepath.Dir(dir), "sockets")
+	if len(path) <= longestSocketPath {
+		if err := os.MkdirAll(path, 0o700); err != nil {
+			return "", false, fmt.Errorf("making the socket directory: %w", err)
+		}
+		return path, false, nil
+	}
+	path, err = os.MkdirTemp("", "flagship-")
+	if err != nil {
+		return "", false, fmt.Errorf("making the socket directory: %w", err)
+	}
+	return path, true, nil
+}
+
+// uncached are the resources upstream keeps no watch cache for.
+func uncached() []schema.GroupResource {
+	var resources []schema.GroupResource
+	for resource, size := range kubeapiserver.DefaultWatchCacheSizes() {
+		if size == 0 {
+			resources = append(resources, resource)
+		}
+	}
+	return resources
+}
+
+// storeDirectly makes the servers of built-in kinds and custom resources call the etcd in this process
+// instead of dialling it.
+func storeDirectly(config *app.Config, direct *storage.Direct) {
+	generic := config.KubeAPIs.ControlPlane.Generic
+	generic.RESTOptionsGetter = direct.Wrap(generic.RESTOptionsGetter)
+	for _, server := range []*genericapiserver.RecommendedConfig{config.ApiExtensions.GenericConfig, config.Aggregator.GenericConfig} {
+		server.RESTOptionsGetter = direct.Wrap(server.RESTOptionsGetter)
+	}
+	extra := &config.ApiExtensions.ExtraConfig
+	extra.CRDRESTOptionsGetter = direct.Wrap(extra.CRDRESTOptionsGetter)
+}
+
+// client is a connection of our own.
+func (e *ExternalEtcd) client() (*clientv3.Client, error) {
+	config := clientv3.Config{Endpoints: e.Endpoints, DialTimeout: etcdDial, Logger: zap.NewNop()}
+	if e.CAFile != "" || e.CertFile != "" {
+		config.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
+	}
+	if e.CAFile != "" {
+		authorities, err := os.ReadFile(e.CAFile)
+		if err != nil {
+			return nil, fmt.Errorf("reading the authority of etcd: %w", err)
+		}
+		config.TLS.RootCAs = x509.NewCertPool()
+		if !config.TLS.RootCAs.AppendCertsFromPEM(authorities) {
+			return nil, fmt.Errorf("the authority of etcd in %s cannot be read", e.CAFile)
+		}
+	}
+	if e.CertFile != "" {
+		pair, err := tls.LoadX509KeyPair(e.CertFile, e.KeyFile)
+		if err != nil {
+			return nil, fmt.Errorf("reading the certificate for etcd: %w", err)
+		}
+		config.TLS.Certificates = []tls.Certificate{pair}
+	}
+	client, err := clientv3.New(config)
+	if err != nil {
+		return nil, fmt.Errorf("connecting to etcd: %w", err)
+	}
+	return client, nil
+}
+
+// transport is how the API server reaches its storage.
+func (e *ExternalEtcd) transport() storagebackend.TransportConfig {
+	return storagebackend.TransportConfig{
+		ServerList:    e.Endpoints,
+		TrustedCAFile: e.CAFile,
+		CertFile:      e.CertFile,
+		KeyFile:       e.KeyFile,
+	}
+}

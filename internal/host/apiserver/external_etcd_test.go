@@ -1,0 +1,96 @@
+package apiserver_test
+
+import (
+	"encoding/json"
+	"net"
+	"net/url"
+	"path/filepath"
+	"testing"
+
+	"go.etcd.io/etcd/server/v3/embed"
+	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/utils/clock"
+
+	"github.com/flagship-k8s/flagship/internal/host/apiserver"
+	"github.com/flagship-k8s/flagship/internal/host/apiserver/pki"
+)
+
+// startExternalEtcd runs an etcd that asks clients for certificates, and says how to reach it.
+func startExternalEtcd(t *testing.T) (*embed.Etcd, apiserver.ExternalEtcd) {
+	t.Helper()
+	dir := t.TempDir()
+	keys, err := pki.Open(filepath.Join(dir, "pki"), clock.RealClock{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	authority, err := keys.Authority("ca", "etcd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, _, err := keys.Leaf("server", authority, pki.Profile{CommonName: "etcd", IPs: []string{"127.0.0.1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, _, err := keys.Leaf("client", authority, pki.Profile{CommonName: "flagship"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	port, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = port.Close()
+	endpoint := url.URL{Scheme: "https", Host: port.Addr().String()}
+
+	config := embed.NewConfig()
+	config.Dir, config.LogLevel, config.UnsafeNoFsync = filepath.Join(dir, "data"), "panic", true
+	config.ListenClientUrls, config.AdvertiseClientUrls = []url.URL{endpoint}, []url.URL{endpoint}
+	peer := url.URL{Scheme: "unix", Path: filepath.Join(dir, "peer.sock")}
+	config.ListenPeerUrls, config.AdvertisePeerUrls = []url.URL{peer}, []url.URL{peer}
+	config.InitialCluster = config.InitialClusterFromName(config.Name)
+	config.ClientTLSInfo.CertFile, config.ClientTLSInfo.KeyFile = server.CertFile, server.KeyFile
+	config.ClientTLSInfo.TrustedCAFile, config.ClientTLSInfo.ClientCertAuth = keys.File("ca.crt"), true
+	etcd, err := embed.StartEtcd(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(etcd.Close)
+	<-etcd.Server.ReadyNotify()
+	return etcd, apiserver.ExternalEtcd{
+		Endpoints: []string{endpoint.String()}, CAFile: keys.File("ca.crt"), CertFile: client.CertFile, KeyFile: client.KeyFile,
+	}
+}
+
+// TestExternalEtcd: kinds of every server, built-in, native and custom, are kept in an etcd elsewhere.
+func TestExternalEtcd(t *testing.T) {
+	etcd, external := startExternalEtcd(t)
+	environment, err := json.Marshal(external)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	running := startChild(t, dir, childEtcd+"="+string(environment))
+	_, err = running.client(t, dir).CoreV1().ConfigMaps("default").Create(t.Context(),
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "kept"}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", filepath.Join(dir, "kubeconfig"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	works := dynamic.NewForConfigOrDie(config).Resource(worksResource).Namespace("default")
+	stored(t, works, workHead, "kept", manifests)
+
+	keys := v3client.New(etcd.Server)
+	for _, key := range []string{"/registry/configmaps/default/kept", "/registry/work.karmada.io/works/default/kept"} {
+		found, err := keys.Get(t.Context(), key)
+		if err != nil || found.Count != 1 {
+			t.Errorf("%s is not in the etcd elsewhere: %v", key, err)
+		}
+	}
+}

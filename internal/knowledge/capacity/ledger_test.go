@@ -1,0 +1,119 @@
+package capacity_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/flagship-k8s/flagship/internal/knowledge/capacity"
+)
+
+func TestLedger(t *testing.T) {
+	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	oneCPU := capacity.DemandOf(list("cpu", "1"))
+	tenCPU := capacity.RoomOf(cluster(list("cpu", "10", "pods", "110"), nil, nil))
+	cases := map[string]struct {
+		reason string
+		story  func(*capacity.Ledger)
+		want   int32 // what still fits into 10 cpu
+	}{
+		"Promised": {
+			reason: "a promise takes room at once",
+			story:  func(l *capacity.Ledger) { l.Promise("a", oneCPU, map[string]int32{"m": 4}, start) },
+			want:   6,
+		},
+		"TwoOwners": {
+			reason: "promises add up",
+			story: func(l *capacity.Ledger) {
+				l.Promise("a", oneCPU, map[string]int32{"m": 4}, start)
+				l.Promise("b", oneCPU, map[string]int32{"m": 3}, start)
+			},
+			want: 3,
+		},
+		"ReportedBeforeRunning": {
+			reason: "a report from before the copies run does not contain them",
+			story: func(l *capacity.Ledger) {
+				l.Promise("a", oneCPU, map[string]int32{"m": 4}, start)
+				l.Reported("m")
+			},
+			want: 6,
+		},
+		"RunningThenReported": {
+			reason: "the first report after the copies run contains them",
+			story: func(l *capacity.Ledger) {
+				l.Promise("a", oneCPU, map[string]int32{"m": 4}, start)
+				l.Running("a", "m")
+				l.Reported("m")
+			},
+			want: 10,
+		},
+		"GrownAfterRunning": {
+			reason: "a new promise makes an old copy's health worthless as evidence",
+			story: func(l *capacity.Ledger) {
+				l.Promise("a", oneCPU, map[string]int32{"m": 2}, start)
+				l.Running("a", "m")
+				l.Promise("a", oneCPU, map[string]int32{"m": 2}, start)
+				l.Reported("m")
+			},
+			want: 6,
+		},
+		"TakenBack": {
+			reason: "a write that failed gives its promise back",
+			story: func(l *capacity.Ledger) {
+				l.Promise("a", oneCPU, map[string]int32{"m": 4}, start)
+				l.Promise("a", oneCPU, map[string]int32{"m": -4}, start)
+			},
+			want: 10,
+		},
+		"NothingToTakeBack": {
+			reason: "scaling down what was never promised here gives no room that is not there",
+			story:  func(l *capacity.Ledger) { l.Promise("a", oneCPU, map[string]int32{"m": -4}, start) },
+			want:   10,
+		},
+		"Forgotten": {
+			reason: "a deleted binding holds nothing",
+			story: func(l *capacity.Ledger) {
+				l.Promise("a", oneCPU, map[string]int32{"m": 4, "n": 1}, start)
+				l.Forget("a")
+			},
+			want: 10,
+		},
+		"Expired": {
+			reason: "a promise that never came true is not believed for ever",
+			story: func(l *capacity.Ledger) {
+				l.Promise("a", oneCPU, map[string]int32{"m": 4}, start)
+				l.Promise("b", oneCPU, map[string]int32{"m": 1}, start.Add(time.Minute))
+				l.Expire(start.Add(time.Minute + time.Second))
+			},
+			want: 9,
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			l := capacity.NewLedger(time.Minute)
+			tc.story(l)
+			taken := l.Taken("m")
+			if got := tenCPU.Fit(&oneCPU, &taken); got != tc.want {
+				t.Errorf("%s: %d fit, want %d", tc.reason, got, tc.want)
+			}
+		})
+	}
+}
+
+func TestLedgerChanges(t *testing.T) {
+	l := capacity.NewLedger(time.Minute)
+	if got := l.Changes(); got != nil {
+		t.Fatalf("a new ledger has changes: %v", got)
+	}
+	l.Promise("a", capacity.DemandOf(nil), map[string]int32{"m": 1, "n": 1}, time.Time{})
+	if got := l.Changes(); len(got) != 2 || got["m"].IsZero() {
+		t.Fatalf("after a promise to two clusters: %v", got)
+	}
+	l.Forget("a")
+	got := l.Changes()
+	if usage, ok := got["m"]; !ok || !usage.IsZero() {
+		t.Fatalf("a promise that ended must show as nothing taken: %v", got)
+	}
+	if got := l.Changes(); got != nil {
+		t.Fatalf("changes are told once: %v", got)
+	}
+}

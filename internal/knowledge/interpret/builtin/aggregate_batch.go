@@ -1,0 +1,152 @@
+package builtin
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
+)
+
+// job folds Jobs under the rules an API server has for the status of one: a
+// finished Job never changes again, counters of finished pods never fall, the
+// start time stays once it is set, and a Job that is finished has no active
+// pods.
+func (a aggregation) job(_ context.Context, template *unstructured.Unstructured, items []workv1alpha2.AggregatedStatusItem) (*unstructured.Unstructured, error) {
+	conditions := conditionsOf(template)
+	if len(items) == 0 || conditions["Complete"].status == "True" || conditions["Failed"].status == "True" {
+		return template, nil
+	}
+	list, err := reports[batchv1.JobStatus](items)
+	if err != nil {
+		return nil, err
+	}
+	sum, err := a.jobCounters(template, list)
+	if err != nil {
+		return nil, err
+	}
+	verdicts, drop := currency(items)
+	verdicts = append(verdicts, finishJob(sum, list)...)
+	complete := find(verdicts, string(batchv1.JobComplete)) != nil
+	if !complete {
+		sum.CompletionTime = nil
+	}
+	if failed := find(verdicts, string(batchv1.JobFailed)) != nil; sum.StartTime == nil && (failed || complete) {
+		sum.StartTime = &metav1.Time{Time: a.clock.Now()}
+	}
+	status, err := typedStatus(sum)
+	if err != nil {
+		return nil, err
+	}
+	a.setConditions(template, status, verdicts, drop...)
+	return interpret.WithStatus(template, status), nil
+}
+
+// jobCounters adds up the counters and finds the earliest start and the latest
+// end.
+func (a aggregation) jobCounters(template *unstructured.Unstructured, list []report[batchv1.JobStatus]) (*batchv1.JobStatus, error) {
+	sum := &batchv1.JobStatus{}
+	for i := range list {
+		status := &list[i].status
+		sum.Active += status.Active
+		sum.Succeeded += status.Succeeded
+		sum.Failed += status.Failed
+		sum.StartTime = earlier(sum.StartTime, status.StartTime)
+		sum.CompletionTime = later(sum.CompletionTime, status.CompletionTime)
+	}
+	sum.Succeeded = max(sum.Succeeded, int32(statusNumber(template, "succeeded")))
+	sum.Failed = max(sum.Failed, int32(statusNumber(template, "failed")))
+	suspended, _, _ := unstructured.NestedBool(template.Object, "spec", "suspend")
+	if started := statusString(template, "startTime"); started != "" && !suspended {
+		at, err := time.Parse(time.RFC3339, started)
+		if err != nil {
+			return nil, fmt.Errorf("reading the start time: %w", err)
+		}
+		sum.StartTime = &metav1.Time{Time: at}
+	}
+	return sum, nil
+}
+
+// finishJob returns the conditions that the reports add up to: one failed copy
+// fails the Job, and it takes all of them to complete it. An API server wants to
+// see the reason to finish along with the end.
+func finishJob(sum *batchv1.JobStatus, list []report[batchv1.JobStatus]) []verdict {
+	failed := clustersOf(list, reportsJob(batchv1.JobFailed))
+	complete := clustersOf(list, reportsJob(batchv1.JobComplete))
+	enough := clustersOf(list, reportsJob(batchv1.JobSuccessCriteriaMet))
+	stamp := []string{"lastProbeTime"}
+	switch {
+	case len(failed) > 0:
+		sum.Active = 0
+		message := "Job has failed in clusters: " + strings.Join(failed, ", ")
+		return []verdict{
+			{kind: string(batchv1.JobFailureTarget), status: "True", reason: "JobFailed", message: message, stamp: stamp},
+			{kind: string(batchv1.JobFailed), status: "True", reason: "JobFailed", message: message, stamp: stamp},
+		}
+	case len(complete) == len(list):
+		sum.Active = 0
+		message := "Job has completed in every cluster."
+		return []verdict{
+			{kind: string(batchv1.JobSuccessCriteriaMet), status: "True", reason: "Completed", message: message, stamp: stamp},
+			{kind: string(batchv1.JobComplete), status: "True", reason: "Completed", message: message, stamp: stamp},
+		}
+	case len(enough) == len(list):
+		message := "Job has met its success criteria in every cluster."
+		return []verdict{
+			{kind: string(batchv1.JobSuccessCriteriaMet), status: "True", reason: "SuccessCriteriaMet", message: message, stamp: stamp},
+		}
+	default:
+		return nil
+	}
+}
+
+func reportsJob(kind batchv1.JobConditionType) func(*report[batchv1.JobStatus]) bool {
+	return func(r *report[batchv1.JobStatus]) bool {
+		for i := range r.status.Conditions {
+			if r.status.Conditions[i].Type == kind {
+				return r.status.Conditions[i].Status == corev1.ConditionTrue
+			}
+		}
+		return false
+	}
+}
+
+func earlier(a, b *metav1.Time) *metav1.Time {
+	if a == nil || b != nil && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+func later(a, b *metav1.Time) *metav1.Time {
+	if a == nil || b != nil && a.Before(b) {
+		return b
+	}
+	return a
+}
+
+// cronJob lists the active Jobs of every cluster and the newest times.
+func (a aggregation) cronJob(_ context.Context, template *unstructured.Unstructured, items []workv1alpha2.AggregatedStatusItem) (*unstructured.Unstructured, error) {
+	list, err := reports[batchv1.CronJobStatus](items)
+	if err != nil {
+		return nil, err
+	}
+	sum := &batchv1.CronJobStatus{}
+	for i := range list {
+		sum.Active = append(sum.Active, list[i].status.Active...)
+		sum.LastScheduleTime = later(sum.LastScheduleTime, list[i].status.LastScheduleTime)
+		sum.LastSuccessfulTime = later(sum.LastSuccessfulTime, list[i].status.LastSuccessfulTime)
+	}
+	status, err := typedStatus(sum)
+	if err != nil {
+		return nil, err
+	}
+	return interpret.WithStatus(template, status), nil
+}

@@ -1,0 +1,140 @@
+package builtin
+
+import (
+	"context"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+
+	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
+)
+
+type phaseReport struct {
+	Phase string `json:"phase"`
+}
+
+// heaviest returns the first phase of the order that some report has. A cluster
+// that has not reported counts as having the phase in silence.
+func heaviest(list []report[phaseReport], silence string, order ...string) string {
+	best := len(order)
+	for i := range list {
+		phase := list[i].status.Phase
+		if phase == "" {
+			phase = silence
+		}
+		if at := slices.Index(order, phase); at >= 0 {
+			best = min(best, at)
+		}
+	}
+	if best == len(order) {
+		return ""
+	}
+	return order[best]
+}
+
+// phase returns the template with the phase that its copies add up to.
+func phase(template *unstructured.Unstructured, items []workv1alpha2.AggregatedStatusItem, order ...string) (*unstructured.Unstructured, error) {
+	list, err := reports[phaseReport](items)
+	if err != nil {
+		return nil, err
+	}
+	result := heaviest(list, string(corev1.ClaimPending), order...)
+	if result == "" {
+		return template, nil
+	}
+	status := statusCopy(template)
+	status["phase"] = result
+	return interpret.WithStatus(template, status), nil
+}
+
+// claim: one lost volume is a loss, and all have to be bound to count as bound.
+func (a aggregation) claim(_ context.Context, template *unstructured.Unstructured, items []workv1alpha2.AggregatedStatusItem) (*unstructured.Unstructured, error) {
+	return phase(template, items,
+		string(corev1.ClaimLost), string(corev1.ClaimPending), string(corev1.ClaimBound))
+}
+
+func (a aggregation) volume(_ context.Context, template *unstructured.Unstructured, items []workv1alpha2.AggregatedStatusItem) (*unstructured.Unstructured, error) {
+	return phase(template, items,
+		string(corev1.VolumeFailed), string(corev1.VolumePending), string(corev1.VolumeAvailable),
+		string(corev1.VolumeBound), string(corev1.VolumeReleased))
+}
+
+// pod takes the phase of the pod that is worst off and lists the containers of
+// all of them.
+func (a aggregation) pod(_ context.Context, template *unstructured.Unstructured, items []workv1alpha2.AggregatedStatusItem) (*unstructured.Unstructured, error) {
+	result, err := phase(template, items,
+		string(corev1.PodFailed), string(corev1.PodUnknown), string(corev1.PodPending),
+		string(corev1.PodRunning), string(corev1.PodSucceeded))
+	if err != nil || len(items) == 0 {
+		return result, err
+	}
+	list, err := reports[podReport](items)
+	if err != nil {
+		return nil, err
+	}
+	status := statusCopy(result)
+	var containers, initContainers []any
+	for i := range list {
+		containers = append(containers, list[i].status.ContainerStatuses...)
+		initContainers = append(initContainers, list[i].status.InitContainerStatuses...)
+	}
+	setList(status, "containerStatuses", withoutRevived(template, "containerStatuses", containers))
+	setList(status, "initContainerStatuses", withoutRevived(template, "initContainerStatuses", initContainers))
+	return interpret.WithStatus(template, status), nil
+}
+
+// podReport keeps container statuses as they are: newer members may say more
+// than this program knows.
+type podReport struct {
+	ContainerStatuses     plainList `json:"containerStatuses"`
+	InitContainerStatuses plainList `json:"initContainerStatuses"`
+}
+
+// plainList is a list of JSON values with whole numbers as int64, as in objects
+// read from an API server.
+type plainList []any
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (l *plainList) UnmarshalJSON(data []byte) error {
+	return utiljson.Unmarshal(data, (*[]any)(l))
+}
+
+// withoutRevived leaves out containers that run while the template already
+// showed one of the same name as terminated, unless its pods restart: an API
+// server takes that for a container that came back to life, and refuses.
+func withoutRevived(template *unstructured.Unstructured, name string, statuses []any) []any {
+	if policy, _, _ := unstructured.NestedString(template.Object, "spec", "restartPolicy"); policy == "Always" || policy == "" {
+		return statuses
+	}
+	value, _, _ := unstructured.NestedFieldNoCopy(template.Object, "status", name)
+	present, _ := value.([]any)
+	ended := map[any]bool{}
+	for _, entry := range present {
+		if container, terminated := terminatedContainer(entry); terminated {
+			ended[container] = true
+		}
+	}
+	return slices.DeleteFunc(statuses, func(entry any) bool {
+		container, terminated := terminatedContainer(entry)
+		return !terminated && ended[container]
+	})
+}
+
+func terminatedContainer(status any) (name any, terminated bool) {
+	fields, _ := status.(map[string]any)
+	state, _ := fields["state"].(map[string]any)
+	return fields["name"], state["terminated"] != nil
+}
+
+// setList writes a list into the status; an empty one is left out, as an API
+// server does.
+func setList(status map[string]any, name string, list []any) {
+	if len(list) == 0 {
+		delete(status, name)
+		return
+	}
+	status[name] = list
+}

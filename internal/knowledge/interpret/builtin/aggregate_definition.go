@@ -1,0 +1,101 @@
+package builtin
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
+)
+
+type definitionReport struct {
+	Conditions []struct {
+		Type   string `json:"type"`
+		Status string `json:"status"`
+	} `json:"conditions"`
+	StoredVersions []string `json:"storedVersions"`
+}
+
+func (r definitionReport) established() bool {
+	for _, c := range r.Conditions {
+		if c.Type == "Established" {
+			return c.Status == "True"
+		}
+	}
+	return false
+}
+
+// definition tells on the hub's own definition, in two conditions, where its copies are established and which versions
+// they keep objects in; without copies there is nothing to tell. The rest of the status is about the hub's own API server, and stays.
+func (a aggregation) definition(_ context.Context, template *unstructured.Unstructured, items []workv1alpha2.AggregatedStatusItem) (*unstructured.Unstructured, error) {
+	list, err := reports[definitionReport](items)
+	if err != nil {
+		return nil, err
+	}
+	status := statusCopy(template)
+	if len(list) == 0 { // it goes nowhere, any more
+		a.setConditions(template, status, nil, workv1alpha1.DefinitionEstablishedInMembers, workv1alpha1.DefinitionStoredInOneVersion)
+		return interpret.WithStatus(template, status), nil
+	}
+	a.setConditions(template, status, []verdict{establishedIn(list), storedIn(list, storageVersion(template))})
+	return interpret.WithStatus(template, status), nil
+}
+
+func establishedIn(list []report[definitionReport]) verdict {
+	missing := clustersOf(list, func(r *report[definitionReport]) bool { return !r.applied || !r.status.established() })
+	if len(missing) == 0 {
+		return verdict{
+			kind: workv1alpha1.DefinitionEstablishedInMembers, status: "True", reason: workv1alpha1.EstablishedEverywhereReason,
+			message: fmt.Sprintf("Established in all %d clusters", len(list)),
+		}
+	}
+	return verdict{
+		kind: workv1alpha1.DefinitionEstablishedInMembers, status: "False", reason: workv1alpha1.NotEstablishedReason,
+		message: fmt.Sprintf("Not established as it is now in %d of %d clusters: %s", len(missing), len(list), strings.Join(missing, ", ")),
+	}
+}
+
+func storedIn(list []report[definitionReport], storage string) verdict {
+	older := map[string][]string{}
+	for i := range list {
+		for _, version := range list[i].status.StoredVersions {
+			if version != storage {
+				older[version] = append(older[version], list[i].cluster)
+			}
+		}
+	}
+	silent := clustersOf(list, func(r *report[definitionReport]) bool { return !r.reported })
+	if len(older) == 0 && len(silent) == 0 {
+		return verdict{
+			kind: workv1alpha1.DefinitionStoredInOneVersion, status: "True", reason: workv1alpha1.OnlyStorageVersionReason,
+			message: fmt.Sprintf("Every cluster keeps objects in version %s only", storage),
+		}
+	}
+	var parts []string
+	for _, version := range slices.Sorted(maps.Keys(older)) {
+		parts = append(parts, fmt.Sprintf("%s in %s", version, strings.Join(older[version], ", ")))
+	}
+	if len(silent) > 0 {
+		parts = append(parts, "unknown in "+strings.Join(silent, ", "))
+	}
+	return verdict{
+		kind: workv1alpha1.DefinitionStoredInOneVersion, status: "False", reason: workv1alpha1.OlderVersionsStoredReason,
+		message: "Objects may be stored in other versions: " + strings.Join(parts, "; "),
+	}
+}
+
+func storageVersion(definition *unstructured.Unstructured) string {
+	versions, _, _ := unstructured.NestedSlice(definition.Object, "spec", "versions")
+	for _, entry := range versions {
+		if version, _ := entry.(map[string]any); version["storage"] == true {
+			return text(version["name"])
+		}
+	}
+	return ""
+}

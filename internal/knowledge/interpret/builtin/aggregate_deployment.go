@@ -1,0 +1,179 @@
+package builtin
+
+import (
+	"context"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
+)
+
+// Reasons of a Deployment's conditions, as the controller of Kubernetes gives
+// them: kubectl and others read the one for an exceeded deadline.
+const (
+	reasonAvailable        = "MinimumReplicasAvailable"
+	reasonUnavailable      = "MinimumReplicasUnavailable"
+	reasonComplete         = "NewReplicaSetAvailable"
+	reasonUpdating         = "ReplicaSetUpdated"
+	reasonPaused           = "DeploymentPaused"
+	reasonDeadlineExceeded = "ProgressDeadlineExceeded"
+)
+
+// deploymentReport is what reflectDeployment sends.
+type deploymentReport struct {
+	generations
+	Replicas            int32                        `json:"replicas"`
+	UpdatedReplicas     int32                        `json:"updatedReplicas"`
+	ReadyReplicas       int32                        `json:"readyReplicas"`
+	AvailableReplicas   int32                        `json:"availableReplicas"`
+	UnavailableReplicas int32                        `json:"unavailableReplicas"`
+	DesiredReplicas     *int32                       `json:"desiredReplicas"`
+	Conditions          []appsv1.DeploymentCondition `json:"conditions"`
+}
+
+func (d *deploymentReport) condition(kind appsv1.DeploymentConditionType) *appsv1.DeploymentCondition {
+	for i := range d.Conditions {
+		if d.Conditions[i].Type == kind {
+			return &d.Conditions[i]
+		}
+	}
+	return nil
+}
+
+// short tells whether replicas of the current revision have yet to be created.
+func (d *deploymentReport) short() bool {
+	return d.DesiredReplicas != nil && d.UpdatedReplicas < *d.DesiredReplicas
+}
+
+// complete tells whether the rollout is over, judged as kubectl does.
+func (d *deploymentReport) complete() bool {
+	return !d.short() && d.Replicas == d.UpdatedReplicas && d.AvailableReplicas >= d.UpdatedReplicas
+}
+
+func (d *deploymentReport) deadlineExceeded() bool {
+	progressing := d.condition(appsv1.DeploymentProgressing)
+	return progressing != nil && progressing.Reason == reasonDeadlineExceeded
+}
+
+// available follows the member's own condition; without one, as from an agent
+// that does not send conditions, a copy is available when it is healthy.
+func available(r *report[deploymentReport]) bool {
+	if condition := r.status.condition(appsv1.DeploymentAvailable); condition != nil {
+		return condition.Status == "True"
+	}
+	return r.reported && r.health == workv1alpha2.ResourceHealthy
+}
+
+// outdated tells whether a report is the last one seen rather than the present
+// state. The health of a copy that is not as it should be is unknown as well, but
+// its status is the present one.
+func outdated[S any](r *report[S]) bool {
+	return r.applied && r.reported && r.health == workv1alpha2.ResourceUnknown
+}
+
+func (a aggregation) deployment(_ context.Context, template *unstructured.Unstructured, items []workv1alpha2.AggregatedStatusItem) (*unstructured.Unstructured, error) {
+	if untouched(template, items) {
+		return template, nil
+	}
+	list, err := reports[deploymentReport](items)
+	if err != nil {
+		return nil, err
+	}
+	sum := appsv1.DeploymentStatus{ObservedGeneration: deploymentGeneration(template, list)}
+	for i := range list {
+		status := &list[i].status
+		sum.Replicas += status.Replicas
+		sum.UpdatedReplicas += status.UpdatedReplicas
+		sum.ReadyReplicas += status.ReadyReplicas
+		sum.AvailableReplicas += status.AvailableReplicas
+		sum.UnavailableReplicas += status.UnavailableReplicas
+	}
+	status, err := typedStatus(&sum)
+	if err != nil {
+		return nil, err
+	}
+	verdicts, drop := currency(items)
+	verdicts = append(verdicts, deploymentAvailable(template, list), deploymentProgressing(template, list))
+	a.setConditions(template, status, verdicts, drop...)
+	return interpret.WithStatus(template, status), nil
+}
+
+// deploymentGeneration holds the observed generation back in one more case than
+// usual. kubectl compares the counters with the template's replicas; where
+// clusters have that many each, one finished cluster would pass for all of them
+// while another has not even created its pods. It is let go once a member's
+// deadline for progress is over, so that kubectl can report that.
+func deploymentGeneration(template *unstructured.Unstructured, list []report[deploymentReport]) int64 {
+	of := func(d *deploymentReport) generations { return d.generations }
+	observed := observedGeneration(template, list, of)
+	desired, err := specNumber(template, "replicas", 1)
+	if err != nil {
+		return observed
+	}
+	var total int64
+	short := false
+	for i := range list {
+		status := &list[i].status
+		if status.DesiredReplicas == nil || status.deadlineExceeded() {
+			return observed
+		}
+		total += int64(*status.DesiredReplicas)
+		short = short || status.short()
+	}
+	if short && total > desired {
+		return statusNumber(template, "observedGeneration")
+	}
+	return observed
+}
+
+func deploymentAvailable(template *unstructured.Unstructured, list []report[deploymentReport]) verdict {
+	v := verdict{kind: string(appsv1.DeploymentAvailable), stamp: []string{"lastUpdateTime"}}
+	missing := clustersOf(list, func(r *report[deploymentReport]) bool { return !available(r) })
+	stale := clustersOf(list, outdated)
+	desired, err := specNumber(template, "replicas", 1)
+	switch {
+	case len(missing) > 0:
+		v.status, v.reason = "False", reasonUnavailable
+		v.message = "Deployment does not have minimum availability in clusters: " + strings.Join(missing, ", ")
+	case len(list) == 0 && (err != nil || desired != 0):
+		v.status, v.reason = "False", reasonUnavailable
+		v.message = "Deployment is in no cluster."
+	case len(stale) > 0:
+		v.status, v.reason = "Unknown", workv1alpha2.ClusterStatusUnknownReason
+		v.message = "Availability is unknown in clusters: " + strings.Join(stale, ", ")
+	default:
+		v.status, v.reason = "True", reasonAvailable
+		v.message = "Deployment has minimum availability in every cluster."
+	}
+	return v
+}
+
+func deploymentProgressing(template *unstructured.Unstructured, list []report[deploymentReport]) verdict {
+	generation := template.GetGeneration()
+	v := verdict{kind: string(appsv1.DeploymentProgressing), status: "True", stamp: []string{"lastUpdateTime"}}
+	exceeded := clustersOf(list, func(r *report[deploymentReport]) bool {
+		return r.status.caughtUp(generation) && r.status.deadlineExceeded()
+	})
+	waiting := clustersOf(list, func(r *report[deploymentReport]) bool {
+		return !r.reported || !r.status.caughtUp(generation) || !r.status.complete()
+	})
+	paused, _, _ := unstructured.NestedBool(template.Object, "spec", "paused")
+	switch {
+	case paused:
+		v.status, v.reason, v.message = "Unknown", reasonPaused, "Deployment is paused"
+	case len(exceeded) > 0:
+		v.status, v.reason = "False", reasonDeadlineExceeded
+		v.message = "The deadline for progress is exceeded in clusters: " + strings.Join(exceeded, ", ")
+	case len(waiting) > 0:
+		v.reason = reasonUpdating
+		v.message = "Rolling out in clusters: " + strings.Join(waiting, ", ")
+	case len(list) == 0:
+		v.reason, v.message = reasonUpdating, "Deployment is in no cluster."
+	default:
+		v.reason, v.message = reasonComplete, "Deployment has been rolled out in every cluster."
+	}
+	return v
+}

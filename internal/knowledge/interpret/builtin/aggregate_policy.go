@@ -1,0 +1,86 @@
+package builtin
+
+import (
+	"context"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
+)
+
+type budgetReport struct {
+	CurrentHealthy     int64                  `json:"currentHealthy"`
+	DesiredHealthy     int64                  `json:"desiredHealthy"`
+	ExpectedPods       int64                  `json:"expectedPods"`
+	DisruptionsAllowed int64                  `json:"disruptionsAllowed"`
+	DisruptedPods      map[string]metav1.Time `json:"disruptedPods"`
+}
+
+// budget adds up disruption budgets; pods of different clusters may have the
+// same name, so that of the cluster goes in front.
+func (a aggregation) budget(_ context.Context, template *unstructured.Unstructured, items []workv1alpha2.AggregatedStatusItem) (*unstructured.Unstructured, error) {
+	if untouched(template, items) {
+		return template, nil
+	}
+	list, err := reports[budgetReport](items)
+	if err != nil {
+		return nil, err
+	}
+	sum := budgetReport{}
+	disrupted := map[string]any{}
+	for i := range list {
+		s := &list[i].status
+		sum.CurrentHealthy += s.CurrentHealthy
+		sum.DesiredHealthy += s.DesiredHealthy
+		sum.ExpectedPods += s.ExpectedPods
+		sum.DisruptionsAllowed += s.DisruptionsAllowed
+		for pod, since := range s.DisruptedPods {
+			disrupted[list[i].cluster+"/"+pod] = since.ToUnstructured()
+		}
+	}
+	status := statusCopy(template)
+	status["currentHealthy"], status["desiredHealthy"] = sum.CurrentHealthy, sum.DesiredHealthy
+	status["expectedPods"], status["disruptionsAllowed"] = sum.ExpectedPods, sum.DisruptionsAllowed
+	delete(status, "disruptedPods")
+	if len(disrupted) > 0 {
+		status["disruptedPods"] = disrupted
+	}
+	a.setCurrency(template, status, items)
+	return interpret.WithStatus(template, status), nil
+}
+
+type autoscalerReport struct {
+	CurrentReplicas int64 `json:"currentReplicas"`
+	DesiredReplicas int64 `json:"desiredReplicas"`
+}
+
+// autoscaler adds up the replicas; what each member measures stays with it.
+func (a aggregation) autoscaler(_ context.Context, template *unstructured.Unstructured, items []workv1alpha2.AggregatedStatusItem) (*unstructured.Unstructured, error) {
+	list, err := reports[autoscalerReport](items)
+	if err != nil {
+		return nil, err
+	}
+	sum := autoscalerReport{}
+	for i := range list {
+		sum.CurrentReplicas += list[i].status.CurrentReplicas
+		sum.DesiredReplicas += list[i].status.DesiredReplicas
+	}
+	status := statusCopy(template)
+	setCounter(status, "currentReplicas", sum.CurrentReplicas)
+	status["desiredReplicas"] = sum.DesiredReplicas
+	if template.GetAPIVersion() == "autoscaling/v2" {
+		a.setCurrency(template, status, items)
+	}
+	return interpret.WithStatus(template, status), nil
+}
+
+// setCounter writes a counter that an API server leaves out when it is zero.
+func setCounter(status map[string]any, name string, value int64) {
+	if value == 0 {
+		delete(status, name)
+		return
+	}
+	status[name] = value
+}

@@ -1,0 +1,260 @@
+package builtin
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
+
+	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
+)
+
+func templateDependencies(_ context.Context, obj *unstructured.Unstructured) ([]interpret.Dependency, error) {
+	return dependenciesAt(obj, "spec", "template", "spec")
+}
+
+func podDependencies(_ context.Context, obj *unstructured.Unstructured) ([]interpret.Dependency, error) {
+	return dependenciesAt(obj, "spec")
+}
+
+func cronJobDependencies(_ context.Context, obj *unstructured.Unstructured) ([]interpret.Dependency, error) {
+	return dependenciesAt(obj, "spec", "jobTemplate", "spec", "template", "spec")
+}
+
+// statefulSetDependencies leaves out the claims that the set makes itself: a
+// volume of a claim template's name stands for the pod's own claim.
+func statefulSetDependencies(ctx context.Context, obj *unstructured.Unstructured) ([]interpret.Dependency, error) {
+	dependencies, err := templateDependencies(ctx, obj)
+	if err != nil {
+		return nil, err
+	}
+	value, _, _ := unstructured.NestedFieldNoCopy(obj.Object, "spec", "volumeClaimTemplates")
+	templates, _ := value.([]any)
+	own := map[string]bool{}
+	for _, entry := range templates {
+		template, _ := entry.(map[string]any)
+		name, _, _ := unstructured.NestedString(template, "metadata", "name")
+		own[name] = true
+	}
+	return slices.DeleteFunc(dependencies, func(d interpret.Dependency) bool {
+		return d.Kind == "PersistentVolumeClaim" && own[d.Name]
+	}), nil
+}
+
+func dependenciesAt(obj *unstructured.Unstructured, path ...string) ([]interpret.Dependency, error) {
+	spec, err := podSpecAt(obj, path...)
+	if err != nil {
+		return nil, err
+	}
+	return PodDependencies(spec, obj.GetNamespace()), nil
+}
+
+// PodDependencies lists the ConfigMaps, Secrets, claims and the service account
+// that a pod of the spec needs in its namespace, sorted. The account named
+// default is not listed: every namespace has one. A resource claim, or a
+// template of one, is listed in each version that has objects of its own: a pod
+// does not say which it means.
+func PodDependencies(spec *corev1.PodSpec, namespace string) []interpret.Dependency {
+	found := references{namespace: namespace, seen: map[referenceKey]bool{}}
+	for _, secret := range spec.ImagePullSecrets {
+		found.add("Secret", secret.Name)
+	}
+	if spec.ServiceAccountName != "default" {
+		found.add("ServiceAccount", spec.ServiceAccountName)
+	}
+	for i := range spec.InitContainers {
+		found.container(&spec.InitContainers[i])
+	}
+	for i := range spec.Containers {
+		found.container(&spec.Containers[i])
+	}
+	for i := range spec.Volumes {
+		found.volume(&spec.Volumes[i])
+	}
+	return append(found.sorted(), resourceClaims(spec, namespace)...)
+}
+
+// resourceClaims lists the claims and claim templates that a pod names, sorted.
+func resourceClaims(spec *corev1.PodSpec, namespace string) []interpret.Dependency {
+	var list []interpret.Dependency
+	add := func(kind string, name *string) {
+		if name == nil || *name == "" {
+			return
+		}
+		for _, version := range []string{"resource.k8s.io/v1", "resource.k8s.io/v1alpha2"} {
+			list = append(list, interpret.Dependency{APIVersion: version, Kind: kind, Namespace: namespace, Name: *name})
+		}
+	}
+	for i := range spec.ResourceClaims {
+		add("ResourceClaim", spec.ResourceClaims[i].ResourceClaimName)
+		add("ResourceClaimTemplate", spec.ResourceClaims[i].ResourceClaimTemplateName)
+	}
+	return interpret.SortDependencies(list)
+}
+
+type referenceKey struct{ kind, name string }
+
+// references collects core/v1 objects of one namespace.
+type references struct {
+	namespace string
+	seen      map[referenceKey]bool
+}
+
+func (r references) add(kind, name string) {
+	if name != "" {
+		r.seen[referenceKey{kind, name}] = true
+	}
+}
+
+func (r references) secret(reference *corev1.LocalObjectReference) {
+	if reference != nil {
+		r.add("Secret", reference.Name)
+	}
+}
+
+func (r references) container(container *corev1.Container) {
+	for i := range container.Env {
+		source := container.Env[i].ValueFrom
+		if source == nil {
+			continue
+		}
+		if source.ConfigMapKeyRef != nil {
+			r.add("ConfigMap", source.ConfigMapKeyRef.Name)
+		}
+		if source.SecretKeyRef != nil {
+			r.add("Secret", source.SecretKeyRef.Name)
+		}
+	}
+	for i := range container.EnvFrom {
+		if source := container.EnvFrom[i].ConfigMapRef; source != nil {
+			r.add("ConfigMap", source.Name)
+		}
+		if source := container.EnvFrom[i].SecretRef; source != nil {
+			r.add("Secret", source.Name)
+		}
+	}
+}
+
+func (r references) volume(volume *corev1.Volume) {
+	if source := volume.ConfigMap; source != nil {
+		r.add("ConfigMap", source.Name)
+	}
+	if source := volume.Secret; source != nil {
+		r.add("Secret", source.SecretName)
+	}
+	if source := volume.PersistentVolumeClaim; source != nil {
+		r.add("PersistentVolumeClaim", source.ClaimName)
+	}
+	if volume.Projected != nil {
+		for i := range volume.Projected.Sources {
+			if source := volume.Projected.Sources[i].ConfigMap; source != nil {
+				r.add("ConfigMap", source.Name)
+			}
+			if source := volume.Projected.Sources[i].Secret; source != nil {
+				r.add("Secret", source.Name)
+			}
+		}
+	}
+	r.driverSecrets(volume)
+}
+
+// driverSecrets are the credentials of storage that is mounted directly.
+func (r references) driverSecrets(volume *corev1.Volume) {
+	if source := volume.AzureFile; source != nil {
+		r.add("Secret", source.SecretName)
+	}
+	if source := volume.CephFS; source != nil {
+		r.secret(source.SecretRef)
+	}
+	if source := volume.Cinder; source != nil {
+		r.secret(source.SecretRef)
+	}
+	if source := volume.CSI; source != nil {
+		r.secret(source.NodePublishSecretRef)
+	}
+	if source := volume.FlexVolume; source != nil {
+		r.secret(source.SecretRef)
+	}
+	if source := volume.ISCSI; source != nil {
+		r.secret(source.SecretRef)
+	}
+	if source := volume.RBD; source != nil {
+		r.secret(source.SecretRef)
+	}
+	if source := volume.ScaleIO; source != nil {
+		r.secret(source.SecretRef)
+	}
+	if source := volume.StorageOS; source != nil {
+		r.secret(source.SecretRef)
+	}
+}
+
+func (r references) sorted() []interpret.Dependency {
+	list := make([]interpret.Dependency, 0, len(r.seen))
+	for key := range r.seen {
+		list = append(list, interpret.Dependency{
+			APIVersion: "v1", Kind: key.kind, Namespace: r.namespace, Name: key.name,
+		})
+	}
+	slices.SortFunc(list, func(a, b interpret.Dependency) int {
+		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))
+	})
+	return list
+}
+
+// ingressDependencies are the certificates that the Ingress serves, and the
+// Services that its requests go to: without them it answers nothing. A backend
+// that is another resource is nobody's dependency: the Ingress may name any
+// kind, of which its author need not be allowed to read anything.
+func ingressDependencies(_ context.Context, obj *unstructured.Unstructured) ([]interpret.Dependency, error) {
+	var ingress networkingv1.Ingress
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, &ingress); err != nil {
+		return nil, fmt.Errorf("reading an Ingress: %w", err)
+	}
+	found := references{namespace: obj.GetNamespace(), seen: map[referenceKey]bool{}}
+	backend := func(to *networkingv1.IngressBackend) {
+		if to == nil {
+			return
+		}
+		if to.Service != nil {
+			found.add("Service", to.Service.Name)
+		}
+		if to.Resource != nil && ptr.Deref(to.Resource.APIGroup, "") == "" && to.Resource.Kind == "Service" {
+			found.add(to.Resource.Kind, to.Resource.Name)
+		}
+	}
+	for _, tls := range ingress.Spec.TLS {
+		found.add("Secret", tls.SecretName)
+	}
+	backend(ingress.Spec.DefaultBackend)
+	for _, rule := range ingress.Spec.Rules {
+		if rule.HTTP == nil {
+			continue
+		}
+		for i := range rule.HTTP.Paths {
+			backend(&rule.HTTP.Paths[i].Backend)
+		}
+	}
+	return found.sorted(), nil
+}
+
+// serviceImportDependencies are the Service that stands for an import where it
+// is consumed, and its endpoints.
+func serviceImportDependencies(_ context.Context, obj *unstructured.Unstructured) ([]interpret.Dependency, error) {
+	derived := "derived-" + obj.GetName()
+	return []interpret.Dependency{
+		{APIVersion: "v1", Kind: "Service", Namespace: obj.GetNamespace(), Name: derived},
+		{
+			APIVersion: "discovery.k8s.io/v1", Kind: "EndpointSlice", Namespace: obj.GetNamespace(),
+			LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{discoveryv1.LabelServiceName: derived}},
+		},
+	}, nil
+}

@@ -1,0 +1,100 @@
+package interpret_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	configv1alpha1 "github.com/flagship-k8s/flagship/api/config/v1alpha1"
+	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
+)
+
+type layer map[string]*interpret.Operations
+
+func (l layer) Lookup(kind schema.GroupVersionKind) *interpret.Operations { return l[kind.Kind] }
+
+func thing() *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "example.com/v1", "kind": "Thing",
+		"metadata": map[string]any{"namespace": "shop", "name": "x"},
+	}}
+}
+
+func healthy(health workv1alpha2.ResourceHealth, err error) *interpret.Operations {
+	return &interpret.Operations{
+		Health: func(context.Context, *unstructured.Unstructured) (workv1alpha2.ResourceHealth, error) {
+			return health, err
+		},
+	}
+}
+
+func TestTheFirstLayerThatKnowsAnswers(t *testing.T) {
+	replicas := &interpret.Operations{
+		Replicas: func(context.Context, *unstructured.Unstructured) (interpret.ReplicaResult, error) {
+			return interpret.ReplicaResult{Known: true, Replicas: 3}, nil
+		},
+	}
+	chain := interpret.Chain(
+		layer{"Other": healthy(workv1alpha2.ResourceHealthy, nil)},
+		layer{"Thing": replicas},
+		layer{"Thing": healthy(workv1alpha2.ResourceUnhealthy, nil)},
+		layer{"Thing": healthy(workv1alpha2.ResourceHealthy, nil)},
+	)
+	if health, err := chain.Health(context.Background(), thing()); err != nil || health != workv1alpha2.ResourceUnhealthy {
+		t.Errorf("health is %s, %v; want that of the third layer", health, err)
+	}
+	if result, err := chain.Replicas(context.Background(), thing()); err != nil || result.Replicas != 3 {
+		t.Errorf("replicas are %v, %v; want those of the second layer", result, err)
+	}
+	kind := thing().GroupVersionKind()
+	if !chain.Knows(kind, configv1alpha1.InterpreterOperationInterpretReplica) ||
+		chain.Knows(kind, configv1alpha1.InterpreterOperationRetain) {
+		t.Error("Knows does not say what the layers have")
+	}
+}
+
+func TestAnErrorIsNotPassedOver(t *testing.T) {
+	broken := errors.New("broken")
+	chain := interpret.Chain(
+		layer{"Thing": healthy("", broken)},
+		layer{"Thing": healthy(workv1alpha2.ResourceHealthy, nil)},
+	)
+	health, err := chain.Health(context.Background(), thing())
+	if !errors.Is(err, broken) || !strings.Contains(err.Error(), "Thing shop/x") || health != workv1alpha2.ResourceUnknown {
+		t.Errorf("got %s, %v; want Unknown and an error that names the object", health, err)
+	}
+}
+
+func TestAKindNobodyKnows(t *testing.T) {
+	ctx, chain, obj := context.Background(), interpret.Chain(layer{}), thing()
+	if result, err := chain.Replicas(ctx, obj); err != nil || result.Known {
+		t.Errorf("Replicas: %v, %v", result, err)
+	}
+	if got, err := chain.Revise(ctx, obj, 3); err != nil || got != obj {
+		t.Errorf("Revise: %v, %v", got, err)
+	}
+	if got, err := chain.Components(ctx, obj); err != nil || got != nil {
+		t.Errorf("Components: %v, %v", got, err)
+	}
+	if got, err := chain.Reflect(ctx, obj); err != nil || got != nil {
+		t.Errorf("Reflect: %v, %v", got, err)
+	}
+	if got, err := chain.Health(ctx, obj); err != nil || got != workv1alpha2.ResourceHealthy {
+		t.Errorf("Health: %v, %v", got, err)
+	}
+	if got, err := chain.Aggregate(ctx, obj, nil); err != nil || got != obj {
+		t.Errorf("Aggregate: %v, %v", got, err)
+	}
+	if got, err := chain.Retain(ctx, obj, thing()); err != nil || got != obj {
+		t.Errorf("Retain: %v, %v", got, err)
+	}
+	if got, err := chain.Dependencies(ctx, obj); err != nil || got != nil {
+		t.Errorf("Dependencies: %v, %v", got, err)
+	}
+	chain.Prune(obj)
+}

@@ -1,0 +1,227 @@
+package declarative
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	lua "github.com/yuin/gopher-lua"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+
+	configv1alpha1 "github.com/flagship-k8s/flagship/api/config/v1alpha1"
+	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
+)
+
+// script is a program, or why there is none.
+type script struct {
+	*program
+	store *Store
+	err   error
+}
+
+// call runs the script's function.
+func (s script) call(ctx context.Context, results int, args []any, take func(*translation, []lua.LValue) error) error {
+	if s.err != nil {
+		return s.err
+	}
+	return s.store.run(ctx, s.program, results, args, take)
+}
+
+// operations compiles the scripts of one kind's customizations, which come in
+// the order in which they are asked.
+func (s *Store) operations(list []*configv1alpha1.ResourceInterpreterCustomization) *interpret.Operations {
+	scripts := compiler{}
+	first := map[string]script{}
+	var dependencies []script
+	for _, customization := range list {
+		for _, r := range rules(&customization.Spec.Customizations) {
+			if _, taken := first[r.function]; taken && r.function != getDependencies {
+				continue
+			}
+			compiled := script{store: s}
+			compiled.program, compiled.err = scripts.program(customization.Name, r)
+			if compiled.err != nil {
+				compiled.err = fmt.Errorf("customization %s: %w", customization.Name, compiled.err)
+			}
+			if r.function == getDependencies {
+				dependencies = append(dependencies, compiled)
+				continue
+			}
+			first[r.function] = compiled
+		}
+	}
+	return assemble(first, dependencies)
+}
+
+func assemble(first map[string]script, dependencies []script) *interpret.Operations {
+	operations := &interpret.Operations{}
+	for function, s := range first {
+		switch function {
+		case getReplicas:
+			operations.Replicas = s.replicas
+		case getComponents:
+			operations.Components = s.components
+		case reviseReplica:
+			operations.Revise = s.revise
+		case retain:
+			operations.Retain = s.retain
+		case aggregateStatus:
+			operations.Aggregate = s.aggregate
+		case reflectStatus:
+			operations.Reflect = s.reflect
+		case interpretHealth:
+			operations.Health = s.health
+		}
+	}
+	if len(dependencies) > 0 {
+		operations.Dependencies = func(ctx context.Context, obj *unstructured.Unstructured) ([]interpret.Dependency, error) {
+			var all []interpret.Dependency
+			for _, s := range dependencies {
+				found, err := s.dependencies(ctx, obj)
+				if err != nil {
+					return nil, err
+				}
+				all = append(all, found...)
+			}
+			return interpret.SortDependencies(all), nil
+		}
+	}
+	return operations
+}
+
+func (s script) replicas(ctx context.Context, obj *unstructured.Unstructured) (interpret.ReplicaResult, error) {
+	result := interpret.ReplicaResult{Known: true}
+	err := s.call(ctx, 2, []any{obj.Object}, func(t *translation, answers []lua.LValue) error {
+		if answers[0].Type() != lua.LTNumber {
+			return fmt.Errorf("the number of replicas is a %s", answers[0].Type())
+		}
+		if err := t.decode(answers[0], &result.Replicas); err != nil {
+			return err
+		}
+		if result.Replicas < 0 {
+			return errors.New("the number of replicas is negative")
+		}
+		if answers[1] == lua.LNil {
+			return nil
+		}
+		result.Requirements = &workv1alpha2.ReplicaRequirements{}
+		return t.decode(answers[1], result.Requirements)
+	})
+	if err != nil {
+		return interpret.ReplicaResult{}, err
+	}
+	return result, nil
+}
+
+func (s script) components(ctx context.Context, obj *unstructured.Unstructured) ([]workv1alpha2.Component, error) {
+	var components []workv1alpha2.Component
+	err := s.call(ctx, 1, []any{obj.Object}, func(t *translation, answers []lua.LValue) error {
+		return decodeList(t, answers[0], &components)
+	})
+	return components, err
+}
+
+func (s script) revise(ctx context.Context, obj *unstructured.Unstructured, replicas int64) (*unstructured.Unstructured, error) {
+	return s.object(ctx, obj, obj.Object, replicas)
+}
+
+func (s script) retain(ctx context.Context, desired, observed *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	return s.object(ctx, desired, desired.Object, observed.Object)
+}
+
+// object is a call that returns an object in the place of the given one. It has
+// to be of the same kind and name.
+func (s script) object(ctx context.Context, original *unstructured.Unstructured, args ...any) (*unstructured.Unstructured, error) {
+	var result *unstructured.Unstructured
+	err := s.call(ctx, 1, args, func(t *translation, answers []lua.LValue) error {
+		value, err := t.result(answers[0], original.Object)
+		if err != nil {
+			return err
+		}
+		fields, ok := value.(map[string]any)
+		if !ok {
+			return errors.New("it is not an object")
+		}
+		result = &unstructured.Unstructured{Object: fields}
+		return interpret.SameObject(original, result)
+	})
+	return result, err
+}
+
+func (s script) aggregate(ctx context.Context, template *unstructured.Unstructured, items []workv1alpha2.AggregatedStatusItem) (*unstructured.Unstructured, error) {
+	list, err := itemValues(items)
+	if err != nil {
+		return nil, err
+	}
+	result, err := s.object(ctx, template, template.Object, list)
+	if err != nil {
+		return nil, err
+	}
+	status, _ := result.Object["status"].(map[string]any)
+	return interpret.WithStatus(template, status), nil
+}
+
+// itemValues turns items into the values that a script sees.
+func itemValues(items []workv1alpha2.AggregatedStatusItem) ([]any, error) {
+	data, err := json.Marshal(items)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the statuses: %w", err)
+	}
+	list := []any{}
+	if err := utiljson.Unmarshal(data, &list); err != nil {
+		return nil, fmt.Errorf("decoding the statuses: %w", err)
+	}
+	return list, nil
+}
+
+func (s script) reflect(ctx context.Context, obj *unstructured.Unstructured) (*runtime.RawExtension, error) {
+	var status *runtime.RawExtension
+	err := s.call(ctx, 1, []any{obj.Object}, func(t *translation, answers []lua.LValue) error {
+		if answers[0] == lua.LNil {
+			return nil
+		}
+		value, err := t.result(answers[0], obj.Object["status"])
+		if err != nil {
+			return err
+		}
+		data, err := json.Marshal(value)
+		status = &runtime.RawExtension{Raw: data}
+		return err
+	})
+	return status, err
+}
+
+func (s script) health(ctx context.Context, obj *unstructured.Unstructured) (workv1alpha2.ResourceHealth, error) {
+	health := workv1alpha2.ResourceUnhealthy
+	err := s.call(ctx, 1, []any{obj.Object}, func(_ *translation, answers []lua.LValue) error {
+		healthy, ok := answers[0].(lua.LBool)
+		if !ok {
+			return fmt.Errorf("it is a %s, not true or false", answers[0].Type())
+		}
+		if healthy {
+			health = workv1alpha2.ResourceHealthy
+		}
+		return nil
+	})
+	return health, err
+}
+
+func (s script) dependencies(ctx context.Context, obj *unstructured.Unstructured) ([]interpret.Dependency, error) {
+	var dependencies []interpret.Dependency
+	err := s.call(ctx, 1, []any{obj.Object}, func(t *translation, answers []lua.LValue) error {
+		return decodeList(t, answers[0], &dependencies)
+	})
+	return dependencies, err
+}
+
+// decodeList decodes a list; nil and an empty table are an empty one.
+func decodeList(t *translation, value lua.LValue, into any) error {
+	if value == lua.LNil || t.empty(value) {
+		return nil
+	}
+	return t.decode(value, into)
+}

@@ -1,0 +1,155 @@
+package declarative
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	lua "github.com/yuin/gopher-lua"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	configv1alpha1 "github.com/flagship-k8s/flagship/api/config/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
+)
+
+// Store is the layer of customizations. Lookups never wait for a change.
+type Store struct {
+	kinds    atomic.Pointer[map[schema.GroupVersionKind]*scripts]
+	machines sync.Pool
+	// setting keeps changes apart; reading needs no lock.
+	setting sync.Mutex
+}
+
+var (
+	_ interpret.Layer      = (*Store)(nil)
+	_ interpret.Changeable = (*Store)(nil)
+)
+
+// scripts is what all customizations of one kind come to.
+type scripts struct {
+	// operations compiles the scripts when they are asked for the first time.
+	operations func() *interpret.Operations
+	// fingerprint tells whether a later list of customizations means the same.
+	fingerprint string
+	// sources are the scripts by the function they are to define.
+	sources map[string][]string
+}
+
+// New returns a store without customizations.
+func New() *Store {
+	s := &Store{}
+	s.machines.New = func() any { return newMachine() }
+	s.kinds.Store(&map[schema.GroupVersionKind]*scripts{})
+	return s
+}
+
+// Lookup implements [interpret.Layer].
+func (s *Store) Lookup(kind schema.GroupVersionKind) *interpret.Operations {
+	if found := (*s.kinds.Load())[kind]; found != nil {
+		return found.operations()
+	}
+	return nil
+}
+
+// Set replaces all customizations and returns the kinds that mean something else
+// now. Scripts are compiled once, when an object of their kind first comes up. A
+// script that cannot be compiled fails whenever it is asked; nobody answers in
+// its place. The customizations must not be changed afterwards.
+func (s *Store) Set(customizations []*configv1alpha1.ResourceInterpreterCustomization) []schema.GroupVersionKind {
+	s.setting.Lock()
+	defer s.setting.Unlock()
+	sorted := slices.Clone(customizations)
+	slices.SortFunc(sorted, func(a, b *configv1alpha1.ResourceInterpreterCustomization) int {
+		return cmp.Compare(a.Name, b.Name)
+	})
+	grouped := map[schema.GroupVersionKind][]*configv1alpha1.ResourceInterpreterCustomization{}
+	for _, customization := range sorted {
+		target := customization.Spec.Target
+		kind := schema.FromAPIVersionAndKind(target.APIVersion, target.Kind)
+		grouped[kind] = append(grouped[kind], customization)
+	}
+	present := *s.kinds.Load()
+	next := make(map[schema.GroupVersionKind]*scripts, len(grouped))
+	var changed []schema.GroupVersionKind
+	for kind, list := range grouped {
+		fingerprint := fingerprintOf(list)
+		if old := present[kind]; old != nil && old.fingerprint == fingerprint {
+			next[kind] = old
+			continue
+		}
+		next[kind] = &scripts{
+			operations:  sync.OnceValue(func() *interpret.Operations { return s.operations(list) }),
+			fingerprint: fingerprint,
+			sources:     sourcesOf(list),
+		}
+		changed = append(changed, kind)
+	}
+	for kind := range present {
+		if next[kind] == nil {
+			changed = append(changed, kind)
+		}
+	}
+	s.kinds.Store(&next)
+	slices.SortFunc(changed, func(a, b schema.GroupVersionKind) int { return cmp.Compare(a.String(), b.String()) })
+	return changed
+}
+
+// functions are those by which scripts answer the operations.
+var functions = map[configv1alpha1.InterpreterOperation]string{
+	configv1alpha1.InterpreterOperationInterpretReplica:    getReplicas,
+	configv1alpha1.InterpreterOperationInterpretComponent:  getComponents,
+	configv1alpha1.InterpreterOperationReviseReplica:       reviseReplica,
+	configv1alpha1.InterpreterOperationRetain:              retain,
+	configv1alpha1.InterpreterOperationAggregateStatus:     aggregateStatus,
+	configv1alpha1.InterpreterOperationInterpretStatus:     reflectStatus,
+	configv1alpha1.InterpreterOperationInterpretHealth:     interpretHealth,
+	configv1alpha1.InterpreterOperationInterpretDependency: getDependencies,
+}
+
+// Fingerprint implements [interpret.Changeable].
+func (s *Store) Fingerprint(kind schema.GroupVersionKind, operation configv1alpha1.InterpreterOperation) string {
+	found := (*s.kinds.Load())[kind]
+	if found == nil {
+		return ""
+	}
+	if sources := found.sources[functions[operation]]; len(sources) > 0 {
+		return fmt.Sprintf("%q", sources)
+	}
+	return ""
+}
+
+func sourcesOf(list []*configv1alpha1.ResourceInterpreterCustomization) map[string][]string {
+	sources := map[string][]string{}
+	for _, customization := range list {
+		for _, rule := range rules(&customization.Spec.Customizations) {
+			sources[rule.function] = append(sources[rule.function], rule.source)
+		}
+	}
+	return sources
+}
+
+func fingerprintOf(list []*configv1alpha1.ResourceInterpreterCustomization) string {
+	var text strings.Builder
+	for _, customization := range list {
+		fmt.Fprintf(&text, "%q", customization.Name)
+		for _, rule := range rules(&customization.Spec.Customizations) {
+			fmt.Fprintf(&text, " %s %q", rule.function, rule.source)
+		}
+	}
+	return text.String()
+}
+
+// run calls a program in a machine of the pool. A machine whose call failed is
+// not used again.
+func (s *Store) run(ctx context.Context, p *program, results int, args []any, take func(*translation, []lua.LValue) error) error {
+	v := s.machines.Get().(*machine)
+	if err := v.call(ctx, p, results, args, take); err != nil {
+		return err
+	}
+	s.machines.Put(v)
+	return nil
+}

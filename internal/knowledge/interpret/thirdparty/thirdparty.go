@@ -1,0 +1,85 @@
+package thirdparty
+
+import (
+	"embed"
+	"fmt"
+	"io/fs"
+	"path"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	configv1alpha1 "github.com/flagship-k8s/flagship/api/config/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
+	"github.com/flagship-k8s/flagship/internal/knowledge/interpret/declarative"
+)
+
+//go:embed prelude.lua
+var prelude string
+
+//go:embed kinds
+var files embed.FS
+
+// New returns the layer of the shipped scripts.
+func New() (interpret.Layer, error) {
+	customizations, err := Customizations()
+	if err != nil {
+		return nil, err
+	}
+	store := declarative.New()
+	store.Set(customizations)
+	return store, nil
+}
+
+// Customizations returns the shipped scripts in the form in which a user would
+// write them. Every function of a file gets the whole file as its script.
+func Customizations() ([]*configv1alpha1.ResourceInterpreterCustomization, error) {
+	var list []*configv1alpha1.ResourceInterpreterCustomization
+	err := fs.WalkDir(files, "kinds", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		data, err := files.ReadFile(name)
+		if err != nil {
+			return fmt.Errorf("reading %s: %w", name, err)
+		}
+		customization, err := customize(name, string(data))
+		if err != nil {
+			return err
+		}
+		list = append(list, customization)
+		return nil
+	})
+	return list, err
+}
+
+// customize makes a customization of a file.
+func customize(name, source string) (*configv1alpha1.ResourceInterpreterCustomization, error) {
+	parts := strings.Split(strings.TrimSuffix(name, ".lua"), "/")
+	if len(parts) != 4 || path.Ext(name) != ".lua" {
+		return nil, fmt.Errorf("%s is not at <group>/<version>/<Kind>.lua", name)
+	}
+	gvk := schema.GroupVersionKind{Group: parts[1], Version: parts[2], Kind: parts[3]}
+	customization := &configv1alpha1.ResourceInterpreterCustomization{
+		ObjectMeta: metav1.ObjectMeta{Name: "shipped/" + strings.Join(parts[1:], "/")},
+	}
+	customization.Spec.Target.APIVersion, customization.Spec.Target.Kind = gvk.ToAPIVersionAndKind()
+	script := prelude + "\n" + source
+	rules := &customization.Spec.Customizations
+	for function, set := range map[string]func(){
+		"GetReplicas":     func() { rules.ReplicaResource = &configv1alpha1.ReplicaResourceRequirement{LuaScript: script} },
+		"GetComponents":   func() { rules.ComponentResource = &configv1alpha1.ComponentResourceRequirement{LuaScript: script} },
+		"ReviseReplica":   func() { rules.ReplicaRevision = &configv1alpha1.ReplicaRevision{LuaScript: script} },
+		"Retain":          func() { rules.Retention = &configv1alpha1.LocalValueRetention{LuaScript: script} },
+		"ReflectStatus":   func() { rules.StatusReflection = &configv1alpha1.StatusReflection{LuaScript: script} },
+		"AggregateStatus": func() { rules.StatusAggregation = &configv1alpha1.StatusAggregation{LuaScript: script} },
+		"InterpretHealth": func() { rules.HealthInterpretation = &configv1alpha1.HealthInterpretation{LuaScript: script} },
+		"GetDependencies": func() { rules.DependencyInterpretation = &configv1alpha1.DependencyInterpretation{LuaScript: script} },
+	} {
+		if strings.Contains("\n"+source, "\nfunction "+function+"(") {
+			set()
+		}
+	}
+	return customization, nil
+}

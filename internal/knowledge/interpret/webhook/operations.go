@@ -1,0 +1,222 @@
+package webhook
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+
+	configv1alpha1 "github.com/flagship-k8s/flagship/api/config/v1alpha1"
+	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
+)
+
+// maxPatchOperations is how many steps a patch may have.
+const maxPatchOperations = 10_000
+
+// operationsOf returns what the hooks claim for a kind, nil if nothing.
+func operationsOf(hooks []*hook, kind schema.GroupVersionKind) *interpret.Operations {
+	operations := &interpret.Operations{}
+	claimed := false
+	claim := func(operation configv1alpha1.InterpreterOperation, assign func(*hook)) {
+		for _, h := range hooks {
+			if h.matches(operation, kind) {
+				assign(h)
+				claimed = true
+				return
+			}
+		}
+	}
+	claim(configv1alpha1.InterpreterOperationInterpretReplica, func(h *hook) { operations.Replicas = h.replicas })
+	claim(configv1alpha1.InterpreterOperationInterpretComponent, func(h *hook) { operations.Components = h.components })
+	claim(configv1alpha1.InterpreterOperationReviseReplica, func(h *hook) { operations.Revise = h.revise })
+	claim(configv1alpha1.InterpreterOperationRetain, func(h *hook) { operations.Retain = h.retain })
+	claim(configv1alpha1.InterpreterOperationAggregateStatus, func(h *hook) { operations.Aggregate = h.aggregate })
+	claim(configv1alpha1.InterpreterOperationInterpretStatus, func(h *hook) { operations.Reflect = h.reflect })
+	claim(configv1alpha1.InterpreterOperationInterpretHealth, func(h *hook) { operations.Health = h.health })
+	claim(configv1alpha1.InterpreterOperationInterpretDependency, func(h *hook) { operations.Dependencies = h.dependencies })
+	if !claimed {
+		return nil
+	}
+	return operations
+}
+
+// question starts a request about an object.
+func question(operation configv1alpha1.InterpreterOperation, obj *unstructured.Unstructured) (*configv1alpha1.ResourceInterpreterRequest, error) {
+	raw, err := json.Marshal(obj.Object)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the object: %w", err)
+	}
+	kind := obj.GroupVersionKind()
+	return &configv1alpha1.ResourceInterpreterRequest{
+		Kind:      metav1.GroupVersionKind{Group: kind.Group, Version: kind.Version, Kind: kind.Kind},
+		Name:      obj.GetName(),
+		Namespace: obj.GetNamespace(),
+		Operation: operation,
+		Object:    runtime.RawExtension{Raw: raw},
+	}, nil
+}
+
+// simply asks a question that needs no more than the object.
+func (h *hook) simply(ctx context.Context, operation configv1alpha1.InterpreterOperation, obj *unstructured.Unstructured) (*configv1alpha1.ResourceInterpreterResponse, error) {
+	request, err := question(operation, obj)
+	if err != nil {
+		return nil, err
+	}
+	return h.ask(ctx, request)
+}
+
+func (h *hook) replicas(ctx context.Context, obj *unstructured.Unstructured) (interpret.ReplicaResult, error) {
+	response, err := h.simply(ctx, configv1alpha1.InterpreterOperationInterpretReplica, obj)
+	if err != nil {
+		return interpret.ReplicaResult{}, err
+	}
+	if response.Replicas == nil || *response.Replicas < 0 {
+		return interpret.ReplicaResult{}, h.wrong(errors.New("it has no number of replicas"))
+	}
+	return interpret.ReplicaResult{
+		Known: true, Replicas: *response.Replicas, Requirements: response.ReplicaRequirements,
+	}, nil
+}
+
+func (h *hook) components(ctx context.Context, obj *unstructured.Unstructured) ([]workv1alpha2.Component, error) {
+	response, err := h.simply(ctx, configv1alpha1.InterpreterOperationInterpretComponent, obj)
+	if err != nil {
+		return nil, err
+	}
+	for _, component := range response.Components {
+		if component.Name == "" || component.Replicas < 0 {
+			return nil, h.wrong(fmt.Errorf("component %q has %d replicas", component.Name, component.Replicas))
+		}
+	}
+	return response.Components, nil
+}
+
+func (h *hook) revise(ctx context.Context, obj *unstructured.Unstructured, replicas int64) (*unstructured.Unstructured, error) {
+	if replicas < 0 || replicas > math.MaxInt32 {
+		return nil, fmt.Errorf("%d is no number of replicas", replicas)
+	}
+	request, err := question(configv1alpha1.InterpreterOperationReviseReplica, obj)
+	if err != nil {
+		return nil, err
+	}
+	desired := int32(replicas)
+	request.DesiredReplicas = &desired
+	return h.patched(ctx, request, obj)
+}
+
+func (h *hook) retain(ctx context.Context, desired, observed *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	request, err := question(configv1alpha1.InterpreterOperationRetain, desired)
+	if err != nil {
+		return nil, err
+	}
+	raw, err := json.Marshal(observed.Object)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the observed object: %w", err)
+	}
+	request.ObservedObject = &runtime.RawExtension{Raw: raw}
+	return h.patched(ctx, request, desired)
+}
+
+func (h *hook) aggregate(ctx context.Context, template *unstructured.Unstructured, items []workv1alpha2.AggregatedStatusItem) (*unstructured.Unstructured, error) {
+	request, err := question(configv1alpha1.InterpreterOperationAggregateStatus, template)
+	if err != nil {
+		return nil, err
+	}
+	request.AggregatedStatus = items
+	result, err := h.patched(ctx, request, template)
+	if err != nil {
+		return nil, err
+	}
+	status, _ := result.Object["status"].(map[string]any)
+	return interpret.WithStatus(template, status), nil
+}
+
+func (h *hook) reflect(ctx context.Context, obj *unstructured.Unstructured) (*runtime.RawExtension, error) {
+	response, err := h.simply(ctx, configv1alpha1.InterpreterOperationInterpretStatus, obj)
+	if err != nil {
+		return nil, err
+	}
+	return response.RawStatus, nil
+}
+
+func (h *hook) health(ctx context.Context, obj *unstructured.Unstructured) (workv1alpha2.ResourceHealth, error) {
+	response, err := h.simply(ctx, configv1alpha1.InterpreterOperationInterpretHealth, obj)
+	switch {
+	case err != nil:
+		return workv1alpha2.ResourceUnknown, err
+	case response.Healthy == nil:
+		return workv1alpha2.ResourceUnknown, h.wrong(errors.New("it does not say healthy or not"))
+	case *response.Healthy:
+		return workv1alpha2.ResourceHealthy, nil
+	default:
+		return workv1alpha2.ResourceUnhealthy, nil
+	}
+}
+
+func (h *hook) dependencies(ctx context.Context, obj *unstructured.Unstructured) ([]interpret.Dependency, error) {
+	response, err := h.simply(ctx, configv1alpha1.InterpreterOperationInterpretDependency, obj)
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range response.Dependencies {
+		if d.APIVersion == "" || d.Kind == "" || (d.Name == "") == (d.LabelSelector == nil) {
+			return nil, h.wrong(fmt.Errorf("dependency %s %s %q needs apiVersion, kind and either name or labelSelector", d.APIVersion, d.Kind, d.Name))
+		}
+	}
+	return interpret.SortDependencies(response.Dependencies), nil
+}
+
+// patched asks a question whose answer is a patch to the object.
+func (h *hook) patched(ctx context.Context, request *configv1alpha1.ResourceInterpreterRequest, obj *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	response, err := h.ask(ctx, request)
+	if err != nil {
+		return nil, err
+	}
+	if len(response.Patch) == 0 {
+		return obj, nil
+	}
+	if response.PatchType == nil || *response.PatchType != configv1alpha1.PatchTypeJSONPatch {
+		return nil, h.wrong(errors.New("it has a patch that is not of type JSONPatch"))
+	}
+	result, err := apply(response.Patch, request.Object.Raw)
+	if err != nil {
+		return nil, h.wrong(err)
+	}
+	if err := interpret.SameObject(obj, result); err != nil {
+		return nil, h.wrong(err)
+	}
+	return result, nil
+}
+
+func apply(patch, original []byte) (*unstructured.Unstructured, error) {
+	operations, err := jsonpatch.DecodePatch(patch)
+	if err != nil {
+		return nil, fmt.Errorf("decoding the patch: %w", err)
+	}
+	if len(operations) > maxPatchOperations {
+		return nil, fmt.Errorf("the patch has %d operations, more than %d", len(operations), maxPatchOperations)
+	}
+	data, err := operations.Apply(original)
+	if err != nil {
+		return nil, fmt.Errorf("applying the patch: %w", err)
+	}
+	result := &unstructured.Unstructured{}
+	if err := utiljson.Unmarshal(data, &result.Object); err != nil {
+		return nil, fmt.Errorf("decoding the patched object: %w", err)
+	}
+	return result, nil
+}
+
+// wrong is the error about an answer that came but cannot be used.
+func (h *hook) wrong(err error) error {
+	return fmt.Errorf("answer of webhook %s: %w", h.name, err)
+}

@@ -1,0 +1,142 @@
+package webhook
+
+import (
+	"cmp"
+	"encoding/json"
+	"net/url"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	configv1alpha1 "github.com/flagship-k8s/flagship/api/config/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
+)
+
+// Resolve finds the address at which a Service answers. The certificate is
+// verified against the Service's DNS name, whatever the address is.
+type Resolve func(namespace, name string, port int32) (*url.URL, error)
+
+// Store is the layer of webhooks. Lookups never wait for a change.
+type Store struct {
+	resolve Resolve
+	current atomic.Pointer[snapshot]
+	// setting keeps changes apart; reading needs no lock.
+	setting sync.Mutex
+}
+
+var (
+	_ interpret.Layer      = (*Store)(nil)
+	_ interpret.Changeable = (*Store)(nil)
+)
+
+// snapshot is one state of the configurations.
+type snapshot struct {
+	hooks []*hook
+	// operations remembers what the hooks come to for a kind.
+	operations sync.Map // schema.GroupVersionKind → *interpret.Operations
+}
+
+// New returns a store without webhooks. With a nil resolve, only webhooks that
+// give a URL can be asked.
+func New(resolve Resolve) *Store {
+	s := &Store{resolve: resolve}
+	s.current.Store(&snapshot{})
+	return s
+}
+
+// Set replaces all configurations and returns the kinds that mean something else
+// now, nil if none do. Connections to webhooks that did not change are kept. A
+// webhook that is configured wrongly fails whenever it is asked.
+func (s *Store) Set(configurations []*configv1alpha1.ResourceInterpreterWebhookConfiguration) interpret.Kinds {
+	s.setting.Lock()
+	defer s.setting.Unlock()
+	sorted := slices.Clone(configurations)
+	slices.SortFunc(sorted, func(a, b *configv1alpha1.ResourceInterpreterWebhookConfiguration) int {
+		return cmp.Or(cmp.Compare(a.UID, b.UID), cmp.Compare(a.Name, b.Name))
+	})
+	old := map[string]*hook{}
+	for _, h := range s.current.Load().hooks {
+		old[h.fingerprint] = h
+	}
+	next := &snapshot{}
+	var touched []*hook
+	for _, configuration := range sorted {
+		for i := range configuration.Webhooks {
+			webhook := &configuration.Webhooks[i]
+			fingerprint := fingerprintOf(configuration.Name, webhook)
+			h := old[fingerprint]
+			if h == nil {
+				h = newHook(configuration.Name, webhook, s.resolve)
+				h.fingerprint = fingerprint
+				touched = append(touched, h)
+			}
+			delete(old, fingerprint)
+			next.hooks = append(next.hooks, h)
+		}
+	}
+	s.current.Store(next)
+	for _, h := range old {
+		h.client.CloseIdleConnections()
+		touched = append(touched, h)
+	}
+	if len(touched) == 0 {
+		return nil
+	}
+	return func(kind schema.GroupVersionKind) bool {
+		return slices.ContainsFunc(touched, func(h *hook) bool { return h.concerns(kind) })
+	}
+}
+
+func fingerprintOf(configuration string, webhook *configv1alpha1.ResourceInterpreterWebhook) string {
+	data, err := json.Marshal(webhook)
+	if err != nil {
+		return ""
+	}
+	return configuration + "/" + string(data)
+}
+
+// Lookup implements [interpret.Layer].
+func (s *Store) Lookup(kind schema.GroupVersionKind) *interpret.Operations {
+	present := s.current.Load()
+	if len(present.hooks) == 0 {
+		return nil
+	}
+	if known, ok := present.operations.Load(kind); ok {
+		return known.(*interpret.Operations)
+	}
+	operations := operationsOf(present.hooks, kind)
+	present.operations.Store(kind, operations)
+	return operations
+}
+
+// Fingerprint implements [interpret.Changeable].
+func (s *Store) Fingerprint(kind schema.GroupVersionKind, operation configv1alpha1.InterpreterOperation) string {
+	for _, h := range s.current.Load().hooks {
+		if h.matches(operation, kind) {
+			return h.fingerprint
+		}
+	}
+	return ""
+}
+
+// concerns tells whether a rule of the webhook claims any operation on the kind.
+func (h *hook) concerns(kind schema.GroupVersionKind) bool {
+	return slices.ContainsFunc(h.rules, func(r configv1alpha1.RuleWithOperations) bool {
+		return oneOf(r.APIGroups, kind.Group) && oneOf(r.APIVersions, kind.Version) && oneOf(r.Kinds, kind.Kind)
+	})
+}
+
+// matches tells whether a rule of the webhook claims the operation on the kind.
+func (h *hook) matches(operation configv1alpha1.InterpreterOperation, kind schema.GroupVersionKind) bool {
+	return slices.ContainsFunc(h.rules, func(r configv1alpha1.RuleWithOperations) bool {
+		return slices.ContainsFunc(r.Operations, func(o configv1alpha1.InterpreterOperation) bool {
+			return o == configv1alpha1.InterpreterOperationAll || o == operation
+		}) && oneOf(r.APIGroups, kind.Group) && oneOf(r.APIVersions, kind.Version) && oneOf(r.Kinds, kind.Kind)
+	})
+}
+
+func oneOf(list []string, value string) bool {
+	return slices.ContainsFunc(list, func(entry string) bool { return entry == "*" || entry == value })
+}

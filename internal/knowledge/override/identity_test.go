@@ -1,0 +1,106 @@
+package override_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/knowledge/override"
+)
+
+const roleBinding = `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: team, namespace: shop, labels: {app: web}}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: view}
+subjects: [{kind: Group, apiGroup: rbac.authorization.k8s.io, name: team}]
+`
+
+// Policies that were stored before admission knew the rule come here, too.
+func TestIdentityStays(t *testing.T) {
+	imageAt := func(path, value string) policyv1alpha1.Overriders {
+		return policyv1alpha1.Overriders{ImageOverrider: []policyv1alpha1.ImageOverrider{{
+			Predicate: &policyv1alpha1.ImagePredicate{Path: path}, Component: policyv1alpha1.Repository, Operator: replace, Value: value,
+		}}}
+	}
+	labels := func(operator policyv1alpha1.OverriderOperator, key, value string) policyv1alpha1.Overriders {
+		return policyv1alpha1.Overriders{LabelsOverrider: []policyv1alpha1.LabelAnnotationOverrider{{Operator: operator, Value: map[string]string{key: value}}}}
+	}
+	tests := map[string]struct {
+		object string
+		edits  policyv1alpha1.Overriders
+		want   []string
+	}{
+		"Kind":            {configMap, plaintext("/kind", replace, `"Secret"`), []string{"plaintext[0]", "path /kind", `cannot change kind, which is "ConfigMap"`}},
+		"APIVersion":      {configMap, plaintext("/apiVersion", replace, `"v2"`), []string{"cannot change apiVersion"}},
+		"Name":            {configMap, plaintext("/metadata/name", replace, `"other"`), []string{"cannot change metadata.name"}},
+		"Namespace":       {configMap, plaintext("/metadata/namespace", replace, `"kube-system"`), []string{"cannot change metadata.namespace"}},
+		"NamespaceGone":   {configMap, plaintext("/metadata/namespace", remove, ""), []string{"cannot change metadata.namespace"}},
+		"NamespaceNull":   {configMap, plaintext("/metadata/namespace", replace, "null"), []string{"cannot change metadata.namespace"}},
+		"NamespaceList":   {configMap, plaintext("/metadata/namespace", replace, "[]"), []string{"cannot change metadata.namespace"}},
+		"WholeMetadata":   {configMap, plaintext("/metadata", replace, `{"name": "settings"}`), []string{"cannot change metadata.namespace"}},
+		"ImageAtName":     {configMap, imageAt("/metadata/name", "other"), []string{"imageOverrider[0]", "path /metadata/name", "cannot change metadata.name"}},
+		"ImageAtKind":     {strings.Replace(configMap, "kind: ConfigMap", "kind: configmap", 1), imageAt("/kind", "secret"), []string{"cannot change kind"}},
+		"Mark":            {configMap, labels(add, "karmada.io/managed", "true"), []string{"labelsOverrider[0]", "cannot set metadata.labels[karmada.io/managed]"}},
+		"MarkByPatch":     {configMap, plaintext("/metadata/annotations", add, `{"work.karmada.io/name": "other"}`), []string{"cannot set metadata.annotations[work.karmada.io/name]"}},
+		"RoleOfNamespace": {roleBinding, plaintext("/roleRef/name", replace, `"cluster-admin"`), []string{"cannot change rules, aggregationRule, subjects, roleRef of a RoleBinding"}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			policy := inNamespace("shop", "edits", tc.edits)
+			_, err := override.Apply(object(t, tc.object), member("m1"), []policyv1alpha1.Override{policy})
+			var typed *override.Error
+			if !errors.As(err, &typed) {
+				t.Fatalf("got %v, want an *override.Error", err)
+			}
+			for _, part := range append(tc.want, `"shop/edits"`) {
+				if !strings.Contains(err.Error(), part) {
+					t.Errorf("%q does not mention %q", err, part)
+				}
+			}
+		})
+	}
+}
+
+func TestOwnershipKeysSurviveEdits(t *testing.T) {
+	template := object(t, configMap)
+	claim := map[string]string{"propagationpolicy.karmada.io/permanent-id": "id"}
+	template.SetLabels(map[string]string{"app": "shop", "propagationpolicy.karmada.io/permanent-id": "id"})
+	for name, edits := range map[string]policyv1alpha1.Overriders{
+		"AllReplaced": plaintext("/metadata/labels", replace, `{"tier": "eu"}`),
+		"AllRemoved":  plaintext("/metadata/labels", remove, ""),
+		"OneRemoved": {LabelsOverrider: []policyv1alpha1.LabelAnnotationOverrider{
+			{Operator: remove, Value: map[string]string{"app": "", "propagationpolicy.karmada.io/permanent-id": ""}},
+			{Operator: replace, Value: map[string]string{"propagationpolicy.karmada.io/permanent-id": "other"}},
+		}},
+	} {
+		result, err := override.Apply(template, member("m1"), []policyv1alpha1.Override{inNamespace("shop", "edits", edits)})
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		got := result.Object.GetLabels()
+		delete(got, "tier")
+		if diff := cmp.Diff(claim, got); diff != "" {
+			t.Errorf("%s: labels (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+func TestOnlyClusterPoliciesEditRights(t *testing.T) {
+	edits := plaintext("/roleRef/name", replace, `"edit"`)
+	result, err := override.Apply(object(t, roleBinding), member("m1"), []policyv1alpha1.Override{
+		everywhere("rights", edits), inNamespace("shop", "labels", plaintext("/metadata/labels/tier", add, `"eu"`)),
+	})
+	// What a ClusterOverridePolicy changed is what those of the namespace leave as it is.
+	if err != nil {
+		t.Fatal(err)
+	}
+	ref := result.Object.Object["roleRef"].(map[string]any)
+	if ref["name"] != "edit" || result.Object.GetLabels()["tier"] != "eu" {
+		t.Errorf("got %v", result.Object.Object)
+	}
+}

@@ -1,0 +1,399 @@
+package aggregate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/clients/template"
+	"github.com/flagship-k8s/flagship/internal/knowledge/event"
+)
+
+// Request names a ResourceBinding or, when Namespace is empty, a
+// ClusterResourceBinding.
+type Request struct{ Namespace, Name string }
+
+// Templates is the hub shore as this room uses it; *template.Store is one.
+type Templates interface {
+	HasStatus(schema.GroupVersionKind) bool
+	Get(context.Context, template.Ref) (*unstructured.Unstructured, error)
+	UpdateStatus(ctx context.Context, before, after *unstructured.Unstructured) (bool, error)
+}
+
+// Statuses knows what the statuses of several copies add up to.
+type Statuses interface {
+	// Aggregate returns template with the status its copies add up to, or
+	// template itself if that is what it has.
+	Aggregate(ctx context.Context, template *unstructured.Unstructured, items []workv1alpha2.AggregatedStatusItem) (*unstructured.Unstructured, error)
+}
+
+// aggregator reconciles one binding at a time.
+type aggregator struct {
+	client    client.Client
+	templates Templates
+	statuses  Statuses
+	adds      func(schema.GroupVersionKind) bool
+	// clears is Deps.Clears.
+	clears func(schema.GroupVersionKind) bool
+	// customized is Deps.Customized.
+	customized func(schema.GroupVersionKind) string
+	events     event.Recorder
+	clock      clock.PassiveClock
+	pace       *pace
+
+	// owed are bindings whose template could not be written although they
+	// themselves were.
+	owed sync.Map // Request → struct{}
+	// told is the content of the template each binding's success was published
+	// for.
+	told sync.Map // Request → string
+	// left are bindings that go or are gone and whose template has to be told so.
+	left sync.Map // Request → workv1alpha2.Binding
+}
+
+// meaningAnnotation of a binding stands for what users said about adding up
+// statuses when the template was last written. Without it nobody would notice,
+// after a restart, that they say something else now.
+const meaningAnnotation = "resourcebinding.karmada.io/status-aggregation"
+
+// unwritten is the annotation's value while the template could not be written: the binding shows what the template does
+// not, and a start has to know.
+const unwritten = "unwritten"
+
+// afterConflict is when to try again after somebody else wrote the status.
+const afterConflict = 20 * time.Millisecond
+
+// Reconcile brings the status of one binding and its template up to date.
+func (a *aggregator) Reconcile(ctx context.Context, request Request) (reconcile.Result, error) {
+	binding, err := a.binding(ctx, request)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if binding == nil {
+		return a.clear(ctx, request)
+	}
+	a.left.Delete(request) // it is there again
+	if binding.GetDeletionTimestamp() != nil {
+		a.leave(request, binding) // already now: once it is gone, a start finds nothing of it
+		return a.clear(ctx, request)
+	}
+	works, err := a.works(ctx, binding)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	picture := Fold(binding.BindingSpec(), works)
+	picture.explain(binding)
+	news := compare(binding, picture)
+	_, owed := a.owed.Load(request)
+	owed = owed || a.meansAnotherThing(binding)
+	wait := a.pace.hold(request, picture)
+	if news.onlyGeneration {
+		wait = max(wait, a.pace.holdGeneration(request, binding.GetGeneration()))
+	}
+	switch {
+	case !news.any() && !owed:
+		return reconcile.Result{}, nil
+	case wait > 0:
+		return reconcile.Result{RequeueAfter: wait}, nil
+	}
+	return a.write(ctx, request, binding, picture, news)
+}
+
+// leave notes that a binding goes or is gone, if its template has to be told so. It returns whether it has.
+func (a *aggregator) leave(request Request, binding workv1alpha2.Binding) bool {
+	resource := binding.BindingSpec().Resource
+	if !a.clears(schema.FromAPIVersionAndKind(resource.APIVersion, resource.Kind)) {
+		return false
+	}
+	a.left.Store(request, binding)
+	return true
+}
+
+// clear has the template of a binding that was left say what no copies add up to.
+func (a *aggregator) clear(ctx context.Context, request Request) (reconcile.Result, error) {
+	a.forget(request)
+	gone, ok := a.left.Load(request)
+	if !ok {
+		return reconcile.Result{}, nil
+	}
+	_, err := a.updateTemplate(ctx, gone.(workv1alpha2.Binding), Picture{})
+	if apierrors.IsConflict(err) {
+		return reconcile.Result{RequeueAfter: afterConflict}, nil
+	}
+	if err == nil {
+		a.left.Delete(request)
+	}
+	return reconcile.Result{}, err
+}
+
+// write updates the template first: when the binding shows a picture, the
+// template has it too, and a restart in between finds the difference.
+func (a *aggregator) write(ctx context.Context, request Request, binding workv1alpha2.Binding, picture Picture, news news) (reconcile.Result, error) {
+	a.pace.wrote(request)
+	content, failure := a.updateTemplate(ctx, binding, picture)
+	if apierrors.IsConflict(failure) { // of a kind whose status has other writers
+		a.owed.Store(request, struct{}{})
+		return reconcile.Result{RequeueAfter: afterConflict}, nil
+	}
+	if failure != nil {
+		a.owed.Store(request, struct{}{})
+		a.publish(binding, event.Warning, event.AggregateStatusFailed, failure.Error())
+		var err error
+		if binding, err = a.noteMeaning(ctx, binding, unwritten); err != nil {
+			return reconcile.Result{}, errors.Join(failure, client.IgnoreNotFound(err))
+		}
+	} else {
+		a.owed.Delete(request)
+	}
+	if news.any() {
+		err := a.updateBinding(ctx, binding, picture, news)
+		switch {
+		case apierrors.IsConflict(err):
+			return reconcile.Result{RequeueAfter: afterConflict}, failure
+		case client.IgnoreNotFound(err) != nil:
+			return reconcile.Result{}, errors.Join(failure, err)
+		}
+	}
+	if failure == nil && a.meansAnotherThing(binding) {
+		if _, err := a.noteMeaning(ctx, binding, a.meaning(binding)); client.IgnoreNotFound(err) != nil {
+			return reconcile.Result{}, err
+		}
+	}
+	if failure == nil && news.verdict != nil && news.verdict.Status == metav1.ConditionTrue {
+		a.celebrate(request, binding, content, len(picture.Items))
+	}
+	return reconcile.Result{}, failure
+}
+
+// news is how a picture differs from the status a binding has.
+type news struct {
+	items bool
+	// verdict is the condition to write, nil if it is there already or the
+	// binding has not been scheduled yet.
+	verdict *metav1.Condition
+	// onlyGeneration says that nothing is new but the generation of the binding
+	// that the same verdict is about.
+	onlyGeneration bool
+}
+
+func (n news) any() bool { return n.items || n.verdict != nil }
+
+func compare(binding workv1alpha2.Binding, picture Picture) news {
+	status := binding.BindingStatus()
+	result := news{items: !sameItems(status.AggregatedStatus, picture.Items)}
+	if status.LastScheduledTime == nil && len(binding.BindingSpec().RequiredBy) == 0 {
+		return result
+	}
+	wanted := picture.Condition(binding.GetGeneration())
+	if wanted.Status == metav1.ConditionTrue && unrendered(binding) {
+		wanted = workv1alpha2.NotFullyAppliedCondition(binding.GetGeneration())
+		wanted.Message += unrenderedMessage
+	}
+	present := meta.FindStatusCondition(status.Conditions, wanted.Type)
+	same := present != nil && present.Status == wanted.Status && present.Reason == wanted.Reason && present.Message == wanted.Message
+	if !same || present.ObservedGeneration != wanted.ObservedGeneration {
+		result.verdict = &wanted
+		result.onlyGeneration = same && !result.items
+	}
+	return result
+}
+
+func (a *aggregator) binding(ctx context.Context, request Request) (workv1alpha2.Binding, error) {
+	var binding workv1alpha2.Binding = &workv1alpha2.ResourceBinding{}
+	if request.Namespace == "" {
+		binding = &workv1alpha2.ClusterResourceBinding{}
+	}
+	key := client.ObjectKey{Namespace: request.Namespace, Name: request.Name}
+	err := a.client.Get(ctx, key, binding.(client.Object))
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("reading binding %s: %w", key, err)
+	}
+	return binding, nil
+}
+
+// works lists the Works of a binding: those that have its permanent id and name it. They are shared with the cache.
+func (a *aggregator) works(ctx context.Context, binding workv1alpha2.Binding) ([]*workv1alpha1.Work, error) {
+	id := binding.GetLabels()[binding.PermanentIDLabel()]
+	if id == "" {
+		return nil, nil
+	}
+	var list workv1alpha1.WorkList
+	err := a.client.List(ctx, &list, client.MatchingFields{indexBinding: id},
+		client.UnsafeDisableDeepCopy, client.DisableReadYourWritesConsistency)
+	if err != nil {
+		return nil, fmt.Errorf("listing Works of binding %s: %w", id, err)
+	}
+	of := Request{Namespace: binding.GetNamespace(), Name: binding.GetName()}
+	works := make([]*workv1alpha1.Work, 0, len(list.Items))
+	for i := range list.Items {
+		if slices.Contains(requestsOf(&list.Items[i]), of) {
+			works = append(works, &list.Items[i])
+		}
+	}
+	return works, nil
+}
+
+// speaksFor says that a template's status is what the copies of this binding add up to. A template has one such binding,
+// the one that propagation makes or would make; others that name the template have a status of their own only.
+func (a *aggregator) speaksFor(ctx context.Context, binding workv1alpha2.Binding) (bool, error) {
+	resource := binding.BindingSpec().Resource
+	if resource.Namespace != binding.GetNamespace() {
+		return false, nil
+	}
+	usual := workv1alpha2.BindingName(resource.Kind, resource.Name)
+	kind := schema.FromAPIVersionAndKind(resource.APIVersion, resource.Kind).GroupKind()
+	switch binding.GetName() {
+	case usual:
+		return true, nil
+	case workv1alpha2.AlternativeBindingName(kind, resource.Namespace, resource.Name):
+		other, err := a.binding(ctx, Request{Namespace: binding.GetNamespace(), Name: usual})
+		return err == nil && (other == nil || other.BindingSpec().Resource.UID != resource.UID), err
+	}
+	return false, nil
+}
+
+// updateTemplate writes the status that the copies add up to. It returns a word
+// for the template's content: its generation or, for kinds without status, the
+// version that the binding was made from.
+func (a *aggregator) updateTemplate(ctx context.Context, binding workv1alpha2.Binding, picture Picture) (string, error) {
+	resource := binding.BindingSpec().Resource
+	version := "version " + resource.ResourceVersion
+	gvk := schema.FromAPIVersionAndKind(resource.APIVersion, resource.Kind)
+	if !a.templates.HasStatus(gvk) || !a.adds(gvk) {
+		return version, nil
+	}
+	if its, err := a.speaksFor(ctx, binding); err != nil || !its {
+		return version, err
+	}
+	ref := template.Ref{GroupVersionKind: gvk, Namespace: resource.Namespace, Name: resource.Name}
+	before, err := a.templates.Get(ctx, ref)
+	if err != nil {
+		return version, client.IgnoreNotFound(err)
+	}
+	if before.GetUID() != resource.UID || before.GetNamespace() != binding.GetNamespace() || before.GetDeletionTimestamp() != nil {
+		return version, nil
+	}
+	if generation := before.GetGeneration(); generation > 0 {
+		version = fmt.Sprintf("generation %d", generation)
+	}
+	after, err := a.statuses.Aggregate(ctx, before, picture.Items)
+	if err != nil {
+		return version, err // a webhook may be back when it is tried again
+	}
+	if after == before {
+		return version, nil
+	}
+	_, err = a.templates.UpdateStatus(ctx, before, after)
+	return version, client.IgnoreNotFound(err)
+}
+
+// updateBinding writes what differs. Conditions are a list with several owners, so the update insists on the version it
+// was made for.
+func (a *aggregator) updateBinding(ctx context.Context, binding workv1alpha2.Binding, picture Picture, news news) error {
+	status := binding.BindingStatus()
+	if news.items {
+		status.AggregatedStatus = picture.Items
+	}
+	if news.verdict != nil {
+		verdict := *news.verdict
+		verdict.LastTransitionTime = metav1.NewTime(a.clock.Now())
+		meta.SetStatusCondition(&status.Conditions, verdict)
+	}
+	object := binding.(client.Object)
+	if err := a.client.Status().Update(ctx, object); err != nil {
+		return fmt.Errorf("updating status of binding %s: %w", client.ObjectKeyFromObject(object), err)
+	}
+	return nil
+}
+
+func (a *aggregator) meaning(binding workv1alpha2.Binding) string {
+	resource := binding.BindingSpec().Resource
+	return a.customized(schema.FromAPIVersionAndKind(resource.APIVersion, resource.Kind))
+}
+
+// meansAnotherThing tells whether users say something else about the template's
+// kind than when its status was written.
+func (a *aggregator) meansAnotherThing(binding workv1alpha2.Binding) bool {
+	return binding.GetAnnotations()[meaningAnnotation] != a.meaning(binding)
+}
+
+// noteMeaning notes what the template's status was added up by. It happens only to kinds that users have described, once
+// per description, and to templates that cannot be written. It returns the binding as it is then, with what others wrote
+// to its status meanwhile.
+func (a *aggregator) noteMeaning(ctx context.Context, binding workv1alpha2.Binding, meaning string) (workv1alpha2.Binding, error) {
+	if binding.GetAnnotations()[meaningAnnotation] == meaning {
+		return binding, nil
+	}
+	before := binding.(client.Object)
+	after := before.DeepCopyObject().(client.Object)
+	annotations := maps.Clone(after.GetAnnotations())
+	if meaning == "" {
+		delete(annotations, meaningAnnotation)
+	} else {
+		if annotations == nil {
+			annotations = map[string]string{}
+		}
+		annotations[meaningAnnotation] = meaning
+	}
+	after.SetAnnotations(annotations)
+	if err := a.client.Patch(ctx, after, client.MergeFrom(before)); err != nil {
+		return binding, fmt.Errorf("noting what the status of binding %s means: %w", client.ObjectKeyFromObject(before), err)
+	}
+	return after.(workv1alpha2.Binding), nil
+}
+
+// celebrate tells, once per content of the template, that it has arrived
+// everywhere.
+func (a *aggregator) celebrate(request Request, binding workv1alpha2.Binding, content string, clusters int) {
+	if previous, known := a.told.Swap(request, content); known && previous == content {
+		return
+	}
+	a.publish(binding, event.Normal, event.AggregateStatusSucceed,
+		fmt.Sprintf("Applied to all %d clusters (%s)", clusters, content))
+}
+
+func (a *aggregator) publish(binding workv1alpha2.Binding, kind func(corev1.ObjectReference, string, string) event.Event, reason, message string) {
+	resource := binding.BindingSpec().Resource
+	a.events.Publish(kind(corev1.ObjectReference{
+		APIVersion: resource.APIVersion, Kind: resource.Kind,
+		Namespace: resource.Namespace, Name: resource.Name, UID: resource.UID,
+	}, reason, message))
+}
+
+func (a *aggregator) forget(request Request) {
+	a.pace.forget(request)
+	a.owed.Delete(request)
+	a.told.Delete(request)
+}
+
+func sameItems(a, b []workv1alpha2.AggregatedStatusItem) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if a[i].ClusterName != b[i].ClusterName || a[i].Applied != b[i].Applied || a[i].Health != b[i].Health ||
+			a[i].AppliedMessage != b[i].AppliedMessage || !workv1alpha1.SameRaw(a[i].Status, b[i].Status) {
+			return false
+		}
+	}
+	return true
+}

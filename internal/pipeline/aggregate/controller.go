@@ -1,0 +1,259 @@
+package aggregate
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
+	ctrlevent "sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
+	"github.com/flagship-k8s/flagship/internal/knowledge/event"
+	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
+	"github.com/flagship-k8s/flagship/internal/knowledge/turns"
+)
+
+// Deps is what the room needs from the house. Templates, Statuses, Events and
+// Clock are required.
+type Deps struct {
+	Templates Templates
+	Statuses  Statuses
+	// Adds says that Statuses knows what to do with a kind; templates of other
+	// kinds are not even read. Without it, all are.
+	Adds func(schema.GroupVersionKind) bool
+	// Clears says that a template of a kind must not go on saying what its copies said once it has none any more,
+	// because its binding goes. Nil: all may.
+	Clears func(schema.GroupVersionKind) bool
+	// Customized stands for what users say about adding up the statuses of a kind;
+	// it is empty if they say nothing. Nil: they never do.
+	Customized func(schema.GroupVersionKind) string
+	// Changes tells when kinds mean something else; the statuses of their templates
+	// are added up again then. Nil: they never do.
+	Changes *interpret.Changes
+	Events  event.Recorder
+	Clock   clock.PassiveClock
+}
+
+const (
+	workers = 16
+	// indexBinding finds Works by the permanent id of their binding.
+	indexBinding = "aggregate.binding"
+)
+
+type queue = workqueue.TypedRateLimitingInterface[Request]
+
+// Setup adds the loop of this room to the manager.
+func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
+	if err := mgr.GetFieldIndexer().IndexField(ctx, &workv1alpha1.Work{}, indexBinding, bindingIDs); err != nil {
+		return fmt.Errorf("indexing Works by binding: %w", err)
+	}
+	c, err := ownWrites(mgr)
+	if err != nil {
+		return err
+	}
+	a := newAggregator(c, deps)
+	loop, err := controller.NewTyped("aggregate", mgr, controller.TypedOptions[Request]{
+		Reconciler:              controlloop.Track(mgr, a),
+		MaxConcurrentReconciles: workers,
+		NewQueue:                turns.Maker(func(r Request) string { return r.Namespace }),
+		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[Request](50*time.Millisecond, time.Minute),
+		SkipNameValidation:      ptr.To(true), // several hubs may live in one process
+	})
+	if err != nil {
+		return fmt.Errorf("setting up aggregation: %w", err)
+	}
+	for _, watch := range []source.TypedSource[Request]{
+		source.TypedKind(mgr.GetCache(), &workv1alpha1.Work{}, a.onWork()),
+		source.TypedKind(mgr.GetCache(), &workv1alpha2.ResourceBinding{}, onBinding[*workv1alpha2.ResourceBinding](a)),
+		source.TypedKind(mgr.GetCache(), &workv1alpha2.ClusterResourceBinding{}, onBinding[*workv1alpha2.ClusterResourceBinding](a)),
+	} {
+		if err := loop.Watch(watch); err != nil {
+			return fmt.Errorf("watching for aggregation: %w", err)
+		}
+	}
+	if deps.Changes == nil {
+		return nil
+	}
+	if err := loop.Watch(a.onMeaning(deps.Changes)); err != nil {
+		return fmt.Errorf("watching for aggregation: %w", err)
+	}
+	return nil
+}
+
+// ownWrites is a client that reads from the manager's cache, but never an object
+// older than what was last written to it through this client: a reconcile that
+// follows a write closely must not write the same again.
+func ownWrites(mgr ctrl.Manager) (client.Client, error) {
+	c, err := client.New(mgr.GetConfig(), client.Options{
+		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
+		Cache: &client.CacheOptions{Reader: mgr.GetCache(), EnableReadYourWritesConsistency: ptr.To(true)},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("building a client that reads its own writes: %w", err)
+	}
+	return c, nil
+}
+
+func newAggregator(c client.Client, deps Deps) *aggregator {
+	adds := deps.Adds
+	if adds == nil {
+		adds = func(schema.GroupVersionKind) bool { return true }
+	}
+	clears := deps.Clears
+	if clears == nil {
+		clears = func(schema.GroupVersionKind) bool { return false }
+	}
+	customized := deps.Customized
+	if customized == nil {
+		customized = func(schema.GroupVersionKind) string { return "" }
+	}
+	return &aggregator{
+		client: c, templates: deps.Templates, statuses: deps.Statuses, adds: adds, clears: clears, customized: customized,
+		events: deps.Events, clock: deps.Clock, pace: newPace(deps.Clock),
+	}
+}
+
+// bindingIDs are the permanent ids of the binding that a Work comes from.
+func bindingIDs(obj client.Object) []string {
+	var ids []string
+	for _, key := range []string{workv1alpha2.ResourceBindingPermanentIDLabel, workv1alpha2.ClusterResourceBindingPermanentIDLabel} {
+		if id := obj.GetLabels()[key]; id != "" {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// requestsOf are the bindings that a Work comes from.
+func requestsOf(work *workv1alpha1.Work) []Request {
+	var requests []Request
+	if name := work.Annotations[workv1alpha2.ResourceBindingNameAnnotation]; name != "" {
+		requests = append(requests, Request{Namespace: work.Annotations[workv1alpha2.ResourceBindingNamespaceAnnotation], Name: name})
+	}
+	if name := work.Annotations[workv1alpha2.ClusterResourceBindingNameAnnotation]; name != "" {
+		requests = append(requests, Request{Name: name})
+	}
+	return requests
+}
+
+// enqueue gathers: a binding that waits already keeps its turn.
+func (a *aggregator) enqueue(q queue, priority int, requests ...Request) {
+	for _, request := range requests {
+		a.pace.heard(request)
+		window := a.pace.window(request)
+		if ranked, ok := q.(priorityqueue.PriorityQueue[Request]); ok {
+			ranked.AddWithOpts(priorityqueue.AddOpts{After: window, Priority: &priority}, request)
+			continue
+		}
+		q.AddAfter(request, window)
+	}
+}
+
+// onMeaning queues the bindings of templates whose kind means something else now.
+func (a *aggregator) onMeaning(changes *interpret.Changes) source.TypedSource[Request] {
+	return source.TypedFunc[Request](func(ctx context.Context, q queue) error {
+		changes.Subscribe(func(kinds interpret.Kinds) {
+			a.enqueue(q, 0, a.bindingsOf(ctx, kinds)...)
+		})
+		return nil
+	})
+}
+
+// bindingsOf are the bindings of templates of some kinds.
+func (a *aggregator) bindingsOf(ctx context.Context, kinds interpret.Kinds) []Request {
+	var requests []Request
+	collect := func(binding workv1alpha2.Binding) {
+		resource := binding.BindingSpec().Resource
+		if kinds(schema.FromAPIVersionAndKind(resource.APIVersion, resource.Kind)) {
+			requests = append(requests, Request{Namespace: binding.GetNamespace(), Name: binding.GetName()})
+		}
+	}
+	var namespaced workv1alpha2.ResourceBindingList
+	var wide workv1alpha2.ClusterResourceBindingList
+	for _, list := range []client.ObjectList{&namespaced, &wide} {
+		if err := a.client.List(ctx, list, client.UnsafeDisableDeepCopy, client.DisableReadYourWritesConsistency); err != nil {
+			log.FromContext(ctx).Error(err, "Listing bindings") // the cache fails at the end of the process only
+		}
+	}
+	for i := range namespaced.Items {
+		collect(&namespaced.Items[i])
+	}
+	for i := range wide.Items {
+		collect(&wide.Items[i])
+	}
+	return requests
+}
+
+// onWork queues the binding of a Work whose status may have changed. A Work that
+// was just created has nothing to say.
+func (a *aggregator) onWork() handler.TypedEventHandler[*workv1alpha1.Work, Request] {
+	type work = *workv1alpha1.Work
+	return handler.TypedFuncs[work, Request]{
+		CreateFunc: func(_ context.Context, e ctrlevent.TypedCreateEvent[work], q queue) {
+			if len(e.Object.Status.Conditions) > 0 && !e.IsInInitialList { // bindings come by themselves then
+				a.enqueue(q, 0, requestsOf(e.Object)...)
+			}
+		},
+		UpdateFunc: func(_ context.Context, e ctrlevent.TypedUpdateEvent[work], q queue) {
+			if e.ObjectOld.ResourceVersion != e.ObjectNew.ResourceVersion {
+				a.enqueue(q, 0, requestsOf(e.ObjectNew)...)
+			}
+		},
+		DeleteFunc: func(_ context.Context, e ctrlevent.TypedDeleteEvent[work], q queue) {
+			a.enqueue(q, 0, requestsOf(e.Object)...)
+		},
+	}
+}
+
+// bereft says that a status has less of what comes from here than it had: as a
+// rule somebody took it away.
+func bereft(before, after *workv1alpha2.ResourceBindingStatus) bool {
+	return len(after.AggregatedStatus) < len(before.AggregatedStatus) ||
+		meta.FindStatusCondition(before.Conditions, workv1alpha2.FullyApplied) != nil &&
+			meta.FindStatusCondition(after.Conditions, workv1alpha2.FullyApplied) == nil
+}
+
+// onBinding queues a binding whose targets or content changed, that can be
+// rendered no longer, or again, or whose status lost what it had from here.
+func onBinding[B interface {
+	workv1alpha2.Binding
+	client.Object
+}](a *aggregator) handler.TypedEventHandler[B, Request] {
+	of := func(binding B) Request {
+		return Request{Namespace: binding.GetNamespace(), Name: binding.GetName()}
+	}
+	return handler.TypedFuncs[B, Request]{
+		CreateFunc: func(_ context.Context, e ctrlevent.TypedCreateEvent[B], q queue) {
+			if e.IsInInitialList {
+				a.enqueue(q, handler.LowPriority, of(e.Object))
+			}
+		},
+		UpdateFunc: func(_ context.Context, e ctrlevent.TypedUpdateEvent[B], q queue) {
+			before, after := e.ObjectOld.BindingStatus(), e.ObjectNew.BindingStatus()
+			if e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() || bereft(before, after) ||
+				!before.LastScheduledTime.Equal(after.LastScheduledTime) || unrendered(e.ObjectOld) != unrendered(e.ObjectNew) {
+				a.enqueue(q, 0, of(e.ObjectNew))
+			}
+		},
+		DeleteFunc: func(_ context.Context, e ctrlevent.TypedDeleteEvent[B], q queue) {
+			a.forget(of(e.Object))
+			if a.leave(of(e.Object), e.Object) {
+				a.enqueue(q, 0, of(e.Object))
+			}
+		},
+	}
+}

@@ -1,0 +1,260 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	crevent "sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	multiclusterv1beta1 "github.com/flagship-k8s/flagship/api/multicluster/v1beta1"
+	networkingv1alpha1 "github.com/flagship-k8s/flagship/api/networking/v1alpha1"
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/clients/member"
+	"github.com/flagship-k8s/flagship/internal/clients/report"
+	"github.com/flagship-k8s/flagship/internal/knowledge/brake"
+	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
+	"github.com/flagship-k8s/flagship/internal/knowledge/event"
+)
+
+// brakedError says that a removal or a shrinkage waits for the brake.
+type brakedError struct{ what string }
+
+func (e brakedError) Error() string {
+	return e.what + " waits: too many objects of the cluster are to be removed or scaled down at once; see the condition " +
+		clusterv1alpha1.ClusterConditionBrakeEngaged + " of the Cluster"
+}
+
+func isBraked(err error) bool {
+	_, is := errors.AsType[brakedError](err)
+	return is
+}
+
+// countWork tells the brake of a Work that is new, changed or gone. Nil stands for none.
+func (a *Applier) countWork(before, after any) {
+	old, current := workIn(before), workIn(after)
+	named := current
+	if named == nil {
+		named = old
+	}
+	if named == nil {
+		return
+	}
+	if cluster, ok := workv1alpha1.ClusterOfExecutionNamespace(named.Namespace); ok {
+		a.brake.Change(cluster, client.ObjectKeyFromObject(named), shareOf(old), shareOf(current))
+	}
+}
+
+// shareOf is what a Work means to the account of its member. Objects that are to stay do not count as leaving.
+func shareOf(work *workv1alpha1.Work) brake.Work {
+	if work == nil || networkingv1alpha1.IsRecord(work) || multiclusterv1beta1.IsRecord(work) {
+		return brake.Work{}
+	}
+	share := brake.Work{Objects: len(work.Spec.Workload.Manifests)}
+	if work.DeletionTimestamp != nil && !preserves(work) {
+		share.Leaving = share.Objects
+	}
+	return share
+}
+
+func preserves(work *workv1alpha1.Work) bool {
+	return work.Spec.PreserveResourcesOnDeletion != nil && *work.Spec.PreserveResourcesOnDeletion
+}
+
+// heedBrake tells the brake what a Cluster says about it.
+func (a *Applier) heedBrake(cluster *clusterv1alpha1.Cluster) {
+	engaged := meta.IsStatusConditionTrue(cluster.Status.Conditions, clusterv1alpha1.ClusterConditionBrakeEngaged)
+	a.brake.Resume(cluster.Name, engaged)
+	a.brake.Exclude(cluster.Name, cluster.DeletionTimestamp != nil && !clusterv1alpha1.DeletesObjects(cluster))
+	a.brake.Release(cluster.Name, clusterv1alpha1.BrakeReleasedUntil(cluster))
+}
+
+// admitRemoval asks the brake about the deletion of an object in a member, with all that goes with it.
+func (a *Applier) admitRemoval(ctx context.Context, conn *member.Conn, key types.NamespacedName, live *unstructured.Unstructured) error {
+	cluster, work := &clusterv1alpha1.Cluster{}, &workv1alpha1.Work{}
+	err := a.client.Get(ctx, types.NamespacedName{Name: conn.Name()}, cluster, client.UnsafeDisableDeepCopy)
+	if err == nil && cluster.DeletionTimestamp != nil {
+		return nil // a person has ordered the deletion of everything in the cluster
+	}
+	q := brake.Request{Cluster: conn.Name(), Work: key}
+	err = a.client.Get(ctx, key, work, client.UnsafeDisableDeepCopy)
+	if err == nil && work.DeletionTimestamp != nil {
+		q.Removal = true
+	} else {
+		q.Extra = 1
+	}
+	q.Extra += a.goesWith(ctx, conn, live)
+	if a.brake.Admit(q) {
+		return nil
+	}
+	return brakedError{"the deletion of " + identityOf(live).String()}
+}
+
+// goesWith is how many managed objects a member deletes together with an object: those in a namespace, and those of a kind.
+// Objects that are to be removed anyway are not counted twice.
+func (a *Applier) goesWith(ctx context.Context, conn *member.Conn, live *unstructured.Unstructured) int {
+	var within func(member.Place) bool
+	switch {
+	case isNamespace(live):
+		within = func(p member.Place) bool { return p.Object.Namespace == live.GetName() }
+	case live.GetKind() == "CustomResourceDefinition":
+		group, _, _ := unstructured.NestedString(live.Object, "spec", "group")
+		plural, _, _ := unstructured.NestedString(live.Object, "spec", "names", "plural")
+		within = func(p member.Place) bool { return p.Resource.Group == group && p.Resource.Resource == plural }
+	default:
+		return 0
+	}
+	n := 0
+	conn.Managed(func(p member.Place, key types.NamespacedName) {
+		work := &workv1alpha1.Work{}
+		if within(p) && (a.client.Get(ctx, key, work, client.UnsafeDisableDeepCopy) != nil || work.DeletionTimestamp == nil) {
+			n++
+		}
+	})
+	return n
+}
+
+// admitShrinkage asks the brake about an object that is to have fewer replicas than it has.
+func (a *Applier) admitShrinkage(try attempt, body, live *unstructured.Unstructured) error {
+	wanted, wants, _ := unstructured.NestedInt64(body.Object, "spec", "replicas")
+	current, has, _ := unstructured.NestedInt64(live.Object, "spec", "replicas")
+	if !wants || !has || wanted >= current || a.brake.Admit(brake.Request{Cluster: try.cluster, Work: try.work, Extra: 1}) {
+		return nil
+	}
+	return brakedError{fmt.Sprintf("scaling %s from %d to %d replicas", identityOf(live), current, wanted)}
+}
+
+// keptByPerson tells whether a person has decided that the objects of a Work, whose removal waits, stay.
+func keptByPerson(d destination, work *workv1alpha1.Work) bool {
+	return !d.keepBefore.IsZero() && !work.DeletionTimestamp.After(d.keepBefore)
+}
+
+// tellBraked reports that a Work waits for the brake.
+func (a *Applier) tellBraked(work *workv1alpha1.Work, err error) {
+	a.report.Update(client.ObjectKeyFromObject(work), report.Apply, func(_ *workv1alpha1.Work, status *workv1alpha1.WorkStatus) {
+		meta.SetStatusCondition(&status.Conditions, workv1alpha1.Dispatching(work.Generation))
+		meta.SetStatusCondition(&status.Conditions, workv1alpha1.Braked(work.Generation, err.Error()))
+	})
+}
+
+// brakeLoop writes to Clusters whether their brake is engaged, and has what waited looked at again when it is not.
+type brakeLoop struct {
+	*Applier
+	queue atomic.Pointer[workqueue.TypedRateLimitingInterface[reconcile.Request]]
+}
+
+func (l *brakeLoop) setup(mgr ctrl.Manager) error {
+	concerned := predicate.Funcs{UpdateFunc: func(e crevent.UpdateEvent) bool {
+		for _, key := range []string{clusterv1alpha1.BrakeReleasedUntilAnnotation, clusterv1alpha1.BrakeKeepBeforeAnnotation} {
+			if e.ObjectOld.GetAnnotations()[key] != e.ObjectNew.GetAnnotations()[key] {
+				return true
+			}
+		}
+		return (e.ObjectOld.GetDeletionTimestamp() == nil) != (e.ObjectNew.GetDeletionTimestamp() == nil)
+	}}
+	err := ctrl.NewControllerManagedBy(mgr).
+		Named("brake").
+		For(&clusterv1alpha1.Cluster{}, builder.WithPredicates(concerned)).
+		WatchesRawSource(source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+			l.queue.Store(&queue)
+			return nil
+		})).
+		WithOptions(controller.Options{SkipNameValidation: new(true)}).
+		Complete(controlloop.Track(mgr, l))
+	if err != nil {
+		return fmt.Errorf("adding the loop brake: %w", err)
+	}
+	return nil
+}
+
+// engaged is called by the brake. If the loop does not run yet, its first reconcile of every Cluster finds the state.
+func (l *brakeLoop) engaged(cluster string) {
+	if queue := l.queue.Load(); queue != nil {
+		(*queue).Add(reconcile.Request{NamespacedName: types.NamespacedName{Name: cluster}})
+	}
+}
+
+// Reconcile writes the state of one cluster's brake.
+func (l *brakeLoop) Reconcile(ctx context.Context, q reconcile.Request) (reconcile.Result, error) {
+	cluster := &clusterv1alpha1.Cluster{}
+	if err := l.client.Get(ctx, q.NamespacedName, cluster); apierrors.IsNotFound(err) {
+		l.brake.Forget(q.Name)
+		l.metrics.braked(q.Name, nil)
+		return reconcile.Result{}, nil
+	} else if err != nil {
+		return reconcile.Result{}, fmt.Errorf("reading the cluster: %w", err)
+	}
+	l.heedBrake(cluster)
+	state, next := l.brake.Look(cluster.Name)
+	before := meta.FindStatusCondition(cluster.Status.Conditions, clusterv1alpha1.ClusterConditionBrakeEngaged)
+	was := before != nil && before.Status == metav1.ConditionTrue
+	if was || state.Cause != brake.None {
+		l.metrics.braked(cluster.Name, &state)
+	}
+	condition, news := l.brakeCondition(cluster, state, was)
+	if news != nil {
+		patch := client.MergeFromWithOptions(cluster.DeepCopy(), client.MergeFromWithOptimisticLock{})
+		meta.SetStatusCondition(&cluster.Status.Conditions, condition)
+		if err := l.client.Status().Patch(ctx, cluster, patch); apierrors.IsConflict(err) {
+			return reconcile.Result{RequeueAfter: grace}, nil
+		} else if err != nil {
+			return reconcile.Result{}, fmt.Errorf("writing the condition %s: %w", clusterv1alpha1.ClusterConditionBrakeEngaged, err)
+		}
+		l.events.Publish(*news)
+	}
+	released := was && state.Cause == brake.None
+	kept := was && clusterv1alpha1.BrakeKeepBefore(cluster).After(before.LastTransitionTime.Time)
+	leaving := cluster.DeletionTimestamp != nil // nothing waits in a cluster that is being removed
+	if released || kept || leaving {
+		l.lanes.Add(cluster.Name, everyWork(cluster.Name))
+	}
+	return reconcile.Result{RequeueAfter: next}, nil
+}
+
+// brakeCondition is the condition that a state calls for, and the event that tells of the change; nil if there is none.
+func (l *brakeLoop) brakeCondition(cluster *clusterv1alpha1.Cluster, state brake.State, was bool) (metav1.Condition, *event.Event) {
+	reference := event.Reference(clusterv1alpha1.SchemeGroupVersion.WithKind("Cluster"), cluster)
+	switch {
+	case state.Cause == brake.None && was:
+		condition := clusterv1alpha1.BrakeNotEngaged(clusterv1alpha1.NothingWaitsReason, "Nothing waits for the brake")
+		if clusterv1alpha1.BrakeReleasedUntil(cluster).After(l.clock.Now()) {
+			condition = clusterv1alpha1.BrakeNotEngaged(clusterv1alpha1.BrakeReleasedReason,
+				"Released until "+cluster.Annotations[clusterv1alpha1.BrakeReleasedUntilAnnotation])
+		}
+		news := event.Normal(reference, event.BrakeReleased, condition.Message)
+		return condition, &news
+	case state.Cause == brake.Member && !was, state.Cause == brake.Fleet && !was:
+		reason, whose := clusterv1alpha1.MemberShareExceededReason, "the cluster"
+		if state.Cause == brake.Fleet {
+			reason, whose = clusterv1alpha1.FleetShareExceededReason, "all clusters together"
+		}
+		condition := clusterv1alpha1.BrakeEngaged(reason, fmt.Sprintf(
+			"%d of %d objects of %s are to be removed or scaled down, %s: removals and shrinkages wait. "+
+				"'flagship release-brake %s' lets them pass; with --keep-objects, what is to be removed stays instead",
+			state.Touched, state.Objects, whose, l.brake.Describe(), cluster.Name))
+		news := event.Warning(reference, event.BrakeEngaged, condition.Message)
+		return condition, &news
+	default:
+		return metav1.Condition{}, nil
+	}
+}
+
+func workIn(obj any) *workv1alpha1.Work {
+	work, _ := obj.(*workv1alpha1.Work)
+	return work
+}

@@ -1,0 +1,318 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/discovery"
+
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/clients/member"
+	"github.com/flagship-k8s/flagship/internal/knowledge/event"
+)
+
+const (
+	// doubtPatience is how long a namespace of which not everything can be listed is kept as it is, before it is released.
+	doubtPatience = time.Minute
+	// contentsPage bounds one answer of a list of metadata.
+	contentsPage = 500
+	// contentsAtOnce bounds how many kinds are listed at a time: a namespace is deleted soon after its list begins.
+	contentsAtOnce = 8
+	// namedAtMost bounds how many objects a message names.
+	namedAtMost = 3
+)
+
+// contents is what a namespace in a member holds.
+type contents struct {
+	// others are objects that this control plane did not make, has preserved, or still wants.
+	others []string
+	// pending are Works with objects in the namespace that are on their way out.
+	pending []types.NamespacedName
+	// unknown are kinds that could not be listed.
+	unknown []string
+}
+
+// furniture are the objects that every namespace of a cluster has, made by the cluster itself. A name that ends with "*" is
+// a prefix.
+var furniture = map[schema.GroupKind][]string{
+	{Kind: "ConfigMap"}:      {"kube-root-ca.crt", "openshift-service-ca.crt", "istio-ca-root-cert"},
+	{Kind: "ServiceAccount"}: {"default", "builder", "deployer"},
+	{Group: "rbac.authorization.k8s.io", Kind: "RoleBinding"}:  {"system:*"},
+	{Group: "authorization.openshift.io", Kind: "RoleBinding"}: {"system:*"},
+	// What happened, and who leads: both mean nothing without the objects that they are about.
+	{Kind: "Event"}:                               {"*"},
+	{Group: "events.k8s.io", Kind: "Event"}:       {"*"},
+	{Group: "coordination.k8s.io", Kind: "Lease"}: {"*"},
+}
+
+func isFurniture(kind schema.GroupKind, obj metav1.Object) bool {
+	for _, name := range furniture[kind] {
+		if prefix, isPrefix := strings.CutSuffix(name, "*"); name == obj.GetName() || isPrefix && strings.HasPrefix(obj.GetName(), prefix) {
+			return true
+		}
+	}
+	annotations := obj.GetAnnotations()
+	switch kind {
+	case schema.GroupKind{Kind: "Endpoints"}: // of a Service, whose controller removes them with it
+		_, derived := annotations["endpoints.kubernetes.io/last-change-trigger-time"]
+		return derived || obj.GetLabels()["endpoints.kubernetes.io/managed-by"] == "endpoint-controller"
+	case schema.GroupKind{Kind: "Secret"}: // the token of a default account, which older clusters make by themselves
+		account := annotations["kubernetes.io/service-account.name"]
+		return slices.Contains(furniture[schema.GroupKind{Kind: "ServiceAccount"}], account) &&
+			(strings.HasPrefix(obj.GetName(), account+"-token-") || strings.HasPrefix(obj.GetName(), account+"-dockercfg-"))
+	}
+	return false
+}
+
+// census counts what a namespace holds.
+type census struct {
+	applier    *Applier
+	conn       *member.Conn
+	namespace  string
+	namespaced sets.Set[schema.GroupKind]
+
+	mu    sync.Mutex
+	found contents
+	err   error // the member cannot be reached
+}
+
+// contentsOf lists everything in a namespace of a member, by metadata alone. It takes as many requests as the member has
+// namespaced kinds, about half of what the member itself takes to delete the namespace.
+func (a *Applier) contentsOf(ctx context.Context, conn *member.Conn, namespace string) (contents, error) {
+	c := &census{applier: a, conn: conn, namespace: namespace, namespaced: sets.New[schema.GroupKind]()}
+	lists, err := conn.NamespacedKinds(ctx)
+	var partial *discovery.ErrGroupDiscoveryFailed
+	switch {
+	case errors.As(err, &partial):
+		for group := range partial.Groups {
+			c.found.unknown = append(c.found.unknown, group.String())
+		}
+	case unavailable(err):
+		return contents{}, err
+	case err != nil:
+		c.found.unknown = append(c.found.unknown, "all kinds: "+err.Error())
+	}
+	kinds := kindsToList(lists)
+	for _, k := range kinds {
+		c.namespaced.Insert(k.kind)
+	}
+	var group sync.WaitGroup
+	slots := make(chan struct{}, contentsAtOnce)
+	for _, k := range kinds {
+		group.Go(func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			c.count(ctx, k)
+		})
+	}
+	group.Wait()
+	slices.Sort(c.found.others)
+	slices.Sort(c.found.unknown)
+	return c.found, c.err
+}
+
+// listable is a kind of which objects can be listed and deleted.
+type listable struct {
+	resource schema.GroupVersionResource
+	kind     schema.GroupKind
+}
+
+// kindsToList leaves out subresources and kinds whose objects cannot be deleted: these are views of other objects.
+func kindsToList(lists []*metav1.APIResourceList) []listable {
+	var kinds []listable
+	for _, list := range lists {
+		version, err := schema.ParseGroupVersion(list.GroupVersion)
+		if err != nil {
+			continue // no API server serves such a version
+		}
+		for _, r := range list.APIResources {
+			if strings.Contains(r.Name, "/") || !slices.Contains(r.Verbs, "list") || !slices.Contains(r.Verbs, "delete") {
+				continue
+			}
+			kinds = append(kinds, listable{version.WithResource(r.Name), schema.GroupKind{Group: version.Group, Kind: r.Kind}})
+		}
+	}
+	return kinds
+}
+
+// count adds the objects of one kind.
+func (c *census) count(ctx context.Context, k listable) {
+	if slices.Contains(furniture[k.kind], "*") {
+		return
+	}
+	options := metav1.ListOptions{Limit: contentsPage}
+	for {
+		if c.done() {
+			return
+		}
+		page, err := c.conn.Metadata().Resource(k.resource).Namespace(c.namespace).List(ctx, options)
+		switch {
+		case err == nil:
+		case apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err):
+			return // not served, or not any more
+		default:
+			c.fail(k, err)
+			return
+		}
+		for i := range page.Items {
+			c.add(ctx, k.kind, &page.Items[i])
+		}
+		if options.Continue = page.Continue; options.Continue == "" {
+			return
+		}
+	}
+}
+
+// done tells whether enough is known.
+func (c *census) done() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.err != nil || len(c.found.others) > namedAtMost
+}
+
+func (c *census) fail(k listable, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if unavailable(err) {
+		c.err = err
+		return
+	}
+	why := string(apierrors.ReasonForError(err))
+	if why == "" {
+		why = http.StatusText(http.StatusInternalServerError)
+	}
+	c.found.unknown = append(c.found.unknown, k.resource.GroupResource().String()+" ("+why+")")
+}
+
+// add counts one object, unless it goes with the namespace or before it.
+func (c *census) add(ctx context.Context, kind schema.GroupKind, obj *metav1.PartialObjectMetadata) {
+	if obj.DeletionTimestamp != nil || isFurniture(kind, obj) || c.goesWithItsOwner(obj) {
+		return
+	}
+	work, ours := c.workOf(obj)
+	leaving := false
+	if ours {
+		found := &workv1alpha1.Work{}
+		leaving = c.applier.client.Get(ctx, work, found) == nil && found.DeletionTimestamp != nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if leaving {
+		c.found.pending = append(c.found.pending, work)
+		return
+	}
+	c.found.others = append(c.found.others, kind.Kind+" "+obj.Name)
+}
+
+// goesWithItsOwner tells whether an object has an owner in the namespace: that one is counted, or is gone, and the garbage
+// collector is on its way.
+func (c *census) goesWithItsOwner(obj *metav1.PartialObjectMetadata) bool {
+	return slices.ContainsFunc(obj.OwnerReferences, func(o metav1.OwnerReference) bool {
+		version, err := schema.ParseGroupVersion(o.APIVersion)
+		return err == nil && c.namespaced.Has(schema.GroupKind{Group: version.Group, Kind: o.Kind})
+	})
+}
+
+// workOf returns the Work that an object of this control plane belongs to.
+func (c *census) workOf(obj *metav1.PartialObjectMetadata) (types.NamespacedName, bool) {
+	id := obj.Annotations[workv1alpha1.ControlPlaneAnnotation]
+	work := types.NamespacedName{Namespace: obj.Annotations[workv1alpha1.WorkNamespaceAnnotation], Name: obj.Annotations[workv1alpha1.WorkNameAnnotation]}
+	ours := obj.Labels[workv1alpha1.ManagedLabel] == workv1alpha1.ManagedLabelValue && (id == "" || id == c.conn.ControlPlane().ID)
+	return work, ours && work.Namespace == workv1alpha1.ExecutionNamespace(c.conn.Name())
+}
+
+// spareNamespace tells whether a namespace that is to be deleted must be left in the member: it holds something that this
+// control plane did not make, has preserved or still wants. An error says that it is not to be decided yet.
+//
+// Between the list and the deletion somebody may make an object that goes with the namespace. Kubernetes has no deletion
+// of a namespace that depends on its contents, so that this moment, some tens of milliseconds, cannot be closed.
+func (a *Applier) spareNamespace(ctx context.Context, conn *member.Conn, work types.NamespacedName, namespace string) (bool, error) {
+	if a.departures.any(work, func(key types.NamespacedName) bool {
+		return a.client.Get(ctx, key, &workv1alpha1.Work{}) == nil
+	}) {
+		return false, passing(errors.New("what else was applied in the namespace is on its way out"))
+	}
+	found, err := a.contentsOf(ctx, conn, namespace)
+	switch {
+	case err != nil:
+		return false, fmt.Errorf("looking for what namespace %s holds: %w", namespace, err)
+	case len(found.others) > 0:
+		a.doubts.end(work)
+		a.tellSpared(conn, "occupied", fmt.Sprintf(
+			"Namespace %s stays in the cluster, without the marks of the control plane: it holds %s, which the control plane did not make, has preserved or still wants",
+			namespace, named(found.others)))
+		return true, nil
+	case len(found.pending) > 0:
+		a.departures.put(work, found.pending)
+		return false, passing(fmt.Errorf("%d other objects in the namespace are on their way out", len(found.pending)))
+	case len(found.unknown) > 0 && a.doubts.begin(work, a.clock.Now()):
+		return false, fmt.Errorf("it is not certain that namespace %s holds nothing else: cannot list %s", namespace, named(found.unknown))
+	case len(found.unknown) > 0:
+		a.doubts.end(work)
+		a.tellSpared(conn, "unknown", fmt.Sprintf(
+			"Namespace %s stays in the cluster, without the marks of the control plane: it may hold what the control plane did not make, since it cannot list %s",
+			namespace, named(found.unknown)))
+		return true, nil
+	default:
+		a.doubts.end(work)
+		return false, nil
+	}
+}
+
+// tellSpared reports that a namespace was left in a member. The Work and the namespace on the hub are gone soon, so the
+// Cluster is where it is told.
+func (a *Applier) tellSpared(conn *member.Conn, reason, message string) {
+	a.metrics.spared.WithLabelValues(reason).Inc()
+	kind := clusterv1alpha1.SchemeGroupVersion.WithKind("Cluster")
+	a.events.Publish(event.Warning(event.Reference(kind, conn.Cluster()), event.NamespaceReleased, message))
+}
+
+// named lists the first names.
+func named(names []string) string {
+	if len(names) <= namedAtMost {
+		return strings.Join(names, ", ")
+	}
+	return strings.Join(names[:namedAtMost], ", ") + " and more"
+}
+
+// departures remembers for a Work with a namespace the Works that were seen to leave it, so that everything in it is listed
+// again only when these are gone.
+type departures struct {
+	mu    sync.Mutex
+	works map[types.NamespacedName][]types.NamespacedName
+}
+
+func (d *departures) put(work types.NamespacedName, leaving []types.NamespacedName) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.works == nil {
+		d.works = map[types.NamespacedName][]types.NamespacedName{}
+	}
+	d.works[work] = leaving
+}
+
+func (d *departures) forget(work types.NamespacedName) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.works, work)
+}
+
+// any tells whether one of the Works exists that were seen to leave.
+func (d *departures) any(work types.NamespacedName, exists func(types.NamespacedName) bool) bool {
+	d.mu.Lock()
+	leaving := d.works[work]
+	d.mu.Unlock()
+	return slices.ContainsFunc(leaving, exists)
+}

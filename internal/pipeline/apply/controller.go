@@ -1,0 +1,310 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	multiclusterv1beta1 "github.com/flagship-k8s/flagship/api/multicluster/v1beta1"
+	networkingv1alpha1 "github.com/flagship-k8s/flagship/api/networking/v1alpha1"
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/clients/member"
+	"github.com/flagship-k8s/flagship/internal/clients/report"
+	"github.com/flagship-k8s/flagship/internal/knowledge/brake"
+	"github.com/flagship-k8s/flagship/internal/knowledge/event"
+	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
+)
+
+// Deps is what apply needs besides the manager's client and cache.
+type Deps struct {
+	// Fleet has the connections. Required.
+	Fleet *member.Fleet
+	// Report takes what there is to say about Works. Required.
+	Report *report.Writer
+	// Events takes failures. Required.
+	Events event.Recorder
+	// Clock defaults to the real one.
+	Clock clock.WithTicker
+	// Workers is the number of Works that are applied to one member at a time. Default 8.
+	Workers int
+	// Retain returns desired with those fields of observed that a user wants kept, and desired itself where nobody said
+	// anything. It is asked only about objects that exist. Nil: server-side apply alone decides.
+	Retain func(ctx context.Context, desired, observed *unstructured.Unstructured) (*unstructured.Unstructured, error)
+	// Retention stands for what Retain does with a kind, empty where nobody said anything: objects are applied again when
+	// it is another one. Nil: always empty.
+	Retention func(schema.GroupVersionKind) string
+	// Changes tells when kinds mean something else. Nil: they never do.
+	Changes *interpret.Changes
+	// Custody has a say in what happens to objects of particular kinds. Nil: nobody has.
+	Custody Custody
+	// Guard has a say in whether a member is written to at all. Nil: all are.
+	Guard Guard
+	// Brake says when so much is to be removed or scaled down at once that a person has to release it.
+	Brake brake.Config
+	// Keeps says whether the Work that is being deleted is created again once it is gone: its objects stay then. If that is
+	// not known yet, again is when to ask the next time. It is not asked about clusters that are being removed. Nil: none is.
+	Keeps func(ctx context.Context, work *workv1alpha1.Work) (keeps bool, again time.Duration, err error)
+	// Metrics takes what the room tells about its work. Nil: nobody asks.
+	Metrics prometheus.Registerer
+}
+
+// Guard knows members that must not be written to.
+type Guard interface {
+	// Held tells whether nothing may be written to a member until a person says so.
+	Held(ctx context.Context, conn *member.Conn) (bool, error)
+	// Writes is called before every write to a member. It does not block.
+	Writes(conn *member.Conn)
+	// OnResume has f called when a member may be written to again.
+	OnResume(f func(cluster string))
+}
+
+// noGuard lets everything be written.
+type noGuard struct{}
+
+func (noGuard) Held(context.Context, *member.Conn) (bool, error) { return false, nil }
+
+func (noGuard) Writes(*member.Conn) {}
+
+func (noGuard) OnResume(func(cluster string)) {}
+
+// Applier makes members match their Works.
+type Applier struct {
+	client  client.Client
+	cache   cache.Cache
+	fleet   *member.Fleet
+	report  *report.Writer
+	events  event.Recorder
+	clock   clock.WithTicker
+	retain  func(ctx context.Context, desired, observed *unstructured.Unstructured) (*unstructured.Unstructured, error)
+	custody Custody
+	brake   *brake.Brake
+	guard   Guard
+	keeps   func(ctx context.Context, work *workv1alpha1.Work) (keeps bool, again time.Duration, err error)
+
+	retention func(schema.GroupVersionKind) string
+	changes   *interpret.Changes
+	metrics   *metrics
+
+	braking  brakeLoop
+	lanes    *member.Lanes
+	ledger   ledger
+	waits    stopwatches // Works that wait for watches
+	troubles stopwatches // Works that fail
+	doubts   stopwatches // Works of namespaces of which not everything can be listed
+	damper   damper
+	released released // Works that were let go
+	buried   buried   // Works whose objects were removed
+
+	departures departures
+
+	mu    sync.Mutex
+	conns map[string]*member.Conn // the last ones heard of
+}
+
+// Setup adds apply to a manager. Call it before the fleet has connections.
+func Setup(mgr ctrl.Manager, deps Deps) error {
+	a, err := newApplier(mgr.GetClient(), mgr.GetCache(), deps)
+	if err != nil {
+		return err
+	}
+	if err := mgr.Add(a); err != nil {
+		return fmt.Errorf("adding apply: %w", err)
+	}
+	return a.braking.setup(mgr)
+}
+
+func newApplier(hub client.Client, works cache.Cache, deps Deps) (*Applier, error) {
+	if deps.Fleet == nil || deps.Report == nil || deps.Events == nil {
+		return nil, errors.New("apply needs Fleet, Report and Events")
+	}
+	if deps.Clock == nil {
+		deps.Clock = clock.RealClock{}
+	}
+	if deps.Workers == 0 {
+		deps.Workers = 8
+	}
+	if deps.Guard == nil {
+		deps.Guard = noGuard{}
+	}
+	if deps.Keeps == nil {
+		deps.Keeps = func(context.Context, *workv1alpha1.Work) (bool, time.Duration, error) { return false, 0, nil }
+	}
+	if deps.Custody == nil {
+		deps.Custody = nobody{}
+	}
+	a := &Applier{
+		client: hub, cache: works, fleet: deps.Fleet, report: deps.Report, events: deps.Events, clock: deps.Clock,
+		retain: deps.Retain, retention: deps.Retention, changes: deps.Changes, metrics: newMetrics(deps.Metrics),
+		custody: deps.Custody, guard: deps.Guard, keeps: deps.Keeps, waits: stopwatches{limit: patienceWithWatch},
+		doubts: stopwatches{limit: doubtPatience}, conns: map[string]*member.Conn{},
+	}
+	a.braking.Applier = a
+	a.brake = brake.New(deps.Brake, deps.Clock, a.braking.engaged)
+	a.lanes = member.NewLanes("apply", deps.Fleet, deps.Clock, deps.Workers, a.reconcile)
+	deps.Guard.OnResume(func(cluster string) { a.lanes.Add(cluster, everyWork(cluster)) })
+	deps.Fleet.OnChange(a.memberChanged)
+	deps.Fleet.Subscribe(a.connectionChanged)
+	return a, nil
+}
+
+// connectionChanged forgets what was done over a connection that is gone, and has all Works of a cluster looked at over a
+// new one: nobody followed their objects before, and an agent may have stopped doing so.
+func (a *Applier) connectionChanged(cluster string) {
+	conn, connected := a.fleet.Get(cluster)
+	a.mu.Lock()
+	before := a.conns[cluster]
+	if connected {
+		a.conns[cluster] = conn
+	} else {
+		delete(a.conns, cluster)
+	}
+	a.mu.Unlock()
+	switch {
+	case !connected:
+		a.ledger.forgetCluster(cluster)
+	case conn != before:
+		a.lanes.Add(cluster, everyWork(cluster))
+	}
+}
+
+// everyWork is the key that stands for all Works of a cluster in its lane.
+func everyWork(cluster string) types.NamespacedName {
+	return types.NamespacedName{Namespace: workv1alpha1.ExecutionNamespace(cluster)}
+}
+
+// enqueueAll queues every Work of a cluster.
+func (a *Applier) enqueueAll(ctx context.Context, cluster string) error {
+	works := &workv1alpha1.WorkList{}
+	if err := a.client.List(ctx, works, client.InNamespace(workv1alpha1.ExecutionNamespace(cluster)), client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("listing the Works of cluster %s: %w", cluster, err)
+	}
+	for i := range works.Items {
+		a.enqueue(&works.Items[i])
+	}
+	return nil
+}
+
+// Start implements manager.Runnable: it follows the Works until ctx ends.
+func (a *Applier) Start(ctx context.Context) error {
+	works, err := a.cache.GetInformer(ctx, &workv1alpha1.Work{})
+	if err != nil {
+		return fmt.Errorf("watching Works: %w", err)
+	}
+	handle, err := works.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		AddFunc: func(obj any) {
+			a.countWork(nil, obj)
+			a.enqueue(obj)
+		},
+		UpdateFunc: func(before, after any) {
+			a.countWork(before, after)
+			if worthALook(before, after) {
+				a.enqueue(after)
+			}
+		},
+		DeleteFunc: func(obj any) {
+			if tombstone, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
+				obj = tombstone.Obj
+			}
+			a.countWork(obj, nil)
+			a.enqueue(obj)
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("watching Works: %w", err)
+	}
+	defer func() { _ = works.RemoveEventHandler(handle) }()         // the cache ends with us
+	if !toolscache.WaitForCacheSync(ctx.Done(), handle.HasSynced) { // the brake's accounts have to be complete
+		return nil // the manager is ending
+	}
+	if a.changes != nil {
+		a.changes.Subscribe(func(kinds interpret.Kinds) { a.reapply(ctx, kinds) })
+	}
+	return a.lanes.Start(ctx)
+}
+
+// reapply looks at the Works with objects of kinds that mean something else now.
+func (a *Applier) reapply(ctx context.Context, kinds interpret.Kinds) {
+	works := &workv1alpha1.WorkList{}
+	if err := a.client.List(ctx, works, client.UnsafeDisableDeepCopy); err != nil {
+		log.FromContext(ctx).Error(err, "Listing Works")
+		return
+	}
+	for i := range works.Items {
+		if works.Items[i].Carries(kinds) {
+			a.enqueue(&works.Items[i])
+		}
+	}
+}
+
+// worthALook tells whether a change of a Work is more than one of its status.
+func worthALook(before, after any) bool {
+	old, ok := before.(*workv1alpha1.Work)
+	current, alsoOK := after.(*workv1alpha1.Work)
+	if !ok || !alsoOK {
+		return true
+	}
+	return old.Generation != current.Generation || old.UID != current.UID || (old.DeletionTimestamp == nil) != (current.DeletionTimestamp == nil)
+}
+
+func (a *Applier) enqueue(obj any) {
+	work, ok := obj.(*workv1alpha1.Work)
+	if !ok {
+		return
+	}
+	if networkingv1alpha1.IsRecord(work) || multiclusterv1beta1.IsRecord(work) {
+		return // kept for the control plane itself, and written with every change in the member: nothing to do or to say
+	}
+	if cluster, ok := workv1alpha1.ClusterOfExecutionNamespace(work.Namespace); ok {
+		a.lanes.Add(cluster, client.ObjectKeyFromObject(work))
+	}
+}
+
+// memberChanged repairs what was done to our objects in a member: deleted, a field of ours changed, or brought back. It
+// also has a look at Works of which an object turns up that nobody here is making: what was applied before the control
+// plane was killed, or by a request that was given up, may be no part of the Work any more.
+func (a *Applier) memberChanged(change member.Change) {
+	if change.Synced {
+		return
+	}
+	at := place{cluster: change.Cluster, resource: change.Resource, object: change.Object}
+	risen := change.New && a.buried.rise(change.Work)
+	foundling := change.New && (change.Listed || !a.ledger.expects(at))
+	if change.Gone || change.Rewound || change.Listed { // what is remembered has not come to be
+		a.ledger.forget(at)
+	}
+	done := risen || change.Gone || change.Disowned || change.Rewound || change.Previously != (types.NamespacedName{}) || a.awaited(change)
+	if !done && !foundling {
+		return
+	}
+	for _, work := range []types.NamespacedName{change.Work, change.Previously} {
+		cluster, ok := workv1alpha1.ClusterOfExecutionNamespace(work.Namespace)
+		switch {
+		case !ok || cluster != change.Cluster:
+		case done:
+			a.lanes.AddAfter(cluster, work, a.damper.pause(work, a.clock.Now()))
+		default:
+			a.lanes.Add(cluster, work) // once for each object, so that nobody needs to be slowed down
+		}
+	}
+}
+
+// rival returns a function that tells whether a Work still exists and wants to.
+func (a *Applier) rival(ctx context.Context) func(types.NamespacedName) bool {
+	return func(key types.NamespacedName) bool {
+		work := &workv1alpha1.Work{}
+		return a.client.Get(ctx, key, work) == nil && work.DeletionTimestamp == nil
+	}
+}

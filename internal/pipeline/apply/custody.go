@@ -1,0 +1,108 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/flagship-k8s/flagship/internal/clients/member"
+)
+
+// Custody has a say in what happens to objects of particular kinds. Its methods are called often, from many goroutines,
+// and answer from memory, Spare excepted.
+type Custody interface {
+	// Hold says why objects of a kind must wait in a cluster, or "" if they need not. It is asked again every second.
+	Hold(ctx context.Context, cluster string, kind schema.GroupVersionKind) string
+	// Vet says why an object that exists must not be changed to what is desired, or "" if it may be. Soon says that the
+	// answer will be another one within moments.
+	Vet(conn *member.Conn, desired, live *unstructured.Unstructured) (reason string, soon bool)
+	// Differences lists how an object that somebody else made differs from what is desired; if it does not, it is taken
+	// over. Known is false for kinds that are never taken over without being asked to.
+	Differences(desired, live *unstructured.Unstructured) (differences []string, known bool)
+	// Spare tells whether an object that is to be deleted must be left in the member instead, without our marks.
+	Spare(ctx context.Context, conn *member.Conn, live *unstructured.Unstructured) (bool, error)
+}
+
+// nobody is the custody of kinds that nothing is particular about.
+type nobody struct{}
+
+func (nobody) Hold(context.Context, string, schema.GroupVersionKind) string { return "" }
+
+func (nobody) Vet(*member.Conn, *unstructured.Unstructured, *unstructured.Unstructured) (string, bool) {
+	return "", false
+}
+
+func (nobody) Differences(*unstructured.Unstructured, *unstructured.Unstructured) ([]string, bool) {
+	return nil, false
+}
+
+func (nobody) Spare(context.Context, *member.Conn, *unstructured.Unstructured) (bool, error) {
+	return false, nil
+}
+
+// heldError says that an object is as it was, on purpose.
+type heldError struct{ error }
+
+func isHeld(err error) bool {
+	var held heldError
+	return errors.As(err, &held)
+}
+
+// vet asks whether an object may be changed.
+func (a *Applier) vet(try attempt, live *unstructured.Unstructured) error {
+	reason, soon := a.custody.Vet(try.conn, try.desired, live)
+	switch {
+	case reason == "":
+		return nil
+	case soon:
+		return passing(heldError{errors.New(reason)})
+	default:
+		return heldError{errors.New(reason)}
+	}
+}
+
+// holds says why a Work must wait, or "".
+func (a *Applier) holds(ctx context.Context, cluster string, manifests []manifest) string {
+	for _, m := range manifests {
+		if m.err != nil {
+			continue
+		}
+		if reason := a.custody.Hold(ctx, cluster, m.object.GroupVersionKind()); reason != "" {
+			return reason
+		}
+	}
+	return ""
+}
+
+// judge is the verdict about an object that exists.
+func (a *Applier) judge(ctx context.Context, try attempt, live *unstructured.Unstructured) (claim, error) {
+	verdict, err := judge(try.conn.ControlPlane(), try.work, try.desired, live, a.rival(ctx))
+	if verdict != foreign || isManaged(live) || try.conn.ControlPlane().Other(live) != "" {
+		return verdict, err
+	}
+	differences, known := a.custody.Differences(try.desired, live)
+	switch {
+	case !known:
+		return verdict, err
+	case len(differences) == 0:
+		return adopting, nil
+	default:
+		return foreign, fmt.Errorf("%w. It differs in %s", err, strings.Join(differences, ", "))
+	}
+}
+
+// awaited tells whether a change of an object may end the trouble of its Work: what holds a definition back is often what
+// its own status says.
+func (a *Applier) awaited(change member.Change) bool {
+	return change.Resource.Group == "apiextensions.k8s.io" && a.troubles.runs(change.Work)
+}
+
+// keepsOnRemoval tells whether an object that we took over outlives us: what else lives in it or by it is not ours.
+func keepsOnRemoval(obj *unstructured.Unstructured) bool {
+	kind := obj.GroupVersionKind()
+	return isNamespace(obj) || kind.Group == "apiextensions.k8s.io" && kind.Kind == "CustomResourceDefinition"
+}

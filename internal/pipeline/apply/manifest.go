@@ -1,0 +1,239 @@
+package apply
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/clients/member"
+)
+
+// identity names one object in a member.
+type identity struct {
+	kind      schema.GroupVersionKind
+	namespace string
+	name      string
+}
+
+// String is the identity as conditions show it.
+func (i identity) String() string {
+	if i.namespace == "" {
+		return fmt.Sprintf("%s %s", i.kind.Kind, i.name)
+	}
+	return fmt.Sprintf("%s %s/%s", i.kind.Kind, i.namespace, i.name)
+}
+
+// unversioned is the identity of the object whichever version it is asked for in.
+func (i identity) unversioned() identity {
+	i.kind.Version = ""
+	return i
+}
+
+// manifest is one object of a Work, as it should be in the member. An unreadable one has only an error.
+type manifest struct {
+	ordinal int
+	object  *unstructured.Unstructured
+	err     error
+}
+
+func (m manifest) identity() identity { return identityOf(m.object) }
+
+func identityOf(obj *unstructured.Unstructured) identity {
+	return identity{kind: obj.GroupVersionKind(), namespace: obj.GetNamespace(), name: obj.GetName()}
+}
+
+// manifestsOf reads the manifests of a Work, stamped, and in the order in which to apply them: namespaces, then
+// definitions of kinds, then the rest.
+func manifestsOf(work *workv1alpha1.Work) []manifest {
+	manifests := make([]manifest, 0, len(work.Spec.Workload.Manifests))
+	for i, raw := range work.Spec.Workload.Manifests {
+		m := manifest{ordinal: i}
+		m.object, m.err = read(raw.Raw)
+		if m.err == nil {
+			prune(m.object)
+			stamp(m.object, work)
+		}
+		manifests = append(manifests, m)
+	}
+	slices.SortStableFunc(manifests, func(a, b manifest) int { return a.turn() - b.turn() })
+	return manifests
+}
+
+func (m manifest) turn() int {
+	if m.err != nil {
+		return 2
+	}
+	return m.identity().turn()
+}
+
+func (i identity) turn() int {
+	switch kind := i.kind; {
+	case kind.Group == "" && kind.Kind == "Namespace":
+		return 0
+	case kind.Group == "apiextensions.k8s.io" && kind.Kind == "CustomResourceDefinition":
+		return 1
+	default:
+		return 2
+	}
+}
+
+func read(raw []byte) (*unstructured.Unstructured, error) {
+	fields := map[string]any{}
+	if err := utiljson.Unmarshal(raw, &fields); err != nil {
+		return nil, fmt.Errorf("reading the manifest: %w", err)
+	}
+	obj := &unstructured.Unstructured{Object: fields}
+	kind := obj.GroupVersionKind()
+	if kind.Version == "" || kind.Kind == "" || obj.GetName() == "" {
+		return nil, errors.New("reading the manifest: it lacks apiVersion, kind or metadata.name")
+	}
+	return obj, nil
+}
+
+// prune removes what means nothing outside the cluster a manifest was read from, as rendering does. What is null is
+// absent: an apply would claim it.
+func prune(obj *unstructured.Unstructured) {
+	delete(obj.Object, "status")
+	if metadata, ok := obj.Object["metadata"].(map[string]any); ok {
+		for _, name := range []string{
+			"creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "managedFields",
+			"resourceVersion", "selfLink", "uid", "ownerReferences", "finalizers",
+		} {
+			delete(metadata, name)
+		}
+	}
+	dropNulls(obj.Object)
+}
+
+func dropNulls(value any) {
+	switch v := value.(type) {
+	case map[string]any:
+		for key, child := range v {
+			if child == nil {
+				delete(v, key)
+				continue
+			}
+			dropNulls(child)
+		}
+	case []any:
+		for _, item := range v {
+			dropNulls(item)
+		}
+	}
+}
+
+// stamp puts the marks on an object by which it is known as ours and traced back to its Work. A rendered manifest has
+// them already.
+func stamp(obj *unstructured.Unstructured, work *workv1alpha1.Work) {
+	labels := obj.GetLabels()
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	labels[workv1alpha1.ManagedLabel] = workv1alpha1.ManagedLabelValue
+	if id := work.Labels[workv1alpha1.WorkPermanentIDLabel]; id != "" {
+		labels[workv1alpha1.WorkPermanentIDLabel] = id
+	}
+	obj.SetLabels(labels)
+	annotations := obj.GetAnnotations()
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[workv1alpha1.WorkNamespaceAnnotation] = work.Namespace
+	annotations[workv1alpha1.WorkNameAnnotation] = work.Name
+	if resolution := work.Annotations[workv1alpha1.ConflictResolutionAnnotation]; resolution != "" && annotations[workv1alpha1.ConflictResolutionAnnotation] == "" {
+		annotations[workv1alpha1.ConflictResolutionAnnotation] = resolution
+	}
+	for _, key := range ownAnnotations {
+		delete(annotations, key)
+	}
+	obj.SetAnnotations(annotations)
+}
+
+// leftovers are the objects the Work's status speaks of, or that are its own in the member, and are no manifests of it any
+// more.
+func leftovers(work *workv1alpha1.Work, manifests []manifest, owned []*unstructured.Unstructured) []identity {
+	present := map[identity]bool{}
+	for _, m := range manifests {
+		if m.err != nil {
+			return nil // what cannot be read may be what the status speaks of
+		}
+		i := m.identity().unversioned()
+		present[i] = true
+		if i.namespace == "" {
+			i.namespace = metav1.NamespaceDefault // where it is if its kind has namespaces, which may not be known yet
+		} else {
+			i.namespace = "" // where it is if its kind has none
+		}
+		present[i] = true
+	}
+	var left []identity
+	add := func(id identity) {
+		if !present[id.unversioned()] {
+			present[id.unversioned()] = true
+			left = append(left, id)
+		}
+	}
+	for _, s := range work.Status.ManifestStatuses {
+		id := s.Identifier
+		add(identity{
+			kind:      schema.GroupVersionKind{Group: id.Group, Version: id.Version, Kind: id.Kind},
+			namespace: id.Namespace, name: id.Name,
+		})
+	}
+	for _, obj := range owned {
+		add(identityOf(obj))
+	}
+	slices.SortStableFunc(left, func(a, b identity) int { return b.turn() - a.turn() }) // the rest before what it lives in
+	return left
+}
+
+// surplus are the leftovers of a Work in a member.
+func surplus(conn *member.Conn, work *workv1alpha1.Work, manifests []manifest) []identity {
+	return leftovers(work, manifests, strangers(conn, client.ObjectKeyFromObject(work), manifests))
+}
+
+// strangers are the objects we applied for a Work of which no manifest tells at first sight. There are hardly ever any, so
+// that nothing has to be decoded.
+func strangers(conn *member.Conn, work types.NamespacedName, manifests []manifest) []*unstructured.Unstructured {
+	places := conn.Places(work)
+	if len(places) == 0 {
+		return nil
+	}
+	present := map[member.Place]bool{}
+	for _, m := range manifests {
+		if m.err != nil {
+			continue
+		}
+		if mapping, ok := conn.Known(m.object.GroupVersionKind()); ok {
+			present[member.Place{Resource: mapping.Resource, Object: types.NamespacedName{Namespace: m.object.GetNamespace(), Name: m.object.GetName()}}] = true
+		}
+	}
+	var found []*unstructured.Unstructured
+	for _, p := range places {
+		if present[p] {
+			continue
+		}
+		if obj, ok := conn.Lookup(p.Resource, p.Object.Namespace, p.Object.Name); ok && conn.ControlPlane().OurFields(obj) != nil {
+			found = append(found, obj) // not one that somebody made from a copy of ours
+		}
+	}
+	return found
+}
+
+// encode writes an object as the body of an apply.
+func encode(obj *unstructured.Unstructured) ([]byte, error) {
+	body, err := json.Marshal(obj.Object)
+	if err != nil {
+		return nil, fmt.Errorf("encoding %s: %w", identityOf(obj), err)
+	}
+	return body, nil
+}

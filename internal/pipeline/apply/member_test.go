@@ -1,0 +1,281 @@
+package apply
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/clients/member"
+	"github.com/flagship-k8s/flagship/internal/clients/report"
+	"github.com/flagship-k8s/flagship/internal/knowledge/event"
+)
+
+// server is a member that serves ConfigMaps, all of which are watched and none of which exist but those that the test
+// shows, and answers every other request as the test says. What a real member makes of an apply is for tests with real
+// members.
+type server struct {
+	mu       sync.Mutex
+	answer   func(w http.ResponseWriter, r *http.Request, body string)
+	shown    []string            // what the watch of ConfigMaps begins with
+	shownOf  map[string][]string // the same of other resources
+	sight    chan struct{}       // the watch shows nothing before this is closed; nil: it shows everything
+	requests []string
+}
+
+func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	switch {
+	case r.URL.Path == "/api/v1":
+		fmt.Fprint(w, `{"kind":"APIResourceList","groupVersion":"v1","resources":[{"name":"configmaps","kind":"ConfigMap","namespaced":true,"verbs":["list","delete"]},{"name":"namespaces","kind":"Namespace"}]}`)
+		return
+	case r.URL.Query().Get("watch") == "true":
+		s.mu.Lock()
+		shown, sight := s.shown, s.sight
+		if resource := path.Base(r.URL.Path); resource != "configmaps" {
+			shown = s.shownOf[resource]
+		}
+		s.mu.Unlock()
+		if sight != nil {
+			select {
+			case <-sight:
+			case <-r.Context().Done():
+				return
+			}
+		}
+		for _, obj := range shown {
+			fmt.Fprintf(w, `{"type":"ADDED","object":%s}`+"\n", obj)
+		}
+		fmt.Fprintln(w, `{"type":"BOOKMARK","object":{"apiVersion":"v1","kind":"ConfigMap","metadata":{"resourceVersion":"10","annotations":{"k8s.io/initial-events-end":"true"}}}}`)
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+		return
+	case r.URL.Path == "/api":
+		fmt.Fprint(w, `{"kind":"APIVersions","versions":["v1"]}`)
+		return
+	case r.URL.Path == "/apis":
+		fmt.Fprint(w, `{"kind":"APIGroupList","apiVersion":"v1","groups":[]}`)
+		return
+	case strings.HasPrefix(r.URL.Path, "/apis/"):
+		refuse(w, http.StatusNotFound, metav1.StatusReasonNotFound)
+		return
+	}
+	body, _ := io.ReadAll(r.Body)
+	s.mu.Lock()
+	s.requests = append(s.requests, r.Method+" "+r.URL.Path)
+	answer := s.answer
+	s.mu.Unlock()
+	answer(w, r, string(body))
+}
+
+// asked returns the requests so far, and forgets them.
+func (s *server) asked() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	requests := s.requests
+	s.requests = nil
+	return requests
+}
+
+func (s *server) set(answer func(w http.ResponseWriter, r *http.Request, body string)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.answer = answer
+}
+
+func refuse(w http.ResponseWriter, code int, reason metav1.StatusReason) {
+	send(w, code, metav1.Status{Reason: reason, Code: int32(code), Message: string(reason)})
+}
+
+func send(w http.ResponseWriter, code int, status metav1.Status) {
+	status.TypeMeta, status.Status = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, metav1.StatusFailure
+	w.WriteHeader(code)
+	_ = json.NewEncoder(w).Encode(status)
+}
+
+// accept answers an apply as an API server does that keeps everything, and a deletion with success. What it is asked for
+// is not there.
+func accept(w http.ResponseWriter, r *http.Request, body string) {
+	switch r.Method {
+	case http.MethodGet:
+		refuse(w, http.StatusNotFound, metav1.StatusReasonNotFound)
+		return
+	case http.MethodDelete:
+		fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1","status":"Success"}`)
+		return
+	}
+	obj := map[string]any{}
+	_ = json.Unmarshal([]byte(body), &obj)
+	metadata := obj["metadata"].(map[string]any)
+	metadata["uid"], metadata["resourceVersion"] = "made", "20"
+	metadata["managedFields"] = []any{map[string]any{"manager": member.FieldManager, "operation": "Apply", "fieldsType": "FieldsV1", "fieldsV1": fieldsOf(obj)}}
+	_ = json.NewEncoder(w).Encode(obj)
+}
+
+func fieldsOf(fields map[string]any) map[string]any {
+	owned := map[string]any{}
+	for key, value := range fields {
+		child, _ := value.(map[string]any)
+		owned["f:"+key] = fieldsOf(child)
+	}
+	return owned
+}
+
+// bench is an Applier with one Work, a hub that remembers, and a member that does as it is told.
+type bench struct {
+	*Applier
+	t       *testing.T
+	hub     client.Client
+	server  *server
+	reports *report.Writer
+	events  []string
+}
+
+func newBench(t *testing.T, objects ...client.Object) *bench {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{workv1alpha1.AddToScheme, clusterv1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b := &bench{t: t, server: &server{answer: accept}}
+	b.hub = fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&workv1alpha1.Work{}).WithObjects(objects...).Build()
+	web := httptest.NewTLSServer(b.server)
+	t.Cleanup(func() { web.CloseClientConnections(); web.Close() })
+	fleet, err := member.NewFleet(member.Config{AllowLoopback: true, Credentials: func(context.Context, *clusterv1alpha1.Cluster) (member.Credential, error) {
+		return member.Credential{Endpoint: web.URL}, nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(fleet.Close)
+	if b.reports, err = report.New(report.Config{Client: b.hub, Live: b.hub}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); _ = b.reports.Start(ctx) }()
+	t.Cleanup(func() { cancel(); <-done })
+	b.Applier, err = newApplier(b.hub, nil, Deps{Fleet: fleet, Report: b.reports, Events: event.RecorderFunc(func(e event.Event) { b.events = append(b.events, e.String()) })})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range objects {
+		if c, ok := o.(*clusterv1alpha1.Cluster); ok {
+			if err := fleet.Upsert(t.Context(), c); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return b
+}
+
+func cluster() *clusterv1alpha1.Cluster {
+	return &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "member1", UID: "c"}, Spec: clusterv1alpha1.ClusterSpec{SyncMode: clusterv1alpha1.Push, InsecureSkipTLSVerification: true}}
+}
+
+var theWork = types.NamespacedName{Namespace: "karmada-es-member1", Name: "w"}
+
+// look reconciles the Work, once more when its watch is complete if that is waited for.
+func (b *bench) look() error {
+	b.t.Helper()
+	again, err := b.reconcile(b.t.Context(), "member1", theWork)
+	if err != nil || again != patienceWithWatch {
+		return err
+	}
+	b.awaitWatch()
+	_, err = b.reconcile(b.t.Context(), "member1", theWork)
+	return err
+}
+
+// expectPatience has the Work wait for its watch, and lets the time pass for which it does.
+func (b *bench) expectPatience() {
+	b.t.Helper()
+	clock := clocktesting.NewFakeClock(b.clock.Now())
+	b.clock = clock
+	if again, err := b.reconcile(b.t.Context(), "member1", theWork); err != nil || again != patienceWithWatch {
+		b.t.Fatalf("the Work is looked at again after %v, error %v", again, err)
+	}
+	b.wantRequests()
+	clock.Step(patienceWithWatch)
+}
+
+// awaitWatch waits until the watch is complete.
+func (b *bench) awaitWatch() {
+	b.t.Helper()
+	conn, ok := b.fleet.Get("member1")
+	if !ok {
+		b.t.Fatal("the member is not connected")
+	}
+	complete := make(chan struct{})
+	conn.WhenSynced(configMaps, func() { close(complete) })
+	select {
+	case <-complete:
+	case <-time.After(time.Minute):
+		b.t.Fatal("the watch is not complete")
+	}
+}
+
+// queued is how many Works are to be looked at, those apart that are because of the new connection.
+func (b *bench) queued() int { return b.lanes.Len() - 1 }
+
+// expectQueued waits until so many Works are to be looked at.
+func (b *bench) expectQueued(n int) {
+	b.t.Helper()
+	err := wait.PollUntilContextTimeout(b.t.Context(), time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
+		return b.queued() == n, nil
+	})
+	if err != nil {
+		b.t.Fatalf("%d Works are to be looked at, want %d", b.queued(), n)
+	}
+}
+
+// condition is the Work's condition after everything was written; nil if there is none.
+func (b *bench) condition(kind string) *metav1.Condition {
+	b.t.Helper()
+	if err := b.reports.Flush(b.t.Context()); err != nil {
+		b.t.Fatal(err)
+	}
+	w := &workv1alpha1.Work{}
+	if err := b.hub.Get(b.t.Context(), theWork, w); err != nil {
+		b.t.Fatal(err)
+	}
+	return meta.FindStatusCondition(w.Status.Conditions, kind)
+}
+
+func (b *bench) exists() bool {
+	b.t.Helper()
+	err := b.hub.Get(b.t.Context(), theWork, &workv1alpha1.Work{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		b.t.Fatal(err)
+	}
+	return err == nil
+}
+
+func (b *bench) wantRequests(want ...string) {
+	b.t.Helper()
+	if got := b.server.asked(); !slices.Equal(want, got) {
+		b.t.Errorf("the member was asked %q, want %q", got, want)
+	}
+}

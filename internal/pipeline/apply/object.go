@@ -1,0 +1,378 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/clients/member"
+)
+
+const (
+	// neverVersion is a resourceVersion no object has: the first write to a store makes number 1, and it is no object.
+	// In an apply it means "only if there is no such object", which saves asking first.
+	neverVersion = "1"
+	// lag is how long a watch may take to show what we wrote before we rather look ourselves.
+	lag = 30 * time.Second
+	// rounds bounds how often one apply is corrected by what the API server answers.
+	rounds = 6
+)
+
+// target is where one object of a Work goes.
+type target struct {
+	place
+	access
+	client dynamic.ResourceInterface
+	work   types.NamespacedName
+}
+
+// targetOf finds the place for an object, and corrects its namespace to the scope of its kind.
+func (a *Applier) targetOf(ctx context.Context, via access, work types.NamespacedName, obj *unstructured.Unstructured) (target, error) {
+	mapping, err := via.conn.Mapping(ctx, obj.GroupVersionKind())
+	if err != nil {
+		return target{}, err
+	}
+	t := target{access: via, work: work}
+	switch {
+	case !mapping.Namespaced:
+		unstructured.RemoveNestedField(obj.Object, "metadata", "namespace")
+	case obj.GetNamespace() == "":
+		obj.SetNamespace(metav1.NamespaceDefault)
+	}
+	if t.client, err = via.client(mapping.Resource, obj.GetNamespace()); err != nil {
+		return target{}, err
+	}
+	t.place = place{cluster: via.conn.Name(), resource: mapping.Resource, object: types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()}}
+	return t, nil
+}
+
+// attempt is one object on its way into a member.
+type attempt struct {
+	target
+	desired    *unstructured.Unstructured
+	hash       string
+	before     entry
+	remembered bool
+	inherited  bool // what our predecessors own has been made ours
+	adopted    bool // what is there was not ours before this attempt
+}
+
+// object makes one object in a member what it should be, with no request if it is already. The entry tells what could
+// not be had; an error means that the object was not applied.
+func (a *Applier) object(ctx context.Context, t target, desired *unstructured.Unstructured) (entry, error) {
+	hash, err := wanted(withoutRetained(desired))
+	if err != nil {
+		return entry{}, err
+	}
+	if a.retention != nil {
+		hash += a.retention(desired.GroupVersionKind()) // a record may not hold a dot in it
+	}
+	try := attempt{target: t, desired: desired, hash: hash}
+	try.before, try.remembered = a.ledger.get(t.place)
+	if try.before.hash != hash {
+		try.remembered = false
+	}
+	observed, cached := t.conn.Lookup(t.resource, t.object.Namespace, t.object.Name)
+	if try.remembered && len(try.before.conflicts) == 0 && a.lagging(t, try.before, observed, cached) {
+		return try.before, nil
+	}
+	switch {
+	case !cached:
+		return a.create(ctx, try)
+	case t.conn.ControlPlane().OurFields(observed) == nil, t.conn.ControlPlane().Other(observed) != "":
+		return a.examine(ctx, try) // who wrote it instead is not in the cache
+	default:
+		return a.settle(ctx, try, observed)
+	}
+}
+
+// withoutRetained leaves out what is not ours to want: replicas that the user leaves to the member.
+func withoutRetained(desired *unstructured.Unstructured) *unstructured.Unstructured {
+	if !retainsReplicas(desired) {
+		return desired
+	}
+	rest := desired.DeepCopy()
+	unstructured.RemoveNestedField(rest.Object, "spec", "replicas")
+	return rest
+}
+
+// lagging tells whether the cache has not seen our last write yet.
+func (a *Applier) lagging(t target, last entry, observed *unstructured.Unstructured, cached bool) bool {
+	if cached {
+		return last.newerThan(observed.GetResourceVersion())
+	}
+	return a.clock.Since(last.at) < lag && !t.conn.Passed(t.resource, last.version)
+}
+
+// create applies an object that does not seem to exist. If it does after all, nothing happens to it, and it is looked at.
+func (a *Applier) create(ctx context.Context, try attempt) (entry, error) {
+	body := try.desired.DeepCopy()
+	body.SetResourceVersion(neverVersion)
+	made, err := a.send(ctx, try, body, nil, false)
+	if apierrors.IsConflict(err) {
+		return a.examine(ctx, try)
+	}
+	return made, err
+}
+
+// examine reads an object past the cache, which holds only managed ones, and decides what may be done about it.
+func (a *Applier) examine(ctx context.Context, try attempt) (entry, error) {
+	live, err := try.client.Get(ctx, try.object.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) && !isForeignNotFound(err, try.resource.Resource) {
+		return entry{}, passing(fmt.Errorf("%s came and went", identityOf(try.desired)))
+	}
+	if err != nil {
+		return entry{}, fmt.Errorf("reading %s: %w", identityOf(try.desired), try.refused(err))
+	}
+	verdict, err := a.judge(ctx, try, live)
+	if verdict == foreign {
+		return entry{}, err
+	}
+	try.adopted = verdict == adopting
+	if live, err = a.inherit(ctx, try, live); err != nil {
+		return entry{}, err
+	}
+	try.inherited = true
+	return a.settle(ctx, try, live)
+}
+
+// settle brings an object that exists to what it should be.
+func (a *Applier) settle(ctx context.Context, try attempt, live *unstructured.Unstructured) (entry, error) {
+	verdict, err := a.judge(ctx, try, live)
+	if verdict == foreign {
+		return entry{}, err
+	}
+	if try.adopted {
+		verdict = adopting
+	}
+	if live.GetDeletionTimestamp() != nil {
+		return entry{}, passing(fmt.Errorf("%s is being deleted in the member, and is created again afterwards", identityOf(live)))
+	}
+	body, err := a.bodyFor(ctx, try, live, verdict)
+	if err != nil {
+		return entry{}, err
+	}
+	d := compare(try.conn.ControlPlane(), body, live, try.hash)
+	if d.misfit && !d.stale {
+		if d.stale, err = outgrown(ctx, try, live); err != nil {
+			return entry{}, err
+		}
+	}
+	if d.settled(try.before, try.remembered) {
+		var known entry
+		if try.remembered {
+			known = try.before
+		}
+		known.uid, known.version, known.hash, known.at = live.GetUID(), live.GetResourceVersion(), try.hash, a.clock.Now()
+		known.misfit = d.misfit
+		a.ledger.put(try.place, known)
+		return known, nil
+	}
+	if err := a.vet(try, live); err != nil {
+		return entry{}, err
+	}
+	if try.conn.ControlPlane().Outdated(live) && !try.inherited {
+		return a.examine(ctx, try) // whose fields it all is, the cache does not tell
+	}
+	if err := a.admitShrinkage(try, body, live); err != nil {
+		return entry{}, err
+	}
+	body.SetUID(live.GetUID()) // not another object that took the name meanwhile
+	_, recorded := recordOf(live)
+	// What was applied before and is wanted still can only be in conflict with drift.
+	repair := !d.stale && len(d.open) == 0 && len(try.before.conflicts) == 0
+	return a.send(ctx, try, body, live, verdict == adopting || !recorded || repair)
+}
+
+// bodyFor is the desired object, minus what others decide about in an object that exists.
+func (a *Applier) bodyFor(ctx context.Context, try attempt, live *unstructured.Unstructured, verdict claim) (*unstructured.Unstructured, error) {
+	body := try.desired
+	if a.retain != nil {
+		retained, err := a.retain(ctx, body, live)
+		if err != nil {
+			return nil, err // which says what was being done, and to what
+		}
+		body = retained
+	}
+	body = yieldReplicas(try.conn.ControlPlane(), body, live).DeepCopy()
+	if verdict == adopting || isAdopted(live) {
+		setAnnotation(body, workv1alpha1.AdoptedAnnotation, "true")
+	}
+	if losers := takenFrom(try.conn.ControlPlane(), live); losers != "" {
+		setAnnotation(body, workv1alpha1.TakenFromAnnotation, losers)
+	}
+	return body, nil
+}
+
+// outgrown tells whether the member's schema is another one than that which had no room for something.
+func outgrown(ctx context.Context, try attempt, live *unstructured.Unstructured) (bool, error) {
+	present, err := try.conn.Schema(ctx, try.desired.GroupVersionKind().GroupVersion())
+	if err != nil {
+		return false, err
+	}
+	recorded, _ := recordOf(live)
+	return recorded.schema != present, nil
+}
+
+// send applies a body and corrects it by what the API server answers. Live is the object as it is, nil if there is none.
+func (a *Applier) send(ctx context.Context, try attempt, body, live *unstructured.Unstructured, force bool) (entry, error) {
+	defer a.ledger.expect(try.place)()
+	self := try.conn.ControlPlane()
+	result := entry{hash: try.hash}
+	var misfits []string
+	schema, asked := "", false
+	for range rounds {
+		got, err := a.patch(ctx, try, body, record{hash: try.hash, misfits: footprintOfPaths(misfits), schema: schema}, force)
+		if err == nil {
+			result.uid, result.version, result.at = got.GetUID(), got.GetResourceVersion(), a.clock.Now()
+			result.unclaimed = unclaimed(self, try.desired, got)
+			result.altered, _ = alterations(self, body, got)
+			a.ledger.put(try.place, result)
+			try.conn.Saw(try.resource, got)
+			return result, nil
+		}
+		refused := misfitsIn(err)
+		if len(refused.unknown) > 0 && !asked {
+			// It is this schema that has to refuse the fields, not the one before it.
+			if schema, err = try.conn.Schema(ctx, try.desired.GroupVersionKind().GroupVersion()); err != nil {
+				return entry{}, err
+			}
+			asked = true
+			continue
+		}
+		if removed := refused.fit(body); len(removed) > 0 {
+			for _, r := range removed {
+				result.dropped = append(result.dropped, r.field)
+				if r.path != "" {
+					misfits = append(misfits, r.path)
+				}
+			}
+			result.misfit = len(misfits) > 0
+			continue
+		}
+		found := conflictsIn(err)
+		if len(found) == 0 || live == nil {
+			return entry{}, a.explain(try, err)
+		}
+		theirs, drifted := triage(found, body, live)
+		if !drifted && try.remembered && slices.Equal(theirs, try.before.conflicts) {
+			return try.before, nil // as it was the last time: the rest is applied
+		}
+		for _, c := range theirs {
+			if s, ok := locate(spot{value: body.Object}, c.Field); ok && s.drop != nil {
+				s.drop()
+			}
+		}
+		result.conflicts = append(result.conflicts, theirs...)
+		force = force || drifted
+		if !force && len(theirs) == 0 {
+			return entry{}, a.explain(try, err)
+		}
+	}
+	return entry{}, fmt.Errorf("applying %s: the API server keeps refusing it", identityOf(body))
+}
+
+// unclaimed are the paths of desired that we do not own in what an apply made of it; nil if there are none.
+func unclaimed(self member.ControlPlane, desired, got *unstructured.Unstructured) map[string]bool {
+	var paths map[string]bool
+	unowned(content(desired), self.OurFields(got), "", func(path string) {
+		if paths == nil {
+			paths = map[string]bool{}
+		}
+		paths[path] = true
+	})
+	return paths
+}
+
+func (a *Applier) patch(ctx context.Context, try attempt, body *unstructured.Unstructured, applied record, force bool) (*unstructured.Unstructured, error) {
+	applied.footprint = footprintOf(body)
+	setAnnotation(body, workv1alpha1.RecordAnnotation, applied.String())
+	if id := try.conn.ControlPlane().ID; id != "" {
+		setAnnotation(body, workv1alpha1.ControlPlaneAnnotation, id)
+	}
+	raw, err := encode(body)
+	if err != nil {
+		return nil, err
+	}
+	a.guard.Writes(try.conn)
+	got, err := try.client.Patch(ctx, try.object.Name, types.ApplyPatchType, raw, metav1.PatchOptions{FieldManager: try.conn.ControlPlane().Manager(), Force: &force})
+	a.metrics.wrote("apply", err)
+	return got, err
+}
+
+// triage tells real conflicts from drift: a field that we had, or that is one of our marks, was taken from us.
+func triage(found []conflict, body, live *unstructured.Unstructured) (theirs []conflict, drifted bool) {
+	recorded, ok := recordOf(live)
+	for _, c := range found {
+		s, located := locate(spot{value: body.Object}, c.Field)
+		switch {
+		case !ok, predecessors[c.Manager], located && (isMark(s.path) || recorded.footprint.has(s.path)):
+			drifted = true
+		default:
+			theirs = append(theirs, c)
+		}
+	}
+	return theirs, drifted
+}
+
+// isMark tells whether a path is one of the marks that make an object ours.
+func isMark(path string) bool {
+	switch path {
+	case "/metadata/labels/" + workv1alpha1.ManagedLabel,
+		"/metadata/labels/" + workv1alpha1.WorkPermanentIDLabel,
+		"/metadata/annotations/" + workv1alpha1.WorkNamespaceAnnotation,
+		"/metadata/annotations/" + workv1alpha1.WorkNameAnnotation,
+		"/metadata/annotations/" + workv1alpha1.RecordAnnotation,
+		"/metadata/annotations/" + workv1alpha1.AdoptedAnnotation,
+		"/metadata/annotations/" + workv1alpha1.ControlPlaneAnnotation,
+		"/metadata/annotations/" + workv1alpha1.TakenFromAnnotation:
+		return true
+	default:
+		return false
+	}
+}
+
+// explain adds to an error what it is about, whether it passes by itself, and what it says about the member.
+func (a *Applier) explain(try attempt, err error) error {
+	what := identityOf(try.desired)
+	switch {
+	case apierrors.IsNotFound(err) && isForeignNotFound(err, try.resource.Resource):
+		return passing(fmt.Errorf("applying %s: %w", what, err)) // its namespace, which is on its way
+	case apierrors.IsNotFound(err):
+		try.conn.Forget(try.resource.GroupVersion())
+		return passing(fmt.Errorf("applying %s: %w", what, err))
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause), apierrors.IsConflict(err):
+		return passing(fmt.Errorf("applying %s: %w", what, err))
+	default:
+		return fmt.Errorf("applying %s: %w", what, try.refused(err))
+	}
+}
+
+// isForeignNotFound tells whether a "not found" is about something else than the object itself: its namespace.
+func isForeignNotFound(err error, resource string) bool {
+	var status apierrors.APIStatus
+	return errors.As(err, &status) && status.Status().Details != nil && status.Status().Details.Kind == "namespaces" && resource != "namespaces"
+}
+
+func isNamespace(obj *unstructured.Unstructured) bool {
+	return obj.GetKind() == "Namespace" && obj.GetAPIVersion() == "v1"
+}
+
+func setAnnotation(obj *unstructured.Unstructured, key, value string) {
+	annotations := obj.GetAnnotations()
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[key] = value
+	obj.SetAnnotations(annotations)
+}

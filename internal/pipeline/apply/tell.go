@@ -1,0 +1,197 @@
+package apply
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/clients/member"
+	"github.com/flagship-k8s/flagship/internal/clients/report"
+	"github.com/flagship-k8s/flagship/internal/knowledge/event"
+)
+
+const (
+	// grace is how long failures that pass by themselves are kept from the user.
+	grace = time.Second
+	// minRetryPause and maxRetryPause bound the pause before what does not pass by itself is tried again.
+	minRetryPause = time.Second
+	maxRetryPause = time.Minute
+	// maxMessage is below the limit on a condition's message.
+	maxMessage = 8 << 10
+)
+
+var workKind = workv1alpha1.GroupVersion.WithKind(workv1alpha1.KindWork)
+
+// tell reports what came of a Work's manifests, and says when to try again what failed: soon if it is expected to pass,
+// else after as long as it has been failing.
+func (a *Applier) tell(work *workv1alpha1.Work, total int, results []outcome) (time.Duration, error) {
+	key := client.ObjectKeyFromObject(work)
+	complaints, failures, lasting := complaintsOf(results)
+	if len(failures) == 0 {
+		a.troubles.end(key)
+		a.tellDropped(work, results)
+		a.report.Update(key, report.Apply, func(_ *workv1alpha1.Work, status *workv1alpha1.WorkStatus) {
+			meta.SetStatusCondition(&status.Conditions, workv1alpha1.Dispatching(work.Generation))
+			meta.SetStatusCondition(&status.Conditions, workv1alpha1.Applied(work.Generation))
+		})
+		if slices.ContainsFunc(results, func(o outcome) bool { return o.misfit }) {
+			return member.SchemaPause, nil // the member may be upgraded
+		}
+		return 0, nil
+	}
+	err := errors.Join(failures...)
+	if unavailable(err) && appliedAt(work, work.Generation) {
+		return 0, err // the member went away; what it had it has
+	}
+	failing := a.troubles.since(key, a.clock.Now())
+	if isBraked(err) {
+		a.tellBraked(work, err)
+		return maxRetryPause, nil // the release of the brake leads back here sooner
+	}
+	if isHeld(err) && total == 1 && (lasting || failing >= grace) {
+		a.tellHeld(work, complaints[0])
+	} else if onlyForbidden(failures) {
+		a.tellForbidden(work, a.failedToApply(work, total-len(complaints), complaints))
+	} else if lasting || failing >= grace {
+		a.tellFailed(work, total-len(complaints), "", complaints...)
+	}
+	if lasting && !unavailable(err) {
+		return min(max(failing, minRetryPause), maxRetryPause), nil
+	}
+	return 0, err
+}
+
+// complaintsOf says in words what failed, and whether any of it will not pass by itself.
+func complaintsOf(results []outcome) (complaints []string, failures []error, lasting bool) {
+	for _, o := range results {
+		switch {
+		case o.err != nil:
+			complaints = append(complaints, fmt.Sprintf("%s: %v", o.what, o.err))
+			failures = append(failures, o.err)
+			lasting = lasting || !isPassing(o.err)
+		case len(o.conflicts) > 0:
+			var fields []string
+			for _, c := range o.conflicts {
+				fields = append(fields, c.String())
+			}
+			complaint := fmt.Sprintf("%s: applied but for fields of other managers: %s", o.what, strings.Join(fields, ", "))
+			complaints = append(complaints, complaint)
+			failures = append(failures, errors.New(complaint))
+			lasting = true
+		}
+	}
+	return complaints, failures, lasting
+}
+
+// tellFailed reports that a Work is not applied, to its condition and as an event.
+func (a *Applier) tellFailed(work *workv1alpha1.Work, succeeded int, reason string, complaints ...string) {
+	message := reason
+	if reason == "" {
+		message = a.failedToApply(work, succeeded, complaints)
+	}
+	a.tellNotApplied(work, workv1alpha1.NotApplied(work.Generation, shortened(message)))
+}
+
+// tellForbidden reports that the member refuses a Work to the account that writes its objects.
+func (a *Applier) tellForbidden(work *workv1alpha1.Work, message string) {
+	a.tellNotApplied(work, workv1alpha1.Forbidden(work.Generation, shortened(message)))
+}
+
+func (a *Applier) failedToApply(work *workv1alpha1.Work, succeeded int, complaints []string) string {
+	return fmt.Sprintf("Failed to apply all manifests (%d/%d): %s", max(succeeded, 0), len(work.Spec.Workload.Manifests), strings.Join(complaints, "; "))
+}
+
+func shortened(message string) string {
+	if len(message) > maxMessage {
+		return strings.ToValidUTF8(message[:maxMessage], "") + " …"
+	}
+	return message
+}
+
+func (a *Applier) tellNotApplied(work *workv1alpha1.Work, condition metav1.Condition) {
+	a.report.Update(client.ObjectKeyFromObject(work), report.Apply, func(_ *workv1alpha1.Work, status *workv1alpha1.WorkStatus) {
+		meta.SetStatusCondition(&status.Conditions, workv1alpha1.Dispatching(work.Generation))
+		meta.SetStatusCondition(&status.Conditions, condition)
+	})
+	a.events.Publish(event.Warning(event.Reference(workKind, work), event.SyncFailed, condition.Message))
+}
+
+// tellHeld reports that the object of a Work is kept as it is.
+func (a *Applier) tellHeld(work *workv1alpha1.Work, message string) {
+	a.tellNotApplied(work, workv1alpha1.Held(work.Generation, message))
+}
+
+// tellDropped names fields that the member does not know.
+func (a *Applier) tellDropped(work *workv1alpha1.Work, results []outcome) {
+	for _, o := range results {
+		if len(o.dropped) > 0 {
+			a.events.Publish(event.Warning(event.Reference(workKind, work), event.SyncFailed,
+				fmt.Sprintf("%s was applied without what the cluster has no room for: %s", o.what, strings.Join(o.dropped, ", "))))
+		}
+	}
+}
+
+func (a *Applier) tellSuspended(work *workv1alpha1.Work) {
+	a.report.Update(client.ObjectKeyFromObject(work), report.Apply, func(_ *workv1alpha1.Work, status *workv1alpha1.WorkStatus) {
+		meta.SetStatusCondition(&status.Conditions, workv1alpha1.DispatchingSuspended(work.Generation))
+	})
+}
+
+// tellDispatchingHeld reports that nothing is written to the member of a Work.
+func (a *Applier) tellDispatchingHeld(work *workv1alpha1.Work) {
+	a.report.Update(client.ObjectKeyFromObject(work), report.Apply, func(_ *workv1alpha1.Work, status *workv1alpha1.WorkStatus) {
+		meta.SetStatusCondition(&status.Conditions, workv1alpha1.DispatchingHeld(work.Generation))
+	})
+}
+
+// stopwatches tell for how long something about a Work has been going on.
+type stopwatches struct {
+	limit time.Duration
+
+	mu     sync.Mutex
+	starts map[types.NamespacedName]time.Time
+}
+
+// since starts the Work's watch unless it runs, and returns what it shows.
+func (s *stopwatches) since(work types.NamespacedName, now time.Time) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	start, runs := s.starts[work]
+	if !runs {
+		if s.starts == nil {
+			s.starts = map[types.NamespacedName]time.Time{}
+		}
+		start = now
+		s.starts[work] = now
+	}
+	return now.Sub(start)
+}
+
+// begin is since, and tells whether the limit has not been reached.
+func (s *stopwatches) begin(work types.NamespacedName, now time.Time) bool {
+	return s.since(work, now) < s.limit
+}
+
+// runs tells whether the Work's watch runs.
+func (s *stopwatches) runs(work types.NamespacedName) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, runs := s.starts[work]
+	return runs
+}
+
+// end stops the Work's watch.
+func (s *stopwatches) end(work types.NamespacedName) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.starts, work)
+}

@@ -1,0 +1,209 @@
+package apply
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/clients/member"
+)
+
+// claim is whether an object in a member may be written for a Work, and how.
+type claim int
+
+const (
+	foreign  claim = iota // not ours: hands off
+	ours                  // managed for this Work already
+	adopting              // not ours, but the user wants it to be
+)
+
+func isManaged(obj *unstructured.Unstructured) bool {
+	return obj.GetLabels()[workv1alpha1.ManagedLabel] == workv1alpha1.ManagedLabelValue
+}
+
+func workOf(obj *unstructured.Unstructured) types.NamespacedName {
+	annotations := obj.GetAnnotations()
+	return types.NamespacedName{Namespace: annotations[workv1alpha1.WorkNamespaceAnnotation], Name: annotations[workv1alpha1.WorkNameAnnotation]}
+}
+
+// judge decides about an object that exists. Rival tells whether another Work, which is still there, has it.
+func judge(self member.ControlPlane, work types.NamespacedName, desired, live *unstructured.Unstructured, rival func(types.NamespacedName) bool) (claim, error) {
+	owner := workOf(live)
+	overwrite := desired.GetAnnotations()[workv1alpha1.ConflictResolutionAnnotation] == workv1alpha1.ConflictResolutionOverwrite
+	if other := self.Other(live); other != "" {
+		return judgeOthers(self, other, overwrite, desired, live)
+	}
+	switch {
+	case owner == work && (isManaged(live) || self.OurFields(live) != nil):
+		return ours, nil // even if somebody took the label off: that is drift
+	case isManaged(live) && isAnothers(self, work, owner, live) && !overwrite:
+		return foreign, fmt.Errorf("%s is managed by another control plane, by its Work %s; conflictResolution Overwrite takes it over", identityOf(live), owner)
+	case isManaged(live) && isAnothers(self, work, owner, live):
+		return adopting, nil
+	case isManaged(live) && owner != (types.NamespacedName{}) && rival(owner):
+		return foreign, fmt.Errorf("%s is managed by another Work, %s", identityOf(live), owner)
+	case isManaged(live):
+		return ours, nil
+	case overwrite:
+		return adopting, nil
+	default:
+		return foreign, unmanagedError(desired)
+	}
+}
+
+// judgeOthers decides about an object of another control plane. It is taken over once: where two control planes have
+// Overwrite, the first one does not take it back. A namespace is not taken over at all, since every control plane sends
+// its namespaces to all members with Overwrite: nobody asked for that one.
+func judgeOthers(self member.ControlPlane, other string, overwrite bool, desired, live *unstructured.Unstructured) (claim, error) {
+	switch {
+	case self.Lost(live):
+		return foreign, fmt.Errorf("%s was taken over by another control plane, %s, and is not taken back as long as it has the object", identityOf(desired), other)
+	case isNamespace(desired):
+		return foreign, fmt.Errorf("%s is managed by another control plane, %s, and is used as it is", identityOf(desired), other)
+	case !overwrite:
+		return foreign, fmt.Errorf("%s is managed by another control plane, %s; conflictResolution Overwrite takes it over", identityOf(desired), other)
+	default:
+		return adopting, nil
+	}
+}
+
+// isAnothers tells whether a managed object without the id of a control plane names a Work that cannot be one of ours:
+// those of a member are all in one namespace, which is named after the member. Older versions and Karmada write no id.
+func isAnothers(self member.ControlPlane, work, owner types.NamespacedName, live *unstructured.Unstructured) bool {
+	_, identified := live.GetAnnotations()[workv1alpha1.ControlPlaneAnnotation]
+	return !identified && self.ID != "" && owner.Namespace != "" && owner.Namespace != work.Namespace
+}
+
+// unmanagedError is the refusal to take over an object, in the words of the contract.
+func unmanagedError(desired *unstructured.Unstructured) error {
+	i := identityOf(desired)
+	name := i.name
+	if i.namespace != "" {
+		name = i.namespace + "/" + i.name
+	}
+	cluster, _ := workv1alpha1.ClusterOfExecutionNamespace(desired.GetAnnotations()[workv1alpha1.WorkNamespaceAnnotation])
+	return fmt.Errorf("resource(kind=%s, %s) already exists in the cluster %s and the %s strategy value is %s, %s",
+		i.kind.Kind, name, cluster, workv1alpha1.ConflictResolutionAnnotation, strategyOf(desired), "Karmada will not manage this resource")
+}
+
+func strategyOf(desired *unstructured.Unstructured) string {
+	if s := desired.GetAnnotations()[workv1alpha1.ConflictResolutionAnnotation]; s != "" {
+		return s
+	}
+	return "empty"
+}
+
+// difference is how an object in a member differs from what was wanted of it.
+type difference struct {
+	// stale: something else was wanted when it was last applied, or it never was.
+	stale bool
+	// drifted are the paths we applied and do not own any more.
+	drifted []string
+	// open are the paths we want, do not own, and did not apply: others have them.
+	open []string
+	// altered are the paths that we own and that have another value than we want, each with a hash of that value: the
+	// member has normalized it, or somebody wrote under our name.
+	altered map[string]uint64
+	// unexplained are those of altered that the member's defaults do not account for.
+	unexplained int
+	// misfit: the member had no room for something.
+	misfit bool
+}
+
+func compare(self member.ControlPlane, desired, live *unstructured.Unstructured, hash string) difference {
+	recorded, ok := recordOf(live)
+	if !ok || recorded.hash != hash || !isManaged(live) || !isSigned(self, live) {
+		return difference{stale: true}
+	}
+	d := difference{misfit: !recorded.misfits.empty()}
+	d.altered, d.unexplained = alterations(self, desired, live)
+	unowned(content(desired), self.OurFields(live), "", func(path string) {
+		switch {
+		case recorded.misfits.has(path):
+		case recorded.footprint.has(path):
+			d.drifted = append(d.drifted, path)
+		default:
+			d.open = append(d.open, path)
+		}
+	})
+	if len(self.OurFields(live)) == 0 {
+		d.stale = true
+	}
+	return d
+}
+
+// isSigned tells whether an object has the id of this control plane, or is as versions without one left it: that is no
+// reason to write it.
+func isSigned(self member.ControlPlane, live *unstructured.Unstructured) bool {
+	id, identified := live.GetAnnotations()[workv1alpha1.ControlPlaneAnnotation]
+	return id == self.ID || !identified && self.Outdated(live)
+}
+
+// alterations are the paths of desired that we own and whose value in live is another one, with a hash of that; nil if
+// there are none. Unexplained is how many of them no default accounts for.
+func alterations(self member.ControlPlane, desired, live *unstructured.Unstructured) (found map[string]uint64, unexplained int) {
+	fields := self.OurFields(live)
+	if len(fields) == 0 {
+		return nil, 0
+	}
+	altered(content(desired), live.Object, fields, "", func(path string, value, live any) {
+		if found == nil {
+			found = map[string]uint64{}
+		}
+		found[path] = valueHash(live)
+		if !defaulted(value, live) {
+			unexplained++
+		}
+	})
+	return found, unexplained
+}
+
+// settled tells whether another apply would change nothing. Before is what is remembered of the last one.
+func (d difference) settled(before entry, remembered bool) bool {
+	if d.stale {
+		return false
+	}
+	if !remembered {
+		// After a start it is not known which values the member gave at the last apply. Defaults are no reason to write.
+		return len(d.drifted) == 0 && len(d.open) == 0 && d.unexplained == 0
+	}
+	for path, value := range d.altered {
+		if last, known := before.altered[path]; !known || last != value {
+			return false
+		}
+	}
+	for _, paths := range [][]string{d.drifted, d.open} {
+		for _, path := range paths {
+			if !before.unclaimed[path] {
+				return false
+			}
+		}
+	}
+	return len(before.conflicts) == 0 // a conflict may have been resolved meanwhile
+}
+
+// retainsReplicas tells whether the user leaves the number of replicas to the member.
+func retainsReplicas(obj *unstructured.Unstructured) bool {
+	return obj.GetLabels()[policyv1alpha1.RetainReplicasLabel] == "true"
+}
+
+// yieldReplicas leaves spec.replicas to whoever scales the object in the member. To stop applying a field that only we
+// own would remove it, so as long as that is so we apply what it is.
+func yieldReplicas(self member.ControlPlane, desired, live *unstructured.Unstructured) *unstructured.Unstructured {
+	_, wants, _ := unstructured.NestedFieldNoCopy(desired.Object, "spec", "replicas")
+	if !wants || !retainsReplicas(desired) && !member.OwnedThroughScale(live) {
+		return desired
+	}
+	yielded := desired.DeepCopy()
+	_, owned, _ := unstructured.NestedFieldNoCopy(self.OurFields(live), "f:spec", "f:replicas")
+	current, exists, _ := unstructured.NestedInt64(live.Object, "spec", "replicas")
+	if owned && exists && !member.OwnedThroughScale(live) {
+		_ = unstructured.SetNestedField(yielded.Object, current, "spec", "replicas") // its parent exists
+	} else {
+		unstructured.RemoveNestedField(yielded.Object, "spec", "replicas")
+	}
+	return yielded
+}

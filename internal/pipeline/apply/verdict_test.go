@@ -1,0 +1,248 @@
+package apply
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/yaml"
+
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/clients/member"
+)
+
+var thisWork = types.NamespacedName{Namespace: "karmada-es-m", Name: "w"}
+
+func TestJudge(t *testing.T) {
+	const desired = `{apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: shop, annotations: {work.karmada.io/namespace: karmada-es-m}}}`
+	const overwriting = `{apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: shop, annotations: {work.karmada.io/conflict-resolution: overwrite}}}`
+	tests := map[string]struct {
+		reason  string
+		desired string
+		live    string
+		want    claim
+		message string
+	}{
+		"Managed":       {"it is ours", desired, `{metadata: {labels: {karmada.io/managed: "true"}, annotations: {work.karmada.io/namespace: karmada-es-m, work.karmada.io/name: w}}}`, ours, ""},
+		"Unlabelled":    {"somebody took the label off what we applied", desired, `{metadata: {annotations: {work.karmada.io/namespace: karmada-es-m, work.karmada.io/name: w}, managedFields: [{manager: flagship, operation: Apply, fieldsV1: {"f:data": {}}}]}}`, ours, ""},
+		"Rival":         {"another Work has it", overwriting, `{metadata: {labels: {karmada.io/managed: "true"}, annotations: {work.karmada.io/namespace: karmada-es-m, work.karmada.io/name: rival}}}`, foreign, "another Work"},
+		"FormerRival":   {"another Work had it and is gone", desired, `{metadata: {labels: {karmada.io/managed: "true"}, annotations: {work.karmada.io/namespace: karmada-es-m, work.karmada.io/name: former}}}`, ours, ""},
+		"ManagedNoWork": {"managed is enough, as it is for Karmada", desired, `{metadata: {labels: {karmada.io/managed: "true"}}}`, ours, ""},
+		"Theirs":        {"an object of somebody else", desired, `{metadata: {}}`, foreign, "resource(kind=ConfigMap, shop/a) already exists in the cluster m and the work.karmada.io/conflict-resolution strategy value is empty, Karmada will not manage this resource"},
+		"Overwrite":     {"the user wants it", overwriting, `{metadata: {}}`, adopting, ""},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			got, err := judge(member.ControlPlane{}, thisWork, object(t, tc.desired), object(t, tc.live), func(w types.NamespacedName) bool { return w.Name == "rival" })
+			if got != tc.want {
+				t.Errorf("%s: got %d, want %d", tc.reason, got, tc.want)
+			}
+			if (err != nil) != (tc.message != "") || err != nil && !strings.Contains(err.Error(), tc.message) {
+				t.Errorf("%s: error %v, want %q", tc.reason, err, tc.message)
+			}
+		})
+	}
+}
+
+// Two control planes may serve one member.
+func TestJudgeObjectsOfOtherControlPlanes(t *testing.T) {
+	self := member.ControlPlane{ID: "1111aaaa-own"}
+	const (
+		desired     = `{apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: shop, annotations: {work.karmada.io/namespace: karmada-es-m}}}`
+		overwriting = `{apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: shop, annotations: {work.karmada.io/conflict-resolution: overwrite}}}`
+		namespace   = `{apiVersion: v1, kind: Namespace, metadata: {name: shop, annotations: {work.karmada.io/conflict-resolution: overwrite}}}`
+		// As another control plane writes it under the same names.
+		theirs = `{metadata: {labels: {karmada.io/managed: "true"}, annotations: {work.karmada.io/namespace: karmada-es-m, work.karmada.io/name: w, flagship.io/control-plane: 2222bbbb-other}}}`
+		lost   = `{metadata: {labels: {karmada.io/managed: "true"}, annotations: {work.karmada.io/namespace: karmada-es-m, work.karmada.io/name: w, flagship.io/control-plane: 2222bbbb-other, flagship.io/taken-from: "3333,1111aaaa-own"}}}`
+	)
+	tests := map[string]struct {
+		reason  string
+		desired string
+		live    string
+		want    claim
+		message string
+	}{
+		"Own":              {"it has our id", desired, `{metadata: {labels: {karmada.io/managed: "true"}, annotations: {work.karmada.io/namespace: karmada-es-m, work.karmada.io/name: w, flagship.io/control-plane: 1111aaaa-own}}}`, ours, ""},
+		"Theirs":           {"the same Work of another control plane has it", desired, theirs, foreign, "managed by another control plane, 2222bbbb-other"},
+		"TheirsOverwrite":  {"the user wants it", overwriting, theirs, adopting, ""},
+		"TakenAway":        {"the other control plane has taken it over", overwriting, lost, foreign, "was taken over by another control plane, 2222bbbb-other"},
+		"TheirsUnlabelled": {"the label was taken off", desired, `{metadata: {annotations: {flagship.io/control-plane: 2222bbbb-other}}}`, foreign, "2222bbbb-other"},
+		"Namespace":        {"namespaces go everywhere with Overwrite, which nobody asked for", namespace, theirs, foreign, "used as it is"},
+		"Older":            {"an older version of ourselves, or Karmada, wrote it", desired, `{metadata: {labels: {karmada.io/managed: "true"}, annotations: {work.karmada.io/namespace: karmada-es-m, work.karmada.io/name: former}}}`, ours, ""},
+		"OlderOthers":      {"a control plane for which the member has another name wrote it", desired, `{metadata: {labels: {karmada.io/managed: "true"}, annotations: {work.karmada.io/namespace: karmada-es-hub2, work.karmada.io/name: w}}}`, foreign, "karmada-es-hub2/w"},
+		"OlderOthersTaken": {"and the user wants it", overwriting, `{metadata: {labels: {karmada.io/managed: "true"}, annotations: {work.karmada.io/namespace: karmada-es-hub2, work.karmada.io/name: w}}}`, adopting, ""},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			got, err := judge(self, thisWork, object(t, tc.desired), object(t, tc.live), func(types.NamespacedName) bool { return false })
+			if got != tc.want {
+				t.Errorf("%s: got %d, want %d", tc.reason, got, tc.want)
+			}
+			if (err != nil) != (tc.message != "") || err != nil && !strings.Contains(err.Error(), tc.message) {
+				t.Errorf("%s: error %v, want %q", tc.reason, err, tc.message)
+			}
+			if belongs(self, object(t, tc.live), thisWork) && tc.want != ours {
+				t.Errorf("%s: it would be deleted", tc.reason)
+			}
+		})
+	}
+}
+
+// live returns configMap as it is after we applied it, changed by edit.
+func live(t *testing.T, fields string, edit func(*unstructured.Unstructured)) *unstructured.Unstructured {
+	t.Helper()
+	obj := object(t, configMap)
+	hash, err := wanted(obj)
+	if err != nil {
+		t.Fatal(err)
+	}
+	setAnnotation(obj, workv1alpha1.RecordAnnotation, record{hash: hash, footprint: footprintOf(obj)}.String())
+	var owned map[string]any
+	if err := yaml.Unmarshal([]byte(fields), &owned); err != nil {
+		t.Fatal(err)
+	}
+	_ = unstructured.SetNestedSlice(obj.Object, []any{map[string]any{"manager": "flagship", "operation": "Apply", "fieldsV1": owned}}, "metadata", "managedFields")
+	if edit != nil {
+		edit(obj)
+	}
+	return obj
+}
+
+func TestCompare(t *testing.T) {
+	const all = `{"f:metadata": {"f:labels": {"f:karmada.io/managed": {}}, "f:annotations": {"f:work.karmada.io/name": {}}}, "f:data": {"f:k": {}}}`
+	const taken = `{"f:metadata": {"f:labels": {"f:karmada.io/managed": {}}, "f:annotations": {"f:work.karmada.io/name": {}}}}`
+	tests := map[string]struct {
+		reason string
+		live   *unstructured.Unstructured
+		want   difference
+	}{
+		"Nothing": {"as it was applied", live(t, all, nil), difference{}},
+		"Drift":   {"a field that we set belongs to somebody else", live(t, taken, nil), difference{drifted: []string{"/data"}}},
+		"Altered": {"somebody wrote another value under our name", live(t, all, func(o *unstructured.Unstructured) { o.Object["data"] = map[string]any{"k": "w"} }),
+			difference{altered: map[string]uint64{"/data/k": valueHash("w")}, unexplained: 1}},
+		"OtherHash": {"something else is wanted now", live(t, all, func(o *unstructured.Unstructured) { setAnnotation(o, workv1alpha1.RecordAnnotation, "other.AAAA") }), difference{stale: true}},
+		"NoLabel":   {"the managed label is gone", live(t, all, func(o *unstructured.Unstructured) { o.SetLabels(nil) }), difference{stale: true}},
+		"NeverOurs": {"no entry of ours", live(t, `{}`, nil), difference{stale: true}},
+		"LeftToThem": {"a field that we never set", live(t, taken, func(o *unstructured.Unstructured) {
+			hash, _ := wanted(object(t, configMap))
+			setAnnotation(o, workv1alpha1.RecordAnnotation, record{hash: hash, footprint: footprintOfPaths([]string{"/metadata"})}.String())
+		}), difference{open: []string{"/data"}}},
+		"NoRoom": {"a field that the member does not know", live(t, taken, func(o *unstructured.Unstructured) {
+			hash, _ := wanted(object(t, configMap))
+			setAnnotation(o, workv1alpha1.RecordAnnotation, record{hash: hash, footprint: footprintOfPaths([]string{"/metadata"}), misfits: footprintOfPaths([]string{"/data"})}.String())
+		}), difference{misfit: true}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			desired := object(t, configMap)
+			hash, err := wanted(desired)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.want, compare(member.ControlPlane{}, desired, tc.live, hash), cmp.AllowUnexported(difference{})); diff != "" {
+				t.Errorf("%s: -want +got:\n%s", tc.reason, diff)
+			}
+		})
+	}
+}
+
+func TestSettled(t *testing.T) {
+	tests := map[string]struct {
+		reason     string
+		difference difference
+		before     *entry
+		want       bool
+	}{
+		"Nothing":        {"no difference", difference{}, nil, true},
+		"Stale":          {"something else is wanted", difference{stale: true}, &entry{}, false},
+		"DriftNew":       {"drift that nobody remembers", difference{drifted: []string{"/a"}}, nil, false},
+		"DriftUnclaimed": {"a field that the server did not let us own last time either", difference{drifted: []string{"/a"}}, &entry{unclaimed: map[string]bool{"/a": true}}, true},
+		"AlteredNew":     {"a value that is not ours", difference{altered: map[string]uint64{"/a": 1}, unexplained: 1}, nil, false},
+		"Defaulted":      {"a default of the member, after a start", difference{altered: map[string]uint64{"/a": 1}}, nil, true},
+		"AlteredAgain":   {"another value than the one that came of the last apply", difference{altered: map[string]uint64{"/a": 1}}, &entry{altered: map[string]uint64{"/a": 2}}, false},
+		"Normalized":     {"what the member makes of it", difference{altered: map[string]uint64{"/a": 1}}, &entry{altered: map[string]uint64{"/a": 1}}, true},
+		"Conflict":       {"a conflict may have gone", difference{open: []string{"/a"}}, &entry{unclaimed: map[string]bool{"/a": true}, conflicts: []conflict{{".a", "x"}}}, false},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			var before entry
+			if tc.before != nil {
+				before = *tc.before
+			}
+			if got := tc.difference.settled(before, tc.before != nil); got != tc.want {
+				t.Errorf("%s: got %t", tc.reason, got)
+			}
+		})
+	}
+}
+
+func TestYieldReplicas(t *testing.T) {
+	const (
+		plain    = `{metadata: {name: a}, spec: {replicas: 2}}`
+		retained = `{metadata: {name: a, labels: {resourcetemplate.karmada.io/retain-replicas: "true"}}, spec: {replicas: 2}}`
+		ownedBy  = `{manager: flagship, operation: Apply, fieldsV1: {"f:spec": {"f:replicas": {}}}}`
+		scaled   = `{manager: hpa, operation: Update, subresource: scale, fieldsV1: {"f:spec": {"f:replicas": {}}}}`
+	)
+	tests := map[string]struct {
+		reason        string
+		desired, live string
+		want          any // replicas that are applied; nil: none
+	}{
+		"Ours":             {"nobody scales it", plain, `{spec: {replicas: 9}, metadata: {managedFields: [` + ownedBy + `]}}`, int64(2)},
+		"Scaled":           {"somebody set them through the scale subresource", plain, `{spec: {replicas: 9}, metadata: {managedFields: [` + scaled + `]}}`, nil},
+		"RetainedTheirs":   {"the user leaves them to the member", retained, `{spec: {replicas: 9}, metadata: {managedFields: [` + scaled + `]}}`, nil},
+		"RetainedStillOur": {"but to stop applying what only we own would remove it", retained, `{spec: {replicas: 9}, metadata: {managedFields: [` + ownedBy + `]}}`, int64(9)},
+		"RetainedNobodys":  {"or nobody owns them", retained, `{spec: {replicas: 9}, metadata: {}}`, nil},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			desired := integers(object(t, tc.desired))
+			got, _, _ := unstructured.NestedFieldNoCopy(yieldReplicas(member.ControlPlane{}, desired, integers(object(t, tc.live))).Object, "spec", "replicas")
+			if got != tc.want {
+				t.Errorf("%s: got %v, want %v", tc.reason, got, tc.want)
+			}
+			if kept, _, _ := unstructured.NestedInt64(desired.Object, "spec", "replicas"); kept != 2 {
+				t.Errorf("%s: the desired object was changed", tc.reason)
+			}
+		})
+	}
+}
+
+// integers makes spec.replicas an integer, as reading JSON from an API server does and YAML does not.
+func integers(obj *unstructured.Unstructured) *unstructured.Unstructured {
+	spec := obj.Object["spec"].(map[string]any)
+	spec["replicas"] = int64(spec["replicas"].(float64))
+	return obj
+}
+
+func TestDefaulted(t *testing.T) {
+	tests := map[string]struct {
+		value, live any
+		want        bool
+	}{
+		"Same":          {"a", "a", true},
+		"Other":         {"a", "b", false},
+		"Gone":          {"a", nil, false},
+		"ZeroNumber":    {int64(0), int64(80), true},
+		"ZeroOfAClient": {float64(0), int64(80), true},
+		"OtherNumber":   {int64(1), int64(80), false},
+		"ZeroText":      {"", "TCP", true},
+		"False":         {false, true, true},
+		"True":          {true, false, false},
+		"Nothing":       {nil, "x", true},
+		"MoreKeys":      {map[string]any{"a": "b"}, map[string]any{"a": "b", "c": "d"}, true},
+		"OtherKey":      {map[string]any{"a": "b"}, map[string]any{"a": "x", "c": "d"}, false},
+		"NoMap":         {map[string]any{"a": "b"}, "text", false},
+		"Items":         {[]any{map[string]any{"port": int64(80)}}, []any{map[string]any{"port": int64(80), "protocol": "TCP"}}, true},
+		"MoreItems":     {[]any{"a"}, []any{"a", "b"}, false},
+		"NoItems":       {[]any{}, nil, true},
+		"NoList":        {[]any{"a"}, "a", false},
+	}
+	for name, tc := range tests {
+		if got := defaulted(tc.value, tc.live); got != tc.want {
+			t.Errorf("%s: defaulted(%v, %v) = %t", name, tc.value, tc.live, got)
+		}
+	}
+}

@@ -1,0 +1,452 @@
+package apply
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/clients/member"
+	"github.com/flagship-k8s/flagship/internal/knowledge/event"
+)
+
+const (
+	// departureGrace is how long what was applied into a namespace may take to go before its Work says that it waits, and
+	// departurePause is between two looks.
+	departureGrace = 10 * time.Second
+	departurePause = 250 * time.Millisecond
+)
+
+// patienceWithWatch is how long the first look at a Work after a start waits for the member's watches. After that the
+// member is asked about each object.
+const patienceWithWatch = 10 * time.Second
+
+// reconcile is the member.Task of apply: it makes a member match one Work.
+func (a *Applier) reconcile(ctx context.Context, cluster string, key types.NamespacedName) (time.Duration, error) {
+	if key == everyWork(cluster) {
+		return 0, a.enqueueAll(ctx, cluster)
+	}
+	a.brake.Clear(cluster, key)
+	work := &workv1alpha1.Work{}
+	if err := a.client.Get(ctx, key, work); apierrors.IsNotFound(err) {
+		a.forget(cluster, key)
+		return 0, a.rebury(ctx, cluster, key)
+	} else if err != nil {
+		return 0, fmt.Errorf("reading the Work: %w", err)
+	}
+	destination, err := a.destination(ctx, cluster)
+	if err != nil {
+		return 0, err
+	}
+	if held, err := a.held(ctx, destination); err != nil {
+		return 0, err
+	} else if held {
+		a.tellDispatchingHeld(work)
+		return 0, nil // the end of it leads back here
+	}
+	if work.DeletionTimestamp != nil {
+		return a.finalize(ctx, destination, work)
+	}
+	if destination.elsewhere || destination.leaving {
+		return 0, nil // somebody else's, or not to be filled again while it is emptied
+	}
+	if err := a.ensureFinalizer(ctx, work); err != nil {
+		return 0, err
+	}
+	if suspended(work) {
+		a.tellSuspended(work)
+		return 0, nil
+	}
+	if destination.conn == nil || destination.conn.Health().Down {
+		err := destination.unavailable()
+		if !appliedAt(work, work.Generation) {
+			a.tellFailed(work, 0, fmt.Sprintf("Waiting for the cluster: %v", err))
+		}
+		return 0, err
+	}
+	return a.apply(ctx, destination.access(work), work)
+}
+
+// destination is what a Work's cluster looks like from here.
+type destination struct {
+	name      string
+	gone      bool // there is no such Cluster
+	leaving   bool // it is being removed
+	keeps     bool // it is being removed, and the objects in it stay
+	ready     bool // by its own condition
+	elsewhere bool // another process applies to it
+	conn      *member.Conn
+	// keepBefore is BrakeKeepBefore of the Cluster.
+	keepBefore time.Time
+	cluster    *clusterv1alpha1.Cluster // nil if it is gone
+}
+
+// access is how the objects of a Work are written there.
+func (d destination) access(work *workv1alpha1.Work) access {
+	return access{conn: d.conn, account: accountFor(d.cluster, work)}
+}
+
+func (d destination) unavailable() error {
+	if d.gone {
+		return &member.UnavailableError{Cluster: d.name, Cause: errors.New("there is no such Cluster")}
+	}
+	if d.conn == nil {
+		return &member.UnavailableError{Cluster: d.name, Cause: errors.New("there is no connection yet")}
+	}
+	h := d.conn.Health()
+	return &member.UnavailableError{Cluster: d.name, Since: h.Since, Cause: h.Cause}
+}
+
+func (a *Applier) destination(ctx context.Context, name string) (destination, error) {
+	d := destination{name: name}
+	cluster := &clusterv1alpha1.Cluster{}
+	if err := a.client.Get(ctx, types.NamespacedName{Name: name}, cluster); apierrors.IsNotFound(err) {
+		d.gone = true
+		return d, nil
+	} else if err != nil {
+		return d, fmt.Errorf("reading the Cluster: %w", err)
+	}
+	d.cluster = cluster
+	d.leaving = cluster.DeletionTimestamp != nil
+	a.heedBrake(cluster)
+	d.keepBefore = clusterv1alpha1.BrakeKeepBefore(cluster)
+	d.keeps = d.leaving && !clusterv1alpha1.DeletesObjects(cluster)
+	d.ready = meta.IsStatusConditionTrue(cluster.Status.Conditions, clusterv1alpha1.ClusterConditionReady)
+	d.elsewhere = !a.fleet.Serves(cluster)
+	d.conn, _ = a.fleet.Get(name)
+	return d, nil
+}
+
+// held tells whether nothing may be written to a member until a person says so. The removal of a Cluster is such a word.
+func (a *Applier) held(ctx context.Context, d destination) (bool, error) {
+	if d.conn == nil || d.conn.Health().Down || d.elsewhere || d.leaving {
+		return false, nil
+	}
+	return a.guard.Held(ctx, d.conn)
+}
+
+// apply writes the manifests of a Work and removes what it does not have any more.
+func (a *Applier) apply(ctx context.Context, via access, work *workv1alpha1.Work) (time.Duration, error) {
+	key, conn := client.ObjectKeyFromObject(work), via.conn
+	a.buried.forget(key)
+	manifests := manifestsOf(work)
+	if reason := a.holds(ctx, conn.Name(), manifests); reason != "" {
+		if a.troubles.since(key, a.clock.Now()) >= grace {
+			a.tellFailed(work, 0, reason)
+		}
+		return time.Second, nil
+	}
+	if incomplete := a.incomplete(ctx, conn, key, manifests); len(incomplete) > 0 && appliedBefore(work) && a.awaits(conn, key, incomplete) {
+		return patienceWithWatch, nil // so that nothing needs to be asked about what has not changed
+	}
+	var results []outcome
+	for _, m := range manifests {
+		results = append(results, a.manifest(ctx, via, key, m))
+		if unavailable(results[len(results)-1].err) {
+			break
+		}
+	}
+	results = append(results, a.removeSurplus(ctx, via, work, manifests, results)...)
+	slices.SortStableFunc(results, func(x, y outcome) int { return x.ordinal - y.ordinal })
+	return a.tell(work, len(manifests), results)
+}
+
+// removeSurplus removes what a Work does not order any more, once everything that it orders is there: what is surplus may
+// be what a manifest that failed was to take the place of.
+func (a *Applier) removeSurplus(ctx context.Context, via access, work *workv1alpha1.Work, manifests []manifest, applied []outcome) []outcome {
+	if len(applied) < len(manifests) || slices.ContainsFunc(applied, func(o outcome) bool { return o.err != nil }) {
+		return nil
+	}
+	terms := termsOf(work)
+	terms.preserve = false // that is about the end of the Work
+	var failed []outcome
+	for _, id := range surplus(via.conn, work, manifests) {
+		if err := a.remove(ctx, via, client.ObjectKeyFromObject(work), id, terms); err != nil {
+			failed = append(failed, outcome{ordinal: len(manifests), what: id.String(), err: err})
+		}
+	}
+	return failed
+}
+
+// outcome is what came of one manifest.
+type outcome struct {
+	ordinal   int
+	what      string
+	err       error
+	conflicts []conflict
+	dropped   []string
+	misfit    bool
+}
+
+func (a *Applier) manifest(ctx context.Context, via access, work types.NamespacedName, m manifest) outcome {
+	o := outcome{ordinal: m.ordinal, what: fmt.Sprintf("manifest %d", m.ordinal), err: m.err}
+	if m.err != nil {
+		return o
+	}
+	o.what = m.identity().String()
+	t, err := a.targetOf(ctx, via, work, m.object)
+	if meta.IsNoMatchError(err) {
+		o.err = passing(fmt.Errorf("%s is not served by the cluster: %w", m.object.GroupVersionKind(), err))
+		return o
+	}
+	if err != nil {
+		o.err = err
+		return o
+	}
+	o.what = m.identity().String() // with the namespace it ended up in
+	done, err := a.object(ctx, t, m.object)
+	o.err, o.conflicts, o.dropped, o.misfit = conceal(err, m.object), done.conflicts, done.dropped, done.misfit
+	if o.err == nil {
+		o.err = t.unseen()
+	}
+	return o
+}
+
+// incomplete makes sure that the kinds of a Work are watched, and returns those of which not everything is known yet.
+func (a *Applier) incomplete(ctx context.Context, conn *member.Conn, key types.NamespacedName, manifests []manifest) []schema.GroupVersionResource {
+	var resources, incomplete []schema.GroupVersionResource
+	for _, m := range manifests {
+		if m.err != nil {
+			continue
+		}
+		mapping, err := conn.Mapping(ctx, m.object.GroupVersionKind())
+		if err != nil {
+			continue // told when it is applied
+		}
+		resources = append(resources, mapping.Resource)
+	}
+	conn.Hold(holder(key), resources...)
+	for _, r := range resources {
+		if !conn.HasSynced(r) && conn.Refused(r) == nil {
+			incomplete = append(incomplete, r)
+		}
+	}
+	if len(incomplete) == 0 {
+		a.waits.end(key)
+	}
+	return incomplete
+}
+
+// awaits has the Work looked at again once a watch is complete, unless that was waited for long enough.
+func (a *Applier) awaits(conn *member.Conn, key types.NamespacedName, incomplete []schema.GroupVersionResource) bool {
+	if !a.waits.begin(key, a.clock.Now()) {
+		return false
+	}
+	conn.WhenSynced(incomplete[0], func() { a.lanes.Add(conn.Name(), key) })
+	return true
+}
+
+// appliedBefore tells whether a Work says that something of it is in the member.
+func appliedBefore(work *workv1alpha1.Work) bool {
+	return len(work.Status.ManifestStatuses) > 0 || meta.IsStatusConditionTrue(work.Status.Conditions, workv1alpha1.WorkApplied)
+}
+
+func holder(work types.NamespacedName) string { return "apply/" + work.String() }
+
+// forget lets go of everything kept for a Work that is gone.
+func (a *Applier) forget(cluster string, key types.NamespacedName) {
+	a.waits.end(key)
+	a.troubles.end(key)
+	a.doubts.end(key)
+	a.departures.forget(key)
+	a.damper.forget(key)
+	a.released.forget(key)
+	if conn, ok := a.fleet.Get(cluster); ok {
+		conn.Release(holder(key))
+	}
+}
+
+// finalize removes the objects of a Work that is being deleted, and then lets the Work go. It waits for the watches: an
+// object that was applied just before the control plane was killed is told of neither by manifests nor by the status.
+func (a *Applier) finalize(ctx context.Context, d destination, work *workv1alpha1.Work) (time.Duration, error) {
+	key := client.ObjectKeyFromObject(work)
+	if !controllerutil.ContainsFinalizer(work, workv1alpha1.ExecutionFinalizer) || a.released.has(key, work.UID) {
+		return 0, nil
+	}
+	if !d.gone && !d.leaving {
+		keeps, again, err := a.keeps(ctx, work)
+		switch {
+		case err != nil, again > 0:
+			return again, err
+		case keeps:
+			a.events.Publish(kept(work))
+			return 0, a.letGo(ctx, d, work)
+		}
+	}
+	down := d.conn == nil || d.conn.Health().Down
+	switch {
+	case d.gone, d.leaving && (down && !d.elsewhere || !d.ready && d.elsewhere):
+		// There is nobody to remove the objects from, and nothing to wait for.
+	case d.elsewhere:
+		return 0, nil
+	case down:
+		err := d.unavailable()
+		a.tellStuck(work, err)
+		return 0, err
+	default:
+		manifests := manifestsOf(work)
+		if incomplete := a.incomplete(ctx, d.conn, key, manifests); len(incomplete) > 0 && a.awaits(d.conn, key, incomplete) {
+			return patienceWithWatch, nil
+		}
+		if err := a.removeAll(ctx, d, work, manifests); unavailable(err) { // since a moment ago
+			a.tellStuck(work, err)
+			return 0, err
+		} else if isPassing(err) {
+			return departurePause, nil
+		} else if isBraked(err) && keptByPerson(d, work) {
+			a.buried.forget(key)
+		} else if isBraked(err) {
+			a.tellBraked(work, err)
+			return maxRetryPause, nil // the release of the brake leads back here sooner, and what ordered it may be undone
+		} else if err != nil && !(d.leaving && isForbidden(err)) { // nothing may be removed: told of, and left there
+			return 0, err
+		}
+	}
+	return 0, a.letGo(ctx, d, work)
+}
+
+// letGo ends the wait of a Work that is being deleted.
+func (a *Applier) letGo(ctx context.Context, d destination, work *workv1alpha1.Work) error {
+	if err := a.dropFinalizer(ctx, work); err != nil {
+		return err
+	}
+	key := client.ObjectKeyFromObject(work)
+	a.forget(d.name, key)
+	a.released.put(key, work.UID) // until the cache shows that it is gone
+	return nil
+}
+
+// kept tells what became of a Work that was deleted although it is wanted.
+func kept(work *workv1alpha1.Work) event.Event {
+	return event.Normal(event.Reference(workv1alpha1.GroupVersion.WithKind(workv1alpha1.KindWork), work), event.RestoreWork,
+		"The Work was deleted, but its objects still belong in the cluster: it is created again, and they stay. "+
+			"To remove them, delete the template or change what selects it")
+}
+
+// tellStuck reports that a Work cannot go because its cluster cannot be reached.
+func (a *Applier) tellStuck(work *workv1alpha1.Work, err error) {
+	a.tellFailed(work, 0, fmt.Sprintf("Waiting for the cluster, to remove what was applied there: %v", err))
+}
+
+func (a *Applier) removeAll(ctx context.Context, d destination, work *workv1alpha1.Work, manifests []manifest) error {
+	key, via := client.ObjectKeyFromObject(work), d.access(work)
+	terms := termsOf(work)
+	terms.preserve = terms.preserve || d.keeps
+	if terms.preserve {
+		a.buried.forget(key)
+	} else {
+		a.buried.put(key, a.clock.Now(), via.account) // before the look at what there is: what turns up afterwards is told of
+	}
+	remaining := surplus(via.conn, work, manifests)
+	for _, m := range slices.Backward(manifests) { // the rest before the namespaces and definitions it needs
+		if m.err == nil {
+			remaining = append(remaining, m.identity())
+		}
+	}
+	var failures []error
+	var braked error
+	for _, id := range remaining {
+		if err := a.remove(ctx, via, key, id, terms); isBraked(err) {
+			braked = err
+		} else if err != nil {
+			failures = append(failures, err)
+		}
+	}
+	err := errors.Join(failures...)
+	if err == nil {
+		return braked // what failed is tried again first
+	}
+	if onlyForbidden(failures) {
+		a.tellForbidden(work, fmt.Sprintf("Failed to remove what was applied: %v", err))
+		return forbiddenError{err}
+	}
+	lasting := slices.ContainsFunc(failures, func(err error) bool { return !isPassing(err) })
+	if !unavailable(err) && (lasting || a.troubles.since(key, a.clock.Now()) >= departureGrace) {
+		a.tellFailed(work, 0, fmt.Sprintf("Failed to remove what was applied: %v", err))
+	}
+	if !lasting {
+		return passing(err)
+	}
+	return err
+}
+
+// rebury removes the objects of a Work that is gone which turned up after they had been removed with it.
+func (a *Applier) rebury(ctx context.Context, cluster string, key types.NamespacedName) error {
+	conn, connected := a.fleet.Get(cluster)
+	if !connected {
+		return nil
+	}
+	if held, err := a.guard.Held(ctx, conn); err != nil || held {
+		return err
+	}
+	grave, risen := a.buried.visit(key)
+	if !risen {
+		return nil
+	}
+	for _, obj := range conn.Owned(key) {
+		if conn.ControlPlane().OurFields(obj) == nil || !grave.holds(obj.GetCreationTimestamp().Time) {
+			continue // somebody else made it
+		}
+		if err := a.remove(ctx, access{conn: conn, account: grave.account}, key, identityOf(obj), terms{}); err != nil {
+			a.buried.rise(key) // still
+			return err
+		}
+	}
+	return nil
+}
+
+// ensureFinalizer sees to it that the Work cannot vanish before its objects. A rendered Work has the finalizer.
+func (a *Applier) ensureFinalizer(ctx context.Context, work *workv1alpha1.Work) error {
+	if controllerutil.ContainsFinalizer(work, workv1alpha1.ExecutionFinalizer) {
+		return nil
+	}
+	marked := work.DeepCopy()
+	controllerutil.AddFinalizer(marked, workv1alpha1.ExecutionFinalizer)
+	if err := a.client.Patch(ctx, marked, client.MergeFromWithOptions(work, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("adding the finalizer: %w", err)
+	}
+	return nil
+}
+
+// dropFinalizer lets the Work go. The patch names the finalizer's place and content, so that a status written
+// meanwhile is no conflict.
+func (a *Applier) dropFinalizer(ctx context.Context, work *workv1alpha1.Work) error {
+	path := fmt.Sprintf("/metadata/finalizers/%d", slices.Index(work.Finalizers, workv1alpha1.ExecutionFinalizer))
+	patch, err := json.Marshal([]operation{
+		{Op: "test", Path: path, Value: workv1alpha1.ExecutionFinalizer},
+		{Op: "remove", Path: path},
+	})
+	if err != nil {
+		return fmt.Errorf("encoding the patch: %w", err)
+	}
+	err = a.client.Patch(ctx, work.DeepCopy(), client.RawPatch(types.JSONPatchType, patch))
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("removing the finalizer: %w", err)
+	}
+	return nil
+}
+
+func suspended(work *workv1alpha1.Work) bool {
+	return work.Spec.SuspendDispatching != nil && *work.Spec.SuspendDispatching
+}
+
+func appliedAt(work *workv1alpha1.Work, generation int64) bool {
+	c := meta.FindStatusCondition(work.Status.Conditions, workv1alpha1.WorkApplied)
+	return c != nil && c.ObservedGeneration == generation && c.Status == "True"
+}
+
+func unavailable(err error) bool {
+	var u *member.UnavailableError
+	return errors.As(err, &u)
+}

@@ -1,0 +1,415 @@
+package apply
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/clients/member"
+)
+
+const (
+	mapA = `{apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: shop}, data: {k: v}}`
+	mapB = `{apiVersion: v1, kind: ConfigMap, metadata: {name: b, namespace: shop}, data: {k: v}}`
+
+	pathA = "/api/v1/namespaces/shop/configmaps/a"
+	pathB = "/api/v1/namespaces/shop/configmaps/b"
+)
+
+var configMaps = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
+
+func TestANewObjectIsOneRequest(t *testing.T) {
+	b := newBench(t, cluster(), work(t, mapA))
+	var body string
+	b.server.set(func(w http.ResponseWriter, r *http.Request, sent string) {
+		body = sent
+		accept(w, r, sent)
+	})
+	if err := b.look(); err != nil {
+		t.Fatal(err)
+	}
+	b.wantRequests("PATCH " + pathA)
+	if !strings.Contains(body, `"resourceVersion":"1"`) || strings.Contains(body, `"uid"`) {
+		t.Errorf("an object that exists would be changed: %s", body)
+	}
+	if c := b.condition(workv1alpha1.WorkApplied); c == nil || c.Status != metav1.ConditionTrue || c.ObservedGeneration != 1 {
+		t.Errorf("Applied is %+v", c)
+	}
+	if err := b.look(); err != nil {
+		t.Fatal(err)
+	}
+	b.wantRequests() // nothing is to be done
+	if len(b.events) > 0 {
+		t.Errorf("success makes events: %q", b.events)
+	}
+}
+
+// An object may be deleted before the answer to its creation is here: the watch has shown both then, and nobody will tell
+// again.
+func TestAnAnswerThatTheWatchHasOvertakenIsNoProof(t *testing.T) {
+	b := newBench(t, cluster(), work(t, mapA))
+	conn, _ := b.fleet.Get("member1")
+	conn.Hold("test", configMaps)
+	b.awaitWatch()
+	b.server.set(func(w http.ResponseWriter, r *http.Request, sent string) { // the watch is at 10
+		answer := httptest.NewRecorder()
+		accept(answer, r, sent)
+		_, _ = w.Write([]byte(strings.Replace(answer.Body.String(), `"resourceVersion":"20"`, `"resourceVersion":"7"`, 1)))
+	})
+	for range 2 {
+		if err := b.look(); err != nil {
+			t.Fatal(err)
+		}
+		b.wantRequests("PATCH " + pathA)
+	}
+}
+
+func TestAFailureFailsOnlyItself(t *testing.T) {
+	tests := map[string]struct {
+		reason string
+		code   int
+		status metav1.StatusReason
+		want   string
+	}{
+		"Error":     {"the member fails", http.StatusInternalServerError, metav1.StatusReasonInternalError, "InternalError"},
+		"Busy":      {"the member has too much to do", http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests, "TooManyRequests"},
+		"Invalid":   {"the member does not want it", http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, "Invalid"},
+		"Forbidden": {"we may not", http.StatusForbidden, metav1.StatusReasonForbidden, "Forbidden"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, cluster(), work(t, mapA, mapB))
+			b.server.set(func(w http.ResponseWriter, r *http.Request, body string) {
+				if r.URL.Path == pathA {
+					refuse(w, tc.code, tc.status)
+					return
+				}
+				accept(w, r, body)
+			})
+			if again, err := b.reconcile(t.Context(), "member1", theWork); err != nil || again == 0 {
+				t.Errorf("%s: again after %v, %v, want a pause", tc.reason, again, err)
+			}
+			b.wantRequests("PATCH "+pathA, "PATCH "+pathB)
+			c := b.condition(workv1alpha1.WorkApplied)
+			if c == nil || c.Status != metav1.ConditionFalse || !strings.Contains(c.Message, "(1/2)") || !strings.Contains(c.Message, "ConfigMap shop/a") || !strings.Contains(c.Message, tc.want) {
+				t.Errorf("%s: Applied is %+v", tc.reason, c)
+			}
+			if len(b.events) != 1 || !strings.Contains(b.events[0], "SyncFailed") {
+				t.Errorf("%s: events are %q", tc.reason, b.events)
+			}
+			b.server.set(accept)
+			if err := b.look(); err != nil {
+				t.Error(err)
+			}
+			b.wantRequests("PATCH " + pathA)
+			if c := b.condition(workv1alpha1.WorkApplied); c.Status != metav1.ConditionTrue {
+				t.Errorf("%s: afterwards Applied is %+v", tc.reason, c)
+			}
+		})
+	}
+}
+
+func TestANamespaceOnItsWayIsNoNews(t *testing.T) {
+	b := newBench(t, cluster(), work(t, mapA))
+	b.server.set(func(w http.ResponseWriter, _ *http.Request, _ string) {
+		send(w, http.StatusNotFound, metav1.Status{Reason: metav1.StatusReasonNotFound, Code: http.StatusNotFound,
+			Message: `namespaces "shop" not found`, Details: &metav1.StatusDetails{Kind: "namespaces", Name: "shop"}})
+	})
+	if err := b.look(); err == nil {
+		t.Error("it is not tried again soon")
+	}
+	if c := b.condition(workv1alpha1.WorkApplied); c != nil {
+		t.Errorf("reported already: %+v", c)
+	}
+	b.server.asked()
+	b.server.set(accept)
+	if err := b.look(); err != nil {
+		t.Error(err)
+	}
+	b.wantRequests("PATCH " + pathA)
+}
+
+// holding is a custody that lets nothing through, as long as it has a reason.
+type holding struct {
+	nobody
+	reason string
+}
+
+func (h *holding) Hold(context.Context, string, schema.GroupVersionKind) string { return h.reason }
+
+func TestAWorkThatWaitsForItsDefinitionSaysSoOnlyWhenItTakesLong(t *testing.T) {
+	b := newBench(t, cluster(), work(t, mapA))
+	custody := &holding{reason: "its definition is on the way"}
+	clock := clocktesting.NewFakeClock(b.clock.Now())
+	b.custody, b.clock = custody, clock
+	look := func() {
+		t.Helper()
+		if again, err := b.reconcile(t.Context(), "member1", theWork); err != nil || again != time.Second {
+			t.Fatalf("it is looked at again after %v, error %v", again, err)
+		}
+		b.wantRequests()
+	}
+	look()
+	if c := b.condition(workv1alpha1.WorkApplied); c != nil || len(b.events) > 0 {
+		t.Errorf("reported already: %+v, %q", c, b.events)
+	}
+	clock.Step(grace)
+	look()
+	if c := b.condition(workv1alpha1.WorkApplied); c == nil || c.Status != metav1.ConditionFalse || c.Message != custody.reason || len(b.events) != 1 {
+		t.Errorf("Applied is %+v, events %q", c, b.events)
+	}
+	custody.reason = ""
+	if err := b.look(); err != nil {
+		t.Fatal(err)
+	}
+	b.wantRequests("PATCH " + pathA)
+	if c := b.condition(workv1alpha1.WorkApplied); c == nil || c.Status != metav1.ConditionTrue {
+		t.Errorf("Applied is %+v", c)
+	}
+}
+
+func TestAKindThatIsNotServedDoesNotBlockTheRest(t *testing.T) {
+	b := newBench(t, cluster(), work(t, `{apiVersion: example.io/v1, kind: Foo, metadata: {name: f}}`, mapA))
+	if err := b.look(); err == nil {
+		t.Error("it is not tried again soon")
+	}
+	b.wantRequests("PATCH " + pathA)
+}
+
+func TestAnObjectThatIsNotOursIsLeftAlone(t *testing.T) {
+	b := newBench(t, cluster(), work(t, mapA))
+	b.server.set(func(w http.ResponseWriter, r *http.Request, _ string) {
+		if r.Method == http.MethodGet {
+			_, _ = w.Write([]byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"shop","uid":"theirs","resourceVersion":"7"}}`))
+			return
+		}
+		refuse(w, http.StatusConflict, metav1.StatusReasonConflict)
+	})
+	if err := b.look(); err != nil {
+		t.Fatal(err)
+	}
+	b.wantRequests("PATCH "+pathA, "GET "+pathA)
+	if c := b.condition(workv1alpha1.WorkApplied); c == nil || !strings.Contains(c.Message, "already exists in the cluster member1") {
+		t.Errorf("Applied is %+v", c)
+	}
+}
+
+func TestASuspendedWorkWritesNothing(t *testing.T) {
+	w := work(t, mapA)
+	yes := true
+	w.Spec.SuspendDispatching = &yes
+	b := newBench(t, cluster(), w)
+	if err := b.look(); err != nil {
+		t.Fatal(err)
+	}
+	b.wantRequests()
+	if c := b.condition(workv1alpha1.WorkDispatching); c == nil || c.Status != metav1.ConditionFalse {
+		t.Errorf("Dispatching is %+v", c)
+	}
+}
+
+// deleting returns a Work that is being deleted.
+func deleting(t *testing.T, manifests ...string) *workv1alpha1.Work {
+	t.Helper()
+	w := work(t, manifests...)
+	now := metav1.Now()
+	w.DeletionTimestamp = &now
+	return w
+}
+
+// inMember is an object in the member that we applied for a Work, or one that is not ours.
+func inMember(name, work string) string {
+	marks := fmt.Sprintf(`,"labels":{"karmada.io/managed":"true"},"annotations":{"work.karmada.io/namespace":"karmada-es-member1","work.karmada.io/name":%q},
+		"managedFields":[{"manager":%q,"operation":"Apply","fieldsType":"FieldsV1","fieldsV1":{"f:data":{}}}]`, work, member.FieldManager)
+	if work == "" {
+		marks = ""
+	}
+	return strings.Join(strings.Fields(fmt.Sprintf(
+		`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q,"namespace":"shop","uid":"u-%s","resourceVersion":"5"%s}}`, name, name, marks)), "")
+}
+
+// What was applied before the control plane was killed may be in no manifest and in no status: the watch tells of it.
+func TestWhatTheStatusDoesNotTellIsRemovedToo(t *testing.T) {
+	remove := []string{"DELETE " + pathB}
+	t.Run("WithTheWork", func(t *testing.T) {
+		b := newBench(t, cluster(), deleting(t, mapA))
+		b.server.shown = []string{inMember("b", "w")}
+		if err := b.look(); err != nil {
+			t.Fatal(err)
+		}
+		b.wantRequests(remove...)
+		if b.exists() {
+			t.Error("the Work is still there")
+		}
+	})
+	t.Run("FromAWorkThatHasItNoMore", func(t *testing.T) {
+		b := newBench(t, cluster(), work(t, mapA))
+		b.server.shown, b.server.sight = []string{inMember("b", "w"), inMember("c", "other")}, make(chan struct{})
+		if err := b.look(); err != nil {
+			t.Fatal(err)
+		}
+		b.wantRequests("PATCH " + pathA)
+		if n := b.queued(); n != 0 {
+			t.Fatalf("%d Works are to be looked at before anything was seen", n)
+		}
+		close(b.server.sight)
+		b.expectQueued(2) // the Works of which objects turned up
+		if err := b.look(); err != nil {
+			t.Fatal(err)
+		}
+		b.wantRequests(remove...)
+	})
+	t.Run("FromAWorkThatIsGone", func(t *testing.T) {
+		b := newBench(t, cluster(), deleting(t, mapA))
+		b.server.shown, b.server.sight = []string{inMember("b", "w")}, make(chan struct{})
+		b.expectPatience()
+		if err := b.look(); err != nil {
+			t.Fatal(err)
+		}
+		b.wantRequests("GET " + pathA)
+		if b.exists() {
+			t.Fatal("the Work is still there")
+		}
+		close(b.server.sight)
+		b.expectQueued(1)
+		if err := b.look(); err != nil {
+			t.Fatal(err)
+		}
+		b.wantRequests(remove...)
+	})
+}
+
+// An object that turns up although nobody here is making it was asked for by a request that was given up, or by a control
+// plane that was killed.
+func TestOnlyAnObjectThatNobodyIsMakingIsNews(t *testing.T) {
+	b := newBench(t, cluster())
+	at := place{cluster: "member1", resource: configMaps, object: types.NamespacedName{Namespace: "shop", Name: "a"}}
+	turnsUp := member.Change{Cluster: at.cluster, Resource: at.resource, Object: at.object, Work: theWork, New: true}
+	made := b.ledger.expect(at)
+	b.memberChanged(turnsUp)
+	b.ledger.put(at, entry{version: "7"})
+	made()
+	b.memberChanged(turnsUp)
+	if n := b.queued(); n != 0 {
+		t.Errorf("%d Works are looked at because of what they made", n)
+	}
+	b.ledger.forget(at)
+	b.memberChanged(turnsUp)
+	if n := b.queued(); n != 1 {
+		t.Errorf("%d Works are looked at because of what nobody made, want 1", n)
+	}
+}
+
+func TestDeletion(t *testing.T) {
+	mine, theirs, others := inMember("a", "w"), inMember("a", ""), inMember("a", "other")
+	const unseen = true
+	tests := map[string]struct {
+		reason   string
+		live     string // empty: not found
+		preserve bool
+		unseen   bool // the watch does not get to show what there is
+		requests []string
+		body     string
+	}{
+		"Ours":            {"it is deleted, and nothing of the same name that came later", mine, false, false, []string{"DELETE " + pathA}, `"preconditions":{"uid":"u-a"}`},
+		"Preserved":       {"our marks are taken off", mine, true, false, []string{"PATCH " + pathA}, `"path":"/metadata/labels/karmada.io~1managed"`},
+		"Theirs":          {"it was never ours", theirs, false, false, nil, ""},
+		"Others":          {"it belongs to another Work", others, false, false, nil, ""},
+		"Gone":            {"there is nothing to delete", "", false, false, nil, ""},
+		"OursUnseen":      {"the member is asked", mine, false, unseen, []string{"GET " + pathA, "DELETE " + pathA}, `"preconditions":{"uid":"u-a"}`},
+		"PreservedUnseen": {"the member is asked", mine, true, unseen, []string{"GET " + pathA, "PATCH " + pathA}, `"path":"/metadata/labels/karmada.io~1managed"`},
+		"TheirsUnseen":    {"it turns out not to be ours", theirs, false, unseen, []string{"GET " + pathA}, ""},
+		"OthersUnseen":    {"it turns out to be another Work's", others, false, unseen, []string{"GET " + pathA}, ""},
+		"GoneUnseen":      {"it turns out not to be there", "", false, unseen, []string{"GET " + pathA}, ""},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			w := deleting(t, mapA)
+			w.Spec.PreserveResourcesOnDeletion = &tc.preserve
+			b := newBench(t, cluster(), w)
+			if tc.unseen {
+				b.server.sight = make(chan struct{})
+				b.expectPatience()
+			} else if tc.live != "" && tc.live != theirs {
+				b.server.shown = []string{tc.live}
+			}
+			var sent string
+			b.server.set(func(w http.ResponseWriter, r *http.Request, body string) {
+				switch {
+				case r.Method != http.MethodGet:
+					sent = body
+					_, _ = w.Write([]byte(mine))
+				case tc.live == "":
+					refuse(w, http.StatusNotFound, metav1.StatusReasonNotFound)
+				default:
+					_, _ = w.Write([]byte(tc.live))
+				}
+			})
+			if err := b.look(); err != nil {
+				t.Fatal(err)
+			}
+			b.wantRequests(tc.requests...)
+			if !strings.Contains(sent, tc.body) {
+				t.Errorf("%s: sent %s, want %s in it", tc.reason, sent, tc.body)
+			}
+			if b.exists() {
+				t.Errorf("%s: the Work is still there", tc.reason)
+			}
+		})
+	}
+}
+
+func TestAWorkIsLetGoOnlyWhenItsObjectsAreOrNobodyHasThem(t *testing.T) {
+	t.Run("Refused", func(t *testing.T) {
+		b := newBench(t, cluster(), deleting(t, mapA))
+		b.server.shown = []string{inMember("a", "w")}
+		b.server.set(func(w http.ResponseWriter, _ *http.Request, _ string) {
+			refuse(w, http.StatusInternalServerError, metav1.StatusReasonInternalError)
+		})
+		if err := b.look(); err == nil || !b.exists() {
+			t.Errorf("the member did not delete, and the Work is gone: %t, %v", !b.exists(), err)
+		}
+		if c := b.condition(workv1alpha1.WorkApplied); c == nil || !strings.Contains(c.Message, "Failed to remove") {
+			t.Errorf("Applied is %+v", c)
+		}
+	})
+	t.Run("NoConnection", func(t *testing.T) {
+		b := newBench(t, cluster(), deleting(t, mapA))
+		b.fleet.Remove("member1")
+		if err := b.look(); !unavailable(err) || !b.exists() {
+			t.Errorf("the member cannot be reached: gone is %t, error %v", !b.exists(), err)
+		}
+		if c := b.condition(workv1alpha1.WorkApplied); c == nil || !strings.Contains(c.Message, "Waiting for the cluster") {
+			t.Errorf("Applied is %+v", c)
+		}
+	})
+	t.Run("ClusterLeaves", func(t *testing.T) {
+		leaving := cluster()
+		leaving.Finalizers = []string{clusterFinalizer}
+		now := metav1.Now()
+		leaving.DeletionTimestamp = &now
+		b := newBench(t, leaving, deleting(t, mapA))
+		b.fleet.Remove("member1")
+		if err := b.look(); err != nil || b.exists() {
+			t.Errorf("a cluster that leaves and cannot be reached: gone is %t, error %v", !b.exists(), err)
+		}
+	})
+	t.Run("ClusterGone", func(t *testing.T) {
+		b := newBench(t, deleting(t, mapA))
+		if err := b.look(); err != nil || b.exists() {
+			t.Errorf("a cluster that is gone: gone is %t, error %v", !b.exists(), err)
+		}
+	})
+}
+
+const clusterFinalizer = "karmada.io/cluster-controller"

@@ -1,0 +1,229 @@
+package observe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/clients/member"
+	"github.com/flagship-k8s/flagship/internal/knowledge/event"
+)
+
+const (
+	// probeTimeout is how long a member may take to say whether it is ready.
+	probeTimeout = 5 * time.Second
+	// joinPause is between two looks at a Cluster whose credentials are being written.
+	joinPause = 500 * time.Millisecond
+	// summaryPause is how long changes of nodes and pods are collected before they are written: a busy member costs the
+	// hub at most one write in that time.
+	summaryPause = time.Second
+)
+
+// ClusterDeps is what SetupClusters needs. All fields are required.
+type ClusterDeps struct {
+	Fleet  *member.Fleet
+	Events event.Recorder
+	Clock  clock.WithTicker
+	// ProbePeriod is how often a member is asked whether it is ready, and for the kinds it serves.
+	ProbePeriod time.Duration
+	// FailureThreshold and SuccessThreshold are how long a member must have been unwell, or well again, before its Ready
+	// condition changes. The first observation counts at once.
+	FailureThreshold, SuccessThreshold time.Duration
+}
+
+// SetupClusters adds the loop that keeps the status of Clusters: readiness, served kinds, version, nodes and resources, and
+// the taints that follow from readiness. Every member has its own worker, so one that hangs delays nobody.
+func SetupClusters(mgr ctrl.Manager, deps ClusterDeps) error {
+	o := &clusterObserver{ClusterDeps: deps, hub: mgr.GetClient(), states: map[string]*clusterState{}}
+	o.lanes = member.NewLanes("clusters", deps.Fleet, deps.Clock, 1, o.observe)
+	deps.Fleet.Subscribe(o.connectionChanged)
+	if err := mgr.Add(o); err != nil {
+		return fmt.Errorf("adding the cluster observer: %w", err)
+	}
+	return nil
+}
+
+// clusterObserver writes Cluster status and condition taints.
+type clusterObserver struct {
+	ClusterDeps
+	hub   client.Client
+	lanes *member.Lanes
+
+	mu     sync.Mutex
+	states map[string]*clusterState
+	// watch starts following a member. The watches outlive the reconcile that starts them: they end with Start.
+	watch func(*member.Conn, watchNews) *resourceWatch
+}
+
+// Start implements manager.Runnable: it observes until ctx ends and every watch came back.
+func (o *clusterObserver) Start(ctx context.Context) error {
+	var watches watchGroup
+	o.watch = func(conn *member.Conn, news watchNews) *resourceWatch {
+		return watchResources(ctx, &watches, conn, news)
+	}
+	err := o.lanes.Start(ctx)
+	watches.Wait()
+	return err
+}
+
+// clusterState is what is known of one member. Only the member's own worker touches it, except through its methods that
+// say otherwise.
+type clusterState struct {
+	conn      *member.Conn
+	health    smoother
+	nextProbe time.Time
+	apis      apiList
+	resources *resourceWatch
+	apisStale flag
+}
+
+// connectionChanged runs when a member appears, goes, or turns down or up: all of them are reasons to look at once.
+func (o *clusterObserver) connectionChanged(cluster string) {
+	o.mu.Lock()
+	if s := o.states[cluster]; s != nil {
+		s.apisStale.set()
+	}
+	o.mu.Unlock()
+	o.lanes.Add(cluster, types.NamespacedName{Name: cluster})
+}
+
+// observe looks at one member and writes what changed. It asks for another turn when the next probe is due.
+func (o *clusterObserver) observe(ctx context.Context, name string, _ types.NamespacedName) (time.Duration, error) {
+	cluster := &clusterv1alpha1.Cluster{}
+	err := o.hub.Get(ctx, client.ObjectKey{Name: name}, cluster)
+	conn, connected := o.Fleet.Get(name)
+	switch {
+	case apierrors.IsNotFound(err) || err == nil && !connected:
+		o.forget(name)
+		return 0, nil
+	case err != nil:
+		return 0, fmt.Errorf("reading cluster %s: %w", name, err)
+	}
+	state := o.state(conn, cluster)
+	o.look(ctx, state)
+	if state.health.published.Status == "" {
+		return max(state.nextProbe.Sub(o.Clock.Now()), time.Millisecond), nil // nothing to tell yet
+	}
+	state.resources.serve(state.apis)
+	if err := o.write(ctx, cluster, state); err != nil {
+		if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+			return summaryPause, nil // the cache is behind, or the Cluster is going
+		}
+		return 0, err
+	}
+	return max(state.nextProbe.Sub(o.Clock.Now()), time.Millisecond), nil
+}
+
+// look asks the member what there is to know about it, as far as that is due.
+func (o *clusterObserver) look(ctx context.Context, s *clusterState) {
+	now := o.Clock.Now()
+	due := !now.Before(s.nextProbe)
+	if due || s.apisStale.isSet() {
+		seen := o.probe(ctx, s.conn)
+		if o.isJoining(s, seen, now) {
+			s.nextProbe = now.Add(joinPause)
+			return
+		}
+		s.health.see(seen, now)
+		s.nextProbe = now.Add(o.ProbePeriod)
+		if pending, ok := s.health.pendingUntil(); ok && pending.Before(s.nextProbe) {
+			s.nextProbe = pending
+		}
+	}
+	if s.health.wellNow() && (due || s.apisStale.take() || s.apis.empty()) {
+		s.apisStale.take()
+		s.apis = s.apis.refresh(ctx, s.conn)
+	}
+}
+
+// isJoining tells of a Cluster whose Secrets are not complete yet: karmadactl makes them first, the Cluster next, and the
+// Cluster their owner last. The first observation counts at once, and would keep it unready for the success threshold.
+func (o *clusterObserver) isJoining(s *clusterState, seen metav1.Condition, now time.Time) bool {
+	return seen.Reason == clusterv1alpha1.CredentialsNotUsableReason && s.health.published.Status == "" &&
+		now.Sub(s.conn.Cluster().CreationTimestamp.Time) < o.FailureThreshold
+}
+
+// probe turns the answer of a member into the condition it calls for.
+func (o *clusterObserver) probe(ctx context.Context, conn *member.Conn) metav1.Condition {
+	ctx, cancel := context.WithTimeoutCause(ctx, probeTimeout, fmt.Errorf("no answer within %s", probeTimeout))
+	defer cancel()
+	ready, message, err := conn.Probe(ctx)
+	var access *clusterv1alpha1.AccessError
+	switch {
+	case errors.As(err, &access):
+		return clusterv1alpha1.NotReady(access.Reason, access.Message)
+	case err != nil && errors.Is(err, context.DeadlineExceeded):
+		return clusterv1alpha1.NotReady(clusterv1alpha1.ClusterNotReachableReason, context.Cause(ctx).Error())
+	case err != nil:
+		return clusterv1alpha1.NotReady(clusterv1alpha1.ClusterNotReachableReason, err.Error())
+	case !ready:
+		return clusterv1alpha1.NotReady(clusterv1alpha1.ClusterNotReadyReason, message)
+	}
+	return clusterv1alpha1.Ready()
+}
+
+func (o *clusterObserver) state(conn *member.Conn, cluster *clusterv1alpha1.Cluster) *clusterState {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	s := o.states[conn.Name()]
+	if s != nil && s.conn == conn {
+		return s
+	}
+	if s != nil {
+		s.resources.stop()
+	}
+	s = &clusterState{
+		conn:   conn,
+		health: smoother{failure: o.FailureThreshold, success: o.SuccessThreshold},
+		apis:   apiListOf(&cluster.Status),
+	}
+	if published := meta.FindStatusCondition(cluster.Status.Conditions, clusterv1alpha1.ClusterConditionReady); published != nil {
+		s.health.published = *published
+	}
+	key := types.NamespacedName{Name: conn.Name()}
+	s.resources = o.watch(conn, watchNews{
+		summary: func() { o.lanes.AddAfter(conn.Name(), key, summaryPause) },
+		kinds: func() {
+			s.apisStale.set()
+			o.lanes.AddAfter(conn.Name(), key, kindsPause)
+		},
+	})
+	o.states[conn.Name()] = s
+	return s
+}
+
+func (o *clusterObserver) forget(name string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if s := o.states[name]; s != nil {
+		s.resources.stop()
+		delete(o.states, name)
+	}
+}
+
+// write brings the Cluster up to date: its status in one patch, its condition taints in another, each only if different.
+func (o *clusterObserver) write(ctx context.Context, cluster *clusterv1alpha1.Cluster, s *clusterState) error {
+	want := cluster.DeepCopy()
+	s.apis.writeTo(&want.Status)
+	s.resources.writeTo(&want.Status, cluster.Spec.ResourceModels)
+	meta.SetStatusCondition(&want.Status.Conditions, s.health.published)
+	if !equality.Semantic.DeepEqual(cluster.Status, want.Status) {
+		patch := client.MergeFromWithOptions(cluster.DeepCopy(), client.MergeFromWithOptimisticLock{})
+		if err := o.hub.Status().Patch(ctx, want, patch); err != nil {
+			return fmt.Errorf("writing the status of cluster %s: %w", cluster.Name, err)
+		}
+	}
+	return tainter{o.hub, o.Events}.taint(ctx, want, s.health.published)
+}

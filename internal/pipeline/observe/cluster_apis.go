@@ -1,0 +1,104 @@
+package observe
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/discovery"
+
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/clients/member"
+)
+
+// apiList is which kinds a member serves, and how sure we are.
+type apiList struct {
+	version   string
+	enabled   []clusterv1alpha1.APIEnablement
+	condition metav1.Condition
+}
+
+// apiListOf is what a status says already, so that a restart of the hub does not forget what a silent member served.
+func apiListOf(status *clusterv1alpha1.ClusterStatus) apiList {
+	l := apiList{version: status.KubernetesVersion, enabled: status.APIEnablements}
+	if c := meta.FindStatusCondition(status.Conditions, clusterv1alpha1.ClusterConditionCompleteAPIEnablements); c != nil {
+		l.condition = *c
+	}
+	return l
+}
+
+func (l apiList) empty() bool { return len(l.enabled) == 0 }
+
+func (l apiList) serves(groupVersion, kind string) bool {
+	i := slices.IndexFunc(l.enabled, func(e clusterv1alpha1.APIEnablement) bool { return e.GroupVersion == groupVersion })
+	return i >= 0 && slices.ContainsFunc(l.enabled[i].Resources, func(r clusterv1alpha1.APIResource) bool { return r.Kind == kind })
+}
+
+func (l apiList) writeTo(status *clusterv1alpha1.ClusterStatus) {
+	if l.condition.Type == "" {
+		return
+	}
+	status.KubernetesVersion, status.APIEnablements = l.version, l.enabled
+	meta.SetStatusCondition(&status.Conditions, l.condition)
+}
+
+// refresh asks the member. What it cannot say stays as it was.
+func (l apiList) refresh(ctx context.Context, conn *member.Conn) apiList {
+	client, err := discovery.NewDiscoveryClientForConfigAndClient(conn.RESTConfig(), conn.HTTPClient())
+	if err != nil {
+		return l.failed(err)
+	}
+	version, err := client.ServerVersionWithContext(ctx)
+	if err != nil {
+		return l.failed(err)
+	}
+	_, lists, err := client.ServerGroupsAndResourcesWithContext(ctx)
+	if failed, ok := errors.AsType[*discovery.ErrGroupDiscoveryFailed](err); ok {
+		return apiList{version.GitVersion, enablements(lists), clusterv1alpha1.APIEnablementsPartial(failedGroups(failed))}
+	}
+	if err != nil {
+		return l.failed(err)
+	}
+	return apiList{version.GitVersion, enablements(lists), clusterv1alpha1.APIEnablementsComplete()}
+}
+
+func (l apiList) failed(err error) apiList {
+	if l.empty() {
+		l.condition = clusterv1alpha1.APIEnablementsEmpty(err.Error())
+	} else {
+		l.condition = clusterv1alpha1.APIEnablementsPartial("the list is the last one known: " + err.Error())
+	}
+	return l
+}
+
+func failedGroups(err *discovery.ErrGroupDiscoveryFailed) string {
+	var groups []string
+	for gv := range maps.Keys(err.Groups) {
+		groups = append(groups, gv.String())
+	}
+	slices.Sort(groups)
+	return fmt.Sprintf("groups that did not answer: %s", strings.Join(groups, ", "))
+}
+
+// enablements turns discovery lists into the form of the API: sorted, without subresources.
+func enablements(lists []*metav1.APIResourceList) []clusterv1alpha1.APIEnablement {
+	out := make([]clusterv1alpha1.APIEnablement, 0, len(lists))
+	for _, list := range lists {
+		e := clusterv1alpha1.APIEnablement{GroupVersion: list.GroupVersion}
+		for _, r := range list.APIResources {
+			if !strings.Contains(r.Name, "/") {
+				e.Resources = append(e.Resources, clusterv1alpha1.APIResource{Name: r.Name, Kind: r.Kind})
+			}
+		}
+		slices.SortFunc(e.Resources, func(a, b clusterv1alpha1.APIResource) int { return cmp.Compare(a.Name, b.Name) })
+		out = append(out, e)
+	}
+	slices.SortFunc(out, func(a, b clusterv1alpha1.APIEnablement) int { return cmp.Compare(a.GroupVersion, b.GroupVersion) })
+	return out
+}

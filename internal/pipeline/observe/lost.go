@@ -1,0 +1,103 @@
+package observe
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/clients/report"
+)
+
+// isLost tells whether the member has been out of reach for longer than the failure threshold, which whoever reports on
+// the Cluster applies.
+func isLost(cluster *clusterv1alpha1.Cluster) bool {
+	ready := readinessOf(cluster)
+	return ready != nil && (ready.Status == metav1.ConditionUnknown || ready.Reason == clusterv1alpha1.ClusterNotReachableReason)
+}
+
+// revisit is what sweep does with a Work: it says that the Work cannot be seen, or has it looked at again. Of a Work that
+// another process observes, what was seen last counts again: that process tells of what has changed since.
+func (w *Works) revisit(ctx context.Context, name string, key types.NamespacedName) {
+	cluster, work := &clusterv1alpha1.Cluster{}, &workv1alpha1.Work{}
+	if w.client.Get(ctx, types.NamespacedName{Name: name}, cluster) != nil || w.client.Get(ctx, key, work) != nil {
+		return // gone: the cache has no other error
+	}
+	elsewhere := !w.fleet.Serves(cluster)
+	switch {
+	case work.DeletionTimestamp != nil:
+	case isLost(cluster) && elsewhere:
+		w.report.Update(key, report.Deputy, outOfSight(work.Generation, name))
+	case isLost(cluster):
+		w.report.Update(key, report.Observe, outOfSight(work.Generation, name))
+	case w.restores(cluster, work):
+		w.report.Update(key, report.Deputy, inTouch)
+	case !elsewhere:
+		w.lanes.Add(name, key)
+	}
+}
+
+// restores tells whether what was seen last of a Work counts again: another process observes it and is in touch.
+func (w *Works) restores(cluster *clusterv1alpha1.Cluster, work *workv1alpha1.Work) bool {
+	return !isLost(cluster) && !w.fleet.Serves(cluster) && saidLost(work)
+}
+
+func saidLost(work *workv1alpha1.Work) bool { return lossIn(work.Status.Conditions) != nil }
+
+// lossIn is the condition that says that the member cannot be seen, nil if none does.
+func lossIn(conditions []metav1.Condition) *metav1.Condition {
+	c := meta.FindStatusCondition(conditions, workv1alpha1.WorkAvailable)
+	if c == nil || c.Reason != workv1alpha1.ClusterUnreachableReason {
+		return nil
+	}
+	return c
+}
+
+// isOutOfSight tells whether a Work says already that its member cannot be seen.
+func isOutOfSight(work *workv1alpha1.Work) bool {
+	loss := lossIn(work.Status.Conditions)
+	return loss != nil && loss.ObservedGeneration == work.Generation && !slices.ContainsFunc(work.Status.ManifestStatuses, isKnown)
+}
+
+func isKnown(s workv1alpha1.ManifestStatus) bool {
+	return s.Health == workv1alpha1.ResourceHealthy || s.Health == workv1alpha1.ResourceUnhealthy
+}
+
+// outOfSight is the report.Mutation about a Work whose member cannot be seen: what it had is kept, and its health is unknown.
+func outOfSight(generation int64, cluster string) report.Mutation {
+	return func(_ *workv1alpha1.Work, status *workv1alpha1.WorkStatus) {
+		status.ManifestStatuses = slices.Clone(status.ManifestStatuses)
+		for i := range status.ManifestStatuses {
+			if m := &status.ManifestStatuses[i]; isKnown(*m) {
+				m.Health, m.LastHealth = workv1alpha1.ResourceUnknown, m.Health
+			} else {
+				m.Health = workv1alpha1.ResourceUnknown
+			}
+		}
+		message := fmt.Sprintf("Cluster %s cannot be reached; what is reported is what was seen last", cluster)
+		meta.SetStatusCondition(&status.Conditions, workv1alpha1.AvailabilityUnknown(generation, message))
+	}
+}
+
+// inTouch is the report.Mutation about a Work whose member is observed by another process that can be heard again: it
+// undoes outOfSight. That process never took back what it saw, and may not repeat it.
+func inTouch(_ *workv1alpha1.Work, status *workv1alpha1.WorkStatus) {
+	if lossIn(status.Conditions) == nil {
+		return // it has reported already
+	}
+	status.ManifestStatuses = slices.Clone(status.ManifestStatuses)
+	for i := range status.ManifestStatuses {
+		m := &status.ManifestStatuses[i]
+		if m.LastHealth != "" && !isKnown(*m) {
+			m.Health = m.LastHealth
+		}
+		m.LastHealth = ""
+	}
+	// Whether the objects still exist is for the one who sees them to say.
+	meta.RemoveStatusCondition(&status.Conditions, workv1alpha1.WorkAvailable)
+}

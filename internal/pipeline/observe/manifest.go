@@ -1,0 +1,71 @@
+package observe
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/clients/member"
+)
+
+// sight is one object of a Work as it is seen in the member.
+type sight struct {
+	id       workv1alpha1.ResourceIdentifier
+	resource schema.GroupVersionResource // empty while the member does not serve the kind
+	object   *unstructured.Unstructured  // nil: does not exist
+	extra    bool                        // exists, but is no manifest of the Work any more
+}
+
+// name is the object as conditions show it.
+func (s sight) name() string {
+	if s.id.Namespace == "" {
+		return fmt.Sprintf("%s %s", s.id.Kind, s.id.Name)
+	}
+	return fmt.Sprintf("%s %s/%s", s.id.Kind, s.id.Namespace, s.id.Name)
+}
+
+// identify reads which object a manifest is about, without decoding the rest. It fails for what admission refuses.
+func identify(ordinal int, raw []byte) (workv1alpha1.ResourceIdentifier, error) {
+	var head struct {
+		metav1.TypeMeta `json:",inline"`
+		Metadata        struct{ Namespace, Name string }
+	}
+	if err := json.Unmarshal(raw, &head); err != nil {
+		return workv1alpha1.ResourceIdentifier{Ordinal: ordinal}, fmt.Errorf("reading manifest %d: %w", ordinal, err)
+	}
+	kind := schema.FromAPIVersionAndKind(head.APIVersion, head.Kind)
+	return workv1alpha1.ResourceIdentifier{
+		Ordinal: ordinal, Group: kind.Group, Version: kind.Version, Kind: kind.Kind,
+		Namespace: head.Metadata.Namespace, Name: head.Metadata.Name,
+	}, nil
+}
+
+func kindOf(id workv1alpha1.ResourceIdentifier) schema.GroupVersionKind {
+	return schema.GroupVersionKind{Group: id.Group, Version: id.Version, Kind: id.Kind}
+}
+
+// place completes an identifier with how the member serves the kind. A kind that is not served stays without a resource;
+// an error means that the member did not say.
+func place(ctx context.Context, conn *member.Conn, id workv1alpha1.ResourceIdentifier) (sight, error) {
+	mapping, err := conn.Mapping(ctx, kindOf(id))
+	if meta.IsNoMatchError(err) {
+		return sight{id: id}, nil // apply says so
+	}
+	if err != nil {
+		return sight{}, err
+	}
+	switch {
+	case !mapping.Namespaced:
+		id.Namespace = ""
+	case id.Namespace == "":
+		id.Namespace = metav1.NamespaceDefault
+	}
+	id.Resource = mapping.Resource.Resource
+	return sight{id: id, resource: mapping.Resource}, nil
+}

@@ -1,0 +1,393 @@
+package observe
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/clients/member"
+	"github.com/flagship-k8s/flagship/internal/clients/report"
+	"github.com/flagship-k8s/flagship/internal/knowledge/event"
+	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
+)
+
+// StatusReader is what observe asks an interpreter.
+type StatusReader interface {
+	// Reflect picks the part of an object's status that is carried to the control plane; nil if there is none.
+	Reflect(ctx context.Context, obj *unstructured.Unstructured) (*runtime.RawExtension, error)
+	// Health judges an object; with an error the answer is Unknown.
+	Health(ctx context.Context, obj *unstructured.Unstructured) (workv1alpha2.ResourceHealth, error)
+}
+
+// WorkDeps is what the observation of Works needs besides the manager's client and cache.
+type WorkDeps struct {
+	// Fleet has the connections. Required.
+	Fleet *member.Fleet
+	// Report takes what there is to say about Works. Required.
+	Report *report.Writer
+	// Interpreter knows kinds. Required.
+	Interpreter StatusReader
+	// Restore returns an object of a member in the version of its template, if it was translated for that member, else the
+	// object itself. Nil: none ever is.
+	Restore func(ctx context.Context, obj *unstructured.Unstructured) (*unstructured.Unstructured, error)
+	// Changes tells when kinds mean something else; their objects are judged again then. Nil: they never do.
+	Changes *interpret.Changes
+	// Events takes failures of the interpreter. Required.
+	Events event.Recorder
+	// Clock defaults to the real one.
+	Clock clock.WithTicker
+	// Workers is the number of Works of one member that are looked at at a time. Default 4.
+	Workers int
+	// DegradedAfter is how long an object may be unhealthy before its Work is degraded. Default 60 s.
+	DegradedAfter time.Duration
+}
+
+// Works reflects the objects of members into their Works.
+type Works struct {
+	client        client.Client
+	cache         cache.Cache
+	fleet         *member.Fleet
+	report        *report.Writer
+	interpreter   StatusReader
+	restore       func(ctx context.Context, obj *unstructured.Unstructured) (*unstructured.Unstructured, error)
+	changes       *interpret.Changes
+	events        event.Recorder
+	clock         clock.WithTicker
+	degradedAfter time.Duration
+
+	lanes *member.Lanes
+	sweep *sweep
+
+	mu     sync.Mutex
+	ailing map[types.NamespacedName]map[string]time.Time // by Work and object: unhealthy since
+	heard  map[types.NamespacedName]bool                 // Works about which apply said something that the cache may not show yet
+}
+
+var workKind = workv1alpha1.GroupVersion.WithKind(workv1alpha1.KindWork)
+
+// SetupWorks adds the observation of Works to a manager. Call it before the fleet has connections.
+func SetupWorks(mgr ctrl.Manager, deps WorkDeps) error {
+	w, err := newWorks(mgr.GetClient(), mgr.GetCache(), deps)
+	if err != nil {
+		return err
+	}
+	if err := mgr.Add(w); err != nil {
+		return fmt.Errorf("adding the observation of Works: %w", err)
+	}
+	return nil
+}
+
+func newWorks(hub client.Client, works cache.Cache, deps WorkDeps) (*Works, error) {
+	if deps.Fleet == nil || deps.Report == nil || deps.Interpreter == nil || deps.Events == nil {
+		return nil, errors.New("the observation of Works needs Fleet, Report, Interpreter and Events")
+	}
+	if deps.Clock == nil {
+		deps.Clock = clock.RealClock{}
+	}
+	if deps.Workers == 0 {
+		deps.Workers = 4
+	}
+	if deps.DegradedAfter == 0 {
+		deps.DegradedAfter = time.Minute
+	}
+	w := &Works{
+		client: hub, cache: works, fleet: deps.Fleet, report: deps.Report, interpreter: deps.Interpreter,
+		restore: deps.Restore, changes: deps.Changes, events: deps.Events,
+		clock: deps.Clock, degradedAfter: deps.DegradedAfter, ailing: map[types.NamespacedName]map[string]time.Time{},
+		heard: map[types.NamespacedName]bool{},
+	}
+	w.lanes = member.NewLanes("observe", deps.Fleet, deps.Clock, deps.Workers, w.reconcile)
+	w.sweep = newSweep(deps.Clock, w.revisit)
+	deps.Fleet.OnChange(func(change member.Change) {
+		w.enqueue(change.Cluster, change.Work)
+		w.enqueue(change.Cluster, change.Previously)
+	})
+	deps.Report.Subscribe(func(work types.NamespacedName, by report.Source) {
+		if cluster, ok := workv1alpha1.ClusterOfExecutionNamespace(work.Namespace); ok && by == report.Apply {
+			w.hear(work)
+			w.lanes.Add(cluster, work)
+		}
+	})
+	return w, nil
+}
+
+// enqueue queues a Work, if the object that names it is in that Work's cluster.
+func (w *Works) enqueue(cluster string, work types.NamespacedName) {
+	if owner, ok := workv1alpha1.ClusterOfExecutionNamespace(work.Namespace); ok && owner == cluster {
+		w.lanes.Add(cluster, work)
+	}
+}
+
+// reconcile is the member.Task of observe: it reports what one Work looks like in its member.
+func (w *Works) reconcile(ctx context.Context, name string, key types.NamespacedName) (time.Duration, error) {
+	work := &workv1alpha1.Work{}
+	if err := w.client.Get(ctx, key, work); apierrors.IsNotFound(err) {
+		w.forget(name, key)
+		return 0, nil
+	} else if err != nil {
+		return 0, fmt.Errorf("reading the Work: %w", err)
+	}
+	if work.DeletionTimestamp != nil {
+		return 0, nil // its objects go; who waits for them has apply's word
+	}
+	cluster := &clusterv1alpha1.Cluster{}
+	if err := w.client.Get(ctx, types.NamespacedName{Name: name}, cluster); apierrors.IsNotFound(err) {
+		return 0, &member.UnavailableError{Cluster: name, Cause: errors.New("there is no such Cluster")}
+	} else if err != nil {
+		return 0, fmt.Errorf("reading the Cluster: %w", err)
+	}
+	if isLost(cluster) && !isOutOfSight(work) || w.restores(cluster, work) {
+		w.sweep.add(name, key)
+	}
+	if !w.fleet.Serves(cluster) || isLost(cluster) {
+		return 0, nil // observed by another process, or out of sight
+	}
+	conn, ok := w.fleet.Get(name)
+	if !ok { // as after a start; nobody else may ever speak of the Work again
+		return 0, &member.UnavailableError{Cluster: name, Cause: errors.New("there is no connection yet")}
+	}
+	if !w.spoken(work) {
+		return 0, nil // apply is about to say something: one write for both
+	}
+	if h := conn.Health(); h.Down { // but not lost yet
+		w.report.Update(key, report.Observe, waiting(work.Generation))
+		return 0, &member.UnavailableError{Cluster: name, Since: h.Since, Cause: h.Cause}
+	}
+	sights, complete, err := w.look(ctx, conn, work)
+	if err != nil || !complete {
+		return 0, err // an incomplete watch queues the Work again
+	}
+	found := findings{generation: work.Generation, suspended: work.Spec.SuspendDispatching != nil && *work.Spec.SuspendDispatching}
+	for _, s := range sights {
+		found.objects = append(found.objects, w.interpret(ctx, work, s))
+	}
+	again := w.diagnose(work, found.objects)
+	if slices.ContainsFunc(found.objects, unanswered) {
+		again = min(cmp.Or(again, askAgain), askAgain)
+	}
+	if w.client.Get(ctx, types.NamespacedName{Name: name}, cluster) != nil || isLost(cluster) {
+		return 0, nil // while somebody was asked what the objects mean; that the member is lost has been said since
+	}
+	w.report.Update(key, report.Observe, about(work, found.report))
+	return again, nil
+}
+
+// about keeps what is said of a Work from a namesake that has taken its place.
+func about(work *workv1alpha1.Work, mutate report.Mutation) report.Mutation {
+	uid := work.UID
+	return func(work *workv1alpha1.Work, status *workv1alpha1.WorkStatus) {
+		if work.UID == uid {
+			mutate(work, status)
+		}
+	}
+}
+
+// hear takes note that apply said something about a Work.
+func (w *Works) hear(work types.NamespacedName) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.heard[work] = true
+}
+
+// spoken tells whether apply has said something about the Work as it is now. Until then there is nothing to see that
+// would not change within moments.
+func (w *Works) spoken(work *workv1alpha1.Work) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	key := client.ObjectKeyFromObject(work)
+	for _, kind := range []string{workv1alpha1.WorkApplied, workv1alpha1.WorkDispatching} {
+		if c := meta.FindStatusCondition(work.Status.Conditions, kind); c != nil && c.ObservedGeneration >= work.Generation {
+			delete(w.heard, key)
+			return true
+		}
+	}
+	return w.heard[key]
+}
+
+// look finds the objects of a Work in the member's cache. It is not complete before the watches are.
+func (w *Works) look(ctx context.Context, conn *member.Conn, work *workv1alpha1.Work) (sights []sight, complete bool, err error) {
+	key := client.ObjectKeyFromObject(work)
+	resources := sets.New[schema.GroupVersionResource]()
+	for i, manifest := range work.Spec.Workload.Manifests {
+		s := sight{id: workv1alpha1.ResourceIdentifier{Ordinal: i}}
+		if id, unreadable := identify(i, manifest.Raw); unreadable == nil { // apply says if it is not
+			if s, err = place(ctx, conn, id); err != nil {
+				return nil, false, err
+			}
+		}
+		resources.Insert(s.resource)
+		sights = append(sights, s)
+	}
+	for _, before := range work.Status.ManifestStatuses { // also of kinds that the Work had before
+		s, err := place(ctx, conn, before.Identifier)
+		if err != nil {
+			return nil, false, err
+		}
+		resources.Insert(s.resource)
+	}
+	resources.Delete(schema.GroupVersionResource{})
+	conn.Hold("observe/"+key.String(), resources.UnsortedList()...)
+	for resource := range resources {
+		if !conn.HasSynced(resource) {
+			conn.WhenSynced(resource, func() { w.enqueue(conn.Name(), key) })
+			return nil, false, nil
+		}
+	}
+	return withExtras(conn.ControlPlane(), sights, conn.Owned(key)), true, nil
+}
+
+// withExtras gives the objects of a Work to the manifests they come from. What is left over, and was applied by us, was a
+// manifest once: it stays in the status until apply has removed it, so that it is not forgotten.
+func withExtras(self member.ControlPlane, sights []sight, owned []*unstructured.Unstructured) []sight {
+	for _, obj := range owned {
+		kind := obj.GroupVersionKind()
+		matched := false
+		for i := range sights {
+			id := &sights[i].id
+			if id.Group == kind.Group && id.Kind == kind.Kind && id.Namespace == obj.GetNamespace() && id.Name == obj.GetName() {
+				sights[i].object, matched = obj, true
+			}
+		}
+		if !matched && self.OurFields(obj) != nil { // not one that somebody made from a copy of ours
+			sights = append(sights, sight{extra: true, object: obj, id: workv1alpha1.ResourceIdentifier{
+				Ordinal: len(sights), Group: kind.Group, Version: kind.Version, Kind: kind.Kind,
+				Namespace: obj.GetNamespace(), Name: obj.GetName(),
+			}})
+		}
+	}
+	return sights
+}
+
+// interpret asks what an object's status and health are.
+func (w *Works) interpret(ctx context.Context, work *workv1alpha1.Work, s sight) finding {
+	f := finding{sight: s, health: workv1alpha1.ResourceUnknown}
+	if s.object == nil {
+		return f
+	}
+	obj, err := s.object, error(nil)
+	if w.restore != nil {
+		if obj, err = w.restore(ctx, s.object); err != nil {
+			f.status = statusBefore(work, s.id)
+			w.complain(work, event.ReflectStatusFailed, s, err)
+			return f
+		}
+	}
+	status, err := w.interpreter.Reflect(ctx, obj)
+	if err != nil {
+		status = statusBefore(work, s.id)
+		w.complain(work, event.ReflectStatusFailed, s, err)
+	}
+	f.status = status
+	health, err := w.interpreter.Health(ctx, obj)
+	if err != nil {
+		w.complain(work, event.InterpretHealthFailed, s, err)
+		return f
+	}
+	f.health = workv1alpha1.ResourceHealth(health)
+	return f
+}
+
+// askAgain is when to ask about an object again of which nobody could tell the health: a webhook may be back.
+const askAgain = 30 * time.Second
+
+func unanswered(f finding) bool { return f.object != nil && f.health == workv1alpha1.ResourceUnknown }
+
+func (w *Works) complain(work *workv1alpha1.Work, reason string, s sight, err error) {
+	w.events.Publish(event.Warning(event.Reference(workKind, work), reason, fmt.Sprintf("%s: %v", s.name(), err)))
+}
+
+// manifestStatus is what the Work reports of an object; nil if it reports nothing.
+func manifestStatus(work *workv1alpha1.Work, id workv1alpha1.ResourceIdentifier) *workv1alpha1.ManifestStatus {
+	for i := range work.Status.ManifestStatuses {
+		s := &work.Status.ManifestStatuses[i]
+		if kindOf(s.Identifier) == kindOf(id) && s.Identifier.Namespace == id.Namespace && s.Identifier.Name == id.Name {
+			return s
+		}
+	}
+	return nil
+}
+
+// statusBefore is the status reported last of an object.
+func statusBefore(work *workv1alpha1.Work, id workv1alpha1.ResourceIdentifier) *runtime.RawExtension {
+	if before := manifestStatus(work, id); before != nil {
+		return before.Status
+	}
+	return nil
+}
+
+// diagnose marks what has been unhealthy for too long, and tells when the next object will have been.
+func (w *Works) diagnose(work *workv1alpha1.Work, objects []finding) (again time.Duration) {
+	key := client.ObjectKeyFromObject(work)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	since, now := w.ailing[key], w.clock.Now()
+	current := map[string]time.Time{}
+	for i := range objects {
+		o := &objects[i]
+		if o.health != workv1alpha1.ResourceUnhealthy || o.extra {
+			continue
+		}
+		start, known := since[o.name()]
+		if !known {
+			start = now
+			if ailedBefore(work, o) {
+				start = now.Add(-w.degradedAfter)
+			}
+		}
+		current[o.name()] = start
+		if left := w.degradedAfter - now.Sub(start); left <= 0 {
+			o.ailing = true
+		} else if again == 0 || left < again {
+			again = left
+		}
+	}
+	if len(current) == 0 {
+		delete(w.ailing, key)
+	} else if !maps.Equal(since, current) {
+		w.ailing[key] = current
+	}
+	return again
+}
+
+// ailedBefore says that an object has been unhealthy for long already when this process began to watch it: its Work is degraded
+// and reports it as unhealthy. An object that was unhealthy for a shorter time then counts as well.
+func ailedBefore(work *workv1alpha1.Work, o *finding) bool {
+	degraded := meta.FindStatusCondition(work.Status.Conditions, workv1alpha1.WorkDegraded)
+	if degraded == nil || degraded.Status != metav1.ConditionTrue {
+		return false
+	}
+	before := manifestStatus(work, o.id)
+	return before != nil && before.Health == workv1alpha1.ResourceUnhealthy
+}
+
+// forget lets go of everything kept for a Work that is gone.
+func (w *Works) forget(cluster string, key types.NamespacedName) {
+	w.mu.Lock()
+	delete(w.ailing, key)
+	delete(w.heard, key)
+	w.mu.Unlock()
+	if conn, ok := w.fleet.Get(cluster); ok {
+		conn.Release("observe/" + key.String())
+	}
+}

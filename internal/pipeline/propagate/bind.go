@@ -1,0 +1,356 @@
+package propagate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
+	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/clients/template"
+	"github.com/flagship-k8s/flagship/internal/knowledge/event"
+)
+
+// adopt makes a template and its binding what the policy says.
+func (p *propagator) adopt(ctx context.Context, c *claimant, binding workv1alpha2.Binding) (reconcile.Result, error) {
+	ref, meta, policy := c.ref, c.meta, c.policy
+	if policy.GetLabels()[policy.PermanentIDLabel()] == "" {
+		return reconcile.Result{}, fmt.Errorf("applying %s to %s: the policy has no permanent id yet", keyOf(policy), ref)
+	}
+	if binding != nil && binding.GetDeletionTimestamp() != nil {
+		return reconcile.Result{}, nil // its end is an event
+	}
+	missing, err := p.policies.waitsFor(ctx, policy)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if missing != "" {
+		p.publish(ref, meta, event.Warning, event.ApplyPolicyFailed,
+			fmt.Sprintf("%s waits for override policy %q, which does not exist", keyOf(policy), missing))
+		return reconcile.Result{}, nil // its creation is an event
+	}
+	return p.bind(ctx, c, binding)
+}
+
+// claimant is a template on its way to a binding.
+type claimant struct {
+	ref    template.Ref
+	meta   *metav1.PartialObjectMetadata
+	policy policyv1alpha1.Propagation
+	// contest says how the policy won over others that select the template; it
+	// is empty if there were none, or it was settled before.
+	contest string
+	// dependants are the bindings whose templates need this one.
+	dependants []workv1alpha2.Binding
+	// obj is the whole template once somebody needed it.
+	obj *unstructured.Unstructured
+}
+
+// bind claims the template and writes its binding, each only if it changes.
+func (p *propagator) bind(ctx context.Context, c *claimant, binding workv1alpha2.Binding) (reconcile.Result, error) {
+	digest, err := p.digest(ctx, c, binding)
+	if err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	patch := claimPatch(c.meta, c.policy)
+	wait := lazyWaits(c, binding, digest)
+	if wait && binding == nil && c.meta.Annotations[baselineAnnotation] == "" {
+		patch.Annotations[baselineAnnotation] = ptr.To(digest.User)
+	}
+	if !patch.Empty() {
+		obj, err := p.patchTemplate(ctx, c.ref, patch)
+		if err != nil {
+			return reconcile.Result{}, client.IgnoreNotFound(err)
+		}
+		c.obj = obj
+		if c.contest != "" {
+			p.publish(c.ref, c.meta, event.Normal, event.ApplyPolicySucceed, c.contest)
+		}
+		claimed := c.meta.DeepCopy()
+		claimed.Labels, claimed.Annotations = obj.GetLabels(), apply(claimed.Annotations, patch.Annotations)
+		claimed.ResourceVersion, claimed.Generation = obj.GetResourceVersion(), obj.GetGeneration()
+		c.meta = claimed
+		// To some kinds, Deployments among them, a claim is a new generation.
+		if digest, err = p.digest(ctx, c, binding); err != nil {
+			return reconcile.Result{}, client.IgnoreNotFound(err)
+		}
+	}
+	if wait {
+		if binding != nil {
+			spec := binding.BindingSpec().DeepCopy()
+			spec.Resource.UID = c.meta.UID
+			if err := p.patchBinding(ctx, binding, claimPatch(binding, c.policy), spec); err != nil {
+				return reconcile.Result{}, err
+			}
+		}
+		return reconcile.Result{}, p.attach(ctx, c.ref, c.meta, binding, c.dependants)
+	}
+	if binding == nil {
+		return p.createBinding(ctx, c, digest)
+	}
+	return reconcile.Result{}, p.updateBinding(ctx, c, binding, digest)
+}
+
+// digest tells the content of a template, and how it is to be read.
+func (p *propagator) digest(ctx context.Context, c *claimant, binding workv1alpha2.Binding) (Digest, error) {
+	digest, err := p.content(ctx, c, binding)
+	digest.Kind = ""
+	if p.customized != nil {
+		digest.Kind = p.customized(c.ref.GroupVersionKind)
+	}
+	return digest, err
+}
+
+// content is the digest of a template alone. While its resource version is the
+// one the binding was made from, so is its content, and nothing need be read.
+func (p *propagator) content(ctx context.Context, c *claimant, binding workv1alpha2.Binding) (Digest, error) {
+	if binding != nil && binding.BindingSpec().Resource.ResourceVersion == c.meta.ResourceVersion && binding.BindingSpec().Resource.UID == c.meta.UID {
+		if known := binding.GetAnnotations()[contentAnnotation]; known != "" {
+			return parseDigest(known), nil
+		}
+	}
+	counted := c.policy == nil || c.policy.PropagationSpec().ActivationPreference != policyv1alpha1.LazyActivation
+	return digestOf(c.ref.GroupVersionKind.GroupKind(), c.meta, counted, func() (*unstructured.Unstructured, error) {
+		return p.object(ctx, c)
+	})
+}
+
+// object reads the whole template, once.
+func (p *propagator) object(ctx context.Context, c *claimant) (*unstructured.Unstructured, error) {
+	if c.obj == nil {
+		obj, err := p.templates.Get(ctx, c.ref)
+		if err != nil {
+			return nil, err
+		}
+		c.obj = obj
+	}
+	return c.obj, nil
+}
+
+// lazyWaits says that a lazy policy does not act yet: users have not changed the
+// template since the binding was made or, without a binding, since the policy
+// came to a template that was there before it. A claim without a baseline is one
+// that was acted on: its binding was deleted, and is made again.
+func lazyWaits(c *claimant, binding workv1alpha2.Binding, digest Digest) bool {
+	if c.policy.PropagationSpec().ActivationPreference != policyv1alpha1.LazyActivation {
+		return false
+	}
+	if binding != nil && binding.BindingSpec().Placement != nil {
+		return parseDigest(binding.GetAnnotations()[contentAnnotation]).User == digest.User
+	}
+	if baseline := c.meta.Annotations[baselineAnnotation]; baseline != "" {
+		return baseline == digest.User
+	}
+	if binding == nil && ClaimOn(c.meta) == claimOf(c.policy) {
+		return false
+	}
+	return cameLater(c.policy, c.meta)
+}
+
+// cameLater compares creation times, which have whole seconds, and then the
+// order of writes.
+func cameLater(policy, tmpl metav1.Object) bool {
+	a, b := policy.GetCreationTimestamp(), tmpl.GetCreationTimestamp()
+	if !a.Equal(&b) {
+		return b.Before(&a)
+	}
+	order, err := resourceversion.CompareResourceVersion(policy.GetResourceVersion(), tmpl.GetResourceVersion())
+	return err == nil && order > 0
+}
+
+// optIns are the annotations that bindings take over from their policy.
+var optIns = []string{
+	policyv1alpha1.PartialPlacementAnnotation, policyv1alpha1.FailbackAnnotation, policyv1alpha1.PurgeModeAnnotation,
+	clusterv1alpha1.ApplyAsAnnotation,
+}
+
+func (p *propagator) createBinding(ctx context.Context, c *claimant, digest Digest) (reconcile.Result, error) {
+	workload, err := p.interpret(ctx, c)
+	if err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	priority, err := p.priority(ctx, c)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	name, err := p.freeName(ctx, c.ref)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	binding := newBinding(c.ref, c.meta.UID, name)
+	labels, annotations := claimKeys(c.policy)
+	annotations[contentAnnotation] = digest.String()
+	p.resume(c, binding, labels, annotations)
+	for _, key := range optIns {
+		if value, ok := c.policy.GetAnnotations()[key]; ok {
+			annotations[key] = value
+		}
+	}
+	binding.SetAnnotations(annotations)
+	fillTemplate(binding.BindingSpec(), c.ref, c.meta, workload)
+	fillPolicy(binding.BindingSpec(), c.policy.PropagationSpec(), c.meta.Labels, priority)
+	binding.SetLabels(apply(labels, fillDependants(binding.BindingSpec(), nil, c.dependants)))
+	var unknown error
+	if binding.BindingSpec().PropagateDeps {
+		if annotations[workv1alpha2.DependenciesAnnotation], unknown, err = p.dependencies(ctx, c, "[]"); err != nil {
+			return reconcile.Result{}, client.IgnoreNotFound(err)
+		}
+		if unknown != nil {
+			annotations[contentAnnotation] = digest.unknownDependencies()
+		}
+	}
+	err = p.client.Create(ctx, binding.(client.Object))
+	switch {
+	case apierrors.IsAlreadyExists(err):
+		return reconcile.Result{RequeueAfter: existsAlready}, nil
+	case apierrors.HasStatusCause(err, "NamespaceTerminating"):
+		return reconcile.Result{}, nil
+	case apierrors.IsInvalid(err), apierrors.IsRequestEntityTooLargeError(err): // until the template or the policy changes
+		p.publish(c.ref, c.meta, event.Warning, event.ApplyPolicyFailed, fmt.Sprintf("The binding cannot be created: %v", err))
+		return reconcile.Result{}, reconcile.TerminalError(fmt.Errorf("creating binding %s/%s: %w", binding.GetNamespace(), binding.GetName(), err))
+	case err != nil:
+		return reconcile.Result{}, fmt.Errorf("creating binding %s/%s: %w", binding.GetNamespace(), binding.GetName(), err)
+	}
+	log.FromContext(ctx).V(1).Info("Template is bound", "template", c.ref, "policy", keyOf(c.policy).String())
+	return reconcile.Result{}, unknown
+}
+
+// updateBinding rewrites what changed in an existing binding. The template is
+// interpreted again only if its content is another than the binding's.
+func (p *propagator) updateBinding(ctx context.Context, c *claimant, binding workv1alpha2.Binding, digest Digest) error {
+	spec := binding.BindingSpec().DeepCopy()
+	patch := claimPatch(binding, c.policy)
+	maps.Copy(patch.Annotations, template.Difference(binding.GetAnnotations(), c.policy.GetAnnotations(), optIns))
+	changed := binding.GetAnnotations()[contentAnnotation] != digest.String() || spec.Resource.UID != c.meta.UID
+	if changed {
+		workload, err := p.interpret(ctx, c)
+		if err != nil {
+			return client.IgnoreNotFound(err)
+		}
+		fillTemplate(spec, c.ref, c.meta, workload)
+		patch.Annotations[contentAnnotation] = ptr.To(digest.String())
+	}
+	if version := c.ref.GroupVersionKind.GroupVersion().String(); spec.Resource.APIVersion != version {
+		spec.Resource.APIVersion = version
+	}
+	priority, err := p.priority(ctx, c)
+	if err != nil {
+		return err
+	}
+	fillPolicy(spec, c.policy.PropagationSpec(), c.meta.Labels, priority)
+	for key, value := range fillDependants(spec, binding.GetLabels(), c.dependants) {
+		patch.Labels[key] = value
+	}
+	var unknown error
+	present, listed := binding.GetAnnotations()[workv1alpha2.DependenciesAnnotation]
+	switch {
+	case !spec.PropagateDeps && listed:
+		patch.Annotations[workv1alpha2.DependenciesAnnotation] = nil
+	case spec.PropagateDeps && (changed || !listed):
+		var list string
+		if list, unknown, err = p.dependencies(ctx, c, present); err != nil {
+			return client.IgnoreNotFound(err)
+		}
+		if unknown != nil {
+			patch.Annotations[contentAnnotation] = ptr.To(digest.unknownDependencies())
+		}
+		if list != present || !listed {
+			patch.Annotations[workv1alpha2.DependenciesAnnotation] = &list
+		}
+	}
+	return errors.Join(p.patchBinding(ctx, binding, patch, spec), unknown)
+}
+
+// interpret asks how many replicas a template has and what they need.
+func (p *propagator) interpret(ctx context.Context, c *claimant) (Workload, error) {
+	obj, err := p.object(ctx, c)
+	if err != nil {
+		return Workload{}, err
+	}
+	components, err := p.workload.Components(ctx, obj)
+	if err != nil {
+		p.publish(c.ref, c.meta, event.Warning, event.GetComponentsFailed, err.Error())
+		return Workload{}, err
+	}
+	if len(components) > 0 {
+		return Workload{Components: components}, nil
+	}
+	replicas, err := p.workload.Replicas(ctx, obj)
+	if err != nil {
+		p.publish(c.ref, c.meta, event.Warning, event.GetReplicasFailed, err.Error())
+		return Workload{}, err
+	}
+	return Workload{Replicas: replicas.Replicas, Requirements: replicas.Requirements}, nil
+}
+
+// priority looks up the priority class that a policy names, nil if it names none.
+func (p *propagator) priority(ctx context.Context, c *claimant) (*int32, error) {
+	wanted := c.policy.PropagationSpec().SchedulePriority
+	if wanted == nil {
+		return nil, nil
+	}
+	class, err := p.templates.Get(ctx, template.Ref{
+		GroupVersionKind: schema.GroupVersionKind{Group: "scheduling.k8s.io", Version: "v1", Kind: "PriorityClass"},
+		Name:             wanted.PriorityClassName,
+	})
+	if err != nil {
+		p.publish(c.ref, c.meta, event.Warning, event.ApplyPolicyFailed,
+			fmt.Sprintf("%s names priority class %q: %v", keyOf(c.policy), wanted.PriorityClassName, err))
+		return nil, fmt.Errorf("looking up the priority of %s: %s", c.ref, err)
+	}
+	value, _, err := unstructured.NestedInt64(class.Object, "value")
+	if err != nil {
+		return nil, fmt.Errorf("reading priority class %q: %w", wanted.PriorityClassName, err)
+	}
+	return ptr.To(int32(value)), nil
+}
+
+func (p *propagator) patchTemplate(ctx context.Context, ref template.Ref, patch template.MetadataPatch) (*unstructured.Unstructured, error) {
+	raw, err := patch.Bytes()
+	if err != nil {
+		return nil, err
+	}
+	return p.templates.PatchMetadata(ctx, ref, raw)
+}
+
+// patchBinding sends the metadata changes and, where spec is given, what differs
+// from it; the template that the spec names owns the binding then. Only differences are sent, so that a cache that lags does no harm to
+// fields of others.
+func (p *propagator) patchBinding(ctx context.Context, binding workv1alpha2.Binding, metadata template.MetadataPatch, spec *workv1alpha2.ResourceBindingSpec) error {
+	before := binding.DeepCopyObject().(client.Object)
+	binding.SetLabels(apply(binding.GetLabels(), metadata.Labels))
+	binding.SetAnnotations(apply(binding.GetAnnotations(), metadata.Annotations))
+	if spec != nil {
+		*binding.BindingSpec() = *spec
+	}
+	adopted := spec != nil && own(binding)
+	if metadata.Empty() && !adopted && (spec == nil || equality.Semantic.DeepEqual(before.(workv1alpha2.Binding).BindingSpec(), spec)) {
+		return nil
+	}
+	patch, err := client.MergeFrom(before).Data(binding.(client.Object))
+	if err != nil {
+		return fmt.Errorf("comparing binding: %w", err)
+	}
+	if string(patch) == "{}" {
+		return nil
+	}
+	key := client.ObjectKeyFromObject(before)
+	if err := p.client.Patch(ctx, binding.(client.Object), client.RawPatch(types.MergePatchType, patch)); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("patching binding %s: %w", key, err)
+	}
+	return nil
+}

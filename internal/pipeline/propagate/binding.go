@@ -1,0 +1,220 @@
+package propagate
+
+import (
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
+	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/clients/template"
+)
+
+// bindingKey is where the binding of a template is, unless another template's
+// binding is there.
+func bindingKey(ref template.Ref) types.NamespacedName {
+	return types.NamespacedName{
+		Namespace: ref.Namespace,
+		Name:      workv1alpha2.BindingName(ref.GroupVersionKind.Kind, ref.Name),
+	}
+}
+
+// alternativeKey is where the binding of a template is while another template's
+// has its bindingKey.
+func alternativeKey(ref template.Ref) types.NamespacedName {
+	return types.NamespacedName{
+		Namespace: ref.Namespace,
+		Name:      workv1alpha2.AlternativeBindingName(ref.GroupVersionKind.GroupKind(), ref.Namespace, ref.Name),
+	}
+}
+
+// emptyBinding is a binding of the scope that a namespace implies.
+func emptyBinding(namespace string) workv1alpha2.Binding {
+	if namespace == "" {
+		return &workv1alpha2.ClusterResourceBinding{}
+	}
+	return &workv1alpha2.ResourceBinding{}
+}
+
+// newBinding is a binding of a template, named, owned and guarded, with nothing
+// in its spec yet. The owner makes the garbage collector the backstop for
+// bindings whose template goes while nobody looks.
+func newBinding(ref template.Ref, uid types.UID, name string) workv1alpha2.Binding {
+	binding := emptyBinding(ref.Namespace)
+	binding.SetNamespace(ref.Namespace)
+	binding.SetName(name)
+	binding.SetFinalizers([]string{binding.Finalizer()})
+	binding.SetOwnerReferences([]metav1.OwnerReference{ownerReference(ref, uid)})
+	return binding
+}
+
+func ownerReference(ref template.Ref, uid types.UID) metav1.OwnerReference {
+	return metav1.OwnerReference{
+		APIVersion:         ref.GroupVersionKind.GroupVersion().String(),
+		Kind:               ref.GroupVersionKind.Kind,
+		Name:               ref.Name,
+		UID:                uid,
+		Controller:         ptr.To(true),
+		BlockOwnerDeletion: ptr.To(true),
+	}
+}
+
+// own makes the template that the spec of a binding names its owner. Other owners stay, but for an earlier template of
+// the same name. It returns whether that is a change.
+func own(binding workv1alpha2.Binding) bool {
+	if owned(binding) {
+		return false
+	}
+	ref := boundRef(binding)
+	owner := ownerReference(ref, binding.BindingSpec().Resource.UID)
+	others := slices.DeleteFunc(slices.Clone(binding.GetOwnerReferences()), func(o metav1.OwnerReference) bool {
+		return ptr.Deref(o.Controller, false) || o.Kind == owner.Kind && o.Name == owner.Name
+	})
+	binding.SetOwnerReferences(append(others, owner))
+	return true
+}
+
+// resume gives a binding that was deleted and is created again what the scheduler decided for it, and its permanent id.
+// Its labels and annotations are written by the caller.
+func (p *propagator) resume(c *claimant, binding workv1alpha2.Binding, labels, annotations map[string]string) {
+	value, ok := p.deleted.Load(c.ref)
+	if !ok {
+		return
+	}
+	before := value.(workv1alpha2.Binding)
+	if before.BindingSpec().Resource.UID != c.meta.UID {
+		return
+	}
+	if before.GetName() == alternativeKey(c.ref).Name {
+		binding.SetName(before.GetName()) // so that its Works and those of the other are not mixed up
+	}
+	spec, old := binding.BindingSpec(), before.BindingSpec().DeepCopy()
+	spec.Clusters, spec.GracefulEvictionTasks, spec.RescheduleTriggeredAt = old.Clusters, old.GracefulEvictionTasks, old.RescheduleTriggeredAt
+	if id := before.GetLabels()[before.PermanentIDLabel()]; id != "" {
+		labels[before.PermanentIDLabel()] = id
+	}
+	if placement, ok := before.GetAnnotations()[workv1alpha2.AppliedPlacementAnnotation]; ok {
+		annotations[workv1alpha2.AppliedPlacementAnnotation] = placement
+	}
+}
+
+// owned says that a binding still belongs to its template. When a template is
+// deleted with the "orphan" policy, the garbage collector takes the owner away
+// first, and then the binding stays. So does one that was restored from a backup
+// and has not met its template yet: admission takes the owner away.
+func owned(binding workv1alpha2.Binding) bool {
+	for _, owner := range binding.GetOwnerReferences() {
+		if owner.UID == binding.BindingSpec().Resource.UID {
+			return true
+		}
+	}
+	return false
+}
+
+// bindsOther says that a binding is about another object: names are made of
+// kind and name, so that equal kinds of two groups share them, and those of two
+// versions that have objects of their own.
+func (p *propagator) bindsOther(binding workv1alpha2.Binding, ref template.Ref) bool {
+	bound := boundRef(binding)
+	if bound.GroupVersionKind.GroupKind() != ref.GroupVersionKind.GroupKind() || bound.Namespace != ref.Namespace || bound.Name != ref.Name {
+		return true
+	}
+	theirs, known := p.templates.Canonical(bound.GroupVersionKind)
+	ours, ok := p.templates.Canonical(ref.GroupVersionKind)
+	return known && ok && theirs != ours
+}
+
+// boundRef is the template of a binding, in the version the binding names.
+func boundRef(binding workv1alpha2.Binding) template.Ref {
+	resource := binding.BindingSpec().Resource
+	return template.Ref{
+		GroupVersionKind: schema.FromAPIVersionAndKind(resource.APIVersion, resource.Kind),
+		Namespace:        resource.Namespace,
+		Name:             resource.Name,
+	}
+}
+
+// Workload is what the interpreter says about a template.
+type Workload struct {
+	Replicas     int32
+	Requirements *workv1alpha2.ReplicaRequirements
+	Components   []workv1alpha2.Component
+}
+
+// fillTemplate writes into a spec what follows from the template itself.
+func fillTemplate(spec *workv1alpha2.ResourceBindingSpec, ref template.Ref, meta metav1.Object, workload Workload) {
+	spec.Resource = workv1alpha2.ObjectReference{
+		APIVersion:      ref.GroupVersionKind.GroupVersion().String(),
+		Kind:            ref.GroupVersionKind.Kind,
+		Namespace:       ref.Namespace,
+		Name:            ref.Name,
+		UID:             meta.GetUID(),
+		ResourceVersion: meta.GetResourceVersion(),
+	}
+	spec.Replicas = workload.Replicas
+	spec.ReplicaRequirements = workload.Requirements
+	spec.Components = workload.Components
+}
+
+// fillPolicy writes into a spec what follows from the policy. Priority is the
+// value of the priority class the policy names. What others write into a spec,
+// targets and evictions above all, is left as it is.
+func fillPolicy(spec *workv1alpha2.ResourceBindingSpec, policy *policyv1alpha1.PropagationSpec, labels map[string]string, priority *int32) {
+	//lint:ignore SA1019 the old field keeps working
+	spec.PropagateDeps = policy.PropagateDeps || policy.Association
+	spec.SchedulerName = policy.SchedulerName
+	spec.Placement = policy.Placement.DeepCopy()
+	spec.Failover = policy.Failover.DeepCopy()
+	spec.ConflictResolution = policy.ConflictResolution
+	spec.PreserveResourcesOnDeletion = policy.PreserveResourcesOnDeletion
+	spec.Suspension = suspension(spec.Suspension, policy.Suspension)
+	spec.WorkloadAffinityGroups = affinityGroups(policy.Placement.WorkloadAffinity, labels)
+	spec.SchedulePriority = nil
+	if priority != nil {
+		spec.SchedulePriority = &workv1alpha2.SchedulePriority{Priority: *priority}
+	}
+}
+
+// suspension takes dispatching from the policy and leaves scheduling, which
+// only a binding can suspend, as it is.
+func suspension(present *workv1alpha2.Suspension, wanted *policyv1alpha1.Suspension) *workv1alpha2.Suspension {
+	var result workv1alpha2.Suspension
+	if present != nil {
+		result.Scheduling = present.Scheduling
+	}
+	if wanted != nil {
+		result.Suspension = *wanted.DeepCopy()
+	}
+	if result.Scheduling == nil && wanted == nil {
+		return nil
+	}
+	return &result
+}
+
+func affinityGroups(affinity *policyv1alpha1.WorkloadAffinity, labels map[string]string) *workv1alpha2.WorkloadAffinityGroups {
+	if affinity == nil {
+		return nil
+	}
+	var groups workv1alpha2.WorkloadAffinityGroups
+	if affinity.Affinity != nil {
+		groups.AffinityGroup = group(affinity.Affinity.GroupByLabelKey, labels)
+	}
+	if affinity.AntiAffinity != nil {
+		groups.AntiAffinityGroup = group(affinity.AntiAffinity.GroupByLabelKey, labels)
+	}
+	if groups == (workv1alpha2.WorkloadAffinityGroups{}) {
+		return nil
+	}
+	return &groups
+}
+
+func group(key string, labels map[string]string) string {
+	value, ok := labels[key]
+	if !ok {
+		return ""
+	}
+	return key + "=" + value
+}

@@ -1,0 +1,301 @@
+package propagate
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
+	ctrlevent "sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
+	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/clients/template"
+	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
+	"github.com/flagship-k8s/flagship/internal/knowledge/event"
+	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
+	"github.com/flagship-k8s/flagship/internal/knowledge/turns"
+)
+
+// Deps is what the room needs from the house. All fields but Customized and
+// HasWorks are required.
+type Deps struct {
+	Templates   Templates
+	Interpreter interface {
+		interpret.Workload
+		interpret.Shape
+	}
+	// Customized stands for what users say about replicas, components and
+	// dependencies of a kind; a binding is made anew from its template when it is
+	// another one. The template has to be announced then, as after a change of its
+	// own. Nil: nobody ever says anything.
+	Customized func(schema.GroupVersionKind) string
+	// HasWorks says whether Works of a binding exist, whether or not the binding does. Nil: none exist.
+	HasWorks func(ctx context.Context, binding client.ObjectKey) (bool, error)
+	Events   event.Recorder
+	Clock    clock.PassiveClock
+	// NewID returns a new UUID, for the Works that carry namespaces.
+	NewID func() string
+}
+
+const (
+	templateWorkers = 16
+	policyWorkers   = 4
+)
+
+// Setup adds the loops of this room to the manager.
+func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
+	if err := Indexes(ctx, mgr.GetFieldIndexer()); err != nil {
+		return err
+	}
+	c, err := ownWrites(mgr)
+	if err != nil {
+		return err
+	}
+	p := newPropagator(c, deps)
+	in := &inbox{}
+	if err := setupTemplates(mgr, p, in); err != nil {
+		return fmt.Errorf("setting up propagation of templates: %w", err)
+	}
+	if err := setupPolicies(mgr, &policyLoop{propagator: p, inbox: in}); err != nil {
+		return fmt.Errorf("setting up propagation policies: %w", err)
+	}
+	if err := setupNamespaces(ctx, mgr, c, deps); err != nil {
+		return fmt.Errorf("setting up propagation of namespaces: %w", err)
+	}
+	return nil
+}
+
+// ownWrites is a client that reads from the manager's cache, but never an object
+// older than what was last written to it through this client: a reconcile that
+// follows a write closely must not write the same again.
+func ownWrites(mgr ctrl.Manager) (client.Client, error) {
+	c, err := client.New(mgr.GetConfig(), client.Options{
+		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
+		Cache: &client.CacheOptions{Reader: mgr.GetCache(), EnableReadYourWritesConsistency: ptr.To(true)},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("building a client that reads its own writes: %w", err)
+	}
+	return c, nil
+}
+
+func newPropagator(c client.Client, deps Deps) *propagator {
+	return &propagator{
+		client: c, policies: policySource{reader: c}, templates: deps.Templates, workload: deps.Interpreter, shape: deps.Interpreter,
+		customized: deps.Customized, hasWorks: deps.HasWorks, events: deps.Events, clock: deps.Clock, started: deps.Clock.Now(),
+	}
+}
+
+func setupTemplates(mgr ctrl.Manager, p *propagator, in *inbox) error {
+	settings := options[template.Ref](mgr, p, templateWorkers)
+	settings.NewQueue = turns.Maker(func(ref template.Ref) string { return ref.Namespace })
+	loop, err := controller.NewTyped("propagate", mgr, settings)
+	if err != nil {
+		return err
+	}
+	feed := &templateFeed{templates: p.templates, inbox: in}
+	for _, watch := range []source.TypedSource[template.Ref]{
+		feed,
+		source.TypedKind(mgr.GetCache(), &workv1alpha2.ResourceBinding{}, onBinding[*workv1alpha2.ResourceBinding](p)),
+		source.TypedKind(mgr.GetCache(), &workv1alpha2.ClusterResourceBinding{}, onBinding[*workv1alpha2.ClusterResourceBinding](p)),
+	} {
+		if err := loop.Watch(watch); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func setupPolicies(mgr ctrl.Manager, l *policyLoop) error {
+	settings := options[PolicyKey](mgr, l, policyWorkers)
+	settings.NewQueue = turns.Maker(func(key PolicyKey) string { return key.Namespace })
+	loop, err := controller.NewTyped("propagate-policies", mgr, settings)
+	if err != nil {
+		return err
+	}
+	for _, watch := range []source.TypedSource[PolicyKey]{
+		source.TypedKind(mgr.GetCache(), &policyv1alpha1.PropagationPolicy{}, onPolicy[*policyv1alpha1.PropagationPolicy]()),
+		source.TypedKind(mgr.GetCache(), &policyv1alpha1.ClusterPropagationPolicy{}, onPolicy[*policyv1alpha1.ClusterPropagationPolicy]()),
+		source.TypedKind(mgr.GetCache(), &policyv1alpha1.OverridePolicy{}, onAwaited[*policyv1alpha1.OverridePolicy](l)),
+		source.TypedKind(mgr.GetCache(), &policyv1alpha1.ClusterOverridePolicy{}, onAwaited[*policyv1alpha1.ClusterOverridePolicy](l)),
+	} {
+		if err := loop.Watch(watch); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// options are those of every loop here: failures back off per item and hold
+// nobody else up.
+func options[R comparable](mgr ctrl.Manager, reconciler reconcile.TypedReconciler[R], workers int) controller.TypedOptions[R] {
+	return controller.TypedOptions[R]{
+		Reconciler:              controlloop.Track(mgr, reconciler),
+		MaxConcurrentReconciles: workers,
+		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[R](50*time.Millisecond, time.Minute),
+		SkipNameValidation:      ptr.To(true), // several hubs may live in one process
+	}
+}
+
+// Priorities in the queue of templates. What one change of a policy or a restart
+// brings along waits behind what users do meanwhile.
+const (
+	soon  = 0
+	later = handler.LowPriority
+)
+
+// inbox is the queue of templates, for those who find work for it elsewhere.
+type inbox struct {
+	queue atomic.Pointer[workqueue.TypedRateLimitingInterface[template.Ref]]
+}
+
+func (i *inbox) open(queue workqueue.TypedRateLimitingInterface[template.Ref]) { i.queue.Store(&queue) }
+
+// add queues templates; before the queue is open it does nothing, since opening
+// it brings all of them.
+func (i *inbox) add(priority int, refs ...template.Ref) {
+	queue := i.queue.Load()
+	if queue == nil || len(refs) == 0 {
+		return
+	}
+	enqueue(*queue, priority, refs...)
+}
+
+func enqueue[R comparable](queue workqueue.TypedRateLimitingInterface[R], priority int, requests ...R) {
+	if ranked, ok := queue.(priorityqueue.PriorityQueue[R]); ok {
+		ranked.AddWithOpts(priorityqueue.AddOpts{Priority: &priority}, requests...)
+		return
+	}
+	for _, request := range requests {
+		queue.Add(request)
+	}
+}
+
+// templateFeed is the store as a source of the template loop.
+type templateFeed struct {
+	templates Templates
+	inbox     *inbox
+	synced    atomic.Bool
+}
+
+// Start implements source.TypedSource.
+func (f *templateFeed) Start(_ context.Context, queue workqueue.TypedRateLimitingInterface[template.Ref]) error {
+	f.inbox.open(queue)
+	f.templates.Subscribe(func(ref template.Ref) {
+		priority := later
+		if f.synced.Load() {
+			priority = soon
+		}
+		// A kind may be known by another version by now than when ref was told.
+		enqueue(queue, priority, canonicalRef(f.templates, ref))
+	})
+	return nil
+}
+
+// WaitForSync implements source.TypedSyncingSource.
+func (f *templateFeed) WaitForSync(ctx context.Context) error {
+	if err := f.templates.WaitForSync(ctx); err != nil {
+		return err
+	}
+	f.synced.Store(true)
+	return nil
+}
+
+// onBinding queues the template of a binding that was created, changed in
+// metadata or spec, or is going, and the templates it refers to if it matters to
+// them.
+func onBinding[B interface {
+	workv1alpha2.Binding
+	client.Object
+}](p *propagator) handler.TypedEventHandler[B, template.Ref] {
+	templates := p.templates
+	type queue = workqueue.TypedRateLimitingInterface[template.Ref]
+	own := func(binding B) template.Ref { return canonicalRef(templates, boundRef(binding)) }
+	return handler.TypedFuncs[B, template.Ref]{
+		CreateFunc: func(_ context.Context, e ctrlevent.TypedCreateEvent[B], q queue) {
+			enqueue(q, later, own(e.Object))
+			if !e.IsInInitialList { // all templates come by themselves then
+				enqueue(q, soon, neededBy(templates, e.Object)...)
+			}
+		},
+		UpdateFunc: func(_ context.Context, e ctrlevent.TypedUpdateEvent[B], q queue) {
+			if e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() ||
+				!maps.Equal(e.ObjectOld.GetLabels(), e.ObjectNew.GetLabels()) ||
+				e.ObjectOld.GetAnnotations()[contentAnnotation] != e.ObjectNew.GetAnnotations()[contentAnnotation] {
+				enqueue(q, later, own(e.ObjectNew))
+			}
+			if !sameForDependencies(e.ObjectOld, e.ObjectNew) {
+				enqueue(q, soon, neededBy(templates, e.ObjectOld)...)
+				enqueue(q, soon, neededBy(templates, e.ObjectNew)...)
+			}
+		},
+		DeleteFunc: func(_ context.Context, e ctrlevent.TypedDeleteEvent[B], q queue) {
+			ref := own(e.Object)
+			if isNameOf(e.Object, ref) {
+				p.deleted.Store(ref, workv1alpha2.Binding(e.Object)) // before the template is looked at
+			}
+			enqueue(q, soon, ref)
+			enqueue(q, soon, neededBy(templates, e.Object)...)
+		},
+	}
+}
+
+// onPolicy queues a policy whose content or existence changed.
+func onPolicy[P interface {
+	policyv1alpha1.Propagation
+	client.Object
+}]() handler.TypedEventHandler[P, PolicyKey] {
+	type queue = workqueue.TypedRateLimitingInterface[PolicyKey]
+	return handler.TypedFuncs[P, PolicyKey]{
+		CreateFunc: func(_ context.Context, e ctrlevent.TypedCreateEvent[P], q queue) {
+			priority := soon
+			if e.IsInInitialList {
+				priority = later
+			}
+			enqueue(q, priority, keyOf(e.Object))
+		},
+		UpdateFunc: func(_ context.Context, e ctrlevent.TypedUpdateEvent[P], q queue) {
+			if e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() ||
+				!maps.Equal(e.ObjectOld.GetLabels(), e.ObjectNew.GetLabels()) ||
+				len(template.Difference(e.ObjectOld.GetAnnotations(), e.ObjectNew.GetAnnotations(), optIns)) > 0 ||
+				!slices.Equal(e.ObjectOld.GetFinalizers(), e.ObjectNew.GetFinalizers()) {
+				enqueue(q, soon, keyOf(e.ObjectNew))
+			}
+		},
+		DeleteFunc: func(_ context.Context, e ctrlevent.TypedDeleteEvent[P], q queue) {
+			enqueue(q, soon, keyOf(e.Object))
+		},
+	}
+}
+
+// onAwaited queues the policies that wait for an override policy which is there
+// now.
+func onAwaited[O interface {
+	policyv1alpha1.Override
+	client.Object
+}](l *policyLoop) handler.TypedEventHandler[O, PolicyKey] {
+	return handler.TypedFuncs[O, PolicyKey]{
+		CreateFunc: func(ctx context.Context, e ctrlevent.TypedCreateEvent[O], q workqueue.TypedRateLimitingInterface[PolicyKey]) {
+			if e.IsInInitialList {
+				return // the policies themselves are in their own initial list
+			}
+			for _, key := range l.policies.awaiting(ctx, e.Object) {
+				enqueue(q, soon, key)
+			}
+		},
+	}
+}

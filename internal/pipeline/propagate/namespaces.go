@@ -1,0 +1,308 @@
+package propagate
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/clients/template"
+	"github.com/flagship-k8s/flagship/internal/knowledge/event"
+	"github.com/flagship-k8s/flagship/internal/knowledge/override"
+)
+
+var namespaceKind = schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}
+
+const (
+	// indexNamespace finds the Works that carry namespaces.
+	indexNamespace = "propagate.namespace"
+	// executionSpaceSoon is when to look again for a new cluster's execution
+	// namespace, or for a Work in it.
+	executionSpaceSoon = 300 * time.Millisecond
+)
+
+var (
+	// errNoExecutionSpace means that a cluster is too new to have Works.
+	errNoExecutionSpace = errors.New("execution namespace does not exist yet")
+	// errUnseen means that the cache does not show a Work yet, which may be of an
+	// attempt whose answer was lost.
+	errUnseen = errors.New("the Work is there and cannot be seen yet")
+)
+
+// Namespace is the request of the namespace loop.
+type Namespace string
+
+func (n Namespace) ref() template.Ref {
+	return template.Ref{GroupVersionKind: namespaceKind, Name: string(n)}
+}
+
+// namespaceLoop keeps a Work for every namespace in every cluster.
+type namespaceLoop struct {
+	client    client.Client
+	templates Templates
+	events    event.Recorder
+	newID     func() string
+}
+
+// Reconcile brings the Works of one namespace up to date.
+func (l *namespaceLoop) Reconcile(ctx context.Context, name Namespace) (reconcile.Result, error) {
+	meta, ok := l.templates.Meta(name.ref())
+	if !ok {
+		return reconcile.Result{}, l.collect(ctx, name)
+	}
+	if meta.DeletionTimestamp != nil || !travels(meta) {
+		return reconcile.Result{}, nil
+	}
+	var clusters clusterv1alpha1.ClusterList
+	if err := l.client.List(ctx, &clusters, client.UnsafeDisableDeepCopy, client.DisableReadYourWritesConsistency); err != nil {
+		return reconcile.Result{}, fmt.Errorf("listing clusters: %w", err)
+	}
+	policies, err := l.overrides(ctx, meta)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	var result reconcile.Result
+	var failures []error
+	for i := range clusters.Items {
+		err := l.ensure(ctx, meta, &clusters.Items[i], policies)
+		if errors.Is(err, errNoExecutionSpace) || errors.Is(err, errUnseen) {
+			result.RequeueAfter = executionSpaceSoon
+			continue
+		}
+		failures = append(failures, err)
+	}
+	if err := errors.Join(failures...); err != nil {
+		return reconcile.Result{}, err
+	}
+	return result, nil
+}
+
+// travels says that a namespace goes to the clusters. Stopping it later with the
+// label leaves what is there: taking a namespace away takes all it contains.
+func travels(meta metav1.Object) bool {
+	return meta.GetName() != metav1.NamespaceDefault &&
+		!template.ReservedNamespace(meta.GetName()) && !strings.HasPrefix(meta.GetName(), "karmada-") &&
+		!strings.EqualFold(meta.GetLabels()[policyv1alpha1.NamespaceSkipAutoPropagationLabel], "true")
+}
+
+// collect deletes the Works of a namespace that is gone for certain.
+func (l *namespaceLoop) collect(ctx context.Context, name Namespace) error {
+	var works workv1alpha1.WorkList
+	err := l.client.List(ctx, &works, client.MatchingFields{indexNamespace: string(name)},
+		client.UnsafeDisableDeepCopy, client.DisableReadYourWritesConsistency)
+	if err != nil {
+		return fmt.Errorf("listing Works of namespace %s: %w", name, err)
+	}
+	if len(works.Items) == 0 {
+		return nil
+	}
+	if _, err := l.templates.Get(ctx, name.ref()); !apierrors.IsNotFound(err) {
+		return err
+	}
+	var failures []error
+	for i := range works.Items {
+		work := &works.Items[i]
+		if work.DeletionTimestamp != nil {
+			continue
+		}
+		err := l.client.Delete(ctx, work.DeepCopy(), client.Preconditions{UID: ptr.To(work.UID)})
+		failures = append(failures, client.IgnoreNotFound(err))
+	}
+	if err := errors.Join(failures...); err != nil {
+		return fmt.Errorf("deleting Works of namespace %s: %w", name, err)
+	}
+	return nil
+}
+
+// overrides lists the cluster-wide override policies about a namespace.
+func (l *namespaceLoop) overrides(ctx context.Context, meta metav1.Object) ([]policyv1alpha1.Override, error) {
+	var list policyv1alpha1.ClusterOverridePolicyList
+	if err := l.client.List(ctx, &list, client.UnsafeDisableDeepCopy, client.DisableReadYourWritesConsistency); err != nil {
+		return nil, fmt.Errorf("listing cluster override policies: %w", err)
+	}
+	target := override.Target{APIVersion: "v1", Kind: namespaceKind.Kind, Name: meta.GetName(), Labels: meta.GetLabels()}
+	var policies []policyv1alpha1.Override
+	for i := range list.Items {
+		if override.Selects(&list.Items[i], target) != override.Unselected {
+			policies = append(policies, &list.Items[i])
+		}
+	}
+	return policies, nil
+}
+
+// ensure writes the Work for one cluster if it is not as it should be. A Work
+// that a binding has, because a policy selects the namespace, is only marked: the
+// binding has to give it back, since deleting it would take all the namespace
+// contains.
+func (l *namespaceLoop) ensure(ctx context.Context, meta *metav1.PartialObjectMetadata, cluster *clusterv1alpha1.Cluster, policies []policyv1alpha1.Override) error {
+	if cluster.DeletionTimestamp != nil {
+		return nil
+	}
+	key := client.ObjectKey{
+		Namespace: workv1alpha1.ExecutionNamespace(cluster.Name),
+		Name:      workv1alpha1.WorkName(namespaceKind.Kind, "", meta.Name),
+	}
+	existing := &workv1alpha1.Work{}
+	err := l.client.Get(ctx, key, existing)
+	found := err == nil
+	switch {
+	case client.IgnoreNotFound(err) != nil:
+		return fmt.Errorf("reading Work %s: %w", key, err)
+	case found && existing.DeletionTimestamp != nil:
+		return nil
+	case found && bound(existing):
+		desired := existing.DeepCopy()
+		desired.Annotations = merged(desired.Annotations, map[string]string{workv1alpha1.CarriedNamespaceAnnotation: meta.Name})
+		return l.patch(ctx, existing, desired)
+	case !found:
+		existing = &workv1alpha1.Work{ObjectMeta: metav1.ObjectMeta{
+			Namespace: key.Namespace, Name: key.Name, Finalizers: []string{workv1alpha1.ExecutionFinalizer},
+		}}
+	}
+	desired, err := l.compose(meta, cluster, policies, existing)
+	if err != nil {
+		l.events.Publish(event.Warning(event.Reference(namespaceKind, meta), event.ApplyOverridePolicyFailed, err.Error()))
+		return reconcile.TerminalError(err)
+	}
+	if !found {
+		return l.create(ctx, desired)
+	}
+	return l.patch(ctx, existing, desired)
+}
+
+// patch writes what differs, if anything does.
+func (l *namespaceLoop) patch(ctx context.Context, existing, desired *workv1alpha1.Work) error {
+	key := client.ObjectKeyFromObject(existing)
+	patch, err := client.MergeFrom(existing).Data(desired)
+	if err != nil {
+		return fmt.Errorf("comparing Work %s: %w", key, err)
+	}
+	if string(patch) == "{}" {
+		return nil
+	}
+	if err := l.client.Patch(ctx, desired, client.RawPatch(types.MergePatchType, patch)); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("patching Work %s: %w", key, err)
+	}
+	return nil
+}
+
+func (l *namespaceLoop) create(ctx context.Context, work *workv1alpha1.Work) error {
+	err := l.client.Create(ctx, work)
+	switch {
+	case err == nil:
+		return nil
+	case apierrors.IsAlreadyExists(err):
+		return errUnseen
+	case apierrors.IsNotFound(err), apierrors.HasStatusCause(err, "NamespaceTerminating"):
+		return errNoExecutionSpace
+	default:
+		return fmt.Errorf("creating Work %s/%s: %w", work.Namespace, work.Name, err)
+	}
+}
+
+func bound(work *workv1alpha1.Work) bool {
+	return work.Labels[workv1alpha2.ResourceBindingPermanentIDLabel] != "" ||
+		work.Labels[workv1alpha2.ClusterResourceBindingPermanentIDLabel] != ""
+}
+
+// compose is the Work as it should be: existing with our part replaced. The
+// manifest is labels and annotations, nothing more, so that a namespace which
+// exists in the member is adopted without being changed otherwise.
+func (l *namespaceLoop) compose(meta *metav1.PartialObjectMetadata, cluster *clusterv1alpha1.Cluster, policies []policyv1alpha1.Override, existing *workv1alpha1.Work) (*workv1alpha1.Work, error) {
+	work := existing.DeepCopy()
+	id := work.Labels[workv1alpha1.WorkPermanentIDLabel]
+	if id == "" {
+		id = l.newID()
+	}
+	manifest := &unstructured.Unstructured{Object: map[string]any{}}
+	manifest.SetGroupVersionKind(namespaceKind)
+	manifest.SetName(meta.Name)
+	manifest.SetLabels(carried(meta.Labels, "kubernetes.io/metadata.name"))
+	manifest.SetAnnotations(carried(meta.Annotations, "kubectl.kubernetes.io/last-applied-configuration"))
+	edited, err := override.Apply(manifest, cluster, policies)
+	if err != nil {
+		return nil, err
+	}
+	manifest = edited.Object
+	stamp(manifest, meta, work, id)
+	raw, err := json.Marshal(manifest.Object)
+	if err != nil {
+		return nil, fmt.Errorf("encoding namespace %s: %w", meta.Name, err)
+	}
+	work.Labels = merged(work.Labels, map[string]string{workv1alpha1.WorkPermanentIDLabel: id})
+	work.Annotations = merged(work.Annotations, map[string]string{
+		workv1alpha1.CarriedNamespaceAnnotation:   meta.Name,
+		workv1alpha1.ConflictResolutionAnnotation: workv1alpha1.ConflictResolutionOverwrite,
+	})
+	delete(work.Annotations, workv1alpha1.AppliedClusterOverridesAnnotation)
+	if len(edited.Cluster) > 0 {
+		applied, err := json.Marshal(edited.Cluster)
+		if err != nil {
+			return nil, fmt.Errorf("encoding applied overrides: %w", err)
+		}
+		work.Annotations[workv1alpha1.AppliedClusterOverridesAnnotation] = string(applied)
+	}
+	work.Spec.Workload.Manifests = []workv1alpha1.Manifest{{RawExtension: runtime.RawExtension{Raw: raw}}}
+	return work, nil
+}
+
+// stamp marks the manifest as managed and lists which keys come from here.
+func stamp(manifest *unstructured.Unstructured, meta *metav1.PartialObjectMetadata, work *workv1alpha1.Work, id string) {
+	labels := merged(manifest.GetLabels(), map[string]string{
+		workv1alpha1.ManagedLabel:         workv1alpha1.ManagedLabelValue,
+		workv1alpha1.WorkPermanentIDLabel: id,
+	})
+	annotations := merged(manifest.GetAnnotations(), map[string]string{
+		workv1alpha1.WorkNamespaceAnnotation:      work.Namespace,
+		workv1alpha1.WorkNameAnnotation:           work.Name,
+		workv1alpha1.ConflictResolutionAnnotation: workv1alpha1.ConflictResolutionOverwrite,
+		workv1alpha1.TemplateUIDAnnotation:        string(meta.UID),
+		workv1alpha1.TemplateGenerationAnnotation: strconv.FormatInt(meta.Generation, 10),
+		workv1alpha1.ManagedLabelsAnnotation:      keyList(labels),
+		workv1alpha1.ManagedAnnotationsAnnotation: "",
+	})
+	annotations[workv1alpha1.ManagedAnnotationsAnnotation] = keyList(annotations)
+	manifest.SetLabels(labels)
+	manifest.SetAnnotations(annotations)
+}
+
+func keyList(m map[string]string) string {
+	return strings.Join(slices.Sorted(maps.Keys(m)), ",")
+}
+
+func merged(into, from map[string]string) map[string]string {
+	result := maps.Clone(into)
+	if result == nil {
+		result = map[string]string{}
+	}
+	maps.Copy(result, from)
+	return result
+}
+
+// carried is a copy of labels or annotations without ownership keys and the other keys that stay here.
+func carried(all map[string]string, without ...string) map[string]string {
+	result := maps.Clone(all)
+	maps.DeleteFunc(result, func(key, _ string) bool {
+		return workv1alpha1.IsOwnershipKey(key) || slices.Contains(without, key)
+	})
+	return result
+}

@@ -1,0 +1,173 @@
+package propagate
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"sync/atomic"
+
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	ctrlevent "sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/clients/template"
+)
+
+const namespaceWorkers = 8
+
+type namespaceQueue = workqueue.TypedRateLimitingInterface[Namespace]
+
+func setupNamespaces(ctx context.Context, mgr ctrl.Manager, c client.Client, deps Deps) error {
+	err := mgr.GetFieldIndexer().IndexField(ctx, &workv1alpha1.Work{}, indexNamespace, carriedNamespace)
+	if err != nil {
+		return fmt.Errorf("indexing Works by namespace: %w", err)
+	}
+	l := &namespaceLoop{client: c, templates: deps.Templates, events: deps.Events, newID: deps.NewID}
+	loop, err := controller.NewTyped("propagate-namespaces", mgr, options[Namespace](mgr, l, namespaceWorkers))
+	if err != nil {
+		return err
+	}
+	all := func(q namespaceQueue) {
+		for _, meta := range l.templates.List(namespaceKind, "", labels.Everything()) {
+			enqueue(q, soon, Namespace(meta.Name))
+		}
+	}
+	for _, watch := range []source.TypedSource[Namespace]{
+		&namespaceFeed{templates: deps.Templates},
+		source.TypedKind(mgr.GetCache(), &clusterv1alpha1.Cluster{}, onCluster(all)),
+		source.TypedKind(mgr.GetCache(), &policyv1alpha1.ClusterOverridePolicy{}, onNamespaceOverride(all)),
+		source.TypedKind(mgr.GetCache(), &workv1alpha1.Work{}, onNamespaceWork(deps.Templates)),
+	} {
+		if err := loop.Watch(watch); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func carriedNamespace(obj client.Object) []string {
+	if name := obj.GetAnnotations()[workv1alpha1.CarriedNamespaceAnnotation]; name != "" {
+		return []string{name}
+	}
+	return nil
+}
+
+// namespaceFeed is the store's namespaces as a source.
+type namespaceFeed struct {
+	templates Templates
+	synced    atomic.Bool
+}
+
+// Start implements source.TypedSource.
+func (f *namespaceFeed) Start(_ context.Context, queue namespaceQueue) error {
+	f.templates.Subscribe(func(ref template.Ref) {
+		if ref.GroupVersionKind != namespaceKind {
+			return
+		}
+		priority := later
+		if f.synced.Load() {
+			priority = soon
+		}
+		enqueue(queue, priority, Namespace(ref.Name))
+	})
+	return nil
+}
+
+// WaitForSync implements source.TypedSyncingSource.
+func (f *namespaceFeed) WaitForSync(ctx context.Context) error {
+	if err := f.templates.WaitForSync(ctx); err != nil {
+		return err
+	}
+	f.synced.Store(true)
+	return nil
+}
+
+// onCluster queues every namespace for a cluster that comes, or whose labels,
+// which override policies select on, change.
+func onCluster(all func(namespaceQueue)) handler.TypedEventHandler[*clusterv1alpha1.Cluster, Namespace] {
+	return handler.TypedFuncs[*clusterv1alpha1.Cluster, Namespace]{
+		CreateFunc: func(_ context.Context, e ctrlevent.TypedCreateEvent[*clusterv1alpha1.Cluster], q namespaceQueue) {
+			if !e.IsInInitialList { // the namespaces come by themselves then
+				all(q)
+			}
+		},
+		UpdateFunc: func(_ context.Context, e ctrlevent.TypedUpdateEvent[*clusterv1alpha1.Cluster], q namespaceQueue) {
+			if e.ObjectOld.Generation != e.ObjectNew.Generation || !maps.Equal(e.ObjectOld.Labels, e.ObjectNew.Labels) {
+				all(q)
+			}
+		},
+	}
+}
+
+// onNamespaceOverride queues every namespace for a change of an override policy
+// that may be about namespaces.
+func onNamespaceOverride(all func(namespaceQueue)) handler.TypedEventHandler[*policyv1alpha1.ClusterOverridePolicy, Namespace] {
+	about := func(policies ...*policyv1alpha1.ClusterOverridePolicy) bool {
+		for _, policy := range policies {
+			selectors := policy.Spec.ResourceSelectors
+			if len(selectors) == 0 {
+				return true
+			}
+			for _, selector := range selectors {
+				if selector.Kind == namespaceKind.Kind {
+					return true
+				}
+			}
+		}
+		return false
+	}
+	type policy = *policyv1alpha1.ClusterOverridePolicy
+	return handler.TypedFuncs[policy, Namespace]{
+		CreateFunc: func(_ context.Context, e ctrlevent.TypedCreateEvent[policy], q namespaceQueue) {
+			if !e.IsInInitialList && about(e.Object) {
+				all(q)
+			}
+		},
+		UpdateFunc: func(_ context.Context, e ctrlevent.TypedUpdateEvent[policy], q namespaceQueue) {
+			if e.ObjectOld.Generation != e.ObjectNew.Generation && about(e.ObjectOld, e.ObjectNew) {
+				all(q)
+			}
+		},
+		DeleteFunc: func(_ context.Context, e ctrlevent.TypedDeleteEvent[policy], q namespaceQueue) {
+			if about(e.Object) {
+				all(q)
+			}
+		},
+	}
+}
+
+// onNamespaceWork repairs the Works of namespaces, and finds those whose
+// namespace went while nobody looked, or before the cache showed them.
+func onNamespaceWork(templates Templates) handler.TypedEventHandler[*workv1alpha1.Work, Namespace] {
+	type work = *workv1alpha1.Work
+	add := func(q namespaceQueue, priority int, w work) {
+		for _, name := range carriedNamespace(w) {
+			enqueue(q, priority, Namespace(name))
+		}
+	}
+	return handler.TypedFuncs[work, Namespace]{
+		CreateFunc: func(_ context.Context, e ctrlevent.TypedCreateEvent[work], q namespaceQueue) {
+			for _, name := range carriedNamespace(e.Object) {
+				if _, present := templates.Meta(Namespace(name).ref()); e.IsInInitialList || !present {
+					enqueue(q, later, Namespace(name))
+				}
+			}
+		},
+		UpdateFunc: func(_ context.Context, e ctrlevent.TypedUpdateEvent[work], q namespaceQueue) {
+			if e.ObjectOld.Generation != e.ObjectNew.Generation || !maps.Equal(e.ObjectOld.Labels, e.ObjectNew.Labels) {
+				add(q, soon, e.ObjectNew)
+			}
+		},
+		DeleteFunc: func(_ context.Context, e ctrlevent.TypedDeleteEvent[work], q namespaceQueue) {
+			add(q, soon, e.Object)
+		},
+	}
+}

@@ -1,0 +1,316 @@
+package propagate
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
+	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/clients/template"
+	"github.com/flagship-k8s/flagship/internal/knowledge/event"
+	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
+)
+
+// Templates is the hub shore as this room uses it; *template.Store is one.
+type Templates interface {
+	Subscribe(func(template.Ref))
+	WaitForSync(context.Context) error
+	Canonical(schema.GroupVersionKind) (schema.GroupVersionKind, bool)
+	OtherVersions(schema.GroupVersionKind) []string
+	Mapping(schema.GroupVersionKind) (gvr schema.GroupVersionResource, namespaced, ok bool)
+	Meta(template.Ref) (*metav1.PartialObjectMetadata, bool)
+	List(schema.GroupVersionKind, string, labels.Selector) []*metav1.PartialObjectMetadata
+	Get(context.Context, template.Ref) (*unstructured.Unstructured, error)
+	PatchMetadata(context.Context, template.Ref, []byte) (*unstructured.Unstructured, error)
+}
+
+// propagator reconciles one template at a time.
+type propagator struct {
+	client    client.Client
+	policies  policySource
+	templates Templates
+	workload  interpret.Workload
+	shape     interpret.Shape
+	// customized is Deps.Customized.
+	customized func(schema.GroupVersionKind) string
+	// hasWorks is Deps.HasWorks.
+	hasWorks func(context.Context, client.ObjectKey) (bool, error)
+	events   event.Recorder
+	clock    clock.PassiveClock
+	started  time.Time
+
+	// deleted has bindings that were deleted while their template stays, until they are created again: what the scheduler
+	// decided for them is kept, so that creating them again moves nothing.
+	deleted sync.Map // template.Ref → workv1alpha2.Binding
+
+	// outgrown has templates that a changed policy no longer selects. Only then
+	// is a template given up: a template whose own labels moved away stays where
+	// it is until its policy changes. A start counts as a change of every policy:
+	// nobody knows which were changed shortly before.
+	outgrown sync.Map // template.Ref → Claim
+}
+
+const (
+	// settleFor is how long a new template may be without a policy before its
+	// owner is told why: policies are often created a moment later.
+	settleFor = 5 * time.Second
+	// returnPause is when a template is reconciled again while a binding that depends on its own was deleted and will be
+	// created again.
+	returnPause = time.Second
+	// existsAlready is when to look again after a write met an object that the
+	// cache does not show yet; its event usually comes first.
+	existsAlready = 200 * time.Millisecond
+)
+
+// Reconcile brings claim and binding of one template up to date.
+func (p *propagator) Reconcile(ctx context.Context, ref template.Ref) (reconcile.Result, error) {
+	meta, ok := p.templates.Meta(ref)
+	if !ok {
+		return reconcile.Result{}, p.collect(ctx, ref)
+	}
+	if meta.DeletionTimestamp != nil {
+		return reconcile.Result{}, nil
+	}
+	if meta.Labels[policyv1alpha1.ResourceTemplateClaimedByLabel] != "" {
+		p.deleted.Delete(ref)
+		return reconcile.Result{}, p.explainClaim(ctx, ref, meta)
+	}
+	binding, err := p.bindingOf(ctx, ref)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if binding != nil {
+		p.deleted.Delete(ref)
+	}
+	subject := p.subject(ref, meta)
+	dependants, err := p.dependants(ctx, subject)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	back, err := p.returning(ctx, binding, dependants, maxChain)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	result, err := p.settle(ctx, &claimant{ref: ref, meta: meta, dependants: inOrder(append(dependants, back...))}, subject, binding)
+	if len(back) > 0 && result.RequeueAfter == 0 {
+		result.RequeueAfter = returnPause
+	}
+	return result, err
+}
+
+// settle finds the policy of a template, and brings claim and binding in line with it.
+func (p *propagator) settle(ctx context.Context, c *claimant, subject Subject, binding workv1alpha2.Binding) (reconcile.Result, error) {
+	policy, contest, keep, err := p.policyFor(ctx, subject, c.meta, binding)
+	switch {
+	case err != nil:
+		return reconcile.Result{}, err
+	case keep:
+		return reconcile.Result{}, p.attach(ctx, c.ref, c.meta, binding, c.dependants)
+	case policy == nil:
+		return p.unclaimed(ctx, c.ref, c.meta, binding, c.dependants)
+	}
+	c.policy, c.contest = policy, contest
+	return p.adopt(ctx, c, binding)
+}
+
+// collect deletes the binding of a template that is gone. The API server is
+// asked before, so that a cache that lags never costs a running copy. A template
+// that was made anew keeps the binding.
+func (p *propagator) collect(ctx context.Context, ref template.Ref) error {
+	p.outgrown.Delete(ref)
+	p.deleted.Delete(ref)
+	binding, err := p.bindingOf(ctx, ref)
+	if err != nil || binding == nil {
+		return err
+	}
+	if binding.GetDeletionTimestamp() != nil || p.bindsOther(binding, ref) || !owned(binding) {
+		return nil
+	}
+	if _, err := p.templates.Get(ctx, ref); !apierrors.IsNotFound(err) {
+		return err
+	}
+	return p.deleteBinding(ctx, binding)
+}
+
+func (p *propagator) deleteBinding(ctx context.Context, binding workv1alpha2.Binding) error {
+	err := p.client.Delete(ctx, binding.(client.Object), client.Preconditions{UID: ptr.To(binding.GetUID())},
+		client.PropagationPolicy(metav1.DeletePropagationBackground))
+	if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
+		return fmt.Errorf("deleting binding %s: %w", client.ObjectKeyFromObject(binding.(client.Object)), err)
+	}
+	return nil
+}
+
+// bindingOf reads the binding of a template, nil if there is none. One that took
+// the alternative name keeps it, also when the other is free.
+func (p *propagator) bindingOf(ctx context.Context, ref template.Ref) (workv1alpha2.Binding, error) {
+	binding, err := p.bindingAt(ctx, ref, bindingKey(ref))
+	if err != nil || binding != nil && !p.bindsOther(binding, ref) {
+		return binding, err
+	}
+	return p.bindingAt(ctx, ref, alternativeKey(ref))
+}
+
+// freeName is the name for a new binding of a template.
+func (p *propagator) freeName(ctx context.Context, ref template.Ref) (string, error) {
+	taken, err := p.bindingAt(ctx, ref, bindingKey(ref))
+	if err != nil || taken == nil {
+		return bindingKey(ref).Name, err
+	}
+	return alternativeKey(ref).Name, nil
+}
+
+func (p *propagator) bindingAt(ctx context.Context, ref template.Ref, key client.ObjectKey) (workv1alpha2.Binding, error) {
+	binding := emptyBinding(ref.Namespace)
+	err := p.client.Get(ctx, key, binding.(client.Object))
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("reading binding %s: %w", key, err)
+	}
+	return binding, nil
+}
+
+// subject is a template as policies see it.
+func (p *propagator) subject(ref template.Ref, meta metav1.Object) Subject {
+	return Subject{Ref: ref, Labels: meta.GetLabels(), OtherVersions: p.templates.OtherVersions(ref.GroupVersionKind)}
+}
+
+// policyFor decides which policy a template belongs to, nil if to none, and says
+// how it won if there were others. With keep, everything is to stay as it is.
+func (p *propagator) policyFor(ctx context.Context, subject Subject, meta metav1.Object, binding workv1alpha2.Binding) (policy policyv1alpha1.Propagation, contest string, keep bool, err error) {
+	holder, err := p.holder(ctx, ClaimOn(meta))
+	if err != nil {
+		return nil, "", false, err
+	}
+	if holder != nil && Match(subject, holder) == RankNone {
+		outgrown, _ := p.outgrown.LoadAndDelete(subject.Ref)
+		if binding != nil && outgrown != ClaimOn(meta) {
+			return nil, "", true, nil
+		}
+		holder = nil
+	}
+	if holder != nil {
+		naming, err := p.policies.naming(ctx, subject.Ref)
+		if err != nil {
+			return nil, "", false, err
+		}
+		if preemptor := Preempt(subject, holder, naming); preemptor != nil {
+			p.publish(subject.Ref, meta, event.Normal, event.PreemptPolicySucceed,
+				fmt.Sprintf("%s (priority %d) takes the object from %s (priority %d)",
+					keyOf(preemptor), priorityOf(preemptor), keyOf(holder), priorityOf(holder)))
+			return preemptor, "", false, nil
+		}
+		return holder, "", false, nil
+	}
+	candidates, err := p.policies.selecting(ctx, subject.Ref)
+	if err != nil {
+		return nil, "", false, err
+	}
+	decision := Choose(subject, candidates)
+	if decision.Contested() {
+		contest = decision.Explain()
+	}
+	return decision.Winner, contest, false, nil
+}
+
+// holder is the policy that a claim names, nil if it is void: its policy is
+// gone, on its way out, or another one of the same name.
+func (p *propagator) holder(ctx context.Context, claim Claim) (policyv1alpha1.Propagation, error) {
+	if claim == (Claim{}) || claim.Policy.Name == "" {
+		return nil, nil
+	}
+	policy, err := p.policies.get(ctx, claim.Policy)
+	if err != nil || policy == nil || policy.GetDeletionTimestamp() != nil {
+		return nil, err
+	}
+	if policy.GetLabels()[policy.PermanentIDLabel()] != claim.ID {
+		return nil, nil
+	}
+	return policy, nil
+}
+
+// unclaimed releases a template that belongs to no policy. Its binding stays and
+// so do its copies, until the template goes or another policy takes it.
+func (p *propagator) unclaimed(ctx context.Context, ref template.Ref, meta *metav1.PartialObjectMetadata, binding workv1alpha2.Binding, dependants []workv1alpha2.Binding) (reconcile.Result, error) {
+	if len(dependants) == 0 {
+		p.deleted.Delete(ref)
+	}
+	had := claimed(meta)
+	if had {
+		if _, err := p.patchTemplate(ctx, ref, claimPatch(meta, nil)); err != nil {
+			return reconcile.Result{}, client.IgnoreNotFound(err)
+		}
+	}
+	if binding != nil && claimed(binding) {
+		if err := p.patchBinding(ctx, binding, claimPatch(binding, nil), nil); err != nil {
+			return reconcile.Result{}, err
+		}
+	}
+	if err := p.attach(ctx, ref, meta, binding, dependants); err != nil {
+		return reconcile.Result{}, err
+	}
+	if len(dependants) > 0 {
+		return reconcile.Result{}, nil
+	}
+	age := p.clock.Since(meta.CreationTimestamp.Time)
+	if !had && age < settleFor {
+		return reconcile.Result{RequeueAfter: settleFor - age}, nil
+	}
+	if had || p.fresh(meta) {
+		return reconcile.Result{}, p.explain(ctx, ref, meta, had)
+	}
+	return reconcile.Result{}, nil
+}
+
+// fresh says that what is found out about a template is news, not what a restart finds again.
+func (p *propagator) fresh(meta metav1.Object) bool {
+	up := p.clock.Since(p.started)
+	return up > time.Minute || p.clock.Since(meta.GetCreationTimestamp().Time) < up+settleFor
+}
+
+// explainClaim tells why the policy that selects a template does not get it: another kind has it.
+func (p *propagator) explainClaim(ctx context.Context, ref template.Ref, meta metav1.Object) error {
+	if !p.fresh(meta) {
+		return nil
+	}
+	candidates, err := p.policies.selecting(ctx, ref)
+	if err != nil {
+		return err
+	}
+	if winner := Choose(p.subject(ref, meta), candidates).Winner; winner != nil {
+		p.publish(ref, meta, event.Warning, event.ApplyPolicyFailed,
+			fmt.Sprintf("%s selects the object, but %s has it: no policy applies until that is gone", keyOf(winner), ownerKind(meta)))
+	}
+	return nil
+}
+
+// explain tells why no policy selects a template, if one nearly does or did.
+func (p *propagator) explain(ctx context.Context, ref template.Ref, meta metav1.Object, had bool) error {
+	candidates, err := p.policies.aboutKind(ctx, ref)
+	if err != nil {
+		return err
+	}
+	decision := Choose(p.subject(ref, meta), candidates)
+	if decision.Winner == nil && (had || decision.Near()) {
+		p.publish(ref, meta, event.Warning, event.ApplyPolicyFailed, decision.Explain())
+	}
+	return nil
+}
+
+func (p *propagator) publish(ref template.Ref, meta metav1.Object, make eventMaker, reason, message string) {
+	p.events.Publish(make(event.Reference(ref.GroupVersionKind, meta), reason, message))
+}

@@ -1,0 +1,171 @@
+package propagate
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	networkingv1alpha1 "github.com/flagship-k8s/flagship/api/networking/v1alpha1"
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/clients/template"
+)
+
+// Wants says whether a binding that is deleted would be created again: its template exists, and a policy, a
+// MultiClusterService or another template still takes the template to clusters. It needs the indexes that Setup adds. hasWorks is
+// Deps.HasWorks.
+func Wants(reader client.Reader, templates Templates, hasWorks func(context.Context, client.ObjectKey) (bool, error)) func(context.Context, workv1alpha2.Binding) (bool, error) {
+	p := &propagator{policies: policySource{reader}, templates: templates, hasWorks: hasWorks}
+	return func(ctx context.Context, binding workv1alpha2.Binding) (bool, error) {
+		return p.wants(ctx, binding, maxChain)
+	}
+}
+
+// maxChain is how far wants follows dependants of dependants, which may depend on each other in a circle.
+const maxChain = 4
+
+func (p *propagator) wants(ctx context.Context, binding workv1alpha2.Binding, chain int) (bool, error) {
+	ref := canonicalRef(p.templates, boundRef(binding))
+	if !isNameOf(binding, ref) {
+		return false, nil // made by hand: nobody would create it again
+	}
+	meta, err := presentMeta(ctx, p.templates, ref)
+	if err != nil || meta == nil || meta.UID != binding.BindingSpec().Resource.UID {
+		return false, err
+	}
+	if ref.Namespace != "" { // the objects of a namespace that is being deleted go in any order
+		if namespace, err := presentMeta(ctx, p.templates, Namespace(ref.Namespace).ref()); err != nil || namespace == nil {
+			return false, err
+		}
+	}
+	if ownerKind(meta) != "" {
+		return serviceWants(ctx, p.policies.reader, meta)
+	}
+	holder, err := p.holder(ctx, ClaimOn(meta))
+	if err != nil || holder != nil {
+		return holder != nil, err
+	}
+	dependants, err := p.dependants(ctx, p.subject(ref, meta))
+	if err != nil || len(dependants) > 0 {
+		return len(dependants) > 0, err
+	}
+	back, err := p.returning(ctx, binding, nil, chain)
+	return len(back) > 0, err
+}
+
+// returning lists the dependants of a binding, which may be nil, that were deleted and will be created again: until they are,
+// what they need stays where it is. Those in present are left out. A dependant that is being deleted returns if it is wanted.
+// One that does not exist returns if Works of it exist, since a binding that is deleted for good goes after its Works; its
+// spec is what the binding recorded of it.
+func (p *propagator) returning(ctx context.Context, binding workv1alpha2.Binding, present []workv1alpha2.Binding, chain int) ([]workv1alpha2.Binding, error) {
+	if binding == nil || chain == 0 {
+		return nil, nil
+	}
+	var found []workv1alpha2.Binding
+	for _, snapshot := range binding.BindingSpec().RequiredBy {
+		key := client.ObjectKey{Namespace: snapshot.Namespace, Name: snapshot.Name}
+		if slices.ContainsFunc(present, func(b workv1alpha2.Binding) bool { return client.ObjectKeyFromObject(b.(client.Object)) == key }) {
+			continue
+		}
+		dependant := emptyBinding(key.Namespace)
+		err := p.policies.reader.Get(ctx, key, dependant.(client.Object))
+		returns := false
+		switch {
+		case apierrors.IsNotFound(err):
+			if err = nil; p.hasWorks != nil {
+				returns, err = p.hasWorks(ctx, key)
+			}
+			dependant = recorded(binding, snapshot)
+		case err == nil && dependant.GetDeletionTimestamp() != nil:
+			returns, err = p.wants(ctx, dependant, chain-1)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("reading the dependant %s: %w", key, err)
+		}
+		if returns {
+			found = append(found, dependant)
+		}
+	}
+	return found, nil
+}
+
+// recorded is a dependant as the binding of what it needs recorded it.
+func recorded(binding workv1alpha2.Binding, snapshot workv1alpha2.BindingSnapshot) workv1alpha2.Binding {
+	dependant := emptyBinding(snapshot.Namespace)
+	dependant.SetNamespace(snapshot.Namespace)
+	dependant.SetName(snapshot.Name)
+	id := binding.GetLabels()[workv1alpha2.DependedByLabel(snapshot.Namespace, snapshot.Name)]
+	dependant.SetLabels(map[string]string{dependant.PermanentIDLabel(): id})
+	spec := dependant.BindingSpec()
+	spec.Clusters = snapshot.Clusters
+	spec.ConflictResolution = binding.BindingSpec().ConflictResolution
+	spec.PreserveResourcesOnDeletion = binding.BindingSpec().PreserveResourcesOnDeletion
+	return dependant
+}
+
+// isNameOf says that a binding is where the binding of a template may be.
+func isNameOf(binding workv1alpha2.Binding, ref template.Ref) bool {
+	key := client.ObjectKeyFromObject(binding.(client.Object))
+	return key == bindingKey(ref) || key == alternativeKey(ref)
+}
+
+// presentMeta is the metadata of a template; nil if it does not exist or is being deleted. The API server is asked about
+// one that memory does not have, so that a start never costs a running copy.
+func presentMeta(ctx context.Context, templates Templates, ref template.Ref) (*metav1.PartialObjectMetadata, error) {
+	meta, ok := templates.Meta(ref)
+	if !ok {
+		obj, err := templates.Get(ctx, ref)
+		if err != nil {
+			return nil, client.IgnoreNotFound(err)
+		}
+		meta = &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+			UID: obj.GetUID(), Name: obj.GetName(), Namespace: obj.GetNamespace(), DeletionTimestamp: obj.GetDeletionTimestamp(),
+			Labels: obj.GetLabels(), Annotations: obj.GetAnnotations(),
+		}}
+	}
+	if meta.DeletionTimestamp != nil {
+		return nil, nil
+	}
+	return meta, nil
+}
+
+// Exists says whether a template exists and is not being deleted.
+func Exists(templates Templates) func(context.Context, template.Ref) (bool, error) {
+	return func(ctx context.Context, ref template.Ref) (bool, error) {
+		meta, err := presentMeta(ctx, templates, ref)
+		return meta != nil, err
+	}
+}
+
+// serviceWants says whether the MultiClusterService that has a Service stays.
+func serviceWants(ctx context.Context, reader client.Reader, service metav1.Object) (bool, error) {
+	key := client.ObjectKey{
+		Namespace: service.GetAnnotations()[networkingv1alpha1.MultiClusterServiceNamespaceLabel],
+		Name:      service.GetAnnotations()[networkingv1alpha1.MultiClusterServiceNameLabel],
+	}
+	mcs := &networkingv1alpha1.MultiClusterService{}
+	err := reader.Get(ctx, key, mcs)
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("reading MultiClusterService %s: %w", key, err)
+	}
+	return mcs.DeletionTimestamp == nil, nil
+}
+
+// Carries says whether a Work carries a namespace that goes to every cluster: it would be created again.
+func Carries(templates Templates) func(context.Context, *workv1alpha1.Work) (bool, error) {
+	return func(ctx context.Context, work *workv1alpha1.Work) (bool, error) {
+		name := work.Annotations[workv1alpha1.CarriedNamespaceAnnotation]
+		if name == "" || work.Name != workv1alpha1.WorkName(namespaceKind.Kind, "", name) {
+			return false, nil
+		}
+		meta, err := presentMeta(ctx, templates, Namespace(name).ref())
+		return meta != nil && travels(meta), err
+	}
+}

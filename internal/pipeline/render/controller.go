@@ -1,0 +1,399 @@
+package render
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/clients/template"
+	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
+	"github.com/flagship-k8s/flagship/internal/knowledge/event"
+	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
+	"github.com/flagship-k8s/flagship/internal/knowledge/override"
+	"github.com/flagship-k8s/flagship/internal/knowledge/turns"
+)
+
+const (
+	// Retries after a failed write.
+	shortestRetry = 50 * time.Millisecond
+	longestRetry  = time.Minute
+	// concurrency is how many bindings of a kind are rendered at once.
+	concurrency = 16
+)
+
+var errNoID = errors.New("the binding has no permanent id")
+
+// Deps is what rendering needs of its neighbours.
+type Deps struct {
+	// Template reads a template as it is at this moment. Required.
+	Template func(ctx context.Context, ref template.Ref) (*unstructured.Unstructured, error)
+	// Metadata reads a template's metadata from memory. Required.
+	Metadata func(ref template.Ref) (*metav1.PartialObjectMetadata, bool)
+	// Interpreter knows replicas and what does not travel. Required.
+	Interpreter Interpreter
+	// Translate is called after overrides, if set.
+	Translate Translate
+	// Changes tells when kinds mean something else; their bindings are rendered again then. Nil: they never do.
+	Changes *interpret.Changes
+	// Retranslate lists the kinds for which Translate may answer differently after a change of a Cluster. Without it none
+	// does.
+	Retranslate func(before, after *clusterv1alpha1.Cluster) []schema.GroupVersionKind
+	// Wanted says whether a binding that is deleted, or was, would be created again: its Works stay then. Nil: none would.
+	Wanted func(ctx context.Context, binding workv1alpha2.Binding) (bool, error)
+	// EvictionTimeout is how long a copy stays in a cluster that its binding left, if a copy in a new cluster does not
+	// become healthy. 0: it is removed at once.
+	EvictionTimeout time.Duration
+	// MayStore returns an error if the namespace of a binding is at its limit, so that a Work for it must not be created (before
+	// is nil) or made larger. Nil: there are no limits.
+	MayStore func(namespace string, before, after *workv1alpha1.Work) error
+	// OnSpace has wake called for a namespace that was at its limit and is below it, until wake says that nothing more waits.
+	// Required with MayStore.
+	OnSpace func(wake func(namespace string) (more bool))
+	// Metrics takes what the room tells about its work. Nil: nobody asks.
+	Metrics prometheus.Registerer
+	// Events takes failures. Required.
+	Events event.Recorder
+	// Clock stamps conditions. Required.
+	Clock clock.Clock
+	// NewID returns a new UUID for a Work. Required.
+	NewID func() string
+}
+
+// Reconciler keeps the Works of bindings of one scope.
+type Reconciler struct {
+	deps       Deps
+	client     client.Client // Reads come from the cache.
+	live       client.Reader
+	composer   *composer
+	ledger     *ledger
+	orphans    *orphans
+	moves      *moves
+	namespaced bool
+	// lost has bindings that this process saw go, as they were last, until none of their Works is left or they are created
+	// again. A Work that has no binding is deleted only if its binding is in it.
+	lost sync.Map // types.NamespacedName → workv1alpha2.Binding
+}
+
+// Setup adds the loops for ResourceBindings and for ClusterResourceBindings. The context is for adding indexes only.
+func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
+	if err := addIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
+		return err
+	}
+	orphans := newOrphans(deps.Metrics)
+	for _, namespaced := range []bool{true, false} {
+		r := newReconciler(mgr.GetClient(), mgr.GetAPIReader(), deps, orphans, namespaced)
+		if err := r.setup(mgr); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func newReconciler(cached client.Client, live client.Reader, deps Deps, orphans *orphans, namespaced bool) *Reconciler {
+	return &Reconciler{
+		deps: deps, client: cached, live: live, ledger: newLedger(), orphans: orphans, moves: newMoves(), namespaced: namespaced,
+		composer: &composer{interpreter: deps.Interpreter, translate: deps.Translate, newID: deps.NewID},
+	}
+}
+
+func (r *Reconciler) setup(mgr ctrl.Manager) error {
+	name := "render-" + strings.ToLower(r.kind().Kind)
+	t := &triggers{reader: r.client, metadata: r.deps.Metadata, retranslate: r.deps.Retranslate, namespaced: r.namespaced}
+	b := ctrl.NewControllerManagedBy(mgr).
+		Named(name).
+		Watches(r.newBinding("", ""), r.bindingEvents(), builder.WithPredicates(bindingChanges())).
+		Watches(&workv1alpha1.Work{}, r.workChanges()).
+		Watches(&clusterv1alpha1.Cluster{}, t.clusterChanges()).
+		Watches(&policyv1alpha1.ClusterOverridePolicy{}, t.policyChanges())
+	if r.namespaced {
+		b = b.Watches(&policyv1alpha1.OverridePolicy{}, t.policyChanges())
+	}
+	if r.deps.Changes != nil {
+		b = b.WatchesRawSource(t.meaningChanges(r.deps.Changes))
+	}
+	if r.namespaced && r.deps.MayStore != nil {
+		b = b.WatchesRawSource(t.space(r.deps.OnSpace))
+	}
+	err := b.WithOptions(controller.Options{
+		MaxConcurrentReconciles: concurrency,
+		NewQueue:                turns.Maker(func(q reconcile.Request) string { return q.Namespace }),
+		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](shortestRetry, longestRetry),
+		// Several control planes may live in one process; names need to be unique within each only.
+		SkipNameValidation: new(true),
+	}).Complete(controlloop.Track(mgr, r))
+	if err != nil {
+		return fmt.Errorf("adding the loop %s: %w", name, err)
+	}
+	return nil
+}
+
+// Reconcile makes the Works of one binding what they should be.
+func (r *Reconciler) Reconcile(ctx context.Context, q reconcile.Request) (reconcile.Result, error) {
+	var again time.Duration
+	binding := r.newBinding("", "")
+	err := r.client.Get(ctx, q.NamespacedName, binding, client.UnsafeDisableDeepCopy)
+	switch {
+	case apierrors.IsNotFound(err):
+		r.moves.keep(q.NamespacedName, nil)
+		again, err = r.leftovers(ctx, q)
+		return reconcile.Result{RequeueAfter: again}, err
+	case err != nil:
+		return reconcile.Result{}, fmt.Errorf("reading the binding: %w", err)
+	}
+	r.present(q.NamespacedName)
+	switch {
+	case binding.GetDeletionTimestamp() != nil:
+		err = r.finish(ctx, binding)
+	case binding.GetLabels()[binding.PermanentIDLabel()] == "":
+		// Admission stamps one on every binding; without it nothing could be told apart from a namesake's.
+		return reconcile.Result{}, reconcile.TerminalError(errNoID)
+	case !awaitsScheduler(binding):
+		again, err = r.render(ctx, binding)
+	}
+	refused, harmless, others := sortOut(err)
+	switch {
+	case others != nil:
+		return reconcile.Result{}, others
+	case harmless != nil:
+		return reconcile.Result{RequeueAfter: shortestRetry}, nil
+	case isPassing(refused):
+		return reconcile.Result{}, refused
+	case refused != nil:
+		// The policy, the template or the cluster has to change, and each of these brings us back.
+		return reconcile.Result{RequeueAfter: again}, reconcile.TerminalError(refused)
+	}
+	return reconcile.Result{RequeueAfter: again}, nil
+}
+
+// render writes the Works of targets and deletes those nobody wants. Again is when to look at the binding the next time
+// because a copy at an old place stays for now; 0 if there is none.
+func (r *Reconciler) render(ctx context.Context, binding workv1alpha2.Binding) (again time.Duration, err error) {
+	p := planFor(binding)
+	works, err := r.worksOf(ctx, keyOf(binding))
+	if err != nil {
+		return 0, err
+	}
+	orphans, again, err := r.due(ctx, binding, p, works, p.unwanted(works))
+	if err != nil {
+		return 0, err
+	}
+	if len(orphans) > 0 {
+		if err := r.deleteAll(ctx, orphans); err != nil {
+			r.deps.Events.Publish(cleanupFailed(r.reference(binding), err))
+			return 0, err
+		}
+	}
+	if p.awaitsPurge(orphans) || len(p.targets) == 0 {
+		// A copy that has to be gone first is still there; the watch on Works tells when it is.
+		return again, r.reportRendered(ctx, binding, nil)
+	}
+	requests, err := r.requests(ctx, binding, p)
+	if isRefusal(err) {
+		r.deps.Events.Publish(r.renderingRefused(binding, err))
+		return again, errors.Join(err, r.reportRendered(ctx, binding, err))
+	}
+	if err != nil || len(requests) == 0 {
+		return again, err
+	}
+	err = r.ensureAll(ctx, requests)
+	refused, _, others := sortOut(err)
+	if refused != nil {
+		r.deps.Events.Publish(r.renderingRefused(binding, refused))
+	}
+	if others != nil {
+		r.deps.Events.Publish(syncFailed(r.reference(binding), others))
+	}
+	return again, errors.Join(err, r.reportRendered(ctx, binding, refused))
+}
+
+// unwanted finds the Works in clusters where the binding wants none.
+func (p plan) unwanted(works []*workv1alpha1.Work) []*workv1alpha1.Work {
+	if !p.mayDelete {
+		return nil
+	}
+	var unwanted []*workv1alpha1.Work
+	for _, work := range works {
+		cluster, ok := workv1alpha1.ClusterOfExecutionNamespace(work.Namespace)
+		if ok && !p.wants(cluster) {
+			unwanted = append(unwanted, work)
+		}
+	}
+	return unwanted
+}
+
+// awaitsPurge says whether one of the Works that are being deleted has to be gone before others are written.
+func (p plan) awaitsPurge(deleted []*workv1alpha1.Work) bool {
+	return slices.ContainsFunc(deleted, func(work *workv1alpha1.Work) bool {
+		return p.purging[clusterOf(client.ObjectKeyFromObject(work))]
+	})
+}
+
+// requests reads what all Works of the binding have in common. It returns none if there is no template to make them of:
+// it was deleted, or made anew under the same name, and the binding will follow. A binding that names what is not a template
+// of its own namespace is refused.
+func (r *Reconciler) requests(ctx context.Context, binding workv1alpha2.Binding, p plan) ([]request, error) {
+	spec := binding.BindingSpec()
+	if err := checkTemplate(binding); err != nil {
+		return nil, &refusal{cause: err}
+	}
+	obj, err := r.deps.Template(ctx, refOf(spec))
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the template: %w", err)
+	}
+	if obj.GetDeletionTimestamp() != nil || spec.Resource.UID != "" && obj.GetUID() != spec.Resource.UID {
+		return nil, nil
+	}
+	if obj.GetNamespace() != binding.GetNamespace() {
+		return nil, &refusal{cause: errNotOfNamespace}
+	}
+	policies, err := r.policies(ctx, spec.Resource.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	completions := shareCompletions(obj, spec)
+	requests := make([]request, 0, len(p.targets))
+	for _, t := range p.targets {
+		requests = append(requests, request{
+			template: obj, binding: binding, target: t, targets: len(p.targets), completions: completions, policies: policies,
+		})
+	}
+	return requests, nil
+}
+
+// policies lists the override policies that could concern an object of the namespace.
+func (r *Reconciler) policies(ctx context.Context, namespace string) ([]policyv1alpha1.Override, error) {
+	var everywhere policyv1alpha1.ClusterOverridePolicyList
+	if err := r.client.List(ctx, &everywhere, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing the cluster override policies: %w", err)
+	}
+	policies := make([]policyv1alpha1.Override, 0, len(everywhere.Items))
+	for i := range everywhere.Items {
+		policies = append(policies, &everywhere.Items[i])
+	}
+	if namespace == "" {
+		return policies, nil
+	}
+	var local policyv1alpha1.OverridePolicyList
+	if err := r.client.List(ctx, &local, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing the override policies: %w", err)
+	}
+	for i := range local.Items {
+		policies = append(policies, &local.Items[i])
+	}
+	return policies, nil
+}
+
+// finish deletes the Works of a binding that is being deleted, and lets the binding go when they are gone. A binding that
+// would be created again goes at once and alone: the next one takes its Works over.
+func (r *Reconciler) finish(ctx context.Context, binding workv1alpha2.Binding) error {
+	if !slices.Contains(binding.GetFinalizers(), binding.Finalizer()) {
+		return nil
+	}
+	works, err := r.worksOf(ctx, keyOf(binding))
+	if err != nil {
+		return err
+	}
+	wanted, err := r.wanted(ctx, binding)
+	if err != nil {
+		return err
+	}
+	if wanted {
+		r.deps.Events.Publish(bindingKept(binding))
+	}
+	if wanted || len(works) == 0 {
+		return r.releaseBinding(ctx, binding)
+	}
+	if err := r.deleteAll(ctx, works); err != nil {
+		r.deps.Events.Publish(cleanupFailed(r.reference(binding), err))
+		return err
+	}
+	if slices.ContainsFunc(works, isLent) {
+		return errMissed // what is given back is not deleted, and a list in its place does not tell that it was ours
+	}
+	return nil
+}
+
+// sortOut parts refusals and the failures of overrides and translations, which only a change of policy, template, binding
+// or cluster cures, and those that only mean that the cache was a moment behind, from all others.
+func sortOut(err error) (refused, harmless, others error) {
+	var a, b, c []error
+	for _, fault := range flatten(err) {
+		var impossible *override.Error
+		var refused *refusedWork
+		switch {
+		case errors.As(fault, &impossible), errors.As(fault, &refused), isUntranslatable(fault), isRefusal(fault):
+			a = append(a, fault)
+		case errors.Is(fault, errMissed), apierrors.IsAlreadyExists(fault), apierrors.IsConflict(fault):
+			b = append(b, fault)
+		default:
+			c = append(c, fault)
+		}
+	}
+	return errors.Join(a...), errors.Join(b...), errors.Join(c...)
+}
+
+// flatten lists the parts of a joined error.
+func flatten(err error) []error {
+	if err == nil {
+		return nil
+	}
+	joined, ok := err.(interface{ Unwrap() []error }) // The joined error itself is meant, not one inside another.
+	if !ok {
+		return []error{err}
+	}
+	var parts []error
+	for _, part := range joined.Unwrap() {
+		parts = append(parts, flatten(part)...)
+	}
+	return parts
+}
+
+// newBinding returns an empty binding of this reconciler's kind, by name where one is given.
+func (r *Reconciler) newBinding(namespace, name string) workv1alpha2.Binding {
+	meta := metav1.ObjectMeta{Namespace: namespace, Name: name}
+	if r.namespaced {
+		return &workv1alpha2.ResourceBinding{ObjectMeta: meta}
+	}
+	return &workv1alpha2.ClusterResourceBinding{ObjectMeta: meta}
+}
+
+func (r *Reconciler) reference(binding workv1alpha2.Binding) corev1.ObjectReference {
+	return event.Reference(r.kind(), binding)
+}
+
+// keyOf names a binding the way owner does.
+func keyOf(binding workv1alpha2.Binding) string {
+	return binding.GetNamespace() + "/" + binding.GetName()
+}
+
+func refOf(spec *workv1alpha2.ResourceBindingSpec) template.Ref {
+	return template.Ref{
+		GroupVersionKind: schema.FromAPIVersionAndKind(spec.Resource.APIVersion, spec.Resource.Kind),
+		Namespace:        spec.Resource.Namespace, Name: spec.Resource.Name,
+	}
+}

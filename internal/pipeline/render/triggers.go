@@ -1,0 +1,432 @@
+package render
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/clients/template"
+	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
+	"github.com/flagship-k8s/flagship/internal/knowledge/override"
+)
+
+type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+
+// Indexes in the cache.
+const (
+	// workOwnerIndex finds the Works of a binding, see owner.
+	workOwnerIndex = "render.owner"
+	// bindingClusterIndex finds the bindings that are to have a Work in a cluster.
+	bindingClusterIndex = "render.cluster"
+	// bindingKindIndex finds the bindings of templates of one kind, see kindKey.
+	bindingKindIndex = "render.kind"
+)
+
+func addIndexes(ctx context.Context, indexer client.FieldIndexer) error {
+	for _, index := range indexes() {
+		if err := indexer.IndexField(ctx, index.object, index.field, index.extract); err != nil {
+			return fmt.Errorf("adding the index %s: %w", index.field, err)
+		}
+	}
+	return nil
+}
+
+type index struct {
+	object  client.Object
+	field   string
+	extract client.IndexerFunc
+}
+
+func indexes() []index {
+	byCluster := func(obj client.Object) []string {
+		targets := targetsOf(obj.(workv1alpha2.Binding).BindingSpec())
+		names := make([]string, 0, len(targets))
+		for _, t := range targets {
+			names = append(names, t.Name)
+		}
+		return names
+	}
+	byKind := func(obj client.Object) []string {
+		resource := obj.(workv1alpha2.Binding).BindingSpec().Resource
+		return []string{kindKey(resource.APIVersion, resource.Kind)}
+	}
+	byOwner := func(obj client.Object) []string {
+		if of := owner(obj); of != "" {
+			return []string{of}
+		}
+		return nil
+	}
+	return []index{
+		{&workv1alpha1.Work{}, workOwnerIndex, byOwner},
+		{&workv1alpha2.ResourceBinding{}, bindingClusterIndex, byCluster},
+		{&workv1alpha2.ResourceBinding{}, bindingKindIndex, byKind},
+		{&workv1alpha2.ClusterResourceBinding{}, bindingClusterIndex, byCluster},
+		{&workv1alpha2.ClusterResourceBinding{}, bindingKindIndex, byKind},
+	}
+}
+
+func kindKey(apiVersion, kind string) string { return apiVersion + " " + kind }
+
+// bindingChanges lets through what rendering depends on: the spec, the permanent id, the account that writes, deletion, the end of a wait for the
+// scheduler, and our own condition, which may be taken back before the cache shows that it was set. Other changes of
+// status are news from members, and there are many of them.
+func bindingChanges() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		before, after := e.ObjectOld.(workv1alpha2.Binding), e.ObjectNew.(workv1alpha2.Binding)
+		return before.GetGeneration() != after.GetGeneration() ||
+			before.GetDeletionTimestamp() == nil && after.GetDeletionTimestamp() != nil ||
+			before.GetUID() != after.GetUID() ||
+			before.GetLabels()[before.PermanentIDLabel()] != after.GetLabels()[after.PermanentIDLabel()] ||
+			before.GetAnnotations()[clusterv1alpha1.ApplyAsAnnotation] != after.GetAnnotations()[clusterv1alpha1.ApplyAsAnnotation] ||
+			awaitsScheduler(before) && !awaitsScheduler(after) ||
+			!mayDelete(before) && mayDelete(after) ||
+			purgesDirectly(before) != purgesDirectly(after) ||
+			!equality.Semantic.DeepEqual(renderedOf(before), renderedOf(after))
+	}}
+}
+
+func renderedOf(binding workv1alpha2.Binding) *metav1.Condition {
+	return meta.FindStatusCondition(binding.BindingStatus().Conditions, workv1alpha2.Rendered)
+}
+
+// bindingEvents leads to a binding that was changed, and remembers one that is gone.
+func (r *Reconciler) bindingEvents() handler.EventHandler {
+	own := &handler.EnqueueRequestForObject{}
+	return handler.Funcs{
+		CreateFunc: own.Create,
+		UpdateFunc: own.Update,
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) {
+			r.lost.Store(client.ObjectKeyFromObject(e.Object), e.Object)
+			own.Delete(ctx, e, q)
+		},
+	}
+}
+
+// workChanges leads from a Work that somebody else changed, or that is gone, to its binding.
+func (r *Reconciler) workChanges() handler.EventHandler {
+	return handler.Funcs{
+		CreateFunc: func(_ context.Context, e event.CreateEvent, q queue) {
+			if !r.ledger.observe(e.Object) {
+				r.enqueueOwner(e.Object, q, e.IsInInitialList)
+			}
+		},
+		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q queue) {
+			if echo := r.ledger.observe(e.ObjectNew); echo {
+				return
+			}
+			if !reshaped(e.ObjectOld, e.ObjectNew) {
+				if key, ok := r.ownerOf(e.ObjectNew); ok && r.moves.has(key.NamespacedName) { // it may be healthy now
+					q.Add(key)
+				}
+				return
+			}
+			r.enqueueOwner(e.ObjectOld, q, false)
+			r.enqueueOwner(e.ObjectNew, q, false)
+		},
+		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q queue) {
+			r.ledger.forget(client.ObjectKeyFromObject(e.Object))
+			r.enqueueOwner(e.Object, q, false)
+		},
+	}
+}
+
+// reshaped says whether more than the status changed.
+func reshaped(before, after client.Object) bool {
+	return before.GetGeneration() != after.GetGeneration() || before.GetUID() != after.GetUID() ||
+		!maps.Equal(before.GetLabels(), after.GetLabels()) || !maps.Equal(before.GetAnnotations(), after.GetAnnotations())
+}
+
+// ownerOf names the binding of a Work, if it is one of this reconciler's.
+func (r *Reconciler) ownerOf(work client.Object) (request reconcile.Request, ok bool) {
+	annotations := work.GetAnnotations()
+	if r.namespaced {
+		request.Namespace = annotations[workv1alpha2.ResourceBindingNamespaceAnnotation]
+		request.Name = annotations[workv1alpha2.ResourceBindingNameAnnotation]
+	} else {
+		request.Name = annotations[workv1alpha2.ClusterResourceBindingNameAnnotation]
+	}
+	return request, request.Name != "" && r.namespaced == (request.Namespace != "")
+}
+
+func (r *Reconciler) enqueueOwner(work client.Object, q queue, initial bool) {
+	request, ok := r.ownerOf(work)
+	if !ok {
+		return
+	}
+	// What was there at the start can wait: nearly always it is as it should be.
+	if ranked, ok := q.(priorityqueue.PriorityQueue[reconcile.Request]); ok && initial {
+		ranked.AddWithOpts(priorityqueue.AddOpts{Priority: new(handler.LowPriority)}, request)
+		return
+	}
+	q.Add(request)
+}
+
+// triggers leads from override policies and Clusters to exactly the bindings whose Works may change.
+type triggers struct {
+	reader      client.Reader
+	metadata    func(ref template.Ref) (*metav1.PartialObjectMetadata, bool)
+	retranslate func(before, after *clusterv1alpha1.Cluster) []schema.GroupVersionKind
+	namespaced  bool
+}
+
+// policyChanges is about policies of either scope. Those that exist at the start need no event: every binding is
+// rendered then.
+func (t *triggers) policyChanges() handler.EventHandler {
+	return handler.Funcs{
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) {
+			if !e.IsInInitialList {
+				t.enqueueTouched(ctx, q, e.Object.(policyv1alpha1.Override))
+			}
+		},
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
+			before, after := e.ObjectOld.(policyv1alpha1.Override), e.ObjectNew.(policyv1alpha1.Override)
+			if !equality.Semantic.DeepEqual(before.OverrideSpec(), after.OverrideSpec()) {
+				t.enqueueTouched(ctx, q, before, after)
+			}
+		},
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) {
+			t.enqueueTouched(ctx, q, e.Object.(policyv1alpha1.Override))
+		},
+	}
+}
+
+// meaningChanges is about kinds that mean something else now.
+func (t *triggers) meaningChanges(changes *interpret.Changes) source.Source {
+	return source.Func(func(ctx context.Context, q queue) error {
+		changes.Subscribe(func(kinds interpret.Kinds) {
+			for _, binding := range t.bindings(ctx) {
+				if kinds(refOf(binding.BindingSpec()).GroupVersionKind) {
+					q.Add(requestFor(binding))
+				}
+			}
+		})
+		return nil
+	})
+}
+
+// wokenAtOnce bounds how many bindings are rendered again at once when a namespace has space: a tenant who deletes and creates
+// an object in turns must not cause more work than that.
+const wokenAtOnce = 500
+
+// space is about bindings that wait because their namespace was at its limit.
+func (t *triggers) space(onSpace func(wake func(namespace string) (more bool))) source.Source {
+	return source.Func(func(ctx context.Context, q queue) error {
+		onSpace(func(namespace string) (more bool) {
+			woken := 0
+			for _, binding := range t.bindings(ctx, client.InNamespace(namespace)) {
+				if c := renderedOf(binding); c == nil || c.Reason != workv1alpha2.NamespaceLimitReason {
+					continue
+				}
+				if woken == wokenAtOnce {
+					return true
+				}
+				q.Add(requestFor(binding))
+				woken++
+			}
+			return false
+		})
+		return nil
+	})
+}
+
+// clusterChanges is about Clusters that appear, and about what selectors look at. Names cannot change.
+func (t *triggers) clusterChanges() handler.EventHandler {
+	appeared := func(ctx context.Context, cluster client.Object, q queue) {
+		for _, binding := range t.bindings(ctx, client.MatchingFields{bindingClusterIndex: cluster.GetName()}) {
+			q.Add(requestFor(binding))
+		}
+	}
+	return handler.Funcs{
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) {
+			if !e.IsInInitialList {
+				appeared(ctx, e.Object, q)
+			}
+		},
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
+			before, after := e.ObjectOld.(*clusterv1alpha1.Cluster), e.ObjectNew.(*clusterv1alpha1.Cluster)
+			if before.UID != after.UID { // a watch that was cut tells of a namesake like this
+				appeared(ctx, after, q)
+				return
+			}
+			t.enqueueRetranslated(ctx, q, before, after)
+			if looksTheSame(before, after) {
+				return
+			}
+			for _, policy := range t.policies(ctx) {
+				if !selectionDiffers(policy, before, after) {
+					continue
+				}
+				for _, binding := range t.candidates(ctx, policy) {
+					if t.selects(policy, binding) && goesTo(binding, after.Name) {
+						q.Add(requestFor(binding))
+					}
+				}
+			}
+		},
+	}
+}
+
+// enqueueRetranslated queues the bindings of a cluster whose templates become something else there after a change of it.
+func (t *triggers) enqueueRetranslated(ctx context.Context, q queue, before, after *clusterv1alpha1.Cluster) {
+	if t.retranslate == nil {
+		return
+	}
+	for _, kind := range t.retranslate(before, after) {
+		for _, binding := range t.bindings(ctx, client.MatchingFields{bindingKindIndex: kindKey(kind.ToAPIVersionAndKind())}) {
+			if goesTo(binding, after.Name) {
+				q.Add(requestFor(binding))
+			}
+		}
+	}
+}
+
+// enqueueTouched queues each binding that one of the policies has a say in, for at least one of its clusters.
+func (t *triggers) enqueueTouched(ctx context.Context, q queue, policies ...policyv1alpha1.Override) {
+	for _, policy := range policies {
+		for _, binding := range t.candidates(ctx, policy) {
+			if t.selects(policy, binding) && t.reaches(ctx, policy, binding) {
+				q.Add(requestFor(binding))
+			}
+		}
+	}
+}
+
+// candidates lists the bindings of the kinds that a policy names.
+func (t *triggers) candidates(ctx context.Context, policy policyv1alpha1.Override) []workv1alpha2.Binding {
+	var scope []client.ListOption
+	if policy.GetNamespace() != "" {
+		scope = append(scope, client.InNamespace(policy.GetNamespace()))
+	}
+	selectors := policy.OverrideSpec().ResourceSelectors
+	if len(selectors) == 0 {
+		return t.bindings(ctx, scope...)
+	}
+	var found []workv1alpha2.Binding
+	var asked []string
+	for _, selector := range selectors {
+		key := kindKey(selector.APIVersion, selector.Kind)
+		if !slices.Contains(asked, key) {
+			asked = append(asked, key)
+			found = append(found, t.bindings(ctx, append(slices.Clone(scope), client.MatchingFields{bindingKindIndex: key})...)...)
+		}
+	}
+	return found
+}
+
+// selects says whether a policy is about the template of a binding.
+func (t *triggers) selects(policy policyv1alpha1.Override, binding workv1alpha2.Binding) bool {
+	spec := binding.BindingSpec()
+	target := override.Target{
+		APIVersion: spec.Resource.APIVersion, Kind: spec.Resource.Kind,
+		Namespace: spec.Resource.Namespace, Name: spec.Resource.Name,
+	}
+	if meta, ok := t.metadata(refOf(spec)); ok {
+		target.Labels = meta.Labels
+	}
+	return override.Selects(policy, target) != override.Unselected
+}
+
+// reaches says whether a rule of a policy selects one of the clusters that a binding goes to. A selector that cannot be
+// read counts: rendering is where its failure is reported.
+func (t *triggers) reaches(ctx context.Context, policy policyv1alpha1.Override, binding workv1alpha2.Binding) bool {
+	for _, target := range targetsOf(binding.BindingSpec()) {
+		cluster := &clusterv1alpha1.Cluster{}
+		if t.reader.Get(ctx, client.ObjectKey{Name: target.Name}, cluster, client.UnsafeDisableDeepCopy) != nil {
+			continue
+		}
+		for _, rule := range override.Rules(policy) {
+			if selected, err := override.SelectsCluster(rule.TargetCluster, cluster); selected || err != nil {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (t *triggers) bindings(ctx context.Context, options ...client.ListOption) []workv1alpha2.Binding {
+	options = append(options, client.UnsafeDisableDeepCopy)
+	var bindings []workv1alpha2.Binding
+	var err error
+	if t.namespaced {
+		var list workv1alpha2.ResourceBindingList
+		err = t.reader.List(ctx, &list, options...)
+		for i := range list.Items {
+			bindings = append(bindings, &list.Items[i])
+		}
+	} else {
+		var list workv1alpha2.ClusterResourceBindingList
+		err = t.reader.List(ctx, &list, options...)
+		for i := range list.Items {
+			bindings = append(bindings, &list.Items[i])
+		}
+	}
+	if err != nil { // A cache that has synced fails on a missing index only.
+		log.FromContext(ctx).Error(err, "Listing bindings")
+	}
+	return bindings
+}
+
+func (t *triggers) policies(ctx context.Context) []policyv1alpha1.Override {
+	var policies []policyv1alpha1.Override
+	var everywhere policyv1alpha1.ClusterOverridePolicyList
+	if err := t.reader.List(ctx, &everywhere, client.UnsafeDisableDeepCopy); err != nil {
+		log.FromContext(ctx).Error(err, "Listing cluster override policies")
+	}
+	for i := range everywhere.Items {
+		policies = append(policies, &everywhere.Items[i])
+	}
+	if !t.namespaced {
+		return policies
+	}
+	var local policyv1alpha1.OverridePolicyList
+	if err := t.reader.List(ctx, &local, client.UnsafeDisableDeepCopy); err != nil {
+		log.FromContext(ctx).Error(err, "Listing override policies")
+	}
+	for i := range local.Items {
+		policies = append(policies, &local.Items[i])
+	}
+	return policies
+}
+
+// looksTheSame says whether two states of a Cluster are one and the same to every selector.
+func looksTheSame(a, b *clusterv1alpha1.Cluster) bool {
+	//lint:ignore SA1019 Selectors still look at the old field.
+	sameZone := a.Spec.Zone == b.Spec.Zone
+	return sameZone && maps.Equal(a.Labels, b.Labels) && a.Spec.Provider == b.Spec.Provider && a.Spec.Region == b.Spec.Region &&
+		slices.Equal(a.Spec.Zones, b.Spec.Zones)
+}
+
+func selectionDiffers(policy policyv1alpha1.Override, before, after *clusterv1alpha1.Cluster) bool {
+	return slices.ContainsFunc(override.Rules(policy), func(rule policyv1alpha1.RuleWithCluster) bool {
+		was, errBefore := override.SelectsCluster(rule.TargetCluster, before)
+		is, errAfter := override.SelectsCluster(rule.TargetCluster, after)
+		return was != is || (errBefore == nil) != (errAfter == nil)
+	})
+}
+
+func goesTo(binding workv1alpha2.Binding, cluster string) bool {
+	return slices.ContainsFunc(targetsOf(binding.BindingSpec()), func(t target) bool { return t.Name == cluster })
+}
+
+func requestFor(binding workv1alpha2.Binding) reconcile.Request {
+	return reconcile.Request{NamespacedName: client.ObjectKeyFromObject(binding)}
+}

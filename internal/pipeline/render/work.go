@@ -1,0 +1,345 @@
+package render
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
+
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/knowledge/override"
+)
+
+// Interpreter is as much of an interpreter as rendering needs.
+type Interpreter interface {
+	// Revise returns a copy of obj that asks for replicas, or obj itself if its kind has no replicas.
+	Revise(ctx context.Context, obj *unstructured.Unstructured, replicas int64) (*unstructured.Unstructured, error)
+	// Prune removes, in place, what means nothing outside the control plane.
+	Prune(obj *unstructured.Unstructured)
+}
+
+// Translate makes an object of the control plane into what a member of that kind expects. It does not change its
+// argument; it may return it. An error is final until the object or the Cluster changes, unless it is made by Passing.
+type Translate func(ctx context.Context, obj *unstructured.Unstructured, cluster *clusterv1alpha1.Cluster) (*unstructured.Unstructured, error)
+
+// composer makes Works. It is pure knowledge, apart from what the interpreter asks of others.
+type composer struct {
+	interpreter Interpreter
+	translate   Translate
+	newID       func() string
+}
+
+// request is everything one Work is made from. Nothing in it is changed.
+type request struct {
+	template *unstructured.Unstructured
+	binding  workv1alpha2.Binding
+	target   target
+	// targets is how many clusters there are in all.
+	targets int
+	// completions is the share of each cluster in a divided Job; nil for everything else.
+	completions map[string]int64
+	cluster     *clusterv1alpha1.Cluster
+	policies    []policyv1alpha1.Override
+	// name is the Work's; empty means the usual one.
+	name string
+	// existing is the Work as it is; nil if there is none.
+	existing *workv1alpha1.Work
+}
+
+// compose returns the Work as it should be: existing with our part of it replaced, or a new one.
+func (c *composer) compose(ctx context.Context, r request) (*workv1alpha1.Work, error) {
+	work := &workv1alpha1.Work{}
+	if r.existing != nil {
+		work = r.existing.DeepCopy()
+	} else {
+		work.Namespace = workv1alpha1.ExecutionNamespace(r.target.Name)
+		work.Name = cmp.Or(r.name, workName(r.binding.BindingSpec()))
+		work.Finalizers = []string{workv1alpha1.ExecutionFinalizer}
+	}
+	labels, annotations := bindingKeys(r.binding)
+	labels[workv1alpha1.WorkPermanentIDLabel] = work.Labels[workv1alpha1.WorkPermanentIDLabel]
+	if labels[workv1alpha1.WorkPermanentIDLabel] == "" {
+		labels[workv1alpha1.WorkPermanentIDLabel] = c.newID()
+	}
+	annotations[workv1alpha1.ConflictResolutionAnnotation] = conflictResolution(r.template, r.binding.BindingSpec())
+	if isLent(work) {
+		annotations[workv1alpha1.ConflictResolutionAnnotation] = workv1alpha1.ConflictResolutionOverwrite // as without a binding
+	}
+
+	if account, ok := r.binding.GetAnnotations()[clusterv1alpha1.ApplyAsAnnotation]; ok {
+		annotations[clusterv1alpha1.ApplyAsAnnotation] = account
+	} else {
+		delete(work.Annotations, clusterv1alpha1.ApplyAsAnnotation)
+	}
+
+	manifest, overrides, err := c.manifest(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	stamp(manifest, r, work, labels, annotations)
+	raw, err := json.Marshal(manifest.Object)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the manifest for cluster %s: %w", r.target.Name, err)
+	}
+	if len(raw) > workv1alpha1.MaxManifestBytes {
+		return nil, &refusedWork{cluster: r.target.Name, reason: workv1alpha2.ManifestTooLargeReason, cause: fmt.Errorf(
+			"the object has %d bytes of JSON, a Work may have %d", len(raw), workv1alpha1.MaxManifestBytes)}
+	}
+	if err := recordOverrides(work, annotations, overrides); err != nil {
+		return nil, err
+	}
+	work.Labels = merge(work.Labels, labels)
+	work.Annotations = merge(work.Annotations, annotations)
+	if !slices.Contains(work.Finalizers, workv1alpha1.ExecutionFinalizer) {
+		work.Finalizers = append(work.Finalizers, workv1alpha1.ExecutionFinalizer)
+	}
+	work.Spec = workv1alpha1.WorkSpec{
+		Workload: workv1alpha1.WorkloadTemplate{
+			Manifests: []workv1alpha1.Manifest{{RawExtension: runtime.RawExtension{Raw: raw}}},
+		},
+		PreserveResourcesOnDeletion: r.binding.BindingSpec().PreserveResourcesOnDeletion,
+	}
+	if suspends(r.binding.BindingSpec(), r.target.Name) {
+		work.Spec.SuspendDispatching = new(true)
+	}
+	return work, nil
+}
+
+// manifest makes the object as this cluster should have it, without our labels and annotations.
+func (c *composer) manifest(ctx context.Context, r request) (*unstructured.Unstructured, override.Result, error) {
+	spec := r.binding.BindingSpec()
+	obj := r.template
+	var err error
+	if r.target.scheduled && isWorkload(spec) {
+		if obj, err = c.interpreter.Revise(ctx, obj, int64(r.target.Replicas)); err != nil {
+			return nil, override.Result{}, fmt.Errorf("setting the replicas for cluster %s: %w", r.target.Name, err)
+		}
+	}
+	if err := checkIdentity(r.template, obj); err != nil {
+		return nil, override.Result{}, &refusal{cause: err}
+	}
+	obj = ownCopy(obj, r.template)
+	disown(obj)
+	if share, ok := r.completions[r.target.Name]; ok {
+		if err := unstructured.SetNestedField(obj.Object, share, "spec", "completions"); err != nil {
+			return nil, override.Result{}, fmt.Errorf("setting the completions for cluster %s: %w", r.target.Name, err)
+		}
+	}
+	overrides, err := override.Apply(obj, r.cluster, r.policies)
+	if err != nil {
+		return nil, override.Result{}, err
+	}
+	obj = overrides.Object
+	if c.translate != nil {
+		if obj, err = c.translate(ctx, obj, r.cluster); err != nil {
+			return nil, override.Result{}, &untranslatable{cluster: r.target.Name, cause: err}
+		}
+	}
+	chosen := chosenNodePorts(r.template, obj)
+	c.interpreter.Prune(obj)
+	restoreNodePorts(obj, chosen)
+	// It is the whole object once more, a Secret's values in plain text, and means nothing where kubectl did not write it.
+	unstructured.RemoveNestedField(obj.Object, "metadata", "annotations", corev1.LastAppliedConfigAnnotation)
+	return obj, overrides, nil
+}
+
+// ownCopy makes sure that obj can be changed without changing the template.
+func ownCopy(obj, template *unstructured.Unstructured) *unstructured.Unstructured {
+	if obj == template {
+		return template.DeepCopy()
+	}
+	return obj
+}
+
+// stamp puts our labels and annotations on the manifest and lists all keys that come from here, so that the member can
+// tell them from those of others.
+func stamp(manifest *unstructured.Unstructured, r request, work *workv1alpha1.Work, labels, annotations map[string]string) {
+	allLabels := merge(manifest.GetLabels(), preservedState(r.binding.BindingSpec(), r.targets, r.target.Name), labels,
+		map[string]string{workv1alpha1.ManagedLabel: workv1alpha1.ManagedLabelValue})
+	allAnnotations := merge(manifest.GetAnnotations(), annotations, map[string]string{
+		workv1alpha1.WorkNamespaceAnnotation:      work.Namespace,
+		workv1alpha1.WorkNameAnnotation:           work.Name,
+		workv1alpha1.TemplateUIDAnnotation:        string(r.template.GetUID()),
+		workv1alpha1.TemplateGenerationAnnotation: strconv.FormatInt(r.template.GetGeneration(), 10),
+		// Both lists are named in the list of annotations.
+		workv1alpha1.ManagedLabelsAnnotation:      sortedKeys(allLabels),
+		workv1alpha1.ManagedAnnotationsAnnotation: "",
+	})
+	allAnnotations[workv1alpha1.ManagedAnnotationsAnnotation] = sortedKeys(allAnnotations)
+	manifest.SetLabels(allLabels)
+	manifest.SetAnnotations(allAnnotations)
+}
+
+// bindingKeys are the label and the annotations that lead from a Work, and from its manifest, to the binding.
+func bindingKeys(binding workv1alpha2.Binding) (labels, annotations map[string]string) {
+	key := binding.PermanentIDLabel()
+	labels = map[string]string{key: binding.GetLabels()[key]}
+	if binding.GetNamespace() == "" {
+		return labels, map[string]string{workv1alpha2.ClusterResourceBindingNameAnnotation: binding.GetName()}
+	}
+	return labels, map[string]string{
+		workv1alpha2.ResourceBindingNamespaceAnnotation: binding.GetNamespace(),
+		workv1alpha2.ResourceBindingNameAnnotation:      binding.GetName(),
+	}
+}
+
+// conflictResolution follows the template's own annotation where it says something, and else the policy.
+func conflictResolution(template *unstructured.Unstructured, spec *workv1alpha2.ResourceBindingSpec) string {
+	switch own := template.GetAnnotations()[workv1alpha1.ConflictResolutionAnnotation]; {
+	case own == workv1alpha1.ConflictResolutionOverwrite, own == workv1alpha1.ConflictResolutionAbort:
+		return own
+	case spec.ConflictResolution == policyv1alpha1.ConflictOverwrite:
+		return workv1alpha1.ConflictResolutionOverwrite
+	default:
+		return workv1alpha1.ConflictResolutionAbort
+	}
+}
+
+// recordOverrides notes on the Work what was overridden, and forgets what no longer is.
+func recordOverrides(work *workv1alpha1.Work, annotations map[string]string, result override.Result) error {
+	for key, applied := range map[string][]override.Applied{
+		workv1alpha1.AppliedClusterOverridesAnnotation: result.Cluster,
+		workv1alpha1.AppliedOverridesAnnotation:        result.Namespace,
+	} {
+		if len(applied) == 0 {
+			delete(work.Annotations, key)
+			continue
+		}
+		text, err := json.Marshal(applied)
+		if err != nil {
+			return fmt.Errorf("encoding the applied overrides: %w", err)
+		}
+		annotations[key] = string(text)
+	}
+	return nil
+}
+
+// same says whether writing desired over existing would change nothing. Our part of the metadata is compared by
+// comparing all of it: desired was made from existing.
+func same(existing, desired *workv1alpha1.Work) bool {
+	if !maps.Equal(existing.Labels, desired.Labels) || !maps.Equal(existing.Annotations, desired.Annotations) ||
+		!slices.Equal(existing.Finalizers, desired.Finalizers) {
+		return false
+	}
+	a, b := &existing.Spec, &desired.Spec
+	if isTrue(a.SuspendDispatching) != isTrue(b.SuspendDispatching) ||
+		!ptr.Equal(a.PreserveResourcesOnDeletion, b.PreserveResourcesOnDeletion) {
+		return false
+	}
+	return slices.EqualFunc(a.Workload.Manifests, b.Workload.Manifests, sameManifest)
+}
+
+// sameManifest compares what the JSON means if its bytes differ: whoever wrote it last may have spaced it differently.
+func sameManifest(a, b workv1alpha1.Manifest) bool {
+	if bytes.Equal(a.Raw, b.Raw) {
+		return true
+	}
+	var before, after unstructured.Unstructured
+	if before.UnmarshalJSON(a.Raw) != nil || after.UnmarshalJSON(b.Raw) != nil {
+		return false
+	}
+	return equality.Semantic.DeepEqual(before.Object, after.Object)
+}
+
+func workName(spec *workv1alpha2.ResourceBindingSpec) string {
+	return workv1alpha1.WorkName(spec.Resource.Kind, spec.Resource.Namespace, spec.Resource.Name)
+}
+
+func alternativeWorkName(spec *workv1alpha2.ResourceBindingSpec) string {
+	ref := refOf(spec)
+	return workv1alpha1.AlternativeWorkName(ref.GroupVersionKind.GroupKind(), ref.Namespace, ref.Name)
+}
+
+// carries says whether a Work has a manifest of a binding's template, or one that cannot be read.
+func carries(work *workv1alpha1.Work, spec *workv1alpha2.ResourceBindingSpec) bool {
+	ref := refOf(spec)
+	return len(work.Spec.Workload.Manifests) == 0 || slices.ContainsFunc(work.Spec.Workload.Manifests, func(m workv1alpha1.Manifest) bool {
+		var head metav1.PartialObjectMetadata
+		if json.Unmarshal(m.Raw, &head) != nil {
+			return true
+		}
+		return head.GroupVersionKind().GroupKind() == ref.GroupVersionKind.GroupKind() && head.Name == ref.Name && head.Namespace == ref.Namespace
+	})
+}
+
+// owner says which binding a Work was made for: "namespace/name", "/name" for a cluster-scoped one, "" for none.
+func owner(work metav1.Object) string {
+	annotations := work.GetAnnotations()
+	if name := annotations[workv1alpha2.ClusterResourceBindingNameAnnotation]; name != "" {
+		return "/" + name
+	}
+	if name := annotations[workv1alpha2.ResourceBindingNameAnnotation]; name != "" {
+		return annotations[workv1alpha2.ResourceBindingNamespaceAnnotation] + "/" + name
+	}
+	return ""
+}
+
+// belongs tells whether a Work was made for a binding. One whose annotations somebody removed still has the label.
+func belongs(work *workv1alpha1.Work, binding workv1alpha2.Binding) bool {
+	if of := owner(work); of != "" {
+		return of == keyOf(binding)
+	}
+	id := binding.GetLabels()[binding.PermanentIDLabel()]
+	return id != "" && work.Labels[binding.PermanentIDLabel()] == id
+}
+
+// isLent tells whether a Work is there with or without a binding: it carries a namespace, which goes to every cluster.
+func isLent(work *workv1alpha1.Work) bool {
+	return work.Annotations[workv1alpha1.CarriedNamespaceAnnotation] != ""
+}
+
+// isFree tells whether a Work is lent and no binding has it.
+func isFree(work *workv1alpha1.Work) bool {
+	return isLent(work) && work.DeletionTimestamp == nil && owner(work) == ""
+}
+
+// returned is the patch that makes a lent Work what it was without a binding, apart from the manifest, which is for the
+// one who lent it to restore. It cannot hit a Work that took the name meanwhile.
+func returned(work *workv1alpha1.Work) ([]byte, error) {
+	raw, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{
+			"uid": work.UID,
+			"labels": map[string]any{
+				workv1alpha2.ResourceBindingPermanentIDLabel: nil, workv1alpha2.ClusterResourceBindingPermanentIDLabel: nil,
+			},
+			"annotations": map[string]any{
+				workv1alpha2.ResourceBindingNamespaceAnnotation: nil, workv1alpha2.ResourceBindingNameAnnotation: nil,
+				workv1alpha2.ClusterResourceBindingNameAnnotation: nil,
+			},
+		},
+		"spec": map[string]any{"suspendDispatching": nil, "preserveResourcesOnDeletion": nil},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("encoding what a Work loses: %w", err)
+	}
+	return raw, nil
+}
+
+func merge(groups ...map[string]string) map[string]string {
+	merged := map[string]string{}
+	for _, group := range groups {
+		maps.Copy(merged, group)
+	}
+	return merged
+}
+
+func sortedKeys(m map[string]string) string {
+	return strings.Join(slices.Sorted(maps.Keys(m)), ",")
+}
+
+func isTrue(b *bool) bool { return b != nil && *b }

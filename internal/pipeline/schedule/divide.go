@@ -1,0 +1,182 @@
+package schedule
+
+import (
+	"slices"
+
+	"github.com/flagship-k8s/flagship/internal/knowledge/capacity"
+)
+
+// weigh sets the static weights of the fitting clusters, where the placement
+// divides by them: the largest weight of the rules that select a cluster, or 1
+// each if no rule selects any.
+func weigh(r *Round, fitting []*Verdict) error {
+	if strategyOf(r.Request.Placement) != static {
+		return nil
+	}
+	any := false
+	if preference := r.Request.Placement.ReplicaScheduling.WeightPreference; preference != nil {
+		for i := range preference.StaticWeightList {
+			rule := &preference.StaticWeightList[i]
+			s, err := compile("staticWeightList.targetCluster", &rule.TargetCluster)
+			if err != nil {
+				return err
+			}
+			for _, v := range fitting {
+				if rule.Weight > v.Weight && s.drops(v.Cluster) == nil {
+					v.Weight, any = rule.Weight, true
+				}
+			}
+		}
+	}
+	if !any {
+		for _, v := range fitting {
+			v.Weight = 1
+		}
+	}
+	return nil
+}
+
+// divide gives replicas to the chosen clusters and returns how many found no place.
+func divide(r *Round, chosen []*Verdict) (missing int64) {
+	req := r.Request
+	if !req.divisible() {
+		return 0
+	}
+	switch strategyOf(req.Placement) {
+	case duplicated:
+		for _, v := range chosen {
+			v.Replicas = req.Replicas
+		}
+		return 0
+	case static:
+		divideByWeight(req, chosen)
+		return 0
+	default:
+		return divideByRoom(req, chosen, len(r.tiers.selectors))
+	}
+}
+
+func divideByWeight(req *Request, chosen []*Verdict) {
+	votes := make([]vote, 0, len(chosen))
+	for _, v := range chosen {
+		if v.Weight > 0 {
+			votes = append(votes, vote{v, v.Weight})
+		}
+	}
+	handOut(req, votes, int64(req.Replicas))
+}
+
+// divideByRoom serves one overflow tier after the other; each receives no more
+// than it can hold in all.
+func divideByRoom(req *Request, chosen []*Verdict, tierCount int) (missing int64) {
+	if tierCount <= 1 {
+		return share(req, chosen, int64(req.Replicas))
+	}
+	remaining := int64(req.Replicas)
+	for tier := range tierCount {
+		var members []*Verdict
+		var available int64
+		for _, v := range chosen {
+			if int(v.Tier) == tier {
+				members = append(members, v)
+				available += int64(v.Available)
+			}
+		}
+		part := min(remaining, available)
+		remaining -= part - share(req, members, part)
+	}
+	return remaining
+}
+
+// vote is the weight of one cluster in a division.
+type vote struct {
+	*Verdict
+	votes int64
+}
+
+// share divides desired replicas among clusters by room. What runs already
+// stays where it is as far as desired allows: growing only places the
+// difference, shrinking takes from all in proportion. A fresh request divides
+// everything anew. It returns how many replicas found no place.
+func share(req *Request, clusters []*Verdict, desired int64) (missing int64) {
+	var assigned int64
+	for _, v := range clusters {
+		assigned += int64(v.Current)
+	}
+	switch {
+	case req.Fresh:
+		return spreadOut(req, clusters, desired, func(v *Verdict) int64 { return int64(v.Available) }, false)
+	case assigned > desired:
+		return spreadOut(req, clusters, desired, func(v *Verdict) int64 { return int64(v.Current) }, false)
+	default:
+		for _, v := range clusters {
+			v.Replicas = v.Current
+		}
+		return spreadOut(req, clusters, desired-assigned, func(v *Verdict) int64 { return int64(v.Allocatable) }, true)
+	}
+}
+
+// spreadOut hands out n replicas in proportion to weight, which is also the
+// most that a cluster takes, and returns how many are left over. Aggregated
+// placement uses the fewest clusters that hold them, the largest first; those
+// that hold replicas go before others if heldFirst.
+func spreadOut(req *Request, clusters []*Verdict, n int64, weight func(*Verdict) int64, heldFirst bool) (missing int64) {
+	if n == 0 {
+		return 0
+	}
+	votes := make([]vote, 0, len(clusters))
+	var sum int64
+	for _, v := range clusters {
+		if w := weight(v); w > 0 {
+			votes = append(votes, vote{v, w})
+			sum += w
+		}
+	}
+	if sum < n {
+		missing, n = n-sum, sum
+	}
+	if strategyOf(req.Placement) == aggregated {
+		votes = fewest(votes, n, heldFirst)
+	}
+	handOut(req, votes, n)
+	return missing
+}
+
+// fewest returns the shortest list of votes, the largest first, that adds up to
+// n. Mostly that is a handful of many, so that a heap beats sorting them all.
+func fewest(votes []vote, n int64, heldFirst bool) []vote {
+	before := func(a, b vote) bool {
+		if heldFirst && (a.Current > 0) != (b.Current > 0) {
+			return a.Current > 0
+		}
+		if a.votes != b.votes {
+			return a.votes > b.votes
+		}
+		return compareRank(a.Verdict, b.Verdict) < 0
+	}
+	heap := slices.Clone(votes)
+	for i := len(heap)/2 - 1; i >= 0; i-- {
+		sink(heap, i, before)
+	}
+	out := votes[:0]
+	for n > 0 && len(heap) > 0 {
+		out = append(out, heap[0])
+		n -= heap[0].votes
+		heap[0] = heap[len(heap)-1]
+		heap = heap[:len(heap)-1]
+		sink(heap, 0, before)
+	}
+	return out
+}
+
+// handOut adds n replicas to the clusters of votes by Webster's method.
+func handOut(req *Request, votes []vote, n int64) {
+	parties := make([]capacity.Party, len(votes))
+	for i, v := range votes {
+		parties[i] = capacity.Party{Name: v.Cluster.Name, Votes: v.votes}
+	}
+	capacity.Webster(int32(n), parties, req.Resource.UID)
+	for i, v := range votes {
+		v.Replicas += parties[i].Seats
+	}
+}

@@ -1,0 +1,80 @@
+package schedule
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/knowledge/capacity"
+)
+
+// fleet keeps the snapshot up to date. Events only say which cluster to look at
+// again; what it is like comes from the cache, which is never behind its own events.
+type fleet struct {
+	reader client.Reader
+	ledger *capacity.Ledger
+
+	mu      sync.Mutex
+	current *Snapshot
+	dirty   map[string]struct{}
+}
+
+func newFleet(reader client.Reader, ledger *capacity.Ledger) *fleet {
+	return &fleet{reader: reader, ledger: ledger, dirty: map[string]struct{}{}}
+}
+
+// touch notes that a cluster has to be looked at again.
+func (f *fleet) touch(name string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.dirty[name] = struct{}{}
+}
+
+// snapshot returns the fleet as it is now, promised capacity included.
+func (f *fleet) snapshot(ctx context.Context) (*Snapshot, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.current == nil {
+		if err := f.load(ctx); err != nil {
+			return nil, err
+		}
+	}
+	var change Change
+	for name := range f.dirty {
+		c := &clusterv1alpha1.Cluster{}
+		err := f.reader.Get(ctx, types.NamespacedName{Name: name}, c, client.UnsafeDisableDeepCopy)
+		switch {
+		case apierrors.IsNotFound(err):
+			change.Gone = append(change.Gone, name)
+		case err != nil:
+			return nil, fmt.Errorf("reading cluster %s: %w", name, err)
+		default:
+			change.Present = append(change.Present, c)
+		}
+	}
+	clear(f.dirty)
+	change.Taken = f.ledger.Changes()
+	if len(change.Present)+len(change.Gone)+len(change.Taken) > 0 {
+		f.current = f.current.With(change)
+	}
+	return f.current, nil
+}
+
+func (f *fleet) load(ctx context.Context) error {
+	clear(f.dirty)
+	var list clusterv1alpha1.ClusterList
+	if err := f.reader.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("listing clusters: %w", err)
+	}
+	clusters := make([]*clusterv1alpha1.Cluster, len(list.Items))
+	for i := range list.Items {
+		clusters[i] = &list.Items[i]
+	}
+	f.current = NewSnapshot(clusters)
+	return nil
+}

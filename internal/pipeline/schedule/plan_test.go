@@ -1,0 +1,88 @@
+package schedule_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/pipeline/schedule"
+)
+
+// verdicts is what a decision says of every cluster: the filter and reason that dropped it, or what it received.
+func verdicts(d schedule.Decision) []string {
+	var out []string
+	for i := range d.Attempts {
+		a := &d.Attempts[i]
+		for n, v := range a.Verdicts {
+			text := fmt.Sprintf("%s gets %d", v.Cluster.Name, v.Replicas)
+			if v.Reason != nil {
+				text = fmt.Sprintf("%s: %s: %s", v.Cluster.Name, a.DroppedBy(n), v.Reason)
+			}
+			out = append(out, text)
+		}
+	}
+	return out
+}
+
+// What a snapshot remembers of earlier decisions must not show: after any change of the fleet the answer is that of a
+// fleet seen for the first time.
+func TestMemoryDoesNotShow(t *testing.T) {
+	r := rand.New(rand.NewPCG(17, 4))
+	placements := []*policyv1alpha1.Placement{
+		placement(duplicated), placement(dynamic, spread(byRegion, 1, 2), spread(byCluster, 1, 3)),
+		placement(aggregated, affinity(policyv1alpha1.ClusterAffinity{
+			LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"env": "prod"}}, ExcludeClusters: []string{"m01"}})),
+		placement(static("m00", 2, "m02", 1), tolerate(corev1.Toleration{Key: "k", Operator: corev1.TolerationOpExists})),
+		placement(dynamic, term("a", named("m00", "m01"), overflow("b", named("m02"))), term("c", policyv1alpha1.ClusterAffinity{})),
+	}
+	changes := []func(*clusterv1alpha1.Cluster){
+		labelled("env", "prod"), labelled("env", "test"), tainted("k", "v", corev1.TaintEffectNoSchedule), in("p", "r9"), room(3), room(40),
+		func(c *clusterv1alpha1.Cluster) { c.Spec.Taints = nil },
+		func(c *clusterv1alpha1.Cluster) { c.Status.APIEnablements = nil },
+		func(c *clusterv1alpha1.Cluster) { c.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} },
+	}
+	for range 60 {
+		w := randomWorld(r)
+		remembering := w.snapshot()
+		for range 12 {
+			i := r.IntN(len(w.clusters))
+			changed := w.clusters[i].DeepCopy()
+			changes[r.IntN(len(changes))](changed)
+			w.clusters[i] = changed
+			remembering = remembering.With(schedule.Change{Present: []*clusterv1alpha1.Cluster{changed}})
+			req := deployment(1+r.Int32N(20), placements[r.IntN(len(placements))])
+			if r.IntN(2) == 0 {
+				req.Current = w.running(r, 4)
+			}
+			if r.IntN(4) == 0 {
+				req.Evicting = []string{"m00"}
+			}
+			want, got := schedule.Schedule(req, w.snapshot()), schedule.Schedule(req, remembering)
+			if diff := cmp.Diff(verdicts(want), verdicts(got)); diff != "" {
+				t.Fatalf("without memory (-) and with (+):\n%s", diff)
+			}
+		}
+	}
+}
+
+// The first filter in their order gives the reason, whether its answer is remembered or not.
+func TestTheFirstFilterGivesTheReason(t *testing.T) {
+	snapshot := fleet(
+		member("m1", func(c *clusterv1alpha1.Cluster) { c.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} }),
+		member("m2"), member("m3", tainted("k", "v", corev1.TaintEffectNoSchedule)))
+	req := deployment(1, placement(duplicated, affinity(named("m3"))), func(r *schedule.Request) { r.Evicting = []string{"m1", "m2"} })
+	for range 2 {
+		d := schedule.Schedule(req, snapshot)
+		want := []string{"m1: ClusterLeaving: is being deleted", "m2: ClusterEviction: is being evicted from", "m3: TaintToleration: has taint k=v:NoSchedule"}
+		if diff := cmp.Diff(want, verdicts(d)); diff != "" {
+			t.Errorf("-want +got\n%s", diff)
+		}
+	}
+}

@@ -1,0 +1,149 @@
+package rebalance
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	appsv1alpha1 "github.com/flagship-k8s/flagship/api/apps/v1alpha1"
+	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
+)
+
+const fieldManager = "flagship-rebalance"
+
+// Controller reconciles one WorkloadRebalancer at a time.
+type Controller struct {
+	client client.Client
+	clock  clock.PassiveClock
+}
+
+// New returns a Controller that reads and writes through c.
+func New(c client.Client, clock clock.PassiveClock) *Controller {
+	return &Controller{client: c, clock: clock}
+}
+
+// Setup adds the loop to mgr.
+func Setup(mgr ctrl.Manager, clock clock.PassiveClock) error {
+	err := builder.ControllerManagedBy(mgr).
+		Named("rebalance").
+		For(&appsv1alpha1.WorkloadRebalancer{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		WithOptions(controller.Options{
+			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](50*time.Millisecond, time.Minute),
+		}).
+		Complete(controlloop.Track(mgr, New(mgr.GetClient(), clock)))
+	if err != nil {
+		return fmt.Errorf("building the rebalance controller: %w", err)
+	}
+	return nil
+}
+
+// Reconcile asks for what has not been asked for, notes it, and ends what has
+// outlived its time.
+func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	r := &appsv1alpha1.WorkloadRebalancer{}
+	if err := c.client.Get(ctx, request.NamespacedName, r); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	if r.DeletionTimestamp != nil {
+		return reconcile.Result{}, nil
+	}
+	items, faults := agenda(r), []error(nil)
+	trigger := triggerTime(r, c.clock.Now())
+	for i := range items {
+		if items[i].Result != "" {
+			continue
+		}
+		if err := c.ask(ctx, &items[i], trigger); err != nil {
+			faults = append(faults, err)
+		}
+	}
+	status := statusOf(r, items, c.clock.Now())
+	if !equality.Semantic.DeepEqual(status, r.Status) {
+		before := r.DeepCopy()
+		r.Status = status
+		if err := c.client.Status().Patch(ctx, r, client.MergeFrom(before), client.FieldOwner(fieldManager)); client.IgnoreNotFound(err) != nil {
+			return reconcile.Result{}, fmt.Errorf("writing the status of WorkloadRebalancer %s: %w", r.Name, err)
+		}
+	}
+	if err := errors.Join(faults...); err != nil {
+		return reconcile.Result{}, err
+	}
+	left, ends := remaining(r, c.clock.Now())
+	if !ends || left > 0 {
+		return reconcile.Result{RequeueAfter: left}, nil
+	}
+	err := c.client.Delete(ctx, r, client.Preconditions{UID: &r.UID, ResourceVersion: &r.ResourceVersion})
+	if apierrors.IsConflict(err) {
+		return reconcile.Result{}, nil // It was changed meanwhile, and that is an event.
+	}
+	return reconcile.Result{}, client.IgnoreNotFound(err)
+}
+
+// ask has one workload scheduled afresh and notes what came of it. An error
+// means that it is to be tried again.
+func (c *Controller) ask(ctx context.Context, item *appsv1alpha1.ObservedWorkload, trigger metav1.Time) error {
+	binding, err := c.bindingOf(ctx, item.Workload)
+	switch {
+	case err != nil:
+		return err
+	case binding == nil:
+		item.Result, item.Reason = appsv1alpha1.RebalanceFailed, appsv1alpha1.RebalanceObjectNotFound
+		return nil
+	}
+	if asked := binding.BindingSpec().RescheduleTriggeredAt; asked == nil || asked.Before(&trigger) {
+		patch, err := json.Marshal(map[string]any{
+			"metadata": map[string]any{"uid": binding.GetUID()},
+			"spec":     map[string]any{"rescheduleTriggeredAt": trigger},
+		})
+		if err != nil {
+			return fmt.Errorf("encoding a patch: %w", err)
+		}
+		object := binding.(client.Object)
+		err = c.client.Patch(ctx, object, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(fieldManager))
+		if err != nil {
+			return fmt.Errorf("asking to reschedule %s %s/%s: %w", item.Workload.Kind, item.Workload.Namespace, item.Workload.Name, err)
+		}
+	}
+	item.Result, item.Reason = appsv1alpha1.RebalanceSuccessful, ""
+	return nil
+}
+
+// bindingOf reads the binding of a workload, nil if there is none.
+func (c *Controller) bindingOf(ctx context.Context, w appsv1alpha1.ObjectReference) (workv1alpha2.Binding, error) {
+	var binding workv1alpha2.Binding = &workv1alpha2.ResourceBinding{}
+	if w.Namespace == "" {
+		binding = &workv1alpha2.ClusterResourceBinding{}
+	}
+	key := client.ObjectKey{Namespace: w.Namespace, Name: workv1alpha2.BindingName(w.Kind, w.Name)}
+	if err := c.client.Get(ctx, key, binding.(client.Object)); err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil, nil
+		}
+		return nil, fmt.Errorf("reading binding %s: %w", key, err)
+	}
+	// Equal kinds of two groups share a name.
+	bound := binding.BindingSpec().Resource
+	if groupOf(bound.APIVersion) != groupOf(w.APIVersion) || bound.Kind != w.Kind || bound.Name != w.Name {
+		return nil, nil
+	}
+	return binding, nil
+}
+
+func groupOf(apiVersion string) string { return schema.FromAPIVersionAndKind(apiVersion, "").Group }

@@ -1,0 +1,161 @@
+package schedule
+
+import (
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
+	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/knowledge/capacity"
+)
+
+// Request is everything about one binding that a decision depends on.
+type Request struct {
+	// Resource is the template: its kind decides which clusters can take it,
+	// its uid how ties are broken.
+	Resource workv1alpha2.ObjectReference
+	// Placement is what the policy says. nil sends the object everywhere.
+	Placement *policyv1alpha1.Placement
+	// Replicas and Requirements are those of a workload; zero and nil otherwise.
+	Replicas     int32
+	Requirements *workv1alpha2.ReplicaRequirements
+	// Components are the parts of a workload with several pod templates. With
+	// two or more, each chosen cluster receives the whole set.
+	Components []workv1alpha2.Component
+	// Devices is what it claims of devices.
+	Devices capacity.DeviceNeeds
+	// Current is where the object is now.
+	Current []workv1alpha2.TargetCluster
+	// Evicting names clusters that the object is being moved out of.
+	Evicting []string
+	// ObservedAffinity names the term of clusterAffinities in use.
+	ObservedAffinity string
+	// Fresh divides anew, as if nothing ran anywhere yet.
+	Fresh bool
+	// Partial places what fits when not everything does.
+	Partial bool
+	// Failback tries the terms of clusterAffinities from the first on, even if a later one is in use.
+	Failback bool
+	// KindTravels is true when the kind is defined by a CRD that goes to the
+	// same clusters, so that a cluster need not serve it yet.
+	KindTravels bool
+	// Becomes are the kinds that the object can be translated to: serving one of them is as good as serving its own.
+	Becomes []schema.GroupVersionKind
+	// Companions are the other objects of the same affinity group, Rivals those
+	// of the same anti-affinity group. nil means no group.
+	Companions, Rivals *Peers
+}
+
+// Peers is where the other objects of a group are.
+type Peers struct {
+	// Group is "key=value" of the label that makes the group.
+	Group string
+	// Clusters are those that at least one of them is in.
+	Clusters map[string]struct{}
+}
+
+// strategy is how replicas are given to the chosen clusters.
+type strategy int
+
+const (
+	// duplicated gives every cluster all replicas. Objects without replicas are placed the same way.
+	duplicated strategy = iota
+	// static divides by fixed weights, whatever the room.
+	static
+	// dynamic divides by how many more replicas fit.
+	dynamic
+	// aggregated divides as dynamic does, among as few clusters as hold them.
+	aggregated
+)
+
+func strategyOf(p *policyv1alpha1.Placement) strategy {
+	if p == nil || p.ReplicaScheduling == nil || p.ReplicaScheduling.ReplicaSchedulingType == policyv1alpha1.ReplicaSchedulingTypeDuplicated {
+		return duplicated
+	}
+	s := p.ReplicaScheduling
+	if s.ReplicaDivisionPreference == policyv1alpha1.ReplicaDivisionPreferenceAggregated {
+		return aggregated
+	}
+	if s.WeightPreference != nil && s.WeightPreference.DynamicWeight != "" {
+		return dynamic
+	}
+	return static
+}
+
+// hasReplicas says whether the object is a workload.
+func (r *Request) hasReplicas() bool { return r.Replicas > 0 || r.Requirements != nil }
+
+// wholeSets says whether the object has several components that stay together.
+func (r *Request) wholeSets() bool { return len(r.Components) > 1 }
+
+// divisible says whether clusters receive a number of replicas.
+func (r *Request) divisible() bool { return r.hasReplicas() && !r.wholeSets() }
+
+// capacious says whether room decides how much a cluster receives.
+func (r *Request) capacious() bool {
+	s := strategyOf(r.Placement)
+	return (s == dynamic || s == aggregated) && (r.divisible() || r.wholeSets())
+}
+
+func (r *Request) demand() capacity.Demand {
+	switch {
+	case r.wholeSets():
+		return capacity.DemandOfSet(r.Components)
+	case r.Requirements != nil:
+		return capacity.DemandOf(r.Requirements.ResourceRequest).With(r.Devices.Replica)
+	default:
+		return capacity.DemandOf(nil).With(r.Devices.Replica)
+	}
+}
+
+func (r *Request) spreadConstraints() []policyv1alpha1.SpreadConstraint {
+	if r.Placement == nil {
+		return nil
+	}
+	return r.Placement.SpreadConstraints
+}
+
+// Term is one group of clusters to try.
+type Term struct {
+	// Name is that of the clusterAffinities entry, empty for a single clusterAffinity.
+	Name string
+	// Affinity selects the clusters; nil selects all.
+	Affinity *policyv1alpha1.ClusterAffinity
+	// Overflow are further tiers, for what the clusters of Affinity cannot hold.
+	Overflow []policyv1alpha1.OverflowAffinityTerm
+}
+
+// path is where a user finds the term in the placement.
+func (t Term) path() string {
+	if t.Name == "" {
+		return "clusterAffinity"
+	}
+	return fmt.Sprintf("clusterAffinities[%s]", t.Name)
+}
+
+// terms lists what to try, in order: from the term in use forward, then, since
+// an earlier one may have recovered meanwhile, those before it. A fresh
+// decision, or one that may fail back, starts at the first.
+func (r *Request) terms() []Term {
+	if r.Placement == nil {
+		return []Term{{}}
+	}
+	if len(r.Placement.ClusterAffinities) == 0 {
+		return []Term{{Affinity: r.Placement.ClusterAffinity}}
+	}
+	all := make([]Term, len(r.Placement.ClusterAffinities))
+	start := 0
+	for i := range r.Placement.ClusterAffinities {
+		t := &r.Placement.ClusterAffinities[i]
+		all[i] = Term{Name: t.AffinityName, Affinity: &t.ClusterAffinity, Overflow: t.OverflowAffinities}
+		if t.AffinityName == r.ObservedAffinity && !r.Fresh && !r.Failback {
+			start = i
+		}
+		if !r.divisible() {
+			all[i].Overflow = nil
+		}
+	}
+	return slices.Concat(all[start:], all[:start])
+}

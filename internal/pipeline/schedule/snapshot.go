@@ -1,0 +1,220 @@
+package schedule
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"unique"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/knowledge/capacity"
+)
+
+// Cluster is what the scheduler knows of one member. It is never changed once
+// it is in a Snapshot.
+type Cluster struct {
+	Name     string
+	Labels   labels.Set
+	Provider string
+	Region   string
+	// Zones are the cluster's zones; the deprecated single zone counts if there is no list.
+	Zones []string
+	// Leaving is true once the Cluster is being deleted.
+	Leaving bool
+
+	zoneKey string // all zones as one word, for grouping
+	taints  []taint
+	apis    *apiSet
+	room    capacity.Room
+}
+
+// taint keeps things away from a cluster; its reason is spelled once, not per decision.
+type taint struct {
+	corev1.Taint
+	reason *Reason
+}
+
+// apiSet is what a cluster serves.
+type apiSet struct {
+	source   []clusterv1alpha1.APIEnablement
+	complete bool // nothing is served beyond what is listed
+	kinds    map[apiKind]struct{}
+	// content is equal for sets that are equal. Most of a fleet serves the same,
+	// so that one look-up answers for many clusters.
+	content unique.Handle[string]
+}
+
+type apiKind struct{ groupVersion, kind string }
+
+func (a *apiSet) serves(groupVersion, kind string) bool {
+	_, ok := a.kinds[apiKind{groupVersion, kind}]
+	return ok
+}
+
+func (a *apiSet) servesAny(kinds []schema.GroupVersionKind) bool {
+	return slices.ContainsFunc(kinds, func(k schema.GroupVersionKind) bool { return a.serves(k.GroupVersion().String(), k.Kind) })
+}
+
+// describe reads a Cluster. What did not change is taken over from before,
+// which may be nil.
+func describe(c *clusterv1alpha1.Cluster, before *Cluster) *Cluster {
+	out := &Cluster{
+		Name:     c.Name,
+		Labels:   c.Labels,
+		Provider: c.Spec.Provider,
+		Region:   c.Spec.Region,
+		Zones:    zonesOf(c),
+		Leaving:  !c.DeletionTimestamp.IsZero(),
+		apis:     describeAPIs(c, before),
+		room:     capacity.RoomOf(c),
+	}
+	out.zoneKey = strings.Join(out.Zones, ",")
+	for _, t := range c.Spec.Taints {
+		if t.Effect == corev1.TaintEffectNoSchedule || t.Effect == corev1.TaintEffectNoExecute {
+			text := t.ToString()
+			out.taints = append(out.taints, taint{t, &Reason{One: "has taint " + text, Many: "have taint " + text}})
+		}
+	}
+	return out
+}
+
+func zonesOf(c *clusterv1alpha1.Cluster) []string {
+	if len(c.Spec.Zones) > 0 {
+		return slices.Sorted(slices.Values(c.Spec.Zones))
+	}
+	//lint:ignore SA1019 a cluster that was never admitted anew has only this
+	if c.Spec.Zone != "" {
+		//lint:ignore SA1019 a cluster that was never admitted anew has only this
+		return []string{c.Spec.Zone}
+	}
+	return nil
+}
+
+func describeAPIs(c *clusterv1alpha1.Cluster, before *Cluster) *apiSet {
+	complete := meta.IsStatusConditionTrue(c.Status.Conditions, clusterv1alpha1.ClusterConditionCompleteAPIEnablements)
+	if before != nil && before.apis.complete == complete && reflect.DeepEqual(before.apis.source, c.Status.APIEnablements) {
+		return before.apis
+	}
+	out := &apiSet{source: c.Status.APIEnablements, complete: complete, kinds: map[apiKind]struct{}{}}
+	var content strings.Builder
+	fmt.Fprint(&content, complete)
+	for _, e := range c.Status.APIEnablements {
+		content.WriteString("\n" + e.GroupVersion)
+		for _, r := range e.Resources {
+			out.kinds[apiKind{e.GroupVersion, r.Kind}] = struct{}{}
+			content.WriteString(" " + r.Kind)
+		}
+	}
+	out.content = unique.Make(content.String())
+	return out
+}
+
+// Snapshot is the fleet at one moment. It is immutable and may be read by any
+// number of decisions at once; With makes the next one.
+type Snapshot struct {
+	clusters []*Cluster // by name
+	index    map[string]int
+	taken    []capacity.Usage // what is promised to each of clusters
+	plans    *plans           // those that hold for these clusters, whatever their room
+}
+
+// NewSnapshot describes clusters. It keeps references into them: they must not
+// change afterwards.
+func NewSnapshot(clusters []*clusterv1alpha1.Cluster) *Snapshot {
+	return (&Snapshot{}).With(Change{Present: clusters})
+}
+
+// Change is the difference between two snapshots.
+type Change struct {
+	// Present are clusters that joined or changed.
+	Present []*clusterv1alpha1.Cluster
+	// Gone names clusters that left.
+	Gone []string
+	// Taken is what is promised to clusters and not visible in their status.
+	Taken map[string]capacity.Usage
+}
+
+// With returns a snapshot in which change has happened, sharing with s all that has not changed.
+func (s *Snapshot) With(change Change) *Snapshot {
+	next := *s
+	if len(change.Present) > 0 || next.plans == nil {
+		next.clusters = slices.Clone(s.clusters)
+	}
+	replan := next.plans == nil
+	var joined []*Cluster
+	for _, c := range change.Present {
+		i, ok := s.index[c.Name]
+		if !ok {
+			joined = append(joined, describe(c, nil))
+			continue
+		}
+		before := next.clusters[i]
+		next.clusters[i] = describe(c, before)
+		replan = replan || differs(before, next.clusters[i])
+	}
+	if len(joined) > 0 || slices.ContainsFunc(change.Gone, s.has) {
+		next.reorder(s, joined, change.Gone)
+		replan = true
+	} else if len(change.Taken) > 0 {
+		next.taken = slices.Clone(s.taken)
+	}
+	if replan {
+		next.plans = &plans{}
+	}
+	for name, usage := range change.Taken {
+		if i, ok := next.index[name]; ok {
+			next.taken[i] = usage
+		}
+	}
+	return &next
+}
+
+// reorder makes a new list of clusters, with those that joined, without those
+// that are gone, and of what is promised to them.
+func (s *Snapshot) reorder(before *Snapshot, joined []*Cluster, gone []string) {
+	s.clusters = slices.DeleteFunc(slices.Concat(s.clusters, joined), func(c *Cluster) bool { return slices.Contains(gone, c.Name) })
+	slices.SortFunc(s.clusters, func(a, b *Cluster) int { return strings.Compare(a.Name, b.Name) })
+	s.index, s.taken = make(map[string]int, len(s.clusters)), make([]capacity.Usage, len(s.clusters))
+	for i, c := range s.clusters {
+		s.index[c.Name] = i
+		if was, ok := before.index[c.Name]; ok {
+			s.taken[i] = before.taken[was]
+		}
+	}
+}
+
+func (s *Snapshot) has(name string) bool {
+	_, ok := s.index[name]
+	return ok
+}
+
+// Get returns the cluster of that name, or nil.
+func (s *Snapshot) Get(name string) *Cluster {
+	if i, ok := s.index[name]; ok {
+		return s.clusters[i]
+	}
+	return nil
+}
+
+// Len returns how many clusters there are.
+func (s *Snapshot) Len() int { return len(s.clusters) }
+
+// differs says whether two descriptions of a cluster can lead to different
+// candidates, apart from how much room there is. Either may be nil.
+func differs(a, b *Cluster) bool {
+	if a == nil || b == nil {
+		return a != b
+	}
+	return a.Provider != b.Provider || a.Region != b.Region || a.Leaving != b.Leaving ||
+		a.apis.content != b.apis.content || a.zoneKey != b.zoneKey || !maps.Equal(a.Labels, b.Labels) ||
+		!slices.EqualFunc(a.taints, b.taints, func(x, y taint) bool {
+			return x.Key == y.Key && x.Value == y.Value && x.Effect == y.Effect
+		})
+}

@@ -1,0 +1,60 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/rest"
+
+	"github.com/flagship-k8s/flagship/internal/features/enroll"
+	"github.com/flagship-k8s/flagship/internal/host/hub"
+	"github.com/flagship-k8s/flagship/internal/knowledge/brake"
+	"github.com/flagship-k8s/flagship/internal/tools/playground"
+)
+
+// commands is every command there is, in the order in which a newcomer meets them.
+func commands(s Streams) []*cobra.Command {
+	parts := fleetParts{startHub: startHub, join: join}
+	return []*cobra.Command{
+		newDemoCommand(s, parts),
+		newUpCommand(s, parts),
+		newMemberCommand(s),
+		newMemberProcessCommand(),
+		newServerCommand(s),
+		newJoinCommand(s),
+		newUnjoinCommand(s),
+		newReleaseBrakeCommand(s),
+		newOrphansCommand(s),
+		newRestoreCommand(s),
+		newCordonCommand(s),
+		newUncordonCommand(s),
+		newTaintCommand(s),
+		newEncryptionCommand(s),
+		newCertificatesCommand(s),
+		newInterpretCommand(s),
+		newBenchCommand(s),
+		newVersionCommand(s),
+	}
+}
+
+// startHub runs the playground's control plane in this process.
+func startHub(ctx context.Context, o playground.HubOptions) (playground.Hub, error) {
+	h, err := hub.Start(ctx, hub.Options{
+		Server:     hub.Server{DataDir: o.DataDir, Port: o.Port, Profiling: o.Profiling, AllowLoopbackMembers: true},
+		LeaseGrace: o.AgentGrace,
+		Brake:      brake.Config{Share: 1}, // off: a playground and a bench remove everything they made, at once
+	})
+	if err != nil {
+		return nil, err // not h: a nil *hub.Hub in the interface would not be nil
+	}
+	return h, nil
+}
+
+// join makes the cluster of a kubeconfig file a member.
+func join(ctx context.Context, hub *rest.Config, name, kubeconfig string) error {
+	access, err := enroll.LoadAccess(kubeconfig, "")
+	if err != nil {
+		return err
+	}
+	return enroll.Join(ctx, hub, access.Config, enroll.Options{Name: name})
+}

@@ -1,0 +1,60 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/flagship-k8s/flagship/internal/features/enroll"
+)
+
+func newCordonCommand(s Streams) *cobra.Command {
+	return cordonCommand(s, false, &cobra.Command{
+		Use:   "cordon NAME...",
+		Short: "Keep new objects away from clusters",
+		Long: `Marks clusters as unschedulable, with the taint cluster.karmada.io/unschedulable:NoSchedule. What is in them stays and is
+kept up to date.`,
+		Example: "  flagship cordon member1",
+	})
+}
+
+func newUncordonCommand(s Streams) *cobra.Command {
+	return cordonCommand(s, true, &cobra.Command{
+		Use:     "uncordon NAME...",
+		Short:   "Let new objects into clusters again",
+		Long:    "Ends what cordon began.",
+		Example: "  flagship uncordon member1",
+	})
+}
+
+func cordonCommand(s Streams, remove bool, c *cobra.Command) *cobra.Command {
+	var hub hubAccess
+	c.Args = atLeast(1, "the name of a cluster")
+	c.RunE = func(cmd *cobra.Command, clusters []string) error {
+		return editTaints(cmd, s, &hub, clusters, []enroll.TaintEdit{enroll.Cordon(remove)}, cmd.Name()+"ed")
+	}
+	hub.flags(c)
+	return c
+}
+
+// editTaints changes the taints of every cluster named, whatever becomes of the others.
+func editTaints(cmd *cobra.Command, s Streams, hub *hubAccess, clusters []string, edits []enroll.TaintEdit, done string) error {
+	cfg, err := hub.config()
+	if err != nil {
+		return err
+	}
+	var faults []error
+	for _, cluster := range clusters {
+		changed, err := enroll.EditTaints(cmd.Context(), cfg, cluster, edits)
+		switch {
+		case err != nil:
+			faults = append(faults, err)
+		case changed:
+			fmt.Fprintf(s.Out, "cluster %s %s\n", cluster, done)
+		default:
+			fmt.Fprintf(s.Out, "cluster %s was %s already\n", cluster, done)
+		}
+	}
+	return errors.Join(faults...)
+}

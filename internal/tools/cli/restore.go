@@ -1,0 +1,169 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/rest"
+
+	"github.com/flagship-k8s/flagship/internal/features/enroll"
+	"github.com/flagship-k8s/flagship/internal/features/restore"
+)
+
+func newOrphansCommand(s Streams) *cobra.Command {
+	return reportCommand(s, restore.OrphansPath, &cobra.Command{
+		Use:   "orphans",
+		Short: "List objects in clusters that the control plane manages and has no Work for",
+		Long: `Lists objects that carry the labels of this control plane in a cluster, while it has no Work for them: after a restore
+from a backup, or after 'flagship release-brake --keep-objects'. Nothing happens to them until a Work of the same name takes
+them over. Kinds of which the control plane has no Work in a cluster are not watched there; 'flagship restore status' lists
+these, too.`,
+		Example: `  flagship orphans
+  flagship orphans --cluster member1 -o json`,
+	})
+}
+
+func newRestoreCommand(s Streams) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "restore",
+		Short: "See and end what waits after the control plane was restored from a backup",
+		Long: `A control plane that was restored from a backup knows less than its members have. It writes nothing to such a member and
+deletes nothing there, and the Cluster has the condition DispatchingHeld, until a person resumes it.`,
+	}
+	c.AddCommand(reportCommand(s, restore.StatusPath, &cobra.Command{
+		Use:   "status",
+		Short: "List how clusters differ from what the control plane knows",
+		Long: `Lists, for every cluster, objects that the control plane manages there and has no Work for (Orphan), that were applied from
+a later template than it has (Newer) or from something else than it has (Different), which going on takes back, and that it
+has and the cluster has not (Missing), which going on makes again.`,
+		Example: `  flagship restore status
+  flagship restore status --cluster member1 -o yaml`,
+	}), newResumeCommand(s))
+	return c
+}
+
+func newResumeCommand(s Streams) *cobra.Command {
+	var (
+		hub      hubAccess
+		clusters []string
+		all      bool
+	)
+	c := &cobra.Command{
+		Use:   "resume",
+		Short: "Write to clusters again",
+		Example: `  flagship restore resume --cluster member1
+  flagship restore resume --all`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if all != (len(clusters) == 0) {
+				return usageError{errors.New("resume needs either --cluster or --all")}
+			}
+			cfg, err := hub.config()
+			if err != nil {
+				return err
+			}
+			resumed, err := enroll.ResumeDispatching(cmd.Context(), cfg, clusters, time.Now())
+			for _, cluster := range resumed {
+				fmt.Fprintf(s.Out, "writing to cluster %s is resumed\n", cluster)
+			}
+			return err
+		},
+	}
+	hub.flags(c)
+	c.Flags().StringSliceVar(&clusters, "cluster", nil, "name of a cluster; may be given again")
+	c.Flags().BoolVar(&all, "all", false, "every cluster that waits")
+	return c
+}
+
+// reportCommand prints what the control plane answers on a path about clusters.
+func reportCommand(s Streams, path string, c *cobra.Command) *cobra.Command {
+	var (
+		hub      hubAccess
+		clusters []string
+		out      output
+	)
+	c.Args = cobra.NoArgs
+	c.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := out.check(); err != nil {
+			return err
+		}
+		cfg, err := hub.config()
+		if err != nil {
+			return err
+		}
+		reports, err := fetchReports(cmd.Context(), cfg, path, clusters)
+		if err != nil {
+			return err
+		}
+		if err := printReports(s, &out, reports); err != nil {
+			return err
+		}
+		return faultsIn(reports)
+	}
+	hub.flags(c)
+	out.flags(c)
+	c.Flags().StringSliceVar(&clusters, "cluster", nil, "name of a cluster; may be given again (default: all)")
+	return c
+}
+
+func fetchReports(ctx context.Context, hub *rest.Config, path string, clusters []string) (_ []restore.Report, err error) {
+	httpClient, err := rest.HTTPClientFor(hub)
+	if err != nil {
+		return nil, fmt.Errorf("building a client: %w", err)
+	}
+	address := strings.TrimSuffix(hub.Host, "/") + path + "?" + url.Values{"cluster": clusters}.Encode()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return nil, fmt.Errorf("building the request: %w", err)
+	}
+	response, err := httpClient.Do(request)
+	if err != nil {
+		return nil, fmt.Errorf("asking the control plane: %w", err)
+	}
+	defer func() { err = errors.Join(err, response.Body.Close()) }()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		return nil, fmt.Errorf("reading the answer: %w", err)
+	}
+	if response.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("the control plane answers %s: %s", response.Status, strings.TrimSpace(string(body)))
+	}
+	var reports []restore.Report
+	if err := json.Unmarshal(body, &reports); err != nil {
+		return nil, fmt.Errorf("reading the answer: %w", err)
+	}
+	return reports, nil
+}
+
+func printReports(s Streams, out *output, reports []restore.Report) error {
+	var rows [][]string
+	for _, r := range reports {
+		for _, f := range r.Findings {
+			rows = append(rows, []string{r.Cluster, strconv.FormatBool(r.Held), string(f.Class), f.Resource, orNone(f.Namespace), f.Name, f.Work})
+		}
+		if r.Held && len(r.Findings) == 0 {
+			rows = append(rows, []string{r.Cluster, "true", "-", "-", "-", "-", "-"})
+		}
+	}
+	return out.print(s, reports, "CLUSTER HELD CLASS RESOURCE NAMESPACE NAME WORK", rows)
+}
+
+// faultsIn returns what could not be looked into.
+func faultsIn(reports []restore.Report) error {
+	var faults []error
+	for _, r := range reports {
+		if r.Error != "" {
+			faults = append(faults, fmt.Errorf("cluster %s: %s", r.Cluster, r.Error))
+		}
+	}
+	return errors.Join(faults...)
+}

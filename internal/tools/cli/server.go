@@ -1,0 +1,138 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"path/filepath"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/flagship-k8s/flagship/internal/host/hub"
+	"github.com/flagship-k8s/flagship/internal/knowledge/brake"
+)
+
+// defaultServerPort is where the control plane listens unless told otherwise.
+const defaultServerPort = 6443
+
+func newServerCommand(s Streams) *cobra.Command {
+	var (
+		o       hub.Options
+		etcd    hub.ExternalEtcd
+		storage storageFlags
+	)
+	c := &cobra.Command{
+		Use:   "server",
+		Short: "Run the control plane alone",
+		Long: `Runs the control plane: API server, storage, scheduler and controllers, in this process, until SIGINT or SIGTERM.
+
+Storage is an embedded etcd in the data directory, or an external etcd cluster with --etcd-servers. Several servers on one
+etcd cluster share the files in DIR/pki and elect a leader for the controllers; put any TCP load balancer in front of them.
+
+It listens on 127.0.0.1, for clients on this machine, unless --bind-address says otherwise.`,
+		Example: `  flagship server --data-dir /var/lib/flagship
+  flagship server --data-dir /var/lib/flagship --bind-address 0.0.0.0
+  flagship server --bind-address 0.0.0.0 --etcd-servers https://etcd1:2379,https://etcd2:2379 --etcd-cafile ca.crt --etcd-certfile c.crt --etcd-keyfile c.key`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := defaultDir(&o.Server.DataDir); err != nil {
+				return err
+			}
+			if err := storage.apply(&o); err != nil {
+				return err
+			}
+			if len(etcd.Endpoints) > 0 {
+				o.Server.ExternalEtcd = &etcd
+				o.LeaderElection = true
+			}
+			logTo(s.Err)
+			h, err := hub.Start(c.Context(), o)
+			if err != nil {
+				return err
+			}
+			go tendMemory(c.Context())
+			kubeconfig := filepath.Join(o.Server.DataDir, hubKubeconfig)
+			if err := h.WriteKubeconfig(kubeconfig); err != nil {
+				return err
+			}
+			fmt.Fprintf(s.Out, "Flagship is ready at %s: export KUBECONFIG=%s\n", h.URL(), kubeconfig)
+			printListening(s.Out, o.Server.BindAddress, o.Server.Port)
+			return h.Wait()
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&o.Server.DataDir, "data-dir", "", "where state, keys and the kubeconfig are kept (default: flagship in the user's state directory)")
+	f.StringVar(&o.Server.BindAddress, "bind-address", "127.0.0.1", "IP address to listen on; the default is for clients on this machine, 0.0.0.0 is every address of it")
+	f.IntVar(&o.Server.Port, "port", defaultServerPort, "port to listen on")
+	f.StringVar(&o.Server.AdvertiseAddress, "advertise-address", "", "IP address that goes into kubeconfigs (default: that of --bind-address, or one of this machine if that is 0.0.0.0)")
+	f.StringSliceVar(&o.Server.ServerNames, "tls-san", nil, "further DNS names and IP addresses for the serving certificate")
+	f.StringSliceVar(&etcd.Endpoints, "etcd-servers", nil, "URLs of an external etcd cluster (default: embedded)")
+	f.StringVar(&etcd.CAFile, "etcd-cafile", "", "certificate authority of the etcd servers")
+	f.StringVar(&etcd.CertFile, "etcd-certfile", "", "client certificate for etcd")
+	f.StringVar(&etcd.KeyFile, "etcd-keyfile", "", "key of the client certificate for etcd")
+	f.StringVar(&etcd.Prefix, "etcd-prefix", "", "where all keys start in etcd (default /registry)")
+	f.StringToStringVar(&o.Server.ConversionServices, "conversion-service", nil, "where a Service is that conversion or interpreter webhooks name, as NAMESPACE/NAME[:PORT]=HOST:PORT (default: looked up by its EndpointSlices; may be given again)")
+	f.BoolVar(&o.Server.AllowLoopbackMembers, "allow-loopback-members", false, "connect to members at loopback and link-local addresses, such as clusters on this machine")
+	f.BoolVar(&o.Server.PlainSecrets, "plain-secrets", false, "store Secrets, and what holds parts of them, unencrypted")
+	f.StringVar(&o.Server.EncryptionConfig, "encryption-provider-config", "", "EncryptionConfiguration to load instead of the built-in one, as for kube-apiserver; KMS plugins are possible (start from encryption.yaml in the data directory, which reads what is stored)")
+	f.BoolVar(&o.Server.EncryptionConfigReload, "encryption-provider-config-automatic-reload", false, "load the file of --encryption-provider-config again when it changes")
+	storage.add(c)
+	auditFlags(c, &o.Server.Audit)
+	authenticationFlags(c, &o.Server.Authentication)
+	f.BoolVar(&o.NoRenewalTokens, "no-renewal-tokens", false, "keep no service account tokens without expiry of members, which renew credentials that expired while a member was unreachable or the control plane stopped; revokes those that are kept")
+	f.BoolVar(&o.Server.Profiling, "profiling", false, "serve /debug/pprof to administrators")
+	f.DurationVar(&o.ProbePeriod, "cluster-probe-period", 0, "how often a member is asked whether it is well (default 10s)")
+	f.DurationVar(&o.FailureThreshold, "cluster-failure-threshold", 0, "how long a member is unwell before Ready says so (default 30s)")
+	f.DurationVar(&o.SuccessThreshold, "cluster-success-threshold", 0, "how long a member is well again before Ready says so (default 30s)")
+	f.DurationVar(&o.LeasePeriod, "cluster-monitor-period", 0, "how often the lease of a member's agent is looked at (default 5s)")
+	f.DurationVar(&o.LeaseGrace, "cluster-monitor-grace-period", 0, "how long an agent may be silent before nothing is known of its cluster (default 40s)")
+	f.DurationVar(&o.StartupGrace, "cluster-startup-grace-period", 0, "the same for an agent that has never reported (default 1m)")
+	f.DurationVar(&o.DegradedAfter, "degraded-after", 0, "how long an object is unhealthy before its Work is Degraded (default 1m)")
+	f.DurationVar(&o.GracefulEvictionTimeout, "graceful-eviction-timeout", 0,
+		"how long a copy stays at the old place while the copy at the new one is not healthy (default 10m)")
+	f.DurationVar(&o.ServiceGrace, "service-grace", 0, "how long the endpoints of a member that is not ready keep counting in others (default 5m)")
+	f.Float64Var(&o.Brake.Share, "brake-share", brake.DefaultShare, "share of a member's objects, or of all members' together, above which removals and shrinkages wait for 'flagship release-brake'; 1 for never")
+	f.DurationVar(&o.Brake.Window, "brake-window", brake.DefaultWindow, "time over which removals and shrinkages are added up")
+	f.IntVar(&o.Brake.Minimum, "brake-minimum", brake.DefaultMinimum, "number of managed objects below which a member is not braked")
+	return c
+}
+
+// printListening prints where the server listens and, if clients on other machines cannot reach it, the flag that changes that.
+func printListening(out io.Writer, address string, port int) {
+	fmt.Fprintf(out, "It listens on %s\n", net.JoinHostPort(address, strconv.Itoa(port)))
+	if ip := net.ParseIP(address); ip != nil && ip.IsLoopback() {
+		fmt.Fprintln(out, "Only clients on this machine can reach it. For others, start it with --bind-address 0.0.0.0 or one of its addresses")
+	}
+}
+
+// auditFlags are those that kube-apiserver has under the same names.
+func auditFlags(c *cobra.Command, a *hub.Audit) {
+	f := c.Flags()
+	f.StringVar(&a.PolicyFile, "audit-policy-file", "", "audit policy (default: metadata of users' writes and of requests through the proxy of a Cluster; nothing that the control plane does itself)")
+	f.StringVar(&a.LogPath, "audit-log-path", "", `audit log, "-" for standard output, "none" for no log (default: audit/audit.log in the data directory)`)
+	f.IntVar(&a.MaxAge, "audit-log-maxage", 0, "days to keep old audit log files (default 90)")
+	f.IntVar(&a.MaxBackups, "audit-log-maxbackup", 0, "number of old audit log files to keep (default 9)")
+	f.IntVar(&a.MaxSize, "audit-log-maxsize", 0, "size of an audit log file in megabytes (default 100)")
+	f.StringVar(&a.WebhookConfigFile, "audit-webhook-config-file", "", "kubeconfig of a webhook that audit events are sent to")
+}
+
+// authenticationFlags are those that kube-apiserver has under the same names.
+func authenticationFlags(c *cobra.Command, a *hub.Authentication) {
+	f := c.Flags()
+	f.StringVar(&a.ConfigFile, "authentication-config", "", "AuthenticationConfiguration with issuers of JWTs (OIDC) and what anonymous users may reach (default: the paths for health checks); read again when it changes")
+	f.StringVar(&a.TokenWebhookConfigFile, "authentication-token-webhook-config-file", "", "kubeconfig of a webhook that reviews tokens")
+	f.BoolVar(&a.BootstrapTokens, "enable-bootstrap-token-auth", false, "accept bootstrap tokens, for registering agents of Karmada")
+	f.StringVar(&a.AuthorizationWebhookConfigFile, "authorization-webhook-config-file", "", "kubeconfig of a webhook that is asked about what RBAC does not allow")
+}
+
+// hubKubeconfig is the file in a data directory that leads to the control plane.
+const hubKubeconfig = "hub.kubeconfig"
+
+// defaultDir fills in the user's state directory.
+func defaultDir(dir *string) (err error) {
+	if *dir == "" {
+		*dir, err = stateDir()
+	}
+	return err
+}

@@ -1,0 +1,60 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/flagship-k8s/flagship/internal/features/limit"
+	"github.com/flagship-k8s/flagship/internal/host/hub"
+)
+
+// storageFlags bound what is stored.
+type storageFlags struct {
+	objects     int64
+	size, quota string
+}
+
+func (s *storageFlags) add(c *cobra.Command) {
+	f := c.Flags()
+	f.Int64Var(&s.objects, "namespace-object-limit", limit.DefaultObjects, "number of objects that may be stored for a namespace, Works included; 0 for no limit (annotation flagship.io/object-limit on a Namespace: its own limit)")
+	f.StringVar(&s.size, "namespace-size-limit", "1Gi", "bytes that may be stored for a namespace, Works included; 0 for no limit (annotation flagship.io/size-limit on a Namespace: its own limit)")
+	f.StringVar(&s.quota, "storage-quota", "8Gi", "largest size of the database of the embedded etcd; when it is reached nothing can be written")
+}
+
+// apply sets the options. To users 0 is no limit; in options it is the default.
+func (s *storageFlags) apply(o *hub.Options) error {
+	size, err := bytesOf("namespace-size-limit", s.size)
+	if err != nil {
+		return err
+	}
+	if s.objects < 0 {
+		return usageError{fmt.Errorf("--namespace-object-limit cannot be %d", s.objects)}
+	}
+	quota, err := bytesOf("storage-quota", s.quota)
+	if err != nil {
+		return err
+	}
+	if quota == 0 {
+		return usageError{fmt.Errorf("--storage-quota cannot be 0")}
+	}
+	o.NamespaceLimits = limit.Limits{Objects: orUnlimited(s.objects), Bytes: orUnlimited(size)}
+	o.Server.StorageQuota = quota
+	return nil
+}
+
+func orUnlimited(value int64) int64 {
+	if value == 0 {
+		return -1
+	}
+	return value
+}
+
+func bytesOf(flag, text string) (int64, error) {
+	quantity, err := resource.ParseQuantity(text)
+	if err != nil || quantity.Sign() < 0 {
+		return 0, usageError{fmt.Errorf("--%s is a quantity of bytes such as 2Gi, not %q", flag, text)}
+	}
+	return quantity.Value(), nil
+}

@@ -1,0 +1,105 @@
+package cli
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/rest"
+
+	"github.com/flagship-k8s/flagship/internal/features/enroll"
+)
+
+func newUnjoinCommand(s Streams) *cobra.Command {
+	var (
+		hub                hubAccess
+		member             memberAccess
+		o                  enroll.UnjoinOptions
+		keep, drop, dryRun bool
+		out                output
+	)
+	c := &cobra.Command{
+		Use:   "unjoin NAME",
+		Short: "Take a cluster out of the control plane",
+		Long: `Takes a member out: the objects that were propagated to it, then the service accounts, the credentials and the Cluster.
+
+With --keep-objects the objects stay in the cluster, without the labels and annotations of the control plane. With
+--delete-objects they are deleted there, except those that were there before, and those whose policy asks for it
+(preserveResourcesOnDeletion). While the cluster holds objects, one of both flags is required. Deleting the Cluster with
+kubectl keeps the objects, unless the Cluster has the annotation flagship.io/on-removal: DeleteObjects.
+
+A cluster that cannot be reached is taken out too, once the control plane knows that; what is in it stays.`,
+		Example: `  flagship unjoin member1 --keep-objects
+  flagship unjoin member1 --delete-objects --dry-run
+  flagship unjoin member1 --keep-objects --force --wait 10s`,
+		Args: exactly(1, "the name of the cluster"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := out.check(); err != nil {
+				return err
+			}
+			cfg, err := hub.config()
+			if err != nil {
+				return err
+			}
+			o.Name = args[0]
+			switch {
+			case keep:
+				o.Objects = enroll.KeepObjects
+			case drop:
+				o.Objects = enroll.DeleteObjects
+			}
+			if dryRun {
+				return printContents(cmd, s, &out, cfg, o)
+			}
+			var access *rest.Config
+			if member.kubeconfig != "" {
+				loaded, err := enroll.LoadAccess(member.kubeconfig, member.context)
+				if err != nil {
+					return err
+				}
+				access = loaded.Config
+			}
+			if err := enroll.Unjoin(cmd.Context(), cfg, access, o); err != nil {
+				return fmt.Errorf("unjoining %s: %w", o.Name, err)
+			}
+			fmt.Fprintf(s.Out, "cluster %s has left\n", o.Name)
+			return nil
+		},
+	}
+	hub.flags(c)
+	member.flags(c)
+	out.flags(c)
+	f := c.Flags()
+	f.DurationVar(&o.Wait, "wait", enroll.DefaultUnjoinWait, "how long to wait until everything is gone")
+	f.BoolVar(&o.Force, "force", false, "after that time, let go of a cluster that cannot be cleaned up")
+	f.BoolVar(&keep, "keep-objects", false, "leave the objects in the cluster, without the labels of the control plane")
+	f.BoolVar(&drop, "delete-objects", false, "delete the objects in the cluster that the control plane made")
+	f.BoolVar(&dryRun, "dry-run", false, "print what would be kept and deleted, and change nothing")
+	c.MarkFlagsMutuallyExclusive("keep-objects", "delete-objects")
+	return c
+}
+
+// printContents prints what unjoining would keep and delete.
+func printContents(cmd *cobra.Command, s Streams, out *output, hub *rest.Config, o enroll.UnjoinOptions) error {
+	contents, err := enroll.UnjoinContents(cmd.Context(), hub, o)
+	if err != nil {
+		return err
+	}
+	rows := make([][]string, 0, len(contents))
+	for _, c := range contents {
+		action := "delete"
+		if c.Kept {
+			action = "keep"
+		}
+		rows = append(rows, []string{orNone(c.Namespace), c.Kind, c.APIVersion, strconv.Itoa(c.Objects), action})
+	}
+	return out.print(s, contents, "NAMESPACE KIND APIVERSION OBJECTS ACTION", rows)
+}
+
+// orNone is the text for an empty cell of a table.
+func orNone(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return text
+}

@@ -1,0 +1,123 @@
+package cli
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/flagship-k8s/flagship/internal/tools/playground"
+)
+
+// fleetParts is what a playground is made of, as functions of the rooms that know how.
+type fleetParts struct {
+	// startHub starts a control plane in this process; see playground.Config.
+	startHub func(context.Context, playground.HubOptions) (playground.Hub, error)
+	// join makes the cluster of a kubeconfig file a member of the hub.
+	join func(ctx context.Context, hub *rest.Config, name, kubeconfig string) error
+}
+
+func newUpCommand(s Streams, parts fleetParts) *cobra.Command {
+	c := playground.Config{Members: -1, Nodes: playground.DefaultNodes, Devices: playground.DefaultDevices, Out: s.Out}
+	var members int
+	cmd := &cobra.Command{
+		Use:   "up",
+		Short: "Run a control plane with member clusters on this machine",
+		Long: `Starts a control plane and member clusters: real API servers with workload controllers, a scheduler and simulated nodes,
+so that everything but the containers is there. It stays in the foreground until Ctrl-C; the data directory keeps all state
+for the next time.
+
+Kubeconfig files are written to the data directory: hub.kubeconfig, member1.kubeconfig, member2.kubeconfig and so on.`,
+		Example: `  flagship up
+  flagship up --members 3 --data-dir /tmp/fleet --port 7443
+  flagship member pause member2 --data-dir /tmp/fleet    # in another terminal: an outage`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			if cmd.Flags().Changed("members") {
+				if members < 0 {
+					return usageError{fmt.Errorf("--members cannot be %d", members)}
+				}
+				c.Members = members
+			}
+			if c.DataDir, err = orPlaygroundDir(c.DataDir); err != nil {
+				return err
+			}
+			return runUp(cmd.Context(), s, c, parts)
+		},
+	}
+	fleetFlags(cmd, &c, &members)
+	cmd.Flags().IntVar(&c.Port, "port", 0, "port of the control plane (default: a free one, kept in the data directory)")
+	cmd.Flags().DurationVar(&c.AgentGrace, "cluster-monitor-grace-period", 0, "how long the agent of a pull member may be silent before nothing is known of its cluster (default 40s)")
+	return cmd
+}
+
+// fleetFlags are those that say what fleet to run.
+func fleetFlags(cmd *cobra.Command, c *playground.Config, members *int) {
+	f := cmd.Flags()
+	f.IntVar(members, "members", playground.DefaultMembers, "number of member clusters (default: as many as the data directory has)")
+	f.IntVar(&c.Nodes, "nodes", playground.DefaultNodes, "simulated nodes in each new member")
+	f.StringVar(&c.NodeCPU, "node-cpu", "", "CPUs of each node in a new member (default 32)")
+	f.StringVar(&c.NodeMemory, "node-memory", "", "memory of each node in a new member (default 256Gi)")
+	f.IntVar(&c.Devices, "devices", playground.DefaultDevices, "devices for resource claims on each node in a new member; 0 for none")
+	f.StringVar(&c.DataDir, "data-dir", "", "where everything is kept (default: playground in the user's state directory)")
+	f.BoolVar(&c.Bare, "bare", false, "new members get neither workload controllers nor a scheduler nor nodes")
+	f.BoolVar(&c.Profiling, "profiling", false, "serve /debug/pprof on the control plane to its administrators")
+}
+
+// runUp is the life of a playground.
+func runUp(ctx context.Context, s Streams, c playground.Config, parts fleetParts) error {
+	p, err := startFleet(ctx, c, parts)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil // ended by a signal while starting
+		}
+		return err
+	}
+	fmt.Fprintf(s.Out, "Flagship is ready: export KUBECONFIG=%s   (Ctrl-C ends it)\n", playground.HubKubeconfig(p.DataDir()))
+	err = p.Wait()
+	fmt.Fprintln(s.Out, "Flagship has ended; its state stays in "+p.DataDir())
+	return err
+}
+
+func startFleet(ctx context.Context, c playground.Config, parts fleetParts) (*playground.Playground, error) {
+	c.StartHub = func(ctx context.Context, o playground.HubOptions) (playground.Hub, error) {
+		logTo(o.Log)
+		go tendMemory(ctx)
+		return parts.startHub(ctx, o)
+	}
+	c.Join = parts.join
+	return playground.Start(ctx, c)
+}
+
+// logTo sends what this process logs to a file, so that the terminal shows what a person asked for.
+func logTo(out io.Writer) {
+	flags := flag.NewFlagSet("klog", flag.ContinueOnError)
+	klog.InitFlags(flags)
+	for name, value := range map[string]string{
+		"logtostderr":     "false",
+		"stderrthreshold": "FATAL",
+		"one_output":      "true", // else an error is written once for each severity below it, too
+	} {
+		_ = flags.Set(name, value) // fails only for a flag that klog does not have
+	}
+	klog.SetOutput(out)
+	ctrllog.SetLogger(klog.NewKlogr())
+}
+
+// orPlaygroundDir is the data directory given, or the default one.
+func orPlaygroundDir(given string) (string, error) {
+	if given != "" {
+		return given, nil
+	}
+	dir, err := stateDir()
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(dir, "playground"), nil
+}

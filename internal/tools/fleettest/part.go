@@ -1,0 +1,227 @@
+package fleettest
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/go-logr/logr"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/flagship-k8s/flagship/internal/tools/playground"
+)
+
+// Part is a control plane or a member in a process of its own: it can be killed, frozen and started again, and the others
+// live on, as real clusters would.
+type Part struct {
+	*Cluster
+	// Dir is the data directory.
+	Dir string
+
+	binary  string
+	args    []string
+	member  bool
+	process *Process
+}
+
+// StartHub runs `flagship server` with further flags until the test ends.
+func StartHub(t testing.TB, args ...string) *Part {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("needs processes of its own")
+	}
+	p := &Part{Dir: t.TempDir()}
+	p.args = append([]string{"server", "--data-dir", p.Dir, "--bind-address", "127.0.0.1", "--advertise-address", "127.0.0.1",
+		"--port", freePort(t)}, args...)
+	if strings.Contains(Flagship(t, "server", "--help").Stdout, "--allow-loopback-members") { // an earlier binary has no such rule
+		p.args = append(p.args, "--allow-loopback-members")
+	}
+	return p.begin(t, "hub", filepath.Join(p.Dir, "hub.kubeconfig"))
+}
+
+// StartMember runs a member cluster that no control plane knows, with further flags of a playground's member, until the
+// test ends.
+func StartMember(t testing.TB, name string, args ...string) *Part {
+	t.Helper()
+	p := &Part{Dir: t.TempDir(), member: true}
+	kubeconfig := filepath.Join(p.Dir, "kubeconfig")
+	p.args = append([]string{playground.MemberCommand, "--name", name, "--data-dir", filepath.Join(p.Dir, "data"),
+		"--write-kubeconfig", kubeconfig, "--port", freePort(t)}, args...)
+	return p.begin(t, name, kubeconfig)
+}
+
+func freePort(t testing.TB) string {
+	t.Helper()
+	port, err := playground.FreePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strconv.Itoa(port)
+}
+
+func (p *Part) begin(t testing.TB, name, kubeconfig string) *Part {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("needs processes of its own")
+	}
+	ctrllog.SetLogger(logr.Discard()) // else it complains about its absence
+	var err error
+	if p.binary, err = Binary(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if p.process != nil {
+			p.process.Kill()
+		}
+	})
+	t.Cleanup(func() { // before it is killed
+		if t.Failed() && p.process != nil {
+			t.Logf("end of the log of %s:\n%s", name, tail([]byte(p.process.Output()), logLines))
+		}
+	})
+	p.Cluster = &Cluster{Name: name}
+	p.Start(t)
+	if p.Cluster, err = connect(name, kubeconfig); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// Start brings a part up that does not run, with the state it had, and returns when it is ready. Clients made before go on
+// working. Further flags take the place of the same ones before.
+func (p *Part) Start(t testing.TB, args ...string) {
+	t.Helper()
+	ready := p.Launch(t, args...)
+	ctx, cancel := context.WithTimeout(t.Context(), startPatience)
+	defer cancel()
+	if err := ready(ctx); err != nil {
+		t.Fatalf("starting %s: %v\n%s", p.Name, err, tail([]byte(p.process.Output()), logLines))
+	}
+}
+
+// Launch is Start that does not wait; what it returns does.
+func (p *Part) Launch(t testing.TB, args ...string) (ready func(context.Context) error) {
+	t.Helper()
+	p.args = append(p.args, args...)
+	cmd := exec.Command(p.binary, p.args...)
+	if !p.member {
+		p.launch(t, cmd)
+		process := p.process
+		return func(ctx context.Context) error { return process.WaitFor(ctx, readyMark) }
+	}
+	// What a playground has: a life line, and a pipe for the report.
+	if _, err := cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	reports, reporter, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.ExtraFiles = []*os.File{reporter}
+	p.launch(t, cmd)
+	_ = reporter.Close()
+	report := make(chan string, 1)
+	go func() {
+		line, _ := bufio.NewReader(reports).ReadString('\n') // empty if it ended before
+		_ = reports.Close()
+		report <- strings.TrimSpace(line)
+	}()
+	return func(ctx context.Context) error {
+		select {
+		case line := <-report:
+			if line != "ready" {
+				return fmt.Errorf("it says %q", line)
+			}
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func (p *Part) launch(t testing.TB, cmd *exec.Cmd) {
+	t.Helper()
+	var err error
+	if p.process, err = launch(cmd); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Kill ends the process as kill -9 does.
+func (p *Part) Kill() { p.process.Kill() }
+
+// Pause freezes the process: it holds its connections and answers nothing. Resume lets it go on.
+func (p *Part) Pause(t testing.TB) { p.signal(t, syscall.SIGSTOP) }
+
+// Resume ends a pause.
+func (p *Part) Resume(t testing.TB) { p.signal(t, syscall.SIGCONT) }
+
+func (p *Part) signal(t testing.TB, s syscall.Signal) {
+	t.Helper()
+	if err := p.process.cmd.Process.Signal(s); err != nil {
+		t.Fatalf("sending %v to %s: %v", s, p.Name, err)
+	}
+}
+
+// Backup copies the data directory of a part that does not run; the function it returns brings that state back.
+func (p *Part) Backup(t testing.TB) (restore func(testing.TB)) {
+	t.Helper()
+	copied := filepath.Join(t.TempDir(), "backup")
+	if err := copyFiles(copied, p.Dir); err != nil {
+		t.Fatalf("copying the data of %s: %v", p.Name, err)
+	}
+	return func(t testing.TB) {
+		t.Helper()
+		if err := os.RemoveAll(p.Dir); err != nil {
+			t.Fatal(err)
+		}
+		if err := copyFiles(p.Dir, copied); err != nil {
+			t.Fatalf("restoring the data of %s: %v", p.Name, err)
+		}
+	}
+}
+
+// copyFiles copies a tree, but for what is no file, such as sockets.
+func copyFiles(to, from string) error {
+	return filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := entry.Info()
+		if err != nil {
+			return err
+		}
+		relative, err := filepath.Rel(from, path)
+		if err != nil {
+			return err
+		}
+		target := filepath.Join(to, relative)
+		switch {
+		case entry.IsDir():
+			return os.MkdirAll(target, info.Mode().Perm())
+		case !info.Mode().IsRegular():
+			return nil
+		}
+		content, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(target, content, info.Mode().Perm())
+	})
+}
+
+// Join makes a cluster a member of this control plane, as `flagship join` does.
+func (p *Part) Join(t testing.TB, name, kubeconfig string) {
+	t.Helper()
+	if r := Flagship(t, "join", name, "--kubeconfig", p.Kubeconfig, "--cluster-kubeconfig", kubeconfig); r.Code != 0 {
+		t.Fatalf("joining %s: %s%s", name, r.Stdout, r.Stderr)
+	}
+}

@@ -1,0 +1,369 @@
+package playground_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/tools/fleettest"
+	"github.com/flagship-k8s/flagship/internal/tools/playground"
+	"github.com/flagship-k8s/flagship/internal/tools/playground/demo"
+)
+
+var shared = fleettest.Shared{Options: fleettest.Options{Members: 2}}
+
+func TestMain(m *testing.M) {
+	if code, played := playground.PlayRole(); played {
+		os.Exit(code)
+	}
+	shared.Main(m)
+}
+
+// memberNamespace makes a namespace in a member, where this test's workloads are of no concern to the hub.
+func memberNamespace(t *testing.T, c *fleettest.Cluster) string {
+	t.Helper()
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}
+	fleettest.Create(t, c, ns)
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: ns.Name, Name: "default"}}
+	fleettest.ExpectEventually(t, c, account, fleettest.Exists)
+	return ns.Name
+}
+
+func podTemplate(app string) corev1.PodTemplateSpec {
+	return corev1.PodTemplateSpec{
+		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": app}},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "main"}}},
+	}
+}
+
+// TestWorkloadsBehave: in a member everything goes its way but containers.
+func TestWorkloadsBehave(t *testing.T) {
+	member := shared.Start(t).Member("member1")
+	ns := memberNamespace(t, member)
+	named := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: ns, Name: name} }
+	selector := func(app string) *metav1.LabelSelector {
+		return &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}
+	}
+
+	web := fleettest.Deployment(ns, "web", 4)
+	stateful := &appsv1.StatefulSet{ObjectMeta: named("stateful"), Spec: appsv1.StatefulSetSpec{
+		Replicas: ptr.To[int32](2), ServiceName: "stateful", Selector: selector("stateful"), Template: podTemplate("stateful"),
+		VolumeClaimTemplates: []corev1.PersistentVolumeClaim{{
+			ObjectMeta: metav1.ObjectMeta{Name: "data"},
+			Spec: corev1.PersistentVolumeClaimSpec{
+				AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+				Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
+			},
+		}},
+	}}
+	everywhere := &appsv1.DaemonSet{ObjectMeta: named("everywhere"), Spec: appsv1.DaemonSetSpec{Selector: selector("everywhere"), Template: podTemplate("everywhere")}}
+	task := podTemplate("task")
+	task.Spec.RestartPolicy = corev1.RestartPolicyNever
+	job := &batchv1.Job{ObjectMeta: named("task"), Spec: batchv1.JobSpec{Completions: ptr.To[int32](2), Template: task}}
+	fleettest.Create(t, member, web, fleettest.Service(ns, "web"), stateful, everywhere, job)
+
+	fleettest.ExpectEventually(t, member, web, fleettest.Available)
+	fleettest.ExpectEventually(t, member, stateful, func(s *appsv1.StatefulSet) error { return count(s.Status.ReadyReplicas, 2) })
+	fleettest.ExpectEventually(t, member, everywhere, func(d *appsv1.DaemonSet) error { return count(d.Status.NumberReady, playground.DefaultNodes) })
+	fleettest.ExpectEventually(t, member, job, func(j *batchv1.Job) error { return count(j.Status.Succeeded, 2) })
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: named("data-stateful-1")}
+	claim = fleettest.ExpectEventually(t, member, claim, func(c *corev1.PersistentVolumeClaim) error {
+		if c.Status.Phase != corev1.ClaimBound {
+			return fmt.Errorf("it is %s", c.Status.Phase)
+		}
+		return nil
+	})
+	expectEndpoints(t, member, ns, "web", 4)
+
+	fleettest.Delete(t, member, stateful, claim)
+	fleettest.ExpectGone(t, member, &corev1.Pod{ObjectMeta: named("stateful-0")})
+	fleettest.ExpectGone(t, member, claim)
+	fleettest.ExpectGone(t, member, &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: claim.Spec.VolumeName}})
+}
+
+func count(got, want int32) error {
+	if got != want {
+		return fmt.Errorf("it counts %d, want %d", got, want)
+	}
+	return nil
+}
+
+// expectEndpoints waits until the slices of a Service hold n ready addresses of the member's own range.
+func expectEndpoints(t *testing.T, c *fleettest.Cluster, ns, service string, n int) {
+	t.Helper()
+	var slices discoveryv1.EndpointSliceList
+	mine := []client.ListOption{client.InNamespace(ns), client.MatchingLabels{discoveryv1.LabelServiceName: service}}
+	if err := c.List(t.Context(), &slices, mine...); err != nil || len(slices.Items) != 1 {
+		t.Fatalf("%d slices of %s, %v; want 1", len(slices.Items), service, err)
+	}
+	fleettest.ExpectEventually(t, c, &slices.Items[0], func(s *discoveryv1.EndpointSlice) error {
+		ready := 0
+		for _, e := range s.Endpoints {
+			if ptr.Deref(e.Conditions.Ready, false) && strings.HasPrefix(e.Addresses[0], "10.64.") {
+				ready++
+			}
+		}
+		return count(int32(ready), int32(n))
+	})
+}
+
+// TestMembersHaveNodesOfTheirOwn: what differs between real clusters differs here.
+func TestMembersHaveNodesOfTheirOwn(t *testing.T) {
+	fleet := shared.Start(t)
+	ranges := map[string]string{}
+	for _, member := range fleet.Members {
+		var nodes corev1.NodeList
+		if err := member.List(t.Context(), &nodes); err != nil {
+			t.Fatal(err)
+		}
+		zones := map[string]bool{}
+		for _, n := range nodes.Items {
+			if other, taken := ranges[n.Spec.PodCIDR]; taken {
+				t.Errorf("%s and %s both have pods in %s", n.Name, other, n.Spec.PodCIDR)
+			}
+			ranges[n.Spec.PodCIDR] = n.Name
+			zones[n.Labels[corev1.LabelTopologyZone]] = true
+			if len(n.Spec.Taints) > 0 {
+				t.Errorf("%s is tainted: %v", n.Name, n.Spec.Taints)
+			}
+		}
+		if len(nodes.Items) != playground.DefaultNodes || len(zones) != len(nodes.Items) {
+			t.Errorf("%s has %d nodes in %d zones, want %d in as many", member.Name, len(nodes.Items), len(zones), playground.DefaultNodes)
+		}
+	}
+}
+
+// TestOutages: a member that is stopped refuses, one that is paused keeps silent, and both come back as they were.
+func TestOutages(t *testing.T) {
+	fleet := shared.Start(t)
+	member := fleet.Member("member2")
+	kept := fleettest.ConfigMap(memberNamespace(t, member), "kept", nil)
+	fleettest.Create(t, member, kept)
+	answers := func(patience time.Duration) error {
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		return member.Get(ctx, client.ObjectKeyFromObject(kept), kept)
+	}
+
+	fleet.PauseMember(t, "member2")
+	if err := answers(300 * time.Millisecond); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a paused member answered: %v", err)
+	}
+	fleet.ResumeMember(t, "member2")
+	if err := answers(fleettest.Patience); err != nil {
+		t.Errorf("after the pause: %v", err)
+	}
+
+	fleet.StopMember(t, "member2")
+	if fleet.MemberPID(t, "member2") != 0 {
+		t.Error("a stopped member still has a process")
+	}
+	if err := answers(5 * time.Second); err == nil || errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a stopped member did not refuse: %v", err)
+	}
+	fleet.StartMember(t, "member2")
+	if err := answers(fleettest.Patience); err != nil {
+		t.Errorf("after the stop: %v", err)
+	}
+
+	fleet.KillMember(t, "member2")
+	if err := fleet.Process().WaitFor(t.Context(), "member2 has ended (signal: killed); start it again with"); err != nil {
+		t.Error(err)
+	}
+	if r := fleettest.Flagship(t, "member", "list", "--data-dir", fleet.Dir); !strings.Contains(r.Stdout, "member2   Stopped") {
+		t.Errorf("member list says:\n%s%s", r.Stdout, r.Stderr)
+	}
+	fleet.StartMember(t, "member2")
+	if err := answers(fleettest.Patience); err != nil {
+		t.Errorf("after the kill: %v", err)
+	}
+}
+
+func TestFilesAreForTheirOwnerOnly(t *testing.T) {
+	fleet := shared.Start(t)
+	for _, file := range []string{
+		playground.HubKubeconfig(fleet.Dir), playground.MemberKubeconfig(fleet.Dir, "member1"),
+		playground.MemberKubeconfig(fleet.Dir, "member2"), filepath.Join(fleet.Dir, "control.sock"),
+	} {
+		info, err := os.Stat(file)
+		if err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s: %v, %v; want mode 0600", file, info.Mode(), err)
+		}
+	}
+}
+
+// TestMembersStaySmall: several must fit on a laptop.
+func TestMembersStaySmall(t *testing.T) {
+	const limitMB = 550
+	fleet := shared.Start(t)
+	for _, m := range fleet.Members {
+		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", fleet.MemberPID(t, m.Name)))
+		if err != nil {
+			t.Skipf("memory is not to be seen here: %v", err)
+		}
+		for line := range strings.Lines(string(status)) {
+			value, ok := strings.CutPrefix(line, "VmRSS:")
+			if !ok {
+				continue
+			}
+			if kib, err := strconv.Atoi(strings.Fields(value)[0]); err != nil || kib/1000 > limitMB {
+				t.Errorf("%s takes %s, %v; want at most %d MB", m.Name, strings.TrimSpace(value), err, limitMB)
+			}
+		}
+	}
+}
+
+// TestRefusals: what cannot start says why in one line, and harms nothing.
+func TestRefusals(t *testing.T) {
+	fleet := shared.Start(t)
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = taken.Close() }()
+	_, port, _ := net.SplitHostPort(taken.Addr().String())
+	file := filepath.Join(t.TempDir(), "file")
+	damaged := t.TempDir()
+	for path, text := range map[string]string{file: "", filepath.Join(damaged, "playground.json"): "{"} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	empty := t.TempDir()
+	cases := map[string]struct {
+		args []string
+		want string
+	}{
+		"DirInUse":       {[]string{"up", "--data-dir", fleet.Dir}, fmt.Sprintf("pid %d", fleet.Process().PID())},
+		"PortInUse":      {[]string{"up", "--data-dir", t.TempDir(), "--port", port}, "port " + port + " of the control plane is in use"},
+		"NotADirectory":  {[]string{"up", "--data-dir", file}, "cannot use " + file},
+		"UnwritableDir":  {[]string{"up", "--data-dir", "/proc/nobody/may"}, "cannot use /proc/nobody/may"},
+		"DamagedRecord":  {[]string{"up", "--data-dir", damaged}, "damaged"},
+		"TooManyMembers": {[]string{"up", "--data-dir", empty, "--members", "999"}, "too many"},
+		"NoPlayground":   {[]string{"member", "stop", "member1", "--data-dir", empty}, "no playground runs in " + empty},
+		"NoSuchMember":   {[]string{"member", "stop", "member9", "--data-dir", fleet.Dir}, `no member "member9"`},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) { fleettest.ExpectRefusal(t, tc.want, tc.args...) })
+	}
+	if err := fleet.Hub.Get(t.Context(), client.ObjectKey{Name: "default"}, &corev1.Namespace{}); err != nil {
+		t.Errorf("after the refusals: %v", err)
+	}
+}
+
+// TestKilledPlaygroundLeavesNothingRunningAndLosesNothing runs beside the shared one, in a directory of its own.
+func TestKilledPlaygroundLeavesNothingRunningAndLosesNothing(t *testing.T) {
+	shared.Start(t)
+	fleet := fleettest.Start(t, fleettest.Options{Members: 1, Bare: true})
+	fleettest.ExpectRefusal(t, "has 1 members", "up", "--data-dir", copyRecord(t, fleet.Dir), "--members", "0")
+	member := fleet.Member("member1")
+	kept := fleettest.ConfigMap("default", "kept", map[string]string{"a": "b"})
+	for _, c := range []*fleettest.Cluster{fleet.Hub, member} {
+		fleettest.Create(t, c, kept.DeepCopy())
+	}
+	pid, hubURL, memberURL := fleet.MemberPID(t, "member1"), fleet.Hub.Config.Host, member.Config.Host
+
+	fleet.PauseMember(t, "member1") // a stopped process cannot even notice that its parent is gone
+	fleet.Kill(t)
+	playground.ExpectProcessGone(t, pid)
+
+	fleet.Restart(t)
+	for _, c := range []*fleettest.Cluster{fleet.Hub, member} { // the clients of before: addresses and credentials hold
+		fleettest.ExpectEventually(t, c, kept, fleettest.Exists)
+	}
+	if fleet.Hub.Config.Host != hubURL || member.Config.Host != memberURL {
+		t.Error("addresses changed")
+	}
+	pid = fleet.MemberPID(t, "member1")
+	// What somebody took out on purpose stays out.
+	fleettest.Delete(t, fleet.Hub, &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "member1"}})
+	fleettest.ExpectGone(t, fleet.Hub, &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "member1"}})
+	fleet.Stop(t)
+	playground.ExpectProcessGone(t, pid)
+	fleet.Restart(t)
+	fleettest.ExpectAbsent(t, fleet.Hub, &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "member1"}})
+}
+
+// copyRecord is a directory that knows of the same fleet as another, which goes on running.
+func copyRecord(t *testing.T, from string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(from, "playground.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	to := t.TempDir()
+	if err := os.WriteFile(filepath.Join(to, "playground.json"), text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return to
+}
+
+// TestHubAlone: --members 0 is a control plane and nothing else, and says so again after a restart.
+func TestHubAlone(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs a fleet")
+	}
+	fleet := fleettest.Start(t, fleettest.Options{})
+	if !strings.Contains(fleet.Process().Output(), "0 members") {
+		t.Errorf("it said:\n%s", fleet.Process().Output())
+	}
+	fleet.Stop(t)
+	fleet.Restart(t)
+	if _, err := os.Stat(playground.MemberKubeconfig(fleet.Dir, "member1")); !os.IsNotExist(err) {
+		t.Errorf("a member appeared: %v", err)
+	}
+}
+
+// TestDemo is the first thing a person tries.
+func TestDemo(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs a fleet")
+	}
+	r := fleettest.Flagship(t, "demo", "--once", "--timeout", "2m")
+	if r.Code != 0 || !strings.Contains(r.Stdout, "deployment/nginx: 5/5 ready") {
+		t.Errorf("ended with code %d:\n%s%s", r.Code, r.Stdout, r.Stderr)
+	}
+}
+
+// TestDemoSaysWhyNothingArrives: a reason, not a timeout, is what a person can act on.
+func TestDemoSaysWhyNothingArrives(t *testing.T) {
+	fleet := shared.Start(t)
+	ns := fleet.Namespace(t)
+	template := fleettest.ConfigMap(ns, "stranded", nil)
+	template.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}
+	policy := fleettest.Policy(ns, "stranded", fleettest.To("atlantis"), template)
+	policy.TypeMeta = metav1.TypeMeta{APIVersion: "policy.karmada.io/v1alpha1", Kind: "PropagationPolicy"}
+	var manifests [][]byte
+	for _, object := range []any{template, policy} {
+		text, err := yaml.Marshal(object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		manifests = append(manifests, text)
+	}
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 5*time.Second, errors.New("time is up"))
+	defer cancel()
+	err := demo.Run(ctx, demo.Config{Hub: fleet.Hub.Config, Namespace: ns, Manifests: manifests, Out: io.Discard})
+	if err == nil || !strings.Contains(err.Error(), "time is up: configmap/stranded: it is not scheduled (") {
+		t.Errorf("got %v, want the scheduler's reason", err)
+	}
+}
