@@ -61,7 +61,7 @@ test-race: ## Run the race detector on the packages that do not link the API ser
 
 # The packages that link the API server take a quarter of an hour to build with the race detector.
 RACE_PACKAGES = $(shell $(GO) list ./internal/... | \
-	grep -v -E '/internal(/host/apiserver(/(builtin|documents|works))?|/host/hub|/tools/(cli|fleettest|playground/simcluster)|/knowledge/interpret/builtin|/features/schema)?$$')
+	grep -v -E '/internal(/host/apiserver(/(builtin|documents|works))?|/host/controlplane|/tools/(cli|fleettest|playground/simcluster)|/knowledge/interpret/builtin|/features/crds)?$$')
 
 .PHONY: fuzz
 fuzz: ## Fuzz every target for FUZZTIME (20s); FUZZ=Override takes only those whose name or package matches.

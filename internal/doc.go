@@ -17,19 +17,19 @@
 //
 // # clients: the ways to the control plane's objects and to members
 //
-//   - template: finds, watches, reads and writes objects of any kind on the control plane.
+//   - hubstore: finds, watches, reads and writes objects of any kind on the control plane.
 //   - member: one live connection per cluster: clients, caches, health, circuit breaker, work queues.
 //   - dial: connects to a member's API server: its proxy, its trust, which addresses are allowed, its identity.
-//   - report: writes what apply and observe report about one Work, as one write.
+//   - workstatus: writes what apply and observe report about one Work, as one write.
 //
 // # knowledge: pure, without clients
 //
 //   - interpret: what a kind means: replicas, requests, health, status, dependencies, retention.
 //   - override: edits of a rendered object for a cluster.
 //   - capacity: how much fits where.
-//   - event: event values, their reasons, the recorder.
+//   - events: event values, their reasons, the recorder.
 //   - brake: whether too many objects of a member are to be removed or scaled down at once.
-//   - turns: a fair queue, so that a namespace with many objects does not hold up others.
+//   - fairqueue: a fair queue, so that a namespace with many objects does not hold up others.
 //   - controlloop: reconciles with a deadline, a panic as an error, metrics, and what /readyz says of a loop.
 //   - impersonate: who acts in a member for a user of the control plane who uses its proxy.
 //   - version: what was built.
@@ -37,8 +37,8 @@
 // # features: each may be deleted without touching another
 //
 //   - service: multi-cluster services: endpoints collected from providers and dispatched to consumers.
-//   - schema: definitions of kinds across the fleet: their order, and which of their changes do harm.
-//   - claim: resource claims of v1alpha2: what they become in a member and what their copies add up to.
+//   - crds: definitions of kinds across the fleet: their order, and which of their changes do harm.
+//   - resourceclaims: resource claims of v1alpha2: what they become in a member and what their copies add up to.
 //   - enroll: joining and leaving: credentials and their rotation, execution namespaces, cleanup.
 //   - restore: what members have that a control plane restored from a backup does not know.
 //   - limit: how much may be stored for each namespace.
@@ -47,7 +47,7 @@
 //
 //   - apiserver: the embedded API server, its storage, certificates and built-in controllers.
 //   - admission: defaults and validation of our kinds that CEL cannot express, called in process.
-//   - hub: builds and runs the control plane; the one page where every loop is constructed.
+//   - controlplane: builds and runs the control plane; the one page where every loop is constructed.
 //
 // # tools: imported by cmd and tests only
 //

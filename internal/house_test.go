@@ -30,7 +30,7 @@ var mayImport = map[string][]string{
 	"features":       {"clients", "knowledge"},
 	"host/apiserver": {"clients/dial", "knowledge"},
 	"host/admission": {"knowledge"},
-	"host/hub":       {"host", "pipeline", "features", "clients", "knowledge"},
+	"host/controlplane":       {"host", "pipeline", "features", "clients", "knowledge"},
 	"tools":          {"tools", "host", "pipeline", "features", "clients", "knowledge"},
 }
 
@@ -154,7 +154,7 @@ func checkImport(t *testing.T, s source, target string) {
 		return
 	}
 	if !slices.Contains(allowed, to) && !slices.Contains(allowed, layer) {
-		t.Errorf("%s imports %s: %s may import only api and %v; pass what it needs in as a function from host/hub", s.path, target, from, allowed)
+		t.Errorf("%s imports %s: %s may import only api and %v; pass what it needs in as a function from host/controlplane", s.path, target, from, allowed)
 	}
 }
 

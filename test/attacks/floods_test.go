@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/flagship-k8s/flagship/internal/knowledge/event"
+	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 	"github.com/flagship-k8s/flagship/internal/tools/fleettest"
 )
 
@@ -73,7 +73,7 @@ func TestAFloodOfEvents(t *testing.T) {
 	// What the control plane says about the same namespace is stored.
 	cm := fleettest.ConfigMap(ns, "template", nil)
 	fleettest.Create(t, fleet.Hub, cm, fleettest.Policy(ns, "policy", fleettest.To("member1"), cm))
-	expectEvent(t, fleet.Hub, ns, event.ScheduleBindingSucceed)
+	expectEvent(t, fleet.Hub, ns, events.ScheduleBindingSucceed)
 }
 
 // TestAFloodOfRequests has one tenant send as many requests as it can. Another tenant and the control plane go on.

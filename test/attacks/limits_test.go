@@ -22,7 +22,7 @@ import (
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
-	"github.com/flagship-k8s/flagship/internal/knowledge/event"
+	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 	"github.com/flagship-k8s/flagship/internal/tools/fleettest"
 )
 
@@ -129,7 +129,7 @@ func TestATenantWithoutEndIsRefused(t *testing.T) {
 			t.Errorf("the refusal does not name %q: %v", want, refusal)
 		}
 	}
-	expectEvent(t, fleet.Hub, ns, event.NamespaceLimitReached)
+	expectEvent(t, fleet.Hub, ns, events.NamespaceLimitReached)
 	for i := range 2 * limit { // nobody else is concerned
 		if err := neighbour.Create(t.Context(), fleettest.ConfigMap(other, fmt.Sprintf("own-%d", i), nil)); err != nil {
 			t.Fatalf("another tenant is refused: %v", err)
@@ -288,7 +288,7 @@ func TestLimitsOutliveARestart(t *testing.T) {
 	for i := range quota * 7 / 10 / 1_000_000 {
 		fleettest.Create(t, hub.Cluster, fleettest.ConfigMap("default", fmt.Sprintf("large-%d", i), map[string]string{"payload": strings.Repeat("x", 1_000_000)}))
 	}
-	expectEvent(t, hub.Cluster, "karmada-system", event.StorageNearQuota)
+	expectEvent(t, hub.Cluster, "karmada-system", events.StorageNearQuota)
 	if ratio := metric(t, hub.Cluster, "flagship_storage_used_ratio"); ratio < 0.6 || ratio >= 1 {
 		t.Errorf("the metric says that %g of the quota of storage is used", ratio)
 	}

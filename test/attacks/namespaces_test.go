@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
-	"github.com/flagship-k8s/flagship/internal/knowledge/event"
+	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 	"github.com/flagship-k8s/flagship/internal/tools/fleettest"
 )
 
@@ -60,9 +60,9 @@ func TestANamespaceGoesOnlyWithWhatCameFromTheHub(t *testing.T) {
 	fleettest.ExpectGone(t, first, settings)
 	fleettest.ExpectEventually(t, first, ns, released[*corev1.Namespace])
 	fleettest.ExpectEventually(t, first, owners, fleettest.Exists)
-	fleettest.ExpectListed(t, fleet.Hub, &corev1.EventList{}, metav1.NamespaceDefault, func(events *corev1.EventList) error {
-		for _, e := range events.Items {
-			if e.Reason == event.NamespaceReleased && e.InvolvedObject.Name == "member1" && strings.Contains(e.Message, ns.Name) && strings.Contains(e.Message, owners.Name) {
+	fleettest.ExpectListed(t, fleet.Hub, &corev1.EventList{}, metav1.NamespaceDefault, func(list *corev1.EventList) error {
+		for _, e := range list.Items {
+			if e.Reason == events.NamespaceReleased && e.InvolvedObject.Name == "member1" && strings.Contains(e.Message, ns.Name) && strings.Contains(e.Message, owners.Name) {
 				return nil
 			}
 		}

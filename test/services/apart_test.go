@@ -16,7 +16,7 @@ import (
 	networkingv1alpha1 "github.com/flagship-k8s/flagship/api/networking/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
-	"github.com/flagship-k8s/flagship/internal/knowledge/event"
+	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 	"github.com/flagship-k8s/flagship/internal/tools/fleettest"
 )
 
@@ -180,7 +180,7 @@ func (a apart) providerAway(t *testing.T) {
 		t.Errorf("endpoints do not count any more, but the cluster is %+v, and the grace is %s", ready, grace)
 	}
 	fleettest.ExpectEventually(t, a.hub.Cluster, mcs, conditionIs(exchanged, isFalse, "cluster east has not been ready for more than 5s: its endpoints are marked as not ready"))
-	expectEvent(t, a.hub.Cluster, ns, networkingv1alpha1.KindMultiClusterService, event.DispatchEndpointSliceFailed)
+	expectEvent(t, a.hub.Cluster, ns, networkingv1alpha1.KindMultiClusterService, events.DispatchEndpointSliceFailed)
 
 	a.hub.Kill()
 	a.hub.Start(t)

@@ -17,7 +17,7 @@ import (
 	networkingv1alpha1 "github.com/flagship-k8s/flagship/api/networking/v1alpha1"
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
-	"github.com/flagship-k8s/flagship/internal/knowledge/event"
+	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 	"github.com/flagship-k8s/flagship/internal/tools/fleettest"
 )
 
@@ -74,11 +74,11 @@ func TestPolicyGivesWayAndGetsItBack(t *testing.T) {
 	fleettest.Create(t, fleet.Hub, mcs)
 	fleettest.ExpectEventually(t, m2, service, fleettest.Exists)
 	fleettest.ExpectEventually(t, fleet.Hub, mcs, conditionIs(networkingv1alpha1.MCSServiceAppliedConditionType, metav1.ConditionTrue, "member1, member2, member3"))
-	expectEvent(t, fleet.Hub, ns, "Service", event.ApplyPolicyFailed)
-	expectEventSaying(t, fleet.Hub, ns, "MultiClusterService", event.SyncServiceSucceed, "is taken over from PropagationPolicy "+ns+"/web")
+	expectEvent(t, fleet.Hub, ns, "Service", events.ApplyPolicyFailed)
+	expectEventSaying(t, fleet.Hub, ns, "MultiClusterService", events.SyncServiceSucceed, "is taken over from PropagationPolicy "+ns+"/web")
 	late := fleettest.Policy(ns, "late", fleettest.To("member3"), service)
 	fleettest.Create(t, fleet.Hub, late)
-	expectEventSaying(t, fleet.Hub, ns, "PropagationPolicy", event.ApplyPolicyFailed, "MultiClusterService "+ns+"/web")
+	expectEventSaying(t, fleet.Hub, ns, "PropagationPolicy", events.ApplyPolicyFailed, "MultiClusterService "+ns+"/web")
 	fleettest.Delete(t, fleet.Hub, late)
 
 	fleettest.Delete(t, fleet.Hub, mcs)
@@ -114,7 +114,7 @@ func TestPolicyEndsMeanwhile(t *testing.T) {
 	fleettest.Delete(t, fleet.Hub, ends)
 	fleettest.ExpectGone(t, fleet.Hub, ends)
 	fleettest.Create(t, fleet.Hub, fleettest.Policy(ns, "late", fleettest.To("member1"), found))
-	expectEventSaying(t, fleet.Hub, ns, "PropagationPolicy", event.ApplyPolicyFailed, "MultiClusterService "+ns+"/found")
+	expectEventSaying(t, fleet.Hub, ns, "PropagationPolicy", events.ApplyPolicyFailed, "MultiClusterService "+ns+"/found")
 
 	fleettest.Delete(t, fleet.Hub, mcs, other)
 	for _, m := range fleet.Members {
@@ -166,7 +166,7 @@ func TestPortsMustMatch(t *testing.T) {
 	mcs.Spec.Ports = []networkingv1alpha1.ExposurePort{{Name: "http", Port: 8080}}
 	fleettest.Create(t, fleet.Hub, service, mcs)
 	fleettest.ExpectEventually(t, fleet.Hub, mcs, conditionIs(networkingv1alpha1.MCSServiceAppliedConditionType, metav1.ConditionFalse, "asks for http (8080)"))
-	expectEvent(t, fleet.Hub, ns, "MultiClusterService", event.SyncServiceFailed)
+	expectEvent(t, fleet.Hub, ns, "MultiClusterService", events.SyncServiceFailed)
 	fleettest.ExpectAbsent(t, fleet.Member("member1"), service)
 	patch(t, fleet.Hub, mcs, `{"spec":{"ports":[{"name":"http","port":80}]}}`)
 	fleettest.ExpectEventually(t, fleet.Member("member1"), service, fleettest.Exists)

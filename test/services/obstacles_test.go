@@ -17,7 +17,7 @@ import (
 	networkingv1alpha1 "github.com/flagship-k8s/flagship/api/networking/v1alpha1"
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
-	"github.com/flagship-k8s/flagship/internal/knowledge/event"
+	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 	"github.com/flagship-k8s/flagship/internal/tools/fleettest"
 )
 
@@ -39,7 +39,7 @@ func TestServiceComesLate(t *testing.T) {
 	for _, condition := range []string{applied, exchanged} {
 		fleettest.ExpectEventually(t, fleet.Hub, mcs, conditionIs(condition, isFalse, "Service "+ns+"/late does not exist: create it"))
 	}
-	expectEvent(t, fleet.Hub, ns, networkingv1alpha1.KindMultiClusterService, event.SyncServiceFailed)
+	expectEvent(t, fleet.Hub, ns, networkingv1alpha1.KindMultiClusterService, events.SyncServiceFailed)
 
 	for round := range 2 {
 		service := fleettest.Service(ns, "late")
@@ -52,8 +52,8 @@ func TestServiceComesLate(t *testing.T) {
 		expectImported(t, m3, service, has([]string{address}))
 		fleettest.ExpectEventually(t, fleet.Hub, mcs, conditionIs(applied, isTrue, "member1, member3"))
 		fleettest.ExpectEventually(t, fleet.Hub, mcs, conditionIs(exchanged, isTrue, ""))
-		expectEvent(t, fleet.Hub, ns, networkingv1alpha1.KindMultiClusterService, event.SyncServiceSucceed)
-		expectEvent(t, fleet.Hub, ns, networkingv1alpha1.KindMultiClusterService, event.DispatchEndpointSliceSucceed)
+		expectEvent(t, fleet.Hub, ns, networkingv1alpha1.KindMultiClusterService, events.SyncServiceSucceed)
+		expectEvent(t, fleet.Hub, ns, networkingv1alpha1.KindMultiClusterService, events.DispatchEndpointSliceSucceed)
 
 		fleettest.Delete(t, fleet.Hub, service)
 		expectImported(t, m3, service, has(nil))
@@ -123,7 +123,7 @@ func TestFieldsAndTheirRank(t *testing.T) {
 			}
 		})
 	}
-	expectEvent(t, fleet.Hub, ns, networkingv1alpha1.KindMultiClusterService, event.ClusterNotFound)
+	expectEvent(t, fleet.Hub, ns, networkingv1alpha1.KindMultiClusterService, events.ClusterNotFound)
 }
 
 // TestTypeIsForEver: what is exposed between clusters becomes a load balancer by being made anew, and nothing of the

@@ -29,7 +29,7 @@ import (
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/member"
 	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
-	"github.com/flagship-k8s/flagship/internal/knowledge/event"
+	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 )
 
 const (
@@ -55,7 +55,7 @@ type Deps struct {
 	// Refresh is called when the credentials of a cluster changed. Required.
 	Refresh func(cluster string)
 	// Events takes news about Clusters. Required.
-	Events event.Recorder
+	Events events.Recorder
 	// Clock tells when a token is due. Required.
 	Clock clock.PassiveClock
 	// TokenLifetime is how long tokens are asked to live. Default DefaultTokenLifetime.

@@ -20,7 +20,7 @@ import (
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
-	"github.com/flagship-k8s/flagship/internal/knowledge/event"
+	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 )
 
 func (f *fixture) reconcile() (reconcile.Result, error) {
@@ -159,7 +159,7 @@ func TestRenewalThatFailsIsTriedAgain(t *testing.T) {
 	if f.token("m1") != old {
 		t.Error("the token that still works was touched")
 	}
-	if !slices.Contains(f.events, event.RenewCredentialsFailed) {
+	if !slices.Contains(f.events, events.RenewCredentialsFailed) {
 		t.Errorf("events are %v", f.events)
 	}
 	failing = false
@@ -277,7 +277,7 @@ func TestLeavingEndsWithoutWarnings(t *testing.T) {
 	if f.exists(&clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "m1"}}) {
 		t.Error("the Cluster is still there")
 	}
-	for _, reason := range []string{event.LeaveMemberFailed, event.RemoveExecutionSpaceFailed} {
+	for _, reason := range []string{events.LeaveMemberFailed, events.RemoveExecutionSpaceFailed} {
 		if slices.Contains(f.events, reason) {
 			t.Errorf("events are %v, want no %s", f.events, reason)
 		}
@@ -298,7 +298,7 @@ func TestLeavingUnreachable(t *testing.T) {
 	if f.exists(&clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "m1"}}) {
 		t.Error("the Cluster is still there")
 	}
-	if !slices.Contains(f.events, event.LeaveMemberFailed) {
+	if !slices.Contains(f.events, events.LeaveMemberFailed) {
 		t.Errorf("events are %v, want one that tells what was left", f.events)
 	}
 }

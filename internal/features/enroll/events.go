@@ -7,54 +7,54 @@ import (
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
-	"github.com/flagship-k8s/flagship/internal/knowledge/event"
+	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 )
 
 func reference(cluster *clusterv1alpha1.Cluster) corev1.ObjectReference {
-	return event.Reference(clusterv1alpha1.SchemeGroupVersion.WithKind("Cluster"), cluster)
+	return events.Reference(clusterv1alpha1.SchemeGroupVersion.WithKind("Cluster"), cluster)
 }
 
-func spaceCreated(cluster *clusterv1alpha1.Cluster) event.Event {
-	return event.Normal(reference(cluster), event.CreateExecutionSpaceSucceed,
+func spaceCreated(cluster *clusterv1alpha1.Cluster) events.Event {
+	return events.Normal(reference(cluster), events.CreateExecutionSpaceSucceed,
 		fmt.Sprintf("Created the execution namespace %s", workv1alpha1.ExecutionNamespace(cluster.Name)))
 }
 
-func spaceNotCreated(cluster *clusterv1alpha1.Cluster, err error) event.Event {
-	return event.Warning(reference(cluster), event.CreateExecutionSpaceFailed, err.Error())
+func spaceNotCreated(cluster *clusterv1alpha1.Cluster, err error) events.Event {
+	return events.Warning(reference(cluster), events.CreateExecutionSpaceFailed, err.Error())
 }
 
-func spaceRemoved(cluster *clusterv1alpha1.Cluster) event.Event {
-	return event.Normal(reference(cluster), event.RemoveExecutionSpaceSucceed,
+func spaceRemoved(cluster *clusterv1alpha1.Cluster) events.Event {
+	return events.Normal(reference(cluster), events.RemoveExecutionSpaceSucceed,
 		fmt.Sprintf("Removed the execution namespace %s", workv1alpha1.ExecutionNamespace(cluster.Name)))
 }
 
-func spaceNotRemoved(cluster *clusterv1alpha1.Cluster, err error) event.Event {
-	return event.Warning(reference(cluster), event.RemoveExecutionSpaceFailed, err.Error())
+func spaceNotRemoved(cluster *clusterv1alpha1.Cluster, err error) events.Event {
+	return events.Warning(reference(cluster), events.RemoveExecutionSpaceFailed, err.Error())
 }
 
 // notRenewed is told long before it hurts: the old token has a third of its life left when the first attempt is made.
-func notRenewed(cluster *clusterv1alpha1.Cluster, err error) event.Event {
-	return event.Warning(reference(cluster), event.RenewCredentialsFailed, err.Error())
+func notRenewed(cluster *clusterv1alpha1.Cluster, err error) events.Event {
+	return events.Warning(reference(cluster), events.RenewCredentialsFailed, err.Error())
 }
 
-func notLeft(cluster *clusterv1alpha1.Cluster, err error) event.Event {
-	return event.Warning(reference(cluster), event.LeaveMemberFailed, fmt.Sprintf("Left our service accounts in the cluster: %v. "+
+func notLeft(cluster *clusterv1alpha1.Cluster, err error) events.Event {
+	return events.Warning(reference(cluster), events.LeaveMemberFailed, fmt.Sprintf("Left our service accounts in the cluster: %v. "+
 		"Remove there the ClusterRole and the ClusterRoleBinding %s, and, if no other control plane uses them, those named %s and the namespace %s",
 		err, controllerRole(cluster.Name), impersonator, clusterv1alpha1.ClusterNamespace))
 }
 
 // removalBegun says how many objects stay in a cluster that is being removed, and how many are deleted there.
-func removalBegun(cluster *clusterv1alpha1.Cluster, contents []Contents) event.Event {
+func removalBegun(cluster *clusterv1alpha1.Cluster, contents []Contents) events.Event {
 	kept, deleted := count(contents)
 	if !isReady(cluster) {
-		return event.Warning(reference(cluster), event.KeepObjects,
+		return events.Warning(reference(cluster), events.KeepObjects,
 			fmt.Sprintf("The cluster is not ready: its %d objects stay there with the labels of the control plane", kept+deleted))
 	}
 	if clusterv1alpha1.DeletesObjects(cluster) {
-		return event.Normal(reference(cluster), event.DeleteObjects, fmt.Sprintf(
+		return events.Normal(reference(cluster), events.DeleteObjects, fmt.Sprintf(
 			"Deleting %d objects in the cluster, as the annotation %s orders; %d objects stay", deleted, clusterv1alpha1.OnRemovalAnnotation, kept))
 	}
-	return event.Normal(reference(cluster), event.KeepObjects, fmt.Sprintf(
+	return events.Normal(reference(cluster), events.KeepObjects, fmt.Sprintf(
 		"Keeping %d objects in the cluster without the labels of the control plane; the annotation %s=%s deletes them instead",
 		kept, clusterv1alpha1.OnRemovalAnnotation, clusterv1alpha1.OnRemovalDeleteObjects))
 }

@@ -26,7 +26,7 @@ import (
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	connection "github.com/flagship-k8s/flagship/internal/clients/member"
-	"github.com/flagship-k8s/flagship/internal/knowledge/event"
+	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 )
 
 var epoch = time.Unix(1_800_000_000, 0)
@@ -114,7 +114,7 @@ func joined(t *testing.T, name string) *fixture {
 		},
 		ControlPlane: "hub-1",
 		Refresh:      func(string) { f.refreshed++ },
-		Events: event.RecorderFunc(func(e event.Event) {
+		Events: events.RecorderFunc(func(e events.Event) {
 			f.mu.Lock()
 			defer f.mu.Unlock()
 			f.events = append(f.events, e.Reason)

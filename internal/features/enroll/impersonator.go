@@ -27,7 +27,7 @@ import (
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
-	"github.com/flagship-k8s/flagship/internal/knowledge/event"
+	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 	"github.com/flagship-k8s/flagship/internal/knowledge/impersonate"
 )
 
@@ -41,11 +41,11 @@ const secretPause = 2 * time.Second
 // they name whom the impersonator's account may impersonate there, and nobody else.
 type impersonators struct {
 	client client.Client
-	events event.Recorder
+	events events.Recorder
 }
 
 // SetupImpersonators adds the loop.
-func SetupImpersonators(mgr ctrl.Manager, events event.Recorder) error {
+func SetupImpersonators(mgr ctrl.Manager, events events.Recorder) error {
 	l := &impersonators{client: mgr.GetClient(), events: events}
 	everyCluster := handler.EnqueueRequestsFromMapFunc(l.everyCluster)
 	err := ctrl.NewControllerManagedBy(mgr).
@@ -123,7 +123,7 @@ func (l *impersonators) Reconcile(ctx context.Context, q reconcile.Request) (rec
 		return reconcile.Result{RequeueAfter: spacePause}, nil // The execution namespace is being made.
 	}
 	if err != nil {
-		l.events.Publish(event.Warning(reference(cluster), event.SyncImpersonationConfigFailed, err.Error()))
+		l.events.Publish(events.Warning(reference(cluster), events.SyncImpersonationConfigFailed, err.Error()))
 	}
 	return reconcile.Result{}, err
 }

@@ -15,7 +15,7 @@ import (
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
-	"github.com/flagship-k8s/flagship/internal/knowledge/event"
+	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 )
 
 // roleIn returns the ClusterRole that a Work of the loop carries.
@@ -49,7 +49,7 @@ func TestTheRoleHasTheNameOfTheAccount(t *testing.T) {
 				t.Fatal(err)
 			}
 			grant(t, f.hub)
-			loop := &impersonators{client: f.hub, events: event.RecorderFunc(func(event.Event) {})}
+			loop := &impersonators{client: f.hub, events: events.RecorderFunc(func(events.Event) {})}
 			if _, err := loop.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKey{Name: "m1"}}); err != nil {
 				t.Fatal(err)
 			}
@@ -83,7 +83,7 @@ func TestWorksAreWrittenOnChange(t *testing.T) {
 		t.Fatal(err)
 	}
 	grant(t, f.hub)
-	loop := &impersonators{client: f.hub, events: event.RecorderFunc(func(event.Event) {})}
+	loop := &impersonators{client: f.hub, events: events.RecorderFunc(func(events.Event) {})}
 	versions := map[string]string{}
 	for range 2 {
 		if _, err := loop.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKey{Name: "m1"}}); err != nil {

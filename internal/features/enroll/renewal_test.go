@@ -20,7 +20,7 @@ import (
 	crevent "sigs.k8s.io/controller-runtime/pkg/event"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
-	"github.com/flagship-k8s/flagship/internal/knowledge/event"
+	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 )
 
 const day = 24 * time.Hour
@@ -171,7 +171,7 @@ func TestLongAbsence(t *testing.T) {
 					t.Errorf("the token in %s expires in %s", secret, left)
 				}
 			}
-			if !tc.renewed && (!apierrors.IsUnauthorized(err) || !slices.Contains(f.events, event.RenewCredentialsFailed)) {
+			if !tc.renewed && (!apierrors.IsUnauthorized(err) || !slices.Contains(f.events, events.RenewCredentialsFailed)) {
 				t.Errorf("got %v and the events %v", err, f.events)
 			}
 			expiry := testutil.ToFloat64(f.reconciler.metrics.expiry.WithLabelValues("m1", "controller"))

@@ -16,7 +16,7 @@ import (
 
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
-	"github.com/flagship-k8s/flagship/internal/knowledge/event"
+	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 )
 
 // stored is what storage counts.
@@ -32,12 +32,12 @@ func (s stored) Each(visit func(namespace string, objects, bytes int64)) {
 	}
 }
 
-func newLimiter(s stored, limits Limits, storage *int64) (*Limiter, *[]event.Event) {
-	published := &[]event.Event{}
+func newLimiter(s stored, limits Limits, storage *int64) (*Limiter, *[]events.Event) {
+	published := &[]events.Event{}
 	l := New(Deps{
 		Limits: limits, Stored: s, Reserved: func(namespace string) bool { return namespace == "karmada-system" },
 		StorageSize: func(context.Context) (int64, int64, error) { return *storage, 1000, nil },
-		Client:      fake.NewClientBuilder().Build(), Events: event.RecorderFunc(func(e event.Event) { *published = append(*published, e) }),
+		Client:      fake.NewClientBuilder().Build(), Events: events.RecorderFunc(func(e events.Event) { *published = append(*published, e) }),
 		Metrics: prometheus.NewRegistry(), Clock: clocktesting.NewFakeClock(time.Unix(0, 0)),
 	})
 	l.synced = func() bool { return true }
@@ -189,15 +189,15 @@ func TestWarnings(t *testing.T) {
 		want             string
 	}{
 		{1, 100, ""},
-		{8, 100, event.NamespaceNearLimit},
+		{8, 100, events.NamespaceNearLimit},
 		{9, 100, ""},
-		{10, 100, event.NamespaceLimitReached},
+		{10, 100, events.NamespaceLimitReached},
 		{9, 100, ""},
-		{10, 100, event.NamespaceLimitReached},
+		{10, 100, events.NamespaceLimitReached},
 		{1, 100, ""},
-		{1, 600, event.StorageNearQuota},
+		{1, 600, events.StorageNearQuota},
 		{1, 700, ""},
-		{1, 810, event.StorageNearQuota},
+		{1, 810, events.StorageNearQuota},
 		{1, 100, ""},
 	} {
 		*published = nil

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
-	"github.com/flagship-k8s/flagship/internal/knowledge/event"
+	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 )
 
 // Stored counts what is stored in each namespace, without Works.
@@ -36,7 +36,7 @@ type Deps struct {
 	// Reserved is true for namespaces of the control plane, which have no limit.
 	Reserved func(namespace string) bool
 	Client   client.Reader
-	Events   event.Recorder
+	Events   events.Recorder
 	Metrics  prometheus.Registerer
 	Clock    clock.WithTicker
 }

@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
-	"github.com/flagship-k8s/flagship/internal/knowledge/event"
+	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 )
 
 const (
@@ -129,13 +129,13 @@ func (l *Limiter) reference(ctx context.Context, name string) corev1.ObjectRefer
 	return ref
 }
 
-func nearLimit(ref corev1.ObjectReference, s standing) event.Event {
+func nearLimit(ref corev1.ObjectReference, s standing) events.Event {
 	text := fmt.Sprintf("%d objects and %d bytes are stored for namespace %s, Works included; the limits are %s and %s. At a limit, objects are neither created nor made larger",
 		s.usage.Objects, s.usage.Bytes, s.namespace, amount(s.limits.Objects, "objects"), amount(s.limits.Bytes, "bytes"))
 	if s.share >= 1 {
-		return event.Warning(ref, event.NamespaceLimitReached, text)
+		return events.Warning(ref, events.NamespaceLimitReached, text)
 	}
-	return event.Warning(ref, event.NamespaceNearLimit, text)
+	return events.Warning(ref, events.NamespaceNearLimit, text)
 }
 
 func amount(limit int64, unit string) string {
@@ -145,8 +145,8 @@ func amount(limit int64, unit string) string {
 	return fmt.Sprintf("%d %s", limit, unit)
 }
 
-func storageNearQuota(ref corev1.ObjectReference, used, quota int64, share float64) event.Event {
-	return event.Warning(ref, event.StorageNearQuota, fmt.Sprintf(
+func storageNearQuota(ref corev1.ObjectReference, used, quota int64, share float64) events.Event {
+	return events.Warning(ref, events.StorageNearQuota, fmt.Sprintf(
 		"The database of etcd has reached %.0f %% of its quota: %d of %d bytes. At the quota nothing can be written any more. "+
 			"See the metrics flagship_namespace_bytes for what takes it; delete objects, lower the limits of namespaces or raise the quota", share*100, used, quota))
 }

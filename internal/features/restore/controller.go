@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
-	"github.com/flagship-k8s/flagship/internal/knowledge/event"
+	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 )
 
 // countPause is how often orphans are counted for the metric.
@@ -62,11 +62,11 @@ func (g *Guard) report(ctx context.Context, cluster *clusterv1alpha1.Cluster, co
 	if err := g.Client.Status().Patch(ctx, cluster, patch); err != nil {
 		return fmt.Errorf("writing the condition %s: %w", condition.Type, err)
 	}
-	news := event.Warning
+	news := events.Warning
 	if condition.Status == metav1.ConditionFalse {
-		news = event.Normal
+		news = events.Normal
 	}
-	g.Events.Publish(news(event.Reference(clusterv1alpha1.SchemeGroupVersion.WithKind("Cluster"), cluster), condition.Reason, condition.Message))
+	g.Events.Publish(news(events.Reference(clusterv1alpha1.SchemeGroupVersion.WithKind("Cluster"), cluster), condition.Reason, condition.Message))
 	return nil
 }
 

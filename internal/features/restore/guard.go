@@ -16,7 +16,7 @@ import (
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/member"
-	"github.com/flagship-k8s/flagship/internal/knowledge/event"
+	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 )
 
 // period is how often at most the count of a member is raised, while the control plane writes to it. A restored state that
@@ -32,7 +32,7 @@ type Deps struct {
 	// Fingerprints returns, for each manifest of a Work, what the record annotation of its object begins with while the
 	// object is as the Work has it.
 	Fingerprints func(*workv1alpha1.Work) []string
-	Events       event.Recorder
+	Events       events.Recorder
 	Clock        clock.WithTicker
 	// Metrics takes the number of orphans, and which members are held.
 	Metrics prometheus.Registerer

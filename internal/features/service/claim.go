@@ -12,7 +12,7 @@ import (
 
 	networkingv1alpha1 "github.com/flagship-k8s/flagship/api/networking/v1alpha1"
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
-	"github.com/flagship-k8s/flagship/internal/clients/template"
+	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
 )
 
 // Keys of a claim: ours, and those of policies, which give way.
@@ -58,19 +58,19 @@ func claimAnnotations(mcs *networkingv1alpha1.MultiClusterService) map[string]st
 }
 
 // claimPatch makes a Service the MultiClusterService's.
-func claimPatch(service metav1.Object, mcs *networkingv1alpha1.MultiClusterService) template.MetadataPatch {
-	patch := template.MetadataPatch{UID: service.GetUID()}
-	patch.Labels = template.Difference(service.GetLabels(), claimLabels(mcs), ownClaimLabels, policyClaimLabels)
-	patch.Annotations = template.Difference(service.GetAnnotations(), claimAnnotations(mcs), ownClaimAnnotations, policyClaimAnnotations)
+func claimPatch(service metav1.Object, mcs *networkingv1alpha1.MultiClusterService) hubstore.MetadataPatch {
+	patch := hubstore.MetadataPatch{UID: service.GetUID()}
+	patch.Labels = hubstore.Difference(service.GetLabels(), claimLabels(mcs), ownClaimLabels, policyClaimLabels)
+	patch.Annotations = hubstore.Difference(service.GetAnnotations(), claimAnnotations(mcs), ownClaimAnnotations, policyClaimAnnotations)
 	return patch
 }
 
 // releasePatch gives a Service back to the policies.
-func releasePatch(service metav1.Object) template.MetadataPatch {
-	return template.MetadataPatch{
+func releasePatch(service metav1.Object) hubstore.MetadataPatch {
+	return hubstore.MetadataPatch{
 		UID:         service.GetUID(),
-		Labels:      template.Difference(service.GetLabels(), nil, ownClaimLabels),
-		Annotations: template.Difference(service.GetAnnotations(), nil, ownClaimAnnotations),
+		Labels:      hubstore.Difference(service.GetLabels(), nil, ownClaimLabels),
+		Annotations: hubstore.Difference(service.GetAnnotations(), nil, ownClaimAnnotations),
 	}
 }
 

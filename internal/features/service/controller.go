@@ -26,9 +26,9 @@ import (
 	networkingv1alpha1 "github.com/flagship-k8s/flagship/api/networking/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
-	"github.com/flagship-k8s/flagship/internal/clients/template"
+	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
 	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
-	"github.com/flagship-k8s/flagship/internal/knowledge/event"
+	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 )
 
 // Deps is what the control plane's part of this room needs besides the manager's client and cache.
@@ -36,9 +36,9 @@ type Deps struct {
 	// Templates has the Services. Required.
 	Templates Templates
 	// Selected says whether a policy takes a Service that nobody else has. Required.
-	Selected func(context.Context, template.Ref, metav1.Object) (bool, error)
+	Selected func(context.Context, hubstore.Ref, metav1.Object) (bool, error)
 	// Events takes news about MultiClusterServices. Required.
-	Events event.Recorder
+	Events events.Recorder
 	// Metrics takes what the room tells about its work. Nil: nobody asks.
 	Metrics prometheus.Registerer
 	// Clock defaults to the real one.
@@ -136,7 +136,7 @@ type templateFeed struct{ templates Templates }
 
 // Start implements source.Source.
 func (f *templateFeed) Start(_ context.Context, q queue) error {
-	f.templates.Subscribe(func(ref template.Ref) {
+	f.templates.Subscribe(func(ref hubstore.Ref) {
 		if ref.GroupVersionKind == serviceKind {
 			q.Add(reconcile.Request{NamespacedName: types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}})
 		}

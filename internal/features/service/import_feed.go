@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
-	"github.com/flagship-k8s/flagship/internal/clients/template"
+	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
 )
 
 // importFeed has the imports of the control plane, and its namespaces, as a source. Nothing is looked at before both are
@@ -20,7 +20,7 @@ type importFeed struct {
 
 // Start implements source.Source.
 func (f *importFeed) Start(ctx context.Context, q queue) error {
-	f.templates.Subscribe(func(ref template.Ref) {
+	f.templates.Subscribe(func(ref hubstore.Ref) {
 		switch ref.GroupVersionKind {
 		case importKind:
 			f.changed(ctx, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}, q)

@@ -21,7 +21,7 @@ import (
 	multiclusterv1beta1 "github.com/flagship-k8s/flagship/api/multicluster/v1beta1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
-	"github.com/flagship-k8s/flagship/internal/clients/template"
+	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
 	"github.com/flagship-k8s/flagship/internal/features/service/clusterset"
 )
 
@@ -33,9 +33,9 @@ func clustersetOf(cluster string) *clusterset.Service {
 // noTemplates is a hub shore without namespaces and imports.
 type noTemplates struct{ oneService }
 
-func (*noTemplates) Meta(template.Ref) (*metav1.PartialObjectMetadata, bool) { return nil, false }
+func (*noTemplates) Meta(hubstore.Ref) (*metav1.PartialObjectMetadata, bool) { return nil, false }
 
-func (*noTemplates) Get(_ context.Context, ref template.Ref) (*unstructured.Unstructured, error) {
+func (*noTemplates) Get(_ context.Context, ref hubstore.Ref) (*unstructured.Unstructured, error) {
 	return nil, apierrors.NewNotFound(schema.GroupResource{Resource: "x"}, ref.Name)
 }
 

@@ -21,7 +21,7 @@ import (
 	multiclusterv1beta1 "github.com/flagship-k8s/flagship/api/multicluster/v1beta1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
-	"github.com/flagship-k8s/flagship/internal/clients/template"
+	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
 	"github.com/flagship-k8s/flagship/internal/features/service/clusterset"
 )
 
@@ -30,8 +30,8 @@ var (
 	namespaceKind = schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}
 )
 
-func importRef(key types.NamespacedName) template.Ref {
-	return template.Ref{GroupVersionKind: importKind, Namespace: key.Namespace, Name: key.Name}
+func importRef(key types.NamespacedName) hubstore.Ref {
+	return hubstore.Ref{GroupVersionKind: importKind, Namespace: key.Namespace, Name: key.Name}
 }
 
 // importer turns the recorded exports of one service into imports.
@@ -204,7 +204,7 @@ func (i *importer) imports(s *set, cluster *clusterv1alpha1.Cluster, already boo
 }
 
 func (i *importer) namespaceOnHub(name string) bool {
-	meta, there := i.templates.Meta(template.Ref{GroupVersionKind: namespaceKind, Name: name})
+	meta, there := i.templates.Meta(hubstore.Ref{GroupVersionKind: namespaceKind, Name: name})
 	return there && meta.DeletionTimestamp == nil || name == corev1.NamespaceDefault
 }
 

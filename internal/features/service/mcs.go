@@ -23,23 +23,23 @@ import (
 	networkingv1alpha1 "github.com/flagship-k8s/flagship/api/networking/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
-	"github.com/flagship-k8s/flagship/internal/clients/template"
-	"github.com/flagship-k8s/flagship/internal/knowledge/event"
+	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
+	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 )
 
 // Templates is the hub shore as this room uses it; *template.Store is one.
 type Templates interface {
-	Subscribe(func(template.Ref))
+	Subscribe(func(hubstore.Ref))
 	WaitForSync(context.Context) error
-	Meta(template.Ref) (*metav1.PartialObjectMetadata, bool)
-	Get(context.Context, template.Ref) (*unstructured.Unstructured, error)
-	PatchMetadata(context.Context, template.Ref, []byte) (*unstructured.Unstructured, error)
+	Meta(hubstore.Ref) (*metav1.PartialObjectMetadata, bool)
+	Get(context.Context, hubstore.Ref) (*unstructured.Unstructured, error)
+	PatchMetadata(context.Context, hubstore.Ref, []byte) (*unstructured.Unstructured, error)
 }
 
 var serviceKind = schema.GroupVersionKind{Version: "v1", Kind: "Service"}
 
-func serviceRef(key types.NamespacedName) template.Ref {
-	return template.Ref{GroupVersionKind: serviceKind, Namespace: key.Namespace, Name: key.Name}
+func serviceRef(key types.NamespacedName) hubstore.Ref {
+	return hubstore.Ref{GroupVersionKind: serviceKind, Namespace: key.Namespace, Name: key.Name}
 }
 
 // exposer reconciles one MultiClusterService at a time: the claim, the binding, the registrations with providers, the
@@ -48,9 +48,9 @@ type exposer struct {
 	client    client.Client
 	templates Templates
 	// selected says whether a policy takes a Service that nobody else has.
-	selected func(context.Context, template.Ref, metav1.Object) (bool, error)
+	selected func(context.Context, hubstore.Ref, metav1.Object) (bool, error)
 	fleet    roster
-	events   event.Recorder
+	events   events.Recorder
 }
 
 // awhile is when to look again after something was not ready that makes no event when it is.
@@ -87,7 +87,7 @@ func (e *exposer) Reconcile(ctx context.Context, request reconcile.Request) (rec
 		result.RequeueAfter, err = awhile, nil
 	}
 	if err != nil {
-		e.events.Publish(event.Warning(event.Reference(mcsKind, mcs), event.SyncServiceFailed, err.Error()))
+		e.events.Publish(events.Warning(events.Reference(mcsKind, mcs), events.SyncServiceFailed, err.Error()))
 		return reconcile.Result{}, err
 	}
 	var next time.Duration
@@ -191,7 +191,7 @@ func (e *exposer) claim(ctx context.Context, p *picture) error {
 		return err
 	}
 	if holder != "" {
-		e.events.Publish(event.Normal(event.Reference(mcsKind, p.mcs), event.SyncServiceSucceed,
+		e.events.Publish(events.Normal(events.Reference(mcsKind, p.mcs), events.SyncServiceSucceed,
 			fmt.Sprintf("Service %s is taken over from %s, which gets it back when this is gone", keyOf(p.mcs), holder)))
 	}
 	p.service.ResourceVersion = obj.GetResourceVersion()

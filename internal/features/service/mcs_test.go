@@ -22,8 +22,8 @@ import (
 	networkingv1alpha1 "github.com/flagship-k8s/flagship/api/networking/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
-	"github.com/flagship-k8s/flagship/internal/clients/template"
-	"github.com/flagship-k8s/flagship/internal/knowledge/event"
+	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
+	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 )
 
 // oneService is a hub shore with at most one template.
@@ -34,17 +34,17 @@ type oneService struct {
 
 var _ Templates = (*oneService)(nil)
 
-func (o *oneService) Subscribe(func(template.Ref))      {}
+func (o *oneService) Subscribe(func(hubstore.Ref))      {}
 func (o *oneService) WaitForSync(context.Context) error { return nil }
 
-func (o *oneService) Meta(template.Ref) (*metav1.PartialObjectMetadata, bool) {
+func (o *oneService) Meta(hubstore.Ref) (*metav1.PartialObjectMetadata, bool) {
 	if o.service == nil {
 		return nil, false
 	}
 	return &metav1.PartialObjectMetadata{ObjectMeta: o.service.ObjectMeta}, true
 }
 
-func (o *oneService) Get(_ context.Context, ref template.Ref) (*unstructured.Unstructured, error) {
+func (o *oneService) Get(_ context.Context, ref hubstore.Ref) (*unstructured.Unstructured, error) {
 	if o.service == nil {
 		return nil, apierrors.NewNotFound(schema.GroupResource{Resource: "services"}, ref.Name)
 	}
@@ -52,9 +52,9 @@ func (o *oneService) Get(_ context.Context, ref template.Ref) (*unstructured.Uns
 	return &unstructured.Unstructured{Object: fields}, err
 }
 
-func (o *oneService) PatchMetadata(ctx context.Context, ref template.Ref, raw []byte) (*unstructured.Unstructured, error) {
+func (o *oneService) PatchMetadata(ctx context.Context, ref hubstore.Ref, raw []byte) (*unstructured.Unstructured, error) {
 	o.patches++
-	var patch map[string]template.MetadataPatch
+	var patch map[string]hubstore.MetadataPatch
 	if err := json.Unmarshal(raw, &patch); err != nil {
 		return nil, err
 	}
@@ -79,8 +79,8 @@ func exposing(t *testing.T, service *corev1.Service, mcs *networkingv1alpha1.Mul
 	h := newHub(t, mcs, registeredCluster("a"), registeredCluster("b"), registeredCluster("c"))
 	templates := &oneService{service: service}
 	return h, &exposer{
-		client: h.client, templates: templates, fleet: h.fleet, events: event.RecorderFunc(func(event.Event) {}),
-		selected: func(context.Context, template.Ref, metav1.Object) (bool, error) { return false, nil },
+		client: h.client, templates: templates, fleet: h.fleet, events: events.RecorderFunc(func(events.Event) {}),
+		selected: func(context.Context, hubstore.Ref, metav1.Object) (bool, error) { return false, nil },
 	}, templates
 }
 
@@ -271,7 +271,7 @@ func TestWithdrawing(t *testing.T) {
 func TestWithdrawingForAPolicy(t *testing.T) {
 	h, e, templates := exposing(t, webService(corev1.ServiceTypeClusterIP), exposed(networkingv1alpha1.ExposureTypeCrossCluster))
 	turn(t, h, e, templates)
-	e.selected = func(context.Context, template.Ref, metav1.Object) (bool, error) { return true, nil }
+	e.selected = func(context.Context, hubstore.Ref, metav1.Object) (bool, error) { return true, nil }
 	if err := h.client.Delete(t.Context(), readMCS(t, h.client)); err != nil {
 		t.Fatal(err)
 	}

@@ -15,8 +15,8 @@ import (
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
-	"github.com/flagship-k8s/flagship/internal/clients/template"
-	"github.com/flagship-k8s/flagship/internal/knowledge/event"
+	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
+	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 )
 
 func exposed(kind networkingv1alpha1.ExposureType) *networkingv1alpha1.MultiClusterService {
@@ -206,7 +206,7 @@ func TestClaimGivesWayAndComesBack(t *testing.T) {
 	mcs, service := exposed(networkingv1alpha1.ExposureTypeCrossCluster), webService(corev1.ServiceTypeClusterIP)
 	service.Labels = map[string]string{policyv1alpha1.ClusterPropagationPolicyPermanentIDLabel: "p", "app": "web"}
 	service.Annotations = map[string]string{policyv1alpha1.ClusterPropagationPolicyNameAnnotation: "all"}
-	put := func(p template.MetadataPatch) {
+	put := func(p hubstore.MetadataPatch) {
 		for _, m := range []struct {
 			have    *map[string]string
 			changes map[string]*string
@@ -242,7 +242,7 @@ func TestNews(t *testing.T) {
 		return list
 	}
 	yes, no := networkingv1alpha1.ServiceApplied(1, "in a"), networkingv1alpha1.ServiceNotApplied(1, "not in a")
-	lost := "Warning " + event.ClusterNotFound
+	lost := "Warning " + events.ClusterNotFound
 	if diff := cmp.Diff([]string{"Normal SyncServiceSucceed", lost}, reasons(nil, []metav1.Condition{yes})); diff != "" {
 		t.Errorf("arrival (-want +got):\n%s", diff)
 	}

@@ -21,8 +21,8 @@ import (
 
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
-	"github.com/flagship-k8s/flagship/internal/clients/template"
-	"github.com/flagship-k8s/flagship/internal/knowledge/event"
+	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
+	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 )
 
 // Request names a ResourceBinding or, when Namespace is empty, a
@@ -32,7 +32,7 @@ type Request struct{ Namespace, Name string }
 // Templates is the hub shore as this room uses it; *template.Store is one.
 type Templates interface {
 	HasStatus(schema.GroupVersionKind) bool
-	Get(context.Context, template.Ref) (*unstructured.Unstructured, error)
+	Get(context.Context, hubstore.Ref) (*unstructured.Unstructured, error)
 	UpdateStatus(ctx context.Context, before, after *unstructured.Unstructured) (bool, error)
 }
 
@@ -53,7 +53,7 @@ type aggregator struct {
 	clears func(schema.GroupVersionKind) bool
 	// customized is Deps.Customized.
 	customized func(schema.GroupVersionKind) string
-	events     event.Recorder
+	events     events.Recorder
 	clock      clock.PassiveClock
 	pace       *pace
 
@@ -153,7 +153,7 @@ func (a *aggregator) write(ctx context.Context, request Request, binding workv1a
 	}
 	if failure != nil {
 		a.owed.Store(request, struct{}{})
-		a.publish(binding, event.Warning, event.AggregateStatusFailed, failure.Error())
+		a.publish(binding, events.Warning, events.AggregateStatusFailed, failure.Error())
 		var err error
 		if binding, err = a.noteMeaning(ctx, binding, unwritten); err != nil {
 			return reconcile.Result{}, errors.Join(failure, client.IgnoreNotFound(err))
@@ -284,7 +284,7 @@ func (a *aggregator) updateTemplate(ctx context.Context, binding workv1alpha2.Bi
 	if its, err := a.speaksFor(ctx, binding); err != nil || !its {
 		return version, err
 	}
-	ref := template.Ref{GroupVersionKind: gvk, Namespace: resource.Namespace, Name: resource.Name}
+	ref := hubstore.Ref{GroupVersionKind: gvk, Namespace: resource.Namespace, Name: resource.Name}
 	before, err := a.templates.Get(ctx, ref)
 	if err != nil {
 		return version, client.IgnoreNotFound(err)
@@ -367,11 +367,11 @@ func (a *aggregator) celebrate(request Request, binding workv1alpha2.Binding, co
 	if previous, known := a.told.Swap(request, content); known && previous == content {
 		return
 	}
-	a.publish(binding, event.Normal, event.AggregateStatusSucceed,
+	a.publish(binding, events.Normal, events.AggregateStatusSucceed,
 		fmt.Sprintf("Applied to all %d clusters (%s)", clusters, content))
 }
 
-func (a *aggregator) publish(binding workv1alpha2.Binding, kind func(corev1.ObjectReference, string, string) event.Event, reason, message string) {
+func (a *aggregator) publish(binding workv1alpha2.Binding, kind func(corev1.ObjectReference, string, string) events.Event, reason, message string) {
 	resource := binding.BindingSpec().Resource
 	a.events.Publish(kind(corev1.ObjectReference{
 		APIVersion: resource.APIVersion, Kind: resource.Kind,

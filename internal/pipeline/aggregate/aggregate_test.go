@@ -24,8 +24,8 @@ import (
 
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
-	"github.com/flagship-k8s/flagship/internal/clients/template"
-	"github.com/flagship-k8s/flagship/internal/knowledge/event"
+	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
+	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 )
 
 var web = Request{Namespace: "shop", Name: "web-deployment"}
@@ -73,7 +73,7 @@ func newShore(t *testing.T, binding client.Object, works ...*workv1alpha1.Work) 
 		}).Build()
 	s.loop = newAggregator(s.client, Deps{
 		Templates: s.templates, Statuses: s.templates, Clock: s.clock,
-		Events: event.RecorderFunc(func(e event.Event) { s.events = append(s.events, e.String()) }),
+		Events: events.RecorderFunc(func(e events.Event) { s.events = append(s.events, e.String()) }),
 	})
 	return s
 }
@@ -113,7 +113,7 @@ type oneTemplate struct {
 
 func (o *oneTemplate) HasStatus(gvk schema.GroupVersionKind) bool { return gvk.Kind == "Deployment" }
 
-func (o *oneTemplate) Get(context.Context, template.Ref) (*unstructured.Unstructured, error) {
+func (o *oneTemplate) Get(context.Context, hubstore.Ref) (*unstructured.Unstructured, error) {
 	o.reads++
 	if o.object == nil {
 		return nil, apierrors.NewNotFound(schema.GroupResource{}, "web")

@@ -22,9 +22,9 @@ import (
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
-	"github.com/flagship-k8s/flagship/internal/knowledge/event"
+	"github.com/flagship-k8s/flagship/internal/knowledge/events"
+	"github.com/flagship-k8s/flagship/internal/knowledge/fairqueue"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
-	"github.com/flagship-k8s/flagship/internal/knowledge/turns"
 )
 
 // Deps is what the room needs from the house. Templates, Statuses, Events and
@@ -44,7 +44,7 @@ type Deps struct {
 	// Changes tells when kinds mean something else; the statuses of their templates
 	// are added up again then. Nil: they never do.
 	Changes *interpret.Changes
-	Events  event.Recorder
+	Events  events.Recorder
 	Clock   clock.PassiveClock
 }
 
@@ -69,7 +69,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 	loop, err := controller.NewTyped("aggregate", mgr, controller.TypedOptions[Request]{
 		Reconciler:              controlloop.Track(mgr, a),
 		MaxConcurrentReconciles: workers,
-		NewQueue:                turns.Maker(func(r Request) string { return r.Namespace }),
+		NewQueue:                fairqueue.Maker(func(r Request) string { return r.Namespace }),
 		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[Request](50*time.Millisecond, time.Minute),
 		SkipNameValidation:      ptr.To(true), // several hubs may live in one process
 	})

@@ -26,10 +26,10 @@ import (
 	networkingv1alpha1 "github.com/flagship-k8s/flagship/api/networking/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/member"
-	"github.com/flagship-k8s/flagship/internal/clients/report"
+	"github.com/flagship-k8s/flagship/internal/clients/workstatus"
 	"github.com/flagship-k8s/flagship/internal/knowledge/brake"
 	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
-	"github.com/flagship-k8s/flagship/internal/knowledge/event"
+	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 )
 
 // brakedError says that a removal or a shrinkage waits for the brake.
@@ -146,7 +146,7 @@ func keptByPerson(d destination, work *workv1alpha1.Work) bool {
 
 // tellBraked reports that a Work waits for the brake.
 func (a *Applier) tellBraked(work *workv1alpha1.Work, err error) {
-	a.report.Update(client.ObjectKeyFromObject(work), report.Apply, func(_ *workv1alpha1.Work, status *workv1alpha1.WorkStatus) {
+	a.report.Update(client.ObjectKeyFromObject(work), workstatus.Apply, func(_ *workv1alpha1.Work, status *workv1alpha1.WorkStatus) {
 		meta.SetStatusCondition(&status.Conditions, workv1alpha1.Dispatching(work.Generation))
 		meta.SetStatusCondition(&status.Conditions, workv1alpha1.Braked(work.Generation, err.Error()))
 	})
@@ -227,8 +227,8 @@ func (l *brakeLoop) Reconcile(ctx context.Context, q reconcile.Request) (reconci
 }
 
 // brakeCondition is the condition that a state calls for, and the event that tells of the change; nil if there is none.
-func (l *brakeLoop) brakeCondition(cluster *clusterv1alpha1.Cluster, state brake.State, was bool) (metav1.Condition, *event.Event) {
-	reference := event.Reference(clusterv1alpha1.SchemeGroupVersion.WithKind("Cluster"), cluster)
+func (l *brakeLoop) brakeCondition(cluster *clusterv1alpha1.Cluster, state brake.State, was bool) (metav1.Condition, *events.Event) {
+	reference := events.Reference(clusterv1alpha1.SchemeGroupVersion.WithKind("Cluster"), cluster)
 	switch {
 	case state.Cause == brake.None && was:
 		condition := clusterv1alpha1.BrakeNotEngaged(clusterv1alpha1.NothingWaitsReason, "Nothing waits for the brake")
@@ -236,7 +236,7 @@ func (l *brakeLoop) brakeCondition(cluster *clusterv1alpha1.Cluster, state brake
 			condition = clusterv1alpha1.BrakeNotEngaged(clusterv1alpha1.BrakeReleasedReason,
 				"Released until "+cluster.Annotations[clusterv1alpha1.BrakeReleasedUntilAnnotation])
 		}
-		news := event.Normal(reference, event.BrakeReleased, condition.Message)
+		news := events.Normal(reference, events.BrakeReleased, condition.Message)
 		return condition, &news
 	case state.Cause == brake.Member && !was, state.Cause == brake.Fleet && !was:
 		reason, whose := clusterv1alpha1.MemberShareExceededReason, "the cluster"
@@ -247,7 +247,7 @@ func (l *brakeLoop) brakeCondition(cluster *clusterv1alpha1.Cluster, state brake
 			"%d of %d objects of %s are to be removed or scaled down, %s: removals and shrinkages wait. "+
 				"'flagship release-brake %s' lets them pass; with --keep-objects, what is to be removed stays instead",
 			state.Touched, state.Objects, whose, l.brake.Describe(), cluster.Name))
-		news := event.Warning(reference, event.BrakeEngaged, condition.Message)
+		news := events.Warning(reference, events.BrakeEngaged, condition.Message)
 		return condition, &news
 	default:
 		return metav1.Condition{}, nil

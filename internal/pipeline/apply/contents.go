@@ -20,7 +20,7 @@ import (
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/member"
-	"github.com/flagship-k8s/flagship/internal/knowledge/event"
+	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 )
 
 const (
@@ -276,7 +276,7 @@ func (a *Applier) spareNamespace(ctx context.Context, conn *member.Conn, work ty
 func (a *Applier) tellSpared(conn *member.Conn, reason, message string) {
 	a.metrics.spared.WithLabelValues(reason).Inc()
 	kind := clusterv1alpha1.SchemeGroupVersion.WithKind("Cluster")
-	a.events.Publish(event.Warning(event.Reference(kind, conn.Cluster()), event.NamespaceReleased, message))
+	a.events.Publish(events.Warning(events.Reference(kind, conn.Cluster()), events.NamespaceReleased, message))
 }
 
 // named lists the first names.

@@ -22,9 +22,9 @@ import (
 	networkingv1alpha1 "github.com/flagship-k8s/flagship/api/networking/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/member"
-	"github.com/flagship-k8s/flagship/internal/clients/report"
+	"github.com/flagship-k8s/flagship/internal/clients/workstatus"
 	"github.com/flagship-k8s/flagship/internal/knowledge/brake"
-	"github.com/flagship-k8s/flagship/internal/knowledge/event"
+	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
 )
 
@@ -33,9 +33,9 @@ type Deps struct {
 	// Fleet has the connections. Required.
 	Fleet *member.Fleet
 	// Report takes what there is to say about Works. Required.
-	Report *report.Writer
+	Report *workstatus.Writer
 	// Events takes failures. Required.
-	Events event.Recorder
+	Events events.Recorder
 	// Clock defaults to the real one.
 	Clock clock.WithTicker
 	// Workers is the number of Works that are applied to one member at a time. Default 8.
@@ -85,8 +85,8 @@ type Applier struct {
 	client  client.Client
 	cache   cache.Cache
 	fleet   *member.Fleet
-	report  *report.Writer
-	events  event.Recorder
+	report  *workstatus.Writer
+	events  events.Recorder
 	clock   clock.WithTicker
 	retain  func(ctx context.Context, desired, observed *unstructured.Unstructured) (*unstructured.Unstructured, error)
 	custody Custody

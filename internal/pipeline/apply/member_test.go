@@ -27,8 +27,8 @@ import (
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/member"
-	"github.com/flagship-k8s/flagship/internal/clients/report"
-	"github.com/flagship-k8s/flagship/internal/knowledge/event"
+	"github.com/flagship-k8s/flagship/internal/clients/workstatus"
+	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 )
 
 // server is a member that serves ConfigMaps, all of which are watched and none of which exist but those that the test
@@ -147,7 +147,7 @@ type bench struct {
 	t       *testing.T
 	hub     client.Client
 	server  *server
-	reports *report.Writer
+	reports *workstatus.Writer
 	events  []string
 }
 
@@ -170,14 +170,14 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 		t.Fatal(err)
 	}
 	t.Cleanup(fleet.Close)
-	if b.reports, err = report.New(report.Config{Client: b.hub, Live: b.hub}); err != nil {
+	if b.reports, err = workstatus.New(workstatus.Config{Client: b.hub, Live: b.hub}); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { defer close(done); _ = b.reports.Start(ctx) }()
 	t.Cleanup(func() { cancel(); <-done })
-	b.Applier, err = newApplier(b.hub, nil, Deps{Fleet: fleet, Report: b.reports, Events: event.RecorderFunc(func(e event.Event) { b.events = append(b.events, e.String()) })})
+	b.Applier, err = newApplier(b.hub, nil, Deps{Fleet: fleet, Report: b.reports, Events: events.RecorderFunc(func(e events.Event) { b.events = append(b.events, e.String()) })})
 	if err != nil {
 		t.Fatal(err)
 	}

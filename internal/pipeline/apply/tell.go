@@ -15,8 +15,8 @@ import (
 
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/member"
-	"github.com/flagship-k8s/flagship/internal/clients/report"
-	"github.com/flagship-k8s/flagship/internal/knowledge/event"
+	"github.com/flagship-k8s/flagship/internal/clients/workstatus"
+	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 )
 
 const (
@@ -39,7 +39,7 @@ func (a *Applier) tell(work *workv1alpha1.Work, total int, results []outcome) (t
 	if len(failures) == 0 {
 		a.troubles.end(key)
 		a.tellDropped(work, results)
-		a.report.Update(key, report.Apply, func(_ *workv1alpha1.Work, status *workv1alpha1.WorkStatus) {
+		a.report.Update(key, workstatus.Apply, func(_ *workv1alpha1.Work, status *workv1alpha1.WorkStatus) {
 			meta.SetStatusCondition(&status.Conditions, workv1alpha1.Dispatching(work.Generation))
 			meta.SetStatusCondition(&status.Conditions, workv1alpha1.Applied(work.Generation))
 		})
@@ -118,11 +118,11 @@ func shortened(message string) string {
 }
 
 func (a *Applier) tellNotApplied(work *workv1alpha1.Work, condition metav1.Condition) {
-	a.report.Update(client.ObjectKeyFromObject(work), report.Apply, func(_ *workv1alpha1.Work, status *workv1alpha1.WorkStatus) {
+	a.report.Update(client.ObjectKeyFromObject(work), workstatus.Apply, func(_ *workv1alpha1.Work, status *workv1alpha1.WorkStatus) {
 		meta.SetStatusCondition(&status.Conditions, workv1alpha1.Dispatching(work.Generation))
 		meta.SetStatusCondition(&status.Conditions, condition)
 	})
-	a.events.Publish(event.Warning(event.Reference(workKind, work), event.SyncFailed, condition.Message))
+	a.events.Publish(events.Warning(events.Reference(workKind, work), events.SyncFailed, condition.Message))
 }
 
 // tellHeld reports that the object of a Work is kept as it is.
@@ -134,21 +134,21 @@ func (a *Applier) tellHeld(work *workv1alpha1.Work, message string) {
 func (a *Applier) tellDropped(work *workv1alpha1.Work, results []outcome) {
 	for _, o := range results {
 		if len(o.dropped) > 0 {
-			a.events.Publish(event.Warning(event.Reference(workKind, work), event.SyncFailed,
+			a.events.Publish(events.Warning(events.Reference(workKind, work), events.SyncFailed,
 				fmt.Sprintf("%s was applied without what the cluster has no room for: %s", o.what, strings.Join(o.dropped, ", "))))
 		}
 	}
 }
 
 func (a *Applier) tellSuspended(work *workv1alpha1.Work) {
-	a.report.Update(client.ObjectKeyFromObject(work), report.Apply, func(_ *workv1alpha1.Work, status *workv1alpha1.WorkStatus) {
+	a.report.Update(client.ObjectKeyFromObject(work), workstatus.Apply, func(_ *workv1alpha1.Work, status *workv1alpha1.WorkStatus) {
 		meta.SetStatusCondition(&status.Conditions, workv1alpha1.DispatchingSuspended(work.Generation))
 	})
 }
 
 // tellDispatchingHeld reports that nothing is written to the member of a Work.
 func (a *Applier) tellDispatchingHeld(work *workv1alpha1.Work) {
-	a.report.Update(client.ObjectKeyFromObject(work), report.Apply, func(_ *workv1alpha1.Work, status *workv1alpha1.WorkStatus) {
+	a.report.Update(client.ObjectKeyFromObject(work), workstatus.Apply, func(_ *workv1alpha1.Work, status *workv1alpha1.WorkStatus) {
 		meta.SetStatusCondition(&status.Conditions, workv1alpha1.DispatchingHeld(work.Generation))
 	})
 }

@@ -18,7 +18,7 @@ import (
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/member"
-	"github.com/flagship-k8s/flagship/internal/knowledge/event"
+	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 )
 
 const (
@@ -328,8 +328,8 @@ func (a *Applier) letGo(ctx context.Context, d destination, work *workv1alpha1.W
 }
 
 // kept tells what became of a Work that was deleted although it is wanted.
-func kept(work *workv1alpha1.Work) event.Event {
-	return event.Normal(event.Reference(workv1alpha1.GroupVersion.WithKind(workv1alpha1.KindWork), work), event.RestoreWork,
+func kept(work *workv1alpha1.Work) events.Event {
+	return events.Normal(events.Reference(workv1alpha1.GroupVersion.WithKind(workv1alpha1.KindWork), work), events.RestoreWork,
 		"The Work was deleted, but its objects still belong in the cluster: it is created again, and they stay. "+
 			"To remove them, delete the template or change what selects it")
 }

@@ -18,7 +18,7 @@ import (
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/member"
-	"github.com/flagship-k8s/flagship/internal/knowledge/event"
+	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 )
 
 const (
@@ -34,7 +34,7 @@ const (
 // ClusterDeps is what SetupClusters needs. All fields are required.
 type ClusterDeps struct {
 	Fleet  *member.Fleet
-	Events event.Recorder
+	Events events.Recorder
 	Clock  clock.WithTicker
 	// ProbePeriod is how often a member is asked whether it is ready, and for the kinds it serves.
 	ProbePeriod time.Duration

@@ -13,13 +13,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
-	"github.com/flagship-k8s/flagship/internal/knowledge/event"
+	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 )
 
 // tainter writes the condition taints of Clusters.
 type tainter struct {
 	hub    client.Client
-	events event.Recorder
+	events events.Recorder
 }
 
 // taint makes the condition taints follow the Ready condition.
@@ -30,15 +30,15 @@ func (o tainter) taint(ctx context.Context, cluster *clusterv1alpha1.Cluster, re
 	}
 	before := cluster.DeepCopy()
 	cluster.Spec.Taints = taints
-	reference := event.Reference(clusterv1alpha1.SchemeGroupVersion.WithKind("Cluster"), cluster)
+	reference := events.Reference(clusterv1alpha1.SchemeGroupVersion.WithKind("Cluster"), cluster)
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := o.hub.Patch(ctx, cluster, patch); err != nil {
 		if !apierrors.IsConflict(err) {
-			o.events.Publish(event.Warning(reference, event.TaintClusterFailed, err.Error()))
+			o.events.Publish(events.Warning(reference, events.TaintClusterFailed, err.Error()))
 		}
 		return fmt.Errorf("tainting cluster %s: %w", cluster.Name, err)
 	}
-	o.events.Publish(event.Normal(reference, event.TaintClusterSucceed, "Ready is "+string(ready.Status)+": condition taints updated"))
+	o.events.Publish(events.Normal(reference, events.TaintClusterSucceed, "Ready is "+string(ready.Status)+": condition taints updated"))
 	log.FromContext(ctx).Info("Cluster changed readiness", "cluster", cluster.Name, "ready", ready.Status, "reason", ready.Reason)
 	return nil
 }

@@ -22,14 +22,14 @@ import (
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
-	"github.com/flagship-k8s/flagship/internal/knowledge/event"
+	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 )
 
 // LeaseDeps is what SetupLeases needs. All fields are required.
 type LeaseDeps struct {
 	// Serves says which Clusters this process observes itself; the others are its business here.
 	Serves func(*clusterv1alpha1.Cluster) bool
-	Events event.Recorder
+	Events events.Recorder
 	Clock  clock.PassiveClock
 	// Period is how often the Lease of a cluster is looked at.
 	Period time.Duration

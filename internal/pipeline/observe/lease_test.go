@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
-	"github.com/flagship-k8s/flagship/internal/knowledge/event"
+	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 )
 
 // ward is one pulling cluster, its agent, and the loop that watches over it with the times of the contract.
@@ -39,7 +39,7 @@ func newWard(t *testing.T) *ward {
 	w.client = fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(cluster).WithObjects(cluster, lease).Build()
 	w.leaseMonitor = newLeaseMonitor(w.client, LeaseDeps{
 		Serves: func(c *clusterv1alpha1.Cluster) bool { return c.Spec.SyncMode == clusterv1alpha1.Push },
-		Events: event.RecorderFunc(func(event.Event) {}), Clock: w.clock, Period: 5 * time.Second, Grace: 40 * time.Second, StartupGrace: time.Minute,
+		Events: events.RecorderFunc(func(events.Event) {}), Clock: w.clock, Period: 5 * time.Second, Grace: 40 * time.Second, StartupGrace: time.Minute,
 	})
 	return w
 }

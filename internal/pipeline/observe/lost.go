@@ -11,7 +11,7 @@ import (
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
-	"github.com/flagship-k8s/flagship/internal/clients/report"
+	"github.com/flagship-k8s/flagship/internal/clients/workstatus"
 )
 
 // isLost tells whether the member has been out of reach for longer than the failure threshold, which whoever reports on
@@ -32,11 +32,11 @@ func (w *Works) revisit(ctx context.Context, name string, key types.NamespacedNa
 	switch {
 	case work.DeletionTimestamp != nil:
 	case isLost(cluster) && elsewhere:
-		w.report.Update(key, report.Deputy, outOfSight(work.Generation, name))
+		w.report.Update(key, workstatus.Deputy, outOfSight(work.Generation, name))
 	case isLost(cluster):
-		w.report.Update(key, report.Observe, outOfSight(work.Generation, name))
+		w.report.Update(key, workstatus.Observe, outOfSight(work.Generation, name))
 	case w.restores(cluster, work):
-		w.report.Update(key, report.Deputy, inTouch)
+		w.report.Update(key, workstatus.Deputy, inTouch)
 	case !elsewhere:
 		w.lanes.Add(name, key)
 	}
@@ -69,7 +69,7 @@ func isKnown(s workv1alpha1.ManifestStatus) bool {
 }
 
 // outOfSight is the report.Mutation about a Work whose member cannot be seen: what it had is kept, and its health is unknown.
-func outOfSight(generation int64, cluster string) report.Mutation {
+func outOfSight(generation int64, cluster string) workstatus.Mutation {
 	return func(_ *workv1alpha1.Work, status *workv1alpha1.WorkStatus) {
 		status.ManifestStatuses = slices.Clone(status.ManifestStatuses)
 		for i := range status.ManifestStatuses {

@@ -14,7 +14,7 @@ import (
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
-	"github.com/flagship-k8s/flagship/internal/clients/report"
+	"github.com/flagship-k8s/flagship/internal/clients/workstatus"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
 )
 
@@ -118,7 +118,7 @@ func (w *Works) repeatApply(before, after any) {
 	if len(taken) == 0 {
 		return
 	}
-	w.report.Repeat(client.ObjectKeyFromObject(current), report.Apply, about(current, func(_ *workv1alpha1.Work, status *workv1alpha1.WorkStatus) {
+	w.report.Repeat(client.ObjectKeyFromObject(current), workstatus.Apply, about(current, func(_ *workv1alpha1.Work, status *workv1alpha1.WorkStatus) {
 		for _, c := range taken {
 			if meta.FindStatusCondition(status.Conditions, c.Type) == nil {
 				status.Conditions = append(status.Conditions, c)

@@ -27,8 +27,8 @@ import (
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/clients/member"
-	"github.com/flagship-k8s/flagship/internal/clients/report"
-	"github.com/flagship-k8s/flagship/internal/knowledge/event"
+	"github.com/flagship-k8s/flagship/internal/clients/workstatus"
+	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
 )
 
@@ -45,7 +45,7 @@ type WorkDeps struct {
 	// Fleet has the connections. Required.
 	Fleet *member.Fleet
 	// Report takes what there is to say about Works. Required.
-	Report *report.Writer
+	Report *workstatus.Writer
 	// Interpreter knows kinds. Required.
 	Interpreter StatusReader
 	// Restore returns an object of a member in the version of its template, if it was translated for that member, else the
@@ -54,7 +54,7 @@ type WorkDeps struct {
 	// Changes tells when kinds mean something else; their objects are judged again then. Nil: they never do.
 	Changes *interpret.Changes
 	// Events takes failures of the interpreter. Required.
-	Events event.Recorder
+	Events events.Recorder
 	// Clock defaults to the real one.
 	Clock clock.WithTicker
 	// Workers is the number of Works of one member that are looked at at a time. Default 4.
@@ -68,11 +68,11 @@ type Works struct {
 	client        client.Client
 	cache         cache.Cache
 	fleet         *member.Fleet
-	report        *report.Writer
+	report        *workstatus.Writer
 	interpreter   StatusReader
 	restore       func(ctx context.Context, obj *unstructured.Unstructured) (*unstructured.Unstructured, error)
 	changes       *interpret.Changes
-	events        event.Recorder
+	events        events.Recorder
 	clock         clock.WithTicker
 	degradedAfter time.Duration
 
@@ -123,8 +123,8 @@ func newWorks(hub client.Client, works cache.Cache, deps WorkDeps) (*Works, erro
 		w.enqueue(change.Cluster, change.Work)
 		w.enqueue(change.Cluster, change.Previously)
 	})
-	deps.Report.Subscribe(func(work types.NamespacedName, by report.Source) {
-		if cluster, ok := workv1alpha1.ClusterOfExecutionNamespace(work.Namespace); ok && by == report.Apply {
+	deps.Report.Subscribe(func(work types.NamespacedName, by workstatus.Source) {
+		if cluster, ok := workv1alpha1.ClusterOfExecutionNamespace(work.Namespace); ok && by == workstatus.Apply {
 			w.hear(work)
 			w.lanes.Add(cluster, work)
 		}
@@ -171,7 +171,7 @@ func (w *Works) reconcile(ctx context.Context, name string, key types.Namespaced
 		return 0, nil // apply is about to say something: one write for both
 	}
 	if h := conn.Health(); h.Down { // but not lost yet
-		w.report.Update(key, report.Observe, waiting(work.Generation))
+		w.report.Update(key, workstatus.Observe, waiting(work.Generation))
 		return 0, &member.UnavailableError{Cluster: name, Since: h.Since, Cause: h.Cause}
 	}
 	sights, complete, err := w.look(ctx, conn, work)
@@ -189,12 +189,12 @@ func (w *Works) reconcile(ctx context.Context, name string, key types.Namespaced
 	if w.client.Get(ctx, types.NamespacedName{Name: name}, cluster) != nil || isLost(cluster) {
 		return 0, nil // while somebody was asked what the objects mean; that the member is lost has been said since
 	}
-	w.report.Update(key, report.Observe, about(work, found.report))
+	w.report.Update(key, workstatus.Observe, about(work, found.report))
 	return again, nil
 }
 
 // about keeps what is said of a Work from a namesake that has taken its place.
-func about(work *workv1alpha1.Work, mutate report.Mutation) report.Mutation {
+func about(work *workv1alpha1.Work, mutate workstatus.Mutation) workstatus.Mutation {
 	uid := work.UID
 	return func(work *workv1alpha1.Work, status *workv1alpha1.WorkStatus) {
 		if work.UID == uid {
@@ -289,19 +289,19 @@ func (w *Works) interpret(ctx context.Context, work *workv1alpha1.Work, s sight)
 	if w.restore != nil {
 		if obj, err = w.restore(ctx, s.object); err != nil {
 			f.status = statusBefore(work, s.id)
-			w.complain(work, event.ReflectStatusFailed, s, err)
+			w.complain(work, events.ReflectStatusFailed, s, err)
 			return f
 		}
 	}
 	status, err := w.interpreter.Reflect(ctx, obj)
 	if err != nil {
 		status = statusBefore(work, s.id)
-		w.complain(work, event.ReflectStatusFailed, s, err)
+		w.complain(work, events.ReflectStatusFailed, s, err)
 	}
 	f.status = status
 	health, err := w.interpreter.Health(ctx, obj)
 	if err != nil {
-		w.complain(work, event.InterpretHealthFailed, s, err)
+		w.complain(work, events.InterpretHealthFailed, s, err)
 		return f
 	}
 	f.health = workv1alpha1.ResourceHealth(health)
@@ -314,7 +314,7 @@ const askAgain = 30 * time.Second
 func unanswered(f finding) bool { return f.object != nil && f.health == workv1alpha1.ResourceUnknown }
 
 func (w *Works) complain(work *workv1alpha1.Work, reason string, s sight, err error) {
-	w.events.Publish(event.Warning(event.Reference(workKind, work), reason, fmt.Sprintf("%s: %v", s.name(), err)))
+	w.events.Publish(events.Warning(events.Reference(workKind, work), reason, fmt.Sprintf("%s: %v", s.name(), err)))
 }
 
 // manifestStatus is what the Work reports of an object; nil if it reports nothing.

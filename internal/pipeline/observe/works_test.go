@@ -22,8 +22,8 @@ import (
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/clients/member"
-	"github.com/flagship-k8s/flagship/internal/clients/report"
-	"github.com/flagship-k8s/flagship/internal/knowledge/event"
+	"github.com/flagship-k8s/flagship/internal/clients/workstatus"
+	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 )
 
 // knowing is an interpreter that finds what the data of a ConfigMap say.
@@ -80,7 +80,7 @@ type shore struct {
 	hub     client.Client
 	events  chan string // of the member
 	news    chan string // published
-	reports *report.Writer
+	reports *workstatus.Writer
 }
 
 var theWork = types.NamespacedName{Namespace: "karmada-es-member1", Name: "w"}
@@ -109,11 +109,11 @@ func newShore(t *testing.T, interpreter StatusReader) *shore {
 		t.Fatal(err)
 	}
 	t.Cleanup(fleet.Close)
-	if s.reports, err = report.New(report.Config{Client: s.hub, Live: s.hub}); err != nil {
+	if s.reports, err = workstatus.New(workstatus.Config{Client: s.hub, Live: s.hub}); err != nil {
 		t.Fatal(err)
 	}
 	s.Works, err = newWorks(s.hub, nil, WorkDeps{Fleet: fleet, Report: s.reports, Interpreter: interpreter,
-		Events: event.RecorderFunc(func(e event.Event) { s.news <- e.String() })})
+		Events: events.RecorderFunc(func(e events.Event) { s.news <- e.String() })})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +130,7 @@ func newShore(t *testing.T, interpreter StatusReader) *shore {
 
 // applied says what apply says when it is done.
 func (s *shore) applied() {
-	s.reports.Update(theWork, report.Apply, func(w *workv1alpha1.Work, status *workv1alpha1.WorkStatus) {
+	s.reports.Update(theWork, workstatus.Apply, func(w *workv1alpha1.Work, status *workv1alpha1.WorkStatus) {
 		meta.SetStatusCondition(&status.Conditions, workv1alpha1.Applied(w.Generation))
 	})
 }
@@ -184,8 +184,8 @@ func TestAWorkSaysWhatBecameOfItsObjects(t *testing.T) {
 func TestNothingIsSaidBeforeApplySpoke(t *testing.T) {
 	s := newShore(t, knowing{})
 	said := make(chan struct{}, 16)
-	s.reports.Subscribe(func(_ types.NamespacedName, by report.Source) {
-		if by == report.Observe {
+	s.reports.Subscribe(func(_ types.NamespacedName, by workstatus.Source) {
+		if by == workstatus.Observe {
 			said <- struct{}{}
 		}
 	})
@@ -271,11 +271,11 @@ func TestALossIsNotTakenBackByALookThatBeganBefore(t *testing.T) {
 	s.events <- configMap(5, "Healthy")
 	s.events <- allKnown
 	s.wait("the object is healthy", func(status workv1alpha1.WorkStatus) bool { return health(status) == workv1alpha1.ResourceHealthy })
-	reports, err := report.New(report.Config{Client: s.hub, Live: s.hub})
+	reports, err := workstatus.New(workstatus.Config{Client: s.hub, Live: s.hub})
 	if err != nil {
 		t.Fatal(err)
 	}
-	reports.Subscribe(func(types.NamespacedName, report.Source) { t.Error("it is said how the object is") })
+	reports.Subscribe(func(types.NamespacedName, workstatus.Source) { t.Error("it is said how the object is") })
 	slow, err := newWorks(s.hub, nil, WorkDeps{Fleet: s.fleet, Report: reports, Interpreter: knowing{meanwhile: func() {
 		cluster := &clusterv1alpha1.Cluster{}
 		if err := s.hub.Get(t.Context(), types.NamespacedName{Name: "member1"}, cluster); err != nil {
@@ -285,7 +285,7 @@ func TestALossIsNotTakenBackByALookThatBeganBefore(t *testing.T) {
 		if err := s.hub.Status().Update(t.Context(), cluster); err != nil {
 			t.Error(err)
 		}
-	}}, Events: event.RecorderFunc(func(event.Event) {})})
+	}}, Events: events.RecorderFunc(func(events.Event) {})})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -373,7 +373,7 @@ func TestAnInterpreterThatFailsIsReported(t *testing.T) {
 	s.wait("health is unknown, the object is there", func(status workv1alpha1.WorkStatus) bool {
 		return health(status) == workv1alpha1.ResourceUnknown && meta.IsStatusConditionTrue(status.Conditions, workv1alpha1.WorkAvailable)
 	})
-	if first, second := <-s.news, <-s.news; !strings.Contains(first, event.ReflectStatusFailed) || !strings.Contains(second, event.InterpretHealthFailed) {
+	if first, second := <-s.news, <-s.news; !strings.Contains(first, events.ReflectStatusFailed) || !strings.Contains(second, events.InterpretHealthFailed) {
 		t.Errorf("published %q and %q", first, second)
 	}
 	if again, err := s.reconcile(t.Context(), "member1", theWork); err != nil || again != askAgain {

@@ -21,8 +21,8 @@ import (
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
-	"github.com/flagship-k8s/flagship/internal/clients/template"
-	"github.com/flagship-k8s/flagship/internal/knowledge/event"
+	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
+	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 )
 
 // adopt makes a template and its binding what the policy says.
@@ -39,7 +39,7 @@ func (p *propagator) adopt(ctx context.Context, c *claimant, binding workv1alpha
 		return reconcile.Result{}, err
 	}
 	if missing != "" {
-		p.publish(ref, meta, event.Warning, event.ApplyPolicyFailed,
+		p.publish(ref, meta, events.Warning, events.ApplyPolicyFailed,
 			fmt.Sprintf("%s waits for override policy %q, which does not exist", keyOf(policy), missing))
 		return reconcile.Result{}, nil // its creation is an event
 	}
@@ -48,7 +48,7 @@ func (p *propagator) adopt(ctx context.Context, c *claimant, binding workv1alpha
 
 // claimant is a template on its way to a binding.
 type claimant struct {
-	ref    template.Ref
+	ref    hubstore.Ref
 	meta   *metav1.PartialObjectMetadata
 	policy policyv1alpha1.Propagation
 	// contest says how the policy won over others that select the template; it
@@ -78,7 +78,7 @@ func (p *propagator) bind(ctx context.Context, c *claimant, binding workv1alpha2
 		}
 		c.obj = obj
 		if c.contest != "" {
-			p.publish(c.ref, c.meta, event.Normal, event.ApplyPolicySucceed, c.contest)
+			p.publish(c.ref, c.meta, events.Normal, events.ApplyPolicySucceed, c.contest)
 		}
 		claimed := c.meta.DeepCopy()
 		claimed.Labels, claimed.Annotations = obj.GetLabels(), apply(claimed.Annotations, patch.Annotations)
@@ -220,7 +220,7 @@ func (p *propagator) createBinding(ctx context.Context, c *claimant, digest Dige
 	case apierrors.HasStatusCause(err, "NamespaceTerminating"):
 		return reconcile.Result{}, nil
 	case apierrors.IsInvalid(err), apierrors.IsRequestEntityTooLargeError(err): // until the template or the policy changes
-		p.publish(c.ref, c.meta, event.Warning, event.ApplyPolicyFailed, fmt.Sprintf("The binding cannot be created: %v", err))
+		p.publish(c.ref, c.meta, events.Warning, events.ApplyPolicyFailed, fmt.Sprintf("The binding cannot be created: %v", err))
 		return reconcile.Result{}, reconcile.TerminalError(fmt.Errorf("creating binding %s/%s: %w", binding.GetNamespace(), binding.GetName(), err))
 	case err != nil:
 		return reconcile.Result{}, fmt.Errorf("creating binding %s/%s: %w", binding.GetNamespace(), binding.GetName(), err)
@@ -234,7 +234,7 @@ func (p *propagator) createBinding(ctx context.Context, c *claimant, digest Dige
 func (p *propagator) updateBinding(ctx context.Context, c *claimant, binding workv1alpha2.Binding, digest Digest) error {
 	spec := binding.BindingSpec().DeepCopy()
 	patch := claimPatch(binding, c.policy)
-	maps.Copy(patch.Annotations, template.Difference(binding.GetAnnotations(), c.policy.GetAnnotations(), optIns))
+	maps.Copy(patch.Annotations, hubstore.Difference(binding.GetAnnotations(), c.policy.GetAnnotations(), optIns))
 	changed := binding.GetAnnotations()[contentAnnotation] != digest.String() || spec.Resource.UID != c.meta.UID
 	if changed {
 		workload, err := p.interpret(ctx, c)
@@ -283,7 +283,7 @@ func (p *propagator) interpret(ctx context.Context, c *claimant) (Workload, erro
 	}
 	components, err := p.workload.Components(ctx, obj)
 	if err != nil {
-		p.publish(c.ref, c.meta, event.Warning, event.GetComponentsFailed, err.Error())
+		p.publish(c.ref, c.meta, events.Warning, events.GetComponentsFailed, err.Error())
 		return Workload{}, err
 	}
 	if len(components) > 0 {
@@ -291,7 +291,7 @@ func (p *propagator) interpret(ctx context.Context, c *claimant) (Workload, erro
 	}
 	replicas, err := p.workload.Replicas(ctx, obj)
 	if err != nil {
-		p.publish(c.ref, c.meta, event.Warning, event.GetReplicasFailed, err.Error())
+		p.publish(c.ref, c.meta, events.Warning, events.GetReplicasFailed, err.Error())
 		return Workload{}, err
 	}
 	return Workload{Replicas: replicas.Replicas, Requirements: replicas.Requirements}, nil
@@ -303,12 +303,12 @@ func (p *propagator) priority(ctx context.Context, c *claimant) (*int32, error) 
 	if wanted == nil {
 		return nil, nil
 	}
-	class, err := p.templates.Get(ctx, template.Ref{
+	class, err := p.templates.Get(ctx, hubstore.Ref{
 		GroupVersionKind: schema.GroupVersionKind{Group: "scheduling.k8s.io", Version: "v1", Kind: "PriorityClass"},
 		Name:             wanted.PriorityClassName,
 	})
 	if err != nil {
-		p.publish(c.ref, c.meta, event.Warning, event.ApplyPolicyFailed,
+		p.publish(c.ref, c.meta, events.Warning, events.ApplyPolicyFailed,
 			fmt.Sprintf("%s names priority class %q: %v", keyOf(c.policy), wanted.PriorityClassName, err))
 		return nil, fmt.Errorf("looking up the priority of %s: %s", c.ref, err)
 	}
@@ -319,7 +319,7 @@ func (p *propagator) priority(ctx context.Context, c *claimant) (*int32, error) 
 	return ptr.To(int32(value)), nil
 }
 
-func (p *propagator) patchTemplate(ctx context.Context, ref template.Ref, patch template.MetadataPatch) (*unstructured.Unstructured, error) {
+func (p *propagator) patchTemplate(ctx context.Context, ref hubstore.Ref, patch hubstore.MetadataPatch) (*unstructured.Unstructured, error) {
 	raw, err := patch.Bytes()
 	if err != nil {
 		return nil, err
@@ -330,7 +330,7 @@ func (p *propagator) patchTemplate(ctx context.Context, ref template.Ref, patch 
 // patchBinding sends the metadata changes and, where spec is given, what differs
 // from it; the template that the spec names owns the binding then. Only differences are sent, so that a cache that lags does no harm to
 // fields of others.
-func (p *propagator) patchBinding(ctx context.Context, binding workv1alpha2.Binding, metadata template.MetadataPatch, spec *workv1alpha2.ResourceBindingSpec) error {
+func (p *propagator) patchBinding(ctx context.Context, binding workv1alpha2.Binding, metadata hubstore.MetadataPatch, spec *workv1alpha2.ResourceBindingSpec) error {
 	before := binding.DeepCopyObject().(client.Object)
 	binding.SetLabels(apply(binding.GetLabels(), metadata.Labels))
 	binding.SetAnnotations(apply(binding.GetAnnotations(), metadata.Annotations))

@@ -10,12 +10,12 @@ import (
 
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
-	"github.com/flagship-k8s/flagship/internal/clients/template"
+	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
 )
 
 // bindingKey is where the binding of a template is, unless another template's
 // binding is there.
-func bindingKey(ref template.Ref) types.NamespacedName {
+func bindingKey(ref hubstore.Ref) types.NamespacedName {
 	return types.NamespacedName{
 		Namespace: ref.Namespace,
 		Name:      workv1alpha2.BindingName(ref.GroupVersionKind.Kind, ref.Name),
@@ -24,7 +24,7 @@ func bindingKey(ref template.Ref) types.NamespacedName {
 
 // alternativeKey is where the binding of a template is while another template's
 // has its bindingKey.
-func alternativeKey(ref template.Ref) types.NamespacedName {
+func alternativeKey(ref hubstore.Ref) types.NamespacedName {
 	return types.NamespacedName{
 		Namespace: ref.Namespace,
 		Name:      workv1alpha2.AlternativeBindingName(ref.GroupVersionKind.GroupKind(), ref.Namespace, ref.Name),
@@ -42,7 +42,7 @@ func emptyBinding(namespace string) workv1alpha2.Binding {
 // newBinding is a binding of a template, named, owned and guarded, with nothing
 // in its spec yet. The owner makes the garbage collector the backstop for
 // bindings whose template goes while nobody looks.
-func newBinding(ref template.Ref, uid types.UID, name string) workv1alpha2.Binding {
+func newBinding(ref hubstore.Ref, uid types.UID, name string) workv1alpha2.Binding {
 	binding := emptyBinding(ref.Namespace)
 	binding.SetNamespace(ref.Namespace)
 	binding.SetName(name)
@@ -51,7 +51,7 @@ func newBinding(ref template.Ref, uid types.UID, name string) workv1alpha2.Bindi
 	return binding
 }
 
-func ownerReference(ref template.Ref, uid types.UID) metav1.OwnerReference {
+func ownerReference(ref hubstore.Ref, uid types.UID) metav1.OwnerReference {
 	return metav1.OwnerReference{
 		APIVersion:         ref.GroupVersionKind.GroupVersion().String(),
 		Kind:               ref.GroupVersionKind.Kind,
@@ -117,7 +117,7 @@ func owned(binding workv1alpha2.Binding) bool {
 // bindsOther says that a binding is about another object: names are made of
 // kind and name, so that equal kinds of two groups share them, and those of two
 // versions that have objects of their own.
-func (p *propagator) bindsOther(binding workv1alpha2.Binding, ref template.Ref) bool {
+func (p *propagator) bindsOther(binding workv1alpha2.Binding, ref hubstore.Ref) bool {
 	bound := boundRef(binding)
 	if bound.GroupVersionKind.GroupKind() != ref.GroupVersionKind.GroupKind() || bound.Namespace != ref.Namespace || bound.Name != ref.Name {
 		return true
@@ -128,9 +128,9 @@ func (p *propagator) bindsOther(binding workv1alpha2.Binding, ref template.Ref) 
 }
 
 // boundRef is the template of a binding, in the version the binding names.
-func boundRef(binding workv1alpha2.Binding) template.Ref {
+func boundRef(binding workv1alpha2.Binding) hubstore.Ref {
 	resource := binding.BindingSpec().Resource
-	return template.Ref{
+	return hubstore.Ref{
 		GroupVersionKind: schema.FromAPIVersionAndKind(resource.APIVersion, resource.Kind),
 		Namespace:        resource.Namespace,
 		Name:             resource.Name,
@@ -145,7 +145,7 @@ type Workload struct {
 }
 
 // fillTemplate writes into a spec what follows from the template itself.
-func fillTemplate(spec *workv1alpha2.ResourceBindingSpec, ref template.Ref, meta metav1.Object, workload Workload) {
+func fillTemplate(spec *workv1alpha2.ResourceBindingSpec, ref hubstore.Ref, meta metav1.Object, workload Workload) {
 	spec.Resource = workv1alpha2.ObjectReference{
 		APIVersion:      ref.GroupVersionKind.GroupVersion().String(),
 		Kind:            ref.GroupVersionKind.Kind,

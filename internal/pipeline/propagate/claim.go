@@ -5,7 +5,7 @@ import (
 
 	networkingv1alpha1 "github.com/flagship-k8s/flagship/api/networking/v1alpha1"
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
-	"github.com/flagship-k8s/flagship/internal/clients/template"
+	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
 )
 
 // Claim is what the metadata of a template or binding says about the policy it
@@ -89,15 +89,15 @@ func claimKeys(policy policyv1alpha1.Propagation) (labels, annotations map[strin
 
 // claimPatch turns the metadata of an object into that of one claimed by policy,
 // which must have its permanent id; a nil policy releases the object.
-func claimPatch(obj metav1.Object, policy policyv1alpha1.Propagation) template.MetadataPatch {
+func claimPatch(obj metav1.Object, policy policyv1alpha1.Propagation) hubstore.MetadataPatch {
 	var labels, annotations map[string]string
 	if policy != nil {
 		labels, annotations = claimKeys(policy)
 	}
-	return template.MetadataPatch{
+	return hubstore.MetadataPatch{
 		UID:         obj.GetUID(),
-		Labels:      template.Difference(obj.GetLabels(), labels, claimLabels),
-		Annotations: template.Difference(obj.GetAnnotations(), annotations, claimAnnotations),
+		Labels:      hubstore.Difference(obj.GetLabels(), labels, claimLabels),
+		Annotations: hubstore.Difference(obj.GetAnnotations(), annotations, claimAnnotations),
 	}
 }
 

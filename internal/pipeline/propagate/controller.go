@@ -23,11 +23,11 @@ import (
 
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
-	"github.com/flagship-k8s/flagship/internal/clients/template"
+	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
 	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
-	"github.com/flagship-k8s/flagship/internal/knowledge/event"
+	"github.com/flagship-k8s/flagship/internal/knowledge/events"
+	"github.com/flagship-k8s/flagship/internal/knowledge/fairqueue"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
-	"github.com/flagship-k8s/flagship/internal/knowledge/turns"
 )
 
 // Deps is what the room needs from the house. All fields but Customized and
@@ -45,7 +45,7 @@ type Deps struct {
 	Customized func(schema.GroupVersionKind) string
 	// HasWorks says whether Works of a binding exist, whether or not the binding does. Nil: none exist.
 	HasWorks func(ctx context.Context, binding client.ObjectKey) (bool, error)
-	Events   event.Recorder
+	Events   events.Recorder
 	Clock    clock.PassiveClock
 	// NewID returns a new UUID, for the Works that carry namespaces.
 	NewID func() string
@@ -101,14 +101,14 @@ func newPropagator(c client.Client, deps Deps) *propagator {
 }
 
 func setupTemplates(mgr ctrl.Manager, p *propagator, in *inbox) error {
-	settings := options[template.Ref](mgr, p, templateWorkers)
-	settings.NewQueue = turns.Maker(func(ref template.Ref) string { return ref.Namespace })
+	settings := options[hubstore.Ref](mgr, p, templateWorkers)
+	settings.NewQueue = fairqueue.Maker(func(ref hubstore.Ref) string { return ref.Namespace })
 	loop, err := controller.NewTyped("propagate", mgr, settings)
 	if err != nil {
 		return err
 	}
 	feed := &templateFeed{templates: p.templates, inbox: in}
-	for _, watch := range []source.TypedSource[template.Ref]{
+	for _, watch := range []source.TypedSource[hubstore.Ref]{
 		feed,
 		source.TypedKind(mgr.GetCache(), &workv1alpha2.ResourceBinding{}, onBinding[*workv1alpha2.ResourceBinding](p)),
 		source.TypedKind(mgr.GetCache(), &workv1alpha2.ClusterResourceBinding{}, onBinding[*workv1alpha2.ClusterResourceBinding](p)),
@@ -122,7 +122,7 @@ func setupTemplates(mgr ctrl.Manager, p *propagator, in *inbox) error {
 
 func setupPolicies(mgr ctrl.Manager, l *policyLoop) error {
 	settings := options[PolicyKey](mgr, l, policyWorkers)
-	settings.NewQueue = turns.Maker(func(key PolicyKey) string { return key.Namespace })
+	settings.NewQueue = fairqueue.Maker(func(key PolicyKey) string { return key.Namespace })
 	loop, err := controller.NewTyped("propagate-policies", mgr, settings)
 	if err != nil {
 		return err
@@ -160,14 +160,14 @@ const (
 
 // inbox is the queue of templates, for those who find work for it elsewhere.
 type inbox struct {
-	queue atomic.Pointer[workqueue.TypedRateLimitingInterface[template.Ref]]
+	queue atomic.Pointer[workqueue.TypedRateLimitingInterface[hubstore.Ref]]
 }
 
-func (i *inbox) open(queue workqueue.TypedRateLimitingInterface[template.Ref]) { i.queue.Store(&queue) }
+func (i *inbox) open(queue workqueue.TypedRateLimitingInterface[hubstore.Ref]) { i.queue.Store(&queue) }
 
 // add queues templates; before the queue is open it does nothing, since opening
 // it brings all of them.
-func (i *inbox) add(priority int, refs ...template.Ref) {
+func (i *inbox) add(priority int, refs ...hubstore.Ref) {
 	queue := i.queue.Load()
 	if queue == nil || len(refs) == 0 {
 		return
@@ -193,9 +193,9 @@ type templateFeed struct {
 }
 
 // Start implements source.TypedSource.
-func (f *templateFeed) Start(_ context.Context, queue workqueue.TypedRateLimitingInterface[template.Ref]) error {
+func (f *templateFeed) Start(_ context.Context, queue workqueue.TypedRateLimitingInterface[hubstore.Ref]) error {
 	f.inbox.open(queue)
-	f.templates.Subscribe(func(ref template.Ref) {
+	f.templates.Subscribe(func(ref hubstore.Ref) {
 		priority := later
 		if f.synced.Load() {
 			priority = soon
@@ -221,11 +221,11 @@ func (f *templateFeed) WaitForSync(ctx context.Context) error {
 func onBinding[B interface {
 	workv1alpha2.Binding
 	client.Object
-}](p *propagator) handler.TypedEventHandler[B, template.Ref] {
+}](p *propagator) handler.TypedEventHandler[B, hubstore.Ref] {
 	templates := p.templates
-	type queue = workqueue.TypedRateLimitingInterface[template.Ref]
-	own := func(binding B) template.Ref { return canonicalRef(templates, boundRef(binding)) }
-	return handler.TypedFuncs[B, template.Ref]{
+	type queue = workqueue.TypedRateLimitingInterface[hubstore.Ref]
+	own := func(binding B) hubstore.Ref { return canonicalRef(templates, boundRef(binding)) }
+	return handler.TypedFuncs[B, hubstore.Ref]{
 		CreateFunc: func(_ context.Context, e ctrlevent.TypedCreateEvent[B], q queue) {
 			enqueue(q, later, own(e.Object))
 			if !e.IsInInitialList { // all templates come by themselves then
@@ -271,7 +271,7 @@ func onPolicy[P interface {
 		UpdateFunc: func(_ context.Context, e ctrlevent.TypedUpdateEvent[P], q queue) {
 			if e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() ||
 				!maps.Equal(e.ObjectOld.GetLabels(), e.ObjectNew.GetLabels()) ||
-				len(template.Difference(e.ObjectOld.GetAnnotations(), e.ObjectNew.GetAnnotations(), optIns)) > 0 ||
+				len(hubstore.Difference(e.ObjectOld.GetAnnotations(), e.ObjectNew.GetAnnotations(), optIns)) > 0 ||
 				!slices.Equal(e.ObjectOld.GetFinalizers(), e.ObjectNew.GetFinalizers()) {
 				enqueue(q, soon, keyOf(e.ObjectNew))
 			}

@@ -18,8 +18,8 @@ import (
 
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
-	"github.com/flagship-k8s/flagship/internal/clients/template"
-	"github.com/flagship-k8s/flagship/internal/knowledge/event"
+	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
+	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
 )
 
@@ -91,7 +91,7 @@ func (p *propagator) dependencies(ctx context.Context, c *claimant, present stri
 	}
 	found, unknown := p.shape.Dependencies(ctx, obj)
 	if unknown != nil {
-		p.publish(c.ref, c.meta, event.Warning, event.GetDependenciesFailed, unknown.Error())
+		p.publish(c.ref, c.meta, events.Warning, events.GetDependenciesFailed, unknown.Error())
 		return present, unknown, nil
 	}
 	list, err = p.listed(c, found)
@@ -114,7 +114,7 @@ func (p *propagator) listed(c *claimant, found []interpret.Dependency) (string, 
 }
 
 // resolve gives a reference the namespace it is meant for, and says whether it is in reach.
-func (p *propagator) resolve(from template.Ref, d interpret.Dependency) (interpret.Dependency, bool) {
+func (p *propagator) resolve(from hubstore.Ref, d interpret.Dependency) (interpret.Dependency, bool) {
 	gvk := schema.FromAPIVersionAndKind(d.APIVersion, d.Kind)
 	if _, namespaced, known := p.templates.Mapping(gvk); known && !namespaced || isDefinition(gvk) {
 		d.Namespace = ""
@@ -260,7 +260,7 @@ func fillStrictest(spec *workv1alpha2.ResourceBindingSpec, dependants []workv1al
 
 // attach keeps the binding of a template that no policy takes along: there as
 // long as others depend on it.
-func (p *propagator) attach(ctx context.Context, ref template.Ref, meta *metav1.PartialObjectMetadata, binding workv1alpha2.Binding, dependants []workv1alpha2.Binding) error {
+func (p *propagator) attach(ctx context.Context, ref hubstore.Ref, meta *metav1.PartialObjectMetadata, binding workv1alpha2.Binding, dependants []workv1alpha2.Binding) error {
 	if binding != nil && (binding.GetDeletionTimestamp() != nil || p.bindsOther(binding, ref)) {
 		return nil
 	}
@@ -309,7 +309,7 @@ func (p *propagator) createAttached(ctx context.Context, c *claimant, dependants
 
 func (p *propagator) updateAttached(ctx context.Context, c *claimant, binding workv1alpha2.Binding, dependants []workv1alpha2.Binding) error {
 	spec := binding.BindingSpec().DeepCopy()
-	patch := template.MetadataPatch{UID: binding.GetUID(), Labels: fillDependants(spec, binding.GetLabels(), dependants), Annotations: map[string]*string{}}
+	patch := hubstore.MetadataPatch{UID: binding.GetUID(), Labels: fillDependants(spec, binding.GetLabels(), dependants), Annotations: map[string]*string{}}
 	if spec.Placement == nil {
 		p.reportDisagreement(c, fillStrictest(spec, dependants))
 	}
@@ -326,22 +326,22 @@ func (p *propagator) updateAttached(ctx context.Context, c *claimant, binding wo
 
 func (p *propagator) reportDisagreement(c *claimant, disagree bool) {
 	if disagree {
-		p.publish(c.ref, c.meta, event.Warning, event.DependencyPolicyConflict,
+		p.publish(c.ref, c.meta, events.Warning, events.DependencyPolicyConflict,
 			"The policies of the objects that depend on this one disagree about conflictResolution or preserveResourcesOnDeletion; Overwrite and true prevail")
 	}
 }
 
 // neededBy lists the templates that a binding's template refers to and that are
 // there.
-func neededBy(templates Templates, binding workv1alpha2.Binding) []template.Ref {
+func neededBy(templates Templates, binding workv1alpha2.Binding) []hubstore.Ref {
 	if !binding.BindingSpec().PropagateDeps {
 		return nil
 	}
-	var refs []template.Ref
+	var refs []hubstore.Ref
 	for _, d := range parseDependencies(binding) {
-		gvk := canonicalRef(templates, template.Ref{GroupVersionKind: schema.FromAPIVersionAndKind(d.APIVersion, d.Kind)}).GroupVersionKind
+		gvk := canonicalRef(templates, hubstore.Ref{GroupVersionKind: schema.FromAPIVersionAndKind(d.APIVersion, d.Kind)}).GroupVersionKind
 		if d.Name != "" {
-			refs = append(refs, template.Ref{GroupVersionKind: gvk, Namespace: d.Namespace, Name: d.Name})
+			refs = append(refs, hubstore.Ref{GroupVersionKind: gvk, Namespace: d.Namespace, Name: d.Name})
 			continue
 		}
 		selector, err := metav1.LabelSelectorAsSelector(d.LabelSelector)
@@ -349,7 +349,7 @@ func neededBy(templates Templates, binding workv1alpha2.Binding) []template.Ref 
 			continue
 		}
 		for _, meta := range templates.List(gvk, d.Namespace, selector) {
-			refs = append(refs, template.Ref{GroupVersionKind: gvk, Namespace: meta.Namespace, Name: meta.Name})
+			refs = append(refs, hubstore.Ref{GroupVersionKind: gvk, Namespace: meta.Namespace, Name: meta.Name})
 		}
 	}
 	return refs

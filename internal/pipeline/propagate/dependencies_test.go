@@ -18,18 +18,18 @@ import (
 
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
-	"github.com/flagship-k8s/flagship/internal/clients/template"
+	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
 )
 
 func withDeps(_ *metav1.ObjectMeta, spec *policyv1alpha1.PropagationSpec) { spec.PropagateDeps = true }
 
-func configMap(name string) template.Ref {
-	return template.Ref{GroupVersionKind: schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, Namespace: "shop", Name: name}
+func configMap(name string) hubstore.Ref {
+	return hubstore.Ref{GroupVersionKind: schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, Namespace: "shop", Name: name}
 }
 
 // uses makes a Deployment mount a ConfigMap.
-func (h *fakeHub) uses(ref template.Ref, name string) {
+func (h *fakeHub) uses(ref hubstore.Ref, name string) {
 	h.templates.change(ref, func(obj *unstructured.Unstructured) {
 		volume := []any{map[string]any{"name": "v", "configMap": map[string]any{"name": name}}}
 		_ = unstructured.SetNestedSlice(obj.Object, volume, "spec", "template", "spec", "volumes")
@@ -37,7 +37,7 @@ func (h *fakeHub) uses(ref template.Ref, name string) {
 }
 
 // scheduled gives the binding of ref its clusters, and an id as admission would.
-func (h *fakeHub) scheduled(ref template.Ref, clusters ...string) {
+func (h *fakeHub) scheduled(ref hubstore.Ref, clusters ...string) {
 	h.t.Helper()
 	binding := h.binding(ref).(*workv1alpha2.ResourceBinding)
 	h.update(binding, func() {
@@ -50,7 +50,7 @@ func (h *fakeHub) scheduled(ref template.Ref, clusters ...string) {
 }
 
 // requiredBy shows who needs a template, and where.
-func (h *fakeHub) requiredBy(ref template.Ref) []string {
+func (h *fakeHub) requiredBy(ref hubstore.Ref) []string {
 	h.t.Helper()
 	var lines []string
 	for _, snapshot := range h.binding(ref).BindingSpec().RequiredBy {
@@ -63,7 +63,7 @@ func (h *fakeHub) requiredBy(ref template.Ref) []string {
 	return lines
 }
 
-func (h *fakeHub) expectRequired(reason string, ref template.Ref, want ...string) {
+func (h *fakeHub) expectRequired(reason string, ref hubstore.Ref, want ...string) {
 	h.t.Helper()
 	if got := h.requiredBy(ref); !slices.Equal(got, want) {
 		h.t.Errorf("%s: required by %q, want %q", reason, got, want)
@@ -212,7 +212,7 @@ func TestSeveralDependants(t *testing.T) {
 // does not leave the clusters meanwhile. Works of it show that it was not deleted for good.
 func TestWhatADeletedBindingNeedsStaysUntilItIsCreatedAgain(t *testing.T) {
 	h := newHub(t, pp("p", withDeps))
-	h.object(template.Ref{GroupVersionKind: namespaceKind, Name: "shop"}, nil, 1)
+	h.object(hubstore.Ref{GroupVersionKind: namespaceKind, Name: "shop"}, nil, 1)
 	web, conf := h.deployment("web"), configMap("conf")
 	h.object(conf, nil, 1)
 	h.uses(web, "conf")
@@ -311,11 +311,11 @@ func TestDrainingClustersKeepDependencies(t *testing.T) {
 
 func TestReferencesStayInTheirNamespace(t *testing.T) {
 	h := newHub(t)
-	web := template.Ref{GroupVersionKind: deploymentKind, Namespace: "shop", Name: "web"}
+	web := hubstore.Ref{GroupVersionKind: deploymentKind, Namespace: "shop", Name: "web"}
 	const definitions = "apiextensions.k8s.io/v1"
-	role := template.Ref{GroupVersionKind: schema.GroupVersionKind{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRole"}, Name: "r"}
+	role := hubstore.Ref{GroupVersionKind: schema.GroupVersionKind{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRole"}, Name: "r"}
 	for reason, tc := range map[string]struct {
-		from template.Ref
+		from hubstore.Ref
 		dep  interpret.Dependency
 		want string // namespace, "-" if dropped
 	}{
@@ -386,7 +386,7 @@ func TestReferencesByLabels(t *testing.T) {
 	h := newHub(t)
 	h.object(configMap("x"), nil, 0)
 	h.templates.change(configMap("x"), func(obj *unstructured.Unstructured) { obj.SetLabels(map[string]string{"app": "web"}) })
-	if diff := cmp.Diff([]template.Ref{configMap("x")}, neededBy(h.templates, binding)); diff != "" {
+	if diff := cmp.Diff([]hubstore.Ref{configMap("x")}, neededBy(h.templates, binding)); diff != "" {
 		t.Errorf("templates (-want +got):\n%s", diff)
 	}
 }

@@ -29,8 +29,8 @@ import (
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
-	"github.com/flagship-k8s/flagship/internal/clients/template"
-	"github.com/flagship-k8s/flagship/internal/knowledge/event"
+	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
+	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret/builtin"
 )
@@ -63,7 +63,7 @@ func newHub(t *testing.T, objects ...client.Object) *fakeHub {
 		}
 	}
 	h := &fakeHub{t: t, clock: clocktesting.NewFakeClock(start), queue: &notedQueue{}}
-	h.templates = &fakeTemplates{objects: map[template.Ref]*unstructured.Unstructured{}, note: h.note}
+	h.templates = &fakeTemplates{objects: map[hubstore.Ref]*unstructured.Unstructured{}, note: h.note}
 	builder := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
 		WithStatusSubresource(&workv1alpha2.ResourceBinding{}, &workv1alpha2.ClusterResourceBinding{}, &workv1alpha1.Work{}).
 		WithInterceptorFuncs(h.counting())
@@ -77,7 +77,7 @@ func newHub(t *testing.T, objects ...client.Object) *fakeHub {
 	h.client = builder.Build()
 	h.loop = newPropagator(h.client, Deps{
 		Templates: h.templates, Interpreter: interpret.Chain(builtin.New(h.clock)), Clock: h.clock,
-		Events: event.RecorderFunc(func(e event.Event) { h.events = append(h.events, e.String()) }),
+		Events: events.RecorderFunc(func(e events.Event) { h.events = append(h.events, e.String()) }),
 	})
 	in := &inbox{}
 	in.open(h.queue)
@@ -122,7 +122,7 @@ func (b builderIndexer) IndexField(_ context.Context, obj client.Object, field s
 }
 
 // reconcile runs the template loop once for ref and returns when to look again.
-func (h *fakeHub) reconcile(ref template.Ref) time.Duration {
+func (h *fakeHub) reconcile(ref hubstore.Ref) time.Duration {
 	h.t.Helper()
 	result, err := h.loop.Reconcile(h.t.Context(), ref)
 	if err != nil {
@@ -168,7 +168,7 @@ func (h *fakeHub) expectEvent(part string) {
 }
 
 // binding reads a binding of namespace shop, or a cluster-scoped one.
-func (h *fakeHub) binding(ref template.Ref) workv1alpha2.Binding {
+func (h *fakeHub) binding(ref hubstore.Ref) workv1alpha2.Binding {
 	h.t.Helper()
 	binding := emptyBinding(ref.Namespace)
 	if err := h.client.Get(h.t.Context(), bindingKey(ref), binding.(client.Object)); err != nil {
@@ -177,7 +177,7 @@ func (h *fakeHub) binding(ref template.Ref) workv1alpha2.Binding {
 	return binding
 }
 
-func (h *fakeHub) bindingGone(ref template.Ref) bool {
+func (h *fakeHub) bindingGone(ref hubstore.Ref) bool {
 	h.t.Helper()
 	err := h.client.Get(h.t.Context(), bindingKey(ref), emptyBinding(ref.Namespace).(client.Object))
 	return apierrors.IsNotFound(err)
@@ -207,36 +207,36 @@ func (h *fakeHub) create(objects ...client.Object) {
 
 // notedQueue remembers what was queued.
 type notedQueue struct {
-	refs []template.Ref
+	refs []hubstore.Ref
 }
 
-func (q *notedQueue) Add(ref template.Ref)                       { q.refs = append(q.refs, ref) }
-func (q *notedQueue) AddAfter(ref template.Ref, _ time.Duration) { q.Add(ref) }
-func (q *notedQueue) AddRateLimited(ref template.Ref)            { q.Add(ref) }
-func (q *notedQueue) Forget(template.Ref)                        {}
-func (q *notedQueue) NumRequeues(template.Ref) int               { return 0 }
+func (q *notedQueue) Add(ref hubstore.Ref)                       { q.refs = append(q.refs, ref) }
+func (q *notedQueue) AddAfter(ref hubstore.Ref, _ time.Duration) { q.Add(ref) }
+func (q *notedQueue) AddRateLimited(ref hubstore.Ref)            { q.Add(ref) }
+func (q *notedQueue) Forget(hubstore.Ref)                        {}
+func (q *notedQueue) NumRequeues(hubstore.Ref) int               { return 0 }
 func (q *notedQueue) Len() int                                   { return len(q.refs) }
-func (q *notedQueue) Get() (template.Ref, bool)                  { return template.Ref{}, true }
-func (q *notedQueue) Done(template.Ref)                          {}
+func (q *notedQueue) Get() (hubstore.Ref, bool)                  { return hubstore.Ref{}, true }
+func (q *notedQueue) Done(hubstore.Ref)                          {}
 func (q *notedQueue) ShutDown()                                  {}
 func (q *notedQueue) ShutDownWithDrain()                         {}
 func (q *notedQueue) ShuttingDown() bool                         { return false }
 
 // fakeTemplates is a store whose cache never lags.
 type fakeTemplates struct {
-	objects map[template.Ref]*unstructured.Unstructured
+	objects map[hubstore.Ref]*unstructured.Unstructured
 	// older leads from a version that is served besides the preferred one to that.
 	older   map[schema.GroupVersionKind]schema.GroupVersionKind
 	version int
 	reads   int
 	note    func(verb, what string)
 	// listed, if set, is what there is once the store has been waited for.
-	listed map[template.Ref]*unstructured.Unstructured
+	listed map[hubstore.Ref]*unstructured.Unstructured
 }
 
 var _ Templates = (*fakeTemplates)(nil)
 
-func (f *fakeTemplates) Subscribe(func(template.Ref)) {}
+func (f *fakeTemplates) Subscribe(func(hubstore.Ref)) {}
 
 func (f *fakeTemplates) WaitForSync(context.Context) error {
 	if f.listed != nil {
@@ -263,7 +263,7 @@ func (f *fakeTemplates) Mapping(gvk schema.GroupVersionKind) (schema.GroupVersio
 	return schema.GroupVersionResource{}, gvk.Group != "rbac.authorization.k8s.io", true
 }
 
-func (f *fakeTemplates) Meta(ref template.Ref) (*metav1.PartialObjectMetadata, bool) {
+func (f *fakeTemplates) Meta(ref hubstore.Ref) (*metav1.PartialObjectMetadata, bool) {
 	obj, ok := f.objects[ref]
 	if !ok {
 		return nil, false
@@ -281,7 +281,7 @@ func (f *fakeTemplates) List(gvk schema.GroupVersionKind, namespace string, sele
 	return found
 }
 
-func (f *fakeTemplates) Get(_ context.Context, ref template.Ref) (*unstructured.Unstructured, error) {
+func (f *fakeTemplates) Get(_ context.Context, ref hubstore.Ref) (*unstructured.Unstructured, error) {
 	f.reads++
 	obj, ok := f.objects[ref]
 	if !ok {
@@ -290,7 +290,7 @@ func (f *fakeTemplates) Get(_ context.Context, ref template.Ref) (*unstructured.
 	return obj.DeepCopy(), nil
 }
 
-func (f *fakeTemplates) PatchMetadata(_ context.Context, ref template.Ref, patch []byte) (*unstructured.Unstructured, error) {
+func (f *fakeTemplates) PatchMetadata(_ context.Context, ref hubstore.Ref, patch []byte) (*unstructured.Unstructured, error) {
 	f.note("patch", "template "+ref.Name)
 	raw, err := f.objects[ref].MarshalJSON()
 	if err != nil {
@@ -311,7 +311,7 @@ func (f *fakeTemplates) PatchMetadata(_ context.Context, ref template.Ref, patch
 	return obj.DeepCopy(), nil
 }
 
-func (f *fakeTemplates) put(ref template.Ref, obj *unstructured.Unstructured) {
+func (f *fakeTemplates) put(ref hubstore.Ref, obj *unstructured.Unstructured) {
 	f.version++
 	obj.SetResourceVersion(strconv.Itoa(f.version))
 	f.objects[ref] = obj
@@ -319,7 +319,7 @@ func (f *fakeTemplates) put(ref template.Ref, obj *unstructured.Unstructured) {
 
 // change edits a template as a user would; a change of spec counts as a new
 // generation.
-func (f *fakeTemplates) change(ref template.Ref, edit func(*unstructured.Unstructured)) {
+func (f *fakeTemplates) change(ref hubstore.Ref, edit func(*unstructured.Unstructured)) {
 	obj := f.objects[ref].DeepCopy()
 	before, _, _ := unstructured.NestedMap(obj.DeepCopy().Object, "spec")
 	annotations := obj.GetAnnotations()
@@ -333,8 +333,8 @@ func (f *fakeTemplates) change(ref template.Ref, edit func(*unstructured.Unstruc
 
 // deployment adds Deployment shop/<name> with two replicas, created an hour
 // before the hub started.
-func (h *fakeHub) deployment(name string) template.Ref {
-	ref := template.Ref{GroupVersionKind: deploymentKind, Namespace: "shop", Name: name}
+func (h *fakeHub) deployment(name string) hubstore.Ref {
+	ref := hubstore.Ref{GroupVersionKind: deploymentKind, Namespace: "shop", Name: name}
 	return h.object(ref, map[string]any{
 		"replicas": int64(2),
 		"template": map[string]any{"spec": map[string]any{"containers": []any{map[string]any{
@@ -343,7 +343,7 @@ func (h *fakeHub) deployment(name string) template.Ref {
 	}, 1)
 }
 
-func (h *fakeHub) object(ref template.Ref, spec map[string]any, generation int64) template.Ref {
+func (h *fakeHub) object(ref hubstore.Ref, spec map[string]any, generation int64) hubstore.Ref {
 	obj := &unstructured.Unstructured{Object: map[string]any{}}
 	if spec != nil {
 		obj.Object["spec"] = spec

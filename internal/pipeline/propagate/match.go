@@ -12,12 +12,12 @@ import (
 	"k8s.io/utils/ptr"
 
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
-	"github.com/flagship-k8s/flagship/internal/clients/template"
+	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
 )
 
 // Subject is what policies look at in a template.
 type Subject struct {
-	template.Ref
+	hubstore.Ref
 	Labels map[string]string
 	// OtherVersions are those in which the hub serves the same object, besides
 	// the one in Ref: a selector may name any of them.

@@ -11,7 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
-	"github.com/flagship-k8s/flagship/internal/clients/template"
+	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
 )
 
 var deploymentKind = schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"}
@@ -84,7 +84,7 @@ func with(change func(*policyv1alpha1.PropagationSpec)) policyOption {
 }
 
 var web = Subject{
-	Ref:    template.Ref{GroupVersionKind: deploymentKind, Namespace: "shop", Name: "web"},
+	Ref:    hubstore.Ref{GroupVersionKind: deploymentKind, Namespace: "shop", Name: "web"},
 	Labels: map[string]string{"tier": "front"},
 }
 
@@ -173,7 +173,7 @@ func TestSelectors(t *testing.T) {
 			spec.ResourceSelectors = []policyv1alpha1.ResourceSelector{s}
 		})
 	}
-	role := Subject{Ref: template.Ref{GroupVersionKind: schema.GroupVersionKind{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRole"}, Name: "web"}}
+	role := Subject{Ref: hubstore.Ref{GroupVersionKind: schema.GroupVersionKind{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRole"}, Name: "web"}}
 	for reason, tc := range map[string]struct {
 		subject Subject
 		policy  policyv1alpha1.Propagation

@@ -25,8 +25,8 @@ import (
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
-	"github.com/flagship-k8s/flagship/internal/clients/template"
-	"github.com/flagship-k8s/flagship/internal/knowledge/event"
+	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
+	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 	"github.com/flagship-k8s/flagship/internal/knowledge/override"
 )
 
@@ -51,15 +51,15 @@ var (
 // Namespace is the request of the namespace loop.
 type Namespace string
 
-func (n Namespace) ref() template.Ref {
-	return template.Ref{GroupVersionKind: namespaceKind, Name: string(n)}
+func (n Namespace) ref() hubstore.Ref {
+	return hubstore.Ref{GroupVersionKind: namespaceKind, Name: string(n)}
 }
 
 // namespaceLoop keeps a Work for every namespace in every cluster.
 type namespaceLoop struct {
 	client    client.Client
 	templates Templates
-	events    event.Recorder
+	events    events.Recorder
 	newID     func() string
 }
 
@@ -100,7 +100,7 @@ func (l *namespaceLoop) Reconcile(ctx context.Context, name Namespace) (reconcil
 // label leaves what is there: taking a namespace away takes all it contains.
 func travels(meta metav1.Object) bool {
 	return meta.GetName() != metav1.NamespaceDefault &&
-		!template.ReservedNamespace(meta.GetName()) && !strings.HasPrefix(meta.GetName(), "karmada-") &&
+		!hubstore.ReservedNamespace(meta.GetName()) && !strings.HasPrefix(meta.GetName(), "karmada-") &&
 		!strings.EqualFold(meta.GetLabels()[policyv1alpha1.NamespaceSkipAutoPropagationLabel], "true")
 }
 
@@ -180,7 +180,7 @@ func (l *namespaceLoop) ensure(ctx context.Context, meta *metav1.PartialObjectMe
 	}
 	desired, err := l.compose(meta, cluster, policies, existing)
 	if err != nil {
-		l.events.Publish(event.Warning(event.Reference(namespaceKind, meta), event.ApplyOverridePolicyFailed, err.Error()))
+		l.events.Publish(events.Warning(events.Reference(namespaceKind, meta), events.ApplyOverridePolicyFailed, err.Error()))
 		return reconcile.TerminalError(err)
 	}
 	if !found {

@@ -18,7 +18,7 @@ import (
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
-	"github.com/flagship-k8s/flagship/internal/clients/template"
+	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
 )
 
 const namespaceWorkers = 8
@@ -68,7 +68,7 @@ type namespaceFeed struct {
 
 // Start implements source.TypedSource.
 func (f *namespaceFeed) Start(_ context.Context, queue namespaceQueue) error {
-	f.templates.Subscribe(func(ref template.Ref) {
+	f.templates.Subscribe(func(ref hubstore.Ref) {
 		if ref.GroupVersionKind != namespaceKind {
 			return
 		}

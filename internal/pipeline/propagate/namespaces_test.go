@@ -19,7 +19,7 @@ import (
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
-	"github.com/flagship-k8s/flagship/internal/knowledge/event"
+	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 )
 
 func cluster(name string) *clusterv1alpha1.Cluster {
@@ -33,7 +33,7 @@ func namespaceHub(t *testing.T, objects ...client.Object) (*fakeHub, *namespaceL
 	ids := 0
 	loop := &namespaceLoop{
 		client: h.client, templates: h.templates,
-		events: event.RecorderFunc(func(e event.Event) { h.events = append(h.events, e.String()) }),
+		events: events.RecorderFunc(func(e events.Event) { h.events = append(h.events, e.String()) }),
 		newID:  func() string { ids++; return fmt.Sprint("id-", ids) },
 	}
 	h.object(Namespace("predict").ref(), map[string]any{"finalizers": []any{"kubernetes"}}, 0)

@@ -10,7 +10,7 @@ import (
 
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
-	"github.com/flagship-k8s/flagship/internal/clients/template"
+	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
 )
 
 // Names of cache indexes.
@@ -98,7 +98,7 @@ func (s policySource) get(ctx context.Context, key PolicyKey) (policyv1alpha1.Pr
 
 // selecting lists the policies that may select a template, by its name or
 // without one.
-func (s policySource) selecting(ctx context.Context, ref template.Ref) ([]policyv1alpha1.Propagation, error) {
+func (s policySource) selecting(ctx context.Context, ref hubstore.Ref) ([]policyv1alpha1.Propagation, error) {
 	kind := selectionKind(ref.GroupVersionKind)
 	named, err := s.list(ctx, ref.Namespace, kind+"|"+ref.Name)
 	if err != nil {
@@ -123,12 +123,12 @@ func (s policySource) selecting(ctx context.Context, ref template.Ref) ([]policy
 
 // aboutKind lists all policies for the kind of a template, those that name other
 // objects included.
-func (s policySource) aboutKind(ctx context.Context, ref template.Ref) ([]policyv1alpha1.Propagation, error) {
+func (s policySource) aboutKind(ctx context.Context, ref hubstore.Ref) ([]policyv1alpha1.Propagation, error) {
 	return s.list(ctx, ref.Namespace, selectionKind(ref.GroupVersionKind))
 }
 
 // naming lists the policies that select a template by its name.
-func (s policySource) naming(ctx context.Context, ref template.Ref) ([]policyv1alpha1.Propagation, error) {
+func (s policySource) naming(ctx context.Context, ref hubstore.Ref) ([]policyv1alpha1.Propagation, error) {
 	return s.list(ctx, ref.Namespace, selectionKind(ref.GroupVersionKind)+"|"+ref.Name)
 }
 
@@ -183,11 +183,11 @@ func (s policySource) waitsFor(ctx context.Context, policy policyv1alpha1.Propag
 
 // boundBy lists the templates whose bindings a policy claims. Bindings that are being deleted do not count: they are nobody's
 // any more, and may wait for a member for long.
-func (s policySource) boundBy(ctx context.Context, key PolicyKey) ([]template.Ref, error) {
+func (s policySource) boundBy(ctx context.Context, key PolicyKey) ([]hubstore.Ref, error) {
 	options := []client.ListOption{
 		client.MatchingFields{indexClaim: key.String()}, client.UnsafeDisableDeepCopy, client.DisableReadYourWritesConsistency,
 	}
-	var refs []template.Ref
+	var refs []hubstore.Ref
 	add := func(binding workv1alpha2.Binding) {
 		if binding.GetDeletionTimestamp() == nil {
 			refs = append(refs, boundRef(binding))

@@ -18,22 +18,22 @@ import (
 
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
-	"github.com/flagship-k8s/flagship/internal/clients/template"
-	"github.com/flagship-k8s/flagship/internal/knowledge/event"
+	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
+	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
 )
 
 // Templates is the hub shore as this room uses it; *template.Store is one.
 type Templates interface {
-	Subscribe(func(template.Ref))
+	Subscribe(func(hubstore.Ref))
 	WaitForSync(context.Context) error
 	Canonical(schema.GroupVersionKind) (schema.GroupVersionKind, bool)
 	OtherVersions(schema.GroupVersionKind) []string
 	Mapping(schema.GroupVersionKind) (gvr schema.GroupVersionResource, namespaced, ok bool)
-	Meta(template.Ref) (*metav1.PartialObjectMetadata, bool)
+	Meta(hubstore.Ref) (*metav1.PartialObjectMetadata, bool)
 	List(schema.GroupVersionKind, string, labels.Selector) []*metav1.PartialObjectMetadata
-	Get(context.Context, template.Ref) (*unstructured.Unstructured, error)
-	PatchMetadata(context.Context, template.Ref, []byte) (*unstructured.Unstructured, error)
+	Get(context.Context, hubstore.Ref) (*unstructured.Unstructured, error)
+	PatchMetadata(context.Context, hubstore.Ref, []byte) (*unstructured.Unstructured, error)
 }
 
 // propagator reconciles one template at a time.
@@ -47,7 +47,7 @@ type propagator struct {
 	customized func(schema.GroupVersionKind) string
 	// hasWorks is Deps.HasWorks.
 	hasWorks func(context.Context, client.ObjectKey) (bool, error)
-	events   event.Recorder
+	events   events.Recorder
 	clock    clock.PassiveClock
 	started  time.Time
 
@@ -75,7 +75,7 @@ const (
 )
 
 // Reconcile brings claim and binding of one template up to date.
-func (p *propagator) Reconcile(ctx context.Context, ref template.Ref) (reconcile.Result, error) {
+func (p *propagator) Reconcile(ctx context.Context, ref hubstore.Ref) (reconcile.Result, error) {
 	meta, ok := p.templates.Meta(ref)
 	if !ok {
 		return reconcile.Result{}, p.collect(ctx, ref)
@@ -128,7 +128,7 @@ func (p *propagator) settle(ctx context.Context, c *claimant, subject Subject, b
 // collect deletes the binding of a template that is gone. The API server is
 // asked before, so that a cache that lags never costs a running copy. A template
 // that was made anew keeps the binding.
-func (p *propagator) collect(ctx context.Context, ref template.Ref) error {
+func (p *propagator) collect(ctx context.Context, ref hubstore.Ref) error {
 	p.outgrown.Delete(ref)
 	p.deleted.Delete(ref)
 	binding, err := p.bindingOf(ctx, ref)
@@ -155,7 +155,7 @@ func (p *propagator) deleteBinding(ctx context.Context, binding workv1alpha2.Bin
 
 // bindingOf reads the binding of a template, nil if there is none. One that took
 // the alternative name keeps it, also when the other is free.
-func (p *propagator) bindingOf(ctx context.Context, ref template.Ref) (workv1alpha2.Binding, error) {
+func (p *propagator) bindingOf(ctx context.Context, ref hubstore.Ref) (workv1alpha2.Binding, error) {
 	binding, err := p.bindingAt(ctx, ref, bindingKey(ref))
 	if err != nil || binding != nil && !p.bindsOther(binding, ref) {
 		return binding, err
@@ -164,7 +164,7 @@ func (p *propagator) bindingOf(ctx context.Context, ref template.Ref) (workv1alp
 }
 
 // freeName is the name for a new binding of a template.
-func (p *propagator) freeName(ctx context.Context, ref template.Ref) (string, error) {
+func (p *propagator) freeName(ctx context.Context, ref hubstore.Ref) (string, error) {
 	taken, err := p.bindingAt(ctx, ref, bindingKey(ref))
 	if err != nil || taken == nil {
 		return bindingKey(ref).Name, err
@@ -172,7 +172,7 @@ func (p *propagator) freeName(ctx context.Context, ref template.Ref) (string, er
 	return alternativeKey(ref).Name, nil
 }
 
-func (p *propagator) bindingAt(ctx context.Context, ref template.Ref, key client.ObjectKey) (workv1alpha2.Binding, error) {
+func (p *propagator) bindingAt(ctx context.Context, ref hubstore.Ref, key client.ObjectKey) (workv1alpha2.Binding, error) {
 	binding := emptyBinding(ref.Namespace)
 	err := p.client.Get(ctx, key, binding.(client.Object))
 	switch {
@@ -185,7 +185,7 @@ func (p *propagator) bindingAt(ctx context.Context, ref template.Ref, key client
 }
 
 // subject is a template as policies see it.
-func (p *propagator) subject(ref template.Ref, meta metav1.Object) Subject {
+func (p *propagator) subject(ref hubstore.Ref, meta metav1.Object) Subject {
 	return Subject{Ref: ref, Labels: meta.GetLabels(), OtherVersions: p.templates.OtherVersions(ref.GroupVersionKind)}
 }
 
@@ -209,7 +209,7 @@ func (p *propagator) policyFor(ctx context.Context, subject Subject, meta metav1
 			return nil, "", false, err
 		}
 		if preemptor := Preempt(subject, holder, naming); preemptor != nil {
-			p.publish(subject.Ref, meta, event.Normal, event.PreemptPolicySucceed,
+			p.publish(subject.Ref, meta, events.Normal, events.PreemptPolicySucceed,
 				fmt.Sprintf("%s (priority %d) takes the object from %s (priority %d)",
 					keyOf(preemptor), priorityOf(preemptor), keyOf(holder), priorityOf(holder)))
 			return preemptor, "", false, nil
@@ -245,7 +245,7 @@ func (p *propagator) holder(ctx context.Context, claim Claim) (policyv1alpha1.Pr
 
 // unclaimed releases a template that belongs to no policy. Its binding stays and
 // so do its copies, until the template goes or another policy takes it.
-func (p *propagator) unclaimed(ctx context.Context, ref template.Ref, meta *metav1.PartialObjectMetadata, binding workv1alpha2.Binding, dependants []workv1alpha2.Binding) (reconcile.Result, error) {
+func (p *propagator) unclaimed(ctx context.Context, ref hubstore.Ref, meta *metav1.PartialObjectMetadata, binding workv1alpha2.Binding, dependants []workv1alpha2.Binding) (reconcile.Result, error) {
 	if len(dependants) == 0 {
 		p.deleted.Delete(ref)
 	}
@@ -283,7 +283,7 @@ func (p *propagator) fresh(meta metav1.Object) bool {
 }
 
 // explainClaim tells why the policy that selects a template does not get it: another kind has it.
-func (p *propagator) explainClaim(ctx context.Context, ref template.Ref, meta metav1.Object) error {
+func (p *propagator) explainClaim(ctx context.Context, ref hubstore.Ref, meta metav1.Object) error {
 	if !p.fresh(meta) {
 		return nil
 	}
@@ -292,25 +292,25 @@ func (p *propagator) explainClaim(ctx context.Context, ref template.Ref, meta me
 		return err
 	}
 	if winner := Choose(p.subject(ref, meta), candidates).Winner; winner != nil {
-		p.publish(ref, meta, event.Warning, event.ApplyPolicyFailed,
+		p.publish(ref, meta, events.Warning, events.ApplyPolicyFailed,
 			fmt.Sprintf("%s selects the object, but %s has it: no policy applies until that is gone", keyOf(winner), ownerKind(meta)))
 	}
 	return nil
 }
 
 // explain tells why no policy selects a template, if one nearly does or did.
-func (p *propagator) explain(ctx context.Context, ref template.Ref, meta metav1.Object, had bool) error {
+func (p *propagator) explain(ctx context.Context, ref hubstore.Ref, meta metav1.Object, had bool) error {
 	candidates, err := p.policies.aboutKind(ctx, ref)
 	if err != nil {
 		return err
 	}
 	decision := Choose(p.subject(ref, meta), candidates)
 	if decision.Winner == nil && (had || decision.Near()) {
-		p.publish(ref, meta, event.Warning, event.ApplyPolicyFailed, decision.Explain())
+		p.publish(ref, meta, events.Warning, events.ApplyPolicyFailed, decision.Explain())
 	}
 	return nil
 }
 
-func (p *propagator) publish(ref template.Ref, meta metav1.Object, make eventMaker, reason, message string) {
-	p.events.Publish(make(event.Reference(ref.GroupVersionKind, meta), reason, message))
+func (p *propagator) publish(ref hubstore.Ref, meta metav1.Object, make eventMaker, reason, message string) {
+	p.events.Publish(make(events.Reference(ref.GroupVersionKind, meta), reason, message))
 }

@@ -14,7 +14,7 @@ import (
 
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
-	"github.com/flagship-k8s/flagship/internal/clients/template"
+	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
 )
 
@@ -78,7 +78,7 @@ func TestClusterScopedTemplates(t *testing.T) {
 		s.ResourceSelectors = []policyv1alpha1.ResourceSelector{{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "ClusterRole", Name: "a:reader"}}
 	}))
 	h := newHub(t, policy)
-	ref := h.object(template.Ref{GroupVersionKind: schema.GroupVersionKind{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRole"}, Name: "a:reader"}, nil, 0)
+	ref := h.object(hubstore.Ref{GroupVersionKind: schema.GroupVersionKind{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRole"}, Name: "a:reader"}, nil, 0)
 	h.reconcile(ref)
 	h.expectWrites("a cluster role", "patch template a:reader", "create ClusterResourceBinding a.reader-clusterrole")
 	binding := h.binding(ref)
@@ -181,7 +181,7 @@ func TestKindsWithoutGeneration(t *testing.T) {
 		})
 	}
 	h := newHub(t, pp("services", all("Service")), pp("secrets", all("Secret")))
-	svc := h.object(template.Ref{GroupVersionKind: service, Namespace: "shop", Name: "web"}, map[string]any{"type": "LoadBalancer"}, 0)
+	svc := h.object(hubstore.Ref{GroupVersionKind: service, Namespace: "shop", Name: "web"}, map[string]any{"type": "LoadBalancer"}, 0)
 	h.reconcile(svc)
 	h.writes = nil
 	h.templates.change(svc, func(obj *unstructured.Unstructured) {
@@ -195,7 +195,7 @@ func TestKindsWithoutGeneration(t *testing.T) {
 	h.reconcile(svc)
 	h.expectWrites("content of a kind without generation", "patch ResourceBinding web-service")
 
-	key := h.object(template.Ref{GroupVersionKind: secret, Namespace: "shop", Name: "key"}, nil, 0)
+	key := h.object(hubstore.Ref{GroupVersionKind: secret, Namespace: "shop", Name: "key"}, nil, 0)
 	h.reconcile(key)
 	h.writes = nil
 	if digest := h.binding(key).GetAnnotations()[contentAnnotation]; !strings.HasPrefix(digest, "r") {
@@ -252,21 +252,21 @@ func TestADeletedTemplateTakesItsBindingAlong(t *testing.T) {
 }
 
 func TestABindingStays(t *testing.T) {
-	for reason, change := range map[string]func(*fakeHub, template.Ref){
-		"when its owner was orphaned on purpose": func(h *fakeHub, ref template.Ref) {
+	for reason, change := range map[string]func(*fakeHub, hubstore.Ref){
+		"when its owner was orphaned on purpose": func(h *fakeHub, ref hubstore.Ref) {
 			b := &workv1alpha2.ResourceBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-deployment"}}
 			h.update(b, func() { b.OwnerReferences = nil })
 			delete(h.templates.objects, ref)
 		},
-		"while the template waits for a finalizer": func(h *fakeHub, ref template.Ref) {
+		"while the template waits for a finalizer": func(h *fakeHub, ref hubstore.Ref) {
 			h.templates.change(ref, func(obj *unstructured.Unstructured) { obj.SetDeletionTimestamp(ptr.To(metav1.NewTime(start))) })
 		},
-		"when another controller took the template": func(h *fakeHub, ref template.Ref) {
+		"when another controller took the template": func(h *fakeHub, ref hubstore.Ref) {
 			h.templates.change(ref, func(obj *unstructured.Unstructured) {
 				obj.SetLabels(map[string]string{policyv1alpha1.ResourceTemplateClaimedByLabel: "MultiClusterService"})
 			})
 		},
-		"when the template's labels move away from the policy": func(h *fakeHub, ref template.Ref) {
+		"when the template's labels move away from the policy": func(h *fakeHub, ref hubstore.Ref) {
 			h.templates.change(ref, func(obj *unstructured.Unstructured) {
 				obj.SetLabels(merged(obj.GetLabels(), map[string]string{"tier": "back"}))
 			})
@@ -316,7 +316,7 @@ func TestEqualNamesInTwoGroups(t *testing.T) {
 	})
 	h := newHub(t, pp("p", anything))
 	h.reconcile(h.deployment("web"))
-	other := h.object(template.Ref{GroupVersionKind: schema.GroupVersionKind{Group: "example.io", Version: "v1", Kind: "Deployment"}, Namespace: "shop", Name: "web"}, nil, 1)
+	other := h.object(hubstore.Ref{GroupVersionKind: schema.GroupVersionKind{Group: "example.io", Version: "v1", Kind: "Deployment"}, Namespace: "shop", Name: "web"}, nil, 1)
 	h.writes = nil
 	h.reconcile(other)
 	second := workv1alpha2.AlternativeBindingName(other.GroupVersionKind.GroupKind(), "shop", "web")
@@ -350,7 +350,7 @@ func TestPolicyDeletionReleases(t *testing.T) {
 				t.Fatal(err)
 			}
 			h.policyChanged(keyOf(policy))
-			for _, ref := range []template.Ref{web, api} {
+			for _, ref := range []hubstore.Ref{web, api} {
 				meta, _ := h.templates.Meta(ref)
 				binding := h.binding(ref)
 				if claimed(meta) || claimed(binding) {
@@ -486,7 +486,7 @@ func TestLazyPolicies(t *testing.T) {
 			meta.CreationTimestamp = metav1.NewTime(at)
 		}
 	}
-	targets := func(h *fakeHub, ref template.Ref) string {
+	targets := func(h *fakeHub, ref hubstore.Ref) string {
 		return h.binding(ref).BindingSpec().Placement.ClusterAffinity.ClusterNames[0]
 	}
 	edit := func(obj *unstructured.Unstructured) {
@@ -567,7 +567,7 @@ func TestSchedulePriorityIsLookedUp(t *testing.T) {
 		t.Error("a missing priority class is no error")
 	}
 	h.expectEvent(`names priority class "high"`)
-	class := template.Ref{GroupVersionKind: schema.GroupVersionKind{Group: "scheduling.k8s.io", Version: "v1", Kind: "PriorityClass"}, Name: "high"}
+	class := hubstore.Ref{GroupVersionKind: schema.GroupVersionKind{Group: "scheduling.k8s.io", Version: "v1", Kind: "PriorityClass"}, Name: "high"}
 	obj := &unstructured.Unstructured{Object: map[string]any{"value": int64(1000)}}
 	h.templates.put(class, obj)
 	h.reconcile(ref)

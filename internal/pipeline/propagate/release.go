@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
-	"github.com/flagship-k8s/flagship/internal/clients/template"
-	"github.com/flagship-k8s/flagship/internal/knowledge/event"
+	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
+	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 )
 
 // policyLoop reconciles one policy at a time. It writes to no template itself:
@@ -61,7 +61,7 @@ func (l *policyLoop) Reconcile(ctx context.Context, key PolicyKey) (reconcile.Re
 
 // release waits until nothing is claimed by a policy being deleted, then lets it
 // go. Bindings and copies stay.
-func (l *policyLoop) release(ctx context.Context, policy policyv1alpha1.Propagation, bound []template.Ref) (reconcile.Result, error) {
+func (l *policyLoop) release(ctx context.Context, policy policyv1alpha1.Propagation, bound []hubstore.Ref) (reconcile.Result, error) {
 	if !controllerutil.ContainsFinalizer(policy.(client.Object), policy.Finalizer()) {
 		l.inbox.add(later, bound...)
 		return reconcile.Result{}, nil
@@ -82,20 +82,20 @@ func (l *policyLoop) release(ctx context.Context, policy policyv1alpha1.Propagat
 }
 
 // claimedBy lists templates of the selected kinds that carry the policy's claim.
-func (l *policyLoop) claimedBy(policy policyv1alpha1.Propagation) []template.Ref {
+func (l *policyLoop) claimedBy(policy policyv1alpha1.Propagation) []hubstore.Ref {
 	id := policy.GetLabels()[policy.PermanentIDLabel()]
 	if id == "" {
 		return nil
 	}
 	mark := labels.SelectorFromSet(labels.Set{policy.PermanentIDLabel(): id})
-	found := map[template.Ref]bool{}
+	found := map[hubstore.Ref]bool{}
 	for _, selector := range policy.PropagationSpec().ResourceSelectors {
 		gvk, ok := l.templates.Canonical(gvkOf(selector))
 		if !ok {
 			continue
 		}
 		for _, meta := range l.templates.List(gvk, policy.GetNamespace(), mark) {
-			found[template.Ref{GroupVersionKind: gvk, Namespace: meta.Namespace, Name: meta.Name}] = true
+			found[hubstore.Ref{GroupVersionKind: gvk, Namespace: meta.Namespace, Name: meta.Name}] = true
 		}
 	}
 	return slices.Collect(maps.Keys(found))
@@ -103,7 +103,7 @@ func (l *policyLoop) claimedBy(policy policyv1alpha1.Propagation) []template.Ref
 
 // giveUp marks the bound templates that the policy no longer selects, for the
 // propagator to release them.
-func (l *policyLoop) giveUp(policy policyv1alpha1.Propagation, bound []template.Ref) {
+func (l *policyLoop) giveUp(policy policyv1alpha1.Propagation, bound []hubstore.Ref) {
 	for _, ref := range bound {
 		meta, ok := l.templates.Meta(ref)
 		if !ok || Match(l.subject(ref, meta), policy) != RankNone {
@@ -118,7 +118,7 @@ func (l *policyLoop) giveUp(policy policyv1alpha1.Propagation, bound []template.
 
 // selected lists the templates there are that a policy selects: by name, and by
 // labels or kind.
-func (l *policyLoop) selected(policy policyv1alpha1.Propagation) (named, listed []template.Ref) {
+func (l *policyLoop) selected(policy policyv1alpha1.Propagation) (named, listed []hubstore.Ref) {
 	for _, selector := range policy.PropagationSpec().ResourceSelectors {
 		gvk, ok := l.templates.Canonical(gvkOf(selector))
 		if !ok {
@@ -129,14 +129,14 @@ func (l *policyLoop) selected(policy policyv1alpha1.Propagation) (named, listed 
 			namespace = policy.GetNamespace()
 		}
 		if selector.Name != "" && namespace != "" {
-			ref := template.Ref{GroupVersionKind: gvk, Namespace: namespace, Name: selector.Name}
+			ref := hubstore.Ref{GroupVersionKind: gvk, Namespace: namespace, Name: selector.Name}
 			if _, ok := l.templates.Meta(ref); ok {
 				named = append(named, ref)
 			}
 			continue
 		}
 		for _, meta := range l.templates.List(gvk, namespace, labels.Everything()) {
-			ref := template.Ref{GroupVersionKind: gvk, Namespace: meta.Namespace, Name: meta.Name}
+			ref := hubstore.Ref{GroupVersionKind: gvk, Namespace: meta.Namespace, Name: meta.Name}
 			if Match(l.subject(ref, meta), policy) != RankNone {
 				listed = append(listed, ref)
 			}
@@ -147,7 +147,7 @@ func (l *policyLoop) selected(policy policyv1alpha1.Propagation) (named, listed 
 
 // reportHeld tells the owner of a new or changed policy which selected objects
 // it does not get, because other policies hold them.
-func (l *policyLoop) reportHeld(ctx context.Context, policy policyv1alpha1.Propagation, selected []template.Ref) {
+func (l *policyLoop) reportHeld(ctx context.Context, policy policyv1alpha1.Propagation, selected []hubstore.Ref) {
 	if hubAge := l.clock.Since(l.started); hubAge < time.Minute && l.clock.Since(policy.GetCreationTimestamp().Time) > hubAge {
 		return // a restart is no news
 	}
@@ -193,20 +193,20 @@ func (l *policyLoop) reportHeld(ctx context.Context, policy policyv1alpha1.Propa
 	if policy.GetNamespace() == "" {
 		kind = "ClusterPropagationPolicy"
 	}
-	l.events.Publish(event.Warning(event.Reference(policyv1alpha1.SchemeGroupVersion.WithKind(kind), policy), event.ApplyPolicyFailed,
+	l.events.Publish(events.Warning(events.Reference(policyv1alpha1.SchemeGroupVersion.WithKind(kind), policy), events.ApplyPolicyFailed,
 		fmt.Sprintf("%d of %d selected objects belong to others, which this policy may not preempt: %s",
 			total, len(selected), strings.Join(parts, ", "))))
 }
 
 // canonical gives references the version under which the store knows them.
-func (l *policyLoop) canonical(refs []template.Ref) []template.Ref {
+func (l *policyLoop) canonical(refs []hubstore.Ref) []hubstore.Ref {
 	for i := range refs {
 		refs[i] = canonicalRef(l.templates, refs[i])
 	}
 	return refs
 }
 
-func canonicalRef(templates Templates, ref template.Ref) template.Ref {
+func canonicalRef(templates Templates, ref hubstore.Ref) hubstore.Ref {
 	if gvk, ok := templates.Canonical(ref.GroupVersionKind); ok {
 		ref.GroupVersionKind = gvk
 	}

@@ -12,7 +12,7 @@ import (
 	networkingv1alpha1 "github.com/flagship-k8s/flagship/api/networking/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
-	"github.com/flagship-k8s/flagship/internal/clients/template"
+	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
 )
 
 // Wants says whether a binding that is deleted would be created again: its template exists, and a policy, a
@@ -108,14 +108,14 @@ func recorded(binding workv1alpha2.Binding, snapshot workv1alpha2.BindingSnapsho
 }
 
 // isNameOf says that a binding is where the binding of a template may be.
-func isNameOf(binding workv1alpha2.Binding, ref template.Ref) bool {
+func isNameOf(binding workv1alpha2.Binding, ref hubstore.Ref) bool {
 	key := client.ObjectKeyFromObject(binding.(client.Object))
 	return key == bindingKey(ref) || key == alternativeKey(ref)
 }
 
 // presentMeta is the metadata of a template; nil if it does not exist or is being deleted. The API server is asked about
 // one that memory does not have, so that a start never costs a running copy.
-func presentMeta(ctx context.Context, templates Templates, ref template.Ref) (*metav1.PartialObjectMetadata, error) {
+func presentMeta(ctx context.Context, templates Templates, ref hubstore.Ref) (*metav1.PartialObjectMetadata, error) {
 	meta, ok := templates.Meta(ref)
 	if !ok {
 		obj, err := templates.Get(ctx, ref)
@@ -134,8 +134,8 @@ func presentMeta(ctx context.Context, templates Templates, ref template.Ref) (*m
 }
 
 // Exists says whether a template exists and is not being deleted.
-func Exists(templates Templates) func(context.Context, template.Ref) (bool, error) {
-	return func(ctx context.Context, ref template.Ref) (bool, error) {
+func Exists(templates Templates) func(context.Context, hubstore.Ref) (bool, error) {
+	return func(ctx context.Context, ref hubstore.Ref) (bool, error) {
 		meta, err := presentMeta(ctx, templates, ref)
 		return meta != nil, err
 	}

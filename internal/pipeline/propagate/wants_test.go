@@ -10,7 +10,7 @@ import (
 
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
-	"github.com/flagship-k8s/flagship/internal/clients/template"
+	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
 )
 
 func TestRestoredBindingMeetsItsTemplate(t *testing.T) {
@@ -42,7 +42,7 @@ func TestDeletedBindingIsCreatedAgainAsItWas(t *testing.T) {
 				}
 			})))
 			ref := h.deployment("web")
-			h.object(template.Ref{GroupVersionKind: namespaceKind, Name: "shop"}, nil, 1)
+			h.object(hubstore.Ref{GroupVersionKind: namespaceKind, Name: "shop"}, nil, 1)
 			h.reconcile(ref)
 			b := h.binding(ref).(*workv1alpha2.ResourceBinding)
 			h.update(b, func() {
@@ -73,17 +73,17 @@ func TestDeletedBindingIsCreatedAgainAsItWas(t *testing.T) {
 }
 
 func TestBindingsThatNobodyWants(t *testing.T) {
-	cases := map[string]func(*fakeHub, template.Ref, *workv1alpha2.ResourceBinding){
-		"the template is gone":        func(h *fakeHub, ref template.Ref, _ *workv1alpha2.ResourceBinding) { delete(h.templates.objects, ref) },
-		"the template is another one": func(_ *fakeHub, _ template.Ref, b *workv1alpha2.ResourceBinding) { b.Spec.Resource.UID = "earlier" },
-		"nobody has the template": func(h *fakeHub, ref template.Ref, _ *workv1alpha2.ResourceBinding) {
+	cases := map[string]func(*fakeHub, hubstore.Ref, *workv1alpha2.ResourceBinding){
+		"the template is gone":        func(h *fakeHub, ref hubstore.Ref, _ *workv1alpha2.ResourceBinding) { delete(h.templates.objects, ref) },
+		"the template is another one": func(_ *fakeHub, _ hubstore.Ref, b *workv1alpha2.ResourceBinding) { b.Spec.Resource.UID = "earlier" },
+		"nobody has the template": func(h *fakeHub, ref hubstore.Ref, _ *workv1alpha2.ResourceBinding) {
 			h.templates.objects[ref].SetLabels(nil)
 		},
-		"it was made by hand": func(_ *fakeHub, _ template.Ref, b *workv1alpha2.ResourceBinding) { b.Name = "mine" },
-		"its namespace is not there": func(h *fakeHub, _ template.Ref, _ *workv1alpha2.ResourceBinding) {
+		"it was made by hand": func(_ *fakeHub, _ hubstore.Ref, b *workv1alpha2.ResourceBinding) { b.Name = "mine" },
+		"its namespace is not there": func(h *fakeHub, _ hubstore.Ref, _ *workv1alpha2.ResourceBinding) {
 			delete(h.templates.objects, Namespace("shop").ref())
 		},
-		"its namespace is going": func(h *fakeHub, _ template.Ref, _ *workv1alpha2.ResourceBinding) {
+		"its namespace is going": func(h *fakeHub, _ hubstore.Ref, _ *workv1alpha2.ResourceBinding) {
 			now := metav1.NewTime(start)
 			h.templates.objects[Namespace("shop").ref()].SetDeletionTimestamp(&now)
 		},

@@ -27,12 +27,12 @@ import (
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
-	"github.com/flagship-k8s/flagship/internal/clients/template"
+	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
 	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
-	"github.com/flagship-k8s/flagship/internal/knowledge/event"
+	"github.com/flagship-k8s/flagship/internal/knowledge/events"
+	"github.com/flagship-k8s/flagship/internal/knowledge/fairqueue"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
 	"github.com/flagship-k8s/flagship/internal/knowledge/override"
-	"github.com/flagship-k8s/flagship/internal/knowledge/turns"
 )
 
 const (
@@ -48,9 +48,9 @@ var errNoID = errors.New("the binding has no permanent id")
 // Deps is what rendering needs of its neighbours.
 type Deps struct {
 	// Template reads a template as it is at this moment. Required.
-	Template func(ctx context.Context, ref template.Ref) (*unstructured.Unstructured, error)
+	Template func(ctx context.Context, ref hubstore.Ref) (*unstructured.Unstructured, error)
 	// Metadata reads a template's metadata from memory. Required.
-	Metadata func(ref template.Ref) (*metav1.PartialObjectMetadata, bool)
+	Metadata func(ref hubstore.Ref) (*metav1.PartialObjectMetadata, bool)
 	// Interpreter knows replicas and what does not travel. Required.
 	Interpreter Interpreter
 	// Translate is called after overrides, if set.
@@ -74,7 +74,7 @@ type Deps struct {
 	// Metrics takes what the room tells about its work. Nil: nobody asks.
 	Metrics prometheus.Registerer
 	// Events takes failures. Required.
-	Events event.Recorder
+	Events events.Recorder
 	// Clock stamps conditions. Required.
 	Clock clock.Clock
 	// NewID returns a new UUID for a Work. Required.
@@ -138,7 +138,7 @@ func (r *Reconciler) setup(mgr ctrl.Manager) error {
 	}
 	err := b.WithOptions(controller.Options{
 		MaxConcurrentReconciles: concurrency,
-		NewQueue:                turns.Maker(func(q reconcile.Request) string { return q.Namespace }),
+		NewQueue:                fairqueue.Maker(func(q reconcile.Request) string { return q.Namespace }),
 		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](shortestRetry, longestRetry),
 		// Several control planes may live in one process; names need to be unique within each only.
 		SkipNameValidation: new(true),
@@ -383,7 +383,7 @@ func (r *Reconciler) newBinding(namespace, name string) workv1alpha2.Binding {
 }
 
 func (r *Reconciler) reference(binding workv1alpha2.Binding) corev1.ObjectReference {
-	return event.Reference(r.kind(), binding)
+	return events.Reference(r.kind(), binding)
 }
 
 // keyOf names a binding the way owner does.
@@ -391,8 +391,8 @@ func keyOf(binding workv1alpha2.Binding) string {
 	return binding.GetNamespace() + "/" + binding.GetName()
 }
 
-func refOf(spec *workv1alpha2.ResourceBindingSpec) template.Ref {
-	return template.Ref{
+func refOf(spec *workv1alpha2.ResourceBindingSpec) hubstore.Ref {
+	return hubstore.Ref{
 		GroupVersionKind: schema.FromAPIVersionAndKind(spec.Resource.APIVersion, spec.Resource.Kind),
 		Namespace:        spec.Resource.Namespace, Name: spec.Resource.Name,
 	}

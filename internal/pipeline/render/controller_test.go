@@ -19,8 +19,8 @@ import (
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
-	"github.com/flagship-k8s/flagship/internal/clients/template"
-	"github.com/flagship-k8s/flagship/internal/knowledge/event"
+	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
+	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 )
 
 const (
@@ -185,7 +185,7 @@ func TestOneFailingClusterHoldsNobody(t *testing.T) {
 	}
 	s.work("m1")
 	s.work("m3")
-	if len(s.events) != 1 || s.events[0].Reason != event.SyncWorkFailed || s.events[0].Object.Name != "nginx-deployment" {
+	if len(s.events) != 1 || s.events[0].Reason != events.SyncWorkFailed || s.events[0].Object.Name != "nginx-deployment" {
 		t.Errorf("events are %v, want one about the binding", s.events)
 	}
 	s.fail = nil
@@ -218,7 +218,7 @@ func TestOverrideThatCannotApply(t *testing.T) {
 	if diff := cmp.Diff(before.Spec, s.work("m1").Spec); diff != "" {
 		t.Errorf("the last good Work changed (-want +got):\n%s", diff)
 	}
-	if len(s.events) != 1 || s.events[0].Reason != event.ApplyOverridePolicyFailed || s.events[0].Object.Kind != "Deployment" {
+	if len(s.events) != 1 || s.events[0].Reason != events.ApplyOverridePolicyFailed || s.events[0].Object.Kind != "Deployment" {
 		t.Errorf("events are %v, want one about the template", s.events)
 	}
 	condition := renderedCondition(t, s, binding)
@@ -381,7 +381,7 @@ func TestJobCompletionsAreShared(t *testing.T) {
 	binding := nginxBinding("m1", "m2")
 	binding.Spec.Resource.APIVersion, binding.Spec.Resource.Kind = "batch/v1", "Job"
 	s := newStage(t, threeClusters(binding)...)
-	s.templates = map[template.Ref]*unstructured.Unstructured{template.RefOf(job): job}
+	s.templates = map[hubstore.Ref]*unstructured.Unstructured{hubstore.RefOf(job): job}
 	s.mustReconcile(binding)
 	var works workv1alpha1.WorkList
 	if err := s.client.List(t.Context(), &works); err != nil {

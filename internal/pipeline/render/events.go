@@ -9,39 +9,39 @@ import (
 
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
-	"github.com/flagship-k8s/flagship/internal/knowledge/event"
+	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 )
 
 // renderingRefused tells the owner of the template that its copy in a cluster is not what the policies ask for. What a
 // binding must not carry may belong to another user: the event is the binding's then.
-func (r *Reconciler) renderingRefused(binding workv1alpha2.Binding, err error) event.Event {
+func (r *Reconciler) renderingRefused(binding workv1alpha2.Binding, err error) events.Event {
 	switch reasonOf(err) {
 	case workv1alpha2.ForbiddenReason:
-		return event.Warning(r.reference(binding), event.SyncWorkFailed, err.Error())
+		return events.Warning(r.reference(binding), events.SyncWorkFailed, err.Error())
 	case workv1alpha2.TranslationFailedReason, workv1alpha2.ManifestTooLargeReason, workv1alpha2.WorkRefusedReason, workv1alpha2.NamespaceLimitReason:
-		return event.Warning(templateReference(binding), event.SyncWorkFailed, err.Error())
+		return events.Warning(templateReference(binding), events.SyncWorkFailed, err.Error())
 	}
-	return event.Warning(templateReference(binding), event.ApplyOverridePolicyFailed, err.Error())
+	return events.Warning(templateReference(binding), events.ApplyOverridePolicyFailed, err.Error())
 }
 
-func syncFailed(binding corev1.ObjectReference, err error) event.Event {
-	return event.Warning(binding, event.SyncWorkFailed, err.Error())
+func syncFailed(binding corev1.ObjectReference, err error) events.Event {
+	return events.Warning(binding, events.SyncWorkFailed, err.Error())
 }
 
-func cleanupFailed(binding corev1.ObjectReference, err error) event.Event {
-	return event.Warning(binding, event.CleanupWorkFailed, err.Error())
+func cleanupFailed(binding corev1.ObjectReference, err error) events.Event {
+	return events.Warning(binding, events.CleanupWorkFailed, err.Error())
 }
 
 // bindingKept tells the owner of the template what became of a binding that was deleted.
-func bindingKept(binding workv1alpha2.Binding) event.Event {
-	return event.Normal(templateReference(binding), event.RestoreBinding, fmt.Sprintf(
+func bindingKept(binding workv1alpha2.Binding) events.Event {
+	return events.Normal(templateReference(binding), events.RestoreBinding, fmt.Sprintf(
 		"Binding %s was deleted, but its template still goes to clusters: the binding is created again, and the objects in the clusters stay. "+
 			"To remove them, delete the template or change what selects it", binding.GetName()))
 }
 
 // orphaned tells of a Work that has no binding.
-func orphaned(work *workv1alpha1.Work, kind string, binding types.NamespacedName) event.Event {
-	return event.Warning(event.Reference(workv1alpha1.GroupVersion.WithKind(workv1alpha1.KindWork), work), event.WorkOrphaned, fmt.Sprintf(
+func orphaned(work *workv1alpha1.Work, kind string, binding types.NamespacedName) events.Event {
+	return events.Warning(events.Reference(workv1alpha1.GroupVersion.WithKind(workv1alpha1.KindWork), work), events.WorkOrphaned, fmt.Sprintf(
 		"%s %s does not exist, and was not seen to be deleted: the Work and its objects stay until the binding is created or the Work is deleted",
 		kind, strings.TrimPrefix(binding.String(), "/")))
 }

@@ -27,8 +27,8 @@ import (
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
-	"github.com/flagship-k8s/flagship/internal/clients/template"
-	"github.com/flagship-k8s/flagship/internal/knowledge/event"
+	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
+	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 )
 
 const nginx = `
@@ -124,11 +124,11 @@ type stage struct {
 	t          *testing.T
 	client     client.Client
 	reconciler *Reconciler
-	templates  map[template.Ref]*unstructured.Unstructured
+	templates  map[hubstore.Ref]*unstructured.Unstructured
 
 	mu     sync.Mutex
 	writes []string
-	events []event.Event
+	events []events.Event
 	// fail makes a write fail if it returns an error.
 	fail func(verb string, obj client.Object) error
 }
@@ -148,7 +148,7 @@ func testScheme(t *testing.T) *runtime.Scheme {
 
 func newStage(t *testing.T, objects ...client.Object) *stage {
 	t.Helper()
-	s := &stage{t: t, templates: map[template.Ref]*unstructured.Unstructured{}}
+	s := &stage{t: t, templates: map[hubstore.Ref]*unstructured.Unstructured{}}
 	s.put(parse(t, nginx))
 	builder := fake.NewClientBuilder().WithScheme(testScheme(t)).WithObjects(objects...).
 		WithStatusSubresource(&workv1alpha1.Work{}, &workv1alpha2.ResourceBinding{}, &workv1alpha2.ClusterResourceBinding{})
@@ -184,13 +184,13 @@ func newStage(t *testing.T, objects ...client.Object) *stage {
 	})
 	var ids int
 	s.reconciler = newReconciler(s.client, s.client, Deps{
-		Template: func(_ context.Context, ref template.Ref) (*unstructured.Unstructured, error) {
+		Template: func(_ context.Context, ref hubstore.Ref) (*unstructured.Unstructured, error) {
 			if obj, ok := s.templates[ref]; ok {
 				return obj.DeepCopy(), nil
 			}
 			return nil, fmt.Errorf("reading: %w", apierrors.NewNotFound(schema.GroupResource{Resource: "templates"}, ref.Name))
 		},
-		Metadata: func(ref template.Ref) (*metav1.PartialObjectMetadata, bool) {
+		Metadata: func(ref hubstore.Ref) (*metav1.PartialObjectMetadata, bool) {
 			obj, ok := s.templates[ref]
 			if !ok {
 				return nil, false
@@ -198,7 +198,7 @@ func newStage(t *testing.T, objects ...client.Object) *stage {
 			return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Labels: obj.GetLabels()}}, true
 		},
 		Interpreter: knowsReplicas{},
-		Events: event.RecorderFunc(func(e event.Event) {
+		Events: events.RecorderFunc(func(e events.Event) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			s.events = append(s.events, e)
@@ -214,7 +214,7 @@ func newStage(t *testing.T, objects ...client.Object) *stage {
 	return s
 }
 
-func (s *stage) put(obj *unstructured.Unstructured) { s.templates[template.RefOf(obj)] = obj }
+func (s *stage) put(obj *unstructured.Unstructured) { s.templates[hubstore.RefOf(obj)] = obj }
 
 func (s *stage) note(verb string, obj client.Object) error {
 	s.mu.Lock()

@@ -12,7 +12,7 @@ import (
 
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
-	"github.com/flagship-k8s/flagship/internal/clients/template"
+	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
 )
 
 // grace is how long a deleted Work waits for a binding that does not exist: one that was deleted at the same moment is
@@ -24,7 +24,7 @@ type Keeper struct {
 	// Reader reads bindings from the cache. Required.
 	Reader client.Reader
 	// Exists says whether a template exists and is not being deleted. Required.
-	Exists func(ctx context.Context, ref template.Ref) (bool, error)
+	Exists func(ctx context.Context, ref hubstore.Ref) (bool, error)
 	// Wanted says whether a binding that is deleted would be created again. Required.
 	Wanted func(ctx context.Context, binding workv1alpha2.Binding) (bool, error)
 	// Clock is compared with the time of deletion. Required.

@@ -13,8 +13,8 @@ import (
 
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
-	"github.com/flagship-k8s/flagship/internal/clients/template"
-	"github.com/flagship-k8s/flagship/internal/knowledge/event"
+	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
+	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 )
 
 func TestWorksBeforeTheirBindingWait(t *testing.T) {
@@ -28,7 +28,7 @@ func TestWorksBeforeTheirBindingWait(t *testing.T) {
 	for range 2 {
 		wantWrites(t, "nobody knows what became of the binding", s.mustReconcile(binding))
 	}
-	if len(s.events) != 1 || s.events[0].Reason != event.WorkOrphaned || s.events[0].Object.Kind != "Work" {
+	if len(s.events) != 1 || s.events[0].Reason != events.WorkOrphaned || s.events[0].Object.Kind != "Work" {
 		t.Errorf("events are %v, want one about the Work", s.events)
 	}
 	wantOrphans := func(reason string, n float64) {
@@ -68,7 +68,7 @@ func TestBindingThatIsWantedGoesAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantWrites(t, "its Works stay", s.mustReconcile(binding), "patch default/nginx-deployment")
-	if len(s.events) != 1 || s.events[0].Reason != event.RestoreBinding {
+	if len(s.events) != 1 || s.events[0].Reason != events.RestoreBinding {
 		t.Errorf("events are %v, want one that says so", s.events)
 	}
 	s.vanish(binding)
@@ -121,7 +121,7 @@ func TestKeeper(t *testing.T) {
 			keeper := Keeper{
 				Reader: s.client, Clock: clocktesting.NewFakePassiveClock(start.Add(c.after)),
 				Wanted: func(context.Context, workv1alpha2.Binding) (bool, error) { return c.wanted, nil },
-				Exists: func(_ context.Context, ref template.Ref) (bool, error) { return s.templates[ref] != nil, nil },
+				Exists: func(_ context.Context, ref hubstore.Ref) (bool, error) { return s.templates[ref] != nil, nil },
 			}
 			keeps, again, err := keeper.Keeps(t.Context(), work)
 			if err != nil || keeps != c.keeps || again != c.again {

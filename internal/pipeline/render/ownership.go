@@ -11,7 +11,7 @@ import (
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
-	"github.com/flagship-k8s/flagship/internal/clients/template"
+	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
 )
 
 // claimKeys are the ownership keys that a copy has from its template: they say what selected the template, and nothing in
@@ -63,7 +63,7 @@ func checkTemplate(binding workv1alpha2.Binding) error {
 	switch {
 	case ref.Namespace != binding.GetNamespace():
 		return errNotOfNamespace
-	case template.Excluded(ref):
+	case hubstore.Excluded(ref):
 		return fmt.Errorf("spec.resource: %s is never sent to members. Delete this binding", ref)
 	}
 	return nil

@@ -11,8 +11,8 @@ import (
 
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
-	"github.com/flagship-k8s/flagship/internal/clients/template"
-	"github.com/flagship-k8s/flagship/internal/knowledge/event"
+	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
+	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 )
 
 func TestATemplateThatIsTooLargeSaysSoOnce(t *testing.T) {
@@ -30,7 +30,7 @@ func TestATemplateThatIsTooLargeSaysSoOnce(t *testing.T) {
 	if condition == nil || condition.Reason != workv1alpha2.ManifestTooLargeReason || !strings.Contains(condition.Message, "1400000") {
 		t.Errorf("condition is %+v, want the size and the limit", condition)
 	}
-	if len(s.events) != 1 || s.events[0].Reason != event.SyncWorkFailed || s.events[0].Object.Name != "nginx" {
+	if len(s.events) != 1 || s.events[0].Reason != events.SyncWorkFailed || s.events[0].Object.Name != "nginx" {
 		t.Errorf("events are %v, want one about the template", s.events)
 	}
 	s.put(parse(t, nginx))
@@ -53,7 +53,7 @@ func TestWorksOfTwoObjectsWithOneName(t *testing.T) {
 	s := newStage(t, first, second, cluster("m1", nil))
 	s.reconciler.namespaced = false
 	for _, role := range []*unstructured.Unstructured{firstRole, secondRole} {
-		s.templates[template.RefOf(role)] = role
+		s.templates[hubstore.RefOf(role)] = role
 	}
 	plain := "karmada-es-m1/" + workv1alpha1.WorkName("ClusterRole", "", "a:b")
 	other := "karmada-es-m1/" + workv1alpha1.AlternativeWorkName(secondRole.GroupVersionKind().GroupKind(), "", "a.b")
@@ -88,7 +88,7 @@ func TestANamespaceAtItsLimitWaits(t *testing.T) {
 	if condition == nil || condition.Reason != workv1alpha2.NamespaceLimitReason || condition.Message != "namespace default is at its limit" {
 		t.Errorf("condition is %+v, want the reason once for both clusters", condition)
 	}
-	if len(s.events) != 1 || s.events[0].Reason != event.SyncWorkFailed || s.events[0].Object.Name != "nginx" {
+	if len(s.events) != 1 || s.events[0].Reason != events.SyncWorkFailed || s.events[0].Object.Name != "nginx" {
 		t.Errorf("events are %v, want one about the template", s.events)
 	}
 

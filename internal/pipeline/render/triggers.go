@@ -24,7 +24,7 @@ import (
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
-	"github.com/flagship-k8s/flagship/internal/clients/template"
+	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
 	"github.com/flagship-k8s/flagship/internal/knowledge/override"
 )
@@ -183,7 +183,7 @@ func (r *Reconciler) enqueueOwner(work client.Object, q queue, initial bool) {
 // triggers leads from override policies and Clusters to exactly the bindings whose Works may change.
 type triggers struct {
 	reader      client.Reader
-	metadata    func(ref template.Ref) (*metav1.PartialObjectMetadata, bool)
+	metadata    func(ref hubstore.Ref) (*metav1.PartialObjectMetadata, bool)
 	retranslate func(before, after *clusterv1alpha1.Cluster) []schema.GroupVersionKind
 	namespaced  bool
 }

@@ -25,9 +25,9 @@ import (
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/knowledge/capacity"
 	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
-	"github.com/flagship-k8s/flagship/internal/knowledge/event"
+	"github.com/flagship-k8s/flagship/internal/knowledge/events"
+	"github.com/flagship-k8s/flagship/internal/knowledge/fairqueue"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
-	"github.com/flagship-k8s/flagship/internal/knowledge/turns"
 )
 
 const (
@@ -45,7 +45,7 @@ const (
 // Deps is what the room needs of the house.
 type Deps struct {
 	// Events takes one event per changed result, and one per new failure.
-	Events event.Recorder
+	Events events.Recorder
 	// Clock tells the time.
 	Clock clock.Clock
 	// SchedulerName is that of the bindings to handle; empty means the default scheduler.
@@ -127,7 +127,7 @@ func Setup(mgr ctrl.Manager, deps Deps) error {
 		Named("schedule").
 		WithOptions(controller.TypedOptions[Item]{
 			MaxConcurrentReconciles: workers,
-			NewQueue:                turns.Maker(func(it Item) string { return it.Namespace }),
+			NewQueue:                fairqueue.Maker(func(it Item) string { return it.Namespace }),
 			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[Item](50*time.Millisecond, time.Minute),
 		}).
 		WatchesRawSource(source.TypedKind(mgr.GetCache(), &workv1alpha2.ResourceBinding{}, bindingEvents[*workv1alpha2.ResourceBinding](c))).

@@ -27,7 +27,7 @@ import (
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
-	"github.com/flagship-k8s/flagship/internal/knowledge/event"
+	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 	"github.com/flagship-k8s/flagship/internal/pipeline/schedule"
 )
 
@@ -70,7 +70,7 @@ func newHub(t *testing.T, objects ...client.Object) *hub {
 func (h *hub) restart() {
 	h.controller = schedule.New(h.client, schedule.Deps{
 		Clock: h.clock,
-		Events: event.RecorderFunc(func(e event.Event) {
+		Events: events.RecorderFunc(func(e events.Event) {
 			h.mu.Lock()
 			defer h.mu.Unlock()
 			h.events = append(h.events, e.String())

@@ -13,7 +13,7 @@ import (
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/knowledge/capacity"
-	"github.com/flagship-k8s/flagship/internal/knowledge/event"
+	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 	"github.com/flagship-k8s/flagship/internal/pipeline/schedule"
 )
 
@@ -156,7 +156,7 @@ func TestAKindThatCanBeTranslatedNeedNotBeServed(t *testing.T) {
 func TestAClusterLeftOutForItsDevicesIsNotForgotten(t *testing.T) {
 	h := newHub(t, member("m1", gpus(4, 4)), member("m2", gpus(4, 1)), bindingOf("train", 1, placement(duplicated)))
 	h.controller = schedule.New(h.client, schedule.Deps{
-		Clock: h.clock, Events: event.RecorderFunc(func(event.Event) {}),
+		Clock: h.clock, Events: events.RecorderFunc(func(events.Event) {}),
 		Devices: func(context.Context, workv1alpha2.Binding) (capacity.DeviceNeeds, error) {
 			return capacity.DeviceNeeds{Replica: gpuDevices(1)}, nil
 		},
@@ -204,7 +204,7 @@ func TestAnObjectIsPlacedAnewWhenItsClaimsCome(t *testing.T) {
 			h := newHub(t, member("m1", roomy, noDevices), member("m2", gpus(9, 0)), bindingOf("train", 4, placement(c.strategy)))
 			needs := capacity.DeviceNeeds{Missing: true}
 			h.controller = schedule.New(h.client, schedule.Deps{
-				Clock: h.clock, Events: event.RecorderFunc(func(event.Event) {}),
+				Clock: h.clock, Events: events.RecorderFunc(func(events.Event) {}),
 				Devices: func(context.Context, workv1alpha2.Binding) (capacity.DeviceNeeds, error) { return needs, nil },
 			})
 			h.reconcile("train")

@@ -7,19 +7,19 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
-	"github.com/flagship-k8s/flagship/internal/knowledge/event"
+	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 )
 
 // maxListedTargets bounds the clusters that an event lists.
 const maxListedTargets = 20
 
-func scheduled(r workv1alpha2.ObjectReference, targets []workv1alpha2.TargetCluster) event.Event {
+func scheduled(r workv1alpha2.ObjectReference, targets []workv1alpha2.TargetCluster) events.Event {
 	message := fmt.Sprintf("%s Result: {%s}", workv1alpha2.ScheduleSuccessMessage, listTargets(targets))
-	return event.Normal(reference(r), event.ScheduleBindingSucceed, message)
+	return events.Normal(reference(r), events.ScheduleBindingSucceed, message)
 }
 
-func notScheduledEvent(r workv1alpha2.ObjectReference, message string) event.Event {
-	return event.Warning(reference(r), event.ScheduleBindingFailed, message)
+func notScheduledEvent(r workv1alpha2.ObjectReference, message string) events.Event {
+	return events.Warning(reference(r), events.ScheduleBindingFailed, message)
 }
 
 func reference(r workv1alpha2.ObjectReference) corev1.ObjectReference {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/flagship-k8s/flagship/internal/host/hub"
+	"github.com/flagship-k8s/flagship/internal/host/controlplane"
 )
 
 func newCertificatesCommand(s Streams) *cobra.Command {
@@ -44,11 +44,11 @@ the command on one of them and copy its DIR/pki/ca*, DIR/pki/front-proxy-ca* to 
 			if err := defaultDir(&dataDir); err != nil {
 				return err
 			}
-			steps := hub.AuthoritySteps()
-			if !slices.Contains(steps, hub.AuthorityStep(step)) {
+			steps := controlplane.AuthoritySteps()
+			if !slices.Contains(steps, controlplane.AuthorityStep(step)) {
 				return usageError{fmt.Errorf("--step cannot be %q: it is one of %v", step, steps)}
 			}
-			if err := hub.RotateAuthority(dataDir, hub.AuthorityStep(step)); err != nil {
+			if err := controlplane.RotateAuthority(dataDir, controlplane.AuthorityStep(step)); err != nil {
 				return err
 			}
 			s.line("done; start the control plane again")

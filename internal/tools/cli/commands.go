@@ -7,7 +7,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/flagship-k8s/flagship/internal/features/enroll"
-	"github.com/flagship-k8s/flagship/internal/host/hub"
+	"github.com/flagship-k8s/flagship/internal/host/controlplane"
 	"github.com/flagship-k8s/flagship/internal/knowledge/brake"
 	"github.com/flagship-k8s/flagship/internal/tools/playground"
 )
@@ -39,8 +39,8 @@ func commands(s Streams) []*cobra.Command {
 
 // startHub runs the playground's control plane in this process.
 func startHub(ctx context.Context, o playground.HubOptions) (playground.Hub, error) {
-	h, err := hub.Start(ctx, hub.Options{
-		Server:     hub.Server{DataDir: o.DataDir, Port: o.Port, Profiling: o.Profiling, AllowLoopbackMembers: true},
+	h, err := controlplane.Start(ctx, controlplane.Options{
+		Server:     controlplane.Server{DataDir: o.DataDir, Port: o.Port, Profiling: o.Profiling, AllowLoopbackMembers: true},
 		LeaseGrace: o.AgentGrace,
 		Brake:      brake.Config{Share: 1}, // off: a playground and a bench remove everything they made, at once
 	})

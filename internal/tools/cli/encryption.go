@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/flagship-k8s/flagship/internal/host/hub"
+	"github.com/flagship-k8s/flagship/internal/host/controlplane"
 )
 
 func newEncryptionCommand(s Streams) *cobra.Command {
@@ -51,19 +51,19 @@ DIR/pki/secret-encryption.key to every other server and restart it.`,
 			if err := defaultDir(&access.dataDir); err != nil {
 				return err
 			}
-			steps := hub.EncryptionSteps()
+			steps := controlplane.EncryptionSteps()
 			if only != "" {
-				step := hub.EncryptionStep(only)
+				step := controlplane.EncryptionStep(only)
 				if !slices.Contains(steps, step) {
 					return usageError{fmt.Errorf("--step cannot be %q: it is one of %v", only, steps)}
 				}
-				steps = []hub.EncryptionStep{step}
+				steps = []controlplane.EncryptionStep{step}
 			}
 			server, err := access.config()
 			if err != nil {
 				return err
 			}
-			return hub.RotateEncryption(c.Context(), access.dataDir, server, s.line, steps...)
+			return controlplane.RotateEncryption(c.Context(), access.dataDir, server, s.line, steps...)
 		},
 	}
 	access.flags(c)
@@ -86,7 +86,7 @@ run this after a change of the file of --encryption-provider-config, before a pr
 			if err != nil {
 				return err
 			}
-			return hub.RewriteEncrypted(c.Context(), server, s.line)
+			return controlplane.RewriteEncrypted(c.Context(), server, s.line)
 		},
 	}
 	access.flags(c)

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/flagship-k8s/flagship/internal/host/hub"
+	"github.com/flagship-k8s/flagship/internal/host/controlplane"
 	"github.com/flagship-k8s/flagship/internal/knowledge/brake"
 )
 
@@ -18,8 +18,8 @@ const defaultServerPort = 6443
 
 func newServerCommand(s Streams) *cobra.Command {
 	var (
-		o       hub.Options
-		etcd    hub.ExternalEtcd
+		o       controlplane.Options
+		etcd    controlplane.ExternalEtcd
 		storage storageFlags
 	)
 	c := &cobra.Command{
@@ -47,7 +47,7 @@ It listens on 127.0.0.1, for clients on this machine, unless --bind-address says
 				o.LeaderElection = true
 			}
 			logTo(s.Err)
-			h, err := hub.Start(c.Context(), o)
+			h, err := controlplane.Start(c.Context(), o)
 			if err != nil {
 				return err
 			}
@@ -107,7 +107,7 @@ func printListening(out io.Writer, address string, port int) {
 }
 
 // auditFlags are those that kube-apiserver has under the same names.
-func auditFlags(c *cobra.Command, a *hub.Audit) {
+func auditFlags(c *cobra.Command, a *controlplane.Audit) {
 	f := c.Flags()
 	f.StringVar(&a.PolicyFile, "audit-policy-file", "", "audit policy (default: metadata of users' writes and of requests through the proxy of a Cluster; nothing that the control plane does itself)")
 	f.StringVar(&a.LogPath, "audit-log-path", "", `audit log, "-" for standard output, "none" for no log (default: audit/audit.log in the data directory)`)
@@ -118,7 +118,7 @@ func auditFlags(c *cobra.Command, a *hub.Audit) {
 }
 
 // authenticationFlags are those that kube-apiserver has under the same names.
-func authenticationFlags(c *cobra.Command, a *hub.Authentication) {
+func authenticationFlags(c *cobra.Command, a *controlplane.Authentication) {
 	f := c.Flags()
 	f.StringVar(&a.ConfigFile, "authentication-config", "", "AuthenticationConfiguration with issuers of JWTs (OIDC) and what anonymous users may reach (default: the paths for health checks); read again when it changes")
 	f.StringVar(&a.TokenWebhookConfigFile, "authentication-token-webhook-config-file", "", "kubeconfig of a webhook that reviews tokens")

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/flagship-k8s/flagship/internal/features/limit"
-	"github.com/flagship-k8s/flagship/internal/host/hub"
+	"github.com/flagship-k8s/flagship/internal/host/controlplane"
 )
 
 // storageFlags bound what is stored.
@@ -24,7 +24,7 @@ func (s *storageFlags) add(c *cobra.Command) {
 }
 
 // apply sets the options. To users 0 is no limit; in options it is the default.
-func (s *storageFlags) apply(o *hub.Options) error {
+func (s *storageFlags) apply(o *controlplane.Options) error {
 	size, err := bytesOf("namespace-size-limit", s.size)
 	if err != nil {
 		return err

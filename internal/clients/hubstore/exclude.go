@@ -1,0 +1,73 @@
+package hubstore
+
+import (
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	multiclusterv1beta1 "github.com/flagship-k8s/flagship/api/multicluster/v1beta1"
+)
+
+// bootstrapLabel marks the RBAC objects every API server creates for itself.
+const bootstrapLabel = "kubernetes.io/bootstrapping"
+
+// excludedKinds are bookkeeping of an API server, never something to carry to
+// another one.
+var excludedKinds = map[schema.GroupKind]bool{
+	{Group: "", Kind: "Event"}:                                          true,
+	{Group: "events.k8s.io", Kind: "Event"}:                             true,
+	{Group: "coordination.k8s.io", Kind: "Lease"}:                       true,
+	{Group: "coordination.k8s.io", Kind: "LeaseCandidate"}:              true,
+	{Group: "certificates.k8s.io", Kind: "CertificateSigningRequest"}:   true,
+	{Group: "apiregistration.k8s.io", Kind: "APIService"}:               true,
+	{Group: "internal.apiserver.k8s.io", Kind: "StorageVersion"}:        true,
+	{Group: "storagemigration.k8s.io", Kind: "StorageVersionMigration"}: true,
+}
+
+// excludedKind says that no object of the kind is a template.
+func excludedKind(gk schema.GroupKind) bool {
+	return excludedKinds[gk] || gk.Group == "karmada.io" || strings.HasSuffix(gk.Group, ".karmada.io")
+}
+
+// ReservedNamespace says that a namespace belongs to the control plane or to
+// Kubernetes itself: nothing in it is a template, nor is it one.
+func ReservedNamespace(name string) bool {
+	switch name {
+	case "karmada-system", "karmada-cluster", "flagship-system":
+		return true
+	}
+	return strings.HasPrefix(name, "karmada-es-") || strings.HasPrefix(name, "kube-")
+}
+
+// InEveryMember says that a definition is one of exports and imports. The control plane brings these to every member
+// itself, in Works that have the names a binding's would have.
+func InEveryMember(definition string) bool {
+	return strings.HasSuffix(definition, "."+multiclusterv1beta1.GroupName)
+}
+
+// Excluded says that an object is not a template although its kind may be one:
+// what lives in reserved namespaces, and what an API server or its controllers
+// make for themselves in every namespace. Kinds of the control plane's own
+// groups, events and leases are excluded altogether.
+func Excluded(ref Ref) bool {
+	gk := ref.GroupVersionKind.GroupKind()
+	if excludedKind(gk) || ReservedNamespace(ref.Namespace) {
+		return true
+	}
+	switch gk {
+	case definitionKind: // a member has no use for those of our own kinds
+		return strings.HasSuffix(ref.Name, ".karmada.io") || InEveryMember(ref.Name)
+	case schema.GroupKind{Kind: "Namespace"}:
+		return ReservedNamespace(ref.Name)
+	case schema.GroupKind{Kind: "ConfigMap"}:
+		return ref.Name == "kube-root-ca.crt"
+	case schema.GroupKind{Kind: "ServiceAccount"}:
+		return ref.Name == "default"
+	case schema.GroupKind{Kind: "Service"}, schema.GroupKind{Kind: "Endpoints"},
+		schema.GroupKind{Group: "discovery.k8s.io", Kind: "EndpointSlice"}:
+		// The hub's own address, published by its API server.
+		return ref.Namespace == metav1.NamespaceDefault && ref.Name == "kubernetes"
+	}
+	return false
+}

@@ -1,0 +1,50 @@
+package hubstore
+
+import (
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Ref names one template. It is comparable and serves as a queue key.
+// Namespace is empty for cluster-scoped kinds.
+type Ref struct {
+	GroupVersionKind schema.GroupVersionKind
+	Namespace, Name  string
+}
+
+// RefOf is the reference of an object that carries its own kind.
+func RefOf(obj *unstructured.Unstructured) Ref {
+	return Ref{GroupVersionKind: obj.GroupVersionKind(), Namespace: obj.GetNamespace(), Name: obj.GetName()}
+}
+
+// String is the reference as logs show it: "apps/v1/Deployment shop/web".
+func (r Ref) String() string {
+	var b strings.Builder
+	b.WriteString(r.GroupVersionKind.GroupVersion().String())
+	b.WriteByte('/')
+	b.WriteString(r.GroupVersionKind.Kind)
+	b.WriteByte(' ')
+	if r.Namespace != "" {
+		b.WriteString(r.Namespace)
+		b.WriteByte('/')
+	}
+	b.WriteString(r.Name)
+	return b.String()
+}
+
+// MarshalLog keeps structured logs to one field per reference.
+func (r Ref) MarshalLog() any { return r.String() }
+
+func (r Ref) key() string {
+	if r.Namespace == "" {
+		return r.Name
+	}
+	return r.Namespace + "/" + r.Name
+}
+
+func refTo(gvk schema.GroupVersionKind, obj metav1.Object) Ref {
+	return Ref{GroupVersionKind: gvk, Namespace: obj.GetNamespace(), Name: obj.GetName()}
+}

@@ -1,0 +1,284 @@
+package hubstore
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
+)
+
+// Discover reads which groups and resources the hub serves, as
+// discovery.ServerGroupsAndResources does: with a
+// *discovery.ErrGroupDiscoveryFailed the rest of the answer counts.
+type Discover func(ctx context.Context) ([]*metav1.APIGroup, []*metav1.APIResourceList, error)
+
+// Config is what a Store is made of. All fields but Exclude, InUse and
+// Separate are required.
+type Config struct {
+	Metadata metadata.Interface
+	Dynamic  dynamic.Interface
+	Discover Discover
+	Clock    clock.Clock
+	// Exclude leaves out objects besides those of [Excluded].
+	Exclude func(Ref) bool
+	// InUse tells, at once, whether there may be objects of a resource; one
+	// that is not in use is not watched until Reconsider was called and it is.
+	// nil means that all are.
+	InUse func(context.Context, schema.GroupResource) bool
+	// Separate are versions whose objects are not another view of the
+	// preferred version's but things of their own.
+	Separate []schema.GroupVersion
+}
+
+// Store is the set of all templates. Reads by Meta and List come from memory,
+// everything else goes to the API server.
+type Store struct {
+	metadata metadata.Interface
+	dynamic  dynamic.Interface
+	discover Discover
+	clock    clock.Clock
+	exclude  func(Ref) bool
+	inUse    func(context.Context, schema.GroupResource) bool
+	separate []schema.GroupVersion
+
+	definitions *definitions
+	ready       chan struct{}
+	used        chan struct{}
+	written     written
+
+	mu          sync.RWMutex
+	catalog     *catalog
+	watches     map[schema.GroupVersionKind]*watch
+	subscribers []func(Ref)
+}
+
+// New returns a store that knows nothing until Start runs.
+func New(config Config) *Store {
+	s := &Store{
+		metadata:    config.Metadata,
+		dynamic:     config.Dynamic,
+		discover:    config.Discover,
+		clock:       config.Clock,
+		exclude:     config.Exclude,
+		inUse:       config.InUse,
+		separate:    config.Separate,
+		definitions: newDefinitions(),
+		ready:       make(chan struct{}),
+		used:        make(chan struct{}, 1),
+		catalog:     newCatalog(nil, nil, nil, nil, nil),
+		watches:     map[schema.GroupVersionKind]*watch{},
+		written:     written{metas: map[Ref]*metav1.PartialObjectMetadata{}},
+	}
+	return s
+}
+
+// Subscribe has notify called, at once for every template there is and then
+// for each that appears, changes or goes. Changes of status alone, where a kind
+// has a generation to tell them by, are kept back. notify must return quickly
+// and may be called from several goroutines, more than once for one change.
+func (s *Store) Subscribe(notify func(Ref)) {
+	s.mu.Lock()
+	s.subscribers = append(s.subscribers, notify)
+	watches := make([]*watch, 0, len(s.watches))
+	for _, w := range s.watches {
+		watches = append(watches, w)
+	}
+	s.mu.Unlock()
+	for _, w := range watches {
+		for _, ref := range s.refsOf(w) {
+			notify(ref)
+		}
+	}
+}
+
+// Touch tells the subscribers of every template of some kinds, as if it had
+// changed: it means something else now.
+func (s *Store) Touch(kinds func(schema.GroupVersionKind) bool) {
+	s.mu.RLock()
+	var watches []*watch
+	for gvk, w := range s.watches {
+		if kinds(gvk) {
+			watches = append(watches, w)
+		}
+	}
+	s.mu.RUnlock()
+	for _, w := range watches {
+		for _, ref := range s.refsOf(w) {
+			s.notify(ref)
+		}
+	}
+}
+
+// Reconsider says that a resource may be in use that was not.
+func (s *Store) Reconsider() {
+	select {
+	case s.used <- struct{}{}:
+	default:
+	}
+}
+
+// WaitForSync returns when every kind found at the start has been listed, or
+// has had 15 seconds to be; definitions have been listed in any case.
+func (s *Store) WaitForSync(ctx context.Context) error {
+	select {
+	case <-s.ready:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("waiting for templates to be listed: %w", ctx.Err())
+	}
+}
+
+// Canonical is the version under which the store knows objects of a kind,
+// which a selector or a binding may name by another version. It is false for
+// kinds that are no templates.
+func (s *Store) Canonical(gvk schema.GroupVersionKind) (schema.GroupVersionKind, bool) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.catalog.canonical(gvk)
+}
+
+// OtherVersions are the versions, besides the one under which the store knows
+// the objects of a kind, in which the hub serves the same objects. The list must
+// not be changed.
+func (s *Store) OtherVersions(gvk schema.GroupVersionKind) []string {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.catalog.others[gvk]
+}
+
+// Mapping is the resource of a served kind and its scope. It is false for kinds
+// that are no templates.
+func (s *Store) Mapping(gvk schema.GroupVersionKind) (gvr schema.GroupVersionResource, namespaced, ok bool) {
+	k, ok := s.kindOf(gvk)
+	return k.gvr, k.namespaced, ok
+}
+
+// HasStatus says that objects of the kind have a status subresource.
+func (s *Store) HasStatus(gvk schema.GroupVersionKind) bool {
+	k, ok := s.kindOf(gvk)
+	return ok && k.status
+}
+
+// Meta is the metadata of a template as last seen or written through this
+// store, in any served version. It must not be changed, and lacks managed
+// fields; of the annotation that "kubectl apply" leaves only a digest is kept.
+func (s *Store) Meta(ref Ref) (*metav1.PartialObjectMetadata, bool) {
+	w := s.watchOf(ref.GroupVersionKind)
+	if w == nil {
+		return nil, false
+	}
+	ref.GroupVersionKind = w.gvk
+	if s.excluded(ref) {
+		return nil, false
+	}
+	seen := w.seen(ref)
+	if seen == nil {
+		return nil, false
+	}
+	return s.written.newest(ref, seen), true
+}
+
+// List is the metadata of all templates of a kind that carry the labels, in one
+// namespace or, when it is empty, everywhere.
+func (s *Store) List(gvk schema.GroupVersionKind, namespace string, selector labels.Selector) []*metav1.PartialObjectMetadata {
+	w := s.watchOf(gvk)
+	if w == nil {
+		return nil
+	}
+	var found []*metav1.PartialObjectMetadata
+	collect := func(item any) {
+		if meta := item.(*metav1.PartialObjectMetadata); !s.excluded(refTo(w.gvk, meta)) {
+			found = append(found, meta)
+		}
+	}
+	if err := cache.ListAllByNamespace(w.informer.GetIndexer(), namespace, selector, collect); err != nil {
+		return nil
+	}
+	return found
+}
+
+// Get reads a template from the API server. The error is a NotFound when the
+// object or its kind does not exist; a kind whose group does not answer gives
+// another error, so that absence is always certain.
+func (s *Store) Get(ctx context.Context, ref Ref) (*unstructured.Unstructured, error) {
+	client, err := s.client(ref)
+	if err != nil {
+		return nil, err
+	}
+	obj, err := client.Get(ctx, ref.Name, metav1.GetOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", ref, err)
+	}
+	return obj, nil
+}
+
+func (s *Store) client(ref Ref) (dynamic.ResourceInterface, error) {
+	k, ok := s.kindOf(ref.GroupVersionKind)
+	if !ok {
+		return nil, s.unknownKind(ref)
+	}
+	resource := s.dynamic.Resource(k.gvr)
+	if k.namespaced {
+		return resource.Namespace(ref.Namespace), nil
+	}
+	return resource, nil
+}
+
+func (s *Store) unknownKind(ref Ref) error {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	gvk := ref.GroupVersionKind
+	select {
+	case <-s.ready:
+	default:
+		return fmt.Errorf("reading %s: kinds are not known yet", ref)
+	}
+	if s.catalog.unread[gvk.Group] {
+		return fmt.Errorf("reading %s: group %q does not answer", ref, gvk.Group)
+	}
+	return apierrors.NewNotFound(schema.GroupResource{Group: gvk.Group, Resource: gvk.Kind}, ref.Name)
+}
+
+func (s *Store) kindOf(gvk schema.GroupVersionKind) (kind, bool) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	k, ok := s.catalog.served[gvk]
+	return k, ok
+}
+
+func (s *Store) watchOf(gvk schema.GroupVersionKind) *watch {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	canonical, ok := s.catalog.canonical(gvk)
+	if !ok {
+		return nil
+	}
+	return s.watches[canonical]
+}
+
+func (s *Store) excluded(ref Ref) bool {
+	return Excluded(ref) || s.exclude != nil && s.exclude(ref)
+}
+
+func (s *Store) notify(ref Ref) {
+	s.mu.RLock()
+	subscribers := s.subscribers
+	s.mu.RUnlock()
+	for _, tell := range subscribers {
+		tell(ref)
+	}
+}
+
+// readyAfter bounds the wait for the first listing, so that one group that does
+// not answer cannot hold up all others.
+const readyAfter = 15 * time.Second

@@ -1,0 +1,146 @@
+package hubstore
+
+import (
+	"context"
+	"hash/fnv"
+	"maps"
+	"strconv"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/metadata/metadatainformer"
+	"k8s.io/client-go/tools/cache"
+)
+
+// lastAppliedAnnotation holds a whole object; "kubectl apply" writes it.
+const lastAppliedAnnotation = "kubectl.kubernetes.io/last-applied-configuration"
+
+// digestPrefix marks a digest kept in place of a value; informers may transform
+// an object twice.
+const digestPrefix = "fnv64a:"
+
+// watch is the informer of one kind.
+type watch struct {
+	kind
+	informer cache.SharedIndexInformer
+	stop     context.CancelFunc
+}
+
+// newWatch prepares an informer for the metadata of one kind, in all
+// namespaces. It runs once run is called.
+func (s *Store) newWatch(k kind) (*watch, error) {
+	informer := metadatainformer.NewFilteredMetadataInformer(s.metadata, k.gvr, metav1.NamespaceAll, 0,
+		cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}, leaveOutBootstrap(k.gvk)).Informer()
+	w := &watch{kind: k, informer: informer}
+	if err := informer.SetTransform(s.slim(k.gvk)); err != nil {
+		return nil, err
+	}
+	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: func(obj any) { s.tell(w, obj) },
+		UpdateFunc: func(before, after any) {
+			s.written.forget(refTo(k.gvk, after.(*metav1.PartialObjectMetadata)), after.(*metav1.PartialObjectMetadata))
+			if changed(before.(*metav1.PartialObjectMetadata), after.(*metav1.PartialObjectMetadata)) {
+				s.tell(w, after)
+			}
+		},
+		DeleteFunc: func(obj any) {
+			if last, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+				obj = last.Obj
+			}
+			if meta, ok := obj.(*metav1.PartialObjectMetadata); ok {
+				s.written.forget(refTo(k.gvk, meta), nil)
+			}
+			s.tell(w, obj)
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	if k.gvk.GroupKind() == definitionKind {
+		_, err = informer.AddEventHandler(s.definitions.handler())
+	}
+	return w, err
+}
+
+func (s *Store) run(ctx context.Context, w *watch) {
+	ctx, w.stop = context.WithCancel(ctx)
+	go w.informer.RunWithContext(ctx)
+}
+
+func (s *Store) tell(w *watch, obj any) {
+	meta, ok := obj.(*metav1.PartialObjectMetadata)
+	if !ok {
+		return
+	}
+	if ref := refTo(w.gvk, meta); !s.excluded(ref) {
+		s.notify(ref)
+	}
+}
+
+// seen is the metadata of one object in the informer, nil if it is not there.
+func (w *watch) seen(ref Ref) *metav1.PartialObjectMetadata {
+	item, exists, err := w.informer.GetIndexer().GetByKey(ref.key())
+	if err != nil || !exists {
+		return nil
+	}
+	return item.(*metav1.PartialObjectMetadata)
+}
+
+func (s *Store) refsOf(w *watch) []Ref {
+	var refs []Ref
+	for _, item := range w.informer.GetIndexer().List() {
+		if ref := refTo(w.gvk, item.(*metav1.PartialObjectMetadata)); !s.excluded(ref) {
+			refs = append(refs, ref)
+		}
+	}
+	return refs
+}
+
+// leaveOutBootstrap does not even list the roles that an API server keeps for
+// itself.
+func leaveOutBootstrap(gvk schema.GroupVersionKind) func(*metav1.ListOptions) {
+	if gvk.Group != "rbac.authorization.k8s.io" {
+		return nil
+	}
+	return func(options *metav1.ListOptions) { options.LabelSelector = "!" + bootstrapLabel }
+}
+
+// slim drops what nobody asks the store for. Of objects that are no templates
+// nothing but the name is kept.
+func (s *Store) slim(gvk schema.GroupVersionKind) cache.TransformFunc {
+	return func(item any) (any, error) {
+		meta, ok := item.(*metav1.PartialObjectMetadata)
+		if !ok {
+			return item, nil
+		}
+		meta.TypeMeta = metav1.TypeMeta{}
+		meta.ManagedFields = nil
+		if s.excluded(refTo(gvk, meta)) {
+			meta.ObjectMeta = metav1.ObjectMeta{
+				Namespace: meta.Namespace, Name: meta.Name, UID: meta.UID, ResourceVersion: meta.ResourceVersion,
+			}
+			return meta, nil
+		}
+		if applied, ok := meta.Annotations[lastAppliedAnnotation]; ok && !strings.HasPrefix(applied, digestPrefix) {
+			digest := fnv.New64a()
+			digest.Write([]byte(applied))
+			meta.Annotations[lastAppliedAnnotation] = digestPrefix + strconv.FormatUint(digest.Sum64(), 36)
+		}
+		return meta, nil
+	}
+}
+
+// changed tells changes that concern somebody from writes of status. Kinds
+// without a generation do not show the difference, so any change counts.
+func changed(before, after *metav1.PartialObjectMetadata) bool {
+	if before.ResourceVersion == after.ResourceVersion {
+		return false
+	}
+	return after.Generation == 0 ||
+		before.Generation != after.Generation ||
+		before.UID != after.UID ||
+		(before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil) ||
+		!maps.Equal(before.Labels, after.Labels) ||
+		!maps.Equal(before.Annotations, after.Annotations)
+}

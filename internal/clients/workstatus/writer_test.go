@@ -1,0 +1,374 @@
+package workstatus_test
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/clients/workstatus"
+)
+
+var key = types.NamespacedName{Namespace: "karmada-es-member1", Name: "nginx"}
+
+// hub is an API server with one Work and a cache that may lag behind.
+type hub struct {
+	client.Client
+	mu     sync.Mutex
+	stored *workv1alpha1.Work // nil: does not exist
+	cached *workv1alpha1.Work // nil: the cache is up to date
+	fail   []error            // outcomes of the next updates, before they have an effect
+	writes int
+}
+
+func newHub() *hub {
+	return &hub{stored: &workv1alpha1.Work{ObjectMeta: metav1.ObjectMeta{
+		Namespace: key.Namespace, Name: key.Name, UID: "u", ResourceVersion: "1", Generation: 1,
+	}}}
+}
+
+func (h *hub) read(into client.Object, work *workv1alpha1.Work) error {
+	if work == nil {
+		return apierrors.NewNotFound(workv1alpha1.Resource("works"), key.Name)
+	}
+	work.DeepCopyInto(into.(*workv1alpha1.Work))
+	return nil
+}
+
+func (h *hub) Get(_ context.Context, _ client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.cached != nil {
+		return h.read(obj, h.cached)
+	}
+	return h.read(obj, h.stored)
+}
+
+func (h *hub) Status() client.SubResourceWriter { return statusWriter{hub: h} }
+
+type statusWriter struct {
+	client.SubResourceWriter
+	hub *hub
+}
+
+func (s statusWriter) Update(_ context.Context, obj client.Object, _ ...client.SubResourceUpdateOption) error {
+	h := s.hub
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.writes++
+	if len(h.fail) > 0 {
+		err := h.fail[0]
+		h.fail = h.fail[1:]
+		if err != nil {
+			return err
+		}
+	}
+	sent := obj.(*workv1alpha1.Work)
+	if sent.ResourceVersion != h.stored.ResourceVersion {
+		return apierrors.NewConflict(workv1alpha1.Resource("works"), key.Name, errors.New("modified"))
+	}
+	h.stored = h.stored.DeepCopy()
+	sent.Status.DeepCopyInto(&h.stored.Status)
+	h.bump()
+	return h.read(obj, h.stored)
+}
+
+func (h *hub) status() workv1alpha1.WorkStatus {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return *h.stored.Status.DeepCopy()
+}
+
+func (h *hub) count() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.writes
+}
+
+func (h *hub) change(f func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	f()
+}
+
+func (h *hub) bump() {
+	version, _ := strconv.Atoi(h.stored.ResourceVersion)
+	h.stored.ResourceVersion = strconv.Itoa(version + 1)
+}
+
+// live reads past the cache.
+type live struct {
+	client.Reader
+	hub *hub
+}
+
+func (l live) Get(_ context.Context, _ client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
+	l.hub.mu.Lock()
+	defer l.hub.mu.Unlock()
+	return l.hub.read(obj, l.hub.stored)
+}
+
+// start runs a writer until the bubble's test function ends.
+func start(t *testing.T, h *hub) (*workstatus.Writer, context.CancelFunc) {
+	t.Helper()
+	w, err := workstatus.New(workstatus.Config{Client: h, Live: live{hub: h}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := w.Start(ctx); err != nil {
+			t.Error(err)
+		}
+	}()
+	return w, func() { cancel(); <-done }
+}
+
+// elapse moves the bubble's clock, and returns when nothing is left to do at that time.
+func elapse(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
+
+func applied(work *workv1alpha1.Work, status *workv1alpha1.WorkStatus) {
+	meta.SetStatusCondition(&status.Conditions, workv1alpha1.Applied(work.Generation))
+}
+
+func healthy(_ *workv1alpha1.Work, status *workv1alpha1.WorkStatus) {
+	status.ManifestStatuses = []workv1alpha1.ManifestStatus{{
+		Identifier: workv1alpha1.ResourceIdentifier{Version: "v1", Kind: "ConfigMap", Resource: "configmaps", Name: "a"},
+		Status:     &runtime.RawExtension{Raw: []byte(`{"b":1,"a":2}`)},
+		Health:     workv1alpha1.ResourceHealthy,
+	}}
+}
+
+func TestWhatIsSaidWithinTheWindowIsOneWrite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHub()
+		w, stop := start(t, h)
+		defer stop()
+		w.Update(key, workstatus.Observe, healthy)
+		w.Update(key, workstatus.Apply, applied)
+		elapse(40 * time.Millisecond)
+		if h.count() != 0 {
+			t.Errorf("wrote %d times before the window was over", h.count())
+		}
+		elapse(20 * time.Millisecond)
+		if h.count() != 1 || len(h.status().ManifestStatuses) != 1 || !meta.IsStatusConditionTrue(h.status().Conditions, workv1alpha1.WorkApplied) {
+			t.Errorf("after the window: %d writes, status %+v", h.count(), h.status())
+		}
+		if n := len(h.status().Conditions); n != 5 {
+			t.Errorf("the first write has %d conditions, want all five", n)
+		}
+	})
+}
+
+func TestWhatIsRepeatedYieldsToNews(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		failed := func(work *workv1alpha1.Work, status *workv1alpha1.WorkStatus) {
+			meta.SetStatusCondition(&status.Conditions, workv1alpha1.NotApplied(work.Generation, "no"))
+		}
+		for name, say := range map[string]func(*workstatus.Writer){
+			"before": func(w *workstatus.Writer) {
+				w.Repeat(key, workstatus.Apply, failed)
+				w.Update(key, workstatus.Apply, applied)
+			},
+			"after": func(w *workstatus.Writer) {
+				w.Update(key, workstatus.Apply, applied)
+				w.Repeat(key, workstatus.Apply, failed)
+			},
+			"alone": func(w *workstatus.Writer) { w.Repeat(key, workstatus.Apply, applied) },
+		} {
+			h := newHub()
+			w, stop := start(t, h)
+			say(w)
+			elapse(time.Second)
+			if !meta.IsStatusConditionTrue(h.status().Conditions, workv1alpha1.WorkApplied) {
+				t.Errorf("repeated %s: status %+v", name, h.status())
+			}
+			stop()
+		}
+	})
+}
+
+func TestWhatIsThereAlreadyIsNotWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHub()
+		w, stop := start(t, h)
+		defer stop()
+		w.Update(key, workstatus.Apply, applied)
+		w.Update(key, workstatus.Observe, healthy)
+		if err := w.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		// The server gives objects back in its own order of keys.
+		h.change(func() { h.stored.Status.ManifestStatuses[0].Status.Raw = []byte(`{"a":2,"b":1}`) })
+		w.Update(key, workstatus.Apply, applied)
+		w.Update(key, workstatus.Observe, healthy)
+		if err := w.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if h.count() != 1 {
+			t.Errorf("%d writes, want only the first", h.count())
+		}
+	})
+}
+
+func TestApplySpeaksBeforeObserve(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHub()
+		w, stop := start(t, h)
+		defer stop()
+		var heard bool
+		w.Update(key, workstatus.Observe, func(_ *workv1alpha1.Work, status *workv1alpha1.WorkStatus) {
+			heard = meta.IsStatusConditionTrue(status.Conditions, workv1alpha1.WorkApplied)
+		})
+		w.Update(key, workstatus.Apply, applied)
+		if err := w.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if !heard {
+			t.Error("observe did not see what apply said before it in the same window")
+		}
+	})
+}
+
+func TestNothingIsLost(t *testing.T) {
+	refused := apierrors.NewConflict(workv1alpha1.Resource("works"), key.Name, errors.New("modified"))
+	tests := map[string]struct {
+		reason string
+		change func(*hub)
+		writes int
+	}{
+		"Conflict":     {"somebody else changed the Work since it was cached", func(h *hub) { h.cached = h.stored.DeepCopy(); h.bump() }, 2},
+		"ServerBusy":   {"a write that failed is tried again", func(h *hub) { h.fail = []error{apierrors.NewTooManyRequests("busy", 1)} }, 2},
+		"ManyConflict": {"a Work that keeps changing is tried again later", func(h *hub) { h.fail = []error{refused, refused, refused} }, 4},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := newHub()
+				tc.change(h)
+				w, stop := start(t, h)
+				defer stop()
+				w.Update(key, workstatus.Apply, applied)
+				w.Update(key, workstatus.Observe, healthy)
+				elapse(time.Minute)
+				if len(h.status().ManifestStatuses) != 1 || !meta.IsStatusConditionTrue(h.status().Conditions, workv1alpha1.WorkApplied) {
+					t.Errorf("%s: status is %+v", tc.reason, h.status())
+				}
+				if h.count() != tc.writes {
+					t.Errorf("%s: %d requests, want %d", tc.reason, h.count(), tc.writes)
+				}
+			})
+		})
+	}
+}
+
+func TestACacheThatLagsDoesNotUndoTheLastWrite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHub()
+		w, stop := start(t, h)
+		defer stop()
+		h.change(func() { h.cached = h.stored.DeepCopy() }) // and stays behind
+		w.Update(key, workstatus.Apply, applied)
+		elapse(time.Second)
+		w.Update(key, workstatus.Observe, healthy)
+		elapse(time.Second)
+		if !meta.IsStatusConditionTrue(h.status().Conditions, workv1alpha1.WorkApplied) {
+			t.Error("the second write undid the first")
+		}
+		if h.count() != 2 {
+			t.Errorf("%d requests, want 2: the writer knows what it wrote", h.count())
+		}
+	})
+}
+
+func TestShutdownWritesWhatIsPending(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHub()
+		w, stop := start(t, h)
+		w.Update(key, workstatus.Apply, applied)
+		stop()
+		if h.count() != 1 {
+			t.Errorf("%d writes, want 1", h.count())
+		}
+	})
+}
+
+func TestAWorkThatIsGoneIsForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHub()
+		h.cached, h.stored = h.stored, nil
+		h.fail = []error{apierrors.NewNotFound(workv1alpha1.Resource("works"), key.Name)}
+		w, stop := start(t, h)
+		defer stop()
+		w.Update(key, workstatus.Apply, applied)
+		if err := w.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		elapse(time.Minute)
+		if h.count() != 1 {
+			t.Errorf("%d requests for a Work that does not exist, want 1", h.count())
+		}
+	})
+}
+
+func TestSubscribersHearWhoSaidSomething(t *testing.T) {
+	w, err := workstatus.New(workstatus.Config{Client: newHub(), Live: live{hub: newHub()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var heard []workstatus.Source
+	w.Subscribe(func(_ types.NamespacedName, by workstatus.Source) { heard = append(heard, by) })
+	w.Update(key, workstatus.Apply, applied)
+	w.Update(key, workstatus.Observe, healthy)
+	if diff := cmp.Diff([]workstatus.Source{workstatus.Apply, workstatus.Observe}, heard); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestASourceThatPanicsSilencesNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHub()
+		w, stop := start(t, h)
+		defer stop()
+		var failing atomic.Bool
+		failing.Store(true)
+		w.Update(key, workstatus.Apply, applied)
+		w.Update(key, workstatus.Observe, func(work *workv1alpha1.Work, status *workv1alpha1.WorkStatus) {
+			meta.SetStatusCondition(&status.Conditions, workv1alpha1.NotAvailable(work.Generation, "half of it"))
+			if failing.Load() {
+				panic("an object that nobody expected")
+			}
+			healthy(work, status)
+		})
+		elapse(60 * time.Millisecond)
+		if !meta.IsStatusConditionTrue(h.status().Conditions, workv1alpha1.WorkApplied) {
+			t.Error("what the other source said was not written")
+		}
+		if c := meta.FindStatusCondition(h.status().Conditions, workv1alpha1.WorkAvailable); c != nil && c.Message == "half of it" {
+			t.Error("half of what the source said was written")
+		}
+		failing.Store(false)
+		elapse(time.Minute)
+		if len(h.status().ManifestStatuses) != 1 {
+			t.Error("it was not tried again")
+		}
+	})
+}

@@ -1,0 +1,68 @@
+package controlplane
+
+import (
+	"fmt"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/flagship-k8s/flagship/api"
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/host/apiserver/storage"
+)
+
+// leaseNamespace holds the Lease by which several control planes agree on who runs the loops.
+const leaseNamespace = clusterv1alpha1.SystemNamespace
+
+// kept makes of an object what the loops keep of it.
+func kept(obj any) (any, error) {
+	obj, err := cache.TransformStripManagedFields()(obj)
+	storage.Compact(obj)
+	return obj, err
+}
+
+// newManager builds the cache that all loops read from and the queue runner they run in.
+func newManager(cfg *rest.Config, o Options) (ctrl.Manager, error) {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, rbacv1.AddToScheme, coordinationv1.AddToScheme, apiextensionsv1.AddToScheme, api.AddToScheme} {
+		if err := add(scheme); err != nil {
+			return nil, fmt.Errorf("building the scheme: %w", err)
+		}
+	}
+	unique := true
+	stop := 3 * time.Second
+	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
+		Scheme: scheme,
+		Cache: cache.Options{
+			DefaultTransform: kept,
+			// Credentials of members and the Leases of their agents are the only Secrets and Leases the loops read; others stay out of
+			// memory.
+			ByObject: map[client.Object]cache.ByObject{
+				&corev1.Secret{}:        {Namespaces: map[string]cache.Config{clusterv1alpha1.ClusterNamespace: {}}},
+				&coordinationv1.Lease{}: {Namespaces: map[string]cache.Config{clusterv1alpha1.ClusterNamespace: {}}},
+			},
+		},
+		Metrics:                       metricsserver.Options{BindAddress: "0"},
+		LeaderElection:                o.LeaderElection,
+		LeaderElectionID:              "flagship",
+		LeaderElectionNamespace:       leaseNamespace,
+		LeaderElectionReleaseOnCancel: true,
+		GracefulShutdownTimeout:       &stop,
+		// Two hubs may live in one process; upstream's list of controller names is process-wide.
+		Controller: config.Controller{SkipNameValidation: &unique},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("building the manager: %w", err)
+	}
+	return mgr, nil
+}

@@ -1,0 +1,55 @@
+package controlplane
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/pipeline/propagate"
+	"github.com/flagship-k8s/flagship/internal/pipeline/render"
+)
+
+var errStarting = errors.New("the control plane is starting")
+
+// wants says whether a binding that is deleted would be created again.
+func (h *house) wants(ctx context.Context, binding workv1alpha2.Binding) (bool, error) {
+	return propagate.Wants(h.mgr.GetClient(), h.templates, render.HasWorks(h.mgr.GetClient()))(ctx, binding)
+}
+
+// keeps says whether a Work that is deleted would be created again. If that is not known yet, again is when to ask the
+// next time.
+func (h *house) keeps(ctx context.Context, work *workv1alpha1.Work) (keeps bool, again time.Duration, err error) {
+	if carries, err := propagate.Carries(h.templates)(ctx, work); err != nil || carries {
+		return carries, 0, err
+	}
+	keeper := render.Keeper{Reader: h.mgr.GetClient(), Exists: propagate.Exists(h.templates), Wanted: h.wants, Clock: h.options.Clock}
+	return keeper.Keeps(ctx, work)
+}
+
+// cluster reads a Cluster from memory for admission, which is there before the loops are.
+func (w *whereabouts) cluster(ctx context.Context, name string) (*clusterv1alpha1.Cluster, error) {
+	h := w.house.Load()
+	if h == nil {
+		return nil, errStarting
+	}
+	cluster := &clusterv1alpha1.Cluster{}
+	if err := h.mgr.GetClient().Get(ctx, client.ObjectKey{Name: name}, cluster, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, client.IgnoreNotFound(err)
+	}
+	return cluster, nil
+}
+
+// keeps is keeps of the house.
+func (w *whereabouts) keeps(ctx context.Context, work *workv1alpha1.Work) (bool, error) {
+	h := w.house.Load()
+	if h == nil {
+		return false, errStarting
+	}
+	keeps, _, err := h.keeps(ctx, work)
+	return keeps, err
+}

@@ -1,0 +1,46 @@
+package controlplane
+
+import (
+	"context"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/flagship-k8s/flagship/internal/host/apiserver"
+	"github.com/flagship-k8s/flagship/internal/host/apiserver/encryption"
+)
+
+// EncryptionStep is a step of a rotation of the encryption key.
+type EncryptionStep = encryption.Step
+
+// EncryptionSteps are all steps, in their order.
+func EncryptionSteps() []EncryptionStep { return encryption.Steps() }
+
+// RotateEncryption changes the encryption key of the running control plane with this data directory, which the client
+// configuration leads to. It reports what it does line by line.
+func RotateEncryption(ctx context.Context, dataDir string, server *rest.Config, report func(string), steps ...EncryptionStep) error {
+	return apiserver.RotateEncryption(ctx, dataDir, server, report, steps...)
+}
+
+// RewriteEncrypted has a control plane store anew all objects that are stored in another way than its encryption
+// configuration says. It reports what it does line by line.
+func RewriteEncrypted(ctx context.Context, server *rest.Config, report func(string)) error {
+	rewriter, err := encryption.NewRewriter(server)
+	if err != nil {
+		return err
+	}
+	return rewriter.Rewrite(ctx, func(p encryption.Progress) { report(p.String()) })
+}
+
+func (h *house) setupEncryption(mgr ctrl.Manager, server *apiserver.Server) error {
+	failures := prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Name: "flagship_encryption_rewrite_failures_total",
+		Help: "Attempts to store all objects as the encryption configuration says that did not come to their end.",
+	}, func() float64 { return float64(server.RewriteFailures()) })
+	if err := h.options.metrics.Register(failures); err != nil {
+		return err
+	}
+	return mgr.Add(manager.RunnableFunc(server.RewriteStored))
+}

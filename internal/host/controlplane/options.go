@@ -1,0 +1,143 @@
+package controlplane
+
+import (
+	"maps"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/clock"
+
+	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
+	"github.com/flagship-k8s/flagship/internal/features/limit"
+	"github.com/flagship-k8s/flagship/internal/features/restore"
+	"github.com/flagship-k8s/flagship/internal/host/admission"
+	"github.com/flagship-k8s/flagship/internal/host/apiserver"
+	"github.com/flagship-k8s/flagship/internal/knowledge/brake"
+	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
+)
+
+// Server is how to serve the API and where to keep it; see package apiserver.
+type Server = apiserver.Config
+
+// Audit is what is recorded of requests.
+type Audit = apiserver.Audit
+
+// Authentication is who else is known, besides holders of certificates and service accounts.
+type Authentication = apiserver.Authentication
+
+// ExternalEtcd is how to reach an etcd cluster that runs elsewhere.
+type ExternalEtcd = apiserver.ExternalEtcd
+
+// Options say how to run a control plane. Only DataDir is required.
+type Options struct {
+	Server Server
+	// LeaderElection has only one of several control planes on one storage run the loops. The others serve the API and
+	// take over within 15 seconds of losing it.
+	LeaderElection bool
+
+	// ProbePeriod is how often a member is asked whether it is well. Default 10 s.
+	ProbePeriod time.Duration
+	// FailureThreshold is how long a member must have been unwell before its Ready condition says so. Default 30 s.
+	FailureThreshold time.Duration
+	// SuccessThreshold is how long it must have been well again. Default 30 s.
+	SuccessThreshold time.Duration
+	// LeasePeriod is how often the Lease of an agent is looked at. Default 5 s.
+	LeasePeriod time.Duration
+	// LeaseGrace is how long an agent may give no sign of life before nothing is known of its cluster. Default 40 s.
+	LeaseGrace time.Duration
+	// StartupGrace is the same for a cluster whose agent has never reported. Default 60 s.
+	StartupGrace time.Duration
+	// DegradedAfter is how long an object may be unhealthy before its Work is Degraded. Default 60 s.
+	DegradedAfter time.Duration
+	// ServiceGrace is how long the endpoints of a member that is not ready stay in other members as they were seen last,
+	// before they are marked as not ready. Default 5 min.
+	ServiceGrace time.Duration
+
+	// Brake says when removals and shrinkages in members wait for a person. See package brake for its defaults.
+	Brake brake.Config
+
+	// NamespaceLimits bound what is stored for a namespace that has no limits of its own. See package limit for the defaults.
+	NamespaceLimits limit.Limits
+
+	// GracefulEvictionTimeout is how long a copy stays in a cluster that its object left, if a copy in a new cluster does
+	// not become healthy. Default 10 min.
+	GracefulEvictionTimeout time.Duration
+	// NoRenewalTokens keeps no tokens without expiry of members, which renew expired credentials, and revokes those that are
+	// kept.
+	NoRenewalTokens bool
+
+	// Clock is the real one by default.
+	Clock clock.WithTicker
+
+	whereabouts *whereabouts
+	// guard answers the pages of package restore; nil until the rooms are built.
+	guard *atomic.Pointer[restore.Guard]
+
+	// metrics are those of the control plane itself.
+	metrics *prometheus.Registry
+	// loops are the control loops, for metrics and /readyz.
+	loops *controlloop.Set
+}
+
+func (o Options) complete() Options {
+	o.Server.Role = apiserver.Hub
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	o.Server.Clock = o.Clock
+	o.whereabouts, o.guard = &whereabouts{}, &atomic.Pointer[restore.Guard]{}
+	o.Server.Admission = append(o.Server.Admission,
+		apiserver.AdmissionPlugin{Name: "Flagship", Handler: admission.New(uuid.NewString)},
+		apiserver.AdmissionPlugin{Name: admission.BindingsName, Handler: admission.NewBindings(neverTemplate)},
+		apiserver.AdmissionPlugin{Name: admission.DefinitionsName, Handler: admission.NewDefinitions(o.whereabouts.instances)},
+		apiserver.AdmissionPlugin{Name: admission.DeletionsName, Handler: admission.NewDeletions(o.whereabouts.cluster, o.whereabouts.keeps)},
+		apiserver.AdmissionPlugin{Name: admission.LimitsName, Handler: admission.NewLimits(o.whereabouts.mayStore, limit.ValidateAnnotations)},
+	)
+	o.metrics = prometheus.NewRegistry()
+	o.loops = controlloop.NewSet(o.metrics, o.Clock)
+	pages := maps.Clone(o.Server.Pages)
+	if pages == nil {
+		pages = map[string]http.Handler{}
+	}
+	for path, handler := range metricsPages(o.metrics) {
+		pages[path] = handler
+	}
+	for _, path := range []string{restore.OrphansPath, restore.StatusPath} {
+		pages[path] = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			guard := o.guard.Load()
+			if guard == nil {
+				http.Error(w, "the control plane is starting", http.StatusServiceUnavailable)
+				return
+			}
+			guard.Pages()[path].ServeHTTP(w, r)
+		})
+	}
+	o.Server.Pages = pages
+	for _, d := range []struct {
+		value *time.Duration
+		unset time.Duration
+	}{
+		{&o.ProbePeriod, 10 * time.Second},
+		{&o.FailureThreshold, 30 * time.Second},
+		{&o.SuccessThreshold, 30 * time.Second},
+		{&o.LeasePeriod, 5 * time.Second},
+		{&o.LeaseGrace, 40 * time.Second},
+		{&o.StartupGrace, time.Minute},
+		{&o.DegradedAfter, time.Minute},
+		{&o.GracefulEvictionTimeout, 10 * time.Minute},
+	} {
+		if *d.value == 0 {
+			*d.value = d.unset
+		}
+	}
+	return o
+}
+
+// neverTemplate tells which objects no binding may name.
+func neverTemplate(kind schema.GroupVersionKind, namespace, name string) bool {
+	return hubstore.Excluded(hubstore.Ref{GroupVersionKind: kind, Namespace: namespace, Name: name})
+}

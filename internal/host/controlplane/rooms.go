@@ -1,0 +1,347 @@
+package controlplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/google/uuid"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	configv1alpha1 "github.com/flagship-k8s/flagship/api/config/v1alpha1"
+	resourcev1alpha2 "github.com/flagship-k8s/flagship/api/resource/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
+	"github.com/flagship-k8s/flagship/internal/clients/member"
+	"github.com/flagship-k8s/flagship/internal/clients/workstatus"
+	"github.com/flagship-k8s/flagship/internal/features/crds"
+	"github.com/flagship-k8s/flagship/internal/features/enroll"
+	"github.com/flagship-k8s/flagship/internal/features/limit"
+	"github.com/flagship-k8s/flagship/internal/features/resourceclaims"
+	"github.com/flagship-k8s/flagship/internal/features/restore"
+	"github.com/flagship-k8s/flagship/internal/features/service"
+	"github.com/flagship-k8s/flagship/internal/host/apiserver"
+	"github.com/flagship-k8s/flagship/internal/knowledge/events"
+	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
+	"github.com/flagship-k8s/flagship/internal/knowledge/interpret/declarative"
+	"github.com/flagship-k8s/flagship/internal/knowledge/interpret/webhook"
+	"github.com/flagship-k8s/flagship/internal/pipeline/aggregate"
+	"github.com/flagship-k8s/flagship/internal/pipeline/apply"
+	"github.com/flagship-k8s/flagship/internal/pipeline/observe"
+	"github.com/flagship-k8s/flagship/internal/pipeline/propagate"
+	"github.com/flagship-k8s/flagship/internal/pipeline/render"
+	"github.com/flagship-k8s/flagship/internal/pipeline/schedule"
+	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/rebalance"
+)
+
+// house is what several rooms use.
+type house struct {
+	mgr         ctrl.Manager
+	options     Options
+	templates   *hubstore.Store
+	fleet       *member.Fleet
+	events      *events.Deduplicating
+	reports     *workstatus.Writer
+	interpreter *interpret.Chained
+	// customized is the part of the interpreter that users wrote; scripts and webhooks are its layers.
+	customized *interpret.Chained
+	scripts    *declarative.Store
+	webhooks   *webhook.Store
+	// changes tells when users say something else.
+	changes *interpret.Changes
+	// guard knows members that must not be written to.
+	guard *restore.Guard
+	// limiter bounds what is stored for a namespace.
+	limiter *limit.Limiter
+	// definitions knows what is particular about definitions of kinds.
+	definitions *crds.Carrier
+}
+
+// furnish constructs every loop of the control plane, in the order in which an object meets them.
+// The returned channel is closed when the caches are filled and the loops run.
+func furnish(ctx context.Context, mgr ctrl.Manager, server *apiserver.Server, o Options) (<-chan struct{}, error) {
+	h, err := newHouse(ctx, mgr, server, o)
+	if err != nil {
+		return nil, err
+	}
+	if err := (customizations{h}).load(ctx); err != nil {
+		return nil, fmt.Errorf("reading interpreter customizations: %w", err)
+	}
+	h.definitionsChange()
+	loops := []struct {
+		name  string
+		setup func(ctrl.Manager) error
+	}{
+		{"events", func(mgr ctrl.Manager) error { return mgr.Add(h.events) }},
+		{"built-in controllers", func(mgr ctrl.Manager) error { return mgr.Add(manager.RunnableFunc(server.RunControllers)) }},
+		{"encryption", func(mgr ctrl.Manager) error { return h.setupEncryption(mgr, server) }},
+		{"interpret", func(mgr ctrl.Manager) error { return mgr.Add(customizations{h}) }},
+		{"template", func(mgr ctrl.Manager) error { return mgr.Add(h.templates) }},
+		{"member", func(mgr ctrl.Manager) error { return member.Setup(mgr, member.Deps{Fleet: h.fleet}) }},
+		{"propagate", func(mgr ctrl.Manager) error { return h.setupPropagate(ctx, mgr) }},
+		{"schedule", h.setupSchedule},
+		{"rebalance", func(mgr ctrl.Manager) error { return rebalance.Setup(mgr, h.options.Clock) }},
+		{"render", func(mgr ctrl.Manager) error { return h.setupRender(ctx, mgr) }},
+		{"schema", func(mgr ctrl.Manager) error { return mgr.Add(h.definitions) }},
+		{"apply", h.setupApply},
+		{"observe", h.setupObserveWorks},
+		{"clusters", h.setupObserveClusters},
+		{"leases", h.setupObserveLeases},
+		{"aggregate", func(mgr ctrl.Manager) error { return h.setupAggregate(ctx, mgr) }},
+		{"service", func(mgr ctrl.Manager) error { return h.setupService(ctx, mgr) }},
+		{"collect", h.setupCollector},
+		{"export", func(mgr ctrl.Manager) error { return h.setupExporter(ctx, mgr) }},
+		{"import", h.setupImporter},
+		{"enroll", h.setupEnroll},
+		{"impersonators", func(mgr ctrl.Manager) error { return enroll.SetupImpersonators(mgr, h.events) }},
+		{"limit", func(mgr ctrl.Manager) error { return h.limiter.Setup(ctx, mgr) }},
+		{"restore", func(mgr ctrl.Manager) error { return restore.Setup(mgr, h.guard) }},
+		{"report", func(mgr ctrl.Manager) error { return mgr.Add(h.reports) }},
+	}
+	for _, l := range loops {
+		if err := l.setup(o.loops.Loop(l.name).Manager(mgr)); err != nil {
+			return nil, fmt.Errorf("setting up %s: %w", l.name, err)
+		}
+	}
+	for name, check := range o.loops.Checks() {
+		server.AddLoop(name, whenElected(mgr, check))
+	}
+	synced := &syncedCaches{templates: h.templates, mgr: mgr, done: make(chan struct{})}
+	server.AddLoop("caches", synced.check)
+	return synced.done, mgr.Add(synced)
+}
+
+// whenElected has a replica that does not run the loops count as ready: it serves the API.
+func whenElected(mgr ctrl.Manager, check func() error) func() error {
+	return func() error {
+		select {
+		case <-mgr.Elected():
+			return check()
+		default:
+			return nil
+		}
+	}
+}
+
+// syncedCaches closes done when the caches of the loops are filled.
+type syncedCaches struct {
+	templates *hubstore.Store
+	mgr       ctrl.Manager
+	done      chan struct{}
+}
+
+func (s *syncedCaches) check() error {
+	select {
+	case <-s.done:
+		return nil
+	default:
+		return errors.New("not synced yet")
+	}
+}
+
+// Start implements manager.Runnable.
+func (s *syncedCaches) Start(ctx context.Context) error {
+	if err := s.templates.WaitForSync(ctx); err != nil || !s.mgr.GetCache().WaitForCacheSync(ctx) {
+		return nil // the manager is ending
+	}
+	close(s.done)
+	return nil
+}
+
+// NeedLeaderElection implements manager.LeaderElectionRunnable: every replica has caches.
+func (*syncedCaches) NeedLeaderElection() bool { return false }
+
+func newHouse(ctx context.Context, mgr ctrl.Manager, server *apiserver.Server, o Options) (*house, error) {
+	cfg := mgr.GetConfig()
+	kube, err := kubernetes.NewForConfig(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("building a client: %w", err)
+	}
+	dyn, err := dynamic.NewForConfig(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("building a client for any kind: %w", err)
+	}
+	meta, err := metadata.NewForConfig(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("building a client for metadata: %w", err)
+	}
+	reports, err := workstatus.New(workstatus.Config{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: o.Clock, Loop: o.loops.Loop("report")})
+	if err != nil {
+		return nil, fmt.Errorf("building the reporter: %w", err)
+	}
+	id, err := identity(ctx, kube)
+	if err != nil {
+		return nil, err
+	}
+	fleet, err := member.NewFleet(member.Config{
+		Credentials: credentials(mgr.GetClient()), ControlPlane: member.ControlPlane{ID: id}, UserAgent: userAgent(id),
+		AllowLoopback: o.Server.AllowLoopbackMembers, Clock: o.Clock, Loops: o.loops,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("building the fleet: %w", err)
+	}
+	scripts, webhooks := declarative.New(), webhook.New(server.ResolveService)
+	interpreter, err := Interpreter(o.Clock, scripts, webhooks)
+	if err != nil {
+		return nil, err
+	}
+	templates := hubstore.New(hubstore.Config{
+		Metadata: meta, Dynamic: dyn, Clock: o.Clock, Separate: []schema.GroupVersion{resourcev1alpha2.GroupVersion}, InUse: server.InUse,
+		Discover: func(context.Context) ([]*metav1.APIGroup, []*metav1.APIResourceList, error) {
+			return discovery.ServerGroupsAndResources(kube.Discovery())
+		},
+	})
+	server.OnUse(templates.Reconsider)
+	changes := &interpret.Changes{}
+	changes.Subscribe(func(kinds interpret.Kinds) { templates.Touch(kinds) })
+	h := &house{
+		mgr:       mgr,
+		options:   o,
+		templates: templates,
+		changes:   changes,
+		fleet:     fleet,
+		events: events.New(func(ctx context.Context, e *corev1.Event) error {
+			_, err := kube.CoreV1().Events(e.Namespace).Create(ctx, e, metav1.CreateOptions{})
+			return err
+		}, o.Clock),
+		reports:     reports,
+		scripts:     scripts,
+		webhooks:    webhooks,
+		customized:  interpret.Chain(scripts, webhooks),
+		interpreter: interpreter,
+	}
+	h.guard = restore.New(restore.Deps{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Fleet: fleet, Events: h.events, Clock: o.Clock, Metrics: o.metrics,
+		Fingerprints: apply.Fingerprints,
+	})
+	o.guard.Store(h.guard)
+	h.limiter = limit.New(limit.Deps{
+		Limits: o.NamespaceLimits, Stored: server.Namespaces(), StorageSize: server.StorageSize, Reserved: hubstore.ReservedNamespace,
+		Client: mgr.GetClient(), Events: h.events, Metrics: o.metrics, Clock: o.Clock,
+	})
+	h.definitions, err = crds.New(crds.Deps{Templates: h.templates, Versions: server, Works: mgr.GetClient(), Fleet: fleet, Events: h.events, Clock: o.Clock})
+	if err != nil {
+		return nil, fmt.Errorf("building the carrier of definitions: %w", err)
+	}
+	o.whereabouts.carrier.Store(h.definitions)
+	o.whereabouts.house.Store(h)
+	return h, nil
+}
+
+func (h *house) setupPropagate(ctx context.Context, mgr ctrl.Manager) error {
+	return propagate.Setup(ctx, mgr, propagate.Deps{
+		Templates: h.templates, Interpreter: withDefinitions{h.interpreter, h.definitions}, Events: h.events, Clock: h.options.Clock, NewID: uuid.NewString,
+		HasWorks: render.HasWorks(h.mgr.GetClient()),
+		Customized: func(kind schema.GroupVersionKind) string {
+			return h.customized.Fingerprint(kind, configv1alpha1.InterpreterOperationInterpretReplica,
+				configv1alpha1.InterpreterOperationInterpretComponent, configv1alpha1.InterpreterOperationInterpretDependency)
+		},
+	})
+}
+
+func (h *house) setupRender(ctx context.Context, mgr ctrl.Manager) error {
+	return render.Setup(ctx, mgr, render.Deps{
+		Template: h.templates.Get, Metadata: h.templates.Meta, Translate: h.translate, Retranslate: h.retranslated,
+		Interpreter: h.interpreter, Changes: h.changes, Events: h.events, Clock: h.options.Clock, NewID: uuid.NewString,
+		Wanted: h.wants, MayStore: h.limiter.CheckWork, OnSpace: h.limiter.OnSpace, EvictionTimeout: h.options.GracefulEvictionTimeout, Metrics: h.options.metrics,
+	})
+}
+
+func (h *house) setupApply(mgr ctrl.Manager) error {
+	return apply.Setup(mgr, apply.Deps{
+		Fleet: h.fleet, Report: h.reports, Events: h.events, Metrics: h.options.metrics, Clock: h.options.Clock, Retain: h.customized.Retain,
+		Retention: func(kind schema.GroupVersionKind) string {
+			return h.customized.Fingerprint(kind, configv1alpha1.InterpreterOperationRetain)
+		},
+		Changes: h.changes,
+		Custody: h.definitions,
+		Brake:   h.options.Brake,
+		Guard:   h.guard,
+		Keeps:   h.keeps,
+	})
+}
+
+func (h *house) setupSchedule(mgr ctrl.Manager) error {
+	return schedule.Setup(mgr, schedule.Deps{
+		Events: h.events, Metrics: h.options.metrics, Clock: h.options.Clock, DefinedByCRD: h.definitions.DefinedByCRD,
+		Becomes: h.becomes, KindsChange: h.onDefinition, Devices: resourceclaims.Devices(h.templates.Get),
+		DevicesChange: func(notify func(namespace, name string)) {
+			h.templates.Subscribe(func(ref hubstore.Ref) {
+				if resourceclaims.IsClaim(ref.GroupVersionKind) {
+					notify(ref.Namespace, ref.Name)
+				}
+			})
+		},
+	})
+}
+
+func (h *house) setupObserveWorks(mgr ctrl.Manager) error {
+	return observe.SetupWorks(mgr, observe.WorkDeps{
+		Fleet: h.fleet, Report: h.reports, Interpreter: h.interpreter, Restore: h.definitions.Restore, Events: h.events, Clock: h.options.Clock,
+		DegradedAfter: h.options.DegradedAfter, Changes: h.changes,
+	})
+}
+
+func (h *house) setupObserveClusters(mgr ctrl.Manager) error {
+	return observe.SetupClusters(mgr, observe.ClusterDeps{
+		Fleet: h.fleet, Events: h.events, Clock: h.options.Clock, ProbePeriod: h.options.ProbePeriod,
+		FailureThreshold: h.options.FailureThreshold, SuccessThreshold: h.options.SuccessThreshold,
+	})
+}
+
+func (h *house) setupObserveLeases(mgr ctrl.Manager) error {
+	return observe.SetupLeases(mgr, observe.LeaseDeps{
+		Serves: h.fleet.Serves, Events: h.events, Clock: h.options.Clock,
+		Period: h.options.LeasePeriod, Grace: h.options.LeaseGrace, StartupGrace: h.options.StartupGrace,
+	})
+}
+
+func (h *house) setupAggregate(ctx context.Context, mgr ctrl.Manager) error {
+	return aggregate.Setup(ctx, mgr, aggregate.Deps{
+		Templates: resourceclaims.Templates{Store: h.templates}, Statuses: h.interpreter, Changes: h.changes, Events: h.events, Clock: h.options.Clock,
+		Adds: func(kind schema.GroupVersionKind) bool {
+			return h.interpreter.Knows(kind, configv1alpha1.InterpreterOperationAggregateStatus)
+		},
+		Clears: func(kind schema.GroupVersionKind) bool {
+			return resourceclaims.Clears(kind) || crds.IsDefinition(kind)
+		},
+		Customized: func(kind schema.GroupVersionKind) string {
+			return h.customized.Fingerprint(kind, configv1alpha1.InterpreterOperationAggregateStatus)
+		},
+	})
+}
+
+func (h *house) setupService(ctx context.Context, mgr ctrl.Manager) error {
+	return service.Setup(ctx, mgr, service.Deps{
+		Templates: h.templates, Selected: propagate.Selects(h.mgr.GetClient(), h.templates), Events: h.events,
+		Metrics: h.options.metrics, Clock: h.options.Clock, Grace: h.options.ServiceGrace,
+	})
+}
+
+func (h *house) setupCollector(mgr ctrl.Manager) error {
+	return service.SetupCollector(mgr, service.CollectorDeps{Fleet: h.fleet, Metrics: h.options.metrics, Clock: h.options.Clock})
+}
+
+func (h *house) setupExporter(ctx context.Context, mgr ctrl.Manager) error {
+	return service.SetupExporter(ctx, mgr, service.ExporterDeps{Fleet: h.fleet, Clock: h.options.Clock})
+}
+
+func (h *house) setupImporter(mgr ctrl.Manager) error {
+	return service.SetupImporter(mgr, service.ImporterDeps{
+		Templates: h.templates, Fleet: h.fleet, Clock: h.options.Clock, Grace: h.options.ServiceGrace,
+	})
+}
+
+func (h *house) setupEnroll(mgr ctrl.Manager) error {
+	return enroll.Setup(mgr, enroll.Deps{
+		Member: enroll.FromFleet(h.fleet), Renewal: enroll.RenewalFromFleet(h.fleet), ControlPlane: h.fleet.ControlPlane().ID,
+		Refresh: h.fleet.Refresh, Events: h.events, Clock: h.options.Clock, NoRenewalTokens: h.options.NoRenewalTokens, Metrics: h.options.metrics,
+	})
+}

@@ -1,0 +1,165 @@
+package fairqueue
+
+import (
+	"math"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
+)
+
+// Queue is a priority queue that is fair among groups. It is safe for concurrent use.
+//
+// Every request draws a turn when it is added: the one after the last of its group, or after the one that is being served
+// if that is later. Turns of one priority are served in order. It is start-time fair queueing with requests of equal cost.
+type Queue[T comparable] struct {
+	priorityqueue.PriorityQueue[T]
+	group func(T) string
+
+	mu      sync.Mutex
+	waiting map[T]ticket
+	classes map[int]*class // by priority
+}
+
+// ticket is the place of a request that waits.
+type ticket struct {
+	priority int
+	group    string
+	turn     int64
+}
+
+// class is what waits at one priority. It goes when nothing does, so that turns begin at one again.
+type class struct {
+	served int64 // the highest turn that was
+	lines  map[string]*line
+}
+
+// line is what waits of one group at one priority.
+type line struct {
+	last    int64
+	waiting int
+}
+
+// turnBits is how much of a rank the turn takes; the rest is the priority.
+const turnBits = 32
+
+var _ priorityqueue.PriorityQueue[string] = &Queue[string]{}
+
+// New makes the queue of a loop. The name is that of its metrics; group names the group of a request.
+func New[T comparable](name string, limiter workqueue.TypedRateLimiter[T], group func(T) string) *Queue[T] {
+	return &Queue[T]{
+		PriorityQueue: priorityqueue.New(name, func(o *priorityqueue.Opts[T]) { o.RateLimiter = limiter }),
+		group:         group, waiting: map[T]ticket{}, classes: map[int]*class{},
+	}
+}
+
+// Maker makes queues as the options of a controller want it.
+func Maker[T comparable](group func(T) string) func(string, workqueue.TypedRateLimiter[T]) workqueue.TypedRateLimitingInterface[T] {
+	return func(name string, limiter workqueue.TypedRateLimiter[T]) workqueue.TypedRateLimitingInterface[T] {
+		return New(name, limiter, group)
+	}
+}
+
+// Add implements workqueue.TypedInterface.
+func (q *Queue[T]) Add(item T) { q.AddWithOpts(priorityqueue.AddOpts{}, item) }
+
+// AddAfter implements workqueue.TypedDelayingInterface.
+func (q *Queue[T]) AddAfter(item T, after time.Duration) {
+	q.AddWithOpts(priorityqueue.AddOpts{After: after}, item)
+}
+
+// AddRateLimited implements workqueue.TypedRateLimitingInterface.
+func (q *Queue[T]) AddRateLimited(item T) {
+	q.AddWithOpts(priorityqueue.AddOpts{RateLimited: true}, item)
+}
+
+// AddWithOpts adds requests. One that waits already keeps its place, unless its priority rises.
+func (q *Queue[T]) AddWithOpts(o priorityqueue.AddOpts, items ...T) {
+	priority := 0
+	if o.Priority != nil {
+		priority = max(min(*o.Priority, math.MaxInt32), -math.MaxInt32)
+	}
+	for _, item := range items {
+		rank := q.enter(item, priority).rank()
+		ranked := o
+		ranked.Priority = &rank
+		q.PriorityQueue.AddWithOpts(ranked, item)
+	}
+}
+
+// Get implements workqueue.TypedInterface.
+func (q *Queue[T]) Get() (item T, shutdown bool) {
+	item, _, shutdown = q.GetWithPriority()
+	return item, shutdown
+}
+
+// GetWithPriority waits for the next request, and returns it with the priority it was added with.
+func (q *Queue[T]) GetWithPriority() (item T, priority int, shutdown bool) {
+	item, rank, shutdown := q.PriorityQueue.GetWithPriority()
+	if shutdown {
+		return item, 0, true
+	}
+	q.leave(item)
+	return item, priorityOf(rank), false
+}
+
+func (q *Queue[T]) enter(item T, priority int) ticket {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	held, waits := q.waiting[item]
+	if waits && held.priority >= priority {
+		return held
+	}
+	if waits {
+		q.forget(held)
+	}
+	c := q.classes[priority]
+	if c == nil {
+		c = &class{lines: map[string]*line{}}
+		q.classes[priority] = c
+	}
+	group := q.group(item)
+	l := c.lines[group]
+	if l == nil {
+		l = &line{}
+		c.lines[group] = l
+	}
+	l.last = max(l.last, c.served) + 1
+	l.waiting++
+	drawn := ticket{priority, group, l.last}
+	q.waiting[item] = drawn
+	return drawn
+}
+
+func (q *Queue[T]) leave(item T) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	held, waits := q.waiting[item]
+	if !waits {
+		return // it was added between being handed out and being noted here
+	}
+	delete(q.waiting, item)
+	c := q.classes[held.priority]
+	c.served = max(c.served, held.turn)
+	q.forget(held)
+}
+
+// forget takes a ticket out of its line. It is called with the lock held.
+func (q *Queue[T]) forget(held ticket) {
+	c := q.classes[held.priority]
+	l := c.lines[held.group]
+	if l.waiting--; l.waiting == 0 {
+		delete(c.lines, held.group)
+	}
+	if len(c.lines) == 0 {
+		delete(q.classes, held.priority)
+	}
+}
+
+// rank is priority and turn in one number: the higher is served first.
+func (t ticket) rank() int {
+	return t.priority<<turnBits - int(min(t.turn, 1<<turnBits-1))
+}
+
+func priorityOf(rank int) int { return -(-rank >> turnBits) }
