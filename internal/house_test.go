@@ -27,11 +27,11 @@ var mayImport = map[string][]string{
 	"clients/member": {"clients/dial", "knowledge"},
 	"knowledge":      {},
 	// No feature imports another, so that each may be deleted.
-	"features":       {"clients", "knowledge"},
-	"host/apiserver": {"clients/dial", "knowledge"},
-	"host/admission": {"knowledge"},
-	"host/controlplane":       {"host", "pipeline", "features", "clients", "knowledge"},
-	"tools":          {"tools", "host", "pipeline", "features", "clients", "knowledge"},
+	"features":          {"clients", "knowledge"},
+	"host/apiserver":    {"clients/dial", "knowledge"},
+	"host/admission":    {"knowledge"},
+	"host/controlplane": {"host", "pipeline", "features", "clients", "knowledge"},
+	"tools":             {"tools", "host", "pipeline", "features", "clients", "knowledge"},
 }
 
 // bannedNames say nothing about what is inside; a room or file named so becomes an attic.

@@ -37,11 +37,11 @@ func (s *Store) newWatch(k kind) (*watch, error) {
 		return nil, err
 	}
 	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: func(obj any) { s.tell(w, obj) },
+		AddFunc: func(obj any) { s.notifyObject(w, obj) },
 		UpdateFunc: func(before, after any) {
 			s.written.forget(refTo(k.gvk, after.(*metav1.PartialObjectMetadata)), after.(*metav1.PartialObjectMetadata))
 			if changed(before.(*metav1.PartialObjectMetadata), after.(*metav1.PartialObjectMetadata)) {
-				s.tell(w, after)
+				s.notifyObject(w, after)
 			}
 		},
 		DeleteFunc: func(obj any) {
@@ -51,7 +51,7 @@ func (s *Store) newWatch(k kind) (*watch, error) {
 			if meta, ok := obj.(*metav1.PartialObjectMetadata); ok {
 				s.written.forget(refTo(k.gvk, meta), nil)
 			}
-			s.tell(w, obj)
+			s.notifyObject(w, obj)
 		},
 	})
 	if err != nil {
@@ -68,7 +68,7 @@ func (s *Store) run(ctx context.Context, w *watch) {
 	go w.informer.RunWithContext(ctx)
 }
 
-func (s *Store) tell(w *watch, obj any) {
+func (s *Store) notifyObject(w *watch, obj any) {
 	meta, ok := obj.(*metav1.PartialObjectMetadata)
 	if !ok {
 		return

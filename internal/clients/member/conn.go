@@ -55,7 +55,7 @@ func connect(ctx context.Context, cluster *clusterv1alpha1.Cluster, cfg Config, 
 	c := &Conn{name: cluster.Name, uid: cluster.UID, clock: cfg.Clock, cluster: cluster, control: cfg.ControlPlane,
 		wake: make(chan struct{}, 1), done: ctx, stop: stop}
 	c.gate = &gate{
-		wallet: &wallet{clock: cfg.Clock, fetch: func(ctx context.Context) (issued, error) {
+		tokens: &tokenCache{clock: cfg.Clock, fetch: func(ctx context.Context) (issued, error) {
 			cluster := c.Cluster()
 			credential, err := cfg.Credentials(ctx, cluster)
 			return issued{credential, addressOf(cluster)}, err
@@ -200,7 +200,7 @@ func (c *Conn) Probe(ctx context.Context) (ready bool, message string, err error
 
 // unauthorized says why a member refuses the credential.
 func (c *Conn) unauthorized() error {
-	if c.gate.wallet.expired() {
+	if c.gate.tokens.expired() {
 		return &clusterv1alpha1.AccessError{Reason: clusterv1alpha1.CredentialsExpiredReason, Message: fmt.Sprintf(
 			"the credential has expired and could not be renewed yet; if this persists, run flagship join %s again with a kubeconfig of the cluster", c.name)}
 	}
@@ -246,7 +246,7 @@ func (c *Conn) probe() {
 
 // Refresh drops what is remembered of the credential, and tries a member that is down without waiting longer.
 func (c *Conn) Refresh() {
-	c.gate.wallet.expire()
+	c.gate.tokens.expire()
 	select {
 	case c.wake <- struct{}{}:
 	default:
@@ -263,7 +263,7 @@ func (c *Conn) update(cluster *clusterv1alpha1.Cluster) (leaving bool) {
 	c.cluster = cluster
 	c.mu.Unlock()
 	if changed {
-		c.gate.wallet.expire()
+		c.gate.tokens.expire()
 	}
 	if moved {
 		c.Refresh()

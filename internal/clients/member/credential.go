@@ -49,8 +49,8 @@ type issued struct {
 	address address
 }
 
-// wallet remembers the credential of one member.
-type wallet struct {
+// tokenCache remembers the credential of one member.
+type tokenCache struct {
 	clock clock.PassiveClock
 	fetch func(context.Context) (issued, error)
 
@@ -61,7 +61,7 @@ type wallet struct {
 
 // get returns a credential that was asked for at most maxAge ago. A known one is better than none: it outlives a
 // failure to renew it, unless that says that it must not be used.
-func (w *wallet) get(ctx context.Context, maxAge time.Duration) (issued, error) {
+func (w *tokenCache) get(ctx context.Context, maxAge time.Duration) (issued, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.fetched.IsZero() && w.clock.Since(w.fetched) < maxAge {
@@ -82,14 +82,14 @@ func (w *wallet) get(ctx context.Context, maxAge time.Duration) (issued, error) 
 }
 
 // expired tells whether the known token has ended.
-func (w *wallet) expired() bool {
+func (w *tokenCache) expired() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return !w.current.Expires.IsZero() && w.clock.Now().After(w.current.Expires)
 }
 
 // expire makes the next get ask again.
-func (w *wallet) expire() {
+func (w *tokenCache) expire() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.fetched = time.Time{}

@@ -11,7 +11,7 @@
 //     that was stopped, or a network that swallows packets, is noticed within seconds.
 //   - A member that was away is not taken for what it was. It may have been restored from a backup, so its watches begin
 //     with a list then; a version from before proves nothing.
-//   - Nobody else pays. Requests in flight are bounded per member, and [Lanes] give every member its own queue and
+//   - Nobody else pays. Requests in flight are bounded per member, and [Queues] give every member its own queue and
 //     workers.
 //   - Memory follows what is managed. Only objects labelled karmada.io/managed=true are watched, only of kinds that
 //     somebody holds ([Conn.Hold]), and they are kept as JSON without the field ownership of others.

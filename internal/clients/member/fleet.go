@@ -33,7 +33,7 @@ type Config struct {
 	MaxInFlight int
 	// FailureThreshold is how many failures in a row make a member unavailable. Default 3.
 	FailureThreshold int
-	// Loops has the loops that Lanes belong to. Default: one that nothing measures.
+	// Loops has the loops that Queues belong to. Default: one that nothing measures.
 	Loops *controlloop.Set
 }
 
@@ -137,11 +137,11 @@ func (f *Fleet) Upsert(ctx context.Context, cluster *clusterv1alpha1.Cluster) er
 	if exists && old.uid == cluster.UID {
 		f.mu.Unlock()
 		if old.update(cluster) {
-			f.tell(cluster.Name)
+			f.notify(cluster.Name)
 		}
 		return nil
 	}
-	conn, err := connect(context.WithoutCancel(ctx), cluster, f.config, func() { f.tell(cluster.Name) }, f.publish)
+	conn, err := connect(context.WithoutCancel(ctx), cluster, f.config, func() { f.notify(cluster.Name) }, f.publish)
 	if err != nil {
 		f.mu.Unlock()
 		return fmt.Errorf("connecting to cluster %s: %w", cluster.Name, err)
@@ -151,7 +151,7 @@ func (f *Fleet) Upsert(ctx context.Context, cluster *clusterv1alpha1.Cluster) er
 	if exists {
 		old.close()
 	}
-	f.tell(cluster.Name)
+	f.notify(cluster.Name)
 	return nil
 }
 
@@ -163,7 +163,7 @@ func (f *Fleet) Remove(name string) {
 	f.mu.Unlock()
 	if exists {
 		conn.close()
-		f.tell(name)
+		f.notify(name)
 	}
 }
 
@@ -185,7 +185,7 @@ func (f *Fleet) Close() {
 	}
 }
 
-func (f *Fleet) tell(name string) {
+func (f *Fleet) notify(name string) {
 	f.mu.RLock()
 	subscribers := f.subscribers
 	f.mu.RUnlock()

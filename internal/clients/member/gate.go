@@ -15,7 +15,7 @@ import (
 
 // gate is the only way to a member: every client of a Conn sends its requests through it.
 type gate struct {
-	wallet  *wallet
+	tokens  *tokenCache
 	breaker *breaker
 	timeout time.Duration // of a call that has no deadline of its own
 	slots   chan struct{} // one per call in flight; watches do not count
@@ -160,7 +160,7 @@ func (g *gate) renew(req *http.Request) (*http.Response, error) {
 	if err != nil || !isTokenRequest || req.Method != http.MethodPost {
 		return nil, errors.New("the renewal token is for requests of tokens only")
 	}
-	credential, err := g.wallet.get(req.Context(), credentialPause)
+	credential, err := g.tokens.get(req.Context(), credentialPause)
 	if err != nil {
 		return nil, err
 	}
@@ -173,7 +173,7 @@ func (g *gate) renew(req *http.Request) (*http.Response, error) {
 // send adds the token and follows the route. After a refusal the token is read again, and the request is sent once more if
 // it is another one.
 func (g *gate) send(req *http.Request) (*http.Response, error) {
-	credential, err := g.wallet.get(req.Context(), credentialAge)
+	credential, err := g.tokens.get(req.Context(), credentialAge)
 	if err != nil {
 		g.breaker.failed(err)
 		return nil, err
@@ -182,7 +182,7 @@ func (g *gate) send(req *http.Request) (*http.Response, error) {
 	if err != nil || resp.StatusCode != http.StatusUnauthorized || req.Body != nil && req.GetBody == nil {
 		return resp, err
 	}
-	renewed, err := g.wallet.get(req.Context(), credentialPause)
+	renewed, err := g.tokens.get(req.Context(), credentialPause)
 	if err != nil {
 		return resp, nil
 	}

@@ -26,7 +26,7 @@ const countPause = time.Minute
 
 // Setup adds the loops of a Guard.
 func Setup(mgr ctrl.Manager, g *Guard) error {
-	if err := mgr.Add(g.lanes); err != nil {
+	if err := mgr.Add(g.queues); err != nil {
 		return fmt.Errorf("adding the guard: %w", err)
 	}
 	if err := mgr.Add(manager.RunnableFunc(g.count)); err != nil {
@@ -42,7 +42,7 @@ func Setup(mgr ctrl.Manager, g *Guard) error {
 		For(&clusterv1alpha1.Cluster{}, builder.WithPredicates(said)).
 		WithOptions(controller.Options{SkipNameValidation: new(true)}).
 		Complete(reconcile.Func(func(_ context.Context, q reconcile.Request) (reconcile.Result, error) {
-			g.lanes.Add(q.Name, types.NamespacedName{Name: q.Name})
+			g.queues.Add(q.Name, types.NamespacedName{Name: q.Name})
 			return reconcile.Result{}, nil
 		}))
 	if err != nil {

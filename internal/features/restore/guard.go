@@ -41,7 +41,7 @@ type Deps struct {
 // Guard holds back writes to members that a later state of this control plane wrote to.
 type Guard struct {
 	Deps
-	lanes   *member.Lanes
+	queues  *member.Queues
 	held    *prometheus.GaugeVec
 	orphans *prometheus.GaugeVec
 
@@ -75,7 +75,7 @@ func New(deps Deps) *Guard {
 			Help: "Objects in a cluster that this control plane manages and has no Work for, among the kinds that it watches there.",
 		}, []string{"cluster"}),
 	}
-	g.lanes = member.NewLanes("restore", deps.Fleet, deps.Clock, 1, g.raise)
+	g.queues = member.NewQueues("restore", deps.Fleet, deps.Clock, 1, g.raise)
 	return g
 }
 
@@ -102,7 +102,7 @@ func (g *Guard) Held(ctx context.Context, conn *member.Conn) (bool, error) {
 	s.held = theirs > own || meta.IsStatusConditionTrue(cluster.Status.Conditions, clusterv1alpha1.ClusterConditionDispatchingHeld)
 	s.checked = true
 	if s.held {
-		g.lanes.Add(conn.Name(), types.NamespacedName{Name: conn.Name()})
+		g.queues.Add(conn.Name(), types.NamespacedName{Name: conn.Name()})
 	}
 	return s.held, nil
 }
@@ -114,7 +114,7 @@ func (g *Guard) Writes(conn *member.Conn) {
 	defer s.mu.Unlock()
 	if now := g.Clock.Now(); now.Sub(s.raised) >= period {
 		s.raised = now
-		g.lanes.Add(conn.Name(), types.NamespacedName{Name: conn.Name()})
+		g.queues.Add(conn.Name(), types.NamespacedName{Name: conn.Name()})
 	}
 }
 

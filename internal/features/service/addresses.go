@@ -42,7 +42,7 @@ type addresser struct {
 	cache  cache.Cache
 	fleet  *member.Fleet
 	clock  clock.PassiveClock
-	lanes  *member.Lanes
+	queues *member.Queues
 }
 
 // Start implements manager.Runnable.
@@ -57,7 +57,7 @@ func (a *addresser) Start(ctx context.Context) error {
 			return
 		}
 		if cluster, ok := workv1alpha1.ClusterOfExecutionNamespace(work.Namespace); ok {
-			a.lanes.Add(cluster, exportOf(work))
+			a.queues.Add(cluster, exportOf(work))
 		}
 	}
 	handle, err := works.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
@@ -67,7 +67,7 @@ func (a *addresser) Start(ctx context.Context) error {
 		return fmt.Errorf("watching Works: %w", err)
 	}
 	defer func() { _ = works.RemoveEventHandler(handle) }() // the cache ends with us
-	return a.lanes.Start(ctx)
+	return a.queues.Start(ctx)
 }
 
 // memberChanged queues the import that a managed object in a member is, or belongs to.
@@ -75,10 +75,10 @@ func (a *addresser) memberChanged(change member.Change) {
 	switch {
 	case change.Synced || change.Gone:
 	case change.Resource == importsResource:
-		a.lanes.Add(change.Cluster, change.Object)
+		a.queues.Add(change.Cluster, change.Object)
 	case change.Resource == servicesResource:
 		if name, derived := strings.CutPrefix(change.Object.Name, networkingv1alpha1.DerivedServiceName("")); derived {
-			a.lanes.Add(change.Cluster, types.NamespacedName{Namespace: change.Object.Namespace, Name: name})
+			a.queues.Add(change.Cluster, types.NamespacedName{Namespace: change.Object.Namespace, Name: name})
 		}
 	}
 }
@@ -109,7 +109,7 @@ func (a *addresser) reconcile(ctx context.Context, cluster string, key types.Nam
 	}
 	if derived == nil && !conn.HasSynced(servicesResource) {
 		// After a start its absence is not certain: to take the address away would be undone a moment later.
-		conn.WhenSynced(servicesResource, func() { a.lanes.Add(cluster, key) })
+		conn.WhenSynced(servicesResource, func() { a.queues.Add(cluster, key) })
 		return 0, nil
 	}
 	if live, err = a.address(ctx, conn, live, derived); err != nil {

@@ -39,7 +39,7 @@ type collector struct {
 	client  client.Client
 	cache   cache.Cache
 	fleet   *member.Fleet
-	lanes   *member.Lanes
+	queues  *member.Queues
 	own     echoes
 	metrics *collectMetrics
 
@@ -72,7 +72,7 @@ func SetupCollector(mgr ctrl.Manager, deps CollectorDeps) error {
 		return err
 	}
 	c := &collector{client: writes, cache: mgr.GetCache(), fleet: deps.Fleet, providers: map[string]*provider{}}
-	c.lanes = member.NewLanes("collect", deps.Fleet, deps.Clock, deps.Workers, c.reconcile)
+	c.queues = member.NewQueues("collect", deps.Fleet, deps.Clock, deps.Workers, c.reconcile)
 	c.metrics = newCollectMetrics(deps.Metrics, deps.Clock)
 	deps.Fleet.Subscribe(c.settle)
 	if err := mgr.Add(c); err != nil {
@@ -100,7 +100,7 @@ func (c *collector) Start(ctx context.Context) error {
 		return nil
 	}
 	c.begin(ctx)
-	return c.lanes.Start(ctx)
+	return c.queues.Start(ctx)
 }
 
 // begin watches members once every registration there was is known: while a Service is missing from a member's, nobody can
@@ -133,7 +133,7 @@ func (c *collector) workChanged(was, is any, initial bool) {
 			continue
 		}
 		if cluster, ok := workv1alpha1.ClusterOfExecutionNamespace(w.Namespace); ok {
-			c.lanes.Add(cluster, sliceOf(w))
+			c.queues.Add(cluster, sliceOf(w))
 		}
 	}
 }
@@ -144,7 +144,7 @@ func (c *collector) registrationChanged(work *workv1alpha1.Work) {
 		return
 	}
 	if cluster, ok := workv1alpha1.ClusterOfExecutionNamespace(work.Namespace); ok {
-		c.enlist(cluster, ownerOf(work), work.Annotations[networkingv1alpha1.SelectorlessServiceAnnotation] == "true")
+		c.startCollecting(cluster, ownerOf(work), work.Annotations[networkingv1alpha1.SelectorlessServiceAnnotation] == "true")
 	}
 }
 
@@ -161,14 +161,14 @@ func (c *collector) workDeleted(obj any) {
 	switch {
 	case !ok:
 	case isRegistration(work):
-		c.discharge(cluster, ownerOf(work))
+		c.stopCollecting(cluster, ownerOf(work))
 	default:
-		c.lanes.Add(cluster, sliceOf(work)) // somebody may have taken it away for no reason
+		c.queues.Add(cluster, sliceOf(work)) // somebody may have taken it away for no reason
 	}
 }
 
 // enlist has the slices of a Service collected in a member.
-func (c *collector) enlist(cluster string, service types.NamespacedName, selectorless bool) {
+func (c *collector) startCollecting(cluster string, service types.NamespacedName, selectorless bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	p := c.providers[cluster]
@@ -188,13 +188,13 @@ func (c *collector) enlist(cluster string, service types.NamespacedName, selecto
 	// Slices that were seen before anybody asked for them.
 	for _, w := range p.watches {
 		for _, slice := range w.keys(behind(service)) {
-			c.lanes.Add(cluster, slice)
+			c.queues.Add(cluster, slice)
 		}
 	}
 }
 
 // discharge ends that.
-func (c *collector) discharge(cluster string, service types.NamespacedName) {
+func (c *collector) stopCollecting(cluster string, service types.NamespacedName) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	p := c.providers[cluster]
@@ -246,7 +246,7 @@ func (c *collector) adjust(cluster string, p *provider) {
 		if p.watches[s] != nil {
 			continue
 		}
-		w, err := startWatch(c.ctx, conn, s, collected, tidings{changed: c.noticed(cluster), complete: func() { c.recheck(cluster) }})
+		w, err := startWatch(c.ctx, conn, s, collected, followHandlers{changed: c.noticed(cluster), complete: func() { c.recheck(cluster) }})
 		if err != nil { // The configuration of every connection is the same: it cannot be wrong for one.
 			log.FromContext(c.ctx).Error(err, "Cannot watch EndpointSlices", "cluster", cluster)
 			continue
@@ -259,7 +259,7 @@ func (c *collector) adjust(cluster string, p *provider) {
 func (c *collector) noticed(cluster string) func(types.NamespacedName) {
 	return func(slice types.NamespacedName) {
 		c.metrics.seen(within(cluster, slice))
-		c.lanes.Add(cluster, slice)
+		c.queues.Add(cluster, slice)
 	}
 }
 
@@ -276,7 +276,7 @@ func (c *collector) recheck(cluster string) {
 	}
 	for _, w := range works {
 		if isCollected(w) {
-			c.lanes.Add(cluster, sliceOf(w))
+			c.queues.Add(cluster, sliceOf(w))
 		}
 	}
 }

@@ -78,7 +78,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 	if err != nil {
 		return err
 	}
-	fleet := roster{reader: writes, clock: deps.Clock, grace: deps.Grace}
+	fleet := clusterReader{reader: writes, clock: deps.Clock, grace: deps.Grace}
 	e := &exposer{client: writes, templates: deps.Templates, selected: deps.Selected, fleet: fleet, events: deps.Events}
 	told := newMetrics(deps.Metrics, deps.Clock)
 	d := &dispatcher{client: writes, fleet: fleet, metrics: told}

@@ -19,7 +19,7 @@ import (
 // dispatcher takes one collected slice at a time to its consumers.
 type dispatcher struct {
 	client  client.Client
-	fleet   roster
+	fleet   clusterReader
 	own     echoes
 	metrics *metrics
 }

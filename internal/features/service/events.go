@@ -12,7 +12,7 @@ var mcsKind = networkingv1alpha1.GroupVersion.WithKind(networkingv1alpha1.KindMu
 
 // news are the events that tell a MultiClusterService's owner how its conditions changed. What was never there is on its
 // way, and no news until it arrives, unless an obstacle is in its way.
-func news(p picture, before, after []metav1.Condition) []events.Event {
+func news(p serviceState, before, after []metav1.Condition) []events.Event {
 	mcs := p.mcs
 	reference := events.Reference(mcsKind, mcs)
 	var list []events.Event

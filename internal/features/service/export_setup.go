@@ -69,14 +69,14 @@ func SetupExporter(ctx context.Context, mgr ctrl.Manager, deps ExporterDeps) err
 		return err
 	}
 	e := &exporter{client: writes, cache: mgr.GetCache(), fleet: deps.Fleet, clock: deps.Clock, members: map[string]*exporting{}}
-	lanes := func(loop string, task member.Task) *member.Lanes {
-		return member.NewLanes(loop, deps.Fleet, deps.Clock, deps.Workers, task)
+	lanes := func(loop string, task member.ReconcileFunc) *member.Queues {
+		return member.NewQueues(loop, deps.Fleet, deps.Clock, deps.Workers, task)
 	}
 	e.exports = lanes("exports", e.reconcile)
 	e.endpoints = lanes("exported-endpoints", e.reconcileEndpoints)
 	deps.Fleet.Subscribe(e.settle)
 	a := &addresser{client: writes, cache: mgr.GetCache(), fleet: deps.Fleet, clock: deps.Clock}
-	a.lanes = lanes("imports", a.reconcile)
+	a.queues = lanes("imports", a.reconcile)
 	deps.Fleet.OnChange(a.memberChanged)
 	if err := errors.Join(mgr.Add(e), mgr.Add(a)); err != nil {
 		return fmt.Errorf("adding what follows exports: %w", err)
@@ -144,7 +144,7 @@ func SetupImporter(mgr ctrl.Manager, deps ImporterDeps) error {
 	); err != nil {
 		return err
 	}
-	fleet := roster{reader: writes, clock: deps.Clock, grace: deps.Grace}
+	fleet := clusterReader{reader: writes, clock: deps.Clock, grace: deps.Grace}
 	slices := &importDispatcher{importer: i, fleet: fleet}
 	return run(mgr, "service-import-endpoints", slices, dispatchWorkers,
 		&importFeed{templates: deps.Templates, changed: slicesOf(reader), space: slicesIn(reader)},

@@ -26,7 +26,7 @@ var (
 )
 
 // followExports follows all exports of a member.
-func followExports(ctx context.Context, conn *member.Conn, tell tidings) (*following[*multiclusterv1beta1.ServiceExport], error) {
+func followExports(ctx context.Context, conn *member.Conn, tell followHandlers) (*following[*multiclusterv1beta1.ServiceExport], error) {
 	client, err := dynamic.NewForConfigAndClient(conn.RESTConfig(), conn.PatientHTTPClient())
 	if err != nil {
 		return nil, fmt.Errorf("building a client for ServiceExports: %w", err)
@@ -58,7 +58,7 @@ func keepExport(obj any) (*multiclusterv1beta1.ServiceExport, bool, error) {
 }
 
 // followServices follows the Services of a namespace.
-func followServices(ctx context.Context, conn *member.Conn, namespace string, tell tidings) (*following[corev1.ServiceSpec], error) {
+func followServices(ctx context.Context, conn *member.Conn, namespace string, tell followHandlers) (*following[corev1.ServiceSpec], error) {
 	core, err := coreclient.NewForConfigAndClient(inProtobuf(conn), conn.PatientHTTPClient())
 	if err != nil {
 		return nil, fmt.Errorf("building a client for Services: %w", err)
@@ -85,7 +85,7 @@ func keepService(obj any) (corev1.ServiceSpec, bool, error) {
 }
 
 // followNamespaces follows which namespaces a member has.
-func followNamespaces(ctx context.Context, conn *member.Conn, tell tidings) (*following[struct{}], error) {
+func followNamespaces(ctx context.Context, conn *member.Conn, tell followHandlers) (*following[struct{}], error) {
 	client, err := metadata.NewForConfigAndClient(metadata.ConfigFor(inProtobuf(conn)), conn.PatientHTTPClient())
 	if err != nil {
 		return nil, fmt.Errorf("building a client for namespaces: %w", err)

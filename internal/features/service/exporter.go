@@ -31,8 +31,8 @@ type exporter struct {
 	cache     cache.Cache
 	fleet     *member.Fleet
 	clock     clock.PassiveClock
-	exports   *member.Lanes
-	endpoints *member.Lanes
+	exports   *member.Queues
+	endpoints *member.Queues
 
 	mu      sync.Mutex
 	ctx     context.Context // nil until Start
@@ -128,7 +128,7 @@ func (e *exporter) settle(cluster string) {
 	if m != nil || !connected || !e.delivered(cluster) {
 		return
 	}
-	exports, err := followExports(e.ctx, conn, tidings{
+	exports, err := followExports(e.ctx, conn, followHandlers{
 		changed:  func(export types.NamespacedName) { e.exportChanged(cluster, export) },
 		complete: func() { e.complete(cluster) },
 	})
@@ -182,14 +182,14 @@ func (e *exporter) adjust(cluster string, m *exporting) {
 }
 
 func (e *exporter) watchSpace(cluster string, conn *member.Conn, namespace string) (*exportingSpace, error) {
-	services, err := followServices(e.ctx, conn, namespace, tidings{
+	services, err := followServices(e.ctx, conn, namespace, followHandlers{
 		changed:  func(service types.NamespacedName) { e.exports.Add(cluster, service) },
 		complete: func() { e.complete(cluster) },
 	})
 	if err != nil {
 		return nil, err
 	}
-	slices, err := startWatch(e.ctx, conn, scope{Namespace: namespace}, exported, tidings{
+	slices, err := startWatch(e.ctx, conn, scope{Namespace: namespace}, exported, followHandlers{
 		changed:  func(slice types.NamespacedName) { e.endpoints.Add(cluster, slice) },
 		complete: func() { e.complete(cluster) },
 	})

@@ -25,8 +25,8 @@ type followed struct {
 }
 
 // stored is what a watch would fill.
-func stored[T any](v view[T], tell tidings) *following[T] {
-	return &following[T]{view: v, tidings: tell, items: map[types.NamespacedName]T{}}
+func stored[T any](v view[T], tell followHandlers) *following[T] {
+	return &following[T]{view: v, followHandlers: tell, items: map[types.NamespacedName]T{}}
 }
 
 func followedMember(t *testing.T) *followed {
@@ -39,8 +39,8 @@ func followedMember(t *testing.T) *followed {
 	}
 	f := &followed{hub: newHub(t, registeredCluster("a")), looked: make(chan types.NamespacedName, 100)}
 	f.exporter = &exporter{client: f.hub.client, fleet: fleet, clock: clock.RealClock{}, ctx: t.Context(), members: map[string]*exporting{}}
-	f.exports = member.NewLanes("exports", fleet, clock.RealClock{}, 1, func(context.Context, string, types.NamespacedName) (time.Duration, error) { return 0, nil })
-	f.endpoints = member.NewLanes("endpoints", fleet, clock.RealClock{}, 1, func(ctx context.Context, cluster string, key types.NamespacedName) (time.Duration, error) {
+	f.exports = member.NewQueues("exports", fleet, clock.RealClock{}, 1, func(context.Context, string, types.NamespacedName) (time.Duration, error) { return 0, nil })
+	f.endpoints = member.NewQueues("endpoints", fleet, clock.RealClock{}, 1, func(ctx context.Context, cluster string, key types.NamespacedName) (time.Duration, error) {
 		again, err := f.reconcileEndpoints(ctx, cluster, key)
 		f.looked <- key
 		return again, err
@@ -48,14 +48,14 @@ func followedMember(t *testing.T) *followed {
 	go func() { _ = f.endpoints.Start(t.Context()) }()
 	complete := func() { f.complete("a") }
 	f.space = &exportingSpace{
-		services: stored(viewed(keepService), tidings{changed: func(types.NamespacedName) {}, complete: complete}),
-		slices: stored(keptSlices(exported), tidings{
+		services: stored(viewed(keepService), followHandlers{changed: func(types.NamespacedName) {}, complete: complete}),
+		slices: stored(keptSlices(exported), followHandlers{
 			changed: func(slice types.NamespacedName) { f.endpoints.Add("a", slice) }, complete: complete,
 		}),
 	}
 	exports := stored(viewed(func(obj any) (*multiclusterv1beta1.ServiceExport, bool, error) {
 		return obj.(*multiclusterv1beta1.ServiceExport), true, nil
-	}), tidings{changed: func(types.NamespacedName) {}, complete: complete})
+	}), followHandlers{changed: func(types.NamespacedName) {}, complete: complete})
 	f.members["a"] = &exporting{exports: exports, spaces: map[string]*exportingSpace{"shop": f.space}}
 	return f
 }

@@ -14,8 +14,8 @@ import (
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 )
 
-// roster knows which clusters there are and which are away.
-type roster struct {
+// clusterReader knows which clusters there are and which are away.
+type clusterReader struct {
 	reader client.Reader
 	clock  clock.PassiveClock
 	// grace is how long the endpoints of a cluster that is not ready count as they were seen last.
@@ -23,7 +23,7 @@ type roster struct {
 }
 
 // registered lists the clusters that are to stay, sorted.
-func (r roster) registered(ctx context.Context) ([]string, error) {
+func (r clusterReader) registered(ctx context.Context) ([]string, error) {
 	var list clusterv1alpha1.ClusterList
 	if err := r.reader.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing clusters: %w", err)
@@ -39,7 +39,7 @@ func (r roster) registered(ctx context.Context) ([]string, error) {
 }
 
 // pulled names those of some clusters to which the control plane has no connection, being in pull mode.
-func (r roster) pulled(ctx context.Context, clusters []string) map[string]bool {
+func (r clusterReader) pulled(ctx context.Context, clusters []string) map[string]bool {
 	found := map[string]bool{}
 	for _, name := range clusters {
 		cluster := &clusterv1alpha1.Cluster{}
@@ -52,7 +52,7 @@ func (r roster) pulled(ctx context.Context, clusters []string) map[string]bool {
 
 // expired says whether a cluster has not been ready for longer than the grace, and else, for one that is not ready, how
 // much of it is left. A cluster about which nobody has said anything yet is new, not away.
-func (r roster) expired(ctx context.Context, name string) (expired bool, left time.Duration) {
+func (r clusterReader) expired(ctx context.Context, name string) (expired bool, left time.Duration) {
 	cluster := &clusterv1alpha1.Cluster{}
 	if r.reader.Get(ctx, client.ObjectKey{Name: name}, cluster, client.UnsafeDisableDeepCopy) != nil {
 		return false, 0
@@ -66,7 +66,7 @@ func (r roster) expired(ctx context.Context, name string) (expired bool, left ti
 }
 
 // away says about each cluster that has been away for too long what it is, and when the next one will have been.
-func (r roster) away(ctx context.Context, clusters []string) (why map[string]string, next time.Duration) {
+func (r clusterReader) away(ctx context.Context, clusters []string) (why map[string]string, next time.Duration) {
 	why = map[string]string{}
 	for _, name := range clusters {
 		expired, left := r.expired(ctx, name)

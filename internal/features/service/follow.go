@@ -19,7 +19,7 @@ import (
 // following keeps what matters of a member's objects of one kind, in one namespace or all. It is the store of a reflector.
 type following[T any] struct {
 	view[T]
-	tidings
+	followHandlers
 	stop context.CancelFunc
 
 	mu     sync.RWMutex
@@ -42,8 +42,8 @@ func viewed[T any](keep func(obj any) (T, bool, error)) view[T] {
 	return view[T]{keep: keep, same: func(a, b T) bool { return equality.Semantic.DeepEqual(a, b) }}
 }
 
-// tidings are told of what is followed. The functions must not block.
-type tidings struct {
+// followHandlers are called for what is followed. The functions must not block.
+type followHandlers struct {
 	changed  func(types.NamespacedName)
 	complete func()
 }
@@ -53,9 +53,9 @@ const pageSize = 500
 
 // follow watches until ctx ends or stop is called. It waits for a member that is away without asking it again and again;
 // one that does not serve the kind is asked every half minute.
-func follow[T any](ctx context.Context, conn *member.Conn, example runtime.Object, what string, lw *cache.ListWatch, of view[T], tell tidings) *following[T] {
+func follow[T any](ctx context.Context, conn *member.Conn, example runtime.Object, what string, lw *cache.ListWatch, of view[T], tell followHandlers) *following[T] {
 	ctx, stop := context.WithCancel(ctx)
-	f := &following[T]{view: of, tidings: tell, stop: stop, items: map[types.NamespacedName]T{}}
+	f := &following[T]{view: of, followHandlers: tell, stop: stop, items: map[types.NamespacedName]T{}}
 	reflector := cache.NewReflectorWithOptions(lw, example, f, cache.ReflectorOptions{
 		Name: conn.Name() + "/" + what, TypeDescription: what,
 		Backoff: &wait.Backoff{Duration: 200 * time.Millisecond, Factor: 2, Jitter: 1, Cap: 30 * time.Second, Steps: 16},

@@ -19,7 +19,7 @@ import (
 // importDispatcher takes one recorded slice of an exported Service at a time to the clusters that import it.
 type importDispatcher struct {
 	*importer
-	fleet roster
+	fleet clusterReader
 	own   echoes
 }
 

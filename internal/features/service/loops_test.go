@@ -69,7 +69,7 @@ func newHub(t *testing.T, objects ...client.Object) *hub {
 		}
 	}
 	c := builder.Build()
-	h.dispatcher = &dispatcher{client: c, metrics: newMetrics(nil, h.clock), fleet: roster{reader: c, clock: h.clock, grace: time.Minute}}
+	h.dispatcher = &dispatcher{client: c, metrics: newMetrics(nil, h.clock), fleet: clusterReader{reader: c, clock: h.clock, grace: time.Minute}}
 	return h
 }
 
@@ -292,7 +292,7 @@ func TestAwayForTooLong(t *testing.T) {
 func TestWatchKeepsWhatRecordsHave(t *testing.T) {
 	var changed []string
 	complete := 0
-	w := &sliceWatch{view: keptSlices(collected), items: map[types.NamespacedName]kept{}, tidings: tidings{
+	w := &sliceWatch{view: keptSlices(collected), items: map[types.NamespacedName]kept{}, followHandlers: followHandlers{
 		changed: func(key types.NamespacedName) { changed = append(changed, key.Name) }, complete: func() { complete++ },
 	}}
 	expect := func(what string, want ...string) {

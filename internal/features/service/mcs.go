@@ -49,7 +49,7 @@ type exposer struct {
 	templates Templates
 	// selected says whether a policy takes a Service that nobody else has.
 	selected func(context.Context, hubstore.Ref, metav1.Object) (bool, error)
-	fleet    roster
+	fleet    clusterReader
 	events   events.Recorder
 }
 
@@ -72,7 +72,7 @@ func (e *exposer) Reconcile(ctx context.Context, request reconcile.Request) (rec
 		if err := e.withdraw(ctx, request.NamespacedName); err != nil {
 			return reconcile.Result{}, err
 		}
-		return reconcile.Result{}, e.letGo(ctx, mcs)
+		return reconcile.Result{}, e.removeFinalizer(ctx, mcs)
 	}
 	if err := e.guard(ctx, mcs); err != nil {
 		return reconcile.Result{}, err
@@ -100,8 +100,8 @@ func (e *exposer) Reconcile(ctx context.Context, request reconcile.Request) (rec
 }
 
 // look gathers what there is.
-func (e *exposer) look(ctx context.Context, mcs *networkingv1alpha1.MultiClusterService) (picture, error) {
-	p := picture{mcs: mcs}
+func (e *exposer) look(ctx context.Context, mcs *networkingv1alpha1.MultiClusterService) (serviceState, error) {
+	p := serviceState{mcs: mcs}
 	registered, err := e.fleet.registered(ctx)
 	if err != nil {
 		return p, err
@@ -157,7 +157,7 @@ func (e *exposer) binding(ctx context.Context, service types.NamespacedName) (*w
 
 // act does what there is to do. With an obstacle, what is there stays and nothing is added; without a Service nothing of
 // it is wanted anywhere, and its binding is the template room's to delete.
-func (e *exposer) act(ctx context.Context, p *picture) error {
+func (e *exposer) act(ctx context.Context, p *serviceState) error {
 	if p.service == nil {
 		return deleteAll(ctx, e.client, p.works)
 	}
@@ -173,7 +173,7 @@ func (e *exposer) act(ctx context.Context, p *picture) error {
 	return e.register(ctx, p)
 }
 
-func (e *exposer) claim(ctx context.Context, p *picture) error {
+func (e *exposer) claim(ctx context.Context, p *serviceState) error {
 	patch := claimPatch(p.service, p.mcs)
 	if patch.Empty() {
 		return nil
@@ -201,7 +201,7 @@ func (e *exposer) claim(ctx context.Context, p *picture) error {
 
 // doubt has a binding of ours, if there is one, made anew from the Service: somebody may have rendered it without the claim, by
 // which members' slices are found. It is noted before the claim is back, so that a kill in between leaves something to do.
-func (e *exposer) doubt(ctx context.Context, p *picture) error {
+func (e *exposer) doubt(ctx context.Context, p *serviceState) error {
 	if p.binding == nil || !ours(p.binding) || p.binding.Annotations[networkingv1alpha1.ServiceContentAnnotation] == "" {
 		return nil
 	}
@@ -216,7 +216,7 @@ func (e *exposer) doubt(ctx context.Context, p *picture) error {
 
 // bind writes the binding. One that is going, or is another Service's of the same name, has to be gone first; its end is
 // an event.
-func (e *exposer) bind(ctx context.Context, p *picture) error {
+func (e *exposer) bind(ctx context.Context, p *serviceState) error {
 	if p.binding != nil {
 		if p.binding.DeletionTimestamp != nil {
 			return nil
@@ -244,7 +244,7 @@ func (e *exposer) bind(ctx context.Context, p *picture) error {
 }
 
 // register has every provider's slices collected, and nobody else's.
-func (e *exposer) register(ctx context.Context, p *picture) error {
+func (e *exposer) register(ctx context.Context, p *serviceState) error {
 	existing, name := map[string]*workv1alpha1.Work{}, registrationName(keyOf(p.mcs))
 	var surplus []*workv1alpha1.Work
 	for _, w := range p.works {
@@ -263,14 +263,14 @@ func (e *exposer) register(ctx context.Context, p *picture) error {
 	failures := []error{deleteAll(ctx, e.client, surplus)}
 	if len(p.exposure.Consumers) > 0 {
 		for _, provider := range p.exposure.Providers {
-			failures = append(failures, e.enlist(ctx, p, provider, existing[provider]))
+			failures = append(failures, e.addFinalizer(ctx, p, provider, existing[provider]))
 		}
 	}
 	return errors.Join(failures...)
 }
 
 // enlist writes the registration with one provider. One that somebody took the owner's name off is not among the owner's.
-func (e *exposer) enlist(ctx context.Context, p *picture, provider string, existing *workv1alpha1.Work) error {
+func (e *exposer) addFinalizer(ctx context.Context, p *serviceState, provider string, existing *workv1alpha1.Work) error {
 	if existing == nil {
 		var err error
 		key := types.NamespacedName{Namespace: workv1alpha1.ExecutionNamespace(provider), Name: registrationName(keyOf(p.mcs))}
@@ -286,7 +286,7 @@ func (e *exposer) enlist(ctx context.Context, p *picture, provider string, exist
 }
 
 // tell writes the status if it is another.
-func (e *exposer) tell(ctx context.Context, p picture) error {
+func (e *exposer) tell(ctx context.Context, p serviceState) error {
 	status := p.status()
 	if equality.Semantic.DeepEqual(status, p.mcs.Status) {
 		return nil
@@ -385,7 +385,7 @@ func (e *exposer) guard(ctx context.Context, mcs *networkingv1alpha1.MultiCluste
 	return nil
 }
 
-func (e *exposer) letGo(ctx context.Context, mcs *networkingv1alpha1.MultiClusterService) error {
+func (e *exposer) removeFinalizer(ctx context.Context, mcs *networkingv1alpha1.MultiClusterService) error {
 	at := slices.Index(mcs.Finalizers, networkingv1alpha1.MultiClusterServiceFinalizer)
 	if at < 0 {
 		return nil

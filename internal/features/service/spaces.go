@@ -104,7 +104,7 @@ func (s *spaces) adjust(cluster string) {
 	if !wanted {
 		return
 	}
-	namespaces, err := followNamespaces(s.ctx, conn, tidings{
+	namespaces, err := followNamespaces(s.ctx, conn, followHandlers{
 		changed:  func(namespace types.NamespacedName) { s.changed(namespace.Name) },
 		complete: func() { s.changed("") },
 	})

@@ -17,7 +17,7 @@ import (
 )
 
 // picture is everything that the status of one MultiClusterService is made from.
-type picture struct {
+type serviceState struct {
 	mcs      *networkingv1alpha1.MultiClusterService
 	exposure Exposure
 	// service is nil while it does not exist.
@@ -35,7 +35,7 @@ type picture struct {
 }
 
 // serviceApplied judges the way of the Service.
-func (p picture) serviceApplied() metav1.Condition {
+func (p serviceState) serviceApplied() metav1.Condition {
 	generation := p.mcs.Generation
 	if p.obstacle != "" {
 		return networkingv1alpha1.ServiceNotApplied(generation, p.obstacle)
@@ -69,7 +69,7 @@ func (p picture) serviceApplied() metav1.Condition {
 	return networkingv1alpha1.ServiceApplied(generation, "The Service is in "+enumerate(p.exposure.All(), ", "))
 }
 
-func (p picture) unknown() []string {
+func (p serviceState) unknown() []string {
 	var complaints []string
 	for _, cluster := range p.exposure.Unknown {
 		complaints = append(complaints, fmt.Sprintf("cluster %s is not registered", cluster))
@@ -77,12 +77,12 @@ func (p picture) unknown() []string {
 	return complaints
 }
 
-func (p picture) balances() bool {
+func (p serviceState) balances() bool {
 	return slices.Contains(p.mcs.Spec.Types, networkingv1alpha1.ExposureTypeLoadBalancer)
 }
 
 // withoutAddress names the clusters that have the Service but no way in yet.
-func (p picture) withoutAddress(items map[string]workv1alpha2.AggregatedStatusItem) []string {
+func (p serviceState) withoutAddress(items map[string]workv1alpha2.AggregatedStatusItem) []string {
 	if p.service != nil && p.service.Spec.Type != corev1.ServiceTypeLoadBalancer {
 		return []string{fmt.Sprintf("Service %s/%s has type %s, so no cluster gives it an address: set its type to LoadBalancer",
 			p.service.Namespace, p.service.Name, p.service.Spec.Type)}
@@ -97,7 +97,7 @@ func (p picture) withoutAddress(items map[string]workv1alpha2.AggregatedStatusIt
 }
 
 // loadBalancer is the ways in of all providers, each once, host names before addresses.
-func (p picture) loadBalancer() corev1.LoadBalancerStatus {
+func (p serviceState) loadBalancer() corev1.LoadBalancerStatus {
 	var status corev1.LoadBalancerStatus
 	if !p.balances() || p.binding == nil || p.service == nil {
 		return status
@@ -158,7 +158,7 @@ func ingressOf(item workv1alpha2.AggregatedStatusItem) []corev1.LoadBalancerIngr
 }
 
 // dispatchedCondition judges the way of the endpoints; nil where none are exchanged.
-func (p picture) dispatchedCondition() *metav1.Condition {
+func (p serviceState) dispatchedCondition() *metav1.Condition {
 	if !slices.Contains(p.mcs.Spec.Types, networkingv1alpha1.ExposureTypeCrossCluster) {
 		return nil
 	}
@@ -183,7 +183,7 @@ func (p picture) dispatchedCondition() *metav1.Condition {
 }
 
 // missingFrom says what is wrong with the endpoints of one provider.
-func (p picture) missingFrom(provider string) []string {
+func (p serviceState) missingFrom(provider string) []string {
 	if p.pulled[provider] {
 		return []string{fmt.Sprintf("cluster %s is in pull mode: it gets endpoints of others, but its own cannot be collected, since the control plane has no connection to it", provider)}
 	}
@@ -212,11 +212,11 @@ func (p picture) missingFrom(provider string) []string {
 }
 
 // hasSelector says that a cluster makes a slice for the Service even where it has no pods.
-func (p picture) hasSelector() bool { return p.service != nil && len(p.service.Spec.Selector) > 0 }
+func (p serviceState) hasSelector() bool { return p.service != nil && len(p.service.Spec.Selector) > 0 }
 
 // arrival says why a consumer lacks a provider's endpoints. One slice among several that is on its way is no news: slices
 // come and go with pods.
-func (p picture) arrival(provider, consumer string) string {
+func (p serviceState) arrival(provider, consumer string) string {
 	arrived := false
 	for _, w := range p.works {
 		if !isDispatched(w) || w.Namespace != workv1alpha1.ExecutionNamespace(consumer) ||
@@ -239,7 +239,7 @@ func (p picture) arrival(provider, consumer string) string {
 }
 
 // status is the whole status as it should be. Conditions keep the time of their last transition.
-func (p picture) status() networkingv1alpha1.MultiClusterServiceStatus {
+func (p serviceState) status() networkingv1alpha1.MultiClusterServiceStatus {
 	status := *p.mcs.Status.DeepCopy()
 	meta.SetStatusCondition(&status.Conditions, p.serviceApplied())
 	if c := p.dispatchedCondition(); c != nil {

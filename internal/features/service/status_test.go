@@ -69,47 +69,47 @@ func TestConditions(t *testing.T) {
 		record("a"), record("b"), arrival("a", "b", workv1alpha1.Applied(1)), arrival("a", "c", workv1alpha1.Applied(1)), arrival("b", "c", workv1alpha1.Applied(1)),
 	}
 	for reason, tc := range map[string]struct {
-		picture             picture
+		picture             serviceState
 		service, dispatched string // parts of the messages; with "!" in front where the condition is False
 	}{
 		"all is well": {
-			picture: picture{exposure: between, service: service, binding: everywhere, works: there},
+			picture: serviceState{exposure: between, service: service, binding: everywhere, works: there},
 			service: "The Service is in a, b, c", dispatched: "The endpoints of a, b are in b, c"},
 		"no Service": {
-			picture: picture{exposure: between, obstacle: "Service shop/web does not exist: create it"},
+			picture: serviceState{exposure: between, obstacle: "Service shop/web does not exist: create it"},
 			service: "!shop/web does not exist", dispatched: "!does not exist"},
 		"one cluster refuses it": {
-			picture: picture{exposure: between, service: service, works: there, binding: bindingWith(applied("a", ""), applied("b", ""),
+			picture: serviceState{exposure: between, service: service, works: there, binding: bindingWith(applied("a", ""), applied("b", ""),
 				workv1alpha2.AggregatedStatusItem{ClusterName: "c", AppliedMessage: "port is taken"})},
 			service: "!cluster c: port is taken", dispatched: "The endpoints"},
 		"one cluster has not got it yet": {
-			picture: picture{exposure: between, service: service, works: there, binding: bindingWith(applied("a", ""), applied("b", ""))},
+			picture: serviceState{exposure: between, service: service, works: there, binding: bindingWith(applied("a", ""), applied("b", ""))},
 			service: "!cluster c: the Service is not there yet", dispatched: "The endpoints"},
 		"a cluster is not registered": {
-			picture: picture{exposure: Exposure{Providers: []string{"a", "b"}, Consumers: []string{"b", "c"}, Unknown: []string{"x"}}, service: service, binding: everywhere, works: there},
+			picture: serviceState{exposure: Exposure{Providers: []string{"a", "b"}, Consumers: []string{"b", "c"}, Unknown: []string{"x"}}, service: service, binding: everywhere, works: there},
 			service: "!cluster x is not registered", dispatched: "!cluster x is not registered"},
 		"a provider has shown nothing": {
-			picture: picture{exposure: between, service: service, binding: everywhere, works: there[1:]},
+			picture: serviceState{exposure: between, service: service, binding: everywhere, works: there[1:]},
 			service: "The Service", dispatched: "!cluster a: no EndpointSlice"},
 		"a provider is in pull mode": {
-			picture: picture{exposure: between, service: service, binding: everywhere, works: there[1:], pulled: map[string]bool{"a": true}},
+			picture: serviceState{exposure: between, service: service, binding: everywhere, works: there[1:], pulled: map[string]bool{"a": true}},
 			service: "The Service", dispatched: "!cluster a is in pull mode"},
 		"a consumer refuses a slice": {
-			picture: picture{exposure: between, service: service, binding: everywhere, works: []*workv1alpha1.Work{
+			picture: serviceState{exposure: between, service: service, binding: everywhere, works: []*workv1alpha1.Work{
 				there[0], there[1], there[2], arrival("a", "c", workv1alpha1.NotApplied(1, "quota")), there[4]}},
 			service: "The Service", dispatched: "!endpoints of cluster a in cluster c: quota"},
 		"a slice is on its way": {
-			picture: picture{exposure: between, service: service, binding: everywhere, works: []*workv1alpha1.Work{
+			picture: serviceState{exposure: between, service: service, binding: everywhere, works: []*workv1alpha1.Work{
 				there[0], there[1], there[2], arrival("a", "c"), there[4]}},
 			service: "The Service", dispatched: "!endpoints of cluster a in cluster c: they are on their way"},
 		"a provider is away": {
-			picture: picture{exposure: between, service: service, binding: everywhere, works: there, away: map[string]string{"b": "cluster b has not been ready"}},
+			picture: serviceState{exposure: between, service: service, binding: everywhere, works: there, away: map[string]string{"b": "cluster b has not been ready"}},
 			service: "The Service", dispatched: "!cluster b has not been ready: its endpoints are marked as not ready"},
 		"a consumer is away": {
-			picture: picture{exposure: between, service: service, binding: everywhere, works: there, away: map[string]string{"c": "cluster c has not been ready"}},
+			picture: serviceState{exposure: between, service: service, binding: everywhere, works: there, away: map[string]string{"c": "cluster c has not been ready"}},
 			service: "The Service", dispatched: "!cluster c has not been ready: what it has from others may be old"},
 		"no clusters at all": {
-			picture: picture{service: service, binding: bindingWith()}, service: "!there are no clusters", dispatched: "no cluster"},
+			picture: serviceState{service: service, binding: bindingWith()}, service: "!there are no clusters", dispatched: "no cluster"},
 	} {
 		t.Run(reason, func(t *testing.T) {
 			tc.picture.mcs = exposed(networkingv1alpha1.ExposureTypeCrossCluster)
@@ -126,7 +126,7 @@ func TestConditions(t *testing.T) {
 }
 
 func TestLoadBalancer(t *testing.T) {
-	p := picture{
+	p := serviceState{
 		mcs: exposed(networkingv1alpha1.ExposureTypeLoadBalancer), exposure: Exposure{Providers: []string{"a", "b", "c"}},
 		service: webService(corev1.ServiceTypeLoadBalancer),
 		binding: bindingWith(
@@ -234,7 +234,7 @@ func TestClaimGivesWayAndComesBack(t *testing.T) {
 }
 
 func TestNews(t *testing.T) {
-	p := picture{mcs: exposed(networkingv1alpha1.ExposureTypeCrossCluster), exposure: Exposure{Unknown: []string{"x"}}}
+	p := serviceState{mcs: exposed(networkingv1alpha1.ExposureTypeCrossCluster), exposure: Exposure{Unknown: []string{"x"}}}
 	reasons := func(before, after []metav1.Condition) (list []string) {
 		for _, e := range news(p, before, after) {
 			list = append(list, e.Type+" "+e.Reason)

@@ -54,7 +54,7 @@ type sliceWatch = following[kept]
 
 // startWatch watches until ctx ends or stop is called. Project is what matters of a slice; nil for one that does not
 // matter.
-func startWatch(ctx context.Context, conn *member.Conn, s scope, project func(*discoveryv1.EndpointSlice) *discoveryv1.EndpointSlice, tell tidings) (*sliceWatch, error) {
+func startWatch(ctx context.Context, conn *member.Conn, s scope, project func(*discoveryv1.EndpointSlice) *discoveryv1.EndpointSlice, tell followHandlers) (*sliceWatch, error) {
 	discovery, err := discoveryclient.NewForConfigAndClient(inProtobuf(conn), conn.PatientHTTPClient())
 	if err != nil {
 		return nil, fmt.Errorf("building a client for EndpointSlices: %w", err)

@@ -15,7 +15,7 @@ import (
 
 // customizations hands the interpreter what users say about kinds: the Lua of customizations and the webhooks, and tells
 // the rooms when that changes.
-type customizations struct{ *house }
+type customizations struct{ *components }
 
 // Start implements manager.Runnable.
 func (c customizations) Start(ctx context.Context) error {

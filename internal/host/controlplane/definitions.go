@@ -33,14 +33,14 @@ func (w withDefinitions) Dependencies(ctx context.Context, obj *unstructured.Uns
 	return list, nil
 }
 
-// whereabouts leads admission, which is there before the loops are, to the one who knows where instances are.
-type whereabouts struct {
-	carrier atomic.Pointer[crds.Carrier]
-	house   atomic.Pointer[house]
+// admissionLookups answer admission, which is there before the loops are.
+type admissionLookups struct {
+	carrier    atomic.Pointer[crds.Carrier]
+	components atomic.Pointer[components]
 }
 
 // instances counts the objects of a kind by cluster.
-func (w *whereabouts) instances(ctx context.Context, group, kind string) (map[string]int, error) {
+func (w *admissionLookups) instances(ctx context.Context, group, kind string) (map[string]int, error) {
 	carrier := w.carrier.Load()
 	if carrier == nil {
 		return nil, errStarting

@@ -17,13 +17,13 @@ import (
 var errStarting = errors.New("the control plane is starting")
 
 // wants says whether a binding that is deleted would be created again.
-func (h *house) wants(ctx context.Context, binding workv1alpha2.Binding) (bool, error) {
+func (h *components) wants(ctx context.Context, binding workv1alpha2.Binding) (bool, error) {
 	return propagate.Wants(h.mgr.GetClient(), h.templates, render.HasWorks(h.mgr.GetClient()))(ctx, binding)
 }
 
 // keeps says whether a Work that is deleted would be created again. If that is not known yet, again is when to ask the
 // next time.
-func (h *house) keeps(ctx context.Context, work *workv1alpha1.Work) (keeps bool, again time.Duration, err error) {
+func (h *components) keeps(ctx context.Context, work *workv1alpha1.Work) (keeps bool, again time.Duration, err error) {
 	if carries, err := propagate.Carries(h.templates)(ctx, work); err != nil || carries {
 		return carries, 0, err
 	}
@@ -32,8 +32,8 @@ func (h *house) keeps(ctx context.Context, work *workv1alpha1.Work) (keeps bool,
 }
 
 // cluster reads a Cluster from memory for admission, which is there before the loops are.
-func (w *whereabouts) cluster(ctx context.Context, name string) (*clusterv1alpha1.Cluster, error) {
-	h := w.house.Load()
+func (w *admissionLookups) cluster(ctx context.Context, name string) (*clusterv1alpha1.Cluster, error) {
+	h := w.components.Load()
 	if h == nil {
 		return nil, errStarting
 	}
@@ -44,9 +44,9 @@ func (w *whereabouts) cluster(ctx context.Context, name string) (*clusterv1alpha
 	return cluster, nil
 }
 
-// keeps is keeps of the house.
-func (w *whereabouts) keeps(ctx context.Context, work *workv1alpha1.Work) (bool, error) {
-	h := w.house.Load()
+// keeps is keeps of the components.
+func (w *admissionLookups) keeps(ctx context.Context, work *workv1alpha1.Work) (bool, error) {
+	h := w.components.Load()
 	if h == nil {
 		return false, errStarting
 	}

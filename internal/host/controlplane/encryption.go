@@ -34,7 +34,7 @@ func RewriteEncrypted(ctx context.Context, server *rest.Config, report func(stri
 	return rewriter.Rewrite(ctx, func(p encryption.Progress) { report(p.String()) })
 }
 
-func (h *house) setupEncryption(mgr ctrl.Manager, server *apiserver.Server) error {
+func (h *components) setupEncryption(mgr ctrl.Manager, server *apiserver.Server) error {
 	failures := prometheus.NewCounterFunc(prometheus.CounterOpts{
 		Name: "flagship_encryption_rewrite_failures_total",
 		Help: "Attempts to store all objects as the encryption configuration says that did not come to their end.",

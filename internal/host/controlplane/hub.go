@@ -34,7 +34,7 @@ func Start(ctx context.Context, o Options) (*Hub, error) {
 	mgr, err := newManager(server.LoopbackConfig(), o)
 	var started <-chan struct{}
 	if err == nil {
-		started, err = furnish(ctx, mgr, server, o)
+		started, err = setupLoops(ctx, mgr, server, o)
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("building the control plane: %w", err), h.stopServer(ctx))

@@ -73,7 +73,7 @@ type Options struct {
 	// Clock is the real one by default.
 	Clock clock.WithTicker
 
-	whereabouts *whereabouts
+	lookups *admissionLookups
 	// guard answers the pages of package restore; nil until the rooms are built.
 	guard *atomic.Pointer[restore.Guard]
 
@@ -89,13 +89,13 @@ func (o Options) complete() Options {
 		o.Clock = clock.RealClock{}
 	}
 	o.Server.Clock = o.Clock
-	o.whereabouts, o.guard = &whereabouts{}, &atomic.Pointer[restore.Guard]{}
+	o.lookups, o.guard = &admissionLookups{}, &atomic.Pointer[restore.Guard]{}
 	o.Server.Admission = append(o.Server.Admission,
 		apiserver.AdmissionPlugin{Name: "Flagship", Handler: admission.New(uuid.NewString)},
 		apiserver.AdmissionPlugin{Name: admission.BindingsName, Handler: admission.NewBindings(neverTemplate)},
-		apiserver.AdmissionPlugin{Name: admission.DefinitionsName, Handler: admission.NewDefinitions(o.whereabouts.instances)},
-		apiserver.AdmissionPlugin{Name: admission.DeletionsName, Handler: admission.NewDeletions(o.whereabouts.cluster, o.whereabouts.keeps)},
-		apiserver.AdmissionPlugin{Name: admission.LimitsName, Handler: admission.NewLimits(o.whereabouts.mayStore, limit.ValidateAnnotations)},
+		apiserver.AdmissionPlugin{Name: admission.DefinitionsName, Handler: admission.NewDefinitions(o.lookups.instances)},
+		apiserver.AdmissionPlugin{Name: admission.DeletionsName, Handler: admission.NewDeletions(o.lookups.cluster, o.lookups.keeps)},
+		apiserver.AdmissionPlugin{Name: admission.LimitsName, Handler: admission.NewLimits(o.lookups.mayStore, limit.ValidateAnnotations)},
 	)
 	o.metrics = prometheus.NewRegistry()
 	o.loops = controlloop.NewSet(o.metrics, o.Clock)

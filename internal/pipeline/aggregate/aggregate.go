@@ -62,7 +62,7 @@ type aggregator struct {
 	owed sync.Map // Request → struct{}
 	// told is the content of the template each binding's success was published
 	// for.
-	told sync.Map // Request → string
+	published sync.Map // Request → string
 	// left are bindings that go or are gone and whose template has to be told so.
 	left sync.Map // Request → workv1alpha2.Binding
 }
@@ -132,7 +132,7 @@ func (a *aggregator) clear(ctx context.Context, request Request) (reconcile.Resu
 	if !ok {
 		return reconcile.Result{}, nil
 	}
-	_, err := a.updateTemplate(ctx, gone.(workv1alpha2.Binding), Picture{})
+	_, err := a.updateTemplate(ctx, gone.(workv1alpha2.Binding), Summary{})
 	if apierrors.IsConflict(err) {
 		return reconcile.Result{RequeueAfter: afterConflict}, nil
 	}
@@ -144,7 +144,7 @@ func (a *aggregator) clear(ctx context.Context, request Request) (reconcile.Resu
 
 // write updates the template first: when the binding shows a picture, the
 // template has it too, and a restart in between finds the difference.
-func (a *aggregator) write(ctx context.Context, request Request, binding workv1alpha2.Binding, picture Picture, news news) (reconcile.Result, error) {
+func (a *aggregator) write(ctx context.Context, request Request, binding workv1alpha2.Binding, picture Summary, news news) (reconcile.Result, error) {
 	a.pace.wrote(request)
 	content, failure := a.updateTemplate(ctx, binding, picture)
 	if apierrors.IsConflict(failure) { // of a kind whose status has other writers
@@ -176,7 +176,7 @@ func (a *aggregator) write(ctx context.Context, request Request, binding workv1a
 		}
 	}
 	if failure == nil && news.verdict != nil && news.verdict.Status == metav1.ConditionTrue {
-		a.celebrate(request, binding, content, len(picture.Items))
+		a.publishFullyApplied(request, binding, content, len(picture.Items))
 	}
 	return reconcile.Result{}, failure
 }
@@ -194,7 +194,7 @@ type news struct {
 
 func (n news) any() bool { return n.items || n.verdict != nil }
 
-func compare(binding workv1alpha2.Binding, picture Picture) news {
+func compare(binding workv1alpha2.Binding, picture Summary) news {
 	status := binding.BindingStatus()
 	result := news{items: !sameItems(status.AggregatedStatus, picture.Items)}
 	if status.LastScheduledTime == nil && len(binding.BindingSpec().RequiredBy) == 0 {
@@ -274,7 +274,7 @@ func (a *aggregator) speaksFor(ctx context.Context, binding workv1alpha2.Binding
 // updateTemplate writes the status that the copies add up to. It returns a word
 // for the template's content: its generation or, for kinds without status, the
 // version that the binding was made from.
-func (a *aggregator) updateTemplate(ctx context.Context, binding workv1alpha2.Binding, picture Picture) (string, error) {
+func (a *aggregator) updateTemplate(ctx context.Context, binding workv1alpha2.Binding, picture Summary) (string, error) {
 	resource := binding.BindingSpec().Resource
 	version := "version " + resource.ResourceVersion
 	gvk := schema.FromAPIVersionAndKind(resource.APIVersion, resource.Kind)
@@ -308,7 +308,7 @@ func (a *aggregator) updateTemplate(ctx context.Context, binding workv1alpha2.Bi
 
 // updateBinding writes what differs. Conditions are a list with several owners, so the update insists on the version it
 // was made for.
-func (a *aggregator) updateBinding(ctx context.Context, binding workv1alpha2.Binding, picture Picture, news news) error {
+func (a *aggregator) updateBinding(ctx context.Context, binding workv1alpha2.Binding, picture Summary, news news) error {
 	status := binding.BindingStatus()
 	if news.items {
 		status.AggregatedStatus = picture.Items
@@ -363,8 +363,8 @@ func (a *aggregator) noteMeaning(ctx context.Context, binding workv1alpha2.Bindi
 
 // celebrate tells, once per content of the template, that it has arrived
 // everywhere.
-func (a *aggregator) celebrate(request Request, binding workv1alpha2.Binding, content string, clusters int) {
-	if previous, known := a.told.Swap(request, content); known && previous == content {
+func (a *aggregator) publishFullyApplied(request Request, binding workv1alpha2.Binding, content string, clusters int) {
+	if previous, known := a.published.Swap(request, content); known && previous == content {
 		return
 	}
 	a.publish(binding, events.Normal, events.AggregateStatusSucceed,
@@ -382,7 +382,7 @@ func (a *aggregator) publish(binding workv1alpha2.Binding, kind func(corev1.Obje
 func (a *aggregator) forget(request Request) {
 	a.pace.forget(request)
 	a.owed.Delete(request)
-	a.told.Delete(request)
+	a.published.Delete(request)
 }
 
 func sameItems(a, b []workv1alpha2.AggregatedStatusItem) bool {

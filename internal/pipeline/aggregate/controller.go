@@ -27,7 +27,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
 )
 
-// Deps is what the room needs from the house. Templates, Statuses, Events and
+// Deps is what the package needs. Templates, Statuses, Events and
 // Clock are required.
 type Deps struct {
 	Templates Templates

@@ -18,7 +18,7 @@ import (
 )
 
 // Picture is what the Works of a binding say together.
-type Picture struct {
+type Summary struct {
 	// Items has one entry per cluster that should have a copy, sorted by name.
 	Items []workv1alpha2.AggregatedStatusItem
 	// Missing are the clusters whose copy is not applied as it should be.
@@ -40,7 +40,7 @@ const (
 
 // Fold looks at all Works of a binding. Works in clusters that should not have a
 // copy any longer, and are on their way out, do not count.
-func Fold(spec *workv1alpha2.ResourceBindingSpec, works []*workv1alpha1.Work) Picture {
+func Fold(spec *workv1alpha2.ResourceBindingSpec, works []*workv1alpha1.Work) Summary {
 	rendered := workv1alpha1.WorkName(spec.Resource.Kind, spec.Resource.Namespace, spec.Resource.Name)
 	byCluster := make(map[string]*workv1alpha1.Work, len(works))
 	for _, work := range works {
@@ -49,7 +49,7 @@ func Fold(spec *workv1alpha2.ResourceBindingSpec, works []*workv1alpha1.Work) Pi
 			byCluster[cluster] = work
 		}
 	}
-	picture := Picture{Settled: true, Silent: true}
+	picture := Summary{Settled: true, Silent: true}
 	for _, cluster := range slices.Sorted(maps.Keys(targets(spec))) {
 		work := byCluster[cluster]
 		item := workv1alpha2.AggregatedStatusItem{
@@ -163,7 +163,7 @@ func settled(work *workv1alpha1.Work) bool {
 
 // Condition is the verdict FullyApplied on a picture, for a binding of the given
 // generation. Without any cluster nothing is fully applied.
-func (p Picture) Condition(generation int64) metav1.Condition {
+func (p Summary) Condition(generation int64) metav1.Condition {
 	if len(p.Items) > 0 && len(p.Missing) == 0 {
 		return workv1alpha2.FullyAppliedCondition(generation)
 	}
@@ -193,7 +193,7 @@ func unrendered(binding workv1alpha2.Binding) bool {
 }
 
 // explain has the items of clusters without a Work say why there is none, if render has told.
-func (p Picture) explain(binding workv1alpha2.Binding) {
+func (p Summary) explain(binding workv1alpha2.Binding) {
 	rendered := meta.FindStatusCondition(binding.BindingStatus().Conditions, workv1alpha2.Rendered)
 	if rendered == nil || rendered.Status != metav1.ConditionFalse {
 		return

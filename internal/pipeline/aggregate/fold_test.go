@@ -90,53 +90,53 @@ func TestFold(t *testing.T) {
 	for reason, tc := range map[string]struct {
 		spec  workv1alpha2.ResourceBindingSpec
 		works []*workv1alpha1.Work
-		want  Picture
+		want  Summary
 	}{
 		"all is well, in the order of names": {
 			spec:  specWith("b", "a"),
 			works: []*workv1alpha1.Work{work("b", good...), work("a", good...)},
-			want: Picture{Settled: true, Items: items{
+			want: Summary{Settled: true, Items: items{
 				item("a", true, "", ready, "Healthy"), item("b", true, "", ready, "Healthy")}},
 		},
 		"a failure is named": {
 			spec:  specWith("a", "b"),
 			works: []*workv1alpha1.Work{work("a", good...), work("b", failed("no such namespace"))},
-			want: Picture{Settled: true, Missing: []string{"b"}, Items: items{
+			want: Summary{Settled: true, Missing: []string{"b"}, Items: items{
 				item("a", true, "", ready, "Healthy"), item("b", false, "no such namespace", "", "Unknown")}},
 		},
 		"a cluster without Work is not forgotten": {
 			spec: specWith("a"),
-			want: Picture{Silent: true, Missing: []string{"a"}, Items: items{item("a", false, noWorkMessage, "", "Unknown")}},
+			want: Summary{Silent: true, Missing: []string{"a"}, Items: items{item("a", false, noWorkMessage, "", "Unknown")}},
 		},
 		"nor is one that has not said anything": {
 			spec:  specWith("a"),
 			works: []*workv1alpha1.Work{work("a")},
-			want:  Picture{Silent: true, Missing: []string{"a"}, Items: items{item("a", false, waitingMessage, "", "Unknown")}},
+			want:  Summary{Silent: true, Missing: []string{"a"}, Items: items{item("a", false, waitingMessage, "", "Unknown")}},
 		},
 		"an earlier version does not count as applied, and its status is shown": {
 			spec:  specWith("a"),
 			works: []*workv1alpha1.Work{work("a", append(good, atGeneration(2))...)},
-			want:  Picture{Missing: []string{"a"}, Items: items{item("a", false, outdated, ready, "Unknown")}},
+			want:  Summary{Missing: []string{"a"}, Items: items{item("a", false, outdated, ready, "Unknown")}},
 		},
 		"applied but not observed yet": {
 			spec:  specWith("a"),
 			works: []*workv1alpha1.Work{work("a", appliedAt(1))},
-			want:  Picture{Items: items{item("a", true, "", "", "Unknown")}},
+			want:  Summary{Items: items{item("a", true, "", "", "Unknown")}},
 		},
 		"a rollout under way is not the last word": {
 			spec:  specWith("a"),
 			works: []*workv1alpha1.Work{work("a", append(good, rollingOut)...)},
-			want:  Picture{Items: items{item("a", true, "", ready, "Healthy")}},
+			want:  Summary{Items: items{item("a", true, "", ready, "Healthy")}},
 		},
 		"a suspended Work has nothing more to say": {
 			spec:  specWith("a"),
 			works: []*workv1alpha1.Work{work("a", append(good, atGeneration(2), suspended)...)},
-			want:  Picture{Settled: true, Missing: []string{"a"}, Items: items{item("a", false, outdated, ready, "Unknown")}},
+			want:  Summary{Settled: true, Missing: []string{"a"}, Items: items{item("a", false, outdated, ready, "Unknown")}},
 		},
 		"Works that are on their way out do not count": {
 			spec:  specWith("a"),
 			works: []*workv1alpha1.Work{work("a", good...), work("gone", good...)},
-			want:  Picture{Settled: true, Items: items{item("a", true, "", ready, "Healthy")}},
+			want:  Summary{Settled: true, Items: items{item("a", true, "", ready, "Healthy")}},
 		},
 		"dependants and drained clusters count, purged ones do not": {
 			spec: func() workv1alpha2.ResourceBindingSpec {
@@ -147,7 +147,7 @@ func TestFold(t *testing.T) {
 				return s
 			}(),
 			works: []*workv1alpha1.Work{work("a", good...), work("b", good...), work("c", good...), work("d", good...)},
-			want: Picture{Settled: true, Items: items{
+			want: Summary{Settled: true, Items: items{
 				item("a", true, "", ready, "Healthy"), item("b", true, "", ready, "Healthy"), item("c", true, "", ready, "Healthy")}},
 		},
 	} {
@@ -161,18 +161,18 @@ func TestFold(t *testing.T) {
 
 func TestVerdicts(t *testing.T) {
 	for reason, tc := range map[string]struct {
-		picture Picture
+		picture Summary
 		status  metav1.ConditionStatus
 		message string
 	}{
-		"everywhere": {Picture{Items: make([]workv1alpha2.AggregatedStatusItem, 2)}, metav1.ConditionTrue, workv1alpha2.FullyAppliedSuccessMessage},
+		"everywhere": {Summary{Items: make([]workv1alpha2.AggregatedStatusItem, 2)}, metav1.ConditionTrue, workv1alpha2.FullyAppliedSuccessMessage},
 		"not everywhere": {
-			Picture{Items: make([]workv1alpha2.AggregatedStatusItem, 2), Missing: []string{"b"}}, metav1.ConditionFalse,
+			Summary{Items: make([]workv1alpha2.AggregatedStatusItem, 2), Missing: []string{"b"}}, metav1.ConditionFalse,
 			"Failed to apply all works, see status.aggregatedStatus for details: 1 of 2 clusters lack it: b",
 		},
-		"nowhere": {Picture{}, metav1.ConditionFalse, "Failed to apply all works, see status.aggregatedStatus for details: no cluster was chosen"},
+		"nowhere": {Summary{}, metav1.ConditionFalse, "Failed to apply all works, see status.aggregatedStatus for details: no cluster was chosen"},
 		"not in many places": {
-			Picture{Items: make([]workv1alpha2.AggregatedStatusItem, 12), Missing: []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"}}, metav1.ConditionFalse,
+			Summary{Items: make([]workv1alpha2.AggregatedStatusItem, 12), Missing: []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"}}, metav1.ConditionFalse,
 			"Failed to apply all works, see status.aggregatedStatus for details: 12 of 12 clusters lack it: a, b, c, d, e, f, g, h, i, j and 2 more",
 		},
 	} {
@@ -220,7 +220,7 @@ func TestHoldingBack(t *testing.T) {
 			t.Errorf("%s: holds back %s, want %s", reason, got, want)
 		}
 	}
-	underWay, silent, settled := Picture{}, Picture{Silent: true}, Picture{Settled: true}
+	underWay, silent, settled := Summary{}, Summary{Silent: true}, Summary{Settled: true}
 	expect("at first", p.hold(request, underWay), quiet)
 	step(200 * ms)
 	p.heard(request)
@@ -249,7 +249,7 @@ func TestHoldingBack(t *testing.T) {
 func TestManySilentBindingsWaitLonger(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(start)
 	p := newPace(clock)
-	silent, settled := Picture{Silent: true}, Picture{Settled: true}
+	silent, settled := Summary{Silent: true}, Summary{Settled: true}
 	request := func(i int) Request { return Request{"shop", fmt.Sprint(i)} }
 	for i := range 101 {
 		p.hold(request(i), silent)

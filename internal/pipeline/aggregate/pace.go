@@ -81,7 +81,7 @@ func (p *pace) wrote(request Request) {
 	}
 	t.streak++
 	t.lastWrite = p.clock.Now()
-	p.hush(t, false)
+	p.setSilent(t, false)
 }
 
 // heard notes that somebody has news of a binding.
@@ -93,11 +93,11 @@ func (p *pace) heard(request Request) {
 
 // hold says how much longer an unsettled picture is to be held back. Things
 // mostly settle within moments, and then one write tells all.
-func (p *pace) hold(request Request, picture Picture) time.Duration {
+func (p *pace) hold(request Request, picture Summary) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	t := p.track(request)
-	p.hush(t, picture.Silent && !picture.Settled)
+	p.setSilent(t, picture.Silent && !picture.Settled)
 	if picture.Settled {
 		t.unsettledSince = time.Time{}
 		return 0
@@ -133,13 +133,13 @@ func (p *pace) forget(request Request) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if t, ok := p.tracks[request]; ok {
-		p.hush(t, false)
+		p.setSilent(t, false)
 	}
 	delete(p.tracks, request)
 }
 
-// hush keeps count of the silent. It is called with the lock held.
-func (p *pace) hush(t *track, silent bool) {
+// setSilent counts the bindings that report nothing. It is called with the lock held.
+func (p *pace) setSilent(t *track, silent bool) {
 	switch {
 	case silent && !t.silent:
 		p.silent++

@@ -145,7 +145,7 @@ func keptByPerson(d destination, work *workv1alpha1.Work) bool {
 }
 
 // tellBraked reports that a Work waits for the brake.
-func (a *Applier) tellBraked(work *workv1alpha1.Work, err error) {
+func (a *Applier) setBraked(work *workv1alpha1.Work, err error) {
 	a.report.Update(client.ObjectKeyFromObject(work), workstatus.Apply, func(_ *workv1alpha1.Work, status *workv1alpha1.WorkStatus) {
 		meta.SetStatusCondition(&status.Conditions, workv1alpha1.Dispatching(work.Generation))
 		meta.SetStatusCondition(&status.Conditions, workv1alpha1.Braked(work.Generation, err.Error()))
@@ -221,7 +221,7 @@ func (l *brakeLoop) Reconcile(ctx context.Context, q reconcile.Request) (reconci
 	kept := was && clusterv1alpha1.BrakeKeepBefore(cluster).After(before.LastTransitionTime.Time)
 	leaving := cluster.DeletionTimestamp != nil // nothing waits in a cluster that is being removed
 	if released || kept || leaving {
-		l.lanes.Add(cluster.Name, everyWork(cluster.Name))
+		l.queues.Add(cluster.Name, everyWork(cluster.Name))
 	}
 	return reconcile.Result{RequeueAfter: next}, nil
 }

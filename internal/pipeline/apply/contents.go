@@ -44,9 +44,9 @@ type contents struct {
 	unknown []string
 }
 
-// furniture are the objects that every namespace of a cluster has, made by the cluster itself. A name that ends with "*" is
+// clusterObjects are the objects that every namespace of a cluster has, made by the cluster itself. A name that ends with "*" is
 // a prefix.
-var furniture = map[schema.GroupKind][]string{
+var clusterObjects = map[schema.GroupKind][]string{
 	{Kind: "ConfigMap"}:      {"kube-root-ca.crt", "openshift-service-ca.crt", "istio-ca-root-cert"},
 	{Kind: "ServiceAccount"}: {"default", "builder", "deployer"},
 	{Group: "rbac.authorization.k8s.io", Kind: "RoleBinding"}:  {"system:*"},
@@ -57,8 +57,8 @@ var furniture = map[schema.GroupKind][]string{
 	{Group: "coordination.k8s.io", Kind: "Lease"}: {"*"},
 }
 
-func isFurniture(kind schema.GroupKind, obj metav1.Object) bool {
-	for _, name := range furniture[kind] {
+func isClusterObject(kind schema.GroupKind, obj metav1.Object) bool {
+	for _, name := range clusterObjects[kind] {
 		if prefix, isPrefix := strings.CutSuffix(name, "*"); name == obj.GetName() || isPrefix && strings.HasPrefix(obj.GetName(), prefix) {
 			return true
 		}
@@ -70,14 +70,14 @@ func isFurniture(kind schema.GroupKind, obj metav1.Object) bool {
 		return derived || obj.GetLabels()["endpoints.kubernetes.io/managed-by"] == "endpoint-controller"
 	case schema.GroupKind{Kind: "Secret"}: // the token of a default account, which older clusters make by themselves
 		account := annotations["kubernetes.io/service-account.name"]
-		return slices.Contains(furniture[schema.GroupKind{Kind: "ServiceAccount"}], account) &&
+		return slices.Contains(clusterObjects[schema.GroupKind{Kind: "ServiceAccount"}], account) &&
 			(strings.HasPrefix(obj.GetName(), account+"-token-") || strings.HasPrefix(obj.GetName(), account+"-dockercfg-"))
 	}
 	return false
 }
 
-// census counts what a namespace holds.
-type census struct {
+// namespaceContents counts what a namespace holds.
+type namespaceContents struct {
 	applier    *Applier
 	conn       *member.Conn
 	namespace  string
@@ -91,7 +91,7 @@ type census struct {
 // contentsOf lists everything in a namespace of a member, by metadata alone. It takes as many requests as the member has
 // namespaced kinds, about half of what the member itself takes to delete the namespace.
 func (a *Applier) contentsOf(ctx context.Context, conn *member.Conn, namespace string) (contents, error) {
-	c := &census{applier: a, conn: conn, namespace: namespace, namespaced: sets.New[schema.GroupKind]()}
+	c := &namespaceContents{applier: a, conn: conn, namespace: namespace, namespaced: sets.New[schema.GroupKind]()}
 	lists, err := conn.NamespacedKinds(ctx)
 	var partial *discovery.ErrGroupDiscoveryFailed
 	switch {
@@ -148,8 +148,8 @@ func kindsToList(lists []*metav1.APIResourceList) []listable {
 }
 
 // count adds the objects of one kind.
-func (c *census) count(ctx context.Context, k listable) {
-	if slices.Contains(furniture[k.kind], "*") {
+func (c *namespaceContents) count(ctx context.Context, k listable) {
+	if slices.Contains(clusterObjects[k.kind], "*") {
 		return
 	}
 	options := metav1.ListOptions{Limit: contentsPage}
@@ -176,13 +176,13 @@ func (c *census) count(ctx context.Context, k listable) {
 }
 
 // done tells whether enough is known.
-func (c *census) done() bool {
+func (c *namespaceContents) done() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.err != nil || len(c.found.others) > namedAtMost
 }
 
-func (c *census) fail(k listable, err error) {
+func (c *namespaceContents) fail(k listable, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if unavailable(err) {
@@ -197,8 +197,8 @@ func (c *census) fail(k listable, err error) {
 }
 
 // add counts one object, unless it goes with the namespace or before it.
-func (c *census) add(ctx context.Context, kind schema.GroupKind, obj *metav1.PartialObjectMetadata) {
-	if obj.DeletionTimestamp != nil || isFurniture(kind, obj) || c.goesWithItsOwner(obj) {
+func (c *namespaceContents) add(ctx context.Context, kind schema.GroupKind, obj *metav1.PartialObjectMetadata) {
+	if obj.DeletionTimestamp != nil || isClusterObject(kind, obj) || c.goesWithItsOwner(obj) {
 		return
 	}
 	work, ours := c.workOf(obj)
@@ -218,7 +218,7 @@ func (c *census) add(ctx context.Context, kind schema.GroupKind, obj *metav1.Par
 
 // goesWithItsOwner tells whether an object has an owner in the namespace: that one is counted, or is gone, and the garbage
 // collector is on its way.
-func (c *census) goesWithItsOwner(obj *metav1.PartialObjectMetadata) bool {
+func (c *namespaceContents) goesWithItsOwner(obj *metav1.PartialObjectMetadata) bool {
 	return slices.ContainsFunc(obj.OwnerReferences, func(o metav1.OwnerReference) bool {
 		version, err := schema.ParseGroupVersion(o.APIVersion)
 		return err == nil && c.namespaced.Has(schema.GroupKind{Group: version.Group, Kind: o.Kind})
@@ -226,7 +226,7 @@ func (c *census) goesWithItsOwner(obj *metav1.PartialObjectMetadata) bool {
 }
 
 // workOf returns the Work that an object of this control plane belongs to.
-func (c *census) workOf(obj *metav1.PartialObjectMetadata) (types.NamespacedName, bool) {
+func (c *namespaceContents) workOf(obj *metav1.PartialObjectMetadata) (types.NamespacedName, bool) {
 	id := obj.Annotations[workv1alpha1.ControlPlaneAnnotation]
 	work := types.NamespacedName{Namespace: obj.Annotations[workv1alpha1.WorkNamespaceAnnotation], Name: obj.Annotations[workv1alpha1.WorkNameAnnotation]}
 	ours := obj.Labels[workv1alpha1.ManagedLabel] == workv1alpha1.ManagedLabelValue && (id == "" || id == c.conn.ControlPlane().ID)
@@ -239,10 +239,10 @@ func (c *census) workOf(obj *metav1.PartialObjectMetadata) (types.NamespacedName
 // Between the list and the deletion somebody may make an object that goes with the namespace. Kubernetes has no deletion
 // of a namespace that depends on its contents, so that this moment, some tens of milliseconds, cannot be closed.
 func (a *Applier) spareNamespace(ctx context.Context, conn *member.Conn, work types.NamespacedName, namespace string) (bool, error) {
-	if a.departures.any(work, func(key types.NamespacedName) bool {
+	if a.leavingWorks.any(work, func(key types.NamespacedName) bool {
 		return a.client.Get(ctx, key, &workv1alpha1.Work{}) == nil
 	}) {
-		return false, passing(errors.New("what else was applied in the namespace is on its way out"))
+		return false, transient(errors.New("what else was applied in the namespace is on its way out"))
 	}
 	found, err := a.contentsOf(ctx, conn, namespace)
 	switch {
@@ -250,18 +250,18 @@ func (a *Applier) spareNamespace(ctx context.Context, conn *member.Conn, work ty
 		return false, fmt.Errorf("looking for what namespace %s holds: %w", namespace, err)
 	case len(found.others) > 0:
 		a.doubts.end(work)
-		a.tellSpared(conn, "occupied", fmt.Sprintf(
+		a.publishReleased(conn, "occupied", fmt.Sprintf(
 			"Namespace %s stays in the cluster, without the marks of the control plane: it holds %s, which the control plane did not make, has preserved or still wants",
 			namespace, named(found.others)))
 		return true, nil
 	case len(found.pending) > 0:
-		a.departures.put(work, found.pending)
-		return false, passing(fmt.Errorf("%d other objects in the namespace are on their way out", len(found.pending)))
+		a.leavingWorks.put(work, found.pending)
+		return false, transient(fmt.Errorf("%d other objects in the namespace are on their way out", len(found.pending)))
 	case len(found.unknown) > 0 && a.doubts.begin(work, a.clock.Now()):
 		return false, fmt.Errorf("it is not certain that namespace %s holds nothing else: cannot list %s", namespace, named(found.unknown))
 	case len(found.unknown) > 0:
 		a.doubts.end(work)
-		a.tellSpared(conn, "unknown", fmt.Sprintf(
+		a.publishReleased(conn, "unknown", fmt.Sprintf(
 			"Namespace %s stays in the cluster, without the marks of the control plane: it may hold what the control plane did not make, since it cannot list %s",
 			namespace, named(found.unknown)))
 		return true, nil
@@ -273,7 +273,7 @@ func (a *Applier) spareNamespace(ctx context.Context, conn *member.Conn, work ty
 
 // tellSpared reports that a namespace was left in a member. The Work and the namespace on the hub are gone soon, so the
 // Cluster is where it is told.
-func (a *Applier) tellSpared(conn *member.Conn, reason, message string) {
+func (a *Applier) publishReleased(conn *member.Conn, reason, message string) {
 	a.metrics.spared.WithLabelValues(reason).Inc()
 	kind := clusterv1alpha1.SchemeGroupVersion.WithKind("Cluster")
 	a.events.Publish(events.Warning(events.Reference(kind, conn.Cluster()), events.NamespaceReleased, message))
@@ -289,12 +289,12 @@ func named(names []string) string {
 
 // departures remembers for a Work with a namespace the Works that were seen to leave it, so that everything in it is listed
 // again only when these are gone.
-type departures struct {
+type leavingWorks struct {
 	mu    sync.Mutex
 	works map[types.NamespacedName][]types.NamespacedName
 }
 
-func (d *departures) put(work types.NamespacedName, leaving []types.NamespacedName) {
+func (d *leavingWorks) put(work types.NamespacedName, leaving []types.NamespacedName) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.works == nil {
@@ -303,14 +303,14 @@ func (d *departures) put(work types.NamespacedName, leaving []types.NamespacedNa
 	d.works[work] = leaving
 }
 
-func (d *departures) forget(work types.NamespacedName) {
+func (d *leavingWorks) forget(work types.NamespacedName) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.works, work)
 }
 
 // any tells whether one of the Works exists that were seen to leave.
-func (d *departures) any(work types.NamespacedName, exists func(types.NamespacedName) bool) bool {
+func (d *leavingWorks) any(work types.NamespacedName, exists func(types.NamespacedName) bool) bool {
 	d.mu.Lock()
 	leaving := d.works[work]
 	d.mu.Unlock()

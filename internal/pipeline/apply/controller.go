@@ -48,8 +48,8 @@ type Deps struct {
 	Retention func(schema.GroupVersionKind) string
 	// Changes tells when kinds mean something else. Nil: they never do.
 	Changes *interpret.Changes
-	// Custody has a say in what happens to objects of particular kinds. Nil: nobody has.
-	Custody Custody
+	// KindPolicy decides what happens to objects of particular kinds. Nil: nothing is particular.
+	KindPolicy KindPolicy
 	// Guard has a say in whether a member is written to at all. Nil: all are.
 	Guard Guard
 	// Brake says when so much is to be removed or scaled down at once that a person has to release it.
@@ -82,33 +82,33 @@ func (noGuard) OnResume(func(cluster string)) {}
 
 // Applier makes members match their Works.
 type Applier struct {
-	client  client.Client
-	cache   cache.Cache
-	fleet   *member.Fleet
-	report  *workstatus.Writer
-	events  events.Recorder
-	clock   clock.WithTicker
-	retain  func(ctx context.Context, desired, observed *unstructured.Unstructured) (*unstructured.Unstructured, error)
-	custody Custody
-	brake   *brake.Brake
-	guard   Guard
-	keeps   func(ctx context.Context, work *workv1alpha1.Work) (keeps bool, again time.Duration, err error)
+	client     client.Client
+	cache      cache.Cache
+	fleet      *member.Fleet
+	report     *workstatus.Writer
+	events     events.Recorder
+	clock      clock.WithTicker
+	retain     func(ctx context.Context, desired, observed *unstructured.Unstructured) (*unstructured.Unstructured, error)
+	kindPolicy KindPolicy
+	brake      *brake.Brake
+	guard      Guard
+	keeps      func(ctx context.Context, work *workv1alpha1.Work) (keeps bool, again time.Duration, err error)
 
 	retention func(schema.GroupVersionKind) string
 	changes   *interpret.Changes
 	metrics   *metrics
 
-	braking  brakeLoop
-	lanes    *member.Lanes
-	ledger   ledger
-	waits    stopwatches // Works that wait for watches
-	troubles stopwatches // Works that fail
-	doubts   stopwatches // Works of namespaces of which not everything can be listed
-	damper   damper
-	released released // Works that were let go
-	buried   buried   // Works whose objects were removed
+	braking       brakeLoop
+	queues        *member.Queues
+	applyCache    applyCache
+	waits         startTimes // Works that wait for watches
+	troubles      startTimes // Works that fail
+	doubts        startTimes // Works of namespaces of which not everything can be listed
+	repairBackoff repairBackoff
+	releasedWorks releasedWorks // Works that were let go
+	deletedWorks  deletedWorks  // Works whose objects were removed
 
-	departures departures
+	leavingWorks leavingWorks
 
 	mu    sync.Mutex
 	conns map[string]*member.Conn // the last ones heard of
@@ -142,19 +142,19 @@ func newApplier(hub client.Client, works cache.Cache, deps Deps) (*Applier, erro
 	if deps.Keeps == nil {
 		deps.Keeps = func(context.Context, *workv1alpha1.Work) (bool, time.Duration, error) { return false, 0, nil }
 	}
-	if deps.Custody == nil {
-		deps.Custody = nobody{}
+	if deps.KindPolicy == nil {
+		deps.KindPolicy = nobody{}
 	}
 	a := &Applier{
 		client: hub, cache: works, fleet: deps.Fleet, report: deps.Report, events: deps.Events, clock: deps.Clock,
 		retain: deps.Retain, retention: deps.Retention, changes: deps.Changes, metrics: newMetrics(deps.Metrics),
-		custody: deps.Custody, guard: deps.Guard, keeps: deps.Keeps, waits: stopwatches{limit: patienceWithWatch},
-		doubts: stopwatches{limit: doubtPatience}, conns: map[string]*member.Conn{},
+		kindPolicy: deps.KindPolicy, guard: deps.Guard, keeps: deps.Keeps, waits: startTimes{limit: patienceWithWatch},
+		doubts: startTimes{limit: doubtPatience}, conns: map[string]*member.Conn{},
 	}
 	a.braking.Applier = a
 	a.brake = brake.New(deps.Brake, deps.Clock, a.braking.engaged)
-	a.lanes = member.NewLanes("apply", deps.Fleet, deps.Clock, deps.Workers, a.reconcile)
-	deps.Guard.OnResume(func(cluster string) { a.lanes.Add(cluster, everyWork(cluster)) })
+	a.queues = member.NewQueues("apply", deps.Fleet, deps.Clock, deps.Workers, a.reconcile)
+	deps.Guard.OnResume(func(cluster string) { a.queues.Add(cluster, everyWork(cluster)) })
 	deps.Fleet.OnChange(a.memberChanged)
 	deps.Fleet.Subscribe(a.connectionChanged)
 	return a, nil
@@ -174,13 +174,13 @@ func (a *Applier) connectionChanged(cluster string) {
 	a.mu.Unlock()
 	switch {
 	case !connected:
-		a.ledger.forgetCluster(cluster)
+		a.applyCache.forgetCluster(cluster)
 	case conn != before:
-		a.lanes.Add(cluster, everyWork(cluster))
+		a.queues.Add(cluster, everyWork(cluster))
 	}
 }
 
-// everyWork is the key that stands for all Works of a cluster in its lane.
+// everyWork is the key that stands for all Works of a cluster in its queue.
 func everyWork(cluster string) types.NamespacedName {
 	return types.NamespacedName{Namespace: workv1alpha1.ExecutionNamespace(cluster)}
 }
@@ -210,7 +210,7 @@ func (a *Applier) Start(ctx context.Context) error {
 		},
 		UpdateFunc: func(before, after any) {
 			a.countWork(before, after)
-			if worthALook(before, after) {
+			if needsReconcile(before, after) {
 				a.enqueue(after)
 			}
 		},
@@ -232,7 +232,7 @@ func (a *Applier) Start(ctx context.Context) error {
 	if a.changes != nil {
 		a.changes.Subscribe(func(kinds interpret.Kinds) { a.reapply(ctx, kinds) })
 	}
-	return a.lanes.Start(ctx)
+	return a.queues.Start(ctx)
 }
 
 // reapply looks at the Works with objects of kinds that mean something else now.
@@ -250,7 +250,7 @@ func (a *Applier) reapply(ctx context.Context, kinds interpret.Kinds) {
 }
 
 // worthALook tells whether a change of a Work is more than one of its status.
-func worthALook(before, after any) bool {
+func needsReconcile(before, after any) bool {
 	old, ok := before.(*workv1alpha1.Work)
 	current, alsoOK := after.(*workv1alpha1.Work)
 	if !ok || !alsoOK {
@@ -268,7 +268,7 @@ func (a *Applier) enqueue(obj any) {
 		return // kept for the control plane itself, and written with every change in the member: nothing to do or to say
 	}
 	if cluster, ok := workv1alpha1.ClusterOfExecutionNamespace(work.Namespace); ok {
-		a.lanes.Add(cluster, client.ObjectKeyFromObject(work))
+		a.queues.Add(cluster, client.ObjectKeyFromObject(work))
 	}
 }
 
@@ -280,10 +280,10 @@ func (a *Applier) memberChanged(change member.Change) {
 		return
 	}
 	at := place{cluster: change.Cluster, resource: change.Resource, object: change.Object}
-	risen := change.New && a.buried.rise(change.Work)
-	foundling := change.New && (change.Listed || !a.ledger.expects(at))
+	risen := change.New && a.deletedWorks.reappears(change.Work)
+	foundling := change.New && (change.Listed || !a.applyCache.expects(at))
 	if change.Gone || change.Rewound || change.Listed { // what is remembered has not come to be
-		a.ledger.forget(at)
+		a.applyCache.forget(at)
 	}
 	done := risen || change.Gone || change.Disowned || change.Rewound || change.Previously != (types.NamespacedName{}) || a.awaited(change)
 	if !done && !foundling {
@@ -294,15 +294,15 @@ func (a *Applier) memberChanged(change member.Change) {
 		switch {
 		case !ok || cluster != change.Cluster:
 		case done:
-			a.lanes.AddAfter(cluster, work, a.damper.pause(work, a.clock.Now()))
+			a.queues.AddAfter(cluster, work, a.repairBackoff.pause(work, a.clock.Now()))
 		default:
-			a.lanes.Add(cluster, work) // once for each object, so that nobody needs to be slowed down
+			a.queues.Add(cluster, work) // once for each object, so that nobody needs to be slowed down
 		}
 	}
 }
 
-// rival returns a function that tells whether a Work still exists and wants to.
-func (a *Applier) rival(ctx context.Context) func(types.NamespacedName) bool {
+// otherOwner returns a function that says whether another Work exists and orders the object.
+func (a *Applier) otherOwner(ctx context.Context) func(types.NamespacedName) bool {
 	return func(key types.NamespacedName) bool {
 		work := &workv1alpha1.Work{}
 		return a.client.Get(ctx, key, work) == nil && work.DeletionTimestamp == nil

@@ -198,12 +198,12 @@ func leftovers(work *workv1alpha1.Work, manifests []manifest, owned []*unstructu
 
 // surplus are the leftovers of a Work in a member.
 func surplus(conn *member.Conn, work *workv1alpha1.Work, manifests []manifest) []identity {
-	return leftovers(work, manifests, strangers(conn, client.ObjectKeyFromObject(work), manifests))
+	return leftovers(work, manifests, unlistedObjects(conn, client.ObjectKeyFromObject(work), manifests))
 }
 
-// strangers are the objects we applied for a Work of which no manifest tells at first sight. There are hardly ever any, so
+// unlistedObjects are the objects we applied for a Work of which no manifest tells at first sight. There are hardly ever any, so
 // that nothing has to be decoded.
-func strangers(conn *member.Conn, work types.NamespacedName, manifests []manifest) []*unstructured.Unstructured {
+func unlistedObjects(conn *member.Conn, work types.NamespacedName, manifests []manifest) []*unstructured.Unstructured {
 	places := conn.Places(work)
 	if len(places) == 0 {
 		return nil

@@ -145,7 +145,7 @@ metadata:
 }
 
 func TestRepairsSlowDownWhenSomebodyInsists(t *testing.T) {
-	var d damper
+	var d repairBackoff
 	key, now := types.NamespacedName{Name: "w"}, time.Unix(1000, 0)
 	var pauses []time.Duration
 	for range freeRepairs + 8 {

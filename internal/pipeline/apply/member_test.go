@@ -238,7 +238,7 @@ func (b *bench) awaitWatch() {
 }
 
 // queued is how many Works are to be looked at, those apart that are because of the new connection.
-func (b *bench) queued() int { return b.lanes.Len() - 1 }
+func (b *bench) queued() int { return b.queues.Len() - 1 }
 
 // expectQueued waits until so many Works are to be looked at.
 func (b *bench) expectQueued(n int) {

@@ -78,7 +78,7 @@ func (a *Applier) object(ctx context.Context, t target, desired *unstructured.Un
 		hash += a.retention(desired.GroupVersionKind()) // a record may not hold a dot in it
 	}
 	try := attempt{target: t, desired: desired, hash: hash}
-	try.before, try.remembered = a.ledger.get(t.place)
+	try.before, try.remembered = a.applyCache.get(t.place)
 	if try.before.hash != hash {
 		try.remembered = false
 	}
@@ -92,7 +92,7 @@ func (a *Applier) object(ctx context.Context, t target, desired *unstructured.Un
 	case t.conn.ControlPlane().OurFields(observed) == nil, t.conn.ControlPlane().Other(observed) != "":
 		return a.examine(ctx, try) // who wrote it instead is not in the cache
 	default:
-		return a.settle(ctx, try, observed)
+		return a.updateObject(ctx, try, observed)
 	}
 }
 
@@ -129,7 +129,7 @@ func (a *Applier) create(ctx context.Context, try attempt) (entry, error) {
 func (a *Applier) examine(ctx context.Context, try attempt) (entry, error) {
 	live, err := try.client.Get(ctx, try.object.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) && !isForeignNotFound(err, try.resource.Resource) {
-		return entry{}, passing(fmt.Errorf("%s came and went", identityOf(try.desired)))
+		return entry{}, transient(fmt.Errorf("%s came and went", identityOf(try.desired)))
 	}
 	if err != nil {
 		return entry{}, fmt.Errorf("reading %s: %w", identityOf(try.desired), try.refused(err))
@@ -143,11 +143,11 @@ func (a *Applier) examine(ctx context.Context, try attempt) (entry, error) {
 		return entry{}, err
 	}
 	try.inherited = true
-	return a.settle(ctx, try, live)
+	return a.updateObject(ctx, try, live)
 }
 
 // settle brings an object that exists to what it should be.
-func (a *Applier) settle(ctx context.Context, try attempt, live *unstructured.Unstructured) (entry, error) {
+func (a *Applier) updateObject(ctx context.Context, try attempt, live *unstructured.Unstructured) (entry, error) {
 	verdict, err := a.judge(ctx, try, live)
 	if verdict == foreign {
 		return entry{}, err
@@ -156,14 +156,14 @@ func (a *Applier) settle(ctx context.Context, try attempt, live *unstructured.Un
 		verdict = adopting
 	}
 	if live.GetDeletionTimestamp() != nil {
-		return entry{}, passing(fmt.Errorf("%s is being deleted in the member, and is created again afterwards", identityOf(live)))
+		return entry{}, transient(fmt.Errorf("%s is being deleted in the member, and is created again afterwards", identityOf(live)))
 	}
 	body, err := a.bodyFor(ctx, try, live, verdict)
 	if err != nil {
 		return entry{}, err
 	}
 	d := compare(try.conn.ControlPlane(), body, live, try.hash)
-	if d.misfit && !d.stale {
+	if d.unknownFields && !d.stale {
 		if d.stale, err = outgrown(ctx, try, live); err != nil {
 			return entry{}, err
 		}
@@ -174,8 +174,8 @@ func (a *Applier) settle(ctx context.Context, try attempt, live *unstructured.Un
 			known = try.before
 		}
 		known.uid, known.version, known.hash, known.at = live.GetUID(), live.GetResourceVersion(), try.hash, a.clock.Now()
-		known.misfit = d.misfit
-		a.ledger.put(try.place, known)
+		known.unknownFields = d.unknownFields
+		a.applyCache.put(try.place, known)
 		return known, nil
 	}
 	if err := a.vet(try, live); err != nil {
@@ -226,7 +226,7 @@ func outgrown(ctx context.Context, try attempt, live *unstructured.Unstructured)
 
 // send applies a body and corrects it by what the API server answers. Live is the object as it is, nil if there is none.
 func (a *Applier) send(ctx context.Context, try attempt, body, live *unstructured.Unstructured, force bool) (entry, error) {
-	defer a.ledger.expect(try.place)()
+	defer a.applyCache.expect(try.place)()
 	self := try.conn.ControlPlane()
 	result := entry{hash: try.hash}
 	var misfits []string
@@ -237,11 +237,11 @@ func (a *Applier) send(ctx context.Context, try attempt, body, live *unstructure
 			result.uid, result.version, result.at = got.GetUID(), got.GetResourceVersion(), a.clock.Now()
 			result.unclaimed = unclaimed(self, try.desired, got)
 			result.altered, _ = alterations(self, body, got)
-			a.ledger.put(try.place, result)
+			a.applyCache.put(try.place, result)
 			try.conn.Saw(try.resource, got)
 			return result, nil
 		}
-		refused := misfitsIn(err)
+		refused := unknownFieldsIn(err)
 		if len(refused.unknown) > 0 && !asked {
 			// It is this schema that has to refuse the fields, not the one before it.
 			if schema, err = try.conn.Schema(ctx, try.desired.GroupVersionKind().GroupVersion()); err != nil {
@@ -257,7 +257,7 @@ func (a *Applier) send(ctx context.Context, try attempt, body, live *unstructure
 					misfits = append(misfits, r.path)
 				}
 			}
-			result.misfit = len(misfits) > 0
+			result.unknownFields = len(misfits) > 0
 			continue
 		}
 		found := conflictsIn(err)
@@ -347,12 +347,12 @@ func (a *Applier) explain(try attempt, err error) error {
 	what := identityOf(try.desired)
 	switch {
 	case apierrors.IsNotFound(err) && isForeignNotFound(err, try.resource.Resource):
-		return passing(fmt.Errorf("applying %s: %w", what, err)) // its namespace, which is on its way
+		return transient(fmt.Errorf("applying %s: %w", what, err)) // its namespace, which is on its way
 	case apierrors.IsNotFound(err):
 		try.conn.Forget(try.resource.GroupVersion())
-		return passing(fmt.Errorf("applying %s: %w", what, err))
+		return transient(fmt.Errorf("applying %s: %w", what, err))
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause), apierrors.IsConflict(err):
-		return passing(fmt.Errorf("applying %s: %w", what, err))
+		return transient(fmt.Errorf("applying %s: %w", what, err))
 	default:
 		return fmt.Errorf("applying %s: %w", what, try.refused(err))
 	}

@@ -52,15 +52,15 @@ const (
 	duplicateItem = ": duplicate entries for key "
 )
 
-// misfits are the parts of an object that a member's schema has no room for.
-type misfits struct {
+// unknownFields are the parts of an object that a member's schema does not have.
+type unknownFields struct {
 	unknown    []string    // paths of fields it does not know
 	duplicates [][2]string // lists, and the item they have more than once
 }
 
-// misfitsIn reads the misfits out of the API server's answer to an apply; empty if it is about something else.
-func misfitsIn(err error) misfits {
-	var found misfits
+// unknownFieldsIn reads them from the API server's answer to an apply; empty if it is about something else.
+func unknownFieldsIn(err error) unknownFields {
+	var found unknownFields
 	if err == nil || !strings.Contains(err.Error(), typedPrefix) {
 		return found
 	}
@@ -89,9 +89,9 @@ type removal struct {
 	path  string // in our form
 }
 
-// fit removes the misfits from obj: unknown fields altogether, and of items of one key all but the last, which is the
+// fit removes them from obj: unknown fields altogether, and of items of one key all but the last, which is the
 // one that a plain update would give effect. No removal means that it could not help.
-func (m misfits) fit(obj *unstructured.Unstructured) []removal {
+func (m unknownFields) fit(obj *unstructured.Unstructured) []removal {
 	var removed []removal
 	for _, field := range m.unknown {
 		if s, ok := locate(spot{value: obj.Object}, field); ok && s.drop != nil {

@@ -72,7 +72,7 @@ spec:
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			obj := object(t, deployment)
-			removed := misfitsIn(errors.New(tc.message)).fit(obj)
+			removed := unknownFieldsIn(errors.New(tc.message)).fit(obj)
 			if diff := cmp.Diff(tc.removed, removed, cmp.AllowUnexported(removal{})); diff != "" {
 				t.Errorf("%s: removed -want +got:\n%s", tc.reason, diff)
 			}

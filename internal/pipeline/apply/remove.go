@@ -106,7 +106,7 @@ func (a *Applier) removeAt(ctx context.Context, t target, id identity, terms ter
 		case isBraked(err):
 			return err
 		case err == nil, apierrors.IsNotFound(err) && !isUnserved(err):
-			a.ledger.forget(t.place)
+			a.applyCache.forget(t.place)
 			return nil
 		case !apierrors.IsConflict(err) && !apierrors.IsInvalid(err):
 			return err
@@ -149,7 +149,7 @@ func (a *Applier) spare(ctx context.Context, conn *member.Conn, work types.Names
 	if isNamespace(live) {
 		return a.spareNamespace(ctx, conn, work, live.GetName())
 	}
-	return a.custody.Spare(ctx, conn, live)
+	return a.kindPolicy.Spare(ctx, conn, live)
 }
 
 func (a *Applier) destroy(ctx context.Context, t target, live *unstructured.Unstructured) error {

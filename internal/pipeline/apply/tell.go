@@ -33,17 +33,17 @@ var workKind = workv1alpha1.GroupVersion.WithKind(workv1alpha1.KindWork)
 
 // tell reports what came of a Work's manifests, and says when to try again what failed: soon if it is expected to pass,
 // else after as long as it has been failing.
-func (a *Applier) tell(work *workv1alpha1.Work, total int, results []outcome) (time.Duration, error) {
+func (a *Applier) setOutcome(work *workv1alpha1.Work, total int, results []outcome) (time.Duration, error) {
 	key := client.ObjectKeyFromObject(work)
 	complaints, failures, lasting := complaintsOf(results)
 	if len(failures) == 0 {
 		a.troubles.end(key)
-		a.tellDropped(work, results)
+		a.setDropped(work, results)
 		a.report.Update(key, workstatus.Apply, func(_ *workv1alpha1.Work, status *workv1alpha1.WorkStatus) {
 			meta.SetStatusCondition(&status.Conditions, workv1alpha1.Dispatching(work.Generation))
 			meta.SetStatusCondition(&status.Conditions, workv1alpha1.Applied(work.Generation))
 		})
-		if slices.ContainsFunc(results, func(o outcome) bool { return o.misfit }) {
+		if slices.ContainsFunc(results, func(o outcome) bool { return o.unknownFields }) {
 			return member.SchemaPause, nil // the member may be upgraded
 		}
 		return 0, nil
@@ -54,15 +54,15 @@ func (a *Applier) tell(work *workv1alpha1.Work, total int, results []outcome) (t
 	}
 	failing := a.troubles.since(key, a.clock.Now())
 	if isBraked(err) {
-		a.tellBraked(work, err)
+		a.setBraked(work, err)
 		return maxRetryPause, nil // the release of the brake leads back here sooner
 	}
 	if isHeld(err) && total == 1 && (lasting || failing >= grace) {
-		a.tellHeld(work, complaints[0])
+		a.setHeld(work, complaints[0])
 	} else if onlyForbidden(failures) {
-		a.tellForbidden(work, a.failedToApply(work, total-len(complaints), complaints))
+		a.setForbidden(work, a.failedToApply(work, total-len(complaints), complaints))
 	} else if lasting || failing >= grace {
-		a.tellFailed(work, total-len(complaints), "", complaints...)
+		a.setFailed(work, total-len(complaints), "", complaints...)
 	}
 	if lasting && !unavailable(err) {
 		return min(max(failing, minRetryPause), maxRetryPause), nil
@@ -77,7 +77,7 @@ func complaintsOf(results []outcome) (complaints []string, failures []error, las
 		case o.err != nil:
 			complaints = append(complaints, fmt.Sprintf("%s: %v", o.what, o.err))
 			failures = append(failures, o.err)
-			lasting = lasting || !isPassing(o.err)
+			lasting = lasting || !isTransient(o.err)
 		case len(o.conflicts) > 0:
 			var fields []string
 			for _, c := range o.conflicts {
@@ -93,17 +93,17 @@ func complaintsOf(results []outcome) (complaints []string, failures []error, las
 }
 
 // tellFailed reports that a Work is not applied, to its condition and as an event.
-func (a *Applier) tellFailed(work *workv1alpha1.Work, succeeded int, reason string, complaints ...string) {
+func (a *Applier) setFailed(work *workv1alpha1.Work, succeeded int, reason string, complaints ...string) {
 	message := reason
 	if reason == "" {
 		message = a.failedToApply(work, succeeded, complaints)
 	}
-	a.tellNotApplied(work, workv1alpha1.NotApplied(work.Generation, shortened(message)))
+	a.setNotApplied(work, workv1alpha1.NotApplied(work.Generation, shortened(message)))
 }
 
 // tellForbidden reports that the member refuses a Work to the account that writes its objects.
-func (a *Applier) tellForbidden(work *workv1alpha1.Work, message string) {
-	a.tellNotApplied(work, workv1alpha1.Forbidden(work.Generation, shortened(message)))
+func (a *Applier) setForbidden(work *workv1alpha1.Work, message string) {
+	a.setNotApplied(work, workv1alpha1.Forbidden(work.Generation, shortened(message)))
 }
 
 func (a *Applier) failedToApply(work *workv1alpha1.Work, succeeded int, complaints []string) string {
@@ -117,7 +117,7 @@ func shortened(message string) string {
 	return message
 }
 
-func (a *Applier) tellNotApplied(work *workv1alpha1.Work, condition metav1.Condition) {
+func (a *Applier) setNotApplied(work *workv1alpha1.Work, condition metav1.Condition) {
 	a.report.Update(client.ObjectKeyFromObject(work), workstatus.Apply, func(_ *workv1alpha1.Work, status *workv1alpha1.WorkStatus) {
 		meta.SetStatusCondition(&status.Conditions, workv1alpha1.Dispatching(work.Generation))
 		meta.SetStatusCondition(&status.Conditions, condition)
@@ -126,12 +126,12 @@ func (a *Applier) tellNotApplied(work *workv1alpha1.Work, condition metav1.Condi
 }
 
 // tellHeld reports that the object of a Work is kept as it is.
-func (a *Applier) tellHeld(work *workv1alpha1.Work, message string) {
-	a.tellNotApplied(work, workv1alpha1.Held(work.Generation, message))
+func (a *Applier) setHeld(work *workv1alpha1.Work, message string) {
+	a.setNotApplied(work, workv1alpha1.Held(work.Generation, message))
 }
 
 // tellDropped names fields that the member does not know.
-func (a *Applier) tellDropped(work *workv1alpha1.Work, results []outcome) {
+func (a *Applier) setDropped(work *workv1alpha1.Work, results []outcome) {
 	for _, o := range results {
 		if len(o.dropped) > 0 {
 			a.events.Publish(events.Warning(events.Reference(workKind, work), events.SyncFailed,
@@ -140,21 +140,21 @@ func (a *Applier) tellDropped(work *workv1alpha1.Work, results []outcome) {
 	}
 }
 
-func (a *Applier) tellSuspended(work *workv1alpha1.Work) {
+func (a *Applier) setSuspended(work *workv1alpha1.Work) {
 	a.report.Update(client.ObjectKeyFromObject(work), workstatus.Apply, func(_ *workv1alpha1.Work, status *workv1alpha1.WorkStatus) {
 		meta.SetStatusCondition(&status.Conditions, workv1alpha1.DispatchingSuspended(work.Generation))
 	})
 }
 
 // tellDispatchingHeld reports that nothing is written to the member of a Work.
-func (a *Applier) tellDispatchingHeld(work *workv1alpha1.Work) {
+func (a *Applier) setDispatchingHeld(work *workv1alpha1.Work) {
 	a.report.Update(client.ObjectKeyFromObject(work), workstatus.Apply, func(_ *workv1alpha1.Work, status *workv1alpha1.WorkStatus) {
 		meta.SetStatusCondition(&status.Conditions, workv1alpha1.DispatchingHeld(work.Generation))
 	})
 }
 
-// stopwatches tell for how long something about a Work has been going on.
-type stopwatches struct {
+// startTimes record for how long something about a Work has been going on.
+type startTimes struct {
 	limit time.Duration
 
 	mu     sync.Mutex
@@ -162,7 +162,7 @@ type stopwatches struct {
 }
 
 // since starts the Work's watch unless it runs, and returns what it shows.
-func (s *stopwatches) since(work types.NamespacedName, now time.Time) time.Duration {
+func (s *startTimes) since(work types.NamespacedName, now time.Time) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	start, runs := s.starts[work]
@@ -177,12 +177,12 @@ func (s *stopwatches) since(work types.NamespacedName, now time.Time) time.Durat
 }
 
 // begin is since, and tells whether the limit has not been reached.
-func (s *stopwatches) begin(work types.NamespacedName, now time.Time) bool {
+func (s *startTimes) begin(work types.NamespacedName, now time.Time) bool {
 	return s.since(work, now) < s.limit
 }
 
 // runs tells whether the Work's watch runs.
-func (s *stopwatches) runs(work types.NamespacedName) bool {
+func (s *startTimes) runs(work types.NamespacedName) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	_, runs := s.starts[work]
@@ -190,7 +190,7 @@ func (s *stopwatches) runs(work types.NamespacedName) bool {
 }
 
 // end stops the Work's watch.
-func (s *stopwatches) end(work types.NamespacedName) {
+func (s *startTimes) end(work types.NamespacedName) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.starts, work)

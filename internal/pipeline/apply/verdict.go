@@ -29,7 +29,7 @@ func workOf(obj *unstructured.Unstructured) types.NamespacedName {
 	return types.NamespacedName{Namespace: annotations[workv1alpha1.WorkNamespaceAnnotation], Name: annotations[workv1alpha1.WorkNameAnnotation]}
 }
 
-// judge decides about an object that exists. Rival tells whether another Work, which is still there, has it.
+// judge decides about an object that exists. otherOwner tells whether another Work, which is still there, has it.
 func judge(self member.ControlPlane, work types.NamespacedName, desired, live *unstructured.Unstructured, rival func(types.NamespacedName) bool) (claim, error) {
 	owner := workOf(live)
 	overwrite := desired.GetAnnotations()[workv1alpha1.ConflictResolutionAnnotation] == workv1alpha1.ConflictResolutionOverwrite
@@ -109,8 +109,8 @@ type difference struct {
 	altered map[string]uint64
 	// unexplained are those of altered that the member's defaults do not account for.
 	unexplained int
-	// misfit: the member had no room for something.
-	misfit bool
+	// unknownFields: the member does not know some field.
+	unknownFields bool
 }
 
 func compare(self member.ControlPlane, desired, live *unstructured.Unstructured, hash string) difference {
@@ -118,7 +118,7 @@ func compare(self member.ControlPlane, desired, live *unstructured.Unstructured,
 	if !ok || recorded.hash != hash || !isManaged(live) || !isSigned(self, live) {
 		return difference{stale: true}
 	}
-	d := difference{misfit: !recorded.misfits.empty()}
+	d := difference{unknownFields: !recorded.misfits.empty()}
 	d.altered, d.unexplained = alterations(self, desired, live)
 	unowned(content(desired), self.OurFields(live), "", func(path string) {
 		switch {

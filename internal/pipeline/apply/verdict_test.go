@@ -132,7 +132,7 @@ func TestCompare(t *testing.T) {
 		"NoRoom": {"a field that the member does not know", live(t, taken, func(o *unstructured.Unstructured) {
 			hash, _ := wanted(object(t, configMap))
 			setAnnotation(o, workv1alpha1.RecordAnnotation, record{hash: hash, footprint: footprintOfPaths([]string{"/metadata"}), misfits: footprintOfPaths([]string{"/data"})}.String())
-		}), difference{misfit: true}},
+		}), difference{unknownFields: true}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

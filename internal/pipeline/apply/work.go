@@ -24,8 +24,8 @@ import (
 const (
 	// departureGrace is how long what was applied into a namespace may take to go before its Work says that it waits, and
 	// departurePause is between two looks.
-	departureGrace = 10 * time.Second
-	departurePause = 250 * time.Millisecond
+	leaveGrace = 10 * time.Second
+	leavePause = 250 * time.Millisecond
 )
 
 // patienceWithWatch is how long the first look at a Work after a start waits for the member's watches. After that the
@@ -41,7 +41,7 @@ func (a *Applier) reconcile(ctx context.Context, cluster string, key types.Names
 	work := &workv1alpha1.Work{}
 	if err := a.client.Get(ctx, key, work); apierrors.IsNotFound(err) {
 		a.forget(cluster, key)
-		return 0, a.rebury(ctx, cluster, key)
+		return 0, a.deleteReappeared(ctx, cluster, key)
 	} else if err != nil {
 		return 0, fmt.Errorf("reading the Work: %w", err)
 	}
@@ -52,7 +52,7 @@ func (a *Applier) reconcile(ctx context.Context, cluster string, key types.Names
 	if held, err := a.held(ctx, destination); err != nil {
 		return 0, err
 	} else if held {
-		a.tellDispatchingHeld(work)
+		a.setDispatchingHeld(work)
 		return 0, nil // the end of it leads back here
 	}
 	if work.DeletionTimestamp != nil {
@@ -65,13 +65,13 @@ func (a *Applier) reconcile(ctx context.Context, cluster string, key types.Names
 		return 0, err
 	}
 	if suspended(work) {
-		a.tellSuspended(work)
+		a.setSuspended(work)
 		return 0, nil
 	}
 	if destination.conn == nil || destination.conn.Health().Down {
 		err := destination.unavailable()
 		if !appliedAt(work, work.Generation) {
-			a.tellFailed(work, 0, fmt.Sprintf("Waiting for the cluster: %v", err))
+			a.setFailed(work, 0, fmt.Sprintf("Waiting for the cluster: %v", err))
 		}
 		return 0, err
 	}
@@ -139,11 +139,11 @@ func (a *Applier) held(ctx context.Context, d destination) (bool, error) {
 // apply writes the manifests of a Work and removes what it does not have any more.
 func (a *Applier) apply(ctx context.Context, via access, work *workv1alpha1.Work) (time.Duration, error) {
 	key, conn := client.ObjectKeyFromObject(work), via.conn
-	a.buried.forget(key)
+	a.deletedWorks.forget(key)
 	manifests := manifestsOf(work)
 	if reason := a.holds(ctx, conn.Name(), manifests); reason != "" {
 		if a.troubles.since(key, a.clock.Now()) >= grace {
-			a.tellFailed(work, 0, reason)
+			a.setFailed(work, 0, reason)
 		}
 		return time.Second, nil
 	}
@@ -159,7 +159,7 @@ func (a *Applier) apply(ctx context.Context, via access, work *workv1alpha1.Work
 	}
 	results = append(results, a.removeSurplus(ctx, via, work, manifests, results)...)
 	slices.SortStableFunc(results, func(x, y outcome) int { return x.ordinal - y.ordinal })
-	return a.tell(work, len(manifests), results)
+	return a.setOutcome(work, len(manifests), results)
 }
 
 // removeSurplus removes what a Work does not order any more, once everything that it orders is there: what is surplus may
@@ -181,12 +181,12 @@ func (a *Applier) removeSurplus(ctx context.Context, via access, work *workv1alp
 
 // outcome is what came of one manifest.
 type outcome struct {
-	ordinal   int
-	what      string
-	err       error
-	conflicts []conflict
-	dropped   []string
-	misfit    bool
+	ordinal       int
+	what          string
+	err           error
+	conflicts     []conflict
+	dropped       []string
+	unknownFields bool
 }
 
 func (a *Applier) manifest(ctx context.Context, via access, work types.NamespacedName, m manifest) outcome {
@@ -197,7 +197,7 @@ func (a *Applier) manifest(ctx context.Context, via access, work types.Namespace
 	o.what = m.identity().String()
 	t, err := a.targetOf(ctx, via, work, m.object)
 	if meta.IsNoMatchError(err) {
-		o.err = passing(fmt.Errorf("%s is not served by the cluster: %w", m.object.GroupVersionKind(), err))
+		o.err = transient(fmt.Errorf("%s is not served by the cluster: %w", m.object.GroupVersionKind(), err))
 		return o
 	}
 	if err != nil {
@@ -206,7 +206,7 @@ func (a *Applier) manifest(ctx context.Context, via access, work types.Namespace
 	}
 	o.what = m.identity().String() // with the namespace it ended up in
 	done, err := a.object(ctx, t, m.object)
-	o.err, o.conflicts, o.dropped, o.misfit = conceal(err, m.object), done.conflicts, done.dropped, done.misfit
+	o.err, o.conflicts, o.dropped, o.unknownFields = conceal(err, m.object), done.conflicts, done.dropped, done.unknownFields
 	if o.err == nil {
 		o.err = t.unseen()
 	}
@@ -243,7 +243,7 @@ func (a *Applier) awaits(conn *member.Conn, key types.NamespacedName, incomplete
 	if !a.waits.begin(key, a.clock.Now()) {
 		return false
 	}
-	conn.WhenSynced(incomplete[0], func() { a.lanes.Add(conn.Name(), key) })
+	conn.WhenSynced(incomplete[0], func() { a.queues.Add(conn.Name(), key) })
 	return true
 }
 
@@ -259,9 +259,9 @@ func (a *Applier) forget(cluster string, key types.NamespacedName) {
 	a.waits.end(key)
 	a.troubles.end(key)
 	a.doubts.end(key)
-	a.departures.forget(key)
-	a.damper.forget(key)
-	a.released.forget(key)
+	a.leavingWorks.forget(key)
+	a.repairBackoff.forget(key)
+	a.releasedWorks.forget(key)
 	if conn, ok := a.fleet.Get(cluster); ok {
 		conn.Release(holder(key))
 	}
@@ -271,7 +271,7 @@ func (a *Applier) forget(cluster string, key types.NamespacedName) {
 // object that was applied just before the control plane was killed is told of neither by manifests nor by the status.
 func (a *Applier) finalize(ctx context.Context, d destination, work *workv1alpha1.Work) (time.Duration, error) {
 	key := client.ObjectKeyFromObject(work)
-	if !controllerutil.ContainsFinalizer(work, workv1alpha1.ExecutionFinalizer) || a.released.has(key, work.UID) {
+	if !controllerutil.ContainsFinalizer(work, workv1alpha1.ExecutionFinalizer) || a.releasedWorks.has(key, work.UID) {
 		return 0, nil
 	}
 	if !d.gone && !d.leaving {
@@ -281,7 +281,7 @@ func (a *Applier) finalize(ctx context.Context, d destination, work *workv1alpha
 			return again, err
 		case keeps:
 			a.events.Publish(kept(work))
-			return 0, a.letGo(ctx, d, work)
+			return 0, a.removeFinalizer(ctx, d, work)
 		}
 	}
 	down := d.conn == nil || d.conn.Health().Down
@@ -292,7 +292,7 @@ func (a *Applier) finalize(ctx context.Context, d destination, work *workv1alpha
 		return 0, nil
 	case down:
 		err := d.unavailable()
-		a.tellStuck(work, err)
+		a.setStuck(work, err)
 		return 0, err
 	default:
 		manifests := manifestsOf(work)
@@ -300,30 +300,30 @@ func (a *Applier) finalize(ctx context.Context, d destination, work *workv1alpha
 			return patienceWithWatch, nil
 		}
 		if err := a.removeAll(ctx, d, work, manifests); unavailable(err) { // since a moment ago
-			a.tellStuck(work, err)
+			a.setStuck(work, err)
 			return 0, err
-		} else if isPassing(err) {
-			return departurePause, nil
+		} else if isTransient(err) {
+			return leavePause, nil
 		} else if isBraked(err) && keptByPerson(d, work) {
-			a.buried.forget(key)
+			a.deletedWorks.forget(key)
 		} else if isBraked(err) {
-			a.tellBraked(work, err)
+			a.setBraked(work, err)
 			return maxRetryPause, nil // the release of the brake leads back here sooner, and what ordered it may be undone
 		} else if err != nil && !(d.leaving && isForbidden(err)) { // nothing may be removed: told of, and left there
 			return 0, err
 		}
 	}
-	return 0, a.letGo(ctx, d, work)
+	return 0, a.removeFinalizer(ctx, d, work)
 }
 
-// letGo ends the wait of a Work that is being deleted.
-func (a *Applier) letGo(ctx context.Context, d destination, work *workv1alpha1.Work) error {
+// removeFinalizer ends the wait of a Work that is being deleted.
+func (a *Applier) removeFinalizer(ctx context.Context, d destination, work *workv1alpha1.Work) error {
 	if err := a.dropFinalizer(ctx, work); err != nil {
 		return err
 	}
 	key := client.ObjectKeyFromObject(work)
 	a.forget(d.name, key)
-	a.released.put(key, work.UID) // until the cache shows that it is gone
+	a.releasedWorks.put(key, work.UID) // until the cache shows that it is gone
 	return nil
 }
 
@@ -335,8 +335,8 @@ func kept(work *workv1alpha1.Work) events.Event {
 }
 
 // tellStuck reports that a Work cannot go because its cluster cannot be reached.
-func (a *Applier) tellStuck(work *workv1alpha1.Work, err error) {
-	a.tellFailed(work, 0, fmt.Sprintf("Waiting for the cluster, to remove what was applied there: %v", err))
+func (a *Applier) setStuck(work *workv1alpha1.Work, err error) {
+	a.setFailed(work, 0, fmt.Sprintf("Waiting for the cluster, to remove what was applied there: %v", err))
 }
 
 func (a *Applier) removeAll(ctx context.Context, d destination, work *workv1alpha1.Work, manifests []manifest) error {
@@ -344,9 +344,9 @@ func (a *Applier) removeAll(ctx context.Context, d destination, work *workv1alph
 	terms := termsOf(work)
 	terms.preserve = terms.preserve || d.keeps
 	if terms.preserve {
-		a.buried.forget(key)
+		a.deletedWorks.forget(key)
 	} else {
-		a.buried.put(key, a.clock.Now(), via.account) // before the look at what there is: what turns up afterwards is told of
+		a.deletedWorks.put(key, a.clock.Now(), via.account) // before the look at what there is: what turns up afterwards is told of
 	}
 	remaining := surplus(via.conn, work, manifests)
 	for _, m := range slices.Backward(manifests) { // the rest before the namespaces and definitions it needs
@@ -368,21 +368,21 @@ func (a *Applier) removeAll(ctx context.Context, d destination, work *workv1alph
 		return braked // what failed is tried again first
 	}
 	if onlyForbidden(failures) {
-		a.tellForbidden(work, fmt.Sprintf("Failed to remove what was applied: %v", err))
+		a.setForbidden(work, fmt.Sprintf("Failed to remove what was applied: %v", err))
 		return forbiddenError{err}
 	}
-	lasting := slices.ContainsFunc(failures, func(err error) bool { return !isPassing(err) })
-	if !unavailable(err) && (lasting || a.troubles.since(key, a.clock.Now()) >= departureGrace) {
-		a.tellFailed(work, 0, fmt.Sprintf("Failed to remove what was applied: %v", err))
+	lasting := slices.ContainsFunc(failures, func(err error) bool { return !isTransient(err) })
+	if !unavailable(err) && (lasting || a.troubles.since(key, a.clock.Now()) >= leaveGrace) {
+		a.setFailed(work, 0, fmt.Sprintf("Failed to remove what was applied: %v", err))
 	}
 	if !lasting {
-		return passing(err)
+		return transient(err)
 	}
 	return err
 }
 
-// rebury removes the objects of a Work that is gone which turned up after they had been removed with it.
-func (a *Applier) rebury(ctx context.Context, cluster string, key types.NamespacedName) error {
+// deleteReappeared removes the objects of a Work that is gone which turned up after they had been removed with it.
+func (a *Applier) deleteReappeared(ctx context.Context, cluster string, key types.NamespacedName) error {
 	conn, connected := a.fleet.Get(cluster)
 	if !connected {
 		return nil
@@ -390,16 +390,16 @@ func (a *Applier) rebury(ctx context.Context, cluster string, key types.Namespac
 	if held, err := a.guard.Held(ctx, conn); err != nil || held {
 		return err
 	}
-	grave, risen := a.buried.visit(key)
+	grave, risen := a.deletedWorks.visit(key)
 	if !risen {
 		return nil
 	}
 	for _, obj := range conn.Owned(key) {
-		if conn.ControlPlane().OurFields(obj) == nil || !grave.holds(obj.GetCreationTimestamp().Time) {
+		if conn.ControlPlane().OurFields(obj) == nil || !grave.includes(obj.GetCreationTimestamp().Time) {
 			continue // somebody else made it
 		}
 		if err := a.remove(ctx, access{conn: conn, account: grave.account}, key, identityOf(obj), terms{}); err != nil {
-			a.buried.rise(key) // still
+			a.deletedWorks.reappears(key) // still
 			return err
 		}
 	}

@@ -139,7 +139,7 @@ func TestANamespaceOnItsWayIsNoNews(t *testing.T) {
 	b.wantRequests("PATCH " + pathA)
 }
 
-// holding is a custody that lets nothing through, as long as it has a reason.
+// holding is a KindPolicy that lets nothing through, as long as it has a reason.
 type holding struct {
 	nobody
 	reason string
@@ -151,7 +151,7 @@ func TestAWorkThatWaitsForItsDefinitionSaysSoOnlyWhenItTakesLong(t *testing.T) {
 	b := newBench(t, cluster(), work(t, mapA))
 	custody := &holding{reason: "its definition is on the way"}
 	clock := clocktesting.NewFakeClock(b.clock.Now())
-	b.custody, b.clock = custody, clock
+	b.kindPolicy, b.clock = custody, clock
 	look := func() {
 		t.Helper()
 		if again, err := b.reconcile(t.Context(), "member1", theWork); err != nil || again != time.Second {
@@ -295,15 +295,15 @@ func TestOnlyAnObjectThatNobodyIsMakingIsNews(t *testing.T) {
 	b := newBench(t, cluster())
 	at := place{cluster: "member1", resource: configMaps, object: types.NamespacedName{Namespace: "shop", Name: "a"}}
 	turnsUp := member.Change{Cluster: at.cluster, Resource: at.resource, Object: at.object, Work: theWork, New: true}
-	made := b.ledger.expect(at)
+	made := b.applyCache.expect(at)
 	b.memberChanged(turnsUp)
-	b.ledger.put(at, entry{version: "7"})
+	b.applyCache.put(at, entry{version: "7"})
 	made()
 	b.memberChanged(turnsUp)
 	if n := b.queued(); n != 0 {
 		t.Errorf("%d Works are looked at because of what they made", n)
 	}
-	b.ledger.forget(at)
+	b.applyCache.forget(at)
 	b.memberChanged(turnsUp)
 	if n := b.queued(); n != 1 {
 		t.Errorf("%d Works are looked at because of what nobody made, want 1", n)

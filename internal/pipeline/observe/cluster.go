@@ -47,7 +47,7 @@ type ClusterDeps struct {
 // the taints that follow from readiness. Every member has its own worker, so one that hangs delays nobody.
 func SetupClusters(mgr ctrl.Manager, deps ClusterDeps) error {
 	o := &clusterObserver{ClusterDeps: deps, hub: mgr.GetClient(), states: map[string]*clusterState{}}
-	o.lanes = member.NewLanes("clusters", deps.Fleet, deps.Clock, 1, o.observe)
+	o.queues = member.NewQueues("clusters", deps.Fleet, deps.Clock, 1, o.observe)
 	deps.Fleet.Subscribe(o.connectionChanged)
 	if err := mgr.Add(o); err != nil {
 		return fmt.Errorf("adding the cluster observer: %w", err)
@@ -58,8 +58,8 @@ func SetupClusters(mgr ctrl.Manager, deps ClusterDeps) error {
 // clusterObserver writes Cluster status and condition taints.
 type clusterObserver struct {
 	ClusterDeps
-	hub   client.Client
-	lanes *member.Lanes
+	hub    client.Client
+	queues *member.Queues
 
 	mu     sync.Mutex
 	states map[string]*clusterState
@@ -73,7 +73,7 @@ func (o *clusterObserver) Start(ctx context.Context) error {
 	o.watch = func(conn *member.Conn, news watchNews) *resourceWatch {
 		return watchResources(ctx, &watches, conn, news)
 	}
-	err := o.lanes.Start(ctx)
+	err := o.queues.Start(ctx)
 	watches.Wait()
 	return err
 }
@@ -96,7 +96,7 @@ func (o *clusterObserver) connectionChanged(cluster string) {
 		s.apisStale.set()
 	}
 	o.mu.Unlock()
-	o.lanes.Add(cluster, types.NamespacedName{Name: cluster})
+	o.queues.Add(cluster, types.NamespacedName{Name: cluster})
 }
 
 // observe looks at one member and writes what changed. It asks for another turn when the next probe is due.
@@ -194,10 +194,10 @@ func (o *clusterObserver) state(conn *member.Conn, cluster *clusterv1alpha1.Clus
 	}
 	key := types.NamespacedName{Name: conn.Name()}
 	s.resources = o.watch(conn, watchNews{
-		summary: func() { o.lanes.AddAfter(conn.Name(), key, summaryPause) },
+		summary: func() { o.queues.AddAfter(conn.Name(), key, summaryPause) },
 		kinds: func() {
 			s.apisStale.set()
-			o.lanes.AddAfter(conn.Name(), key, kindsPause)
+			o.queues.AddAfter(conn.Name(), key, kindsPause)
 		},
 	})
 	o.states[conn.Name()] = s

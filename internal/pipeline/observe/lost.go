@@ -32,13 +32,13 @@ func (w *Works) revisit(ctx context.Context, name string, key types.NamespacedNa
 	switch {
 	case work.DeletionTimestamp != nil:
 	case isLost(cluster) && elsewhere:
-		w.report.Update(key, workstatus.Deputy, outOfSight(work.Generation, name))
+		w.report.Update(key, workstatus.Deputy, unreachable(work.Generation, name))
 	case isLost(cluster):
-		w.report.Update(key, workstatus.Observe, outOfSight(work.Generation, name))
+		w.report.Update(key, workstatus.Observe, unreachable(work.Generation, name))
 	case w.restores(cluster, work):
-		w.report.Update(key, workstatus.Deputy, inTouch)
+		w.report.Update(key, workstatus.Deputy, reachableAgain)
 	case !elsewhere:
-		w.lanes.Add(name, key)
+		w.queues.Add(name, key)
 	}
 }
 
@@ -59,7 +59,7 @@ func lossIn(conditions []metav1.Condition) *metav1.Condition {
 }
 
 // isOutOfSight tells whether a Work says already that its member cannot be seen.
-func isOutOfSight(work *workv1alpha1.Work) bool {
+func isUnreachable(work *workv1alpha1.Work) bool {
 	loss := lossIn(work.Status.Conditions)
 	return loss != nil && loss.ObservedGeneration == work.Generation && !slices.ContainsFunc(work.Status.ManifestStatuses, isKnown)
 }
@@ -69,7 +69,7 @@ func isKnown(s workv1alpha1.ManifestStatus) bool {
 }
 
 // outOfSight is the report.Mutation about a Work whose member cannot be seen: what it had is kept, and its health is unknown.
-func outOfSight(generation int64, cluster string) workstatus.Mutation {
+func unreachable(generation int64, cluster string) workstatus.Mutation {
 	return func(_ *workv1alpha1.Work, status *workv1alpha1.WorkStatus) {
 		status.ManifestStatuses = slices.Clone(status.ManifestStatuses)
 		for i := range status.ManifestStatuses {
@@ -86,7 +86,7 @@ func outOfSight(generation int64, cluster string) workstatus.Mutation {
 
 // inTouch is the report.Mutation about a Work whose member is observed by another process that can be heard again: it
 // undoes outOfSight. That process never took back what it saw, and may not repeat it.
-func inTouch(_ *workv1alpha1.Work, status *workv1alpha1.WorkStatus) {
+func reachableAgain(_ *workv1alpha1.Work, status *workv1alpha1.WorkStatus) {
 	if lossIn(status.Conditions) == nil {
 		return // it has reported already
 	}

@@ -40,9 +40,9 @@ func TestWhatWasSeenLastCountsAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			status := &workv1alpha1.WorkStatus{Conditions: []metav1.Condition{workv1alpha1.Applied(1)}, ManifestStatuses: tc.before}
 			for range 2 { // a hub that was restarted meanwhile may say it again
-				outOfSight(1, "member1")(nil, status)
+				unreachable(1, "member1")(nil, status)
 			}
-			outOfSight(2, "member1")(nil, status)
+			unreachable(2, "member1")(nil, status)
 			loss := lossIn(status.Conditions)
 			if loss == nil || loss.ObservedGeneration != 2 {
 				t.Errorf("the loss is %+v", loss)
@@ -52,7 +52,7 @@ func TestWhatWasSeenLastCountsAgain(t *testing.T) {
 					t.Errorf("manifest %d passes for %q", i, m.Health)
 				}
 			}
-			inTouch(nil, status)
+			reachableAgain(nil, status)
 			if diff := cmp.Diff(tc.after, status.ManifestStatuses); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
@@ -65,14 +65,14 @@ func TestWhatWasSeenLastCountsAgain(t *testing.T) {
 
 func TestWhatTheAgentSaysMeanwhileStays(t *testing.T) {
 	status := &workv1alpha1.WorkStatus{ManifestStatuses: manifestsOf(healthy, healthy)}
-	outOfSight(1, "member1")(nil, status)
+	unreachable(1, "member1")(nil, status)
 	status.ManifestStatuses[1].Health = unhealthy
-	inTouch(nil, status)
+	reachableAgain(nil, status)
 	if diff := cmp.Diff(manifestsOf(healthy, unhealthy), status.ManifestStatuses); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	meta.SetStatusCondition(&status.Conditions, workv1alpha1.Available(1))
-	inTouch(nil, status)
+	reachableAgain(nil, status)
 	if !meta.IsStatusConditionTrue(status.Conditions, workv1alpha1.WorkAvailable) {
 		t.Error("the agent's own word was taken back")
 	}

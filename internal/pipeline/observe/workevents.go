@@ -55,7 +55,7 @@ func (w *Works) Start(ctx context.Context) error {
 	var sweeping sync.WaitGroup
 	sweeping.Go(func() { w.sweep.run(ctx) })
 	defer sweeping.Wait()
-	return w.lanes.Start(ctx)
+	return w.queues.Start(ctx)
 }
 
 // reinterpret looks at the Works with objects of kinds that mean something else now.
@@ -81,7 +81,7 @@ func (w *Works) workChanged(obj any) {
 		return
 	}
 	if cluster, ok := workv1alpha1.ClusterOfExecutionNamespace(work.Namespace); ok {
-		w.lanes.Add(cluster, client.ObjectKeyFromObject(work))
+		w.queues.Add(cluster, client.ObjectKeyFromObject(work))
 	}
 }
 

@@ -76,12 +76,12 @@ type Works struct {
 	clock         clock.WithTicker
 	degradedAfter time.Duration
 
-	lanes *member.Lanes
-	sweep *sweep
+	queues *member.Queues
+	sweep  *sweep
 
-	mu     sync.Mutex
-	ailing map[types.NamespacedName]map[string]time.Time // by Work and object: unhealthy since
-	heard  map[types.NamespacedName]bool                 // Works about which apply said something that the cache may not show yet
+	mu             sync.Mutex
+	unhealthySince map[types.NamespacedName]map[string]time.Time // by Work and object: unhealthy since
+	heard          map[types.NamespacedName]bool                 // Works about which apply said something that the cache may not show yet
 }
 
 var workKind = workv1alpha1.GroupVersion.WithKind(workv1alpha1.KindWork)
@@ -114,10 +114,10 @@ func newWorks(hub client.Client, works cache.Cache, deps WorkDeps) (*Works, erro
 	w := &Works{
 		client: hub, cache: works, fleet: deps.Fleet, report: deps.Report, interpreter: deps.Interpreter,
 		restore: deps.Restore, changes: deps.Changes, events: deps.Events,
-		clock: deps.Clock, degradedAfter: deps.DegradedAfter, ailing: map[types.NamespacedName]map[string]time.Time{},
+		clock: deps.Clock, degradedAfter: deps.DegradedAfter, unhealthySince: map[types.NamespacedName]map[string]time.Time{},
 		heard: map[types.NamespacedName]bool{},
 	}
-	w.lanes = member.NewLanes("observe", deps.Fleet, deps.Clock, deps.Workers, w.reconcile)
+	w.queues = member.NewQueues("observe", deps.Fleet, deps.Clock, deps.Workers, w.reconcile)
 	w.sweep = newSweep(deps.Clock, w.revisit)
 	deps.Fleet.OnChange(func(change member.Change) {
 		w.enqueue(change.Cluster, change.Work)
@@ -126,7 +126,7 @@ func newWorks(hub client.Client, works cache.Cache, deps WorkDeps) (*Works, erro
 	deps.Report.Subscribe(func(work types.NamespacedName, by workstatus.Source) {
 		if cluster, ok := workv1alpha1.ClusterOfExecutionNamespace(work.Namespace); ok && by == workstatus.Apply {
 			w.hear(work)
-			w.lanes.Add(cluster, work)
+			w.queues.Add(cluster, work)
 		}
 	})
 	return w, nil
@@ -135,7 +135,7 @@ func newWorks(hub client.Client, works cache.Cache, deps WorkDeps) (*Works, erro
 // enqueue queues a Work, if the object that names it is in that Work's cluster.
 func (w *Works) enqueue(cluster string, work types.NamespacedName) {
 	if owner, ok := workv1alpha1.ClusterOfExecutionNamespace(work.Namespace); ok && owner == cluster {
-		w.lanes.Add(cluster, work)
+		w.queues.Add(cluster, work)
 	}
 }
 
@@ -157,7 +157,7 @@ func (w *Works) reconcile(ctx context.Context, name string, key types.Namespaced
 	} else if err != nil {
 		return 0, fmt.Errorf("reading the Cluster: %w", err)
 	}
-	if isLost(cluster) && !isOutOfSight(work) || w.restores(cluster, work) {
+	if isLost(cluster) && !isUnreachable(work) || w.restores(cluster, work) {
 		w.sweep.add(name, key)
 	}
 	if !w.fleet.Serves(cluster) || isLost(cluster) {
@@ -289,19 +289,19 @@ func (w *Works) interpret(ctx context.Context, work *workv1alpha1.Work, s sight)
 	if w.restore != nil {
 		if obj, err = w.restore(ctx, s.object); err != nil {
 			f.status = statusBefore(work, s.id)
-			w.complain(work, events.ReflectStatusFailed, s, err)
+			w.publishFailure(work, events.ReflectStatusFailed, s, err)
 			return f
 		}
 	}
 	status, err := w.interpreter.Reflect(ctx, obj)
 	if err != nil {
 		status = statusBefore(work, s.id)
-		w.complain(work, events.ReflectStatusFailed, s, err)
+		w.publishFailure(work, events.ReflectStatusFailed, s, err)
 	}
 	f.status = status
 	health, err := w.interpreter.Health(ctx, obj)
 	if err != nil {
-		w.complain(work, events.InterpretHealthFailed, s, err)
+		w.publishFailure(work, events.InterpretHealthFailed, s, err)
 		return f
 	}
 	f.health = workv1alpha1.ResourceHealth(health)
@@ -313,7 +313,7 @@ const askAgain = 30 * time.Second
 
 func unanswered(f finding) bool { return f.object != nil && f.health == workv1alpha1.ResourceUnknown }
 
-func (w *Works) complain(work *workv1alpha1.Work, reason string, s sight, err error) {
+func (w *Works) publishFailure(work *workv1alpha1.Work, reason string, s sight, err error) {
 	w.events.Publish(events.Warning(events.Reference(workKind, work), reason, fmt.Sprintf("%s: %v", s.name(), err)))
 }
 
@@ -341,7 +341,7 @@ func (w *Works) diagnose(work *workv1alpha1.Work, objects []finding) (again time
 	key := client.ObjectKeyFromObject(work)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	since, now := w.ailing[key], w.clock.Now()
+	since, now := w.unhealthySince[key], w.clock.Now()
 	current := map[string]time.Time{}
 	for i := range objects {
 		o := &objects[i]
@@ -351,28 +351,28 @@ func (w *Works) diagnose(work *workv1alpha1.Work, objects []finding) (again time
 		start, known := since[o.name()]
 		if !known {
 			start = now
-			if ailedBefore(work, o) {
+			if wasUnhealthyForLong(work, o) {
 				start = now.Add(-w.degradedAfter)
 			}
 		}
 		current[o.name()] = start
 		if left := w.degradedAfter - now.Sub(start); left <= 0 {
-			o.ailing = true
+			o.unhealthyForLong = true
 		} else if again == 0 || left < again {
 			again = left
 		}
 	}
 	if len(current) == 0 {
-		delete(w.ailing, key)
+		delete(w.unhealthySince, key)
 	} else if !maps.Equal(since, current) {
-		w.ailing[key] = current
+		w.unhealthySince[key] = current
 	}
 	return again
 }
 
 // ailedBefore says that an object has been unhealthy for long already when this process began to watch it: its Work is degraded
 // and reports it as unhealthy. An object that was unhealthy for a shorter time then counts as well.
-func ailedBefore(work *workv1alpha1.Work, o *finding) bool {
+func wasUnhealthyForLong(work *workv1alpha1.Work, o *finding) bool {
 	degraded := meta.FindStatusCondition(work.Status.Conditions, workv1alpha1.WorkDegraded)
 	if degraded == nil || degraded.Status != metav1.ConditionTrue {
 		return false
@@ -384,7 +384,7 @@ func ailedBefore(work *workv1alpha1.Work, o *finding) bool {
 // forget lets go of everything kept for a Work that is gone.
 func (w *Works) forget(cluster string, key types.NamespacedName) {
 	w.mu.Lock()
-	delete(w.ailing, key)
+	delete(w.unhealthySince, key)
 	delete(w.heard, key)
 	w.mu.Unlock()
 	if conn, ok := w.fleet.Get(cluster); ok {

@@ -120,7 +120,7 @@ func newShore(t *testing.T, interpreter StatusReader) *shore {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{}, 2)
 	go func() { _ = s.reports.Start(ctx); done <- struct{}{} }()
-	go func() { _ = s.lanes.Start(ctx); done <- struct{}{} }()
+	go func() { _ = s.queues.Start(ctx); done <- struct{}{} }()
 	t.Cleanup(func() { cancel(); <-done; <-done })
 	if err := fleet.Upsert(t.Context(), cluster); err != nil {
 		t.Fatal(err)
@@ -221,7 +221,7 @@ func TestAWorkWaitsForTheConnectionToItsMember(t *testing.T) {
 	if _, err := s.reconcile(t.Context(), "member2", theWork); !errors.As(err, &waits) {
 		t.Fatalf("without a Cluster: %v; nobody would look again", err)
 	}
-	s.lanes.Add("member1", theWork)
+	s.queues.Add("member1", theWork)
 	if err := s.fleet.Upsert(t.Context(), cluster); err != nil {
 		t.Fatal(err)
 	}

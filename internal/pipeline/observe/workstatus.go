@@ -17,7 +17,7 @@ type finding struct {
 	status *runtime.RawExtension
 	health workv1alpha1.ResourceHealth
 	// ailing is true once the object has been unhealthy for too long.
-	ailing bool
+	unhealthyForLong bool
 }
 
 // findings are all that observe knows about a Work of one generation.
@@ -75,7 +75,7 @@ func applying(generation int64) metav1.Condition {
 }
 
 func (f findings) degraded() metav1.Condition {
-	ailing := f.names(func(o finding) bool { return o.ailing })
+	ailing := f.names(func(o finding) bool { return o.unhealthyForLong })
 	if len(ailing) > 0 {
 		return workv1alpha1.Degraded(f.generation, "Unhealthy for long: "+enumerate(ailing))
 	}

@@ -33,7 +33,7 @@ func missing(name string) finding {
 
 func ailing(name string) finding {
 	f := seen(name, workv1alpha1.ResourceUnhealthy)
-	f.ailing = true
+	f.unhealthyForLong = true
 	return f
 }
 
@@ -96,7 +96,7 @@ func TestMessagesNameWhatIsMissing(t *testing.T) {
 func TestOutOfSight(t *testing.T) {
 	shared := []workv1alpha1.ManifestStatus{{Health: workv1alpha1.ResourceHealthy}}
 	status := &workv1alpha1.WorkStatus{ManifestStatuses: shared, Conditions: []metav1.Condition{workv1alpha1.Applied(1)}}
-	outOfSight(1, "member1")(nil, status)
+	unreachable(1, "member1")(nil, status)
 	c := meta.FindStatusCondition(status.Conditions, workv1alpha1.WorkAvailable)
 	if c == nil || c.Status != metav1.ConditionUnknown || !strings.Contains(c.Message, "member1") {
 		t.Errorf("Available is %+v", c)
@@ -167,12 +167,12 @@ func TestIdentify(t *testing.T) {
 
 func TestDiagnose(t *testing.T) {
 	clock := clocktesting.NewFakeClock(time.Unix(1000, 0))
-	w := &Works{clock: clock, degradedAfter: time.Minute, ailing: map[types.NamespacedName]map[string]time.Time{}}
+	w := &Works{clock: clock, degradedAfter: time.Minute, unhealthySince: map[types.NamespacedName]map[string]time.Time{}}
 	work := &workv1alpha1.Work{ObjectMeta: metav1.ObjectMeta{Name: "w"}}
 	look := func(health workv1alpha1.ResourceHealth) (bool, time.Duration) {
 		objects := []finding{seen("a", health)}
 		again := w.diagnose(work, objects)
-		return objects[0].ailing, again
+		return objects[0].unhealthyForLong, again
 	}
 	steps := []struct {
 		after  time.Duration
@@ -193,11 +193,11 @@ func TestDiagnose(t *testing.T) {
 			t.Errorf("step %d: ailing %t, again after %v, want %t, %v", i, ailing, again, step.ailing, step.again)
 		}
 	}
-	if len(w.ailing) > 0 {
-		t.Errorf("remembered for nothing: %v", w.ailing)
+	if len(w.unhealthySince) > 0 {
+		t.Errorf("remembered for nothing: %v", w.unhealthySince)
 	}
 	// A process that has just begun to watch believes what the Work says of the time before.
-	meta.SetStatusCondition(&work.Status.Conditions, findings{objects: []finding{{sight: seen("a", "").sight, ailing: true}}}.degraded())
+	meta.SetStatusCondition(&work.Status.Conditions, findings{objects: []finding{{sight: seen("a", "").sight, unhealthyForLong: true}}}.degraded())
 	work.Status.ManifestStatuses = []workv1alpha1.ManifestStatus{{Identifier: seen("a", "").id, Health: workv1alpha1.ResourceUnhealthy}}
 	if ailing, again := look(workv1alpha1.ResourceUnhealthy); !ailing || again != 0 {
 		t.Errorf("after a restart: ailing %t, again after %v, want true and never", ailing, again)
@@ -220,7 +220,7 @@ func TestWhoAiledBefore(t *testing.T) {
 			work := &workv1alpha1.Work{Status: workv1alpha1.WorkStatus{
 				Conditions: []metav1.Condition{tc.condition}, ManifestStatuses: []workv1alpha1.ManifestStatus{{Identifier: id, Health: tc.health}},
 			}}
-			if got := ailedBefore(work, &finding{sight: sight{id: id}}); got != tc.want {
+			if got := wasUnhealthyForLong(work, &finding{sight: sight{id: id}}); got != tc.want {
 				t.Errorf("it ailed before: %t, want %t", got, tc.want)
 			}
 		})

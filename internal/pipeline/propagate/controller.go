@@ -30,7 +30,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
 )
 
-// Deps is what the room needs from the house. All fields but Customized and
+// Deps is what the package needs. All fields but Customized and
 // HasWorks are required.
 type Deps struct {
 	Templates   Templates

@@ -116,15 +116,15 @@ func (e *refusedWork) Error() string {
 func (e *refusedWork) Unwrap() error { return e.cause }
 
 // passing is an error of Translate that trying again may cure.
-type passing struct{ error }
+type transientError struct{ error }
 
-func (p passing) Unwrap() error { return p.error }
+func (p transientError) Unwrap() error { return p.error }
 
 // Passing says of an error of Translate that trying again may cure it.
-func Passing(err error) error { return passing{err} }
+func Transient(err error) error { return transientError{err} }
 
-func isPassing(err error) bool {
-	_, is := errors.AsType[passing](err)
+func isTransient(err error) bool {
+	_, is := errors.AsType[transientError](err)
 	return is
 }
 

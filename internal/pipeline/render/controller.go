@@ -83,14 +83,14 @@ type Deps struct {
 
 // Reconciler keeps the Works of bindings of one scope.
 type Reconciler struct {
-	deps       Deps
-	client     client.Client // Reads come from the cache.
-	live       client.Reader
-	composer   *composer
-	ledger     *ledger
-	orphans    *orphans
-	moves      *moves
-	namespaced bool
+	deps          Deps
+	client        client.Client // Reads come from the cache.
+	live          client.Reader
+	composer      *composer
+	pendingWrites *pendingWrites
+	orphans       *orphans
+	moves         *moves
+	namespaced    bool
 	// lost has bindings that this process saw go, as they were last, until none of their Works is left or they are created
 	// again. A Work that has no binding is deleted only if its binding is in it.
 	lost sync.Map // types.NamespacedName → workv1alpha2.Binding
@@ -113,7 +113,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 
 func newReconciler(cached client.Client, live client.Reader, deps Deps, orphans *orphans, namespaced bool) *Reconciler {
 	return &Reconciler{
-		deps: deps, client: cached, live: live, ledger: newLedger(), orphans: orphans, moves: newMoves(), namespaced: namespaced,
+		deps: deps, client: cached, live: live, pendingWrites: newPendingWrites(), orphans: orphans, moves: newMoves(), namespaced: namespaced,
 		composer: &composer{interpreter: deps.Interpreter, translate: deps.Translate, newID: deps.NewID},
 	}
 }
@@ -178,7 +178,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, q reconcile.Request) (reconc
 		return reconcile.Result{}, others
 	case harmless != nil:
 		return reconcile.Result{RequeueAfter: shortestRetry}, nil
-	case isPassing(refused):
+	case isTransient(refused):
 		return reconcile.Result{}, refused
 	case refused != nil:
 		// The policy, the template or the cluster has to change, and each of these brings us back.

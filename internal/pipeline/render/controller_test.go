@@ -258,7 +258,7 @@ func TestATranslationThatFailsIsTriedAgainOnlyIfThatMayHelp(t *testing.T) {
 			s.reconciler.composer.translate = func(_ context.Context, obj *unstructured.Unstructured, c *clusterv1alpha1.Cluster) (*unstructured.Unstructured, error) {
 				err := errors.New("it cannot be written")
 				if again {
-					err = Passing(err)
+					err = Transient(err)
 				}
 				if c.Name == "m2" {
 					return nil, err
@@ -310,7 +310,7 @@ func TestALentWorkIsGivenBack(t *testing.T) {
 		if w := s.work("m1"); !belongs(w, binding) || w.Annotations[workv1alpha1.ConflictResolutionAnnotation] != workv1alpha1.ConflictResolutionOverwrite {
 			t.Errorf("labels are %v, annotations %v", w.Labels, w.Annotations)
 		}
-		s.reconciler.ledger.observe(s.work("m1"))
+		s.reconciler.pendingWrites.observe(s.work("m1"))
 		return s, binding
 	}
 	free := func(t *testing.T, s *stage) {
@@ -357,7 +357,7 @@ func TestAWorkThatLostWhatLeadsToItsBindingGetsItBack(t *testing.T) {
 	s.mustReconcile(binding)
 	work, want := s.work("m1"), s.work("m1")
 	s.change(work, func() { work.Annotations = nil })
-	s.reconciler.ledger.observe(work)
+	s.reconciler.pendingWrites.observe(work)
 	wantWrites(t, "somebody removed its annotations", s.mustReconcile(binding), "patch "+workM1)
 	if diff := cmp.Diff(want.Annotations, s.work("m1").Annotations); diff != "" {
 		t.Errorf("annotations (-want +got):\n%s", diff)

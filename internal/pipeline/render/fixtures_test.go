@@ -279,7 +279,7 @@ func (s *stage) vanish(binding *workv1alpha2.ResourceBinding) {
 func (s *stage) letGo(work *workv1alpha1.Work) {
 	s.t.Helper()
 	s.change(work, func() { work.Finalizers = nil })
-	s.reconciler.ledger.forget(client.ObjectKeyFromObject(work))
+	s.reconciler.pendingWrites.forget(client.ObjectKeyFromObject(work))
 }
 
 func manifestOf(t *testing.T, work *workv1alpha1.Work) *unstructured.Unstructured {

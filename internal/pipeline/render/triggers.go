@@ -125,12 +125,12 @@ func (r *Reconciler) bindingEvents() handler.EventHandler {
 func (r *Reconciler) workChanges() handler.EventHandler {
 	return handler.Funcs{
 		CreateFunc: func(_ context.Context, e event.CreateEvent, q queue) {
-			if !r.ledger.observe(e.Object) {
+			if !r.pendingWrites.observe(e.Object) {
 				r.enqueueOwner(e.Object, q, e.IsInInitialList)
 			}
 		},
 		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q queue) {
-			if echo := r.ledger.observe(e.ObjectNew); echo {
+			if echo := r.pendingWrites.observe(e.ObjectNew); echo {
 				return
 			}
 			if !reshaped(e.ObjectOld, e.ObjectNew) {
@@ -143,7 +143,7 @@ func (r *Reconciler) workChanges() handler.EventHandler {
 			r.enqueueOwner(e.ObjectNew, q, false)
 		},
 		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q queue) {
-			r.ledger.forget(client.ObjectKeyFromObject(e.Object))
+			r.pendingWrites.forget(client.ObjectKeyFromObject(e.Object))
 			r.enqueueOwner(e.Object, q, false)
 		},
 	}

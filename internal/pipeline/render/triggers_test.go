@@ -253,11 +253,11 @@ func TestStaleCacheIsHarmless(t *testing.T) {
 	binding := nginxBinding("m1")
 	s := newStage(t, threeClusters(binding)...)
 	s.mustReconcile(binding)
-	// The watch has told nothing yet, and the cache is as it was before: the ledger stands in for it.
+	// The watch has told nothing yet, and the cache is as it was before: pendingWrites stand in for it.
 	s.reconciler.client = &blind{Client: s.client}
 	wantWrites(t, "the Work that was written is remembered", s.mustReconcile(binding))
-	// A process that has just started has no ledger.
-	s.reconciler.ledger = newLedger()
+	// A process that has just started has no pendingWrites.
+	s.reconciler.pendingWrites = newPendingWrites()
 	writes, result, err := s.reconcile(binding)
 	if err != nil || result.RequeueAfter == 0 {
 		t.Errorf("got %+v, %v; want another look soon and no error", result, err)
@@ -274,7 +274,7 @@ func TestRollbackBeforeTheCacheCaughtUp(t *testing.T) {
 	s := newStage(t, threeClusters(binding)...)
 	s.mustReconcile(binding)
 	first := s.work("m1")
-	s.reconciler.ledger.observe(first)
+	s.reconciler.pendingWrites.observe(first)
 	s.put(parse(t, strings.Replace(nginx, "nginx:1.27", "nginx:1.28", 1)))
 	s.mustReconcile(binding)
 	s.put(parse(t, nginx))
@@ -289,7 +289,7 @@ func TestAChangeRightBeforeOurWriteIsSeen(t *testing.T) {
 	s := newStage(t, threeClusters(binding)...)
 	s.mustReconcile(binding)
 	first := s.work("m1")
-	s.reconciler.ledger.observe(first)
+	s.reconciler.pendingWrites.observe(first)
 	meddled := s.work("m1")
 	s.change(meddled, func() {
 		manifest := &meddled.Spec.Workload.Manifests[0]

@@ -42,7 +42,7 @@ const (
 	promiseLifetime = 5 * time.Minute
 )
 
-// Deps is what the room needs of the house.
+// Deps is what the package needs.
 type Deps struct {
 	// Events takes one event per changed result, and one per new failure.
 	Events events.Recorder
@@ -79,13 +79,13 @@ type Controller struct {
 	deps    Deps
 	profile Profile
 
-	metrics *metrics
-	fleet   *fleet
-	ledger  *capacity.Ledger
-	peers   *peerIndex
-	waiting *waitingRoom
+	metrics      *metrics
+	fleet        *fleet
+	reservations *capacity.Reservations
+	peers        *peerIndex
+	pending      *pendingBindings
 	// awaiting are those that were placed without a claim they name.
-	awaiting *awaitingRoom
+	awaitingClaims *awaitingClaims
 	// freed is called when those who wait may fit though the fleet is as it was: somebody went, moved, or wants less. It
 	// must not block.
 	freed func()
@@ -105,10 +105,10 @@ func New(c client.Client, deps Deps) *Controller {
 	if deps.Profile != nil {
 		profile = *deps.Profile
 	}
-	ledger, waiting := capacity.NewLedger(promiseLifetime), newWaitingRoom()
+	ledger, waiting := capacity.NewReservations(promiseLifetime), newPendingBindings()
 	return &Controller{
 		client: c, deps: deps, profile: profile, metrics: newMetrics(deps.Metrics, waiting.size),
-		fleet: newFleet(c, ledger), ledger: ledger, peers: newPeerIndex(), waiting: waiting, awaiting: &awaitingRoom{names: map[Item]string{}},
+		fleet: newFleet(c, ledger), reservations: ledger, peers: newPeerIndex(), pending: waiting, awaitingClaims: &awaitingClaims{names: map[Item]string{}},
 		freed: func() {},
 	}
 }
@@ -116,12 +116,12 @@ func New(c client.Client, deps Deps) *Controller {
 // Setup adds the room to mgr.
 func Setup(mgr ctrl.Manager, deps Deps) error {
 	c := New(mgr.GetClient(), deps)
-	w := newWaker(c)
+	w := newRequeuer(c)
 	if deps.DevicesChange != nil {
-		deps.DevicesChange(w.stir)
+		deps.DevicesChange(w.claimChanged)
 	}
 	if deps.KindsChange != nil {
-		deps.KindsChange(w.redefine)
+		deps.KindsChange(w.kindsChanged)
 	}
 	err := builder.TypedControllerManagedBy[Item](mgr).
 		Named("schedule").
@@ -152,7 +152,7 @@ func (c *Controller) Reconcile(ctx context.Context, it Item) (reconcile.Result, 
 		return reconcile.Result{}, fmt.Errorf("reading binding: %w", err)
 	}
 	if !c.mine(b) {
-		c.waiting.leave(it)
+		c.pending.leave(it)
 		return reconcile.Result{}, nil
 	}
 	if c.cacheIsBehind(it, b) {
@@ -226,9 +226,9 @@ func (c *Controller) mine(b workv1alpha2.Binding) bool {
 }
 
 func (c *Controller) forget(it Item) {
-	grouped, promised := c.peers.forget(it), c.ledger.Forget(it.String())
-	c.waiting.leave(it)
-	c.awaiting.leave(it)
+	grouped, promised := c.peers.forget(it), c.reservations.Forget(it.String())
+	c.pending.leave(it)
+	c.awaitingClaims.leave(it)
 	c.written.Delete(it)
 	if grouped || promised {
 		c.freed()

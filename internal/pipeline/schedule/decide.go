@@ -19,7 +19,7 @@ type verdict struct {
 	// remaining is what is left of the present result after a failure: all of it
 	// but clusters that leave or have left.
 	remaining []workv1alpha2.TargetCluster
-	// promised is what the ledger was told, to be taken back if the write fails.
+	// promised is what was reserved, to be taken back if the write fails.
 	promised map[string]int32
 	demand   *Request
 	// awaits says that the result has to be looked at again when claims come.
@@ -119,7 +119,7 @@ func (c *Controller) tryFailback(it Item, b workv1alpha2.Binding, req Request, s
 	d := c.profile.Schedule(req, snapshot)
 	index := termIndex(&req, d.Affinity)
 	fits := d.Failure == nil && d.Missing == 0 && index >= 0 && index < now
-	waited := c.waiting.fitted(it, fits, c.deps.Clock.Now())
+	waited := c.pending.fitted(it, fits, c.deps.Clock.Now())
 	switch {
 	case !fits:
 		return nil, retryWaiting
@@ -142,7 +142,7 @@ func termIndex(req *Request, name string) int {
 	return -1
 }
 
-// wait keeps a binding in the waiting room that has no place, lacks some, or
+// wait keeps a binding in pendingBindings that has no place, lacks some, or
 // has one it wants to return from.
 func (c *Controller) wait(it Item, b workv1alpha2.Binding, v *verdict) {
 	d := v.decision
@@ -150,24 +150,24 @@ func (c *Controller) wait(it Item, b workv1alpha2.Binding, v *verdict) {
 	switch {
 	case d.Failure != nil && d.Failure.Reason == workv1alpha2.BindingReasonSchedulerError:
 		// Only a change of the binding itself can help.
-		c.waiting.leave(it)
+		c.pending.leave(it)
 	case d.Failure != nil || d.Missing > 0:
-		c.waiting.enter(it, priorityOf(b))
+		c.pending.enter(it, priorityOf(b))
 		if v.again == 0 || v.again > retryWaiting {
 			v.again = retryWaiting
 		}
 	case wantsBack && termIndex(&Request{Placement: b.BindingSpec().Placement}, d.Affinity) > 0:
-		c.waiting.enter(it, priorityOf(b))
+		c.pending.enter(it, priorityOf(b))
 	default:
-		c.waiting.leave(it)
+		c.pending.leave(it)
 	}
 }
 
-// waitForDevices keeps an object in the waiting room as long as some cluster is left out for the devices it claims: it
+// waitForDevices keeps an object in pendingBindings as long as some cluster is left out for the devices it claims: it
 // may go there when they are free, also if it has a place elsewhere.
 func (c *Controller) waitForDevices(it Item, b workv1alpha2.Binding, req *Request, v *verdict) {
 	if !req.Devices.Together().IsEmpty() && v.decision.dropped(devices{}.Name()) {
-		c.waiting.enter(it, priorityOf(b))
+		c.pending.enter(it, priorityOf(b))
 		if v.again == 0 || v.again > retryWaiting {
 			v.again = retryWaiting
 		}
@@ -193,7 +193,7 @@ func (c *Controller) promise(it Item, b workv1alpha2.Binding, req *Request, v *v
 			delete(v.promised, t.Name)
 		}
 	}
-	if c.ledger.Promise(it.String(), req.demand(), v.promised, c.deps.Clock.Now()) {
+	if c.reservations.Promise(it.String(), req.demand(), v.promised, c.deps.Clock.Now()) {
 		c.freed()
 	}
 }
@@ -208,7 +208,7 @@ func (c *Controller) takeBack(it Item, b workv1alpha2.Binding, v *verdict) {
 	for name, n := range v.promised {
 		back[name] = -n
 	}
-	c.ledger.Promise(it.String(), v.demand.demand(), back, c.deps.Clock.Now())
+	c.reservations.Promise(it.String(), v.demand.demand(), back, c.deps.Clock.Now())
 	v.promised = nil // once: a refused result is followed by a second write, which may fail as well
 }
 
@@ -216,6 +216,6 @@ func (c *Controller) takeBack(it Item, b workv1alpha2.Binding, v *verdict) {
 func (c *Controller) expirePromises() {
 	if now := c.deps.Clock.Now(); now.Sub(c.expired) > time.Minute {
 		c.expired = now
-		c.ledger.Expire(now)
+		c.reservations.Expire(now)
 	}
 }

@@ -16,16 +16,16 @@ import (
 // fleet keeps the snapshot up to date. Events only say which cluster to look at
 // again; what it is like comes from the cache, which is never behind its own events.
 type fleet struct {
-	reader client.Reader
-	ledger *capacity.Ledger
+	reader       client.Reader
+	reservations *capacity.Reservations
 
 	mu      sync.Mutex
 	current *Snapshot
 	dirty   map[string]struct{}
 }
 
-func newFleet(reader client.Reader, ledger *capacity.Ledger) *fleet {
-	return &fleet{reader: reader, ledger: ledger, dirty: map[string]struct{}{}}
+func newFleet(reader client.Reader, ledger *capacity.Reservations) *fleet {
+	return &fleet{reader: reader, reservations: ledger, dirty: map[string]struct{}{}}
 }
 
 // touch notes that a cluster has to be looked at again.
@@ -58,7 +58,7 @@ func (f *fleet) snapshot(ctx context.Context) (*Snapshot, error) {
 		}
 	}
 	clear(f.dirty)
-	change.Taken = f.ledger.Changes()
+	change.Taken = f.reservations.Changes()
 	if len(change.Present)+len(change.Gone)+len(change.Taken) > 0 {
 		f.current = f.current.With(change)
 	}

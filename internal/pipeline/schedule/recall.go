@@ -19,14 +19,14 @@ func (c *Controller) recall(it Item, b workv1alpha2.Binding) {
 	for _, t := range req.Current {
 		units[t.Name] = unseen(&req, t, b.BindingStatus().AggregatedStatus)
 	}
-	c.ledger.Promise(it.String(), req.demand(), units, scheduled.Time)
+	c.reservations.Promise(it.String(), req.demand(), units, scheduled.Time)
 }
 
 // maxCopies is to how many clusters a workload may go in full for its copies to be promised. There may be a thousand of
 // them to a binding, and thousands of bindings; clusters that so many are sent to report soon enough.
 const maxCopies = 100
 
-// promises says whether a result is noted in the ledger.
+// promises says whether a result is reserved.
 func promises(req *Request, targets []workv1alpha2.TargetCluster) bool {
 	switch {
 	case !req.hasReplicas() && !req.wholeSets():

@@ -13,7 +13,7 @@ func TestThousandsAreWokenSomeAtATime(t *testing.T) {
 		waiting = append(waiting, call{Item: Item{Namespace: "shop", Name: fmt.Sprint(i)}})
 	}
 	all := func() []call { return waiting }
-	var calls rollCall
+	var calls batches
 	expect := func(reason string, n int, more bool) {
 		t.Helper()
 		if woken, left := calls.next(all); len(woken) != n || left != more {
@@ -36,12 +36,12 @@ func TestThousandsAreWokenSomeAtATime(t *testing.T) {
 
 // New room is for those of the highest priority first.
 func TestTheWaitingAreCalledByPriority(t *testing.T) {
-	room := newWaitingRoom()
+	room := newPendingBindings()
 	for i := range 2 * wokenAtOnce {
 		room.enter(Item{Name: fmt.Sprint(i)}, i%3)
 	}
 	room.enter(Item{Name: "0"}, 2) // its policy says so now
-	calls := rollCall{owed: true}
+	calls := batches{owed: true}
 	first, _ := calls.next(room.all)
 	second, _ := calls.next(room.all)
 	woken := slices.Concat(first, second)

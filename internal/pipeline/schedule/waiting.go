@@ -13,7 +13,7 @@ import (
 
 // waitingRoom is where bindings are that the fleet has no place for, or not
 // the preferred one. Its zero value is not usable. It is safe for concurrent use.
-type waitingRoom struct {
+type pendingBindings struct {
 	mu      sync.Mutex
 	waiting map[Item]waiter
 }
@@ -32,22 +32,22 @@ type call struct {
 	priority int
 }
 
-func newWaitingRoom() *waitingRoom { return &waitingRoom{waiting: map[Item]waiter{}} }
+func newPendingBindings() *pendingBindings { return &pendingBindings{waiting: map[Item]waiter{}} }
 
 // enter keeps it waiting; leave lets it go.
-func (w *waitingRoom) enter(it Item, priority int) {
+func (w *pendingBindings) enter(it Item, priority int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.waiting[it] = waiter{priority, w.waiting[it].fits}
 }
 
-func (w *waitingRoom) leave(it Item) {
+func (w *pendingBindings) leave(it Item) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.waiting, it)
 }
 
-func (w *waitingRoom) has(it Item) bool {
+func (w *pendingBindings) has(it Item) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	_, ok := w.waiting[it]
@@ -55,14 +55,14 @@ func (w *waitingRoom) has(it Item) bool {
 }
 
 // size is how many wait.
-func (w *waitingRoom) size() int {
+func (w *pendingBindings) size() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return len(w.waiting)
 }
 
 // all lists who waits, the highest priority first.
-func (w *waitingRoom) all() []call {
+func (w *pendingBindings) all() []call {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	out := make([]call, 0, len(w.waiting))
@@ -74,7 +74,7 @@ func (w *waitingRoom) all() []call {
 }
 
 // fitted notes whether the preferred term fits now, and returns for how long it has.
-func (w *waitingRoom) fitted(it Item, fits bool, now time.Time) time.Duration {
+func (w *pendingBindings) fitted(it Item, fits bool, now time.Time) time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	who := w.waiting[it]
@@ -93,13 +93,13 @@ func (w *waitingRoom) fitted(it Item, fits bool, now time.Time) time.Duration {
 }
 
 // awaitingRoom is where bindings are that were placed while a claim they name did not exist. It is safe for concurrent use.
-type awaitingRoom struct {
+type awaitingClaims struct {
 	mu    sync.Mutex
 	names map[Item]string // as the binding has them, in JSON
 }
 
 // note lets a binding in or out.
-func (w *awaitingRoom) note(b workv1alpha2.Binding) {
+func (w *awaitingClaims) note(b workv1alpha2.Binding) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if awaited(b) {
@@ -109,14 +109,14 @@ func (w *awaitingRoom) note(b workv1alpha2.Binding) {
 	}
 }
 
-func (w *awaitingRoom) leave(it Item) {
+func (w *awaitingClaims) leave(it Item) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.names, it)
 }
 
 // naming lists those in a namespace that may name a claim: looking for the name as text finds all of them, and few others.
-func (w *awaitingRoom) naming(claim Item) []Item {
+func (w *awaitingClaims) naming(claim Item) []Item {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var out []Item

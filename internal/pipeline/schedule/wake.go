@@ -25,9 +25,9 @@ const (
 	wokenAtOnce = 500
 )
 
-// waker looks at what changed in the fleet and enqueues the bindings that it
+// requeuer finds out what changed in the fleet and enqueues the bindings that it
 // can matter to. Changes that come while it looks are taken together.
-type waker struct {
+type requeuer struct {
 	controller *Controller
 	pending    chan struct{}
 	stirred    chan struct{}
@@ -39,27 +39,27 @@ type waker struct {
 	kinds  []interpret.Kinds // that changed since the last look at whom they concern
 }
 
-func newWaker(c *Controller) *waker {
-	w := &waker{
+func newRequeuer(c *Controller) *requeuer {
+	w := &requeuer{
 		controller: c, pending: make(chan struct{}, 1), stirred: make(chan struct{}, 1), redefined: make(chan struct{}, 1),
 	}
-	c.freed = w.rouse
+	c.freed = w.requeueWaiting
 	return w
 }
 
-// stir rouses those who wait, and before them those who await this claim. It never blocks.
-func (w *waker) stir(namespace, name string) {
+// claimChanged requeues the bindings that wait, and before them those that await this claim. It never blocks.
+func (w *requeuer) claimChanged(namespace, name string) {
 	w.mu.Lock()
 	if w.claims == nil {
 		w.claims = map[Item]struct{}{}
 	}
 	w.claims[Item{Namespace: namespace, Name: name}] = struct{}{}
 	w.mu.Unlock()
-	w.rouse()
+	w.requeueWaiting()
 }
 
-// rouse has those who wait looked at again, though the fleet is as it was. It never blocks.
-func (w *waker) rouse() {
+// requeueWaiting requeues the bindings that wait, though the clusters are as they were. It never blocks.
+func (w *requeuer) requeueWaiting() {
 	select {
 	case w.stirred <- struct{}{}:
 	default:
@@ -68,13 +68,13 @@ func (w *waker) rouse() {
 
 // wakeAwaiting enqueues those who await a claim that came. It does not wait for more to come: until their copies have the
 // claim too, no device of theirs can be taken for somebody else's.
-func (w *waker) wakeAwaiting(q queue) {
+func (w *requeuer) requeueAwaitingClaims(q queue) {
 	w.mu.Lock()
 	claims := w.claims
 	w.claims = nil
 	w.mu.Unlock()
 	for claim := range claims {
-		for _, it := range w.controller.awaiting.naming(claim) {
+		for _, it := range w.controller.awaitingClaims.naming(claim) {
 			add(q, it, 0)
 		}
 	}
@@ -83,7 +83,7 @@ func (w *waker) wakeAwaiting(q queue) {
 // redefine has bindings of some kinds looked at again, though the fleet is as it was: a cluster that could not take their
 // objects may be able to now. It never blocks.
 // Without kinds, those of an earlier look that failed are meant.
-func (w *waker) redefine(kinds interpret.Kinds) {
+func (w *requeuer) kindsChanged(kinds interpret.Kinds) {
 	if kinds != nil {
 		w.mu.Lock()
 		w.kinds = append(w.kinds, kinds)
@@ -96,7 +96,7 @@ func (w *waker) redefine(kinds interpret.Kinds) {
 }
 
 // wakeKinds enqueues the bindings of kinds that changed. Kinds of a look that failed are kept for the next one.
-func (w *waker) wakeKinds(ctx context.Context, q queue) error {
+func (w *requeuer) wakeKinds(ctx context.Context, q queue) error {
 	w.mu.Lock()
 	changes := slices.Clone(w.kinds)
 	w.mu.Unlock()
@@ -123,17 +123,17 @@ func (w *waker) wakeKinds(ctx context.Context, q queue) error {
 }
 
 // signal says that something changed. It never blocks.
-func (w *waker) signal() {
+func (w *requeuer) signal() {
 	select {
 	case w.pending <- struct{}{}:
 	default:
 	}
 }
 
-// start runs the waker until ctx ends. It is a source of the controller, whose
+// start runs the requeuer until ctx ends. It is a source of the controller, whose
 // workers begin when it returns: what changes after this first look wakes those
 // who have been handled by then.
-func (w *waker) start(ctx context.Context, q queue) error {
+func (w *requeuer) start(ctx context.Context, q queue) error {
 	if _, err := w.look(ctx, q); err != nil {
 		return err
 	}
@@ -141,9 +141,9 @@ func (w *waker) start(ctx context.Context, q queue) error {
 	return nil
 }
 
-func (w *waker) run(ctx context.Context, q queue) {
+func (w *requeuer) run(ctx context.Context, q queue) {
 	var room, retry <-chan time.Time
-	var calls rollCall
+	var calls batches
 	failed := func(err error) {
 		log.FromContext(ctx).Error(err, "Looking for the bindings that a change concerns failed, trying again", "after", roomDelay)
 		if retry == nil {
@@ -169,7 +169,7 @@ func (w *waker) run(ctx context.Context, q queue) {
 				gather()
 			}
 		case <-w.stirred:
-			w.wakeAwaiting(q)
+			w.requeueAwaitingClaims(q)
 			gather()
 		case <-w.redefined:
 			if err := w.wakeKinds(ctx, q); err != nil {
@@ -178,10 +178,10 @@ func (w *waker) run(ctx context.Context, q queue) {
 		case <-retry:
 			retry = nil
 			w.signal()
-			w.redefine(nil)
+			w.kindsChanged(nil)
 		case <-room:
 			room = nil
-			woken, more := calls.next(w.controller.waiting.all)
+			woken, more := calls.next(w.controller.pending.all)
 			for _, who := range woken {
 				add(q, who.Item, who.priority+handler.LowPriority)
 			}
@@ -193,13 +193,13 @@ func (w *waker) run(ctx context.Context, q queue) {
 }
 
 // rollCall goes through those who wait, some at a time.
-type rollCall struct {
+type batches struct {
 	left []call
 	owed bool // there is new room for everybody
 }
 
 // next returns whom to wake now, and whether that was not all.
-func (r *rollCall) next(all func() []call) (woken []call, more bool) {
+func (r *batches) next(all func() []call) (woken []call, more bool) {
 	if len(r.left) == 0 && r.owed {
 		r.left, r.owed = all(), false
 	}
@@ -210,7 +210,7 @@ func (r *rollCall) next(all func() []call) (woken []call, more bool) {
 
 // look compares the fleet with what it was at the last look that succeeded, enqueues the
 // bindings that a difference concerns, and says whether some cluster has more room.
-func (w *waker) look(ctx context.Context, q queue) (roomier bool, err error) {
+func (w *requeuer) look(ctx context.Context, q queue) (roomier bool, err error) {
 	now, err := w.controller.fleet.snapshot(ctx)
 	if err != nil {
 		return false, err
@@ -254,16 +254,16 @@ func compareFleets(before, after *Snapshot) (changes []clusterChange, roomier bo
 	return changes, roomier
 }
 
-func (w *waker) wake(ctx context.Context, q queue, changes []clusterChange) error {
+func (w *requeuer) wake(ctx context.Context, q queue, changes []clusterChange) error {
 	return w.each(ctx, func(b workv1alpha2.Binding) {
-		if concerns(b, w.controller.waiting.has(itemOf(b)), changes) {
+		if concerns(b, w.controller.pending.has(itemOf(b)), changes) {
 			enqueue(q, b, true)
 		}
 	})
 }
 
 // each calls do for every binding that is to be scheduled here.
-func (w *waker) each(ctx context.Context, do func(workv1alpha2.Binding)) error {
+func (w *requeuer) each(ctx context.Context, do func(workv1alpha2.Binding)) error {
 	c := w.controller
 	var bindings workv1alpha2.ResourceBindingList
 	if err := c.client.List(ctx, &bindings, client.UnsafeDisableDeepCopy); err != nil {

@@ -57,7 +57,7 @@ func bindingEvents[B interface {
 	return handler.TypedFuncs[B, Item]{
 		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[B], q queue) {
 			c.peers.place(itemOf(e.Object), e.Object, e.Object.BindingSpec().Clusters)
-			c.awaiting.note(e.Object)
+			c.awaitingClaims.note(e.Object)
 			if e.IsInInitialList {
 				c.recall(itemOf(e.Object), e.Object)
 			}
@@ -68,7 +68,7 @@ func bindingEvents[B interface {
 			if e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() {
 				c.peers.place(it, e.ObjectNew, e.ObjectNew.BindingSpec().Clusters)
 			}
-			c.awaiting.note(e.ObjectNew)
+			c.awaitingClaims.note(e.ObjectNew)
 			c.confirm(it, e.ObjectOld, e.ObjectNew)
 			if matters(e.ObjectOld, e.ObjectNew) {
 				enqueue(q, e.ObjectNew, false)
@@ -90,7 +90,7 @@ func matters(before, after workv1alpha2.Binding) bool {
 	return a[PartialPlacementAnnotation] != b[PartialPlacementAnnotation] || a[FailbackAnnotation] != b[FailbackAnnotation]
 }
 
-// confirm tells the ledger which copies have come to run since before.
+// confirm tells the reservations which copies have come to run since before.
 func (c *Controller) confirm(it Item, before, after workv1alpha2.Binding) {
 	old := before.BindingStatus().AggregatedStatus
 	for i := range after.BindingStatus().AggregatedStatus {
@@ -102,12 +102,12 @@ func (c *Controller) confirm(it Item, before, after workv1alpha2.Binding) {
 		if i < len(old) && equality.Semantic.DeepEqual(old[i], *item) {
 			continue
 		}
-		c.ledger.Running(it.String(), item.ClusterName)
+		c.reservations.Running(it.String(), item.ClusterName)
 	}
 }
 
 // clusterEvents keeps the fleet current and wakes what waits for it.
-func clusterEvents(c *Controller, w *waker) handler.TypedFuncs[*clusterv1alpha1.Cluster, Item] {
+func clusterEvents(c *Controller, w *requeuer) handler.TypedFuncs[*clusterv1alpha1.Cluster, Item] {
 	changed := func(name string) {
 		c.fleet.touch(name)
 		w.signal()
@@ -118,7 +118,7 @@ func clusterEvents(c *Controller, w *waker) handler.TypedFuncs[*clusterv1alpha1.
 		},
 		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[*clusterv1alpha1.Cluster], _ queue) {
 			if !equality.Semantic.DeepEqual(e.ObjectOld.Status.ResourceSummary, e.ObjectNew.Status.ResourceSummary) {
-				c.ledger.Reported(e.ObjectNew.Name)
+				c.reservations.Reported(e.ObjectNew.Name)
 			}
 			changed(e.ObjectNew.Name)
 		},

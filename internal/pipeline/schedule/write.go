@@ -47,7 +47,7 @@ func (c *Controller) publish(ctx context.Context, it Item, b workv1alpha2.Bindin
 	news, err := c.write(ctx, it, b, v)
 	if refused := refusal(err); refused != nil {
 		v.decision, v.again, v.remaining = &Decision{Failure: refused}, retryWaiting, b.BindingSpec().Clusters
-		c.waiting.enter(it, priorityOf(b))
+		c.pending.enter(it, priorityOf(b))
 		c.freed() // what it was promised
 		news, err = c.write(ctx, it, b, v)
 	}

@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// Ledger remembers what was promised to clusters and cannot be seen in their
+// Reservations remember what was promised to clusters and cannot be seen in their
 // status yet, so that a burst of decisions does not give the same room away
 // twice. A promise ends when its owner reports the copy running and the
 // cluster has reported its resources after that, when it is taken back, or
 // when it gets too old to be believed. It is safe for concurrent use.
-type Ledger struct {
+type Reservations struct {
 	mu       sync.Mutex
 	lifetime time.Duration
 	owners   map[string]map[string]*promise // by owner, then cluster
@@ -26,9 +26,9 @@ type promise struct {
 	running bool
 }
 
-// NewLedger returns an empty ledger whose promises are believed for lifetime.
-func NewLedger(lifetime time.Duration) *Ledger {
-	return &Ledger{
+// NewReservations returns an empty set whose promises are believed for lifetime.
+func NewReservations(lifetime time.Duration) *Reservations {
+	return &Reservations{
 		lifetime: lifetime,
 		owners:   map[string]map[string]*promise{},
 		clusters: map[string]map[string]*promise{},
@@ -40,7 +40,7 @@ func NewLedger(lifetime time.Duration) *Ledger {
 // Promise notes that owner will use units more of demand in each cluster of
 // units; negative numbers take back, down to nothing. It says whether some
 // cluster has been promised less by that.
-func (l *Ledger) Promise(owner string, demand Demand, units map[string]int32, now time.Time) (freed bool) {
+func (l *Reservations) Promise(owner string, demand Demand, units map[string]int32, now time.Time) (freed bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for cluster, n := range units {
@@ -67,7 +67,7 @@ func (l *Ledger) Promise(owner string, demand Demand, units map[string]int32, no
 
 // Running notes that owner's copy in cluster runs in full: the next report of
 // the cluster will contain it.
-func (l *Ledger) Running(owner, cluster string) {
+func (l *Reservations) Running(owner, cluster string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if p := l.owners[owner][cluster]; p != nil {
@@ -77,7 +77,7 @@ func (l *Ledger) Running(owner, cluster string) {
 
 // Reported notes that cluster has reported its resources: promises to it whose
 // copies run are part of the report and end here.
-func (l *Ledger) Reported(cluster string) {
+func (l *Reservations) Reported(cluster string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for owner, p := range l.clusters[cluster] {
@@ -88,7 +88,7 @@ func (l *Ledger) Reported(cluster string) {
 }
 
 // Forget ends all promises of owner, and says whether there were any.
-func (l *Ledger) Forget(owner string) (freed bool) {
+func (l *Reservations) Forget(owner string) (freed bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for cluster, p := range l.owners[owner] {
@@ -98,8 +98,8 @@ func (l *Ledger) Forget(owner string) (freed bool) {
 	return freed
 }
 
-// Expire ends promises that were made longer ago than the ledger's lifetime.
-func (l *Ledger) Expire(now time.Time) {
+// Expire ends promises that were made longer ago than their lifetime.
+func (l *Reservations) Expire(now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for owner, clusters := range l.owners {
@@ -112,7 +112,7 @@ func (l *Ledger) Expire(now time.Time) {
 }
 
 // Taken returns what is promised to cluster in total.
-func (l *Ledger) Taken(cluster string) Usage {
+func (l *Reservations) Taken(cluster string) Usage {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.totals[cluster]
@@ -120,7 +120,7 @@ func (l *Ledger) Taken(cluster string) Usage {
 
 // Changes returns what is promised to each cluster for which that has changed
 // since the last call.
-func (l *Ledger) Changes() map[string]Usage {
+func (l *Reservations) Changes() map[string]Usage {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.changed) == 0 {
@@ -134,13 +134,13 @@ func (l *Ledger) Changes() map[string]Usage {
 	return out
 }
 
-func (l *Ledger) end(owner, cluster string, p *promise) {
+func (l *Reservations) end(owner, cluster string, p *promise) {
 	l.settle(cluster, p, -p.units)
 	unfile(l.owners, owner, cluster)
 	unfile(l.clusters, cluster, owner)
 }
 
-func (l *Ledger) settle(cluster string, p *promise, units int64) {
+func (l *Reservations) settle(cluster string, p *promise, units int64) {
 	if units == 0 {
 		return
 	}

@@ -28,20 +28,20 @@ type entry struct {
 	altered   map[string]uint64
 	conflicts []conflict
 	dropped   []string
-	// misfit says that the member has no room for something, so that its schema is worth another look.
-	misfit bool
+	// unknownFields says that the member does not know some field, so that its schema is worth another look.
+	unknownFields bool
 }
 
-// ledger remembers what came of applies. Nothing in it is needed for being right: it spares requests while a watch lags
+// applyCache holds the results of applies. Nothing in it is needed for being right: it spares requests while a watch lags
 // behind our own writes, and repeated requests that cannot succeed.
-type ledger struct {
+type applyCache struct {
 	mu      sync.Mutex
 	entries map[place]entry
 	asked   map[place]int // requests on their way
 }
 
 // expect takes note of a request that may make an object, until the function it returns is called.
-func (l *ledger) expect(p place) (done func()) {
+func (l *applyCache) expect(p place) (done func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.asked == nil {
@@ -58,21 +58,21 @@ func (l *ledger) expect(p place) (done func()) {
 }
 
 // expects tells whether an object is being applied, or was.
-func (l *ledger) expects(p place) bool {
+func (l *applyCache) expects(p place) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	_, known := l.entries[p]
 	return known || l.asked[p] > 0
 }
 
-func (l *ledger) get(p place) (entry, bool) {
+func (l *applyCache) get(p place) (entry, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e, ok := l.entries[p]
 	return e, ok
 }
 
-func (l *ledger) put(p place, e entry) {
+func (l *applyCache) put(p place, e entry) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.entries == nil {
@@ -81,14 +81,14 @@ func (l *ledger) put(p place, e entry) {
 	l.entries[p] = e
 }
 
-func (l *ledger) forget(p place) {
+func (l *applyCache) forget(p place) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.entries, p)
 }
 
 // forgetCluster drops everything about a cluster that has gone.
-func (l *ledger) forgetCluster(cluster string) {
+func (l *applyCache) forgetCluster(cluster string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for p := range l.entries {
@@ -105,12 +105,12 @@ func (e entry) newerThan(version string) bool {
 }
 
 // released remembers which Works were let go, for as long as the cache still shows them.
-type released struct {
+type releasedWorks struct {
 	mu   sync.Mutex
 	uids map[types.NamespacedName]types.UID
 }
 
-func (r *released) put(work types.NamespacedName, uid types.UID) {
+func (r *releasedWorks) put(work types.NamespacedName, uid types.UID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.uids == nil {
@@ -119,85 +119,87 @@ func (r *released) put(work types.NamespacedName, uid types.UID) {
 	r.uids[work] = uid
 }
 
-func (r *released) has(work types.NamespacedName, uid types.UID) bool {
+func (r *releasedWorks) has(work types.NamespacedName, uid types.UID) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.uids[work] == uid
 }
 
-func (r *released) forget(work types.NamespacedName) {
+func (r *releasedWorks) forget(work types.NamespacedName) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.uids, work)
 }
 
 const (
-	// graves bounds how many Works are remembered after their end: some 3 MB.
-	graves = 1 << 14
-	// afterlife is how long after its Work's end an object may still be made by a request that was given up before.
-	afterlife = time.Minute
+	// maxDeletedWorks bounds how many Works are remembered after their end: some 3 MB.
+	maxDeletedWorks = 1 << 14
+	// lateRequest is how long after its Work's end an object may still be made by a request that was given up before.
+	lateRequest = time.Minute
 )
 
-// buried remembers the Works whose objects were removed, for when one turns up again: in a member that was restored from a
+// deletedWorks remembers the Works whose objects were removed, for when one turns up again: in a member that was restored from a
 // backup, or because a request took effect long after it was given up. An object of a Work that nobody remembers is left
 // alone, since nobody knows whether it was to be preserved.
-type buried struct {
+type deletedWorks struct {
 	mu    sync.Mutex
-	works map[types.NamespacedName]grave
-	order []types.NamespacedName // oldest first; some are in it more than once, or not buried any more
+	works map[types.NamespacedName]deletedWork
+	order []types.NamespacedName // oldest first; some are in it more than once, or not remembered any more
 }
 
-type grave struct {
-	since   time.Time
-	account string // which removed the objects
-	risen   bool   // an object has turned up
+type deletedWork struct {
+	since      time.Time
+	account    string // which removed the objects
+	reappeared bool   // an object has turned up
 }
 
-// holds tells whether an object is one of those that were removed. One that was made later has another maker.
-func (g grave) holds(created time.Time) bool { return created.Before(g.since.Add(afterlife)) }
+// includes returns whether an object is one of those that were removed. One that was made later has another maker.
+func (g deletedWork) includes(created time.Time) bool {
+	return created.Before(g.since.Add(lateRequest))
+}
 
-func (b *buried) put(work types.NamespacedName, now time.Time, account string) {
+func (b *deletedWorks) put(work types.NamespacedName, now time.Time, account string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.works == nil {
-		b.works = map[types.NamespacedName]grave{}
+		b.works = map[types.NamespacedName]deletedWork{}
 	}
 	g, known := b.works[work]
 	if !known {
 		b.order = append(b.order, work)
 	}
-	b.works[work] = grave{since: now, account: account, risen: g.risen}
-	for len(b.order) > graves {
+	b.works[work] = deletedWork{since: now, account: account, reappeared: g.reappeared}
+	for len(b.order) > maxDeletedWorks {
 		delete(b.works, b.order[0])
 		b.order = b.order[1:]
 	}
 }
 
-func (b *buried) forget(work types.NamespacedName) {
+func (b *deletedWorks) forget(work types.NamespacedName) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.works, work)
 }
 
-// rise takes note that an object of a Work has turned up, and tells whether the Work is buried.
-func (b *buried) rise(work types.NamespacedName) bool {
+// reappears records that an object of a Work has turned up, and returns whether the Work is a deleted one.
+func (b *deletedWorks) reappears(work types.NamespacedName) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	g, known := b.works[work]
 	if known {
-		g.risen = true
+		g.reappeared = true
 		b.works[work] = g
 	}
 	return known
 }
 
-// visit returns the grave of a Work of which an object has turned up since the last visit.
-func (b *buried) visit(work types.NamespacedName) (_ grave, risen bool) {
+// visit returns the deleted Work of which an object has turned up since the last visit.
+func (b *deletedWorks) visit(work types.NamespacedName) (_ deletedWork, risen bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	g := b.works[work]
-	if g.risen {
-		b.works[work] = grave{since: g.since, account: g.account}
+	if g.reappeared {
+		b.works[work] = deletedWork{since: g.since, account: g.account}
 	}
-	return g, g.risen
+	return g, g.reappeared
 }

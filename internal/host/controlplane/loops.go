@@ -41,8 +41,8 @@ import (
 	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/rebalance"
 )
 
-// house is what several rooms use.
-type house struct {
+// components are what several loops use.
+type components struct {
 	mgr         ctrl.Manager
 	options     Options
 	templates   *hubstore.Store
@@ -64,10 +64,10 @@ type house struct {
 	definitions *crds.Carrier
 }
 
-// furnish constructs every loop of the control plane, in the order in which an object meets them.
+// setupLoops constructs every loop of the control plane, in the order in which an object meets them.
 // The returned channel is closed when the caches are filled and the loops run.
-func furnish(ctx context.Context, mgr ctrl.Manager, server *apiserver.Server, o Options) (<-chan struct{}, error) {
-	h, err := newHouse(ctx, mgr, server, o)
+func setupLoops(ctx context.Context, mgr ctrl.Manager, server *apiserver.Server, o Options) (<-chan struct{}, error) {
+	h, err := newComponents(ctx, mgr, server, o)
 	if err != nil {
 		return nil, err
 	}
@@ -158,7 +158,7 @@ func (s *syncedCaches) Start(ctx context.Context) error {
 // NeedLeaderElection implements manager.LeaderElectionRunnable: every replica has caches.
 func (*syncedCaches) NeedLeaderElection() bool { return false }
 
-func newHouse(ctx context.Context, mgr ctrl.Manager, server *apiserver.Server, o Options) (*house, error) {
+func newComponents(ctx context.Context, mgr ctrl.Manager, server *apiserver.Server, o Options) (*components, error) {
 	cfg := mgr.GetConfig()
 	kube, err := kubernetes.NewForConfig(cfg)
 	if err != nil {
@@ -201,7 +201,7 @@ func newHouse(ctx context.Context, mgr ctrl.Manager, server *apiserver.Server, o
 	server.OnUse(templates.Reconsider)
 	changes := &interpret.Changes{}
 	changes.Subscribe(func(kinds interpret.Kinds) { templates.Touch(kinds) })
-	h := &house{
+	h := &components{
 		mgr:       mgr,
 		options:   o,
 		templates: templates,
@@ -230,12 +230,12 @@ func newHouse(ctx context.Context, mgr ctrl.Manager, server *apiserver.Server, o
 	if err != nil {
 		return nil, fmt.Errorf("building the carrier of definitions: %w", err)
 	}
-	o.whereabouts.carrier.Store(h.definitions)
-	o.whereabouts.house.Store(h)
+	o.lookups.carrier.Store(h.definitions)
+	o.lookups.components.Store(h)
 	return h, nil
 }
 
-func (h *house) setupPropagate(ctx context.Context, mgr ctrl.Manager) error {
+func (h *components) setupPropagate(ctx context.Context, mgr ctrl.Manager) error {
 	return propagate.Setup(ctx, mgr, propagate.Deps{
 		Templates: h.templates, Interpreter: withDefinitions{h.interpreter, h.definitions}, Events: h.events, Clock: h.options.Clock, NewID: uuid.NewString,
 		HasWorks: render.HasWorks(h.mgr.GetClient()),
@@ -246,7 +246,7 @@ func (h *house) setupPropagate(ctx context.Context, mgr ctrl.Manager) error {
 	})
 }
 
-func (h *house) setupRender(ctx context.Context, mgr ctrl.Manager) error {
+func (h *components) setupRender(ctx context.Context, mgr ctrl.Manager) error {
 	return render.Setup(ctx, mgr, render.Deps{
 		Template: h.templates.Get, Metadata: h.templates.Meta, Translate: h.translate, Retranslate: h.retranslated,
 		Interpreter: h.interpreter, Changes: h.changes, Events: h.events, Clock: h.options.Clock, NewID: uuid.NewString,
@@ -254,21 +254,21 @@ func (h *house) setupRender(ctx context.Context, mgr ctrl.Manager) error {
 	})
 }
 
-func (h *house) setupApply(mgr ctrl.Manager) error {
+func (h *components) setupApply(mgr ctrl.Manager) error {
 	return apply.Setup(mgr, apply.Deps{
 		Fleet: h.fleet, Report: h.reports, Events: h.events, Metrics: h.options.metrics, Clock: h.options.Clock, Retain: h.customized.Retain,
 		Retention: func(kind schema.GroupVersionKind) string {
 			return h.customized.Fingerprint(kind, configv1alpha1.InterpreterOperationRetain)
 		},
-		Changes: h.changes,
-		Custody: h.definitions,
-		Brake:   h.options.Brake,
-		Guard:   h.guard,
-		Keeps:   h.keeps,
+		Changes:    h.changes,
+		KindPolicy: h.definitions,
+		Brake:      h.options.Brake,
+		Guard:      h.guard,
+		Keeps:      h.keeps,
 	})
 }
 
-func (h *house) setupSchedule(mgr ctrl.Manager) error {
+func (h *components) setupSchedule(mgr ctrl.Manager) error {
 	return schedule.Setup(mgr, schedule.Deps{
 		Events: h.events, Metrics: h.options.metrics, Clock: h.options.Clock, DefinedByCRD: h.definitions.DefinedByCRD,
 		Becomes: h.becomes, KindsChange: h.onDefinition, Devices: resourceclaims.Devices(h.templates.Get),
@@ -282,28 +282,28 @@ func (h *house) setupSchedule(mgr ctrl.Manager) error {
 	})
 }
 
-func (h *house) setupObserveWorks(mgr ctrl.Manager) error {
+func (h *components) setupObserveWorks(mgr ctrl.Manager) error {
 	return observe.SetupWorks(mgr, observe.WorkDeps{
 		Fleet: h.fleet, Report: h.reports, Interpreter: h.interpreter, Restore: h.definitions.Restore, Events: h.events, Clock: h.options.Clock,
 		DegradedAfter: h.options.DegradedAfter, Changes: h.changes,
 	})
 }
 
-func (h *house) setupObserveClusters(mgr ctrl.Manager) error {
+func (h *components) setupObserveClusters(mgr ctrl.Manager) error {
 	return observe.SetupClusters(mgr, observe.ClusterDeps{
 		Fleet: h.fleet, Events: h.events, Clock: h.options.Clock, ProbePeriod: h.options.ProbePeriod,
 		FailureThreshold: h.options.FailureThreshold, SuccessThreshold: h.options.SuccessThreshold,
 	})
 }
 
-func (h *house) setupObserveLeases(mgr ctrl.Manager) error {
+func (h *components) setupObserveLeases(mgr ctrl.Manager) error {
 	return observe.SetupLeases(mgr, observe.LeaseDeps{
 		Serves: h.fleet.Serves, Events: h.events, Clock: h.options.Clock,
 		Period: h.options.LeasePeriod, Grace: h.options.LeaseGrace, StartupGrace: h.options.StartupGrace,
 	})
 }
 
-func (h *house) setupAggregate(ctx context.Context, mgr ctrl.Manager) error {
+func (h *components) setupAggregate(ctx context.Context, mgr ctrl.Manager) error {
 	return aggregate.Setup(ctx, mgr, aggregate.Deps{
 		Templates: resourceclaims.Templates{Store: h.templates}, Statuses: h.interpreter, Changes: h.changes, Events: h.events, Clock: h.options.Clock,
 		Adds: func(kind schema.GroupVersionKind) bool {
@@ -318,28 +318,28 @@ func (h *house) setupAggregate(ctx context.Context, mgr ctrl.Manager) error {
 	})
 }
 
-func (h *house) setupService(ctx context.Context, mgr ctrl.Manager) error {
+func (h *components) setupService(ctx context.Context, mgr ctrl.Manager) error {
 	return service.Setup(ctx, mgr, service.Deps{
 		Templates: h.templates, Selected: propagate.Selects(h.mgr.GetClient(), h.templates), Events: h.events,
 		Metrics: h.options.metrics, Clock: h.options.Clock, Grace: h.options.ServiceGrace,
 	})
 }
 
-func (h *house) setupCollector(mgr ctrl.Manager) error {
+func (h *components) setupCollector(mgr ctrl.Manager) error {
 	return service.SetupCollector(mgr, service.CollectorDeps{Fleet: h.fleet, Metrics: h.options.metrics, Clock: h.options.Clock})
 }
 
-func (h *house) setupExporter(ctx context.Context, mgr ctrl.Manager) error {
+func (h *components) setupExporter(ctx context.Context, mgr ctrl.Manager) error {
 	return service.SetupExporter(ctx, mgr, service.ExporterDeps{Fleet: h.fleet, Clock: h.options.Clock})
 }
 
-func (h *house) setupImporter(mgr ctrl.Manager) error {
+func (h *components) setupImporter(mgr ctrl.Manager) error {
 	return service.SetupImporter(mgr, service.ImporterDeps{
 		Templates: h.templates, Fleet: h.fleet, Clock: h.options.Clock, Grace: h.options.ServiceGrace,
 	})
 }
 
-func (h *house) setupEnroll(mgr ctrl.Manager) error {
+func (h *components) setupEnroll(mgr ctrl.Manager) error {
 	return enroll.Setup(mgr, enroll.Deps{
 		Member: enroll.FromFleet(h.fleet), Renewal: enroll.RenewalFromFleet(h.fleet), ControlPlane: h.fleet.ControlPlane().ID,
 		Refresh: h.fleet.Refresh, Events: h.events, Clock: h.options.Clock, NoRenewalTokens: h.options.NoRenewalTokens, Metrics: h.options.metrics,

@@ -16,9 +16,9 @@ func TestLedger(t *testing.T) {
 	}
 	cases := map[string]struct {
 		reason string
-		story  func(*testing.T, *ledger)
+		story  func(*testing.T, *pendingWrites)
 	}{
-		"EchoAfterTheAnswer": {"the usual order", func(t *testing.T, l *ledger) {
+		"EchoAfterTheAnswer": {"the usual order", func(t *testing.T, l *pendingWrites) {
 			l.begin(key)
 			expect(t, "missed", l.done(key, at("10")), false)
 			expect(t, "the cache is behind", l.latest(key, at("9")).ResourceVersion, "10")
@@ -27,24 +27,24 @@ func TestLedger(t *testing.T) {
 			expect(t, "entries left", len(l.entries), 0)
 			expect(t, "somebody else's", l.observe(at("11")), false)
 		}},
-		"EchoBeforeTheAnswer": {"the watch may be faster than the answer", func(t *testing.T, l *ledger) {
+		"EchoBeforeTheAnswer": {"the watch may be faster than the answer", func(t *testing.T, l *pendingWrites) {
 			l.begin(key)
 			expect(t, "echo", l.observe(at("10")), true)
 			expect(t, "missed", l.done(key, at("10")), false)
 			expect(t, "entries left", len(l.entries), 0)
 		}},
-		"ChangedMeanwhile": {"a change of somebody else's must not pass for an echo", func(t *testing.T, l *ledger) {
+		"ChangedMeanwhile": {"a change of somebody else's must not pass for an echo", func(t *testing.T, l *pendingWrites) {
 			l.begin(key)
 			expect(t, "held back", l.observe(at("12")), true)
 			expect(t, "missed", l.done(key, at("10")), true)
 		}},
-		"ChangedBefore": {"a change that our write was made on top of is no news", func(t *testing.T, l *ledger) {
+		"ChangedBefore": {"a change that our write was made on top of is no news", func(t *testing.T, l *pendingWrites) {
 			l.begin(key)
 			expect(t, "held back", l.observe(at("9")), true)
 			expect(t, "missed", l.done(key, at("10")), false)
 			expect(t, "the cache is behind", l.latest(key, at("9")).ResourceVersion, "10")
 		}},
-		"Failed": {"a failed write must not hide a change", func(t *testing.T, l *ledger) {
+		"Failed": {"a failed write must not hide a change", func(t *testing.T, l *pendingWrites) {
 			l.begin(key)
 			expect(t, "held back", l.observe(at("9")), true)
 			expect(t, "missed", l.done(key, nil), true)
@@ -52,13 +52,13 @@ func TestLedger(t *testing.T) {
 			expect(t, "missed nothing", l.done(key, nil), false)
 			expect(t, "entries left", len(l.entries), 0)
 		}},
-		"SkippedEcho": {"a watch that was cut may never tell of our version", func(t *testing.T, l *ledger) {
+		"SkippedEcho": {"a watch that was cut may never tell of our version", func(t *testing.T, l *pendingWrites) {
 			l.begin(key)
 			l.done(key, at("10"))
 			expect(t, "a later version", l.observe(at("15")), false)
 			expect(t, "the cache is right again", l.latest(key, at("15")).ResourceVersion, "15")
 		}},
-		"Gone": {"a deleted Work is not remembered", func(t *testing.T, l *ledger) {
+		"Gone": {"a deleted Work is not remembered", func(t *testing.T, l *pendingWrites) {
 			l.begin(key)
 			l.done(key, at("10"))
 			l.forget(key)
@@ -72,7 +72,7 @@ func TestLedger(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Log(tc.reason)
-			tc.story(t, newLedger())
+			tc.story(t, newPendingWrites())
 		})
 	}
 }

@@ -17,9 +17,9 @@ const (
 	maxRepairPause   = time.Minute
 )
 
-// damper slows down the repair of objects that somebody in the member keeps changing back, so that two parties who
+// repairBackoff slows down the repair of objects that somebody in the member keeps changing back, so that two parties who
 // disagree do not spend the member's time on it.
-type damper struct {
+type repairBackoff struct {
 	mu      sync.Mutex
 	repairs map[types.NamespacedName]repairs
 }
@@ -30,7 +30,7 @@ type repairs struct {
 }
 
 // pause returns how long to wait before the next repair of a Work.
-func (d *damper) pause(work types.NamespacedName, now time.Time) time.Duration {
+func (d *repairBackoff) pause(work types.NamespacedName, now time.Time) time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	r := d.repairs[work]
@@ -49,7 +49,7 @@ func (d *damper) pause(work types.NamespacedName, now time.Time) time.Duration {
 }
 
 // forget drops what is known about a Work that is gone.
-func (d *damper) forget(work types.NamespacedName) {
+func (d *repairBackoff) forget(work types.NamespacedName) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.repairs, work)

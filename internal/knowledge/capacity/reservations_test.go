@@ -13,17 +13,17 @@ func TestLedger(t *testing.T) {
 	tenCPU := capacity.RoomOf(cluster(list("cpu", "10", "pods", "110"), nil, nil))
 	cases := map[string]struct {
 		reason string
-		story  func(*capacity.Ledger)
+		story  func(*capacity.Reservations)
 		want   int32 // what still fits into 10 cpu
 	}{
 		"Promised": {
 			reason: "a promise takes room at once",
-			story:  func(l *capacity.Ledger) { l.Promise("a", oneCPU, map[string]int32{"m": 4}, start) },
+			story:  func(l *capacity.Reservations) { l.Promise("a", oneCPU, map[string]int32{"m": 4}, start) },
 			want:   6,
 		},
 		"TwoOwners": {
 			reason: "promises add up",
-			story: func(l *capacity.Ledger) {
+			story: func(l *capacity.Reservations) {
 				l.Promise("a", oneCPU, map[string]int32{"m": 4}, start)
 				l.Promise("b", oneCPU, map[string]int32{"m": 3}, start)
 			},
@@ -31,7 +31,7 @@ func TestLedger(t *testing.T) {
 		},
 		"ReportedBeforeRunning": {
 			reason: "a report from before the copies run does not contain them",
-			story: func(l *capacity.Ledger) {
+			story: func(l *capacity.Reservations) {
 				l.Promise("a", oneCPU, map[string]int32{"m": 4}, start)
 				l.Reported("m")
 			},
@@ -39,7 +39,7 @@ func TestLedger(t *testing.T) {
 		},
 		"RunningThenReported": {
 			reason: "the first report after the copies run contains them",
-			story: func(l *capacity.Ledger) {
+			story: func(l *capacity.Reservations) {
 				l.Promise("a", oneCPU, map[string]int32{"m": 4}, start)
 				l.Running("a", "m")
 				l.Reported("m")
@@ -48,7 +48,7 @@ func TestLedger(t *testing.T) {
 		},
 		"GrownAfterRunning": {
 			reason: "a new promise makes an old copy's health worthless as evidence",
-			story: func(l *capacity.Ledger) {
+			story: func(l *capacity.Reservations) {
 				l.Promise("a", oneCPU, map[string]int32{"m": 2}, start)
 				l.Running("a", "m")
 				l.Promise("a", oneCPU, map[string]int32{"m": 2}, start)
@@ -58,7 +58,7 @@ func TestLedger(t *testing.T) {
 		},
 		"TakenBack": {
 			reason: "a write that failed gives its promise back",
-			story: func(l *capacity.Ledger) {
+			story: func(l *capacity.Reservations) {
 				l.Promise("a", oneCPU, map[string]int32{"m": 4}, start)
 				l.Promise("a", oneCPU, map[string]int32{"m": -4}, start)
 			},
@@ -66,12 +66,12 @@ func TestLedger(t *testing.T) {
 		},
 		"NothingToTakeBack": {
 			reason: "scaling down what was never promised here gives no room that is not there",
-			story:  func(l *capacity.Ledger) { l.Promise("a", oneCPU, map[string]int32{"m": -4}, start) },
+			story:  func(l *capacity.Reservations) { l.Promise("a", oneCPU, map[string]int32{"m": -4}, start) },
 			want:   10,
 		},
 		"Forgotten": {
 			reason: "a deleted binding holds nothing",
-			story: func(l *capacity.Ledger) {
+			story: func(l *capacity.Reservations) {
 				l.Promise("a", oneCPU, map[string]int32{"m": 4, "n": 1}, start)
 				l.Forget("a")
 			},
@@ -79,7 +79,7 @@ func TestLedger(t *testing.T) {
 		},
 		"Expired": {
 			reason: "a promise that never came true is not believed for ever",
-			story: func(l *capacity.Ledger) {
+			story: func(l *capacity.Reservations) {
 				l.Promise("a", oneCPU, map[string]int32{"m": 4}, start)
 				l.Promise("b", oneCPU, map[string]int32{"m": 1}, start.Add(time.Minute))
 				l.Expire(start.Add(time.Minute + time.Second))
@@ -89,7 +89,7 @@ func TestLedger(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			l := capacity.NewLedger(time.Minute)
+			l := capacity.NewReservations(time.Minute)
 			tc.story(l)
 			taken := l.Taken("m")
 			if got := tenCPU.Fit(&oneCPU, &taken); got != tc.want {
@@ -100,7 +100,7 @@ func TestLedger(t *testing.T) {
 }
 
 func TestLedgerChanges(t *testing.T) {
-	l := capacity.NewLedger(time.Minute)
+	l := capacity.NewReservations(time.Minute)
 	if got := l.Changes(); got != nil {
 		t.Fatalf("a new ledger has changes: %v", got)
 	}

@@ -12,9 +12,9 @@ import (
 	"github.com/flagship-k8s/flagship/internal/clients/member"
 )
 
-// Custody has a say in what happens to objects of particular kinds. Its methods are called often, from many goroutines,
+// KindPolicy decides what happens to objects of particular kinds. Its methods are called often, from many goroutines,
 // and answer from memory, Spare excepted.
-type Custody interface {
+type KindPolicy interface {
 	// Hold says why objects of a kind must wait in a cluster, or "" if they need not. It is asked again every second.
 	Hold(ctx context.Context, cluster string, kind schema.GroupVersionKind) string
 	// Vet says why an object that exists must not be changed to what is desired, or "" if it may be. Soon says that the
@@ -27,7 +27,7 @@ type Custody interface {
 	Spare(ctx context.Context, conn *member.Conn, live *unstructured.Unstructured) (bool, error)
 }
 
-// nobody is the custody of kinds that nothing is particular about.
+// nobody is the KindPolicy of kinds that have no particularities.
 type nobody struct{}
 
 func (nobody) Hold(context.Context, string, schema.GroupVersionKind) string { return "" }
@@ -54,12 +54,12 @@ func isHeld(err error) bool {
 
 // vet asks whether an object may be changed.
 func (a *Applier) vet(try attempt, live *unstructured.Unstructured) error {
-	reason, soon := a.custody.Vet(try.conn, try.desired, live)
+	reason, soon := a.kindPolicy.Vet(try.conn, try.desired, live)
 	switch {
 	case reason == "":
 		return nil
 	case soon:
-		return passing(heldError{errors.New(reason)})
+		return transient(heldError{errors.New(reason)})
 	default:
 		return heldError{errors.New(reason)}
 	}
@@ -71,7 +71,7 @@ func (a *Applier) holds(ctx context.Context, cluster string, manifests []manifes
 		if m.err != nil {
 			continue
 		}
-		if reason := a.custody.Hold(ctx, cluster, m.object.GroupVersionKind()); reason != "" {
+		if reason := a.kindPolicy.Hold(ctx, cluster, m.object.GroupVersionKind()); reason != "" {
 			return reason
 		}
 	}
@@ -80,11 +80,11 @@ func (a *Applier) holds(ctx context.Context, cluster string, manifests []manifes
 
 // judge is the verdict about an object that exists.
 func (a *Applier) judge(ctx context.Context, try attempt, live *unstructured.Unstructured) (claim, error) {
-	verdict, err := judge(try.conn.ControlPlane(), try.work, try.desired, live, a.rival(ctx))
+	verdict, err := judge(try.conn.ControlPlane(), try.work, try.desired, live, a.otherOwner(ctx))
 	if verdict != foreign || isManaged(live) || try.conn.ControlPlane().Other(live) != "" {
 		return verdict, err
 	}
-	differences, known := a.custody.Differences(try.desired, live)
+	differences, known := a.kindPolicy.Differences(try.desired, live)
 	switch {
 	case !known:
 		return verdict, err

@@ -10,9 +10,9 @@ import (
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 )
 
-// ledger remembers what was written to Works until the cache shows it. It answers two questions: what does a Work look
+// pendingWrites remember what was written to Works until the cache shows it. It answers two questions: what does a Work look
 // like, when the cache may be behind; and is the change that a watch tells of our own, so that nothing has to be done.
-type ledger struct {
+type pendingWrites struct {
 	mu      sync.Mutex
 	entries map[types.NamespacedName]*entry
 }
@@ -26,10 +26,12 @@ type entry struct {
 	seen string
 }
 
-func newLedger() *ledger { return &ledger{entries: map[types.NamespacedName]*entry{}} }
+func newPendingWrites() *pendingWrites {
+	return &pendingWrites{entries: map[types.NamespacedName]*entry{}}
+}
 
 // begin says that a Work is about to be written. Only one write of a Work may be on its way at a time.
-func (l *ledger) begin(key types.NamespacedName) {
+func (l *pendingWrites) begin(key types.NamespacedName) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e := l.entries[key]
@@ -41,7 +43,7 @@ func (l *ledger) begin(key types.NamespacedName) {
 }
 
 // done says what became of the write; nil if it failed. It returns true if somebody else changed the Work meanwhile.
-func (l *ledger) done(key types.NamespacedName, written *workv1alpha1.Work) bool {
+func (l *pendingWrites) done(key types.NamespacedName, written *workv1alpha1.Work) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e := l.entries[key]
@@ -63,7 +65,7 @@ func (l *ledger) done(key types.NamespacedName, written *workv1alpha1.Work) bool
 }
 
 // observe takes in what a watch tells. It returns true if that is nothing but the echo of a write of ours.
-func (l *ledger) observe(work client.Object) bool {
+func (l *pendingWrites) observe(work client.Object) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	key, version := client.ObjectKeyFromObject(work), work.GetResourceVersion()
@@ -83,14 +85,14 @@ func (l *ledger) observe(work client.Object) bool {
 }
 
 // forget drops what is known of a Work that is gone.
-func (l *ledger) forget(key types.NamespacedName) {
+func (l *pendingWrites) forget(key types.NamespacedName) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.entries, key)
 }
 
 // latest returns the newer of what the cache has, which may be nil, and what was written.
-func (l *ledger) latest(key types.NamespacedName, cached *workv1alpha1.Work) *workv1alpha1.Work {
+func (l *pendingWrites) latest(key types.NamespacedName, cached *workv1alpha1.Work) *workv1alpha1.Work {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e := l.entries[key]
@@ -101,7 +103,7 @@ func (l *ledger) latest(key types.NamespacedName, cached *workv1alpha1.Work) *wo
 }
 
 // unseen lists Works that were written for an owner and that the cache may not show yet.
-func (l *ledger) unseen(of string) []*workv1alpha1.Work {
+func (l *pendingWrites) unseen(of string) []*workv1alpha1.Work {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var works []*workv1alpha1.Work

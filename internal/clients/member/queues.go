@@ -19,26 +19,26 @@ import (
 // Task does what is to be done about one key of one member. A positive duration asks for another turn after it. An
 // error asks for one after a backoff that grows with every error in a row; if it is an UnavailableError, the key waits
 // for the member instead. A panic counts as an error.
-type Task func(ctx context.Context, cluster string, key types.NamespacedName) (time.Duration, error)
+type ReconcileFunc func(ctx context.Context, cluster string, key types.NamespacedName) (time.Duration, error)
 
-// Lanes give every member its own queue and its own workers, so that one that hangs delays nobody else. A lane starts with its
+// Queues give every member its own queue and its own workers, so that one that hangs delays nobody else. A queue starts with its
 // first key. It ends when its member has no connection any more and no key is left.
-type Lanes struct {
-	name    string
-	workers int
-	clock   clock.WithTicker
-	fleet   *Fleet
-	task    Task
-	loop    *controlloop.Loop
-	measure *controlloop.Queue
+type Queues struct {
+	name      string
+	workers   int
+	clock     clock.WithTicker
+	fleet     *Fleet
+	reconcile ReconcileFunc
+	loop      *controlloop.Loop
+	measure   *controlloop.Queue
 
-	mu     sync.Mutex
-	lanes  map[string]*lane
-	launch func(*lane) // nil before Start
-	ended  bool
+	mu      sync.Mutex
+	members map[string]*memberQueue
+	launch  func(*memberQueue) // nil before Start
+	ended   bool
 }
 
-type lane struct {
+type memberQueue struct {
 	cluster string
 	queue   workqueue.TypedDelayingInterface[types.NamespacedName]
 	backoff workqueue.TypedRateLimiter[types.NamespacedName]
@@ -55,11 +55,11 @@ const (
 	maxRetryPause = time.Minute
 )
 
-// NewLanes returns lanes with a number of workers each. Name tells them apart in logs, metrics and /readyz. Nothing runs until
+// NewQueues returns queues with a number of workers each. Name tells them apart in logs, metrics and /readyz. Nothing runs until
 // Start.
-func NewLanes(name string, fleet *Fleet, clock clock.WithTicker, workers int, task Task) *Lanes {
-	l := &Lanes{
-		name: name, workers: workers, clock: clock, fleet: fleet, task: task, loop: fleet.config.Loops.Loop(name), lanes: map[string]*lane{},
+func NewQueues(name string, fleet *Fleet, clock clock.WithTicker, workers int, task ReconcileFunc) *Queues {
+	l := &Queues{
+		name: name, workers: workers, clock: clock, fleet: fleet, reconcile: task, loop: fleet.config.Loops.Loop(name), members: map[string]*memberQueue{},
 	}
 	l.measure = l.loop.Queue(l.Len)
 	fleet.Subscribe(func(cluster string) {
@@ -69,11 +69,11 @@ func NewLanes(name string, fleet *Fleet, clock clock.WithTicker, workers int, ta
 	return l
 }
 
-// Start runs the lanes until ctx ends and every worker came back. Keys added before are not lost.
-func (l *Lanes) Start(ctx context.Context) error {
+// Start runs the workers until ctx ends and every worker came back. Keys added before are not lost.
+func (l *Queues) Start(ctx context.Context) error {
 	var running sync.WaitGroup
 	l.mu.Lock()
-	l.launch = func(lane *lane) {
+	l.launch = func(lane *memberQueue) {
 		for range l.workers {
 			running.Go(func() {
 				for l.next(ctx, lane) {
@@ -81,14 +81,14 @@ func (l *Lanes) Start(ctx context.Context) error {
 			})
 		}
 	}
-	for _, lane := range l.lanes {
+	for _, lane := range l.members {
 		l.launch(lane)
 	}
 	l.mu.Unlock()
 	<-ctx.Done()
 	l.mu.Lock()
 	l.ended = true
-	for _, lane := range l.lanes {
+	for _, lane := range l.members {
 		lane.queue.ShutDown()
 	}
 	l.mu.Unlock()
@@ -97,29 +97,29 @@ func (l *Lanes) Start(ctx context.Context) error {
 }
 
 // Add queues a key; one that is queued already is not queued twice.
-func (l *Lanes) Add(cluster string, key types.NamespacedName) {
+func (l *Queues) Add(cluster string, key types.NamespacedName) {
 	l.measure.Added()
-	l.mu.Lock() // a lane does not end while a key is added to it
+	l.mu.Lock() // a queue does not end while a key is added to it
 	defer l.mu.Unlock()
-	lane := l.lane(cluster)
+	lane := l.forMember(cluster)
 	lane.await(key, l.clock.Now())
 	lane.queue.Add(key)
 }
 
 // AddAfter queues a key after a while.
-func (l *Lanes) AddAfter(cluster string, key types.NamespacedName, after time.Duration) {
+func (l *Queues) AddAfter(cluster string, key types.NamespacedName, after time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.addAfter(l.lane(cluster), key, after)
+	l.addAfter(l.forMember(cluster), key, after)
 }
 
-func (l *Lanes) addAfter(lane *lane, key types.NamespacedName, after time.Duration) {
+func (l *Queues) addAfter(lane *memberQueue, key types.NamespacedName, after time.Duration) {
 	lane.await(key, l.clock.Now().Add(after))
 	lane.queue.AddAfter(key, after)
 }
 
 // await records since when a key waits for a worker, unless it does already.
-func (l *lane) await(key types.NamespacedName, since time.Time) {
+func (l *memberQueue) await(key types.NamespacedName, since time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if at, ok := l.due[key]; !ok || since.Before(at) {
@@ -127,12 +127,12 @@ func (l *lane) await(key types.NamespacedName, since time.Time) {
 	}
 }
 
-// Len is how many keys wait, in all lanes: for their turn, or for their member.
-func (l *Lanes) Len() int {
+// Len is how many keys wait, in all queues: for their turn, or for their member.
+func (l *Queues) Len() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n := 0
-	for _, lane := range l.lanes {
+	for _, lane := range l.members {
 		lane.mu.Lock()
 		n += lane.queue.Len() + len(lane.parked)
 		lane.mu.Unlock()
@@ -141,10 +141,10 @@ func (l *Lanes) Len() int {
 }
 
 // Wake queues the keys that wait for a member. The fleet does it when the member's health or connection changes.
-func (l *Lanes) Wake(cluster string) {
+func (l *Queues) Wake(cluster string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	lane := l.lanes[cluster]
+	lane := l.members[cluster]
 	if lane == nil {
 		return
 	}
@@ -158,15 +158,15 @@ func (l *Lanes) Wake(cluster string) {
 	}
 }
 
-// retire ends the lane of a member that has no connection, if no key is left: a control plane that many members came to and
+// retire ends the queue of a member that has no connection, if no key is left: a control plane that many members came to and
 // went from keeps nothing of them.
-func (l *Lanes) retire(cluster string) {
+func (l *Queues) retire(cluster string) {
 	if _, ok := l.fleet.Get(cluster); ok {
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	lane := l.lanes[cluster]
+	lane := l.members[cluster]
 	if lane == nil {
 		return
 	}
@@ -175,22 +175,22 @@ func (l *Lanes) retire(cluster string) {
 	lane.mu.Unlock()
 	if idle {
 		lane.queue.ShutDown()
-		delete(l.lanes, cluster)
+		delete(l.members, cluster)
 	}
 }
 
-// lane returns the lane of a member. The lock is held.
-func (l *Lanes) lane(cluster string) *lane {
-	if found, ok := l.lanes[cluster]; ok {
+// forMember returns the queue of a member. The lock is held.
+func (l *Queues) forMember(cluster string) *memberQueue {
+	if found, ok := l.members[cluster]; ok {
 		return found
 	}
-	made := &lane{
+	made := &memberQueue{
 		cluster: cluster, due: map[types.NamespacedName]time.Time{},
 		queue: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[types.NamespacedName]{Clock: l.clock}),
 		// Per key only: client-go's default limiter also has one bucket for all keys.
 		backoff: workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](retryPause, maxRetryPause),
 	}
-	l.lanes[cluster] = made
+	l.members[cluster] = made
 	switch {
 	case l.ended:
 		made.queue.ShutDown()
@@ -201,7 +201,7 @@ func (l *Lanes) lane(cluster string) *lane {
 }
 
 // take returns a key to work on, and how long it waited.
-func (l *Lanes) take(lane *lane) (key types.NamespacedName, shutdown bool) {
+func (l *Queues) take(lane *memberQueue) (key types.NamespacedName, shutdown bool) {
 	key, shutdown = lane.queue.Get()
 	if shutdown {
 		return key, true
@@ -217,7 +217,7 @@ func (l *Lanes) take(lane *lane) (key types.NamespacedName, shutdown bool) {
 }
 
 // done ends what take began.
-func (l *Lanes) done(lane *lane, key types.NamespacedName) {
+func (l *Queues) done(lane *memberQueue, key types.NamespacedName) {
 	lane.queue.Done(key)
 	lane.mu.Lock()
 	lane.active--
@@ -225,7 +225,7 @@ func (l *Lanes) done(lane *lane, key types.NamespacedName) {
 	l.retire(lane.cluster)
 }
 
-func (l *Lanes) next(ctx context.Context, lane *lane) bool {
+func (l *Queues) next(ctx context.Context, lane *memberQueue) bool {
 	key, shutdown := l.take(lane)
 	if shutdown {
 		return false
@@ -234,7 +234,7 @@ func (l *Lanes) next(ctx context.Context, lane *lane) bool {
 	logger := log.FromContext(ctx).WithName(l.name).WithValues("cluster", lane.cluster, "work", key)
 	var again time.Duration
 	err := l.loop.Do(log.IntoContext(ctx, logger), lane.cluster+" "+key.String(), func(ctx context.Context) (err error) {
-		again, err = l.task(ctx, lane.cluster, key)
+		again, err = l.reconcile(ctx, lane.cluster, key)
 		return err
 	})
 	var unavailable *UnavailableError
@@ -272,7 +272,7 @@ func logFailure(logger logr.Logger, err error, failures int) {
 }
 
 // park keeps a key until the member's health changes. If it did so while the key was worked on, that is now.
-func (l *Lanes) park(lane *lane, key types.NamespacedName) {
+func (l *Queues) park(lane *memberQueue, key types.NamespacedName) {
 	lane.mu.Lock()
 	if lane.parked == nil {
 		lane.parked = map[types.NamespacedName]struct{}{}

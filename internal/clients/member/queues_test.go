@@ -19,7 +19,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/clients/member"
 )
 
-func run(t *testing.T, lanes *member.Lanes) {
+func run(t *testing.T, lanes *member.Queues) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
@@ -37,7 +37,7 @@ func TestAMemberThatHangsDelaysNobodyElse(t *testing.T) {
 	release := make(chan struct{})
 	defer close(release)
 	got := make(chan string, 10)
-	lanes := member.NewLanes("test", fleet, clock.RealClock{}, 2, func(_ context.Context, cluster string, key types.NamespacedName) (time.Duration, error) {
+	lanes := member.NewQueues("test", fleet, clock.RealClock{}, 2, func(_ context.Context, cluster string, key types.NamespacedName) (time.Duration, error) {
 		if cluster == "hanging" {
 			<-release
 			return 0, nil
@@ -61,7 +61,7 @@ func TestWhatCannotBeReachedWaitsForTheMember(t *testing.T) {
 	var tries atomic.Int32
 	var back atomic.Bool
 	done := make(chan struct{})
-	lanes := member.NewLanes("test", fleet, clock.RealClock{}, 1, func(context.Context, string, types.NamespacedName) (time.Duration, error) {
+	lanes := member.NewQueues("test", fleet, clock.RealClock{}, 1, func(context.Context, string, types.NamespacedName) (time.Duration, error) {
 		tries.Add(1)
 		if !back.Load() {
 			return 0, &member.UnavailableError{Cluster: "lost", Cause: errors.New("gone")}
@@ -92,7 +92,7 @@ func TestWhatCannotBeReachedWaitsForTheMember(t *testing.T) {
 func TestWhatFailsIsTriedAgain(t *testing.T) {
 	fleet, _ := connect(t, "https://127.0.0.1:1", nil)
 	var tries atomic.Int32
-	lanes := member.NewLanes("test", fleet, clock.RealClock{}, 1, func(context.Context, string, types.NamespacedName) (time.Duration, error) {
+	lanes := member.NewQueues("test", fleet, clock.RealClock{}, 1, func(context.Context, string, types.NamespacedName) (time.Duration, error) {
 		switch tries.Add(1) {
 		case 1:
 			return 0, errors.New("boom")
@@ -111,7 +111,7 @@ func TestATaskThatPanicsIsTriedAgainAndStopsNothing(t *testing.T) {
 	fleet, _ := connect(t, "https://127.0.0.1:1", nil)
 	var panics atomic.Int32
 	others, mended := make(chan string, 10), make(chan struct{})
-	lanes := member.NewLanes("test", fleet, clock.RealClock{}, 1, func(_ context.Context, cluster string, key types.NamespacedName) (time.Duration, error) {
+	lanes := member.NewQueues("test", fleet, clock.RealClock{}, 1, func(_ context.Context, cluster string, key types.NamespacedName) (time.Duration, error) {
 		if key.Name != "broken" {
 			others <- cluster + "/" + key.Name
 			return 0, nil
@@ -175,7 +175,7 @@ func TestAKindThatAppearsIsFound(t *testing.T) {
 func TestMembersThatCameAndWentLeaveNothing(t *testing.T) {
 	fleet, _ := connect(t, "https://127.0.0.1:1", nil)
 	var done atomic.Int32
-	lanes := member.NewLanes("test", fleet, clock.RealClock{}, 8, func(_ context.Context, cluster string, _ types.NamespacedName) (time.Duration, error) {
+	lanes := member.NewQueues("test", fleet, clock.RealClock{}, 8, func(_ context.Context, cluster string, _ types.NamespacedName) (time.Duration, error) {
 		if _, ok := fleet.Get(cluster); ok {
 			return 0, &member.UnavailableError{Cluster: cluster, Cause: errors.New("gone")}
 		}
