@@ -48,6 +48,7 @@ type memberQueue struct {
 	due    map[types.NamespacedName]time.Time
 	parked map[types.NamespacedName]struct{} // waiting for the member
 	active int                               // tasks that run
+	wakes  uint64                            // how often parked keys were queued again
 }
 
 const (
@@ -151,6 +152,7 @@ func (l *Queues) Wake(cluster string) {
 	lane.mu.Lock()
 	parked := lane.parked
 	lane.parked = nil
+	lane.wakes++
 	lane.mu.Unlock()
 	for key := range parked {
 		lane.await(key, l.clock.Now())
@@ -200,11 +202,11 @@ func (l *Queues) forMember(cluster string) *memberQueue {
 	return made
 }
 
-// take returns a key to work on, and how long it waited.
-func (l *Queues) take(lane *memberQueue) (key types.NamespacedName, shutdown bool) {
+// take returns a key to work on, and how often parked keys had been queued again by then.
+func (l *Queues) take(lane *memberQueue) (key types.NamespacedName, wakes uint64, shutdown bool) {
 	key, shutdown = lane.queue.Get()
 	if shutdown {
-		return key, true
+		return key, 0, true
 	}
 	lane.mu.Lock()
 	defer lane.mu.Unlock()
@@ -213,7 +215,7 @@ func (l *Queues) take(lane *memberQueue) (key types.NamespacedName, shutdown boo
 		delete(lane.due, key)
 		l.measure.Waited(max(0, l.clock.Since(since)))
 	}
-	return key, false
+	return key, lane.wakes, false
 }
 
 // done ends what take began.
@@ -226,7 +228,7 @@ func (l *Queues) done(lane *memberQueue, key types.NamespacedName) {
 }
 
 func (l *Queues) next(ctx context.Context, lane *memberQueue) bool {
-	key, shutdown := l.take(lane)
+	key, wakes, shutdown := l.take(lane)
 	if shutdown {
 		return false
 	}
@@ -241,7 +243,7 @@ func (l *Queues) next(ctx context.Context, lane *memberQueue) bool {
 	switch {
 	case errors.As(err, &unavailable):
 		lane.backoff.Forget(key)
-		l.park(lane, key)
+		l.park(lane, key, wakes)
 	case err != nil:
 		logFailure(logger, err, lane.backoff.NumRequeues(key)+1)
 		l.measure.Retried()
@@ -271,14 +273,22 @@ func logFailure(logger logr.Logger, err error, failures int) {
 	}
 }
 
-// park keeps a key until the member's health changes. If it did so while the key was worked on, that is now.
-func (l *Queues) park(lane *memberQueue, key types.NamespacedName) {
+// park keeps a key until the member's health or connection changes. If that happened since its reconcile began, the key is queued
+// again at once: nothing else would wake it.
+func (l *Queues) park(lane *memberQueue, key types.NamespacedName, wakes uint64) {
 	lane.mu.Lock()
-	if lane.parked == nil {
-		lane.parked = map[types.NamespacedName]struct{}{}
+	missed := lane.wakes != wakes
+	if !missed {
+		if lane.parked == nil {
+			lane.parked = map[types.NamespacedName]struct{}{}
+		}
+		lane.parked[key] = struct{}{}
 	}
-	lane.parked[key] = struct{}{}
 	lane.mu.Unlock()
+	if missed {
+		l.Add(lane.cluster, key)
+		return
+	}
 	if conn, ok := l.fleet.Get(lane.cluster); ok && !conn.Health().Down {
 		l.Wake(lane.cluster)
 	}
