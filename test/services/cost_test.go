@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -49,8 +50,8 @@ func (a apart) price(t *testing.T) {
 			t.Errorf("the metrics say %s%q", line, value)
 		}
 	}
-	for _, line := range []string{"\n" + `workqueue_depth{controller="service"`, "\n" + `flagship_loop_queue_depth{loop="collect"} `} {
-		if !strings.Contains(page, line) {
+	for _, line := range []string{`workqueue_depth\{[^}]*name="service"[,}]`, `flagship_loop_queue_depth\{loop="collect"\} `} {
+		if !regexp.MustCompile("(?m)^" + line).MatchString(page) {
 			t.Errorf("the metrics lack%s", line)
 		}
 	}

@@ -74,15 +74,17 @@ func TestMembersWithDefinitionsOfTheirOwn(t *testing.T) {
 	expectImport(t, own.Cluster, service, usable("own"))
 
 	page := metricsPage(t, hub.Config)
-	for group, loops := range map[string][]string{
-		"export": {"exports", "exported-endpoints", "imports"}, "import": {"service-definitions", "service-import", "service-import-endpoints"},
-	} {
-		for _, loop := range loops {
-			if line := fmt.Sprintf("\nflagship_%s_seconds_count{loop=%q,result=\"ok\"} ", group, loop); !strings.Contains(page, line) {
+	for _, loop := range []string{"exports", "exported-endpoints", "imports"} {
+		for _, line := range []string{
+			fmt.Sprintf("\nflagship_loop_reconcile_total{loop=%q,result=\"success\"} ", loop), fmt.Sprintf("\nflagship_loop_queue_depth{loop=%q} ", loop),
+		} {
+			if !strings.Contains(page, line) {
 				t.Errorf("the metrics lack%s", line)
 			}
 		}
-		if line := fmt.Sprintf("\nflagship_%s_queue ", group); !strings.Contains(page, line) {
+	}
+	for _, loop := range []string{"service-definitions", "service-import", "service-import-endpoints"} {
+		if line := fmt.Sprintf("\ncontroller_runtime_reconcile_total{controller=%q,result=\"success\"} ", loop); !strings.Contains(page, line) {
 			t.Errorf("the metrics lack%s", line)
 		}
 	}

@@ -2,6 +2,8 @@ package controlplane
 
 import (
 	"errors"
+	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -30,24 +32,66 @@ func metricsPages(own prometheus.Gatherer) map[string]http.Handler {
 }
 
 // families gathers from several registries. Each of the first two has metrics of the Go runtime and the process, which
-// prometheus.Gatherers would refuse as duplicates; a family of a name is taken from the first registry that has it.
+// prometheus.Gatherers would refuse as duplicates: of samples with the same name and labels, the first counts.
 type families []prometheus.Gatherer
 
 // Gather implements prometheus.Gatherer.
 func (g families) Gather() ([]*dto.MetricFamily, error) {
-	var all []*dto.MetricFamily
-	var faults []error
+	byName := map[string]*dto.MetricFamily{}
 	seen := map[string]bool{}
+	var faults []error
 	for _, gatherer := range g {
 		found, err := gatherer.Gather()
 		faults = append(faults, err)
 		for _, family := range found {
-			if !seen[family.GetName()] {
-				seen[family.GetName()] = true
-				all = append(all, family)
+			all := byName[family.GetName()]
+			if all == nil {
+				all = &dto.MetricFamily{Name: family.Name, Help: family.Help, Type: family.Type, Unit: family.Unit}
+				byName[family.GetName()] = all
+			}
+			if all.GetType() != family.GetType() {
+				continue
+			}
+			for _, sample := range withoutPriority(family) {
+				if key := keyOf(family, sample); !seen[key] {
+					seen[key] = true
+					all.Metric = append(all.Metric, sample)
+				}
 			}
 		}
 	}
-	slices.SortFunc(all, func(a, b *dto.MetricFamily) int { return strings.Compare(a.GetName(), b.GetName()) })
+	all := slices.SortedFunc(maps.Values(byName), func(a, b *dto.MetricFamily) int { return strings.Compare(a.GetName(), b.GetName()) })
 	return all, errors.Join(faults...)
+}
+
+// withoutPriority returns the samples of a family, those of workqueue_depth added up over all priorities: fair queues give every
+// object a priority of its own.
+func withoutPriority(family *dto.MetricFamily) []*dto.Metric {
+	if family.GetName() != "workqueue_depth" {
+		return family.GetMetric()
+	}
+	var sums []*dto.Metric
+	byKey := map[string]*dto.Metric{}
+	for _, sample := range family.GetMetric() {
+		labels := slices.DeleteFunc(slices.Clone(sample.GetLabel()), func(l *dto.LabelPair) bool { return l.GetName() == "priority" })
+		sum := &dto.Metric{Label: labels, Gauge: &dto.Gauge{Value: new(float64)}}
+		if present, ok := byKey[keyOf(family, sum)]; ok {
+			sum = present
+		} else {
+			byKey[keyOf(family, sum)] = sum
+			sums = append(sums, sum)
+		}
+		*sum.Gauge.Value += sample.GetGauge().GetValue()
+	}
+	return sums
+}
+
+// keyOf is the name and the labels of a sample, which a registry sorts.
+func keyOf(family *dto.MetricFamily, sample *dto.Metric) string {
+	var key strings.Builder
+	key.WriteString(family.GetName())
+	for _, label := range sample.GetLabel() {
+		fmt.Fprintf(&key, "|%s=%q", label.GetName(), label.GetValue())
+	}
+	return key.String()
 }

@@ -172,6 +172,8 @@ func (a *Applier) updateObject(ctx context.Context, try attempt, live *unstructu
 		var known entry
 		if try.remembered {
 			known = try.before
+		} else {
+			known.altered = d.altered // what the member made of it: no reason to write at the next look either
 		}
 		known.uid, known.version, known.hash, known.at = live.GetUID(), live.GetResourceVersion(), try.hash, a.clock.Now()
 		known.unknownFields = d.unknownFields

@@ -218,6 +218,25 @@ func TestASuspendedWorkWritesNothing(t *testing.T) {
 	}
 }
 
+// A default that the member set is not remembered over a start, and is no reason to write afterwards.
+func TestADefaultOfTheMemberIsNoReasonToWriteAfterAStart(t *testing.T) {
+	b := newBench(t, cluster(), work(t, `{apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: shop}, data: {k: ""}}`))
+	b.server.set(func(w http.ResponseWriter, r *http.Request, sent string) {
+		accept(w, r, strings.Replace(sent, `"k":""`, `"k":"default"`, 1))
+	})
+	if err := b.look(); err != nil {
+		t.Fatal(err)
+	}
+	b.wantRequests("PATCH " + pathA)
+	b.applyCache.forget(place{cluster: "member1", resource: configMaps, object: types.NamespacedName{Namespace: "shop", Name: "a"}}) // as a start does
+	for range 3 {
+		if err := b.look(); err != nil {
+			t.Fatal(err)
+		}
+		b.wantRequests()
+	}
+}
+
 // deleting returns a Work that is being deleted.
 func deleting(t *testing.T, manifests ...string) *workv1alpha1.Work {
 	t.Helper()
