@@ -132,7 +132,7 @@ func connect(t *testing.T, endpoint string, edit func(*member.Config)) (*member.
 // eventually waits for a state that other goroutines bring about.
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	for deadline := time.After(10 * time.Second); !is(); {
+	for deadline := time.After(time.Minute); !is(); {
 		select {
 		case <-deadline:
 			t.Fatalf("never: %s", what)
