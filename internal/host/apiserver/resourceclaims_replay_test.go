@@ -131,7 +131,7 @@ func replayByScript(t *testing.T) {
 // documentedDifferences are the cases that docs/resourceclaims.md lists as not equal to the letter.
 func documentedDifferences(t *testing.T) []string {
 	t.Helper()
-	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "resourceclaims.md"))
+	page, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "resourceclaims.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
