@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
@@ -245,7 +244,9 @@ func (l *Queues) next(ctx context.Context, lane *memberQueue) bool {
 		lane.backoff.Forget(key)
 		l.park(lane, key, wakes)
 	case err != nil:
-		logFailure(logger, err, lane.backoff.NumRequeues(key)+1)
+		failures := lane.backoff.NumRequeues(key) + 1
+		// A conflict is no failure until it happens again: it means that a cache was behind.
+		controlloop.LogFailure(logger, err, failures, failures == 1 && apierrors.IsConflict(err))
 		l.measure.Retried()
 		l.addAfter(lane, key, lane.backoff.When(key))
 	default:
@@ -256,21 +257,6 @@ func (l *Queues) next(ctx context.Context, lane *memberQueue) bool {
 		}
 	}
 	return true
-}
-
-// logFailure logs the first failure of a key and then the second, fourth, eighth and so on, so that a key that fails for an
-// hour is in the log several times, and not every minute. A conflict is no failure until it happens again: it means that a
-// cache was behind.
-func logFailure(logger logr.Logger, err error, failures int) {
-	var panicked *controlloop.PanicError
-	switch {
-	case failures&(failures-1) != 0, failures == 1 && apierrors.IsConflict(err):
-		logger.V(1).Info("Trying again later", "reason", err.Error(), "failures", failures)
-	case errors.As(err, &panicked):
-		logger.Error(err, "The task panicked, trying again later", "failures", failures, "stack", string(panicked.Stack))
-	default:
-		logger.Info("The task failed, trying again later", "reason", err.Error(), "failures", failures)
-	}
 }
 
 // park keeps a key until the member's health or connection changes. If that happened since its reconcile began, the key is queued

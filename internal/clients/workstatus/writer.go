@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
@@ -228,7 +227,7 @@ func (w *Writer) next(ctx context.Context) bool {
 	err := w.loop.Do(ctx, work, func(ctx context.Context) error { return w.write(ctx, work, said) })
 	w.settle(work, said, err)
 	if err != nil {
-		logFailure(log.FromContext(ctx).WithValues("work", work), err, w.queue.NumRequeues(work)+1)
+		controlloop.LogFailure(log.FromContext(ctx).WithName("report").WithValues("work", work), err, w.queue.NumRequeues(work)+1, false)
 		w.measure.Retried()
 		w.queue.AddRateLimited(work)
 		return true
@@ -236,19 +235,6 @@ func (w *Writer) next(ctx context.Context) bool {
 	w.queue.Forget(work)
 	w.queue.AddAfter(work, recall)
 	return true
-}
-
-// logFailure logs the first failure of a Work and then the second, fourth, eighth and so on.
-func logFailure(logger logr.Logger, err error, failures int) {
-	var panicked *controlloop.PanicError
-	switch {
-	case failures&(failures-1) != 0:
-		logger.V(1).Info("Writing a Work's status again later", "reason", err.Error(), "failures", failures)
-	case errors.As(err, &panicked):
-		logger.Error(err, "Composing a Work's status panicked, trying again later", "failures", failures, "stack", string(panicked.Stack))
-	default:
-		logger.Info("Writing a Work's status failed, trying again later", "reason", err.Error(), "failures", failures)
-	}
 }
 
 // take claims what is pending for a Work.

@@ -4,5 +4,5 @@
 // In: a manager, reconcilers and functions that reconcile one object.
 // Out: their results; metrics; for each loop whether it runs and whether a reconcile is stuck.
 // Owns: nothing.
-// Never: retries or logs; the work queue that called it does.
+// Never: retries; the work queue that called it does.
 package controlloop
