@@ -17,6 +17,7 @@
 //
 // # clients: the ways to the control plane's objects and to members
 //
+//   - hubclient: the client for objects of our kinds, which reads its own writes; patches and finalizers.
 //   - hubstore: finds, watches, reads and writes objects of any kind on the control plane.
 //   - member: one live connection per cluster: clients, caches, health, circuit breaker, work queues.
 //   - dial: connects to a member's API server: its proxy, its trust, which addresses are allowed, its identity.
@@ -29,6 +30,7 @@
 //   - capacity: how much fits where.
 //   - events: event values, their reasons, the recorder.
 //   - brake: whether too many objects of a member are to be removed or scaled down at once.
+//   - expectations: the events of a controller's own writes, told from those of others.
 //   - fairqueue: a fair queue, so that a namespace with many objects does not hold up others.
 //   - controlloop: reconciles with a deadline, a panic as an error, metrics, and what /readyz says of a loop.
 //   - impersonate: who acts in a member for a user of the control plane who uses its proxy.

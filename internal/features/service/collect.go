@@ -23,6 +23,8 @@ import (
 
 // CollectorDeps is what collecting needs besides the manager's client and cache.
 type CollectorDeps struct {
+	// Client is that of package hubclient. Required.
+	Client client.Client
 	// Fleet has the connections to the providers. Required.
 	Fleet *member.Fleet
 	// Metrics takes what collecting tells about its work. Nil: nobody asks.
@@ -58,8 +60,8 @@ type provider struct {
 
 // SetupCollector adds collecting to a manager. Call it before the fleet has connections.
 func SetupCollector(mgr ctrl.Manager, deps CollectorDeps) error {
-	if deps.Fleet == nil {
-		return errors.New("collecting endpoints needs Fleet")
+	if deps.Client == nil || deps.Fleet == nil {
+		return errors.New("collecting endpoints needs Client and Fleet")
 	}
 	if deps.Clock == nil {
 		deps.Clock = clock.RealClock{}
@@ -67,11 +69,7 @@ func SetupCollector(mgr ctrl.Manager, deps CollectorDeps) error {
 	if deps.Workers == 0 {
 		deps.Workers = 4
 	}
-	writes, err := ownWrites(mgr)
-	if err != nil {
-		return err
-	}
-	c := &collector{client: writes, cache: mgr.GetCache(), fleet: deps.Fleet, providers: map[string]*provider{}}
+	c := &collector{client: deps.Client, cache: mgr.GetCache(), fleet: deps.Fleet, providers: map[string]*provider{}}
 	c.queues = member.NewQueues("collect", deps.Fleet, deps.Clock, deps.Workers, c.reconcile)
 	c.metrics = newCollectMetrics(deps.Metrics, deps.Clock)
 	deps.Fleet.Subscribe(c.settle)

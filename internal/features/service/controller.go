@@ -33,6 +33,8 @@ import (
 
 // Deps is what the control plane's part of this room needs besides the manager's client and cache.
 type Deps struct {
+	// Client is that of package hubclient. Required.
+	Client client.Client
 	// Templates has the Services. Required.
 	Templates Templates
 	// Selected says whether a policy takes a Service that nobody else has. Required.
@@ -62,8 +64,8 @@ type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 // Setup adds the loops of the control plane: for MultiClusterServices and for collected slices. The context is for adding
 // indexes only.
 func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
-	if deps.Templates == nil || deps.Selected == nil || deps.Events == nil {
-		return errors.New("services need Templates, Selected and Events")
+	if deps.Client == nil || deps.Templates == nil || deps.Selected == nil || deps.Events == nil {
+		return errors.New("services need Client, Templates, Selected and Events")
 	}
 	if deps.Clock == nil {
 		deps.Clock = clock.RealClock{}
@@ -74,10 +76,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 	if err := addIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
-	writes, err := ownWrites(mgr)
-	if err != nil {
-		return err
-	}
+	writes := deps.Client
 	fleet := clusterReader{reader: writes, clock: deps.Clock, grace: deps.Grace}
 	e := &exposer{client: writes, templates: deps.Templates, selected: deps.Selected, fleet: fleet, events: deps.Events}
 	told := newMetrics(deps.Metrics, deps.Clock)
@@ -99,19 +98,6 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 		source.Kind(mgr.GetCache(), &workv1alpha1.Work{}, onRecord(&d.own, told)),
 		source.Kind(mgr.GetCache(), &clusterv1alpha1.Cluster{}, onCluster(everySlice)),
 	)
-}
-
-// ownWrites is a client that reads from the manager's cache, but never an object older than what was last written to it
-// through this client: a reconcile that follows a write closely must not write the same again.
-func ownWrites(mgr ctrl.Manager) (client.Client, error) {
-	c, err := client.New(mgr.GetConfig(), client.Options{
-		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
-		Cache: &client.CacheOptions{Reader: mgr.GetCache(), EnableReadYourWritesConsistency: new(true)},
-	})
-	if err != nil {
-		return nil, fmt.Errorf("building a client that reads its own writes: %w", err)
-	}
-	return c, nil
 }
 
 func run(mgr ctrl.Manager, name string, reconciler reconcile.Reconciler, workers int, sources ...source.Source) error {

@@ -41,6 +41,8 @@ func inCluster(name string) string              { return "cluster " + name }
 
 // ExporterDeps is what following exports in members needs besides the manager's client and cache.
 type ExporterDeps struct {
+	// Client is that of package hubclient. Required.
+	Client client.Client
 	// Fleet has the connections to the members. Required.
 	Fleet *member.Fleet
 	// Clock defaults to the real one.
@@ -64,10 +66,7 @@ func SetupExporter(ctx context.Context, mgr ctrl.Manager, deps ExporterDeps) err
 	if err := addExportIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
-	writes, err := ownWrites(mgr)
-	if err != nil {
-		return err
-	}
+	writes := deps.Client
 	e := &exporter{client: writes, cache: mgr.GetCache(), fleet: deps.Fleet, clock: deps.Clock, members: map[string]*exporting{}}
 	lanes := func(loop string, task member.ReconcileFunc) *member.Queues {
 		return member.NewQueues(loop, deps.Fleet, deps.Clock, deps.Workers, task)
@@ -86,6 +85,8 @@ func SetupExporter(ctx context.Context, mgr ctrl.Manager, deps ExporterDeps) err
 
 // ImporterDeps is what making imports on the control plane needs besides the manager's client and cache.
 type ImporterDeps struct {
+	// Client is that of package hubclient. Required.
+	Client client.Client
 	// Templates has the namespaces and imports of the control plane. Required.
 	Templates Templates
 	// Fleet has the connections to the members. Required.
@@ -108,10 +109,7 @@ func SetupImporter(mgr ctrl.Manager, deps ImporterDeps) error {
 	if deps.Grace == 0 {
 		deps.Grace = DefaultGrace
 	}
-	writes, err := ownWrites(mgr)
-	if err != nil {
-		return err
-	}
+	writes := deps.Client
 	d, err := newDefiner(writes)
 	if err != nil {
 		return err

@@ -14,10 +14,12 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	configv1alpha1 "github.com/flagship-k8s/flagship/api/config/v1alpha1"
 	resourcev1alpha2 "github.com/flagship-k8s/flagship/api/resource/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
 	"github.com/flagship-k8s/flagship/internal/clients/member"
 	"github.com/flagship-k8s/flagship/internal/clients/workstatus"
@@ -43,7 +45,9 @@ import (
 
 // components are what several loops use.
 type components struct {
-	mgr         ctrl.Manager
+	mgr ctrl.Manager
+	// client is the one with which loops write objects of our kinds.
+	client      client.Client
 	options     Options
 	templates   *hubstore.Store
 	fleet       *member.Fleet
@@ -201,8 +205,13 @@ func newComponents(ctx context.Context, mgr ctrl.Manager, server *apiserver.Serv
 	server.OnUse(templates.Reconsider)
 	changes := &interpret.Changes{}
 	changes.Subscribe(func(kinds interpret.Kinds) { templates.Touch(kinds) })
+	hub, err := hubclient.New(mgr)
+	if err != nil {
+		return nil, err
+	}
 	h := &components{
 		mgr:       mgr,
+		client:    hub,
 		options:   o,
 		templates: templates,
 		changes:   changes,
@@ -237,7 +246,7 @@ func newComponents(ctx context.Context, mgr ctrl.Manager, server *apiserver.Serv
 
 func (h *components) setupPropagate(ctx context.Context, mgr ctrl.Manager) error {
 	return propagate.Setup(ctx, mgr, propagate.Deps{
-		Templates: h.templates, Interpreter: withDefinitions{h.interpreter, h.definitions}, Events: h.events, Clock: h.options.Clock, NewID: uuid.NewString,
+		Client: h.client, Templates: h.templates, Interpreter: withDefinitions{h.interpreter, h.definitions}, Events: h.events, Clock: h.options.Clock, NewID: uuid.NewString,
 		HasWorks: render.HasWorks(h.mgr.GetClient()),
 		Customized: func(kind schema.GroupVersionKind) string {
 			return h.customized.Fingerprint(kind, configv1alpha1.InterpreterOperationInterpretReplica,
@@ -305,7 +314,7 @@ func (h *components) setupObserveLeases(mgr ctrl.Manager) error {
 
 func (h *components) setupAggregate(ctx context.Context, mgr ctrl.Manager) error {
 	return aggregate.Setup(ctx, mgr, aggregate.Deps{
-		Templates: resourceclaims.Templates{Store: h.templates}, Statuses: h.interpreter, Changes: h.changes, Events: h.events, Clock: h.options.Clock,
+		Client: h.client, Templates: resourceclaims.Templates{Store: h.templates}, Statuses: h.interpreter, Changes: h.changes, Events: h.events, Clock: h.options.Clock,
 		Adds: func(kind schema.GroupVersionKind) bool {
 			return h.interpreter.Knows(kind, configv1alpha1.InterpreterOperationAggregateStatus)
 		},
@@ -320,22 +329,22 @@ func (h *components) setupAggregate(ctx context.Context, mgr ctrl.Manager) error
 
 func (h *components) setupService(ctx context.Context, mgr ctrl.Manager) error {
 	return service.Setup(ctx, mgr, service.Deps{
-		Templates: h.templates, Selected: propagate.Selects(h.mgr.GetClient(), h.templates), Events: h.events,
+		Client: h.client, Templates: h.templates, Selected: propagate.Selects(h.mgr.GetClient(), h.templates), Events: h.events,
 		Metrics: h.options.metrics, Clock: h.options.Clock, Grace: h.options.ServiceGrace,
 	})
 }
 
 func (h *components) setupCollector(mgr ctrl.Manager) error {
-	return service.SetupCollector(mgr, service.CollectorDeps{Fleet: h.fleet, Metrics: h.options.metrics, Clock: h.options.Clock})
+	return service.SetupCollector(mgr, service.CollectorDeps{Client: h.client, Fleet: h.fleet, Metrics: h.options.metrics, Clock: h.options.Clock})
 }
 
 func (h *components) setupExporter(ctx context.Context, mgr ctrl.Manager) error {
-	return service.SetupExporter(ctx, mgr, service.ExporterDeps{Fleet: h.fleet, Clock: h.options.Clock})
+	return service.SetupExporter(ctx, mgr, service.ExporterDeps{Client: h.client, Fleet: h.fleet, Clock: h.options.Clock})
 }
 
 func (h *components) setupImporter(mgr ctrl.Manager) error {
 	return service.SetupImporter(mgr, service.ImporterDeps{
-		Templates: h.templates, Fleet: h.fleet, Clock: h.options.Clock, Grace: h.options.ServiceGrace,
+		Client: h.client, Templates: h.templates, Fleet: h.fleet, Clock: h.options.Clock, Grace: h.options.ServiceGrace,
 	})
 }
 

@@ -27,9 +27,11 @@ import (
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
 )
 
-// Deps is what the package needs. Templates, Statuses, Events and
+// Deps is what the package needs. Client, Templates, Statuses, Events and
 // Clock are required.
 type Deps struct {
+	// Client is that of package hubclient.
+	Client    client.Client
 	Templates Templates
 	Statuses  Statuses
 	// Adds says that Statuses knows what to do with a kind; templates of other
@@ -61,11 +63,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 	if err := mgr.GetFieldIndexer().IndexField(ctx, &workv1alpha1.Work{}, indexBinding, bindingIDs); err != nil {
 		return fmt.Errorf("indexing Works by binding: %w", err)
 	}
-	c, err := ownWrites(mgr)
-	if err != nil {
-		return err
-	}
-	a := newAggregator(c, deps)
+	a := newAggregator(deps.Client, deps)
 	loop, err := controller.NewTyped("aggregate", mgr, controller.TypedOptions[Request]{
 		Reconciler:              controlloop.Track(mgr, a),
 		MaxConcurrentReconciles: workers,
@@ -92,20 +90,6 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 		return fmt.Errorf("watching for aggregation: %w", err)
 	}
 	return nil
-}
-
-// ownWrites is a client that reads from the manager's cache, but never an object
-// older than what was last written to it through this client: a reconcile that
-// follows a write closely must not write the same again.
-func ownWrites(mgr ctrl.Manager) (client.Client, error) {
-	c, err := client.New(mgr.GetConfig(), client.Options{
-		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
-		Cache: &client.CacheOptions{Reader: mgr.GetCache(), EnableReadYourWritesConsistency: ptr.To(true)},
-	})
-	if err != nil {
-		return nil, fmt.Errorf("building a client that reads its own writes: %w", err)
-	}
-	return c, nil
 }
 
 func newAggregator(c client.Client, deps Deps) *aggregator {

@@ -33,6 +33,8 @@ import (
 // Deps is what the package needs. All fields but Customized and
 // HasWorks are required.
 type Deps struct {
+	// Client is that of package hubclient.
+	Client      client.Client
 	Templates   Templates
 	Interpreter interface {
 		interpret.Workload
@@ -61,11 +63,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 	if err := Indexes(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
-	c, err := ownWrites(mgr)
-	if err != nil {
-		return err
-	}
-	p := newPropagator(c, deps)
+	p := newPropagator(deps.Client, deps)
 	in := &inbox{}
 	if err := setupTemplates(mgr, p, in); err != nil {
 		return fmt.Errorf("setting up propagation of templates: %w", err)
@@ -73,24 +71,10 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 	if err := setupPolicies(mgr, &policyLoop{propagator: p, inbox: in}); err != nil {
 		return fmt.Errorf("setting up propagation policies: %w", err)
 	}
-	if err := setupNamespaces(ctx, mgr, c, deps); err != nil {
+	if err := setupNamespaces(ctx, mgr, deps.Client, deps); err != nil {
 		return fmt.Errorf("setting up propagation of namespaces: %w", err)
 	}
 	return nil
-}
-
-// ownWrites is a client that reads from the manager's cache, but never an object
-// older than what was last written to it through this client: a reconcile that
-// follows a write closely must not write the same again.
-func ownWrites(mgr ctrl.Manager) (client.Client, error) {
-	c, err := client.New(mgr.GetConfig(), client.Options{
-		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
-		Cache: &client.CacheOptions{Reader: mgr.GetCache(), EnableReadYourWritesConsistency: ptr.To(true)},
-	})
-	if err != nil {
-		return nil, fmt.Errorf("building a client that reads its own writes: %w", err)
-	}
-	return c, nil
 }
 
 func newPropagator(c client.Client, deps Deps) *propagator {

@@ -1,0 +1,106 @@
+package hubclient
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+)
+
+// New returns a client that reads from the manager's cache, but never an object older than what was last written through the
+// client: a reconcile that follows a write closely must not write the same again. A read waits until the cache shows the writes;
+// a list waits for all writes of the kind, unless it is called with client.DisableReadYourWritesConsistency. Do not write a kind
+// through it that is not watched anyway: the client starts an informer for every kind it writes. The consistency is an experimental
+// feature of controller-runtime.
+func New(mgr ctrl.Manager) (client.Client, error) {
+	c, err := client.New(mgr.GetConfig(), client.Options{
+		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
+		Cache: &client.CacheOptions{Reader: mgr.GetCache(), EnableReadYourWritesConsistency: new(true)},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("building a client that reads its own writes: %w", err)
+	}
+	return c, nil
+}
+
+// Patch sends the difference between two states of an object as a merge patch, and nothing if there is none. It returns whether
+// there was one. After holds the answer of the server. The patch carries no resource version: fields that others changed meanwhile
+// stay, unless they are part of the difference.
+func Patch(ctx context.Context, c client.Client, before, after client.Object, options ...client.PatchOption) (bool, error) {
+	patch, err := difference(before, after)
+	if err != nil || patch == nil {
+		return false, err
+	}
+	if err := c.Patch(ctx, after, patch, options...); err != nil {
+		return false, fmt.Errorf("patching %s: %w", describe(c, before), err)
+	}
+	return true, nil
+}
+
+// PatchStatus is Patch for the subresource status.
+func PatchStatus(ctx context.Context, c client.Client, before, after client.Object, options ...client.SubResourcePatchOption) (bool, error) {
+	patch, err := difference(before, after)
+	if err != nil || patch == nil {
+		return false, err
+	}
+	if err := c.Status().Patch(ctx, after, patch, options...); err != nil {
+		return false, fmt.Errorf("patching the status of %s: %w", describe(c, before), err)
+	}
+	return true, nil
+}
+
+func difference(before, after client.Object) (client.Patch, error) {
+	raw, err := client.MergeFrom(before).Data(after)
+	if err != nil {
+		return nil, fmt.Errorf("comparing %s/%s: %w", before.GetNamespace(), before.GetName(), err)
+	}
+	if string(raw) == "{}" {
+		return nil, nil
+	}
+	return client.RawPatch(types.MergePatchType, raw), nil
+}
+
+// AddFinalizer adds a finalizer, if the object lacks it. A merge patch replaces the whole list of finalizers, so that an object
+// which others changed meanwhile is a conflict. Obj itself stays as it is.
+func AddFinalizer(ctx context.Context, c client.Client, obj client.Object, finalizer string, options ...client.PatchOption) error {
+	marked := obj.DeepCopyObject().(client.Object)
+	if !controllerutil.AddFinalizer(marked, finalizer) {
+		return nil
+	}
+	if err := c.Patch(ctx, marked, client.MergeFromWithOptions(obj, client.MergeFromWithOptimisticLock{}), options...); err != nil {
+		return fmt.Errorf("adding the finalizer of %s: %w", describe(c, obj), err)
+	}
+	return nil
+}
+
+// RemoveFinalizer removes a finalizer, if the object is there and has it. The patch tests the place of the finalizer in the list,
+// so that other changes of the object, such as a status written meanwhile, are no conflict. Obj itself stays as it is.
+func RemoveFinalizer(ctx context.Context, c client.Client, obj client.Object, finalizer string, options ...client.PatchOption) error {
+	at := slices.Index(obj.GetFinalizers(), finalizer)
+	if at < 0 {
+		return nil
+	}
+	path := fmt.Sprintf("/metadata/finalizers/%d", at)
+	patch, err := json.Marshal([]map[string]string{{"op": "test", "path": path, "value": finalizer}, {"op": "remove", "path": path}})
+	if err != nil {
+		return fmt.Errorf("encoding the patch: %w", err)
+	}
+	released := obj.DeepCopyObject().(client.Object)
+	if err := c.Patch(ctx, released, client.RawPatch(types.JSONPatchType, patch), options...); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("removing the finalizer of %s: %w", describe(c, obj), err)
+	}
+	return nil
+}
+
+func describe(c client.Client, obj client.Object) string {
+	kind := "object"
+	if gvk, err := c.GroupVersionKindFor(obj); err == nil {
+		kind = gvk.Kind
+	}
+	return fmt.Sprintf("%s %s", kind, client.ObjectKeyFromObject(obj))
+}
