@@ -2,6 +2,7 @@
 
 GO      ?= go
 BIN     := bin/flagship
+COMMANDS := flagship flagship-server
 PACKAGES = ./...
 # Without cgo the binary is static; -s -w drops 60 MB of symbols.
 export CGO_ENABLED ?= 0
@@ -27,9 +28,9 @@ help: ## Show the targets.
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  \033[1m%-16s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: build
-build: ## Build bin/flagship (the first build compiles Kubernetes: about four minutes on two cores).
+build: ## Build bin/flagship and bin/flagship-server (the first build compiles Kubernetes: about four minutes on two cores).
 	@mkdir -p bin
-	$(GO) build -ldflags "$(LDFLAGS)" -o $(BIN) ./cmd/flagship
+	$(GO) build -ldflags "$(LDFLAGS)" -o bin/ $(COMMANDS:%=./cmd/%)
 
 .PHONY: demo
 demo: build ## Start a control plane with two members, propagate nginx, show its status come back.
@@ -37,10 +38,7 @@ demo: build ## Start a control plane with two members, propagate nginx, show its
 
 .PHONY: test
 test: build ## Run every test; needs nothing but Go.
-	FLAGSHIP_BINARY=$(abspath $(BIN)) FLAGSHIP_REPLAY_DIR=$(REPLAY_DIR) $(GO) test -timeout 30m $(PACKAGES)
-
-# Where the recorded requests for claims of v1alpha2 lie with the script that replays them, if they do.
-REPLAY_DIR ?= $(abspath $(wildcard ../shared/contract/resourceclaim))
+	FLAGSHIP_BINARY=$(abspath $(BIN)) $(GO) test -timeout 30m $(PACKAGES)
 
 .PHONY: test-unit
 test-unit: ## Run the tests that need no API server.
@@ -92,16 +90,16 @@ release: ## Build archives for every platform in dist/, with their checksums; VE
 	./hack/release.sh "$(VERSION)" "$(LDFLAGS)"
 
 .PHONY: generate
-generate: ## Regenerate deepcopy functions, CRDs, OpenAPI definitions and the dependency list.
+generate: ## Regenerate deepcopy functions, CRDs, OpenAPI definitions and the dependency lists.
 	$(GO) generate ./api/...
-	./hack/dependencies.sh > hack/dependencies.txt
+	@for command in $(COMMANDS); do ./hack/dependencies.sh $$command > hack/dependencies-$$command.txt; done
 
 .PHONY: fmt
 fmt: ## Format the code.
 	gofmt -w api cmd examples internal test
 
 .PHONY: verify
-verify: verify-format verify-generated verify-dependencies ## Check formatting, generated code, vet, staticcheck, house rules and the dependency list.
+verify: verify-format verify-generated verify-dependencies ## Check formatting, generated code, vet, staticcheck, house rules and the dependency lists.
 	$(GO) vet $(PACKAGES)
 	$(GO) tool staticcheck $(PACKAGES)
 	$(GO) test ./internal/
@@ -117,8 +115,8 @@ verify-generated:
 
 .PHONY: verify-dependencies
 verify-dependencies:
-	@./hack/dependencies.sh | diff -u hack/dependencies.txt - || \
-		{ echo "the modules linked into the binary changed: give the reason in the commit, then run make generate"; exit 1; }
+	@for command in $(COMMANDS); do ./hack/dependencies.sh $$command | diff -u hack/dependencies-$$command.txt - || \
+		{ echo "the modules linked into $$command changed: give the reason in the commit, then run make generate"; exit 1; }; done
 
 .PHONY: clean
 clean: ## Remove what was built.

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds dist/flagship_VERSION_OS_ARCH.tar.gz for every platform, and dist/SHA256SUMS.
+# Builds dist/flagship_VERSION_OS_ARCH.tar.gz and dist/flagship-server_VERSION_OS_ARCH.tar.gz for every platform, and dist/SHA256SUMS.
 # usage: release.sh VERSION LDFLAGS
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -9,13 +9,15 @@ rm -rf dist
 mkdir -p dist
 for platform in $platforms; do
   os=${platform%/*} arch=${platform#*/}
-  name=flagship_${version#v}_${os}_${arch}
-  echo "building $name"
-  mkdir "dist/$name"
-  GOOS=$os GOARCH=$arch CGO_ENABLED=0 go build -trimpath -ldflags "$ldflags" -o "dist/$name/flagship" ./cmd/flagship
-  cp LICENSE README.md "dist/$name/"
-  tar -C dist -czf "dist/$name.tar.gz" "$name"
-  rm -r "dist/$name"
+  for command in ${COMMANDS:-flagship flagship-server}; do
+    name=${command}_${version#v}_${os}_${arch}
+    echo "building $name"
+    mkdir "dist/$name"
+    GOOS=$os GOARCH=$arch CGO_ENABLED=0 go build -trimpath -ldflags "$ldflags" -o "dist/$name/$command" "./cmd/$command"
+    cp LICENSE README.md "dist/$name/"
+    tar -C dist -czf "dist/$name.tar.gz" "$name"
+    rm -r "dist/$name"
+  done
 done
 (cd dist && sha256sum ./*.tar.gz | sed 's# \./# #' > SHA256SUMS)
 cat dist/SHA256SUMS

@@ -50,11 +50,12 @@
 //   - apiserver: the embedded API server, its storage, certificates and built-in controllers.
 //   - admission: defaults and validation of our kinds that CEL cannot express, called in process.
 //   - controlplane: builds and runs the control plane; the one page where every loop is constructed.
+//   - memory: how eagerly the process collects garbage.
 //
 // # tools: imported by cmd and tests only
 //
 //   - playground: real API servers with simulated nodes, for the demo, tests and benchmarks.
-//   - cli: commands and printers.
+//   - cli: commands and printers; cli/trial has those that only cmd/flagship links.
 //   - bench: measures the pipeline end to end and prints a table.
 //   - fleettest: test vocabulary, imported by tests only.
 //

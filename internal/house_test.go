@@ -30,6 +30,7 @@ var mayImport = map[string][]string{
 	"features":          {"clients", "knowledge"},
 	"host/apiserver":    {"clients/dial", "knowledge"},
 	"host/admission":    {"knowledge"},
+	"host/memory":       {},
 	"host/controlplane": {"host", "pipeline", "features", "clients", "knowledge"},
 	"tools":             {"tools", "host", "pipeline", "features", "clients", "knowledge"},
 }

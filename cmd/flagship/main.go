@@ -1,10 +1,33 @@
-// Command flagship is a multi-cluster Kubernetes control plane in one binary.
+// Command flagship is a multi-cluster Kubernetes control plane in one binary, with a playground to try it and a bench to measure it.
 package main
 
 import (
 	"os"
+	"slices"
+
+	"github.com/spf13/cobra"
 
 	"github.com/flagship-k8s/flagship/internal/tools/cli"
+	"github.com/flagship-k8s/flagship/internal/tools/cli/clusters"
+	"github.com/flagship-k8s/flagship/internal/tools/cli/interpret"
+	"github.com/flagship-k8s/flagship/internal/tools/cli/server"
+	"github.com/flagship-k8s/flagship/internal/tools/cli/trial"
 )
 
-func main() { os.Exit(cli.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
+func main() { os.Exit(cli.Main(root)) }
+
+func root(s cli.Streams) *cobra.Command {
+	return cli.Root(s, &cobra.Command{
+		Use:   "flagship",
+		Short: "A multi-cluster Kubernetes control plane in one binary",
+		Long: `Flagship keeps one control plane and many member clusters.
+
+Apply a Deployment, or any other kind, and a PropagationPolicy to the control plane: Flagship carries the object to the
+member clusters that the policy chooses, keeps it there, and brings its status back.
+
+  flagship demo     see it work: a control plane, two members, an nginx Deployment
+  flagship up       a playground with members that are real API servers
+  flagship server   the control plane alone`,
+	}, slices.Concat(trial.Commands(s), server.Commands(s), clusters.Commands(s),
+		[]*cobra.Command{interpret.NewCommand(s), cli.NewVersionCommand(s)})...)
+}

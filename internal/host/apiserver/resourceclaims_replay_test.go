@@ -62,8 +62,8 @@ type recordedAnswers struct {
 	Responses []map[string]any `json:"responses"`
 }
 
-// TestResourceClaimsAnswerAsRecorded holds the API to what clients of Kubernetes 1.30 saw: by the script that recorded it
-// where that is at hand, and by a replay of the same cases here.
+// TestResourceClaimsAnswerAsRecorded compares the API with the answers of a kube-apiserver 1.30 in testdata/resourceclaims. If
+// FLAGSHIP_REPLAY_DIR names the folder of the script that recorded them, which is not part of this repository, it runs that too.
 func TestResourceClaimsAnswerAsRecorded(t *testing.T) {
 	if testing.Short() {
 		t.Skip("replays some two hundred cases")
@@ -85,7 +85,7 @@ func TestResourceClaimsAnswerAsRecorded(t *testing.T) {
 	})
 }
 
-// replayDir names the environment variable that says where the recorder, replay.py, and its cases are.
+// replayDir is the environment variable with the folder of the recorder, replay.py, and its cases.
 const replayDir = "FLAGSHIP_REPLAY_DIR"
 
 func replayByScript(t *testing.T) {

@@ -1,4 +1,5 @@
-// Package cli is what a person types: commands, flags and printers. It parses, calls one room and prints; it decides nothing.
+// Package cli is what commands share: streams, exit codes, the way to the control plane, tables. The commands are in its folders.
 //
-// Tables fit a terminal; -o json|yaml is there where a script would want it; the last line of an error says what to do next.
+// A command parses, calls one package and prints; it decides nothing. Tables fit a terminal; -o json|yaml is there where a script
+// needs it; the last line of an error is what to do next.
 package cli

@@ -11,24 +11,24 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// output is how a list is printed: as a table, or complete as JSON or YAML.
-type output struct{ format string }
+// Output is how a list is printed: as a table, or complete as JSON or YAML.
+type Output struct{ format string }
 
 var outputFormats = []string{"table", "json", "yaml"}
 
-func (o *output) flags(c *cobra.Command) {
+func (o *Output) Flags(c *cobra.Command) {
 	c.Flags().StringVarP(&o.format, "output", "o", "table", "how to print: "+strings.Join(outputFormats, ", "))
 }
 
-func (o *output) check() error {
+func (o *Output) Check() error {
 	if !slices.Contains(outputFormats, o.format) {
-		return usageError{fmt.Errorf("--output %q is none of %s", o.format, strings.Join(outputFormats, ", "))}
+		return UsageErrorf("--output %q is none of %s", o.format, strings.Join(outputFormats, ", "))
 	}
 	return nil
 }
 
-// print writes the items. Header and rows are for the table.
-func (o *output) print(s Streams, items any, header string, rows [][]string) error {
+// Print writes the items. Header and rows are for the table.
+func (o *Output) Print(s Streams, items any, header string, rows [][]string) error {
 	switch o.format {
 	case "json":
 		text, err := json.MarshalIndent(items, "", "  ")
@@ -51,4 +51,12 @@ func (o *output) print(s Streams, items any, header string, rows [][]string) err
 		fmt.Fprintln(w, strings.Join(row, "\t"))
 	}
 	return w.Flush()
+}
+
+// OrNone is the text for an empty cell of a table.
+func OrNone(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return text
 }

@@ -6,8 +6,9 @@ import (
 	"github.com/flagship-k8s/flagship/internal/knowledge/version"
 )
 
-func newVersionCommand(s Streams) *cobra.Command {
-	var out output
+// NewVersionCommand prints what was built.
+func NewVersionCommand(s Streams) *cobra.Command {
+	var out Output
 	c := &cobra.Command{
 		Use:   "version",
 		Short: "Print the version of this program, of the Kubernetes inside and of Go",
@@ -15,14 +16,14 @@ func newVersionCommand(s Streams) *cobra.Command {
   flagship version -o json`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			if err := out.check(); err != nil {
+			if err := out.Check(); err != nil {
 				return err
 			}
 			info := version.Get()
-			return out.print(s, info, "VERSION COMMIT KUBERNETES GO PLATFORM",
+			return out.Print(s, info, "VERSION COMMIT KUBERNETES GO PLATFORM",
 				[][]string{{info.Version, info.Commit[:min(12, len(info.Commit))], info.Kubernetes, info.Go, info.Platform}})
 		},
 	}
-	out.flags(c)
+	out.Flags(c)
 	return c
 }

@@ -1,29 +1,17 @@
-package cli
+package trial
 
 import (
 	"context"
-	"flag"
 	"fmt"
-	"io"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
-	"k8s.io/client-go/rest"
-	"k8s.io/klog/v2"
-	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/flagship-k8s/flagship/internal/tools/cli"
 	"github.com/flagship-k8s/flagship/internal/tools/playground"
 )
 
-// fleetParts is what a playground is made of, as functions of the rooms that know how.
-type fleetParts struct {
-	// startHub starts a control plane in this process; see playground.Config.
-	startHub func(context.Context, playground.HubOptions) (playground.Hub, error)
-	// join makes the cluster of a kubeconfig file a member of the hub.
-	join func(ctx context.Context, hub *rest.Config, name, kubeconfig string) error
-}
-
-func newUpCommand(s Streams, parts fleetParts) *cobra.Command {
+func newUpCommand(s cli.Streams) *cobra.Command {
 	c := playground.Config{Members: -1, Nodes: playground.DefaultNodes, Devices: playground.DefaultDevices, Out: s.Out}
 	var members int
 	cmd := &cobra.Command{
@@ -41,14 +29,14 @@ Kubeconfig files are written to the data directory: hub.kubeconfig, member1.kube
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if cmd.Flags().Changed("members") {
 				if members < 0 {
-					return usageError{fmt.Errorf("--members cannot be %d", members)}
+					return cli.UsageErrorf("--members cannot be %d", members)
 				}
 				c.Members = members
 			}
 			if c.DataDir, err = orPlaygroundDir(c.DataDir); err != nil {
 				return err
 			}
-			return runUp(cmd.Context(), s, c, parts)
+			return runUp(cmd.Context(), s, c)
 		},
 	}
 	fleetFlags(cmd, &c, &members)
@@ -71,8 +59,8 @@ func fleetFlags(cmd *cobra.Command, c *playground.Config, members *int) {
 }
 
 // runUp is the life of a playground.
-func runUp(ctx context.Context, s Streams, c playground.Config, parts fleetParts) error {
-	p, err := startFleet(ctx, c, parts)
+func runUp(ctx context.Context, s cli.Streams, c playground.Config) error {
+	p, err := startFleet(ctx, c)
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil // ended by a signal while starting
@@ -85,29 +73,9 @@ func runUp(ctx context.Context, s Streams, c playground.Config, parts fleetParts
 	return err
 }
 
-func startFleet(ctx context.Context, c playground.Config, parts fleetParts) (*playground.Playground, error) {
-	c.StartHub = func(ctx context.Context, o playground.HubOptions) (playground.Hub, error) {
-		logTo(o.Log)
-		go tendMemory(ctx)
-		return parts.startHub(ctx, o)
-	}
-	c.Join = parts.join
+func startFleet(ctx context.Context, c playground.Config) (*playground.Playground, error) {
+	c.StartHub, c.Join = startHub, join
 	return playground.Start(ctx, c)
-}
-
-// logTo sends what this process logs to a file, so that the terminal shows what a person asked for.
-func logTo(out io.Writer) {
-	flags := flag.NewFlagSet("klog", flag.ContinueOnError)
-	klog.InitFlags(flags)
-	for name, value := range map[string]string{
-		"logtostderr":     "false",
-		"stderrthreshold": "FATAL",
-		"one_output":      "true", // else an error is written once for each severity below it, too
-	} {
-		_ = flags.Set(name, value) // fails only for a flag that klog does not have
-	}
-	klog.SetOutput(out)
-	ctrllog.SetLogger(klog.NewKlogr())
 }
 
 // orPlaygroundDir is the data directory given, or the default one.
@@ -115,7 +83,7 @@ func orPlaygroundDir(given string) (string, error) {
 	if given != "" {
 		return given, nil
 	}
-	dir, err := stateDir()
+	dir, err := cli.StateDir()
 	if err != nil {
 		return "", err
 	}

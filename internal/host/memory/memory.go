@@ -1,4 +1,4 @@
-package cli
+package memory
 
 import (
 	"context"
@@ -32,10 +32,10 @@ const (
 	memoryLook = 250 * time.Millisecond
 )
 
-// tendMemory keeps the process small without starving it: how eagerly garbage is collected follows how much is going on,
+// Adapt keeps the process small without starving it: how eagerly garbage is collected follows how much is going on,
 // and what a burst took is given back after it. It sets the ratio and no limit: a process whose live memory comes near a
 // limit collects without end. Whoever sets GOGC or GOMEMLIMIT has decided otherwise.
-func tendMemory(ctx context.Context) {
+func Adapt(ctx context.Context) {
 	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
 		return
 	}

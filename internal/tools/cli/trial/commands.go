@@ -1,4 +1,4 @@
-package cli
+package trial
 
 import (
 	"context"
@@ -8,37 +8,21 @@ import (
 
 	"github.com/flagship-k8s/flagship/internal/features/enroll"
 	"github.com/flagship-k8s/flagship/internal/host/controlplane"
+	"github.com/flagship-k8s/flagship/internal/host/memory"
 	"github.com/flagship-k8s/flagship/internal/knowledge/brake"
+	"github.com/flagship-k8s/flagship/internal/tools/cli"
 	"github.com/flagship-k8s/flagship/internal/tools/playground"
 )
 
-// commands is every command there is, in the order in which a newcomer meets them.
-func commands(s Streams) []*cobra.Command {
-	parts := fleetParts{startHub: startHub, join: join}
-	return []*cobra.Command{
-		newDemoCommand(s, parts),
-		newUpCommand(s, parts),
-		newMemberCommand(s),
-		newMemberProcessCommand(),
-		newServerCommand(s),
-		newJoinCommand(s),
-		newUnjoinCommand(s),
-		newReleaseBrakeCommand(s),
-		newOrphansCommand(s),
-		newRestoreCommand(s),
-		newCordonCommand(s),
-		newUncordonCommand(s),
-		newTaintCommand(s),
-		newEncryptionCommand(s),
-		newCertificatesCommand(s),
-		newInterpretCommand(s),
-		newBenchCommand(s),
-		newVersionCommand(s),
-	}
+// Commands run a control plane with members on this machine, to try it and to measure it.
+func Commands(s cli.Streams) []*cobra.Command {
+	return []*cobra.Command{newDemoCommand(s), newUpCommand(s), newMemberCommand(s), newMemberProcessCommand(), newBenchCommand(s)}
 }
 
 // startHub runs the playground's control plane in this process.
 func startHub(ctx context.Context, o playground.HubOptions) (playground.Hub, error) {
+	cli.LogTo(o.Log)
+	go memory.Adapt(ctx)
 	h, err := controlplane.Start(ctx, controlplane.Options{
 		Server:     controlplane.Server{DataDir: o.DataDir, Port: o.Port, Profiling: o.Profiling, AllowLoopbackMembers: true},
 		LeaseGrace: o.AgentGrace,

@@ -1,29 +1,28 @@
-package cli
+package server
 
 import (
-	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/spf13/cobra"
 
 	"github.com/flagship-k8s/flagship/internal/host/controlplane"
+	"github.com/flagship-k8s/flagship/internal/tools/cli"
 )
 
-func newCertificatesCommand(s Streams) *cobra.Command {
+func newCertificatesCommand(s cli.Streams) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "certificates",
 		Short: "Replace the certificate authorities of the control plane",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			return usageError{errors.New("certificates needs a command: rotate-authority")}
+			return cli.UsageErrorf("certificates needs a command: rotate-authority")
 		},
 	}
 	c.AddCommand(newRotateAuthorityCommand(s))
 	return c
 }
 
-func newRotateAuthorityCommand(s Streams) *cobra.Command {
+func newRotateAuthorityCommand(s cli.Streams) *cobra.Command {
 	var dataDir, step string
 	c := &cobra.Command{
 		Use:   "rotate-authority --data-dir DIR --step STEP",
@@ -41,17 +40,17 @@ the command on one of them and copy its DIR/pki/ca*, DIR/pki/front-proxy-ca* to 
 		Example: `  flagship certificates rotate-authority --data-dir /var/lib/flagship --step prepare`,
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			if err := defaultDir(&dataDir); err != nil {
+			if err := cli.DefaultDir(&dataDir); err != nil {
 				return err
 			}
 			steps := controlplane.AuthoritySteps()
 			if !slices.Contains(steps, controlplane.AuthorityStep(step)) {
-				return usageError{fmt.Errorf("--step cannot be %q: it is one of %v", step, steps)}
+				return cli.UsageErrorf("--step cannot be %q: it is one of %v", step, steps)
 			}
 			if err := controlplane.RotateAuthority(dataDir, controlplane.AuthorityStep(step)); err != nil {
 				return err
 			}
-			s.line("done; start the control plane again")
+			s.Line("done; start the control plane again")
 			return nil
 		},
 	}

@@ -1,4 +1,4 @@
-package cli
+package clusters
 
 import (
 	"fmt"
@@ -8,15 +8,16 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/flagship-k8s/flagship/internal/features/enroll"
+	"github.com/flagship-k8s/flagship/internal/tools/cli"
 )
 
-func newUnjoinCommand(s Streams) *cobra.Command {
+func newUnjoinCommand(s cli.Streams) *cobra.Command {
 	var (
-		hub                hubAccess
+		hub                cli.HubAccess
 		member             memberAccess
 		o                  enroll.UnjoinOptions
 		keep, drop, dryRun bool
-		out                output
+		out                cli.Output
 	)
 	c := &cobra.Command{
 		Use:   "unjoin NAME",
@@ -32,12 +33,12 @@ A cluster that cannot be reached is taken out too, once the control plane knows 
 		Example: `  flagship unjoin member1 --keep-objects
   flagship unjoin member1 --delete-objects --dry-run
   flagship unjoin member1 --keep-objects --force --wait 10s`,
-		Args: exactly(1, "the name of the cluster"),
+		Args: cli.Exactly(1, "the name of the cluster"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := out.check(); err != nil {
+			if err := out.Check(); err != nil {
 				return err
 			}
-			cfg, err := hub.config()
+			cfg, err := hub.Config()
 			if err != nil {
 				return err
 			}
@@ -66,9 +67,9 @@ A cluster that cannot be reached is taken out too, once the control plane knows 
 			return nil
 		},
 	}
-	hub.flags(c)
+	hub.Flags(c)
 	member.flags(c)
-	out.flags(c)
+	out.Flags(c)
 	f := c.Flags()
 	f.DurationVar(&o.Wait, "wait", enroll.DefaultUnjoinWait, "how long to wait until everything is gone")
 	f.BoolVar(&o.Force, "force", false, "after that time, let go of a cluster that cannot be cleaned up")
@@ -80,7 +81,7 @@ A cluster that cannot be reached is taken out too, once the control plane knows 
 }
 
 // printContents prints what unjoining would keep and delete.
-func printContents(cmd *cobra.Command, s Streams, out *output, hub *rest.Config, o enroll.UnjoinOptions) error {
+func printContents(cmd *cobra.Command, s cli.Streams, out *cli.Output, hub *rest.Config, o enroll.UnjoinOptions) error {
 	contents, err := enroll.UnjoinContents(cmd.Context(), hub, o)
 	if err != nil {
 		return err
@@ -91,15 +92,7 @@ func printContents(cmd *cobra.Command, s Streams, out *output, hub *rest.Config,
 		if c.Kept {
 			action = "keep"
 		}
-		rows = append(rows, []string{orNone(c.Namespace), c.Kind, c.APIVersion, strconv.Itoa(c.Objects), action})
+		rows = append(rows, []string{cli.OrNone(c.Namespace), c.Kind, c.APIVersion, strconv.Itoa(c.Objects), action})
 	}
-	return out.print(s, contents, "NAMESPACE KIND APIVERSION OBJECTS ACTION", rows)
-}
-
-// orNone is the text for an empty cell of a table.
-func orNone(text string) string {
-	if text == "" {
-		return "-"
-	}
-	return text
+	return out.Print(s, contents, "NAMESPACE KIND APIVERSION OBJECTS ACTION", rows)
 }

@@ -1,4 +1,4 @@
-package cli
+package trial
 
 import (
 	"fmt"
@@ -9,9 +9,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/flagship-k8s/flagship/internal/tools/bench"
+	"github.com/flagship-k8s/flagship/internal/tools/cli"
 )
 
-func newBenchCommand(s Streams) *cobra.Command {
+func newBenchCommand(s cli.Streams) *cobra.Command {
 	o := bench.Options{Out: s.Out, Log: s.Err}
 	var file string
 	c := &cobra.Command{
@@ -45,7 +46,7 @@ Everything shares this machine: the control plane, the members, the bench. Run i
 	return c
 }
 
-func newBenchScheduleCommand(s Streams) *cobra.Command {
+func newBenchScheduleCommand(s cli.Streams) *cobra.Command {
 	o := bench.ScheduleOptions{Out: s.Out, Log: s.Err}
 	c := &cobra.Command{
 		Use:   "schedule",
@@ -67,7 +68,7 @@ until the API server has a result for every binding. All ways to divide replicas
 	return c
 }
 
-func newBenchCrowdCommand(s Streams) *cobra.Command {
+func newBenchCrowdCommand(s cli.Streams) *cobra.Command {
 	o := bench.CrowdOptions{Out: s.Out, Log: s.Err}
 	c := &cobra.Command{
 		Use:   "crowd",
@@ -87,7 +88,7 @@ policy. It counts how many of them are placed before the one object of another n
 	return c
 }
 
-func newBenchServicesCommand(s Streams) *cobra.Command {
+func newBenchServicesCommand(s cli.Streams) *cobra.Command {
 	o := bench.Options{Out: s.Out, Log: s.Err}
 	c := &cobra.Command{
 		Use:   "services",
@@ -107,7 +108,7 @@ them, and has one endpoint at a time become ready. The bench stands in for the m
 	return c
 }
 
-func newBenchDefinitionsCommand(s Streams) *cobra.Command {
+func newBenchDefinitionsCommand(s cli.Streams) *cobra.Command {
 	o := bench.Options{Out: s.Out, Log: s.Err}
 	c := &cobra.Command{
 		Use:   "definitions",

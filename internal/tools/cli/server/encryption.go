@@ -1,31 +1,30 @@
-package cli
+package server
 
 import (
-	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/spf13/cobra"
 
 	"github.com/flagship-k8s/flagship/internal/host/controlplane"
+	"github.com/flagship-k8s/flagship/internal/tools/cli"
 )
 
-func newEncryptionCommand(s Streams) *cobra.Command {
+func newEncryptionCommand(s cli.Streams) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "encryption",
 		Short: "Change the key with which the control plane stores Secrets, and store them anew",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return usageError{errors.New("encryption needs a command: rotate or rewrite")}
+			return cli.UsageErrorf("encryption needs a command: rotate or rewrite")
 		},
 	}
 	c.AddCommand(newRotateCommand(s), newRewriteCommand(s))
 	return c
 }
 
-func newRotateCommand(s Streams) *cobra.Command {
+func newRotateCommand(s cli.Streams) *cobra.Command {
 	var (
-		access hubAccess
+		access cli.HubAccess
 		only   string
 	)
 	c := &cobra.Command{
@@ -48,31 +47,31 @@ DIR/pki/secret-encryption.key to every other server and restart it.`,
   flagship encryption rotate --data-dir /var/lib/flagship --step add`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := defaultDir(&access.dataDir); err != nil {
+			if err := cli.DefaultDir(&access.DataDir); err != nil {
 				return err
 			}
 			steps := controlplane.EncryptionSteps()
 			if only != "" {
 				step := controlplane.EncryptionStep(only)
 				if !slices.Contains(steps, step) {
-					return usageError{fmt.Errorf("--step cannot be %q: it is one of %v", only, steps)}
+					return cli.UsageErrorf("--step cannot be %q: it is one of %v", only, steps)
 				}
 				steps = []controlplane.EncryptionStep{step}
 			}
-			server, err := access.config()
+			server, err := access.Config()
 			if err != nil {
 				return err
 			}
-			return controlplane.RotateEncryption(c.Context(), access.dataDir, server, s.line, steps...)
+			return controlplane.RotateEncryption(c.Context(), access.DataDir, server, s.Line, steps...)
 		},
 	}
-	access.flags(c)
+	access.Flags(c)
 	c.Flags().StringVar(&only, "step", "", "take one step only: add, use, rewrite or remove")
 	return c
 }
 
-func newRewriteCommand(s Streams) *cobra.Command {
-	var access hubAccess
+func newRewriteCommand(s cli.Streams) *cobra.Command {
+	var access cli.HubAccess
 	c := &cobra.Command{
 		Use:   "rewrite",
 		Short: "Store every object as the encryption configuration says",
@@ -82,16 +81,13 @@ run this after a change of the file of --encryption-provider-config, before a pr
 		Example: `  flagship encryption rewrite --kubeconfig hub.kubeconfig`,
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			server, err := access.config()
+			server, err := access.Config()
 			if err != nil {
 				return err
 			}
-			return controlplane.RewriteEncrypted(c.Context(), server, s.line)
+			return controlplane.RewriteEncrypted(c.Context(), server, s.Line)
 		},
 	}
-	access.flags(c)
+	access.Flags(c)
 	return c
 }
-
-// line prints one line.
-func (s Streams) line(text string) { fmt.Fprintln(s.Out, text) }

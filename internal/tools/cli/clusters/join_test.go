@@ -1,4 +1,4 @@
-package cli
+package clusters
 
 import (
 	"errors"
@@ -8,45 +8,9 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
-)
 
-func TestWhichControlPlane(t *testing.T) {
-	touch := func(path ...string) string {
-		file := filepath.Join(path...)
-		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return file
-	}
-	state := t.TempDir()
-	playground := touch(state, "flagship", "playground", "hub.kubeconfig")
-	fromEnv := touch(t.TempDir(), "env")
-	cases := map[string]struct {
-		reason string
-		access hubAccess
-		env    string
-		want   string
-	}{
-		"Flag":       {"what is said wins", hubAccess{kubeconfig: "said", dataDir: "dir"}, fromEnv, "said"},
-		"DataDir":    {"so does a data directory", hubAccess{dataDir: "dir"}, fromEnv, filepath.Join("dir", "hub.kubeconfig")},
-		"Env":        {"then comes KUBECONFIG", hubAccess{}, fromEnv, fromEnv},
-		"EnvList":    {"which may be a list", hubAccess{}, "absent" + string(filepath.ListSeparator) + fromEnv, fromEnv},
-		"EnvAbsent":  {"and is taken at its word", hubAccess{}, "absent", "absent"},
-		"Playground": {"then what runs on this machine", hubAccess{}, "", playground},
-	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			t.Setenv("XDG_STATE_HOME", state)
-			t.Setenv("KUBECONFIG", tc.env)
-			if got, err := tc.access.path(); err != nil || got != tc.want {
-				t.Errorf("%s: got %s, %v; want %s", tc.reason, got, err, tc.want)
-			}
-		})
-	}
-}
+	"github.com/flagship-k8s/flagship/internal/tools/cli"
+)
 
 func TestMisuseIsOneClearLine(t *testing.T) {
 	t.Setenv("KUBECONFIG", "")
@@ -55,7 +19,7 @@ func TestMisuseIsOneClearLine(t *testing.T) {
 	if err := os.WriteFile(garbage, []byte("{{{ no\n\tyaml"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	type constructor = func(Streams) *cobra.Command
+	type constructor = func(cli.Streams) *cobra.Command
 	cases := map[string]struct {
 		command constructor
 		args    []string
@@ -76,14 +40,14 @@ func TestMisuseIsOneClearLine(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			var out strings.Builder
-			c := tc.command(Streams{Out: &out, Err: &out})
+			c := tc.command(cli.Streams{Out: &out, Err: &out})
 			c.SilenceErrors, c.SilenceUsage = true, true
 			c.SetArgs(append([]string{}, tc.args...))
 			err := c.ExecuteContext(t.Context())
 			if err == nil || !strings.Contains(err.Error(), tc.want) || out.String() != "" {
 				t.Fatalf("got %v and printed %q, want %q", err, out.String(), tc.want)
 			}
-			var misuse usageError
+			var misuse cli.UsageError
 			if errors.As(err, &misuse) != tc.misuse {
 				t.Errorf("%v counts as misuse: %v, want %v", err, !tc.misuse, tc.misuse)
 			}

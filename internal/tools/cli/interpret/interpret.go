@@ -1,4 +1,4 @@
-package cli
+package interpret
 
 import (
 	"bufio"
@@ -22,9 +22,11 @@ import (
 	"github.com/flagship-k8s/flagship/internal/host/controlplane"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret/declarative"
+	"github.com/flagship-k8s/flagship/internal/tools/cli"
 )
 
-func newInterpretCommand(s Streams) *cobra.Command {
+// NewCommand tries customizations on files.
+func NewCommand(s cli.Streams) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "interpret",
 		Short: "Try a ResourceInterpreterCustomization on files, without a control plane",
@@ -36,7 +38,7 @@ func newInterpretCommand(s Streams) *cobra.Command {
 	return c
 }
 
-func newInterpretCheckCommand(s Streams) *cobra.Command {
+func newInterpretCheckCommand(s cli.Streams) *cobra.Command {
 	var files []string
 	c := &cobra.Command{
 		Use:   "check -f FILE...",
@@ -84,7 +86,7 @@ type execution struct {
 	replicas                  int64
 }
 
-func newInterpretExecuteCommand(s Streams) *cobra.Command {
+func newInterpretExecuteCommand(s cli.Streams) *cobra.Command {
 	var e execution
 	c := &cobra.Command{
 		Use:   "execute [-f FILE...] --operation OPERATION",
@@ -121,7 +123,7 @@ where none is given, what the control plane knows of the kind itself does. Opera
 	return c
 }
 
-func (e execution) run(ctx context.Context, s Streams) (any, error) {
+func (e execution) run(ctx context.Context, s cli.Streams) (any, error) {
 	store := declarative.New()
 	if len(e.files) > 0 {
 		customizations, err := readCustomizations(s.In, e.files)
@@ -146,8 +148,8 @@ func (e execution) run(ctx context.Context, s Streams) (any, error) {
 	}
 	kind, operation := obj.GroupVersionKind(), configv1alpha1.InterpreterOperation(e.operation)
 	if !chain.Knows(kind, operation) {
-		return nil, usageError{fmt.Errorf("nobody answers %q for %s, neither a customization given nor the control plane itself: see 'flagship interpret execute --help'",
-			operation, kind)}
+		return nil, cli.UsageErrorf("nobody answers %q for %s, neither a customization given nor the control plane itself: see 'flagship interpret execute --help'",
+			operation, kind)
 	}
 	if len(e.files) > 0 && !interpret.Chain(store).Knows(kind, operation) {
 		fmt.Fprintf(s.Err, "No customization given answers %s for %s: this is what the control plane knows itself.\n", operation, kind)
@@ -190,7 +192,7 @@ func (e execution) ask(ctx context.Context, chain *interpret.Chained, obj *unstr
 		}
 		return answer(chain.Aggregate(ctx, obj, items))
 	}
-	return nil, usageError{fmt.Errorf("unknown operation %q", e.operation)}
+	return nil, cli.UsageErrorf("unknown operation %q", e.operation)
 }
 
 // answer hides the type of an answer.
@@ -198,7 +200,7 @@ func answer[T any](value T, err error) (any, error) { return value, err }
 
 func readObject(file string) (*unstructured.Unstructured, error) {
 	if file == "" {
-		return nil, usageError{errors.New("the operation wants an object: see 'flagship interpret execute --help' for the flag")}
+		return nil, cli.UsageErrorf("the operation wants an object: see 'flagship interpret execute --help' for the flag")
 	}
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -214,7 +216,7 @@ func readObject(file string) (*unstructured.Unstructured, error) {
 // readCustomizations reads every customization in the files, of which each may hold several documents.
 func readCustomizations(in io.Reader, files []string) ([]*configv1alpha1.ResourceInterpreterCustomization, error) {
 	if len(files) == 0 {
-		return nil, usageError{errors.New("no customization given: name a file with -f")}
+		return nil, cli.UsageErrorf("no customization given: name a file with -f")
 	}
 	var out []*configv1alpha1.ResourceInterpreterCustomization
 	for _, file := range files {

@@ -1,4 +1,4 @@
-package cli
+package server
 
 import (
 	"fmt"
@@ -10,13 +10,15 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/flagship-k8s/flagship/internal/host/controlplane"
+	"github.com/flagship-k8s/flagship/internal/host/memory"
 	"github.com/flagship-k8s/flagship/internal/knowledge/brake"
+	"github.com/flagship-k8s/flagship/internal/tools/cli"
 )
 
 // defaultServerPort is where the control plane listens unless told otherwise.
 const defaultServerPort = 6443
 
-func newServerCommand(s Streams) *cobra.Command {
+func newServerCommand(s cli.Streams) *cobra.Command {
 	var (
 		o       controlplane.Options
 		etcd    controlplane.ExternalEtcd
@@ -36,7 +38,7 @@ It listens on 127.0.0.1, for clients on this machine, unless --bind-address says
   flagship server --bind-address 0.0.0.0 --etcd-servers https://etcd1:2379,https://etcd2:2379 --etcd-cafile ca.crt --etcd-certfile c.crt --etcd-keyfile c.key`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := defaultDir(&o.Server.DataDir); err != nil {
+			if err := cli.DefaultDir(&o.Server.DataDir); err != nil {
 				return err
 			}
 			if err := storage.apply(&o); err != nil {
@@ -46,13 +48,13 @@ It listens on 127.0.0.1, for clients on this machine, unless --bind-address says
 				o.Server.ExternalEtcd = &etcd
 				o.LeaderElection = true
 			}
-			logTo(s.Err)
+			cli.LogTo(s.Err)
 			h, err := controlplane.Start(c.Context(), o)
 			if err != nil {
 				return err
 			}
-			go tendMemory(c.Context())
-			kubeconfig := filepath.Join(o.Server.DataDir, hubKubeconfig)
+			go memory.Adapt(c.Context())
+			kubeconfig := filepath.Join(o.Server.DataDir, cli.HubKubeconfig)
 			if err := h.WriteKubeconfig(kubeconfig); err != nil {
 				return err
 			}
@@ -124,15 +126,4 @@ func authenticationFlags(c *cobra.Command, a *controlplane.Authentication) {
 	f.StringVar(&a.TokenWebhookConfigFile, "authentication-token-webhook-config-file", "", "kubeconfig of a webhook that reviews tokens")
 	f.BoolVar(&a.BootstrapTokens, "enable-bootstrap-token-auth", false, "accept bootstrap tokens, for registering agents of Karmada")
 	f.StringVar(&a.AuthorizationWebhookConfigFile, "authorization-webhook-config-file", "", "kubeconfig of a webhook that is asked about what RBAC does not allow")
-}
-
-// hubKubeconfig is the file in a data directory that leads to the control plane.
-const hubKubeconfig = "hub.kubeconfig"
-
-// defaultDir fills in the user's state directory.
-func defaultDir(dir *string) (err error) {
-	if *dir == "" {
-		*dir, err = stateDir()
-	}
-	return err
 }

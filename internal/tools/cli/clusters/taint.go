@@ -1,16 +1,15 @@
-package cli
+package clusters
 
 import (
-	"errors"
-
 	"github.com/spf13/cobra"
 
 	"github.com/flagship-k8s/flagship/internal/features/enroll"
+	"github.com/flagship-k8s/flagship/internal/tools/cli"
 )
 
-func newTaintCommand(s Streams) *cobra.Command {
+func newTaintCommand(s cli.Streams) *cobra.Command {
 	var (
-		hub       hubAccess
+		hub       cli.HubAccess
 		overwrite bool
 	)
 	c := &cobra.Command{
@@ -20,19 +19,19 @@ func newTaintCommand(s Streams) *cobra.Command {
 tolerate the taint, and NoExecute, which does the same: nothing is evicted yet.`,
 		Example: `  flagship taint member1 maintenance=today:NoSchedule
   flagship taint member1 maintenance-`,
-		Args: atLeast(2, "the name of a cluster and at least one taint"),
+		Args: cli.AtLeast(2, "the name of a cluster and at least one taint"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if args[0] == "cluster" || args[0] == "clusters" {
 				args = args[1:]
 			}
 			if len(args) < 2 {
-				return usageError{errors.New("taint needs the name of a cluster and at least one taint")}
+				return cli.UsageErrorf("taint needs the name of a cluster and at least one taint")
 			}
 			edits := make([]enroll.TaintEdit, 0, len(args)-1)
 			for _, text := range args[1:] {
 				edit, err := enroll.ParseTaint(text)
 				if err != nil {
-					return usageError{err}
+					return cli.UsageErrorf("%w", err)
 				}
 				edit.Overwrite = overwrite
 				edits = append(edits, edit)
@@ -40,7 +39,7 @@ tolerate the taint, and NoExecute, which does the same: nothing is evicted yet.`
 			return editTaints(cmd, s, &hub, args[:1], edits, "tainted")
 		},
 	}
-	hub.flags(c)
+	hub.Flags(c)
 	c.Flags().BoolVar(&overwrite, "overwrite", false, "change the value of a taint that is there")
 	return c
 }

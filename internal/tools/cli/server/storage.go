@@ -1,13 +1,12 @@
-package cli
+package server
 
 import (
-	"fmt"
-
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/flagship-k8s/flagship/internal/features/limit"
 	"github.com/flagship-k8s/flagship/internal/host/controlplane"
+	"github.com/flagship-k8s/flagship/internal/tools/cli"
 )
 
 // storageFlags bound what is stored.
@@ -30,14 +29,14 @@ func (s *storageFlags) apply(o *controlplane.Options) error {
 		return err
 	}
 	if s.objects < 0 {
-		return usageError{fmt.Errorf("--namespace-object-limit cannot be %d", s.objects)}
+		return cli.UsageErrorf("--namespace-object-limit cannot be %d", s.objects)
 	}
 	quota, err := bytesOf("storage-quota", s.quota)
 	if err != nil {
 		return err
 	}
 	if quota == 0 {
-		return usageError{fmt.Errorf("--storage-quota cannot be 0")}
+		return cli.UsageErrorf("--storage-quota cannot be 0")
 	}
 	o.NamespaceLimits = limit.Limits{Objects: orUnlimited(s.objects), Bytes: orUnlimited(size)}
 	o.Server.StorageQuota = quota
@@ -54,7 +53,7 @@ func orUnlimited(value int64) int64 {
 func bytesOf(flag, text string) (int64, error) {
 	quantity, err := resource.ParseQuantity(text)
 	if err != nil || quantity.Sign() < 0 {
-		return 0, usageError{fmt.Errorf("--%s is a quantity of bytes such as 2Gi, not %q", flag, text)}
+		return 0, cli.UsageErrorf("--%s is a quantity of bytes such as 2Gi, not %q", flag, text)
 	}
 	return quantity.Value(), nil
 }

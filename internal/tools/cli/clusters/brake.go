@@ -1,7 +1,6 @@
-package cli
+package clusters
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
@@ -9,11 +8,12 @@ import (
 
 	"github.com/flagship-k8s/flagship/internal/features/enroll"
 	"github.com/flagship-k8s/flagship/internal/knowledge/brake"
+	"github.com/flagship-k8s/flagship/internal/tools/cli"
 )
 
-func newReleaseBrakeCommand(s Streams) *cobra.Command {
+func newReleaseBrakeCommand(s cli.Streams) *cobra.Command {
 	var (
-		hub  hubAccess
+		hub  cli.HubAccess
 		all  bool
 		keep bool
 		pass time.Duration
@@ -32,15 +32,15 @@ made again takes them over without touching them.`,
   flagship release-brake member1 --keep-objects`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if all != (len(args) == 0) {
-				return usageError{errors.New("release-brake needs either the names of clusters or --all")}
+				return cli.UsageErrorf("release-brake needs either the names of clusters or --all")
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, clusters []string) error {
 			if pass <= 0 || pass > brake.MaxRelease {
-				return usageError{fmt.Errorf("--for must be more than 0 and at most %s", brake.MaxRelease)}
+				return cli.UsageErrorf("--for must be more than 0 and at most %s", brake.MaxRelease)
 			}
-			cfg, err := hub.config()
+			cfg, err := hub.Config()
 			if err != nil {
 				return err
 			}
@@ -55,7 +55,7 @@ made again takes them over without touching them.`,
 			return err
 		},
 	}
-	hub.flags(c)
+	hub.Flags(c)
 	c.Flags().BoolVar(&all, "all", false, "every cluster whose brake is engaged")
 	c.Flags().BoolVar(&keep, "keep-objects", false, "leave the objects that wait for their removal in the cluster")
 	c.Flags().DurationVar(&pass, "for", brake.DefaultWindow, "how long removals and shrinkages pass")

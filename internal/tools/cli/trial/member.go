@@ -1,4 +1,4 @@
-package cli
+package trial
 
 import (
 	"context"
@@ -9,12 +9,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/flagship-k8s/flagship/internal/host/memory"
+	"github.com/flagship-k8s/flagship/internal/tools/cli"
 	"github.com/flagship-k8s/flagship/internal/tools/playground"
 	"github.com/flagship-k8s/flagship/internal/tools/playground/simcluster"
 )
 
 // newMemberCommand is for outages: what it does to a member's process is what happens to clusters.
-func newMemberCommand(s Streams) *cobra.Command {
+func newMemberCommand(s cli.Streams) *cobra.Command {
 	var dataDir string
 	cmd := &cobra.Command{
 		Use:   "member",
@@ -64,7 +66,7 @@ func control(ctx context.Context, dataDir string, verb playground.Verb, member s
 	return playground.Control(ctx, dir, verb, member)
 }
 
-func printMembers(s Streams, members []playground.MemberStatus) error {
+func printMembers(s cli.Streams, members []playground.MemberStatus) error {
 	w := tabwriter.NewWriter(s.Out, 0, 8, 3, ' ', 0)
 	fmt.Fprintln(w, "NAME\tSTATE\tPID\tSERVER")
 	for _, m := range members {
@@ -86,7 +88,7 @@ func newMemberProcessCommand() *cobra.Command {
 			child := playground.NewChild()
 			ctx, cancel := child.Bind(cmd.Context())
 			defer cancel()
-			go tendMemory(ctx)
+			go memory.Adapt(ctx)
 			var reported sync.Once
 			var reportErr error
 			report := func(err error) { reported.Do(func() { reportErr = child.Report(err) }) }

@@ -1,4 +1,4 @@
-package cli
+package trial
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/flagship-k8s/flagship/examples"
+	"github.com/flagship-k8s/flagship/internal/tools/cli"
 	"github.com/flagship-k8s/flagship/internal/tools/playground"
 	"github.com/flagship-k8s/flagship/internal/tools/playground/demo"
 )
@@ -21,7 +22,7 @@ type demoOptions struct {
 	timeout time.Duration
 }
 
-func newDemoCommand(s Streams, parts fleetParts) *cobra.Command {
+func newDemoCommand(s cli.Streams) *cobra.Command {
 	c := playground.Config{Out: s.Out}
 	var o demoOptions
 	cmd := &cobra.Command{
@@ -30,7 +31,7 @@ func newDemoCommand(s Streams, parts fleetParts) *cobra.Command {
 		Long: `Starts a playground (see 'flagship up'), applies a Deployment, a Service and a PropagationPolicy, and shows how they reach the
 members and how their status comes back. Then it prints what to try next and keeps running until Ctrl-C.`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return runDemo(cmd.Context(), s, c, o, parts) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return runDemo(cmd.Context(), s, c, o) },
 	}
 	fleetFlags(cmd, &c, &c.Members)
 	cmd.Flags().Lookup("data-dir").Usage = "where everything is kept (default: a temporary directory, removed at the end)"
@@ -40,7 +41,7 @@ members and how their status comes back. Then it prints what to try next and kee
 	return cmd
 }
 
-func runDemo(ctx context.Context, s Streams, c playground.Config, o demoOptions, parts fleetParts) (err error) {
+func runDemo(ctx context.Context, s cli.Streams, c playground.Config, o demoOptions) (err error) {
 	if c.DataDir == "" {
 		if c.DataDir, err = os.MkdirTemp("", "flagship-demo-"); err != nil {
 			return fmt.Errorf("making a data directory: %w", err)
@@ -52,7 +53,7 @@ func runDemo(ctx context.Context, s Streams, c playground.Config, o demoOptions,
 	defer end()
 	timed, cancel := context.WithTimeoutCause(life, o.timeout, fmt.Errorf("the status was not back within %s", o.timeout))
 	defer cancel()
-	p, err := startFleet(life, c, parts)
+	p, err := startFleet(life, c)
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil // ended by a signal while starting
@@ -75,7 +76,7 @@ func runDemo(ctx context.Context, s Streams, c playground.Config, o demoOptions,
 }
 
 // showDemo carries the example and returns why its status did not come back.
-func showDemo(ctx context.Context, s Streams, p *playground.Playground) error {
+func showDemo(ctx context.Context, s cli.Streams, p *playground.Playground) error {
 	manifests, err := examples.Nginx()
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-package cli
+package clusters
 
 import (
 	"errors"
@@ -7,9 +7,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/flagship-k8s/flagship/internal/features/enroll"
+	"github.com/flagship-k8s/flagship/internal/tools/cli"
 )
 
-func newCordonCommand(s Streams) *cobra.Command {
+func newCordonCommand(s cli.Streams) *cobra.Command {
 	return cordonCommand(s, false, &cobra.Command{
 		Use:   "cordon NAME...",
 		Short: "Keep new objects away from clusters",
@@ -19,7 +20,7 @@ kept up to date.`,
 	})
 }
 
-func newUncordonCommand(s Streams) *cobra.Command {
+func newUncordonCommand(s cli.Streams) *cobra.Command {
 	return cordonCommand(s, true, &cobra.Command{
 		Use:     "uncordon NAME...",
 		Short:   "Let new objects into clusters again",
@@ -28,19 +29,19 @@ func newUncordonCommand(s Streams) *cobra.Command {
 	})
 }
 
-func cordonCommand(s Streams, remove bool, c *cobra.Command) *cobra.Command {
-	var hub hubAccess
-	c.Args = atLeast(1, "the name of a cluster")
+func cordonCommand(s cli.Streams, remove bool, c *cobra.Command) *cobra.Command {
+	var hub cli.HubAccess
+	c.Args = cli.AtLeast(1, "the name of a cluster")
 	c.RunE = func(cmd *cobra.Command, clusters []string) error {
 		return editTaints(cmd, s, &hub, clusters, []enroll.TaintEdit{enroll.Cordon(remove)}, cmd.Name()+"ed")
 	}
-	hub.flags(c)
+	hub.Flags(c)
 	return c
 }
 
 // editTaints changes the taints of every cluster named, whatever becomes of the others.
-func editTaints(cmd *cobra.Command, s Streams, hub *hubAccess, clusters []string, edits []enroll.TaintEdit, done string) error {
-	cfg, err := hub.config()
+func editTaints(cmd *cobra.Command, s cli.Streams, hub *cli.HubAccess, clusters []string, edits []enroll.TaintEdit, done string) error {
+	cfg, err := hub.Config()
 	if err != nil {
 		return err
 	}

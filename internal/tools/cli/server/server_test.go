@@ -1,12 +1,14 @@
-package cli
+package server
 
 import (
 	"strings"
 	"testing"
+
+	"github.com/flagship-k8s/flagship/internal/tools/cli"
 )
 
 func TestServerListensOnLoopbackByDefault(t *testing.T) {
-	c := newServerCommand(Streams{})
+	c := newServerCommand(cli.Streams{})
 	if got := c.Flag("bind-address").DefValue; got != "127.0.0.1" {
 		t.Errorf("the default of --bind-address is %s", got)
 	}

@@ -1,4 +1,4 @@
-package cli
+package clusters
 
 import (
 	"context"
@@ -17,9 +17,10 @@ import (
 
 	"github.com/flagship-k8s/flagship/internal/features/enroll"
 	"github.com/flagship-k8s/flagship/internal/features/restore"
+	"github.com/flagship-k8s/flagship/internal/tools/cli"
 )
 
-func newOrphansCommand(s Streams) *cobra.Command {
+func newOrphansCommand(s cli.Streams) *cobra.Command {
 	return reportCommand(s, restore.OrphansPath, &cobra.Command{
 		Use:   "orphans",
 		Short: "List objects in clusters that the control plane manages and has no Work for",
@@ -32,7 +33,7 @@ these, too.`,
 	})
 }
 
-func newRestoreCommand(s Streams) *cobra.Command {
+func newRestoreCommand(s cli.Streams) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "restore",
 		Short: "See and end what waits after the control plane was restored from a backup",
@@ -51,9 +52,9 @@ has and the cluster has not (Missing), which going on makes again.`,
 	return c
 }
 
-func newResumeCommand(s Streams) *cobra.Command {
+func newResumeCommand(s cli.Streams) *cobra.Command {
 	var (
-		hub      hubAccess
+		hub      cli.HubAccess
 		clusters []string
 		all      bool
 	)
@@ -65,9 +66,9 @@ func newResumeCommand(s Streams) *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if all != (len(clusters) == 0) {
-				return usageError{errors.New("resume needs either --cluster or --all")}
+				return cli.UsageErrorf("resume needs either --cluster or --all")
 			}
-			cfg, err := hub.config()
+			cfg, err := hub.Config()
 			if err != nil {
 				return err
 			}
@@ -78,25 +79,25 @@ func newResumeCommand(s Streams) *cobra.Command {
 			return err
 		},
 	}
-	hub.flags(c)
+	hub.Flags(c)
 	c.Flags().StringSliceVar(&clusters, "cluster", nil, "name of a cluster; may be given again")
 	c.Flags().BoolVar(&all, "all", false, "every cluster that waits")
 	return c
 }
 
 // reportCommand prints what the control plane answers on a path about clusters.
-func reportCommand(s Streams, path string, c *cobra.Command) *cobra.Command {
+func reportCommand(s cli.Streams, path string, c *cobra.Command) *cobra.Command {
 	var (
-		hub      hubAccess
+		hub      cli.HubAccess
 		clusters []string
-		out      output
+		out      cli.Output
 	)
 	c.Args = cobra.NoArgs
 	c.RunE = func(cmd *cobra.Command, _ []string) error {
-		if err := out.check(); err != nil {
+		if err := out.Check(); err != nil {
 			return err
 		}
-		cfg, err := hub.config()
+		cfg, err := hub.Config()
 		if err != nil {
 			return err
 		}
@@ -109,8 +110,8 @@ func reportCommand(s Streams, path string, c *cobra.Command) *cobra.Command {
 		}
 		return faultsIn(reports)
 	}
-	hub.flags(c)
-	out.flags(c)
+	hub.Flags(c)
+	out.Flags(c)
 	c.Flags().StringSliceVar(&clusters, "cluster", nil, "name of a cluster; may be given again (default: all)")
 	return c
 }
@@ -144,17 +145,17 @@ func fetchReports(ctx context.Context, hub *rest.Config, path string, clusters [
 	return reports, nil
 }
 
-func printReports(s Streams, out *output, reports []restore.Report) error {
+func printReports(s cli.Streams, out *cli.Output, reports []restore.Report) error {
 	var rows [][]string
 	for _, r := range reports {
 		for _, f := range r.Findings {
-			rows = append(rows, []string{r.Cluster, strconv.FormatBool(r.Held), string(f.Class), f.Resource, orNone(f.Namespace), f.Name, f.Work})
+			rows = append(rows, []string{r.Cluster, strconv.FormatBool(r.Held), string(f.Class), f.Resource, cli.OrNone(f.Namespace), f.Name, f.Work})
 		}
 		if r.Held && len(r.Findings) == 0 {
 			rows = append(rows, []string{r.Cluster, "true", "-", "-", "-", "-", "-"})
 		}
 	}
-	return out.print(s, reports, "CLUSTER HELD CLASS RESOURCE NAMESPACE NAME WORK", rows)
+	return out.Print(s, reports, "CLUSTER HELD CLASS RESOURCE NAMESPACE NAME WORK", rows)
 }
 
 // faultsIn returns what could not be looked into.

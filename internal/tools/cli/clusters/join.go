@@ -1,21 +1,18 @@
-package cli
+package clusters
 
 import (
-	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/flagship-k8s/flagship/internal/features/enroll"
+	"github.com/flagship-k8s/flagship/internal/tools/cli"
 )
 
-func newJoinCommand(s Streams) *cobra.Command {
+func newJoinCommand(s cli.Streams) *cobra.Command {
 	var (
-		hub    hubAccess
+		hub    cli.HubAccess
 		member memberAccess
 		rights joinRights
 		o      enroll.Options
@@ -43,16 +40,16 @@ its own there, and its own objects.`,
   flagship join member1 --cluster-kubeconfig ~/member1.yaml --rights namespaced --kinds deployments.apps,services,configmaps
   flagship join member1 --cluster-kubeconfig ~/member1.yaml --rights namespaced --kinds configmaps --apply-as flagship-applier
   flagship join eu-1 --cluster-kubeconfig ~/.kube/config --cluster-context eu-1 --cluster-region eu --cluster-provider acme`,
-		Args: exactly(1, "the name of the new cluster"),
+		Args: cli.Exactly(1, "the name of the new cluster"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if member.kubeconfig == "" {
-				return usageError{errors.New("--cluster-kubeconfig is needed: the file that leads to the cluster to join")}
+				return cli.UsageErrorf("--cluster-kubeconfig is needed: the file that leads to the cluster to join")
 			}
 			access, err := enroll.LoadAccess(member.kubeconfig, member.context)
 			if err != nil {
 				return err
 			}
-			cfg, err := hub.config()
+			cfg, err := hub.Config()
 			if err != nil {
 				return err
 			}
@@ -68,7 +65,7 @@ its own there, and its own objects.`,
 			return nil
 		},
 	}
-	hub.flags(c)
+	hub.Flags(c)
 	member.flags(c)
 	rights.flags(c)
 	f := c.Flags()
@@ -106,10 +103,10 @@ func (r *joinRights) flags(c *cobra.Command) {
 // read returns the rights, nil if nothing is said about them. With an account for writing, the control plane itself only reads.
 func (r *joinRights) read(appliesAsOther bool) (enroll.Rights, error) {
 	if r.file != "" && r.rights != "" {
-		return nil, usageError{errors.New("--rights and --rights-file exclude each other")}
+		return nil, cli.UsageErrorf("--rights and --rights-file exclude each other")
 	}
 	if r.rights != rightsNamespaced && (len(r.kinds) > 0 || r.resources) {
-		return nil, usageError{errors.New("--kinds and --read-resources need --rights namespaced")}
+		return nil, cli.UsageErrorf("--kinds and --read-resources need --rights namespaced")
 	}
 	switch r.rights {
 	case "":
@@ -126,66 +123,12 @@ func (r *joinRights) read(appliesAsOther bool) (enroll.Rights, error) {
 	case rightsNamespaced:
 		kinds, err := enroll.ParseKinds(r.kinds)
 		if err != nil {
-			return nil, usageError{fmt.Errorf("--kinds: %w", err)}
+			return nil, cli.UsageErrorf("--kinds: %w", err)
 		}
 		return enroll.RightsOn(enroll.KindRights{Kinds: kinds, ReadOnly: appliesAsOther, Resources: r.resources}), nil
 	default:
-		return nil, usageError{fmt.Errorf("--rights is %q: it may be %s or %s", r.rights, rightsAll, rightsNamespaced)}
+		return nil, cli.UsageErrorf("--rights is %q: it may be %s or %s", r.rights, rightsAll, rightsNamespaced)
 	}
-}
-
-// hubAccess says where the control plane is.
-type hubAccess struct {
-	kubeconfig, context, dataDir string
-}
-
-func (a *hubAccess) flags(c *cobra.Command) {
-	f := c.Flags()
-	f.StringVar(&a.kubeconfig, "kubeconfig", "", "kubeconfig of the control plane (default: KUBECONFIG, else that of the data directory)")
-	f.StringVar(&a.context, "context", "", "context in that kubeconfig (default: its current one)")
-	f.StringVar(&a.dataDir, "data-dir", "", "data directory of the control plane or playground on this machine")
-}
-
-// config finds the control plane: what is said on the command line wins, then KUBECONFIG, then what runs on this machine.
-func (a *hubAccess) config() (*rest.Config, error) {
-	path, err := a.path()
-	if err != nil {
-		return nil, err
-	}
-	access, err := enroll.LoadAccess(path, a.context)
-	if err != nil {
-		return nil, fmt.Errorf("finding the control plane: %w", err)
-	}
-	return access.Config, nil
-}
-
-func (a *hubAccess) path() (string, error) {
-	if a.kubeconfig != "" {
-		return a.kubeconfig, nil
-	}
-	if a.dataDir != "" {
-		return filepath.Join(a.dataDir, hubKubeconfig), nil
-	}
-	// As kubectl does, the first of several that exists; a list is rare for a control plane and not merged here.
-	if env := os.Getenv(clientcmd.RecommendedConfigPathEnvVar); env != "" {
-		files := filepath.SplitList(env)
-		for _, file := range files {
-			if _, err := os.Stat(file); err == nil {
-				return file, nil
-			}
-		}
-		return files[0], nil
-	}
-	dir, err := stateDir()
-	if err != nil {
-		return "", err
-	}
-	for _, file := range []string{filepath.Join(dir, hubKubeconfig), filepath.Join(dir, "playground", hubKubeconfig)} {
-		if _, err := os.Stat(file); err == nil {
-			return file, nil
-		}
-	}
-	return "", errors.New("no control plane found: set --kubeconfig, KUBECONFIG or --data-dir")
 }
 
 // memberAccess says where a cluster is that joins or leaves.
@@ -197,24 +140,4 @@ func (a *memberAccess) flags(c *cobra.Command) {
 	f := c.Flags()
 	f.StringVar(&a.kubeconfig, "cluster-kubeconfig", "", "kubeconfig of the cluster, with an administrator's rights")
 	f.StringVar(&a.context, "cluster-context", "", "context in that kubeconfig (default: its current one)")
-}
-
-// exactly checks the number of arguments and says which are meant.
-func exactly(n int, what string) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if len(args) != n {
-			return usageError{fmt.Errorf("%s needs %s\nusage: %s", cmd.Name(), what, cmd.UseLine())}
-		}
-		return nil
-	}
-}
-
-// atLeast is like exactly, for a list.
-func atLeast(n int, what string) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if len(args) < n {
-			return usageError{fmt.Errorf("%s needs %s\nusage: %s", cmd.Name(), what, cmd.UseLine())}
-		}
-		return nil
-	}
 }

@@ -1,4 +1,4 @@
-package cli
+package interpret
 
 import (
 	"bytes"
@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/flagship-k8s/flagship/internal/tools/cli"
 )
 
 const ship = `apiVersion: config.karmada.io/v1alpha1
@@ -66,7 +68,7 @@ func TestInterpret(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			var out, errOut bytes.Buffer
-			code := Main(append([]string{"interpret"}, c.args...), strings.NewReader(""), &out, &errOut)
+			code := cli.Run(NewCommand, c.args, cli.Streams{In: strings.NewReader(""), Out: &out, Err: &errOut})
 			if text := out.String() + errOut.String(); code != c.code || !strings.Contains(text, c.want) {
 				t.Errorf("exit code %d, want %d; output lacks %q:\n%s", code, c.code, c.want, text)
 			}

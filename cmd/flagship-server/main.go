@@ -1,0 +1,24 @@
+// Command flagship-server is the control plane for images: the commands that run and operate it, without playground, bench and
+// simulated members.
+package main
+
+import (
+	"os"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/flagship-k8s/flagship/internal/tools/cli"
+	"github.com/flagship-k8s/flagship/internal/tools/cli/clusters"
+	"github.com/flagship-k8s/flagship/internal/tools/cli/server"
+)
+
+func main() { os.Exit(cli.Main(root)) }
+
+func root(s cli.Streams) *cobra.Command {
+	return cli.Root(s, &cobra.Command{
+		Use:   "flagship-server",
+		Short: "A multi-cluster Kubernetes control plane",
+		Long:  "Runs and operates the control plane of Flagship. Every command is the one of the same name in flagship.",
+	}, slices.Concat(server.Commands(s), clusters.Commands(s), []*cobra.Command{cli.NewVersionCommand(s)})...)
+}

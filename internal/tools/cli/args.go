@@ -1,0 +1,23 @@
+package cli
+
+import "github.com/spf13/cobra"
+
+// Exactly checks the number of arguments and says which are meant.
+func Exactly(n int, what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) != n {
+			return UsageErrorf("%s needs %s\nusage: %s", cmd.Name(), what, cmd.UseLine())
+		}
+		return nil
+	}
+}
+
+// AtLeast is like Exactly, for a list.
+func AtLeast(n int, what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) < n {
+			return UsageErrorf("%s needs %s\nusage: %s", cmd.Name(), what, cmd.UseLine())
+		}
+		return nil
+	}
+}

@@ -1,0 +1,16 @@
+// Package clusters has the commands about member clusters: join, unjoin, cordon, taint, release the brake, resume after a restore.
+package clusters
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/flagship-k8s/flagship/internal/tools/cli"
+)
+
+// Commands are those of this package.
+func Commands(s cli.Streams) []*cobra.Command {
+	return []*cobra.Command{
+		newJoinCommand(s), newUnjoinCommand(s), newReleaseBrakeCommand(s), newOrphansCommand(s), newRestoreCommand(s),
+		newCordonCommand(s), newUncordonCommand(s), newTaintCommand(s),
+	}
+}

@@ -1,0 +1,94 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/flagship-k8s/flagship/internal/features/enroll"
+)
+
+// HubKubeconfig is the file in a data directory that leads to the control plane.
+const HubKubeconfig = "hub.kubeconfig"
+
+// DefaultDir fills in the user's state directory.
+func DefaultDir(dir *string) (err error) {
+	if *dir == "" {
+		*dir, err = StateDir()
+	}
+	return err
+}
+
+// StateDir is where a playground or server keeps its files unless told otherwise.
+func StateDir() (string, error) {
+	if dir := os.Getenv("XDG_STATE_HOME"); dir != "" {
+		return filepath.Join(dir, "flagship"), nil
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return "", fmt.Errorf("finding a place for state: %w; set --data-dir", err)
+	}
+	return filepath.Join(home, ".local", "state", "flagship"), nil
+}
+
+// HubAccess says where the control plane is.
+type HubAccess struct {
+	kubeconfig, context string
+	// DataDir is the data directory of a control plane or playground on this machine, "" if none is given.
+	DataDir string
+}
+
+// Flags adds the flags that lead to the control plane.
+func (a *HubAccess) Flags(c *cobra.Command) {
+	f := c.Flags()
+	f.StringVar(&a.kubeconfig, "kubeconfig", "", "kubeconfig of the control plane (default: KUBECONFIG, else that of the data directory)")
+	f.StringVar(&a.context, "context", "", "context in that kubeconfig (default: its current one)")
+	f.StringVar(&a.DataDir, "data-dir", "", "data directory of the control plane or playground on this machine")
+}
+
+// Config finds the control plane: what is said on the command line wins, then KUBECONFIG, then what runs on this machine.
+func (a *HubAccess) Config() (*rest.Config, error) {
+	path, err := a.path()
+	if err != nil {
+		return nil, err
+	}
+	access, err := enroll.LoadAccess(path, a.context)
+	if err != nil {
+		return nil, fmt.Errorf("finding the control plane: %w", err)
+	}
+	return access.Config, nil
+}
+
+func (a *HubAccess) path() (string, error) {
+	if a.kubeconfig != "" {
+		return a.kubeconfig, nil
+	}
+	if a.DataDir != "" {
+		return filepath.Join(a.DataDir, HubKubeconfig), nil
+	}
+	// As kubectl does, the first of several that exists; a list is rare for a control plane and not merged here.
+	if env := os.Getenv(clientcmd.RecommendedConfigPathEnvVar); env != "" {
+		files := filepath.SplitList(env)
+		for _, file := range files {
+			if _, err := os.Stat(file); err == nil {
+				return file, nil
+			}
+		}
+		return files[0], nil
+	}
+	dir, err := StateDir()
+	if err != nil {
+		return "", err
+	}
+	for _, file := range []string{filepath.Join(dir, HubKubeconfig), filepath.Join(dir, "playground", HubKubeconfig)} {
+		if _, err := os.Stat(file); err == nil {
+			return file, nil
+		}
+	}
+	return "", errors.New("no control plane found: set --kubeconfig, KUBECONFIG or --data-dir")
+}

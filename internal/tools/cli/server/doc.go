@@ -1,0 +1,13 @@
+// Package server has the commands that run a control plane and that are run beside it on its machine: its certificates and its encryption.
+package server
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/flagship-k8s/flagship/internal/tools/cli"
+)
+
+// Commands are those of this package.
+func Commands(s cli.Streams) []*cobra.Command {
+	return []*cobra.Command{newServerCommand(s), newEncryptionCommand(s), newCertificatesCommand(s)}
+}
