@@ -47,7 +47,28 @@ var exempt = map[string]string{
 const (
 	maxFileLines     = 800
 	maxFunctionLines = 100
+	// maxPackageLines bounds a package without its tests.
+	maxPackageLines = 1500
 )
+
+// notYetSplit are packages over maxPackageLines.
+var notYetSplit = []string{
+	"internal/clients/member",
+	"internal/features/crds",
+	"internal/features/enroll",
+	"internal/features/service",
+	"internal/host/apiserver",
+	"internal/knowledge/interpret/builtin",
+	"internal/knowledge/interpret/declarative",
+	"internal/pipeline/apply",
+	"internal/pipeline/observe",
+	"internal/pipeline/propagate",
+	"internal/pipeline/render",
+	"internal/pipeline/schedule",
+	"internal/tools/bench",
+	"internal/tools/fleettest",
+	"internal/tools/playground",
+}
 
 // source is one Go file of the house.
 type source struct {
@@ -225,6 +246,21 @@ func TestFilesAndFunctionsStayReadable(t *testing.T) {
 			if n := s.fset.Position(f.End()).Line - s.fset.Position(f.Pos()).Line + 1; n > maxFunctionLines {
 				t.Errorf("%s: %s has %d lines, limit %d: name its steps", s.path, f.Name.Name, n, maxFunctionLines)
 			}
+		}
+	}
+}
+
+// TestPackagesStaySmall: a larger package is several, each with a name. The kinds of api are as large as their wire format.
+func TestPackagesStaySmall(t *testing.T) {
+	lines := map[string]int{}
+	for _, s := range sources(t) {
+		if !s.test() && !s.generated() && strings.HasPrefix(s.path, "internal/") {
+			lines[path.Dir(s.path)] += s.fset.Position(s.file.End()).Line
+		}
+	}
+	for dir, n := range lines {
+		if n > maxPackageLines && !slices.Contains(notYetSplit, dir) {
+			t.Errorf("%s has %d lines without tests, limit %d: split it into packages of its folder, by noun", dir, n, maxPackageLines)
 		}
 	}
 }
