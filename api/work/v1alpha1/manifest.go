@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 )
 
 // GroupVersionKind is the kind of object that a manifest is; empty if it cannot be read.
@@ -35,5 +36,10 @@ func SameRaw(a, b *runtime.RawExtension) bool {
 		return true
 	}
 	var left, right any
-	return json.Unmarshal(a.Raw, &left) == nil && json.Unmarshal(b.Raw, &right) == nil && reflect.DeepEqual(left, right)
+	return utiljson.Unmarshal(a.Raw, &left) == nil && utiljson.Unmarshal(b.Raw, &right) == nil && reflect.DeepEqual(left, right)
+}
+
+// SameManifests compares manifests by meaning.
+func SameManifests(a, b []Manifest) bool {
+	return slices.EqualFunc(a, b, func(a, b Manifest) bool { return SameRaw(&a.RawExtension, &b.RawExtension) })
 }

@@ -17,6 +17,7 @@ func TestSameRawComparesByMeaning(t *testing.T) {
 		"OtherOrder":    {raw(`{"a":1,"b":[2,3]}`), raw(`{"b": [2,3], "a": 1}`), true},
 		"OtherList":     {raw(`{"b":[2,3]}`), raw(`{"b":[3,2]}`), false},
 		"OtherType":     {raw(`{"a":1}`), raw(`{"a":"1"}`), false},
+		"LargeNumbers":  {raw(`{"a":9007199254740993}`), raw(`{"a":9007199254740992}`), false},
 		"Equal":         {raw(`not JSON`), raw(`not JSON`), true},
 		"Unreadable":    {raw(`not JSON`), raw(`no JSON`), false},
 		"HalfReadable":  {raw(`null`), raw(`no JSON`), false},

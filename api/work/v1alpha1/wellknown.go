@@ -53,7 +53,7 @@ const (
 )
 
 // CarriedNamespaceAnnotation on a Work names the namespace that it carries because namespaces go to every cluster, policy
-// or not. A binding for that namespace borrows the Work and gives it back: it is not the binding's to delete.
+// or not. The binding of a policy that selects the namespace takes the Work over, and does not delete it: see v1alpha2.Unbind.
 const CarriedNamespaceAnnotation = "namespace.karmada.io/name"
 
 // Annotations on a Work with the overrides that were applied to it, as JSON [{policyName, overriders}].

@@ -12,7 +12,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -166,15 +165,17 @@ func (l *impersonators) holders(ctx context.Context, cluster string) (impersonat
 // ensure writes one Work if it is not as it should be, and deletes one that carries nothing.
 func (l *impersonators) ensure(ctx context.Context, cluster *clusterv1alpha1.Cluster, name string, objects []client.Object) error {
 	key := client.ObjectKey{Namespace: workv1alpha1.ExecutionNamespace(cluster.Name), Name: name}
-	work := &workv1alpha1.Work{}
-	err := l.client.Get(ctx, key, work)
-	if client.IgnoreNotFound(err) != nil {
+	existing := &workv1alpha1.Work{}
+	err := l.client.Get(ctx, key, existing)
+	switch {
+	case apierrors.IsNotFound(err):
+		existing = nil
+	case err != nil:
 		return fmt.Errorf("reading the Work %s: %w", key, err)
 	}
-	found := err == nil
 	if len(objects) == 0 {
-		if found && work.DeletionTimestamp == nil {
-			if err := l.client.Delete(ctx, work, client.Preconditions{UID: &work.UID}); client.IgnoreNotFound(err) != nil {
+		if existing != nil && existing.DeletionTimestamp == nil {
+			if err := l.client.Delete(ctx, existing, client.Preconditions{UID: &existing.UID}); client.IgnoreNotFound(err) != nil {
 				return fmt.Errorf("deleting the Work %s: %w", key, err)
 			}
 		}
@@ -184,37 +185,20 @@ func (l *impersonators) ensure(ctx context.Context, cluster *clusterv1alpha1.Clu
 	if err != nil {
 		return err
 	}
-	before := work.DeepCopy()
-	work.Namespace, work.Name = key.Namespace, key.Name
+	work := workv1alpha1.NewWork(key, existing)
 	work.Spec.Workload.Manifests = manifests
-	if work.Annotations == nil {
-		work.Annotations = map[string]string{}
-	}
 	// Joining by an earlier version, or by karmadactl, made these objects.
-	work.Annotations[workv1alpha1.ConflictResolutionAnnotation] = workv1alpha1.ConflictResolutionOverwrite
+	work.AddAnnotations(map[string]string{workv1alpha1.ConflictResolutionAnnotation: workv1alpha1.ConflictResolutionOverwrite})
 	switch {
-	case !found:
-		work.Finalizers = []string{workv1alpha1.ExecutionFinalizer}
+	case existing == nil:
 		err = l.client.Create(ctx, work, client.FieldOwner(fieldManager))
-	case !sameManifests(before, work) || !maps.Equal(before.Annotations, work.Annotations):
-		err = l.client.Patch(ctx, work, client.MergeFrom(before), client.FieldOwner(fieldManager))
+	case !workv1alpha1.SameManifests(existing.Spec.Workload.Manifests, work.Spec.Workload.Manifests) || !maps.Equal(existing.Annotations, work.Annotations):
+		err = l.client.Patch(ctx, work, client.MergeFrom(existing), client.FieldOwner(fieldManager))
 	}
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("writing the Work %s: %w", key, err)
 	}
 	return nil
-}
-
-func sameManifests(a, b *workv1alpha1.Work) bool {
-	decode := func(w *workv1alpha1.Work) (out []map[string]any) {
-		for _, m := range w.Spec.Workload.Manifests {
-			var object map[string]any
-			_ = json.Unmarshal(m.Raw, &object) // What cannot be read differs.
-			out = append(out, object)
-		}
-		return out
-	}
-	return equality.Semantic.DeepEqual(decode(a), decode(b))
 }
 
 func manifestsOf(work client.ObjectKey, objects []client.Object) ([]workv1alpha1.Manifest, error) {

@@ -332,8 +332,8 @@ func (r *Reconciler) finish(ctx context.Context, binding workv1alpha2.Binding) e
 		r.deps.Events.Publish(cleanupFailed(r.reference(binding), err))
 		return err
 	}
-	if slices.ContainsFunc(works, isLent) {
-		return errMissed // what is given back is not deleted, and a list in its place does not tell that it was ours
+	if slices.ContainsFunc(works, carriesNamespace) {
+		return errMissed // the binding goes when none of its Works is left: a Work without the binding is not deleted, and has no event of its own
 	}
 	return nil
 }

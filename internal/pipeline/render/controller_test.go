@@ -293,41 +293,41 @@ func TestForeignWorkIsNotTouched(t *testing.T) {
 	refused("its end, which is no news about this binding, takes a while")
 }
 
-// A namespace goes to every cluster without a policy. A policy that selects it all the same borrows its Works: to delete
-// them would take all that is in the namespace.
-func TestALentWorkIsGivenBack(t *testing.T) {
-	lend := func() *workv1alpha1.Work {
+// A namespace goes to every cluster without a policy. The binding of a policy that selects it all the same takes over its Works and
+// does not delete them: that would delete all that is in the namespace.
+func TestAWorkThatCarriesANamespaceIsNotDeleted(t *testing.T) {
+	carrier := func() *workv1alpha1.Work {
 		return &workv1alpha1.Work{ObjectMeta: metav1.ObjectMeta{
-			Namespace: "karmada-es-m1", Name: "nginx-687f7fb96f", UID: "lent", Finalizers: []string{workv1alpha1.ExecutionFinalizer},
+			Namespace: "karmada-es-m1", Name: "nginx-687f7fb96f", UID: "carrier", Finalizers: []string{workv1alpha1.ExecutionFinalizer},
 			Annotations: map[string]string{workv1alpha1.CarriedNamespaceAnnotation: "nginx"},
 		}}
 	}
-	borrowed := func(t *testing.T) (*stage, *workv1alpha2.ResourceBinding) {
+	bound := func(t *testing.T) (*stage, *workv1alpha2.ResourceBinding) {
 		t.Helper()
 		binding := nginxBinding("m1")
-		s := newStage(t, threeClusters(binding, lend())...)
-		wantWrites(t, "it is borrowed", s.mustReconcile(binding), "patch "+workM1)
+		s := newStage(t, threeClusters(binding, carrier())...)
+		wantWrites(t, "it is taken over", s.mustReconcile(binding), "patch "+workM1)
 		if w := s.work("m1"); !belongs(w, binding) || w.Annotations[workv1alpha1.ConflictResolutionAnnotation] != workv1alpha1.ConflictResolutionOverwrite {
 			t.Errorf("labels are %v, annotations %v", w.Labels, w.Annotations)
 		}
 		s.reconciler.pendingWrites.observe(s.work("m1"))
 		return s, binding
 	}
-	free := func(t *testing.T, s *stage) {
+	unbound := func(t *testing.T, s *stage) {
 		t.Helper()
 		w := s.work("m1")
-		if !isFree(w) || w.Labels[workv1alpha2.ResourceBindingPermanentIDLabel] != "" || isTrue(w.Spec.SuspendDispatching) {
-			t.Errorf("it is not given back: %+v", w)
+		if !mayTake(w) || w.Labels[workv1alpha2.ResourceBindingPermanentIDLabel] != "" || isTrue(w.Spec.SuspendDispatching) {
+			t.Errorf("it still has the binding: %+v", w)
 		}
 	}
 	t.Run("ByABindingThatWantsItNoMore", func(t *testing.T) {
-		s, binding := borrowed(t)
+		s, binding := bound(t)
 		s.change(binding, func() { binding.Spec.Clusters = targets("m2") })
 		wantWrites(t, "another cluster is chosen", s.mustReconcile(binding), "patch "+workM1, "create karmada-es-m2/nginx-687f7fb96f")
-		free(t, s)
+		unbound(t, s)
 	})
 	t.Run("ByABindingThatGoes", func(t *testing.T) {
-		s, binding := borrowed(t)
+		s, binding := bound(t)
 		if err := s.client.Delete(t.Context(), binding); err != nil {
 			t.Fatal(err)
 		}
@@ -336,12 +336,12 @@ func TestALentWorkIsGivenBack(t *testing.T) {
 		if err != nil || result.RequeueAfter == 0 {
 			t.Errorf("the binding is looked at again after %v, error %v", result.RequeueAfter, err)
 		}
-		free(t, s)
+		unbound(t, s)
 		wantWrites(t, "nothing of it is left", s.mustReconcile(binding), "patch default/nginx-deployment")
 	})
 	t.Run("NotWhileItGoesItself", func(t *testing.T) {
 		binding := nginxBinding("m1")
-		s := newStage(t, threeClusters(binding, lend())...)
+		s := newStage(t, threeClusters(binding, carrier())...)
 		if err := s.client.Delete(t.Context(), s.work("m1")); err != nil {
 			t.Fatal(err)
 		}

@@ -74,7 +74,7 @@ func (r *Reconciler) due(ctx context.Context, binding workv1alpha2.Binding, p pl
 	var staying []string
 	for _, work := range unwanted {
 		cluster := clusterOf(client.ObjectKeyFromObject(work))
-		if work.DeletionTimestamp != nil || isLent(work) || p.purging[cluster] {
+		if work.DeletionTimestamp != nil || carriesNamespace(work) || p.purging[cluster] {
 			due = append(due, work)
 			continue
 		}

@@ -8,6 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 )
 
 // pendingWrites remember what was written to Works until the cache shows it. It answers two questions: what does a Work look
@@ -108,7 +109,7 @@ func (l *pendingWrites) unseen(of string) []*workv1alpha1.Work {
 	defer l.mu.Unlock()
 	var works []*workv1alpha1.Work
 	for _, e := range l.entries {
-		if e.work != nil && owner(e.work) == of {
+		if e.work != nil && workv1alpha2.BoundTo(e.work) == of {
 			works = append(works, e.work)
 		}
 	}

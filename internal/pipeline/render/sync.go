@@ -2,7 +2,6 @@ package render
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -17,6 +16,7 @@ import (
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
 )
 
 // sideBySide is how many Works of one binding are written at once.
@@ -66,9 +66,9 @@ func (r *Reconciler) ensure(ctx context.Context, q request) error {
 		return fmt.Errorf("reading cluster %s: %w", q.target.Name, err)
 	case cluster.DeletionTimestamp != nil:
 		return nil
-	case existing != nil && !belongs(existing, q.binding) && !isFree(existing):
+	case existing != nil && !belongs(existing, q.binding) && !mayTake(existing):
 		// Even if it is going: its end does not lead to this binding.
-		return fmt.Errorf("the Work %s belongs to %q, not to this binding", key, owner(existing))
+		return fmt.Errorf("the Work %s belongs to %q, not to this binding", key, workv1alpha2.BoundTo(existing))
 	case existing != nil && existing.DeletionTimestamp != nil:
 		// A new Work can take the name when this one is gone; the watch on Works brings us back.
 		return nil
@@ -176,7 +176,7 @@ func (r *Reconciler) worksOf(ctx context.Context, binding string) ([]*workv1alph
 	return works, nil
 }
 
-// deleteAll deletes Works that are not on their way out yet, and gives back those that were lent.
+// deleteAll deletes Works that are not being deleted yet, and takes the binding off those that carry a namespace.
 func (r *Reconciler) deleteAll(ctx context.Context, works []*workv1alpha1.Work) error {
 	var faults []error
 	for _, work := range works {
@@ -207,36 +207,19 @@ func (r *Reconciler) inRemoval(ctx context.Context, work *workv1alpha1.Work) boo
 	return err == nil && cluster.DeletionTimestamp != nil
 }
 
-// end deletes a Work, or gives it back if it was lent. The uid keeps it from a Work that took the name a moment ago.
+// end deletes a Work, or takes the binding off one that carries a namespace. The uid keeps it from a Work that took the name a moment ago.
 func (r *Reconciler) end(ctx context.Context, work *workv1alpha1.Work) error {
-	if !isLent(work) {
+	if !carriesNamespace(work) {
 		return r.client.Delete(ctx, work.DeepCopy(), client.Preconditions{UID: &work.UID})
 	}
-	patch, err := returned(work)
-	if err != nil {
-		return err
-	}
-	return r.client.Patch(ctx, work.DeepCopy(), client.RawPatch(types.MergePatchType, patch), fieldManager)
+	before, after := work.DeepCopy(), work.DeepCopy()
+	before.UID = "" // so that the patch has it
+	workv1alpha2.Unbind(after)
+	_, err := hubclient.Patch(ctx, r.client, before, after, fieldManager)
+	return err
 }
 
-// releaseBinding removes our finalizer. The test in the patch makes sure that it removes ours and no other.
+// releaseBinding removes the finalizer of a binding.
 func (r *Reconciler) releaseBinding(ctx context.Context, binding workv1alpha2.Binding) error {
-	at := slices.Index(binding.GetFinalizers(), binding.Finalizer())
-	if at < 0 {
-		return nil
-	}
-	path := fmt.Sprintf("/metadata/finalizers/%d", at)
-	patch, err := json.Marshal([]map[string]any{
-		{"op": "test", "path": path, "value": binding.Finalizer()},
-		{"op": "remove", "path": path},
-	})
-	if err != nil {
-		return fmt.Errorf("encoding the removal of the finalizer: %w", err)
-	}
-	err = r.client.Patch(ctx, r.newBinding(binding.GetNamespace(), binding.GetName()),
-		client.RawPatch(types.JSONPatchType, patch), fieldManager)
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("removing the finalizer of the binding: %w", err)
-	}
-	return nil
+	return hubclient.RemoveFinalizer(ctx, r.client, binding.(client.Object), binding.Finalizer(), fieldManager)
 }

@@ -70,7 +70,7 @@ func indexes() []index {
 		return []string{kindKey(resource.APIVersion, resource.Kind)}
 	}
 	byOwner := func(obj client.Object) []string {
-		if of := owner(obj); of != "" {
+		if of := workv1alpha2.BoundTo(obj); of != "" {
 			return []string{of}
 		}
 		return nil

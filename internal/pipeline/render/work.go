@@ -1,21 +1,17 @@
 package render
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
@@ -63,35 +59,26 @@ type request struct {
 
 // compose returns the Work as it should be: existing with our part of it replaced, or a new one.
 func (c *composer) compose(ctx context.Context, r request) (*workv1alpha1.Work, error) {
-	work := &workv1alpha1.Work{}
-	if r.existing != nil {
-		work = r.existing.DeepCopy()
-	} else {
-		work.Namespace = workv1alpha1.ExecutionNamespace(r.target.Name)
-		work.Name = cmp.Or(r.name, workName(r.binding.BindingSpec()))
-		work.Finalizers = []string{workv1alpha1.ExecutionFinalizer}
-	}
-	labels, annotations := bindingKeys(r.binding)
-	labels[workv1alpha1.WorkPermanentIDLabel] = work.Labels[workv1alpha1.WorkPermanentIDLabel]
-	if labels[workv1alpha1.WorkPermanentIDLabel] == "" {
-		labels[workv1alpha1.WorkPermanentIDLabel] = c.newID()
-	}
-	annotations[workv1alpha1.ConflictResolutionAnnotation] = conflictResolution(r.template, r.binding.BindingSpec())
-	if isLent(work) {
+	spec := r.binding.BindingSpec()
+	work := workv1alpha1.NewWork(types.NamespacedName{
+		Namespace: workv1alpha1.ExecutionNamespace(r.target.Name), Name: cmp.Or(r.name, workName(spec)),
+	}, r.existing)
+	work.SetPermanentID(c.newID)
+	labels, annotations := workv1alpha2.BindingKeys(r.binding)
+	annotations[workv1alpha1.ConflictResolutionAnnotation] = conflictResolution(r.template, spec)
+	if carriesNamespace(work) {
 		annotations[workv1alpha1.ConflictResolutionAnnotation] = workv1alpha1.ConflictResolutionOverwrite // as without a binding
 	}
-
+	delete(work.Annotations, clusterv1alpha1.ApplyAsAnnotation)
 	if account, ok := r.binding.GetAnnotations()[clusterv1alpha1.ApplyAsAnnotation]; ok {
 		annotations[clusterv1alpha1.ApplyAsAnnotation] = account
-	} else {
-		delete(work.Annotations, clusterv1alpha1.ApplyAsAnnotation)
 	}
 
 	manifest, overrides, err := c.manifest(ctx, r)
 	if err != nil {
 		return nil, err
 	}
-	stamp(manifest, r, work, labels, annotations)
+	work.Stamp(manifest, r.template, merge(preservedState(spec, r.targets, r.target.Name), labels), annotations)
 	raw, err := json.Marshal(manifest.Object)
 	if err != nil {
 		return nil, fmt.Errorf("encoding the manifest for cluster %s: %w", r.target.Name, err)
@@ -103,18 +90,11 @@ func (c *composer) compose(ctx context.Context, r request) (*workv1alpha1.Work, 
 	if err := recordOverrides(work, annotations, overrides); err != nil {
 		return nil, err
 	}
-	work.Labels = merge(work.Labels, labels)
-	work.Annotations = merge(work.Annotations, annotations)
-	if !slices.Contains(work.Finalizers, workv1alpha1.ExecutionFinalizer) {
-		work.Finalizers = append(work.Finalizers, workv1alpha1.ExecutionFinalizer)
-	}
-	work.Spec = workv1alpha1.WorkSpec{
-		Workload: workv1alpha1.WorkloadTemplate{
-			Manifests: []workv1alpha1.Manifest{{RawExtension: runtime.RawExtension{Raw: raw}}},
-		},
-		PreserveResourcesOnDeletion: r.binding.BindingSpec().PreserveResourcesOnDeletion,
-	}
-	if suspends(r.binding.BindingSpec(), r.target.Name) {
+	work.AddLabels(labels)
+	work.AddAnnotations(annotations)
+	work.SetManifest(raw)
+	work.Spec.PreserveResourcesOnDeletion, work.Spec.SuspendDispatching = spec.PreserveResourcesOnDeletion, nil
+	if suspends(spec, r.target.Name) {
 		work.Spec.SuspendDispatching = new(true)
 	}
 	return work, nil
@@ -166,38 +146,6 @@ func ownCopy(obj, template *unstructured.Unstructured) *unstructured.Unstructure
 	return obj
 }
 
-// stamp puts our labels and annotations on the manifest and lists all keys that come from here, so that the member can
-// tell them from those of others.
-func stamp(manifest *unstructured.Unstructured, r request, work *workv1alpha1.Work, labels, annotations map[string]string) {
-	allLabels := merge(manifest.GetLabels(), preservedState(r.binding.BindingSpec(), r.targets, r.target.Name), labels,
-		map[string]string{workv1alpha1.ManagedLabel: workv1alpha1.ManagedLabelValue})
-	allAnnotations := merge(manifest.GetAnnotations(), annotations, map[string]string{
-		workv1alpha1.WorkNamespaceAnnotation:      work.Namespace,
-		workv1alpha1.WorkNameAnnotation:           work.Name,
-		workv1alpha1.TemplateUIDAnnotation:        string(r.template.GetUID()),
-		workv1alpha1.TemplateGenerationAnnotation: strconv.FormatInt(r.template.GetGeneration(), 10),
-		// Both lists are named in the list of annotations.
-		workv1alpha1.ManagedLabelsAnnotation:      sortedKeys(allLabels),
-		workv1alpha1.ManagedAnnotationsAnnotation: "",
-	})
-	allAnnotations[workv1alpha1.ManagedAnnotationsAnnotation] = sortedKeys(allAnnotations)
-	manifest.SetLabels(allLabels)
-	manifest.SetAnnotations(allAnnotations)
-}
-
-// bindingKeys are the label and the annotations that lead from a Work, and from its manifest, to the binding.
-func bindingKeys(binding workv1alpha2.Binding) (labels, annotations map[string]string) {
-	key := binding.PermanentIDLabel()
-	labels = map[string]string{key: binding.GetLabels()[key]}
-	if binding.GetNamespace() == "" {
-		return labels, map[string]string{workv1alpha2.ClusterResourceBindingNameAnnotation: binding.GetName()}
-	}
-	return labels, map[string]string{
-		workv1alpha2.ResourceBindingNamespaceAnnotation: binding.GetNamespace(),
-		workv1alpha2.ResourceBindingNameAnnotation:      binding.GetName(),
-	}
-}
-
 // conflictResolution follows the template's own annotation where it says something, and else the policy.
 func conflictResolution(template *unstructured.Unstructured, spec *workv1alpha2.ResourceBindingSpec) string {
 	switch own := template.GetAnnotations()[workv1alpha1.ConflictResolutionAnnotation]; {
@@ -241,19 +189,7 @@ func same(existing, desired *workv1alpha1.Work) bool {
 		!ptr.Equal(a.PreserveResourcesOnDeletion, b.PreserveResourcesOnDeletion) {
 		return false
 	}
-	return slices.EqualFunc(a.Workload.Manifests, b.Workload.Manifests, sameManifest)
-}
-
-// sameManifest compares what the JSON means if its bytes differ: whoever wrote it last may have spaced it differently.
-func sameManifest(a, b workv1alpha1.Manifest) bool {
-	if bytes.Equal(a.Raw, b.Raw) {
-		return true
-	}
-	var before, after unstructured.Unstructured
-	if before.UnmarshalJSON(a.Raw) != nil || after.UnmarshalJSON(b.Raw) != nil {
-		return false
-	}
-	return equality.Semantic.DeepEqual(before.Object, after.Object)
+	return workv1alpha1.SameManifests(a.Workload.Manifests, b.Workload.Manifests)
 }
 
 func workName(spec *workv1alpha2.ResourceBindingSpec) string {
@@ -277,57 +213,23 @@ func carries(work *workv1alpha1.Work, spec *workv1alpha2.ResourceBindingSpec) bo
 	})
 }
 
-// owner says which binding a Work was made for: "namespace/name", "/name" for a cluster-scoped one, "" for none.
-func owner(work metav1.Object) string {
-	annotations := work.GetAnnotations()
-	if name := annotations[workv1alpha2.ClusterResourceBindingNameAnnotation]; name != "" {
-		return "/" + name
-	}
-	if name := annotations[workv1alpha2.ResourceBindingNameAnnotation]; name != "" {
-		return annotations[workv1alpha2.ResourceBindingNamespaceAnnotation] + "/" + name
-	}
-	return ""
-}
-
 // belongs tells whether a Work was made for a binding. One whose annotations somebody removed still has the label.
 func belongs(work *workv1alpha1.Work, binding workv1alpha2.Binding) bool {
-	if of := owner(work); of != "" {
+	if of := workv1alpha2.BoundTo(work); of != "" {
 		return of == keyOf(binding)
 	}
 	id := binding.GetLabels()[binding.PermanentIDLabel()]
 	return id != "" && work.Labels[binding.PermanentIDLabel()] == id
 }
 
-// isLent tells whether a Work is there with or without a binding: it carries a namespace, which goes to every cluster.
-func isLent(work *workv1alpha1.Work) bool {
+// carriesNamespace returns whether a Work is there with or without a binding: it carries a namespace, which goes to every cluster.
+func carriesNamespace(work *workv1alpha1.Work) bool {
 	return work.Annotations[workv1alpha1.CarriedNamespaceAnnotation] != ""
 }
 
-// isFree tells whether a Work is lent and no binding has it.
-func isFree(work *workv1alpha1.Work) bool {
-	return isLent(work) && work.DeletionTimestamp == nil && owner(work) == ""
-}
-
-// returned is the patch that makes a lent Work what it was without a binding, apart from the manifest, which is for the
-// one who lent it to restore. It cannot hit a Work that took the name meanwhile.
-func returned(work *workv1alpha1.Work) ([]byte, error) {
-	raw, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{
-			"uid": work.UID,
-			"labels": map[string]any{
-				workv1alpha2.ResourceBindingPermanentIDLabel: nil, workv1alpha2.ClusterResourceBindingPermanentIDLabel: nil,
-			},
-			"annotations": map[string]any{
-				workv1alpha2.ResourceBindingNamespaceAnnotation: nil, workv1alpha2.ResourceBindingNameAnnotation: nil,
-				workv1alpha2.ClusterResourceBindingNameAnnotation: nil,
-			},
-		},
-		"spec": map[string]any{"suspendDispatching": nil, "preserveResourcesOnDeletion": nil},
-	})
-	if err != nil {
-		return nil, fmt.Errorf("encoding what a Work loses: %w", err)
-	}
-	return raw, nil
+// mayTake returns whether a binding may take over a Work that no binding has: see workv1alpha2.Unbind.
+func mayTake(work *workv1alpha1.Work) bool {
+	return carriesNamespace(work) && work.DeletionTimestamp == nil && workv1alpha2.BoundTo(work) == ""
 }
 
 func merge(groups ...map[string]string) map[string]string {
@@ -336,10 +238,6 @@ func merge(groups ...map[string]string) map[string]string {
 		maps.Copy(merged, group)
 	}
 	return merged
-}
-
-func sortedKeys(m map[string]string) string {
-	return strings.Join(slices.Sorted(maps.Keys(m)), ",")
 }
 
 func isTrue(b *bool) bool { return b != nil && *b }

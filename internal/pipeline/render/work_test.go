@@ -109,7 +109,7 @@ func TestComposeClusterScoped(t *testing.T) {
 	if work.Name != "karmada-impersonator-7cbb6bd5c9" {
 		t.Errorf("name is %s, want the known vector", work.Name)
 	}
-	if got := owner(work); got != "/karmada-impersonator-clusterrole" {
+	if got := workv1alpha2.BoundTo(work); got != "/karmada-impersonator-clusterrole" {
 		t.Errorf("owner is %q", got)
 	}
 	if _, has := work.Annotations[workv1alpha2.ResourceBindingNameAnnotation]; has {
