@@ -26,6 +26,7 @@
 // # knowledge: pure, without clients
 //
 //   - interpret: what a kind means: replicas, requests, health, status, dependencies, retention.
+//   - policy: which propagation policy a template belongs to, and why the others lost.
 //   - override: edits of a rendered object for a cluster.
 //   - capacity: how much fits where.
 //   - events: event values, their reasons, the recorder.

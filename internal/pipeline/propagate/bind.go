@@ -23,24 +23,25 @@ import (
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
+	"github.com/flagship-k8s/flagship/internal/knowledge/policy"
 )
 
 // adopt makes a template and its binding what the policy says.
 func (p *propagator) adopt(ctx context.Context, c *claimant, binding workv1alpha2.Binding) (reconcile.Result, error) {
-	ref, meta, policy := c.ref, c.meta, c.policy
-	if policy.GetLabels()[policy.PermanentIDLabel()] == "" {
-		return reconcile.Result{}, fmt.Errorf("applying %s to %s: the policy has no permanent id yet", keyOf(policy), ref)
+	ref, meta, propagation := c.ref, c.meta, c.policy
+	if propagation.GetLabels()[propagation.PermanentIDLabel()] == "" {
+		return reconcile.Result{}, fmt.Errorf("applying %s to %s: the policy has no permanent id yet", policy.KeyOf(propagation), ref)
 	}
 	if binding != nil && binding.GetDeletionTimestamp() != nil {
 		return reconcile.Result{}, nil // its end is an event
 	}
-	missing, err := p.policies.waitsFor(ctx, policy)
+	missing, err := p.policies.waitsFor(ctx, propagation)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
 	if missing != "" {
 		p.publish(ref, meta, events.Warning, events.ApplyPolicyFailed,
-			fmt.Sprintf("%s waits for override policy %q, which does not exist", keyOf(policy), missing))
+			fmt.Sprintf("%s waits for override policy %q, which does not exist", policy.KeyOf(propagation), missing))
 		return reconcile.Result{}, nil // its creation is an event
 	}
 	return p.bind(ctx, c, binding)
@@ -155,7 +156,7 @@ func lazyWaits(c *claimant, binding workv1alpha2.Binding, digest Digest) bool {
 	if baseline := c.meta.Annotations[baselineAnnotation]; baseline != "" {
 		return baseline == digest.User
 	}
-	if binding == nil && ClaimOn(c.meta) == claimOf(c.policy) {
+	if binding == nil && policy.ClaimOn(c.meta) == policy.ClaimOf(c.policy) {
 		return false
 	}
 	return cameLater(c.policy, c.meta)
@@ -163,12 +164,12 @@ func lazyWaits(c *claimant, binding workv1alpha2.Binding, digest Digest) bool {
 
 // cameLater compares creation times, which have whole seconds, and then the
 // order of writes.
-func cameLater(policy, tmpl metav1.Object) bool {
-	a, b := policy.GetCreationTimestamp(), tmpl.GetCreationTimestamp()
+func cameLater(propagation, tmpl metav1.Object) bool {
+	a, b := propagation.GetCreationTimestamp(), tmpl.GetCreationTimestamp()
 	if !a.Equal(&b) {
 		return b.Before(&a)
 	}
-	order, err := resourceversion.CompareResourceVersion(policy.GetResourceVersion(), tmpl.GetResourceVersion())
+	order, err := resourceversion.CompareResourceVersion(propagation.GetResourceVersion(), tmpl.GetResourceVersion())
 	return err == nil && order > 0
 }
 
@@ -192,7 +193,7 @@ func (p *propagator) createBinding(ctx context.Context, c *claimant, digest Dige
 		return reconcile.Result{}, err
 	}
 	binding := newBinding(c.ref, c.meta.UID, name)
-	labels, annotations := claimKeys(c.policy)
+	labels, annotations := policy.ClaimMetadata(c.policy)
 	annotations[contentAnnotation] = digest.String()
 	p.resume(c, binding, labels, annotations)
 	for _, key := range optIns {
@@ -225,7 +226,7 @@ func (p *propagator) createBinding(ctx context.Context, c *claimant, digest Dige
 	case err != nil:
 		return reconcile.Result{}, fmt.Errorf("creating binding %s/%s: %w", binding.GetNamespace(), binding.GetName(), err)
 	}
-	log.FromContext(ctx).V(1).Info("Template is bound", "template", c.ref, "policy", keyOf(c.policy).String())
+	log.FromContext(ctx).V(1).Info("Template is bound", "template", c.ref, "policy", policy.KeyOf(c.policy).String())
 	return reconcile.Result{}, unknown
 }
 
@@ -309,7 +310,7 @@ func (p *propagator) priority(ctx context.Context, c *claimant) (*int32, error) 
 	})
 	if err != nil {
 		p.publish(c.ref, c.meta, events.Warning, events.ApplyPolicyFailed,
-			fmt.Sprintf("%s names priority class %q: %v", keyOf(c.policy), wanted.PriorityClassName, err))
+			fmt.Sprintf("%s names priority class %q: %v", policy.KeyOf(c.policy), wanted.PriorityClassName, err))
 		return nil, fmt.Errorf("looking up the priority of %s: %s", c.ref, err)
 	}
 	value, _, err := unstructured.NestedInt64(class.Object, "value")

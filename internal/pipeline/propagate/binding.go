@@ -162,16 +162,16 @@ func fillTemplate(spec *workv1alpha2.ResourceBindingSpec, ref hubstore.Ref, meta
 // fillPolicy writes into a spec what follows from the policy. Priority is the
 // value of the priority class the policy names. What others write into a spec,
 // targets and evictions above all, is left as it is.
-func fillPolicy(spec *workv1alpha2.ResourceBindingSpec, policy *policyv1alpha1.PropagationSpec, labels map[string]string, priority *int32) {
+func fillPolicy(spec *workv1alpha2.ResourceBindingSpec, propagation *policyv1alpha1.PropagationSpec, labels map[string]string, priority *int32) {
 	//lint:ignore SA1019 the old field keeps working
-	spec.PropagateDeps = policy.PropagateDeps || policy.Association
-	spec.SchedulerName = policy.SchedulerName
-	spec.Placement = policy.Placement.DeepCopy()
-	spec.Failover = policy.Failover.DeepCopy()
-	spec.ConflictResolution = policy.ConflictResolution
-	spec.PreserveResourcesOnDeletion = policy.PreserveResourcesOnDeletion
-	spec.Suspension = suspension(spec.Suspension, policy.Suspension)
-	spec.WorkloadAffinityGroups = affinityGroups(policy.Placement.WorkloadAffinity, labels)
+	spec.PropagateDeps = propagation.PropagateDeps || propagation.Association
+	spec.SchedulerName = propagation.SchedulerName
+	spec.Placement = propagation.Placement.DeepCopy()
+	spec.Failover = propagation.Failover.DeepCopy()
+	spec.ConflictResolution = propagation.ConflictResolution
+	spec.PreserveResourcesOnDeletion = propagation.PreserveResourcesOnDeletion
+	spec.Suspension = suspension(spec.Suspension, propagation.Suspension)
+	spec.WorkloadAffinityGroups = affinityGroups(propagation.Placement.WorkloadAffinity, labels)
 	spec.SchedulePriority = nil
 	if priority != nil {
 		spec.SchedulePriority = &workv1alpha2.SchedulePriority{Priority: *priority}

@@ -8,6 +8,7 @@ import (
 
 	networkingv1alpha1 "github.com/flagship-k8s/flagship/api/networking/v1alpha1"
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/knowledge/policy"
 )
 
 // TestWhatAnotherKindHasIsNoPolicys: a template that a MultiClusterService has is left to it, and both the template and a
@@ -30,6 +31,6 @@ func TestWhatAnotherKindHasIsNoPolicys(t *testing.T) {
 	h.reconcile(ref)
 	h.expectWrites("a claimed template")
 	h.expectEvent("PropagationPolicy shop/p selects the object, but MultiClusterService shop/web has it")
-	h.policyChanged(PolicyKey{Namespace: "shop", Name: "p"})
+	h.policyChanged(policy.Key{Namespace: "shop", Name: "p"})
 	h.expectEvent("1 of 1 selected objects belong to others, which this policy may not preempt: MultiClusterService shop/web (1)")
 }

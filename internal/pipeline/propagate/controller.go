@@ -28,6 +28,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 	"github.com/flagship-k8s/flagship/internal/knowledge/fairqueue"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
+	"github.com/flagship-k8s/flagship/internal/knowledge/policy"
 )
 
 // Deps is what the package needs. All fields but Customized and
@@ -105,13 +106,13 @@ func setupTemplates(mgr ctrl.Manager, p *propagator, in *inbox) error {
 }
 
 func setupPolicies(mgr ctrl.Manager, l *policyLoop) error {
-	settings := options[PolicyKey](mgr, l, policyWorkers)
-	settings.NewQueue = fairqueue.Maker(func(key PolicyKey) string { return key.Namespace })
+	settings := options[policy.Key](mgr, l, policyWorkers)
+	settings.NewQueue = fairqueue.Maker(func(key policy.Key) string { return key.Namespace })
 	loop, err := controller.NewTyped("propagate-policies", mgr, settings)
 	if err != nil {
 		return err
 	}
-	for _, watch := range []source.TypedSource[PolicyKey]{
+	for _, watch := range []source.TypedSource[policy.Key]{
 		source.TypedKind(mgr.GetCache(), &policyv1alpha1.PropagationPolicy{}, onPolicy[*policyv1alpha1.PropagationPolicy]()),
 		source.TypedKind(mgr.GetCache(), &policyv1alpha1.ClusterPropagationPolicy{}, onPolicy[*policyv1alpha1.ClusterPropagationPolicy]()),
 		source.TypedKind(mgr.GetCache(), &policyv1alpha1.OverridePolicy{}, onAwaited[*policyv1alpha1.OverridePolicy](l)),
@@ -242,26 +243,26 @@ func onBinding[B interface {
 func onPolicy[P interface {
 	policyv1alpha1.Propagation
 	client.Object
-}]() handler.TypedEventHandler[P, PolicyKey] {
-	type queue = workqueue.TypedRateLimitingInterface[PolicyKey]
-	return handler.TypedFuncs[P, PolicyKey]{
+}]() handler.TypedEventHandler[P, policy.Key] {
+	type queue = workqueue.TypedRateLimitingInterface[policy.Key]
+	return handler.TypedFuncs[P, policy.Key]{
 		CreateFunc: func(_ context.Context, e ctrlevent.TypedCreateEvent[P], q queue) {
 			priority := soon
 			if e.IsInInitialList {
 				priority = later
 			}
-			enqueue(q, priority, keyOf(e.Object))
+			enqueue(q, priority, policy.KeyOf(e.Object))
 		},
 		UpdateFunc: func(_ context.Context, e ctrlevent.TypedUpdateEvent[P], q queue) {
 			if e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() ||
 				!maps.Equal(e.ObjectOld.GetLabels(), e.ObjectNew.GetLabels()) ||
 				len(hubstore.Difference(e.ObjectOld.GetAnnotations(), e.ObjectNew.GetAnnotations(), optIns)) > 0 ||
 				!slices.Equal(e.ObjectOld.GetFinalizers(), e.ObjectNew.GetFinalizers()) {
-				enqueue(q, soon, keyOf(e.ObjectNew))
+				enqueue(q, soon, policy.KeyOf(e.ObjectNew))
 			}
 		},
 		DeleteFunc: func(_ context.Context, e ctrlevent.TypedDeleteEvent[P], q queue) {
-			enqueue(q, soon, keyOf(e.Object))
+			enqueue(q, soon, policy.KeyOf(e.Object))
 		},
 	}
 }
@@ -271,9 +272,9 @@ func onPolicy[P interface {
 func onAwaited[O interface {
 	policyv1alpha1.Override
 	client.Object
-}](l *policyLoop) handler.TypedEventHandler[O, PolicyKey] {
-	return handler.TypedFuncs[O, PolicyKey]{
-		CreateFunc: func(ctx context.Context, e ctrlevent.TypedCreateEvent[O], q workqueue.TypedRateLimitingInterface[PolicyKey]) {
+}](l *policyLoop) handler.TypedEventHandler[O, policy.Key] {
+	return handler.TypedFuncs[O, policy.Key]{
+		CreateFunc: func(ctx context.Context, e ctrlevent.TypedCreateEvent[O], q workqueue.TypedRateLimitingInterface[policy.Key]) {
 			if e.IsInInitialList {
 				return // the policies themselves are in their own initial list
 			}

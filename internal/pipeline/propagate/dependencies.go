@@ -21,6 +21,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
+	"github.com/flagship-k8s/flagship/internal/knowledge/policy"
 )
 
 // A template with propagateDeps is a dependant; what it refers to goes where it
@@ -126,7 +127,7 @@ func (p *propagator) resolve(from hubstore.Ref, d interpret.Dependency) (interpr
 
 // dependants lists the bindings whose templates need a template, in the order of
 // their names. They are shared with the cache.
-func (p *propagator) dependants(ctx context.Context, subject Subject) ([]workv1alpha2.Binding, error) {
+func (p *propagator) dependants(ctx context.Context, subject policy.Subject) ([]workv1alpha2.Binding, error) {
 	var found []workv1alpha2.Binding
 	seen := map[client.ObjectKey]bool{}
 	for _, name := range []string{subject.Name, ""} {
@@ -136,7 +137,7 @@ func (p *propagator) dependants(ctx context.Context, subject Subject) ([]workv1a
 		}
 		for _, binding := range bindings {
 			key := client.ObjectKeyFromObject(binding.(client.Object))
-			itself := isNameOf(binding, subject.Ref) && !p.bindsOther(binding, subject.Ref)
+			itself := isNameOf(binding, refOf(subject)) && !p.bindsOther(binding, refOf(subject))
 			if !seen[key] && !itself && len(snapshotClusters(binding)) > 0 && refersTo(binding, subject) {
 				seen[key] = true
 				found = append(found, binding)
@@ -177,9 +178,9 @@ func (s policySource) depending(ctx context.Context, key string) ([]workv1alpha2
 }
 
 // refersTo checks the labels of references that go by them.
-func refersTo(binding workv1alpha2.Binding, subject Subject) bool {
+func refersTo(binding workv1alpha2.Binding, subject policy.Subject) bool {
 	for _, d := range parseDependencies(binding) {
-		if !subject.is(schema.FromAPIVersionAndKind(d.APIVersion, d.Kind)) || d.Namespace != subject.Namespace {
+		if !subject.Is(schema.FromAPIVersionAndKind(d.APIVersion, d.Kind)) || d.Namespace != subject.Namespace {
 			continue
 		}
 		if d.Name == subject.Name || d.Name == "" && selects(d.LabelSelector, subject.Labels) {
@@ -273,7 +274,7 @@ func (p *propagator) attach(ctx context.Context, ref hubstore.Ref, meta *metav1.
 		return nil
 	case !owned(binding) || binding.BindingSpec().Resource.UID != meta.UID:
 		return nil // restored before those that depend on it: they decide
-	case binding.BindingSpec().Placement == nil && !claimed(binding):
+	case binding.BindingSpec().Placement == nil && !policy.IsClaimed(binding):
 		return p.deleteBinding(ctx, binding)
 	default:
 		spec := binding.BindingSpec().DeepCopy()

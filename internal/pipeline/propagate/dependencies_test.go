@@ -20,6 +20,7 @@ import (
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
+	"github.com/flagship-k8s/flagship/internal/knowledge/policy"
 )
 
 func withDeps(_ *metav1.ObjectMeta, spec *policyv1alpha1.PropagationSpec) { spec.PropagateDeps = true }
@@ -84,8 +85,8 @@ func (m *moody) Dependencies(ctx context.Context, obj *unstructured.Unstructured
 }
 
 func TestDependenciesThatNobodyKnewAreAskedForAgain(t *testing.T) {
-	policy := pp("p")
-	h := newHub(t, policy)
+	propagation := pp("p")
+	h := newHub(t, propagation)
 	web := h.deployment("web")
 	mood := &moody{Shape: h.loop.shape}
 	h.loop.shape = mood
@@ -120,7 +121,7 @@ func TestDependenciesThatNobodyKnewAreAskedForAgain(t *testing.T) {
 		}
 	}
 	h.uses(web, "settings")
-	h.update(policy, func() { policy.Spec.PropagateDeps = true })
+	h.update(propagation, func() { propagation.Spec.PropagateDeps = true })
 	fails("a new binding", "[]")
 	knows("a new binding", refersTo("settings"))
 	h.uses(web, "others")
@@ -151,7 +152,7 @@ func TestDependenciesFollow(t *testing.T) {
 	h.expectWrites("nothing new")
 	h.expectRequired("attached", settings, "web-deployment member1 member2")
 	attached := h.binding(settings)
-	if attached.BindingSpec().Placement != nil || claimed(attached) {
+	if attached.BindingSpec().Placement != nil || policy.IsClaimed(attached) {
 		t.Error("the attached binding pretends to have a policy")
 	}
 	if got := attached.GetLabels()[workv1alpha2.DependedByLabel("shop", "web-deployment")]; got != "id-of-web" {
@@ -262,7 +263,7 @@ func TestADependencyWithAPolicyOfItsOwn(t *testing.T) {
 	h.reconcile(settings)
 	h.expectRequired("bound and attached in one", settings, "web-deployment member1")
 	binding := h.binding(settings)
-	if binding.BindingSpec().Placement == nil || ClaimOn(binding).Policy.Name != "own" || binding.BindingSpec().ConflictResolution != policyv1alpha1.ConflictOverwrite {
+	if binding.BindingSpec().Placement == nil || policy.ClaimOn(binding).Policy.Name != "own" || binding.BindingSpec().ConflictResolution != policyv1alpha1.ConflictOverwrite {
 		t.Errorf("its own policy does not hold: %+v", binding.BindingSpec())
 	}
 	h.writes = nil
@@ -278,18 +279,18 @@ func TestADependencyWithAPolicyOfItsOwn(t *testing.T) {
 }
 
 func TestSwitchingPropagateDeps(t *testing.T) {
-	policy := pp("p", selecting("web"))
-	h := newHub(t, policy)
+	propagation := pp("p", selecting("web"))
+	h := newHub(t, propagation)
 	web, settings := h.deployment("web"), h.object(configMap("settings"), nil, 0)
 	h.uses(web, "settings")
 	h.reconcile(web)
 	h.scheduled(web, "member1")
-	h.update(policy, func() { policy.Spec.PropagateDeps = true })
-	h.policyChanged(keyOf(policy))
+	h.update(propagation, func() { propagation.Spec.PropagateDeps = true })
+	h.policyChanged(policy.KeyOf(propagation))
 	h.reconcile(settings)
 	h.expectRequired("switched on", settings, "web-deployment member1")
-	h.update(policy, func() { policy.Spec.PropagateDeps = false })
-	h.policyChanged(keyOf(policy))
+	h.update(propagation, func() { propagation.Spec.PropagateDeps = false })
+	h.policyChanged(policy.KeyOf(propagation))
 	h.writes = nil
 	h.reconcile(settings)
 	h.expectWrites("switched off", "delete ResourceBinding settings-configmap")
@@ -379,7 +380,7 @@ func TestReferencesByLabels(t *testing.T) {
 		labels map[string]string
 		want   bool
 	}{"selected": {map[string]string{"app": "web"}, true}, "not selected": {map[string]string{"app": "api"}, false}} {
-		if got := refersTo(binding, Subject{Ref: configMap("x"), Labels: tc.labels}); got != tc.want {
+		if got := refersTo(binding, policy.Subject{GroupVersionKind: configMap("x").GroupVersionKind, Namespace: "shop", Name: "x", Labels: tc.labels}); got != tc.want {
 			t.Errorf("%s: %v", reason, got)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/knowledge/policy"
 )
 
 const (
@@ -118,12 +119,12 @@ func isOwnKey(key string) bool {
 	if key == baselineAnnotation {
 		return true
 	}
-	for _, own := range claimLabels {
+	for _, own := range policy.ClaimLabels {
 		if key == own {
 			return true
 		}
 	}
-	for _, own := range claimAnnotations {
+	for _, own := range policy.ClaimAnnotations {
 		if key == own {
 			return true
 		}

@@ -33,6 +33,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret/builtin"
+	"github.com/flagship-k8s/flagship/internal/knowledge/policy"
 )
 
 // start is when the hub of a test came up; its objects are an hour older.
@@ -133,7 +134,7 @@ func (h *fakeHub) reconcile(ref hubstore.Ref) time.Duration {
 
 // policyChanged runs the policy loop and then the template loop until neither
 // finds anything more to do.
-func (h *fakeHub) policyChanged(key PolicyKey) {
+func (h *fakeHub) policyChanged(key policy.Key) {
 	h.t.Helper()
 	for range 10 {
 		h.queue.refs = nil

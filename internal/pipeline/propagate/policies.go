@@ -11,6 +11,7 @@ import (
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
+	"github.com/flagship-k8s/flagship/internal/knowledge/policy"
 )
 
 // Names of cache indexes.
@@ -49,20 +50,7 @@ func Indexes(ctx context.Context, indexer client.FieldIndexer) error {
 }
 
 func selections(obj client.Object) []string {
-	seen := map[string]bool{}
-	var keys []string
-	add := func(key string) {
-		if !seen[key] {
-			seen[key] = true
-			keys = append(keys, key)
-		}
-	}
-	for _, s := range obj.(policyv1alpha1.Propagation).PropagationSpec().ResourceSelectors {
-		kind := selectionKind(gvkOf(s))
-		add(kind)
-		add(kind + "|" + s.Name)
-	}
-	return keys
+	return policy.IndexKeys(obj.(policyv1alpha1.Propagation))
 }
 
 func awaited(obj client.Object) []string {
@@ -70,7 +58,7 @@ func awaited(obj client.Object) []string {
 }
 
 func claims(obj client.Object) []string {
-	if claim := ClaimOn(obj); claim != (Claim{}) {
+	if claim := policy.ClaimOn(obj); claim != (policy.Claim{}) {
 		return []string{claim.Policy.String()}
 	}
 	return nil
@@ -81,19 +69,19 @@ type policySource struct{ reader client.Reader }
 
 // get reads one policy; it is nil if there is none. The policy is shared with
 // the cache and must not be changed.
-func (s policySource) get(ctx context.Context, key PolicyKey) (policyv1alpha1.Propagation, error) {
-	var policy policyv1alpha1.Propagation = &policyv1alpha1.PropagationPolicy{}
+func (s policySource) get(ctx context.Context, key policy.Key) (policyv1alpha1.Propagation, error) {
+	var propagation policyv1alpha1.Propagation = &policyv1alpha1.PropagationPolicy{}
 	if key.Namespace == "" {
-		policy = &policyv1alpha1.ClusterPropagationPolicy{}
+		propagation = &policyv1alpha1.ClusterPropagationPolicy{}
 	}
-	err := s.reader.Get(ctx, client.ObjectKey{Namespace: key.Namespace, Name: key.Name}, policy.(client.Object))
+	err := s.reader.Get(ctx, client.ObjectKey{Namespace: key.Namespace, Name: key.Name}, propagation.(client.Object))
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil, nil
 	case err != nil:
 		return nil, fmt.Errorf("reading %s: %w", key, err)
 	}
-	return policy, nil
+	return propagation, nil
 }
 
 // selecting lists the policies that may select a template, by its name or
@@ -109,13 +97,13 @@ func (s policySource) selecting(ctx context.Context, ref hubstore.Ref) ([]policy
 		return nil, err
 	}
 	// A policy with selectors of both forms is in both lists.
-	seen := make(map[PolicyKey]bool, len(named))
-	for _, policy := range named {
-		seen[keyOf(policy)] = true
+	seen := make(map[policy.Key]bool, len(named))
+	for _, propagation := range named {
+		seen[policy.KeyOf(propagation)] = true
 	}
-	for _, policy := range general {
-		if !seen[keyOf(policy)] {
-			named = append(named, policy)
+	for _, propagation := range general {
+		if !seen[policy.KeyOf(propagation)] {
+			named = append(named, propagation)
 		}
 	}
 	return named, nil
@@ -164,13 +152,13 @@ func (s policySource) list(ctx context.Context, namespace, selection string) ([]
 
 // waitsFor names the first of the override policies a policy depends on that is
 // not there, or nothing. Those of a namespaced policy are in its namespace.
-func (s policySource) waitsFor(ctx context.Context, policy policyv1alpha1.Propagation) (string, error) {
-	for _, name := range policy.PropagationSpec().DependentOverrides {
+func (s policySource) waitsFor(ctx context.Context, propagation policyv1alpha1.Propagation) (string, error) {
+	for _, name := range propagation.PropagationSpec().DependentOverrides {
 		var override client.Object = &policyv1alpha1.OverridePolicy{}
-		if policy.GetNamespace() == "" {
+		if propagation.GetNamespace() == "" {
 			override = &policyv1alpha1.ClusterOverridePolicy{}
 		}
-		err := s.reader.Get(ctx, client.ObjectKey{Namespace: policy.GetNamespace(), Name: name}, override)
+		err := s.reader.Get(ctx, client.ObjectKey{Namespace: propagation.GetNamespace(), Name: name}, override)
 		switch {
 		case apierrors.IsNotFound(err):
 			return name, nil
@@ -183,7 +171,7 @@ func (s policySource) waitsFor(ctx context.Context, policy policyv1alpha1.Propag
 
 // boundBy lists the templates whose bindings a policy claims. Bindings that are being deleted do not count: they are nobody's
 // any more, and may wait for a member for long.
-func (s policySource) boundBy(ctx context.Context, key PolicyKey) ([]hubstore.Ref, error) {
+func (s policySource) boundBy(ctx context.Context, key policy.Key) ([]hubstore.Ref, error) {
 	options := []client.ListOption{
 		client.MatchingFields{indexClaim: key.String()}, client.UnsafeDisableDeepCopy, client.DisableReadYourWritesConsistency,
 	}
@@ -214,17 +202,17 @@ func (s policySource) boundBy(ctx context.Context, key PolicyKey) ([]hubstore.Re
 }
 
 // awaiting lists the policies that depend on an override policy.
-func (s policySource) awaiting(ctx context.Context, override policyv1alpha1.Override) []PolicyKey {
+func (s policySource) awaiting(ctx context.Context, override policyv1alpha1.Override) []policy.Key {
 	options := []client.ListOption{
 		client.MatchingFields{indexAwaits: override.GetName()}, client.UnsafeDisableDeepCopy,
 		client.DisableReadYourWritesConsistency, client.InNamespace(override.GetNamespace()),
 	}
-	var keys []PolicyKey
+	var keys []policy.Key
 	if override.GetNamespace() == "" {
 		var wide policyv1alpha1.ClusterPropagationPolicyList
 		if err := s.reader.List(ctx, &wide, options...); err == nil {
 			for i := range wide.Items {
-				keys = append(keys, keyOf(&wide.Items[i]))
+				keys = append(keys, policy.KeyOf(&wide.Items[i]))
 			}
 		}
 		return keys
@@ -232,7 +220,7 @@ func (s policySource) awaiting(ctx context.Context, override policyv1alpha1.Over
 	var own policyv1alpha1.PropagationPolicyList
 	if err := s.reader.List(ctx, &own, options...); err == nil {
 		for i := range own.Items {
-			keys = append(keys, keyOf(&own.Items[i]))
+			keys = append(keys, policy.KeyOf(&own.Items[i]))
 		}
 	}
 	return keys

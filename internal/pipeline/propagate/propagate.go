@@ -21,6 +21,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
+	"github.com/flagship-k8s/flagship/internal/knowledge/policy"
 )
 
 // Templates is the hub shore as this room uses it; *template.Store is one.
@@ -59,7 +60,7 @@ type propagator struct {
 	// is a template given up: a template whose own labels moved away stays where
 	// it is until its policy changes. A start counts as a change of every policy:
 	// nobody knows which were changed shortly before.
-	outgrown sync.Map // template.Ref → Claim
+	outgrown sync.Map // template.Ref → policy.Claim
 }
 
 const (
@@ -111,17 +112,17 @@ func (p *propagator) Reconcile(ctx context.Context, ref hubstore.Ref) (reconcile
 }
 
 // settle finds the policy of a template, and brings claim and binding in line with it.
-func (p *propagator) settle(ctx context.Context, c *claimant, subject Subject, binding workv1alpha2.Binding) (reconcile.Result, error) {
-	policy, contest, keep, err := p.policyFor(ctx, subject, c.meta, binding)
+func (p *propagator) settle(ctx context.Context, c *claimant, subject policy.Subject, binding workv1alpha2.Binding) (reconcile.Result, error) {
+	propagation, contest, keep, err := p.policyFor(ctx, subject, c.meta, binding)
 	switch {
 	case err != nil:
 		return reconcile.Result{}, err
 	case keep:
 		return reconcile.Result{}, p.attach(ctx, c.ref, c.meta, binding, c.dependants)
-	case policy == nil:
+	case propagation == nil:
 		return p.unclaimed(ctx, c.ref, c.meta, binding, c.dependants)
 	}
-	c.policy, c.contest = policy, contest
+	c.policy, c.contest = propagation, contest
 	return p.adopt(ctx, c, binding)
 }
 
@@ -185,42 +186,42 @@ func (p *propagator) bindingAt(ctx context.Context, ref hubstore.Ref, key client
 }
 
 // subject is a template as policies see it.
-func (p *propagator) subject(ref hubstore.Ref, meta metav1.Object) Subject {
-	return Subject{Ref: ref, Labels: meta.GetLabels(), OtherVersions: p.templates.OtherVersions(ref.GroupVersionKind)}
+func (p *propagator) subject(ref hubstore.Ref, meta metav1.Object) policy.Subject {
+	return subjectOf(p.templates, ref, meta)
 }
 
 // policyFor decides which policy a template belongs to, nil if to none, and says
 // how it won if there were others. With keep, everything is to stay as it is.
-func (p *propagator) policyFor(ctx context.Context, subject Subject, meta metav1.Object, binding workv1alpha2.Binding) (policy policyv1alpha1.Propagation, contest string, keep bool, err error) {
-	holder, err := p.holder(ctx, ClaimOn(meta))
+func (p *propagator) policyFor(ctx context.Context, subject policy.Subject, meta metav1.Object, binding workv1alpha2.Binding) (propagation policyv1alpha1.Propagation, contest string, keep bool, err error) {
+	holder, err := p.holder(ctx, policy.ClaimOn(meta))
 	if err != nil {
 		return nil, "", false, err
 	}
-	if holder != nil && Match(subject, holder) == RankNone {
-		outgrown, _ := p.outgrown.LoadAndDelete(subject.Ref)
-		if binding != nil && outgrown != ClaimOn(meta) {
+	if holder != nil && policy.Match(subject, holder) == policy.RankNone {
+		outgrown, _ := p.outgrown.LoadAndDelete(refOf(subject))
+		if binding != nil && outgrown != policy.ClaimOn(meta) {
 			return nil, "", true, nil
 		}
 		holder = nil
 	}
 	if holder != nil {
-		naming, err := p.policies.naming(ctx, subject.Ref)
+		naming, err := p.policies.naming(ctx, refOf(subject))
 		if err != nil {
 			return nil, "", false, err
 		}
-		if preemptor := Preempt(subject, holder, naming); preemptor != nil {
-			p.publish(subject.Ref, meta, events.Normal, events.PreemptPolicySucceed,
+		if preemptor := policy.Preempt(subject, holder, naming); preemptor != nil {
+			p.publish(refOf(subject), meta, events.Normal, events.PreemptPolicySucceed,
 				fmt.Sprintf("%s (priority %d) takes the object from %s (priority %d)",
-					keyOf(preemptor), priorityOf(preemptor), keyOf(holder), priorityOf(holder)))
+					policy.KeyOf(preemptor), policy.PriorityOf(preemptor), policy.KeyOf(holder), policy.PriorityOf(holder)))
 			return preemptor, "", false, nil
 		}
 		return holder, "", false, nil
 	}
-	candidates, err := p.policies.selecting(ctx, subject.Ref)
+	candidates, err := p.policies.selecting(ctx, refOf(subject))
 	if err != nil {
 		return nil, "", false, err
 	}
-	decision := Choose(subject, candidates)
+	decision := policy.Choose(subject, candidates)
 	if decision.Contested() {
 		contest = decision.Explain()
 	}
@@ -229,18 +230,18 @@ func (p *propagator) policyFor(ctx context.Context, subject Subject, meta metav1
 
 // holder is the policy that a claim names, nil if it is void: its policy is
 // gone, on its way out, or another one of the same name.
-func (p *propagator) holder(ctx context.Context, claim Claim) (policyv1alpha1.Propagation, error) {
-	if claim == (Claim{}) || claim.Policy.Name == "" {
+func (p *propagator) holder(ctx context.Context, claim policy.Claim) (policyv1alpha1.Propagation, error) {
+	if claim == (policy.Claim{}) || claim.Policy.Name == "" {
 		return nil, nil
 	}
-	policy, err := p.policies.get(ctx, claim.Policy)
-	if err != nil || policy == nil || policy.GetDeletionTimestamp() != nil {
+	propagation, err := p.policies.get(ctx, claim.Policy)
+	if err != nil || propagation == nil || propagation.GetDeletionTimestamp() != nil {
 		return nil, err
 	}
-	if policy.GetLabels()[policy.PermanentIDLabel()] != claim.ID {
+	if propagation.GetLabels()[propagation.PermanentIDLabel()] != claim.ID {
 		return nil, nil
 	}
-	return policy, nil
+	return propagation, nil
 }
 
 // unclaimed releases a template that belongs to no policy. Its binding stays and
@@ -249,13 +250,13 @@ func (p *propagator) unclaimed(ctx context.Context, ref hubstore.Ref, meta *meta
 	if len(dependants) == 0 {
 		p.deleted.Delete(ref)
 	}
-	had := claimed(meta)
+	had := policy.IsClaimed(meta)
 	if had {
 		if _, err := p.patchTemplate(ctx, ref, claimPatch(meta, nil)); err != nil {
 			return reconcile.Result{}, client.IgnoreNotFound(err)
 		}
 	}
-	if binding != nil && claimed(binding) {
+	if binding != nil && policy.IsClaimed(binding) {
 		if err := p.patchBinding(ctx, binding, claimPatch(binding, nil), nil); err != nil {
 			return reconcile.Result{}, err
 		}
@@ -291,9 +292,9 @@ func (p *propagator) explainClaim(ctx context.Context, ref hubstore.Ref, meta me
 	if err != nil {
 		return err
 	}
-	if winner := Choose(p.subject(ref, meta), candidates).Winner; winner != nil {
+	if winner := policy.Choose(p.subject(ref, meta), candidates).Winner; winner != nil {
 		p.publish(ref, meta, events.Warning, events.ApplyPolicyFailed,
-			fmt.Sprintf("%s selects the object, but %s has it: no policy applies until that is gone", keyOf(winner), ownerKind(meta)))
+			fmt.Sprintf("%s selects the object, but %s has it: no policy applies until that is gone", policy.KeyOf(winner), policy.OtherOwner(meta)))
 	}
 	return nil
 }
@@ -304,7 +305,7 @@ func (p *propagator) explain(ctx context.Context, ref hubstore.Ref, meta metav1.
 	if err != nil {
 		return err
 	}
-	decision := Choose(p.subject(ref, meta), candidates)
+	decision := policy.Choose(p.subject(ref, meta), candidates)
 	if decision.Winner == nil && (had || decision.Near()) {
 		p.publish(ref, meta, events.Warning, events.ApplyPolicyFailed, decision.Explain())
 	}

@@ -16,6 +16,7 @@ import (
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
+	"github.com/flagship-k8s/flagship/internal/knowledge/policy"
 )
 
 func TestATemplateIsClaimedAndBoundInTwoWrites(t *testing.T) {
@@ -38,11 +39,11 @@ func TestATemplateIsClaimedAndBoundInTwoWrites(t *testing.T) {
 	}
 
 	meta, _ := h.templates.Meta(ref)
-	if got, want := ClaimOn(meta), (Claim{Policy: PolicyKey{"shop", "p"}, ID: "p-id"}); got != want {
+	if got, want := policy.ClaimOn(meta), (policy.Claim{Policy: policy.Key{Namespace: "shop", Name: "p"}, ID: "p-id"}); got != want {
 		t.Errorf("claim on the template is %v, want %v", got, want)
 	}
 	binding := h.binding(ref).(*workv1alpha2.ResourceBinding)
-	if got, want := ClaimOn(binding), (Claim{Policy: PolicyKey{"shop", "p"}, ID: "p-id"}); got != want {
+	if got, want := policy.ClaimOn(binding), (policy.Claim{Policy: policy.Key{Namespace: "shop", Name: "p"}, ID: "p-id"}); got != want {
 		t.Errorf("claim on the binding is %v, want %v", got, want)
 	}
 	if diff := cmp.Diff([]string{workv1alpha2.ResourceBindingFinalizer}, binding.Finalizers); diff != "" {
@@ -74,10 +75,10 @@ func TestATemplateIsClaimedAndBoundInTwoWrites(t *testing.T) {
 }
 
 func TestClusterScopedTemplates(t *testing.T) {
-	policy := cpp("p", with(func(s *policyv1alpha1.PropagationSpec) {
+	propagation := cpp("p", with(func(s *policyv1alpha1.PropagationSpec) {
 		s.ResourceSelectors = []policyv1alpha1.ResourceSelector{{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "ClusterRole", Name: "a:reader"}}
 	}))
-	h := newHub(t, policy)
+	h := newHub(t, propagation)
 	ref := h.object(hubstore.Ref{GroupVersionKind: schema.GroupVersionKind{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRole"}, Name: "a:reader"}, nil, 0)
 	h.reconcile(ref)
 	h.expectWrites("a cluster role", "patch template a:reader", "create ClusterResourceBinding a.reader-clusterrole")
@@ -207,10 +208,10 @@ func TestKindsWithoutGeneration(t *testing.T) {
 }
 
 func TestOthersFieldsOfABindingStay(t *testing.T) {
-	policy := pp("p", with(func(s *policyv1alpha1.PropagationSpec) {
+	propagation := pp("p", with(func(s *policyv1alpha1.PropagationSpec) {
 		s.Suspension = &policyv1alpha1.Suspension{Dispatching: ptr.To(true)}
 	}))
-	h := newHub(t, policy)
+	h := newHub(t, propagation)
 	ref := h.deployment("web")
 	h.reconcile(ref)
 	binding := &workv1alpha2.ResourceBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-deployment"}}
@@ -220,11 +221,11 @@ func TestOthersFieldsOfABindingStay(t *testing.T) {
 		binding.Spec.Suspension.Scheduling = ptr.To(true)
 		binding.Labels["other"] = "label"
 	})
-	h.update(policy, func() {
-		policy.Spec.Suspension = nil
-		policy.Spec.Placement.ClusterAffinity = &policyv1alpha1.ClusterAffinity{ClusterNames: []string{"member3"}}
+	h.update(propagation, func() {
+		propagation.Spec.Suspension = nil
+		propagation.Spec.Placement.ClusterAffinity = &policyv1alpha1.ClusterAffinity{ClusterNames: []string{"member3"}}
 	})
-	h.policyChanged(keyOf(policy))
+	h.policyChanged(policy.KeyOf(propagation))
 	h.expectWrites("a changed policy", "patch ResourceBinding web-deployment")
 	got := h.binding(ref)
 	if spec := got.BindingSpec(); len(spec.Clusters) != 1 || len(spec.GracefulEvictionTasks) != 1 || got.GetLabels()["other"] != "label" {
@@ -337,36 +338,36 @@ func TestEqualNamesInTwoGroups(t *testing.T) {
 func TestPolicyDeletionReleases(t *testing.T) {
 	for reason, finalizer := range map[string]bool{"with finalizer": true, "without": false} {
 		t.Run(reason, func(t *testing.T) {
-			policy := pp("p", func(meta *metav1.ObjectMeta, _ *policyv1alpha1.PropagationSpec) {
+			propagation := pp("p", func(meta *metav1.ObjectMeta, _ *policyv1alpha1.PropagationSpec) {
 				if finalizer {
 					meta.Finalizers = []string{policyv1alpha1.PropagationPolicyFinalizer}
 				}
 			})
-			h := newHub(t, policy)
+			h := newHub(t, propagation)
 			web, api := h.deployment("web"), h.deployment("api")
 			h.reconcile(web)
 			h.reconcile(api)
-			if err := h.client.Delete(t.Context(), policy); err != nil {
+			if err := h.client.Delete(t.Context(), propagation); err != nil {
 				t.Fatal(err)
 			}
-			h.policyChanged(keyOf(policy))
+			h.policyChanged(policy.KeyOf(propagation))
 			for _, ref := range []hubstore.Ref{web, api} {
 				meta, _ := h.templates.Meta(ref)
 				binding := h.binding(ref)
-				if claimed(meta) || claimed(binding) {
+				if policy.IsClaimed(meta) || policy.IsClaimed(binding) {
 					t.Errorf("%s is still claimed", ref)
 				}
 				if binding.GetDeletionTimestamp() != nil || binding.BindingSpec().Placement == nil {
 					t.Errorf("the binding of %s did not stay as it was", ref)
 				}
 			}
-			if p, err := h.policies.policies.get(t.Context(), keyOf(policy)); err != nil || p != nil {
+			if p, err := h.policies.policies.get(t.Context(), policy.KeyOf(propagation)); err != nil || p != nil {
 				t.Errorf("the policy is still there: %v, %v", p, err)
 			}
 
 			h.create(cpp("next"))
-			h.policyChanged(PolicyKey{Name: "next"})
-			if got := ClaimOn(h.binding(web)).Policy; got != (PolicyKey{Name: "next"}) {
+			h.policyChanged(policy.Key{Name: "next"})
+			if got := policy.ClaimOn(h.binding(web)).Policy; got != (policy.Key{Name: "next"}) {
 				t.Errorf("a released template went to %s, want the next policy", got)
 			}
 		})
@@ -375,10 +376,10 @@ func TestPolicyDeletionReleases(t *testing.T) {
 
 // TestAPolicyDoesNotWaitForBindingsThatGo: what these wait for is a member, which may be away for long.
 func TestAPolicyDoesNotWaitForBindingsThatGo(t *testing.T) {
-	policy := pp("p", func(meta *metav1.ObjectMeta, _ *policyv1alpha1.PropagationSpec) {
+	propagation := pp("p", func(meta *metav1.ObjectMeta, _ *policyv1alpha1.PropagationSpec) {
 		meta.Finalizers = []string{policyv1alpha1.PropagationPolicyFinalizer}
 	})
-	h := newHub(t, policy)
+	h := newHub(t, propagation)
 	web := h.deployment("web")
 	h.reconcile(web)
 	delete(h.templates.objects, web)
@@ -386,53 +387,53 @@ func TestAPolicyDoesNotWaitForBindingsThatGo(t *testing.T) {
 	if h.binding(web).GetDeletionTimestamp() == nil {
 		t.Fatal("the binding does not go with its template")
 	}
-	if err := h.client.Delete(t.Context(), policy); err != nil {
+	if err := h.client.Delete(t.Context(), propagation); err != nil {
 		t.Fatal(err)
 	}
-	h.policyChanged(keyOf(policy))
-	if p, err := h.policies.policies.get(t.Context(), keyOf(policy)); err != nil || p != nil {
+	h.policyChanged(policy.KeyOf(propagation))
+	if p, err := h.policies.policies.get(t.Context(), policy.KeyOf(propagation)); err != nil || p != nil {
 		t.Errorf("the policy is still there: %v, %v", p, err)
 	}
 }
 
 func TestPolicyChangesReleaseAndClaim(t *testing.T) {
-	policy := pp("p", selecting("web"))
-	h := newHub(t, policy, pp("rest", selecting("tier=front"), priority(-1)))
+	propagation := pp("p", selecting("web"))
+	h := newHub(t, propagation, pp("rest", selecting("tier=front"), priority(-1)))
 	web, api := h.deployment("web"), h.deployment("api")
 	h.reconcile(web)
 	h.reconcile(api)
 	h.clock.Step(2 * time.Minute)
-	h.update(policy, func() { policy.Spec.ResourceSelectors[0].Name = "api" })
-	h.policyChanged(keyOf(policy))
-	if got := ClaimOn(h.binding(web)).Policy.Name; got != "rest" {
+	h.update(propagation, func() { propagation.Spec.ResourceSelectors[0].Name = "api" })
+	h.policyChanged(policy.KeyOf(propagation))
+	if got := policy.ClaimOn(h.binding(web)).Policy.Name; got != "rest" {
 		t.Errorf("what the policy no longer selects belongs to %q, want the other policy", got)
 	}
-	if got := ClaimOn(h.binding(api)).Policy.Name; got != "rest" {
+	if got := policy.ClaimOn(h.binding(api)).Policy.Name; got != "rest" {
 		t.Errorf("what another policy holds went to %q without preemption", got)
 	}
 	h.expectEvent("1 of 1 selected objects belong to others, which this policy may not preempt: PropagationPolicy shop/rest (1)")
 }
 
 func TestReleasedWithoutSuccessor(t *testing.T) {
-	policy := pp("p", selecting("tier=front"))
-	h := newHub(t, policy)
+	propagation := pp("p", selecting("tier=front"))
+	h := newHub(t, propagation)
 	ref := h.deployment("web")
 	h.reconcile(ref)
-	h.update(policy, func() { policy.Spec.ResourceSelectors[0].LabelSelector.MatchLabels["tier"] = "back" })
-	h.policyChanged(keyOf(policy))
+	h.update(propagation, func() { propagation.Spec.ResourceSelectors[0].LabelSelector.MatchLabels["tier"] = "back" })
+	h.policyChanged(policy.KeyOf(propagation))
 	h.expectWrites("a policy that moved on", "patch template web", "patch ResourceBinding web-deployment")
 	h.expectEvent("No policy match for resource; PropagationPolicy shop/p selects Deployment with labels tier=back")
 }
 
 // A policy may be looked at before the templates are known, as after a start; it does not come again.
 func TestAPolicyThatChangedWhileNobodyLookedReleasesItsTemplates(t *testing.T) {
-	policy := pp("p", selecting("tier=front"))
-	h := newHub(t, policy)
+	propagation := pp("p", selecting("tier=front"))
+	h := newHub(t, propagation)
 	ref := h.deployment("web")
 	h.reconcile(ref)
-	h.update(policy, func() { policy.Spec.ResourceSelectors[0].LabelSelector.MatchLabels["tier"] = "back" })
+	h.update(propagation, func() { propagation.Spec.ResourceSelectors[0].LabelSelector.MatchLabels["tier"] = "back" })
 	h.templates.listed, h.templates.objects = h.templates.objects, nil
-	h.policyChanged(keyOf(policy))
+	h.policyChanged(policy.KeyOf(propagation))
 	h.expectWrites("a policy that moved on", "patch template web", "patch ResourceBinding web-deployment")
 }
 
@@ -441,12 +442,12 @@ func TestPreemptionTakesATemplateOver(t *testing.T) {
 	h := newHub(t, holder, pp("rival", selecting("web"), priority(3), preempting))
 	ref := h.deployment("web")
 	h.reconcile(ref)
-	if got := ClaimOn(h.binding(ref)).Policy.Name; got != "holder" {
+	if got := policy.ClaimOn(h.binding(ref)).Policy.Name; got != "holder" {
 		t.Fatalf("%q won, want the higher priority", got)
 	}
 	h.update(holder, func() { holder.Spec.Priority = ptr.To(int32(1)) })
-	h.policyChanged(keyOf(holder))
-	if got := ClaimOn(h.binding(ref)).Policy.Name; got != "rival" {
+	h.policyChanged(policy.KeyOf(holder))
+	if got := policy.ClaimOn(h.binding(ref)).Policy.Name; got != "rival" {
 		t.Errorf("after the holder's priority was lowered it belongs to %q, want the preempting policy", got)
 	}
 	h.expectEvent("PreemptPolicySucceed Deployment/web: PropagationPolicy shop/rival (priority 3) takes the object from PropagationPolicy shop/holder (priority 1)")
@@ -462,10 +463,10 @@ func TestANamespacedPreemptorReplacesAClusterWideClaim(t *testing.T) {
 	h.reconcile(ref)
 	rival := pp("rival", selecting("web"), preempting)
 	h.create(rival)
-	h.policyChanged(keyOf(rival))
+	h.policyChanged(policy.KeyOf(rival))
 	meta, _ := h.templates.Meta(ref)
 	for what, obj := range map[string]metav1.Object{"template": meta, "binding": h.binding(ref)} {
-		if got, want := ClaimOn(obj), (Claim{Policy: keyOf(rival), ID: "rival-id"}); got != want {
+		if got, want := policy.ClaimOn(obj), (policy.Claim{Policy: policy.KeyOf(rival), ID: "rival-id"}); got != want {
 			t.Errorf("claim on the %s is %v, want %v", what, got, want)
 		}
 		if obj.GetLabels()[policyv1alpha1.ClusterPropagationPolicyPermanentIDLabel] != "" ||
@@ -494,12 +495,12 @@ func TestLazyPolicies(t *testing.T) {
 	}
 
 	t.Run("an edit waits for the template to change", func(t *testing.T) {
-		policy := pp("p", lazy, placed("member1"), created(start.Add(-2*time.Hour)))
-		h := newHub(t, policy)
+		propagation := pp("p", lazy, placed("member1"), created(start.Add(-2*time.Hour)))
+		h := newHub(t, propagation)
 		ref := h.deployment("web")
 		h.reconcile(ref)
-		h.update(policy, func() { policy.Spec.Placement.ClusterAffinity.ClusterNames = []string{"member2"} })
-		h.policyChanged(keyOf(policy))
+		h.update(propagation, func() { propagation.Spec.Placement.ClusterAffinity.ClusterNames = []string{"member2"} })
+		h.policyChanged(policy.KeyOf(propagation))
 		if got := targets(h, ref); got != "member1" {
 			t.Errorf("the edit took effect at once: %s", got)
 		}
@@ -539,7 +540,7 @@ func TestDependentOverridesAreWaitedFor(t *testing.T) {
 	override := &policyv1alpha1.OverridePolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "first"}}
 	h.create(override)
 	keys := h.policies.policies.awaiting(t.Context(), override)
-	if diff := cmp.Diff([]PolicyKey{{"shop", "p"}}, keys); diff != "" {
+	if diff := cmp.Diff([]policy.Key{{Namespace: "shop", Name: "p"}}, keys); diff != "" {
 		t.Errorf("policies waiting for the override (-want +got):\n%s", diff)
 	}
 	h.policyChanged(keys[0])
@@ -547,9 +548,9 @@ func TestDependentOverridesAreWaitedFor(t *testing.T) {
 }
 
 func TestBindingsTakeOverOptIns(t *testing.T) {
-	policy := pp("p")
-	policy.Annotations = map[string]string{policyv1alpha1.PartialPlacementAnnotation: "true", "note": "stays here"}
-	h := newHub(t, policy)
+	propagation := pp("p")
+	propagation.Annotations = map[string]string{policyv1alpha1.PartialPlacementAnnotation: "true", "note": "stays here"}
+	h := newHub(t, propagation)
 	ref := h.deployment("web")
 	h.reconcile(ref)
 	annotations := h.binding(ref).GetAnnotations()
@@ -618,9 +619,9 @@ func TestAnOwnerIsToldWhichPolicyWonAndWhy(t *testing.T) {
 }
 
 func TestAPolicyWithoutIDIsTriedAgain(t *testing.T) {
-	policy := pp("p")
-	policy.Labels = nil
-	h := newHub(t, policy)
+	propagation := pp("p")
+	propagation.Labels = nil
+	h := newHub(t, propagation)
 	if _, err := h.loop.Reconcile(t.Context(), h.deployment("web")); err == nil {
 		t.Error("a policy without permanent id was applied")
 	}
@@ -638,7 +639,7 @@ func TestAVoidClaimIsReplaced(t *testing.T) {
 	})
 	h.reconcile(ref)
 	meta, _ := h.templates.Meta(ref)
-	if got := ClaimOn(meta).ID; got != "p-id" {
+	if got := policy.ClaimOn(meta).ID; got != "p-id" {
 		t.Errorf("claim has id %q, want that of the policy as it is", got)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
+	"github.com/flagship-k8s/flagship/internal/knowledge/policy"
 )
 
 // policyLoop reconciles one policy at a time. It writes to no template itself:
@@ -29,13 +30,16 @@ type policyLoop struct {
 // templates are being released.
 const releasing = 250 * time.Millisecond
 
+// maxListed is how many holders an event names.
+const maxListed = 8
+
 // Reconcile hands on the templates that a changed policy concerns.
-func (l *policyLoop) Reconcile(ctx context.Context, key PolicyKey) (reconcile.Result, error) {
+func (l *policyLoop) Reconcile(ctx context.Context, key policy.Key) (reconcile.Result, error) {
 	// What was changed shortly before a restart is found out from the templates, so they have to be known.
 	if err := l.templates.WaitForSync(ctx); err != nil {
 		return reconcile.Result{}, err
 	}
-	policy, err := l.policies.get(ctx, key)
+	propagation, err := l.policies.get(ctx, key)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -45,56 +49,56 @@ func (l *policyLoop) Reconcile(ctx context.Context, key PolicyKey) (reconcile.Re
 	}
 	bound = l.canonical(bound)
 	switch {
-	case policy == nil:
+	case propagation == nil:
 		l.inbox.add(later, bound...)
 		return reconcile.Result{}, nil
-	case policy.GetDeletionTimestamp() != nil:
-		return l.release(ctx, policy, bound)
+	case propagation.GetDeletionTimestamp() != nil:
+		return l.release(ctx, propagation, bound)
 	}
-	l.giveUp(policy, bound)
-	named, listed := l.selected(policy)
+	l.giveUp(propagation, bound)
+	named, listed := l.selected(propagation)
 	l.inbox.add(soon, named...)
 	l.inbox.add(later, listed...)
-	l.reportHeld(ctx, policy, append(named, listed...))
+	l.reportHeld(ctx, propagation, append(named, listed...))
 	return reconcile.Result{}, nil
 }
 
 // release waits until nothing is claimed by a policy being deleted, then lets it
 // go. Bindings and copies stay.
-func (l *policyLoop) release(ctx context.Context, policy policyv1alpha1.Propagation, bound []hubstore.Ref) (reconcile.Result, error) {
-	if !controllerutil.ContainsFinalizer(policy.(client.Object), policy.Finalizer()) {
+func (l *policyLoop) release(ctx context.Context, propagation policyv1alpha1.Propagation, bound []hubstore.Ref) (reconcile.Result, error) {
+	if !controllerutil.ContainsFinalizer(propagation.(client.Object), propagation.Finalizer()) {
 		l.inbox.add(later, bound...)
 		return reconcile.Result{}, nil
 	}
-	remaining := append(bound, l.claimedBy(policy)...)
+	remaining := append(bound, l.claimedBy(propagation)...)
 	if len(remaining) > 0 {
 		l.inbox.add(later, remaining...)
 		return reconcile.Result{RequeueAfter: releasing}, nil
 	}
-	before := policy.DeepCopyObject().(client.Object)
-	after := policy.DeepCopyObject().(client.Object)
-	controllerutil.RemoveFinalizer(after, policy.Finalizer())
+	before := propagation.DeepCopyObject().(client.Object)
+	after := propagation.DeepCopyObject().(client.Object)
+	controllerutil.RemoveFinalizer(after, propagation.Finalizer())
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := l.client.Patch(ctx, after, patch); client.IgnoreNotFound(err) != nil {
-		return reconcile.Result{}, fmt.Errorf("letting %s go: %w", keyOf(policy), err)
+		return reconcile.Result{}, fmt.Errorf("letting %s go: %w", policy.KeyOf(propagation), err)
 	}
 	return reconcile.Result{}, nil
 }
 
 // claimedBy lists templates of the selected kinds that carry the policy's claim.
-func (l *policyLoop) claimedBy(policy policyv1alpha1.Propagation) []hubstore.Ref {
-	id := policy.GetLabels()[policy.PermanentIDLabel()]
+func (l *policyLoop) claimedBy(propagation policyv1alpha1.Propagation) []hubstore.Ref {
+	id := propagation.GetLabels()[propagation.PermanentIDLabel()]
 	if id == "" {
 		return nil
 	}
-	mark := labels.SelectorFromSet(labels.Set{policy.PermanentIDLabel(): id})
+	mark := labels.SelectorFromSet(labels.Set{propagation.PermanentIDLabel(): id})
 	found := map[hubstore.Ref]bool{}
-	for _, selector := range policy.PropagationSpec().ResourceSelectors {
-		gvk, ok := l.templates.Canonical(gvkOf(selector))
+	for _, selector := range propagation.PropagationSpec().ResourceSelectors {
+		gvk, ok := l.templates.Canonical(policy.KindOf(selector))
 		if !ok {
 			continue
 		}
-		for _, meta := range l.templates.List(gvk, policy.GetNamespace(), mark) {
+		for _, meta := range l.templates.List(gvk, propagation.GetNamespace(), mark) {
 			found[hubstore.Ref{GroupVersionKind: gvk, Namespace: meta.Namespace, Name: meta.Name}] = true
 		}
 	}
@@ -103,13 +107,13 @@ func (l *policyLoop) claimedBy(policy policyv1alpha1.Propagation) []hubstore.Ref
 
 // giveUp marks the bound templates that the policy no longer selects, for the
 // propagator to release them.
-func (l *policyLoop) giveUp(policy policyv1alpha1.Propagation, bound []hubstore.Ref) {
+func (l *policyLoop) giveUp(propagation policyv1alpha1.Propagation, bound []hubstore.Ref) {
 	for _, ref := range bound {
 		meta, ok := l.templates.Meta(ref)
-		if !ok || Match(l.subject(ref, meta), policy) != RankNone {
+		if !ok || policy.Match(l.subject(ref, meta), propagation) != policy.RankNone {
 			continue
 		}
-		if claim := ClaimOn(meta); claim.Policy == keyOf(policy) {
+		if claim := policy.ClaimOn(meta); claim.Policy == policy.KeyOf(propagation) {
 			l.outgrown.Store(ref, claim)
 		}
 		l.inbox.add(later, ref)
@@ -118,15 +122,15 @@ func (l *policyLoop) giveUp(policy policyv1alpha1.Propagation, bound []hubstore.
 
 // selected lists the templates there are that a policy selects: by name, and by
 // labels or kind.
-func (l *policyLoop) selected(policy policyv1alpha1.Propagation) (named, listed []hubstore.Ref) {
-	for _, selector := range policy.PropagationSpec().ResourceSelectors {
-		gvk, ok := l.templates.Canonical(gvkOf(selector))
+func (l *policyLoop) selected(propagation policyv1alpha1.Propagation) (named, listed []hubstore.Ref) {
+	for _, selector := range propagation.PropagationSpec().ResourceSelectors {
+		gvk, ok := l.templates.Canonical(policy.KindOf(selector))
 		if !ok {
 			continue
 		}
 		namespace := selector.Namespace
-		if policy.GetNamespace() != "" {
-			namespace = policy.GetNamespace()
+		if propagation.GetNamespace() != "" {
+			namespace = propagation.GetNamespace()
 		}
 		if selector.Name != "" && namespace != "" {
 			ref := hubstore.Ref{GroupVersionKind: gvk, Namespace: namespace, Name: selector.Name}
@@ -137,7 +141,7 @@ func (l *policyLoop) selected(policy policyv1alpha1.Propagation) (named, listed 
 		}
 		for _, meta := range l.templates.List(gvk, namespace, labels.Everything()) {
 			ref := hubstore.Ref{GroupVersionKind: gvk, Namespace: meta.Namespace, Name: meta.Name}
-			if Match(l.subject(ref, meta), policy) != RankNone {
+			if policy.Match(l.subject(ref, meta), propagation) != policy.RankNone {
 				listed = append(listed, ref)
 			}
 		}
@@ -147,8 +151,8 @@ func (l *policyLoop) selected(policy policyv1alpha1.Propagation) (named, listed 
 
 // reportHeld tells the owner of a new or changed policy which selected objects
 // it does not get, because other policies hold them.
-func (l *policyLoop) reportHeld(ctx context.Context, policy policyv1alpha1.Propagation, selected []hubstore.Ref) {
-	if hubAge := l.clock.Since(l.started); hubAge < time.Minute && l.clock.Since(policy.GetCreationTimestamp().Time) > hubAge {
+func (l *policyLoop) reportHeld(ctx context.Context, propagation policyv1alpha1.Propagation, selected []hubstore.Ref) {
+	if hubAge := l.clock.Since(l.started); hubAge < time.Minute && l.clock.Since(propagation.GetCreationTimestamp().Time) > hubAge {
 		return // a restart is no news
 	}
 	holders := map[string]int{}
@@ -158,13 +162,13 @@ func (l *policyLoop) reportHeld(ctx context.Context, policy policyv1alpha1.Propa
 		if !ok {
 			continue
 		}
-		if other := ownerKind(meta); other != "" {
+		if other := policy.OtherOwner(meta); other != "" {
 			holders[other]++
 			total++
 			continue
 		}
-		claim := ClaimOn(meta)
-		if claim == (Claim{}) || claim.Policy == keyOf(policy) {
+		claim := policy.ClaimOn(meta)
+		if claim == (policy.Claim{}) || claim.Policy == policy.KeyOf(propagation) {
 			continue
 		}
 		holder, err := l.holder(ctx, claim)
@@ -172,7 +176,7 @@ func (l *policyLoop) reportHeld(ctx context.Context, policy policyv1alpha1.Propa
 			continue
 		}
 		subject := l.subject(ref, meta)
-		if Match(subject, holder) == RankNone || Preempt(subject, holder, []policyv1alpha1.Propagation{policy}) != nil {
+		if policy.Match(subject, holder) == policy.RankNone || policy.Preempt(subject, holder, []policyv1alpha1.Propagation{propagation}) != nil {
 			continue
 		}
 		holders[claim.Policy.String()]++
@@ -186,14 +190,14 @@ func (l *policyLoop) reportHeld(ctx context.Context, policy policyv1alpha1.Propa
 		parts = append(parts, fmt.Sprintf("%s (%d)", holder, n))
 	}
 	slices.Sort(parts)
-	if len(parts) > explained {
-		parts = append(parts[:explained], fmt.Sprintf("and %d more", len(parts)-explained))
+	if len(parts) > maxListed {
+		parts = append(parts[:maxListed], fmt.Sprintf("and %d more", len(parts)-maxListed))
 	}
 	kind := "PropagationPolicy"
-	if policy.GetNamespace() == "" {
+	if propagation.GetNamespace() == "" {
 		kind = "ClusterPropagationPolicy"
 	}
-	l.events.Publish(events.Warning(events.Reference(policyv1alpha1.SchemeGroupVersion.WithKind(kind), policy), events.ApplyPolicyFailed,
+	l.events.Publish(events.Warning(events.Reference(policyv1alpha1.SchemeGroupVersion.WithKind(kind), propagation), events.ApplyPolicyFailed,
 		fmt.Sprintf("%d of %d selected objects belong to others, which this policy may not preempt: %s",
 			total, len(selected), strings.Join(parts, ", "))))
 }

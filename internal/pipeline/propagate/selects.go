@@ -7,6 +7,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
+	"github.com/flagship-k8s/flagship/internal/knowledge/policy"
 )
 
 // Selects says whether a policy takes a template as soon as no other kind has it. It needs the indexes that Setup adds.
@@ -17,7 +18,7 @@ func Selects(reader client.Reader, templates Templates) func(context.Context, hu
 		if err != nil {
 			return false, err
 		}
-		subject := Subject{Ref: ref, Labels: meta.GetLabels(), OtherVersions: templates.OtherVersions(ref.GroupVersionKind)}
-		return Choose(subject, candidates).Winner != nil, nil
+		subject := subjectOf(templates, ref, meta)
+		return policy.Choose(subject, candidates).Winner != nil, nil
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/knowledge/policy"
 )
 
 // The hub knows Deployments by apps/v1 and serves them as apps/v1beta1 as well.
@@ -40,7 +41,7 @@ func TestAPolicyThatComesLaterFindsTemplatesByAnyServedVersion(t *testing.T) {
 		servingBeta(h)
 		ref := h.deployment("web")
 		h.create(pp("p", byBeta(name)))
-		h.policyChanged(PolicyKey{"shop", "p"})
+		h.policyChanged(policy.Key{Namespace: "shop", Name: "p"})
 		if h.bindingGone(ref) {
 			t.Errorf("selected by %q: no binding", name)
 		}
@@ -53,8 +54,8 @@ func TestAPreemptorMayNameAnyServedVersion(t *testing.T) {
 	ref := h.deployment("web")
 	h.reconcile(ref)
 	h.create(pp("urgent", byBeta("web"), priority(5), preempting))
-	h.policyChanged(PolicyKey{"shop", "urgent"})
-	if got := ClaimOn(h.binding(ref)).Policy; got != (PolicyKey{"shop", "urgent"}) {
+	h.policyChanged(policy.Key{Namespace: "shop", Name: "urgent"})
+	if got := policy.ClaimOn(h.binding(ref)).Policy; got != (policy.Key{Namespace: "shop", Name: "urgent"}) {
 		t.Errorf("the template belongs to %s", got)
 	}
 }

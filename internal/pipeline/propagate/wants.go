@@ -13,6 +13,7 @@ import (
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
+	"github.com/flagship-k8s/flagship/internal/knowledge/policy"
 )
 
 // Wants says whether a binding that is deleted would be created again: its template exists, and a policy, a
@@ -42,10 +43,10 @@ func (p *propagator) wants(ctx context.Context, binding workv1alpha2.Binding, ch
 			return false, err
 		}
 	}
-	if ownerKind(meta) != "" {
+	if policy.OtherOwner(meta) != "" {
 		return serviceWants(ctx, p.policies.reader, meta)
 	}
-	holder, err := p.holder(ctx, ClaimOn(meta))
+	holder, err := p.holder(ctx, policy.ClaimOn(meta))
 	if err != nil || holder != nil {
 		return holder != nil, err
 	}

@@ -1,4 +1,4 @@
-package propagate
+package policy
 
 import (
 	"strings"
@@ -11,7 +11,6 @@ import (
 	"k8s.io/utils/ptr"
 
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
-	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
 )
 
 var deploymentKind = schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"}
@@ -70,10 +69,6 @@ func preempting(_ *metav1.ObjectMeta, spec *policyv1alpha1.PropagationSpec) {
 	spec.Preemption = policyv1alpha1.PreemptAlways
 }
 
-func lazy(_ *metav1.ObjectMeta, spec *policyv1alpha1.PropagationSpec) {
-	spec.ActivationPreference = policyv1alpha1.LazyActivation
-}
-
 func deleting(meta *metav1.ObjectMeta, _ *policyv1alpha1.PropagationSpec) {
 	meta.DeletionTimestamp = ptr.To(metav1.NewTime(time.Unix(1, 0)))
 	meta.Finalizers = []string{policyv1alpha1.PropagationPolicyFinalizer}
@@ -84,7 +79,7 @@ func with(change func(*policyv1alpha1.PropagationSpec)) policyOption {
 }
 
 var web = Subject{
-	Ref:    hubstore.Ref{GroupVersionKind: deploymentKind, Namespace: "shop", Name: "web"},
+	GroupVersionKind: deploymentKind, Namespace: "shop", Name: "web",
 	Labels: map[string]string{"tier": "front"},
 }
 
@@ -173,7 +168,7 @@ func TestSelectors(t *testing.T) {
 			spec.ResourceSelectors = []policyv1alpha1.ResourceSelector{s}
 		})
 	}
-	role := Subject{Ref: hubstore.Ref{GroupVersionKind: schema.GroupVersionKind{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRole"}, Name: "web"}}
+	role := Subject{GroupVersionKind: schema.GroupVersionKind{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRole"}, Name: "web"}
 	for reason, tc := range map[string]struct {
 		subject Subject
 		policy  policyv1alpha1.Propagation
@@ -275,7 +270,7 @@ func TestJudge(t *testing.T) {
 			}},
 	} {
 		decision := Judge(web, tc.holder, tc.policies)
-		if decision.Winner.GetName() != tc.winner || decision.Candidates[0].Policy != keyOf(decision.Winner) {
+		if decision.Winner.GetName() != tc.winner || decision.Candidates[0].Policy != KeyOf(decision.Winner) {
 			t.Errorf("%s: winner %s, first of %v; want %s", reason, decision.Winner.GetName(), decision.Candidates, tc.winner)
 		}
 		dropped := map[string]string{}

@@ -1,4 +1,4 @@
-package propagate
+package policy
 
 import (
 	"cmp"
@@ -12,20 +12,20 @@ import (
 	"k8s.io/utils/ptr"
 
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
-	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
 )
 
 // Subject is what policies look at in a template.
 type Subject struct {
-	hubstore.Ref
-	Labels map[string]string
+	GroupVersionKind schema.GroupVersionKind
+	Namespace, Name  string
+	Labels           map[string]string
 	// OtherVersions are those in which the hub serves the same object, besides
 	// the one in Ref: a selector may name any of them.
 	OtherVersions []string
 }
 
-// is says whether a kind, in whatever version, is that of the subject.
-func (s *Subject) is(gvk schema.GroupVersionKind) bool {
+// Is says whether a kind, in whatever version, is that of the subject.
+func (s *Subject) Is(gvk schema.GroupVersionKind) bool {
 	return gvk == s.GroupVersionKind ||
 		gvk.GroupKind() == s.GroupVersionKind.GroupKind() && slices.Contains(s.OtherVersions, gvk.Version)
 }
@@ -55,17 +55,17 @@ func (r Rank) String() string {
 	}
 }
 
-// PolicyKey names a PropagationPolicy or, when Namespace is empty, a
+// Key names a PropagationPolicy or, when Namespace is empty, a
 // ClusterPropagationPolicy.
-type PolicyKey struct{ Namespace, Name string }
+type Key struct{ Namespace, Name string }
 
-// keyOf is the key of a policy.
-func keyOf(policy metav1.Object) PolicyKey {
-	return PolicyKey{Namespace: policy.GetNamespace(), Name: policy.GetName()}
+// KeyOf is the key of a policy.
+func KeyOf(policy metav1.Object) Key {
+	return Key{Namespace: policy.GetNamespace(), Name: policy.GetName()}
 }
 
 // String is the policy as decisions and logs show it.
-func (k PolicyKey) String() string {
+func (k Key) String() string {
 	if k.Namespace == "" {
 		return "ClusterPropagationPolicy " + k.Name
 	}
@@ -74,7 +74,7 @@ func (k PolicyKey) String() string {
 
 // Candidate is a policy that was considered for a template.
 type Candidate struct {
-	Policy   PolicyKey
+	Policy   Key
 	Priority int32
 	Rank     Rank
 	// Dropped says why it is not the one, and is empty for the winner.
@@ -184,14 +184,14 @@ func Match(subject Subject, policy policyv1alpha1.Propagation) Rank {
 }
 
 func consider(subject Subject, policy policyv1alpha1.Propagation) Candidate {
-	c := Candidate{Policy: keyOf(policy), Priority: priorityOf(policy), Dropped: "selects other kinds"}
+	c := Candidate{Policy: KeyOf(policy), Priority: PriorityOf(policy), Dropped: "selects other kinds"}
 	if c.Policy.Namespace != "" && c.Policy.Namespace != subject.Namespace {
 		c.Dropped = "is of another namespace"
 		return c
 	}
 	for _, selector := range policy.PropagationSpec().ResourceSelectors {
-		switch gvk := gvkOf(selector); {
-		case subject.is(gvk):
+		switch gvk := KindOf(selector); {
+		case subject.Is(gvk):
 			c.try(subject, selector)
 		case gvk.GroupKind() == subject.GroupVersionKind.GroupKind():
 			c.miss(MissVersion, fmt.Sprintf("selects %s of %s, a version that is not served", selector.Kind, selector.APIVersion))
@@ -267,7 +267,7 @@ func Judge(subject Subject, holder policyv1alpha1.Propagation, policies []policy
 	for _, policy := range policies {
 		candidate := consider(subject, policy)
 		switch {
-		case keyOf(policy) == keyOf(winner):
+		case KeyOf(policy) == KeyOf(winner):
 			if candidate.Rank == RankNone {
 				candidate.Dropped = "holds the object, though it " + candidate.Dropped
 			}
@@ -279,7 +279,7 @@ func Judge(subject Subject, holder policyv1alpha1.Propagation, policies []policy
 		decision.Candidates = append(decision.Candidates, candidate)
 	}
 	slices.SortStableFunc(decision.Candidates, func(a, b Candidate) int {
-		return cmp.Or(compareBool(b.Policy == keyOf(winner), a.Policy == keyOf(winner)), compare(a, b))
+		return cmp.Or(compareBool(b.Policy == KeyOf(winner), a.Policy == KeyOf(winner)), compare(a, b))
 	})
 	return decision
 }
@@ -288,16 +288,16 @@ func Judge(subject Subject, holder policyv1alpha1.Propagation, policies []policy
 // holder, or lost it to, or against, the winner.
 func failing(subject Subject, policy, holder, winner policyv1alpha1.Propagation) string {
 	switch {
-	case keyOf(policy) == keyOf(holder):
-		return fmt.Sprintf("%s takes the object from it", keyOf(winner))
+	case KeyOf(policy) == KeyOf(holder):
+		return fmt.Sprintf("%s takes the object from it", KeyOf(winner))
 	case !prevails(policy, holder) && (policy.GetNamespace() == "") != (holder.GetNamespace() == ""):
-		return fmt.Sprintf("%s, which holds it, is of the object's own namespace", keyOf(holder))
+		return fmt.Sprintf("%s, which holds it, is of the object's own namespace", KeyOf(holder))
 	case !prevails(policy, holder):
-		return fmt.Sprintf("%s, which holds it, has priority %d, this one %d", keyOf(holder), priorityOf(holder), priorityOf(policy))
+		return fmt.Sprintf("%s, which holds it, has priority %d, this one %d", KeyOf(holder), PriorityOf(holder), PriorityOf(policy))
 	case policy.PropagationSpec().Preemption != policyv1alpha1.PreemptAlways:
-		return fmt.Sprintf("%s holds it, and this one has not preemption Always", keyOf(holder))
+		return fmt.Sprintf("%s holds it, and this one has not preemption Always", KeyOf(holder))
 	case Match(subject, policy) != RankName:
-		return fmt.Sprintf("%s holds it, and only objects selected by name are preempted", keyOf(holder))
+		return fmt.Sprintf("%s holds it, and only objects selected by name are preempted", KeyOf(holder))
 	default:
 		return losing(consider(subject, winner), consider(subject, policy))
 	}
@@ -305,25 +305,25 @@ func failing(subject Subject, policy, holder, winner policyv1alpha1.Propagation)
 
 func prevails(policy, holder policyv1alpha1.Propagation) bool {
 	switch {
-	case keyOf(policy) == keyOf(holder):
+	case KeyOf(policy) == KeyOf(holder):
 		return false
 	case policy.GetNamespace() != "" && holder.GetNamespace() == "":
 		return true
 	case policy.GetNamespace() == "" && holder.GetNamespace() != "":
 		return false
 	default:
-		return priorityOf(policy) > priorityOf(holder)
+		return PriorityOf(policy) > PriorityOf(holder)
 	}
 }
 
-func priorityOf(policy policyv1alpha1.Propagation) int32 {
+func PriorityOf(policy policyv1alpha1.Propagation) int32 {
 	return ptr.Deref(policy.PropagationSpec().Priority, 0)
 }
 
 // Contested says that more than one policy selects the template.
 func (d Decision) Contested() bool {
 	return d.Winner != nil && slices.ContainsFunc(d.Candidates, func(c Candidate) bool {
-		return c.Rank != RankNone && c.Policy != keyOf(d.Winner)
+		return c.Rank != RankNone && c.Policy != KeyOf(d.Winner)
 	})
 }
 
@@ -337,7 +337,7 @@ func (d Decision) Near() bool {
 func (d Decision) Explain() string {
 	var b strings.Builder
 	if d.Winner != nil {
-		fmt.Fprintf(&b, "%s applies", keyOf(d.Winner))
+		fmt.Fprintf(&b, "%s applies", KeyOf(d.Winner))
 	} else {
 		b.WriteString("No policy match for resource")
 	}
@@ -370,7 +370,22 @@ func (d Decision) Explain() string {
 // explained is how many candidates an event names.
 const explained = 8
 
-// gvkOf is the kind a selector is about; it is empty when unparsable.
-func gvkOf(selector policyv1alpha1.ResourceSelector) schema.GroupVersionKind {
+// KindOf is the kind a selector is about; it is empty when unparsable.
+func KindOf(selector policyv1alpha1.ResourceSelector) schema.GroupVersionKind {
 	return schema.FromAPIVersionAndKind(selector.APIVersion, selector.Kind)
 }
+
+// IndexKeys returns what a policy selects as values of a cache index, in whatever version: "Deployment.apps|web" for one name,
+// "Deployment.apps|" for any, "Deployment.apps" for both.
+func IndexKeys(policy policyv1alpha1.Propagation) []string {
+	var keys []string
+	for _, s := range policy.PropagationSpec().ResourceSelectors {
+		kind := KindOf(s).GroupKind()
+		keys = append(keys, kind.String(), NameKey(kind, s.Name))
+	}
+	slices.Sort(keys)
+	return slices.Compact(keys)
+}
+
+// NameKey is the index value of a selector by name; the name is empty for one without.
+func NameKey(kind schema.GroupKind, name string) string { return kind.String() + "|" + name }
