@@ -152,12 +152,12 @@ func (a *addresser) patch(ctx context.Context, conn *member.Conn, live *unstruct
 	change["metadata"] = map[string]any{"uid": live.GetUID(), "resourceVersion": live.GetResourceVersion()}
 	raw, err := json.Marshal(change)
 	if err != nil {
-		return nil, fmt.Errorf("encoding a change of ServiceImport %s: %w", keyOf(live), err)
+		return nil, fmt.Errorf("encoding a change of ServiceImport %s: %w", client.ObjectKeyFromObject(live), err)
 	}
 	changed, err := conn.Dynamic().Resource(importsResource).Namespace(live.GetNamespace()).Patch(ctx, live.GetName(),
 		types.MergePatchType, raw, metav1.PatchOptions{FieldManager: manager}, subresources...)
 	if err != nil {
-		return nil, fmt.Errorf("writing ServiceImport %s: %w", keyOf(live), err)
+		return nil, fmt.Errorf("writing ServiceImport %s: %w", client.ObjectKeyFromObject(live), err)
 	}
 	conn.Saw(importsResource, changed.DeepCopy())
 	return changed, nil
@@ -166,7 +166,7 @@ func (a *addresser) patch(ctx context.Context, conn *member.Conn, live *unstruct
 func readImport(live *unstructured.Unstructured) (*multiclusterv1beta1.ServiceImport, error) {
 	object := &multiclusterv1beta1.ServiceImport{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(live.Object, object); err != nil {
-		return nil, fmt.Errorf("reading ServiceImport %s: %w", keyOf(live), err)
+		return nil, fmt.Errorf("reading ServiceImport %s: %w", client.ObjectKeyFromObject(live), err)
 	}
 	return object, nil
 }

@@ -3,6 +3,7 @@ package service
 import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	networkingv1alpha1 "github.com/flagship-k8s/flagship/api/networking/v1alpha1"
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
@@ -30,13 +31,13 @@ func bindingFor(mcs *networkingv1alpha1.MultiClusterService, service *corev1.Ser
 			Controller: new(true), BlockOwnerDeletion: new(true),
 		}}
 	}
-	binding.Labels = merged(binding.Labels, map[string]string{
+	binding.Labels = labels.Merge(binding.Labels, map[string]string{
 		workv1alpha2.BindingManagedByLabel:                     networkingv1alpha1.KindMultiClusterService,
 		networkingv1alpha1.MultiClusterServicePermanentIDLabel: mcs.Labels[networkingv1alpha1.MultiClusterServicePermanentIDLabel],
 	})
 	remove(binding.Labels, policyClaimLabels)
 	unchanged := binding.Annotations[networkingv1alpha1.ServiceContentAnnotation] == content
-	binding.Annotations = merged(binding.Annotations, claimAnnotations(mcs), map[string]string{
+	binding.Annotations = labels.Merge(labels.Merge(binding.Annotations, claimAnnotations(mcs)), map[string]string{
 		networkingv1alpha1.ServiceContentAnnotation: content,
 	})
 	// What a policy made of the Service is no more: even a lazy one has to begin again should it get the binding back.

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	networkingv1alpha1 "github.com/flagship-k8s/flagship/api/networking/v1alpha1"
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
@@ -77,7 +78,7 @@ func releasePatch(service metav1.Object) hubstore.MetadataPatch {
 // contentOf tells two states of a Service apart. What its members report and what claims it is no part of it.
 func contentOf(service *corev1.Service) (string, error) {
 	without := func(all map[string]string, lists ...[]string) map[string]string {
-		kept := merged(all) // never nil: no keys and no keys but ours are the same
+		kept := labels.Merge(all, nil) // never nil: no keys and no keys but ours are the same
 		for _, keys := range lists {
 			for _, key := range keys {
 				delete(kept, key)

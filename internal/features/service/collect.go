@@ -42,7 +42,7 @@ type collector struct {
 	cache   cache.Cache
 	fleet   *member.Fleet
 	queues  *member.Queues
-	own     echoes
+	own     ownWrites
 	metrics *collectMetrics
 
 	mu        sync.Mutex
@@ -123,7 +123,7 @@ func (c *collector) workChanged(was, is any, initial bool) {
 	if isRegistration(work) {
 		c.registrationChanged(work)
 	}
-	if initial || before != nil && !reshaped(before, work) || c.own.heard(work) {
+	if initial || before != nil && !reshaped(before, work) || c.own.Observe(work) {
 		return
 	}
 	for _, w := range []*workv1alpha1.Work{before, work} { // what it is may be what was changed
@@ -154,7 +154,7 @@ func (c *collector) workDeleted(obj any) {
 	if !ok || !networkingv1alpha1.IsRecord(work) {
 		return
 	}
-	c.own.forget(work)
+	c.own.Forget(client.ObjectKeyFromObject(work))
 	cluster, ok := workv1alpha1.ClusterOfExecutionNamespace(work.Namespace)
 	switch {
 	case !ok:

@@ -137,15 +137,19 @@ func (f *templateFeed) WaitForSync(ctx context.Context) error { return f.templat
 func onService(add func(context.Context, types.NamespacedName, queue)) handler.TypedEventHandler[*networkingv1alpha1.MultiClusterService, reconcile.Request] {
 	type mcs = *networkingv1alpha1.MultiClusterService
 	return handler.TypedFuncs[mcs, reconcile.Request]{
-		CreateFunc: func(ctx context.Context, e ctrlevent.TypedCreateEvent[mcs], q queue) { add(ctx, keyOf(e.Object), q) },
+		CreateFunc: func(ctx context.Context, e ctrlevent.TypedCreateEvent[mcs], q queue) {
+			add(ctx, client.ObjectKeyFromObject(e.Object), q)
+		},
 		UpdateFunc: func(ctx context.Context, e ctrlevent.TypedUpdateEvent[mcs], q queue) {
 			if e.ObjectOld.Generation != e.ObjectNew.Generation || e.ObjectOld.UID != e.ObjectNew.UID ||
 				(e.ObjectOld.DeletionTimestamp == nil) != (e.ObjectNew.DeletionTimestamp == nil) ||
 				!maps.Equal(e.ObjectOld.Labels, e.ObjectNew.Labels) {
-				add(ctx, keyOf(e.ObjectNew), q)
+				add(ctx, client.ObjectKeyFromObject(e.ObjectNew), q)
 			}
 		},
-		DeleteFunc: func(ctx context.Context, e ctrlevent.TypedDeleteEvent[mcs], q queue) { add(ctx, keyOf(e.Object), q) },
+		DeleteFunc: func(ctx context.Context, e ctrlevent.TypedDeleteEvent[mcs], q queue) {
+			add(ctx, client.ObjectKeyFromObject(e.Object), q)
+		},
 	}
 }
 
@@ -198,20 +202,20 @@ func isApplied(w *workv1alpha1.Work) bool {
 
 // onRecord queues a record that came, changed or went, and the one that a Work came from which somebody else changed or
 // deleted.
-func onRecord(own *echoes, told *metrics) handler.TypedEventHandler[*workv1alpha1.Work, reconcile.Request] {
+func onRecord(own *ownWrites, told *metrics) handler.TypedEventHandler[*workv1alpha1.Work, reconcile.Request] {
 	type work = *workv1alpha1.Work
 	add := func(w work, q queue) {
 		switch {
 		case isCollected(w):
 			told.changed(w)
-			q.Add(reconcile.Request{NamespacedName: keyOf(w)})
+			q.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(w)})
 		case isDispatched(w):
 			q.Add(reconcile.Request{NamespacedName: sourceOf(w)})
 		}
 	}
 	return handler.TypedFuncs[work, reconcile.Request]{
 		CreateFunc: func(_ context.Context, e ctrlevent.TypedCreateEvent[work], q queue) {
-			if !own.heard(e.Object) {
+			if !own.Observe(e.Object) {
 				add(e.Object, q) // at the start the record of what was dispatched may have gone while nobody looked
 			}
 		},
@@ -219,14 +223,14 @@ func onRecord(own *echoes, told *metrics) handler.TypedEventHandler[*workv1alpha
 			if isDispatched(e.ObjectNew) && isApplied(e.ObjectNew) {
 				told.arrived(e.ObjectNew)
 			}
-			if reshaped(e.ObjectOld, e.ObjectNew) && !own.heard(e.ObjectNew) {
+			if reshaped(e.ObjectOld, e.ObjectNew) && !own.Observe(e.ObjectNew) {
 				add(e.ObjectOld, q) // what it is may be what was changed
 				add(e.ObjectNew, q)
 			}
 		},
 		DeleteFunc: func(_ context.Context, e ctrlevent.TypedDeleteEvent[work], q queue) {
-			own.forget(e.Object)
-			told.underway.end(keyOf(e.Object))
+			own.Forget(client.ObjectKeyFromObject(e.Object))
+			told.underway.end(client.ObjectKeyFromObject(e.Object))
 			add(e.Object, q)
 		},
 	}
@@ -279,7 +283,7 @@ func owners(ctx context.Context, reader client.Reader) []types.NamespacedName {
 	}
 	keys := make([]types.NamespacedName, 0, len(list.Items))
 	for i := range list.Items {
-		keys = append(keys, keyOf(&list.Items[i]))
+		keys = append(keys, client.ObjectKeyFromObject(&list.Items[i]))
 	}
 	return keys
 }
@@ -293,7 +297,7 @@ func recordsOf(reader client.Reader) func(context.Context, types.NamespacedName,
 		}
 		for _, w := range works {
 			if isCollected(w) {
-				q.Add(reconcile.Request{NamespacedName: keyOf(w)})
+				q.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(w)})
 			}
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -86,7 +87,7 @@ func (d *definer) bring(ctx context.Context, key types.NamespacedName, raw []byt
 		return nil
 	}
 	desired := begin(existing, key.Namespace, key.Name)
-	desired.Labels = merged(desired.Labels, map[string]string{multiclusterv1beta1.ExportRoleLabel: multiclusterv1beta1.RoleDefinition})
+	desired.Labels = labels.Merge(desired.Labels, map[string]string{multiclusterv1beta1.ExportRoleLabel: multiclusterv1beta1.RoleDefinition})
 	retractable(desired)
 	carry(desired, raw, false)
 	return write(ctx, d.client, existing, desired)

@@ -20,7 +20,7 @@ import (
 type dispatcher struct {
 	client  client.Client
 	fleet   clusterReader
-	own     echoes
+	own     ownWrites
 	metrics *metrics
 }
 
@@ -104,7 +104,7 @@ func sliceIn(record *workv1alpha1.Work) (slice *discoveryv1.EndpointSlice, sound
 		return nil, false
 	}
 	slice, err := decodeSlice(record.Spec.Workload.Manifests[0].Raw)
-	return slice, err == nil && slice.Kind == sliceMeta.Kind && keyOf(slice) == sliceOf(record) &&
+	return slice, err == nil && slice.Kind == sliceMeta.Kind && client.ObjectKeyFromObject(slice) == sliceOf(record) &&
 		slice.Namespace == ownerOf(record).Namespace && slice.Labels[discoveryv1.LabelServiceName] == ownerOf(record).Name
 }
 
@@ -117,8 +117,8 @@ func (d *dispatcher) spread(ctx context.Context, record *workv1alpha1.Work, prov
 	}
 	var surplus []*workv1alpha1.Work
 	for _, w := range works {
-		if _, ok := wanted[keyOf(w)]; ok {
-			wanted[keyOf(w)] = w
+		if _, ok := wanted[client.ObjectKeyFromObject(w)]; ok {
+			wanted[client.ObjectKeyFromObject(w)] = w
 		} else {
 			surplus = append(surplus, w)
 		}
@@ -134,7 +134,7 @@ func (d *dispatcher) spread(ctx context.Context, record *workv1alpha1.Work, prov
 				continue
 			}
 		}
-		started := d.metrics.sent(key, keyOf(record))
+		started := d.metrics.sent(key, client.ObjectKeyFromObject(record))
 		wrote, err := recorded(ctx, d.client, &d.own, existing, dispatchedWork(provider, consumer, ownerLabelsOn(record), slice, raw, existing))
 		if started && !wrote {
 			d.metrics.underway.end(key)

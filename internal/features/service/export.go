@@ -9,8 +9,10 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	multiclusterv1beta1 "github.com/flagship-k8s/flagship/api/multicluster/v1beta1"
 	networkingv1alpha1 "github.com/flagship-k8s/flagship/api/networking/v1alpha1"
@@ -93,7 +95,7 @@ func exportConditions(export *multiclusterv1beta1.ServiceExport, valid metav1.Co
 
 // exportRecord is the record of an export and its Service, beside the other Works of the cluster.
 func exportRecord(cluster string, export *multiclusterv1beta1.ServiceExport, service corev1.ServiceSpec, existing *workv1alpha1.Work) (*workv1alpha1.Work, error) {
-	key := keyOf(export)
+	key := client.ObjectKeyFromObject(export)
 	slim := &multiclusterv1beta1.ServiceExport{
 		TypeMeta: metav1.TypeMeta{APIVersion: multiclusterv1beta1.GroupVersion.String(), Kind: multiclusterv1beta1.KindServiceExport},
 		ObjectMeta: metav1.ObjectMeta{
@@ -107,7 +109,7 @@ func exportRecord(cluster string, export *multiclusterv1beta1.ServiceExport, ser
 		Spec:       service,
 	}
 	work := begin(existing, workv1alpha1.ExecutionNamespace(cluster), multiclusterv1beta1.ExportRecordName(key.Namespace, key.Name))
-	work.Labels = merged(work.Labels, exportLabels(key, multiclusterv1beta1.RoleExport))
+	work.Labels = labels.Merge(work.Labels, exportLabels(key, multiclusterv1beta1.RoleExport))
 	work.Spec.SuspendDispatching = new(true)
 	var manifests []workv1alpha1.Manifest
 	for _, object := range []any{slim, behind} {

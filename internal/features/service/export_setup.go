@@ -235,7 +235,7 @@ func slicesOf(reader client.Reader) func(context.Context, types.NamespacedName, 
 		}
 		for _, w := range works {
 			if roleOf(w) == multiclusterv1beta1.RoleEndpoints {
-				q.Add(reconcile.Request{NamespacedName: keyOf(w)})
+				q.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(w)})
 			}
 		}
 	}
@@ -286,18 +286,18 @@ func onExportWork() handler.TypedEventHandler[*workv1alpha1.Work, reconcile.Requ
 
 // onSliceWork queues a record that came, changed or went, the one that a Work came from which somebody else changed or
 // deleted, and those of a service whose exports changed.
-func onSliceWork(own *echoes, reader client.Reader) handler.TypedEventHandler[*workv1alpha1.Work, reconcile.Request] {
+func onSliceWork(own *ownWrites, reader client.Reader) handler.TypedEventHandler[*workv1alpha1.Work, reconcile.Request] {
 	all := slicesOf(reader)
 	return onWork(func(ctx context.Context, work *workv1alpha1.Work, event workEvent, q queue) {
 		switch roleOf(work) {
 		case multiclusterv1beta1.RoleEndpoints:
-			q.Add(reconcile.Request{NamespacedName: keyOf(work)})
+			q.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(work)})
 		case multiclusterv1beta1.RoleImportedEndpoints:
 			if event.gone {
-				own.forget(work)
+				own.Forget(client.ObjectKeyFromObject(work))
 			}
 			// Of one that is known the record may have gone while nobody looked.
-			if event.gone || event.known || (event.came || event.reshaped) && !own.heard(work) {
+			if event.gone || event.known || (event.came || event.reshaped) && !own.Observe(work) {
 				q.Add(reconcile.Request{NamespacedName: recordedSlice(work)})
 			}
 		case multiclusterv1beta1.RoleExport:

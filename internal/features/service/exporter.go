@@ -352,7 +352,7 @@ func (e *exporter) tell(ctx context.Context, cluster string, export *multicluste
 	_, err = m.conn.Dynamic().Resource(exportsResource).Namespace(export.Namespace).Patch(ctx, export.Name,
 		types.MergePatchType, patch, metav1.PatchOptions{FieldManager: conditionsManager}, "status")
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-		return fmt.Errorf("writing the conditions of ServiceExport %s: %w", keyOf(export), err)
+		return fmt.Errorf("writing the conditions of ServiceExport %s: %w", client.ObjectKeyFromObject(export), err)
 	}
 	return nil
 }

@@ -12,7 +12,9 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	multiclusterv1beta1 "github.com/flagship-k8s/flagship/api/multicluster/v1beta1"
 	networkingv1alpha1 "github.com/flagship-k8s/flagship/api/networking/v1alpha1"
@@ -82,7 +84,7 @@ func derivedWorkName(key types.NamespacedName) string {
 
 // importWork carries the ServiceImport to a cluster, under the name that a binding's Work for it has.
 func importWork(cluster string, object *multiclusterv1beta1.ServiceImport, existing *workv1alpha1.Work) (*workv1alpha1.Work, error) {
-	key := keyOf(object)
+	key := client.ObjectKeyFromObject(object)
 	return importingWork(cluster, importWorkName(key), key, multiclusterv1beta1.RoleImport, object, existing)
 }
 
@@ -92,7 +94,7 @@ func derivedWork(cluster string, key types.NamespacedName, spec multiclusterv1be
 	if err != nil {
 		return nil, err
 	}
-	work.Annotations = merged(work.Annotations, map[string]string{multiclusterv1beta1.ExportingClustersAnnotation: strings.Join(exporting, ",")})
+	work.Annotations = labels.Merge(work.Annotations, map[string]string{multiclusterv1beta1.ExportingClustersAnnotation: strings.Join(exporting, ",")})
 	return work, nil
 }
 
@@ -102,7 +104,7 @@ func importingWork(cluster, name string, key types.NamespacedName, role string, 
 		return nil, fmt.Errorf("encoding the import of %s: %w", key, err)
 	}
 	work := begin(existing, workv1alpha1.ExecutionNamespace(cluster), name)
-	work.Labels = merged(work.Labels, exportLabels(key, role))
+	work.Labels = labels.Merge(work.Labels, exportLabels(key, role))
 	retractable(work)
 	carry(work, raw, false)
 	return work, nil
@@ -188,7 +190,7 @@ func importedWork(p passage, slice types.NamespacedName, raw []byte, existing *w
 	work := begin(existing, workv1alpha1.ExecutionNamespace(p.to), multiclusterv1beta1.ImportedEndpointsWorkName(p.from, slice.Namespace, slice.Name))
 	label(work, exportLabels(p.service, multiclusterv1beta1.RoleImportedEndpoints), slice)
 	work.Labels[networkingv1alpha1.EndpointSliceWorkManagedByLabel] = multiclusterv1beta1.KindServiceExport
-	work.Annotations = merged(work.Annotations, map[string]string{networkingv1alpha1.EndpointSliceProvisionClusterAnnotation: p.from})
+	work.Annotations = labels.Merge(work.Annotations, map[string]string{networkingv1alpha1.EndpointSliceProvisionClusterAnnotation: p.from})
 	retractable(work)
 	carry(work, raw, false)
 	return work

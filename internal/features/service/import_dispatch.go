@@ -20,7 +20,7 @@ import (
 type importDispatcher struct {
 	*importer
 	fleet clusterReader
-	own   echoes
+	own   ownWrites
 }
 
 // Reconcile brings the Works of one record up to date. The request names the record, whether it exists or not.
@@ -99,6 +99,6 @@ func (d *importDispatcher) send(ctx context.Context, slice *discoveryv1.Endpoint
 	if err != nil {
 		return err
 	}
-	_, err = recorded(ctx, d.client, &d.own, existing, importedWork(way, keyOf(slice), raw, existing))
+	_, err = recorded(ctx, d.client, &d.own, existing, importedWork(way, client.ObjectKeyFromObject(slice), raw, existing))
 	return err
 }

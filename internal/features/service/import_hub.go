@@ -11,9 +11,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	multiclusterv1beta1 "github.com/flagship-k8s/flagship/api/multicluster/v1beta1"
+	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
 )
 
 // importsManager owns the imports on the control plane, so that what an export does not say any more goes from them.
@@ -67,8 +69,8 @@ func (i *importer) applyOnHub(ctx context.Context, s *set, existing *multicluste
 		return nil, fmt.Errorf("encoding ServiceImport %s: %w", s.key, err)
 	}
 	unstructured.RemoveNestedField(object.Object, "metadata", "creationTimestamp")
-	object.SetLabels(merged(desired.Labels, map[string]string{multiclusterv1beta1.MadeFromExportsLabel: "true"}))
-	object.SetAnnotations(merged(desired.Annotations, map[string]string{multiclusterv1beta1.ContentAnnotation: content}))
+	object.SetLabels(labels.Merge(desired.Labels, map[string]string{multiclusterv1beta1.MadeFromExportsLabel: "true"}))
+	object.SetAnnotations(labels.Merge(desired.Annotations, map[string]string{multiclusterv1beta1.ContentAnnotation: content}))
 	err = i.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner(importsManager), client.ForceOwnership)
 	if err != nil {
 		return nil, fmt.Errorf("writing ServiceImport %s: %w", s.key, err)
@@ -90,8 +92,6 @@ func (i *importer) tellOnHub(ctx context.Context, s *set, existing *multicluster
 	}
 	told := existing.DeepCopy()
 	told.Status.Clusters = clusters
-	if err := i.client.Status().Patch(ctx, told, client.MergeFrom(existing)); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("writing the status of ServiceImport %s: %w", s.key, err)
-	}
-	return nil
+	_, err := hubclient.PatchStatus(ctx, i.client, existing, told)
+	return client.IgnoreNotFound(err)
 }

@@ -127,7 +127,7 @@ func TestRecordsTellTheVerdict(t *testing.T) {
 	h, i := importing(t, []string{"a"}, nil, a, b, registeredCluster("a"), registeredCluster("b"))
 	i.turn(t, h)
 	verdictOn := func(record *workv1alpha1.Work) exportVerdict {
-		if err := h.client.Get(t.Context(), keyOf(record), record); err != nil {
+		if err := h.client.Get(t.Context(), client.ObjectKeyFromObject(record), record); err != nil {
 			t.Fatal(err)
 		}
 		v, given := readVerdict(record)
@@ -197,19 +197,19 @@ func TestPoliciesKeepTheirWorks(t *testing.T) {
 
 func TestImportedEndpoints(t *testing.T) {
 	raw := must(encodeSlice(exported(full())))
-	slice := endpointsRecord("a", webKey, keyOf(full()), raw, nil)
+	slice := endpointsRecord("a", webKey, client.ObjectKeyFromObject(full()), raw, nil)
 	record := recordIn("a", 0)
 	h, i := importing(t, []string{"a", "b"}, nil, slice, record, registeredCluster("a"), registeredCluster("b"), registeredCluster("c"))
-	d := &importDispatcher{importer: i, fleet: h.fleet}
+	d := &importDispatcher{importer: i, fleet: h.fleet()}
 	turn := func() int {
 		before := h.writes
-		if _, err := d.Reconcile(t.Context(), reconcile.Request{NamespacedName: keyOf(slice)}); err != nil {
+		if _, err := d.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(slice)}); err != nil {
 			t.Fatal(err)
 		}
 		return h.writes - before
 	}
 	carried := func() (list []string) {
-		for _, w := range must(listWorks(t.Context(), h.client, client.MatchingFields{recordIndex: keyOf(slice).String()})) {
+		for _, w := range must(listWorks(t.Context(), h.client, client.MatchingFields{recordIndex: client.ObjectKeyFromObject(slice).String()})) {
 			if w.DeletionTimestamp == nil {
 				s := must(decodeSlice(w.Spec.Workload.Manifests[0].Raw))
 				list = append(list, fmt.Sprintf("%s %s", strings.TrimPrefix(w.Namespace, "karmada-es-"), s.Name))

@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -214,7 +215,7 @@ func (i *importer) spread(ctx context.Context, s *set) error {
 	surplus := map[types.NamespacedName]*workv1alpha1.Work{}
 	has := map[string]bool{}
 	for _, w := range s.works {
-		surplus[keyOf(w)] = w
+		surplus[client.ObjectKeyFromObject(w)] = w
 		cluster, _ := workv1alpha1.ClusterOfExecutionNamespace(w.Namespace)
 		has[cluster] = true
 	}
@@ -238,7 +239,7 @@ func (i *importer) place(ctx context.Context, s *set, cluster string, surplus ma
 		return err
 	}
 	if derived == nil || headless(derived) == headless(desired) { // else it has to go first: an address cannot be given up
-		delete(surplus, keyOf(desired))
+		delete(surplus, client.ObjectKeyFromObject(desired))
 		err = i.write(ctx, derived, desired)
 	}
 	if s.service == nil || s.custom != nil && slices.Contains(s.targets, cluster) {
@@ -252,7 +253,7 @@ func (i *importer) place(ctx context.Context, s *set, cluster string, surplus ma
 	if failure != nil {
 		return errors.Join(err, failure)
 	}
-	delete(surplus, keyOf(work))
+	delete(surplus, client.ObjectKeyFromObject(work))
 	return errors.Join(err, i.write(ctx, existing, work))
 }
 
@@ -276,7 +277,7 @@ func (i *importer) judge(ctx context.Context, s *set) error {
 	var failures []error
 	for _, record := range s.records {
 		noted := record.DeepCopy()
-		noted.Annotations = merged(noted.Annotations, map[string]string{multiclusterv1beta1.VerdictAnnotation: string(note)})
+		noted.Annotations = labels.Merge(noted.Annotations, map[string]string{multiclusterv1beta1.VerdictAnnotation: string(note)})
 		failures = append(failures, write(ctx, i.client, record, noted))
 	}
 	return errors.Join(failures...)

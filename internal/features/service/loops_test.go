@@ -26,9 +26,9 @@ import (
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 )
 
-// hub is a dispatcher on a control plane in memory, which counts what is written to it.
+// hub is a control plane in memory, which counts what is written to it.
 type hub struct {
-	*dispatcher
+	client client.Client
 	clock  *clocktesting.FakeClock
 	writes int
 }
@@ -68,9 +68,24 @@ func newHub(t *testing.T, objects ...client.Object) *hub {
 			t.Fatal(err)
 		}
 	}
-	c := builder.Build()
-	h.dispatcher = &dispatcher{client: c, metrics: newMetrics(nil, h.clock), fleet: clusterReader{reader: c, clock: h.clock, grace: time.Minute}}
+	h.client = builder.Build()
 	return h
+}
+
+func (h *hub) fleet() clusterReader {
+	return clusterReader{reader: h.client, clock: h.clock, grace: time.Minute}
+}
+
+// dispatching is a dispatcher on a control plane in memory.
+type dispatching struct {
+	*hub
+	dispatcher *dispatcher
+}
+
+func newDispatching(t *testing.T, objects ...client.Object) *dispatching {
+	t.Helper()
+	h := newHub(t, objects...)
+	return &dispatching{h, &dispatcher{client: h.client, metrics: newMetrics(nil, h.clock), fleet: h.fleet()}}
 }
 
 func registeredCluster(name string) *clusterv1alpha1.Cluster {
@@ -78,10 +93,10 @@ func registeredCluster(name string) *clusterv1alpha1.Cluster {
 }
 
 // run reconciles a record and returns how many writes it took.
-func (h *hub) run(t *testing.T, record *workv1alpha1.Work) (reconcile.Result, int) {
+func (h *dispatching) run(t *testing.T, record *workv1alpha1.Work) (reconcile.Result, int) {
 	t.Helper()
 	before := h.writes
-	result, err := h.Reconcile(t.Context(), reconcile.Request{NamespacedName: keyOf(record)})
+	result, err := h.dispatcher.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(record)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,9 +104,9 @@ func (h *hub) run(t *testing.T, record *workv1alpha1.Work) (reconcile.Result, in
 }
 
 // carried lists the consumers that have a record's slice, each with what it is called there and what is ready.
-func (h *hub) carried(t *testing.T, record *workv1alpha1.Work) (list []string) {
+func (h *dispatching) carried(t *testing.T, record *workv1alpha1.Work) (list []string) {
 	t.Helper()
-	works, err := listWorks(t.Context(), h.client, client.MatchingFields{sourceIndex: keyOf(record).String()})
+	works, err := listWorks(t.Context(), h.client, client.MatchingFields{sourceIndex: client.ObjectKeyFromObject(record).String()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,13 +137,13 @@ func fullRecord(t *testing.T, provider string, owner *networkingv1alpha1.MultiCl
 	if err != nil {
 		t.Fatal(err)
 	}
-	return collectedWork(provider, ownerLabels(owner), keyOf(full()), raw, nil)
+	return collectedWork(provider, ownerLabels(owner), client.ObjectKeyFromObject(full()), raw, nil)
 }
 
 func TestDispatchGoesToEveryOtherConsumer(t *testing.T) {
 	mcs := exposed(networkingv1alpha1.ExposureTypeCrossCluster)
 	record := fullRecord(t, "a", mcs)
-	h := newHub(t, mcs, record, registeredCluster("a"), registeredCluster("b"), registeredCluster("c"))
+	h := newDispatching(t, mcs, record, registeredCluster("a"), registeredCluster("b"), registeredCluster("c"))
 	if _, writes := h.run(t, record); writes != 2 {
 		t.Errorf("%d writes for two consumers", writes)
 	}
@@ -166,9 +181,9 @@ func TestDispatchPutsRight(t *testing.T) {
 		t.Run(reason, func(t *testing.T) {
 			mcs := exposed(networkingv1alpha1.ExposureTypeCrossCluster)
 			record := fullRecord(t, "a", mcs)
-			h := newHub(t, mcs, record, registeredCluster("a"), registeredCluster("b"))
+			h := newDispatching(t, mcs, record, registeredCluster("a"), registeredCluster("b"))
 			h.run(t, record)
-			key := dispatchedKey("a", "b", keyOf(full()))
+			key := dispatchedKey("a", "b", client.ObjectKeyFromObject(full()))
 			before, spoilt := must(workNamed(t.Context(), h.client, key)), must(workNamed(t.Context(), h.client, key)).DeepCopy()
 			spoil(spoilt)
 			if err := h.client.Update(t.Context(), spoilt); err != nil {
@@ -194,9 +209,9 @@ func TestDispatchPutsRight(t *testing.T) {
 func TestStrangeCopiesGo(t *testing.T) {
 	mcs := exposed(networkingv1alpha1.ExposureTypeCrossCluster)
 	record := fullRecord(t, "a", mcs)
-	h := newHub(t, mcs, record, registeredCluster("a"), registeredCluster("b"))
+	h := newDispatching(t, mcs, record, registeredCluster("a"), registeredCluster("b"))
 	h.run(t, record)
-	strange := must(workNamed(t.Context(), h.client, dispatchedKey("a", "b", keyOf(full())))).DeepCopy()
+	strange := must(workNamed(t.Context(), h.client, dispatchedKey("a", "b", client.ObjectKeyFromObject(full())))).DeepCopy()
 	strange.Name, strange.ResourceVersion, strange.Finalizers = "0-strange", "", nil
 	if err := h.client.Create(t.Context(), strange); err != nil {
 		t.Fatal(err)
@@ -208,25 +223,25 @@ func TestStrangeCopiesGo(t *testing.T) {
 }
 
 func TestDispatchEndsWithItsCause(t *testing.T) {
-	for reason, end := range map[string]func(t *testing.T, h *hub, mcs *networkingv1alpha1.MultiClusterService, record *workv1alpha1.Work) error{
-		"the slice is gone": func(t *testing.T, h *hub, _ *networkingv1alpha1.MultiClusterService, record *workv1alpha1.Work) error {
+	for reason, end := range map[string]func(t *testing.T, h *dispatching, mcs *networkingv1alpha1.MultiClusterService, record *workv1alpha1.Work) error{
+		"the slice is gone": func(t *testing.T, h *dispatching, _ *networkingv1alpha1.MultiClusterService, record *workv1alpha1.Work) error {
 			return h.client.Delete(t.Context(), record)
 		},
-		"the MultiClusterService is gone": func(t *testing.T, h *hub, mcs *networkingv1alpha1.MultiClusterService, _ *workv1alpha1.Work) error {
+		"the MultiClusterService is gone": func(t *testing.T, h *dispatching, mcs *networkingv1alpha1.MultiClusterService, _ *workv1alpha1.Work) error {
 			return h.client.Delete(t.Context(), mcs)
 		},
-		"the provider provides no more": func(t *testing.T, h *hub, mcs *networkingv1alpha1.MultiClusterService, _ *workv1alpha1.Work) error {
+		"the provider provides no more": func(t *testing.T, h *dispatching, mcs *networkingv1alpha1.MultiClusterService, _ *workv1alpha1.Work) error {
 			mcs.Spec.ProviderClusters = clusters("b")
 			return h.client.Update(t.Context(), mcs)
 		},
-		"the provider is not registered any more": func(t *testing.T, h *hub, _ *networkingv1alpha1.MultiClusterService, _ *workv1alpha1.Work) error {
+		"the provider is not registered any more": func(t *testing.T, h *dispatching, _ *networkingv1alpha1.MultiClusterService, _ *workv1alpha1.Work) error {
 			return h.client.Delete(t.Context(), registeredCluster("a"))
 		},
 	} {
 		t.Run(reason, func(t *testing.T) {
 			mcs := exposed(networkingv1alpha1.ExposureTypeCrossCluster)
 			record := fullRecord(t, "a", mcs)
-			h := newHub(t, mcs, record, registeredCluster("a"), registeredCluster("b"))
+			h := newDispatching(t, mcs, record, registeredCluster("a"), registeredCluster("b"))
 			h.run(t, record)
 			if got := h.carried(t, record); len(got) != 1 {
 				t.Fatalf("consumers have %v before", got)
@@ -235,7 +250,7 @@ func TestDispatchEndsWithItsCause(t *testing.T) {
 				t.Fatal(err)
 			}
 			h.run(t, record)
-			for _, w := range must(listWorks(t.Context(), h.client, client.MatchingFields{sourceIndex: keyOf(record).String()})) {
+			for _, w := range must(listWorks(t.Context(), h.client, client.MatchingFields{sourceIndex: client.ObjectKeyFromObject(record).String()})) {
 				if w.DeletionTimestamp == nil {
 					t.Errorf("Work %s/%s is to stay", w.Namespace, w.Name)
 				}
@@ -257,7 +272,7 @@ func TestAwayForTooLong(t *testing.T) {
 	mcs := exposed(networkingv1alpha1.ExposureTypeCrossCluster)
 	record := fullRecord(t, "a", mcs)
 	provider := registeredCluster("a")
-	h := newHub(t, mcs, record, provider, registeredCluster("b"))
+	h := newDispatching(t, mcs, record, provider, registeredCluster("b"))
 	turn := func(status metav1.ConditionStatus) {
 		provider.Status.Conditions = []metav1.Condition{{
 			Type: clusterv1alpha1.ClusterConditionReady, Status: status, LastTransitionTime: metav1.NewTime(h.clock.Now()),
@@ -332,7 +347,7 @@ func TestWatchKeepsWhatRecordsHave(t *testing.T) {
 		t.Fatal(err)
 	}
 	expect("a deletion", "web-other")
-	if _, exists, certain := w.get(keyOf(other)); exists || !certain {
+	if _, exists, certain := w.get(client.ObjectKeyFromObject(other)); exists || !certain {
 		t.Error("it is still there")
 	}
 }

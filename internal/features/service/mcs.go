@@ -2,7 +2,6 @@ package service
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -17,12 +16,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	networkingv1alpha1 "github.com/flagship-k8s/flagship/api/networking/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 )
@@ -72,9 +71,9 @@ func (e *exposer) Reconcile(ctx context.Context, request reconcile.Request) (rec
 		if err := e.withdraw(ctx, request.NamespacedName); err != nil {
 			return reconcile.Result{}, err
 		}
-		return reconcile.Result{}, e.removeFinalizer(ctx, mcs)
+		return reconcile.Result{}, hubclient.RemoveFinalizer(ctx, e.client, mcs, networkingv1alpha1.MultiClusterServiceFinalizer)
 	}
-	if err := e.guard(ctx, mcs); err != nil {
+	if err := hubclient.AddFinalizer(ctx, e.client, mcs, networkingv1alpha1.MultiClusterServiceFinalizer); err != nil {
 		return reconcile.Result{}, err
 	}
 	p, err := e.look(ctx, mcs)
@@ -107,7 +106,7 @@ func (e *exposer) look(ctx context.Context, mcs *networkingv1alpha1.MultiCluster
 		return p, err
 	}
 	p.exposure = Expose(&mcs.Spec, registered)
-	if p.service, err = e.service(ctx, keyOf(mcs)); err != nil {
+	if p.service, err = e.service(ctx, client.ObjectKeyFromObject(mcs)); err != nil {
 		return p, err
 	}
 	switch {
@@ -116,10 +115,10 @@ func (e *exposer) look(ctx context.Context, mcs *networkingv1alpha1.MultiCluster
 	default:
 		p.obstacle = mismatch(mcs.Spec.Ports, p.service)
 	}
-	if p.works, err = worksOf(ctx, e.client, keyOf(mcs)); err != nil {
+	if p.works, err = worksOf(ctx, e.client, client.ObjectKeyFromObject(mcs)); err != nil {
 		return p, err
 	}
-	p.binding, err = e.binding(ctx, keyOf(mcs))
+	p.binding, err = e.binding(ctx, client.ObjectKeyFromObject(mcs))
 	return p, err
 }
 
@@ -186,13 +185,13 @@ func (e *exposer) claim(ctx context.Context, p *serviceState) error {
 		return err
 	}
 	holder := policyOn(p.service)
-	obj, err := e.templates.PatchMetadata(ctx, serviceRef(keyOf(p.mcs)), raw)
+	obj, err := e.templates.PatchMetadata(ctx, serviceRef(client.ObjectKeyFromObject(p.mcs)), raw)
 	if err != nil {
 		return err
 	}
 	if holder != "" {
 		e.events.Publish(events.Normal(events.Reference(mcsKind, p.mcs), events.SyncServiceSucceed,
-			fmt.Sprintf("Service %s is taken over from %s, which gets it back when this is gone", keyOf(p.mcs), holder)))
+			fmt.Sprintf("Service %s is taken over from %s, which gets it back when this is gone", client.ObjectKeyFromObject(p.mcs), holder)))
 	}
 	p.service.ResourceVersion = obj.GetResourceVersion()
 	p.service.Labels, p.service.Annotations = obj.GetLabels(), obj.GetAnnotations()
@@ -235,7 +234,7 @@ func (e *exposer) bind(ctx context.Context, p *serviceState) error {
 			return nil // the cache is a moment behind; its event follows
 		}
 		if err != nil {
-			return fmt.Errorf("creating binding %s: %w", keyOf(desired), err)
+			return fmt.Errorf("creating binding %s: %w", client.ObjectKeyFromObject(desired), err)
 		}
 		p.binding = desired
 		return nil
@@ -245,7 +244,7 @@ func (e *exposer) bind(ctx context.Context, p *serviceState) error {
 
 // register has every provider's slices collected, and nobody else's.
 func (e *exposer) register(ctx context.Context, p *serviceState) error {
-	existing, name := map[string]*workv1alpha1.Work{}, registrationName(keyOf(p.mcs))
+	existing, name := map[string]*workv1alpha1.Work{}, registrationName(client.ObjectKeyFromObject(p.mcs))
 	var surplus []*workv1alpha1.Work
 	for _, w := range p.works {
 		cluster, _ := workv1alpha1.ClusterOfExecutionNamespace(w.Namespace)
@@ -273,7 +272,7 @@ func (e *exposer) register(ctx context.Context, p *serviceState) error {
 func (e *exposer) addFinalizer(ctx context.Context, p *serviceState, provider string, existing *workv1alpha1.Work) error {
 	if existing == nil {
 		var err error
-		key := types.NamespacedName{Namespace: workv1alpha1.ExecutionNamespace(provider), Name: registrationName(keyOf(p.mcs))}
+		key := types.NamespacedName{Namespace: workv1alpha1.ExecutionNamespace(provider), Name: registrationName(client.ObjectKeyFromObject(p.mcs))}
 		if existing, err = workNamed(ctx, e.client, key); err != nil {
 			return err
 		}
@@ -293,8 +292,8 @@ func (e *exposer) tell(ctx context.Context, p serviceState) error {
 	}
 	updated := p.mcs.DeepCopy()
 	updated.Status = status
-	if err := e.client.Status().Patch(ctx, updated, client.MergeFrom(p.mcs)); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("writing the status: %w", err)
+	if _, err := hubclient.PatchStatus(ctx, e.client, p.mcs, updated); client.IgnoreNotFound(err) != nil {
+		return err
 	}
 	for _, n := range news(p, p.mcs.Status.Conditions, status.Conditions) {
 		e.events.Publish(n)
@@ -352,53 +351,13 @@ func (e *exposer) deleteBinding(ctx context.Context, binding *workv1alpha2.Resou
 	err := e.client.Delete(ctx, binding.DeepCopy(), client.Preconditions{UID: new(binding.UID)},
 		client.PropagationPolicy(metav1.DeletePropagationBackground))
 	if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
-		return fmt.Errorf("deleting binding %s: %w", keyOf(binding), err)
+		return fmt.Errorf("deleting binding %s: %w", client.ObjectKeyFromObject(binding), err)
 	}
 	return nil
 }
 
 // patch sends what differs; nothing if nothing does.
 func (e *exposer) patch(ctx context.Context, before, after *workv1alpha2.ResourceBinding) error {
-	patch, err := client.MergeFrom(before).Data(after)
-	if err != nil {
-		return fmt.Errorf("comparing binding %s: %w", keyOf(before), err)
-	}
-	if string(patch) == "{}" {
-		return nil
-	}
-	if err := e.client.Patch(ctx, after, client.RawPatch(types.MergePatchType, patch)); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("patching binding %s: %w", keyOf(before), err)
-	}
-	return nil
-}
-
-// guard keeps the MultiClusterService until everything done for it has been taken back.
-func (e *exposer) guard(ctx context.Context, mcs *networkingv1alpha1.MultiClusterService) error {
-	if controllerutil.ContainsFinalizer(mcs, networkingv1alpha1.MultiClusterServiceFinalizer) {
-		return nil
-	}
-	before := mcs.DeepCopy()
-	controllerutil.AddFinalizer(mcs, networkingv1alpha1.MultiClusterServiceFinalizer)
-	if err := e.client.Patch(ctx, mcs, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
-		return fmt.Errorf("adding the finalizer: %w", err)
-	}
-	return nil
-}
-
-func (e *exposer) removeFinalizer(ctx context.Context, mcs *networkingv1alpha1.MultiClusterService) error {
-	at := slices.Index(mcs.Finalizers, networkingv1alpha1.MultiClusterServiceFinalizer)
-	if at < 0 {
-		return nil
-	}
-	path := fmt.Sprintf("/metadata/finalizers/%d", at)
-	patch, err := json.Marshal([]map[string]string{
-		{"op": "test", "path": path, "value": networkingv1alpha1.MultiClusterServiceFinalizer}, {"op": "remove", "path": path},
-	})
-	if err != nil {
-		return fmt.Errorf("encoding the patch: %w", err)
-	}
-	if err := e.client.Patch(ctx, mcs.DeepCopy(), client.RawPatch(types.JSONPatchType, patch)); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("removing the finalizer: %w", err)
-	}
-	return nil
+	_, err := hubclient.Patch(ctx, e.client, before, after)
+	return client.IgnoreNotFound(err)
 }

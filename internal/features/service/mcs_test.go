@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -59,7 +60,7 @@ func (o *oneService) PatchMetadata(ctx context.Context, ref hubstore.Ref, raw []
 		return nil, err
 	}
 	put := func(have map[string]string, changes map[string]*string) map[string]string {
-		have = merged(have)
+		have = labels.Merge(have, nil)
 		for key, value := range changes {
 			delete(have, key)
 			if value != nil {
@@ -79,7 +80,7 @@ func exposing(t *testing.T, service *corev1.Service, mcs *networkingv1alpha1.Mul
 	h := newHub(t, mcs, registeredCluster("a"), registeredCluster("b"), registeredCluster("c"))
 	templates := &oneService{service: service}
 	return h, &exposer{
-		client: h.client, templates: templates, fleet: h.fleet, events: events.RecorderFunc(func(events.Event) {}),
+		client: h.client, templates: templates, fleet: h.fleet(), events: events.RecorderFunc(func(events.Event) {}),
 		selected: func(context.Context, hubstore.Ref, metav1.Object) (bool, error) { return false, nil },
 	}, templates
 }

@@ -6,9 +6,11 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 )
 
 // metrics are what the loops for MultiClusterServices tell about their work.
@@ -42,8 +44,8 @@ func newMetrics(r prometheus.Registerer, clock clock.PassiveClock) *metrics {
 var travelTimes = []float64{.01, .025, .05, .1, .2, .3, .5, 1, 2.5, 5, 15, 60, 300}
 
 // changed notes that a record changed.
-func (m *metrics) changed(record metav1.Object) {
-	m.underway.leave(keyOf(record), m.clock.Now())
+func (m *metrics) changed(record *workv1alpha1.Work) {
+	m.underway.leave(client.ObjectKeyFromObject(record), m.clock.Now())
 }
 
 // sent notes that a Work is about to be written which carries a record. It returns false if the Work is under way already.
@@ -53,10 +55,10 @@ func (m *metrics) sent(work, record types.NamespacedName) bool {
 }
 
 // arrived notes that a consumer has what a Work carries.
-func (m *metrics) arrived(work metav1.Object) {
-	if since, known := m.underway.since(keyOf(work)); known {
+func (m *metrics) arrived(work *workv1alpha1.Work) {
+	if since, known := m.underway.since(client.ObjectKeyFromObject(work)); known {
 		m.arrival.Observe(m.clock.Since(since).Seconds())
-		m.underway.end(keyOf(work))
+		m.underway.end(client.ObjectKeyFromObject(work))
 	}
 }
 

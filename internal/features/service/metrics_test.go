@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkingv1alpha1 "github.com/flagship-k8s/flagship/api/networking/v1alpha1"
 )
@@ -14,9 +15,9 @@ import (
 func TestArrivalIsMeasuredFromTheChange(t *testing.T) {
 	mcs := exposed(networkingv1alpha1.ExposureTypeCrossCluster)
 	record := fullRecord(t, "a", mcs)
-	h := newHub(t, mcs, record, registeredCluster("a"), registeredCluster("b"))
+	h := newDispatching(t, mcs, record, registeredCluster("a"), registeredCluster("b"))
 	registry := prometheus.NewRegistry()
-	h.metrics = newMetrics(registry, h.clock)
+	h.dispatcher.metrics = newMetrics(registry, h.clock)
 	arrivals := func() (count uint64, sum float64) {
 		t.Helper()
 		families := must(registry.Gather())
@@ -28,28 +29,28 @@ func TestArrivalIsMeasuredFromTheChange(t *testing.T) {
 		t.Fatal("nothing is said of arrivals")
 		return 0, 0
 	}
-	work := must(workNamed(t.Context(), h.client, keyOf(record)))
+	work := must(workNamed(t.Context(), h.client, client.ObjectKeyFromObject(record)))
 	travel := func(change func()) {
 		t.Helper()
-		h.metrics.changed(record)
+		h.dispatcher.metrics.changed(record)
 		change()
 		h.run(t, record)
 		h.clock.Step(2 * time.Second)
-		work = must(workNamed(t.Context(), h.client, dispatchedKey("a", "b", keyOf(full()))))
-		h.metrics.arrived(work)
+		work = must(workNamed(t.Context(), h.client, dispatchedKey("a", "b", client.ObjectKeyFromObject(full()))))
+		h.dispatcher.metrics.arrived(work)
 	}
 	travel(func() {})
 	if count, sum := arrivals(); count != 1 || sum != 2 {
 		t.Errorf("%d arrivals took %v s, want one of 2 s", count, sum)
 	}
-	h.metrics.changed(record)
+	h.dispatcher.metrics.changed(record)
 	h.run(t, record) // nothing to write
 	h.clock.Step(time.Hour)
 	travel(func() {
 		if err := h.client.Delete(t.Context(), work); err != nil {
 			t.Fatal(err)
 		}
-		gone := must(workNamed(t.Context(), h.client, keyOf(work))).DeepCopy()
+		gone := must(workNamed(t.Context(), h.client, client.ObjectKeyFromObject(work))).DeepCopy()
 		gone.Finalizers = nil
 		if err := h.client.Update(t.Context(), gone); err != nil {
 			t.Fatal(err)
@@ -58,7 +59,7 @@ func TestArrivalIsMeasuredFromTheChange(t *testing.T) {
 	if count, sum := arrivals(); count != 2 || sum != 4 {
 		t.Errorf("%d arrivals took %v s, want two of 2 s each", count, sum)
 	}
-	if total := h.metrics.endpoints.total(); total != 2 {
+	if total := h.dispatcher.metrics.endpoints.total(); total != 2 {
 		t.Errorf("%v endpoints are in consumers, want 2", total)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	multiclusterv1beta1 "github.com/flagship-k8s/flagship/api/multicluster/v1beta1"
@@ -68,9 +69,9 @@ func (s *spaces) count(obj any, there bool) {
 	defer s.mu.Unlock()
 	before := len(s.records) > 0
 	if there {
-		s.records[keyOf(work)] = true
+		s.records[client.ObjectKeyFromObject(work)] = true
 	} else {
-		delete(s.records, keyOf(work))
+		delete(s.records, client.ObjectKeyFromObject(work))
 	}
 	if before == (len(s.records) > 0) {
 		return

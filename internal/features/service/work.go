@@ -7,9 +7,11 @@ import (
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkingv1alpha1 "github.com/flagship-k8s/flagship/api/networking/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
@@ -33,11 +35,11 @@ func registration(mcs *networkingv1alpha1.MultiClusterService, provider string, 
 	if err != nil {
 		return nil, fmt.Errorf("encoding MultiClusterService %s/%s: %w", mcs.Namespace, mcs.Name, err)
 	}
-	work := begin(existing, workv1alpha1.ExecutionNamespace(provider), registrationName(keyOf(mcs)))
-	work.Labels = merged(work.Labels, ownerLabels(mcs))
+	work := begin(existing, workv1alpha1.ExecutionNamespace(provider), registrationName(client.ObjectKeyFromObject(mcs)))
+	work.Labels = labels.Merge(work.Labels, ownerLabels(mcs))
 	delete(work.Annotations, networkingv1alpha1.SelectorlessServiceAnnotation)
 	if selectorless {
-		work.Annotations = merged(work.Annotations, map[string]string{networkingv1alpha1.SelectorlessServiceAnnotation: "true"})
+		work.Annotations = labels.Merge(work.Annotations, map[string]string{networkingv1alpha1.SelectorlessServiceAnnotation: "true"})
 	}
 	carry(work, raw, true)
 	return work, nil
@@ -76,7 +78,7 @@ func dispatchedWork(provider, consumer string, owner map[string]string, slice ty
 	key := dispatchedKey(provider, consumer, slice)
 	work := begin(existing, key.Namespace, key.Name)
 	label(work, owner, slice)
-	work.Annotations = merged(work.Annotations, map[string]string{networkingv1alpha1.EndpointSliceProvisionClusterAnnotation: provider})
+	work.Annotations = labels.Merge(work.Annotations, map[string]string{networkingv1alpha1.EndpointSliceProvisionClusterAnnotation: provider})
 	if !slices.Contains(work.Finalizers, workv1alpha1.ExecutionFinalizer) {
 		work.Finalizers = append(work.Finalizers, workv1alpha1.ExecutionFinalizer)
 	}
@@ -124,14 +126,14 @@ func reshaped(before, after *workv1alpha1.Work) bool {
 
 // label says whose slice a Work has.
 func label(work *workv1alpha1.Work, owner map[string]string, slice types.NamespacedName) {
-	work.Labels = merged(work.Labels, owner, map[string]string{
+	work.Labels = labels.Merge(labels.Merge(work.Labels, owner), map[string]string{
 		networkingv1alpha1.EndpointSliceWorkNamespaceLabel: slice.Namespace,
 		networkingv1alpha1.EndpointSliceWorkManagedByLabel: networkingv1alpha1.KindMultiClusterService,
 	})
 	if len(slice.Name) <= validation.LabelValueMaxLength {
 		work.Labels[networkingv1alpha1.EndpointSliceWorkNameLabel] = slice.Name
 	} else {
-		work.Annotations = merged(work.Annotations, map[string]string{sliceNameAnnotation: slice.Name})
+		work.Annotations = labels.Merge(work.Annotations, map[string]string{sliceNameAnnotation: slice.Name})
 	}
 }
 
@@ -179,19 +181,4 @@ func ownerLabelsOn(record metav1.Object) map[string]string {
 		labels[key] = record.GetLabels()[key]
 	}
 	return labels
-}
-
-func keyOf(o metav1.Object) types.NamespacedName {
-	return types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}
-}
-
-func merged(into map[string]string, from ...map[string]string) map[string]string {
-	result := maps.Clone(into)
-	if result == nil {
-		result = map[string]string{}
-	}
-	for _, m := range from {
-		maps.Copy(result, m)
-	}
-	return result
 }

@@ -11,6 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
+	"github.com/flagship-k8s/flagship/internal/knowledge/expectations"
 )
 
 // Indexes in the cache.
@@ -81,22 +83,25 @@ func workIn(ctx context.Context, reader client.Reader, cluster, name string) (*w
 // errOvertaken means that somebody else changed a Work while it was written: it has to be looked at again.
 var errOvertaken = errors.New("somebody else changed the Work meanwhile")
 
-// recorded is write that has the echoes know. It returns whether there was anything to write.
-func recorded(ctx context.Context, c client.Client, own *echoes, existing, desired *workv1alpha1.Work) (bool, error) {
+// ownWrites are the Works that one loop wrote and whose events its informer has not shown yet.
+type ownWrites = expectations.Writes[*workv1alpha1.Work]
+
+// recorded is write, with the event of the write expected. It returns whether there was anything to write.
+func recorded(ctx context.Context, c client.Client, own *ownWrites, existing, desired *workv1alpha1.Work) (bool, error) {
 	if existing != nil && (existing.DeletionTimestamp != nil || equality.Semantic.DeepEqual(existing, desired)) {
 		return false, nil
 	}
-	key := keyOf(desired)
-	own.begin(key)
+	key := client.ObjectKeyFromObject(desired)
+	own.Begin(key)
 	err := write(ctx, c, existing, desired)
-	version := desired.ResourceVersion
-	if err != nil || existing != nil && version == existing.ResourceVersion {
-		version = ""
+	var written *workv1alpha1.Work
+	if err == nil && desired.ResourceVersion != "" && (existing == nil || desired.ResourceVersion != existing.ResourceVersion) {
+		written = desired
 	}
-	if own.done(key, version) && err == nil {
+	if own.Done(key, written) && err == nil {
 		err = errOvertaken
 	}
-	return version != "", err
+	return written != nil, err
 }
 
 // write creates a Work or sends what differs from existing. A Work that is going has to be gone first; its end is an
@@ -116,15 +121,8 @@ func write(ctx context.Context, c client.Client, existing, desired *workv1alpha1
 	if existing.DeletionTimestamp != nil {
 		return nil
 	}
-	patch, err := client.MergeFrom(existing).Data(desired)
-	if err != nil {
-		return fmt.Errorf("comparing Work %s: %w", key, err)
-	}
-	if string(patch) == "{}" {
-		return nil
-	}
-	if err := c.Patch(ctx, desired, client.RawPatch(types.MergePatchType, patch)); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("patching Work %s: %w", key, err)
+	if _, err := hubclient.Patch(ctx, c, existing, desired); client.IgnoreNotFound(err) != nil {
+		return err
 	}
 	return nil
 }
