@@ -14,11 +14,9 @@ type container struct {
 	fields map[string]any
 }
 
-type containerList struct{ items []container }
-
-// containerLists finds the named lists ("containers", "initContainers") of the pod that an object is or makes. Kinds
-// whose pod is elsewhere have none: their images are reached with a predicate.
-func containerLists(object map[string]any, names ...string) []containerList {
+// containers returns the entries of the named lists ("containers", "initContainers") of the pod that an object is or makes.
+// Kinds whose pod is elsewhere have none: their images are reached with a predicate.
+func containers(object map[string]any, names ...string) []container {
 	var path string
 	switch object["kind"] {
 	case "Pod":
@@ -28,42 +26,38 @@ func containerLists(object map[string]any, names ...string) []containerList {
 	default:
 		return nil
 	}
-	var lists []containerList
+	var found []container
 	for _, name := range names {
 		value, err := lookup(object, path+"/"+name)
 		if err != nil {
-			continue
+			continue // no pod template, or no such list: nothing to edit
 		}
 		entries, _ := value.([]any)
-		var list containerList
 		for i, entry := range entries {
 			if fields, ok := entry.(map[string]any); ok {
-				list.items = append(list.items, container{path + "/" + name + "/" + strconv.Itoa(i), fields})
+				found = append(found, container{path + "/" + name + "/" + strconv.Itoa(i), fields})
 			}
 		}
-		lists = append(lists, list)
 	}
-	return lists
+	return found
 }
 
 // overrideWords edits the command or args of the container that the overrider names. An object without such a
 // container is left alone: one policy may cover many objects.
 func overrideWords(object map[string]any, field string, o policyv1alpha1.CommandArgsOverrider) error {
-	for _, list := range containerLists(object, "containers", "initContainers") {
-		for _, container := range list.items {
-			if container.fields["name"] != o.ContainerName {
-				continue
-			}
-			words, ok := container.fields[field].([]any)
-			if !ok && container.fields[field] != nil {
-				return fmt.Errorf("%s/%s is no list", container.path, field)
-			}
-			words = changeWords(words, o)
-			if len(words) == 0 {
-				delete(container.fields, field)
-			} else {
-				container.fields[field] = words
-			}
+	for _, container := range containers(object, "containers", "initContainers") {
+		if container.fields["name"] != o.ContainerName {
+			continue
+		}
+		words, ok := container.fields[field].([]any)
+		if !ok && container.fields[field] != nil {
+			return fmt.Errorf("%s/%s is no list", container.path, field)
+		}
+		words = changeWords(words, o)
+		if len(words) == 0 {
+			delete(container.fields, field)
+		} else {
+			container.fields[field] = words
 		}
 	}
 	return nil

@@ -87,13 +87,9 @@ func overrideField(object map[string]any, o policyv1alpha1.FieldOverrider) (stri
 	if o.FieldPath == "" {
 		return "", errRoot
 	}
-	value, err := lookup(object, o.FieldPath)
+	text, err := lookupText(object, o.FieldPath, "document")
 	if err != nil {
 		return o.FieldPath, err
-	}
-	text, ok := value.(string)
-	if !ok {
-		return o.FieldPath, errors.New("the value is no string, so no document")
 	}
 	steps := make([]step, 0, len(o.JSON)+len(o.YAML))
 	for _, s := range o.JSON {

@@ -1,15 +1,20 @@
 package override
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
+
+	"github.com/distribution/reference"
+	godigest "github.com/opencontainers/go-digest"
 
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 )
 
-// image is a container image reference in its four parts; each but repository may be empty.
+// image is a container image reference in its four parts; each but repository may be empty. The grammar of the parts is that
+// of distribution/reference. Its parser is not used, since it completes names with the defaults of Docker Hub, or takes
+// "library" of "library/nginx" for a registry.
 type image struct {
 	// registry is "host" or "host:port".
 	registry string
@@ -17,54 +22,51 @@ type image struct {
 	repository string
 	// tag is what follows the colon.
 	tag string
-	// digest is "algorithm:hex". It pins the content, whatever the tag says.
+	// digest is "algorithm:hex". It pins the content, whatever the tag is.
 	digest string
 }
 
-var (
-	// validRegistry is a DNS name or IPv4 address, or a bracketed IPv6 address, with an optional port.
-	validRegistry = regexp.MustCompile(`^(?:[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?(?:\.[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?)*|\[[0-9A-Fa-f:]+\])(?::[0-9]+)?$`)
-	// validRepository is lower-case words, separated within a path element by one period, one or two underscores, or dashes.
-	validRepository = regexp.MustCompile(`^[a-z0-9]+(?:(?:\.|__?|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:\.|__?|-+)[a-z0-9]+)*)*$`)
-	validTag        = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$`)
-	validDigest     = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9A-Fa-f]{32,}$`)
-)
-
-// parseImage takes a reference apart. The first path element is a registry if it could not be anything else: it has a
-// period, a colon or an upper-case letter in it, or it is "localhost".
-func parseImage(reference string) (image, error) {
+// parseImage splits a reference. The first path element is a registry if it cannot be anything else: it has a period, a colon
+// or an upper-case letter in it, or it is "localhost".
+func parseImage(text string) (image, error) {
 	var img image
-	rest := reference
-	if at := strings.IndexByte(rest, '@'); at >= 0 {
-		rest, img.digest = rest[:at], rest[at+1:]
-		if !validDigest.MatchString(img.digest) {
-			return image{}, fmt.Errorf("image %q has the invalid digest %q", reference, img.digest)
-		}
+	rest, digest, pinned := strings.Cut(text, "@")
+	img.digest = digest
+	if first, path, found := strings.Cut(rest, "/"); found && isRegistry(first) {
+		img.registry, rest = first, path
 	}
-	if slash := strings.IndexByte(rest, '/'); slash >= 0 && looksLikeRegistry(rest[:slash]) {
-		img.registry, rest = rest[:slash], rest[slash+1:]
-		if !validRegistry.MatchString(img.registry) {
-			return image{}, fmt.Errorf("image %q has the invalid registry %q", reference, img.registry)
-		}
-	}
-	if colon := strings.LastIndexByte(rest, ':'); colon >= 0 {
+	colon := strings.LastIndexByte(rest, ':')
+	tagged := colon >= 0
+	if tagged {
 		rest, img.tag = rest[:colon], rest[colon+1:]
-		if !validTag.MatchString(img.tag) {
-			return image{}, fmt.Errorf("image %q has the invalid tag %q", reference, img.tag)
-		}
 	}
 	img.repository = rest
-	if !validRepository.MatchString(img.repository) {
-		return image{}, fmt.Errorf("image %q has the invalid repository %q", reference, img.repository)
+	if err := img.validate(tagged, pinned); err != nil {
+		return image{}, fmt.Errorf("image %q: %w", text, err)
 	}
 	return img, nil
 }
 
-func looksLikeRegistry(element string) bool {
+func isRegistry(element string) bool {
 	return element == "localhost" || strings.ContainsAny(element, ".:") || strings.ToLower(element) != element
 }
 
-// String puts the reference together again.
+func (i image) validate(tagged, pinned bool) error {
+	registry := cmp.Or(i.registry, "localhost") // so that the first element of the repository is not taken for it
+	name, err := reference.WithName(registry + "/" + i.repository)
+	if err == nil && reference.Domain(name) != registry {
+		err = errors.New("invalid registry")
+	}
+	if err == nil && tagged {
+		_, err = reference.WithTag(name, i.tag)
+	}
+	if err == nil && pinned {
+		_, err = reference.WithDigest(name, godigest.Digest(i.digest))
+	}
+	return err
+}
+
+// String joins the parts.
 func (i image) String() string {
 	s := i.repository
 	if i.registry != "" {
@@ -79,7 +81,7 @@ func (i image) String() string {
 	return s
 }
 
-// change makes one edit to one component and checks that an image reference comes out.
+// change makes one edit to one component and checks that the result is an image reference.
 func (i image) change(component policyv1alpha1.ImageComponent, operator policyv1alpha1.OverriderOperator, value string) (string, error) {
 	compose := func(current string) string {
 		switch operator {
@@ -97,38 +99,22 @@ func (i image) change(component policyv1alpha1.ImageComponent, operator policyv1
 	case policyv1alpha1.Repository:
 		i.repository = strings.TrimPrefix(compose(i.repository), "/")
 	case policyv1alpha1.Tag:
-		i.setVersion(compose(i.version()))
+		i.setVersion(compose(cmp.Or(i.tag, i.digest)))
 	default:
 		return "", fmt.Errorf("image component %q is none of Registry, Repository, Tag", component)
 	}
 	changed := i.String()
-	if _, err := parseImage(changed); err != nil {
-		return "", err
-	}
-	return changed, nil
+	_, err := parseImage(changed)
+	return changed, err
 }
 
-// version is the tag, or the digest of an image that has no tag.
-func (i image) version() string {
-	if i.tag != "" {
-		return i.tag
-	}
-	return i.digest
-}
-
-// setVersion takes a tag, a digest, or "tag@digest". A digest that stayed behind a new tag would make the tag
-// meaningless, so both parts are always set.
+// setVersion takes a tag, a digest, or "tag@digest". Both parts are set, since a digest makes a new tag meaningless.
 func (i *image) setVersion(version string) {
-	i.tag, i.digest = "", ""
-	tag, digest, both := strings.Cut(version, "@")
-	switch {
-	case both:
-		i.tag, i.digest = strings.TrimPrefix(tag, ":"), digest
-	case validDigest.MatchString(version):
-		i.digest = version
-	default:
-		i.tag = strings.TrimPrefix(version, ":")
+	tag, digest, both := strings.Cut(strings.TrimPrefix(version, ":"), "@")
+	if !both && strings.Contains(tag, ":") {
+		tag, digest = "", tag
 	}
+	i.tag, i.digest = tag, digest
 }
 
 // overrideImage edits the image at the predicate's path, or those of all containers. It returns the path that failed.
@@ -136,31 +122,25 @@ func overrideImage(object map[string]any, o policyv1alpha1.ImageOverrider) (stri
 	if o.Predicate != nil {
 		return o.Predicate.Path, overrideImageAt(object, o.Predicate.Path, o)
 	}
-	for _, list := range containerLists(object, "containers") {
-		for _, container := range list.items {
-			reference, ok := container.fields["image"].(string)
-			if !ok || reference == "" {
-				continue
-			}
-			path := container.path + "/image"
-			if err := overrideImageAt(object, path, o); err != nil {
-				return path, err
-			}
+	for _, container := range containers(object, "containers") {
+		text, ok := container.fields["image"].(string)
+		if !ok || text == "" {
+			continue
+		}
+		path := container.path + "/image"
+		if err := overrideImageAt(object, path, o); err != nil {
+			return path, err
 		}
 	}
 	return "", nil
 }
 
 func overrideImageAt(object map[string]any, path string, o policyv1alpha1.ImageOverrider) error {
-	value, err := lookup(object, path)
+	text, err := lookupText(object, path, "image")
 	if err != nil {
 		return err
 	}
-	reference, ok := value.(string)
-	if !ok {
-		return errors.New("the value is no string, so no image")
-	}
-	parsed, err := parseImage(reference)
+	parsed, err := parseImage(text)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package override
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -16,7 +17,9 @@ import (
 // errRoot is returned where an edit would have to replace or remove a whole object.
 var errRoot = errors.New("the path has to name a field, not the whole object")
 
-// operation is one step of a JSON patch (RFC 6902: add, remove and replace) on a decoded document.
+// operation is one step of a JSON patch (RFC 6902: add, remove and replace) on a decoded document. evanphx/json-patch does not
+// do the job: it replaces fields that do not exist, removes the last item for the index -1, accepts indexes such as 01, does
+// not name the part of a path that is missing, and works on bytes: one step on a Deployment takes it 80 times as long.
 type operation struct {
 	path     string
 	operator policyv1alpha1.OverriderOperator
@@ -35,7 +38,7 @@ func newOperation(path string, operator policyv1alpha1.OverriderOperator, value 
 	return op, nil
 }
 
-// run edits document in place as far as possible and returns what it has become.
+// run edits document in place as far as possible and returns the edited document.
 func (op operation) run(document any) (any, error) {
 	tokens, err := parsePointer(op.path)
 	if err != nil {
@@ -47,59 +50,34 @@ func (op operation) run(document any) (any, error) {
 		}
 		return op.value, nil
 	}
-	return op.descend(document, tokens, 0)
-}
-
-// descend walks to the parent of the last token. Each step hands back the container, since a slice may have moved.
-func (op operation) descend(node any, tokens []string, depth int) (any, error) {
-	if depth == len(tokens)-1 {
-		return op.finish(node, tokens)
+	last := len(tokens) - 1
+	container, replace, err := find(&document, tokens[:last])
+	if err != nil {
+		return nil, err
 	}
-	switch container := node.(type) {
+	switch container := container.(type) {
 	case map[string]any:
-		child, found := container[tokens[depth]]
-		if !found {
-			return nil, missing(tokens[:depth+1])
-		}
-		changed, err := op.descend(child, tokens, depth+1)
-		if err != nil {
-			return nil, err
-		}
-		container[tokens[depth]] = changed
-		return container, nil
-	case []any:
-		i, err := index(tokens[depth], len(container)-1)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", formatPointer(tokens[:depth+1]), err)
-		}
-		container[i], err = op.descend(container[i], tokens, depth+1)
-		return container, err
-	default:
-		return nil, fmt.Errorf("%s holds neither fields nor items", describe(tokens[:depth]))
-	}
-}
-
-func (op operation) finish(node any, tokens []string) (any, error) {
-	last := tokens[len(tokens)-1]
-	switch container := node.(type) {
-	case map[string]any:
-		if _, found := container[last]; !found && op.operator != policyv1alpha1.OverriderOpAdd {
+		if _, found := container[tokens[last]]; !found && op.operator != policyv1alpha1.OverriderOpAdd {
 			return nil, missing(tokens)
 		}
 		if op.operator == policyv1alpha1.OverriderOpRemove {
-			delete(container, last)
+			delete(container, tokens[last])
 		} else {
-			container[last] = op.value
+			container[tokens[last]] = op.value
 		}
-		return container, nil
 	case []any:
-		return op.finishList(container, tokens)
+		list, err := op.runList(container, tokens)
+		if err != nil {
+			return nil, err
+		}
+		replace(list)
 	default:
-		return nil, fmt.Errorf("%s holds neither fields nor items", describe(tokens[:len(tokens)-1]))
+		return nil, scalar(tokens[:last])
 	}
+	return document, nil
 }
 
-func (op operation) finishList(list []any, tokens []string) (any, error) {
+func (op operation) runList(list []any, tokens []string) ([]any, error) {
 	last, highest := tokens[len(tokens)-1], len(list)-1
 	if op.operator == policyv1alpha1.OverriderOpAdd {
 		if last == "-" {
@@ -107,9 +85,9 @@ func (op operation) finishList(list []any, tokens []string) (any, error) {
 		}
 		highest++
 	}
-	i, err := index(last, highest)
+	i, err := index(tokens, highest)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", formatPointer(tokens), err)
+		return nil, err
 	}
 	switch op.operator {
 	case policyv1alpha1.OverriderOpAdd:
@@ -122,31 +100,52 @@ func (op operation) finishList(list []any, tokens []string) (any, error) {
 	}
 }
 
-// lookup finds the value at path in document.
-func lookup(document any, path string) (any, error) {
+// find returns the value that tokens lead to, and a function that replaces it.
+func find(document *any, tokens []string) (value any, replace func(any), err error) {
+	value, replace = *document, func(v any) { *document = v }
+	for depth, token := range tokens {
+		switch container := value.(type) {
+		case map[string]any:
+			child, found := container[token]
+			if !found {
+				return nil, nil, missing(tokens[:depth+1])
+			}
+			value, replace = child, func(v any) { container[token] = v }
+		case []any:
+			i, err := index(tokens[:depth+1], len(container)-1)
+			if err != nil {
+				return nil, nil, err
+			}
+			value, replace = container[i], func(v any) { container[i] = v }
+		default:
+			return nil, nil, scalar(tokens[:depth])
+		}
+	}
+	return value, replace, nil
+}
+
+// lookup returns the value at path in object.
+func lookup(object map[string]any, path string) (any, error) {
 	tokens, err := parsePointer(path)
 	if err != nil {
 		return nil, err
 	}
-	for depth, token := range tokens {
-		switch container := document.(type) {
-		case map[string]any:
-			child, found := container[token]
-			if !found {
-				return nil, missing(tokens[:depth+1])
-			}
-			document = child
-		case []any:
-			i, err := index(token, len(container)-1)
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", formatPointer(tokens[:depth+1]), err)
-			}
-			document = container[i]
-		default:
-			return nil, fmt.Errorf("%s holds neither fields nor items", describe(tokens[:depth]))
-		}
+	document := any(object)
+	value, _, err := find(&document, tokens)
+	return value, err
+}
+
+// lookupText returns the text at path in object, which is to be of the given notation.
+func lookupText(object map[string]any, path, notation string) (string, error) {
+	value, err := lookup(object, path)
+	if err != nil {
+		return "", err
 	}
-	return document, nil
+	text, ok := value.(string)
+	if !ok {
+		return "", fmt.Errorf("the value is no string, so no %s", notation)
+	}
+	return text, nil
 }
 
 // parsePointer splits a JSON pointer (RFC 6901). The empty pointer names the whole document.
@@ -159,10 +158,8 @@ func parsePointer(path string) ([]string, error) {
 	}
 	tokens := strings.Split(path[1:], "/")
 	for i, token := range tokens {
-		for at := 0; at < len(token); at++ {
-			if token[at] == '~' && (at+1 == len(token) || token[at+1] != '0' && token[at+1] != '1') {
-				return nil, fmt.Errorf("path %q has a ~ that is neither ~0 nor ~1", path)
-			}
+		if strings.Count(token, "~") != strings.Count(token, "~0")+strings.Count(token, "~1") {
+			return nil, fmt.Errorf("path %q has a ~ that is neither ~0 nor ~1", path)
 		}
 		tokens[i] = unescape.Replace(token)
 	}
@@ -183,25 +180,23 @@ func formatPointer(tokens []string) string {
 	return b.String()
 }
 
-func describe(tokens []string) string {
-	if len(tokens) == 0 {
-		return "the document"
-	}
-	return formatPointer(tokens)
-}
-
 func missing(tokens []string) error {
 	return fmt.Errorf("there is nothing at %s", formatPointer(tokens))
 }
 
-// index reads a list index; leading zeros and signs are not allowed by the RFC.
-func index(token string, highest int) (int, error) {
+func scalar(tokens []string) error {
+	return fmt.Errorf("%s holds neither fields nor items", cmp.Or(formatPointer(tokens), "the document"))
+}
+
+// index reads the last of tokens as a list index; RFC 6901 allows no leading zeros and no signs.
+func index(tokens []string, highest int) (int, error) {
+	token := tokens[len(tokens)-1]
 	i, err := strconv.Atoi(token)
 	if err != nil || strconv.Itoa(i) != token || i < 0 {
-		return 0, fmt.Errorf("%q is no list index", token)
+		return 0, fmt.Errorf("%s: %q is no list index", formatPointer(tokens), token)
 	}
 	if i > highest {
-		return 0, fmt.Errorf("the list has no item %d", i)
+		return 0, fmt.Errorf("%s: the list has no item %d", formatPointer(tokens), i)
 	}
 	return i, nil
 }

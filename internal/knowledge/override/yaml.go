@@ -91,16 +91,15 @@ func (op operation) runNode(document, value *yaml.Node, tokens []string) error {
 		}
 		parent = parent.Content[at]
 	}
-	last := tokens[len(tokens)-1]
-	if parent.Kind == yaml.MappingNode && op.operator == policyv1alpha1.OverriderOpAdd && !hasKey(parent, last) {
-		key := &yaml.Node{}
-		key.SetString(last)
-		parent.Content = append(parent.Content, key, value)
-		return nil
-	}
 	at, err := position(parent, tokens, op.operator == policyv1alpha1.OverriderOpAdd)
 	if err != nil {
-		return err
+		if parent.Kind != yaml.MappingNode || op.operator != policyv1alpha1.OverriderOpAdd {
+			return err
+		}
+		key := &yaml.Node{}
+		key.SetString(tokens[len(tokens)-1])
+		parent.Content = append(parent.Content, key, value)
+		return nil
 	}
 	switch {
 	case op.operator == policyv1alpha1.OverriderOpRemove && parent.Kind == yaml.MappingNode:
@@ -133,21 +132,8 @@ func position(node *yaml.Node, tokens []string, beyond bool) (int, error) {
 				return highest, nil
 			}
 		}
-		i, err := index(token, highest)
-		if err != nil {
-			return 0, fmt.Errorf("%s: %w", formatPointer(tokens), err)
-		}
-		return i, nil
+		return index(tokens, highest)
 	default:
-		return 0, fmt.Errorf("%s holds neither fields nor items", describe(tokens[:len(tokens)-1]))
+		return 0, scalar(tokens[:len(tokens)-1])
 	}
-}
-
-func hasKey(mapping *yaml.Node, key string) bool {
-	for i := 0; i+1 < len(mapping.Content); i += 2 {
-		if mapping.Content[i].Value == key {
-			return true
-		}
-	}
-	return false
 }
