@@ -8,11 +8,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Event is one thing worth telling the owner of an object. Two equal values
-// are the same piece of news.
+// Event is one report to the owner of an object. Two equal values are the same event.
 type Event struct {
-	// Object is what the news is about. Kind, APIVersion, Name and UID should
-	// be set, or "kubectl describe" does not find the event.
+	// Object is what the event is about. Without Kind, APIVersion, Name and UID "kubectl describe" does not find the event.
 	Object corev1.ObjectReference
 	// Type is corev1.EventTypeNormal or corev1.EventTypeWarning.
 	Type string
@@ -27,7 +25,7 @@ func Normal(object corev1.ObjectReference, reason, message string) Event {
 	return Event{Object: object, Type: corev1.EventTypeNormal, Reason: reason, Message: message}
 }
 
-// Warning is an event that reports a failure or something to look at.
+// Warning is an event that reports a failure, or what needs attention.
 func Warning(object corev1.ObjectReference, reason, message string) Event {
 	return Event{Object: object, Type: corev1.EventTypeWarning, Reason: reason, Message: message}
 }

@@ -1,6 +1,7 @@
 package events
 
 import (
+	"cmp"
 	"context"
 	"hash/maphash"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	recordutil "k8s.io/client-go/tools/record/util"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/lru"
@@ -21,68 +23,65 @@ import (
 const (
 	component = "flagship"
 
-	// window is how long an identical event stays unsaid. It is well below
-	// the hour an API server keeps an Event.
+	// window is for how long an identical event is counted only. It is well below the hour an API server keeps an Event.
 	window = 10 * time.Minute
-	// remembered bounds the deduplication memory; the oldest news is
-	// forgotten first, which at worst repeats it.
+	// remembered bounds the deduplication cache. An event that was evicted is at worst written again.
 	remembered = 16384
-	// queued bounds what waits to be written; news beyond it is dropped. Warnings wait apart and are written first: in a
-	// burst of thousands it is the failures that somebody has to see.
+	// queued bounds what waits to be written; events beyond it are dropped. Warnings have a queue of their own and are written
+	// first: in a burst of thousands of events the failures matter most.
 	queued = 4096
-	// queuedWarnings is so large, 16 MB when full, that a policy over 10,000 objects that fits nowhere is told for each.
+	// queuedWarnings is large, 16 MB when full, so that a policy over 10,000 objects that fits nowhere is reported for each.
 	queuedWarnings = 16384
-	// attempts is how often one write is tried while the API server is busy.
-	attempts = 3
-	// retryAfter is the pause between two attempts.
-	retryAfter = 250 * time.Millisecond
-	// flushFor is how long shutdown waits for what is queued.
-	flushFor = 2 * time.Second
+	// flushTimeout is how long shutdown waits for what is queued.
+	flushTimeout = 2 * time.Second
 	// maxMessage is the API server's limit on an Event's message.
 	maxMessage = 1024
 )
 
-// Writer creates one Event on the hub.
+// writeBackoff is how often one write is tried while the API server is busy.
+var writeBackoff = wait.Backoff{Steps: 3, Duration: 250 * time.Millisecond, Factor: 1}
+
+// Writer creates one Event on the control plane.
 type Writer func(ctx context.Context, e *corev1.Event) error
 
-// Deduplicating is the Recorder of the control plane. An event equal to one
-// published less than ten minutes ago is counted, not written; when the same
-// news comes again after that, the Event that is written tells how often it was
-// heard. Writing happens in Start's goroutine, from a bounded queue.
+// Deduplicating is the Recorder of the control plane. An event equal to one published less than ten minutes ago is counted, not
+// written; the next Event that is written has the count. Start's goroutine writes, from a bounded queue.
+//
+// The recorders of client-go do not do the job: they write an update for each repetition, drop warnings and normal events alike
+// when their queue of 1,000 is full, and limit an object to 25 events.
 type Deduplicating struct {
 	write    Writer
-	clock    clock.Clock
+	clock    clock.PassiveClock
 	queue    chan *corev1.Event
 	warnings chan *corev1.Event
 	seed     maphash.Seed
 
-	mu   sync.Mutex
-	seen *lru.Cache
+	mu sync.Mutex
+	// published has the history of an event, by the event's hash.
+	published *lru.Cache
 
 	dropped atomic.Int64
 }
 
-// heard is what is remembered of one event.
-type heard struct {
+type history struct {
 	first, written time.Time
-	times          int32
+	count          int32
 }
 
-// New returns a recorder that writes with write. Nothing is written before
-// Start runs; up to 4096 events and 16384 warnings published earlier are kept.
-func New(write Writer, clock clock.Clock) *Deduplicating {
+// New returns a recorder that writes with write. Nothing is written before Start runs; up to 4096 events and 16384 warnings that
+// are published before it are kept.
+func New(write Writer, clock clock.PassiveClock) *Deduplicating {
 	return &Deduplicating{
-		write:    write,
-		clock:    clock,
-		queue:    make(chan *corev1.Event, queued),
-		warnings: make(chan *corev1.Event, queuedWarnings),
-		seed:     maphash.MakeSeed(),
-		seen:     lru.New(remembered),
+		write:     write,
+		clock:     clock,
+		queue:     make(chan *corev1.Event, queued),
+		warnings:  make(chan *corev1.Event, queuedWarnings),
+		seed:      maphash.MakeSeed(),
+		published: lru.New(remembered),
 	}
 }
 
-// Publish implements Recorder. When the queue is full the event is dropped and
-// forgotten, so that it can be said when it happens again.
+// Publish implements Recorder. An event that finds the queue full is dropped, and written when it is published again.
 func (d *Deduplicating) Publish(e Event) {
 	if len(e.Message) > maxMessage {
 		e.Message = strings.ToValidUTF8(e.Message[:maxMessage-3], "") + "..."
@@ -95,34 +94,34 @@ func (d *Deduplicating) Publish(e Event) {
 
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	memory := heard{first: now}
-	if known, ok := d.seen.Get(key); ok {
-		memory = known.(heard)
+	past := history{first: now}
+	if known, ok := d.published.Get(key); ok {
+		past = known.(history)
 	}
-	memory.times++
-	if memory.times > 1 && now.Sub(memory.written) < window {
-		d.seen.Add(key, memory)
+	past.count++
+	if past.count > 1 && now.Sub(past.written) < window {
+		d.published.Add(key, past)
 		return
 	}
-	memory.written = now
+	past.written = now
 	queue := d.queue
 	if e.Type == corev1.EventTypeWarning {
 		queue = d.warnings
 	}
 	select {
-	case queue <- d.compose(e, memory):
-		d.seen.Add(key, memory)
+	case queue <- compose(e, past):
+		d.published.Add(key, past)
 	default:
 		d.dropped.Add(1)
-		d.seen.Remove(key)
+		d.published.Remove(key)
 	}
 }
 
 // Dropped is the number of events lost to a full queue or to failing writes.
 func (d *Deduplicating) Dropped() int64 { return d.dropped.Load() }
 
-// Start writes what is published until ctx ends, then spends up to two seconds
-// on what is still queued. It always returns nil: losing news ends nothing.
+// Start writes what is published until ctx ends, then spends up to two seconds on what is still queued. It always returns nil:
+// a lost event ends nothing.
 func (d *Deduplicating) Start(ctx context.Context) error {
 	for ctx.Err() == nil {
 		if e := d.next(ctx.Done()); e != nil {
@@ -150,11 +149,11 @@ func (d *Deduplicating) next(stop <-chan struct{}) *corev1.Event {
 	}
 }
 
-// NeedLeaderElection lets every replica of the hub write its own events.
+// NeedLeaderElection lets every replica of the control plane write its own events.
 func (d *Deduplicating) NeedLeaderElection() bool { return false }
 
 func (d *Deduplicating) flush(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushFor)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)
 	defer cancel()
 	for len(d.warnings)+len(d.queue) > 0 && ctx.Err() == nil {
 		if e := d.next(ctx.Done()); e != nil {
@@ -164,51 +163,33 @@ func (d *Deduplicating) flush(ctx context.Context) {
 }
 
 func (d *Deduplicating) deliver(ctx context.Context, e *corev1.Event) {
-	for attempt := 1; ; attempt++ {
-		err := d.write(ctx, e)
-		switch {
-		case err == nil, apierrors.IsAlreadyExists(err):
-			return
-		case attempt < attempts && mayPass(err) && d.pause(ctx):
-			continue
+	var failed error
+	_ = wait.ExponentialBackoffWithContext(ctx, writeBackoff, func(ctx context.Context) (done bool, _ error) {
+		failed = d.write(ctx, e)
+		if apierrors.IsAlreadyExists(failed) {
+			failed = nil
 		}
-		d.dropped.Add(1)
-		log.FromContext(ctx).V(1).Info("Event was not written",
-			"kind", e.InvolvedObject.Kind, "namespace", e.InvolvedObject.Namespace,
-			"name", e.InvolvedObject.Name, "reason", e.Reason, "error", err.Error())
+		return failed == nil || refused(failed), nil
+	})
+	if failed == nil {
 		return
 	}
+	d.dropped.Add(1)
+	log.FromContext(ctx).V(1).Info("Event was not written", "kind", e.InvolvedObject.Kind, "namespace", e.InvolvedObject.Namespace,
+		"name", e.InvolvedObject.Name, "reason", e.Reason, "error", failed.Error())
 }
 
-// mayPass tells errors that another attempt can cure from refusals, such as a
-// namespace that is being deleted.
-func mayPass(err error) bool {
-	return !apierrors.IsForbidden(err) && !apierrors.IsNotFound(err) &&
-		!apierrors.IsInvalid(err) && !apierrors.IsBadRequest(err)
+// refused is true for errors that another attempt cannot cure, such as that of a namespace that is being deleted.
+func refused(err error) bool {
+	return apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err)
 }
 
-func (d *Deduplicating) pause(ctx context.Context) bool {
-	timer := d.clock.NewTimer(retryAfter)
-	defer timer.Stop()
-	select {
-	case <-timer.C():
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
-// compose makes the API object. Events about cluster-scoped objects live in
-// namespace "default", where kubectl looks for them.
-func (d *Deduplicating) compose(e Event, memory heard) *corev1.Event {
-	namespace := e.Object.Namespace
-	if namespace == "" {
-		namespace = metav1.NamespaceDefault
-	}
+// compose makes the API object. Events about cluster-scoped objects are in namespace "default", where kubectl searches them.
+func compose(e Event, past history) *corev1.Event {
 	return &corev1.Event{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: namespace,
-			Name:      recordutil.GenerateEventName(e.Object.Name, memory.written.UnixNano()),
+			Namespace: cmp.Or(e.Object.Namespace, metav1.NamespaceDefault),
+			Name:      recordutil.GenerateEventName(e.Object.Name, past.written.UnixNano()),
 		},
 		InvolvedObject:      e.Object,
 		Type:                e.Type,
@@ -216,8 +197,8 @@ func (d *Deduplicating) compose(e Event, memory heard) *corev1.Event {
 		Message:             e.Message,
 		Source:              corev1.EventSource{Component: component},
 		ReportingController: component,
-		FirstTimestamp:      metav1.NewTime(memory.first),
-		LastTimestamp:       metav1.NewTime(memory.written),
-		Count:               memory.times,
+		FirstTimestamp:      metav1.NewTime(past.first),
+		LastTimestamp:       metav1.NewTime(past.written),
+		Count:               past.count,
 	}
 }
