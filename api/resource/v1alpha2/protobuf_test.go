@@ -14,7 +14,7 @@ import (
 	"github.com/flagship-k8s/flagship/api/resource/v1alpha2"
 )
 
-// wired is what the protobuf serializer of API machinery asks of a kind.
+// wired is what the protobuf serializer of API machinery requires of a kind.
 type wired interface {
 	runtime.ProtobufMarshaller
 	runtime.ProtobufReverseMarshaller
@@ -283,12 +283,14 @@ func TestProtobufRefusesNonsense(t *testing.T) {
 
 func TestProtobufSkipsFieldsOfOtherReleases(t *testing.T) {
 	consumer := []byte{0x12, 0x01, 'v', 0x1a, 0x04, 'p', 'o', 'd', 's', 0x30, 0x07, 0x39, 1, 2, 3, 4, 5, 6, 7, 8, 0x3d, 1, 2, 3, 4}
-	var got v1alpha2.ResourceClaimConsumerReference
-	if err := got.Unmarshal(consumer); err != nil {
+	status := append([]byte{0x1a, byte(len(consumer))}, consumer...)
+	var got v1alpha2.ResourceClaim
+	if err := got.Unmarshal(append([]byte{0x1a, byte(len(status))}, status...)); err != nil {
 		t.Fatal(err)
 	}
-	if want := (v1alpha2.ResourceClaimConsumerReference{Resource: "pods"}); got != want {
-		t.Errorf("%+v, want %+v", got, want)
+	want := []v1alpha2.ResourceClaimConsumerReference{{Resource: "pods"}}
+	if diff := cmp.Diff(want, got.Status.ReservedFor); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 

@@ -36,50 +36,50 @@ type ResourceClaim struct {
 	metav1.TypeMeta `json:",inline"`
 	// Metadata common to all objects.
 	// +optional
-	metav1.ObjectMeta `json:"metadata,omitempty"`
+	metav1.ObjectMeta `json:"metadata,omitempty" protobuf:"bytes,1,opt,name=metadata"`
 
 	// What is wanted. It can never be changed.
-	Spec ResourceClaimSpec `json:"spec"`
+	Spec ResourceClaimSpec `json:"spec" protobuf:"bytes,2,opt,name=spec"`
 
 	// What was given. Drivers and consumers write it through the status subresource.
 	// +optional
-	Status ResourceClaimStatus `json:"status,omitempty"`
+	Status ResourceClaimStatus `json:"status,omitempty" protobuf:"bytes,3,opt,name=status"`
 }
 
 // ResourceClaimSpec is what a claim asks for.
 type ResourceClaimSpec struct {
 	// Name of the ResourceClass, and through it the driver, that serves the claim. The class need not exist yet.
-	ResourceClassName string `json:"resourceClassName"`
+	ResourceClassName string `json:"resourceClassName" protobuf:"bytes,1,opt,name=resourceClassName"`
 
 	// An object in the namespace of the claim with parameters for the driver.
 	// +optional
-	ParametersRef *ResourceClaimParametersReference `json:"parametersRef,omitempty"`
+	ParametersRef *ResourceClaimParametersReference `json:"parametersRef,omitempty" protobuf:"bytes,2,opt,name=parametersRef"`
 
 	// When to allocate: Immediate or WaitForFirstConsumer, which is the default.
 	// +optional
-	AllocationMode AllocationMode `json:"allocationMode,omitempty"`
+	AllocationMode AllocationMode `json:"allocationMode,omitempty" protobuf:"bytes,3,opt,name=allocationMode"`
 }
 
 // ResourceClaimParametersReference names an object with parameters of a claim.
 type ResourceClaimParametersReference struct {
 	// Group of the object's kind; empty for the core group.
 	// +optional
-	APIGroup string `json:"apiGroup,omitempty"`
+	APIGroup string `json:"apiGroup,omitempty" protobuf:"bytes,1,opt,name=apiGroup"`
 	// Kind of the object.
-	Kind string `json:"kind"`
+	Kind string `json:"kind" protobuf:"bytes,2,opt,name=kind"`
 	// Name of the object.
-	Name string `json:"name"`
+	Name string `json:"name" protobuf:"bytes,3,opt,name=name"`
 }
 
 // ResourceClaimStatus is what a claim was given and who uses it.
 type ResourceClaimStatus struct {
 	// The driver that serves the claim, as its class named it when allocation began. Needed from then on.
 	// +optional
-	DriverName string `json:"driverName,omitempty"`
+	DriverName string `json:"driverName,omitempty" protobuf:"bytes,1,opt,name=driverName"`
 
 	// What was allocated; absent while nothing is. It can be set and removed, not changed.
 	// +optional
-	Allocation *AllocationResult `json:"allocation,omitempty"`
+	Allocation *AllocationResult `json:"allocation,omitempty" protobuf:"bytes,2,opt,name=allocation"`
 
 	// Who may use the allocated resource: at most 32, and only one unless the allocation is shareable.
 	//
@@ -88,12 +88,12 @@ type ResourceClaimStatus struct {
 	// +patchStrategy=merge
 	// +patchMergeKey=uid
 	// +optional
-	ReservedFor []ResourceClaimConsumerReference `json:"reservedFor,omitempty" patchStrategy:"merge" patchMergeKey:"uid"`
+	ReservedFor []ResourceClaimConsumerReference `json:"reservedFor,omitempty" patchStrategy:"merge" patchMergeKey:"uid" protobuf:"bytes,3,rep,name=reservedFor"`
 
 	// Asks the driver to take the allocation back once nobody holds the claim. From then on nobody new may reserve
 	// it; only the driver ends the request, together with the allocation.
 	// +optional
-	DeallocationRequested bool `json:"deallocationRequested,omitempty"`
+	DeallocationRequested bool `json:"deallocationRequested,omitempty" protobuf:"varint,4,opt,name=deallocationRequested"`
 }
 
 // AllocationResult is what a driver allocated for a claim.
@@ -103,43 +103,43 @@ type AllocationResult struct {
 	//
 	// +listType=atomic
 	// +optional
-	ResourceHandles []ResourceHandle `json:"resourceHandles,omitempty"`
+	ResourceHandles []ResourceHandle `json:"resourceHandles,omitempty" protobuf:"bytes,1,rep,name=resourceHandles"`
 
 	// Nodes on which the resource can be used; absent means everywhere.
 	// +optional
-	AvailableOnNodes *corev1.NodeSelector `json:"availableOnNodes,omitempty"`
+	AvailableOnNodes *corev1.NodeSelector `json:"availableOnNodes,omitempty" protobuf:"bytes,2,opt,name=availableOnNodes"`
 
 	// Whether several consumers may hold the claim at a time.
 	// +optional
-	Shareable bool `json:"shareable,omitempty"`
+	Shareable bool `json:"shareable,omitempty" protobuf:"varint,3,opt,name=shareable"`
 }
 
 // ResourceHandle is what one plugin on the node is told about an allocation.
 type ResourceHandle struct {
 	// The driver whose plugin is told.
 	// +optional
-	DriverName string `json:"driverName,omitempty"`
+	DriverName string `json:"driverName,omitempty" protobuf:"bytes,1,opt,name=driverName"`
 
 	// Opaque text of the driver, at most 16384 bytes.
 	// +optional
-	Data string `json:"data,omitempty"`
+	Data string `json:"data,omitempty" protobuf:"bytes,2,opt,name=data"`
 
 	// The allocation in a form the scheduler understands, instead of data.
 	// +optional
-	StructuredData *StructuredResourceHandle `json:"structuredData,omitempty"`
+	StructuredData *StructuredResourceHandle `json:"structuredData,omitempty" protobuf:"bytes,5,opt,name=structuredData"`
 }
 
 // ResourceClaimConsumerReference names who holds a claim: an object in the claim's namespace.
 type ResourceClaimConsumerReference struct {
 	// Group of the consumer's resource; empty for the core group.
 	// +optional
-	APIGroup string `json:"apiGroup,omitempty"`
+	APIGroup string `json:"apiGroup,omitempty" protobuf:"bytes,1,opt,name=apiGroup"`
 	// Plural name of the consumer's resource, for example "pods".
-	Resource string `json:"resource"`
+	Resource string `json:"resource" protobuf:"bytes,3,opt,name=resource"`
 	// Name of the consumer.
-	Name string `json:"name"`
+	Name string `json:"name" protobuf:"bytes,4,opt,name=name"`
 	// UID of the consumer: a later object of the same name does not hold the claim.
-	UID types.UID `json:"uid"`
+	UID types.UID `json:"uid" protobuf:"bytes,5,opt,name=uid"`
 }
 
 // ResourceClaimList is a list of claims.
@@ -149,10 +149,10 @@ type ResourceClaimList struct {
 	metav1.TypeMeta `json:",inline"`
 	// Metadata of the list.
 	// +optional
-	metav1.ListMeta `json:"metadata,omitempty"`
+	metav1.ListMeta `json:"metadata,omitempty" protobuf:"bytes,1,opt,name=metadata"`
 
 	// The claims.
-	Items []ResourceClaim `json:"items"`
+	Items []ResourceClaim `json:"items" protobuf:"bytes,2,rep,name=items"`
 }
 
 // ResourceClaimTemplate is what the claims made for pods look like.
@@ -162,20 +162,20 @@ type ResourceClaimTemplate struct {
 	metav1.TypeMeta `json:",inline"`
 	// Metadata common to all objects.
 	// +optional
-	metav1.ObjectMeta `json:"metadata,omitempty"`
+	metav1.ObjectMeta `json:"metadata,omitempty" protobuf:"bytes,1,opt,name=metadata"`
 
 	// What the claims look like. It can never be changed.
-	Spec ResourceClaimTemplateSpec `json:"spec"`
+	Spec ResourceClaimTemplateSpec `json:"spec" protobuf:"bytes,2,opt,name=spec"`
 }
 
 // ResourceClaimTemplateSpec is metadata and spec of the claims made from a template.
 type ResourceClaimTemplateSpec struct {
 	// Labels and annotations copied into each claim; nothing else may be set.
 	// +optional
-	metav1.ObjectMeta `json:"metadata,omitempty"`
+	metav1.ObjectMeta `json:"metadata,omitempty" protobuf:"bytes,1,opt,name=metadata"`
 
 	// Spec of each claim.
-	Spec ResourceClaimSpec `json:"spec"`
+	Spec ResourceClaimSpec `json:"spec" protobuf:"bytes,2,opt,name=spec"`
 }
 
 // ResourceClaimTemplateList is a list of claim templates.
@@ -185,8 +185,8 @@ type ResourceClaimTemplateList struct {
 	metav1.TypeMeta `json:",inline"`
 	// Metadata of the list.
 	// +optional
-	metav1.ListMeta `json:"metadata,omitempty"`
+	metav1.ListMeta `json:"metadata,omitempty" protobuf:"bytes,1,opt,name=metadata"`
 
 	// The claim templates.
-	Items []ResourceClaimTemplate `json:"items"`
+	Items []ResourceClaimTemplate `json:"items" protobuf:"bytes,2,rep,name=items"`
 }
