@@ -12,7 +12,7 @@
 //   - schedule: chooses clusters and divides replicas.
 //   - render: turns one binding into one Work per target.
 //   - apply: makes a member match its Works.
-//   - observe: reflects status, health and drift of a member into Works, and its state into Cluster status.
+//   - observe: reflects status, health and drift of a member into Works.
 //   - aggregate: adds up all Works in the binding and in the template's own status.
 //
 // # clients: the ways to the control plane's objects and to members
@@ -42,6 +42,7 @@
 //   - service: multi-cluster services: endpoints collected from providers and dispatched to consumers.
 //   - crds: definitions of kinds across the fleet: their order, and which of their changes do harm.
 //   - resourceclaims: resource claims of v1alpha2: what they become in a member and what their copies add up to.
+//   - clusterstatus: reports the state of members as Cluster status, and taints those that are not ready.
 //   - enroll: joining and leaving: credentials and their rotation, execution namespaces, cleanup.
 //   - restore: what members have that a control plane restored from a backup does not know.
 //   - limit: how much may be stored for each namespace.

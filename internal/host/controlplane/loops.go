@@ -23,6 +23,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
 	"github.com/flagship-k8s/flagship/internal/clients/member"
 	"github.com/flagship-k8s/flagship/internal/clients/workstatus"
+	"github.com/flagship-k8s/flagship/internal/features/clusterstatus"
 	"github.com/flagship-k8s/flagship/internal/features/crds"
 	"github.com/flagship-k8s/flagship/internal/features/enroll"
 	"github.com/flagship-k8s/flagship/internal/features/limit"
@@ -95,9 +96,9 @@ func setupLoops(ctx context.Context, mgr ctrl.Manager, server *apiserver.Server,
 		{"render", func(mgr ctrl.Manager) error { return h.setupRender(ctx, mgr) }},
 		{"schema", func(mgr ctrl.Manager) error { return mgr.Add(h.definitions) }},
 		{"apply", h.setupApply},
-		{"observe", h.setupObserveWorks},
-		{"clusters", h.setupObserveClusters},
-		{"leases", h.setupObserveLeases},
+		{"observe", h.setupObserve},
+		{"clusters", h.setupClusterStatus},
+		{"leases", h.setupLeases},
 		{"aggregate", func(mgr ctrl.Manager) error { return h.setupAggregate(ctx, mgr) }},
 		{"service", func(mgr ctrl.Manager) error { return h.setupService(ctx, mgr) }},
 		{"collect", h.setupCollector},
@@ -291,22 +292,22 @@ func (h *components) setupSchedule(mgr ctrl.Manager) error {
 	})
 }
 
-func (h *components) setupObserveWorks(mgr ctrl.Manager) error {
+func (h *components) setupObserve(mgr ctrl.Manager) error {
 	return observe.SetupWorks(mgr, observe.WorkDeps{
 		Fleet: h.fleet, Report: h.reports, Interpreter: h.interpreter, Restore: h.definitions.Restore, Events: h.events, Clock: h.options.Clock,
 		DegradedAfter: h.options.DegradedAfter, Changes: h.changes,
 	})
 }
 
-func (h *components) setupObserveClusters(mgr ctrl.Manager) error {
-	return observe.SetupClusters(mgr, observe.ClusterDeps{
+func (h *components) setupClusterStatus(mgr ctrl.Manager) error {
+	return clusterstatus.Setup(mgr, clusterstatus.Deps{
 		Fleet: h.fleet, Events: h.events, Clock: h.options.Clock, ProbePeriod: h.options.ProbePeriod,
 		FailureThreshold: h.options.FailureThreshold, SuccessThreshold: h.options.SuccessThreshold,
 	})
 }
 
-func (h *components) setupObserveLeases(mgr ctrl.Manager) error {
-	return observe.SetupLeases(mgr, observe.LeaseDeps{
+func (h *components) setupLeases(mgr ctrl.Manager) error {
+	return clusterstatus.SetupLeases(mgr, clusterstatus.LeaseDeps{
 		Serves: h.fleet.Serves, Events: h.events, Clock: h.options.Clock,
 		Period: h.options.LeasePeriod, Grace: h.options.LeaseGrace, StartupGrace: h.options.StartupGrace,
 	})

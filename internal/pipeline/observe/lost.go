@@ -17,7 +17,7 @@ import (
 // isLost tells whether the member has been out of reach for longer than the failure threshold, which whoever reports on
 // the Cluster applies.
 func isLost(cluster *clusterv1alpha1.Cluster) bool {
-	ready := readinessOf(cluster)
+	ready := meta.FindStatusCondition(cluster.Status.Conditions, clusterv1alpha1.ClusterConditionReady)
 	return ready != nil && (ready.Status == metav1.ConditionUnknown || ready.Reason == clusterv1alpha1.ClusterNotReachableReason)
 }
 

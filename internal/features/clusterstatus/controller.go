@@ -1,4 +1,4 @@
-package observe
+package clusterstatus
 
 import (
 	"context"
@@ -31,8 +31,8 @@ const (
 	summaryPause = time.Second
 )
 
-// ClusterDeps is what SetupClusters needs. All fields are required.
-type ClusterDeps struct {
+// Deps is what Setup needs. All fields are required.
+type Deps struct {
 	Fleet  *member.Fleet
 	Events events.Recorder
 	Clock  clock.WithTicker
@@ -43,10 +43,10 @@ type ClusterDeps struct {
 	FailureThreshold, SuccessThreshold time.Duration
 }
 
-// SetupClusters adds the loop that keeps the status of Clusters: readiness, served kinds, version, nodes and resources, and
+// Setup adds the loop that keeps the status of Clusters: readiness, served kinds, version, nodes and resources, and
 // the taints that follow from readiness. Every member has its own worker, so one that hangs delays nobody.
-func SetupClusters(mgr ctrl.Manager, deps ClusterDeps) error {
-	o := &clusterObserver{ClusterDeps: deps, hub: mgr.GetClient(), states: map[string]*clusterState{}}
+func Setup(mgr ctrl.Manager, deps Deps) error {
+	o := &clusterObserver{Deps: deps, hub: mgr.GetClient(), states: map[string]*clusterState{}}
 	o.queues = member.NewQueues("clusters", deps.Fleet, deps.Clock, 1, o.observe)
 	deps.Fleet.Subscribe(o.connectionChanged)
 	if err := mgr.Add(o); err != nil {
@@ -57,7 +57,7 @@ func SetupClusters(mgr ctrl.Manager, deps ClusterDeps) error {
 
 // clusterObserver writes Cluster status and condition taints.
 type clusterObserver struct {
-	ClusterDeps
+	Deps
 	hub    client.Client
 	queues *member.Queues
 

@@ -1,4 +1,4 @@
-package observe
+package clusterstatus
 
 import (
 	corev1 "k8s.io/api/core/v1"
