@@ -35,7 +35,7 @@ func (p *propagator) adopt(ctx context.Context, c *claimant, binding workv1alpha
 	if binding != nil && binding.GetDeletionTimestamp() != nil {
 		return reconcile.Result{}, nil // its end is an event
 	}
-	missing, err := p.policies.waitsFor(ctx, propagation)
+	missing, err := missingOverride(ctx, p.client, propagation)
 	if err != nil {
 		return reconcile.Result{}, err
 	}

@@ -23,6 +23,7 @@ import (
 
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
 	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
@@ -80,7 +81,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 
 func newPropagator(c client.Client, deps Deps) *propagator {
 	return &propagator{
-		client: c, policies: policySource{reader: c}, templates: deps.Templates, workload: deps.Interpreter, shape: deps.Interpreter,
+		client: c, policies: hubclient.Policies{Reader: c}, templates: deps.Templates, workload: deps.Interpreter, shape: deps.Interpreter,
 		customized: deps.Customized, hasWorks: deps.HasWorks, events: deps.Events, clock: deps.Clock, started: deps.Clock.Now(),
 	}
 }
@@ -106,17 +107,17 @@ func setupTemplates(mgr ctrl.Manager, p *propagator, in *inbox) error {
 }
 
 func setupPolicies(mgr ctrl.Manager, l *policyLoop) error {
-	settings := options[policy.Key](mgr, l, policyWorkers)
-	settings.NewQueue = fairqueue.Maker(func(key policy.Key) string { return key.Namespace })
+	settings := options[policyRequest](mgr, l, policyWorkers)
+	settings.NewQueue = fairqueue.Maker(func(r policyRequest) string { return r.Namespace })
 	loop, err := controller.NewTyped("propagate-policies", mgr, settings)
 	if err != nil {
 		return err
 	}
-	for _, watch := range []source.TypedSource[policy.Key]{
+	for _, watch := range []source.TypedSource[policyRequest]{
 		source.TypedKind(mgr.GetCache(), &policyv1alpha1.PropagationPolicy{}, onPolicy[*policyv1alpha1.PropagationPolicy]()),
 		source.TypedKind(mgr.GetCache(), &policyv1alpha1.ClusterPropagationPolicy{}, onPolicy[*policyv1alpha1.ClusterPropagationPolicy]()),
-		source.TypedKind(mgr.GetCache(), &policyv1alpha1.OverridePolicy{}, onAwaited[*policyv1alpha1.OverridePolicy](l)),
-		source.TypedKind(mgr.GetCache(), &policyv1alpha1.ClusterOverridePolicy{}, onAwaited[*policyv1alpha1.ClusterOverridePolicy](l)),
+		source.TypedKind(mgr.GetCache(), &policyv1alpha1.OverridePolicy{}, onOverride[*policyv1alpha1.OverridePolicy]()),
+		source.TypedKind(mgr.GetCache(), &policyv1alpha1.ClusterOverridePolicy{}, onOverride[*policyv1alpha1.ClusterOverridePolicy]()),
 	} {
 		if err := loop.Watch(watch); err != nil {
 			return err
@@ -243,43 +244,39 @@ func onBinding[B interface {
 func onPolicy[P interface {
 	policyv1alpha1.Propagation
 	client.Object
-}]() handler.TypedEventHandler[P, policy.Key] {
-	type queue = workqueue.TypedRateLimitingInterface[policy.Key]
-	return handler.TypedFuncs[P, policy.Key]{
+}]() handler.TypedEventHandler[P, policyRequest] {
+	type queue = workqueue.TypedRateLimitingInterface[policyRequest]
+	return handler.TypedFuncs[P, policyRequest]{
 		CreateFunc: func(_ context.Context, e ctrlevent.TypedCreateEvent[P], q queue) {
 			priority := soon
 			if e.IsInInitialList {
 				priority = later
 			}
-			enqueue(q, priority, policy.KeyOf(e.Object))
+			enqueue(q, priority, policyRequest{Key: policy.KeyOf(e.Object)})
 		},
 		UpdateFunc: func(_ context.Context, e ctrlevent.TypedUpdateEvent[P], q queue) {
 			if e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() ||
 				!maps.Equal(e.ObjectOld.GetLabels(), e.ObjectNew.GetLabels()) ||
 				len(hubstore.Difference(e.ObjectOld.GetAnnotations(), e.ObjectNew.GetAnnotations(), optIns)) > 0 ||
 				!slices.Equal(e.ObjectOld.GetFinalizers(), e.ObjectNew.GetFinalizers()) {
-				enqueue(q, soon, policy.KeyOf(e.ObjectNew))
+				enqueue(q, soon, policyRequest{Key: policy.KeyOf(e.ObjectNew)})
 			}
 		},
 		DeleteFunc: func(_ context.Context, e ctrlevent.TypedDeleteEvent[P], q queue) {
-			enqueue(q, soon, policy.KeyOf(e.Object))
+			enqueue(q, soon, policyRequest{Key: policy.KeyOf(e.Object)})
 		},
 	}
 }
 
-// onAwaited queues the policies that wait for an override policy which is there
-// now.
-func onAwaited[O interface {
+// onOverride queues an override policy that was created: policies may wait for it.
+func onOverride[O interface {
 	policyv1alpha1.Override
 	client.Object
-}](l *policyLoop) handler.TypedEventHandler[O, policy.Key] {
-	return handler.TypedFuncs[O, policy.Key]{
-		CreateFunc: func(ctx context.Context, e ctrlevent.TypedCreateEvent[O], q workqueue.TypedRateLimitingInterface[policy.Key]) {
-			if e.IsInInitialList {
-				return // the policies themselves are in their own initial list
-			}
-			for _, key := range l.policies.awaiting(ctx, e.Object) {
-				enqueue(q, soon, key)
+}]() handler.TypedEventHandler[O, policyRequest] {
+	return handler.TypedFuncs[O, policyRequest]{
+		CreateFunc: func(_ context.Context, e ctrlevent.TypedCreateEvent[O], q workqueue.TypedRateLimitingInterface[policyRequest]) {
+			if !e.IsInInitialList { // the policies themselves are in their own initial list
+				enqueue(q, soon, policyRequest{Key: policy.KeyOf(e.Object), override: true})
 			}
 		},
 	}

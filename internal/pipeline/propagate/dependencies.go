@@ -18,6 +18,7 @@ import (
 
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
@@ -131,9 +132,9 @@ func (p *propagator) dependants(ctx context.Context, subject policy.Subject) ([]
 	var found []workv1alpha2.Binding
 	seen := map[client.ObjectKey]bool{}
 	for _, name := range []string{subject.Name, ""} {
-		bindings, err := p.policies.depending(ctx, dependencyKey(subject.GroupVersionKind, subject.Namespace, name))
+		bindings, err := hubclient.Bindings(ctx, p.policies.Reader, client.MatchingFields{indexDepends: dependencyKey(subject.GroupVersionKind, subject.Namespace, name)})
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("finding dependants: %w", err)
 		}
 		for _, binding := range bindings {
 			key := client.ObjectKeyFromObject(binding.(client.Object))
@@ -153,28 +154,6 @@ func inOrder(bindings []workv1alpha2.Binding) []workv1alpha2.Binding {
 		return cmp.Or(cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetName(), b.GetName()))
 	})
 	return bindings
-}
-
-func (s policySource) depending(ctx context.Context, key string) ([]workv1alpha2.Binding, error) {
-	options := []client.ListOption{
-		client.MatchingFields{indexDepends: key}, client.UnsafeDisableDeepCopy, client.DisableReadYourWritesConsistency,
-	}
-	var found []workv1alpha2.Binding
-	var namespaced workv1alpha2.ResourceBindingList
-	if err := s.reader.List(ctx, &namespaced, options...); err != nil {
-		return nil, fmt.Errorf("listing dependants: %w", err)
-	}
-	for i := range namespaced.Items {
-		found = append(found, &namespaced.Items[i])
-	}
-	var wide workv1alpha2.ClusterResourceBindingList
-	if err := s.reader.List(ctx, &wide, options...); err != nil {
-		return nil, fmt.Errorf("listing cluster-scoped dependants: %w", err)
-	}
-	for i := range wide.Items {
-		found = append(found, &wide.Items[i])
-	}
-	return found, nil
 }
 
 // refersTo checks the labels of references that go by them.

@@ -138,7 +138,7 @@ func (h *fakeHub) policyChanged(key policy.Key) {
 	h.t.Helper()
 	for range 10 {
 		h.queue.refs = nil
-		result, err := h.policies.Reconcile(h.t.Context(), key)
+		result, err := h.policies.Reconcile(h.t.Context(), policyRequest{Key: key})
 		if err != nil {
 			h.t.Fatalf("reconciling %s: %v", key, err)
 		}

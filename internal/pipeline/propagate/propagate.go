@@ -18,6 +18,7 @@ import (
 
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
@@ -40,7 +41,7 @@ type Templates interface {
 // propagator reconciles one template at a time.
 type propagator struct {
 	client    client.Client
-	policies  policySource
+	policies  hubclient.Policies
 	templates Templates
 	workload  interpret.Workload
 	shape     interpret.Shape
@@ -205,7 +206,7 @@ func (p *propagator) policyFor(ctx context.Context, subject policy.Subject, meta
 		holder = nil
 	}
 	if holder != nil {
-		naming, err := p.policies.naming(ctx, refOf(subject))
+		naming, err := p.policies.Naming(ctx, subject)
 		if err != nil {
 			return nil, "", false, err
 		}
@@ -217,11 +218,10 @@ func (p *propagator) policyFor(ctx context.Context, subject policy.Subject, meta
 		}
 		return holder, "", false, nil
 	}
-	candidates, err := p.policies.selecting(ctx, refOf(subject))
+	decision, err := p.policies.Choose(ctx, subject)
 	if err != nil {
 		return nil, "", false, err
 	}
-	decision := policy.Choose(subject, candidates)
 	if decision.Contested() {
 		contest = decision.Explain()
 	}
@@ -234,7 +234,7 @@ func (p *propagator) holder(ctx context.Context, claim policy.Claim) (policyv1al
 	if claim == (policy.Claim{}) || claim.Policy.Name == "" {
 		return nil, nil
 	}
-	propagation, err := p.policies.get(ctx, claim.Policy)
+	propagation, err := p.policies.Get(ctx, claim.Policy)
 	if err != nil || propagation == nil || propagation.GetDeletionTimestamp() != nil {
 		return nil, err
 	}
@@ -288,11 +288,11 @@ func (p *propagator) explainClaim(ctx context.Context, ref hubstore.Ref, meta me
 	if !p.fresh(meta) {
 		return nil
 	}
-	candidates, err := p.policies.selecting(ctx, ref)
+	decision, err := p.policies.Choose(ctx, p.subject(ref, meta))
 	if err != nil {
 		return err
 	}
-	if winner := policy.Choose(p.subject(ref, meta), candidates).Winner; winner != nil {
+	if winner := decision.Winner; winner != nil {
 		p.publish(ref, meta, events.Warning, events.ApplyPolicyFailed,
 			fmt.Sprintf("%s selects the object, but %s has it: no policy applies until that is gone", policy.KeyOf(winner), policy.OtherOwner(meta)))
 	}
@@ -301,11 +301,12 @@ func (p *propagator) explainClaim(ctx context.Context, ref hubstore.Ref, meta me
 
 // explain tells why no policy selects a template, if one nearly does or did.
 func (p *propagator) explain(ctx context.Context, ref hubstore.Ref, meta metav1.Object, had bool) error {
-	candidates, err := p.policies.aboutKind(ctx, ref)
+	subject := p.subject(ref, meta)
+	candidates, err := p.policies.OfKind(ctx, subject)
 	if err != nil {
 		return err
 	}
-	decision := policy.Choose(p.subject(ref, meta), candidates)
+	decision := policy.Choose(subject, candidates)
 	if decision.Winner == nil && (had || decision.Near()) {
 		p.publish(ref, meta, events.Warning, events.ApplyPolicyFailed, decision.Explain())
 	}

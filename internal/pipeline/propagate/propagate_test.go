@@ -361,7 +361,7 @@ func TestPolicyDeletionReleases(t *testing.T) {
 					t.Errorf("the binding of %s did not stay as it was", ref)
 				}
 			}
-			if p, err := h.policies.policies.get(t.Context(), policy.KeyOf(propagation)); err != nil || p != nil {
+			if p, err := h.policies.policies.Get(t.Context(), policy.KeyOf(propagation)); err != nil || p != nil {
 				t.Errorf("the policy is still there: %v, %v", p, err)
 			}
 
@@ -391,7 +391,7 @@ func TestAPolicyDoesNotWaitForBindingsThatGo(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.policyChanged(policy.KeyOf(propagation))
-	if p, err := h.policies.policies.get(t.Context(), policy.KeyOf(propagation)); err != nil || p != nil {
+	if p, err := h.policies.policies.Get(t.Context(), policy.KeyOf(propagation)); err != nil || p != nil {
 		t.Errorf("the policy is still there: %v, %v", p, err)
 	}
 }
@@ -539,9 +539,19 @@ func TestDependentOverridesAreWaitedFor(t *testing.T) {
 	h.expectEvent(`waits for override policy "first"`)
 	override := &policyv1alpha1.OverridePolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "first"}}
 	h.create(override)
-	keys := h.policies.policies.awaiting(t.Context(), override)
+	keys, err := dependingOnOverride(t.Context(), h.client, policy.KeyOf(override))
+	if err != nil {
+		t.Fatal(err)
+	}
 	if diff := cmp.Diff([]policy.Key{{Namespace: "shop", Name: "p"}}, keys); diff != "" {
 		t.Errorf("policies waiting for the override (-want +got):\n%s", diff)
+	}
+	h.queue.refs = nil
+	if _, err := h.policies.Reconcile(t.Context(), policyRequest{Key: policy.KeyOf(override), override: true}); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]hubstore.Ref{ref}, h.queue.refs); diff != "" {
+		t.Errorf("templates that the override policy concerns (-want +got):\n%s", diff)
 	}
 	h.policyChanged(keys[0])
 	h.expectWrites("once it is there", "patch template web", "create ResourceBinding web-deployment")

@@ -2,6 +2,7 @@ package propagate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -33,17 +34,45 @@ const releasing = 250 * time.Millisecond
 // maxListed is how many holders an event names.
 const maxListed = 8
 
-// Reconcile hands on the templates that a changed policy concerns.
-func (l *policyLoop) Reconcile(ctx context.Context, key policy.Key) (reconcile.Result, error) {
+// policyRequest names a policy that changed, or an override policy that was created.
+type policyRequest struct {
+	policy.Key
+	override bool
+}
+
+// String is the request as logs show it.
+func (r policyRequest) String() string {
+	if r.override {
+		return "override policy " + r.Namespace + "/" + r.Name
+	}
+	return r.Key.String()
+}
+
+// Reconcile enqueues the templates that a changed policy concerns. For an override policy it does so for all policies that depend
+// on it.
+func (l *policyLoop) Reconcile(ctx context.Context, request policyRequest) (reconcile.Result, error) {
+	if !request.override {
+		return l.reconcile(ctx, request.Key)
+	}
+	keys, err := dependingOnOverride(ctx, l.client, request.Key)
+	failures := []error{err}
+	for _, key := range keys {
+		_, err := l.reconcile(ctx, key)
+		failures = append(failures, err)
+	}
+	return reconcile.Result{}, errors.Join(failures...)
+}
+
+func (l *policyLoop) reconcile(ctx context.Context, key policy.Key) (reconcile.Result, error) {
 	// What was changed shortly before a restart is found out from the templates, so they have to be known.
 	if err := l.templates.WaitForSync(ctx); err != nil {
 		return reconcile.Result{}, err
 	}
-	propagation, err := l.policies.get(ctx, key)
+	propagation, err := l.policies.Get(ctx, key)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	bound, err := l.policies.boundBy(ctx, key)
+	bound, err := boundBy(ctx, l.client, key)
 	if err != nil {
 		return reconcile.Result{}, err
 	}

@@ -12,6 +12,7 @@ import (
 	networkingv1alpha1 "github.com/flagship-k8s/flagship/api/networking/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
 	"github.com/flagship-k8s/flagship/internal/knowledge/policy"
 )
@@ -20,7 +21,7 @@ import (
 // MultiClusterService or another template still takes the template to clusters. It needs the indexes that Setup adds. hasWorks is
 // Deps.HasWorks.
 func Wants(reader client.Reader, templates Templates, hasWorks func(context.Context, client.ObjectKey) (bool, error)) func(context.Context, workv1alpha2.Binding) (bool, error) {
-	p := &propagator{policies: policySource{reader}, templates: templates, hasWorks: hasWorks}
+	p := &propagator{policies: hubclient.Policies{Reader: reader}, templates: templates, hasWorks: hasWorks}
 	return func(ctx context.Context, binding workv1alpha2.Binding) (bool, error) {
 		return p.wants(ctx, binding, maxChain)
 	}
@@ -44,7 +45,7 @@ func (p *propagator) wants(ctx context.Context, binding workv1alpha2.Binding, ch
 		}
 	}
 	if policy.OtherOwner(meta) != "" {
-		return serviceWants(ctx, p.policies.reader, meta)
+		return serviceWants(ctx, p.policies.Reader, meta)
 	}
 	holder, err := p.holder(ctx, policy.ClaimOn(meta))
 	if err != nil || holder != nil {
@@ -73,7 +74,7 @@ func (p *propagator) returning(ctx context.Context, binding workv1alpha2.Binding
 			continue
 		}
 		dependant := emptyBinding(key.Namespace)
-		err := p.policies.reader.Get(ctx, key, dependant.(client.Object))
+		err := p.policies.Reader.Get(ctx, key, dependant.(client.Object))
 		returns := false
 		switch {
 		case apierrors.IsNotFound(err):
