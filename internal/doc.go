@@ -33,6 +33,7 @@
 //   - brake: whether too many objects of a member are to be removed or scaled down at once.
 //   - expectations: the events of a controller's own writes, told from those of others.
 //   - fairqueue: a fair queue, so that a namespace with many objects does not hold up others.
+//   - backoff: how long controllers wait before they try again, by the reason.
 //   - controlloop: reconciles with a deadline, a panic as an error, metrics, and what /readyz says of a loop.
 //   - impersonate: who acts in a member for a user of the control plane who uses its proxy.
 //   - version: what was built.

@@ -22,6 +22,7 @@ import (
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
+	"github.com/flagship-k8s/flagship/internal/knowledge/backoff"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 	"github.com/flagship-k8s/flagship/internal/knowledge/policy"
 )
@@ -217,7 +218,7 @@ func (p *propagator) createBinding(ctx context.Context, c *claimant, digest Dige
 	err = p.client.Create(ctx, binding.(client.Object))
 	switch {
 	case apierrors.IsAlreadyExists(err):
-		return reconcile.Result{RequeueAfter: existsAlready}, nil
+		return reconcile.Result{RequeueAfter: backoff.Conflict}, nil
 	case apierrors.HasStatusCause(err, "NamespaceTerminating"):
 		return reconcile.Result{}, nil
 	case apierrors.IsInvalid(err), apierrors.IsRequestEntityTooLargeError(err): // until the template or the policy changes

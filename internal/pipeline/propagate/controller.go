@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"sync/atomic"
-	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/util/workqueue"
@@ -25,6 +24,7 @@ import (
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
+	"github.com/flagship-k8s/flagship/internal/knowledge/backoff"
 	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 	"github.com/flagship-k8s/flagship/internal/knowledge/fairqueue"
@@ -132,7 +132,7 @@ func options[R comparable](mgr ctrl.Manager, reconciler reconcile.TypedReconcile
 	return controller.TypedOptions[R]{
 		Reconciler:              controlloop.Track(mgr, reconciler),
 		MaxConcurrentReconciles: workers,
-		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[R](50*time.Millisecond, time.Minute),
+		RateLimiter:             backoff.Limiter[R](),
 		SkipNameValidation:      ptr.To(true), // several hubs may live in one process
 	}
 }

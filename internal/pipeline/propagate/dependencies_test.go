@@ -19,6 +19,7 @@ import (
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
+	"github.com/flagship-k8s/flagship/internal/knowledge/backoff"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
 	"github.com/flagship-k8s/flagship/internal/knowledge/policy"
 )
@@ -232,8 +233,8 @@ func TestWhatADeletedBindingNeedsStaysUntilItIsCreatedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.writes = nil
-	if again := h.reconcile(conf); again != returnPause {
-		t.Errorf("the dependant is being deleted: reconciled again after %s, want %s", again, returnPause)
+	if again := h.reconcile(conf); again != backoff.NotYet {
+		t.Errorf("the dependant is being deleted: reconciled again after %s, want %s", again, backoff.NotYet)
 	}
 	h.expectRequired("the dependant is being deleted", conf, "web-deployment m1 m2")
 	dependant = h.binding(web).(*workv1alpha2.ResourceBinding)

@@ -20,6 +20,7 @@ import (
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
+	"github.com/flagship-k8s/flagship/internal/knowledge/backoff"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
 	"github.com/flagship-k8s/flagship/internal/knowledge/policy"
@@ -64,17 +65,9 @@ type propagator struct {
 	outgrown sync.Map // template.Ref → policy.Claim
 }
 
-const (
-	// settleFor is how long a new template may be without a policy before its
-	// owner is told why: policies are often created a moment later.
-	settleFor = 5 * time.Second
-	// returnPause is when a template is reconciled again while a binding that depends on its own was deleted and will be
-	// created again.
-	returnPause = time.Second
-	// existsAlready is when to look again after a write met an object that the
-	// cache does not show yet; its event usually comes first.
-	existsAlready = 200 * time.Millisecond
-)
+// settleFor is how long a new template may be without a policy before an event says why: policies are often created a moment
+// later.
+const settleFor = 5 * time.Second
 
 // Reconcile brings claim and binding of one template up to date.
 func (p *propagator) Reconcile(ctx context.Context, ref hubstore.Ref) (reconcile.Result, error) {
@@ -107,7 +100,7 @@ func (p *propagator) Reconcile(ctx context.Context, ref hubstore.Ref) (reconcile
 	}
 	result, err := p.settle(ctx, &claimant{ref: ref, meta: meta, dependants: inOrder(append(dependants, back...))}, subject, binding)
 	if len(back) > 0 && result.RequeueAfter == 0 {
-		result.RequeueAfter = returnPause
+		result.RequeueAfter = backoff.NotYet // the Works of a dependant that is deleted for good go without an event for this package
 	}
 	return result, err
 }

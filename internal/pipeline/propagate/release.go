@@ -16,6 +16,7 @@ import (
 
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
+	"github.com/flagship-k8s/flagship/internal/knowledge/backoff"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 	"github.com/flagship-k8s/flagship/internal/knowledge/policy"
 )
@@ -26,10 +27,6 @@ type policyLoop struct {
 	*propagator
 	inbox *inbox
 }
-
-// releasing is how often a policy being deleted is looked at again while its
-// templates are being released.
-const releasing = 250 * time.Millisecond
 
 // maxListed is how many holders an event names.
 const maxListed = 8
@@ -102,7 +99,7 @@ func (l *policyLoop) release(ctx context.Context, propagation policyv1alpha1.Pro
 	remaining := append(bound, l.claimedBy(propagation)...)
 	if len(remaining) > 0 {
 		l.inbox.add(later, remaining...)
-		return reconcile.Result{RequeueAfter: releasing}, nil
+		return reconcile.Result{RequeueAfter: backoff.NotYet}, nil
 	}
 	before := propagation.DeepCopyObject().(client.Object)
 	after := propagation.DeepCopyObject().(client.Object)

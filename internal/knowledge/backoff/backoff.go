@@ -1,0 +1,32 @@
+package backoff
+
+import (
+	"time"
+
+	"k8s.io/client-go/util/workqueue"
+)
+
+const (
+	// First and Longest bound the exponential backoff of a request whose reconcile fails: short at first, since most failures are
+	// gone the next moment; a minute at most, so that what works again is noticed while a person watches.
+	First   = 50 * time.Millisecond
+	Longest = time.Minute
+
+	// Conflict is the pause after a write that the API server refused because another writer was first. The cache shows what that
+	// one wrote a few milliseconds later, but not every such event reconciles the object again.
+	Conflict = 50 * time.Millisecond
+
+	// NotYet is the pause before a check whether another controller is done, where no event of its work reaches this one. A
+	// person who waits for it does not notice a quarter of a second, and the check reads from the cache.
+	NotYet = 250 * time.Millisecond
+
+	// Gather is for how long changes are collected that many objects report at nearly the same time, such as the capacity of all
+	// clusters, before they are handled together.
+	Gather = time.Second
+)
+
+// Limiter returns the rate limiter of a controller's queue: failures back off for each request alone, so that one that always fails
+// does not delay the others, as the overall limit of client-go's default would.
+func Limiter[R comparable]() workqueue.TypedRateLimiter[R] {
+	return workqueue.NewTypedItemExponentialFailureRateLimiter[R](First, Longest)
+}
