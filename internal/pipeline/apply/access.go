@@ -104,3 +104,8 @@ func (t target) unseen() error {
 	}
 	return nil
 }
+
+func unavailable(err error) bool {
+	var u *member.UnavailableError
+	return errors.As(err, &u)
+}

@@ -2,14 +2,12 @@ package apply
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync/atomic"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -25,25 +23,11 @@ import (
 	multiclusterv1beta1 "github.com/flagship-k8s/flagship/api/multicluster/v1beta1"
 	networkingv1alpha1 "github.com/flagship-k8s/flagship/api/networking/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
-	"github.com/flagship-k8s/flagship/internal/clients/member"
 	"github.com/flagship-k8s/flagship/internal/clients/workstatus"
 	"github.com/flagship-k8s/flagship/internal/knowledge/brake"
 	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 )
-
-// brakedError says that a removal or a shrinkage waits for the brake.
-type brakedError struct{ what string }
-
-func (e brakedError) Error() string {
-	return e.what + " waits: too many objects of the cluster are to be removed or scaled down at once; see the condition " +
-		clusterv1alpha1.ClusterConditionBrakeEngaged + " of the Cluster"
-}
-
-func isBraked(err error) bool {
-	_, is := errors.AsType[brakedError](err)
-	return is
-}
 
 // countWork tells the brake of a Work that is new, changed or gone. Nil stands for none.
 func (a *Applier) countWork(before, after any) {
@@ -82,61 +66,6 @@ func (a *Applier) heedBrake(cluster *clusterv1alpha1.Cluster) {
 	a.brake.Resume(cluster.Name, engaged)
 	a.brake.Exclude(cluster.Name, cluster.DeletionTimestamp != nil && !clusterv1alpha1.DeletesObjects(cluster))
 	a.brake.Release(cluster.Name, clusterv1alpha1.BrakeReleasedUntil(cluster))
-}
-
-// admitRemoval asks the brake about the deletion of an object in a member, with all that goes with it.
-func (a *Applier) admitRemoval(ctx context.Context, conn *member.Conn, key types.NamespacedName, live *unstructured.Unstructured) error {
-	cluster, work := &clusterv1alpha1.Cluster{}, &workv1alpha1.Work{}
-	err := a.client.Get(ctx, types.NamespacedName{Name: conn.Name()}, cluster, client.UnsafeDisableDeepCopy)
-	if err == nil && cluster.DeletionTimestamp != nil {
-		return nil // a person has ordered the deletion of everything in the cluster
-	}
-	q := brake.Request{Cluster: conn.Name(), Work: key}
-	err = a.client.Get(ctx, key, work, client.UnsafeDisableDeepCopy)
-	if err == nil && work.DeletionTimestamp != nil {
-		q.Removal = true
-	} else {
-		q.Extra = 1
-	}
-	q.Extra += a.goesWith(ctx, conn, live)
-	if a.brake.Admit(q) {
-		return nil
-	}
-	return brakedError{"the deletion of " + identityOf(live).String()}
-}
-
-// goesWith is how many managed objects a member deletes together with an object: those in a namespace, and those of a kind.
-// Objects that are to be removed anyway are not counted twice.
-func (a *Applier) goesWith(ctx context.Context, conn *member.Conn, live *unstructured.Unstructured) int {
-	var within func(member.Place) bool
-	switch {
-	case isNamespace(live):
-		within = func(p member.Place) bool { return p.Object.Namespace == live.GetName() }
-	case live.GetKind() == "CustomResourceDefinition":
-		group, _, _ := unstructured.NestedString(live.Object, "spec", "group")
-		plural, _, _ := unstructured.NestedString(live.Object, "spec", "names", "plural")
-		within = func(p member.Place) bool { return p.Resource.Group == group && p.Resource.Resource == plural }
-	default:
-		return 0
-	}
-	n := 0
-	conn.Managed(func(p member.Place, key types.NamespacedName) {
-		work := &workv1alpha1.Work{}
-		if within(p) && (a.client.Get(ctx, key, work, client.UnsafeDisableDeepCopy) != nil || work.DeletionTimestamp == nil) {
-			n++
-		}
-	})
-	return n
-}
-
-// admitShrinkage asks the brake about an object that is to have fewer replicas than it has.
-func (a *Applier) admitShrinkage(try attempt, body, live *unstructured.Unstructured) error {
-	wanted, wants, _ := unstructured.NestedInt64(body.Object, "spec", "replicas")
-	current, has, _ := unstructured.NestedInt64(live.Object, "spec", "replicas")
-	if !wants || !has || wanted >= current || a.brake.Admit(brake.Request{Cluster: try.cluster, Work: try.work, Extra: 1}) {
-		return nil
-	}
-	return brakedError{fmt.Sprintf("scaling %s from %d to %d replicas", identityOf(live), current, wanted)}
 }
 
 // keptByPerson tells whether a person has decided that the objects of a Work, whose removal waits, stay.

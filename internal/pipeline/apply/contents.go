@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/discovery"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
@@ -78,7 +79,7 @@ func isClusterObject(kind schema.GroupKind, obj metav1.Object) bool {
 
 // namespaceContents counts what a namespace holds.
 type namespaceContents struct {
-	applier    *Applier
+	hub        client.Reader
 	conn       *member.Conn
 	namespace  string
 	namespaced sets.Set[schema.GroupKind]
@@ -90,8 +91,8 @@ type namespaceContents struct {
 
 // contentsOf lists everything in a namespace of a member, by metadata alone. It takes as many requests as the member has
 // namespaced kinds, about half of what the member itself takes to delete the namespace.
-func (a *Applier) contentsOf(ctx context.Context, conn *member.Conn, namespace string) (contents, error) {
-	c := &namespaceContents{applier: a, conn: conn, namespace: namespace, namespaced: sets.New[schema.GroupKind]()}
+func (w *Writer) contentsOf(ctx context.Context, conn *member.Conn, namespace string) (contents, error) {
+	c := &namespaceContents{hub: w.Hub, conn: conn, namespace: namespace, namespaced: sets.New[schema.GroupKind]()}
 	lists, err := conn.NamespacedKinds(ctx)
 	var partial *discovery.ErrGroupDiscoveryFailed
 	switch {
@@ -205,7 +206,7 @@ func (c *namespaceContents) add(ctx context.Context, kind schema.GroupKind, obj 
 	leaving := false
 	if ours {
 		found := &workv1alpha1.Work{}
-		leaving = c.applier.client.Get(ctx, work, found) == nil && found.DeletionTimestamp != nil
+		leaving = c.hub.Get(ctx, work, found) == nil && found.DeletionTimestamp != nil
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -238,45 +239,45 @@ func (c *namespaceContents) workOf(obj *metav1.PartialObjectMetadata) (types.Nam
 //
 // Between the list and the deletion somebody may make an object that goes with the namespace. Kubernetes has no deletion
 // of a namespace that depends on its contents, so that this moment, some tens of milliseconds, cannot be closed.
-func (a *Applier) spareNamespace(ctx context.Context, conn *member.Conn, work types.NamespacedName, namespace string) (bool, error) {
-	if a.leavingWorks.any(work, func(key types.NamespacedName) bool {
-		return a.client.Get(ctx, key, &workv1alpha1.Work{}) == nil
+func (w *Writer) spareNamespace(ctx context.Context, conn *member.Conn, work types.NamespacedName, namespace string) (bool, error) {
+	if w.leavingWorks.any(work, func(key types.NamespacedName) bool {
+		return w.Hub.Get(ctx, key, &workv1alpha1.Work{}) == nil
 	}) {
 		return false, transient(errors.New("what else was applied in the namespace is on its way out"))
 	}
-	found, err := a.contentsOf(ctx, conn, namespace)
+	found, err := w.contentsOf(ctx, conn, namespace)
 	switch {
 	case err != nil:
 		return false, fmt.Errorf("looking for what namespace %s holds: %w", namespace, err)
 	case len(found.others) > 0:
-		a.doubts.end(work)
-		a.publishReleased(conn, "occupied", fmt.Sprintf(
+		w.doubts.end(work)
+		w.publishReleased(conn, "occupied", fmt.Sprintf(
 			"Namespace %s stays in the cluster, without the marks of the control plane: it holds %s, which the control plane did not make, has preserved or still wants",
 			namespace, named(found.others)))
 		return true, nil
 	case len(found.pending) > 0:
-		a.leavingWorks.put(work, found.pending)
+		w.leavingWorks.put(work, found.pending)
 		return false, transient(fmt.Errorf("%d other objects in the namespace are on their way out", len(found.pending)))
-	case len(found.unknown) > 0 && a.doubts.begin(work, a.clock.Now()):
+	case len(found.unknown) > 0 && w.doubts.since(work, w.Clock.Now()) < doubtPatience:
 		return false, fmt.Errorf("it is not certain that namespace %s holds nothing else: cannot list %s", namespace, named(found.unknown))
 	case len(found.unknown) > 0:
-		a.doubts.end(work)
-		a.publishReleased(conn, "unknown", fmt.Sprintf(
+		w.doubts.end(work)
+		w.publishReleased(conn, "unknown", fmt.Sprintf(
 			"Namespace %s stays in the cluster, without the marks of the control plane: it may hold what the control plane did not make, since it cannot list %s",
 			namespace, named(found.unknown)))
 		return true, nil
 	default:
-		a.doubts.end(work)
+		w.doubts.end(work)
 		return false, nil
 	}
 }
 
 // tellSpared reports that a namespace was left in a member. The Work and the namespace on the hub are gone soon, so the
 // Cluster is where it is told.
-func (a *Applier) publishReleased(conn *member.Conn, reason, message string) {
-	a.metrics.spared.WithLabelValues(reason).Inc()
+func (w *Writer) publishReleased(conn *member.Conn, reason, message string) {
+	w.metrics.spared.WithLabelValues(reason).Inc()
 	kind := clusterv1alpha1.SchemeGroupVersion.WithKind("Cluster")
-	a.events.Publish(events.Warning(events.Reference(kind, conn.Cluster()), events.NamespaceReleased, message))
+	w.Events.Publish(events.Warning(events.Reference(kind, conn.Cluster()), events.NamespaceReleased, message))
 }
 
 // named lists the first names.

@@ -90,7 +90,7 @@ func TestANamespaceIsDeletedOnlyIfItHoldsNothingElse(t *testing.T) {
 func TestANamespaceOfWhichNotEverythingCanBeListedWaitsAndIsReleased(t *testing.T) {
 	b := newBench(t, cluster(), deleting(t, namespaceShop))
 	clock := clocktesting.NewFakeClock(b.clock.Now())
-	b.clock = clock
+	b.setClock(clock)
 	b.server.shownOf = map[string][]string{"namespaces": {liveShop}}
 	b.shop(http.StatusForbidden)
 	if _, err := b.reconcileWatched(); err == nil || !strings.Contains(err.Error(), "configmaps (Forbidden)") {

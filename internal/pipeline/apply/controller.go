@@ -61,54 +61,29 @@ type Deps struct {
 	Metrics prometheus.Registerer
 }
 
-// Guard knows members that must not be written to.
-type Guard interface {
-	// Held tells whether nothing may be written to a member until a person says so.
-	Held(ctx context.Context, conn *member.Conn) (bool, error)
-	// Writes is called before every write to a member. It does not block.
-	Writes(conn *member.Conn)
-	// OnResume has f called when a member may be written to again.
-	OnResume(f func(cluster string))
-}
-
-// noGuard lets everything be written.
-type noGuard struct{}
-
-func (noGuard) Held(context.Context, *member.Conn) (bool, error) { return false, nil }
-
-func (noGuard) Writes(*member.Conn) {}
-
-func (noGuard) OnResume(func(cluster string)) {}
-
 // Applier makes members match their Works.
 type Applier struct {
-	client     client.Client
-	cache      cache.Cache
-	fleet      *member.Fleet
-	report     *workstatus.Writer
-	events     events.Recorder
-	clock      clock.WithTicker
-	retain     func(ctx context.Context, desired, observed *unstructured.Unstructured) (*unstructured.Unstructured, error)
-	kindPolicy KindPolicy
-	brake      *brake.Brake
-	guard      Guard
-	keeps      func(ctx context.Context, work *workv1alpha1.Work) (keeps bool, again time.Duration, err error)
+	client client.Client
+	cache  cache.Cache
+	fleet  *member.Fleet
+	report *workstatus.Writer
+	events events.Recorder
+	clock  clock.WithTicker
+	brake  *brake.Brake
+	guard  Guard
+	keeps  func(ctx context.Context, work *workv1alpha1.Work) (keeps bool, again time.Duration, err error)
 
-	retention func(schema.GroupVersionKind) string
-	changes   *interpret.Changes
-	metrics   *metrics
+	objects *Writer
+	changes *interpret.Changes
+	metrics *brakeMetrics
 
 	braking       brakeLoop
 	queues        *member.Queues
-	applyCache    applyCache
 	waits         startTimes // Works that wait for watches
 	troubles      startTimes // Works that fail
-	doubts        startTimes // Works of namespaces of which not everything can be listed
 	repairBackoff repairBackoff
 	releasedWorks releasedWorks // Works that were let go
 	deletedWorks  deletedWorks  // Works whose objects were removed
-
-	leavingWorks leavingWorks
 
 	mu    sync.Mutex
 	conns map[string]*member.Conn // the last ones heard of
@@ -147,12 +122,14 @@ func newApplier(hub client.Client, works cache.Cache, deps Deps) (*Applier, erro
 	}
 	a := &Applier{
 		client: hub, cache: works, fleet: deps.Fleet, report: deps.Report, events: deps.Events, clock: deps.Clock,
-		retain: deps.Retain, retention: deps.Retention, changes: deps.Changes, metrics: newMetrics(deps.Metrics),
-		kindPolicy: deps.KindPolicy, guard: deps.Guard, keeps: deps.Keeps, waits: startTimes{limit: patienceWithWatch},
-		doubts: startTimes{limit: doubtPatience}, conns: map[string]*member.Conn{},
+		changes: deps.Changes, metrics: newBrakeMetrics(deps.Metrics), guard: deps.Guard, keeps: deps.Keeps, conns: map[string]*member.Conn{},
 	}
 	a.braking.Applier = a
 	a.brake = brake.New(deps.Brake, deps.Clock, a.braking.engaged)
+	a.objects = NewWriter(WriterDeps{
+		Hub: hub, Events: deps.Events, Clock: deps.Clock, KindPolicy: deps.KindPolicy, Guard: deps.Guard, Brake: a.brake,
+		Retain: deps.Retain, Retention: deps.Retention,
+	}, deps.Metrics)
 	a.queues = member.NewQueues("apply", deps.Fleet, deps.Clock, deps.Workers, a.reconcile)
 	deps.Guard.OnResume(func(cluster string) { a.queues.Add(cluster, everyWork(cluster)) })
 	deps.Fleet.OnChange(a.memberChanged)
@@ -174,7 +151,7 @@ func (a *Applier) connectionChanged(cluster string) {
 	a.mu.Unlock()
 	switch {
 	case !connected:
-		a.applyCache.forgetCluster(cluster)
+		a.objects.ForgetCluster(cluster)
 	case conn != before:
 		a.queues.Add(cluster, everyWork(cluster))
 	}
@@ -281,9 +258,9 @@ func (a *Applier) memberChanged(change member.Change) {
 	}
 	at := place{cluster: change.Cluster, resource: change.Resource, object: change.Object}
 	risen := change.New && a.deletedWorks.reappears(change.Work)
-	foundling := change.New && (change.Listed || !a.applyCache.expects(at))
+	foundling := change.New && (change.Listed || !a.objects.Made(at))
 	if change.Gone || change.Rewound || change.Listed { // what is remembered has not come to be
-		a.applyCache.forget(at)
+		a.objects.ForgetObject(at)
 	}
 	done := risen || change.Gone || change.Disowned || change.Rewound || change.Previously != (types.NamespacedName{}) || a.awaited(change)
 	if !done && !foundling {
@@ -301,10 +278,8 @@ func (a *Applier) memberChanged(change member.Change) {
 	}
 }
 
-// otherOwner returns a function that says whether another Work exists and orders the object.
-func (a *Applier) otherOwner(ctx context.Context) func(types.NamespacedName) bool {
-	return func(key types.NamespacedName) bool {
-		work := &workv1alpha1.Work{}
-		return a.client.Get(ctx, key, work) == nil && work.DeletionTimestamp == nil
-	}
+// awaited tells whether a change of an object may end the trouble of its Work: what holds a definition back is often what
+// its own status says.
+func (a *Applier) awaited(change member.Change) bool {
+	return change.Resource.Group == "apiextensions.k8s.io" && a.troubles.runs(change.Work)
 }

@@ -53,8 +53,8 @@ func isHeld(err error) bool {
 }
 
 // vet asks whether an object may be changed.
-func (a *Applier) vet(try attempt, live *unstructured.Unstructured) error {
-	reason, soon := a.kindPolicy.Vet(try.conn, try.desired, live)
+func (w *Writer) vet(try attempt, live *unstructured.Unstructured) error {
+	reason, soon := w.KindPolicy.Vet(try.conn, try.desired, live)
 	switch {
 	case reason == "":
 		return nil
@@ -65,26 +65,13 @@ func (a *Applier) vet(try attempt, live *unstructured.Unstructured) error {
 	}
 }
 
-// holds says why a Work must wait, or "".
-func (a *Applier) holds(ctx context.Context, cluster string, manifests []manifest) string {
-	for _, m := range manifests {
-		if m.err != nil {
-			continue
-		}
-		if reason := a.kindPolicy.Hold(ctx, cluster, m.object.GroupVersionKind()); reason != "" {
-			return reason
-		}
-	}
-	return ""
-}
-
 // judge is the verdict about an object that exists.
-func (a *Applier) judge(ctx context.Context, try attempt, live *unstructured.Unstructured) (claim, error) {
-	verdict, err := judge(try.conn.ControlPlane(), try.work, try.desired, live, a.otherOwner(ctx))
+func (w *Writer) judge(ctx context.Context, try attempt, live *unstructured.Unstructured) (claim, error) {
+	verdict, err := judge(try.conn.ControlPlane(), try.work, try.desired, live, w.otherOwner(ctx))
 	if verdict != foreign || isManaged(live) || try.conn.ControlPlane().Other(live) != "" {
 		return verdict, err
 	}
-	differences, known := a.kindPolicy.Differences(try.desired, live)
+	differences, known := w.KindPolicy.Differences(try.desired, live)
 	switch {
 	case !known:
 		return verdict, err
@@ -93,12 +80,6 @@ func (a *Applier) judge(ctx context.Context, try attempt, live *unstructured.Uns
 	default:
 		return foreign, fmt.Errorf("%w. It differs in %s", err, strings.Join(differences, ", "))
 	}
-}
-
-// awaited tells whether a change of an object may end the trouble of its Work: what holds a definition back is often what
-// its own status says.
-func (a *Applier) awaited(change member.Change) bool {
-	return change.Resource.Group == "apiextensions.k8s.io" && a.troubles.runs(change.Work)
 }
 
 // keepsOnRemoval tells whether an object that we took over outlives us: what else lives in it or by it is not ours.

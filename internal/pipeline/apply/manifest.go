@@ -9,12 +9,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
-	"github.com/flagship-k8s/flagship/internal/clients/member"
 )
 
 // identity names one object in a member.
@@ -194,39 +191,6 @@ func leftovers(work *workv1alpha1.Work, manifests []manifest, owned []*unstructu
 	}
 	slices.SortStableFunc(left, func(a, b identity) int { return b.turn() - a.turn() }) // the rest before what it lives in
 	return left
-}
-
-// surplus are the leftovers of a Work in a member.
-func surplus(conn *member.Conn, work *workv1alpha1.Work, manifests []manifest) []identity {
-	return leftovers(work, manifests, unlistedObjects(conn, client.ObjectKeyFromObject(work), manifests))
-}
-
-// unlistedObjects are the objects we applied for a Work of which no manifest tells at first sight. There are hardly ever any, so
-// that nothing has to be decoded.
-func unlistedObjects(conn *member.Conn, work types.NamespacedName, manifests []manifest) []*unstructured.Unstructured {
-	places := conn.Places(work)
-	if len(places) == 0 {
-		return nil
-	}
-	present := map[member.Place]bool{}
-	for _, m := range manifests {
-		if m.err != nil {
-			continue
-		}
-		if mapping, ok := conn.Known(m.object.GroupVersionKind()); ok {
-			present[member.Place{Resource: mapping.Resource, Object: types.NamespacedName{Namespace: m.object.GetNamespace(), Name: m.object.GetName()}}] = true
-		}
-	}
-	var found []*unstructured.Unstructured
-	for _, p := range places {
-		if present[p] {
-			continue
-		}
-		if obj, ok := conn.Lookup(p.Resource, p.Object.Namespace, p.Object.Name); ok && conn.ControlPlane().OurFields(obj) != nil {
-			found = append(found, obj) // not one that somebody made from a copy of ours
-		}
-	}
-	return found
 }
 
 // encode writes an object as the body of an apply.

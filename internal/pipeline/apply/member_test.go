@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -213,13 +214,16 @@ func (b *bench) look() error {
 func (b *bench) expectPatience() {
 	b.t.Helper()
 	clock := clocktesting.NewFakeClock(b.clock.Now())
-	b.clock = clock
+	b.setClock(clock)
 	if again, err := b.reconcile(b.t.Context(), "member1", theWork); err != nil || again != patienceWithWatch {
 		b.t.Fatalf("the Work is looked at again after %v, error %v", again, err)
 	}
 	b.wantRequests()
 	clock.Step(patienceWithWatch)
 }
+
+// setClock replaces the clock of everything that the Applier consists of.
+func (b *bench) setClock(clock clock.WithTicker) { b.clock, b.objects.Clock = clock, clock }
 
 // awaitWatch waits until the watch is complete.
 func (b *bench) awaitWatch() {

@@ -15,7 +15,6 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
-	"github.com/flagship-k8s/flagship/internal/clients/member"
 )
 
 const (
@@ -37,7 +36,7 @@ type target struct {
 }
 
 // targetOf finds the place for an object, and corrects its namespace to the scope of its kind.
-func (a *Applier) targetOf(ctx context.Context, via access, work types.NamespacedName, obj *unstructured.Unstructured) (target, error) {
+func (w *Writer) targetOf(ctx context.Context, via access, work types.NamespacedName, obj *unstructured.Unstructured) (target, error) {
 	mapping, err := via.conn.Mapping(ctx, obj.GroupVersionKind())
 	if err != nil {
 		return target{}, err
@@ -69,64 +68,54 @@ type attempt struct {
 
 // object makes one object in a member what it should be, with no request if it is already. The entry tells what could
 // not be had; an error means that the object was not applied.
-func (a *Applier) object(ctx context.Context, t target, desired *unstructured.Unstructured) (entry, error) {
+func (w *Writer) object(ctx context.Context, t target, desired *unstructured.Unstructured) (entry, error) {
 	hash, err := wanted(withoutRetained(desired))
 	if err != nil {
 		return entry{}, err
 	}
-	if a.retention != nil {
-		hash += a.retention(desired.GroupVersionKind()) // a record may not hold a dot in it
+	if w.Retention != nil {
+		hash += w.Retention(desired.GroupVersionKind()) // a record may not hold a dot in it
 	}
 	try := attempt{target: t, desired: desired, hash: hash}
-	try.before, try.remembered = a.applyCache.get(t.place)
+	try.before, try.remembered = w.entries.get(t.place)
 	if try.before.hash != hash {
 		try.remembered = false
 	}
 	observed, cached := t.conn.Lookup(t.resource, t.object.Namespace, t.object.Name)
-	if try.remembered && len(try.before.conflicts) == 0 && a.lagging(t, try.before, observed, cached) {
+	if try.remembered && len(try.before.conflicts) == 0 && w.lagging(t, try.before, observed, cached) {
 		return try.before, nil
 	}
 	switch {
 	case !cached:
-		return a.create(ctx, try)
+		return w.create(ctx, try)
 	case t.conn.ControlPlane().OurFields(observed) == nil, t.conn.ControlPlane().Other(observed) != "":
-		return a.examine(ctx, try) // who wrote it instead is not in the cache
+		return w.examine(ctx, try) // who wrote it instead is not in the cache
 	default:
-		return a.updateObject(ctx, try, observed)
+		return w.updateObject(ctx, try, observed)
 	}
-}
-
-// withoutRetained leaves out what is not ours to want: replicas that the user leaves to the member.
-func withoutRetained(desired *unstructured.Unstructured) *unstructured.Unstructured {
-	if !retainsReplicas(desired) {
-		return desired
-	}
-	rest := desired.DeepCopy()
-	unstructured.RemoveNestedField(rest.Object, "spec", "replicas")
-	return rest
 }
 
 // lagging tells whether the cache has not seen our last write yet.
-func (a *Applier) lagging(t target, last entry, observed *unstructured.Unstructured, cached bool) bool {
+func (w *Writer) lagging(t target, last entry, observed *unstructured.Unstructured, cached bool) bool {
 	if cached {
 		return last.newerThan(observed.GetResourceVersion())
 	}
-	return a.clock.Since(last.at) < lag && !t.conn.Passed(t.resource, last.version)
+	return w.Clock.Since(last.at) < lag && !t.conn.Passed(t.resource, last.version)
 }
 
 // create applies an object that does not seem to exist. If it does after all, nothing happens to it, and it is looked at.
-func (a *Applier) create(ctx context.Context, try attempt) (entry, error) {
+func (w *Writer) create(ctx context.Context, try attempt) (entry, error) {
 	body := try.desired.DeepCopy()
 	body.SetResourceVersion(neverVersion)
-	made, err := a.send(ctx, try, body, nil, false)
+	made, err := w.send(ctx, try, body, nil, false)
 	if apierrors.IsConflict(err) {
-		return a.examine(ctx, try)
+		return w.examine(ctx, try)
 	}
 	return made, err
 }
 
 // examine reads an object past the cache, which holds only managed ones, and decides what may be done about it.
-func (a *Applier) examine(ctx context.Context, try attempt) (entry, error) {
+func (w *Writer) examine(ctx context.Context, try attempt) (entry, error) {
 	live, err := try.client.Get(ctx, try.object.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) && !isForeignNotFound(err, try.resource.Resource) {
 		return entry{}, transient(fmt.Errorf("%s came and went", identityOf(try.desired)))
@@ -134,21 +123,21 @@ func (a *Applier) examine(ctx context.Context, try attempt) (entry, error) {
 	if err != nil {
 		return entry{}, fmt.Errorf("reading %s: %w", identityOf(try.desired), try.refused(err))
 	}
-	verdict, err := a.judge(ctx, try, live)
+	verdict, err := w.judge(ctx, try, live)
 	if verdict == foreign {
 		return entry{}, err
 	}
 	try.adopted = verdict == adopting
-	if live, err = a.inherit(ctx, try, live); err != nil {
+	if live, err = w.inherit(ctx, try, live); err != nil {
 		return entry{}, err
 	}
 	try.inherited = true
-	return a.updateObject(ctx, try, live)
+	return w.updateObject(ctx, try, live)
 }
 
 // settle brings an object that exists to what it should be.
-func (a *Applier) updateObject(ctx context.Context, try attempt, live *unstructured.Unstructured) (entry, error) {
-	verdict, err := a.judge(ctx, try, live)
+func (w *Writer) updateObject(ctx context.Context, try attempt, live *unstructured.Unstructured) (entry, error) {
+	verdict, err := w.judge(ctx, try, live)
 	if verdict == foreign {
 		return entry{}, err
 	}
@@ -158,7 +147,7 @@ func (a *Applier) updateObject(ctx context.Context, try attempt, live *unstructu
 	if live.GetDeletionTimestamp() != nil {
 		return entry{}, transient(fmt.Errorf("%s is being deleted in the member, and is created again afterwards", identityOf(live)))
 	}
-	body, err := a.bodyFor(ctx, try, live, verdict)
+	body, err := w.bodyFor(ctx, try, live, verdict)
 	if err != nil {
 		return entry{}, err
 	}
@@ -168,39 +157,39 @@ func (a *Applier) updateObject(ctx context.Context, try attempt, live *unstructu
 			return entry{}, err
 		}
 	}
-	if d.settled(try.before, try.remembered) {
+	if settled(d, try.before, try.remembered) {
 		var known entry
 		if try.remembered {
 			known = try.before
 		} else {
 			known.altered = d.altered // what the member made of it: no reason to write at the next look either
 		}
-		known.uid, known.version, known.hash, known.at = live.GetUID(), live.GetResourceVersion(), try.hash, a.clock.Now()
+		known.uid, known.version, known.hash, known.at = live.GetUID(), live.GetResourceVersion(), try.hash, w.Clock.Now()
 		known.unknownFields = d.unknownFields
-		a.applyCache.put(try.place, known)
+		w.entries.put(try.place, known)
 		return known, nil
 	}
-	if err := a.vet(try, live); err != nil {
+	if err := w.vet(try, live); err != nil {
 		return entry{}, err
 	}
 	if try.conn.ControlPlane().Outdated(live) && !try.inherited {
-		return a.examine(ctx, try) // whose fields it all is, the cache does not tell
+		return w.examine(ctx, try) // whose fields it all is, the cache does not tell
 	}
-	if err := a.admitShrinkage(try, body, live); err != nil {
+	if err := w.admitShrinkage(try, body, live); err != nil {
 		return entry{}, err
 	}
 	body.SetUID(live.GetUID()) // not another object that took the name meanwhile
 	_, recorded := recordOf(live)
 	// What was applied before and is wanted still can only be in conflict with drift.
 	repair := !d.stale && len(d.open) == 0 && len(try.before.conflicts) == 0
-	return a.send(ctx, try, body, live, verdict == adopting || !recorded || repair)
+	return w.send(ctx, try, body, live, verdict == adopting || !recorded || repair)
 }
 
 // bodyFor is the desired object, minus what others decide about in an object that exists.
-func (a *Applier) bodyFor(ctx context.Context, try attempt, live *unstructured.Unstructured, verdict claim) (*unstructured.Unstructured, error) {
+func (w *Writer) bodyFor(ctx context.Context, try attempt, live *unstructured.Unstructured, verdict claim) (*unstructured.Unstructured, error) {
 	body := try.desired
-	if a.retain != nil {
-		retained, err := a.retain(ctx, body, live)
+	if w.Retain != nil {
+		retained, err := w.Retain(ctx, body, live)
 		if err != nil {
 			return nil, err // which says what was being done, and to what
 		}
@@ -227,19 +216,19 @@ func outgrown(ctx context.Context, try attempt, live *unstructured.Unstructured)
 }
 
 // send applies a body and corrects it by what the API server answers. Live is the object as it is, nil if there is none.
-func (a *Applier) send(ctx context.Context, try attempt, body, live *unstructured.Unstructured, force bool) (entry, error) {
-	defer a.applyCache.expect(try.place)()
+func (w *Writer) send(ctx context.Context, try attempt, body, live *unstructured.Unstructured, force bool) (entry, error) {
+	defer w.entries.expect(try.place)()
 	self := try.conn.ControlPlane()
 	result := entry{hash: try.hash}
 	var misfits []string
 	schema, asked := "", false
 	for range rounds {
-		got, err := a.patch(ctx, try, body, record{hash: try.hash, misfits: footprintOfPaths(misfits), schema: schema}, force)
+		got, err := w.patch(ctx, try, body, record{hash: try.hash, misfits: footprintOfPaths(misfits), schema: schema}, force)
 		if err == nil {
-			result.uid, result.version, result.at = got.GetUID(), got.GetResourceVersion(), a.clock.Now()
+			result.uid, result.version, result.at = got.GetUID(), got.GetResourceVersion(), w.Clock.Now()
 			result.unclaimed = unclaimed(self, try.desired, got)
 			result.altered, _ = alterations(self, body, got)
-			a.applyCache.put(try.place, result)
+			w.entries.put(try.place, result)
 			try.conn.Saw(try.resource, got)
 			return result, nil
 		}
@@ -264,7 +253,7 @@ func (a *Applier) send(ctx context.Context, try attempt, body, live *unstructure
 		}
 		found := conflictsIn(err)
 		if len(found) == 0 || live == nil {
-			return entry{}, a.explain(try, err)
+			return entry{}, w.explain(try, err)
 		}
 		theirs, drifted := triage(found, body, live)
 		if !drifted && try.remembered && slices.Equal(theirs, try.before.conflicts) {
@@ -278,25 +267,13 @@ func (a *Applier) send(ctx context.Context, try attempt, body, live *unstructure
 		result.conflicts = append(result.conflicts, theirs...)
 		force = force || drifted
 		if !force && len(theirs) == 0 {
-			return entry{}, a.explain(try, err)
+			return entry{}, w.explain(try, err)
 		}
 	}
 	return entry{}, fmt.Errorf("applying %s: the API server keeps refusing it", identityOf(body))
 }
 
-// unclaimed are the paths of desired that we do not own in what an apply made of it; nil if there are none.
-func unclaimed(self member.ControlPlane, desired, got *unstructured.Unstructured) map[string]bool {
-	var paths map[string]bool
-	unowned(content(desired), self.OurFields(got), "", func(path string) {
-		if paths == nil {
-			paths = map[string]bool{}
-		}
-		paths[path] = true
-	})
-	return paths
-}
-
-func (a *Applier) patch(ctx context.Context, try attempt, body *unstructured.Unstructured, applied record, force bool) (*unstructured.Unstructured, error) {
+func (w *Writer) patch(ctx context.Context, try attempt, body *unstructured.Unstructured, applied record, force bool) (*unstructured.Unstructured, error) {
 	applied.footprint = footprintOf(body)
 	setAnnotation(body, workv1alpha1.RecordAnnotation, applied.String())
 	if id := try.conn.ControlPlane().ID; id != "" {
@@ -306,46 +283,14 @@ func (a *Applier) patch(ctx context.Context, try attempt, body *unstructured.Uns
 	if err != nil {
 		return nil, err
 	}
-	a.guard.Writes(try.conn)
+	w.Guard.Writes(try.conn)
 	got, err := try.client.Patch(ctx, try.object.Name, types.ApplyPatchType, raw, metav1.PatchOptions{FieldManager: try.conn.ControlPlane().Manager(), Force: &force})
-	a.metrics.wrote("apply", err)
+	w.metrics.wrote("apply", err)
 	return got, err
 }
 
-// triage tells real conflicts from drift: a field that we had, or that is one of our marks, was taken from us.
-func triage(found []conflict, body, live *unstructured.Unstructured) (theirs []conflict, drifted bool) {
-	recorded, ok := recordOf(live)
-	for _, c := range found {
-		s, located := locate(spot{value: body.Object}, c.Field)
-		switch {
-		case !ok, predecessors[c.Manager], located && (isMark(s.path) || recorded.footprint.has(s.path)):
-			drifted = true
-		default:
-			theirs = append(theirs, c)
-		}
-	}
-	return theirs, drifted
-}
-
-// isMark tells whether a path is one of the marks that make an object ours.
-func isMark(path string) bool {
-	switch path {
-	case "/metadata/labels/" + workv1alpha1.ManagedLabel,
-		"/metadata/labels/" + workv1alpha1.WorkPermanentIDLabel,
-		"/metadata/annotations/" + workv1alpha1.WorkNamespaceAnnotation,
-		"/metadata/annotations/" + workv1alpha1.WorkNameAnnotation,
-		"/metadata/annotations/" + workv1alpha1.RecordAnnotation,
-		"/metadata/annotations/" + workv1alpha1.AdoptedAnnotation,
-		"/metadata/annotations/" + workv1alpha1.ControlPlaneAnnotation,
-		"/metadata/annotations/" + workv1alpha1.TakenFromAnnotation:
-		return true
-	default:
-		return false
-	}
-}
-
 // explain adds to an error what it is about, whether it passes by itself, and what it says about the member.
-func (a *Applier) explain(try attempt, err error) error {
+func (w *Writer) explain(try attempt, err error) error {
 	what := identityOf(try.desired)
 	switch {
 	case apierrors.IsNotFound(err) && isForeignNotFound(err, try.resource.Resource):
@@ -364,17 +309,4 @@ func (a *Applier) explain(try attempt, err error) error {
 func isForeignNotFound(err error, resource string) bool {
 	var status apierrors.APIStatus
 	return errors.As(err, &status) && status.Status().Details != nil && status.Status().Details.Kind == "namespaces" && resource != "namespaces"
-}
-
-func isNamespace(obj *unstructured.Unstructured) bool {
-	return obj.GetKind() == "Namespace" && obj.GetAPIVersion() == "v1"
-}
-
-func setAnnotation(obj *unstructured.Unstructured, key, value string) {
-	annotations := obj.GetAnnotations()
-	if annotations == nil {
-		annotations = map[string]string{}
-	}
-	annotations[key] = value
-	obj.SetAnnotations(annotations)
 }

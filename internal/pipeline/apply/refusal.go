@@ -130,3 +130,18 @@ func reduce(obj *unstructured.Unstructured, path, element string) bool {
 	s.set(kept)
 	return len(kept) < len(list)
 }
+
+// triage tells real conflicts from drift: a field that we had, or that is one of our marks, was taken from us.
+func triage(found []conflict, body, live *unstructured.Unstructured) (theirs []conflict, drifted bool) {
+	recorded, ok := recordOf(live)
+	for _, c := range found {
+		s, located := locate(spot{value: body.Object}, c.Field)
+		switch {
+		case !ok, predecessors[c.Manager], located && (isMark(s.path) || recorded.footprint.has(s.path)):
+			drifted = true
+		default:
+			theirs = append(theirs, c)
+		}
+	}
+	return theirs, drifted
+}

@@ -2,12 +2,8 @@ package apply
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
-	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -42,16 +38,16 @@ func (t terms) keep(live *unstructured.Unstructured) bool {
 // remove deletes an object of a Work from a member, or, to preserve it, takes our marks off. An object that is not
 // there, not ours, or another Work's is left as it is. The deletion is asked for in the background: it is not waited
 // for.
-func (a *Applier) remove(ctx context.Context, via access, work types.NamespacedName, id identity, terms terms) error {
-	t, err := a.targetToLeave(ctx, via, work, id)
+func (w *Writer) remove(ctx context.Context, via access, work types.NamespacedName, id identity, terms terms) error {
+	t, err := w.targetToLeave(ctx, via, work, id)
 	if err == nil {
-		err = a.removeAt(ctx, t, id, terms)
+		err = w.removeAt(ctx, t, id, terms)
 	}
 	if isUnserved(err) {
 		// The member was upgraded: what was remembered of it does not hold any more.
 		via.conn.Forget(id.kind.GroupVersion())
-		if t, err = a.targetToLeave(ctx, via, work, id); err == nil {
-			err = a.removeAt(ctx, t, id, terms)
+		if t, err = w.targetToLeave(ctx, via, work, id); err == nil {
+			err = w.removeAt(ctx, t, id, terms)
 		}
 	}
 	if meta.IsNoMatchError(err) {
@@ -64,12 +60,12 @@ func (a *Applier) remove(ctx context.Context, via access, work types.NamespacedN
 }
 
 // targetToLeave is where an object is that is to be removed, in whichever version the member serves its kind now.
-func (a *Applier) targetToLeave(ctx context.Context, via access, work types.NamespacedName, id identity) (target, error) {
+func (w *Writer) targetToLeave(ctx context.Context, via access, work types.NamespacedName, id identity) (target, error) {
 	named := &unstructured.Unstructured{}
 	named.SetGroupVersionKind(id.kind)
 	named.SetNamespace(id.namespace)
 	named.SetName(id.name)
-	t, err := a.targetOf(ctx, via, work, named)
+	t, err := w.targetOf(ctx, via, work, named)
 	if !meta.IsNoMatchError(err) {
 		return t, err
 	}
@@ -78,7 +74,7 @@ func (a *Applier) targetToLeave(ctx context.Context, via access, work types.Name
 		return target{}, err
 	}
 	named.SetGroupVersionKind(id.kind.GroupKind().WithVersion(present.Resource.Version))
-	return a.targetOf(ctx, via, work, named)
+	return w.targetOf(ctx, via, work, named)
 }
 
 // isUnserved tells whether an answer is about the resource, which is not served, and not about one object of it.
@@ -87,7 +83,7 @@ func isUnserved(err error) bool {
 }
 
 // removeAt removes the object at a place.
-func (a *Applier) removeAt(ctx context.Context, t target, id identity, terms terms) error {
+func (w *Writer) removeAt(ctx context.Context, t target, id identity, terms terms) error {
 	live, cached := t.conn.Lookup(t.resource, t.object.Namespace, t.object.Name)
 	if !cached && t.conn.HasSynced(t.resource) {
 		return nil // what we wrote is in the cache at once, and what is not managed is not ours
@@ -100,13 +96,13 @@ func (a *Applier) removeAt(ctx context.Context, t target, id identity, terms ter
 			}
 		}
 		if err == nil {
-			err = a.part(ctx, t, live, terms)
+			err = w.part(ctx, t, live, terms)
 		}
 		switch {
 		case isBraked(err):
 			return err
 		case err == nil, apierrors.IsNotFound(err) && !isUnserved(err):
-			a.applyCache.forget(t.place)
+			w.entries.forget(t.place)
 			return nil
 		case !apierrors.IsConflict(err) && !apierrors.IsInvalid(err):
 			return err
@@ -117,23 +113,23 @@ func (a *Applier) removeAt(ctx context.Context, t target, id identity, terms ter
 }
 
 // part deletes or releases an object, if it is ours.
-func (a *Applier) part(ctx context.Context, t target, live *unstructured.Unstructured, terms terms) error {
+func (w *Writer) part(ctx context.Context, t target, live *unstructured.Unstructured, terms terms) error {
 	if !belongs(t.conn.ControlPlane(), live, t.work) {
 		return nil
 	}
 	spare := terms.keep(live)
 	if !spare && live.GetDeletionTimestamp() == nil {
 		var err error
-		if spare, err = a.spare(ctx, t.conn, t.work, live); err != nil {
+		if spare, err = w.spare(ctx, t.conn, t.work, live); err != nil {
 			return err
 		}
 	}
 	if spare {
-		return a.release(ctx, t, live)
+		return w.release(ctx, t, live)
 	}
-	err := a.destroy(ctx, t, live)
+	err := w.destroy(ctx, t, live)
 	if apierrors.IsForbidden(err) && isNamespace(live) {
-		return a.release(ctx, t, live) // the owner of the member keeps the right to delete namespaces, and deletes it or not
+		return w.release(ctx, t, live) // the owner of the member keeps the right to delete namespaces, and deletes it or not
 	}
 	return err
 }
@@ -145,89 +141,39 @@ func belongs(self member.ControlPlane, live *unstructured.Unstructured, work typ
 }
 
 // spare tells whether an object that is to be deleted must be left instead, because of what lives in it or by it.
-func (a *Applier) spare(ctx context.Context, conn *member.Conn, work types.NamespacedName, live *unstructured.Unstructured) (bool, error) {
+func (w *Writer) spare(ctx context.Context, conn *member.Conn, work types.NamespacedName, live *unstructured.Unstructured) (bool, error) {
 	if isNamespace(live) {
-		return a.spareNamespace(ctx, conn, work, live.GetName())
+		return w.spareNamespace(ctx, conn, work, live.GetName())
 	}
-	return a.kindPolicy.Spare(ctx, conn, live)
+	return w.KindPolicy.Spare(ctx, conn, live)
 }
 
-func (a *Applier) destroy(ctx context.Context, t target, live *unstructured.Unstructured) error {
+func (w *Writer) destroy(ctx context.Context, t target, live *unstructured.Unstructured) error {
 	if live.GetDeletionTimestamp() != nil {
 		return nil // asked for already
 	}
-	if err := a.admitRemoval(ctx, t.conn, t.work, live); err != nil {
+	if err := w.admitRemoval(ctx, t.conn, t.work, live); err != nil {
 		return err
 	}
-	a.guard.Writes(t.conn)
+	w.Guard.Writes(t.conn)
 	uid, version, background := live.GetUID(), live.GetResourceVersion(), metav1.DeletePropagationBackground
 	only := &metav1.Preconditions{UID: &uid}
 	if isNamespace(live) {
 		only.ResourceVersion = &version // nobody has marked it meanwhile
 	}
 	err := t.client.Delete(ctx, t.object.Name, metav1.DeleteOptions{Preconditions: only, PropagationPolicy: &background})
-	a.metrics.wrote("delete", err)
+	w.metrics.wrote("delete", err)
 	return err
 }
 
 // release takes our marks off an object and leaves it.
-func (a *Applier) release(ctx context.Context, t target, live *unstructured.Unstructured) error {
+func (w *Writer) release(ctx context.Context, t target, live *unstructured.Unstructured) error {
 	patch, err := releasePatch(live)
 	if err != nil {
 		return err
 	}
-	a.guard.Writes(t.conn)
+	w.Guard.Writes(t.conn)
 	_, err = t.client.Patch(ctx, t.object.Name, types.JSONPatchType, patch, metav1.PatchOptions{FieldManager: t.conn.ControlPlane().Manager()})
-	a.metrics.wrote("release", err)
+	w.metrics.wrote("release", err)
 	return err
-}
-
-// Domains of the labels and annotations that are ours and our predecessors'.
-var (
-	labelDomains = []string{
-		"resourcebinding.karmada.io", "clusterresourcebinding.karmada.io", "work.karmada.io",
-		"propagationpolicy.karmada.io", "clusterpropagationpolicy.karmada.io",
-	}
-	annotationDomains = append(slices.Clone(labelDomains), "resourcetemplate.karmada.io")
-)
-
-// isOurs tells whether an annotation in a member is ours or our predecessors'.
-func isOurs(key string) bool {
-	return slices.Contains(ownAnnotations, key) || inDomain(key, annotationDomains)
-}
-
-type operation struct {
-	Op    string `json:"op"`
-	Path  string `json:"path"`
-	Value any    `json:"value,omitempty"`
-}
-
-// releasePatch is the JSON patch that takes our marks off exactly this object. It fails on another one of the same name.
-func releasePatch(live *unstructured.Unstructured) ([]byte, error) {
-	patch := []operation{{Op: "test", Path: "/metadata/uid", Value: string(live.GetUID())}}
-	for _, key := range slices.Sorted(maps.Keys(live.GetLabels())) {
-		if key == workv1alpha1.ManagedLabel || inDomain(key, labelDomains) {
-			patch = append(patch, operation{Op: "remove", Path: "/metadata/labels/" + pointer(key)})
-		}
-	}
-	for _, key := range slices.Sorted(maps.Keys(live.GetAnnotations())) {
-		if isOurs(key) {
-			patch = append(patch, operation{Op: "remove", Path: "/metadata/annotations/" + pointer(key)})
-		}
-	}
-	raw, err := json.Marshal(patch)
-	if err != nil {
-		return nil, fmt.Errorf("encoding the patch: %w", err)
-	}
-	return raw, nil
-}
-
-func inDomain(key string, domains []string) bool {
-	domain, _, ok := strings.Cut(key, "/")
-	return ok && slices.Contains(domains, domain)
-}
-
-// pointer escapes a key for use in a JSON pointer.
-func pointer(key string) string {
-	return strings.NewReplacer("~", "~0", "/", "~1").Replace(key)
 }

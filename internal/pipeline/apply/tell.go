@@ -5,12 +5,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
@@ -151,47 +149,4 @@ func (a *Applier) setDispatchingHeld(work *workv1alpha1.Work) {
 	a.report.Update(client.ObjectKeyFromObject(work), workstatus.Apply, func(_ *workv1alpha1.Work, status *workv1alpha1.WorkStatus) {
 		meta.SetStatusCondition(&status.Conditions, workv1alpha1.DispatchingHeld(work.Generation))
 	})
-}
-
-// startTimes record for how long something about a Work has been going on.
-type startTimes struct {
-	limit time.Duration
-
-	mu     sync.Mutex
-	starts map[types.NamespacedName]time.Time
-}
-
-// since starts the Work's watch unless it runs, and returns what it shows.
-func (s *startTimes) since(work types.NamespacedName, now time.Time) time.Duration {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	start, runs := s.starts[work]
-	if !runs {
-		if s.starts == nil {
-			s.starts = map[types.NamespacedName]time.Time{}
-		}
-		start = now
-		s.starts[work] = now
-	}
-	return now.Sub(start)
-}
-
-// begin is since, and tells whether the limit has not been reached.
-func (s *startTimes) begin(work types.NamespacedName, now time.Time) bool {
-	return s.since(work, now) < s.limit
-}
-
-// runs tells whether the Work's watch runs.
-func (s *startTimes) runs(work types.NamespacedName) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	_, runs := s.starts[work]
-	return runs
-}
-
-// end stops the Work's watch.
-func (s *startTimes) end(work types.NamespacedName) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.starts, work)
 }

@@ -161,30 +161,6 @@ func alterations(self member.ControlPlane, desired, live *unstructured.Unstructu
 	return found, unexplained
 }
 
-// settled tells whether another apply would change nothing. Before is what is remembered of the last one.
-func (d difference) settled(before entry, remembered bool) bool {
-	if d.stale {
-		return false
-	}
-	if !remembered {
-		// After a start it is not known which values the member gave at the last apply. Defaults are no reason to write.
-		return len(d.drifted) == 0 && len(d.open) == 0 && d.unexplained == 0
-	}
-	for path, value := range d.altered {
-		if last, known := before.altered[path]; !known || last != value {
-			return false
-		}
-	}
-	for _, paths := range [][]string{d.drifted, d.open} {
-		for _, path := range paths {
-			if !before.unclaimed[path] {
-				return false
-			}
-		}
-	}
-	return len(before.conflicts) == 0 // a conflict may have been resolved meanwhile
-}
-
 // retainsReplicas tells whether the user leaves the number of replicas to the member.
 func retainsReplicas(obj *unstructured.Unstructured) bool {
 	return obj.GetLabels()[policyv1alpha1.RetainReplicasLabel] == "true"
@@ -206,4 +182,26 @@ func yieldReplicas(self member.ControlPlane, desired, live *unstructured.Unstruc
 		unstructured.RemoveNestedField(yielded.Object, "spec", "replicas")
 	}
 	return yielded
+}
+
+// withoutRetained leaves out what is not ours to want: replicas that the user leaves to the member.
+func withoutRetained(desired *unstructured.Unstructured) *unstructured.Unstructured {
+	if !retainsReplicas(desired) {
+		return desired
+	}
+	rest := desired.DeepCopy()
+	unstructured.RemoveNestedField(rest.Object, "spec", "replicas")
+	return rest
+}
+
+// unclaimed are the paths of desired that we do not own in what an apply made of it; nil if there are none.
+func unclaimed(self member.ControlPlane, desired, got *unstructured.Unstructured) map[string]bool {
+	var paths map[string]bool
+	unowned(content(desired), self.OurFields(got), "", func(path string) {
+		if paths == nil {
+			paths = map[string]bool{}
+		}
+		paths[path] = true
+	})
+	return paths
 }

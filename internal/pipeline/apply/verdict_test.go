@@ -171,7 +171,7 @@ func TestSettled(t *testing.T) {
 			if tc.before != nil {
 				before = *tc.before
 			}
-			if got := tc.difference.settled(before, tc.before != nil); got != tc.want {
+			if got := settled(tc.difference, before, tc.before != nil); got != tc.want {
 				t.Errorf("%s: got %t", tc.reason, got)
 			}
 		})

@@ -172,7 +172,7 @@ func (a *Applier) removeSurplus(ctx context.Context, via access, work *workv1alp
 	terms.preserve = false // that is about the end of the Work
 	var failed []outcome
 	for _, id := range surplus(via.conn, work, manifests) {
-		if err := a.remove(ctx, via, client.ObjectKeyFromObject(work), id, terms); err != nil {
+		if err := a.objects.remove(ctx, via, client.ObjectKeyFromObject(work), id, terms); err != nil {
 			failed = append(failed, outcome{ordinal: len(manifests), what: id.String(), err: err})
 		}
 	}
@@ -195,7 +195,7 @@ func (a *Applier) manifest(ctx context.Context, via access, work types.Namespace
 		return o
 	}
 	o.what = m.identity().String()
-	t, err := a.targetOf(ctx, via, work, m.object)
+	t, err := a.objects.targetOf(ctx, via, work, m.object)
 	if meta.IsNoMatchError(err) {
 		o.err = transient(fmt.Errorf("%s is not served by the cluster: %w", m.object.GroupVersionKind(), err))
 		return o
@@ -205,7 +205,7 @@ func (a *Applier) manifest(ctx context.Context, via access, work types.Namespace
 		return o
 	}
 	o.what = m.identity().String() // with the namespace it ended up in
-	done, err := a.object(ctx, t, m.object)
+	done, err := a.objects.object(ctx, t, m.object)
 	o.err, o.conflicts, o.dropped, o.unknownFields = conceal(err, m.object), done.conflicts, done.dropped, done.unknownFields
 	if o.err == nil {
 		o.err = t.unseen()
@@ -240,7 +240,7 @@ func (a *Applier) incomplete(ctx context.Context, conn *member.Conn, key types.N
 
 // awaits has the Work looked at again once a watch is complete, unless that was waited for long enough.
 func (a *Applier) awaits(conn *member.Conn, key types.NamespacedName, incomplete []schema.GroupVersionResource) bool {
-	if !a.waits.begin(key, a.clock.Now()) {
+	if a.waits.since(key, a.clock.Now()) >= patienceWithWatch {
 		return false
 	}
 	conn.WhenSynced(incomplete[0], func() { a.queues.Add(conn.Name(), key) })
@@ -258,8 +258,7 @@ func holder(work types.NamespacedName) string { return "apply/" + work.String() 
 func (a *Applier) forget(cluster string, key types.NamespacedName) {
 	a.waits.end(key)
 	a.troubles.end(key)
-	a.doubts.end(key)
-	a.leavingWorks.forget(key)
+	a.objects.ForgetWork(key)
 	a.repairBackoff.forget(key)
 	a.releasedWorks.forget(key)
 	if conn, ok := a.fleet.Get(cluster); ok {
@@ -357,7 +356,7 @@ func (a *Applier) removeAll(ctx context.Context, d destination, work *workv1alph
 	var failures []error
 	var braked error
 	for _, id := range remaining {
-		if err := a.remove(ctx, via, key, id, terms); isBraked(err) {
+		if err := a.objects.remove(ctx, via, key, id, terms); isBraked(err) {
 			braked = err
 		} else if err != nil {
 			failures = append(failures, err)
@@ -398,7 +397,7 @@ func (a *Applier) deleteReappeared(ctx context.Context, cluster string, key type
 		if conn.ControlPlane().OurFields(obj) == nil || !grave.includes(obj.GetCreationTimestamp().Time) {
 			continue // somebody else made it
 		}
-		if err := a.remove(ctx, access{conn: conn, account: grave.account}, key, identityOf(obj), terms{}); err != nil {
+		if err := a.objects.remove(ctx, access{conn: conn, account: grave.account}, key, identityOf(obj), terms{}); err != nil {
 			a.deletedWorks.reappears(key) // still
 			return err
 		}
@@ -446,7 +445,15 @@ func appliedAt(work *workv1alpha1.Work, generation int64) bool {
 	return c != nil && c.ObservedGeneration == generation && c.Status == "True"
 }
 
-func unavailable(err error) bool {
-	var u *member.UnavailableError
-	return errors.As(err, &u)
+// holds says why a Work must wait, or "".
+func (a *Applier) holds(ctx context.Context, cluster string, manifests []manifest) string {
+	for _, m := range manifests {
+		if m.err != nil {
+			continue
+		}
+		if reason := a.objects.KindPolicy.Hold(ctx, cluster, m.object.GroupVersionKind()); reason != "" {
+			return reason
+		}
+	}
+	return ""
 }

@@ -151,7 +151,8 @@ func TestAWorkThatWaitsForItsDefinitionSaysSoOnlyWhenItTakesLong(t *testing.T) {
 	b := newBench(t, cluster(), work(t, mapA))
 	custody := &holding{reason: "its definition is on the way"}
 	clock := clocktesting.NewFakeClock(b.clock.Now())
-	b.kindPolicy, b.clock = custody, clock
+	b.objects.KindPolicy = custody
+	b.setClock(clock)
 	look := func() {
 		t.Helper()
 		if again, err := b.reconcile(t.Context(), "member1", theWork); err != nil || again != time.Second {
@@ -228,7 +229,7 @@ func TestADefaultOfTheMemberIsNoReasonToWriteAfterAStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.wantRequests("PATCH " + pathA)
-	b.applyCache.forget(place{cluster: "member1", resource: configMaps, object: types.NamespacedName{Namespace: "shop", Name: "a"}}) // as a start does
+	b.objects.ForgetObject(place{cluster: "member1", resource: configMaps, object: types.NamespacedName{Namespace: "shop", Name: "a"}}) // as a start does
 	for range 3 {
 		if err := b.look(); err != nil {
 			t.Fatal(err)
@@ -314,15 +315,15 @@ func TestOnlyAnObjectThatNobodyIsMakingIsNews(t *testing.T) {
 	b := newBench(t, cluster())
 	at := place{cluster: "member1", resource: configMaps, object: types.NamespacedName{Namespace: "shop", Name: "a"}}
 	turnsUp := member.Change{Cluster: at.cluster, Resource: at.resource, Object: at.object, Work: theWork, New: true}
-	made := b.applyCache.expect(at)
+	made := b.objects.entries.expect(at)
 	b.memberChanged(turnsUp)
-	b.applyCache.put(at, entry{version: "7"})
+	b.objects.entries.put(at, entry{version: "7"})
 	made()
 	b.memberChanged(turnsUp)
 	if n := b.queued(); n != 0 {
 		t.Errorf("%d Works are looked at because of what they made", n)
 	}
-	b.applyCache.forget(at)
+	b.objects.ForgetObject(at)
 	b.memberChanged(turnsUp)
 	if n := b.queued(); n != 1 {
 		t.Errorf("%d Works are looked at because of what nobody made, want 1", n)

@@ -1,0 +1,84 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/clients/member"
+	"github.com/flagship-k8s/flagship/internal/knowledge/brake"
+)
+
+// brakedError says that a removal or a shrinkage waits for the brake.
+type brakedError struct{ what string }
+
+func (e brakedError) Error() string {
+	return e.what + " waits: too many objects of the cluster are to be removed or scaled down at once; see the condition " +
+		clusterv1alpha1.ClusterConditionBrakeEngaged + " of the Cluster"
+}
+
+func isBraked(err error) bool {
+	_, is := errors.AsType[brakedError](err)
+	return is
+}
+
+// admitRemoval asks the brake about the deletion of an object in a member, with all that goes with it.
+func (w *Writer) admitRemoval(ctx context.Context, conn *member.Conn, key types.NamespacedName, live *unstructured.Unstructured) error {
+	cluster, work := &clusterv1alpha1.Cluster{}, &workv1alpha1.Work{}
+	err := w.Hub.Get(ctx, types.NamespacedName{Name: conn.Name()}, cluster, client.UnsafeDisableDeepCopy)
+	if err == nil && cluster.DeletionTimestamp != nil {
+		return nil // a person has ordered the deletion of everything in the cluster
+	}
+	q := brake.Request{Cluster: conn.Name(), Work: key}
+	err = w.Hub.Get(ctx, key, work, client.UnsafeDisableDeepCopy)
+	if err == nil && work.DeletionTimestamp != nil {
+		q.Removal = true
+	} else {
+		q.Extra = 1
+	}
+	q.Extra += w.goesWith(ctx, conn, live)
+	if w.Brake.Admit(q) {
+		return nil
+	}
+	return brakedError{"the deletion of " + identityOf(live).String()}
+}
+
+// goesWith is how many managed objects a member deletes together with an object: those in a namespace, and those of a kind.
+// Objects that are to be removed anyway are not counted twice.
+func (w *Writer) goesWith(ctx context.Context, conn *member.Conn, live *unstructured.Unstructured) int {
+	var within func(member.Place) bool
+	switch {
+	case isNamespace(live):
+		within = func(p member.Place) bool { return p.Object.Namespace == live.GetName() }
+	case live.GetKind() == "CustomResourceDefinition":
+		group, _, _ := unstructured.NestedString(live.Object, "spec", "group")
+		plural, _, _ := unstructured.NestedString(live.Object, "spec", "names", "plural")
+		within = func(p member.Place) bool { return p.Resource.Group == group && p.Resource.Resource == plural }
+	default:
+		return 0
+	}
+	n := 0
+	conn.Managed(func(p member.Place, key types.NamespacedName) {
+		work := &workv1alpha1.Work{}
+		if within(p) && (w.Hub.Get(ctx, key, work, client.UnsafeDisableDeepCopy) != nil || work.DeletionTimestamp == nil) {
+			n++
+		}
+	})
+	return n
+}
+
+// admitShrinkage asks the brake about an object that is to have fewer replicas than it has.
+func (w *Writer) admitShrinkage(try attempt, body, live *unstructured.Unstructured) error {
+	wanted, wants, _ := unstructured.NestedInt64(body.Object, "spec", "replicas")
+	current, has, _ := unstructured.NestedInt64(live.Object, "spec", "replicas")
+	if !wants || !has || wanted >= current || w.Brake.Admit(brake.Request{Cluster: try.cluster, Work: try.work, Extra: 1}) {
+		return nil
+	}
+	return brakedError{fmt.Sprintf("scaling %s from %d to %d replicas", identityOf(live), current, wanted)}
+}

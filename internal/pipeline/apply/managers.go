@@ -1,0 +1,87 @@
+package apply
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/clients/member"
+)
+
+// predecessors are managers that wrote our objects with plain updates before us. What they own is ours.
+var predecessors = map[string]bool{"karmada-controller-manager": true, "karmada-agent": true}
+
+// formerManagers are the names under which an object was applied before, by ourselves or by whom it is taken over from.
+func formerManagers(self member.ControlPlane, live *unstructured.Unstructured) []string {
+	var names []string
+	for _, name := range []string{member.FieldManager, member.ManagerOf(self.Other(live))} {
+		if name != self.Manager() {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// renamed gives what some managers applied to another one.
+func renamed(entries []metav1.ManagedFieldsEntry, former []string, to string) []metav1.ManagedFieldsEntry {
+	var kept []metav1.ManagedFieldsEntry
+	for _, entry := range entries {
+		applied := entry.Operation == metav1.ManagedFieldsOperationApply && entry.Subresource == ""
+		if applied && slices.Contains(former, entry.Manager) {
+			entry.Manager = to
+		}
+		twin := slices.IndexFunc(kept, func(other metav1.ManagedFieldsEntry) bool {
+			return applied && entry.Manager == to && other.Manager == to && other.Operation == entry.Operation && other.Subresource == "" && other.APIVersion == entry.APIVersion
+		})
+		if twin < 0 {
+			kept = append(kept, entry)
+		} else if both, err := united(kept[twin].FieldsV1, entry.FieldsV1); err == nil {
+			kept[twin].FieldsV1 = both
+		}
+	}
+	return kept
+}
+
+// united are the fields of two entries.
+func united(a, b *metav1.FieldsV1) (*metav1.FieldsV1, error) {
+	var sets [2]fieldpath.Set
+	for i, fields := range []*metav1.FieldsV1{a, b} {
+		if fields == nil {
+			continue
+		}
+		if err := sets[i].FromJSON(fields.GetRawReader()); err != nil {
+			return nil, fmt.Errorf("reading managed fields: %w", err)
+		}
+	}
+	raw, err := sets[0].Union(&sets[1]).ToJSON()
+	if err != nil {
+		return nil, fmt.Errorf("writing managed fields: %w", err)
+	}
+	return metav1.NewFieldsV1(string(raw)), nil
+}
+
+func sameEntries(a, b []metav1.ManagedFieldsEntry) bool {
+	before, beforeErr := json.Marshal(a)
+	after, afterErr := json.Marshal(b)
+	return beforeErr == nil && afterErr == nil && bytes.Equal(before, after)
+}
+
+// takenFrom lists the control planes from which an object has been taken over, with the one that has it if it is another.
+func takenFrom(self member.ControlPlane, live *unstructured.Unstructured) string {
+	losers := strings.FieldsFunc(live.GetAnnotations()[workv1alpha1.TakenFromAnnotation], func(r rune) bool { return r == ',' })
+	if other := self.Other(live); other != "" && !slices.Contains(losers, other) {
+		losers = append(losers, other)
+	}
+	return strings.Join(losers, ",")
+}
+
+func isAdopted(obj *unstructured.Unstructured) bool {
+	return obj.GetAnnotations()[workv1alpha1.AdoptedAnnotation] == "true"
+}

@@ -1,0 +1,93 @@
+package apply
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+)
+
+// Domains of the labels and annotations that are ours and our predecessors'.
+var (
+	labelDomains = []string{
+		"resourcebinding.karmada.io", "clusterresourcebinding.karmada.io", "work.karmada.io",
+		"propagationpolicy.karmada.io", "clusterpropagationpolicy.karmada.io",
+	}
+	annotationDomains = append(slices.Clone(labelDomains), "resourcetemplate.karmada.io")
+)
+
+// isOurs tells whether an annotation in a member is ours or our predecessors'.
+func isOurs(key string) bool {
+	return slices.Contains(ownAnnotations, key) || inDomain(key, annotationDomains)
+}
+
+type operation struct {
+	Op    string `json:"op"`
+	Path  string `json:"path"`
+	Value any    `json:"value,omitempty"`
+}
+
+// releasePatch is the JSON patch that takes our marks off exactly this object. It fails on another one of the same name.
+func releasePatch(live *unstructured.Unstructured) ([]byte, error) {
+	patch := []operation{{Op: "test", Path: "/metadata/uid", Value: string(live.GetUID())}}
+	for _, key := range slices.Sorted(maps.Keys(live.GetLabels())) {
+		if key == workv1alpha1.ManagedLabel || inDomain(key, labelDomains) {
+			patch = append(patch, operation{Op: "remove", Path: "/metadata/labels/" + pointer(key)})
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(live.GetAnnotations())) {
+		if isOurs(key) {
+			patch = append(patch, operation{Op: "remove", Path: "/metadata/annotations/" + pointer(key)})
+		}
+	}
+	raw, err := json.Marshal(patch)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the patch: %w", err)
+	}
+	return raw, nil
+}
+
+func inDomain(key string, domains []string) bool {
+	domain, _, ok := strings.Cut(key, "/")
+	return ok && slices.Contains(domains, domain)
+}
+
+// pointer escapes a key for use in a JSON pointer.
+func pointer(key string) string {
+	return strings.NewReplacer("~", "~0", "/", "~1").Replace(key)
+}
+
+// isMark tells whether a path is one of the marks that make an object ours.
+func isMark(path string) bool {
+	switch path {
+	case "/metadata/labels/" + workv1alpha1.ManagedLabel,
+		"/metadata/labels/" + workv1alpha1.WorkPermanentIDLabel,
+		"/metadata/annotations/" + workv1alpha1.WorkNamespaceAnnotation,
+		"/metadata/annotations/" + workv1alpha1.WorkNameAnnotation,
+		"/metadata/annotations/" + workv1alpha1.RecordAnnotation,
+		"/metadata/annotations/" + workv1alpha1.AdoptedAnnotation,
+		"/metadata/annotations/" + workv1alpha1.ControlPlaneAnnotation,
+		"/metadata/annotations/" + workv1alpha1.TakenFromAnnotation:
+		return true
+	default:
+		return false
+	}
+}
+
+func isNamespace(obj *unstructured.Unstructured) bool {
+	return obj.GetKind() == "Namespace" && obj.GetAPIVersion() == "v1"
+}
+
+func setAnnotation(obj *unstructured.Unstructured, key, value string) {
+	annotations := obj.GetAnnotations()
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[key] = value
+	obj.SetAnnotations(annotations)
+}

@@ -1,0 +1,87 @@
+package apply
+
+import (
+	"context"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/clients/member"
+	"github.com/flagship-k8s/flagship/internal/knowledge/brake"
+	"github.com/flagship-k8s/flagship/internal/knowledge/events"
+)
+
+// WriterDeps is what a Writer needs. All fields but Retain and Retention are required.
+type WriterDeps struct {
+	// Hub reads Works and Clusters from a cache.
+	Hub        client.Reader
+	Events     events.Recorder
+	Clock      clock.PassiveClock
+	KindPolicy KindPolicy
+	Guard      Guard
+	Brake      *brake.Brake
+	// Retain and Retention are those of Deps.
+	Retain    func(ctx context.Context, desired, observed *unstructured.Unstructured) (*unstructured.Unstructured, error)
+	Retention func(schema.GroupVersionKind) string
+}
+
+// Guard has a say in whether a member is written to. It is an interface because a stage imports no feature.
+type Guard interface {
+	// Held returns whether nothing may be written to a member until a person allows it.
+	Held(ctx context.Context, conn *member.Conn) (bool, error)
+	// Writes is called before every write to a member. It does not block.
+	Writes(conn *member.Conn)
+	// OnResume has f called when a member may be written to again.
+	OnResume(f func(cluster string))
+}
+
+// noGuard allows all writes.
+type noGuard struct{}
+
+func (noGuard) Held(context.Context, *member.Conn) (bool, error) { return false, nil }
+
+func (noGuard) Writes(*member.Conn) {}
+
+func (noGuard) OnResume(func(cluster string)) {}
+
+// Writer applies, deletes and releases single objects in members.
+type Writer struct {
+	WriterDeps
+	metrics      *writeMetrics
+	entries      applyCache
+	doubts       startTimes // Works of namespaces of which not everything can be listed
+	leavingWorks leavingWorks
+}
+
+// NewWriter returns a writer. The metrics are registered unless the registerer is nil.
+func NewWriter(deps WriterDeps, metrics prometheus.Registerer) *Writer {
+	return &Writer{WriterDeps: deps, metrics: newWriteMetrics(metrics)}
+}
+
+// Made returns whether an object is being applied, or was applied by this process.
+func (w *Writer) Made(at place) bool { return w.entries.expects(at) }
+
+// ForgetObject drops what is known of the last apply of an object.
+func (w *Writer) ForgetObject(at place) { w.entries.forget(at) }
+
+// ForgetCluster drops what is known of the applies to a cluster.
+func (w *Writer) ForgetCluster(cluster string) { w.entries.forgetCluster(cluster) }
+
+// ForgetWork drops what is known of a Work that is gone.
+func (w *Writer) ForgetWork(work types.NamespacedName) {
+	w.doubts.end(work)
+	w.leavingWorks.forget(work)
+}
+
+// otherOwner returns a function that returns whether another Work exists and contains the object.
+func (w *Writer) otherOwner(ctx context.Context) func(types.NamespacedName) bool {
+	return func(key types.NamespacedName) bool {
+		work := &workv1alpha1.Work{}
+		return w.Hub.Get(ctx, key, work) == nil && work.DeletionTimestamp == nil
+	}
+}
