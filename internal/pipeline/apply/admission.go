@@ -13,6 +13,7 @@ import (
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/member"
 	"github.com/flagship-k8s/flagship/internal/knowledge/brake"
+	"github.com/flagship-k8s/flagship/internal/pipeline/apply/ssa"
 )
 
 // brakedError says that a removal or a shrinkage waits for the brake.
@@ -46,7 +47,7 @@ func (w *Writer) admitRemoval(ctx context.Context, conn *member.Conn, key types.
 	if w.Brake.Admit(q) {
 		return nil
 	}
-	return brakedError{"the deletion of " + identityOf(live).String()}
+	return brakedError{"the deletion of " + ssa.IdentityOf(live).String()}
 }
 
 // goesWith is how many managed objects a member deletes together with an object: those in a namespace, and those of a kind.
@@ -54,7 +55,7 @@ func (w *Writer) admitRemoval(ctx context.Context, conn *member.Conn, key types.
 func (w *Writer) goesWith(ctx context.Context, conn *member.Conn, live *unstructured.Unstructured) int {
 	var within func(member.Place) bool
 	switch {
-	case isNamespace(live):
+	case ssa.IsNamespace(live):
 		within = func(p member.Place) bool { return p.Object.Namespace == live.GetName() }
 	case live.GetKind() == "CustomResourceDefinition":
 		group, _, _ := unstructured.NestedString(live.Object, "spec", "group")
@@ -80,5 +81,5 @@ func (w *Writer) admitShrinkage(try attempt, body, live *unstructured.Unstructur
 	if !wants || !has || wanted >= current || w.Brake.Admit(brake.Request{Cluster: try.cluster, Work: try.work, Extra: 1}) {
 		return nil
 	}
-	return brakedError{fmt.Sprintf("scaling %s from %d to %d replicas", identityOf(live), current, wanted)}
+	return brakedError{fmt.Sprintf("scaling %s from %d to %d replicas", ssa.IdentityOf(live), current, wanted)}
 }

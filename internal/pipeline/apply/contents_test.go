@@ -8,7 +8,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clocktesting "k8s.io/utils/clock/testing"
 
@@ -126,27 +125,4 @@ func (b *bench) reconcileWatched() (time.Duration, error) {
 		b.t.Fatal("the watch is not complete")
 	}
 	return b.reconcile(b.t.Context(), "member1", theWork)
-}
-
-func TestWhatWasTakenOverIsReleasedUnlessTheWorkSaysOtherwise(t *testing.T) {
-	yes, no := true, false
-	adopted := func(kind string) *unstructured.Unstructured {
-		return object(t, fmt.Sprintf(`{apiVersion: v1, kind: %s, metadata: {name: a, annotations: {flagship.io/adopted: "true"}}}`, kind))
-	}
-	for name, tc := range map[string]struct {
-		preserve *bool
-		object   *unstructured.Unstructured
-		want     bool
-	}{
-		"Unset":     {nil, adopted("Secret"), true},
-		"InWords":   {&no, adopted("Secret"), false},
-		"Preserved": {&yes, adopted("Secret"), true},
-		"Namespace": {&no, adopted("Namespace"), true},
-		"Made":      {nil, object(t, `{apiVersion: v1, kind: Secret, metadata: {name: a}}`), false},
-	} {
-		w := &workv1alpha1.Work{Spec: workv1alpha1.WorkSpec{PreserveResourcesOnDeletion: tc.preserve}}
-		if got := termsOf(w).keep(tc.object); got != tc.want {
-			t.Errorf("%s: it is kept: %t", name, got)
-		}
-	}
 }

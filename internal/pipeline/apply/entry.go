@@ -7,6 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
+
+	"github.com/flagship-k8s/flagship/internal/pipeline/apply/ssa"
 )
 
 // place is where an object is.
@@ -26,7 +28,7 @@ type entry struct {
 	unclaimed map[string]bool
 	// altered are the paths that the member gave another value than we applied, with a hash of it.
 	altered   map[string]uint64
-	conflicts []conflict
+	conflicts []ssa.Conflict
 	dropped   []string
 	// unknownFields says that the member does not know some field, so that its schema is worth another look.
 	unknownFields bool
@@ -105,20 +107,20 @@ func (e entry) newerThan(version string) bool {
 }
 
 // settled tells whether another apply would change nothing. Before is what is remembered of the last one.
-func settled(d difference, before entry, remembered bool) bool {
-	if d.stale {
+func settled(d ssa.Difference, before entry, remembered bool) bool {
+	if d.Stale {
 		return false
 	}
 	if !remembered {
 		// After a start it is not known which values the member gave at the last apply. Defaults are no reason to write.
-		return len(d.drifted) == 0 && len(d.open) == 0 && d.unexplained == 0
+		return len(d.Drifted) == 0 && len(d.Open) == 0 && d.Unexplained == 0
 	}
-	for path, value := range d.altered {
+	for path, value := range d.Altered {
 		if last, known := before.altered[path]; !known || last != value {
 			return false
 		}
 	}
-	for _, paths := range [][]string{d.drifted, d.open} {
+	for _, paths := range [][]string{d.Drifted, d.Open} {
 		for _, path := range paths {
 			if !before.unclaimed[path] {
 				return false

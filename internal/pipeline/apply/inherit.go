@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/util/csaupgrade"
 
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/pipeline/apply/ssa"
 )
 
 // inherit makes ours what our predecessors own, so that a field they set and nobody wants any more goes away. Predecessors
@@ -19,35 +20,35 @@ import (
 // loses its fields and the object in one write, so that it does not put its fields back in between.
 func (w *Writer) inherit(ctx context.Context, try attempt, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	self := try.conn.ControlPlane()
-	if !isManaged(live) && !self.Outdated(live) {
+	if !ssa.IsManaged(live) && !self.Outdated(live) {
 		return live, nil
 	}
 	heir := live.DeepCopy()
 	// What cannot be read is not inherited.
-	_ = csaupgrade.UpgradeManagedFields(heir, sets.KeySet(predecessors), self.Manager())
-	heir.SetManagedFields(renamed(heir.GetManagedFields(), formerManagers(self, live), self.Manager()))
+	_ = csaupgrade.UpgradeManagedFields(heir, sets.KeySet(ssa.Predecessors), self.Manager())
+	heir.SetManagedFields(ssa.Renamed(heir.GetManagedFields(), ssa.FormerManagers(self, live), self.Manager()))
 	other := self.Other(live)
-	if other == "" && sameEntries(heir.GetManagedFields(), live.GetManagedFields()) {
+	if other == "" && ssa.SameEntries(heir.GetManagedFields(), live.GetManagedFields()) {
 		return live, nil
 	}
-	operations := []operation{
+	operations := []ssa.Operation{
 		{Op: "replace", Path: "/metadata/managedFields", Value: heir.GetManagedFields()},
 		{Op: "replace", Path: "/metadata/resourceVersion", Value: live.GetResourceVersion()},
 	}
 	if other != "" { // its id is an annotation, so that there are some
 		for key, value := range map[string]string{
-			workv1alpha1.ControlPlaneAnnotation: self.ID, workv1alpha1.TakenFromAnnotation: takenFrom(self, live), workv1alpha1.AdoptedAnnotation: "true",
+			workv1alpha1.ControlPlaneAnnotation: self.ID, workv1alpha1.TakenFromAnnotation: ssa.TakenFrom(self, live), workv1alpha1.AdoptedAnnotation: "true",
 		} {
-			operations = append(operations, operation{Op: "add", Path: "/metadata/annotations/" + pointer(key), Value: value})
+			operations = append(operations, ssa.Operation{Op: "add", Path: "/metadata/annotations/" + ssa.Pointer(key), Value: value})
 		}
 	}
 	patch, err := json.Marshal(operations)
 	if err != nil {
-		return nil, fmt.Errorf("encoding the fields of %s: %w", identityOf(live), err)
+		return nil, fmt.Errorf("encoding the fields of %s: %w", ssa.IdentityOf(live), err)
 	}
 	inherited, err := try.client.Patch(ctx, try.object.Name, types.JSONPatchType, patch, metav1.PatchOptions{FieldManager: self.Manager()})
 	if err != nil {
-		return nil, fmt.Errorf("taking over %s: %w", identityOf(live), err)
+		return nil, fmt.Errorf("taking over %s: %w", ssa.IdentityOf(live), err)
 	}
 	return inherited, nil
 }

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/flagship-k8s/flagship/internal/clients/member"
+	"github.com/flagship-k8s/flagship/internal/pipeline/apply/ssa"
 )
 
 // KindPolicy decides what happens to objects of particular kinds. Its methods are called often, from many goroutines,
@@ -66,9 +67,9 @@ func (w *Writer) vet(try attempt, live *unstructured.Unstructured) error {
 }
 
 // judge is the verdict about an object that exists.
-func (w *Writer) judge(ctx context.Context, try attempt, live *unstructured.Unstructured) (claim, error) {
-	verdict, err := judge(try.conn.ControlPlane(), try.work, try.desired, live, w.otherOwner(ctx))
-	if verdict != foreign || isManaged(live) || try.conn.ControlPlane().Other(live) != "" {
+func (w *Writer) judge(ctx context.Context, try attempt, live *unstructured.Unstructured) (ssa.Claim, error) {
+	verdict, err := ssa.Judge(try.conn.ControlPlane(), try.work, try.desired, live, w.otherOwner(ctx))
+	if verdict != ssa.Foreign || ssa.IsManaged(live) || try.conn.ControlPlane().Other(live) != "" {
 		return verdict, err
 	}
 	differences, known := w.KindPolicy.Differences(try.desired, live)
@@ -76,14 +77,14 @@ func (w *Writer) judge(ctx context.Context, try attempt, live *unstructured.Unst
 	case !known:
 		return verdict, err
 	case len(differences) == 0:
-		return adopting, nil
+		return ssa.Adopting, nil
 	default:
-		return foreign, fmt.Errorf("%w. It differs in %s", err, strings.Join(differences, ", "))
+		return ssa.Foreign, fmt.Errorf("%w. It differs in %s", err, strings.Join(differences, ", "))
 	}
 }
 
 // keepsOnRemoval tells whether an object that we took over outlives us: what else lives in it or by it is not ours.
 func keepsOnRemoval(obj *unstructured.Unstructured) bool {
 	kind := obj.GroupVersionKind()
-	return isNamespace(obj) || kind.Group == "apiextensions.k8s.io" && kind.Kind == "CustomResourceDefinition"
+	return ssa.IsNamespace(obj) || kind.Group == "apiextensions.k8s.io" && kind.Kind == "CustomResourceDefinition"
 }

@@ -24,6 +24,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/yaml"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
@@ -282,4 +283,19 @@ func (b *bench) wantRequests(want ...string) {
 	if got := b.server.asked(); !slices.Equal(want, got) {
 		b.t.Errorf("the member was asked %q, want %q", got, want)
 	}
+}
+
+func work(t *testing.T, manifests ...string) *workv1alpha1.Work {
+	t.Helper()
+	w := &workv1alpha1.Work{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "karmada-es-member1", Name: "w", UID: "u", Generation: 1, Finalizers: []string{workv1alpha1.ExecutionFinalizer},
+	}}
+	for _, text := range manifests {
+		raw, err := yaml.YAMLToJSON([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.Spec.Workload.Manifests = append(w.Spec.Workload.Manifests, workv1alpha1.Manifest{RawExtension: runtime.RawExtension{Raw: raw}})
+	}
+	return w
 }

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/pipeline/apply/ssa"
 )
 
 const (
@@ -66,10 +67,10 @@ type attempt struct {
 	adopted    bool // what is there was not ours before this attempt
 }
 
-// object makes one object in a member what it should be, with no request if it is already. The entry tells what could
+// apply makes one object in a member what it should be, with no request if it is already. The entry tells what could
 // not be had; an error means that the object was not applied.
-func (w *Writer) object(ctx context.Context, t target, desired *unstructured.Unstructured) (entry, error) {
-	hash, err := wanted(withoutRetained(desired))
+func (w *Writer) apply(ctx context.Context, t target, desired *unstructured.Unstructured) (entry, error) {
+	hash, err := ssa.Wanted(ssa.WithoutRetained(desired))
 	if err != nil {
 		return entry{}, err
 	}
@@ -118,16 +119,16 @@ func (w *Writer) create(ctx context.Context, try attempt) (entry, error) {
 func (w *Writer) examine(ctx context.Context, try attempt) (entry, error) {
 	live, err := try.client.Get(ctx, try.object.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) && !isForeignNotFound(err, try.resource.Resource) {
-		return entry{}, transient(fmt.Errorf("%s came and went", identityOf(try.desired)))
+		return entry{}, transient(fmt.Errorf("%s came and went", ssa.IdentityOf(try.desired)))
 	}
 	if err != nil {
-		return entry{}, fmt.Errorf("reading %s: %w", identityOf(try.desired), try.refused(err))
+		return entry{}, fmt.Errorf("reading %s: %w", ssa.IdentityOf(try.desired), try.refused(err))
 	}
 	verdict, err := w.judge(ctx, try, live)
-	if verdict == foreign {
+	if verdict == ssa.Foreign {
 		return entry{}, err
 	}
-	try.adopted = verdict == adopting
+	try.adopted = verdict == ssa.Adopting
 	if live, err = w.inherit(ctx, try, live); err != nil {
 		return entry{}, err
 	}
@@ -138,22 +139,22 @@ func (w *Writer) examine(ctx context.Context, try attempt) (entry, error) {
 // settle brings an object that exists to what it should be.
 func (w *Writer) updateObject(ctx context.Context, try attempt, live *unstructured.Unstructured) (entry, error) {
 	verdict, err := w.judge(ctx, try, live)
-	if verdict == foreign {
+	if verdict == ssa.Foreign {
 		return entry{}, err
 	}
 	if try.adopted {
-		verdict = adopting
+		verdict = ssa.Adopting
 	}
 	if live.GetDeletionTimestamp() != nil {
-		return entry{}, transient(fmt.Errorf("%s is being deleted in the member, and is created again afterwards", identityOf(live)))
+		return entry{}, transient(fmt.Errorf("%s is being deleted in the member, and is created again afterwards", ssa.IdentityOf(live)))
 	}
 	body, err := w.bodyFor(ctx, try, live, verdict)
 	if err != nil {
 		return entry{}, err
 	}
-	d := compare(try.conn.ControlPlane(), body, live, try.hash)
-	if d.unknownFields && !d.stale {
-		if d.stale, err = outgrown(ctx, try, live); err != nil {
+	d := ssa.Compare(try.conn.ControlPlane(), body, live, try.hash)
+	if d.UnknownFields && !d.Stale {
+		if d.Stale, err = outgrown(ctx, try, live); err != nil {
 			return entry{}, err
 		}
 	}
@@ -162,10 +163,10 @@ func (w *Writer) updateObject(ctx context.Context, try attempt, live *unstructur
 		if try.remembered {
 			known = try.before
 		} else {
-			known.altered = d.altered // what the member made of it: no reason to write at the next look either
+			known.altered = d.Altered // what the member made of it: no reason to write at the next look either
 		}
 		known.uid, known.version, known.hash, known.at = live.GetUID(), live.GetResourceVersion(), try.hash, w.Clock.Now()
-		known.unknownFields = d.unknownFields
+		known.unknownFields = d.UnknownFields
 		w.entries.put(try.place, known)
 		return known, nil
 	}
@@ -179,14 +180,14 @@ func (w *Writer) updateObject(ctx context.Context, try attempt, live *unstructur
 		return entry{}, err
 	}
 	body.SetUID(live.GetUID()) // not another object that took the name meanwhile
-	_, recorded := recordOf(live)
+	_, recorded := ssa.RecordOf(live)
 	// What was applied before and is wanted still can only be in conflict with drift.
-	repair := !d.stale && len(d.open) == 0 && len(try.before.conflicts) == 0
-	return w.send(ctx, try, body, live, verdict == adopting || !recorded || repair)
+	repair := !d.Stale && len(d.Open) == 0 && len(try.before.conflicts) == 0
+	return w.send(ctx, try, body, live, verdict == ssa.Adopting || !recorded || repair)
 }
 
 // bodyFor is the desired object, minus what others decide about in an object that exists.
-func (w *Writer) bodyFor(ctx context.Context, try attempt, live *unstructured.Unstructured, verdict claim) (*unstructured.Unstructured, error) {
+func (w *Writer) bodyFor(ctx context.Context, try attempt, live *unstructured.Unstructured, verdict ssa.Claim) (*unstructured.Unstructured, error) {
 	body := try.desired
 	if w.Retain != nil {
 		retained, err := w.Retain(ctx, body, live)
@@ -195,12 +196,12 @@ func (w *Writer) bodyFor(ctx context.Context, try attempt, live *unstructured.Un
 		}
 		body = retained
 	}
-	body = yieldReplicas(try.conn.ControlPlane(), body, live).DeepCopy()
-	if verdict == adopting || isAdopted(live) {
-		setAnnotation(body, workv1alpha1.AdoptedAnnotation, "true")
+	body = ssa.YieldReplicas(try.conn.ControlPlane(), body, live).DeepCopy()
+	if verdict == ssa.Adopting || ssa.IsAdopted(live) {
+		ssa.SetAnnotation(body, workv1alpha1.AdoptedAnnotation, "true")
 	}
-	if losers := takenFrom(try.conn.ControlPlane(), live); losers != "" {
-		setAnnotation(body, workv1alpha1.TakenFromAnnotation, losers)
+	if losers := ssa.TakenFrom(try.conn.ControlPlane(), live); losers != "" {
+		ssa.SetAnnotation(body, workv1alpha1.TakenFromAnnotation, losers)
 	}
 	return body, nil
 }
@@ -211,8 +212,8 @@ func outgrown(ctx context.Context, try attempt, live *unstructured.Unstructured)
 	if err != nil {
 		return false, err
 	}
-	recorded, _ := recordOf(live)
-	return recorded.schema != present, nil
+	recorded, _ := ssa.RecordOf(live)
+	return recorded.Schema != present, nil
 }
 
 // send applies a body and corrects it by what the API server answers. Live is the object as it is, nil if there is none.
@@ -223,17 +224,17 @@ func (w *Writer) send(ctx context.Context, try attempt, body, live *unstructured
 	var misfits []string
 	schema, asked := "", false
 	for range rounds {
-		got, err := w.patch(ctx, try, body, record{hash: try.hash, misfits: footprintOfPaths(misfits), schema: schema}, force)
+		got, err := w.patch(ctx, try, body, ssa.Record{Hash: try.hash, Misfits: ssa.FootprintOfPaths(misfits), Schema: schema}, force)
 		if err == nil {
 			result.uid, result.version, result.at = got.GetUID(), got.GetResourceVersion(), w.Clock.Now()
-			result.unclaimed = unclaimed(self, try.desired, got)
-			result.altered, _ = alterations(self, body, got)
+			result.unclaimed = ssa.Unclaimed(self, try.desired, got)
+			result.altered, _ = ssa.Alterations(self, body, got)
 			w.entries.put(try.place, result)
 			try.conn.Saw(try.resource, got)
 			return result, nil
 		}
-		refused := unknownFieldsIn(err)
-		if len(refused.unknown) > 0 && !asked {
+		refused := ssa.UnknownFieldsIn(err)
+		if len(refused.Unknown) > 0 && !asked {
 			// It is this schema that has to refuse the fields, not the one before it.
 			if schema, err = try.conn.Schema(ctx, try.desired.GroupVersionKind().GroupVersion()); err != nil {
 				return entry{}, err
@@ -241,27 +242,27 @@ func (w *Writer) send(ctx context.Context, try attempt, body, live *unstructured
 			asked = true
 			continue
 		}
-		if removed := refused.fit(body); len(removed) > 0 {
+		if removed := refused.Fit(body); len(removed) > 0 {
 			for _, r := range removed {
-				result.dropped = append(result.dropped, r.field)
-				if r.path != "" {
-					misfits = append(misfits, r.path)
+				result.dropped = append(result.dropped, r.Field)
+				if r.Path != "" {
+					misfits = append(misfits, r.Path)
 				}
 			}
 			result.unknownFields = len(misfits) > 0
 			continue
 		}
-		found := conflictsIn(err)
+		found := ssa.ConflictsIn(err)
 		if len(found) == 0 || live == nil {
 			return entry{}, w.explain(try, err)
 		}
-		theirs, drifted := triage(found, body, live)
+		theirs, drifted := ssa.Triage(found, body, live)
 		if !drifted && try.remembered && slices.Equal(theirs, try.before.conflicts) {
 			return try.before, nil // as it was the last time: the rest is applied
 		}
 		for _, c := range theirs {
-			if s, ok := locate(spot{value: body.Object}, c.Field); ok && s.drop != nil {
-				s.drop()
+			if s, ok := ssa.Locate(ssa.Spot{Value: body.Object}, c.Field); ok && s.Drop != nil {
+				s.Drop()
 			}
 		}
 		result.conflicts = append(result.conflicts, theirs...)
@@ -270,16 +271,16 @@ func (w *Writer) send(ctx context.Context, try attempt, body, live *unstructured
 			return entry{}, w.explain(try, err)
 		}
 	}
-	return entry{}, fmt.Errorf("applying %s: the API server keeps refusing it", identityOf(body))
+	return entry{}, fmt.Errorf("applying %s: the API server keeps refusing it", ssa.IdentityOf(body))
 }
 
-func (w *Writer) patch(ctx context.Context, try attempt, body *unstructured.Unstructured, applied record, force bool) (*unstructured.Unstructured, error) {
-	applied.footprint = footprintOf(body)
-	setAnnotation(body, workv1alpha1.RecordAnnotation, applied.String())
+func (w *Writer) patch(ctx context.Context, try attempt, body *unstructured.Unstructured, applied ssa.Record, force bool) (*unstructured.Unstructured, error) {
+	applied.Footprint = ssa.FootprintOf(body)
+	ssa.SetAnnotation(body, workv1alpha1.RecordAnnotation, applied.String())
 	if id := try.conn.ControlPlane().ID; id != "" {
-		setAnnotation(body, workv1alpha1.ControlPlaneAnnotation, id)
+		ssa.SetAnnotation(body, workv1alpha1.ControlPlaneAnnotation, id)
 	}
-	raw, err := encode(body)
+	raw, err := ssa.Encode(body)
 	if err != nil {
 		return nil, err
 	}
@@ -291,7 +292,7 @@ func (w *Writer) patch(ctx context.Context, try attempt, body *unstructured.Unst
 
 // explain adds to an error what it is about, whether it passes by itself, and what it says about the member.
 func (w *Writer) explain(try attempt, err error) error {
-	what := identityOf(try.desired)
+	what := ssa.IdentityOf(try.desired)
 	switch {
 	case apierrors.IsNotFound(err) && isForeignNotFound(err, try.resource.Resource):
 		return transient(fmt.Errorf("applying %s: %w", what, err)) // its namespace, which is on its way

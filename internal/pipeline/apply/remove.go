@@ -13,6 +13,7 @@ import (
 
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/member"
+	"github.com/flagship-k8s/flagship/internal/pipeline/apply/ssa"
 )
 
 // terms say what becomes of an object that a Work does not want any more.
@@ -32,20 +33,20 @@ func termsOf(work *workv1alpha1.Work) terms {
 
 // keep tells whether an object stays by the terms.
 func (t terms) keep(live *unstructured.Unstructured) bool {
-	return t.preserve || isAdopted(live) && (!t.adopted || keepsOnRemoval(live))
+	return t.preserve || ssa.IsAdopted(live) && (!t.adopted || keepsOnRemoval(live))
 }
 
 // remove deletes an object of a Work from a member, or, to preserve it, takes our marks off. An object that is not
 // there, not ours, or another Work's is left as it is. The deletion is asked for in the background: it is not waited
 // for.
-func (w *Writer) remove(ctx context.Context, via access, work types.NamespacedName, id identity, terms terms) error {
+func (w *Writer) remove(ctx context.Context, via access, work types.NamespacedName, id ssa.Identity, terms terms) error {
 	t, err := w.targetToLeave(ctx, via, work, id)
 	if err == nil {
 		err = w.removeAt(ctx, t, id, terms)
 	}
 	if isUnserved(err) {
 		// The member was upgraded: what was remembered of it does not hold any more.
-		via.conn.Forget(id.kind.GroupVersion())
+		via.conn.Forget(id.Kind.GroupVersion())
 		if t, err = w.targetToLeave(ctx, via, work, id); err == nil {
 			err = w.removeAt(ctx, t, id, terms)
 		}
@@ -60,20 +61,20 @@ func (w *Writer) remove(ctx context.Context, via access, work types.NamespacedNa
 }
 
 // targetToLeave is where an object is that is to be removed, in whichever version the member serves its kind now.
-func (w *Writer) targetToLeave(ctx context.Context, via access, work types.NamespacedName, id identity) (target, error) {
+func (w *Writer) targetToLeave(ctx context.Context, via access, work types.NamespacedName, id ssa.Identity) (target, error) {
 	named := &unstructured.Unstructured{}
-	named.SetGroupVersionKind(id.kind)
-	named.SetNamespace(id.namespace)
-	named.SetName(id.name)
+	named.SetGroupVersionKind(id.Kind)
+	named.SetNamespace(id.Namespace)
+	named.SetName(id.Name)
 	t, err := w.targetOf(ctx, via, work, named)
 	if !meta.IsNoMatchError(err) {
 		return t, err
 	}
-	present, err := via.conn.AnyMapping(ctx, id.kind.GroupKind())
+	present, err := via.conn.AnyMapping(ctx, id.Kind.GroupKind())
 	if err != nil {
 		return target{}, err
 	}
-	named.SetGroupVersionKind(id.kind.GroupKind().WithVersion(present.Resource.Version))
+	named.SetGroupVersionKind(id.Kind.GroupKind().WithVersion(present.Resource.Version))
 	return w.targetOf(ctx, via, work, named)
 }
 
@@ -83,7 +84,7 @@ func isUnserved(err error) bool {
 }
 
 // removeAt removes the object at a place.
-func (w *Writer) removeAt(ctx context.Context, t target, id identity, terms terms) error {
+func (w *Writer) removeAt(ctx context.Context, t target, id ssa.Identity, terms terms) error {
 	live, cached := t.conn.Lookup(t.resource, t.object.Namespace, t.object.Name)
 	if !cached && t.conn.HasSynced(t.resource) {
 		return nil // what we wrote is in the cache at once, and what is not managed is not ours
@@ -114,7 +115,7 @@ func (w *Writer) removeAt(ctx context.Context, t target, id identity, terms term
 
 // part deletes or releases an object, if it is ours.
 func (w *Writer) part(ctx context.Context, t target, live *unstructured.Unstructured, terms terms) error {
-	if !belongs(t.conn.ControlPlane(), live, t.work) {
+	if !ssa.Belongs(t.conn.ControlPlane(), live, t.work) {
 		return nil
 	}
 	spare := terms.keep(live)
@@ -128,21 +129,15 @@ func (w *Writer) part(ctx context.Context, t target, live *unstructured.Unstruct
 		return w.release(ctx, t, live)
 	}
 	err := w.destroy(ctx, t, live)
-	if apierrors.IsForbidden(err) && isNamespace(live) {
+	if apierrors.IsForbidden(err) && ssa.IsNamespace(live) {
 		return w.release(ctx, t, live) // the owner of the member keeps the right to delete namespaces, and deletes it or not
 	}
 	return err
 }
 
-// belongs tells whether an object is ours to remove on behalf of a Work. One that another control plane has taken over, or
-// made for a Work of the same name, never is.
-func belongs(self member.ControlPlane, live *unstructured.Unstructured, work types.NamespacedName) bool {
-	return isManaged(live) && workOf(live) == work && self.Other(live) == ""
-}
-
 // spare tells whether an object that is to be deleted must be left instead, because of what lives in it or by it.
 func (w *Writer) spare(ctx context.Context, conn *member.Conn, work types.NamespacedName, live *unstructured.Unstructured) (bool, error) {
-	if isNamespace(live) {
+	if ssa.IsNamespace(live) {
 		return w.spareNamespace(ctx, conn, work, live.GetName())
 	}
 	return w.KindPolicy.Spare(ctx, conn, live)
@@ -158,7 +153,7 @@ func (w *Writer) destroy(ctx context.Context, t target, live *unstructured.Unstr
 	w.Guard.Writes(t.conn)
 	uid, version, background := live.GetUID(), live.GetResourceVersion(), metav1.DeletePropagationBackground
 	only := &metav1.Preconditions{UID: &uid}
-	if isNamespace(live) {
+	if ssa.IsNamespace(live) {
 		only.ResourceVersion = &version // nobody has marked it meanwhile
 	}
 	err := t.client.Delete(ctx, t.object.Name, metav1.DeleteOptions{Preconditions: only, PropagationPolicy: &background})
@@ -168,7 +163,7 @@ func (w *Writer) destroy(ctx context.Context, t target, live *unstructured.Unstr
 
 // release takes our marks off an object and leaves it.
 func (w *Writer) release(ctx context.Context, t target, live *unstructured.Unstructured) error {
-	patch, err := releasePatch(live)
+	patch, err := ssa.ReleasePatch(live)
 	if err != nil {
 		return err
 	}

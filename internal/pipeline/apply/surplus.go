@@ -7,27 +7,28 @@ import (
 
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/member"
+	"github.com/flagship-k8s/flagship/internal/pipeline/apply/ssa"
 )
 
 // surplus are the leftovers of a Work in a member.
-func surplus(conn *member.Conn, work *workv1alpha1.Work, manifests []manifest) []identity {
-	return leftovers(work, manifests, unlistedObjects(conn, client.ObjectKeyFromObject(work), manifests))
+func surplus(conn *member.Conn, work *workv1alpha1.Work, manifests []ssa.Manifest) []ssa.Identity {
+	return ssa.Leftovers(work, manifests, unlistedObjects(conn, client.ObjectKeyFromObject(work), manifests))
 }
 
 // unlistedObjects are the objects we applied for a Work of which no manifest tells at first sight. There are hardly ever any, so
 // that nothing has to be decoded.
-func unlistedObjects(conn *member.Conn, work types.NamespacedName, manifests []manifest) []*unstructured.Unstructured {
+func unlistedObjects(conn *member.Conn, work types.NamespacedName, manifests []ssa.Manifest) []*unstructured.Unstructured {
 	places := conn.Places(work)
 	if len(places) == 0 {
 		return nil
 	}
 	present := map[member.Place]bool{}
 	for _, m := range manifests {
-		if m.err != nil {
+		if m.Err != nil {
 			continue
 		}
-		if mapping, ok := conn.Known(m.object.GroupVersionKind()); ok {
-			present[member.Place{Resource: mapping.Resource, Object: types.NamespacedName{Namespace: m.object.GetNamespace(), Name: m.object.GetName()}}] = true
+		if mapping, ok := conn.Known(m.Object.GroupVersionKind()); ok {
+			present[member.Place{Resource: mapping.Resource, Object: types.NamespacedName{Namespace: m.Object.GetNamespace(), Name: m.Object.GetName()}}] = true
 		}
 	}
 	var found []*unstructured.Unstructured

@@ -19,6 +19,8 @@ import (
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/member"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
+	"github.com/flagship-k8s/flagship/internal/pipeline/apply/conceal"
+	"github.com/flagship-k8s/flagship/internal/pipeline/apply/ssa"
 )
 
 const (
@@ -140,7 +142,7 @@ func (a *Applier) held(ctx context.Context, d destination) (bool, error) {
 func (a *Applier) apply(ctx context.Context, via access, work *workv1alpha1.Work) (time.Duration, error) {
 	key, conn := client.ObjectKeyFromObject(work), via.conn
 	a.deletedWorks.forget(key)
-	manifests := manifestsOf(work)
+	manifests := ssa.ManifestsOf(work)
 	if reason := a.holds(ctx, conn.Name(), manifests); reason != "" {
 		if a.troubles.since(key, a.clock.Now()) >= grace {
 			a.setFailed(work, 0, reason)
@@ -164,7 +166,7 @@ func (a *Applier) apply(ctx context.Context, via access, work *workv1alpha1.Work
 
 // removeSurplus removes what a Work does not order any more, once everything that it orders is there: what is surplus may
 // be what a manifest that failed was to take the place of.
-func (a *Applier) removeSurplus(ctx context.Context, via access, work *workv1alpha1.Work, manifests []manifest, applied []outcome) []outcome {
+func (a *Applier) removeSurplus(ctx context.Context, via access, work *workv1alpha1.Work, manifests []ssa.Manifest, applied []outcome) []outcome {
 	if len(applied) < len(manifests) || slices.ContainsFunc(applied, func(o outcome) bool { return o.err != nil }) {
 		return nil
 	}
@@ -184,29 +186,29 @@ type outcome struct {
 	ordinal       int
 	what          string
 	err           error
-	conflicts     []conflict
+	conflicts     []ssa.Conflict
 	dropped       []string
 	unknownFields bool
 }
 
-func (a *Applier) manifest(ctx context.Context, via access, work types.NamespacedName, m manifest) outcome {
-	o := outcome{ordinal: m.ordinal, what: fmt.Sprintf("manifest %d", m.ordinal), err: m.err}
-	if m.err != nil {
+func (a *Applier) manifest(ctx context.Context, via access, work types.NamespacedName, m ssa.Manifest) outcome {
+	o := outcome{ordinal: m.Ordinal, what: fmt.Sprintf("manifest %d", m.Ordinal), err: m.Err}
+	if m.Err != nil {
 		return o
 	}
-	o.what = m.identity().String()
-	t, err := a.objects.targetOf(ctx, via, work, m.object)
+	o.what = m.Identity().String()
+	t, err := a.objects.targetOf(ctx, via, work, m.Object)
 	if meta.IsNoMatchError(err) {
-		o.err = transient(fmt.Errorf("%s is not served by the cluster: %w", m.object.GroupVersionKind(), err))
+		o.err = transient(fmt.Errorf("%s is not served by the cluster: %w", m.Object.GroupVersionKind(), err))
 		return o
 	}
 	if err != nil {
 		o.err = err
 		return o
 	}
-	o.what = m.identity().String() // with the namespace it ended up in
-	done, err := a.objects.object(ctx, t, m.object)
-	o.err, o.conflicts, o.dropped, o.unknownFields = conceal(err, m.object), done.conflicts, done.dropped, done.unknownFields
+	o.what = m.Identity().String() // with the namespace it ended up in
+	done, err := a.objects.apply(ctx, t, m.Object)
+	o.err, o.conflicts, o.dropped, o.unknownFields = conceal.Values(err, m.Object), done.conflicts, done.dropped, done.unknownFields
 	if o.err == nil {
 		o.err = t.unseen()
 	}
@@ -214,13 +216,13 @@ func (a *Applier) manifest(ctx context.Context, via access, work types.Namespace
 }
 
 // incomplete makes sure that the kinds of a Work are watched, and returns those of which not everything is known yet.
-func (a *Applier) incomplete(ctx context.Context, conn *member.Conn, key types.NamespacedName, manifests []manifest) []schema.GroupVersionResource {
+func (a *Applier) incomplete(ctx context.Context, conn *member.Conn, key types.NamespacedName, manifests []ssa.Manifest) []schema.GroupVersionResource {
 	var resources, incomplete []schema.GroupVersionResource
 	for _, m := range manifests {
-		if m.err != nil {
+		if m.Err != nil {
 			continue
 		}
-		mapping, err := conn.Mapping(ctx, m.object.GroupVersionKind())
+		mapping, err := conn.Mapping(ctx, m.Object.GroupVersionKind())
 		if err != nil {
 			continue // told when it is applied
 		}
@@ -294,7 +296,7 @@ func (a *Applier) finalize(ctx context.Context, d destination, work *workv1alpha
 		a.setStuck(work, err)
 		return 0, err
 	default:
-		manifests := manifestsOf(work)
+		manifests := ssa.ManifestsOf(work)
 		if incomplete := a.incomplete(ctx, d.conn, key, manifests); len(incomplete) > 0 && a.awaits(d.conn, key, incomplete) {
 			return patienceWithWatch, nil
 		}
@@ -338,7 +340,7 @@ func (a *Applier) setStuck(work *workv1alpha1.Work, err error) {
 	a.setFailed(work, 0, fmt.Sprintf("Waiting for the cluster, to remove what was applied there: %v", err))
 }
 
-func (a *Applier) removeAll(ctx context.Context, d destination, work *workv1alpha1.Work, manifests []manifest) error {
+func (a *Applier) removeAll(ctx context.Context, d destination, work *workv1alpha1.Work, manifests []ssa.Manifest) error {
 	key, via := client.ObjectKeyFromObject(work), d.access(work)
 	terms := termsOf(work)
 	terms.preserve = terms.preserve || d.keeps
@@ -349,8 +351,8 @@ func (a *Applier) removeAll(ctx context.Context, d destination, work *workv1alph
 	}
 	remaining := surplus(via.conn, work, manifests)
 	for _, m := range slices.Backward(manifests) { // the rest before the namespaces and definitions it needs
-		if m.err == nil {
-			remaining = append(remaining, m.identity())
+		if m.Err == nil {
+			remaining = append(remaining, m.Identity())
 		}
 	}
 	var failures []error
@@ -397,7 +399,7 @@ func (a *Applier) deleteReappeared(ctx context.Context, cluster string, key type
 		if conn.ControlPlane().OurFields(obj) == nil || !grave.includes(obj.GetCreationTimestamp().Time) {
 			continue // somebody else made it
 		}
-		if err := a.objects.remove(ctx, access{conn: conn, account: grave.account}, key, identityOf(obj), terms{}); err != nil {
+		if err := a.objects.remove(ctx, access{conn: conn, account: grave.account}, key, ssa.IdentityOf(obj), terms{}); err != nil {
 			a.deletedWorks.reappears(key) // still
 			return err
 		}
@@ -422,7 +424,7 @@ func (a *Applier) ensureFinalizer(ctx context.Context, work *workv1alpha1.Work) 
 // meanwhile is no conflict.
 func (a *Applier) dropFinalizer(ctx context.Context, work *workv1alpha1.Work) error {
 	path := fmt.Sprintf("/metadata/finalizers/%d", slices.Index(work.Finalizers, workv1alpha1.ExecutionFinalizer))
-	patch, err := json.Marshal([]operation{
+	patch, err := json.Marshal([]ssa.Operation{
 		{Op: "test", Path: path, Value: workv1alpha1.ExecutionFinalizer},
 		{Op: "remove", Path: path},
 	})
@@ -446,12 +448,12 @@ func appliedAt(work *workv1alpha1.Work, generation int64) bool {
 }
 
 // holds says why a Work must wait, or "".
-func (a *Applier) holds(ctx context.Context, cluster string, manifests []manifest) string {
+func (a *Applier) holds(ctx context.Context, cluster string, manifests []ssa.Manifest) string {
 	for _, m := range manifests {
-		if m.err != nil {
+		if m.Err != nil {
 			continue
 		}
-		if reason := a.objects.KindPolicy.Hold(ctx, cluster, m.object.GroupVersionKind()); reason != "" {
+		if reason := a.objects.KindPolicy.Hold(ctx, cluster, m.Object.GroupVersionKind()); reason != "" {
 			return reason
 		}
 	}

@@ -1,4 +1,4 @@
-package apply
+package ssa
 
 import (
 	"errors"
@@ -19,16 +19,16 @@ func TestConflictsIn(t *testing.T) {
 	tests := map[string]struct {
 		reason string
 		err    error
-		want   []conflict
+		want   []Conflict
 	}{
 		"Conflict": {"manager and path of each, once", fmt.Errorf("applying: %w", conflicting),
-			[]conflict{{".data.k", "kubectl-edit"}, {".spec.replicas", "hpa"}}},
+			[]Conflict{{".data.k", "kubectl-edit"}, {".spec.replicas", "hpa"}}},
 		"StaleVersion": {"a changed object is no conflict of fields", apierrors.NewConflict(metav1.SchemeGroupVersion.WithResource("x").GroupResource(), "a", errors.New("modified")), nil},
 		"Other":        {"any other failure", errors.New("no route to host"), nil},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, conflictsIn(tc.err)); diff != "" {
+			if diff := cmp.Diff(tc.want, ConflictsIn(tc.err)); diff != "" {
 				t.Errorf("%s: -want +got:\n%s", tc.reason, diff)
 			}
 		})
@@ -64,7 +64,7 @@ spec:
 			"of items of one key the last has effect",
 			`failed to create typed patch object (shop/a; apps/v1, Kind=Deployment): .spec.template.spec.containers[name="c"].env: duplicate entries for key [name="A"]`,
 			`{spec: {novel: 1, template: {spec: {containers: [{name: c, sparkle: true, env: [{name: B}, {name: A, value: last}]}]}}}}`,
-			[]removal{{field: `.spec.template.spec.containers[name="c"].env[name="A"]`}},
+			[]removal{{Field: `.spec.template.spec.containers[name="c"].env[name="A"]`}},
 		},
 		"NotThere":  {"a path that is not in the object", "failed to create typed patch object (a; v1, Kind=X): .spec.other: field not declared in schema", "", nil},
 		"Elsewhere": {"a complaint about something else", `admission webhook denied: .spec.novel: field not declared in schema`, "", nil},
@@ -72,7 +72,7 @@ spec:
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			obj := object(t, deployment)
-			removed := unknownFieldsIn(errors.New(tc.message)).fit(obj)
+			removed := UnknownFieldsIn(errors.New(tc.message)).Fit(obj)
 			if diff := cmp.Diff(tc.removed, removed, cmp.AllowUnexported(removal{})); diff != "" {
 				t.Errorf("%s: removed -want +got:\n%s", tc.reason, diff)
 			}

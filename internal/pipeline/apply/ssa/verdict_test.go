@@ -1,4 +1,4 @@
-package apply
+package ssa
 
 import (
 	"strings"
@@ -22,20 +22,20 @@ func TestJudge(t *testing.T) {
 		reason  string
 		desired string
 		live    string
-		want    claim
+		want    Claim
 		message string
 	}{
 		"Managed":       {"it is ours", desired, `{metadata: {labels: {karmada.io/managed: "true"}, annotations: {work.karmada.io/namespace: karmada-es-m, work.karmada.io/name: w}}}`, ours, ""},
 		"Unlabelled":    {"somebody took the label off what we applied", desired, `{metadata: {annotations: {work.karmada.io/namespace: karmada-es-m, work.karmada.io/name: w}, managedFields: [{manager: flagship, operation: Apply, fieldsV1: {"f:data": {}}}]}}`, ours, ""},
-		"Rival":         {"another Work has it", overwriting, `{metadata: {labels: {karmada.io/managed: "true"}, annotations: {work.karmada.io/namespace: karmada-es-m, work.karmada.io/name: rival}}}`, foreign, "another Work"},
+		"Rival":         {"another Work has it", overwriting, `{metadata: {labels: {karmada.io/managed: "true"}, annotations: {work.karmada.io/namespace: karmada-es-m, work.karmada.io/name: rival}}}`, Foreign, "another Work"},
 		"FormerRival":   {"another Work had it and is gone", desired, `{metadata: {labels: {karmada.io/managed: "true"}, annotations: {work.karmada.io/namespace: karmada-es-m, work.karmada.io/name: former}}}`, ours, ""},
 		"ManagedNoWork": {"managed is enough, as it is for Karmada", desired, `{metadata: {labels: {karmada.io/managed: "true"}}}`, ours, ""},
-		"Theirs":        {"an object of somebody else", desired, `{metadata: {}}`, foreign, "resource(kind=ConfigMap, shop/a) already exists in the cluster m and the work.karmada.io/conflict-resolution strategy value is empty, Karmada will not manage this resource"},
-		"Overwrite":     {"the user wants it", overwriting, `{metadata: {}}`, adopting, ""},
+		"Theirs":        {"an object of somebody else", desired, `{metadata: {}}`, Foreign, "resource(kind=ConfigMap, shop/a) already exists in the cluster m and the work.karmada.io/conflict-resolution strategy value is empty, Karmada will not manage this resource"},
+		"Overwrite":     {"the user wants it", overwriting, `{metadata: {}}`, Adopting, ""},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			got, err := judge(member.ControlPlane{}, thisWork, object(t, tc.desired), object(t, tc.live), func(w types.NamespacedName) bool { return w.Name == "rival" })
+			got, err := Judge(member.ControlPlane{}, thisWork, object(t, tc.desired), object(t, tc.live), func(w types.NamespacedName) bool { return w.Name == "rival" })
 			if got != tc.want {
 				t.Errorf("%s: got %d, want %d", tc.reason, got, tc.want)
 			}
@@ -61,29 +61,29 @@ func TestJudgeObjectsOfOtherControlPlanes(t *testing.T) {
 		reason  string
 		desired string
 		live    string
-		want    claim
+		want    Claim
 		message string
 	}{
 		"Own":              {"it has our id", desired, `{metadata: {labels: {karmada.io/managed: "true"}, annotations: {work.karmada.io/namespace: karmada-es-m, work.karmada.io/name: w, flagship.io/control-plane: 1111aaaa-own}}}`, ours, ""},
-		"Theirs":           {"the same Work of another control plane has it", desired, theirs, foreign, "managed by another control plane, 2222bbbb-other"},
-		"TheirsOverwrite":  {"the user wants it", overwriting, theirs, adopting, ""},
-		"TakenAway":        {"the other control plane has taken it over", overwriting, lost, foreign, "was taken over by another control plane, 2222bbbb-other"},
-		"TheirsUnlabelled": {"the label was taken off", desired, `{metadata: {annotations: {flagship.io/control-plane: 2222bbbb-other}}}`, foreign, "2222bbbb-other"},
-		"Namespace":        {"namespaces go everywhere with Overwrite, which nobody asked for", namespace, theirs, foreign, "used as it is"},
+		"Theirs":           {"the same Work of another control plane has it", desired, theirs, Foreign, "managed by another control plane, 2222bbbb-other"},
+		"TheirsOverwrite":  {"the user wants it", overwriting, theirs, Adopting, ""},
+		"TakenAway":        {"the other control plane has taken it over", overwriting, lost, Foreign, "was taken over by another control plane, 2222bbbb-other"},
+		"TheirsUnlabelled": {"the label was taken off", desired, `{metadata: {annotations: {flagship.io/control-plane: 2222bbbb-other}}}`, Foreign, "2222bbbb-other"},
+		"Namespace":        {"namespaces go everywhere with Overwrite, which nobody asked for", namespace, theirs, Foreign, "used as it is"},
 		"Older":            {"an older version of ourselves, or Karmada, wrote it", desired, `{metadata: {labels: {karmada.io/managed: "true"}, annotations: {work.karmada.io/namespace: karmada-es-m, work.karmada.io/name: former}}}`, ours, ""},
-		"OlderOthers":      {"a control plane for which the member has another name wrote it", desired, `{metadata: {labels: {karmada.io/managed: "true"}, annotations: {work.karmada.io/namespace: karmada-es-hub2, work.karmada.io/name: w}}}`, foreign, "karmada-es-hub2/w"},
-		"OlderOthersTaken": {"and the user wants it", overwriting, `{metadata: {labels: {karmada.io/managed: "true"}, annotations: {work.karmada.io/namespace: karmada-es-hub2, work.karmada.io/name: w}}}`, adopting, ""},
+		"OlderOthers":      {"a control plane for which the member has another name wrote it", desired, `{metadata: {labels: {karmada.io/managed: "true"}, annotations: {work.karmada.io/namespace: karmada-es-hub2, work.karmada.io/name: w}}}`, Foreign, "karmada-es-hub2/w"},
+		"OlderOthersTaken": {"and the user wants it", overwriting, `{metadata: {labels: {karmada.io/managed: "true"}, annotations: {work.karmada.io/namespace: karmada-es-hub2, work.karmada.io/name: w}}}`, Adopting, ""},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			got, err := judge(self, thisWork, object(t, tc.desired), object(t, tc.live), func(types.NamespacedName) bool { return false })
+			got, err := Judge(self, thisWork, object(t, tc.desired), object(t, tc.live), func(types.NamespacedName) bool { return false })
 			if got != tc.want {
 				t.Errorf("%s: got %d, want %d", tc.reason, got, tc.want)
 			}
 			if (err != nil) != (tc.message != "") || err != nil && !strings.Contains(err.Error(), tc.message) {
 				t.Errorf("%s: error %v, want %q", tc.reason, err, tc.message)
 			}
-			if belongs(self, object(t, tc.live), thisWork) && tc.want != ours {
+			if Belongs(self, object(t, tc.live), thisWork) && tc.want != ours {
 				t.Errorf("%s: it would be deleted", tc.reason)
 			}
 		})
@@ -94,11 +94,11 @@ func TestJudgeObjectsOfOtherControlPlanes(t *testing.T) {
 func live(t *testing.T, fields string, edit func(*unstructured.Unstructured)) *unstructured.Unstructured {
 	t.Helper()
 	obj := object(t, configMap)
-	hash, err := wanted(obj)
+	hash, err := Wanted(obj)
 	if err != nil {
 		t.Fatal(err)
 	}
-	setAnnotation(obj, workv1alpha1.RecordAnnotation, record{hash: hash, footprint: footprintOf(obj)}.String())
+	SetAnnotation(obj, workv1alpha1.RecordAnnotation, Record{Hash: hash, Footprint: FootprintOf(obj)}.String())
 	var owned map[string]any
 	if err := yaml.Unmarshal([]byte(fields), &owned); err != nil {
 		t.Fatal(err)
@@ -116,63 +116,33 @@ func TestCompare(t *testing.T) {
 	tests := map[string]struct {
 		reason string
 		live   *unstructured.Unstructured
-		want   difference
+		want   Difference
 	}{
-		"Nothing": {"as it was applied", live(t, all, nil), difference{}},
-		"Drift":   {"a field that we set belongs to somebody else", live(t, taken, nil), difference{drifted: []string{"/data"}}},
+		"Nothing": {"as it was applied", live(t, all, nil), Difference{}},
+		"Drift":   {"a field that we set belongs to somebody else", live(t, taken, nil), Difference{Drifted: []string{"/data"}}},
 		"Altered": {"somebody wrote another value under our name", live(t, all, func(o *unstructured.Unstructured) { o.Object["data"] = map[string]any{"k": "w"} }),
-			difference{altered: map[string]uint64{"/data/k": valueHash("w")}, unexplained: 1}},
-		"OtherHash": {"something else is wanted now", live(t, all, func(o *unstructured.Unstructured) { setAnnotation(o, workv1alpha1.RecordAnnotation, "other.AAAA") }), difference{stale: true}},
-		"NoLabel":   {"the managed label is gone", live(t, all, func(o *unstructured.Unstructured) { o.SetLabels(nil) }), difference{stale: true}},
-		"NeverOurs": {"no entry of ours", live(t, `{}`, nil), difference{stale: true}},
+			Difference{Altered: map[string]uint64{"/data/k": valueHash("w")}, Unexplained: 1}},
+		"OtherHash": {"something else is wanted now", live(t, all, func(o *unstructured.Unstructured) { SetAnnotation(o, workv1alpha1.RecordAnnotation, "other.AAAA") }), Difference{Stale: true}},
+		"NoLabel":   {"the managed label is gone", live(t, all, func(o *unstructured.Unstructured) { o.SetLabels(nil) }), Difference{Stale: true}},
+		"NeverOurs": {"no entry of ours", live(t, `{}`, nil), Difference{Stale: true}},
 		"LeftToThem": {"a field that we never set", live(t, taken, func(o *unstructured.Unstructured) {
-			hash, _ := wanted(object(t, configMap))
-			setAnnotation(o, workv1alpha1.RecordAnnotation, record{hash: hash, footprint: footprintOfPaths([]string{"/metadata"})}.String())
-		}), difference{open: []string{"/data"}}},
+			hash, _ := Wanted(object(t, configMap))
+			SetAnnotation(o, workv1alpha1.RecordAnnotation, Record{Hash: hash, Footprint: FootprintOfPaths([]string{"/metadata"})}.String())
+		}), Difference{Open: []string{"/data"}}},
 		"NoRoom": {"a field that the member does not know", live(t, taken, func(o *unstructured.Unstructured) {
-			hash, _ := wanted(object(t, configMap))
-			setAnnotation(o, workv1alpha1.RecordAnnotation, record{hash: hash, footprint: footprintOfPaths([]string{"/metadata"}), misfits: footprintOfPaths([]string{"/data"})}.String())
-		}), difference{unknownFields: true}},
+			hash, _ := Wanted(object(t, configMap))
+			SetAnnotation(o, workv1alpha1.RecordAnnotation, Record{Hash: hash, Footprint: FootprintOfPaths([]string{"/metadata"}), Misfits: FootprintOfPaths([]string{"/data"})}.String())
+		}), Difference{UnknownFields: true}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			desired := object(t, configMap)
-			hash, err := wanted(desired)
+			hash, err := Wanted(desired)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(tc.want, compare(member.ControlPlane{}, desired, tc.live, hash), cmp.AllowUnexported(difference{})); diff != "" {
+			if diff := cmp.Diff(tc.want, Compare(member.ControlPlane{}, desired, tc.live, hash), cmp.AllowUnexported(Difference{})); diff != "" {
 				t.Errorf("%s: -want +got:\n%s", tc.reason, diff)
-			}
-		})
-	}
-}
-
-func TestSettled(t *testing.T) {
-	tests := map[string]struct {
-		reason     string
-		difference difference
-		before     *entry
-		want       bool
-	}{
-		"Nothing":        {"no difference", difference{}, nil, true},
-		"Stale":          {"something else is wanted", difference{stale: true}, &entry{}, false},
-		"DriftNew":       {"drift that nobody remembers", difference{drifted: []string{"/a"}}, nil, false},
-		"DriftUnclaimed": {"a field that the server did not let us own last time either", difference{drifted: []string{"/a"}}, &entry{unclaimed: map[string]bool{"/a": true}}, true},
-		"AlteredNew":     {"a value that is not ours", difference{altered: map[string]uint64{"/a": 1}, unexplained: 1}, nil, false},
-		"Defaulted":      {"a default of the member, after a start", difference{altered: map[string]uint64{"/a": 1}}, nil, true},
-		"AlteredAgain":   {"another value than the one that came of the last apply", difference{altered: map[string]uint64{"/a": 1}}, &entry{altered: map[string]uint64{"/a": 2}}, false},
-		"Normalized":     {"what the member makes of it", difference{altered: map[string]uint64{"/a": 1}}, &entry{altered: map[string]uint64{"/a": 1}}, true},
-		"Conflict":       {"a conflict may have gone", difference{open: []string{"/a"}}, &entry{unclaimed: map[string]bool{"/a": true}, conflicts: []conflict{{".a", "x"}}}, false},
-	}
-	for name, tc := range tests {
-		t.Run(name, func(t *testing.T) {
-			var before entry
-			if tc.before != nil {
-				before = *tc.before
-			}
-			if got := settled(tc.difference, before, tc.before != nil); got != tc.want {
-				t.Errorf("%s: got %t", tc.reason, got)
 			}
 		})
 	}
@@ -199,7 +169,7 @@ func TestYieldReplicas(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			desired := integers(object(t, tc.desired))
-			got, _, _ := unstructured.NestedFieldNoCopy(yieldReplicas(member.ControlPlane{}, desired, integers(object(t, tc.live))).Object, "spec", "replicas")
+			got, _, _ := unstructured.NestedFieldNoCopy(YieldReplicas(member.ControlPlane{}, desired, integers(object(t, tc.live))).Object, "spec", "replicas")
 			if got != tc.want {
 				t.Errorf("%s: got %v, want %v", tc.reason, got, tc.want)
 			}

@@ -1,4 +1,4 @@
-package apply
+package conceal
 
 import (
 	"errors"
@@ -94,7 +94,7 @@ func TestConceal(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			got := conceal(tc.err, objectOf(t, tc.object))
+			got := Values(tc.err, objectOf(t, tc.object))
 			if got.Error() != tc.want {
 				t.Errorf("%s:\n got %s\nwant %s", tc.reason, got, tc.want)
 			}
@@ -103,7 +103,7 @@ func TestConceal(t *testing.T) {
 			}
 		})
 	}
-	if conceal(nil, objectOf(t, secret)) != nil {
+	if Values(nil, objectOf(t, secret)) != nil {
 		t.Error("no failure becomes one")
 	}
 }
@@ -119,7 +119,7 @@ func FuzzConceal(f *testing.F) {
 		}
 		err := apierrors.NewInvalid(schema.GroupKind{Kind: "ConfigMap"}, "n", field.ErrorList{field.Invalid(field.NewPath("spec", "x"), value, "must be right")})
 		obj := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap"}}
-		if got := conceal(err, obj).Error(); strings.Contains(got, value) {
+		if got := Values(err, obj).Error(); strings.Contains(got, value) {
 			t.Errorf("%q is in %q", value, got)
 		}
 	})

@@ -1,4 +1,4 @@
-package apply
+package ssa
 
 import (
 	"encoding/json"
@@ -15,65 +15,65 @@ import (
 )
 
 // identity names one object in a member.
-type identity struct {
-	kind      schema.GroupVersionKind
-	namespace string
-	name      string
+type Identity struct {
+	Kind      schema.GroupVersionKind
+	Namespace string
+	Name      string
 }
 
 // String is the identity as conditions show it.
-func (i identity) String() string {
-	if i.namespace == "" {
-		return fmt.Sprintf("%s %s", i.kind.Kind, i.name)
+func (i Identity) String() string {
+	if i.Namespace == "" {
+		return fmt.Sprintf("%s %s", i.Kind.Kind, i.Name)
 	}
-	return fmt.Sprintf("%s %s/%s", i.kind.Kind, i.namespace, i.name)
+	return fmt.Sprintf("%s %s/%s", i.Kind.Kind, i.Namespace, i.Name)
 }
 
 // unversioned is the identity of the object whichever version it is asked for in.
-func (i identity) unversioned() identity {
-	i.kind.Version = ""
+func (i Identity) unversioned() Identity {
+	i.Kind.Version = ""
 	return i
 }
 
 // manifest is one object of a Work, as it should be in the member. An unreadable one has only an error.
-type manifest struct {
-	ordinal int
-	object  *unstructured.Unstructured
-	err     error
+type Manifest struct {
+	Ordinal int
+	Object  *unstructured.Unstructured
+	Err     error
 }
 
-func (m manifest) identity() identity { return identityOf(m.object) }
+func (m Manifest) Identity() Identity { return IdentityOf(m.Object) }
 
-func identityOf(obj *unstructured.Unstructured) identity {
-	return identity{kind: obj.GroupVersionKind(), namespace: obj.GetNamespace(), name: obj.GetName()}
+func IdentityOf(obj *unstructured.Unstructured) Identity {
+	return Identity{Kind: obj.GroupVersionKind(), Namespace: obj.GetNamespace(), Name: obj.GetName()}
 }
 
 // manifestsOf reads the manifests of a Work, stamped, and in the order in which to apply them: namespaces, then
 // definitions of kinds, then the rest.
-func manifestsOf(work *workv1alpha1.Work) []manifest {
-	manifests := make([]manifest, 0, len(work.Spec.Workload.Manifests))
+func ManifestsOf(work *workv1alpha1.Work) []Manifest {
+	manifests := make([]Manifest, 0, len(work.Spec.Workload.Manifests))
 	for i, raw := range work.Spec.Workload.Manifests {
-		m := manifest{ordinal: i}
-		m.object, m.err = read(raw.Raw)
-		if m.err == nil {
-			prune(m.object)
-			stamp(m.object, work)
+		m := Manifest{Ordinal: i}
+		m.Object, m.Err = read(raw.Raw)
+		if m.Err == nil {
+			prune(m.Object)
+			stamp(m.Object, work)
 		}
 		manifests = append(manifests, m)
 	}
-	slices.SortStableFunc(manifests, func(a, b manifest) int { return a.turn() - b.turn() })
+	slices.SortStableFunc(manifests, func(a, b Manifest) int { return a.turn() - b.turn() })
 	return manifests
 }
 
-func (m manifest) turn() int {
-	if m.err != nil {
+func (m Manifest) turn() int {
+	if m.Err != nil {
 		return 2
 	}
-	return m.identity().turn()
+	return m.Identity().turn()
 }
 
-func (i identity) turn() int {
-	switch kind := i.kind; {
+func (i Identity) turn() int {
+	switch kind := i.Kind; {
 	case kind.Group == "" && kind.Kind == "Namespace":
 		return 0
 	case kind.Group == "apiextensions.k8s.io" && kind.Kind == "CustomResourceDefinition":
@@ -157,23 +157,23 @@ func stamp(obj *unstructured.Unstructured, work *workv1alpha1.Work) {
 
 // leftovers are the objects the Work's status speaks of, or that are its own in the member, and are no manifests of it any
 // more.
-func leftovers(work *workv1alpha1.Work, manifests []manifest, owned []*unstructured.Unstructured) []identity {
-	present := map[identity]bool{}
+func Leftovers(work *workv1alpha1.Work, manifests []Manifest, owned []*unstructured.Unstructured) []Identity {
+	present := map[Identity]bool{}
 	for _, m := range manifests {
-		if m.err != nil {
+		if m.Err != nil {
 			return nil // what cannot be read may be what the status speaks of
 		}
-		i := m.identity().unversioned()
+		i := m.Identity().unversioned()
 		present[i] = true
-		if i.namespace == "" {
-			i.namespace = metav1.NamespaceDefault // where it is if its kind has namespaces, which may not be known yet
+		if i.Namespace == "" {
+			i.Namespace = metav1.NamespaceDefault // where it is if its kind has namespaces, which may not be known yet
 		} else {
-			i.namespace = "" // where it is if its kind has none
+			i.Namespace = "" // where it is if its kind has none
 		}
 		present[i] = true
 	}
-	var left []identity
-	add := func(id identity) {
+	var left []Identity
+	add := func(id Identity) {
 		if !present[id.unversioned()] {
 			present[id.unversioned()] = true
 			left = append(left, id)
@@ -181,23 +181,23 @@ func leftovers(work *workv1alpha1.Work, manifests []manifest, owned []*unstructu
 	}
 	for _, s := range work.Status.ManifestStatuses {
 		id := s.Identifier
-		add(identity{
-			kind:      schema.GroupVersionKind{Group: id.Group, Version: id.Version, Kind: id.Kind},
-			namespace: id.Namespace, name: id.Name,
+		add(Identity{
+			Kind:      schema.GroupVersionKind{Group: id.Group, Version: id.Version, Kind: id.Kind},
+			Namespace: id.Namespace, Name: id.Name,
 		})
 	}
 	for _, obj := range owned {
-		add(identityOf(obj))
+		add(IdentityOf(obj))
 	}
-	slices.SortStableFunc(left, func(a, b identity) int { return b.turn() - a.turn() }) // the rest before what it lives in
+	slices.SortStableFunc(left, func(a, b Identity) int { return b.turn() - a.turn() }) // the rest before what it lives in
 	return left
 }
 
 // encode writes an object as the body of an apply.
-func encode(obj *unstructured.Unstructured) ([]byte, error) {
+func Encode(obj *unstructured.Unstructured) ([]byte, error) {
 	body, err := json.Marshal(obj.Object)
 	if err != nil {
-		return nil, fmt.Errorf("encoding %s: %w", identityOf(obj), err)
+		return nil, fmt.Errorf("encoding %s: %w", IdentityOf(obj), err)
 	}
 	return body, nil
 }

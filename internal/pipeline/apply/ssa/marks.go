@@ -1,4 +1,4 @@
-package apply
+package ssa
 
 import (
 	"encoding/json"
@@ -26,23 +26,23 @@ func isOurs(key string) bool {
 	return slices.Contains(ownAnnotations, key) || inDomain(key, annotationDomains)
 }
 
-type operation struct {
+type Operation struct {
 	Op    string `json:"op"`
 	Path  string `json:"path"`
 	Value any    `json:"value,omitempty"`
 }
 
 // releasePatch is the JSON patch that takes our marks off exactly this object. It fails on another one of the same name.
-func releasePatch(live *unstructured.Unstructured) ([]byte, error) {
-	patch := []operation{{Op: "test", Path: "/metadata/uid", Value: string(live.GetUID())}}
+func ReleasePatch(live *unstructured.Unstructured) ([]byte, error) {
+	patch := []Operation{{Op: "test", Path: "/metadata/uid", Value: string(live.GetUID())}}
 	for _, key := range slices.Sorted(maps.Keys(live.GetLabels())) {
 		if key == workv1alpha1.ManagedLabel || inDomain(key, labelDomains) {
-			patch = append(patch, operation{Op: "remove", Path: "/metadata/labels/" + pointer(key)})
+			patch = append(patch, Operation{Op: "remove", Path: "/metadata/labels/" + Pointer(key)})
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(live.GetAnnotations())) {
 		if isOurs(key) {
-			patch = append(patch, operation{Op: "remove", Path: "/metadata/annotations/" + pointer(key)})
+			patch = append(patch, Operation{Op: "remove", Path: "/metadata/annotations/" + Pointer(key)})
 		}
 	}
 	raw, err := json.Marshal(patch)
@@ -58,7 +58,7 @@ func inDomain(key string, domains []string) bool {
 }
 
 // pointer escapes a key for use in a JSON pointer.
-func pointer(key string) string {
+func Pointer(key string) string {
 	return strings.NewReplacer("~", "~0", "/", "~1").Replace(key)
 }
 
@@ -79,11 +79,11 @@ func isMark(path string) bool {
 	}
 }
 
-func isNamespace(obj *unstructured.Unstructured) bool {
+func IsNamespace(obj *unstructured.Unstructured) bool {
 	return obj.GetKind() == "Namespace" && obj.GetAPIVersion() == "v1"
 }
 
-func setAnnotation(obj *unstructured.Unstructured, key, value string) {
+func SetAnnotation(obj *unstructured.Unstructured, key, value string) {
 	annotations := obj.GetAnnotations()
 	if annotations == nil {
 		annotations = map[string]string{}

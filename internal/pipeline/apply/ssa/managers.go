@@ -1,4 +1,4 @@
-package apply
+package ssa
 
 import (
 	"bytes"
@@ -16,10 +16,10 @@ import (
 )
 
 // predecessors are managers that wrote our objects with plain updates before us. What they own is ours.
-var predecessors = map[string]bool{"karmada-controller-manager": true, "karmada-agent": true}
+var Predecessors = map[string]bool{"karmada-controller-manager": true, "karmada-agent": true}
 
 // formerManagers are the names under which an object was applied before, by ourselves or by whom it is taken over from.
-func formerManagers(self member.ControlPlane, live *unstructured.Unstructured) []string {
+func FormerManagers(self member.ControlPlane, live *unstructured.Unstructured) []string {
 	var names []string
 	for _, name := range []string{member.FieldManager, member.ManagerOf(self.Other(live))} {
 		if name != self.Manager() {
@@ -30,7 +30,7 @@ func formerManagers(self member.ControlPlane, live *unstructured.Unstructured) [
 }
 
 // renamed gives what some managers applied to another one.
-func renamed(entries []metav1.ManagedFieldsEntry, former []string, to string) []metav1.ManagedFieldsEntry {
+func Renamed(entries []metav1.ManagedFieldsEntry, former []string, to string) []metav1.ManagedFieldsEntry {
 	var kept []metav1.ManagedFieldsEntry
 	for _, entry := range entries {
 		applied := entry.Operation == metav1.ManagedFieldsOperationApply && entry.Subresource == ""
@@ -67,14 +67,14 @@ func united(a, b *metav1.FieldsV1) (*metav1.FieldsV1, error) {
 	return metav1.NewFieldsV1(string(raw)), nil
 }
 
-func sameEntries(a, b []metav1.ManagedFieldsEntry) bool {
+func SameEntries(a, b []metav1.ManagedFieldsEntry) bool {
 	before, beforeErr := json.Marshal(a)
 	after, afterErr := json.Marshal(b)
 	return beforeErr == nil && afterErr == nil && bytes.Equal(before, after)
 }
 
 // takenFrom lists the control planes from which an object has been taken over, with the one that has it if it is another.
-func takenFrom(self member.ControlPlane, live *unstructured.Unstructured) string {
+func TakenFrom(self member.ControlPlane, live *unstructured.Unstructured) string {
 	losers := strings.FieldsFunc(live.GetAnnotations()[workv1alpha1.TakenFromAnnotation], func(r rune) bool { return r == ',' })
 	if other := self.Other(live); other != "" && !slices.Contains(losers, other) {
 		losers = append(losers, other)
@@ -82,6 +82,6 @@ func takenFrom(self member.ControlPlane, live *unstructured.Unstructured) string
 	return strings.Join(losers, ",")
 }
 
-func isAdopted(obj *unstructured.Unstructured) bool {
+func IsAdopted(obj *unstructured.Unstructured) bool {
 	return obj.GetAnnotations()[workv1alpha1.AdoptedAnnotation] == "true"
 }

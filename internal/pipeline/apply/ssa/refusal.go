@@ -1,4 +1,4 @@
-package apply
+package ssa
 
 import (
 	"errors"
@@ -13,7 +13,7 @@ import (
 )
 
 // conflict is a field that another manager owns with another value.
-type conflict struct {
+type Conflict struct {
 	// Field is its path as the API server writes it.
 	Field string
 	// Manager is who owns it.
@@ -21,28 +21,28 @@ type conflict struct {
 }
 
 // String is the conflict as a condition shows it.
-func (c conflict) String() string { return fmt.Sprintf("%s is owned by %q", c.Field, c.Manager) }
+func (c Conflict) String() string { return fmt.Sprintf("%s is owned by %q", c.Field, c.Manager) }
 
 var managerName = regexp.MustCompile(`"((?:[^"\\]|\\.)*)"`)
 
 // conflictsIn reads the conflicts out of the API server's answer to an apply; empty if it is about something else.
-func conflictsIn(err error) []conflict {
+func ConflictsIn(err error) []Conflict {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) || status.Status().Details == nil {
 		return nil
 	}
-	var found []conflict
+	var found []Conflict
 	for _, cause := range status.Status().Details.Causes {
 		if cause.Type != metav1.CauseTypeFieldManagerConflict {
 			continue
 		}
-		c := conflict{Field: cause.Field, Manager: cause.Message}
+		c := Conflict{Field: cause.Field, Manager: cause.Message}
 		if match := managerName.FindStringSubmatch(cause.Message); match != nil {
 			c.Manager = match[1]
 		}
 		found = append(found, c)
 	}
-	slices.SortFunc(found, func(a, b conflict) int { return strings.Compare(a.String(), b.String()) })
+	slices.SortFunc(found, func(a, b Conflict) int { return strings.Compare(a.String(), b.String()) })
 	return slices.Compact(found)
 }
 
@@ -54,12 +54,12 @@ const (
 
 // unknownFields are the parts of an object that a member's schema does not have.
 type unknownFields struct {
-	unknown    []string    // paths of fields it does not know
+	Unknown    []string    // paths of fields it does not know
 	duplicates [][2]string // lists, and the item they have more than once
 }
 
 // unknownFieldsIn reads them from the API server's answer to an apply; empty if it is about something else.
-func unknownFieldsIn(err error) unknownFields {
+func UnknownFieldsIn(err error) unknownFields {
 	var found unknownFields
 	if err == nil || !strings.Contains(err.Error(), typedPrefix) {
 		return found
@@ -75,7 +75,7 @@ func unknownFieldsIn(err error) unknownFields {
 			continue
 		}
 		if path, ok := strings.CutSuffix(line, unknownField); ok {
-			found.unknown = append(found.unknown, path)
+			found.Unknown = append(found.Unknown, path)
 		} else if path, item, ok := strings.Cut(line, duplicateItem); ok {
 			found.duplicates = append(found.duplicates, [2]string{path, item})
 		}
@@ -85,23 +85,23 @@ func unknownFieldsIn(err error) unknownFields {
 
 // removal is a field, or a repeated item of a list, that was left out of an apply.
 type removal struct {
-	field string // as the API server writes it
-	path  string // in our form
+	Field string // as the API server writes it
+	Path  string // in our form
 }
 
 // fit removes them from obj: unknown fields altogether, and of items of one key all but the last, which is the
 // one that a plain update would give effect. No removal means that it could not help.
-func (m unknownFields) fit(obj *unstructured.Unstructured) []removal {
+func (m unknownFields) Fit(obj *unstructured.Unstructured) []removal {
 	var removed []removal
-	for _, field := range m.unknown {
-		if s, ok := locate(spot{value: obj.Object}, field); ok && s.drop != nil {
-			s.drop()
+	for _, field := range m.Unknown {
+		if s, ok := Locate(Spot{Value: obj.Object}, field); ok && s.Drop != nil {
+			s.Drop()
 			removed = append(removed, removal{field, s.path})
 		}
 	}
 	for _, d := range m.duplicates {
 		if reduce(obj, d[0], d[1]) {
-			removed = append(removed, removal{field: d[0] + d[1]})
+			removed = append(removed, removal{Field: d[0] + d[1]})
 		}
 	}
 	return removed
@@ -109,8 +109,8 @@ func (m unknownFields) fit(obj *unstructured.Unstructured) []removal {
 
 // reduce leaves only the last item of a list that matches an element such as `[name="a"]`.
 func reduce(obj *unstructured.Unstructured, path, element string) bool {
-	s, ok := locate(spot{value: obj.Object}, path)
-	list, isList := s.value.([]any)
+	s, ok := Locate(Spot{Value: obj.Object}, path)
+	list, isList := s.Value.([]any)
 	element, _, isElement := cutElement(element)
 	if !ok || !isList || !isElement {
 		return false
@@ -132,12 +132,12 @@ func reduce(obj *unstructured.Unstructured, path, element string) bool {
 }
 
 // triage tells real conflicts from drift: a field that we had, or that is one of our marks, was taken from us.
-func triage(found []conflict, body, live *unstructured.Unstructured) (theirs []conflict, drifted bool) {
-	recorded, ok := recordOf(live)
+func Triage(found []Conflict, body, live *unstructured.Unstructured) (theirs []Conflict, drifted bool) {
+	recorded, ok := RecordOf(live)
 	for _, c := range found {
-		s, located := locate(spot{value: body.Object}, c.Field)
+		s, located := Locate(Spot{Value: body.Object}, c.Field)
 		switch {
-		case !ok, predecessors[c.Manager], located && (isMark(s.path) || recorded.footprint.has(s.path)):
+		case !ok, Predecessors[c.Manager], located && (isMark(s.path) || recorded.Footprint.has(s.path)):
 			drifted = true
 		default:
 			theirs = append(theirs, c)

@@ -1,4 +1,4 @@
-package apply
+package ssa
 
 import (
 	"fmt"
@@ -12,61 +12,61 @@ import (
 )
 
 // claim is whether an object in a member may be written for a Work, and how.
-type claim int
+type Claim int
 
 const (
-	foreign  claim = iota // not ours: hands off
+	Foreign  Claim = iota // not ours: hands off
 	ours                  // managed for this Work already
-	adopting              // not ours, but the user wants it to be
+	Adopting              // not ours, but the user wants it to be
 )
 
-func isManaged(obj *unstructured.Unstructured) bool {
+func IsManaged(obj *unstructured.Unstructured) bool {
 	return obj.GetLabels()[workv1alpha1.ManagedLabel] == workv1alpha1.ManagedLabelValue
 }
 
-func workOf(obj *unstructured.Unstructured) types.NamespacedName {
+func WorkOf(obj *unstructured.Unstructured) types.NamespacedName {
 	annotations := obj.GetAnnotations()
 	return types.NamespacedName{Namespace: annotations[workv1alpha1.WorkNamespaceAnnotation], Name: annotations[workv1alpha1.WorkNameAnnotation]}
 }
 
 // judge decides about an object that exists. otherOwner tells whether another Work, which is still there, has it.
-func judge(self member.ControlPlane, work types.NamespacedName, desired, live *unstructured.Unstructured, rival func(types.NamespacedName) bool) (claim, error) {
-	owner := workOf(live)
+func Judge(self member.ControlPlane, work types.NamespacedName, desired, live *unstructured.Unstructured, rival func(types.NamespacedName) bool) (Claim, error) {
+	owner := WorkOf(live)
 	overwrite := desired.GetAnnotations()[workv1alpha1.ConflictResolutionAnnotation] == workv1alpha1.ConflictResolutionOverwrite
 	if other := self.Other(live); other != "" {
 		return judgeOthers(self, other, overwrite, desired, live)
 	}
 	switch {
-	case owner == work && (isManaged(live) || self.OurFields(live) != nil):
+	case owner == work && (IsManaged(live) || self.OurFields(live) != nil):
 		return ours, nil // even if somebody took the label off: that is drift
-	case isManaged(live) && isAnothers(self, work, owner, live) && !overwrite:
-		return foreign, fmt.Errorf("%s is managed by another control plane, by its Work %s; conflictResolution Overwrite takes it over", identityOf(live), owner)
-	case isManaged(live) && isAnothers(self, work, owner, live):
-		return adopting, nil
-	case isManaged(live) && owner != (types.NamespacedName{}) && rival(owner):
-		return foreign, fmt.Errorf("%s is managed by another Work, %s", identityOf(live), owner)
-	case isManaged(live):
+	case IsManaged(live) && isAnothers(self, work, owner, live) && !overwrite:
+		return Foreign, fmt.Errorf("%s is managed by another control plane, by its Work %s; conflictResolution Overwrite takes it over", IdentityOf(live), owner)
+	case IsManaged(live) && isAnothers(self, work, owner, live):
+		return Adopting, nil
+	case IsManaged(live) && owner != (types.NamespacedName{}) && rival(owner):
+		return Foreign, fmt.Errorf("%s is managed by another Work, %s", IdentityOf(live), owner)
+	case IsManaged(live):
 		return ours, nil
 	case overwrite:
-		return adopting, nil
+		return Adopting, nil
 	default:
-		return foreign, unmanagedError(desired)
+		return Foreign, unmanagedError(desired)
 	}
 }
 
 // judgeOthers decides about an object of another control plane. It is taken over once: where two control planes have
 // Overwrite, the first one does not take it back. A namespace is not taken over at all, since every control plane sends
 // its namespaces to all members with Overwrite: nobody asked for that one.
-func judgeOthers(self member.ControlPlane, other string, overwrite bool, desired, live *unstructured.Unstructured) (claim, error) {
+func judgeOthers(self member.ControlPlane, other string, overwrite bool, desired, live *unstructured.Unstructured) (Claim, error) {
 	switch {
 	case self.Lost(live):
-		return foreign, fmt.Errorf("%s was taken over by another control plane, %s, and is not taken back as long as it has the object", identityOf(desired), other)
-	case isNamespace(desired):
-		return foreign, fmt.Errorf("%s is managed by another control plane, %s, and is used as it is", identityOf(desired), other)
+		return Foreign, fmt.Errorf("%s was taken over by another control plane, %s, and is not taken back as long as it has the object", IdentityOf(desired), other)
+	case IsNamespace(desired):
+		return Foreign, fmt.Errorf("%s is managed by another control plane, %s, and is used as it is", IdentityOf(desired), other)
 	case !overwrite:
-		return foreign, fmt.Errorf("%s is managed by another control plane, %s; conflictResolution Overwrite takes it over", identityOf(desired), other)
+		return Foreign, fmt.Errorf("%s is managed by another control plane, %s; conflictResolution Overwrite takes it over", IdentityOf(desired), other)
 	default:
-		return adopting, nil
+		return Adopting, nil
 	}
 }
 
@@ -79,14 +79,14 @@ func isAnothers(self member.ControlPlane, work, owner types.NamespacedName, live
 
 // unmanagedError is the refusal to take over an object, in the words of the contract.
 func unmanagedError(desired *unstructured.Unstructured) error {
-	i := identityOf(desired)
-	name := i.name
-	if i.namespace != "" {
-		name = i.namespace + "/" + i.name
+	i := IdentityOf(desired)
+	name := i.Name
+	if i.Namespace != "" {
+		name = i.Namespace + "/" + i.Name
 	}
 	cluster, _ := workv1alpha1.ClusterOfExecutionNamespace(desired.GetAnnotations()[workv1alpha1.WorkNamespaceAnnotation])
 	return fmt.Errorf("resource(kind=%s, %s) already exists in the cluster %s and the %s strategy value is %s, %s",
-		i.kind.Kind, name, cluster, workv1alpha1.ConflictResolutionAnnotation, strategyOf(desired), "Karmada will not manage this resource")
+		i.Kind.Kind, name, cluster, workv1alpha1.ConflictResolutionAnnotation, strategyOf(desired), "Karmada will not manage this resource")
 }
 
 func strategyOf(desired *unstructured.Unstructured) string {
@@ -97,40 +97,40 @@ func strategyOf(desired *unstructured.Unstructured) string {
 }
 
 // difference is how an object in a member differs from what was wanted of it.
-type difference struct {
+type Difference struct {
 	// stale: something else was wanted when it was last applied, or it never was.
-	stale bool
+	Stale bool
 	// drifted are the paths we applied and do not own any more.
-	drifted []string
+	Drifted []string
 	// open are the paths we want, do not own, and did not apply: others have them.
-	open []string
+	Open []string
 	// altered are the paths that we own and that have another value than we want, each with a hash of that value: the
 	// member has normalized it, or somebody wrote under our name.
-	altered map[string]uint64
+	Altered map[string]uint64
 	// unexplained are those of altered that the member's defaults do not account for.
-	unexplained int
+	Unexplained int
 	// unknownFields: the member does not know some field.
-	unknownFields bool
+	UnknownFields bool
 }
 
-func compare(self member.ControlPlane, desired, live *unstructured.Unstructured, hash string) difference {
-	recorded, ok := recordOf(live)
-	if !ok || recorded.hash != hash || !isManaged(live) || !isSigned(self, live) {
-		return difference{stale: true}
+func Compare(self member.ControlPlane, desired, live *unstructured.Unstructured, hash string) Difference {
+	recorded, ok := RecordOf(live)
+	if !ok || recorded.Hash != hash || !IsManaged(live) || !isSigned(self, live) {
+		return Difference{Stale: true}
 	}
-	d := difference{unknownFields: !recorded.misfits.empty()}
-	d.altered, d.unexplained = alterations(self, desired, live)
+	d := Difference{UnknownFields: !recorded.Misfits.empty()}
+	d.Altered, d.Unexplained = Alterations(self, desired, live)
 	unowned(content(desired), self.OurFields(live), "", func(path string) {
 		switch {
-		case recorded.misfits.has(path):
-		case recorded.footprint.has(path):
-			d.drifted = append(d.drifted, path)
+		case recorded.Misfits.has(path):
+		case recorded.Footprint.has(path):
+			d.Drifted = append(d.Drifted, path)
 		default:
-			d.open = append(d.open, path)
+			d.Open = append(d.Open, path)
 		}
 	})
 	if len(self.OurFields(live)) == 0 {
-		d.stale = true
+		d.Stale = true
 	}
 	return d
 }
@@ -144,7 +144,7 @@ func isSigned(self member.ControlPlane, live *unstructured.Unstructured) bool {
 
 // alterations are the paths of desired that we own and whose value in live is another one, with a hash of that; nil if
 // there are none. Unexplained is how many of them no default accounts for.
-func alterations(self member.ControlPlane, desired, live *unstructured.Unstructured) (found map[string]uint64, unexplained int) {
+func Alterations(self member.ControlPlane, desired, live *unstructured.Unstructured) (found map[string]uint64, unexplained int) {
 	fields := self.OurFields(live)
 	if len(fields) == 0 {
 		return nil, 0
@@ -168,7 +168,7 @@ func retainsReplicas(obj *unstructured.Unstructured) bool {
 
 // yieldReplicas leaves spec.replicas to whoever scales the object in the member. To stop applying a field that only we
 // own would remove it, so as long as that is so we apply what it is.
-func yieldReplicas(self member.ControlPlane, desired, live *unstructured.Unstructured) *unstructured.Unstructured {
+func YieldReplicas(self member.ControlPlane, desired, live *unstructured.Unstructured) *unstructured.Unstructured {
 	_, wants, _ := unstructured.NestedFieldNoCopy(desired.Object, "spec", "replicas")
 	if !wants || !retainsReplicas(desired) && !member.OwnedThroughScale(live) {
 		return desired
@@ -185,7 +185,7 @@ func yieldReplicas(self member.ControlPlane, desired, live *unstructured.Unstruc
 }
 
 // withoutRetained leaves out what is not ours to want: replicas that the user leaves to the member.
-func withoutRetained(desired *unstructured.Unstructured) *unstructured.Unstructured {
+func WithoutRetained(desired *unstructured.Unstructured) *unstructured.Unstructured {
 	if !retainsReplicas(desired) {
 		return desired
 	}
@@ -195,7 +195,7 @@ func withoutRetained(desired *unstructured.Unstructured) *unstructured.Unstructu
 }
 
 // unclaimed are the paths of desired that we do not own in what an apply made of it; nil if there are none.
-func unclaimed(self member.ControlPlane, desired, got *unstructured.Unstructured) map[string]bool {
+func Unclaimed(self member.ControlPlane, desired, got *unstructured.Unstructured) map[string]bool {
 	var paths map[string]bool
 	unowned(content(desired), self.OurFields(got), "", func(path string) {
 		if paths == nil {
@@ -204,4 +204,10 @@ func unclaimed(self member.ControlPlane, desired, got *unstructured.Unstructured
 		paths[path] = true
 	})
 	return paths
+}
+
+// Belongs returns whether an object is ours to remove on behalf of a Work. One that another control plane has taken over, or
+// made for a Work of the same name, never is.
+func Belongs(self member.ControlPlane, live *unstructured.Unstructured, work types.NamespacedName) bool {
+	return IsManaged(live) && WorkOf(live) == work && self.Other(live) == ""
 }

@@ -1,4 +1,4 @@
-package apply
+package ssa
 
 import (
 	"encoding/base64"
@@ -19,11 +19,11 @@ import (
 // record is the content of the record annotation: a hash of what was wanted and, each after a dot, the footprint of the
 // fields that were set and, if there are any, that of the fields that the member has no room for, and what stands for the
 // schema that has not.
-type record struct {
-	hash      string
-	footprint footprint
-	misfits   footprint
-	schema    string
+type Record struct {
+	Hash      string
+	Footprint footprint
+	Misfits   footprint
+	Schema    string
 }
 
 // footprint is a set of paths as sorted 32-bit hashes: some 500 characters for a Deployment. One in a million unrelated
@@ -43,7 +43,7 @@ const (
 )
 
 // wanted is the hash of an object as it should be, our own annotations not counted.
-func wanted(obj *unstructured.Unstructured) (string, error) {
+func Wanted(obj *unstructured.Unstructured) (string, error) {
 	raw, err := json.Marshal(unrecorded(obj).Object) // keys come out sorted
 	if err != nil {
 		return "", fmt.Errorf("encoding the object: %w", err)
@@ -90,7 +90,7 @@ func content(obj *unstructured.Unstructured) map[string]any {
 	return fields
 }
 
-func footprintOf(obj *unstructured.Unstructured) footprint {
+func FootprintOf(obj *unstructured.Unstructured) footprint {
 	var hashes []uint32
 	eachPath(content(obj), "", func(path string) { hashes = append(hashes, pathHash(path)) })
 	if len(hashes) > maxFootprint {
@@ -99,7 +99,7 @@ func footprintOf(obj *unstructured.Unstructured) footprint {
 	return setOf(hashes)
 }
 
-func footprintOfPaths(paths []string) footprint {
+func FootprintOfPaths(paths []string) footprint {
 	var hashes []uint32
 	for _, path := range paths {
 		hashes = append(hashes, pathHash(path))
@@ -162,23 +162,23 @@ func decodeFootprint(text string) (footprint, bool) {
 	return f, true
 }
 
-func (r record) String() string {
-	text := r.hash + "." + r.footprint.encode()
-	if !r.misfits.empty() {
-		text += "." + r.misfits.encode() + "." + r.schema
+func (r Record) String() string {
+	text := r.Hash + "." + r.Footprint.encode()
+	if !r.Misfits.empty() {
+		text += "." + r.Misfits.encode() + "." + r.Schema
 	}
 	return text
 }
 
 // recordOf reads what was applied to an object; false if nothing was, or it cannot be read.
-func recordOf(obj *unstructured.Unstructured) (record, bool) {
+func RecordOf(obj *unstructured.Unstructured) (Record, bool) {
 	hash, rest, ok := strings.Cut(obj.GetAnnotations()[workv1alpha1.RecordAnnotation], ".")
 	set, rest, _ := strings.Cut(rest, ".")
 	left, schema, _ := strings.Cut(rest, ".")
 	footprint, setOK := decodeFootprint(set)
 	misfits, leftOK := decodeFootprint(left)
 	if !ok || hash == "" || !setOK || !leftOK {
-		return record{}, false
+		return Record{}, false
 	}
-	return record{hash: hash, footprint: footprint, misfits: misfits, schema: schema}, true
+	return Record{Hash: hash, Footprint: footprint, Misfits: misfits, Schema: schema}, true
 }

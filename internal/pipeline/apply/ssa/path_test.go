@@ -1,4 +1,4 @@
-package apply
+package ssa
 
 import (
 	"slices"
@@ -100,7 +100,7 @@ spec:
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			got, ok := locate(spot{value: decode(t, object)}, tc.path)
+			got, ok := Locate(Spot{Value: decode(t, object)}, tc.path)
 			if ok != (tc.want != "") || got.path != tc.want {
 				t.Errorf("%s: got %q, %t, want %q", tc.reason, got.path, ok, tc.want)
 			}
@@ -111,11 +111,11 @@ spec:
 func TestDrop(t *testing.T) {
 	fields := decode(t, `{spec: {containers: [{name: a, image: x}, {name: b}], replicas: 1}}`)
 	for _, path := range []string{`.spec.containers[name="a"].image`, `.spec.containers[name="b"]`, ".spec.replicas"} {
-		s, ok := locate(spot{value: fields}, path)
+		s, ok := Locate(Spot{Value: fields}, path)
 		if !ok {
 			t.Fatalf("%s not found", path)
 		}
-		s.drop()
+		s.Drop()
 	}
 	if diff := cmp.Diff(decode(t, `{spec: {containers: [{name: a}]}}`), fields); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)

@@ -1,4 +1,4 @@
-package apply
+package ssa
 
 import (
 	"encoding/base64"
@@ -27,17 +27,17 @@ data: {k: v}
 
 func TestRecordSurvivesItsAnnotation(t *testing.T) {
 	obj := object(t, configMap)
-	want := record{hash: "h4sh", footprint: footprintOf(obj), misfits: footprintOfPaths([]string{"/spec/novel"}), schema: "sch3ma"}
-	setAnnotation(obj, workv1alpha1.RecordAnnotation, want.String())
-	got, ok := recordOf(obj)
+	want := Record{Hash: "h4sh", Footprint: FootprintOf(obj), Misfits: FootprintOfPaths([]string{"/spec/novel"}), Schema: "sch3ma"}
+	SetAnnotation(obj, workv1alpha1.RecordAnnotation, want.String())
+	got, ok := RecordOf(obj)
 	if !ok {
 		t.Fatalf("cannot read %q", want)
 	}
-	if diff := cmp.Diff(want, got, cmp.AllowUnexported(record{}, footprint{})); diff != "" {
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(Record{}, footprint{})); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	for path, want := range map[string]bool{"/data/k": true, "/data": true, "/metadata/labels/karmada.io/managed": true, "/data/other": false, "/spec/novel": false} {
-		if covered := got.footprint.has(path); covered != want {
+		if covered := got.Footprint.has(path); covered != want {
 			t.Errorf("has(%s) = %t, want %t", path, covered, want)
 		}
 	}
@@ -46,8 +46,8 @@ func TestRecordSurvivesItsAnnotation(t *testing.T) {
 func TestRecordThatCannotBeRead(t *testing.T) {
 	for name, text := range map[string]string{"Missing": "", "NoFootprint": "h4sh", "NoHash": ".AAAA", "NotBase64": "h4sh.?", "Odd": "h4sh.AA"} {
 		obj := object(t, configMap)
-		setAnnotation(obj, workv1alpha1.RecordAnnotation, text)
-		if r, ok := recordOf(obj); ok {
+		SetAnnotation(obj, workv1alpha1.RecordAnnotation, text)
+		if r, ok := RecordOf(obj); ok {
 			t.Errorf("%s: read %+v out of %q", name, r, text)
 		}
 	}
@@ -57,7 +57,7 @@ func TestARecordOfAnOlderVersionIsRead(t *testing.T) {
 	obj := object(t, configMap)
 	// As versions with 16-bit hashes wrote it.
 	var raw []byte
-	hashes := footprintOf(obj).hashes
+	hashes := FootprintOf(obj).hashes
 	narrow := make([]uint16, 0, len(hashes))
 	for _, h := range hashes {
 		narrow = append(narrow, uint16(h>>16)^uint16(h))
@@ -66,13 +66,13 @@ func TestARecordOfAnOlderVersionIsRead(t *testing.T) {
 	for _, h := range narrow {
 		raw = binary.BigEndian.AppendUint16(raw, h)
 	}
-	setAnnotation(obj, workv1alpha1.RecordAnnotation, "h4sh."+base64.RawURLEncoding.EncodeToString(raw))
-	got, ok := recordOf(obj)
-	if !ok || got.hash != "h4sh" {
+	SetAnnotation(obj, workv1alpha1.RecordAnnotation, "h4sh."+base64.RawURLEncoding.EncodeToString(raw))
+	got, ok := RecordOf(obj)
+	if !ok || got.Hash != "h4sh" {
 		t.Fatalf("read %+v, %t", got, ok)
 	}
 	for path, want := range map[string]bool{"/data/k": true, "/metadata/labels/karmada.io/managed": true, "/data/other": false} {
-		if got.footprint.has(path) != want {
+		if got.Footprint.has(path) != want {
 			t.Errorf("has(%s) is not %t", path, want)
 		}
 	}
@@ -85,7 +85,7 @@ func TestPathsAreNotMistakenForOthers(t *testing.T) {
 		data[fmt.Sprintf("key-%d", i)] = "v"
 	}
 	obj.Object["data"] = data
-	f := footprintOf(obj)
+	f := FootprintOf(obj)
 	for i := range 100_000 {
 		if path := fmt.Sprintf("/data/other-%d", i); f.has(path) {
 			t.Fatalf("%s is taken for a path that was set", path)
@@ -100,26 +100,26 @@ func TestOfTooLargeAnObjectNothingIsKnown(t *testing.T) {
 		data[string(rune('a'+i%26))+string(rune('0'+i/26))] = "v"
 	}
 	obj.Object["data"] = data
-	f := footprintOf(obj)
+	f := FootprintOf(obj)
 	if !f.empty() || f.has("/data/a0") {
 		t.Errorf("%d hashes, has %t", len(f.hashes), f.has("/data/a0"))
 	}
 }
 
 func TestWantedIsAboutTheUsersObjectOnly(t *testing.T) {
-	plain, err := wanted(object(t, configMap))
+	plain, err := Wanted(object(t, configMap))
 	if err != nil {
 		t.Fatal(err)
 	}
 	marked := object(t, configMap)
-	setAnnotation(marked, workv1alpha1.RecordAnnotation, "x.AAAA")
-	setAnnotation(marked, workv1alpha1.AdoptedAnnotation, "true")
-	if same, _ := wanted(marked); same != plain {
+	SetAnnotation(marked, workv1alpha1.RecordAnnotation, "x.AAAA")
+	SetAnnotation(marked, workv1alpha1.AdoptedAnnotation, "true")
+	if same, _ := Wanted(marked); same != plain {
 		t.Error("our own annotations change the hash")
 	}
 	other := object(t, configMap)
 	other.Object["data"] = map[string]any{"k": "w"}
-	if changed, _ := wanted(other); changed == plain {
+	if changed, _ := Wanted(other); changed == plain {
 		t.Error("a changed value does not change the hash")
 	}
 	if marked.GetAnnotations()[workv1alpha1.RecordAnnotation] == "" {

@@ -1,4 +1,4 @@
-package apply
+package ssa
 
 import (
 	"encoding/json"
@@ -284,70 +284,70 @@ func matchesKeys(item map[string]any, keys map[string]string) bool {
 }
 
 // spot is a place in an object.
-type spot struct {
+type Spot struct {
 	path  string // in our form
-	value any
+	Value any
 	set   func(any)
-	drop  func()
+	Drop  func()
 }
 
 // locate finds the place that an API server's path speaks of. Dots in keys are ambiguous in such a path; what is in the
 // object decides.
-func locate(here spot, path string) (spot, bool) {
+func Locate(here Spot, path string) (Spot, bool) {
 	if path == "" {
 		return here, true
 	}
-	switch v := here.value.(type) {
+	switch v := here.Value.(type) {
 	case map[string]any:
 		return locateKey(here, v, path)
 	case []any:
 		return locateItem(here, v, path)
 	default:
-		return spot{}, false
+		return Spot{}, false
 	}
 }
 
-func locateKey(here spot, fields map[string]any, path string) (spot, bool) {
+func locateKey(here Spot, fields map[string]any, path string) (Spot, bool) {
 	path, ok := strings.CutPrefix(path, ".")
 	if !ok {
-		return spot{}, false
+		return Spot{}, false
 	}
 	for key, child := range fields {
 		rest, ok := strings.CutPrefix(path, key)
 		if !ok || rest != "" && rest[0] != '.' && rest[0] != '[' {
 			continue
 		}
-		there := spot{
-			path: here.path + "/" + key, value: child,
+		there := Spot{
+			path: here.path + "/" + key, Value: child,
 			set:  func(value any) { fields[key] = value },
-			drop: func() { delete(fields, key) },
+			Drop: func() { delete(fields, key) },
 		}
-		if found, ok := locate(there, rest); ok {
+		if found, ok := Locate(there, rest); ok {
 			return found, true
 		}
 	}
-	return spot{}, false
+	return Spot{}, false
 }
 
-func locateItem(here spot, list []any, path string) (spot, bool) {
+func locateItem(here Spot, list []any, path string) (Spot, bool) {
 	element, rest, ok := cutElement(path)
 	if !ok {
-		return spot{}, false
+		return Spot{}, false
 	}
 	for i, item := range list {
 		if !matchesElement(item, i, element) {
 			continue
 		}
-		there := spot{
-			path: here.path + itemPath(item), value: item,
+		there := Spot{
+			path: here.path + itemPath(item), Value: item,
 			set:  func(value any) { list[i] = value },
-			drop: func() { here.set(slices.Delete(slices.Clone(list), i, i+1)) },
+			Drop: func() { here.set(slices.Delete(slices.Clone(list), i, i+1)) },
 		}
-		if found, ok := locate(there, rest); ok {
+		if found, ok := Locate(there, rest); ok {
 			return found, true
 		}
 	}
-	return spot{}, false
+	return Spot{}, false
 }
 
 // cutElement splits `[name="a"].image` into `name="a"` and `.image`.

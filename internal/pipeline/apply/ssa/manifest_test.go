@@ -1,16 +1,14 @@
-package apply
+package ssa
 
 import (
 	"encoding/json"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
@@ -41,9 +39,9 @@ func TestManifestsComeInTheOrderOfTheirNeeds(t *testing.T) {
 	)
 	var order []int
 	var broken int
-	for _, m := range manifestsOf(w) {
-		order = append(order, m.ordinal)
-		if m.err != nil {
+	for _, m := range ManifestsOf(w) {
+		order = append(order, m.Ordinal)
+		if m.Err != nil {
 			broken++
 		}
 	}
@@ -72,7 +70,7 @@ status: {x: y}
 `)
 	w.Labels = map[string]string{workv1alpha1.WorkPermanentIDLabel: "id"}
 	w.Annotations = map[string]string{workv1alpha1.ConflictResolutionAnnotation: "overwrite"}
-	got, err := json.Marshal(manifestsOf(w)[0].object.Object)
+	got, err := json.Marshal(ManifestsOf(w)[0].Object.Object)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,27 +88,27 @@ func TestLeftovers(t *testing.T) {
 		{Identifier: workv1alpha1.ResourceIdentifier{Group: "apps", Version: "v1beta1", Kind: "Deployment", Namespace: "shop", Name: "a"}},
 		{Identifier: workv1alpha1.ResourceIdentifier{Version: "v1", Kind: "ConfigMap", Namespace: "shop", Name: "b"}},
 	}
-	want := []identity{{kind: schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, namespace: "shop", name: "b"}}
-	if diff := cmp.Diff(want, leftovers(w, manifestsOf(w), nil), cmp.AllowUnexported(identity{})); diff != "" {
+	want := []Identity{{Kind: schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, Namespace: "shop", Name: "b"}}
+	if diff := cmp.Diff(want, Leftovers(w, ManifestsOf(w), nil), cmp.AllowUnexported(Identity{})); diff != "" {
 		t.Errorf("another version of a kind is the same object: -want +got:\n%s", diff)
 	}
 	w.Status.ManifestStatuses = append(w.Status.ManifestStatuses, workv1alpha1.ManifestStatus{
 		Identifier: workv1alpha1.ResourceIdentifier{Version: "v1", Kind: "Secret", Namespace: "default", Name: "c"},
 	})
 	w.Spec.Workload.Manifests = append(w.Spec.Workload.Manifests, workv1alpha1.Manifest{RawExtension: runtime.RawExtension{Raw: []byte(`{"apiVersion":"v1","kind":"Secret","metadata":{"name":"c"}}`)}})
-	if diff := cmp.Diff(want, leftovers(w, manifestsOf(w), nil), cmp.AllowUnexported(identity{})); diff != "" {
+	if diff := cmp.Diff(want, Leftovers(w, ManifestsOf(w), nil), cmp.AllowUnexported(Identity{})); diff != "" {
 		t.Errorf("an object without a namespace is in the default one: -want +got:\n%s", diff)
 	}
 	returned := object(t, `{apiVersion: v1, kind: ConfigMap, metadata: {name: b, namespace: shop}}`)
-	if diff := cmp.Diff(want, leftovers(w, manifestsOf(w), []*unstructured.Unstructured{returned}), cmp.AllowUnexported(identity{})); diff != "" {
+	if diff := cmp.Diff(want, Leftovers(w, ManifestsOf(w), []*unstructured.Unstructured{returned}), cmp.AllowUnexported(Identity{})); diff != "" {
 		t.Errorf("what the status and the member tell of is one object: -want +got:\n%s", diff)
 	}
 	w.Status.ManifestStatuses = nil
-	if diff := cmp.Diff(want, leftovers(w, manifestsOf(w), []*unstructured.Unstructured{returned}), cmp.AllowUnexported(identity{})); diff != "" {
+	if diff := cmp.Diff(want, Leftovers(w, ManifestsOf(w), []*unstructured.Unstructured{returned}), cmp.AllowUnexported(Identity{})); diff != "" {
 		t.Errorf("only the member tells of it: -want +got:\n%s", diff)
 	}
 	w.Spec.Workload.Manifests = append(w.Spec.Workload.Manifests, workv1alpha1.Manifest{RawExtension: runtime.RawExtension{Raw: []byte(`{}`)}})
-	if left := leftovers(w, manifestsOf(w), nil); len(left) > 0 {
+	if left := Leftovers(w, ManifestsOf(w), nil); len(left) > 0 {
 		t.Errorf("%v would be removed, although a manifest cannot be read that may be it", left)
 	}
 }
@@ -131,7 +129,7 @@ metadata:
     propagationpolicy.karmada.io/name: p
     note: mine
 `)
-	patch, err := releasePatch(live)
+	patch, err := ReleasePatch(live)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,21 +139,5 @@ metadata:
 		`{"op":"remove","path":"/metadata/annotations/resourcetemplate.karmada.io~1uid"},{"op":"remove","path":"/metadata/annotations/work.karmada.io~1name"}]`
 	if diff := cmp.Diff(want, string(patch)); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
-	}
-}
-
-func TestRepairsSlowDownWhenSomebodyInsists(t *testing.T) {
-	var d repairBackoff
-	key, now := types.NamespacedName{Name: "w"}, time.Unix(1000, 0)
-	var pauses []time.Duration
-	for range freeRepairs + 8 {
-		pauses = append(pauses, d.pause(key, now))
-	}
-	want := []time.Duration{0, 0, 0, 0, 0, time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second, 32 * time.Second, time.Minute, time.Minute}
-	if diff := cmp.Diff(want, pauses); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
-	}
-	if p := d.pause(key, now.Add(repairMemory+time.Second)); p != 0 {
-		t.Errorf("after a quiet time a repair waits %v", p)
 	}
 }

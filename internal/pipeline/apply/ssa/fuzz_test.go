@@ -1,4 +1,4 @@
-package apply
+package ssa
 
 import (
 	"testing"
@@ -36,24 +36,24 @@ func FuzzManifests(f *testing.F) {
 			work.Spec.Workload.Manifests = append(work.Spec.Workload.Manifests, workv1alpha1.Manifest{RawExtension: runtime.RawExtension{Raw: raw}})
 		}
 		accepted := len(workv1alpha1.Validate(work)) == 0
-		for _, m := range manifestsOf(work) {
-			if m.err != nil {
+		for _, m := range ManifestsOf(work) {
+			if m.Err != nil {
 				if accepted {
-					t.Fatalf("admission accepts a manifest that cannot be applied: %v", m.err)
+					t.Fatalf("admission accepts a manifest that cannot be applied: %v", m.Err)
 				}
 				continue
 			}
-			if _, err := encode(m.object); err != nil {
+			if _, err := Encode(m.Object); err != nil {
 				t.Fatalf("a manifest that was read cannot be written: %v", err)
 			}
-			expectMarks(t, m.object)
+			expectMarks(t, m.Object)
 			original := map[string]any{}
-			if err := utiljson.Unmarshal(work.Spec.Workload.Manifests[m.ordinal].Raw, &original); err != nil {
+			if err := utiljson.Unmarshal(work.Spec.Workload.Manifests[m.Ordinal].Raw, &original); err != nil {
 				t.Fatal(err)
 			}
 			before := &unstructured.Unstructured{Object: original}
-			if before.GroupVersionKind() != m.object.GroupVersionKind() || before.GetNamespace() != m.object.GetNamespace() || before.GetName() != m.object.GetName() {
-				t.Fatalf("%s is applied as %s", identityOf(before), m.identity())
+			if before.GroupVersionKind() != m.Object.GroupVersionKind() || before.GetNamespace() != m.Object.GetNamespace() || before.GetName() != m.Object.GetName() {
+				t.Fatalf("%s is applied as %s", IdentityOf(before), m.Identity())
 			}
 		}
 	})

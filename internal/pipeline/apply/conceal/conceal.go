@@ -1,4 +1,4 @@
-package apply
+package conceal
 
 import (
 	"cmp"
@@ -35,10 +35,10 @@ func (e *concealed) Error() string { return e.text }
 // Unwrap returns the failure itself, for those who decide by its kind.
 func (e *concealed) Unwrap() error { return e.cause }
 
-// conceal leaves values out of a member's answer about an object: whoever may read Works, conditions and events need not be
+// Values leaves values out of a member's answer about an object: whoever may read Works, conditions and events need not be
 // one who may read Secrets. Of a validation error the field and the rule stay. Of any other answer the text stays, without
 // the values of a Secret or of environment variables that the object has.
-func conceal(err error, obj *unstructured.Unstructured) error {
+func Values(err error, obj *unstructured.Unstructured) error {
 	if err == nil {
 		return nil
 	}
