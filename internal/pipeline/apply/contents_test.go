@@ -12,6 +12,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/pipeline/apply/objects"
 )
 
 const namespaceShop = `{apiVersion: v1, kind: Namespace, metadata: {name: shop}}`
@@ -99,7 +100,7 @@ func TestANamespaceOfWhichNotEverythingCanBeListedWaitsAndIsReleased(t *testing.
 		t.Errorf("Applied is %+v", c)
 	}
 	b.server.asked()
-	clock.Step(doubtPatience)
+	clock.Step(objects.DoubtPatience)
 	if _, err := b.reconcileWatched(); err != nil {
 		t.Fatal(err)
 	}

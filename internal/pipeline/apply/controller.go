@@ -26,6 +26,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/knowledge/brake"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
+	"github.com/flagship-k8s/flagship/internal/pipeline/apply/objects"
 )
 
 // Deps is what apply needs besides the manager's client and cache.
@@ -49,9 +50,9 @@ type Deps struct {
 	// Changes tells when kinds mean something else. Nil: they never do.
 	Changes *interpret.Changes
 	// KindPolicy decides what happens to objects of particular kinds. Nil: nothing is particular.
-	KindPolicy KindPolicy
+	KindPolicy objects.KindPolicy
 	// Guard has a say in whether a member is written to at all. Nil: all are.
-	Guard Guard
+	Guard objects.Guard
 	// Brake says when so much is to be removed or scaled down at once that a person has to release it.
 	Brake brake.Config
 	// Keeps says whether the Work that is being deleted is created again once it is gone: its objects stay then. If that is
@@ -70,17 +71,17 @@ type Applier struct {
 	events events.Recorder
 	clock  clock.WithTicker
 	brake  *brake.Brake
-	guard  Guard
+	guard  objects.Guard
 	keeps  func(ctx context.Context, work *workv1alpha1.Work) (keeps bool, again time.Duration, err error)
 
-	objects *Writer
+	objects *objects.Writer
 	changes *interpret.Changes
 	metrics *brakeMetrics
 
 	braking       brakeLoop
 	queues        *member.Queues
-	waits         startTimes // Works that wait for watches
-	troubles      startTimes // Works that fail
+	waits         objects.StartTimes // Works that wait for watches
+	troubles      objects.StartTimes // Works that fail
 	repairBackoff repairBackoff
 	releasedWorks releasedWorks // Works that were let go
 	deletedWorks  deletedWorks  // Works whose objects were removed
@@ -112,13 +113,13 @@ func newApplier(hub client.Client, works cache.Cache, deps Deps) (*Applier, erro
 		deps.Workers = 8
 	}
 	if deps.Guard == nil {
-		deps.Guard = noGuard{}
+		deps.Guard = objects.NoGuard{}
 	}
 	if deps.Keeps == nil {
 		deps.Keeps = func(context.Context, *workv1alpha1.Work) (bool, time.Duration, error) { return false, 0, nil }
 	}
 	if deps.KindPolicy == nil {
-		deps.KindPolicy = nobody{}
+		deps.KindPolicy = objects.NoKindPolicy{}
 	}
 	a := &Applier{
 		client: hub, cache: works, fleet: deps.Fleet, report: deps.Report, events: deps.Events, clock: deps.Clock,
@@ -126,7 +127,7 @@ func newApplier(hub client.Client, works cache.Cache, deps Deps) (*Applier, erro
 	}
 	a.braking.Applier = a
 	a.brake = brake.New(deps.Brake, deps.Clock, a.braking.engaged)
-	a.objects = NewWriter(WriterDeps{
+	a.objects = objects.NewWriter(objects.WriterDeps{
 		Hub: hub, Events: deps.Events, Clock: deps.Clock, KindPolicy: deps.KindPolicy, Guard: deps.Guard, Brake: a.brake,
 		Retain: deps.Retain, Retention: deps.Retention,
 	}, deps.Metrics)
@@ -151,7 +152,7 @@ func (a *Applier) connectionChanged(cluster string) {
 	a.mu.Unlock()
 	switch {
 	case !connected:
-		a.objects.ForgetCluster(cluster)
+		a.objects.Results.ForgetCluster(cluster)
 	case conn != before:
 		a.queues.Add(cluster, everyWork(cluster))
 	}
@@ -256,11 +257,11 @@ func (a *Applier) memberChanged(change member.Change) {
 	if change.Synced {
 		return
 	}
-	at := place{cluster: change.Cluster, resource: change.Resource, object: change.Object}
+	at := objects.Place{Cluster: change.Cluster, Resource: change.Resource, Object: change.Object}
 	risen := change.New && a.deletedWorks.reappears(change.Work)
-	foundling := change.New && (change.Listed || !a.objects.Made(at))
+	foundling := change.New && (change.Listed || !a.objects.Results.Made(at))
 	if change.Gone || change.Rewound || change.Listed { // what is remembered has not come to be
-		a.objects.ForgetObject(at)
+		a.objects.Results.Forget(at)
 	}
 	done := risen || change.Gone || change.Disowned || change.Rewound || change.Previously != (types.NamespacedName{}) || a.awaited(change)
 	if !done && !foundling {
@@ -281,5 +282,5 @@ func (a *Applier) memberChanged(change member.Change) {
 // awaited tells whether a change of an object may end the trouble of its Work: what holds a definition back is often what
 // its own status says.
 func (a *Applier) awaited(change member.Change) bool {
-	return change.Resource.Group == "apiextensions.k8s.io" && a.troubles.runs(change.Work)
+	return change.Resource.Group == "apiextensions.k8s.io" && a.troubles.Runs(change.Work)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/clients/member"
 	"github.com/flagship-k8s/flagship/internal/clients/workstatus"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
+	"github.com/flagship-k8s/flagship/internal/pipeline/apply/objects"
 )
 
 const (
@@ -35,7 +36,7 @@ func (a *Applier) setOutcome(work *workv1alpha1.Work, total int, results []outco
 	key := client.ObjectKeyFromObject(work)
 	complaints, failures, lasting := complaintsOf(results)
 	if len(failures) == 0 {
-		a.troubles.end(key)
+		a.troubles.End(key)
 		a.setDropped(work, results)
 		a.report.Update(key, workstatus.Apply, func(_ *workv1alpha1.Work, status *workv1alpha1.WorkStatus) {
 			meta.SetStatusCondition(&status.Conditions, workv1alpha1.Dispatching(work.Generation))
@@ -47,22 +48,22 @@ func (a *Applier) setOutcome(work *workv1alpha1.Work, total int, results []outco
 		return 0, nil
 	}
 	err := errors.Join(failures...)
-	if unavailable(err) && appliedAt(work, work.Generation) {
+	if objects.Unavailable(err) && appliedAt(work, work.Generation) {
 		return 0, err // the member went away; what it had it has
 	}
-	failing := a.troubles.since(key, a.clock.Now())
-	if isBraked(err) {
+	failing := a.troubles.Since(key, a.clock.Now())
+	if objects.IsBraked(err) {
 		a.setBraked(work, err)
 		return maxRetryPause, nil // the release of the brake leads back here sooner
 	}
-	if isHeld(err) && total == 1 && (lasting || failing >= grace) {
+	if objects.IsHeld(err) && total == 1 && (lasting || failing >= grace) {
 		a.setHeld(work, complaints[0])
-	} else if onlyForbidden(failures) {
+	} else if objects.OnlyForbidden(failures) {
 		a.setForbidden(work, a.failedToApply(work, total-len(complaints), complaints))
 	} else if lasting || failing >= grace {
 		a.setFailed(work, total-len(complaints), "", complaints...)
 	}
-	if lasting && !unavailable(err) {
+	if lasting && !objects.Unavailable(err) {
 		return min(max(failing, minRetryPause), maxRetryPause), nil
 	}
 	return 0, err
@@ -75,7 +76,7 @@ func complaintsOf(results []outcome) (complaints []string, failures []error, las
 		case o.err != nil:
 			complaints = append(complaints, fmt.Sprintf("%s: %v", o.what, o.err))
 			failures = append(failures, o.err)
-			lasting = lasting || !isTransient(o.err)
+			lasting = lasting || !objects.IsTransient(o.err)
 		case len(o.conflicts) > 0:
 			var fields []string
 			for _, c := range o.conflicts {

@@ -19,7 +19,7 @@ import (
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/member"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
-	"github.com/flagship-k8s/flagship/internal/pipeline/apply/conceal"
+	"github.com/flagship-k8s/flagship/internal/pipeline/apply/objects"
 	"github.com/flagship-k8s/flagship/internal/pipeline/apply/ssa"
 )
 
@@ -95,8 +95,8 @@ type destination struct {
 }
 
 // access is how the objects of a Work are written there.
-func (d destination) access(work *workv1alpha1.Work) access {
-	return access{conn: d.conn, account: accountFor(d.cluster, work)}
+func (d destination) access(work *workv1alpha1.Work) objects.Access {
+	return objects.Access{Conn: d.conn, Account: objects.AccountFor(d.cluster, work)}
 }
 
 func (d destination) unavailable() error {
@@ -139,12 +139,12 @@ func (a *Applier) held(ctx context.Context, d destination) (bool, error) {
 }
 
 // apply writes the manifests of a Work and removes what it does not have any more.
-func (a *Applier) apply(ctx context.Context, via access, work *workv1alpha1.Work) (time.Duration, error) {
-	key, conn := client.ObjectKeyFromObject(work), via.conn
+func (a *Applier) apply(ctx context.Context, via objects.Access, work *workv1alpha1.Work) (time.Duration, error) {
+	key, conn := client.ObjectKeyFromObject(work), via.Conn
 	a.deletedWorks.forget(key)
 	manifests := ssa.ManifestsOf(work)
 	if reason := a.holds(ctx, conn.Name(), manifests); reason != "" {
-		if a.troubles.since(key, a.clock.Now()) >= grace {
+		if a.troubles.Since(key, a.clock.Now()) >= grace {
 			a.setFailed(work, 0, reason)
 		}
 		return time.Second, nil
@@ -155,7 +155,7 @@ func (a *Applier) apply(ctx context.Context, via access, work *workv1alpha1.Work
 	var results []outcome
 	for _, m := range manifests {
 		results = append(results, a.manifest(ctx, via, key, m))
-		if unavailable(results[len(results)-1].err) {
+		if objects.Unavailable(results[len(results)-1].err) {
 			break
 		}
 	}
@@ -166,15 +166,15 @@ func (a *Applier) apply(ctx context.Context, via access, work *workv1alpha1.Work
 
 // removeSurplus removes what a Work does not order any more, once everything that it orders is there: what is surplus may
 // be what a manifest that failed was to take the place of.
-func (a *Applier) removeSurplus(ctx context.Context, via access, work *workv1alpha1.Work, manifests []ssa.Manifest, applied []outcome) []outcome {
+func (a *Applier) removeSurplus(ctx context.Context, via objects.Access, work *workv1alpha1.Work, manifests []ssa.Manifest, applied []outcome) []outcome {
 	if len(applied) < len(manifests) || slices.ContainsFunc(applied, func(o outcome) bool { return o.err != nil }) {
 		return nil
 	}
-	terms := termsOf(work)
-	terms.preserve = false // that is about the end of the Work
+	terms := objects.TermsOf(work)
+	terms.Preserve = false // that is about the end of the Work
 	var failed []outcome
-	for _, id := range surplus(via.conn, work, manifests) {
-		if err := a.objects.remove(ctx, via, client.ObjectKeyFromObject(work), id, terms); err != nil {
+	for _, id := range surplus(via.Conn, work, manifests) {
+		if err := a.objects.Remove(ctx, via, client.ObjectKeyFromObject(work), id, terms); err != nil {
 			failed = append(failed, outcome{ordinal: len(manifests), what: id.String(), err: err})
 		}
 	}
@@ -191,27 +191,14 @@ type outcome struct {
 	unknownFields bool
 }
 
-func (a *Applier) manifest(ctx context.Context, via access, work types.NamespacedName, m ssa.Manifest) outcome {
+func (a *Applier) manifest(ctx context.Context, via objects.Access, work types.NamespacedName, m ssa.Manifest) outcome {
 	o := outcome{ordinal: m.Ordinal, what: fmt.Sprintf("manifest %d", m.Ordinal), err: m.Err}
 	if m.Err != nil {
 		return o
 	}
-	o.what = m.Identity().String()
-	t, err := a.objects.targetOf(ctx, via, work, m.Object)
-	if meta.IsNoMatchError(err) {
-		o.err = transient(fmt.Errorf("%s is not served by the cluster: %w", m.Object.GroupVersionKind(), err))
-		return o
-	}
-	if err != nil {
-		o.err = err
-		return o
-	}
+	done, err := a.objects.Apply(ctx, via, work, m.Object)
 	o.what = m.Identity().String() // with the namespace it ended up in
-	done, err := a.objects.apply(ctx, t, m.Object)
-	o.err, o.conflicts, o.dropped, o.unknownFields = conceal.Values(err, m.Object), done.conflicts, done.dropped, done.unknownFields
-	if o.err == nil {
-		o.err = t.unseen()
-	}
+	o.err, o.conflicts, o.dropped, o.unknownFields = err, done.Conflicts, done.Dropped, done.UnknownFields
 	return o
 }
 
@@ -235,14 +222,14 @@ func (a *Applier) incomplete(ctx context.Context, conn *member.Conn, key types.N
 		}
 	}
 	if len(incomplete) == 0 {
-		a.waits.end(key)
+		a.waits.End(key)
 	}
 	return incomplete
 }
 
 // awaits has the Work looked at again once a watch is complete, unless that was waited for long enough.
 func (a *Applier) awaits(conn *member.Conn, key types.NamespacedName, incomplete []schema.GroupVersionResource) bool {
-	if a.waits.since(key, a.clock.Now()) >= patienceWithWatch {
+	if a.waits.Since(key, a.clock.Now()) >= patienceWithWatch {
 		return false
 	}
 	conn.WhenSynced(incomplete[0], func() { a.queues.Add(conn.Name(), key) })
@@ -258,8 +245,8 @@ func holder(work types.NamespacedName) string { return "apply/" + work.String() 
 
 // forget lets go of everything kept for a Work that is gone.
 func (a *Applier) forget(cluster string, key types.NamespacedName) {
-	a.waits.end(key)
-	a.troubles.end(key)
+	a.waits.End(key)
+	a.troubles.End(key)
 	a.objects.ForgetWork(key)
 	a.repairBackoff.forget(key)
 	a.releasedWorks.forget(key)
@@ -300,17 +287,17 @@ func (a *Applier) finalize(ctx context.Context, d destination, work *workv1alpha
 		if incomplete := a.incomplete(ctx, d.conn, key, manifests); len(incomplete) > 0 && a.awaits(d.conn, key, incomplete) {
 			return patienceWithWatch, nil
 		}
-		if err := a.removeAll(ctx, d, work, manifests); unavailable(err) { // since a moment ago
+		if err := a.removeAll(ctx, d, work, manifests); objects.Unavailable(err) { // since a moment ago
 			a.setStuck(work, err)
 			return 0, err
-		} else if isTransient(err) {
+		} else if objects.IsTransient(err) {
 			return leavePause, nil
-		} else if isBraked(err) && keptByPerson(d, work) {
+		} else if objects.IsBraked(err) && keptByPerson(d, work) {
 			a.deletedWorks.forget(key)
-		} else if isBraked(err) {
+		} else if objects.IsBraked(err) {
 			a.setBraked(work, err)
 			return maxRetryPause, nil // the release of the brake leads back here sooner, and what ordered it may be undone
-		} else if err != nil && !(d.leaving && isForbidden(err)) { // nothing may be removed: told of, and left there
+		} else if err != nil && !(d.leaving && objects.IsForbidden(err)) { // nothing may be removed: told of, and left there
 			return 0, err
 		}
 	}
@@ -342,14 +329,14 @@ func (a *Applier) setStuck(work *workv1alpha1.Work, err error) {
 
 func (a *Applier) removeAll(ctx context.Context, d destination, work *workv1alpha1.Work, manifests []ssa.Manifest) error {
 	key, via := client.ObjectKeyFromObject(work), d.access(work)
-	terms := termsOf(work)
-	terms.preserve = terms.preserve || d.keeps
-	if terms.preserve {
+	terms := objects.TermsOf(work)
+	terms.Preserve = terms.Preserve || d.keeps
+	if terms.Preserve {
 		a.deletedWorks.forget(key)
 	} else {
-		a.deletedWorks.put(key, a.clock.Now(), via.account) // before the look at what there is: what turns up afterwards is told of
+		a.deletedWorks.put(key, a.clock.Now(), via.Account) // before the look at what there is: what turns up afterwards is told of
 	}
-	remaining := surplus(via.conn, work, manifests)
+	remaining := surplus(via.Conn, work, manifests)
 	for _, m := range slices.Backward(manifests) { // the rest before the namespaces and definitions it needs
 		if m.Err == nil {
 			remaining = append(remaining, m.Identity())
@@ -358,7 +345,7 @@ func (a *Applier) removeAll(ctx context.Context, d destination, work *workv1alph
 	var failures []error
 	var braked error
 	for _, id := range remaining {
-		if err := a.objects.remove(ctx, via, key, id, terms); isBraked(err) {
+		if err := a.objects.Remove(ctx, via, key, id, terms); objects.IsBraked(err) {
 			braked = err
 		} else if err != nil {
 			failures = append(failures, err)
@@ -368,16 +355,16 @@ func (a *Applier) removeAll(ctx context.Context, d destination, work *workv1alph
 	if err == nil {
 		return braked // what failed is tried again first
 	}
-	if onlyForbidden(failures) {
+	if objects.OnlyForbidden(failures) {
 		a.setForbidden(work, fmt.Sprintf("Failed to remove what was applied: %v", err))
-		return forbiddenError{err}
+		return objects.Forbidden(err)
 	}
-	lasting := slices.ContainsFunc(failures, func(err error) bool { return !isTransient(err) })
-	if !unavailable(err) && (lasting || a.troubles.since(key, a.clock.Now()) >= leaveGrace) {
+	lasting := slices.ContainsFunc(failures, func(err error) bool { return !objects.IsTransient(err) })
+	if !objects.Unavailable(err) && (lasting || a.troubles.Since(key, a.clock.Now()) >= leaveGrace) {
 		a.setFailed(work, 0, fmt.Sprintf("Failed to remove what was applied: %v", err))
 	}
 	if !lasting {
-		return transient(err)
+		return objects.Transient(err)
 	}
 	return err
 }
@@ -399,7 +386,7 @@ func (a *Applier) deleteReappeared(ctx context.Context, cluster string, key type
 		if conn.ControlPlane().OurFields(obj) == nil || !grave.includes(obj.GetCreationTimestamp().Time) {
 			continue // somebody else made it
 		}
-		if err := a.objects.remove(ctx, access{conn: conn, account: grave.account}, key, ssa.IdentityOf(obj), terms{}); err != nil {
+		if err := a.objects.Remove(ctx, objects.Access{Conn: conn, Account: grave.account}, key, ssa.IdentityOf(obj), objects.Terms{}); err != nil {
 			a.deletedWorks.reappears(key) // still
 			return err
 		}

@@ -16,6 +16,7 @@ import (
 
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/member"
+	"github.com/flagship-k8s/flagship/internal/pipeline/apply/objects"
 )
 
 const (
@@ -141,7 +142,7 @@ func TestANamespaceOnItsWayIsNoNews(t *testing.T) {
 
 // holding is a KindPolicy that lets nothing through, as long as it has a reason.
 type holding struct {
-	nobody
+	objects.NoKindPolicy
 	reason string
 }
 
@@ -229,7 +230,7 @@ func TestADefaultOfTheMemberIsNoReasonToWriteAfterAStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.wantRequests("PATCH " + pathA)
-	b.objects.ForgetObject(place{cluster: "member1", resource: configMaps, object: types.NamespacedName{Namespace: "shop", Name: "a"}}) // as a start does
+	b.objects.Results.Forget(objects.Place{Cluster: "member1", Resource: configMaps, Object: types.NamespacedName{Namespace: "shop", Name: "a"}}) // as a start does
 	for range 3 {
 		if err := b.look(); err != nil {
 			t.Fatal(err)
@@ -313,17 +314,17 @@ func TestWhatTheStatusDoesNotTellIsRemovedToo(t *testing.T) {
 // plane that was killed.
 func TestOnlyAnObjectThatNobodyIsMakingIsNews(t *testing.T) {
 	b := newBench(t, cluster())
-	at := place{cluster: "member1", resource: configMaps, object: types.NamespacedName{Namespace: "shop", Name: "a"}}
-	turnsUp := member.Change{Cluster: at.cluster, Resource: at.resource, Object: at.object, Work: theWork, New: true}
-	made := b.objects.entries.expect(at)
+	at := objects.Place{Cluster: "member1", Resource: configMaps, Object: types.NamespacedName{Namespace: "shop", Name: "a"}}
+	turnsUp := member.Change{Cluster: at.Cluster, Resource: at.Resource, Object: at.Object, Work: theWork, New: true}
+	made := b.objects.Results.Expect(at)
 	b.memberChanged(turnsUp)
-	b.objects.entries.put(at, entry{version: "7"})
+	b.objects.Results.Put(at, objects.Entry{Version: "7"})
 	made()
 	b.memberChanged(turnsUp)
 	if n := b.queued(); n != 0 {
 		t.Errorf("%d Works are looked at because of what they made", n)
 	}
-	b.objects.ForgetObject(at)
+	b.objects.Results.Forget(at)
 	b.memberChanged(turnsUp)
 	if n := b.queued(); n != 1 {
 		t.Errorf("%d Works are looked at because of what nobody made, want 1", n)
@@ -406,7 +407,7 @@ func TestAWorkIsLetGoOnlyWhenItsObjectsAreOrNobodyHasThem(t *testing.T) {
 	t.Run("NoConnection", func(t *testing.T) {
 		b := newBench(t, cluster(), deleting(t, mapA))
 		b.fleet.Remove("member1")
-		if err := b.look(); !unavailable(err) || !b.exists() {
+		if err := b.look(); !objects.Unavailable(err) || !b.exists() {
 			t.Errorf("the member cannot be reached: gone is %t, error %v", !b.exists(), err)
 		}
 		if c := b.condition(workv1alpha1.WorkApplied); c == nil || !strings.Contains(c.Message, "Waiting for the cluster") {

@@ -1,4 +1,4 @@
-package apply
+package objects
 
 import (
 	"errors"
@@ -16,15 +16,15 @@ import (
 )
 
 // access is how the objects of one Work are written in a member.
-type access struct {
-	conn *member.Conn
+type Access struct {
+	Conn *member.Conn
 	// account names the ServiceAccount that writes, the one in the namespace of each object. Empty: the control plane's own.
-	account string
+	Account string
 }
 
 // accountFor is the account that writes the objects of a Work: the Cluster's, which its operator chose, or else the one the
 // Work carries from its policy. A policy cannot choose another one than the Cluster does, which could have more rights.
-func accountFor(cluster *clusterv1alpha1.Cluster, work *workv1alpha1.Work) string {
+func AccountFor(cluster *clusterv1alpha1.Cluster, work *workv1alpha1.Work) string {
 	if account, ok := cluster.Annotations[clusterv1alpha1.ApplyAsAnnotation]; ok {
 		return account
 	}
@@ -33,50 +33,54 @@ func accountFor(cluster *clusterv1alpha1.Cluster, work *workv1alpha1.Work) strin
 
 // client is a client for objects of a resource in a namespace, which is empty for kinds without. Those are written as the
 // control plane: no account of a namespace stands for them.
-func (s access) client(resource schema.GroupVersionResource, namespace string) (dynamic.ResourceInterface, error) {
+func (s Access) client(resource schema.GroupVersionResource, namespace string) (dynamic.ResourceInterface, error) {
 	if namespace == "" {
-		return s.conn.Dynamic().Resource(resource), nil
+		return s.Conn.Dynamic().Resource(resource), nil
 	}
-	if s.account == "" {
-		return s.conn.Dynamic().Resource(resource).Namespace(namespace), nil
+	if s.Account == "" {
+		return s.Conn.Dynamic().Resource(resource).Namespace(namespace), nil
 	}
-	if problems := validation.IsDNS1123Subdomain(s.account); len(problems) > 0 {
-		return nil, fmt.Errorf("the annotation %s says %q, which is no name of a ServiceAccount: %s", clusterv1alpha1.ApplyAsAnnotation, s.account, problems[0])
+	if problems := validation.IsDNS1123Subdomain(s.Account); len(problems) > 0 {
+		return nil, fmt.Errorf("the annotation %s says %q, which is no name of a ServiceAccount: %s", clusterv1alpha1.ApplyAsAnnotation, s.Account, problems[0])
 	}
-	impersonating, err := s.conn.DynamicAs(s.user(namespace))
+	impersonating, err := s.Conn.DynamicAs(s.user(namespace))
 	if err != nil {
 		return nil, err
 	}
 	return impersonating.Resource(resource).Namespace(namespace), nil
 }
 
-func (s access) user(namespace string) string {
-	return "system:serviceaccount:" + namespace + ":" + s.account
+func (s Access) user(namespace string) string {
+	return "system:serviceaccount:" + namespace + ":" + s.Account
 }
 
 // who names the account that writes in a namespace, for messages.
-func (s access) who(namespace string) string {
-	if s.account == "" || namespace == "" {
+func (s Access) who(namespace string) string {
+	if s.Account == "" || namespace == "" {
 		return "the account of the control plane"
 	}
-	return fmt.Sprintf("the ServiceAccount %s/%s", namespace, s.account)
+	return fmt.Sprintf("the ServiceAccount %s/%s", namespace, s.Account)
 }
 
 // forbiddenError is a write that the member refuses to the account that made it.
-type forbiddenError struct{ error }
+type forbidden struct{ error }
 
 // Unwrap returns the refusal itself.
-func (e forbiddenError) Unwrap() error { return e.error }
+func (e forbidden) Unwrap() error { return e.error }
 
-func isForbidden(err error) bool {
-	var refused forbiddenError
+// Forbidden marks an error as a refusal to the account that writes.
+func Forbidden(err error) error { return forbidden{err} }
+
+// IsForbidden returns whether an error is marked so.
+func IsForbidden(err error) bool {
+	var refused forbidden
 	return errors.As(err, &refused)
 }
 
 // onlyForbidden tells whether everything that failed was forbidden.
-func onlyForbidden(errs []error) bool {
+func OnlyForbidden(errs []error) bool {
 	for _, err := range errs {
-		if !isForbidden(err) {
+		if !IsForbidden(err) {
 			return false
 		}
 	}
@@ -88,24 +92,24 @@ func (t target) refused(err error) error {
 	if !apierrors.IsForbidden(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		return err
 	}
-	hint := fmt.Sprintf("If a right is missing, grant it there to %s", t.who(t.object.Namespace))
-	if t.account == "" || t.object.Namespace == "" {
-		hint += fmt.Sprintf(", for example with flagship join %s --rights namespaced --kinds", t.conn.Name())
+	hint := fmt.Sprintf("If a right is missing, grant it there to %s", t.who(t.Object.Namespace))
+	if t.Account == "" || t.Object.Namespace == "" {
+		hint += fmt.Sprintf(", for example with flagship join %s --rights namespaced --kinds", t.Conn.Name())
 	}
-	return forbiddenError{fmt.Errorf("%w. %s", err, hint)}
+	return forbidden{fmt.Errorf("%w. %s", err, hint)}
 }
 
 // unseen says that objects of a resource cannot be followed in the member, or is nil. They are written, but what is changed
 // there is neither seen nor repaired.
 func (t target) unseen() error {
-	if err := t.conn.Refused(t.resource); err != nil {
-		return forbiddenError{fmt.Errorf("it is written, but not followed: its status is not known and changes of it are not repaired, because the control plane may not list and watch %s: %w",
-			t.resource.GroupResource(), err)}
+	if err := t.Conn.Refused(t.Resource); err != nil {
+		return forbidden{fmt.Errorf("it is written, but not followed: its status is not known and changes of it are not repaired, because the control plane may not list and watch %s: %w",
+			t.Resource.GroupResource(), err)}
 	}
 	return nil
 }
 
-func unavailable(err error) bool {
+func Unavailable(err error) bool {
 	var u *member.UnavailableError
 	return errors.As(err, &u)
 }

@@ -1,4 +1,4 @@
-package apply
+package objects
 
 import (
 	"github.com/prometheus/client_golang/prometheus"

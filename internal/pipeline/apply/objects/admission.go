@@ -1,4 +1,4 @@
-package apply
+package objects
 
 import (
 	"context"
@@ -24,7 +24,7 @@ func (e brakedError) Error() string {
 		clusterv1alpha1.ClusterConditionBrakeEngaged + " of the Cluster"
 }
 
-func isBraked(err error) bool {
+func IsBraked(err error) bool {
 	_, is := errors.AsType[brakedError](err)
 	return is
 }
@@ -78,7 +78,7 @@ func (w *Writer) goesWith(ctx context.Context, conn *member.Conn, live *unstruct
 func (w *Writer) admitShrinkage(try attempt, body, live *unstructured.Unstructured) error {
 	wanted, wants, _ := unstructured.NestedInt64(body.Object, "spec", "replicas")
 	current, has, _ := unstructured.NestedInt64(live.Object, "spec", "replicas")
-	if !wants || !has || wanted >= current || w.Brake.Admit(brake.Request{Cluster: try.cluster, Work: try.work, Extra: 1}) {
+	if !wants || !has || wanted >= current || w.Brake.Admit(brake.Request{Cluster: try.Cluster, Work: try.work, Extra: 1}) {
 		return nil
 	}
 	return brakedError{fmt.Sprintf("scaling %s from %d to %d replicas", ssa.IdentityOf(live), current, wanted)}

@@ -1,4 +1,4 @@
-package apply
+package objects
 
 import (
 	"testing"
@@ -10,22 +10,22 @@ func TestSettled(t *testing.T) {
 	tests := map[string]struct {
 		reason     string
 		difference ssa.Difference
-		before     *entry
+		before     *Entry
 		want       bool
 	}{
 		"Nothing":        {"no difference", ssa.Difference{}, nil, true},
-		"Stale":          {"something else is wanted", ssa.Difference{Stale: true}, &entry{}, false},
+		"Stale":          {"something else is wanted", ssa.Difference{Stale: true}, &Entry{}, false},
 		"DriftNew":       {"drift that nobody remembers", ssa.Difference{Drifted: []string{"/a"}}, nil, false},
-		"DriftUnclaimed": {"a field that the server did not let us own last time either", ssa.Difference{Drifted: []string{"/a"}}, &entry{unclaimed: map[string]bool{"/a": true}}, true},
+		"DriftUnclaimed": {"a field that the server did not let us own last time either", ssa.Difference{Drifted: []string{"/a"}}, &Entry{unclaimed: map[string]bool{"/a": true}}, true},
 		"AlteredNew":     {"a value that is not ours", ssa.Difference{Altered: map[string]uint64{"/a": 1}, Unexplained: 1}, nil, false},
 		"Defaulted":      {"a default of the member, after a start", ssa.Difference{Altered: map[string]uint64{"/a": 1}}, nil, true},
-		"AlteredAgain":   {"another value than the one that came of the last apply", ssa.Difference{Altered: map[string]uint64{"/a": 1}}, &entry{altered: map[string]uint64{"/a": 2}}, false},
-		"Normalized":     {"what the member makes of it", ssa.Difference{Altered: map[string]uint64{"/a": 1}}, &entry{altered: map[string]uint64{"/a": 1}}, true},
-		"Conflict":       {"a conflict may have gone", ssa.Difference{Open: []string{"/a"}}, &entry{unclaimed: map[string]bool{"/a": true}, conflicts: []ssa.Conflict{{".a", "x"}}}, false},
+		"AlteredAgain":   {"another value than the one that came of the last apply", ssa.Difference{Altered: map[string]uint64{"/a": 1}}, &Entry{altered: map[string]uint64{"/a": 2}}, false},
+		"Normalized":     {"what the member makes of it", ssa.Difference{Altered: map[string]uint64{"/a": 1}}, &Entry{altered: map[string]uint64{"/a": 1}}, true},
+		"Conflict":       {"a conflict may have gone", ssa.Difference{Open: []string{"/a"}}, &Entry{unclaimed: map[string]bool{"/a": true}, Conflicts: []ssa.Conflict{{Field: ".a", Manager: "x"}}}, false},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			var before entry
+			var before Entry
 			if tc.before != nil {
 				before = *tc.before
 			}

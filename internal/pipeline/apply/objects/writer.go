@@ -1,4 +1,4 @@
-package apply
+package objects
 
 import (
 	"context"
@@ -41,20 +41,20 @@ type Guard interface {
 }
 
 // noGuard allows all writes.
-type noGuard struct{}
+type NoGuard struct{}
 
-func (noGuard) Held(context.Context, *member.Conn) (bool, error) { return false, nil }
+func (NoGuard) Held(context.Context, *member.Conn) (bool, error) { return false, nil }
 
-func (noGuard) Writes(*member.Conn) {}
+func (NoGuard) Writes(*member.Conn) {}
 
-func (noGuard) OnResume(func(cluster string)) {}
+func (NoGuard) OnResume(func(cluster string)) {}
 
 // Writer applies, deletes and releases single objects in members.
 type Writer struct {
 	WriterDeps
 	metrics      *writeMetrics
-	entries      applyCache
-	doubts       startTimes // Works of namespaces of which not everything can be listed
+	Results      Results
+	doubts       StartTimes // Works of namespaces of which not everything can be listed
 	leavingWorks leavingWorks
 }
 
@@ -63,18 +63,9 @@ func NewWriter(deps WriterDeps, metrics prometheus.Registerer) *Writer {
 	return &Writer{WriterDeps: deps, metrics: newWriteMetrics(metrics)}
 }
 
-// Made returns whether an object is being applied, or was applied by this process.
-func (w *Writer) Made(at place) bool { return w.entries.expects(at) }
-
-// ForgetObject drops what is known of the last apply of an object.
-func (w *Writer) ForgetObject(at place) { w.entries.forget(at) }
-
-// ForgetCluster drops what is known of the applies to a cluster.
-func (w *Writer) ForgetCluster(cluster string) { w.entries.forgetCluster(cluster) }
-
 // ForgetWork drops what is known of a Work that is gone.
 func (w *Writer) ForgetWork(work types.NamespacedName) {
-	w.doubts.end(work)
+	w.doubts.End(work)
 	w.leavingWorks.forget(work)
 }
 

@@ -1,4 +1,4 @@
-package apply
+package objects
 
 import (
 	"context"
@@ -17,36 +17,36 @@ import (
 )
 
 // terms say what becomes of an object that a Work does not want any more.
-type terms struct {
+type Terms struct {
 	// preserve: it stays, without our marks.
-	preserve bool
+	Preserve bool
 	// adopted: it is deleted even if it was there before us. Namespaces and definitions are not.
 	adopted bool
 }
 
 // termsOf are those of a Work. That what was taken over is deleted has to be said: preserveResourcesOnDeletion is false,
 // not unset.
-func termsOf(work *workv1alpha1.Work) terms {
+func TermsOf(work *workv1alpha1.Work) Terms {
 	preserve := work.Spec.PreserveResourcesOnDeletion
-	return terms{preserve: preserve != nil && *preserve, adopted: preserve != nil && !*preserve}
+	return Terms{Preserve: preserve != nil && *preserve, adopted: preserve != nil && !*preserve}
 }
 
 // keep tells whether an object stays by the terms.
-func (t terms) keep(live *unstructured.Unstructured) bool {
-	return t.preserve || ssa.IsAdopted(live) && (!t.adopted || keepsOnRemoval(live))
+func (t Terms) keep(live *unstructured.Unstructured) bool {
+	return t.Preserve || ssa.IsAdopted(live) && (!t.adopted || keepsOnRemoval(live))
 }
 
 // remove deletes an object of a Work from a member, or, to preserve it, takes our marks off. An object that is not
 // there, not ours, or another Work's is left as it is. The deletion is asked for in the background: it is not waited
 // for.
-func (w *Writer) remove(ctx context.Context, via access, work types.NamespacedName, id ssa.Identity, terms terms) error {
+func (w *Writer) Remove(ctx context.Context, via Access, work types.NamespacedName, id ssa.Identity, terms Terms) error {
 	t, err := w.targetToLeave(ctx, via, work, id)
 	if err == nil {
 		err = w.removeAt(ctx, t, id, terms)
 	}
 	if isUnserved(err) {
 		// The member was upgraded: what was remembered of it does not hold any more.
-		via.conn.Forget(id.Kind.GroupVersion())
+		via.Conn.Forget(id.Kind.GroupVersion())
 		if t, err = w.targetToLeave(ctx, via, work, id); err == nil {
 			err = w.removeAt(ctx, t, id, terms)
 		}
@@ -54,14 +54,14 @@ func (w *Writer) remove(ctx context.Context, via access, work types.NamespacedNa
 	if meta.IsNoMatchError(err) {
 		return nil // where a kind is served in no version there are no objects of it
 	}
-	if err != nil && !isBraked(err) {
+	if err != nil && !IsBraked(err) {
 		return fmt.Errorf("removing %s: %w", id, t.refused(err))
 	}
 	return err
 }
 
 // targetToLeave is where an object is that is to be removed, in whichever version the member serves its kind now.
-func (w *Writer) targetToLeave(ctx context.Context, via access, work types.NamespacedName, id ssa.Identity) (target, error) {
+func (w *Writer) targetToLeave(ctx context.Context, via Access, work types.NamespacedName, id ssa.Identity) (target, error) {
 	named := &unstructured.Unstructured{}
 	named.SetGroupVersionKind(id.Kind)
 	named.SetNamespace(id.Namespace)
@@ -70,7 +70,7 @@ func (w *Writer) targetToLeave(ctx context.Context, via access, work types.Names
 	if !meta.IsNoMatchError(err) {
 		return t, err
 	}
-	present, err := via.conn.AnyMapping(ctx, id.Kind.GroupKind())
+	present, err := via.Conn.AnyMapping(ctx, id.Kind.GroupKind())
 	if err != nil {
 		return target{}, err
 	}
@@ -84,15 +84,15 @@ func isUnserved(err error) bool {
 }
 
 // removeAt removes the object at a place.
-func (w *Writer) removeAt(ctx context.Context, t target, id ssa.Identity, terms terms) error {
-	live, cached := t.conn.Lookup(t.resource, t.object.Namespace, t.object.Name)
-	if !cached && t.conn.HasSynced(t.resource) {
+func (w *Writer) removeAt(ctx context.Context, t target, id ssa.Identity, terms Terms) error {
+	live, cached := t.Conn.Lookup(t.Resource, t.Object.Namespace, t.Object.Name)
+	if !cached && t.Conn.HasSynced(t.Resource) {
 		return nil // what we wrote is in the cache at once, and what is not managed is not ours
 	}
 	var err error
 	for range rounds {
 		if live == nil {
-			if live, err = t.client.Get(ctx, t.object.Name, metav1.GetOptions{}); err != nil {
+			if live, err = t.client.Get(ctx, t.Object.Name, metav1.GetOptions{}); err != nil {
 				err = fmt.Errorf("reading %s: %w", id, err)
 			}
 		}
@@ -100,10 +100,10 @@ func (w *Writer) removeAt(ctx context.Context, t target, id ssa.Identity, terms 
 			err = w.part(ctx, t, live, terms)
 		}
 		switch {
-		case isBraked(err):
+		case IsBraked(err):
 			return err
 		case err == nil, apierrors.IsNotFound(err) && !isUnserved(err):
-			w.entries.forget(t.place)
+			w.Results.Forget(t.Place)
 			return nil
 		case !apierrors.IsConflict(err) && !apierrors.IsInvalid(err):
 			return err
@@ -114,14 +114,14 @@ func (w *Writer) removeAt(ctx context.Context, t target, id ssa.Identity, terms 
 }
 
 // part deletes or releases an object, if it is ours.
-func (w *Writer) part(ctx context.Context, t target, live *unstructured.Unstructured, terms terms) error {
-	if !ssa.Belongs(t.conn.ControlPlane(), live, t.work) {
+func (w *Writer) part(ctx context.Context, t target, live *unstructured.Unstructured, terms Terms) error {
+	if !ssa.Belongs(t.Conn.ControlPlane(), live, t.work) {
 		return nil
 	}
 	spare := terms.keep(live)
 	if !spare && live.GetDeletionTimestamp() == nil {
 		var err error
-		if spare, err = w.spare(ctx, t.conn, t.work, live); err != nil {
+		if spare, err = w.spare(ctx, t.Conn, t.work, live); err != nil {
 			return err
 		}
 	}
@@ -147,16 +147,16 @@ func (w *Writer) destroy(ctx context.Context, t target, live *unstructured.Unstr
 	if live.GetDeletionTimestamp() != nil {
 		return nil // asked for already
 	}
-	if err := w.admitRemoval(ctx, t.conn, t.work, live); err != nil {
+	if err := w.admitRemoval(ctx, t.Conn, t.work, live); err != nil {
 		return err
 	}
-	w.Guard.Writes(t.conn)
+	w.Guard.Writes(t.Conn)
 	uid, version, background := live.GetUID(), live.GetResourceVersion(), metav1.DeletePropagationBackground
 	only := &metav1.Preconditions{UID: &uid}
 	if ssa.IsNamespace(live) {
 		only.ResourceVersion = &version // nobody has marked it meanwhile
 	}
-	err := t.client.Delete(ctx, t.object.Name, metav1.DeleteOptions{Preconditions: only, PropagationPolicy: &background})
+	err := t.client.Delete(ctx, t.Object.Name, metav1.DeleteOptions{Preconditions: only, PropagationPolicy: &background})
 	w.metrics.wrote("delete", err)
 	return err
 }
@@ -167,8 +167,8 @@ func (w *Writer) release(ctx context.Context, t target, live *unstructured.Unstr
 	if err != nil {
 		return err
 	}
-	w.Guard.Writes(t.conn)
-	_, err = t.client.Patch(ctx, t.object.Name, types.JSONPatchType, patch, metav1.PatchOptions{FieldManager: t.conn.ControlPlane().Manager()})
+	w.Guard.Writes(t.Conn)
+	_, err = t.client.Patch(ctx, t.Object.Name, types.JSONPatchType, patch, metav1.PatchOptions{FieldManager: t.Conn.ControlPlane().Manager()})
 	w.metrics.wrote("release", err)
 	return err
 }

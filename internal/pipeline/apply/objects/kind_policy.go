@@ -1,4 +1,4 @@
-package apply
+package objects
 
 import (
 	"context"
@@ -29,38 +29,38 @@ type KindPolicy interface {
 }
 
 // nobody is the KindPolicy of kinds that have no particularities.
-type nobody struct{}
+type NoKindPolicy struct{}
 
-func (nobody) Hold(context.Context, string, schema.GroupVersionKind) string { return "" }
+func (NoKindPolicy) Hold(context.Context, string, schema.GroupVersionKind) string { return "" }
 
-func (nobody) Vet(*member.Conn, *unstructured.Unstructured, *unstructured.Unstructured) (string, bool) {
+func (NoKindPolicy) Vet(*member.Conn, *unstructured.Unstructured, *unstructured.Unstructured) (string, bool) {
 	return "", false
 }
 
-func (nobody) Differences(*unstructured.Unstructured, *unstructured.Unstructured) ([]string, bool) {
+func (NoKindPolicy) Differences(*unstructured.Unstructured, *unstructured.Unstructured) ([]string, bool) {
 	return nil, false
 }
 
-func (nobody) Spare(context.Context, *member.Conn, *unstructured.Unstructured) (bool, error) {
+func (NoKindPolicy) Spare(context.Context, *member.Conn, *unstructured.Unstructured) (bool, error) {
 	return false, nil
 }
 
 // heldError says that an object is as it was, on purpose.
 type heldError struct{ error }
 
-func isHeld(err error) bool {
+func IsHeld(err error) bool {
 	var held heldError
 	return errors.As(err, &held)
 }
 
 // vet asks whether an object may be changed.
 func (w *Writer) vet(try attempt, live *unstructured.Unstructured) error {
-	reason, soon := w.KindPolicy.Vet(try.conn, try.desired, live)
+	reason, soon := w.KindPolicy.Vet(try.Conn, try.desired, live)
 	switch {
 	case reason == "":
 		return nil
 	case soon:
-		return transient(heldError{errors.New(reason)})
+		return Transient(heldError{errors.New(reason)})
 	default:
 		return heldError{errors.New(reason)}
 	}
@@ -68,8 +68,8 @@ func (w *Writer) vet(try attempt, live *unstructured.Unstructured) error {
 
 // judge is the verdict about an object that exists.
 func (w *Writer) judge(ctx context.Context, try attempt, live *unstructured.Unstructured) (ssa.Claim, error) {
-	verdict, err := ssa.Judge(try.conn.ControlPlane(), try.work, try.desired, live, w.otherOwner(ctx))
-	if verdict != ssa.Foreign || ssa.IsManaged(live) || try.conn.ControlPlane().Other(live) != "" {
+	verdict, err := ssa.Judge(try.Conn.ControlPlane(), try.work, try.desired, live, w.otherOwner(ctx))
+	if verdict != ssa.Foreign || ssa.IsManaged(live) || try.Conn.ControlPlane().Other(live) != "" {
 		return verdict, err
 	}
 	differences, known := w.KindPolicy.Differences(try.desired, live)

@@ -1,4 +1,4 @@
-package apply
+package objects
 
 import (
 	"sync"
@@ -12,42 +12,42 @@ import (
 )
 
 // place is where an object is.
-type place struct {
-	cluster  string
-	resource schema.GroupVersionResource
-	object   types.NamespacedName
+type Place struct {
+	Cluster  string
+	Resource schema.GroupVersionResource
+	Object   types.NamespacedName
 }
 
 // entry is what came of the last apply of an object.
-type entry struct {
+type Entry struct {
 	uid     types.UID
-	version string // resourceVersion afterwards
+	Version string // resourceVersion afterwards
 	hash    string // of what was wanted
 	at      time.Time
 	// unclaimed are the paths that we do not own although we applied them: left to others, or not kept by the server.
 	unclaimed map[string]bool
 	// altered are the paths that the member gave another value than we applied, with a hash of it.
 	altered   map[string]uint64
-	conflicts []ssa.Conflict
-	dropped   []string
+	Conflicts []ssa.Conflict
+	Dropped   []string
 	// unknownFields says that the member does not know some field, so that its schema is worth another look.
-	unknownFields bool
+	UnknownFields bool
 }
 
-// applyCache holds the results of applies. Nothing in it is needed for being right: it spares requests while a watch lags
+// Results holds the results of applies. Nothing in it is needed for being right: it spares requests while a watch lags
 // behind our own writes, and repeated requests that cannot succeed.
-type applyCache struct {
+type Results struct {
 	mu      sync.Mutex
-	entries map[place]entry
-	asked   map[place]int // requests on their way
+	entries map[Place]Entry
+	asked   map[Place]int // requests on their way
 }
 
-// expect takes note of a request that may make an object, until the function it returns is called.
-func (l *applyCache) expect(p place) (done func()) {
+// Expect records a request that may create an object, until the function it returns is called.
+func (l *Results) Expect(p Place) (done func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.asked == nil {
-		l.asked = map[place]int{}
+		l.asked = map[Place]int{}
 	}
 	l.asked[p]++
 	return func() {
@@ -59,55 +59,55 @@ func (l *applyCache) expect(p place) (done func()) {
 	}
 }
 
-// expects tells whether an object is being applied, or was.
-func (l *applyCache) expects(p place) bool {
+// Made returns whether an object is being applied, or was applied by this process.
+func (l *Results) Made(p Place) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	_, known := l.entries[p]
 	return known || l.asked[p] > 0
 }
 
-func (l *applyCache) get(p place) (entry, bool) {
+func (l *Results) get(p Place) (Entry, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e, ok := l.entries[p]
 	return e, ok
 }
 
-func (l *applyCache) put(p place, e entry) {
+func (l *Results) Put(p Place, e Entry) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.entries == nil {
-		l.entries = map[place]entry{}
+		l.entries = map[Place]Entry{}
 	}
 	l.entries[p] = e
 }
 
-func (l *applyCache) forget(p place) {
+func (l *Results) Forget(p Place) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.entries, p)
 }
 
-// forgetCluster drops everything about a cluster that has gone.
-func (l *applyCache) forgetCluster(cluster string) {
+// ForgetCluster drops everything about a cluster that is gone.
+func (l *Results) ForgetCluster(cluster string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for p := range l.entries {
-		if p.cluster == cluster {
+		if p.Cluster == cluster {
 			delete(l.entries, p)
 		}
 	}
 }
 
 // newerThan tells whether the entry knows more than a cached object of that version.
-func (e entry) newerThan(version string) bool {
-	order, err := resourceversion.CompareResourceVersion(e.version, version)
+func (e Entry) newerThan(version string) bool {
+	order, err := resourceversion.CompareResourceVersion(e.Version, version)
 	return err == nil && order > 0
 }
 
 // settled tells whether another apply would change nothing. Before is what is remembered of the last one.
-func settled(d ssa.Difference, before entry, remembered bool) bool {
+func settled(d ssa.Difference, before Entry, remembered bool) bool {
 	if d.Stale {
 		return false
 	}
@@ -127,5 +127,5 @@ func settled(d ssa.Difference, before entry, remembered bool) bool {
 			}
 		}
 	}
-	return len(before.conflicts) == 0 // a conflict may have been resolved meanwhile
+	return len(before.Conflicts) == 0 // a conflict may have been resolved meanwhile
 }

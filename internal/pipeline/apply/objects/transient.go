@@ -1,4 +1,4 @@
-package apply
+package objects
 
 import "errors"
 
@@ -6,12 +6,12 @@ import "errors"
 // retried like any other, but not shown to the user before it has lasted.
 type transientError struct{ error }
 
-func transient(err error) error { return transientError{err} }
+func Transient(err error) error { return transientError{err} }
 
 // Unwrap returns the failure itself.
 func (e transientError) Unwrap() error { return e.error }
 
-func isTransient(err error) bool {
+func IsTransient(err error) bool {
 	var p transientError
 	return errors.As(err, &p)
 }

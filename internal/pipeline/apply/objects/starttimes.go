@@ -1,4 +1,4 @@
-package apply
+package objects
 
 import (
 	"sync"
@@ -8,13 +8,13 @@ import (
 )
 
 // startTimes record since when something about a Work has been the case.
-type startTimes struct {
+type StartTimes struct {
 	mu     sync.Mutex
 	starts map[types.NamespacedName]time.Time
 }
 
 // since records the start unless there is one, and returns the time since.
-func (s *startTimes) since(work types.NamespacedName, now time.Time) time.Duration {
+func (s *StartTimes) Since(work types.NamespacedName, now time.Time) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	start, runs := s.starts[work]
@@ -29,7 +29,7 @@ func (s *startTimes) since(work types.NamespacedName, now time.Time) time.Durati
 }
 
 // runs returns whether there is a start.
-func (s *startTimes) runs(work types.NamespacedName) bool {
+func (s *StartTimes) Runs(work types.NamespacedName) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	_, runs := s.starts[work]
@@ -37,7 +37,7 @@ func (s *startTimes) runs(work types.NamespacedName) bool {
 }
 
 // end removes the start.
-func (s *startTimes) end(work types.NamespacedName) {
+func (s *StartTimes) End(work types.NamespacedName) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.starts, work)

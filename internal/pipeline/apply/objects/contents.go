@@ -1,4 +1,4 @@
-package apply
+package objects
 
 import (
 	"context"
@@ -26,7 +26,7 @@ import (
 
 const (
 	// doubtPatience is how long a namespace of which not everything can be listed is kept as it is, before it is released.
-	doubtPatience = time.Minute
+	DoubtPatience = time.Minute
 	// contentsPage bounds one answer of a list of metadata.
 	contentsPage = 500
 	// contentsAtOnce bounds how many kinds are listed at a time: a namespace is deleted soon after its list begins.
@@ -100,7 +100,7 @@ func (w *Writer) contentsOf(ctx context.Context, conn *member.Conn, namespace st
 		for group := range partial.Groups {
 			c.found.unknown = append(c.found.unknown, group.String())
 		}
-	case unavailable(err):
+	case Unavailable(err):
 		return contents{}, err
 	case err != nil:
 		c.found.unknown = append(c.found.unknown, "all kinds: "+err.Error())
@@ -186,7 +186,7 @@ func (c *namespaceContents) done() bool {
 func (c *namespaceContents) fail(k listable, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if unavailable(err) {
+	if Unavailable(err) {
 		c.err = err
 		return
 	}
@@ -243,31 +243,31 @@ func (w *Writer) spareNamespace(ctx context.Context, conn *member.Conn, work typ
 	if w.leavingWorks.any(work, func(key types.NamespacedName) bool {
 		return w.Hub.Get(ctx, key, &workv1alpha1.Work{}) == nil
 	}) {
-		return false, transient(errors.New("what else was applied in the namespace is on its way out"))
+		return false, Transient(errors.New("what else was applied in the namespace is on its way out"))
 	}
 	found, err := w.contentsOf(ctx, conn, namespace)
 	switch {
 	case err != nil:
 		return false, fmt.Errorf("looking for what namespace %s holds: %w", namespace, err)
 	case len(found.others) > 0:
-		w.doubts.end(work)
+		w.doubts.End(work)
 		w.publishReleased(conn, "occupied", fmt.Sprintf(
 			"Namespace %s stays in the cluster, without the marks of the control plane: it holds %s, which the control plane did not make, has preserved or still wants",
 			namespace, named(found.others)))
 		return true, nil
 	case len(found.pending) > 0:
 		w.leavingWorks.put(work, found.pending)
-		return false, transient(fmt.Errorf("%d other objects in the namespace are on their way out", len(found.pending)))
-	case len(found.unknown) > 0 && w.doubts.since(work, w.Clock.Now()) < doubtPatience:
+		return false, Transient(fmt.Errorf("%d other objects in the namespace are on their way out", len(found.pending)))
+	case len(found.unknown) > 0 && w.doubts.Since(work, w.Clock.Now()) < DoubtPatience:
 		return false, fmt.Errorf("it is not certain that namespace %s holds nothing else: cannot list %s", namespace, named(found.unknown))
 	case len(found.unknown) > 0:
-		w.doubts.end(work)
+		w.doubts.End(work)
 		w.publishReleased(conn, "unknown", fmt.Sprintf(
 			"Namespace %s stays in the cluster, without the marks of the control plane: it may hold what the control plane did not make, since it cannot list %s",
 			namespace, named(found.unknown)))
 		return true, nil
 	default:
-		w.doubts.end(work)
+		w.doubts.End(work)
 		return false, nil
 	}
 }

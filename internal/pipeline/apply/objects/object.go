@@ -1,4 +1,4 @@
-package apply
+package objects
 
 import (
 	"context"
@@ -9,12 +9,14 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/pipeline/apply/conceal"
 	"github.com/flagship-k8s/flagship/internal/pipeline/apply/ssa"
 )
 
@@ -30,19 +32,19 @@ const (
 
 // target is where one object of a Work goes.
 type target struct {
-	place
-	access
+	Place
+	Access
 	client dynamic.ResourceInterface
 	work   types.NamespacedName
 }
 
 // targetOf finds the place for an object, and corrects its namespace to the scope of its kind.
-func (w *Writer) targetOf(ctx context.Context, via access, work types.NamespacedName, obj *unstructured.Unstructured) (target, error) {
-	mapping, err := via.conn.Mapping(ctx, obj.GroupVersionKind())
+func (w *Writer) targetOf(ctx context.Context, via Access, work types.NamespacedName, obj *unstructured.Unstructured) (target, error) {
+	mapping, err := via.Conn.Mapping(ctx, obj.GroupVersionKind())
 	if err != nil {
 		return target{}, err
 	}
-	t := target{access: via, work: work}
+	t := target{Access: via, work: work}
 	switch {
 	case !mapping.Namespaced:
 		unstructured.RemoveNestedField(obj.Object, "metadata", "namespace")
@@ -52,7 +54,7 @@ func (w *Writer) targetOf(ctx context.Context, via access, work types.Namespaced
 	if t.client, err = via.client(mapping.Resource, obj.GetNamespace()); err != nil {
 		return target{}, err
 	}
-	t.place = place{cluster: via.conn.Name(), resource: mapping.Resource, object: types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()}}
+	t.Place = Place{Cluster: via.Conn.Name(), Resource: mapping.Resource, Object: types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()}}
 	return t, nil
 }
 
@@ -61,35 +63,50 @@ type attempt struct {
 	target
 	desired    *unstructured.Unstructured
 	hash       string
-	before     entry
+	before     Entry
 	remembered bool
 	inherited  bool // what our predecessors own has been made ours
 	adopted    bool // what is there was not ours before this attempt
 }
 
-// apply makes one object in a member what it should be, with no request if it is already. The entry tells what could
-// not be had; an error means that the object was not applied.
-func (w *Writer) apply(ctx context.Context, t target, desired *unstructured.Unstructured) (entry, error) {
+// Apply makes one object in a member what the manifest says, with no request if it is already. The entry has what could not be
+// applied of it; an error means that nothing was.
+func (w *Writer) Apply(ctx context.Context, via Access, work types.NamespacedName, desired *unstructured.Unstructured) (Entry, error) {
+	t, err := w.targetOf(ctx, via, work, desired)
+	if meta.IsNoMatchError(err) {
+		return Entry{}, Transient(fmt.Errorf("%s is not served by the cluster: %w", desired.GroupVersionKind(), err))
+	}
+	if err != nil {
+		return Entry{}, err
+	}
+	done, err := w.object(ctx, t, desired)
+	if err != nil {
+		return done, conceal.Values(err, desired)
+	}
+	return done, t.unseen()
+}
+
+func (w *Writer) object(ctx context.Context, t target, desired *unstructured.Unstructured) (Entry, error) {
 	hash, err := ssa.Wanted(ssa.WithoutRetained(desired))
 	if err != nil {
-		return entry{}, err
+		return Entry{}, err
 	}
 	if w.Retention != nil {
 		hash += w.Retention(desired.GroupVersionKind()) // a record may not hold a dot in it
 	}
 	try := attempt{target: t, desired: desired, hash: hash}
-	try.before, try.remembered = w.entries.get(t.place)
+	try.before, try.remembered = w.Results.get(t.Place)
 	if try.before.hash != hash {
 		try.remembered = false
 	}
-	observed, cached := t.conn.Lookup(t.resource, t.object.Namespace, t.object.Name)
-	if try.remembered && len(try.before.conflicts) == 0 && w.lagging(t, try.before, observed, cached) {
+	observed, cached := t.Conn.Lookup(t.Resource, t.Object.Namespace, t.Object.Name)
+	if try.remembered && len(try.before.Conflicts) == 0 && w.lagging(t, try.before, observed, cached) {
 		return try.before, nil
 	}
 	switch {
 	case !cached:
 		return w.create(ctx, try)
-	case t.conn.ControlPlane().OurFields(observed) == nil, t.conn.ControlPlane().Other(observed) != "":
+	case t.Conn.ControlPlane().OurFields(observed) == nil, t.Conn.ControlPlane().Other(observed) != "":
 		return w.examine(ctx, try) // who wrote it instead is not in the cache
 	default:
 		return w.updateObject(ctx, try, observed)
@@ -97,15 +114,15 @@ func (w *Writer) apply(ctx context.Context, t target, desired *unstructured.Unst
 }
 
 // lagging tells whether the cache has not seen our last write yet.
-func (w *Writer) lagging(t target, last entry, observed *unstructured.Unstructured, cached bool) bool {
+func (w *Writer) lagging(t target, last Entry, observed *unstructured.Unstructured, cached bool) bool {
 	if cached {
 		return last.newerThan(observed.GetResourceVersion())
 	}
-	return w.Clock.Since(last.at) < lag && !t.conn.Passed(t.resource, last.version)
+	return w.Clock.Since(last.at) < lag && !t.Conn.Passed(t.Resource, last.Version)
 }
 
 // create applies an object that does not seem to exist. If it does after all, nothing happens to it, and it is looked at.
-func (w *Writer) create(ctx context.Context, try attempt) (entry, error) {
+func (w *Writer) create(ctx context.Context, try attempt) (Entry, error) {
 	body := try.desired.DeepCopy()
 	body.SetResourceVersion(neverVersion)
 	made, err := w.send(ctx, try, body, nil, false)
@@ -116,73 +133,73 @@ func (w *Writer) create(ctx context.Context, try attempt) (entry, error) {
 }
 
 // examine reads an object past the cache, which holds only managed ones, and decides what may be done about it.
-func (w *Writer) examine(ctx context.Context, try attempt) (entry, error) {
-	live, err := try.client.Get(ctx, try.object.Name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) && !isForeignNotFound(err, try.resource.Resource) {
-		return entry{}, transient(fmt.Errorf("%s came and went", ssa.IdentityOf(try.desired)))
+func (w *Writer) examine(ctx context.Context, try attempt) (Entry, error) {
+	live, err := try.client.Get(ctx, try.Object.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) && !isForeignNotFound(err, try.Resource.Resource) {
+		return Entry{}, Transient(fmt.Errorf("%s came and went", ssa.IdentityOf(try.desired)))
 	}
 	if err != nil {
-		return entry{}, fmt.Errorf("reading %s: %w", ssa.IdentityOf(try.desired), try.refused(err))
+		return Entry{}, fmt.Errorf("reading %s: %w", ssa.IdentityOf(try.desired), try.refused(err))
 	}
 	verdict, err := w.judge(ctx, try, live)
 	if verdict == ssa.Foreign {
-		return entry{}, err
+		return Entry{}, err
 	}
 	try.adopted = verdict == ssa.Adopting
 	if live, err = w.inherit(ctx, try, live); err != nil {
-		return entry{}, err
+		return Entry{}, err
 	}
 	try.inherited = true
 	return w.updateObject(ctx, try, live)
 }
 
 // settle brings an object that exists to what it should be.
-func (w *Writer) updateObject(ctx context.Context, try attempt, live *unstructured.Unstructured) (entry, error) {
+func (w *Writer) updateObject(ctx context.Context, try attempt, live *unstructured.Unstructured) (Entry, error) {
 	verdict, err := w.judge(ctx, try, live)
 	if verdict == ssa.Foreign {
-		return entry{}, err
+		return Entry{}, err
 	}
 	if try.adopted {
 		verdict = ssa.Adopting
 	}
 	if live.GetDeletionTimestamp() != nil {
-		return entry{}, transient(fmt.Errorf("%s is being deleted in the member, and is created again afterwards", ssa.IdentityOf(live)))
+		return Entry{}, Transient(fmt.Errorf("%s is being deleted in the member, and is created again afterwards", ssa.IdentityOf(live)))
 	}
 	body, err := w.bodyFor(ctx, try, live, verdict)
 	if err != nil {
-		return entry{}, err
+		return Entry{}, err
 	}
-	d := ssa.Compare(try.conn.ControlPlane(), body, live, try.hash)
+	d := ssa.Compare(try.Conn.ControlPlane(), body, live, try.hash)
 	if d.UnknownFields && !d.Stale {
 		if d.Stale, err = outgrown(ctx, try, live); err != nil {
-			return entry{}, err
+			return Entry{}, err
 		}
 	}
 	if settled(d, try.before, try.remembered) {
-		var known entry
+		var known Entry
 		if try.remembered {
 			known = try.before
 		} else {
 			known.altered = d.Altered // what the member made of it: no reason to write at the next look either
 		}
-		known.uid, known.version, known.hash, known.at = live.GetUID(), live.GetResourceVersion(), try.hash, w.Clock.Now()
-		known.unknownFields = d.UnknownFields
-		w.entries.put(try.place, known)
+		known.uid, known.Version, known.hash, known.at = live.GetUID(), live.GetResourceVersion(), try.hash, w.Clock.Now()
+		known.UnknownFields = d.UnknownFields
+		w.Results.Put(try.Place, known)
 		return known, nil
 	}
 	if err := w.vet(try, live); err != nil {
-		return entry{}, err
+		return Entry{}, err
 	}
-	if try.conn.ControlPlane().Outdated(live) && !try.inherited {
+	if try.Conn.ControlPlane().Outdated(live) && !try.inherited {
 		return w.examine(ctx, try) // whose fields it all is, the cache does not tell
 	}
 	if err := w.admitShrinkage(try, body, live); err != nil {
-		return entry{}, err
+		return Entry{}, err
 	}
 	body.SetUID(live.GetUID()) // not another object that took the name meanwhile
 	_, recorded := ssa.RecordOf(live)
 	// What was applied before and is wanted still can only be in conflict with drift.
-	repair := !d.Stale && len(d.Open) == 0 && len(try.before.conflicts) == 0
+	repair := !d.Stale && len(d.Open) == 0 && len(try.before.Conflicts) == 0
 	return w.send(ctx, try, body, live, verdict == ssa.Adopting || !recorded || repair)
 }
 
@@ -196,11 +213,11 @@ func (w *Writer) bodyFor(ctx context.Context, try attempt, live *unstructured.Un
 		}
 		body = retained
 	}
-	body = ssa.YieldReplicas(try.conn.ControlPlane(), body, live).DeepCopy()
+	body = ssa.YieldReplicas(try.Conn.ControlPlane(), body, live).DeepCopy()
 	if verdict == ssa.Adopting || ssa.IsAdopted(live) {
 		ssa.SetAnnotation(body, workv1alpha1.AdoptedAnnotation, "true")
 	}
-	if losers := ssa.TakenFrom(try.conn.ControlPlane(), live); losers != "" {
+	if losers := ssa.TakenFrom(try.Conn.ControlPlane(), live); losers != "" {
 		ssa.SetAnnotation(body, workv1alpha1.TakenFromAnnotation, losers)
 	}
 	return body, nil
@@ -208,7 +225,7 @@ func (w *Writer) bodyFor(ctx context.Context, try attempt, live *unstructured.Un
 
 // outgrown tells whether the member's schema is another one than that which had no room for something.
 func outgrown(ctx context.Context, try attempt, live *unstructured.Unstructured) (bool, error) {
-	present, err := try.conn.Schema(ctx, try.desired.GroupVersionKind().GroupVersion())
+	present, err := try.Conn.Schema(ctx, try.desired.GroupVersionKind().GroupVersion())
 	if err != nil {
 		return false, err
 	}
@@ -217,47 +234,47 @@ func outgrown(ctx context.Context, try attempt, live *unstructured.Unstructured)
 }
 
 // send applies a body and corrects it by what the API server answers. Live is the object as it is, nil if there is none.
-func (w *Writer) send(ctx context.Context, try attempt, body, live *unstructured.Unstructured, force bool) (entry, error) {
-	defer w.entries.expect(try.place)()
-	self := try.conn.ControlPlane()
-	result := entry{hash: try.hash}
+func (w *Writer) send(ctx context.Context, try attempt, body, live *unstructured.Unstructured, force bool) (Entry, error) {
+	defer w.Results.Expect(try.Place)()
+	self := try.Conn.ControlPlane()
+	result := Entry{hash: try.hash}
 	var misfits []string
 	schema, asked := "", false
 	for range rounds {
 		got, err := w.patch(ctx, try, body, ssa.Record{Hash: try.hash, Misfits: ssa.FootprintOfPaths(misfits), Schema: schema}, force)
 		if err == nil {
-			result.uid, result.version, result.at = got.GetUID(), got.GetResourceVersion(), w.Clock.Now()
+			result.uid, result.Version, result.at = got.GetUID(), got.GetResourceVersion(), w.Clock.Now()
 			result.unclaimed = ssa.Unclaimed(self, try.desired, got)
 			result.altered, _ = ssa.Alterations(self, body, got)
-			w.entries.put(try.place, result)
-			try.conn.Saw(try.resource, got)
+			w.Results.Put(try.Place, result)
+			try.Conn.Saw(try.Resource, got)
 			return result, nil
 		}
 		refused := ssa.UnknownFieldsIn(err)
 		if len(refused.Unknown) > 0 && !asked {
 			// It is this schema that has to refuse the fields, not the one before it.
-			if schema, err = try.conn.Schema(ctx, try.desired.GroupVersionKind().GroupVersion()); err != nil {
-				return entry{}, err
+			if schema, err = try.Conn.Schema(ctx, try.desired.GroupVersionKind().GroupVersion()); err != nil {
+				return Entry{}, err
 			}
 			asked = true
 			continue
 		}
 		if removed := refused.Fit(body); len(removed) > 0 {
 			for _, r := range removed {
-				result.dropped = append(result.dropped, r.Field)
+				result.Dropped = append(result.Dropped, r.Field)
 				if r.Path != "" {
 					misfits = append(misfits, r.Path)
 				}
 			}
-			result.unknownFields = len(misfits) > 0
+			result.UnknownFields = len(misfits) > 0
 			continue
 		}
 		found := ssa.ConflictsIn(err)
 		if len(found) == 0 || live == nil {
-			return entry{}, w.explain(try, err)
+			return Entry{}, w.explain(try, err)
 		}
 		theirs, drifted := ssa.Triage(found, body, live)
-		if !drifted && try.remembered && slices.Equal(theirs, try.before.conflicts) {
+		if !drifted && try.remembered && slices.Equal(theirs, try.before.Conflicts) {
 			return try.before, nil // as it was the last time: the rest is applied
 		}
 		for _, c := range theirs {
@@ -265,27 +282,27 @@ func (w *Writer) send(ctx context.Context, try attempt, body, live *unstructured
 				s.Drop()
 			}
 		}
-		result.conflicts = append(result.conflicts, theirs...)
+		result.Conflicts = append(result.Conflicts, theirs...)
 		force = force || drifted
 		if !force && len(theirs) == 0 {
-			return entry{}, w.explain(try, err)
+			return Entry{}, w.explain(try, err)
 		}
 	}
-	return entry{}, fmt.Errorf("applying %s: the API server keeps refusing it", ssa.IdentityOf(body))
+	return Entry{}, fmt.Errorf("applying %s: the API server keeps refusing it", ssa.IdentityOf(body))
 }
 
 func (w *Writer) patch(ctx context.Context, try attempt, body *unstructured.Unstructured, applied ssa.Record, force bool) (*unstructured.Unstructured, error) {
 	applied.Footprint = ssa.FootprintOf(body)
 	ssa.SetAnnotation(body, workv1alpha1.RecordAnnotation, applied.String())
-	if id := try.conn.ControlPlane().ID; id != "" {
+	if id := try.Conn.ControlPlane().ID; id != "" {
 		ssa.SetAnnotation(body, workv1alpha1.ControlPlaneAnnotation, id)
 	}
 	raw, err := ssa.Encode(body)
 	if err != nil {
 		return nil, err
 	}
-	w.Guard.Writes(try.conn)
-	got, err := try.client.Patch(ctx, try.object.Name, types.ApplyPatchType, raw, metav1.PatchOptions{FieldManager: try.conn.ControlPlane().Manager(), Force: &force})
+	w.Guard.Writes(try.Conn)
+	got, err := try.client.Patch(ctx, try.Object.Name, types.ApplyPatchType, raw, metav1.PatchOptions{FieldManager: try.Conn.ControlPlane().Manager(), Force: &force})
 	w.metrics.wrote("apply", err)
 	return got, err
 }
@@ -294,13 +311,13 @@ func (w *Writer) patch(ctx context.Context, try attempt, body *unstructured.Unst
 func (w *Writer) explain(try attempt, err error) error {
 	what := ssa.IdentityOf(try.desired)
 	switch {
-	case apierrors.IsNotFound(err) && isForeignNotFound(err, try.resource.Resource):
-		return transient(fmt.Errorf("applying %s: %w", what, err)) // its namespace, which is on its way
+	case apierrors.IsNotFound(err) && isForeignNotFound(err, try.Resource.Resource):
+		return Transient(fmt.Errorf("applying %s: %w", what, err)) // its namespace, which is on its way
 	case apierrors.IsNotFound(err):
-		try.conn.Forget(try.resource.GroupVersion())
-		return transient(fmt.Errorf("applying %s: %w", what, err))
+		try.Conn.Forget(try.Resource.GroupVersion())
+		return Transient(fmt.Errorf("applying %s: %w", what, err))
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause), apierrors.IsConflict(err):
-		return transient(fmt.Errorf("applying %s: %w", what, err))
+		return Transient(fmt.Errorf("applying %s: %w", what, err))
 	default:
 		return fmt.Errorf("applying %s: %w", what, try.refused(err))
 	}

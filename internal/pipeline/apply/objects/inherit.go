@@ -1,4 +1,4 @@
-package apply
+package objects
 
 import (
 	"context"
@@ -19,7 +19,7 @@ import (
 // are Karmada, versions of ourselves without an id, and the control plane that the object is taken over from. That one
 // loses its fields and the object in one write, so that it does not put its fields back in between.
 func (w *Writer) inherit(ctx context.Context, try attempt, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	self := try.conn.ControlPlane()
+	self := try.Conn.ControlPlane()
 	if !ssa.IsManaged(live) && !self.Outdated(live) {
 		return live, nil
 	}
@@ -46,7 +46,7 @@ func (w *Writer) inherit(ctx context.Context, try attempt, live *unstructured.Un
 	if err != nil {
 		return nil, fmt.Errorf("encoding the fields of %s: %w", ssa.IdentityOf(live), err)
 	}
-	inherited, err := try.client.Patch(ctx, try.object.Name, types.JSONPatchType, patch, metav1.PatchOptions{FieldManager: self.Manager()})
+	inherited, err := try.client.Patch(ctx, try.Object.Name, types.JSONPatchType, patch, metav1.PatchOptions{FieldManager: self.Manager()})
 	if err != nil {
 		return nil, fmt.Errorf("taking over %s: %w", ssa.IdentityOf(live), err)
 	}

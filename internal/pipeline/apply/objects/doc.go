@@ -1,0 +1,6 @@
+// Package objects writes single objects in members: it applies, deletes and releases them.
+//
+// [Writer.Apply] sends nothing for an object that is as the manifest says. It applies without force first; a conflict over a field
+// that the control plane applied before is drift and is forced, any other is left out and returned. [Writer.Remove] deletes or
+// releases only what belongs to the Work, and asks the brake before.
+package objects
