@@ -60,8 +60,6 @@ var notYetSplit = []string{
 	"internal/host/apiserver",
 	"internal/knowledge/interpret/builtin",
 	"internal/knowledge/interpret/declarative",
-	"internal/pipeline/apply",
-	"internal/pipeline/observe",
 	"internal/pipeline/propagate",
 	"internal/pipeline/render",
 	"internal/pipeline/schedule",

@@ -15,6 +15,7 @@ import (
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	resourcev1alpha2 "github.com/flagship-k8s/flagship/api/resource/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/features/clusterstatus/summary"
 )
 
 // deviceWatch follows the devices of one member: its classes, and only while there are any, its slices and claims. A
@@ -24,7 +25,7 @@ type deviceWatch struct {
 	// kube finds out which version the member serves, and translates.
 	kube  *draclient.Client
 	meta  metadata.Interface
-	tally *deviceTally
+	tally *summary.Devices
 	news  func()
 	group *watchGroup
 
@@ -56,9 +57,9 @@ func (w *deviceWatch) follow(ctx context.Context, apis apiList) {
 		w.running = true
 		classes := w.kube.DeviceClasses()
 		w.group.follow(ctx, listWatch(classes.List, classes.Watch), &resourcev1.DeviceClass{}, sink{
-			reset: w.tally.resetClasses,
-			set:   func(obj any) bool { c, ok := obj.(*resourcev1.DeviceClass); return ok && w.tally.setClass(c) },
-			drop:  func(obj any) bool { c, ok := obj.(*resourcev1.DeviceClass); return ok && w.tally.dropClass(c.Name) },
+			reset: w.tally.ResetClasses,
+			set:   func(obj any) bool { c, ok := obj.(*resourcev1.DeviceClass); return ok && w.tally.SetClass(c) },
+			drop:  func(obj any) bool { c, ok := obj.(*resourcev1.DeviceClass); return ok && w.tally.DropClass(c.Name) },
 			news:  func() { w.classesChanged(ctx) },
 		})
 	}
@@ -68,14 +69,14 @@ func (w *deviceWatch) follow(ctx context.Context, apis apiList) {
 			w.stopOld()
 			w.stopOld = nil
 		}
-		w.tally.noOldClasses()
+		w.tally.NoOldClasses()
 	case served && w.stopOld == nil:
 		ctx, w.stopOld = context.WithCancel(ctx)
 		classes := w.meta.Resource(oldClasses)
 		w.group.follow(ctx, listWatch(classes.List, classes.Watch), &metav1.PartialObjectMetadata{}, sink{
-			reset: w.tally.resetOldClasses,
-			set:   func(obj any) bool { c, ok := obj.(metav1.Object); return ok && w.tally.setOldClass(c.GetName()) },
-			drop:  func(obj any) bool { c, ok := obj.(metav1.Object); return ok && w.tally.dropOldClass(c.GetName()) },
+			reset: w.tally.ResetOldClasses,
+			set:   func(obj any) bool { c, ok := obj.(metav1.Object); return ok && w.tally.SetOldClass(c.GetName()) },
+			drop:  func(obj any) bool { c, ok := obj.(metav1.Object); return ok && w.tally.DropOldClass(c.GetName()) },
 			news:  w.news,
 		})
 	}
@@ -89,9 +90,9 @@ func (w *deviceWatch) classesChanged(ctx context.Context) {
 		w.stop()
 		w.stop = nil
 	}
-	w.tally.unlist()
+	w.tally.Unlist()
 	defer w.news()
-	if !w.tally.anyClass() || ctx.Err() != nil {
+	if !w.tally.AnyClass() || ctx.Err() != nil {
 		return
 	}
 	ctx, w.stop = context.WithCancel(ctx)
@@ -102,26 +103,26 @@ func (w *deviceWatch) classesChanged(ctx context.Context) {
 	}
 	published, claims := w.kube.ResourceSlices(), w.kube.ResourceClaims(metav1.NamespaceAll)
 	w.group.follow(ctx, listWatch(published.List, published.Watch), &resourcev1.ResourceSlice{}, sink{
-		reset: ifLive(w.tally.resetSlices),
+		reset: ifLive(w.tally.ResetSlices),
 		set: func(obj any) bool {
 			s, ok := obj.(*resourcev1.ResourceSlice)
-			return ok && live(func() bool { return w.tally.setSlice(ctx, s) })
+			return ok && live(func() bool { return w.tally.SetSlice(ctx, s) })
 		},
 		drop: func(obj any) bool {
 			s, ok := obj.(*resourcev1.ResourceSlice)
-			return ok && live(func() bool { return w.tally.dropSlice(s.Name) })
+			return ok && live(func() bool { return w.tally.DropSlice(s.Name) })
 		},
 		news: w.news,
 	})
 	w.group.follow(ctx, listWatch(claims.List, claims.Watch), &resourcev1.ResourceClaim{}, sink{
-		reset: ifLive(w.tally.resetClaims),
+		reset: ifLive(w.tally.ResetClaims),
 		set: func(obj any) bool {
 			c, ok := obj.(*resourcev1.ResourceClaim)
-			return ok && live(func() bool { return w.tally.setClaim(c) })
+			return ok && live(func() bool { return w.tally.SetClaim(c) })
 		},
 		drop: func(obj any) bool {
 			c, ok := obj.(*resourcev1.ResourceClaim)
-			return ok && live(func() bool { return w.tally.dropClaim(c.UID) })
+			return ok && live(func() bool { return w.tally.DropClaim(c.UID) })
 		},
 		news: w.news,
 	})
@@ -130,10 +131,10 @@ func (w *deviceWatch) classesChanged(ctx context.Context) {
 // writeTo adds what is known of devices to a summary that replaces another.
 func (w *deviceWatch) writeTo(sums, before *clusterv1alpha1.ResourceSummary) {
 	if w == nil {
-		keepDevices(sums, before, clusterv1alpha1.CountsDevices)
+		summary.KeepDevices(sums, before, clusterv1alpha1.CountsDevices)
 		return
 	}
-	w.tally.writeTo(sums, before)
+	w.tally.WriteTo(sums, before)
 }
 
 // listWatch makes the methods of a typed client what a reflector wants.

@@ -23,6 +23,7 @@ import (
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/member"
+	"github.com/flagship-k8s/flagship/internal/features/clusterstatus/summary"
 )
 
 const (
@@ -39,7 +40,7 @@ type watchNews struct{ summary, kinds func() }
 
 // resourceWatch follows the nodes, pods and definitions of one member.
 type resourceWatch struct {
-	tally   *tally
+	tally   *summary.Resources
 	refused *refusals
 	devices *deviceWatch
 	stop    context.CancelFunc
@@ -49,7 +50,7 @@ type resourceWatch struct {
 // watchResources starts following a member. The watches wait by themselves while the member is unavailable.
 func watchResources(ctx context.Context, group *watchGroup, conn *member.Conn, news watchNews) *resourceWatch {
 	ctx, cancel := context.WithCancel(ctx)
-	w := &resourceWatch{tally: newTally(), refused: &refusals{news: news.summary}, stop: cancel, ctx: ctx}
+	w := &resourceWatch{tally: summary.NewResources(), refused: &refusals{news: news.summary}, stop: cancel, ctx: ctx}
 	cfg, client := conn.RESTConfig(), conn.PatientHTTPClient()
 	cfg.ContentType = runtime.ContentTypeProtobuf
 	kube, err := kubernetes.NewForConfigAndClient(cfg, client)
@@ -62,17 +63,17 @@ func watchResources(ctx context.Context, group *watchGroup, conn *member.Conn, n
 		log.FromContext(ctx).Error(err, "Cannot watch the definitions of a cluster", "cluster", conn.Name())
 		return w
 	}
-	w.devices = &deviceWatch{kube: draclient.New(kube), meta: heads, tally: newDeviceTally(), news: news.summary, group: group}
+	w.devices = &deviceWatch{kube: draclient.New(kube), meta: heads, tally: summary.NewDevices(), news: news.summary, group: group}
 	group.follow(ctx, nodeLister(kube, w.refused), &corev1.Node{}, sink{
-		reset: func() { w.tally.resetNodes(); w.refused.note("nodes", nil) },
-		set:   func(obj any) bool { n, ok := obj.(*corev1.Node); return ok && w.tally.setNode(n) },
-		drop:  func(obj any) bool { n, ok := obj.(*corev1.Node); return ok && w.tally.dropNode(n.Name) },
+		reset: func() { w.tally.ResetNodes(); w.refused.note("nodes", nil) },
+		set:   func(obj any) bool { n, ok := obj.(*corev1.Node); return ok && w.tally.SetNode(n) },
+		drop:  func(obj any) bool { n, ok := obj.(*corev1.Node); return ok && w.tally.DropNode(n.Name) },
 		news:  news.summary,
 	})
 	group.follow(ctx, podLister(kube, w.refused), &corev1.Pod{}, sink{
-		reset: func() { w.tally.resetPods(); w.refused.note("pods", nil) },
-		set:   func(obj any) bool { p, ok := obj.(*corev1.Pod); return ok && w.tally.setPod(p) },
-		drop:  func(obj any) bool { p, ok := obj.(*corev1.Pod); return ok && w.tally.dropPod(p.UID) },
+		reset: func() { w.tally.ResetPods(); w.refused.note("pods", nil) },
+		set:   func(obj any) bool { p, ok := obj.(*corev1.Pod); return ok && w.tally.SetPod(p) },
+		drop:  func(obj any) bool { p, ok := obj.(*corev1.Pod); return ok && w.tally.DropPod(p.UID) },
 		news:  news.summary,
 	})
 	changed := func(any) bool { return true }
@@ -91,7 +92,7 @@ func (w *resourceWatch) writeTo(status *clusterv1alpha1.ClusterStatus, models []
 		return
 	}
 	meta.RemoveStatusCondition(&status.Conditions, clusterv1alpha1.ClusterConditionResourcesReadable)
-	nodes, resources := w.tally.summary(models)
+	nodes, resources := w.tally.Summary(models)
 	if nodes != nil {
 		w.devices.writeTo(resources, status.ResourceSummary)
 		status.NodeSummary, status.ResourceSummary = nodes, resources

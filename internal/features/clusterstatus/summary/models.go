@@ -1,4 +1,4 @@
-package clusterstatus
+package summary
 
 import (
 	corev1 "k8s.io/api/core/v1"

@@ -1,4 +1,4 @@
-package clusterstatus
+package summary
 
 import (
 	"context"
@@ -15,9 +15,9 @@ import (
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 )
 
-// deviceTally counts the devices of a member by class, and how many of them claims hold. Of a device it keeps the name
+// Devices counts the devices of a member by class, and how many of them claims hold. Of a device it keeps the name
 // and the classes, of a claim the devices: neither attributes nor objects. It is safe for concurrent use.
-type deviceTally struct {
+type Devices struct {
 	mu      sync.Mutex
 	classes map[string]*deviceClass
 	slices  map[string]deviceSlice
@@ -48,12 +48,12 @@ type deviceName struct {
 	device string
 }
 
-func newDeviceTally() *deviceTally {
-	return &deviceTally{classes: map[string]*deviceClass{}, slices: map[string]deviceSlice{}, claims: map[types.UID][]deviceName{}, old: sets.New[string]()}
+func NewDevices() *Devices {
+	return &Devices{classes: map[string]*deviceClass{}, slices: map[string]deviceSlice{}, claims: map[types.UID][]deviceName{}, old: sets.New[string]()}
 }
 
 // setClass takes a class into account; it says whether anything changed, and then the slices have to be listed again.
-func (t *deviceTally) setClass(c *resourcev1.DeviceClass) bool {
+func (t *Devices) SetClass(c *resourcev1.DeviceClass) bool {
 	var expressions []string
 	for _, s := range c.Spec.Selectors {
 		if s.CEL != nil {
@@ -75,7 +75,7 @@ func (t *deviceTally) setClass(c *resourcev1.DeviceClass) bool {
 	return true
 }
 
-func (t *deviceTally) dropClass(name string) bool {
+func (t *Devices) DropClass(name string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	_, known := t.classes[name]
@@ -101,7 +101,7 @@ func (c *deviceClass) matches(ctx context.Context, driver string, d *resourcev1.
 }
 
 // setSlice takes a slice into account; it says whether anything changed.
-func (t *deviceTally) setSlice(ctx context.Context, s *resourcev1.ResourceSlice) bool {
+func (t *Devices) SetSlice(ctx context.Context, s *resourcev1.ResourceSlice) bool {
 	share := deviceSlice{
 		pool:       devicePool{s.Spec.Driver, s.Spec.Pool.Name},
 		generation: s.Spec.Pool.Generation,
@@ -129,7 +129,7 @@ func (t *deviceTally) setSlice(ctx context.Context, s *resourcev1.ResourceSlice)
 	return true
 }
 
-func (t *deviceTally) dropSlice(name string) bool {
+func (t *Devices) DropSlice(name string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	_, known := t.slices[name]
@@ -138,7 +138,7 @@ func (t *deviceTally) dropSlice(name string) bool {
 }
 
 // setClaim takes into account what a claim holds; it says whether that changed.
-func (t *deviceTally) setClaim(c *resourcev1.ResourceClaim) bool {
+func (t *Devices) SetClaim(c *resourcev1.ResourceClaim) bool {
 	var held []deviceName
 	if c.Status.Allocation != nil {
 		for _, r := range c.Status.Allocation.Devices.Results {
@@ -166,7 +166,7 @@ func (t *deviceTally) setClaim(c *resourcev1.ResourceClaim) bool {
 	return false
 }
 
-func (t *deviceTally) dropClaim(uid types.UID) bool {
+func (t *Devices) DropClaim(uid types.UID) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	_, known := t.claims[uid]
@@ -174,14 +174,14 @@ func (t *deviceTally) dropClaim(uid types.UID) bool {
 	return known
 }
 
-func (t *deviceTally) resetClasses() {
+func (t *Devices) ResetClasses() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	clear(t.classes)
 	t.classesListed = true
 }
 
-func (t *deviceTally) resetOldClasses() {
+func (t *Devices) ResetOldClasses() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	clear(t.old)
@@ -189,14 +189,14 @@ func (t *deviceTally) resetOldClasses() {
 }
 
 // noOldClasses says that the member does not have such a kind.
-func (t *deviceTally) noOldClasses() {
+func (t *Devices) NoOldClasses() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	clear(t.old)
 	t.oldListed, t.noOld = false, true
 }
 
-func (t *deviceTally) setOldClass(name string) bool {
+func (t *Devices) SetOldClass(name string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	known := t.old.Has(name)
@@ -204,7 +204,7 @@ func (t *deviceTally) setOldClass(name string) bool {
 	return !known
 }
 
-func (t *deviceTally) dropOldClass(name string) bool {
+func (t *Devices) DropOldClass(name string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	known := t.old.Has(name)
@@ -212,14 +212,14 @@ func (t *deviceTally) dropOldClass(name string) bool {
 	return known
 }
 
-func (t *deviceTally) resetSlices() {
+func (t *Devices) ResetSlices() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	clear(t.slices)
 	t.slicesListed = true
 }
 
-func (t *deviceTally) resetClaims() {
+func (t *Devices) ResetClaims() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	clear(t.claims)
@@ -227,7 +227,7 @@ func (t *deviceTally) resetClaims() {
 }
 
 // unlist forgets slices, and claims as well, until they are listed again.
-func (t *deviceTally) unlist() {
+func (t *Devices) Unlist() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	clear(t.slices)
@@ -235,7 +235,7 @@ func (t *deviceTally) unlist() {
 	t.slicesListed, t.claimsListed = false, false
 }
 
-func (t *deviceTally) anyClass() bool {
+func (t *Devices) AnyClass() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return len(t.classes) > 0
@@ -243,7 +243,7 @@ func (t *deviceTally) anyClass() bool {
 
 // writeTo adds the devices of each class to a summary: all of them, and those that claims hold. Until everything was
 // listed once, what the summary before said of devices stays.
-func (t *deviceTally) writeTo(sums, before *clusterv1alpha1.ResourceSummary) {
+func (t *Devices) WriteTo(sums, before *clusterv1alpha1.ResourceSummary) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
@@ -254,10 +254,10 @@ func (t *deviceTally) writeTo(sums, before *clusterv1alpha1.ResourceSummary) {
 			sums.Allocatable[clusterv1alpha1.ResourceClassResource(name)] = *resource.NewQuantity(1, resource.DecimalSI)
 		}
 	default:
-		keepDevices(sums, before, clusterv1alpha1.NamesResourceClass)
+		KeepDevices(sums, before, clusterv1alpha1.NamesResourceClass)
 	}
 	if !t.classesListed || len(t.classes) > 0 && (!t.slicesListed || !t.claimsListed) {
-		keepDevices(sums, before, func(name corev1.ResourceName) bool { return !clusterv1alpha1.NamesResourceClass(name) })
+		KeepDevices(sums, before, func(name corev1.ResourceName) bool { return !clusterv1alpha1.NamesResourceClass(name) })
 		return
 	}
 	all, held := t.count()
@@ -272,7 +272,7 @@ func (t *deviceTally) writeTo(sums, before *clusterv1alpha1.ResourceSummary) {
 }
 
 // count counts the devices of each class. Of a pool only the slices of its newest generation count.
-func (t *deviceTally) count() (all, held map[string]int64) {
+func (t *Devices) count() (all, held map[string]int64) {
 	newest := map[devicePool]int64{}
 	for _, s := range t.slices {
 		newest[s.pool] = max(newest[s.pool], s.generation)
@@ -300,7 +300,7 @@ func (t *deviceTally) count() (all, held map[string]int64) {
 }
 
 // keepDevices copies what one summary says of devices, as far as it is wanted, into another.
-func keepDevices(sums, before *clusterv1alpha1.ResourceSummary, wanted func(corev1.ResourceName) bool) {
+func KeepDevices(sums, before *clusterv1alpha1.ResourceSummary, wanted func(corev1.ResourceName) bool) {
 	if before == nil {
 		return
 	}

@@ -1,4 +1,4 @@
-package clusterstatus
+package summary
 
 import (
 	"testing"
@@ -47,9 +47,9 @@ func holding(uid, pool string, devices ...string) *resourcev1.ResourceClaim {
 	return c
 }
 
-func counted(t *deviceTally, before *clusterv1alpha1.ResourceSummary) (all, held map[string]int64) {
+func counted(t *Devices, before *clusterv1alpha1.ResourceSummary) (all, held map[string]int64) {
 	sums := &clusterv1alpha1.ResourceSummary{Allocatable: corev1.ResourceList{}, Allocated: corev1.ResourceList{}}
-	t.writeTo(sums, before)
+	t.WriteTo(sums, before)
 	plain := func(list corev1.ResourceList) map[string]int64 {
 		out := map[string]int64{}
 		for name, q := range list {
@@ -66,22 +66,22 @@ const (
 )
 
 func TestDevicesAreCountedByClass(t *testing.T) {
-	tally := newDeviceTally()
-	tally.resetClasses()
-	tally.setClass(classOf("any", `device.driver == "gpu.example.com"`))
-	tally.setClass(classOf("big", `device.driver == "gpu.example.com"`, `device.attributes["gpu.example.com"].big`))
-	tally.setClass(classOf("other", `device.driver == "fpga.example.com"`))
-	tally.setClass(classOf("faulty", `device.attributes["gpu.example.com"].missing`))
-	tally.setClass(classOf("unreadable", `device.`))
-	tally.resetSlices()
-	tally.setSlice(t.Context(), sliceOf("s1", "n1", 1, "big-0", "gpu-0"))
-	tally.setSlice(t.Context(), sliceOf("s2-old", "n2", 1, "gpu-0", "gpu-1", "gpu-2"))
-	tally.setSlice(t.Context(), sliceOf("s2", "n2", 2, "gpu-0"))
-	tally.resetClaims()
-	tally.setClaim(holding("a", "n1", "big-0"))
-	tally.setClaim(holding("b", "n1", "big-0")) // shares it
-	tally.setClaim(holding("c", "n2", "gpu-2")) // holds one that is not published any more
-	tally.setClaim(holding("d", "n1"))
+	tally := NewDevices()
+	tally.ResetClasses()
+	tally.SetClass(classOf("any", `device.driver == "gpu.example.com"`))
+	tally.SetClass(classOf("big", `device.driver == "gpu.example.com"`, `device.attributes["gpu.example.com"].big`))
+	tally.SetClass(classOf("other", `device.driver == "fpga.example.com"`))
+	tally.SetClass(classOf("faulty", `device.attributes["gpu.example.com"].missing`))
+	tally.SetClass(classOf("unreadable", `device.`))
+	tally.ResetSlices()
+	tally.SetSlice(t.Context(), sliceOf("s1", "n1", 1, "big-0", "gpu-0"))
+	tally.SetSlice(t.Context(), sliceOf("s2-old", "n2", 1, "gpu-0", "gpu-1", "gpu-2"))
+	tally.SetSlice(t.Context(), sliceOf("s2", "n2", 2, "gpu-0"))
+	tally.ResetClaims()
+	tally.SetClaim(holding("a", "n1", "big-0"))
+	tally.SetClaim(holding("b", "n1", "big-0")) // shares it
+	tally.SetClaim(holding("c", "n2", "gpu-2")) // holds one that is not published any more
+	tally.SetClaim(holding("d", "n1"))
 
 	all, held := counted(tally, nil)
 	want := map[string]int64{classes: 5, prefix + "any": 3, prefix + "big": 1, prefix + "other": 0, prefix + "faulty": 0, prefix + "unreadable": 0}
@@ -92,10 +92,10 @@ func TestDevicesAreCountedByClass(t *testing.T) {
 		t.Errorf("held (-want +got):\n%s", diff)
 	}
 
-	tally.dropClaim("a")
-	tally.setClaim(holding("b", "n1"))
-	tally.dropSlice("s2")
-	tally.dropClass("other")
+	tally.DropClaim("a")
+	tally.SetClaim(holding("b", "n1"))
+	tally.DropSlice("s2")
+	tally.DropClass("other")
 	all, held = counted(tally, nil)
 	if all[prefix+"any"] != 5 || all[classes] != 4 || held[prefix+"any"] != 1 || held[prefix+"big"] != 0 {
 		t.Errorf("after changes %v, %v: want 5 devices, one held, and 4 classes", all, held)
@@ -107,7 +107,7 @@ func TestWhatIsSaidOfDevicesStaysUntilTheyAreKnown(t *testing.T) {
 		Allocatable: corev1.ResourceList{clusterv1alpha1.DeviceClassesResource: resource.MustParse("1"), prefix + "gpu": resource.MustParse("4"), "cpu": resource.MustParse("1")},
 		Allocated:   corev1.ResourceList{prefix + "gpu": resource.MustParse("3")},
 	}
-	tally := newDeviceTally()
+	tally := NewDevices()
 	stays := func(why string) {
 		t.Helper()
 		all, held := counted(tally, before)
@@ -116,69 +116,42 @@ func TestWhatIsSaidOfDevicesStaysUntilTheyAreKnown(t *testing.T) {
 		}
 	}
 	stays("nothing listed")
-	tally.resetClasses()
-	tally.setClass(classOf("gpu"))
-	tally.resetSlices()
+	tally.ResetClasses()
+	tally.SetClass(classOf("gpu"))
+	tally.ResetSlices()
 	stays("claims not listed")
-	tally.resetClaims()
+	tally.ResetClaims()
 	if all, _ := counted(tally, before); all[prefix+"gpu"] != 0 || all[classes] != 1 {
 		t.Errorf("everything listed, and still %v", all)
 	}
-	tally.unlist()
+	tally.Unlist()
 	stays("listed anew")
-	tally.dropClass("gpu")
+	tally.DropClass("gpu")
 	if all, held := counted(tally, before); len(all) != 1 || all[classes] != 0 || len(held) != 0 {
 		t.Errorf("without classes %v, %v: want only that there are none", all, held)
 	}
 }
 
 func TestOnlyNewsAboutDevicesIsNews(t *testing.T) {
-	tally := newDeviceTally()
-	if !tally.setClass(classOf("a", "true")) || tally.setClass(classOf("a", "true")) || !tally.setClass(classOf("a", "false")) {
+	tally := NewDevices()
+	if !tally.SetClass(classOf("a", "true")) || tally.SetClass(classOf("a", "true")) || !tally.SetClass(classOf("a", "false")) {
 		t.Error("a class is news when its selectors change")
 	}
-	if tally.setClaim(holding("a", "n")) || !tally.setClaim(holding("a", "n", "d")) || tally.setClaim(holding("a", "n", "d")) ||
-		!tally.setClaim(holding("a", "n", "e")) || !tally.setClaim(holding("a", "n")) || tally.dropClaim("a") {
+	if tally.SetClaim(holding("a", "n")) || !tally.SetClaim(holding("a", "n", "d")) || tally.SetClaim(holding("a", "n", "d")) ||
+		!tally.SetClaim(holding("a", "n", "e")) || !tally.SetClaim(holding("a", "n")) || tally.DropClaim("a") {
 		t.Error("a claim is news when what it holds changes")
 	}
 	admin := holding("b", "n", "d")
 	admin.Status.Allocation.Devices.Results[0].AdminAccess = ptr.To(true)
-	if tally.setClaim(admin) {
+	if tally.SetClaim(admin) {
 		t.Error("an administrator's claim takes the device")
-	}
-}
-
-func TestDevicesAreCountedWhereTheirClassesAre(t *testing.T) {
-	list := func(served ...string) apiList {
-		var l apiList
-		for i := 0; i < len(served); i += 2 {
-			l.enabled = append(l.enabled, clusterv1alpha1.APIEnablement{
-				GroupVersion: served[i], Resources: []clusterv1alpha1.APIResource{{Kind: served[i+1]}},
-			})
-		}
-		return l
-	}
-	today, before := []string{"resource.k8s.io/v1", "DeviceClass"}, []string{"resource.k8s.io/v1alpha2", "ResourceClass"}
-	for name, c := range map[string]struct {
-		apis apiList
-		want bool
-	}{
-		"a cluster of today":          {list(today...), true},
-		"one of the old model":        {list(before...), false},
-		"one of both":                 {list(append(before, today...)...), true},
-		"one that has other versions": {list("resource.k8s.io/v1beta1", "DeviceClass"), true},
-		"one that has said nothing":   {list(), false},
-	} {
-		if got := countable(c.apis); got != c.want {
-			t.Errorf("%s: countable is %v", name, got)
-		}
 	}
 }
 
 func TestClassesOfTheOldModelAreNamed(t *testing.T) {
 	const count, class = "count/resourceclasses.resource.k8s.io", "resourceclass.resource.k8s.io/gpu"
 	before := &clusterv1alpha1.ResourceSummary{Allocatable: corev1.ResourceList{count: resource.MustParse("1"), class: resource.MustParse("1")}}
-	tally := newDeviceTally()
+	tally := NewDevices()
 	says := func(why string, want map[string]int64) {
 		t.Helper()
 		if all, _ := counted(tally, before); !cmp.Equal(want, all) {
@@ -186,15 +159,15 @@ func TestClassesOfTheOldModelAreNamed(t *testing.T) {
 		}
 	}
 	says("until they are listed they stay", map[string]int64{count: 1, class: 1})
-	tally.resetOldClasses()
-	if !tally.setOldClass("fpga") || tally.setOldClass("fpga") {
+	tally.ResetOldClasses()
+	if !tally.SetOldClass("fpga") || tally.SetOldClass("fpga") {
 		t.Error("a class is news once")
 	}
 	says("then they are what was listed", map[string]int64{count: 1, "resourceclass.resource.k8s.io/fpga": 1})
-	if !tally.dropOldClass("fpga") || tally.dropOldClass("fpga") {
+	if !tally.DropOldClass("fpga") || tally.DropOldClass("fpga") {
 		t.Error("that it is gone is news once")
 	}
 	says("even if that is none", map[string]int64{count: 0})
-	tally.noOldClasses()
+	tally.NoOldClasses()
 	says("of a member that ceased to serve them nothing is left", map[string]int64{})
 }

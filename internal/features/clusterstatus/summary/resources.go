@@ -1,4 +1,4 @@
-package clusterstatus
+package summary
 
 import (
 	"slices"
@@ -14,7 +14,7 @@ import (
 
 // tally keeps sums over the nodes and pods of a member, not the objects: what a pod adds is remembered in a few words, so
 // that it can be taken off again. It is safe for use by the watches and the writer at the same time.
-type tally struct {
+type Resources struct {
 	mu    sync.Mutex
 	nodes map[string]nodeShare
 	pods  map[types.UID]podShare
@@ -38,15 +38,15 @@ type podShare struct {
 	requests corev1.ResourceList
 }
 
-func newTally() *tally {
-	return &tally{
+func NewResources() *Resources {
+	return &Resources{
 		nodes: map[string]nodeShare{}, pods: map[types.UID]podShare{},
 		used: map[string]corev1.ResourceList{}, waiting: corev1.ResourceList{},
 	}
 }
 
 // setNode takes a node into account; it says whether anything changed.
-func (t *tally) setNode(n *corev1.Node) bool {
+func (t *Resources) SetNode(n *corev1.Node) bool {
 	share := nodeShare{allocatable: n.Status.Allocatable, ready: nodeReady(n)}
 	share.usable = share.ready && !n.Spec.Unschedulable
 	t.mu.Lock()
@@ -56,7 +56,7 @@ func (t *tally) setNode(n *corev1.Node) bool {
 	return !known || old.ready != share.ready || old.usable != share.usable || !sameList(old.allocatable, share.allocatable)
 }
 
-func (t *tally) dropNode(name string) bool {
+func (t *Resources) DropNode(name string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	_, known := t.nodes[name]
@@ -65,9 +65,9 @@ func (t *tally) dropNode(name string) bool {
 }
 
 // setPod takes a pod into account, or off it when it has finished; it says whether anything changed.
-func (t *tally) setPod(p *corev1.Pod) bool {
+func (t *Resources) SetPod(p *corev1.Pod) bool {
 	if p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed {
-		return t.dropPod(p.UID)
+		return t.DropPod(p.UID)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -85,7 +85,7 @@ func (t *tally) setPod(p *corev1.Pod) bool {
 	return true
 }
 
-func (t *tally) dropPod(uid types.UID) bool {
+func (t *Resources) DropPod(uid types.UID) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	old, known := t.pods[uid]
@@ -97,7 +97,7 @@ func (t *tally) dropPod(uid types.UID) bool {
 }
 
 // charge adds a pod's requests to where they belong, or takes them off. The lock is held.
-func (t *tally) charge(p podShare, sign int) {
+func (t *Resources) charge(p podShare, sign int) {
 	sum := t.waiting
 	if p.node != "" {
 		if sum = t.used[p.node]; sum == nil {
@@ -124,14 +124,14 @@ func (t *tally) charge(p podShare, sign int) {
 }
 
 // resetNodes and resetPods forget everything of one kind before a fresh list.
-func (t *tally) resetNodes() {
+func (t *Resources) ResetNodes() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	clear(t.nodes)
 	t.nodesListed = true
 }
 
-func (t *tally) resetPods() {
+func (t *Resources) ResetPods() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	clear(t.pods)
@@ -141,7 +141,7 @@ func (t *tally) resetPods() {
 }
 
 // summary is the state of nodes and resources; nil before everything was listed once.
-func (t *tally) summary(models []clusterv1alpha1.ResourceModel) (*clusterv1alpha1.NodeSummary, *clusterv1alpha1.ResourceSummary) {
+func (t *Resources) Summary(models []clusterv1alpha1.ResourceModel) (*clusterv1alpha1.NodeSummary, *clusterv1alpha1.ResourceSummary) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !t.nodesListed || !t.podsListed {
