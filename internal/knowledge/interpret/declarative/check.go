@@ -1,9 +1,13 @@
 package declarative
 
 import (
+	"fmt"
+
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 
 	configv1alpha1 "github.com/flagship-k8s/flagship/api/config/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/knowledge/interpret/declarative/sandbox"
 )
 
 // Names of the functions that scripts define.
@@ -18,10 +22,27 @@ const (
 	getDependencies = "GetDependencies"
 )
 
-// rule is a script, the function it has to define and its field in a
-// customization.
+// rule is a script, the function it has to define and its field in a customization.
 type rule struct {
 	function, field, source string
+}
+
+// compiler compiles scripts, each text once. It is meant for one goroutine.
+type compiler map[string]*sandbox.Program
+
+func (c compiler) compile(r rule) (*sandbox.Program, error) {
+	program := c[r.source]
+	if program == nil {
+		compiled, err := sandbox.Compile(r.source)
+		if err != nil {
+			return nil, err
+		}
+		c[r.source], program = compiled, compiled
+	}
+	if !program.Defines(r.function) {
+		return nil, fmt.Errorf("the script does not define the function %s", r.function)
+	}
+	return program, nil
 }
 
 // rules lists the scripts of a customization.
@@ -32,41 +53,25 @@ func rules(c *configv1alpha1.CustomizationRules) []rule {
 			list = append(list, rule{function: function, field: field, source: source})
 		}
 	}
-	if r := c.ReplicaResource; r != nil {
-		add(getReplicas, "replicaResource", r.LuaScript)
-	}
-	if r := c.ComponentResource; r != nil {
-		add(getComponents, "componentResource", r.LuaScript)
-	}
-	if r := c.ReplicaRevision; r != nil {
-		add(reviseReplica, "replicaRevision", r.LuaScript)
-	}
-	if r := c.Retention; r != nil {
-		add(retain, "retention", r.LuaScript)
-	}
-	if r := c.StatusAggregation; r != nil {
-		add(aggregateStatus, "statusAggregation", r.LuaScript)
-	}
-	if r := c.StatusReflection; r != nil {
-		add(reflectStatus, "statusReflection", r.LuaScript)
-	}
-	if r := c.HealthInterpretation; r != nil {
-		add(interpretHealth, "healthInterpretation", r.LuaScript)
-	}
-	if r := c.DependencyInterpretation; r != nil {
-		add(getDependencies, "dependencyInterpretation", r.LuaScript)
-	}
+	add(getReplicas, "replicaResource", ptr.Deref(c.ReplicaResource, configv1alpha1.ReplicaResourceRequirement{}).LuaScript)
+	add(getComponents, "componentResource", ptr.Deref(c.ComponentResource, configv1alpha1.ComponentResourceRequirement{}).LuaScript)
+	add(reviseReplica, "replicaRevision", ptr.Deref(c.ReplicaRevision, configv1alpha1.ReplicaRevision{}).LuaScript)
+	add(retain, "retention", ptr.Deref(c.Retention, configv1alpha1.LocalValueRetention{}).LuaScript)
+	add(aggregateStatus, "statusAggregation", ptr.Deref(c.StatusAggregation, configv1alpha1.StatusAggregation{}).LuaScript)
+	add(reflectStatus, "statusReflection", ptr.Deref(c.StatusReflection, configv1alpha1.StatusReflection{}).LuaScript)
+	add(interpretHealth, "healthInterpretation", ptr.Deref(c.HealthInterpretation, configv1alpha1.HealthInterpretation{}).LuaScript)
+	add(getDependencies, "dependencyInterpretation", ptr.Deref(c.DependencyInterpretation, configv1alpha1.DependencyInterpretation{}).LuaScript)
 	return list
 }
 
-// Check returns what is wrong with the scripts of a customization, without
-// running them: each has to compile and to define its function.
+// Check returns what is wrong with the scripts of a customization, without running them: each has to compile and to define its
+// function.
 func Check(customization *configv1alpha1.ResourceInterpreterCustomization) field.ErrorList {
 	var errs field.ErrorList
 	path := field.NewPath("spec", "customizations")
 	scripts := compiler{}
 	for _, r := range rules(&customization.Spec.Customizations) {
-		if _, err := scripts.program(customization.Name, r); err != nil {
+		if _, err := scripts.compile(r); err != nil {
 			errs = append(errs, field.Invalid(path.Child(r.field, "luaScript"), field.OmitValueType{}, err.Error()))
 		}
 	}

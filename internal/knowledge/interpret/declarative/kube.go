@@ -7,61 +7,62 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret/builtin"
+	"github.com/flagship-k8s/flagship/internal/knowledge/interpret/declarative/sandbox"
 )
 
 // kubeStep is what a call that reads a whole pod template costs.
 const kubeStep = 500
 
-// kubeFunctions are the library kube: quantities, and what the built-in kinds
+// kube is the library of that name: quantities, and what the built-in kinds
 // know about pods.
-func (v *machine) kubeFunctions() map[string]lua.LGFunction {
-	return map[string]lua.LGFunction{
-		"resourceAdd":             v.resourceAdd,
-		"getResourceQuantity":     v.resourceQuantity,
-		"accuratePodRequirements": v.podRequirements,
-		"getPodDependencies":      v.podDependencies,
+func kube() sandbox.Library {
+	return sandbox.Library{
+		"resourceAdd":             resourceAdd,
+		"getResourceQuantity":     resourceQuantity,
+		"accuratePodRequirements": podRequirements,
+		"getPodDependencies":      podDependencies,
 	}
 }
 
 // resourceAdd returns the sum of quantities, as text.
-func (v *machine) resourceAdd(vm *lua.LState) int {
+func resourceAdd(vm *lua.LState) int {
 	sum := resource.Quantity{}
 	for i := 1; i <= vm.GetTop(); i++ {
-		sum.Add(v.quantity(i))
+		sum.Add(quantity(vm, i))
 	}
 	vm.Push(lua.LString(sum.String()))
 	return 1
 }
 
 // resourceQuantity returns a quantity as a number.
-func (v *machine) resourceQuantity(vm *lua.LState) int {
-	quantity := v.quantity(1)
-	vm.Push(lua.LNumber(quantity.AsApproximateFloat64()))
+func resourceQuantity(vm *lua.LState) int {
+	parsed := quantity(vm, 1)
+	vm.Push(lua.LNumber(parsed.AsApproximateFloat64()))
 	return 1
 }
 
 // quantity reads an argument; nil is nothing.
-func (v *machine) quantity(argument int) resource.Quantity {
-	v.meter.use(kubeStep / 10)
-	switch value := v.vm.Get(argument).(type) {
+func quantity(vm *lua.LState, argument int) resource.Quantity {
+	sandbox.Charge(vm, kubeStep/10)
+	switch value := vm.Get(argument).(type) {
 	case *lua.LNilType:
 		return resource.Quantity{}
 	case lua.LString, lua.LNumber:
-		quantity, err := resource.ParseQuantity(lua.LVAsString(value))
+		parsed, err := sandbox.Quantity(lua.LVAsString(value))
 		if err != nil {
-			v.vm.ArgError(argument, err.Error())
+			vm.ArgError(argument, err.Error())
 		}
-		return quantity
+		return parsed
 	default:
-		v.vm.ArgError(argument, "a quantity is text or a number")
+		vm.ArgError(argument, "a quantity is text or a number")
 		return resource.Quantity{}
 	}
 }
 
 // podRequirements returns what a pod of a template needs, in the form of a
 // binding's replicaRequirements, or nil if it needs nothing in particular.
-func (v *machine) podRequirements(vm *lua.LState) int {
-	requirements := builtin.Requirements(&v.podTemplate(1).Spec)
+func podRequirements(vm *lua.LState) int {
+	requirements := builtin.Requirements(&podTemplate(vm, 1).Spec)
 	if requirements == nil {
 		vm.Push(lua.LNil)
 		return 1
@@ -70,14 +71,14 @@ func (v *machine) podRequirements(vm *lua.LState) int {
 	if err != nil {
 		vm.RaiseError("encoding requirements: %s", err)
 	}
-	vm.Push(newTranslation(vm).value(fields))
+	vm.Push(sandbox.NewValues(vm).Lua(fields))
 	return 1
 }
 
 // podDependencies lists the objects that a pod of a template needs in a
 // namespace; by default in that of the template.
-func (v *machine) podDependencies(vm *lua.LState) int {
-	template := v.podTemplate(1)
+func podDependencies(vm *lua.LState) int {
+	template := podTemplate(vm, 1)
 	namespace := vm.OptString(2, template.Namespace)
 	list := []any{}
 	for _, dependency := range builtin.PodDependencies(&template.Spec, namespace) {
@@ -86,16 +87,15 @@ func (v *machine) podDependencies(vm *lua.LState) int {
 			"namespace": dependency.Namespace, "name": dependency.Name,
 		})
 	}
-	vm.Push(newTranslation(vm).value(list))
+	vm.Push(sandbox.NewValues(vm).Lua(list))
 	return 1
 }
 
-func (v *machine) podTemplate(argument int) *corev1.PodTemplateSpec {
-	v.meter.use(kubeStep)
-	v.check()
+func podTemplate(vm *lua.LState, argument int) *corev1.PodTemplateSpec {
+	sandbox.Charge(vm, kubeStep)
 	template := &corev1.PodTemplateSpec{}
-	if err := newTranslation(v.vm).decode(v.vm.CheckTable(argument), template); err != nil {
-		v.vm.ArgError(argument, "not a pod template: "+err.Error())
+	if err := sandbox.NewValues(vm).Decode(vm.CheckTable(argument), template); err != nil {
+		vm.ArgError(argument, "not a pod template: "+err.Error())
 	}
 	return template
 }

@@ -14,25 +14,31 @@ import (
 	configv1alpha1 "github.com/flagship-k8s/flagship/api/config/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
+	"github.com/flagship-k8s/flagship/internal/knowledge/interpret/declarative/sandbox"
 )
 
-// script is a program, or why there is none.
+// script is a function of a program, or the reason why it does not compile.
 type script struct {
-	*program
-	store *Store
-	err   error
+	store    *Store
+	origin   string // the customization's name
+	function string
+	program  *sandbox.Program
+	err      error
 }
 
 // call runs the script's function.
-func (s script) call(ctx context.Context, results int, args []any, take func(*translation, []lua.LValue) error) error {
-	if s.err != nil {
-		return s.err
+func (s script) call(ctx context.Context, results int, args []any, take sandbox.Take) error {
+	err := s.err
+	if err == nil {
+		err = s.store.machines.Call(ctx, s.program, s.function, results, args, take)
 	}
-	return s.store.run(ctx, s.program, results, args, take)
+	if err != nil {
+		return fmt.Errorf("customization %s: %w", s.origin, err)
+	}
+	return nil
 }
 
-// operations compiles the scripts of one kind's customizations, which come in
-// the order in which they are asked.
+// operations compiles the scripts of one kind's customizations, which come in the order of their precedence.
 func (s *Store) operations(list []*configv1alpha1.ResourceInterpreterCustomization) *interpret.Operations {
 	scripts := compiler{}
 	first := map[string]script{}
@@ -42,11 +48,8 @@ func (s *Store) operations(list []*configv1alpha1.ResourceInterpreterCustomizati
 			if _, taken := first[r.function]; taken && r.function != getDependencies {
 				continue
 			}
-			compiled := script{store: s}
-			compiled.program, compiled.err = scripts.program(customization.Name, r)
-			if compiled.err != nil {
-				compiled.err = fmt.Errorf("customization %s: %w", customization.Name, compiled.err)
-			}
+			compiled := script{store: s, origin: customization.Name, function: r.function}
+			compiled.program, compiled.err = scripts.compile(r)
 			if r.function == getDependencies {
 				dependencies = append(dependencies, compiled)
 				continue
@@ -95,11 +98,11 @@ func assemble(first map[string]script, dependencies []script) *interpret.Operati
 
 func (s script) replicas(ctx context.Context, obj *unstructured.Unstructured) (interpret.ReplicaResult, error) {
 	result := interpret.ReplicaResult{Known: true}
-	err := s.call(ctx, 2, []any{obj.Object}, func(t *translation, answers []lua.LValue) error {
+	err := s.call(ctx, 2, []any{obj.Object}, func(t *sandbox.Values, answers []lua.LValue) error {
 		if answers[0].Type() != lua.LTNumber {
 			return fmt.Errorf("the number of replicas is a %s", answers[0].Type())
 		}
-		if err := t.decode(answers[0], &result.Replicas); err != nil {
+		if err := t.Decode(answers[0], &result.Replicas); err != nil {
 			return err
 		}
 		if result.Replicas < 0 {
@@ -109,7 +112,7 @@ func (s script) replicas(ctx context.Context, obj *unstructured.Unstructured) (i
 			return nil
 		}
 		result.Requirements = &workv1alpha2.ReplicaRequirements{}
-		return t.decode(answers[1], result.Requirements)
+		return t.Decode(answers[1], result.Requirements)
 	})
 	if err != nil {
 		return interpret.ReplicaResult{}, err
@@ -119,7 +122,7 @@ func (s script) replicas(ctx context.Context, obj *unstructured.Unstructured) (i
 
 func (s script) components(ctx context.Context, obj *unstructured.Unstructured) ([]workv1alpha2.Component, error) {
 	var components []workv1alpha2.Component
-	err := s.call(ctx, 1, []any{obj.Object}, func(t *translation, answers []lua.LValue) error {
+	err := s.call(ctx, 1, []any{obj.Object}, func(t *sandbox.Values, answers []lua.LValue) error {
 		return decodeList(t, answers[0], &components)
 	})
 	return components, err
@@ -137,8 +140,8 @@ func (s script) retain(ctx context.Context, desired, observed *unstructured.Unst
 // to be of the same kind and name.
 func (s script) object(ctx context.Context, original *unstructured.Unstructured, args ...any) (*unstructured.Unstructured, error) {
 	var result *unstructured.Unstructured
-	err := s.call(ctx, 1, args, func(t *translation, answers []lua.LValue) error {
-		value, err := t.result(answers[0], original.Object)
+	err := s.call(ctx, 1, args, func(t *sandbox.Values, answers []lua.LValue) error {
+		value, err := t.Result(answers[0], original.Object)
 		if err != nil {
 			return err
 		}
@@ -180,11 +183,11 @@ func itemValues(items []workv1alpha2.AggregatedStatusItem) ([]any, error) {
 
 func (s script) reflect(ctx context.Context, obj *unstructured.Unstructured) (*runtime.RawExtension, error) {
 	var status *runtime.RawExtension
-	err := s.call(ctx, 1, []any{obj.Object}, func(t *translation, answers []lua.LValue) error {
+	err := s.call(ctx, 1, []any{obj.Object}, func(t *sandbox.Values, answers []lua.LValue) error {
 		if answers[0] == lua.LNil {
 			return nil
 		}
-		value, err := t.result(answers[0], obj.Object["status"])
+		value, err := t.Result(answers[0], obj.Object["status"])
 		if err != nil {
 			return err
 		}
@@ -197,7 +200,7 @@ func (s script) reflect(ctx context.Context, obj *unstructured.Unstructured) (*r
 
 func (s script) health(ctx context.Context, obj *unstructured.Unstructured) (workv1alpha2.ResourceHealth, error) {
 	health := workv1alpha2.ResourceUnhealthy
-	err := s.call(ctx, 1, []any{obj.Object}, func(_ *translation, answers []lua.LValue) error {
+	err := s.call(ctx, 1, []any{obj.Object}, func(_ *sandbox.Values, answers []lua.LValue) error {
 		healthy, ok := answers[0].(lua.LBool)
 		if !ok {
 			return fmt.Errorf("it is a %s, not true or false", answers[0].Type())
@@ -212,16 +215,16 @@ func (s script) health(ctx context.Context, obj *unstructured.Unstructured) (wor
 
 func (s script) dependencies(ctx context.Context, obj *unstructured.Unstructured) ([]interpret.Dependency, error) {
 	var dependencies []interpret.Dependency
-	err := s.call(ctx, 1, []any{obj.Object}, func(t *translation, answers []lua.LValue) error {
+	err := s.call(ctx, 1, []any{obj.Object}, func(t *sandbox.Values, answers []lua.LValue) error {
 		return decodeList(t, answers[0], &dependencies)
 	})
 	return dependencies, err
 }
 
 // decodeList decodes a list; nil and an empty table are an empty one.
-func decodeList(t *translation, value lua.LValue, into any) error {
-	if value == lua.LNil || t.empty(value) {
+func decodeList(t *sandbox.Values, value lua.LValue, into any) error {
+	if value == lua.LNil || t.Empty(value) {
 		return nil
 	}
-	return t.decode(value, into)
+	return t.Decode(value, into)
 }

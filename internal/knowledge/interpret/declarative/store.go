@@ -2,25 +2,24 @@ package declarative
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 
-	lua "github.com/yuin/gopher-lua"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	configv1alpha1 "github.com/flagship-k8s/flagship/api/config/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
+	"github.com/flagship-k8s/flagship/internal/knowledge/interpret/declarative/sandbox"
 )
 
 // Store is the layer of customizations. Lookups never wait for a change.
 type Store struct {
 	kinds    atomic.Pointer[map[schema.GroupVersionKind]*scripts]
-	machines sync.Pool
-	// setting keeps changes apart; reading needs no lock.
+	machines *sandbox.Pool
+	// setting serializes changes; reading needs no lock.
 	setting sync.Mutex
 }
 
@@ -29,11 +28,11 @@ var (
 	_ interpret.Changeable = (*Store)(nil)
 )
 
-// scripts is what all customizations of one kind come to.
+// scripts are those of all customizations of one kind.
 type scripts struct {
-	// operations compiles the scripts when they are asked for the first time.
+	// operations compiles the scripts with the first call.
 	operations func() *interpret.Operations
-	// fingerprint tells whether a later list of customizations means the same.
+	// fingerprint is the same for lists of customizations that have the same scripts.
 	fingerprint string
 	// sources are the scripts by the function they are to define.
 	sources map[string][]string
@@ -41,8 +40,7 @@ type scripts struct {
 
 // New returns a store without customizations.
 func New() *Store {
-	s := &Store{}
-	s.machines.New = func() any { return newMachine() }
+	s := &Store{machines: sandbox.NewPool(map[string]sandbox.Library{"kube": kube()})}
 	s.kinds.Store(&map[schema.GroupVersionKind]*scripts{})
 	return s
 }
@@ -55,10 +53,9 @@ func (s *Store) Lookup(kind schema.GroupVersionKind) *interpret.Operations {
 	return nil
 }
 
-// Set replaces all customizations and returns the kinds that mean something else
-// now. Scripts are compiled once, when an object of their kind first comes up. A
-// script that cannot be compiled fails whenever it is asked; nobody answers in
-// its place. The customizations must not be changed afterwards.
+// Set replaces all customizations and returns the kinds whose scripts changed. Scripts are compiled once, when an object of their
+// kind is first interpreted. A script that does not compile fails each operation that it is for: no other layer replaces it. The
+// customizations must not be changed afterwards.
 func (s *Store) Set(customizations []*configv1alpha1.ResourceInterpreterCustomization) []schema.GroupVersionKind {
 	s.setting.Lock()
 	defer s.setting.Unlock()
@@ -98,7 +95,7 @@ func (s *Store) Set(customizations []*configv1alpha1.ResourceInterpreterCustomiz
 	return changed
 }
 
-// functions are those by which scripts answer the operations.
+// functions are those that scripts define for the operations.
 var functions = map[configv1alpha1.InterpreterOperation]string{
 	configv1alpha1.InterpreterOperationInterpretReplica:    getReplicas,
 	configv1alpha1.InterpreterOperationInterpretComponent:  getComponents,
@@ -141,15 +138,4 @@ func fingerprintOf(list []*configv1alpha1.ResourceInterpreterCustomization) stri
 		}
 	}
 	return text.String()
-}
-
-// run calls a program in a machine of the pool. A machine whose call failed is
-// not used again.
-func (s *Store) run(ctx context.Context, p *program, results int, args []any, take func(*translation, []lua.LValue) error) error {
-	v := s.machines.Get().(*machine)
-	if err := v.call(ctx, p, results, args, take); err != nil {
-		return err
-	}
-	s.machines.Put(v)
-	return nil
 }

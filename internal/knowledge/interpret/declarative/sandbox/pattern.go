@@ -1,4 +1,4 @@
-package declarative
+package sandbox
 
 import (
 	"strings"
@@ -15,14 +15,21 @@ const (
 	positionCapture = -2
 )
 
-// matcher matches Lua patterns against a text. It exists because backtracking is
-// where a short script can spend hours: every comparison is counted.
+// maxPatternDepth bounds how deep match calls itself: once for each repetition and capture of a pattern.
+const maxPatternDepth = 1000
+
+// matcher matches Lua patterns against a text. It charges for every comparison, since a pattern may take hours of backtracking. The
+// matcher of gopher-lua cannot be interrupted, and regexp has no %b, %f and %1.
 type matcher struct {
 	vm       *lua.LState
-	meter    *meter
 	text     string
 	pattern  string
+	depth    int
 	captures []capture
+}
+
+func newMatcher(vm *lua.LState, text, pattern string) *matcher {
+	return &matcher{vm: vm, text: text, pattern: pattern}
 }
 
 type capture struct{ start, length int }
@@ -30,8 +37,12 @@ type capture struct{ start, length int }
 // match tries the pattern from p against the text from s and returns where the
 // match ends, or -1.
 func (m *matcher) match(s, p int) int {
+	if m.depth++; m.depth > maxPatternDepth {
+		m.fail("the pattern is too complex")
+	}
+	defer func() { m.depth-- }()
 	for {
-		m.step()
+		Charge(m.vm, 1)
 		if p == len(m.pattern) {
 			return s
 		}
@@ -173,7 +184,7 @@ func (m *matcher) again(s, level int) int {
 		m.fail("invalid capture index")
 	}
 	c := m.captures[level]
-	m.meter.use(c.length / stringStep)
+	Charge(m.vm, c.length/stringStep)
 	if strings.HasPrefix(m.text[s:], m.text[c.start:c.start+c.length]) {
 		return s + c.length
 	}
@@ -191,7 +202,7 @@ func (m *matcher) balance(s, p int) int {
 	}
 	depth := 1
 	for s++; s < len(m.text); s++ {
-		m.step()
+		Charge(m.vm, 1)
 		switch m.text[s] {
 		case closing:
 			if depth--; depth == 0 {
@@ -234,9 +245,9 @@ func (m *matcher) itemEnd(p int) int {
 	return p
 }
 
-// one tells whether the character at s is one of the item from p to end.
+// one is true if the character at s is one of the item from p to end.
 func (m *matcher) one(s, p, end int) bool {
-	m.step()
+	Charge(m.vm, 1)
 	if s >= len(m.text) {
 		return false
 	}
@@ -252,10 +263,10 @@ func (m *matcher) one(s, p, end int) bool {
 	}
 }
 
-// set tells whether c is in the set from the bracket at p to behind the one at
+// set is true if c is in the set from the bracket at p to behind the one at
 // the end.
 func (m *matcher) set(c byte, p, end int) bool {
-	m.meter.use(1 + (end-p)/8)
+	Charge(m.vm, 1+(end-p)/8)
 	p++
 	end--
 	wanted := true
@@ -285,7 +296,7 @@ func (m *matcher) set(c byte, p, end int) bool {
 	return !wanted
 }
 
-// inClass tells whether c is in the class of a letter such as d or D; any other
+// inClass is true if c is in the class of a letter such as d or D; any other
 // character stands for itself.
 func inClass(c, class byte) bool {
 	letter := func(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
@@ -318,13 +329,6 @@ func inClass(c, class byte) bool {
 	return in == (class >= 'a')
 }
 
-func (m *matcher) step() {
-	m.meter.use(1)
-	if m.meter.err != nil {
-		m.fail("%s", m.meter.err)
-	}
-}
-
 func (m *matcher) fail(format string, args ...any) {
 	m.vm.RaiseError(format, args...)
 }
@@ -348,7 +352,7 @@ func (m *matcher) value(i, start, end int) lua.LValue {
 }
 
 func (m *matcher) piece(start, end int) lua.LValue {
-	m.meter.use(1 + (end-start)/stringStep)
+	Charge(m.vm, 1+(end-start)/stringStep)
 	return lua.LString(m.text[start:end])
 }
 

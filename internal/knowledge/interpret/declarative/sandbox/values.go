@@ -1,38 +1,42 @@
-package declarative
+package sandbox
 
 import (
 	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 
 	lua "github.com/yuin/gopher-lua"
+	"k8s.io/apimachinery/pkg/api/resource"
 )
 
 // What one result may be like.
 const (
 	maxDepth  = 64
 	maxValues = 200_000
+	// maxText bounds all text together: one long string may be in many places.
+	maxText = 8 << 20
 )
 
-// translation turns the values of objects into those of Lua and back, for one
-// call.
-type translation struct {
+// Values converts the values of objects to those of Lua and back, for one call.
+type Values struct {
 	vm *lua.LState
-	// lists remembers which tables were lists: one that is empty does not show it.
+	// lists has the tables that were made of lists: an empty table does not show it.
 	lists  map[*lua.LTable]bool
 	values int
-	// compact leaves empty tables out. A value that will be decoded into a Go
-	// type needs that: nothing tells whether an empty table is a list.
+	text   int
+	// compact leaves empty tables out, as for decoding into a Go type: an empty table may be a list or not.
 	compact bool
 }
 
-func newTranslation(vm *lua.LState) *translation {
-	return &translation{vm: vm, lists: map[*lua.LTable]bool{}}
+// NewValues returns a converter for a machine.
+func NewValues(vm *lua.LState) *Values {
+	return &Values{vm: vm, lists: map[*lua.LTable]bool{}}
 }
 
-// value turns a value of an object into one of Lua.
-func (t *translation) value(value any) lua.LValue {
+// Lua converts a value of an object to one of Lua.
+func (t *Values) Lua(value any) lua.LValue {
 	switch v := value.(type) {
 	case nil:
 		return lua.LNil
@@ -51,14 +55,14 @@ func (t *translation) value(value any) lua.LValue {
 	case map[string]any:
 		table := t.vm.CreateTable(0, len(v))
 		for key, entry := range v {
-			table.RawSetString(key, t.value(entry))
+			table.RawSetString(key, t.Lua(entry))
 		}
 		return table
 	case []any:
 		table := t.vm.CreateTable(len(v), 0)
 		t.lists[table] = true
 		for _, entry := range v {
-			table.Append(t.value(entry))
+			table.Append(t.Lua(entry))
 		}
 		return table
 	default:
@@ -66,16 +70,15 @@ func (t *translation) value(value any) lua.LValue {
 	}
 }
 
-// result turns a value of Lua into one of an object. The reference is what the
-// object has, or had, in its place.
-func (t *translation) result(value lua.LValue, reference any) (any, error) {
-	t.values, t.compact = 0, false
+// Result converts a value of Lua to one of an object. The reference is what the object has, or had, in its place.
+func (t *Values) Result(value lua.LValue, reference any) (any, error) {
+	t.values, t.text, t.compact = 0, 0, false
 	return t.back(value, reference, 0)
 }
 
-// decode turns a value of Lua into a Go value of a type with JSON tags.
-func (t *translation) decode(value lua.LValue, into any) error {
-	t.values, t.compact = 0, true
+// Decode converts a value of Lua to a Go value of a type with JSON tags.
+func (t *Values) Decode(value lua.LValue, into any) error {
+	t.values, t.text, t.compact = 0, 0, true
 	plain, err := t.back(value, nil, 0)
 	if err != nil {
 		return err
@@ -87,7 +90,27 @@ func (t *translation) decode(value lua.LValue, into any) error {
 	return json.Unmarshal(data, into)
 }
 
-func (t *translation) back(value lua.LValue, reference any, depth int) (any, error) {
+// Quantity parses a quantity that is not out of range.
+func Quantity(text string) (resource.Quantity, error) {
+	if err := inRange(text); err != nil {
+		return resource.Quantity{}, err
+	}
+	return resource.ParseQuantity(text)
+}
+
+// inRange refuses numbers that take the arithmetic of quantities minutes and gigabytes, such as 1e2147483647.
+func inRange(text string) error {
+	mantissa, exponent := text, ""
+	if e := strings.IndexAny(text, "eE"); e >= 0 {
+		mantissa, exponent = text[:e], text[e+1:]
+	}
+	if strings.Trim(mantissa, "+-.0123456789") == "" && (len(mantissa) > 100 || len(exponent) > 4) && strings.Trim(exponent, "+-0123456789") == "" {
+		return fmt.Errorf("the number %.40s is out of range", text)
+	}
+	return nil
+}
+
+func (t *Values) back(value lua.LValue, reference any, depth int) (any, error) {
 	if t.values++; t.values > maxValues {
 		return nil, fmt.Errorf("it has more than %d values", maxValues)
 	}
@@ -97,7 +120,12 @@ func (t *translation) back(value lua.LValue, reference any, depth int) (any, err
 	case lua.LBool:
 		return bool(v), nil
 	case lua.LString:
-		return string(v), nil
+		if t.compact {
+			if err := inRange(string(v)); err != nil {
+				return nil, err
+			}
+		}
+		return string(v), t.count(string(v))
 	case lua.LNumber:
 		return number(float64(v))
 	case *lua.LTable:
@@ -108,6 +136,13 @@ func (t *translation) back(value lua.LValue, reference any, depth int) (any, err
 	default:
 		return nil, fmt.Errorf("it contains a %s", v.Type())
 	}
+}
+
+func (t *Values) count(text string) error {
+	if t.text += len(text); t.text > maxText {
+		return fmt.Errorf("it has more than %d bytes of text", maxText)
+	}
+	return nil
 }
 
 // number is an integer wherever it can be.
@@ -122,7 +157,7 @@ func number(n float64) (any, error) {
 	}
 }
 
-func (t *translation) table(table *lua.LTable, reference any, depth int) (any, error) {
+func (t *Values) table(table *lua.LTable, reference any, depth int) (any, error) {
 	names, places := 0, 0
 	table.ForEach(func(key, _ lua.LValue) {
 		switch key.Type() {
@@ -143,7 +178,7 @@ func (t *translation) table(table *lua.LTable, reference any, depth int) (any, e
 	}
 }
 
-func (t *translation) object(table *lua.LTable, reference any, depth int) (any, error) {
+func (t *Values) object(table *lua.LTable, reference any, depth int) (any, error) {
 	fields, _ := reference.(map[string]any)
 	result := map[string]any{}
 	var failed error
@@ -151,16 +186,18 @@ func (t *translation) object(table *lua.LTable, reference any, depth int) (any, 
 		if failed != nil {
 			return
 		}
-		if t.compact && t.empty(value) {
+		if t.compact && t.Empty(value) {
 			return
 		}
 		name := lua.LVAsString(key)
-		result[name], failed = t.back(value, fields[name], depth)
+		if failed = t.count(name); failed == nil {
+			result[name], failed = t.back(value, fields[name], depth)
+		}
 	})
 	return result, failed
 }
 
-func (t *translation) list(table *lua.LTable, reference any, depth int) (any, error) {
+func (t *Values) list(table *lua.LTable, reference any, depth int) (any, error) {
 	entries, _ := reference.([]any)
 	result := make([]any, 0, table.Len())
 	places := 0
@@ -186,7 +223,8 @@ func (t *translation) list(table *lua.LTable, reference any, depth int) (any, er
 	return result, nil
 }
 
-func (t *translation) empty(value lua.LValue) bool {
+// Empty is true for a table without entries.
+func (t *Values) Empty(value lua.LValue) bool {
 	table, ok := value.(*lua.LTable)
 	if !ok {
 		return false
