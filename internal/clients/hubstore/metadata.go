@@ -1,9 +1,13 @@
 package hubstore
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -43,4 +47,33 @@ func (p MetadataPatch) Bytes() ([]byte, error) {
 		return nil, fmt.Errorf("encoding metadata: %w", err)
 	}
 	return raw, nil
+}
+
+// Reader reads single templates. *Store is one.
+type Reader interface {
+	Meta(Ref) (*metav1.PartialObjectMetadata, bool)
+	Get(context.Context, Ref) (*unstructured.Unstructured, error)
+}
+
+// Present returns the metadata of a template; nil if it does not exist or is being deleted. One that is not in the cache is read from
+// the API server, so that a start never costs a running copy.
+func Present(ctx context.Context, templates Reader, ref Ref) (*metav1.PartialObjectMetadata, error) {
+	meta, ok := templates.Meta(ref)
+	if !ok {
+		obj, err := templates.Get(ctx, ref)
+		if apierrors.IsNotFound(err) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		meta = &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+			UID: obj.GetUID(), Name: obj.GetName(), Namespace: obj.GetNamespace(), DeletionTimestamp: obj.GetDeletionTimestamp(),
+			Labels: obj.GetLabels(), Annotations: obj.GetAnnotations(),
+		}}
+	}
+	if meta.DeletionTimestamp != nil {
+		return nil, nil
+	}
+	return meta, nil
 }

@@ -15,6 +15,11 @@ type Ref struct {
 	Namespace, Name  string
 }
 
+// NamespaceRef returns the reference of a namespace.
+func NamespaceRef(name string) Ref {
+	return Ref{GroupVersionKind: schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}, Name: name}
+}
+
 // RefOf is the reference of an object that carries its own kind.
 func RefOf(obj *unstructured.Unstructured) Ref {
 	return Ref{GroupVersionKind: obj.GroupVersionKind(), Namespace: obj.GetNamespace(), Name: obj.GetName()}

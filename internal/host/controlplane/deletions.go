@@ -10,6 +10,7 @@ import (
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/features/namespaces"
 	"github.com/flagship-k8s/flagship/internal/pipeline/propagate"
 	"github.com/flagship-k8s/flagship/internal/pipeline/render"
 )
@@ -24,10 +25,10 @@ func (h *components) wants(ctx context.Context, binding workv1alpha2.Binding) (b
 // keeps says whether a Work that is deleted would be created again. If that is not known yet, again is when to ask the
 // next time.
 func (h *components) keeps(ctx context.Context, work *workv1alpha1.Work) (keeps bool, again time.Duration, err error) {
-	if carries, err := propagate.Carries(h.templates)(ctx, work); err != nil || carries {
+	if carries, err := namespaces.Carries(ctx, h.templates, work); err != nil || carries {
 		return carries, 0, err
 	}
-	keeper := render.Keeper{Reader: h.mgr.GetClient(), Exists: propagate.Exists(h.templates), Wanted: h.wants, Clock: h.options.Clock}
+	keeper := render.Keeper{Reader: h.mgr.GetClient(), Templates: h.templates, Wanted: h.wants, Clock: h.options.Clock}
 	return keeper.Keeps(ctx, work)
 }
 

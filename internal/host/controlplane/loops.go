@@ -27,6 +27,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/features/crds"
 	"github.com/flagship-k8s/flagship/internal/features/enroll"
 	"github.com/flagship-k8s/flagship/internal/features/limit"
+	"github.com/flagship-k8s/flagship/internal/features/namespaces"
 	"github.com/flagship-k8s/flagship/internal/features/resourceclaims"
 	"github.com/flagship-k8s/flagship/internal/features/restore"
 	"github.com/flagship-k8s/flagship/internal/features/service"
@@ -91,6 +92,7 @@ func setupLoops(ctx context.Context, mgr ctrl.Manager, server *apiserver.Server,
 		{"template", func(mgr ctrl.Manager) error { return mgr.Add(h.templates) }},
 		{"member", func(mgr ctrl.Manager) error { return member.Setup(mgr, member.Deps{Fleet: h.fleet}) }},
 		{"propagate", func(mgr ctrl.Manager) error { return h.setupPropagate(ctx, mgr) }},
+		{"namespaces", func(mgr ctrl.Manager) error { return h.setupNamespaces(ctx, mgr) }},
 		{"schedule", h.setupSchedule},
 		{"rebalance", func(mgr ctrl.Manager) error { return rebalance.Setup(mgr, h.options.Clock) }},
 		{"render", func(mgr ctrl.Manager) error { return h.setupRender(ctx, mgr) }},
@@ -247,7 +249,7 @@ func newComponents(ctx context.Context, mgr ctrl.Manager, server *apiserver.Serv
 
 func (h *components) setupPropagate(ctx context.Context, mgr ctrl.Manager) error {
 	return propagate.Setup(ctx, mgr, propagate.Deps{
-		Client: h.client, Templates: h.templates, Interpreter: withDefinitions{h.interpreter, h.definitions}, Events: h.events, Clock: h.options.Clock, NewID: uuid.NewString,
+		Client: h.client, Templates: h.templates, Interpreter: withDefinitions{h.interpreter, h.definitions}, Events: h.events, Clock: h.options.Clock,
 		HasWorks: render.HasWorks(h.mgr.GetClient()),
 		Customized: func(kind schema.GroupVersionKind) string {
 			return h.customized.Fingerprint(kind, configv1alpha1.InterpreterOperationInterpretReplica,
@@ -256,9 +258,13 @@ func (h *components) setupPropagate(ctx context.Context, mgr ctrl.Manager) error
 	})
 }
 
+func (h *components) setupNamespaces(ctx context.Context, mgr ctrl.Manager) error {
+	return namespaces.Setup(ctx, mgr, namespaces.Deps{Client: h.client, Templates: h.templates, Events: h.events, NewID: uuid.NewString})
+}
+
 func (h *components) setupRender(ctx context.Context, mgr ctrl.Manager) error {
 	return render.Setup(ctx, mgr, render.Deps{
-		Template: h.templates.Get, Metadata: h.templates.Meta, Translate: h.translate, Retranslate: h.retranslated,
+		Templates: h.templates, Translate: h.translate, Retranslate: h.retranslated,
 		Interpreter: h.interpreter, Changes: h.changes, Events: h.events, Clock: h.options.Clock, NewID: uuid.NewString,
 		Wanted: h.wants, MayStore: h.limiter.CheckWork, OnSpace: h.limiter.OnSpace, EvictionTimeout: h.options.GracefulEvictionTimeout, Metrics: h.options.metrics,
 	})

@@ -51,8 +51,6 @@ type Deps struct {
 	HasWorks func(ctx context.Context, binding client.ObjectKey) (bool, error)
 	Events   events.Recorder
 	Clock    clock.PassiveClock
-	// NewID returns a new UUID, for the Works that carry namespaces.
-	NewID func() string
 }
 
 const (
@@ -72,9 +70,6 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 	}
 	if err := setupPolicies(mgr, &policyLoop{propagator: p, inbox: in}); err != nil {
 		return fmt.Errorf("setting up propagation policies: %w", err)
-	}
-	if err := setupNamespaces(ctx, mgr, deps.Client, deps); err != nil {
-		return fmt.Errorf("setting up propagation of namespaces: %w", err)
 	}
 	return nil
 }

@@ -214,7 +214,7 @@ func TestSeveralDependants(t *testing.T) {
 // does not leave the clusters meanwhile. Works of it show that it was not deleted for good.
 func TestWhatADeletedBindingNeedsStaysUntilItIsCreatedAgain(t *testing.T) {
 	h := newHub(t, pp("p", withDeps))
-	h.object(hubstore.Ref{GroupVersionKind: namespaceKind, Name: "shop"}, nil, 1)
+	h.object(hubstore.NamespaceRef("shop"), nil, 1)
 	web, conf := h.deployment("web"), configMap("conf")
 	h.object(conf, nil, 1)
 	h.uses(web, "conf")

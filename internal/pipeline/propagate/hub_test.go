@@ -72,9 +72,6 @@ func newHub(t *testing.T, objects ...client.Object) *fakeHub {
 	if err := Indexes(t.Context(), indexer); err != nil {
 		t.Fatal(err)
 	}
-	if err := indexer.IndexField(t.Context(), &workv1alpha1.Work{}, indexNamespace, carriedNamespace); err != nil {
-		t.Fatal(err)
-	}
 	h.client = builder.Build()
 	h.loop = newPropagator(h.client, Deps{
 		Templates: h.templates, Interpreter: interpret.Chain(builtin.New(h.clock)), Clock: h.clock,
@@ -358,4 +355,11 @@ func (h *fakeHub) object(ref hubstore.Ref, spec map[string]any, generation int64
 	obj.SetCreationTimestamp(metav1.NewTime(start.Add(-time.Hour)))
 	h.templates.put(ref, obj)
 	return ref
+}
+
+func merged(into, from map[string]string) map[string]string {
+	result := map[string]string{}
+	maps.Copy(result, into)
+	maps.Copy(result, from)
+	return result
 }

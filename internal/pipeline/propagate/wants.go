@@ -10,7 +10,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkingv1alpha1 "github.com/flagship-k8s/flagship/api/networking/v1alpha1"
-	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
@@ -35,12 +34,12 @@ func (p *propagator) wants(ctx context.Context, binding workv1alpha2.Binding, ch
 	if !isNameOf(binding, ref) {
 		return false, nil // made by hand: nobody would create it again
 	}
-	meta, err := presentMeta(ctx, p.templates, ref)
+	meta, err := hubstore.Present(ctx, p.templates, ref)
 	if err != nil || meta == nil || meta.UID != binding.BindingSpec().Resource.UID {
 		return false, err
 	}
 	if ref.Namespace != "" { // the objects of a namespace that is being deleted go in any order
-		if namespace, err := presentMeta(ctx, p.templates, Namespace(ref.Namespace).ref()); err != nil || namespace == nil {
+		if namespace, err := hubstore.Present(ctx, p.templates, hubstore.NamespaceRef(ref.Namespace)); err != nil || namespace == nil {
 			return false, err
 		}
 	}
@@ -115,34 +114,6 @@ func isNameOf(binding workv1alpha2.Binding, ref hubstore.Ref) bool {
 	return key == bindingKey(ref) || key == alternativeKey(ref)
 }
 
-// presentMeta is the metadata of a template; nil if it does not exist or is being deleted. The API server is asked about
-// one that memory does not have, so that a start never costs a running copy.
-func presentMeta(ctx context.Context, templates Templates, ref hubstore.Ref) (*metav1.PartialObjectMetadata, error) {
-	meta, ok := templates.Meta(ref)
-	if !ok {
-		obj, err := templates.Get(ctx, ref)
-		if err != nil {
-			return nil, client.IgnoreNotFound(err)
-		}
-		meta = &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
-			UID: obj.GetUID(), Name: obj.GetName(), Namespace: obj.GetNamespace(), DeletionTimestamp: obj.GetDeletionTimestamp(),
-			Labels: obj.GetLabels(), Annotations: obj.GetAnnotations(),
-		}}
-	}
-	if meta.DeletionTimestamp != nil {
-		return nil, nil
-	}
-	return meta, nil
-}
-
-// Exists says whether a template exists and is not being deleted.
-func Exists(templates Templates) func(context.Context, hubstore.Ref) (bool, error) {
-	return func(ctx context.Context, ref hubstore.Ref) (bool, error) {
-		meta, err := presentMeta(ctx, templates, ref)
-		return meta != nil, err
-	}
-}
-
 // serviceWants says whether the MultiClusterService that has a Service stays.
 func serviceWants(ctx context.Context, reader client.Reader, service metav1.Object) (bool, error) {
 	key := client.ObjectKey{
@@ -158,16 +129,4 @@ func serviceWants(ctx context.Context, reader client.Reader, service metav1.Obje
 		return false, fmt.Errorf("reading MultiClusterService %s: %w", key, err)
 	}
 	return mcs.DeletionTimestamp == nil, nil
-}
-
-// Carries says whether a Work carries a namespace that goes to every cluster: it would be created again.
-func Carries(templates Templates) func(context.Context, *workv1alpha1.Work) (bool, error) {
-	return func(ctx context.Context, work *workv1alpha1.Work) (bool, error) {
-		name := work.Annotations[workv1alpha1.CarriedNamespaceAnnotation]
-		if name == "" || work.Name != workv1alpha1.WorkName(namespaceKind.Kind, "", name) {
-			return false, nil
-		}
-		meta, err := presentMeta(ctx, templates, Namespace(name).ref())
-		return meta != nil && travels(meta), err
-	}
 }

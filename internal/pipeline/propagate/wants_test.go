@@ -42,7 +42,7 @@ func TestDeletedBindingIsCreatedAgainAsItWas(t *testing.T) {
 				}
 			})))
 			ref := h.deployment("web")
-			h.object(hubstore.Ref{GroupVersionKind: namespaceKind, Name: "shop"}, nil, 1)
+			h.object(hubstore.NamespaceRef("shop"), nil, 1)
 			h.reconcile(ref)
 			b := h.binding(ref).(*workv1alpha2.ResourceBinding)
 			h.update(b, func() {
@@ -81,18 +81,18 @@ func TestBindingsThatNobodyWants(t *testing.T) {
 		},
 		"it was made by hand": func(_ *fakeHub, _ hubstore.Ref, b *workv1alpha2.ResourceBinding) { b.Name = "mine" },
 		"its namespace is not there": func(h *fakeHub, _ hubstore.Ref, _ *workv1alpha2.ResourceBinding) {
-			delete(h.templates.objects, Namespace("shop").ref())
+			delete(h.templates.objects, hubstore.NamespaceRef("shop"))
 		},
 		"its namespace is going": func(h *fakeHub, _ hubstore.Ref, _ *workv1alpha2.ResourceBinding) {
 			now := metav1.NewTime(start)
-			h.templates.objects[Namespace("shop").ref()].SetDeletionTimestamp(&now)
+			h.templates.objects[hubstore.NamespaceRef("shop")].SetDeletionTimestamp(&now)
 		},
 	}
 	for reason, change := range cases {
 		t.Run(reason, func(t *testing.T) {
 			h := newHub(t, pp("p"))
 			ref := h.deployment("web")
-			h.object(Namespace("shop").ref(), nil, 1)
+			h.object(hubstore.NamespaceRef("shop"), nil, 1)
 			h.reconcile(ref)
 			b := h.binding(ref).(*workv1alpha2.ResourceBinding)
 			change(h, ref, b)

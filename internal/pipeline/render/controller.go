@@ -13,7 +13,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
@@ -47,10 +46,8 @@ var errNoID = errors.New("the binding has no permanent id")
 
 // Deps is what rendering needs of its neighbours.
 type Deps struct {
-	// Template reads a template as it is at this moment. Required.
-	Template func(ctx context.Context, ref hubstore.Ref) (*unstructured.Unstructured, error)
-	// Metadata reads a template's metadata from memory. Required.
-	Metadata func(ref hubstore.Ref) (*metav1.PartialObjectMetadata, bool)
+	// Templates reads templates. Required.
+	Templates hubstore.Reader
 	// Interpreter knows replicas and what does not travel. Required.
 	Interpreter Interpreter
 	// Translate is called after overrides, if set.
@@ -120,7 +117,7 @@ func newReconciler(cached client.Client, live client.Reader, deps Deps, orphans 
 
 func (r *Reconciler) setup(mgr ctrl.Manager) error {
 	name := "render-" + strings.ToLower(r.kind().Kind)
-	t := &triggers{reader: r.client, metadata: r.deps.Metadata, retranslate: r.deps.Retranslate, namespaced: r.namespaced}
+	t := &triggers{reader: r.client, templates: r.deps.Templates, retranslate: r.deps.Retranslate, namespaced: r.namespaced}
 	b := ctrl.NewControllerManagedBy(mgr).
 		Named(name).
 		Watches(r.newBinding("", ""), r.bindingEvents(), builder.WithPredicates(bindingChanges())).
@@ -258,7 +255,7 @@ func (r *Reconciler) requests(ctx context.Context, binding workv1alpha2.Binding,
 	if err := checkTemplate(binding); err != nil {
 		return nil, &refusal{cause: err}
 	}
-	obj, err := r.deps.Template(ctx, refOf(spec))
+	obj, err := r.deps.Templates.Get(ctx, refOf(spec))
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}

@@ -19,7 +19,6 @@ import (
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
-	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 )
 
@@ -381,7 +380,8 @@ func TestJobCompletionsAreShared(t *testing.T) {
 	binding := nginxBinding("m1", "m2")
 	binding.Spec.Resource.APIVersion, binding.Spec.Resource.Kind = "batch/v1", "Job"
 	s := newStage(t, threeClusters(binding)...)
-	s.templates = map[hubstore.Ref]*unstructured.Unstructured{hubstore.RefOf(job): job}
+	clear(s.templates)
+	s.put(job)
 	s.mustReconcile(binding)
 	var works workv1alpha1.WorkList
 	if err := s.client.List(t.Context(), &works); err != nil {

@@ -124,7 +124,7 @@ type stage struct {
 	t          *testing.T
 	client     client.Client
 	reconciler *Reconciler
-	templates  map[hubstore.Ref]*unstructured.Unstructured
+	templates  fakeTemplates
 
 	mu     sync.Mutex
 	writes []string
@@ -148,7 +148,7 @@ func testScheme(t *testing.T) *runtime.Scheme {
 
 func newStage(t *testing.T, objects ...client.Object) *stage {
 	t.Helper()
-	s := &stage{t: t, templates: map[hubstore.Ref]*unstructured.Unstructured{}}
+	s := &stage{t: t, templates: fakeTemplates{}}
 	s.put(parse(t, nginx))
 	builder := fake.NewClientBuilder().WithScheme(testScheme(t)).WithObjects(objects...).
 		WithStatusSubresource(&workv1alpha1.Work{}, &workv1alpha2.ResourceBinding{}, &workv1alpha2.ClusterResourceBinding{})
@@ -184,19 +184,7 @@ func newStage(t *testing.T, objects ...client.Object) *stage {
 	})
 	var ids int
 	s.reconciler = newReconciler(s.client, s.client, Deps{
-		Template: func(_ context.Context, ref hubstore.Ref) (*unstructured.Unstructured, error) {
-			if obj, ok := s.templates[ref]; ok {
-				return obj.DeepCopy(), nil
-			}
-			return nil, fmt.Errorf("reading: %w", apierrors.NewNotFound(schema.GroupResource{Resource: "templates"}, ref.Name))
-		},
-		Metadata: func(ref hubstore.Ref) (*metav1.PartialObjectMetadata, bool) {
-			obj, ok := s.templates[ref]
-			if !ok {
-				return nil, false
-			}
-			return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Labels: obj.GetLabels()}}, true
-		},
+		Templates:   s.templates,
 		Interpreter: knowsReplicas{},
 		Events: events.RecorderFunc(func(e events.Event) {
 			s.mu.Lock()
@@ -212,6 +200,23 @@ func newStage(t *testing.T, objects ...client.Object) *stage {
 		},
 	}, newOrphans(nil), true)
 	return s
+}
+
+type fakeTemplates map[hubstore.Ref]*unstructured.Unstructured
+
+func (f fakeTemplates) Get(_ context.Context, ref hubstore.Ref) (*unstructured.Unstructured, error) {
+	if obj, ok := f[ref]; ok {
+		return obj.DeepCopy(), nil
+	}
+	return nil, fmt.Errorf("reading: %w", apierrors.NewNotFound(schema.GroupResource{Resource: "templates"}, ref.Name))
+}
+
+func (f fakeTemplates) Meta(ref hubstore.Ref) (*metav1.PartialObjectMetadata, bool) {
+	obj, ok := f[ref]
+	if !ok {
+		return nil, false
+	}
+	return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Labels: obj.GetLabels()}}, true
 }
 
 func (s *stage) put(obj *unstructured.Unstructured) { s.templates[hubstore.RefOf(obj)] = obj }

@@ -23,8 +23,8 @@ const grace = 5 * time.Second
 type Keeper struct {
 	// Reader reads bindings from the cache. Required.
 	Reader client.Reader
-	// Exists says whether a template exists and is not being deleted. Required.
-	Exists func(ctx context.Context, ref hubstore.Ref) (bool, error)
+	// Templates reads templates. Required.
+	Templates hubstore.Reader
 	// Wanted says whether a binding that is deleted would be created again. Required.
 	Wanted func(ctx context.Context, binding workv1alpha2.Binding) (bool, error)
 	// Clock is compared with the time of deletion. Required.
@@ -55,7 +55,7 @@ func (k Keeper) Keeps(ctx context.Context, work *workv1alpha1.Work) (keeps bool,
 			return false, 0, err
 		}
 	default: // without its template the binding is about to be deleted
-		if exists, err := k.Exists(ctx, refOf(binding.BindingSpec())); err != nil || !exists {
+		if meta, err := hubstore.Present(ctx, k.Templates, refOf(binding.BindingSpec())); err != nil || meta == nil {
 			return false, 0, err
 		}
 	}

@@ -13,7 +13,6 @@ import (
 
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
-	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 )
 
@@ -120,8 +119,8 @@ func TestKeeper(t *testing.T) {
 			s := newStage(t, objects...)
 			keeper := Keeper{
 				Reader: s.client, Clock: clocktesting.NewFakePassiveClock(start.Add(c.after)),
-				Wanted: func(context.Context, workv1alpha2.Binding) (bool, error) { return c.wanted, nil },
-				Exists: func(_ context.Context, ref hubstore.Ref) (bool, error) { return s.templates[ref] != nil, nil },
+				Wanted:    func(context.Context, workv1alpha2.Binding) (bool, error) { return c.wanted, nil },
+				Templates: s.templates,
 			}
 			keeps, again, err := keeper.Keeps(t.Context(), work)
 			if err != nil || keeps != c.keeps || again != c.again {

@@ -183,7 +183,7 @@ func (r *Reconciler) enqueueOwner(work client.Object, q queue, initial bool) {
 // triggers leads from override policies and Clusters to exactly the bindings whose Works may change.
 type triggers struct {
 	reader      client.Reader
-	metadata    func(ref hubstore.Ref) (*metav1.PartialObjectMetadata, bool)
+	templates   hubstore.Reader
 	retranslate func(before, after *clusterv1alpha1.Cluster) []schema.GroupVersionKind
 	namespaced  bool
 }
@@ -339,7 +339,7 @@ func (t *triggers) selects(policy policyv1alpha1.Override, binding workv1alpha2.
 		APIVersion: spec.Resource.APIVersion, Kind: spec.Resource.Kind,
 		Namespace: spec.Resource.Namespace, Name: spec.Resource.Name,
 	}
-	if meta, ok := t.metadata(refOf(spec)); ok {
+	if meta, ok := t.templates.Meta(refOf(spec)); ok {
 		target.Labels = meta.Labels
 	}
 	return override.Selects(policy, target) != override.Unselected

@@ -1,4 +1,4 @@
-package propagate
+package namespaces
 
 import (
 	"context"
@@ -36,7 +36,7 @@ func namespaceHub(t *testing.T, objects ...client.Object) (*fakeHub, *namespaceL
 		events: events.RecorderFunc(func(e events.Event) { h.events = append(h.events, e.String()) }),
 		newID:  func() string { ids++; return fmt.Sprint("id-", ids) },
 	}
-	h.object(Namespace("predict").ref(), map[string]any{"finalizers": []any{"kubernetes"}}, 0)
+	h.namespace("predict")
 	return h, loop
 }
 
@@ -138,7 +138,7 @@ func TestNamespacesThatStay(t *testing.T) {
 		"nor does one with the label": {"mine", map[string]string{policyv1alpha1.NamespaceSkipAutoPropagationLabel: "true"}},
 	} {
 		h, loop := namespaceHub(t)
-		h.object(tc.name.ref(), nil, 0)
+		h.namespace(tc.name)
 		h.templates.change(tc.name.ref(), func(obj *unstructured.Unstructured) { obj.SetLabels(tc.labels) })
 		reconcileNamespace(t, loop, tc.name)
 		h.expectWrites(reason)

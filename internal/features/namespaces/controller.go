@@ -1,16 +1,20 @@
-package propagate
+package namespaces
 
 import (
 	"context"
 	"fmt"
 	"maps"
 	"sync/atomic"
+	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	ctrlevent "sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/source"
@@ -19,19 +23,50 @@ import (
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
+	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
+	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 )
 
-const namespaceWorkers = 8
+const (
+	workers = 8
+	// Priorities in the queue: a restart brings all namespaces, which wait behind what users do meanwhile.
+	soon  = 0
+	later = handler.LowPriority
+)
 
 type namespaceQueue = workqueue.TypedRateLimitingInterface[Namespace]
 
-func setupNamespaces(ctx context.Context, mgr ctrl.Manager, c client.Client, deps Deps) error {
+// Templates is what the package needs of the store; *hubstore.Store has it.
+type Templates interface {
+	hubstore.Reader
+	Subscribe(func(hubstore.Ref))
+	WaitForSync(context.Context) error
+	List(schema.GroupVersionKind, string, labels.Selector) []*metav1.PartialObjectMetadata
+}
+
+// Deps is what the package needs. All fields are required.
+type Deps struct {
+	// Client is that of package hubclient.
+	Client    client.Client
+	Templates Templates
+	Events    events.Recorder
+	// NewID returns a new UUID for a Work.
+	NewID func() string
+}
+
+// Setup adds the loop to the manager.
+func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 	err := mgr.GetFieldIndexer().IndexField(ctx, &workv1alpha1.Work{}, indexNamespace, carriedNamespace)
 	if err != nil {
 		return fmt.Errorf("indexing Works by namespace: %w", err)
 	}
-	l := &namespaceLoop{client: c, templates: deps.Templates, events: deps.Events, newID: deps.NewID}
-	loop, err := controller.NewTyped("propagate-namespaces", mgr, options[Namespace](mgr, l, namespaceWorkers))
+	l := &namespaceLoop{client: deps.Client, templates: deps.Templates, events: deps.Events, newID: deps.NewID}
+	loop, err := controller.NewTyped("propagate-namespaces", mgr, controller.TypedOptions[Namespace]{
+		Reconciler:              controlloop.Track(mgr, l),
+		MaxConcurrentReconciles: workers,
+		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[Namespace](50*time.Millisecond, time.Minute),
+		SkipNameValidation:      new(true), // several control planes may live in one process
+	})
 	if err != nil {
 		return err
 	}
@@ -51,6 +86,14 @@ func setupNamespaces(ctx context.Context, mgr ctrl.Manager, c client.Client, dep
 		}
 	}
 	return nil
+}
+
+func enqueue(q namespaceQueue, priority int, name Namespace) {
+	if ranked, ok := q.(priorityqueue.PriorityQueue[Namespace]); ok {
+		ranked.AddWithOpts(priorityqueue.AddOpts{Priority: &priority}, name)
+		return
+	}
+	q.Add(name)
 }
 
 func carriedNamespace(obj client.Object) []string {

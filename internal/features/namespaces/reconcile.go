@@ -1,4 +1,4 @@
-package propagate
+package namespaces
 
 import (
 	"context"
@@ -52,7 +52,7 @@ var (
 type Namespace string
 
 func (n Namespace) ref() hubstore.Ref {
-	return hubstore.Ref{GroupVersionKind: namespaceKind, Name: string(n)}
+	return hubstore.NamespaceRef(string(n))
 }
 
 // namespaceLoop keeps a Work for every namespace in every cluster.
@@ -102,6 +102,16 @@ func travels(meta metav1.Object) bool {
 	return meta.GetName() != metav1.NamespaceDefault &&
 		!hubstore.ReservedNamespace(meta.GetName()) && !strings.HasPrefix(meta.GetName(), "karmada-") &&
 		!strings.EqualFold(meta.GetLabels()[policyv1alpha1.NamespaceSkipAutoPropagationLabel], "true")
+}
+
+// Carries returns whether a Work carries a namespace that goes to every cluster: it would be created again.
+func Carries(ctx context.Context, templates hubstore.Reader, work *workv1alpha1.Work) (bool, error) {
+	name := work.Annotations[workv1alpha1.CarriedNamespaceAnnotation]
+	if name == "" || work.Name != workv1alpha1.WorkName(namespaceKind.Kind, "", name) {
+		return false, nil
+	}
+	meta, err := hubstore.Present(ctx, templates, hubstore.NamespaceRef(name))
+	return meta != nil && travels(meta), err
 }
 
 // collect deletes the Works of a namespace that is gone for certain.
