@@ -60,7 +60,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 	if err != nil {
 		return fmt.Errorf("indexing Works by namespace: %w", err)
 	}
-	l := &namespaceLoop{client: deps.Client, templates: deps.Templates, events: deps.Events, newID: deps.NewID}
+	l := &reconciler{client: deps.Client, templates: deps.Templates, events: deps.Events, newID: deps.NewID}
 	loop, err := controller.NewTyped("propagate-namespaces", mgr, controller.TypedOptions[Namespace]{
 		Reconciler:              controlloop.Track(mgr, l),
 		MaxConcurrentReconciles: workers,

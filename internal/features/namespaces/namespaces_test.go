@@ -27,11 +27,11 @@ func cluster(name string) *clusterv1alpha1.Cluster {
 }
 
 // namespaceHub has the namespace "predict" and the clusters member1 and member2.
-func namespaceHub(t *testing.T, objects ...client.Object) (*fakeHub, *namespaceLoop) {
+func namespaceHub(t *testing.T, objects ...client.Object) (*fakeHub, *reconciler) {
 	t.Helper()
 	h := newHub(t, append(objects, cluster("member1"), cluster("member2"))...)
 	ids := 0
-	loop := &namespaceLoop{
+	loop := &reconciler{
 		client: h.client, templates: h.templates,
 		events: events.RecorderFunc(func(e events.Event) { h.events = append(h.events, e.String()) }),
 		newID:  func() string { ids++; return fmt.Sprint("id-", ids) },
@@ -40,7 +40,7 @@ func namespaceHub(t *testing.T, objects ...client.Object) (*fakeHub, *namespaceL
 	return h, loop
 }
 
-func reconcileNamespace(t *testing.T, loop *namespaceLoop, name Namespace) {
+func reconcileNamespace(t *testing.T, loop *reconciler, name Namespace) {
 	t.Helper()
 	if _, err := loop.Reconcile(t.Context(), name); err != nil {
 		t.Fatal(err)
@@ -181,13 +181,13 @@ func (b blind) Get(ctx context.Context, key client.ObjectKey, obj client.Object,
 }
 
 // The answer to the first attempt was lost, and the namespace has changed since.
-func TestAWorkThatCannotBeSeenYetIsLookedAtAgain(t *testing.T) {
+func TestAWorkThatIsNotInTheCacheYet(t *testing.T) {
 	h, loop := namespaceHub(t)
 	reconcileNamespace(t, loop, "predict")
 	h.templates.change(Namespace("predict").ref(), func(obj *unstructured.Unstructured) { obj.SetLabels(map[string]string{"team": "ml"}) })
 	loop.client = blind{h.client}
 	if result, err := loop.Reconcile(t.Context(), "predict"); err != nil || result.RequeueAfter == 0 {
-		t.Errorf("got %+v, %v; want another look soon and no error", result, err)
+		t.Errorf("got %+v, %v; want another try soon and no error", result, err)
 	}
 	loop.client = h.client
 	reconcileNamespace(t, loop, "predict")
@@ -206,7 +206,7 @@ func TestAWorkThatOutlivesItsNamespaceIsFound(t *testing.T) {
 	t.Cleanup(q.ShutDown)
 	handle.Create(t.Context(), ctrlevent.TypedCreateEvent[*workv1alpha1.Work]{Object: w}, q)
 	if q.Len() > 0 {
-		t.Error("the Work of a namespace that is there is looked at again")
+		t.Error("the Work of a namespace that is there is reconciled again")
 	}
 	delete(h.templates.objects, Namespace("predict").ref())
 	handle.Create(t.Context(), ctrlevent.TypedCreateEvent[*workv1alpha1.Work]{Object: w}, q)

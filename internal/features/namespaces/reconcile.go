@@ -7,16 +7,13 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -25,6 +22,7 @@ import (
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 	"github.com/flagship-k8s/flagship/internal/knowledge/override"
@@ -35,8 +33,8 @@ var namespaceKind = schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}
 const (
 	// indexNamespace finds the Works that carry namespaces.
 	indexNamespace = "propagate.namespace"
-	// executionSpaceSoon is when to look again for a new cluster's execution
-	// namespace, or for a Work in it.
+	// executionSpaceSoon is the pause before the next try if a new cluster's execution namespace does not exist, or a Work in it
+	// is not in the cache.
 	executionSpaceSoon = 300 * time.Millisecond
 )
 
@@ -55,8 +53,8 @@ func (n Namespace) ref() hubstore.Ref {
 	return hubstore.NamespaceRef(string(n))
 }
 
-// namespaceLoop keeps a Work for every namespace in every cluster.
-type namespaceLoop struct {
+// reconciler keeps a Work for every namespace in every cluster.
+type reconciler struct {
 	client    client.Client
 	templates Templates
 	events    events.Recorder
@@ -64,7 +62,7 @@ type namespaceLoop struct {
 }
 
 // Reconcile brings the Works of one namespace up to date.
-func (l *namespaceLoop) Reconcile(ctx context.Context, name Namespace) (reconcile.Result, error) {
+func (l *reconciler) Reconcile(ctx context.Context, name Namespace) (reconcile.Result, error) {
 	meta, ok := l.templates.Meta(name.ref())
 	if !ok {
 		return reconcile.Result{}, l.collect(ctx, name)
@@ -115,7 +113,7 @@ func Carries(ctx context.Context, templates hubstore.Reader, work *workv1alpha1.
 }
 
 // collect deletes the Works of a namespace that is gone for certain.
-func (l *namespaceLoop) collect(ctx context.Context, name Namespace) error {
+func (l *reconciler) collect(ctx context.Context, name Namespace) error {
 	var works workv1alpha1.WorkList
 	err := l.client.List(ctx, &works, client.MatchingFields{indexNamespace: string(name)},
 		client.UnsafeDisableDeepCopy, client.DisableReadYourWritesConsistency)
@@ -144,7 +142,7 @@ func (l *namespaceLoop) collect(ctx context.Context, name Namespace) error {
 }
 
 // overrides lists the cluster-wide override policies about a namespace.
-func (l *namespaceLoop) overrides(ctx context.Context, meta metav1.Object) ([]policyv1alpha1.Override, error) {
+func (l *reconciler) overrides(ctx context.Context, meta metav1.Object) ([]policyv1alpha1.Override, error) {
 	var list policyv1alpha1.ClusterOverridePolicyList
 	if err := l.client.List(ctx, &list, client.UnsafeDisableDeepCopy, client.DisableReadYourWritesConsistency); err != nil {
 		return nil, fmt.Errorf("listing cluster override policies: %w", err)
@@ -159,11 +157,9 @@ func (l *namespaceLoop) overrides(ctx context.Context, meta metav1.Object) ([]po
 	return policies, nil
 }
 
-// ensure writes the Work for one cluster if it is not as it should be. A Work
-// that a binding has, because a policy selects the namespace, is only marked: the
-// binding has to give it back, since deleting it would take all the namespace
-// contains.
-func (l *namespaceLoop) ensure(ctx context.Context, meta *metav1.PartialObjectMetadata, cluster *clusterv1alpha1.Cluster, policies []policyv1alpha1.Override) error {
+// ensure writes the Work for one cluster if it is not as it should be. A Work that a binding has, because a policy selects the
+// namespace, is only marked, so that the binding does not delete it.
+func (l *reconciler) ensure(ctx context.Context, meta *metav1.PartialObjectMetadata, cluster *clusterv1alpha1.Cluster, policies []policyv1alpha1.Override) error {
 	if cluster.DeletionTimestamp != nil {
 		return nil
 	}
@@ -173,49 +169,30 @@ func (l *namespaceLoop) ensure(ctx context.Context, meta *metav1.PartialObjectMe
 	}
 	existing := &workv1alpha1.Work{}
 	err := l.client.Get(ctx, key, existing)
-	found := err == nil
 	switch {
-	case client.IgnoreNotFound(err) != nil:
+	case apierrors.IsNotFound(err):
+		existing = nil
+	case err != nil:
 		return fmt.Errorf("reading Work %s: %w", key, err)
-	case found && existing.DeletionTimestamp != nil:
+	case existing.DeletionTimestamp != nil:
 		return nil
-	case found && bound(existing):
-		desired := existing.DeepCopy()
-		desired.Annotations = merged(desired.Annotations, map[string]string{workv1alpha1.CarriedNamespaceAnnotation: meta.Name})
-		return l.patch(ctx, existing, desired)
-	case !found:
-		existing = &workv1alpha1.Work{ObjectMeta: metav1.ObjectMeta{
-			Namespace: key.Namespace, Name: key.Name, Finalizers: []string{workv1alpha1.ExecutionFinalizer},
-		}}
 	}
-	desired, err := l.compose(meta, cluster, policies, existing)
-	if err != nil {
-		l.events.Publish(events.Warning(events.Reference(namespaceKind, meta), events.ApplyOverridePolicyFailed, err.Error()))
-		return reconcile.TerminalError(err)
+	desired := workv1alpha1.NewWork(key, existing)
+	desired.AddAnnotations(map[string]string{workv1alpha1.CarriedNamespaceAnnotation: meta.Name})
+	if existing == nil || !workv1alpha2.IsBound(existing) {
+		if err := l.compose(desired, meta, cluster, policies); err != nil {
+			l.events.Publish(events.Warning(events.Reference(namespaceKind, meta), events.ApplyOverridePolicyFailed, err.Error()))
+			return reconcile.TerminalError(err)
+		}
 	}
-	if !found {
+	if existing == nil {
 		return l.create(ctx, desired)
 	}
-	return l.patch(ctx, existing, desired)
+	_, err = hubclient.Patch(ctx, l.client, existing, desired)
+	return client.IgnoreNotFound(err)
 }
 
-// patch writes what differs, if anything does.
-func (l *namespaceLoop) patch(ctx context.Context, existing, desired *workv1alpha1.Work) error {
-	key := client.ObjectKeyFromObject(existing)
-	patch, err := client.MergeFrom(existing).Data(desired)
-	if err != nil {
-		return fmt.Errorf("comparing Work %s: %w", key, err)
-	}
-	if string(patch) == "{}" {
-		return nil
-	}
-	if err := l.client.Patch(ctx, desired, client.RawPatch(types.MergePatchType, patch)); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("patching Work %s: %w", key, err)
-	}
-	return nil
-}
-
-func (l *namespaceLoop) create(ctx context.Context, work *workv1alpha1.Work) error {
+func (l *reconciler) create(ctx context.Context, work *workv1alpha1.Work) error {
 	err := l.client.Create(ctx, work)
 	switch {
 	case err == nil:
@@ -229,20 +206,9 @@ func (l *namespaceLoop) create(ctx context.Context, work *workv1alpha1.Work) err
 	}
 }
 
-func bound(work *workv1alpha1.Work) bool {
-	return work.Labels[workv1alpha2.ResourceBindingPermanentIDLabel] != "" ||
-		work.Labels[workv1alpha2.ClusterResourceBindingPermanentIDLabel] != ""
-}
-
-// compose is the Work as it should be: existing with our part replaced. The
-// manifest is labels and annotations, nothing more, so that a namespace which
-// exists in the member is adopted without being changed otherwise.
-func (l *namespaceLoop) compose(meta *metav1.PartialObjectMetadata, cluster *clusterv1alpha1.Cluster, policies []policyv1alpha1.Override, existing *workv1alpha1.Work) (*workv1alpha1.Work, error) {
-	work := existing.DeepCopy()
-	id := work.Labels[workv1alpha1.WorkPermanentIDLabel]
-	if id == "" {
-		id = l.newID()
-	}
+// compose sets what the Work has to be. The manifest is labels and annotations, nothing more, so that a namespace which exists in the
+// member is adopted without being changed otherwise.
+func (l *reconciler) compose(work *workv1alpha1.Work, meta *metav1.PartialObjectMetadata, cluster *clusterv1alpha1.Cluster, policies []policyv1alpha1.Override) error {
 	manifest := &unstructured.Unstructured{Object: map[string]any{}}
 	manifest.SetGroupVersionKind(namespaceKind)
 	manifest.SetName(meta.Name)
@@ -250,62 +216,26 @@ func (l *namespaceLoop) compose(meta *metav1.PartialObjectMetadata, cluster *clu
 	manifest.SetAnnotations(carried(meta.Annotations, "kubectl.kubernetes.io/last-applied-configuration"))
 	edited, err := override.Apply(manifest, cluster, policies)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	manifest = edited.Object
-	stamp(manifest, meta, work, id)
-	raw, err := json.Marshal(manifest.Object)
+	work.SetPermanentID(l.newID)
+	overwrite := map[string]string{workv1alpha1.ConflictResolutionAnnotation: workv1alpha1.ConflictResolutionOverwrite}
+	work.Stamp(edited.Object, meta, nil, overwrite)
+	raw, err := json.Marshal(edited.Object.Object)
 	if err != nil {
-		return nil, fmt.Errorf("encoding namespace %s: %w", meta.Name, err)
+		return fmt.Errorf("encoding namespace %s: %w", meta.Name, err)
 	}
-	work.Labels = merged(work.Labels, map[string]string{workv1alpha1.WorkPermanentIDLabel: id})
-	work.Annotations = merged(work.Annotations, map[string]string{
-		workv1alpha1.CarriedNamespaceAnnotation:   meta.Name,
-		workv1alpha1.ConflictResolutionAnnotation: workv1alpha1.ConflictResolutionOverwrite,
-	})
+	work.SetManifest(raw)
+	work.AddAnnotations(overwrite)
 	delete(work.Annotations, workv1alpha1.AppliedClusterOverridesAnnotation)
 	if len(edited.Cluster) > 0 {
 		applied, err := json.Marshal(edited.Cluster)
 		if err != nil {
-			return nil, fmt.Errorf("encoding applied overrides: %w", err)
+			return fmt.Errorf("encoding applied overrides: %w", err)
 		}
 		work.Annotations[workv1alpha1.AppliedClusterOverridesAnnotation] = string(applied)
 	}
-	work.Spec.Workload.Manifests = []workv1alpha1.Manifest{{RawExtension: runtime.RawExtension{Raw: raw}}}
-	return work, nil
-}
-
-// stamp marks the manifest as managed and lists which keys come from here.
-func stamp(manifest *unstructured.Unstructured, meta *metav1.PartialObjectMetadata, work *workv1alpha1.Work, id string) {
-	labels := merged(manifest.GetLabels(), map[string]string{
-		workv1alpha1.ManagedLabel:         workv1alpha1.ManagedLabelValue,
-		workv1alpha1.WorkPermanentIDLabel: id,
-	})
-	annotations := merged(manifest.GetAnnotations(), map[string]string{
-		workv1alpha1.WorkNamespaceAnnotation:      work.Namespace,
-		workv1alpha1.WorkNameAnnotation:           work.Name,
-		workv1alpha1.ConflictResolutionAnnotation: workv1alpha1.ConflictResolutionOverwrite,
-		workv1alpha1.TemplateUIDAnnotation:        string(meta.UID),
-		workv1alpha1.TemplateGenerationAnnotation: strconv.FormatInt(meta.Generation, 10),
-		workv1alpha1.ManagedLabelsAnnotation:      keyList(labels),
-		workv1alpha1.ManagedAnnotationsAnnotation: "",
-	})
-	annotations[workv1alpha1.ManagedAnnotationsAnnotation] = keyList(annotations)
-	manifest.SetLabels(labels)
-	manifest.SetAnnotations(annotations)
-}
-
-func keyList(m map[string]string) string {
-	return strings.Join(slices.Sorted(maps.Keys(m)), ",")
-}
-
-func merged(into, from map[string]string) map[string]string {
-	result := maps.Clone(into)
-	if result == nil {
-		result = map[string]string{}
-	}
-	maps.Copy(result, from)
-	return result
+	return nil
 }
 
 // carried is a copy of labels or annotations without ownership keys and the other keys that stay here.
