@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"sync/atomic"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -23,6 +22,7 @@ import (
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
+	"github.com/flagship-k8s/flagship/internal/knowledge/backoff"
 	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 )
@@ -64,7 +64,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 	loop, err := controller.NewTyped("propagate-namespaces", mgr, controller.TypedOptions[Namespace]{
 		Reconciler:              controlloop.Track(mgr, l),
 		MaxConcurrentReconciles: workers,
-		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[Namespace](50*time.Millisecond, time.Minute),
+		RateLimiter:             backoff.Limiter[Namespace](),
 		SkipNameValidation:      new(true), // several control planes may live in one process
 	})
 	if err != nil {

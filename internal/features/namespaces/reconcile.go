@@ -8,7 +8,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,19 +23,15 @@ import (
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
+	"github.com/flagship-k8s/flagship/internal/knowledge/backoff"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 	"github.com/flagship-k8s/flagship/internal/knowledge/override"
 )
 
 var namespaceKind = schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}
 
-const (
-	// indexNamespace finds the Works that carry namespaces.
-	indexNamespace = "propagate.namespace"
-	// executionSpaceSoon is the pause before the next try if a new cluster's execution namespace does not exist, or a Work in it
-	// is not in the cache.
-	executionSpaceSoon = 300 * time.Millisecond
-)
+// indexNamespace finds the Works that carry namespaces.
+const indexNamespace = "propagate.namespace"
 
 var (
 	// errNoExecutionSpace means that a cluster is too new to have Works.
@@ -83,7 +78,7 @@ func (l *reconciler) Reconcile(ctx context.Context, name Namespace) (reconcile.R
 	for i := range clusters.Items {
 		err := l.ensure(ctx, meta, &clusters.Items[i], policies)
 		if errors.Is(err, errNoExecutionSpace) || errors.Is(err, errUnseen) {
-			result.RequeueAfter = executionSpaceSoon
+			result.RequeueAfter = backoff.NotYet
 			continue
 		}
 		failures = append(failures, err)
