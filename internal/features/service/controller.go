@@ -53,8 +53,9 @@ type Deps struct {
 // DefaultGrace is long enough for a control plane that is restarted and short enough for a cluster that burns.
 const DefaultGrace = 5 * time.Minute
 
+const exposeWorkers = 4
+
 const (
-	exposeWorkers = 4
 	// dispatchWorkers bounds the burst in memory: a slice of a hundred endpoints is encoded once for each consumer.
 	dispatchWorkers = 8
 )
@@ -79,9 +80,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 	writes := deps.Client
 	fleet := clusterReader{reader: writes, clock: deps.Clock, grace: deps.Grace}
 	e := &exposer{client: writes, templates: deps.Templates, selected: deps.Selected, fleet: fleet, events: deps.Events}
-	told := newMetrics(deps.Metrics, deps.Clock)
-	d := &dispatcher{client: writes, fleet: fleet, metrics: told}
-	everyService, everySlice := everyOwner(mgr.GetClient()), everyRecord(mgr.GetClient())
+	everyService := everyOwner(mgr.GetClient())
 	if err := run(mgr, "service", e, exposeWorkers,
 		&templateFeed{templates: deps.Templates},
 		source.Kind(mgr.GetCache(), &networkingv1alpha1.MultiClusterService{}, onService(func(ctx context.Context, key types.NamespacedName, q queue) {
@@ -93,10 +92,25 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 	); err != nil {
 		return err
 	}
+	return setupDispatch(mgr, dispatchDeps{Client: deps.Client, Clusters: fleet, Metrics: deps.Metrics, Clock: deps.Clock})
+}
+
+// dispatchDeps is what dispatching needs besides the manager's cache.
+type dispatchDeps struct {
+	Client   client.Client
+	Clusters clusterReader
+	Metrics  prometheus.Registerer
+	Clock    clock.PassiveClock
+}
+
+// setupDispatch adds the loop for collected slices.
+func setupDispatch(mgr ctrl.Manager, deps dispatchDeps) error {
+	told := newMetrics(deps.Metrics, deps.Clock)
+	d := &dispatcher{client: deps.Client, fleet: deps.Clusters, metrics: told}
 	return run(mgr, "service-dispatch", d, dispatchWorkers,
 		source.Kind(mgr.GetCache(), &networkingv1alpha1.MultiClusterService{}, onService(recordsOf(mgr.GetClient()))),
 		source.Kind(mgr.GetCache(), &workv1alpha1.Work{}, onRecord(&d.own, told)),
-		source.Kind(mgr.GetCache(), &clusterv1alpha1.Cluster{}, onCluster(everySlice)),
+		source.Kind(mgr.GetCache(), &clusterv1alpha1.Cluster{}, onCluster(everyRecord(mgr.GetClient()))),
 	)
 }
 

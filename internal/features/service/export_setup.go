@@ -74,11 +74,27 @@ func SetupExporter(ctx context.Context, mgr ctrl.Manager, deps ExporterDeps) err
 	e.exports = lanes("exports", e.reconcile)
 	e.endpoints = lanes("exported-endpoints", e.reconcileEndpoints)
 	deps.Fleet.Subscribe(e.settle)
-	a := &addresser{client: writes, cache: mgr.GetCache(), fleet: deps.Fleet, clock: deps.Clock}
-	a.queues = lanes("imports", a.reconcile)
-	deps.Fleet.OnChange(a.memberChanged)
-	if err := errors.Join(mgr.Add(e), mgr.Add(a)); err != nil {
+	if err := mgr.Add(e); err != nil {
 		return fmt.Errorf("adding what follows exports: %w", err)
+	}
+	return setupAddresses(mgr, addressesDeps{Client: deps.Client, Fleet: deps.Fleet, Clock: deps.Clock, Workers: deps.Workers})
+}
+
+// addressesDeps is what following imports in members needs besides the manager's cache.
+type addressesDeps struct {
+	Client  client.Client
+	Fleet   *member.Fleet
+	Clock   clock.WithTicker
+	Workers int
+}
+
+// setupAddresses adds the loop for addresses and status of imports in members. Call it before the fleet has connections.
+func setupAddresses(mgr ctrl.Manager, deps addressesDeps) error {
+	a := &addresser{client: deps.Client, cache: mgr.GetCache(), fleet: deps.Fleet, clock: deps.Clock}
+	a.queues = member.NewQueues("imports", deps.Fleet, deps.Clock, deps.Workers, a.reconcile)
+	deps.Fleet.OnChange(a.memberChanged)
+	if err := mgr.Add(a); err != nil {
+		return fmt.Errorf("adding what follows imports: %w", err)
 	}
 	return nil
 }

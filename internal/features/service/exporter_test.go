@@ -38,7 +38,7 @@ func followedMember(t *testing.T) *followed {
 		t.Fatal(err)
 	}
 	f := &followed{hub: newHub(t, registeredCluster("a")), looked: make(chan types.NamespacedName, 100)}
-	f.exporter = &exporter{client: f.hub.client, fleet: fleet, clock: clock.RealClock{}, ctx: t.Context(), members: map[string]*exporting{}}
+	f.exporter = &exporter{client: f.hub.Client, fleet: fleet, clock: clock.RealClock{}, ctx: t.Context(), members: map[string]*exporting{}}
 	f.exports = member.NewQueues("exports", fleet, clock.RealClock{}, 1, func(context.Context, string, types.NamespacedName) (time.Duration, error) { return 0, nil })
 	f.endpoints = member.NewQueues("endpoints", fleet, clock.RealClock{}, 1, func(ctx context.Context, cluster string, key types.NamespacedName) (time.Duration, error) {
 		again, err := f.reconcileEndpoints(ctx, cluster, key)

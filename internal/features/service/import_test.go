@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -30,8 +31,15 @@ func clustersetOf(cluster string) *clusterset.Service {
 	return &service
 }
 
-// noTemplates is a hub shore without namespaces and imports.
-type noTemplates struct{ oneService }
+// noTemplates is a control plane without namespaces and imports.
+type noTemplates struct{}
+
+func (*noTemplates) Subscribe(func(hubstore.Ref))      {}
+func (*noTemplates) WaitForSync(context.Context) error { return nil }
+
+func (*noTemplates) PatchMetadata(context.Context, hubstore.Ref, []byte) (*unstructured.Unstructured, error) {
+	return nil, errors.ErrUnsupported
+}
 
 func (*noTemplates) Meta(hubstore.Ref) (*metav1.PartialObjectMetadata, bool) { return nil, false }
 
@@ -43,18 +51,18 @@ func (*noTemplates) Get(_ context.Context, ref hubstore.Ref) (*unstructured.Unst
 func importing(t *testing.T, present, unknown []string, objects ...client.Object) (*hub, *importer) {
 	t.Helper()
 	h := newHub(t, objects...)
-	return h, &importer{client: h.client, templates: &noTemplates{}, has: func(cluster, _ string) (bool, bool) {
+	return h, &importer{client: h.Client, templates: &noTemplates{}, has: func(cluster, _ string) (bool, bool) {
 		return slices.Contains(present, cluster), !slices.Contains(unknown, cluster)
 	}}
 }
 
 func (i *importer) turn(t *testing.T, h *hub) int {
 	t.Helper()
-	before := h.writes
+	before := h.Writes
 	if _, err := i.Reconcile(t.Context(), reconcile.Request{NamespacedName: webKey}); err != nil {
 		t.Fatal(err)
 	}
-	return h.writes - before
+	return h.Writes - before
 }
 
 func recordIn(cluster string, minute int, edits ...func(*corev1.ServiceSpec)) *workv1alpha1.Work {
@@ -88,7 +96,7 @@ func TestImportsGoWhereTheNamespaceIs(t *testing.T) {
 		registeredCluster("a"), registeredCluster("b"), registeredCluster("c"), pulled, registeredCluster("e"))
 	i.turn(t, h)
 	want := []string{"a derived-service", "a import", "b derived-service", "b import"}
-	if got := roles(t, h.client); !slices.Equal(got, want) {
+	if got := roles(t, h.Client); !slices.Equal(got, want) {
 		t.Errorf("Works are %v, want %v", got, want)
 	}
 	if writes := i.turn(t, h); writes != 0 {
@@ -101,7 +109,7 @@ func TestImportsGoWhereTheNamespaceIs(t *testing.T) {
 	}
 	i.has = func(cluster, _ string) (bool, bool) { return cluster == "a", true }
 	i.turn(t, h)
-	if got := roles(t, h.client); !slices.Equal(got, want[:2]) {
+	if got := roles(t, h.Client); !slices.Equal(got, want[:2]) {
 		t.Errorf("without the namespace Works are %v, want %v", got, want[:2])
 	}
 }
@@ -111,11 +119,11 @@ func TestImportsGoWithTheLastExport(t *testing.T) {
 	h, i := importing(t, []string{"a", "b"}, nil, a, b, registeredCluster("a"), registeredCluster("b"))
 	i.turn(t, h)
 	for n, record := range []*workv1alpha1.Work{a, b} {
-		if err := h.client.Delete(t.Context(), record); err != nil {
+		if err := h.Client.Delete(t.Context(), record); err != nil {
 			t.Fatal(err)
 		}
 		i.turn(t, h)
-		if got := roles(t, h.client); (len(got) == 0) != (n == 1) {
+		if got := roles(t, h.Client); (len(got) == 0) != (n == 1) {
 			t.Errorf("after %d of 2 exports went Works are %v", n+1, got)
 		}
 	}
@@ -127,7 +135,7 @@ func TestRecordsTellTheVerdict(t *testing.T) {
 	h, i := importing(t, []string{"a"}, nil, a, b, registeredCluster("a"), registeredCluster("b"))
 	i.turn(t, h)
 	verdictOn := func(record *workv1alpha1.Work) exportVerdict {
-		if err := h.client.Get(t.Context(), client.ObjectKeyFromObject(record), record); err != nil {
+		if err := h.Client.Get(t.Context(), client.ObjectKeyFromObject(record), record); err != nil {
 			t.Fatal(err)
 		}
 		v, given := readVerdict(record)
@@ -143,7 +151,7 @@ func TestRecordsTellTheVerdict(t *testing.T) {
 	}
 	work := must(workIn(t.Context(), i.client, "a", importWorkName(webKey))).DeepCopy()
 	work.Status.Conditions = []metav1.Condition{{Type: workv1alpha1.WorkApplied, Status: metav1.ConditionFalse, Message: "there is another"}}
-	if err := h.client.Update(t.Context(), work); err != nil {
+	if err := h.Client.Update(t.Context(), work); err != nil {
 		t.Fatal(err)
 	}
 	i.turn(t, h)
@@ -157,7 +165,7 @@ func TestDerivedServiceIsMadeAgain(t *testing.T) {
 	a, b := recordIn("a", 0), recordIn("b", 1, noAddress)
 	h, i := importing(t, []string{"a"}, nil, a, b, registeredCluster("a"), registeredCluster("b"))
 	i.turn(t, h)
-	if err := h.client.Delete(t.Context(), a); err != nil {
+	if err := h.Client.Delete(t.Context(), a); err != nil {
 		t.Fatal(err)
 	}
 	i.turn(t, h)
@@ -166,7 +174,7 @@ func TestDerivedServiceIsMadeAgain(t *testing.T) {
 		t.Fatal("the Work of the Service with an address is not going")
 	}
 	old.Finalizers = nil
-	if err := h.client.Update(t.Context(), old); err != nil {
+	if err := h.Client.Update(t.Context(), old); err != nil {
 		t.Fatal(err)
 	}
 	i.turn(t, h)
@@ -186,7 +194,7 @@ func TestPoliciesKeepTheirWorks(t *testing.T) {
 	if got := must(workIn(t.Context(), i.client, "a", importWorkName(webKey))); len(got.Spec.Workload.Manifests) > 0 {
 		t.Error("it was written")
 	}
-	if err := h.client.Delete(t.Context(), record); err != nil {
+	if err := h.Client.Delete(t.Context(), record); err != nil {
 		t.Fatal(err)
 	}
 	i.turn(t, h)
@@ -202,14 +210,14 @@ func TestImportedEndpoints(t *testing.T) {
 	h, i := importing(t, []string{"a", "b"}, nil, slice, record, registeredCluster("a"), registeredCluster("b"), registeredCluster("c"))
 	d := &importDispatcher{importer: i, fleet: h.fleet()}
 	turn := func() int {
-		before := h.writes
+		before := h.Writes
 		if _, err := d.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(slice)}); err != nil {
 			t.Fatal(err)
 		}
-		return h.writes - before
+		return h.Writes - before
 	}
 	carried := func() (list []string) {
-		for _, w := range must(listWorks(t.Context(), h.client, client.MatchingFields{recordIndex: client.ObjectKeyFromObject(slice).String()})) {
+		for _, w := range must(listWorks(t.Context(), h.Client, client.MatchingFields{recordIndex: client.ObjectKeyFromObject(slice).String()})) {
 			if w.DeletionTimestamp == nil {
 				s := must(decodeSlice(w.Spec.Workload.Manifests[0].Raw))
 				list = append(list, fmt.Sprintf("%s %s", strings.TrimPrefix(w.Namespace, "karmada-es-"), s.Name))
@@ -225,7 +233,7 @@ func TestImportedEndpoints(t *testing.T) {
 	if writes := turn(); writes != 0 {
 		t.Errorf("%d writes for nothing new", writes)
 	}
-	if err := h.client.Delete(t.Context(), record); err != nil {
+	if err := h.Client.Delete(t.Context(), record); err != nil {
 		t.Fatal(err)
 	}
 	turn()
@@ -236,13 +244,13 @@ func TestImportedEndpoints(t *testing.T) {
 
 func TestDefinitionsGoToEveryCluster(t *testing.T) {
 	h := newHub(t, registeredCluster("a"))
-	d := must(newDefiner(h.client))
+	d := must(newDefiner(h.Client))
 	turn := func() int {
-		before := h.writes
+		before := h.Writes
 		if _, err := d.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: "a"}}); err != nil {
 			t.Fatal(err)
 		}
-		return h.writes - before
+		return h.Writes - before
 	}
 	if writes := turn(); writes != 2 {
 		t.Errorf("%d writes, want one for each definition", writes)
@@ -252,11 +260,11 @@ func TestDefinitionsGoToEveryCluster(t *testing.T) {
 	}
 	work := &workv1alpha1.Work{}
 	key := client.ObjectKey{Namespace: "karmada-es-a", Name: exportDefinitionWork}
-	if err := h.client.Get(t.Context(), key, work); err != nil {
+	if err := h.Client.Get(t.Context(), key, work); err != nil {
 		t.Fatal(err)
 	}
 	work.Labels[workv1alpha2.ResourceBindingPermanentIDLabel], work.Spec.Workload.Manifests = "x", nil
-	if err := h.client.Update(t.Context(), work); err != nil {
+	if err := h.Client.Update(t.Context(), work); err != nil {
 		t.Fatal(err)
 	}
 	if writes := turn(); writes != 0 {

@@ -1,7 +1,6 @@
 package service
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"reflect"
@@ -10,70 +9,33 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
-	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/flagship-k8s/flagship/api"
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	networkingv1alpha1 "github.com/flagship-k8s/flagship/api/networking/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/tools/fleettest"
 )
 
-// hub is a control plane in memory, which counts what is written to it.
+// hub is a control plane in memory with a clock.
 type hub struct {
-	client client.Client
-	clock  *clocktesting.FakeClock
-	writes int
-}
-
-type indexes struct{ *fake.ClientBuilder }
-
-func (i indexes) IndexField(_ context.Context, obj client.Object, field string, extract client.IndexerFunc) error {
-	i.WithIndex(obj, field, extract)
-	return nil
+	*fleettest.Memory
+	clock *clocktesting.FakeClock
 }
 
 func newHub(t *testing.T, objects ...client.Object) *hub {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, api.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
-	}
 	h := &hub{clock: clocktesting.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))}
-	builder := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&networkingv1alpha1.MultiClusterService{}).WithInterceptorFuncs(interceptor.Funcs{
-		Create: func(ctx context.Context, c client.WithWatch, obj client.Object, o ...client.CreateOption) error {
-			h.writes++
-			return c.Create(ctx, obj, o...)
-		},
-		Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, p client.Patch, o ...client.PatchOption) error {
-			h.writes++
-			return c.Patch(ctx, obj, p, o...)
-		},
-		Delete: func(ctx context.Context, c client.WithWatch, obj client.Object, o ...client.DeleteOption) error {
-			h.writes++
-			return c.Delete(ctx, obj, o...)
-		},
-	})
-	for _, add := range []func(context.Context, client.FieldIndexer) error{addIndexes, addExportIndexes} {
-		if err := add(t.Context(), indexes{builder}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	h.client = builder.Build()
+	h.Memory = fleettest.InMemory(t, []fleettest.Index{addIndexes, addExportIndexes}, objects...)
 	return h
 }
 
 func (h *hub) fleet() clusterReader {
-	return clusterReader{reader: h.client, clock: h.clock, grace: time.Minute}
+	return clusterReader{reader: h.Client, clock: h.clock, grace: time.Minute}
 }
 
 // dispatching is a dispatcher on a control plane in memory.
@@ -85,7 +47,7 @@ type dispatching struct {
 func newDispatching(t *testing.T, objects ...client.Object) *dispatching {
 	t.Helper()
 	h := newHub(t, objects...)
-	return &dispatching{h, &dispatcher{client: h.client, metrics: newMetrics(nil, h.clock), fleet: h.fleet()}}
+	return &dispatching{h, &dispatcher{client: h.Client, metrics: newMetrics(nil, h.clock), fleet: h.fleet()}}
 }
 
 func registeredCluster(name string) *clusterv1alpha1.Cluster {
@@ -95,18 +57,18 @@ func registeredCluster(name string) *clusterv1alpha1.Cluster {
 // run reconciles a record and returns how many writes it took.
 func (h *dispatching) run(t *testing.T, record *workv1alpha1.Work) (reconcile.Result, int) {
 	t.Helper()
-	before := h.writes
+	before := h.Writes
 	result, err := h.dispatcher.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(record)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return result, h.writes - before
+	return result, h.Writes - before
 }
 
 // carried lists the consumers that have a record's slice, each with what it is called there and what is ready.
 func (h *dispatching) carried(t *testing.T, record *workv1alpha1.Work) (list []string) {
 	t.Helper()
-	works, err := listWorks(t.Context(), h.client, client.MatchingFields{sourceIndex: client.ObjectKeyFromObject(record).String()})
+	works, err := listWorks(t.Context(), h.Client, client.MatchingFields{sourceIndex: client.ObjectKeyFromObject(record).String()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +117,7 @@ func TestDispatchGoesToEveryOtherConsumer(t *testing.T) {
 		t.Errorf("%d writes for nothing new", writes)
 	}
 	mcs.Spec.ConsumerClusters = clusters("c", "nowhere")
-	if err := h.client.Update(t.Context(), mcs); err != nil {
+	if err := h.Client.Update(t.Context(), mcs); err != nil {
 		t.Fatal(err)
 	}
 	h.run(t, record)
@@ -184,15 +146,15 @@ func TestDispatchPutsRight(t *testing.T) {
 			h := newDispatching(t, mcs, record, registeredCluster("a"), registeredCluster("b"))
 			h.run(t, record)
 			key := dispatchedKey("a", "b", client.ObjectKeyFromObject(full()))
-			before, spoilt := must(workNamed(t.Context(), h.client, key)), must(workNamed(t.Context(), h.client, key)).DeepCopy()
+			before, spoilt := must(workNamed(t.Context(), h.Client, key)), must(workNamed(t.Context(), h.Client, key)).DeepCopy()
 			spoil(spoilt)
-			if err := h.client.Update(t.Context(), spoilt); err != nil {
+			if err := h.Client.Update(t.Context(), spoilt); err != nil {
 				t.Fatal(err)
 			}
 			if _, writes := h.run(t, record); writes != 1 {
 				t.Errorf("%d writes, want 1", writes)
 			}
-			after := must(workNamed(t.Context(), h.client, key))
+			after := must(workNamed(t.Context(), h.Client, key))
 			if !reflect.DeepEqual(before.Spec.SuspendDispatching, after.Spec.SuspendDispatching) || after.Spec.PreserveResourcesOnDeletion != nil ||
 				!maps.Equal(before.Labels, after.Labels) || !maps.Equal(before.Annotations, after.Annotations) ||
 				len(after.Spec.Workload.Manifests) != 1 || !workv1alpha1.SameRaw(&before.Spec.Workload.Manifests[0].RawExtension, &after.Spec.Workload.Manifests[0].RawExtension) {
@@ -211,9 +173,9 @@ func TestStrangeCopiesGo(t *testing.T) {
 	record := fullRecord(t, "a", mcs)
 	h := newDispatching(t, mcs, record, registeredCluster("a"), registeredCluster("b"))
 	h.run(t, record)
-	strange := must(workNamed(t.Context(), h.client, dispatchedKey("a", "b", client.ObjectKeyFromObject(full())))).DeepCopy()
+	strange := must(workNamed(t.Context(), h.Client, dispatchedKey("a", "b", client.ObjectKeyFromObject(full())))).DeepCopy()
 	strange.Name, strange.ResourceVersion, strange.Finalizers = "0-strange", "", nil
-	if err := h.client.Create(t.Context(), strange); err != nil {
+	if err := h.Client.Create(t.Context(), strange); err != nil {
 		t.Fatal(err)
 	}
 	h.run(t, record)
@@ -225,17 +187,17 @@ func TestStrangeCopiesGo(t *testing.T) {
 func TestDispatchEndsWithItsCause(t *testing.T) {
 	for reason, end := range map[string]func(t *testing.T, h *dispatching, mcs *networkingv1alpha1.MultiClusterService, record *workv1alpha1.Work) error{
 		"the slice is gone": func(t *testing.T, h *dispatching, _ *networkingv1alpha1.MultiClusterService, record *workv1alpha1.Work) error {
-			return h.client.Delete(t.Context(), record)
+			return h.Client.Delete(t.Context(), record)
 		},
 		"the MultiClusterService is gone": func(t *testing.T, h *dispatching, mcs *networkingv1alpha1.MultiClusterService, _ *workv1alpha1.Work) error {
-			return h.client.Delete(t.Context(), mcs)
+			return h.Client.Delete(t.Context(), mcs)
 		},
 		"the provider provides no more": func(t *testing.T, h *dispatching, mcs *networkingv1alpha1.MultiClusterService, _ *workv1alpha1.Work) error {
 			mcs.Spec.ProviderClusters = clusters("b")
-			return h.client.Update(t.Context(), mcs)
+			return h.Client.Update(t.Context(), mcs)
 		},
 		"the provider is not registered any more": func(t *testing.T, h *dispatching, _ *networkingv1alpha1.MultiClusterService, _ *workv1alpha1.Work) error {
-			return h.client.Delete(t.Context(), registeredCluster("a"))
+			return h.Client.Delete(t.Context(), registeredCluster("a"))
 		},
 	} {
 		t.Run(reason, func(t *testing.T) {
@@ -250,7 +212,7 @@ func TestDispatchEndsWithItsCause(t *testing.T) {
 				t.Fatal(err)
 			}
 			h.run(t, record)
-			for _, w := range must(listWorks(t.Context(), h.client, client.MatchingFields{sourceIndex: client.ObjectKeyFromObject(record).String()})) {
+			for _, w := range must(listWorks(t.Context(), h.Client, client.MatchingFields{sourceIndex: client.ObjectKeyFromObject(record).String()})) {
 				if w.DeletionTimestamp == nil {
 					t.Errorf("Work %s/%s is to stay", w.Namespace, w.Name)
 				}
@@ -277,7 +239,7 @@ func TestAwayForTooLong(t *testing.T) {
 		provider.Status.Conditions = []metav1.Condition{{
 			Type: clusterv1alpha1.ClusterConditionReady, Status: status, LastTransitionTime: metav1.NewTime(h.clock.Now()),
 		}}
-		if err := h.client.Update(t.Context(), provider); err != nil {
+		if err := h.Client.Update(t.Context(), provider); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -80,7 +80,7 @@ func exposing(t *testing.T, service *corev1.Service, mcs *networkingv1alpha1.Mul
 	h := newHub(t, mcs, registeredCluster("a"), registeredCluster("b"), registeredCluster("c"))
 	templates := &oneService{service: service}
 	return h, &exposer{
-		client: h.client, templates: templates, fleet: h.fleet(), events: events.RecorderFunc(func(events.Event) {}),
+		client: h.Client, templates: templates, fleet: h.fleet(), events: events.RecorderFunc(func(events.Event) {}),
 		selected: func(context.Context, hubstore.Ref, metav1.Object) (bool, error) { return false, nil },
 	}, templates
 }
@@ -88,11 +88,11 @@ func exposing(t *testing.T, service *corev1.Service, mcs *networkingv1alpha1.Mul
 // turn reconciles and returns how many writes it took, the template's included.
 func turn(t *testing.T, h *hub, e *exposer, templates *oneService) int {
 	t.Helper()
-	before := h.writes + templates.patches
+	before := h.Writes + templates.patches
 	if _, err := e.Reconcile(t.Context(), reconcile.Request{NamespacedName: webKey}); err != nil {
 		t.Fatal(err)
 	}
-	return h.writes + templates.patches - before
+	return h.Writes + templates.patches - before
 }
 
 var webKey = types.NamespacedName{Namespace: "shop", Name: "web"}
@@ -127,7 +127,7 @@ func TestALostClaimIsRenderedAgain(t *testing.T) {
 	templates.service.ResourceVersion = "99"
 	turn(t, h, e, templates)
 	binding := &workv1alpha2.ResourceBinding{}
-	if err := h.client.Get(t.Context(), client.ObjectKey{Namespace: "shop", Name: "web-service"}, binding); err != nil {
+	if err := h.Client.Get(t.Context(), client.ObjectKey{Namespace: "shop", Name: "web-service"}, binding); err != nil {
 		t.Fatal(err)
 	}
 	if got := binding.Spec.Resource.ResourceVersion; got != "99" || !claimed(templates.service) {
@@ -144,7 +144,7 @@ func TestALostClaimOutlivesAKill(t *testing.T) {
 	turn(t, h, e, templates)
 	delete(templates.service.Labels, networkingv1alpha1.MultiClusterServicePermanentIDLabel)
 	templates.service.ResourceVersion = "99"
-	p := must(e.look(t.Context(), readMCS(t, h.client)))
+	p := must(e.look(t.Context(), readMCS(t, h.Client)))
 	if err := e.claim(t.Context(), &p); err != nil {
 		t.Fatal(err)
 	}
@@ -164,31 +164,31 @@ func TestExposingOneService(t *testing.T) {
 	h, e, templates := exposing(t, webService(corev1.ServiceTypeClusterIP), mcs)
 	turn(t, h, e, templates)
 	binding := &workv1alpha2.ResourceBinding{}
-	if err := h.client.Get(t.Context(), client.ObjectKey{Namespace: "shop", Name: "web-service"}, binding); err != nil {
+	if err := h.Client.Get(t.Context(), client.ObjectKey{Namespace: "shop", Name: "web-service"}, binding); err != nil {
 		t.Fatal(err)
 	}
 	if got := binding.Spec.Placement.ClusterAffinity.ClusterNames; !slices.Equal(got, []string{"a", "b", "c"}) {
 		t.Errorf("the Service goes to %v, want providers and consumers", got)
 	}
-	if got := registrations(t, h.client); !slices.Equal(got, []string{"a", "b"}) {
+	if got := registrations(t, h.Client); !slices.Equal(got, []string{"a", "b"}) {
 		t.Errorf("slices are collected from %v, want the providers", got)
 	}
 	if !claimed(templates.service) {
 		t.Error("the Service is not claimed")
 	}
-	if c := meta.FindStatusCondition(readMCS(t, h.client).Status.Conditions, "ServiceApplied"); c == nil || c.Status != metav1.ConditionFalse {
+	if c := meta.FindStatusCondition(readMCS(t, h.Client).Status.Conditions, "ServiceApplied"); c == nil || c.Status != metav1.ConditionFalse {
 		t.Errorf("condition is %+v before anything was applied", c)
 	}
 	if writes := turn(t, h, e, templates); writes != 0 {
 		t.Errorf("%d writes for nothing new", writes)
 	}
-	current := readMCS(t, h.client)
+	current := readMCS(t, h.Client)
 	current.Spec.ProviderClusters = clusters("c")
-	if err := h.client.Update(t.Context(), current); err != nil {
+	if err := h.Client.Update(t.Context(), current); err != nil {
 		t.Fatal(err)
 	}
 	turn(t, h, e, templates)
-	if got := registrations(t, h.client); !slices.Equal(got, []string{"c"}) {
+	if got := registrations(t, h.Client); !slices.Equal(got, []string{"c"}) {
 		t.Errorf("slices are collected from %v, want the new provider alone", got)
 	}
 }
@@ -212,11 +212,11 @@ func TestObstacles(t *testing.T) {
 			h, e, templates := exposing(t, tc.service, mcs)
 			turn(t, h, e, templates)
 			for _, kind := range []string{"ServiceApplied", "EndpointSliceDispatched"} {
-				if c := meta.FindStatusCondition(readMCS(t, h.client).Status.Conditions, kind); c == nil || !strings.Contains(c.Message, tc.want) {
+				if c := meta.FindStatusCondition(readMCS(t, h.Client).Status.Conditions, kind); c == nil || !strings.Contains(c.Message, tc.want) {
 					t.Errorf("%s is %+v, want %q", kind, c, tc.want)
 				}
 			}
-			if got := registrations(t, h.client); len(got) > 0 || templates.patches > 0 {
+			if got := registrations(t, h.Client); len(got) > 0 || templates.patches > 0 {
 				t.Errorf("slices are collected from %v, the Service was patched %d times: nothing should be done", got, templates.patches)
 			}
 		})
@@ -231,29 +231,29 @@ func TestWithdrawing(t *testing.T) {
 			h, e, templates := exposing(t, webService(corev1.ServiceTypeClusterIP), mcs)
 			turn(t, h, e, templates)
 			record := fullRecord(t, "a", mcs)
-			if err := h.client.Create(t.Context(), record); err != nil {
+			if err := h.Client.Create(t.Context(), record); err != nil {
 				t.Fatal(err)
 			}
-			current := readMCS(t, h.client)
+			current := readMCS(t, h.Client)
 			if torn {
 				current.Finalizers = nil
-				if err := h.client.Update(t.Context(), current); err != nil {
+				if err := h.Client.Update(t.Context(), current); err != nil {
 					t.Fatal(err)
 				}
 			}
-			if err := h.client.Delete(t.Context(), current); err != nil {
+			if err := h.Client.Delete(t.Context(), current); err != nil {
 				t.Fatal(err)
 			}
 			turn(t, h, e, templates)
-			if err := h.client.Get(t.Context(), webKey, &networkingv1alpha1.MultiClusterService{}); !apierrors.IsNotFound(err) {
+			if err := h.Client.Get(t.Context(), webKey, &networkingv1alpha1.MultiClusterService{}); !apierrors.IsNotFound(err) {
 				t.Errorf("the MultiClusterService is still there: %v", err)
 			}
 			var works workv1alpha1.WorkList
-			if err := h.client.List(t.Context(), &works); err != nil || len(works.Items) > 0 {
+			if err := h.Client.List(t.Context(), &works); err != nil || len(works.Items) > 0 {
 				t.Errorf("%d Works are left (%v)", len(works.Items), err)
 			}
 			var bindings workv1alpha2.ResourceBindingList
-			if err := h.client.List(t.Context(), &bindings); err != nil {
+			if err := h.Client.List(t.Context(), &bindings); err != nil {
 				t.Fatal(err)
 			}
 			for _, b := range bindings.Items {
@@ -273,12 +273,12 @@ func TestWithdrawingForAPolicy(t *testing.T) {
 	h, e, templates := exposing(t, webService(corev1.ServiceTypeClusterIP), exposed(networkingv1alpha1.ExposureTypeCrossCluster))
 	turn(t, h, e, templates)
 	e.selected = func(context.Context, hubstore.Ref, metav1.Object) (bool, error) { return true, nil }
-	if err := h.client.Delete(t.Context(), readMCS(t, h.client)); err != nil {
+	if err := h.Client.Delete(t.Context(), readMCS(t, h.Client)); err != nil {
 		t.Fatal(err)
 	}
 	turn(t, h, e, templates)
 	binding := &workv1alpha2.ResourceBinding{}
-	if err := h.client.Get(t.Context(), client.ObjectKey{Namespace: "shop", Name: "web-service"}, binding); err != nil {
+	if err := h.Client.Get(t.Context(), client.ObjectKey{Namespace: "shop", Name: "web-service"}, binding); err != nil {
 		t.Fatal(err)
 	}
 	if binding.DeletionTimestamp != nil || ours(binding) || claimed(templates.service) {

@@ -29,14 +29,14 @@ func TestArrivalIsMeasuredFromTheChange(t *testing.T) {
 		t.Fatal("nothing is said of arrivals")
 		return 0, 0
 	}
-	work := must(workNamed(t.Context(), h.client, client.ObjectKeyFromObject(record)))
+	work := must(workNamed(t.Context(), h.Client, client.ObjectKeyFromObject(record)))
 	travel := func(change func()) {
 		t.Helper()
 		h.dispatcher.metrics.changed(record)
 		change()
 		h.run(t, record)
 		h.clock.Step(2 * time.Second)
-		work = must(workNamed(t.Context(), h.client, dispatchedKey("a", "b", client.ObjectKeyFromObject(full()))))
+		work = must(workNamed(t.Context(), h.Client, dispatchedKey("a", "b", client.ObjectKeyFromObject(full()))))
 		h.dispatcher.metrics.arrived(work)
 	}
 	travel(func() {})
@@ -47,12 +47,12 @@ func TestArrivalIsMeasuredFromTheChange(t *testing.T) {
 	h.run(t, record) // nothing to write
 	h.clock.Step(time.Hour)
 	travel(func() {
-		if err := h.client.Delete(t.Context(), work); err != nil {
+		if err := h.Client.Delete(t.Context(), work); err != nil {
 			t.Fatal(err)
 		}
-		gone := must(workNamed(t.Context(), h.client, client.ObjectKeyFromObject(work))).DeepCopy()
+		gone := must(workNamed(t.Context(), h.Client, client.ObjectKeyFromObject(work))).DeepCopy()
 		gone.Finalizers = nil
-		if err := h.client.Update(t.Context(), gone); err != nil {
+		if err := h.Client.Update(t.Context(), gone); err != nil {
 			t.Fatal(err)
 		}
 	})
