@@ -21,6 +21,7 @@
 //   - hubstore: finds, watches, reads and writes objects of any kind on the control plane.
 //   - member: one live connection per cluster: clients, caches, health, circuit breaker, work queues.
 //   - dial: connects to a member's API server: its proxy, its trust, which addresses are allowed, its identity.
+//   - endpointslices: watches EndpointSlices of members and writes the Works that record and carry them.
 //   - workstatus: writes what apply and observe report about one Work, as one write.
 //
 // # knowledge: pure, without clients
@@ -40,7 +41,8 @@
 //
 // # features: each may be deleted without touching another
 //
-//   - service: multi-cluster services: endpoints collected from providers and dispatched to consumers.
+//   - mcs: MultiClusterServices of Karmada: endpoints collected from providers and dispatched to consumers.
+//   - mcsapi: ServiceExports and ServiceImports of SIG-Multicluster's MCS API.
 //   - crds: definitions of kinds across the fleet: their order, and which of their changes do harm.
 //   - resourceclaims: resource claims of v1alpha2: what they become in a member and what their copies add up to.
 //   - clusterstatus: reports the state of members as Cluster status, and taints those that are not ready.

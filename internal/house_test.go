@@ -25,7 +25,9 @@ var mayImport = map[string][]string{
 	"pipeline":       {"clients", "knowledge"},
 	"clients":        {"knowledge"},
 	"clients/member": {"clients/dial", "knowledge"},
-	"knowledge":      {},
+	// Both features of services watch EndpointSlices of members and write Works with them.
+	"clients/endpointslices": {"clients/member", "clients/hubclient", "knowledge"},
+	"knowledge":              {},
 	// No feature imports another, so that each may be deleted.
 	"features":          {"clients", "knowledge"},
 	"host/apiserver":    {"clients/dial", "knowledge"},

@@ -27,10 +27,13 @@ import (
 	"github.com/flagship-k8s/flagship/internal/features/crds"
 	"github.com/flagship-k8s/flagship/internal/features/enroll"
 	"github.com/flagship-k8s/flagship/internal/features/limit"
+	"github.com/flagship-k8s/flagship/internal/features/mcs"
+	"github.com/flagship-k8s/flagship/internal/features/mcs/collect"
+	"github.com/flagship-k8s/flagship/internal/features/mcsapi"
+	"github.com/flagship-k8s/flagship/internal/features/mcsapi/imports"
 	"github.com/flagship-k8s/flagship/internal/features/namespaces"
 	"github.com/flagship-k8s/flagship/internal/features/resourceclaims"
 	"github.com/flagship-k8s/flagship/internal/features/restore"
-	"github.com/flagship-k8s/flagship/internal/features/service"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
@@ -335,22 +338,22 @@ func (h *components) setupAggregate(ctx context.Context, mgr ctrl.Manager) error
 }
 
 func (h *components) setupService(ctx context.Context, mgr ctrl.Manager) error {
-	return service.Setup(ctx, mgr, service.Deps{
+	return mcs.Setup(ctx, mgr, mcs.Deps{
 		Client: h.client, Templates: h.templates, Selected: propagate.Selects(h.mgr.GetClient(), h.templates), Events: h.events,
 		Metrics: h.options.metrics, Clock: h.options.Clock, Grace: h.options.ServiceGrace,
 	})
 }
 
 func (h *components) setupCollector(mgr ctrl.Manager) error {
-	return service.SetupCollector(mgr, service.CollectorDeps{Client: h.client, Fleet: h.fleet, Metrics: h.options.metrics, Clock: h.options.Clock})
+	return collect.Setup(mgr, collect.Deps{Client: h.client, Fleet: h.fleet, Metrics: h.options.metrics, Clock: h.options.Clock})
 }
 
 func (h *components) setupExporter(ctx context.Context, mgr ctrl.Manager) error {
-	return service.SetupExporter(ctx, mgr, service.ExporterDeps{Client: h.client, Fleet: h.fleet, Clock: h.options.Clock})
+	return mcsapi.Setup(ctx, mgr, mcsapi.Deps{Client: h.client, Fleet: h.fleet, Clock: h.options.Clock})
 }
 
 func (h *components) setupImporter(mgr ctrl.Manager) error {
-	return service.SetupImporter(mgr, service.ImporterDeps{
+	return imports.Setup(mgr, imports.Deps{
 		Client: h.client, Templates: h.templates, Fleet: h.fleet, Clock: h.options.Clock, Grace: h.options.ServiceGrace,
 	})
 }

@@ -1,0 +1,124 @@
+package endpointslices
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+func must[T any](value T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return value
+}
+
+// full is a slice with everything in it.
+func full() *discoveryv1.EndpointSlice {
+	return &discoveryv1.EndpointSlice{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "shop", Name: "web-x7k2p", ResourceVersion: "7", Generation: 3,
+			Labels: map[string]string{
+				discoveryv1.LabelServiceName: "web", discoveryv1.LabelManagedBy: "endpointslice-controller.k8s.io",
+				corev1.IsHeadlessService: "", "karmada.io/managed": "true", "team": "a",
+			},
+			Annotations: map[string]string{corev1.EndpointsLastChangeTriggerTime: "now"},
+		},
+		AddressType: discoveryv1.AddressTypeIPv6,
+		Ports:       []discoveryv1.EndpointPort{{Name: new("http"), Port: new(int32(80)), Protocol: new(corev1.ProtocolTCP), AppProtocol: new("h2c")}},
+		Endpoints: []discoveryv1.Endpoint{
+			{
+				Addresses: []string{"2001:db8::1"}, Hostname: new("web-0"), NodeName: new("node-1"), Zone: new("z1"),
+				Conditions: discoveryv1.EndpointConditions{Ready: new(true), Serving: new(true), Terminating: new(false)},
+				TargetRef:  &corev1.ObjectReference{Kind: "Pod", Name: "web-0"},
+				Hints:      &discoveryv1.EndpointHints{ForZones: []discoveryv1.ForZone{{Name: "z1"}}},
+			},
+			{Addresses: []string{"2001:db8::2"}, Conditions: discoveryv1.EndpointConditions{Ready: new(false), Serving: new(true), Terminating: new(true)}},
+		},
+	}
+}
+
+func TestCollected(t *testing.T) {
+	source := full()
+	want := &discoveryv1.EndpointSlice{
+		TypeMeta: metav1.TypeMeta{APIVersion: "discovery.k8s.io/v1", Kind: "EndpointSlice"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-x7k2p", Labels: map[string]string{
+			discoveryv1.LabelServiceName: "web", discoveryv1.LabelManagedBy: "endpointslice-controller.k8s.io", corev1.IsHeadlessService: "",
+		}},
+		AddressType: discoveryv1.AddressTypeIPv6, Ports: source.Ports,
+		Endpoints: []discoveryv1.Endpoint{
+			{Addresses: []string{"2001:db8::1"}, Hostname: new("web-0"), Zone: new("z1"), Conditions: source.Endpoints[0].Conditions},
+			{Addresses: []string{"2001:db8::2"}, Conditions: source.Endpoints[1].Conditions},
+		},
+	}
+	if diff := cmp.Diff(want, Collected(source)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(full(), source); diff != "" {
+		t.Errorf("the slice itself was changed:\n%s", diff)
+	}
+}
+
+func TestSomeSlicesAreNotCollected(t *testing.T) {
+	for reason, change := range map[string]func(*discoveryv1.EndpointSlice){
+		"it came from another cluster":        func(s *discoveryv1.EndpointSlice) { s.Labels[discoveryv1.LabelManagedBy] = madeHere[0] },
+		"it was made for an imported service": func(s *discoveryv1.EndpointSlice) { s.Labels[discoveryv1.LabelManagedBy] = madeHere[1] },
+		"it belongs to no Service":            func(s *discoveryv1.EndpointSlice) { delete(s.Labels, discoveryv1.LabelServiceName) },
+	} {
+		slice := full()
+		change(slice)
+		if Collected(slice) != nil {
+			t.Errorf("%s, but it was collected", reason)
+		}
+	}
+}
+
+func TestDispatched(t *testing.T) {
+	source := Collected(full())
+	present, away := Dispatched(source, "member1-web-x7k2p", false), Dispatched(source, "member1-web-x7k2p", true)
+	if present.Name != "member1-web-x7k2p" || present.Labels[discoveryv1.LabelManagedBy] != "endpointslice-dispatch-controller.karmada.io" ||
+		present.Labels[discoveryv1.LabelServiceName] != "web" {
+		t.Errorf("it is called %s and labelled %v", present.Name, present.Labels)
+	}
+	if diff := cmp.Diff(source.Endpoints, present.Endpoints); diff != "" {
+		t.Errorf("endpoints differ while the provider is there:\n%s", diff)
+	}
+	for i, e := range away.Endpoints {
+		if *e.Conditions.Ready || *e.Conditions.Serving {
+			t.Errorf("endpoint %d is ready although its provider is away", i)
+		}
+		if !slices.Equal(e.Addresses, source.Endpoints[i].Addresses) || *e.Conditions.Terminating != *source.Endpoints[i].Conditions.Terminating {
+			t.Errorf("endpoint %d became %+v: only its readiness should change", i, e)
+		}
+	}
+	if !*source.Endpoints[0].Conditions.Ready {
+		t.Error("the record itself was changed")
+	}
+}
+
+func TestSliceNames(t *testing.T) {
+	long := strings.Repeat("s", 253)
+	registered := []string{"eu", "eu-west", "member1"}
+	if got := Name("member1", "web-x", registered); got != "member1-web-x" {
+		t.Errorf("name is %s, want the contract's", got)
+	}
+	if got := Name("eu", "west-web", registered); got != "eu-west-web" {
+		t.Errorf("name is %s: nobody's name is the first part of eu", got)
+	}
+	seen := map[string]string{}
+	for _, of := range [][2]string{{"eu", "west-web"}, {"eu-west", "web"}, {"eu", "west-web-2"}, {"eu-west", "web-2"}, {"eu", long}, {"eu-west", long}, {"member1", long}} {
+		name := Name(of[0], of[1], registered)
+		if other, taken := seen[name]; taken {
+			t.Errorf("%v and %s are both called %s", of, other, name)
+		}
+		if len(name) > 253 {
+			t.Errorf("the name of %v has %d characters", of, len(name))
+		}
+		seen[name] = strings.Join(of[:], "/")
+	}
+}

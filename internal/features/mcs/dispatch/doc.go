@@ -1,0 +1,2 @@
+// Package dispatch carries the recorded EndpointSlices of providers to the consumers of their MultiClusterService.
+package dispatch

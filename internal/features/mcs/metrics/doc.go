@@ -1,0 +1,2 @@
+// Package metrics measures how EndpointSlices travel from providers to consumers.
+package metrics

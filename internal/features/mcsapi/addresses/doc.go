@@ -1,0 +1,2 @@
+// Package addresses writes the addresses and the status of ServiceImports in members.
+package addresses

@@ -1,0 +1,127 @@
+package exportwork
+
+import (
+	"encoding/json"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	multiclusterv1beta1 "github.com/flagship-k8s/flagship/api/multicluster/v1beta1"
+	networkingv1alpha1 "github.com/flagship-k8s/flagship/api/networking/v1alpha1"
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/clients/endpointslices"
+	"github.com/flagship-k8s/flagship/internal/features/mcsapi/clusterset"
+)
+
+// verdict is what the control plane makes of an export, as it is noted on the export's record.
+type Verdict struct {
+	// Reasons and Message of the conflicts with other exports; none if there is no conflict.
+	Reasons []multiclusterv1beta1.ConflictReason `json:"reasons,omitempty"`
+	Message string                               `json:"message,omitempty"`
+	// Obstacles say in which clusters the import could not be made, and why.
+	Obstacles string `json:"obstacles,omitempty"`
+}
+
+func ReadVerdict(record *workv1alpha1.Work) (v Verdict, given bool) {
+	if record == nil {
+		return v, false
+	}
+	text, given := record.Annotations[multiclusterv1beta1.VerdictAnnotation]
+	return v, given && json.Unmarshal([]byte(text), &v) == nil
+}
+
+// ExportedSpec is what of a Service's spec matters to others.
+func ExportedSpec(spec *corev1.ServiceSpec) corev1.ServiceSpec {
+	kept := corev1.ServiceSpec{
+		Type: spec.Type, SessionAffinity: spec.SessionAffinity, SessionAffinityConfig: spec.SessionAffinityConfig,
+		IPFamilies: spec.IPFamilies, InternalTrafficPolicy: spec.InternalTrafficPolicy, TrafficDistribution: spec.TrafficDistribution,
+	}
+	if spec.ClusterIP == corev1.ClusterIPNone {
+		kept.ClusterIP = corev1.ClusterIPNone
+	}
+	for _, p := range spec.Ports {
+		kept.Ports = append(kept.Ports, corev1.ServicePort{Name: p.Name, Protocol: p.Protocol, AppProtocol: p.AppProtocol, Port: p.Port})
+	}
+	return kept
+}
+
+// ExportRecord is the record of an export and its Service, beside the other Works of the cluster.
+func ExportRecord(cluster string, export *multiclusterv1beta1.ServiceExport, service corev1.ServiceSpec, existing *workv1alpha1.Work) (*workv1alpha1.Work, error) {
+	key := client.ObjectKeyFromObject(export)
+	slim := &multiclusterv1beta1.ServiceExport{
+		TypeMeta: metav1.TypeMeta{APIVersion: multiclusterv1beta1.GroupVersion.String(), Kind: multiclusterv1beta1.KindServiceExport},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: key.Namespace, Name: key.Name, UID: export.UID, CreationTimestamp: export.CreationTimestamp,
+		},
+		Spec: export.Spec,
+	}
+	behind := &corev1.Service{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name},
+		Spec:       service,
+	}
+	work := endpointslices.WorkFor(existing, workv1alpha1.ExecutionNamespace(cluster), multiclusterv1beta1.ExportRecordName(key.Namespace, key.Name))
+	work.Labels = labels.Merge(work.Labels, Labels(key, multiclusterv1beta1.RoleExport))
+	work.Spec.SuspendDispatching = new(true)
+	var manifests []workv1alpha1.Manifest
+	for _, object := range []any{slim, behind} {
+		raw, err := json.Marshal(object)
+		if err != nil {
+			return nil, fmt.Errorf("encoding the export of %s: %w", key, err)
+		}
+		manifests = append(manifests, workv1alpha1.Manifest{RawExtension: runtime.RawExtension{Raw: raw}})
+	}
+	for i, m := range work.Spec.Workload.Manifests {
+		if i < len(manifests) && workv1alpha1.SameRaw(&m.RawExtension, &manifests[i].RawExtension) {
+			manifests[i] = m
+		}
+	}
+	work.Spec.Workload.Manifests = manifests
+	return work, nil
+}
+
+// ReadExport reads a record.
+func ReadExport(record *workv1alpha1.Work) (clusterset.Export, error) {
+	cluster, _ := workv1alpha1.ClusterOfExecutionNamespace(record.Namespace)
+	export, service := &multiclusterv1beta1.ServiceExport{}, &corev1.Service{}
+	if n := len(record.Spec.Workload.Manifests); n != 2 {
+		return clusterset.Export{}, fmt.Errorf("reading the export record %s/%s: it has %d manifests, not 2", record.Namespace, record.Name, n)
+	}
+	for i, object := range []any{export, service} {
+		if err := json.Unmarshal(record.Spec.Workload.Manifests[i].Raw, object); err != nil {
+			return clusterset.Export{}, fmt.Errorf("reading the export record %s/%s: %w", record.Namespace, record.Name, err)
+		}
+	}
+	return clusterset.Export{
+		Cluster: cluster, Created: export.CreationTimestamp.Time,
+		Labels: export.Spec.ExportedLabels, Annotations: export.Spec.ExportedAnnotations, Service: service.Spec,
+	}, nil
+}
+
+// Exported is what the record of a slice has of it: what any other cluster may know, and the nodes, which mean something
+// in the cluster itself, where the slice comes back to.
+func Exported(slice *discoveryv1.EndpointSlice) *discoveryv1.EndpointSlice {
+	out := endpointslices.Collected(slice)
+	if out == nil {
+		return nil
+	}
+	for i := range out.Endpoints {
+		out.Endpoints[i].NodeName = slice.Endpoints[i].NodeName
+	}
+	return out
+}
+
+// EndpointsRecord is the record of a slice of an exported Service.
+func EndpointsRecord(cluster string, export, slice types.NamespacedName, raw []byte, existing *workv1alpha1.Work) *workv1alpha1.Work {
+	work := endpointslices.WorkFor(existing, workv1alpha1.ExecutionNamespace(cluster), multiclusterv1beta1.EndpointsRecordName(slice.Namespace, slice.Name))
+	endpointslices.SetSlice(work, Labels(export, multiclusterv1beta1.RoleEndpoints), slice)
+	work.Labels[networkingv1alpha1.EndpointSliceWorkManagedByLabel] = multiclusterv1beta1.KindServiceExport
+	endpointslices.SetManifest(work, raw, true)
+	return work
+}

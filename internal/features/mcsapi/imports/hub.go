@@ -1,0 +1,97 @@
+package imports
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	multiclusterv1beta1 "github.com/flagship-k8s/flagship/api/multicluster/v1beta1"
+	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
+)
+
+// importsManager owns the imports on the control plane, so that what an export does not say any more goes from them.
+const importsManager = "flagship-imports"
+
+// keep makes the import on the control plane what the exports add up to. It has no address: nothing runs there. One that a
+// user made stays what it is.
+func (i *importer) keep(ctx context.Context, s *set) error {
+	if s.custom != nil {
+		return nil
+	}
+	meta, there := i.templates.Meta(importRef(s.key))
+	if s.service == nil || !i.namespaceOnHub(s.key.Namespace) {
+		if !there || !madeFromExports(meta.Labels) || meta.DeletionTimestamp != nil {
+			return nil
+		}
+		object := &multiclusterv1beta1.ServiceImport{ObjectMeta: metav1.ObjectMeta{Namespace: s.key.Namespace, Name: s.key.Name}}
+		err := i.client.Delete(ctx, object, client.Preconditions{UID: new(meta.UID)})
+		if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
+			return fmt.Errorf("deleting ServiceImport %s: %w", s.key, err)
+		}
+		return nil
+	}
+	existing, err := i.onHub(ctx, s.key)
+	if err != nil {
+		return err
+	}
+	if existing != nil && !madeFromExports(existing.Labels) {
+		return nil // a user was faster; the news of it follows
+	}
+	if existing, err = i.applyOnHub(ctx, s, existing); err != nil {
+		return err
+	}
+	return i.tellOnHub(ctx, s, existing)
+}
+
+// applyOnHub writes the import if it is not as it should be, and returns it as it is then.
+func (i *importer) applyOnHub(ctx context.Context, s *set, existing *multiclusterv1beta1.ServiceImport) (*multiclusterv1beta1.ServiceImport, error) {
+	desired := ImportObject(s.key, *s.service)
+	raw, err := manifestOf(desired)
+	if err != nil {
+		return nil, fmt.Errorf("encoding ServiceImport %s: %w", s.key, err)
+	}
+	sum := sha256.Sum256(raw)
+	content := hex.EncodeToString(sum[:8])
+	if existing != nil && existing.Annotations[multiclusterv1beta1.ContentAnnotation] == content && equality.Semantic.DeepEqual(existing.Spec, desired.Spec) {
+		return existing, nil
+	}
+	object := &unstructured.Unstructured{}
+	if err := json.Unmarshal(raw, &object.Object); err != nil {
+		return nil, fmt.Errorf("encoding ServiceImport %s: %w", s.key, err)
+	}
+	unstructured.RemoveNestedField(object.Object, "metadata", "creationTimestamp")
+	object.SetLabels(labels.Merge(desired.Labels, map[string]string{multiclusterv1beta1.MadeFromExportsLabel: "true"}))
+	object.SetAnnotations(labels.Merge(desired.Annotations, map[string]string{multiclusterv1beta1.ContentAnnotation: content}))
+	err = i.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner(importsManager), client.ForceOwnership)
+	if err != nil {
+		return nil, fmt.Errorf("writing ServiceImport %s: %w", s.key, err)
+	}
+	return i.onHub(ctx, s.key)
+}
+
+// tellOnHub writes who exports the service.
+func (i *importer) tellOnHub(ctx context.Context, s *set, existing *multiclusterv1beta1.ServiceImport) error {
+	if existing == nil {
+		return nil // it went meanwhile; the news of it follows
+	}
+	var clusters []multiclusterv1beta1.ClusterStatus
+	for _, cluster := range s.exporting() {
+		clusters = append(clusters, multiclusterv1beta1.ClusterStatus{Cluster: cluster})
+	}
+	if equality.Semantic.DeepEqual(clusters, existing.Status.Clusters) {
+		return nil
+	}
+	told := existing.DeepCopy()
+	told.Status.Clusters = clusters
+	_, err := hubclient.PatchStatus(ctx, i.client, existing, told)
+	return client.IgnoreNotFound(err)
+}

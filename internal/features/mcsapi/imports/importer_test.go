@@ -1,0 +1,317 @@
+package imports
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	multiclusterv1beta1 "github.com/flagship-k8s/flagship/api/multicluster/v1beta1"
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/clients/endpointslices"
+	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
+	"github.com/flagship-k8s/flagship/internal/features/mcsapi/clusterset"
+	"github.com/flagship-k8s/flagship/internal/features/mcsapi/exportwork"
+	"github.com/flagship-k8s/flagship/internal/tools/fleettest"
+)
+
+var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+
+func webExport() *multiclusterv1beta1.ServiceExport {
+	return &multiclusterv1beta1.ServiceExport{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "u", Generation: 3, CreationTimestamp: metav1.NewTime(noon)},
+		Spec:       multiclusterv1beta1.ServiceExportSpec{ExportedLabels: map[string]string{"team": "shop"}},
+	}
+}
+
+func clustersetOf(cluster string) *clusterset.Service {
+	service := clusterset.Merge([]clusterset.Export{{Cluster: cluster, Service: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Name: "http", Port: 80}}}}})
+	return &service
+}
+
+// noTemplates is a control plane without namespaces and imports.
+type noTemplates struct{}
+
+func (*noTemplates) Subscribe(func(hubstore.Ref)) {}
+
+func (*noTemplates) WaitForSync(context.Context) error { return nil }
+
+func (*noTemplates) PatchMetadata(context.Context, hubstore.Ref, []byte) (*unstructured.Unstructured, error) {
+	return nil, errors.ErrUnsupported
+}
+
+func (*noTemplates) Meta(hubstore.Ref) (*metav1.PartialObjectMetadata, bool) { return nil, false }
+
+func (*noTemplates) Get(_ context.Context, ref hubstore.Ref) (*unstructured.Unstructured, error) {
+	return nil, apierrors.NewNotFound(schema.GroupResource{Resource: "x"}, ref.Name)
+}
+
+// importing is an importer on a hub in memory. The namespace is in the clusters listed; of those in unknown nobody knows.
+func importing(t *testing.T, present, unknown []string, objects ...client.Object) (*hub, *importer) {
+	t.Helper()
+	h := newHub(t, objects...)
+	return h, &importer{client: h.Client, templates: &noTemplates{}, has: func(cluster, _ string) (bool, bool) {
+		return slices.Contains(present, cluster), !slices.Contains(unknown, cluster)
+	}}
+}
+
+func (i *importer) turn(t *testing.T, h *hub) int {
+	t.Helper()
+	before := h.Writes
+	if _, err := i.Reconcile(t.Context(), reconcile.Request{NamespacedName: webKey}); err != nil {
+		t.Fatal(err)
+	}
+	return h.Writes - before
+}
+
+func recordIn(cluster string, minute int, edits ...func(*corev1.ServiceSpec)) *workv1alpha1.Work {
+	e := webExport()
+	e.CreationTimestamp = metav1.NewTime(noon.Add(time.Duration(minute) * time.Minute))
+	spec := corev1.ServiceSpec{Type: corev1.ServiceTypeClusterIP, ClusterIP: "10.0.0.1", Ports: []corev1.ServicePort{{Name: "http", Port: 80}}}
+	for _, edit := range edits {
+		edit(&spec)
+	}
+	return must(exportwork.ExportRecord(cluster, e, exportwork.ExportedSpec(&spec), nil))
+}
+
+func noAddress(s *corev1.ServiceSpec) { s.ClusterIP = corev1.ClusterIPNone }
+
+// roles lists what Works there are about the service, records apart.
+func roles(t *testing.T, c client.Client) (list []string) {
+	t.Helper()
+	for _, w := range must(endpointslices.ListWorks(t.Context(), c, client.MatchingFields{exportwork.ServiceIndex: exportwork.OfService(webKey)})) {
+		if !multiclusterv1beta1.IsRecord(w) && w.DeletionTimestamp == nil {
+			list = append(list, strings.TrimPrefix(w.Namespace, "karmada-es-")+" "+exportwork.RoleOf(w))
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+func TestImportsGoWhereTheNamespaceIs(t *testing.T) {
+	pulled := registeredCluster("d")
+	pulled.Spec.SyncMode = clusterv1alpha1.Pull
+	h, i := importing(t, []string{"a", "b"}, []string{"e"}, recordIn("a", 0),
+		registeredCluster("a"), registeredCluster("b"), registeredCluster("c"), pulled, registeredCluster("e"))
+	i.turn(t, h)
+	want := []string{"a derived-service", "a import", "b derived-service", "b import"}
+	if got := roles(t, h.Client); !slices.Equal(got, want) {
+		t.Errorf("Works are %v, want %v", got, want)
+	}
+	if writes := i.turn(t, h); writes != 0 {
+		t.Errorf("%d writes for nothing new", writes)
+	}
+	// A cluster about which nothing is known keeps what it has.
+	i.has = func(string, string) (bool, bool) { return false, false }
+	if writes := i.turn(t, h); writes != 0 {
+		t.Errorf("%d writes while nothing is known", writes)
+	}
+	i.has = func(cluster, _ string) (bool, bool) { return cluster == "a", true }
+	i.turn(t, h)
+	if got := roles(t, h.Client); !slices.Equal(got, want[:2]) {
+		t.Errorf("without the namespace Works are %v, want %v", got, want[:2])
+	}
+}
+
+func TestImportsGoWithTheLastExport(t *testing.T) {
+	a, b := recordIn("a", 0), recordIn("b", 1)
+	h, i := importing(t, []string{"a", "b"}, nil, a, b, registeredCluster("a"), registeredCluster("b"))
+	i.turn(t, h)
+	for n, record := range []*workv1alpha1.Work{a, b} {
+		if err := h.Client.Delete(t.Context(), record); err != nil {
+			t.Fatal(err)
+		}
+		i.turn(t, h)
+		if got := roles(t, h.Client); (len(got) == 0) != (n == 1) {
+			t.Errorf("after %d of 2 exports went Works are %v", n+1, got)
+		}
+	}
+}
+
+// TestRecordsTellTheVerdict: every export learns of a conflict, and of clusters that cannot import.
+func TestRecordsTellTheVerdict(t *testing.T) {
+	a, b := recordIn("a", 0), recordIn("b", 1, noAddress)
+	h, i := importing(t, []string{"a"}, nil, a, b, registeredCluster("a"), registeredCluster("b"))
+	i.turn(t, h)
+	verdictOn := func(record *workv1alpha1.Work) exportwork.Verdict {
+		if err := h.Client.Get(t.Context(), client.ObjectKeyFromObject(record), record); err != nil {
+			t.Fatal(err)
+		}
+		v, given := exportwork.ReadVerdict(record)
+		if !given {
+			t.Fatalf("nothing is noted on the record in %s", record.Namespace)
+		}
+		return v
+	}
+	for _, record := range []*workv1alpha1.Work{a, b} {
+		if v := verdictOn(record); len(v.Reasons) != 1 || v.Reasons[0] != multiclusterv1beta1.TypeConflict || !strings.Contains(v.Message, "in cluster a; 1 of 2") {
+			t.Errorf("the verdict on %s is %+v", record.Namespace, v)
+		}
+	}
+	work := must(endpointslices.GetWorkOf(t.Context(), i.client, "a", exportwork.ImportName(webKey))).DeepCopy()
+	work.Status.Conditions = []metav1.Condition{{Type: workv1alpha1.WorkApplied, Status: metav1.ConditionFalse, Message: "there is another"}}
+	if err := h.Client.Update(t.Context(), work); err != nil {
+		t.Fatal(err)
+	}
+	i.turn(t, h)
+	if v := verdictOn(a); v.Obstacles != "cluster a: there is another" {
+		t.Errorf("the verdict is %+v, want the obstacle", v)
+	}
+}
+
+// TestDerivedServiceIsMadeAgain: an address cannot be taken from a Service, so it goes before it comes as another.
+func TestDerivedServiceIsMadeAgain(t *testing.T) {
+	a, b := recordIn("a", 0), recordIn("b", 1, noAddress)
+	h, i := importing(t, []string{"a"}, nil, a, b, registeredCluster("a"), registeredCluster("b"))
+	i.turn(t, h)
+	if err := h.Client.Delete(t.Context(), a); err != nil {
+		t.Fatal(err)
+	}
+	i.turn(t, h)
+	old := must(endpointslices.GetWorkOf(t.Context(), i.client, "a", exportwork.DerivedName(webKey)))
+	if old == nil || old.DeletionTimestamp == nil {
+		t.Fatal("the Work of the Service with an address is not going")
+	}
+	old.Finalizers = nil
+	if err := h.Client.Update(t.Context(), old); err != nil {
+		t.Fatal(err)
+	}
+	i.turn(t, h)
+	if next := must(endpointslices.GetWorkOf(t.Context(), i.client, "a", exportwork.DerivedName(webKey))); next == nil || !headless(next) {
+		t.Error("no Work of a headless Service has come instead")
+	}
+}
+
+// TestPoliciesKeepTheirWorks: where a policy takes a ServiceImport, its Work is not ours to write or delete.
+func TestPoliciesKeepTheirWorks(t *testing.T) {
+	theirs := &workv1alpha1.Work{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "karmada-es-a", Name: exportwork.ImportName(webKey), Labels: map[string]string{workv1alpha2.ResourceBindingPermanentIDLabel: "x"},
+	}}
+	record := recordIn("a", 0)
+	h, i := importing(t, []string{"a"}, nil, record, theirs, registeredCluster("a"))
+	i.turn(t, h)
+	if got := must(endpointslices.GetWorkOf(t.Context(), i.client, "a", exportwork.ImportName(webKey))); len(got.Spec.Workload.Manifests) > 0 {
+		t.Error("it was written")
+	}
+	if err := h.Client.Delete(t.Context(), record); err != nil {
+		t.Fatal(err)
+	}
+	i.turn(t, h)
+	if got := must(endpointslices.GetWorkOf(t.Context(), i.client, "a", exportwork.ImportName(webKey))); got == nil {
+		t.Error("it was deleted")
+	}
+}
+
+func TestImportedEndpoints(t *testing.T) {
+	raw := must(endpointslices.Encode(exportwork.Exported(full())))
+	slice := exportwork.EndpointsRecord("a", webKey, client.ObjectKeyFromObject(full()), raw, nil)
+	record := recordIn("a", 0)
+	h, i := importing(t, []string{"a", "b"}, nil, slice, record, registeredCluster("a"), registeredCluster("b"), registeredCluster("c"))
+	d := &importDispatcher{importer: i, fleet: h.fleet()}
+	turn := func() int {
+		before := h.Writes
+		if _, err := d.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(slice)}); err != nil {
+			t.Fatal(err)
+		}
+		return h.Writes - before
+	}
+	carried := func() (list []string) {
+		for _, w := range must(endpointslices.ListWorks(t.Context(), h.Client, client.MatchingFields{exportwork.RecordIndex: client.ObjectKeyFromObject(slice).String()})) {
+			if w.DeletionTimestamp == nil {
+				s := must(endpointslices.Decode(w.Spec.Workload.Manifests[0].Raw))
+				list = append(list, fmt.Sprintf("%s %s", strings.TrimPrefix(w.Namespace, "karmada-es-"), s.Name))
+			}
+		}
+		slices.Sort(list)
+		return list
+	}
+	turn()
+	if want := []string{"a imported-a-web-x7k2p", "b imported-a-web-x7k2p"}; !slices.Equal(carried(), want) {
+		t.Errorf("clusters have %v, want %v", carried(), want)
+	}
+	if writes := turn(); writes != 0 {
+		t.Errorf("%d writes for nothing new", writes)
+	}
+	if err := h.Client.Delete(t.Context(), record); err != nil {
+		t.Fatal(err)
+	}
+	turn()
+	if got := carried(); len(got) > 0 {
+		t.Errorf("without the export clusters have %v", got)
+	}
+}
+
+func TestDefinitionsGoToEveryCluster(t *testing.T) {
+	h := newHub(t, registeredCluster("a"))
+	d := must(newDefiner(h.Client))
+	turn := func() int {
+		before := h.Writes
+		if _, err := d.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: "a"}}); err != nil {
+			t.Fatal(err)
+		}
+		return h.Writes - before
+	}
+	if writes := turn(); writes != 2 {
+		t.Errorf("%d writes, want one for each definition", writes)
+	}
+	if writes := turn(); writes != 0 {
+		t.Errorf("%d writes for nothing new", writes)
+	}
+	work := &workv1alpha1.Work{}
+	key := client.ObjectKey{Namespace: "karmada-es-a", Name: exportwork.ExportDefinition}
+	if err := h.Client.Get(t.Context(), key, work); err != nil {
+		t.Fatal(err)
+	}
+	work.Labels[workv1alpha2.ResourceBindingPermanentIDLabel], work.Spec.Workload.Manifests = "x", nil
+	if err := h.Client.Update(t.Context(), work); err != nil {
+		t.Fatal(err)
+	}
+	if writes := turn(); writes != 0 {
+		t.Errorf("%d writes over what a policy takes there", writes)
+	}
+}
+
+// hub is a control plane in memory with a clock.
+type hub struct {
+	*fleettest.Memory
+	clock *clocktesting.FakeClock
+}
+
+func newHub(t *testing.T, objects ...client.Object) *hub {
+	t.Helper()
+	h := &hub{clock: clocktesting.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))}
+	h.Memory = fleettest.InMemory(t, []fleettest.Index{exportwork.AddIndexes}, objects...)
+	return h
+}
+
+func (h *hub) fleet() endpointslices.Clusters {
+	return endpointslices.Clusters{Reader: h.Client, Clock: h.clock, Grace: time.Minute}
+}
+
+func registeredCluster(name string) *clusterv1alpha1.Cluster {
+	return &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: name}}
+}
+
+func must[T any](value T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return value
+}
+
+var webKey = types.NamespacedName{Namespace: "shop", Name: "web"}

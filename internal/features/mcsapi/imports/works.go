@@ -1,0 +1,175 @@
+package imports
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	multiclusterv1beta1 "github.com/flagship-k8s/flagship/api/multicluster/v1beta1"
+	networkingv1alpha1 "github.com/flagship-k8s/flagship/api/networking/v1alpha1"
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/clients/endpointslices"
+	"github.com/flagship-k8s/flagship/internal/features/mcsapi/clusterset"
+	"github.com/flagship-k8s/flagship/internal/features/mcsapi/exportwork"
+)
+
+// ImportObject is the ServiceImport of a service, without addresses and status.
+func ImportObject(key types.NamespacedName, service clusterset.Service) *multiclusterv1beta1.ServiceImport {
+	return &multiclusterv1beta1.ServiceImport{
+		TypeMeta: metav1.TypeMeta{APIVersion: multiclusterv1beta1.GroupVersion.String(), Kind: multiclusterv1beta1.KindServiceImport},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: key.Namespace, Name: key.Name, Labels: service.Labels, Annotations: service.Annotations,
+		},
+		Spec: service.Spec,
+	}
+}
+
+// derivedService is the Service through which an import is used: without a selector, its endpoints being the slices of the
+// exporting clusters, so that a cluster's own proxy and DNS know what to do with it.
+func derivedService(key types.NamespacedName, spec multiclusterv1beta1.ServiceImportSpec) *corev1.Service {
+	service := &corev1.Service{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: key.Namespace, Name: networkingv1alpha1.DerivedServiceName(key.Name),
+			Labels: map[string]string{multiclusterv1beta1.ServiceNameLabel: key.Name},
+		},
+		Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeClusterIP, Ports: derivedPorts(spec.Ports)},
+	}
+	if spec.Type == multiclusterv1beta1.Headless {
+		service.Spec.ClusterIP = corev1.ClusterIPNone
+		return service
+	}
+	service.Spec.SessionAffinity, service.Spec.SessionAffinityConfig = spec.SessionAffinity, spec.SessionAffinityConfig
+	service.Spec.InternalTrafficPolicy, service.Spec.TrafficDistribution = spec.InternalTrafficPolicy, spec.TrafficDistribution
+	switch len(spec.IPFamilies) {
+	case 0:
+	case 1:
+		service.Spec.IPFamilyPolicy, service.Spec.IPFamilies = new(corev1.IPFamilyPolicySingleStack), spec.IPFamilies
+	default: // as many of them as the cluster has; to name one that it has not would be refused
+		service.Spec.IPFamilyPolicy = new(corev1.IPFamilyPolicyPreferDualStack)
+	}
+	return service
+}
+
+// derivedPorts are the ports of a derived Service. A Service must name its ports if it has several, so a port without a
+// name stands alone or not at all.
+func derivedPorts(ports []multiclusterv1beta1.ServicePort) []corev1.ServicePort {
+	var list []corev1.ServicePort
+	for _, p := range ports {
+		if len(list) > 0 && (p.Name == "" || list[0].Name == "") {
+			continue
+		}
+		list = append(list, corev1.ServicePort{Name: p.Name, Protocol: p.Protocol, AppProtocol: p.AppProtocol, Port: p.Port})
+	}
+	return list
+}
+
+// importWork carries the ServiceImport to a cluster, under the name that a binding's Work for it has.
+func importWork(cluster string, object *multiclusterv1beta1.ServiceImport, existing *workv1alpha1.Work) (*workv1alpha1.Work, error) {
+	key := client.ObjectKeyFromObject(object)
+	return importingWork(cluster, exportwork.ImportName(key), key, multiclusterv1beta1.RoleImport, object, existing)
+}
+
+// derivedWork carries the derived Service to a cluster, and tells there which clusters export.
+func derivedWork(cluster string, key types.NamespacedName, spec multiclusterv1beta1.ServiceImportSpec, exporting []string, existing *workv1alpha1.Work) (*workv1alpha1.Work, error) {
+	work, err := importingWork(cluster, exportwork.DerivedName(key), key, multiclusterv1beta1.RoleDerived, derivedService(key, spec), existing)
+	if err != nil {
+		return nil, err
+	}
+	work.Annotations = labels.Merge(work.Annotations, map[string]string{multiclusterv1beta1.ExportingClustersAnnotation: strings.Join(exporting, ",")})
+	return work, nil
+}
+
+func importingWork(cluster, name string, key types.NamespacedName, role string, object any, existing *workv1alpha1.Work) (*workv1alpha1.Work, error) {
+	raw, err := manifestOf(object)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the import of %s: %w", key, err)
+	}
+	work := endpointslices.WorkFor(existing, workv1alpha1.ExecutionNamespace(cluster), name)
+	work.Labels = labels.Merge(work.Labels, exportwork.Labels(key, role))
+	endpointslices.AddExecutionFinalizer(work)
+	endpointslices.SetManifest(work, raw, false)
+	return work, nil
+}
+
+// manifestOf encodes what is wanted of an object, which is never its status.
+func manifestOf(object any) ([]byte, error) {
+	raw, err := json.Marshal(object)
+	if err != nil {
+		return nil, err
+	}
+	var fields map[string]any
+	if err := json.Unmarshal(raw, &fields); err != nil {
+		return nil, err
+	}
+	delete(fields, "status")
+	return json.Marshal(fields)
+}
+
+// headless says of a Work with a derived Service whether that has no address.
+func headless(derived *workv1alpha1.Work) bool {
+	service := &corev1.Service{}
+	if len(derived.Spec.Workload.Manifests) != 1 || json.Unmarshal(derived.Spec.Workload.Manifests[0].Raw, service) != nil {
+		return false
+	}
+	return service.Spec.ClusterIP == corev1.ClusterIPNone
+}
+
+// passage is the way of one slice from the cluster that exports to one that imports.
+type passage struct {
+	from, to string
+	service  types.NamespacedName
+	// name of the slice where it arrives.
+	name string
+	spec multiclusterv1beta1.ServiceImportSpec
+	// away says that nobody has heard of the exporting cluster for too long.
+	away bool
+}
+
+// imported is a recorded slice as an importing cluster gets it.
+func imported(record *discoveryv1.EndpointSlice, p passage) *discoveryv1.EndpointSlice {
+	out := endpointslices.Dispatched(record, p.name, p.away)
+	out.Labels = map[string]string{
+		discoveryv1.LabelServiceName:           networkingv1alpha1.DerivedServiceName(p.service.Name),
+		discoveryv1.LabelManagedBy:             networkingv1alpha1.EndpointSliceControllerLabelValue,
+		multiclusterv1beta1.ServiceNameLabel:   p.service.Name,
+		multiclusterv1beta1.SourceClusterLabel: p.from,
+	}
+	if p.spec.Type == multiclusterv1beta1.Headless {
+		out.Labels[corev1.IsHeadlessService] = "" // keeps proxies from looking at what is for DNS only
+	}
+	near := p.spec.TrafficDistribution != nil && !slices.ContainsFunc(out.Endpoints, func(e discoveryv1.Endpoint) bool { return e.Zone == nil })
+	for i := range out.Endpoints {
+		e := &out.Endpoints[i]
+		if p.from != p.to {
+			e.NodeName = nil
+		}
+		if near { // zones have one name for all clusters, so the proxy may prefer its own
+			e.Hints = &discoveryv1.EndpointHints{ForZones: []discoveryv1.ForZone{{Name: *e.Zone}}}
+		}
+	}
+	return out
+}
+
+func importedSliceName(cluster, slice string, registered []string) string {
+	return endpointslices.DistinctName(networkingv1alpha1.ImportedEndpointSliceName(cluster, slice), cluster, slice, registered)
+}
+
+// importedWork carries a slice of an exporting cluster to one that imports.
+func importedWork(p passage, slice types.NamespacedName, raw []byte, existing *workv1alpha1.Work) *workv1alpha1.Work {
+	work := endpointslices.WorkFor(existing, workv1alpha1.ExecutionNamespace(p.to), multiclusterv1beta1.ImportedEndpointsWorkName(p.from, slice.Namespace, slice.Name))
+	endpointslices.SetSlice(work, exportwork.Labels(p.service, multiclusterv1beta1.RoleImportedEndpoints), slice)
+	work.Labels[networkingv1alpha1.EndpointSliceWorkManagedByLabel] = multiclusterv1beta1.KindServiceExport
+	work.Annotations = labels.Merge(work.Annotations, map[string]string{networkingv1alpha1.EndpointSliceProvisionClusterAnnotation: p.from})
+	endpointslices.AddExecutionFinalizer(work)
+	endpointslices.SetManifest(work, raw, false)
+	return work
+}
