@@ -22,6 +22,10 @@ const (
 
 	ResourcePluralResourceBinding        = "resourcebindings"
 	ResourcePluralClusterResourceBinding = "clusterresourcebindings"
+
+	// SubresourceSchedule of a binding takes spec.clusters, the annotations that describe how they were chosen, and the status, in
+	// one update.
+	SubresourceSchedule = "schedule"
 )
 
 // Resource returns the group-qualified form of one of this group's resources.

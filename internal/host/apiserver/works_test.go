@@ -7,14 +7,20 @@ import (
 	"strings"
 	"testing"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/yaml"
+
+	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 )
 
 var (
@@ -225,22 +231,27 @@ func TestWorkGroupIsPresented(t *testing.T) {
 			t.Errorf("works are presented as %+v", resource)
 		}
 	}
+	bindings, err := clients.Discovery().ServerResourcesForGroupVersion("work.karmada.io/v1alpha2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	presented := map[string]string{}
+	for _, resource := range bindings.APIResources {
+		presented[resource.Name] = resource.Kind + " " + strings.Join(resource.Verbs, ",")
+	}
+	for name, want := range map[string]string{"resourcebindings/schedule": "ResourceBinding get,patch,update", "clusterresourcebindings/schedule": "ClusterResourceBinding get,patch,update"} {
+		if presented[name] != want {
+			t.Errorf("%s is presented as %q, want %q", name, presented[name], want)
+		}
+	}
 }
 
-// TestWorkManagersAreRecordedForOthers: the control plane's own Works go without, until somebody applies one.
-func TestWorkManagersAreRecordedForOthers(t *testing.T) {
+// TestWorkManagersAreRecordedOnceApplied, whoever created the Work.
+func TestWorkManagersAreRecordedOnceApplied(t *testing.T) {
 	name := namespace(t)
 	own := objects.Resource(worksResource).Namespace(name)
 	stored(t, own, workHead, "own", manifests)
-	kubeconfig, err := hub.AdminKubeconfig()
-	if err != nil {
-		t.Fatal(err)
-	}
-	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
-	users := dynamic.NewForConfigOrDie(config).Resource(worksResource).Namespace(name)
+	users := administrator(t).Resource(worksResource).Namespace(name)
 	if _, err := users.Create(t.Context(), parsed(t, workHead, "hand", manifests), metav1.CreateOptions{FieldManager: "me"}); err != nil {
 		t.Fatal(err)
 	}
@@ -255,17 +266,113 @@ func TestWorkManagersAreRecordedForOthers(t *testing.T) {
 		}
 		return all
 	}
-	if got := managers("own"); len(got) != 0 {
-		t.Errorf("the control plane's own Work has managers %v", got)
+	for _, work := range []string{"own", "hand"} {
+		if got := managers(work); len(got) != 0 {
+			t.Errorf("the Work %s, which was created, has managers %v", work, got)
+		}
+		suspended := parsed(t, workHead, work, "{suspendDispatching: true}")
+		if _, err := users.Apply(t.Context(), work, suspended, metav1.ApplyOptions{FieldManager: "me"}); err != nil {
+			t.Fatal(err)
+		}
+		if got := managers(work); len(got) != 2 {
+			t.Errorf("the Work %s, which was applied, has managers %v, want me and before-first-apply", work, got)
+		}
 	}
-	if got := managers("hand"); len(got) != 1 || got[0] != "me" {
-		t.Errorf("a user's Work has managers %v, want me", got)
-	}
-	suspended := parsed(t, workHead, "own", "{suspendDispatching: true}")
-	if _, err := users.Apply(t.Context(), "own", suspended, metav1.ApplyOptions{FieldManager: "me"}); err != nil {
+	if _, err := users.Apply(t.Context(), "applied", parsed(t, workHead, "applied", manifests), metav1.ApplyOptions{FieldManager: "me"}); err != nil {
 		t.Fatal(err)
 	}
-	if got := managers("own"); len(got) != 2 {
-		t.Errorf("a Work that was applied has managers %v, want me and who was before", got)
+	if got := managers("applied"); len(got) != 1 || got[0] != "me" {
+		t.Errorf("a Work that an apply created has managers %v, want me", got)
 	}
+}
+
+func administrator(t *testing.T) dynamic.Interface {
+	t.Helper()
+	kubeconfig, err := hub.AdminKubeconfig()
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dynamic.NewForConfigOrDie(config)
+}
+
+// TestAnySchedulerWritesResultAndStatusInOne: a client with a right to the subresource schedule needs no other, and an update of the
+// main resource changes no status, even if the control plane itself makes it.
+func TestAnySchedulerWritesResultAndStatusInOne(t *testing.T) {
+	name := namespace(t)
+	own := objects.Resource(bindingsResource).Namespace(name)
+	stored(t, own, bindingHead, "b", "{replicas: 2, resource: "+deployment+"}")
+	scheduler := schedulerIn(t, name).Resource(bindingsResource).Namespace(name)
+	decide := func(cluster string, observed int64) *unstructured.Unstructured {
+		t.Helper()
+		binding, err := own.Get(t.Context(), "b", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for value, path := range map[any][]string{observed: {"status", "schedulerObservedGeneration"}, "{}": {"metadata", "annotations", workv1alpha2.AppliedPlacementAnnotation}} {
+			if err := unstructured.SetNestedField(binding.Object, value, path...); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := unstructured.SetNestedSlice(binding.Object, []any{map[string]any{"name": cluster, "replicas": int64(2)}}, "spec", "clusters"); err != nil {
+			t.Fatal(err)
+		}
+		return binding
+	}
+	chosen := func(binding *unstructured.Unstructured) string {
+		return fmt.Sprint(at(binding, "spec", "clusters"), at(binding, "status", "schedulerObservedGeneration"), binding.GetGeneration())
+	}
+	edited := decide("m1", 2)
+	if err := unstructured.SetNestedField(edited.Object, int64(5), "spec", "replicas"); err != nil {
+		t.Fatal(err)
+	}
+	var written *unstructured.Unstructured
+	eventually(t, func() string { // the authorizer watches roles
+		var err error
+		if written, err = scheduler.Update(t.Context(), edited, metav1.UpdateOptions{}, workv1alpha2.SubresourceSchedule); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
+	if got := chosen(written); got != "[map[name:m1 replicas:2]] 2 2" || at(written, "spec", "replicas") != int64(2) || len(written.GetAnnotations()) != 1 {
+		t.Errorf("the scheduler wrote %s and replicas %v, annotations %v", got, at(written, "spec", "replicas"), written.GetAnnotations())
+	}
+	if _, err := scheduler.Update(t.Context(), decide("m2", 9), metav1.UpdateOptions{}); !apierrors.IsForbidden(err) {
+		t.Errorf("the scheduler updates the binding itself: %v", err)
+	}
+	written, err := own.Update(t.Context(), decide("m2", 9), metav1.UpdateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := chosen(written); got != "[map[name:m2 replicas:2]] 2 3" {
+		t.Errorf("an update of the main resource makes %s, want the status to stay", got)
+	}
+}
+
+// schedulerIn is a client with a token and the rights of a scheduler in one namespace.
+func schedulerIn(t *testing.T, namespace string) dynamic.Interface {
+	t.Helper()
+	_, err := clients.CoreV1().ServiceAccounts(namespace).Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "scheduler"}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: "scheduler"}, Rules: []rbacv1.PolicyRule{
+		{APIGroups: []string{workv1alpha2.GroupName}, Resources: []string{"resourcebindings/schedule"}, Verbs: []string{"update"}},
+	}}
+	if _, err := clients.RbacV1().Roles(namespace).Create(t.Context(), role, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	binding := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "scheduler"}, RoleRef: rbacv1.RoleRef{Kind: "Role", Name: "scheduler"},
+		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: "scheduler"}}}
+	if _, err := clients.RbacV1().RoleBindings(namespace).Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	token, err := clients.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), "scheduler", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dynamic.NewForConfigOrDie(&rest.Config{Host: hub.URL(), BearerToken: token.Status.Token, TLSClientConfig: rest.TLSClientConfig{CAData: hub.CA()}})
 }

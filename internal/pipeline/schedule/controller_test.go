@@ -3,7 +3,6 @@ package schedule_test
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -61,7 +60,7 @@ func newHub(t *testing.T, objects ...client.Object) *hub {
 	h := &hub{t: t, ctx: t.Context(), clock: clocktesting.NewFakeClock(time.Date(2026, 5, 6, 7, 8, 9, 0, time.UTC))}
 	h.client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
 		WithStatusSubresource(&workv1alpha2.ResourceBinding{}, &workv1alpha2.ClusterResourceBinding{}).
-		WithInterceptorFuncs(interceptor.Funcs{Get: h.get, List: h.list, Update: h.update, SubResourceUpdate: h.updateStatus}).Build()
+		WithInterceptorFuncs(interceptor.Funcs{Get: h.get, List: h.list, SubResourceUpdate: h.updateSubresource}).Build()
 	h.restart()
 	return h
 }
@@ -93,13 +92,9 @@ func (h *hub) list(ctx context.Context, c client.WithWatch, list client.ObjectLi
 	return c.List(ctx, list, opts...)
 }
 
-// update does what our API server does and the fake client does not: a change of the spec is a new generation, and the
-// status comes along.
-func (h *hub) update(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.UpdateOption) error {
-	b, ok := obj.(workv1alpha2.Binding)
-	if !ok || !slices.ContainsFunc(opts, func(o client.UpdateOption) bool { _, ours := o.(client.FieldOwner); return ours }) {
-		return c.Update(ctx, obj, opts...) // the test's own
-	}
+// schedule does what our API server does and the fake client does not: a change of the spec is a new generation, and the
+// status is written with it.
+func (h *hub) schedule(ctx context.Context, c client.Client, obj client.Object) error {
 	h.mu.Lock()
 	h.writes = append(h.writes, "result")
 	refuse := h.refuse
@@ -112,11 +107,11 @@ func (h *hub) update(ctx context.Context, c client.WithWatch, obj client.Object,
 	if err := c.Get(ctx, client.ObjectKeyFromObject(obj), before); err != nil {
 		return err
 	}
-	if !equality.Semantic.DeepEqual(before.(workv1alpha2.Binding).BindingSpec(), b.BindingSpec()) {
+	if !equality.Semantic.DeepEqual(before.(workv1alpha2.Binding).BindingSpec(), obj.(workv1alpha2.Binding).BindingSpec()) {
 		obj.SetGeneration(before.GetGeneration() + 1)
 	}
 	whole := obj.DeepCopyObject().(client.Object)
-	if err := c.Update(ctx, obj, opts...); err != nil {
+	if err := c.Update(ctx, obj); err != nil {
 		return err
 	}
 	whole.SetResourceVersion(obj.GetResourceVersion())
@@ -127,7 +122,10 @@ func (h *hub) update(ctx context.Context, c client.WithWatch, obj client.Object,
 	return nil
 }
 
-func (h *hub) updateStatus(ctx context.Context, c client.Client, sub string, obj client.Object, opts ...client.SubResourceUpdateOption) error {
+func (h *hub) updateSubresource(ctx context.Context, c client.Client, sub string, obj client.Object, opts ...client.SubResourceUpdateOption) error {
+	if sub == workv1alpha2.SubresourceSchedule {
+		return h.schedule(ctx, c, obj)
+	}
 	if _, ok := obj.(workv1alpha2.Binding); ok && len(opts) > 0 {
 		h.mu.Lock()
 		h.writes = append(h.writes, sub)

@@ -80,8 +80,7 @@ func refusal(err error) *Failure {
 }
 
 // write makes the binding say what was decided, and returns the condition that tells of it if there is something to tell.
-// A result and the status that speaks of it are one write: the API server takes the status along in what the control
-// plane itself updates. A status alone is written alone.
+// A result and its status are one write, to the subresource schedule. A status alone is written alone.
 func (c *Controller) write(ctx context.Context, it Item, b workv1alpha2.Binding, v *verdict) (news *metav1.Condition, err error) {
 	next := copyOf(b)
 	moved, rewritten, err := setResult(next, v)
@@ -97,7 +96,7 @@ func (c *Controller) write(ctx context.Context, it Item, b workv1alpha2.Binding,
 	c.setStatus(next, v, moved || changed, condition)
 	switch {
 	case rewritten:
-		err = c.client.Update(ctx, next, client.FieldOwner(fieldManager))
+		err = c.client.SubResource(workv1alpha2.SubresourceSchedule).Update(ctx, next, client.FieldOwner(fieldManager))
 	case equality.Semantic.DeepEqual(b.BindingStatus(), next.BindingStatus()):
 		return nil, nil
 	default:

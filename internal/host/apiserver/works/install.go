@@ -62,6 +62,9 @@ func New(host native.Host, next genericapiserver.DelegationTarget) (*genericapis
 		}
 		version[kind.names.Plural] = storage
 		version[kind.names.Plural+"/status"] = storage.status()
+		if _, ok := kind.object().(workv1alpha2.Binding); ok {
+			version[kind.names.Plural+"/"+workv1alpha2.SubresourceSchedule] = storage.schedule()
+		}
 	}
 	if err := server.InstallAPIGroup(&group); err != nil {
 		return nil, fmt.Errorf("installing %s: %w", Group, err)

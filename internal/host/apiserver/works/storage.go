@@ -58,6 +58,11 @@ func (r kindREST) Categories() []string { return r.kind.names.Categories }
 // ShortNames are what kubectl takes for the resource's name.
 func (r kindREST) ShortNames() []string { return r.kind.names.ShortNames }
 
+// schedule serves the subresource that writes clusters and status of a binding in one.
+func (r kindREST) schedule() native.TableStatusREST {
+	return native.TableStatusREST{StatusREST: native.NewStatusREST(r.Store, scheduleStrategy{r.strategy})}
+}
+
 // status serves the subresource.
 func (r kindREST) status() native.TableStatusREST {
 	return native.TableStatusREST{StatusREST: native.NewStatusREST(r.Store, statusStrategy{r.strategy})}

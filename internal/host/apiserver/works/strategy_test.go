@@ -9,11 +9,18 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/utils/ptr"
 
+	"github.com/google/go-cmp/cmp"
+
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 )
 
 func bindingStrategy(t *testing.T) specStrategy {
+	t.Helper()
+	return strategyOf(t, workv1alpha2.KindResourceBinding)
+}
+
+func strategyOf(t testing.TB, name string) specStrategy {
 	t.Helper()
 	scheme, err := newScheme()
 	if err != nil {
@@ -24,7 +31,7 @@ func bindingStrategy(t *testing.T) specStrategy {
 		t.Fatal(err)
 	}
 	for _, kind := range kinds {
-		if kind.names.Kind == workv1alpha2.KindResourceBinding {
+		if kind.names.Kind == name {
 			strategy, err := newStrategy(scheme, kind)
 			if err != nil {
 				t.Fatal(err)
@@ -32,7 +39,7 @@ func bindingStrategy(t *testing.T) specStrategy {
 			return strategy
 		}
 	}
-	t.Fatal("bindings are not served")
+	t.Fatalf("%s is not served", name)
 	return specStrategy{}
 }
 
@@ -82,29 +89,38 @@ func TestOnlyWhatChangesIsChecked(t *testing.T) {
 	}
 }
 
-func TestTheControlPlaneWritesResultAndStatusInOne(t *testing.T) {
+// TestOnlyTheSubresourceWritesResultAndStatusInOne: an update of the main resource changes no status, whoever makes it.
+func TestOnlyTheSubresourceWritesResultAndStatusInOne(t *testing.T) {
 	strategy := bindingStrategy(t)
 	before := &workv1alpha2.ResourceBinding{}
 	before.Namespace, before.Name, before.ResourceVersion, before.Generation = "shop", "web-deployment", "7", 1
+	before.Annotations, before.Finalizers = map[string]string{"a": "b", workv1alpha2.AwaitsClaimsAnnotation: "true"}, []string{"f"}
+	before.Spec.Replicas, before.Spec.Placement, before.Spec.ConflictResolution = 2, &policyv1alpha1.Placement{}, policyv1alpha1.ConflictAbort
+	before.Status.SchedulerObservedGeneration = 1
 	decided := before.DeepCopy()
 	decided.Spec.Clusters = []workv1alpha2.TargetCluster{{Name: "m1", Replicas: 2}}
+	decided.Spec.Replicas, decided.Spec.Placement, decided.Labels, decided.Finalizers = 3, nil, map[string]string{"a": "b"}, nil
+	decided.Annotations = map[string]string{workv1alpha2.AppliedPlacementAnnotation: "{}", "c": "d"}
 	decided.Status.SchedulerObservedGeneration = 2
-	for caller, want := range map[string]int64{user.APIServerUser: 2, "jane": 0} {
+	for _, caller := range []string{user.APIServerUser, "jane"} {
+		ctx := request.WithUser(t.Context(), &user.DefaultInfo{Name: caller})
 		after := decided.DeepCopy()
-		strategy.PrepareForUpdate(request.WithUser(t.Context(), &user.DefaultInfo{Name: caller}), after, before)
-		if got := after.Status.SchedulerObservedGeneration; got != want || after.Generation != 2 {
-			t.Errorf("%s writes that generation %d of %d was observed, want %d of 2", caller, got, after.Generation, want)
+		strategy.PrepareForUpdate(ctx, after, before)
+		if got := after.Status.SchedulerObservedGeneration; got != 1 || after.Generation != 2 {
+			t.Errorf("%s writes that generation %d of %d was observed, want 1 of 2", caller, got, after.Generation)
 		}
-	}
-	before.Status.SchedulerObservedGeneration, decided.Status = 1, workv1alpha2.ResourceBindingStatus{}
-	strategy.PrepareForUpdate(request.WithUser(t.Context(), &user.DefaultInfo{Name: user.APIServerUser}), decided, before)
-	if decided.Status.SchedulerObservedGeneration != 1 {
-		t.Error("a write without a status takes the status away")
-	}
-	decided.Status.AggregatedStatus = []workv1alpha2.AggregatedStatusItem{{Health: "Fine"}}
-	own := request.WithUser(t.Context(), &user.DefaultInfo{Name: user.APIServerUser})
-	if errs := strategy.ValidateUpdate(own, decided, before); len(errs) != 2 {
-		t.Errorf("the status that comes along is checked with %v, want a name and a health refused", errs)
+		after = decided.DeepCopy()
+		scheduleStrategy{strategy}.PrepareForUpdate(ctx, after, before)
+		want := before.DeepCopy()
+		want.Generation, want.Spec.Clusters, want.Status = 2, decided.Spec.Clusters, decided.Status
+		want.Annotations = map[string]string{"a": "b", workv1alpha2.AppliedPlacementAnnotation: "{}"}
+		if diff := cmp.Diff(want, after); diff != "" {
+			t.Errorf("%s writes through the subresource (-want +got):\n%s", caller, diff)
+		}
+		after.Status.AggregatedStatus, after.Spec.Clusters = []workv1alpha2.AggregatedStatusItem{{Health: "Fine"}}, []workv1alpha2.TargetCluster{{}}
+		if errs := (scheduleStrategy{strategy}).ValidateUpdate(ctx, after, before); len(errs) != 3 {
+			t.Errorf("%s is answered %v, want a cluster, a name and a health refused", caller, errs)
+		}
 	}
 }
 
@@ -135,5 +151,25 @@ func TestWhatWasRightIsRemembered(t *testing.T) {
 	}
 	if n := strategy.right.Len(); n != 3 {
 		t.Errorf("%d parts are remembered, want two placements and the default of conflictResolution", n)
+	}
+}
+
+// BenchmarkSchedule is what checking a scheduler's result costs.
+func BenchmarkSchedule(b *testing.B) {
+	strategy := scheduleStrategy{strategyOf(b, workv1alpha2.KindResourceBinding)}
+	before := &workv1alpha2.ResourceBinding{}
+	before.Namespace, before.Name, before.ResourceVersion, before.Generation = "shop", "web-deployment", "7", 1
+	before.Spec.Resource = workv1alpha2.ObjectReference{APIVersion: "apps/v1", Kind: "Deployment", Namespace: "shop", Name: "web"}
+	before.Spec.ConflictResolution, before.Spec.Placement = policyv1alpha1.ConflictAbort, &policyv1alpha1.Placement{
+		ClusterAffinity: &policyv1alpha1.ClusterAffinity{ClusterNames: []string{"m1", "m2", "m3"}},
+	}
+	decided := before.DeepCopy()
+	decided.Spec.Clusters = []workv1alpha2.TargetCluster{{Name: "m1", Replicas: 2}, {Name: "m2", Replicas: 2}, {Name: "m3", Replicas: 2}}
+	for b.Loop() {
+		after := decided.DeepCopy()
+		strategy.PrepareForUpdate(b.Context(), after, before)
+		if errs := strategy.ValidateUpdate(b.Context(), after, before); len(errs) > 0 {
+			b.Fatal(errs)
+		}
 	}
 }
