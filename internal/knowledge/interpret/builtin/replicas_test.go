@@ -97,6 +97,10 @@ func TestRequirements(t *testing.T) {
 			"{overhead: {cpu: 50m}, containers: [{name: a, resources: {requests: {cpu: 100m}}}]}",
 			&workv1alpha2.ReplicaRequirements{ResourceRequest: list("cpu", "150m")},
 		},
+		"a number out of range is as high as can be counted": {
+			"{containers: [{name: a, resources: {requests: {cpu: '1e2147483647'}}}, {name: b, resources: {limits: {memory: '2e99999999'}}}]}",
+			&workv1alpha2.ReplicaRequirements{ResourceRequest: list("cpu", "9223372036854775807", "memory", "9223372036854775807")},
+		},
 		"nodes and priority": {
 			"{priorityClassName: high, nodeSelector: {disk: ssd}, tolerations: [{key: gpu, operator: Exists}], containers: [{name: a}], " +
 				"affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [{key: z, operator: Exists}]}]}}}}",
