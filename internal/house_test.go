@@ -54,7 +54,6 @@ var notYetSplit = []string{
 	"internal/features/enroll",
 	"internal/features/service",
 	"internal/host/apiserver",
-	"internal/knowledge/interpret/builtin",
 	"internal/pipeline/propagate",
 	"internal/pipeline/render",
 	"internal/pipeline/schedule",

@@ -2,11 +2,11 @@ package builtin
 
 import (
 	"context"
-	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/knowledge/interpret/builtin/fields"
 )
 
 // judge turns a yes or no into an answer of package interpret.
@@ -24,52 +24,52 @@ func alwaysHealthy(*unstructured.Unstructured) bool { return true }
 // healthOfRollout judges Deployments and StatefulSets: the controller has seen
 // the current spec, every replica is updated, every updated one is available.
 func healthOfRollout(obj *unstructured.Unstructured) bool {
-	desired, err := specNumber(obj, "replicas", 1)
+	desired, err := fields.SpecNumber(obj, "replicas", 1)
 	if err != nil {
 		return false
 	}
-	updated := statusNumber(obj, "updatedReplicas")
-	return statusNumber(obj, "observedGeneration") == obj.GetGeneration() &&
-		updated >= desired && statusNumber(obj, "availableReplicas") >= updated
+	updated := fields.StatusNumber(obj, "updatedReplicas")
+	return fields.StatusNumber(obj, "observedGeneration") == obj.GetGeneration() &&
+		updated >= desired && fields.StatusNumber(obj, "availableReplicas") >= updated
 }
 
 func healthOfReplicaSet(obj *unstructured.Unstructured) bool {
-	desired, err := specNumber(obj, "replicas", 1)
-	return err == nil && statusNumber(obj, "observedGeneration") == obj.GetGeneration() &&
-		statusNumber(obj, "availableReplicas") >= desired
+	desired, err := fields.SpecNumber(obj, "replicas", 1)
+	return err == nil && fields.StatusNumber(obj, "observedGeneration") == obj.GetGeneration() &&
+		fields.StatusNumber(obj, "availableReplicas") >= desired
 }
 
 func healthOfDaemonSet(obj *unstructured.Unstructured) bool {
-	updated := statusNumber(obj, "updatedNumberScheduled")
-	return statusNumber(obj, "observedGeneration") == obj.GetGeneration() &&
-		updated >= statusNumber(obj, "desiredNumberScheduled") && statusNumber(obj, "numberAvailable") >= updated
+	updated := fields.StatusNumber(obj, "updatedNumberScheduled")
+	return fields.StatusNumber(obj, "observedGeneration") == obj.GetGeneration() &&
+		updated >= fields.StatusNumber(obj, "desiredNumberScheduled") && fields.StatusNumber(obj, "numberAvailable") >= updated
 }
 
 // healthOfJob: a Job is sick once it has given up. One that runs, waits or is
 // suspended is not.
 func healthOfJob(obj *unstructured.Unstructured) bool {
-	conditions := conditionsOf(obj)
-	return conditions["Failed"].status != "True" && conditions["FailureTarget"].status != "True"
+	conditions := fields.Conditions(obj)
+	return conditions["Failed"].Status != "True" && conditions["FailureTarget"].Status != "True"
 }
 
 // healthOfCronJob: the last run that was started and is over has succeeded.
 func healthOfCronJob(obj *unstructured.Unstructured) bool {
 	value, _, _ := unstructured.NestedFieldNoCopy(obj.Object, "status", "active")
 	active, _ := value.([]any)
-	scheduled, err := statusTime(obj, "lastScheduleTime")
+	scheduled, err := fields.StatusTime(obj, "lastScheduleTime")
 	if err != nil || len(active) > 0 {
 		return true
 	}
-	succeeded, err := statusTime(obj, "lastSuccessfulTime")
+	succeeded, err := fields.StatusTime(obj, "lastSuccessfulTime")
 	return err == nil && !succeeded.Before(scheduled)
 }
 
 func healthOfPod(obj *unstructured.Unstructured) bool {
-	switch statusString(obj, "phase") {
+	switch fields.StatusText(obj, "phase") {
 	case "Succeeded":
 		return true
 	case "Running":
-		return conditionsOf(obj)["Ready"].status == "True"
+		return fields.Conditions(obj)["Ready"].Status == "True"
 	default:
 		return false
 	}
@@ -99,10 +99,12 @@ func hasAddress(obj *unstructured.Unstructured) bool {
 	return false
 }
 
-func healthOfClaim(obj *unstructured.Unstructured) bool { return statusString(obj, "phase") == "Bound" }
+func healthOfClaim(obj *unstructured.Unstructured) bool {
+	return fields.StatusText(obj, "phase") == "Bound"
+}
 
 func healthOfVolume(obj *unstructured.Unstructured) bool {
-	switch statusString(obj, "phase") {
+	switch fields.StatusText(obj, "phase") {
 	case "Available", "Bound", "Released":
 		return true
 	default:
@@ -111,28 +113,28 @@ func healthOfVolume(obj *unstructured.Unstructured) bool {
 }
 
 func healthOfBudget(obj *unstructured.Unstructured) bool {
-	return statusNumber(obj, "currentHealthy") >= statusNumber(obj, "desiredHealthy")
+	return fields.StatusNumber(obj, "currentHealthy") >= fields.StatusNumber(obj, "desiredHealthy")
 }
 
 // healthOfAutoscaler: it can read what it measures and reach what it scales.
 // Scaling that somebody switched off by scaling to zero is no defect.
 func healthOfAutoscaler(obj *unstructured.Unstructured) bool {
-	conditions := conditionsOf(obj)
-	if conditions["AbleToScale"].status == "False" {
+	conditions := fields.Conditions(obj)
+	if conditions["AbleToScale"].Status == "False" {
 		return false
 	}
 	active := conditions["ScalingActive"]
-	return active.status != "False" || active.reason == "ScalingDisabled"
+	return active.Status != "False" || active.Reason == "ScalingDisabled"
 }
 
 func healthOfNamespace(obj *unstructured.Unstructured) bool {
-	return statusString(obj, "phase") != "Terminating"
+	return fields.StatusText(obj, "phase") != "Terminating"
 }
 
 func healthOfDefinition(obj *unstructured.Unstructured) bool {
-	conditions := conditionsOf(obj)
-	return conditions["Established"].status == "True" && conditions["NamesAccepted"].status != "False" &&
-		conditions["Terminating"].status != "True"
+	conditions := fields.Conditions(obj)
+	return conditions["Established"].Status == "True" && conditions["NamesAccepted"].Status != "False" &&
+		conditions["Terminating"].Status != "True"
 }
 
 // healthByConvention judges a kind that nobody described by what most
@@ -142,12 +144,12 @@ func healthOfDefinition(obj *unstructured.Unstructured) bool {
 func healthByConvention(obj *unstructured.Unstructured) bool {
 	generation := obj.GetGeneration()
 	observed, reported, _ := unstructured.NestedFieldNoCopy(obj.Object, "status", "observedGeneration")
-	if number, ok := asInt64(observed); reported && ok && number < generation {
+	if number, ok := fields.Int64(observed); reported && ok && number < generation {
 		return false
 	}
-	conditions := conditionsOf(obj)
+	conditions := fields.Conditions(obj)
 	for _, bad := range []string{"Stalled", "Reconciling"} {
-		if conditions[bad].status == "True" {
+		if conditions[bad].Status == "True" {
 			return false
 		}
 	}
@@ -156,57 +158,9 @@ func healthByConvention(obj *unstructured.Unstructured) bool {
 		if !ok {
 			continue
 		}
-		if condition.status != "True" || condition.stale(generation) {
+		if condition.Status != "True" || condition.Stale(generation) {
 			return false
 		}
 	}
 	return true
-}
-
-// condition is what every kind of condition has in common.
-type condition struct {
-	status, reason     string
-	observedGeneration int64
-}
-
-// stale tells whether the condition is about an older spec; one that does not
-// say is about the current one.
-func (c condition) stale(generation int64) bool {
-	return c.observedGeneration != 0 && c.observedGeneration < generation
-}
-
-// conditionsOf reads status.conditions by type.
-func conditionsOf(obj *unstructured.Unstructured) map[string]condition {
-	value, _, _ := unstructured.NestedFieldNoCopy(obj.Object, "status", "conditions")
-	list, _ := value.([]any)
-	conditions := make(map[string]condition, len(list))
-	for _, entry := range list {
-		fields, _ := entry.(map[string]any)
-		name, _ := fields["type"].(string)
-		if name == "" {
-			continue
-		}
-		read := condition{}
-		read.status, _ = fields["status"].(string)
-		read.reason, _ = fields["reason"].(string)
-		read.observedGeneration, _ = asInt64(fields["observedGeneration"])
-		conditions[name] = read
-	}
-	return conditions
-}
-
-// statusNumber reads a counter of the status; a missing one is zero.
-func statusNumber(obj *unstructured.Unstructured, name string) int64 {
-	value, _, _ := unstructured.NestedFieldNoCopy(obj.Object, "status", name)
-	number, _ := asInt64(value)
-	return number
-}
-
-func statusString(obj *unstructured.Unstructured, name string) string {
-	value, _, _ := unstructured.NestedString(obj.Object, "status", name)
-	return value
-}
-
-func statusTime(obj *unstructured.Unstructured, name string) (time.Time, error) {
-	return time.Parse(time.RFC3339, statusString(obj, name))
 }

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/knowledge/interpret/builtin/fields"
 )
 
 // reflectWhole carries the whole status, as for every kind without a rule.
@@ -104,7 +105,7 @@ func withDesired(status map[string]any, obj *unstructured.Unstructured) map[stri
 	if status == nil {
 		return nil
 	}
-	if desired, err := specNumber(obj, "replicas", 1); err == nil {
+	if desired, err := fields.SpecNumber(obj, "replicas", 1); err == nil {
 		status["desiredReplicas"] = desired
 	}
 	return status

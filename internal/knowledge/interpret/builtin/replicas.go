@@ -5,16 +5,15 @@ import (
 	"fmt"
 	"math"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
+	"github.com/flagship-k8s/flagship/internal/knowledge/interpret/builtin/fields"
 )
 
 // templateReplicas answers for kinds with spec.replicas and spec.template.
 func templateReplicas(_ context.Context, obj *unstructured.Unstructured) (interpret.ReplicaResult, error) {
-	replicas, err := specNumber(obj, "replicas", 1)
+	replicas, err := fields.SpecNumber(obj, "replicas", 1)
 	if err != nil {
 		return interpret.ReplicaResult{}, err
 	}
@@ -24,11 +23,11 @@ func templateReplicas(_ context.Context, obj *unstructured.Unstructured) (interp
 // jobReplicas: a Job never runs more pods side by side than it has completions
 // to reach.
 func jobReplicas(_ context.Context, obj *unstructured.Unstructured) (interpret.ReplicaResult, error) {
-	parallelism, err := specNumber(obj, "parallelism", 1)
+	parallelism, err := fields.SpecNumber(obj, "parallelism", 1)
 	if err != nil {
 		return interpret.ReplicaResult{}, err
 	}
-	completions, err := specNumber(obj, "completions", parallelism)
+	completions, err := fields.SpecNumber(obj, "completions", parallelism)
 	if err != nil {
 		return interpret.ReplicaResult{}, err
 	}
@@ -43,7 +42,7 @@ func replicasOf(obj *unstructured.Unstructured, replicas int64, podSpec ...strin
 	if replicas < 0 || replicas > math.MaxInt32 {
 		return interpret.ReplicaResult{}, fmt.Errorf("%d is no number of replicas", replicas)
 	}
-	spec, err := podSpecAt(obj, podSpec...)
+	spec, err := fields.PodSpec(obj, podSpec...)
 	if err != nil {
 		return interpret.ReplicaResult{}, err
 	}
@@ -63,55 +62,4 @@ func reviseField(name string) func(context.Context, *unstructured.Unstructured, 
 		}
 		return revised, nil
 	}
-}
-
-// specNumber reads spec.<name>, where the API's default stands in for a missing
-// or null value.
-func specNumber(obj *unstructured.Unstructured, name string, standard int64) (int64, error) {
-	value, found, err := unstructured.NestedFieldNoCopy(obj.Object, "spec", name)
-	if err != nil {
-		return 0, fmt.Errorf("reading spec.%s: %w", name, err)
-	}
-	if !found || value == nil {
-		return standard, nil
-	}
-	number, ok := asInt64(value)
-	if !ok {
-		return 0, fmt.Errorf("spec.%s is %v, not a number", name, value)
-	}
-	return number, nil
-}
-
-// asInt64 accepts the number types of JSON decoders and of objects built in code.
-func asInt64(value any) (int64, bool) {
-	switch number := value.(type) {
-	case int64:
-		return number, true
-	case int32:
-		return int64(number), true
-	case int:
-		return int64(number), true
-	case float64:
-		return int64(number), number == math.Trunc(number)
-	default:
-		return 0, false
-	}
-}
-
-// podSpecAt reads the pod spec at the path; an object without one has an empty
-// spec.
-func podSpecAt(obj *unstructured.Unstructured, path ...string) (*corev1.PodSpec, error) {
-	raw, _, err := unstructured.NestedFieldNoCopy(obj.Object, path...)
-	if err != nil {
-		return nil, fmt.Errorf("reading the pod spec: %w", err)
-	}
-	spec := &corev1.PodSpec{}
-	fields, ok := raw.(map[string]any)
-	if !ok {
-		return spec, nil
-	}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(fields, spec); err != nil {
-		return nil, fmt.Errorf("reading the pod spec: %w", err)
-	}
-	return spec, nil
 }

@@ -5,6 +5,9 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
+	"github.com/flagship-k8s/flagship/internal/knowledge/interpret/builtin/aggregate"
+	"github.com/flagship-k8s/flagship/internal/knowledge/interpret/builtin/dependencies"
+	"github.com/flagship-k8s/flagship/internal/knowledge/interpret/builtin/retain"
 )
 
 // Layer is the built-in knowledge, the last layer of a chain: it has an answer
@@ -20,7 +23,7 @@ var _ interpret.Layer = (*Layer)(nil)
 // aggregation sets on templates.
 func New(clk clock.PassiveClock) *Layer {
 	l := &Layer{
-		kinds: kinds(aggregation{clock: clk}),
+		kinds: kinds(aggregate.Aggregation{Clock: clk}),
 		other: &interpret.Operations{},
 	}
 	complete(l.other)
@@ -47,11 +50,11 @@ func complete(operations *interpret.Operations) {
 		operations.Health = judge(healthByConvention)
 	}
 	if operations.Prune == nil {
-		operations.Prune = pruneServerSet
+		operations.Prune = retain.PruneServerSet
 	}
 }
 
-func kinds(a aggregation) map[schema.GroupVersionKind]*interpret.Operations {
+func kinds(a aggregate.Aggregation) map[schema.GroupVersionKind]*interpret.Operations {
 	table := map[schema.GroupVersionKind]*interpret.Operations{}
 	for gvk, operations := range podKinds(a) {
 		table[gvk] = operations
@@ -63,73 +66,73 @@ func kinds(a aggregation) map[schema.GroupVersionKind]*interpret.Operations {
 }
 
 // podKinds are the kinds that are a pod or carry a pod template.
-func podKinds(a aggregation) map[schema.GroupVersionKind]*interpret.Operations {
+func podKinds(a aggregate.Aggregation) map[schema.GroupVersionKind]*interpret.Operations {
 	return map[schema.GroupVersionKind]*interpret.Operations{
 		{Group: "apps", Version: "v1", Kind: "Deployment"}: {
 			Replicas: templateReplicas, Revise: reviseField("replicas"),
-			Reflect: reflectDeployment, Health: judge(healthOfRollout), Aggregate: a.deployment,
-			Prune: prune(pruneDeployment), Retain: retain(retainReplicas), Dependencies: templateDependencies,
+			Reflect: reflectDeployment, Health: judge(healthOfRollout), Aggregate: a.Deployment,
+			Prune: retain.Prune(retain.PruneDeployment), Retain: retain.Retain(retain.Replicas), Dependencies: dependencies.Template,
 		},
 		{Group: "apps", Version: "v1", Kind: "ReplicaSet"}: {
 			Replicas: templateReplicas, Revise: reviseField("replicas"),
-			Reflect: reflectReplicaSet, Health: judge(healthOfReplicaSet), Aggregate: a.replicaSet,
-			Dependencies: templateDependencies,
+			Reflect: reflectReplicaSet, Health: judge(healthOfReplicaSet), Aggregate: a.ReplicaSet,
+			Dependencies: dependencies.Template,
 		},
 		{Group: "apps", Version: "v1", Kind: "StatefulSet"}: {
 			Replicas: templateReplicas, Revise: reviseField("replicas"),
-			Reflect: reflectStatefulSet, Health: judge(healthOfRollout), Aggregate: a.statefulSet,
-			Dependencies: statefulSetDependencies,
+			Reflect: reflectStatefulSet, Health: judge(healthOfRollout), Aggregate: a.StatefulSet,
+			Dependencies: dependencies.StatefulSet,
 		},
 		{Group: "apps", Version: "v1", Kind: "DaemonSet"}: {
-			Reflect: reflectDaemonSet, Health: judge(healthOfDaemonSet), Aggregate: a.daemonSet,
-			Dependencies: templateDependencies,
+			Reflect: reflectDaemonSet, Health: judge(healthOfDaemonSet), Aggregate: a.DaemonSet,
+			Dependencies: dependencies.Template,
 		},
 		{Group: "batch", Version: "v1", Kind: "Job"}: {
 			Replicas: jobReplicas, Revise: reviseField("parallelism"),
-			Reflect: reflectJob, Health: judge(healthOfJob), Aggregate: a.job,
-			Prune: prune(pruneJob), Retain: retain(retainJob), Dependencies: templateDependencies,
+			Reflect: reflectJob, Health: judge(healthOfJob), Aggregate: a.Job,
+			Prune: retain.Prune(retain.PruneJob), Retain: retain.Retain(retain.Job), Dependencies: dependencies.Template,
 		},
 		{Group: "batch", Version: "v1", Kind: "CronJob"}: {
-			Health: judge(healthOfCronJob), Aggregate: a.cronJob, Dependencies: cronJobDependencies,
+			Health: judge(healthOfCronJob), Aggregate: a.CronJob, Dependencies: dependencies.CronJob,
 		},
 		{Version: "v1", Kind: "Pod"}: {
-			Replicas: podReplicas, Health: judge(healthOfPod), Aggregate: a.pod,
-			Retain: retain(retainPod), Dependencies: podDependencies,
+			Replicas: podReplicas, Health: judge(healthOfPod), Aggregate: a.Pod,
+			Retain: retain.Retain(retain.Pod), Dependencies: dependencies.Pod,
 		},
 	}
 }
 
-func otherKinds(a aggregation) map[schema.GroupVersionKind]*interpret.Operations {
+func otherKinds(a aggregate.Aggregation) map[schema.GroupVersionKind]*interpret.Operations {
 	autoscaler := &interpret.Operations{
-		Reflect: reflectAutoscaler, Health: judge(healthOfAutoscaler), Aggregate: a.autoscaler,
+		Reflect: reflectAutoscaler, Health: judge(healthOfAutoscaler), Aggregate: a.Autoscaler,
 	}
-	serviceExport := &interpret.Operations{Aggregate: a.serviceExport}
-	serviceImport := &interpret.Operations{Dependencies: serviceImportDependencies}
+	serviceExport := &interpret.Operations{Aggregate: a.ServiceExport}
+	serviceImport := &interpret.Operations{Dependencies: dependencies.ServiceImport}
 	return map[schema.GroupVersionKind]*interpret.Operations{
 		{Version: "v1", Kind: "Service"}: {
-			Reflect: reflectService, Health: judge(healthOfService), Aggregate: a.service,
-			Prune: prune(pruneService), Retain: retain(retainService),
+			Reflect: reflectService, Health: judge(healthOfService), Aggregate: a.Service,
+			Prune: retain.Prune(retain.PruneService), Retain: retain.Retain(retain.Service),
 		},
 		{Version: "v1", Kind: "ServiceAccount"}: {
-			Health: judge(alwaysHealthy), Prune: prune(pruneServiceAccount), Retain: retain(retainServiceAccount),
+			Health: judge(alwaysHealthy), Prune: retain.Prune(retain.PruneServiceAccount), Retain: retain.Retain(retain.ServiceAccount),
 		},
 		{Version: "v1", Kind: "Secret"}: {
-			Health: judge(alwaysHealthy), Prune: prune(pruneSecret), Retain: retain(retainSecret),
+			Health: judge(alwaysHealthy), Prune: retain.Prune(retain.PruneSecret), Retain: retain.Retain(retain.Secret),
 		},
 		{Version: "v1", Kind: "ConfigMap"}: {Health: judge(alwaysHealthy)},
 		{Version: "v1", Kind: "PersistentVolumeClaim"}: {
-			Health: judge(healthOfClaim), Aggregate: a.claim,
-			Prune: prune(pruneClaim), Retain: retain(retainClaim),
+			Health: judge(healthOfClaim), Aggregate: a.Claim,
+			Prune: retain.Prune(retain.PruneClaim), Retain: retain.Retain(retain.Claim),
 		},
 		{Version: "v1", Kind: "PersistentVolume"}: {
-			Health: judge(healthOfVolume), Aggregate: a.volume, Retain: retain(retainVolume),
+			Health: judge(healthOfVolume), Aggregate: a.Volume, Retain: retain.Retain(retain.Volume),
 		},
 		{Version: "v1", Kind: "Namespace"}: {Health: judge(healthOfNamespace)},
 		{Group: "networking.k8s.io", Version: "v1", Kind: "Ingress"}: {
-			Health: judge(healthOfIngress), Aggregate: a.ingress, Dependencies: ingressDependencies,
+			Health: judge(healthOfIngress), Aggregate: a.Ingress, Dependencies: dependencies.Ingress,
 		},
 		{Group: "policy", Version: "v1", Kind: "PodDisruptionBudget"}: {
-			Reflect: reflectBudget, Health: judge(healthOfBudget), Aggregate: a.budget,
+			Reflect: reflectBudget, Health: judge(healthOfBudget), Aggregate: a.Budget,
 		},
 		{Group: "autoscaling", Version: "v1", Kind: "HorizontalPodAutoscaler"}:       autoscaler,
 		{Group: "autoscaling", Version: "v2", Kind: "HorizontalPodAutoscaler"}:       autoscaler,
@@ -138,7 +141,7 @@ func otherKinds(a aggregation) map[schema.GroupVersionKind]*interpret.Operations
 		{Group: "multicluster.x-k8s.io", Version: "v1alpha1", Kind: "ServiceImport"}: serviceImport,
 		{Group: "multicluster.x-k8s.io", Version: "v1beta1", Kind: "ServiceImport"}:  serviceImport,
 		{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}: {
-			Health: judge(healthOfDefinition), Aggregate: a.definition,
+			Health: judge(healthOfDefinition), Aggregate: a.Definition,
 		},
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret/builtin"
+	"github.com/flagship-k8s/flagship/internal/knowledge/interpret/builtin/dependencies"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret/declarative/sandbox"
 )
 
@@ -81,7 +82,7 @@ func podDependencies(vm *lua.LState) int {
 	template := podTemplate(vm, 1)
 	namespace := vm.OptString(2, template.Namespace)
 	list := []any{}
-	for _, dependency := range builtin.PodDependencies(&template.Spec, namespace) {
+	for _, dependency := range dependencies.OfPod(&template.Spec, namespace) {
 		list = append(list, map[string]any{
 			"apiVersion": dependency.APIVersion, "kind": dependency.Kind,
 			"namespace": dependency.Namespace, "name": dependency.Name,

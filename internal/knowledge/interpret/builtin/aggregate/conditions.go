@@ -1,4 +1,4 @@
-package builtin
+package aggregate
 
 import (
 	"maps"
@@ -22,7 +22,7 @@ type verdict struct {
 // setConditions writes the verdicts into status.conditions, keeping conditions
 // of other types and the times of conditions that did not change, and removes
 // the types to drop.
-func (a aggregation) setConditions(template *unstructured.Unstructured, status map[string]any, verdicts []verdict, drop ...string) {
+func (a Aggregation) setConditions(template *unstructured.Unstructured, status map[string]any, verdicts []verdict, drop ...string) {
 	value, _, _ := unstructured.NestedFieldNoCopy(template.Object, "status", "conditions")
 	present, _ := value.([]any)
 	list := make([]any, 0, len(present)+len(verdicts))
@@ -62,11 +62,11 @@ func find(verdicts []verdict, kind string) *verdict {
 }
 
 // condition is the verdict as a field value, next to the old one of its type.
-func (a aggregation) condition(old map[string]any, v *verdict) map[string]any {
+func (a Aggregation) condition(old map[string]any, v *verdict) map[string]any {
 	if old["status"] == v.status && text(old["reason"]) == v.reason && text(old["message"]) == v.message {
 		return old
 	}
-	now := a.clock.Now().UTC().Format(time.RFC3339)
+	now := a.Clock.Now().UTC().Format(time.RFC3339)
 	updated := maps.Clone(old)
 	if updated == nil {
 		updated = map[string]any{}
@@ -88,7 +88,7 @@ func text(value any) string {
 }
 
 // setCurrency sets the condition StatusCurrent as the items demand.
-func (a aggregation) setCurrency(template *unstructured.Unstructured, status map[string]any, items []workv1alpha2.AggregatedStatusItem) {
+func (a Aggregation) setCurrency(template *unstructured.Unstructured, status map[string]any, items []workv1alpha2.AggregatedStatusItem) {
 	verdicts, drop := currency(items)
 	a.setConditions(template, status, verdicts, drop...)
 }

@@ -1,4 +1,4 @@
-package builtin
+package aggregate
 
 import (
 	"context"
@@ -13,15 +13,16 @@ import (
 
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
+	"github.com/flagship-k8s/flagship/internal/knowledge/interpret/builtin/fields"
 )
 
-// job folds Jobs under the rules an API server has for the status of one: a
+// Job folds Jobs under the rules an API server has for the status of one: a
 // finished Job never changes again, counters of finished pods never fall, the
 // start time stays once it is set, and a Job that is finished has no active
 // pods.
-func (a aggregation) job(_ context.Context, template *unstructured.Unstructured, items []workv1alpha2.AggregatedStatusItem) (*unstructured.Unstructured, error) {
-	conditions := conditionsOf(template)
-	if len(items) == 0 || conditions["Complete"].status == "True" || conditions["Failed"].status == "True" {
+func (a Aggregation) Job(_ context.Context, template *unstructured.Unstructured, items []workv1alpha2.AggregatedStatusItem) (*unstructured.Unstructured, error) {
+	conditions := fields.Conditions(template)
+	if len(items) == 0 || conditions["Complete"].Status == "True" || conditions["Failed"].Status == "True" {
 		return template, nil
 	}
 	list, err := reports[batchv1.JobStatus](items)
@@ -39,7 +40,7 @@ func (a aggregation) job(_ context.Context, template *unstructured.Unstructured,
 		sum.CompletionTime = nil
 	}
 	if failed := find(verdicts, string(batchv1.JobFailed)) != nil; sum.StartTime == nil && (failed || complete) {
-		sum.StartTime = &metav1.Time{Time: a.clock.Now()}
+		sum.StartTime = &metav1.Time{Time: a.Clock.Now()}
 	}
 	status, err := typedStatus(sum)
 	if err != nil {
@@ -51,7 +52,7 @@ func (a aggregation) job(_ context.Context, template *unstructured.Unstructured,
 
 // jobCounters adds up the counters and finds the earliest start and the latest
 // end.
-func (a aggregation) jobCounters(template *unstructured.Unstructured, list []report[batchv1.JobStatus]) (*batchv1.JobStatus, error) {
+func (a Aggregation) jobCounters(template *unstructured.Unstructured, list []report[batchv1.JobStatus]) (*batchv1.JobStatus, error) {
 	sum := &batchv1.JobStatus{}
 	for i := range list {
 		status := &list[i].status
@@ -61,10 +62,10 @@ func (a aggregation) jobCounters(template *unstructured.Unstructured, list []rep
 		sum.StartTime = earlier(sum.StartTime, status.StartTime)
 		sum.CompletionTime = later(sum.CompletionTime, status.CompletionTime)
 	}
-	sum.Succeeded = max(sum.Succeeded, int32(statusNumber(template, "succeeded")))
-	sum.Failed = max(sum.Failed, int32(statusNumber(template, "failed")))
+	sum.Succeeded = max(sum.Succeeded, int32(fields.StatusNumber(template, "succeeded")))
+	sum.Failed = max(sum.Failed, int32(fields.StatusNumber(template, "failed")))
 	suspended, _, _ := unstructured.NestedBool(template.Object, "spec", "suspend")
-	if started := statusString(template, "startTime"); started != "" && !suspended {
+	if started := fields.StatusText(template, "startTime"); started != "" && !suspended {
 		at, err := time.Parse(time.RFC3339, started)
 		if err != nil {
 			return nil, fmt.Errorf("reading the start time: %w", err)
@@ -132,8 +133,8 @@ func later(a, b *metav1.Time) *metav1.Time {
 	return a
 }
 
-// cronJob lists the active Jobs of every cluster and the newest times.
-func (a aggregation) cronJob(_ context.Context, template *unstructured.Unstructured, items []workv1alpha2.AggregatedStatusItem) (*unstructured.Unstructured, error) {
+// CronJob lists the active Jobs of every cluster and the newest times.
+func (a Aggregation) CronJob(_ context.Context, template *unstructured.Unstructured, items []workv1alpha2.AggregatedStatusItem) (*unstructured.Unstructured, error) {
 	list, err := reports[batchv1.CronJobStatus](items)
 	if err != nil {
 		return nil, err

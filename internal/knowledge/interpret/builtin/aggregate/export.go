@@ -1,4 +1,4 @@
-package builtin
+package aggregate
 
 import (
 	"context"
@@ -25,8 +25,8 @@ type exportReport struct {
 // counts for all.
 var exportConditions = []struct{ kind, well string }{{"Valid", "True"}, {"Ready", "True"}, {"Conflict", "False"}}
 
-// serviceExport tells on the hub's export how its copies fare: as in the first cluster where something is wrong.
-func (a aggregation) serviceExport(_ context.Context, template *unstructured.Unstructured, items []workv1alpha2.AggregatedStatusItem) (*unstructured.Unstructured, error) {
+// ServiceExport tells on the hub's export how its copies fare: as in the first cluster where something is wrong.
+func (a Aggregation) ServiceExport(_ context.Context, template *unstructured.Unstructured, items []workv1alpha2.AggregatedStatusItem) (*unstructured.Unstructured, error) {
 	list, err := reports[exportReport](items)
 	if err != nil {
 		return nil, err

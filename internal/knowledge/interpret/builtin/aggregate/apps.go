@@ -1,4 +1,4 @@
-package builtin
+package aggregate
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
+	"github.com/flagship-k8s/flagship/internal/knowledge/interpret/builtin/fields"
 )
 
 type replicaSetReport struct {
@@ -18,7 +19,7 @@ type replicaSetReport struct {
 	AvailableReplicas    int32 `json:"availableReplicas"`
 }
 
-func (a aggregation) replicaSet(_ context.Context, template *unstructured.Unstructured, items []workv1alpha2.AggregatedStatusItem) (*unstructured.Unstructured, error) {
+func (a Aggregation) ReplicaSet(_ context.Context, template *unstructured.Unstructured, items []workv1alpha2.AggregatedStatusItem) (*unstructured.Unstructured, error) {
 	if untouched(template, items) {
 		return template, nil
 	}
@@ -48,7 +49,7 @@ type daemonSetReport struct {
 	NumberUnavailable      int32 `json:"numberUnavailable"`
 }
 
-func (a aggregation) daemonSet(_ context.Context, template *unstructured.Unstructured, items []workv1alpha2.AggregatedStatusItem) (*unstructured.Unstructured, error) {
+func (a Aggregation) DaemonSet(_ context.Context, template *unstructured.Unstructured, items []workv1alpha2.AggregatedStatusItem) (*unstructured.Unstructured, error) {
 	if untouched(template, items) {
 		return template, nil
 	}
@@ -86,7 +87,7 @@ func (s *statefulSetReport) short() bool {
 	return s.DesiredReplicas != nil && s.ReadyReplicas < *s.DesiredReplicas
 }
 
-func (a aggregation) statefulSet(_ context.Context, template *unstructured.Unstructured, items []workv1alpha2.AggregatedStatusItem) (*unstructured.Unstructured, error) {
+func (a Aggregation) StatefulSet(_ context.Context, template *unstructured.Unstructured, items []workv1alpha2.AggregatedStatusItem) (*unstructured.Unstructured, error) {
 	if untouched(template, items) {
 		return template, nil
 	}
@@ -126,7 +127,7 @@ func revisions(list []report[statefulSetReport]) (current, update string) {
 // deploymentGeneration gives.
 func statefulSetGeneration(template *unstructured.Unstructured, list []report[statefulSetReport]) int64 {
 	observed := observedGeneration(template, list, func(s *statefulSetReport) generations { return s.generations })
-	desired, err := specNumber(template, "replicas", 1)
+	desired, err := fields.SpecNumber(template, "replicas", 1)
 	if err != nil {
 		return observed
 	}
@@ -140,13 +141,13 @@ func statefulSetGeneration(template *unstructured.Unstructured, list []report[st
 		short = short || list[i].status.short()
 	}
 	if short && total > desired {
-		return statusNumber(template, "observedGeneration")
+		return fields.StatusNumber(template, "observedGeneration")
 	}
 	return observed
 }
 
 // finish turns the sum into the template's status.
-func (a aggregation) finish(template *unstructured.Unstructured, sum any, items []workv1alpha2.AggregatedStatusItem) (*unstructured.Unstructured, error) {
+func (a Aggregation) finish(template *unstructured.Unstructured, sum any, items []workv1alpha2.AggregatedStatusItem) (*unstructured.Unstructured, error) {
 	status, err := typedStatus(sum)
 	if err != nil {
 		return nil, err

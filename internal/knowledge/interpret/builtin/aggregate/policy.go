@@ -1,4 +1,4 @@
-package builtin
+package aggregate
 
 import (
 	"context"
@@ -18,9 +18,9 @@ type budgetReport struct {
 	DisruptedPods      map[string]metav1.Time `json:"disruptedPods"`
 }
 
-// budget adds up disruption budgets; pods of different clusters may have the
+// Budget adds up disruption budgets; pods of different clusters may have the
 // same name, so that of the cluster goes in front.
-func (a aggregation) budget(_ context.Context, template *unstructured.Unstructured, items []workv1alpha2.AggregatedStatusItem) (*unstructured.Unstructured, error) {
+func (a Aggregation) Budget(_ context.Context, template *unstructured.Unstructured, items []workv1alpha2.AggregatedStatusItem) (*unstructured.Unstructured, error) {
 	if untouched(template, items) {
 		return template, nil
 	}
@@ -56,8 +56,8 @@ type autoscalerReport struct {
 	DesiredReplicas int64 `json:"desiredReplicas"`
 }
 
-// autoscaler adds up the replicas; what each member measures stays with it.
-func (a aggregation) autoscaler(_ context.Context, template *unstructured.Unstructured, items []workv1alpha2.AggregatedStatusItem) (*unstructured.Unstructured, error) {
+// Autoscaler adds up the replicas; what each member measures stays with it.
+func (a Aggregation) Autoscaler(_ context.Context, template *unstructured.Unstructured, items []workv1alpha2.AggregatedStatusItem) (*unstructured.Unstructured, error) {
 	list, err := reports[autoscalerReport](items)
 	if err != nil {
 		return nil, err

@@ -1,4 +1,4 @@
-package builtin
+package dependencies
 
 import (
 	"cmp"
@@ -15,24 +15,25 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
+	"github.com/flagship-k8s/flagship/internal/knowledge/interpret/builtin/fields"
 )
 
-func templateDependencies(_ context.Context, obj *unstructured.Unstructured) ([]interpret.Dependency, error) {
+func Template(_ context.Context, obj *unstructured.Unstructured) ([]interpret.Dependency, error) {
 	return dependenciesAt(obj, "spec", "template", "spec")
 }
 
-func podDependencies(_ context.Context, obj *unstructured.Unstructured) ([]interpret.Dependency, error) {
+func Pod(_ context.Context, obj *unstructured.Unstructured) ([]interpret.Dependency, error) {
 	return dependenciesAt(obj, "spec")
 }
 
-func cronJobDependencies(_ context.Context, obj *unstructured.Unstructured) ([]interpret.Dependency, error) {
+func CronJob(_ context.Context, obj *unstructured.Unstructured) ([]interpret.Dependency, error) {
 	return dependenciesAt(obj, "spec", "jobTemplate", "spec", "template", "spec")
 }
 
-// statefulSetDependencies leaves out the claims that the set makes itself: a
+// StatefulSet leaves out the claims that the set makes itself: a
 // volume of a claim template's name stands for the pod's own claim.
-func statefulSetDependencies(ctx context.Context, obj *unstructured.Unstructured) ([]interpret.Dependency, error) {
-	dependencies, err := templateDependencies(ctx, obj)
+func StatefulSet(ctx context.Context, obj *unstructured.Unstructured) ([]interpret.Dependency, error) {
+	dependencies, err := Template(ctx, obj)
 	if err != nil {
 		return nil, err
 	}
@@ -50,19 +51,19 @@ func statefulSetDependencies(ctx context.Context, obj *unstructured.Unstructured
 }
 
 func dependenciesAt(obj *unstructured.Unstructured, path ...string) ([]interpret.Dependency, error) {
-	spec, err := podSpecAt(obj, path...)
+	spec, err := fields.PodSpec(obj, path...)
 	if err != nil {
 		return nil, err
 	}
-	return PodDependencies(spec, obj.GetNamespace()), nil
+	return OfPod(spec, obj.GetNamespace()), nil
 }
 
-// PodDependencies lists the ConfigMaps, Secrets, claims and the service account
+// OfPod lists the ConfigMaps, Secrets, claims and the service account
 // that a pod of the spec needs in its namespace, sorted. The account named
 // default is not listed: every namespace has one. A resource claim, or a
 // template of one, is listed in each version that has objects of its own: a pod
 // does not say which it means.
-func PodDependencies(spec *corev1.PodSpec, namespace string) []interpret.Dependency {
+func OfPod(spec *corev1.PodSpec, namespace string) []interpret.Dependency {
 	found := references{namespace: namespace, seen: map[referenceKey]bool{}}
 	for _, secret := range spec.ImagePullSecrets {
 		found.add("Secret", secret.Name)
@@ -210,11 +211,11 @@ func (r references) sorted() []interpret.Dependency {
 	return list
 }
 
-// ingressDependencies are the certificates that the Ingress serves, and the
+// Ingress are the certificates that the Ingress serves, and the
 // Services that its requests go to: without them it answers nothing. A backend
 // that is another resource is nobody's dependency: the Ingress may name any
 // kind, of which its author need not be allowed to read anything.
-func ingressDependencies(_ context.Context, obj *unstructured.Unstructured) ([]interpret.Dependency, error) {
+func Ingress(_ context.Context, obj *unstructured.Unstructured) ([]interpret.Dependency, error) {
 	var ingress networkingv1.Ingress
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, &ingress); err != nil {
 		return nil, fmt.Errorf("reading an Ingress: %w", err)
@@ -246,9 +247,9 @@ func ingressDependencies(_ context.Context, obj *unstructured.Unstructured) ([]i
 	return found.sorted(), nil
 }
 
-// serviceImportDependencies are the Service that stands for an import where it
+// ServiceImport are the Service that stands for an import where it
 // is consumed, and its endpoints.
-func serviceImportDependencies(_ context.Context, obj *unstructured.Unstructured) ([]interpret.Dependency, error) {
+func ServiceImport(_ context.Context, obj *unstructured.Unstructured) ([]interpret.Dependency, error) {
 	derived := "derived-" + obj.GetName()
 	return []interpret.Dependency{
 		{APIVersion: "v1", Kind: "Service", Namespace: obj.GetNamespace(), Name: derived},

@@ -1,4 +1,4 @@
-package builtin
+package retain
 
 import (
 	"strings"
@@ -6,18 +6,18 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// prune puts a kind's own rule before the one for all kinds: the rule may need
+// Prune puts a kind's own rule before the one for all kinds: the rule may need
 // what the latter removes.
-func prune(rule func(obj *unstructured.Unstructured)) func(obj *unstructured.Unstructured) {
+func Prune(rule func(obj *unstructured.Unstructured)) func(obj *unstructured.Unstructured) {
 	return func(obj *unstructured.Unstructured) {
 		rule(obj)
-		pruneServerSet(obj)
+		PruneServerSet(obj)
 	}
 }
 
-// pruneServerSet removes what an API server, not a user, put into an object.
+// PruneServerSet removes what an API server, not a user, put into an object.
 // Owners and finalizers go too: those who would honour them live on the hub.
-func pruneServerSet(obj *unstructured.Unstructured) {
+func PruneServerSet(obj *unstructured.Unstructured) {
 	delete(obj.Object, "status")
 	metadata, ok := obj.Object["metadata"].(map[string]any)
 	if !ok {
@@ -31,16 +31,16 @@ func pruneServerSet(obj *unstructured.Unstructured) {
 	}
 }
 
-// pruneDeployment removes the bookkeeping of a deployment controller.
-func pruneDeployment(obj *unstructured.Unstructured) {
+// PruneDeployment removes the bookkeeping of a deployment controller.
+func PruneDeployment(obj *unstructured.Unstructured) {
 	removeKeys(obj.Object, []string{"metadata", "annotations"},
 		"deployment.kubernetes.io/revision", "deployment.kubernetes.io/revision-history")
 }
 
-// pruneJob removes what ties a Job to the uid it has on the hub, unless its
+// PruneJob removes what ties a Job to the uid it has on the hub, unless its
 // author took over the selector, and the time to live: a member that removed a
 // finished Job would be given it again, to run again.
-func pruneJob(obj *unstructured.Unstructured) {
+func PruneJob(obj *unstructured.Unstructured) {
 	unstructured.RemoveNestedField(obj.Object, "spec", "ttlSecondsAfterFinished")
 	if manual, _, _ := unstructured.NestedBool(obj.Object, "spec", "manualSelector"); manual {
 		return
@@ -55,11 +55,11 @@ func pruneJob(obj *unstructured.Unstructured) {
 	}
 }
 
-// pruneService removes the addresses and ports that the hub allocated. A
+// PruneService removes the addresses and ports that the hub allocated. A
 // headless Service keeps its None. A node port, or a choice of address families,
 // is kept if some field manager owns it, which the hub's allocator never does:
 // then a user asked for it. The families of the hub say nothing about a member's.
-func pruneService(obj *unstructured.Unstructured) {
+func PruneService(obj *unstructured.Unstructured) {
 	spec, ok := obj.Object["spec"].(map[string]any)
 	if !ok {
 		return
@@ -84,9 +84,9 @@ func pruneService(obj *unstructured.Unstructured) {
 	}
 }
 
-// pruneServiceAccount removes the references to token Secrets made for the
+// PruneServiceAccount removes the references to token Secrets made for the
 // account by the hub.
-func pruneServiceAccount(obj *unstructured.Unstructured) {
+func PruneServiceAccount(obj *unstructured.Unstructured) {
 	secrets, ok := obj.Object["secrets"].([]any)
 	if !ok {
 		return
@@ -106,8 +106,8 @@ func pruneServiceAccount(obj *unstructured.Unstructured) {
 	obj.Object["secrets"] = kept
 }
 
-// pruneSecret removes a token of the hub: the member signs its own.
-func pruneSecret(obj *unstructured.Unstructured) {
+// PruneSecret removes a token of the hub: the member signs its own.
+func PruneSecret(obj *unstructured.Unstructured) {
 	if !isTokenSecret(obj) {
 		return
 	}
@@ -115,7 +115,7 @@ func pruneSecret(obj *unstructured.Unstructured) {
 	removeKeys(obj.Object, []string{"metadata", "annotations"}, serviceAccountUID)
 }
 
-func pruneClaim(obj *unstructured.Unstructured) {
+func PruneClaim(obj *unstructured.Unstructured) {
 	removeKeys(obj.Object, []string{"metadata", "annotations"}, "volume.kubernetes.io/selected-node")
 }
 

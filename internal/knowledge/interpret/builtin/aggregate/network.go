@@ -1,4 +1,4 @@
-package builtin
+package aggregate
 
 import (
 	"cmp"
@@ -23,9 +23,9 @@ type balancerReport[T any] struct {
 	} `json:"loadBalancer"`
 }
 
-// service lists the entry points of all clusters; an API server allows them for
+// Service lists the entry points of all clusters; an API server allows them for
 // load balancers only.
-func (a aggregation) service(_ context.Context, template *unstructured.Unstructured, items []workv1alpha2.AggregatedStatusItem) (*unstructured.Unstructured, error) {
+func (a Aggregation) Service(_ context.Context, template *unstructured.Unstructured, items []workv1alpha2.AggregatedStatusItem) (*unstructured.Unstructured, error) {
 	if kind, _, _ := unstructured.NestedString(template.Object, "spec", "type"); kind != string(corev1.ServiceTypeLoadBalancer) {
 		return template, nil
 	}
@@ -45,7 +45,7 @@ func (a aggregation) service(_ context.Context, template *unstructured.Unstructu
 	return withEntryPoints(template, points)
 }
 
-func (a aggregation) ingress(_ context.Context, template *unstructured.Unstructured, items []workv1alpha2.AggregatedStatusItem) (*unstructured.Unstructured, error) {
+func (a Aggregation) Ingress(_ context.Context, template *unstructured.Unstructured, items []workv1alpha2.AggregatedStatusItem) (*unstructured.Unstructured, error) {
 	points, err := entryPoints[networkingv1.IngressLoadBalancerIngress](items)
 	if err != nil {
 		return nil, err

@@ -1,4 +1,4 @@
-package builtin
+package retain
 
 import (
 	"context"
@@ -17,9 +17,9 @@ type kept struct {
 	value any
 }
 
-// retain puts what the rule keeps into a copy of desired, or returns desired as
+// Retain puts what the rule keeps into a copy of desired, or returns desired as
 // it is if there is nothing to keep.
-func retain(rule func(desired, observed *unstructured.Unstructured) ([]kept, error)) func(ctx context.Context, desired, observed *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+func Retain(rule func(desired, observed *unstructured.Unstructured) ([]kept, error)) func(ctx context.Context, desired, observed *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	return func(_ context.Context, desired, observed *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 		fields, err := rule(desired, observed)
 		if err != nil || len(fields) == 0 {
@@ -51,18 +51,18 @@ func keepFields(observed *unstructured.Unstructured, paths ...[]string) ([]kept,
 	return fields, nil
 }
 
-// retainReplicas leaves the number of replicas to the member if the template
+// Replicas leaves the number of replicas to the member if the template
 // asks for that, usually because an autoscaler works there.
-func retainReplicas(desired, observed *unstructured.Unstructured) ([]kept, error) {
+func Replicas(desired, observed *unstructured.Unstructured) ([]kept, error) {
 	if desired.GetLabels()[policyv1alpha1.RetainReplicasLabel] != "true" {
 		return nil, nil
 	}
 	return keepFields(observed, []string{"spec", "replicas"})
 }
 
-// retainJob keeps the selector and labels the member generated: both are
+// Job keeps the selector and labels the member generated: both are
 // immutable there.
-func retainJob(desired, observed *unstructured.Unstructured) ([]kept, error) {
+func Job(desired, observed *unstructured.Unstructured) ([]kept, error) {
 	if manual, _, _ := unstructured.NestedBool(desired.Object, "spec", "manualSelector"); manual {
 		return nil, nil
 	}
@@ -70,21 +70,21 @@ func retainJob(desired, observed *unstructured.Unstructured) ([]kept, error) {
 		[]string{"spec", "selector", "matchLabels"}, []string{"spec", "template", "metadata", "labels"})
 }
 
-func retainService(desired, observed *unstructured.Unstructured) ([]kept, error) {
+func Service(desired, observed *unstructured.Unstructured) ([]kept, error) {
 	return keepFields(observed,
 		[]string{"spec", "healthCheckNodePort"}, []string{"spec", "clusterIP"}, []string{"spec", "clusterIPs"})
 }
 
-func retainClaim(_, observed *unstructured.Unstructured) ([]kept, error) {
+func Claim(_, observed *unstructured.Unstructured) ([]kept, error) {
 	return keepFields(observed, []string{"spec", "volumeName"})
 }
 
-func retainVolume(_, observed *unstructured.Unstructured) ([]kept, error) {
+func Volume(_, observed *unstructured.Unstructured) ([]kept, error) {
 	return keepFields(observed, []string{"spec", "claimRef"})
 }
 
-// retainSecret keeps the token that the member issued.
-func retainSecret(desired, observed *unstructured.Unstructured) ([]kept, error) {
+// Secret keeps the token that the member issued.
+func Secret(desired, observed *unstructured.Unstructured) ([]kept, error) {
 	if !isTokenSecret(desired) {
 		return nil, nil
 	}
@@ -95,9 +95,9 @@ func retainSecret(desired, observed *unstructured.Unstructured) ([]kept, error) 
 	return fields, err
 }
 
-// retainServiceAccount keeps the references that the member's controllers added,
+// ServiceAccount keeps the references that the member's controllers added,
 // behind the ones the template asks for.
-func retainServiceAccount(desired, observed *unstructured.Unstructured) ([]kept, error) {
+func ServiceAccount(desired, observed *unstructured.Unstructured) ([]kept, error) {
 	var fields []kept
 	for _, name := range []string{"secrets", "imagePullSecrets"} {
 		theirs, _ := observed.Object[name].([]any)
@@ -129,9 +129,9 @@ func appendMissing(list, more []any) []any {
 	return merged
 }
 
-// retainPod keeps what the member's scheduler and admission decided; a pod's
+// Pod keeps what the member's scheduler and admission decided; a pod's
 // spec cannot change afterwards.
-func retainPod(desired, observed *unstructured.Unstructured) ([]kept, error) {
+func Pod(desired, observed *unstructured.Unstructured) ([]kept, error) {
 	fields, err := keepFields(observed,
 		[]string{"spec", "nodeName"}, []string{"spec", "serviceAccountName"}, []string{"spec", "volumes"})
 	if err != nil {

@@ -1,4 +1,4 @@
-package builtin
+package aggregate
 
 import (
 	"context"
@@ -31,9 +31,9 @@ func (r definitionReport) established() bool {
 	return false
 }
 
-// definition tells on the hub's own definition, in two conditions, where its copies are established and which versions
+// Definition tells on the hub's own definition, in two conditions, where its copies are established and which versions
 // they keep objects in; without copies there is nothing to tell. The rest of the status is about the hub's own API server, and stays.
-func (a aggregation) definition(_ context.Context, template *unstructured.Unstructured, items []workv1alpha2.AggregatedStatusItem) (*unstructured.Unstructured, error) {
+func (a Aggregation) Definition(_ context.Context, template *unstructured.Unstructured, items []workv1alpha2.AggregatedStatusItem) (*unstructured.Unstructured, error) {
 	list, err := reports[definitionReport](items)
 	if err != nil {
 		return nil, err

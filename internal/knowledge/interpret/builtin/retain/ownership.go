@@ -1,8 +1,9 @@
-package builtin
+package retain
 
 import (
 	"encoding/json"
 
+	"github.com/flagship-k8s/flagship/internal/knowledge/interpret/builtin/fields"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
@@ -22,7 +23,7 @@ type portKey struct {
 }
 
 func (o serviceOwnership) nodePort(port map[string]any) bool {
-	number, _ := asInt64(port["port"])
+	number, _ := fields.Int64(port["port"])
 	protocol, ok := port["protocol"].(string)
 	if !ok {
 		protocol = "TCP"

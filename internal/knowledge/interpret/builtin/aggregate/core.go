@@ -1,4 +1,4 @@
-package builtin
+package aggregate
 
 import (
 	"context"
@@ -50,21 +50,21 @@ func phase(template *unstructured.Unstructured, items []workv1alpha2.AggregatedS
 	return interpret.WithStatus(template, status), nil
 }
 
-// claim: one lost volume is a loss, and all have to be bound to count as bound.
-func (a aggregation) claim(_ context.Context, template *unstructured.Unstructured, items []workv1alpha2.AggregatedStatusItem) (*unstructured.Unstructured, error) {
+// Claim: one lost volume is a loss, and all have to be bound to count as bound.
+func (a Aggregation) Claim(_ context.Context, template *unstructured.Unstructured, items []workv1alpha2.AggregatedStatusItem) (*unstructured.Unstructured, error) {
 	return phase(template, items,
 		string(corev1.ClaimLost), string(corev1.ClaimPending), string(corev1.ClaimBound))
 }
 
-func (a aggregation) volume(_ context.Context, template *unstructured.Unstructured, items []workv1alpha2.AggregatedStatusItem) (*unstructured.Unstructured, error) {
+func (a Aggregation) Volume(_ context.Context, template *unstructured.Unstructured, items []workv1alpha2.AggregatedStatusItem) (*unstructured.Unstructured, error) {
 	return phase(template, items,
 		string(corev1.VolumeFailed), string(corev1.VolumePending), string(corev1.VolumeAvailable),
 		string(corev1.VolumeBound), string(corev1.VolumeReleased))
 }
 
-// pod takes the phase of the pod that is worst off and lists the containers of
+// Pod takes the phase of the pod that is worst off and lists the containers of
 // all of them.
-func (a aggregation) pod(_ context.Context, template *unstructured.Unstructured, items []workv1alpha2.AggregatedStatusItem) (*unstructured.Unstructured, error) {
+func (a Aggregation) Pod(_ context.Context, template *unstructured.Unstructured, items []workv1alpha2.AggregatedStatusItem) (*unstructured.Unstructured, error) {
 	result, err := phase(template, items,
 		string(corev1.PodFailed), string(corev1.PodUnknown), string(corev1.PodPending),
 		string(corev1.PodRunning), string(corev1.PodSucceeded))

@@ -1,4 +1,4 @@
-package builtin
+package aggregate
 
 import (
 	"encoding/json"
@@ -12,12 +12,13 @@ import (
 	"k8s.io/utils/clock"
 
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/knowledge/interpret/builtin/fields"
 )
 
-// aggregation folds the statuses of all copies into the one of the template. Its
+// Aggregation folds the statuses of all copies into the one of the template. Its
 // methods have the signature of interpret.Operations.Aggregate.
-type aggregation struct {
-	clock clock.PassiveClock
+type Aggregation struct {
+	Clock clock.PassiveClock
 }
 
 // report is what one cluster said about its copy.
@@ -79,14 +80,14 @@ func (g generations) caughtUp(template int64) bool {
 func observedGeneration[S any](template *unstructured.Unstructured, list []report[S], of func(*S) generations) int64 {
 	generation := template.GetGeneration()
 	if len(list) == 0 {
-		if desired, err := specNumber(template, "replicas", 1); err != nil || desired != 0 {
-			return statusNumber(template, "observedGeneration")
+		if desired, err := fields.SpecNumber(template, "replicas", 1); err != nil || desired != 0 {
+			return fields.StatusNumber(template, "observedGeneration")
 		}
 		return generation
 	}
 	for i := range list {
 		if !list[i].reported || !of(&list[i].status).caughtUp(generation) {
-			return statusNumber(template, "observedGeneration")
+			return fields.StatusNumber(template, "observedGeneration")
 		}
 	}
 	return generation
@@ -103,11 +104,11 @@ func untouched(template *unstructured.Unstructured, items []workv1alpha2.Aggrega
 	}
 	status, _ := template.Object["status"].(map[string]any)
 	for _, value := range status {
-		if number, ok := asInt64(value); !ok || number != 0 {
+		if number, ok := fields.Int64(value); !ok || number != 0 {
 			return false
 		}
 	}
-	desired, err := specNumber(template, "replicas", 1)
+	desired, err := fields.SpecNumber(template, "replicas", 1)
 	return err == nil && desired != 0
 }
 

@@ -1,4 +1,4 @@
-package builtin
+package aggregate
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
+	"github.com/flagship-k8s/flagship/internal/knowledge/interpret/builtin/fields"
 )
 
 // Reasons of a Deployment's conditions, as the controller of Kubernetes gives
@@ -74,7 +75,7 @@ func outdated[S any](r *report[S]) bool {
 	return r.applied && r.reported && r.health == workv1alpha2.ResourceUnknown
 }
 
-func (a aggregation) deployment(_ context.Context, template *unstructured.Unstructured, items []workv1alpha2.AggregatedStatusItem) (*unstructured.Unstructured, error) {
+func (a Aggregation) Deployment(_ context.Context, template *unstructured.Unstructured, items []workv1alpha2.AggregatedStatusItem) (*unstructured.Unstructured, error) {
 	if untouched(template, items) {
 		return template, nil
 	}
@@ -109,7 +110,7 @@ func (a aggregation) deployment(_ context.Context, template *unstructured.Unstru
 func deploymentGeneration(template *unstructured.Unstructured, list []report[deploymentReport]) int64 {
 	of := func(d *deploymentReport) generations { return d.generations }
 	observed := observedGeneration(template, list, of)
-	desired, err := specNumber(template, "replicas", 1)
+	desired, err := fields.SpecNumber(template, "replicas", 1)
 	if err != nil {
 		return observed
 	}
@@ -124,7 +125,7 @@ func deploymentGeneration(template *unstructured.Unstructured, list []report[dep
 		short = short || status.short()
 	}
 	if short && total > desired {
-		return statusNumber(template, "observedGeneration")
+		return fields.StatusNumber(template, "observedGeneration")
 	}
 	return observed
 }
@@ -133,7 +134,7 @@ func deploymentAvailable(template *unstructured.Unstructured, list []report[depl
 	v := verdict{kind: string(appsv1.DeploymentAvailable), stamp: []string{"lastUpdateTime"}}
 	missing := clustersOf(list, func(r *report[deploymentReport]) bool { return !available(r) })
 	stale := clustersOf(list, outdated)
-	desired, err := specNumber(template, "replicas", 1)
+	desired, err := fields.SpecNumber(template, "replicas", 1)
 	switch {
 	case len(missing) > 0:
 		v.status, v.reason = "False", reasonUnavailable

@@ -1,0 +1,2 @@
+// Package fields reads what objects of many kinds have in common: replicas and other numbers, conditions, the pod spec.
+package fields
