@@ -108,7 +108,7 @@ func (s Stock) Has(count int64) bool {
 }
 
 // Devices says what there is of a class when taken is already promised.
-func (r *Room) Devices(class Class, taken *Usage) Stock {
+func (r *Headroom) Devices(class Class, taken *Usage) Stock {
 	if class.Old {
 		if _, known := r.left.of(clusterv1alpha1.ResourceClassesResource); known {
 			_, exists := r.left.of(class.resource())
@@ -127,7 +127,7 @@ func (r *Room) Devices(class Class, taken *Usage) Stock {
 }
 
 // fitDevices bounds how many units fit by the devices they need.
-func (r *Room) fitDevices(d *Demand, taken *Usage, fit int64) int64 {
+func (r *Headroom) fitDevices(d *Demand, taken *Usage, fit int64) int64 {
 	for _, item := range d.items {
 		if class, ok := classOf(item.name); ok {
 			switch stock := r.Devices(class, taken); {
@@ -156,7 +156,7 @@ func (r *Room) fitDevices(d *Demand, taken *Usage, fit int64) int64 {
 // holds says whether n units find an option of every choice, beside their fixed devices. What others were promised out
 // of the same choice counts, not what they were promised out of a different one of the same classes: until the cluster
 // reports it, nobody knows which it took.
-func (r *Room) holds(d *Demand, taken *Usage, n int64) bool {
+func (r *Headroom) holds(d *Demand, taken *Usage, n int64) bool {
 	used := map[Class]int64{}
 	for _, item := range d.items {
 		if class, ok := classOf(item.name); ok {

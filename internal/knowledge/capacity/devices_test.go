@@ -50,8 +50,8 @@ func TestFreeDevices(t *testing.T) {
 		"a cluster that does not count":                {counting(map[corev1.ResourceName]string{"pods": "10"}, nil), Class{Name: "gpu"}, Usage{}, Stock{}},
 		"a cluster without a summary":                  {&clusterv1alpha1.Cluster{}, Class{Name: "gpu"}, Usage{}, Stock{}},
 	} {
-		room := RoomOf(c.cluster)
-		if diff := cmp.Diff(c.want, room.Devices(c.class, &c.taken)); diff != "" {
+		headroom := HeadroomOf(c.cluster)
+		if diff := cmp.Diff(c.want, headroom.Devices(c.class, &c.taken)); diff != "" {
 			t.Errorf("%s: (-want +got)\n%s", name, diff)
 		}
 	}
@@ -64,15 +64,15 @@ func TestDevicesBoundHowManyReplicasFit(t *testing.T) {
 		Cluster: Devices{Fixed: map[Class]int64{{Name: "gpu"}: 1, {Name: "net"}: 1}},
 	}
 	demand := DemandOf(corev1.ResourceList{"cpu": resource.MustParse("1")}).With(needs.Replica)
-	counted := RoomOf(counting(map[corev1.ResourceName]string{"pods": "10", "cpu": "9", clusterv1alpha1.DeviceClassesResource: "1", gpu: "5"}, nil))
+	counted := HeadroomOf(counting(map[corev1.ResourceName]string{"pods": "10", "cpu": "9", clusterv1alpha1.DeviceClassesResource: "1", gpu: "5"}, nil))
 	if got := counted.Fit(&demand, &Usage{}); got != 2 {
 		t.Errorf("%d replicas fit by devices, want 2", got)
 	}
-	without := RoomOf(counting(map[corev1.ResourceName]string{"pods": "10", "cpu": "9", clusterv1alpha1.DeviceClassesResource: "0"}, nil))
+	without := HeadroomOf(counting(map[corev1.ResourceName]string{"pods": "10", "cpu": "9", clusterv1alpha1.DeviceClassesResource: "0"}, nil))
 	if got := without.Fit(&demand, &Usage{}); got != 0 {
 		t.Errorf("%d replicas fit without the class, want 0", got)
 	}
-	uncounted := RoomOf(counting(map[corev1.ResourceName]string{"pods": "10", "cpu": "9"}, nil))
+	uncounted := HeadroomOf(counting(map[corev1.ResourceName]string{"pods": "10", "cpu": "9"}, nil))
 	if got := uncounted.Fit(&demand, &Usage{}); got != 9 {
 		t.Errorf("%d replicas fit where devices are not counted, want 9, by CPU", got)
 	}
@@ -80,7 +80,7 @@ func TestDevicesBoundHowManyReplicasFit(t *testing.T) {
 	if got := counted.Fit(&old, &Usage{}); got != 2 {
 		t.Errorf("%d replicas with an old claim fit, want 2: it becomes one of today there", got)
 	}
-	driven := RoomOf(counting(map[corev1.ResourceName]string{
+	driven := HeadroomOf(counting(map[corev1.ResourceName]string{
 		"pods": "10", clusterv1alpha1.ResourceClassesResource: "1", clusterv1alpha1.ResourceClassResource("gpu"): "1",
 	}, nil))
 	if got := driven.Fit(&old, &Usage{}); got != 10 {
@@ -95,7 +95,7 @@ func TestDevicesBoundHowManyReplicasFit(t *testing.T) {
 // TestChoicesBoundHowManyReplicasFit: a replica takes one big device or two small ones, beside what it takes in any case.
 func TestChoicesBoundHowManyReplicasFit(t *testing.T) {
 	big, small, gone := Class{Name: "big"}, Class{Name: "small"}, Class{Name: "gone"}
-	room := RoomOf(counting(map[corev1.ResourceName]string{
+	headroom := HeadroomOf(counting(map[corev1.ResourceName]string{
 		"pods": "100", clusterv1alpha1.DeviceClassesResource: "2", big.resource(): "3", small.resource(): "5",
 	}, nil))
 	either := []Option{{big, 1}, {small, 2}}
@@ -114,7 +114,7 @@ func TestChoicesBoundHowManyReplicasFit(t *testing.T) {
 		demand := Demand{}.With(c.devices)
 		taken := Usage{}.Plus(demand, c.taken)
 		taken.pods = 0
-		if got := room.Fit(&demand, &taken); got != c.want {
+		if got := headroom.Fit(&demand, &taken); got != c.want {
 			t.Errorf("%s: %d fit, want %d", name, got, c.want)
 		}
 	}

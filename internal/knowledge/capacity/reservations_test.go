@@ -10,7 +10,7 @@ import (
 func TestLedger(t *testing.T) {
 	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	oneCPU := capacity.DemandOf(list("cpu", "1"))
-	tenCPU := capacity.RoomOf(cluster(list("cpu", "10", "pods", "110"), nil, nil))
+	tenCPU := capacity.HeadroomOf(cluster(list("cpu", "10", "pods", "110"), nil, nil))
 	cases := map[string]struct {
 		reason string
 		story  func(*capacity.Reservations)

@@ -32,7 +32,7 @@ type Cluster struct {
 	zoneKey string // all zones as one word, for grouping
 	taints  []taint
 	apis    *apiSet
-	room    capacity.Room
+	room    capacity.Headroom
 }
 
 // taint keeps things away from a cluster; its reason is spelled once, not per decision.
@@ -73,7 +73,7 @@ func describe(c *clusterv1alpha1.Cluster, before *Cluster) *Cluster {
 		Zones:    zonesOf(c),
 		Leaving:  !c.DeletionTimestamp.IsZero(),
 		apis:     describeAPIs(c, before),
-		room:     capacity.RoomOf(c),
+		room:     capacity.HeadroomOf(c),
 	}
 	out.zoneKey = strings.Join(out.Zones, ",")
 	for _, t := range c.Spec.Taints {

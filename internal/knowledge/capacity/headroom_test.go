@@ -114,8 +114,8 @@ func TestFit(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			room := capacity.RoomOf(tc.cluster)
-			if got := room.Fit(&tc.demand, &tc.taken); got != tc.want {
+			headroom := capacity.HeadroomOf(tc.cluster)
+			if got := headroom.Fit(&tc.demand, &tc.taken); got != tc.want {
 				t.Errorf("%s: Fit = %d, want %d", tc.reason, got, tc.want)
 			}
 		})

@@ -12,10 +12,10 @@ import (
 // podsPerNode is how many pods the nodes of a resource model are taken to hold.
 const podsPerNode = 110
 
-// Room is what one cluster has left, read from its status once so that asking
-// is cheap. It is never changed after RoomOf. The zero value has room for
+// Headroom is what one cluster has left, read from its status once so that asking
+// is cheap. It is never changed after HeadroomOf. The zero value has room for
 // nothing, as has a cluster that has not reported resources yet.
-type Room struct {
+type Headroom struct {
 	pods   int64
 	left   amounts
 	grades []grade
@@ -27,14 +27,14 @@ type grade struct {
 	min   amounts
 }
 
-// RoomOf reads what cluster has left: allocatable less allocated less
+// HeadroomOf reads what cluster has left: allocatable less allocated less
 // allocating, and the nodes of each grade of its resource models.
-func RoomOf(cluster *clusterv1alpha1.Cluster) Room {
+func HeadroomOf(cluster *clusterv1alpha1.Cluster) Headroom {
 	summary := cluster.Status.ResourceSummary
 	if summary == nil {
-		return Room{}
+		return Headroom{}
 	}
-	var r Room
+	var r Headroom
 	for name, quantity := range summary.Allocatable {
 		left := count(name, quantity)
 		if taken, ok := summary.Allocated[name]; ok {
@@ -77,7 +77,7 @@ func gradesOf(cluster *clusterv1alpha1.Cluster) []grade {
 // promised to others. Pods always count. Resources that the cluster's models
 // describe are fitted node by node, each node having the least that its grade
 // promises; others are divided out of the cluster's total.
-func (r *Room) Fit(d *Demand, taken *Usage) int32 {
+func (r *Headroom) Fit(d *Demand, taken *Usage) int32 {
 	fit := (r.pods - taken.pods) / d.pods()
 	if fit <= 0 {
 		return 0
@@ -110,13 +110,13 @@ func (r *Room) Fit(d *Demand, taken *Usage) int32 {
 	return int32(min(max(fit, 0), math.MaxInt32))
 }
 
-func (r *Room) models(name corev1.ResourceName) bool {
+func (r *Headroom) models(name corev1.ResourceName) bool {
 	_, ok := r.grades[0].min.of(name)
 	return ok
 }
 
 // fitNodes counts the units that fit node by node, by the resources that are modelled.
-func (r *Room) fitNodes(d *Demand) int64 {
+func (r *Headroom) fitNodes(d *Demand) int64 {
 	var total int64
 	for i := range r.grades {
 		g := &r.grades[i]
@@ -136,7 +136,7 @@ func (r *Room) fitNodes(d *Demand) int64 {
 
 // promisedUnits says how many units of d the promises amount to, by the
 // modelled resource that they take most of.
-func (r *Room) promisedUnits(d *Demand, taken *Usage) int64 {
+func (r *Headroom) promisedUnits(d *Demand, taken *Usage) int64 {
 	var units int64
 	for _, item := range d.items {
 		if promised, ok := taken.items.of(item.name); ok && r.models(item.name) {
@@ -147,7 +147,7 @@ func (r *Room) promisedUnits(d *Demand, taken *Usage) int64 {
 }
 
 // Exceeds says whether r has more of anything than before had.
-func (r *Room) Exceeds(before *Room) bool {
+func (r *Headroom) Exceeds(before *Headroom) bool {
 	if r.pods > before.pods || len(r.grades) > len(before.grades) {
 		return true
 	}
