@@ -30,6 +30,7 @@
 //   - policy: which propagation policy a template belongs to, and why the others lost.
 //   - override: edits of a rendered object for a cluster.
 //   - capacity: how much fits where.
+//   - conversion: what objects become in members, for kinds that are not the same in every cluster.
 //   - events: event values, their reasons, the recorder.
 //   - brake: whether too many objects of a member are to be removed or scaled down at once.
 //   - expectations: the events of a controller's own writes, told from those of others.

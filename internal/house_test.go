@@ -28,6 +28,8 @@ var mayImport = map[string][]string{
 	// Both features of services watch EndpointSlices of members and write Works with them.
 	"clients/endpointslices": {"clients/member", "clients/hubclient", "knowledge"},
 	"knowledge":              {},
+	// It joins what others of its layer know, for kinds that are not the same in every cluster.
+	"knowledge/conversion": {"knowledge/capacity", "knowledge/interpret"},
 	// No feature imports another, so that each may be deleted.
 	"features":          {"clients", "knowledge"},
 	"host/apiserver":    {"clients/dial", "knowledge"},

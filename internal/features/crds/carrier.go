@@ -24,16 +24,17 @@ import (
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
 	"github.com/flagship-k8s/flagship/internal/clients/member"
+	"github.com/flagship-k8s/flagship/internal/knowledge/conversion"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
 )
 
-// Templates is what is asked of the hub shore; *template.Store is one.
+// Templates is what the package needs of the store; *hubstore.Store has it.
 type Templates interface {
+	hubstore.Reader
 	Canonical(runtimeschema.GroupVersionKind) (runtimeschema.GroupVersionKind, bool)
-	Get(context.Context, hubstore.Ref) (*unstructured.Unstructured, error)
 	Mapping(runtimeschema.GroupVersionKind) (resource runtimeschema.GroupVersionResource, namespaced, ok bool)
-	Meta(hubstore.Ref) (*metav1.PartialObjectMetadata, bool)
+	Subscribe(func(hubstore.Ref))
 }
 
 // Deps is what a Carrier needs. All fields are required.
@@ -44,6 +45,8 @@ type Deps struct {
 	Versions Converter
 	// Works reads Works from memory.
 	Works client.Reader
+	// Changes has the kinds published whose objects become something else in members after a change of their definition.
+	Changes *interpret.Changes
 	// Fleet has the connections.
 	Fleet *member.Fleet
 	// Events takes what a tightened definition does to objects.
@@ -52,9 +55,10 @@ type Deps struct {
 	Clock clock.PassiveClock
 }
 
-// Carrier answers questions about definitions and their instances. It is a manager.Runnable, for counting objects of
-// members; everything else is answered from memory.
+// Carrier is what definitions and their instances mean for members: a conversion.Adviser for the stages, and a policy for what
+// apply may do to definitions. It is a manager.Runnable, for counting objects of members; everything else is read from caches.
 type Carrier struct {
+	conversion.Unchanged
 	deps    Deps
 	surveys *surveys
 
@@ -67,11 +71,16 @@ type Carrier struct {
 
 // New returns a Carrier. Call it before the fleet has connections.
 func New(deps Deps) (*Carrier, error) {
-	if deps.Templates == nil || deps.Versions == nil || deps.Works == nil || deps.Fleet == nil || deps.Events == nil || deps.Clock == nil {
-		return nil, errors.New("carrying definitions needs Templates, Versions, Works, Fleet, Events and Clock")
+	if deps.Templates == nil || deps.Versions == nil || deps.Works == nil || deps.Changes == nil || deps.Fleet == nil || deps.Events == nil || deps.Clock == nil {
+		return nil, errors.New("carrying definitions needs Templates, Versions, Works, Changes, Fleet, Events and Clock")
 	}
 	c := &Carrier{deps: deps, surveys: newSurveys(deps.Clock), landings: map[subject]landing{},
 		known: map[string]knownDefinition{}, translated: map[string]runtimeschema.GroupKind{}}
+	deps.Templates.Subscribe(func(ref hubstore.Ref) {
+		if isDefinitionKind(ref.GroupVersionKind) {
+			deps.Changes.Publish(c.redefined(ref.Name))
+		}
+	})
 	deps.Fleet.OnChange(func(change member.Change) {
 		if change.Resource == definitions {
 			c.forgetLanding(subject{change.Cluster, change.Object.Name})
@@ -91,8 +100,8 @@ func (c *Carrier) Start(ctx context.Context) error {
 	return nil
 }
 
-// definition names the definition on the hub behind a kind; empty if there is none.
-func (c *Carrier) definition(kind runtimeschema.GroupVersionKind) string {
+// Definition implements conversion.Adviser.
+func (c *Carrier) Definition(kind runtimeschema.GroupVersionKind) string {
 	if !strings.Contains(kind.Group, ".") {
 		return "" // every group of a definition has one
 	}
@@ -107,22 +116,10 @@ func (c *Carrier) definition(kind runtimeschema.GroupVersionKind) string {
 	return name
 }
 
-// DefinedByCRD tells whether a kind is defined by a definition on the hub, which can go to members.
-func (c *Carrier) DefinedByCRD(kind runtimeschema.GroupVersionKind) bool {
-	return c.definition(kind) != ""
-}
-
-// Dependency is the definition that an object of a kind has to bring along.
-func (c *Carrier) Dependency(kind runtimeschema.GroupVersionKind) (interpret.Dependency, bool) {
-	name := c.definition(kind)
-	apiVersion, definition := definitionKind.ToAPIVersionAndKind()
-	return interpret.Dependency{APIVersion: apiVersion, Kind: definition, Name: name}, name != "" && !hubstore.InEveryMember(name)
-}
-
 // Hold says why objects of a kind have to wait in a cluster, or "" if they need not: their definition is on its way there.
 // It does not wait for a definition that cannot come, since what is there may do.
 func (c *Carrier) Hold(ctx context.Context, cluster string, kind runtimeschema.GroupVersionKind) string {
-	name := c.definition(kind)
+	name := c.Definition(kind)
 	if name == "" {
 		return ""
 	}

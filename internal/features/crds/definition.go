@@ -15,12 +15,13 @@ var (
 	definitions    = apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions")
 )
 
-// IsDefinition tells whether a kind is that of definitions.
-func IsDefinition(kind runtimeschema.GroupVersionKind) bool {
+func isDefinitionKind(kind runtimeschema.GroupVersionKind) bool {
 	return kind.GroupKind() == definitionKind.GroupKind()
 }
 
-func isDefinition(obj *unstructured.Unstructured) bool { return IsDefinition(obj.GroupVersionKind()) }
+func isDefinition(obj *unstructured.Unstructured) bool {
+	return isDefinitionKind(obj.GroupVersionKind())
+}
 
 // read gives a definition its Go type, with defaults filled in.
 func read(obj *unstructured.Unstructured) (*apiextensionsv1.CustomResourceDefinition, error) {

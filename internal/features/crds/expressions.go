@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/version"
 
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
+	"github.com/flagship-k8s/flagship/internal/knowledge/conversion"
 )
 
 // expressions are the ways in which objects of a kind can be written.
@@ -33,7 +34,7 @@ type knownDefinition struct {
 
 // expressions finds the ways to write objects of a kind of the hub.
 func (c *Carrier) expressions(ctx context.Context, kind runtimeschema.GroupVersionKind) (expressions, error) {
-	name := c.definition(kind)
+	name := c.Definition(kind)
 	if name == "" {
 		return expressions{converter: c.deps.Versions, versions: c.deps.Versions.BuiltInVersions(kind.GroupKind())}, nil
 	}
@@ -97,7 +98,7 @@ func (e expressions) convert(obj *unstructured.Unstructured, to string) (*unstru
 	}
 	converted, err := e.converter.ConvertCustom(e.definition, obj, to)
 	if err != nil {
-		return nil, &ConversionError{fmt.Errorf("definition %s: %w", e.definition.Name, err)}
+		return nil, conversion.Transient(fmt.Errorf("definition %s: %w", e.definition.Name, err))
 	}
 	return converted, nil
 }
@@ -113,7 +114,7 @@ func (e expressions) inexpressible(kind runtimeschema.GroupVersionKind, served [
 
 // remember notes that objects of a kind do not go everywhere as they are. A built-in kind does not change.
 func (c *Carrier) remember(kind runtimeschema.GroupVersionKind) {
-	name := c.definition(kind)
+	name := c.Definition(kind)
 	if name == "" {
 		return
 	}

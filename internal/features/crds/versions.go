@@ -14,6 +14,7 @@ import (
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	resourcev1alpha2 "github.com/flagship-k8s/flagship/api/resource/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
+	"github.com/flagship-k8s/flagship/internal/knowledge/conversion"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
 )
 
@@ -31,33 +32,23 @@ type Converter interface {
 	ConvertCustom(definition *apiextensionsv1.CustomResourceDefinition, obj *unstructured.Unstructured, version string) (*unstructured.Unstructured, error)
 }
 
-// ConversionError says that a conversion did not work this time: a webhook did not answer, or not as it should.
-type ConversionError struct{ Cause error }
-
-// Error implements error.
-func (e *ConversionError) Error() string { return e.Cause.Error() }
-
-// Unwrap gives the cause.
-func (e *ConversionError) Unwrap() error { return e.Cause }
-
-// Translate returns what an object of the hub becomes in a cluster that serves its kind in other versions only: the same
-// object in the best of them. Where its own version is served, or no version of its kind yet, it stays what it is. An
-// error is final until the definition or the cluster changes, except for a *ConversionError. The argument stays as it is.
-func (c *Carrier) Translate(ctx context.Context, obj *unstructured.Unstructured, cluster *clusterv1alpha1.Cluster) (*unstructured.Unstructured, error) {
+// To implements conversion.Adviser: in a cluster that serves the kind of an object in other versions only, it becomes the same object in
+// the best of them. Where its own version is served, or no version of its kind yet, it stays what it is.
+func (c *Carrier) To(ctx context.Context, obj *unstructured.Unstructured, cluster *clusterv1alpha1.Cluster) (*unstructured.Unstructured, error) {
 	kind := obj.GroupVersionKind()
 	served := versionsIn(cluster, kind.GroupKind())
 	if len(served) == 0 || slices.Contains(served, kind.Version) {
 		return obj, nil
 	}
-	c.remember(kind) // before it is read: whatever changes from now on is news
+	c.remember(kind) // before it is read, so that every change after it is noticed
 	known, err := c.expressions(ctx, kind)
 	if err != nil {
-		return nil, &ConversionError{err}
+		return nil, conversion.Transient(err)
 	}
 	target := known.bestOf(served)
 	if target == "" {
 		if !meta.IsStatusConditionTrue(cluster.Status.Conditions, clusterv1alpha1.ClusterConditionCompleteAPIEnablements) {
-			return obj, nil // it may serve more than it has said
+			return obj, nil // it may serve more than its status lists
 		}
 		return nil, known.inexpressible(kind, served)
 	}
@@ -75,9 +66,8 @@ func (c *Carrier) Translate(ctx context.Context, obj *unstructured.Unstructured,
 	return converted, nil
 }
 
-// Restore returns an object of a member in the version that its template has on the hub. One that was not translated is
-// returned itself.
-func (c *Carrier) Restore(ctx context.Context, obj *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+// From implements conversion.Adviser: an object that was converted for its member is in the version of its template again.
+func (c *Carrier) From(ctx context.Context, obj *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	source := obj.GetAnnotations()[resourcev1alpha2.TranslatedFromAnnotation]
 	if source == "" {
 		return obj, nil
@@ -85,20 +75,19 @@ func (c *Carrier) Restore(ctx context.Context, obj *unstructured.Unstructured) (
 	kind := obj.GroupVersionKind()
 	from, err := runtimeschema.ParseGroupVersion(source)
 	if err != nil || from.Group != kind.Group || from.Version == kind.Version {
-		return obj, nil // not of our making
+		return obj, nil // not written by To
 	}
 	known, err := c.expressions(ctx, from.WithKind(kind.Kind))
 	if err != nil {
 		return nil, err
 	}
 	if !slices.Contains(known.versions, from.Version) {
-		return obj, nil // translated by somebody who knows more of it than its versions
+		return obj, nil // converted by another Adviser
 	}
 	return known.convert(obj, from.Version)
 }
 
-// Alternatives lists the further versions in which objects of a kind can be written, the best first: a cluster that serves
-// one of them can have them.
+// Alternatives implements conversion.Adviser: the other versions of a kind.
 func (c *Carrier) Alternatives(ctx context.Context, kind runtimeschema.GroupVersionKind) []runtimeschema.GroupVersionKind {
 	known, err := c.expressions(ctx, kind)
 	if err != nil {
@@ -113,9 +102,8 @@ func (c *Carrier) Alternatives(ctx context.Context, kind runtimeschema.GroupVers
 	return kinds
 }
 
-// Retranslated lists the kinds, as the hub names them, that Translate may answer about in another way after a change of a
-// cluster.
-func (c *Carrier) Retranslated(before, after *clusterv1alpha1.Cluster) []runtimeschema.GroupVersionKind {
+// Affected implements conversion.Adviser.
+func (c *Carrier) Affected(before, after *clusterv1alpha1.Cluster) []runtimeschema.GroupVersionKind {
 	sameAPIs := slices.EqualFunc(before.Status.APIEnablements, after.Status.APIEnablements, func(a, b clusterv1alpha1.APIEnablement) bool {
 		return a.GroupVersion == b.GroupVersion && slices.Equal(a.Resources, b.Resources)
 	})
@@ -136,17 +124,31 @@ func (c *Carrier) Retranslated(before, after *clusterv1alpha1.Cluster) []runtime
 	return slices.Collect(maps.Keys(changed))
 }
 
-// Defines returns the kinds that the definition of a name is of. It answers as long as they are served.
-func (c *Carrier) Defines(name string) interpret.Kinds {
+// LosesStatus implements conversion.Adviser: conditions about members are removed from a definition that goes to none.
+func (c *Carrier) LosesStatus(kind runtimeschema.GroupVersionKind) bool {
+	return isDefinitionKind(kind)
+}
+
+// Subscribe implements conversion.Adviser.
+func (c *Carrier) Subscribe(notify func(conversion.Change)) {
+	c.deps.Templates.Subscribe(func(ref hubstore.Ref) {
+		if isDefinitionKind(ref.GroupVersionKind) {
+			notify(conversion.Change{Kinds: c.defines(ref.Name)})
+		}
+	})
+}
+
+// defines returns the kinds of a definition, as long as they are served.
+func (c *Carrier) defines(name string) interpret.Kinds {
 	return func(kind runtimeschema.GroupVersionKind) bool {
 		resource, _, ok := c.deps.Templates.Mapping(kind)
 		return ok && nameOf(resource) == name
 	}
 }
 
-// Redefined is told that a definition on the hub may have changed. It returns the kinds whose objects may become something
-// else in members by that; nil for none.
-func (c *Carrier) Redefined(name string) interpret.Kinds {
+// redefined is called after a change of a definition. It returns the kinds whose objects may become something else in members by
+// that; nil for none.
+func (c *Carrier) redefined(name string) interpret.Kinds {
 	_, exists := c.deps.Templates.Meta(hubstore.Ref{GroupVersionKind: definitionKind, Name: name})
 	c.mu.Lock()
 	defer c.mu.Unlock()

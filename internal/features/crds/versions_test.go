@@ -16,6 +16,7 @@ import (
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	resourcev1alpha2 "github.com/flagship-k8s/flagship/api/resource/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
+	"github.com/flagship-k8s/flagship/internal/knowledge/conversion"
 )
 
 // shelf is a hub with one definition of the kind Book.
@@ -59,6 +60,8 @@ func (s *shelf) Get(context.Context, hubstore.Ref) (*unstructured.Unstructured, 
 	}
 	return &unstructured.Unstructured{Object: content}, err
 }
+
+func (*shelf) Subscribe(func(hubstore.Ref)) {}
 
 // scribe writes objects in other versions by naming them.
 type scribe struct{ broken error }
@@ -127,7 +130,7 @@ func TestAnObjectIsWrittenInAVersionThatTheClusterServes(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := carrierOf(newShelf("v1alpha1", "v1", "v1beta1"), scribe{}).Translate(t.Context(), test.obj, test.cluster)
+			got, err := carrierOf(newShelf("v1alpha1", "v1", "v1beta1"), scribe{}).To(t.Context(), test.obj, test.cluster)
 			if err != nil {
 				if !strings.Contains(err.Error(), test.want) {
 					t.Errorf("got %v, want %s", err, test.want)
@@ -163,7 +166,7 @@ func TestWhatWasTranslatedIsRestored(t *testing.T) {
 	} {
 		obj := written(library, "v1beta1", "Book")
 		obj.SetAnnotations(map[string]string{resourcev1alpha2.TranslatedFromAnnotation: apiVersion})
-		got, err := c.Restore(t.Context(), obj)
+		got, err := c.From(t.Context(), obj)
 		if err != nil || got.GroupVersionKind().Version != want {
 			t.Errorf("from %q: got %v, %v; want %s", apiVersion, got, err, want)
 		}
@@ -172,8 +175,8 @@ func TestWhatWasTranslatedIsRestored(t *testing.T) {
 
 func TestAConversionThatFailsMayBeTriedAgain(t *testing.T) {
 	gone := errors.New("the webhook is away")
-	_, err := carrierOf(newShelf("v1", "v1beta1"), scribe{broken: gone}).Translate(t.Context(), written(library, "v1", "Book"), serving(true, library, "Book", "v1beta1"))
-	if _, again := errors.AsType[*ConversionError](err); !again || !errors.Is(err, gone) {
+	_, err := carrierOf(newShelf("v1", "v1beta1"), scribe{broken: gone}).To(t.Context(), written(library, "v1", "Book"), serving(true, library, "Book", "v1beta1"))
+	if !conversion.IsTransient(err) || !errors.Is(err, gone) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -202,18 +205,18 @@ func TestADefinitionIsReadOncePerGeneration(t *testing.T) {
 func TestADefinitionThatChangesConcernsTheKindsThatWereTranslated(t *testing.T) {
 	s := newShelf("v1")
 	c := carrierOf(s, scribe{})
-	if c.Redefined(s.definition.Name) != nil {
+	if c.redefined(s.definition.Name) != nil {
 		t.Error("nothing was translated yet")
 	}
-	if _, err := c.Translate(t.Context(), written(library, "v1", "Book"), serving(true, library, "Book", "v2")); err == nil {
+	if _, err := c.To(t.Context(), written(library, "v1", "Book"), serving(true, library, "Book", "v2")); err == nil {
 		t.Fatal("it was translated")
 	}
-	kinds := c.Redefined(s.definition.Name)
+	kinds := c.redefined(s.definition.Name)
 	if kinds == nil || !kinds(runtimeschema.GroupVersionKind{Group: library, Version: "v7", Kind: "Book"}) || kinds(runtimeschema.GroupVersionKind{Group: library, Kind: "Leaf"}) {
 		t.Error("the kind is not told, or another one is")
 	}
 	s.definition.UID = ""
-	c.Redefined(s.definition.Name)
+	c.redefined(s.definition.Name)
 	if len(c.known)+len(c.translated) != 0 {
 		t.Error("a definition that is gone is remembered")
 	}
@@ -224,8 +227,8 @@ func TestADefinitionThatChangesWhileItIsRead(t *testing.T) {
 	s := newShelf("v1", "v1beta1")
 	c := carrierOf(s, scribe{})
 	told := false
-	s.meanwhile = func() { told = c.Redefined(s.definition.Name) != nil }
-	if _, err := c.Translate(t.Context(), written(library, "v1", "Book"), serving(true, library, "Book", "v1beta1")); err != nil {
+	s.meanwhile = func() { told = c.redefined(s.definition.Name) != nil }
+	if _, err := c.To(t.Context(), written(library, "v1", "Book"), serving(true, library, "Book", "v1beta1")); err != nil {
 		t.Fatal(err)
 	}
 	if !told {
@@ -236,13 +239,13 @@ func TestADefinitionThatChangesWhileItIsRead(t *testing.T) {
 func TestTheKindsOfADefinition(t *testing.T) {
 	s := newShelf("v1")
 	book := runtimeschema.GroupVersionKind{Group: library, Version: "v1", Kind: "Book"}
-	kinds := carrierOf(s, scribe{}).Defines(s.definition.Name)
+	kinds := carrierOf(s, scribe{}).defines(s.definition.Name)
 	leaf := book
 	leaf.Kind = "Leaf"
 	if !kinds(book) || kinds(leaf) {
 		t.Errorf("%s is of books: %v, of leaves: %v", s.definition.Name, kinds(book), kinds(leaf))
 	}
-	if carrierOf(s, scribe{}).Defines("leaves." + library)(book) {
+	if carrierOf(s, scribe{}).defines("leaves." + library)(book) {
 		t.Error("another definition is of books, too")
 	}
 }
@@ -263,7 +266,7 @@ func TestRetranslated(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := carrierOf(newShelf("v1"), scribe{})
-			got := c.Retranslated(serving(true, library, "Book", test.before...), serving(true, library, "Book", test.after...))
+			got := c.Affected(serving(true, library, "Book", test.before...), serving(true, library, "Book", test.after...))
 			want := []runtimeschema.GroupVersionKind{{Group: library, Version: "v1", Kind: "Book"}}
 			if !test.want {
 				want = nil

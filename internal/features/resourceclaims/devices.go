@@ -9,44 +9,64 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	resourcev1alpha2 "github.com/flagship-k8s/flagship/api/resource/v1alpha2"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
 	"github.com/flagship-k8s/flagship/internal/knowledge/capacity"
+	"github.com/flagship-k8s/flagship/internal/knowledge/conversion"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
 )
 
-// Devices returns a function that says what devices the object of a binding needs: those of the claims and claim
-// templates that go along with it, or of the object itself if it is one. Claims are read with get, and only for a
-// binding that has any. One that does not exist (yet) asks for nothing.
-func Devices(get func(context.Context, hubstore.Ref) (*unstructured.Unstructured, error)) func(context.Context, workv1alpha2.Binding) (capacity.DeviceNeeds, error) {
-	return func(ctx context.Context, binding workv1alpha2.Binding) (capacity.DeviceNeeds, error) {
-		var needs capacity.DeviceNeeds
-		exists := map[claimName]bool{}
-		for _, ref := range claimsOf(binding) {
-			name := claimName{ref.GroupVersionKind.Kind, ref.Namespace, ref.Name}
-			obj, err := get(ctx, ref.Ref)
-			if exists[name] = exists[name] || err == nil; apierrors.IsNotFound(err) {
-				continue // as a rule one of the versions does not exist
-			}
-			if err != nil {
-				return needs, fmt.Errorf("reading what devices it claims: %w", err)
-			}
-			switch {
-			case ref.GroupVersionKind.Kind == resourcev1alpha2.KindResourceClaim:
-				needs.Cluster.Add(requestsOf(obj, "spec"), 1)
-			case ref.itself: // a template that goes alone claims nothing before pods come
-				needs.Cluster.Add(requestsOf(obj, "spec", "spec"), 0)
-			default:
-				needs.Replica.Add(requestsOf(obj, "spec", "spec"), 1)
-			}
-		}
-		for _, found := range exists {
-			needs.Missing = needs.Missing || !found
-		}
-		return needs, nil
+// Adviser is what claims of resource.k8s.io mean for members.
+type Adviser struct {
+	conversion.Unchanged
+	// Store reads claims, and has their changes; *hubstore.Store is one.
+	Store interface {
+		Get(context.Context, hubstore.Ref) (*unstructured.Unstructured, error)
+		Subscribe(func(hubstore.Ref))
 	}
+}
+
+var _ conversion.Adviser = Adviser{}
+
+// Subscribe implements conversion.Adviser.
+func (a Adviser) Subscribe(notify func(conversion.Change)) {
+	a.Store.Subscribe(func(ref hubstore.Ref) {
+		if isClaim(ref.GroupVersionKind) {
+			notify(conversion.Change{Claim: types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}})
+		}
+	})
+}
+
+// Devices implements conversion.Adviser: those of the claims and claim templates that go along with the object, or of the object
+// itself if it is one. Claims are read from the API server, and only for a binding that has any. One that does not exist claims nothing.
+func (a Adviser) Devices(ctx context.Context, binding workv1alpha2.Binding) (capacity.DeviceNeeds, error) {
+	var needs capacity.DeviceNeeds
+	exists := map[claimName]bool{}
+	for _, ref := range claimsOf(binding) {
+		name := claimName{ref.GroupVersionKind.Kind, ref.Namespace, ref.Name}
+		obj, err := a.Store.Get(ctx, ref.Ref)
+		if exists[name] = exists[name] || err == nil; apierrors.IsNotFound(err) {
+			continue // as a rule one of the versions does not exist
+		}
+		if err != nil {
+			return needs, fmt.Errorf("reading what devices it claims: %w", err)
+		}
+		switch {
+		case ref.GroupVersionKind.Kind == resourcev1alpha2.KindResourceClaim:
+			needs.Cluster.Add(requestsOf(obj, "spec"), 1)
+		case ref.itself: // a template that goes alone claims nothing before pods come
+			needs.Cluster.Add(requestsOf(obj, "spec", "spec"), 0)
+		default:
+			needs.Replica.Add(requestsOf(obj, "spec", "spec"), 1)
+		}
+	}
+	for _, found := range exists {
+		needs.Missing = needs.Missing || !found
+	}
+	return needs, nil
 }
 
 // claimName is what pods say of a claim or claim template: not its version.
@@ -64,7 +84,7 @@ func claimsOf(binding workv1alpha2.Binding) []claimRef {
 		GroupVersionKind: schema.FromAPIVersionAndKind(spec.Resource.APIVersion, spec.Resource.Kind),
 		Namespace:        spec.Resource.Namespace, Name: spec.Resource.Name,
 	}
-	if IsClaim(own.GroupVersionKind) {
+	if isClaim(own.GroupVersionKind) {
 		return []claimRef{{own, true}}
 	}
 	raw := binding.GetAnnotations()[workv1alpha2.DependenciesAnnotation]
@@ -77,15 +97,15 @@ func claimsOf(binding workv1alpha2.Binding) []claimRef {
 	}
 	var refs []claimRef
 	for _, d := range list {
-		if kind := schema.FromAPIVersionAndKind(d.APIVersion, d.Kind); IsClaim(kind) && d.Name != "" {
+		if kind := schema.FromAPIVersionAndKind(d.APIVersion, d.Kind); isClaim(kind) && d.Name != "" {
 			refs = append(refs, claimRef{Ref: hubstore.Ref{GroupVersionKind: kind, Namespace: d.Namespace, Name: d.Name}})
 		}
 	}
 	return refs
 }
 
-// IsClaim says that objects of a kind can ask for devices: claims and claim templates of any version.
-func IsClaim(kind schema.GroupVersionKind) bool {
+// isClaim returns whether objects of a kind can claim devices: claims and claim templates of any version.
+func isClaim(kind schema.GroupVersionKind) bool {
 	return kind.Group == resourcev1alpha2.GroupName &&
 		(kind.Kind == resourcev1alpha2.KindResourceClaim || kind.Kind == resourcev1alpha2.KindResourceClaimTemplate)
 }

@@ -25,7 +25,9 @@ type hub struct {
 	failure error
 }
 
-func (h *hub) get(_ context.Context, ref hubstore.Ref) (*unstructured.Unstructured, error) {
+func (*hub) Subscribe(func(hubstore.Ref)) {}
+
+func (h *hub) Get(_ context.Context, ref hubstore.Ref) (*unstructured.Unstructured, error) {
 	h.reads++
 	if h.failure != nil {
 		return nil, h.failure
@@ -114,7 +116,7 @@ func TestWhichDevicesAnObjectNeeds(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			h := &hub{objects: []*unstructured.Unstructured{fromYAML(t, plainClaim), fromYAML(t, claimTemplate), fromYAML(t, todaysClaim)}}
-			got, err := Devices(h.get)(t.Context(), c.binding)
+			got, err := (Adviser{Store: h}).Devices(t.Context(), c.binding)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -131,7 +133,7 @@ func TestWhichDevicesAnObjectNeeds(t *testing.T) {
 		})
 	}
 	h := &hub{failure: errors.New("no answer")}
-	if _, err := Devices(h.get)(t.Context(), naming(t, "ResourceClaim", "gpu")); !errors.Is(err, h.failure) {
+	if _, err := (Adviser{Store: h}).Devices(t.Context(), naming(t, "ResourceClaim", "gpu")); !errors.Is(err, h.failure) {
 		t.Errorf("a claim that cannot be read gives %v", err)
 	}
 }

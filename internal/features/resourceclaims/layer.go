@@ -23,7 +23,7 @@ func NewLayer() *Layer {
 	l := &Layer{kinds: map[schema.GroupVersionKind]*interpret.Operations{
 		claimKind(): {Health: healthOfClaim, Aggregate: Sum},
 	}}
-	for _, kind := range Counterparts(claimKind()) {
+	for _, kind := range alternatives(claimKind()) {
 		l.kinds[kind] = &interpret.Operations{Reflect: reflectClaim}
 	}
 	l.kinds[todaysKind()].Aggregate = SumToday
@@ -37,8 +37,10 @@ func claimKind() schema.GroupVersionKind {
 	return resourcev1alpha2.GroupVersion.WithKind(resourcev1alpha2.KindResourceClaim)
 }
 
-// Clears says that objects of a kind are claims: one without copies is not allocated, whatever those it had said last.
-func Clears(kind schema.GroupVersionKind) bool { return kind == claimKind() || kind == todaysKind() }
+// LosesStatus implements conversion.Adviser: a claim without copies is not allocated.
+func (Adviser) LosesStatus(kind schema.GroupVersionKind) bool {
+	return kind == claimKind() || kind == todaysKind()
+}
 
 // healthOfClaim: a claim that waits for its first consumer is as it should be; an immediate one wants its driver.
 func healthOfClaim(_ context.Context, obj *unstructured.Unstructured) (workv1alpha2.ResourceHealth, error) {

@@ -27,7 +27,7 @@ func podSpecs() map[schema.GroupVersionKind][]string {
 // versions do without. A cluster that serves a later model of claims has the later pods, whatever else it serves.
 func wantsSource(cluster *clusterv1alpha1.Cluster) bool {
 	return serves(cluster, claimKind()) &&
-		!slices.ContainsFunc(Counterparts(claimKind()), func(k schema.GroupVersionKind) bool { return serves(cluster, k) })
+		!slices.ContainsFunc(alternatives(claimKind()), func(k schema.GroupVersionKind) bool { return serves(cluster, k) })
 }
 
 // withSource moves the names of the claims of an object's pods to where a cluster looks for them. Objects without such

@@ -1,6 +1,7 @@
 package resourceclaims
 
 import (
+	"context"
 	"maps"
 	"slices"
 
@@ -26,9 +27,12 @@ func counterparts() map[string]string {
 	}
 }
 
-// Counterparts lists the kinds that an object of the given one can become in a member, the best first; none for kinds
-// that stay what they are.
-func Counterparts(kind schema.GroupVersionKind) []schema.GroupVersionKind {
+// Alternatives implements conversion.Adviser.
+func (Adviser) Alternatives(_ context.Context, kind schema.GroupVersionKind) []schema.GroupVersionKind {
+	return alternatives(kind)
+}
+
+func alternatives(kind schema.GroupVersionKind) []schema.GroupVersionKind {
 	name := counterparts()[kind.Kind]
 	if kind.GroupVersion() != resourcev1alpha2.GroupVersion || name == "" {
 		return nil
@@ -40,8 +44,8 @@ func Counterparts(kind schema.GroupVersionKind) []schema.GroupVersionKind {
 	return kinds
 }
 
-// Changed lists the kinds whose translation for a cluster may differ between two states of it.
-func Changed(before, after *clusterv1alpha1.Cluster) []schema.GroupVersionKind {
+// Affected implements conversion.Adviser.
+func (Adviser) Affected(before, after *clusterv1alpha1.Cluster) []schema.GroupVersionKind {
 	var kinds []schema.GroupVersionKind
 	for name := range counterparts() {
 		kind := resourcev1alpha2.GroupVersion.WithKind(name)
@@ -60,7 +64,7 @@ func Changed(before, after *clusterv1alpha1.Cluster) []schema.GroupVersionKind {
 // targetKind is what an object of a kind is to be in a cluster: itself where it is served, else the best counterpart;
 // empty if the cluster serves neither. It is not sure while the cluster may serve more than it has said.
 func targetKind(kind schema.GroupVersionKind, cluster *clusterv1alpha1.Cluster) (_ schema.GroupVersionKind, sure bool) {
-	for _, candidate := range append([]schema.GroupVersionKind{kind}, Counterparts(kind)...) {
+	for _, candidate := range append([]schema.GroupVersionKind{kind}, alternatives(kind)...) {
 		if serves(cluster, candidate) {
 			return candidate, true
 		}

@@ -23,10 +23,9 @@ const requestName = "claim"
 // lastApplied holds a whole object of the other version; "kubectl apply" writes it.
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
-// Translate returns what an object becomes in a cluster: the object itself, unless it is of v1alpha2 and the cluster
-// serves only a later model, or it has pods that claim something and the cluster serves only v1alpha2. The error says what has no counterpart there; trying again does not help before the
-// object or the cluster has changed. The argument stays as it is.
-func Translate(_ context.Context, obj *unstructured.Unstructured, cluster *clusterv1alpha1.Cluster) (*unstructured.Unstructured, error) {
+// To implements conversion.Adviser: an object becomes another one if it is of v1alpha2 and the cluster serves only a later model, or if it
+// has pods that claim something and the cluster serves only v1alpha2. The error says what has no counterpart there.
+func (Adviser) To(_ context.Context, obj *unstructured.Unstructured, cluster *clusterv1alpha1.Cluster) (*unstructured.Unstructured, error) {
 	kind := obj.GroupVersionKind()
 	if kind.GroupVersion() != resourcev1alpha2.GroupVersion {
 		return withSource(obj, cluster), nil

@@ -176,7 +176,7 @@ spec: {selectors: [{cel: {expression: 'device.driver == "gpu.example.com"'}}]}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			object := fromYAML(t, c.object)
-			got, err := Translate(t.Context(), object, serving(c.versions...))
+			got, err := Adviser{}.To(t.Context(), object, serving(c.versions...))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -199,7 +199,7 @@ func TestTranslatedObjectsAreOfTheirVersion(t *testing.T) {
 	}
 	for version, objects := range types {
 		for text, into := range objects {
-			got, err := Translate(t.Context(), fromYAML(t, text), serving(version))
+			got, err := Adviser{}.To(t.Context(), fromYAML(t, text), serving(version))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -231,9 +231,9 @@ func TestWhatHasNoCounterpartIsRefused(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			got, err := Translate(t.Context(), fromYAML(t, c.object), c.cluster)
+			got, err := Adviser{}.To(t.Context(), fromYAML(t, c.object), c.cluster)
 			if err == nil || !strings.Contains(err.Error(), c.want) || got != nil {
-				t.Errorf("Translate() = %v, %v, want an error with %q", got, err, c.want)
+				t.Errorf("To() = %v, %v, want an error with %q", got, err, c.want)
 			}
 		})
 	}
@@ -252,8 +252,8 @@ func TestAClusterThatChangesWhatItServesGetsOtherObjects(t *testing.T) {
 		"it says that it serves none": {&clusterv1alpha1.Cluster{}, serving(), 3},
 	}
 	for name, c := range cases {
-		if got := Changed(c.before, c.after); len(got) != c.want {
-			t.Errorf("%s: Changed() = %v, want %d kinds", name, got, c.want)
+		if got := (Adviser{}).Affected(c.before, c.after); len(got) != c.want {
+			t.Errorf("%s: Affected() = %v, want %d kinds", name, got, c.want)
 		}
 	}
 }

@@ -35,6 +35,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/features/resourceclaims"
 	"github.com/flagship-k8s/flagship/internal/features/restore"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver"
+	"github.com/flagship-k8s/flagship/internal/knowledge/conversion"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret/declarative"
@@ -71,6 +72,8 @@ type components struct {
 	limiter *limit.Limiter
 	// definitions knows what is particular about definitions of kinds.
 	definitions *crds.Carrier
+	// conversion is what the stages know about kinds that are not the same in every cluster.
+	conversion conversion.Adviser
 }
 
 // setupLoops constructs every loop of the control plane, in the order in which an object meets them.
@@ -83,7 +86,6 @@ func setupLoops(ctx context.Context, mgr ctrl.Manager, server *apiserver.Server,
 	if err := (customizations{h}).load(ctx); err != nil {
 		return nil, fmt.Errorf("reading interpreter customizations: %w", err)
 	}
-	h.definitionsChange()
 	loops := []struct {
 		name  string
 		setup func(ctrl.Manager) error
@@ -241,10 +243,11 @@ func newComponents(ctx context.Context, mgr ctrl.Manager, server *apiserver.Serv
 		Limits: o.NamespaceLimits, Stored: server.Namespaces(), StorageSize: server.StorageSize, Reserved: hubstore.ReservedNamespace,
 		Client: mgr.GetClient(), Events: h.events, Metrics: o.metrics, Clock: o.Clock,
 	})
-	h.definitions, err = crds.New(crds.Deps{Templates: h.templates, Versions: server, Works: mgr.GetClient(), Fleet: fleet, Events: h.events, Clock: o.Clock})
+	h.definitions, err = crds.New(crds.Deps{Templates: h.templates, Versions: server, Works: mgr.GetClient(), Changes: changes, Fleet: fleet, Events: h.events, Clock: o.Clock})
 	if err != nil {
 		return nil, fmt.Errorf("building the carrier of definitions: %w", err)
 	}
+	h.conversion = conversion.Chain(resourceclaims.Adviser{Store: h.templates}, h.definitions)
 	o.lookups.carrier.Store(h.definitions)
 	o.lookups.components.Store(h)
 	return h, nil
@@ -252,7 +255,7 @@ func newComponents(ctx context.Context, mgr ctrl.Manager, server *apiserver.Serv
 
 func (h *components) setupPropagate(ctx context.Context, mgr ctrl.Manager) error {
 	return propagate.Setup(ctx, mgr, propagate.Deps{
-		Client: h.client, Templates: h.templates, Interpreter: withDefinitions{h.interpreter, h.definitions}, Events: h.events, Clock: h.options.Clock,
+		Client: h.client, Templates: h.templates, Interpreter: h.interpreter, Conversion: h.conversion, Events: h.events, Clock: h.options.Clock,
 		HasWorks: render.HasWorks(h.mgr.GetClient()),
 		Customized: func(kind schema.GroupVersionKind) string {
 			return h.customized.Fingerprint(kind, configv1alpha1.InterpreterOperationInterpretReplica,
@@ -267,7 +270,7 @@ func (h *components) setupNamespaces(ctx context.Context, mgr ctrl.Manager) erro
 
 func (h *components) setupRender(ctx context.Context, mgr ctrl.Manager) error {
 	return render.Setup(ctx, mgr, render.Deps{
-		Templates: h.templates, Translate: h.translate, Retranslate: h.retranslated,
+		Templates: h.templates, Conversion: h.conversion,
 		Interpreter: h.interpreter, Changes: h.changes, Events: h.events, Clock: h.options.Clock, NewID: uuid.NewString,
 		Wanted: h.wants, MayStore: h.limiter.CheckWork, OnSpace: h.limiter.OnSpace, EvictionTimeout: h.options.GracefulEvictionTimeout, Metrics: h.options.metrics,
 	})
@@ -289,21 +292,13 @@ func (h *components) setupApply(mgr ctrl.Manager) error {
 
 func (h *components) setupSchedule(mgr ctrl.Manager) error {
 	return schedule.Setup(mgr, schedule.Deps{
-		Events: h.events, Metrics: h.options.metrics, Clock: h.options.Clock, DefinedByCRD: h.definitions.DefinedByCRD,
-		Becomes: h.becomes, KindsChange: h.onDefinition, Devices: resourceclaims.Devices(h.templates.Get),
-		DevicesChange: func(notify func(namespace, name string)) {
-			h.templates.Subscribe(func(ref hubstore.Ref) {
-				if resourceclaims.IsClaim(ref.GroupVersionKind) {
-					notify(ref.Namespace, ref.Name)
-				}
-			})
-		},
+		Events: h.events, Metrics: h.options.metrics, Clock: h.options.Clock, Conversion: h.conversion,
 	})
 }
 
 func (h *components) setupObserve(mgr ctrl.Manager) error {
 	return observe.SetupWorks(mgr, observe.WorkDeps{
-		Fleet: h.fleet, Report: h.reports, Interpreter: h.interpreter, Restore: h.definitions.Restore, Events: h.events, Clock: h.options.Clock,
+		Fleet: h.fleet, Report: h.reports, Interpreter: h.interpreter, Conversion: h.conversion, Events: h.events, Clock: h.options.Clock,
 		DegradedAfter: h.options.DegradedAfter, Changes: h.changes,
 	})
 }
@@ -328,9 +323,7 @@ func (h *components) setupAggregate(ctx context.Context, mgr ctrl.Manager) error
 		Adds: func(kind schema.GroupVersionKind) bool {
 			return h.interpreter.Knows(kind, configv1alpha1.InterpreterOperationAggregateStatus)
 		},
-		Clears: func(kind schema.GroupVersionKind) bool {
-			return resourceclaims.Clears(kind) || crds.IsDefinition(kind)
-		},
+		Conversion: h.conversion,
 		Customized: func(kind schema.GroupVersionKind) string {
 			return h.customized.Fingerprint(kind, configv1alpha1.InterpreterOperationAggregateStatus)
 		},

@@ -22,6 +22,7 @@ import (
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
+	"github.com/flagship-k8s/flagship/internal/knowledge/conversion"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 )
 
@@ -45,12 +46,11 @@ type Statuses interface {
 
 // aggregator reconciles one binding at a time.
 type aggregator struct {
-	client    client.Client
-	templates Templates
-	statuses  Statuses
-	adds      func(schema.GroupVersionKind) bool
-	// clears is Deps.Clears.
-	clears func(schema.GroupVersionKind) bool
+	client     client.Client
+	templates  Templates
+	statuses   Statuses
+	adds       func(schema.GroupVersionKind) bool
+	conversion conversion.Adviser
 	// customized is Deps.Customized.
 	customized func(schema.GroupVersionKind) string
 	events     events.Recorder
@@ -118,7 +118,7 @@ func (a *aggregator) Reconcile(ctx context.Context, request Request) (reconcile.
 // leave notes that a binding goes or is gone, if its template has to be told so. It returns whether it has.
 func (a *aggregator) leave(request Request, binding workv1alpha2.Binding) bool {
 	resource := binding.BindingSpec().Resource
-	if !a.clears(schema.FromAPIVersionAndKind(resource.APIVersion, resource.Kind)) {
+	if !a.conversion.LosesStatus(schema.FromAPIVersionAndKind(resource.APIVersion, resource.Kind)) {
 		return false
 	}
 	a.left.Store(request, binding)

@@ -25,6 +25,7 @@ import (
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
+	"github.com/flagship-k8s/flagship/internal/knowledge/conversion"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 )
 
@@ -475,7 +476,9 @@ func TestATemplateThatLostItsBinding(t *testing.T) {
 	for name, clears := range map[string]bool{"Cleared": true, "LeftAsItWas": false} {
 		t.Run(name, func(t *testing.T) {
 			s := newShore(t, binding(), work("a", good...), work("b", good...))
-			s.loop.clears = func(gvk schema.GroupVersionKind) bool { return clears && gvk.Kind == "Deployment" }
+			if clears {
+				s.loop.conversion = deploymentsLoseStatus{}
+			}
 			s.reconcile()
 			s.expectWrites("at first", "template", "binding")
 			q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[Request]())
@@ -534,14 +537,13 @@ func TestATemplateThatIsAboutToLoseItsBinding(t *testing.T) {
 	held := binding()
 	held.Finalizers = []string{held.Finalizer()}
 	s := newShore(t, held, work("a", good...), work("b", good...))
-	clears := func(gvk schema.GroupVersionKind) bool { return gvk.Kind == "Deployment" }
-	s.loop.clears = clears
+	s.loop.conversion = deploymentsLoseStatus{}
 	s.reconcile()
 	s.expectWrites("at first", "template", "binding")
 	if err := s.client.Delete(t.Context(), binding()); err != nil {
 		t.Fatal(err)
 	}
-	s.loop = newAggregator(s.client, Deps{Templates: s.templates, Statuses: s.templates, Clock: s.clock, Clears: clears, Events: s.loop.events})
+	s.loop = newAggregator(s.client, Deps{Templates: s.templates, Statuses: s.templates, Clock: s.clock, Conversion: deploymentsLoseStatus{}, Events: s.loop.events})
 	s.reconcile()
 	s.expectWrites("after a start that finds it going", "template")
 	if applied, _, _ := unstructured.NestedString(s.templates.object.Object, "status", "applied"); applied != "" {
@@ -564,4 +566,10 @@ func TestWorksLeadToTheirBinding(t *testing.T) {
 	if got := bindingIDs(wide); !slices.Equal(got, []string{"x"}) {
 		t.Errorf("ids %v", got)
 	}
+}
+
+type deploymentsLoseStatus struct{ conversion.Unchanged }
+
+func (deploymentsLoseStatus) LosesStatus(kind schema.GroupVersionKind) bool {
+	return kind.Kind == "Deployment"
 }

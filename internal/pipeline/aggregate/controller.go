@@ -22,6 +22,7 @@ import (
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
+	"github.com/flagship-k8s/flagship/internal/knowledge/conversion"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 	"github.com/flagship-k8s/flagship/internal/knowledge/fairqueue"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
@@ -37,9 +38,8 @@ type Deps struct {
 	// Adds says that Statuses knows what to do with a kind; templates of other
 	// kinds are not even read. Without it, all are.
 	Adds func(schema.GroupVersionKind) bool
-	// Clears says that a template of a kind must not go on saying what its copies said once it has none any more,
-	// because its binding goes. Nil: all may.
-	Clears func(schema.GroupVersionKind) bool
+	// Conversion has the kinds whose status is removed when their copies are gone. Nil: none.
+	Conversion conversion.Adviser
 	// Customized stands for what users say about adding up the statuses of a kind;
 	// it is empty if they say nothing. Nil: they never do.
 	Customized func(schema.GroupVersionKind) string
@@ -97,16 +97,12 @@ func newAggregator(c client.Client, deps Deps) *aggregator {
 	if adds == nil {
 		adds = func(schema.GroupVersionKind) bool { return true }
 	}
-	clears := deps.Clears
-	if clears == nil {
-		clears = func(schema.GroupVersionKind) bool { return false }
-	}
 	customized := deps.Customized
 	if customized == nil {
 		customized = func(schema.GroupVersionKind) string { return "" }
 	}
 	return &aggregator{
-		client: c, templates: deps.Templates, statuses: deps.Statuses, adds: adds, clears: clears, customized: customized,
+		client: c, templates: deps.Templates, statuses: deps.Statuses, adds: adds, conversion: conversion.OrUnchanged(deps.Conversion), customized: customized,
 		events: deps.Events, clock: deps.Clock, pace: newPace(deps.Clock),
 	}
 }

@@ -28,6 +28,7 @@ import (
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/clients/member"
 	"github.com/flagship-k8s/flagship/internal/clients/workstatus"
+	"github.com/flagship-k8s/flagship/internal/knowledge/conversion"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
 )
@@ -48,9 +49,8 @@ type WorkDeps struct {
 	Report *workstatus.Writer
 	// Interpreter knows kinds. Required.
 	Interpreter StatusReader
-	// Restore returns an object of a member in the version of its template, if it was translated for that member, else the
-	// object itself. Nil: none ever is.
-	Restore func(ctx context.Context, obj *unstructured.Unstructured) (*unstructured.Unstructured, error)
+	// Conversion makes of what a member has an object in the version of its template. Nil: nothing is converted.
+	Conversion conversion.Adviser
 	// Changes tells when kinds mean something else; their objects are judged again then. Nil: they never do.
 	Changes *interpret.Changes
 	// Events takes failures of the interpreter. Required.
@@ -70,7 +70,7 @@ type Works struct {
 	fleet         *member.Fleet
 	report        *workstatus.Writer
 	interpreter   StatusReader
-	restore       func(ctx context.Context, obj *unstructured.Unstructured) (*unstructured.Unstructured, error)
+	conversion    conversion.Adviser
 	changes       *interpret.Changes
 	events        events.Recorder
 	clock         clock.WithTicker
@@ -113,7 +113,7 @@ func newWorks(hub client.Client, works cache.Cache, deps WorkDeps) (*Works, erro
 	}
 	w := &Works{
 		client: hub, cache: works, fleet: deps.Fleet, report: deps.Report, interpreter: deps.Interpreter,
-		restore: deps.Restore, changes: deps.Changes, events: deps.Events,
+		conversion: conversion.OrUnchanged(deps.Conversion), changes: deps.Changes, events: deps.Events,
 		clock: deps.Clock, degradedAfter: deps.DegradedAfter, unhealthySince: map[types.NamespacedName]map[string]time.Time{},
 		heard: map[types.NamespacedName]bool{},
 	}
@@ -285,13 +285,11 @@ func (w *Works) interpret(ctx context.Context, work *workv1alpha1.Work, s sight)
 	if s.object == nil {
 		return f
 	}
-	obj, err := s.object, error(nil)
-	if w.restore != nil {
-		if obj, err = w.restore(ctx, s.object); err != nil {
-			f.status = statusBefore(work, s.id)
-			w.publishFailure(work, events.ReflectStatusFailed, s, err)
-			return f
-		}
+	obj, err := w.conversion.From(ctx, s.object)
+	if err != nil {
+		f.status = statusBefore(work, s.id)
+		w.publishFailure(work, events.ReflectStatusFailed, s, err)
+		return f
 	}
 	status, err := w.interpreter.Reflect(ctx, obj)
 	if err != nil {

@@ -26,6 +26,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
 	"github.com/flagship-k8s/flagship/internal/knowledge/backoff"
 	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
+	"github.com/flagship-k8s/flagship/internal/knowledge/conversion"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 	"github.com/flagship-k8s/flagship/internal/knowledge/fairqueue"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
@@ -47,6 +48,8 @@ type Deps struct {
 	// another one. The template has to be announced then, as after a change of its
 	// own. Nil: nobody ever says anything.
 	Customized func(schema.GroupVersionKind) string
+	// Conversion has the definition that a custom resource needs in members, which it depends on. Nil: none needs one.
+	Conversion conversion.Adviser
 	// HasWorks says whether Works of a binding exist, whether or not the binding does. Nil: none exist.
 	HasWorks func(ctx context.Context, binding client.ObjectKey) (bool, error)
 	Events   events.Recorder
@@ -77,7 +80,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 func newPropagator(c client.Client, deps Deps) *propagator {
 	return &propagator{
 		client: c, policies: hubclient.Policies{Reader: c}, templates: deps.Templates, workload: deps.Interpreter, shape: deps.Interpreter,
-		customized: deps.Customized, hasWorks: deps.HasWorks, events: deps.Events, clock: deps.Clock, started: deps.Clock.Now(),
+		customized: deps.Customized, conversion: conversion.OrUnchanged(deps.Conversion), hasWorks: deps.HasWorks, events: deps.Events, clock: deps.Clock, started: deps.Clock.Now(),
 	}
 }
 

@@ -96,6 +96,11 @@ func (p *propagator) dependencies(ctx context.Context, c *claimant, present stri
 		p.publish(c.ref, c.meta, events.Warning, events.GetDependenciesFailed, unknown.Error())
 		return present, unknown, nil
 	}
+	if name := p.conversion.Definition(obj.GroupVersionKind()); name != "" && !hubstore.InEveryMember(name) {
+		found = interpret.SortDependencies(append(found, interpret.Dependency{
+			APIVersion: "apiextensions.k8s.io/v1", Kind: "CustomResourceDefinition", Name: name,
+		}))
+	}
 	list, err = p.listed(c, found)
 	return list, nil, err
 }

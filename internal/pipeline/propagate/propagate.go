@@ -21,6 +21,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
 	"github.com/flagship-k8s/flagship/internal/knowledge/backoff"
+	"github.com/flagship-k8s/flagship/internal/knowledge/conversion"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
 	"github.com/flagship-k8s/flagship/internal/knowledge/policy"
@@ -41,11 +42,12 @@ type Templates interface {
 
 // propagator reconciles one template at a time.
 type propagator struct {
-	client    client.Client
-	policies  hubclient.Policies
-	templates Templates
-	workload  interpret.Workload
-	shape     interpret.Shape
+	client     client.Client
+	policies   hubclient.Policies
+	templates  Templates
+	workload   interpret.Workload
+	shape      interpret.Shape
+	conversion conversion.Adviser
 	// customized is Deps.Customized.
 	customized func(schema.GroupVersionKind) string
 	// hasWorks is Deps.HasWorks.

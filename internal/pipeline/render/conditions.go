@@ -115,19 +115,6 @@ func (e *refusedWork) Error() string {
 
 func (e *refusedWork) Unwrap() error { return e.cause }
 
-// passing is an error of Translate that trying again may cure.
-type transientError struct{ error }
-
-func (p transientError) Unwrap() error { return p.error }
-
-// Passing says of an error of Translate that trying again may cure it.
-func Transient(err error) error { return transientError{err} }
-
-func isTransient(err error) bool {
-	_, is := errors.AsType[transientError](err)
-	return is
-}
-
 func isUntranslatable(err error) bool {
 	_, is := errors.AsType[*untranslatable](err)
 	return is

@@ -28,6 +28,7 @@ import (
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
 	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
+	"github.com/flagship-k8s/flagship/internal/knowledge/conversion"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 	"github.com/flagship-k8s/flagship/internal/knowledge/fairqueue"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
@@ -50,13 +51,10 @@ type Deps struct {
 	Templates hubstore.Reader
 	// Interpreter knows replicas and what does not travel. Required.
 	Interpreter Interpreter
-	// Translate is called after overrides, if set.
-	Translate Translate
+	// Conversion makes of a template what its clusters serve, after overrides. Nil: nothing is converted.
+	Conversion conversion.Adviser
 	// Changes tells when kinds mean something else; their bindings are rendered again then. Nil: they never do.
 	Changes *interpret.Changes
-	// Retranslate lists the kinds for which Translate may answer differently after a change of a Cluster. Without it none
-	// does.
-	Retranslate func(before, after *clusterv1alpha1.Cluster) []schema.GroupVersionKind
 	// Wanted says whether a binding that is deleted, or was, would be created again: its Works stay then. Nil: none would.
 	Wanted func(ctx context.Context, binding workv1alpha2.Binding) (bool, error)
 	// EvictionTimeout is how long a copy stays in a cluster that its binding left, if a copy in a new cluster does not
@@ -109,15 +107,16 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 }
 
 func newReconciler(cached client.Client, live client.Reader, deps Deps, orphans *orphans, namespaced bool) *Reconciler {
+	deps.Conversion = conversion.OrUnchanged(deps.Conversion)
 	return &Reconciler{
 		deps: deps, client: cached, live: live, pendingWrites: newPendingWrites(), orphans: orphans, moves: newMoves(), namespaced: namespaced,
-		composer: &composer{interpreter: deps.Interpreter, translate: deps.Translate, newID: deps.NewID},
+		composer: &composer{interpreter: deps.Interpreter, conversion: deps.Conversion, newID: deps.NewID},
 	}
 }
 
 func (r *Reconciler) setup(mgr ctrl.Manager) error {
 	name := "render-" + strings.ToLower(r.kind().Kind)
-	t := &triggers{reader: r.client, templates: r.deps.Templates, retranslate: r.deps.Retranslate, namespaced: r.namespaced}
+	t := &triggers{reader: r.client, templates: r.deps.Templates, conversion: r.deps.Conversion, namespaced: r.namespaced}
 	b := ctrl.NewControllerManagedBy(mgr).
 		Named(name).
 		Watches(r.newBinding("", ""), r.bindingEvents(), builder.WithPredicates(bindingChanges())).
@@ -175,7 +174,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, q reconcile.Request) (reconc
 		return reconcile.Result{}, others
 	case harmless != nil:
 		return reconcile.Result{RequeueAfter: shortestRetry}, nil
-	case isTransient(refused):
+	case conversion.IsTransient(refused):
 		return reconcile.Result{}, refused
 	case refused != nil:
 		// The policy, the template or the cluster has to change, and each of these brings us back.

@@ -19,6 +19,7 @@ import (
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/knowledge/conversion"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 )
 
@@ -254,16 +255,11 @@ func TestATranslationThatFailsIsTriedAgainOnlyIfThatMayHelp(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			binding := nginxBinding("m1", "m2")
 			s := newStage(t, threeClusters(binding)...)
-			s.reconciler.composer.translate = func(_ context.Context, obj *unstructured.Unstructured, c *clusterv1alpha1.Cluster) (*unstructured.Unstructured, error) {
-				err := errors.New("it cannot be written")
-				if again {
-					err = Transient(err)
-				}
-				if c.Name == "m2" {
-					return nil, err
-				}
-				return obj, nil
+			failure := errors.New("it cannot be written")
+			if again {
+				failure = conversion.Transient(failure)
 			}
+			s.reconciler.composer.conversion = failingIn{cluster: "m2", failure: failure}
 			writes, _, err := s.reconcile(binding)
 			wantWrites(t, "the other cluster has its Work", writes, "create "+workM1, "patch status default/nginx-deployment")
 			if err == nil || errors.Is(err, reconcile.TerminalError(nil)) == again {
@@ -271,6 +267,20 @@ func TestATranslationThatFailsIsTriedAgainOnlyIfThatMayHelp(t *testing.T) {
 			}
 		})
 	}
+}
+
+// failingIn converts nothing, and fails for one cluster.
+type failingIn struct {
+	conversion.Unchanged
+	cluster string
+	failure error
+}
+
+func (f failingIn) To(_ context.Context, obj *unstructured.Unstructured, c *clusterv1alpha1.Cluster) (*unstructured.Unstructured, error) {
+	if c.Name == f.cluster {
+		return nil, f.failure
+	}
+	return obj, nil
 }
 
 func TestForeignWorkIsNotTouched(t *testing.T) {

@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
@@ -25,6 +24,7 @@ import (
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
+	"github.com/flagship-k8s/flagship/internal/knowledge/conversion"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
 	"github.com/flagship-k8s/flagship/internal/knowledge/override"
 )
@@ -182,10 +182,10 @@ func (r *Reconciler) enqueueOwner(work client.Object, q queue, initial bool) {
 
 // triggers leads from override policies and Clusters to exactly the bindings whose Works may change.
 type triggers struct {
-	reader      client.Reader
-	templates   hubstore.Reader
-	retranslate func(before, after *clusterv1alpha1.Cluster) []schema.GroupVersionKind
-	namespaced  bool
+	reader     client.Reader
+	templates  hubstore.Reader
+	conversion conversion.Adviser
+	namespaced bool
 }
 
 // policyChanges is about policies of either scope. Those that exist at the start need no event: every binding is
@@ -287,10 +287,7 @@ func (t *triggers) clusterChanges() handler.EventHandler {
 
 // enqueueRetranslated queues the bindings of a cluster whose templates become something else there after a change of it.
 func (t *triggers) enqueueRetranslated(ctx context.Context, q queue, before, after *clusterv1alpha1.Cluster) {
-	if t.retranslate == nil {
-		return
-	}
-	for _, kind := range t.retranslate(before, after) {
+	for _, kind := range t.conversion.Affected(before, after) {
 		for _, binding := range t.bindings(ctx, client.MatchingFields{bindingKindIndex: kindKey(kind.ToAPIVersionAndKind())}) {
 			if goesTo(binding, after.Name) {
 				q.Add(requestFor(binding))

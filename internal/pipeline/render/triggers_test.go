@@ -32,7 +32,7 @@ func fleet(t *testing.T) (*stage, *triggers) {
 	)...)
 	s.put(parse(t, "{apiVersion: apps/v1, kind: Deployment, metadata: {name: web, namespace: shop, labels: {app: web}}}"))
 	s.put(parse(t, "{apiVersion: apps/v1, kind: Deployment, metadata: {name: api, namespace: other}}"))
-	return s, &triggers{reader: s.client, templates: s.templates, namespaced: true}
+	return s, &triggers{reader: s.client, templates: s.templates, conversion: s.reconciler.deps.Conversion, namespaced: true}
 }
 
 func newQueue() queue {

@@ -18,6 +18,7 @@ import (
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/knowledge/conversion"
 	"github.com/flagship-k8s/flagship/internal/knowledge/override"
 )
 
@@ -29,14 +30,10 @@ type Interpreter interface {
 	Prune(obj *unstructured.Unstructured)
 }
 
-// Translate makes an object of the control plane into what a member of that kind expects. It does not change its
-// argument; it may return it. An error is final until the object or the Cluster changes, unless it is made by Passing.
-type Translate func(ctx context.Context, obj *unstructured.Unstructured, cluster *clusterv1alpha1.Cluster) (*unstructured.Unstructured, error)
-
 // composer makes Works. It is pure knowledge, apart from what the interpreter asks of others.
 type composer struct {
 	interpreter Interpreter
-	translate   Translate
+	conversion  conversion.Adviser
 	newID       func() string
 }
 
@@ -125,10 +122,8 @@ func (c *composer) manifest(ctx context.Context, r request) (*unstructured.Unstr
 		return nil, override.Result{}, err
 	}
 	obj = overrides.Object
-	if c.translate != nil {
-		if obj, err = c.translate(ctx, obj, r.cluster); err != nil {
-			return nil, override.Result{}, &untranslatable{cluster: r.target.Name, cause: err}
-		}
+	if obj, err = c.conversion.To(ctx, obj, r.cluster); err != nil {
+		return nil, override.Result{}, &untranslatable{cluster: r.target.Name, cause: err}
 	}
 	chosen := chosenNodePorts(r.template, obj)
 	c.interpreter.Prune(obj)

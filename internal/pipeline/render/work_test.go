@@ -12,10 +12,11 @@ import (
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/knowledge/conversion"
 )
 
 func testComposer() *composer {
-	return &composer{interpreter: knowsReplicas{}, newID: func() string { return "work-id" }}
+	return &composer{interpreter: knowsReplicas{}, conversion: conversion.Unchanged{}, newID: func() string { return "work-id" }}
 }
 
 func composeNginx(t *testing.T, edit func(*request)) *workv1alpha1.Work {

@@ -25,9 +25,9 @@ import (
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/knowledge/capacity"
 	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
+	"github.com/flagship-k8s/flagship/internal/knowledge/conversion"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 	"github.com/flagship-k8s/flagship/internal/knowledge/fairqueue"
-	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
 )
 
 const (
@@ -52,21 +52,11 @@ type Deps struct {
 	SchedulerName string
 	// Profile is the plugins to decide with; nil means all of this package.
 	Profile *Profile
-	// DefinedByCRD says whether a kind is defined by a CRD on the hub, which can
-	// go to the members together with its objects. nil means that none is.
-	DefinedByCRD func(schema.GroupVersionKind) bool
-	// Devices says what devices the object of a binding claims. nil means that none does.
-	Devices func(context.Context, workv1alpha2.Binding) (capacity.DeviceNeeds, error)
-	// DevicesChange has a function called with the name of a claim or claim template whenever Devices may answer differently
-	// for those who name it. nil means never.
-	DevicesChange func(notify func(namespace, name string))
-	// Becomes lists the kinds that an object of a kind can be translated to for a cluster that does not serve its own.
-	// nil means that nothing is translated.
-	Becomes func(context.Context, schema.GroupVersionKind) []schema.GroupVersionKind
+	// Conversion knows definitions that go to members with their objects, kinds that objects can be converted to, and what devices
+	// they claim. nil means that there is nothing of it.
+	Conversion conversion.Adviser
 	// Metrics takes the scheduler's metrics. nil registers none.
 	Metrics prometheus.Registerer
-	// KindsChange has a function called whenever DefinedByCRD or Becomes may answer differently for some kinds. nil means never.
-	KindsChange func(notify func(interpret.Kinds))
 }
 
 // Item identifies a binding: a ClusterResourceBinding has no namespace.
@@ -106,6 +96,7 @@ func New(c client.Client, deps Deps) *Controller {
 		profile = *deps.Profile
 	}
 	ledger, waiting := capacity.NewReservations(promiseLifetime), newPendingBindings()
+	deps.Conversion = conversion.OrUnchanged(deps.Conversion)
 	return &Controller{
 		client: c, deps: deps, profile: profile, metrics: newMetrics(deps.Metrics, waiting.size),
 		fleet: newFleet(c, ledger), reservations: ledger, peers: newPeerIndex(), pending: waiting, awaitingClaims: &awaitingClaims{names: map[Item]string{}},
@@ -117,12 +108,13 @@ func New(c client.Client, deps Deps) *Controller {
 func Setup(mgr ctrl.Manager, deps Deps) error {
 	c := New(mgr.GetClient(), deps)
 	w := newRequeuer(c)
-	if deps.DevicesChange != nil {
-		deps.DevicesChange(w.claimChanged)
-	}
-	if deps.KindsChange != nil {
-		deps.KindsChange(w.kindsChanged)
-	}
+	c.deps.Conversion.Subscribe(func(change conversion.Change) {
+		if change.Kinds != nil {
+			w.kindsChanged(change.Kinds)
+		} else {
+			w.claimChanged(change.Claim.Namespace, change.Claim.Name)
+		}
+	})
 	err := builder.TypedControllerManagedBy[Item](mgr).
 		Named("schedule").
 		WithOptions(controller.TypedOptions[Item]{
@@ -235,20 +227,13 @@ func (c *Controller) forget(it Item) {
 	}
 }
 
-// becomes lists what the object of b can be translated to.
-func (c *Controller) becomes(ctx context.Context, b workv1alpha2.Binding) []schema.GroupVersionKind {
-	if c.deps.Becomes == nil {
-		return nil
-	}
-	resource := b.BindingSpec().Resource
-	return c.deps.Becomes(ctx, schema.FromAPIVersionAndKind(resource.APIVersion, resource.Kind))
-}
-
 // kindTravels says whether a cluster may receive the object of b before it serves its kind.
 func (c *Controller) kindTravels(b workv1alpha2.Binding) bool {
 	spec := b.BindingSpec()
-	if c.deps.DefinedByCRD == nil || !spec.PropagateDeps {
-		return false
-	}
-	return c.deps.DefinedByCRD(schema.FromAPIVersionAndKind(spec.Resource.APIVersion, spec.Resource.Kind))
+	return spec.PropagateDeps && c.deps.Conversion.Definition(kindOf(b)) != ""
+}
+
+func kindOf(b workv1alpha2.Binding) schema.GroupVersionKind {
+	resource := b.BindingSpec().Resource
+	return schema.FromAPIVersionAndKind(resource.APIVersion, resource.Kind)
 }

@@ -36,12 +36,10 @@ const (
 // noted before the next begins.
 func (c *Controller) decide(ctx context.Context, it Item, b workv1alpha2.Binding) (verdict, error) {
 	req := requestOf(b, c.kindTravels(b))
-	req.Becomes = c.becomes(ctx, b)
-	if c.deps.Devices != nil {
-		var err error
-		if req.Devices, err = c.deps.Devices(ctx, b); err != nil {
-			return verdict{}, err
-		}
+	req.Becomes = c.deps.Conversion.Alternatives(ctx, kindOf(b))
+	var err error
+	if req.Devices, err = c.deps.Conversion.Devices(ctx, b); err != nil {
+		return verdict{}, err
 	}
 	awaits, came := awaitsClaims(b, &req), awaited(b) && !req.Devices.Missing
 	if came && !runsAnywhere(b) {

@@ -13,6 +13,7 @@ import (
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/knowledge/capacity"
+	"github.com/flagship-k8s/flagship/internal/knowledge/conversion"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 	"github.com/flagship-k8s/flagship/internal/pipeline/schedule"
 )
@@ -157,9 +158,7 @@ func TestAClusterLeftOutForItsDevicesIsNotForgotten(t *testing.T) {
 	h := newHub(t, member("m1", gpus(4, 4)), member("m2", gpus(4, 1)), bindingOf("train", 1, placement(duplicated)))
 	h.controller = schedule.New(h.client, schedule.Deps{
 		Clock: h.clock, Events: events.RecorderFunc(func(events.Event) {}),
-		Devices: func(context.Context, workv1alpha2.Binding) (capacity.DeviceNeeds, error) {
-			return capacity.DeviceNeeds{Replica: gpuDevices(1)}, nil
-		},
+		Conversion: claiming{needs: &capacity.DeviceNeeds{Replica: gpuDevices(1)}},
 	})
 	if again := h.reconcile("train"); again == 0 {
 		t.Error("nobody looks at it again")
@@ -205,7 +204,7 @@ func TestAnObjectIsPlacedAnewWhenItsClaimsCome(t *testing.T) {
 			needs := capacity.DeviceNeeds{Missing: true}
 			h.controller = schedule.New(h.client, schedule.Deps{
 				Clock: h.clock, Events: events.RecorderFunc(func(events.Event) {}),
-				Devices: func(context.Context, workv1alpha2.Binding) (capacity.DeviceNeeds, error) { return needs, nil },
+				Conversion: claiming{needs: &needs},
 			})
 			h.reconcile("train")
 			first := h.binding("train")
@@ -232,4 +231,14 @@ func TestAnObjectIsPlacedAnewWhenItsClaimsCome(t *testing.T) {
 			}
 		})
 	}
+}
+
+// claiming has every object claim devices.
+type claiming struct {
+	conversion.Unchanged
+	needs *capacity.DeviceNeeds
+}
+
+func (c claiming) Devices(context.Context, workv1alpha2.Binding) (capacity.DeviceNeeds, error) {
+	return *c.needs, nil
 }
