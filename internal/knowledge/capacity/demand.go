@@ -10,15 +10,13 @@ import (
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 )
 
-// amount is a quantity of one resource: thousandths for CPU, whole units for
-// everything else.
+// amount is a quantity of one resource: thousandths for CPU, whole units for everything else.
 type amount struct {
 	name  corev1.ResourceName
 	value int64
 }
 
-// amounts is sorted by name. Lists are short, so that looking through one is
-// faster than a map.
+// amounts is sorted by name. Lists are short, so that a search in one is faster than a map.
 type amounts []amount
 
 func (a amounts) of(name corev1.ResourceName) (int64, bool) {
@@ -41,9 +39,8 @@ func count(name corev1.ResourceName, q resource.Quantity) int64 {
 	return q.Value()
 }
 
-// Demand is what one unit of a workload asks of a cluster. A unit is a replica,
-// or one whole set of a workload with several components. The zero value asks
-// for one pod and nothing else.
+// Demand is what one unit of a workload needs of a cluster. A unit is a replica, or one whole set of a workload with several
+// components. The zero value needs one pod and nothing else.
 type Demand struct {
 	items amounts
 	// extraPods is how many pods a unit needs beyond the first.
@@ -54,8 +51,8 @@ type Demand struct {
 	choices [][]Option
 }
 
-// DemandOf returns the demand of one replica. Requests of zero or less ask for
-// nothing; a request for "pods" is ignored, since every replica is one pod.
+// DemandOf returns the demand of one replica. Requests of zero or less do not count, nor does a request for "pods", since every
+// replica is one pod.
 func DemandOf(requests corev1.ResourceList) Demand {
 	var d Demand
 	for name, quantity := range requests {
@@ -67,8 +64,7 @@ func DemandOf(requests corev1.ResourceList) Demand {
 	return d
 }
 
-// DemandOfSet returns the demand of one whole set of components: every
-// component with all its replicas.
+// DemandOfSet returns the demand of one whole set of components: every component with all its replicas.
 func DemandOfSet(components []workv1alpha2.Component) Demand {
 	d := Demand{extraPods: -1, spread: true}
 	sums := map[corev1.ResourceName]int64{}
@@ -95,15 +91,13 @@ func DemandOfSet(components []workv1alpha2.Component) Demand {
 
 func (d *Demand) pods() int64 { return 1 + d.extraPods }
 
-// Usage is an amount of resources taken from a cluster. It is a value: Plus
-// returns a new one. The zero value is nothing.
+// Usage is an amount of resources taken from a cluster. It is a value: Plus returns a new one. The zero value is nothing.
 type Usage struct {
 	pods  int64
 	items amounts
 }
 
-// Plus returns u with n more units of d. A negative n gives back; nothing falls
-// below zero.
+// Plus returns u with n more units of d. A negative n gives back; nothing falls below zero.
 func (u Usage) Plus(d Demand, n int64) Usage {
 	out := Usage{pods: max(0, u.pods+n*d.pods()), items: slices.Clone(u.items)}
 	for _, item := range d.items {
@@ -115,7 +109,7 @@ func (u Usage) Plus(d Demand, n int64) Usage {
 	return out
 }
 
-// plus adds to one of them, in place if it is there.
+// plus adds to one amount, in place if it exists.
 func (a amounts) plus(name corev1.ResourceName, value int64) amounts {
 	i := slices.IndexFunc(a, func(have amount) bool { return have.name == name })
 	if i < 0 {
@@ -126,7 +120,7 @@ func (a amounts) plus(name corev1.ResourceName, value int64) amounts {
 	return a
 }
 
-// IsZero says whether nothing is taken.
+// IsZero is true if nothing is taken.
 func (u Usage) IsZero() bool {
 	return u.pods == 0 && !slices.ContainsFunc(u.items, func(a amount) bool { return a.value != 0 })
 }

@@ -16,7 +16,7 @@ import (
 type Class struct {
 	// Name is that of a DeviceClass.
 	Name string
-	// Old says that a claim of v1alpha2 asks: where a cluster serves that version it means the ResourceClass of the name,
+	// Old is true for a claim of v1alpha2: where a cluster serves that version it means the ResourceClass of the name,
 	// elsewhere the DeviceClass that one is translated to.
 	Old bool
 }
@@ -42,7 +42,7 @@ type Devices struct {
 	Choices [][]Option
 }
 
-// IsEmpty says whether there is nothing to ask a cluster about.
+// IsEmpty is true if no device is needed.
 func (d Devices) IsEmpty() bool { return len(d.Fixed) == 0 && len(d.Choices) == 0 }
 
 // Add adds devices to d, each so many times; zero times they have to exist.
@@ -66,7 +66,7 @@ func (d *Devices) Add(more Devices, times int64) {
 type DeviceNeeds struct {
 	// Replica is what each replica needs for itself, Cluster what all in a cluster share.
 	Replica, Cluster Devices
-	// Missing says that the object names a claim that does not exist, so that there may be more.
+	// Missing is true if the object names a claim that does not exist, so that there may be more.
 	Missing bool
 }
 
@@ -95,19 +95,19 @@ func (d Demand) With(devices Devices) Demand {
 
 // Stock is what a cluster has of a class.
 type Stock struct {
-	// Known says that the cluster tells which classes it has, Exists that it has this one, Counted that it also tells how
-	// many devices.
+	// Known is true if the cluster reports which classes it has, Exists if it has this one, Counted if it also reports how many
+	// devices.
 	Known, Exists, Counted bool
-	// Free is how many devices nobody has.
+	// Free is how many devices are not taken.
 	Free int64
 }
 
-// Has says that so many devices can be had, or that nobody knows better.
+// Has is true if so many devices are free, or if that is not known.
 func (s Stock) Has(count int64) bool {
 	return !s.Known || s.Exists && (!s.Counted || s.Free >= count)
 }
 
-// Devices says what there is of a class when taken is already promised.
+// Devices is what there is of a class when taken is already promised.
 func (r *Headroom) Devices(class Class, taken *Usage) Stock {
 	if class.Old {
 		if _, known := r.left.of(clusterv1alpha1.ResourceClassesResource); known {
@@ -153,9 +153,9 @@ func (r *Headroom) fitDevices(d *Demand, taken *Usage, fit int64) int64 {
 	return none
 }
 
-// holds says whether n units find an option of every choice, beside their fixed devices. What others were promised out
+// holds is true if n units find an option of every choice, beside their fixed devices. What others were promised out
 // of the same choice counts, not what they were promised out of a different one of the same classes: until the cluster
-// reports it, nobody knows which it took.
+// reports it, it is not known which it took.
 func (r *Headroom) holds(d *Demand, taken *Usage, n int64) bool {
 	used := map[Class]int64{}
 	for _, item := range d.items {
@@ -169,7 +169,7 @@ func (r *Headroom) holds(d *Demand, taken *Usage, n int64) bool {
 		for _, option := range choice {
 			switch stock := r.Devices(option.Class, taken); {
 			case !stock.Has(0):
-				return false // schedulers want to know every class that a claim names
+				return false // schedulers refuse a claim that names a class they do not know
 			case !stock.Counted || option.Count == 0:
 				wanted = 0
 			default:

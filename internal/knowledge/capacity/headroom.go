@@ -9,12 +9,11 @@ import (
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 )
 
-// podsPerNode is how many pods the nodes of a resource model are taken to hold.
+// podsPerNode is how many pods each node of a resource model is assumed to hold.
 const podsPerNode = 110
 
-// Headroom is what one cluster has left, read from its status once so that asking
-// is cheap. It is never changed after HeadroomOf. The zero value has room for
-// nothing, as has a cluster that has not reported resources yet.
+// Headroom is what one cluster has left, read from its status once. It does not change after HeadroomOf. The zero value holds
+// nothing, as does a cluster that has not reported resources yet.
 type Headroom struct {
 	pods   int64
 	left   amounts
@@ -27,8 +26,8 @@ type grade struct {
 	min   amounts
 }
 
-// HeadroomOf reads what cluster has left: allocatable less allocated less
-// allocating, and the nodes of each grade of its resource models.
+// HeadroomOf reads what cluster has left: allocatable less allocated less allocating, and the nodes of each grade of its resource
+// models.
 func HeadroomOf(cluster *clusterv1alpha1.Cluster) Headroom {
 	summary := cluster.Status.ResourceSummary
 	if summary == nil {
@@ -73,10 +72,9 @@ func gradesOf(cluster *clusterv1alpha1.Cluster) []grade {
 	return out
 }
 
-// Fit returns how many more units of d the cluster holds when taken is already
-// promised to others. Pods always count. Resources that the cluster's models
-// describe are fitted node by node, each node having the least that its grade
-// promises; others are divided out of the cluster's total.
+// Fit returns how many more units of d the cluster holds when taken is already promised to others. Pods always count. Resources in
+// the cluster's models are fitted node by node, each node having the minimum of its grade; others are divided out of the cluster's
+// total.
 func (r *Headroom) Fit(d *Demand, taken *Usage) int32 {
 	fit := (r.pods - taken.pods) / d.pods()
 	if fit <= 0 {
@@ -134,8 +132,7 @@ func (r *Headroom) fitNodes(d *Demand) int64 {
 	return total
 }
 
-// promisedUnits says how many units of d the promises amount to, by the
-// modelled resource that they take most of.
+// promisedUnits is how many units of d the promises amount to, by the modelled resource that they take most of.
 func (r *Headroom) promisedUnits(d *Demand, taken *Usage) int64 {
 	var units int64
 	for _, item := range d.items {
@@ -146,7 +143,7 @@ func (r *Headroom) promisedUnits(d *Demand, taken *Usage) int64 {
 	return units
 }
 
-// Exceeds says whether r has more of anything than before had.
+// Exceeds is true if r has more of anything than before had.
 func (r *Headroom) Exceeds(before *Headroom) bool {
 	if r.pods > before.pods || len(r.grades) > len(before.grades) {
 		return true

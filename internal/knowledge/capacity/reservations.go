@@ -5,11 +5,9 @@ import (
 	"time"
 )
 
-// Reservations remember what was promised to clusters and cannot be seen in their
-// status yet, so that a burst of decisions does not give the same room away
-// twice. A promise ends when its owner reports the copy running and the
-// cluster has reported its resources after that, when it is taken back, or
-// when it gets too old to be believed. It is safe for concurrent use.
+// Reservations keep what was promised to clusters and is not in their status yet, so that a burst of decisions does not use the same
+// resources twice. A promise ends when the copy runs and the cluster has reported its resources after that, when it is taken back,
+// or when its lifetime is over. It is safe for concurrent use.
 type Reservations struct {
 	mu       sync.Mutex
 	lifetime time.Duration
@@ -26,7 +24,7 @@ type promise struct {
 	running bool
 }
 
-// NewReservations returns an empty set whose promises are believed for lifetime.
+// NewReservations returns an empty set whose promises last for lifetime.
 func NewReservations(lifetime time.Duration) *Reservations {
 	return &Reservations{
 		lifetime: lifetime,
@@ -37,132 +35,128 @@ func NewReservations(lifetime time.Duration) *Reservations {
 	}
 }
 
-// Promise notes that owner will use units more of demand in each cluster of
-// units; negative numbers take back, down to nothing. It says whether some
-// cluster has been promised less by that.
-func (l *Reservations) Promise(owner string, demand Demand, units map[string]int32, now time.Time) (freed bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+// Promise records that owner will use units more of demand in each cluster of units; negative numbers take back, down to nothing.
+// Freed is true if less is promised to some cluster now.
+func (r *Reservations) Promise(owner string, demand Demand, units map[string]int32, now time.Time) (freed bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	for cluster, n := range units {
-		p := l.owners[owner][cluster]
+		p := r.owners[owner][cluster]
 		if p == nil {
 			if n <= 0 {
 				continue
 			}
 			p = &promise{}
-			file(l.owners, owner, cluster, p)
-			file(l.clusters, cluster, owner, p)
+			insert(r.owners, owner, cluster, p)
+			insert(r.clusters, cluster, owner, p)
 		}
 		freed = freed || n < 0 && p.units > 0
-		l.settle(cluster, p, -p.units)
+		r.count(cluster, p, -p.units)
 		p.demand, p.made, p.running = demand, now, false
 		p.units = max(p.units+int64(n), 0)
-		l.settle(cluster, p, p.units)
+		r.count(cluster, p, p.units)
 		if p.units == 0 {
-			l.end(owner, cluster, p)
+			r.end(owner, cluster, p)
 		}
 	}
 	return freed
 }
 
-// Running notes that owner's copy in cluster runs in full: the next report of
-// the cluster will contain it.
-func (l *Reservations) Running(owner, cluster string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if p := l.owners[owner][cluster]; p != nil {
+// Running records that owner's copy in cluster runs in full: the next report of the cluster will contain it.
+func (r *Reservations) Running(owner, cluster string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if p := r.owners[owner][cluster]; p != nil {
 		p.running = true
 	}
 }
 
-// Reported notes that cluster has reported its resources: promises to it whose
-// copies run are part of the report and end here.
-func (l *Reservations) Reported(cluster string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for owner, p := range l.clusters[cluster] {
+// Reported ends the promises to cluster whose copies run: they are part of the resources that it has just reported.
+func (r *Reservations) Reported(cluster string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for owner, p := range r.clusters[cluster] {
 		if p.running {
-			l.end(owner, cluster, p)
+			r.end(owner, cluster, p)
 		}
 	}
 }
 
-// Forget ends all promises of owner, and says whether there were any.
-func (l *Reservations) Forget(owner string) (freed bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for cluster, p := range l.owners[owner] {
-		l.end(owner, cluster, p)
+// Forget ends all promises of owner. Freed is true if there were any.
+func (r *Reservations) Forget(owner string) (freed bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for cluster, p := range r.owners[owner] {
+		r.end(owner, cluster, p)
 		freed = true
 	}
 	return freed
 }
 
 // Expire ends promises that were made longer ago than their lifetime.
-func (l *Reservations) Expire(now time.Time) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for owner, clusters := range l.owners {
+func (r *Reservations) Expire(now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for owner, clusters := range r.owners {
 		for cluster, p := range clusters {
-			if now.Sub(p.made) > l.lifetime {
-				l.end(owner, cluster, p)
+			if now.Sub(p.made) > r.lifetime {
+				r.end(owner, cluster, p)
 			}
 		}
 	}
 }
 
 // Taken returns what is promised to cluster in total.
-func (l *Reservations) Taken(cluster string) Usage {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.totals[cluster]
+func (r *Reservations) Taken(cluster string) Usage {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.totals[cluster]
 }
 
-// Changes returns what is promised to each cluster for which that has changed
-// since the last call.
-func (l *Reservations) Changes() map[string]Usage {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if len(l.changed) == 0 {
+// Changes returns what is promised to each cluster for which that has changed since the last call.
+func (r *Reservations) Changes() map[string]Usage {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.changed) == 0 {
 		return nil
 	}
-	out := make(map[string]Usage, len(l.changed))
-	for cluster := range l.changed {
-		out[cluster] = l.totals[cluster]
+	out := make(map[string]Usage, len(r.changed))
+	for cluster := range r.changed {
+		out[cluster] = r.totals[cluster]
 	}
-	clear(l.changed)
+	clear(r.changed)
 	return out
 }
 
-func (l *Reservations) end(owner, cluster string, p *promise) {
-	l.settle(cluster, p, -p.units)
-	unfile(l.owners, owner, cluster)
-	unfile(l.clusters, cluster, owner)
+func (r *Reservations) end(owner, cluster string, p *promise) {
+	r.count(cluster, p, -p.units)
+	remove(r.owners, owner, cluster)
+	remove(r.clusters, cluster, owner)
 }
 
-func (l *Reservations) settle(cluster string, p *promise, units int64) {
+func (r *Reservations) count(cluster string, p *promise, units int64) {
 	if units == 0 {
 		return
 	}
-	l.changed[cluster] = struct{}{}
-	total := l.totals[cluster].Plus(p.demand, units)
+	r.changed[cluster] = struct{}{}
+	total := r.totals[cluster].Plus(p.demand, units)
 	if total.IsZero() {
-		delete(l.totals, cluster)
+		delete(r.totals, cluster)
 		return
 	}
-	l.totals[cluster] = total
+	r.totals[cluster] = total
 }
 
-func file(drawers map[string]map[string]*promise, drawer, key string, p *promise) {
-	if drawers[drawer] == nil {
-		drawers[drawer] = map[string]*promise{}
+func insert(index map[string]map[string]*promise, first, second string, p *promise) {
+	if index[first] == nil {
+		index[first] = map[string]*promise{}
 	}
-	drawers[drawer][key] = p
+	index[first][second] = p
 }
 
-func unfile(drawers map[string]map[string]*promise, drawer, key string) {
-	delete(drawers[drawer], key)
-	if len(drawers[drawer]) == 0 {
-		delete(drawers, drawer)
+func remove(index map[string]map[string]*promise, first, second string) {
+	delete(index[first], second)
+	if len(index[first]) == 0 {
+		delete(index, first)
 	}
 }

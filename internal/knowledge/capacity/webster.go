@@ -1,6 +1,7 @@
 package capacity
 
 import (
+	"container/heap"
 	"hash/fnv"
 	"math"
 	"strings"
@@ -8,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Party is one claimant in a division: a cluster, its weight, and what it has.
+// Party is a cluster in a division of replicas: its weight, and the seats (replicas) that it has.
 type Party struct {
 	// Name breaks ties.
 	Name string
@@ -18,39 +19,45 @@ type Party struct {
 	Seats int32
 }
 
-// Webster hands out n more seats among parties, in place, by Webster's
-// (Sainte-Laguë) method: each next seat goes to the party with the largest
-// votes/(2·seats+1); among equals to the one with fewer seats, then by name,
-// ascending if uid is empty or its FNV-1a hash is even and descending if it is
-// odd, so that not every workload favours the same clusters. If nobody has
-// votes, everybody counts alike. The order of parties does not matter.
+// Webster divides n more seats among parties, in place, by Webster's (Sainte-Laguë) method: each next seat goes to the party with the
+// largest votes/(2·seats+1); among equals to the one with fewer seats, then by name, ascending if uid is empty or its FNV-1a hash is
+// even and descending if it is odd, so that not every workload favours the same clusters. If no party has votes, all count alike.
+// The order of parties does not matter.
 func Webster(n int32, parties []Party, uid types.UID) {
 	if n <= 0 || len(parties) == 0 {
 		return
 	}
-	w := newHandout(parties, uid)
-	n -= w.leap(n)
-	w.heapify()
+	w := newDivision(parties, uid)
+	n -= w.most(n)
+	w.heap = make([]next, len(parties))
+	for i := range parties {
+		w.heap[i] = next{priority(w.votes[i], int64(parties[i].Seats)), int32(i)}
+	}
+	heap.Init(w)
 	for ; n > 0; n-- {
-		w.giveOne()
+		first := &w.heap[0]
+		parties[first.party].Seats++
+		first.priority = priority(w.votes[first.party], int64(parties[first.party].Seats))
+		heap.Fix(w, 0)
 	}
 }
 
-// handout is a division under way: a heap of parties, the next to be served on top.
-type handout struct {
+// division is the state of a division: a heap of parties, with the one that gets the next seat on top.
+type division struct {
 	parties []Party
 	votes   []float64
-	heap    []claim
+	heap    []next
 	reverse bool
 }
 
-type claim struct {
+// next is when a party gets its next seat.
+type next struct {
 	priority float64
 	party    int32
 }
 
-func newHandout(parties []Party, uid types.UID) *handout {
-	w := &handout{parties: parties, votes: make([]float64, len(parties)), reverse: tieReversed(uid)}
+func newDivision(parties []Party, uid types.UID) *division {
+	w := &division{parties: parties, votes: make([]float64, len(parties)), reverse: tieReversed(uid)}
 	var most float64
 	for i := range parties {
 		w.votes[i] = float64(max(parties[i].Votes, 0))
@@ -75,11 +82,10 @@ func tieReversed(uid types.UID) bool {
 
 func priority(votes float64, seats int64) float64 { return votes / float64(2*seats+1) }
 
-// leap hands out most of a large n at once. All seats whose priority is above
-// some threshold are given before any other, so any threshold that gives at
-// most n is a point the one-by-one process passes through. It returns how many
-// seats were given, and leaves fewer than about one per party.
-func (w *handout) leap(n int32) int32 {
+// most gives most of a large n at once. All seats whose priority is above some threshold are given before any other, so that any
+// threshold that gives at most n is a state of the division one by one. It returns how many seats were given, and leaves fewer than
+// about one per party.
+func (w *division) most(n int32) int32 {
 	parties := int64(len(w.parties))
 	if int64(n) <= 2*parties {
 		return 0
@@ -113,7 +119,7 @@ func (w *handout) leap(n int32) int32 {
 }
 
 // above counts the seats still to be given whose priority is above threshold; beyond limit it stops counting.
-func (w *handout) above(threshold float64, limit int64) int64 {
+func (w *division) above(threshold float64, limit int64) int64 {
 	var sum int64
 	for i := range w.parties {
 		if sum += w.seatsAbove(i, threshold, limit); sum > limit {
@@ -123,7 +129,7 @@ func (w *handout) above(threshold float64, limit int64) int64 {
 	return sum
 }
 
-func (w *handout) seatsAbove(i int, threshold float64, limit int64) int64 {
+func (w *division) seatsAbove(i int, threshold float64, limit int64) int64 {
 	votes, has := w.votes[i], int64(w.parties[i].Seats)
 	estimate := (votes/threshold - 1) / 2
 	if estimate > float64(has+limit) {
@@ -140,42 +146,14 @@ func (w *handout) seatsAbove(i int, threshold float64, limit int64) int64 {
 	return max(seats-has, 0)
 }
 
-func (w *handout) heapify() {
-	w.heap = make([]claim, len(w.parties))
-	for i := range w.heap {
-		w.heap[i] = claim{priority(w.votes[i], int64(w.parties[i].Seats)), int32(i)}
-	}
-	for i := len(w.heap)/2 - 1; i >= 0; i-- {
-		w.sink(i)
-	}
-}
+// Len, Less and Swap order the heap; it never grows or shrinks.
+func (w *division) Len() int      { return len(w.heap) }
+func (w *division) Swap(i, j int) { w.heap[i], w.heap[j] = w.heap[j], w.heap[i] }
+func (w *division) Push(any)      {}
+func (w *division) Pop() any      { return nil }
 
-func (w *handout) giveOne() {
-	top := &w.heap[0]
-	p := &w.parties[top.party]
-	p.Seats++
-	top.priority = priority(w.votes[top.party], int64(p.Seats))
-	w.sink(0)
-}
-
-func (w *handout) sink(i int) {
-	for {
-		first, left := i, 2*i+1
-		if left < len(w.heap) && w.before(w.heap[left], w.heap[first]) {
-			first = left
-		}
-		if right := left + 1; right < len(w.heap) && w.before(w.heap[right], w.heap[first]) {
-			first = right
-		}
-		if first == i {
-			return
-		}
-		w.heap[i], w.heap[first] = w.heap[first], w.heap[i]
-		i = first
-	}
-}
-
-func (w *handout) before(a, b claim) bool {
+func (w *division) Less(i, j int) bool {
+	a, b := w.heap[i], w.heap[j]
 	if a.priority != b.priority {
 		return a.priority > b.priority
 	}
