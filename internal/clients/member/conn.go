@@ -21,6 +21,7 @@ import (
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/dial"
+	"github.com/flagship-k8s/flagship/internal/clients/member/memberwatch"
 )
 
 // Conn is the connection to one member. It lives as long as its Cluster does, through changes of token, trust and
@@ -38,22 +39,21 @@ type Conn struct {
 	disco   *discovery.DiscoveryClient
 	mapper  *mapper
 	schemas *schemas
-	watches *watches
 	control ControlPlane
+
+	*Cache
+	group *memberwatch.Group
 
 	mu      sync.Mutex
 	cluster *clusterv1alpha1.Cluster
 	probing bool
 	wake    chan struct{} // cuts the pause between two probes short
-	done    context.Context
-	stop    context.CancelFunc
 }
 
 // connect makes a connection without using it yet. It ends with ctx or close, whichever comes first.
 func connect(ctx context.Context, cluster *clusterv1alpha1.Cluster, cfg Config, turned func(), changed func(Change)) (*Conn, error) {
-	ctx, stop := context.WithCancel(ctx)
 	c := &Conn{name: cluster.Name, uid: cluster.UID, clock: cfg.Clock, cluster: cluster, control: cfg.ControlPlane,
-		wake: make(chan struct{}, 1), done: ctx, stop: stop}
+		wake: make(chan struct{}, 1), group: memberwatch.NewGroup(ctx)}
 	c.gate = &gate{
 		tokens: &tokenCache{clock: cfg.Clock, fetch: func(ctx context.Context) (issued, error) {
 			cluster := c.Cluster()
@@ -72,16 +72,13 @@ func connect(ctx context.Context, cluster *clusterv1alpha1.Cluster, cfg Config, 
 	c.config = &rest.Config{Host: "https://" + cluster.Name, UserAgent: cfg.UserAgent, QPS: -1, WarningHandler: rest.NoWarnings{}}
 	var err error
 	if c.dynamic, err = dynamic.NewForConfigAndClient(c.config, c.HTTPClient()); err != nil {
-		stop()
 		return nil, fmt.Errorf("building the dynamic client: %w", err)
 	}
 	disco, err := discovery.NewDiscoveryClientForConfigAndClient(c.config, c.HTTPClient())
 	if err != nil {
-		stop()
 		return nil, fmt.Errorf("building the discovery client: %w", err)
 	}
 	if c.meta, err = metadata.NewForConfigAndClient(c.config, c.HTTPClient()); err != nil {
-		stop()
 		return nil, fmt.Errorf("building the metadata client: %w", err)
 	}
 	c.disco = disco
@@ -101,10 +98,9 @@ func connect(ctx context.Context, cluster *clusterv1alpha1.Cluster, cfg Config, 
 	}}
 	watching, err := dynamic.NewForConfigAndClient(c.config, c.PatientHTTPClient())
 	if err != nil {
-		stop()
 		return nil, fmt.Errorf("building the watching client: %w", err)
 	}
-	c.watches = &watches{cluster: c.name, client: watching, clock: cfg.Clock, ctx: ctx, changed: changed, lost: c.gate.breaker.lost, control: cfg.ControlPlane}
+	c.Cache = &Cache{cluster: c.name, client: watching, clock: cfg.Clock, group: c.group, changed: changed, lost: c.gate.breaker.lost, control: cfg.ControlPlane}
 	return c, nil
 }
 
@@ -214,34 +210,35 @@ const (
 	probeTimeout  = 10 * time.Second
 )
 
-// probeWhileDown starts the one loop that looks for the end of an outage.
+// probeWhileDown starts the one loop that finds the end of an outage.
 func (c *Conn) probeWhileDown() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.probing || !c.Health().Down || c.done.Err() != nil {
-		return
+	if !c.probing && c.Health().Down {
+		c.probing = true
+		c.group.Go(c.probe)
 	}
-	c.probing = true
-	go c.probe()
 }
 
-func (c *Conn) probe() {
-	for pause := probePause; c.Health().Down && c.done.Err() == nil; pause = min(2*pause, maxProbePause) {
+func (c *Conn) probe(ctx context.Context) {
+	for pause := probePause; c.Health().Down && ctx.Err() == nil; pause = min(2*pause, maxProbePause) {
 		timer := c.clock.NewTimer(pause/2 + rand.N(pause))
 		select {
 		case <-timer.C():
 		case <-c.wake:
-		case <-c.done.Done():
+		case <-ctx.Done():
 		}
 		timer.Stop()
-		ctx, cancel := context.WithTimeout(c.done, probeTimeout)
-		_, _, _ = c.Probe(ctx) // the breaker hears the outcome
+		attempt, cancel := context.WithTimeout(ctx, probeTimeout)
+		_, _, _ = c.Probe(attempt) // the outcome goes to the breaker
 		cancel()
 	}
 	c.mu.Lock()
 	c.probing = false
 	c.mu.Unlock()
-	c.probeWhileDown() // it may have opened again in between
+	if ctx.Err() == nil {
+		c.probeWhileDown() // it may have opened again in between
+	}
 }
 
 // Refresh drops what is remembered of the credential, and tries a member that is down without waiting longer.
@@ -272,6 +269,6 @@ func (c *Conn) update(cluster *clusterv1alpha1.Cluster) (leaving bool) {
 }
 
 func (c *Conn) close() {
-	c.stop()
+	c.group.Close()
 	c.gate.close()
 }

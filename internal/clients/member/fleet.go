@@ -175,13 +175,14 @@ func (f *Fleet) Refresh(name string) {
 	}
 }
 
-// Close ends all connections without telling anybody.
+// Close ends all connections without calling subscribers.
 func (f *Fleet) Close() {
 	f.mu.Lock()
-	defer f.mu.Unlock()
-	for name, conn := range f.conns {
+	conns := f.conns
+	f.conns = map[string]*Conn{}
+	f.mu.Unlock()
+	for _, conn := range conns {
 		conn.close()
-		delete(f.conns, name)
 	}
 }
 

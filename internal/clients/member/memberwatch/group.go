@@ -1,0 +1,65 @@
+package memberwatch
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/tools/cache"
+)
+
+// pageSize bounds one answer of a plain list, for members that cannot stream one.
+const pageSize = 500
+
+// Group runs goroutines until it is closed. errgroup and sync.WaitGroup have neither a context for goroutines that start later
+// nor a way to refuse them once the group ends.
+type Group struct {
+	mu      sync.Mutex
+	closed  bool
+	stop    context.CancelFunc
+	derive  func() (context.Context, context.CancelFunc)
+	running sync.WaitGroup
+}
+
+// NewGroup returns a group whose goroutines get contexts that end with ctx or with the group.
+func NewGroup(ctx context.Context) *Group {
+	ctx, stop := context.WithCancel(ctx)
+	return &Group{stop: stop, derive: func() (context.Context, context.CancelFunc) { return context.WithCancel(ctx) }}
+}
+
+// Go runs f in a goroutine, unless the group is closed. The returned function ends the context of f.
+func (g *Group) Go(f func(context.Context)) (stop context.CancelFunc) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
+		return func() {}
+	}
+	ctx, stop := g.derive()
+	g.running.Go(func() {
+		defer stop()
+		f(ctx)
+	})
+	return stop
+}
+
+// Follow lists and watches into a store until the group is closed or the returned function is called. What fails is tried again
+// with a backoff of up to half a minute.
+func (g *Group) Follow(name string, lw cache.ListerWatcher, example runtime.Object, store cache.ReflectorStore) (stop context.CancelFunc) {
+	r := cache.NewReflectorWithOptions(lw, example, store, cache.ReflectorOptions{
+		Name: name, TypeDescription: name,
+		Backoff: &wait.Backoff{Duration: 200 * time.Millisecond, Factor: 2, Jitter: 1, Cap: 30 * time.Second, Steps: 16},
+	})
+	r.WatchListPageSize = pageSize
+	return g.Go(r.RunWithContext)
+}
+
+// Close ends the contexts of all goroutines and waits for them.
+func (g *Group) Close() {
+	g.mu.Lock()
+	g.closed = true
+	g.mu.Unlock()
+	g.stop()
+	g.running.Wait()
+}
