@@ -32,6 +32,7 @@
 //   - capacity: how much fits where.
 //   - conversion: what objects become in members, for kinds that are not the same in every cluster.
 //   - events: event values, their reasons, the recorder.
+//   - ownership: which objects in a member belong to this control plane, and which of their fields.
 //   - brake: whether too many objects of a member are to be removed or scaled down at once.
 //   - expectations: the events of a controller's own writes, told from those of others.
 //   - fairqueue: a fair queue, so that a namespace with many objects does not hold up others.

@@ -51,7 +51,6 @@ const (
 
 // notYetSplit are packages over maxPackageLines.
 var notYetSplit = []string{
-	"internal/clients/member",
 	"internal/features/crds",
 	"internal/features/enroll",
 	"internal/features/service",

@@ -22,6 +22,8 @@ import (
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/dial"
 	"github.com/flagship-k8s/flagship/internal/clients/member/memberwatch"
+	"github.com/flagship-k8s/flagship/internal/clients/member/objectcache"
+	"github.com/flagship-k8s/flagship/internal/knowledge/ownership"
 )
 
 // Conn is the connection to one member. It lives as long as its Cluster does, through changes of token, trust and
@@ -39,9 +41,10 @@ type Conn struct {
 	disco   *discovery.DiscoveryClient
 	mapper  *mapper
 	schemas *schemas
-	control ControlPlane
+	control ownership.ControlPlane
 
-	*Cache
+	// Cache has the managed objects of the member.
+	*objectcache.Cache
 	group *memberwatch.Group
 
 	mu      sync.Mutex
@@ -51,7 +54,7 @@ type Conn struct {
 }
 
 // connect makes a connection without using it yet. It ends with ctx or close, whichever comes first.
-func connect(ctx context.Context, cluster *clusterv1alpha1.Cluster, cfg Config, turned func(), changed func(Change)) (*Conn, error) {
+func connect(ctx context.Context, cluster *clusterv1alpha1.Cluster, cfg Config, turned func(), changed func(objectcache.Change)) (*Conn, error) {
 	c := &Conn{name: cluster.Name, uid: cluster.UID, clock: cfg.Clock, cluster: cluster, control: cfg.ControlPlane,
 		wake: make(chan struct{}, 1), group: memberwatch.NewGroup(ctx)}
 	c.gate = &gate{
@@ -100,7 +103,9 @@ func connect(ctx context.Context, cluster *clusterv1alpha1.Cluster, cfg Config, 
 	if err != nil {
 		return nil, fmt.Errorf("building the watching client: %w", err)
 	}
-	c.Cache = &Cache{cluster: c.name, client: watching, clock: cfg.Clock, group: c.group, changed: changed, lost: c.gate.breaker.lost, control: cfg.ControlPlane}
+	c.Cache = objectcache.New(objectcache.Config{
+		Cluster: c.name, Client: watching, Clock: cfg.Clock, Group: c.group, Changed: changed, Lost: c.gate.breaker.lost, ControlPlane: cfg.ControlPlane,
+	})
 	return c, nil
 }
 
@@ -108,7 +113,7 @@ func connect(ctx context.Context, cluster *clusterv1alpha1.Cluster, cfg Config, 
 func (c *Conn) Name() string { return c.name }
 
 // ControlPlane is the identity under which objects in the member are written.
-func (c *Conn) ControlPlane() ControlPlane { return c.control }
+func (c *Conn) ControlPlane() ownership.ControlPlane { return c.control }
 
 // Cluster is the Cluster as the Fleet saw it last. It must not be changed.
 func (c *Conn) Cluster() *clusterv1alpha1.Cluster {

@@ -10,7 +10,9 @@ import (
 	"k8s.io/utils/clock"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/clients/member/objectcache"
 	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
+	"github.com/flagship-k8s/flagship/internal/knowledge/ownership"
 )
 
 // Config is what a Fleet needs to know.
@@ -18,7 +20,7 @@ type Config struct {
 	// Credentials returns what to present to a member. Required.
 	Credentials CredentialsFunc
 	// ControlPlane is the identity under which objects in members are written. Default: that of versions without an id.
-	ControlPlane ControlPlane
+	ControlPlane ownership.ControlPlane
 	// Serves says which Clusters get a connection. Default: those in Push mode. An agent serves its own.
 	Serves func(*clusterv1alpha1.Cluster) bool
 	// AllowLoopback connects to members at loopback and link-local addresses, too.
@@ -51,7 +53,7 @@ func (c Config) withDefaults() (Config, error) {
 		c.Loops = controlloop.NewSet(nil, c.Clock)
 	}
 	if c.UserAgent == "" {
-		c.UserAgent = FieldManager
+		c.UserAgent = ownership.FieldManager
 	}
 	if c.RequestTimeout == 0 {
 		c.RequestTimeout = 10 * time.Second
@@ -72,7 +74,7 @@ type Fleet struct {
 	mu          sync.RWMutex
 	conns       map[string]*Conn
 	subscribers []func(name string)
-	watchers    []func(Change)
+	watchers    []func(objectcache.Change)
 }
 
 // NewFleet returns an empty fleet, or an error for an incomplete configuration.
@@ -93,7 +95,10 @@ func (f *Fleet) Get(name string) (*Conn, bool) {
 }
 
 // ControlPlane is the identity under which objects in members are written.
-func (f *Fleet) ControlPlane() ControlPlane { return f.config.ControlPlane }
+func (f *Fleet) ControlPlane() ownership.ControlPlane { return f.config.ControlPlane }
+
+// Loop is the control loop of a name, in the process of the fleet.
+func (f *Fleet) Loop(name string) *controlloop.Loop { return f.config.Loops.Loop(name) }
 
 // Serves tells whether a Cluster gets a connection here.
 func (f *Fleet) Serves(cluster *clusterv1alpha1.Cluster) bool { return f.config.Serves(cluster) }
@@ -119,7 +124,7 @@ func (f *Fleet) Subscribe(s func(name string)) {
 
 // OnChange has w called for every change of a managed object that is watched. w must not block; changes of one resource
 // in one member come in order. Call it before the first Upsert.
-func (f *Fleet) OnChange(w func(Change)) {
+func (f *Fleet) OnChange(w func(objectcache.Change)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.watchers = append(f.watchers, w)
@@ -195,7 +200,7 @@ func (f *Fleet) notify(name string) {
 	}
 }
 
-func (f *Fleet) publish(change Change) {
+func (f *Fleet) publish(change objectcache.Change) {
 	f.mu.RLock()
 	watchers := f.watchers
 	f.mu.RUnlock()

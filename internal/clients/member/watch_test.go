@@ -16,6 +16,8 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/flagship-k8s/flagship/internal/clients/member"
+	"github.com/flagship-k8s/flagship/internal/clients/member/objectcache"
+	"github.com/flagship-k8s/flagship/internal/knowledge/ownership"
 )
 
 var configMaps = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
@@ -34,10 +36,10 @@ func event(kind, object string) string { return fmt.Sprintf(`{"type":%q,"object"
 // diary writes down changes.
 type diary struct {
 	mu      sync.Mutex
-	changes []member.Change
+	changes []objectcache.Change
 }
 
-func (d *diary) write(c member.Change) {
+func (d *diary) write(c objectcache.Change) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.changes = append(d.changes, c)
@@ -50,7 +52,7 @@ func (d *diary) len() int {
 }
 
 // tear returns the changes so far and forgets them.
-func (d *diary) tear() []member.Change {
+func (d *diary) tear() []objectcache.Change {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	changes := d.changes
@@ -86,14 +88,14 @@ func TestWhatIsWatchedIsKnown(t *testing.T) {
 	_, conn, d, w := watching(t)
 	work := types.NamespacedName{Namespace: "karmada-es-member1", Name: "w"}
 	a := types.NamespacedName{Namespace: "shop", Name: "a"}
-	if diff := cmp.Diff([]member.Change{{Cluster: "member1", Resource: configMaps, Object: a, Work: work, New: true, Listed: true}, {Cluster: "member1", Resource: configMaps, Synced: true}}, d.tear()); diff != "" {
+	if diff := cmp.Diff([]objectcache.Change{{Cluster: "member1", Resource: configMaps, Object: a, Work: work, New: true, Listed: true}, {Cluster: "member1", Resource: configMaps, Synced: true}}, d.tear()); diff != "" {
 		t.Errorf("at first: -want +got:\n%s", diff)
 	}
 	obj, ok := conn.Lookup(configMaps, "shop", "a")
 	if !ok || !conn.HasSynced(configMaps) {
 		t.Fatal("the object is not known")
 	}
-	if fields := obj.GetManagedFields(); len(fields) != 1 || fields[0].Manager != member.FieldManager {
+	if fields := obj.GetManagedFields(); len(fields) != 1 || fields[0].Manager != ownership.FieldManager {
 		t.Errorf("the fields of others are kept: %+v", fields)
 	}
 	if owned := conn.Owned(work); len(owned) != 1 || owned[0].GetName() != "a" {
@@ -104,10 +106,10 @@ func TestWhatIsWatchedIsKnown(t *testing.T) {
 	w.lines <- event("MODIFIED", configMap("a", 8, ``))
 	w.lines <- event("DELETED", configMap("a", 9, ``))
 	eventually(t, "three changes are told", func() bool { return d.len() == 3 })
-	base := member.Change{Cluster: "member1", Resource: configMaps, Object: a, Work: work}
+	base := objectcache.Change{Cluster: "member1", Resource: configMaps, Object: a, Work: work}
 	disowned, gone := base, base
 	disowned.Disowned, gone.Gone = true, true
-	if diff := cmp.Diff([]member.Change{base, disowned, gone}, d.tear()); diff != "" {
+	if diff := cmp.Diff([]objectcache.Change{base, disowned, gone}, d.tear()); diff != "" {
 		t.Errorf("later: -want +got:\n%s", diff)
 	}
 	if _, ok := conn.Lookup(configMaps, "shop", "a"); ok || len(conn.Owned(work)) > 0 {

@@ -18,6 +18,7 @@ import (
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/member"
+	"github.com/flagship-k8s/flagship/internal/clients/member/memberqueue"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 )
 
@@ -47,7 +48,7 @@ type Deps struct {
 // the taints that follow from readiness. Every member has its own worker, so one that hangs delays nobody.
 func Setup(mgr ctrl.Manager, deps Deps) error {
 	o := &clusterObserver{Deps: deps, hub: mgr.GetClient(), states: map[string]*clusterState{}}
-	o.queues = member.NewQueues("clusters", deps.Fleet, deps.Clock, 1, o.observe)
+	o.queues = memberqueue.New("clusters", deps.Fleet, deps.Clock, 1, o.observe)
 	deps.Fleet.Subscribe(o.connectionChanged)
 	if err := mgr.Add(o); err != nil {
 		return fmt.Errorf("adding the cluster observer: %w", err)
@@ -59,7 +60,7 @@ func Setup(mgr ctrl.Manager, deps Deps) error {
 type clusterObserver struct {
 	Deps
 	hub    client.Client
-	queues *member.Queues
+	queues *memberqueue.Queues
 
 	mu     sync.Mutex
 	states map[string]*clusterState

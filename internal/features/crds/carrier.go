@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/flagship-k8s/flagship/internal/clients/member/objectcache"
+
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -81,7 +83,7 @@ func New(deps Deps) (*Carrier, error) {
 			deps.Changes.Publish(c.redefined(ref.Name))
 		}
 	})
-	deps.Fleet.OnChange(func(change member.Change) {
+	deps.Fleet.OnChange(func(change objectcache.Change) {
 		if change.Resource == definitions {
 			c.forgetLanding(subject{change.Cluster, change.Object.Name})
 		}

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/flagship-k8s/flagship/internal/clients/member/memberqueue"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -57,8 +59,8 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 	}
 	writes := deps.Client
 	e := &exporter{client: writes, cache: mgr.GetCache(), fleet: deps.Fleet, clock: deps.Clock, members: map[string]*exporting{}}
-	lanes := func(loop string, task member.ReconcileFunc) *member.Queues {
-		return member.NewQueues(loop, deps.Fleet, deps.Clock, deps.Workers, task)
+	lanes := func(loop string, task memberqueue.ReconcileFunc) *memberqueue.Queues {
+		return memberqueue.New(loop, deps.Fleet, deps.Clock, deps.Workers, task)
 	}
 	e.exports = lanes("exports", e.reconcile)
 	e.endpoints = lanes("exported-endpoints", e.reconcileEndpoints)
@@ -76,8 +78,8 @@ type exporter struct {
 	cache     cache.Cache
 	fleet     *member.Fleet
 	clock     clock.PassiveClock
-	exports   *member.Queues
-	endpoints *member.Queues
+	exports   *memberqueue.Queues
+	endpoints *memberqueue.Queues
 
 	mu      sync.Mutex
 	ctx     context.Context // nil until Start

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flagship-k8s/flagship/internal/clients/member/memberqueue"
+
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -45,8 +47,8 @@ func followedMember(t *testing.T) *followed {
 	}
 	f := &followed{hub: newHub(t, registeredCluster("a")), looked: make(chan types.NamespacedName, 100)}
 	f.exporter = &exporter{client: f.hub.Client, fleet: fleet, clock: clock.RealClock{}, ctx: t.Context(), members: map[string]*exporting{}}
-	f.exports = member.NewQueues("exports", fleet, clock.RealClock{}, 1, func(context.Context, string, types.NamespacedName) (time.Duration, error) { return 0, nil })
-	f.endpoints = member.NewQueues("endpoints", fleet, clock.RealClock{}, 1, func(ctx context.Context, cluster string, key types.NamespacedName) (time.Duration, error) {
+	f.exports = memberqueue.New("exports", fleet, clock.RealClock{}, 1, func(context.Context, string, types.NamespacedName) (time.Duration, error) { return 0, nil })
+	f.endpoints = memberqueue.New("endpoints", fleet, clock.RealClock{}, 1, func(ctx context.Context, cluster string, key types.NamespacedName) (time.Duration, error) {
 		again, err := f.reconcileEndpoints(ctx, cluster, key)
 		f.looked <- key
 		return again, err

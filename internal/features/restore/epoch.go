@@ -15,6 +15,7 @@ import (
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/member"
+	"github.com/flagship-k8s/flagship/internal/knowledge/ownership"
 )
 
 // epochs reads the own count and that in the member. A count about another Cluster of the same name is none. A member that
@@ -96,10 +97,10 @@ func writeThere(ctx context.Context, conn *member.Conn, spec coordinationv1.Leas
 	case apierrors.IsNotFound(err):
 		_, err = leases.Create(ctx, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
 			Name: name, Labels: map[string]string{clusterv1alpha1.SystemLabel: clusterv1alpha1.SystemLabelValue},
-		}, Spec: spec}, metav1.CreateOptions{FieldManager: member.FieldManager})
+		}, Spec: spec}, metav1.CreateOptions{FieldManager: ownership.FieldManager})
 	case err == nil:
 		lease.Spec = spec
-		_, err = leases.Update(ctx, lease, metav1.UpdateOptions{FieldManager: member.FieldManager})
+		_, err = leases.Update(ctx, lease, metav1.UpdateOptions{FieldManager: ownership.FieldManager})
 	}
 	var unavailable *member.UnavailableError
 	switch {

@@ -16,6 +16,7 @@ import (
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/member"
+	"github.com/flagship-k8s/flagship/internal/clients/member/memberqueue"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 )
 
@@ -41,7 +42,7 @@ type Deps struct {
 // Guard holds back writes to members that a later state of this control plane wrote to.
 type Guard struct {
 	Deps
-	queues  *member.Queues
+	queues  *memberqueue.Queues
 	held    *prometheus.GaugeVec
 	orphans *prometheus.GaugeVec
 
@@ -75,7 +76,7 @@ func New(deps Deps) *Guard {
 			Help: "Objects in a cluster that this control plane manages and has no Work for, among the kinds that it watches there.",
 		}, []string{"cluster"}),
 	}
-	g.queues = member.NewQueues("restore", deps.Fleet, deps.Clock, 1, g.raise)
+	g.queues = memberqueue.New("restore", deps.Fleet, deps.Clock, 1, g.raise)
 	return g
 }
 

@@ -20,6 +20,7 @@ import (
 
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/member"
+	"github.com/flagship-k8s/flagship/internal/clients/member/objectcache"
 )
 
 // Paths of the pages, for who may get them. Both take the query parameter "cluster", may be given again.
@@ -81,7 +82,7 @@ func (r *Report) add(f Finding) {
 
 // cached lists at most limit orphans among the objects that are watched, and says how many there are in all.
 func (g *Guard) cached(ctx context.Context, conn *member.Conn, limit int) (n int, found []Finding) {
-	conn.Managed(func(p member.Place, key types.NamespacedName) {
+	conn.Managed(func(p objectcache.Place, key types.NamespacedName) {
 		if !g.isMissing(ctx, conn.Name(), key) {
 			return
 		}

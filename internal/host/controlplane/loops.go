@@ -40,6 +40,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret/declarative"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret/webhook"
+	"github.com/flagship-k8s/flagship/internal/knowledge/ownership"
 	"github.com/flagship-k8s/flagship/internal/pipeline/aggregate"
 	"github.com/flagship-k8s/flagship/internal/pipeline/apply"
 	"github.com/flagship-k8s/flagship/internal/pipeline/observe"
@@ -193,7 +194,7 @@ func newComponents(ctx context.Context, mgr ctrl.Manager, server *apiserver.Serv
 		return nil, err
 	}
 	fleet, err := member.NewFleet(member.Config{
-		Credentials: credentials(mgr.GetClient()), ControlPlane: member.ControlPlane{ID: id}, UserAgent: userAgent(id),
+		Credentials: credentials(mgr.GetClient()), ControlPlane: ownership.ControlPlane{ID: id}, UserAgent: userAgent(id),
 		AllowLoopback: o.Server.AllowLoopbackMembers, Clock: o.Clock, Loops: o.loops,
 	})
 	if err != nil {

@@ -22,6 +22,8 @@ import (
 	networkingv1alpha1 "github.com/flagship-k8s/flagship/api/networking/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/member"
+	"github.com/flagship-k8s/flagship/internal/clients/member/memberqueue"
+	"github.com/flagship-k8s/flagship/internal/clients/member/objectcache"
 	"github.com/flagship-k8s/flagship/internal/clients/workstatus"
 	"github.com/flagship-k8s/flagship/internal/knowledge/brake"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
@@ -79,7 +81,7 @@ type Applier struct {
 	metrics *brakeMetrics
 
 	braking       brakeLoop
-	queues        *member.Queues
+	queues        *memberqueue.Queues
 	waits         objects.StartTimes // Works that wait for watches
 	troubles      objects.StartTimes // Works that fail
 	repairBackoff repairBackoff
@@ -131,7 +133,7 @@ func newApplier(hub client.Client, works cache.Cache, deps Deps) (*Applier, erro
 		Hub: hub, Events: deps.Events, Clock: deps.Clock, KindPolicy: deps.KindPolicy, Guard: deps.Guard, Brake: a.brake,
 		Retain: deps.Retain, Retention: deps.Retention,
 	}, deps.Metrics)
-	a.queues = member.NewQueues("apply", deps.Fleet, deps.Clock, deps.Workers, a.reconcile)
+	a.queues = memberqueue.New("apply", deps.Fleet, deps.Clock, deps.Workers, a.reconcile)
 	deps.Guard.OnResume(func(cluster string) { a.queues.Add(cluster, everyWork(cluster)) })
 	deps.Fleet.OnChange(a.memberChanged)
 	deps.Fleet.Subscribe(a.connectionChanged)
@@ -253,7 +255,7 @@ func (a *Applier) enqueue(obj any) {
 // memberChanged repairs what was done to our objects in a member: deleted, a field of ours changed, or brought back. It
 // also has a look at Works of which an object turns up that nobody here is making: what was applied before the control
 // plane was killed, or by a request that was given up, may be no part of the Work any more.
-func (a *Applier) memberChanged(change member.Change) {
+func (a *Applier) memberChanged(change objectcache.Change) {
 	if change.Synced {
 		return
 	}
@@ -281,6 +283,6 @@ func (a *Applier) memberChanged(change member.Change) {
 
 // awaited tells whether a change of an object may end the trouble of its Work: what holds a definition back is often what
 // its own status says.
-func (a *Applier) awaited(change member.Change) bool {
+func (a *Applier) awaited(change objectcache.Change) bool {
 	return change.Resource.Group == "apiextensions.k8s.io" && a.troubles.Runs(change.Work)
 }

@@ -31,6 +31,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/clients/member"
 	"github.com/flagship-k8s/flagship/internal/clients/workstatus"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
+	"github.com/flagship-k8s/flagship/internal/knowledge/ownership"
 )
 
 // server is a member that serves ConfigMaps, all of which are watched and none of which exist but those that the test
@@ -130,7 +131,7 @@ func accept(w http.ResponseWriter, r *http.Request, body string) {
 	_ = json.Unmarshal([]byte(body), &obj)
 	metadata := obj["metadata"].(map[string]any)
 	metadata["uid"], metadata["resourceVersion"] = "made", "20"
-	metadata["managedFields"] = []any{map[string]any{"manager": member.FieldManager, "operation": "Apply", "fieldsType": "FieldsV1", "fieldsV1": fieldsOf(obj)}}
+	metadata["managedFields"] = []any{map[string]any{"manager": ownership.FieldManager, "operation": "Apply", "fieldsType": "FieldsV1", "fieldsV1": fieldsOf(obj)}}
 	_ = json.NewEncoder(w).Encode(obj)
 }
 

@@ -7,6 +7,7 @@ import (
 
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/member"
+	"github.com/flagship-k8s/flagship/internal/clients/member/objectcache"
 	"github.com/flagship-k8s/flagship/internal/pipeline/apply/ssa"
 )
 
@@ -22,13 +23,13 @@ func unlistedObjects(conn *member.Conn, work types.NamespacedName, manifests []s
 	if len(places) == 0 {
 		return nil
 	}
-	present := map[member.Place]bool{}
+	present := map[objectcache.Place]bool{}
 	for _, m := range manifests {
 		if m.Err != nil {
 			continue
 		}
 		if mapping, ok := conn.Known(m.Object.GroupVersionKind()); ok {
-			present[member.Place{Resource: mapping.Resource, Object: types.NamespacedName{Namespace: m.Object.GetNamespace(), Name: m.Object.GetName()}}] = true
+			present[objectcache.Place{Resource: mapping.Resource, Object: types.NamespacedName{Namespace: m.Object.GetNamespace(), Name: m.Object.GetName()}}] = true
 		}
 	}
 	var found []*unstructured.Unstructured

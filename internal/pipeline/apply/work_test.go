@@ -15,7 +15,8 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
-	"github.com/flagship-k8s/flagship/internal/clients/member"
+	"github.com/flagship-k8s/flagship/internal/clients/member/objectcache"
+	"github.com/flagship-k8s/flagship/internal/knowledge/ownership"
 	"github.com/flagship-k8s/flagship/internal/pipeline/apply/objects"
 )
 
@@ -251,7 +252,7 @@ func deleting(t *testing.T, manifests ...string) *workv1alpha1.Work {
 // inMember is an object in the member that we applied for a Work, or one that is not ours.
 func inMember(name, work string) string {
 	marks := fmt.Sprintf(`,"labels":{"karmada.io/managed":"true"},"annotations":{"work.karmada.io/namespace":"karmada-es-member1","work.karmada.io/name":%q},
-		"managedFields":[{"manager":%q,"operation":"Apply","fieldsType":"FieldsV1","fieldsV1":{"f:data":{}}}]`, work, member.FieldManager)
+		"managedFields":[{"manager":%q,"operation":"Apply","fieldsType":"FieldsV1","fieldsV1":{"f:data":{}}}]`, work, ownership.FieldManager)
 	if work == "" {
 		marks = ""
 	}
@@ -315,7 +316,7 @@ func TestWhatTheStatusDoesNotTellIsRemovedToo(t *testing.T) {
 func TestOnlyAnObjectThatNobodyIsMakingIsNews(t *testing.T) {
 	b := newBench(t, cluster())
 	at := objects.Place{Cluster: "member1", Resource: configMaps, Object: types.NamespacedName{Namespace: "shop", Name: "a"}}
-	turnsUp := member.Change{Cluster: at.Cluster, Resource: at.Resource, Object: at.Object, Work: theWork, New: true}
+	turnsUp := objectcache.Change{Cluster: at.Cluster, Resource: at.Resource, Object: at.Object, Work: theWork, New: true}
 	made := b.objects.Results.Expect(at)
 	b.memberChanged(turnsUp)
 	b.objects.Results.Put(at, objects.Entry{Version: "7"})

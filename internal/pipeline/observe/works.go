@@ -27,10 +27,13 @@ import (
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/clients/member"
+	"github.com/flagship-k8s/flagship/internal/clients/member/memberqueue"
+	"github.com/flagship-k8s/flagship/internal/clients/member/objectcache"
 	"github.com/flagship-k8s/flagship/internal/clients/workstatus"
 	"github.com/flagship-k8s/flagship/internal/knowledge/conversion"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
+	"github.com/flagship-k8s/flagship/internal/knowledge/ownership"
 )
 
 // StatusReader is what observe asks an interpreter.
@@ -76,7 +79,7 @@ type Works struct {
 	clock         clock.WithTicker
 	degradedAfter time.Duration
 
-	queues *member.Queues
+	queues *memberqueue.Queues
 	sweep  *sweep
 
 	mu             sync.Mutex
@@ -117,9 +120,9 @@ func newWorks(hub client.Client, works cache.Cache, deps WorkDeps) (*Works, erro
 		clock: deps.Clock, degradedAfter: deps.DegradedAfter, unhealthySince: map[types.NamespacedName]map[string]time.Time{},
 		heard: map[types.NamespacedName]bool{},
 	}
-	w.queues = member.NewQueues("observe", deps.Fleet, deps.Clock, deps.Workers, w.reconcile)
+	w.queues = memberqueue.New("observe", deps.Fleet, deps.Clock, deps.Workers, w.reconcile)
 	w.sweep = newSweep(deps.Clock, w.revisit)
-	deps.Fleet.OnChange(func(change member.Change) {
+	deps.Fleet.OnChange(func(change objectcache.Change) {
 		w.enqueue(change.Cluster, change.Work)
 		w.enqueue(change.Cluster, change.Previously)
 	})
@@ -259,7 +262,7 @@ func (w *Works) look(ctx context.Context, conn *member.Conn, work *workv1alpha1.
 
 // withExtras gives the objects of a Work to the manifests they come from. What is left over, and was applied by us, was a
 // manifest once: it stays in the status until apply has removed it, so that it is not forgotten.
-func withExtras(self member.ControlPlane, sights []sight, owned []*unstructured.Unstructured) []sight {
+func withExtras(self ownership.ControlPlane, sights []sight, owned []*unstructured.Unstructured) []sight {
 	for _, obj := range owned {
 		kind := obj.GroupVersionKind()
 		matched := false

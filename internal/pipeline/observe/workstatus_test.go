@@ -14,7 +14,7 @@ import (
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
-	"github.com/flagship-k8s/flagship/internal/clients/member"
+	"github.com/flagship-k8s/flagship/internal/knowledge/ownership"
 )
 
 // seen is a finding about a ConfigMap.
@@ -142,9 +142,9 @@ func TestWithExtras(t *testing.T) {
 	}
 	old := obj("ConfigMap", "old")
 	old.SetManagedFields([]metav1.ManagedFieldsEntry{{
-		Manager: member.FieldManager, Operation: metav1.ManagedFieldsOperationApply, FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:data":{}}`),
+		Manager: ownership.FieldManager, Operation: metav1.ManagedFieldsOperationApply, FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:data":{}}`),
 	}})
-	got := withExtras(member.ControlPlane{}, sights, []*unstructured.Unstructured{old, obj("Secret", "a"), obj("ConfigMap", "copied-by-somebody")})
+	got := withExtras(ownership.ControlPlane{}, sights, []*unstructured.Unstructured{old, obj("Secret", "a"), obj("ConfigMap", "copied-by-somebody")})
 	if got[0].object != nil || got[1].object == nil || len(got) != 3 {
 		t.Fatalf("got %+v", got)
 	}

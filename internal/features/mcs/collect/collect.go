@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/flagship-k8s/flagship/internal/clients/member/memberqueue"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -44,7 +46,7 @@ type collector struct {
 	client  client.Client
 	cache   cache.Cache
 	fleet   *member.Fleet
-	queues  *member.Queues
+	queues  *memberqueue.Queues
 	own     endpointslices.OwnWrites
 	metrics *metrics.Collect
 
@@ -73,7 +75,7 @@ func Setup(mgr ctrl.Manager, deps Deps) error {
 		deps.Workers = 4
 	}
 	c := &collector{client: deps.Client, cache: mgr.GetCache(), fleet: deps.Fleet, providers: map[string]*provider{}}
-	c.queues = member.NewQueues("collect", deps.Fleet, deps.Clock, deps.Workers, c.reconcile)
+	c.queues = memberqueue.New("collect", deps.Fleet, deps.Clock, deps.Workers, c.reconcile)
 	c.metrics = metrics.NewCollect(deps.Metrics, deps.Clock)
 	deps.Fleet.Subscribe(c.settle)
 	if err := mgr.Add(c); err != nil {

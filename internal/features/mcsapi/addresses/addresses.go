@@ -8,6 +8,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/flagship-k8s/flagship/internal/clients/member/memberqueue"
+	"github.com/flagship-k8s/flagship/internal/clients/member/objectcache"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -35,7 +38,7 @@ type addresser struct {
 	cache  cache.Cache
 	fleet  *member.Fleet
 	clock  clock.PassiveClock
-	queues *member.Queues
+	queues *memberqueue.Queues
 }
 
 // Start implements manager.Runnable.
@@ -64,7 +67,7 @@ func (a *addresser) Start(ctx context.Context) error {
 }
 
 // memberChanged queues the import that a managed object in a member is, or belongs to.
-func (a *addresser) memberChanged(change member.Change) {
+func (a *addresser) memberChanged(change objectcache.Change) {
 	switch {
 	case change.Synced || change.Gone:
 	case change.Resource == exportwork.ServiceImports:
@@ -196,7 +199,7 @@ type Deps struct {
 // Setup adds the loop for addresses and status of imports in members. Call it before the fleet has connections.
 func Setup(mgr ctrl.Manager, deps Deps) error {
 	a := &addresser{client: deps.Client, cache: mgr.GetCache(), fleet: deps.Fleet, clock: deps.Clock}
-	a.queues = member.NewQueues("imports", deps.Fleet, deps.Clock, deps.Workers, a.reconcile)
+	a.queues = memberqueue.New("imports", deps.Fleet, deps.Clock, deps.Workers, a.reconcile)
 	deps.Fleet.OnChange(a.memberChanged)
 	if err := mgr.Add(a); err != nil {
 		return fmt.Errorf("adding what follows imports: %w", err)

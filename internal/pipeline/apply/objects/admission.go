@@ -12,6 +12,7 @@ import (
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/member"
+	"github.com/flagship-k8s/flagship/internal/clients/member/objectcache"
 	"github.com/flagship-k8s/flagship/internal/knowledge/brake"
 	"github.com/flagship-k8s/flagship/internal/pipeline/apply/ssa"
 )
@@ -53,19 +54,19 @@ func (w *Writer) admitRemoval(ctx context.Context, conn *member.Conn, key types.
 // goesWith is how many managed objects a member deletes together with an object: those in a namespace, and those of a kind.
 // Objects that are to be removed anyway are not counted twice.
 func (w *Writer) goesWith(ctx context.Context, conn *member.Conn, live *unstructured.Unstructured) int {
-	var within func(member.Place) bool
+	var within func(objectcache.Place) bool
 	switch {
 	case ssa.IsNamespace(live):
-		within = func(p member.Place) bool { return p.Object.Namespace == live.GetName() }
+		within = func(p objectcache.Place) bool { return p.Object.Namespace == live.GetName() }
 	case live.GetKind() == "CustomResourceDefinition":
 		group, _, _ := unstructured.NestedString(live.Object, "spec", "group")
 		plural, _, _ := unstructured.NestedString(live.Object, "spec", "names", "plural")
-		within = func(p member.Place) bool { return p.Resource.Group == group && p.Resource.Resource == plural }
+		within = func(p objectcache.Place) bool { return p.Resource.Group == group && p.Resource.Resource == plural }
 	default:
 		return 0
 	}
 	n := 0
-	conn.Managed(func(p member.Place, key types.NamespacedName) {
+	conn.Managed(func(p objectcache.Place, key types.NamespacedName) {
 		work := &workv1alpha1.Work{}
 		if within(p) && (w.Hub.Get(ctx, key, work, client.UnsafeDisableDeepCopy) != nil || work.DeletionTimestamp == nil) {
 			n++

@@ -12,16 +12,16 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
-	"github.com/flagship-k8s/flagship/internal/clients/member"
+	"github.com/flagship-k8s/flagship/internal/knowledge/ownership"
 )
 
 // predecessors are managers that wrote our objects with plain updates before us. What they own is ours.
 var Predecessors = map[string]bool{"karmada-controller-manager": true, "karmada-agent": true}
 
 // formerManagers are the names under which an object was applied before, by ourselves or by whom it is taken over from.
-func FormerManagers(self member.ControlPlane, live *unstructured.Unstructured) []string {
+func FormerManagers(self ownership.ControlPlane, live *unstructured.Unstructured) []string {
 	var names []string
-	for _, name := range []string{member.FieldManager, member.ManagerOf(self.Other(live))} {
+	for _, name := range []string{ownership.FieldManager, ownership.ManagerOf(self.Other(live))} {
 		if name != self.Manager() {
 			names = append(names, name)
 		}
@@ -74,7 +74,7 @@ func SameEntries(a, b []metav1.ManagedFieldsEntry) bool {
 }
 
 // takenFrom lists the control planes from which an object has been taken over, with the one that has it if it is another.
-func TakenFrom(self member.ControlPlane, live *unstructured.Unstructured) string {
+func TakenFrom(self ownership.ControlPlane, live *unstructured.Unstructured) string {
 	losers := strings.FieldsFunc(live.GetAnnotations()[workv1alpha1.TakenFromAnnotation], func(r rune) bool { return r == ',' })
 	if other := self.Other(live); other != "" && !slices.Contains(losers, other) {
 		losers = append(losers, other)

@@ -8,7 +8,7 @@ import (
 
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
-	"github.com/flagship-k8s/flagship/internal/clients/member"
+	"github.com/flagship-k8s/flagship/internal/knowledge/ownership"
 )
 
 // claim is whether an object in a member may be written for a Work, and how.
@@ -30,7 +30,7 @@ func WorkOf(obj *unstructured.Unstructured) types.NamespacedName {
 }
 
 // judge decides about an object that exists. otherOwner tells whether another Work, which is still there, has it.
-func Judge(self member.ControlPlane, work types.NamespacedName, desired, live *unstructured.Unstructured, rival func(types.NamespacedName) bool) (Claim, error) {
+func Judge(self ownership.ControlPlane, work types.NamespacedName, desired, live *unstructured.Unstructured, rival func(types.NamespacedName) bool) (Claim, error) {
 	owner := WorkOf(live)
 	overwrite := desired.GetAnnotations()[workv1alpha1.ConflictResolutionAnnotation] == workv1alpha1.ConflictResolutionOverwrite
 	if other := self.Other(live); other != "" {
@@ -57,7 +57,7 @@ func Judge(self member.ControlPlane, work types.NamespacedName, desired, live *u
 // judgeOthers decides about an object of another control plane. It is taken over once: where two control planes have
 // Overwrite, the first one does not take it back. A namespace is not taken over at all, since every control plane sends
 // its namespaces to all members with Overwrite: nobody asked for that one.
-func judgeOthers(self member.ControlPlane, other string, overwrite bool, desired, live *unstructured.Unstructured) (Claim, error) {
+func judgeOthers(self ownership.ControlPlane, other string, overwrite bool, desired, live *unstructured.Unstructured) (Claim, error) {
 	switch {
 	case self.Lost(live):
 		return Foreign, fmt.Errorf("%s was taken over by another control plane, %s, and is not taken back as long as it has the object", IdentityOf(desired), other)
@@ -72,7 +72,7 @@ func judgeOthers(self member.ControlPlane, other string, overwrite bool, desired
 
 // isAnothers tells whether a managed object without the id of a control plane names a Work that cannot be one of ours:
 // those of a member are all in one namespace, which is named after the member. Older versions and Karmada write no id.
-func isAnothers(self member.ControlPlane, work, owner types.NamespacedName, live *unstructured.Unstructured) bool {
+func isAnothers(self ownership.ControlPlane, work, owner types.NamespacedName, live *unstructured.Unstructured) bool {
 	_, identified := live.GetAnnotations()[workv1alpha1.ControlPlaneAnnotation]
 	return !identified && self.ID != "" && owner.Namespace != "" && owner.Namespace != work.Namespace
 }
@@ -113,7 +113,7 @@ type Difference struct {
 	UnknownFields bool
 }
 
-func Compare(self member.ControlPlane, desired, live *unstructured.Unstructured, hash string) Difference {
+func Compare(self ownership.ControlPlane, desired, live *unstructured.Unstructured, hash string) Difference {
 	recorded, ok := RecordOf(live)
 	if !ok || recorded.Hash != hash || !IsManaged(live) || !isSigned(self, live) {
 		return Difference{Stale: true}
@@ -137,14 +137,14 @@ func Compare(self member.ControlPlane, desired, live *unstructured.Unstructured,
 
 // isSigned tells whether an object has the id of this control plane, or is as versions without one left it: that is no
 // reason to write it.
-func isSigned(self member.ControlPlane, live *unstructured.Unstructured) bool {
+func isSigned(self ownership.ControlPlane, live *unstructured.Unstructured) bool {
 	id, identified := live.GetAnnotations()[workv1alpha1.ControlPlaneAnnotation]
 	return id == self.ID || !identified && self.Outdated(live)
 }
 
 // alterations are the paths of desired that we own and whose value in live is another one, with a hash of that; nil if
 // there are none. Unexplained is how many of them no default accounts for.
-func Alterations(self member.ControlPlane, desired, live *unstructured.Unstructured) (found map[string]uint64, unexplained int) {
+func Alterations(self ownership.ControlPlane, desired, live *unstructured.Unstructured) (found map[string]uint64, unexplained int) {
 	fields := self.OurFields(live)
 	if len(fields) == 0 {
 		return nil, 0
@@ -168,15 +168,15 @@ func retainsReplicas(obj *unstructured.Unstructured) bool {
 
 // yieldReplicas leaves spec.replicas to whoever scales the object in the member. To stop applying a field that only we
 // own would remove it, so as long as that is so we apply what it is.
-func YieldReplicas(self member.ControlPlane, desired, live *unstructured.Unstructured) *unstructured.Unstructured {
+func YieldReplicas(self ownership.ControlPlane, desired, live *unstructured.Unstructured) *unstructured.Unstructured {
 	_, wants, _ := unstructured.NestedFieldNoCopy(desired.Object, "spec", "replicas")
-	if !wants || !retainsReplicas(desired) && !member.OwnedThroughScale(live) {
+	if !wants || !retainsReplicas(desired) && !ownership.OwnedThroughScale(live) {
 		return desired
 	}
 	yielded := desired.DeepCopy()
 	_, owned, _ := unstructured.NestedFieldNoCopy(self.OurFields(live), "f:spec", "f:replicas")
 	current, exists, _ := unstructured.NestedInt64(live.Object, "spec", "replicas")
-	if owned && exists && !member.OwnedThroughScale(live) {
+	if owned && exists && !ownership.OwnedThroughScale(live) {
 		_ = unstructured.SetNestedField(yielded.Object, current, "spec", "replicas") // its parent exists
 	} else {
 		unstructured.RemoveNestedField(yielded.Object, "spec", "replicas")
@@ -195,7 +195,7 @@ func WithoutRetained(desired *unstructured.Unstructured) *unstructured.Unstructu
 }
 
 // unclaimed are the paths of desired that we do not own in what an apply made of it; nil if there are none.
-func Unclaimed(self member.ControlPlane, desired, got *unstructured.Unstructured) map[string]bool {
+func Unclaimed(self ownership.ControlPlane, desired, got *unstructured.Unstructured) map[string]bool {
 	var paths map[string]bool
 	unowned(content(desired), self.OurFields(got), "", func(path string) {
 		if paths == nil {
@@ -208,6 +208,6 @@ func Unclaimed(self member.ControlPlane, desired, got *unstructured.Unstructured
 
 // Belongs returns whether an object is ours to remove on behalf of a Work. One that another control plane has taken over, or
 // made for a Work of the same name, never is.
-func Belongs(self member.ControlPlane, live *unstructured.Unstructured, work types.NamespacedName) bool {
+func Belongs(self ownership.ControlPlane, live *unstructured.Unstructured, work types.NamespacedName) bool {
 	return IsManaged(live) && WorkOf(live) == work && self.Other(live) == ""
 }

@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
-	"github.com/flagship-k8s/flagship/internal/clients/member"
+	"github.com/flagship-k8s/flagship/internal/knowledge/ownership"
 )
 
 var thisWork = types.NamespacedName{Namespace: "karmada-es-m", Name: "w"}
@@ -35,7 +35,7 @@ func TestJudge(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			got, err := Judge(member.ControlPlane{}, thisWork, object(t, tc.desired), object(t, tc.live), func(w types.NamespacedName) bool { return w.Name == "rival" })
+			got, err := Judge(ownership.ControlPlane{}, thisWork, object(t, tc.desired), object(t, tc.live), func(w types.NamespacedName) bool { return w.Name == "rival" })
 			if got != tc.want {
 				t.Errorf("%s: got %d, want %d", tc.reason, got, tc.want)
 			}
@@ -48,7 +48,7 @@ func TestJudge(t *testing.T) {
 
 // Two control planes may serve one member.
 func TestJudgeObjectsOfOtherControlPlanes(t *testing.T) {
-	self := member.ControlPlane{ID: "1111aaaa-own"}
+	self := ownership.ControlPlane{ID: "1111aaaa-own"}
 	const (
 		desired     = `{apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: shop, annotations: {work.karmada.io/namespace: karmada-es-m}}}`
 		overwriting = `{apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: shop, annotations: {work.karmada.io/conflict-resolution: overwrite}}}`
@@ -141,7 +141,7 @@ func TestCompare(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(tc.want, Compare(member.ControlPlane{}, desired, tc.live, hash), cmp.AllowUnexported(Difference{})); diff != "" {
+			if diff := cmp.Diff(tc.want, Compare(ownership.ControlPlane{}, desired, tc.live, hash), cmp.AllowUnexported(Difference{})); diff != "" {
 				t.Errorf("%s: -want +got:\n%s", tc.reason, diff)
 			}
 		})
@@ -169,7 +169,7 @@ func TestYieldReplicas(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			desired := integers(object(t, tc.desired))
-			got, _, _ := unstructured.NestedFieldNoCopy(YieldReplicas(member.ControlPlane{}, desired, integers(object(t, tc.live))).Object, "spec", "replicas")
+			got, _, _ := unstructured.NestedFieldNoCopy(YieldReplicas(ownership.ControlPlane{}, desired, integers(object(t, tc.live))).Object, "spec", "replicas")
 			if got != tc.want {
 				t.Errorf("%s: got %v, want %v", tc.reason, got, tc.want)
 			}

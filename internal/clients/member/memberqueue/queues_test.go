@@ -1,25 +1,59 @@
-package member_test
+package memberqueue_test
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"runtime"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/runtime/schema"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
-	clocktesting "k8s.io/utils/clock/testing"
 
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/member"
+	"github.com/flagship-k8s/flagship/internal/clients/member/memberqueue"
 )
 
-func run(t *testing.T, lanes *member.Queues) {
+func cluster(name string) *clusterv1alpha1.Cluster {
+	return &clusterv1alpha1.Cluster{
+		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)},
+		Spec:       clusterv1alpha1.ClusterSpec{SyncMode: clusterv1alpha1.Push, APIEndpoint: "https://127.0.0.1:1", InsecureSkipTLSVerification: true},
+	}
+}
+
+// connect returns a fleet with a connection to a member that cannot be reached.
+func connect(t *testing.T) *member.Fleet {
+	t.Helper()
+	fleet, err := member.NewFleet(member.Config{AllowLoopback: true, Credentials: func(context.Context, *clusterv1alpha1.Cluster) (member.Credential, error) {
+		return member.Credential{Token: "token"}, nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := fleet.Upsert(t.Context(), cluster("member1")); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(fleet.Close)
+	return fleet
+}
+
+// eventually waits for a state that other goroutines bring about.
+func eventually(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for deadline := time.After(time.Minute); !is(); {
+		select {
+		case <-deadline:
+			t.Fatalf("never: %s", what)
+		case <-time.After(2 * time.Millisecond):
+		}
+	}
+}
+
+func run(t *testing.T, lanes *memberqueue.Queues) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
@@ -33,11 +67,11 @@ func run(t *testing.T, lanes *member.Queues) {
 }
 
 func TestAMemberThatHangsDelaysNobodyElse(t *testing.T) {
-	fleet, _ := connect(t, "https://127.0.0.1:1", nil)
+	fleet := connect(t)
 	release := make(chan struct{})
 	defer close(release)
 	got := make(chan string, 10)
-	lanes := member.NewQueues("test", fleet, clock.RealClock{}, 2, func(_ context.Context, cluster string, key types.NamespacedName) (time.Duration, error) {
+	lanes := memberqueue.New("test", fleet, clock.RealClock{}, 2, func(_ context.Context, cluster string, key types.NamespacedName) (time.Duration, error) {
 		if cluster == "hanging" {
 			<-release
 			return 0, nil
@@ -57,11 +91,11 @@ func TestAMemberThatHangsDelaysNobodyElse(t *testing.T) {
 }
 
 func TestWhatCannotBeReachedWaitsForTheMember(t *testing.T) {
-	fleet, _ := connect(t, "https://127.0.0.1:1", nil)
+	fleet := connect(t)
 	var tries atomic.Int32
 	var back atomic.Bool
 	done := make(chan struct{})
-	lanes := member.NewQueues("test", fleet, clock.RealClock{}, 1, func(context.Context, string, types.NamespacedName) (time.Duration, error) {
+	lanes := memberqueue.New("test", fleet, clock.RealClock{}, 1, func(context.Context, string, types.NamespacedName) (time.Duration, error) {
 		tries.Add(1)
 		if !back.Load() {
 			return 0, &member.UnavailableError{Cluster: "lost", Cause: errors.New("gone")}
@@ -90,9 +124,9 @@ func TestWhatCannotBeReachedWaitsForTheMember(t *testing.T) {
 }
 
 func TestWhatFailsIsTriedAgain(t *testing.T) {
-	fleet, _ := connect(t, "https://127.0.0.1:1", nil)
+	fleet := connect(t)
 	var tries atomic.Int32
-	lanes := member.NewQueues("test", fleet, clock.RealClock{}, 1, func(context.Context, string, types.NamespacedName) (time.Duration, error) {
+	lanes := memberqueue.New("test", fleet, clock.RealClock{}, 1, func(context.Context, string, types.NamespacedName) (time.Duration, error) {
 		switch tries.Add(1) {
 		case 1:
 			return 0, errors.New("boom")
@@ -108,10 +142,10 @@ func TestWhatFailsIsTriedAgain(t *testing.T) {
 }
 
 func TestATaskThatPanicsIsTriedAgainAndStopsNothing(t *testing.T) {
-	fleet, _ := connect(t, "https://127.0.0.1:1", nil)
+	fleet := connect(t)
 	var panics atomic.Int32
 	others, mended := make(chan string, 10), make(chan struct{})
-	lanes := member.NewQueues("test", fleet, clock.RealClock{}, 1, func(_ context.Context, cluster string, key types.NamespacedName) (time.Duration, error) {
+	lanes := memberqueue.New("test", fleet, clock.RealClock{}, 1, func(_ context.Context, cluster string, key types.NamespacedName) (time.Duration, error) {
 		if key.Name != "broken" {
 			others <- cluster + "/" + key.Name
 			return 0, nil
@@ -132,50 +166,12 @@ func TestATaskThatPanicsIsTriedAgainAndStopsNothing(t *testing.T) {
 	<-mended
 }
 
-func TestAKindThatAppearsIsFound(t *testing.T) {
-	s := newServer(t)
-	serve := func(kinds string) http.HandlerFunc {
-		return func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", "application/json")
-			_, _ = w.Write([]byte(`{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"example.io/v1","resources":[` + kinds + `]}`))
-		}
-	}
-	s.answer(serve(`{"name":"bars","kind":"Bar","namespaced":false},{"name":"bars/status","kind":"Bar"}`))
-	clock := clocktesting.NewFakeClock(time.Unix(1000, 0))
-	_, conn := connect(t, s.URL, func(c *member.Config) { c.Clock = clock })
-	foo, bar := schema.GroupVersionKind{Group: "example.io", Version: "v1", Kind: "Foo"}, schema.GroupVersionKind{Group: "example.io", Version: "v1", Kind: "Bar"}
-	for range 5 {
-		if _, err := conn.Mapping(t.Context(), foo); !meta.IsNoMatchError(err) {
-			t.Fatalf("error is %v, want that there is no such kind", err)
-		}
-	}
-	if m, err := conn.Mapping(t.Context(), bar); err != nil || m.Resource.Resource != "bars" || m.Namespaced {
-		t.Errorf("Bar is %+v, %v", m, err)
-	}
-	if n := s.count("GET /apis/example.io/v1"); n != 1 {
-		t.Errorf("the member was asked %d times at once", n)
-	}
-	s.answer(serve(`{"name":"foos","kind":"Foo","namespaced":true}`))
-	clock.Step(time.Second)
-	if m, err := conn.Mapping(t.Context(), foo); err != nil || m.Resource.Resource != "foos" || !m.Namespaced {
-		t.Errorf("Foo is %+v, %v", m, err)
-	}
-	s.answer(func(w http.ResponseWriter, _ *http.Request) {
-		refuse(w, http.StatusInternalServerError, "InternalError")
-	})
-	conn.Forget(foo.GroupVersion())
-	clock.Step(time.Second)
-	if _, err := conn.Mapping(t.Context(), foo); err == nil || meta.IsNoMatchError(err) {
-		t.Errorf("a member that does not say what it serves: error is %v", err)
-	}
-}
-
 // TestMembersThatCameAndWentLeaveNothing counts goroutines: workers of a member end with it, also if they had something to do
 // when it went.
 func TestMembersThatCameAndWentLeaveNothing(t *testing.T) {
-	fleet, _ := connect(t, "https://127.0.0.1:1", nil)
+	fleet := connect(t)
 	var done atomic.Int32
-	lanes := member.NewQueues("test", fleet, clock.RealClock{}, 8, func(_ context.Context, cluster string, _ types.NamespacedName) (time.Duration, error) {
+	lanes := memberqueue.New("test", fleet, clock.RealClock{}, 8, func(_ context.Context, cluster string, _ types.NamespacedName) (time.Duration, error) {
 		if _, ok := fleet.Get(cluster); ok {
 			return 0, &member.UnavailableError{Cluster: cluster, Cause: errors.New("gone")}
 		}
@@ -186,7 +182,7 @@ func TestMembersThatCameAndWentLeaveNothing(t *testing.T) {
 	before := runtime.NumGoroutine()
 	const members = 100
 	for i := range members {
-		c := cluster("https://127.0.0.1:1")
+		c := cluster("x")
 		c.Name, c.UID = fmt.Sprintf("member-%d", i), types.UID(fmt.Sprintf("uid-%d", i))
 		if err := fleet.Upsert(t.Context(), c); err != nil {
 			t.Fatal(err)

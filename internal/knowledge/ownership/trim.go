@@ -1,4 +1,4 @@
-package member
+package ownership
 
 import (
 	"encoding/json"
@@ -10,7 +10,7 @@ import (
 
 // trim removes, in place, the field ownership nobody asks a cached object about: all but our own entry, and the ones
 // that came through the scale subresource.
-func (c ControlPlane) trim(obj *unstructured.Unstructured) {
+func (c ControlPlane) Trim(obj *unstructured.Unstructured) {
 	entries, ok, _ := unstructured.NestedSlice(obj.Object, "metadata", "managedFields")
 	if !ok {
 		return
@@ -32,7 +32,7 @@ func (c ControlPlane) trim(obj *unstructured.Unstructured) {
 }
 
 // ownership is a fingerprint of the fields that we own: it differs when somebody took one away.
-func ownership(seed maphash.Seed, fields map[string]any) uint64 {
+func Ownership(seed maphash.Seed, fields map[string]any) uint64 {
 	if fields == nil {
 		return 0
 	}
@@ -45,7 +45,7 @@ func ownership(seed maphash.Seed, fields map[string]any) uint64 {
 
 // values is a fingerprint of the values at the fields that we own, 0 if we own none. A list counts as a whole, so that its
 // items need not be told apart: the fingerprint differs also for a field of another in it, which costs a comparison.
-func values(seed maphash.Seed, fields map[string]any, value any) uint64 {
+func Values(seed maphash.Seed, fields map[string]any, value any) uint64 {
 	if fields == nil {
 		return 0
 	}
@@ -60,7 +60,7 @@ func values(seed maphash.Seed, fields map[string]any, value any) uint64 {
 		inner = true
 		if owned, ok := child.(map[string]any); ok {
 			// A sum, since the order of keys is not certain.
-			sum += maphash.Comparable(seed, named{name, values(seed, owned, object[name])})
+			sum += maphash.Comparable(seed, named{name, Values(seed, owned, object[name])})
 		}
 	}
 	if inner {

@@ -1,4 +1,4 @@
-package member
+package objectcache
 
 import (
 	"context"
@@ -18,6 +18,7 @@ import (
 
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/member/memberwatch"
+	"github.com/flagship-k8s/flagship/internal/knowledge/ownership"
 )
 
 const (
@@ -28,15 +29,24 @@ const (
 // managedOnly selects the objects that are ours.
 const managedOnly = workv1alpha1.ManagedLabel + "=" + workv1alpha1.ManagedLabelValue
 
+// Config is what a Cache needs.
+type Config struct {
+	Cluster string
+	// Client waits while the member is unavailable, instead of failing.
+	Client dynamic.Interface
+	Clock  clock.Clock
+	// Group runs the watches.
+	Group *memberwatch.Group
+	// Changed is called for every change. It must not block.
+	Changed func(Change)
+	// Lost returns how many requests to the member got no answer so far.
+	Lost         func() uint64
+	ControlPlane ownership.ControlPlane
+}
+
 // Cache has the managed objects of one member: those of the resources that are held, each of which has a watch.
 type Cache struct {
-	cluster string
-	client  dynamic.Interface // patient
-	clock   clock.Clock
-	group   *memberwatch.Group
-	changed func(Change)
-	lost    func() uint64
-	control ControlPlane
+	config Config
 
 	mu      sync.RWMutex
 	holders map[string][]schema.GroupVersionResource // a few each, two holders per Work: sets would take ten times as much
@@ -49,6 +59,9 @@ type running struct {
 	left    int // how often the last holder left
 	stop    context.CancelFunc
 }
+
+// New returns a cache of nothing.
+func New(config Config) *Cache { return &Cache{config: config} }
 
 // Hold makes sure that managed objects of exactly these resources are watched for the holder, in place of those it held
 // before. A holder is any name; apply and observe use one per Work. A resource that is not served is asked for with a
@@ -200,8 +213,8 @@ func (c *Cache) start(resource schema.GroupVersionResource) *running {
 	if c.running == nil {
 		c.running = map[schema.GroupVersionResource]*running{}
 	}
-	store := newObjects(c.cluster, resource, c.control, c.changed, c.lost)
-	r := &running{objects: store, stop: c.group.Follow(c.cluster+"/"+resource.Resource, c.listWatch(resource, store), nil, store)}
+	store := newObjects(c.config, resource)
+	r := &running{objects: store, stop: c.config.Group.Follow(c.config.Cluster+"/"+resource.Resource, c.listWatch(resource, store), nil, store)}
 	c.running[resource] = r
 	return r
 }
@@ -213,8 +226,8 @@ func (c *Cache) stopLater(resource schema.GroupVersionResource, r *running) {
 	}
 	r.left++
 	left := r.left
-	c.group.Go(func(ctx context.Context) {
-		timer := c.clock.NewTimer(linger)
+	c.config.Group.Go(func(ctx context.Context) {
+		timer := c.config.Clock.NewTimer(linger)
 		defer timer.Stop()
 		select {
 		case <-timer.C():
@@ -231,7 +244,7 @@ func (c *Cache) stopLater(resource schema.GroupVersionResource, r *running) {
 }
 
 func (c *Cache) listWatch(resource schema.GroupVersionResource, store *objects) cache.ListerWatcher {
-	client := c.client.Resource(resource)
+	client := c.config.Client.Resource(resource)
 	return &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			options.LabelSelector = managedOnly

@@ -1,4 +1,4 @@
-package member
+package ownership
 
 import (
 	"slices"
@@ -91,7 +91,7 @@ func isApplied(entry map[string]any) bool {
 
 // workOf returns the Work of this control plane an object says it belongs to; empty if it says none, or another control
 // plane's.
-func (c ControlPlane) workOf(obj *unstructured.Unstructured) types.NamespacedName {
+func (c ControlPlane) WorkOf(obj *unstructured.Unstructured) types.NamespacedName {
 	if c.Other(obj) != "" {
 		return types.NamespacedName{}
 	}

@@ -1,4 +1,4 @@
-package member
+package memberqueue
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/flagship-k8s/flagship/internal/clients/member"
 	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
 )
 
@@ -26,7 +27,7 @@ type Queues struct {
 	name      string
 	workers   int
 	clock     clock.WithTicker
-	fleet     *Fleet
+	fleet     *member.Fleet
 	reconcile ReconcileFunc
 	loop      *controlloop.Loop
 	measure   *controlloop.Queue
@@ -55,11 +56,11 @@ const (
 	maxRetryPause = time.Minute
 )
 
-// NewQueues returns queues with a number of workers each. Name tells them apart in logs, metrics and /readyz. Nothing runs until
+// New returns queues with a number of workers each. Name tells them apart in logs, metrics and /readyz. Nothing runs until
 // Start.
-func NewQueues(name string, fleet *Fleet, clock clock.WithTicker, workers int, task ReconcileFunc) *Queues {
+func New(name string, fleet *member.Fleet, clock clock.WithTicker, workers int, task ReconcileFunc) *Queues {
 	l := &Queues{
-		name: name, workers: workers, clock: clock, fleet: fleet, reconcile: task, loop: fleet.config.Loops.Loop(name), members: map[string]*memberQueue{},
+		name: name, workers: workers, clock: clock, fleet: fleet, reconcile: task, loop: fleet.Loop(name), members: map[string]*memberQueue{},
 	}
 	l.measure = l.loop.Queue(l.Len)
 	fleet.Subscribe(func(cluster string) {
@@ -238,7 +239,7 @@ func (l *Queues) next(ctx context.Context, lane *memberQueue) bool {
 		again, err = l.reconcile(ctx, lane.cluster, key)
 		return err
 	})
-	var unavailable *UnavailableError
+	var unavailable *member.UnavailableError
 	switch {
 	case errors.As(err, &unavailable):
 		lane.backoff.Forget(key)

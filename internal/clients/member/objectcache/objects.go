@@ -1,4 +1,4 @@
-package member
+package objectcache
 
 import (
 	"bytes"
@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/knowledge/ownership"
 )
 
 // Change tells that a managed object in a member is not what it was, or, with Synced set, that all managed objects of a
@@ -52,7 +53,7 @@ type Change struct {
 type objects struct {
 	cluster  string
 	resource schema.GroupVersionResource
-	control  ControlPlane
+	control  ownership.ControlPlane
 	changed  func(Change)
 	lost     func() uint64 // how many requests to the member got no answer so far
 	seed     maphash.Seed
@@ -79,9 +80,9 @@ type kept struct {
 
 var _ cache.ReflectorStore = (*objects)(nil)
 
-func newObjects(cluster string, resource schema.GroupVersionResource, control ControlPlane, changed func(Change), lost func() uint64) *objects {
+func newObjects(config Config, resource schema.GroupVersionResource) *objects {
 	return &objects{
-		cluster: cluster, resource: resource, control: control, changed: changed, lost: lost, seed: maphash.MakeSeed(),
+		cluster: config.Cluster, resource: resource, control: config.ControlPlane, changed: config.Changed, lost: config.Lost, seed: maphash.MakeSeed(),
 		items: map[types.NamespacedName]kept{}, byWork: map[types.NamespacedName][]types.NamespacedName{},
 	}
 }
@@ -90,7 +91,7 @@ func newObjects(cluster string, resource schema.GroupVersionResource, control Co
 func (o *objects) Transformer() cache.TransformFunc {
 	return func(obj any) (any, error) {
 		if u, ok := obj.(*unstructured.Unstructured); ok {
-			o.control.trim(u)
+			o.control.Trim(u)
 		}
 		return obj, nil
 	}
@@ -254,7 +255,7 @@ func (o *objects) Replace(list []any, version string) error {
 func (o *objects) Resync() error { return nil }
 
 func (o *objects) keep(u *unstructured.Unstructured) (kept, error) {
-	o.control.trim(u) // a plain list does not go through the Transformer
+	o.control.Trim(u) // a plain list does not go through the Transformer
 	raw, err := u.MarshalJSON()
 	if err != nil {
 		return kept{}, fmt.Errorf("encoding %s %s: %w", u.GetKind(), keyOf(u), err)
@@ -262,8 +263,8 @@ func (o *objects) keep(u *unstructured.Unstructured) (kept, error) {
 	// Encoding leaves up to half of its buffer unused.
 	fields := o.control.OurFields(u)
 	return kept{
-		raw: bytes.Clone(raw), version: u.GetResourceVersion(), work: o.control.workOf(u), lost: o.lost(), owned: ownership(o.seed, fields),
-		values: values(o.seed, fields, u.Object), record: maphash.String(o.seed, u.GetAnnotations()[workv1alpha1.RecordAnnotation]),
+		raw: bytes.Clone(raw), version: u.GetResourceVersion(), work: o.control.WorkOf(u), lost: o.lost(), owned: ownership.Ownership(o.seed, fields),
+		values: ownership.Values(o.seed, fields, u.Object), record: maphash.String(o.seed, u.GetAnnotations()[workv1alpha1.RecordAnnotation]),
 	}, nil
 }
 

@@ -1,0 +1,3 @@
+// Package memberqueue has work queues for reconciles that concern members: each member has its own queue and workers, so that one
+// that hangs delays no other.
+package memberqueue
