@@ -9,7 +9,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret/builtin/fields"
 )
 
-// judge turns a yes or no into an answer of package interpret.
+// judge makes an operation of package interpret of a rule.
 func judge(healthy func(obj *unstructured.Unstructured) bool) func(context.Context, *unstructured.Unstructured) (workv1alpha2.ResourceHealth, error) {
 	return func(_ context.Context, obj *unstructured.Unstructured) (workv1alpha2.ResourceHealth, error) {
 		if healthy(obj) {
@@ -21,8 +21,8 @@ func judge(healthy func(obj *unstructured.Unstructured) bool) func(context.Conte
 
 func alwaysHealthy(*unstructured.Unstructured) bool { return true }
 
-// healthOfRollout judges Deployments and StatefulSets: the controller has seen
-// the current spec, every replica is updated, every updated one is available.
+// healthOfRollout is the rule for Deployments and StatefulSets: the controller has observed the current spec, every replica is
+// updated, every updated one is available.
 func healthOfRollout(obj *unstructured.Unstructured) bool {
 	desired, err := fields.SpecNumber(obj, "replicas", 1)
 	if err != nil {
@@ -45,8 +45,7 @@ func healthOfDaemonSet(obj *unstructured.Unstructured) bool {
 		updated >= fields.StatusNumber(obj, "desiredNumberScheduled") && fields.StatusNumber(obj, "numberAvailable") >= updated
 }
 
-// healthOfJob: a Job is sick once it has given up. One that runs, waits or is
-// suspended is not.
+// healthOfJob: a Job is unhealthy once it has failed. One that runs, waits or is suspended is not.
 func healthOfJob(obj *unstructured.Unstructured) bool {
 	conditions := fields.Conditions(obj)
 	return conditions["Failed"].Status != "True" && conditions["FailureTarget"].Status != "True"
@@ -84,7 +83,7 @@ func healthOfService(obj *unstructured.Unstructured) bool {
 
 func healthOfIngress(obj *unstructured.Unstructured) bool { return hasAddress(obj) }
 
-// hasAddress tells whether a load balancer answers somewhere.
+// hasAddress is true if a load balancer has an address.
 func hasAddress(obj *unstructured.Unstructured) bool {
 	value, _, _ := unstructured.NestedFieldNoCopy(obj.Object, "status", "loadBalancer", "ingress")
 	points, _ := value.([]any)
@@ -116,8 +115,7 @@ func healthOfBudget(obj *unstructured.Unstructured) bool {
 	return fields.StatusNumber(obj, "currentHealthy") >= fields.StatusNumber(obj, "desiredHealthy")
 }
 
-// healthOfAutoscaler: it can read what it measures and reach what it scales.
-// Scaling that somebody switched off by scaling to zero is no defect.
+// healthOfAutoscaler: it can read what it measures and scale its target. Scaling that is disabled by zero replicas is no defect.
 func healthOfAutoscaler(obj *unstructured.Unstructured) bool {
 	conditions := fields.Conditions(obj)
 	if conditions["AbleToScale"].Status == "False" {
@@ -137,10 +135,8 @@ func healthOfDefinition(obj *unstructured.Unstructured) bool {
 		conditions["Terminating"].Status != "True"
 }
 
-// healthByConvention judges a kind that nobody described by what most
-// controllers report: the generation they have seen, and the conditions Ready,
-// Available, Stalled and Reconciling. An object that reports none of these is
-// healthy.
+// healthByConvention is the rule for a kind without one: what most controllers report, which is the observed generation, and the
+// conditions Ready, Available, Stalled and Reconciling. An object that reports none of these is healthy.
 func healthByConvention(obj *unstructured.Unstructured) bool {
 	generation := obj.GetGeneration()
 	observed, reported, _ := unstructured.NestedFieldNoCopy(obj.Object, "status", "observedGeneration")

@@ -50,7 +50,7 @@ func reflectJob(_ context.Context, obj *unstructured.Unstructured) (*runtime.Raw
 	return raw(pick(obj, "active", "succeeded", "failed", "conditions", "startTime", "completionTime"))
 }
 
-// reflectService: only a load balancer has something to tell.
+// reflectService: only a load balancer has a status.
 func reflectService(_ context.Context, obj *unstructured.Unstructured) (*runtime.RawExtension, error) {
 	if kind, _, _ := unstructured.NestedString(obj.Object, "spec", "type"); kind != "LoadBalancer" {
 		return nil, nil
@@ -66,8 +66,7 @@ func reflectAutoscaler(_ context.Context, obj *unstructured.Unstructured) (*runt
 	return raw(pick(obj, "currentReplicas", "desiredReplicas"))
 }
 
-// pick returns the named fields of the status as a new map, or nil if the object
-// has no status.
+// pick returns the named fields of the status as a new map, or nil if the object has no status.
 func pick(obj *unstructured.Unstructured, names ...string) map[string]any {
 	status, ok := obj.Object["status"].(map[string]any)
 	if !ok {
@@ -82,9 +81,8 @@ func pick(obj *unstructured.Unstructured, names ...string) map[string]any {
 	return picked
 }
 
-// withGenerations adds which generation of the member's object, and which one of
-// the template behind it, the status can be about: with both, and the observed
-// one, the hub can tell a status of the current template from an older one.
+// withGenerations adds the generation of the member's object and that of its template: with both, and the observed one, the control
+// plane distinguishes a status of the current template from an older one.
 func withGenerations(status map[string]any, obj *unstructured.Unstructured) map[string]any {
 	if status == nil {
 		return nil
@@ -99,8 +97,8 @@ func withGenerations(status map[string]any, obj *unstructured.Unstructured) map[
 	return status
 }
 
-// withDesired adds how many replicas the member's object asks for, without which
-// nobody on the hub could tell whether the counters are complete.
+// withDesired adds the replicas in the spec of the member's object, without which the control plane cannot decide whether the counters
+// are complete.
 func withDesired(status map[string]any, obj *unstructured.Unstructured) map[string]any {
 	if status == nil {
 		return nil
@@ -119,8 +117,7 @@ func annotation(obj *unstructured.Unstructured, key string) string {
 	return value
 }
 
-// plainConditions leaves out when a condition was last looked at, which changes
-// without anything happening.
+// plainConditions leaves out lastUpdateTime, which changes without any other change.
 func plainConditions(obj *unstructured.Unstructured) []any {
 	conditions, _, _ := unstructured.NestedFieldNoCopy(obj.Object, "status", "conditions")
 	list, _ := conditions.([]any)
@@ -141,7 +138,7 @@ func plainConditions(obj *unstructured.Unstructured) []any {
 	return plain
 }
 
-// raw encodes a status; there is none to carry if there is none.
+// raw encodes a status; nil if there is none.
 func raw(status any) (*runtime.RawExtension, error) {
 	if fields, ok := status.(map[string]any); status == nil || ok && fields == nil {
 		return nil, nil

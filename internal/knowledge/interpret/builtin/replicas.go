@@ -11,7 +11,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret/builtin/fields"
 )
 
-// templateReplicas answers for kinds with spec.replicas and spec.template.
+// templateReplicas is the rule for kinds with spec.replicas and spec.template.
 func templateReplicas(_ context.Context, obj *unstructured.Unstructured) (interpret.ReplicaResult, error) {
 	replicas, err := fields.SpecNumber(obj, "replicas", 1)
 	if err != nil {
@@ -20,8 +20,7 @@ func templateReplicas(_ context.Context, obj *unstructured.Unstructured) (interp
 	return replicasOf(obj, replicas, "spec", "template", "spec")
 }
 
-// jobReplicas: a Job never runs more pods side by side than it has completions
-// to reach.
+// jobReplicas: a Job never runs more pods at a time than it has completions to reach.
 func jobReplicas(_ context.Context, obj *unstructured.Unstructured) (interpret.ReplicaResult, error) {
 	parallelism, err := fields.SpecNumber(obj, "parallelism", 1)
 	if err != nil {

@@ -1,6 +1,8 @@
 package builtin
 
 import (
+	"maps"
+
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/clock"
 
@@ -10,8 +12,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret/builtin/retain"
 )
 
-// Layer is the built-in knowledge, the last layer of a chain: it has an answer
-// for every kind.
+// Layer is the last layer of a chain: it has operations for every kind.
 type Layer struct {
 	kinds map[schema.GroupVersionKind]*interpret.Operations
 	other *interpret.Operations
@@ -19,13 +20,11 @@ type Layer struct {
 
 var _ interpret.Layer = (*Layer)(nil)
 
-// New returns the built-in layer. The clock dates the conditions that
-// aggregation sets on templates.
+// New returns the built-in layer. The clock dates the conditions that aggregation sets on templates.
 func New(clk clock.PassiveClock) *Layer {
-	l := &Layer{
-		kinds: kinds(aggregate.Aggregation{Clock: clk}),
-		other: &interpret.Operations{},
-	}
+	a := aggregate.Aggregation{Clock: clk}
+	l := &Layer{kinds: podKinds(a), other: &interpret.Operations{}}
+	maps.Copy(l.kinds, otherKinds(a))
 	complete(l.other)
 	for _, operations := range l.kinds {
 		complete(operations)
@@ -41,7 +40,7 @@ func (l *Layer) Lookup(kind schema.GroupVersionKind) *interpret.Operations {
 	return l.other
 }
 
-// complete fills in the answers that hold for any kind.
+// complete fills in the operations that hold for any kind.
 func complete(operations *interpret.Operations) {
 	if operations.Reflect == nil {
 		operations.Reflect = reflectWhole
@@ -52,17 +51,6 @@ func complete(operations *interpret.Operations) {
 	if operations.Prune == nil {
 		operations.Prune = retain.PruneServerSet
 	}
-}
-
-func kinds(a aggregate.Aggregation) map[schema.GroupVersionKind]*interpret.Operations {
-	table := map[schema.GroupVersionKind]*interpret.Operations{}
-	for gvk, operations := range podKinds(a) {
-		table[gvk] = operations
-	}
-	for gvk, operations := range otherKinds(a) {
-		table[gvk] = operations
-	}
-	return table
 }
 
 // podKinds are the kinds that are a pod or carry a pod template.

@@ -8,7 +8,6 @@ import (
 
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
-	"github.com/flagship-k8s/flagship/internal/knowledge/interpret/builtin/fields"
 )
 
 type replicaSetReport struct {
@@ -19,23 +18,18 @@ type replicaSetReport struct {
 	AvailableReplicas    int32 `json:"availableReplicas"`
 }
 
+// ReplicaSet adds up the counters.
 func (a Aggregation) ReplicaSet(_ context.Context, template *unstructured.Unstructured, items []workv1alpha2.AggregatedStatusItem) (*unstructured.Unstructured, error) {
-	if untouched(template, items) {
-		return template, nil
-	}
-	list, err := reports[replicaSetReport](items)
-	if err != nil {
-		return nil, err
-	}
-	sum := appsv1.ReplicaSetStatus{ObservedGeneration: observedGeneration(template, list,
-		func(s *replicaSetReport) generations { return s.generations })}
-	for i := range list {
-		sum.Replicas += list[i].status.Replicas
-		sum.FullyLabeledReplicas += list[i].status.FullyLabeledReplicas
-		sum.ReadyReplicas += list[i].status.ReadyReplicas
-		sum.AvailableReplicas += list[i].status.AvailableReplicas
-	}
-	return a.finish(template, &sum, items)
+	var sum appsv1.ReplicaSetStatus
+	return addUp(a, template, items, &sum, func(list []report[replicaSetReport]) {
+		sum.ObservedGeneration = observedGeneration(template, list)
+		for i := range list {
+			sum.Replicas += list[i].status.Replicas
+			sum.FullyLabeledReplicas += list[i].status.FullyLabeledReplicas
+			sum.ReadyReplicas += list[i].status.ReadyReplicas
+			sum.AvailableReplicas += list[i].status.AvailableReplicas
+		}
+	})
 }
 
 type daemonSetReport struct {
@@ -49,26 +43,21 @@ type daemonSetReport struct {
 	NumberUnavailable      int32 `json:"numberUnavailable"`
 }
 
+// DaemonSet adds up the counters.
 func (a Aggregation) DaemonSet(_ context.Context, template *unstructured.Unstructured, items []workv1alpha2.AggregatedStatusItem) (*unstructured.Unstructured, error) {
-	if untouched(template, items) {
-		return template, nil
-	}
-	list, err := reports[daemonSetReport](items)
-	if err != nil {
-		return nil, err
-	}
-	sum := appsv1.DaemonSetStatus{ObservedGeneration: observedGeneration(template, list,
-		func(s *daemonSetReport) generations { return s.generations })}
-	for i := range list {
-		sum.CurrentNumberScheduled += list[i].status.CurrentNumberScheduled
-		sum.NumberMisscheduled += list[i].status.NumberMisscheduled
-		sum.DesiredNumberScheduled += list[i].status.DesiredNumberScheduled
-		sum.NumberReady += list[i].status.NumberReady
-		sum.UpdatedNumberScheduled += list[i].status.UpdatedNumberScheduled
-		sum.NumberAvailable += list[i].status.NumberAvailable
-		sum.NumberUnavailable += list[i].status.NumberUnavailable
-	}
-	return a.finish(template, &sum, items)
+	var sum appsv1.DaemonSetStatus
+	return addUp(a, template, items, &sum, func(list []report[daemonSetReport]) {
+		sum.ObservedGeneration = observedGeneration(template, list)
+		for i := range list {
+			sum.CurrentNumberScheduled += list[i].status.CurrentNumberScheduled
+			sum.NumberMisscheduled += list[i].status.NumberMisscheduled
+			sum.DesiredNumberScheduled += list[i].status.DesiredNumberScheduled
+			sum.NumberReady += list[i].status.NumberReady
+			sum.UpdatedNumberScheduled += list[i].status.UpdatedNumberScheduled
+			sum.NumberAvailable += list[i].status.NumberAvailable
+			sum.NumberUnavailable += list[i].status.NumberUnavailable
+		}
+	})
 }
 
 type statefulSetReport struct {
@@ -83,28 +72,20 @@ type statefulSetReport struct {
 	UpdateRevision    string `json:"updateRevision"`
 }
 
-func (s *statefulSetReport) short() bool {
-	return s.DesiredReplicas != nil && s.ReadyReplicas < *s.DesiredReplicas
-}
-
+// StatefulSet adds up the counters and takes the revisions of one copy.
 func (a Aggregation) StatefulSet(_ context.Context, template *unstructured.Unstructured, items []workv1alpha2.AggregatedStatusItem) (*unstructured.Unstructured, error) {
-	if untouched(template, items) {
-		return template, nil
-	}
-	list, err := reports[statefulSetReport](items)
-	if err != nil {
-		return nil, err
-	}
-	sum := appsv1.StatefulSetStatus{ObservedGeneration: statefulSetGeneration(template, list)}
-	for i := range list {
-		sum.Replicas += list[i].status.Replicas
-		sum.ReadyReplicas += list[i].status.ReadyReplicas
-		sum.CurrentReplicas += list[i].status.CurrentReplicas
-		sum.UpdatedReplicas += list[i].status.UpdatedReplicas
-		sum.AvailableReplicas += list[i].status.AvailableReplicas
-	}
-	sum.CurrentRevision, sum.UpdateRevision = revisions(list)
-	return a.finish(template, &sum, items)
+	var sum appsv1.StatefulSetStatus
+	return addUp(a, template, items, &sum, func(list []report[statefulSetReport]) {
+		sum.ObservedGeneration = rolloutGeneration(template, list, func(s *statefulSetReport) (*int32, int32) { return s.DesiredReplicas, s.ReadyReplicas })
+		for i := range list {
+			sum.Replicas += list[i].status.Replicas
+			sum.ReadyReplicas += list[i].status.ReadyReplicas
+			sum.CurrentReplicas += list[i].status.CurrentReplicas
+			sum.UpdatedReplicas += list[i].status.UpdatedReplicas
+			sum.AvailableReplicas += list[i].status.AvailableReplicas
+		}
+		sum.CurrentRevision, sum.UpdateRevision = revisions(list)
+	})
 }
 
 // revisions are those of a copy that is still being updated, or of the first
@@ -123,31 +104,17 @@ func revisions(list []report[statefulSetReport]) (current, update string) {
 	return current, update
 }
 
-// statefulSetGeneration holds the observed generation back for the reason that
-// deploymentGeneration gives.
-func statefulSetGeneration(template *unstructured.Unstructured, list []report[statefulSetReport]) int64 {
-	observed := observedGeneration(template, list, func(s *statefulSetReport) generations { return s.generations })
-	desired, err := fields.SpecNumber(template, "replicas", 1)
+// addUp returns template with the status sum, to which add adds what the clusters report.
+func addUp[S any](a Aggregation, template *unstructured.Unstructured, items []workv1alpha2.AggregatedStatusItem, sum any,
+	add func([]report[S])) (*unstructured.Unstructured, error) {
+	if untouched(template, items) {
+		return template, nil
+	}
+	list, err := reports[S](items)
 	if err != nil {
-		return observed
+		return nil, err
 	}
-	var total int64
-	short := false
-	for i := range list {
-		if list[i].status.DesiredReplicas == nil {
-			return observed
-		}
-		total += int64(*list[i].status.DesiredReplicas)
-		short = short || list[i].status.short()
-	}
-	if short && total > desired {
-		return fields.StatusNumber(template, "observedGeneration")
-	}
-	return observed
-}
-
-// finish turns the sum into the template's status.
-func (a Aggregation) finish(template *unstructured.Unstructured, sum any, items []workv1alpha2.AggregatedStatusItem) (*unstructured.Unstructured, error) {
+	add(list)
 	status, err := typedStatus(sum)
 	if err != nil {
 		return nil, err

@@ -16,10 +16,8 @@ import (
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret/builtin/fields"
 )
 
-// Job folds Jobs under the rules an API server has for the status of one: a
-// finished Job never changes again, counters of finished pods never fall, the
-// start time stays once it is set, and a Job that is finished has no active
-// pods.
+// Job adds up Jobs under the rules that an API server has for the status of one: a finished Job never changes again, counters of
+// finished pods never decrease, the start time stays once it is set, and a Job that is finished has no active pods.
 func (a Aggregation) Job(_ context.Context, template *unstructured.Unstructured, items []workv1alpha2.AggregatedStatusItem) (*unstructured.Unstructured, error) {
 	conditions := fields.Conditions(template)
 	if len(items) == 0 || conditions["Complete"].Status == "True" || conditions["Failed"].Status == "True" {
@@ -50,8 +48,7 @@ func (a Aggregation) Job(_ context.Context, template *unstructured.Unstructured,
 	return interpret.WithStatus(template, status), nil
 }
 
-// jobCounters adds up the counters and finds the earliest start and the latest
-// end.
+// jobCounters adds up the counters and finds the earliest start and the latest end.
 func (a Aggregation) jobCounters(template *unstructured.Unstructured, list []report[batchv1.JobStatus]) (*batchv1.JobStatus, error) {
 	sum := &batchv1.JobStatus{}
 	for i := range list {
@@ -75,9 +72,8 @@ func (a Aggregation) jobCounters(template *unstructured.Unstructured, list []rep
 	return sum, nil
 }
 
-// finishJob returns the conditions that the reports add up to: one failed copy
-// fails the Job, and it takes all of them to complete it. An API server wants to
-// see the reason to finish along with the end.
+// finishJob returns the conditions of all reports: one failed copy fails the Job, and all of them complete it. An API server requires
+// the reason to finish along with the end.
 func finishJob(sum *batchv1.JobStatus, list []report[batchv1.JobStatus]) []verdict {
 	failed := clustersOf(list, reportsJob(batchv1.JobFailed))
 	complete := clustersOf(list, reportsJob(batchv1.JobComplete))

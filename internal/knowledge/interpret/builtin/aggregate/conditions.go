@@ -14,14 +14,12 @@ import (
 // verdict is a condition to set on a template.
 type verdict struct {
 	kind, status, reason, message string
-	// stamp names the fields besides lastTransitionTime that hold the time at
-	// which the condition last changed in any way.
+	// stamp names the fields besides lastTransitionTime that have the time of the condition's last change.
 	stamp []string
 }
 
-// setConditions writes the verdicts into status.conditions, keeping conditions
-// of other types and the times of conditions that did not change, and removes
-// the types to drop.
+// setConditions writes the verdicts into status.conditions, keeping conditions of other types and the times of conditions that did
+// not change, and removes the types to drop.
 func (a Aggregation) setConditions(template *unstructured.Unstructured, status map[string]any, verdicts []verdict, drop ...string) {
 	value, _, _ := unstructured.NestedFieldNoCopy(template.Object, "status", "conditions")
 	present, _ := value.([]any)
@@ -53,15 +51,13 @@ func (a Aggregation) setConditions(template *unstructured.Unstructured, status m
 }
 
 func find(verdicts []verdict, kind string) *verdict {
-	for i := range verdicts {
-		if verdicts[i].kind == kind {
-			return &verdicts[i]
-		}
+	if i := slices.IndexFunc(verdicts, func(v verdict) bool { return v.kind == kind }); i >= 0 {
+		return &verdicts[i]
 	}
 	return nil
 }
 
-// condition is the verdict as a field value, next to the old one of its type.
+// condition is the verdict as a field value, made from the old one of its type.
 func (a Aggregation) condition(old map[string]any, v *verdict) map[string]any {
 	if old["status"] == v.status && text(old["reason"]) == v.reason && text(old["message"]) == v.message {
 		return old
@@ -87,14 +83,13 @@ func text(value any) string {
 	return s
 }
 
-// setCurrency sets the condition StatusCurrent as the items demand.
+// setCurrency sets or removes the condition StatusCurrent.
 func (a Aggregation) setCurrency(template *unstructured.Unstructured, status map[string]any, items []workv1alpha2.AggregatedStatusItem) {
 	verdicts, drop := currency(items)
 	a.setConditions(template, status, verdicts, drop...)
 }
 
-// currency returns the verdict about the age of the items' statuses, or the
-// type to drop if all are current.
+// currency returns the condition StatusCurrent if the status of some item is not current, and otherwise that type to drop.
 func currency(items []workv1alpha2.AggregatedStatusItem) ([]verdict, []string) {
 	var stale []string
 	for i := range items {

@@ -16,14 +16,13 @@ type phaseReport struct {
 	Phase string `json:"phase"`
 }
 
-// heaviest returns the first phase of the order that some report has. A cluster
-// that has not reported counts as having the phase in silence.
-func heaviest(list []report[phaseReport], silence string, order ...string) string {
+// worst returns the first phase of the order that some report has. A cluster that has not reported counts with the phase missing.
+func worst(list []report[phaseReport], missing string, order ...string) string {
 	best := len(order)
 	for i := range list {
 		phase := list[i].status.Phase
 		if phase == "" {
-			phase = silence
+			phase = missing
 		}
 		if at := slices.Index(order, phase); at >= 0 {
 			best = min(best, at)
@@ -35,13 +34,13 @@ func heaviest(list []report[phaseReport], silence string, order ...string) strin
 	return order[best]
 }
 
-// phase returns the template with the phase that its copies add up to.
+// phase returns the template with the worst phase of its copies.
 func phase(template *unstructured.Unstructured, items []workv1alpha2.AggregatedStatusItem, order ...string) (*unstructured.Unstructured, error) {
 	list, err := reports[phaseReport](items)
 	if err != nil {
 		return nil, err
 	}
-	result := heaviest(list, string(corev1.ClaimPending), order...)
+	result := worst(list, string(corev1.ClaimPending), order...)
 	if result == "" {
 		return template, nil
 	}
@@ -50,7 +49,7 @@ func phase(template *unstructured.Unstructured, items []workv1alpha2.AggregatedS
 	return interpret.WithStatus(template, status), nil
 }
 
-// Claim: one lost volume is a loss, and all have to be bound to count as bound.
+// Claim is lost if one copy is, and bound if all are.
 func (a Aggregation) Claim(_ context.Context, template *unstructured.Unstructured, items []workv1alpha2.AggregatedStatusItem) (*unstructured.Unstructured, error) {
 	return phase(template, items,
 		string(corev1.ClaimLost), string(corev1.ClaimPending), string(corev1.ClaimBound))
@@ -62,8 +61,7 @@ func (a Aggregation) Volume(_ context.Context, template *unstructured.Unstructur
 		string(corev1.VolumeBound), string(corev1.VolumeReleased))
 }
 
-// Pod takes the phase of the pod that is worst off and lists the containers of
-// all of them.
+// Pod takes the worst phase and lists the containers of all copies.
 func (a Aggregation) Pod(_ context.Context, template *unstructured.Unstructured, items []workv1alpha2.AggregatedStatusItem) (*unstructured.Unstructured, error) {
 	result, err := phase(template, items,
 		string(corev1.PodFailed), string(corev1.PodUnknown), string(corev1.PodPending),
@@ -81,20 +79,18 @@ func (a Aggregation) Pod(_ context.Context, template *unstructured.Unstructured,
 		containers = append(containers, list[i].status.ContainerStatuses...)
 		initContainers = append(initContainers, list[i].status.InitContainerStatuses...)
 	}
-	setList(status, "containerStatuses", withoutRevived(template, "containerStatuses", containers))
-	setList(status, "initContainerStatuses", withoutRevived(template, "initContainerStatuses", initContainers))
+	setList(status, "containerStatuses", withoutRestarted(template, "containerStatuses", containers))
+	setList(status, "initContainerStatuses", withoutRestarted(template, "initContainerStatuses", initContainers))
 	return interpret.WithStatus(template, status), nil
 }
 
-// podReport keeps container statuses as they are: newer members may say more
-// than this program knows.
+// podReport keeps container statuses as they are: newer members may have fields that are not in our types.
 type podReport struct {
 	ContainerStatuses     plainList `json:"containerStatuses"`
 	InitContainerStatuses plainList `json:"initContainerStatuses"`
 }
 
-// plainList is a list of JSON values with whole numbers as int64, as in objects
-// read from an API server.
+// plainList is a list of JSON values with whole numbers as int64, as in objects read from an API server.
 type plainList []any
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -102,10 +98,9 @@ func (l *plainList) UnmarshalJSON(data []byte) error {
 	return utiljson.Unmarshal(data, (*[]any)(l))
 }
 
-// withoutRevived leaves out containers that run while the template already
-// showed one of the same name as terminated, unless its pods restart: an API
-// server takes that for a container that came back to life, and refuses.
-func withoutRevived(template *unstructured.Unstructured, name string, statuses []any) []any {
+// withoutRestarted leaves out containers that run while the template has one of the same name as terminated, unless its pods restart:
+// an API server refuses a terminated container that runs again.
+func withoutRestarted(template *unstructured.Unstructured, name string, statuses []any) []any {
 	if policy, _, _ := unstructured.NestedString(template.Object, "spec", "restartPolicy"); policy == "Always" || policy == "" {
 		return statuses
 	}

@@ -31,15 +31,15 @@ func (r definitionReport) established() bool {
 	return false
 }
 
-// Definition tells on the hub's own definition, in two conditions, where its copies are established and which versions
-// they keep objects in; without copies there is nothing to tell. The rest of the status is about the hub's own API server, and stays.
+// Definition sets two conditions on the control plane's definition: where its copies are established, and in which versions they store
+// objects. Without copies it has neither. The rest of the status is about the control plane's own API server, and stays.
 func (a Aggregation) Definition(_ context.Context, template *unstructured.Unstructured, items []workv1alpha2.AggregatedStatusItem) (*unstructured.Unstructured, error) {
 	list, err := reports[definitionReport](items)
 	if err != nil {
 		return nil, err
 	}
 	status := statusCopy(template)
-	if len(list) == 0 { // it goes nowhere, any more
+	if len(list) == 0 {
 		a.setConditions(template, status, nil, workv1alpha1.DefinitionEstablishedInMembers, workv1alpha1.DefinitionStoredInOneVersion)
 		return interpret.WithStatus(template, status), nil
 	}

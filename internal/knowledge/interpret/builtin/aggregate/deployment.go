@@ -12,8 +12,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret/builtin/fields"
 )
 
-// Reasons of a Deployment's conditions, as the controller of Kubernetes gives
-// them: kubectl and others read the one for an exceeded deadline.
+// Reasons of a Deployment's conditions, as the controller of Kubernetes sets them: kubectl reads the one for an exceeded deadline.
 const (
 	reasonAvailable        = "MinimumReplicasAvailable"
 	reasonUnavailable      = "MinimumReplicasUnavailable"
@@ -44,12 +43,12 @@ func (d *deploymentReport) condition(kind appsv1.DeploymentConditionType) *appsv
 	return nil
 }
 
-// short tells whether replicas of the current revision have yet to be created.
+// short is true while replicas of the current revision have yet to be created.
 func (d *deploymentReport) short() bool {
 	return d.DesiredReplicas != nil && d.UpdatedReplicas < *d.DesiredReplicas
 }
 
-// complete tells whether the rollout is over, judged as kubectl does.
+// complete is true if the rollout is over, by the rule of kubectl.
 func (d *deploymentReport) complete() bool {
 	return !d.short() && d.Replicas == d.UpdatedReplicas && d.AvailableReplicas >= d.UpdatedReplicas
 }
@@ -59,8 +58,8 @@ func (d *deploymentReport) deadlineExceeded() bool {
 	return progressing != nil && progressing.Reason == reasonDeadlineExceeded
 }
 
-// available follows the member's own condition; without one, as from an agent
-// that does not send conditions, a copy is available when it is healthy.
+// available follows the member's own condition; without one, as from an agent that does not send conditions, a copy is available
+// when it is healthy.
 func available(r *report[deploymentReport]) bool {
 	if condition := r.status.condition(appsv1.DeploymentAvailable); condition != nil {
 		return condition.Status == "True"
@@ -68,9 +67,8 @@ func available(r *report[deploymentReport]) bool {
 	return r.reported && r.health == workv1alpha2.ResourceHealthy
 }
 
-// outdated tells whether a report is the last one seen rather than the present
-// state. The health of a copy that is not as it should be is unknown as well, but
-// its status is the present one.
+// outdated is true for the last known report of a cluster that is unreachable. The health of a copy that differs from its Work is
+// unknown as well, but its status is current.
 func outdated[S any](r *report[S]) bool {
 	return r.applied && r.reported && r.health == workv1alpha2.ResourceUnknown
 }
@@ -102,32 +100,15 @@ func (a Aggregation) Deployment(_ context.Context, template *unstructured.Unstru
 	return interpret.WithStatus(template, status), nil
 }
 
-// deploymentGeneration holds the observed generation back in one more case than
-// usual. kubectl compares the counters with the template's replicas; where
-// clusters have that many each, one finished cluster would pass for all of them
-// while another has not even created its pods. It is let go once a member's
-// deadline for progress is over, so that kubectl can report that.
+// deploymentGeneration keeps the observed generation no longer once a member's deadline for progress is over, so that kubectl can
+// report that.
 func deploymentGeneration(template *unstructured.Unstructured, list []report[deploymentReport]) int64 {
-	of := func(d *deploymentReport) generations { return d.generations }
-	observed := observedGeneration(template, list, of)
-	desired, err := fields.SpecNumber(template, "replicas", 1)
-	if err != nil {
-		return observed
-	}
-	var total int64
-	short := false
-	for i := range list {
-		status := &list[i].status
-		if status.DesiredReplicas == nil || status.deadlineExceeded() {
-			return observed
+	return rolloutGeneration(template, list, func(d *deploymentReport) (*int32, int32) {
+		if d.deadlineExceeded() {
+			return nil, 0
 		}
-		total += int64(*status.DesiredReplicas)
-		short = short || status.short()
-	}
-	if short && total > desired {
-		return fields.StatusNumber(template, "observedGeneration")
-	}
-	return observed
+		return d.DesiredReplicas, d.UpdatedReplicas
+	})
 }
 
 func deploymentAvailable(template *unstructured.Unstructured, list []report[deploymentReport]) verdict {

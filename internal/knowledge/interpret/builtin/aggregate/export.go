@@ -21,11 +21,10 @@ type exportReport struct {
 	} `json:"conditions"`
 }
 
-// exportConditions are the conditions of a ServiceExport, each with its status when all is well. A cluster where it is not
-// counts for all.
-var exportConditions = []struct{ kind, well string }{{"Valid", "True"}, {"Ready", "True"}, {"Conflict", "False"}}
+// exportConditions are the conditions of a ServiceExport, each with its good status. One cluster with another status decides.
+var exportConditions = []struct{ kind, good string }{{"Valid", "True"}, {"Ready", "True"}, {"Conflict", "False"}}
 
-// ServiceExport tells on the hub's export how its copies fare: as in the first cluster where something is wrong.
+// ServiceExport takes each condition of the first cluster where it is not good.
 func (a Aggregation) ServiceExport(_ context.Context, template *unstructured.Unstructured, items []workv1alpha2.AggregatedStatusItem) (*unstructured.Unstructured, error) {
 	list, err := reports[exportReport](items)
 	if err != nil {
@@ -34,7 +33,7 @@ func (a Aggregation) ServiceExport(_ context.Context, template *unstructured.Uns
 	var verdicts []verdict
 	var drop []string
 	for _, wanted := range exportConditions {
-		if v, known := exportVerdict(list, wanted.kind, wanted.well); known {
+		if v, known := exportVerdict(list, wanted.kind, wanted.good); known {
 			verdicts = append(verdicts, v)
 		} else {
 			drop = append(drop, wanted.kind)
@@ -49,7 +48,7 @@ func (a Aggregation) ServiceExport(_ context.Context, template *unstructured.Uns
 }
 
 // exportVerdict is one condition of all copies. It is not known while no cluster has one.
-func exportVerdict(list []report[exportReport], kind, well string) (verdict, bool) {
+func exportVerdict(list []report[exportReport], kind, good string) (verdict, bool) {
 	result, found := verdict{kind: kind}, false
 	var clusters []string
 	for i := range list {
@@ -58,12 +57,12 @@ func exportVerdict(list []report[exportReport], kind, well string) (verdict, boo
 				continue
 			}
 			clusters = append(clusters, list[i].cluster)
-			if !found || result.status == well && c.Status != well {
+			if !found || result.status == good && c.Status != good {
 				result.status, result.reason, result.message, found = c.Status, c.Reason, fmt.Sprintf("Cluster %s: %s", list[i].cluster, c.Message), true
 			}
 		}
 	}
-	if found && result.status == well {
+	if found && result.status == good {
 		slices.Sort(clusters)
 		result.message = "In all clusters that tell: " + strings.Join(clusters, ", ")
 	}

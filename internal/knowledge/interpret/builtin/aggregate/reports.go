@@ -15,13 +15,13 @@ import (
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret/builtin/fields"
 )
 
-// Aggregation folds the statuses of all copies into the one of the template. Its
-// methods have the signature of interpret.Operations.Aggregate.
+// Aggregation adds up the statuses of all copies in the template's. Its methods have the signature of
+// interpret.Operations.Aggregate. The clock dates conditions.
 type Aggregation struct {
 	Clock clock.PassiveClock
 }
 
-// report is what one cluster said about its copy.
+// report is what one cluster reported about its copy.
 type report[S any] struct {
 	cluster string
 	// status is zero if the cluster has not reported yet.
@@ -60,24 +60,21 @@ func clustersOf[S any](list []report[S], predicate func(*report[S]) bool) []stri
 	return clusters
 }
 
-// generations is the part of a report that says which spec it is about.
+// generations is the part of a report that has the generations of the spec that it is about.
 type generations struct {
 	ObservedGeneration         int64 `json:"observedGeneration"`
 	Generation                 int64 `json:"generation"`
 	ResourceTemplateGeneration int64 `json:"resourceTemplateGeneration"`
 }
 
-// caughtUp tells whether the member's controller has seen what the template's
-// current generation became there.
+// caughtUp is true if the member's controller has observed what the template's current generation became there.
 func (g generations) caughtUp(template int64) bool {
 	return g.ObservedGeneration >= g.Generation && g.ResourceTemplateGeneration >= template
 }
 
-// observedGeneration is the template's generation if every copy has caught up
-// with it, and else what the template said before: tools take it for the sign
-// that the rest of the status can be trusted. Without any copy only a template
-// that wants none is up to date.
-func observedGeneration[S any](template *unstructured.Unstructured, list []report[S], of func(*S) generations) int64 {
+// observedGeneration is the template's generation if every copy has caught up with it, and else what the template has: tools read it
+// as the sign that the rest of the status is current. Without any copy only a template that wants none is up to date.
+func observedGeneration[S interface{ caughtUp(int64) bool }](template *unstructured.Unstructured, list []report[S]) int64 {
 	generation := template.GetGeneration()
 	if len(list) == 0 {
 		if desired, err := fields.SpecNumber(template, "replicas", 1); err != nil || desired != 0 {
@@ -86,16 +83,41 @@ func observedGeneration[S any](template *unstructured.Unstructured, list []repor
 		return generation
 	}
 	for i := range list {
-		if !list[i].reported || !of(&list[i].status).caughtUp(generation) {
+		if !list[i].reported || !list[i].status.caughtUp(generation) {
 			return fields.StatusNumber(template, "observedGeneration")
 		}
 	}
 	return generation
 }
 
-// untouched tells whether there is nothing to fold and nothing to correct: no
-// cluster has reported, and the status is one that nobody has written yet. A
-// template that wants no replicas needs no report.
+// rolloutGeneration keeps the observed generation in one more case. kubectl compares the counters with the template's replicas; where
+// clusters have that many each, one finished cluster would count for all of them while another has not even created its pods.
+// Replicas returns how many replicas a copy is to have, nil if that is not known or does not matter, and how many it has.
+func rolloutGeneration[S interface{ caughtUp(int64) bool }](template *unstructured.Unstructured, list []report[S],
+	replicas func(*S) (desired *int32, present int32)) int64 {
+	observed := observedGeneration(template, list)
+	wanted, err := fields.SpecNumber(template, "replicas", 1)
+	if err != nil {
+		return observed
+	}
+	var total int64
+	short := false
+	for i := range list {
+		desired, present := replicas(&list[i].status)
+		if desired == nil {
+			return observed
+		}
+		total += int64(*desired)
+		short = short || present < *desired
+	}
+	if short && total > wanted {
+		return fields.StatusNumber(template, "observedGeneration")
+	}
+	return observed
+}
+
+// untouched is true if there is nothing to add up and nothing to correct: no cluster has reported, and the status is not written
+// yet. A template that wants no replicas needs no report.
 func untouched(template *unstructured.Unstructured, items []workv1alpha2.AggregatedStatusItem) bool {
 	for i := range items {
 		if items[i].Status != nil {
@@ -112,8 +134,7 @@ func untouched(template *unstructured.Unstructured, items []workv1alpha2.Aggrega
 	return err == nil && desired != 0
 }
 
-// typedStatus returns a typed status in the form that objects read from an API
-// server have.
+// typedStatus returns a typed status in the form that objects read from an API server have.
 func typedStatus(status any) (map[string]any, error) {
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(status)
 	if err != nil {
@@ -122,8 +143,7 @@ func typedStatus(status any) (map[string]any, error) {
 	return fields, nil
 }
 
-// statusCopy returns the template's status for editing: a new map whose values
-// are still the template's.
+// statusCopy returns the template's status for editing: a new map whose values are still the template's.
 func statusCopy(template *unstructured.Unstructured) map[string]any {
 	status, _ := template.Object["status"].(map[string]any)
 	if status == nil {

@@ -30,8 +30,7 @@ func CronJob(_ context.Context, obj *unstructured.Unstructured) ([]interpret.Dep
 	return dependenciesAt(obj, "spec", "jobTemplate", "spec", "template", "spec")
 }
 
-// StatefulSet leaves out the claims that the set makes itself: a
-// volume of a claim template's name stands for the pod's own claim.
+// StatefulSet leaves out the claims that the set makes itself: a volume of a claim template's name is the pod's own claim.
 func StatefulSet(ctx context.Context, obj *unstructured.Unstructured) ([]interpret.Dependency, error) {
 	dependencies, err := Template(ctx, obj)
 	if err != nil {
@@ -58,11 +57,9 @@ func dependenciesAt(obj *unstructured.Unstructured, path ...string) ([]interpret
 	return OfPod(spec, obj.GetNamespace()), nil
 }
 
-// OfPod lists the ConfigMaps, Secrets, claims and the service account
-// that a pod of the spec needs in its namespace, sorted. The account named
-// default is not listed: every namespace has one. A resource claim, or a
-// template of one, is listed in each version that has objects of its own: a pod
-// does not say which it means.
+// OfPod lists the ConfigMaps, Secrets, claims and the service account that a pod of the spec needs in its namespace, sorted. The
+// account named default is not listed: every namespace has one. A resource claim, or a template of one, is listed in each version
+// that has objects of its own: a pod does not have the version.
 func OfPod(spec *corev1.PodSpec, namespace string) []interpret.Dependency {
 	found := references{namespace: namespace, seen: map[referenceKey]bool{}}
 	for _, secret := range spec.ImagePullSecrets {
@@ -211,10 +208,8 @@ func (r references) sorted() []interpret.Dependency {
 	return list
 }
 
-// Ingress are the certificates that the Ingress serves, and the
-// Services that its requests go to: without them it answers nothing. A backend
-// that is another resource is nobody's dependency: the Ingress may name any
-// kind, of which its author need not be allowed to read anything.
+// Ingress lists the certificates that the Ingress serves, and the Services that its requests go to. A backend that is another
+// resource is no dependency: the Ingress may name any kind, also one that its author may not read.
 func Ingress(_ context.Context, obj *unstructured.Unstructured) ([]interpret.Dependency, error) {
 	var ingress networkingv1.Ingress
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, &ingress); err != nil {
@@ -247,8 +242,7 @@ func Ingress(_ context.Context, obj *unstructured.Unstructured) ([]interpret.Dep
 	return found.sorted(), nil
 }
 
-// ServiceImport are the Service that stands for an import where it
-// is consumed, and its endpoints.
+// ServiceImport lists the derived Service of an import and its endpoints.
 func ServiceImport(_ context.Context, obj *unstructured.Unstructured) ([]interpret.Dependency, error) {
 	derived := "derived-" + obj.GetName()
 	return []interpret.Dependency{

@@ -7,16 +7,14 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// serviceOwnership tells which of a Service's fields that an API server may fill in were chosen by somebody.
+// serviceOwnership is which of a Service's fields that an API server may fill in have a field manager.
 type serviceOwnership struct {
 	healthCheckNodePort, ipFamilies, ipFamilyPolicy bool
-	// nodePorts holds the keys of the ports whose nodePort is owned, as far as a
-	// field set names them.
+	// nodePorts has the keys of the ports whose nodePort has a field manager.
 	nodePorts []portKey
 }
 
-// portKey identifies an entry of spec.ports; managed fields use the list keys
-// port and protocol.
+// portKey identifies an entry of spec.ports; managed fields use the list keys port and protocol.
 type portKey struct {
 	Port     int64  `json:"port"`
 	Protocol string `json:"protocol"`

@@ -6,8 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Prune puts a kind's own rule before the one for all kinds: the rule may need
-// what the latter removes.
+// Prune runs a kind's own rule before the one for all kinds: the rule may need what the latter removes.
 func Prune(rule func(obj *unstructured.Unstructured)) func(obj *unstructured.Unstructured) {
 	return func(obj *unstructured.Unstructured) {
 		rule(obj)
@@ -15,8 +14,8 @@ func Prune(rule func(obj *unstructured.Unstructured)) func(obj *unstructured.Uns
 	}
 }
 
-// PruneServerSet removes what an API server, not a user, put into an object.
-// Owners and finalizers go too: those who would honour them live on the hub.
+// PruneServerSet removes what an API server, not a user, wrote to an object, and owners and finalizers: their controllers run on the
+// control plane.
 func PruneServerSet(obj *unstructured.Unstructured) {
 	delete(obj.Object, "status")
 	metadata, ok := obj.Object["metadata"].(map[string]any)
@@ -31,15 +30,14 @@ func PruneServerSet(obj *unstructured.Unstructured) {
 	}
 }
 
-// PruneDeployment removes the bookkeeping of a deployment controller.
+// PruneDeployment removes the annotations of a deployment controller.
 func PruneDeployment(obj *unstructured.Unstructured) {
 	removeKeys(obj.Object, []string{"metadata", "annotations"},
 		"deployment.kubernetes.io/revision", "deployment.kubernetes.io/revision-history")
 }
 
-// PruneJob removes what ties a Job to the uid it has on the hub, unless its
-// author took over the selector, and the time to live: a member that removed a
-// finished Job would be given it again, to run again.
+// PruneJob removes the selector and labels with the uid that a Job has on the control plane, unless its selector is manual, and the
+// time to live: a member that removed a finished Job would get it again, and run it again.
 func PruneJob(obj *unstructured.Unstructured) {
 	unstructured.RemoveNestedField(obj.Object, "spec", "ttlSecondsAfterFinished")
 	if manual, _, _ := unstructured.NestedBool(obj.Object, "spec", "manualSelector"); manual {
@@ -55,10 +53,8 @@ func PruneJob(obj *unstructured.Unstructured) {
 	}
 }
 
-// PruneService removes the addresses and ports that the hub allocated. A
-// headless Service keeps its None. A node port, or a choice of address families,
-// is kept if some field manager owns it, which the hub's allocator never does:
-// then a user asked for it. The families of the hub say nothing about a member's.
+// PruneService removes the addresses and ports that the control plane allocated. A headless Service keeps its None. A node port, or a
+// choice of address families, is kept if some field manager owns it: a user has set it, since the allocator owns no field.
 func PruneService(obj *unstructured.Unstructured) {
 	spec, ok := obj.Object["spec"].(map[string]any)
 	if !ok {
@@ -84,8 +80,7 @@ func PruneService(obj *unstructured.Unstructured) {
 	}
 }
 
-// PruneServiceAccount removes the references to token Secrets made for the
-// account by the hub.
+// PruneServiceAccount removes the references to token Secrets that the control plane made for the account.
 func PruneServiceAccount(obj *unstructured.Unstructured) {
 	secrets, ok := obj.Object["secrets"].([]any)
 	if !ok {
@@ -106,7 +101,7 @@ func PruneServiceAccount(obj *unstructured.Unstructured) {
 	obj.Object["secrets"] = kept
 }
 
-// PruneSecret removes a token of the hub: the member signs its own.
+// PruneSecret removes a token of the control plane: the member signs its own.
 func PruneSecret(obj *unstructured.Unstructured) {
 	if !isTokenSecret(obj) {
 		return
@@ -125,8 +120,7 @@ func isTokenSecret(obj *unstructured.Unstructured) bool {
 	return obj.Object["type"] == "kubernetes.io/service-account-token"
 }
 
-// removeKeys deletes keys from the map at the path, and the map if that leaves
-// it empty.
+// removeKeys deletes keys from the map at the path, and the map if that leaves it empty.
 func removeKeys(object map[string]any, path []string, keys ...string) {
 	value, _, err := unstructured.NestedFieldNoCopy(object, path...)
 	fields, ok := value.(map[string]any)

@@ -3,6 +3,7 @@ package retain
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -17,8 +18,7 @@ type kept struct {
 	value any
 }
 
-// Retain puts what the rule keeps into a copy of desired, or returns desired as
-// it is if there is nothing to keep.
+// Retain writes what the rule keeps to a copy of desired, or returns desired itself if there is nothing to keep.
 func Retain(rule func(desired, observed *unstructured.Unstructured) ([]kept, error)) func(ctx context.Context, desired, observed *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	return func(_ context.Context, desired, observed *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 		fields, err := rule(desired, observed)
@@ -51,8 +51,7 @@ func keepFields(observed *unstructured.Unstructured, paths ...[]string) ([]kept,
 	return fields, nil
 }
 
-// Replicas leaves the number of replicas to the member if the template
-// asks for that, usually because an autoscaler works there.
+// Replicas leaves the number of replicas to the member if the template has the label for that, usually because of an autoscaler there.
 func Replicas(desired, observed *unstructured.Unstructured) ([]kept, error) {
 	if desired.GetLabels()[policyv1alpha1.RetainReplicasLabel] != "true" {
 		return nil, nil
@@ -60,8 +59,7 @@ func Replicas(desired, observed *unstructured.Unstructured) ([]kept, error) {
 	return keepFields(observed, []string{"spec", "replicas"})
 }
 
-// Job keeps the selector and labels the member generated: both are
-// immutable there.
+// Job keeps the selector and labels that the member generated: both are immutable there.
 func Job(desired, observed *unstructured.Unstructured) ([]kept, error) {
 	if manual, _, _ := unstructured.NestedBool(desired.Object, "spec", "manualSelector"); manual {
 		return nil, nil
@@ -95,8 +93,7 @@ func Secret(desired, observed *unstructured.Unstructured) ([]kept, error) {
 	return fields, err
 }
 
-// ServiceAccount keeps the references that the member's controllers added,
-// behind the ones the template asks for.
+// ServiceAccount keeps the references that the member's controllers added, after those of the template.
 func ServiceAccount(desired, observed *unstructured.Unstructured) ([]kept, error) {
 	var fields []kept
 	for _, name := range []string{"secrets", "imagePullSecrets"} {
@@ -129,8 +126,7 @@ func appendMissing(list, more []any) []any {
 	return merged
 }
 
-// Pod keeps what the member's scheduler and admission decided; a pod's
-// spec cannot change afterwards.
+// Pod keeps what the member's scheduler and admission decided; a pod's spec cannot change afterwards.
 func Pod(desired, observed *unstructured.Unstructured) ([]kept, error) {
 	fields, err := keepFields(observed,
 		[]string{"spec", "nodeName"}, []string{"spec", "serviceAccountName"}, []string{"spec", "volumes"})
@@ -146,8 +142,7 @@ func Pod(desired, observed *unstructured.Unstructured) ([]kept, error) {
 	return fields, nil
 }
 
-// withMounts returns desired's containers with the volume mounts that the
-// containers of the same name have in the member.
+// withMounts returns desired's containers with the volume mounts that the containers of the same name have in the member.
 func withMounts(desired, observed *unstructured.Unstructured, name string) ([]any, bool) {
 	wanted, _, _ := unstructured.NestedFieldNoCopy(desired.Object, "spec", name)
 	found, _, _ := unstructured.NestedFieldNoCopy(observed.Object, "spec", name)
@@ -168,10 +163,7 @@ func withMounts(desired, observed *unstructured.Unstructured, name string) ([]an
 			continue
 		}
 		changed = true
-		merged := make(map[string]any, len(container)+1)
-		for key, value := range container {
-			merged[key] = value
-		}
+		merged := maps.Clone(container)
 		merged["volumeMounts"] = mounts[container["name"]]
 		result[i] = merged
 	}
