@@ -25,11 +25,11 @@ func (q quota) atMost(n int) int {
 
 // choose selects among the fitting clusters as the spread constraints ask.
 // Without any, all are chosen.
-func choose(r *Round, a *Attempt, fitting []*Verdict) ([]*Verdict, *Failure) {
+func choose(r *Round, a *Attempt, fitting []*Candidate) ([]*Candidate, *Failure) {
 	constraints := r.Request.spreadConstraints()
 	if strategyOf(r.Request.Placement) == static && r.Request.divisible() {
 		// A cluster without weight would take up a group and receive nothing.
-		fitting = slices.DeleteFunc(fitting, func(v *Verdict) bool { return v.Weight == 0 })
+		fitting = slices.DeleteFunc(fitting, func(v *Candidate) bool { return v.Weight == 0 })
 	}
 	if len(constraints) == 0 {
 		return fitting, nil
@@ -43,7 +43,7 @@ func choose(r *Round, a *Attempt, fitting []*Verdict) ([]*Verdict, *Failure) {
 		}
 	}
 	if len(fitting) < q.least {
-		return nil, unschedulable(fmt.Sprintf("spreadConstraints ask for at least %d clusters: %s", q.least, whyDropped(a.Verdicts)))
+		return nil, unschedulable(fmt.Sprintf("spreadConstraints ask for at least %d clusters: %s", q.least, whyDropped(a.Candidates)))
 	}
 	setKeys(fitting)
 	dims := dimensionsOf(constraints)
@@ -55,11 +55,11 @@ func choose(r *Round, a *Attempt, fitting []*Verdict) ([]*Verdict, *Failure) {
 
 // chooseClusters takes the best clusters, and exchanges the last of them for
 // roomier ones until the replicas fit.
-func chooseClusters(r *Round, fitting []*Verdict, q quota) ([]*Verdict, *Failure) {
+func chooseClusters(r *Round, fitting []*Candidate, q quota) ([]*Candidate, *Failure) {
 	k := q.atMost(len(fitting))
 	rankBest(fitting, k)
 	chosen, rest := fitting[:k], fitting[k:]
-	makeRoom(chosen, rest, q.need, func(int, *Verdict) bool { return true })
+	makeRoom(chosen, rest, q.need, func(int, *Candidate) bool { return true })
 	if missing := shortOf(chosen, q.need); missing > 0 && !r.Request.Partial {
 		return nil, unschedulable(fmt.Sprintf("spreadConstraints allow %d clusters, which is too few: %s",
 			k, whyTooLittle(r.Request, chosen, missing)))
@@ -69,7 +69,7 @@ func chooseClusters(r *Round, fitting []*Verdict, q quota) ([]*Verdict, *Failure
 
 // makeRoom exchanges chosen clusters, from the last backwards, for whichever of
 // rest has the most room and may take its place, until need is met.
-func makeRoom(chosen, rest []*Verdict, need int64, may func(i int, candidate *Verdict) bool) {
+func makeRoom(chosen, rest []*Candidate, need int64, may func(i int, candidate *Candidate) bool) {
 	for i := len(chosen) - 1; i >= 0 && shortOf(chosen, need) > 0; i-- {
 		best := -1
 		for j, candidate := range rest {
@@ -83,7 +83,7 @@ func makeRoom(chosen, rest []*Verdict, need int64, may func(i int, candidate *Ve
 	}
 }
 
-func roomier(a, b *Verdict) bool {
+func roomier(a, b *Candidate) bool {
 	if a.Available != b.Available {
 		return a.Available > b.Available
 	}
@@ -91,7 +91,7 @@ func roomier(a, b *Verdict) bool {
 }
 
 // shortOf says how many replicas of need the clusters have no room for.
-func shortOf(clusters []*Verdict, need int64) int64 {
+func shortOf(clusters []*Candidate, need int64) int64 {
 	if need == unbounded {
 		return 0
 	}

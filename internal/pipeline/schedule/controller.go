@@ -151,20 +151,20 @@ func (c *Controller) Reconcile(ctx context.Context, it Item) (reconcile.Result, 
 		return reconcile.Result{RequeueAfter: staleDelay}, nil
 	}
 	start := c.deps.Clock.Now()
-	verdict, err := c.decide(ctx, it, b)
+	outcome, err := c.decide(ctx, it, b)
 	if err != nil {
 		c.metrics.decided(nil)
 		return reconcile.Result{}, err
 	}
-	if verdict.decision == nil {
+	if outcome.decision == nil {
 		err = c.observe(ctx, it, b)
 	} else {
-		c.metrics.decided(verdict.decision)
+		c.metrics.decided(outcome.decision)
 		c.metrics.took(phaseDecide, c.deps.Clock.Since(start))
 		start = c.deps.Clock.Now()
 		defer func() { c.metrics.took(phaseWrite, c.deps.Clock.Since(start)) }()
-		log.FromContext(ctx).V(1).Info("Scheduled binding", "cause", verdict.cause, "targets", listTargets(verdict.decision.Targets))
-		err = c.publish(ctx, it, b, &verdict)
+		log.FromContext(ctx).V(1).Info("Scheduled binding", "cause", outcome.cause, "targets", listTargets(outcome.decision.Targets))
+		err = c.publish(ctx, it, b, &outcome)
 	}
 	switch {
 	case apierrors.IsConflict(err):
@@ -175,7 +175,7 @@ func (c *Controller) Reconcile(ctx context.Context, it Item) (reconcile.Result, 
 	case err != nil:
 		return reconcile.Result{}, err
 	}
-	return reconcile.Result{RequeueAfter: verdict.again}, nil
+	return reconcile.Result{RequeueAfter: outcome.again}, nil
 }
 
 // read gets a binding from the cache. It is shared: it must not be changed.

@@ -8,8 +8,8 @@ import (
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 )
 
-// verdict is what one look at a binding came to.
-type verdict struct {
+// outcome is what one look at a binding came to.
+type outcome struct {
 	// decision is nil if there was nothing to decide.
 	decision *Decision
 	cause    cause
@@ -34,12 +34,12 @@ const (
 // decide finds out whether b is due, and decides. Decisions that depend on what
 // others were promised are made one at a time, and what they give away is
 // noted before the next begins.
-func (c *Controller) decide(ctx context.Context, it Item, b workv1alpha2.Binding) (verdict, error) {
+func (c *Controller) decide(ctx context.Context, it Item, b workv1alpha2.Binding) (outcome, error) {
 	req := requestOf(b, c.kindTravels(b))
 	req.Becomes = c.deps.Conversion.Alternatives(ctx, kindOf(b))
 	var err error
 	if req.Devices, err = c.deps.Conversion.Devices(ctx, b); err != nil {
-		return verdict{}, err
+		return outcome{}, err
 	}
 	awaits, came := awaitsClaims(b, &req), awaited(b) && !req.Devices.Missing
 	if came && !runsAnywhere(b) {
@@ -52,10 +52,10 @@ func (c *Controller) decide(ctx context.Context, it Item, b workv1alpha2.Binding
 	}
 	snapshot, err := c.fleet.snapshot(ctx)
 	if err != nil {
-		return verdict{}, err
+		return outcome{}, err
 	}
 	c.peers.fill(&req, it, b)
-	out := verdict{cause: c.profile.due(b, &req, snapshot), fresh: req.Fresh, awaits: awaits}
+	out := outcome{cause: c.profile.due(b, &req, snapshot), fresh: req.Fresh, awaits: awaits}
 	if out.cause == notDue && came {
 		out.cause = claimsCame
 	}
@@ -142,7 +142,7 @@ func termIndex(req *Request, name string) int {
 
 // wait keeps a binding in pendingBindings that has no place, lacks some, or
 // has one it wants to return from.
-func (c *Controller) wait(it Item, b workv1alpha2.Binding, v *verdict) {
+func (c *Controller) wait(it Item, b workv1alpha2.Binding, v *outcome) {
 	d := v.decision
 	_, wantsBack := failback(b.GetAnnotations())
 	switch {
@@ -163,7 +163,7 @@ func (c *Controller) wait(it Item, b workv1alpha2.Binding, v *verdict) {
 
 // waitForDevices keeps an object in pendingBindings as long as some cluster is left out for the devices it claims: it
 // may go there when they are free, also if it has a place elsewhere.
-func (c *Controller) waitForDevices(it Item, b workv1alpha2.Binding, req *Request, v *verdict) {
+func (c *Controller) waitForDevices(it Item, b workv1alpha2.Binding, req *Request, v *outcome) {
 	if !req.Devices.Together().IsEmpty() && v.decision.dropped(devices{}.Name()) {
 		c.pending.enter(it, priorityOf(b))
 		if v.again == 0 || v.again > retryWaiting {
@@ -173,7 +173,7 @@ func (c *Controller) waitForDevices(it Item, b workv1alpha2.Binding, req *Reques
 }
 
 // promise notes what the decision gives away, before it is written.
-func (c *Controller) promise(it Item, b workv1alpha2.Binding, req *Request, v *verdict) {
+func (c *Controller) promise(it Item, b workv1alpha2.Binding, req *Request, v *outcome) {
 	if c.peers.place(it, b, v.decision.Targets) {
 		c.freed()
 	}
@@ -197,7 +197,7 @@ func (c *Controller) promise(it Item, b workv1alpha2.Binding, req *Request, v *v
 }
 
 // takeBack undoes promise after a write that failed.
-func (c *Controller) takeBack(it Item, b workv1alpha2.Binding, v *verdict) {
+func (c *Controller) takeBack(it Item, b workv1alpha2.Binding, v *outcome) {
 	c.peers.place(it, b, b.BindingSpec().Clusters)
 	if v.promised == nil {
 		return

@@ -49,8 +49,8 @@ func notUnderstood(err error) *Failure {
 type Attempt struct {
 	// Term is what was tried.
 	Term Term
-	// Verdicts has one entry per cluster of the snapshot, by name.
-	Verdicts []Verdict
+	// Candidates has one entry per cluster of the snapshot, by name.
+	Candidates []Candidate
 	// Failure says why the term was no use; nil if it was.
 	Failure *Failure
 
@@ -59,22 +59,22 @@ type Attempt struct {
 	shortage string
 	filters  []Filter
 	scorers  []string
-	scores   []int64 // len(scorers) per verdict
+	scores   []int64 // len(scorers) per outcome
 }
 
 // DroppedBy names the filter that dropped the i-th cluster, or "" if it fits.
 func (a *Attempt) DroppedBy(i int) string {
-	if a.Verdicts[i].Reason == nil {
+	if a.Candidates[i].Reason == nil {
 		return ""
 	}
-	return a.filters[a.Verdicts[i].filter].Name()
+	return a.filters[a.Candidates[i].filter].Name()
 }
 
 // Scores returns what each scorer gave the i-th cluster, for a cluster that
 // fits. Scorers that had no opinion about the request are missing.
 func (a *Attempt) Scores(i int) map[string]int64 {
 	out := make(map[string]int64, len(a.scorers))
-	if a.Verdicts[i].Reason != nil {
+	if a.Candidates[i].Reason != nil {
 		return out
 	}
 	for n, name := range a.scorers {
@@ -83,8 +83,8 @@ func (a *Attempt) Scores(i int) map[string]int64 {
 	return out
 }
 
-// Verdict is what one attempt found out about one cluster.
-type Verdict struct {
+// Candidate is what one attempt found out about one cluster.
+type Candidate struct {
 	Cluster *Cluster
 	// Reason says why the cluster was dropped; nil for one that fits.
 	Reason *Reason
@@ -117,7 +117,7 @@ func addSaturating(a, b int32) int32 {
 func (d *Decision) dropped(filter string) bool {
 	for n := range d.Attempts {
 		a := &d.Attempts[n]
-		for i := range a.Verdicts {
+		for i := range a.Candidates {
 			if a.DroppedBy(i) == filter {
 				return true
 			}

@@ -21,7 +21,7 @@ func (devices) Prepare(r *Round) (Check, error) {
 		return nil, nil
 	}
 	wants := wantsOf(needs)
-	return func(v *Verdict) *Reason {
+	return func(v *Candidate) *Reason {
 		if v.Held {
 			return nil
 		}
@@ -115,7 +115,7 @@ func (freeDevices) Prepare(r *Round) Rate {
 	if len(most) == 0 {
 		return nil
 	}
-	return func(v *Verdict) int64 {
+	return func(v *Candidate) int64 {
 		score := int64(MaxScore)
 		for i := range wants {
 			score = min(score, wants[i].rate(r.Snapshot, v.Cluster, most))

@@ -9,7 +9,7 @@ import (
 // weigh sets the static weights of the fitting clusters, where the placement
 // divides by them: the largest weight of the rules that select a cluster, or 1
 // each if no rule selects any.
-func weigh(r *Round, fitting []*Verdict) error {
+func weigh(r *Round, fitting []*Candidate) error {
 	if strategyOf(r.Request.Placement) != static {
 		return nil
 	}
@@ -37,7 +37,7 @@ func weigh(r *Round, fitting []*Verdict) error {
 }
 
 // divide gives replicas to the chosen clusters and returns how many found no place.
-func divide(r *Round, chosen []*Verdict) (missing int64) {
+func divide(r *Round, chosen []*Candidate) (missing int64) {
 	req := r.Request
 	if !req.divisible() {
 		return 0
@@ -56,7 +56,7 @@ func divide(r *Round, chosen []*Verdict) (missing int64) {
 	}
 }
 
-func divideByWeight(req *Request, chosen []*Verdict) {
+func divideByWeight(req *Request, chosen []*Candidate) {
 	votes := make([]vote, 0, len(chosen))
 	for _, v := range chosen {
 		if v.Weight > 0 {
@@ -68,13 +68,13 @@ func divideByWeight(req *Request, chosen []*Verdict) {
 
 // divideByRoom serves one overflow tier after the other; each receives no more
 // than it can hold in all.
-func divideByRoom(req *Request, chosen []*Verdict, tierCount int) (missing int64) {
+func divideByRoom(req *Request, chosen []*Candidate, tierCount int) (missing int64) {
 	if tierCount <= 1 {
 		return share(req, chosen, int64(req.Replicas))
 	}
 	remaining := int64(req.Replicas)
 	for tier := range tierCount {
-		var members []*Verdict
+		var members []*Candidate
 		var available int64
 		for _, v := range chosen {
 			if int(v.Tier) == tier {
@@ -90,7 +90,7 @@ func divideByRoom(req *Request, chosen []*Verdict, tierCount int) (missing int64
 
 // vote is the weight of one cluster in a division.
 type vote struct {
-	*Verdict
+	*Candidate
 	votes int64
 }
 
@@ -98,21 +98,21 @@ type vote struct {
 // stays where it is as far as desired allows: growing only places the
 // difference, shrinking takes from all in proportion. A fresh request divides
 // everything anew. It returns how many replicas found no place.
-func share(req *Request, clusters []*Verdict, desired int64) (missing int64) {
+func share(req *Request, clusters []*Candidate, desired int64) (missing int64) {
 	var assigned int64
 	for _, v := range clusters {
 		assigned += int64(v.Current)
 	}
 	switch {
 	case req.Fresh:
-		return spreadOut(req, clusters, desired, func(v *Verdict) int64 { return int64(v.Available) }, false)
+		return spreadOut(req, clusters, desired, func(v *Candidate) int64 { return int64(v.Available) }, false)
 	case assigned > desired:
-		return spreadOut(req, clusters, desired, func(v *Verdict) int64 { return int64(v.Current) }, false)
+		return spreadOut(req, clusters, desired, func(v *Candidate) int64 { return int64(v.Current) }, false)
 	default:
 		for _, v := range clusters {
 			v.Replicas = v.Current
 		}
-		return spreadOut(req, clusters, desired-assigned, func(v *Verdict) int64 { return int64(v.Allocatable) }, true)
+		return spreadOut(req, clusters, desired-assigned, func(v *Candidate) int64 { return int64(v.Allocatable) }, true)
 	}
 }
 
@@ -120,7 +120,7 @@ func share(req *Request, clusters []*Verdict, desired int64) (missing int64) {
 // most that a cluster takes, and returns how many are left over. Aggregated
 // placement uses the fewest clusters that hold them, the largest first; those
 // that hold replicas go before others if heldFirst.
-func spreadOut(req *Request, clusters []*Verdict, n int64, weight func(*Verdict) int64, heldFirst bool) (missing int64) {
+func spreadOut(req *Request, clusters []*Candidate, n int64, weight func(*Candidate) int64, heldFirst bool) (missing int64) {
 	if n == 0 {
 		return 0
 	}
@@ -152,7 +152,7 @@ func fewest(votes []vote, n int64, heldFirst bool) []vote {
 		if a.votes != b.votes {
 			return a.votes > b.votes
 		}
-		return compareRank(a.Verdict, b.Verdict) < 0
+		return compareRank(a.Candidate, b.Candidate) < 0
 	}
 	heap := slices.Clone(votes)
 	for i := len(heap)/2 - 1; i >= 0; i-- {

@@ -125,7 +125,7 @@ func (p Profile) displaced(req *Request, snapshot *Snapshot) bool {
 		return true
 	}
 	return slices.ContainsFunc(req.Current, func(t workv1alpha2.TargetCluster) bool {
-		v := Verdict{Cluster: snapshot.Get(t.Name), Held: true, Current: t.Replicas}
+		v := Candidate{Cluster: snapshot.Get(t.Name), Held: true, Current: t.Replicas}
 		return v.Cluster == nil || slices.ContainsFunc(checks, func(c placedCheck) bool { return c.check(&v) != nil })
 	})
 }

@@ -61,7 +61,7 @@ func TestWhatConstraintsAllowIsFound(t *testing.T) {
 		switch {
 		case d.Failure != nil && possible:
 			t.Errorf("%s: %s", story, d.Failure.Message)
-		case d.Failure == nil && !allowed(func(i int) bool { return d.Attempts[0].Verdicts[i].Chosen }):
+		case d.Failure == nil && !allowed(func(i int) bool { return d.Attempts[0].Candidates[i].Chosen }):
 			t.Fatalf("%s: %v are not allowed", story, d.Targets)
 		case d.Failure == nil:
 			met++

@@ -173,8 +173,8 @@ func TestDecisionAccountsForEveryCluster(t *testing.T) {
 		deployment(5, placement(dynamic, affinity(policyv1alpha1.ClusterAffinity{ExcludeClusters: []string{"m3"}}), spread(byCluster, 1, 1)), now("m2", 1)),
 		fleet(member("m1", room(9)), member("m2", room(9)), member("m3"), member("m4", tainted("k", "", corev1.TaintEffectNoSchedule))),
 	)
-	if len(d.Attempts) != 1 || len(d.Attempts[0].Verdicts) != 4 {
-		t.Fatalf("want one attempt with four verdicts, got %+v", d.Attempts)
+	if len(d.Attempts) != 1 || len(d.Attempts[0].Candidates) != 4 {
+		t.Fatalf("want one attempt with four candidates, got %+v", d.Attempts)
 	}
 	type row struct {
 		Cluster, Filter, Reason string
@@ -184,7 +184,7 @@ func TestDecisionAccountsForEveryCluster(t *testing.T) {
 	}
 	var got []row
 	a := &d.Attempts[0]
-	for i, v := range a.Verdicts {
+	for i, v := range a.Candidates {
 		r := row{Cluster: v.Cluster.Name, Filter: a.DroppedBy(i), Chosen: v.Chosen, Room: v.Allocatable, Replicas: v.Replicas, Locality: a.Scores(i)["ClusterLocality"]}
 		if v.Reason != nil {
 			r.Reason = v.Reason.String()

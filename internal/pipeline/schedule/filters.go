@@ -16,7 +16,7 @@ func (clusterLeaving) Fixed() {}
 
 func (clusterLeaving) Prepare(*Round) (Check, error) {
 	leaving := &Reason{"is being deleted", "are being deleted"}
-	return func(v *Verdict) *Reason {
+	return func(v *Candidate) *Reason {
 		if v.Cluster.Leaving {
 			return leaving
 		}
@@ -35,7 +35,7 @@ func (clusterEviction) Prepare(r *Round) (Check, error) {
 		return nil, nil
 	}
 	reason := &Reason{"is being evicted from", "are being evicted from"}
-	return func(v *Verdict) *Reason {
+	return func(v *Candidate) *Reason {
 		if _, ok := evicting[v.Cluster.Name]; ok {
 			return reason
 		}
@@ -55,7 +55,7 @@ func (clusterAffinity) Prepare(r *Round) (Check, error) {
 	if len(r.tiers.selectors) == 1 && r.tiers.selectors[0] == nil {
 		return nil, nil
 	}
-	return func(v *Verdict) *Reason {
+	return func(v *Candidate) *Reason {
 		_, reason := r.tiers.of(v.Cluster)
 		return reason
 	}, nil
@@ -93,7 +93,7 @@ func (apiEnablement) Prepare(r *Round) (Check, error) {
 	}
 	var last *apiSet
 	var lastAnswer *Reason
-	return func(v *Verdict) *Reason {
+	return func(v *Candidate) *Reason {
 		if v.Held {
 			return nil
 		}
@@ -119,7 +119,7 @@ func (taintToleration) Prepare(r *Round) (Check, error) {
 	if r.Request.Placement != nil {
 		tolerations = r.Request.Placement.ClusterTolerations
 	}
-	return func(v *Verdict) *Reason {
+	return func(v *Candidate) *Reason {
 		if v.Held {
 			return nil
 		}
@@ -172,7 +172,7 @@ func (spreadConstraint) Prepare(r *Round) (Check, error) {
 	for i, d := range dims {
 		reasons[i] = &Reason{"has no " + d.name, "have no " + d.name}
 	}
-	return func(v *Verdict) *Reason {
+	return func(v *Candidate) *Reason {
 		for i := range dims {
 			if dims[i].groupOf(v.Cluster) == "" {
 				return reasons[i]
@@ -197,7 +197,7 @@ func (workloadAffinity) Prepare(r *Round) (Check, error) {
 		"has no object of affinity group " + peers.Group,
 		"have no object of affinity group " + peers.Group,
 	}
-	return func(v *Verdict) *Reason {
+	return func(v *Candidate) *Reason {
 		if _, ok := peers.Clusters[v.Cluster.Name]; ok {
 			return nil
 		}
@@ -228,7 +228,7 @@ func (workloadAntiAffinity) Prepare(r *Round) (Check, error) {
 		"has an object of anti-affinity group " + peers.Group,
 		"have an object of anti-affinity group " + peers.Group,
 	}
-	return func(v *Verdict) *Reason {
+	return func(v *Candidate) *Reason {
 		if _, ok := peers.Clusters[v.Cluster.Name]; ok {
 			return reason
 		}
@@ -245,7 +245,7 @@ func (clusterLocality) Prepare(r *Round) Rate {
 	if len(r.Request.Current) == 0 {
 		return nil
 	}
-	return func(v *Verdict) int64 {
+	return func(v *Candidate) int64 {
 		if v.Held {
 			return MaxScore
 		}

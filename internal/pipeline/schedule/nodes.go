@@ -31,7 +31,7 @@ func (nodeTopology) Prepare(r *Round) (Check, error) {
 	where := strings.Join(words, " and ")
 	reason := &Reason{"has no nodes in " + where, "have no nodes in " + where}
 	outside := r.outside(claims)
-	return func(v *Verdict) *Reason {
+	return func(v *Candidate) *Reason {
 		if v.Held || !outside(v.Cluster) {
 			return nil
 		}

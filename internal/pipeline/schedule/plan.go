@@ -79,9 +79,9 @@ func (p Profile) planFor(r *Round) (*plan, error) {
 	}
 	made := &plan{dropped: make([]uint16, r.Snapshot.Len())}
 	places := map[Reason]uint16{}
-	var v Verdict // one for all: checks keep none
+	var v Candidate // one for all: checks keep none
 	for i, c := range r.Snapshot.clusters {
-		v = Verdict{Cluster: c}
+		v = Candidate{Cluster: c}
 		for _, check := range checks {
 			reason := check.check(&v)
 			if reason == nil {

@@ -15,12 +15,12 @@ import (
 	"github.com/flagship-k8s/flagship/internal/pipeline/schedule"
 )
 
-// verdicts is what a decision says of every cluster: the filter and reason that dropped it, or what it received.
-func verdicts(d schedule.Decision) []string {
+// candidates is what a decision says of every cluster: the filter and reason that dropped it, or what it received.
+func candidates(d schedule.Decision) []string {
 	var out []string
 	for i := range d.Attempts {
 		a := &d.Attempts[i]
-		for n, v := range a.Verdicts {
+		for n, v := range a.Candidates {
 			text := fmt.Sprintf("%s gets %d", v.Cluster.Name, v.Replicas)
 			if v.Reason != nil {
 				text = fmt.Sprintf("%s: %s: %s", v.Cluster.Name, a.DroppedBy(n), v.Reason)
@@ -65,7 +65,7 @@ func TestMemoryDoesNotShow(t *testing.T) {
 				req.Evicting = []string{"m00"}
 			}
 			want, got := schedule.Schedule(req, w.snapshot()), schedule.Schedule(req, remembering)
-			if diff := cmp.Diff(verdicts(want), verdicts(got)); diff != "" {
+			if diff := cmp.Diff(candidates(want), candidates(got)); diff != "" {
 				t.Fatalf("without memory (-) and with (+):\n%s", diff)
 			}
 		}
@@ -81,7 +81,7 @@ func TestTheFirstFilterGivesTheReason(t *testing.T) {
 	for range 2 {
 		d := schedule.Schedule(req, snapshot)
 		want := []string{"m1: ClusterLeaving: is being deleted", "m2: ClusterEviction: is being evicted from", "m3: TaintToleration: has taint k=v:NoSchedule"}
-		if diff := cmp.Diff(want, verdicts(d)); diff != "" {
+		if diff := cmp.Diff(want, candidates(d)); diff != "" {
 			t.Errorf("-want +got\n%s", diff)
 		}
 	}

@@ -21,7 +21,7 @@ type Filter interface {
 
 // Check returns why a cluster is dropped, or nil if it passes. It must not
 // change anything, and is called often: reasons are best made in Prepare.
-type Check func(*Verdict) *Reason
+type Check func(*Candidate) *Reason
 
 // Scorer ranks the clusters that passed all filters.
 type Scorer interface {
@@ -33,7 +33,7 @@ type Scorer interface {
 }
 
 // Rate returns the score of a cluster, from 0 to MaxScore.
-type Rate func(*Verdict) int64
+type Rate func(*Candidate) int64
 
 // MaxScore is the highest score that one scorer gives.
 const MaxScore = 100

@@ -218,7 +218,7 @@ func TestSpreadConstraintsHold(t *testing.T) {
 			}
 			placed++
 			chosen, regions := 0, map[string]bool{}
-			for _, v := range d.Attempts[0].Verdicts {
+			for _, v := range d.Attempts[0].Candidates {
 				if v.Chosen {
 					chosen++
 					regions[v.Cluster.Region] = true

@@ -9,7 +9,7 @@ import (
 
 // compareRank is the order in which clusters are preferred: overflow tier, then
 // static weight, score and available replicas, the largest first, then name.
-func compareRank(a, b *Verdict) int {
+func compareRank(a, b *Candidate) int {
 	switch {
 	case a.Tier != b.Tier:
 		return cmp.Compare(a.Tier, b.Tier)
@@ -34,7 +34,7 @@ const (
 )
 
 // setKeys gives every one of clusters, which come sorted by name, its key.
-func setKeys(clusters []*Verdict) {
+func setKeys(clusters []*Candidate) {
 	if packKeys(clusters) {
 		return
 	}
@@ -45,7 +45,7 @@ func setKeys(clusters []*Verdict) {
 }
 
 // packKeys sets the keys of clusters unless one does not fit.
-func packKeys(clusters []*Verdict) bool {
+func packKeys(clusters []*Candidate) bool {
 	if len(clusters) > 1<<keyPlaceBits {
 		return false
 	}
@@ -91,11 +91,11 @@ func (w weightRanks) of(weight int64) uint64 {
 	return uint64(len(w)) // no weight comes last
 }
 
-func compareKeys(a, b *Verdict) int { return cmp.Compare(a.key, b.key) }
+func compareKeys(a, b *Candidate) int { return cmp.Compare(a.key, b.key) }
 
 // rankBest reorders clusters so that the k best stand first, in order. The rest
 // follows in no particular order.
-func rankBest(clusters []*Verdict, k int) {
+func rankBest(clusters []*Candidate, k int) {
 	switch {
 	case k <= 0:
 	case k >= len(clusters)/4:
@@ -117,10 +117,10 @@ func rankBest(clusters []*Verdict, k int) {
 
 // inOrder yields clusters from the best on. Mostly the first few are enough,
 // which a heap finds without sorting the others.
-func inOrder(clusters []*Verdict) iter.Seq[*Verdict] {
-	return func(yield func(*Verdict) bool) {
+func inOrder(clusters []*Candidate) iter.Seq[*Candidate] {
+	return func(yield func(*Candidate) bool) {
 		heap := slices.Clone(clusters)
-		better := func(a, b *Verdict) bool { return a.key < b.key }
+		better := func(a, b *Candidate) bool { return a.key < b.key }
 		for i := len(heap)/2 - 1; i >= 0; i-- {
 			sink(heap, i, better)
 		}

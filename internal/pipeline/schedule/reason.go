@@ -28,11 +28,11 @@ type reasonGroup struct {
 }
 
 // groupReasons counts the dropped clusters by reason, the most frequent first.
-func groupReasons(verdicts []Verdict) []reasonGroup {
+func groupReasons(candidates []Candidate) []reasonGroup {
 	index := map[Reason]int{}
 	var groups []reasonGroup
-	for i := range verdicts {
-		v := &verdicts[i]
+	for i := range candidates {
+		v := &candidates[i]
 		if v.Reason == nil {
 			continue
 		}
@@ -53,11 +53,11 @@ func groupReasons(verdicts []Verdict) []reasonGroup {
 // whyDropped says how many clusters fit and what became of the others, for
 // example "0/12 clusters fit: 7 lack apps.example.io/v1 Widget, 5 have taint
 // env=test:NoSchedule (in this order: m1, m2, …; m8, …)".
-func whyDropped(verdicts []Verdict) string {
-	if len(verdicts) == 0 {
+func whyDropped(candidates []Candidate) string {
+	if len(candidates) == 0 {
 		return "0/0 clusters fit: no cluster has joined"
 	}
-	groups := groupReasons(verdicts)
+	groups := groupReasons(candidates)
 	dropped := 0
 	var counts, names []string
 	for _, g := range groups {
@@ -69,7 +69,7 @@ func whyDropped(verdicts []Verdict) string {
 		counts = append(counts, fmt.Sprintf("%d %s", len(g.clusters), words))
 		names = append(names, firstNames(g.clusters))
 	}
-	text := fmt.Sprintf("%d/%d clusters fit", len(verdicts)-dropped, len(verdicts))
+	text := fmt.Sprintf("%d/%d clusters fit", len(candidates)-dropped, len(candidates))
 	switch len(groups) {
 	case 0:
 		return text

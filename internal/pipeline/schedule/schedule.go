@@ -66,7 +66,7 @@ func (p Profile) attempt(r *Round) Attempt {
 		return a
 	}
 	if len(fitting) == 0 {
-		a.Failure = noClusterFits(whyDropped(a.Verdicts))
+		a.Failure = noClusterFits(whyDropped(a.Candidates))
 		return a
 	}
 	p.score(r, &a)
@@ -90,12 +90,12 @@ func (p Profile) attempt(r *Round) Attempt {
 		a.Failure = unschedulable(a.shortage)
 		return a
 	}
-	a.targets = targetsOf(r.Request, a.Verdicts)
+	a.targets = targetsOf(r.Request, a.Candidates)
 	return a
 }
 
 // filter asks every filter about every cluster, and returns those that all let pass, by name.
-func (p Profile) filter(r *Round, a *Attempt) ([]*Verdict, error) {
+func (p Profile) filter(r *Round, a *Attempt) ([]*Candidate, error) {
 	fixed, err := p.planFor(r)
 	if err != nil {
 		return nil, err
@@ -110,15 +110,15 @@ func (p Profile) filter(r *Round, a *Attempt) ([]*Verdict, error) {
 			return nil, err
 		}
 	}
-	a.filters, a.Verdicts = p.Filters, make([]Verdict, r.Snapshot.Len())
+	a.filters, a.Candidates = p.Filters, make([]Candidate, r.Snapshot.Len())
 	for _, t := range r.Request.Current {
 		if i, ok := r.Snapshot.index[t.Name]; ok {
-			a.Verdicts[i].Held, a.Verdicts[i].Current = true, t.Replicas
+			a.Candidates[i].Held, a.Candidates[i].Current = true, t.Replicas
 		}
 	}
-	fitting := make([]*Verdict, 0, len(a.Verdicts))
+	fitting := make([]*Candidate, 0, len(a.Candidates))
 	for i, c := range r.Snapshot.clusters {
-		v := &a.Verdicts[i]
+		v := &a.Candidates[i]
 		v.Cluster = c
 		switch dropped := fixed.dropped[i]; {
 		case v.Held:
@@ -139,7 +139,7 @@ func (p Profile) filter(r *Round, a *Attempt) ([]*Verdict, error) {
 
 // ask keeps the reason of the first check, in the order of the filters, that
 // drops the cluster.
-func (v *Verdict) ask(checks []placedCheck) {
+func (v *Candidate) ask(checks []placedCheck) {
 	for i := range checks {
 		if v.Reason != nil && v.filter < checks[i].place {
 			return
@@ -158,9 +158,9 @@ func (p Profile) score(r *Round, a *Attempt) {
 			rates, a.scorers = append(rates, rate), append(a.scorers, s.Name())
 		}
 	}
-	a.scores = make([]int64, len(rates)*len(a.Verdicts))
-	for i := range a.Verdicts {
-		v := &a.Verdicts[i]
+	a.scores = make([]int64, len(rates)*len(a.Candidates))
+	for i := range a.Candidates {
+		v := &a.Candidates[i]
 		if v.Reason != nil {
 			continue
 		}
@@ -173,7 +173,7 @@ func (p Profile) score(r *Round, a *Attempt) {
 }
 
 // measure finds out how much room there is, where that can make a difference.
-func measure(r *Round, a *Attempt, fitting []*Verdict) {
+func measure(r *Round, a *Attempt, fitting []*Candidate) {
 	req := r.Request
 	if len(r.tiers.selectors) > 1 {
 		for _, v := range fitting {
@@ -192,8 +192,8 @@ func measure(r *Round, a *Attempt, fitting []*Verdict) {
 	}
 	demand := req.demand()
 	outside := r.outside(r.placesOfNodes())
-	for i := range a.Verdicts {
-		v := &a.Verdicts[i]
+	for i := range a.Candidates {
+		v := &a.Candidates[i]
 		if v.Reason != nil {
 			continue
 		}
@@ -208,16 +208,16 @@ func measure(r *Round, a *Attempt, fitting []*Verdict) {
 	}
 }
 
-func targetsOf(req *Request, verdicts []Verdict) []workv1alpha2.TargetCluster {
+func targetsOf(req *Request, candidates []Candidate) []workv1alpha2.TargetCluster {
 	n := 0
-	for i := range verdicts {
-		if receives(req, &verdicts[i]) {
+	for i := range candidates {
+		if receives(req, &candidates[i]) {
 			n++
 		}
 	}
 	targets := make([]workv1alpha2.TargetCluster, 0, n)
-	for i := range verdicts {
-		if v := &verdicts[i]; receives(req, v) {
+	for i := range candidates {
+		if v := &candidates[i]; receives(req, v) {
 			targets = append(targets, workv1alpha2.TargetCluster{Name: v.Cluster.Name, Replicas: v.Replicas})
 		}
 	}
@@ -227,7 +227,7 @@ func targetsOf(req *Request, verdicts []Verdict) []workv1alpha2.TargetCluster {
 // receives says whether a cluster becomes a target. Of a workload it must
 // receive replicas; but scaling a workload to zero leaves its copies where they
 // are, and one that is duplicated goes everywhere even with none.
-func receives(req *Request, v *Verdict) bool {
+func receives(req *Request, v *Candidate) bool {
 	switch {
 	case !v.Chosen:
 		return false
@@ -238,7 +238,7 @@ func receives(req *Request, v *Verdict) bool {
 	}
 }
 
-func anyReplicas(chosen []*Verdict) bool {
+func anyReplicas(chosen []*Candidate) bool {
 	for _, v := range chosen {
 		if v.Replicas > 0 {
 			return true
@@ -248,7 +248,7 @@ func anyReplicas(chosen []*Verdict) bool {
 }
 
 // whyTooLittle says how much room there is, and where.
-func whyTooLittle(req *Request, chosen []*Verdict, missing int64) string {
+func whyTooLittle(req *Request, chosen []*Candidate, missing int64) string {
 	if req.wholeSets() {
 		return "Clusters available replicas 0 are not enough to schedule. No chosen cluster has room for a whole set of components"
 	}

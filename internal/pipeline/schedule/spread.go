@@ -11,7 +11,7 @@ import (
 // group is the clusters of one region, zone, provider or label value.
 type group struct {
 	name     string
-	clusters []*Verdict
+	clusters []*Candidate
 	score    int64
 	held     bool // the object is in one of them
 	found    int  // the how-manieth it was when the members were gone through
@@ -23,7 +23,7 @@ const groupScore = 1000
 // chooseGroups selects groups by each dimension in turn, each among the
 // clusters that the selections before have left over, then the clusters: one
 // of every group, and the best of the rest.
-func chooseGroups(r *Round, members []*Verdict, dims []dimension, q quota) ([]*Verdict, *Failure) {
+func chooseGroups(r *Round, members []*Candidate, dims []dimension, q quota) ([]*Candidate, *Failure) {
 	s := spread{round: r, dims: dims, quota: q}
 	if chosen := s.narrow(0, members, nil); chosen != nil {
 		return chosen, nil
@@ -39,8 +39,8 @@ type spread struct {
 	round     *Round
 	dims      []dimension
 	quota     quota
-	partial   []*Verdict // satisfies the constraints but not the need
-	complaint string     // the first reason why there was no selection
+	partial   []*Candidate // satisfies the constraints but not the need
+	complaint string       // the first reason why there was no selection
 	tries     int
 	looks     int
 }
@@ -59,7 +59,7 @@ func (s *spread) complain(format string, args ...any) {
 }
 
 // narrow handles the dimensions from depth on. picked are the groups chosen so far, per dimension.
-func (s *spread) narrow(depth int, members []*Verdict, picked [][]string) []*Verdict {
+func (s *spread) narrow(depth int, members []*Candidate, picked [][]string) []*Candidate {
 	if depth == len(s.dims) {
 		s.tries++
 		return s.finish(members, picked)
@@ -106,7 +106,7 @@ func (d *dimension) bound(n int, q quota) int {
 }
 
 // within returns the names of the groups of a combination and the members that are in them.
-func within(p path, groups []group, members []*Verdict, groupAt []int) (names []string, inside []*Verdict) {
+func within(p path, groups []group, members []*Candidate, groupAt []int) (names []string, inside []*Candidate) {
 	in := make([]bool, len(groups))
 	size := 0
 	for _, g := range p.groups {
@@ -114,7 +114,7 @@ func within(p path, groups []group, members []*Verdict, groupAt []int) (names []
 		in[g] = true
 		size += len(groups[g].clusters)
 	}
-	inside = make([]*Verdict, 0, size)
+	inside = make([]*Candidate, 0, size)
 	for i, v := range members {
 		if in[groupAt[i]] {
 			inside = append(inside, v)
@@ -148,7 +148,7 @@ func openOf(picked [][]string) openGroups {
 
 // finish picks the clusters: the best that stands for groups not yet
 // represented, until all are, then the best of the others up to the bound.
-func (s *spread) finish(members []*Verdict, picked [][]string) []*Verdict {
+func (s *spread) finish(members []*Candidate, picked [][]string) []*Candidate {
 	open := openOf(picked)
 	chosen, rest := s.represent(members, open)
 	for d := range open {
@@ -163,7 +163,7 @@ func (s *spread) finish(members []*Verdict, picked [][]string) []*Verdict {
 			s.complain("spreadConstraints allow %d clusters, too few for one in every group", s.quota.most)
 			return nil
 		}
-		rest = slices.DeleteFunc(slices.Clone(members), func(v *Verdict) bool { return slices.Contains(chosen, v) })
+		rest = slices.DeleteFunc(slices.Clone(members), func(v *Candidate) bool { return slices.Contains(chosen, v) })
 	}
 	fixed := len(chosen)
 	if total < s.quota.least {
@@ -172,9 +172,9 @@ func (s *spread) finish(members []*Verdict, picked [][]string) []*Verdict {
 	}
 	rankBest(rest, total-fixed)
 	chosen, rest = append(chosen, rest[:total-fixed]...), rest[total-fixed:]
-	makeRoom(chosen, rest, s.quota.need, func(i int, _ *Verdict) bool { return i >= fixed })
+	makeRoom(chosen, rest, s.quota.need, func(i int, _ *Candidate) bool { return i >= fixed })
 	// Those that stand for groups stay as long as that is enough; then others may stand for them.
-	makeRoom(chosen, rest, s.quota.need, func(i int, candidate *Verdict) bool {
+	makeRoom(chosen, rest, s.quota.need, func(i int, candidate *Candidate) bool {
 		was := chosen[i]
 		chosen[i] = candidate
 		covers := s.covers(chosen, openOf(picked))
@@ -192,7 +192,7 @@ func (s *spread) finish(members []*Verdict, picked [][]string) []*Verdict {
 }
 
 // covers says whether some cluster stands for every group in open.
-func (s *spread) covers(chosen []*Verdict, open openGroups) bool {
+func (s *spread) covers(chosen []*Candidate, open openGroups) bool {
 	for d := range open {
 		for _, v := range chosen {
 			delete(open[d], s.dims[d].groupOf(v.Cluster))
@@ -207,7 +207,7 @@ func (s *spread) covers(chosen []*Verdict, open openGroups) bool {
 // represent splits members into those that stand for groups in open and the
 // rest, and strikes out the groups that are represented. A cluster that stands
 // for more groups goes first, then the better one.
-func (s *spread) represent(members []*Verdict, open openGroups) (chosen, rest []*Verdict) {
+func (s *spread) represent(members []*Candidate, open openGroups) (chosen, rest []*Candidate) {
 	rest = slices.Clone(members)
 	for {
 		best, most := -1, 0
@@ -239,8 +239,8 @@ const maxCovers = 4096
 
 // cover looks for no more than most clusters that stand for all groups in open, where the best ones, taken first, are not.
 // Of clusters that stand for the same groups the best will do.
-func (s *spread) cover(members []*Verdict, open openGroups, most int) []*Verdict {
-	best := map[string]*Verdict{}
+func (s *spread) cover(members []*Candidate, open openGroups, most int) []*Candidate {
+	best := map[string]*Candidate{}
 	for _, v := range members {
 		groups := make([]string, len(s.dims))
 		for d := range s.dims {
@@ -251,10 +251,10 @@ func (s *spread) cover(members []*Verdict, open openGroups, most int) []*Verdict
 			best[kind] = v
 		}
 	}
-	kinds := slices.SortedFunc(maps.Values(best), func(a, b *Verdict) int { return cmp.Compare(a.key, b.key) })
+	kinds := slices.SortedFunc(maps.Values(best), func(a, b *Candidate) int { return cmp.Compare(a.key, b.key) })
 	steps := 0
-	var search func(chosen []*Verdict, open openGroups) []*Verdict
-	search = func(chosen []*Verdict, open openGroups) []*Verdict {
+	var search func(chosen []*Candidate, open openGroups) []*Candidate
+	search = func(chosen []*Candidate, open openGroups) []*Candidate {
 		steps++
 		dim := 0 // with the most open groups: each of these needs a cluster of its own
 		for d := range open {
@@ -290,7 +290,7 @@ func (s *spread) cover(members []*Verdict, open openGroups, most int) []*Verdict
 // groupsBy forms the groups of members by one dimension and scores them, in the
 // order that the search for combinations wants: fewest clusters first, then
 // the best score, then name. groupAt says where the group of each cluster is.
-func (s *spread) groupsBy(dim dimension, members []*Verdict) (groups []group, groupAt []int) {
+func (s *spread) groupsBy(dim dimension, members []*Candidate) (groups []group, groupAt []int) {
 	groups, groupAt = sortInto(dim, members)
 	for i := range groups {
 		groups[i].found, groups[i].score = i, s.scoreOf(dim, groups[i].clusters)
@@ -309,7 +309,7 @@ func (s *spread) groupsBy(dim dimension, members []*Verdict) (groups []group, gr
 }
 
 // sortInto forms the groups of members in the order in which they turn up.
-func sortInto(dim dimension, members []*Verdict) (groups []group, groupAt []int) {
+func sortInto(dim dimension, members []*Candidate) (groups []group, groupAt []int) {
 	index := map[string]int{}
 	groupAt = make([]int, len(members))
 	var sizes []int
@@ -326,7 +326,7 @@ func sortInto(dim dimension, members []*Verdict) (groups []group, groupAt []int)
 		sizes[at]++
 	}
 	// All groups share one array, each its own stretch of it.
-	clusters := make([]*Verdict, len(members))
+	clusters := make([]*Candidate, len(members))
 	for at, size := range sizes {
 		groups[at].clusters, clusters = clusters[:0:size], clusters[size:]
 	}
@@ -344,7 +344,7 @@ func compareGroups(a, b group) int {
 // every cluster gets them all; by weight if weights divide; otherwise by how
 // much of its share the group can take, and how good the clusters are that it
 // needs for that.
-func (s *spread) scoreOf(dim dimension, clusters []*Verdict) int64 {
+func (s *spread) scoreOf(dim dimension, clusters []*Candidate) int64 {
 	req := s.round.Request
 	if strategyOf(req.Placement) == static && req.divisible() {
 		return scoreByWeight(clusters)
@@ -371,7 +371,7 @@ func (s *spread) scoreOf(dim dimension, clusters []*Verdict) int64 {
 	return available*groupScore + scores/int64(len(clusters))
 }
 
-func scoreOfDuplicates(clusters []*Verdict, replicas int32) int64 {
+func scoreOfDuplicates(clusters []*Candidate, replicas int32) int64 {
 	var able, scores int64
 	for _, v := range clusters {
 		if v.Available >= replicas {
@@ -385,7 +385,7 @@ func scoreOfDuplicates(clusters []*Verdict, replicas int32) int64 {
 	return able*groupScore + scores/able
 }
 
-func scoreByWeight(clusters []*Verdict) int64 {
+func scoreByWeight(clusters []*Candidate) int64 {
 	var weight float64
 	for _, v := range clusters {
 		weight += float64(v.Weight)

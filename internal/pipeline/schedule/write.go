@@ -43,7 +43,7 @@ func (c *Controller) observe(ctx context.Context, it Item, b workv1alpha2.Bindin
 }
 
 // publish writes what a decision changes, then tells of it in an event.
-func (c *Controller) publish(ctx context.Context, it Item, b workv1alpha2.Binding, v *verdict) error {
+func (c *Controller) publish(ctx context.Context, it Item, b workv1alpha2.Binding, v *outcome) error {
 	news, err := c.write(ctx, it, b, v)
 	if refused := refusal(err); refused != nil {
 		v.decision, v.again, v.remaining = &Decision{Failure: refused}, retryWaiting, b.BindingSpec().Clusters
@@ -81,7 +81,7 @@ func refusal(err error) *Failure {
 
 // write makes the binding say what was decided, and returns the condition that tells of it if there is something to tell.
 // A result and its status are one write, to the subresource schedule. A status alone is written alone.
-func (c *Controller) write(ctx context.Context, it Item, b workv1alpha2.Binding, v *verdict) (news *metav1.Condition, err error) {
+func (c *Controller) write(ctx context.Context, it Item, b workv1alpha2.Binding, v *outcome) (news *metav1.Condition, err error) {
 	next := copyOf(b)
 	moved, rewritten, err := setResult(next, v)
 	if err != nil {
@@ -113,7 +113,7 @@ func (c *Controller) write(ctx context.Context, it Item, b workv1alpha2.Binding,
 // setResult changes spec.clusters and the annotations of a binding, and returns whether the clusters, and whether any of
 // it, changed. After a failure to schedule the last result stays, but for clusters that leave: copies that run are worth
 // more than a correct empty list, and those in a cluster that leaves go with it.
-func setResult(next object, v *verdict) (moved, rewritten bool, err error) {
+func setResult(next object, v *outcome) (moved, rewritten bool, err error) {
 	targets, before := v.remaining, next.GetAnnotations()
 	annotations := before
 	if v.decision.Failure == nil {
@@ -172,7 +172,7 @@ func sameTargets(a, b []workv1alpha2.TargetCluster) bool {
 }
 
 // setStatus makes the whole status of a binding say what was decided.
-func (c *Controller) setStatus(next object, v *verdict, news bool, condition metav1.Condition) {
+func (c *Controller) setStatus(next object, v *outcome, news bool, condition metav1.Condition) {
 	status := next.BindingStatus()
 	status.SchedulerObservedGeneration = next.GetGeneration()
 	if v.decision.Failure == nil {
