@@ -77,7 +77,7 @@ bench: build ## Measure the pipeline end to end and print a table and JSON; BENC
 
 .PHONY: bench-schedule
 bench-schedule: build ## Measure the scheduler: pure decisions, then 10,000 bindings on 1,000 clusters and 10,000 objects under one policy.
-	$(GO) test -run '^$$' -bench 'Schedule|First' -benchmem ./internal/pipeline/schedule
+	$(GO) test -run '^$$' -bench 'Schedule|First' -benchmem ./internal/pipeline/schedule/decision/profile
 	@$(BIN) bench schedule
 	@$(BIN) bench crowd
 

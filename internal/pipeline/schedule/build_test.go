@@ -1,9 +1,6 @@
 package schedule_test
 
 import (
-	"testing"
-
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -11,7 +8,6 @@ import (
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
-	"github.com/flagship-k8s/flagship/internal/pipeline/schedule"
 )
 
 // member is a cluster that serves apps/v1 Deployment and v1 ConfigMap, has no taint and room for 100 replicas of one CPU.
@@ -38,12 +34,6 @@ func room(n int64) func(*clusterv1alpha1.Cluster) {
 	}
 }
 
-func in(provider, region string, zones ...string) func(*clusterv1alpha1.Cluster) {
-	return func(c *clusterv1alpha1.Cluster) {
-		c.Spec.Provider, c.Spec.Region, c.Spec.Zones = provider, region, zones
-	}
-}
-
 func labelled(key, value string) func(*clusterv1alpha1.Cluster) {
 	return func(c *clusterv1alpha1.Cluster) { metav1.SetMetaDataLabel(&c.ObjectMeta, key, value) }
 }
@@ -52,19 +42,6 @@ func tainted(key, value string, effect corev1.TaintEffect) func(*clusterv1alpha1
 	return func(c *clusterv1alpha1.Cluster) {
 		c.Spec.Taints = append(c.Spec.Taints, corev1.Taint{Key: key, Value: value, Effect: effect})
 	}
-}
-
-func fleet(clusters ...*clusterv1alpha1.Cluster) *schedule.Snapshot {
-	return schedule.NewSnapshot(clusters)
-}
-
-// rooms is a fleet m1, m2, … with that much room each.
-func rooms(free ...int64) *schedule.Snapshot {
-	var clusters []*clusterv1alpha1.Cluster
-	for i, n := range free {
-		clusters = append(clusters, member("m"+string(rune('1'+i)), room(n)))
-	}
-	return fleet(clusters...)
 }
 
 func targets(pairs ...any) []workv1alpha2.TargetCluster {
@@ -76,33 +53,6 @@ func targets(pairs ...any) []workv1alpha2.TargetCluster {
 }
 
 var oneCPU = &workv1alpha2.ReplicaRequirements{ResourceRequest: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}}
-
-// deployment is a request for replicas of one CPU each.
-func deployment(replicas int32, p *policyv1alpha1.Placement, edits ...func(*schedule.Request)) schedule.Request {
-	req := schedule.Request{
-		Resource:  workv1alpha2.ObjectReference{APIVersion: "apps/v1", Kind: "Deployment"},
-		Placement: p, Replicas: replicas, Requirements: oneCPU,
-	}
-	for _, edit := range edits {
-		edit(&req)
-	}
-	return req
-}
-
-func configMap(p *policyv1alpha1.Placement, edits ...func(*schedule.Request)) schedule.Request {
-	req := schedule.Request{Resource: workv1alpha2.ObjectReference{APIVersion: "v1", Kind: "ConfigMap"}, Placement: p}
-	for _, edit := range edits {
-		edit(&req)
-	}
-	return req
-}
-
-func now(pairs ...any) func(*schedule.Request) {
-	return func(r *schedule.Request) { r.Current = targets(pairs...) }
-}
-
-func fresh(r *schedule.Request)   { r.Fresh = true }
-func partial(r *schedule.Request) { r.Partial = true }
 
 func placement(edits ...func(*policyv1alpha1.Placement)) *policyv1alpha1.Placement {
 	p := &policyv1alpha1.Placement{}
@@ -152,12 +102,6 @@ func spread(field policyv1alpha1.SpreadFieldValue, least, most int) func(*policy
 	}
 }
 
-func spreadByLabel(key string, least, most int) func(*policyv1alpha1.Placement) {
-	return func(p *policyv1alpha1.Placement) {
-		p.SpreadConstraints = append(p.SpreadConstraints, policyv1alpha1.SpreadConstraint{SpreadByLabel: key, MinGroups: least, MaxGroups: most})
-	}
-}
-
 const (
 	byCluster  = policyv1alpha1.SpreadByFieldCluster
 	byRegion   = policyv1alpha1.SpreadByFieldRegion
@@ -176,51 +120,5 @@ func affinity(a policyv1alpha1.ClusterAffinity) func(*policyv1alpha1.Placement) 
 func term(name string, a policyv1alpha1.ClusterAffinity, overflow ...policyv1alpha1.OverflowAffinityTerm) func(*policyv1alpha1.Placement) {
 	return func(p *policyv1alpha1.Placement) {
 		p.ClusterAffinities = append(p.ClusterAffinities, policyv1alpha1.ClusterAffinityTerm{AffinityName: name, ClusterAffinity: a, OverflowAffinities: overflow})
-	}
-}
-
-func overflow(name string, a policyv1alpha1.ClusterAffinity) policyv1alpha1.OverflowAffinityTerm {
-	return policyv1alpha1.OverflowAffinityTerm{AffinityName: name, ClusterAffinity: a}
-}
-
-func tolerate(t corev1.Toleration) func(*policyv1alpha1.Placement) {
-	return func(p *policyv1alpha1.Placement) { p.ClusterTolerations = append(p.ClusterTolerations, t) }
-}
-
-// scenario is a request, a fleet and the answer worked out by hand.
-type scenario struct {
-	reason  string
-	fleet   *schedule.Snapshot
-	request schedule.Request
-	want    []workv1alpha2.TargetCluster
-	// failure and message are set instead of want when nothing can be placed.
-	failure string
-	message string
-}
-
-func (s scenario) run(t *testing.T) {
-	t.Helper()
-	d := schedule.Schedule(s.request, s.fleet)
-	if s.failure != "" {
-		if d.Failure == nil {
-			t.Fatalf("%s: placed in %v, want failure %s", s.reason, d.Targets, s.failure)
-		}
-		if d.Failure.Reason != s.failure || s.message != "" && d.Failure.Message != s.message {
-			t.Errorf("%s:\n got %s: %s\nwant %s: %s", s.reason, d.Failure.Reason, d.Failure.Message, s.failure, s.message)
-		}
-		return
-	}
-	if d.Failure != nil {
-		t.Fatalf("%s: %s: %s", s.reason, d.Failure.Reason, d.Failure.Message)
-	}
-	if diff := cmp.Diff(s.want, d.Targets); diff != "" {
-		t.Errorf("%s: -want +got\n%s", s.reason, diff)
-	}
-}
-
-func runAll(t *testing.T, scenarios map[string]scenario) {
-	t.Helper()
-	for name, s := range scenarios {
-		t.Run(name, s.run)
 	}
 }

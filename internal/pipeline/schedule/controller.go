@@ -28,6 +28,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/knowledge/conversion"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 	"github.com/flagship-k8s/flagship/internal/knowledge/fairqueue"
+	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/decision/profile"
 )
 
 const (
@@ -51,7 +52,7 @@ type Deps struct {
 	// SchedulerName is that of the bindings to handle; empty means the default scheduler.
 	SchedulerName string
 	// Profile is the plugins to decide with; nil means all of this package.
-	Profile *Profile
+	Profile *profile.Profile
 	// Conversion knows definitions that go to members with their objects, kinds that objects can be converted to, and what devices
 	// they claim. nil means that there is nothing of it.
 	Conversion conversion.Adviser
@@ -67,7 +68,7 @@ type Item = types.NamespacedName
 type Controller struct {
 	client  client.Client
 	deps    Deps
-	profile Profile
+	profile profile.Profile
 
 	metrics      *metrics
 	fleet        *fleet
@@ -91,7 +92,7 @@ func New(c client.Client, deps Deps) *Controller {
 	if deps.SchedulerName == "" {
 		deps.SchedulerName = policyv1alpha1.DefaultSchedulerName
 	}
-	profile := DefaultProfile()
+	profile := profile.Default()
 	if deps.Profile != nil {
 		profile = *deps.Profile
 	}

@@ -6,12 +6,14 @@ import (
 	"time"
 
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/decision"
+	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/decision/plugins"
 )
 
 // outcome is what one look at a binding came to.
 type outcome struct {
 	// decision is nil if there was nothing to decide.
-	decision *Decision
+	decision *decision.Decision
 	cause    cause
 	fresh    bool
 	// again is when to look next, if nothing happens before; zero is never.
@@ -21,7 +23,7 @@ type outcome struct {
 	remaining []workv1alpha2.TargetCluster
 	// promised is what was reserved, to be taken back if the write fails.
 	promised map[string]int32
-	demand   *Request
+	demand   *decision.Request
 	// awaits says that the result has to be looked at again when claims come.
 	awaits bool
 }
@@ -45,7 +47,7 @@ func (c *Controller) decide(ctx context.Context, it Item, b workv1alpha2.Binding
 	if came && !runsAnywhere(b) {
 		req.Current = nil // nothing of it can have run: it is placed as if it were new
 	}
-	if req.capacious() || len(groupsOf(b)) > 0 {
+	if req.Capacious() || len(groupsOf(b)) > 0 {
 		c.deciding.Lock()
 		defer c.deciding.Unlock()
 		c.expirePromises()
@@ -55,7 +57,7 @@ func (c *Controller) decide(ctx context.Context, it Item, b workv1alpha2.Binding
 		return outcome{}, err
 	}
 	c.peers.fill(&req, it, b)
-	out := outcome{cause: c.profile.due(b, &req, snapshot), fresh: req.Fresh, awaits: awaits}
+	out := outcome{cause: due(c.profile, b, &req, snapshot), fresh: req.Fresh, awaits: awaits}
 	if out.cause == notDue && came {
 		out.cause = claimsCame
 	}
@@ -79,7 +81,7 @@ func (c *Controller) decide(ctx context.Context, it Item, b workv1alpha2.Binding
 }
 
 // awaitsClaims says whether an object is being placed while a claim it names does not exist.
-func awaitsClaims(b workv1alpha2.Binding, req *Request) bool {
+func awaitsClaims(b workv1alpha2.Binding, req *decision.Request) bool {
 	return req.Devices.Missing && (awaited(b) || len(req.Current) == 0)
 }
 
@@ -94,7 +96,7 @@ func runsAnywhere(b workv1alpha2.Binding) bool {
 }
 
 // remaining lists the targets whose clusters are there to stay.
-func remaining(current []workv1alpha2.TargetCluster, snapshot *Snapshot) []workv1alpha2.TargetCluster {
+func remaining(current []workv1alpha2.TargetCluster, snapshot *decision.Snapshot) []workv1alpha2.TargetCluster {
 	out := make([]workv1alpha2.TargetCluster, 0, len(current))
 	for _, t := range current {
 		if cluster := snapshot.Get(t.Name); cluster != nil && !cluster.Leaving {
@@ -107,7 +109,7 @@ func remaining(current []workv1alpha2.TargetCluster, snapshot *Snapshot) []workv
 // tryFailback returns the decision for an earlier term of clusterAffinities, if
 // the binding wants to return to one and it has fitted for long enough;
 // otherwise, when to look again.
-func (c *Controller) tryFailback(it Item, b workv1alpha2.Binding, req Request, snapshot *Snapshot) (*Decision, time.Duration) {
+func (c *Controller) tryFailback(it Item, b workv1alpha2.Binding, req decision.Request, snapshot *decision.Snapshot) (*decision.Decision, time.Duration) {
 	after, wanted := failback(b.GetAnnotations())
 	now := termIndex(&req, req.ObservedAffinity)
 	if !wanted || now <= 0 || req.Fresh {
@@ -128,7 +130,7 @@ func (c *Controller) tryFailback(it Item, b workv1alpha2.Binding, req Request, s
 	}
 }
 
-func termIndex(req *Request, name string) int {
+func termIndex(req *decision.Request, name string) int {
 	if req.Placement == nil || name == "" {
 		return -1
 	}
@@ -154,7 +156,7 @@ func (c *Controller) wait(it Item, b workv1alpha2.Binding, v *outcome) {
 		if v.again == 0 || v.again > retryWaiting {
 			v.again = retryWaiting
 		}
-	case wantsBack && termIndex(&Request{Placement: b.BindingSpec().Placement}, d.Affinity) > 0:
+	case wantsBack && termIndex(&decision.Request{Placement: b.BindingSpec().Placement}, d.Affinity) > 0:
 		c.pending.enter(it, priorityOf(b))
 	default:
 		c.pending.leave(it)
@@ -163,8 +165,8 @@ func (c *Controller) wait(it Item, b workv1alpha2.Binding, v *outcome) {
 
 // waitForDevices keeps an object in pendingBindings as long as some cluster is left out for the devices it claims: it
 // may go there when they are free, also if it has a place elsewhere.
-func (c *Controller) waitForDevices(it Item, b workv1alpha2.Binding, req *Request, v *outcome) {
-	if !req.Devices.Together().IsEmpty() && v.decision.dropped(devices{}.Name()) {
+func (c *Controller) waitForDevices(it Item, b workv1alpha2.Binding, req *decision.Request, v *outcome) {
+	if !req.Devices.Together().IsEmpty() && v.decision.Dropped(plugins.DevicesFilter) {
 		c.pending.enter(it, priorityOf(b))
 		if v.again == 0 || v.again > retryWaiting {
 			v.again = retryWaiting
@@ -173,7 +175,7 @@ func (c *Controller) waitForDevices(it Item, b workv1alpha2.Binding, req *Reques
 }
 
 // promise notes what the decision gives away, before it is written.
-func (c *Controller) promise(it Item, b workv1alpha2.Binding, req *Request, v *outcome) {
+func (c *Controller) promise(it Item, b workv1alpha2.Binding, req *decision.Request, v *outcome) {
 	if c.peers.place(it, b, v.decision.Targets) {
 		c.freed()
 	}
@@ -182,16 +184,16 @@ func (c *Controller) promise(it Item, b workv1alpha2.Binding, req *Request, v *o
 	}
 	v.promised, v.demand = map[string]int32{}, req
 	for _, t := range v.decision.Targets {
-		v.promised[t.Name] = req.units(t)
+		v.promised[t.Name] = req.Units(t)
 	}
 	for _, t := range b.BindingSpec().Clusters {
-		if had := req.units(t); v.promised[t.Name] != had {
+		if had := req.Units(t); v.promised[t.Name] != had {
 			v.promised[t.Name] -= had
 		} else {
 			delete(v.promised, t.Name)
 		}
 	}
-	if c.reservations.Promise(it.String(), req.demand(), v.promised, c.deps.Clock.Now()) {
+	if c.reservations.Promise(it.String(), req.Demand(), v.promised, c.deps.Clock.Now()) {
 		c.freed()
 	}
 }
@@ -206,7 +208,7 @@ func (c *Controller) takeBack(it Item, b workv1alpha2.Binding, v *outcome) {
 	for name, n := range v.promised {
 		back[name] = -n
 	}
-	c.reservations.Promise(it.String(), v.demand.demand(), back, c.deps.Clock.Now())
+	c.reservations.Promise(it.String(), v.demand.Demand(), back, c.deps.Clock.Now())
 	v.promised = nil // once: a refused result is followed by a second write, which may fail as well
 }
 

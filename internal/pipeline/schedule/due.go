@@ -2,19 +2,20 @@ package schedule
 
 import (
 	"encoding/json"
-	"slices"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/decision"
+	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/decision/profile"
 )
 
 // requestOf reads what a decision about b depends on. Peers are left to the caller.
-func requestOf(b workv1alpha2.Binding, kindTravels bool) Request {
+func requestOf(b workv1alpha2.Binding, kindTravels bool) decision.Request {
 	spec := b.BindingSpec()
-	req := Request{
+	req := decision.Request{
 		Resource:         spec.Resource,
 		Placement:        spec.Placement,
 		Replicas:         spec.Replicas,
@@ -29,7 +30,7 @@ func requestOf(b workv1alpha2.Binding, kindTravels bool) Request {
 	for i := range spec.GracefulEvictionTasks {
 		req.Evicting = append(req.Evicting, spec.GracefulEvictionTasks[i].FromCluster)
 	}
-	if len(spec.Components) == 1 && !req.hasReplicas() {
+	if len(spec.Components) == 1 && !req.HasReplicas() {
 		only := &spec.Components[0]
 		req.Replicas = only.Replicas
 		if r := only.ReplicaRequirements; r != nil {
@@ -66,7 +67,7 @@ const (
 // by room, or by weights that nobody wrote down, is left alone while it has all
 // its replicas and all its targets still fit: a change in the fleet moves only
 // what must move.
-func (p Profile) due(b workv1alpha2.Binding, req *Request, snapshot *Snapshot) cause {
+func due(p profile.Profile, b workv1alpha2.Binding, req *decision.Request, snapshot *decision.Snapshot) cause {
 	switch {
 	case !meta.IsStatusConditionTrue(b.BindingStatus().Conditions, workv1alpha2.Scheduled):
 		return notScheduled
@@ -74,11 +75,11 @@ func (p Profile) due(b workv1alpha2.Binding, req *Request, snapshot *Snapshot) c
 		return freshAsked
 	case placementDiffers(b):
 		return placementChanged
-	case !req.divisible() || writtenDown(req.Placement):
+	case !req.Divisible() || writtenDown(req.Placement):
 		return followsFleet
 	case replicasDiffer(req):
 		return replicasChanged
-	case p.displaced(req, snapshot):
+	case p.Displaced(req, snapshot):
 		return targetLost
 	default:
 		return notDue
@@ -89,10 +90,10 @@ func (p Profile) due(b workv1alpha2.Binding, req *Request, snapshot *Snapshot) c
 // alone, so that it has to be worked out anew when the fleet changes: every
 // cluster gets everything, or a share that the placement names.
 func writtenDown(p *policyv1alpha1.Placement) bool {
-	switch strategyOf(p) {
-	case duplicated:
+	switch decision.StrategyOf(p) {
+	case decision.Duplicated:
 		return true
-	case static:
+	case decision.Static:
 		w := p.ReplicaScheduling.WeightPreference
 		return w != nil && len(w.StaticWeightList) > 0
 	default:
@@ -102,32 +103,12 @@ func writtenDown(p *policyv1alpha1.Placement) bool {
 
 // replicasDiffer says whether the targets hold more or fewer replicas than
 // wanted, in all.
-func replicasDiffer(req *Request) bool {
+func replicasDiffer(req *decision.Request) bool {
 	var sum int64
 	for _, t := range req.Current {
 		sum += int64(t.Replicas)
 	}
 	return sum != int64(req.Replicas)
-}
-
-// displaced says whether a target has left the fleet or no longer passes the filters.
-func (p Profile) displaced(req *Request, snapshot *Snapshot) bool {
-	if len(req.Current) == 0 {
-		return false
-	}
-	r := &Round{Request: req, Snapshot: snapshot, Term: req.terms()[0]}
-	var err error
-	if r.tiers, err = compileTerm(r.Term); err != nil {
-		return true
-	}
-	checks, err := p.prepare(r, anyFilter)
-	if err != nil {
-		return true
-	}
-	return slices.ContainsFunc(req.Current, func(t workv1alpha2.TargetCluster) bool {
-		v := Candidate{Cluster: snapshot.Get(t.Name), Held: true, Current: t.Replicas}
-		return v.Cluster == nil || slices.ContainsFunc(checks, func(c placedCheck) bool { return c.check(&v) != nil })
-	})
 }
 
 // placementDiffers compares the placement with the one that the present result

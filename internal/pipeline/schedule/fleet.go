@@ -11,6 +11,7 @@ import (
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/knowledge/capacity"
+	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/decision"
 )
 
 // fleet keeps the snapshot up to date. Events only say which cluster to look at
@@ -20,7 +21,7 @@ type fleet struct {
 	reservations *capacity.Reservations
 
 	mu      sync.Mutex
-	current *Snapshot
+	current *decision.Snapshot
 	dirty   map[string]struct{}
 }
 
@@ -36,7 +37,7 @@ func (f *fleet) touch(name string) {
 }
 
 // snapshot returns the fleet as it is now, promised capacity included.
-func (f *fleet) snapshot(ctx context.Context) (*Snapshot, error) {
+func (f *fleet) snapshot(ctx context.Context) (*decision.Snapshot, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.current == nil {
@@ -44,7 +45,7 @@ func (f *fleet) snapshot(ctx context.Context) (*Snapshot, error) {
 			return nil, err
 		}
 	}
-	var change Change
+	var change decision.Change
 	for name := range f.dirty {
 		c := &clusterv1alpha1.Cluster{}
 		err := f.reader.Get(ctx, types.NamespacedName{Name: name}, c, client.UnsafeDisableDeepCopy)
@@ -75,6 +76,6 @@ func (f *fleet) load(ctx context.Context) error {
 	for i := range list.Items {
 		clusters[i] = &list.Items[i]
 	}
-	f.current = NewSnapshot(clusters)
+	f.current = decision.NewSnapshot(clusters)
 	return nil
 }

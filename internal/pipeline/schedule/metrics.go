@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/decision"
 )
 
 // Phases of scheduling one binding.
@@ -40,7 +41,7 @@ func newMetrics(r prometheus.Registerer, pending func() int) *metrics {
 }
 
 // decided counts a decision; nil is one that an error prevented.
-func (m *metrics) decided(d *Decision) {
+func (m *metrics) decided(d *decision.Decision) {
 	switch {
 	case d == nil:
 		m.attempts.WithLabelValues("error", workv1alpha2.BindingReasonSchedulerError).Inc()

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/decision"
 )
 
 // peerIndex knows where the objects of each affinity and anti-affinity group
@@ -88,11 +89,11 @@ func (p *peerIndex) remove(it Item) {
 }
 
 // fill sets the peers of req: the other members of the groups of b.
-func (p *peerIndex) fill(req *Request, it Item, b workv1alpha2.Binding) {
+func (p *peerIndex) fill(req *decision.Request, it Item, b workv1alpha2.Binding) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, key := range groupsOf(b) {
-		peers := &Peers{Group: key.group, Clusters: map[string]struct{}{}}
+		peers := &decision.Peers{Group: key.group, Clusters: map[string]struct{}{}}
 		for other, clusters := range p.groups[key] {
 			if other == it {
 				continue

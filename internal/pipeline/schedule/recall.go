@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/decision"
 )
 
 // recall makes again the promises of a result that somebody wrote before this
@@ -19,7 +20,7 @@ func (c *Controller) recall(it Item, b workv1alpha2.Binding) {
 	for _, t := range req.Current {
 		units[t.Name] = unseen(&req, t, b.BindingStatus().AggregatedStatus)
 	}
-	c.reservations.Promise(it.String(), req.demand(), units, scheduled.Time)
+	c.reservations.Promise(it.String(), req.Demand(), units, scheduled.Time)
 }
 
 // maxCopies is to how many clusters a workload may go in full for its copies to be promised. There may be a thousand of
@@ -27,28 +28,20 @@ func (c *Controller) recall(it Item, b workv1alpha2.Binding) {
 const maxCopies = 100
 
 // promises says whether a result is reserved.
-func promises(req *Request, targets []workv1alpha2.TargetCluster) bool {
+func promises(req *decision.Request, targets []workv1alpha2.TargetCluster) bool {
 	switch {
-	case !req.hasReplicas() && !req.wholeSets():
+	case !req.HasReplicas() && !req.WholeSets():
 		return false
-	case req.wholeSets() || strategyOf(req.Placement) == duplicated:
+	case req.WholeSets() || decision.StrategyOf(req.Placement) == decision.Duplicated:
 		return len(targets) <= maxCopies
 	default:
 		return true
 	}
 }
 
-// units is how much of its demand a target takes: its replicas, or one whole set.
-func (r *Request) units(t workv1alpha2.TargetCluster) int32 {
-	if r.wholeSets() {
-		return 1
-	}
-	return t.Replicas
-}
-
 // unseen is how many units of a target its cluster does not show: those its
 // status does not count or, for kinds that do not count, all until it is healthy.
-func unseen(req *Request, t workv1alpha2.TargetCluster, statuses []workv1alpha2.AggregatedStatusItem) int32 {
+func unseen(req *decision.Request, t workv1alpha2.TargetCluster, statuses []workv1alpha2.AggregatedStatusItem) int32 {
 	for i := range statuses {
 		item := &statuses[i]
 		if item.ClusterName != t.Name {
@@ -57,12 +50,12 @@ func unseen(req *Request, t workv1alpha2.TargetCluster, statuses []workv1alpha2.
 		var counted struct {
 			Replicas *int32 `json:"replicas"`
 		}
-		if !req.wholeSets() && item.Status != nil && json.Unmarshal(item.Status.Raw, &counted) == nil && counted.Replicas != nil {
+		if !req.WholeSets() && item.Status != nil && json.Unmarshal(item.Status.Raw, &counted) == nil && counted.Replicas != nil {
 			return max(t.Replicas-*counted.Replicas, 0)
 		}
 		if item.Health == workv1alpha2.ResourceHealthy {
 			return 0
 		}
 	}
-	return req.units(t)
+	return req.Units(t)
 }

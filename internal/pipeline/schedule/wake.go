@@ -14,6 +14,7 @@ import (
 
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
+	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/decision"
 )
 
 const (
@@ -32,7 +33,7 @@ type requeuer struct {
 	pending    chan struct{}
 	stirred    chan struct{}
 	redefined  chan struct{}
-	seen       *Snapshot
+	seen       *decision.Snapshot
 
 	mu     sync.Mutex
 	claims map[Item]struct{} // that came or changed since the last look at who awaits them
@@ -231,22 +232,22 @@ func (w *requeuer) look(ctx context.Context, q queue) (roomier bool, err error) 
 }
 
 // clusterChange is one cluster before and after; nil if it was, or is, not there.
-type clusterChange struct{ before, after *Cluster }
+type clusterChange struct{ before, after *decision.Cluster }
 
-func compareFleets(before, after *Snapshot) (changes []clusterChange, roomier bool) {
-	for _, c := range after.clusters {
+func compareFleets(before, after *decision.Snapshot) (changes []clusterChange, roomier bool) {
+	for _, c := range after.Clusters {
 		old := before.Get(c.Name)
 		if old == c {
 			continue
 		}
-		if differs(old, c) {
+		if decision.Differs(old, c) {
 			changes = append(changes, clusterChange{old, c})
 		}
-		if old == nil || c.room.Exceeds(&old.room) {
+		if old == nil || c.Headroom.Exceeds(&old.Headroom) {
 			roomier = true
 		}
 	}
-	for _, old := range before.clusters {
+	for _, old := range before.Clusters {
 		if after.Get(old.Name) == nil {
 			changes = append(changes, clusterChange{old, nil})
 		}
@@ -295,9 +296,9 @@ func concerns(b workv1alpha2.Binding, waiting bool, changes []clusterChange) boo
 	for _, t := range spec.Clusters {
 		held[t.Name] = struct{}{}
 	}
-	req := Request{Replicas: spec.Replicas, Requirements: spec.ReplicaRequirements, Components: spec.Components, Placement: spec.Placement}
-	follows := waiting || !req.divisible() || writtenDown(spec.Placement)
-	var selectors []*selector
+	req := decision.Request{Replicas: spec.Replicas, Requirements: spec.ReplicaRequirements, Components: spec.Components, Placement: spec.Placement}
+	follows := waiting || !req.Divisible() || writtenDown(spec.Placement)
+	var selectors []*decision.Selector
 	if follows {
 		var err error
 		if selectors, err = allSelectors(&req); err != nil {
@@ -306,13 +307,13 @@ func concerns(b workv1alpha2.Binding, waiting bool, changes []clusterChange) boo
 	}
 	for _, change := range changes {
 		name := ""
-		for _, c := range []*Cluster{change.before, change.after} {
+		for _, c := range []*decision.Cluster{change.before, change.after} {
 			if c == nil {
 				continue
 			}
 			name = c.Name
 			for _, s := range selectors {
-				if s.drops(c) == nil {
+				if s.Drops(c) == nil {
 					return true
 				}
 			}
@@ -325,14 +326,14 @@ func concerns(b workv1alpha2.Binding, waiting bool, changes []clusterChange) boo
 }
 
 // allSelectors compiles every affinity of the placement, overflow tiers included.
-func allSelectors(req *Request) ([]*selector, error) {
-	var out []*selector
-	for _, term := range req.terms() {
-		t, err := compileTerm(term)
+func allSelectors(req *decision.Request) ([]*decision.Selector, error) {
+	var out []*decision.Selector
+	for _, term := range req.Terms() {
+		t, err := decision.CompileTerm(term)
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, t.selectors...)
+		out = append(out, t.Selectors...)
 	}
 	return out, nil
 }

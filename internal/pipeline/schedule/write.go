@@ -19,6 +19,7 @@ import (
 
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/decision"
 )
 
 // fieldManager is the name under which the room writes.
@@ -46,7 +47,7 @@ func (c *Controller) observe(ctx context.Context, it Item, b workv1alpha2.Bindin
 func (c *Controller) publish(ctx context.Context, it Item, b workv1alpha2.Binding, v *outcome) error {
 	news, err := c.write(ctx, it, b, v)
 	if refused := refusal(err); refused != nil {
-		v.decision, v.again, v.remaining = &Decision{Failure: refused}, retryWaiting, b.BindingSpec().Clusters
+		v.decision, v.again, v.remaining = &decision.Decision{Failure: refused}, retryWaiting, b.BindingSpec().Clusters
 		c.pending.enter(it, priorityOf(b))
 		c.freed() // what it was promised
 		news, err = c.write(ctx, it, b, v)
@@ -65,7 +66,7 @@ func (c *Controller) publish(ctx context.Context, it Item, b workv1alpha2.Bindin
 
 // refusal turns an admission's no into a failure to schedule: it is an answer
 // for the user to read, not an accident to repeat at once.
-func refusal(err error) *Failure {
+func refusal(err error) *decision.Failure {
 	if !apierrors.IsForbidden(err) {
 		return nil
 	}
@@ -76,7 +77,7 @@ func refusal(err error) *Failure {
 	if strings.Contains(message, "quota") {
 		reason = workv1alpha2.BindingReasonQuotaExceeded
 	}
-	return &Failure{Reason: reason, Message: message}
+	return &decision.Failure{Reason: reason, Message: message}
 }
 
 // write makes the binding say what was decided, and returns the condition that tells of it if there is something to tell.
@@ -186,7 +187,7 @@ func (c *Controller) setStatus(next object, v *outcome, news bool, condition met
 	meta.SetStatusCondition(&status.Conditions, condition)
 }
 
-func conditionFor(b workv1alpha2.Binding, d *Decision) metav1.Condition {
+func conditionFor(b workv1alpha2.Binding, d *decision.Decision) metav1.Condition {
 	switch {
 	case d.Failure != nil:
 		return workv1alpha2.NotScheduledCondition(b.GetGeneration(), d.Failure.Reason, d.Failure.Message)

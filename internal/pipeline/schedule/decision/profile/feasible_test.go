@@ -1,4 +1,4 @@
-package schedule_test
+package profile_test
 
 import (
 	"fmt"
@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
-	"github.com/flagship-k8s/flagship/internal/pipeline/schedule"
+	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/decision/profile"
 )
 
 // bounds are how many groups a constraint allows.
@@ -56,7 +56,7 @@ func TestWhatConstraintsAllowIsFound(t *testing.T) {
 		for set := range 1 << clusters {
 			possible = possible || allowed(func(i int) bool { return set&(1<<i) != 0 })
 		}
-		d := schedule.Schedule(request, fleet(members...))
+		d := profile.Schedule(request, fleet(members...))
 		story := fmt.Sprintf("%d replicas (copies: %t), clusters %v, regions %v, racks %v, room %v, in %v", replicas, copies, all, byGroup[0], byGroup[1], rooms, groups)
 		switch {
 		case d.Failure != nil && possible:

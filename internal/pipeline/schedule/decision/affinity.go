@@ -1,4 +1,4 @@
-package schedule
+package decision
 
 import (
 	"fmt"
@@ -11,9 +11,9 @@ import (
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 )
 
-// selector is a ClusterAffinity made ready to be asked about many clusters.
+// Selector is a ClusterAffinity made ready to be asked about many clusters.
 // The nil selector selects every cluster.
-type selector struct {
+type Selector struct {
 	excluded map[string]struct{}
 	names    map[string]struct{}
 	pairs    []labelPair     // matchLabels, the common case
@@ -31,15 +31,15 @@ type fieldRequirement struct {
 	negate bool
 }
 
-// compile makes a selector of affinity; path names it in reasons, as a user
+// CompileAffinity makes a selector of affinity; path names it in reasons, as a user
 // would find it in the placement. No affinity gives the nil selector.
-func compile(path string, affinity *policyv1alpha1.ClusterAffinity) (*selector, error) {
+func CompileAffinity(path string, affinity *policyv1alpha1.ClusterAffinity) (*Selector, error) {
 	if affinity == nil {
 		return nil, nil
 	}
-	s := &selector{
-		excluded:  nameSet(affinity.ExcludeClusters),
-		names:     nameSet(affinity.ClusterNames),
+	s := &Selector{
+		excluded:  NameSet(affinity.ExcludeClusters),
+		names:     NameSet(affinity.ClusterNames),
 		byExclude: same("excluded by " + path + ".exclude"),
 		byNames:   &Reason{"is not in " + path + ".clusterNames", "are not in " + path + ".clusterNames"},
 		byLabels:  &Reason{"does not match " + path + ".labelSelector", "do not match " + path + ".labelSelector"},
@@ -61,7 +61,7 @@ func compile(path string, affinity *policyv1alpha1.ClusterAffinity) (*selector, 
 	return s, nil
 }
 
-func (s *selector) compileLabels(l *metav1.LabelSelector) error {
+func (s *Selector) compileLabels(l *metav1.LabelSelector) error {
 	if l == nil {
 		return nil
 	}
@@ -90,7 +90,7 @@ func compileField(e corev1.NodeSelectorRequirement) (fieldRequirement, error) {
 	return fieldRequirement{key: e.Key, values: e.Values, negate: e.Operator == corev1.NodeSelectorOpNotIn}, nil
 }
 
-func nameSet(names []string) map[string]struct{} {
+func NameSet(names []string) map[string]struct{} {
 	if len(names) == 0 {
 		return nil
 	}
@@ -101,8 +101,8 @@ func nameSet(names []string) map[string]struct{} {
 	return set
 }
 
-// drops returns why s does not select c, or nil if it does.
-func (s *selector) drops(c *Cluster) *Reason {
+// Drops returns why s does not select c, or nil if it does.
+func (s *Selector) Drops(c *Cluster) *Reason {
 	if s == nil {
 		return nil
 	}
@@ -148,38 +148,38 @@ func (f *fieldRequirement) holds(c *Cluster) bool {
 
 // tiers are the base affinity of a term, then its overflow affinities.
 type tiers struct {
-	selectors []*selector
+	Selectors []*Selector
 	nowhere   *Reason
 }
 
-func compileTerm(t Term) (tiers, error) {
-	base, err := compile(t.path(), t.Affinity)
+func CompileTerm(t Term) (tiers, error) {
+	base, err := CompileAffinity(t.path(), t.Affinity)
 	if err != nil {
 		return tiers{}, err
 	}
-	out := tiers{selectors: []*selector{base}}
+	out := tiers{Selectors: []*Selector{base}}
 	if len(t.Overflow) > 0 {
 		out.nowhere = &Reason{"is in no tier of " + t.path(), "are in no tier of " + t.path()}
 	}
 	for i := range t.Overflow {
 		o := &t.Overflow[i]
-		s, err := compile(fmt.Sprintf("%s.overflowAffinities[%s]", t.path(), o.AffinityName), &o.ClusterAffinity)
+		s, err := CompileAffinity(fmt.Sprintf("%s.overflowAffinities[%s]", t.path(), o.AffinityName), &o.ClusterAffinity)
 		if err != nil {
 			return tiers{}, err
 		}
-		out.selectors = append(out.selectors, s)
+		out.Selectors = append(out.Selectors, s)
 	}
 	return out, nil
 }
 
-// of returns the first tier that c belongs to, or why it belongs to none.
-func (t *tiers) of(c *Cluster) (int, *Reason) {
-	reason := t.selectors[0].drops(c)
+// Of returns the first tier that c belongs to, or why it belongs to none.
+func (t *tiers) Of(c *Cluster) (int, *Reason) {
+	reason := t.Selectors[0].Drops(c)
 	if reason == nil {
 		return 0, nil
 	}
-	for i, s := range t.selectors[1:] {
-		if s.drops(c) == nil {
+	for i, s := range t.Selectors[1:] {
+		if s.Drops(c) == nil {
 			return i + 1, nil
 		}
 	}

@@ -1,4 +1,4 @@
-package schedule
+package decision
 
 import (
 	"fmt"
@@ -61,47 +61,47 @@ type strategy int
 
 const (
 	// duplicated gives every cluster all replicas. Objects without replicas are placed the same way.
-	duplicated strategy = iota
+	Duplicated strategy = iota
 	// static divides by fixed weights, whatever the room.
-	static
+	Static
 	// dynamic divides by how many more replicas fit.
 	dynamic
 	// aggregated divides as dynamic does, among as few clusters as hold them.
-	aggregated
+	Aggregated
 )
 
-func strategyOf(p *policyv1alpha1.Placement) strategy {
+func StrategyOf(p *policyv1alpha1.Placement) strategy {
 	if p == nil || p.ReplicaScheduling == nil || p.ReplicaScheduling.ReplicaSchedulingType == policyv1alpha1.ReplicaSchedulingTypeDuplicated {
-		return duplicated
+		return Duplicated
 	}
 	s := p.ReplicaScheduling
 	if s.ReplicaDivisionPreference == policyv1alpha1.ReplicaDivisionPreferenceAggregated {
-		return aggregated
+		return Aggregated
 	}
 	if s.WeightPreference != nil && s.WeightPreference.DynamicWeight != "" {
 		return dynamic
 	}
-	return static
+	return Static
 }
 
-// hasReplicas says whether the object is a workload.
-func (r *Request) hasReplicas() bool { return r.Replicas > 0 || r.Requirements != nil }
+// HasReplicas says whether the object is a workload.
+func (r *Request) HasReplicas() bool { return r.Replicas > 0 || r.Requirements != nil }
 
-// wholeSets says whether the object has several components that stay together.
-func (r *Request) wholeSets() bool { return len(r.Components) > 1 }
+// WholeSets says whether the object has several components that stay together.
+func (r *Request) WholeSets() bool { return len(r.Components) > 1 }
 
-// divisible says whether clusters receive a number of replicas.
-func (r *Request) divisible() bool { return r.hasReplicas() && !r.wholeSets() }
+// Divisible says whether clusters receive a number of replicas.
+func (r *Request) Divisible() bool { return r.HasReplicas() && !r.WholeSets() }
 
-// capacious says whether room decides how much a cluster receives.
-func (r *Request) capacious() bool {
-	s := strategyOf(r.Placement)
-	return (s == dynamic || s == aggregated) && (r.divisible() || r.wholeSets())
+// Capacious says whether room decides how much a cluster receives.
+func (r *Request) Capacious() bool {
+	s := StrategyOf(r.Placement)
+	return (s == dynamic || s == Aggregated) && (r.Divisible() || r.WholeSets())
 }
 
-func (r *Request) demand() capacity.Demand {
+func (r *Request) Demand() capacity.Demand {
 	switch {
-	case r.wholeSets():
+	case r.WholeSets():
 		return capacity.DemandOfSet(r.Components)
 	case r.Requirements != nil:
 		return capacity.DemandOf(r.Requirements.ResourceRequest).With(r.Devices.Replica)
@@ -110,7 +110,7 @@ func (r *Request) demand() capacity.Demand {
 	}
 }
 
-func (r *Request) spreadConstraints() []policyv1alpha1.SpreadConstraint {
+func (r *Request) SpreadConstraints() []policyv1alpha1.SpreadConstraint {
 	if r.Placement == nil {
 		return nil
 	}
@@ -135,10 +135,10 @@ func (t Term) path() string {
 	return fmt.Sprintf("clusterAffinities[%s]", t.Name)
 }
 
-// terms lists what to try, in order: from the term in use forward, then, since
+// Terms lists what to try, in order: from the term in use forward, then, since
 // an earlier one may have recovered meanwhile, those before it. A fresh
 // decision, or one that may fail back, starts at the first.
-func (r *Request) terms() []Term {
+func (r *Request) Terms() []Term {
 	if r.Placement == nil {
 		return []Term{{}}
 	}
@@ -153,9 +153,17 @@ func (r *Request) terms() []Term {
 		if t.AffinityName == r.ObservedAffinity && !r.Fresh && !r.Failback {
 			start = i
 		}
-		if !r.divisible() {
+		if !r.Divisible() {
 			all[i].Overflow = nil
 		}
 	}
 	return slices.Concat(all[start:], all[:start])
+}
+
+// Units is how much of its demand a target takes: its replicas, or one whole set.
+func (r *Request) Units(t workv1alpha2.TargetCluster) int32 {
+	if r.WholeSets() {
+		return 1
+	}
+	return t.Replicas
 }

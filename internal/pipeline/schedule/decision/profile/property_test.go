@@ -1,4 +1,4 @@
-package schedule_test
+package profile_test
 
 import (
 	"fmt"
@@ -11,7 +11,8 @@ import (
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
-	"github.com/flagship-k8s/flagship/internal/pipeline/schedule"
+	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/decision"
+	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/decision/profile"
 )
 
 // world is a random fleet and the room in it.
@@ -32,7 +33,7 @@ func randomWorld(r *rand.Rand) world {
 	return w
 }
 
-func (w world) snapshot() *schedule.Snapshot { return fleet(w.clusters...) }
+func (w world) snapshot() *decision.Snapshot { return fleet(w.clusters...) }
 
 // running puts up to n replicas into random clusters. Room is what is left beside them.
 func (w world) running(r *rand.Rand, n int32) []workv1alpha2.TargetCluster {
@@ -86,7 +87,7 @@ func TestDivisionAddsUpWithinBounds(t *testing.T) {
 			req.Current = w.running(r, 15)
 		}
 		req.Fresh = r.IntN(4) == 0
-		d := schedule.Schedule(req, w.snapshot())
+		d := profile.Schedule(req, w.snapshot())
 		if d.Failure != nil {
 			if !byRoom(name) {
 				t.Fatalf("weights always divide: %s", d.Failure.Message)
@@ -114,12 +115,12 @@ func TestDivisionFailsOnlyForWantOfRoom(t *testing.T) {
 		for _, free := range w.free {
 			total += int64(free)
 		}
-		d := schedule.Schedule(req, w.snapshot())
+		d := profile.Schedule(req, w.snapshot())
 		if failed, short := d.Failure != nil, byRoom(name) && total < int64(req.Replicas); failed != short {
 			t.Fatalf("%d replicas, room for %d: failure %+v", req.Replicas, total, d.Failure)
 		}
 		req.Partial = true
-		if d := schedule.Schedule(req, w.snapshot()); byRoom(name) && total > 0 && sum(d.Targets) != min(total, int64(req.Replicas)) {
+		if d := profile.Schedule(req, w.snapshot()); byRoom(name) && total > 0 && sum(d.Targets) != min(total, int64(req.Replicas)) {
 			t.Fatalf("partial: %d replicas, room for %d, placed %d", req.Replicas, total, sum(d.Targets))
 		}
 	})
@@ -133,8 +134,8 @@ func TestDecisionIsStable(t *testing.T) {
 	forEachDivision(t, 3, func(t *testing.T, r *rand.Rand, w world, name string, p *policyv1alpha1.Placement) {
 		constraints[r.IntN(len(constraints))](p)
 		req := deployment(r.Int32N(60), p)
-		first := schedule.Schedule(req, w.snapshot())
-		if again := schedule.Schedule(req, w.snapshot()); !cmp.Equal(first.Targets, again.Targets) {
+		first := profile.Schedule(req, w.snapshot())
+		if again := profile.Schedule(req, w.snapshot()); !cmp.Equal(first.Targets, again.Targets) {
 			t.Fatalf("same question, two answers: %v and %v", first.Targets, again.Targets)
 		}
 		if first.Failure != nil {
@@ -149,7 +150,7 @@ func TestDecisionIsStable(t *testing.T) {
 				room(int64(w.free[c.Name]))(c)
 			}
 		}
-		second := schedule.Schedule(req, w.snapshot())
+		second := profile.Schedule(req, w.snapshot())
 		if diff := cmp.Diff(first.Targets, second.Targets); diff != "" {
 			t.Fatalf("%s: asked again it moves:\n%s", name, diff)
 		}
@@ -158,7 +159,7 @@ func TestDecisionIsStable(t *testing.T) {
 
 func TestScalingMovesNothing(t *testing.T) {
 	forEachDivision(t, 4, func(t *testing.T, r *rand.Rand, w world, _ string, p *policyv1alpha1.Placement) {
-		before := schedule.Schedule(deployment(1+r.Int32N(40), p), w.snapshot())
+		before := profile.Schedule(deployment(1+r.Int32N(40), p), w.snapshot())
 		if before.Failure != nil {
 			return
 		}
@@ -169,7 +170,7 @@ func TestScalingMovesNothing(t *testing.T) {
 		wanted := r.Int32N(2*n + 2)
 		req := deployment(wanted, p)
 		req.Current = before.Targets
-		after := schedule.Schedule(req, w.snapshot())
+		after := profile.Schedule(req, w.snapshot())
 		if after.Failure != nil {
 			return
 		}
@@ -187,13 +188,13 @@ func TestJoiningClusterMovesNothingThatIsDividedByRoom(t *testing.T) {
 		if !byRoom(name) {
 			return
 		}
-		first := schedule.Schedule(deployment(1+r.Int32N(40), p), w.snapshot())
+		first := profile.Schedule(deployment(1+r.Int32N(40), p), w.snapshot())
 		if first.Failure != nil {
 			return
 		}
 		req := deployment(int32(sum(first.Targets)), p)
 		req.Current = first.Targets
-		second := schedule.Schedule(req, fleet(append(w.clusters, member("new", room(1000)))...))
+		second := profile.Schedule(req, fleet(append(w.clusters, member("new", room(1000)))...))
 		if diff := cmp.Diff(first.Targets, second.Targets); diff != "" {
 			t.Fatalf("-before +after\n%s", diff)
 		}
@@ -212,7 +213,7 @@ func TestSpreadConstraintsHold(t *testing.T) {
 			w := randomWorld(r)
 			least, most, regionsLeast, regionsMost := 1+r.IntN(3), r.IntN(5), 1+r.IntN(3), r.IntN(4)
 			p := placement(mode, spread(byRegion, regionsLeast, regionsMost), spread(byCluster, least, most))
-			d := schedule.Schedule(deployment(10+r.Int32N(20), p), w.snapshot())
+			d := profile.Schedule(deployment(10+r.Int32N(20), p), w.snapshot())
 			if d.Failure != nil {
 				continue
 			}
@@ -295,7 +296,7 @@ func TestAnyPlacementGetsAnAnswer(t *testing.T) {
 		if r.IntN(4) == 0 {
 			req.Replicas, req.Requirements = 0, nil
 		}
-		d := schedule.Schedule(req, w.snapshot())
+		d := profile.Schedule(req, w.snapshot())
 		if d.Failure != nil {
 			if d.Failure.Message == "" || d.Failure.Reason == "" || len(d.Targets) > 0 {
 				t.Fatalf("a failure without reason, or with targets: %+v of %+v", d.Failure, req.Placement)

@@ -1,28 +1,30 @@
-package schedule
+package profile
 
 import (
 	"slices"
 
 	"github.com/flagship-k8s/flagship/internal/knowledge/capacity"
+	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/decision"
+	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/decision/spread"
 )
 
 // weigh sets the static weights of the fitting clusters, where the placement
 // divides by them: the largest weight of the rules that select a cluster, or 1
 // each if no rule selects any.
-func weigh(r *Round, fitting []*Candidate) error {
-	if strategyOf(r.Request.Placement) != static {
+func weigh(r *decision.Round, fitting []*decision.Candidate) error {
+	if decision.StrategyOf(r.Request.Placement) != decision.Static {
 		return nil
 	}
 	any := false
 	if preference := r.Request.Placement.ReplicaScheduling.WeightPreference; preference != nil {
 		for i := range preference.StaticWeightList {
 			rule := &preference.StaticWeightList[i]
-			s, err := compile("staticWeightList.targetCluster", &rule.TargetCluster)
+			s, err := decision.CompileAffinity("staticWeightList.targetCluster", &rule.TargetCluster)
 			if err != nil {
 				return err
 			}
 			for _, v := range fitting {
-				if rule.Weight > v.Weight && s.drops(v.Cluster) == nil {
+				if rule.Weight > v.Weight && s.Drops(v.Cluster) == nil {
 					v.Weight, any = rule.Weight, true
 				}
 			}
@@ -37,26 +39,26 @@ func weigh(r *Round, fitting []*Candidate) error {
 }
 
 // divide gives replicas to the chosen clusters and returns how many found no place.
-func divide(r *Round, chosen []*Candidate) (missing int64) {
+func divide(r *decision.Round, chosen []*decision.Candidate) (missing int64) {
 	req := r.Request
-	if !req.divisible() {
+	if !req.Divisible() {
 		return 0
 	}
-	switch strategyOf(req.Placement) {
-	case duplicated:
+	switch decision.StrategyOf(req.Placement) {
+	case decision.Duplicated:
 		for _, v := range chosen {
 			v.Replicas = req.Replicas
 		}
 		return 0
-	case static:
+	case decision.Static:
 		divideByWeight(req, chosen)
 		return 0
 	default:
-		return divideByRoom(req, chosen, len(r.tiers.selectors))
+		return divideByRoom(req, chosen, len(r.Tiers.Selectors))
 	}
 }
 
-func divideByWeight(req *Request, chosen []*Candidate) {
+func divideByWeight(req *decision.Request, chosen []*decision.Candidate) {
 	votes := make([]vote, 0, len(chosen))
 	for _, v := range chosen {
 		if v.Weight > 0 {
@@ -68,13 +70,13 @@ func divideByWeight(req *Request, chosen []*Candidate) {
 
 // divideByRoom serves one overflow tier after the other; each receives no more
 // than it can hold in all.
-func divideByRoom(req *Request, chosen []*Candidate, tierCount int) (missing int64) {
+func divideByRoom(req *decision.Request, chosen []*decision.Candidate, tierCount int) (missing int64) {
 	if tierCount <= 1 {
 		return share(req, chosen, int64(req.Replicas))
 	}
 	remaining := int64(req.Replicas)
 	for tier := range tierCount {
-		var members []*Candidate
+		var members []*decision.Candidate
 		var available int64
 		for _, v := range chosen {
 			if int(v.Tier) == tier {
@@ -90,7 +92,7 @@ func divideByRoom(req *Request, chosen []*Candidate, tierCount int) (missing int
 
 // vote is the weight of one cluster in a division.
 type vote struct {
-	*Candidate
+	*decision.Candidate
 	votes int64
 }
 
@@ -98,21 +100,21 @@ type vote struct {
 // stays where it is as far as desired allows: growing only places the
 // difference, shrinking takes from all in proportion. A fresh request divides
 // everything anew. It returns how many replicas found no place.
-func share(req *Request, clusters []*Candidate, desired int64) (missing int64) {
+func share(req *decision.Request, clusters []*decision.Candidate, desired int64) (missing int64) {
 	var assigned int64
 	for _, v := range clusters {
 		assigned += int64(v.Current)
 	}
 	switch {
 	case req.Fresh:
-		return spreadOut(req, clusters, desired, func(v *Candidate) int64 { return int64(v.Available) }, false)
+		return spreadOut(req, clusters, desired, func(v *decision.Candidate) int64 { return int64(v.Available) }, false)
 	case assigned > desired:
-		return spreadOut(req, clusters, desired, func(v *Candidate) int64 { return int64(v.Current) }, false)
+		return spreadOut(req, clusters, desired, func(v *decision.Candidate) int64 { return int64(v.Current) }, false)
 	default:
 		for _, v := range clusters {
 			v.Replicas = v.Current
 		}
-		return spreadOut(req, clusters, desired-assigned, func(v *Candidate) int64 { return int64(v.Allocatable) }, true)
+		return spreadOut(req, clusters, desired-assigned, func(v *decision.Candidate) int64 { return int64(v.Allocatable) }, true)
 	}
 }
 
@@ -120,7 +122,7 @@ func share(req *Request, clusters []*Candidate, desired int64) (missing int64) {
 // most that a cluster takes, and returns how many are left over. Aggregated
 // placement uses the fewest clusters that hold them, the largest first; those
 // that hold replicas go before others if heldFirst.
-func spreadOut(req *Request, clusters []*Candidate, n int64, weight func(*Candidate) int64, heldFirst bool) (missing int64) {
+func spreadOut(req *decision.Request, clusters []*decision.Candidate, n int64, weight func(*decision.Candidate) int64, heldFirst bool) (missing int64) {
 	if n == 0 {
 		return 0
 	}
@@ -135,7 +137,7 @@ func spreadOut(req *Request, clusters []*Candidate, n int64, weight func(*Candid
 	if sum < n {
 		missing, n = n-sum, sum
 	}
-	if strategyOf(req.Placement) == aggregated {
+	if decision.StrategyOf(req.Placement) == decision.Aggregated {
 		votes = fewest(votes, n, heldFirst)
 	}
 	handOut(req, votes, n)
@@ -152,11 +154,11 @@ func fewest(votes []vote, n int64, heldFirst bool) []vote {
 		if a.votes != b.votes {
 			return a.votes > b.votes
 		}
-		return compareRank(a.Candidate, b.Candidate) < 0
+		return spread.CompareRank(a.Candidate, b.Candidate) < 0
 	}
 	heap := slices.Clone(votes)
 	for i := len(heap)/2 - 1; i >= 0; i-- {
-		sink(heap, i, before)
+		spread.Sink(heap, i, before)
 	}
 	out := votes[:0]
 	for n > 0 && len(heap) > 0 {
@@ -164,13 +166,13 @@ func fewest(votes []vote, n int64, heldFirst bool) []vote {
 		n -= heap[0].votes
 		heap[0] = heap[len(heap)-1]
 		heap = heap[:len(heap)-1]
-		sink(heap, 0, before)
+		spread.Sink(heap, 0, before)
 	}
 	return out
 }
 
 // handOut adds n replicas to the clusters of votes by Webster's method.
-func handOut(req *Request, votes []vote, n int64) {
+func handOut(req *decision.Request, votes []vote, n int64) {
 	parties := make([]capacity.Party, len(votes))
 	for i, v := range votes {
 		parties[i] = capacity.Party{Name: v.Cluster.Name, Votes: v.votes}

@@ -1,4 +1,4 @@
-package schedule_test
+package profile_test
 
 import (
 	"encoding/json"
@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
-	"github.com/flagship-k8s/flagship/internal/pipeline/schedule"
+	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/decision/profile"
 )
 
 // FuzzPlacement feeds arbitrary placements: whatever they say, a decision ends,
@@ -38,7 +38,7 @@ func FuzzPlacement(f *testing.F) {
 		if workload {
 			req = deployment(replicas, p, now("m2", 2))
 		}
-		d, again := schedule.Schedule(req, snapshot), schedule.Schedule(req, snapshot)
+		d, again := profile.Schedule(req, snapshot), profile.Schedule(req, snapshot)
 		if (d.Failure == nil) != (again.Failure == nil) || len(d.Targets) != len(again.Targets) {
 			t.Fatalf("two answers: %+v and %+v", d, again)
 		}

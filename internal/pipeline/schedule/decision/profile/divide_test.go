@@ -1,4 +1,4 @@
-package schedule_test
+package profile_test
 
 import (
 	"testing"
@@ -9,7 +9,7 @@ import (
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
-	"github.com/flagship-k8s/flagship/internal/pipeline/schedule"
+	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/decision"
 )
 
 func TestDuplicated(t *testing.T) {
@@ -43,8 +43,8 @@ func TestDuplicated(t *testing.T) {
 }
 
 func TestStaticWeights(t *testing.T) {
-	uid := func(uid string) func(*schedule.Request) {
-		return func(r *schedule.Request) { r.Resource.UID = types.UID(uid) }
+	uid := func(uid string) func(*decision.Request) {
+		return func(r *decision.Request) { r.Resource.UID = types.UID(uid) }
 	}
 	runAll(t, map[string]scenario{
 		"TwoToOne": {
@@ -166,7 +166,7 @@ func TestDynamicWeights(t *testing.T) {
 				c.Status.ResourceSummary.Allocatable[corev1.ResourceCPU] = resource.MustParse("10")
 				c.Status.ResourceSummary.Allocatable[corev1.ResourceMemory] = resource.MustParse("8Gi")
 			})),
-			request: deployment(3, placement(dynamic), func(r *schedule.Request) {
+			request: deployment(3, placement(dynamic), func(r *decision.Request) {
 				r.Requirements = &workv1alpha2.ReplicaRequirements{ResourceRequest: corev1.ResourceList{
 					corev1.ResourceCPU: resource.MustParse("1"), corev1.ResourceMemory: resource.MustParse("4Gi"),
 				}}
@@ -223,7 +223,7 @@ func TestOverflowTiers(t *testing.T) {
 }
 
 func TestComponents(t *testing.T) {
-	set := func(r *schedule.Request) {
+	set := func(r *decision.Request) {
 		r.Replicas, r.Requirements = 0, nil
 		part := func(name string, n int32, cpu string) workv1alpha2.Component {
 			return workv1alpha2.Component{Name: name, Replicas: n, ReplicaRequirements: &workv1alpha2.ComponentReplicaRequirements{

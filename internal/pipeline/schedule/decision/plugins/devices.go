@@ -1,4 +1,4 @@
-package schedule
+package plugins
 
 import (
 	"fmt"
@@ -7,21 +7,25 @@ import (
 	"strings"
 
 	"github.com/flagship-k8s/flagship/internal/knowledge/capacity"
+	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/decision"
 )
 
 // devices drops clusters that lack a class of devices the object claims, or have none of it left. A cluster that has
 // the object keeps it: the devices it holds are not free. A cluster that does not count devices passes.
 type devices struct{}
 
-func (devices) Name() string { return "Devices" }
+// DevicesFilter is the name of the filter that drops clusters for lack of devices.
+const DevicesFilter = "Devices"
 
-func (devices) Prepare(r *Round) (Check, error) {
+func (devices) Name() string { return DevicesFilter }
+
+func (devices) Prepare(r *decision.Round) (decision.Check, error) {
 	needs := r.Request.Devices.Together()
 	if needs.IsEmpty() {
 		return nil, nil
 	}
 	wants := wantsOf(needs)
-	return func(v *Candidate) *Reason {
+	return func(v *decision.Candidate) *decision.Reason {
 		if v.Held {
 			return nil
 		}
@@ -38,8 +42,8 @@ func (devices) Prepare(r *Round) (Check, error) {
 // want is a number of devices of one class, or of the first of several that a cluster has.
 type want struct {
 	options []capacity.Option
-	absent  []*Reason // by option: schedulers want to know every class that a claim names
-	full    *Reason
+	absent  []*decision.Reason // by option: schedulers want to know every class that a claim names
+	full    *decision.Reason
 }
 
 // wantsOf lists what there is to find, the fixed numbers first: what they take a choice cannot have.
@@ -69,17 +73,17 @@ func wantOf(options []capacity.Option) want {
 	return w
 }
 
-func has(what string) *Reason { return &Reason{"has " + what, "have " + what} }
+func has(what string) *decision.Reason { return decision.Because("has "+what, "have "+what) }
 
 // drops takes the first option that the cluster has beside what was given before, or says why there is none.
-func (w *want) drops(s *Snapshot, c *Cluster, given map[capacity.Class]int64) *Reason {
+func (w *want) drops(s *decision.Snapshot, c *decision.Cluster, given map[capacity.Class]int64) *decision.Reason {
 	for i, o := range w.options {
-		if !s.devices(c, o.Class).Has(0) {
+		if !devicesLeft(s, c, o.Class).Has(0) {
 			return w.absent[i]
 		}
 	}
 	for _, o := range w.options {
-		if s.devices(c, o.Class).Has(o.Count + given[o.Class]) {
+		if devicesLeft(s, c, o.Class).Has(o.Count + given[o.Class]) {
 			given[o.Class] += o.Count
 			return nil
 		}
@@ -88,8 +92,8 @@ func (w *want) drops(s *Snapshot, c *Cluster, given map[capacity.Class]int64) *R
 }
 
 // devices says what a cluster of the snapshot has left of a class.
-func (s *Snapshot) devices(c *Cluster, class capacity.Class) capacity.Stock {
-	return c.room.Devices(class, &s.taken[s.index[c.Name]])
+func devicesLeft(s *decision.Snapshot, c *decision.Cluster, class capacity.Class) capacity.Stock {
+	return c.Headroom.Devices(class, &s.Taken[s.Index[c.Name]])
 }
 
 // freeDevices prefers clusters with more free devices of the class that is scarcest there, measured by the most that a
@@ -98,7 +102,7 @@ type freeDevices struct{}
 
 func (freeDevices) Name() string { return "FreeDevices" }
 
-func (freeDevices) Prepare(r *Round) Rate {
+func (freeDevices) Prepare(r *decision.Round) decision.Rate {
 	wants := wantsOf(r.Request.Devices.Together())
 	most := map[capacity.Class]int64{}
 	for i := range wants {
@@ -106,8 +110,8 @@ func (freeDevices) Prepare(r *Round) Rate {
 			if o.Count == 0 {
 				continue
 			}
-			for _, c := range r.Snapshot.clusters {
-				most[o.Class] = max(most[o.Class], r.Snapshot.devices(c, o.Class).Free)
+			for _, c := range r.Snapshot.Clusters {
+				most[o.Class] = max(most[o.Class], devicesLeft(r.Snapshot, c, o.Class).Free)
 			}
 		}
 	}
@@ -115,8 +119,8 @@ func (freeDevices) Prepare(r *Round) Rate {
 	if len(most) == 0 {
 		return nil
 	}
-	return func(v *Candidate) int64 {
-		score := int64(MaxScore)
+	return func(v *decision.Candidate) int64 {
+		score := int64(decision.MaxScore)
 		for i := range wants {
 			score = min(score, wants[i].rate(r.Snapshot, v.Cluster, most))
 		}
@@ -125,15 +129,15 @@ func (freeDevices) Prepare(r *Round) Rate {
 }
 
 // rate is how plentiful the best option is in a cluster; options of which no cluster has any say nothing.
-func (w *want) rate(s *Snapshot, c *Cluster, most map[capacity.Class]int64) int64 {
+func (w *want) rate(s *decision.Snapshot, c *decision.Cluster, most map[capacity.Class]int64) int64 {
 	best, said := int64(0), false
 	for _, o := range w.options {
 		if n := most[o.Class]; n > 0 {
-			best, said = max(best, max(s.devices(c, o.Class).Free, 0)*MaxScore/n), true
+			best, said = max(best, max(devicesLeft(s, c, o.Class).Free, 0)*decision.MaxScore/n), true
 		}
 	}
 	if !said {
-		return MaxScore
+		return decision.MaxScore
 	}
 	return best
 }

@@ -1,4 +1,4 @@
-package schedule
+package decision
 
 // Round is one pass over the fleet for one term of a request's affinities.
 type Round struct {
@@ -6,7 +6,7 @@ type Round struct {
 	Snapshot *Snapshot
 	Term     Term
 
-	tiers tiers
+	Tiers tiers
 }
 
 // Filter decides which clusters may receive an object at all.
@@ -38,20 +38,13 @@ type Rate func(*Candidate) int64
 // MaxScore is the highest score that one scorer gives.
 const MaxScore = 100
 
-// Profile is the set of plugins that decisions are made with. Filters are asked
-// in order, until the first that drops a cluster; scores are added up.
-type Profile struct {
-	Filters []Filter
-	Scorers []Scorer
-}
-
-// DefaultProfile returns all plugins of this package.
-func DefaultProfile() Profile {
-	return Profile{
-		Filters: []Filter{
-			clusterLeaving{}, clusterEviction{}, clusterAffinity{}, apiEnablement{}, taintToleration{},
-			devices{}, nodeTopology{}, spreadConstraint{}, workloadAffinity{}, workloadAntiAffinity{},
-		},
-		Scorers: []Scorer{clusterLocality{}, clusterAffinityScore{}, freeDevices{}},
-	}
+// Fixed is a Filter whose answer about a cluster that does not hold the object
+// follows from the description of the cluster, its room apart, and from the
+// term, the tolerations, the spread constraints and the kind of the object.
+// What it answers is kept for the next object of the same kind and placement:
+// mostly one policy places thousands.
+type Fixed interface {
+	Filter
+	// Fixed does nothing but say so.
+	Fixed()
 }

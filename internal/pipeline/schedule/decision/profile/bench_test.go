@@ -1,4 +1,4 @@
-package schedule_test
+package profile_test
 
 import (
 	"fmt"
@@ -12,11 +12,12 @@ import (
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
-	"github.com/flagship-k8s/flagship/internal/pipeline/schedule"
+	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/decision"
+	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/decision/profile"
 )
 
 // benchFleet has n clusters in 10 regions and 30 zones; one in ten is tainted, room differs.
-func benchFleet(n int) *schedule.Snapshot {
+func benchFleet(n int) *decision.Snapshot {
 	clusters := make([]*clusterv1alpha1.Cluster, n)
 	for i := range clusters {
 		c := &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{
@@ -40,7 +41,7 @@ func benchFleet(n int) *schedule.Snapshot {
 		}
 		clusters[i] = c
 	}
-	return schedule.NewSnapshot(clusters)
+	return decision.NewSnapshot(clusters)
 }
 
 func benchPlacements() map[string]*policyv1alpha1.Placement {
@@ -72,10 +73,10 @@ func benchPlacements() map[string]*policyv1alpha1.Placement {
 }
 
 // benchRequests are those of n bindings of one policy: other templates, numbers and sizes.
-func benchRequests(n int, placement *policyv1alpha1.Placement) []schedule.Request {
-	out := make([]schedule.Request, n)
+func benchRequests(n int, placement *policyv1alpha1.Placement) []decision.Request {
+	out := make([]decision.Request, n)
 	for i := range out {
-		out[i] = schedule.Request{
+		out[i] = decision.Request{
 			Resource: workv1alpha2.ObjectReference{
 				APIVersion: "apps/v1", Kind: "Deployment", Name: fmt.Sprintf("app-%d", i), UID: types.UID(fmt.Sprintf("uid-%d", i)),
 			},
@@ -89,14 +90,14 @@ func benchRequests(n int, placement *policyv1alpha1.Placement) []schedule.Reques
 	return out
 }
 
-func decideAll(b *testing.B, requests []schedule.Request, fleet *schedule.Snapshot, before func(i int, req *schedule.Request)) {
+func decideAll(b *testing.B, requests []decision.Request, fleet *decision.Snapshot, before func(i int, req *decision.Request)) {
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
 		req := requests[i%len(requests)]
 		if before != nil {
 			before(i, &req)
 		}
-		if d := schedule.Schedule(req, fleet); d.Failure != nil {
+		if d := profile.Schedule(req, fleet); d.Failure != nil {
 			b.Fatal(d.Failure.Message)
 		}
 	}
@@ -122,7 +123,7 @@ func BenchmarkFirstOfItsPlacement(b *testing.B) {
 	for name, placement := range benchPlacements() {
 		requests := benchRequests(10_000, placement)
 		b.Run(name, func(b *testing.B) {
-			decideAll(b, requests, fleet, func(i int, req *schedule.Request) {
+			decideAll(b, requests, fleet, func(i int, req *decision.Request) {
 				own := *req.Placement
 				own.ClusterTolerations = []corev1.Toleration{{Key: fmt.Sprintf("own-%d", i), Operator: corev1.TolerationOpExists}}
 				req.Placement = &own

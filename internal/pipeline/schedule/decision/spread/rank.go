@@ -1,15 +1,17 @@
-package schedule
+package spread
 
 import (
 	"cmp"
 	"iter"
 	"slices"
 	"strings"
+
+	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/decision"
 )
 
-// compareRank is the order in which clusters are preferred: overflow tier, then
+// CompareRank is the order in which clusters are preferred: overflow tier, then
 // static weight, score and available replicas, the largest first, then name.
-func compareRank(a, b *Candidate) int {
+func CompareRank(a, b *decision.Candidate) int {
 	switch {
 	case a.Tier != b.Tier:
 		return cmp.Compare(a.Tier, b.Tier)
@@ -34,18 +36,18 @@ const (
 )
 
 // setKeys gives every one of clusters, which come sorted by name, its key.
-func setKeys(clusters []*Candidate) {
+func setKeys(clusters []*decision.Candidate) {
 	if packKeys(clusters) {
 		return
 	}
-	sorted := slices.SortedFunc(slices.Values(clusters), compareRank)
+	sorted := slices.SortedFunc(slices.Values(clusters), CompareRank)
 	for i, v := range sorted {
-		v.key = uint64(i)
+		v.Key = uint64(i)
 	}
 }
 
 // packKeys sets the keys of clusters unless one does not fit.
-func packKeys(clusters []*Candidate) bool {
+func packKeys(clusters []*decision.Candidate) bool {
 	if len(clusters) > 1<<keyPlaceBits {
 		return false
 	}
@@ -64,7 +66,7 @@ func packKeys(clusters []*Candidate) bool {
 		}
 		key := first<<keyScoreBits | (1<<keyScoreBits - 1 - uint64(v.Score))
 		key = key<<keyRoomBits | (1<<keyRoomBits - 1 - uint64(v.Available))
-		v.key = key<<keyPlaceBits | uint64(i)
+		v.Key = key<<keyPlaceBits | uint64(i)
 	}
 	return true
 }
@@ -91,11 +93,11 @@ func (w weightRanks) of(weight int64) uint64 {
 	return uint64(len(w)) // no weight comes last
 }
 
-func compareKeys(a, b *Candidate) int { return cmp.Compare(a.key, b.key) }
+func compareKeys(a, b *decision.Candidate) int { return cmp.Compare(a.Key, b.Key) }
 
 // rankBest reorders clusters so that the k best stand first, in order. The rest
 // follows in no particular order.
-func rankBest(clusters []*Candidate, k int) {
+func rankBest(clusters []*decision.Candidate, k int) {
 	switch {
 	case k <= 0:
 	case k >= len(clusters)/4:
@@ -105,7 +107,7 @@ func rankBest(clusters []*Candidate, k int) {
 		slices.SortFunc(clusters[:k], compareKeys)
 		for i := k; i < len(clusters); i++ {
 			v, last := clusters[i], clusters[k-1]
-			if v.key >= last.key {
+			if v.Key >= last.Key {
 				continue
 			}
 			at, _ := slices.BinarySearchFunc(clusters[:k], v, compareKeys)
@@ -117,23 +119,23 @@ func rankBest(clusters []*Candidate, k int) {
 
 // inOrder yields clusters from the best on. Mostly the first few are enough,
 // which a heap finds without sorting the others.
-func inOrder(clusters []*Candidate) iter.Seq[*Candidate] {
-	return func(yield func(*Candidate) bool) {
+func inOrder(clusters []*decision.Candidate) iter.Seq[*decision.Candidate] {
+	return func(yield func(*decision.Candidate) bool) {
 		heap := slices.Clone(clusters)
-		better := func(a, b *Candidate) bool { return a.key < b.key }
+		better := func(a, b *decision.Candidate) bool { return a.Key < b.Key }
 		for i := len(heap)/2 - 1; i >= 0; i-- {
-			sink(heap, i, better)
+			Sink(heap, i, better)
 		}
 		for len(heap) > 0 && yield(heap[0]) {
 			heap[0] = heap[len(heap)-1]
 			heap = heap[:len(heap)-1]
-			sink(heap, 0, better)
+			Sink(heap, 0, better)
 		}
 	}
 }
 
-// sink restores the heap below i, whose root is before all others.
-func sink[T any](heap []T, i int, before func(a, b T) bool) {
+// Sink restores the heap below i, whose root is before all others.
+func Sink[T any](heap []T, i int, before func(a, b T) bool) {
 	for {
 		first := i
 		for child := 2*i + 1; child <= 2*i+2 && child < len(heap); child++ {

@@ -1,4 +1,4 @@
-package schedule
+package spread
 
 import (
 	"cmp"
@@ -6,12 +6,14 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/decision"
 )
 
 // group is the clusters of one region, zone, provider or label value.
 type group struct {
 	name     string
-	clusters []*Candidate
+	clusters []*decision.Candidate
 	score    int64
 	held     bool // the object is in one of them
 	found    int  // the how-manieth it was when the members were gone through
@@ -23,7 +25,7 @@ const groupScore = 1000
 // chooseGroups selects groups by each dimension in turn, each among the
 // clusters that the selections before have left over, then the clusters: one
 // of every group, and the best of the rest.
-func chooseGroups(r *Round, members []*Candidate, dims []dimension, q quota) ([]*Candidate, *Failure) {
+func chooseGroups(r *decision.Round, members []*decision.Candidate, dims []decision.Dimension, q quota) ([]*decision.Candidate, *decision.Failure) {
 	s := spread{round: r, dims: dims, quota: q}
 	if chosen := s.narrow(0, members, nil); chosen != nil {
 		return chosen, nil
@@ -31,16 +33,16 @@ func chooseGroups(r *Round, members []*Candidate, dims []dimension, q quota) ([]
 	if s.partial != nil {
 		return s.partial, nil
 	}
-	return nil, unschedulable(s.complaint)
+	return nil, decision.Unschedulable(s.complaint)
 }
 
 // spread is one search for a selection that satisfies all spread constraints.
 type spread struct {
-	round     *Round
-	dims      []dimension
+	round     *decision.Round
+	dims      []decision.Dimension
 	quota     quota
-	partial   []*Candidate // satisfies the constraints but not the need
-	complaint string       // the first reason why there was no selection
+	partial   []*decision.Candidate // satisfies the constraints but not the need
+	complaint string                // the first reason why there was no selection
 	tries     int
 	looks     int
 }
@@ -59,7 +61,7 @@ func (s *spread) complain(format string, args ...any) {
 }
 
 // narrow handles the dimensions from depth on. picked are the groups chosen so far, per dimension.
-func (s *spread) narrow(depth int, members []*Candidate, picked [][]string) []*Candidate {
+func (s *spread) narrow(depth int, members []*decision.Candidate, picked [][]string) []*decision.Candidate {
 	if depth == len(s.dims) {
 		s.tries++
 		return s.finish(members, picked)
@@ -67,20 +69,20 @@ func (s *spread) narrow(depth int, members []*Candidate, picked [][]string) []*C
 	s.looks++
 	dim := s.dims[depth]
 	groups, groupAt := s.groupsBy(dim, members)
-	if len(groups) < dim.min {
+	if len(groups) < dim.Min {
 		s.complain("spreadConstraints ask for at least %d by %s, clusters that fit are in %d: %s",
-			dim.min, dim.name, len(groups), groupNames(groups))
+			dim.Min, dim.Name, len(groups), groupNames(groups))
 		return nil
 	}
 	// Of as few groups as have clusters enough none may meet the other constraints, or hold the replicas. Then more are
 	// tried, as far as they are allowed.
 	limit := maxPaths
-	for most := max(dim.bound(len(groups), s.quota), dim.min); dim.min <= most; dim.min++ {
+	for most := max(bound(&dim, len(groups), s.quota), dim.Min); dim.Min <= most; dim.Min++ {
 		paths := s.findPaths(dim, groups, limit)
 		limit = maxTries
 		if len(paths) == 0 {
 			s.complain("spreadConstraints ask for at least %d clusters, no %d by %s have as many: %s",
-				s.quota.least, dim.max, dim.name, groupNames(groups))
+				s.quota.least, dim.Max, dim.Name, groupNames(groups))
 		}
 		for _, p := range paths {
 			if s.tries >= maxTries || s.looks >= maxLooks {
@@ -96,8 +98,8 @@ func (s *spread) narrow(depth int, members []*Candidate, picked [][]string) []*C
 }
 
 // bound is how many of n groups may be chosen.
-func (d *dimension) bound(n int, q quota) int {
-	for _, most := range []int{d.max, q.most} {
+func bound(d *decision.Dimension, n int, q quota) int {
+	for _, most := range []int{d.Max, q.most} {
 		if most > 0 {
 			n = min(n, most)
 		}
@@ -106,7 +108,7 @@ func (d *dimension) bound(n int, q quota) int {
 }
 
 // within returns the names of the groups of a combination and the members that are in them.
-func within(p path, groups []group, members []*Candidate, groupAt []int) (names []string, inside []*Candidate) {
+func within(p path, groups []group, members []*decision.Candidate, groupAt []int) (names []string, inside []*decision.Candidate) {
 	in := make([]bool, len(groups))
 	size := 0
 	for _, g := range p.groups {
@@ -114,7 +116,7 @@ func within(p path, groups []group, members []*Candidate, groupAt []int) (names 
 		in[g] = true
 		size += len(groups[g].clusters)
 	}
-	inside = make([]*Candidate, 0, size)
+	inside = make([]*decision.Candidate, 0, size)
 	for i, v := range members {
 		if in[groupAt[i]] {
 			inside = append(inside, v)
@@ -129,7 +131,7 @@ func groupNames(groups []group) string {
 		names[i] = groups[i].name
 	}
 	slices.Sort(names)
-	return firstNames(names)
+	return decision.FirstNames(names)
 }
 
 // openGroups are groups that no cluster stands for yet, per dimension.
@@ -148,12 +150,12 @@ func openOf(picked [][]string) openGroups {
 
 // finish picks the clusters: the best that stands for groups not yet
 // represented, until all are, then the best of the others up to the bound.
-func (s *spread) finish(members []*Candidate, picked [][]string) []*Candidate {
+func (s *spread) finish(members []*decision.Candidate, picked [][]string) []*decision.Candidate {
 	open := openOf(picked)
 	chosen, rest := s.represent(members, open)
 	for d := range open {
 		if len(open[d]) > 0 {
-			s.complain("spreadConstraints by %s cannot be met together with the others", s.dims[d].name)
+			s.complain("spreadConstraints by %s cannot be met together with the others", s.dims[d].Name)
 			return nil
 		}
 	}
@@ -163,7 +165,7 @@ func (s *spread) finish(members []*Candidate, picked [][]string) []*Candidate {
 			s.complain("spreadConstraints allow %d clusters, too few for one in every group", s.quota.most)
 			return nil
 		}
-		rest = slices.DeleteFunc(slices.Clone(members), func(v *Candidate) bool { return slices.Contains(chosen, v) })
+		rest = slices.DeleteFunc(slices.Clone(members), func(v *decision.Candidate) bool { return slices.Contains(chosen, v) })
 	}
 	fixed := len(chosen)
 	if total < s.quota.least {
@@ -172,9 +174,9 @@ func (s *spread) finish(members []*Candidate, picked [][]string) []*Candidate {
 	}
 	rankBest(rest, total-fixed)
 	chosen, rest = append(chosen, rest[:total-fixed]...), rest[total-fixed:]
-	makeRoom(chosen, rest, s.quota.need, func(i int, _ *Candidate) bool { return i >= fixed })
+	makeRoom(chosen, rest, s.quota.need, func(i int, _ *decision.Candidate) bool { return i >= fixed })
 	// Those that stand for groups stay as long as that is enough; then others may stand for them.
-	makeRoom(chosen, rest, s.quota.need, func(i int, candidate *Candidate) bool {
+	makeRoom(chosen, rest, s.quota.need, func(i int, candidate *decision.Candidate) bool {
 		was := chosen[i]
 		chosen[i] = candidate
 		covers := s.covers(chosen, openOf(picked))
@@ -182,7 +184,7 @@ func (s *spread) finish(members []*Candidate, picked [][]string) []*Candidate {
 		return covers
 	})
 	if missing := shortOf(chosen, s.quota.need); missing > 0 {
-		s.complain("%s", whyTooLittle(s.round.Request, chosen, missing))
+		s.complain("%s", decision.ShortageMessage(s.round.Request, chosen, missing))
 		if s.partial == nil && s.round.Request.Partial {
 			s.partial = chosen
 		}
@@ -192,10 +194,10 @@ func (s *spread) finish(members []*Candidate, picked [][]string) []*Candidate {
 }
 
 // covers says whether some cluster stands for every group in open.
-func (s *spread) covers(chosen []*Candidate, open openGroups) bool {
+func (s *spread) covers(chosen []*decision.Candidate, open openGroups) bool {
 	for d := range open {
 		for _, v := range chosen {
-			delete(open[d], s.dims[d].groupOf(v.Cluster))
+			delete(open[d], s.dims[d].GroupOf(v.Cluster))
 		}
 		if len(open[d]) > 0 {
 			return false
@@ -207,18 +209,18 @@ func (s *spread) covers(chosen []*Candidate, open openGroups) bool {
 // represent splits members into those that stand for groups in open and the
 // rest, and strikes out the groups that are represented. A cluster that stands
 // for more groups goes first, then the better one.
-func (s *spread) represent(members []*Candidate, open openGroups) (chosen, rest []*Candidate) {
+func (s *spread) represent(members []*decision.Candidate, open openGroups) (chosen, rest []*decision.Candidate) {
 	rest = slices.Clone(members)
 	for {
 		best, most := -1, 0
 		for i, v := range rest {
 			n := 0
 			for d := range s.dims {
-				if open[d][s.dims[d].groupOf(v.Cluster)] {
+				if open[d][s.dims[d].GroupOf(v.Cluster)] {
 					n++
 				}
 			}
-			if n > most || n == most && n > 0 && v.key < rest[best].key {
+			if n > most || n == most && n > 0 && v.Key < rest[best].Key {
 				best, most = i, n
 			}
 		}
@@ -227,7 +229,7 @@ func (s *spread) represent(members []*Candidate, open openGroups) (chosen, rest 
 		}
 		v := rest[best]
 		for d := range s.dims {
-			delete(open[d], s.dims[d].groupOf(v.Cluster))
+			delete(open[d], s.dims[d].GroupOf(v.Cluster))
 		}
 		rest[best] = rest[len(rest)-1]
 		chosen, rest = append(chosen, v), rest[:len(rest)-1]
@@ -239,22 +241,22 @@ const maxCovers = 4096
 
 // cover looks for no more than most clusters that stand for all groups in open, where the best ones, taken first, are not.
 // Of clusters that stand for the same groups the best will do.
-func (s *spread) cover(members []*Candidate, open openGroups, most int) []*Candidate {
-	best := map[string]*Candidate{}
+func (s *spread) cover(members []*decision.Candidate, open openGroups, most int) []*decision.Candidate {
+	best := map[string]*decision.Candidate{}
 	for _, v := range members {
 		groups := make([]string, len(s.dims))
 		for d := range s.dims {
-			groups[d] = s.dims[d].groupOf(v.Cluster)
+			groups[d] = s.dims[d].GroupOf(v.Cluster)
 		}
 		kind := strings.Join(groups, "\x00")
-		if known := best[kind]; known == nil || v.key < known.key {
+		if known := best[kind]; known == nil || v.Key < known.Key {
 			best[kind] = v
 		}
 	}
-	kinds := slices.SortedFunc(maps.Values(best), func(a, b *Candidate) int { return cmp.Compare(a.key, b.key) })
+	kinds := slices.SortedFunc(maps.Values(best), func(a, b *decision.Candidate) int { return cmp.Compare(a.Key, b.Key) })
 	steps := 0
-	var search func(chosen []*Candidate, open openGroups) []*Candidate
-	search = func(chosen []*Candidate, open openGroups) []*Candidate {
+	var search func(chosen []*decision.Candidate, open openGroups) []*decision.Candidate
+	search = func(chosen []*decision.Candidate, open openGroups) []*decision.Candidate {
 		steps++
 		dim := 0 // with the most open groups: each of these needs a cluster of its own
 		for d := range open {
@@ -270,13 +272,13 @@ func (s *spread) cover(members []*Candidate, open openGroups, most int) []*Candi
 		}
 		next := slices.Min(slices.Collect(maps.Keys(open[dim])))
 		for _, v := range kinds {
-			if s.dims[dim].groupOf(v.Cluster) != next {
+			if s.dims[dim].GroupOf(v.Cluster) != next {
 				continue
 			}
 			left := make(openGroups, len(open))
 			for d := range open {
 				left[d] = maps.Clone(open[d])
-				delete(left[d], s.dims[d].groupOf(v.Cluster))
+				delete(left[d], s.dims[d].GroupOf(v.Cluster))
 			}
 			if found := search(append(slices.Clone(chosen), v), left); found != nil {
 				return found
@@ -290,7 +292,7 @@ func (s *spread) cover(members []*Candidate, open openGroups, most int) []*Candi
 // groupsBy forms the groups of members by one dimension and scores them, in the
 // order that the search for combinations wants: fewest clusters first, then
 // the best score, then name. groupAt says where the group of each cluster is.
-func (s *spread) groupsBy(dim dimension, members []*Candidate) (groups []group, groupAt []int) {
+func (s *spread) groupsBy(dim decision.Dimension, members []*decision.Candidate) (groups []group, groupAt []int) {
 	groups, groupAt = sortInto(dim, members)
 	for i := range groups {
 		groups[i].found, groups[i].score = i, s.scoreOf(dim, groups[i].clusters)
@@ -309,12 +311,12 @@ func (s *spread) groupsBy(dim dimension, members []*Candidate) (groups []group, 
 }
 
 // sortInto forms the groups of members in the order in which they turn up.
-func sortInto(dim dimension, members []*Candidate) (groups []group, groupAt []int) {
+func sortInto(dim decision.Dimension, members []*decision.Candidate) (groups []group, groupAt []int) {
 	index := map[string]int{}
 	groupAt = make([]int, len(members))
 	var sizes []int
 	for n, v := range members {
-		name := dim.groupOf(v.Cluster)
+		name := dim.GroupOf(v.Cluster)
 		at, ok := index[name]
 		if !ok {
 			at = len(groups)
@@ -326,7 +328,7 @@ func sortInto(dim dimension, members []*Candidate) (groups []group, groupAt []in
 		sizes[at]++
 	}
 	// All groups share one array, each its own stretch of it.
-	clusters := make([]*Candidate, len(members))
+	clusters := make([]*decision.Candidate, len(members))
 	for at, size := range sizes {
 		groups[at].clusters, clusters = clusters[:0:size], clusters[size:]
 	}
@@ -344,17 +346,17 @@ func compareGroups(a, b group) int {
 // every cluster gets them all; by weight if weights divide; otherwise by how
 // much of its share the group can take, and how good the clusters are that it
 // needs for that.
-func (s *spread) scoreOf(dim dimension, clusters []*Candidate) int64 {
+func (s *spread) scoreOf(dim decision.Dimension, clusters []*decision.Candidate) int64 {
 	req := s.round.Request
-	if strategyOf(req.Placement) == static && req.divisible() {
+	if decision.StrategyOf(req.Placement) == decision.Static && req.Divisible() {
 		return scoreByWeight(clusters)
 	}
-	if !req.capacious() {
+	if !req.Capacious() {
 		return scoreOfDuplicates(clusters, req.Replicas)
 	}
-	least := int64(dim.min)
+	least := int64(dim.Min)
 	want := (s.quota.need + least - 1) / least
-	atLeast := max(s.quota.least, dim.min)
+	atLeast := max(s.quota.least, dim.Min)
 	var available, scores int64
 	walked := 0
 	for v := range inOrder(clusters) {
@@ -371,7 +373,7 @@ func (s *spread) scoreOf(dim dimension, clusters []*Candidate) int64 {
 	return available*groupScore + scores/int64(len(clusters))
 }
 
-func scoreOfDuplicates(clusters []*Candidate, replicas int32) int64 {
+func scoreOfDuplicates(clusters []*decision.Candidate, replicas int32) int64 {
 	var able, scores int64
 	for _, v := range clusters {
 		if v.Available >= replicas {
@@ -385,7 +387,7 @@ func scoreOfDuplicates(clusters []*Candidate, replicas int32) int64 {
 	return able*groupScore + scores/able
 }
 
-func scoreByWeight(clusters []*Candidate) int64 {
+func scoreByWeight(clusters []*decision.Candidate) int64 {
 	var weight float64
 	for _, v := range clusters {
 		weight += float64(v.Weight)

@@ -1,18 +1,18 @@
-package schedule
+package decision
 
 import (
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 )
 
-// dimension is a property by which clusters form groups.
-type dimension struct {
-	name     string
-	min, max int
-	groupOf  func(*Cluster) string
+// Dimension is a property by which clusters form groups.
+type Dimension struct {
+	Name     string
+	Min, Max int
+	GroupOf  func(*Cluster) string
 }
 
-// clusterBounds returns the least and most clusters to choose; 0 means no bound.
-func clusterBounds(constraints []policyv1alpha1.SpreadConstraint) (least, most int) {
+// ClusterBounds returns the least and most clusters to choose; 0 means no bound.
+func ClusterBounds(constraints []policyv1alpha1.SpreadConstraint) (least, most int) {
 	for i := range constraints {
 		c := &constraints[i]
 		if c.SpreadByLabel == "" && (c.SpreadByField == "" || c.SpreadByField == policyv1alpha1.SpreadByFieldCluster) {
@@ -22,11 +22,11 @@ func clusterBounds(constraints []policyv1alpha1.SpreadConstraint) (least, most i
 	return 0, 0
 }
 
-// dimensionsOf lists the properties other than the cluster itself, the widest first.
-func dimensionsOf(constraints []policyv1alpha1.SpreadConstraint) []dimension {
-	var out []dimension
+// DimensionsOf lists the properties other than the cluster itself, the widest first.
+func DimensionsOf(constraints []policyv1alpha1.SpreadConstraint) []Dimension {
+	var out []Dimension
 	add := func(name string, c *policyv1alpha1.SpreadConstraint, groupOf func(*Cluster) string) {
-		out = append(out, dimension{name: name, min: max(c.MinGroups, 1), max: max(c.MaxGroups, 0), groupOf: groupOf})
+		out = append(out, Dimension{Name: name, Min: max(c.MinGroups, 1), Max: max(c.MaxGroups, 0), GroupOf: groupOf})
 	}
 	for _, field := range []policyv1alpha1.SpreadFieldValue{
 		policyv1alpha1.SpreadByFieldProvider, policyv1alpha1.SpreadByFieldRegion, policyv1alpha1.SpreadByFieldZone,

@@ -1,8 +1,10 @@
-package schedule
+package spread
 
 import (
 	"fmt"
 	"slices"
+
+	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/decision"
 )
 
 // unbounded stands for capacity that is of no concern.
@@ -23,30 +25,30 @@ func (q quota) atMost(n int) int {
 	return min(n, q.most)
 }
 
-// choose selects among the fitting clusters as the spread constraints ask.
+// Choose selects among the fitting clusters as the spread constraints ask.
 // Without any, all are chosen.
-func choose(r *Round, a *Attempt, fitting []*Candidate) ([]*Candidate, *Failure) {
-	constraints := r.Request.spreadConstraints()
-	if strategyOf(r.Request.Placement) == static && r.Request.divisible() {
+func Choose(r *decision.Round, a *decision.Attempt, fitting []*decision.Candidate) ([]*decision.Candidate, *decision.Failure) {
+	constraints := r.Request.SpreadConstraints()
+	if decision.StrategyOf(r.Request.Placement) == decision.Static && r.Request.Divisible() {
 		// A cluster without weight would take up a group and receive nothing.
-		fitting = slices.DeleteFunc(fitting, func(v *Candidate) bool { return v.Weight == 0 })
+		fitting = slices.DeleteFunc(fitting, func(v *decision.Candidate) bool { return v.Weight == 0 })
 	}
 	if len(constraints) == 0 {
 		return fitting, nil
 	}
 	q := quota{need: unbounded}
-	q.least, q.most = clusterBounds(constraints)
-	if r.Request.capacious() {
+	q.least, q.most = decision.ClusterBounds(constraints)
+	if r.Request.Capacious() {
 		q.need = int64(r.Request.Replicas)
-		if r.Request.wholeSets() {
+		if r.Request.WholeSets() {
 			q.need = 1
 		}
 	}
 	if len(fitting) < q.least {
-		return nil, unschedulable(fmt.Sprintf("spreadConstraints ask for at least %d clusters: %s", q.least, whyDropped(a.Candidates)))
+		return nil, decision.Unschedulable(fmt.Sprintf("spreadConstraints ask for at least %d clusters: %s", q.least, decision.DroppedMessage(a.Candidates)))
 	}
 	setKeys(fitting)
-	dims := dimensionsOf(constraints)
+	dims := decision.DimensionsOf(constraints)
 	if len(dims) == 0 {
 		return chooseClusters(r, fitting, q)
 	}
@@ -55,21 +57,21 @@ func choose(r *Round, a *Attempt, fitting []*Candidate) ([]*Candidate, *Failure)
 
 // chooseClusters takes the best clusters, and exchanges the last of them for
 // roomier ones until the replicas fit.
-func chooseClusters(r *Round, fitting []*Candidate, q quota) ([]*Candidate, *Failure) {
+func chooseClusters(r *decision.Round, fitting []*decision.Candidate, q quota) ([]*decision.Candidate, *decision.Failure) {
 	k := q.atMost(len(fitting))
 	rankBest(fitting, k)
 	chosen, rest := fitting[:k], fitting[k:]
-	makeRoom(chosen, rest, q.need, func(int, *Candidate) bool { return true })
+	makeRoom(chosen, rest, q.need, func(int, *decision.Candidate) bool { return true })
 	if missing := shortOf(chosen, q.need); missing > 0 && !r.Request.Partial {
-		return nil, unschedulable(fmt.Sprintf("spreadConstraints allow %d clusters, which is too few: %s",
-			k, whyTooLittle(r.Request, chosen, missing)))
+		return nil, decision.Unschedulable(fmt.Sprintf("spreadConstraints allow %d clusters, which is too few: %s",
+			k, decision.ShortageMessage(r.Request, chosen, missing)))
 	}
 	return chosen, nil
 }
 
 // makeRoom exchanges chosen clusters, from the last backwards, for whichever of
 // rest has the most room and may take its place, until need is met.
-func makeRoom(chosen, rest []*Candidate, need int64, may func(i int, candidate *Candidate) bool) {
+func makeRoom(chosen, rest []*decision.Candidate, need int64, may func(i int, candidate *decision.Candidate) bool) {
 	for i := len(chosen) - 1; i >= 0 && shortOf(chosen, need) > 0; i-- {
 		best := -1
 		for j, candidate := range rest {
@@ -83,15 +85,15 @@ func makeRoom(chosen, rest []*Candidate, need int64, may func(i int, candidate *
 	}
 }
 
-func roomier(a, b *Candidate) bool {
+func roomier(a, b *decision.Candidate) bool {
 	if a.Available != b.Available {
 		return a.Available > b.Available
 	}
-	return a.key < b.key
+	return a.Key < b.Key
 }
 
 // shortOf says how many replicas of need the clusters have no room for.
-func shortOf(clusters []*Candidate, need int64) int64 {
+func shortOf(clusters []*decision.Candidate, need int64) int64 {
 	if need == unbounded {
 		return 0
 	}

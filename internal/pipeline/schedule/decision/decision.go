@@ -1,4 +1,4 @@
-package schedule
+package decision
 
 import (
 	"fmt"
@@ -33,15 +33,15 @@ type Failure struct {
 	Message string
 }
 
-func noClusterFits(message string) *Failure {
+func NoClusterFits(message string) *Failure {
 	return &Failure{Reason: workv1alpha2.BindingReasonNoClusterFit, Message: message}
 }
 
-func unschedulable(message string) *Failure {
+func Unschedulable(message string) *Failure {
 	return &Failure{Reason: workv1alpha2.BindingReasonUnschedulable, Message: message}
 }
 
-func notUnderstood(err error) *Failure {
+func InvalidRequest(err error) *Failure {
 	return &Failure{Reason: workv1alpha2.BindingReasonSchedulerError, Message: err.Error()}
 }
 
@@ -54,12 +54,12 @@ type Attempt struct {
 	// Failure says why the term was no use; nil if it was.
 	Failure *Failure
 
-	targets  []workv1alpha2.TargetCluster
-	missing  int64
-	shortage string
-	filters  []Filter
-	scorers  []string
-	scores   []int64 // len(scorers) per outcome
+	Targets  []workv1alpha2.TargetCluster
+	Missing  int64
+	Shortage string
+	Filters  []Filter
+	Scorers  []string
+	Points   []int64 // what each scorer gave: len(Scorers) per candidate
 }
 
 // DroppedBy names the filter that dropped the i-th cluster, or "" if it fits.
@@ -67,18 +67,18 @@ func (a *Attempt) DroppedBy(i int) string {
 	if a.Candidates[i].Reason == nil {
 		return ""
 	}
-	return a.filters[a.Candidates[i].filter].Name()
+	return a.Filters[a.Candidates[i].Filter].Name()
 }
 
 // Scores returns what each scorer gave the i-th cluster, for a cluster that
 // fits. Scorers that had no opinion about the request are missing.
 func (a *Attempt) Scores(i int) map[string]int64 {
-	out := make(map[string]int64, len(a.scorers))
+	out := make(map[string]int64, len(a.Scorers))
 	if a.Candidates[i].Reason != nil {
 		return out
 	}
-	for n, name := range a.scorers {
-		out[name] = a.scores[i*len(a.scorers)+n]
+	for n, name := range a.Scorers {
+		out[name] = a.Points[i*len(a.Scorers)+n]
 	}
 	return out
 }
@@ -105,16 +105,16 @@ type Candidate struct {
 	// receives no replicas is no target.
 	Chosen bool
 
-	filter uint8  // which of the attempt's filters dropped it
-	key    uint64 // its rank, where clusters are selected: the smaller the better
+	Filter uint8  // which of the attempt's filters dropped it
+	Key    uint64 // its rank, where clusters are selected: the smaller the better
 }
 
-func addSaturating(a, b int32) int32 {
+func AddSaturating(a, b int32) int32 {
 	return int32(min(int64(a)+int64(b), math.MaxInt32))
 }
 
-// dropped says whether a filter dropped some cluster in some attempt.
-func (d *Decision) dropped(filter string) bool {
+// Dropped says whether a filter dropped some cluster in some attempt.
+func (d *Decision) Dropped(filter string) bool {
 	for n := range d.Attempts {
 		a := &d.Attempts[n]
 		for i := range a.Candidates {
@@ -140,4 +140,20 @@ func (d *Decision) Explain() string {
 		}
 	}
 	return strings.Join(parts, "; ")
+}
+
+func (d *Decision) Settle(a *Attempt) {
+	d.Targets, d.Affinity, d.Missing, d.Shortage = a.Targets, a.Term.Name, a.Missing, a.Shortage
+}
+
+// MostPlaced returns the attempt that left the fewest replicas without a place, the earlier of equals.
+func (d *Decision) MostPlaced() *Attempt {
+	var best *Attempt
+	for i := range d.Attempts {
+		a := &d.Attempts[i]
+		if a.Failure == nil && (best == nil || a.Missing < best.Missing) {
+			best = a
+		}
+	}
+	return best
 }

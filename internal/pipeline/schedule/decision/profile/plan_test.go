@@ -1,4 +1,4 @@
-package schedule_test
+package profile_test
 
 import (
 	"fmt"
@@ -12,11 +12,12 @@ import (
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
-	"github.com/flagship-k8s/flagship/internal/pipeline/schedule"
+	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/decision"
+	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/decision/profile"
 )
 
 // candidates is what a decision says of every cluster: the filter and reason that dropped it, or what it received.
-func candidates(d schedule.Decision) []string {
+func candidates(d decision.Decision) []string {
 	var out []string
 	for i := range d.Attempts {
 		a := &d.Attempts[i]
@@ -56,7 +57,7 @@ func TestMemoryDoesNotShow(t *testing.T) {
 			changed := w.clusters[i].DeepCopy()
 			changes[r.IntN(len(changes))](changed)
 			w.clusters[i] = changed
-			remembering = remembering.With(schedule.Change{Present: []*clusterv1alpha1.Cluster{changed}})
+			remembering = remembering.With(decision.Change{Present: []*clusterv1alpha1.Cluster{changed}})
 			req := deployment(1+r.Int32N(20), placements[r.IntN(len(placements))])
 			if r.IntN(2) == 0 {
 				req.Current = w.running(r, 4)
@@ -64,7 +65,7 @@ func TestMemoryDoesNotShow(t *testing.T) {
 			if r.IntN(4) == 0 {
 				req.Evicting = []string{"m00"}
 			}
-			want, got := schedule.Schedule(req, w.snapshot()), schedule.Schedule(req, remembering)
+			want, got := profile.Schedule(req, w.snapshot()), profile.Schedule(req, remembering)
 			if diff := cmp.Diff(candidates(want), candidates(got)); diff != "" {
 				t.Fatalf("without memory (-) and with (+):\n%s", diff)
 			}
@@ -77,9 +78,9 @@ func TestTheFirstFilterGivesTheReason(t *testing.T) {
 	snapshot := fleet(
 		member("m1", func(c *clusterv1alpha1.Cluster) { c.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} }),
 		member("m2"), member("m3", tainted("k", "v", corev1.TaintEffectNoSchedule)))
-	req := deployment(1, placement(duplicated, affinity(named("m3"))), func(r *schedule.Request) { r.Evicting = []string{"m1", "m2"} })
+	req := deployment(1, placement(duplicated, affinity(named("m3"))), func(r *decision.Request) { r.Evicting = []string{"m1", "m2"} })
 	for range 2 {
-		d := schedule.Schedule(req, snapshot)
+		d := profile.Schedule(req, snapshot)
 		want := []string{"m1: ClusterLeaving: is being deleted", "m2: ClusterEviction: is being evicted from", "m3: TaintToleration: has taint k=v:NoSchedule"}
 		if diff := cmp.Diff(want, candidates(d)); diff != "" {
 			t.Errorf("-want +got\n%s", diff)

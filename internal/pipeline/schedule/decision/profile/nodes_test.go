@@ -1,4 +1,4 @@
-package schedule_test
+package profile_test
 
 import (
 	"testing"
@@ -6,11 +6,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
-	"github.com/flagship-k8s/flagship/internal/pipeline/schedule"
+	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/decision"
 )
 
-func onNodes(claim workv1alpha2.NodeClaim) func(*schedule.Request) {
-	return func(r *schedule.Request) {
+func onNodes(claim workv1alpha2.NodeClaim) func(*decision.Request) {
+	return func(r *decision.Request) {
 		r.Requirements = &workv1alpha2.ReplicaRequirements{NodeClaim: &claim}
 	}
 }

@@ -1,4 +1,4 @@
-package schedule_test
+package profile_test
 
 import (
 	"fmt"
@@ -6,7 +6,8 @@ import (
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
-	"github.com/flagship-k8s/flagship/internal/pipeline/schedule"
+	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/decision"
+	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/decision/profile"
 )
 
 func TestSpreadByCluster(t *testing.T) {
@@ -50,7 +51,7 @@ func TestSpreadByCluster(t *testing.T) {
 }
 
 // threeRegions has north with one cluster, east with two and west with three; room as given for n1, e1, e2, w1, w2, w3.
-func threeRegions(free ...int64) *schedule.Snapshot {
+func threeRegions(free ...int64) *decision.Snapshot {
 	names := []string{"n1", "e1", "e2", "w1", "w2", "w3"}
 	regions := map[byte]string{'n': "north", 'e': "east", 'w': "west"}
 	var clusters []*clusterv1alpha1.Cluster
@@ -159,7 +160,7 @@ func TestSpreadOverVeryManyGroupsEnds(t *testing.T) {
 	for i := range 400 {
 		clusters = append(clusters, member(fmt.Sprintf("m%03d", i), in("p", fmt.Sprintf("r%03d", i)), room(int64(i))))
 	}
-	d := schedule.Schedule(deployment(1000, placement(dynamic, spread(byRegion, 6, 0), spread(byCluster, 6, 0))), fleet(clusters...))
+	d := profile.Schedule(deployment(1000, placement(dynamic, spread(byRegion, 6, 0), spread(byCluster, 6, 0))), fleet(clusters...))
 	if d.Failure != nil {
 		t.Fatal(d.Failure.Message)
 	}

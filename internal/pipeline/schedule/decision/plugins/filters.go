@@ -1,10 +1,25 @@
-package schedule
+package plugins
 
 import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/decision"
 )
+
+// Filters returns all filters, in the order in which they are called.
+func Filters() []decision.Filter {
+	return []decision.Filter{
+		clusterLeaving{}, clusterEviction{}, clusterAffinity{}, apiEnablement{}, taintToleration{},
+		devices{}, nodeTopology{}, spreadConstraint{}, workloadAffinity{}, workloadAntiAffinity{},
+	}
+}
+
+// Scorers returns all scorers.
+func Scorers() []decision.Scorer {
+	return []decision.Scorer{clusterLocality{}, clusterAffinityScore{}, freeDevices{}}
+}
 
 // clusterLeaving drops clusters that are being deleted.
 type clusterLeaving struct{}
@@ -14,9 +29,9 @@ func (clusterLeaving) Name() string { return "ClusterLeaving" }
 // Fixed implements [Fixed].
 func (clusterLeaving) Fixed() {}
 
-func (clusterLeaving) Prepare(*Round) (Check, error) {
-	leaving := &Reason{"is being deleted", "are being deleted"}
-	return func(v *Candidate) *Reason {
+func (clusterLeaving) Prepare(*decision.Round) (decision.Check, error) {
+	leaving := decision.Because("is being deleted", "are being deleted")
+	return func(v *decision.Candidate) *decision.Reason {
 		if v.Cluster.Leaving {
 			return leaving
 		}
@@ -29,13 +44,13 @@ type clusterEviction struct{}
 
 func (clusterEviction) Name() string { return "ClusterEviction" }
 
-func (clusterEviction) Prepare(r *Round) (Check, error) {
-	evicting := nameSet(r.Request.Evicting)
+func (clusterEviction) Prepare(r *decision.Round) (decision.Check, error) {
+	evicting := decision.NameSet(r.Request.Evicting)
 	if evicting == nil {
 		return nil, nil
 	}
-	reason := &Reason{"is being evicted from", "are being evicted from"}
-	return func(v *Candidate) *Reason {
+	reason := decision.Because("is being evicted from", "are being evicted from")
+	return func(v *decision.Candidate) *decision.Reason {
 		if _, ok := evicting[v.Cluster.Name]; ok {
 			return reason
 		}
@@ -51,12 +66,12 @@ func (clusterAffinity) Name() string { return "ClusterAffinity" }
 // Fixed implements [Fixed].
 func (clusterAffinity) Fixed() {}
 
-func (clusterAffinity) Prepare(r *Round) (Check, error) {
-	if len(r.tiers.selectors) == 1 && r.tiers.selectors[0] == nil {
+func (clusterAffinity) Prepare(r *decision.Round) (decision.Check, error) {
+	if len(r.Tiers.Selectors) == 1 && r.Tiers.Selectors[0] == nil {
 		return nil, nil
 	}
-	return func(v *Candidate) *Reason {
-		_, reason := r.tiers.of(v.Cluster)
+	return func(v *decision.Candidate) *decision.Reason {
+		_, reason := r.Tiers.Of(v.Cluster)
 		return reason
 	}, nil
 }
@@ -71,33 +86,33 @@ func (apiEnablement) Name() string { return "APIEnablement" }
 // Fixed implements [Fixed].
 func (apiEnablement) Fixed() {}
 
-func (apiEnablement) Prepare(r *Round) (Check, error) {
+func (apiEnablement) Prepare(r *decision.Round) (decision.Check, error) {
 	if r.Request.KindTravels {
 		return nil, nil
 	}
 	gv, kind := r.Request.Resource.APIVersion, r.Request.Resource.Kind
-	lacks := &Reason{fmt.Sprintf("lacks %s %s", gv, kind), fmt.Sprintf("lack %s %s", gv, kind)}
-	unknown := &Reason{
+	lacks := decision.Because(fmt.Sprintf("lacks %s %s", gv, kind), fmt.Sprintf("lack %s %s", gv, kind))
+	unknown := decision.Because(
 		fmt.Sprintf("has not said yet whether it serves %s %s", gv, kind),
 		fmt.Sprintf("have not said yet whether they serve %s %s", gv, kind),
-	}
-	answer := func(apis *apiSet) *Reason {
+	)
+	answer := func(apis *decision.APISet) *decision.Reason {
 		switch {
-		case apis.serves(gv, kind), apis.servesAny(r.Request.Becomes):
+		case apis.Serves(gv, kind), apis.ServesAny(r.Request.Becomes):
 			return nil
-		case apis.complete:
+		case apis.Complete:
 			return lacks
 		default:
 			return unknown
 		}
 	}
-	var last *apiSet
-	var lastAnswer *Reason
-	return func(v *Candidate) *Reason {
+	var last *decision.APISet
+	var lastAnswer *decision.Reason
+	return func(v *decision.Candidate) *decision.Reason {
 		if v.Held {
 			return nil
 		}
-		if apis := v.Cluster.apis; last == nil || apis.content != last.content {
+		if apis := v.Cluster.APIs; last == nil || apis.Content != last.Content {
 			last, lastAnswer = apis, answer(apis)
 		}
 		return lastAnswer
@@ -114,18 +129,18 @@ func (taintToleration) Name() string { return "TaintToleration" }
 // Fixed implements [Fixed].
 func (taintToleration) Fixed() {}
 
-func (taintToleration) Prepare(r *Round) (Check, error) {
+func (taintToleration) Prepare(r *decision.Round) (decision.Check, error) {
 	var tolerations []corev1.Toleration
 	if r.Request.Placement != nil {
 		tolerations = r.Request.Placement.ClusterTolerations
 	}
-	return func(v *Candidate) *Reason {
+	return func(v *decision.Candidate) *decision.Reason {
 		if v.Held {
 			return nil
 		}
-		for i := range v.Cluster.taints {
-			if t := &v.Cluster.taints[i]; !tolerated(&t.Taint, tolerations) {
-				return t.reason
+		for i := range v.Cluster.Taints {
+			if t := &v.Cluster.Taints[i]; !tolerated(&t.Taint, tolerations) {
+				return t.Reason
 			}
 		}
 		return nil
@@ -163,18 +178,18 @@ func (spreadConstraint) Name() string { return "SpreadConstraint" }
 // Fixed implements [Fixed].
 func (spreadConstraint) Fixed() {}
 
-func (spreadConstraint) Prepare(r *Round) (Check, error) {
-	dims := dimensionsOf(r.Request.spreadConstraints())
+func (spreadConstraint) Prepare(r *decision.Round) (decision.Check, error) {
+	dims := decision.DimensionsOf(r.Request.SpreadConstraints())
 	if len(dims) == 0 {
 		return nil, nil
 	}
-	reasons := make([]*Reason, len(dims))
+	reasons := make([]*decision.Reason, len(dims))
 	for i, d := range dims {
-		reasons[i] = &Reason{"has no " + d.name, "have no " + d.name}
+		reasons[i] = decision.Because("has no "+d.Name, "have no "+d.Name)
 	}
-	return func(v *Candidate) *Reason {
+	return func(v *decision.Candidate) *decision.Reason {
 		for i := range dims {
-			if dims[i].groupOf(v.Cluster) == "" {
+			if dims[i].GroupOf(v.Cluster) == "" {
 				return reasons[i]
 			}
 		}
@@ -188,16 +203,16 @@ type workloadAffinity struct{}
 
 func (workloadAffinity) Name() string { return "WorkloadAffinity" }
 
-func (workloadAffinity) Prepare(r *Round) (Check, error) {
+func (workloadAffinity) Prepare(r *decision.Round) (decision.Check, error) {
 	peers := r.Request.Companions
 	if peers == nil || !anyPresent(r.Snapshot, peers) {
 		return nil, nil
 	}
-	reason := &Reason{
-		"has no object of affinity group " + peers.Group,
-		"have no object of affinity group " + peers.Group,
-	}
-	return func(v *Candidate) *Reason {
+	reason := decision.Because(
+		"has no object of affinity group "+peers.Group,
+		"have no object of affinity group "+peers.Group,
+	)
+	return func(v *decision.Candidate) *decision.Reason {
 		if _, ok := peers.Clusters[v.Cluster.Name]; ok {
 			return nil
 		}
@@ -205,7 +220,7 @@ func (workloadAffinity) Prepare(r *Round) (Check, error) {
 	}, nil
 }
 
-func anyPresent(s *Snapshot, peers *Peers) bool {
+func anyPresent(s *decision.Snapshot, peers *decision.Peers) bool {
 	for name := range peers.Clusters {
 		if c := s.Get(name); c != nil && !c.Leaving {
 			return true
@@ -219,16 +234,16 @@ type workloadAntiAffinity struct{}
 
 func (workloadAntiAffinity) Name() string { return "WorkloadAntiAffinity" }
 
-func (workloadAntiAffinity) Prepare(r *Round) (Check, error) {
+func (workloadAntiAffinity) Prepare(r *decision.Round) (decision.Check, error) {
 	peers := r.Request.Rivals
 	if peers == nil || len(peers.Clusters) == 0 {
 		return nil, nil
 	}
-	reason := &Reason{
-		"has an object of anti-affinity group " + peers.Group,
-		"have an object of anti-affinity group " + peers.Group,
-	}
-	return func(v *Candidate) *Reason {
+	reason := decision.Because(
+		"has an object of anti-affinity group "+peers.Group,
+		"have an object of anti-affinity group "+peers.Group,
+	)
+	return func(v *decision.Candidate) *decision.Reason {
 		if _, ok := peers.Clusters[v.Cluster.Name]; ok {
 			return reason
 		}
@@ -241,13 +256,13 @@ type clusterLocality struct{}
 
 func (clusterLocality) Name() string { return "ClusterLocality" }
 
-func (clusterLocality) Prepare(r *Round) Rate {
+func (clusterLocality) Prepare(r *decision.Round) decision.Rate {
 	if len(r.Request.Current) == 0 {
 		return nil
 	}
-	return func(v *Candidate) int64 {
+	return func(v *decision.Candidate) int64 {
 		if v.Held {
-			return MaxScore
+			return decision.MaxScore
 		}
 		return 0
 	}
@@ -258,4 +273,4 @@ type clusterAffinityScore struct{}
 
 func (clusterAffinityScore) Name() string { return "ClusterAffinity" }
 
-func (clusterAffinityScore) Prepare(*Round) Rate { return nil }
+func (clusterAffinityScore) Prepare(*decision.Round) decision.Rate { return nil }

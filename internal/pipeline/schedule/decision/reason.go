@@ -1,4 +1,4 @@
-package schedule
+package decision
 
 import (
 	"cmp"
@@ -15,6 +15,9 @@ type Reason struct {
 
 // String is the reason as said of one cluster.
 func (r Reason) String() string { return r.One }
+
+// Because makes a reason.
+func Because(one, many string) *Reason { return &Reason{One: one, Many: many} }
 
 // same makes a reason whose words do not depend on the count.
 func same(words string) *Reason { return &Reason{One: words, Many: words} }
@@ -50,10 +53,10 @@ func groupReasons(candidates []Candidate) []reasonGroup {
 	return groups
 }
 
-// whyDropped says how many clusters fit and what became of the others, for
+// DroppedMessage says how many clusters fit and what became of the others, for
 // example "0/12 clusters fit: 7 lack apps.example.io/v1 Widget, 5 have taint
 // env=test:NoSchedule (in this order: m1, m2, …; m8, …)".
-func whyDropped(candidates []Candidate) string {
+func DroppedMessage(candidates []Candidate) string {
 	if len(candidates) == 0 {
 		return "0/0 clusters fit: no cluster has joined"
 	}
@@ -67,7 +70,7 @@ func whyDropped(candidates []Candidate) string {
 			words = g.reason.One
 		}
 		counts = append(counts, fmt.Sprintf("%d %s", len(g.clusters), words))
-		names = append(names, firstNames(g.clusters))
+		names = append(names, FirstNames(g.clusters))
 	}
 	text := fmt.Sprintf("%d/%d clusters fit", len(candidates)-dropped, len(candidates))
 	switch len(groups) {
@@ -80,9 +83,34 @@ func whyDropped(candidates []Candidate) string {
 	}
 }
 
-func firstNames(names []string) string {
+func FirstNames(names []string) string {
 	if len(names) <= namesPerReason {
 		return strings.Join(names, ", ")
 	}
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:namesPerReason], ", "), len(names)-namesPerReason)
+}
+
+// ShortageMessage says how much room there is, and where.
+func ShortageMessage(req *Request, chosen []*Candidate, missing int64) string {
+	if req.WholeSets() {
+		return "Clusters available replicas 0 are not enough to schedule. No chosen cluster has room for a whole set of components"
+	}
+	var available int64
+	rooms := make([]string, 0, namesPerReason)
+	for _, v := range chosen {
+		room := int64(v.Allocatable)
+		if req.Fresh {
+			room = int64(v.Available)
+		}
+		available += room
+		if len(rooms) < namesPerReason {
+			rooms = append(rooms, fmt.Sprintf("%s for %d", v.Cluster.Name, room))
+		}
+	}
+	text := fmt.Sprintf("Clusters available replicas %d are not enough to schedule. %d of %d replicas found no place; room for more: %s",
+		available, missing, req.Replicas, strings.Join(rooms, ", "))
+	if more := len(chosen) - len(rooms); more > 0 {
+		text += fmt.Sprintf(" and %d more clusters", more)
+	}
+	return text
 }

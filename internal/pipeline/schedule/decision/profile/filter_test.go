@@ -1,4 +1,4 @@
-package schedule_test
+package profile_test
 
 import (
 	"fmt"
@@ -12,7 +12,8 @@ import (
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
-	"github.com/flagship-k8s/flagship/internal/pipeline/schedule"
+	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/decision"
+	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/decision/profile"
 )
 
 func leaving(c *clusterv1alpha1.Cluster) {
@@ -23,7 +24,7 @@ func apisUnknown(c *clusterv1alpha1.Cluster) {
 	c.Status.APIEnablements, c.Status.Conditions = nil, nil
 }
 
-func widget(r *schedule.Request) {
+func widget(r *decision.Request) {
 	r.Resource.APIVersion, r.Resource.Kind = "apps.example.io/v1", "Widget"
 }
 
@@ -41,10 +42,10 @@ func TestFilters(t *testing.T) {
 	runAll(t, map[string]scenario{
 		"Leaving":         {reason: "not into a cluster that leaves", fleet: fleet(member("a"), member("b", leaving)), request: configMap(everywhere), want: targets("a", 0)},
 		"LeavingHeld":     {reason: "and out of it", fleet: fleet(member("a"), member("b", leaving)), request: configMap(everywhere, now("b", 0)), want: targets("a", 0)},
-		"Evicting":        {reason: "not back into a cluster that is drained", fleet: fleet(member("a"), member("b")), request: configMap(everywhere, func(r *schedule.Request) { r.Evicting = []string{"b"} }), want: targets("a", 0)},
+		"Evicting":        {reason: "not back into a cluster that is drained", fleet: fleet(member("a"), member("b")), request: configMap(everywhere, func(r *decision.Request) { r.Evicting = []string{"b"} }), want: targets("a", 0)},
 		"KindUnknown":     {reason: "a cluster that has not said what it serves is no candidate", fleet: fleet(member("a"), member("b", apisUnknown)), request: configMap(everywhere), want: targets("a", 0)},
 		"KindHeld":        {reason: "but keeps what it has", fleet: fleet(member("a"), member("b", apisUnknown)), request: configMap(everywhere, now("b", 0)), want: targets("a", 0, "b", 0)},
-		"KindTravels":     {reason: "a kind whose CRD travels along need not be served yet", fleet: fleet(member("a")), request: configMap(everywhere, widget, func(r *schedule.Request) { r.KindTravels = true }), want: targets("a", 0)},
+		"KindTravels":     {reason: "a kind whose CRD travels along need not be served yet", fleet: fleet(member("a")), request: configMap(everywhere, widget, func(r *decision.Request) { r.KindTravels = true }), want: targets("a", 0)},
 		"Names":           {reason: "by name", fleet: labels, request: configMap(placement(duplicated, affinity(named("c", "a", "gone")))), want: targets("a", 0, "c", 0)},
 		"ExcludeWins":     {reason: "exclude beats names", fleet: labels, request: configMap(placement(duplicated, affinity(policyv1alpha1.ClusterAffinity{ClusterNames: []string{"a", "b"}, ExcludeClusters: []string{"a"}}))), want: targets("b", 0)},
 		"MatchLabels":     {reason: "by label", fleet: labels, request: configMap(placement(duplicated, affinity(policyv1alpha1.ClusterAffinity{LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"env": "prod"}}}))), want: targets("a", 0)},
@@ -66,20 +67,20 @@ func TestFilters(t *testing.T) {
 		},
 		"Companions": {
 			reason: "follows its companions", fleet: mixed, want: targets("a", 0),
-			request: configMap(placement(duplicated, tolerate(corev1.Toleration{Operator: corev1.TolerationOpExists})), func(r *schedule.Request) {
-				r.Companions = &schedule.Peers{Group: "app=x", Clusters: map[string]struct{}{"a": {}}}
+			request: configMap(placement(duplicated, tolerate(corev1.Toleration{Operator: corev1.TolerationOpExists})), func(r *decision.Request) {
+				r.Companions = &decision.Peers{Group: "app=x", Clusters: map[string]struct{}{"a": {}}}
 			}),
 		},
 		"FirstOfItsGroup": {
 			reason: "the first of a group goes where it likes, also if the others were in a cluster that is gone", fleet: mixed, want: targets("a", 0),
-			request: configMap(everywhere, func(r *schedule.Request) {
-				r.Companions = &schedule.Peers{Group: "app=x", Clusters: map[string]struct{}{"gone": {}}}
+			request: configMap(everywhere, func(r *decision.Request) {
+				r.Companions = &decision.Peers{Group: "app=x", Clusters: map[string]struct{}{"gone": {}}}
 			}),
 		},
 		"Rivals": {
 			reason: "keeps away from its rivals", fleet: labels, want: targets("b", 0, "c", 0),
-			request: configMap(everywhere, func(r *schedule.Request) {
-				r.Rivals = &schedule.Peers{Group: "app=x", Clusters: map[string]struct{}{"a": {}}}
+			request: configMap(everywhere, func(r *decision.Request) {
+				r.Rivals = &decision.Peers{Group: "app=x", Clusters: map[string]struct{}{"a": {}}}
 			}),
 		},
 	})
@@ -133,8 +134,8 @@ func TestAffinityTerms(t *testing.T) {
 	p := placement(aggregated, term("first", named("m1")), term("second", named("m2")), term("third", named("m3")))
 	cases := map[string]struct {
 		reason   string
-		fleet    *schedule.Snapshot
-		request  schedule.Request
+		fleet    *decision.Snapshot
+		request  decision.Request
 		want     []workv1alpha2.TargetCluster
 		affinity string
 	}{
@@ -143,7 +144,7 @@ func TestAffinityTerms(t *testing.T) {
 		"Stays":      {"does not return by itself", rooms(5, 0, 5), deployment(5, p, now("m2", 5), observing("second")), targets("m2", 5), "second"},
 		"Forward":    {"goes on from where it is", rooms(9, 0, 9), deployment(6, p, now("m2", 5), observing("second")), targets("m3", 6), "third"},
 		"WrapsRound": {"and tries earlier ones before it gives up", rooms(9, 0, 0), deployment(6, p, now("m2", 5), observing("second")), targets("m1", 6), "first"},
-		"Failback":   {"returns if it may", rooms(5, 0, 5), deployment(5, p, now("m2", 5), observing("second"), func(r *schedule.Request) { r.Failback = true }), targets("m1", 5), "first"},
+		"Failback":   {"returns if it may", rooms(5, 0, 5), deployment(5, p, now("m2", 5), observing("second"), func(r *decision.Request) { r.Failback = true }), targets("m1", 5), "first"},
 		"Fresh":      {"a fresh decision starts at the first", rooms(5, 0, 5), deployment(5, p, now("m2", 5), observing("second"), fresh), targets("m1", 5), "first"},
 		"Unknown":    {"a name that is gone starts at the first", rooms(5, 0, 5), deployment(5, p, now("m2", 5), observing("old")), targets("m1", 5), "first"},
 		"PartialMost": {
@@ -153,7 +154,7 @@ func TestAffinityTerms(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			d := schedule.Schedule(tc.request, tc.fleet)
+			d := profile.Schedule(tc.request, tc.fleet)
 			if d.Failure != nil {
 				t.Fatalf("%s: %s", tc.reason, d.Failure.Message)
 			}
@@ -164,12 +165,12 @@ func TestAffinityTerms(t *testing.T) {
 	}
 }
 
-func observing(name string) func(*schedule.Request) {
-	return func(r *schedule.Request) { r.ObservedAffinity = name }
+func observing(name string) func(*decision.Request) {
+	return func(r *decision.Request) { r.ObservedAffinity = name }
 }
 
 func TestDecisionAccountsForEveryCluster(t *testing.T) {
-	d := schedule.Schedule(
+	d := profile.Schedule(
 		deployment(5, placement(dynamic, affinity(policyv1alpha1.ClusterAffinity{ExcludeClusters: []string{"m3"}}), spread(byCluster, 1, 1)), now("m2", 1)),
 		fleet(member("m1", room(9)), member("m2", room(9)), member("m3"), member("m4", tainted("k", "", corev1.TaintEffectNoSchedule))),
 	)
@@ -204,14 +205,14 @@ func TestDecisionAccountsForEveryCluster(t *testing.T) {
 
 func TestSnapshotIsNotChangedByItsSuccessor(t *testing.T) {
 	first := fleet(member("a"), member("b"))
-	second := first.With(schedule.Change{Present: []*clusterv1alpha1.Cluster{member("b", in("p", "east")), member("aa")}, Gone: []string{"a"}})
+	second := first.With(decision.Change{Present: []*clusterv1alpha1.Cluster{member("b", in("p", "east")), member("aa")}, Gone: []string{"a"}})
 	if first.Len() != 2 || first.Get("a") == nil || first.Get("b").Region != "" || first.Get("aa") != nil {
 		t.Errorf("the first snapshot has changed")
 	}
 	if second.Len() != 2 || second.Get("a") != nil || second.Get("b").Region != "east" || second.Get("aa") == nil {
 		t.Errorf("the second snapshot is wrong")
 	}
-	d := schedule.Schedule(configMap(placement(duplicated)), second)
+	d := profile.Schedule(configMap(placement(duplicated)), second)
 	if diff := cmp.Diff(targets("aa", 0, "b", 0), d.Targets); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}

@@ -1,8 +1,10 @@
-package schedule
+package spread
 
 import (
 	"cmp"
 	"slices"
+
+	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/decision"
 )
 
 // path is one combination of groups, the best group first.
@@ -24,20 +26,20 @@ const maxPaths = 20000
 // found first; a shorter combination that it begins with is better still. If
 // the object runs somewhere, combinations that keep all groups it is in come
 // before all others, so that a shift in capacity moves nothing.
-func (s *spread) findPaths(dim dimension, groups []group, limit int) []path {
-	most := dim.bound(len(groups), s.quota)
-	if most < dim.min {
+func (s *spread) findPaths(dim decision.Dimension, groups []group, limit int) []path {
+	most := bound(&dim, len(groups), s.quota)
+	if most < dim.Min {
 		return nil
 	}
 	// The search itself is bounded as well, for it may take many steps to find nothing.
-	all := finder{groups: groups, least: dim.min, most: most, clusters: max(s.quota.least, 1), maxSteps: 10 * limit}
+	all := finder{groups: groups, least: dim.Min, most: most, clusters: max(s.quota.least, 1), maxSteps: 10 * limit}
 	if !all.feasible() {
 		return nil
 	}
-	kept, origin := prune(groups, dim.min, limit)
+	kept, origin := prune(groups, dim.Min, limit)
 	f := all
 	f.groups = kept
-	if len(groups) == dim.min {
+	if len(groups) == dim.Min {
 		f.all()
 	} else {
 		f.search(0, 0)

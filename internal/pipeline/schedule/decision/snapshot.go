@@ -1,4 +1,4 @@
-package schedule
+package decision
 
 import (
 	"fmt"
@@ -29,37 +29,37 @@ type Cluster struct {
 	// Leaving is true once the Cluster is being deleted.
 	Leaving bool
 
-	zoneKey string // all zones as one word, for grouping
-	taints  []taint
-	apis    *apiSet
-	room    capacity.Headroom
+	zoneKey  string // all zones as one word, for grouping
+	Taints   []taint
+	APIs     *APISet
+	Headroom capacity.Headroom
 }
 
 // taint keeps things away from a cluster; its reason is spelled once, not per decision.
 type taint struct {
 	corev1.Taint
-	reason *Reason
+	Reason *Reason
 }
 
-// apiSet is what a cluster serves.
-type apiSet struct {
+// APISet is what a cluster serves.
+type APISet struct {
 	source   []clusterv1alpha1.APIEnablement
-	complete bool // nothing is served beyond what is listed
+	Complete bool // nothing is served beyond what is listed
 	kinds    map[apiKind]struct{}
 	// content is equal for sets that are equal. Most of a fleet serves the same,
 	// so that one look-up answers for many clusters.
-	content unique.Handle[string]
+	Content unique.Handle[string]
 }
 
 type apiKind struct{ groupVersion, kind string }
 
-func (a *apiSet) serves(groupVersion, kind string) bool {
+func (a *APISet) Serves(groupVersion, kind string) bool {
 	_, ok := a.kinds[apiKind{groupVersion, kind}]
 	return ok
 }
 
-func (a *apiSet) servesAny(kinds []schema.GroupVersionKind) bool {
-	return slices.ContainsFunc(kinds, func(k schema.GroupVersionKind) bool { return a.serves(k.GroupVersion().String(), k.Kind) })
+func (a *APISet) ServesAny(kinds []schema.GroupVersionKind) bool {
+	return slices.ContainsFunc(kinds, func(k schema.GroupVersionKind) bool { return a.Serves(k.GroupVersion().String(), k.Kind) })
 }
 
 // describe reads a Cluster. What did not change is taken over from before,
@@ -72,14 +72,14 @@ func describe(c *clusterv1alpha1.Cluster, before *Cluster) *Cluster {
 		Region:   c.Spec.Region,
 		Zones:    zonesOf(c),
 		Leaving:  !c.DeletionTimestamp.IsZero(),
-		apis:     describeAPIs(c, before),
-		room:     capacity.HeadroomOf(c),
+		APIs:     describeAPIs(c, before),
+		Headroom: capacity.HeadroomOf(c),
 	}
 	out.zoneKey = strings.Join(out.Zones, ",")
 	for _, t := range c.Spec.Taints {
 		if t.Effect == corev1.TaintEffectNoSchedule || t.Effect == corev1.TaintEffectNoExecute {
 			text := t.ToString()
-			out.taints = append(out.taints, taint{t, &Reason{One: "has taint " + text, Many: "have taint " + text}})
+			out.Taints = append(out.Taints, taint{t, &Reason{One: "has taint " + text, Many: "have taint " + text}})
 		}
 	}
 	return out
@@ -97,12 +97,12 @@ func zonesOf(c *clusterv1alpha1.Cluster) []string {
 	return nil
 }
 
-func describeAPIs(c *clusterv1alpha1.Cluster, before *Cluster) *apiSet {
+func describeAPIs(c *clusterv1alpha1.Cluster, before *Cluster) *APISet {
 	complete := meta.IsStatusConditionTrue(c.Status.Conditions, clusterv1alpha1.ClusterConditionCompleteAPIEnablements)
-	if before != nil && before.apis.complete == complete && reflect.DeepEqual(before.apis.source, c.Status.APIEnablements) {
-		return before.apis
+	if before != nil && before.APIs.Complete == complete && reflect.DeepEqual(before.APIs.source, c.Status.APIEnablements) {
+		return before.APIs
 	}
-	out := &apiSet{source: c.Status.APIEnablements, complete: complete, kinds: map[apiKind]struct{}{}}
+	out := &APISet{source: c.Status.APIEnablements, Complete: complete, kinds: map[apiKind]struct{}{}}
 	var content strings.Builder
 	fmt.Fprint(&content, complete)
 	for _, e := range c.Status.APIEnablements {
@@ -112,17 +112,17 @@ func describeAPIs(c *clusterv1alpha1.Cluster, before *Cluster) *apiSet {
 			content.WriteString(" " + r.Kind)
 		}
 	}
-	out.content = unique.Make(content.String())
+	out.Content = unique.Make(content.String())
 	return out
 }
 
 // Snapshot is the fleet at one moment. It is immutable and may be read by any
 // number of decisions at once; With makes the next one.
 type Snapshot struct {
-	clusters []*Cluster // by name
-	index    map[string]int
-	taken    []capacity.Usage // what is promised to each of clusters
-	plans    *plans           // those that hold for these clusters, whatever their room
+	Clusters []*Cluster // by name
+	Index    map[string]int
+	Taken    []capacity.Usage // what is promised to each of clusters
+	Plans    *plans           // those that hold for these clusters, whatever their room
 }
 
 // NewSnapshot describes clusters. It keeps references into them: they must not
@@ -144,33 +144,33 @@ type Change struct {
 // With returns a snapshot in which change has happened, sharing with s all that has not changed.
 func (s *Snapshot) With(change Change) *Snapshot {
 	next := *s
-	if len(change.Present) > 0 || next.plans == nil {
-		next.clusters = slices.Clone(s.clusters)
+	if len(change.Present) > 0 || next.Plans == nil {
+		next.Clusters = slices.Clone(s.Clusters)
 	}
-	replan := next.plans == nil
+	replan := next.Plans == nil
 	var joined []*Cluster
 	for _, c := range change.Present {
-		i, ok := s.index[c.Name]
+		i, ok := s.Index[c.Name]
 		if !ok {
 			joined = append(joined, describe(c, nil))
 			continue
 		}
-		before := next.clusters[i]
-		next.clusters[i] = describe(c, before)
-		replan = replan || differs(before, next.clusters[i])
+		before := next.Clusters[i]
+		next.Clusters[i] = describe(c, before)
+		replan = replan || Differs(before, next.Clusters[i])
 	}
 	if len(joined) > 0 || slices.ContainsFunc(change.Gone, s.has) {
 		next.reorder(s, joined, change.Gone)
 		replan = true
 	} else if len(change.Taken) > 0 {
-		next.taken = slices.Clone(s.taken)
+		next.Taken = slices.Clone(s.Taken)
 	}
 	if replan {
-		next.plans = &plans{}
+		next.Plans = &plans{}
 	}
 	for name, usage := range change.Taken {
-		if i, ok := next.index[name]; ok {
-			next.taken[i] = usage
+		if i, ok := next.Index[name]; ok {
+			next.Taken[i] = usage
 		}
 	}
 	return &next
@@ -179,42 +179,42 @@ func (s *Snapshot) With(change Change) *Snapshot {
 // reorder makes a new list of clusters, with those that joined, without those
 // that are gone, and of what is promised to them.
 func (s *Snapshot) reorder(before *Snapshot, joined []*Cluster, gone []string) {
-	s.clusters = slices.DeleteFunc(slices.Concat(s.clusters, joined), func(c *Cluster) bool { return slices.Contains(gone, c.Name) })
-	slices.SortFunc(s.clusters, func(a, b *Cluster) int { return strings.Compare(a.Name, b.Name) })
-	s.index, s.taken = make(map[string]int, len(s.clusters)), make([]capacity.Usage, len(s.clusters))
-	for i, c := range s.clusters {
-		s.index[c.Name] = i
-		if was, ok := before.index[c.Name]; ok {
-			s.taken[i] = before.taken[was]
+	s.Clusters = slices.DeleteFunc(slices.Concat(s.Clusters, joined), func(c *Cluster) bool { return slices.Contains(gone, c.Name) })
+	slices.SortFunc(s.Clusters, func(a, b *Cluster) int { return strings.Compare(a.Name, b.Name) })
+	s.Index, s.Taken = make(map[string]int, len(s.Clusters)), make([]capacity.Usage, len(s.Clusters))
+	for i, c := range s.Clusters {
+		s.Index[c.Name] = i
+		if was, ok := before.Index[c.Name]; ok {
+			s.Taken[i] = before.Taken[was]
 		}
 	}
 }
 
 func (s *Snapshot) has(name string) bool {
-	_, ok := s.index[name]
+	_, ok := s.Index[name]
 	return ok
 }
 
 // Get returns the cluster of that name, or nil.
 func (s *Snapshot) Get(name string) *Cluster {
-	if i, ok := s.index[name]; ok {
-		return s.clusters[i]
+	if i, ok := s.Index[name]; ok {
+		return s.Clusters[i]
 	}
 	return nil
 }
 
 // Len returns how many clusters there are.
-func (s *Snapshot) Len() int { return len(s.clusters) }
+func (s *Snapshot) Len() int { return len(s.Clusters) }
 
-// differs says whether two descriptions of a cluster can lead to different
+// Differs says whether two descriptions of a cluster can lead to different
 // candidates, apart from how much room there is. Either may be nil.
-func differs(a, b *Cluster) bool {
+func Differs(a, b *Cluster) bool {
 	if a == nil || b == nil {
 		return a != b
 	}
 	return a.Provider != b.Provider || a.Region != b.Region || a.Leaving != b.Leaving ||
-		a.apis.content != b.apis.content || a.zoneKey != b.zoneKey || !maps.Equal(a.Labels, b.Labels) ||
-		!slices.EqualFunc(a.taints, b.taints, func(x, y taint) bool {
+		a.APIs.Content != b.APIs.Content || a.zoneKey != b.zoneKey || !maps.Equal(a.Labels, b.Labels) ||
+		!slices.EqualFunc(a.Taints, b.Taints, func(x, y taint) bool {
 			return x.Key == y.Key && x.Value == y.Value && x.Effect == y.Effect
 		})
 }

@@ -1,4 +1,4 @@
-package schedule
+package plugins
 
 import (
 	"slices"
@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/decision"
 )
 
 // nodeTopology drops clusters outside the regions and zones that the pods' node selector or required node affinity names,
@@ -17,8 +18,8 @@ type nodeTopology struct{}
 
 func (nodeTopology) Name() string { return "NodeTopology" }
 
-func (nodeTopology) Prepare(r *Round) (Check, error) {
-	claims := r.placesOfNodes()
+func (nodeTopology) Prepare(r *decision.Round) (decision.Check, error) {
+	claims := placesOfNodes(r)
 	if claims == nil {
 		return nil, nil
 	}
@@ -29,10 +30,10 @@ func (nodeTopology) Prepare(r *Round) (Check, error) {
 		}
 	}
 	where := strings.Join(words, " and ")
-	reason := &Reason{"has no nodes in " + where, "have no nodes in " + where}
-	outside := r.outside(claims)
-	return func(v *Candidate) *Reason {
-		if v.Held || !outside(v.Cluster) {
+	reason := decision.Because("has no nodes in "+where, "have no nodes in "+where)
+	out := outside(r, claims)
+	return func(v *decision.Candidate) *decision.Reason {
+		if v.Held || !out(v.Cluster) {
 			return nil
 		}
 		return reason
@@ -40,12 +41,12 @@ func (nodeTopology) Prepare(r *Round) (Check, error) {
 }
 
 // placesOfNodes are the claims that rule out some place, if room decides.
-func (r *Round) placesOfNodes() []nodeClaim {
-	if !r.Request.capacious() {
+func placesOfNodes(r *decision.Round) []nodeClaim {
+	if !r.Request.Capacious() {
 		return nil
 	}
 	var claims []nodeClaim
-	for _, claim := range r.Request.nodeClaims() {
+	for _, claim := range nodeClaims(r.Request) {
 		if wanted := readClaim(claim); wanted.places() {
 			claims = append(claims, wanted)
 		}
@@ -53,21 +54,26 @@ func (r *Round) placesOfNodes() []nodeClaim {
 	return claims
 }
 
-// outside says of clusters whether there is no room in them for want of nodes in the right place.
-func (r *Round) outside(claims []nodeClaim) func(*Cluster) bool {
+// OutsideNodes returns a function that returns whether a cluster has no room because its nodes are in the wrong place.
+func OutsideNodes(r *decision.Round) func(*decision.Cluster) bool {
+	return outside(r, placesOfNodes(r))
+}
+
+// outside is [OutsideNodes] for claims that are known.
+func outside(r *decision.Round, claims []nodeClaim) func(*decision.Cluster) bool {
 	if len(claims) == 0 {
-		return func(*Cluster) bool { return false }
+		return func(*decision.Cluster) bool { return false }
 	}
-	known := r.Snapshot.topology()
-	return func(c *Cluster) bool {
+	known := topology(r.Snapshot)
+	return func(c *decision.Cluster) bool {
 		return slices.ContainsFunc(claims, func(claim nodeClaim) bool { return !claim.admits(c, known) })
 	}
 }
 
 // nodeClaims are what the pods of the object ask of nodes, one for each kind of pod.
-func (r *Request) nodeClaims() []*workv1alpha2.NodeClaim {
+func nodeClaims(r *decision.Request) []*workv1alpha2.NodeClaim {
 	var claims []*workv1alpha2.NodeClaim
-	if !r.wholeSets() {
+	if !r.WholeSets() {
 		if r.Requirements != nil && r.Requirements.NodeClaim != nil {
 			claims = append(claims, r.Requirements.NodeClaim)
 		}
@@ -94,7 +100,7 @@ var axes = map[string]axis{
 	corev1.LabelTopologyZone: zoneAxis, corev1.LabelFailureDomainBetaZone: zoneAxis,
 }
 
-func (a axis) of(c *Cluster) []string {
+func (a axis) of(c *decision.Cluster) []string {
 	switch {
 	case a == zoneAxis:
 		return c.Zones
@@ -148,7 +154,7 @@ func (n nodeClaim) places() bool {
 	return len(n.always) > 0 || len(n.either) > 0 && !none
 }
 
-func (n nodeClaim) admits(c *Cluster, known map[axis]map[string]bool) bool {
+func (n nodeClaim) admits(c *decision.Cluster, known map[axis]map[string]bool) bool {
 	in := func(w whereabouts) bool { return w.admits(c, known) }
 	all := func(term []whereabouts) bool {
 		return !slices.ContainsFunc(term, func(w whereabouts) bool { return !in(w) })
@@ -156,7 +162,7 @@ func (n nodeClaim) admits(c *Cluster, known map[axis]map[string]bool) bool {
 	return all(n.always) && (len(n.either) == 0 || slices.ContainsFunc(n.either, all))
 }
 
-func (w whereabouts) admits(c *Cluster, known map[axis]map[string]bool) bool {
+func (w whereabouts) admits(c *decision.Cluster, known map[axis]map[string]bool) bool {
 	has := w.axis.of(c)
 	if len(has) == 0 {
 		return true // it does not say
@@ -169,9 +175,9 @@ func (w whereabouts) admits(c *Cluster, known map[axis]map[string]bool) bool {
 }
 
 // topology lists the regions and zones of the fleet.
-func (s *Snapshot) topology() map[axis]map[string]bool {
+func topology(s *decision.Snapshot) map[axis]map[string]bool {
 	known := map[axis]map[string]bool{regionAxis: {}, zoneAxis: {}}
-	for _, c := range s.clusters {
+	for _, c := range s.Clusters {
 		for along, values := range known {
 			for _, value := range along.of(c) {
 				values[value] = true

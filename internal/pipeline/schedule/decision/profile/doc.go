@@ -1,0 +1,2 @@
+// Package profile makes a scheduling decision: it filters, scores, measures how much fits, selects clusters and divides replicas.
+package profile
