@@ -92,6 +92,12 @@ func (h *hub) status() workv1alpha1.WorkStatus {
 	return *h.stored.Status.DeepCopy()
 }
 
+func (h *hub) snapshot() *workv1alpha1.Work {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.stored.DeepCopy()
+}
+
 func (h *hub) count() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -132,9 +138,7 @@ func start(t *testing.T, h *hub) (*workstatus.Writer, context.CancelFunc) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		if err := w.Start(ctx); err != nil {
-			t.Error(err)
-		}
+		w.Run(ctx)
 	}()
 	return w, func() { cancel(); <-done }
 }
@@ -178,30 +182,43 @@ func TestWhatIsSaidWithinTheWindowIsOneWrite(t *testing.T) {
 	})
 }
 
-func TestWhatIsRepeatedYieldsToNews(t *testing.T) {
+// TestAChangeByOthersIsReported to the sources, which report again; a write of the writer is no such change.
+func TestAChangeByOthersIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		failed := func(work *workv1alpha1.Work, status *workv1alpha1.WorkStatus) {
-			meta.SetStatusCondition(&status.Conditions, workv1alpha1.NotApplied(work.Generation, "no"))
+		h := newHub()
+		w, stop := start(t, h)
+		defer stop()
+		var changes []types.NamespacedName
+		w.OnForeignChange(func(work types.NamespacedName) { changes = append(changes, work) })
+		event := func(before *workv1alpha1.Work) { w.Handler().OnUpdate(before, h.snapshot()) }
+
+		before := h.snapshot()
+		w.Update(key, workstatus.Apply, applied)
+		elapse(time.Second)
+		event(before)
+		event(h.snapshot()) // as a resync does
+		if len(changes) > 0 {
+			t.Errorf("the writer's own write was taken for one of others: %v", changes)
 		}
-		for name, say := range map[string]func(*workstatus.Writer){
-			"before": func(w *workstatus.Writer) {
-				w.Repeat(key, workstatus.Apply, failed)
-				w.Update(key, workstatus.Apply, applied)
-			},
-			"after": func(w *workstatus.Writer) {
-				w.Update(key, workstatus.Apply, applied)
-				w.Repeat(key, workstatus.Apply, failed)
-			},
-			"alone": func(w *workstatus.Writer) { w.Repeat(key, workstatus.Apply, applied) },
-		} {
-			h := newHub()
-			w, stop := start(t, h)
-			say(w)
-			elapse(time.Second)
-			if !meta.IsStatusConditionTrue(h.status().Conditions, workv1alpha1.WorkApplied) {
-				t.Errorf("repeated %s: status %+v", name, h.status())
-			}
-			stop()
+		before = h.snapshot()
+		h.change(func() {
+			h.stored = h.stored.DeepCopy()
+			h.stored.Spec.Workload.Manifests = make([]workv1alpha1.Manifest, 1)
+			h.bump()
+		})
+		event(before)
+		if len(changes) > 0 {
+			t.Errorf("a change of the spec was taken for one of the status: %v", changes)
+		}
+		before = h.snapshot()
+		h.change(func() {
+			h.stored = h.stored.DeepCopy()
+			meta.RemoveStatusCondition(&h.stored.Status.Conditions, workv1alpha1.WorkApplied)
+			h.bump()
+		})
+		event(before)
+		if diff := cmp.Diff([]types.NamespacedName{key}, changes); diff != "" {
+			t.Errorf("after a condition was removed (-want +got):\n%s", diff)
 		}
 	})
 }
@@ -329,13 +346,13 @@ func TestAWorkThatIsGoneIsForgotten(t *testing.T) {
 	})
 }
 
-func TestSubscribersHearWhoSaidSomething(t *testing.T) {
+func TestSubscribersGetTheSource(t *testing.T) {
 	w, err := workstatus.New(workstatus.Config{Client: newHub(), Live: live{hub: newHub()}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var heard []workstatus.Source
-	w.Subscribe(func(_ types.NamespacedName, by workstatus.Source) { heard = append(heard, by) })
+	w.OnUpdate(func(_ types.NamespacedName, by workstatus.Source) { heard = append(heard, by) })
 	w.Update(key, workstatus.Apply, applied)
 	w.Update(key, workstatus.Observe, healthy)
 	if diff := cmp.Diff([]workstatus.Source{workstatus.Apply, workstatus.Observe}, heard); diff != "" {

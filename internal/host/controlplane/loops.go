@@ -185,7 +185,7 @@ func newComponents(ctx context.Context, mgr ctrl.Manager, server *apiserver.Serv
 	if err != nil {
 		return nil, fmt.Errorf("building a client for metadata: %w", err)
 	}
-	reports, err := workstatus.New(workstatus.Config{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: o.Clock, Loop: o.loops.Loop("report")})
+	reports, err := workstatus.New(workstatus.Config{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Cache: mgr.GetCache(), Clock: o.Clock, Loop: o.loops.Loop("report")})
 	if err != nil {
 		return nil, fmt.Errorf("building the reporter: %w", err)
 	}

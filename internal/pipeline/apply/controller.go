@@ -137,6 +137,7 @@ func newApplier(hub client.Client, works cache.Cache, deps Deps) (*Applier, erro
 	deps.Guard.OnResume(func(cluster string) { a.queues.Add(cluster, everyWork(cluster)) })
 	deps.Fleet.OnChange(a.memberChanged)
 	deps.Fleet.Subscribe(a.connectionChanged)
+	deps.Report.OnForeignChange(a.statusChanged)
 	return a, nil
 }
 
@@ -249,6 +250,14 @@ func (a *Applier) enqueue(obj any) {
 	}
 	if cluster, ok := workv1alpha1.ClusterOfExecutionNamespace(work.Namespace); ok {
 		a.queues.Add(cluster, client.ObjectKeyFromObject(work))
+	}
+}
+
+// statusChanged reconciles a Work whose status others changed, so that the conditions of apply are reported again.
+func (a *Applier) statusChanged(work types.NamespacedName) {
+	cluster, _ := workv1alpha1.ClusterOfExecutionNamespace(work.Namespace)
+	if _, connected := a.fleet.Get(cluster); connected {
+		a.queues.Add(cluster, work)
 	}
 }
 

@@ -178,7 +178,7 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
-	go func() { defer close(done); _ = b.reports.Start(ctx) }()
+	go func() { defer close(done); b.reports.Run(ctx) }()
 	t.Cleanup(func() { cancel(); <-done })
 	b.Applier, err = newApplier(b.hub, nil, Deps{Fleet: fleet, Report: b.reports, Events: events.RecorderFunc(func(e events.Event) { b.events = append(b.events, e.String()) })})
 	if err != nil {
@@ -268,6 +268,21 @@ func (b *bench) condition(kind string) *metav1.Condition {
 		b.t.Fatal(err)
 	}
 	return meta.FindStatusCondition(w.Status.Conditions, kind)
+}
+
+// changeStatus changes the status of the Work as a user does, and returns the Work before and after.
+func (b *bench) changeStatus(change func(*workv1alpha1.WorkStatus)) (before, after *workv1alpha1.Work) {
+	b.t.Helper()
+	before = &workv1alpha1.Work{}
+	if err := b.hub.Get(b.t.Context(), theWork, before); err != nil {
+		b.t.Fatal(err)
+	}
+	after = before.DeepCopy()
+	change(&after.Status)
+	if err := b.hub.Status().Update(b.t.Context(), after); err != nil {
+		b.t.Fatal(err)
+	}
+	return before, after
 }
 
 func (b *bench) exists() bool {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -177,6 +178,57 @@ func TestAWorkThatWaitsForItsDefinitionSaysSoOnlyWhenItTakesLong(t *testing.T) {
 	}
 	b.wantRequests("PATCH " + pathA)
 	if c := b.condition(workv1alpha1.WorkApplied); c == nil || c.Status != metav1.ConditionTrue {
+		t.Errorf("Applied is %+v", c)
+	}
+}
+
+// TestAConditionThatOthersRemovedIsWrittenAgain without a request to the member.
+func TestAConditionThatOthersRemovedIsWrittenAgain(t *testing.T) {
+	b := newBench(t, cluster(), work(t, mapA))
+	if err := b.look(); err != nil {
+		t.Fatal(err)
+	}
+	b.wantRequests("PATCH " + pathA)
+	if c := b.condition(workv1alpha1.WorkApplied); c == nil || c.Status != metav1.ConditionTrue {
+		t.Fatalf("Applied is %+v", c)
+	}
+	for what, change := range map[string]func(*workv1alpha1.WorkStatus){
+		"removed": func(status *workv1alpha1.WorkStatus) {
+			meta.RemoveStatusCondition(&status.Conditions, workv1alpha1.WorkApplied)
+		},
+		"changed": func(status *workv1alpha1.WorkStatus) {
+			meta.SetStatusCondition(&status.Conditions, workv1alpha1.NotApplied(1, "forged"))
+		},
+		"emptied": func(status *workv1alpha1.WorkStatus) { *status = workv1alpha1.WorkStatus{} },
+	} {
+		before, after := b.changeStatus(change)
+		queued := b.queued()
+		b.reports.Handler().OnUpdate(before, after)
+		if n := b.queued() - queued; n != 1 && queued == 0 {
+			t.Fatalf("%s: %d Works are queued, want 1", what, n)
+		}
+		if err := b.look(); err != nil {
+			t.Fatal(err)
+		}
+		b.wantRequests()
+		if c := b.condition(workv1alpha1.WorkApplied); c == nil || c.Status != metav1.ConditionTrue {
+			t.Errorf("%s: Applied is %+v", what, c)
+		}
+	}
+}
+
+// TestAConditionThatAnAgentRemovesStaysRemoved: this process does not apply to its cluster.
+func TestAConditionThatAnAgentRemovesStaysRemoved(t *testing.T) {
+	b := newBench(t, cluster(), work(t, mapA))
+	b.fleet.Remove("member1")
+	queued := b.queued()
+	before, after := b.changeStatus(func(status *workv1alpha1.WorkStatus) {})
+	meta.SetStatusCondition(&before.Status.Conditions, workv1alpha1.Applied(1))
+	b.reports.Handler().OnUpdate(before, after)
+	if b.queued() != queued {
+		t.Errorf("%d Works are queued, want none", b.queued()-queued)
+	}
+	if c := b.condition(workv1alpha1.WorkApplied); c != nil {
 		t.Errorf("Applied is %+v", c)
 	}
 }

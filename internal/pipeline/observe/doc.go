@@ -7,7 +7,7 @@
 //
 // In: Works, Clusters, and objects of members through the connections of package member.
 //
-// Out: status.manifestStatuses of Works, and what apply reported if a user takes that away; through package workstatus.
+// Out: status.manifestStatuses of Works, through package workstatus.
 //
 // Owns: the conditions Progressing, Available and Degraded of Works.
 //

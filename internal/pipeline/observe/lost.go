@@ -31,12 +31,10 @@ func (w *Works) revisit(ctx context.Context, name string, key types.NamespacedNa
 	elsewhere := !w.fleet.Serves(cluster)
 	switch {
 	case work.DeletionTimestamp != nil:
-	case isLost(cluster) && elsewhere:
-		w.report.Update(key, workstatus.Deputy, unreachable(work.Generation, name))
 	case isLost(cluster):
 		w.report.Update(key, workstatus.Observe, unreachable(work.Generation, name))
 	case w.restores(cluster, work):
-		w.report.Update(key, workstatus.Deputy, reachableAgain)
+		w.report.Update(key, workstatus.Observe, reachableAgain)
 	case !elsewhere:
 		w.queues.Add(name, key)
 	}
@@ -44,10 +42,8 @@ func (w *Works) revisit(ctx context.Context, name string, key types.NamespacedNa
 
 // restores tells whether what was seen last of a Work counts again: another process observes it and is in touch.
 func (w *Works) restores(cluster *clusterv1alpha1.Cluster, work *workv1alpha1.Work) bool {
-	return !isLost(cluster) && !w.fleet.Serves(cluster) && saidLost(work)
+	return !isLost(cluster) && !w.fleet.Serves(cluster) && lossIn(work.Status.Conditions) != nil
 }
-
-func saidLost(work *workv1alpha1.Work) bool { return lossIn(work.Status.Conditions) != nil }
 
 // lossIn is the condition that says that the member cannot be seen, nil if none does.
 func lossIn(conditions []metav1.Condition) *metav1.Condition {

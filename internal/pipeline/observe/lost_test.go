@@ -2,7 +2,6 @@ package observe
 
 import (
 	"context"
-	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -145,37 +144,6 @@ func TestAWorkIsSweptOnlyIfThatSaysSomethingNew(t *testing.T) {
 	s.wait("it is what the agent said", func(status workv1alpha1.WorkStatus) bool {
 		return lossIn(status.Conditions) == nil && health(status) == healthy && len(status.Conditions) == 1
 	})
-}
-
-func TestOurOwnWordIsRepeatedWhenItWasTakenAway(t *testing.T) {
-	work := func(conditions ...metav1.Condition) *workv1alpha1.Work {
-		return &workv1alpha1.Work{Status: workv1alpha1.WorkStatus{Conditions: conditions}}
-	}
-	with := func(w *workv1alpha1.Work, statuses int) *workv1alpha1.Work {
-		w.Spec.Workload.Manifests = make([]workv1alpha1.Manifest, 2)
-		w.Status.ManifestStatuses = make([]workv1alpha1.ManifestStatus, statuses)
-		return w
-	}
-	available, lost := workv1alpha1.Available(1), workv1alpha1.AvailabilityUnknown(1, "lost")
-	for _, tc := range []struct {
-		before, after *workv1alpha1.Work
-		want          bool
-	}{
-		{work(available), work(available), false},
-		{work(available), work(lost), true},
-		{work(available), work(), true},
-		{work(), work(), false},
-		{work(lost), work(available), false},
-		{work(available, workv1alpha1.NotDegraded(1)), work(available), true},
-		{with(work(available), 2), with(work(available), 1), true},
-		{with(work(available), 2), with(work(available), 0), true},
-		{with(work(available), 0), with(work(available), 2), false},
-		{with(work(available), 3), with(work(available), 2), false}, // what was no manifest any more is gone
-	} {
-		if got := changesTheView(tc.before, tc.after); got != tc.want {
-			t.Errorf("%v: looked at again %t", fmt.Sprint(tc.before.Status, tc.after.Status), got)
-		}
-	}
 }
 
 // While an agent had the member nobody watched it from here.

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"sync"
 
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -14,7 +12,6 @@ import (
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
-	"github.com/flagship-k8s/flagship/internal/clients/workstatus"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
 )
 
@@ -27,8 +24,7 @@ func (w *Works) Start(ctx context.Context) error {
 	workHandle, err := works.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
 		AddFunc: w.workChanged,
 		UpdateFunc: func(before, after any) {
-			w.repeatApply(before, after)
-			if changesTheView(before, after) {
+			if needsReconcile(before, after) {
 				w.workChanged(after)
 			}
 		},
@@ -85,58 +81,19 @@ func (w *Works) workChanged(obj any) {
 	}
 }
 
-// changesTheView tells whether a Work has to be looked at because of a change to itself: other content, or somebody
-// declared its member lost, or took away what we said, whom we may be able to contradict.
-func changesTheView(before, after any) bool {
+// needsReconcile returns whether a Work has another content.
+func needsReconcile(before, after any) bool {
 	old, ok := before.(*workv1alpha1.Work)
 	current, alsoOK := after.(*workv1alpha1.Work)
-	if !ok || !alsoOK {
-		return true
-	}
-	return old.Generation != current.Generation || old.UID != current.UID || !saidLost(old) && saidLost(current) ||
-		ours(old) > ours(current)
+	return !ok || !alsoOK || old.Generation != current.Generation || old.UID != current.UID
 }
 
-// repeatApply puts back what apply said of a Work as it is, if somebody took it away: apply does not look at a Work for
-// its status, and without its word nothing is said here.
-func (w *Works) repeatApply(before, after any) {
-	old, ok := before.(*workv1alpha1.Work)
-	current, alsoOK := after.(*workv1alpha1.Work)
-	if !ok || !alsoOK || old.UID != current.UID || old.Generation != current.Generation {
-		return
+// statusChanged reconciles a Work whose status others changed, so that it is reported again.
+func (w *Works) statusChanged(work types.NamespacedName) {
+	cluster, _ := workv1alpha1.ClusterOfExecutionNamespace(work.Namespace)
+	if _, connected := w.fleet.Get(cluster); connected {
+		w.queues.Add(cluster, work)
 	}
-	cluster, _ := workv1alpha1.ClusterOfExecutionNamespace(current.Namespace)
-	if _, here := w.fleet.Get(cluster); !here {
-		return // an agent says what it likes
-	}
-	var taken []metav1.Condition
-	for _, kind := range []string{workv1alpha1.WorkApplied, workv1alpha1.WorkDispatching} {
-		if c := meta.FindStatusCondition(old.Status.Conditions, kind); c != nil && meta.FindStatusCondition(current.Status.Conditions, kind) == nil {
-			taken = append(taken, *c)
-		}
-	}
-	if len(taken) == 0 {
-		return
-	}
-	w.report.Repeat(client.ObjectKeyFromObject(current), workstatus.Apply, about(current, func(_ *workv1alpha1.Work, status *workv1alpha1.WorkStatus) {
-		for _, c := range taken {
-			if meta.FindStatusCondition(status.Conditions, c.Type) == nil {
-				status.Conditions = append(status.Conditions, c)
-			}
-		}
-	}))
-}
-
-// ours counts what a Work says that comes from here: our conditions, and the manifests that have a status. For the same
-// manifests it never becomes less by a write of ours.
-func ours(work *workv1alpha1.Work) int {
-	n := min(len(work.Status.ManifestStatuses), len(work.Spec.Workload.Manifests))
-	for _, kind := range []string{workv1alpha1.WorkProgressing, workv1alpha1.WorkAvailable, workv1alpha1.WorkDegraded} {
-		if meta.FindStatusCondition(work.Status.Conditions, kind) != nil {
-			n++
-		}
-	}
-	return n
 }
 
 // clusterChanged looks at all Works of a cluster that was lost or found, or that another process observed until now.

@@ -126,7 +126,8 @@ func newWorks(hub client.Client, works cache.Cache, deps WorkDeps) (*Works, erro
 		w.enqueue(change.Cluster, change.Work)
 		w.enqueue(change.Cluster, change.Previously)
 	})
-	deps.Report.Subscribe(func(work types.NamespacedName, by workstatus.Source) {
+	deps.Report.OnForeignChange(w.statusChanged)
+	deps.Report.OnUpdate(func(work types.NamespacedName, by workstatus.Source) {
 		if cluster, ok := workv1alpha1.ClusterOfExecutionNamespace(work.Namespace); ok && by == workstatus.Apply {
 			w.hear(work)
 			w.queues.Add(cluster, work)

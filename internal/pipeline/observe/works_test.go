@@ -119,7 +119,7 @@ func newShore(t *testing.T, interpreter StatusReader) *shore {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{}, 2)
-	go func() { _ = s.reports.Start(ctx); done <- struct{}{} }()
+	go func() { s.reports.Run(ctx); done <- struct{}{} }()
 	go func() { _ = s.queues.Start(ctx); done <- struct{}{} }()
 	t.Cleanup(func() { cancel(); <-done; <-done })
 	if err := fleet.Upsert(t.Context(), cluster); err != nil {
@@ -184,7 +184,7 @@ func TestAWorkSaysWhatBecameOfItsObjects(t *testing.T) {
 func TestNothingIsSaidBeforeApplySpoke(t *testing.T) {
 	s := newShore(t, knowing{})
 	said := make(chan struct{}, 16)
-	s.reports.Subscribe(func(_ types.NamespacedName, by workstatus.Source) {
+	s.reports.OnUpdate(func(_ types.NamespacedName, by workstatus.Source) {
 		if by == workstatus.Observe {
 			said <- struct{}{}
 		}
@@ -275,7 +275,7 @@ func TestALossIsNotTakenBackByALookThatBeganBefore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	reports.Subscribe(func(types.NamespacedName, workstatus.Source) { t.Error("it is said how the object is") })
+	reports.OnUpdate(func(types.NamespacedName, workstatus.Source) { t.Error("it is said how the object is") })
 	slow, err := newWorks(s.hub, nil, WorkDeps{Fleet: s.fleet, Report: reports, Interpreter: knowing{meanwhile: func() {
 		cluster := &clusterv1alpha1.Cluster{}
 		if err := s.hub.Get(t.Context(), types.NamespacedName{Name: "member1"}, cluster); err != nil {
@@ -304,6 +304,7 @@ func TestAStatusThatWasEmptiedIsWrittenAgain(t *testing.T) {
 	s.applied()
 	s.events <- configMap(5, "Healthy")
 	s.events <- allKnown
+	s.reports.OnForeignChange(func(types.NamespacedName) { s.applied() }) // as apply does
 	whole := func(status workv1alpha1.WorkStatus) bool {
 		return health(status) == workv1alpha1.ResourceHealthy && len(status.Conditions) == 5 &&
 			meta.IsStatusConditionTrue(status.Conditions, workv1alpha1.WorkApplied) &&
@@ -329,26 +330,8 @@ func TestAStatusThatWasEmptiedIsWrittenAgain(t *testing.T) {
 		if err := s.hub.Status().Update(t.Context(), after); err != nil {
 			t.Fatal(err)
 		}
-		s.repeatApply(before, after)
+		s.reports.Handler().OnUpdate(before, after)
 		s.wait(what+" is written again", whole)
-	}
-}
-
-func TestWhatAnAgentTakesBackStaysTakenBack(t *testing.T) {
-	s := newShore(t, knowing{})
-	s.fleet.Remove("member1")
-	after := &workv1alpha1.Work{}
-	if err := s.hub.Get(t.Context(), theWork, after); err != nil {
-		t.Fatal(err)
-	}
-	before := after.DeepCopy()
-	meta.SetStatusCondition(&before.Status.Conditions, workv1alpha1.Applied(1))
-	s.repeatApply(before, after)
-	if err := s.reports.Flush(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.hub.Get(t.Context(), theWork, after); err != nil || len(after.Status.Conditions) > 0 {
-		t.Errorf("conditions are %+v, error %v", after.Status.Conditions, err)
 	}
 }
 
