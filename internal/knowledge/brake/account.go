@@ -22,7 +22,7 @@ type account struct {
 	state   State
 	refused time.Time // last
 	until   time.Time // of a release
-	// resumed says that the account knows what an earlier process decided.
+	// resumed is true once the account has the decision of an earlier process.
 	resumed  bool
 	excluded bool
 }
@@ -37,10 +37,10 @@ func (a *account) sum(now time.Time, step time.Duration) (touched, objects int) 
 	return touched, a.objects + removed
 }
 
-// buckets is how finely a window remembers: what it forgets is at most a sixtieth of its length too old.
+// buckets is the resolution of a window: what it drops is at most a sixtieth of its length too old.
 const buckets = 60
 
-// window adds up what happened within the last while. The step is a sixtieth of its length, and always the same.
+// window adds up what happened within the last length of time. The step is a sixtieth of its length, and always the same.
 type window struct {
 	counts [buckets]int
 	total  int
@@ -53,7 +53,7 @@ func (w *window) add(now time.Time, step time.Duration, n int) {
 	w.total += n
 }
 
-// sum forgets what is too old and returns the rest.
+// sum drops what is too old and returns the rest.
 func (w *window) sum(now time.Time, step time.Duration) int {
 	w.advance(now, step)
 	return w.total

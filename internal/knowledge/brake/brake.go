@@ -19,7 +19,7 @@ const (
 // MaxRelease is the longest time for which the brake can be released at once.
 const MaxRelease = 24 * time.Hour
 
-// Config says when the brake engages.
+// Config is when the brake engages.
 type Config struct {
 	// Share is the part of a member's objects, and of all members' objects together, that may be removed or scaled down
 	// within Window. Zero means DefaultShare; 1 or more turns the brake off.
@@ -44,7 +44,7 @@ func (c Config) complete() Config {
 	return c
 }
 
-// Cause says whose account was exceeded.
+// Cause is whose account was exceeded.
 type Cause int
 
 // The causes.
@@ -91,7 +91,7 @@ type Work struct {
 	Objects, Leaving int
 }
 
-// Change takes note that a Work is another one than before. The zero Work stands for none.
+// Change records that a Work changed. The zero Work means that there is none.
 func (b *Brake) Change(cluster string, key types.NamespacedName, before, after Work) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -143,18 +143,17 @@ func (b *Brake) Release(cluster string, until time.Time) {
 	a.state = State{}
 }
 
-// Request asks to remove or scale down an object on behalf of a Work.
+// Request is the removal or scaling down of an object of a Work.
 type Request struct {
 	Cluster string
 	Work    types.NamespacedName
-	// Removal says that the Work is being deleted: what it held counts as removed when it is gone.
+	// Removal is true if the Work is being deleted: its objects count as removed when it is gone.
 	Removal bool
-	// Extra is how many objects that touches besides those that Change told of as leaving.
+	// Extra is how many objects that touches besides those that Change recorded as leaving.
 	Extra int
 }
 
-// Admit tells whether a request may be carried out now. One that may not waits: it is to be asked again after the brake is
-// released.
+// Admit is true if a request may be carried out now. One that may not waits: the caller retries after the brake is released.
 func (b *Brake) Admit(q Request) bool {
 	admitted, engaged := b.admit(q)
 	if engaged {
@@ -224,7 +223,7 @@ func (b *Brake) step() time.Duration { return max(b.config.Window/buckets, 1) }
 
 func (b *Brake) off() bool { return b.config.Share >= 1 }
 
-// Clear ends the wait of a Work that is looked at again.
+// Clear ends the wait of a Work that is reconciled again.
 func (b *Brake) Clear(cluster string, work types.NamespacedName) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -233,8 +232,8 @@ func (b *Brake) Clear(cluster string, work types.NamespacedName) {
 	}
 }
 
-// Look returns the state of a member, after it has let go of a brake for which nothing has waited for a whole window. Next
-// is when to look again while it is engaged.
+// Look returns the state of a member, after it has released a brake for which nothing has waited for a whole window. Next is when to
+// call it again while the brake is engaged.
 func (b *Brake) Look(cluster string) (state State, next time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -258,7 +257,7 @@ func (b *Brake) Forget(cluster string) {
 	delete(b.members, cluster)
 }
 
-// Describe says in words when the brake engages.
+// Describe is the text of when the brake engages.
 func (b *Brake) Describe() string {
 	return fmt.Sprintf("more than %.4g %% within %s", 100*b.config.Share, b.config.Window)
 }

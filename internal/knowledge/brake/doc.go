@@ -1,5 +1,5 @@
 // Package brake decides whether objects of a member may be removed or scaled down, by how many of its objects that would
-// touch within a window of time. It is pure: callers say what exists, what is to be removed and what happens, and a clock is
+// touch within a window of time. It is pure: callers give what exists, what is to be removed and what happens, and a clock is
 // injected.
 //
 // An object counts as touched from the moment its removal is ordered, and for one window after it was carried out. Because

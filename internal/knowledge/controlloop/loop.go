@@ -19,7 +19,7 @@ const (
 	stuckAfter = 2 * Deadline
 )
 
-// ErrPostponed is wrapped by errors that say that there is nothing to do now, such as for a member that cannot be reached.
+// ErrPostponed is wrapped by errors that mean that there is nothing to do now, such as for a member that cannot be reached.
 // They are counted apart from failures.
 var ErrPostponed = errors.New("postponed")
 
@@ -87,7 +87,7 @@ func (s *Set) all() []*Loop {
 	return loops
 }
 
-// Checks returns what says, for each loop by name, whether it is well; see Loop.Check.
+// Checks returns the check of each loop by name; see Loop.Check.
 func (s *Set) Checks() map[string]func() error {
 	checks := map[string]func() error{}
 	for _, l := range s.all() {
@@ -146,8 +146,8 @@ func (l *Loop) longest() (oldest ongoing, any bool) {
 	return oldest, any
 }
 
-// Check returns nil if all parts of the loop that Manager knows run, and none of its reconciles is stuck. Else it returns an
-// error that says what is wrong.
+// Check returns nil if all parts of the loop that were added to its Manager run, and none of its reconciles is stuck. Else it returns an
+// error with what is wrong.
 func (l *Loop) Check() error {
 	l.mu.Lock()
 	state, ended := l.state, l.ended

@@ -24,7 +24,7 @@ func (e *PanicError) Unwrap() error {
 }
 
 // CatchPanic calls f and returns its error, or a *PanicError if f panics. runtime.Goexit is not a panic: the goroutine ends. Neither
-// are the errors that the runtime does not let anybody recover from, such as two writes to one map at the same time.
+// are the errors that the runtime does not recover from, such as two writes to one map at the same time.
 func CatchPanic(f func() error) (err error) {
 	defer func() {
 		if value := recover(); value != nil {

@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// Manager adds what a loop consists of to a manager, and knows thereby whether the loop runs.
+// Manager adds the parts of a loop to a manager, and records whether they run.
 type Manager struct {
 	ctrl.Manager
 	loop *Loop

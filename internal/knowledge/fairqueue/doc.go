@@ -1,4 +1,4 @@
-// Package turns is a queue in which groups take turns. A namespace with ten thousand objects to look at then holds up
+// Package fairqueue is a queue in which groups take turns. A namespace with ten thousand objects to reconcile then delays
 // another with one by a single object, instead of by ten thousand.
 //
 // In: requests of a loop, their priorities, and the group of each.

@@ -54,7 +54,7 @@ func New[T comparable](name string, limiter workqueue.TypedRateLimiter[T], group
 	}
 }
 
-// Maker makes queues as the options of a controller want it.
+// Maker makes queues in the form that the options of a controller have.
 func Maker[T comparable](group func(T) string) func(string, workqueue.TypedRateLimiter[T]) workqueue.TypedRateLimitingInterface[T] {
 	return func(name string, limiter workqueue.TypedRateLimiter[T]) workqueue.TypedRateLimitingInterface[T] {
 		return New(name, limiter, group)
@@ -137,7 +137,7 @@ func (q *Queue[T]) leave(item T) {
 	defer q.mu.Unlock()
 	held, waits := q.waiting[item]
 	if !waits {
-		return // it was added between being handed out and being noted here
+		return // it was added again between Get and this line
 	}
 	delete(q.waiting, item)
 	c := q.classes[held.priority]

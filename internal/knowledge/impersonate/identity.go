@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	// GroupMember is the user by which somebody acts in a member who holds clusters/proxy through a group only. The member
+	// GroupMember is the user in a member for every caller who holds clusters/proxy through a group only. The member
 	// has to name whom to allow, and who belongs to a group of the control plane is not known there. Rights in members are
 	// given to the group.
 	GroupMember = "flagship:group-member"
@@ -23,7 +23,7 @@ type Identity struct {
 	Extra string
 }
 
-// ForbiddenError says why somebody may not act in members.
+// ForbiddenError is why a caller may not act in members.
 type ForbiddenError struct{ message string }
 
 // Error implements error.

@@ -80,7 +80,7 @@ func note(accounts map[string]map[string]bool, namespace, name string) {
 	accounts[namespace][name] = true
 }
 
-// grants tells whether a role allows any verb on the proxy of a cluster.
+// grants is true if a role allows any verb on the proxy of a cluster.
 func grants(role *rbacv1.ClusterRole, cluster string) bool {
 	if role == nil {
 		return false
@@ -105,7 +105,7 @@ func accountOf(user string) (namespace, name string, ok bool) {
 	return strings.Cut(rest, ":")
 }
 
-// privilegedUser tells of the users by which Kubernetes itself acts, and of service accounts in reserved namespaces.
+// privilegedUser is true for the users by which Kubernetes itself acts, and for service accounts in reserved namespaces.
 func privilegedUser(name string) bool {
 	if namespace, _, ok := accountOf(name); ok {
 		return reserved(namespace)
@@ -113,13 +113,13 @@ func privilegedUser(name string) bool {
 	return name == "" || strings.HasPrefix(name, "system:")
 }
 
-// privilegedGroup tells of the groups to which members give rights of their own accord, and of those that every user or
+// privilegedGroup is true for the groups to which members give rights themselves, and for those that every user or
 // service account belongs to.
 func privilegedGroup(name string) bool {
 	return name == "" || strings.HasPrefix(name, "system:") || strings.HasPrefix(name, "kubeadm:")
 }
 
-// reserved tells of the namespaces that belong to Kubernetes and to control planes, in members as here: their service accounts
+// reserved is true for the namespaces that belong to Kubernetes and to control planes, in members as here: their service accounts
 // have far-reaching rights there.
 func reserved(namespace string) bool {
 	_, execution := workv1alpha1.ClusterOfExecutionNamespace(namespace)

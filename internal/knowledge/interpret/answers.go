@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// WithStatus returns template with the status, or template itself if that is the
-// status it has already. The result shares everything else with template.
+// WithStatus returns template with the status, or template itself if it has that status already. The result shares everything else
+// with template.
 func WithStatus(template *unstructured.Unstructured, status map[string]any) *unstructured.Unstructured {
 	present, _ := template.Object["status"].(map[string]any)
 	if len(present) == 0 && len(status) == 0 || equality.Semantic.DeepEqual(present, status) {
@@ -52,8 +52,7 @@ func selectorText(d Dependency) string {
 	return string(text)
 }
 
-// SameObject returns an error if result cannot stand in the place of original
-// because it is another object.
+// SameObject returns an error if result is another object than original.
 func SameObject(original, result *unstructured.Unstructured) error {
 	if result.GroupVersionKind() != original.GroupVersionKind() || result.GetName() != original.GetName() ||
 		result.GetNamespace() != original.GetNamespace() {

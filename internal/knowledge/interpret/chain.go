@@ -12,9 +12,8 @@ import (
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 )
 
-// Operations is what one source knows about one kind. A nil field means that the
-// source has nothing to say about that question. The functions keep the promises
-// of the [Interpreter] method of the same name.
+// Operations are those of one layer on one kind. A nil field means that the layer does not have the operation. The functions keep the
+// promises of the [Interpreter] method of the same name.
 type Operations struct {
 	Replicas     func(ctx context.Context, obj *unstructured.Unstructured) (ReplicaResult, error)
 	Revise       func(ctx context.Context, obj *unstructured.Unstructured, replicas int64) (*unstructured.Unstructured, error)
@@ -27,36 +26,37 @@ type Operations struct {
 	Dependencies func(ctx context.Context, obj *unstructured.Unstructured) ([]Dependency, error)
 }
 
-// Layer is one source of answers. Lookup is called for every question and has to
-// be cheap; it returns nil for a kind the layer knows nothing about.
+// Layer implements operations. Lookup is called for every operation and has to be cheap; it returns nil for a kind that the layer does
+// not have.
 type Layer interface {
 	Lookup(kind schema.GroupVersionKind) *Operations
 }
 
-// Chained asks its layers in order; it implements [Interpreter].
+// Chained takes each operation from the first of its layers that has it; it implements [Interpreter].
 type Chained struct {
 	layers []Layer
 }
 
 var _ Interpreter = (*Chained)(nil)
 
-// Chain returns an interpreter that takes each answer from the first layer that
-// has one. The usual order is customizations, webhooks, built-in knowledge. A
-// chain without the built-in layer knows only what somebody customised: its
-// Retain, for one, leaves every other object as desired.
+// Chain returns an interpreter over layers. The usual order is customizations, webhooks, third-party kinds, built-in kinds.
 func Chain(layers ...Layer) *Chained {
 	return &Chained{layers: layers}
 }
 
-// Knows tells whether a layer has an answer of its own for the operation on the
-// kind. Knowing a kind's Prune cannot be asked for: it is no operation of the API.
+// Knows is true if a layer has the operation on the kind. Prune is no operation of the API.
 func (c *Chained) Knows(kind schema.GroupVersionKind, operation configv1alpha1.InterpreterOperation) bool {
+	return c.first(kind, operation) != nil
+}
+
+// first returns the operations of the first layer that has the given one on the kind.
+func (c *Chained) first(kind schema.GroupVersionKind, operation configv1alpha1.InterpreterOperation) *Operations {
 	for _, layer := range c.layers {
-		if ops := layer.Lookup(kind); ops != nil && ops.has(operation) {
-			return true
+		if operations := layer.Lookup(kind); operations != nil && operations.has(operation) {
+			return operations
 		}
 	}
-	return false
+	return nil
 }
 
 func (o *Operations) has(operation configv1alpha1.InterpreterOperation) bool {
@@ -84,77 +84,65 @@ func (o *Operations) has(operation configv1alpha1.InterpreterOperation) bool {
 
 // Replicas implements [Workload].
 func (c *Chained) Replicas(ctx context.Context, obj *unstructured.Unstructured) (ReplicaResult, error) {
-	kind := obj.GroupVersionKind()
-	for _, layer := range c.layers {
-		if ops := layer.Lookup(kind); ops != nil && ops.Replicas != nil {
-			result, err := ops.Replicas(ctx, obj)
-			return result, failure("reading replicas", obj, err)
-		}
+	ops := c.first(obj.GroupVersionKind(), configv1alpha1.InterpreterOperationInterpretReplica)
+	if ops == nil {
+		return ReplicaResult{}, nil
 	}
-	return ReplicaResult{}, nil
+	result, err := ops.Replicas(ctx, obj)
+	return result, failure("reading replicas", obj, err)
 }
 
 // Revise implements [Workload].
 func (c *Chained) Revise(ctx context.Context, obj *unstructured.Unstructured, replicas int64) (*unstructured.Unstructured, error) {
-	kind := obj.GroupVersionKind()
-	for _, layer := range c.layers {
-		if ops := layer.Lookup(kind); ops != nil && ops.Revise != nil {
-			revised, err := ops.Revise(ctx, obj, replicas)
-			return revised, failure("revising replicas", obj, err)
-		}
+	ops := c.first(obj.GroupVersionKind(), configv1alpha1.InterpreterOperationReviseReplica)
+	if ops == nil {
+		return obj, nil
 	}
-	return obj, nil
+	revised, err := ops.Revise(ctx, obj, replicas)
+	return revised, failure("revising replicas", obj, err)
 }
 
 // Components implements [Workload].
 func (c *Chained) Components(ctx context.Context, obj *unstructured.Unstructured) ([]workv1alpha2.Component, error) {
-	kind := obj.GroupVersionKind()
-	for _, layer := range c.layers {
-		if ops := layer.Lookup(kind); ops != nil && ops.Components != nil {
-			components, err := ops.Components(ctx, obj)
-			return components, failure("reading components", obj, err)
-		}
+	ops := c.first(obj.GroupVersionKind(), configv1alpha1.InterpreterOperationInterpretComponent)
+	if ops == nil {
+		return nil, nil
 	}
-	return nil, nil
+	components, err := ops.Components(ctx, obj)
+	return components, failure("reading components", obj, err)
 }
 
 // Reflect implements [Status].
 func (c *Chained) Reflect(ctx context.Context, obj *unstructured.Unstructured) (*runtime.RawExtension, error) {
-	kind := obj.GroupVersionKind()
-	for _, layer := range c.layers {
-		if ops := layer.Lookup(kind); ops != nil && ops.Reflect != nil {
-			status, err := ops.Reflect(ctx, obj)
-			return status, failure("reflecting the status", obj, err)
-		}
+	ops := c.first(obj.GroupVersionKind(), configv1alpha1.InterpreterOperationInterpretStatus)
+	if ops == nil {
+		return nil, nil
 	}
-	return nil, nil
+	status, err := ops.Reflect(ctx, obj)
+	return status, failure("reflecting the status", obj, err)
 }
 
-// Health implements [Status]. A kind nobody knows is healthy.
+// Health implements [Status]. A kind that no layer has is healthy.
 func (c *Chained) Health(ctx context.Context, obj *unstructured.Unstructured) (workv1alpha2.ResourceHealth, error) {
-	kind := obj.GroupVersionKind()
-	for _, layer := range c.layers {
-		if ops := layer.Lookup(kind); ops != nil && ops.Health != nil {
-			health, err := ops.Health(ctx, obj)
-			if err != nil {
-				return workv1alpha2.ResourceUnknown, failure("judging the health", obj, err)
-			}
-			return health, nil
-		}
+	ops := c.first(obj.GroupVersionKind(), configv1alpha1.InterpreterOperationInterpretHealth)
+	if ops == nil {
+		return workv1alpha2.ResourceHealthy, nil
 	}
-	return workv1alpha2.ResourceHealthy, nil
+	health, err := ops.Health(ctx, obj)
+	if err != nil {
+		return workv1alpha2.ResourceUnknown, failure("judging the health", obj, err)
+	}
+	return health, nil
 }
 
 // Aggregate implements [Status].
 func (c *Chained) Aggregate(ctx context.Context, template *unstructured.Unstructured, items []workv1alpha2.AggregatedStatusItem) (*unstructured.Unstructured, error) {
-	kind := template.GroupVersionKind()
-	for _, layer := range c.layers {
-		if ops := layer.Lookup(kind); ops != nil && ops.Aggregate != nil {
-			result, err := ops.Aggregate(ctx, template, items)
-			return result, failure("aggregating the status", template, err)
-		}
+	ops := c.first(template.GroupVersionKind(), configv1alpha1.InterpreterOperationAggregateStatus)
+	if ops == nil {
+		return template, nil
 	}
-	return template, nil
+	result, err := ops.Aggregate(ctx, template, items)
+	return result, failure("aggregating the status", template, err)
 }
 
 // Prune implements [Shape].
@@ -170,26 +158,22 @@ func (c *Chained) Prune(obj *unstructured.Unstructured) {
 
 // Retain implements [Shape].
 func (c *Chained) Retain(ctx context.Context, desired, observed *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	kind := desired.GroupVersionKind()
-	for _, layer := range c.layers {
-		if ops := layer.Lookup(kind); ops != nil && ops.Retain != nil {
-			result, err := ops.Retain(ctx, desired, observed)
-			return result, failure("retaining fields", desired, err)
-		}
+	ops := c.first(desired.GroupVersionKind(), configv1alpha1.InterpreterOperationRetain)
+	if ops == nil {
+		return desired, nil
 	}
-	return desired, nil
+	result, err := ops.Retain(ctx, desired, observed)
+	return result, failure("retaining fields", desired, err)
 }
 
 // Dependencies implements [Shape].
 func (c *Chained) Dependencies(ctx context.Context, obj *unstructured.Unstructured) ([]Dependency, error) {
-	kind := obj.GroupVersionKind()
-	for _, layer := range c.layers {
-		if ops := layer.Lookup(kind); ops != nil && ops.Dependencies != nil {
-			dependencies, err := ops.Dependencies(ctx, obj)
-			return dependencies, failure("listing dependencies", obj, err)
-		}
+	ops := c.first(obj.GroupVersionKind(), configv1alpha1.InterpreterOperationInterpretDependency)
+	if ops == nil {
+		return nil, nil
 	}
-	return nil, nil
+	dependencies, err := ops.Dependencies(ctx, obj)
+	return dependencies, failure("listing dependencies", obj, err)
 }
 
 func failure(doing string, obj *unstructured.Unstructured, err error) error {

@@ -14,46 +14,43 @@ import (
 // Kinds is a set of kinds.
 type Kinds func(schema.GroupVersionKind) bool
 
-// Changes tells whoever asked that some kinds mean something else now, so that
-// their objects have to be looked at again. The zero value is ready for use.
+// Changes calls its subscribers when users change the operations on some kinds, so that the objects of these are reconciled. The
+// zero value is ready for use.
 type Changes struct {
-	mu    sync.Mutex
-	tells []func(Kinds)
+	mu          sync.Mutex
+	subscribers []func(Kinds)
 }
 
-// Subscribe has tell called at every change. It is called from one goroutine at
-// a time and must return quickly.
-func (c *Changes) Subscribe(tell func(Kinds)) {
+// Subscribe adds a function that is called at every change, from one goroutine at a time. It must return quickly.
+func (c *Changes) Subscribe(changed func(Kinds)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.tells = append(c.tells, tell)
+	c.subscribers = append(c.subscribers, changed)
 }
 
-// Publish tells of a change; of nil it does not.
+// Publish calls the subscribers; nil is no change.
 func (c *Changes) Publish(kinds Kinds) {
 	if kinds == nil {
 		return
 	}
 	c.mu.Lock()
-	tells := slices.Clone(c.tells)
+	subscribers := slices.Clone(c.subscribers)
 	c.mu.Unlock()
-	for _, tell := range tells {
-		tell(kinds)
+	for _, changed := range subscribers {
+		changed(kinds)
 	}
 }
 
-// Changeable is a layer whose answers users may change.
+// Changeable is a layer whose operations users may change.
 type Changeable interface {
-	// Fingerprint stands for how the layer answers the operation on a kind. It is
-	// empty for one it does not answer, and another one after every change.
+	// Fingerprint is another one after every change of the layer's operation on a kind, and empty if the layer has none.
 	Fingerprint(schema.GroupVersionKind, configv1alpha1.InterpreterOperation) string
 }
 
-// Fingerprint stands for what users say about the operations on a kind; it is
-// empty if they say nothing. A room that keeps what came of an answer keeps the
-// fingerprint with it, to know later whether the answer still counts.
+// Fingerprint is that of the operations on a kind in all layers that users may change; it is empty if none has them. What is kept of
+// a result has the fingerprint with it, so that a later change is noticed.
 func (c *Chained) Fingerprint(kind schema.GroupVersionKind, operations ...configv1alpha1.InterpreterOperation) string {
-	sum, said := fnv.New64a(), false
+	sum, found := fnv.New64a(), false
 	for _, operation := range operations {
 		for _, layer := range c.layers {
 			changeable, ok := layer.(Changeable)
@@ -61,14 +58,14 @@ func (c *Chained) Fingerprint(kind schema.GroupVersionKind, operations ...config
 				continue
 			}
 			if print := changeable.Fingerprint(kind, operation); print != "" {
-				said = true
+				found = true
 				for _, part := range []string{string(operation), print} {
 					sum.Write([]byte(strconv.Quote(part))) // never fails, by the contract of hash.Hash
 				}
 			}
 		}
 	}
-	if !said {
+	if !found {
 		return ""
 	}
 	return strconv.FormatUint(sum.Sum64(), 36)

@@ -1,23 +1,18 @@
-// Package interpret answers what an object of any kind means: how many
-// replicas it asks for and what each of them needs, how it looks with another
-// number of replicas, whether it is healthy, which part of its status is worth
-// carrying home, how many statuses become one, what it depends on, and which of
-// its fields must not travel.
+// Package interpret defines what an object of any kind means: its replicas and what each of them needs, the object with another
+// number of replicas, its health, the part of its status that is reflected, the aggregation of several statuses, its dependencies,
+// and the fields that stay in their cluster.
 //
-// The package itself holds the questions ([Interpreter]) and the way several
-// sources of answers are asked in turn ([Chain]). The sources are its
-// sub-packages, in the order in which they are asked: declarative runs the Lua of
-// ResourceInterpreterCustomizations, webhook asks over HTTP, thirdparty ships Lua
-// for widely used projects, builtin knows the kinds of Kubernetes.
+// The package has the operations ([Interpreter]) and combines layers that implement them ([Chain]). The layers are its sub-packages,
+// in the order of precedence: declarative runs the Lua of ResourceInterpreterCustomizations, webhook calls interpreter webhooks,
+// thirdparty has Lua for widely used projects, builtin has the kinds of Kubernetes.
 //
-// In: the object in question and nothing else; no package here reads an API
-// server. Customizations and webhook configurations are handed in as lists.
+// In: the object and nothing else; no package here reads an API server. Customizations and webhook configurations are given as
+// lists.
 //
 // Out: values. Every operation but Prune leaves its arguments as they were.
 //
-// Owns: the knowledge about kinds. No other room switches on an object's kind to
-// find out about replicas, health, status or dependencies.
+// Owns: the rules for kinds. No other package switches on an object's kind to find out about replicas, health, status or
+// dependencies.
 //
-// Never: writes to an API server, decides what to do with an answer, or keeps
-// state about single objects.
+// Never: writes to an API server, decides what to do with a result, or keeps state about single objects.
 package interpret

@@ -19,7 +19,7 @@ const (
 	fieldZone     = "zone"
 )
 
-// SelectsCluster says whether affinity selects cluster. No affinity selects every cluster; otherwise a cluster has to
+// SelectsCluster is true if affinity selects cluster. No affinity selects every cluster; otherwise a cluster has to
 // meet all that is given: not excluded, labels, fields, and one of the names.
 func SelectsCluster(affinity *policyv1alpha1.ClusterAffinity, cluster *clusterv1alpha1.Cluster) (bool, error) {
 	if affinity == nil {

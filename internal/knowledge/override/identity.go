@@ -20,11 +20,11 @@ type identity struct {
 	// labels and annotations are those with ownership keys. They are not in the object while it is edited, so that an edit
 	// of all labels at once does no harm to them.
 	labels, annotations map[string]string
-	// rights are the fields of an RBAC object that say who may do what.
+	// rights are the fields of an RBAC object that give rights.
 	rights map[string]any
 }
 
-// rbacFields are the fields of RBAC objects that say who may do what.
+// rbacFields are the fields of RBAC objects that give rights.
 var rbacFields = []string{"rules", "aggregationRule", "subjects", "roleRef"}
 
 func identityOf(object *unstructured.Unstructured) identity {
@@ -88,7 +88,7 @@ func joined(entries, more map[string]string) map[string]string {
 	return entries
 }
 
-// check returns what an edit must not have done to an object. Namespaced says that the edit is of a namespace's policy.
+// check returns what an edit must not have done to an object. Namespaced is true for the edit of a namespace's policy.
 func (id identity) check(object map[string]any, namespaced bool) error {
 	metadata, ok := object["metadata"].(map[string]any)
 	if !ok {

@@ -18,7 +18,7 @@ type Result struct {
 	Cluster []Applied
 	// Namespace lists the rules of OverridePolicies that were applied, after those of Cluster, in order.
 	Namespace []Applied
-	// Verdicts says of every rule of every given policy whether it was applied, and why not.
+	// Verdicts has, for every rule of every given policy, whether it was applied, and why not.
 	Verdicts []Verdict
 }
 
@@ -46,7 +46,7 @@ const (
 	reasonClusterUnselected  = "cluster is not selected"
 )
 
-// Error says which edit could not be made. Trying again does not help: the policy or the object has to change.
+// Error is an edit that could not be made. It is terminal: the policy or the object has to change.
 type Error struct {
 	// Policy is "namespace/name" of an OverridePolicy or "name" of a ClusterOverridePolicy.
 	Policy string
@@ -54,7 +54,7 @@ type Error struct {
 	Rule int
 	// Edit names the overrider, such as "plaintext[1]"; empty when the cluster selection itself is at fault.
 	Edit string
-	// Path is the JSON pointer the edit was after, where it has one.
+	// Path is the JSON pointer of the edit, where it has one.
 	Path string
 	// Cluster is the target the object was being edited for.
 	Cluster string

@@ -12,7 +12,7 @@ import (
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 )
 
-// Target is as much of an object as resource selectors look at.
+// Target is what resource selectors read of an object.
 type Target struct {
 	APIVersion, Kind, Namespace, Name string
 	Labels                            map[string]string
@@ -29,7 +29,7 @@ func TargetOf(object *unstructured.Unstructured) Target {
 	}
 }
 
-// Specificity says how precisely a policy selects an object; the more specific one is applied later.
+// Specificity is how precisely a policy selects an object; the more specific one is applied later.
 type Specificity int
 
 // Specificities, from not at all to by name.
@@ -40,7 +40,7 @@ const (
 	SelectedByName
 )
 
-// Selects says whether, and how precisely, policy is about target. A policy without selectors is about everything in
+// Selects returns whether, and how precisely, policy selects target. A policy without selectors is about everything in
 // its reach: a namespaced one reaches its own namespace only. A label selector that does not parse selects nothing.
 func Selects(policy policyv1alpha1.Override, target Target) Specificity {
 	if ns := policy.GetNamespace(); ns != "" && ns != target.Namespace {

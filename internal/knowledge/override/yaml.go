@@ -14,7 +14,7 @@ import (
 )
 
 // editYAML edits the document's syntax tree, not its value: what is not edited keeps its order, its notation and its
-// comments. That matters beyond looks: "on" or 0777 mean different things to different readers of YAML.
+// comments. Other notations may have other values: parsers of YAML read "on" or 0777 in different ways.
 func editYAML(text string, op operation) (string, error) {
 	document, err := parseYAML(text)
 	if err != nil {

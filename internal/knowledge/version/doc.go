@@ -1,4 +1,4 @@
-// Package version says what was built.
+// Package version has what was built.
 //
 // In: what the build stamps with -ldflags -X, and what Go records of the build.
 // Out: Info.

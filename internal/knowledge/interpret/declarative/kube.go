@@ -15,7 +15,7 @@ import (
 const kubeStep = 500
 
 // kube is the library of that name: quantities, and what the built-in kinds
-// know about pods.
+// have for pods.
 func kube() sandbox.Library {
 	return sandbox.Library{
 		"resourceAdd":             resourceAdd,

@@ -1,17 +1,13 @@
-// Package webhook asks interpreter webhooks.
+// Package webhook calls interpreter webhooks.
 //
-// In: the list of ResourceInterpreterWebhookConfigurations, handed to
-// [Store.Set] whenever it changes, and the objects that questions are about.
+// In: the list of ResourceInterpreterWebhookConfigurations, given to [Store.Set] whenever it changes, and the objects to interpret.
 //
-// Out: answers to the operations that a webhook's rules claim for a kind. The
-// configurations are asked in the order of their uids and a configuration's
-// webhooks in the order of its list; the first one whose rules match answers.
-// Question and answer are a ResourceInterpreterContext of config.karmada.io,
-// posted as JSON over TLS.
+// Out: the operations that a webhook's rules have for a kind. Configurations come in the order of their uids and a configuration's
+// webhooks in the order of its list; the first one whose rules match is called. Request and response are a
+// ResourceInterpreterContext of config.karmada.io, posted as JSON over TLS.
 //
-// Owns: the connections to webhooks. Each webhook has its own, with its own
-// certificate authority and timeout, so that a slow one delays nobody else.
+// Owns: the connections to webhooks. Each webhook has its own, with its own certificate authority and timeout, so that a slow one
+// delays no other.
 //
-// Never: asks another webhook, or falls back to another layer, when one fails:
-// the caller tries again later.
+// Never: calls another webhook, or falls back to another layer, when one fails: the caller retries.
 package webhook

@@ -25,23 +25,21 @@ const (
 	defaultTimeout = 10 * time.Second
 	minTimeout     = time.Second
 	maxTimeout     = 30 * time.Second
-	// maxAnswer is how long an answer may be, in bytes; a patch cannot make more
-	// of an object than an API server takes.
-	maxAnswer = 8 << 20
-	idleTime  = 90 * time.Second
-	idleLimit = 8
+	// maxResponse is how long a response may be, in bytes. No API server accepts an object of that size.
+	maxResponse = 8 << 20
+	idleTime    = 90 * time.Second
+	idleLimit   = 8
 )
 
 // hook is one webhook of one configuration.
 type hook struct {
-	// name is the configuration's and the webhook's, for errors.
+	// name is that of the configuration and that of the webhook, for errors.
 	name        string
 	fingerprint string
 	rules       []configv1alpha1.RuleWithOperations
 	timeout     time.Duration
 	client      *http.Client
-	// address returns where to post; it is asked every time, since a Service
-	// may move.
+	// address returns the URL for one call; that of a Service may change.
 	address func() (*url.URL, error)
 	// err is what is wrong with the configuration.
 	err error
@@ -131,8 +129,8 @@ func (h *hook) service(service *admissionregistrationv1.ServiceReference, resolv
 	return nil
 }
 
-// ask posts a question and returns the answer to it, which is a successful one.
-func (h *hook) ask(ctx context.Context, request *configv1alpha1.ResourceInterpreterRequest) (*configv1alpha1.ResourceInterpreterResponse, error) {
+// call posts a request and returns the response if it is successful.
+func (h *hook) call(ctx context.Context, request *configv1alpha1.ResourceInterpreterRequest) (*configv1alpha1.ResourceInterpreterResponse, error) {
 	response, err := h.exchange(ctx, request)
 	if err != nil {
 		return nil, fmt.Errorf("asking webhook %s: %w", h.name, err)
@@ -145,18 +143,18 @@ func (h *hook) exchange(ctx context.Context, request *configv1alpha1.ResourceInt
 		return nil, h.err
 	}
 	request.UID = uuid.NewUUID()
-	question, err := json.Marshal(&configv1alpha1.ResourceInterpreterContext{
+	body, err := json.Marshal(&configv1alpha1.ResourceInterpreterContext{
 		TypeMeta: metav1.TypeMeta{
 			APIVersion: configv1alpha1.GroupVersion.String(), Kind: "ResourceInterpreterContext",
 		},
 		Request: request,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("encoding the question: %w", err)
+		return nil, fmt.Errorf("encoding the request: %w", err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, h.timeout)
 	defer cancel()
-	answer, err := h.post(ctx, question)
+	answer, err := h.post(ctx, body)
 	if err != nil {
 		return nil, err
 	}
@@ -178,7 +176,7 @@ func (h *hook) exchange(ctx context.Context, request *configv1alpha1.ResourceInt
 	return response, nil
 }
 
-func (h *hook) post(ctx context.Context, question []byte) ([]byte, error) {
+func (h *hook) post(ctx context.Context, body []byte) ([]byte, error) {
 	address, err := h.address()
 	if err != nil {
 		return nil, err
@@ -187,7 +185,7 @@ func (h *hook) post(ctx context.Context, question []byte) ([]byte, error) {
 	query := target.Query()
 	query.Set("timeout", h.timeout.String())
 	target.RawQuery = query.Encode()
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, target.String(), bytes.NewReader(question))
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, target.String(), bytes.NewReader(body))
 	if err != nil {
 		return nil, fmt.Errorf("making the request: %w", err)
 	}
@@ -198,15 +196,15 @@ func (h *hook) post(ctx context.Context, question []byte) ([]byte, error) {
 		return nil, err
 	}
 	defer func() { _ = response.Body.Close() }()
-	answer, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
+	answer, err := io.ReadAll(io.LimitReader(response.Body, maxResponse+1))
 	if err != nil {
 		return nil, fmt.Errorf("reading the answer: %w", err)
 	}
 	if response.StatusCode != http.StatusOK {
 		return nil, fmt.Errorf("it answers %s", response.Status)
 	}
-	if len(answer) > maxAnswer {
-		return nil, fmt.Errorf("its answer is longer than %d bytes", maxAnswer)
+	if len(answer) > maxResponse {
+		return nil, fmt.Errorf("its answer is longer than %d bytes", maxResponse)
 	}
 	return answer, nil
 }

@@ -22,7 +22,7 @@ import (
 // maxPatchOperations is how many steps a patch may have.
 const maxPatchOperations = 10_000
 
-// operationsOf returns what the hooks claim for a kind, nil if nothing.
+// operationsOf returns the operations that the hooks have for a kind, nil if none.
 func operationsOf(hooks []*hook, kind schema.GroupVersionKind) *interpret.Operations {
 	operations := &interpret.Operations{}
 	claimed := false
@@ -49,8 +49,8 @@ func operationsOf(hooks []*hook, kind schema.GroupVersionKind) *interpret.Operat
 	return operations
 }
 
-// question starts a request about an object.
-func question(operation configv1alpha1.InterpreterOperation, obj *unstructured.Unstructured) (*configv1alpha1.ResourceInterpreterRequest, error) {
+// newRequest makes a request about an object.
+func newRequest(operation configv1alpha1.InterpreterOperation, obj *unstructured.Unstructured) (*configv1alpha1.ResourceInterpreterRequest, error) {
 	raw, err := json.Marshal(obj.Object)
 	if err != nil {
 		return nil, fmt.Errorf("encoding the object: %w", err)
@@ -65,17 +65,17 @@ func question(operation configv1alpha1.InterpreterOperation, obj *unstructured.U
 	}, nil
 }
 
-// simply asks a question that needs no more than the object.
-func (h *hook) simply(ctx context.Context, operation configv1alpha1.InterpreterOperation, obj *unstructured.Unstructured) (*configv1alpha1.ResourceInterpreterResponse, error) {
-	request, err := question(operation, obj)
+// interpret calls the webhook for an operation that needs no more than the object.
+func (h *hook) interpret(ctx context.Context, operation configv1alpha1.InterpreterOperation, obj *unstructured.Unstructured) (*configv1alpha1.ResourceInterpreterResponse, error) {
+	request, err := newRequest(operation, obj)
 	if err != nil {
 		return nil, err
 	}
-	return h.ask(ctx, request)
+	return h.call(ctx, request)
 }
 
 func (h *hook) replicas(ctx context.Context, obj *unstructured.Unstructured) (interpret.ReplicaResult, error) {
-	response, err := h.simply(ctx, configv1alpha1.InterpreterOperationInterpretReplica, obj)
+	response, err := h.interpret(ctx, configv1alpha1.InterpreterOperationInterpretReplica, obj)
 	if err != nil {
 		return interpret.ReplicaResult{}, err
 	}
@@ -88,7 +88,7 @@ func (h *hook) replicas(ctx context.Context, obj *unstructured.Unstructured) (in
 }
 
 func (h *hook) components(ctx context.Context, obj *unstructured.Unstructured) ([]workv1alpha2.Component, error) {
-	response, err := h.simply(ctx, configv1alpha1.InterpreterOperationInterpretComponent, obj)
+	response, err := h.interpret(ctx, configv1alpha1.InterpreterOperationInterpretComponent, obj)
 	if err != nil {
 		return nil, err
 	}
@@ -104,7 +104,7 @@ func (h *hook) revise(ctx context.Context, obj *unstructured.Unstructured, repli
 	if replicas < 0 || replicas > math.MaxInt32 {
 		return nil, fmt.Errorf("%d is no number of replicas", replicas)
 	}
-	request, err := question(configv1alpha1.InterpreterOperationReviseReplica, obj)
+	request, err := newRequest(configv1alpha1.InterpreterOperationReviseReplica, obj)
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +114,7 @@ func (h *hook) revise(ctx context.Context, obj *unstructured.Unstructured, repli
 }
 
 func (h *hook) retain(ctx context.Context, desired, observed *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	request, err := question(configv1alpha1.InterpreterOperationRetain, desired)
+	request, err := newRequest(configv1alpha1.InterpreterOperationRetain, desired)
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +127,7 @@ func (h *hook) retain(ctx context.Context, desired, observed *unstructured.Unstr
 }
 
 func (h *hook) aggregate(ctx context.Context, template *unstructured.Unstructured, items []workv1alpha2.AggregatedStatusItem) (*unstructured.Unstructured, error) {
-	request, err := question(configv1alpha1.InterpreterOperationAggregateStatus, template)
+	request, err := newRequest(configv1alpha1.InterpreterOperationAggregateStatus, template)
 	if err != nil {
 		return nil, err
 	}
@@ -141,7 +141,7 @@ func (h *hook) aggregate(ctx context.Context, template *unstructured.Unstructure
 }
 
 func (h *hook) reflect(ctx context.Context, obj *unstructured.Unstructured) (*runtime.RawExtension, error) {
-	response, err := h.simply(ctx, configv1alpha1.InterpreterOperationInterpretStatus, obj)
+	response, err := h.interpret(ctx, configv1alpha1.InterpreterOperationInterpretStatus, obj)
 	if err != nil {
 		return nil, err
 	}
@@ -149,12 +149,12 @@ func (h *hook) reflect(ctx context.Context, obj *unstructured.Unstructured) (*ru
 }
 
 func (h *hook) health(ctx context.Context, obj *unstructured.Unstructured) (workv1alpha2.ResourceHealth, error) {
-	response, err := h.simply(ctx, configv1alpha1.InterpreterOperationInterpretHealth, obj)
+	response, err := h.interpret(ctx, configv1alpha1.InterpreterOperationInterpretHealth, obj)
 	switch {
 	case err != nil:
 		return workv1alpha2.ResourceUnknown, err
 	case response.Healthy == nil:
-		return workv1alpha2.ResourceUnknown, h.wrong(errors.New("it does not say healthy or not"))
+		return workv1alpha2.ResourceUnknown, h.wrong(errors.New("it has no health"))
 	case *response.Healthy:
 		return workv1alpha2.ResourceHealthy, nil
 	default:
@@ -163,7 +163,7 @@ func (h *hook) health(ctx context.Context, obj *unstructured.Unstructured) (work
 }
 
 func (h *hook) dependencies(ctx context.Context, obj *unstructured.Unstructured) ([]interpret.Dependency, error) {
-	response, err := h.simply(ctx, configv1alpha1.InterpreterOperationInterpretDependency, obj)
+	response, err := h.interpret(ctx, configv1alpha1.InterpreterOperationInterpretDependency, obj)
 	if err != nil {
 		return nil, err
 	}
@@ -175,9 +175,9 @@ func (h *hook) dependencies(ctx context.Context, obj *unstructured.Unstructured)
 	return interpret.SortDependencies(response.Dependencies), nil
 }
 
-// patched asks a question whose answer is a patch to the object.
+// patched calls the webhook and applies the patch that it returns to the object.
 func (h *hook) patched(ctx context.Context, request *configv1alpha1.ResourceInterpreterRequest, obj *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	response, err := h.ask(ctx, request)
+	response, err := h.call(ctx, request)
 	if err != nil {
 		return nil, err
 	}
@@ -216,7 +216,7 @@ func apply(patch, original []byte) (*unstructured.Unstructured, error) {
 	return result, nil
 }
 
-// wrong is the error about an answer that came but cannot be used.
+// wrong is the error about a response that cannot be used.
 func (h *hook) wrong(err error) error {
 	return fmt.Errorf("answer of webhook %s: %w", h.name, err)
 }

@@ -14,15 +14,14 @@ import (
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
 )
 
-// Resolve finds the address at which a Service answers. The certificate is
-// verified against the Service's DNS name, whatever the address is.
+// Resolve returns the address of a Service. The certificate is verified against the Service's DNS name, whatever the address is.
 type Resolve func(namespace, name string, port int32) (*url.URL, error)
 
 // Store is the layer of webhooks. Lookups never wait for a change.
 type Store struct {
 	resolve Resolve
 	current atomic.Pointer[snapshot]
-	// setting keeps changes apart; reading needs no lock.
+	// setting serializes changes; reading needs no lock.
 	setting sync.Mutex
 }
 
@@ -34,21 +33,19 @@ var (
 // snapshot is one state of the configurations.
 type snapshot struct {
 	hooks []*hook
-	// operations remembers what the hooks come to for a kind.
+	// operations caches the operations by kind.
 	operations sync.Map // schema.GroupVersionKind → *interpret.Operations
 }
 
-// New returns a store without webhooks. With a nil resolve, only webhooks that
-// give a URL can be asked.
+// New returns a store without webhooks. With a nil resolve, only webhooks that have a URL can be called.
 func New(resolve Resolve) *Store {
 	s := &Store{resolve: resolve}
 	s.current.Store(&snapshot{})
 	return s
 }
 
-// Set replaces all configurations and returns the kinds that mean something else
-// now, nil if none do. Connections to webhooks that did not change are kept. A
-// webhook that is configured wrongly fails whenever it is asked.
+// Set replaces all configurations and returns the kinds whose webhooks changed, nil if there are none. Connections to webhooks that
+// did not change are kept. A webhook that is configured wrongly fails at every call.
 func (s *Store) Set(configurations []*configv1alpha1.ResourceInterpreterWebhookConfiguration) interpret.Kinds {
 	s.setting.Lock()
 	defer s.setting.Unlock()
@@ -121,14 +118,14 @@ func (s *Store) Fingerprint(kind schema.GroupVersionKind, operation configv1alph
 	return ""
 }
 
-// concerns tells whether a rule of the webhook claims any operation on the kind.
+// concerns is true if a rule of the webhook has any operation on the kind.
 func (h *hook) concerns(kind schema.GroupVersionKind) bool {
 	return slices.ContainsFunc(h.rules, func(r configv1alpha1.RuleWithOperations) bool {
 		return oneOf(r.APIGroups, kind.Group) && oneOf(r.APIVersions, kind.Version) && oneOf(r.Kinds, kind.Kind)
 	})
 }
 
-// matches tells whether a rule of the webhook claims the operation on the kind.
+// matches is true if a rule of the webhook has the operation on the kind.
 func (h *hook) matches(operation configv1alpha1.InterpreterOperation, kind schema.GroupVersionKind) bool {
 	return slices.ContainsFunc(h.rules, func(r configv1alpha1.RuleWithOperations) bool {
 		return slices.ContainsFunc(r.Operations, func(o configv1alpha1.InterpreterOperation) bool {

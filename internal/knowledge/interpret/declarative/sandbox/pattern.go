@@ -9,7 +9,7 @@ import (
 // maxCaptures is how many captures a pattern may have.
 const maxCaptures = 32
 
-// States of a capture that is not a piece of text.
+// States of a capture that is not text.
 const (
 	openCapture     = -1
 	positionCapture = -2

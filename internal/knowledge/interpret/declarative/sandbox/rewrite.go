@@ -8,7 +8,7 @@ import (
 	"github.com/yuin/gopher-lua/ast"
 )
 
-// Names of the functions that stand for operators whose cost the virtual machine does not count. No script can spell them.
+// Names of the functions that replace operators whose cost the virtual machine does not count. No script can spell them.
 const (
 	concatFunction = "\x00concat"
 	fillFunction   = "\x00fill"
