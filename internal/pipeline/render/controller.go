@@ -30,6 +30,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
 	"github.com/flagship-k8s/flagship/internal/knowledge/conversion"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
+	"github.com/flagship-k8s/flagship/internal/knowledge/expectations"
 	"github.com/flagship-k8s/flagship/internal/knowledge/fairqueue"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
 	"github.com/flagship-k8s/flagship/internal/knowledge/override"
@@ -78,14 +79,15 @@ type Deps struct {
 
 // Reconciler keeps the Works of bindings of one scope.
 type Reconciler struct {
-	deps          Deps
-	client        client.Client // Reads come from the cache.
-	live          client.Reader
-	composer      *composer
-	pendingWrites *pendingWrites
-	orphans       *orphans
-	moves         *moves
-	namespaced    bool
+	deps     Deps
+	client   client.Client // Reads come from the cache.
+	live     client.Reader
+	composer *composer
+	// writes are the Works that this reconciler wrote: a Work is read as it was written last, and the event of a write reconciles nothing.
+	writes     expectations.Writes[*workv1alpha1.Work]
+	orphans    *orphans
+	moves      *moves
+	namespaced bool
 	// lost has bindings that this process saw go, as they were last, until none of their Works is left or they are created
 	// again. A Work that has no binding is deleted only if its binding is in it.
 	lost sync.Map // types.NamespacedName → workv1alpha2.Binding
@@ -109,7 +111,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 func newReconciler(cached client.Client, live client.Reader, deps Deps, orphans *orphans, namespaced bool) *Reconciler {
 	deps.Conversion = conversion.OrUnchanged(deps.Conversion)
 	return &Reconciler{
-		deps: deps, client: cached, live: live, pendingWrites: newPendingWrites(), orphans: orphans, moves: newMoves(), namespaced: namespaced,
+		deps: deps, client: cached, live: live, orphans: orphans, moves: newMoves(), namespaced: namespaced,
 		composer: &composer{interpreter: deps.Interpreter, conversion: deps.Conversion, newID: deps.NewID},
 	}
 }

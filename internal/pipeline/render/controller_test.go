@@ -319,7 +319,7 @@ func TestAWorkThatCarriesANamespaceIsNotDeleted(t *testing.T) {
 		if w := s.work("m1"); !belongs(w, binding) || w.Annotations[workv1alpha1.ConflictResolutionAnnotation] != workv1alpha1.ConflictResolutionOverwrite {
 			t.Errorf("labels are %v, annotations %v", w.Labels, w.Annotations)
 		}
-		s.reconciler.pendingWrites.observe(s.work("m1"))
+		s.reconciler.writes.Observe(s.work("m1"))
 		return s, binding
 	}
 	unbound := func(t *testing.T, s *stage) {
@@ -366,7 +366,7 @@ func TestAWorkThatLostWhatLeadsToItsBindingGetsItBack(t *testing.T) {
 	s.mustReconcile(binding)
 	work, want := s.work("m1"), s.work("m1")
 	s.change(work, func() { work.Annotations = nil })
-	s.reconciler.pendingWrites.observe(work)
+	s.reconciler.writes.Observe(work)
 	wantWrites(t, "somebody removed its annotations", s.mustReconcile(binding), "patch "+workM1)
 	if diff := cmp.Diff(want.Annotations, s.work("m1").Annotations); diff != "" {
 		t.Errorf("annotations (-want +got):\n%s", diff)

@@ -284,7 +284,7 @@ func (s *stage) vanish(binding *workv1alpha2.ResourceBinding) {
 func (s *stage) letGo(work *workv1alpha1.Work) {
 	s.t.Helper()
 	s.change(work, func() { work.Finalizers = nil })
-	s.reconciler.pendingWrites.forget(client.ObjectKeyFromObject(work))
+	s.reconciler.writes.Forget(client.ObjectKeyFromObject(work))
 }
 
 func manifestOf(t *testing.T, work *workv1alpha1.Work) *unstructured.Unstructured {

@@ -29,7 +29,7 @@ func (s *stage) reports(work *workv1alpha1.Work, health workv1alpha1.ResourceHea
 	if err := s.client.Status().Update(s.t.Context(), work); err != nil {
 		s.t.Fatal(err)
 	}
-	s.reconciler.pendingWrites.forget(client.ObjectKeyFromObject(work))
+	s.reconciler.writes.Forget(client.ObjectKeyFromObject(work))
 }
 
 // moving is a stage where a binding that was in m1 is to go to m2.

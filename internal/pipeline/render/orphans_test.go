@@ -53,7 +53,7 @@ func TestWorksOfANamesakeWait(t *testing.T) {
 	s.change(s.work("m1"), func() {})
 	work := s.work("m1")
 	s.change(work, func() { work.Labels[workv1alpha2.ResourceBindingPermanentIDLabel] = "of-a-backup" })
-	s.reconciler.pendingWrites.forget(client.ObjectKeyFromObject(work))
+	s.reconciler.writes.Forget(client.ObjectKeyFromObject(work))
 	s.vanish(binding)
 	wantWrites(t, "the Work was made for an earlier binding of that name", s.mustReconcile(binding))
 }

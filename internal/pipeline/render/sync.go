@@ -99,7 +99,7 @@ func (r *Reconciler) ensure(ctx context.Context, q request) error {
 		return desired, r.client.Patch(ctx, desired, patch, fieldManager)
 	})
 	if err == nil && !same(desired, wanted) {
-		return errMissed // what was changed before our write, and is not in it, pendingWrites takes for known
+		return errMissed // the event of a change before the write, which is not in it, counts as known
 	}
 	return err
 }
@@ -121,14 +121,14 @@ func (r *Reconciler) place(ctx context.Context, q request) (types.NamespacedName
 	return key, nil, nil
 }
 
-// write makes one write to one Work and records it in pendingWrites.
+// write makes one write to one Work and records it.
 func (r *Reconciler) write(key types.NamespacedName, send func() (*workv1alpha1.Work, error)) error {
-	r.pendingWrites.begin(key)
+	r.writes.Begin(key)
 	written, err := send()
 	if err != nil {
-		r.pendingWrites.done(key, nil)
+		r.writes.Done(key, nil)
 		if apierrors.IsNotFound(err) { // it came and went between two lists of the watch
-			r.pendingWrites.forget(key)
+			r.writes.Forget(key)
 		}
 		err = fmt.Errorf("writing the Work %s: %w", key, err)
 		if apierrors.IsInvalid(err) || apierrors.IsRequestEntityTooLargeError(err) {
@@ -136,7 +136,7 @@ func (r *Reconciler) write(key types.NamespacedName, send func() (*workv1alpha1.
 		}
 		return err
 	}
-	if r.pendingWrites.done(key, written) {
+	if r.writes.Done(key, written) {
 		return errMissed
 	}
 	return nil
@@ -152,7 +152,7 @@ func (r *Reconciler) work(ctx context.Context, key types.NamespacedName) (*workv
 	if err != nil {
 		return nil, fmt.Errorf("reading the Work %s: %w", key, err)
 	}
-	return r.pendingWrites.latest(key, cached), nil
+	return r.writes.Latest(key, cached), nil
 }
 
 // worksOf lists the Works of a binding: those in the cache, and those that it does not show yet.
@@ -166,9 +166,9 @@ func (r *Reconciler) worksOf(ctx context.Context, binding string) ([]*workv1alph
 	for i := range list.Items {
 		key := client.ObjectKeyFromObject(&list.Items[i])
 		known[key] = true
-		works = append(works, r.pendingWrites.latest(key, &list.Items[i]))
+		works = append(works, r.writes.Latest(key, &list.Items[i]))
 	}
-	for _, work := range r.pendingWrites.unseen(binding) {
+	for _, work := range r.writes.Pending(func(w *workv1alpha1.Work) bool { return workv1alpha2.BoundTo(w) == binding }) {
 		if !known[client.ObjectKeyFromObject(work)] {
 			works = append(works, work)
 		}
@@ -187,7 +187,7 @@ func (r *Reconciler) deleteAll(ctx context.Context, works []*workv1alpha1.Work) 
 		err := r.end(ctx, work)
 		switch {
 		case apierrors.IsNotFound(err), apierrors.IsConflict(err):
-			r.pendingWrites.forget(key)
+			r.writes.Forget(key)
 		case err != nil:
 			faults = append(faults, fmt.Errorf("deleting the Work %s: %w", key, err))
 		}

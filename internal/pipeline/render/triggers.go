@@ -125,12 +125,12 @@ func (r *Reconciler) bindingEvents() handler.EventHandler {
 func (r *Reconciler) workChanges() handler.EventHandler {
 	return handler.Funcs{
 		CreateFunc: func(_ context.Context, e event.CreateEvent, q queue) {
-			if !r.pendingWrites.observe(e.Object) {
+			if !r.writes.Observe(e.Object) {
 				r.enqueueOwner(e.Object, q, e.IsInInitialList)
 			}
 		},
 		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q queue) {
-			if echo := r.pendingWrites.observe(e.ObjectNew); echo {
+			if r.writes.Observe(e.ObjectNew) {
 				return
 			}
 			if !reshaped(e.ObjectOld, e.ObjectNew) {
@@ -143,7 +143,7 @@ func (r *Reconciler) workChanges() handler.EventHandler {
 			r.enqueueOwner(e.ObjectNew, q, false)
 		},
 		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q queue) {
-			r.pendingWrites.forget(client.ObjectKeyFromObject(e.Object))
+			r.writes.Forget(client.ObjectKeyFromObject(e.Object))
 			r.enqueueOwner(e.Object, q, false)
 		},
 	}

@@ -14,6 +14,7 @@ import (
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/knowledge/expectations"
 )
 
 // fleet is a stage with three bindings: web (label app=web) in m1 and m2, db in m2, and config in m1 of namespace other.
@@ -253,11 +254,11 @@ func TestStaleCacheIsHarmless(t *testing.T) {
 	binding := nginxBinding("m1")
 	s := newStage(t, threeClusters(binding)...)
 	s.mustReconcile(binding)
-	// The watch has told nothing yet, and the cache is as it was before: pendingWrites stand in for it.
+	// The watch has told nothing yet, and the cache is as it was before: Works that were written stand in for it.
 	s.reconciler.client = &blind{Client: s.client}
 	wantWrites(t, "the Work that was written is remembered", s.mustReconcile(binding))
-	// A process that has just started has no pendingWrites.
-	s.reconciler.pendingWrites = newPendingWrites()
+	// A process that has just started knows no writes.
+	s.reconciler.writes = expectations.Writes[*workv1alpha1.Work]{}
 	writes, result, err := s.reconcile(binding)
 	if err != nil || result.RequeueAfter == 0 {
 		t.Errorf("got %+v, %v; want another look soon and no error", result, err)
@@ -274,7 +275,7 @@ func TestRollbackBeforeTheCacheCaughtUp(t *testing.T) {
 	s := newStage(t, threeClusters(binding)...)
 	s.mustReconcile(binding)
 	first := s.work("m1")
-	s.reconciler.pendingWrites.observe(first)
+	s.reconciler.writes.Observe(first)
 	s.put(parse(t, strings.Replace(nginx, "nginx:1.27", "nginx:1.28", 1)))
 	s.mustReconcile(binding)
 	s.put(parse(t, nginx))
@@ -289,7 +290,7 @@ func TestAChangeRightBeforeOurWriteIsSeen(t *testing.T) {
 	s := newStage(t, threeClusters(binding)...)
 	s.mustReconcile(binding)
 	first := s.work("m1")
-	s.reconciler.pendingWrites.observe(first)
+	s.reconciler.writes.Observe(first)
 	meddled := s.work("m1")
 	s.change(meddled, func() {
 		manifest := &meddled.Spec.Workload.Manifests[0]
