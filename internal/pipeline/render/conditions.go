@@ -3,9 +3,7 @@ package render
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/pipeline/render/compose"
 )
 
 const (
@@ -30,7 +29,7 @@ func (r *Reconciler) reportRendered(ctx context.Context, binding workv1alpha2.Bi
 	case failure == nil && before == nil:
 		return nil
 	case failure != nil:
-		condition := workv1alpha2.NotRenderedCondition(binding.GetGeneration(), reasonOf(failure), cut(failure.Error(), maxMessage))
+		condition := workv1alpha2.NotRenderedCondition(binding.GetGeneration(), compose.ReasonOf(failure), cut(failure.Error(), maxMessage))
 		condition.LastTransitionTime = metav1.NewTime(r.deps.Clock.Now())
 		if before != nil {
 			condition.LastTransitionTime = before.LastTransitionTime
@@ -55,69 +54,6 @@ func (r *Reconciler) reportRendered(ctx context.Context, binding workv1alpha2.Bi
 		return fmt.Errorf("writing the condition %s: %w", workv1alpha2.Rendered, err)
 	}
 	return nil
-}
-
-// reasonOf names what the failures of rendering are about.
-func reasonOf(failure error) string {
-	if refused, is := errors.AsType[*refusedWork](failure); is {
-		return refused.reason
-	}
-	parts := flatten(failure)
-	switch {
-	case slices.ContainsFunc(parts, isRefusal):
-		return workv1alpha2.ForbiddenReason
-	case slices.ContainsFunc(parts, func(err error) bool { return !isUntranslatable(err) }):
-		return workv1alpha2.OverrideFailedReason
-	}
-	return workv1alpha2.TranslationFailedReason
-}
-
-// refusal says that a Work would carry an object that is not the binding's template, or that must not leave the control
-// plane. Trying again does not help.
-type refusal struct{ cause error }
-
-func (e *refusal) Error() string { return e.cause.Error() }
-
-func (e *refusal) Unwrap() error { return e.cause }
-
-func isRefusal(err error) bool {
-	_, is := errors.AsType[*refusal](err)
-	return is
-}
-
-// untranslatable says that a cluster cannot be given the template in terms it knows.
-type untranslatable struct {
-	cluster string
-	cause   error
-}
-
-func (e *untranslatable) Error() string {
-	return fmt.Sprintf("translating for cluster %s: %v", e.cluster, e.cause)
-}
-
-func (e *untranslatable) Unwrap() error { return e.cause }
-
-// refusedWork says that a Work cannot be written as long as its template and the policies are what they are.
-type refusedWork struct {
-	// cluster is empty if the reason concerns all clusters.
-	cluster string
-	// reason is that of the condition Rendered.
-	reason string
-	cause  error
-}
-
-func (e *refusedWork) Error() string {
-	if e.cluster == "" {
-		return e.cause.Error()
-	}
-	return fmt.Sprintf("the Work for cluster %s: %v", e.cluster, e.cause)
-}
-
-func (e *refusedWork) Unwrap() error { return e.cause }
-
-func isUntranslatable(err error) bool {
-	_, is := errors.AsType[*untranslatable](err)
-	return is
 }
 
 // kind is the kind of binding this reconciler is for.

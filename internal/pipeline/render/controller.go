@@ -13,7 +13,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -34,6 +33,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/knowledge/fairqueue"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
 	"github.com/flagship-k8s/flagship/internal/knowledge/override"
+	"github.com/flagship-k8s/flagship/internal/pipeline/render/compose"
 )
 
 const (
@@ -51,7 +51,7 @@ type Deps struct {
 	// Templates reads templates. Required.
 	Templates hubstore.Reader
 	// Interpreter knows replicas and what does not travel. Required.
-	Interpreter Interpreter
+	Interpreter compose.Interpreter
 	// Conversion makes of a template what its clusters serve, after overrides. Nil: nothing is converted.
 	Conversion conversion.Adviser
 	// Changes tells when kinds mean something else; their bindings are rendered again then. Nil: they never do.
@@ -82,7 +82,7 @@ type Reconciler struct {
 	deps     Deps
 	client   client.Client // Reads come from the cache.
 	live     client.Reader
-	composer *composer
+	composer *compose.Composer
 	// writes are the Works that this reconciler wrote: a Work is read as it was written last, and the event of a write reconciles nothing.
 	writes     expectations.Writes[*workv1alpha1.Work]
 	orphans    *orphans
@@ -112,7 +112,7 @@ func newReconciler(cached client.Client, live client.Reader, deps Deps, orphans 
 	deps.Conversion = conversion.OrUnchanged(deps.Conversion)
 	return &Reconciler{
 		deps: deps, client: cached, live: live, orphans: orphans, moves: newMoves(), namespaced: namespaced,
-		composer: &composer{interpreter: deps.Interpreter, conversion: deps.Conversion, newID: deps.NewID},
+		composer: &compose.Composer{Interpreter: deps.Interpreter, Conversion: deps.Conversion, NewID: deps.NewID},
 	}
 }
 
@@ -167,7 +167,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, q reconcile.Request) (reconc
 	case binding.GetLabels()[binding.PermanentIDLabel()] == "":
 		// Admission stamps one on every binding; without it nothing could be told apart from a namesake's.
 		return reconcile.Result{}, reconcile.TerminalError(errNoID)
-	case !awaitsScheduler(binding):
+	case !compose.AwaitsScheduler(binding):
 		again, err = r.render(ctx, binding)
 	}
 	refused, harmless, others := sortOut(err)
@@ -188,12 +188,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, q reconcile.Request) (reconc
 // render writes the Works of targets and deletes those nobody wants. Again is when to look at the binding the next time
 // because a copy at an old place stays for now; 0 if there is none.
 func (r *Reconciler) render(ctx context.Context, binding workv1alpha2.Binding) (again time.Duration, err error) {
-	p := planFor(binding)
-	works, err := r.worksOf(ctx, keyOf(binding))
+	p := compose.PlanFor(binding)
+	works, err := r.worksOf(ctx, compose.KeyOf(binding))
 	if err != nil {
 		return 0, err
 	}
-	orphans, again, err := r.due(ctx, binding, p, works, p.unwanted(works))
+	orphans, again, err := r.due(ctx, binding, p, works, p.Unwanted(works))
 	if err != nil {
 		return 0, err
 	}
@@ -203,12 +203,12 @@ func (r *Reconciler) render(ctx context.Context, binding workv1alpha2.Binding) (
 			return 0, err
 		}
 	}
-	if p.awaitsPurge(orphans) || len(p.targets) == 0 {
+	if p.AwaitsPurge(orphans) || len(p.Targets) == 0 {
 		// A copy that has to be gone first is still there; the watch on Works tells when it is.
 		return again, r.reportRendered(ctx, binding, nil)
 	}
 	requests, err := r.requests(ctx, binding, p)
-	if isRefusal(err) {
+	if compose.IsForbidden(err) {
 		r.deps.Events.Publish(r.renderingRefused(binding, err))
 		return again, errors.Join(err, r.reportRendered(ctx, binding, err))
 	}
@@ -226,37 +226,15 @@ func (r *Reconciler) render(ctx context.Context, binding workv1alpha2.Binding) (
 	return again, errors.Join(err, r.reportRendered(ctx, binding, refused))
 }
 
-// unwanted finds the Works in clusters where the binding wants none.
-func (p plan) unwanted(works []*workv1alpha1.Work) []*workv1alpha1.Work {
-	if !p.mayDelete {
-		return nil
-	}
-	var unwanted []*workv1alpha1.Work
-	for _, work := range works {
-		cluster, ok := workv1alpha1.ClusterOfExecutionNamespace(work.Namespace)
-		if ok && !p.wants(cluster) {
-			unwanted = append(unwanted, work)
-		}
-	}
-	return unwanted
-}
-
-// awaitsPurge says whether one of the Works that are being deleted has to be gone before others are written.
-func (p plan) awaitsPurge(deleted []*workv1alpha1.Work) bool {
-	return slices.ContainsFunc(deleted, func(work *workv1alpha1.Work) bool {
-		return p.purging[clusterOf(client.ObjectKeyFromObject(work))]
-	})
-}
-
 // requests reads what all Works of the binding have in common. It returns none if there is no template to make them of:
 // it was deleted, or made anew under the same name, and the binding will follow. A binding that names what is not a template
 // of its own namespace is refused.
-func (r *Reconciler) requests(ctx context.Context, binding workv1alpha2.Binding, p plan) ([]request, error) {
+func (r *Reconciler) requests(ctx context.Context, binding workv1alpha2.Binding, p compose.Plan) ([]compose.Request, error) {
 	spec := binding.BindingSpec()
-	if err := checkTemplate(binding); err != nil {
-		return nil, &refusal{cause: err}
+	if err := compose.CheckTemplate(binding); err != nil {
+		return nil, &compose.ForbiddenError{Cause: err}
 	}
-	obj, err := r.deps.Templates.Get(ctx, refOf(spec))
+	obj, err := r.deps.Templates.Get(ctx, compose.RefOf(spec))
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
@@ -267,17 +245,17 @@ func (r *Reconciler) requests(ctx context.Context, binding workv1alpha2.Binding,
 		return nil, nil
 	}
 	if obj.GetNamespace() != binding.GetNamespace() {
-		return nil, &refusal{cause: errNotOfNamespace}
+		return nil, &compose.ForbiddenError{Cause: compose.ErrNotOfNamespace}
 	}
 	policies, err := r.policies(ctx, spec.Resource.Namespace)
 	if err != nil {
 		return nil, err
 	}
-	completions := shareCompletions(obj, spec)
-	requests := make([]request, 0, len(p.targets))
-	for _, t := range p.targets {
-		requests = append(requests, request{
-			template: obj, binding: binding, target: t, targets: len(p.targets), completions: completions, policies: policies,
+	completions := compose.ShareCompletions(obj, spec)
+	requests := make([]compose.Request, 0, len(p.Targets))
+	for _, t := range p.Targets {
+		requests = append(requests, compose.Request{
+			Template: obj, Binding: binding, Target: t, Targets: len(p.Targets), Completions: completions, Policies: policies,
 		})
 	}
 	return requests, nil
@@ -312,7 +290,7 @@ func (r *Reconciler) finish(ctx context.Context, binding workv1alpha2.Binding) e
 	if !slices.Contains(binding.GetFinalizers(), binding.Finalizer()) {
 		return nil
 	}
-	works, err := r.worksOf(ctx, keyOf(binding))
+	works, err := r.worksOf(ctx, compose.KeyOf(binding))
 	if err != nil {
 		return err
 	}
@@ -330,7 +308,7 @@ func (r *Reconciler) finish(ctx context.Context, binding workv1alpha2.Binding) e
 		r.deps.Events.Publish(cleanupFailed(r.reference(binding), err))
 		return err
 	}
-	if slices.ContainsFunc(works, carriesNamespace) {
+	if slices.ContainsFunc(works, compose.CarriesNamespace) {
 		return errMissed // the binding goes when none of its Works is left: a Work without the binding is not deleted, and has no event of its own
 	}
 	return nil
@@ -340,11 +318,11 @@ func (r *Reconciler) finish(ctx context.Context, binding workv1alpha2.Binding) e
 // or cluster cures, and those that only mean that the cache was a moment behind, from all others.
 func sortOut(err error) (refused, harmless, others error) {
 	var a, b, c []error
-	for _, fault := range flatten(err) {
+	for _, fault := range compose.Flatten(err) {
 		var impossible *override.Error
-		var refused *refusedWork
+		var refused *compose.RefusedError
 		switch {
-		case errors.As(fault, &impossible), errors.As(fault, &refused), isUntranslatable(fault), isRefusal(fault):
+		case errors.As(fault, &impossible), errors.As(fault, &refused), compose.IsConversion(fault), compose.IsForbidden(fault):
 			a = append(a, fault)
 		case errors.Is(fault, errMissed), apierrors.IsAlreadyExists(fault), apierrors.IsConflict(fault):
 			b = append(b, fault)
@@ -353,22 +331,6 @@ func sortOut(err error) (refused, harmless, others error) {
 		}
 	}
 	return errors.Join(a...), errors.Join(b...), errors.Join(c...)
-}
-
-// flatten lists the parts of a joined error.
-func flatten(err error) []error {
-	if err == nil {
-		return nil
-	}
-	joined, ok := err.(interface{ Unwrap() []error }) // The joined error itself is meant, not one inside another.
-	if !ok {
-		return []error{err}
-	}
-	var parts []error
-	for _, part := range joined.Unwrap() {
-		parts = append(parts, flatten(part)...)
-	}
-	return parts
 }
 
 // newBinding returns an empty binding of this reconciler's kind, by name where one is given.
@@ -382,16 +344,4 @@ func (r *Reconciler) newBinding(namespace, name string) workv1alpha2.Binding {
 
 func (r *Reconciler) reference(binding workv1alpha2.Binding) corev1.ObjectReference {
 	return events.Reference(r.kind(), binding)
-}
-
-// keyOf names a binding the way owner does.
-func keyOf(binding workv1alpha2.Binding) string {
-	return binding.GetNamespace() + "/" + binding.GetName()
-}
-
-func refOf(spec *workv1alpha2.ResourceBindingSpec) hubstore.Ref {
-	return hubstore.Ref{
-		GroupVersionKind: schema.FromAPIVersionAndKind(spec.Resource.APIVersion, spec.Resource.Kind),
-		Namespace:        spec.Resource.Namespace, Name: spec.Resource.Name,
-	}
 }

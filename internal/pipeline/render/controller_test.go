@@ -21,6 +21,7 @@ import (
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/knowledge/conversion"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
+	"github.com/flagship-k8s/flagship/internal/pipeline/render/compose"
 )
 
 const (
@@ -259,7 +260,7 @@ func TestATranslationThatFailsIsTriedAgainOnlyIfThatMayHelp(t *testing.T) {
 			if again {
 				failure = conversion.Transient(failure)
 			}
-			s.reconciler.composer.conversion = failingIn{cluster: "m2", failure: failure}
+			s.reconciler.composer.Conversion = failingIn{cluster: "m2", failure: failure}
 			writes, _, err := s.reconcile(binding)
 			wantWrites(t, "the other cluster has its Work", writes, "create "+workM1, "patch status default/nginx-deployment")
 			if err == nil || errors.Is(err, reconcile.TerminalError(nil)) == again {
@@ -316,7 +317,7 @@ func TestAWorkThatCarriesANamespaceIsNotDeleted(t *testing.T) {
 		binding := nginxBinding("m1")
 		s := newStage(t, threeClusters(binding, carrier())...)
 		wantWrites(t, "it is taken over", s.mustReconcile(binding), "patch "+workM1)
-		if w := s.work("m1"); !belongs(w, binding) || w.Annotations[workv1alpha1.ConflictResolutionAnnotation] != workv1alpha1.ConflictResolutionOverwrite {
+		if w := s.work("m1"); !compose.Belongs(w, binding) || w.Annotations[workv1alpha1.ConflictResolutionAnnotation] != workv1alpha1.ConflictResolutionOverwrite {
 			t.Errorf("labels are %v, annotations %v", w.Labels, w.Annotations)
 		}
 		s.reconciler.writes.Observe(s.work("m1"))
@@ -325,7 +326,7 @@ func TestAWorkThatCarriesANamespaceIsNotDeleted(t *testing.T) {
 	unbound := func(t *testing.T, s *stage) {
 		t.Helper()
 		w := s.work("m1")
-		if !mayTake(w) || w.Labels[workv1alpha2.ResourceBindingPermanentIDLabel] != "" || isTrue(w.Spec.SuspendDispatching) {
+		if !compose.MayTake(w) || w.Labels[workv1alpha2.ResourceBindingPermanentIDLabel] != "" || w.Spec.SuspendDispatching != nil {
 			t.Errorf("it still has the binding: %+v", w)
 		}
 	}

@@ -10,12 +10,13 @@ import (
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
+	"github.com/flagship-k8s/flagship/internal/pipeline/render/compose"
 )
 
 // renderingRefused tells the owner of the template that its copy in a cluster is not what the policies ask for. What a
 // binding must not carry may belong to another user: the event is the binding's then.
 func (r *Reconciler) renderingRefused(binding workv1alpha2.Binding, err error) events.Event {
-	switch reasonOf(err) {
+	switch compose.ReasonOf(err) {
 	case workv1alpha2.ForbiddenReason:
 		return events.Warning(r.reference(binding), events.SyncWorkFailed, err.Error())
 	case workv1alpha2.TranslationFailedReason, workv1alpha2.ManifestTooLargeReason, workv1alpha2.WorkRefusedReason, workv1alpha2.NamespaceLimitReason:

@@ -13,6 +13,7 @@ import (
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
+	"github.com/flagship-k8s/flagship/internal/pipeline/render/compose"
 )
 
 // grace is how long a deleted Work waits for a binding that does not exist: one that was deleted at the same moment is
@@ -55,12 +56,12 @@ func (k Keeper) Keeps(ctx context.Context, work *workv1alpha1.Work) (keeps bool,
 			return false, 0, err
 		}
 	default: // without its template the binding is about to be deleted
-		if meta, err := hubstore.Present(ctx, k.Templates, refOf(binding.BindingSpec())); err != nil || meta == nil {
+		if meta, err := hubstore.Present(ctx, k.Templates, compose.RefOf(binding.BindingSpec())); err != nil || meta == nil {
 			return false, 0, err
 		}
 	}
-	p := planFor(binding)
-	return p.wants(cluster) || !p.mayDelete, 0, nil
+	p := compose.PlanFor(binding)
+	return p.Wants(cluster) || !p.MayDelete, 0, nil
 }
 
 // HasWorks says whether Works of a binding exist, whether or not the binding does. It needs the indexes that Setup adds.
@@ -91,5 +92,5 @@ func bindingFor(work metav1.Object) (workv1alpha2.Binding, client.ObjectKey) {
 
 // isWorkOf tells whether a Work has the name under which a binding's Work is written.
 func isWorkOf(work metav1.Object, spec *workv1alpha2.ResourceBindingSpec) bool {
-	return work.GetName() == workName(spec) || work.GetName() == alternativeWorkName(spec)
+	return work.GetName() == compose.WorkName(spec) || work.GetName() == compose.AlternativeWorkName(spec)
 }

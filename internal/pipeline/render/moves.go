@@ -6,13 +6,12 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/pipeline/render/compose"
 )
 
 // dependantsPause is how often a copy is looked at that stays because a copy that depends on it is still there.
@@ -64,17 +63,17 @@ func (m *moves) has(binding types.NamespacedName) bool {
 
 // due lists the unwanted Works that are to be deleted now, and says when to look again because of the others. A copy is
 // removed at the old place when every copy at a new place is healthy, or when its time is up.
-func (r *Reconciler) due(ctx context.Context, binding workv1alpha2.Binding, p plan, works, unwanted []*workv1alpha1.Work) (due []*workv1alpha1.Work, again time.Duration, err error) {
+func (r *Reconciler) due(ctx context.Context, binding workv1alpha2.Binding, p compose.Plan, works, unwanted []*workv1alpha1.Work) (due []*workv1alpha1.Work, again time.Duration, err error) {
 	key := types.NamespacedName{Namespace: binding.GetNamespace(), Name: binding.GetName()}
-	if len(unwanted) == 0 || len(p.targets) == 0 || purgesDirectly(binding) {
+	if len(unwanted) == 0 || len(p.Targets) == 0 || compose.PurgesDirectly(binding) {
 		r.moves.keep(key, nil)
 		return unwanted, 0, nil
 	}
-	arrived := p.arrived(binding.BindingSpec(), works)
+	arrived := p.Arrived(binding.BindingSpec(), works)
 	var staying []string
 	for _, work := range unwanted {
 		cluster := clusterOf(client.ObjectKeyFromObject(work))
-		if work.DeletionTimestamp != nil || carriesNamespace(work) || p.purging[cluster] {
+		if work.DeletionTimestamp != nil || compose.CarriesNamespace(work) || p.Purging[cluster] {
 			due = append(due, work)
 			continue
 		}
@@ -101,41 +100,6 @@ func (r *Reconciler) due(ctx context.Context, binding workv1alpha2.Binding, p pl
 	}
 	r.moves.keep(key, staying)
 	return due, again, nil
-}
-
-// purgesDirectly says that a policy wants copies removed at the old place at once.
-func purgesDirectly(binding workv1alpha2.Binding) bool {
-	return binding.GetAnnotations()[policyv1alpha1.PurgeModeAnnotation] == string(policyv1alpha1.PurgeModeDirectly)
-}
-
-// arrived says whether every target has a healthy copy, and all of them together as many replicas as wanted.
-func (p plan) arrived(spec *workv1alpha2.ResourceBindingSpec, works []*workv1alpha1.Work) bool {
-	well := map[string]bool{}
-	for _, work := range works {
-		well[work.Namespace] = well[work.Namespace] || isHealthy(work)
-	}
-	var replicas int32
-	for _, t := range p.targets {
-		if !well[workv1alpha1.ExecutionNamespace(t.Name)] {
-			return false
-		}
-		replicas += t.Replicas
-	}
-	return !isDivided(spec) || !isWorkload(spec) || replicas >= spec.Replicas
-}
-
-// isHealthy says whether what a Work orders now is in its member, and in order there.
-func isHealthy(work *workv1alpha1.Work) bool {
-	applied := meta.FindStatusCondition(work.Status.Conditions, workv1alpha1.WorkApplied)
-	progressing := meta.FindStatusCondition(work.Status.Conditions, workv1alpha1.WorkProgressing)
-	if work.DeletionTimestamp != nil || isTrue(work.Spec.SuspendDispatching) ||
-		applied == nil || applied.Status != "True" || applied.ObservedGeneration < work.Generation ||
-		progressing == nil || progressing.Status != "False" || progressing.ObservedGeneration < work.Generation {
-		return false
-	}
-	return len(work.Status.ManifestStatuses) > 0 && !slices.ContainsFunc(work.Status.ManifestStatuses, func(s workv1alpha1.ManifestStatus) bool {
-		return s.Health != workv1alpha1.ResourceHealthy
-	})
 }
 
 // neededBy says whether something that depends on the template still has a Work in the namespace.

@@ -5,14 +5,17 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
+	"github.com/flagship-k8s/flagship/internal/pipeline/render/compose"
 )
 
 func TestATemplateThatIsTooLargeSaysSoOnce(t *testing.T) {
@@ -112,5 +115,35 @@ func TestANamespaceAtItsLimitWaits(t *testing.T) {
 	}
 	if condition := renderedCondition(t, s, binding); condition != nil {
 		t.Errorf("the condition is still there: %+v", condition)
+	}
+}
+
+func TestForeignTemplatesAreNotRendered(t *testing.T) {
+	for name, change := range map[string]func(*workv1alpha2.ResourceBinding){
+		"OtherNamespace": func(b *workv1alpha2.ResourceBinding) { b.Spec.Resource.Namespace = "other" },
+		"ControlPlane": func(b *workv1alpha2.ResourceBinding) {
+			b.Namespace = "karmada-cluster"
+			b.Spec.Resource = workv1alpha2.ObjectReference{APIVersion: "v1", Kind: "Secret", Namespace: "karmada-cluster", Name: "m1"}
+		},
+		"ClusterScoped": func(b *workv1alpha2.ResourceBinding) { b.Namespace, b.Spec.Resource.Namespace = "shop", "shop" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			binding := nginxBinding("m1")
+			change(binding)
+			s := newStage(t, threeClusters(binding)...)
+			s.templates[compose.RefOf(&binding.Spec)] = parse(t, nginx) // a store ignores the namespace where the kind has none
+			writes, _, err := s.reconcile(binding)
+			if !compose.IsForbidden(err) {
+				t.Errorf("got %v, want a refusal", err)
+			}
+			wantWrites(t, "only the condition is written", writes, "patch status "+client.ObjectKeyFromObject(binding).String())
+			if err := s.client.Get(t.Context(), client.ObjectKeyFromObject(binding), binding); err != nil {
+				t.Fatal(err)
+			}
+			c := meta.FindStatusCondition(binding.Status.Conditions, workv1alpha2.Rendered)
+			if c == nil || c.Reason != workv1alpha2.ForbiddenReason {
+				t.Errorf("the condition is %v, want one with reason %s", c, workv1alpha2.ForbiddenReason)
+			}
+		})
 	}
 }

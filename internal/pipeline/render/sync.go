@@ -17,6 +17,7 @@ import (
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
+	"github.com/flagship-k8s/flagship/internal/pipeline/render/compose"
 )
 
 // sideBySide is how many Works of one binding are written at once.
@@ -26,7 +27,7 @@ const sideBySide = 16
 var errMissed = errors.New("the Work was changed by somebody else at the same moment")
 
 // ensureAll brings the Works of all targets up to date. Each is on its own: one that fails does not hold the others.
-func (r *Reconciler) ensureAll(ctx context.Context, requests []request) error {
+func (r *Reconciler) ensureAll(ctx context.Context, requests []compose.Request) error {
 	var (
 		group  errgroup.Group
 		mu     sync.Mutex
@@ -51,39 +52,39 @@ func (r *Reconciler) ensureAll(ctx context.Context, requests []request) error {
 }
 
 // ensure brings the Work of one target up to date.
-func (r *Reconciler) ensure(ctx context.Context, q request) error {
+func (r *Reconciler) ensure(ctx context.Context, q compose.Request) error {
 	key, existing, err := r.place(ctx, q)
 	if err != nil {
 		return err
 	}
 	cluster := &clusterv1alpha1.Cluster{}
-	err = r.client.Get(ctx, client.ObjectKey{Name: q.target.Name}, cluster, client.UnsafeDisableDeepCopy)
+	err = r.client.Get(ctx, client.ObjectKey{Name: q.Target.Name}, cluster, client.UnsafeDisableDeepCopy)
 	switch {
 	case apierrors.IsNotFound(err):
 		// The watch on Clusters brings us back; until then there is nowhere to put a Work.
 		return nil
 	case err != nil:
-		return fmt.Errorf("reading cluster %s: %w", q.target.Name, err)
+		return fmt.Errorf("reading cluster %s: %w", q.Target.Name, err)
 	case cluster.DeletionTimestamp != nil:
 		return nil
-	case existing != nil && !belongs(existing, q.binding) && !mayTake(existing):
+	case existing != nil && !compose.Belongs(existing, q.Binding) && !compose.MayTake(existing):
 		// Even if it is going: its end does not lead to this binding.
 		return fmt.Errorf("the Work %s belongs to %q, not to this binding", key, workv1alpha2.BoundTo(existing))
 	case existing != nil && existing.DeletionTimestamp != nil:
 		// A new Work can take the name when this one is gone; the watch on Works brings us back.
 		return nil
 	}
-	q.name, q.existing, q.cluster = key.Name, existing, cluster
-	desired, err := r.composer.compose(ctx, q)
+	q.Name, q.Existing, q.Cluster = key.Name, existing, cluster
+	desired, err := r.composer.Compose(ctx, q)
 	if err != nil {
 		return err
 	}
-	if existing != nil && same(existing, desired) {
+	if existing != nil && compose.Same(existing, desired) {
 		return nil
 	}
 	if r.deps.MayStore != nil {
-		if err := r.deps.MayStore(q.binding.GetNamespace(), existing, desired); err != nil {
-			return &refusedWork{reason: workv1alpha2.NamespaceLimitReason, cause: err}
+		if err := r.deps.MayStore(q.Binding.GetNamespace(), existing, desired); err != nil {
+			return &compose.RefusedError{Reason: workv1alpha2.NamespaceLimitReason, Cause: err}
 		}
 	}
 	if existing == nil {
@@ -98,7 +99,7 @@ func (r *Reconciler) ensure(ctx context.Context, q request) error {
 		}
 		return desired, r.client.Patch(ctx, desired, patch, fieldManager)
 	})
-	if err == nil && !same(desired, wanted) {
+	if err == nil && !compose.Same(desired, wanted) {
 		return errMissed // the event of a change before the write, which is not in it, counts as known
 	}
 	return err
@@ -106,16 +107,16 @@ func (r *Reconciler) ensure(ctx context.Context, q request) error {
 
 // place finds the Work of a target, or where to put it. Where the Work of another object has the name, as that of a
 // ClusterRole a.b has that of a:b, there is an alternative; a Work that took it keeps it.
-func (r *Reconciler) place(ctx context.Context, q request) (types.NamespacedName, *workv1alpha1.Work, error) {
-	spec := q.binding.BindingSpec()
-	key := types.NamespacedName{Namespace: workv1alpha1.ExecutionNamespace(q.target.Name), Name: workName(spec)}
+func (r *Reconciler) place(ctx context.Context, q compose.Request) (types.NamespacedName, *workv1alpha1.Work, error) {
+	spec := q.Binding.BindingSpec()
+	key := types.NamespacedName{Namespace: workv1alpha1.ExecutionNamespace(q.Target.Name), Name: compose.WorkName(spec)}
 	existing, err := r.work(ctx, key)
-	if err != nil || existing != nil && (belongs(existing, q.binding) || carries(existing, spec)) {
+	if err != nil || existing != nil && (compose.Belongs(existing, q.Binding) || compose.Carries(existing, spec)) {
 		return key, existing, err
 	}
-	other := types.NamespacedName{Namespace: key.Namespace, Name: alternativeWorkName(spec)}
+	other := types.NamespacedName{Namespace: key.Namespace, Name: compose.AlternativeWorkName(spec)}
 	alternative, err := r.work(ctx, other)
-	if err != nil || existing != nil || alternative != nil && belongs(alternative, q.binding) {
+	if err != nil || existing != nil || alternative != nil && compose.Belongs(alternative, q.Binding) {
 		return other, alternative, err
 	}
 	return key, nil, nil
@@ -132,7 +133,7 @@ func (r *Reconciler) write(key types.NamespacedName, send func() (*workv1alpha1.
 		}
 		err = fmt.Errorf("writing the Work %s: %w", key, err)
 		if apierrors.IsInvalid(err) || apierrors.IsRequestEntityTooLargeError(err) {
-			return &refusedWork{cluster: clusterOf(key), reason: workv1alpha2.WorkRefusedReason, cause: err}
+			return &compose.RefusedError{Cluster: clusterOf(key), Reason: workv1alpha2.WorkRefusedReason, Cause: err}
 		}
 		return err
 	}
@@ -209,7 +210,7 @@ func (r *Reconciler) inRemoval(ctx context.Context, work *workv1alpha1.Work) boo
 
 // end deletes a Work, or takes the binding off one that carries a namespace. The uid keeps it from a Work that took the name a moment ago.
 func (r *Reconciler) end(ctx context.Context, work *workv1alpha1.Work) error {
-	if !carriesNamespace(work) {
+	if !compose.CarriesNamespace(work) {
 		return r.client.Delete(ctx, work.DeepCopy(), client.Preconditions{UID: &work.UID})
 	}
 	before, after := work.DeepCopy(), work.DeepCopy()

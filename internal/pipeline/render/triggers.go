@@ -27,6 +27,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/knowledge/conversion"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
 	"github.com/flagship-k8s/flagship/internal/knowledge/override"
+	"github.com/flagship-k8s/flagship/internal/pipeline/render/compose"
 )
 
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
@@ -58,7 +59,7 @@ type index struct {
 
 func indexes() []index {
 	byCluster := func(obj client.Object) []string {
-		targets := targetsOf(obj.(workv1alpha2.Binding).BindingSpec())
+		targets := compose.TargetsOf(obj.(workv1alpha2.Binding).BindingSpec())
 		names := make([]string, 0, len(targets))
 		for _, t := range targets {
 			names = append(names, t.Name)
@@ -97,9 +98,9 @@ func bindingChanges() predicate.Predicate {
 			before.GetUID() != after.GetUID() ||
 			before.GetLabels()[before.PermanentIDLabel()] != after.GetLabels()[after.PermanentIDLabel()] ||
 			before.GetAnnotations()[clusterv1alpha1.ApplyAsAnnotation] != after.GetAnnotations()[clusterv1alpha1.ApplyAsAnnotation] ||
-			awaitsScheduler(before) && !awaitsScheduler(after) ||
-			!mayDelete(before) && mayDelete(after) ||
-			purgesDirectly(before) != purgesDirectly(after) ||
+			compose.AwaitsScheduler(before) && !compose.AwaitsScheduler(after) ||
+			!compose.MayDelete(before) && compose.MayDelete(after) ||
+			compose.PurgesDirectly(before) != compose.PurgesDirectly(after) ||
 			!equality.Semantic.DeepEqual(renderedOf(before), renderedOf(after))
 	}}
 }
@@ -214,7 +215,7 @@ func (t *triggers) meaningChanges(changes *interpret.Changes) source.Source {
 	return source.Func(func(ctx context.Context, q queue) error {
 		changes.Subscribe(func(kinds interpret.Kinds) {
 			for _, binding := range t.bindings(ctx) {
-				if kinds(refOf(binding.BindingSpec()).GroupVersionKind) {
+				if kinds(compose.RefOf(binding.BindingSpec()).GroupVersionKind) {
 					q.Add(requestFor(binding))
 				}
 			}
@@ -336,7 +337,7 @@ func (t *triggers) selects(policy policyv1alpha1.Override, binding workv1alpha2.
 		APIVersion: spec.Resource.APIVersion, Kind: spec.Resource.Kind,
 		Namespace: spec.Resource.Namespace, Name: spec.Resource.Name,
 	}
-	if meta, ok := t.templates.Meta(refOf(spec)); ok {
+	if meta, ok := t.templates.Meta(compose.RefOf(spec)); ok {
 		target.Labels = meta.Labels
 	}
 	return override.Selects(policy, target) != override.Unselected
@@ -345,7 +346,7 @@ func (t *triggers) selects(policy policyv1alpha1.Override, binding workv1alpha2.
 // reaches says whether a rule of a policy selects one of the clusters that a binding goes to. A selector that cannot be
 // read counts: rendering is where its failure is reported.
 func (t *triggers) reaches(ctx context.Context, policy policyv1alpha1.Override, binding workv1alpha2.Binding) bool {
-	for _, target := range targetsOf(binding.BindingSpec()) {
+	for _, target := range compose.TargetsOf(binding.BindingSpec()) {
 		cluster := &clusterv1alpha1.Cluster{}
 		if t.reader.Get(ctx, client.ObjectKey{Name: target.Name}, cluster, client.UnsafeDisableDeepCopy) != nil {
 			continue
@@ -421,7 +422,7 @@ func selectionDiffers(policy policyv1alpha1.Override, before, after *clusterv1al
 }
 
 func goesTo(binding workv1alpha2.Binding, cluster string) bool {
-	return slices.ContainsFunc(targetsOf(binding.BindingSpec()), func(t target) bool { return t.Name == cluster })
+	return slices.ContainsFunc(compose.TargetsOf(binding.BindingSpec()), func(t compose.Target) bool { return t.Name == cluster })
 }
 
 func requestFor(binding workv1alpha2.Binding) reconcile.Request {

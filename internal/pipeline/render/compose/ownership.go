@@ -1,4 +1,4 @@
-package render
+package compose
 
 import (
 	"errors"
@@ -54,15 +54,15 @@ func checkIdentity(template, made *unstructured.Unstructured) error {
 	return nil
 }
 
-var errNotOfNamespace = errors.New("spec.resource: a ResourceBinding names an object of its own namespace, a ClusterResourceBinding one that belongs to none. Delete this binding")
+var ErrNotOfNamespace = errors.New("spec.resource: a ResourceBinding names an object of its own namespace, a ClusterResourceBinding one that belongs to none. Delete this binding")
 
 // checkTemplate returns an error if a binding names what it must not carry. Admission refuses such a binding; one that was
 // stored before comes here.
-func checkTemplate(binding workv1alpha2.Binding) error {
-	ref := refOf(binding.BindingSpec())
+func CheckTemplate(binding workv1alpha2.Binding) error {
+	ref := RefOf(binding.BindingSpec())
 	switch {
 	case ref.Namespace != binding.GetNamespace():
-		return errNotOfNamespace
+		return ErrNotOfNamespace
 	case hubstore.Excluded(ref):
 		return fmt.Errorf("spec.resource: %s is never sent to members. Delete this binding", ref)
 	}

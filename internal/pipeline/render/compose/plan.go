@@ -1,6 +1,7 @@
-package render
+package compose
 
 import (
+	"k8s.io/apimachinery/pkg/api/meta"
 	"maps"
 	"slices"
 
@@ -10,65 +11,65 @@ import (
 )
 
 // target is one cluster that is to have a Work.
-type target struct {
+type Target struct {
 	workv1alpha2.TargetCluster
 	// scheduled is false for a cluster that is only wanted by a binding that depends on this one: then the template's
 	// own number of replicas stays.
-	scheduled bool
+	Scheduled bool
 }
 
 // plan says what should be where, as far as the binding alone can tell.
-type plan struct {
-	targets []target
+type Plan struct {
+	Targets []Target
 	// draining are clusters whose Work stays as it is until its eviction ends.
 	draining map[string]bool
 	// purging are clusters whose Work has to be gone before any other is written.
-	purging map[string]bool
+	Purging map[string]bool
 	// paused says whether nothing is to happen in a cluster: what is there stays, wanted or not.
 	paused func(cluster string) bool
 	// mayDelete is false while the lack of targets may only mean that nobody has chosen any yet.
-	mayDelete bool
+	MayDelete bool
 }
 
-func planFor(binding workv1alpha2.Binding) plan {
+func PlanFor(binding workv1alpha2.Binding) Plan {
 	spec := binding.BindingSpec()
-	p := plan{targets: targetsOf(spec), draining: map[string]bool{}, purging: map[string]bool{}}
+	p := Plan{Targets: TargetsOf(spec), draining: map[string]bool{}, Purging: map[string]bool{}}
 	p.paused = func(cluster string) bool { return suspends(spec, cluster) }
 	for i := range spec.GracefulEvictionTasks {
 		task := &spec.GracefulEvictionTasks[i]
 		if task.PurgeMode == policyv1alpha1.PurgeModeDirectly {
-			p.purging[task.FromCluster] = true
+			p.Purging[task.FromCluster] = true
 		} else {
 			p.draining[task.FromCluster] = true
 		}
 	}
-	for _, t := range p.targets {
-		delete(p.purging, t.Name)
+	for _, t := range p.Targets {
+		delete(p.Purging, t.Name)
 		delete(p.draining, t.Name)
 	}
-	p.mayDelete = mayDelete(binding)
+	p.MayDelete = MayDelete(binding)
 	return p
 }
 
 // mayDelete is the field of plan.
-func mayDelete(binding workv1alpha2.Binding) bool {
+func MayDelete(binding workv1alpha2.Binding) bool {
 	spec := binding.BindingSpec()
 	return len(spec.Clusters) > 0 || spec.Placement == nil || binding.BindingStatus().SchedulerObservedGeneration > 0
 }
 
 // wants says whether a cluster may keep its Work.
-func (p plan) wants(cluster string) bool {
-	return p.draining[cluster] || p.paused(cluster) || slices.ContainsFunc(p.targets, func(t target) bool { return t.Name == cluster })
+func (p Plan) Wants(cluster string) bool {
+	return p.draining[cluster] || p.paused(cluster) || slices.ContainsFunc(p.Targets, func(t Target) bool { return t.Name == cluster })
 }
 
 // targetsOf joins the clusters that were chosen with those that dependants are in, each once and in that order.
-func targetsOf(spec *workv1alpha2.ResourceBindingSpec) []target {
-	targets := make([]target, 0, len(spec.Clusters))
+func TargetsOf(spec *workv1alpha2.ResourceBindingSpec) []Target {
+	targets := make([]Target, 0, len(spec.Clusters))
 	seen := make(map[string]bool, len(spec.Clusters))
 	add := func(cluster workv1alpha2.TargetCluster, scheduled bool) {
 		if !seen[cluster.Name] {
 			seen[cluster.Name] = true
-			targets = append(targets, target{cluster, scheduled})
+			targets = append(targets, Target{cluster, scheduled})
 		}
 	}
 	for _, cluster := range spec.Clusters {
@@ -95,7 +96,7 @@ func isDivided(spec *workv1alpha2.ResourceBindingSpec) bool {
 // awaitsScheduler says that the targets are of an older spec and new ones are about to follow. Rendering now would write
 // the new template with the old numbers, and every Work once more a moment later. Where the scheduler finds no better
 // answer it says so by observing the generation, and that ends the wait too.
-func awaitsScheduler(binding workv1alpha2.Binding) bool {
+func AwaitsScheduler(binding workv1alpha2.Binding) bool {
 	spec := binding.BindingSpec()
 	if spec.Placement == nil || !isWorkload(spec) || len(spec.Clusters) == 0 {
 		return false
@@ -141,4 +142,62 @@ func preservedState(spec *workv1alpha2.ResourceBindingSpec, targets int, cluster
 	state := maps.Clone(newest.PreservedLabelState)
 	maps.DeleteFunc(state, func(key, _ string) bool { return workv1alpha1.IsOwnershipKey(key) })
 	return state
+}
+
+// unwanted finds the Works in clusters where the binding wants none.
+func (p Plan) Unwanted(works []*workv1alpha1.Work) []*workv1alpha1.Work {
+	if !p.MayDelete {
+		return nil
+	}
+	var unwanted []*workv1alpha1.Work
+	for _, work := range works {
+		cluster, ok := workv1alpha1.ClusterOfExecutionNamespace(work.Namespace)
+		if ok && !p.Wants(cluster) {
+			unwanted = append(unwanted, work)
+		}
+	}
+	return unwanted
+}
+
+// awaitsPurge says whether one of the Works that are being deleted has to be gone before others are written.
+func (p Plan) AwaitsPurge(deleted []*workv1alpha1.Work) bool {
+	return slices.ContainsFunc(deleted, func(work *workv1alpha1.Work) bool {
+		cluster, _ := workv1alpha1.ClusterOfExecutionNamespace(work.Namespace)
+		return p.Purging[cluster]
+	})
+}
+
+// purgesDirectly says that a policy wants copies removed at the old place at once.
+func PurgesDirectly(binding workv1alpha2.Binding) bool {
+	return binding.GetAnnotations()[policyv1alpha1.PurgeModeAnnotation] == string(policyv1alpha1.PurgeModeDirectly)
+}
+
+// arrived says whether every target has a healthy copy, and all of them together as many replicas as wanted.
+func (p Plan) Arrived(spec *workv1alpha2.ResourceBindingSpec, works []*workv1alpha1.Work) bool {
+	well := map[string]bool{}
+	for _, work := range works {
+		well[work.Namespace] = well[work.Namespace] || isHealthy(work)
+	}
+	var replicas int32
+	for _, t := range p.Targets {
+		if !well[workv1alpha1.ExecutionNamespace(t.Name)] {
+			return false
+		}
+		replicas += t.Replicas
+	}
+	return !isDivided(spec) || !isWorkload(spec) || replicas >= spec.Replicas
+}
+
+// isHealthy says whether what a Work orders now is in its member, and in order there.
+func isHealthy(work *workv1alpha1.Work) bool {
+	applied := meta.FindStatusCondition(work.Status.Conditions, workv1alpha1.WorkApplied)
+	progressing := meta.FindStatusCondition(work.Status.Conditions, workv1alpha1.WorkProgressing)
+	if work.DeletionTimestamp != nil || isTrue(work.Spec.SuspendDispatching) ||
+		applied == nil || applied.Status != "True" || applied.ObservedGeneration < work.Generation ||
+		progressing == nil || progressing.Status != "False" || progressing.ObservedGeneration < work.Generation {
+		return false
+	}
+	return len(work.Status.ManifestStatuses) > 0 && !slices.ContainsFunc(work.Status.ManifestStatuses, func(s workv1alpha1.ManifestStatus) bool {
+		return s.Health != workv1alpha1.ResourceHealthy
+	})
 }

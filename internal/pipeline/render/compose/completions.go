@@ -1,4 +1,4 @@
-package render
+package compose
 
 import (
 	"math"
@@ -12,7 +12,7 @@ import (
 
 // shareCompletions divides spec.completions of a Job whose parallelism was divided, in the proportion of the latter. It
 // returns nil for everything else.
-func shareCompletions(job *unstructured.Unstructured, spec *workv1alpha2.ResourceBindingSpec) map[string]int64 {
+func ShareCompletions(job *unstructured.Unstructured, spec *workv1alpha2.ResourceBindingSpec) map[string]int64 {
 	if gvk := job.GroupVersionKind(); gvk.Group != "batch" || gvk.Kind != "Job" || !isDivided(spec) {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package render
+package compose
 
 import (
 	"encoding/json"
@@ -15,25 +15,25 @@ import (
 	"github.com/flagship-k8s/flagship/internal/knowledge/conversion"
 )
 
-func testComposer() *composer {
-	return &composer{interpreter: knowsReplicas{}, conversion: conversion.Unchanged{}, newID: func() string { return "work-id" }}
+func testComposer() *Composer {
+	return &Composer{Interpreter: knowsReplicas{}, Conversion: conversion.Unchanged{}, NewID: func() string { return "work-id" }}
 }
 
-func composeNginx(t *testing.T, edit func(*request)) *workv1alpha1.Work {
+func composeNginx(t *testing.T, edit func(*Request)) *workv1alpha1.Work {
 	t.Helper()
 	binding := nginxBinding("m1", "m2")
-	r := request{
-		template: parse(t, nginx), binding: binding, target: target{binding.Spec.Clusters[0], true}, targets: 2, cluster: cluster("m1", nil),
+	r := Request{
+		Template: parse(t, nginx), Binding: binding, Target: Target{binding.Spec.Clusters[0], true}, Targets: 2, Cluster: cluster("m1", nil),
 	}
 	if edit != nil {
 		edit(&r)
 	}
-	before := r.template.DeepCopy()
-	work, err := testComposer().compose(t.Context(), r)
+	before := r.Template.DeepCopy()
+	work, err := testComposer().Compose(t.Context(), r)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(before, r.template); diff != "" {
+	if diff := cmp.Diff(before, r.Template); diff != "" {
 		t.Errorf("the template was changed (-want +got):\n%s", diff)
 	}
 	return work
@@ -100,9 +100,9 @@ func TestComposeClusterScoped(t *testing.T) {
 			Clusters: targets("m1"),
 		},
 	}
-	work, err := testComposer().compose(t.Context(), request{
-		template: parse(t, "{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: karmada-impersonator}}"),
-		binding:  binding, target: target{binding.Spec.Clusters[0], true}, targets: 1, cluster: cluster("m1", nil),
+	work, err := testComposer().Compose(t.Context(), Request{
+		Template: parse(t, "{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: karmada-impersonator}}"),
+		Binding:  binding, Target: Target{binding.Spec.Clusters[0], true}, Targets: 1, Cluster: cluster("m1", nil),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -123,15 +123,15 @@ func TestComposeClusterScoped(t *testing.T) {
 
 func TestComposeReplicas(t *testing.T) {
 	cases := map[string]struct {
-		edit func(*request)
+		edit func(*Request)
 		want int64
 	}{
-		"OfTheTarget":          {func(*request) {}, 2},
-		"ZeroWithRequirements": {func(r *request) { r.target.Replicas = 0 }, 0},
-		"NoWorkload": {func(r *request) {
-			r.binding.BindingSpec().Replicas = 0
+		"OfTheTarget":          {func(*Request) {}, 2},
+		"ZeroWithRequirements": {func(r *Request) { r.Target.Replicas = 0 }, 0},
+		"NoWorkload": {func(r *Request) {
+			r.Binding.BindingSpec().Replicas = 0
 		}, 5},
-		"OnlyRequired": {func(r *request) { r.target.scheduled = false }, 5},
+		"OnlyRequired": {func(r *Request) { r.Target.Scheduled = false }, 5},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -157,10 +157,10 @@ func TestComposeConflictResolution(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			work := composeNginx(t, func(r *request) {
-				r.binding.BindingSpec().ConflictResolution = tc.policy
+			work := composeNginx(t, func(r *Request) {
+				r.Binding.BindingSpec().ConflictResolution = tc.policy
 				if tc.annotation != "" {
-					r.template.SetAnnotations(map[string]string{"work.karmada.io/conflict-resolution": tc.annotation})
+					r.Template.SetAnnotations(map[string]string{"work.karmada.io/conflict-resolution": tc.annotation})
 				}
 			})
 			for what, got := range map[string]string{
@@ -184,8 +184,8 @@ func TestComposeOverrides(t *testing.T) {
 		},
 	}
 	spec := policyv1alpha1.OverrideSpec{OverrideRules: []policyv1alpha1.RuleWithCluster{{Overriders: annotate}}}
-	edit := func(r *request) {
-		r.policies = []policyv1alpha1.Override{
+	edit := func(r *Request) {
+		r.Policies = []policyv1alpha1.Override{
 			&policyv1alpha1.ClusterOverridePolicy{ObjectMeta: metav1.ObjectMeta{Name: "cop"}, Spec: spec},
 			&policyv1alpha1.OverridePolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "op"}, Spec: spec},
 		}
@@ -210,7 +210,7 @@ func TestComposeOverrides(t *testing.T) {
 		}
 	}
 
-	without := composeNginx(t, func(r *request) { r.existing = work })
+	without := composeNginx(t, func(r *Request) { r.Existing = work })
 	if len(without.Annotations) != 3 {
 		t.Errorf("without policies the annotations are %v, want no trace of overrides", without.Annotations)
 	}
@@ -221,15 +221,15 @@ func TestComposeOverExisting(t *testing.T) {
 	first.ResourceVersion = "5"
 	first.Labels["theirs"] = "kept"
 	first.Labels[workv1alpha1.WorkPermanentIDLabel] = "stamped-by-admission"
-	again := composeNginx(t, func(r *request) { r.existing = first })
+	again := composeNginx(t, func(r *Request) { r.Existing = first })
 	if again.Labels["theirs"] != "kept" || again.Labels[workv1alpha1.WorkPermanentIDLabel] != "stamped-by-admission" {
 		t.Errorf("labels are %v, want those of others and the id kept", again.Labels)
 	}
 	if got := manifestOf(t, again).GetLabels()[workv1alpha1.WorkPermanentIDLabel]; got != "stamped-by-admission" {
 		t.Errorf("the manifest carries id %q, want that of the Work", got)
 	}
-	third := composeNginx(t, func(r *request) { r.existing = again })
-	if !same(again, third) {
+	third := composeNginx(t, func(r *Request) { r.Existing = again })
+	if !Same(again, third) {
 		t.Error("composing twice from the same input differs")
 	}
 	spaced := again.DeepCopy()
@@ -238,16 +238,16 @@ func TestComposeOverExisting(t *testing.T) {
 		t.Fatal(err)
 	}
 	spaced.Spec.Workload.Manifests[0].Raw, _ = json.MarshalIndent(value, "", "  ")
-	if !same(spaced, third) {
+	if !Same(spaced, third) {
 		t.Error("a manifest that only differs in white space counts as changed")
 	}
-	suspended := composeNginx(t, func(r *request) {
-		r.existing = again
-		r.binding.BindingSpec().Suspension = &workv1alpha2.Suspension{Suspension: policyv1alpha1.Suspension{
+	suspended := composeNginx(t, func(r *Request) {
+		r.Existing = again
+		r.Binding.BindingSpec().Suspension = &workv1alpha2.Suspension{Suspension: policyv1alpha1.Suspension{
 			DispatchingOnClusters: &policyv1alpha1.SuspendClusters{ClusterNames: []string{"m1"}}}}
-		r.binding.BindingSpec().PreserveResourcesOnDeletion = new(true)
+		r.Binding.BindingSpec().PreserveResourcesOnDeletion = new(true)
 	})
-	if !isTrue(suspended.Spec.SuspendDispatching) || !isTrue(suspended.Spec.PreserveResourcesOnDeletion) || same(again, suspended) {
+	if !isTrue(suspended.Spec.SuspendDispatching) || !isTrue(suspended.Spec.PreserveResourcesOnDeletion) || Same(again, suspended) {
 		t.Errorf("got %+v, want a suspended Work that preserves", suspended.Spec)
 	}
 }
@@ -258,23 +258,23 @@ func TestComposePreservedState(t *testing.T) {
 		PreservedLabelState: map[string]string{"epoch": "7"}, ClustersBeforeFailover: []string{"m9"},
 	}
 	cases := map[string]struct {
-		edit func(*request, *workv1alpha2.GracefulEvictionTask)
+		edit func(*Request, *workv1alpha2.GracefulEvictionTask)
 		want string
 	}{
-		"SingleNewCopy":    {func(*request, *workv1alpha2.GracefulEvictionTask) {}, "7"},
-		"TwoTargets":       {func(r *request, _ *workv1alpha2.GracefulEvictionTask) { r.targets = 2 }, ""},
-		"GracefulEviction": {func(_ *request, task *workv1alpha2.GracefulEvictionTask) { task.PurgeMode = "Gracefully" }, ""},
-		"WasThereBefore": {func(_ *request, task *workv1alpha2.GracefulEvictionTask) {
+		"SingleNewCopy":    {func(*Request, *workv1alpha2.GracefulEvictionTask) {}, "7"},
+		"TwoTargets":       {func(r *Request, _ *workv1alpha2.GracefulEvictionTask) { r.Targets = 2 }, ""},
+		"GracefulEviction": {func(_ *Request, task *workv1alpha2.GracefulEvictionTask) { task.PurgeMode = "Gracefully" }, ""},
+		"WasThereBefore": {func(_ *Request, task *workv1alpha2.GracefulEvictionTask) {
 			task.ClustersBeforeFailover = []string{"m1"}
 		}, ""},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			work := composeNginx(t, func(r *request) {
+			work := composeNginx(t, func(r *Request) {
 				own := task
-				r.targets = 1
+				r.Targets = 1
 				tc.edit(r, &own)
-				r.binding.BindingSpec().GracefulEvictionTasks = []workv1alpha2.GracefulEvictionTask{own}
+				r.Binding.BindingSpec().GracefulEvictionTasks = []workv1alpha2.GracefulEvictionTask{own}
 			})
 			if got := manifestOf(t, work).GetLabels()["epoch"]; got != tc.want {
 				t.Errorf("label is %q, want %q", got, tc.want)
@@ -290,10 +290,10 @@ kind: Service
 metadata: {name: nginx, namespace: default}
 spec: {ports: [{port: 80, nodePort: 30001}, {port: 81, nodePort: 30002}]}
 `
-	work := composeNginx(t, func(r *request) {
-		r.template = parse(t, service)
-		r.binding.BindingSpec().Replicas = 0
-		r.policies = []policyv1alpha1.Override{&policyv1alpha1.ClusterOverridePolicy{
+	work := composeNginx(t, func(r *Request) {
+		r.Template = parse(t, service)
+		r.Binding.BindingSpec().Replicas = 0
+		r.Policies = []policyv1alpha1.Override{&policyv1alpha1.ClusterOverridePolicy{
 			ObjectMeta: metav1.ObjectMeta{Name: "cop"},
 			Spec: policyv1alpha1.OverrideSpec{OverrideRules: []policyv1alpha1.RuleWithCluster{{Overriders: policyv1alpha1.Overriders{
 				Plaintext: []policyv1alpha1.PlaintextOverrider{

@@ -1,4 +1,4 @@
-package render
+package compose
 
 import (
 	"cmp"
@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
@@ -18,6 +19,7 @@ import (
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
 	"github.com/flagship-k8s/flagship/internal/knowledge/conversion"
 	"github.com/flagship-k8s/flagship/internal/knowledge/override"
 )
@@ -31,43 +33,43 @@ type Interpreter interface {
 }
 
 // composer makes Works. It is pure knowledge, apart from what the interpreter asks of others.
-type composer struct {
-	interpreter Interpreter
-	conversion  conversion.Adviser
-	newID       func() string
+type Composer struct {
+	Interpreter Interpreter
+	Conversion  conversion.Adviser
+	NewID       func() string
 }
 
 // request is everything one Work is made from. Nothing in it is changed.
-type request struct {
-	template *unstructured.Unstructured
-	binding  workv1alpha2.Binding
-	target   target
+type Request struct {
+	Template *unstructured.Unstructured
+	Binding  workv1alpha2.Binding
+	Target   Target
 	// targets is how many clusters there are in all.
-	targets int
+	Targets int
 	// completions is the share of each cluster in a divided Job; nil for everything else.
-	completions map[string]int64
-	cluster     *clusterv1alpha1.Cluster
-	policies    []policyv1alpha1.Override
+	Completions map[string]int64
+	Cluster     *clusterv1alpha1.Cluster
+	Policies    []policyv1alpha1.Override
 	// name is the Work's; empty means the usual one.
-	name string
+	Name string
 	// existing is the Work as it is; nil if there is none.
-	existing *workv1alpha1.Work
+	Existing *workv1alpha1.Work
 }
 
 // compose returns the Work as it should be: existing with our part of it replaced, or a new one.
-func (c *composer) compose(ctx context.Context, r request) (*workv1alpha1.Work, error) {
-	spec := r.binding.BindingSpec()
+func (c *Composer) Compose(ctx context.Context, r Request) (*workv1alpha1.Work, error) {
+	spec := r.Binding.BindingSpec()
 	work := workv1alpha1.NewWork(types.NamespacedName{
-		Namespace: workv1alpha1.ExecutionNamespace(r.target.Name), Name: cmp.Or(r.name, workName(spec)),
-	}, r.existing)
-	work.SetPermanentID(c.newID)
-	labels, annotations := workv1alpha2.BindingKeys(r.binding)
-	annotations[workv1alpha1.ConflictResolutionAnnotation] = conflictResolution(r.template, spec)
-	if carriesNamespace(work) {
+		Namespace: workv1alpha1.ExecutionNamespace(r.Target.Name), Name: cmp.Or(r.Name, WorkName(spec)),
+	}, r.Existing)
+	work.SetPermanentID(c.NewID)
+	labels, annotations := workv1alpha2.BindingKeys(r.Binding)
+	annotations[workv1alpha1.ConflictResolutionAnnotation] = conflictResolution(r.Template, spec)
+	if CarriesNamespace(work) {
 		annotations[workv1alpha1.ConflictResolutionAnnotation] = workv1alpha1.ConflictResolutionOverwrite // as without a binding
 	}
 	delete(work.Annotations, clusterv1alpha1.ApplyAsAnnotation)
-	if account, ok := r.binding.GetAnnotations()[clusterv1alpha1.ApplyAsAnnotation]; ok {
+	if account, ok := r.Binding.GetAnnotations()[clusterv1alpha1.ApplyAsAnnotation]; ok {
 		annotations[clusterv1alpha1.ApplyAsAnnotation] = account
 	}
 
@@ -75,13 +77,13 @@ func (c *composer) compose(ctx context.Context, r request) (*workv1alpha1.Work, 
 	if err != nil {
 		return nil, err
 	}
-	work.Stamp(manifest, r.template, merge(preservedState(spec, r.targets, r.target.Name), labels), annotations)
+	work.Stamp(manifest, r.Template, merge(preservedState(spec, r.Targets, r.Target.Name), labels), annotations)
 	raw, err := json.Marshal(manifest.Object)
 	if err != nil {
-		return nil, fmt.Errorf("encoding the manifest for cluster %s: %w", r.target.Name, err)
+		return nil, fmt.Errorf("encoding the manifest for cluster %s: %w", r.Target.Name, err)
 	}
 	if len(raw) > workv1alpha1.MaxManifestBytes {
-		return nil, &refusedWork{cluster: r.target.Name, reason: workv1alpha2.ManifestTooLargeReason, cause: fmt.Errorf(
+		return nil, &RefusedError{Cluster: r.Target.Name, Reason: workv1alpha2.ManifestTooLargeReason, Cause: fmt.Errorf(
 			"the object has %d bytes of JSON, a Work may have %d", len(raw), workv1alpha1.MaxManifestBytes)}
 	}
 	if err := recordOverrides(work, annotations, overrides); err != nil {
@@ -91,42 +93,42 @@ func (c *composer) compose(ctx context.Context, r request) (*workv1alpha1.Work, 
 	work.AddAnnotations(annotations)
 	work.SetManifest(raw)
 	work.Spec.PreserveResourcesOnDeletion, work.Spec.SuspendDispatching = spec.PreserveResourcesOnDeletion, nil
-	if suspends(spec, r.target.Name) {
+	if suspends(spec, r.Target.Name) {
 		work.Spec.SuspendDispatching = new(true)
 	}
 	return work, nil
 }
 
 // manifest makes the object as this cluster should have it, without our labels and annotations.
-func (c *composer) manifest(ctx context.Context, r request) (*unstructured.Unstructured, override.Result, error) {
-	spec := r.binding.BindingSpec()
-	obj := r.template
+func (c *Composer) manifest(ctx context.Context, r Request) (*unstructured.Unstructured, override.Result, error) {
+	spec := r.Binding.BindingSpec()
+	obj := r.Template
 	var err error
-	if r.target.scheduled && isWorkload(spec) {
-		if obj, err = c.interpreter.Revise(ctx, obj, int64(r.target.Replicas)); err != nil {
-			return nil, override.Result{}, fmt.Errorf("setting the replicas for cluster %s: %w", r.target.Name, err)
+	if r.Target.Scheduled && isWorkload(spec) {
+		if obj, err = c.Interpreter.Revise(ctx, obj, int64(r.Target.Replicas)); err != nil {
+			return nil, override.Result{}, fmt.Errorf("setting the replicas for cluster %s: %w", r.Target.Name, err)
 		}
 	}
-	if err := checkIdentity(r.template, obj); err != nil {
-		return nil, override.Result{}, &refusal{cause: err}
+	if err := checkIdentity(r.Template, obj); err != nil {
+		return nil, override.Result{}, &ForbiddenError{Cause: err}
 	}
-	obj = ownCopy(obj, r.template)
+	obj = ownCopy(obj, r.Template)
 	disown(obj)
-	if share, ok := r.completions[r.target.Name]; ok {
+	if share, ok := r.Completions[r.Target.Name]; ok {
 		if err := unstructured.SetNestedField(obj.Object, share, "spec", "completions"); err != nil {
-			return nil, override.Result{}, fmt.Errorf("setting the completions for cluster %s: %w", r.target.Name, err)
+			return nil, override.Result{}, fmt.Errorf("setting the completions for cluster %s: %w", r.Target.Name, err)
 		}
 	}
-	overrides, err := override.Apply(obj, r.cluster, r.policies)
+	overrides, err := override.Apply(obj, r.Cluster, r.Policies)
 	if err != nil {
 		return nil, override.Result{}, err
 	}
 	obj = overrides.Object
-	if obj, err = c.conversion.To(ctx, obj, r.cluster); err != nil {
-		return nil, override.Result{}, &untranslatable{cluster: r.target.Name, cause: err}
+	if obj, err = c.Conversion.To(ctx, obj, r.Cluster); err != nil {
+		return nil, override.Result{}, &ConversionError{cluster: r.Target.Name, cause: err}
 	}
-	chosen := chosenNodePorts(r.template, obj)
-	c.interpreter.Prune(obj)
+	chosen := chosenNodePorts(r.Template, obj)
+	c.Interpreter.Prune(obj)
 	restoreNodePorts(obj, chosen)
 	// It is the whole object once more, a Secret's values in plain text, and means nothing where kubectl did not write it.
 	unstructured.RemoveNestedField(obj.Object, "metadata", "annotations", corev1.LastAppliedConfigAnnotation)
@@ -174,7 +176,7 @@ func recordOverrides(work *workv1alpha1.Work, annotations map[string]string, res
 
 // same says whether writing desired over existing would change nothing. Our part of the metadata is compared by
 // comparing all of it: desired was made from existing.
-func same(existing, desired *workv1alpha1.Work) bool {
+func Same(existing, desired *workv1alpha1.Work) bool {
 	if !maps.Equal(existing.Labels, desired.Labels) || !maps.Equal(existing.Annotations, desired.Annotations) ||
 		!slices.Equal(existing.Finalizers, desired.Finalizers) {
 		return false
@@ -187,18 +189,18 @@ func same(existing, desired *workv1alpha1.Work) bool {
 	return workv1alpha1.SameManifests(a.Workload.Manifests, b.Workload.Manifests)
 }
 
-func workName(spec *workv1alpha2.ResourceBindingSpec) string {
+func WorkName(spec *workv1alpha2.ResourceBindingSpec) string {
 	return workv1alpha1.WorkName(spec.Resource.Kind, spec.Resource.Namespace, spec.Resource.Name)
 }
 
-func alternativeWorkName(spec *workv1alpha2.ResourceBindingSpec) string {
-	ref := refOf(spec)
+func AlternativeWorkName(spec *workv1alpha2.ResourceBindingSpec) string {
+	ref := RefOf(spec)
 	return workv1alpha1.AlternativeWorkName(ref.GroupVersionKind.GroupKind(), ref.Namespace, ref.Name)
 }
 
 // carries says whether a Work has a manifest of a binding's template, or one that cannot be read.
-func carries(work *workv1alpha1.Work, spec *workv1alpha2.ResourceBindingSpec) bool {
-	ref := refOf(spec)
+func Carries(work *workv1alpha1.Work, spec *workv1alpha2.ResourceBindingSpec) bool {
+	ref := RefOf(spec)
 	return len(work.Spec.Workload.Manifests) == 0 || slices.ContainsFunc(work.Spec.Workload.Manifests, func(m workv1alpha1.Manifest) bool {
 		var head metav1.PartialObjectMetadata
 		if json.Unmarshal(m.Raw, &head) != nil {
@@ -209,22 +211,22 @@ func carries(work *workv1alpha1.Work, spec *workv1alpha2.ResourceBindingSpec) bo
 }
 
 // belongs tells whether a Work was made for a binding. One whose annotations somebody removed still has the label.
-func belongs(work *workv1alpha1.Work, binding workv1alpha2.Binding) bool {
+func Belongs(work *workv1alpha1.Work, binding workv1alpha2.Binding) bool {
 	if of := workv1alpha2.BoundTo(work); of != "" {
-		return of == keyOf(binding)
+		return of == KeyOf(binding)
 	}
 	id := binding.GetLabels()[binding.PermanentIDLabel()]
 	return id != "" && work.Labels[binding.PermanentIDLabel()] == id
 }
 
 // carriesNamespace returns whether a Work is there with or without a binding: it carries a namespace, which goes to every cluster.
-func carriesNamespace(work *workv1alpha1.Work) bool {
+func CarriesNamespace(work *workv1alpha1.Work) bool {
 	return work.Annotations[workv1alpha1.CarriedNamespaceAnnotation] != ""
 }
 
 // mayTake returns whether a binding may take over a Work that no binding has: see workv1alpha2.Unbind.
-func mayTake(work *workv1alpha1.Work) bool {
-	return carriesNamespace(work) && work.DeletionTimestamp == nil && workv1alpha2.BoundTo(work) == ""
+func MayTake(work *workv1alpha1.Work) bool {
+	return CarriesNamespace(work) && work.DeletionTimestamp == nil && workv1alpha2.BoundTo(work) == ""
 }
 
 func merge(groups ...map[string]string) map[string]string {
@@ -236,3 +238,16 @@ func merge(groups ...map[string]string) map[string]string {
 }
 
 func isTrue(b *bool) bool { return b != nil && *b }
+
+// KeyOf returns the name of a binding as workv1alpha2.BoundTo returns it of a Work.
+func KeyOf(binding workv1alpha2.Binding) string {
+	return binding.GetNamespace() + "/" + binding.GetName()
+}
+
+// RefOf returns the reference of a binding's template.
+func RefOf(spec *workv1alpha2.ResourceBindingSpec) hubstore.Ref {
+	return hubstore.Ref{
+		GroupVersionKind: schema.FromAPIVersionAndKind(spec.Resource.APIVersion, spec.Resource.Kind),
+		Namespace:        spec.Resource.Namespace, Name: spec.Resource.Name,
+	}
+}

@@ -1,4 +1,4 @@
-package render
+package compose
 
 import (
 	"slices"
@@ -64,17 +64,17 @@ func TestPlan(t *testing.T) {
 			if tc.edit != nil {
 				tc.edit(binding)
 			}
-			p := planFor(binding)
+			p := PlanFor(binding)
 			for _, name := range []string{"m1", "m2", "m3", "m4", "m5"} {
-				if got := p.wants(name); got != slices.Contains(tc.wants, name) {
+				if got := p.Wants(name); got != slices.Contains(tc.wants, name) {
 					t.Errorf("%s: wants(%s) = %v", tc.reason, name, got)
 				}
-				if p.purging[name] != slices.Contains(tc.purging, name) {
-					t.Errorf("%s: purging[%s] = %v", tc.reason, name, p.purging[name])
+				if p.Purging[name] != slices.Contains(tc.purging, name) {
+					t.Errorf("%s: purging[%s] = %v", tc.reason, name, p.Purging[name])
 				}
 			}
-			if p.mayDelete != tc.delete {
-				t.Errorf("%s: mayDelete = %v", tc.reason, p.mayDelete)
+			if p.MayDelete != tc.delete {
+				t.Errorf("%s: mayDelete = %v", tc.reason, p.MayDelete)
 			}
 		})
 	}
@@ -103,7 +103,7 @@ func TestAwaitsScheduler(t *testing.T) {
 			binding := nginxBinding("m1", "m2")
 			binding.Generation = 3
 			tc.edit(binding)
-			if got := awaitsScheduler(binding); got != tc.want {
+			if got := AwaitsScheduler(binding); got != tc.want {
 				t.Errorf("got %v: %s", got, tc.reason)
 			}
 		})
@@ -157,14 +157,14 @@ func TestDivide(t *testing.T) {
 func TestShareCompletions(t *testing.T) {
 	job := parse(t, "{apiVersion: batch/v1, kind: Job, metadata: {name: j, namespace: default}, spec: {completions: 10, parallelism: 5}}")
 	binding := nginxBinding("m1", "m2")
-	if diff := cmp.Diff(map[string]int64{"m1": 4, "m2": 6}, shareCompletions(job, &binding.Spec)); diff != "" {
+	if diff := cmp.Diff(map[string]int64{"m1": 4, "m2": 6}, ShareCompletions(job, &binding.Spec)); diff != "" {
 		t.Errorf("a divided Job (-want +got):\n%s", diff)
 	}
 	binding.Spec.Placement.ReplicaScheduling = nil
-	if got := shareCompletions(job, &binding.Spec); got != nil {
+	if got := ShareCompletions(job, &binding.Spec); got != nil {
 		t.Errorf("a duplicated Job got %v, want nil", got)
 	}
-	if got := shareCompletions(parse(t, nginx), &nginxBinding("m1").Spec); got != nil {
+	if got := ShareCompletions(parse(t, nginx), &nginxBinding("m1").Spec); got != nil {
 		t.Errorf("a Deployment got %v, want nil", got)
 	}
 }

@@ -1,4 +1,4 @@
-package render
+package compose
 
 import (
 	"context"
@@ -6,23 +6,21 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 )
 
 func TestMarksOfAUserDoNotTravel(t *testing.T) {
-	work := composeNginx(t, func(r *request) {
-		r.template.SetLabels(map[string]string{
+	work := composeNginx(t, func(r *Request) {
+		r.Template.SetLabels(map[string]string{
 			"app": "nginx", "propagationpolicy.karmada.io/permanent-id": "policy-id",
 			"karmada.io/managed": "false", "work.karmada.io/permanent-id": "fake", "resourcebinding.karmada.io/permanent-id": "fake",
 			"clusterresourcebinding.karmada.io/permanent-id": "fake", "karmada.io/system": "true",
 			"resourcetemplate.karmada.io/retain-replicas": "true",
 		})
-		r.template.SetAnnotations(map[string]string{
+		r.Template.SetAnnotations(map[string]string{
 			"note": "mine", "propagationpolicy.karmada.io/name": "web", "flagship.io/adopted": "true", "flagship.io/record": "fake",
 			"clusterresourcebinding.karmada.io/name": "fake", "work.karmada.io/name": "fake", "work.karmada.io/conflict-resolution": "overwrite",
 			"resourcetemplate.karmada.io/managed-labels": "fake",
@@ -55,9 +53,9 @@ func TestMarksOfAUserDoNotTravel(t *testing.T) {
 }
 
 func TestPreservedStateDoesNotReplaceMarks(t *testing.T) {
-	work := composeNginx(t, func(r *request) {
-		r.targets = 1
-		r.binding.BindingSpec().GracefulEvictionTasks = []workv1alpha2.GracefulEvictionTask{{
+	work := composeNginx(t, func(r *Request) {
+		r.Targets = 1
+		r.Binding.BindingSpec().GracefulEvictionTasks = []workv1alpha2.GracefulEvictionTask{{
 			FromCluster: "m9", PurgeMode: policyv1alpha1.PurgeModeDirectly,
 			PreservedLabelState: map[string]string{"epoch": "7", "resourcebinding.karmada.io/permanent-id": "fake", "karmada.io/system": "true"},
 		}}
@@ -79,42 +77,12 @@ func (renames) Revise(_ context.Context, obj *unstructured.Unstructured, _ int64
 
 func TestAnInterpreterKeepsTheObject(t *testing.T) {
 	binding := nginxBinding("m1")
-	c := &composer{interpreter: renames{}, newID: func() string { return "work-id" }}
-	_, err := c.compose(t.Context(), request{
-		template: parse(t, nginx), binding: binding, target: target{binding.Spec.Clusters[0], true}, targets: 1, cluster: cluster("m1", nil),
+	c := &Composer{Interpreter: renames{}, NewID: func() string { return "work-id" }}
+	_, err := c.Compose(t.Context(), Request{
+		Template: parse(t, nginx), Binding: binding, Target: Target{binding.Spec.Clusters[0], true}, Targets: 1, Cluster: cluster("m1", nil),
 	})
-	var refused *refusal
-	if !errors.As(err, &refused) || reasonOf(err) != workv1alpha2.ForbiddenReason {
+	var refused *ForbiddenError
+	if !errors.As(err, &refused) || ReasonOf(err) != workv1alpha2.ForbiddenReason {
 		t.Errorf("got %v, want a refusal", err)
-	}
-}
-
-func TestForeignTemplatesAreNotRendered(t *testing.T) {
-	for name, change := range map[string]func(*workv1alpha2.ResourceBinding){
-		"OtherNamespace": func(b *workv1alpha2.ResourceBinding) { b.Spec.Resource.Namespace = "other" },
-		"ControlPlane": func(b *workv1alpha2.ResourceBinding) {
-			b.Namespace = "karmada-cluster"
-			b.Spec.Resource = workv1alpha2.ObjectReference{APIVersion: "v1", Kind: "Secret", Namespace: "karmada-cluster", Name: "m1"}
-		},
-		"ClusterScoped": func(b *workv1alpha2.ResourceBinding) { b.Namespace, b.Spec.Resource.Namespace = "shop", "shop" },
-	} {
-		t.Run(name, func(t *testing.T) {
-			binding := nginxBinding("m1")
-			change(binding)
-			s := newStage(t, threeClusters(binding)...)
-			s.templates[refOf(&binding.Spec)] = parse(t, nginx) // a store ignores the namespace where the kind has none
-			writes, _, err := s.reconcile(binding)
-			if !isRefusal(err) {
-				t.Errorf("got %v, want a refusal", err)
-			}
-			wantWrites(t, "only the condition is written", writes, "patch status "+client.ObjectKeyFromObject(binding).String())
-			if err := s.client.Get(t.Context(), client.ObjectKeyFromObject(binding), binding); err != nil {
-				t.Fatal(err)
-			}
-			c := meta.FindStatusCondition(binding.Status.Conditions, workv1alpha2.Rendered)
-			if c == nil || c.Reason != workv1alpha2.ForbiddenReason {
-				t.Errorf("the condition is %v, want one with reason %s", c, workv1alpha2.ForbiddenReason)
-			}
-		})
 	}
 }
