@@ -18,12 +18,20 @@ import (
 // Bindings lists ResourceBindings and ClusterResourceBindings, or with a namespace among the options the ResourceBindings of it.
 func Bindings(ctx context.Context, reader client.Reader, options ...client.ListOption) ([]workv1alpha2.Binding, error) {
 	all := (&client.ListOptions{}).ApplyOptions(options)
-	found, err := list[workv1alpha2.Binding](ctx, reader, &workv1alpha2.ResourceBindingList{}, options)
+	found, err := BindingsOfScope(ctx, reader, true, options...)
 	if err != nil || all.Namespace != "" {
 		return found, err
 	}
-	wide, err := list[workv1alpha2.Binding](ctx, reader, &workv1alpha2.ClusterResourceBindingList{}, options)
+	wide, err := BindingsOfScope(ctx, reader, false, options...)
 	return append(found, wide...), err
+}
+
+// BindingsOfScope lists ResourceBindings, or ClusterResourceBindings.
+func BindingsOfScope(ctx context.Context, reader client.Reader, namespaced bool, options ...client.ListOption) ([]workv1alpha2.Binding, error) {
+	if namespaced {
+		return list[workv1alpha2.Binding](ctx, reader, &workv1alpha2.ResourceBindingList{}, options)
+	}
+	return list[workv1alpha2.Binding](ctx, reader, &workv1alpha2.ClusterResourceBindingList{}, options)
 }
 
 // Propagations lists the policies that may select objects of a namespace: its PropagationPolicies and all

@@ -103,7 +103,7 @@ func carriedNamespace(obj client.Object) []string {
 	return nil
 }
 
-// namespaceFeed is the store's namespaces as a source.
+// namespaceFeed is the source of the namespaces of the store.
 type namespaceFeed struct {
 	templates Templates
 	synced    atomic.Bool
@@ -133,12 +133,11 @@ func (f *namespaceFeed) WaitForSync(ctx context.Context) error {
 	return nil
 }
 
-// onCluster queues every namespace for a cluster that comes, or whose labels,
-// which override policies select on, change.
+// onCluster enqueues every namespace for a cluster that is created, or whose labels or spec, which override policies select, change.
 func onCluster(all func(namespaceQueue)) handler.TypedEventHandler[*clusterv1alpha1.Cluster, Namespace] {
 	return handler.TypedFuncs[*clusterv1alpha1.Cluster, Namespace]{
 		CreateFunc: func(_ context.Context, e ctrlevent.TypedCreateEvent[*clusterv1alpha1.Cluster], q namespaceQueue) {
-			if !e.IsInInitialList { // the namespaces come by themselves then
+			if !e.IsInInitialList { // all namespaces are enqueued at the start anyway
 				all(q)
 			}
 		},
@@ -150,8 +149,7 @@ func onCluster(all func(namespaceQueue)) handler.TypedEventHandler[*clusterv1alp
 	}
 }
 
-// onNamespaceOverride queues every namespace for a change of an override policy
-// that may be about namespaces.
+// onNamespaceOverride enqueues every namespace for a change of an override policy that may select namespaces.
 func onNamespaceOverride(all func(namespaceQueue)) handler.TypedEventHandler[*policyv1alpha1.ClusterOverridePolicy, Namespace] {
 	about := func(policies ...*policyv1alpha1.ClusterOverridePolicy) bool {
 		for _, policy := range policies {
@@ -187,8 +185,8 @@ func onNamespaceOverride(all func(namespaceQueue)) handler.TypedEventHandler[*po
 	}
 }
 
-// onNamespaceWork repairs the Works of namespaces, and finds those whose
-// namespace went while nobody looked, or before the cache showed them.
+// onNamespaceWork enqueues the namespaces of Works that others changed, and those whose namespace was deleted while the control plane did
+// not run, or before the cache showed the Work.
 func onNamespaceWork(templates Templates) handler.TypedEventHandler[*workv1alpha1.Work, Namespace] {
 	type work = *workv1alpha1.Work
 	add := func(q namespaceQueue, priority int, w work) {

@@ -36,9 +36,8 @@ const indexNamespace = "propagate.namespace"
 var (
 	// errNoExecutionSpace means that a cluster is too new to have Works.
 	errNoExecutionSpace = errors.New("execution namespace does not exist yet")
-	// errUnseen means that the cache does not show a Work yet, which may be of an
-	// attempt whose answer was lost.
-	errUnseen = errors.New("the Work is there and cannot be seen yet")
+	// errUnseen means that the cache does not show a Work yet, which may come from a request whose answer was lost.
+	errUnseen = errors.New("the Work exists and is not in the cache yet")
 )
 
 // Namespace is the request of the namespace loop.
@@ -89,8 +88,8 @@ func (l *reconciler) Reconcile(ctx context.Context, name Namespace) (reconcile.R
 	return result, nil
 }
 
-// travels says that a namespace goes to the clusters. Stopping it later with the
-// label leaves what is there: taking a namespace away takes all it contains.
+// travels returns whether a namespace goes to the clusters. A label that stops it later leaves what is there: to remove a namespace
+// would remove all it contains.
 func travels(meta metav1.Object) bool {
 	return meta.GetName() != metav1.NamespaceDefault &&
 		!hubstore.ReservedNamespace(meta.GetName()) && !strings.HasPrefix(meta.GetName(), "karmada-") &&
@@ -138,15 +137,15 @@ func (l *reconciler) collect(ctx context.Context, name Namespace) error {
 
 // overrides lists the cluster-wide override policies about a namespace.
 func (l *reconciler) overrides(ctx context.Context, meta metav1.Object) ([]policyv1alpha1.Override, error) {
-	var list policyv1alpha1.ClusterOverridePolicyList
-	if err := l.client.List(ctx, &list, client.UnsafeDisableDeepCopy, client.DisableReadYourWritesConsistency); err != nil {
-		return nil, fmt.Errorf("listing cluster override policies: %w", err)
+	all, err := hubclient.Overrides(ctx, l.client, "")
+	if err != nil {
+		return nil, err
 	}
 	target := override.Target{APIVersion: "v1", Kind: namespaceKind.Kind, Name: meta.GetName(), Labels: meta.GetLabels()}
 	var policies []policyv1alpha1.Override
-	for i := range list.Items {
-		if override.Selects(&list.Items[i], target) != override.Unselected {
-			policies = append(policies, &list.Items[i])
+	for _, policy := range all {
+		if override.Selects(policy, target) != override.Unselected {
+			policies = append(policies, policy)
 		}
 	}
 	return policies, nil

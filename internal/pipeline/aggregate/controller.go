@@ -21,6 +21,7 @@ import (
 
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
 	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
 	"github.com/flagship-k8s/flagship/internal/knowledge/conversion"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
@@ -155,25 +156,16 @@ func (a *aggregator) onMeaning(changes *interpret.Changes) source.TypedSource[Re
 
 // bindingsOf are the bindings of templates of some kinds.
 func (a *aggregator) bindingsOf(ctx context.Context, kinds interpret.Kinds) []Request {
+	bindings, err := hubclient.Bindings(ctx, a.client)
+	if err != nil { // a handler of events cannot return an error, and the cache fails only at the end of the process
+		log.FromContext(ctx).Error(err, "The statuses of templates are not added up again after a change of customizations")
+	}
 	var requests []Request
-	collect := func(binding workv1alpha2.Binding) {
+	for _, binding := range bindings {
 		resource := binding.BindingSpec().Resource
 		if kinds(schema.FromAPIVersionAndKind(resource.APIVersion, resource.Kind)) {
 			requests = append(requests, Request{Namespace: binding.GetNamespace(), Name: binding.GetName()})
 		}
-	}
-	var namespaced workv1alpha2.ResourceBindingList
-	var wide workv1alpha2.ClusterResourceBindingList
-	for _, list := range []client.ObjectList{&namespaced, &wide} {
-		if err := a.client.List(ctx, list, client.UnsafeDisableDeepCopy, client.DisableReadYourWritesConsistency); err != nil {
-			log.FromContext(ctx).Error(err, "Listing bindings") // the cache fails at the end of the process only
-		}
-	}
-	for i := range namespaced.Items {
-		collect(&namespaced.Items[i])
-	}
-	for i := range wide.Items {
-		collect(&wide.Items[i])
 	}
 	return requests
 }

@@ -17,11 +17,11 @@ import (
 
 const (
 	fieldManager = client.FieldOwner("flagship-render")
-	// maxMessage is how long the schema lets the message of a condition be, in bytes, which are no fewer than characters.
+	// maxMessage is the length of a condition's message in the schema, in bytes: there are no fewer of them than characters.
 	maxMessage = 32768
 )
 
-// reportRendered sets or removes the condition, by an apply that knows no other condition and so can disturb none.
+// reportRendered sets or removes the condition, by an apply that has no other condition and so changes none.
 func (r *Reconciler) reportRendered(ctx context.Context, binding workv1alpha2.Binding, failure error) error {
 	before := meta.FindStatusCondition(binding.BindingStatus().Conditions, workv1alpha2.Rendered)
 	conditions := []metav1.Condition{}

@@ -13,7 +13,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -25,7 +24,9 @@ import (
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
+	"github.com/flagship-k8s/flagship/internal/knowledge/backoff"
 	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
 	"github.com/flagship-k8s/flagship/internal/knowledge/conversion"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
@@ -37,39 +38,37 @@ import (
 )
 
 const (
-	// Retries after a failed write.
-	shortestRetry = 50 * time.Millisecond
-	longestRetry  = time.Minute
 	// concurrency is how many bindings of a kind are rendered at once.
 	concurrency = 16
 )
 
 var errNoID = errors.New("the binding has no permanent id")
 
-// Deps is what rendering needs of its neighbours.
+// Deps is what the package needs.
 type Deps struct {
 	// Templates reads templates. Required.
 	Templates hubstore.Reader
-	// Interpreter knows replicas and what does not travel. Required.
+	// Interpreter sets replicas and removes what does not go to members. Required.
 	Interpreter compose.Interpreter
 	// Conversion makes of a template what its clusters serve, after overrides. Nil: nothing is converted.
 	Conversion conversion.Adviser
-	// Changes tells when kinds mean something else; their bindings are rendered again then. Nil: they never do.
+	// Changes publishes kinds whose interpretation or definition changed; their bindings are rendered again. Nil: none changes.
 	Changes *interpret.Changes
-	// Wanted says whether a binding that is deleted, or was, would be created again: its Works stay then. Nil: none would.
+	// Wanted returns whether a binding that is deleted, or was, would be created again: its Works stay then. Nil: none would. It is a
+	// function because policies decide it, and propagate alone reads them.
 	Wanted func(ctx context.Context, binding workv1alpha2.Binding) (bool, error)
 	// EvictionTimeout is how long a copy stays in a cluster that its binding left, if a copy in a new cluster does not
 	// become healthy. 0: it is removed at once.
 	EvictionTimeout time.Duration
 	// MayStore returns an error if the namespace of a binding is at its limit, so that a Work for it must not be created (before
-	// is nil) or made larger. Nil: there are no limits.
+	// is nil) or made larger. Nil: there are no limits. MayStore and OnSpace are functions because the limits are a feature that may be deleted.
 	MayStore func(namespace string, before, after *workv1alpha1.Work) error
-	// OnSpace has wake called for a namespace that was at its limit and is below it, until wake says that nothing more waits.
+	// OnSpace has wake called for a namespace that was at its limit and is below it, until wake returns false.
 	// Required with MayStore.
 	OnSpace func(wake func(namespace string) (more bool))
-	// Metrics takes what the room tells about its work. Nil: nobody asks.
+	// Metrics registers the metrics. Nil: none.
 	Metrics prometheus.Registerer
-	// Events takes failures. Required.
+	// Events publishes failures. Required.
 	Events events.Recorder
 	// Clock stamps conditions. Required.
 	Clock clock.Clock
@@ -88,8 +87,8 @@ type Reconciler struct {
 	orphans    *orphans
 	moves      *moves
 	namespaced bool
-	// lost has bindings that this process saw go, as they were last, until none of their Works is left or they are created
-	// again. A Work that has no binding is deleted only if its binding is in it.
+	// lost has bindings whose deletion this process saw, as they were last, until none of their Works is left or they are created
+	// again. A Work without a binding is deleted only if its binding is in it.
 	lost sync.Map // types.NamespacedName → workv1alpha2.Binding
 }
 
@@ -137,7 +136,7 @@ func (r *Reconciler) setup(mgr ctrl.Manager) error {
 	err := b.WithOptions(controller.Options{
 		MaxConcurrentReconciles: concurrency,
 		NewQueue:                fairqueue.Maker(func(q reconcile.Request) string { return q.Namespace }),
-		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](shortestRetry, longestRetry),
+		RateLimiter:             backoff.Limiter[reconcile.Request](),
 		// Several control planes may live in one process; names need to be unique within each only.
 		SkipNameValidation: new(true),
 	}).Complete(controlloop.Track(mgr, r))
@@ -165,7 +164,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, q reconcile.Request) (reconc
 	case binding.GetDeletionTimestamp() != nil:
 		err = r.finish(ctx, binding)
 	case binding.GetLabels()[binding.PermanentIDLabel()] == "":
-		// Admission stamps one on every binding; without it nothing could be told apart from a namesake's.
+		// Admission sets one on every binding; without it a Work could be that of another binding of the name.
 		return reconcile.Result{}, reconcile.TerminalError(errNoID)
 	case !compose.AwaitsScheduler(binding):
 		again, err = r.render(ctx, binding)
@@ -175,18 +174,18 @@ func (r *Reconciler) Reconcile(ctx context.Context, q reconcile.Request) (reconc
 	case others != nil:
 		return reconcile.Result{}, others
 	case harmless != nil:
-		return reconcile.Result{RequeueAfter: shortestRetry}, nil
+		return reconcile.Result{RequeueAfter: backoff.Conflict}, nil
 	case conversion.IsTransient(refused):
 		return reconcile.Result{}, refused
 	case refused != nil:
-		// The policy, the template or the cluster has to change, and each of these brings us back.
+		// A change of the policy, the template or the cluster enqueues the binding again.
 		return reconcile.Result{RequeueAfter: again}, reconcile.TerminalError(refused)
 	}
 	return reconcile.Result{RequeueAfter: again}, nil
 }
 
-// render writes the Works of targets and deletes those nobody wants. Again is when to look at the binding the next time
-// because a copy at an old place stays for now; 0 if there is none.
+// render writes the Works of targets and deletes those that no target needs. Again is the pause before the next reconcile if a copy in a
+// cluster that the binding left stays for now; else 0.
 func (r *Reconciler) render(ctx context.Context, binding workv1alpha2.Binding) (again time.Duration, err error) {
 	p := compose.PlanFor(binding)
 	works, err := r.worksOf(ctx, compose.KeyOf(binding))
@@ -204,7 +203,7 @@ func (r *Reconciler) render(ctx context.Context, binding workv1alpha2.Binding) (
 		}
 	}
 	if p.AwaitsPurge(orphans) || len(p.Targets) == 0 {
-		// A copy that has to be gone first is still there; the watch on Works tells when it is.
+		// A copy that has to be gone first is still there; its deletion enqueues the binding.
 		return again, r.reportRendered(ctx, binding, nil)
 	}
 	requests, err := r.requests(ctx, binding, p)
@@ -226,9 +225,8 @@ func (r *Reconciler) render(ctx context.Context, binding workv1alpha2.Binding) (
 	return again, errors.Join(err, r.reportRendered(ctx, binding, refused))
 }
 
-// requests reads what all Works of the binding have in common. It returns none if there is no template to make them of:
-// it was deleted, or made anew under the same name, and the binding will follow. A binding that names what is not a template
-// of its own namespace is refused.
+// requests reads what all Works of the binding have in common. It returns none if the template was deleted, or created again under the
+// same name; the binding follows. A binding that names what is not a template of its own namespace is an error.
 func (r *Reconciler) requests(ctx context.Context, binding workv1alpha2.Binding, p compose.Plan) ([]compose.Request, error) {
 	spec := binding.BindingSpec()
 	if err := compose.CheckTemplate(binding); err != nil {
@@ -247,7 +245,7 @@ func (r *Reconciler) requests(ctx context.Context, binding workv1alpha2.Binding,
 	if obj.GetNamespace() != binding.GetNamespace() {
 		return nil, &compose.ForbiddenError{Cause: compose.ErrNotOfNamespace}
 	}
-	policies, err := r.policies(ctx, spec.Resource.Namespace)
+	policies, err := hubclient.Overrides(ctx, r.client, spec.Resource.Namespace)
 	if err != nil {
 		return nil, err
 	}
@@ -261,31 +259,8 @@ func (r *Reconciler) requests(ctx context.Context, binding workv1alpha2.Binding,
 	return requests, nil
 }
 
-// policies lists the override policies that could concern an object of the namespace.
-func (r *Reconciler) policies(ctx context.Context, namespace string) ([]policyv1alpha1.Override, error) {
-	var everywhere policyv1alpha1.ClusterOverridePolicyList
-	if err := r.client.List(ctx, &everywhere, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("listing the cluster override policies: %w", err)
-	}
-	policies := make([]policyv1alpha1.Override, 0, len(everywhere.Items))
-	for i := range everywhere.Items {
-		policies = append(policies, &everywhere.Items[i])
-	}
-	if namespace == "" {
-		return policies, nil
-	}
-	var local policyv1alpha1.OverridePolicyList
-	if err := r.client.List(ctx, &local, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("listing the override policies: %w", err)
-	}
-	for i := range local.Items {
-		policies = append(policies, &local.Items[i])
-	}
-	return policies, nil
-}
-
-// finish deletes the Works of a binding that is being deleted, and lets the binding go when they are gone. A binding that
-// would be created again goes at once and alone: the next one takes its Works over.
+// finish deletes the Works of a binding that is being deleted, and removes its finalizer when they are gone. A binding that would be
+// created again goes at once and alone: the next one takes its Works over.
 func (r *Reconciler) finish(ctx context.Context, binding workv1alpha2.Binding) error {
 	if !slices.Contains(binding.GetFinalizers(), binding.Finalizer()) {
 		return nil
@@ -314,8 +289,8 @@ func (r *Reconciler) finish(ctx context.Context, binding workv1alpha2.Binding) e
 	return nil
 }
 
-// sortOut parts refusals and the failures of overrides and translations, which only a change of policy, template, binding
-// or cluster cures, and those that only mean that the cache was a moment behind, from all others.
+// sortOut divides errors: those that stay until a policy, the template, the binding or a cluster changes, those that only mean that the
+// cache was behind, and all others.
 func sortOut(err error) (refused, harmless, others error) {
 	var a, b, c []error
 	for _, fault := range compose.Flatten(err) {

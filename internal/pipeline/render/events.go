@@ -13,8 +13,8 @@ import (
 	"github.com/flagship-k8s/flagship/internal/pipeline/render/compose"
 )
 
-// renderingRefused tells the owner of the template that its copy in a cluster is not what the policies ask for. What a
-// binding must not carry may belong to another user: the event is the binding's then.
+// renderingRefused is the event of a template whose copy in a cluster is not what the policies want. What a binding must not carry may
+// belong to another user: the event is the binding's then.
 func (r *Reconciler) renderingRefused(binding workv1alpha2.Binding, err error) events.Event {
 	switch compose.ReasonOf(err) {
 	case workv1alpha2.ForbiddenReason:
@@ -33,14 +33,14 @@ func cleanupFailed(binding corev1.ObjectReference, err error) events.Event {
 	return events.Warning(binding, events.CleanupWorkFailed, err.Error())
 }
 
-// bindingKept tells the owner of the template what became of a binding that was deleted.
+// bindingKept is the event of a template whose binding was deleted and is created again.
 func bindingKept(binding workv1alpha2.Binding) events.Event {
 	return events.Normal(templateReference(binding), events.RestoreBinding, fmt.Sprintf(
 		"Binding %s was deleted, but its template still goes to clusters: the binding is created again, and the objects in the clusters stay. "+
 			"To remove them, delete the template or change what selects it", binding.GetName()))
 }
 
-// orphaned tells of a Work that has no binding.
+// orphaned is the event of a Work without a binding.
 func orphaned(work *workv1alpha1.Work, kind string, binding types.NamespacedName) events.Event {
 	return events.Warning(events.Reference(workv1alpha1.GroupVersion.WithKind(workv1alpha1.KindWork), work), events.WorkOrphaned, fmt.Sprintf(
 		"%s %s does not exist, and was not seen to be deleted: the Work and its objects stay until the binding is created or the Work is deleted",

@@ -20,20 +20,20 @@ import (
 // created again within it.
 const grace = 5 * time.Second
 
-// Keeper answers whether the objects of a Work that is being deleted stay in their member.
+// Keeper decides whether the objects of a Work that is being deleted stay in their member.
 type Keeper struct {
 	// Reader reads bindings from the cache. Required.
 	Reader client.Reader
 	// Templates reads templates. Required.
 	Templates hubstore.Reader
-	// Wanted says whether a binding that is deleted would be created again. Required.
+	// Wanted is Deps.Wanted. Required.
 	Wanted func(ctx context.Context, binding workv1alpha2.Binding) (bool, error)
 	// Clock is compared with the time of deletion. Required.
 	Clock clock.PassiveClock
 }
 
-// Keeps says whether render would write the Work again once it is gone: then its objects must stay. If that is not known
-// yet, again is when to ask the next time.
+// Keeps returns whether render would write the Work again once it is gone: then its objects must stay. If that is not known yet, again is
+// the pause before the next call.
 func (k Keeper) Keeps(ctx context.Context, work *workv1alpha1.Work) (keeps bool, again time.Duration, err error) {
 	binding, key := bindingFor(work)
 	cluster, ok := workv1alpha1.ClusterOfExecutionNamespace(work.Namespace)
@@ -49,7 +49,7 @@ func (k Keeper) Keeps(ctx context.Context, work *workv1alpha1.Work) (keeps bool,
 		return false, 0, nil
 	case err != nil:
 		return false, 0, fmt.Errorf("reading the binding of the Work: %w", err)
-	case !isWorkOf(work, binding.BindingSpec()): // a copy that somebody made
+	case !isWorkOf(work, binding.BindingSpec()): // a copy that a user made
 		return false, 0, nil
 	case binding.GetDeletionTimestamp() != nil:
 		if wanted, err := k.Wanted(ctx, binding); err != nil || !wanted {
@@ -64,7 +64,7 @@ func (k Keeper) Keeps(ctx context.Context, work *workv1alpha1.Work) (keeps bool,
 	return p.Wants(cluster) || !p.MayDelete, 0, nil
 }
 
-// HasWorks says whether Works of a binding exist, whether or not the binding does. It needs the indexes that Setup adds.
+// HasWorks returns whether Works of a binding exist, whether or not the binding does. It needs the indexes that Setup adds.
 func HasWorks(reader client.Reader) func(ctx context.Context, binding client.ObjectKey) (bool, error) {
 	return func(ctx context.Context, binding client.ObjectKey) (bool, error) {
 		var works workv1alpha1.WorkList
@@ -90,7 +90,7 @@ func bindingFor(work metav1.Object) (workv1alpha2.Binding, client.ObjectKey) {
 	return nil, client.ObjectKey{}
 }
 
-// isWorkOf tells whether a Work has the name under which a binding's Work is written.
+// isWorkOf returns whether a Work has the name under which a binding's Work is written.
 func isWorkOf(work metav1.Object, spec *workv1alpha2.ResourceBindingSpec) bool {
 	return work.GetName() == compose.WorkName(spec) || work.GetName() == compose.AlternativeWorkName(spec)
 }

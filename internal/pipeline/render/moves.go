@@ -14,11 +14,11 @@ import (
 	"github.com/flagship-k8s/flagship/internal/pipeline/render/compose"
 )
 
-// dependantsPause is how often a copy is looked at that stays because a copy that depends on it is still there.
+// dependantsPause is the pause between two reconciles while a copy stays because a copy that depends on it is still there.
 const dependantsPause = 2 * time.Second
 
-// moves remembers since when a Work stays in a cluster that its binding left, so that the time for it ends. It is in
-// memory because the normal path must not cost a write; a restart gives the full time again.
+// moves has since when a Work stays in a cluster that its binding left. It is in memory because the normal path must not cost a write;
+// after a restart the full time begins again.
 type moves struct {
 	mu    sync.Mutex
 	since map[types.NamespacedName]map[string]time.Time // by binding and cluster
@@ -61,8 +61,8 @@ func (m *moves) has(binding types.NamespacedName) bool {
 	return len(m.since[binding]) > 0
 }
 
-// due lists the unwanted Works that are to be deleted now, and says when to look again because of the others. A copy is
-// removed at the old place when every copy at a new place is healthy, or when its time is up.
+// due returns the unwanted Works that are to be deleted now, and the pause before the next reconcile because of the others. A copy is
+// removed when the copies of all targets are healthy, or when its time is up.
 func (r *Reconciler) due(ctx context.Context, binding workv1alpha2.Binding, p compose.Plan, works, unwanted []*workv1alpha1.Work) (due []*workv1alpha1.Work, again time.Duration, err error) {
 	key := types.NamespacedName{Namespace: binding.GetNamespace(), Name: binding.GetName()}
 	if len(unwanted) == 0 || len(p.Targets) == 0 || compose.PurgesDirectly(binding) {
@@ -102,7 +102,7 @@ func (r *Reconciler) due(ctx context.Context, binding workv1alpha2.Binding, p co
 	return due, again, nil
 }
 
-// neededBy says whether something that depends on the template still has a Work in the namespace.
+// neededBy returns whether something that depends on the template still has a Work in the namespace.
 func (r *Reconciler) neededBy(ctx context.Context, spec *workv1alpha2.ResourceBindingSpec, namespace string) (bool, error) {
 	for _, dependant := range spec.RequiredBy {
 		works, err := r.worksOf(ctx, dependant.Namespace+"/"+dependant.Name)

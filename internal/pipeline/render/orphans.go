@@ -17,11 +17,11 @@ import (
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 )
 
-// returning is how often the Works of a binding that was deleted, and is about to be created again, are looked at.
+// returning is the pause before the next reconcile of a binding that was deleted and is about to be created again.
 const returning = time.Second
 
-// orphans are the Works whose binding does not exist and of which this process did not see the binding go. They are kept
-// in memory because a metric counts them: finding them anew takes a look at every Work.
+// orphans are the Works whose binding does not exist and of which this process did not see the binding go. They are in
+// memory for the metric: to find them again, every Work would be read.
 type orphans struct {
 	mu    sync.Mutex
 	works map[types.NamespacedName]map[types.NamespacedName]bool // by binding
@@ -39,7 +39,7 @@ func newOrphans(r prometheus.Registerer) *orphans {
 	}
 }
 
-// set notes the orphans of a binding and returns those that were not known. None at all forgets the binding.
+// set replaces the orphans of a binding and returns the new ones.
 func (o *orphans) set(binding types.NamespacedName, works []*workv1alpha1.Work) (news []*workv1alpha1.Work) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -72,15 +72,15 @@ func clusterOf(work types.NamespacedName) string {
 	return cluster
 }
 
-// present forgets what was noted of a binding while it did not exist.
+// present forgets what was kept of a binding while it did not exist.
 func (r *Reconciler) present(binding types.NamespacedName) {
 	r.lost.Delete(binding)
 	r.orphans.set(binding, nil)
 }
 
-// leftovers handles the Works of a binding that does not exist. Those of a binding that this process saw go, and that
-// nobody wants back, are deleted. All others stay: a hub that is restored object by object has Works before it has their
-// bindings, and deleting them would delete the members' objects.
+// leftovers handles the Works of a binding that does not exist. Those of a binding whose deletion this process saw, and which is not
+// created again, are deleted. All others stay: a control plane that is restored object by object has Works before their bindings, and to
+// delete them would delete the members' objects.
 func (r *Reconciler) leftovers(ctx context.Context, q reconcile.Request) (time.Duration, error) {
 	works, err := r.worksOf(ctx, q.Namespace+"/"+q.Name)
 	if err != nil {
@@ -90,10 +90,10 @@ func (r *Reconciler) leftovers(ctx context.Context, q reconcile.Request) (time.D
 		r.present(q.NamespacedName)
 		return 0, nil
 	}
-	// Deleting is worth a look past the cache.
+	// Before Works are deleted, the binding is read from the API server.
 	err = r.live.Get(ctx, q.NamespacedName, r.newBinding("", ""))
 	if err == nil {
-		return 0, nil // the cache shows it in a moment
+		return 0, nil // the cache shows it soon
 	}
 	if !apierrors.IsNotFound(err) {
 		return 0, fmt.Errorf("making sure that the binding is gone: %w", err)
@@ -116,7 +116,7 @@ func (r *Reconciler) leftovers(ctx context.Context, q reconcile.Request) (time.D
 	return 0, r.deleteAll(ctx, own)
 }
 
-// abandon notes Works as orphans, and publishes an event for each new one.
+// abandon counts Works as orphans, and publishes an event for each new one.
 func (r *Reconciler) abandon(binding types.NamespacedName, works []*workv1alpha1.Work) {
 	waiting, _ := partition(works, func(work *workv1alpha1.Work) bool { return work.DeletionTimestamp == nil })
 	for _, work := range r.orphans.set(binding, waiting) {
@@ -124,7 +124,7 @@ func (r *Reconciler) abandon(binding types.NamespacedName, works []*workv1alpha1
 	}
 }
 
-// sameID tells whether a Work was rendered from exactly this binding, and not from a namesake of it.
+// sameID returns whether a Work was rendered from exactly this binding, and not from another one of its name.
 func sameID(work *workv1alpha1.Work, binding workv1alpha2.Binding) bool {
 	key := binding.PermanentIDLabel()
 	return work.Labels[key] == binding.GetLabels()[key]
@@ -141,7 +141,7 @@ func partition(works []*workv1alpha1.Work, is func(*workv1alpha1.Work) bool) (ye
 	return yes, no
 }
 
-// wanted says whether a binding that is deleted would be created again.
+// wanted returns whether a binding that is deleted would be created again.
 func (r *Reconciler) wanted(ctx context.Context, binding workv1alpha2.Binding) (bool, error) {
 	if r.deps.Wanted == nil {
 		return false, nil

@@ -23,8 +23,8 @@ import (
 // sideBySide is how many Works of one binding are written at once.
 const sideBySide = 16
 
-// errMissed says that a Work changed while it was being written, so that it has to be looked at again.
-var errMissed = errors.New("the Work was changed by somebody else at the same moment")
+// errMissed means that others changed a Work while it was written: the binding has to be reconciled again.
+var errMissed = errors.New("the Work was changed by others at the same moment")
 
 // ensureAll brings the Works of all targets up to date. Each is on its own: one that fails does not hold the others.
 func (r *Reconciler) ensureAll(ctx context.Context, requests []compose.Request) error {
@@ -61,17 +61,17 @@ func (r *Reconciler) ensure(ctx context.Context, q compose.Request) error {
 	err = r.client.Get(ctx, client.ObjectKey{Name: q.Target.Name}, cluster, client.UnsafeDisableDeepCopy)
 	switch {
 	case apierrors.IsNotFound(err):
-		// The watch on Clusters brings us back; until then there is nowhere to put a Work.
+		// The Cluster enqueues the binding when it is created; until then there is no namespace for a Work.
 		return nil
 	case err != nil:
 		return fmt.Errorf("reading cluster %s: %w", q.Target.Name, err)
 	case cluster.DeletionTimestamp != nil:
 		return nil
 	case existing != nil && !compose.Belongs(existing, q.Binding) && !compose.MayTake(existing):
-		// Even if it is going: its end does not lead to this binding.
+		// Even if it is being deleted: its deletion does not enqueue this binding.
 		return fmt.Errorf("the Work %s belongs to %q, not to this binding", key, workv1alpha2.BoundTo(existing))
 	case existing != nil && existing.DeletionTimestamp != nil:
-		// A new Work can take the name when this one is gone; the watch on Works brings us back.
+		// A new Work can take the name when this one is gone; its deletion enqueues the binding.
 		return nil
 	}
 	q.Name, q.Existing, q.Cluster = key.Name, existing, cluster
@@ -128,7 +128,7 @@ func (r *Reconciler) write(key types.NamespacedName, send func() (*workv1alpha1.
 	written, err := send()
 	if err != nil {
 		r.writes.Done(key, nil)
-		if apierrors.IsNotFound(err) { // it came and went between two lists of the watch
+		if apierrors.IsNotFound(err) { // it was created and deleted between two lists of the watch
 			r.writes.Forget(key)
 		}
 		err = fmt.Errorf("writing the Work %s: %w", key, err)
@@ -196,7 +196,7 @@ func (r *Reconciler) deleteAll(ctx context.Context, works []*workv1alpha1.Work) 
 	return errors.Join(faults...)
 }
 
-// inRemoval tells whether the cluster of a Work is being removed. All Works of such a cluster are deleted with it, after
+// inRemoval returns whether the cluster of a Work is being removed. All Works of such a cluster are deleted with it, after
 // it has been written to them what happens to their objects.
 func (r *Reconciler) inRemoval(ctx context.Context, work *workv1alpha1.Work) bool {
 	name, ok := workv1alpha1.ClusterOfExecutionNamespace(work.Namespace)

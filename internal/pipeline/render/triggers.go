@@ -23,6 +23,7 @@ import (
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
 	"github.com/flagship-k8s/flagship/internal/knowledge/conversion"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
@@ -87,9 +88,9 @@ func indexes() []index {
 
 func kindKey(apiVersion, kind string) string { return apiVersion + " " + kind }
 
-// bindingChanges lets through what rendering depends on: the spec, the permanent id, the account that writes, deletion, the end of a wait for the
-// scheduler, and our own condition, which may be taken back before the cache shows that it was set. Other changes of
-// status are news from members, and there are many of them.
+// bindingChanges passes changes that rendering depends on: the spec, the permanent id, the account that writes, deletion, the end of a
+// wait for the scheduler, and the condition Rendered, which may have to be removed before the cache shows that it was set. Other changes
+// of status come from members, and there are many of them.
 func bindingChanges() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		before, after := e.ObjectOld.(workv1alpha2.Binding), e.ObjectNew.(workv1alpha2.Binding)
@@ -109,7 +110,7 @@ func renderedOf(binding workv1alpha2.Binding) *metav1.Condition {
 	return meta.FindStatusCondition(binding.BindingStatus().Conditions, workv1alpha2.Rendered)
 }
 
-// bindingEvents leads to a binding that was changed, and remembers one that is gone.
+// bindingEvents enqueues a binding that was changed, and keeps one that was deleted for leftovers.
 func (r *Reconciler) bindingEvents() handler.EventHandler {
 	own := &handler.EnqueueRequestForObject{}
 	return handler.Funcs{
@@ -122,7 +123,7 @@ func (r *Reconciler) bindingEvents() handler.EventHandler {
 	}
 }
 
-// workChanges leads from a Work that somebody else changed, or that is gone, to its binding.
+// workChanges enqueues the binding of a Work that others changed, or that was deleted.
 func (r *Reconciler) workChanges() handler.EventHandler {
 	return handler.Funcs{
 		CreateFunc: func(_ context.Context, e event.CreateEvent, q queue) {
@@ -135,7 +136,7 @@ func (r *Reconciler) workChanges() handler.EventHandler {
 				return
 			}
 			if !reshaped(e.ObjectOld, e.ObjectNew) {
-				if key, ok := r.ownerOf(e.ObjectNew); ok && r.moves.has(key.NamespacedName) { // it may be healthy now
+				if key, ok := r.ownerOf(e.ObjectNew); ok && r.moves.has(key.NamespacedName) { // it may be healthy by now
 					q.Add(key)
 				}
 				return
@@ -150,13 +151,13 @@ func (r *Reconciler) workChanges() handler.EventHandler {
 	}
 }
 
-// reshaped says whether more than the status changed.
+// reshaped returns whether more than the status changed.
 func reshaped(before, after client.Object) bool {
 	return before.GetGeneration() != after.GetGeneration() || before.GetUID() != after.GetUID() ||
 		!maps.Equal(before.GetLabels(), after.GetLabels()) || !maps.Equal(before.GetAnnotations(), after.GetAnnotations())
 }
 
-// ownerOf names the binding of a Work, if it is one of this reconciler's.
+// ownerOf returns the binding of a Work, if it is one of this reconciler's.
 func (r *Reconciler) ownerOf(work client.Object) (request reconcile.Request, ok bool) {
 	annotations := work.GetAnnotations()
 	if r.namespaced {
@@ -173,7 +174,7 @@ func (r *Reconciler) enqueueOwner(work client.Object, q queue, initial bool) {
 	if !ok {
 		return
 	}
-	// What was there at the start can wait: nearly always it is as it should be.
+	// Works that exist at the start wait: nearly all are as they should be.
 	if ranked, ok := q.(priorityqueue.PriorityQueue[reconcile.Request]); ok && initial {
 		ranked.AddWithOpts(priorityqueue.AddOpts{Priority: new(handler.LowPriority)}, request)
 		return
@@ -181,7 +182,7 @@ func (r *Reconciler) enqueueOwner(work client.Object, q queue, initial bool) {
 	q.Add(request)
 }
 
-// triggers leads from override policies and Clusters to exactly the bindings whose Works may change.
+// triggers enqueues the bindings whose Works may change after a change of override policies, Clusters or the meaning of kinds.
 type triggers struct {
 	reader     client.Reader
 	templates  hubstore.Reader
@@ -189,8 +190,7 @@ type triggers struct {
 	namespaced bool
 }
 
-// policyChanges is about policies of either scope. Those that exist at the start need no event: every binding is
-// rendered then.
+// policyChanges handles policies of both scopes. Those that exist at the start need no event: every binding is rendered then.
 func (t *triggers) policyChanges() handler.EventHandler {
 	return handler.Funcs{
 		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) {
@@ -210,7 +210,7 @@ func (t *triggers) policyChanges() handler.EventHandler {
 	}
 }
 
-// meaningChanges is about kinds that mean something else now.
+// meaningChanges handles kinds whose interpretation or definition changed.
 func (t *triggers) meaningChanges(changes *interpret.Changes) source.Source {
 	return source.Func(func(ctx context.Context, q queue) error {
 		changes.Subscribe(func(kinds interpret.Kinds) {
@@ -228,7 +228,7 @@ func (t *triggers) meaningChanges(changes *interpret.Changes) source.Source {
 // an object in turns must not cause more work than that.
 const wokenAtOnce = 500
 
-// space is about bindings that wait because their namespace was at its limit.
+// space handles bindings that were not rendered because their namespace was at its limit.
 func (t *triggers) space(onSpace func(wake func(namespace string) (more bool))) source.Source {
 	return source.Func(func(ctx context.Context, q queue) error {
 		onSpace(func(namespace string) (more bool) {
@@ -249,9 +249,9 @@ func (t *triggers) space(onSpace func(wake func(namespace string) (more bool))) 
 	})
 }
 
-// clusterChanges is about Clusters that appear, and about what selectors look at. Names cannot change.
+// clusterChanges handles Clusters that are created, and changes of what selectors read. Names cannot change.
 func (t *triggers) clusterChanges() handler.EventHandler {
-	appeared := func(ctx context.Context, cluster client.Object, q queue) {
+	created := func(ctx context.Context, cluster client.Object, q queue) {
 		for _, binding := range t.bindings(ctx, client.MatchingFields{bindingClusterIndex: cluster.GetName()}) {
 			q.Add(requestFor(binding))
 		}
@@ -259,17 +259,17 @@ func (t *triggers) clusterChanges() handler.EventHandler {
 	return handler.Funcs{
 		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) {
 			if !e.IsInInitialList {
-				appeared(ctx, e.Object, q)
+				created(ctx, e.Object, q)
 			}
 		},
 		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
 			before, after := e.ObjectOld.(*clusterv1alpha1.Cluster), e.ObjectNew.(*clusterv1alpha1.Cluster)
-			if before.UID != after.UID { // a watch that was cut tells of a namesake like this
-				appeared(ctx, after, q)
+			if before.UID != after.UID { // another Cluster of that name, of which an interrupted watch shows no deletion
+				created(ctx, after, q)
 				return
 			}
-			t.enqueueRetranslated(ctx, q, before, after)
-			if looksTheSame(before, after) {
+			t.enqueueConverted(ctx, q, before, after)
+			if sameToSelectors(before, after) {
 				return
 			}
 			for _, policy := range t.policies(ctx) {
@@ -286,8 +286,8 @@ func (t *triggers) clusterChanges() handler.EventHandler {
 	}
 }
 
-// enqueueRetranslated queues the bindings of a cluster whose templates become something else there after a change of it.
-func (t *triggers) enqueueRetranslated(ctx context.Context, q queue, before, after *clusterv1alpha1.Cluster) {
+// enqueueConverted enqueues the bindings of a cluster whose templates may become something else there after a change of it.
+func (t *triggers) enqueueConverted(ctx context.Context, q queue, before, after *clusterv1alpha1.Cluster) {
 	for _, kind := range t.conversion.Affected(before, after) {
 		for _, binding := range t.bindings(ctx, client.MatchingFields{bindingKindIndex: kindKey(kind.ToAPIVersionAndKind())}) {
 			if goesTo(binding, after.Name) {
@@ -297,7 +297,7 @@ func (t *triggers) enqueueRetranslated(ctx context.Context, q queue, before, aft
 	}
 }
 
-// enqueueTouched queues each binding that one of the policies has a say in, for at least one of its clusters.
+// enqueueTouched enqueues each binding that one of the policies selects, for at least one of its clusters.
 func (t *triggers) enqueueTouched(ctx context.Context, q queue, policies ...policyv1alpha1.Override) {
 	for _, policy := range policies {
 		for _, binding := range t.candidates(ctx, policy) {
@@ -319,18 +319,18 @@ func (t *triggers) candidates(ctx context.Context, policy policyv1alpha1.Overrid
 		return t.bindings(ctx, scope...)
 	}
 	var found []workv1alpha2.Binding
-	var asked []string
+	var seen []string
 	for _, selector := range selectors {
 		key := kindKey(selector.APIVersion, selector.Kind)
-		if !slices.Contains(asked, key) {
-			asked = append(asked, key)
+		if !slices.Contains(seen, key) {
+			seen = append(seen, key)
 			found = append(found, t.bindings(ctx, append(slices.Clone(scope), client.MatchingFields{bindingKindIndex: key})...)...)
 		}
 	}
 	return found
 }
 
-// selects says whether a policy is about the template of a binding.
+// selects returns whether a policy is about the template of a binding.
 func (t *triggers) selects(policy policyv1alpha1.Override, binding workv1alpha2.Binding) bool {
 	spec := binding.BindingSpec()
 	target := override.Target{
@@ -343,8 +343,8 @@ func (t *triggers) selects(policy policyv1alpha1.Override, binding workv1alpha2.
 	return override.Selects(policy, target) != override.Unselected
 }
 
-// reaches says whether a rule of a policy selects one of the clusters that a binding goes to. A selector that cannot be
-// read counts: rendering is where its failure is reported.
+// reaches returns whether a rule of a policy selects one of the clusters that a binding goes to. A selector that cannot be read counts:
+// rendering reports it.
 func (t *triggers) reaches(ctx context.Context, policy policyv1alpha1.Override, binding workv1alpha2.Binding) bool {
 	for _, target := range compose.TargetsOf(binding.BindingSpec()) {
 		cluster := &clusterv1alpha1.Cluster{}
@@ -360,54 +360,32 @@ func (t *triggers) reaches(ctx context.Context, policy policyv1alpha1.Override, 
 	return false
 }
 
+// bindings lists the bindings of this scope. A handler of events cannot return an error; a cache that has synced fails only if an index
+// is missing, which all tests would show.
 func (t *triggers) bindings(ctx context.Context, options ...client.ListOption) []workv1alpha2.Binding {
-	options = append(options, client.UnsafeDisableDeepCopy)
-	var bindings []workv1alpha2.Binding
-	var err error
-	if t.namespaced {
-		var list workv1alpha2.ResourceBindingList
-		err = t.reader.List(ctx, &list, options...)
-		for i := range list.Items {
-			bindings = append(bindings, &list.Items[i])
-		}
-	} else {
-		var list workv1alpha2.ClusterResourceBindingList
-		err = t.reader.List(ctx, &list, options...)
-		for i := range list.Items {
-			bindings = append(bindings, &list.Items[i])
-		}
-	}
-	if err != nil { // A cache that has synced fails on a missing index only.
-		log.FromContext(ctx).Error(err, "Listing bindings")
+	bindings, err := hubclient.BindingsOfScope(ctx, t.reader, t.namespaced, options...)
+	if err != nil {
+		log.FromContext(ctx).Error(err, "Bindings that a change concerns are not rendered again")
 	}
 	return bindings
 }
 
+// policies lists the override policies that may concern bindings of this scope; of an error see bindings.
 func (t *triggers) policies(ctx context.Context) []policyv1alpha1.Override {
-	var policies []policyv1alpha1.Override
-	var everywhere policyv1alpha1.ClusterOverridePolicyList
-	if err := t.reader.List(ctx, &everywhere, client.UnsafeDisableDeepCopy); err != nil {
-		log.FromContext(ctx).Error(err, "Listing cluster override policies")
+	list := func() ([]policyv1alpha1.Override, error) { return hubclient.Overrides(ctx, t.reader, "") }
+	if t.namespaced {
+		list = func() ([]policyv1alpha1.Override, error) { return hubclient.AllOverrides(ctx, t.reader) }
 	}
-	for i := range everywhere.Items {
-		policies = append(policies, &everywhere.Items[i])
-	}
-	if !t.namespaced {
-		return policies
-	}
-	var local policyv1alpha1.OverridePolicyList
-	if err := t.reader.List(ctx, &local, client.UnsafeDisableDeepCopy); err != nil {
-		log.FromContext(ctx).Error(err, "Listing override policies")
-	}
-	for i := range local.Items {
-		policies = append(policies, &local.Items[i])
+	policies, err := list()
+	if err != nil {
+		log.FromContext(ctx).Error(err, "Bindings that a change of a Cluster concerns are not rendered again")
 	}
 	return policies
 }
 
-// looksTheSame says whether two states of a Cluster are one and the same to every selector.
-func looksTheSame(a, b *clusterv1alpha1.Cluster) bool {
-	//lint:ignore SA1019 Selectors still look at the old field.
+// sameToSelectors returns whether every selector treats two states of a Cluster alike.
+func sameToSelectors(a, b *clusterv1alpha1.Cluster) bool {
+	//lint:ignore SA1019 Selectors still read the old field.
 	sameZone := a.Spec.Zone == b.Spec.Zone
 	return sameZone && maps.Equal(a.Labels, b.Labels) && a.Spec.Provider == b.Spec.Provider && a.Spec.Region == b.Spec.Region &&
 		slices.Equal(a.Spec.Zones, b.Spec.Zones)

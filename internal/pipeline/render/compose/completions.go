@@ -10,7 +10,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/knowledge/capacity"
 )
 
-// shareCompletions divides spec.completions of a Job whose parallelism was divided, in the proportion of the latter. It
+// ShareCompletions divides spec.completions of a Job whose parallelism was divided, in the proportion of the latter. It
 // returns nil for everything else.
 func ShareCompletions(job *unstructured.Unstructured, spec *workv1alpha2.ResourceBindingSpec) map[string]int64 {
 	if gvk := job.GroupVersionKind(); gvk.Group != "batch" || gvk.Kind != "Job" || !isDivided(spec) {

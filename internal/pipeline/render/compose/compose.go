@@ -24,39 +24,40 @@ import (
 	"github.com/flagship-k8s/flagship/internal/knowledge/override"
 )
 
-// Interpreter is as much of an interpreter as rendering needs.
+// Interpreter is what rendering needs of an interpreter.
 type Interpreter interface {
-	// Revise returns a copy of obj that asks for replicas, or obj itself if its kind has no replicas.
+	// Revise returns a copy of obj with these replicas, or obj itself if its kind has no replicas.
 	Revise(ctx context.Context, obj *unstructured.Unstructured, replicas int64) (*unstructured.Unstructured, error)
-	// Prune removes, in place, what means nothing outside the control plane.
+	// Prune removes, in place, what has no meaning outside the control plane.
 	Prune(obj *unstructured.Unstructured)
 }
 
-// composer makes Works. It is pure knowledge, apart from what the interpreter asks of others.
+// Composer makes Works.
 type Composer struct {
 	Interpreter Interpreter
 	Conversion  conversion.Adviser
-	NewID       func() string
+	// NewID returns a new UUID; tests have their own.
+	NewID func() string
 }
 
-// request is everything one Work is made from. Nothing in it is changed.
+// Request is what one Work is made from. Nothing in it is changed.
 type Request struct {
 	Template *unstructured.Unstructured
 	Binding  workv1alpha2.Binding
 	Target   Target
-	// targets is how many clusters there are in all.
+	// Targets is the number of clusters in all.
 	Targets int
-	// completions is the share of each cluster in a divided Job; nil for everything else.
+	// Completions is the share of each cluster in a divided Job; nil for everything else.
 	Completions map[string]int64
 	Cluster     *clusterv1alpha1.Cluster
 	Policies    []policyv1alpha1.Override
-	// name is the Work's; empty means the usual one.
+	// Name is the Work's; empty means the usual one.
 	Name string
-	// existing is the Work as it is; nil if there is none.
+	// Existing is the Work as it is; nil if there is none.
 	Existing *workv1alpha1.Work
 }
 
-// compose returns the Work as it should be: existing with our part of it replaced, or a new one.
+// Compose returns the Work as it should be: the existing one with what the binding sets replaced, or a new one.
 func (c *Composer) Compose(ctx context.Context, r Request) (*workv1alpha1.Work, error) {
 	spec := r.Binding.BindingSpec()
 	work := workv1alpha1.NewWork(types.NamespacedName{
@@ -99,7 +100,7 @@ func (c *Composer) Compose(ctx context.Context, r Request) (*workv1alpha1.Work, 
 	return work, nil
 }
 
-// manifest makes the object as this cluster should have it, without our labels and annotations.
+// manifest makes the object as this cluster should have it, without the labels and annotations of the control plane.
 func (c *Composer) manifest(ctx context.Context, r Request) (*unstructured.Unstructured, override.Result, error) {
 	spec := r.Binding.BindingSpec()
 	obj := r.Template
@@ -112,8 +113,10 @@ func (c *Composer) manifest(ctx context.Context, r Request) (*unstructured.Unstr
 	if err := checkIdentity(r.Template, obj); err != nil {
 		return nil, override.Result{}, &ForbiddenError{Cause: err}
 	}
-	obj = ownCopy(obj, r.Template)
-	disown(obj)
+	if obj == r.Template {
+		obj = obj.DeepCopy()
+	}
+	removeOwnershipKeys(obj)
 	if share, ok := r.Completions[r.Target.Name]; ok {
 		if err := unstructured.SetNestedField(obj.Object, share, "spec", "completions"); err != nil {
 			return nil, override.Result{}, fmt.Errorf("setting the completions for cluster %s: %w", r.Target.Name, err)
@@ -123,8 +126,7 @@ func (c *Composer) manifest(ctx context.Context, r Request) (*unstructured.Unstr
 	if err != nil {
 		return nil, override.Result{}, err
 	}
-	obj = overrides.Object
-	if obj, err = c.Conversion.To(ctx, obj, r.Cluster); err != nil {
+	if obj, err = c.Conversion.To(ctx, overrides.Object, r.Cluster); err != nil {
 		return nil, override.Result{}, &ConversionError{cluster: r.Target.Name, cause: err}
 	}
 	chosen := chosenNodePorts(r.Template, obj)
@@ -135,15 +137,7 @@ func (c *Composer) manifest(ctx context.Context, r Request) (*unstructured.Unstr
 	return obj, overrides, nil
 }
 
-// ownCopy makes sure that obj can be changed without changing the template.
-func ownCopy(obj, template *unstructured.Unstructured) *unstructured.Unstructured {
-	if obj == template {
-		return template.DeepCopy()
-	}
-	return obj
-}
-
-// conflictResolution follows the template's own annotation where it says something, and else the policy.
+// conflictResolution returns that of the template's annotation, or else that of the policy.
 func conflictResolution(template *unstructured.Unstructured, spec *workv1alpha2.ResourceBindingSpec) string {
 	switch own := template.GetAnnotations()[workv1alpha1.ConflictResolutionAnnotation]; {
 	case own == workv1alpha1.ConflictResolutionOverwrite, own == workv1alpha1.ConflictResolutionAbort:
@@ -155,7 +149,7 @@ func conflictResolution(template *unstructured.Unstructured, spec *workv1alpha2.
 	}
 }
 
-// recordOverrides notes on the Work what was overridden, and forgets what no longer is.
+// recordOverrides lists on the Work the overrides that were applied.
 func recordOverrides(work *workv1alpha1.Work, annotations map[string]string, result override.Result) error {
 	for key, applied := range map[string][]override.Applied{
 		workv1alpha1.AppliedClusterOverridesAnnotation: result.Cluster,
@@ -174,8 +168,7 @@ func recordOverrides(work *workv1alpha1.Work, annotations map[string]string, res
 	return nil
 }
 
-// same says whether writing desired over existing would change nothing. Our part of the metadata is compared by
-// comparing all of it: desired was made from existing.
+// Same returns whether to write desired, which was made from existing, would change nothing.
 func Same(existing, desired *workv1alpha1.Work) bool {
 	if !maps.Equal(existing.Labels, desired.Labels) || !maps.Equal(existing.Annotations, desired.Annotations) ||
 		!slices.Equal(existing.Finalizers, desired.Finalizers) {
@@ -189,16 +182,18 @@ func Same(existing, desired *workv1alpha1.Work) bool {
 	return workv1alpha1.SameManifests(a.Workload.Manifests, b.Workload.Manifests)
 }
 
+// WorkName returns the name of the Works of a binding.
 func WorkName(spec *workv1alpha2.ResourceBindingSpec) string {
 	return workv1alpha1.WorkName(spec.Resource.Kind, spec.Resource.Namespace, spec.Resource.Name)
 }
 
+// AlternativeWorkName returns the name of a Work where another object has the WorkName.
 func AlternativeWorkName(spec *workv1alpha2.ResourceBindingSpec) string {
 	ref := RefOf(spec)
 	return workv1alpha1.AlternativeWorkName(ref.GroupVersionKind.GroupKind(), ref.Namespace, ref.Name)
 }
 
-// carries says whether a Work has a manifest of a binding's template, or one that cannot be read.
+// Carries returns whether a Work has a manifest of a binding's template, or one that cannot be read.
 func Carries(work *workv1alpha1.Work, spec *workv1alpha2.ResourceBindingSpec) bool {
 	ref := RefOf(spec)
 	return len(work.Spec.Workload.Manifests) == 0 || slices.ContainsFunc(work.Spec.Workload.Manifests, func(m workv1alpha1.Manifest) bool {
@@ -210,7 +205,7 @@ func Carries(work *workv1alpha1.Work, spec *workv1alpha2.ResourceBindingSpec) bo
 	})
 }
 
-// belongs tells whether a Work was made for a binding. One whose annotations somebody removed still has the label.
+// Belongs returns whether a Work was made for a binding. One whose annotations a user removed still has the label.
 func Belongs(work *workv1alpha1.Work, binding workv1alpha2.Binding) bool {
 	if of := workv1alpha2.BoundTo(work); of != "" {
 		return of == KeyOf(binding)
@@ -219,12 +214,12 @@ func Belongs(work *workv1alpha1.Work, binding workv1alpha2.Binding) bool {
 	return id != "" && work.Labels[binding.PermanentIDLabel()] == id
 }
 
-// carriesNamespace returns whether a Work is there with or without a binding: it carries a namespace, which goes to every cluster.
+// CarriesNamespace returns whether a Work is there with or without a binding: it carries a namespace, which goes to every cluster.
 func CarriesNamespace(work *workv1alpha1.Work) bool {
 	return work.Annotations[workv1alpha1.CarriedNamespaceAnnotation] != ""
 }
 
-// mayTake returns whether a binding may take over a Work that no binding has: see workv1alpha2.Unbind.
+// MayTake returns whether a binding may take over a Work that no binding has: see workv1alpha2.Unbind.
 func MayTake(work *workv1alpha1.Work) bool {
 	return CarriesNamespace(work) && work.DeletionTimestamp == nil && workv1alpha2.BoundTo(work) == ""
 }

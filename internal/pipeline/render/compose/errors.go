@@ -8,7 +8,7 @@ import (
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 )
 
-// ReasonOf names what the failures of rendering are about.
+// ReasonOf returns the reason of the condition Rendered for a failure.
 func ReasonOf(failure error) string {
 	if refused, is := errors.AsType[*RefusedError](failure); is {
 		return refused.Reason
@@ -23,20 +23,21 @@ func ReasonOf(failure error) string {
 	return workv1alpha2.TranslationFailedReason
 }
 
-// refusal says that a Work would carry an object that is not the binding's template, or that must not leave the control
-// plane. Trying again does not help.
+// ForbiddenError means that a Work would carry an object that is not the binding's template, or that must not leave the control
+// plane. Another try does not help.
 type ForbiddenError struct{ Cause error }
 
 func (e *ForbiddenError) Error() string { return e.Cause.Error() }
 
 func (e *ForbiddenError) Unwrap() error { return e.Cause }
 
+// IsForbidden returns whether an error is a ForbiddenError.
 func IsForbidden(err error) bool {
 	_, is := errors.AsType[*ForbiddenError](err)
 	return is
 }
 
-// untranslatable says that a cluster cannot be given the template in terms it knows.
+// ConversionError means that the template cannot be converted to what a cluster serves.
 type ConversionError struct {
 	cluster string
 	cause   error
@@ -48,11 +49,11 @@ func (e *ConversionError) Error() string {
 
 func (e *ConversionError) Unwrap() error { return e.cause }
 
-// refusedWork says that a Work cannot be written as long as its template and the policies are what they are.
+// RefusedError means that a Work cannot be written as long as its template and the policies are what they are.
 type RefusedError struct {
-	// cluster is empty if the reason concerns all clusters.
+	// Cluster is empty if the reason concerns all clusters.
 	Cluster string
-	// reason is that of the condition Rendered.
+	// Reason is that of the condition Rendered.
 	Reason string
 	Cause  error
 }
@@ -66,17 +67,18 @@ func (e *RefusedError) Error() string {
 
 func (e *RefusedError) Unwrap() error { return e.Cause }
 
+// IsConversion returns whether an error is a ConversionError.
 func IsConversion(err error) bool {
 	_, is := errors.AsType[*ConversionError](err)
 	return is
 }
 
-// Flatten lists the parts of a joined error.
+// Flatten returns the parts of a joined error.
 func Flatten(err error) []error {
 	if err == nil {
 		return nil
 	}
-	joined, ok := err.(interface{ Unwrap() []error }) // The joined error itself is meant, not one inside another.
+	joined, ok := err.(interface{ Unwrap() []error }) // errors.As would find a joined error inside another one, too
 	if !ok {
 		return []error{err}
 	}

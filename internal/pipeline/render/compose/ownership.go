@@ -14,8 +14,8 @@ import (
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
 )
 
-// claimKeys are the ownership keys that a copy has from its template: they say what selected the template, and nothing in
-// a member is decided by them.
+// claimKeys are the ownership keys that a copy has from its template: they name what selected the template, and nothing in
+// a member depends on them.
 var claimKeys = map[string]bool{
 	policyv1alpha1.PropagationPolicyPermanentIDLabel:        true,
 	policyv1alpha1.PropagationPolicyNamespaceAnnotation:     true,
@@ -28,8 +28,8 @@ var claimKeys = map[string]bool{
 	networkingv1alpha1.MultiClusterServiceNameLabel:         true,
 }
 
-// disown removes, in place, the ownership keys that a user wrote on a template. The copy gets those that are true later.
-func disown(obj *unstructured.Unstructured) {
+// removeOwnershipKeys removes, in place, the ownership keys that a user wrote on a template. The copy gets its own later.
+func removeOwnershipKeys(obj *unstructured.Unstructured) {
 	for _, name := range []string{"labels", "annotations"} {
 		value, _, _ := unstructured.NestedFieldNoCopy(obj.Object, "metadata", name)
 		if entries, ok := value.(map[string]any); ok {
@@ -38,8 +38,8 @@ func disown(obj *unstructured.Unstructured) {
 	}
 }
 
-// checkIdentity returns an error if an interpreter made another object of a template. What users say about a kind may
-// change what the copy is like, not which object it is.
+// checkIdentity returns an error if an interpreter made another object of a template. Customizations may
+// change the content of a copy, not which object it is.
 func checkIdentity(template, made *unstructured.Unstructured) error {
 	for _, field := range []struct{ path, want, got string }{
 		{"apiVersion", template.GetAPIVersion(), made.GetAPIVersion()},
@@ -54,9 +54,10 @@ func checkIdentity(template, made *unstructured.Unstructured) error {
 	return nil
 }
 
+// ErrNotOfNamespace means that a binding names an object outside its namespace.
 var ErrNotOfNamespace = errors.New("spec.resource: a ResourceBinding names an object of its own namespace, a ClusterResourceBinding one that belongs to none. Delete this binding")
 
-// checkTemplate returns an error if a binding names what it must not carry. Admission refuses such a binding; one that was
+// CheckTemplate returns an error if a binding names what it must not carry. Admission refuses such a binding; one that was
 // stored before comes here.
 func CheckTemplate(binding workv1alpha2.Binding) error {
 	ref := RefOf(binding.BindingSpec())

@@ -1,36 +1,37 @@
 package compose
 
 import (
-	"k8s.io/apimachinery/pkg/api/meta"
 	"maps"
 	"slices"
+
+	"k8s.io/apimachinery/pkg/api/meta"
 
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 )
 
-// target is one cluster that is to have a Work.
+// Target is one cluster that is to have a Work.
 type Target struct {
 	workv1alpha2.TargetCluster
-	// scheduled is false for a cluster that is only wanted by a binding that depends on this one: then the template's
-	// own number of replicas stays.
+	// Scheduled is false for a cluster that only a binding which depends on this one goes to: the template's replicas stay then.
 	Scheduled bool
 }
 
-// plan says what should be where, as far as the binding alone can tell.
+// Plan is what should be in which cluster, as far as it follows from the binding.
 type Plan struct {
 	Targets []Target
 	// draining are clusters whose Work stays as it is until its eviction ends.
 	draining map[string]bool
-	// purging are clusters whose Work has to be gone before any other is written.
+	// Purging are clusters whose Work has to be gone before any other is written.
 	Purging map[string]bool
-	// paused says whether nothing is to happen in a cluster: what is there stays, wanted or not.
+	// paused returns whether nothing is written in a cluster: what is there stays, wanted or not.
 	paused func(cluster string) bool
-	// mayDelete is false while the lack of targets may only mean that nobody has chosen any yet.
+	// MayDelete is false while the scheduler may not have chosen the targets yet.
 	MayDelete bool
 }
 
+// PlanFor returns the plan of a binding.
 func PlanFor(binding workv1alpha2.Binding) Plan {
 	spec := binding.BindingSpec()
 	p := Plan{Targets: TargetsOf(spec), draining: map[string]bool{}, Purging: map[string]bool{}}
@@ -51,18 +52,18 @@ func PlanFor(binding workv1alpha2.Binding) Plan {
 	return p
 }
 
-// mayDelete is the field of plan.
+// MayDelete returns the field of the plan of a binding.
 func MayDelete(binding workv1alpha2.Binding) bool {
 	spec := binding.BindingSpec()
 	return len(spec.Clusters) > 0 || spec.Placement == nil || binding.BindingStatus().SchedulerObservedGeneration > 0
 }
 
-// wants says whether a cluster may keep its Work.
+// Wants returns whether a cluster may keep its Work.
 func (p Plan) Wants(cluster string) bool {
 	return p.draining[cluster] || p.paused(cluster) || slices.ContainsFunc(p.Targets, func(t Target) bool { return t.Name == cluster })
 }
 
-// targetsOf joins the clusters that were chosen with those that dependants are in, each once and in that order.
+// TargetsOf joins the clusters that were chosen with those of dependants, each once and in that order.
 func TargetsOf(spec *workv1alpha2.ResourceBindingSpec) []Target {
 	targets := make([]Target, 0, len(spec.Clusters))
 	seen := make(map[string]bool, len(spec.Clusters))
@@ -83,7 +84,7 @@ func TargetsOf(spec *workv1alpha2.ResourceBindingSpec) []Target {
 	return targets
 }
 
-// isWorkload says whether the number of replicas in each cluster is ours to set.
+// isWorkload returns whether the replicas in each cluster follow from the binding.
 func isWorkload(spec *workv1alpha2.ResourceBindingSpec) bool {
 	return spec.Replicas > 0 || spec.ReplicaRequirements != nil
 }
@@ -93,9 +94,9 @@ func isDivided(spec *workv1alpha2.ResourceBindingSpec) bool {
 		spec.Placement.ReplicaScheduling.ReplicaSchedulingType == policyv1alpha1.ReplicaSchedulingTypeDivided
 }
 
-// awaitsScheduler says that the targets are of an older spec and new ones are about to follow. Rendering now would write
-// the new template with the old numbers, and every Work once more a moment later. Where the scheduler finds no better
-// answer it says so by observing the generation, and that ends the wait too.
+// AwaitsScheduler returns whether the targets are those of an older spec. Rendering now would write the new template with the old
+// numbers, and every Work once more a moment later. A scheduler that changes nothing sets the generation that it observed, which
+// ends the wait, too.
 func AwaitsScheduler(binding workv1alpha2.Binding) bool {
 	spec := binding.BindingSpec()
 	if spec.Placement == nil || !isWorkload(spec) || len(spec.Clusters) == 0 {
@@ -117,7 +118,7 @@ func AwaitsScheduler(binding workv1alpha2.Binding) bool {
 	return isDivided(spec) && sum != spec.Replicas
 }
 
-// suspends says whether nothing is to be written to the cluster.
+// suspends returns whether nothing is to be written to the cluster.
 func suspends(spec *workv1alpha2.ResourceBindingSpec, cluster string) bool {
 	if spec.Suspension == nil {
 		return false
@@ -144,7 +145,7 @@ func preservedState(spec *workv1alpha2.ResourceBindingSpec, targets int, cluster
 	return state
 }
 
-// unwanted finds the Works in clusters where the binding wants none.
+// Unwanted returns the Works in clusters where the binding wants none.
 func (p Plan) Unwanted(works []*workv1alpha1.Work) []*workv1alpha1.Work {
 	if !p.MayDelete {
 		return nil
@@ -159,7 +160,7 @@ func (p Plan) Unwanted(works []*workv1alpha1.Work) []*workv1alpha1.Work {
 	return unwanted
 }
 
-// awaitsPurge says whether one of the Works that are being deleted has to be gone before others are written.
+// AwaitsPurge returns whether one of the Works that are being deleted has to be gone before others are written.
 func (p Plan) AwaitsPurge(deleted []*workv1alpha1.Work) bool {
 	return slices.ContainsFunc(deleted, func(work *workv1alpha1.Work) bool {
 		cluster, _ := workv1alpha1.ClusterOfExecutionNamespace(work.Namespace)
@@ -167,20 +168,20 @@ func (p Plan) AwaitsPurge(deleted []*workv1alpha1.Work) bool {
 	})
 }
 
-// purgesDirectly says that a policy wants copies removed at the old place at once.
+// PurgesDirectly returns whether a policy has copies removed at once in a cluster that the binding leaves.
 func PurgesDirectly(binding workv1alpha2.Binding) bool {
 	return binding.GetAnnotations()[policyv1alpha1.PurgeModeAnnotation] == string(policyv1alpha1.PurgeModeDirectly)
 }
 
-// arrived says whether every target has a healthy copy, and all of them together as many replicas as wanted.
+// Arrived returns whether every target has a healthy copy, and all of them together as many replicas as wanted.
 func (p Plan) Arrived(spec *workv1alpha2.ResourceBindingSpec, works []*workv1alpha1.Work) bool {
-	well := map[string]bool{}
+	healthy := map[string]bool{}
 	for _, work := range works {
-		well[work.Namespace] = well[work.Namespace] || isHealthy(work)
+		healthy[work.Namespace] = healthy[work.Namespace] || isHealthy(work)
 	}
 	var replicas int32
 	for _, t := range p.Targets {
-		if !well[workv1alpha1.ExecutionNamespace(t.Name)] {
+		if !healthy[workv1alpha1.ExecutionNamespace(t.Name)] {
 			return false
 		}
 		replicas += t.Replicas
@@ -188,7 +189,7 @@ func (p Plan) Arrived(spec *workv1alpha2.ResourceBindingSpec, works []*workv1alp
 	return !isDivided(spec) || !isWorkload(spec) || replicas >= spec.Replicas
 }
 
-// isHealthy says whether what a Work orders now is in its member, and in order there.
+// isHealthy returns whether what a Work carries now is applied and healthy in its member.
 func isHealthy(work *workv1alpha1.Work) bool {
 	applied := meta.FindStatusCondition(work.Status.Conditions, workv1alpha1.WorkApplied)
 	progressing := meta.FindStatusCondition(work.Status.Conditions, workv1alpha1.WorkProgressing)
