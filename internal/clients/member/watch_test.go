@@ -3,6 +3,7 @@ package member_test
 import (
 	"fmt"
 	"net/http"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -286,4 +287,44 @@ func parse(t *testing.T, text string) *unstructured.Unstructured {
 		t.Fatal(err)
 	}
 	return obj
+}
+
+// TestConnectionsThatCameAndWentLeaveNothing counts goroutines: watches, their ends that were put off, and probes of members that are
+// down end with the connection.
+func TestConnectionsThatCameAndWentLeaveNothing(t *testing.T) {
+	s := newServer(t)
+	s.answer(func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(http.StatusOK)
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+	})
+	fleet, _ := connect(t, s.URL, nil)
+	before := runtime.NumGoroutine()
+	const members = 100
+	name := func(i int) string { return fmt.Sprintf("member-%d", i) }
+	for i := range members {
+		c := cluster(s.URL)
+		if i%2 == 0 {
+			c = cluster("https://127.0.0.1:1") // is down
+		}
+		c.Name, c.UID = name(i), types.UID(name(i))
+		if err := fleet.Upsert(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+		conn, _ := fleet.Get(c.Name)
+		conn.Hold("a", configMaps)
+		conn.Hold("b", configMaps, schema.GroupVersionResource{Version: "v1", Resource: "secrets"})
+		conn.Release("b")
+	}
+	eventually(t, "members that are down are probed", func() bool {
+		conn, _ := fleet.Get(name(0))
+		return conn.Health().Down
+	})
+	for i := range members {
+		fleet.Remove(name(i))
+	}
+	eventually(t, "the goroutines are gone", func() bool {
+		s.CloseClientConnections() // those of the server
+		return runtime.NumGoroutine() <= before+8
+	})
 }

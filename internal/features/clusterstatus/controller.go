@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -47,13 +49,18 @@ type Deps struct {
 // Setup adds the loop that keeps the status of Clusters: readiness, served kinds, version, nodes and resources, and
 // the taints that follow from readiness. Every member has its own worker, so one that hangs delays nobody.
 func Setup(mgr ctrl.Manager, deps Deps) error {
-	o := &clusterObserver{Deps: deps, hub: mgr.GetClient(), states: map[string]*clusterState{}}
-	o.queues = memberqueue.New("clusters", deps.Fleet, deps.Clock, 1, o.observe)
-	deps.Fleet.Subscribe(o.connectionChanged)
+	o := newObserver(mgr.GetClient(), deps)
 	if err := mgr.Add(o); err != nil {
 		return fmt.Errorf("adding the cluster observer: %w", err)
 	}
 	return nil
+}
+
+func newObserver(hub client.Client, deps Deps) *clusterObserver {
+	o := &clusterObserver{Deps: deps, hub: hub, states: map[string]*clusterState{}}
+	o.queues = memberqueue.New("clusters", deps.Fleet, deps.Clock, 1, o.observe)
+	deps.Fleet.Subscribe(o.connectionChanged)
+	return o
 }
 
 // clusterObserver writes Cluster status and condition taints.
@@ -64,18 +71,17 @@ type clusterObserver struct {
 
 	mu     sync.Mutex
 	states map[string]*clusterState
-	// watch starts following a member. The watches outlive the reconcile that starts them: they end with Start.
-	watch func(*member.Conn, watchNews) *resourceWatch
 }
 
 // Start implements manager.Runnable: it observes until ctx ends and every watch came back.
 func (o *clusterObserver) Start(ctx context.Context) error {
-	var watches watchGroup
-	o.watch = func(conn *member.Conn, news watchNews) *resourceWatch {
-		return watchResources(ctx, &watches, conn, news)
-	}
 	err := o.queues.Start(ctx)
-	watches.Wait()
+	o.mu.Lock()
+	states := slices.Collect(maps.Values(o.states))
+	o.mu.Unlock()
+	for _, s := range states {
+		s.resources.group.Close()
+	}
 	return err
 }
 
@@ -112,12 +118,12 @@ func (o *clusterObserver) observe(ctx context.Context, name string, _ types.Name
 	case err != nil:
 		return 0, fmt.Errorf("reading cluster %s: %w", name, err)
 	}
-	state := o.state(conn, cluster)
+	state := o.state(ctx, conn, cluster)
 	o.look(ctx, state)
 	if state.health.published.Status == "" {
 		return max(state.nextProbe.Sub(o.Clock.Now()), time.Millisecond), nil // nothing to tell yet
 	}
-	state.resources.serve(state.apis)
+	state.resources.devices.follow(state.apis)
 	if err := o.write(ctx, cluster, state); err != nil {
 		if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 			return summaryPause, nil // the cache is behind, or the Cluster is going
@@ -175,16 +181,14 @@ func (o *clusterObserver) probe(ctx context.Context, conn *member.Conn) metav1.C
 	return clusterv1alpha1.Ready()
 }
 
-func (o *clusterObserver) state(conn *member.Conn, cluster *clusterv1alpha1.Cluster) *clusterState {
+func (o *clusterObserver) state(ctx context.Context, conn *member.Conn, cluster *clusterv1alpha1.Cluster) *clusterState {
 	o.mu.Lock()
-	defer o.mu.Unlock()
 	s := o.states[conn.Name()]
+	o.mu.Unlock()
 	if s != nil && s.conn == conn {
 		return s
 	}
-	if s != nil {
-		s.resources.stop()
-	}
+	o.forget(conn.Name())
 	s = &clusterState{
 		conn:   conn,
 		health: smoother{failure: o.FailureThreshold, success: o.SuccessThreshold},
@@ -194,23 +198,27 @@ func (o *clusterObserver) state(conn *member.Conn, cluster *clusterv1alpha1.Clus
 		s.health.published = *published
 	}
 	key := types.NamespacedName{Name: conn.Name()}
-	s.resources = o.watch(conn, watchNews{
+	s.resources = watchResources(context.WithoutCancel(ctx), conn, watchNews{
 		summary: func() { o.queues.AddAfter(conn.Name(), key, summaryPause) },
 		kinds: func() {
 			s.apisStale.set()
 			o.queues.AddAfter(conn.Name(), key, kindsPause)
 		},
 	})
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	o.states[conn.Name()] = s
 	return s
 }
 
+// forget ends the watches of a member. The lock is not held meanwhile: a watch that fails may end in connectionChanged.
 func (o *clusterObserver) forget(name string) {
 	o.mu.Lock()
-	defer o.mu.Unlock()
-	if s := o.states[name]; s != nil {
-		s.resources.stop()
-		delete(o.states, name)
+	s := o.states[name]
+	delete(o.states, name)
+	o.mu.Unlock()
+	if s != nil {
+		s.resources.group.Close()
 	}
 }
 

@@ -44,15 +44,9 @@ func (g *Group) Go(f func(context.Context)) (stop context.CancelFunc) {
 	return stop
 }
 
-// Follow lists and watches into a store until the group is closed or the returned function is called. What fails is tried again
-// with a backoff of up to half a minute.
+// Follow is Run until the group is closed or the returned function is called.
 func (g *Group) Follow(name string, lw cache.ListerWatcher, example runtime.Object, store cache.ReflectorStore) (stop context.CancelFunc) {
-	r := cache.NewReflectorWithOptions(lw, example, store, cache.ReflectorOptions{
-		Name: name, TypeDescription: name,
-		Backoff: &wait.Backoff{Duration: 200 * time.Millisecond, Factor: 2, Jitter: 1, Cap: 30 * time.Second, Steps: 16},
-	})
-	r.WatchListPageSize = pageSize
-	return g.Go(r.RunWithContext)
+	return g.Go(func(ctx context.Context) { Run(ctx, name, lw, example, store) })
 }
 
 // Close ends the contexts of all goroutines and waits for them.
@@ -62,4 +56,14 @@ func (g *Group) Close() {
 	g.mu.Unlock()
 	g.stop()
 	g.running.Wait()
+}
+
+// Run lists and watches into a store until ctx ends. What fails is tried again with a backoff of up to half a minute.
+func Run(ctx context.Context, name string, lw cache.ListerWatcher, example runtime.Object, store cache.ReflectorStore) {
+	r := cache.NewReflectorWithOptions(lw, example, store, cache.ReflectorOptions{
+		Name: name, TypeDescription: name,
+		Backoff: &wait.Backoff{Duration: 200 * time.Millisecond, Factor: 2, Jitter: 1, Cap: 30 * time.Second, Steps: 16},
+	})
+	r.WatchListPageSize = pageSize
+	r.RunWithContext(ctx)
 }

@@ -14,13 +14,13 @@ import (
 type Store[T any] struct {
 	// Keep returns what is needed of an object, and false if the object is not needed. Required.
 	Keep func(obj any) (T, bool, error)
-	// Same returns whether a change does not matter. Default: semantic equality.
+	// Same returns whether a change does not matter; the item stays as it is then. Default: semantic equality.
 	Same func(a, b T) bool
-	// Changed is called, without locks and in order, for every change that matters: before or after is nil if there was or is
-	// nothing. It must not block. Optional.
+	// Changed is called for every item that changed: before or after is nil if there was or is none. Optional. Like News it is
+	// called without locks, and must not block.
 	Changed func(key types.NamespacedName, before, after *T)
-	// Listed is called after every complete list. Optional.
-	Listed func()
+	// News is called once after one or more items changed, and, with listed set, after every complete list. Optional.
+	News func(listed bool)
 
 	mu     sync.RWMutex
 	items  map[types.NamespacedName]T
@@ -44,17 +44,25 @@ func (s *Store[T]) Update(obj any) error {
 	}
 	s.mu.Lock()
 	before, existed := s.items[key]
+	if existed && s.same(before, item) {
+		s.mu.Unlock()
+		return nil
+	}
 	if s.items == nil {
 		s.items = map[types.NamespacedName]T{}
 	}
 	s.items[key] = item
 	s.mu.Unlock()
-	s.compare(key, before, item, existed)
+	s.changed(key, before, existed, &item)
+	s.news(false)
 	return nil
 }
 
 // Delete implements cache.ReflectorStore.
 func (s *Store[T]) Delete(obj any) error {
+	if last, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		obj = last.Obj
+	}
 	key, err := keyOf(obj)
 	if err != nil {
 		return err
@@ -65,32 +73,38 @@ func (s *Store[T]) Delete(obj any) error {
 
 // Replace implements cache.ReflectorStore.
 func (s *Store[T]) Replace(list []any, _ string) error {
+	s.mu.RLock()
+	before := s.items // only a reflector changes it, and this is its goroutine
+	s.mu.RUnlock()
 	items := make(map[types.NamespacedName]T, len(list))
+	changes := map[types.NamespacedName]T{}
 	for _, obj := range list {
 		key, item, needed, err := s.read(obj)
 		if err != nil {
 			return err
 		}
-		if needed {
-			items[key] = item
+		old, existed := before[key]
+		switch {
+		case !needed:
+		case existed && s.same(old, item):
+			items[key] = old
+		default:
+			items[key], changes[key] = item, item
 		}
 	}
 	s.mu.Lock()
-	before := s.items
 	s.items, s.synced = items, true
 	s.mu.Unlock()
-	for key, item := range items {
+	for key, item := range changes {
 		old, existed := before[key]
-		s.compare(key, old, item, existed)
+		s.changed(key, old, existed, &item)
 	}
 	for key, old := range before {
-		if _, exists := items[key]; !exists && s.Changed != nil {
-			s.Changed(key, &old, nil)
+		if _, exists := items[key]; !exists {
+			s.changed(key, old, true, nil)
 		}
 	}
-	if s.Listed != nil {
-		s.Listed()
-	}
+	s.news(true)
 	return nil
 }
 
@@ -117,18 +131,32 @@ func (s *Store[T]) remove(key types.NamespacedName) {
 	before, existed := s.items[key]
 	delete(s.items, key)
 	s.mu.Unlock()
-	if existed && s.Changed != nil {
-		s.Changed(key, &before, nil)
+	if existed {
+		s.changed(key, before, true, nil)
+		s.news(false)
 	}
 }
 
-func (s *Store[T]) compare(key types.NamespacedName, before, after T, existed bool) {
+func (s *Store[T]) same(a, b T) bool {
+	if s.Same != nil {
+		return s.Same(a, b)
+	}
+	return equality.Semantic.DeepEqual(a, b)
+}
+
+func (s *Store[T]) changed(key types.NamespacedName, before T, existed bool, after *T) {
 	switch {
 	case s.Changed == nil:
-	case !existed:
-		s.Changed(key, nil, &after)
-	case s.Same != nil && !s.Same(before, after), s.Same == nil && !equality.Semantic.DeepEqual(before, after):
-		s.Changed(key, &before, &after)
+	case existed:
+		s.Changed(key, &before, after)
+	default:
+		s.Changed(key, nil, after)
+	}
+}
+
+func (s *Store[T]) news(listed bool) {
+	if s.News != nil {
+		s.News(listed)
 	}
 }
 

@@ -2,6 +2,8 @@ package summary
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -13,25 +15,29 @@ import (
 	"k8s.io/dynamic-resource-allocation/cel"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/clients/member/memberwatch"
 )
 
-// Devices counts the devices of a member by class, and how many of them claims hold. Of a device it keeps the name
-// and the classes, of a claim the devices: neither attributes nor objects. It is safe for concurrent use.
+// Devices counts the devices of a member by class, and how many of them claims hold. Of a device it keeps the name and the classes,
+// of a claim the devices.
 type Devices struct {
-	mu      sync.Mutex
-	classes map[string]*deviceClass
-	slices  map[string]deviceSlice
-	claims  map[types.UID][]deviceName
-	// old are the names of the classes of v1alpha2; only their drivers know what there is of them.
-	old sets.Set[string]
+	// Classes and OldClasses are the stores of the watches of DeviceClasses and of the classes of v1alpha2. Of the latter only the
+	// names are known: only their drivers know the devices.
+	Classes    *memberwatch.Store[*deviceClass]
+	OldClasses *memberwatch.Store[struct{}]
+	changed    func()
 
-	classesListed, slicesListed, claimsListed, oldListed, noOld bool
+	mu     sync.Mutex
+	slices *memberwatch.Store[deviceSlice]
+	claims *memberwatch.Store[[]deviceName]
+	// withoutOld is true for a member that does not serve classes of v1alpha2.
+	withoutOld bool
 }
 
-// deviceClass is a class in the form that is asked about devices.
+// deviceClass is a class with its selectors compiled.
 type deviceClass struct {
-	text      string // to tell whether it changed
-	selectors []cel.CompilationResult
+	expressions []string
+	selectors   []cel.CompilationResult
 }
 
 // deviceSlice is what one ResourceSlice publishes.
@@ -48,40 +54,54 @@ type deviceName struct {
 	device string
 }
 
-func NewDevices() *Devices {
-	return &Devices{classes: map[string]*deviceClass{}, slices: map[string]deviceSlice{}, claims: map[types.UID][]deviceName{}, old: sets.New[string]()}
+// NewDevices returns the devices of a member without any. ClassesChanged is called when the classes changed: slices are to be listed
+// again, since the classes of a device are found when its slice is read. Changed is called for all other changes.
+func NewDevices(classesChanged, changed func()) *Devices {
+	return &Devices{
+		changed:    changed,
+		Classes:    &memberwatch.Store[*deviceClass]{Keep: readClass, Same: sameClass, News: func(bool) { classesChanged() }},
+		OldClasses: newOldClasses(changed),
+	}
 }
 
-// setClass takes a class into account; it says whether anything changed, and then the slices have to be listed again.
-func (t *Devices) SetClass(c *resourcev1.DeviceClass) bool {
-	var expressions []string
+func newOldClasses(changed func()) *memberwatch.Store[struct{}] {
+	return &memberwatch.Store[struct{}]{
+		Keep: func(any) (struct{}, bool, error) { return struct{}{}, true, nil }, News: func(bool) { changed() },
+	}
+}
+
+// NoOldClasses records that the member does not serve classes of v1alpha2, until there is a new watch of them.
+func (d *Devices) NoOldClasses() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.OldClasses, d.withoutOld = newOldClasses(d.changed), true
+}
+
+// WatchOldClasses returns the store of a new watch of classes of v1alpha2.
+func (d *Devices) WatchOldClasses() *memberwatch.Store[struct{}] {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.OldClasses, d.withoutOld = newOldClasses(d.changed), false
+	return d.OldClasses
+}
+
+func readClass(obj any) (*deviceClass, bool, error) {
+	c, ok := obj.(*resourcev1.DeviceClass)
+	if !ok {
+		return nil, false, fmt.Errorf("a %T is no DeviceClass", obj)
+	}
+	class := &deviceClass{}
+	compiler := cel.GetCompiler(cel.Features{EnableConsumableCapacity: true, EnableListTypeAttributes: true})
 	for _, s := range c.Spec.Selectors {
 		if s.CEL != nil {
-			expressions = append(expressions, s.CEL.Expression)
+			class.expressions = append(class.expressions, s.CEL.Expression)
+			class.selectors = append(class.selectors, compiler.CompileCELExpression(s.CEL.Expression, cel.Options{DisableCostEstimation: true}))
 		}
 	}
-	text := strings.Join(expressions, "\n")
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if old := t.classes[c.Name]; old != nil && old.text == text {
-		return false
-	}
-	class := &deviceClass{text: text}
-	compiler := cel.GetCompiler(cel.Features{EnableConsumableCapacity: true, EnableListTypeAttributes: true})
-	for _, e := range expressions {
-		class.selectors = append(class.selectors, compiler.CompileCELExpression(e, cel.Options{DisableCostEstimation: true}))
-	}
-	t.classes[c.Name] = class
-	return true
+	return class, true, nil
 }
 
-func (t *Devices) DropClass(name string) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	_, known := t.classes[name]
-	delete(t.classes, name)
-	return known
-}
+func sameClass(a, b *deviceClass) bool { return slices.Equal(a.expressions, b.expressions) }
 
 // matches says whether a device is of the class. A selector that fails on a device does not select it, as for the
 // member's scheduler, which lets the pod wait.
@@ -100,191 +120,133 @@ func (c *deviceClass) matches(ctx context.Context, driver string, d *resourcev1.
 	return true
 }
 
-// setSlice takes a slice into account; it says whether anything changed.
-func (t *Devices) SetSlice(ctx context.Context, s *resourcev1.ResourceSlice) bool {
-	share := deviceSlice{
-		pool:       devicePool{s.Spec.Driver, s.Spec.Pool.Name},
-		generation: s.Spec.Pool.Generation,
-		devices:    make(map[string][]string, len(s.Spec.Devices)),
+// WatchSlices returns the store of a new watch of slices, in place of the one before.
+func (d *Devices) WatchSlices(ctx context.Context) *memberwatch.Store[deviceSlice] {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.slices = &memberwatch.Store[deviceSlice]{
+		Keep: func(obj any) (deviceSlice, bool, error) { return d.readSlice(ctx, obj) },
+		Same: func(deviceSlice, deviceSlice) bool { return false },
+		News: func(bool) { d.changed() },
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	return d.slices
+}
+
+// WatchClaims returns the store of a new watch of claims, in place of the one before.
+func (d *Devices) WatchClaims() *memberwatch.Store[[]deviceName] {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.claims = &memberwatch.Store[[]deviceName]{Keep: readClaim, Same: slices.Equal[[]deviceName], News: func(bool) { d.changed() }}
+	return d.claims
+}
+
+// Unlist forgets slices and claims until there are new watches of them.
+func (d *Devices) Unlist() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.slices, d.claims = nil, nil
+}
+
+// AnyClass returns whether there is a DeviceClass.
+func (d *Devices) AnyClass() bool {
+	found := false
+	d.Classes.Visit(func(types.NamespacedName, *deviceClass) { found = true })
+	return found
+}
+
+func (d *Devices) readSlice(ctx context.Context, obj any) (deviceSlice, bool, error) {
+	s, ok := obj.(*resourcev1.ResourceSlice)
+	if !ok {
+		return deviceSlice{}, false, fmt.Errorf("a %T is no ResourceSlice", obj)
+	}
+	share := deviceSlice{
+		pool: devicePool{s.Spec.Driver, s.Spec.Pool.Name}, generation: s.Spec.Pool.Generation, devices: make(map[string][]string, len(s.Spec.Devices)),
+	}
 	shared := map[string][]string{}
 	for i := range s.Spec.Devices {
 		var classes []string
-		for name, class := range t.classes {
+		d.Classes.Visit(func(key types.NamespacedName, class *deviceClass) {
 			if class.matches(ctx, s.Spec.Driver, &s.Spec.Devices[i]) {
-				classes = append(classes, name)
+				classes = append(classes, key.Name)
 			}
-		}
+		})
 		// Most devices of a slice are alike: they share one list.
-		list := sets.List(sets.New(classes...))
-		key := strings.Join(list, "/")
+		slices.Sort(classes)
+		key := strings.Join(classes, "/")
 		if shared[key] == nil {
-			shared[key] = list
+			shared[key] = classes
 		}
 		share.devices[s.Spec.Devices[i].Name] = shared[key]
 	}
-	t.slices[s.Name] = share
-	return true
+	return share, true, nil
 }
 
-func (t *Devices) DropSlice(name string) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	_, known := t.slices[name]
-	delete(t.slices, name)
-	return known
-}
-
-// setClaim takes into account what a claim holds; it says whether that changed.
-func (t *Devices) SetClaim(c *resourcev1.ResourceClaim) bool {
+// readClaim returns the devices that a claim holds. A claim for the administration of a device does not take it.
+func readClaim(obj any) ([]deviceName, bool, error) {
+	c, ok := obj.(*resourcev1.ResourceClaim)
+	if !ok {
+		return nil, false, fmt.Errorf("a %T is no ResourceClaim", obj)
+	}
+	if c.Status.Allocation == nil {
+		return nil, false, nil
+	}
 	var held []deviceName
-	if c.Status.Allocation != nil {
-		for _, r := range c.Status.Allocation.Devices.Results {
-			if r.AdminAccess == nil || !*r.AdminAccess { // who administers a device does not take it
-				held = append(held, deviceName{devicePool{r.Driver, r.Pool}, r.Device})
-			}
+	for _, r := range c.Status.Allocation.Devices.Results {
+		if r.AdminAccess == nil || !*r.AdminAccess {
+			held = append(held, deviceName{devicePool{r.Driver, r.Pool}, r.Device})
 		}
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	old := t.claims[c.UID]
-	if len(held) == 0 {
-		delete(t.claims, c.UID)
-		return len(old) > 0
-	}
-	t.claims[c.UID] = held
-	if len(old) != len(held) {
-		return true
-	}
-	for i := range held {
-		if held[i] != old[i] {
-			return true
-		}
-	}
-	return false
+	return held, len(held) > 0, nil
 }
 
-func (t *Devices) DropClaim(uid types.UID) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	_, known := t.claims[uid]
-	delete(t.claims, uid)
-	return known
-}
-
-func (t *Devices) ResetClasses() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	clear(t.classes)
-	t.classesListed = true
-}
-
-func (t *Devices) ResetOldClasses() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	clear(t.old)
-	t.oldListed, t.noOld = true, false
-}
-
-// noOldClasses says that the member does not have such a kind.
-func (t *Devices) NoOldClasses() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	clear(t.old)
-	t.oldListed, t.noOld = false, true
-}
-
-func (t *Devices) SetOldClass(name string) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	known := t.old.Has(name)
-	t.old.Insert(name)
-	return !known
-}
-
-func (t *Devices) DropOldClass(name string) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	known := t.old.Has(name)
-	t.old.Delete(name)
-	return known
-}
-
-func (t *Devices) ResetSlices() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	clear(t.slices)
-	t.slicesListed = true
-}
-
-func (t *Devices) ResetClaims() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	clear(t.claims)
-	t.claimsListed = true
-}
-
-// unlist forgets slices, and claims as well, until they are listed again.
-func (t *Devices) Unlist() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	clear(t.slices)
-	clear(t.claims)
-	t.slicesListed, t.claimsListed = false, false
-}
-
-func (t *Devices) AnyClass() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return len(t.classes) > 0
-}
-
-// writeTo adds the devices of each class to a summary: all of them, and those that claims hold. Until everything was
-// listed once, what the summary before said of devices stays.
-func (t *Devices) WriteTo(sums, before *clusterv1alpha1.ResourceSummary) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+// WriteTo adds the devices of each class to a summary: all of them, and those that claims hold. Until everything was listed once,
+// the devices of the summary before stay.
+func (d *Devices) WriteTo(sums, before *clusterv1alpha1.ResourceSummary) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	switch {
-	case t.noOld:
-	case t.oldListed:
-		sums.Allocatable[clusterv1alpha1.ResourceClassesResource] = *resource.NewQuantity(int64(len(t.old)), resource.DecimalSI)
-		for name := range t.old {
-			sums.Allocatable[clusterv1alpha1.ResourceClassResource(name)] = *resource.NewQuantity(1, resource.DecimalSI)
-		}
+	case d.withoutOld:
+	case d.OldClasses.Synced():
+		count := int64(0)
+		d.OldClasses.Visit(func(key types.NamespacedName, _ struct{}) {
+			count++
+			sums.Allocatable[clusterv1alpha1.ResourceClassResource(key.Name)] = *resource.NewQuantity(1, resource.DecimalSI)
+		})
+		sums.Allocatable[clusterv1alpha1.ResourceClassesResource] = *resource.NewQuantity(count, resource.DecimalSI)
 	default:
 		KeepDevices(sums, before, clusterv1alpha1.NamesResourceClass)
 	}
-	if !t.classesListed || len(t.classes) > 0 && (!t.slicesListed || !t.claimsListed) {
+	complete := d.slices != nil && d.claims != nil && d.slices.Synced() && d.claims.Synced()
+	if !d.Classes.Synced() || d.AnyClass() && !complete {
 		KeepDevices(sums, before, func(name corev1.ResourceName) bool { return !clusterv1alpha1.NamesResourceClass(name) })
 		return
 	}
-	all, held := t.count()
-	for name := range t.classes {
-		key := clusterv1alpha1.DeviceResource(name)
-		sums.Allocatable[key] = *resource.NewQuantity(all[name], resource.DecimalSI)
-		if n := held[name]; n > 0 {
+	var all, held map[string]int64
+	if complete {
+		all, held = d.count()
+	}
+	count := int64(0)
+	d.Classes.Visit(func(class types.NamespacedName, _ *deviceClass) {
+		count++
+		key := clusterv1alpha1.DeviceResource(class.Name)
+		sums.Allocatable[key] = *resource.NewQuantity(all[class.Name], resource.DecimalSI)
+		if n := held[class.Name]; n > 0 {
 			sums.Allocated[key] = *resource.NewQuantity(n, resource.DecimalSI)
 		}
-	}
-	sums.Allocatable[clusterv1alpha1.DeviceClassesResource] = *resource.NewQuantity(int64(len(t.classes)), resource.DecimalSI)
+	})
+	sums.Allocatable[clusterv1alpha1.DeviceClassesResource] = *resource.NewQuantity(count, resource.DecimalSI)
 }
 
-// count counts the devices of each class. Of a pool only the slices of its newest generation count.
-func (t *Devices) count() (all, held map[string]int64) {
+// count counts the devices of each class. Of a pool only the slices of its newest generation count. The lock is held.
+func (d *Devices) count() (all, held map[string]int64) {
 	newest := map[devicePool]int64{}
-	for _, s := range t.slices {
-		newest[s.pool] = max(newest[s.pool], s.generation)
-	}
+	d.slices.Visit(func(_ types.NamespacedName, s deviceSlice) { newest[s.pool] = max(newest[s.pool], s.generation) })
 	taken := sets.New[deviceName]()
-	for _, devices := range t.claims {
-		taken.Insert(devices...)
-	}
+	d.claims.Visit(func(_ types.NamespacedName, devices []deviceName) { taken.Insert(devices...) })
 	all, held = map[string]int64{}, map[string]int64{}
-	for _, s := range t.slices {
+	d.slices.Visit(func(_ types.NamespacedName, s deviceSlice) {
 		if s.generation < newest[s.pool] {
-			continue
+			return
 		}
 		for device, classes := range s.devices {
 			isTaken := taken.Has(deviceName{s.pool, device})
@@ -295,11 +257,11 @@ func (t *Devices) count() (all, held map[string]int64) {
 				}
 			}
 		}
-	}
+	})
 	return all, held
 }
 
-// keepDevices copies what one summary says of devices, as far as it is wanted, into another.
+// KeepDevices copies the devices of one summary, as far as they are wanted, into another.
 func KeepDevices(sums, before *clusterv1alpha1.ResourceSummary, wanted func(corev1.ResourceName) bool) {
 	if before == nil {
 		return

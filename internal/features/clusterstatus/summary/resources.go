@@ -1,6 +1,7 @@
 package summary
 
 import (
+	"fmt"
 	"slices"
 	"sync"
 
@@ -10,99 +11,92 @@ import (
 	resourcehelper "k8s.io/component-helpers/resource"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/clients/member/memberwatch"
 )
 
-// tally keeps sums over the nodes and pods of a member, not the objects: what a pod adds is remembered in a few words, so
-// that it can be taken off again. It is safe for use by the watches and the writer at the same time.
+// Resources adds up the nodes and pods of a member. Of a node and a pod it keeps what they contribute, not the objects.
 type Resources struct {
-	mu    sync.Mutex
-	nodes map[string]nodeShare
-	pods  map[types.UID]podShare
+	// Nodes and Pods are the stores of their watches.
+	Nodes *memberwatch.Store[node]
+	Pods  *memberwatch.Store[pod]
+
+	mu sync.Mutex
 	// used is what pods with a node request, by node; waiting is what pods without one request.
 	used    map[string]corev1.ResourceList
 	waiting corev1.ResourceList
-	// listed says that both watches have delivered everything once.
-	nodesListed, podsListed bool
 }
 
-// nodeShare is what a node contributes.
-type nodeShare struct {
+// node is what a node contributes.
+type node struct {
 	allocatable corev1.ResourceList
 	ready       bool
 	usable      bool // ready, and not cordoned
 }
 
-// podShare is what a live pod takes.
-type podShare struct {
+// pod is what a pod that has not finished takes.
+type pod struct {
+	uid      types.UID
 	node     string // empty while it waits for one
 	requests corev1.ResourceList
 }
 
-func NewResources() *Resources {
-	return &Resources{
-		nodes: map[string]nodeShare{}, pods: map[types.UID]podShare{},
-		used: map[string]corev1.ResourceList{}, waiting: corev1.ResourceList{},
+// NewResources returns the resources of a member without any. News is called with the name of a resource when the sums changed, and,
+// with listed set, after every complete list; it must not block.
+func NewResources(news func(resource string, listed bool)) *Resources {
+	r := &Resources{used: map[string]corev1.ResourceList{}, waiting: corev1.ResourceList{}}
+	r.Nodes = &memberwatch.Store[node]{Keep: readNode, Same: sameNode, News: func(listed bool) { news("nodes", listed) }}
+	r.Pods = &memberwatch.Store[pod]{
+		Keep: readPod,
+		// Requests of a placed pod change only by resize, which the next placement of its kind shows.
+		Same: func(a, b pod) bool { return a.uid == b.uid && a.node == b.node },
+		Changed: func(_ types.NamespacedName, before, after *pod) {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			if before != nil {
+				r.charge(*before, -1)
+			}
+			if after != nil {
+				r.charge(*after, 1)
+			}
+		},
+		News: func(listed bool) { news("pods", listed) },
 	}
+	return r
 }
 
-// setNode takes a node into account; it says whether anything changed.
-func (t *Resources) SetNode(n *corev1.Node) bool {
-	share := nodeShare{allocatable: n.Status.Allocatable, ready: nodeReady(n)}
-	share.usable = share.ready && !n.Spec.Unschedulable
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	old, known := t.nodes[n.Name]
-	t.nodes[n.Name] = share
-	return !known || old.ready != share.ready || old.usable != share.usable || !sameList(old.allocatable, share.allocatable)
+func readNode(obj any) (node, bool, error) {
+	n, ok := obj.(*corev1.Node)
+	if !ok {
+		return node{}, false, fmt.Errorf("a %T is no Node", obj)
+	}
+	ready := nodeReady(n)
+	return node{allocatable: n.Status.Allocatable, ready: ready, usable: ready && !n.Spec.Unschedulable}, true, nil
 }
 
-func (t *Resources) DropNode(name string) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	_, known := t.nodes[name]
-	delete(t.nodes, name)
-	return known
+func sameNode(a, b node) bool {
+	return a.ready == b.ready && a.usable == b.usable && sameList(a.allocatable, b.allocatable)
 }
 
-// setPod takes a pod into account, or off it when it has finished; it says whether anything changed.
-func (t *Resources) SetPod(p *corev1.Pod) bool {
+func readPod(obj any) (pod, bool, error) {
+	p, ok := obj.(*corev1.Pod)
+	if !ok {
+		return pod{}, false, fmt.Errorf("a %T is no Pod", obj)
+	}
 	if p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed {
-		return t.DropPod(p.UID)
+		return pod{}, false, nil
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	old, known := t.pods[p.UID]
-	if known && old.node == p.Spec.NodeName {
-		return false // requests of a placed pod change only by resize, which the next placement of its kind shows
-	}
-	share := podShare{node: p.Spec.NodeName, requests: resourcehelper.PodRequests(p, resourcehelper.PodResourcesOptions{})}
-	share.requests[corev1.ResourcePods] = *resource.NewQuantity(1, resource.DecimalSI)
-	if known {
-		t.charge(old, -1)
-	}
-	t.charge(share, 1)
-	t.pods[p.UID] = share
-	return true
-}
-
-func (t *Resources) DropPod(uid types.UID) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	old, known := t.pods[uid]
-	if known {
-		t.charge(old, -1)
-		delete(t.pods, uid)
-	}
-	return known
+	requests := resourcehelper.PodRequests(p, resourcehelper.PodResourcesOptions{})
+	requests[corev1.ResourcePods] = *resource.NewQuantity(1, resource.DecimalSI)
+	return pod{uid: p.UID, node: p.Spec.NodeName, requests: requests}, true, nil
 }
 
 // charge adds a pod's requests to where they belong, or takes them off. The lock is held.
-func (t *Resources) charge(p podShare, sign int) {
-	sum := t.waiting
+func (r *Resources) charge(p pod, sign int) {
+	sum := r.waiting
 	if p.node != "" {
-		if sum = t.used[p.node]; sum == nil {
+		if sum = r.used[p.node]; sum == nil {
 			sum = corev1.ResourceList{}
-			t.used[p.node] = sum
+			r.used[p.node] = sum
 		}
 	}
 	for name, q := range p.requests {
@@ -119,51 +113,35 @@ func (t *Resources) charge(p podShare, sign int) {
 		}
 	}
 	if p.node != "" && len(sum) == 0 {
-		delete(t.used, p.node)
+		delete(r.used, p.node)
 	}
 }
 
-// resetNodes and resetPods forget everything of one kind before a fresh list.
-func (t *Resources) ResetNodes() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	clear(t.nodes)
-	t.nodesListed = true
-}
-
-func (t *Resources) ResetPods() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	clear(t.pods)
-	clear(t.used)
-	clear(t.waiting)
-	t.podsListed = true
-}
-
-// summary is the state of nodes and resources; nil before everything was listed once.
-func (t *Resources) Summary(models []clusterv1alpha1.ResourceModel) (*clusterv1alpha1.NodeSummary, *clusterv1alpha1.ResourceSummary) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if !t.nodesListed || !t.podsListed {
+// Summary is the state of nodes and resources; nil before everything was listed once.
+func (r *Resources) Summary(models []clusterv1alpha1.ResourceModel) (*clusterv1alpha1.NodeSummary, *clusterv1alpha1.ResourceSummary) {
+	if !r.Nodes.Synced() || !r.Pods.Synced() {
 		return nil, nil
 	}
-	nodes := &clusterv1alpha1.NodeSummary{TotalNum: int32(len(t.nodes))}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	nodes := &clusterv1alpha1.NodeSummary{}
 	sums := &clusterv1alpha1.ResourceSummary{Allocatable: corev1.ResourceList{}, Allocated: corev1.ResourceList{}}
 	grades := newGrades(models)
-	for name, n := range t.nodes {
+	r.Nodes.Visit(func(key types.NamespacedName, n node) {
+		nodes.TotalNum++
 		if n.ready {
 			nodes.ReadyNum++
 		}
 		if n.usable {
 			add(sums.Allocatable, n.allocatable)
-			grades.count(free(n.allocatable, t.used[name]))
+			grades.count(free(n.allocatable, r.used[key.Name]))
 		}
-	}
-	for _, used := range t.used {
+	})
+	for _, used := range r.used {
 		add(sums.Allocated, used)
 	}
-	if len(t.waiting) > 0 {
-		sums.Allocating = t.waiting.DeepCopy()
+	if len(r.waiting) > 0 {
+		sums.Allocating = r.waiting.DeepCopy()
 	}
 	sums.AllocatableModelings = grades.result()
 	return nodes, sums

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/clients/member/memberwatch"
 )
 
 func list(cpu, memory, pods string) corev1.ResourceList {
@@ -22,7 +23,7 @@ func list(cpu, memory, pods string) corev1.ResourceList {
 	return out
 }
 
-func node(name string, ready bool, allocatable corev1.ResourceList) *corev1.Node {
+func nodeOf(name string, ready bool, allocatable corev1.ResourceList) *corev1.Node {
 	status := corev1.ConditionFalse
 	if ready {
 		status = corev1.ConditionTrue
@@ -36,9 +37,9 @@ func node(name string, ready bool, allocatable corev1.ResourceList) *corev1.Node
 	}
 }
 
-func pod(uid, node string, phase corev1.PodPhase, requests corev1.ResourceList) *corev1.Pod {
+func podOf(uid, node string, phase corev1.PodPhase, requests corev1.ResourceList) *corev1.Pod {
 	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{UID: types.UID(uid)},
+		ObjectMeta: metav1.ObjectMeta{Name: uid, UID: types.UID(uid)},
 		Spec: corev1.PodSpec{
 			NodeName:   node,
 			Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: requests}}},
@@ -47,7 +48,7 @@ func pod(uid, node string, phase corev1.PodPhase, requests corev1.ResourceList) 
 	}
 }
 
-func TestTally(t *testing.T) {
+func TestResources(t *testing.T) {
 	full := list("4", "8Gi", "10")
 	models := clusterv1alpha1.DefaultResourceModels()
 	cases := map[string]struct {
@@ -59,8 +60,8 @@ func TestTally(t *testing.T) {
 	}{
 		"nodes that are not ready offer nothing": {
 			do: func(t *Resources) {
-				t.SetNode(node("a", true, full))
-				t.SetNode(node("b", false, full))
+				update(t.Nodes, nodeOf("a", true, full))
+				update(t.Nodes, nodeOf("b", false, full))
 			},
 			nodes:     clusterv1alpha1.NodeSummary{TotalNum: 2, ReadyNum: 1},
 			allocated: corev1.ResourceList{},
@@ -68,10 +69,10 @@ func TestTally(t *testing.T) {
 		},
 		"a pod counts where it is, and moves when it is placed": {
 			do: func(t *Resources) {
-				t.SetNode(node("a", true, full))
-				t.SetPod(pod("p", "", corev1.PodPending, list("3500m", "", "")))
-				t.SetPod(pod("p", "a", corev1.PodPending, list("3500m", "", "")))
-				t.SetPod(pod("q", "", corev1.PodPending, list("1", "", "")))
+				update(t.Nodes, nodeOf("a", true, full))
+				update(t.Pods, podOf("p", "", corev1.PodPending, list("3500m", "", "")))
+				update(t.Pods, podOf("p", "a", corev1.PodPending, list("3500m", "", "")))
+				update(t.Pods, podOf("q", "", corev1.PodPending, list("1", "", "")))
 			},
 			nodes:     clusterv1alpha1.NodeSummary{TotalNum: 1, ReadyNum: 1},
 			allocated: list("3500m", "", "1"),
@@ -80,9 +81,9 @@ func TestTally(t *testing.T) {
 		},
 		"a finished pod gives everything back": {
 			do: func(t *Resources) {
-				t.SetNode(node("a", true, full))
-				t.SetPod(pod("p", "a", corev1.PodRunning, list("3", "1Gi", "")))
-				t.SetPod(pod("p", "a", corev1.PodSucceeded, list("3", "1Gi", "")))
+				update(t.Nodes, nodeOf("a", true, full))
+				update(t.Pods, podOf("p", "a", corev1.PodRunning, list("3", "1Gi", "")))
+				update(t.Pods, podOf("p", "a", corev1.PodSucceeded, list("3", "1Gi", "")))
 			},
 			nodes:     clusterv1alpha1.NodeSummary{TotalNum: 1, ReadyNum: 1},
 			allocated: corev1.ResourceList{},
@@ -90,9 +91,9 @@ func TestTally(t *testing.T) {
 		},
 		"a node without a free slot is of no grade and hides no other": {
 			do: func(t *Resources) {
-				t.SetNode(node("a", true, list("4", "8Gi", "1")))
-				t.SetNode(node("b", true, full))
-				t.SetPod(pod("p", "a", corev1.PodRunning, nil))
+				update(t.Nodes, nodeOf("a", true, list("4", "8Gi", "1")))
+				update(t.Nodes, nodeOf("b", true, full))
+				update(t.Pods, podOf("p", "a", corev1.PodRunning, nil))
 			},
 			nodes:     clusterv1alpha1.NodeSummary{TotalNum: 2, ReadyNum: 2},
 			allocated: list("", "", "1"),
@@ -101,9 +102,9 @@ func TestTally(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			tl := NewResources()
-			tl.ResetNodes()
-			tl.ResetPods()
+			tl := NewResources(func(string, bool) {})
+			replace(tl.Nodes)
+			replace(tl.Pods)
 			c.do(tl)
 			nodes, sums := tl.Summary(models)
 			if diff := cmp.Diff(&c.nodes, nodes); diff != "" {
@@ -128,22 +129,28 @@ func TestTally(t *testing.T) {
 	}
 }
 
-func TestTallySaysNothingBeforeItKnows(t *testing.T) {
-	tl := NewResources()
-	tl.ResetNodes()
+func TestResourcesSaysNothingBeforeItKnows(t *testing.T) {
+	tl := NewResources(func(string, bool) {})
+	replace(tl.Nodes)
 	if nodes, _ := tl.Summary(nil); nodes != nil {
 		t.Error("a summary without pods would show a full cluster as empty")
 	}
 }
 
-func TestTallyReportsOnlyChanges(t *testing.T) {
-	tl := NewResources()
-	n := node("a", true, list("4", "8Gi", "10"))
-	if !tl.SetNode(n) || tl.SetNode(n) {
+func TestResourcesReportsOnlyChanges(t *testing.T) {
+	news := false
+	tl := NewResources(func(string, bool) { news = true })
+	changes := func(f func()) bool { news = false; f(); return news }
+	n := nodeOf("a", true, list("4", "8Gi", "10"))
+	if !changes(func() { update(tl.Nodes, n) }) || changes(func() { update(tl.Nodes, n) }) {
 		t.Error("a heartbeat of a node is no news")
 	}
-	p := pod("p", "a", corev1.PodRunning, list("1", "", ""))
-	if !tl.SetPod(p) || tl.SetPod(p) {
+	p := podOf("p", "a", corev1.PodRunning, list("1", "", ""))
+	if !changes(func() { update(tl.Pods, p) }) || changes(func() { update(tl.Pods, p) }) {
 		t.Error("a status change of a placed pod is no news")
 	}
 }
+
+func update[T any](s *memberwatch.Store[T], obj any) { _ = s.Update(obj) }
+
+func replace[T any](s *memberwatch.Store[T]) { _ = s.Replace(nil, "") }

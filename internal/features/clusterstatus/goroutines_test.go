@@ -1,0 +1,88 @@
+package clusterstatus
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	goruntime "runtime"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/clients/member"
+	"github.com/flagship-k8s/flagship/internal/knowledge/events"
+)
+
+// TestClustersThatCameAndWentLeaveNothing counts goroutines: the watches of a member end with its connection.
+func TestClustersThatCameAndWentLeaveNothing(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := clusterv1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	hub := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&clusterv1alpha1.Cluster{}).Build()
+	web := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/readyz" {
+			w.WriteHeader(http.StatusNotFound)
+		}
+	}))
+	defer web.Close()
+	fleet, err := member.NewFleet(member.Config{AllowLoopback: true, Credentials: func(context.Context, *clusterv1alpha1.Cluster) (member.Credential, error) {
+		return member.Credential{Endpoint: web.URL}, nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer fleet.Close()
+	o := newObserver(hub, Deps{
+		Fleet: fleet, Events: events.RecorderFunc(func(events.Event) {}), Clock: clock.RealClock{}, ProbePeriod: time.Minute,
+		FailureThreshold: time.Minute, SuccessThreshold: time.Minute,
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); _ = o.Start(ctx) }()
+	defer func() { cancel(); <-done }()
+
+	eventually := func(what string, is func() bool) {
+		t.Helper()
+		if wait.PollUntilContextTimeout(t.Context(), 5*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) { return is(), nil }) != nil {
+			t.Fatalf("never: %s", what)
+		}
+	}
+	states := func() int {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		return len(o.states)
+	}
+	before := goruntime.NumGoroutine()
+	const members = 50
+	for i := range members {
+		name := fmt.Sprintf("member-%d", i)
+		cluster := &clusterv1alpha1.Cluster{
+			ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)},
+			Spec:       clusterv1alpha1.ClusterSpec{SyncMode: clusterv1alpha1.Push, InsecureSkipTLSVerification: true},
+		}
+		if err := hub.Create(t.Context(), cluster); err != nil {
+			t.Fatal(err)
+		}
+		if err := fleet.Upsert(t.Context(), cluster); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually("every member is watched", func() bool { return states() == members })
+	for i := range members {
+		fleet.Remove(fmt.Sprintf("member-%d", i))
+	}
+	eventually("no member is watched", func() bool { return states() == 0 })
+	eventually("the goroutines are gone", func() bool {
+		web.CloseClientConnections() // those of the server
+		return goruntime.NumGoroutine() <= before+8
+	})
+}
