@@ -56,7 +56,6 @@ var notYetSplit = []string{
 	"internal/features/service",
 	"internal/host/apiserver",
 	"internal/pipeline/propagate",
-	"internal/pipeline/schedule",
 	"internal/tools/bench",
 	"internal/tools/fleettest",
 	"internal/tools/playground",

@@ -100,7 +100,7 @@ func setupLoops(ctx context.Context, mgr ctrl.Manager, server *apiserver.Server,
 		{"propagate", func(mgr ctrl.Manager) error { return h.setupPropagate(ctx, mgr) }},
 		{"namespaces", func(mgr ctrl.Manager) error { return h.setupNamespaces(ctx, mgr) }},
 		{"schedule", h.setupSchedule},
-		{"rebalance", func(mgr ctrl.Manager) error { return rebalance.Setup(mgr, h.options.Clock) }},
+		{"rebalance", func(mgr ctrl.Manager) error { return rebalance.Setup(mgr, h.client, h.options.Clock) }},
 		{"render", func(mgr ctrl.Manager) error { return h.setupRender(ctx, mgr) }},
 		{"schema", func(mgr ctrl.Manager) error { return mgr.Add(h.definitions) }},
 		{"apply", h.setupApply},
@@ -293,7 +293,7 @@ func (h *components) setupApply(mgr ctrl.Manager) error {
 
 func (h *components) setupSchedule(mgr ctrl.Manager) error {
 	return schedule.Setup(mgr, schedule.Deps{
-		Events: h.events, Metrics: h.options.metrics, Clock: h.options.Clock, Conversion: h.conversion,
+		Client: h.client, Events: h.events, Metrics: h.options.metrics, Clock: h.options.Clock, Conversion: h.conversion,
 	})
 }
 

@@ -10,7 +10,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -23,32 +22,34 @@ import (
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/knowledge/backoff"
 	"github.com/flagship-k8s/flagship/internal/knowledge/capacity"
 	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
 	"github.com/flagship-k8s/flagship/internal/knowledge/conversion"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 	"github.com/flagship-k8s/flagship/internal/knowledge/fairqueue"
 	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/decision/profile"
+	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/peers"
+	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/pending"
 )
 
 const (
 	// workers is how many bindings are handled at once. They wait for the API
 	// most of the time; decisions about capacity are made one at a time.
 	workers = 16
-	// retryWaiting is how long a binding that found no place waits if nothing wakes it.
-	retryWaiting = 5 * time.Minute
-	// staleDelay is how long to wait for the cache to show what was just written.
-	staleDelay = 50 * time.Millisecond
-	// promiseLifetime is how long a promise counts that no member ever confirmed.
-	promiseLifetime = 5 * time.Minute
+	// recheck is when a binding that has no place is scheduled again if no event requeues it before.
+	recheck = 5 * time.Minute
+	// reservationLifetime is how long a reservation counts that no member ever confirmed.
+	reservationLifetime = 5 * time.Minute
 )
 
 // Deps is what the package needs.
 type Deps struct {
+	// Client is that of package hubclient: a binding that it reads is not older than the last result.
+	Client client.Client
 	// Events takes one event per changed result, and one per new failure.
 	Events events.Recorder
-	// Clock tells the time.
-	Clock clock.Clock
+	Clock  clock.Clock
 	// SchedulerName is that of the bindings to handle; empty means the default scheduler.
 	SchedulerName string
 	// Profile is the plugins to decide with; nil means all of this package.
@@ -60,11 +61,8 @@ type Deps struct {
 	Metrics prometheus.Registerer
 }
 
-// Item identifies a binding: a ClusterResourceBinding has no namespace.
-type Item = types.NamespacedName
-
 // Controller schedules bindings. It is safe for concurrent use, but not two
-// calls of Reconcile for the same Item.
+// calls of Reconcile for the same binding.
 type Controller struct {
 	client  client.Client
 	deps    Deps
@@ -73,60 +71,55 @@ type Controller struct {
 	metrics      *metrics
 	fleet        *fleet
 	reservations *capacity.Reservations
-	peers        *peerIndex
-	pending      *pendingBindings
-	// awaiting are those that were placed without a claim they name.
-	awaitingClaims *awaitingClaims
-	// freed is called when those who wait may fit though the fleet is as it was: somebody went, moved, or wants less. It
-	// must not block.
+	peers        *peers.Index
+	pending      *pending.Bindings
+	// awaitingClaims are those that were placed without a claim they name.
+	awaitingClaims pending.Claims
+	// freed is called when pending bindings may fit though the clusters are unchanged: another binding was deleted, moved or wants
+	// less. It must not block. It is a function since the requeuer is made after the controller.
 	freed func()
-	// written maps an Item to the resource version of our last write to it.
-	written sync.Map
-	// deciding is held while a decision depends on what others were promised.
+	// deciding is held while a decision depends on the reservations of others.
 	deciding sync.Mutex
 	expired  time.Time
 }
 
-// New returns a Controller that reads and writes through c.
-func New(c client.Client, deps Deps) *Controller {
+// New returns a Controller.
+func New(deps Deps) *Controller {
 	if deps.SchedulerName == "" {
 		deps.SchedulerName = policyv1alpha1.DefaultSchedulerName
 	}
-	profile := profile.Default()
+	plugins := profile.Default()
 	if deps.Profile != nil {
-		profile = *deps.Profile
+		plugins = *deps.Profile
 	}
-	ledger, waiting := capacity.NewReservations(promiseLifetime), newPendingBindings()
+	reservations, waiting := capacity.NewReservations(reservationLifetime), pending.NewBindings()
 	deps.Conversion = conversion.OrUnchanged(deps.Conversion)
 	return &Controller{
-		client: c, deps: deps, profile: profile, metrics: newMetrics(deps.Metrics, waiting.size),
-		fleet: newFleet(c, ledger), reservations: ledger, peers: newPeerIndex(), pending: waiting, awaitingClaims: &awaitingClaims{names: map[Item]string{}},
+		client: deps.Client, deps: deps, profile: plugins, metrics: newMetrics(deps.Metrics, waiting.Len),
+		fleet: newFleet(deps.Client, reservations), reservations: reservations, peers: peers.New(), pending: waiting,
 		freed: func() {},
 	}
 }
 
-// Setup adds the room to mgr.
+// Setup adds the controller to mgr.
 func Setup(mgr ctrl.Manager, deps Deps) error {
-	c := New(mgr.GetClient(), deps)
-	w := newRequeuer(c)
-	c.deps.Conversion.Subscribe(func(change conversion.Change) {
-		if change.Kinds != nil {
-			w.kindsChanged(change.Kinds)
-		} else {
-			w.claimChanged(change.Claim.Namespace, change.Claim.Name)
-		}
-	})
-	err := builder.TypedControllerManagedBy[Item](mgr).
+	c := New(deps)
+	requeuer := newRequeuer(c)
+	if err := mgr.Add(requeuer); err != nil {
+		return fmt.Errorf("adding the requeuer: %w", err)
+	}
+	c.deps.Conversion.Subscribe(requeuer.converted)
+	err := builder.TypedControllerManagedBy[types.NamespacedName](mgr).
 		Named("schedule").
-		WithOptions(controller.TypedOptions[Item]{
+		WithOptions(controller.TypedOptions[types.NamespacedName]{
 			MaxConcurrentReconciles: workers,
-			NewQueue:                fairqueue.Maker(func(it Item) string { return it.Namespace }),
-			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[Item](50*time.Millisecond, time.Minute),
+			NewQueue:                fairqueue.Maker(func(key types.NamespacedName) string { return key.Namespace }),
+			RateLimiter:             backoff.Limiter[types.NamespacedName](),
 		}).
 		WatchesRawSource(source.TypedKind(mgr.GetCache(), &workv1alpha2.ResourceBinding{}, bindingEvents[*workv1alpha2.ResourceBinding](c))).
 		WatchesRawSource(source.TypedKind(mgr.GetCache(), &workv1alpha2.ClusterResourceBinding{}, bindingEvents[*workv1alpha2.ClusterResourceBinding](c))).
-		WatchesRawSource(source.TypedKind(mgr.GetCache(), &clusterv1alpha1.Cluster{}, clusterEvents(c, w))).
-		WatchesRawSource(source.TypedFunc[Item](w.start)).
+		WatchesRawSource(source.TypedKind(mgr.GetCache(), &clusterv1alpha1.Cluster{}, clusterEvents(c, requeuer))).
+		WatchesRawSource(source.TypedFunc[types.NamespacedName](requeuer.start)).
 		Complete(controlloop.Track(mgr, c))
 	if err != nil {
 		return fmt.Errorf("building the schedule controller: %w", err)
@@ -134,8 +127,8 @@ func Setup(mgr ctrl.Manager, deps Deps) error {
 	return nil
 }
 
-// Reconcile looks at one binding, schedules it if that is due, and writes what changed.
-func (c *Controller) Reconcile(ctx context.Context, it Item) (reconcile.Result, error) {
+// Reconcile schedules one binding if that is due, and writes what changed.
+func (c *Controller) Reconcile(ctx context.Context, it types.NamespacedName) (reconcile.Result, error) {
 	b, err := c.read(ctx, it)
 	if apierrors.IsNotFound(err) {
 		c.forget(it)
@@ -144,12 +137,9 @@ func (c *Controller) Reconcile(ctx context.Context, it Item) (reconcile.Result, 
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("reading binding: %w", err)
 	}
-	if !c.mine(b) {
-		c.pending.leave(it)
+	if !c.responsible(b) {
+		c.pending.Remove(it)
 		return reconcile.Result{}, nil
-	}
-	if c.cacheIsBehind(it, b) {
-		return reconcile.Result{RequeueAfter: staleDelay}, nil
 	}
 	start := c.deps.Clock.Now()
 	outcome, err := c.decide(ctx, it, b)
@@ -169,8 +159,7 @@ func (c *Controller) Reconcile(ctx context.Context, it Item) (reconcile.Result, 
 	}
 	switch {
 	case apierrors.IsConflict(err):
-		// Somebody was faster. What they wrote is on its way into the cache.
-		return reconcile.Result{RequeueAfter: staleDelay}, nil
+		return reconcile.Result{RequeueAfter: backoff.Conflict}, nil
 	case apierrors.IsNotFound(err):
 		return reconcile.Result{}, nil
 	case err != nil:
@@ -180,18 +169,17 @@ func (c *Controller) Reconcile(ctx context.Context, it Item) (reconcile.Result, 
 }
 
 // read gets a binding from the cache. It is shared: it must not be changed.
-func (c *Controller) read(ctx context.Context, it Item) (workv1alpha2.Binding, error) {
-	if it.Namespace == "" {
-		b := &workv1alpha2.ClusterResourceBinding{}
-		return b, c.client.Get(ctx, it, b, client.UnsafeDisableDeepCopy)
+func (c *Controller) read(ctx context.Context, key types.NamespacedName) (workv1alpha2.Binding, error) {
+	var b workv1alpha2.Binding = &workv1alpha2.ResourceBinding{}
+	if key.Namespace == "" {
+		b = &workv1alpha2.ClusterResourceBinding{}
 	}
-	b := &workv1alpha2.ResourceBinding{}
-	return b, c.client.Get(ctx, it, b, client.UnsafeDisableDeepCopy)
+	return b, c.client.Get(ctx, key, b, client.UnsafeDisableDeepCopy)
 }
 
-// mine says whether b is to be scheduled here and now: it belongs to a policy
-// or to a controller of ours, names this scheduler, and is not suspended.
-func (c *Controller) mine(b workv1alpha2.Binding) bool {
+// responsible returns whether b is to be scheduled here and now: it belongs to a policy or to a controller of the control plane,
+// names this scheduler, and is not suspended.
+func (c *Controller) responsible(b workv1alpha2.Binding) bool {
 	spec := b.BindingSpec()
 	if !b.GetDeletionTimestamp().IsZero() {
 		return false
@@ -218,17 +206,17 @@ func (c *Controller) mine(b workv1alpha2.Binding) bool {
 	return false
 }
 
-func (c *Controller) forget(it Item) {
-	grouped, promised := c.peers.forget(it), c.reservations.Forget(it.String())
-	c.pending.leave(it)
-	c.awaitingClaims.leave(it)
-	c.written.Delete(it)
+// forget removes a binding that is gone from all indexes.
+func (c *Controller) forget(it types.NamespacedName) {
+	grouped, promised := c.peers.Remove(it), c.reservations.Forget(it.String())
+	c.pending.Remove(it)
+	c.awaitingClaims.Remove(it)
 	if grouped || promised {
 		c.freed()
 	}
 }
 
-// kindTravels says whether a cluster may receive the object of b before it serves its kind.
+// kindTravels returns whether the definition of the kind goes to a cluster with the object of b.
 func (c *Controller) kindTravels(b workv1alpha2.Binding) bool {
 	spec := b.BindingSpec()
 	return spec.PropagateDeps && c.deps.Conversion.Definition(kindOf(b)) != ""

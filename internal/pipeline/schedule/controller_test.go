@@ -3,6 +3,7 @@ package schedule_test
 import (
 	"context"
 	"fmt"
+	"k8s.io/apimachinery/pkg/types"
 	"strings"
 	"sync"
 	"testing"
@@ -67,8 +68,9 @@ func newHub(t *testing.T, objects ...client.Object) *hub {
 
 // restart replaces the controller by one that remembers nothing.
 func (h *hub) restart() {
-	h.controller = schedule.New(h.client, schedule.Deps{
-		Clock: h.clock,
+	h.controller = schedule.New(schedule.Deps{
+		Client: h.client,
+		Clock:  h.clock,
 		Events: events.RecorderFunc(func(e events.Event) {
 			h.mu.Lock()
 			defer h.mu.Unlock()
@@ -136,7 +138,7 @@ func (h *hub) updateSubresource(ctx context.Context, c client.Client, sub string
 
 func (h *hub) reconcile(name string) time.Duration {
 	h.t.Helper()
-	result, err := h.controller.Reconcile(h.ctx, schedule.Item{Namespace: "shop", Name: name})
+	result, err := h.controller.Reconcile(h.ctx, types.NamespacedName{Namespace: "shop", Name: name})
 	if err != nil {
 		h.t.Fatalf("reconciling %s: %v", name, err)
 	}
@@ -146,7 +148,7 @@ func (h *hub) reconcile(name string) time.Duration {
 func (h *hub) binding(name string) *workv1alpha2.ResourceBinding {
 	h.t.Helper()
 	b := &workv1alpha2.ResourceBinding{}
-	if err := h.client.Get(h.ctx, schedule.Item{Namespace: "shop", Name: name}, b); err != nil {
+	if err := h.client.Get(h.ctx, types.NamespacedName{Namespace: "shop", Name: name}, b); err != nil {
 		h.t.Fatal(err)
 	}
 	return b
@@ -166,7 +168,7 @@ func (h *hub) change(name string, edit func(*workv1alpha2.ResourceBinding)) {
 func (h *hub) changeCluster(name string, edits ...func(*clusterv1alpha1.Cluster)) {
 	h.t.Helper()
 	c := &clusterv1alpha1.Cluster{}
-	if err := h.client.Get(h.ctx, schedule.Item{Name: name}, c); err != nil {
+	if err := h.client.Get(h.ctx, types.NamespacedName{Name: name}, c); err != nil {
 		h.t.Fatal(err)
 	}
 	for _, edit := range edits {
@@ -338,7 +340,7 @@ func TestClusterBindingsAreTheSame(t *testing.T) {
 	b.Spec.Resource = workv1alpha2.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Name: "x"}
 	h := newHub(t, member("m1"), b)
 	for range 2 {
-		if _, err := h.controller.Reconcile(h.ctx, schedule.Item{Name: "x"}); err != nil {
+		if _, err := h.controller.Reconcile(h.ctx, types.NamespacedName{Name: "x"}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -379,7 +381,7 @@ func TestStaleCacheWritesNothing(t *testing.T) {
 	if again := h.reconcile("web"); again == 0 {
 		t.Error("does not look again once the cache has caught up")
 	}
-	h.expect("the cache shows the binding from before", nil)
+	h.expect("the cache shows the binding from before", []string{"result"})
 	h.stale = nil
 	h.reconcile("web")
 	h.expect("caught up", nil)
@@ -532,7 +534,7 @@ func TestParallelWorkersDoNotOvercommit(t *testing.T) {
 	var workers sync.WaitGroup
 	for i := range 20 {
 		workers.Go(func() {
-			if _, err := h.controller.Reconcile(h.ctx, schedule.Item{Namespace: "shop", Name: fmt.Sprintf("b%02d", i)}); err != nil {
+			if _, err := h.controller.Reconcile(h.ctx, types.NamespacedName{Namespace: "shop", Name: fmt.Sprintf("b%02d", i)}); err != nil {
 				t.Error(err)
 			}
 		})
@@ -582,7 +584,7 @@ func TestWeightsThatAreWrittenDownFollowTheFleet(t *testing.T) {
 }
 
 func TestPartialPlacement(t *testing.T) {
-	h := newHub(t, member("m1", room(5)), bindingOf("web", 8, placement(dynamic), annotated(schedule.PartialPlacementAnnotation, "true")))
+	h := newHub(t, member("m1", room(5)), bindingOf("web", 8, placement(dynamic), annotated(policyv1alpha1.PartialPlacementAnnotation, "true")))
 	h.reconcile("web")
 	h.expectTargets("web", "what fits", targets("m1", 5))
 	h.expectCondition("web", "Unschedulable", "5 of 8 replicas are placed.")
@@ -596,7 +598,7 @@ func TestPartialPlacement(t *testing.T) {
 func TestFailback(t *testing.T) {
 	p := placement(duplicated, term("home", named("m1")), term("away", named("m2")))
 	h := newHub(t, member("m1", tainted("down", "", corev1.TaintEffectNoSchedule)), member("m2"),
-		bindingOf("web", 1, p), bindingOf("back", 1, p, annotated(schedule.FailbackAnnotation, "10m")))
+		bindingOf("web", 1, p), bindingOf("back", 1, p, annotated(policyv1alpha1.FailbackAnnotation, "10m")))
 	names := []string{"web", "back"}
 	for _, name := range names {
 		h.reconcile(name)

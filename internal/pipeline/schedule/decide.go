@@ -2,12 +2,17 @@ package schedule
 
 import (
 	"context"
+	"k8s.io/apimachinery/pkg/types"
 	"slices"
+	"strconv"
 	"time"
 
+	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/decision"
 	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/decision/plugins"
+	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/peers"
+	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/pending"
 )
 
 // outcome is what one look at a binding came to.
@@ -36,18 +41,18 @@ const (
 // decide finds out whether b is due, and decides. Decisions that depend on what
 // others were promised are made one at a time, and what they give away is
 // noted before the next begins.
-func (c *Controller) decide(ctx context.Context, it Item, b workv1alpha2.Binding) (outcome, error) {
-	req := requestOf(b, c.kindTravels(b))
+func (c *Controller) decide(ctx context.Context, it types.NamespacedName, b workv1alpha2.Binding) (outcome, error) {
+	req := decision.RequestOf(b, c.kindTravels(b))
 	req.Becomes = c.deps.Conversion.Alternatives(ctx, kindOf(b))
 	var err error
 	if req.Devices, err = c.deps.Conversion.Devices(ctx, b); err != nil {
 		return outcome{}, err
 	}
-	awaits, came := awaitsClaims(b, &req), awaited(b) && !req.Devices.Missing
+	awaits, came := awaitsClaims(b, &req), pending.AwaitsClaims(b) && !req.Devices.Missing
 	if came && !runsAnywhere(b) {
 		req.Current = nil // nothing of it can have run: it is placed as if it were new
 	}
-	if req.Capacious() || len(groupsOf(b)) > 0 {
+	if req.Capacious() || peers.Grouped(b) {
 		c.deciding.Lock()
 		defer c.deciding.Unlock()
 		c.expirePromises()
@@ -56,7 +61,7 @@ func (c *Controller) decide(ctx context.Context, it Item, b workv1alpha2.Binding
 	if err != nil {
 		return outcome{}, err
 	}
-	c.peers.fill(&req, it, b)
+	c.peers.Fill(&req, it, b)
 	out := outcome{cause: due(c.profile, b, &req, snapshot), fresh: req.Fresh, awaits: awaits}
 	if out.cause == notDue && came {
 		out.cause = claimsCame
@@ -82,12 +87,7 @@ func (c *Controller) decide(ctx context.Context, it Item, b workv1alpha2.Binding
 
 // awaitsClaims says whether an object is being placed while a claim it names does not exist.
 func awaitsClaims(b workv1alpha2.Binding, req *decision.Request) bool {
-	return req.Devices.Missing && (awaited(b) || len(req.Current) == 0)
-}
-
-// awaited says whether the present result was chosen while a claim did not exist.
-func awaited(b workv1alpha2.Binding) bool {
-	return b.GetAnnotations()[workv1alpha2.AwaitsClaimsAnnotation] != ""
+	return req.Devices.Missing && (pending.AwaitsClaims(b) || len(req.Current) == 0)
 }
 
 func runsAnywhere(b workv1alpha2.Binding) bool {
@@ -109,7 +109,7 @@ func remaining(current []workv1alpha2.TargetCluster, snapshot *decision.Snapshot
 // tryFailback returns the decision for an earlier term of clusterAffinities, if
 // the binding wants to return to one and it has fitted for long enough;
 // otherwise, when to look again.
-func (c *Controller) tryFailback(it Item, b workv1alpha2.Binding, req decision.Request, snapshot *decision.Snapshot) (*decision.Decision, time.Duration) {
+func (c *Controller) tryFailback(it types.NamespacedName, b workv1alpha2.Binding, req decision.Request, snapshot *decision.Snapshot) (*decision.Decision, time.Duration) {
 	after, wanted := failback(b.GetAnnotations())
 	now := termIndex(&req, req.ObservedAffinity)
 	if !wanted || now <= 0 || req.Fresh {
@@ -119,10 +119,10 @@ func (c *Controller) tryFailback(it Item, b workv1alpha2.Binding, req decision.R
 	d := c.profile.Schedule(req, snapshot)
 	index := termIndex(&req, d.Affinity)
 	fits := d.Failure == nil && d.Missing == 0 && index >= 0 && index < now
-	waited := c.pending.fitted(it, fits, c.deps.Clock.Now())
+	waited := c.pending.Fits(it, fits, c.deps.Clock.Now())
 	switch {
 	case !fits:
-		return nil, retryWaiting
+		return nil, recheck
 	case waited < after:
 		return nil, after - waited
 	default:
@@ -144,39 +144,39 @@ func termIndex(req *decision.Request, name string) int {
 
 // wait keeps a binding in pendingBindings that has no place, lacks some, or
 // has one it wants to return from.
-func (c *Controller) wait(it Item, b workv1alpha2.Binding, v *outcome) {
+func (c *Controller) wait(it types.NamespacedName, b workv1alpha2.Binding, v *outcome) {
 	d := v.decision
 	_, wantsBack := failback(b.GetAnnotations())
 	switch {
 	case d.Failure != nil && d.Failure.Reason == workv1alpha2.BindingReasonSchedulerError:
 		// Only a change of the binding itself can help.
-		c.pending.leave(it)
+		c.pending.Remove(it)
 	case d.Failure != nil || d.Missing > 0:
-		c.pending.enter(it, priorityOf(b))
-		if v.again == 0 || v.again > retryWaiting {
-			v.again = retryWaiting
+		c.pending.Add(it, priorityOf(b))
+		if v.again == 0 || v.again > recheck {
+			v.again = recheck
 		}
 	case wantsBack && termIndex(&decision.Request{Placement: b.BindingSpec().Placement}, d.Affinity) > 0:
-		c.pending.enter(it, priorityOf(b))
+		c.pending.Add(it, priorityOf(b))
 	default:
-		c.pending.leave(it)
+		c.pending.Remove(it)
 	}
 }
 
 // waitForDevices keeps an object in pendingBindings as long as some cluster is left out for the devices it claims: it
 // may go there when they are free, also if it has a place elsewhere.
-func (c *Controller) waitForDevices(it Item, b workv1alpha2.Binding, req *decision.Request, v *outcome) {
+func (c *Controller) waitForDevices(it types.NamespacedName, b workv1alpha2.Binding, req *decision.Request, v *outcome) {
 	if !req.Devices.Together().IsEmpty() && v.decision.Dropped(plugins.DevicesFilter) {
-		c.pending.enter(it, priorityOf(b))
-		if v.again == 0 || v.again > retryWaiting {
-			v.again = retryWaiting
+		c.pending.Add(it, priorityOf(b))
+		if v.again == 0 || v.again > recheck {
+			v.again = recheck
 		}
 	}
 }
 
 // promise notes what the decision gives away, before it is written.
-func (c *Controller) promise(it Item, b workv1alpha2.Binding, req *decision.Request, v *outcome) {
-	if c.peers.place(it, b, v.decision.Targets) {
+func (c *Controller) promise(it types.NamespacedName, b workv1alpha2.Binding, req *decision.Request, v *outcome) {
+	if c.peers.Place(it, b, v.decision.Targets) {
 		c.freed()
 	}
 	if !promises(req, v.decision.Targets) {
@@ -199,8 +199,8 @@ func (c *Controller) promise(it Item, b workv1alpha2.Binding, req *decision.Requ
 }
 
 // takeBack undoes promise after a write that failed.
-func (c *Controller) takeBack(it Item, b workv1alpha2.Binding, v *outcome) {
-	c.peers.place(it, b, b.BindingSpec().Clusters)
+func (c *Controller) takeBack(it types.NamespacedName, b workv1alpha2.Binding, v *outcome) {
+	c.peers.Place(it, b, b.BindingSpec().Clusters)
 	if v.promised == nil {
 		return
 	}
@@ -218,4 +218,18 @@ func (c *Controller) expirePromises() {
 		c.expired = now
 		c.reservations.Expire(now)
 	}
+}
+
+// failback returns how long an earlier term must fit before it is returned to,
+// and whether that is wanted at all. What cannot be read is not wanted.
+func failback(annotations map[string]string) (time.Duration, bool) {
+	value, ok := annotations[policyv1alpha1.FailbackAnnotation]
+	if !ok {
+		return 0, false
+	}
+	if yes, err := strconv.ParseBool(value); err == nil {
+		return 0, yes
+	}
+	after, err := time.ParseDuration(value)
+	return max(after, 0), err == nil
 }

@@ -39,8 +39,9 @@ func gpuDevices(n int64) capacity.Devices {
 
 func TestAClusterLeftOutForItsDevicesIsNotForgotten(t *testing.T) {
 	h := newHub(t, member("m1", gpus(4, 4)), member("m2", gpus(4, 1)), bindingOf("train", 1, placement(duplicated)))
-	h.controller = schedule.New(h.client, schedule.Deps{
-		Clock: h.clock, Events: events.RecorderFunc(func(events.Event) {}),
+	h.controller = schedule.New(schedule.Deps{
+		Client: h.client,
+		Clock:  h.clock, Events: events.RecorderFunc(func(events.Event) {}),
 		Conversion: claiming{needs: &capacity.DeviceNeeds{Replica: gpuDevices(1)}},
 	})
 	if again := h.reconcile("train"); again == 0 {
@@ -49,12 +50,12 @@ func TestAClusterLeftOutForItsDevicesIsNotForgotten(t *testing.T) {
 	if diff := cmp.Diff(targets("m2", 1), h.binding("train").Spec.Clusters); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
-	w, q := schedule.NewWaker(h.controller), newQueue(t)
-	if _, err := w.Look(t.Context(), q); err != nil {
+	w, q := schedule.NewRequeuer(h.controller), newQueue(t)
+	if _, err := w.Compare(t.Context(), q); err != nil {
 		t.Fatal(err)
 	}
 	h.changeCluster("m1", gpus(4, 3))
-	if roomier, err := w.Look(t.Context(), q); err != nil || !roomier {
+	if roomier, err := w.Compare(t.Context(), q); err != nil || !roomier {
 		t.Errorf("a free device wakes nobody: %v", err)
 	}
 	if again := h.reconcile("train"); again != 0 {
@@ -85,8 +86,9 @@ func TestAnObjectIsPlacedAnewWhenItsClaimsCome(t *testing.T) {
 			}
 			h := newHub(t, member("m1", roomy, noDevices), member("m2", gpus(9, 0)), bindingOf("train", 4, placement(c.strategy)))
 			needs := capacity.DeviceNeeds{Missing: true}
-			h.controller = schedule.New(h.client, schedule.Deps{
-				Clock: h.clock, Events: events.RecorderFunc(func(events.Event) {}),
+			h.controller = schedule.New(schedule.Deps{
+				Client: h.client,
+				Clock:  h.clock, Events: events.RecorderFunc(func(events.Event) {}),
 				Conversion: claiming{needs: &needs},
 			})
 			h.reconcile("train")

@@ -12,44 +12,6 @@ import (
 	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/decision/profile"
 )
 
-// requestOf reads what a decision about b depends on. Peers are left to the caller.
-func requestOf(b workv1alpha2.Binding, kindTravels bool) decision.Request {
-	spec := b.BindingSpec()
-	req := decision.Request{
-		Resource:         spec.Resource,
-		Placement:        spec.Placement,
-		Replicas:         spec.Replicas,
-		Requirements:     spec.ReplicaRequirements,
-		Components:       spec.Components,
-		Current:          spec.Clusters,
-		ObservedAffinity: b.BindingStatus().SchedulerObservedAffinityName,
-		Fresh:            rescheduleAsked(b),
-		Partial:          partial(b.GetAnnotations()),
-		KindTravels:      kindTravels,
-	}
-	for i := range spec.GracefulEvictionTasks {
-		req.Evicting = append(req.Evicting, spec.GracefulEvictionTasks[i].FromCluster)
-	}
-	if len(spec.Components) == 1 && !req.HasReplicas() {
-		only := &spec.Components[0]
-		req.Replicas = only.Replicas
-		if r := only.ReplicaRequirements; r != nil {
-			req.Requirements = &workv1alpha2.ReplicaRequirements{
-				NodeClaim: r.NodeClaim, ResourceRequest: r.ResourceRequest, PriorityClassName: r.PriorityClassName,
-			}
-		}
-	}
-	return req
-}
-
-// rescheduleAsked says whether somebody asked for a fresh decision that has not
-// been made. Both times are whole seconds; of two in the same second the
-// request counts as the later, and the answer is then dated past it.
-func rescheduleAsked(b workv1alpha2.Binding) bool {
-	asked, last := b.BindingSpec().RescheduleTriggeredAt, b.BindingStatus().LastScheduledTime
-	return asked != nil && (last == nil || !last.After(asked.Time))
-}
-
 // cause is why a binding has to be scheduled.
 type cause string
 
@@ -75,7 +37,7 @@ func due(p profile.Profile, b workv1alpha2.Binding, req *decision.Request, snaps
 		return freshAsked
 	case placementDiffers(b):
 		return placementChanged
-	case !req.Divisible() || writtenDown(req.Placement):
+	case followsClusters(req):
 		return followsFleet
 	case replicasDiffer(req):
 		return replicasChanged
@@ -86,9 +48,12 @@ func due(p profile.Profile, b workv1alpha2.Binding, req *decision.Request, snaps
 	}
 }
 
-// writtenDown says whether the result is a function of placement and fleet
-// alone, so that it has to be worked out anew when the fleet changes: every
-// cluster gets everything, or a share that the placement names.
+// followsClusters returns whether the result is a function of placement and clusters alone, so that a change of clusters changes it:
+// every cluster gets everything, or a share that the placement names.
+func followsClusters(req *decision.Request) bool {
+	return !req.Divisible() || writtenDown(req.Placement)
+}
+
 func writtenDown(p *policyv1alpha1.Placement) bool {
 	switch decision.StrategyOf(p) {
 	case decision.Duplicated:

@@ -1,59 +1,68 @@
 package schedule
 
 import (
+	"k8s.io/apimachinery/pkg/types"
+
 	"context"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/knowledge/conversion"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
 )
 
 // Recall is what a binding does to the reservations that were there before the controller.
-func (c *Controller) Recall(b workv1alpha2.Binding) { c.recall(itemOf(b), b) }
+func (c *Controller) Recall(b workv1alpha2.Binding) { c.recall(client.ObjectKeyFromObject(b), b) }
 
 // Touch is what an event of the cluster does to the fleet.
 func (c *Controller) Touch(cluster string) { c.fleet.touch(cluster) }
 
 // Confirm is what an update of a binding does to the reservations.
 func (c *Controller) Confirm(before, after workv1alpha2.Binding) {
-	c.confirm(itemOf(after), before, after)
+	c.confirm(client.ObjectKeyFromObject(after), before, after)
 }
 
 // Reported is what a new resource summary of a cluster does to the reservations.
 func (c *Controller) Reported(cluster string) { c.reservations.Reported(cluster) }
 
-// Waker is the requeuer of a controller.
-type Waker = requeuer
+// Requeuer is the requeuer of a controller.
+type Requeuer = requeuer
 
-// NewWaker returns a requeuer that has seen nothing yet.
-func NewWaker(c *Controller) *Waker { return newRequeuer(c) }
+// NewRequeuer returns a requeuer that has no snapshot yet.
+func NewRequeuer(c *Controller) *Requeuer { return newRequeuer(c) }
 
-// Look is one look at the fleet.
-func (w *requeuer) Look(ctx context.Context, q queue) (bool, error) { return w.look(ctx, q) }
+// Begin is the source of the controller.
+func (r *requeuer) Begin(ctx context.Context, q queue) error { return r.start(ctx, q) }
 
-// Roused says whether those who wait are to be looked at, since it was asked last.
-func (w *requeuer) Roused() bool {
+// Compare is one comparison with the last snapshot.
+func (r *requeuer) Compare(ctx context.Context, q queue) (bool, error) { return r.compare(ctx, q) }
+
+// PendingRequeued returns whether pending bindings are to be requeued since the last call.
+func (r *requeuer) PendingRequeued() bool {
 	select {
-	case <-w.stirred:
+	case <-r.capacity:
 		return true
 	default:
 		return false
 	}
 }
 
-// Claim is what a claim that comes does to the queue.
-func (w *requeuer) Claim(namespace, name string, q queue) {
-	w.claimChanged(namespace, name)
-	w.requeueAwaitingClaims(q)
+// ClaimChanged is what a change of a claim does to the queue.
+func (r *requeuer) ClaimChanged(namespace, name string, q queue) {
+	r.converted(conversion.Change{Claim: types.NamespacedName{Namespace: namespace, Name: name}})
+	r.requeueAwaitingClaims(q)
 }
 
-// Redefine is what a change of kinds does to the queue.
-func (w *requeuer) Redefine(ctx context.Context, kinds interpret.Kinds, q queue) error {
-	w.kindsChanged(kinds)
-	return w.wakeKinds(ctx, q)
+// KindsChanged is what a change of kinds does to the queue; nil is a retry.
+func (r *requeuer) KindsChanged(ctx context.Context, kinds interpret.Kinds, q queue) error {
+	if kinds != nil {
+		r.converted(conversion.Change{Kinds: kinds})
+	}
+	return r.requeueKinds(ctx, q)
 }
 
-// Note is what an event of the binding does to the index of those who await claims.
-func (c *Controller) Note(b workv1alpha2.Binding) { c.awaitingClaims.note(b) }
+// UpdateClaims is what an event of the binding does to the index of those that await claims.
+func (c *Controller) UpdateClaims(b workv1alpha2.Binding) { c.awaitingClaims.Update(b) }
 
-// Wait keeps an Item waiting.
-func (c *Controller) Wait(it Item) { c.pending.enter(it, 0) }
+// AddPending has a binding wait.
+func (c *Controller) AddPending(key types.NamespacedName) { c.pending.Add(key, 0) }

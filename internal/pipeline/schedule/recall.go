@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"encoding/json"
+	"k8s.io/apimachinery/pkg/types"
 
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/decision"
@@ -10,10 +11,10 @@ import (
 // recall makes again the promises of a result that somebody wrote before this
 // controller started, as far as the members do not show it yet. Without, a
 // restart amid a burst would give the same room away twice.
-func (c *Controller) recall(it Item, b workv1alpha2.Binding) {
-	req := requestOf(b, false)
+func (c *Controller) recall(it types.NamespacedName, b workv1alpha2.Binding) {
+	req := decision.RequestOf(b, false)
 	scheduled := b.BindingStatus().LastScheduledTime
-	if !promises(&req, req.Current) || scheduled == nil || c.deps.Clock.Since(scheduled.Time) > promiseLifetime {
+	if !promises(&req, req.Current) || scheduled == nil || c.deps.Clock.Since(scheduled.Time) > reservationLifetime {
 		return
 	}
 	units := map[string]int32{}

@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"context"
+	"k8s.io/apimachinery/pkg/types"
 	"maps"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -12,11 +13,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 )
 
-// queue is where Items wait for a worker.
-type queue = workqueue.TypedRateLimitingInterface[Item]
+// queue is where bindings wait for a worker.
+type queue = workqueue.TypedRateLimitingInterface[types.NamespacedName]
 
 // enqueue adds b with the priority that its policy gave it. Background work is
 // for what waited before the hub started, or what changed in the fleet; it
@@ -26,7 +28,7 @@ func enqueue(q queue, b workv1alpha2.Binding, background bool) {
 	if background {
 		priority += handler.LowPriority
 	}
-	add(q, itemOf(b), priority)
+	add(q, client.ObjectKeyFromObject(b), priority)
 }
 
 // priorityOf is the priority that the policy of b gave it.
@@ -37,45 +39,41 @@ func priorityOf(b workv1alpha2.Binding) int {
 	return 0
 }
 
-func add(q queue, it Item, priority int) {
-	if pq, ok := q.(priorityqueue.PriorityQueue[Item]); ok {
+func add(q queue, it types.NamespacedName, priority int) {
+	if pq, ok := q.(priorityqueue.PriorityQueue[types.NamespacedName]); ok {
 		pq.AddWithOpts(priorityqueue.AddOpts{Priority: &priority}, it)
 		return
 	}
 	q.Add(it)
 }
 
-func itemOf(b workv1alpha2.Binding) Item {
-	return Item{Namespace: b.GetNamespace(), Name: b.GetName()}
-}
-
 // bindingEvents keeps the indexes current and enqueues bindings that may be due.
 func bindingEvents[B interface {
 	client.Object
 	workv1alpha2.Binding
-}](c *Controller) handler.TypedFuncs[B, Item] {
-	return handler.TypedFuncs[B, Item]{
+}](c *Controller) handler.TypedFuncs[B, types.NamespacedName] {
+	return handler.TypedFuncs[B, types.NamespacedName]{
 		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[B], q queue) {
-			c.peers.place(itemOf(e.Object), e.Object, e.Object.BindingSpec().Clusters)
-			c.awaitingClaims.note(e.Object)
+			c.peers.Place(client.ObjectKeyFromObject(e.Object), e.Object, e.Object.BindingSpec().Clusters)
+			c.awaitingClaims.Update(e.Object)
 			if e.IsInInitialList {
-				c.recall(itemOf(e.Object), e.Object)
+				c.recall(client.ObjectKeyFromObject(e.Object), e.Object)
 			}
 			enqueue(q, e.Object, e.IsInInitialList)
 		},
 		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[B], q queue) {
-			it := itemOf(e.ObjectNew)
+			it := client.ObjectKeyFromObject(e.ObjectNew)
 			if e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() {
-				c.peers.place(it, e.ObjectNew, e.ObjectNew.BindingSpec().Clusters)
+				c.peers.Place(it, e.ObjectNew, e.ObjectNew.BindingSpec().Clusters)
 			}
-			c.awaitingClaims.note(e.ObjectNew)
+			c.awaitingClaims.Update(e.ObjectNew)
 			c.confirm(it, e.ObjectOld, e.ObjectNew)
 			if matters(e.ObjectOld, e.ObjectNew) {
 				enqueue(q, e.ObjectNew, false)
 			}
 		},
 		DeleteFunc: func(_ context.Context, e event.TypedDeleteEvent[B], _ queue) {
-			c.forget(itemOf(e.Object))
+			c.forget(client.ObjectKeyFromObject(e.Object))
 		},
 	}
 }
@@ -87,11 +85,11 @@ func matters(before, after workv1alpha2.Binding) bool {
 		return true
 	}
 	a, b := before.GetAnnotations(), after.GetAnnotations()
-	return a[PartialPlacementAnnotation] != b[PartialPlacementAnnotation] || a[FailbackAnnotation] != b[FailbackAnnotation]
+	return a[policyv1alpha1.PartialPlacementAnnotation] != b[policyv1alpha1.PartialPlacementAnnotation] || a[policyv1alpha1.FailbackAnnotation] != b[policyv1alpha1.FailbackAnnotation]
 }
 
 // confirm tells the reservations which copies have come to run since before.
-func (c *Controller) confirm(it Item, before, after workv1alpha2.Binding) {
+func (c *Controller) confirm(it types.NamespacedName, before, after workv1alpha2.Binding) {
 	old := before.BindingStatus().AggregatedStatus
 	for i := range after.BindingStatus().AggregatedStatus {
 		item := &after.BindingStatus().AggregatedStatus[i]
@@ -107,12 +105,12 @@ func (c *Controller) confirm(it Item, before, after workv1alpha2.Binding) {
 }
 
 // clusterEvents keeps the fleet current and wakes what waits for it.
-func clusterEvents(c *Controller, w *requeuer) handler.TypedFuncs[*clusterv1alpha1.Cluster, Item] {
+func clusterEvents(c *Controller, r *requeuer) handler.TypedFuncs[*clusterv1alpha1.Cluster, types.NamespacedName] {
 	changed := func(name string) {
 		c.fleet.touch(name)
-		w.signal()
+		r.clusterChanged()
 	}
-	return handler.TypedFuncs[*clusterv1alpha1.Cluster, Item]{
+	return handler.TypedFuncs[*clusterv1alpha1.Cluster, types.NamespacedName]{
 		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[*clusterv1alpha1.Cluster], _ queue) {
 			changed(e.Object.Name)
 		},

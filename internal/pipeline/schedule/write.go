@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"k8s.io/apimachinery/pkg/types"
 	"maps"
 	"slices"
 	"strings"
@@ -14,7 +15,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
@@ -26,7 +26,7 @@ import (
 const fieldManager = "flagship-schedule"
 
 // observe notes that the present generation needs no scheduling: what Scheduled says is said of it, too.
-func (c *Controller) observe(ctx context.Context, it Item, b workv1alpha2.Binding) error {
+func (c *Controller) observe(ctx context.Context, it types.NamespacedName, b workv1alpha2.Binding) error {
 	if b.BindingStatus().SchedulerObservedGeneration == b.GetGeneration() {
 		return nil
 	}
@@ -39,16 +39,15 @@ func (c *Controller) observe(ctx context.Context, it Item, b workv1alpha2.Bindin
 	if err := c.client.Status().Update(ctx, next, client.FieldOwner(fieldManager)); err != nil {
 		return fmt.Errorf("noting the generation: %w", err)
 	}
-	c.written.Store(it, next.GetResourceVersion())
 	return nil
 }
 
 // publish writes what a decision changes, then tells of it in an event.
-func (c *Controller) publish(ctx context.Context, it Item, b workv1alpha2.Binding, v *outcome) error {
+func (c *Controller) publish(ctx context.Context, it types.NamespacedName, b workv1alpha2.Binding, v *outcome) error {
 	news, err := c.write(ctx, it, b, v)
 	if refused := refusal(err); refused != nil {
-		v.decision, v.again, v.remaining = &decision.Decision{Failure: refused}, retryWaiting, b.BindingSpec().Clusters
-		c.pending.enter(it, priorityOf(b))
+		v.decision, v.again, v.remaining = &decision.Decision{Failure: refused}, recheck, b.BindingSpec().Clusters
+		c.pending.Add(it, priorityOf(b))
 		c.freed() // what it was promised
 		news, err = c.write(ctx, it, b, v)
 	}
@@ -82,7 +81,7 @@ func refusal(err error) *decision.Failure {
 
 // write makes the binding say what was decided, and returns the condition that tells of it if there is something to tell.
 // A result and its status are one write, to the subresource schedule. A status alone is written alone.
-func (c *Controller) write(ctx context.Context, it Item, b workv1alpha2.Binding, v *outcome) (news *metav1.Condition, err error) {
+func (c *Controller) write(ctx context.Context, it types.NamespacedName, b workv1alpha2.Binding, v *outcome) (news *metav1.Condition, err error) {
 	next := copyOf(b)
 	moved, rewritten, err := setResult(next, v)
 	if err != nil {
@@ -107,14 +106,13 @@ func (c *Controller) write(ctx context.Context, it Item, b workv1alpha2.Binding,
 		c.takeBack(it, b, v)
 		return nil, fmt.Errorf("writing the result: %w", err)
 	}
-	c.written.Store(it, next.GetResourceVersion())
 	return news, nil
 }
 
 // setResult changes spec.clusters and the annotations of a binding, and returns whether the clusters, and whether any of
 // it, changed. After a failure to schedule the last result stays, but for clusters that leave: copies that run are worth
 // more than a correct empty list, and those in a cluster that leaves go with it.
-func setResult(next object, v *outcome) (moved, rewritten bool, err error) {
+func setResult(next workv1alpha2.Binding, v *outcome) (moved, rewritten bool, err error) {
 	targets, before := v.remaining, next.GetAnnotations()
 	annotations := before
 	if v.decision.Failure == nil {
@@ -140,16 +138,12 @@ func setResult(next object, v *outcome) (moved, rewritten bool, err error) {
 	return moved, moved || !maps.Equal(before, annotations), nil
 }
 
-// object is a binding as clients want it.
-type object interface {
-	client.Object
-	workv1alpha2.Binding
-}
-
 // copyOf is a binding that may be changed. What is written of it insists on the
 // version it was made from: lists are replaced as a whole, and an update spares
 // the API server the patching.
-func copyOf(b workv1alpha2.Binding) object { return b.DeepCopyObject().(object) }
+func copyOf(b workv1alpha2.Binding) workv1alpha2.Binding {
+	return b.DeepCopyObject().(workv1alpha2.Binding)
+}
 
 func placementOf(b workv1alpha2.Binding) *policyv1alpha1.Placement {
 	if p := b.BindingSpec().Placement; p != nil {
@@ -173,7 +167,7 @@ func sameTargets(a, b []workv1alpha2.TargetCluster) bool {
 }
 
 // setStatus makes the whole status of a binding say what was decided.
-func (c *Controller) setStatus(next object, v *outcome, news bool, condition metav1.Condition) {
+func (c *Controller) setStatus(next workv1alpha2.Binding, v *outcome, news bool, condition metav1.Condition) {
 	status := next.BindingStatus()
 	status.SchedulerObservedGeneration = next.GetGeneration()
 	if v.decision.Failure == nil {
@@ -208,19 +202,4 @@ func (c *Controller) dateAfter(asked *metav1.Time) metav1.Time {
 		return metav1.NewTime(asked.Add(time.Second))
 	}
 	return now
-}
-
-// cacheIsBehind says whether b is older than what this controller wrote last.
-// A decision on it would repeat the write, or undo it.
-func (c *Controller) cacheIsBehind(it Item, b workv1alpha2.Binding) bool {
-	written, ok := c.written.Load(it)
-	if !ok {
-		return false
-	}
-	order, err := resourceversion.CompareResourceVersion(b.GetResourceVersion(), written.(string))
-	if err == nil && order < 0 {
-		return true
-	}
-	c.written.Delete(it)
-	return false
 }

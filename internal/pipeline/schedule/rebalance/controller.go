@@ -5,14 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -23,6 +20,8 @@ import (
 
 	appsv1alpha1 "github.com/flagship-k8s/flagship/api/apps/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
+	"github.com/flagship-k8s/flagship/internal/knowledge/backoff"
 	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
 )
 
@@ -39,15 +38,15 @@ func New(c client.Client, clock clock.PassiveClock) *Controller {
 	return &Controller{client: c, clock: clock}
 }
 
-// Setup adds the loop to mgr.
-func Setup(mgr ctrl.Manager, clock clock.PassiveClock) error {
+// Setup adds the controller to mgr. The client is that of package hubclient.
+func Setup(mgr ctrl.Manager, c client.Client, clock clock.PassiveClock) error {
 	err := builder.ControllerManagedBy(mgr).
 		Named("rebalance").
 		For(&appsv1alpha1.WorkloadRebalancer{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WithOptions(controller.Options{
-			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](50*time.Millisecond, time.Minute),
+			RateLimiter: backoff.Limiter[reconcile.Request](),
 		}).
-		Complete(controlloop.Track(mgr, New(mgr.GetClient(), clock)))
+		Complete(controlloop.Track(mgr, New(c, clock)))
 	if err != nil {
 		return fmt.Errorf("building the rebalance controller: %w", err)
 	}
@@ -75,12 +74,10 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 		}
 	}
 	status := statusOf(r, items, c.clock.Now())
-	if !equality.Semantic.DeepEqual(status, r.Status) {
-		before := r.DeepCopy()
-		r.Status = status
-		if err := c.client.Status().Patch(ctx, r, client.MergeFrom(before), client.FieldOwner(fieldManager)); client.IgnoreNotFound(err) != nil {
-			return reconcile.Result{}, fmt.Errorf("writing the status of WorkloadRebalancer %s: %w", r.Name, err)
-		}
+	before := r.DeepCopy()
+	r.Status = status
+	if _, err := hubclient.PatchStatus(ctx, c.client, before, r, client.FieldOwner(fieldManager)); client.IgnoreNotFound(err) != nil {
+		return reconcile.Result{}, err
 	}
 	if err := errors.Join(faults...); err != nil {
 		return reconcile.Result{}, err
@@ -115,8 +112,7 @@ func (c *Controller) ask(ctx context.Context, item *appsv1alpha1.ObservedWorkloa
 		if err != nil {
 			return fmt.Errorf("encoding a patch: %w", err)
 		}
-		object := binding.(client.Object)
-		err = c.client.Patch(ctx, object, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(fieldManager))
+		err = c.client.Patch(ctx, binding, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(fieldManager))
 		if err != nil {
 			return fmt.Errorf("asking to reschedule %s %s/%s: %w", item.Workload.Kind, item.Workload.Namespace, item.Workload.Name, err)
 		}
@@ -132,7 +128,7 @@ func (c *Controller) bindingOf(ctx context.Context, w appsv1alpha1.ObjectReferen
 		binding = &workv1alpha2.ClusterResourceBinding{}
 	}
 	key := client.ObjectKey{Namespace: w.Namespace, Name: workv1alpha2.BindingName(w.Kind, w.Name)}
-	if err := c.client.Get(ctx, key, binding.(client.Object)); err != nil {
+	if err := c.client.Get(ctx, key, binding); err != nil {
 		if apierrors.IsNotFound(err) {
 			return nil, nil
 		}

@@ -2,6 +2,7 @@ package schedule_test
 
 import (
 	"errors"
+	"k8s.io/apimachinery/pkg/types"
 	"slices"
 	"testing"
 	"time"
@@ -19,13 +20,13 @@ import (
 	"github.com/flagship-k8s/flagship/internal/pipeline/schedule"
 )
 
-func newQueue(t *testing.T) workqueue.TypedRateLimitingInterface[schedule.Item] {
-	q := workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[schedule.Item](time.Millisecond, time.Second))
+func newQueue(t *testing.T) workqueue.TypedRateLimitingInterface[types.NamespacedName] {
+	q := workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](time.Millisecond, time.Second))
 	t.Cleanup(q.ShutDown)
 	return q
 }
 
-func drain(q workqueue.TypedRateLimitingInterface[schedule.Item]) []string {
+func drain(q workqueue.TypedRateLimitingInterface[types.NamespacedName]) []string {
 	var out []string
 	for q.Len() > 0 {
 		it, _ := q.Get()
@@ -119,16 +120,16 @@ func TestFleetChangesWakeOnlyWhomTheyConcern(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			h.controller.Wait(schedule.Item{Namespace: "shop", Name: "dynamic-waiting"})
-			w, q := schedule.NewWaker(h.controller), newQueue(t)
-			if _, err := w.Look(h.ctx, q); err != nil {
+			h.controller.AddPending(types.NamespacedName{Namespace: "shop", Name: "dynamic-waiting"})
+			w, q := schedule.NewRequeuer(h.controller), newQueue(t)
+			if _, err := w.Compare(h.ctx, q); err != nil {
 				t.Fatal(err)
 			}
 			if got := drain(q); len(got) > 0 {
 				t.Errorf("the first look wakes %v; at the start everybody is awake", got)
 			}
 			tc.change(h)
-			roomier, err := w.Look(h.ctx, q)
+			roomier, err := w.Compare(h.ctx, q)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -148,27 +149,27 @@ func TestALookThatFailsLosesNothing(t *testing.T) {
 	})); err != nil {
 		t.Fatal(err)
 	}
-	w, q := schedule.NewWaker(h.controller), newQueue(t)
-	if _, err := w.Look(h.ctx, q); err != nil {
+	w, q := schedule.NewRequeuer(h.controller), newQueue(t)
+	if _, err := w.Compare(h.ctx, q); err != nil {
 		t.Fatal(err)
 	}
 	h.changeCluster("m1", labelled("env", "test"))
 	h.unlisted = errors.New("the storage is away")
-	if _, err := w.Look(h.ctx, q); !errors.Is(err, h.unlisted) {
+	if _, err := w.Compare(h.ctx, q); !errors.Is(err, h.unlisted) {
 		t.Fatalf("the look ends with %v", err)
 	}
 	books := func(kind schema.GroupVersionKind) bool { return kind.Kind == "Book" }
-	if err := w.Redefine(h.ctx, books, q); !errors.Is(err, h.unlisted) {
+	if err := w.KindsChanged(h.ctx, books, q); !errors.Is(err, h.unlisted) {
 		t.Fatalf("the look at kinds ends with %v", err)
 	}
 	h.unlisted = nil
-	if _, err := w.Look(h.ctx, q); err != nil {
+	if _, err := w.Compare(h.ctx, q); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]string{"on-m1"}, drain(q)); diff != "" {
 		t.Errorf("woken by the fleet -want +got\n%s", diff)
 	}
-	if err := w.Redefine(h.ctx, nil, q); err != nil {
+	if err := w.KindsChanged(h.ctx, nil, q); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]string{"on-m1"}, drain(q)); diff != "" {
@@ -186,21 +187,21 @@ func TestAClaimWakesWhoAwaitsIt(t *testing.T) {
 			workv1alpha2.AwaitsClaimsAnnotation: "true",
 			workv1alpha2.DependenciesAnnotation: `[{"kind":"ResourceClaim","namespace":"shop","name":"` + claim + `"}]`,
 		}
-		h.controller.Note(b)
+		h.controller.UpdateClaims(b)
 		return b
 	}
 	one := awaiting("one", "shop", "gpu")
 	awaiting("other", "shop", "gpu-2")
 	awaiting("elsewhere", "home", "gpu")
-	w, q := schedule.NewWaker(h.controller), newQueue(t)
-	w.Claim("shop", "gpu", q)
+	w, q := schedule.NewRequeuer(h.controller), newQueue(t)
+	w.ClaimChanged("shop", "gpu", q)
 	if diff := cmp.Diff([]string{"one"}, drain(q)); diff != "" {
 		t.Errorf("woken -want +got\n%s", diff)
 	}
-	w.Claim("shop", "nobody's", q)
+	w.ClaimChanged("shop", "nobody's", q)
 	delete(one.Annotations, workv1alpha2.AwaitsClaimsAnnotation)
-	h.controller.Note(one)
-	w.Claim("shop", "gpu", q)
+	h.controller.UpdateClaims(one)
+	w.ClaimChanged("shop", "gpu", q)
 	if woken := drain(q); len(woken) > 0 {
 		t.Errorf("%v are woken though they await nothing", woken)
 	}
@@ -230,9 +231,9 @@ func TestAKindThatChangesWakesItsBindings(t *testing.T) {
 	if err := h.client.Create(h.ctx, everywhere); err != nil {
 		t.Fatal(err)
 	}
-	w, q := schedule.NewWaker(h.controller), newQueue(t)
+	w, q := schedule.NewRequeuer(h.controller), newQueue(t)
 	books := func(kind schema.GroupVersionKind) bool { return kind.Kind == "Book" }
-	if err := w.Redefine(h.ctx, books, q); err != nil {
+	if err := w.KindsChanged(h.ctx, books, q); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]string{"a-book", "a-book-of-all"}, drain(q)); diff != "" {
@@ -266,16 +267,16 @@ func TestWhatOthersGiveBackRousesThoseWhoWait(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			h := newHub(t, member("m1"), member("m2"), bindingOf("web", 4, placement(duplicated), tc.made))
-			w := schedule.NewWaker(h.controller)
+			w := schedule.NewRequeuer(h.controller)
 			h.reconcile("web")
-			w.Roused() // a newcomer to a group may be what others of it wait for
+			w.PendingRequeued() // a newcomer to a group may be what others of it wait for
 			if tc.change != nil {
 				h.change("web", tc.change)
 			} else if err := h.client.Delete(h.ctx, h.binding("web")); err != nil {
 				t.Fatal(err)
 			}
 			h.reconcile("web")
-			if got := w.Roused(); got != tc.want {
+			if got := w.PendingRequeued(); got != tc.want {
 				t.Errorf("those who wait are roused: %t, want %t", got, tc.want)
 			}
 		})

@@ -1,6 +1,7 @@
-package schedule
+package peers
 
 import (
+	"k8s.io/apimachinery/pkg/types"
 	"slices"
 	"sync"
 
@@ -8,12 +9,12 @@ import (
 	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/decision"
 )
 
-// peerIndex knows where the objects of each affinity and anti-affinity group
-// are, decisions included that are not written yet. It is safe for concurrent use.
-type peerIndex struct {
+// Index has the clusters of each object that is in a group, as they were decided last, also before that is written. It is safe for
+// concurrent use.
+type Index struct {
 	mu     sync.Mutex
-	groups map[groupKey]map[Item][]string
-	member map[Item][]groupKey
+	groups map[groupKey]map[types.NamespacedName][]string
+	member map[types.NamespacedName][]groupKey
 }
 
 type groupKey struct {
@@ -22,9 +23,13 @@ type groupKey struct {
 	group     string
 }
 
-func newPeerIndex() *peerIndex {
-	return &peerIndex{groups: map[groupKey]map[Item][]string{}, member: map[Item][]groupKey{}}
+// New returns an empty index.
+func New() *Index {
+	return &Index{groups: map[groupKey]map[types.NamespacedName][]string{}, member: map[types.NamespacedName][]groupKey{}}
 }
+
+// Grouped returns whether the object of a binding is in a group.
+func Grouped(b workv1alpha2.Binding) bool { return len(groupsOf(b)) > 0 }
 
 func groupsOf(b workv1alpha2.Binding) []groupKey {
 	g := b.BindingSpec().WorkloadAffinityGroups
@@ -41,8 +46,8 @@ func groupsOf(b workv1alpha2.Binding) []groupKey {
 	return keys
 }
 
-// place notes that b is in clusters, and says whether that is news to a group.
-func (p *peerIndex) place(it Item, b workv1alpha2.Binding, clusters []workv1alpha2.TargetCluster) (news bool) {
+// Place records the clusters of an object, and returns whether that is a change for a group.
+func (p *Index) Place(it types.NamespacedName, b workv1alpha2.Binding, clusters []workv1alpha2.TargetCluster) (news bool) {
 	keys := groupsOf(b)
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -56,10 +61,10 @@ func (p *peerIndex) place(it Item, b workv1alpha2.Binding, clusters []workv1alph
 	if slices.Equal(keys, p.member[it]) && !slices.ContainsFunc(keys, func(key groupKey) bool { return !slices.Equal(p.groups[key][it], names) }) {
 		return false
 	}
-	p.remove(it)
+	p.drop(it)
 	for _, key := range keys {
 		if p.groups[key] == nil {
-			p.groups[key] = map[Item][]string{}
+			p.groups[key] = map[types.NamespacedName][]string{}
 		}
 		p.groups[key][it] = names
 	}
@@ -69,16 +74,16 @@ func (p *peerIndex) place(it Item, b workv1alpha2.Binding, clusters []workv1alph
 	return true
 }
 
-// forget notes that the binding is gone, and says whether it was in a group.
-func (p *peerIndex) forget(it Item) (grouped bool) {
+// Remove removes a binding, and returns whether it was in a group.
+func (p *Index) Remove(it types.NamespacedName) (grouped bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	grouped = len(p.member[it]) > 0
-	p.remove(it)
+	p.drop(it)
 	return grouped
 }
 
-func (p *peerIndex) remove(it Item) {
+func (p *Index) drop(it types.NamespacedName) {
 	for _, key := range p.member[it] {
 		delete(p.groups[key], it)
 		if len(p.groups[key]) == 0 {
@@ -88,8 +93,8 @@ func (p *peerIndex) remove(it Item) {
 	delete(p.member, it)
 }
 
-// fill sets the peers of req: the other members of the groups of b.
-func (p *peerIndex) fill(req *decision.Request, it Item, b workv1alpha2.Binding) {
+// Fill sets the peers of req: the other members of the groups of b.
+func (p *Index) Fill(req *decision.Request, it types.NamespacedName, b workv1alpha2.Binding) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, key := range groupsOf(b) {

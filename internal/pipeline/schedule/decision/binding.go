@@ -1,0 +1,51 @@
+package decision
+
+import (
+	"strconv"
+
+	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
+	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+)
+
+// RequestOf reads what a decision about b depends on. Peers are left to the caller.
+func RequestOf(b workv1alpha2.Binding, kindTravels bool) Request {
+	spec := b.BindingSpec()
+	req := Request{
+		Resource:         spec.Resource,
+		Placement:        spec.Placement,
+		Replicas:         spec.Replicas,
+		Requirements:     spec.ReplicaRequirements,
+		Components:       spec.Components,
+		Current:          spec.Clusters,
+		ObservedAffinity: b.BindingStatus().SchedulerObservedAffinityName,
+		Fresh:            rescheduleAsked(b),
+		Partial:          partial(b.GetAnnotations()),
+		KindTravels:      kindTravels,
+	}
+	for i := range spec.GracefulEvictionTasks {
+		req.Evicting = append(req.Evicting, spec.GracefulEvictionTasks[i].FromCluster)
+	}
+	if len(spec.Components) == 1 && !req.HasReplicas() {
+		only := &spec.Components[0]
+		req.Replicas = only.Replicas
+		if r := only.ReplicaRequirements; r != nil {
+			req.Requirements = &workv1alpha2.ReplicaRequirements{
+				NodeClaim: r.NodeClaim, ResourceRequest: r.ResourceRequest, PriorityClassName: r.PriorityClassName,
+			}
+		}
+	}
+	return req
+}
+
+// rescheduleAsked says whether somebody asked for a fresh decision that has not
+// been made. Both times are whole seconds; of two in the same second the
+// request counts as the later, and the answer is then dated past it.
+func rescheduleAsked(b workv1alpha2.Binding) bool {
+	asked, last := b.BindingSpec().RescheduleTriggeredAt, b.BindingStatus().LastScheduledTime
+	return asked != nil && (last == nil || !last.After(asked.Time))
+}
+
+func partial(annotations map[string]string) bool {
+	yes, err := strconv.ParseBool(annotations[policyv1alpha1.PartialPlacementAnnotation])
+	return err == nil && yes
+}

@@ -1,0 +1,292 @@
+package schedule
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
+	"github.com/flagship-k8s/flagship/internal/knowledge/backoff"
+	"github.com/flagship-k8s/flagship/internal/knowledge/conversion"
+	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
+	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/decision"
+)
+
+// requeuer enqueues the bindings that a change outside of them concerns: of clusters, of kinds, of claims. It runs in a goroutine of
+// its own, since a change may concern thousands, and changes that come meanwhile are handled together.
+type requeuer struct {
+	controller *Controller
+	// queue receives the queue of the controller once.
+	queue chan queue
+	// Each of these has one element after a change of its kind.
+	clusters, capacity, kinds chan struct{}
+	// seen is the last snapshot that was compared.
+	seen *decision.Snapshot
+
+	mu           sync.Mutex
+	changedClaim map[types.NamespacedName]struct{}
+	changedKinds []interpret.Kinds
+}
+
+func newRequeuer(c *Controller) *requeuer {
+	r := &requeuer{
+		controller: c, queue: make(chan queue, 1), changedClaim: map[types.NamespacedName]struct{}{},
+		clusters: make(chan struct{}, 1), capacity: make(chan struct{}, 1), kinds: make(chan struct{}, 1),
+	}
+	c.freed = r.requeuePending
+	return r
+}
+
+// notify sends to a channel with room for one element. It never blocks.
+func notify(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// requeuePending requeues the bindings that wait, though the clusters are unchanged.
+func (r *requeuer) requeuePending() { notify(r.capacity) }
+
+// clusterChanged requeues the bindings that the difference to the last snapshot concerns.
+func (r *requeuer) clusterChanged() { notify(r.clusters) }
+
+// converted requeues the bindings that a change of definitions or claims concerns: those of some kinds; or those that await a claim,
+// and after them all that wait.
+func (r *requeuer) converted(change conversion.Change) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if change.Kinds != nil {
+		r.changedKinds = append(r.changedKinds, change.Kinds)
+		notify(r.kinds)
+		return
+	}
+	r.changedClaim[change.Claim] = struct{}{}
+	notify(r.capacity)
+}
+
+// start is a source of the controller. The workers begin when it returns: a change after this first snapshot is noticed.
+func (r *requeuer) start(ctx context.Context, q queue) error {
+	if _, err := r.compare(ctx, q); err != nil {
+		return err
+	}
+	r.queue <- q
+	return nil
+}
+
+// Start runs until ctx ends. The manager waits for it.
+func (r *requeuer) Start(ctx context.Context) error {
+	var q queue
+	select {
+	case <-ctx.Done():
+		return nil
+	case q = <-r.queue:
+	}
+	clock := r.controller.deps.Clock
+	var gathered, retry <-chan time.Time
+	failed := func(err error) {
+		log.FromContext(ctx).Error(err, "Finding the bindings that a change concerns failed, trying again", "after", backoff.Gather)
+		if retry == nil {
+			retry = clock.After(backoff.Gather)
+		}
+	}
+	requeueAll := func() {
+		r.controller.pending.RequeueAll()
+		if gathered == nil {
+			gathered = clock.After(backoff.Gather)
+		}
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-r.clusters:
+			more, err := r.compare(ctx, q)
+			if err != nil {
+				failed(err)
+			}
+			if more {
+				requeueAll()
+			}
+		case <-r.capacity:
+			r.requeueAwaitingClaims(q)
+			requeueAll()
+		case <-r.kinds:
+			if err := r.requeueKinds(ctx, q); err != nil {
+				failed(err)
+			}
+		case <-retry:
+			retry = nil
+			notify(r.clusters)
+			notify(r.kinds)
+		case <-gathered:
+			gathered = nil
+			batch, more := r.controller.pending.NextBatch()
+			for _, b := range batch {
+				add(q, b.Key, b.Priority+handler.LowPriority)
+			}
+			if more {
+				gathered = clock.After(backoff.Gather)
+			}
+		}
+	}
+}
+
+// requeueAwaitingClaims enqueues the bindings that await a claim that changed. It does not wait for more changes: until their copies
+// have the claim too, their devices may look free.
+func (r *requeuer) requeueAwaitingClaims(q queue) {
+	r.mu.Lock()
+	claims := r.changedClaim
+	r.changedClaim = map[types.NamespacedName]struct{}{}
+	r.mu.Unlock()
+	for claim := range claims {
+		for _, key := range r.controller.awaitingClaims.Naming(claim) {
+			add(q, key, 0)
+		}
+	}
+}
+
+// requeueKinds enqueues the bindings of kinds that changed. After a failure the kinds are kept.
+func (r *requeuer) requeueKinds(ctx context.Context, q queue) error {
+	r.mu.Lock()
+	changes := slices.Clone(r.changedKinds)
+	r.mu.Unlock()
+	changed := map[schema.GroupVersionKind]bool{} // there are many bindings, and few kinds of them
+	err := r.each(ctx, func(b workv1alpha2.Binding) {
+		kind := kindOf(b)
+		concerned, known := changed[kind]
+		if !known {
+			concerned = slices.ContainsFunc(changes, func(kinds interpret.Kinds) bool { return kinds(kind) })
+			changed[kind] = concerned
+		}
+		if concerned {
+			enqueue(q, b, true)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	r.changedKinds = r.changedKinds[len(changes):] // others may have been added
+	r.mu.Unlock()
+	return nil
+}
+
+// compare enqueues the bindings that a difference to the last snapshot concerns, and returns whether some cluster has more capacity.
+// After a failure the last snapshot stays.
+func (r *requeuer) compare(ctx context.Context, q queue) (more bool, err error) {
+	now, err := r.controller.fleet.snapshot(ctx)
+	if err != nil {
+		return false, err
+	}
+	if r.seen == nil {
+		// At the start every binding is reconciled anyway.
+		r.seen = now
+		return false, nil
+	}
+	changes, more := compareSnapshots(r.seen, now)
+	if len(changes) > 0 {
+		err := r.each(ctx, func(b workv1alpha2.Binding) {
+			if concerns(b, r.controller.pending.Has(client.ObjectKeyFromObject(b)), changes) {
+				enqueue(q, b, true)
+			}
+		})
+		if err != nil {
+			return more, err
+		}
+	}
+	r.seen = now
+	return more, nil
+}
+
+// each calls do for every binding that is to be scheduled here.
+func (r *requeuer) each(ctx context.Context, do func(workv1alpha2.Binding)) error {
+	bindings, err := hubclient.Bindings(ctx, r.controller.client)
+	if err != nil {
+		return fmt.Errorf("finding bindings to requeue: %w", err)
+	}
+	for _, b := range bindings {
+		if r.controller.responsible(b) {
+			do(b)
+		}
+	}
+	return nil
+}
+
+// clusterChange is one cluster before and after; nil if it did not, or does not, exist.
+type clusterChange struct{ before, after *decision.Cluster }
+
+func compareSnapshots(before, after *decision.Snapshot) (changes []clusterChange, more bool) {
+	for _, c := range after.Clusters {
+		old := before.Get(c.Name)
+		if old == c {
+			continue
+		}
+		if decision.Differs(old, c) {
+			changes = append(changes, clusterChange{old, c})
+		}
+		if old == nil || c.Headroom.Exceeds(&old.Headroom) {
+			more = true
+		}
+	}
+	for _, old := range before.Clusters {
+		if after.Get(old.Name) == nil {
+			changes = append(changes, clusterChange{old, nil})
+		}
+	}
+	return changes, more
+}
+
+// concerns returns whether a change of clusters can change the result of b: b is in one of them; or one of them can be selected, and
+// b follows the clusters as a whole or waits for a place.
+func concerns(b workv1alpha2.Binding, waiting bool, changes []clusterChange) bool {
+	spec := b.BindingSpec()
+	held := make(map[string]struct{}, len(spec.Clusters))
+	for _, t := range spec.Clusters {
+		held[t.Name] = struct{}{}
+	}
+	req := decision.Request{Replicas: spec.Replicas, Requirements: spec.ReplicaRequirements, Components: spec.Components, Placement: spec.Placement}
+	var selectors []*decision.Selector
+	if waiting || followsClusters(&req) {
+		var err error
+		if selectors, err = allSelectors(&req); err != nil {
+			return true
+		}
+	}
+	for _, change := range changes {
+		for _, c := range []*decision.Cluster{change.before, change.after} {
+			if c == nil {
+				continue
+			}
+			if _, ok := held[c.Name]; ok {
+				return true
+			}
+			if slices.ContainsFunc(selectors, func(s *decision.Selector) bool { return s.Drops(c) == nil }) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// allSelectors compiles every affinity of the placement, overflow tiers included.
+func allSelectors(req *decision.Request) ([]*decision.Selector, error) {
+	var out []*decision.Selector
+	for _, term := range req.Terms() {
+		t, err := decision.CompileTerm(term)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, t.Selectors...)
+	}
+	return out, nil
+}
