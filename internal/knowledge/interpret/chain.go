@@ -16,7 +16,7 @@ import (
 // promises of the [Interpreter] method of the same name.
 type Operations struct {
 	Replicas     func(ctx context.Context, obj *unstructured.Unstructured) (ReplicaResult, error)
-	Revise       func(ctx context.Context, obj *unstructured.Unstructured, replicas int64) (*unstructured.Unstructured, error)
+	Revise       func(ctx context.Context, obj *unstructured.Unstructured, replicas int32) (*unstructured.Unstructured, error)
 	Components   func(ctx context.Context, obj *unstructured.Unstructured) ([]workv1alpha2.Component, error)
 	Reflect      func(ctx context.Context, obj *unstructured.Unstructured) (*runtime.RawExtension, error)
 	Health       func(ctx context.Context, obj *unstructured.Unstructured) (workv1alpha2.ResourceHealth, error)
@@ -93,7 +93,7 @@ func (c *Chained) Replicas(ctx context.Context, obj *unstructured.Unstructured) 
 }
 
 // Revise implements [Workload].
-func (c *Chained) Revise(ctx context.Context, obj *unstructured.Unstructured, replicas int64) (*unstructured.Unstructured, error) {
+func (c *Chained) Revise(ctx context.Context, obj *unstructured.Unstructured, replicas int32) (*unstructured.Unstructured, error) {
 	ops := c.first(obj.GroupVersionKind(), configv1alpha1.InterpreterOperationReviseReplica)
 	if ops == nil {
 		return obj, nil

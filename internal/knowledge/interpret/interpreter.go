@@ -26,7 +26,7 @@ type Workload interface {
 	// Replicas returns how many replicas the spec of obj has and what one replica needs. For a kind without replicas Known is false.
 	Replicas(ctx context.Context, obj *unstructured.Unstructured) (ReplicaResult, error)
 	// Revise returns a copy of obj with the given number of replicas, or obj itself if its kind has none.
-	Revise(ctx context.Context, obj *unstructured.Unstructured, replicas int64) (*unstructured.Unstructured, error)
+	Revise(ctx context.Context, obj *unstructured.Unstructured, replicas int32) (*unstructured.Unstructured, error)
 	// Components lists the pod templates of a workload that has several, each with its own replicas and requirements; nil for a kind
 	// that has one or none.
 	Components(ctx context.Context, obj *unstructured.Unstructured) ([]workv1alpha2.Component, error)

@@ -69,7 +69,7 @@ func interpretAll(t *testing.T, obj *unstructured.Unstructured, status []byte, r
 		}
 	}
 	made := []*unstructured.Unstructured{}
-	if revised, err := i.Revise(ctx, obj, replicas); err == nil {
+	if revised, err := i.Revise(ctx, obj, int32(replicas)); err == nil {
 		made = append(made, revised)
 	}
 	observed := obj.DeepCopy()

@@ -53,10 +53,10 @@ func replicasOf(obj *unstructured.Unstructured, replicas int64, podSpec ...strin
 }
 
 // reviseField returns a Revise that writes the number to spec.<field>.
-func reviseField(name string) func(context.Context, *unstructured.Unstructured, int64) (*unstructured.Unstructured, error) {
-	return func(_ context.Context, obj *unstructured.Unstructured, replicas int64) (*unstructured.Unstructured, error) {
+func reviseField(name string) func(context.Context, *unstructured.Unstructured, int32) (*unstructured.Unstructured, error) {
+	return func(_ context.Context, obj *unstructured.Unstructured, replicas int32) (*unstructured.Unstructured, error) {
 		revised := obj.DeepCopy()
-		if err := unstructured.SetNestedField(revised.Object, replicas, "spec", name); err != nil {
+		if err := unstructured.SetNestedField(revised.Object, int64(replicas), "spec", name); err != nil {
 			return nil, fmt.Errorf("setting spec.%s: %w", name, err)
 		}
 		return revised, nil

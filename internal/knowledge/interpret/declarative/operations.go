@@ -128,7 +128,7 @@ func (s script) components(ctx context.Context, obj *unstructured.Unstructured) 
 	return components, err
 }
 
-func (s script) revise(ctx context.Context, obj *unstructured.Unstructured, replicas int64) (*unstructured.Unstructured, error) {
+func (s script) revise(ctx context.Context, obj *unstructured.Unstructured, replicas int32) (*unstructured.Unstructured, error) {
 	return s.object(ctx, obj, obj.Object, replicas)
 }
 

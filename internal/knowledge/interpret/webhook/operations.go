@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -100,16 +99,12 @@ func (h *hook) components(ctx context.Context, obj *unstructured.Unstructured) (
 	return response.Components, nil
 }
 
-func (h *hook) revise(ctx context.Context, obj *unstructured.Unstructured, replicas int64) (*unstructured.Unstructured, error) {
-	if replicas < 0 || replicas > math.MaxInt32 {
-		return nil, fmt.Errorf("%d is no number of replicas", replicas)
-	}
+func (h *hook) revise(ctx context.Context, obj *unstructured.Unstructured, replicas int32) (*unstructured.Unstructured, error) {
 	request, err := newRequest(configv1alpha1.InterpreterOperationReviseReplica, obj)
 	if err != nil {
 		return nil, err
 	}
-	desired := int32(replicas)
-	request.DesiredReplicas = &desired
+	request.DesiredReplicas = &replicas
 	return h.patched(ctx, request, obj)
 }
 

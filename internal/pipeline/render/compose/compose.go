@@ -27,7 +27,7 @@ import (
 // Interpreter is what rendering needs of an interpreter.
 type Interpreter interface {
 	// Revise returns a copy of obj with these replicas, or obj itself if its kind has no replicas.
-	Revise(ctx context.Context, obj *unstructured.Unstructured, replicas int64) (*unstructured.Unstructured, error)
+	Revise(ctx context.Context, obj *unstructured.Unstructured, replicas int32) (*unstructured.Unstructured, error)
 	// Prune removes, in place, what has no meaning outside the control plane.
 	Prune(obj *unstructured.Unstructured)
 }
@@ -106,7 +106,7 @@ func (c *Composer) manifest(ctx context.Context, r Request) (*unstructured.Unstr
 	obj := r.Template
 	var err error
 	if r.Target.Scheduled && isWorkload(spec) {
-		if obj, err = c.Interpreter.Revise(ctx, obj, int64(r.Target.Replicas)); err != nil {
+		if obj, err = c.Interpreter.Revise(ctx, obj, r.Target.Replicas); err != nil {
 			return nil, override.Result{}, fmt.Errorf("setting the replicas for cluster %s: %w", r.Target.Name, err)
 		}
 	}

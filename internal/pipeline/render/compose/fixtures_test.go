@@ -49,9 +49,9 @@ func parse(t *testing.T, text string) *unstructured.Unstructured {
 // knowsReplicas stands in for the interpreter: it knows spec.replicas and server-set metadata.
 type knowsReplicas struct{}
 
-func (knowsReplicas) Revise(_ context.Context, obj *unstructured.Unstructured, replicas int64) (*unstructured.Unstructured, error) {
+func (knowsReplicas) Revise(_ context.Context, obj *unstructured.Unstructured, replicas int32) (*unstructured.Unstructured, error) {
 	revised := obj.DeepCopy()
-	return revised, unstructured.SetNestedField(revised.Object, replicas, "spec", "replicas")
+	return revised, unstructured.SetNestedField(revised.Object, int64(replicas), "spec", "replicas")
 }
 
 func (knowsReplicas) Prune(obj *unstructured.Unstructured) {

@@ -69,7 +69,7 @@ func TestPreservedStateDoesNotReplaceMarks(t *testing.T) {
 // renames is an interpreter that makes another object of a template.
 type renames struct{ knowsReplicas }
 
-func (renames) Revise(_ context.Context, obj *unstructured.Unstructured, _ int64) (*unstructured.Unstructured, error) {
+func (renames) Revise(_ context.Context, obj *unstructured.Unstructured, _ int32) (*unstructured.Unstructured, error) {
 	obj = obj.DeepCopy()
 	obj.SetNamespace("kube-system")
 	return obj, nil

@@ -83,7 +83,7 @@ type execution struct {
 	files                     []string
 	operation                 string
 	observed, desired, status string
-	replicas                  int64
+	replicas                  int32
 }
 
 func newInterpretExecuteCommand(s cli.Streams) *cobra.Command {
@@ -119,7 +119,7 @@ where none is given, what the control plane knows of the kind itself does. Opera
 	f.StringVar(&e.observed, "observed-file", "", "the object as it is in a member")
 	f.StringVar(&e.desired, "desired-file", "", "the object as the control plane wants it")
 	f.StringVar(&e.status, "status-file", "", "what the clusters report")
-	f.Int64Var(&e.replicas, "desired-replica", 0, "how many replicas the object shall ask for")
+	f.Int32Var(&e.replicas, "desired-replica", 0, "how many replicas the object shall ask for")
 	return c
 }
 
