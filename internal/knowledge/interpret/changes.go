@@ -21,6 +21,37 @@ type Changes struct {
 	subscribers []func(Kinds)
 }
 
+// PendingKinds are kinds whose objects are still to be reconciled. The zero value is ready for use.
+type PendingKinds struct {
+	mu    sync.Mutex
+	kinds []Kinds
+}
+
+// Add adds kinds.
+func (p *PendingKinds) Add(kinds Kinds) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.kinds = append(p.kinds, kinds)
+}
+
+// Handle calls f with all that is pending, which stays pending if f fails.
+func (p *PendingKinds) Handle(f func(Kinds) error) error {
+	p.mu.Lock()
+	taken := p.kinds
+	p.kinds = nil
+	p.mu.Unlock()
+	any := func(kind schema.GroupVersionKind) bool {
+		return slices.ContainsFunc(taken, func(kinds Kinds) bool { return kinds(kind) })
+	}
+	if err := f(any); err != nil {
+		for _, kinds := range taken {
+			p.Add(kinds)
+		}
+		return err
+	}
+	return nil
+}
+
 // Subscribe adds a function that is called at every change, from one goroutine at a time. It must return quickly.
 func (c *Changes) Subscribe(changed func(Kinds)) {
 	c.mu.Lock()

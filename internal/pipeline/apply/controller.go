@@ -16,7 +16,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	multiclusterv1beta1 "github.com/flagship-k8s/flagship/api/multicluster/v1beta1"
 	networkingv1alpha1 "github.com/flagship-k8s/flagship/api/networking/v1alpha1"
@@ -78,7 +77,9 @@ type Applier struct {
 
 	objects *objects.Writer
 	changes *interpret.Changes
-	metrics *brakeMetrics
+	// changedKinds are those whose Works are still to be queued.
+	changedKinds interpret.PendingKinds
+	metrics      *brakeMetrics
 
 	braking       brakeLoop
 	queues        *memberqueue.Queues
@@ -211,26 +212,34 @@ func (a *Applier) Start(ctx context.Context) error {
 		return nil // the manager is ending
 	}
 	if a.changes != nil {
-		a.changes.Subscribe(func(kinds interpret.Kinds) { a.reapply(ctx, kinds) })
+		a.changes.Subscribe(func(kinds interpret.Kinds) {
+			a.changedKinds.Add(kinds)
+			a.queues.Add(noCluster, types.NamespacedName{})
+		})
 	}
 	return a.queues.Start(ctx)
 }
 
-// reapply looks at the Works with objects of kinds that mean something else now.
-func (a *Applier) reapply(ctx context.Context, kinds interpret.Kinds) {
-	works := &workv1alpha1.WorkList{}
-	if err := a.client.List(ctx, works, client.UnsafeDisableDeepCopy); err != nil {
-		log.FromContext(ctx).Error(err, "Listing Works")
-		return
-	}
-	for i := range works.Items {
-		if works.Items[i].Carries(kinds) {
-			a.enqueue(&works.Items[i])
+// noCluster is the queue of what concerns all clusters.
+const noCluster = ""
+
+// enqueueChangedKinds queues the Works with objects of kinds whose interpretation changed.
+func (a *Applier) enqueueChangedKinds(ctx context.Context) error {
+	return a.changedKinds.Handle(func(kinds interpret.Kinds) error {
+		works := &workv1alpha1.WorkList{}
+		if err := a.client.List(ctx, works, client.UnsafeDisableDeepCopy); err != nil {
+			return fmt.Errorf("listing Works: %w", err)
 		}
-	}
+		for i := range works.Items {
+			if works.Items[i].Carries(kinds) {
+				a.enqueue(&works.Items[i])
+			}
+		}
+		return nil
+	})
 }
 
-// worthALook tells whether a change of a Work is more than one of its status.
+// needsReconcile returns whether a change of a Work is more than one of its status.
 func needsReconcile(before, after any) bool {
 	old, ok := before.(*workv1alpha1.Work)
 	current, alsoOK := after.(*workv1alpha1.Work)

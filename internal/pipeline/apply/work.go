@@ -36,6 +36,9 @@ const patienceWithWatch = 10 * time.Second
 
 // reconcile is the member.Task of apply: it makes a member match one Work.
 func (a *Applier) reconcile(ctx context.Context, cluster string, key types.NamespacedName) (time.Duration, error) {
+	if cluster == noCluster {
+		return 0, a.enqueueChangedKinds(ctx)
+	}
 	if key == everyWork(cluster) {
 		return 0, a.enqueueAll(ctx, cluster)
 	}

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
@@ -21,23 +22,26 @@ func isLost(cluster *clusterv1alpha1.Cluster) bool {
 	return ready != nil && (ready.Status == metav1.ConditionUnknown || ready.Reason == clusterv1alpha1.ClusterNotReachableReason)
 }
 
-// revisit is what sweep does with a Work: it says that the Work cannot be seen, or has it looked at again. Of a Work that
-// another process observes, what was seen last counts again: that process tells of what has changed since.
-func (w *Works) revisit(ctx context.Context, name string, key types.NamespacedName) {
+// revisit reports that a Work cannot be seen, or has it reconciled. Of a Work that another process observes, what was seen last counts
+// again: that process reports what has changed since.
+func (w *Works) revisit(ctx context.Context, name string, key types.NamespacedName) error {
 	cluster, work := &clusterv1alpha1.Cluster{}, &workv1alpha1.Work{}
-	if w.client.Get(ctx, types.NamespacedName{Name: name}, cluster) != nil || w.client.Get(ctx, key, work) != nil {
-		return // gone: the cache has no other error
+	if err := w.client.Get(ctx, types.NamespacedName{Name: name}, cluster); err != nil {
+		return client.IgnoreNotFound(err)
 	}
-	elsewhere := !w.fleet.Serves(cluster)
+	if err := w.client.Get(ctx, key, work); err != nil {
+		return client.IgnoreNotFound(err)
+	}
 	switch {
 	case work.DeletionTimestamp != nil:
 	case isLost(cluster):
 		w.report.Update(key, workstatus.Observe, unreachable(work.Generation, name))
 	case w.restores(cluster, work):
 		w.report.Update(key, workstatus.Observe, reachableAgain)
-	case !elsewhere:
+	case w.fleet.Serves(cluster):
 		w.queues.Add(name, key)
 	}
+	return nil
 }
 
 // restores tells whether what was seen last of a Work counts again: another process observes it and is in touch.

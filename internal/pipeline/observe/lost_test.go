@@ -1,7 +1,6 @@
 package observe
 
 import (
-	"context"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -101,11 +100,15 @@ func TestAWorkIsSweptOnlyIfThatSaysSomethingNew(t *testing.T) {
 		if _, err := s.reconcile(t.Context(), "member1", theWork); err != nil {
 			t.Fatal(err)
 		}
-		name, key, ok := s.sweep.next()
-		if ok {
-			s.revisit(context.WithoutCancel(t.Context()), name, key)
+		if s.revisits.queue.Len() == 0 {
+			return false
 		}
-		return ok
+		next, _ := s.revisits.queue.Get()
+		defer s.revisits.queue.Done(next)
+		if err := s.revisit(t.Context(), next.cluster, next.work); err != nil {
+			t.Error(err)
+		}
+		return true
 	}
 	agent := func(change func(*workv1alpha1.WorkStatus)) {
 		t.Helper()
@@ -155,12 +158,13 @@ func TestTheWorksOfAClusterThatIsOursAgainAreLookedAt(t *testing.T) {
 	}
 	pulled := cluster.DeepCopy()
 	pulled.Spec.SyncMode = clusterv1alpha1.Pull
-	s.clusterChanged(t.Context(), cluster, cluster)
-	if _, key, ok := s.sweep.next(); ok {
-		t.Errorf("%s is looked at although nothing changed", key)
+	s.clusterChanged(cluster, cluster)
+	if n := s.revisits.queue.Len(); n != 0 {
+		t.Errorf("%d Works are revisited although nothing changed", n)
 	}
-	s.clusterChanged(t.Context(), pulled, cluster)
-	if _, key, ok := s.sweep.next(); !ok || key != theWork {
-		t.Errorf("next is %s (%t), want %s", key, ok, theWork)
+	s.clusterChanged(pulled, cluster)
+	next, _ := s.revisits.queue.Get()
+	if next.work != theWork {
+		t.Errorf("next is %s, want %s", next.work, theWork)
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
@@ -39,33 +38,58 @@ func (w *Works) Start(ctx context.Context) error {
 		return fmt.Errorf("watching Clusters: %w", err)
 	}
 	clusterHandle, err := clusters.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-		UpdateFunc: func(before, after any) { w.clusterChanged(ctx, before, after) },
+		UpdateFunc: w.clusterChanged,
 	})
 	if err != nil {
 		return fmt.Errorf("watching Clusters: %w", err)
 	}
 	defer func() { _ = clusters.RemoveEventHandler(clusterHandle) }() // the cache ends with us
 	if w.changes != nil {
-		w.changes.Subscribe(func(kinds interpret.Kinds) { w.reinterpret(ctx, kinds) })
+		w.changes.Subscribe(func(kinds interpret.Kinds) {
+			w.changedKinds.Add(kinds)
+			w.queues.Add(noCluster, types.NamespacedName{})
+		})
 	}
-	var sweeping sync.WaitGroup
-	sweeping.Go(func() { w.sweep.run(ctx) })
-	defer sweeping.Wait()
+	var running sync.WaitGroup
+	running.Go(func() { w.revisits.run(ctx) })
+	defer running.Wait()
 	return w.queues.Start(ctx)
 }
 
-// reinterpret looks at the Works with objects of kinds that mean something else now.
-func (w *Works) reinterpret(ctx context.Context, kinds interpret.Kinds) {
+// noCluster is the queue of what concerns all clusters.
+const noCluster = ""
+
+// enqueueChangedKinds queues the Works with objects of kinds whose interpretation changed.
+func (w *Works) enqueueChangedKinds(ctx context.Context) error {
+	return w.changedKinds.Handle(func(kinds interpret.Kinds) error {
+		works := &workv1alpha1.WorkList{}
+		if err := w.client.List(ctx, works, client.UnsafeDisableDeepCopy); err != nil {
+			return fmt.Errorf("listing Works: %w", err)
+		}
+		for i := range works.Items {
+			if works.Items[i].Carries(kinds) {
+				w.workChanged(&works.Items[i])
+			}
+		}
+		return nil
+	})
+}
+
+// everyWork is the key that stands for all Works of a cluster.
+func everyWork(cluster string) types.NamespacedName {
+	return types.NamespacedName{Namespace: workv1alpha1.ExecutionNamespace(cluster)}
+}
+
+// revisitAll has all Works of a cluster revisited.
+func (w *Works) revisitAll(ctx context.Context, cluster string) error {
 	works := &workv1alpha1.WorkList{}
-	if err := w.client.List(ctx, works, client.UnsafeDisableDeepCopy); err != nil {
-		log.FromContext(ctx).Error(err, "Listing Works")
-		return
+	if err := w.client.List(ctx, works, client.InNamespace(workv1alpha1.ExecutionNamespace(cluster)), client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("listing the Works of cluster %s: %w", cluster, err)
 	}
 	for i := range works.Items {
-		if works.Items[i].Carries(kinds) {
-			w.workChanged(&works.Items[i])
-		}
+		w.revisits.add(cluster, client.ObjectKeyFromObject(&works.Items[i]))
 	}
+	return nil
 }
 
 func (w *Works) workChanged(obj any) {
@@ -96,21 +120,11 @@ func (w *Works) statusChanged(work types.NamespacedName) {
 	}
 }
 
-// clusterChanged looks at all Works of a cluster that was lost or found, or that another process observed until now.
-func (w *Works) clusterChanged(ctx context.Context, before, after any) {
+// clusterChanged has all Works of a cluster revisited that was lost or found, or that another process observed until now.
+func (w *Works) clusterChanged(before, after any) {
 	old, ok := before.(*clusterv1alpha1.Cluster)
 	current, alsoOK := after.(*clusterv1alpha1.Cluster)
-	if !ok || !alsoOK || isLost(old) == isLost(current) && w.fleet.Serves(old) == w.fleet.Serves(current) {
-		return
+	if ok && alsoOK && (isLost(old) != isLost(current) || w.fleet.Serves(old) != w.fleet.Serves(current)) {
+		w.queues.Add(current.Name, everyWork(current.Name))
 	}
-	works := &workv1alpha1.WorkList{}
-	if err := w.client.List(ctx, works, client.InNamespace(workv1alpha1.ExecutionNamespace(current.Name)), client.UnsafeDisableDeepCopy); err != nil {
-		log.FromContext(ctx).Error(err, "Listing the Works of a cluster", "cluster", current.Name)
-		return
-	}
-	keys := make([]types.NamespacedName, len(works.Items))
-	for i := range works.Items {
-		keys[i] = client.ObjectKeyFromObject(&works.Items[i])
-	}
-	w.sweep.add(current.Name, keys...)
 }

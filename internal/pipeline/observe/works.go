@@ -79,8 +79,10 @@ type Works struct {
 	clock         clock.WithTicker
 	degradedAfter time.Duration
 
-	queues *memberqueue.Queues
-	sweep  *sweep
+	queues   *memberqueue.Queues
+	revisits *revisits
+	// changedKinds are those whose Works are still to be queued.
+	changedKinds interpret.PendingKinds
 
 	mu             sync.Mutex
 	unhealthySince map[types.NamespacedName]map[string]time.Time // by Work and object: unhealthy since
@@ -121,7 +123,7 @@ func newWorks(hub client.Client, works cache.Cache, deps WorkDeps) (*Works, erro
 		heard: map[types.NamespacedName]bool{},
 	}
 	w.queues = memberqueue.New("observe", deps.Fleet, deps.Clock, deps.Workers, w.reconcile)
-	w.sweep = newSweep(deps.Clock, w.revisit)
+	w.revisits = newRevisits(deps.Fleet.Loop("observe"), w.revisit)
 	deps.Fleet.OnChange(func(change objectcache.Change) {
 		w.enqueue(change.Cluster, change.Work)
 		w.enqueue(change.Cluster, change.Previously)
@@ -145,6 +147,12 @@ func (w *Works) enqueue(cluster string, work types.NamespacedName) {
 
 // reconcile is the member.Task of observe: it reports what one Work looks like in its member.
 func (w *Works) reconcile(ctx context.Context, name string, key types.NamespacedName) (time.Duration, error) {
+	if name == noCluster {
+		return 0, w.enqueueChangedKinds(ctx)
+	}
+	if key == everyWork(name) {
+		return 0, w.revisitAll(ctx, name)
+	}
 	work := &workv1alpha1.Work{}
 	if err := w.client.Get(ctx, key, work); apierrors.IsNotFound(err) {
 		w.forget(name, key)
@@ -162,7 +170,7 @@ func (w *Works) reconcile(ctx context.Context, name string, key types.Namespaced
 		return 0, fmt.Errorf("reading the Cluster: %w", err)
 	}
 	if isLost(cluster) && !isUnreachable(work) || w.restores(cluster, work) {
-		w.sweep.add(name, key)
+		w.revisits.add(name, key)
 	}
 	if !w.fleet.Serves(cluster) || isLost(cluster) {
 		return 0, nil // observed by another process, or out of sight

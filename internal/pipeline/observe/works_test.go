@@ -234,7 +234,7 @@ func TestAWorkWaitsForTheConnectionToItsMember(t *testing.T) {
 
 func TestALostMemberIsUnknownUntilItIsFound(t *testing.T) {
 	s := newShore(t, knowing{})
-	go s.sweep.run(t.Context())
+	go s.revisits.run(t.Context())
 	s.applied()
 	s.events <- configMap(5, "Healthy")
 	s.events <- allKnown
@@ -251,7 +251,7 @@ func TestALostMemberIsUnknownUntilItIsFound(t *testing.T) {
 		if err := s.hub.Status().Update(t.Context(), after); err != nil {
 			t.Fatal(err)
 		}
-		s.clusterChanged(t.Context(), before, after)
+		s.clusterChanged(before, after)
 	}
 	turn(clusterv1alpha1.NotReady(clusterv1alpha1.ClusterNotReachableReason, "no route"))
 	s.wait("nobody knows how it is", func(status workv1alpha1.WorkStatus) bool {

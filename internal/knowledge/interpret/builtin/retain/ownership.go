@@ -3,8 +3,9 @@ package retain
 import (
 	"encoding/json"
 
-	"github.com/flagship-k8s/flagship/internal/knowledge/interpret/builtin/fields"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/flagship-k8s/flagship/internal/knowledge/interpret/builtin/fields"
 )
 
 // serviceOwnership is which of a Service's fields that an API server may fill in have a field manager.

@@ -11,9 +11,11 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
+
+	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
 )
 
-// visits are what a sweep visited, in order.
+// visits are what was visited, in order.
 type visits struct {
 	mu   sync.Mutex
 	list []string
@@ -31,17 +33,25 @@ func (v *visits) all() []string {
 	return slices.Clone(v.list)
 }
 
-func sweeping(t *testing.T) (*sweep, *visits) {
+func revisiting(t *testing.T) (*revisits, *visits) {
 	t.Helper()
 	seen := &visits{}
-	s := newSweep(clock.RealClock{}, func(_ context.Context, cluster string, work types.NamespacedName) {
+	s := newRevisits(controlloop.NewSet(nil, clock.RealClock{}).Loop("test"), func(_ context.Context, cluster string, work types.NamespacedName) error {
 		seen.add(cluster + "/" + work.Name)
+		return nil
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { s.run(ctx); close(done) }()
 	t.Cleanup(func() { cancel(); <-done })
 	return s, seen
+}
+
+// addAll adds several Works of a cluster.
+func (r *revisits) addAll(cluster string, works ...types.NamespacedName) {
+	for _, work := range works {
+		r.add(cluster, work)
+	}
 }
 
 func worksNamed(prefix string, n int) []types.NamespacedName {
@@ -59,11 +69,11 @@ func elapse(d time.Duration) {
 }
 
 // Losing a large member is no burst, and losing three of them is none either.
-func TestSweepIsSteadyHoweverMuchIsLost(t *testing.T) {
+func TestRevisitsAreSteadyHoweverMuchIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, seen := sweeping(t)
+		s, seen := revisiting(t)
 		for _, cluster := range []string{"a", "b", "c"} {
-			s.add(cluster, worksNamed("w", 2000)...)
+			s.addAll(cluster, worksNamed("w", 2000)...)
 		}
 		for second := range 60 {
 			before := len(seen.all())
@@ -79,12 +89,12 @@ func TestSweepIsSteadyHoweverMuchIsLost(t *testing.T) {
 	})
 }
 
-func TestSweepKeepsNoSmallClusterWaiting(t *testing.T) {
+func TestRevisitsKeepNoSmallClusterWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, seen := sweeping(t)
-		s.add("large", worksNamed("w", 2000)...)
+		s, seen := revisiting(t)
+		s.addAll("large", worksNamed("w", 2000)...)
 		elapse(100 * time.Millisecond)
-		s.add("small", worksNamed("w", 3)...)
+		s.addAll("small", worksNamed("w", 3)...)
 		before := len(seen.all())
 		elapse(80 * time.Millisecond)
 		small := 0
@@ -99,18 +109,17 @@ func TestSweepKeepsNoSmallClusterWaiting(t *testing.T) {
 	})
 }
 
-func TestSweepVisitsOnceWhatIsAddedTwice(t *testing.T) {
+func TestRevisitsVisitOnceWhatIsAddedTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, seen := sweeping(t)
-		s.add("a", worksNamed("w", 5)...)
-		s.add("a", worksNamed("w", 5)...)
-		s.add("a")
+		s, seen := revisiting(t)
+		s.addAll("a", worksNamed("w", 5)...)
+		s.addAll("a", worksNamed("w", 5)...)
 		elapse(time.Second)
 		if len(seen.all()) > 6 { // one may have been visited between the two
 			t.Errorf("visited %v", seen.all())
 		}
 		before := len(seen.all())
-		s.add("a", worksNamed("w", 1)...)
+		s.addAll("a", worksNamed("w", 1)...)
 		elapse(time.Second)
 		if len(seen.all()) != before+1 {
 			t.Errorf("a Work that was visited is not visited again: %v", seen.all())
