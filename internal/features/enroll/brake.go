@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/flagship-k8s/flagship/internal/features/enroll/memberaccount"
+
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
@@ -94,7 +96,7 @@ func annotate(ctx context.Context, c client.Client, name, key, value string) err
 	}
 	before := cluster.DeepCopy()
 	metav1.SetMetaDataAnnotation(&cluster.ObjectMeta, key, value)
-	if err := c.Patch(ctx, cluster, client.MergeFrom(before), client.FieldOwner(fieldManager)); err != nil {
+	if err := c.Patch(ctx, cluster, client.MergeFrom(before), client.FieldOwner(memberaccount.FieldManager)); err != nil {
 		return fmt.Errorf("writing the annotation %s of cluster %q: %w", key, name, err)
 	}
 	return nil

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/flagship-k8s/flagship/internal/features/enroll/memberaccount"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -93,7 +95,7 @@ func preserveWorks(ctx context.Context, c client.Client, namespace string) error
 		}
 		before := work.DeepCopy()
 		work.Spec.PreserveResourcesOnDeletion = new(true)
-		err := c.Patch(ctx, work, client.MergeFrom(before), client.FieldOwner(fieldManager))
+		err := c.Patch(ctx, work, client.MergeFrom(before), client.FieldOwner(memberaccount.FieldManager))
 		if client.IgnoreNotFound(err) != nil {
 			faults = append(faults, fmt.Errorf("preserving the objects of the Work %s/%s: %w", namespace, work.Name, err))
 		}

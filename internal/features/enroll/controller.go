@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/flagship-k8s/flagship/internal/features/enroll/memberaccount"
+
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -212,7 +214,7 @@ func (r *Reconciler) settle(ctx context.Context, cluster *clusterv1alpha1.Cluste
 		before := cluster.DeepCopy()
 		cluster.Finalizers = append(cluster.Finalizers, clusterv1alpha1.ClusterFinalizer)
 		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-		if err := r.client.Patch(ctx, cluster, patch, client.FieldOwner(fieldManager)); err != nil {
+		if err := r.client.Patch(ctx, cluster, patch, client.FieldOwner(memberaccount.FieldManager)); err != nil {
 			return fmt.Errorf("adding the finalizer of cluster %s: %w", cluster.Name, err)
 		}
 	}
@@ -225,7 +227,7 @@ func (r *Reconciler) settle(ctx context.Context, cluster *clusterv1alpha1.Cluste
 		return nil // One that is on its way out brings us back when it is gone.
 	}
 	if apierrors.IsNotFound(err) {
-		err = r.client.Create(ctx, ns, client.FieldOwner(fieldManager))
+		err = r.client.Create(ctx, ns, client.FieldOwner(memberaccount.FieldManager))
 	}
 	switch {
 	case err == nil:
@@ -343,7 +345,7 @@ func (r *Reconciler) leave(ctx context.Context, cluster *clusterv1alpha1.Cluster
 	defer cancel()
 	c, err := r.deps.Member(cluster.Name)
 	if err == nil {
-		err = leave(ctx, cluster.Name, r.deps.ControlPlane, c)
+		err = memberaccount.Leave(ctx, cluster.Name, r.deps.ControlPlane, c)
 	}
 	if err != nil {
 		r.deps.Events.Publish(notLeft(cluster, err))

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flagship-k8s/flagship/internal/features/enroll/memberaccount"
+
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -305,10 +307,10 @@ func TestLeavingUnreachable(t *testing.T) {
 
 func TestLeavingAMemberOfTwo(t *testing.T) {
 	f := joined(t, "m1")
-	if err := controllerOf("other-hub").install(t.Context(), f.member); err != nil {
+	if err := memberaccount.ControllerOf("other-hub").Install(t.Context(), f.member); err != nil {
 		t.Fatal(err)
 	}
-	if err := leave(t.Context(), "m1", "hub-1", f.member); err != nil {
+	if err := memberaccount.Leave(t.Context(), "m1", "hub-1", f.member); err != nil {
 		t.Fatal(err)
 	}
 	ctx := t.Context()

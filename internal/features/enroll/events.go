@@ -3,6 +3,8 @@ package enroll
 import (
 	"fmt"
 
+	"github.com/flagship-k8s/flagship/internal/features/enroll/memberaccount"
+
 	corev1 "k8s.io/api/core/v1"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
@@ -40,7 +42,7 @@ func notRenewed(cluster *clusterv1alpha1.Cluster, err error) events.Event {
 func notLeft(cluster *clusterv1alpha1.Cluster, err error) events.Event {
 	return events.Warning(reference(cluster), events.LeaveMemberFailed, fmt.Sprintf("Left our service accounts in the cluster: %v. "+
 		"Remove there the ClusterRole and the ClusterRoleBinding %s, and, if no other control plane uses them, those named %s and the namespace %s",
-		err, controllerRole(cluster.Name), impersonator, clusterv1alpha1.ClusterNamespace))
+		err, memberaccount.ControllerRole(cluster.Name), memberaccount.Impersonator, clusterv1alpha1.ClusterNamespace))
 }
 
 // removalBegun says how many objects stay in a cluster that is being removed, and how many are deleted there.

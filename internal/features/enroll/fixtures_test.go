@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flagship-k8s/flagship/internal/features/enroll/memberaccount"
+
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -33,7 +35,7 @@ var epoch = time.Unix(1_800_000_000, 0)
 
 // newMember is a cluster of the given identity that issues tokens from clock's present on.
 func newMember(id string, clock *clocktesting.FakeClock) *fake.Clientset {
-	c := fake.NewClientset(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: kubeSystem, UID: types.UID(id)}})
+	c := fake.NewClientset(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: memberaccount.KubeSystem, UID: types.UID(id)}})
 	c.PrependReactor("create", "serviceaccounts", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		create, ok := action.(clienttesting.CreateActionImpl)
 		if !ok || create.GetSubresource() != "token" {
@@ -60,7 +62,7 @@ func newHub(t *testing.T, objects ...client.Object) client.Client {
 		}
 	}
 	return ctrlfake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
-		WithObjects(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: kubeSystem, UID: "hub-1"}}).WithStatusSubresource(&clusterv1alpha1.Cluster{}).
+		WithObjects(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: memberaccount.KubeSystem, UID: "hub-1"}}).WithStatusSubresource(&clusterv1alpha1.Cluster{}).
 		WithInterceptorFuncs(interceptor.Funcs{Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
 			if obj.GetUID() == "" {
 				obj.SetUID(types.UID(obj.GetName() + "-uid")) // as a server does

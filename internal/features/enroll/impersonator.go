@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/flagship-k8s/flagship/internal/features/enroll/memberaccount"
+
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -84,8 +86,8 @@ func clusterOfImpersonator(_ context.Context, work client.Object) []reconcile.Re
 // Names of the Works; the first two are those of the contract.
 func impersonatorWorks() []string {
 	return []string{
-		workv1alpha1.WorkName("ClusterRole", "", impersonator), workv1alpha1.WorkName("ClusterRoleBinding", "", impersonator),
-		workv1alpha1.WorkName("Role", "", impersonator),
+		workv1alpha1.WorkName("ClusterRole", "", memberaccount.Impersonator), workv1alpha1.WorkName("ClusterRoleBinding", "", memberaccount.Impersonator),
+		workv1alpha1.WorkName("Role", "", memberaccount.Impersonator),
 	}
 }
 
@@ -132,13 +134,13 @@ func (l *impersonators) Reconcile(ctx context.Context, q reconcile.Request) (rec
 func (l *impersonators) account(ctx context.Context, cluster *clusterv1alpha1.Cluster) (string, error) {
 	ref := cluster.Spec.ImpersonatorSecretRef
 	if ref == nil || ref.Namespace != clusterv1alpha1.ClusterNamespace {
-		return impersonator, nil // not made here
+		return memberaccount.Impersonator, nil // not made here
 	}
 	secret := &corev1.Secret{}
 	if err := l.client.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, secret); err != nil {
 		return "", fmt.Errorf("reading the Secret %s: %w", ref.Name, err)
 	}
-	return impersonatorOf().named(secret.Data[clusterv1alpha1.SecretTokenKey]).name, nil
+	return memberaccount.ImpersonatorOf().Named(secret.Data[clusterv1alpha1.SecretTokenKey]).Name, nil
 }
 
 // holders reads who holds clusters/proxy of a cluster.
@@ -191,9 +193,9 @@ func (l *impersonators) ensure(ctx context.Context, cluster *clusterv1alpha1.Clu
 	work.AddAnnotations(map[string]string{workv1alpha1.ConflictResolutionAnnotation: workv1alpha1.ConflictResolutionOverwrite})
 	switch {
 	case existing == nil:
-		err = l.client.Create(ctx, work, client.FieldOwner(fieldManager))
+		err = l.client.Create(ctx, work, client.FieldOwner(memberaccount.FieldManager))
 	case !workv1alpha1.SameManifests(existing.Spec.Workload.Manifests, work.Spec.Workload.Manifests) || !maps.Equal(existing.Annotations, work.Annotations):
-		err = l.client.Patch(ctx, work, client.MergeFrom(existing), client.FieldOwner(fieldManager))
+		err = l.client.Patch(ctx, work, client.MergeFrom(existing), client.FieldOwner(memberaccount.FieldManager))
 	}
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("writing the Work %s: %w", key, err)

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/flagship-k8s/flagship/internal/features/enroll/memberaccount"
+
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -115,14 +117,14 @@ func TestLeavingRemovesRolesInNamespaces(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := removeRoles(t.Context(), impersonator, f.member); err != nil {
+	if err := memberaccount.RemoveRoles(t.Context(), memberaccount.Impersonator, f.member); err != nil {
 		t.Fatal(err)
 	}
 	left, err := f.member.RbacV1().RoleBindings("shop").List(t.Context(), metav1.ListOptions{})
 	if err != nil || len(left.Items) != 1 || !strings.Contains(left.Items[0].Name, "other") {
 		t.Errorf("left are %v, %v", left, err)
 	}
-	if _, err := f.member.RbacV1().RoleBindings("shop").Get(t.Context(), impersonator, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+	if _, err := f.member.RbacV1().RoleBindings("shop").Get(t.Context(), memberaccount.Impersonator, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("the role of the impersonator: %v", err)
 	}
 }

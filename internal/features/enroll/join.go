@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/flagship-k8s/flagship/internal/features/enroll/memberaccount"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -57,7 +59,7 @@ type Options struct {
 	TokenLifetime time.Duration
 	// Rights are what the control plane may do in the cluster. Default: what it may do there already, all rights at first.
 	// With less than all, the Cluster has no proxy: its account could act as any user.
-	Rights Rights
+	Rights memberaccount.Rights
 	// ApplyAs is the name of the ServiceAccount, in the namespace of each object, as which objects are written in the
 	// cluster. Default: objects are written as the control plane's own account; a Cluster that has a name already keeps it.
 	ApplyAs string
@@ -132,7 +134,7 @@ type joiner struct {
 type credentials struct{ controller, impersonator string }
 
 func (j *joiner) join(ctx context.Context) error {
-	if err := checkName(j.options.Name); err != nil {
+	if err := memberaccount.CheckName(j.options.Name); err != nil {
 		return err
 	}
 	if as := j.options.ApplyAs; as != "" {
@@ -140,7 +142,7 @@ func (j *joiner) join(ctx context.Context) error {
 			return errs.ToAggregate()
 		}
 	}
-	id, err := identity(ctx, j.member)
+	id, err := memberaccount.Identity(ctx, j.member)
 	if err != nil {
 		return err
 	}
@@ -152,14 +154,14 @@ func (j *joiner) join(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	controller := controllerOf(j.options.Name).suffixed(suffix).of(j.controlPlane)
+	controller := memberaccount.ControllerOf(j.options.Name).Suffixed(suffix).Of(j.controlPlane)
 	rights, err := j.rights(ctx, controller)
 	if err != nil {
 		return err
 	}
-	accounts := []account{controller.with(rights)}
-	if rights.all() {
-		accounts = append(accounts, impersonatorOf().suffixed(suffix).of(j.controlPlane)) // bounded rights let nobody impersonate
+	accounts := []memberaccount.Account{controller.With(rights)}
+	if rights.All() {
+		accounts = append(accounts, memberaccount.ImpersonatorOf().Suffixed(suffix).Of(j.controlPlane)) // bounded rights let nobody impersonate
 	}
 	tokens, err := j.prepareMember(ctx, accounts)
 	if err != nil {
@@ -176,19 +178,19 @@ func (j *joiner) join(ctx context.Context) error {
 }
 
 // rights are those asked for. Joining again without a word about rights changes none.
-func (j *joiner) rights(ctx context.Context, controller account) (Rights, error) {
+func (j *joiner) rights(ctx context.Context, controller memberaccount.Account) (memberaccount.Rights, error) {
 	rights := j.options.Rights
 	if rights == nil {
 		var err error
-		if rights, err = controller.granted(ctx, j.member); err != nil {
+		if rights, err = controller.Granted(ctx, j.member); err != nil {
 			return nil, err
 		}
 	}
 	if rights == nil {
-		rights = AllRights()
+		rights = memberaccount.AllRights()
 	}
-	if j.options.ApplyAs != "" && !rights.all() {
-		rights = rights.merged(Rights{impersonating(j.options.ApplyAs)})
+	if j.options.ApplyAs != "" && !rights.All() {
+		rights = rights.Merged(memberaccount.Rights{memberaccount.Impersonating(j.options.ApplyAs)})
 	}
 	return rights, nil
 }
@@ -200,12 +202,12 @@ func (j *joiner) requestedLifetime() time.Duration {
 
 // noticeShortLife reports a member that limits the lifetime of tokens.
 func (j *joiner) noticeShortLife(token string) {
-	l, ok := lifeOf([]byte(token))
-	if !ok || !muchLess(l.duration(), j.requestedLifetime()) {
+	l, ok := memberaccount.LifeOf([]byte(token))
+	if !ok || !memberaccount.MuchLess(l.Duration(), j.requestedLifetime()) {
 		return
 	}
 	j.notice(fmt.Sprintf("the API server of the cluster limits service account tokens to %s (%s was requested; the flag is --service-account-max-token-expiration): "+
-		"without a renewal token, the credentials expire when the cluster cannot be reached for %s", l.duration(), j.requestedLifetime(), l.duration()*2/3))
+		"without a renewal token, the credentials expire when the cluster cannot be reached for %s", l.Duration(), j.requestedLifetime(), l.Duration()*2/3))
 }
 
 // readmit gives new credentials to a cluster that is a member already. They are for the address that was tried a moment ago,
@@ -224,7 +226,7 @@ func (j *joiner) readmit(ctx context.Context, cluster *clusterv1alpha1.Cluster, 
 	}
 	if !equality.Semantic.DeepEqual(before, cluster) {
 		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-		if err := j.hub.Patch(ctx, cluster, patch, client.FieldOwner(fieldManager)); err != nil {
+		if err := j.hub.Patch(ctx, cluster, patch, client.FieldOwner(memberaccount.FieldManager)); err != nil {
 			return fmt.Errorf("changing the address of cluster %q: %w", cluster.Name, err)
 		}
 	}
@@ -273,13 +275,13 @@ func (j *joiner) refuseDuplicates(ctx context.Context, id string) (*clusterv1alp
 }
 
 // prepareMember installs the accounts and takes a token of each.
-func (j *joiner) prepareMember(ctx context.Context, accounts []account) (credentials, error) {
+func (j *joiner) prepareMember(ctx context.Context, accounts []memberaccount.Account) (credentials, error) {
 	var tokens [2]string
 	for i, a := range accounts {
 		if err := installPatiently(ctx, a, j.member); err != nil {
 			return credentials{}, err
 		}
-		token, err := a.token(ctx, j.member, j.requestedLifetime())
+		token, err := a.Token(ctx, j.member, j.requestedLifetime())
 		if err != nil {
 			return credentials{}, err
 		}
@@ -287,17 +289,17 @@ func (j *joiner) prepareMember(ctx context.Context, accounts []account) (credent
 	}
 	// With bounded rights the control plane cannot create this Secret itself. Its token controller fills it; a cluster without
 	// one works without.
-	if _, err := accounts[0].renewalSecret(ctx, j.member); err != nil {
+	if _, err := accounts[0].RenewalSecret(ctx, j.member); err != nil {
 		j.notice(fmt.Sprintf("the control plane gets no renewal token: %v", err))
 	}
 	return credentials{controller: tokens[0], impersonator: tokens[1]}, nil
 }
 
 // installPatiently waits for a namespace that is still on its way out, as it is in a cluster that left a moment ago.
-func installPatiently(ctx context.Context, a account, member kubernetes.Interface) error {
+func installPatiently(ctx context.Context, a memberaccount.Account, member kubernetes.Interface) error {
 	var last error
 	err := wait.PollUntilContextTimeout(ctx, leavingPause, leavingPatience, true, func(ctx context.Context) (bool, error) {
-		last = a.install(ctx, member)
+		last = a.Install(ctx, member)
 		if apierrors.HasStatusCause(last, corev1.NamespaceTerminatingCause) {
 			return false, nil
 		}
@@ -317,7 +319,7 @@ func (j *joiner) admit(ctx context.Context, id string, tokens credentials) error
 	}
 	err = j.writeSecrets(ctx, tokens, cluster, nil)
 	if err == nil {
-		if err = j.hub.Create(ctx, cluster, client.FieldOwner(fieldManager)); err != nil {
+		if err = j.hub.Create(ctx, cluster, client.FieldOwner(memberaccount.FieldManager)); err != nil {
 			err = fmt.Errorf("creating cluster %q: %w", j.options.Name, err)
 		}
 	}
@@ -417,9 +419,9 @@ func (j *joiner) writeSecret(ctx context.Context, name string, edit func(*corev1
 	secret.Namespace, secret.Name = clusterv1alpha1.ClusterNamespace, name
 	edit(secret)
 	if apierrors.IsNotFound(err) {
-		err = j.hub.Create(ctx, secret, client.FieldOwner(fieldManager))
+		err = j.hub.Create(ctx, secret, client.FieldOwner(memberaccount.FieldManager))
 	} else if err = nil; !equality.Semantic.DeepEqual(before, secret) {
-		err = j.hub.Update(ctx, secret, client.FieldOwner(fieldManager))
+		err = j.hub.Update(ctx, secret, client.FieldOwner(memberaccount.FieldManager))
 	}
 	if err != nil {
 		return fmt.Errorf("writing the Secret %s: %w", name, err)
@@ -434,7 +436,7 @@ func (j *joiner) ensureNamespace(ctx context.Context) error {
 	}}
 	err := j.hub.Get(ctx, client.ObjectKeyFromObject(ns), &corev1.Namespace{})
 	if apierrors.IsNotFound(err) {
-		err = j.hub.Create(ctx, ns, client.FieldOwner(fieldManager))
+		err = j.hub.Create(ctx, ns, client.FieldOwner(memberaccount.FieldManager))
 	}
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("making sure of the namespace %s: %w", ns.Name, err)
@@ -469,7 +471,7 @@ func tryToken(ctx context.Context, access *rest.Config, token string) error {
 	}
 	var last error
 	err = wait.PollUntilContextTimeout(ctx, acceptancePause, acceptance, true, func(ctx context.Context) (bool, error) {
-		_, last = c.CoreV1().Namespaces().Get(ctx, kubeSystem, metav1.GetOptions{})
+		_, last = c.CoreV1().Namespaces().Get(ctx, memberaccount.KubeSystem, metav1.GetOptions{})
 		if last == nil || apierrors.IsForbidden(last) || apierrors.IsUnauthorized(last) {
 			return last == nil, nil
 		}
@@ -479,4 +481,31 @@ func tryToken(ctx context.Context, access *rest.Config, token string) error {
 		return last
 	}
 	return err
+}
+
+// share decides under which names this control plane joins a member, and refuses one that others hold unless that is wanted.
+func (j *joiner) share(ctx context.Context, known bool) (string, error) {
+	id, err := memberaccount.ControlPlaneID(ctx, j.hub)
+	if err != nil {
+		return "", err
+	}
+	j.controlPlane = id
+	accounts, err := memberaccount.AccountsIn(ctx, j.member)
+	if err != nil {
+		return "", err
+	}
+	others := memberaccount.Holders(accounts, j.options.Name, id, known)
+	if len(others) > 0 && !j.options.Share {
+		return "", fmt.Errorf("the cluster is a member of another control plane: %s; --share joins it all the same, and each control plane keeps its own objects",
+			strings.Join(others, ", "))
+	}
+	return memberaccount.Suffix(accounts, j.options.Name, id, len(others) > 0), nil
+}
+
+// stampSecret notes on a Secret for which address and trust its credential was issued.
+func stampSecret(secret *corev1.Secret, use clusterv1alpha1.CredentialUse, spec *clusterv1alpha1.ClusterSpec, ca []byte) {
+	if secret.Annotations == nil {
+		secret.Annotations = map[string]string{}
+	}
+	secret.Annotations[clusterv1alpha1.CredentialForAnnotation] = clusterv1alpha1.CredentialDigest(use, spec, ca)
 }

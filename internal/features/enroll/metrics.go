@@ -4,6 +4,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
+	"github.com/flagship-k8s/flagship/internal/features/enroll/memberaccount"
+
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 )
 
@@ -35,12 +37,12 @@ func newMetrics(r prometheus.Registerer) *metrics {
 }
 
 // token notes when the token for a cluster expires.
-func (m *metrics) token(cluster string, use clusterv1alpha1.CredentialUse, token life) {
-	if token.ends.IsZero() {
+func (m *metrics) token(cluster string, use clusterv1alpha1.CredentialUse, token memberaccount.Life) {
+	if token.Ends.IsZero() {
 		m.expiry.DeleteLabelValues(cluster, string(use))
 		return
 	}
-	m.expiry.WithLabelValues(cluster, string(use)).Set(float64(token.ends.Unix()))
+	m.expiry.WithLabelValues(cluster, string(use)).Set(float64(token.Ends.Unix()))
 }
 
 // forget drops what is noted of a cluster that is no member any more.

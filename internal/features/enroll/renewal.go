@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/flagship-k8s/flagship/internal/features/enroll/memberaccount"
+
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -31,53 +33,6 @@ const (
 	renewalTokenPause = time.Hour
 )
 
-// renewalSecret reads the account's service account token Secret in a member, and creates it if it does not exist. The token
-// controller of the member fills it with a token without expiry.
-func (a account) renewalSecret(ctx context.Context, member kubernetes.Interface) (*corev1.Secret, error) {
-	secrets := member.CoreV1().Secrets(clusterv1alpha1.ClusterNamespace)
-	secret, err := secrets.Get(ctx, a.name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		annotations := a.annotations()
-		if annotations == nil {
-			annotations = map[string]string{}
-		}
-		annotations[corev1.ServiceAccountNameKey] = a.name
-		secret, err = secrets.Create(ctx, &corev1.Secret{
-			ObjectMeta: metav1.ObjectMeta{
-				Name: a.name, Annotations: annotations,
-				Labels: map[string]string{clusterv1alpha1.SystemLabel: clusterv1alpha1.SystemLabelValue},
-			},
-			Type: corev1.SecretTypeServiceAccountToken,
-		}, metav1.CreateOptions{FieldManager: fieldManager})
-	}
-	if err != nil {
-		return nil, fmt.Errorf("creating the service account token Secret %s/%s in the member: %w", clusterv1alpha1.ClusterNamespace, a.name, err)
-	}
-	if !a.ownsRenewalSecret(secret) {
-		return nil, fmt.Errorf("the Secret %s/%s in the member is not a service account token Secret of the control plane", secret.Namespace, secret.Name)
-	}
-	return secret, nil
-}
-
-func (a account) ownsRenewalSecret(secret *corev1.Secret) bool {
-	return secret.Type == corev1.SecretTypeServiceAccountToken && secret.Annotations[corev1.ServiceAccountNameKey] == a.name &&
-		secret.Labels[clusterv1alpha1.SystemLabel] == clusterv1alpha1.SystemLabelValue
-}
-
-// removeRenewalSecret deletes the account's service account token Secret from a member, which revokes the token. An account
-// that may not read the Secret did not create it either.
-func (a account) removeRenewalSecret(ctx context.Context, member kubernetes.Interface) error {
-	secrets := member.CoreV1().Secrets(clusterv1alpha1.ClusterNamespace)
-	secret, err := secrets.Get(ctx, a.name, metav1.GetOptions{})
-	if err == nil && a.ownsRenewalSecret(secret) {
-		err = secrets.Delete(ctx, a.name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &secret.UID}})
-	}
-	if err == nil || apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
-		return nil
-	}
-	return fmt.Errorf("deleting the service account token Secret %s/%s in the member: %w", clusterv1alpha1.ClusterNamespace, a.name, err)
-}
-
 // keepRenewalToken copies the token of the service account token Secret in the member into the Secret of the controllers'
 // credential. It is read once: who deletes the Secret in the member revokes the token until the cluster joins again. A member
 // without a token controller has none, and works without. It returns the pause before the next attempt, 0 for none.
@@ -87,7 +42,7 @@ func (r *Reconciler) keepRenewalToken(ctx context.Context, cluster *clusterv1alp
 		return 0, err
 	}
 	token := secret.Data[clusterv1alpha1.SecretTokenKey]
-	if _, ends := lifeOf(token); !ends {
+	if _, ends := memberaccount.LifeOf(token); !ends {
 		return 0, nil // not made here
 	}
 	known := len(secret.Data[clusterv1alpha1.SecretRenewalTokenKey]) > 0
@@ -100,11 +55,11 @@ func (r *Reconciler) keepRenewalToken(ctx context.Context, cluster *clusterv1alp
 	if err != nil {
 		return renewalTokenSoon, nil // There is no connection yet.
 	}
-	account := controllerOf(cluster.Name).of(r.deps.ControlPlane).named(token)
+	account := memberaccount.ControllerOf(cluster.Name).Of(r.deps.ControlPlane).Named(token)
 	if r.deps.NoRenewalTokens {
 		return r.dropRenewalToken(ctx, c, account, secret)
 	}
-	found, err := account.renewalSecret(ctx, c)
+	found, err := account.RenewalSecret(ctx, c)
 	if err != nil {
 		log.FromContext(ctx).V(1).Info("The member has no renewal token", "cluster", cluster.Name, "reason", err.Error())
 		if apierrors.ReasonForError(err) == metav1.StatusReasonForbidden {
@@ -121,7 +76,7 @@ func (r *Reconciler) keepRenewalToken(ctx context.Context, cluster *clusterv1alp
 	}
 	before := secret.DeepCopy()
 	secret.Data[clusterv1alpha1.SecretRenewalTokenKey] = renewal
-	if err := r.client.Patch(ctx, secret, client.MergeFrom(before), client.FieldOwner(fieldManager)); err != nil {
+	if err := r.client.Patch(ctx, secret, client.MergeFrom(before), client.FieldOwner(memberaccount.FieldManager)); err != nil {
 		return 0, fmt.Errorf("writing the Secret %s: %w", secret.Name, err)
 	}
 	r.deps.Refresh(cluster.Name)
@@ -129,8 +84,8 @@ func (r *Reconciler) keepRenewalToken(ctx context.Context, cluster *clusterv1alp
 }
 
 // dropRenewalToken revokes a renewal token that is not wanted any more. The copy goes last, so that a failure is tried again.
-func (r *Reconciler) dropRenewalToken(ctx context.Context, c kubernetes.Interface, a account, secret *corev1.Secret) (time.Duration, error) {
-	if err := a.removeRenewalSecret(ctx, c); err != nil {
+func (r *Reconciler) dropRenewalToken(ctx context.Context, c kubernetes.Interface, a memberaccount.Account, secret *corev1.Secret) (time.Duration, error) {
+	if err := a.RemoveRenewalSecret(ctx, c); err != nil {
 		return renewalTokenRetry, nil // the member may be away
 	}
 	if _, known := secret.Data[clusterv1alpha1.SecretRenewalTokenKey]; !known {
@@ -138,7 +93,7 @@ func (r *Reconciler) dropRenewalToken(ctx context.Context, c kubernetes.Interfac
 	}
 	before := secret.DeepCopy()
 	delete(secret.Data, clusterv1alpha1.SecretRenewalTokenKey)
-	if err := r.client.Patch(ctx, secret, client.MergeFrom(before), client.FieldOwner(fieldManager)); err != nil {
+	if err := r.client.Patch(ctx, secret, client.MergeFrom(before), client.FieldOwner(memberaccount.FieldManager)); err != nil {
 		return 0, fmt.Errorf("writing the Secret %s: %w", secret.Name, err)
 	}
 	return 0, nil
@@ -168,7 +123,7 @@ func (r *Reconciler) refused(ctx context.Context, cluster *clusterv1alpha1.Clust
 	if err != nil {
 		return false
 	}
-	_, err = identity(ctx, c)
+	_, err = memberaccount.Identity(ctx, c)
 	return apierrors.IsUnauthorized(err)
 }
 
@@ -183,11 +138,11 @@ func (r *Reconciler) renew(ctx context.Context, cluster *clusterv1alpha1.Cluster
 	changed := false
 	for _, c := range []struct {
 		use     clusterv1alpha1.CredentialUse
-		account account
+		account memberaccount.Account
 		secret  *clusterv1alpha1.LocalSecretReference
 	}{
-		{clusterv1alpha1.ControllerCredential, controllerOf(cluster.Name), cluster.Spec.SecretRef},
-		{clusterv1alpha1.ImpersonatorCredential, impersonatorOf(), cluster.Spec.ImpersonatorSecretRef},
+		{clusterv1alpha1.ControllerCredential, memberaccount.ControllerOf(cluster.Name), cluster.Spec.SecretRef},
+		{clusterv1alpha1.ImpersonatorCredential, memberaccount.ImpersonatorOf(), cluster.Spec.ImpersonatorSecretRef},
 	} {
 		token, renewed, err := r.renewToken(ctx, cluster, c.account, c.secret, refused)
 		r.metrics.token(cluster.Name, c.use, token)
@@ -196,7 +151,7 @@ func (r *Reconciler) renew(ctx context.Context, cluster *clusterv1alpha1.Cluster
 			continue
 		}
 		changed = changed || renewed
-		if due := token.renewal(); !token.ends.IsZero() && (next.IsZero() || due.Before(next)) {
+		if due := token.Renewal(); !token.Ends.IsZero() && (next.IsZero() || due.Before(next)) {
 			next = due
 		}
 	}
@@ -218,15 +173,15 @@ func (r *Reconciler) renew(ctx context.Context, cluster *clusterv1alpha1.Cluster
 
 // renewToken replaces the token in one Secret if it is due or refused, and returns the life of the one that the Secret holds
 // then. It is zero if there is no Secret, or the token is not one that ends.
-func (r *Reconciler) renewToken(ctx context.Context, cluster *clusterv1alpha1.Cluster, a account,
-	ref *clusterv1alpha1.LocalSecretReference, refused bool) (token life, renewed bool, err error) {
+func (r *Reconciler) renewToken(ctx context.Context, cluster *clusterv1alpha1.Cluster, a memberaccount.Account,
+	ref *clusterv1alpha1.LocalSecretReference, refused bool) (token memberaccount.Life, renewed bool, err error) {
 	secret, err := r.credentialSecret(ctx, cluster, ref)
 	if err != nil || secret == nil {
-		return life{}, false, err
+		return memberaccount.Life{}, false, err
 	}
-	token, ends := lifeOf(secret.Data[clusterv1alpha1.SecretTokenKey])
+	token, ends := memberaccount.LifeOf(secret.Data[clusterv1alpha1.SecretTokenKey])
 	if !ends { // Not made here, so not ours to replace.
-		return life{}, false, nil
+		return memberaccount.Life{}, false, nil
 	}
 	if !refused && !r.due(secret, token) {
 		return token, false, nil
@@ -236,11 +191,11 @@ func (r *Reconciler) renewToken(ctx context.Context, cluster *clusterv1alpha1.Cl
 	if err := r.live.Get(ctx, client.ObjectKeyFromObject(secret), secret); err != nil {
 		return token, false, fmt.Errorf("reading the Secret %s: %w", ref.Name, err)
 	}
-	token, ends = lifeOf(secret.Data[clusterv1alpha1.SecretTokenKey])
+	token, ends = memberaccount.LifeOf(secret.Data[clusterv1alpha1.SecretTokenKey])
 	if secret.ResourceVersion != cached && (!ends || !clusterv1alpha1.OwnsCredential(cluster, secret) || !r.due(secret, token)) {
 		return token, false, nil
 	}
-	fresh, err := r.requestToken(ctx, cluster.Name, a.named(secret.Data[clusterv1alpha1.SecretTokenKey]))
+	fresh, err := r.requestToken(ctx, cluster.Name, a.Named(secret.Data[clusterv1alpha1.SecretTokenKey]))
 	if err != nil {
 		return token, false, err
 	}
@@ -248,23 +203,23 @@ func (r *Reconciler) renewToken(ctx context.Context, cluster *clusterv1alpha1.Cl
 	secret.Data[clusterv1alpha1.SecretTokenKey] = []byte(fresh)
 	metav1.SetMetaDataAnnotation(&secret.ObjectMeta, clusterv1alpha1.TokenLifetimeAnnotation, r.deps.TokenLifetime.String())
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	if err := r.client.Patch(ctx, secret, patch, client.FieldOwner(fieldManager)); err != nil {
+	if err := r.client.Patch(ctx, secret, patch, client.FieldOwner(memberaccount.FieldManager)); err != nil {
 		return token, false, fmt.Errorf("writing the Secret %s: %w", ref.Name, err)
 	}
-	token, _ = lifeOf([]byte(fresh))
+	token, _ = memberaccount.LifeOf([]byte(fresh))
 	return token, true, nil
 }
 
 // due tells whether a token is to be replaced though the member may accept it.
-func (r *Reconciler) due(secret *corev1.Secret, token life) bool {
+func (r *Reconciler) due(secret *corev1.Secret, token memberaccount.Life) bool {
 	// An earlier version requested tokens of one day and did not note that.
-	short := secret.Annotations[clusterv1alpha1.TokenLifetimeAnnotation] == "" && muchLess(token.duration(), r.deps.TokenLifetime)
-	return short || !r.deps.Clock.Now().Before(token.renewal())
+	short := secret.Annotations[clusterv1alpha1.TokenLifetimeAnnotation] == "" && memberaccount.MuchLess(token.Duration(), r.deps.TokenLifetime)
+	return short || !r.deps.Clock.Now().Before(token.Renewal())
 }
 
 // requestToken requests a token with the credential of the controllers and, if the member does not accept that, with the
 // renewal token.
-func (r *Reconciler) requestToken(ctx context.Context, cluster string, a account) (string, error) {
+func (r *Reconciler) requestToken(ctx context.Context, cluster string, a memberaccount.Account) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, renewTimeout)
 	defer cancel()
 	c, err := r.deps.Member(cluster)
@@ -272,7 +227,7 @@ func (r *Reconciler) requestToken(ctx context.Context, cluster string, a account
 		r.metrics.renewal(renewalFailed)
 		return "", err
 	}
-	token, err := a.token(ctx, c, r.deps.TokenLifetime)
+	token, err := a.Token(ctx, c, r.deps.TokenLifetime)
 	result := renewalByToken
 	if apierrors.IsUnauthorized(err) {
 		if token, err = r.requestByRenewalToken(ctx, cluster, a, err); err == nil {
@@ -286,11 +241,11 @@ func (r *Reconciler) requestToken(ctx context.Context, cluster string, a account
 	return token, err
 }
 
-func (r *Reconciler) requestByRenewalToken(ctx context.Context, cluster string, a account, refusal error) (string, error) {
+func (r *Reconciler) requestByRenewalToken(ctx context.Context, cluster string, a memberaccount.Account, refusal error) (string, error) {
 	c, err := r.deps.Renewal(cluster)
 	var token string
 	if err == nil {
-		token, err = a.token(ctx, c, r.deps.TokenLifetime)
+		token, err = a.Token(ctx, c, r.deps.TokenLifetime)
 	}
 	if errors.Is(err, member.ErrNoRenewalToken) {
 		return "", refusal
@@ -298,6 +253,6 @@ func (r *Reconciler) requestByRenewalToken(ctx context.Context, cluster string, 
 	if err != nil {
 		return "", fmt.Errorf("with the renewal token: %w", err)
 	}
-	log.FromContext(ctx).Info("The member did not accept the credential; it was replaced with the renewal token", "cluster", cluster, "account", a.name)
+	log.FromContext(ctx).Info("The member did not accept the credential; it was replaced with the renewal token", "cluster", cluster, "account", a.Name)
 	return token, nil
 }

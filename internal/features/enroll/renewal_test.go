@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flagship-k8s/flagship/internal/features/enroll/memberaccount"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -36,7 +38,7 @@ func (f *fixture) credential() *corev1.Secret {
 // strict has the member refuse tokens that have expired, as an API server does.
 func (f *fixture) strict() {
 	f.member.PrependReactor("*", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
-		if f.clock.Now().After(TokenExpiry([]byte(f.token("m1")))) {
+		if f.clock.Now().After(memberaccount.TokenExpiry([]byte(f.token("m1")))) {
 			return true, nil, apierrors.NewUnauthorized("the token has expired")
 		}
 		return false, nil, nil
@@ -115,7 +117,7 @@ func TestASecretOfSomebodyElseIsLeftAlone(t *testing.T) {
 	if _, found := f.credential().Data["renewalToken"]; found {
 		t.Error("a token of somebody else is kept")
 	}
-	if err := leave(t.Context(), "m1", "hub-1", f.member); err != nil {
+	if err := memberaccount.Leave(t.Context(), "m1", "hub-1", f.member); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := secrets.Get(t.Context(), "karmada-m1", metav1.GetOptions{}); err != nil {
@@ -167,7 +169,7 @@ func TestLongAbsence(t *testing.T) {
 				t.Fatalf("got %v, want it renewed: %t", err, tc.renewed)
 			}
 			for _, secret := range []string{"m1", "m1-impersonator"} {
-				if left := TokenExpiry([]byte(f.token(secret))).Sub(f.clock.Now()); (left == DefaultTokenLifetime) != tc.renewed {
+				if left := memberaccount.TokenExpiry([]byte(f.token(secret))).Sub(f.clock.Now()); (left == DefaultTokenLifetime) != tc.renewed {
 					t.Errorf("the token in %s expires in %s", secret, left)
 				}
 			}
@@ -175,7 +177,7 @@ func TestLongAbsence(t *testing.T) {
 				t.Errorf("got %v and the events %v", err, f.events)
 			}
 			expiry := testutil.ToFloat64(f.reconciler.metrics.expiry.WithLabelValues("m1", "controller"))
-			if want := TokenExpiry([]byte(f.token("m1"))); expiry != float64(want.Unix()) {
+			if want := memberaccount.TokenExpiry([]byte(f.token("m1"))); expiry != float64(want.Unix()) {
 				t.Errorf("the metric says %v, want %s", expiry, want)
 			}
 		})
@@ -269,7 +271,7 @@ func TestJoinReportsALimitOfTheMember(t *testing.T) {
 func TestLeavingRemovesTheRenewalToken(t *testing.T) {
 	f := joined(t, "m1")
 	f.issue("renewal")
-	if err := leave(t.Context(), "m1", "hub-1", f.member); err != nil {
+	if err := memberaccount.Leave(t.Context(), "m1", "hub-1", f.member); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := f.member.CoreV1().Secrets("karmada-cluster").Get(t.Context(), "karmada-m1", metav1.GetOptions{}); !apierrors.IsNotFound(err) {

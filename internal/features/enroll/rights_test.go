@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/flagship-k8s/flagship/internal/features/enroll/memberaccount"
+
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -19,15 +21,15 @@ import (
 func TestParseRights(t *testing.T) {
 	cases := map[string]struct {
 		reason, text string
-		want         Rights
+		want         memberaccount.Rights
 		wantErr      string
 	}{
 		"List": {"a list of rules is taken as it is",
 			"- apiGroups: ['']\n  resources: [configmaps]\n  verbs: [get]\n",
-			Rights{{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get"}}}, ""},
+			memberaccount.Rights{{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get"}}}, ""},
 		"ClusterRole": {"so are the rules of a ClusterRole",
 			"apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: x}\nrules:\n- apiGroups: [apps]\n  resources: [deployments]\n  verbs: ['*']\n",
-			Rights{{APIGroups: []string{"apps"}, Resources: []string{"deployments"}, Verbs: []string{"*"}}}, ""},
+			memberaccount.Rights{{APIGroups: []string{"apps"}, Resources: []string{"deployments"}, Verbs: []string{"*"}}}, ""},
 		"OtherKind":  {"another kind is no ClusterRole", "kind: Role\nrules: []\n", nil, "neither a list"},
 		"Aggregated": {"the member replaces the rules of an aggregated role", "kind: ClusterRole\naggregationRule: {}\n", nil, "aggregated"},
 		"Typo":       {"a misspelled field would drop a bound", "- apiGroups: ['']\n  resources: [secrets]\n  resourceName: [a]\n  verbs: [get]\n", nil, "neither a list"},
@@ -37,7 +39,7 @@ func TestParseRights(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			got, err := ParseRights([]byte(tc.text))
+			got, err := memberaccount.ParseRights([]byte(tc.text))
 			if tc.wantErr == "" && err != nil || tc.wantErr != "" && (err == nil || !strings.Contains(err.Error(), tc.wantErr)) {
 				t.Fatalf("%s: error %v, want %q", tc.reason, err, tc.wantErr)
 			}
@@ -49,13 +51,13 @@ func TestParseRights(t *testing.T) {
 }
 
 func TestParseKinds(t *testing.T) {
-	got, err := ParseKinds([]string{"deployments.apps", "configmaps", "widgets.example.org"})
+	got, err := memberaccount.ParseKinds([]string{"deployments.apps", "configmaps", "widgets.example.org"})
 	want := []schema.GroupResource{{Group: "apps", Resource: "deployments"}, {Resource: "configmaps"}, {Group: "example.org", Resource: "widgets"}}
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Errorf("error %v (-want +got):\n%s", err, diff)
 	}
 	for _, wrong := range [][]string{nil, {"*"}, {"Deployment"}, {"pods/exec"}, {"*.apps"}, {"deployments.*"}} {
-		if kinds, err := ParseKinds(wrong); err == nil {
+		if kinds, err := memberaccount.ParseKinds(wrong); err == nil {
 			t.Errorf("%q is taken for %v: a wildcard or a subresource would grant more than is named", wrong, kinds)
 		}
 	}
@@ -63,9 +65,9 @@ func TestParseKinds(t *testing.T) {
 
 // TestReducedRightsHaveNoWildcard looks at every rule that joining with bounded rights grants.
 func TestReducedRightsHaveNoWildcard(t *testing.T) {
-	rights := RightsOn(KindRights{Kinds: []schema.GroupResource{{Resource: "configmaps"}}, Resources: true})
-	a := controllerOf("m1").with(rights)
-	for _, rule := range append(a.rules, a.home...) {
+	rights := memberaccount.RightsOn(memberaccount.KindRights{Kinds: []schema.GroupResource{{Resource: "configmaps"}}, Resources: true})
+	a := memberaccount.ControllerOf("m1").With(rights)
+	for _, rule := range append(a.Rules, a.Home...) {
 		for _, part := range [][]string{rule.APIGroups, rule.Resources, rule.Verbs, rule.NonResourceURLs} {
 			for _, word := range part {
 				if word == "*" || word == "escalate" || word == "bind" || word == "impersonate" {
@@ -80,24 +82,24 @@ func TestJoinWithReducedRights(t *testing.T) {
 	clock := clocktesting.NewFakeClock(epoch)
 	hub, member := newHub(t), newMember("id-1", clock)
 	j := joinerFor(hub, member, "m1")
-	j.options.Rights = RightsOn(KindRights{Kinds: []schema.GroupResource{{Resource: "configmaps"}}})
+	j.options.Rights = memberaccount.RightsOn(memberaccount.KindRights{Kinds: []schema.GroupResource{{Resource: "configmaps"}}})
 	j.options.ApplyAs = "applier"
 	if err := j.join(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	rules := func() []rbacv1.PolicyRule {
 		t.Helper()
-		role, err := member.RbacV1().ClusterRoles().Get(t.Context(), controllerRole("m1"), metav1.GetOptions{})
+		role, err := member.RbacV1().ClusterRoles().Get(t.Context(), memberaccount.ControllerRole("m1"), metav1.GetOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return role.Rules
 	}
 	first := rules()
-	if Rights(first).all() {
+	if memberaccount.Rights(first).All() {
 		t.Error("the control plane has all rights")
 	}
-	if _, err := member.CoreV1().ServiceAccounts("karmada-cluster").Get(t.Context(), impersonator, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+	if _, err := member.CoreV1().ServiceAccounts("karmada-cluster").Get(t.Context(), memberaccount.Impersonator, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("the account that may act as anybody: %v, want it absent", err)
 	}
 	cluster := &clusterv1alpha1.Cluster{}
@@ -120,14 +122,14 @@ func TestJoinWithReducedRights(t *testing.T) {
 		t.Errorf("joining again without a word about rights changes them (-before +after):\n%s", diff)
 	}
 
-	again.options.Rights = AllRights()
+	again.options.Rights = memberaccount.AllRights()
 	if err := again.join(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if err := hub.Get(t.Context(), client.ObjectKey{Name: "m1"}, cluster); err != nil {
 		t.Fatal(err)
 	}
-	if !Rights(rules()).all() || cluster.Spec.ImpersonatorSecretRef == nil || cluster.Annotations[clusterv1alpha1.ApplyAsAnnotation] != "applier" {
+	if !memberaccount.Rights(rules()).All() || cluster.Spec.ImpersonatorSecretRef == nil || cluster.Annotations[clusterv1alpha1.ApplyAsAnnotation] != "applier" {
 		t.Errorf("with all rights again: rules %v, impersonatorSecretRef %v, annotations %v", rules(), cluster.Spec.ImpersonatorSecretRef, cluster.Annotations)
 	}
 }

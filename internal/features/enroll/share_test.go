@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flagship-k8s/flagship/internal/features/enroll/memberaccount"
+
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,7 +21,7 @@ import (
 func anotherHub(t *testing.T) client.Client {
 	t.Helper()
 	return ctrlfake.NewClientBuilder().WithScheme(newHub(t).Scheme()).WithStatusSubresource(&clusterv1alpha1.Cluster{}).
-		WithObjects(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: kubeSystem, UID: "22222222-other"}}).Build()
+		WithObjects(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: memberaccount.KubeSystem, UID: "22222222-other"}}).Build()
 }
 
 func (f *fixture) accounts() []string {
@@ -56,7 +58,7 @@ func TestJoiningAMemberOfAnotherControlPlane(t *testing.T) {
 			t.Errorf("accounts are %v, want %v", got, want)
 		}
 	}
-	if err := leave(t.Context(), "m1", "22222222-other", f.member); err != nil {
+	if err := memberaccount.Leave(t.Context(), "m1", "22222222-other", f.member); err != nil {
 		t.Fatal(err)
 	}
 	if got, want := f.accounts(), []string{"karmada-impersonator", "karmada-m1"}; !slices.Equal(got, want) {
@@ -65,7 +67,7 @@ func TestJoiningAMemberOfAnotherControlPlane(t *testing.T) {
 	if _, err := f.member.RbacV1().ClusterRoles().Get(t.Context(), "karmada-controller-manager:karmada-m1", metav1.GetOptions{}); err != nil {
 		t.Errorf("the rights of the first: %v", err)
 	}
-	if err := leave(t.Context(), "m1", "hub-1", f.member); err != nil {
+	if err := memberaccount.Leave(t.Context(), "m1", "hub-1", f.member); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := f.member.CoreV1().Namespaces().Get(t.Context(), "karmada-cluster", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
@@ -93,13 +95,13 @@ func TestJoiningAMemberOfAnOlderControlPlane(t *testing.T) {
 
 func TestTheAccountOfAToken(t *testing.T) {
 	token := tokenFor("system:serviceaccount:karmada-cluster:karmada-m1-22222222", epoch, time.Hour)
-	got := controllerOf("m1").named([]byte(token))
-	if got.name != "karmada-m1-22222222" || got.role != "karmada-controller-manager:karmada-m1-22222222" {
-		t.Errorf("got %s, %s", got.name, got.role)
+	got := memberaccount.ControllerOf("m1").Named([]byte(token))
+	if got.Name != "karmada-m1-22222222" || got.Role != "karmada-controller-manager:karmada-m1-22222222" {
+		t.Errorf("got %s, %s", got.Name, got.Role)
 	}
 	for _, other := range []string{"", "no.json.web", tokenFor("system:serviceaccount:karmada-cluster:somebody", epoch, time.Hour)} {
-		if got := controllerOf("m1").named([]byte(other)); got.name != "karmada-m1" {
-			t.Errorf("of %q: got %s", other, got.name)
+		if got := memberaccount.ControllerOf("m1").Named([]byte(other)); got.Name != "karmada-m1" {
+			t.Errorf("of %q: got %s", other, got.Name)
 		}
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/flagship-k8s/flagship/internal/features/enroll/memberaccount"
+
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -42,7 +44,7 @@ func (r *Reconciler) stamp(ctx context.Context, cluster *clusterv1alpha1.Cluster
 		before := secret.DeepCopy()
 		stampSecret(secret, use, &cluster.Spec, ca)
 		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-		if err := r.client.Patch(ctx, secret, patch, client.FieldOwner(fieldManager)); err != nil {
+		if err := r.client.Patch(ctx, secret, patch, client.FieldOwner(memberaccount.FieldManager)); err != nil {
 			faults = append(faults, fmt.Errorf("writing the Secret %s: %w", secret.Name, err))
 			continue
 		}
@@ -71,11 +73,4 @@ func (r *Reconciler) credentialSecret(ctx context.Context, cluster *clusterv1alp
 		return nil, nil
 	}
 	return secret, nil
-}
-
-func stampSecret(secret *corev1.Secret, use clusterv1alpha1.CredentialUse, spec *clusterv1alpha1.ClusterSpec, ca []byte) {
-	if secret.Annotations == nil {
-		secret.Annotations = map[string]string{}
-	}
-	secret.Annotations[clusterv1alpha1.CredentialForAnnotation] = clusterv1alpha1.CredentialDigest(use, spec, ca)
 }

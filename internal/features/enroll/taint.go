@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/flagship-k8s/flagship/internal/features/enroll/memberaccount"
+
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -82,7 +84,7 @@ func editTaints(ctx context.Context, hub client.Client, name string, edits []Tai
 		before := cluster.DeepCopy()
 		cluster.Spec.Taints = taints
 		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-		return hub.Patch(ctx, cluster, patch, client.FieldOwner(fieldManager))
+		return hub.Patch(ctx, cluster, patch, client.FieldOwner(memberaccount.FieldManager))
 	})
 	switch {
 	case apierrors.IsNotFound(err):

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/flagship-k8s/flagship/internal/features/enroll/memberaccount"
+
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -131,11 +133,11 @@ func (u *unjoiner) unjoin(ctx context.Context) error {
 	if u.member == nil {
 		return nil
 	}
-	id, err := controlPlaneID(ctx, u.hub)
+	id, err := memberaccount.ControlPlaneID(ctx, u.hub)
 	if err != nil {
 		return err
 	}
-	return leave(ctx, u.options.Name, id, u.member)
+	return memberaccount.Leave(ctx, u.options.Name, id, u.member)
 }
 
 // choose writes to the Cluster what happens to the objects, or refuses if that was not said and there are any.
@@ -153,7 +155,7 @@ func (u *unjoiner) choose(ctx context.Context, cluster *clusterv1alpha1.Cluster)
 	if !order(cluster, u.options.Objects) {
 		return nil
 	}
-	if err := u.hub.Patch(ctx, cluster, client.MergeFrom(before), client.FieldOwner(fieldManager)); err != nil {
+	if err := u.hub.Patch(ctx, cluster, client.MergeFrom(before), client.FieldOwner(memberaccount.FieldManager)); err != nil {
 		return fmt.Errorf("writing to cluster %q what happens to its objects: %w", cluster.Name, err)
 	}
 	return nil
@@ -180,7 +182,7 @@ func (u *unjoiner) checkMember(ctx context.Context, cluster *clusterv1alpha1.Clu
 	if u.member == nil || cluster.Spec.ID == "" {
 		return nil
 	}
-	id, err := identity(ctx, u.member)
+	id, err := memberaccount.Identity(ctx, u.member)
 	if err != nil {
 		return err
 	}
@@ -263,7 +265,7 @@ func releaseWorks(ctx context.Context, reader client.Reader, writer client.Write
 		before := work.DeepCopy()
 		work.Finalizers = slices.DeleteFunc(slices.Clone(work.Finalizers), func(f string) bool { return f == workv1alpha1.ExecutionFinalizer })
 		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-		if err := writer.Patch(ctx, work, patch, client.FieldOwner(fieldManager)); client.IgnoreNotFound(err) != nil {
+		if err := writer.Patch(ctx, work, patch, client.FieldOwner(memberaccount.FieldManager)); client.IgnoreNotFound(err) != nil {
 			faults = append(faults, fmt.Errorf("releasing the Work %s/%s: %w", namespace, work.Name, err))
 		}
 	}
@@ -279,7 +281,7 @@ func removeFinalizer(ctx context.Context, writer client.Writer, cluster *cluster
 	after := cluster.DeepCopy()
 	after.Finalizers = slices.DeleteFunc(after.Finalizers, func(f string) bool { return f == clusterv1alpha1.ClusterFinalizer })
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	if err := writer.Patch(ctx, after, patch, client.FieldOwner(fieldManager)); client.IgnoreNotFound(err) != nil {
+	if err := writer.Patch(ctx, after, patch, client.FieldOwner(memberaccount.FieldManager)); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("removing the finalizer of cluster %q: %w", cluster.Name, err)
 	}
 	return nil

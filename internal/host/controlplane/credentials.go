@@ -4,13 +4,14 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/flagship-k8s/flagship/internal/features/enroll/memberaccount"
+
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/member"
-	"github.com/flagship-k8s/flagship/internal/features/enroll"
 )
 
 // credentials reads what to present to a member from the Secret that its Cluster names. The Secret must belong to that
@@ -41,7 +42,7 @@ func credentials(secrets client.Reader) member.CredentialsFunc {
 			return member.Credential{}, unusable("secret %s/%s has no %s", ref.Namespace, ref.Name, clusterv1alpha1.SecretTokenKey)
 		}
 		return member.Credential{
-			Token: string(token), Renewal: string(secret.Data[clusterv1alpha1.SecretRenewalTokenKey]), Expires: enroll.TokenExpiry(token), CABundle: ca,
+			Token: string(token), Renewal: string(secret.Data[clusterv1alpha1.SecretRenewalTokenKey]), Expires: memberaccount.TokenExpiry(token), CABundle: ca,
 		}, nil
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/flagship-k8s/flagship/internal/features/enroll/memberaccount"
+
 	"github.com/spf13/cobra"
 
 	"github.com/flagship-k8s/flagship/internal/features/enroll"
@@ -101,7 +103,7 @@ func (r *joinRights) flags(c *cobra.Command) {
 }
 
 // read returns the rights, nil if nothing is said about them. With an account for writing, the control plane itself only reads.
-func (r *joinRights) read(appliesAsOther bool) (enroll.Rights, error) {
+func (r *joinRights) read(appliesAsOther bool) (memberaccount.Rights, error) {
 	if r.file != "" && r.rights != "" {
 		return nil, cli.UsageErrorf("--rights and --rights-file exclude each other")
 	}
@@ -117,15 +119,15 @@ func (r *joinRights) read(appliesAsOther bool) (enroll.Rights, error) {
 		if err != nil {
 			return nil, fmt.Errorf("reading the rights: %w", err)
 		}
-		return enroll.ParseRights(text)
+		return memberaccount.ParseRights(text)
 	case rightsAll:
-		return enroll.AllRights(), nil
+		return memberaccount.AllRights(), nil
 	case rightsNamespaced:
-		kinds, err := enroll.ParseKinds(r.kinds)
+		kinds, err := memberaccount.ParseKinds(r.kinds)
 		if err != nil {
 			return nil, cli.UsageErrorf("--kinds: %w", err)
 		}
-		return enroll.RightsOn(enroll.KindRights{Kinds: kinds, ReadOnly: appliesAsOther, Resources: r.resources}), nil
+		return memberaccount.RightsOn(memberaccount.KindRights{Kinds: kinds, ReadOnly: appliesAsOther, Resources: r.resources}), nil
 	default:
 		return nil, cli.UsageErrorf("--rights is %q: it may be %s or %s", r.rights, rightsAll, rightsNamespaced)
 	}

@@ -1,4 +1,4 @@
-package enroll
+package memberaccount
 
 import (
 	"context"
@@ -30,8 +30,8 @@ func AllRights() Rights {
 	}
 }
 
-// all tells whether the rights have no bound.
-func (r Rights) all() bool {
+// All tells whether the rights have no bound.
+func (r Rights) All() bool {
 	return slices.ContainsFunc(r, func(rule rbacv1.PolicyRule) bool {
 		return slices.Contains(rule.APIGroups, "*") && slices.Contains(rule.Resources, "*") && slices.Contains(rule.Verbs, "*") &&
 			len(rule.ResourceNames) == 0
@@ -119,11 +119,11 @@ func ParseRights(text []byte) (Rights, error) {
 
 // needs are the rights without which the control plane cannot keep a connection to a member, report its state, and leave
 // it. docs/security.md has them as a table.
-func (a account) needs() Rights {
-	roles := []string{a.role, impersonator}
+func (a Account) needs() Rights {
+	roles := []string{a.Role, Impersonator}
 	return Rights{
 		{NonResourceURLs: []string{"/readyz", "/version", "/api", "/api/*", "/apis", "/apis/*", "/openapi", "/openapi/*"}, Verbs: []string{"get"}},
-		{APIGroups: []string{""}, Resources: []string{"namespaces"}, ResourceNames: []string{kubeSystem}, Verbs: []string{"get"}},
+		{APIGroups: []string{""}, Resources: []string{"namespaces"}, ResourceNames: []string{KubeSystem}, Verbs: []string{"get"}},
 		{APIGroups: []string{"apiextensions.k8s.io"}, Resources: []string{"customresourcedefinitions"}, Verbs: readVerbs},
 		// To leave.
 		{APIGroups: []string{""}, Resources: []string{"namespaces"}, ResourceNames: []string{clusterv1alpha1.ClusterNamespace}, Verbs: []string{"get", "delete"}},
@@ -132,8 +132,8 @@ func (a account) needs() Rights {
 }
 
 // needsAtHome are the rights of the same account that hold only in the namespace of its ServiceAccount.
-func (a account) needsAtHome() Rights {
-	own := []string{a.name}
+func (a Account) needsAtHome() Rights {
+	own := []string{a.Name}
 	return Rights{
 		{APIGroups: []string{""}, Resources: []string{"serviceaccounts/token"}, ResourceNames: own, Verbs: []string{"create"}},
 		// The Lease that tells a restored control plane when the member was written to last.
@@ -141,29 +141,29 @@ func (a account) needsAtHome() Rights {
 		// To read its service account token Secret, which join creates, and to delete it. Its name is that of the account.
 		{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: own, Verbs: []string{"get", "delete"}},
 		{APIGroups: []string{""}, Resources: []string{"serviceaccounts"}, Verbs: []string{"get", "list"}},
-		{APIGroups: []string{""}, Resources: []string{"serviceaccounts"}, ResourceNames: append(own, impersonator), Verbs: []string{"delete"}},
+		{APIGroups: []string{""}, Resources: []string{"serviceaccounts"}, ResourceNames: append(own, Impersonator), Verbs: []string{"delete"}},
 	}
 }
 
-// impersonating is the right to act as the account of this name in every namespace.
-func impersonating(serviceAccount string) rbacv1.PolicyRule {
+// Impersonating is the right to act as the account of this name in every namespace.
+func Impersonating(serviceAccount string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"serviceaccounts"}, ResourceNames: []string{serviceAccount}, Verbs: []string{"impersonate"}}
 }
 
-// granted are the rights that the control plane has in a member already; nil if it has none.
-func (a account) granted(ctx context.Context, member kubernetes.Interface) (Rights, error) {
-	role, err := member.RbacV1().ClusterRoles().Get(ctx, a.role, metav1.GetOptions{})
+// Granted are the rights that the control plane has in a member already; nil if it has none.
+func (a Account) Granted(ctx context.Context, member kubernetes.Interface) (Rights, error) {
+	role, err := member.RbacV1().ClusterRoles().Get(ctx, a.Role, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading the ClusterRole %s in the member: %w", a.role, err)
+		return nil, fmt.Errorf("reading the ClusterRole %s in the member: %w", a.Role, err)
 	}
 	return role.Rules, nil
 }
 
-// merged are both without what is repeated.
-func (r Rights) merged(more Rights) Rights {
+// Merged are both without what is repeated.
+func (r Rights) Merged(more Rights) Rights {
 	all := slices.Clone(r)
 	for _, rule := range more {
 		if !slices.ContainsFunc(all, func(have rbacv1.PolicyRule) bool { return have.String() == rule.String() }) {

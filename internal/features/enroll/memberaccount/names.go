@@ -1,4 +1,4 @@
-package enroll
+package memberaccount
 
 import (
 	"fmt"
@@ -10,24 +10,24 @@ import (
 )
 
 const (
-	// fieldManager is the name under which we write, on both shores.
-	fieldManager = "flagship-enroll"
-	// impersonator is the service account, role and binding that may only impersonate.
-	impersonator = "karmada-impersonator"
-	// kubeSystem is the namespace whose uid is the identity of a cluster.
-	kubeSystem = "kube-system"
+	// FieldManager is the name under which we write, in both API servers.
+	FieldManager = "flagship-enroll"
+	// Impersonator is the service account, role and binding that may only impersonate.
+	Impersonator = "karmada-impersonator"
+	// KubeSystem is the namespace whose uid is the identity of a cluster.
+	KubeSystem = "kube-system"
 )
 
 // controllerAccount is the service account that the control plane works as in a member.
 func controllerAccount(cluster string) string { return "karmada-" + cluster }
 
-// controllerRole is the name of that account's ClusterRole and ClusterRoleBinding.
-func controllerRole(cluster string) string {
+// ControllerRole is the name of that account's ClusterRole and ClusterRoleBinding.
+func ControllerRole(cluster string) string {
 	return "karmada-controller-manager:" + controllerAccount(cluster)
 }
 
-// checkName refuses names that the names derived from them would make illegal.
-func checkName(cluster string) error {
+// CheckName refuses names that the names derived from them would make illegal.
+func CheckName(cluster string) error {
 	if problems := validation.IsDNS1123Label(cluster); len(problems) > 0 {
 		return fmt.Errorf("cluster name %q: %s", cluster, strings.Join(problems, "; "))
 	}

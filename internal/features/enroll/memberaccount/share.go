@@ -1,4 +1,4 @@
-package enroll
+package memberaccount
 
 import (
 	"context"
@@ -25,8 +25,8 @@ import (
 // accountIDLength is how much of a control plane's id is in the names of its accounts in a shared member.
 const accountIDLength = 8
 
-// accountsIn lists the accounts of control planes in a member.
-func accountsIn(ctx context.Context, member kubernetes.Interface) ([]corev1.ServiceAccount, error) {
+// AccountsIn lists the accounts of control planes in a member.
+func AccountsIn(ctx context.Context, member kubernetes.Interface) ([]corev1.ServiceAccount, error) {
 	accounts, err := member.CoreV1().ServiceAccounts(clusterv1alpha1.ClusterNamespace).List(ctx, metav1.ListOptions{
 		LabelSelector: clusterv1alpha1.SystemLabel + "=" + clusterv1alpha1.SystemLabelValue,
 	})
@@ -47,12 +47,12 @@ func ownAccount(sa *corev1.ServiceAccount, cluster, controlPlane string) bool {
 
 // isImpersonator tells whether an account is one of those that may only impersonate.
 func isImpersonator(sa *corev1.ServiceAccount) bool {
-	return sa.Name == impersonator || strings.HasPrefix(sa.Name, impersonator+"-")
+	return sa.Name == Impersonator || strings.HasPrefix(sa.Name, Impersonator+"-")
 }
 
-// holders are the accounts with which other control planes hold a member. Known says that this control plane has the
+// Holders are the accounts with which other control planes hold a member. Known says that this control plane has the
 // cluster already, so that an account of its name without an id is its own.
-func holders(accounts []corev1.ServiceAccount, cluster, controlPlane string, known bool) []string {
+func Holders(accounts []corev1.ServiceAccount, cluster, controlPlane string, known bool) []string {
 	var found []string
 	for i := range accounts {
 		sa := &accounts[i]
@@ -79,9 +79,9 @@ func sharedSuffix(controlPlane string) string {
 	return "-" + controlPlane[:min(len(controlPlane), accountIDLength)]
 }
 
-// suffix is what the names of this control plane's accounts end with in a member: that which they have already, a part of
+// Suffix is what the names of this control plane's accounts end with in a member: that which they have already, a part of
 // the id in a member that others hold, and nothing otherwise.
-func suffix(accounts []corev1.ServiceAccount, cluster, controlPlane string, shared bool) string {
+func Suffix(accounts []corev1.ServiceAccount, cluster, controlPlane string, shared bool) string {
 	for i := range accounts {
 		if sa := &accounts[i]; !isImpersonator(sa) && sa.Annotations[workv1alpha1.ControlPlaneAnnotation] == controlPlane {
 			if rest, ok := suffixOf(sa, cluster, controlPlane); ok {
@@ -95,29 +95,29 @@ func suffix(accounts []corev1.ServiceAccount, cluster, controlPlane string, shar
 	return sharedSuffix(controlPlane)
 }
 
-// suffixed is an account under the names that it has in a shared member.
-func (a account) suffixed(suffix string) account {
-	a.name += suffix
-	a.role += suffix
+// Suffixed is an account under the names that it has in a shared member.
+func (a Account) Suffixed(suffix string) Account {
+	a.Name += suffix
+	a.Role += suffix
 	return a
 }
 
-// of is an account that carries the id of its control plane.
-func (a account) of(controlPlane string) account {
+// Of is an account that carries the id of its control plane.
+func (a Account) Of(controlPlane string) Account {
 	a.controlPlane = controlPlane
 	return a
 }
 
 // annotations are what the account's objects in a member have.
-func (a account) annotations() map[string]string {
+func (a Account) annotations() map[string]string {
 	if a.controlPlane == "" {
 		return nil
 	}
 	return map[string]string{workv1alpha1.ControlPlaneAnnotation: a.controlPlane}
 }
 
-// named is an account under the name that its token says. Any other token leaves it as it is.
-func (a account) named(token []byte) account {
+// Named is an account under the name that its token says. Any other token leaves it as it is.
+func (a Account) Named(token []byte) Account {
 	parts := strings.Split(string(token), ".")
 	if len(parts) != 3 {
 		return a
@@ -133,43 +133,24 @@ func (a account) named(token []byte) account {
 		return a
 	}
 	name := strings.TrimPrefix(claims.Subject, "system:serviceaccount:"+clusterv1alpha1.ClusterNamespace+":")
-	if rest, ok := strings.CutPrefix(name, a.name); ok {
-		return a.suffixed(rest)
+	if rest, ok := strings.CutPrefix(name, a.Name); ok {
+		return a.Suffixed(rest)
 	}
 	return a
 }
 
-// controlPlaneID reads the id of the control plane.
-func controlPlaneID(ctx context.Context, hub client.Client) (string, error) {
+// ControlPlaneID reads the id of the control plane.
+func ControlPlaneID(ctx context.Context, hub client.Client) (string, error) {
 	ns := &corev1.Namespace{}
-	if err := hub.Get(ctx, client.ObjectKey{Name: kubeSystem}, ns); err != nil {
-		return "", fmt.Errorf("reading the id of the control plane (the uid of its namespace %s): %w", kubeSystem, err)
+	if err := hub.Get(ctx, client.ObjectKey{Name: KubeSystem}, ns); err != nil {
+		return "", fmt.Errorf("reading the id of the control plane (the uid of its namespace %s): %w", KubeSystem, err)
 	}
 	return string(ns.UID), nil
 }
 
-// share decides under which names this control plane joins a member, and refuses one that others hold unless that is wanted.
-func (j *joiner) share(ctx context.Context, known bool) (string, error) {
-	id, err := controlPlaneID(ctx, j.hub)
-	if err != nil {
-		return "", err
-	}
-	j.controlPlane = id
-	accounts, err := accountsIn(ctx, j.member)
-	if err != nil {
-		return "", err
-	}
-	others := holders(accounts, j.options.Name, id, known)
-	if len(others) > 0 && !j.options.Share {
-		return "", fmt.Errorf("the cluster is a member of another control plane: %s; --share joins it all the same, and each control plane keeps its own objects",
-			strings.Join(others, ", "))
-	}
-	return suffix(accounts, j.options.Name, id, len(others) > 0), nil
-}
-
-// leave takes everything of ours out of a member. What several control planes share stays until the last one goes.
-func leave(ctx context.Context, cluster, controlPlane string, member kubernetes.Interface) error {
-	accounts, err := accountsIn(ctx, member)
+// Leave takes everything of ours out of a member. What several control planes share stays until the last one goes.
+func Leave(ctx context.Context, cluster, controlPlane string, member kubernetes.Interface) error {
+	accounts, err := AccountsIn(ctx, member)
 	if err != nil {
 		return err
 	}
@@ -182,13 +163,13 @@ func leave(ctx context.Context, cluster, controlPlane string, member kubernetes.
 	for i := range accounts {
 		sa := &accounts[i]
 		id := sa.Annotations[workv1alpha1.ControlPlaneAnnotation]
-		if !isImpersonator(sa) || id != controlPlane && (id != "" || !last) || sa.Name == impersonator && lent {
+		if !isImpersonator(sa) || id != controlPlane && (id != "" || !last) || sa.Name == Impersonator && lent {
 			continue
 		}
-		if err := impersonatorOf().suffixed(strings.TrimPrefix(sa.Name, impersonator)).remove(ctx, member); err != nil {
+		if err := ImpersonatorOf().Suffixed(strings.TrimPrefix(sa.Name, Impersonator)).remove(ctx, member); err != nil {
 			return err
 		}
-		if err := removeRoles(ctx, sa.Name, member); err != nil {
+		if err := RemoveRoles(ctx, sa.Name, member); err != nil {
 			return err
 		}
 	}
@@ -201,8 +182,8 @@ func leave(ctx context.Context, cluster, controlPlane string, member kubernetes.
 	for i := range accounts {
 		sa := &accounts[i]
 		if rest, ok := suffixOf(sa, cluster, controlPlane); ok && !isImpersonator(sa) && ownAccount(sa, cluster, controlPlane) {
-			own := controllerOf(cluster).suffixed(rest)
-			if err := own.removeRenewalSecret(ctx, member); err != nil {
+			own := ControllerOf(cluster).Suffixed(rest)
+			if err := own.RemoveRenewalSecret(ctx, member); err != nil {
 				return err
 			}
 			if err := own.remove(ctx, member); err != nil {
@@ -213,9 +194,9 @@ func leave(ctx context.Context, cluster, controlPlane string, member kubernetes.
 	return nil
 }
 
-// removeRoles deletes the roles of an impersonator in namespaces, which stay when the objects of a Cluster are kept. The next
+// RemoveRoles deletes the roles of an impersonator in namespaces, which stay when the objects of a Cluster are kept. The next
 // control plane that joins the member makes an account of the same name, which must not have their rights.
-func removeRoles(ctx context.Context, name string, member kubernetes.Interface) error {
+func RemoveRoles(ctx context.Context, name string, member kubernetes.Interface) error {
 	bindings, err := member.RbacV1().RoleBindings(metav1.NamespaceAll).List(ctx, metav1.ListOptions{
 		LabelSelector: clusterv1alpha1.SystemLabel + "=" + clusterv1alpha1.SystemLabelValue,
 	})
