@@ -52,7 +52,6 @@ const (
 // notYetSplit are packages over maxPackageLines.
 var notYetSplit = []string{
 	"internal/features/crds",
-	"internal/features/enroll",
 	"internal/features/service",
 	"internal/host/apiserver",
 	"internal/pipeline/propagate",

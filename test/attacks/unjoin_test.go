@@ -6,12 +6,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/flagship-k8s/flagship/internal/features/enroll/membership"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
-	"github.com/flagship-k8s/flagship/internal/features/enroll"
 	"github.com/flagship-k8s/flagship/internal/tools/fleettest"
 )
 
@@ -69,11 +70,11 @@ func TestRemovingAClusterKeepsItsObjects(t *testing.T) {
 	fleettest.ExpectRefusal(t, "--keep-objects or --delete-objects", command...)
 
 	r := fleettest.Flagship(t, append(command, "--delete-objects", "--dry-run", "-o", "json")...)
-	var contents []enroll.Contents
+	var contents []membership.Contents
 	if err := json.Unmarshal([]byte(r.Stdout), &contents); err != nil {
 		t.Fatalf("the dry run printed %s%s: %v", r.Stdout, r.Stderr, err)
 	}
-	want := enroll.Contents{Namespace: second.Namespace, APIVersion: "v1", Kind: "ConfigMap", Objects: 1}
+	want := membership.Contents{Namespace: second.Namespace, APIVersion: "v1", Kind: "ConfigMap", Objects: 1}
 	found := false
 	for _, c := range contents {
 		found = found || c == want

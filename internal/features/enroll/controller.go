@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/flagship-k8s/flagship/internal/features/enroll/membership"
+
 	"github.com/flagship-k8s/flagship/internal/features/enroll/memberaccount"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -124,7 +126,7 @@ func Setup(mgr ctrl.Manager, deps Deps) error {
 
 func newReconciler(c client.Client, deps Deps) *Reconciler {
 	if deps.TokenLifetime == 0 {
-		deps.TokenLifetime = DefaultTokenLifetime
+		deps.TokenLifetime = membership.DefaultTokenLifetime
 	}
 	return &Reconciler{deps: deps, client: c, live: c, metrics: newMetrics(deps.Metrics)}
 }
@@ -266,7 +268,7 @@ func (r *Reconciler) release(ctx context.Context, cluster *clusterv1alpha1.Clust
 	if err := r.forgetCredentials(ctx, cluster); err != nil {
 		return 0, err
 	}
-	return 0, removeFinalizer(ctx, r.client, cluster)
+	return 0, membership.RemoveFinalizer(ctx, r.client, cluster)
 }
 
 // removeSpace deletes the execution namespace, which keeps new Works out, and its Works, and says whether all are gone.
@@ -294,18 +296,18 @@ func (r *Reconciler) removeSpace(ctx context.Context, cluster *clusterv1alpha1.C
 	if err := deleteWorks(ctx, r.client, name); err != nil || isReady(cluster) {
 		return false, err
 	}
-	return false, releaseWorks(ctx, r.client, r.client, name)
+	return false, membership.ReleaseWorks(ctx, r.client, r.client, name)
 }
 
 // beginRemoval publishes what happens to the objects in a cluster that is being removed, before any Work is deleted. For
 // members with an agent, which does not read the Cluster, the decision to keep objects is written into their Works.
 func (r *Reconciler) beginRemoval(ctx context.Context, cluster *clusterv1alpha1.Cluster) error {
-	contents, err := contentsOf(ctx, r.client, cluster)
+	contents, err := membership.ContentsOf(ctx, r.client, cluster)
 	if err != nil {
 		return err
 	}
 	if cluster.Spec.SyncMode == clusterv1alpha1.Pull && !clusterv1alpha1.DeletesObjects(cluster) {
-		if err := preserveWorks(ctx, r.client, workv1alpha1.ExecutionNamespace(cluster.Name)); err != nil {
+		if err := membership.PreserveWorks(ctx, r.client, workv1alpha1.ExecutionNamespace(cluster.Name)); err != nil {
 			return err
 		}
 	}

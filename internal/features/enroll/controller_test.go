@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flagship-k8s/flagship/internal/features/enroll/membership"
+
 	"github.com/flagship-k8s/flagship/internal/features/enroll/memberaccount"
 
 	corev1 "k8s.io/api/core/v1"
@@ -132,7 +134,7 @@ func TestRenewal(t *testing.T) {
 		t.Errorf("the next look is after %s, want %s", got, want)
 	}
 	for secret, account := range map[string]string{"m1": "karmada-m1", "m1-impersonator": "karmada-impersonator"} {
-		if got, want := f.token(secret), tokenFor(account, f.clock.Now(), DefaultTokenLifetime); got != want {
+		if got, want := f.token(secret), tokenFor(account, f.clock.Now(), membership.DefaultTokenLifetime); got != want {
 			t.Errorf("the token in %s is %s, want %s", secret, got, want)
 		}
 	}

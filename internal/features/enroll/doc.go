@@ -1,4 +1,5 @@
-// Package enroll makes clusters members, in push mode, and takes them out again.
+// Package enroll keeps members connected: finalizers, execution namespaces, credentials and their renewal. Joining and leaving are in
+// its folder membership, the accounts in members in memberaccount.
 //
 // In: kubeconfig files of clusters, Clusters, the Secrets with their credentials.
 //

@@ -3,6 +3,8 @@ package enroll
 import (
 	"fmt"
 
+	"github.com/flagship-k8s/flagship/internal/features/enroll/membership"
+
 	"github.com/flagship-k8s/flagship/internal/features/enroll/memberaccount"
 
 	corev1 "k8s.io/api/core/v1"
@@ -46,8 +48,8 @@ func notLeft(cluster *clusterv1alpha1.Cluster, err error) events.Event {
 }
 
 // removalBegun says how many objects stay in a cluster that is being removed, and how many are deleted there.
-func removalBegun(cluster *clusterv1alpha1.Cluster, contents []Contents) events.Event {
-	kept, deleted := count(contents)
+func removalBegun(cluster *clusterv1alpha1.Cluster, contents []membership.Contents) events.Event {
+	kept, deleted := membership.Count(contents)
 	if !isReady(cluster) {
 		return events.Warning(reference(cluster), events.KeepObjects,
 			fmt.Sprintf("The cluster is not ready: its %d objects stay there with the labels of the control plane", kept+deleted))

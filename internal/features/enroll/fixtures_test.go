@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flagship-k8s/flagship/internal/features/enroll/membership"
+
 	"github.com/flagship-k8s/flagship/internal/features/enroll/memberaccount"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -71,11 +73,11 @@ func newHub(t *testing.T, objects ...client.Object) client.Client {
 		}}).Build()
 }
 
-func joinerFor(hub client.Client, member kubernetes.Interface, name string) *joiner {
-	return &joiner{
-		hub: hub, member: member, options: Options{Name: name},
-		access: &rest.Config{Host: "https://10.0.0.1:6443/", TLSClientConfig: rest.TLSClientConfig{CAData: []byte("ca")}},
-		try:    func(context.Context, *rest.Config, string) error { return nil },
+func joinerFor(hub client.Client, member kubernetes.Interface, name string) *membership.Joiner {
+	return &membership.Joiner{
+		Hub: hub, Member: member, Options: membership.Options{Name: name},
+		Access: &rest.Config{Host: "https://10.0.0.1:6443/", TLSClientConfig: rest.TLSClientConfig{CAData: []byte("ca")}},
+		Try:    func(context.Context, *rest.Config, string) error { return nil },
 	}
 }
 
@@ -98,7 +100,7 @@ func joined(t *testing.T, name string) *fixture {
 	t.Helper()
 	f := &fixture{t: t, hub: newHub(t), clock: clocktesting.NewFakeClock(epoch)}
 	f.member = newMember("id-1", f.clock)
-	if err := joinerFor(f.hub, f.member, name).join(t.Context()); err != nil {
+	if err := joinerFor(f.hub, f.member, name).Join(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	f.reconciler = newReconciler(f.hub, Deps{

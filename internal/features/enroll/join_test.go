@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/flagship-k8s/flagship/internal/features/enroll/membership"
+
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -36,8 +38,8 @@ func TestJoin(t *testing.T) {
 		t.Errorf("finalizers are %v: a Cluster deleted at once would leave things behind", cluster.Finalizers)
 	}
 	for name, wantData := range map[string]map[string][]byte{
-		"m1":              {"token": []byte(tokenFor("karmada-m1", epoch, DefaultTokenLifetime)), "caBundle": []byte("ca")},
-		"m1-impersonator": {"token": []byte(tokenFor("karmada-impersonator", epoch, DefaultTokenLifetime))},
+		"m1":              {"token": []byte(tokenFor("karmada-m1", epoch, membership.DefaultTokenLifetime)), "caBundle": []byte("ca")},
+		"m1-impersonator": {"token": []byte(tokenFor("karmada-impersonator", epoch, membership.DefaultTokenLifetime))},
 	} {
 		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "karmada-cluster", Name: name}}
 		f.get(secret)
@@ -100,7 +102,7 @@ func TestJoinRefuses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := joined(t, "m1")
 			member := newMember(tc.id, f.clock)
-			err := joinerFor(f.hub, member, tc.name).join(t.Context())
+			err := joinerFor(f.hub, member, tc.name).Join(t.Context())
 			if err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Fatalf("got %v, want %q", err, tc.want)
 			}
@@ -116,14 +118,14 @@ func TestJoinRefuses(t *testing.T) {
 func TestJoinAgainRenewsCredentials(t *testing.T) {
 	f := joined(t, "m1")
 	before := f.cluster()
-	f.clock.Step(48 * DefaultTokenLifetime)
-	if err := joinerFor(f.hub, f.member, "m1").join(t.Context()); err != nil {
+	f.clock.Step(48 * membership.DefaultTokenLifetime)
+	if err := joinerFor(f.hub, f.member, "m1").Join(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(before, f.cluster()); diff != "" {
 		t.Errorf("the Cluster changed (-want +got):\n%s", diff)
 	}
-	if got, want := f.token("m1"), tokenFor("karmada-m1", f.clock.Now(), DefaultTokenLifetime); got != want {
+	if got, want := f.token("m1"), tokenFor("karmada-m1", f.clock.Now(), membership.DefaultTokenLifetime); got != want {
 		t.Errorf("token is %s, want a fresh one", got)
 	}
 }
@@ -131,8 +133,8 @@ func TestJoinAgainRenewsCredentials(t *testing.T) {
 func TestJoinThatFailsLeavesNoSecrets(t *testing.T) {
 	hub := newHub(t)
 	j := joinerFor(hub, newMember("id-1", clocktesting.NewFakeClock(epoch)), "m1")
-	j.access.Host = "http://insecure"
-	if err := j.join(t.Context()); err == nil || !strings.Contains(err.Error(), "no https URL") {
+	j.Access.Host = "http://insecure"
+	if err := j.Join(t.Context()); err == nil || !strings.Contains(err.Error(), "no https URL") {
 		t.Fatalf("got %v, want a refusal of the address", err)
 	}
 	var secrets corev1.SecretList
@@ -145,8 +147,8 @@ func TestJoinTriesTheToken(t *testing.T) {
 	hub := newHub(t)
 	j := joinerFor(hub, newMember("id-1", clocktesting.NewFakeClock(epoch)), "m1")
 	boom := errors.New("unauthorized")
-	j.try = func(context.Context, *rest.Config, string) error { return boom }
-	if err := j.join(t.Context()); !errors.Is(err, boom) {
+	j.Try = func(context.Context, *rest.Config, string) error { return boom }
+	if err := j.Join(t.Context()); !errors.Is(err, boom) {
 		t.Fatalf("got %v, want the refusal", err)
 	}
 	var clusters clusterv1alpha1.ClusterList
@@ -168,7 +170,7 @@ func TestJoinWaitsForTheRemainsOfAnEarlierMembership(t *testing.T) {
 		err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
 		return true, nil, err
 	})
-	if err := joinerFor(hub, member, "m1").join(t.Context()); err != nil {
+	if err := joinerFor(hub, member, "m1").Join(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if refusals != 0 {

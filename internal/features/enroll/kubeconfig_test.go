@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/flagship-k8s/flagship/internal/features/enroll/membership"
 )
 
 const goodKubeconfig = `
@@ -31,7 +33,7 @@ func TestLoadAccess(t *testing.T) {
 		return path
 	}
 	good := write("good", goodKubeconfig)
-	access, err := LoadAccess(good, "")
+	access, err := membership.LoadAccess(good, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +57,7 @@ func TestLoadAccess(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			_, err := LoadAccess(tc.path, tc.context)
+			_, err := membership.LoadAccess(tc.path, tc.context)
 			if err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Fatalf("got %v, want %q", err, tc.want)
 			}

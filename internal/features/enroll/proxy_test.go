@@ -5,6 +5,8 @@ import (
 	"net/url"
 	"testing"
 
+	"github.com/flagship-k8s/flagship/internal/features/enroll/membership"
+
 	"k8s.io/client-go/rest"
 )
 
@@ -21,7 +23,7 @@ func TestTheEnvironmentNamesNoProxyOfAMember(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			// For client-go, no function means the proxy of the environment.
 			for what, config := range map[string]*rest.Config{
-				"client": withTimeout(direct(tc.config)), "token": rest.AnonymousClientConfig(withTimeout(direct(tc.config))),
+				"client": membership.WithTimeout(membership.Direct(tc.config)), "token": rest.AnonymousClientConfig(membership.WithTimeout(membership.Direct(tc.config))),
 			} {
 				if config.Proxy == nil {
 					t.Fatalf("%s: the proxy is that of the environment", what)

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flagship-k8s/flagship/internal/features/enroll/membership"
+
 	"github.com/flagship-k8s/flagship/internal/features/enroll/memberaccount"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -81,7 +83,7 @@ func TestTheRenewalTokenIsKept(t *testing.T) {
 		if _, err := f.member.CoreV1().Secrets("karmada-cluster").Get(t.Context(), "karmada-m1", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 			t.Errorf("the Secret that was deleted in the member: %v, want it absent", err)
 		}
-		if err := joinerFor(f.hub, f.member, "m1").join(t.Context()); err != nil {
+		if err := joinerFor(f.hub, f.member, "m1").Join(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		f.issue("second")
@@ -169,7 +171,7 @@ func TestLongAbsence(t *testing.T) {
 				t.Fatalf("got %v, want it renewed: %t", err, tc.renewed)
 			}
 			for _, secret := range []string{"m1", "m1-impersonator"} {
-				if left := memberaccount.TokenExpiry([]byte(f.token(secret))).Sub(f.clock.Now()); (left == DefaultTokenLifetime) != tc.renewed {
+				if left := memberaccount.TokenExpiry([]byte(f.token(secret))).Sub(f.clock.Now()); (left == membership.DefaultTokenLifetime) != tc.renewed {
 					t.Errorf("the token in %s expires in %s", secret, left)
 				}
 			}
@@ -186,7 +188,7 @@ func TestLongAbsence(t *testing.T) {
 
 // TestTokensOfAnEarlierVersionAreRenewedAtOnce: those live for a day, and nothing is noted about their lifetime.
 func TestTokensOfAnEarlierVersionAreRenewedAtOnce(t *testing.T) {
-	for name, limit := range map[string]time.Duration{"member without a limit": DefaultTokenLifetime, "member that limits tokens to a day": day} {
+	for name, limit := range map[string]time.Duration{"member without a limit": membership.DefaultTokenLifetime, "member that limits tokens to a day": day} {
 		t.Run(name, func(t *testing.T) {
 			f := joined(t, "m1")
 			f.member.PrependReactor("create", "serviceaccounts", func(action clienttesting.Action) (bool, runtime.Object, error) {
@@ -252,12 +254,12 @@ func TestJoinReportsALimitOfTheMember(t *testing.T) {
 	for name, tc := range map[string]struct {
 		granted time.Duration
 		notices int
-	}{"a day": {day, 1}, "all": {DefaultTokenLifetime, 0}, "some minutes less": {DefaultTokenLifetime - 7*time.Minute, 0}} {
+	}{"a day": {day, 1}, "all": {membership.DefaultTokenLifetime, 0}, "some minutes less": {membership.DefaultTokenLifetime - 7*time.Minute, 0}} {
 		t.Run(name, func(t *testing.T) {
 			var notices []string
 			j := joinerFor(nil, nil, "m1")
-			j.options.Notice = func(message string) { notices = append(notices, message) }
-			j.noticeShortLife(tokenFor("karmada-m1", epoch, tc.granted))
+			j.Options.Notice = func(message string) { notices = append(notices, message) }
+			j.NoticeShortLife(tokenFor("karmada-m1", epoch, tc.granted))
 			if len(notices) != tc.notices {
 				t.Fatalf("got %q, want %d", notices, tc.notices)
 			}

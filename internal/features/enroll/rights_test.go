@@ -82,9 +82,9 @@ func TestJoinWithReducedRights(t *testing.T) {
 	clock := clocktesting.NewFakeClock(epoch)
 	hub, member := newHub(t), newMember("id-1", clock)
 	j := joinerFor(hub, member, "m1")
-	j.options.Rights = memberaccount.RightsOn(memberaccount.KindRights{Kinds: []schema.GroupResource{{Resource: "configmaps"}}})
-	j.options.ApplyAs = "applier"
-	if err := j.join(t.Context()); err != nil {
+	j.Options.Rights = memberaccount.RightsOn(memberaccount.KindRights{Kinds: []schema.GroupResource{{Resource: "configmaps"}}})
+	j.Options.ApplyAs = "applier"
+	if err := j.Join(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	rules := func() []rbacv1.PolicyRule {
@@ -115,15 +115,15 @@ func TestJoinWithReducedRights(t *testing.T) {
 	}
 
 	again := joinerFor(hub, member, "m1")
-	if err := again.join(t.Context()); err != nil {
+	if err := again.Join(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(first, rules()); diff != "" {
 		t.Errorf("joining again without a word about rights changes them (-before +after):\n%s", diff)
 	}
 
-	again.options.Rights = memberaccount.AllRights()
-	if err := again.join(t.Context()); err != nil {
+	again.Options.Rights = memberaccount.AllRights()
+	if err := again.Join(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if err := hub.Get(t.Context(), client.ObjectKey{Name: "m1"}, cluster); err != nil {

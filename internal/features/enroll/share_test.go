@@ -42,15 +42,15 @@ func TestJoiningAMemberOfAnotherControlPlane(t *testing.T) {
 	f := joined(t, "m1")
 	hub := anotherHub(t)
 	j := joinerFor(hub, f.member, "m1")
-	if err := j.join(t.Context()); err == nil || !strings.Contains(err.Error(), "member of another control plane: hub-1") || !strings.Contains(err.Error(), "--share") {
+	if err := j.Join(t.Context()); err == nil || !strings.Contains(err.Error(), "member of another control plane: hub-1") || !strings.Contains(err.Error(), "--share") {
 		t.Fatalf("got %v, want a refusal that names the other control plane and the way", err)
 	}
 	if got, want := f.accounts(), []string{"karmada-impersonator", "karmada-m1"}; !slices.Equal(got, want) {
 		t.Errorf("the member was changed: accounts %v, want %v", got, want)
 	}
-	j.options.Share = true
+	j.Options.Share = true
 	for range 2 { // joining again finds the same accounts
-		if err := j.join(t.Context()); err != nil {
+		if err := j.Join(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		want := []string{"karmada-impersonator", "karmada-impersonator-22222222", "karmada-m1", "karmada-m1-22222222"}
@@ -85,10 +85,10 @@ func TestJoiningAMemberOfAnOlderControlPlane(t *testing.T) {
 	if _, err := f.member.CoreV1().ServiceAccounts("karmada-cluster").Update(t.Context(), sa, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := joinerFor(anotherHub(t), f.member, "m1").join(t.Context()); err == nil || !strings.Contains(err.Error(), "unknown") {
+	if err := joinerFor(anotherHub(t), f.member, "m1").Join(t.Context()); err == nil || !strings.Contains(err.Error(), "unknown") {
 		t.Errorf("another control plane joins: %v", err)
 	}
-	if err := joinerFor(f.hub, f.member, "m1").join(t.Context()); err != nil {
+	if err := joinerFor(f.hub, f.member, "m1").Join(t.Context()); err != nil {
 		t.Errorf("its own control plane joins again: %v", err)
 	}
 }

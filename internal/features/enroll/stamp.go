@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/flagship-k8s/flagship/internal/features/enroll/membership"
+
 	"github.com/flagship-k8s/flagship/internal/features/enroll/memberaccount"
 
 	corev1 "k8s.io/api/core/v1"
@@ -42,7 +44,7 @@ func (r *Reconciler) stamp(ctx context.Context, cluster *clusterv1alpha1.Cluster
 			continue
 		}
 		before := secret.DeepCopy()
-		stampSecret(secret, use, &cluster.Spec, ca)
+		membership.StampSecret(secret, use, &cluster.Spec, ca)
 		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 		if err := r.client.Patch(ctx, secret, patch, client.FieldOwner(memberaccount.FieldManager)); err != nil {
 			faults = append(faults, fmt.Errorf("writing the Secret %s: %w", secret.Name, err))

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/flagship-k8s/flagship/internal/features/enroll/membership"
+
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,14 +17,14 @@ func TestParseTaint(t *testing.T) {
 	taint := func(key, value, effect string) corev1.Taint {
 		return corev1.Taint{Key: key, Value: value, Effect: corev1.TaintEffect(effect)}
 	}
-	for text, want := range map[string]TaintEdit{
+	for text, want := range map[string]membership.TaintEdit{
 		"a=b:NoSchedule":       {Taint: taint("a", "b", "NoSchedule")},
 		"x.io/a:NoExecute":     {Taint: taint("x.io/a", "", "NoExecute")},
 		"a:PreferNoSchedule-":  {Taint: taint("a", "", "PreferNoSchedule"), Remove: true},
 		"a-":                   {Taint: taint("a", "", ""), Remove: true},
 		"with-dash:NoSchedule": {Taint: taint("with-dash", "", "NoSchedule")},
 	} {
-		got, err := ParseTaint(text)
+		got, err := membership.ParseTaint(text)
 		if diff := cmp.Diff(want, got); diff != "" || err != nil {
 			t.Errorf("%s: %v (-want +got):\n%s", text, err, diff)
 		}
@@ -36,7 +38,7 @@ func TestParseTaint(t *testing.T) {
 		"a b:NoSchedule":   "key",
 		"a=b c:NoSchedule": "value",
 	} {
-		if _, err := ParseTaint(text); err == nil || !strings.Contains(err.Error(), reason) {
+		if _, err := membership.ParseTaint(text); err == nil || !strings.Contains(err.Error(), reason) {
 			t.Errorf("%q: got %v, want a complaint about the %s", text, err, reason)
 		}
 	}
@@ -45,8 +47,8 @@ func TestParseTaint(t *testing.T) {
 func TestEditTaints(t *testing.T) {
 	theirs := corev1.Taint{Key: "theirs", Value: "v", Effect: corev1.TaintEffectNoExecute}
 	cordon := corev1.Taint{Key: "cluster.karmada.io/unschedulable", Effect: corev1.TaintEffectNoSchedule}
-	edit := func(text string) TaintEdit {
-		e, err := ParseTaint(text)
+	edit := func(text string) membership.TaintEdit {
+		e, err := membership.ParseTaint(text)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -56,27 +58,27 @@ func TestEditTaints(t *testing.T) {
 	overwrite.Overwrite = true
 	cases := map[string]struct {
 		before  []corev1.Taint
-		edits   []TaintEdit
+		edits   []membership.TaintEdit
 		want    []corev1.Taint
 		changed bool
 		fails   string
 	}{
-		"Cordon":         {[]corev1.Taint{theirs}, []TaintEdit{Cordon(false)}, []corev1.Taint{theirs, cordon}, true, ""},
-		"CordonTwice":    {[]corev1.Taint{cordon}, []TaintEdit{Cordon(false)}, []corev1.Taint{cordon}, false, ""},
-		"Uncordon":       {[]corev1.Taint{cordon, theirs}, []TaintEdit{Cordon(true)}, []corev1.Taint{theirs}, true, ""},
-		"UncordonTwice":  {nil, []TaintEdit{Cordon(true)}, nil, false, ""},
-		"RemoveByKey":    {[]corev1.Taint{theirs}, []TaintEdit{edit("theirs-")}, nil, true, ""},
-		"RemoveByEffect": {[]corev1.Taint{theirs}, []TaintEdit{edit("theirs:NoSchedule-")}, []corev1.Taint{theirs}, false, ""},
-		"OtherEffect": {[]corev1.Taint{theirs}, []TaintEdit{edit("theirs=x:NoSchedule")},
+		"Cordon":         {[]corev1.Taint{theirs}, []membership.TaintEdit{membership.Cordon(false)}, []corev1.Taint{theirs, cordon}, true, ""},
+		"CordonTwice":    {[]corev1.Taint{cordon}, []membership.TaintEdit{membership.Cordon(false)}, []corev1.Taint{cordon}, false, ""},
+		"Uncordon":       {[]corev1.Taint{cordon, theirs}, []membership.TaintEdit{membership.Cordon(true)}, []corev1.Taint{theirs}, true, ""},
+		"UncordonTwice":  {nil, []membership.TaintEdit{membership.Cordon(true)}, nil, false, ""},
+		"RemoveByKey":    {[]corev1.Taint{theirs}, []membership.TaintEdit{edit("theirs-")}, nil, true, ""},
+		"RemoveByEffect": {[]corev1.Taint{theirs}, []membership.TaintEdit{edit("theirs:NoSchedule-")}, []corev1.Taint{theirs}, false, ""},
+		"OtherEffect": {[]corev1.Taint{theirs}, []membership.TaintEdit{edit("theirs=x:NoSchedule")},
 			[]corev1.Taint{theirs, {Key: "theirs", Value: "x", Effect: corev1.TaintEffectNoSchedule}}, true, ""},
-		"OtherValue": {[]corev1.Taint{theirs}, []TaintEdit{edit("theirs=w:NoExecute")}, []corev1.Taint{theirs}, false, "--overwrite"},
-		"Overwrite": {[]corev1.Taint{theirs}, []TaintEdit{overwrite},
+		"OtherValue": {[]corev1.Taint{theirs}, []membership.TaintEdit{edit("theirs=w:NoExecute")}, []corev1.Taint{theirs}, false, "--overwrite"},
+		"Overwrite": {[]corev1.Taint{theirs}, []membership.TaintEdit{overwrite},
 			[]corev1.Taint{{Key: "theirs", Value: "w", Effect: corev1.TaintEffectNoExecute}}, true, ""},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			hub := newHub(t, &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "m1"}, Spec: clusterv1alpha1.ClusterSpec{Taints: tc.before}})
-			changed, err := editTaints(t.Context(), hub, "m1", tc.edits)
+			changed, err := membership.ChangeTaints(t.Context(), hub, "m1", tc.edits)
 			if changed != tc.changed || (err != nil) != (tc.fails != "") || err != nil && !strings.Contains(err.Error(), tc.fails) {
 				t.Errorf("got %v, %v; want %v, %q", changed, err, tc.changed, tc.fails)
 			}
@@ -86,7 +88,7 @@ func TestEditTaints(t *testing.T) {
 			}
 		})
 	}
-	if _, err := editTaints(t.Context(), newHub(t), "m9", []TaintEdit{Cordon(false)}); err == nil || !strings.Contains(err.Error(), `no cluster "m9"`) {
+	if _, err := membership.ChangeTaints(t.Context(), newHub(t), "m9", []membership.TaintEdit{membership.Cordon(false)}); err == nil || !strings.Contains(err.Error(), `no cluster "m9"`) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flagship-k8s/flagship/internal/features/enroll/membership"
+
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -14,16 +16,16 @@ import (
 )
 
 func TestUnjoinNobody(t *testing.T) {
-	u := &unjoiner{hub: newHub(t), options: UnjoinOptions{Name: "m1"}}
-	if err := u.unjoin(t.Context()); err == nil || !strings.Contains(err.Error(), `no cluster "m1"`) {
+	u := &membership.Unjoiner{Hub: newHub(t), Options: membership.UnjoinOptions{Name: "m1"}}
+	if err := u.Unjoin(t.Context()); err == nil || !strings.Contains(err.Error(), `no cluster "m1"`) {
 		t.Errorf("got %v", err)
 	}
 }
 
 func TestUnjoinWrongCluster(t *testing.T) {
 	f := joined(t, "m1")
-	u := &unjoiner{hub: f.hub, member: newMember("id-2", f.clock), options: UnjoinOptions{Name: "m1"}}
-	if err := u.unjoin(t.Context()); err == nil || !strings.Contains(err.Error(), "leads to another cluster") {
+	u := &membership.Unjoiner{Hub: f.hub, Member: newMember("id-2", f.clock), Options: membership.UnjoinOptions{Name: "m1"}}
+	if err := u.Unjoin(t.Context()); err == nil || !strings.Contains(err.Error(), "leads to another cluster") {
 		t.Errorf("got %v", err)
 	}
 	if f.cluster().DeletionTimestamp != nil {
@@ -38,8 +40,8 @@ func TestUnjoinWithAnAdministratorsRights(t *testing.T) {
 	if err := f.hub.Update(t.Context(), cluster); err != nil {
 		t.Fatal(err)
 	}
-	u := &unjoiner{hub: f.hub, member: f.member, options: UnjoinOptions{Name: "m1"}}
-	if err := u.unjoin(t.Context()); err != nil {
+	u := &membership.Unjoiner{Hub: f.hub, Member: f.member, Options: membership.UnjoinOptions{Name: "m1"}}
+	if err := u.Unjoin(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := f.member.CoreV1().Namespaces().Get(t.Context(), "karmada-cluster", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
@@ -49,13 +51,13 @@ func TestUnjoinWithAnAdministratorsRights(t *testing.T) {
 
 func TestUnjoinThatHangs(t *testing.T) {
 	f, work := leaving(t, true)
-	u := &unjoiner{hub: f.hub, options: UnjoinOptions{Name: "m1", Wait: 10 * time.Millisecond}}
-	err := u.unjoin(t.Context())
+	u := &membership.Unjoiner{Hub: f.hub, Options: membership.UnjoinOptions{Name: "m1", Wait: 10 * time.Millisecond}}
+	err := u.Unjoin(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "1 Works still have objects") || !strings.Contains(err.Error(), "--force") {
 		t.Errorf("got %v, want the obstacle and the way out", err)
 	}
-	u.options.Force = true
-	if err := u.unjoin(t.Context()); err != nil {
+	u.Options.Force = true
+	if err := u.Unjoin(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if f.exists(&clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "m1"}}) {

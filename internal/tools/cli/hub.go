@@ -6,11 +6,11 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/flagship-k8s/flagship/internal/features/enroll/membership"
+
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
-
-	"github.com/flagship-k8s/flagship/internal/features/enroll"
 )
 
 // HubKubeconfig is the file in a data directory that leads to the control plane.
@@ -57,7 +57,7 @@ func (a *HubAccess) Config() (*rest.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	access, err := enroll.LoadAccess(path, a.context)
+	access, err := membership.LoadAccess(path, a.context)
 	if err != nil {
 		return nil, fmt.Errorf("finding the control plane: %w", err)
 	}

@@ -4,9 +4,10 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/flagship-k8s/flagship/internal/features/enroll/membership"
+
 	"github.com/spf13/cobra"
 
-	"github.com/flagship-k8s/flagship/internal/features/enroll"
 	"github.com/flagship-k8s/flagship/internal/knowledge/brake"
 	"github.com/flagship-k8s/flagship/internal/tools/cli"
 )
@@ -44,11 +45,11 @@ made again takes them over without touching them.`,
 			if err != nil {
 				return err
 			}
-			o := enroll.ReleaseOptions{Clusters: clusters, Until: time.Now().Add(pass)}
+			o := membership.ReleaseOptions{Clusters: clusters, Until: time.Now().Add(pass)}
 			if keep {
 				o.KeepBefore = time.Now()
 			}
-			released, err := enroll.ReleaseBrake(cmd.Context(), cfg, o)
+			released, err := membership.ReleaseBrake(cmd.Context(), cfg, o)
 			for _, cluster := range released {
 				fmt.Fprintf(s.Out, "the brake of cluster %s is released\n", cluster)
 			}

@@ -4,9 +4,10 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/flagship-k8s/flagship/internal/features/enroll/membership"
+
 	"github.com/spf13/cobra"
 
-	"github.com/flagship-k8s/flagship/internal/features/enroll"
 	"github.com/flagship-k8s/flagship/internal/tools/cli"
 )
 
@@ -33,21 +34,21 @@ func cordonCommand(s cli.Streams, remove bool, c *cobra.Command) *cobra.Command 
 	var hub cli.HubAccess
 	c.Args = cli.AtLeast(1, "the name of a cluster")
 	c.RunE = func(cmd *cobra.Command, clusters []string) error {
-		return editTaints(cmd, s, &hub, clusters, []enroll.TaintEdit{enroll.Cordon(remove)}, cmd.Name()+"ed")
+		return editTaints(cmd, s, &hub, clusters, []membership.TaintEdit{membership.Cordon(remove)}, cmd.Name()+"ed")
 	}
 	hub.Flags(c)
 	return c
 }
 
 // editTaints changes the taints of every cluster named, whatever becomes of the others.
-func editTaints(cmd *cobra.Command, s cli.Streams, hub *cli.HubAccess, clusters []string, edits []enroll.TaintEdit, done string) error {
+func editTaints(cmd *cobra.Command, s cli.Streams, hub *cli.HubAccess, clusters []string, edits []membership.TaintEdit, done string) error {
 	cfg, err := hub.Config()
 	if err != nil {
 		return err
 	}
 	var faults []error
 	for _, cluster := range clusters {
-		changed, err := enroll.EditTaints(cmd.Context(), cfg, cluster, edits)
+		changed, err := membership.EditTaints(cmd.Context(), cfg, cluster, edits)
 		switch {
 		case err != nil:
 			faults = append(faults, err)

@@ -4,11 +4,12 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/flagship-k8s/flagship/internal/features/enroll/membership"
+
 	"github.com/flagship-k8s/flagship/internal/features/enroll/memberaccount"
 
 	"github.com/spf13/cobra"
 
-	"github.com/flagship-k8s/flagship/internal/features/enroll"
 	"github.com/flagship-k8s/flagship/internal/tools/cli"
 )
 
@@ -17,7 +18,7 @@ func newJoinCommand(s cli.Streams) *cobra.Command {
 		hub    cli.HubAccess
 		member memberAccess
 		rights joinRights
-		o      enroll.Options
+		o      membership.Options
 	)
 	c := &cobra.Command{
 		Use:   "join NAME --cluster-kubeconfig FILE",
@@ -47,7 +48,7 @@ its own there, and its own objects.`,
 			if member.kubeconfig == "" {
 				return cli.UsageErrorf("--cluster-kubeconfig is needed: the file that leads to the cluster to join")
 			}
-			access, err := enroll.LoadAccess(member.kubeconfig, member.context)
+			access, err := membership.LoadAccess(member.kubeconfig, member.context)
 			if err != nil {
 				return err
 			}
@@ -60,7 +61,7 @@ its own there, and its own objects.`,
 			if o.Rights, err = rights.read(o.ApplyAs != ""); err != nil {
 				return err
 			}
-			if err := enroll.Join(cmd.Context(), cfg, access.Config, o); err != nil {
+			if err := membership.Join(cmd.Context(), cfg, access.Config, o); err != nil {
 				return fmt.Errorf("joining %s: %w", o.Name, err)
 			}
 			fmt.Fprintf(s.Out, "cluster %s joined; see it become ready: kubectl get cluster %s\n", o.Name, o.Name)
@@ -78,7 +79,7 @@ its own there, and its own objects.`,
 	f.StringSliceVar(&o.Zones, "cluster-zones", nil, "zones of the cluster, separated by commas")
 	f.StringToStringVar(&o.Labels, "cluster-labels", nil, "labels of the new Cluster, as key=value,key=value")
 	f.BoolVar(&o.Share, "share", false, "join a cluster that is a member of another control plane, too")
-	f.DurationVar(&o.TokenLifetime, "token-lifetime", enroll.DefaultTokenLifetime, "how long the first tokens are asked to live")
+	f.DurationVar(&o.TokenLifetime, "token-lifetime", membership.DefaultTokenLifetime, "how long the first tokens are asked to live")
 	return c
 }
 

@@ -12,10 +12,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/flagship-k8s/flagship/internal/features/enroll/membership"
+
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/rest"
 
-	"github.com/flagship-k8s/flagship/internal/features/enroll"
 	"github.com/flagship-k8s/flagship/internal/features/restore"
 	"github.com/flagship-k8s/flagship/internal/tools/cli"
 )
@@ -72,7 +73,7 @@ func newResumeCommand(s cli.Streams) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			resumed, err := enroll.ResumeDispatching(cmd.Context(), cfg, clusters, time.Now())
+			resumed, err := membership.ResumeDispatching(cmd.Context(), cfg, clusters, time.Now())
 			for _, cluster := range resumed {
 				fmt.Fprintf(s.Out, "writing to cluster %s is resumed\n", cluster)
 			}

@@ -3,7 +3,8 @@ package clusters
 import (
 	"github.com/spf13/cobra"
 
-	"github.com/flagship-k8s/flagship/internal/features/enroll"
+	"github.com/flagship-k8s/flagship/internal/features/enroll/membership"
+
 	"github.com/flagship-k8s/flagship/internal/tools/cli"
 )
 
@@ -27,9 +28,9 @@ tolerate the taint, and NoExecute, which does the same: nothing is evicted yet.`
 			if len(args) < 2 {
 				return cli.UsageErrorf("taint needs the name of a cluster and at least one taint")
 			}
-			edits := make([]enroll.TaintEdit, 0, len(args)-1)
+			edits := make([]membership.TaintEdit, 0, len(args)-1)
 			for _, text := range args[1:] {
-				edit, err := enroll.ParseTaint(text)
+				edit, err := membership.ParseTaint(text)
 				if err != nil {
 					return cli.UsageErrorf("%w", err)
 				}

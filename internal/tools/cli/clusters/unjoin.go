@@ -4,10 +4,11 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/flagship-k8s/flagship/internal/features/enroll/membership"
+
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/rest"
 
-	"github.com/flagship-k8s/flagship/internal/features/enroll"
 	"github.com/flagship-k8s/flagship/internal/tools/cli"
 )
 
@@ -15,7 +16,7 @@ func newUnjoinCommand(s cli.Streams) *cobra.Command {
 	var (
 		hub                cli.HubAccess
 		member             memberAccess
-		o                  enroll.UnjoinOptions
+		o                  membership.UnjoinOptions
 		keep, drop, dryRun bool
 		out                cli.Output
 	)
@@ -45,22 +46,22 @@ A cluster that cannot be reached is taken out too, once the control plane knows 
 			o.Name = args[0]
 			switch {
 			case keep:
-				o.Objects = enroll.KeepObjects
+				o.Objects = membership.KeepObjects
 			case drop:
-				o.Objects = enroll.DeleteObjects
+				o.Objects = membership.DeleteObjects
 			}
 			if dryRun {
 				return printContents(cmd, s, &out, cfg, o)
 			}
 			var access *rest.Config
 			if member.kubeconfig != "" {
-				loaded, err := enroll.LoadAccess(member.kubeconfig, member.context)
+				loaded, err := membership.LoadAccess(member.kubeconfig, member.context)
 				if err != nil {
 					return err
 				}
 				access = loaded.Config
 			}
-			if err := enroll.Unjoin(cmd.Context(), cfg, access, o); err != nil {
+			if err := membership.Unjoin(cmd.Context(), cfg, access, o); err != nil {
 				return fmt.Errorf("unjoining %s: %w", o.Name, err)
 			}
 			fmt.Fprintf(s.Out, "cluster %s has left\n", o.Name)
@@ -71,7 +72,7 @@ A cluster that cannot be reached is taken out too, once the control plane knows 
 	member.flags(c)
 	out.Flags(c)
 	f := c.Flags()
-	f.DurationVar(&o.Wait, "wait", enroll.DefaultUnjoinWait, "how long to wait until everything is gone")
+	f.DurationVar(&o.Wait, "wait", membership.DefaultUnjoinWait, "how long to wait until everything is gone")
 	f.BoolVar(&o.Force, "force", false, "after that time, let go of a cluster that cannot be cleaned up")
 	f.BoolVar(&keep, "keep-objects", false, "leave the objects in the cluster, without the labels of the control plane")
 	f.BoolVar(&drop, "delete-objects", false, "delete the objects in the cluster that the control plane made")
@@ -81,8 +82,8 @@ A cluster that cannot be reached is taken out too, once the control plane knows 
 }
 
 // printContents prints what unjoining would keep and delete.
-func printContents(cmd *cobra.Command, s cli.Streams, out *cli.Output, hub *rest.Config, o enroll.UnjoinOptions) error {
-	contents, err := enroll.UnjoinContents(cmd.Context(), hub, o)
+func printContents(cmd *cobra.Command, s cli.Streams, out *cli.Output, hub *rest.Config, o membership.UnjoinOptions) error {
+	contents, err := membership.UnjoinContents(cmd.Context(), hub, o)
 	if err != nil {
 		return err
 	}

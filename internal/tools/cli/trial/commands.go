@@ -3,10 +3,11 @@ package trial
 import (
 	"context"
 
+	"github.com/flagship-k8s/flagship/internal/features/enroll/membership"
+
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/rest"
 
-	"github.com/flagship-k8s/flagship/internal/features/enroll"
 	"github.com/flagship-k8s/flagship/internal/host/controlplane"
 	"github.com/flagship-k8s/flagship/internal/host/memory"
 	"github.com/flagship-k8s/flagship/internal/knowledge/brake"
@@ -36,9 +37,9 @@ func startHub(ctx context.Context, o playground.HubOptions) (playground.Hub, err
 
 // join makes the cluster of a kubeconfig file a member.
 func join(ctx context.Context, hub *rest.Config, name, kubeconfig string) error {
-	access, err := enroll.LoadAccess(kubeconfig, "")
+	access, err := membership.LoadAccess(kubeconfig, "")
 	if err != nil {
 		return err
 	}
-	return enroll.Join(ctx, hub, access.Config, enroll.Options{Name: name})
+	return membership.Join(ctx, hub, access.Config, membership.Options{Name: name})
 }

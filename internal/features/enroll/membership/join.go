@@ -1,4 +1,4 @@
-package enroll
+package membership
 
 import (
 	"cmp"
@@ -76,13 +76,13 @@ func Join(ctx context.Context, hub, member *rest.Config, o Options) error {
 	if err != nil {
 		return err
 	}
-	member = direct(member)
-	memberClient, err := kubernetes.NewForConfig(withTimeout(member))
+	member = Direct(member)
+	memberClient, err := kubernetes.NewForConfig(WithTimeout(member))
 	if err != nil {
 		return fmt.Errorf("building a client for the member: %w", err)
 	}
-	j := &joiner{hub: hubClient, member: memberClient, access: member, options: o, try: tryToken}
-	return j.join(ctx)
+	j := &Joiner{Hub: hubClient, Member: memberClient, Access: member, Options: o, Try: tryToken}
+	return j.Join(ctx)
 }
 
 func newHubClient(hub *rest.Config) (client.Client, error) {
@@ -92,16 +92,16 @@ func newHubClient(hub *rest.Config) (client.Client, error) {
 			return nil, fmt.Errorf("building the scheme: %w", err)
 		}
 	}
-	c, err := client.New(withTimeout(hub), client.Options{Scheme: scheme})
+	c, err := client.New(WithTimeout(hub), client.Options{Scheme: scheme})
 	if err != nil {
 		return nil, fmt.Errorf("building a client for the control plane: %w", err)
 	}
 	return c, nil
 }
 
-// direct is the way to a member without the proxy that the environment names: the control plane does not use that either. A
+// Direct is the way to a member without the proxy that the environment names: the control plane does not use that either. A
 // proxy of the kubeconfig stays.
-func direct(cfg *rest.Config) *rest.Config {
+func Direct(cfg *rest.Config) *rest.Config {
 	cfg = rest.CopyConfig(cfg)
 	if cfg.Proxy == nil {
 		cfg.Proxy = func(*http.Request) (*url.URL, error) { return nil, nil }
@@ -109,7 +109,7 @@ func direct(cfg *rest.Config) *rest.Config {
 	return cfg
 }
 
-func withTimeout(cfg *rest.Config) *rest.Config {
+func WithTimeout(cfg *rest.Config) *rest.Config {
 	cfg = rest.CopyConfig(cfg)
 	cfg.QPS = -1
 	if cfg.Timeout == 0 {
@@ -118,31 +118,31 @@ func withTimeout(cfg *rest.Config) *rest.Config {
 	return cfg
 }
 
-// joiner is one run of Join.
-type joiner struct {
-	hub     client.Client
-	member  kubernetes.Interface
-	access  *rest.Config
-	options Options
+// Joiner is one run of Join.
+type Joiner struct {
+	Hub     client.Client
+	Member  kubernetes.Interface
+	Access  *rest.Config
+	Options Options
 	// controlPlane is the id of the control plane.
 	controlPlane string
-	// try checks that the member accepts a token.
-	try func(ctx context.Context, access *rest.Config, token string) error
+	// Try checks that the member accepts a token.
+	Try func(ctx context.Context, access *rest.Config, token string) error
 }
 
 // credentials are what the hub will hold. Without all rights there is no token of the impersonator.
 type credentials struct{ controller, impersonator string }
 
-func (j *joiner) join(ctx context.Context) error {
-	if err := memberaccount.CheckName(j.options.Name); err != nil {
+func (j *Joiner) Join(ctx context.Context) error {
+	if err := memberaccount.CheckName(j.Options.Name); err != nil {
 		return err
 	}
-	if as := j.options.ApplyAs; as != "" {
+	if as := j.Options.ApplyAs; as != "" {
 		if errs := clusterv1alpha1.ValidateApplyAs(map[string]string{clusterv1alpha1.ApplyAsAnnotation: as}); len(errs) > 0 {
 			return errs.ToAggregate()
 		}
 	}
-	id, err := memberaccount.Identity(ctx, j.member)
+	id, err := memberaccount.Identity(ctx, j.Member)
 	if err != nil {
 		return err
 	}
@@ -154,7 +154,7 @@ func (j *joiner) join(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	controller := memberaccount.ControllerOf(j.options.Name).Suffixed(suffix).Of(j.controlPlane)
+	controller := memberaccount.ControllerOf(j.Options.Name).Suffixed(suffix).Of(j.controlPlane)
 	rights, err := j.rights(ctx, controller)
 	if err != nil {
 		return err
@@ -167,8 +167,8 @@ func (j *joiner) join(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	j.noticeShortLife(tokens.controller)
-	if err := j.try(ctx, j.access, tokens.controller); err != nil {
+	j.NoticeShortLife(tokens.controller)
+	if err := j.Try(ctx, j.Access, tokens.controller); err != nil {
 		return fmt.Errorf("the member does not accept the token that it issued: %w", err)
 	}
 	if existing != nil {
@@ -178,30 +178,30 @@ func (j *joiner) join(ctx context.Context) error {
 }
 
 // rights are those asked for. Joining again without a word about rights changes none.
-func (j *joiner) rights(ctx context.Context, controller memberaccount.Account) (memberaccount.Rights, error) {
-	rights := j.options.Rights
+func (j *Joiner) rights(ctx context.Context, controller memberaccount.Account) (memberaccount.Rights, error) {
+	rights := j.Options.Rights
 	if rights == nil {
 		var err error
-		if rights, err = controller.Granted(ctx, j.member); err != nil {
+		if rights, err = controller.Granted(ctx, j.Member); err != nil {
 			return nil, err
 		}
 	}
 	if rights == nil {
 		rights = memberaccount.AllRights()
 	}
-	if j.options.ApplyAs != "" && !rights.All() {
-		rights = rights.Merged(memberaccount.Rights{memberaccount.Impersonating(j.options.ApplyAs)})
+	if j.Options.ApplyAs != "" && !rights.All() {
+		rights = rights.Merged(memberaccount.Rights{memberaccount.Impersonating(j.Options.ApplyAs)})
 	}
 	return rights, nil
 }
 
 // requestedLifetime is how long tokens are asked to live.
-func (j *joiner) requestedLifetime() time.Duration {
-	return cmp.Or(j.options.TokenLifetime, DefaultTokenLifetime)
+func (j *Joiner) requestedLifetime() time.Duration {
+	return cmp.Or(j.Options.TokenLifetime, DefaultTokenLifetime)
 }
 
-// noticeShortLife reports a member that limits the lifetime of tokens.
-func (j *joiner) noticeShortLife(token string) {
+// NoticeShortLife reports a member that limits the lifetime of tokens.
+func (j *Joiner) NoticeShortLife(token string) {
 	l, ok := memberaccount.LifeOf([]byte(token))
 	if !ok || !memberaccount.MuchLess(l.Duration(), j.requestedLifetime()) {
 		return
@@ -212,7 +212,7 @@ func (j *joiner) noticeShortLife(token string) {
 
 // readmit gives new credentials to a cluster that is a member already. They are for the address that was tried a moment ago,
 // never for one that somebody wrote into the Cluster meanwhile, so the Cluster gets that address first.
-func (j *joiner) readmit(ctx context.Context, cluster *clusterv1alpha1.Cluster, tokens credentials) error {
+func (j *Joiner) readmit(ctx context.Context, cluster *clusterv1alpha1.Cluster, tokens credentials) error {
 	fresh, err := j.cluster(cluster.Spec.ID, tokens)
 	if err != nil {
 		return err
@@ -226,7 +226,7 @@ func (j *joiner) readmit(ctx context.Context, cluster *clusterv1alpha1.Cluster, 
 	}
 	if !equality.Semantic.DeepEqual(before, cluster) {
 		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-		if err := j.hub.Patch(ctx, cluster, patch, client.FieldOwner(memberaccount.FieldManager)); err != nil {
+		if err := j.Hub.Patch(ctx, cluster, patch, client.FieldOwner(memberaccount.FieldManager)); err != nil {
 			return fmt.Errorf("changing the address of cluster %q: %w", cluster.Name, err)
 		}
 	}
@@ -242,25 +242,25 @@ func (j *joiner) readmit(ctx context.Context, cluster *clusterv1alpha1.Cluster, 
 	return j.writeSecrets(ctx, tokens, cluster, cluster)
 }
 
-func (j *joiner) notice(message string) {
-	if j.options.Notice != nil {
-		j.options.Notice(message)
+func (j *Joiner) notice(message string) {
+	if j.Options.Notice != nil {
+		j.Options.Notice(message)
 	}
 }
 
 // refuseDuplicates looks for the same cluster under another name, and for another cluster under the same name. It
 // returns the Cluster if this very one is a member already.
-func (j *joiner) refuseDuplicates(ctx context.Context, id string) (*clusterv1alpha1.Cluster, error) {
+func (j *Joiner) refuseDuplicates(ctx context.Context, id string) (*clusterv1alpha1.Cluster, error) {
 	var clusters clusterv1alpha1.ClusterList
-	if err := j.hub.List(ctx, &clusters); err != nil {
+	if err := j.Hub.List(ctx, &clusters); err != nil {
 		return nil, fmt.Errorf("listing the clusters of the control plane: %w", err)
 	}
 	for i := range clusters.Items {
 		c := &clusters.Items[i]
 		switch {
-		case c.Spec.ID == id && c.Name != j.options.Name:
+		case c.Spec.ID == id && c.Name != j.Options.Name:
 			return nil, fmt.Errorf("this cluster is a member already, as %q (id %s)", c.Name, id)
-		case c.Name != j.options.Name:
+		case c.Name != j.Options.Name:
 		case c.Spec.ID != id:
 			return nil, fmt.Errorf("the name %q belongs to another cluster (id %q)", c.Name, c.Spec.ID)
 		case c.Spec.SyncMode != clusterv1alpha1.Push:
@@ -275,13 +275,13 @@ func (j *joiner) refuseDuplicates(ctx context.Context, id string) (*clusterv1alp
 }
 
 // prepareMember installs the accounts and takes a token of each.
-func (j *joiner) prepareMember(ctx context.Context, accounts []memberaccount.Account) (credentials, error) {
+func (j *Joiner) prepareMember(ctx context.Context, accounts []memberaccount.Account) (credentials, error) {
 	var tokens [2]string
 	for i, a := range accounts {
-		if err := installPatiently(ctx, a, j.member); err != nil {
+		if err := installPatiently(ctx, a, j.Member); err != nil {
 			return credentials{}, err
 		}
-		token, err := a.Token(ctx, j.member, j.requestedLifetime())
+		token, err := a.Token(ctx, j.Member, j.requestedLifetime())
 		if err != nil {
 			return credentials{}, err
 		}
@@ -289,7 +289,7 @@ func (j *joiner) prepareMember(ctx context.Context, accounts []memberaccount.Acc
 	}
 	// With bounded rights the control plane cannot create this Secret itself. Its token controller fills it; a cluster without
 	// one works without.
-	if _, err := accounts[0].RenewalSecret(ctx, j.member); err != nil {
+	if _, err := accounts[0].RenewalSecret(ctx, j.Member); err != nil {
 		j.notice(fmt.Sprintf("the control plane gets no renewal token: %v", err))
 	}
 	return credentials{controller: tokens[0], impersonator: tokens[1]}, nil
@@ -312,15 +312,15 @@ func installPatiently(ctx context.Context, a memberaccount.Account, member kuber
 }
 
 // admit writes the Secrets first, so that the Cluster is usable from its first moment, and has it own them afterwards.
-func (j *joiner) admit(ctx context.Context, id string, tokens credentials) error {
+func (j *Joiner) admit(ctx context.Context, id string, tokens credentials) error {
 	cluster, err := j.cluster(id, tokens)
 	if err != nil {
 		return err
 	}
 	err = j.writeSecrets(ctx, tokens, cluster, nil)
 	if err == nil {
-		if err = j.hub.Create(ctx, cluster, client.FieldOwner(memberaccount.FieldManager)); err != nil {
-			err = fmt.Errorf("creating cluster %q: %w", j.options.Name, err)
+		if err = j.Hub.Create(ctx, cluster, client.FieldOwner(memberaccount.FieldManager)); err != nil {
+			err = fmt.Errorf("creating cluster %q: %w", j.Options.Name, err)
 		}
 	}
 	if err != nil {
@@ -329,9 +329,9 @@ func (j *joiner) admit(ctx context.Context, id string, tokens credentials) error
 	return j.writeSecrets(ctx, tokens, cluster, cluster)
 }
 
-func (j *joiner) cluster(id string, tokens credentials) (*clusterv1alpha1.Cluster, error) {
-	o := j.options
-	endpoint, err := endpointOf(cmp.Or(o.APIEndpoint, j.access.Host))
+func (j *Joiner) cluster(id string, tokens credentials) (*clusterv1alpha1.Cluster, error) {
+	o := j.Options
+	endpoint, err := endpointOf(cmp.Or(o.APIEndpoint, j.Access.Host))
 	if err != nil {
 		return nil, err
 	}
@@ -343,7 +343,7 @@ func (j *joiner) cluster(id string, tokens credentials) (*clusterv1alpha1.Cluste
 		Spec: clusterv1alpha1.ClusterSpec{
 			ID: id, SyncMode: clusterv1alpha1.Push, APIEndpoint: endpoint, ProxyURL: o.ProxyURL,
 			SecretRef:                   ref(o.Name),
-			InsecureSkipTLSVerification: j.access.Insecure,
+			InsecureSkipTLSVerification: j.Access.Insecure,
 			Provider:                    o.Provider, Region: o.Region, Zones: o.Zones,
 		},
 	}
@@ -370,14 +370,14 @@ func endpointOf(address string) (string, error) {
 }
 
 // writeSecrets creates or changes both Secrets, for the address of a Cluster; owner is nil as long as that does not exist.
-func (j *joiner) writeSecrets(ctx context.Context, tokens credentials, target, owner *clusterv1alpha1.Cluster) error {
+func (j *Joiner) writeSecrets(ctx context.Context, tokens credentials, target, owner *clusterv1alpha1.Cluster) error {
 	if err := j.ensureNamespace(ctx); err != nil {
 		return err
 	}
 	main := map[string][]byte{clusterv1alpha1.SecretTokenKey: []byte(tokens.controller)}
 	var ca []byte
-	if len(j.access.CAData) > 0 && !j.access.Insecure {
-		ca = j.access.CAData
+	if len(j.Access.CAData) > 0 && !j.Access.Insecure {
+		ca = j.Access.CAData
 		main[clusterv1alpha1.SecretCADataKey] = ca
 	}
 	other := map[string][]byte{clusterv1alpha1.SecretTokenKey: []byte(tokens.impersonator)}
@@ -386,15 +386,15 @@ func (j *joiner) writeSecrets(ctx context.Context, tokens credentials, target, o
 		use  clusterv1alpha1.CredentialUse
 		data map[string][]byte
 	}{
-		{j.options.Name, clusterv1alpha1.ControllerCredential, main},
-		{clusterv1alpha1.ImpersonatorSecretName(j.options.Name), clusterv1alpha1.ImpersonatorCredential, other},
+		{j.Options.Name, clusterv1alpha1.ControllerCredential, main},
+		{clusterv1alpha1.ImpersonatorSecretName(j.Options.Name), clusterv1alpha1.ImpersonatorCredential, other},
 	} {
 		if len(c.data[clusterv1alpha1.SecretTokenKey]) == 0 {
 			continue
 		}
 		err := j.writeSecret(ctx, c.name, func(secret *corev1.Secret) {
 			secret.Data = c.data
-			stampSecret(secret, c.use, &target.Spec, ca)
+			StampSecret(secret, c.use, &target.Spec, ca)
 			secret.Annotations[clusterv1alpha1.TokenLifetimeAnnotation] = j.requestedLifetime().String()
 			if owner != nil {
 				secret.OwnerReferences = []metav1.OwnerReference{{
@@ -409,9 +409,9 @@ func (j *joiner) writeSecrets(ctx context.Context, tokens credentials, target, o
 	return nil
 }
 
-func (j *joiner) writeSecret(ctx context.Context, name string, edit func(*corev1.Secret)) error {
+func (j *Joiner) writeSecret(ctx context.Context, name string, edit func(*corev1.Secret)) error {
 	secret := &corev1.Secret{}
-	err := j.hub.Get(ctx, client.ObjectKey{Namespace: clusterv1alpha1.ClusterNamespace, Name: name}, secret)
+	err := j.Hub.Get(ctx, client.ObjectKey{Namespace: clusterv1alpha1.ClusterNamespace, Name: name}, secret)
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("reading the Secret %s: %w", name, err)
 	}
@@ -419,9 +419,9 @@ func (j *joiner) writeSecret(ctx context.Context, name string, edit func(*corev1
 	secret.Namespace, secret.Name = clusterv1alpha1.ClusterNamespace, name
 	edit(secret)
 	if apierrors.IsNotFound(err) {
-		err = j.hub.Create(ctx, secret, client.FieldOwner(memberaccount.FieldManager))
+		err = j.Hub.Create(ctx, secret, client.FieldOwner(memberaccount.FieldManager))
 	} else if err = nil; !equality.Semantic.DeepEqual(before, secret) {
-		err = j.hub.Update(ctx, secret, client.FieldOwner(memberaccount.FieldManager))
+		err = j.Hub.Update(ctx, secret, client.FieldOwner(memberaccount.FieldManager))
 	}
 	if err != nil {
 		return fmt.Errorf("writing the Secret %s: %w", name, err)
@@ -429,14 +429,14 @@ func (j *joiner) writeSecret(ctx context.Context, name string, edit func(*corev1
 	return nil
 }
 
-func (j *joiner) ensureNamespace(ctx context.Context) error {
+func (j *Joiner) ensureNamespace(ctx context.Context) error {
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
 		Name:   clusterv1alpha1.ClusterNamespace,
 		Labels: map[string]string{clusterv1alpha1.SystemLabel: clusterv1alpha1.SystemLabelValue},
 	}}
-	err := j.hub.Get(ctx, client.ObjectKeyFromObject(ns), &corev1.Namespace{})
+	err := j.Hub.Get(ctx, client.ObjectKeyFromObject(ns), &corev1.Namespace{})
 	if apierrors.IsNotFound(err) {
-		err = j.hub.Create(ctx, ns, client.FieldOwner(memberaccount.FieldManager))
+		err = j.Hub.Create(ctx, ns, client.FieldOwner(memberaccount.FieldManager))
 	}
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("making sure of the namespace %s: %w", ns.Name, err)
@@ -445,17 +445,17 @@ func (j *joiner) ensureNamespace(ctx context.Context) error {
 }
 
 // withdraw removes the Secrets of a Cluster that could not be created.
-func (j *joiner) withdraw(ctx context.Context) error {
+func (j *Joiner) withdraw(ctx context.Context) error {
 	var faults []error
-	for _, name := range []string{j.options.Name, clusterv1alpha1.ImpersonatorSecretName(j.options.Name)} {
+	for _, name := range []string{j.Options.Name, clusterv1alpha1.ImpersonatorSecretName(j.Options.Name)} {
 		faults = append(faults, j.withdrawSecret(ctx, name))
 	}
 	return errors.Join(faults...)
 }
 
-func (j *joiner) withdrawSecret(ctx context.Context, name string) error {
+func (j *Joiner) withdrawSecret(ctx context.Context, name string) error {
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: clusterv1alpha1.ClusterNamespace, Name: name}}
-	if err := client.IgnoreNotFound(j.hub.Delete(ctx, secret)); err != nil {
+	if err := client.IgnoreNotFound(j.Hub.Delete(ctx, secret)); err != nil {
 		return fmt.Errorf("removing the Secret %s: %w", name, err)
 	}
 	return nil
@@ -463,7 +463,7 @@ func (j *joiner) withdrawSecret(ctx context.Context, name string) error {
 
 // tryToken uses a new token until the member honours it: rights that were just granted take a moment.
 func tryToken(ctx context.Context, access *rest.Config, token string) error {
-	cfg := rest.AnonymousClientConfig(withTimeout(access))
+	cfg := rest.AnonymousClientConfig(WithTimeout(access))
 	cfg.BearerToken = token
 	c, err := kubernetes.NewForConfig(cfg)
 	if err != nil {
@@ -484,26 +484,26 @@ func tryToken(ctx context.Context, access *rest.Config, token string) error {
 }
 
 // share decides under which names this control plane joins a member, and refuses one that others hold unless that is wanted.
-func (j *joiner) share(ctx context.Context, known bool) (string, error) {
-	id, err := memberaccount.ControlPlaneID(ctx, j.hub)
+func (j *Joiner) share(ctx context.Context, known bool) (string, error) {
+	id, err := memberaccount.ControlPlaneID(ctx, j.Hub)
 	if err != nil {
 		return "", err
 	}
 	j.controlPlane = id
-	accounts, err := memberaccount.AccountsIn(ctx, j.member)
+	accounts, err := memberaccount.AccountsIn(ctx, j.Member)
 	if err != nil {
 		return "", err
 	}
-	others := memberaccount.Holders(accounts, j.options.Name, id, known)
-	if len(others) > 0 && !j.options.Share {
+	others := memberaccount.Holders(accounts, j.Options.Name, id, known)
+	if len(others) > 0 && !j.Options.Share {
 		return "", fmt.Errorf("the cluster is a member of another control plane: %s; --share joins it all the same, and each control plane keeps its own objects",
 			strings.Join(others, ", "))
 	}
-	return memberaccount.Suffix(accounts, j.options.Name, id, len(others) > 0), nil
+	return memberaccount.Suffix(accounts, j.Options.Name, id, len(others) > 0), nil
 }
 
-// stampSecret notes on a Secret for which address and trust its credential was issued.
-func stampSecret(secret *corev1.Secret, use clusterv1alpha1.CredentialUse, spec *clusterv1alpha1.ClusterSpec, ca []byte) {
+// StampSecret notes on a Secret for which address and trust its credential was issued.
+func StampSecret(secret *corev1.Secret, use clusterv1alpha1.CredentialUse, spec *clusterv1alpha1.ClusterSpec, ca []byte) {
 	if secret.Annotations == nil {
 		secret.Annotations = map[string]string{}
 	}

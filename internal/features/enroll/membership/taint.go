@@ -1,4 +1,4 @@
-package enroll
+package membership
 
 import (
 	"context"
@@ -64,10 +64,11 @@ func EditTaints(ctx context.Context, hub *rest.Config, cluster string, edits []T
 	if err != nil {
 		return false, err
 	}
-	return editTaints(ctx, c, cluster, edits)
+	return ChangeTaints(ctx, c, cluster, edits)
 }
 
-func editTaints(ctx context.Context, hub client.Client, name string, edits []TaintEdit) (changed bool, err error) {
+// ChangeTaints is EditTaints with a client of the control plane.
+func ChangeTaints(ctx context.Context, hub client.Client, name string, edits []TaintEdit) (changed bool, err error) {
 	// Whether a cluster is well shows in its taints too, so somebody else may be writing them.
 	err = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		cluster := &clusterv1alpha1.Cluster{}

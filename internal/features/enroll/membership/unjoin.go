@@ -1,4 +1,4 @@
-package enroll
+package membership
 
 import (
 	"context"
@@ -59,11 +59,11 @@ func Unjoin(ctx context.Context, hub, member *rest.Config, o UnjoinOptions) erro
 		return err
 	}
 	if member != nil {
-		if u.member, err = kubernetes.NewForConfig(withTimeout(direct(member))); err != nil {
+		if u.Member, err = kubernetes.NewForConfig(WithTimeout(Direct(member))); err != nil {
 			return fmt.Errorf("building a client for the member: %w", err)
 		}
 	}
-	return u.unjoin(ctx)
+	return u.Unjoin(ctx)
 }
 
 // UnjoinContents lists the objects in a cluster, and what Unjoin with these options would do to them. It changes nothing.
@@ -80,10 +80,10 @@ func UnjoinContents(ctx context.Context, hub *rest.Config, o UnjoinOptions) ([]C
 	if o.Objects != "" {
 		order(cluster, o.Objects)
 	}
-	return contentsOf(ctx, u.hub, cluster)
+	return ContentsOf(ctx, u.Hub, cluster)
 }
 
-func newUnjoiner(hub *rest.Config, o UnjoinOptions) (*unjoiner, error) {
+func newUnjoiner(hub *rest.Config, o UnjoinOptions) (*Unjoiner, error) {
 	hubClient, err := newHubClient(hub)
 	if err != nil {
 		return nil, err
@@ -91,29 +91,29 @@ func newUnjoiner(hub *rest.Config, o UnjoinOptions) (*unjoiner, error) {
 	if err := workv1alpha1.AddToScheme(hubClient.Scheme()); err != nil {
 		return nil, fmt.Errorf("building the scheme: %w", err)
 	}
-	return &unjoiner{hub: hubClient, options: o}, nil
+	return &Unjoiner{Hub: hubClient, Options: o}, nil
 }
 
-// unjoiner is one run of Unjoin.
-type unjoiner struct {
-	hub     client.Client
-	member  kubernetes.Interface // May be nil.
-	options UnjoinOptions
+// Unjoiner is one run of Unjoin.
+type Unjoiner struct {
+	Hub     client.Client
+	Member  kubernetes.Interface // May be nil.
+	Options UnjoinOptions
 }
 
-func (u *unjoiner) cluster(ctx context.Context) (*clusterv1alpha1.Cluster, error) {
+func (u *Unjoiner) cluster(ctx context.Context) (*clusterv1alpha1.Cluster, error) {
 	cluster := &clusterv1alpha1.Cluster{}
-	err := u.hub.Get(ctx, client.ObjectKey{Name: u.options.Name}, cluster)
+	err := u.Hub.Get(ctx, client.ObjectKey{Name: u.Options.Name}, cluster)
 	if apierrors.IsNotFound(err) {
-		return nil, fmt.Errorf("there is no cluster %q", u.options.Name)
+		return nil, fmt.Errorf("there is no cluster %q", u.Options.Name)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading cluster %q: %w", u.options.Name, err)
+		return nil, fmt.Errorf("reading cluster %q: %w", u.Options.Name, err)
 	}
 	return cluster, nil
 }
 
-func (u *unjoiner) unjoin(ctx context.Context) error {
+func (u *Unjoiner) Unjoin(ctx context.Context) error {
 	cluster, err := u.cluster(ctx)
 	if err != nil {
 		return err
@@ -124,38 +124,38 @@ func (u *unjoiner) unjoin(ctx context.Context) error {
 	if err := u.choose(ctx, cluster); err != nil {
 		return err
 	}
-	if err := u.hub.Delete(ctx, cluster); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("deleting cluster %q: %w", u.options.Name, err)
+	if err := u.Hub.Delete(ctx, cluster); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("deleting cluster %q: %w", u.Options.Name, err)
 	}
 	if err := u.awaitEnd(ctx, cluster.UID); err != nil {
 		return err
 	}
-	if u.member == nil {
+	if u.Member == nil {
 		return nil
 	}
-	id, err := memberaccount.ControlPlaneID(ctx, u.hub)
+	id, err := memberaccount.ControlPlaneID(ctx, u.Hub)
 	if err != nil {
 		return err
 	}
-	return memberaccount.Leave(ctx, u.options.Name, id, u.member)
+	return memberaccount.Leave(ctx, u.Options.Name, id, u.Member)
 }
 
 // choose writes to the Cluster what happens to the objects, or refuses if that was not said and there are any.
-func (u *unjoiner) choose(ctx context.Context, cluster *clusterv1alpha1.Cluster) error {
-	if u.options.Objects == "" {
-		contents, err := contentsOf(ctx, u.hub, cluster)
+func (u *Unjoiner) choose(ctx context.Context, cluster *clusterv1alpha1.Cluster) error {
+	if u.Options.Objects == "" {
+		contents, err := ContentsOf(ctx, u.Hub, cluster)
 		if err != nil || len(contents) == 0 || cluster.DeletionTimestamp != nil {
 			return err
 		}
-		kept, deleted := count(contents)
+		kept, deleted := Count(contents)
 		return fmt.Errorf("cluster %q holds %d objects of this control plane: add --keep-objects or --delete-objects (--dry-run lists them)",
 			cluster.Name, kept+deleted)
 	}
 	before := cluster.DeepCopy()
-	if !order(cluster, u.options.Objects) {
+	if !order(cluster, u.Options.Objects) {
 		return nil
 	}
-	if err := u.hub.Patch(ctx, cluster, client.MergeFrom(before), client.FieldOwner(memberaccount.FieldManager)); err != nil {
+	if err := u.Hub.Patch(ctx, cluster, client.MergeFrom(before), client.FieldOwner(memberaccount.FieldManager)); err != nil {
 		return fmt.Errorf("writing to cluster %q what happens to its objects: %w", cluster.Name, err)
 	}
 	return nil
@@ -178,11 +178,11 @@ func order(cluster *clusterv1alpha1.Cluster, choice ObjectsChoice) bool {
 }
 
 // checkMember keeps a wrong kubeconfig from cleaning up the wrong cluster.
-func (u *unjoiner) checkMember(ctx context.Context, cluster *clusterv1alpha1.Cluster) error {
-	if u.member == nil || cluster.Spec.ID == "" {
+func (u *Unjoiner) checkMember(ctx context.Context, cluster *clusterv1alpha1.Cluster) error {
+	if u.Member == nil || cluster.Spec.ID == "" {
 		return nil
 	}
-	id, err := memberaccount.Identity(ctx, u.member)
+	id, err := memberaccount.Identity(ctx, u.Member)
 	if err != nil {
 		return err
 	}
@@ -193,8 +193,8 @@ func (u *unjoiner) checkMember(ctx context.Context, cluster *clusterv1alpha1.Clu
 }
 
 // awaitEnd returns when the Cluster is gone. With Force it sees to that itself once the time is over.
-func (u *unjoiner) awaitEnd(ctx context.Context, uid types.UID) error {
-	patience := u.options.Wait
+func (u *Unjoiner) awaitEnd(ctx context.Context, uid types.UID) error {
+	patience := u.Options.Wait
 	if patience == 0 {
 		patience = DefaultUnjoinWait
 	}
@@ -202,8 +202,8 @@ func (u *unjoiner) awaitEnd(ctx context.Context, uid types.UID) error {
 	if !wait.Interrupted(err) || ctx.Err() != nil {
 		return err
 	}
-	if !u.options.Force {
-		return fmt.Errorf("cluster %q is not gone after %s: %s; --force lets go of it", u.options.Name, patience, u.obstacle(ctx))
+	if !u.Options.Force {
+		return fmt.Errorf("cluster %q is not gone after %s: %s; --force lets go of it", u.Options.Name, patience, u.obstacle(ctx))
 	}
 	if err := u.letGo(ctx); err != nil {
 		return err
@@ -211,10 +211,10 @@ func (u *unjoiner) awaitEnd(ctx context.Context, uid types.UID) error {
 	return u.poll(ctx, uid, patience)
 }
 
-func (u *unjoiner) poll(ctx context.Context, uid types.UID, patience time.Duration) error {
+func (u *Unjoiner) poll(ctx context.Context, uid types.UID, patience time.Duration) error {
 	return wait.PollUntilContextTimeout(ctx, unjoinPause, patience, true, func(ctx context.Context) (bool, error) {
 		cluster := &clusterv1alpha1.Cluster{}
-		err := u.hub.Get(ctx, client.ObjectKey{Name: u.options.Name}, cluster)
+		err := u.Hub.Get(ctx, client.ObjectKey{Name: u.Options.Name}, cluster)
 		if apierrors.IsNotFound(err) {
 			return true, nil
 		}
@@ -223,9 +223,9 @@ func (u *unjoiner) poll(ctx context.Context, uid types.UID, patience time.Durati
 }
 
 // obstacle says what the end is waiting for, as far as that can be told.
-func (u *unjoiner) obstacle(ctx context.Context) string {
+func (u *Unjoiner) obstacle(ctx context.Context) string {
 	var works workv1alpha1.WorkList
-	err := u.hub.List(ctx, &works, client.InNamespace(workv1alpha1.ExecutionNamespace(u.options.Name)))
+	err := u.Hub.List(ctx, &works, client.InNamespace(workv1alpha1.ExecutionNamespace(u.Options.Name)))
 	if err != nil || len(works.Items) == 0 {
 		return "the control plane may not be running"
 	}
@@ -233,25 +233,25 @@ func (u *unjoiner) obstacle(ctx context.Context) string {
 }
 
 // letGo strips the finalizers that wait for the member.
-func (u *unjoiner) letGo(ctx context.Context) error {
-	namespace := workv1alpha1.ExecutionNamespace(u.options.Name)
-	if err := releaseWorks(ctx, u.hub, u.hub, namespace); err != nil {
+func (u *Unjoiner) letGo(ctx context.Context) error {
+	namespace := workv1alpha1.ExecutionNamespace(u.Options.Name)
+	if err := ReleaseWorks(ctx, u.Hub, u.Hub, namespace); err != nil {
 		return err
 	}
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
-	if err := client.IgnoreNotFound(u.hub.Delete(ctx, ns)); err != nil && !apierrors.IsConflict(err) {
+	if err := client.IgnoreNotFound(u.Hub.Delete(ctx, ns)); err != nil && !apierrors.IsConflict(err) {
 		return fmt.Errorf("deleting the namespace %s: %w", namespace, err)
 	}
 	cluster := &clusterv1alpha1.Cluster{}
-	err := u.hub.Get(ctx, client.ObjectKey{Name: u.options.Name}, cluster)
+	err := u.Hub.Get(ctx, client.ObjectKey{Name: u.Options.Name}, cluster)
 	if err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	return removeFinalizer(ctx, u.hub, cluster)
+	return RemoveFinalizer(ctx, u.Hub, cluster)
 }
 
-// releaseWorks removes our finalizer from every Work of a namespace that is on its way out.
-func releaseWorks(ctx context.Context, reader client.Reader, writer client.Writer, namespace string) error {
+// ReleaseWorks removes our finalizer from every Work of a namespace that is on its way out.
+func ReleaseWorks(ctx context.Context, reader client.Reader, writer client.Writer, namespace string) error {
 	var works workv1alpha1.WorkList
 	if err := reader.List(ctx, &works, client.InNamespace(namespace)); err != nil {
 		return fmt.Errorf("listing the Works of %s: %w", namespace, err)
@@ -272,8 +272,8 @@ func releaseWorks(ctx context.Context, reader client.Reader, writer client.Write
 	return errors.Join(faults...)
 }
 
-// removeFinalizer lets a Cluster go.
-func removeFinalizer(ctx context.Context, writer client.Writer, cluster *clusterv1alpha1.Cluster) error {
+// RemoveFinalizer lets a Cluster go.
+func RemoveFinalizer(ctx context.Context, writer client.Writer, cluster *clusterv1alpha1.Cluster) error {
 	if !slices.Contains(cluster.Finalizers, clusterv1alpha1.ClusterFinalizer) {
 		return nil
 	}

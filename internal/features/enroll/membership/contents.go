@@ -1,4 +1,4 @@
-package enroll
+package membership
 
 import (
 	"cmp"
@@ -33,8 +33,8 @@ type Contents struct {
 	Kept bool `json:"kept"`
 }
 
-// contentsOf counts the objects of a cluster's Works by namespace, kind and what the Cluster's annotation orders.
-func contentsOf(ctx context.Context, c client.Reader, cluster *clusterv1alpha1.Cluster) ([]Contents, error) {
+// ContentsOf counts the objects of a cluster's Works by namespace, kind and what the Cluster's annotation orders.
+func ContentsOf(ctx context.Context, c client.Reader, cluster *clusterv1alpha1.Cluster) ([]Contents, error) {
 	var works workv1alpha1.WorkList
 	if err := c.List(ctx, &works, client.InNamespace(workv1alpha1.ExecutionNamespace(cluster.Name))); err != nil {
 		return nil, fmt.Errorf("listing the Works of cluster %s: %w", cluster.Name, err)
@@ -69,8 +69,8 @@ func contentsOf(ctx context.Context, c client.Reader, cluster *clusterv1alpha1.C
 	return contents, nil
 }
 
-// count adds up the objects that stay and those that are deleted.
-func count(contents []Contents) (kept, deleted int) {
+// Count adds up the objects that stay and those that are deleted.
+func Count(contents []Contents) (kept, deleted int) {
 	for _, c := range contents {
 		if c.Kept {
 			kept += c.Objects
@@ -81,8 +81,8 @@ func count(contents []Contents) (kept, deleted int) {
 	return kept, deleted
 }
 
-// preserveWorks orders in every Work of a namespace that its objects stay when it is deleted.
-func preserveWorks(ctx context.Context, c client.Client, namespace string) error {
+// PreserveWorks orders in every Work of a namespace that its objects stay when it is deleted.
+func PreserveWorks(ctx context.Context, c client.Client, namespace string) error {
 	var works workv1alpha1.WorkList
 	if err := c.List(ctx, &works, client.InNamespace(namespace)); err != nil {
 		return fmt.Errorf("listing the Works of %s: %w", namespace, err)
