@@ -57,9 +57,7 @@ test-race: ## Run the race detector on the packages that do not link the API ser
 	@command -v $${CC:-cc} >/dev/null || { echo "the race detector needs a C compiler: install gcc, or set CC"; exit 1; }
 	CGO_ENABLED=1 $(GO) test -race -short -timeout 20m $(RACE_PACKAGES)
 
-# The packages that link the API server take a quarter of an hour to build with the race detector.
-RACE_PACKAGES = $(shell $(GO) list ./internal/... | \
-	grep -v -E '/internal(/host/apiserver(/(builtin|documents|works))?|/host/controlplane|/tools/(cli|fleettest|playground/simcluster)|/knowledge/interpret/builtin|/features/crds)?$$')
+RACE_PACKAGES = $(shell ./hack/race-packages.sh)
 
 .PHONY: fuzz
 fuzz: ## Fuzz every target for FUZZTIME (20s); FUZZ=Override takes only those whose name or package matches.
@@ -96,17 +94,28 @@ generate: ## Regenerate deepcopy functions, CRDs, OpenAPI definitions and the de
 
 .PHONY: fmt
 fmt: ## Format the code.
-	gofmt -w api cmd examples internal test
+	gofmt -w api cmd examples hack internal test
 
 .PHONY: verify
-verify: verify-format verify-generated verify-dependencies ## Check formatting, generated code, vet, staticcheck, house rules and the dependency lists.
+verify: verify-format verify-generated verify-dependencies ## Check formatting, generated code, vet, house rules and the dependency lists.
 	$(GO) vet $(PACKAGES)
-	$(GO) tool staticcheck $(PACKAGES)
 	$(GO) test ./internal/
+
+.PHONY: lint
+lint: bin/golangci-lint ## Run the linters of .golangci.yml (the first time takes minutes: they read Kubernetes, too).
+	bin/golangci-lint run $(PACKAGES)
+
+bin/golangci-lint: hack/tools/go.mod hack/tools/golangci-lint/main.go
+	@mkdir -p bin
+	cd hack/tools && $(GO) build -o ../../bin/golangci-lint ./golangci-lint
+
+.PHONY: vulncheck
+vulncheck: ## Look for known vulnerabilities in what is linked (needs the network).
+	$(GO) tool -modfile=hack/tools/go.mod govulncheck $(COMMANDS:%=./cmd/%)
 
 .PHONY: verify-format
 verify-format:
-	@out=$$(gofmt -l api cmd examples internal test); if [ -n "$$out" ]; then \
+	@out=$$(gofmt -l api cmd examples hack internal test); if [ -n "$$out" ]; then \
 		echo "not formatted:"; echo "$$out"; echo "run: make fmt"; exit 1; fi
 
 .PHONY: verify-generated

@@ -4,7 +4,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 copy=$(mktemp -d)
 trap 'rm -rf "$copy"' EXIT
-cp -r go.mod go.sum api "$copy"/
+cp -r --parents go.mod go.sum api hack/tools "$copy"/
 (cd "$copy" && go generate ./api/...)
 if ! diff -ru api "$copy/api"; then
 	echo "generated code is out of date; run: make generate"

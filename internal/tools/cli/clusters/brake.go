@@ -31,7 +31,7 @@ made again takes them over without touching them.`,
 		Example: `  flagship release-brake member1
   flagship release-brake --all --for 1h
   flagship release-brake member1 --keep-objects`,
-		Args: func(cmd *cobra.Command, args []string) error {
+		Args: func(_ *cobra.Command, args []string) error {
 			if all != (len(args) == 0) {
 				return cli.UsageErrorf("release-brake needs either the names of clusters or --all")
 			}

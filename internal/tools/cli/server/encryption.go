@@ -14,7 +14,7 @@ func newEncryptionCommand(s cli.Streams) *cobra.Command {
 		Use:   "encryption",
 		Short: "Change the key with which the control plane stores Secrets, and store them anew",
 		Args:  cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
+		RunE: func(*cobra.Command, []string) error {
 			return cli.UsageErrorf("encryption needs a command: rotate or rewrite")
 		},
 	}
