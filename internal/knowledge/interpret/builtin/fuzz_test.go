@@ -56,7 +56,7 @@ func FuzzInterpret(f *testing.F) {
 // interpretAll ignores errors: an object may be wrong in any way.
 func interpretAll(t *testing.T, obj *unstructured.Unstructured, status []byte, replicas int64) {
 	t.Helper()
-	i, _ := newInterpreter()
+	i := newInterpreter()
 	ctx := context.Background()
 	_, _ = i.Replicas(ctx, obj)
 	_, _ = i.Components(ctx, obj)

@@ -36,7 +36,7 @@ func TestReplicas(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			i, _ := newInterpreter()
+			i := newInterpreter()
 			got, err := i.Replicas(context.Background(), object(t, tc.object))
 			if err != nil {
 				t.Fatal(err)
@@ -57,7 +57,7 @@ func TestReplicasOfNonsenseFail(t *testing.T) {
 	}
 	for name, text := range tests {
 		t.Run(name, func(t *testing.T) {
-			i, _ := newInterpreter()
+			i := newInterpreter()
 			if got, err := i.Replicas(context.Background(), object(t, text)); err == nil {
 				t.Errorf("got %+v, want an error", got)
 			}
@@ -122,7 +122,7 @@ func TestRequirements(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			i, _ := newInterpreter()
+			i := newInterpreter()
 			obj := object(t, "{apiVersion: apps/v1, kind: Deployment, spec: {template: {spec: "+tc.spec+"}}}")
 			before := obj.DeepCopy()
 			got, err := i.Replicas(context.Background(), obj)
@@ -151,7 +151,7 @@ func TestRevise(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			i, _ := newInterpreter()
+			i := newInterpreter()
 			obj := object(t, tc.object)
 			before := obj.DeepCopy()
 			got, err := i.Revise(context.Background(), obj, 7)
@@ -167,7 +167,7 @@ func TestRevise(t *testing.T) {
 		})
 	}
 	t.Run("a kind without replicas stays the same object", func(t *testing.T) {
-		i, _ := newInterpreter()
+		i := newInterpreter()
 		obj := object(t, "{apiVersion: v1, kind: ConfigMap}")
 		if got, err := i.Revise(context.Background(), obj, 7); err != nil || got != obj {
 			t.Errorf("got %v, %v", got, err)

@@ -89,7 +89,7 @@ func TestPrune(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			i, _ := newInterpreter()
+			i := newInterpreter()
 			obj := object(t, tc.object)
 			i.Prune(obj)
 			if diff := cmp.Diff(fields(t, tc.want), obj.Object); diff != "" {
@@ -148,7 +148,7 @@ func TestRetain(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			i, _ := newInterpreter()
+			i := newInterpreter()
 			desired, observed := ofKind(t, tc.kind, tc.desired), ofKind(t, tc.kind, tc.observed)
 			before, beforeObserved := desired.DeepCopy(), observed.DeepCopy()
 			got, err := i.Retain(context.Background(), desired, observed)
@@ -233,7 +233,7 @@ func TestDependencies(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			i, _ := newInterpreter()
+			i := newInterpreter()
 			obj := object(t, tc.object)
 			obj.SetNamespace("shop")
 			dependencies, err := i.Dependencies(context.Background(), obj)

@@ -77,7 +77,7 @@ func TestHealth(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			i, _ := newInterpreter()
+			i := newInterpreter()
 			want := workv1alpha2.ResourceUnhealthy
 			if tc.healthy {
 				want = workv1alpha2.ResourceHealthy
@@ -135,7 +135,7 @@ func TestReflect(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			i, _ := newInterpreter()
+			i := newInterpreter()
 			obj := ofKind(t, tc.kind, tc.object)
 			before := obj.DeepCopy()
 			got, err := i.Reflect(context.Background(), obj)

@@ -1,4 +1,4 @@
-package builtin_test
+package aggregate_test
 
 import (
 	"testing"
