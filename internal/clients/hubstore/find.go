@@ -16,30 +16,28 @@ import (
 var definitionKind = schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}
 
 const (
-	// rediscover is how often kinds are read again without a reason, for those
-	// that come from aggregated API servers.
+	// rediscover is the period after which kinds are read again, for those of aggregated API servers.
 	rediscover = 2 * time.Minute
-	// firstLook gathers what changes together, and gives the API server the
-	// moment it takes from an established definition to its discovery.
-	firstLook = 30 * time.Millisecond
-	// lastLook bounds the growing pause between two looks for a kind.
-	lastLook = 2 * time.Second
-	// looks is how often a defined but unserved kind is looked for; it may never
-	// come, when its names are taken.
-	looks = 16
+	// firstPause is the pause before kinds are read after a change of a definition: until an established definition is in discovery.
+	firstPause = 30 * time.Millisecond
+	// longestPause bounds the growing pause while discovery does not show a change.
+	longestPause = 2 * time.Second
+	// attempts bounds how often kinds are read for one change; a kind may never be served, if its names are taken.
+	attempts = 16
 )
 
 // Start finds kinds and watches their objects until ctx ends.
 func (s *Store) Start(ctx context.Context) error {
+	defer s.running.Wait()
 	if err := s.discoverFirst(ctx); err != nil {
 		return err
 	}
-	go s.awaitListing(ctx)
+	s.running.Go(func() { s.awaitListing(ctx) })
 	resync := s.clock.NewTimer(rediscover)
 	defer resync.Stop()
-	look := s.clock.NewTimer(time.Hour)
-	defer look.Stop()
-	pause := firstLook
+	retry := s.clock.NewTimer(time.Hour)
+	defer retry.Stop()
+	pause := firstPause
 	for {
 		select {
 		case <-ctx.Done():
@@ -52,12 +50,12 @@ func (s *Store) Start(ctx context.Context) error {
 				log.FromContext(ctx).Error(err, "Kinds that came into use are not watched")
 			}
 		case <-s.definitions.changed:
-			pause = firstLook
-			look.Reset(pause)
-		case <-look.C():
-			if s.refresh(ctx); s.definitions.settle(s.servesDefinition) {
-				pause = min(2*pause, lastLook)
-				look.Reset(pause)
+			pause = firstPause
+			retry.Reset(pause)
+		case <-retry.C():
+			if s.refresh(ctx); s.definitions.done(s.servesDefinition) {
+				pause = min(2*pause, longestPause)
+				retry.Reset(pause)
 			}
 		case <-resync.C():
 			s.refresh(ctx)
@@ -66,11 +64,11 @@ func (s *Store) Start(ctx context.Context) error {
 	}
 }
 
-// NeedLeaderElection has every replica of the hub keep its store warm.
+// NeedLeaderElection has every replica fill its store, so that it can take over at once.
 func (s *Store) NeedLeaderElection() bool { return false }
 
 func (s *Store) discoverFirst(ctx context.Context) error {
-	for pause := firstLook; ; pause = min(2*pause, lastLook) {
+	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		err := s.rediscover(ctx)
 		if err == nil {
 			return nil
@@ -86,8 +84,8 @@ func (s *Store) discoverFirst(ctx context.Context) error {
 	}
 }
 
-// awaitListing tells when the store is ready. Definitions are waited for without a limit: while they are not known, a
-// custom resource looks as if it needed none.
+// awaitListing closes ready when the store is filled. The wait for definitions has no limit: without them, a custom resource would seem to
+// need none.
 func (s *Store) awaitListing(ctx context.Context) {
 	defer close(s.ready)
 	s.mu.RLock()
@@ -133,8 +131,8 @@ func (s *Store) rediscover(ctx context.Context) error {
 	return s.adopt(ctx, newCatalog(groups, lists, unread, s.separate, before))
 }
 
-// adopt makes a catalog the current one. Objects of a kind that is gone are
-// told of once more, after they cannot be found any longer.
+// adopt makes a catalog the current one. Subscribers are notified of the objects of a kind that is gone once more, when the store does not
+// have them any more.
 func (s *Store) adopt(ctx context.Context, next *catalog) error {
 	var gone, come []*watch
 	idle := s.idle(ctx, next)
@@ -208,8 +206,7 @@ type definitions struct {
 type pendingDefinition struct {
 	// wanted is the presence in discovery that the change leads to.
 	wanted bool
-	// atLeast and left count the looks still to be taken: with an updated
-	// definition, discovery may show the old state for a moment.
+	// atLeast and left count the attempts still to be made: of an updated definition, discovery may show the old state for a moment.
 	atLeast, left int
 }
 
@@ -219,9 +216,9 @@ func newDefinitions() *definitions {
 
 func (d *definitions) handler() cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(obj any) { d.expect(obj, pendingDefinition{wanted: true, atLeast: 1, left: looks}) },
-		UpdateFunc: func(_, obj any) { d.expect(obj, pendingDefinition{wanted: true, atLeast: 4, left: looks}) },
-		DeleteFunc: func(obj any) { d.expect(obj, pendingDefinition{atLeast: 1, left: looks}) },
+		AddFunc:    func(obj any) { d.expect(obj, pendingDefinition{wanted: true, atLeast: 1, left: attempts}) },
+		UpdateFunc: func(_, obj any) { d.expect(obj, pendingDefinition{wanted: true, atLeast: 4, left: attempts}) },
+		DeleteFunc: func(obj any) { d.expect(obj, pendingDefinition{atLeast: 1, left: attempts}) },
 	}
 }
 
@@ -239,8 +236,8 @@ func (d *definitions) expect(obj any, p pendingDefinition) {
 	}
 }
 
-// settle drops what discovery reflects by now and says whether to look again.
-func (d *definitions) settle(served func(string) bool) bool {
+// done drops what discovery reflects by now and returns whether something is left.
+func (d *definitions) done(served func(string) bool) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for name, p := range d.pending {

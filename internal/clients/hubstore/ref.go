@@ -6,6 +6,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // Ref names one template. It is comparable and serves as a queue key.
@@ -20,7 +21,7 @@ func NamespaceRef(name string) Ref {
 	return Ref{GroupVersionKind: schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}, Name: name}
 }
 
-// RefOf is the reference of an object that carries its own kind.
+// RefOf returns the reference of an object that carries its own kind.
 func RefOf(obj *unstructured.Unstructured) Ref {
 	return Ref{GroupVersionKind: obj.GroupVersionKind(), Namespace: obj.GetNamespace(), Name: obj.GetName()}
 }
@@ -48,6 +49,10 @@ func (r Ref) key() string {
 		return r.Name
 	}
 	return r.Namespace + "/" + r.Name
+}
+
+func (r Ref) objectKey() types.NamespacedName {
+	return types.NamespacedName{Namespace: r.Namespace, Name: r.Name}
 }
 
 func refTo(gvk schema.GroupVersionKind, obj metav1.Object) Ref {

@@ -31,17 +31,14 @@ type Config struct {
 	Clock    clock.Clock
 	// Exclude leaves out objects besides those of [Excluded].
 	Exclude func(Ref) bool
-	// InUse tells, at once, whether there may be objects of a resource; one
-	// that is not in use is not watched until Reconsider was called and it is.
-	// nil means that all are.
+	// InUse returns at once whether there may be objects of a resource. One that has none is not watched until it has, after a call
+	// of Reconsider. Nil: all may have objects.
 	InUse func(context.Context, schema.GroupResource) bool
-	// Separate are versions whose objects are not another view of the
-	// preferred version's but things of their own.
+	// Separate are versions whose objects are not those of the preferred version.
 	Separate []schema.GroupVersion
 }
 
-// Store is the set of all templates. Reads by Meta and List come from memory,
-// everything else goes to the API server.
+// Store is the set of all templates. Meta and List read from the cache, all other methods from the API server.
 type Store struct {
 	metadata metadata.Interface
 	dynamic  dynamic.Interface
@@ -54,7 +51,7 @@ type Store struct {
 	definitions *definitions
 	ready       chan struct{}
 	used        chan struct{}
-	written     written
+	running     sync.WaitGroup
 
 	mu          sync.RWMutex
 	catalog     *catalog
@@ -64,7 +61,7 @@ type Store struct {
 
 // New returns a store that knows nothing until Start runs.
 func New(config Config) *Store {
-	s := &Store{
+	return &Store{
 		metadata:    config.Metadata,
 		dynamic:     config.Dynamic,
 		discover:    config.Discover,
@@ -77,15 +74,12 @@ func New(config Config) *Store {
 		used:        make(chan struct{}, 1),
 		catalog:     newCatalog(nil, nil, nil, nil, nil),
 		watches:     map[schema.GroupVersionKind]*watch{},
-		written:     written{metas: map[Ref]*metav1.PartialObjectMetadata{}},
 	}
-	return s
 }
 
-// Subscribe has notify called, at once for every template there is and then
-// for each that appears, changes or goes. Changes of status alone, where a kind
-// has a generation to tell them by, are kept back. notify must return quickly
-// and may be called from several goroutines, more than once for one change.
+// Subscribe has notify called for every template: at once for those that exist, then for each that is created, changed or deleted.
+// Changes of nothing but status are left out, where a kind has a generation. Notify must return quickly, and may be called from several
+// goroutines and more than once for one change.
 func (s *Store) Subscribe(notify func(Ref)) {
 	s.mu.Lock()
 	s.subscribers = append(s.subscribers, notify)
@@ -101,8 +95,7 @@ func (s *Store) Subscribe(notify func(Ref)) {
 	}
 }
 
-// Touch tells the subscribers of every template of some kinds, as if it had
-// changed: it means something else now.
+// Touch notifies the subscribers of every template of some kinds, as if it had changed.
 func (s *Store) Touch(kinds func(schema.GroupVersionKind) bool) {
 	s.mu.RLock()
 	var watches []*watch
@@ -119,7 +112,7 @@ func (s *Store) Touch(kinds func(schema.GroupVersionKind) bool) {
 	}
 }
 
-// Reconsider says that a resource may be in use that was not.
+// Reconsider is called when a resource may have objects that had none.
 func (s *Store) Reconsider() {
 	select {
 	case s.used <- struct{}{}:
@@ -163,13 +156,13 @@ func (s *Store) Mapping(gvk schema.GroupVersionKind) (gvr schema.GroupVersionRes
 	return k.gvr, k.namespaced, ok
 }
 
-// HasStatus says that objects of the kind have a status subresource.
+// HasStatus returns whether objects of the kind have a status subresource.
 func (s *Store) HasStatus(gvk schema.GroupVersionKind) bool {
 	k, ok := s.kindOf(gvk)
 	return ok && k.status
 }
 
-// Meta is the metadata of a template as last seen or written through this
+// Meta returns the metadata of a template as it was last seen, or written through this
 // store, in any served version. It must not be changed, and lacks managed
 // fields; of the annotation that "kubectl apply" leaves only a digest is kept.
 func (s *Store) Meta(ref Ref) (*metav1.PartialObjectMetadata, bool) {
@@ -185,7 +178,10 @@ func (s *Store) Meta(ref Ref) (*metav1.PartialObjectMetadata, bool) {
 	if seen == nil {
 		return nil, false
 	}
-	return s.written.newest(ref, seen), true
+	if latest := w.writes.Latest(ref.objectKey(), seen); latest.UID == seen.UID {
+		return latest, true
+	}
+	return seen, true
 }
 
 // List is the metadata of all templates of a kind that carry the labels, in one
@@ -274,11 +270,10 @@ func (s *Store) notify(ref Ref) {
 	s.mu.RLock()
 	subscribers := s.subscribers
 	s.mu.RUnlock()
-	for _, tell := range subscribers {
-		tell(ref)
+	for _, notify := range subscribers {
+		notify(ref)
 	}
 }
 
-// readyAfter bounds the wait for the first listing, so that one group that does
-// not answer cannot hold up all others.
+// readyAfter bounds the wait for the first listing, so that a group that does not answer does not delay all others.
 const readyAfter = 15 * time.Second

@@ -3,6 +3,7 @@ package hubstore
 import (
 	"context"
 	"maps"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -15,7 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime"
+	apiruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	"k8s.io/client-go/metadata"
@@ -62,7 +63,7 @@ func onPreparedHub(t *testing.T, prepare, story func(*hub)) {
 		h := &hub{
 			t:        t,
 			metadata: metadatafake.NewSimpleMetadataClient(scheme),
-			dynamic:  dynamicfake.NewSimpleDynamicClient(runtime.NewScheme()),
+			dynamic:  dynamicfake.NewSimpleDynamicClient(apiruntime.NewScheme()),
 			told:     map[string]int{},
 			lists: map[string]*metav1.APIResourceList{
 				"":                     list("v1", resource("configmaps", "ConfigMap")),
@@ -293,6 +294,34 @@ func TestCustomKindsComeAndGo(t *testing.T) {
 	})
 }
 
+func TestKindsThatComeAndGoLeaveNoGoroutines(t *testing.T) {
+	onHub(t, func(h *hub) {
+		round := func() {
+			h.put(crds, metav1.ObjectMeta{Name: "widgets.example.io"})
+			h.serve("example.io", list("example.io/v1", resource("widgets", "Widget")))
+			<-time.After(time.Second)
+			if h.store.watchOf(widgetKind) == nil {
+				t.Fatal("the kind is not watched")
+			}
+			h.serve("example.io", nil)
+			h.remove(crds, "", "widgets.example.io")
+			<-time.After(time.Second)
+			synctest.Wait()
+			if h.store.watchOf(widgetKind) != nil {
+				t.Fatal("the kind is still watched")
+			}
+		}
+		round()
+		before := runtime.NumGoroutine()
+		for range 10 {
+			round()
+		}
+		if after := runtime.NumGoroutine(); after > before {
+			t.Errorf("%d goroutines after ten more rounds, %d before", after, before)
+		}
+	})
+}
+
 // busy answers lists of one resource late.
 type busy struct {
 	metadata.Interface
@@ -410,11 +439,14 @@ func TestAWriteIsSeenBeforeItsWatchEvent(t *testing.T) {
 		if meta, _ := h.store.Meta(web); meta.Labels["claimed"] != "" {
 			t.Error("the write hides a newer event")
 		}
-		if len(h.store.written.metas) > 0 {
+		remembered := func() int {
+			return len(h.store.watchOf(deploymentKind).writes.Pending(func(*metav1.PartialObjectMetadata) bool { return true }))
+		}
+		if remembered() > 0 {
 			t.Error("a write that came back is still remembered")
 		}
 		h.store.remember(web, written)
-		if len(h.store.written.metas) > 0 {
+		if remembered() > 0 {
 			t.Error("a write that had come back already is remembered")
 		}
 	})

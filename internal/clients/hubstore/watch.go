@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/metadata/metadatainformer"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/flagship-k8s/flagship/internal/knowledge/expectations"
 )
 
 // lastAppliedAnnotation holds a whole object; "kubectl apply" writes it.
@@ -25,6 +27,8 @@ type watch struct {
 	kind
 	informer cache.SharedIndexInformer
 	stop     context.CancelFunc
+	// writes are those whose watch event has not come yet.
+	writes expectations.Writes[*metav1.PartialObjectMetadata]
 }
 
 // newWatch prepares an informer for the metadata of one kind, in all
@@ -39,7 +43,7 @@ func (s *Store) newWatch(k kind) (*watch, error) {
 	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: func(obj any) { s.notifyObject(w, obj) },
 		UpdateFunc: func(before, after any) {
-			s.written.forget(refTo(k.gvk, after.(*metav1.PartialObjectMetadata)), after.(*metav1.PartialObjectMetadata))
+			w.writes.Observe(after.(*metav1.PartialObjectMetadata))
 			if changed(before.(*metav1.PartialObjectMetadata), after.(*metav1.PartialObjectMetadata)) {
 				s.notifyObject(w, after)
 			}
@@ -49,7 +53,7 @@ func (s *Store) newWatch(k kind) (*watch, error) {
 				obj = last.Obj
 			}
 			if meta, ok := obj.(*metav1.PartialObjectMetadata); ok {
-				s.written.forget(refTo(k.gvk, meta), nil)
+				w.writes.Forget(refTo(k.gvk, meta).objectKey())
 			}
 			s.notifyObject(w, obj)
 		},
@@ -63,9 +67,10 @@ func (s *Store) newWatch(k kind) (*watch, error) {
 	return w, err
 }
 
+// run starts the informer. Start waits for it.
 func (s *Store) run(ctx context.Context, w *watch) {
 	ctx, w.stop = context.WithCancel(ctx)
-	go w.informer.RunWithContext(ctx)
+	s.running.Go(func() { w.informer.RunWithContext(ctx) })
 }
 
 func (s *Store) notifyObject(w *watch, obj any) {
@@ -97,8 +102,7 @@ func (s *Store) refsOf(w *watch) []Ref {
 	return refs
 }
 
-// leaveOutBootstrap does not even list the roles that an API server keeps for
-// itself.
+// leaveOutBootstrap selects roles other than those that an API server keeps for itself.
 func leaveOutBootstrap(gvk schema.GroupVersionKind) func(*metav1.ListOptions) {
 	if gvk.Group != "rbac.authorization.k8s.io" {
 		return nil
@@ -106,8 +110,7 @@ func leaveOutBootstrap(gvk schema.GroupVersionKind) func(*metav1.ListOptions) {
 	return func(options *metav1.ListOptions) { options.LabelSelector = "!" + bootstrapLabel }
 }
 
-// slim drops what nobody asks the store for. Of objects that are no templates
-// nothing but the name is kept.
+// slim drops what the store does not return. Of objects that are no templates nothing but the name is kept.
 func (s *Store) slim(gvk schema.GroupVersionKind) cache.TransformFunc {
 	return func(item any) (any, error) {
 		meta, ok := item.(*metav1.PartialObjectMetadata)
@@ -131,8 +134,7 @@ func (s *Store) slim(gvk schema.GroupVersionKind) cache.TransformFunc {
 	}
 }
 
-// changed tells changes that concern somebody from writes of status. Kinds
-// without a generation do not show the difference, so any change counts.
+// changed returns whether more than the status changed. Kinds without a generation do not show that, so that every change of them counts.
 func changed(before, after *metav1.PartialObjectMetadata) bool {
 	if before.ResourceVersion == after.ResourceVersion {
 		return false

@@ -4,22 +4,19 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"sync"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/resourceversion"
 )
 
 // fieldManager is the name under which templates are written.
 const fieldManager = "flagship"
 
-// PatchMetadata sends a merge patch, which must touch nothing but metadata, and
-// returns the whole object as it is afterwards. With a uid in the patch, a
-// template that was replaced meanwhile is left alone and an error returned.
+// PatchMetadata sends a merge patch, which must change nothing but metadata, and returns the whole object as it is afterwards. If the
+// patch has a uid, a template that was replaced meanwhile stays as it is and an error is returned.
 func (s *Store) PatchMetadata(ctx context.Context, ref Ref, patch []byte) (*unstructured.Unstructured, error) {
 	client, err := s.client(ref)
 	if err != nil {
@@ -33,8 +30,7 @@ func (s *Store) PatchMetadata(ctx context.Context, ref Ref, patch []byte) (*unst
 	return obj, nil
 }
 
-// remember has Meta show a write before its watch event comes, so that whoever
-// looks again in between does not write again.
+// remember has Meta return a write before its watch event comes, so that a reconcile in between does not write again.
 func (s *Store) remember(ref Ref, obj *unstructured.Unstructured) {
 	w := s.watchOf(ref.GroupVersionKind)
 	if w == nil || w.gvk != ref.GroupVersionKind {
@@ -50,53 +46,19 @@ func (s *Store) remember(ref Ref, obj *unstructured.Unstructured) {
 	if err != nil {
 		return
 	}
-	s.written.put(ref, slim.(*metav1.PartialObjectMetadata))
-	// The watch may have been faster than the answer to the write.
-	s.written.forget(ref, w.seen(ref))
-}
-
-// written holds the metadata of objects whose last write has not come back
-// through their watch yet.
-type written struct {
-	mu    sync.Mutex
-	metas map[Ref]*metav1.PartialObjectMetadata
-}
-
-func (w *written) put(ref Ref, meta *metav1.PartialObjectMetadata) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.metas[ref] = meta
-}
-
-// forget drops what has been seen since; nil means that the object is gone.
-func (w *written) forget(ref Ref, seen *metav1.PartialObjectMetadata) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if own, ok := w.metas[ref]; ok && (seen == nil || !newer(own, seen)) {
-		delete(w.metas, ref)
+	// Events during the write need not be told apart, so that it is recorded as a whole afterwards.
+	w.writes.Begin(ref.objectKey())
+	w.writes.Done(ref.objectKey(), slim.(*metav1.PartialObjectMetadata))
+	if seen := w.seen(ref); seen != nil { // the watch may have been faster than the answer
+		w.writes.Observe(seen)
+	} else {
+		w.writes.Forget(ref.objectKey())
 	}
 }
 
-func (w *written) newest(ref Ref, seen *metav1.PartialObjectMetadata) *metav1.PartialObjectMetadata {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if own, ok := w.metas[ref]; ok && own.UID == seen.UID && newer(own, seen) {
-		return own
-	}
-	return seen
-}
-
-func newer(a, b *metav1.PartialObjectMetadata) bool {
-	order, err := resourceversion.CompareResourceVersion(a.ResourceVersion, b.ResourceVersion)
-	return err == nil && order > 0
-}
-
-// UpdateStatus makes the status of a template what it is in after, by patching
-// what differs from before. It reports whether there was anything to write.
-// The uid in before guards against writing to a successor of the same name;
-// no resource version does, since status has no other writer on the hub, but
-// for definitions: the hub's own API server writes to the same list of
-// conditions, so a definition that has changed is a conflict.
+// UpdateStatus makes the status of a template what it is in after, by patching what differs from before. It returns whether there was
+// anything to write. With the uid of before, the patch cannot change another object of that name. A resource version is part of it for
+// definitions only: their list of conditions has another writer, the API server.
 func (s *Store) UpdateStatus(ctx context.Context, before, after *unstructured.Unstructured) (bool, error) {
 	ref := RefOf(before)
 	patch, err := statusPatch(before, after)
