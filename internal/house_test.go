@@ -51,7 +51,6 @@ const (
 
 // notYetSplit are packages over maxPackageLines.
 var notYetSplit = []string{
-	"internal/features/crds",
 	"internal/features/service",
 	"internal/host/apiserver",
 	"internal/pipeline/propagate",

@@ -26,6 +26,7 @@ import (
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
 	"github.com/flagship-k8s/flagship/internal/clients/member"
+	"github.com/flagship-k8s/flagship/internal/features/crds/compare"
 	"github.com/flagship-k8s/flagship/internal/knowledge/conversion"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
@@ -41,19 +42,19 @@ type Templates interface {
 
 // Deps is what a Carrier needs. All fields are required.
 type Deps struct {
-	// Templates knows the kinds and the definitions of the hub.
+	// Templates has the kinds and the definitions of the control plane.
 	Templates Templates
-	// Versions writes objects in other versions.
+	// Versions converts objects to other versions.
 	Versions Converter
-	// Works reads Works from memory.
+	// Works reads Works from the cache.
 	Works client.Reader
 	// Changes has the kinds published whose objects become something else in members after a change of their definition.
 	Changes *interpret.Changes
 	// Fleet has the connections.
 	Fleet *member.Fleet
-	// Events takes what a tightened definition does to objects.
+	// Events publishes what a tightened definition does to objects.
 	Events events.Recorder
-	// Clock tells how old a count of objects is.
+	// Clock measures the age of counts.
 	Clock clock.PassiveClock
 }
 
@@ -118,8 +119,8 @@ func (c *Carrier) Definition(kind runtimeschema.GroupVersionKind) string {
 	return name
 }
 
-// Hold says why objects of a kind have to wait in a cluster, or "" if they need not: their definition is on its way there.
-// It does not wait for a definition that cannot come, since what is there may do.
+// Hold returns why objects of a kind have to wait in a cluster: their definition is on its way there. It returns "" if they need not,
+// also where the definition cannot come: what is there may be enough.
 func (c *Carrier) Hold(ctx context.Context, cluster string, kind runtimeschema.GroupVersionKind) string {
 	name := c.Definition(kind)
 	if name == "" {
@@ -130,27 +131,27 @@ func (c *Carrier) Hold(ctx context.Context, cluster string, kind runtimeschema.G
 		Namespace: workv1alpha1.ExecutionNamespace(cluster), Name: workv1alpha1.WorkName(definitionKind.Kind, "", name),
 	}
 	if c.deps.Works.Get(ctx, key, work, client.UnsafeDisableDeepCopy) != nil || work.DeletionTimestamp != nil {
-		return "" // it does not go there: the cluster may have one of its own
+		return "" // it does not go there: the cluster may have its own
 	}
 	applied := meta.FindStatusCondition(work.Status.Conditions, workv1alpha1.WorkApplied)
-	told := applied != nil && applied.ObservedGeneration >= work.Generation
+	reported := applied != nil && applied.ObservedGeneration >= work.Generation
 	switch l := c.landing(subject{cluster, name}); {
-	case told && applied.Status != metav1.ConditionTrue:
-		return "" // it is held back or refused, and its own Work says why: what the cluster has may do
-	case !l.present && told && !c.seen(cluster):
-		return "" // after a start what was told last counts, until the cluster's definitions have been seen
+	case reported && applied.Status != metav1.ConditionTrue:
+		return "" // it is held back or refused, which its own Work reports: what the cluster has may be enough
+	case !l.present && reported && !c.seen(cluster):
+		return "" // after a start the last report counts, until the cluster's definitions are in the cache
 	case !l.present:
 		return fmt.Sprintf("Waiting for definition %s, which is on its way to cluster %s", name, cluster)
 	case !l.established:
 		return strings.TrimSuffix(fmt.Sprintf("Waiting for definition %s to be established in cluster %s: %s", name, cluster, l.reason), ": ")
-	case !told:
+	case !reported:
 		return fmt.Sprintf("Waiting for definition %s, a change of which is on its way to cluster %s", name, cluster)
 	default:
 		return ""
 	}
 }
 
-// landing is what the member's watch shows of a definition of ours.
+// landing returns what the member's watch shows of a definition that the control plane manages.
 func (c *Carrier) landing(where subject) landing {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -163,14 +164,14 @@ func (c *Carrier) landing(where subject) landing {
 	}
 	obj, ok := conn.Lookup(definitions, "", where.definition)
 	if !ok {
-		return landing{} // not kept: nothing would tell when that changes
+		return landing{} // not kept: no event follows when that changes
 	}
 	l := landingOf(obj)
 	c.landings[where] = l
 	return l
 }
 
-// seen tells whether a definition that the member's watch does not show is not there.
+// seen returns whether a definition that the member's watch does not show does not exist.
 func (c *Carrier) seen(cluster string) bool {
 	conn, ok := c.deps.Fleet.Get(cluster)
 	return ok && conn.HasSynced(definitions)
@@ -193,8 +194,8 @@ func (c *Carrier) forgetCluster(cluster string) {
 	}
 }
 
-// Vet says why a definition in a member must not be changed into the desired one, or "" if it may. Soon says that the
-// answer will be another one within moments.
+// Vet returns why a definition in a member must not be changed into the desired one, or "" if it may. Soon is true if objects are being
+// counted, so that the answer changes soon.
 func (c *Carrier) Vet(conn *member.Conn, desired, live *unstructured.Unstructured) (reason string, soon bool) {
 	if !isDefinition(desired) {
 		return "", false
@@ -207,40 +208,40 @@ func (c *Carrier) Vet(conn *member.Conn, desired, live *unstructured.Unstructure
 	if err != nil {
 		return err.Error(), false
 	}
-	changes := Compare(&from.Spec, &to.Spec, from.Status.StoredVersions)
-	worst := Worst(changes)
+	changes := compare.Compare(&from.Spec, &to.Spec, from.Status.StoredVersions)
+	worst := compare.Worst(changes)
 	allowed := desired.GetAnnotations()[workv1alpha1.AllowBreakingAnnotation] == "true"
 	switch {
-	case worst == Impossible:
-		return held(conn.Name(), changes, Impossible), false
-	case worst == Safe, worst == Breaking && allowed:
+	case worst == compare.Impossible:
+		return held(conn.Name(), changes, compare.Impossible), false
+	case worst == compare.Safe, worst == compare.Breaking && allowed:
 		return "", false
 	}
-	what := held(conn.Name(), changes, Breaking)
+	what := held(conn.Name(), changes, compare.Breaking)
 	if wanted := commissioned(conn, from, to, changes); len(wanted.versions) > 0 {
 		count, counted := c.surveys.ask(subject{conn.Name(), to.Name}, wanted)
 		switch {
-		case !counted && worst == Breaking:
+		case !counted && worst == compare.Breaking:
 			return what + "; the objects there are being counted", true
-		case !counted, worst == Risky && !count.final():
+		case !counted, worst == compare.Risky && !count.final():
 			return "The objects that a tightened definition concerns are being counted", true
-		case worst == Risky && (count.Invalid > 0 || count.Failure != ""):
+		case worst == compare.Risky && (count.Invalid > 0 || count.Failure != ""):
 			c.warn(conn.Name(), to, changes, count)
 		}
 		what += "; " + count.String()
 	}
-	if worst == Risky {
+	if worst == compare.Risky {
 		return "", false
 	}
 	return fmt.Sprintf("%s. Set the annotation %s=true on the definition to let it pass", what, workv1alpha1.AllowBreakingAnnotation), false
 }
 
-// held names the changes of a class that a cluster is spared.
-func held(cluster string, changes []Change, class Class) string {
+// held lists the changes of a class that are not made in a cluster.
+func held(cluster string, changes []compare.Change, class compare.Class) string {
 	return fmt.Sprintf("held back from cluster %s, %s changes: %s", cluster, class, listed(changes, class))
 }
 
-func listed(changes []Change, class Class) string {
+func listed(changes []compare.Change, class compare.Class) string {
 	var list []string
 	for _, change := range changes {
 		if change.Class >= class {
@@ -250,11 +251,11 @@ func listed(changes []Change, class Class) string {
 	return strings.Join(list, "; ")
 }
 
-// commissioned is the count of the objects that changes concern. It has no versions if they concern no field of any.
-func commissioned(conn *member.Conn, from, to *apiextensionsv1.CustomResourceDefinition, changes []Change) commission {
+// commissioned returns the count to be made of the objects that changes concern. It has no versions if they concern no field.
+func commissioned(conn *member.Conn, from, to *apiextensionsv1.CustomResourceDefinition, changes []compare.Change) commission {
 	wanted := commission{change: betweenOf(from, to), client: conn.Dynamic(), spec: &to.Spec}
 	for _, version := range from.Spec.Versions {
-		concerns := func(change Change) bool { return change.Version == version.Name && change.Field != "" }
+		concerns := func(change compare.Change) bool { return change.Version == version.Name && change.Field != "" }
 		if version.Served && slices.ContainsFunc(changes, concerns) {
 			wanted.versions = append(wanted.versions, version.Name)
 		}
@@ -262,8 +263,8 @@ func commissioned(conn *member.Conn, from, to *apiextensionsv1.CustomResourceDef
 	return wanted
 }
 
-// betweenOf tells one pair of definitions from another. What is said of their changes is not enough: it does not tell, for
-// one, which values are still allowed.
+// betweenOf identifies a pair of definitions. The text of their changes is not enough: it does not list, for example, the values that are
+// still allowed.
 func betweenOf(from, to *apiextensionsv1.CustomResourceDefinition) string {
 	digest := fnv.New64a()
 	fmt.Fprint(digest, from.UID, from.Generation)
@@ -273,8 +274,8 @@ func betweenOf(from, to *apiextensionsv1.CustomResourceDefinition) string {
 	return fmt.Sprintf("%x", digest.Sum(nil))
 }
 
-// warn tells the definition's owner what a change that is let through does.
-func (c *Carrier) warn(cluster string, to *apiextensionsv1.CustomResourceDefinition, changes []Change, count Count) {
+// warn publishes what a change that is made does to objects.
+func (c *Carrier) warn(cluster string, to *apiextensionsv1.CustomResourceDefinition, changes []compare.Change, count Count) {
 	onHub, ok := c.deps.Templates.Meta(hubstore.Ref{GroupVersionKind: definitionKind, Name: to.Name})
 	if !ok {
 		return
@@ -283,10 +284,10 @@ func (c *Carrier) warn(cluster string, to *apiextensionsv1.CustomResourceDefinit
 	c.deps.Events.Publish(events.Warning(
 		corev1.ObjectReference{APIVersion: apiVersion, Kind: kind, Name: onHub.Name, UID: onHub.UID},
 		events.DefinitionTightened,
-		fmt.Sprintf("In cluster %s %s. Changes: %s", cluster, count, listed(changes, Risky))))
+		fmt.Sprintf("In cluster %s %s. Changes: %s", cluster, count, listed(changes, compare.Risky))))
 }
 
-// Differences lists where a definition that somebody else made in a member differs from ours. Known is false for objects
+// Differences lists where a definition that others made in a member differs from that of the control plane. Known is false for objects
 // that are no definitions.
 func (c *Carrier) Differences(desired, live *unstructured.Unstructured) (differences []string, known bool) {
 	if !isDefinition(desired) {
@@ -300,11 +301,10 @@ func (c *Carrier) Differences(desired, live *unstructured.Unstructured) (differe
 	if err != nil {
 		return []string{err.Error()}, true
 	}
-	return Differences(&ours.Spec, &theirs.Spec), true
+	return compare.Differences(&ours.Spec, &theirs.Spec), true
 }
 
-// Spare tells whether a definition that is to be deleted in a member has to be left there: somebody else has objects of
-// its kind.
+// Spare returns whether a definition that is to be deleted in a member has to stay there: others have objects of its kind.
 func (c *Carrier) Spare(ctx context.Context, conn *member.Conn, live *unstructured.Unstructured) (bool, error) {
 	if !isDefinition(live) || live.GetAnnotations()[workv1alpha1.AllowDeletionAnnotation] == "true" {
 		return false, nil
@@ -325,7 +325,7 @@ func (c *Carrier) Spare(ctx context.Context, conn *member.Conn, live *unstructur
 			return false, nil
 		}
 		if err != nil {
-			return false, fmt.Errorf("looking for objects of %s that are not ours: %w", definition.Name, err)
+			return false, fmt.Errorf("listing objects of %s that the control plane does not manage: %w", definition.Name, err)
 		}
 		if len(found.Items) > 0 {
 			return true, nil
@@ -335,13 +335,13 @@ func (c *Carrier) Spare(ctx context.Context, conn *member.Conn, live *unstructur
 	return false, nil
 }
 
-// othersManage tells whether another control plane has objects of a resource.
+// othersManage returns whether another control plane has objects of a resource.
 func othersManage(ctx context.Context, conn *member.Conn, resource runtimeschema.GroupVersionResource) (bool, error) {
 	options := metav1.ListOptions{LabelSelector: workv1alpha1.ManagedLabel + "=" + workv1alpha1.ManagedLabelValue, Limit: managedPage}
 	for {
 		page, err := conn.Dynamic().Resource(resource).List(ctx, options)
 		if err != nil {
-			return false, fmt.Errorf("looking for objects of %s that other control planes manage: %w", resource.GroupResource(), err)
+			return false, fmt.Errorf("listing objects of %s that other control planes manage: %w", resource.GroupResource(), err)
 		}
 		for i := range page.Items {
 			if conn.ControlPlane().Other(&page.Items[i]) != "" {

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/flagship-k8s/flagship/internal/features/crds/compare"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -165,7 +166,7 @@ func survey(ctx context.Context, wanted *commission) Count {
 		if !slices.Contains(wanted.versions, version.Name) {
 			continue
 		}
-		j, err := newJudge(version)
+		j, err := compare.NewValidator(version)
 		if err != nil {
 			return Count{Failure: err.Error()}
 		}
@@ -178,7 +179,7 @@ func survey(ctx context.Context, wanted *commission) Count {
 }
 
 // add counts the objects of one version, page by page. An object is counted once for each version that changes.
-func (c *Count) add(ctx context.Context, client dynamic.ResourceInterface, j *judge) error {
+func (c *Count) add(ctx context.Context, client dynamic.ResourceInterface, j *compare.Validator) error {
 	options := metav1.ListOptions{Limit: surveyPage}
 	for {
 		page, err := client.List(ctx, options)
@@ -186,7 +187,7 @@ func (c *Count) add(ctx context.Context, client dynamic.ResourceInterface, j *ju
 			return fmt.Errorf("listing them: %w", err)
 		}
 		for i := range page.Items {
-			c.note(&page.Items[i], j.judge(ctx, page.Items[i].Object))
+			c.note(&page.Items[i], j.Validate(ctx, page.Items[i].Object))
 		}
 		if options.Continue = page.GetContinue(); options.Continue == "" {
 			return nil
@@ -194,16 +195,16 @@ func (c *Count) add(ctx context.Context, client dynamic.ResourceInterface, j *ju
 	}
 }
 
-func (c *Count) note(obj *unstructured.Unstructured, f fate) {
+func (c *Count) note(obj *unstructured.Unstructured, f compare.Outcome) {
 	c.Total++
 	var trouble string
-	if len(f.loses) > 0 {
+	if len(f.Loses) > 0 {
 		c.Losing++
-		trouble = "loses " + strings.Join(f.loses, ", ")
+		trouble = "loses " + strings.Join(f.Loses, ", ")
 	}
-	if f.invalid != "" {
+	if f.Invalid != "" {
 		c.Invalid++
-		trouble = f.invalid
+		trouble = f.Invalid
 	}
 	if trouble != "" && len(c.Examples) < examples {
 		name := strings.TrimPrefix(obj.GetNamespace()+"/"+obj.GetName(), "/")

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flagship-k8s/flagship/internal/features/crds/compare"
 	"github.com/google/go-cmp/cmp"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -85,7 +86,7 @@ func (p *paged) List(_ context.Context, options metav1.ListOptions) (*unstructur
 
 // TestASurveyIsMadePageByPage: a member may have more objects than fit into memory.
 func TestASurveyIsMadePageByPage(t *testing.T) {
-	j, err := newJudge(&wantedGears(t).Versions[0])
+	j, err := compare.NewValidator(&wantedGears(t).Versions[0])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,7 +176,7 @@ func TestACountIsOfOneDefinition(t *testing.T) {
 	}
 	few, more := allowing("3"), allowing("3", "4")
 	said := func(to *apiextensionsv1.CustomResourceDefinition) string {
-		return fmt.Sprint(Compare(&from.Spec, &to.Spec, nil))
+		return fmt.Sprint(compare.Compare(&from.Spec, &to.Spec, nil))
 	}
 	if said(few) != said(more) {
 		t.Fatal("what is said tells them apart; take others")

@@ -1,4 +1,4 @@
-package crds
+package compare
 
 import (
 	"cmp"
@@ -10,21 +10,21 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
-// Class says what a change of a definition may do to objects and clients that are there.
+// Class is what a change of a definition may do to objects and clients that exist.
 type Class int
 
 const (
-	// Safe changes harm nobody.
+	// Safe changes harm no object and no client.
 	Safe Class = iota
 	// Risky changes tighten validation: objects that are valid today may not be tomorrow.
 	Risky
 	// Breaking changes lose data or fail clients: a field or version is gone, a type is another one.
 	Breaking
-	// Impossible changes are refused by the member whatever anybody allows.
+	// Impossible changes are always refused by the member.
 	Impossible
 )
 
-// String is the class as messages show it.
+// String returns the class for messages.
 func (c Class) String() string {
 	return [...]string{"safe", "risky", "breaking", "impossible"}[c]
 }
@@ -40,13 +40,13 @@ type Change struct {
 	What string
 }
 
-// String is the change as conditions show it.
+// String returns the change for conditions.
 func (c Change) String() string {
 	where := strings.TrimSpace(c.Version + " " + c.Field)
 	return strings.TrimSpace(where + " " + c.What)
 }
 
-// Worst is the highest class among changes; Safe if there are none.
+// Worst returns the highest class among changes; Safe if there are none.
 func Worst(changes []Change) Class {
 	worst := Safe
 	for _, c := range changes {

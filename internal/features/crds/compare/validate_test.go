@@ -1,4 +1,4 @@
-package crds
+package compare
 
 import (
 	"testing"
@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-func TestObjectsAreJudgedAsTheirAPIServerWould(t *testing.T) {
+func TestObjectsAreValidatedAsByTheirAPIServer(t *testing.T) {
 	const spec = `
 name: v1
 served: true
@@ -47,7 +47,7 @@ schema:
 	if err := yaml.UnmarshalStrict([]byte(spec), &version); err != nil {
 		t.Fatal(err)
 	}
-	j, err := newJudge(&version)
+	j, err := NewValidator(&version)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,8 +60,8 @@ schema:
 			if err := yaml.Unmarshal([]byte(tc.object), &obj); err != nil {
 				t.Fatal(err)
 			}
-			got := j.judge(t.Context(), whole(obj))
-			if diff := cmp.Diff(fate{loses: tc.loses, invalid: tc.invalid}, got, cmp.AllowUnexported(fate{})); diff != "" {
+			got := j.Validate(t.Context(), whole(obj))
+			if diff := cmp.Diff(Outcome{Loses: tc.loses, Invalid: tc.invalid}, got); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 		})

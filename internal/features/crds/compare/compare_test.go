@@ -1,4 +1,4 @@
-package crds_test
+package compare_test
 
 import (
 	"testing"
@@ -7,7 +7,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/flagship-k8s/flagship/internal/features/crds"
+	"github.com/flagship-k8s/flagship/internal/features/crds/compare"
 )
 
 // specOf is a definition with one version v1 of the given schema for .spec.
@@ -34,7 +34,7 @@ func parse(t *testing.T, text string) *apiextensionsv1.CustomResourceDefinitionS
 	return spec
 }
 
-func texts(changes []crds.Change) []string {
+func texts(changes []compare.Change) []string {
 	list := []string{}
 	for _, c := range changes {
 		list = append(list, c.Class.String()+": "+c.String())
@@ -104,7 +104,7 @@ func TestChangesOfSchemasAreClassed(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			got := texts(crds.Compare(specOf(t, tc.from), specOf(t, tc.to), []string{"v1"}))
+			got := texts(compare.Compare(specOf(t, tc.from), specOf(t, tc.to), []string{"v1"}))
 			if diff := cmp.Diff(append([]string{}, tc.want...), got); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
@@ -161,7 +161,7 @@ func TestChangesOfDefinitionsAreClassed(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			got := texts(crds.Compare(parse(t, tc.from), parse(t, tc.to), tc.stored))
+			got := texts(compare.Compare(parse(t, tc.from), parse(t, tc.to), tc.stored))
 			if diff := cmp.Diff(append([]string{}, tc.want...), got); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
@@ -182,7 +182,7 @@ func TestDifferencesNamePaths(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, crds.Differences(parse(t, before), parse(t, tc.after))); diff != "" {
+			if diff := cmp.Diff(tc.want, compare.Differences(parse(t, before), parse(t, tc.after))); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 		})

@@ -1,4 +1,4 @@
-package crds
+package compare
 
 import (
 	"context"
@@ -18,22 +18,23 @@ import (
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 )
 
-// judge tells what would become of objects under a new schema, as the member's API server would see it.
-type judge struct {
+// Validator checks objects against a new schema as the member's API server does.
+type Validator struct {
 	structural *schema.Structural
 	validator  validation.SchemaValidator
 	rules      *cel.Validator
 }
 
-// fate is what would become of one object. The zero value is: nothing.
-type fate struct {
-	// loses are the fields that would be pruned.
-	loses []string
-	// invalid is why it would not be accepted; empty if it would.
-	invalid string
+// Outcome is what the schema means for one object. Its zero value: nothing.
+type Outcome struct {
+	// Loses are the fields that are pruned.
+	Loses []string
+	// Invalid is why the object is not accepted; empty if it is.
+	Invalid string
 }
 
-func newJudge(version *apiextensionsv1.CustomResourceDefinitionVersion) (*judge, error) {
+// NewValidator returns the Validator for the schema of a version.
+func NewValidator(version *apiextensionsv1.CustomResourceDefinitionVersion) (*Validator, error) {
 	if version.Schema == nil || version.Schema.OpenAPIV3Schema == nil {
 		return nil, fmt.Errorf("version %s has no schema", version.Name)
 	}
@@ -50,22 +51,22 @@ func newJudge(version *apiextensionsv1.CustomResourceDefinitionVersion) (*judge,
 	if err != nil {
 		return nil, fmt.Errorf("reading the schema of version %s: %w", version.Name, err)
 	}
-	return &judge{structural: structural, validator: validator, rules: cel.NewValidator(structural, true, celconfig.PerCallLimit)}, nil
+	return &Validator{structural: structural, validator: validator, rules: cel.NewValidator(structural, true, celconfig.PerCallLimit)}, nil
 }
 
-// judge looks at an object, which it may change.
-func (j *judge) judge(ctx context.Context, obj map[string]any) fate {
-	var f fate
-	f.loses = pruning.PruneWithOptions(obj, j.structural, true, schema.UnknownFieldPathOptions{TrackUnknownFieldPaths: true})
-	defaulting.PruneNonNullableNullsWithoutDefaults(obj, j.structural)
-	defaulting.Default(obj, j.structural)
-	errs := validation.ValidateCustomResource(nil, runtime.DeepCopyJSON(obj), j.validator)
-	errs = append(errs, listtype.ValidateListSetsAndMaps(nil, j.structural, obj)...)
-	if j.rules != nil && len(errs) == 0 {
-		broken, _ := j.rules.Validate(ctx, nil, j.structural, obj, nil, celconfig.RuntimeCELCostBudget)
+// Validate checks an object, which it may change.
+func (v *Validator) Validate(ctx context.Context, obj map[string]any) Outcome {
+	var f Outcome
+	f.Loses = pruning.PruneWithOptions(obj, v.structural, true, schema.UnknownFieldPathOptions{TrackUnknownFieldPaths: true})
+	defaulting.PruneNonNullableNullsWithoutDefaults(obj, v.structural)
+	defaulting.Default(obj, v.structural)
+	errs := validation.ValidateCustomResource(nil, runtime.DeepCopyJSON(obj), v.validator)
+	errs = append(errs, listtype.ValidateListSetsAndMaps(nil, v.structural, obj)...)
+	if v.rules != nil && len(errs) == 0 {
+		broken, _ := v.rules.Validate(ctx, nil, v.structural, obj, nil, celconfig.RuntimeCELCostBudget)
 		errs = append(errs, broken...)
 	}
-	f.invalid = summary(errs)
+	f.Invalid = summary(errs)
 	return f
 }
 
