@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -21,6 +20,7 @@ import (
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
 	"github.com/flagship-k8s/flagship/internal/knowledge/backoff"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
@@ -215,7 +215,7 @@ func (p *propagator) createBinding(ctx context.Context, c *claimant, digest Dige
 			annotations[contentAnnotation] = digest.unknownDependencies()
 		}
 	}
-	err = p.client.Create(ctx, binding.(client.Object))
+	err = p.client.Create(ctx, binding)
 	switch {
 	case apierrors.IsAlreadyExists(err):
 		return reconcile.Result{RequeueAfter: backoff.Conflict}, nil
@@ -329,30 +329,19 @@ func (p *propagator) patchTemplate(ctx context.Context, ref hubstore.Ref, patch 
 	return p.templates.PatchMetadata(ctx, ref, raw)
 }
 
-// patchBinding sends the metadata changes and, where spec is given, what differs
-// from it; the template that the spec names owns the binding then. Only differences are sent, so that a cache that lags does no harm to
-// fields of others.
+// patchBinding sends the metadata changes and, where spec is given, what differs from it; the template that the spec names owns the
+// binding then. Only differences are sent, so that fields of others stay though the cache is behind.
 func (p *propagator) patchBinding(ctx context.Context, binding workv1alpha2.Binding, metadata hubstore.MetadataPatch, spec *workv1alpha2.ResourceBindingSpec) error {
-	before := binding.DeepCopyObject().(client.Object)
+	before := binding.DeepCopyObject().(workv1alpha2.Binding)
 	binding.SetLabels(apply(binding.GetLabels(), metadata.Labels))
 	binding.SetAnnotations(apply(binding.GetAnnotations(), metadata.Annotations))
 	if spec != nil {
 		*binding.BindingSpec() = *spec
 	}
 	adopted := spec != nil && own(binding)
-	if metadata.Empty() && !adopted && (spec == nil || equality.Semantic.DeepEqual(before.(workv1alpha2.Binding).BindingSpec(), spec)) {
+	if metadata.Empty() && !adopted && (spec == nil || equality.Semantic.DeepEqual(before.BindingSpec(), spec)) {
 		return nil
 	}
-	patch, err := client.MergeFrom(before).Data(binding.(client.Object))
-	if err != nil {
-		return fmt.Errorf("comparing binding: %w", err)
-	}
-	if string(patch) == "{}" {
-		return nil
-	}
-	key := client.ObjectKeyFromObject(before)
-	if err := p.client.Patch(ctx, binding.(client.Object), client.RawPatch(types.MergePatchType, patch)); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("patching binding %s: %w", key, err)
-	}
-	return nil
+	_, err := hubclient.Patch(ctx, p.client, before, binding)
+	return client.IgnoreNotFound(err)
 }

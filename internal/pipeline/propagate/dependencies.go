@@ -142,7 +142,7 @@ func (p *propagator) dependants(ctx context.Context, subject policy.Subject) ([]
 			return nil, fmt.Errorf("finding dependants: %w", err)
 		}
 		for _, binding := range bindings {
-			key := client.ObjectKeyFromObject(binding.(client.Object))
+			key := client.ObjectKeyFromObject(binding)
 			itself := isNameOf(binding, refOf(subject)) && !p.bindsOther(binding, refOf(subject))
 			if !seen[key] && !itself && len(snapshotClusters(binding)) > 0 && refersTo(binding, subject) {
 				seen[key] = true
@@ -285,7 +285,7 @@ func (p *propagator) createAttached(ctx context.Context, c *claimant, dependants
 	p.resume(c, binding, labels, annotations)
 	binding.SetLabels(apply(labels, fillDependants(spec, nil, dependants)))
 	binding.SetAnnotations(annotations)
-	err = p.client.Create(ctx, binding.(client.Object))
+	err = p.client.Create(ctx, binding)
 	if err != nil && !apierrors.IsAlreadyExists(err) && !apierrors.HasStatusCause(err, "NamespaceTerminating") {
 		return fmt.Errorf("creating attached binding %s/%s: %w", binding.GetNamespace(), name, err)
 	}

@@ -169,7 +169,7 @@ func (h *fakeHub) expectEvent(part string) {
 func (h *fakeHub) binding(ref hubstore.Ref) workv1alpha2.Binding {
 	h.t.Helper()
 	binding := emptyBinding(ref.Namespace)
-	if err := h.client.Get(h.t.Context(), bindingKey(ref), binding.(client.Object)); err != nil {
+	if err := h.client.Get(h.t.Context(), bindingKey(ref), binding); err != nil {
 		h.t.Fatalf("reading binding: %v", err)
 	}
 	return binding

@@ -142,10 +142,10 @@ func (p *propagator) collect(ctx context.Context, ref hubstore.Ref) error {
 }
 
 func (p *propagator) deleteBinding(ctx context.Context, binding workv1alpha2.Binding) error {
-	err := p.client.Delete(ctx, binding.(client.Object), client.Preconditions{UID: ptr.To(binding.GetUID())},
+	err := p.client.Delete(ctx, binding, client.Preconditions{UID: ptr.To(binding.GetUID())},
 		client.PropagationPolicy(metav1.DeletePropagationBackground))
 	if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
-		return fmt.Errorf("deleting binding %s: %w", client.ObjectKeyFromObject(binding.(client.Object)), err)
+		return fmt.Errorf("deleting binding %s: %w", client.ObjectKeyFromObject(binding), err)
 	}
 	return nil
 }
@@ -171,7 +171,7 @@ func (p *propagator) freeName(ctx context.Context, ref hubstore.Ref) (string, er
 
 func (p *propagator) bindingAt(ctx context.Context, ref hubstore.Ref, key client.ObjectKey) (workv1alpha2.Binding, error) {
 	binding := emptyBinding(ref.Namespace)
-	err := p.client.Get(ctx, key, binding.(client.Object))
+	err := p.client.Get(ctx, key, binding)
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil, nil

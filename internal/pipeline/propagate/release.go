@@ -10,11 +10,11 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/labels"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
 	"github.com/flagship-k8s/flagship/internal/knowledge/backoff"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
@@ -85,14 +85,13 @@ func (l *policyLoop) reconcile(ctx context.Context, key policy.Key) (reconcile.R
 	named, listed := l.selected(propagation)
 	l.inbox.add(soon, named...)
 	l.inbox.add(later, listed...)
-	l.reportHeld(ctx, propagation, append(named, listed...))
-	return reconcile.Result{}, nil
+	return reconcile.Result{}, l.reportHeld(ctx, propagation, append(named, listed...))
 }
 
 // release waits until nothing is claimed by a policy being deleted, then lets it
 // go. Bindings and copies stay.
 func (l *policyLoop) release(ctx context.Context, propagation policyv1alpha1.Propagation, bound []hubstore.Ref) (reconcile.Result, error) {
-	if !controllerutil.ContainsFinalizer(propagation.(client.Object), propagation.Finalizer()) {
+	if !controllerutil.ContainsFinalizer(propagation, propagation.Finalizer()) {
 		l.inbox.add(later, bound...)
 		return reconcile.Result{}, nil
 	}
@@ -101,14 +100,7 @@ func (l *policyLoop) release(ctx context.Context, propagation policyv1alpha1.Pro
 		l.inbox.add(later, remaining...)
 		return reconcile.Result{RequeueAfter: backoff.NotYet}, nil
 	}
-	before := propagation.DeepCopyObject().(client.Object)
-	after := propagation.DeepCopyObject().(client.Object)
-	controllerutil.RemoveFinalizer(after, propagation.Finalizer())
-	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	if err := l.client.Patch(ctx, after, patch); client.IgnoreNotFound(err) != nil {
-		return reconcile.Result{}, fmt.Errorf("letting %s go: %w", policy.KeyOf(propagation), err)
-	}
-	return reconcile.Result{}, nil
+	return reconcile.Result{}, hubclient.RemoveFinalizer(ctx, l.client, propagation, propagation.Finalizer())
 }
 
 // claimedBy lists templates of the selected kinds that carry the policy's claim.
@@ -177,9 +169,9 @@ func (l *policyLoop) selected(propagation policyv1alpha1.Propagation) (named, li
 
 // reportHeld tells the owner of a new or changed policy which selected objects
 // it does not get, because other policies hold them.
-func (l *policyLoop) reportHeld(ctx context.Context, propagation policyv1alpha1.Propagation, selected []hubstore.Ref) {
+func (l *policyLoop) reportHeld(ctx context.Context, propagation policyv1alpha1.Propagation, selected []hubstore.Ref) error {
 	if hubAge := l.clock.Since(l.started); hubAge < time.Minute && l.clock.Since(propagation.GetCreationTimestamp().Time) > hubAge {
-		return // a restart is no news
+		return nil // what a restart finds again is no news
 	}
 	holders := map[string]int{}
 	total := 0
@@ -198,7 +190,10 @@ func (l *policyLoop) reportHeld(ctx context.Context, propagation policyv1alpha1.
 			continue
 		}
 		holder, err := l.holder(ctx, claim)
-		if err != nil || holder == nil {
+		if err != nil {
+			return err
+		}
+		if holder == nil {
 			continue
 		}
 		subject := l.subject(ref, meta)
@@ -209,7 +204,7 @@ func (l *policyLoop) reportHeld(ctx context.Context, propagation policyv1alpha1.
 		total++
 	}
 	if total == 0 {
-		return
+		return nil
 	}
 	var parts []string
 	for holder, n := range holders {
@@ -226,6 +221,7 @@ func (l *policyLoop) reportHeld(ctx context.Context, propagation policyv1alpha1.
 	l.events.Publish(events.Warning(events.Reference(policyv1alpha1.SchemeGroupVersion.WithKind(kind), propagation), events.ApplyPolicyFailed,
 		fmt.Sprintf("%d of %d selected objects belong to others, which this policy may not preempt: %s",
 			total, len(selected), strings.Join(parts, ", "))))
+	return nil
 }
 
 // canonical gives references the version under which the store knows them.

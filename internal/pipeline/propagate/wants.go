@@ -69,11 +69,11 @@ func (p *propagator) returning(ctx context.Context, binding workv1alpha2.Binding
 	var found []workv1alpha2.Binding
 	for _, snapshot := range binding.BindingSpec().RequiredBy {
 		key := client.ObjectKey{Namespace: snapshot.Namespace, Name: snapshot.Name}
-		if slices.ContainsFunc(present, func(b workv1alpha2.Binding) bool { return client.ObjectKeyFromObject(b.(client.Object)) == key }) {
+		if slices.ContainsFunc(present, func(b workv1alpha2.Binding) bool { return client.ObjectKeyFromObject(b) == key }) {
 			continue
 		}
 		dependant := emptyBinding(key.Namespace)
-		err := p.policies.Reader.Get(ctx, key, dependant.(client.Object))
+		err := p.policies.Reader.Get(ctx, key, dependant)
 		returns := false
 		switch {
 		case apierrors.IsNotFound(err):
@@ -110,7 +110,7 @@ func recorded(binding workv1alpha2.Binding, snapshot workv1alpha2.BindingSnapsho
 
 // isNameOf says that a binding is where the binding of a template may be.
 func isNameOf(binding workv1alpha2.Binding, ref hubstore.Ref) bool {
-	key := client.ObjectKeyFromObject(binding.(client.Object))
+	key := client.ObjectKeyFromObject(binding)
 	return key == bindingKey(ref) || key == alternativeKey(ref)
 }
 

@@ -5,7 +5,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlevent "sigs.k8s.io/controller-runtime/pkg/event"
 
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
@@ -18,7 +17,7 @@ func TestRestoredBindingMeetsItsTemplate(t *testing.T) {
 	ref := h.deployment("web")
 	h.reconcile(ref)
 	b := h.binding(ref)
-	h.update(b.(client.Object), func() { b.SetOwnerReferences(nil) }) // as admission does with one that is put back
+	h.update(b, func() { b.SetOwnerReferences(nil) }) // as admission does with one that is put back
 	obj := h.templates.objects[ref].DeepCopy()
 	delete(h.templates.objects, ref)
 	h.writes = nil
