@@ -19,8 +19,7 @@ type Subject struct {
 	GroupVersionKind schema.GroupVersionKind
 	Namespace, Name  string
 	Labels           map[string]string
-	// OtherVersions are those in which the hub serves the same object, besides
-	// the one in Ref: a selector may name any of them.
+	// OtherVersions are those in which the hub serves the same object, besides the one in Ref: a selector may name any of them.
 	OtherVersions []string
 }
 
@@ -55,8 +54,7 @@ func (r Rank) String() string {
 	}
 }
 
-// Key names a PropagationPolicy or, when Namespace is empty, a
-// ClusterPropagationPolicy.
+// Key names a PropagationPolicy or, when Namespace is empty, a ClusterPropagationPolicy.
 type Key struct{ Namespace, Name string }
 
 // KeyOf is the key of a policy.
@@ -90,11 +88,9 @@ type Miss int
 const (
 	// MissKind is a policy for other kinds or other namespaces.
 	MissKind Miss = iota
-	// MissName is one that names other objects of the kind: it says nothing
-	// about this one.
+	// MissName is one that names other objects of the kind: it says nothing about this one.
 	MissName
-	// MissLabels is one that selects objects of the kind by labels, and this one
-	// lacks them.
+	// MissLabels is one that selects objects of the kind by labels, and this one lacks them.
 	MissLabels
 	// MissVersion is one that names the kind in a version that is not served.
 	MissVersion
@@ -108,10 +104,8 @@ type Decision struct {
 	Candidates []Candidate
 }
 
-// Choose picks the policy for a template that belongs to none. Policies being
-// deleted do not count. A policy of the template's namespace beats every
-// cluster-wide one; then the higher priority wins, then the more precise
-// selector, then the smaller name.
+// Choose picks the policy for a template that belongs to none. Policies being deleted do not count. A policy of the template's
+// namespace beats every cluster-wide one; then the higher priority wins, then the more precise selector, then the smaller name.
 func Choose(subject Subject, policies []policyv1alpha1.Propagation) Decision {
 	type contender struct {
 		policy policyv1alpha1.Propagation
@@ -177,8 +171,7 @@ func losing(winner, loser Candidate) string {
 	}
 }
 
-// Match says how precisely a policy selects a template. It does not care
-// whether the policy is being deleted.
+// Match says how precisely a policy selects a template. It does not care whether the policy is being deleted.
 func Match(subject Subject, policy policyv1alpha1.Propagation) Rank {
 	return consider(subject, policy).Rank
 }
@@ -235,11 +228,9 @@ func (c *Candidate) miss(miss Miss, why string) {
 	}
 }
 
-// Preempt picks the policy that may take the template away from the one that
-// holds it, nil if none may. It needs preemption Always and a selector by the
-// template's name; a namespaced policy prevails over any cluster-wide one and
-// over namespaced ones of strictly lower priority, a cluster-wide policy only
-// over cluster-wide ones of strictly lower priority.
+// Preempt picks the policy that may take the template away from the one that holds it, nil if none may. It needs preemption Always
+// and a selector by the template's name; a namespaced policy prevails over any cluster-wide one and over namespaced ones of
+// strictly lower priority, a cluster-wide policy only over cluster-wide ones of strictly lower priority.
 func Preempt(subject Subject, holder policyv1alpha1.Propagation, policies []policyv1alpha1.Propagation) policyv1alpha1.Propagation {
 	var able []policyv1alpha1.Propagation
 	for _, policy := range policies {
@@ -252,9 +243,8 @@ func Preempt(subject Subject, holder policyv1alpha1.Propagation, policies []poli
 	return Choose(subject, able).Winner
 }
 
-// Judge is the whole answer to the question which policy a template belongs to,
-// and why: holder is the policy that its claim names, nil if it belongs to none.
-// It keeps what it has unless a policy may take it away.
+// Judge is the whole answer to the question which policy a template belongs to, and why: holder is the policy that its claim names,
+// nil if it belongs to none. It keeps what it has unless a policy may take it away.
 func Judge(subject Subject, holder policyv1alpha1.Propagation, policies []policyv1alpha1.Propagation) Decision {
 	if holder == nil {
 		return Choose(subject, policies)
@@ -284,8 +274,7 @@ func Judge(subject Subject, holder policyv1alpha1.Propagation, policies []policy
 	return decision
 }
 
-// failing says why a policy that selects the template does not take it from its
-// holder, or lost it to, or against, the winner.
+// failing says why a policy that selects the template does not take it from its holder, or lost it to, or against, the winner.
 func failing(subject Subject, policy, holder, winner policyv1alpha1.Propagation) string {
 	switch {
 	case KeyOf(policy) == KeyOf(holder):
@@ -327,8 +316,7 @@ func (d Decision) Contested() bool {
 	})
 }
 
-// Near says that a policy came close enough to selecting the template for its
-// owner to wonder why it does not.
+// Near says that a policy came close enough to selecting the template for its owner to wonder why it does not.
 func (d Decision) Near() bool {
 	return slices.ContainsFunc(d.Candidates, func(c Candidate) bool { return c.Miss >= MissLabels })
 }

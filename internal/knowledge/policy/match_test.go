@@ -17,8 +17,7 @@ var deploymentKind = schema.GroupVersionKind{Group: "apps", Version: "v1", Kind:
 
 type policyOption func(*metav1.ObjectMeta, *policyv1alpha1.PropagationSpec)
 
-// pp is a policy of namespace shop, cpp a cluster-wide one; both select
-// Deployments and have the id "<name>-id".
+// pp is a policy of namespace shop, cpp a cluster-wide one; both select Deployments and have the id "<name>-id".
 func pp(name string, options ...policyOption) *policyv1alpha1.PropagationPolicy {
 	p := &policyv1alpha1.PropagationPolicy{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "shop", Name: name, UID: "uid-" + "pp",

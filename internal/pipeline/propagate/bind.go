@@ -143,10 +143,9 @@ func (p *propagator) object(ctx context.Context, c *claimant) (*unstructured.Uns
 	return c.obj, nil
 }
 
-// lazyWaits says that a lazy policy does not act yet: users have not changed the
-// template since the binding was made or, without a binding, since the policy
-// came to a template that was there before it. A claim without a baseline is one
-// that was acted on: its binding was deleted, and is made again.
+// lazyWaits says that a lazy policy does not act yet: users have not changed the template since the binding was made or, without a
+// binding, since the policy came to a template that was there before it. A claim without a baseline is one that was acted on: its
+// binding was deleted, and is made again.
 func lazyWaits(c *claimant, binding workv1alpha2.Binding, digest Digest) bool {
 	if c.policy.PropagationSpec().ActivationPreference != policyv1alpha1.LazyActivation {
 		return false
@@ -163,8 +162,7 @@ func lazyWaits(c *claimant, binding workv1alpha2.Binding, digest Digest) bool {
 	return cameLater(c.policy, c.meta)
 }
 
-// cameLater compares creation times, which have whole seconds, and then the
-// order of writes.
+// cameLater compares creation times, which have whole seconds, and then the order of writes.
 func cameLater(propagation, tmpl metav1.Object) bool {
 	a, b := propagation.GetCreationTimestamp(), tmpl.GetCreationTimestamp()
 	if !a.Equal(&b) {

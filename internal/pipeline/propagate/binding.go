@@ -13,8 +13,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
 )
 
-// bindingKey is where the binding of a template is, unless another template's
-// binding is there.
+// bindingKey is where the binding of a template is, unless another template's binding is there.
 func bindingKey(ref hubstore.Ref) types.NamespacedName {
 	return types.NamespacedName{
 		Namespace: ref.Namespace,
@@ -22,8 +21,7 @@ func bindingKey(ref hubstore.Ref) types.NamespacedName {
 	}
 }
 
-// alternativeKey is where the binding of a template is while another template's
-// has its bindingKey.
+// alternativeKey is where the binding of a template is while another template's has its bindingKey.
 func alternativeKey(ref hubstore.Ref) types.NamespacedName {
 	return types.NamespacedName{
 		Namespace: ref.Namespace,
@@ -39,9 +37,8 @@ func emptyBinding(namespace string) workv1alpha2.Binding {
 	return &workv1alpha2.ResourceBinding{}
 }
 
-// newBinding is a binding of a template, named, owned and guarded, with nothing
-// in its spec yet. The owner makes the garbage collector the backstop for
-// bindings whose template goes while nobody looks.
+// newBinding is a binding of a template, named, owned and guarded, with nothing in its spec yet. The owner makes the garbage
+// collector the backstop for bindings whose template goes while nobody looks.
 func newBinding(ref hubstore.Ref, uid types.UID, name string) workv1alpha2.Binding {
 	binding := emptyBinding(ref.Namespace)
 	binding.SetNamespace(ref.Namespace)
@@ -101,10 +98,9 @@ func (p *propagator) resume(c *claimant, binding workv1alpha2.Binding, labels, a
 	}
 }
 
-// owned says that a binding still belongs to its template. When a template is
-// deleted with the "orphan" policy, the garbage collector takes the owner away
-// first, and then the binding stays. So does one that was restored from a backup
-// and has not met its template yet: admission takes the owner away.
+// owned says that a binding still belongs to its template. When a template is deleted with the "orphan" policy, the garbage
+// collector takes the owner away first, and then the binding stays. So does one that was restored from a backup and has not met its
+// template yet: admission takes the owner away.
 func owned(binding workv1alpha2.Binding) bool {
 	for _, owner := range binding.GetOwnerReferences() {
 		if owner.UID == binding.BindingSpec().Resource.UID {
@@ -114,9 +110,8 @@ func owned(binding workv1alpha2.Binding) bool {
 	return false
 }
 
-// bindsOther says that a binding is about another object: names are made of
-// kind and name, so that equal kinds of two groups share them, and those of two
-// versions that have objects of their own.
+// bindsOther says that a binding is about another object: names are made of kind and name, so that equal kinds of two groups share
+// them, and those of two versions that have objects of their own.
 func (p *propagator) bindsOther(binding workv1alpha2.Binding, ref hubstore.Ref) bool {
 	bound := boundRef(binding)
 	if bound.GroupVersionKind.GroupKind() != ref.GroupVersionKind.GroupKind() || bound.Namespace != ref.Namespace || bound.Name != ref.Name {
@@ -159,9 +154,8 @@ func fillTemplate(spec *workv1alpha2.ResourceBindingSpec, ref hubstore.Ref, meta
 	spec.Components = workload.Components
 }
 
-// fillPolicy writes into a spec what follows from the policy. Priority is the
-// value of the priority class the policy names. What others write into a spec,
-// targets and evictions above all, is left as it is.
+// fillPolicy writes into a spec what follows from the policy. Priority is the value of the priority class the policy names. What
+// others write into a spec, targets and evictions above all, is left as it is.
 func fillPolicy(spec *workv1alpha2.ResourceBindingSpec, propagation *policyv1alpha1.PropagationSpec, labels map[string]string, priority *int32) {
 	//lint:ignore SA1019 the old field keeps working
 	spec.PropagateDeps = propagation.PropagateDeps || propagation.Association
@@ -178,8 +172,7 @@ func fillPolicy(spec *workv1alpha2.ResourceBindingSpec, propagation *policyv1alp
 	}
 }
 
-// suspension takes dispatching from the policy and leaves scheduling, which
-// only a binding can suspend, as it is.
+// suspension takes dispatching from the policy and leaves scheduling, which only a binding can suspend, as it is.
 func suspension(present *workv1alpha2.Suspension, wanted *policyv1alpha1.Suspension) *workv1alpha2.Suspension {
 	var result workv1alpha2.Suspension
 	if present != nil {

@@ -33,8 +33,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/knowledge/policy"
 )
 
-// Deps is what the package needs. All fields but Customized and
-// HasWorks are required.
+// Deps is what the package needs. All fields but Customized and HasWorks are required.
 type Deps struct {
 	// Client is that of package hubclient.
 	Client      client.Client
@@ -43,10 +42,9 @@ type Deps struct {
 		interpret.Workload
 		interpret.Shape
 	}
-	// Customized stands for what users say about replicas, components and
-	// dependencies of a kind; a binding is made anew from its template when it is
-	// another one. The template has to be announced then, as after a change of its
-	// own. Nil: nobody ever says anything.
+	// Customized stands for what users say about replicas, components and dependencies of a kind; a binding is made anew from its
+	// template when it is another one. The template has to be announced then, as after a change of its own. Nil: nobody ever says
+	// anything.
 	Customized func(schema.GroupVersionKind) string
 	// Conversion has the definition that a custom resource needs in members, which it depends on. Nil: none needs one.
 	Conversion conversion.Adviser
@@ -124,8 +122,7 @@ func setupPolicies(mgr ctrl.Manager, l *policyLoop) error {
 	return nil
 }
 
-// options are those of every loop here: failures back off per item and hold
-// nobody else up.
+// options are those of every loop here: failures back off per item and hold nobody else up.
 func options[R comparable](mgr ctrl.Manager, reconciler reconcile.TypedReconciler[R], workers int) controller.TypedOptions[R] {
 	return controller.TypedOptions[R]{
 		Reconciler:              controlloop.Track(mgr, reconciler),
@@ -135,8 +132,7 @@ func options[R comparable](mgr ctrl.Manager, reconciler reconcile.TypedReconcile
 	}
 }
 
-// Priorities in the queue of templates. What one change of a policy or a restart
-// brings along waits behind what users do meanwhile.
+// Priorities in the queue of templates. What one change of a policy or a restart brings along waits behind what users do meanwhile.
 const (
 	soon  = 0
 	later = handler.LowPriority
@@ -149,8 +145,7 @@ type inbox struct {
 
 func (i *inbox) open(queue workqueue.TypedRateLimitingInterface[hubstore.Ref]) { i.queue.Store(&queue) }
 
-// add queues templates; before the queue is open it does nothing, since opening
-// it brings all of them.
+// add queues templates; before the queue is open it does nothing, since opening it brings all of them.
 func (i *inbox) add(priority int, refs ...hubstore.Ref) {
 	queue := i.queue.Load()
 	if queue == nil || len(refs) == 0 {
@@ -199,9 +194,8 @@ func (f *templateFeed) WaitForSync(ctx context.Context) error {
 	return nil
 }
 
-// onBinding queues the template of a binding that was created, changed in
-// metadata or spec, or is going, and the templates it refers to if it matters to
-// them.
+// onBinding queues the template of a binding that was created, changed in metadata or spec, or is going, and the templates it
+// refers to if it matters to them.
 func onBinding[B interface {
 	workv1alpha2.Binding
 	client.Object

@@ -25,11 +25,9 @@ import (
 	"github.com/flagship-k8s/flagship/internal/knowledge/policy"
 )
 
-// A template with propagateDeps is a dependant; what it refers to goes where it
-// goes. Its binding lists the references in an annotation. From there the
-// binding of each referred template is made: seen from that template, its
-// dependants are all bindings whose list it is on, and their targets are its
-// requiredBy. So every binding has one writer, however many depend on it.
+// A template with propagateDeps is a dependant; what it refers to goes where it goes. Its binding lists the references in an
+// annotation. From there the binding of each referred template is made: seen from that template, its dependants are all bindings
+// whose list it is on, and their targets are its requiredBy. So every binding has one writer, however many depend on it.
 
 // indexDepends finds bindings by what their templates refer to.
 const indexDepends = "propagate.depends"
@@ -37,8 +35,7 @@ const indexDepends = "propagate.depends"
 // dependedByPrefix begins the labels that name the dependants of a binding.
 var dependedByPrefix = strings.SplitAfterN(workv1alpha2.DependedByLabel("", ""), "depended-by-", 2)[0]
 
-// dependencyKey is the index value of a reference, in whatever version; the name
-// is empty for one by labels.
+// dependencyKey is the index value of a reference, in whatever version; the name is empty for one by labels.
 func dependencyKey(gvk schema.GroupVersionKind, namespace, name string) string {
 	return gvk.GroupKind().String() + "|" + namespace + "|" + name
 }
@@ -68,10 +65,9 @@ func parseDependencies(binding metav1.Object) []interpret.Dependency {
 	return slices.DeleteFunc(list, func(d interpret.Dependency) bool { return !inReach(binding.GetNamespace(), d) })
 }
 
-// inReach says that a template of a namespace may take along what it refers to: objects of the same namespace, and the
-// definition of a kind, without which a custom resource could not be applied. A template that belongs to no namespace takes
-// along definitions only. Everything else crosses a border: whoever may write a template need not be allowed to send what
-// it names.
+// inReach says that a template of a namespace may take along what it refers to: objects of the same namespace, and the definition
+// of a kind, without which a custom resource could not be applied. A template that belongs to no namespace takes along definitions
+// only. Everything else crosses a border: whoever may write a template need not be allowed to send what it names.
 func inReach(namespace string, d interpret.Dependency) bool {
 	if d.Namespace == "" {
 		return isDefinition(schema.FromAPIVersionAndKind(d.APIVersion, d.Kind))
@@ -83,9 +79,8 @@ func isDefinition(gvk schema.GroupVersionKind) bool {
 	return gvk.Group == "apiextensions.k8s.io" && gvk.Kind == "CustomResourceDefinition"
 }
 
-// dependencies is the annotation that lists what a template refers to. The
-// interpreter's failure, which is unknown then, is told and leaves the list as
-// it was; it is to be asked again.
+// dependencies is the annotation that lists what a template refers to. The interpreter's failure, which is unknown then, is told
+// and leaves the list as it was; it is to be asked again.
 func (p *propagator) dependencies(ctx context.Context, c *claimant, present string) (list string, unknown, err error) {
 	obj, err := p.object(ctx, c)
 	if err != nil {
@@ -131,8 +126,7 @@ func (p *propagator) resolve(from hubstore.Ref, d interpret.Dependency) (interpr
 	return d, inReach(from.Namespace, d)
 }
 
-// dependants lists the bindings whose templates need a template, in the order of
-// their names. They are shared with the cache.
+// dependants lists the bindings whose templates need a template, in the order of their names. They are shared with the cache.
 func (p *propagator) dependants(ctx context.Context, subject policy.Subject) ([]workv1alpha2.Binding, error) {
 	var found []workv1alpha2.Binding
 	seen := map[client.ObjectKey]bool{}
@@ -196,8 +190,7 @@ func snapshotClusters(binding workv1alpha2.Binding) []workv1alpha2.TargetCluster
 	return clusters
 }
 
-// fillDependants writes into a spec, and into the labels of its binding, who
-// needs it. It returns the changed labels.
+// fillDependants writes into a spec, and into the labels of its binding, who needs it. It returns the changed labels.
 func fillDependants(spec *workv1alpha2.ResourceBindingSpec, present map[string]string, dependants []workv1alpha2.Binding) map[string]*string {
 	changes := map[string]*string{}
 	for key := range present {
@@ -220,10 +213,9 @@ func fillDependants(spec *workv1alpha2.ResourceBindingSpec, present map[string]s
 	return changes
 }
 
-// fillStrictest gives an attached binding, which has no policy of its own, what
-// the policies of its dependants say: the strongest wish of each kind. It
-// returns whether they disagree. A definition is never taken over from a member
-// on behalf of those who have objects of its kind.
+// fillStrictest gives an attached binding, which has no policy of its own, what the policies of its dependants say: the strongest
+// wish of each kind. It returns whether they disagree. A definition is never taken over from a member on behalf of those who have
+// objects of its kind.
 func fillStrictest(spec *workv1alpha2.ResourceBindingSpec, dependants []workv1alpha2.Binding) (disagree bool) {
 	first := dependants[0].BindingSpec()
 	definition := isDefinition(schema.FromAPIVersionAndKind(spec.Resource.APIVersion, spec.Resource.Kind))
@@ -243,8 +235,7 @@ func fillStrictest(spec *workv1alpha2.ResourceBindingSpec, dependants []workv1al
 	return disagree
 }
 
-// attach keeps the binding of a template that no policy takes along: there as
-// long as others depend on it.
+// attach keeps the binding of a template that no policy takes along: there as long as others depend on it.
 func (p *propagator) attach(ctx context.Context, ref hubstore.Ref, meta *metav1.PartialObjectMetadata, binding workv1alpha2.Binding, dependants []workv1alpha2.Binding) error {
 	if binding != nil && (binding.GetDeletionTimestamp() != nil || p.bindsOther(binding, ref)) {
 		return nil
@@ -316,8 +307,7 @@ func (p *propagator) reportDisagreement(c *claimant, disagree bool) {
 	}
 }
 
-// neededBy lists the templates that a binding's template refers to and that are
-// there.
+// neededBy lists the templates that a binding's template refers to and that are there.
 func neededBy(templates Templates, binding workv1alpha2.Binding) []hubstore.Ref {
 	if !binding.BindingSpec().PropagateDeps {
 		return nil
@@ -340,8 +330,7 @@ func neededBy(templates Templates, binding workv1alpha2.Binding) []hubstore.Ref 
 	return refs
 }
 
-// sameForDependencies says that a change of a binding is of no concern to what
-// its template refers to.
+// sameForDependencies says that a change of a binding is of no concern to what its template refers to.
 func sameForDependencies(before, after workv1alpha2.Binding) bool {
 	a, b := before.BindingSpec(), after.BindingSpec()
 	if !a.PropagateDeps && !b.PropagateDeps {

@@ -24,15 +24,13 @@ const (
 	baselineAnnotation = "resourcetemplate.karmada.io/lazy-baseline"
 )
 
-// Digest tells two states of a template apart. Status is no part of it, nor are
-// the keys of a claim.
+// Digest tells two states of a template apart. Status is no part of it, nor are the keys of a claim.
 type Digest struct {
 	// User is what users and their tools change: spec, data, labels, annotations.
 	User string
 	// Marks are labels and annotations that speak to this control plane.
 	Marks string
-	// Kind is what users say about how to read objects of the kind; empty if
-	// nothing.
+	// Kind is what users say about how to read objects of the kind; empty if nothing.
 	Kind string
 }
 
@@ -44,9 +42,8 @@ func (d Digest) String() string {
 	return d.User + "." + d.Marks + "." + d.Kind
 }
 
-// unknownDependencies is the digest as a binding has it while nobody could tell
-// what its template refers to: equal to none, so that it is asked again, also
-// after a restart.
+// unknownDependencies is the digest as a binding has it while nobody could tell what its template refers to: equal to none, so that
+// it is asked again, also after a restart.
 func (d Digest) unknownDependencies() string {
 	d.Kind += "?"
 	return d.String()
@@ -59,12 +56,10 @@ func parseDigest(s string) Digest {
 	return Digest{User: user, Marks: marks, Kind: kind}
 }
 
-// digestOf computes the digest of a template. Where a generation counts changes
-// of content, the metadata is enough, if that count is good enough for the
-// caller: to some kinds, changed annotations are a new generation, whoever's
-// they are. Otherwise content is asked for the object. Secrets are not hashed,
-// since bindings are for more eyes than they: their resource version stands for
-// their content.
+// digestOf computes the digest of a template. Where a generation counts changes of content, the metadata is enough, if that count
+// is good enough for the caller: to some kinds, changed annotations are a new generation, whoever's they are. Otherwise content is
+// asked for the object. Secrets are not hashed, since bindings are for more eyes than they: their resource version stands for their
+// content.
 func digestOf(kind schema.GroupKind, meta metav1.Object, counted bool, content func() (*unstructured.Unstructured, error)) (Digest, error) {
 	user, marks := splitKeys(meta)
 	digest := Digest{Marks: hashOf(marks)}

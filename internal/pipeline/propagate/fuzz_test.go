@@ -9,8 +9,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
 )
 
-// FuzzDependencies reads any list of dependencies from a binding. What counts of it is of the binding's namespace, or a
-// definition.
+// FuzzDependencies reads any list of dependencies from a binding. What counts of it is of the binding's namespace, or a definition.
 func FuzzDependencies(f *testing.F) {
 	f.Add(`[{"apiVersion":"v1","kind":"Secret","namespace":"shop","name":"s"},{"apiVersion":"v1","kind":"Namespace","name":"bank"}]`)
 	f.Add(`[{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","name":"a.b"},{"kind":"Secret","namespace":"bank","labelSelector":{}}]`)

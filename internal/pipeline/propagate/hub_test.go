@@ -39,8 +39,7 @@ import (
 // start is when the hub of a test came up; its objects are an hour older.
 var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// fakeHub is an API server with templates, policies and bindings, which counts
-// what is written to it.
+// fakeHub is an API server with templates, policies and bindings, which counts what is written to it.
 type fakeHub struct {
 	t         *testing.T
 	client    client.Client
@@ -129,8 +128,7 @@ func (h *fakeHub) reconcile(ref hubstore.Ref) time.Duration {
 	return result.RequeueAfter
 }
 
-// policyChanged runs the policy loop and then the template loop until neither
-// finds anything more to do.
+// policyChanged runs the policy loop and then the template loop until neither finds anything more to do.
 func (h *fakeHub) policyChanged(key policy.Key) {
 	h.t.Helper()
 	for range 10 {
@@ -315,8 +313,7 @@ func (f *fakeTemplates) put(ref hubstore.Ref, obj *unstructured.Unstructured) {
 	f.objects[ref] = obj
 }
 
-// change edits a template as a user would; a change of spec counts as a new
-// generation.
+// change edits a template as a user would; a change of spec counts as a new generation.
 func (f *fakeTemplates) change(ref hubstore.Ref, edit func(*unstructured.Unstructured)) {
 	obj := f.objects[ref].DeepCopy()
 	before, _, _ := unstructured.NestedMap(obj.DeepCopy().Object, "spec")
@@ -329,8 +326,7 @@ func (f *fakeTemplates) change(ref hubstore.Ref, edit func(*unstructured.Unstruc
 	f.put(ref, obj)
 }
 
-// deployment adds Deployment shop/<name> with two replicas, created an hour
-// before the hub started.
+// deployment adds Deployment shop/<name> with two replicas, created an hour before the hub started.
 func (h *fakeHub) deployment(name string) hubstore.Ref {
 	ref := hubstore.Ref{GroupVersionKind: deploymentKind, Namespace: "shop", Name: name}
 	return h.object(ref, map[string]any{

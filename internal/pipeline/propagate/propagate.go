@@ -60,15 +60,13 @@ type propagator struct {
 	// decided for them is kept, so that creating them again moves nothing.
 	deleted sync.Map // template.Ref → workv1alpha2.Binding
 
-	// outgrown has templates that a changed policy no longer selects. Only then
-	// is a template given up: a template whose own labels moved away stays where
-	// it is until its policy changes. A start counts as a change of every policy:
-	// nobody knows which were changed shortly before.
+	// outgrown has templates that a changed policy no longer selects. Only then is a template given up: a template whose own labels
+	// moved away stays where it is until its policy changes. A start counts as a change of every policy: nobody knows which were
+	// changed shortly before.
 	outgrown sync.Map // template.Ref → policy.Claim
 }
 
-// settleFor is how long a new template may be without a policy before an event says why: policies are often created a moment
-// later.
+// settleFor is how long a new template may be without a policy before an event says why: policies are often created a moment later.
 const settleFor = 5 * time.Second
 
 // Reconcile brings claim and binding of one template up to date.
@@ -122,9 +120,8 @@ func (p *propagator) settle(ctx context.Context, c *claimant, subject policy.Sub
 	return p.adopt(ctx, c, binding)
 }
 
-// collect deletes the binding of a template that is gone. The API server is
-// asked before, so that a cache that lags never costs a running copy. A template
-// that was made anew keeps the binding.
+// collect deletes the binding of a template that is gone. The API server is asked before, so that a cache that lags never costs a
+// running copy. A template that was made anew keeps the binding.
 func (p *propagator) collect(ctx context.Context, ref hubstore.Ref) error {
 	p.outgrown.Delete(ref)
 	p.deleted.Delete(ref)
@@ -223,8 +220,7 @@ func (p *propagator) policyFor(ctx context.Context, subject policy.Subject, meta
 	return decision.Winner, contest, false, nil
 }
 
-// holder is the policy that a claim names, nil if it is void: its policy is
-// gone, on its way out, or another one of the same name.
+// holder is the policy that a claim names, nil if it is void: its policy is gone, on its way out, or another one of the same name.
 func (p *propagator) holder(ctx context.Context, claim policy.Claim) (policyv1alpha1.Propagation, error) {
 	if claim == (policy.Claim{}) || claim.Policy.Name == "" {
 		return nil, nil

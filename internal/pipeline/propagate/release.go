@@ -88,8 +88,7 @@ func (l *policyLoop) reconcile(ctx context.Context, key policy.Key) (reconcile.R
 	return reconcile.Result{}, l.reportHeld(ctx, propagation, append(named, listed...))
 }
 
-// release waits until nothing is claimed by a policy being deleted, then lets it
-// go. Bindings and copies stay.
+// release waits until nothing is claimed by a policy being deleted, then lets it go. Bindings and copies stay.
 func (l *policyLoop) release(ctx context.Context, propagation policyv1alpha1.Propagation, bound []hubstore.Ref) (reconcile.Result, error) {
 	if !controllerutil.ContainsFinalizer(propagation, propagation.Finalizer()) {
 		l.inbox.add(later, bound...)
@@ -123,8 +122,7 @@ func (l *policyLoop) claimedBy(propagation policyv1alpha1.Propagation) []hubstor
 	return slices.Collect(maps.Keys(found))
 }
 
-// giveUp marks the bound templates that the policy no longer selects, for the
-// propagator to release them.
+// giveUp marks the bound templates that the policy no longer selects, for the propagator to release them.
 func (l *policyLoop) giveUp(propagation policyv1alpha1.Propagation, bound []hubstore.Ref) {
 	for _, ref := range bound {
 		meta, ok := l.templates.Meta(ref)
@@ -138,8 +136,7 @@ func (l *policyLoop) giveUp(propagation policyv1alpha1.Propagation, bound []hubs
 	}
 }
 
-// selected lists the templates there are that a policy selects: by name, and by
-// labels or kind.
+// selected lists the templates there are that a policy selects: by name, and by labels or kind.
 func (l *policyLoop) selected(propagation policyv1alpha1.Propagation) (named, listed []hubstore.Ref) {
 	for _, selector := range propagation.PropagationSpec().ResourceSelectors {
 		gvk, ok := l.templates.Canonical(policy.KindOf(selector))
@@ -167,8 +164,7 @@ func (l *policyLoop) selected(propagation policyv1alpha1.Propagation) (named, li
 	return named, listed
 }
 
-// reportHeld tells the owner of a new or changed policy which selected objects
-// it does not get, because other policies hold them.
+// reportHeld tells the owner of a new or changed policy which selected objects it does not get, because other policies hold them.
 func (l *policyLoop) reportHeld(ctx context.Context, propagation policyv1alpha1.Propagation, selected []hubstore.Ref) error {
 	if hubAge := l.clock.Since(l.started); hubAge < time.Minute && l.clock.Since(propagation.GetCreationTimestamp().Time) > hubAge {
 		return nil // what a restart finds again is no news

@@ -16,9 +16,8 @@ import (
 	"github.com/flagship-k8s/flagship/internal/knowledge/policy"
 )
 
-// Wants says whether a binding that is deleted would be created again: its template exists, and a policy, a
-// MultiClusterService or another template still takes the template to clusters. It needs the indexes that Setup adds. hasWorks is
-// Deps.HasWorks.
+// Wants says whether a binding that is deleted would be created again: its template exists, and a policy, a MultiClusterService or
+// another template still takes the template to clusters. It needs the indexes that Setup adds. hasWorks is Deps.HasWorks.
 func Wants(reader client.Reader, templates Templates, hasWorks func(context.Context, client.ObjectKey) (bool, error)) func(context.Context, workv1alpha2.Binding) (bool, error) {
 	p := &propagator{policies: hubclient.Policies{Reader: reader}, templates: templates, hasWorks: hasWorks}
 	return func(ctx context.Context, binding workv1alpha2.Binding) (bool, error) {

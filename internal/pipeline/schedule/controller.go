@@ -61,8 +61,7 @@ type Deps struct {
 	Metrics prometheus.Registerer
 }
 
-// Controller schedules bindings. It is safe for concurrent use, but not two
-// calls of Reconcile for the same binding.
+// Controller schedules bindings. It is safe for concurrent use, but not two calls of Reconcile for the same binding.
 type Controller struct {
 	client  client.Client
 	deps    Deps

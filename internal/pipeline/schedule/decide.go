@@ -23,8 +23,7 @@ type outcome struct {
 	fresh    bool
 	// again is when to look next, if nothing happens before; zero is never.
 	again time.Duration
-	// remaining is what is left of the present result after a failure: all of it
-	// but clusters that leave or have left.
+	// remaining is what is left of the present result after a failure: all of it but clusters that leave or have left.
 	remaining []workv1alpha2.TargetCluster
 	// promised is what was reserved, to be taken back if the write fails.
 	promised map[string]int32
@@ -38,9 +37,8 @@ const (
 	claimsCame cause = "the claims it names have come"
 )
 
-// decide finds out whether b is due, and decides. Decisions that depend on what
-// others were promised are made one at a time, and what they give away is
-// noted before the next begins.
+// decide finds out whether b is due, and decides. Decisions that depend on what others were promised are made one at a time, and
+// what they give away is noted before the next begins.
 func (c *Controller) decide(ctx context.Context, it types.NamespacedName, b workv1alpha2.Binding) (outcome, error) {
 	req := decision.RequestOf(b, c.kindTravels(b))
 	req.Becomes = c.deps.Conversion.Alternatives(ctx, kindOf(b))
@@ -106,9 +104,8 @@ func remaining(current []workv1alpha2.TargetCluster, snapshot *decision.Snapshot
 	return out
 }
 
-// tryFailback returns the decision for an earlier term of clusterAffinities, if
-// the binding wants to return to one and it has fitted for long enough;
-// otherwise, when to look again.
+// tryFailback returns the decision for an earlier term of clusterAffinities, if the binding wants to return to one and it has
+// fitted for long enough; otherwise, when to look again.
 func (c *Controller) tryFailback(it types.NamespacedName, b workv1alpha2.Binding, req decision.Request, snapshot *decision.Snapshot) (*decision.Decision, time.Duration) {
 	after, wanted := failback(b.GetAnnotations())
 	now := termIndex(&req, req.ObservedAffinity)
@@ -142,8 +139,7 @@ func termIndex(req *decision.Request, name string) int {
 	return -1
 }
 
-// wait keeps a binding in pendingBindings that has no place, lacks some, or
-// has one it wants to return from.
+// wait keeps a binding in pendingBindings that has no place, lacks some, or has one it wants to return from.
 func (c *Controller) wait(it types.NamespacedName, b workv1alpha2.Binding, v *outcome) {
 	d := v.decision
 	_, wantsBack := failback(b.GetAnnotations())

@@ -25,10 +25,8 @@ const (
 	targetLost       cause = "a target no longer fits"
 )
 
-// due says why b has to be scheduled, if it has to. A workload that is divided
-// by room, or by weights that nobody wrote down, is left alone while it has all
-// its replicas and all its targets still fit: a change in the fleet moves only
-// what must move.
+// due says why b has to be scheduled, if it has to. A workload that is divided by room, or by weights that nobody wrote down, is
+// left alone while it has all its replicas and all its targets still fit: a change in the fleet moves only what must move.
 func due(p profile.Profile, b workv1alpha2.Binding, req *decision.Request, snapshot *decision.Snapshot) cause {
 	switch {
 	case !meta.IsStatusConditionTrue(b.BindingStatus().Conditions, workv1alpha2.Scheduled):
@@ -66,8 +64,7 @@ func writtenDown(p *policyv1alpha1.Placement) bool {
 	}
 }
 
-// replicasDiffer says whether the targets hold more or fewer replicas than
-// wanted, in all.
+// replicasDiffer says whether the targets hold more or fewer replicas than wanted, in all.
 func replicasDiffer(req *decision.Request) bool {
 	var sum int64
 	for _, t := range req.Current {
@@ -76,9 +73,8 @@ func replicasDiffer(req *decision.Request) bool {
 	return sum != int64(req.Replicas)
 }
 
-// placementDiffers compares the placement with the one that the present result
-// was made by. Of several affinities only the one in use counts. An annotation
-// that cannot be read counts as equal, so that nothing moves because of it.
+// placementDiffers compares the placement with the one that the present result was made by. Of several affinities only the one in
+// use counts. An annotation that cannot be read counts as equal, so that nothing moves because of it.
 func placementDiffers(b workv1alpha2.Binding) bool {
 	annotation, ok := b.GetAnnotations()[workv1alpha2.AppliedPlacementAnnotation]
 	if !ok {

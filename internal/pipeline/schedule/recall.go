@@ -8,9 +8,8 @@ import (
 	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/decision"
 )
 
-// recall makes again the promises of a result that somebody wrote before this
-// controller started, as far as the members do not show it yet. Without, a
-// restart amid a burst would give the same room away twice.
+// recall makes again the promises of a result that somebody wrote before this controller started, as far as the members do not show
+// it yet. Without, a restart amid a burst would give the same room away twice.
 func (c *Controller) recall(it types.NamespacedName, b workv1alpha2.Binding) {
 	req := decision.RequestOf(b, false)
 	scheduled := b.BindingStatus().LastScheduledTime

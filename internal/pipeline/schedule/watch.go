@@ -20,9 +20,8 @@ import (
 // queue is where bindings wait for a worker.
 type queue = workqueue.TypedRateLimitingInterface[types.NamespacedName]
 
-// enqueue adds b with the priority that its policy gave it. Background work is
-// for what waited before the hub started, or what changed in the fleet; it
-// comes after what a person just did at the same priority.
+// enqueue adds b with the priority that its policy gave it. Background work is for what waited before the hub started, or what
+// changed in the fleet; it comes after what a person just did at the same priority.
 func enqueue(q queue, b workv1alpha2.Binding, background bool) {
 	priority := priorityOf(b)
 	if background {
@@ -78,8 +77,7 @@ func bindingEvents[B interface {
 	}
 }
 
-// matters says whether a change of a binding can make it due. Status is what
-// others write, or this room itself.
+// matters says whether a change of a binding can make it due. Status is what others write, or this room itself.
 func matters(before, after workv1alpha2.Binding) bool {
 	if before.GetGeneration() != after.GetGeneration() || !maps.Equal(before.GetLabels(), after.GetLabels()) {
 		return true

@@ -138,9 +138,8 @@ func setResult(next workv1alpha2.Binding, v *outcome) (moved, rewritten bool, er
 	return moved, moved || !maps.Equal(before, annotations), nil
 }
 
-// copyOf is a binding that may be changed. What is written of it insists on the
-// version it was made from: lists are replaced as a whole, and an update spares
-// the API server the patching.
+// copyOf is a binding that may be changed. What is written of it insists on the version it was made from: lists are replaced as a
+// whole, and an update spares the API server the patching.
 func copyOf(b workv1alpha2.Binding) workv1alpha2.Binding {
 	return b.DeepCopyObject().(workv1alpha2.Binding)
 }
@@ -194,8 +193,7 @@ func conditionFor(b workv1alpha2.Binding, d *decision.Decision) metav1.Condition
 	}
 }
 
-// dateAfter is now, or just after asked if that is in the same second, so that
-// a request to reschedule is answered once.
+// dateAfter is now, or just after asked if that is in the same second, so that a request to reschedule is answered once.
 func (c *Controller) dateAfter(asked *metav1.Time) metav1.Time {
 	now := metav1.NewTime(c.deps.Clock.Now()).Rfc3339Copy()
 	if asked != nil && !now.After(asked.Time) {

@@ -14,8 +14,7 @@ type Decision struct {
 	Targets []workv1alpha2.TargetCluster
 	// Affinity names the term of clusterAffinities that was used, if there are any.
 	Affinity string
-	// Missing is how many replicas found no place. Only a request that allows
-	// partial placement succeeds with some missing.
+	// Missing is how many replicas found no place. Only a request that allows partial placement succeeds with some missing.
 	Missing int64
 	// Shortage says what is missing and where there is room, if anything is missing.
 	Shortage string
@@ -94,15 +93,13 @@ type Candidate struct {
 	Weight int64
 	// Current is how many replicas are there now, Replicas how many it received.
 	Current, Replicas int32
-	// Allocatable is how many more replicas fit, Available adds those that are
-	// there already. Only set where room matters.
+	// Allocatable is how many more replicas fit, Available adds those that are there already. Only set where room matters.
 	Allocatable, Available int32
 	// Tier is the overflow tier, 0 for the base affinity.
 	Tier int16
 	// Held says whether the object is there now.
 	Held bool
-	// Chosen says whether the cluster is among those selected. One that is but
-	// receives no replicas is no target.
+	// Chosen says whether the cluster is among those selected. One that is but receives no replicas is no target.
 	Chosen bool
 
 	Filter uint8  // which of the attempt's filters dropped it

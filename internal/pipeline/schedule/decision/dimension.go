@@ -46,8 +46,7 @@ func DimensionsOf(constraints []policyv1alpha1.SpreadConstraint) []Dimension {
 	return out
 }
 
-// groupByField returns the group of a cluster. Clusters that span several zones
-// form a group with those that span the same ones.
+// groupByField returns the group of a cluster. Clusters that span several zones form a group with those that span the same ones.
 func groupByField(field policyv1alpha1.SpreadFieldValue) func(*Cluster) string {
 	switch field {
 	case policyv1alpha1.SpreadByFieldProvider:

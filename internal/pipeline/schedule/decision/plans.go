@@ -13,8 +13,7 @@ type PlanReason struct {
 	Filter uint8
 }
 
-// maxPlanned bounds the plans that are kept, by the clusters in them all: at two
-// bytes each a few megabytes.
+// maxPlanned bounds the plans that are kept, by the clusters in them all: at two bytes each a few megabytes.
 const maxPlanned = 2_000_000
 
 // plans remembers plans. It is safe for concurrent use.

@@ -53,9 +53,8 @@ func groupReasons(candidates []Candidate) []reasonGroup {
 	return groups
 }
 
-// DroppedMessage says how many clusters fit and what became of the others, for
-// example "0/12 clusters fit: 7 lack apps.example.io/v1 Widget, 5 have taint
-// env=test:NoSchedule (in this order: m1, m2, …; m8, …)".
+// DroppedMessage says how many clusters fit and what became of the others, for example "0/12 clusters fit: 7 lack
+// apps.example.io/v1 Widget, 5 have taint env=test:NoSchedule (in this order: m1, m2, …; m8, …)".
 func DroppedMessage(candidates []Candidate) string {
 	if len(candidates) == 0 {
 		return "0/0 clusters fit: no cluster has joined"

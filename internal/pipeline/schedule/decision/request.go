@@ -13,8 +13,7 @@ import (
 
 // Request is everything about one binding that a decision depends on.
 type Request struct {
-	// Resource is the template: its kind decides which clusters can take it,
-	// its uid how ties are broken.
+	// Resource is the template: its kind decides which clusters can take it, its uid how ties are broken.
 	Resource workv1alpha2.ObjectReference
 	// Placement is what the policy says. nil sends the object everywhere.
 	Placement *policyv1alpha1.Placement
@@ -135,9 +134,8 @@ func (t Term) path() string {
 	return fmt.Sprintf("clusterAffinities[%s]", t.Name)
 }
 
-// Terms lists what to try, in order: from the term in use forward, then, since
-// an earlier one may have recovered meanwhile, those before it. A fresh
-// decision, or one that may fail back, starts at the first.
+// Terms lists what to try, in order: from the term in use forward, then, since an earlier one may have recovered meanwhile, those
+// before it. A fresh decision, or one that may fail back, starts at the first.
 func (r *Request) Terms() []Term {
 	if r.Placement == nil {
 		return []Term{{}}

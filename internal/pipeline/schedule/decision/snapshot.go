@@ -17,8 +17,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/knowledge/capacity"
 )
 
-// Cluster is what the scheduler knows of one member. It is never changed once
-// it is in a Snapshot.
+// Cluster is what the scheduler knows of one member. It is never changed once it is in a Snapshot.
 type Cluster struct {
 	Name     string
 	Labels   labels.Set
@@ -46,8 +45,7 @@ type APISet struct {
 	source   []clusterv1alpha1.APIEnablement
 	Complete bool // nothing is served beyond what is listed
 	kinds    map[apiKind]struct{}
-	// content is equal for sets that are equal. Most of a fleet serves the same,
-	// so that one look-up answers for many clusters.
+	// content is equal for sets that are equal. Most of a fleet serves the same, so that one look-up answers for many clusters.
 	Content unique.Handle[string]
 }
 
@@ -62,8 +60,7 @@ func (a *APISet) ServesAny(kinds []schema.GroupVersionKind) bool {
 	return slices.ContainsFunc(kinds, func(k schema.GroupVersionKind) bool { return a.Serves(k.GroupVersion().String(), k.Kind) })
 }
 
-// describe reads a Cluster. What did not change is taken over from before,
-// which may be nil.
+// describe reads a Cluster. What did not change is taken over from before, which may be nil.
 func describe(c *clusterv1alpha1.Cluster, before *Cluster) *Cluster {
 	out := &Cluster{
 		Name:     c.Name,
@@ -116,8 +113,7 @@ func describeAPIs(c *clusterv1alpha1.Cluster, before *Cluster) *APISet {
 	return out
 }
 
-// Snapshot is the fleet at one moment. It is immutable and may be read by any
-// number of decisions at once; With makes the next one.
+// Snapshot is the fleet at one moment. It is immutable and may be read by any number of decisions at once; With makes the next one.
 type Snapshot struct {
 	Clusters []*Cluster // by name
 	Index    map[string]int
@@ -125,8 +121,7 @@ type Snapshot struct {
 	Plans    *plans           // those that hold for these clusters, whatever their room
 }
 
-// NewSnapshot describes clusters. It keeps references into them: they must not
-// change afterwards.
+// NewSnapshot describes clusters. It keeps references into them: they must not change afterwards.
 func NewSnapshot(clusters []*clusterv1alpha1.Cluster) *Snapshot {
 	return (&Snapshot{}).With(Change{Present: clusters})
 }
@@ -176,8 +171,7 @@ func (s *Snapshot) With(change Change) *Snapshot {
 	return &next
 }
 
-// reorder makes a new list of clusters, with those that joined, without those
-// that are gone, and of what is promised to them.
+// reorder makes a new list of clusters, with those that joined, without those that are gone, and of what is promised to them.
 func (s *Snapshot) reorder(before *Snapshot, joined []*Cluster, gone []string) {
 	s.Clusters = slices.DeleteFunc(slices.Concat(s.Clusters, joined), func(c *Cluster) bool { return slices.Contains(gone, c.Name) })
 	slices.SortFunc(s.Clusters, func(a, b *Cluster) int { return strings.Compare(a.Name, b.Name) })

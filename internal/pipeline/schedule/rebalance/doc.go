@@ -3,8 +3,7 @@
 //
 // In: WorkloadRebalancers, and the bindings of the workloads they name.
 //
-// Out: spec.rescheduleTriggeredAt of bindings; the status of WorkloadRebalancers;
-// the deletion of those whose time to live is over.
+// Out: spec.rescheduleTriggeredAt of bindings; the status of WorkloadRebalancers; the deletion of those whose time to live is over.
 //
 // Owns: those fields.
 //

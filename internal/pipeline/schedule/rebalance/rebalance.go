@@ -10,9 +10,8 @@ import (
 	appsv1alpha1 "github.com/flagship-k8s/flagship/api/apps/v1alpha1"
 )
 
-// agenda lists what a rebalancer is about, each workload once, in the order of
-// its status: what spec names, with what is known of it already, and what spec
-// named once and was done. Of a new generation what failed is tried again.
+// agenda lists what a rebalancer is about, each workload once, in the order of its status: what spec names, with what is known of
+// it already, and what spec named once and was done. Of a new generation what failed is tried again.
 func agenda(r *appsv1alpha1.WorkloadRebalancer) []appsv1alpha1.ObservedWorkload {
 	known := map[appsv1alpha1.ObjectReference]appsv1alpha1.ObservedWorkload{}
 	for _, observed := range r.Status.ObservedWorkloads {
@@ -43,9 +42,8 @@ func agenda(r *appsv1alpha1.WorkloadRebalancer) []appsv1alpha1.ObservedWorkload 
 	return items
 }
 
-// triggerTime is the time that a request counts from. Workloads that were there
-// from the start are asked for as of the creation of the rebalancer, so that a
-// repeated request is the same request; those that were added later, as of now.
+// triggerTime is the time that a request counts from. Workloads that were there from the start are asked for as of the creation of
+// the rebalancer, so that a repeated request is the same request; those that were added later, as of now.
 func triggerTime(r *appsv1alpha1.WorkloadRebalancer, now time.Time) metav1.Time {
 	if r.Status.ObservedGeneration == 0 {
 		return r.CreationTimestamp
@@ -68,8 +66,7 @@ func statusOf(r *appsv1alpha1.WorkloadRebalancer, items []appsv1alpha1.ObservedW
 	return status
 }
 
-// remaining is how long a finished rebalancer has to live; it is false for one
-// that stays.
+// remaining is how long a finished rebalancer has to live; it is false for one that stays.
 func remaining(r *appsv1alpha1.WorkloadRebalancer, now time.Time) (time.Duration, bool) {
 	if r.Status.FinishTime == nil || r.Status.ObservedGeneration != r.Generation || r.Spec.TTLSecondsAfterFinished == nil {
 		return 0, false

@@ -76,9 +76,8 @@ func (clusterAffinity) Prepare(r *decision.Round) (decision.Check, error) {
 	}, nil
 }
 
-// apiEnablement drops clusters that do not serve the kind. A cluster that has
-// the object keeps it, since a discovery that fails for a moment must not move
-// anything.
+// apiEnablement drops clusters that do not serve the kind. A cluster that has the object keeps it, since a discovery that fails for
+// a moment must not move anything.
 type apiEnablement struct{}
 
 func (apiEnablement) Name() string { return "APIEnablement" }
@@ -119,9 +118,8 @@ func (apiEnablement) Prepare(r *decision.Round) (decision.Check, error) {
 	}, nil
 }
 
-// taintToleration drops clusters with a taint that is not tolerated. A cluster
-// that has the object keeps it: NoSchedule is about new objects, and driving
-// out what is there is the business of evictions.
+// taintToleration drops clusters with a taint that is not tolerated. A cluster that has the object keeps it: NoSchedule is about
+// new objects, and driving out what is there is the business of evictions.
 type taintToleration struct{}
 
 func (taintToleration) Name() string { return "TaintToleration" }

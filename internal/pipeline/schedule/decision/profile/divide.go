@@ -8,9 +8,8 @@ import (
 	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/decision/spread"
 )
 
-// weigh sets the static weights of the fitting clusters, where the placement
-// divides by them: the largest weight of the rules that select a cluster, or 1
-// each if no rule selects any.
+// weigh sets the static weights of the fitting clusters, where the placement divides by them: the largest weight of the rules that
+// select a cluster, or 1 each if no rule selects any.
 func weigh(r *decision.Round, fitting []*decision.Candidate) error {
 	if decision.StrategyOf(r.Request.Placement) != decision.Static {
 		return nil
@@ -68,8 +67,7 @@ func divideByWeight(req *decision.Request, chosen []*decision.Candidate) {
 	handOut(req, votes, int64(req.Replicas))
 }
 
-// divideByRoom serves one overflow tier after the other; each receives no more
-// than it can hold in all.
+// divideByRoom serves one overflow tier after the other; each receives no more than it can hold in all.
 func divideByRoom(req *decision.Request, chosen []*decision.Candidate, tierCount int) (missing int64) {
 	if tierCount <= 1 {
 		return share(req, chosen, int64(req.Replicas))
@@ -96,10 +94,9 @@ type vote struct {
 	votes int64
 }
 
-// share divides desired replicas among clusters by room. What runs already
-// stays where it is as far as desired allows: growing only places the
-// difference, shrinking takes from all in proportion. A fresh request divides
-// everything anew. It returns how many replicas found no place.
+// share divides desired replicas among clusters by room. What runs already stays where it is as far as desired allows: growing only
+// places the difference, shrinking takes from all in proportion. A fresh request divides everything anew. It returns how many
+// replicas found no place.
 func share(req *decision.Request, clusters []*decision.Candidate, desired int64) (missing int64) {
 	var assigned int64
 	for _, v := range clusters {
@@ -118,10 +115,9 @@ func share(req *decision.Request, clusters []*decision.Candidate, desired int64)
 	}
 }
 
-// spreadOut hands out n replicas in proportion to weight, which is also the
-// most that a cluster takes, and returns how many are left over. Aggregated
-// placement uses the fewest clusters that hold them, the largest first; those
-// that hold replicas go before others if heldFirst.
+// spreadOut hands out n replicas in proportion to weight, which is also the most that a cluster takes, and returns how many are
+// left over. Aggregated placement uses the fewest clusters that hold them, the largest first; those that hold replicas go before
+// others if heldFirst.
 func spreadOut(req *decision.Request, clusters []*decision.Candidate, n int64, weight func(*decision.Candidate) int64, heldFirst bool) (missing int64) {
 	if n == 0 {
 		return 0

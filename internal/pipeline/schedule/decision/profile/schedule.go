@@ -14,10 +14,9 @@ func Schedule(req decision.Request, snapshot *decision.Snapshot) decision.Decisi
 	return Default().Schedule(req, snapshot)
 }
 
-// Schedule chooses clusters for req and divides its replicas among them. It
-// depends on its arguments alone: the same request on the same snapshot always
-// gets the same answer. The terms of clusterAffinities are tried one after the
-// other; the first in which everything fits is used.
+// Schedule chooses clusters for req and divides its replicas among them. It depends on its arguments alone: the same request on the
+// same snapshot always gets the same answer. The terms of clusterAffinities are tried one after the other; the first in which
+// everything fits is used.
 func (p Profile) Schedule(req decision.Request, snapshot *decision.Snapshot) decision.Decision {
 	var d decision.Decision
 	for _, term := range req.Terms() {
@@ -122,8 +121,7 @@ func (p Profile) filter(r *decision.Round, a *decision.Attempt) ([]*decision.Can
 	return fitting, nil
 }
 
-// ask keeps the reason of the first check, in the order of the filters, that
-// drops the cluster.
+// ask keeps the reason of the first check, in the order of the filters, that drops the cluster.
 func ask(v *decision.Candidate, checks []placedCheck) {
 	for i := range checks {
 		if v.Reason != nil && v.Filter < checks[i].place {
@@ -209,9 +207,8 @@ func targetsOf(req *decision.Request, candidates []decision.Candidate) []workv1a
 	return targets
 }
 
-// receives says whether a cluster becomes a target. Of a workload it must
-// receive replicas; but scaling a workload to zero leaves its copies where they
-// are, and one that is duplicated goes everywhere even with none.
+// receives says whether a cluster becomes a target. Of a workload it must receive replicas; but scaling a workload to zero leaves
+// its copies where they are, and one that is duplicated goes everywhere even with none.
 func receives(req *decision.Request, v *decision.Candidate) bool {
 	switch {
 	case !v.Chosen:

@@ -25,8 +25,7 @@ func (q quota) atMost(n int) int {
 	return min(n, q.most)
 }
 
-// Choose selects among the fitting clusters as the spread constraints ask.
-// Without any, all are chosen.
+// Choose selects among the fitting clusters as the spread constraints ask. Without any, all are chosen.
 func Choose(r *decision.Round, a *decision.Attempt, fitting []*decision.Candidate) ([]*decision.Candidate, *decision.Failure) {
 	constraints := r.Request.SpreadConstraints()
 	if decision.StrategyOf(r.Request.Placement) == decision.Static && r.Request.Divisible() {
@@ -55,8 +54,7 @@ func Choose(r *decision.Round, a *decision.Attempt, fitting []*decision.Candidat
 	return chooseGroups(r, fitting, dims, q)
 }
 
-// chooseClusters takes the best clusters, and exchanges the last of them for
-// roomier ones until the replicas fit.
+// chooseClusters takes the best clusters, and exchanges the last of them for roomier ones until the replicas fit.
 func chooseClusters(r *decision.Round, fitting []*decision.Candidate, q quota) ([]*decision.Candidate, *decision.Failure) {
 	k := q.atMost(len(fitting))
 	rankBest(fitting, k)

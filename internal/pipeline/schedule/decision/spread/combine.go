@@ -14,18 +14,15 @@ type path struct {
 	clusters int
 }
 
-// maxPaths bounds how many combinations are compared. Where there would be
-// more, only the best groups take part.
+// maxPaths bounds how many combinations are compared. Where there would be more, only the best groups take part.
 const maxPaths = 20000
 
-// findPaths lists the combinations of groups that dim and the number of
-// clusters allow, the best first. A combination that is large enough is not
-// made larger.
+// findPaths lists the combinations of groups that dim and the number of clusters allow, the best first. A combination that is large
+// enough is not made larger.
 //
-// The best has the highest sum of scores, then the most clusters, then was
-// found first; a shorter combination that it begins with is better still. If
-// the object runs somewhere, combinations that keep all groups it is in come
-// before all others, so that a shift in capacity moves nothing.
+// The best has the highest sum of scores, then the most clusters, then was found first; a shorter combination that it begins with
+// is better still. If the object runs somewhere, combinations that keep all groups it is in come before all others, so that a shift
+// in capacity moves nothing.
 func (s *spread) findPaths(dim decision.Dimension, groups []group, limit int) []path {
 	most := bound(&dim, len(groups), s.quota)
 	if most < dim.Min {
@@ -63,8 +60,7 @@ func (s *spread) findPaths(dim decision.Dimension, groups []group, limit int) []
 	return f.found
 }
 
-// prune keeps the best groups if there are more than limit combinations of
-// size. origin says where each of the groups kept was.
+// prune keeps the best groups if there are more than limit combinations of size. origin says where each of the groups kept was.
 func prune(groups []group, size, limit int) (kept []group, origin []int) {
 	keep := len(groups)
 	for keep > size && combinations(keep, size) > limit {
@@ -124,8 +120,7 @@ func (f *finder) feasible() bool {
 	return clusters >= f.clusters
 }
 
-// bySize returns the largest groups, as few as have enough clusters or as many
-// as may be combined, and how many clusters they have.
+// bySize returns the largest groups, as few as have enough clusters or as many as may be combined, and how many clusters they have.
 func (f *finder) bySize() (largest []int, clusters int) {
 	order := make([]int, len(f.groups))
 	for i := range order {

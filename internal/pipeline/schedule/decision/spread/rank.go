@@ -71,8 +71,7 @@ func packKeys(clusters []*decision.Candidate) bool {
 	return true
 }
 
-// weightRanks turns the few different weights of a placement into small
-// numbers, the largest weight into zero.
+// weightRanks turns the few different weights of a placement into small numbers, the largest weight into zero.
 type weightRanks []int64
 
 func (w *weightRanks) add(weight int64) bool {
@@ -95,8 +94,7 @@ func (w weightRanks) of(weight int64) uint64 {
 
 func compareKeys(a, b *decision.Candidate) int { return cmp.Compare(a.Key, b.Key) }
 
-// rankBest reorders clusters so that the k best stand first, in order. The rest
-// follows in no particular order.
+// rankBest reorders clusters so that the k best stand first, in order. The rest follows in no particular order.
 func rankBest(clusters []*decision.Candidate, k int) {
 	switch {
 	case k <= 0:
@@ -117,8 +115,7 @@ func rankBest(clusters []*decision.Candidate, k int) {
 	}
 }
 
-// inOrder yields clusters from the best on. Mostly the first few are enough,
-// which a heap finds without sorting the others.
+// inOrder yields clusters from the best on. Mostly the first few are enough, which a heap finds without sorting the others.
 func inOrder(clusters []*decision.Candidate) iter.Seq[*decision.Candidate] {
 	return func(yield func(*decision.Candidate) bool) {
 		heap := slices.Clone(clusters)

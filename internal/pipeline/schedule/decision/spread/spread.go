@@ -22,9 +22,8 @@ type group struct {
 // groupScore is what one unit of capacity is worth against the scores of plugins.
 const groupScore = 1000
 
-// chooseGroups selects groups by each dimension in turn, each among the
-// clusters that the selections before have left over, then the clusters: one
-// of every group, and the best of the rest.
+// chooseGroups selects groups by each dimension in turn, each among the clusters that the selections before have left over, then
+// the clusters: one of every group, and the best of the rest.
 func chooseGroups(r *decision.Round, members []*decision.Candidate, dims []decision.Dimension, q quota) ([]*decision.Candidate, *decision.Failure) {
 	s := spread{round: r, dims: dims, quota: q}
 	if chosen := s.narrow(0, members, nil); chosen != nil {
@@ -206,9 +205,8 @@ func (s *spread) covers(chosen []*decision.Candidate, open openGroups) bool {
 	return true
 }
 
-// represent splits members into those that stand for groups in open and the
-// rest, and strikes out the groups that are represented. A cluster that stands
-// for more groups goes first, then the better one.
+// represent splits members into those that stand for groups in open and the rest, and strikes out the groups that are represented.
+// A cluster that stands for more groups goes first, then the better one.
 func (s *spread) represent(members []*decision.Candidate, open openGroups) (chosen, rest []*decision.Candidate) {
 	rest = slices.Clone(members)
 	for {
@@ -289,9 +287,8 @@ func (s *spread) cover(members []*decision.Candidate, open openGroups, most int)
 	return search(nil, open)
 }
 
-// groupsBy forms the groups of members by one dimension and scores them, in the
-// order that the search for combinations wants: fewest clusters first, then
-// the best score, then name. groupAt says where the group of each cluster is.
+// groupsBy forms the groups of members by one dimension and scores them, in the order that the search for combinations wants:
+// fewest clusters first, then the best score, then name. groupAt says where the group of each cluster is.
 func (s *spread) groupsBy(dim decision.Dimension, members []*decision.Candidate) (groups []group, groupAt []int) {
 	groups, groupAt = sortInto(dim, members)
 	for i := range groups {
@@ -342,10 +339,8 @@ func compareGroups(a, b group) int {
 	return cmp.Or(cmp.Compare(b.score, a.score), strings.Compare(a.name, b.name))
 }
 
-// scoreOf rates a group: by how many of its clusters can take all replicas if
-// every cluster gets them all; by weight if weights divide; otherwise by how
-// much of its share the group can take, and how good the clusters are that it
-// needs for that.
+// scoreOf rates a group: by how many of its clusters can take all replicas if every cluster gets them all; by weight if weights
+// divide; otherwise by how much of its share the group can take, and how good the clusters are that it needs for that.
 func (s *spread) scoreOf(dim decision.Dimension, clusters []*decision.Candidate) int64 {
 	req := s.round.Request
 	if decision.StrategyOf(req.Placement) == decision.Static && req.Divisible() {
