@@ -25,6 +25,9 @@ import (
 	"github.com/flagship-k8s/flagship/internal/knowledge/backoff"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 	"github.com/flagship-k8s/flagship/internal/knowledge/policy"
+	"github.com/flagship-k8s/flagship/internal/pipeline/propagate/bindings"
+	"github.com/flagship-k8s/flagship/internal/pipeline/propagate/content"
+	"github.com/flagship-k8s/flagship/internal/pipeline/propagate/dependencies"
 )
 
 // adopt makes a template and its binding what the policy says.
@@ -70,8 +73,8 @@ func (p *propagator) bind(ctx context.Context, c *claimant, binding workv1alpha2
 	}
 	patch := claimPatch(c.meta, c.policy)
 	wait := lazyWaits(c, binding, digest)
-	if wait && binding == nil && c.meta.Annotations[baselineAnnotation] == "" {
-		patch.Annotations[baselineAnnotation] = ptr.To(digest.User)
+	if wait && binding == nil && c.meta.Annotations[content.BaselineAnnotation] == "" {
+		patch.Annotations[content.BaselineAnnotation] = ptr.To(digest.User)
 	}
 	if !patch.Empty() {
 		obj, err := p.patchTemplate(ctx, c.ref, patch)
@@ -108,7 +111,7 @@ func (p *propagator) bind(ctx context.Context, c *claimant, binding workv1alpha2
 }
 
 // digest tells the content of a template, and how it is to be read.
-func (p *propagator) digest(ctx context.Context, c *claimant, binding workv1alpha2.Binding) (Digest, error) {
+func (p *propagator) digest(ctx context.Context, c *claimant, binding workv1alpha2.Binding) (content.Digest, error) {
 	digest, err := p.content(ctx, c, binding)
 	digest.Kind = ""
 	if p.customized != nil {
@@ -119,14 +122,14 @@ func (p *propagator) digest(ctx context.Context, c *claimant, binding workv1alph
 
 // content is the digest of a template alone. While its resource version is the
 // one the binding was made from, so is its content, and nothing need be read.
-func (p *propagator) content(ctx context.Context, c *claimant, binding workv1alpha2.Binding) (Digest, error) {
+func (p *propagator) content(ctx context.Context, c *claimant, binding workv1alpha2.Binding) (content.Digest, error) {
 	if binding != nil && binding.BindingSpec().Resource.ResourceVersion == c.meta.ResourceVersion && binding.BindingSpec().Resource.UID == c.meta.UID {
-		if known := binding.GetAnnotations()[contentAnnotation]; known != "" {
-			return parseDigest(known), nil
+		if known := binding.GetAnnotations()[workv1alpha2.TemplateContentAnnotation]; known != "" {
+			return content.Parse(known), nil
 		}
 	}
 	counted := c.policy == nil || c.policy.PropagationSpec().ActivationPreference != policyv1alpha1.LazyActivation
-	return digestOf(c.ref.GroupVersionKind.GroupKind(), c.meta, counted, func() (*unstructured.Unstructured, error) {
+	return content.Of(c.ref.GroupVersionKind.GroupKind(), c.meta, counted, func() (*unstructured.Unstructured, error) {
 		return p.object(ctx, c)
 	})
 }
@@ -146,14 +149,14 @@ func (p *propagator) object(ctx context.Context, c *claimant) (*unstructured.Uns
 // lazyWaits says that a lazy policy does not act yet: users have not changed the template since the binding was made or, without a
 // binding, since the policy came to a template that was there before it. A claim without a baseline is one that was acted on: its
 // binding was deleted, and is made again.
-func lazyWaits(c *claimant, binding workv1alpha2.Binding, digest Digest) bool {
+func lazyWaits(c *claimant, binding workv1alpha2.Binding, digest content.Digest) bool {
 	if c.policy.PropagationSpec().ActivationPreference != policyv1alpha1.LazyActivation {
 		return false
 	}
 	if binding != nil && binding.BindingSpec().Placement != nil {
-		return parseDigest(binding.GetAnnotations()[contentAnnotation]).User == digest.User
+		return content.Parse(binding.GetAnnotations()[workv1alpha2.TemplateContentAnnotation]).User == digest.User
 	}
-	if baseline := c.meta.Annotations[baselineAnnotation]; baseline != "" {
+	if baseline := c.meta.Annotations[content.BaselineAnnotation]; baseline != "" {
 		return baseline == digest.User
 	}
 	if binding == nil && policy.ClaimOn(c.meta) == policy.ClaimOf(c.policy) {
@@ -178,7 +181,7 @@ var optIns = []string{
 	clusterv1alpha1.ApplyAsAnnotation,
 }
 
-func (p *propagator) createBinding(ctx context.Context, c *claimant, digest Digest) (reconcile.Result, error) {
+func (p *propagator) createBinding(ctx context.Context, c *claimant, digest content.Digest) (reconcile.Result, error) {
 	workload, err := p.interpret(ctx, c)
 	if err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
@@ -191,9 +194,9 @@ func (p *propagator) createBinding(ctx context.Context, c *claimant, digest Dige
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	binding := newBinding(c.ref, c.meta.UID, name)
+	binding := bindings.New(c.ref, c.meta.UID, name)
 	labels, annotations := policy.ClaimMetadata(c.policy)
-	annotations[contentAnnotation] = digest.String()
+	annotations[workv1alpha2.TemplateContentAnnotation] = digest.String()
 	p.resume(c, binding, labels, annotations)
 	for _, key := range optIns {
 		if value, ok := c.policy.GetAnnotations()[key]; ok {
@@ -201,16 +204,16 @@ func (p *propagator) createBinding(ctx context.Context, c *claimant, digest Dige
 		}
 	}
 	binding.SetAnnotations(annotations)
-	fillTemplate(binding.BindingSpec(), c.ref, c.meta, workload)
-	fillPolicy(binding.BindingSpec(), c.policy.PropagationSpec(), c.meta.Labels, priority)
-	binding.SetLabels(apply(labels, fillDependants(binding.BindingSpec(), nil, c.dependants)))
+	bindings.FillTemplate(binding.BindingSpec(), c.ref, c.meta, workload)
+	bindings.FillPolicy(binding.BindingSpec(), c.policy.PropagationSpec(), c.meta.Labels, priority)
+	binding.SetLabels(apply(labels, dependencies.Fill(binding.BindingSpec(), nil, c.dependants)))
 	var unknown error
 	if binding.BindingSpec().PropagateDeps {
 		if annotations[workv1alpha2.DependenciesAnnotation], unknown, err = p.dependencies(ctx, c, "[]"); err != nil {
 			return reconcile.Result{}, client.IgnoreNotFound(err)
 		}
 		if unknown != nil {
-			annotations[contentAnnotation] = digest.unknownDependencies()
+			annotations[workv1alpha2.TemplateContentAnnotation] = digest.UnknownDependencies()
 		}
 	}
 	err = p.client.Create(ctx, binding)
@@ -231,18 +234,18 @@ func (p *propagator) createBinding(ctx context.Context, c *claimant, digest Dige
 
 // updateBinding rewrites what changed in an existing binding. The template is
 // interpreted again only if its content is another than the binding's.
-func (p *propagator) updateBinding(ctx context.Context, c *claimant, binding workv1alpha2.Binding, digest Digest) error {
+func (p *propagator) updateBinding(ctx context.Context, c *claimant, binding workv1alpha2.Binding, digest content.Digest) error {
 	spec := binding.BindingSpec().DeepCopy()
 	patch := claimPatch(binding, c.policy)
 	maps.Copy(patch.Annotations, hubstore.Difference(binding.GetAnnotations(), c.policy.GetAnnotations(), optIns))
-	changed := binding.GetAnnotations()[contentAnnotation] != digest.String() || spec.Resource.UID != c.meta.UID
+	changed := binding.GetAnnotations()[workv1alpha2.TemplateContentAnnotation] != digest.String() || spec.Resource.UID != c.meta.UID
 	if changed {
 		workload, err := p.interpret(ctx, c)
 		if err != nil {
 			return client.IgnoreNotFound(err)
 		}
-		fillTemplate(spec, c.ref, c.meta, workload)
-		patch.Annotations[contentAnnotation] = ptr.To(digest.String())
+		bindings.FillTemplate(spec, c.ref, c.meta, workload)
+		patch.Annotations[workv1alpha2.TemplateContentAnnotation] = ptr.To(digest.String())
 	}
 	if version := c.ref.GroupVersionKind.GroupVersion().String(); spec.Resource.APIVersion != version {
 		spec.Resource.APIVersion = version
@@ -251,8 +254,8 @@ func (p *propagator) updateBinding(ctx context.Context, c *claimant, binding wor
 	if err != nil {
 		return err
 	}
-	fillPolicy(spec, c.policy.PropagationSpec(), c.meta.Labels, priority)
-	for key, value := range fillDependants(spec, binding.GetLabels(), c.dependants) {
+	bindings.FillPolicy(spec, c.policy.PropagationSpec(), c.meta.Labels, priority)
+	for key, value := range dependencies.Fill(spec, binding.GetLabels(), c.dependants) {
 		patch.Labels[key] = value
 	}
 	var unknown error
@@ -266,7 +269,7 @@ func (p *propagator) updateBinding(ctx context.Context, c *claimant, binding wor
 			return client.IgnoreNotFound(err)
 		}
 		if unknown != nil {
-			patch.Annotations[contentAnnotation] = ptr.To(digest.unknownDependencies())
+			patch.Annotations[workv1alpha2.TemplateContentAnnotation] = ptr.To(digest.UnknownDependencies())
 		}
 		if list != present || !listed {
 			patch.Annotations[workv1alpha2.DependenciesAnnotation] = &list
@@ -276,25 +279,25 @@ func (p *propagator) updateBinding(ctx context.Context, c *claimant, binding wor
 }
 
 // interpret asks how many replicas a template has and what they need.
-func (p *propagator) interpret(ctx context.Context, c *claimant) (Workload, error) {
+func (p *propagator) interpret(ctx context.Context, c *claimant) (bindings.Workload, error) {
 	obj, err := p.object(ctx, c)
 	if err != nil {
-		return Workload{}, err
+		return bindings.Workload{}, err
 	}
 	components, err := p.workload.Components(ctx, obj)
 	if err != nil {
 		p.publish(c.ref, c.meta, events.Warning, events.GetComponentsFailed, err.Error())
-		return Workload{}, err
+		return bindings.Workload{}, err
 	}
 	if len(components) > 0 {
-		return Workload{Components: components}, nil
+		return bindings.Workload{Components: components}, nil
 	}
 	replicas, err := p.workload.Replicas(ctx, obj)
 	if err != nil {
 		p.publish(c.ref, c.meta, events.Warning, events.GetReplicasFailed, err.Error())
-		return Workload{}, err
+		return bindings.Workload{}, err
 	}
-	return Workload{Replicas: replicas.Replicas, Requirements: replicas.Requirements}, nil
+	return bindings.Workload{Replicas: replicas.Replicas, Requirements: replicas.Requirements}, nil
 }
 
 // priority looks up the priority class that a policy names, nil if it names none.
@@ -336,10 +339,46 @@ func (p *propagator) patchBinding(ctx context.Context, binding workv1alpha2.Bind
 	if spec != nil {
 		*binding.BindingSpec() = *spec
 	}
-	adopted := spec != nil && own(binding)
+	adopted := spec != nil && bindings.Adopt(binding)
 	if metadata.Empty() && !adopted && (spec == nil || equality.Semantic.DeepEqual(before.BindingSpec(), spec)) {
 		return nil
 	}
 	_, err := hubclient.Patch(ctx, p.client, before, binding)
 	return client.IgnoreNotFound(err)
+}
+
+// resume gives a binding that was deleted and is created again what the scheduler decided for it, and its permanent id.
+// Its labels and annotations are written by the caller.
+func (p *propagator) resume(c *claimant, binding workv1alpha2.Binding, labels, annotations map[string]string) {
+	value, ok := p.deleted.Load(c.ref)
+	if !ok {
+		return
+	}
+	before := value.(workv1alpha2.Binding)
+	if before.BindingSpec().Resource.UID != c.meta.UID {
+		return
+	}
+	if before.GetName() == bindings.AlternativeKey(c.ref).Name {
+		binding.SetName(before.GetName()) // so that its Works and those of the other are not mixed up
+	}
+	spec, old := binding.BindingSpec(), before.BindingSpec().DeepCopy()
+	spec.Clusters, spec.GracefulEvictionTasks, spec.RescheduleTriggeredAt = old.Clusters, old.GracefulEvictionTasks, old.RescheduleTriggeredAt
+	if id := before.GetLabels()[before.PermanentIDLabel()]; id != "" {
+		labels[before.PermanentIDLabel()] = id
+	}
+	if placement, ok := before.GetAnnotations()[workv1alpha2.AppliedPlacementAnnotation]; ok {
+		annotations[workv1alpha2.AppliedPlacementAnnotation] = placement
+	}
+}
+
+// bindsOther says that a binding is about another object: names are made of kind and name, so that equal kinds of two groups share
+// them, and those of two versions that have objects of their own.
+func (p *propagator) bindsOther(binding workv1alpha2.Binding, ref hubstore.Ref) bool {
+	bound := bindings.TemplateOf(binding)
+	if bound.GroupVersionKind.GroupKind() != ref.GroupVersionKind.GroupKind() || bound.Namespace != ref.Namespace || bound.Name != ref.Name {
+		return true
+	}
+	theirs, known := p.templates.Canonical(bound.GroupVersionKind)
+	ours, ok := p.templates.Canonical(ref.GroupVersionKind)
+	return known && ok && theirs != ours
 }

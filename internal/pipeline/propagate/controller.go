@@ -31,6 +31,8 @@ import (
 	"github.com/flagship-k8s/flagship/internal/knowledge/fairqueue"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
 	"github.com/flagship-k8s/flagship/internal/knowledge/policy"
+	"github.com/flagship-k8s/flagship/internal/pipeline/propagate/bindings"
+	"github.com/flagship-k8s/flagship/internal/pipeline/propagate/dependencies"
 )
 
 // Deps is what the package needs. All fields but Customized and HasWorks are required.
@@ -202,10 +204,10 @@ func onBinding[B interface {
 }](p *propagator) handler.TypedEventHandler[B, hubstore.Ref] {
 	templates := p.templates
 	type queue = workqueue.TypedRateLimitingInterface[hubstore.Ref]
-	own := func(binding B) hubstore.Ref { return canonicalRef(templates, boundRef(binding)) }
+	templateOf := func(binding B) hubstore.Ref { return canonicalRef(templates, bindings.TemplateOf(binding)) }
 	return handler.TypedFuncs[B, hubstore.Ref]{
 		CreateFunc: func(_ context.Context, e ctrlevent.TypedCreateEvent[B], q queue) {
-			enqueue(q, later, own(e.Object))
+			enqueue(q, later, templateOf(e.Object))
 			if !e.IsInInitialList { // all templates come by themselves then
 				enqueue(q, soon, neededBy(templates, e.Object)...)
 			}
@@ -213,17 +215,17 @@ func onBinding[B interface {
 		UpdateFunc: func(_ context.Context, e ctrlevent.TypedUpdateEvent[B], q queue) {
 			if e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() ||
 				!maps.Equal(e.ObjectOld.GetLabels(), e.ObjectNew.GetLabels()) ||
-				e.ObjectOld.GetAnnotations()[contentAnnotation] != e.ObjectNew.GetAnnotations()[contentAnnotation] {
-				enqueue(q, later, own(e.ObjectNew))
+				e.ObjectOld.GetAnnotations()[workv1alpha2.TemplateContentAnnotation] != e.ObjectNew.GetAnnotations()[workv1alpha2.TemplateContentAnnotation] {
+				enqueue(q, later, templateOf(e.ObjectNew))
 			}
-			if !sameForDependencies(e.ObjectOld, e.ObjectNew) {
+			if !dependencies.Same(e.ObjectOld, e.ObjectNew) {
 				enqueue(q, soon, neededBy(templates, e.ObjectOld)...)
 				enqueue(q, soon, neededBy(templates, e.ObjectNew)...)
 			}
 		},
 		DeleteFunc: func(_ context.Context, e ctrlevent.TypedDeleteEvent[B], q queue) {
-			ref := own(e.Object)
-			if isNameOf(e.Object, ref) {
+			ref := templateOf(e.Object)
+			if bindings.IsNameOf(e.Object, ref) {
 				p.deleted.Store(ref, workv1alpha2.Binding(e.Object)) // before the template is looked at
 			}
 			enqueue(q, soon, ref)

@@ -22,6 +22,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/knowledge/backoff"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
 	"github.com/flagship-k8s/flagship/internal/knowledge/policy"
+	"github.com/flagship-k8s/flagship/internal/pipeline/propagate/dependencies"
 )
 
 func withDeps(_ *metav1.ObjectMeta, spec *policyv1alpha1.PropagationSpec) { spec.PropagateDeps = true }
@@ -306,7 +307,7 @@ func TestDrainingClustersKeepDependencies(t *testing.T) {
 		{FromCluster: "c", PurgeMode: policyv1alpha1.PurgeModeDirectly},
 	}
 	want := []workv1alpha2.TargetCluster{{Name: "a"}, {Name: "b"}}
-	if diff := cmp.Diff(want, snapshotClusters(binding)); diff != "" {
+	if diff := cmp.Diff(want, dependencies.Clusters(binding)); diff != "" {
 		t.Errorf("clusters (-want +got):\n%s", diff)
 	}
 }
@@ -348,8 +349,8 @@ func TestAListOfAnotherNamespaceCountsForNothing(t *testing.T) {
 		{"apiVersion":"v1","kind":"Secret","namespace":"bank","name":"s"}, {"apiVersion":"v1","kind":"Namespace","name":"bank"},
 		{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","name":"gears.example.io"}]`}
 	binding.Spec.PropagateDeps = true
-	want := []string{dependencyKey(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}, "", "gears.example.io")}
-	if diff := cmp.Diff(want, dependsOn(binding)); diff != "" {
+	want := []string{dependencies.IndexValue(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}, "", "gears.example.io")}
+	if diff := cmp.Diff(want, dependencies.IndexValues(binding)); diff != "" {
 		t.Errorf("index (-want +got):\n%s", diff)
 	}
 }
@@ -362,7 +363,7 @@ func TestDefinitionsAreNotTakenOverForTheirObjects(t *testing.T) {
 	} {
 		var spec workv1alpha2.ResourceBindingSpec
 		spec.Resource = workv1alpha2.ObjectReference{APIVersion: "apiextensions.k8s.io/v1", Kind: kind, Name: "gears.example.io"}
-		fillStrictest(&spec, []workv1alpha2.Binding{dependant})
+		dependencies.FillStrictest(&spec, []workv1alpha2.Binding{dependant})
 		if spec.ConflictResolution != want {
 			t.Errorf("%s: conflictResolution is %q, want %q", kind, spec.ConflictResolution, want)
 		}
@@ -374,14 +375,14 @@ func TestReferencesByLabels(t *testing.T) {
 	binding.Namespace = "shop"
 	binding.Annotations = map[string]string{workv1alpha2.DependenciesAnnotation: `[{"apiVersion":"v1","kind":"ConfigMap","namespace":"shop","labelSelector":{"matchLabels":{"app":"web"}}}]`}
 	binding.Spec.PropagateDeps = true
-	if diff := cmp.Diff([]string{"ConfigMap|shop|"}, dependsOn(binding)); diff != "" {
+	if diff := cmp.Diff([]string{"ConfigMap|shop|"}, dependencies.IndexValues(binding)); diff != "" {
 		t.Errorf("index (-want +got):\n%s", diff)
 	}
 	for reason, tc := range map[string]struct {
 		labels map[string]string
 		want   bool
 	}{"selected": {map[string]string{"app": "web"}, true}, "not selected": {map[string]string{"app": "api"}, false}} {
-		if got := refersTo(binding, policy.Subject{GroupVersionKind: configMap("x").GroupVersionKind, Namespace: "shop", Name: "x", Labels: tc.labels}); got != tc.want {
+		if got := dependencies.RefersTo(binding, policy.Subject{GroupVersionKind: configMap("x").GroupVersionKind, Namespace: "shop", Name: "x", Labels: tc.labels}); got != tc.want {
 			t.Errorf("%s: %v", reason, got)
 		}
 	}
@@ -394,7 +395,7 @@ func TestReferencesByLabels(t *testing.T) {
 }
 
 func TestDependedByPrefix(t *testing.T) {
-	if dependedByPrefix != "resourcebinding.karmada.io/depended-by-" || !strings.HasPrefix(workv1alpha2.DependedByLabel("default", "nginx-deployment"), dependedByPrefix) {
-		t.Errorf("prefix is %q", dependedByPrefix)
+	if dependencies.DependedByPrefix != "resourcebinding.karmada.io/depended-by-" || !strings.HasPrefix(workv1alpha2.DependedByLabel("default", "nginx-deployment"), dependencies.DependedByPrefix) {
+		t.Errorf("prefix is %q", dependencies.DependedByPrefix)
 	}
 }

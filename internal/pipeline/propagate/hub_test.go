@@ -34,6 +34,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret/builtin"
 	"github.com/flagship-k8s/flagship/internal/knowledge/policy"
+	"github.com/flagship-k8s/flagship/internal/pipeline/propagate/bindings"
 )
 
 // start is when the hub of a test came up; its objects are an hour older.
@@ -166,8 +167,8 @@ func (h *fakeHub) expectEvent(part string) {
 // binding reads a binding of namespace shop, or a cluster-scoped one.
 func (h *fakeHub) binding(ref hubstore.Ref) workv1alpha2.Binding {
 	h.t.Helper()
-	binding := emptyBinding(ref.Namespace)
-	if err := h.client.Get(h.t.Context(), bindingKey(ref), binding); err != nil {
+	binding := bindings.Empty(ref.Namespace)
+	if err := h.client.Get(h.t.Context(), bindings.Key(ref), binding); err != nil {
 		h.t.Fatalf("reading binding: %v", err)
 	}
 	return binding
@@ -175,7 +176,7 @@ func (h *fakeHub) binding(ref hubstore.Ref) workv1alpha2.Binding {
 
 func (h *fakeHub) bindingGone(ref hubstore.Ref) bool {
 	h.t.Helper()
-	err := h.client.Get(h.t.Context(), bindingKey(ref), emptyBinding(ref.Namespace).(client.Object))
+	err := h.client.Get(h.t.Context(), bindings.Key(ref), bindings.Empty(ref.Namespace).(client.Object))
 	return apierrors.IsNotFound(err)
 }
 

@@ -12,6 +12,8 @@ import (
 	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
 	"github.com/flagship-k8s/flagship/internal/knowledge/policy"
+	"github.com/flagship-k8s/flagship/internal/pipeline/propagate/bindings"
+	"github.com/flagship-k8s/flagship/internal/pipeline/propagate/dependencies"
 )
 
 // Names of cache indexes.
@@ -33,8 +35,8 @@ func Indexes(ctx context.Context, indexer client.FieldIndexer) error {
 		{&policyv1alpha1.ClusterPropagationPolicy{}, indexOverrides, dependentOverrides},
 		{&workv1alpha2.ResourceBinding{}, indexClaim, claims},
 		{&workv1alpha2.ClusterResourceBinding{}, indexClaim, claims},
-		{&workv1alpha2.ResourceBinding{}, indexDepends, dependsOn},
-		{&workv1alpha2.ClusterResourceBinding{}, indexDepends, dependsOn},
+		{&workv1alpha2.ResourceBinding{}, dependencies.Index, dependencies.IndexValues},
+		{&workv1alpha2.ClusterResourceBinding{}, dependencies.Index, dependencies.IndexValues},
 	} {
 		if err := indexer.IndexField(ctx, index.object, index.name, index.extract); err != nil {
 			return fmt.Errorf("indexing %T by %s: %w", index.object, index.name, err)
@@ -88,14 +90,14 @@ func dependingOnOverride(ctx context.Context, reader client.Reader, override pol
 // boundBy lists the templates whose bindings a policy claims. Bindings that are being deleted do not count: no policy owns them
 // any more, and they may wait for a member for long.
 func boundBy(ctx context.Context, reader client.Reader, key policy.Key) ([]hubstore.Ref, error) {
-	bindings, err := hubclient.Bindings(ctx, reader, client.MatchingFields{indexClaim: key.String()}, client.InNamespace(key.Namespace))
+	found, err := hubclient.Bindings(ctx, reader, client.MatchingFields{indexClaim: key.String()}, client.InNamespace(key.Namespace))
 	if err != nil {
 		return nil, fmt.Errorf("finding what %s claims: %w", key, err)
 	}
 	var refs []hubstore.Ref
-	for _, binding := range bindings {
+	for _, binding := range found {
 		if binding.GetDeletionTimestamp() == nil {
-			refs = append(refs, boundRef(binding))
+			refs = append(refs, bindings.TemplateOf(binding))
 		}
 	}
 	return refs, nil

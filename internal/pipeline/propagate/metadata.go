@@ -22,6 +22,18 @@ func claimPatch(obj metav1.Object, propagation policyv1alpha1.Propagation) hubst
 	}
 }
 
+// subjectOf returns what policies select by in a template.
+func subjectOf(templates Templates, ref hubstore.Ref, meta metav1.Object) policy.Subject {
+	return policy.Subject{
+		GroupVersionKind: ref.GroupVersionKind, Namespace: ref.Namespace, Name: ref.Name,
+		Labels: meta.GetLabels(), OtherVersions: templates.OtherVersions(ref.GroupVersionKind),
+	}
+}
+
+func refOf(subject policy.Subject) hubstore.Ref {
+	return hubstore.Ref{GroupVersionKind: subject.GroupVersionKind, Namespace: subject.Namespace, Name: subject.Name}
+}
+
 // apply gives a map the changes; it copies before it writes.
 func apply(have map[string]string, changes map[string]*string) map[string]string {
 	result := make(map[string]string, len(have)+len(changes))
@@ -36,16 +48,4 @@ func apply(have map[string]string, changes map[string]*string) map[string]string
 		result[key] = *value
 	}
 	return result
-}
-
-// subjectOf returns what policies select by in a template.
-func subjectOf(templates Templates, ref hubstore.Ref, meta metav1.Object) policy.Subject {
-	return policy.Subject{
-		GroupVersionKind: ref.GroupVersionKind, Namespace: ref.Namespace, Name: ref.Name,
-		Labels: meta.GetLabels(), OtherVersions: templates.OtherVersions(ref.GroupVersionKind),
-	}
-}
-
-func refOf(subject policy.Subject) hubstore.Ref {
-	return hubstore.Ref{GroupVersionKind: subject.GroupVersionKind, Namespace: subject.Namespace, Name: subject.Name}
 }

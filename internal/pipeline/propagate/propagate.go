@@ -25,6 +25,8 @@ import (
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
 	"github.com/flagship-k8s/flagship/internal/knowledge/policy"
+	"github.com/flagship-k8s/flagship/internal/pipeline/propagate/bindings"
+	"github.com/flagship-k8s/flagship/internal/pipeline/propagate/dependencies"
 )
 
 // Templates is the hub shore as this room uses it; *template.Store is one.
@@ -98,7 +100,7 @@ func (p *propagator) Reconcile(ctx context.Context, ref hubstore.Ref) (reconcile
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	result, err := p.settle(ctx, &claimant{ref: ref, meta: meta, dependants: inOrder(append(dependants, back...))}, subject, binding)
+	result, err := p.settle(ctx, &claimant{ref: ref, meta: meta, dependants: dependencies.InOrder(append(dependants, back...))}, subject, binding)
 	if len(back) > 0 && result.RequeueAfter == 0 {
 		result.RequeueAfter = backoff.NotYet // the Works of a dependant that is deleted for good go without an event for this package
 	}
@@ -129,7 +131,7 @@ func (p *propagator) collect(ctx context.Context, ref hubstore.Ref) error {
 	if err != nil || binding == nil {
 		return err
 	}
-	if binding.GetDeletionTimestamp() != nil || p.bindsOther(binding, ref) || !owned(binding) {
+	if binding.GetDeletionTimestamp() != nil || p.bindsOther(binding, ref) || !bindings.IsOwned(binding) {
 		return nil
 	}
 	if _, err := p.templates.Get(ctx, ref); !apierrors.IsNotFound(err) {
@@ -150,24 +152,24 @@ func (p *propagator) deleteBinding(ctx context.Context, binding workv1alpha2.Bin
 // bindingOf reads the binding of a template, nil if there is none. One that took
 // the alternative name keeps it, also when the other is free.
 func (p *propagator) bindingOf(ctx context.Context, ref hubstore.Ref) (workv1alpha2.Binding, error) {
-	binding, err := p.bindingAt(ctx, ref, bindingKey(ref))
+	binding, err := p.bindingAt(ctx, ref, bindings.Key(ref))
 	if err != nil || binding != nil && !p.bindsOther(binding, ref) {
 		return binding, err
 	}
-	return p.bindingAt(ctx, ref, alternativeKey(ref))
+	return p.bindingAt(ctx, ref, bindings.AlternativeKey(ref))
 }
 
 // freeName is the name for a new binding of a template.
 func (p *propagator) freeName(ctx context.Context, ref hubstore.Ref) (string, error) {
-	taken, err := p.bindingAt(ctx, ref, bindingKey(ref))
+	taken, err := p.bindingAt(ctx, ref, bindings.Key(ref))
 	if err != nil || taken == nil {
-		return bindingKey(ref).Name, err
+		return bindings.Key(ref).Name, err
 	}
-	return alternativeKey(ref).Name, nil
+	return bindings.AlternativeKey(ref).Name, nil
 }
 
 func (p *propagator) bindingAt(ctx context.Context, ref hubstore.Ref, key client.ObjectKey) (workv1alpha2.Binding, error) {
-	binding := emptyBinding(ref.Namespace)
+	binding := bindings.Empty(ref.Namespace)
 	err := p.client.Get(ctx, key, binding)
 	switch {
 	case apierrors.IsNotFound(err):

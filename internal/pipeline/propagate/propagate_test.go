@@ -199,7 +199,7 @@ func TestKindsWithoutGeneration(t *testing.T) {
 	key := h.object(hubstore.Ref{GroupVersionKind: secret, Namespace: "shop", Name: "key"}, nil, 0)
 	h.reconcile(key)
 	h.writes = nil
-	if digest := h.binding(key).GetAnnotations()[contentAnnotation]; !strings.HasPrefix(digest, "r") {
+	if digest := h.binding(key).GetAnnotations()[workv1alpha2.TemplateContentAnnotation]; !strings.HasPrefix(digest, "r") {
 		t.Errorf("a Secret's content is told by %q; it must not be hashed", digest)
 	}
 	h.templates.change(key, func(obj *unstructured.Unstructured) { obj.Object["data"] = map[string]any{"a": "Yg=="} })

@@ -14,6 +14,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
 	"github.com/flagship-k8s/flagship/internal/knowledge/policy"
+	"github.com/flagship-k8s/flagship/internal/pipeline/propagate/bindings"
 )
 
 // Wants says whether a binding that is deleted would be created again: its template exists, and a policy, a MultiClusterService or
@@ -29,8 +30,8 @@ func Wants(reader client.Reader, templates Templates, hasWorks func(context.Cont
 const maxChain = 4
 
 func (p *propagator) wants(ctx context.Context, binding workv1alpha2.Binding, chain int) (bool, error) {
-	ref := canonicalRef(p.templates, boundRef(binding))
-	if !isNameOf(binding, ref) {
+	ref := canonicalRef(p.templates, bindings.TemplateOf(binding))
+	if !bindings.IsNameOf(binding, ref) {
 		return false, nil // made by hand: nobody would create it again
 	}
 	meta, err := hubstore.Present(ctx, p.templates, ref)
@@ -71,7 +72,7 @@ func (p *propagator) returning(ctx context.Context, binding workv1alpha2.Binding
 		if slices.ContainsFunc(present, func(b workv1alpha2.Binding) bool { return client.ObjectKeyFromObject(b) == key }) {
 			continue
 		}
-		dependant := emptyBinding(key.Namespace)
+		dependant := bindings.Empty(key.Namespace)
 		err := p.policies.Reader.Get(ctx, key, dependant)
 		returns := false
 		switch {
@@ -95,7 +96,7 @@ func (p *propagator) returning(ctx context.Context, binding workv1alpha2.Binding
 
 // recorded is a dependant as the binding of what it needs recorded it.
 func recorded(binding workv1alpha2.Binding, snapshot workv1alpha2.BindingSnapshot) workv1alpha2.Binding {
-	dependant := emptyBinding(snapshot.Namespace)
+	dependant := bindings.Empty(snapshot.Namespace)
 	dependant.SetNamespace(snapshot.Namespace)
 	dependant.SetName(snapshot.Name)
 	id := binding.GetLabels()[workv1alpha2.DependedByLabel(snapshot.Namespace, snapshot.Name)]
@@ -105,12 +106,6 @@ func recorded(binding workv1alpha2.Binding, snapshot workv1alpha2.BindingSnapsho
 	spec.ConflictResolution = binding.BindingSpec().ConflictResolution
 	spec.PreserveResourcesOnDeletion = binding.BindingSpec().PreserveResourcesOnDeletion
 	return dependant
-}
-
-// isNameOf says that a binding is where the binding of a template may be.
-func isNameOf(binding workv1alpha2.Binding, ref hubstore.Ref) bool {
-	key := client.ObjectKeyFromObject(binding)
-	return key == bindingKey(ref) || key == alternativeKey(ref)
 }
 
 // serviceWants says whether the MultiClusterService that has a Service stays.

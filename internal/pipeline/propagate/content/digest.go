@@ -1,4 +1,4 @@
-package propagate
+package content
 
 import (
 	"crypto/sha256"
@@ -13,15 +13,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
-	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/knowledge/policy"
 )
 
 const (
-	contentAnnotation = workv1alpha2.TemplateContentAnnotation
-	// baselineAnnotation on a template claimed by a lazy policy tells its content
+	// BaselineAnnotation on a template claimed by a lazy policy tells its content
 	// at that time: while it is the same, the policy waits.
-	baselineAnnotation = "resourcetemplate.karmada.io/lazy-baseline"
+	BaselineAnnotation = "resourcetemplate.karmada.io/lazy-baseline"
 )
 
 // Digest tells two states of a template apart. Status is no part of it, nor are the keys of a claim.
@@ -42,25 +40,25 @@ func (d Digest) String() string {
 	return d.User + "." + d.Marks + "." + d.Kind
 }
 
-// unknownDependencies is the digest as a binding has it while nobody could tell what its template refers to: equal to none, so that
+// UnknownDependencies is the digest as a binding has it while nobody could tell what its template refers to: equal to none, so that
 // it is asked again, also after a restart.
-func (d Digest) unknownDependencies() string {
+func (d Digest) UnknownDependencies() string {
 	d.Kind += "?"
 	return d.String()
 }
 
-// parseDigest is the inverse of String; anything unknown equals no digest.
-func parseDigest(s string) Digest {
+// Parse is the inverse of String; anything unknown equals no digest.
+func Parse(s string) Digest {
 	user, rest, _ := strings.Cut(s, ".")
 	marks, kind, _ := strings.Cut(rest, ".")
 	return Digest{User: user, Marks: marks, Kind: kind}
 }
 
-// digestOf computes the digest of a template. Where a generation counts changes of content, the metadata is enough, if that count
+// Of computes the digest of a template. Where a generation counts changes of content, the metadata is enough, if that count
 // is good enough for the caller: to some kinds, changed annotations are a new generation, whoever's they are. Otherwise content is
 // asked for the object. Secrets are not hashed, since bindings are for more eyes than they: their resource version stands for their
 // content.
-func digestOf(kind schema.GroupKind, meta metav1.Object, counted bool, content func() (*unstructured.Unstructured, error)) (Digest, error) {
+func Of(kind schema.GroupKind, meta metav1.Object, counted bool, content func() (*unstructured.Unstructured, error)) (Digest, error) {
 	user, marks := splitKeys(meta)
 	digest := Digest{Marks: hashOf(marks)}
 	if len(marks) == 0 {
@@ -111,7 +109,7 @@ func splitKeys(meta metav1.Object) (user, marks map[string]string) {
 
 // isOwnKey tells the keys that this room writes to templates.
 func isOwnKey(key string) bool {
-	if key == baselineAnnotation {
+	if key == BaselineAnnotation {
 		return true
 	}
 	for _, own := range policy.ClaimLabels {

@@ -1,12 +1,14 @@
-package propagate
+package dependencies
 
 import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
+	"github.com/flagship-k8s/flagship/internal/knowledge/policy"
 )
 
 // FuzzDependencies reads any list of dependencies from a binding. What counts of it is of the binding's namespace, or a definition.
@@ -19,14 +21,14 @@ func FuzzDependencies(f *testing.F) {
 			binding := &workv1alpha2.ResourceBinding{ObjectMeta: metav1.ObjectMeta{
 				Namespace: namespace, Annotations: map[string]string{workv1alpha2.DependenciesAnnotation: list},
 			}}
-			for _, d := range parseDependencies(binding) {
+			for _, d := range Parse(binding) {
 				definition := d.Namespace == "" && d.Kind == "CustomResourceDefinition"
 				if !definition && (namespace == "" || d.Namespace != namespace) {
 					t.Fatalf("a binding of namespace %q depends on %+v", namespace, interpret.Dependency(d))
 				}
 			}
-			_ = dependsOn(binding)
-			_ = refersTo(binding, web)
+			_ = IndexValues(binding)
+			_ = RefersTo(binding, policy.Subject{GroupVersionKind: schema.GroupVersionKind{Version: "v1", Kind: "Secret"}, Namespace: "shop", Name: "s"})
 		}
 	})
 }

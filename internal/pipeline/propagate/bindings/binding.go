@@ -1,6 +1,7 @@
-package propagate
+package bindings
 
 import (
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,34 +14,34 @@ import (
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
 )
 
-// bindingKey is where the binding of a template is, unless another template's binding is there.
-func bindingKey(ref hubstore.Ref) types.NamespacedName {
+// Key is where the binding of a template is, unless another template's binding is there.
+func Key(ref hubstore.Ref) types.NamespacedName {
 	return types.NamespacedName{
 		Namespace: ref.Namespace,
 		Name:      workv1alpha2.BindingName(ref.GroupVersionKind.Kind, ref.Name),
 	}
 }
 
-// alternativeKey is where the binding of a template is while another template's has its bindingKey.
-func alternativeKey(ref hubstore.Ref) types.NamespacedName {
+// AlternativeKey is where the binding of a template is while another template's has its bindingKey.
+func AlternativeKey(ref hubstore.Ref) types.NamespacedName {
 	return types.NamespacedName{
 		Namespace: ref.Namespace,
 		Name:      workv1alpha2.AlternativeBindingName(ref.GroupVersionKind.GroupKind(), ref.Namespace, ref.Name),
 	}
 }
 
-// emptyBinding is a binding of the scope that a namespace implies.
-func emptyBinding(namespace string) workv1alpha2.Binding {
+// Empty is a binding of the scope that a namespace implies.
+func Empty(namespace string) workv1alpha2.Binding {
 	if namespace == "" {
 		return &workv1alpha2.ClusterResourceBinding{}
 	}
 	return &workv1alpha2.ResourceBinding{}
 }
 
-// newBinding is a binding of a template, named, owned and guarded, with nothing in its spec yet. The owner makes the garbage
+// New is a binding of a template, named, owned and guarded, with nothing in its spec yet. The owner makes the garbage
 // collector the backstop for bindings whose template goes while nobody looks.
-func newBinding(ref hubstore.Ref, uid types.UID, name string) workv1alpha2.Binding {
-	binding := emptyBinding(ref.Namespace)
+func New(ref hubstore.Ref, uid types.UID, name string) workv1alpha2.Binding {
+	binding := Empty(ref.Namespace)
 	binding.SetNamespace(ref.Namespace)
 	binding.SetName(name)
 	binding.SetFinalizers([]string{binding.Finalizer()})
@@ -59,13 +60,13 @@ func ownerReference(ref hubstore.Ref, uid types.UID) metav1.OwnerReference {
 	}
 }
 
-// own makes the template that the spec of a binding names its owner. Other owners stay, but for an earlier template of
+// Adopt makes the template that the spec of a binding names its owner. Other owners stay, but for an earlier template of
 // the same name. It returns whether that is a change.
-func own(binding workv1alpha2.Binding) bool {
-	if owned(binding) {
+func Adopt(binding workv1alpha2.Binding) bool {
+	if IsOwned(binding) {
 		return false
 	}
-	ref := boundRef(binding)
+	ref := TemplateOf(binding)
 	owner := ownerReference(ref, binding.BindingSpec().Resource.UID)
 	others := slices.DeleteFunc(slices.Clone(binding.GetOwnerReferences()), func(o metav1.OwnerReference) bool {
 		return ptr.Deref(o.Controller, false) || o.Kind == owner.Kind && o.Name == owner.Name
@@ -74,34 +75,10 @@ func own(binding workv1alpha2.Binding) bool {
 	return true
 }
 
-// resume gives a binding that was deleted and is created again what the scheduler decided for it, and its permanent id.
-// Its labels and annotations are written by the caller.
-func (p *propagator) resume(c *claimant, binding workv1alpha2.Binding, labels, annotations map[string]string) {
-	value, ok := p.deleted.Load(c.ref)
-	if !ok {
-		return
-	}
-	before := value.(workv1alpha2.Binding)
-	if before.BindingSpec().Resource.UID != c.meta.UID {
-		return
-	}
-	if before.GetName() == alternativeKey(c.ref).Name {
-		binding.SetName(before.GetName()) // so that its Works and those of the other are not mixed up
-	}
-	spec, old := binding.BindingSpec(), before.BindingSpec().DeepCopy()
-	spec.Clusters, spec.GracefulEvictionTasks, spec.RescheduleTriggeredAt = old.Clusters, old.GracefulEvictionTasks, old.RescheduleTriggeredAt
-	if id := before.GetLabels()[before.PermanentIDLabel()]; id != "" {
-		labels[before.PermanentIDLabel()] = id
-	}
-	if placement, ok := before.GetAnnotations()[workv1alpha2.AppliedPlacementAnnotation]; ok {
-		annotations[workv1alpha2.AppliedPlacementAnnotation] = placement
-	}
-}
-
-// owned says that a binding still belongs to its template. When a template is deleted with the "orphan" policy, the garbage
+// IsOwned says that a binding still belongs to its template. When a template is deleted with the "orphan" policy, the garbage
 // collector takes the owner away first, and then the binding stays. So does one that was restored from a backup and has not met its
 // template yet: admission takes the owner away.
-func owned(binding workv1alpha2.Binding) bool {
+func IsOwned(binding workv1alpha2.Binding) bool {
 	for _, owner := range binding.GetOwnerReferences() {
 		if owner.UID == binding.BindingSpec().Resource.UID {
 			return true
@@ -110,20 +87,8 @@ func owned(binding workv1alpha2.Binding) bool {
 	return false
 }
 
-// bindsOther says that a binding is about another object: names are made of kind and name, so that equal kinds of two groups share
-// them, and those of two versions that have objects of their own.
-func (p *propagator) bindsOther(binding workv1alpha2.Binding, ref hubstore.Ref) bool {
-	bound := boundRef(binding)
-	if bound.GroupVersionKind.GroupKind() != ref.GroupVersionKind.GroupKind() || bound.Namespace != ref.Namespace || bound.Name != ref.Name {
-		return true
-	}
-	theirs, known := p.templates.Canonical(bound.GroupVersionKind)
-	ours, ok := p.templates.Canonical(ref.GroupVersionKind)
-	return known && ok && theirs != ours
-}
-
-// boundRef is the template of a binding, in the version the binding names.
-func boundRef(binding workv1alpha2.Binding) hubstore.Ref {
+// TemplateOf is the template of a binding, in the version the binding names.
+func TemplateOf(binding workv1alpha2.Binding) hubstore.Ref {
 	resource := binding.BindingSpec().Resource
 	return hubstore.Ref{
 		GroupVersionKind: schema.FromAPIVersionAndKind(resource.APIVersion, resource.Kind),
@@ -139,8 +104,8 @@ type Workload struct {
 	Components   []workv1alpha2.Component
 }
 
-// fillTemplate writes into a spec what follows from the template itself.
-func fillTemplate(spec *workv1alpha2.ResourceBindingSpec, ref hubstore.Ref, meta metav1.Object, workload Workload) {
+// FillTemplate writes into a spec what follows from the template itself.
+func FillTemplate(spec *workv1alpha2.ResourceBindingSpec, ref hubstore.Ref, meta metav1.Object, workload Workload) {
 	spec.Resource = workv1alpha2.ObjectReference{
 		APIVersion:      ref.GroupVersionKind.GroupVersion().String(),
 		Kind:            ref.GroupVersionKind.Kind,
@@ -154,9 +119,9 @@ func fillTemplate(spec *workv1alpha2.ResourceBindingSpec, ref hubstore.Ref, meta
 	spec.Components = workload.Components
 }
 
-// fillPolicy writes into a spec what follows from the policy. Priority is the value of the priority class the policy names. What
+// FillPolicy writes into a spec what follows from the policy. Priority is the value of the priority class the policy names. What
 // others write into a spec, targets and evictions above all, is left as it is.
-func fillPolicy(spec *workv1alpha2.ResourceBindingSpec, propagation *policyv1alpha1.PropagationSpec, labels map[string]string, priority *int32) {
+func FillPolicy(spec *workv1alpha2.ResourceBindingSpec, propagation *policyv1alpha1.PropagationSpec, labels map[string]string, priority *int32) {
 	//lint:ignore SA1019 the old field keeps working
 	spec.PropagateDeps = propagation.PropagateDeps || propagation.Association
 	spec.SchedulerName = propagation.SchedulerName
@@ -210,4 +175,10 @@ func group(key string, labels map[string]string) string {
 		return ""
 	}
 	return key + "=" + value
+}
+
+// IsNameOf says that a binding is where the binding of a template may be.
+func IsNameOf(binding workv1alpha2.Binding, ref hubstore.Ref) bool {
+	key := client.ObjectKeyFromObject(binding)
+	return key == Key(ref) || key == AlternativeKey(ref)
 }

@@ -1,0 +1,2 @@
+// Package content tells whether the content of a template changed since its binding was made.
+package content
