@@ -21,13 +21,12 @@ const MaxRelease = 24 * time.Hour
 
 // Config is when the brake engages.
 type Config struct {
-	// Share is the part of a member's objects, and of all members' objects together, that may be removed or scaled down
-	// within Window. Zero means DefaultShare; 1 or more turns the brake off.
+	// Share is the part of a member's objects, and of all members' objects together, that may be removed or scaled down within
+	// Window. Zero means DefaultShare; 1 or more turns the brake off.
 	Share float64
 	// Window is the time over which removals and shrinkages are added up. Zero means DefaultWindow.
 	Window time.Duration
-	// Minimum is the number of managed objects below which a member, or the fleet, is not braked. Zero means
-	// DefaultMinimum.
+	// Minimum is the number of managed objects below which a member, or the fleet, is not braked. Zero means DefaultMinimum.
 	Minimum int
 }
 
@@ -232,8 +231,8 @@ func (b *Brake) Clear(cluster string, work types.NamespacedName) {
 	}
 }
 
-// Look returns the state of a member, after it has released a brake for which nothing has waited for a whole window. Next is when to
-// call it again while the brake is engaged.
+// Look returns the state of a member, after it has released a brake for which nothing has waited for a whole window. Next is when
+// to call it again while the brake is engaged.
 func (b *Brake) Look(cluster string) (state State, next time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

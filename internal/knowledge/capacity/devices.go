@@ -16,8 +16,8 @@ import (
 type Class struct {
 	// Name is that of a DeviceClass.
 	Name string
-	// Old is true for a claim of v1alpha2: where a cluster serves that version it means the ResourceClass of the name,
-	// elsewhere the DeviceClass that one is translated to.
+	// Old is true for a claim of v1alpha2: where a cluster serves that version it means the ResourceClass of the name, elsewhere
+	// the DeviceClass that one is translated to.
 	Old bool
 }
 
@@ -153,9 +153,9 @@ func (r *Headroom) fitDevices(d *Demand, taken *Usage, fit int64) int64 {
 	return none
 }
 
-// holds is true if n units find an option of every choice, beside their fixed devices. What others were promised out
-// of the same choice counts, not what they were promised out of a different one of the same classes: until the cluster
-// reports it, it is not known which it took.
+// holds is true if n units find an option of every choice, beside their fixed devices. What others were promised out of the same
+// choice counts, not what they were promised out of a different one of the same classes: until the cluster reports it, it is not
+// known which it took.
 func (r *Headroom) holds(d *Demand, taken *Usage, n int64) bool {
 	used := map[Class]int64{}
 	for _, item := range d.items {

@@ -72,9 +72,9 @@ func gradesOf(cluster *clusterv1alpha1.Cluster) []grade {
 	return out
 }
 
-// Fit returns how many more units of d the cluster holds when taken is already promised to others. Pods always count. Resources in
-// the cluster's models are fitted node by node, each node having the minimum of its grade; others are divided out of the cluster's
-// total.
+// Fit returns how many more units of d the cluster holds when taken is already promised to others. Pods always count. Resources
+// in the cluster's models are fitted node by node, each node having the minimum of its grade; others are divided out of the
+// cluster's total.
 func (r *Headroom) Fit(d *Demand, taken *Usage) int32 {
 	fit := (r.pods - taken.pods) / d.pods()
 	if fit <= 0 {

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Reservations keep what was promised to clusters and is not in their status yet, so that a burst of decisions does not use the same
-// resources twice. A promise ends when the copy runs and the cluster has reported its resources after that, when it is taken back,
-// or when its lifetime is over. It is safe for concurrent use.
+// Reservations keep what was promised to clusters and is not in their status yet, so that a burst of decisions does not use the
+// same resources twice. A promise ends when the copy runs and the cluster has reported its resources after that, when it is taken
+// back, or when its lifetime is over. It is safe for concurrent use.
 type Reservations struct {
 	mu       sync.Mutex
 	lifetime time.Duration

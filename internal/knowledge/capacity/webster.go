@@ -19,10 +19,10 @@ type Party struct {
 	Seats int32
 }
 
-// Webster divides n more seats among parties, in place, by Webster's (Sainte-Laguë) method: each next seat goes to the party with the
-// largest votes/(2·seats+1); among equals to the one with fewer seats, then by name, ascending if uid is empty or its FNV-1a hash is
-// even and descending if it is odd, so that not every workload favours the same clusters. If no party has votes, all count alike.
-// The order of parties does not matter.
+// Webster divides n more seats among parties, in place, by Webster's (Sainte-Laguë) method: each next seat goes to the party with
+// the largest votes/(2·seats+1); among equals to the one with fewer seats, then by name, ascending if uid is empty or its FNV-1a
+// hash is even and descending if it is odd, so that not every workload favours the same clusters. If no party has votes, all
+// count alike. The order of parties does not matter.
 func Webster(n int32, parties []Party, uid types.UID) {
 	if n <= 0 || len(parties) == 0 {
 		return
@@ -83,8 +83,8 @@ func tieReversed(uid types.UID) bool {
 func priority(votes float64, seats int64) float64 { return votes / float64(2*seats+1) }
 
 // most gives most of a large n at once. All seats whose priority is above some threshold are given before any other, so that any
-// threshold that gives at most n is a state of the division one by one. It returns how many seats were given, and leaves fewer than
-// about one per party.
+// threshold that gives at most n is a state of the division one by one. It returns how many seats were given, and leaves fewer
+// than about one per party.
 func (w *division) most(n int32) int32 {
 	parties := int64(len(w.parties))
 	if int64(n) <= 2*parties {

@@ -19,8 +19,8 @@ const (
 	stuckAfter = 2 * Deadline
 )
 
-// ErrPostponed is wrapped by errors that mean that there is nothing to do now, such as for a member that cannot be reached.
-// They are counted apart from failures.
+// ErrPostponed is wrapped by errors that mean that there is nothing to do now, such as for a member that cannot be reached. They
+// are counted apart from failures.
 var ErrPostponed = errors.New("postponed")
 
 // Set is the control loops of one process.
@@ -109,8 +109,8 @@ func (l *Loop) Do(ctx context.Context, key any, f func(context.Context) error) e
 	return err
 }
 
-// withDeadline returns a context that is cancelled after Deadline. It is not that of context.WithTimeout: to a request, a deadline
-// of its context is one of its own, and replaces its timeout of seconds.
+// withDeadline returns a context that is cancelled after Deadline. It is not that of context.WithTimeout: to a request, a
+// deadline of its context is one of its own, and replaces its timeout of seconds.
 func withDeadline(ctx context.Context) (_ context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	timer := time.AfterFunc(Deadline, func() { cancel(context.DeadlineExceeded) })
@@ -146,8 +146,8 @@ func (l *Loop) longest() (oldest ongoing, any bool) {
 	return oldest, any
 }
 
-// Check returns nil if all parts of the loop that were added to its Manager run, and none of its reconciles is stuck. Else it returns an
-// error with what is wrong.
+// Check returns nil if all parts of the loop that were added to its Manager run, and none of its reconciles is stuck. Else it
+// returns an error with what is wrong.
 func (l *Loop) Check() error {
 	l.mu.Lock()
 	state, ended := l.state, l.ended

@@ -9,8 +9,8 @@ import (
 type PanicError struct {
 	// Value is the argument of panic.
 	Value any
-	// Stack is the stack of the goroutine at that moment, for a log. It is not part of the message: messages reach the
-	// conditions of objects.
+	// Stack is the stack of the goroutine at that moment, for a log. It is not part of the message: messages reach the conditions
+	// of objects.
 	Stack []byte
 }
 
@@ -23,8 +23,8 @@ func (e *PanicError) Unwrap() error {
 	return err
 }
 
-// CatchPanic calls f and returns its error, or a *PanicError if f panics. runtime.Goexit is not a panic: the goroutine ends. Neither
-// are the errors that the runtime does not recover from, such as two writes to one map at the same time.
+// CatchPanic calls f and returns its error, or a *PanicError if f panics. runtime.Goexit is not a panic: the goroutine ends.
+// Neither are the errors that the runtime does not recover from, such as two writes to one map at the same time.
 func CatchPanic(f func() error) (err error) {
 	defer func() {
 		if value := recover(); value != nil {

@@ -41,8 +41,7 @@ func Reference(gvk schema.GroupVersionKind, obj metav1.Object) corev1.ObjectRefe
 	}
 }
 
-// Recorder takes events. Publish returns at once and may be called from any
-// goroutine.
+// Recorder takes events. Publish returns at once and may be called from any goroutine.
 type Recorder interface {
 	Publish(Event)
 }

@@ -120,8 +120,8 @@ func (d *Deduplicating) Publish(e Event) {
 // Dropped is the number of events lost to a full queue or to failing writes.
 func (d *Deduplicating) Dropped() int64 { return d.dropped.Load() }
 
-// Start writes what is published until ctx ends, then spends up to two seconds on what is still queued. It always returns nil:
-// a lost event ends nothing.
+// Start writes what is published until ctx ends, then spends up to two seconds on what is still queued. It always returns nil: a
+// lost event ends nothing.
 func (d *Deduplicating) Start(ctx context.Context) error {
 	for ctx.Err() == nil {
 		if e := d.next(ctx.Done()); e != nil {

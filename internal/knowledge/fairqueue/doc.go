@@ -1,10 +1,10 @@
-// Package fairqueue is a queue in which groups take turns. A namespace with ten thousand objects to reconcile then delays
-// another with one by a single object, instead of by ten thousand.
+// Package fairqueue is a queue in which groups take turns. A namespace with ten thousand objects to reconcile then delays another
+// with one by a single object, instead of by ten thousand.
 //
 // In: requests of a loop, their priorities, and the group of each.
 //
-// Out: the order in which they are handled: by priority; among equals one of each group after the other; within a group as
-// they came.
+// Out: the order in which they are handled: by priority; among equals one of each group after the other; within a group as they
+// came.
 //
 // Owns: nothing.
 //

@@ -11,8 +11,8 @@ import (
 
 // Queue is a priority queue that is fair among groups. It is safe for concurrent use.
 //
-// Every request draws a turn when it is added: the one after the last of its group, or after the one that is being served
-// if that is later. Turns of one priority are served in order. It is start-time fair queueing with requests of equal cost.
+// Every request draws a turn when it is added: the one after the last of its group, or after the one that is being served if that
+// is later. Turns of one priority are served in order. It is start-time fair queueing with requests of equal cost.
 type Queue[T comparable] struct {
 	priorityqueue.PriorityQueue[T]
 	group func(T) string

@@ -7,9 +7,9 @@ import (
 )
 
 const (
-	// GroupMember is the user in a member for every caller who holds clusters/proxy through a group only. The member
-	// has to name whom to allow, and who belongs to a group of the control plane is not known there. Rights in members are
-	// given to the group.
+	// GroupMember is the user in a member for every caller who holds clusters/proxy through a group only. The member has to name
+	// whom to allow, and who belongs to a group of the control plane is not known there. Rights in members are given to the
+	// group.
 	GroupMember = "flagship:group-member"
 	// UserExtra is the key under which a member's audit log finds the name of such a user.
 	UserExtra = "flagship.io/user"

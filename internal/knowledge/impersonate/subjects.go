@@ -26,8 +26,8 @@ type Subjects struct {
 	Accounts map[string][]string
 }
 
-// Holders returns the subjects that hold clusters/proxy of a cluster: those of every ClusterRoleBinding whose ClusterRole
-// grants a verb on it. RoleBindings do not count, since Clusters are not in a namespace.
+// Holders returns the subjects that hold clusters/proxy of a cluster: those of every ClusterRoleBinding whose ClusterRole grants
+// a verb on it. RoleBindings do not count, since Clusters are not in a namespace.
 func Holders(cluster string, bindings []*rbacv1.ClusterRoleBinding, role func(name string) *rbacv1.ClusterRole) Subjects {
 	users, groups := map[string]bool{}, map[string]bool{}
 	accounts := map[string]map[string]bool{}
@@ -113,8 +113,8 @@ func privilegedUser(name string) bool {
 	return name == "" || strings.HasPrefix(name, "system:")
 }
 
-// privilegedGroup is true for the groups to which members give rights themselves, and for those that every user or
-// service account belongs to.
+// privilegedGroup is true for the groups to which members give rights themselves, and for those that every user or service
+// account belongs to.
 func privilegedGroup(name string) bool {
 	return name == "" || strings.HasPrefix(name, "system:") || strings.HasPrefix(name, "kubeadm:")
 }

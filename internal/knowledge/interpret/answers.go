@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// WithStatus returns template with the status, or template itself if it has that status already. The result shares everything else
-// with template.
+// WithStatus returns template with the status, or template itself if it has that status already. The result shares everything
+// else with template.
 func WithStatus(template *unstructured.Unstructured, status map[string]any) *unstructured.Unstructured {
 	present, _ := template.Object["status"].(map[string]any)
 	if len(present) == 0 && len(status) == 0 || equality.Semantic.DeepEqual(present, status) {

@@ -12,8 +12,8 @@ import (
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 )
 
-// Operations are those of one layer on one kind. A nil field means that the layer does not have the operation. The functions keep the
-// promises of the [Interpreter] method of the same name.
+// Operations are those of one layer on one kind. A nil field means that the layer does not have the operation. The functions keep
+// the promises of the [Interpreter] method of the same name.
 type Operations struct {
 	Replicas     func(ctx context.Context, obj *unstructured.Unstructured) (ReplicaResult, error)
 	Revise       func(ctx context.Context, obj *unstructured.Unstructured, replicas int32) (*unstructured.Unstructured, error)
@@ -26,8 +26,8 @@ type Operations struct {
 	Dependencies func(ctx context.Context, obj *unstructured.Unstructured) ([]Dependency, error)
 }
 
-// Layer implements operations. Lookup is called for every operation and has to be cheap; it returns nil for a kind that the layer does
-// not have.
+// Layer implements operations. Lookup is called for every operation and has to be cheap; it returns nil for a kind that the layer
+// does not have.
 type Layer interface {
 	Lookup(kind schema.GroupVersionKind) *Operations
 }

@@ -78,8 +78,8 @@ type Changeable interface {
 	Fingerprint(schema.GroupVersionKind, configv1alpha1.InterpreterOperation) string
 }
 
-// Fingerprint is that of the operations on a kind in all layers that users may change; it is empty if none has them. What is kept of
-// a result has the fingerprint with it, so that a later change is noticed.
+// Fingerprint is that of the operations on a kind in all layers that users may change; it is empty if none has them. What is kept
+// of a result has the fingerprint with it, so that a later change is noticed.
 func (c *Chained) Fingerprint(kind schema.GroupVersionKind, operations ...configv1alpha1.InterpreterOperation) string {
 	sum, found := fnv.New64a(), false
 	for _, operation := range operations {

@@ -23,12 +23,13 @@ type Interpreter interface {
 
 // Workload is about the replicas of an object.
 type Workload interface {
-	// Replicas returns how many replicas the spec of obj has and what one replica needs. For a kind without replicas Known is false.
+	// Replicas returns how many replicas the spec of obj has and what one replica needs. For a kind without replicas Known is
+	// false.
 	Replicas(ctx context.Context, obj *unstructured.Unstructured) (ReplicaResult, error)
 	// Revise returns a copy of obj with the given number of replicas, or obj itself if its kind has none.
 	Revise(ctx context.Context, obj *unstructured.Unstructured, replicas int32) (*unstructured.Unstructured, error)
-	// Components lists the pod templates of a workload that has several, each with its own replicas and requirements; nil for a kind
-	// that has one or none.
+	// Components lists the pod templates of a workload that has several, each with its own replicas and requirements; nil for a
+	// kind that has one or none.
 	Components(ctx context.Context, obj *unstructured.Unstructured) ([]workv1alpha2.Component, error)
 }
 
@@ -38,19 +39,20 @@ type Status interface {
 	Reflect(ctx context.Context, obj *unstructured.Unstructured) (*runtime.RawExtension, error)
 	// Health is that of a member object; Unknown with an error.
 	Health(ctx context.Context, obj *unstructured.Unstructured) (workv1alpha2.ResourceHealth, error)
-	// Aggregate returns template with the status of all its copies together, and template itself if it has that status already, so
-	// that a caller may compare pointers. The result shares its spec with template. Items have to list every cluster that should
-	// have a copy: one that has not reported yet is an item without status. Equal items give an equal result.
+	// Aggregate returns template with the status of all its copies together, and template itself if it has that status already,
+	// so that a caller may compare pointers. The result shares its spec with template. Items have to list every cluster that
+	// should have a copy: one that has not reported yet is an item without status. Equal items give an equal result.
 	Aggregate(ctx context.Context, template *unstructured.Unstructured, items []workv1alpha2.AggregatedStatusItem) (*unstructured.Unstructured, error)
 }
 
 // Shape is about which fields and which other objects belong to an object.
 type Shape interface {
 	// Prune removes from obj, in place, what is valid only in the cluster that it was read from: server-set metadata, status, and
-	// what the control plane filled in, such as a Service's cluster IP. It needs the object as it was read, managedFields included.
+	// what the control plane filled in, such as a Service's cluster IP. It needs the object as it was read, managedFields
+	// included.
 	Prune(obj *unstructured.Unstructured)
-	// Retain returns desired with those fields of observed, the object as it is in the member, that the member's own controllers set;
-	// desired itself if there are none.
+	// Retain returns desired with those fields of observed, the object as it is in the member, that the member's own controllers
+	// set; desired itself if there are none.
 	Retain(ctx context.Context, desired, observed *unstructured.Unstructured) (*unstructured.Unstructured, error)
 	// Dependencies lists the objects that obj needs in its namespace, sorted and without repetition.
 	Dependencies(ctx context.Context, obj *unstructured.Unstructured) ([]Dependency, error)

@@ -19,8 +19,8 @@ const (
 	fieldZone     = "zone"
 )
 
-// SelectsCluster is true if affinity selects cluster. No affinity selects every cluster; otherwise a cluster has to
-// meet all that is given: not excluded, labels, fields, and one of the names.
+// SelectsCluster is true if affinity selects cluster. No affinity selects every cluster; otherwise a cluster has to meet all that
+// is given: not excluded, labels, fields, and one of the names.
 func SelectsCluster(affinity *policyv1alpha1.ClusterAffinity, cluster *clusterv1alpha1.Cluster) (bool, error) {
 	if affinity == nil {
 		return true, nil
@@ -52,8 +52,8 @@ func SelectsCluster(affinity *policyv1alpha1.ClusterAffinity, cluster *clusterv1
 	return true, nil
 }
 
-// meetsField checks one requirement. A cluster in several zones is In a set with any of them, and NotIn it only with none
-// of them, as it is for the scheduler.
+// meetsField checks one requirement. A cluster in several zones is In a set with any of them, and NotIn it only with none of
+// them, as it is for the scheduler.
 func meetsField(requirement corev1.NodeSelectorRequirement, cluster *clusterv1alpha1.Cluster) (bool, error) {
 	var values []string
 	switch requirement.Key {

@@ -14,8 +14,8 @@ type container struct {
 	fields map[string]any
 }
 
-// containers returns the entries of the named lists ("containers", "initContainers") of the pod that an object is or makes.
-// Kinds whose pod is elsewhere have none: their images are reached with a predicate.
+// containers returns the entries of the named lists ("containers", "initContainers") of the pod that an object is or makes. Kinds
+// whose pod is elsewhere have none: their images are reached with a predicate.
 func containers(object map[string]any, names ...string) []container {
 	var path string
 	switch object["kind"] {
@@ -42,8 +42,8 @@ func containers(object map[string]any, names ...string) []container {
 	return found
 }
 
-// overrideWords edits the command or args of the container that the overrider names. An object without such a
-// container is left alone: one policy may cover many objects.
+// overrideWords edits the command or args of the container that the overrider names. An object without such a container is left
+// alone: one policy may cover many objects.
 func overrideWords(object map[string]any, field string, o policyv1alpha1.CommandArgsOverrider) error {
 	for _, container := range containers(object, "containers", "initContainers") {
 		if container.fields["name"] != o.ContainerName {

@@ -26,8 +26,8 @@ func overridePlaintext(object map[string]any, o policyv1alpha1.PlaintextOverride
 	return err
 }
 
-// checkObject makes sure that an edit that may reach anything has left an object: one with a type and a name, and with
-// labels and annotations that are text.
+// checkObject makes sure that an edit that may reach anything has left an object: one with a type and a name, and with labels and
+// annotations that are text.
 func checkObject(object map[string]any) error {
 	for _, name := range []string{"apiVersion", "kind"} {
 		if text, _ := object[name].(string); text == "" {
@@ -81,8 +81,8 @@ func overrideMetadata(object map[string]any, field string, o policyv1alpha1.Labe
 	return nil
 }
 
-// overrideField edits a JSON or YAML document that a string field of the object holds, such as a file in a ConfigMap.
-// It returns the path that failed.
+// overrideField edits a JSON or YAML document that a string field of the object holds, such as a file in a ConfigMap. It returns
+// the path that failed.
 func overrideField(object map[string]any, o policyv1alpha1.FieldOverrider) (string, error) {
 	if o.FieldPath == "" {
 		return "", errRoot

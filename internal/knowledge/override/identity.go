@@ -13,12 +13,12 @@ import (
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 )
 
-// identity is what overrides must leave as it is: which object it is, to whom it belongs and, for the policies of a
-// namespace, whom it gives which rights.
+// identity is what overrides must leave as it is: which object it is, to whom it belongs and, for the policies of a namespace,
+// whom it gives which rights.
 type identity struct {
 	apiVersion, kind, namespace, name string
-	// labels and annotations are those with ownership keys. They are not in the object while it is edited, so that an edit
-	// of all labels at once does no harm to them.
+	// labels and annotations are those with ownership keys. They are not in the object while it is edited, so that an edit of all
+	// labels at once does no harm to them.
 	labels, annotations map[string]string
 	// rights are the fields of an RBAC object that give rights.
 	rights map[string]any
@@ -121,8 +121,8 @@ func (id identity) check(object map[string]any, namespaced bool) error {
 	return nil
 }
 
-// checkRights makes sure that whoever may write OverridePolicies in a namespace gives nobody rights by that: the API server
-// lets only those write RBAC objects who have these rights themselves.
+// checkRights makes sure that whoever may write OverridePolicies in a namespace gives nobody rights by that: the API server lets
+// only those write RBAC objects who have these rights themselves.
 func (id identity) checkRights(object map[string]any) error {
 	if equality.Semantic.DeepEqual(rightsIn(object), id.rights) {
 		return nil

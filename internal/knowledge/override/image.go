@@ -12,9 +12,9 @@ import (
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 )
 
-// image is a container image reference in its four parts; each but repository may be empty. The grammar of the parts is that
-// of distribution/reference. Its parser is not used, since it completes names with the defaults of Docker Hub, or takes
-// "library" of "library/nginx" for a registry.
+// image is a container image reference in its four parts; each but repository may be empty. The grammar of the parts is that of
+// distribution/reference. Its parser is not used, since it completes names with the defaults of Docker Hub, or takes "library" of
+// "library/nginx" for a registry.
 type image struct {
 	// registry is "host" or "host:port".
 	registry string
@@ -26,8 +26,8 @@ type image struct {
 	digest string
 }
 
-// parseImage splits a reference. The first path element is a registry if it cannot be anything else: it has a period, a colon
-// or an upper-case letter in it, or it is "localhost".
+// parseImage splits a reference. The first path element is a registry if it cannot be anything else: it has a period, a colon or
+// an upper-case letter in it, or it is "localhost".
 func parseImage(text string) (image, error) {
 	var img image
 	rest, digest, pinned := strings.Cut(text, "@")

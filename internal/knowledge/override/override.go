@@ -79,12 +79,12 @@ func (e *Error) Unwrap() error { return e.Err }
 
 // Apply edits a copy of object for cluster. Policies may be given in any order and need not concern the object.
 //
-// ClusterOverridePolicies come first, then the OverridePolicies of the object's own namespace; within each group the
-// less specific come first (everything, then by label, then by name), then by policy name, so that the later and more
-// specific one wins. The first edit that cannot be made ends it with an *Error; the object is then not to be used.
+// ClusterOverridePolicies come first, then the OverridePolicies of the object's own namespace; within each group the less
+// specific come first (everything, then by label, then by name), then by policy name, so that the later and more specific one
+// wins. The first edit that cannot be made ends it with an *Error; the object is then not to be used.
 //
-// No edit changes apiVersion, kind, namespace or name of the object, or an ownership key among its labels and annotations
-// (see workv1alpha1.IsOwnershipKey), nor does an OverridePolicy change who has which rights by an RBAC object.
+// No edit changes apiVersion, kind, namespace or name of the object, or an ownership key among its labels and annotations (see
+// workv1alpha1.IsOwnershipKey), nor does an OverridePolicy change who has which rights by an RBAC object.
 func Apply(object *unstructured.Unstructured, cluster *clusterv1alpha1.Cluster, policies []policyv1alpha1.Override) (Result, error) {
 	result := Result{Object: object}
 	ordered, dropped := inOrder(TargetOf(object), policies)
@@ -147,8 +147,8 @@ func faultAt(overrider string, index int, path string, err error) *fault {
 	return &fault{edit: fmt.Sprintf("%s[%d]", overrider, index), path: path, err: err}
 }
 
-// edit runs the overriders of one rule in their fixed order: the later may rely on what the earlier did. Check is called
-// after every edit that can reach any field.
+// edit runs the overriders of one rule in their fixed order: the later may rely on what the earlier did. Check is called after
+// every edit that can reach any field.
 func edit(object map[string]any, o *policyv1alpha1.Overriders, check func(map[string]any) error) *fault {
 	for i, image := range o.ImageOverrider {
 		path, err := overrideImage(object, image)

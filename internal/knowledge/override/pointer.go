@@ -17,9 +17,9 @@ import (
 // errRoot is returned where an edit would have to replace or remove a whole object.
 var errRoot = errors.New("the path has to name a field, not the whole object")
 
-// operation is one step of a JSON patch (RFC 6902: add, remove and replace) on a decoded document. evanphx/json-patch does not
-// do the job: it replaces fields that do not exist, removes the last item for the index -1, accepts indexes such as 01, does
-// not name the part of a path that is missing, and works on bytes: one step on a Deployment takes it 80 times as long.
+// operation is one step of a JSON patch (RFC 6902: add, remove and replace) on a decoded document. evanphx/json-patch does not do
+// the job: it replaces fields that do not exist, removes the last item for the index -1, accepts indexes such as 01, does not
+// name the part of a path that is missing, and works on bytes: one step on a Deployment takes it 80 times as long.
 type operation struct {
 	path     string
 	operator policyv1alpha1.OverriderOperator

@@ -40,8 +40,8 @@ const (
 	SelectedByName
 )
 
-// Selects returns whether, and how precisely, policy selects target. A policy without selectors is about everything in
-// its reach: a namespaced one reaches its own namespace only. A label selector that does not parse selects nothing.
+// Selects returns whether, and how precisely, policy selects target. A policy without selectors is about everything in its reach:
+// a namespaced one reaches its own namespace only. A label selector that does not parse selects nothing.
 func Selects(policy policyv1alpha1.Override, target Target) Specificity {
 	if ns := policy.GetNamespace(); ns != "" && ns != target.Namespace {
 		return Unselected

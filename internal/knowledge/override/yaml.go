@@ -13,8 +13,8 @@ import (
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 )
 
-// editYAML edits the document's syntax tree, not its value: what is not edited keeps its order, its notation and its
-// comments. Other notations may have other values: parsers of YAML read "on" or 0777 in different ways.
+// editYAML edits the document's syntax tree, not its value: what is not edited keeps its order, its notation and its comments.
+// Other notations may have other values: parsers of YAML read "on" or 0777 in different ways.
 func editYAML(text string, op operation) (string, error) {
 	document, err := parseYAML(text)
 	if err != nil {
@@ -42,8 +42,8 @@ func editYAML(text string, op operation) (string, error) {
 	return b.String(), nil
 }
 
-// parseYAML refuses a stream of several documents, of which all but the first would be lost. Aliases are written out,
-// since an edit behind one would show in several places.
+// parseYAML refuses a stream of several documents, of which all but the first would be lost. Aliases are written out, since an
+// edit behind one would show in several places.
 func parseYAML(text string) (*yaml.Node, error) {
 	decoder := yaml.NewDecoder(strings.NewReader(text))
 	document := &yaml.Node{}

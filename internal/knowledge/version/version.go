@@ -13,7 +13,8 @@ var release, commit string
 
 // Info is what was built.
 type Info struct {
-	// Version is that of Flagship: a tag, or a tag with the number of commits since and the commit. "unknown" if it was not stamped.
+	// Version is that of Flagship: a tag, or a tag with the number of commits since and the commit. "unknown" if it was not
+	// stamped.
 	Version string `json:"version"`
 	// Commit is the full hash of the commit; "unknown" if neither the build nor Go recorded it.
 	Commit string `json:"commit"`

@@ -81,8 +81,8 @@ func pick(obj *unstructured.Unstructured, names ...string) map[string]any {
 	return picked
 }
 
-// withGenerations adds the generation of the member's object and that of its template: with both, and the observed one, the control
-// plane distinguishes a status of the current template from an older one.
+// withGenerations adds the generation of the member's object and that of its template: with both, and the observed one, the
+// control plane distinguishes a status of the current template from an older one.
 func withGenerations(status map[string]any, obj *unstructured.Unstructured) map[string]any {
 	if status == nil {
 		return nil
@@ -97,8 +97,8 @@ func withGenerations(status map[string]any, obj *unstructured.Unstructured) map[
 	return status
 }
 
-// withDesired adds the replicas in the spec of the member's object, without which the control plane cannot decide whether the counters
-// are complete.
+// withDesired adds the replicas in the spec of the member's object, without which the control plane cannot decide whether the
+// counters are complete.
 func withDesired(status map[string]any, obj *unstructured.Unstructured) map[string]any {
 	if status == nil {
 		return nil

@@ -38,8 +38,8 @@ func nodeClaim(spec *corev1.PodSpec) *workv1alpha2.NodeClaim {
 }
 
 // requests is what the scheduler of a member will count for one pod: containers and sidecars together or the largest init
-// container, whichever is more, plus the overhead. In a pod, but not in a pod template, the API server has replaced missing requests
-// by limits; here they always are.
+// container, whichever is more, plus the overhead. In a pod, but not in a pod template, the API server has replaced missing
+// requests by limits; here they always are.
 func requests(spec *corev1.PodSpec) corev1.ResourceList {
 	pod := corev1.Pod{Spec: corev1.PodSpec{
 		Containers:     limitsAsRequests(spec.Containers),

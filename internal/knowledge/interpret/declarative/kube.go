@@ -14,8 +14,7 @@ import (
 // kubeStep is what a call that reads a whole pod template costs.
 const kubeStep = 500
 
-// kube is the library of that name: quantities, and what the built-in kinds
-// have for pods.
+// kube is the library of that name: quantities, and what the built-in kinds have for pods.
 func kube() sandbox.Library {
 	return sandbox.Library{
 		"resourceAdd":             resourceAdd,
@@ -60,8 +59,8 @@ func quantity(vm *lua.LState, argument int) resource.Quantity {
 	}
 }
 
-// podRequirements returns what a pod of a template needs, in the form of a
-// binding's replicaRequirements, or nil if it needs nothing in particular.
+// podRequirements returns what a pod of a template needs, in the form of a binding's replicaRequirements, or nil if it needs
+// nothing in particular.
 func podRequirements(vm *lua.LState) int {
 	requirements := builtin.Requirements(&podTemplate(vm, 1).Spec)
 	if requirements == nil {
@@ -76,8 +75,7 @@ func podRequirements(vm *lua.LState) int {
 	return 1
 }
 
-// podDependencies lists the objects that a pod of a template needs in a
-// namespace; by default in that of the template.
+// podDependencies lists the objects that a pod of a template needs in a namespace; by default in that of the template.
 func podDependencies(vm *lua.LState) int {
 	template := podTemplate(vm, 1)
 	namespace := vm.OptString(2, template.Namespace)

@@ -136,8 +136,7 @@ func (s script) retain(ctx context.Context, desired, observed *unstructured.Unst
 	return s.object(ctx, desired, desired.Object, observed.Object)
 }
 
-// object is a call that returns an object in the place of the given one. It has
-// to be of the same kind and name.
+// object is a call that returns an object in the place of the given one. It has to be of the same kind and name.
 func (s script) object(ctx context.Context, original *unstructured.Unstructured, args ...any) (*unstructured.Unstructured, error) {
 	var result *unstructured.Unstructured
 	err := s.call(ctx, 1, args, func(t *sandbox.Values, answers []lua.LValue) error {

@@ -32,8 +32,8 @@ func New() (interpret.Layer, error) {
 	return store, nil
 }
 
-// Customizations returns the shipped scripts in the form in which a user would
-// write them. Every function of a file gets the whole file as its script.
+// Customizations returns the shipped scripts in the form in which a user would write them. Every function of a file gets the
+// whole file as its script.
 func Customizations() ([]*configv1alpha1.ResourceInterpreterCustomization, error) {
 	var list []*configv1alpha1.ResourceInterpreterCustomization
 	err := fs.WalkDir(files, "kinds", func(name string, entry fs.DirEntry, err error) error {

@@ -44,8 +44,8 @@ func New(resolve Resolve) *Store {
 	return s
 }
 
-// Set replaces all configurations and returns the kinds whose webhooks changed, nil if there are none. Connections to webhooks that
-// did not change are kept. A webhook that is configured wrongly fails at every call.
+// Set replaces all configurations and returns the kinds whose webhooks changed, nil if there are none. Connections to webhooks
+// that did not change are kept. A webhook that is configured wrongly fails at every call.
 func (s *Store) Set(configurations []*configv1alpha1.ResourceInterpreterWebhookConfiguration) interpret.Kinds {
 	s.setting.Lock()
 	defer s.setting.Unlock()

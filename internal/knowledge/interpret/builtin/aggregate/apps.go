@@ -88,9 +88,8 @@ func (a Aggregation) StatefulSet(_ context.Context, template *unstructured.Unstr
 	})
 }
 
-// revisions are those of a copy that is still being updated, or of the first
-// copy if none is: kubectl takes a difference between the two for an update
-// that has not ended.
+// revisions are those of a copy that is still being updated, or of the first copy if none is: kubectl takes a difference between
+// the two for an update that has not ended.
 func revisions(list []report[statefulSetReport]) (current, update string) {
 	for i := range list {
 		status := &list[i].status

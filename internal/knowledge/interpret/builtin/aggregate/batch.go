@@ -72,8 +72,8 @@ func (a Aggregation) jobCounters(template *unstructured.Unstructured, list []rep
 	return sum, nil
 }
 
-// finishJob returns the conditions of all reports: one failed copy fails the Job, and all of them complete it. An API server requires
-// the reason to finish along with the end.
+// finishJob returns the conditions of all reports: one failed copy fails the Job, and all of them complete it. An API server
+// requires the reason to finish along with the end.
 func finishJob(sum *batchv1.JobStatus, list []report[batchv1.JobStatus]) []verdict {
 	failed := clustersOf(list, reportsJob(batchv1.JobFailed))
 	complete := clustersOf(list, reportsJob(batchv1.JobComplete))

@@ -18,8 +18,8 @@ type verdict struct {
 	stamp []string
 }
 
-// setConditions writes the verdicts into status.conditions, keeping conditions of other types and the times of conditions that did
-// not change, and removes the types to drop.
+// setConditions writes the verdicts into status.conditions, keeping conditions of other types and the times of conditions that
+// did not change, and removes the types to drop.
 func (a Aggregation) setConditions(template *unstructured.Unstructured, status map[string]any, verdicts []verdict, drop ...string) {
 	value, _, _ := unstructured.NestedFieldNoCopy(template.Object, "status", "conditions")
 	present, _ := value.([]any)

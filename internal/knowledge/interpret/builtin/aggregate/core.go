@@ -98,8 +98,8 @@ func (l *plainList) UnmarshalJSON(data []byte) error {
 	return utiljson.Unmarshal(data, (*[]any)(l))
 }
 
-// withoutRestarted leaves out containers that run while the template has one of the same name as terminated, unless its pods restart:
-// an API server refuses a terminated container that runs again.
+// withoutRestarted leaves out containers that run while the template has one of the same name as terminated, unless its pods
+// restart: an API server refuses a terminated container that runs again.
 func withoutRestarted(template *unstructured.Unstructured, name string, statuses []any) []any {
 	if policy, _, _ := unstructured.NestedString(template.Object, "spec", "restartPolicy"); policy == "Always" || policy == "" {
 		return statuses
@@ -124,8 +124,7 @@ func terminatedContainer(status any) (name any, terminated bool) {
 	return fields["name"], state["terminated"] != nil
 }
 
-// setList writes a list into the status; an empty one is left out, as an API
-// server does.
+// setList writes a list into the status; an empty one is left out, as an API server does.
 func setList(status map[string]any, name string, list []any) {
 	if len(list) == 0 {
 		delete(status, name)

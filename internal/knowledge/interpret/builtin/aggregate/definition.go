@@ -31,8 +31,8 @@ func (r definitionReport) established() bool {
 	return false
 }
 
-// Definition sets two conditions on the control plane's definition: where its copies are established, and in which versions they store
-// objects. Without copies it has neither. The rest of the status is about the control plane's own API server, and stays.
+// Definition sets two conditions on the control plane's definition: where its copies are established, and in which versions they
+// store objects. Without copies it has neither. The rest of the status is about the control plane's own API server, and stays.
 func (a Aggregation) Definition(_ context.Context, template *unstructured.Unstructured, items []workv1alpha2.AggregatedStatusItem) (*unstructured.Unstructured, error) {
 	list, err := reports[definitionReport](items)
 	if err != nil {

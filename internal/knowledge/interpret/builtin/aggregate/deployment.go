@@ -12,7 +12,8 @@ import (
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret/builtin/fields"
 )
 
-// Reasons of a Deployment's conditions, as the controller of Kubernetes sets them: kubectl reads the one for an exceeded deadline.
+// Reasons of a Deployment's conditions, as the controller of Kubernetes sets them: kubectl reads the one for an exceeded
+// deadline.
 const (
 	reasonAvailable        = "MinimumReplicasAvailable"
 	reasonUnavailable      = "MinimumReplicasUnavailable"

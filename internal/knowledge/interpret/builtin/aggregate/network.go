@@ -15,16 +15,14 @@ import (
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
 )
 
-// balancerReport is the status of a Service or an Ingress; T is its kind of
-// entry point.
+// balancerReport is the status of a Service or an Ingress; T is its kind of entry point.
 type balancerReport[T any] struct {
 	LoadBalancer struct {
 		Ingress []T `json:"ingress"`
 	} `json:"loadBalancer"`
 }
 
-// Service lists the entry points of all clusters; an API server allows them for
-// load balancers only.
+// Service lists the entry points of all clusters; an API server allows them for load balancers only.
 func (a Aggregation) Service(_ context.Context, template *unstructured.Unstructured, items []workv1alpha2.AggregatedStatusItem) (*unstructured.Unstructured, error) {
 	if kind, _, _ := unstructured.NestedString(template.Object, "spec", "type"); kind != string(corev1.ServiceTypeLoadBalancer) {
 		return template, nil
@@ -90,8 +88,7 @@ func entryPoints[T any](items []workv1alpha2.AggregatedStatusItem) ([]T, error) 
 	return points, nil
 }
 
-// withEntryPoints returns the template with a load balancer that has the points,
-// or no point at all.
+// withEntryPoints returns the template with a load balancer that has the points, or no point at all.
 func withEntryPoints[T any](template *unstructured.Unstructured, points []T) (*unstructured.Unstructured, error) {
 	type loadBalancer struct {
 		Ingress []T `json:"ingress,omitempty"`

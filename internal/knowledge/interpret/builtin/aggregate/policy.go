@@ -18,8 +18,7 @@ type budgetReport struct {
 	DisruptedPods      map[string]metav1.Time `json:"disruptedPods"`
 }
 
-// Budget adds up disruption budgets; pods of different clusters may have the
-// same name, so that of the cluster goes in front.
+// Budget adds up disruption budgets; pods of different clusters may have the same name, so that of the cluster goes in front.
 func (a Aggregation) Budget(_ context.Context, template *unstructured.Unstructured, items []workv1alpha2.AggregatedStatusItem) (*unstructured.Unstructured, error) {
 	if untouched(template, items) {
 		return template, nil

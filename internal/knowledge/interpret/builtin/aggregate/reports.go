@@ -72,8 +72,8 @@ func (g generations) caughtUp(template int64) bool {
 	return g.ObservedGeneration >= g.Generation && g.ResourceTemplateGeneration >= template
 }
 
-// observedGeneration is the template's generation if every copy has caught up with it, and else what the template has: tools read it
-// as the sign that the rest of the status is current. Without any copy only a template that wants none is up to date.
+// observedGeneration is the template's generation if every copy has caught up with it, and else what the template has: tools read
+// it as the sign that the rest of the status is current. Without any copy only a template that wants none is up to date.
 func observedGeneration[S interface{ caughtUp(int64) bool }](template *unstructured.Unstructured, list []report[S]) int64 {
 	generation := template.GetGeneration()
 	if len(list) == 0 {
@@ -90,9 +90,9 @@ func observedGeneration[S interface{ caughtUp(int64) bool }](template *unstructu
 	return generation
 }
 
-// rolloutGeneration keeps the observed generation in one more case. kubectl compares the counters with the template's replicas; where
-// clusters have that many each, one finished cluster would count for all of them while another has not even created its pods.
-// Replicas returns how many replicas a copy is to have, nil if that is not known or does not matter, and how many it has.
+// rolloutGeneration keeps the observed generation in one more case. kubectl compares the counters with the template's replicas;
+// where clusters have that many each, one finished cluster would count for all of them while another has not even created its
+// pods. Replicas returns how many replicas a copy is to have, nil if that is not known or does not matter, and how many it has.
 func rolloutGeneration[S interface{ caughtUp(int64) bool }](template *unstructured.Unstructured, list []report[S],
 	replicas func(*S) (desired *int32, present int32)) int64 {
 	observed := observedGeneration(template, list)

@@ -10,8 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// SpecNumber reads spec.<name>, where the API's default stands in for a missing
-// or null value.
+// SpecNumber reads spec.<name>, where the API's default stands in for a missing or null value.
 func SpecNumber(obj *unstructured.Unstructured, name string, standard int64) (int64, error) {
 	value, found, err := unstructured.NestedFieldNoCopy(obj.Object, "spec", name)
 	if err != nil {
@@ -43,8 +42,7 @@ func Int64(value any) (int64, bool) {
 	}
 }
 
-// PodSpec reads the pod spec at the path; an object without one has an empty
-// spec.
+// PodSpec reads the pod spec at the path; an object without one has an empty spec.
 func PodSpec(obj *unstructured.Unstructured, path ...string) (*corev1.PodSpec, error) {
 	raw, _, err := unstructured.NestedFieldNoCopy(obj.Object, path...)
 	if err != nil {
@@ -67,8 +65,7 @@ type Condition struct {
 	ObservedGeneration int64
 }
 
-// Stale is true if the condition is about an older spec; one that does not
-// say is about the current one.
+// Stale is true if the condition is about an older spec; one that does not say is about the current one.
 func (c Condition) Stale(generation int64) bool {
 	return c.ObservedGeneration != 0 && c.ObservedGeneration < generation
 }

@@ -14,8 +14,8 @@ func Prune(rule func(obj *unstructured.Unstructured)) func(obj *unstructured.Uns
 	}
 }
 
-// PruneServerSet removes what an API server, not a user, wrote to an object, and owners and finalizers: their controllers run on the
-// control plane.
+// PruneServerSet removes what an API server, not a user, wrote to an object, and owners and finalizers: their controllers run on
+// the control plane.
 func PruneServerSet(obj *unstructured.Unstructured) {
 	delete(obj.Object, "status")
 	metadata, ok := obj.Object["metadata"].(map[string]any)
@@ -36,8 +36,8 @@ func PruneDeployment(obj *unstructured.Unstructured) {
 		"deployment.kubernetes.io/revision", "deployment.kubernetes.io/revision-history")
 }
 
-// PruneJob removes the selector and labels with the uid that a Job has on the control plane, unless its selector is manual, and the
-// time to live: a member that removed a finished Job would get it again, and run it again.
+// PruneJob removes the selector and labels with the uid that a Job has on the control plane, unless its selector is manual, and
+// the time to live: a member that removed a finished Job would get it again, and run it again.
 func PruneJob(obj *unstructured.Unstructured) {
 	unstructured.RemoveNestedField(obj.Object, "spec", "ttlSecondsAfterFinished")
 	if manual, _, _ := unstructured.NestedBool(obj.Object, "spec", "manualSelector"); manual {
@@ -53,8 +53,8 @@ func PruneJob(obj *unstructured.Unstructured) {
 	}
 }
 
-// PruneService removes the addresses and ports that the control plane allocated. A headless Service keeps its None. A node port, or a
-// choice of address families, is kept if some field manager owns it: a user has set it, since the allocator owns no field.
+// PruneService removes the addresses and ports that the control plane allocated. A headless Service keeps its None. A node port,
+// or a choice of address families, is kept if some field manager owns it: a user has set it, since the allocator owns no field.
 func PruneService(obj *unstructured.Unstructured) {
 	spec, ok := obj.Object["spec"].(map[string]any)
 	if !ok {

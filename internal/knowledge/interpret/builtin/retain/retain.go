@@ -51,7 +51,8 @@ func keepFields(observed *unstructured.Unstructured, paths ...[]string) ([]kept,
 	return fields, nil
 }
 
-// Replicas leaves the number of replicas to the member if the template has the label for that, usually because of an autoscaler there.
+// Replicas leaves the number of replicas to the member if the template has the label for that, usually because of an autoscaler
+// there.
 func Replicas(desired, observed *unstructured.Unstructured) ([]kept, error) {
 	if desired.GetLabels()[policyv1alpha1.RetainReplicasLabel] != "true" {
 		return nil, nil

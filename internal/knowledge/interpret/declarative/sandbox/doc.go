@@ -6,8 +6,8 @@
 //
 // Owns: the language that scripts see. It is Lua 5.1 with the functions of base, string, table and math that a pure function
 // needs, and the clock from os. Nothing reaches files, processes, the network or another call: every call starts from a fresh
-// global environment. A call ends with an error after a second, after two million steps, or when it builds a string of more than a
-// mebibyte; strings and lists cost steps, so that memory is bounded by them. Metatables, coroutines, and what loads or compiles
+// global environment. A call ends with an error after a second, after two million steps, or when it builds a string of more than
+// a mebibyte; strings and lists cost steps, so that memory is bounded by them. Metatables, coroutines, and what loads or compiles
 // more code are left out, because they would evade these bounds.
 //
 // gopher-lua counts instructions (by its context), call frames and registers, and that is used here. It does not bound what one

@@ -6,8 +6,8 @@ import (
 	lua "github.com/yuin/gopher-lua"
 )
 
-// unbounded are the functions of gopher-lua that need no guard: what they use is bounded by their arguments, and they reach nothing
-// outside. The empty library holds the globals.
+// unbounded are the functions of gopher-lua that need no guard: what they use is bounded by their arguments, and they reach
+// nothing outside. The empty library holds the globals.
 func unbounded() map[string]string {
 	return map[string]string{
 		"": "assert error ipairs next pairs pcall rawequal rawget select tonumber tostring type unpack xpcall",

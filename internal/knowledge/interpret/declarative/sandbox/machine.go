@@ -109,8 +109,8 @@ func failure(meter *meter, function string, err error) error {
 	return err
 }
 
-// environment makes the globals of one call: empty tables with the libraries behind them, so that nothing a script writes outlives
-// the call. Scripts cannot reach the libraries themselves, there being no getmetatable.
+// environment makes the globals of one call: empty tables with the libraries behind them, so that nothing a script writes
+// outlives the call. Scripts cannot reach the libraries themselves, there being no getmetatable.
 func (m *machine) environment() *lua.LTable {
 	globals := m.vm.CreateTable(0, len(m.libraries)+2)
 	for name, behind := range m.libraries {

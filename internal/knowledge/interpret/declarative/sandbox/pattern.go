@@ -18,8 +18,8 @@ const (
 // maxPatternDepth bounds how deep match calls itself: once for each repetition and capture of a pattern.
 const maxPatternDepth = 1000
 
-// matcher matches Lua patterns against a text. It charges for every comparison, since a pattern may take hours of backtracking. The
-// matcher of gopher-lua cannot be interrupted, and regexp has no %b, %f and %1.
+// matcher matches Lua patterns against a text. It charges for every comparison, since a pattern may take hours of backtracking.
+// The matcher of gopher-lua cannot be interrupted, and regexp has no %b, %f and %1.
 type matcher struct {
 	vm       *lua.LState
 	text     string
@@ -34,8 +34,7 @@ func newMatcher(vm *lua.LState, text, pattern string) *matcher {
 
 type capture struct{ start, length int }
 
-// match tries the pattern from p against the text from s and returns where the
-// match ends, or -1.
+// match tries the pattern from p against the text from s and returns where the match ends, or -1.
 func (m *matcher) match(s, p int) int {
 	if m.depth++; m.depth > maxPatternDepth {
 		m.fail("the pattern is too complex")
@@ -77,8 +76,7 @@ func (m *matcher) match(s, p int) int {
 	}
 }
 
-// special handles %b, %f and %1 to %9: where text and pattern go on, and whether
-// it was one of these.
+// special handles %b, %f and %1 to %9: where text and pattern go on, and whether it was one of these.
 func (m *matcher) special(s, p int) (next, at int, special bool) {
 	switch c := m.pattern[p+1]; {
 	case c == 'b':
@@ -263,8 +261,7 @@ func (m *matcher) one(s, p, end int) bool {
 	}
 }
 
-// set is true if c is in the set from the bracket at p to behind the one at
-// the end.
+// set is true if c is in the set from the bracket at p to behind the one at the end.
 func (m *matcher) set(c byte, p, end int) bool {
 	Charge(m.vm, 1+(end-p)/8)
 	p++
@@ -296,8 +293,7 @@ func (m *matcher) set(c byte, p, end int) bool {
 	return !wanted
 }
 
-// inClass is true if c is in the class of a letter such as d or D; any other
-// character stands for itself.
+// inClass is true if c is in the class of a letter such as d or D; any other character stands for itself.
 func inClass(c, class byte) bool {
 	letter := func(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
 	digit := func(c byte) bool { return c >= '0' && c <= '9' }
@@ -356,8 +352,8 @@ func (m *matcher) piece(start, end int) lua.LValue {
 	return lua.LString(m.text[start:end])
 }
 
-// push puts all captures on the stack, or the whole match if there are none and
-// it is wanted, and returns how many values that were.
+// push puts all captures on the stack, or the whole match if there are none and it is wanted, and returns how many values that
+// were.
 func (m *matcher) push(start, end int, whole bool) int {
 	count := len(m.captures)
 	if count == 0 && whole {
