@@ -32,7 +32,7 @@ func New(mgr ctrl.Manager) (client.Client, error) {
 // there was one. After holds the answer of the server. The patch carries no resource version: fields that others changed meanwhile
 // stay, unless they are part of the difference.
 func Patch(ctx context.Context, c client.Client, before, after client.Object, options ...client.PatchOption) (bool, error) {
-	patch, err := difference(before, after)
+	patch, err := difference(before, after, false)
 	if err != nil || patch == nil {
 		return false, err
 	}
@@ -44,7 +44,7 @@ func Patch(ctx context.Context, c client.Client, before, after client.Object, op
 
 // PatchStatus is Patch for the subresource status.
 func PatchStatus(ctx context.Context, c client.Client, before, after client.Object, options ...client.SubResourcePatchOption) (bool, error) {
-	patch, err := difference(before, after)
+	patch, err := difference(before, after, false)
 	if err != nil || patch == nil {
 		return false, err
 	}
@@ -54,15 +54,44 @@ func PatchStatus(ctx context.Context, c client.Client, before, after client.Obje
 	return true, nil
 }
 
-func difference(before, after client.Object) (client.Patch, error) {
+// PatchLocked is Patch, but a conflict if others changed the object since before. What replaces a whole list, such as that of the
+// conditions or the taints, needs that.
+func PatchLocked(ctx context.Context, c client.Client, before, after client.Object) (bool, error) {
+	patch, err := difference(before, after, true)
+	if err != nil || patch == nil {
+		return false, err
+	}
+	if err := c.Patch(ctx, after, patch); err != nil {
+		return false, fmt.Errorf("patching %s: %w", describe(c, before), err)
+	}
+	return true, nil
+}
+
+// PatchStatusLocked is PatchLocked for the subresource status.
+func PatchStatusLocked(ctx context.Context, c client.Client, before, after client.Object) (bool, error) {
+	patch, err := difference(before, after, true)
+	if err != nil || patch == nil {
+		return false, err
+	}
+	if err := c.Status().Patch(ctx, after, patch); err != nil {
+		return false, fmt.Errorf("patching the status of %s: %w", describe(c, before), err)
+	}
+	return true, nil
+}
+
+func difference(before, after client.Object, locked bool) (client.Patch, error) {
 	raw, err := client.MergeFrom(before).Data(after)
 	if err != nil {
 		return nil, fmt.Errorf("comparing %s/%s: %w", before.GetNamespace(), before.GetName(), err)
 	}
-	if string(raw) == "{}" {
+	switch {
+	case string(raw) == "{}":
 		return nil, nil
+	case locked:
+		return client.MergeFromWithOptions(before.DeepCopyObject().(client.Object), client.MergeFromWithOptimisticLock{}), nil
+	default:
+		return client.RawPatch(types.MergePatchType, raw), nil
 	}
-	return client.RawPatch(types.MergePatchType, raw), nil
 }
 
 // AddFinalizer adds a finalizer, if the object lacks it. A merge patch replaces the whole list of finalizers, so that an object

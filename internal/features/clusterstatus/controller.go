@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
 	"github.com/flagship-k8s/flagship/internal/clients/member"
 	"github.com/flagship-k8s/flagship/internal/clients/member/memberqueue"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
@@ -229,9 +230,8 @@ func (o *clusterObserver) write(ctx context.Context, cluster *clusterv1alpha1.Cl
 	s.resources.writeTo(&want.Status, cluster.Spec.ResourceModels)
 	meta.SetStatusCondition(&want.Status.Conditions, s.health.published)
 	if !equality.Semantic.DeepEqual(cluster.Status, want.Status) {
-		patch := client.MergeFromWithOptions(cluster.DeepCopy(), client.MergeFromWithOptimisticLock{})
-		if err := o.hub.Status().Patch(ctx, want, patch); err != nil {
-			return fmt.Errorf("writing the status of cluster %s: %w", cluster.Name, err)
+		if _, err := hubclient.PatchStatusLocked(ctx, o.hub, cluster, want); err != nil {
+			return err
 		}
 	}
 	return tainter{o.hub, o.Events}.taint(ctx, want, s.health.published)

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
 	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 )
@@ -143,9 +144,8 @@ func (m *leaseMonitor) declare(ctx context.Context, cluster *clusterv1alpha1.Clu
 	if unknown.Type != "" {
 		want := cluster.DeepCopy()
 		meta.SetStatusCondition(&want.Status.Conditions, unknown)
-		patch := client.MergeFromWithOptions(cluster.DeepCopy(), client.MergeFromWithOptimisticLock{})
-		if err := m.hub.Status().Patch(ctx, want, patch); err != nil {
-			return fmt.Errorf("writing the status of cluster %s: %w", cluster.Name, err)
+		if _, err := hubclient.PatchStatusLocked(ctx, m.hub, cluster, want); err != nil {
+			return err
 		}
 		log.FromContext(ctx).Info("Nothing is known of a cluster", "cluster", cluster.Name, "reason", unknown.Message)
 		cluster, ready = want, readinessOf(want)

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 )
 
@@ -31,12 +32,11 @@ func (o tainter) taint(ctx context.Context, cluster *clusterv1alpha1.Cluster, re
 	before := cluster.DeepCopy()
 	cluster.Spec.Taints = taints
 	reference := events.Reference(clusterv1alpha1.SchemeGroupVersion.WithKind("Cluster"), cluster)
-	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	if err := o.hub.Patch(ctx, cluster, patch); err != nil {
+	if _, err := hubclient.PatchLocked(ctx, o.hub, before, cluster); err != nil {
 		if !apierrors.IsConflict(err) {
 			o.events.Publish(events.Warning(reference, events.TaintClusterFailed, err.Error()))
 		}
-		return fmt.Errorf("tainting cluster %s: %w", cluster.Name, err)
+		return fmt.Errorf("tainting the cluster: %w", err)
 	}
 	o.events.Publish(events.Normal(reference, events.TaintClusterSucceed, "Ready is "+string(ready.Status)+": condition taints updated"))
 	log.FromContext(ctx).Info("Cluster changed readiness", "cluster", cluster.Name, "ready", ready.Status, "reason", ready.Reason)

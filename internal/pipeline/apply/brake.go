@@ -23,6 +23,7 @@ import (
 	multiclusterv1beta1 "github.com/flagship-k8s/flagship/api/multicluster/v1beta1"
 	networkingv1alpha1 "github.com/flagship-k8s/flagship/api/networking/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
 	"github.com/flagship-k8s/flagship/internal/clients/workstatus"
 	"github.com/flagship-k8s/flagship/internal/knowledge/brake"
 	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
@@ -137,9 +138,9 @@ func (l *brakeLoop) Reconcile(ctx context.Context, q reconcile.Request) (reconci
 	}
 	condition, news := l.brakeCondition(cluster, state, was)
 	if news != nil {
-		patch := client.MergeFromWithOptions(cluster.DeepCopy(), client.MergeFromWithOptimisticLock{})
+		unchanged := cluster.DeepCopy()
 		meta.SetStatusCondition(&cluster.Status.Conditions, condition)
-		if err := l.client.Status().Patch(ctx, cluster, patch); apierrors.IsConflict(err) {
+		if _, err := hubclient.PatchStatusLocked(ctx, l.client, unchanged, cluster); apierrors.IsConflict(err) {
 			return reconcile.Result{RequeueAfter: grace}, nil
 		} else if err != nil {
 			return reconcile.Result{}, fmt.Errorf("writing the condition %s: %w", clusterv1alpha1.ClusterConditionBrakeEngaged, err)

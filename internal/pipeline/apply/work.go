@@ -2,7 +2,6 @@ package apply
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -17,6 +16,7 @@ import (
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
 	"github.com/flagship-k8s/flagship/internal/clients/member"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 	"github.com/flagship-k8s/flagship/internal/pipeline/apply/objects"
@@ -66,7 +66,8 @@ func (a *Applier) reconcile(ctx context.Context, cluster string, key types.Names
 	if destination.elsewhere || destination.leaving {
 		return 0, nil // somebody else's, or not to be filled again while it is emptied
 	}
-	if err := a.ensureFinalizer(ctx, work); err != nil {
+	// A Work must not vanish before its objects. A rendered one has the finalizer.
+	if err := hubclient.AddFinalizer(ctx, a.client, work, workv1alpha1.ExecutionFinalizer); err != nil {
 		return 0, err
 	}
 	if suspended(work) {
@@ -309,7 +310,7 @@ func (a *Applier) finalize(ctx context.Context, d destination, work *workv1alpha
 
 // removeFinalizer ends the wait of a Work that is being deleted.
 func (a *Applier) removeFinalizer(ctx context.Context, d destination, work *workv1alpha1.Work) error {
-	if err := a.dropFinalizer(ctx, work); err != nil {
+	if err := hubclient.RemoveFinalizer(ctx, a.client, work, workv1alpha1.ExecutionFinalizer); err != nil {
 		return err
 	}
 	key := client.ObjectKeyFromObject(work)
@@ -393,37 +394,6 @@ func (a *Applier) deleteReappeared(ctx context.Context, cluster string, key type
 			a.deletedWorks.reappears(key) // still
 			return err
 		}
-	}
-	return nil
-}
-
-// ensureFinalizer sees to it that the Work cannot vanish before its objects. A rendered Work has the finalizer.
-func (a *Applier) ensureFinalizer(ctx context.Context, work *workv1alpha1.Work) error {
-	if controllerutil.ContainsFinalizer(work, workv1alpha1.ExecutionFinalizer) {
-		return nil
-	}
-	marked := work.DeepCopy()
-	controllerutil.AddFinalizer(marked, workv1alpha1.ExecutionFinalizer)
-	if err := a.client.Patch(ctx, marked, client.MergeFromWithOptions(work, client.MergeFromWithOptimisticLock{})); err != nil {
-		return fmt.Errorf("adding the finalizer: %w", err)
-	}
-	return nil
-}
-
-// dropFinalizer lets the Work go. The patch names the finalizer's place and content, so that a status written
-// meanwhile is no conflict.
-func (a *Applier) dropFinalizer(ctx context.Context, work *workv1alpha1.Work) error {
-	path := fmt.Sprintf("/metadata/finalizers/%d", slices.Index(work.Finalizers, workv1alpha1.ExecutionFinalizer))
-	patch, err := json.Marshal([]ssa.Operation{
-		{Op: "test", Path: path, Value: workv1alpha1.ExecutionFinalizer},
-		{Op: "remove", Path: path},
-	})
-	if err != nil {
-		return fmt.Errorf("encoding the patch: %w", err)
-	}
-	err = a.client.Patch(ctx, work.DeepCopy(), client.RawPatch(types.JSONPatchType, patch))
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("removing the finalizer: %w", err)
 	}
 	return nil
 }
