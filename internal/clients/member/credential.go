@@ -49,7 +49,9 @@ type issued struct {
 	address address
 }
 
-// tokenCache remembers the credential of one member.
+// tokenCache keeps the credential of one member. The caching token sources of client-go and oauth2 keep a token until it expires. Here a
+// token goes only to the address that it was issued for, comes with the trust in that address, is read again after a refusal, and
+// must not be used any more when its Cluster forbids it.
 type tokenCache struct {
 	clock clock.PassiveClock
 	fetch func(context.Context) (issued, error)

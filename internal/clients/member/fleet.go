@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -114,20 +116,28 @@ func (f *Fleet) Names() []string {
 	return names
 }
 
-// Subscribe has f called with the name of a cluster whenever its connection appeared, disappeared, or turned down or
-// up, and when its Cluster begins to be deleted. f must not block; it may be called from several goroutines at once.
+// Subscribe has s called with the name of a cluster whenever its connection appeared, disappeared, or turned down or up, and when its
+// Cluster begins to be deleted; and at once for every connection that exists. S must not block; it may be called from several
+// goroutines at once.
 func (f *Fleet) Subscribe(s func(name string)) {
 	f.mu.Lock()
-	defer f.mu.Unlock()
 	f.subscribers = append(f.subscribers, s)
+	f.mu.Unlock()
+	for _, name := range f.Names() {
+		s(name)
+	}
 }
 
-// OnChange has w called for every change of a managed object that is watched. w must not block; changes of one resource
-// in one member come in order. Call it before the first Upsert.
+// OnChange has w called for every change of a managed object that is watched, and at once for every object that is known, as one that
+// was listed. W must not block. Changes of one resource in one member come in order.
 func (f *Fleet) OnChange(w func(objectcache.Change)) {
 	f.mu.Lock()
-	defer f.mu.Unlock()
 	f.watchers = append(f.watchers, w)
+	conns := slices.Collect(maps.Values(f.conns))
+	f.mu.Unlock()
+	for _, conn := range conns {
+		conn.Replay(w)
+	}
 }
 
 // Upsert makes the connection to a cluster what the Cluster says. It never waits for the member. Connections outlive

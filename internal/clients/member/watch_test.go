@@ -289,6 +289,28 @@ func parse(t *testing.T, text string) *unstructured.Unstructured {
 	return obj
 }
 
+// TestALateSubscriberMissesNothing that exists.
+func TestALateSubscriberMissesNothing(t *testing.T) {
+	s := newServer(t)
+	s.answer(s.serveWatch)
+	fleet, conn := connect(t, s.URL, nil)
+	conn.Hold("test", configMaps)
+	w := <-s.watches
+	w.lines <- event("ADDED", configMap("a", 5, `"f:data":{}`))
+	w.lines <- fmt.Sprintf(synced, 6)
+	eventually(t, "the object is known", func() bool { return conn.HasSynced(configMaps) })
+	var names []string
+	fleet.Subscribe(func(name string) { names = append(names, name) })
+	if diff := cmp.Diff([]string{"member1"}, names); diff != "" {
+		t.Errorf("connections (-want +got):\n%s", diff)
+	}
+	var changes []objectcache.Change
+	fleet.OnChange(func(c objectcache.Change) { changes = append(changes, c) })
+	if len(changes) != 2 || !changes[0].New || !changes[0].Listed || changes[0].Object.Name == "" || !changes[1].Synced {
+		t.Errorf("changes are %+v", changes)
+	}
+}
+
 // TestConnectionsThatCameAndWentLeaveNothing counts goroutines: watches, their ends that were put off, and probes of members that are
 // down end with the connection.
 func TestConnectionsThatCameAndWentLeaveNothing(t *testing.T) {

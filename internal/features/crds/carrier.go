@@ -72,7 +72,7 @@ type Carrier struct {
 	translated map[string]runtimeschema.GroupKind
 }
 
-// New returns a Carrier. Call it before the fleet has connections.
+// New returns a Carrier.
 func New(deps Deps) (*Carrier, error) {
 	if deps.Templates == nil || deps.Versions == nil || deps.Works == nil || deps.Changes == nil || deps.Fleet == nil || deps.Events == nil || deps.Clock == nil {
 		return nil, errors.New("carrying definitions needs Templates, Versions, Works, Changes, Fleet, Events and Clock")

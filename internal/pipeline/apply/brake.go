@@ -20,8 +20,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
-	multiclusterv1beta1 "github.com/flagship-k8s/flagship/api/multicluster/v1beta1"
-	networkingv1alpha1 "github.com/flagship-k8s/flagship/api/networking/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
 	"github.com/flagship-k8s/flagship/internal/clients/workstatus"
@@ -47,7 +45,7 @@ func (a *Applier) countWork(before, after any) {
 
 // shareOf is what a Work means to the account of its member. Objects that are to stay do not count as leaving.
 func shareOf(work *workv1alpha1.Work) brake.Work {
-	if work == nil || networkingv1alpha1.IsRecord(work) || multiclusterv1beta1.IsRecord(work) {
+	if work == nil || workv1alpha1.IsRecord(work) {
 		return brake.Work{}
 	}
 	share := brake.Work{Objects: len(work.Spec.Workload.Manifests)}

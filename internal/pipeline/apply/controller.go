@@ -17,8 +17,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	multiclusterv1beta1 "github.com/flagship-k8s/flagship/api/multicluster/v1beta1"
-	networkingv1alpha1 "github.com/flagship-k8s/flagship/api/networking/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/member"
 	"github.com/flagship-k8s/flagship/internal/clients/member/memberqueue"
@@ -93,7 +91,7 @@ type Applier struct {
 	conns map[string]*member.Conn // the last ones heard of
 }
 
-// Setup adds apply to a manager. Call it before the fleet has connections.
+// Setup adds apply to a manager.
 func Setup(mgr ctrl.Manager, deps Deps) error {
 	a, err := newApplier(mgr.GetClient(), mgr.GetCache(), deps)
 	if err != nil {
@@ -254,7 +252,7 @@ func (a *Applier) enqueue(obj any) {
 	if !ok {
 		return
 	}
-	if networkingv1alpha1.IsRecord(work) || multiclusterv1beta1.IsRecord(work) {
+	if workv1alpha1.IsRecord(work) {
 		return // kept for the control plane itself, and written with every change in the member: nothing to do or to say
 	}
 	if cluster, ok := workv1alpha1.ClusterOfExecutionNamespace(work.Namespace); ok {

@@ -91,7 +91,7 @@ type Works struct {
 
 var workKind = workv1alpha1.GroupVersion.WithKind(workv1alpha1.KindWork)
 
-// SetupWorks adds the observation of Works to a manager. Call it before the fleet has connections.
+// SetupWorks adds the observation of Works to a manager.
 func SetupWorks(mgr ctrl.Manager, deps WorkDeps) error {
 	w, err := newWorks(mgr.GetClient(), mgr.GetCache(), deps)
 	if err != nil {

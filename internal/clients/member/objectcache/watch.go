@@ -176,17 +176,33 @@ func (c *Cache) Places(work types.NamespacedName) []Place {
 
 // Managed calls visit for every managed object that is watched, with the Work that it belongs to by its annotations.
 func (c *Cache) Managed(visit func(place Place, work types.NamespacedName)) {
-	c.mu.RLock()
-	watched := make(map[schema.GroupVersionResource]*objects, len(c.running))
-	for resource, r := range c.running {
-		watched[resource] = r.objects
-	}
-	c.mu.RUnlock()
-	for resource, o := range watched {
+	for resource, o := range c.watched() {
 		for key, work := range o.works() {
 			visit(Place{Resource: resource, Object: key}, work)
 		}
 	}
+}
+
+// Replay calls f with the changes that lead from nothing to what is known.
+func (c *Cache) Replay(f func(Change)) {
+	for resource, o := range c.watched() {
+		for key, work := range o.works() {
+			f(Change{Cluster: c.config.Cluster, Resource: resource, Object: key, Work: work, New: true, Listed: true})
+		}
+		if o.hasSynced() {
+			f(Change{Cluster: c.config.Cluster, Resource: resource, Synced: true})
+		}
+	}
+}
+
+func (c *Cache) watched() map[schema.GroupVersionResource]*objects {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	watched := make(map[schema.GroupVersionResource]*objects, len(c.running))
+	for resource, r := range c.running {
+		watched[resource] = r.objects
+	}
+	return watched
 }
 
 // Passed tells whether the watch has shown a version or a later one, so that what Lookup does not find is not there any

@@ -14,8 +14,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
-	multiclusterv1beta1 "github.com/flagship-k8s/flagship/api/multicluster/v1beta1"
-	networkingv1alpha1 "github.com/flagship-k8s/flagship/api/networking/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 )
 
@@ -42,7 +40,7 @@ func ContentsOf(ctx context.Context, c client.Reader, cluster *clusterv1alpha1.C
 	counts := map[Contents]int{}
 	for i := range works.Items {
 		work := &works.Items[i]
-		if networkingv1alpha1.IsRecord(work) || multiclusterv1beta1.IsRecord(work) {
+		if workv1alpha1.IsRecord(work) {
 			continue // kept for the control plane itself; the cluster has no such object
 		}
 		preserved := work.Spec.PreserveResourcesOnDeletion != nil && *work.Spec.PreserveResourcesOnDeletion

@@ -63,7 +63,7 @@ type provider struct {
 	watches  map[endpointslices.Scope]*endpointslices.SliceWatch
 }
 
-// Setup adds collecting to a manager. Call it before the fleet has connections.
+// Setup adds collecting to a manager.
 func Setup(mgr ctrl.Manager, deps Deps) error {
 	if deps.Client == nil || deps.Fleet == nil {
 		return errors.New("collecting endpoints needs Client and Fleet")

@@ -196,7 +196,7 @@ type Deps struct {
 	Workers int
 }
 
-// Setup adds the loop for addresses and status of imports in members. Call it before the fleet has connections.
+// Setup adds the loop for addresses and status of imports in members.
 func Setup(mgr ctrl.Manager, deps Deps) error {
 	a := &addresser{client: deps.Client, cache: mgr.GetCache(), fleet: deps.Fleet, clock: deps.Clock}
 	a.queues = memberqueue.New("imports", deps.Fleet, deps.Clock, deps.Workers, a.reconcile)
