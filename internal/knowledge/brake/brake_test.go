@@ -264,3 +264,29 @@ func FuzzBrake(f *testing.F) {
 		}
 	})
 }
+
+func TestAClearedWorkDoesNotWait(t *testing.T) {
+	f := newFixture()
+	f.hold("m1", 20)
+	for i := range 11 {
+		f.Change("m1", work(i), Work{Objects: 1}, Work{Objects: 1, Leaving: 1})
+	}
+	if f.Admit(Request{Cluster: "m1", Work: work(0), Removal: true}) {
+		t.Fatal("the removal of more than half is admitted")
+	}
+	if state, _ := f.Look("m1"); state.Waiting != 1 || state.Cause != Member {
+		t.Errorf("the state is %+v, want one Work that waits for the member's brake", state)
+	}
+	f.Clear("m1", work(0))
+	f.Clear("m2", work(0)) // of a member without an account
+	if state, next := f.Look("m1"); state.Waiting != 0 || next <= 0 {
+		t.Errorf("after Clear %d Works wait, next look in %v", state.Waiting, next)
+	}
+	f.Forget("m1")
+	if state, next := f.Look("m1"); state != (State{}) || next != 0 {
+		t.Errorf("a member that was forgotten has the state %+v, %v", state, next)
+	}
+	if got := New(Config{}, f.clock, nil).Describe(); got != "more than 50 % within 10m0s" {
+		t.Errorf("Describe is %q", got)
+	}
+}

@@ -121,3 +121,29 @@ func TestFit(t *testing.T) {
 		})
 	}
 }
+
+func TestExceeds(t *testing.T) {
+	before := cluster(list("pods", "10", "cpu", "8"), list("cpu", "4"), nil)
+	for reason, tc := range map[string]struct {
+		after *clusterv1alpha1.Cluster
+		want  bool
+	}{
+		"the same":              {before, false},
+		"less of everything":    {cluster(list("pods", "9", "cpu", "8"), list("cpu", "5"), nil), false},
+		"more pods":             {cluster(list("pods", "11", "cpu", "8"), list("cpu", "4"), nil), true},
+		"less taken":            {cluster(list("pods", "10", "cpu", "8"), list("cpu", "3"), nil), true},
+		"a further resource":    {cluster(list("pods", "10", "cpu", "8", "gpu", "1"), list("cpu", "4"), nil), true},
+		"nodes of a grade":      {graded(cluster(list("pods", "10", "cpu", "8"), list("cpu", "4"), nil), 1), true},
+		"nothing reported":      {&clusterv1alpha1.Cluster{}, false},
+		"one resource has gone": {cluster(list("pods", "10"), nil, nil), false},
+	} {
+		had, has := capacity.HeadroomOf(before), capacity.HeadroomOf(tc.after)
+		if got := has.Exceeds(&had); got != tc.want {
+			t.Errorf("%s: Exceeds is %v", reason, got)
+		}
+	}
+	fewer, more := capacity.HeadroomOf(graded(cluster(nil, nil, nil), 1, 2)), capacity.HeadroomOf(graded(cluster(nil, nil, nil), 1, 3))
+	if fewer.Exceeds(&more) || !more.Exceeds(&fewer) {
+		t.Error("a node more of a grade is more, a node less is not")
+	}
+}
