@@ -14,7 +14,7 @@ import (
 	"github.com/flagship-k8s/flagship/api/crds"
 )
 
-func TestSchemeKnowsEveryKind(t *testing.T) {
+func TestSchemeHasEveryKind(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := api.AddToScheme(scheme); err != nil {
 		t.Fatal(err)

@@ -265,7 +265,7 @@ func TestProtobufThatIsCutOffIsRefused(t *testing.T) {
 	}
 }
 
-func TestProtobufRefusesNonsense(t *testing.T) {
+func TestInvalidProtobufIsRefused(t *testing.T) {
 	for reason, data := range map[string][]byte{
 		"a length beyond the end":       {0x0a, 0x7f},
 		"a length near the largest":     append([]byte{0x12}, binary.AppendUvarint(nil, 1<<63)...),

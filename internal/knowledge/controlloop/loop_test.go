@@ -150,7 +150,7 @@ func TestCheckFollowsTheParts(t *testing.T) {
 	}
 }
 
-func TestTrackKnowsReconcilesOfControllers(t *testing.T) {
+func TestTrackRecordsReconcilesOfControllers(t *testing.T) {
 	set, _, clock := newSet()
 	loop := set.Loop("enroll")
 	mgr := loop.Manager(&parts{})

@@ -74,7 +74,7 @@ func TestGroupsTakeTurns(t *testing.T) {
 	}
 }
 
-func TestNobodyIsOvertakenForEver(t *testing.T) {
+func TestEveryRequestIsServedInTheEnd(t *testing.T) {
 	q := newQueue(t)
 	q.AddWithOpts(at(0), crowd("a", 100)...)
 	// Newcomers of the same group and of others keep coming, two for each that is served.

@@ -33,7 +33,7 @@ func healthy(health workv1alpha2.ResourceHealth, err error) *interpret.Operation
 	}
 }
 
-func TestTheFirstLayerThatKnowsAnswers(t *testing.T) {
+func TestTheFirstLayerWithTheOperationIsUsed(t *testing.T) {
 	replicas := &interpret.Operations{
 		Replicas: func(context.Context, *unstructured.Unstructured) (interpret.ReplicaResult, error) {
 			return interpret.ReplicaResult{Known: true, Replicas: 3}, nil
@@ -70,7 +70,7 @@ func TestAnErrorIsNotPassedOver(t *testing.T) {
 	}
 }
 
-func TestAKindNobodyKnows(t *testing.T) {
+func TestAKindWithoutALayer(t *testing.T) {
 	ctx, chain, obj := context.Background(), interpret.Chain(layer{}), thing()
 	if result, err := chain.Replicas(ctx, obj); err != nil || result.Known {
 		t.Errorf("Replicas: %v, %v", result, err)

@@ -48,7 +48,7 @@ func TestReplicas(t *testing.T) {
 	}
 }
 
-func TestReplicasOfNonsenseFail(t *testing.T) {
+func TestInvalidReplicasFail(t *testing.T) {
 	tests := map[string]string{
 		"text":     "{apiVersion: apps/v1, kind: Deployment, spec: {replicas: many}}",
 		"negative": "{apiVersion: apps/v1, kind: Deployment, spec: {replicas: -1}}",

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-func TestNothingLeadsOutside(t *testing.T) {
+func TestTheSandboxIsClosed(t *testing.T) {
 	names := []string{
 		"io", "debug", "package", "coroutine", "channel", "dofile", "loadfile", "load", "loadstring", "module", "newproxy",
 		"collectgarbage", "getfenv", "setfenv", "getmetatable", "setmetatable", "rawset",
@@ -44,7 +44,7 @@ func TestWhatScriptsHave(t *testing.T) {
 	}
 }
 
-func TestCallsDoNotSeeEachOther(t *testing.T) {
+func TestCallsAreIsolated(t *testing.T) {
 	i := interpreter("ReflectStatus", `
 function ReflectStatus(obj)
   local seen = {leaked == nil, string.leaked == nil, table.leaked == nil, kube.leaked == nil, ("x").leaked == nil, ("abc"):upper() == "ABC"}

@@ -49,7 +49,7 @@ func TestDependenciesOfAllCustomizations(t *testing.T) {
 	}
 }
 
-func TestSetTellsWhatChanged(t *testing.T) {
+func TestSetReturnsWhatChanged(t *testing.T) {
 	store := declarative.New()
 	kind := schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Thing"}
 	steps := []struct {

@@ -103,7 +103,7 @@ func patch(text string) func(*request) *response {
 	}
 }
 
-func TestSetTellsWhichKindsItConcerns(t *testing.T) {
+func TestSetReturnsTheKindsThatChanged(t *testing.T) {
 	kind := func(name string) schema.GroupVersionKind {
 		return schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: name}
 	}

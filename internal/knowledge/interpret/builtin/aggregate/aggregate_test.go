@@ -179,7 +179,7 @@ func TestAggregateRefusesWhatItCannotRead(t *testing.T) {
 	}
 }
 
-func TestAggregateSaysWhenAClusterIsLost(t *testing.T) {
+func TestStatusIsNotCurrentWithoutACluster(t *testing.T) {
 	kinds := map[string]string{
 		"apps/v1/Deployment": "replicas", "apps/v1/ReplicaSet": "replicas", "apps/v1/StatefulSet": "replicas",
 		"apps/v1/DaemonSet": "currentNumberScheduled", "batch/v1/Job": "active",

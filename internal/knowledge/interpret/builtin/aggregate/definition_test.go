@@ -6,7 +6,7 @@ import (
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 )
 
-func TestDefinitionSaysWhereItIsEstablishedAndStored(t *testing.T) {
+func TestAggregateDefinitions(t *testing.T) {
 	const established = "{conditions: [{type: Established, status: 'True'}], storedVersions: [v1]}"
 	tests := map[string]struct {
 		items               []workv1alpha2.AggregatedStatusItem
@@ -46,7 +46,7 @@ func TestDefinitionSaysWhereItIsEstablishedAndStored(t *testing.T) {
 	}
 }
 
-func TestADefinitionWithoutCopiesTellsOfNone(t *testing.T) {
+func TestADefinitionWithoutCopiesHasNoConditions(t *testing.T) {
 	template := ofKind(t, "apiextensions.k8s.io/v1/CustomResourceDefinition", "{spec: {versions: [{name: v1, storage: true}]}, status: {conditions: "+
 		"[{type: EstablishedInMembers, status: 'True'}, {type: Established, status: 'True'}, {type: StoredInOneVersion, status: 'True'}]}}")
 	got := aggregate(t, template)

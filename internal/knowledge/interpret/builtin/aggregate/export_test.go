@@ -6,7 +6,7 @@ import (
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 )
 
-func TestExportSaysHowItsCopiesFare(t *testing.T) {
+func TestAggregateExports(t *testing.T) {
 	const (
 		fine     = "{conditions: [{type: Valid, status: 'True', reason: Valid}, {type: Conflict, status: 'False', reason: NoConflicts}]}"
 		without  = "{conditions: [{type: Valid, status: 'False', reason: NoService, message: create it}]}"

@@ -118,7 +118,7 @@ func TestAvailableIsUnknownWhileAClusterIsLost(t *testing.T) {
 	}
 }
 
-func TestPausedDeploymentSaysSo(t *testing.T) {
+func TestAPausedDeploymentIsNotProgressing(t *testing.T) {
 	template := ofKind(t, "apps/v1/Deployment", "{metadata: {generation: 2}, spec: {paused: true, replicas: 1}}")
 	result := aggregate(t, template, item(t, "m1", "{"+done+oneOfOne+", "+upToDate+"}"))
 	if status, reason := conditionOf(result, "Progressing"); status != "Unknown" || reason != "DeploymentPaused" {
