@@ -21,6 +21,26 @@ type Changes struct {
 	subscribers []func(Kinds)
 }
 
+// Subscribe adds a function that is called at every change, from one goroutine at a time. It must return quickly.
+func (c *Changes) Subscribe(changed func(Kinds)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.subscribers = append(c.subscribers, changed)
+}
+
+// Publish calls the subscribers; nil is no change.
+func (c *Changes) Publish(kinds Kinds) {
+	if kinds == nil {
+		return
+	}
+	c.mu.Lock()
+	subscribers := slices.Clone(c.subscribers)
+	c.mu.Unlock()
+	for _, changed := range subscribers {
+		changed(kinds)
+	}
+}
+
 // PendingKinds are kinds whose objects are still to be reconciled. The zero value is ready for use.
 type PendingKinds struct {
 	mu    sync.Mutex
@@ -40,36 +60,16 @@ func (p *PendingKinds) Handle(f func(Kinds) error) error {
 	taken := p.kinds
 	p.kinds = nil
 	p.mu.Unlock()
-	any := func(kind schema.GroupVersionKind) bool {
+	all := func(kind schema.GroupVersionKind) bool {
 		return slices.ContainsFunc(taken, func(kinds Kinds) bool { return kinds(kind) })
 	}
-	if err := f(any); err != nil {
+	if err := f(all); err != nil {
 		for _, kinds := range taken {
 			p.Add(kinds)
 		}
 		return err
 	}
 	return nil
-}
-
-// Subscribe adds a function that is called at every change, from one goroutine at a time. It must return quickly.
-func (c *Changes) Subscribe(changed func(Kinds)) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.subscribers = append(c.subscribers, changed)
-}
-
-// Publish calls the subscribers; nil is no change.
-func (c *Changes) Publish(kinds Kinds) {
-	if kinds == nil {
-		return
-	}
-	c.mu.Lock()
-	subscribers := slices.Clone(c.subscribers)
-	c.mu.Unlock()
-	for _, changed := range subscribers {
-		changed(kinds)
-	}
 }
 
 // Changeable is a layer whose operations users may change.
