@@ -22,17 +22,13 @@ import (
 	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
 	"github.com/flagship-k8s/flagship/internal/clients/member"
 	"github.com/flagship-k8s/flagship/internal/clients/member/memberqueue"
+	"github.com/flagship-k8s/flagship/internal/knowledge/backoff"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 )
 
 const (
 	// probeTimeout is how long a member may take to say whether it is ready.
 	probeTimeout = 5 * time.Second
-	// joinPause is between two looks at a Cluster whose credentials are being written.
-	joinPause = 500 * time.Millisecond
-	// summaryPause is how long changes of nodes and pods are collected before they are written: a busy member costs the
-	// hub at most one write in that time.
-	summaryPause = time.Second
 )
 
 // Deps is what Setup needs. All fields are required.
@@ -127,7 +123,7 @@ func (o *clusterObserver) observe(ctx context.Context, name string, _ types.Name
 	state.resources.devices.follow(state.apis)
 	if err := o.write(ctx, cluster, state); err != nil {
 		if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-			return summaryPause, nil // the cache is behind, or the Cluster is going
+			return backoff.Conflict, nil // the cache is behind, or the Cluster is going
 		}
 		return 0, err
 	}
@@ -141,7 +137,7 @@ func (o *clusterObserver) look(ctx context.Context, s *clusterState) {
 	if due || s.apisStale.isSet() {
 		seen := o.probe(ctx, s.conn)
 		if o.isJoining(s, seen, now) {
-			s.nextProbe = now.Add(joinPause)
+			s.nextProbe = now.Add(backoff.NotYet)
 			return
 		}
 		s.health.see(seen, now)
@@ -200,10 +196,12 @@ func (o *clusterObserver) state(ctx context.Context, conn *member.Conn, cluster 
 	}
 	key := types.NamespacedName{Name: conn.Name()}
 	s.resources = watchResources(context.WithoutCancel(ctx), conn, watchNews{
-		summary: func() { o.queues.AddAfter(conn.Name(), key, summaryPause) },
+		// Changes are collected, so that a busy member costs one write in that time.
+		summary: func() { o.queues.AddAfter(conn.Name(), key, backoff.Gather) },
 		kinds: func() {
 			s.apisStale.set()
-			o.queues.AddAfter(conn.Name(), key, kindsPause)
+			// It takes the member some 50 ms to establish a definition.
+			o.queues.AddAfter(conn.Name(), key, backoff.NotYet)
 		},
 	})
 	o.mu.Lock()

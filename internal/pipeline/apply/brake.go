@@ -23,6 +23,7 @@ import (
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
 	"github.com/flagship-k8s/flagship/internal/clients/workstatus"
+	"github.com/flagship-k8s/flagship/internal/knowledge/backoff"
 	"github.com/flagship-k8s/flagship/internal/knowledge/brake"
 	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
@@ -139,7 +140,7 @@ func (l *brakeLoop) Reconcile(ctx context.Context, q reconcile.Request) (reconci
 		unchanged := cluster.DeepCopy()
 		meta.SetStatusCondition(&cluster.Status.Conditions, condition)
 		if _, err := hubclient.PatchStatusLocked(ctx, l.client, unchanged, cluster); apierrors.IsConflict(err) {
-			return reconcile.Result{RequeueAfter: grace}, nil
+			return reconcile.Result{RequeueAfter: backoff.Conflict}, nil
 		} else if err != nil {
 			return reconcile.Result{}, fmt.Errorf("writing the condition %s: %w", clusterv1alpha1.ClusterConditionBrakeEngaged, err)
 		}

@@ -14,6 +14,7 @@ import (
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/member"
 	"github.com/flagship-k8s/flagship/internal/clients/workstatus"
+	"github.com/flagship-k8s/flagship/internal/knowledge/backoff"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 	"github.com/flagship-k8s/flagship/internal/pipeline/apply/objects"
 )
@@ -21,9 +22,8 @@ import (
 const (
 	// grace is how long failures that pass by themselves are kept from the user.
 	grace = time.Second
-	// minRetryPause and maxRetryPause bound the pause before what does not pass by itself is tried again.
+	// minRetryPause is the shortest pause before what does not pass by itself is tried again.
 	minRetryPause = time.Second
-	maxRetryPause = time.Minute
 	// maxMessage is below the limit on a condition's message.
 	maxMessage = 8 << 10
 )
@@ -54,7 +54,7 @@ func (a *Applier) setOutcome(work *workv1alpha1.Work, total int, results []outco
 	failing := a.troubles.Since(key, a.clock.Now())
 	if objects.IsBraked(err) {
 		a.setBraked(work, err)
-		return maxRetryPause, nil // the release of the brake leads back here sooner
+		return backoff.Longest, nil // the release of the brake leads back here sooner
 	}
 	if objects.IsHeld(err) && total == 1 && (lasting || failing >= grace) {
 		a.setHeld(work, complaints[0])
@@ -64,7 +64,7 @@ func (a *Applier) setOutcome(work *workv1alpha1.Work, total int, results []outco
 		a.setFailed(work, total-len(complaints), "", complaints...)
 	}
 	if lasting && !objects.Unavailable(err) {
-		return min(max(failing, minRetryPause), maxRetryPause), nil
+		return min(max(failing, minRetryPause), backoff.Longest), nil
 	}
 	return 0, err
 }

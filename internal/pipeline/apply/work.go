@@ -18,17 +18,14 @@ import (
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
 	"github.com/flagship-k8s/flagship/internal/clients/member"
+	"github.com/flagship-k8s/flagship/internal/knowledge/backoff"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 	"github.com/flagship-k8s/flagship/internal/pipeline/apply/objects"
 	"github.com/flagship-k8s/flagship/internal/pipeline/apply/ssa"
 )
 
-const (
-	// departureGrace is how long what was applied into a namespace may take to go before its Work says that it waits, and
-	// departurePause is between two looks.
-	leaveGrace = 10 * time.Second
-	leavePause = 250 * time.Millisecond
-)
+// leaveGrace is how long the objects in a namespace may take to go before the Work of the namespace reports that it waits.
+const leaveGrace = 10 * time.Second
 
 // patienceWithWatch is how long the first look at a Work after a start waits for the member's watches. After that the
 // member is asked about each object.
@@ -295,12 +292,12 @@ func (a *Applier) finalize(ctx context.Context, d destination, work *workv1alpha
 			a.setStuck(work, err)
 			return 0, err
 		} else if objects.IsTransient(err) {
-			return leavePause, nil
+			return backoff.NotYet, nil
 		} else if objects.IsBraked(err) && keptByPerson(d, work) {
 			a.deletedWorks.forget(key)
 		} else if objects.IsBraked(err) {
 			a.setBraked(work, err)
-			return maxRetryPause, nil // the release of the brake leads back here sooner, and what ordered it may be undone
+			return backoff.Longest, nil // the release of the brake leads back here sooner, and what ordered it may be undone
 		} else if err != nil && !(d.leaving && objects.IsForbidden(err)) { // nothing may be removed: told of, and left there
 			return 0, err
 		}

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/flagship-k8s/flagship/internal/clients/member"
+	"github.com/flagship-k8s/flagship/internal/knowledge/backoff"
 	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
 )
 
@@ -50,11 +51,6 @@ type memberQueue struct {
 	active int                               // tasks that run
 	wakes  uint64                            // how often parked keys were queued again
 }
-
-const (
-	retryPause    = 25 * time.Millisecond
-	maxRetryPause = time.Minute
-)
 
 // New returns queues with a number of workers each. Name tells them apart in logs, metrics and /readyz. Nothing runs until
 // Start.
@@ -188,9 +184,8 @@ func (l *Queues) forMember(cluster string) *memberQueue {
 	}
 	made := &memberQueue{
 		cluster: cluster, due: map[types.NamespacedName]time.Time{},
-		queue: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[types.NamespacedName]{Clock: l.clock}),
-		// Per key only: client-go's default limiter also has one bucket for all keys.
-		backoff: workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](retryPause, maxRetryPause),
+		queue:   workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[types.NamespacedName]{Clock: l.clock}),
+		backoff: backoff.Limiter[types.NamespacedName](),
 	}
 	l.members[cluster] = made
 	switch {
