@@ -91,22 +91,21 @@ func (op operation) runNode(document, value *yaml.Node, tokens []string) error {
 		}
 		parent = parent.Content[at]
 	}
-	at, err := position(parent, tokens, op.operator == policyv1alpha1.OverriderOpAdd)
-	if err != nil {
-		if parent.Kind != yaml.MappingNode || op.operator != policyv1alpha1.OverriderOpAdd {
-			return err
-		}
+	add, remove := op.operator == policyv1alpha1.OverriderOpAdd, op.operator == policyv1alpha1.OverriderOpRemove
+	mapping := parent.Kind == yaml.MappingNode
+	at, err := position(parent, tokens, add)
+	switch {
+	case err != nil && add && mapping:
 		key := &yaml.Node{}
 		key.SetString(tokens[len(tokens)-1])
 		parent.Content = append(parent.Content, key, value)
-		return nil
-	}
-	switch {
-	case op.operator == policyv1alpha1.OverriderOpRemove && parent.Kind == yaml.MappingNode:
+	case err != nil:
+		return err
+	case remove && mapping:
 		parent.Content = slices.Delete(parent.Content, at-1, at+1)
-	case op.operator == policyv1alpha1.OverriderOpRemove:
+	case remove:
 		parent.Content = slices.Delete(parent.Content, at, at+1)
-	case op.operator == policyv1alpha1.OverriderOpAdd && parent.Kind == yaml.SequenceNode:
+	case add && !mapping:
 		parent.Content = slices.Insert(parent.Content, at, value)
 	default:
 		parent.Content[at] = value
