@@ -19,7 +19,7 @@ type Rules struct {
 	AllowLoopback bool
 }
 
-// AddressError says that an address is not connected to.
+// AddressError means that an address is not connected to.
 type AddressError struct{ message string }
 
 // Error implements error.
@@ -62,7 +62,7 @@ func refused(host string) error {
 		"at such addresses only if flagship server runs with %s", host, LoopbackFlag)}
 }
 
-// isLocal tells whether an address leads to this machine or its link. The unspecified address leads to this machine, too.
+// isLocal returns whether an address leads to this machine or its link. The unspecified address leads to this machine, too.
 func isLocal(ip netip.Addr) bool {
 	ip = ip.Unmap()
 	return ip.IsLoopback() || ip.IsUnspecified() || ip.IsLinkLocalUnicast() || ip.IsMulticast()

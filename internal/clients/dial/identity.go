@@ -33,7 +33,7 @@ type Identity struct {
 	Strict bool
 }
 
-// IdentityError says that another cluster answers than the one that is meant.
+// IdentityError means that another cluster answers than the one that is meant.
 type IdentityError struct{ message string }
 
 // Error implements error.
@@ -74,7 +74,7 @@ func markOf(conn net.Conn) *marked {
 	return nil
 }
 
-// RoundTrip sends a request. On a connection that is new, the cluster behind it is asked for its identity first; if that is
+// RoundTrip sends a request. On a connection that is new, the cluster behind it is requested its identity first; if that is
 // another one, the connection is closed, nothing but that question was sent on it, and the error is an IdentityError.
 //
 // A request is not sent on a connection on which the identity was refused: kube-apiserver ends a connection after a 401, so

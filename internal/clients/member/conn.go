@@ -129,7 +129,7 @@ func (c *Conn) Dynamic() dynamic.Interface { return c.dynamic }
 // Metadata is a client for the metadata of objects of any kind, with the properties of Dynamic.
 func (c *Conn) Metadata() metadata.Interface { return c.meta }
 
-// NamespacedKinds asks the member which namespaced kinds it serves, each in its preferred version. If some groups cannot be
+// NamespacedKinds reads from the member which namespaced kinds it serves, each in its preferred version. If some groups cannot be
 // asked for, the answer has the others, and the error is a discovery.ErrGroupDiscoveryFailed.
 func (c *Conn) NamespacedKinds(ctx context.Context) ([]*metav1.APIResourceList, error) {
 	lists, err := discovery.ServerPreferredNamespacedResourcesWithContext(ctx, c.disco)
@@ -172,7 +172,7 @@ func (c *Conn) PatientHTTPClient() *http.Client {
 // Health is what is known about the way to the member.
 func (c *Conn) Health() Health { return c.gate.breaker.state() }
 
-// Probe asks the member's /readyz, whatever the circuit breaker thinks, and lets it know the outcome. Ready is false
+// Probe reads from the member's /readyz, whatever the circuit breaker thinks, and lets it know the outcome. Ready is false
 // with a message if the member answers that it is not ready; an error means that it did not answer, or an AccessError that it
 // is not accessed.
 func (c *Conn) Probe(ctx context.Context) (ready bool, message string, err error) {
@@ -199,7 +199,7 @@ func (c *Conn) Probe(ctx context.Context) (ready bool, message string, err error
 	return false, fmt.Sprintf("/readyz answers %s: %s", resp.Status, body), nil
 }
 
-// unauthorized says why a member refuses the credential.
+// unauthorized returns why a member refuses the credential.
 func (c *Conn) unauthorized() error {
 	if c.gate.tokens.expired() {
 		return &clusterv1alpha1.AccessError{Reason: clusterv1alpha1.CredentialsExpiredReason, Message: fmt.Sprintf(
@@ -255,7 +255,7 @@ func (c *Conn) Refresh() {
 	}
 }
 
-// update takes over a changed Cluster, and tells whether it has begun to be deleted.
+// update takes over a changed Cluster, and returns whether it has begun to be deleted.
 func (c *Conn) update(cluster *clusterv1alpha1.Cluster) (leaving bool) {
 	c.mu.Lock()
 	leaving = c.cluster.DeletionTimestamp == nil && cluster.DeletionTimestamp != nil

@@ -30,13 +30,13 @@ type Credential struct {
 	Endpoint string
 }
 
-// CredentialsFunc returns the credential of a cluster as it is now, for the address in the given Cluster. It is asked about
+// CredentialsFunc returns the credential of a cluster as it is now, for the address in the given Cluster. It is called for
 // once a minute per member and whenever a member refuses the token, so it should read from a cache. It may be called from
 // several goroutines. An AccessError of the Cluster's API forbids the use of the credential that is known.
 type CredentialsFunc func(ctx context.Context, cluster *clusterv1alpha1.Cluster) (Credential, error)
 
 const (
-	// credentialAge is how long a credential is used before it is asked for again.
+	// credentialAge is how long a credential is used before it is tried again.
 	credentialAge = time.Minute
 	// credentialPause bounds how often a member that refuses our token makes us ask.
 	credentialPause = 2 * time.Second
@@ -61,7 +61,7 @@ type tokenCache struct {
 	fetched time.Time // zero: never, or told to ask again
 }
 
-// get returns a credential that was asked for at most maxAge ago. A known one is better than none: it outlives a
+// get returns a credential that was requested at most maxAge ago. A known one is better than none: it outlives a
 // failure to renew it, unless that says that it must not be used.
 func (w *tokenCache) get(ctx context.Context, maxAge time.Duration) (issued, error) {
 	w.mu.Lock()
@@ -83,7 +83,7 @@ func (w *tokenCache) get(ctx context.Context, maxAge time.Duration) (issued, err
 	return w.current, nil
 }
 
-// expired tells whether the known token has ended.
+// expired returns whether the known token has ended.
 func (w *tokenCache) expired() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -97,7 +97,7 @@ func (w *tokenCache) expire() {
 	w.fetched = time.Time{}
 }
 
-// sameTrust tells whether both credentials lead to the same TLS connection.
+// sameTrust returns whether both credentials lead to the same TLS connection.
 func (c Credential) sameTrust(other Credential) bool {
 	return c.Endpoint == other.Endpoint &&
 		bytes.Equal(c.CABundle, other.CABundle) &&

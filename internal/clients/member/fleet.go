@@ -23,7 +23,7 @@ type Config struct {
 	Credentials CredentialsFunc
 	// ControlPlane is the identity under which objects in members are written. Default: that of versions without an id.
 	ControlPlane ownership.ControlPlane
-	// Serves says which Clusters get a connection. Default: those in Push mode. An agent serves its own.
+	// Serves means which Clusters get a connection. Default: those in Push mode. An agent serves its own.
 	Serves func(*clusterv1alpha1.Cluster) bool
 	// AllowLoopback connects to members at loopback and link-local addresses, too.
 	AllowLoopback bool
@@ -102,7 +102,7 @@ func (f *Fleet) ControlPlane() ownership.ControlPlane { return f.config.ControlP
 // Loop is the control loop of a name, in the process of the fleet.
 func (f *Fleet) Loop(name string) *controlloop.Loop { return f.config.Loops.Loop(name) }
 
-// Serves tells whether a Cluster gets a connection here.
+// Serves returns whether a Cluster gets a connection here.
 func (f *Fleet) Serves(cluster *clusterv1alpha1.Cluster) bool { return f.config.Serves(cluster) }
 
 // Names lists the clusters that have a connection, in no particular order.

@@ -28,7 +28,7 @@ type gate struct {
 	listed map[string]uint64
 }
 
-// manner says how a client wants to be treated while the breaker is open.
+// manner means how a client wants to be treated while the breaker is open.
 type manner int
 
 const (
@@ -80,7 +80,7 @@ func (t through) admit(req *http.Request) error {
 	}
 }
 
-// streams tells whether the answer has no natural end.
+// streams returns whether the answer has no natural end.
 func streams(req *http.Request) bool {
 	return req.URL.Query().Get("follow") == "true" || req.Header.Get("Upgrade") != ""
 }
@@ -151,7 +151,7 @@ func (b *leasedBody) Close() error {
 	return b.ReadCloser.Close()
 }
 
-// ErrNoRenewalToken says that the credential of a member has no renewal token.
+// ErrNoRenewalToken means that the credential of a member has no renewal token.
 var ErrNoRenewalToken = errors.New("the credential has no renewal token")
 
 // renew sends a request for a token with the renewal token. No other request may carry it: it does not expire.

@@ -14,13 +14,13 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Mapping says under which resource a kind is served.
+// Mapping means under which resource a kind is served.
 type Mapping struct {
 	Resource   schema.GroupVersionResource
 	Namespaced bool
 }
 
-// refreshPause bounds how often a group version is asked for again because of a kind it does not have.
+// refreshPause bounds how often a group version is tried again because of a kind it does not have.
 const refreshPause = 500 * time.Millisecond
 
 // mapper remembers what a member serves, one group version at a time: a member is asked only about what is used.
@@ -35,19 +35,19 @@ type mapper struct {
 }
 
 type groupMappings struct {
-	mu    sync.Mutex // held while the member is asked, so that it is asked once
+	mu    sync.Mutex // held while the member is read, so that it is asked once
 	asked time.Time
 	kinds map[string]Mapping
 }
 
-// Mapping tells under which resource the member serves a kind. A kind it does not serve gives an error for which
+// Mapping returns under which resource the member serves a kind. A kind it does not serve gives an error for which
 // meta.IsNoMatchError is true; it is found soon after its CustomResourceDefinition is established.
 func (c *Conn) Mapping(ctx context.Context, gvk schema.GroupVersionKind) (Mapping, error) {
 	return c.mapper.mapping(ctx, gvk)
 }
 
 // AnyMapping is Mapping of a kind in whichever version the member serves it: an object that was written in one version is
-// there in all. It asks the member each time.
+// there in all. It reads from the member each time.
 func (c *Conn) AnyMapping(ctx context.Context, kind schema.GroupKind) (Mapping, error) {
 	missing := &meta.NoKindMatchError{GroupKind: kind}
 	versions := []metav1.GroupVersionForDiscovery{{Version: "v1"}} // of the group without a name

@@ -29,7 +29,7 @@ func TestAMemberThatWasAwayIsListedAgain(t *testing.T) {
 	w.lines <- event("MODIFIED", configMap("a", 90, `"f:data":{"f:k":{}}`))
 	w.lines <- event("ADDED", configMap("made-since", 91, `"f:data":{}`))
 	eventually(t, "the changes are told", func() bool { return d.len() == 4 })
-	d.tear()
+	d.take()
 	w = away(t, s, conn, w)
 	if !w.lists || w.rv != "" {
 		t.Fatalf("the watch goes on from %q, listing: %t", w.rv, w.lists)
@@ -41,7 +41,7 @@ func TestAMemberThatWasAwayIsListedAgain(t *testing.T) {
 	w.lines <- event("ADDED", configMap("written", 39, `"f:data":{}`))
 	w.lines <- fmt.Sprintf(synced, 40)
 	eventually(t, "everything is told", func() bool { return d.len() == 4 })
-	for _, change := range d.tear() {
+	for _, change := range d.take() {
 		switch name := change.Object.Name; {
 		case name == "a" && change.Rewound, name == "made-since" && change.Gone:
 		case name == "deleted-since" && change.New && change.Listed, name == "written" && change.New:
@@ -67,13 +67,13 @@ func TestVersionsFromBeforeAMemberWasAwayMeanNothing(t *testing.T) {
 	w.lines <- event("ADDED", configMap("same", 10, `"f:data":{}`))
 	eventually(t, "the object is told", func() bool { return d.len() == 3 })
 	conn.Saw(configMaps, parse(t, configMap("answered", 80, `"f:data":{}`)))
-	d.tear()
+	d.take()
 	w = away(t, s, conn, w)
 	w.lines <- event("ADDED", configMap("a", 20, `"f:data":{"f:k":{}}`)) // older in all but its number
 	w.lines <- event("ADDED", configMap("same", 10, `"f:other":{}`))
 	w.lines <- fmt.Sprintf(synced, 21)
 	eventually(t, "everything is told", func() bool { return d.len() == 3 })
-	for _, change := range d.tear() {
+	for _, change := range d.take() {
 		switch name := change.Object.Name; {
 		case name == "a" && change.Rewound, name == "same" && change.Rewound, name == "answered" && change.Gone:
 		default:

@@ -55,7 +55,7 @@ func plan(a address, c Credential, rules dial.Rules) (*route, error) {
 	return &route{address: a, credential: c, way: way}, nil
 }
 
-// leads tells whether the route still goes where it should.
+// leads returns whether the route still goes where it should.
 func (r *route) leads(a address, c Credential) bool {
 	return r != nil && r.address.equal(a) && r.credential.sameTrust(c)
 }

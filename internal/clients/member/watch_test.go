@@ -34,26 +34,26 @@ func configMap(name string, version int, ours string) string {
 
 func event(kind, object string) string { return fmt.Sprintf(`{"type":%q,"object":%s}`, kind, object) }
 
-// diary writes down changes.
-type diary struct {
+// recorder writes down changes.
+type recorder struct {
 	mu      sync.Mutex
 	changes []objectcache.Change
 }
 
-func (d *diary) write(c objectcache.Change) {
+func (d *recorder) write(c objectcache.Change) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.changes = append(d.changes, c)
 }
 
-func (d *diary) len() int {
+func (d *recorder) len() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return len(d.changes)
 }
 
-// tear returns the changes so far and forgets them.
-func (d *diary) tear() []objectcache.Change {
+// take returns the changes so far and forgets them.
+func (d *recorder) take() []objectcache.Change {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	changes := d.changes
@@ -62,7 +62,7 @@ func (d *diary) tear() []objectcache.Change {
 }
 
 // watching returns a connection that watches ConfigMaps, and the watch, synced with one object.
-func watching(t *testing.T) (*server, *member.Conn, *diary, *watcher) {
+func watching(t *testing.T) (*server, *member.Conn, *recorder, *watcher) {
 	t.Helper()
 	s := newServer(t)
 	s.answer(func(w http.ResponseWriter, r *http.Request) {
@@ -72,7 +72,7 @@ func watching(t *testing.T) (*server, *member.Conn, *diary, *watcher) {
 		s.serveWatch(w, r)
 	})
 	fleet, conn := connect(t, s.URL, nil)
-	d := &diary{}
+	d := &recorder{}
 	fleet.OnChange(d.write)
 	conn.Hold("test", configMaps)
 	if conn.HasSynced(configMaps) {
@@ -89,7 +89,7 @@ func TestWhatIsWatchedIsKnown(t *testing.T) {
 	_, conn, d, w := watching(t)
 	work := types.NamespacedName{Namespace: "karmada-es-member1", Name: "w"}
 	a := types.NamespacedName{Namespace: "shop", Name: "a"}
-	if diff := cmp.Diff([]objectcache.Change{{Cluster: "member1", Resource: configMaps, Object: a, Work: work, New: true, Listed: true}, {Cluster: "member1", Resource: configMaps, Synced: true}}, d.tear()); diff != "" {
+	if diff := cmp.Diff([]objectcache.Change{{Cluster: "member1", Resource: configMaps, Object: a, Work: work, New: true, Listed: true}, {Cluster: "member1", Resource: configMaps, Synced: true}}, d.take()); diff != "" {
 		t.Errorf("at first: -want +got:\n%s", diff)
 	}
 	obj, ok := conn.Lookup(configMaps, "shop", "a")
@@ -110,7 +110,7 @@ func TestWhatIsWatchedIsKnown(t *testing.T) {
 	base := objectcache.Change{Cluster: "member1", Resource: configMaps, Object: a, Work: work}
 	disowned, gone := base, base
 	disowned.Disowned, gone.Gone = true, true
-	if diff := cmp.Diff([]objectcache.Change{base, disowned, gone}, d.tear()); diff != "" {
+	if diff := cmp.Diff([]objectcache.Change{base, disowned, gone}, d.take()); diff != "" {
 		t.Errorf("later: -want +got:\n%s", diff)
 	}
 	if _, ok := conn.Lookup(configMaps, "shop", "a"); ok || len(conn.Owned(work)) > 0 {
@@ -120,7 +120,7 @@ func TestWhatIsWatchedIsKnown(t *testing.T) {
 
 func TestAnAnswerIsKnownBeforeItsEcho(t *testing.T) {
 	_, conn, d, w := watching(t)
-	d.tear()
+	d.take()
 	conn.Saw(configMaps, parse(t, configMap("b", 20, `"f:data":{}`)))
 	if _, ok := conn.Lookup(configMaps, "shop", "b"); !ok || d.len() != 1 {
 		t.Fatalf("what we wrote is not known, %d changes", d.len())
@@ -148,7 +148,7 @@ func TestAnAnswerOutlivesAListThatIsOlder(t *testing.T) {
 	}
 }
 
-// An object that is replaced needs the watch of its kind again at once; a kind that nobody uses costs nothing.
+// An object that is replaced needs the watch of its kind again at once; a kind that no one uses costs nothing.
 func TestAWatchEndsAMinuteAfterItsLastHolder(t *testing.T) {
 	s := newServer(t)
 	s.answer(s.serveWatch)
@@ -210,7 +210,7 @@ func TestARestoredMemberIsNotTakenForALaggingOne(t *testing.T) {
 	s, conn, d, w := watching(t)
 	w.lines <- event("MODIFIED", configMap("a", 90, `"f:data":{"f:k":{}}`))
 	eventually(t, "the change is told", func() bool { return d.len() == 3 })
-	d.tear()
+	d.take()
 	s.answer(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Get("resourceVersion") != "" && r.URL.Query().Get("sendInitialEvents") == "" {
 			refuse(w, http.StatusGone, metav1.StatusReasonExpired)
@@ -223,7 +223,7 @@ func TestARestoredMemberIsNotTakenForALaggingOne(t *testing.T) {
 	w.lines <- event("ADDED", configMap("a", 5, `"f:data":{"f:k":{}}`))
 	w.lines <- fmt.Sprintf(synced, 40)
 	eventually(t, "the step back is told", func() bool { return d.len() == 1 })
-	if change := d.tear()[0]; !change.Rewound || change.Object.Name != "a" {
+	if change := d.take()[0]; !change.Rewound || change.Object.Name != "a" {
 		t.Errorf("told of %+v", change)
 	}
 	if obj, ok := conn.Lookup(configMaps, "shop", "a"); !ok || obj.GetResourceVersion() != "5" {
@@ -233,7 +233,7 @@ func TestARestoredMemberIsNotTakenForALaggingOne(t *testing.T) {
 
 func TestAWatchThatBreaksGoesOnWhereItWas(t *testing.T) {
 	s, conn, d, w := watching(t)
-	d.tear()
+	d.take()
 	close(w.lines)
 	w = <-s.watches
 	if w.rv != "6" {
@@ -246,7 +246,7 @@ func TestAWatchThatBreaksGoesOnWhereItWas(t *testing.T) {
 	w.lines <- event("ADDED", configMap("new", 30, ``))
 	w.lines <- fmt.Sprintf(synced, 31)
 	eventually(t, "the new object is told", func() bool { return d.len() == 1 })
-	if got := d.tear(); got[0].Object.Name != "new" {
+	if got := d.take(); got[0].Object.Name != "new" {
 		t.Errorf("told: %+v", got)
 	}
 	if !conn.HasSynced(configMaps) {

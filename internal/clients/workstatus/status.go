@@ -7,7 +7,7 @@ import (
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 )
 
-// complete adds the conditions nobody has reported yet, so that a reader finds all five from the first write on.
+// complete adds the conditions no one has reported yet, so that a reader finds all five from the first write on.
 func complete(work *workv1alpha1.Work, status *workv1alpha1.WorkStatus) {
 	const waiting = "Waiting for the first report from the managed cluster"
 	dispatching := workv1alpha1.Dispatching(work.Generation)
@@ -38,7 +38,7 @@ func complete(work *workv1alpha1.Work, status *workv1alpha1.WorkStatus) {
 	}
 }
 
-// same tells whether a Work has the desired status already.
+// same returns whether a Work has the desired status already.
 func same(work *workv1alpha1.Work, desired *workv1alpha1.WorkStatus) bool {
 	return equality.Semantic.DeepEqual(work.Status.Conditions, desired.Conditions) &&
 		sameManifests(work.Status.ManifestStatuses, desired.ManifestStatuses)

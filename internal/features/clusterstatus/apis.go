@@ -48,7 +48,7 @@ func (l apiList) writeTo(status *clusterv1alpha1.ClusterStatus) {
 	meta.SetStatusCondition(&status.Conditions, l.condition)
 }
 
-// refresh asks the member. What it cannot say stays as it was.
+// refresh reads from the member. What it cannot say stays as it was.
 func (l apiList) refresh(ctx context.Context, conn *member.Conn) apiList {
 	client, err := discovery.NewDiscoveryClientForConfigAndClient(conn.RESTConfig(), conn.HTTPClient())
 	if err != nil {

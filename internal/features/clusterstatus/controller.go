@@ -44,7 +44,7 @@ type Deps struct {
 }
 
 // Setup adds the loop that keeps the status of Clusters: readiness, served kinds, version, nodes and resources, and
-// the taints that follow from readiness. Every member has its own worker, so one that hangs delays nobody.
+// the taints that follow from readiness. Every member has its own worker, so one that hangs delays no other.
 func Setup(mgr ctrl.Manager, deps Deps) error {
 	o := newObserver(mgr.GetClient(), deps)
 	if err := mgr.Add(o); err != nil {
@@ -130,7 +130,7 @@ func (o *clusterObserver) observe(ctx context.Context, name string, _ types.Name
 	return max(state.nextProbe.Sub(o.Clock.Now()), time.Millisecond), nil
 }
 
-// look asks the member what there is to know about it, as far as that is due.
+// look reads from the member what there is to know about it, as far as that is due.
 func (o *clusterObserver) look(ctx context.Context, s *clusterState) {
 	now := o.Clock.Now()
 	due := !now.Before(s.nextProbe)

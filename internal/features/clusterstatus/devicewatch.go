@@ -46,7 +46,7 @@ func newDeviceWatch(group *memberwatch.Group, kube kubernetes.Interface, heads m
 // oldClasses are the classes of v1alpha2.
 var oldClasses = resourcev1alpha2.GroupVersion.WithResource(resourcev1alpha2.ResourcePluralResourceClass)
 
-// countable says that a member has DeviceClasses, in whichever version.
+// countable means that a member has DeviceClasses, in whichever version.
 func countable(apis apiList) bool {
 	return slices.ContainsFunc([]string{"v1", "v1beta2", "v1beta1"}, func(version string) bool {
 		return apis.serves(resourcev1.GroupName+"/"+version, "DeviceClass")

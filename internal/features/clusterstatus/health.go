@@ -55,7 +55,7 @@ func (s *smoother) pendingUntil() (time.Time, bool) {
 	return s.since.Add(s.threshold()), !s.since.IsZero()
 }
 
-// wellNow says that the last observation was good, whatever is published.
+// wellNow means that the last observation was good, whatever is published.
 func (s *smoother) wellNow() bool { return s.seen.Status == metav1.ConditionTrue }
 
 func (s *smoother) threshold() time.Duration {

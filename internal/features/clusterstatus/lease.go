@@ -28,11 +28,11 @@ import (
 
 // LeaseDeps is what SetupLeases needs. All fields are required.
 type LeaseDeps struct {
-	// Serves says which Clusters this process observes itself; the others are its business here.
+	// Serves means which Clusters this process observes itself; the others are its business here.
 	Serves func(*clusterv1alpha1.Cluster) bool
 	Events events.Recorder
 	Clock  clock.PassiveClock
-	// Period is how often the Lease of a cluster is looked at.
+	// Period is how often the Lease of a cluster is reconciled.
 	Period time.Duration
 	// Grace is how long an agent may give no sign of life before nothing is known of its cluster. StartupGrace is the same
 	// for a cluster that has never been reported on.

@@ -113,7 +113,7 @@ func nothing() {}
 
 func TestASilentAgentIsLostAndFound(t *testing.T) {
 	w := newWard(t)
-	w.agent = -time.Hour // a clock that is wrong matters to nobody
+	w.agent = -time.Hour // a clock that is wrong matters to no one
 	w.look()
 	w.expect("before the first report", "", clusterv1alpha1.TaintClusterNotReady)
 	w.renew()

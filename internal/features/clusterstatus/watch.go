@@ -104,7 +104,7 @@ type refusals struct {
 	reasons map[string]string
 }
 
-// note takes note of how a request for a resource ended.
+// note records how a request for a resource ended.
 func (r *refusals) note(resource string, err error) {
 	if err != nil && !apierrors.IsForbidden(err) {
 		return // says nothing about rights

@@ -47,7 +47,7 @@ func (c ControlPlane) Other(obj *unstructured.Unstructured) string {
 	return ""
 }
 
-// Lost tells whether another control plane took an object over from this one.
+// Lost returns whether another control plane took an object over from this one.
 func (c ControlPlane) Lost(obj *unstructured.Unstructured) bool {
 	return c.Other(obj) != "" && slices.Contains(strings.Split(obj.GetAnnotations()[workv1alpha1.TakenFromAnnotation], ","), c.ID)
 }
@@ -58,7 +58,7 @@ func (c ControlPlane) OurFields(obj *unstructured.Unstructured) map[string]any {
 	return fields
 }
 
-// Outdated tells whether this control plane owns fields of an object under the name that versions without an id used.
+// Outdated returns whether this control plane owns fields of an object under the name that versions without an id used.
 func (c ControlPlane) Outdated(obj *unstructured.Unstructured) bool {
 	entry := c.ownEntry(obj)
 	return entry != nil && entry["manager"] != c.Manager()
@@ -83,7 +83,7 @@ func (c ControlPlane) ownEntry(obj *unstructured.Unstructured) map[string]any {
 	return older
 }
 
-// isApplied tells whether an entry of the managed fields is of a server-side apply to the object itself.
+// isApplied returns whether an entry of the managed fields is of a server-side apply to the object itself.
 func isApplied(entry map[string]any) bool {
 	subresource, _ := entry["subresource"].(string)
 	return entry["operation"] == string(metav1.ManagedFieldsOperationApply) && subresource == ""

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// trim removes, in place, the field ownership nobody asks a cached object about: all but our own entry, and the ones
+// trim removes, in place, the field ownership no one asks a cached object about: all but our own entry, and the ones
 // that came through the scale subresource.
 func (c ControlPlane) Trim(obj *unstructured.Unstructured) {
 	entries, ok, _ := unstructured.NestedSlice(obj.Object, "metadata", "managedFields")
@@ -31,7 +31,7 @@ func (c ControlPlane) Trim(obj *unstructured.Unstructured) {
 	metadata["managedFields"] = kept
 }
 
-// ownership is a fingerprint of the fields that we own: it differs when somebody took one away.
+// ownership is a fingerprint of the fields that we own: it differs when others took one away.
 func Ownership(seed maphash.Seed, fields map[string]any) uint64 {
 	if fields == nil {
 		return 0
@@ -78,7 +78,7 @@ type named struct {
 	value uint64
 }
 
-// OwnedThroughScale tells whether somebody set an object's replicas through its scale subresource, as autoscalers do.
+// OwnedThroughScale returns whether others set an object's replicas through its scale subresource, as autoscalers do.
 func OwnedThroughScale(obj *unstructured.Unstructured) bool {
 	metadata, _ := obj.Object["metadata"].(map[string]any)
 	entries, _ := metadata["managedFields"].([]any)

@@ -68,12 +68,12 @@ func (a *Applier) heedBrake(cluster *clusterv1alpha1.Cluster) {
 	a.brake.Release(cluster.Name, clusterv1alpha1.BrakeReleasedUntil(cluster))
 }
 
-// keptByPerson tells whether a person has decided that the objects of a Work, whose removal waits, stay.
+// keptByPerson returns whether a person has decided that the objects of a Work, whose removal waits, stay.
 func keptByPerson(d destination, work *workv1alpha1.Work) bool {
 	return !d.keepBefore.IsZero() && !work.DeletionTimestamp.After(d.keepBefore)
 }
 
-// tellBraked reports that a Work waits for the brake.
+// setBraked reports that a Work waits for the brake.
 func (a *Applier) setBraked(work *workv1alpha1.Work, err error) {
 	a.report.Update(client.ObjectKeyFromObject(work), workstatus.Apply, func(_ *workv1alpha1.Work, status *workv1alpha1.WorkStatus) {
 		meta.SetStatusCondition(&status.Conditions, workv1alpha1.Dispatching(work.Generation))
@@ -81,7 +81,7 @@ func (a *Applier) setBraked(work *workv1alpha1.Work, err error) {
 	})
 }
 
-// brakeLoop writes to Clusters whether their brake is engaged, and has what waited looked at again when it is not.
+// brakeLoop writes to Clusters whether their brake is engaged, and has what waited reconciled again when it is not.
 type brakeLoop struct {
 	*Applier
 	queue atomic.Pointer[workqueue.TypedRateLimitingInterface[reconcile.Request]]

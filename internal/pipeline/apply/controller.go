@@ -40,24 +40,24 @@ type Deps struct {
 	Clock clock.WithTicker
 	// Workers is the number of Works that are applied to one member at a time. Default 8.
 	Workers int
-	// Retain returns desired with those fields of observed that a user wants kept, and desired itself where nobody said
+	// Retain returns desired with those fields of observed that a user wants kept, and desired itself where no one asked for
 	// anything. It is asked only about objects that exist. Nil: server-side apply alone decides.
 	Retain func(ctx context.Context, desired, observed *unstructured.Unstructured) (*unstructured.Unstructured, error)
-	// Retention stands for what Retain does with a kind, empty where nobody said anything: objects are applied again when
+	// Retention stands for what Retain does with a kind, empty where there is none: objects are applied again when
 	// it is another one. Nil: always empty.
 	Retention func(schema.GroupVersionKind) string
-	// Changes tells when kinds mean something else. Nil: they never do.
+	// Changes returns when kinds mean something else. Nil: they never do.
 	Changes *interpret.Changes
 	// KindPolicy decides what happens to objects of particular kinds. Nil: nothing is particular.
 	KindPolicy objects.KindPolicy
 	// Guard has a say in whether a member is written to at all. Nil: all are.
 	Guard objects.Guard
-	// Brake says when so much is to be removed or scaled down at once that a person has to release it.
+	// Brake means when so much is to be removed or scaled down at once that a person has to release it.
 	Brake brake.Config
-	// Keeps says whether the Work that is being deleted is created again once it is gone: its objects stay then. If that is
+	// Keeps returns whether the Work that is being deleted is created again once it is gone: its objects stay then. If that is
 	// not known yet, again is when to ask the next time. It is not asked about clusters that are being removed. Nil: none is.
 	Keeps func(ctx context.Context, work *workv1alpha1.Work) (keeps bool, again time.Duration, err error)
-	// Metrics takes what the room tells about its work. Nil: nobody asks.
+	// Metrics takes what the package measures. Nil: they are not registered.
 	Metrics prometheus.Registerer
 }
 
@@ -141,7 +141,7 @@ func newApplier(hub client.Client, works cache.Cache, deps Deps) (*Applier, erro
 }
 
 // connectionChanged forgets what was done over a connection that is gone, and has all Works of a cluster looked at over a
-// new one: nobody followed their objects before, and an agent may have stopped doing so.
+// new one: no one followed their objects before, and an agent may have stopped doing so.
 func (a *Applier) connectionChanged(cluster string) {
 	conn, connected := a.fleet.Get(cluster)
 	a.mu.Lock()
@@ -269,20 +269,20 @@ func (a *Applier) statusChanged(work types.NamespacedName) {
 }
 
 // memberChanged repairs what was done to our objects in a member: deleted, a field of ours changed, or brought back. It
-// also has a look at Works of which an object turns up that nobody here is making: what was applied before the control
+// also reconciles Works of which an object turns up that no one here is making: what was applied before the control
 // plane was killed, or by a request that was given up, may be no part of the Work any more.
 func (a *Applier) memberChanged(change objectcache.Change) {
 	if change.Synced {
 		return
 	}
 	at := objects.Place{Cluster: change.Cluster, Resource: change.Resource, Object: change.Object}
-	risen := change.New && a.deletedWorks.reappears(change.Work)
-	foundling := change.New && (change.Listed || !a.objects.Results.Made(at))
+	reappeared := change.New && a.deletedWorks.reappears(change.Work)
+	unexpected := change.New && (change.Listed || !a.objects.Results.Made(at))
 	if change.Gone || change.Rewound || change.Listed { // what is remembered has not come to be
 		a.objects.Results.Forget(at)
 	}
-	done := risen || change.Gone || change.Disowned || change.Rewound || change.Previously != (types.NamespacedName{}) || a.awaited(change)
-	if !done && !foundling {
+	done := reappeared || change.Gone || change.Disowned || change.Rewound || change.Previously != (types.NamespacedName{}) || a.awaited(change)
+	if !done && !unexpected {
 		return
 	}
 	for _, work := range []types.NamespacedName{change.Work, change.Previously} {
@@ -292,12 +292,12 @@ func (a *Applier) memberChanged(change objectcache.Change) {
 		case done:
 			a.queues.AddAfter(cluster, work, a.repairBackoff.pause(work, a.clock.Now()))
 		default:
-			a.queues.Add(cluster, work) // once for each object, so that nobody needs to be slowed down
+			a.queues.Add(cluster, work) // once for each object, so that no one needs to be slowed down
 		}
 	}
 }
 
-// awaited tells whether a change of an object may end the trouble of its Work: what holds a definition back is often what
+// awaited returns whether a change of an object may end the trouble of its Work: what holds a definition back is often what
 // its own status says.
 func (a *Applier) awaited(change objectcache.Change) bool {
 	return change.Resource.Group == "apiextensions.k8s.io" && a.troubles.Runs(change.Work)

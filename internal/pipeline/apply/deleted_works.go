@@ -42,8 +42,8 @@ const (
 )
 
 // deletedWorks remembers the Works whose objects were removed, for when one turns up again: in a member that was restored from a
-// backup, or because a request took effect long after it was given up. An object of a Work that nobody remembers is left
-// alone, since nobody knows whether it was to be preserved.
+// backup, or because a request took effect long after it was given up. An object of a Work that no one remembers is left
+// alone, since no one knows whether it was to be preserved.
 type deletedWorks struct {
 	mu    sync.Mutex
 	works map[types.NamespacedName]deletedWork
@@ -97,7 +97,7 @@ func (b *deletedWorks) reappears(work types.NamespacedName) bool {
 }
 
 // visit returns the deleted Work of which an object has turned up since the last visit.
-func (b *deletedWorks) visit(work types.NamespacedName) (_ deletedWork, risen bool) {
+func (b *deletedWorks) visit(work types.NamespacedName) (_ deletedWork, reappeared bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	g := b.works[work]

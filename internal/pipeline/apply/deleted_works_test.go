@@ -8,33 +8,33 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-func TestTheBuriedAreKnownUntilTheyLiveOrAreTooMany(t *testing.T) {
+func TestDeletedWorksAreKnownUntilTheyAreCreatedAgainOrAreTooMany(t *testing.T) {
 	var b deletedWorks
 	name := func(i int) types.NamespacedName {
 		return types.NamespacedName{Namespace: "karmada-es-m", Name: fmt.Sprint(i)}
 	}
 	now := time.Now()
 	if b.reappears(name(0)) {
-		t.Error("a Work that nobody buried")
+		t.Error("a Work that was not deleted")
 	}
 	b.put(name(0), now, "")
-	if _, risen := b.visit(name(0)); risen {
-		t.Error("it has risen before anything turned up")
+	if _, reappeared := b.visit(name(0)); reappeared {
+		t.Error("it has reappeared before anything turned up")
 	}
 	if !b.reappears(name(0)) {
 		t.Error("an object turned up and nobody noticed")
 	}
-	g, risen := b.visit(name(0))
-	if !risen || !g.includes(now.Add(-time.Hour)) || !g.includes(now.Add(lateRequest/2)) || g.includes(now.Add(2*lateRequest)) {
-		t.Errorf("risen is %t, %+v holds what was made before or just after it was buried, and nothing later", risen, g)
+	g, reappeared := b.visit(name(0))
+	if !reappeared || !g.includes(now.Add(-time.Hour)) || !g.includes(now.Add(lateRequest/2)) || g.includes(now.Add(2*lateRequest)) {
+		t.Errorf("reappeared is %t, %+v holds what was made before or just after it was deleted, and nothing later", reappeared, g)
 	}
-	if _, risen := b.visit(name(0)); risen {
+	if _, reappeared := b.visit(name(0)); reappeared {
 		t.Error("it does not rest")
 	}
 	b.put(name(1), now, "")
 	b.forget(name(1))
 	if b.reappears(name(1)) {
-		t.Error("a Work that lives again passes for buried")
+		t.Error("a Work that lives again passes for deleted")
 	}
 	for i := range maxDeletedWorks {
 		b.put(name(2+i), now, "")

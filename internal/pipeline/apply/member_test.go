@@ -116,7 +116,7 @@ func send(w http.ResponseWriter, code int, status metav1.Status) {
 	_ = json.NewEncoder(w).Encode(status)
 }
 
-// accept answers an apply as an API server does that keeps everything, and a deletion with success. What it is asked for
+// accept answers an apply as an API server does that keeps everything, and a deletion with success. What it is requested
 // is not there.
 func accept(w http.ResponseWriter, r *http.Request, body string) {
 	switch r.Method {

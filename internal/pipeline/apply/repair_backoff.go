@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	// freeRepairs is how many repairs of a Work are done at once before somebody else is taken to insist.
+	// freeRepairs is how many repairs of a Work are done at once before others are taken to insist.
 	freeRepairs = 5
 	// repairMemory is how long without a repair it takes to forget about that.
 	repairMemory = 2 * time.Minute
@@ -17,7 +17,7 @@ const (
 	maxRepairPause   = time.Minute
 )
 
-// repairBackoff slows down the repair of objects that somebody in the member keeps changing back, so that two parties who
+// repairBackoff slows down the repair of objects that others in the member keep changing back, so that two parties who
 // disagree do not spend the member's time on it.
 type repairBackoff struct {
 	mu      sync.Mutex

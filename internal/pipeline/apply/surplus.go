@@ -38,7 +38,7 @@ func unlistedObjects(conn *member.Conn, work types.NamespacedName, manifests []s
 			continue
 		}
 		if obj, ok := conn.Lookup(p.Resource, p.Object.Namespace, p.Object.Name); ok && conn.ControlPlane().OurFields(obj) != nil {
-			found = append(found, obj) // not one that somebody made from a copy of ours
+			found = append(found, obj) // not one that others made from a copy of ours
 		}
 	}
 	return found

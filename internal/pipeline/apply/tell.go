@@ -30,7 +30,7 @@ const (
 
 var workKind = workv1alpha1.GroupVersion.WithKind(workv1alpha1.KindWork)
 
-// tell reports what came of a Work's manifests, and says when to try again what failed: soon if it is expected to pass,
+// setOutcome reports what came of a Work's manifests, and says when to try again what failed: soon if it is expected to pass,
 // else after as long as it has been failing.
 func (a *Applier) setOutcome(work *workv1alpha1.Work, total int, results []outcome) (time.Duration, error) {
 	key := client.ObjectKeyFromObject(work)
@@ -91,7 +91,7 @@ func complaintsOf(results []outcome) (complaints []string, failures []error, las
 	return complaints, failures, lasting
 }
 
-// tellFailed reports that a Work is not applied, to its condition and as an event.
+// setFailed reports that a Work is not applied, to its condition and as an event.
 func (a *Applier) setFailed(work *workv1alpha1.Work, succeeded int, reason string, complaints ...string) {
 	message := reason
 	if reason == "" {
@@ -100,7 +100,7 @@ func (a *Applier) setFailed(work *workv1alpha1.Work, succeeded int, reason strin
 	a.setNotApplied(work, workv1alpha1.NotApplied(work.Generation, shortened(message)))
 }
 
-// tellForbidden reports that the member refuses a Work to the account that writes its objects.
+// setForbidden reports that the member refuses a Work to the account that writes its objects.
 func (a *Applier) setForbidden(work *workv1alpha1.Work, message string) {
 	a.setNotApplied(work, workv1alpha1.Forbidden(work.Generation, shortened(message)))
 }
@@ -124,12 +124,12 @@ func (a *Applier) setNotApplied(work *workv1alpha1.Work, condition metav1.Condit
 	a.events.Publish(events.Warning(events.Reference(workKind, work), events.SyncFailed, condition.Message))
 }
 
-// tellHeld reports that the object of a Work is kept as it is.
+// setHeld reports that the object of a Work is kept as it is.
 func (a *Applier) setHeld(work *workv1alpha1.Work, message string) {
 	a.setNotApplied(work, workv1alpha1.Held(work.Generation, message))
 }
 
-// tellDropped names fields that the member does not know.
+// setDropped names fields that the member does not know.
 func (a *Applier) setDropped(work *workv1alpha1.Work, results []outcome) {
 	for _, o := range results {
 		if len(o.dropped) > 0 {
@@ -145,7 +145,7 @@ func (a *Applier) setSuspended(work *workv1alpha1.Work) {
 	})
 }
 
-// tellDispatchingHeld reports that nothing is written to the member of a Work.
+// setDispatchingHeld reports that nothing is written to the member of a Work.
 func (a *Applier) setDispatchingHeld(work *workv1alpha1.Work) {
 	a.report.Update(client.ObjectKeyFromObject(work), workstatus.Apply, func(_ *workv1alpha1.Work, status *workv1alpha1.WorkStatus) {
 		meta.SetStatusCondition(&status.Conditions, workv1alpha1.DispatchingHeld(work.Generation))

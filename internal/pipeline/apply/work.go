@@ -28,7 +28,7 @@ import (
 const leaveGrace = 10 * time.Second
 
 // patienceWithWatch is how long the first look at a Work after a start waits for the member's watches. After that the
-// member is asked about each object.
+// member is called for each object.
 const patienceWithWatch = 10 * time.Second
 
 // reconcile is the member.Task of apply: it makes a member match one Work.
@@ -61,7 +61,7 @@ func (a *Applier) reconcile(ctx context.Context, cluster string, key types.Names
 		return a.finalize(ctx, destination, work)
 	}
 	if destination.elsewhere || destination.leaving {
-		return 0, nil // somebody else's, or not to be filled again while it is emptied
+		return 0, nil // another owner's, or not to be filled again while it is emptied
 	}
 	// A Work must not vanish before its objects. A rendered one has the finalizer.
 	if err := hubclient.AddFinalizer(ctx, a.client, work, workv1alpha1.ExecutionFinalizer); err != nil {
@@ -131,7 +131,7 @@ func (a *Applier) destination(ctx context.Context, name string) (destination, er
 	return d, nil
 }
 
-// held tells whether nothing may be written to a member until a person says so. The removal of a Cluster is such a word.
+// held returns whether nothing may be written to a member until a person says so. The removal of a Cluster is such a word.
 func (a *Applier) held(ctx context.Context, d destination) (bool, error) {
 	if d.conn == nil || d.conn.Health().Down || d.elsewhere || d.leaving {
 		return false, nil
@@ -228,7 +228,7 @@ func (a *Applier) incomplete(ctx context.Context, conn *member.Conn, key types.N
 	return incomplete
 }
 
-// awaits has the Work looked at again once a watch is complete, unless that was waited for long enough.
+// awaits has the Work reconciled again once a watch is complete, unless that was waited for long enough.
 func (a *Applier) awaits(conn *member.Conn, key types.NamespacedName, incomplete []schema.GroupVersionResource) bool {
 	if a.waits.Since(key, a.clock.Now()) >= patienceWithWatch {
 		return false
@@ -237,7 +237,7 @@ func (a *Applier) awaits(conn *member.Conn, key types.NamespacedName, incomplete
 	return true
 }
 
-// appliedBefore tells whether a Work says that something of it is in the member.
+// appliedBefore returns whether a Work says that something of it is in the member.
 func appliedBefore(work *workv1alpha1.Work) bool {
 	return len(work.Status.ManifestStatuses) > 0 || meta.IsStatusConditionTrue(work.Status.Conditions, workv1alpha1.WorkApplied)
 }
@@ -276,7 +276,7 @@ func (a *Applier) finalize(ctx context.Context, d destination, work *workv1alpha
 	down := d.conn == nil || d.conn.Health().Down
 	switch {
 	case d.gone, d.leaving && (down && !d.elsewhere || !d.ready && d.elsewhere):
-		// There is nobody to remove the objects from, and nothing to wait for.
+		// There is no one to remove the objects from, and nothing to wait for.
 	case d.elsewhere:
 		return 0, nil
 	case down:
@@ -316,14 +316,14 @@ func (a *Applier) removeFinalizer(ctx context.Context, d destination, work *work
 	return nil
 }
 
-// kept tells what became of a Work that was deleted although it is wanted.
+// kept returns what became of a Work that was deleted although it is wanted.
 func kept(work *workv1alpha1.Work) events.Event {
 	return events.Normal(events.Reference(workv1alpha1.GroupVersion.WithKind(workv1alpha1.KindWork), work), events.RestoreWork,
 		"The Work was deleted, but its objects still belong in the cluster: it is created again, and they stay. "+
 			"To remove them, delete the template or change what selects it")
 }
 
-// tellStuck reports that a Work cannot go because its cluster cannot be reached.
+// setStuck reports that a Work cannot go because its cluster cannot be reached.
 func (a *Applier) setStuck(work *workv1alpha1.Work, err error) {
 	a.setFailed(work, 0, fmt.Sprintf("Waiting for the cluster, to remove what was applied there: %v", err))
 }
@@ -379,15 +379,15 @@ func (a *Applier) deleteReappeared(ctx context.Context, cluster string, key type
 	if held, err := a.guard.Held(ctx, conn); err != nil || held {
 		return err
 	}
-	grave, risen := a.deletedWorks.visit(key)
-	if !risen {
+	deleted, reappeared := a.deletedWorks.visit(key)
+	if !reappeared {
 		return nil
 	}
 	for _, obj := range conn.Owned(key) {
-		if conn.ControlPlane().OurFields(obj) == nil || !grave.includes(obj.GetCreationTimestamp().Time) {
-			continue // somebody else made it
+		if conn.ControlPlane().OurFields(obj) == nil || !deleted.includes(obj.GetCreationTimestamp().Time) {
+			continue // others made it
 		}
-		if err := a.objects.Remove(ctx, objects.Access{Conn: conn, Account: grave.account}, key, ssa.IdentityOf(obj), objects.Terms{}); err != nil {
+		if err := a.objects.Remove(ctx, objects.Access{Conn: conn, Account: deleted.account}, key, ssa.IdentityOf(obj), objects.Terms{}); err != nil {
 			a.deletedWorks.reappears(key) // still
 			return err
 		}
@@ -404,7 +404,7 @@ func appliedAt(work *workv1alpha1.Work, generation int64) bool {
 	return c != nil && c.ObservedGeneration == generation && c.Status == "True"
 }
 
-// holds says why a Work must wait, or "".
+// holds returns why a Work must wait, or "".
 func (a *Applier) holds(ctx context.Context, cluster string, manifests []ssa.Manifest) string {
 	for _, m := range manifests {
 		if m.Err != nil {

@@ -57,7 +57,7 @@ func TestANewObjectIsOneRequest(t *testing.T) {
 	}
 }
 
-// An object may be deleted before the answer to its creation is here: the watch has shown both then, and nobody will tell
+// An object may be deleted before the answer to its creation is here: the watch has shown both then, and no one will tell
 // again.
 func TestAnAnswerThatTheWatchHasOvertakenIsNoProof(t *testing.T) {
 	b := newBench(t, cluster(), work(t, mapA))
@@ -152,9 +152,9 @@ func (h *holding) Hold(context.Context, string, schema.GroupVersionKind) string 
 
 func TestAWorkThatWaitsForItsDefinitionSaysSoOnlyWhenItTakesLong(t *testing.T) {
 	b := newBench(t, cluster(), work(t, mapA))
-	custody := &holding{reason: "its definition is on the way"}
+	policy := &holding{reason: "its definition is on the way"}
 	clock := clocktesting.NewFakeClock(b.clock.Now())
-	b.objects.KindPolicy = custody
+	b.objects.KindPolicy = policy
 	b.setClock(clock)
 	look := func() {
 		t.Helper()
@@ -169,10 +169,10 @@ func TestAWorkThatWaitsForItsDefinitionSaysSoOnlyWhenItTakesLong(t *testing.T) {
 	}
 	clock.Step(grace)
 	look()
-	if c := b.condition(workv1alpha1.WorkApplied); c == nil || c.Status != metav1.ConditionFalse || c.Message != custody.reason || len(b.events) != 1 {
+	if c := b.condition(workv1alpha1.WorkApplied); c == nil || c.Status != metav1.ConditionFalse || c.Message != policy.reason || len(b.events) != 1 {
 		t.Errorf("Applied is %+v, events %q", c, b.events)
 	}
-	custody.reason = ""
+	policy.reason = ""
 	if err := b.look(); err != nil {
 		t.Fatal(err)
 	}
@@ -363,7 +363,7 @@ func TestWhatTheStatusDoesNotTellIsRemovedToo(t *testing.T) {
 	})
 }
 
-// An object that turns up although nobody here is making it was asked for by a request that was given up, or by a control
+// An object that turns up although no one here is making it was requested by a request that was given up, or by a control
 // plane that was killed.
 func TestOnlyAnObjectThatNobodyIsMakingIsNews(t *testing.T) {
 	b := newBench(t, cluster())

@@ -15,7 +15,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/clients/workstatus"
 )
 
-// isLost tells whether the member has been out of reach for longer than the failure threshold, which whoever reports on
+// isLost returns whether the member has been out of reach for longer than the failure threshold, which whoever reports on
 // the Cluster applies.
 func isLost(cluster *clusterv1alpha1.Cluster) bool {
 	ready := meta.FindStatusCondition(cluster.Status.Conditions, clusterv1alpha1.ClusterConditionReady)
@@ -44,7 +44,7 @@ func (w *Works) revisit(ctx context.Context, name string, key types.NamespacedNa
 	return nil
 }
 
-// restores tells whether what was seen last of a Work counts again: another process observes it and is in touch.
+// restores returns whether what was seen last of a Work counts again: another process observes it and is in touch.
 func (w *Works) restores(cluster *clusterv1alpha1.Cluster, work *workv1alpha1.Work) bool {
 	return !isLost(cluster) && !w.fleet.Serves(cluster) && lossIn(work.Status.Conditions) != nil
 }
@@ -58,7 +58,7 @@ func lossIn(conditions []metav1.Condition) *metav1.Condition {
 	return c
 }
 
-// isOutOfSight tells whether a Work says already that its member cannot be seen.
+// isOutOfSight returns whether a Work says already that its member cannot be seen.
 func isUnreachable(work *workv1alpha1.Work) bool {
 	loss := lossIn(work.Status.Conditions)
 	return loss != nil && loss.ObservedGeneration == work.Generation && !slices.ContainsFunc(work.Status.ManifestStatuses, isKnown)
@@ -68,7 +68,7 @@ func isKnown(s workv1alpha1.ManifestStatus) bool {
 	return s.Health == workv1alpha1.ResourceHealthy || s.Health == workv1alpha1.ResourceUnhealthy
 }
 
-// outOfSight is the report.Mutation about a Work whose member cannot be seen: what it had is kept, and its health is unknown.
+// unreachable is the workstatus.Mutation about a Work whose member cannot be seen: what it had is kept, and its health is unknown.
 func unreachable(generation int64, cluster string) workstatus.Mutation {
 	return func(_ *workv1alpha1.Work, status *workv1alpha1.WorkStatus) {
 		status.ManifestStatuses = slices.Clone(status.ManifestStatuses)
@@ -84,8 +84,8 @@ func unreachable(generation int64, cluster string) workstatus.Mutation {
 	}
 }
 
-// inTouch is the report.Mutation about a Work whose member is observed by another process that can be heard again: it
-// undoes outOfSight. That process never took back what it saw, and may not repeat it.
+// reachableAgain is the workstatus.Mutation about a Work whose member is observed by another process that is in touch again: it
+// undoes unreachable. That process never took back what it saw, and may not repeat it.
 func reachableAgain(_ *workv1alpha1.Work, status *workv1alpha1.WorkStatus) {
 	if lossIn(status.Conditions) == nil {
 		return // it has reported already

@@ -26,7 +26,7 @@ func manifestsOf(health ...workv1alpha1.ResourceHealth) []workv1alpha1.ManifestS
 	return list
 }
 
-// What the hub says for an agent that is silent is taken back to the letter when it is heard again.
+// What the hub says for an agent that is silent is taken back to the letter when it is reported again.
 func TestWhatWasSeenLastCountsAgain(t *testing.T) {
 	tests := map[string]struct{ before, after []workv1alpha1.ManifestStatus }{
 		"OneOfAll":    {manifestsOf(healthy, healthy, healthy), manifestsOf(healthy, healthy, healthy)},
@@ -76,9 +76,9 @@ func TestWhatTheAgentSaysMeanwhileStays(t *testing.T) {
 	}
 }
 
-// Works of a cluster that this process does not observe, after the cluster was lost while nobody looked.
+// Works of a cluster that this process does not observe, after the cluster was lost while no one looked.
 func TestAWorkIsSweptOnlyIfThatSaysSomethingNew(t *testing.T) {
-	s := newShore(t, knowing{})
+	s := newBench(t, knowing{})
 	cluster := &clusterv1alpha1.Cluster{}
 	if err := s.hub.Get(t.Context(), types.NamespacedName{Name: "member1"}, cluster); err != nil {
 		t.Fatal(err)
@@ -134,7 +134,7 @@ func TestAWorkIsSweptOnlyIfThatSaysSomethingNew(t *testing.T) {
 	if !swept() {
 		t.Fatal("not swept although the agent is silent")
 	}
-	s.wait("it is out of sight", func(status workv1alpha1.WorkStatus) bool {
+	s.wait("it is cannot be reached", func(status workv1alpha1.WorkStatus) bool {
 		return lossIn(status.Conditions) != nil && health(status) == unknown && len(status.Conditions) == 2
 	})
 	if swept() {
@@ -149,9 +149,9 @@ func TestAWorkIsSweptOnlyIfThatSaysSomethingNew(t *testing.T) {
 	})
 }
 
-// While an agent had the member nobody watched it from here.
+// While an agent had the member no one watched it from here.
 func TestTheWorksOfAClusterThatIsOursAgainAreLookedAt(t *testing.T) {
-	s := newShore(t, knowing{})
+	s := newBench(t, knowing{})
 	cluster := &clusterv1alpha1.Cluster{}
 	if err := s.hub.Get(t.Context(), types.NamespacedName{Name: "member1"}, cluster); err != nil {
 		t.Fatal(err)

@@ -14,8 +14,8 @@ import (
 	"github.com/flagship-k8s/flagship/internal/clients/member"
 )
 
-// sight is one object of a Work as it is seen in the member.
-type sight struct {
+// observed is one object of a Work as it is seen in the member.
+type observed struct {
 	id       workv1alpha1.ResourceIdentifier
 	resource schema.GroupVersionResource // empty while the member does not serve the kind
 	object   *unstructured.Unstructured  // nil: does not exist
@@ -23,7 +23,7 @@ type sight struct {
 }
 
 // name is the object as conditions show it.
-func (s sight) name() string {
+func (s observed) name() string {
 	if s.id.Namespace == "" {
 		return fmt.Sprintf("%s %s", s.id.Kind, s.id.Name)
 	}
@@ -52,13 +52,13 @@ func kindOf(id workv1alpha1.ResourceIdentifier) schema.GroupVersionKind {
 
 // place completes an identifier with how the member serves the kind. A kind that is not served stays without a resource;
 // an error means that the member did not say.
-func place(ctx context.Context, conn *member.Conn, id workv1alpha1.ResourceIdentifier) (sight, error) {
+func place(ctx context.Context, conn *member.Conn, id workv1alpha1.ResourceIdentifier) (observed, error) {
 	mapping, err := conn.Mapping(ctx, kindOf(id))
 	if meta.IsNoMatchError(err) {
-		return sight{id: id}, nil // apply says so
+		return observed{id: id}, nil // apply says so
 	}
 	if err != nil {
-		return sight{}, err
+		return observed{}, err
 	}
 	switch {
 	case !mapping.Namespaced:
@@ -67,5 +67,5 @@ func place(ctx context.Context, conn *member.Conn, id workv1alpha1.ResourceIdent
 		id.Namespace = metav1.NamespaceDefault
 	}
 	id.Resource = mapping.Resource.Resource
-	return sight{id: id, resource: mapping.Resource}, nil
+	return observed{id: id, resource: mapping.Resource}, nil
 }

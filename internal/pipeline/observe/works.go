@@ -54,13 +54,13 @@ type WorkDeps struct {
 	Interpreter StatusReader
 	// Conversion makes of what a member has an object in the version of its template. Nil: nothing is converted.
 	Conversion conversion.Adviser
-	// Changes tells when kinds mean something else; their objects are judged again then. Nil: they never do.
+	// Changes returns when kinds mean something else; their objects are judged again then. Nil: they never do.
 	Changes *interpret.Changes
 	// Events takes failures of the interpreter. Required.
 	Events events.Recorder
 	// Clock defaults to the real one.
 	Clock clock.WithTicker
-	// Workers is the number of Works of one member that are looked at at a time. Default 4.
+	// Workers is the number of Works of one member that are reconciled at a time. Default 4.
 	Workers int
 	// DegradedAfter is how long an object may be unhealthy before its Work is degraded. Default 60 s.
 	DegradedAfter time.Duration
@@ -86,7 +86,7 @@ type Works struct {
 
 	mu             sync.Mutex
 	unhealthySince map[types.NamespacedName]map[string]time.Time // by Work and object: unhealthy since
-	heard          map[types.NamespacedName]bool                 // Works about which apply said something that the cache may not show yet
+	reported       map[types.NamespacedName]bool                 // Works about which apply said something that the cache may not show yet
 }
 
 var workKind = workv1alpha1.GroupVersion.WithKind(workv1alpha1.KindWork)
@@ -120,7 +120,7 @@ func newWorks(hub client.Client, works cache.Cache, deps WorkDeps) (*Works, erro
 		client: hub, cache: works, fleet: deps.Fleet, report: deps.Report, interpreter: deps.Interpreter,
 		conversion: conversion.OrUnchanged(deps.Conversion), changes: deps.Changes, events: deps.Events,
 		clock: deps.Clock, degradedAfter: deps.DegradedAfter, unhealthySince: map[types.NamespacedName]map[string]time.Time{},
-		heard: map[types.NamespacedName]bool{},
+		reported: map[types.NamespacedName]bool{},
 	}
 	w.queues = memberqueue.New("observe", deps.Fleet, deps.Clock, deps.Workers, w.reconcile)
 	w.revisits = newRevisits(deps.Fleet.Loop("observe"), w.revisit)
@@ -131,7 +131,7 @@ func newWorks(hub client.Client, works cache.Cache, deps WorkDeps) (*Works, erro
 	deps.Report.OnForeignChange(w.statusChanged)
 	deps.Report.OnUpdate(func(work types.NamespacedName, by workstatus.Source) {
 		if cluster, ok := workv1alpha1.ClusterOfExecutionNamespace(work.Namespace); ok && by == workstatus.Apply {
-			w.hear(work)
+			w.applyReported(work)
 			w.queues.Add(cluster, work)
 		}
 	})
@@ -173,25 +173,25 @@ func (w *Works) reconcile(ctx context.Context, name string, key types.Namespaced
 		w.revisits.add(name, key)
 	}
 	if !w.fleet.Serves(cluster) || isLost(cluster) {
-		return 0, nil // observed by another process, or out of sight
+		return 0, nil // observed by another process, or cannot be reached
 	}
 	conn, ok := w.fleet.Get(name)
-	if !ok { // as after a start; nobody else may ever speak of the Work again
+	if !ok { // as after a start; no other may ever speak of the Work again
 		return 0, &member.UnavailableError{Cluster: name, Cause: errors.New("there is no connection yet")}
 	}
-	if !w.spoken(work) {
+	if !w.hasReported(work) {
 		return 0, nil // apply is about to say something: one write for both
 	}
 	if h := conn.Health(); h.Down { // but not lost yet
 		w.report.Update(key, workstatus.Observe, waiting(work.Generation))
 		return 0, &member.UnavailableError{Cluster: name, Since: h.Since, Cause: h.Cause}
 	}
-	sights, complete, err := w.look(ctx, conn, work)
+	objects, complete, err := w.look(ctx, conn, work)
 	if err != nil || !complete {
 		return 0, err // an incomplete watch queues the Work again
 	}
 	found := findings{generation: work.Generation, suspended: work.Spec.SuspendDispatching != nil && *work.Spec.SuspendDispatching}
-	for _, s := range sights {
+	for _, s := range objects {
 		found.objects = append(found.objects, w.interpret(ctx, work, s))
 	}
 	again := w.diagnose(work, found.objects)
@@ -199,7 +199,7 @@ func (w *Works) reconcile(ctx context.Context, name string, key types.Namespaced
 		again = min(cmp.Or(again, askAgain), askAgain)
 	}
 	if w.client.Get(ctx, types.NamespacedName{Name: name}, cluster) != nil || isLost(cluster) {
-		return 0, nil // while somebody was asked what the objects mean; that the member is lost has been said since
+		return 0, nil // the member was lost while the objects were interpreted, and that has been reported
 	}
 	w.report.Update(key, workstatus.Observe, about(work, found.report))
 	return again, nil
@@ -215,41 +215,41 @@ func about(work *workv1alpha1.Work, mutate workstatus.Mutation) workstatus.Mutat
 	}
 }
 
-// hear takes note that apply said something about a Work.
-func (w *Works) hear(work types.NamespacedName) {
+// applyReported records that apply said something about a Work.
+func (w *Works) applyReported(work types.NamespacedName) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.heard[work] = true
+	w.reported[work] = true
 }
 
-// spoken tells whether apply has said something about the Work as it is now. Until then there is nothing to see that
+// hasReported returns whether apply has said something about the Work as it is now. Until then there is nothing to see that
 // would not change within moments.
-func (w *Works) spoken(work *workv1alpha1.Work) bool {
+func (w *Works) hasReported(work *workv1alpha1.Work) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	key := client.ObjectKeyFromObject(work)
 	for _, kind := range []string{workv1alpha1.WorkApplied, workv1alpha1.WorkDispatching} {
 		if c := meta.FindStatusCondition(work.Status.Conditions, kind); c != nil && c.ObservedGeneration >= work.Generation {
-			delete(w.heard, key)
+			delete(w.reported, key)
 			return true
 		}
 	}
-	return w.heard[key]
+	return w.reported[key]
 }
 
 // look finds the objects of a Work in the member's cache. It is not complete before the watches are.
-func (w *Works) look(ctx context.Context, conn *member.Conn, work *workv1alpha1.Work) (sights []sight, complete bool, err error) {
+func (w *Works) look(ctx context.Context, conn *member.Conn, work *workv1alpha1.Work) (objects []observed, complete bool, err error) {
 	key := client.ObjectKeyFromObject(work)
 	resources := sets.New[schema.GroupVersionResource]()
 	for i, manifest := range work.Spec.Workload.Manifests {
-		s := sight{id: workv1alpha1.ResourceIdentifier{Ordinal: i}}
+		s := observed{id: workv1alpha1.ResourceIdentifier{Ordinal: i}}
 		if id, unreadable := identify(i, manifest.Raw); unreadable == nil { // apply says if it is not
 			if s, err = place(ctx, conn, id); err != nil {
 				return nil, false, err
 			}
 		}
 		resources.Insert(s.resource)
-		sights = append(sights, s)
+		objects = append(objects, s)
 	}
 	for _, before := range work.Status.ManifestStatuses { // also of kinds that the Work had before
 		s, err := place(ctx, conn, before.Identifier)
@@ -266,34 +266,34 @@ func (w *Works) look(ctx context.Context, conn *member.Conn, work *workv1alpha1.
 			return nil, false, nil
 		}
 	}
-	return withExtras(conn.ControlPlane(), sights, conn.Owned(key)), true, nil
+	return withExtras(conn.ControlPlane(), objects, conn.Owned(key)), true, nil
 }
 
 // withExtras gives the objects of a Work to the manifests they come from. What is left over, and was applied by us, was a
 // manifest once: it stays in the status until apply has removed it, so that it is not forgotten.
-func withExtras(self ownership.ControlPlane, sights []sight, owned []*unstructured.Unstructured) []sight {
+func withExtras(self ownership.ControlPlane, objects []observed, owned []*unstructured.Unstructured) []observed {
 	for _, obj := range owned {
 		kind := obj.GroupVersionKind()
 		matched := false
-		for i := range sights {
-			id := &sights[i].id
+		for i := range objects {
+			id := &objects[i].id
 			if id.Group == kind.Group && id.Kind == kind.Kind && id.Namespace == obj.GetNamespace() && id.Name == obj.GetName() {
-				sights[i].object, matched = obj, true
+				objects[i].object, matched = obj, true
 			}
 		}
-		if !matched && self.OurFields(obj) != nil { // not one that somebody made from a copy of ours
-			sights = append(sights, sight{extra: true, object: obj, id: workv1alpha1.ResourceIdentifier{
-				Ordinal: len(sights), Group: kind.Group, Version: kind.Version, Kind: kind.Kind,
+		if !matched && self.OurFields(obj) != nil { // not one that others made from a copy of ours
+			objects = append(objects, observed{extra: true, object: obj, id: workv1alpha1.ResourceIdentifier{
+				Ordinal: len(objects), Group: kind.Group, Version: kind.Version, Kind: kind.Kind,
 				Namespace: obj.GetNamespace(), Name: obj.GetName(),
 			}})
 		}
 	}
-	return sights
+	return objects
 }
 
 // interpret asks what an object's status and health are.
-func (w *Works) interpret(ctx context.Context, work *workv1alpha1.Work, s sight) finding {
-	f := finding{sight: s, health: workv1alpha1.ResourceUnknown}
+func (w *Works) interpret(ctx context.Context, work *workv1alpha1.Work, s observed) finding {
+	f := finding{observed: s, health: workv1alpha1.ResourceUnknown}
 	if s.object == nil {
 		return f
 	}
@@ -318,12 +318,12 @@ func (w *Works) interpret(ctx context.Context, work *workv1alpha1.Work, s sight)
 	return f
 }
 
-// askAgain is when to ask about an object again of which nobody could tell the health: a webhook may be back.
+// askAgain is when to ask about an object again of which no one could tell the health: a webhook may be back.
 const askAgain = 30 * time.Second
 
 func unanswered(f finding) bool { return f.object != nil && f.health == workv1alpha1.ResourceUnknown }
 
-func (w *Works) publishFailure(work *workv1alpha1.Work, reason string, s sight, err error) {
+func (w *Works) publishFailure(work *workv1alpha1.Work, reason string, s observed, err error) {
 	w.events.Publish(events.Warning(events.Reference(workKind, work), reason, fmt.Sprintf("%s: %v", s.name(), err)))
 }
 
@@ -346,7 +346,7 @@ func statusBefore(work *workv1alpha1.Work, id workv1alpha1.ResourceIdentifier) *
 	return nil
 }
 
-// diagnose marks what has been unhealthy for too long, and tells when the next object will have been.
+// diagnose marks what has been unhealthy for too long, and returns when the next object will have been.
 func (w *Works) diagnose(work *workv1alpha1.Work, objects []finding) (again time.Duration) {
 	key := client.ObjectKeyFromObject(work)
 	w.mu.Lock()
@@ -380,7 +380,7 @@ func (w *Works) diagnose(work *workv1alpha1.Work, objects []finding) (again time
 	return again
 }
 
-// ailedBefore says that an object has been unhealthy for long already when this process began to watch it: its Work is degraded
+// ailedBefore means that an object has been unhealthy for long already when this process began to watch it: its Work is degraded
 // and reports it as unhealthy. An object that was unhealthy for a shorter time then counts as well.
 func wasUnhealthyForLong(work *workv1alpha1.Work, o *finding) bool {
 	degraded := meta.FindStatusCondition(work.Status.Conditions, workv1alpha1.WorkDegraded)
@@ -395,7 +395,7 @@ func wasUnhealthyForLong(work *workv1alpha1.Work, o *finding) bool {
 func (w *Works) forget(cluster string, key types.NamespacedName) {
 	w.mu.Lock()
 	delete(w.unhealthySince, key)
-	delete(w.heard, key)
+	delete(w.reported, key)
 	w.mu.Unlock()
 	if conn, ok := w.fleet.Get(cluster); ok {
 		conn.Release("observe/" + key.String())

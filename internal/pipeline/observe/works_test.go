@@ -46,8 +46,8 @@ func (k knowing) Health(_ context.Context, obj *unstructured.Unstructured) (work
 	return workv1alpha2.ResourceHealth(health), k.err
 }
 
-// sea is a member whose ConfigMaps the test sends through the watch.
-func sea(events <-chan string) http.HandlerFunc {
+// memberServer is a member whose ConfigMaps the test sends through the watch.
+func memberServer(events <-chan string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		if r.URL.Query().Get("watch") != "true" {
@@ -73,8 +73,8 @@ func configMap(version int, health string) string {
 		`"labels":{"karmada.io/managed":"true"},"annotations":{"work.karmada.io/namespace":"karmada-es-member1","work.karmada.io/name":"w"}},"data":{"phase":"p%d","health":%q}}}`, version, version, health)
 }
 
-// shore is the observation of one Work, with a hub that remembers.
-type shore struct {
+// bench is the observation of one Work, with a hub that remembers.
+type bench struct {
 	*Works
 	t       *testing.T
 	hub     client.Client
@@ -85,7 +85,7 @@ type shore struct {
 
 var theWork = types.NamespacedName{Namespace: "karmada-es-member1", Name: "w"}
 
-func newShore(t *testing.T, interpreter StatusReader) *shore {
+func newBench(t *testing.T, interpreter StatusReader) *bench {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{workv1alpha1.AddToScheme, clusterv1alpha1.AddToScheme} {
@@ -98,9 +98,9 @@ func newShore(t *testing.T, interpreter StatusReader) *shore {
 	work.Spec.Workload.Manifests = []workv1alpha1.Manifest{{RawExtension: runtime.RawExtension{
 		Raw: []byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"shop"}}`),
 	}}}
-	s := &shore{t: t, events: make(chan string), news: make(chan string, 16)}
+	s := &bench{t: t, events: make(chan string), news: make(chan string, 16)}
 	s.hub = fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(work, cluster).WithObjects(cluster, work).Build()
-	web := httptest.NewTLSServer(sea(s.events))
+	web := httptest.NewTLSServer(memberServer(s.events))
 	t.Cleanup(func() { web.CloseClientConnections(); web.Close() })
 	fleet, err := member.NewFleet(member.Config{AllowLoopback: true, Credentials: func(context.Context, *clusterv1alpha1.Cluster) (member.Credential, error) {
 		return member.Credential{Endpoint: web.URL}, nil
@@ -128,15 +128,15 @@ func newShore(t *testing.T, interpreter StatusReader) *shore {
 	return s
 }
 
-// applied says what apply says when it is done.
-func (s *shore) applied() {
+// applied means what apply says when it is done.
+func (s *bench) applied() {
 	s.reports.Update(theWork, workstatus.Apply, func(w *workv1alpha1.Work, status *workv1alpha1.WorkStatus) {
 		meta.SetStatusCondition(&status.Conditions, workv1alpha1.Applied(w.Generation))
 	})
 }
 
 // wait returns the Work once its status is as it should be.
-func (s *shore) wait(what string, is func(workv1alpha1.WorkStatus) bool) {
+func (s *bench) wait(what string, is func(workv1alpha1.WorkStatus) bool) {
 	s.t.Helper()
 	work := &workv1alpha1.Work{}
 	for deadline := time.After(10 * time.Second); ; {
@@ -162,7 +162,7 @@ func health(status workv1alpha1.WorkStatus) workv1alpha1.ResourceHealth {
 }
 
 func TestAWorkSaysWhatBecameOfItsObjects(t *testing.T) {
-	s := newShore(t, knowing{})
+	s := newBench(t, knowing{})
 	s.applied()
 	s.events <- configMap(5, "Unhealthy")
 	s.events <- allKnown
@@ -182,7 +182,7 @@ func TestAWorkSaysWhatBecameOfItsObjects(t *testing.T) {
 }
 
 func TestNothingIsSaidBeforeApplySpoke(t *testing.T) {
-	s := newShore(t, knowing{})
+	s := newBench(t, knowing{})
 	said := make(chan struct{}, 16)
 	s.reports.OnUpdate(func(_ types.NamespacedName, by workstatus.Source) {
 		if by == workstatus.Observe {
@@ -201,7 +201,7 @@ func TestNothingIsSaidBeforeApplySpoke(t *testing.T) {
 
 // After a start the first look may come before the connection, and of a Work that is suspended apply says nothing more.
 func TestAWorkWaitsForTheConnectionToItsMember(t *testing.T) {
-	s := newShore(t, knowing{})
+	s := newBench(t, knowing{})
 	s.fleet.Remove("member1")
 	work, cluster := &workv1alpha1.Work{}, &clusterv1alpha1.Cluster{}
 	if err := s.hub.Get(t.Context(), theWork, work); err != nil {
@@ -233,7 +233,7 @@ func TestAWorkWaitsForTheConnectionToItsMember(t *testing.T) {
 }
 
 func TestALostMemberIsUnknownUntilItIsFound(t *testing.T) {
-	s := newShore(t, knowing{})
+	s := newBench(t, knowing{})
 	go s.revisits.run(t.Context())
 	s.applied()
 	s.events <- configMap(5, "Healthy")
@@ -266,7 +266,7 @@ func TestALostMemberIsUnknownUntilItIsFound(t *testing.T) {
 
 // What a member had before it was lost must not be said after that it is.
 func TestALossIsNotTakenBackByALookThatBeganBefore(t *testing.T) {
-	s := newShore(t, knowing{})
+	s := newBench(t, knowing{})
 	s.applied()
 	s.events <- configMap(5, "Healthy")
 	s.events <- allKnown
@@ -298,9 +298,9 @@ func TestALossIsNotTakenBackByALookThatBeganBefore(t *testing.T) {
 	}
 }
 
-// Somebody may empty the whole status by hand, while nothing happens in the member.
+// Another may empty the whole status by hand, while nothing happens in the member.
 func TestAStatusThatWasEmptiedIsWrittenAgain(t *testing.T) {
-	s := newShore(t, knowing{})
+	s := newBench(t, knowing{})
 	s.applied()
 	s.events <- configMap(5, "Healthy")
 	s.events <- allKnown
@@ -349,7 +349,7 @@ func TestWhatIsSaidOfAWorkIsNotSaidOfItsNamesake(t *testing.T) {
 }
 
 func TestAnInterpreterThatFailsIsReported(t *testing.T) {
-	s := newShore(t, knowing{err: errors.New("boom")})
+	s := newBench(t, knowing{err: errors.New("boom")})
 	s.applied()
 	s.events <- configMap(5, "Healthy")
 	s.events <- allKnown

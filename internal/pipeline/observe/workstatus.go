@@ -13,10 +13,10 @@ import (
 
 // finding is what is known about one object of a Work.
 type finding struct {
-	sight
+	observed
 	status *runtime.RawExtension
 	health workv1alpha1.ResourceHealth
-	// ailing is true once the object has been unhealthy for too long.
+	// unhealthyForLong is true once the object has been unhealthy for too long.
 	unhealthyForLong bool
 }
 
@@ -27,7 +27,7 @@ type findings struct {
 	objects    []finding
 }
 
-// report is the report.Mutation of observe. It runs after apply's, so it sees whether the Work is applied.
+// report is the workstatus.Mutation of observe. It runs after apply's, so it sees whether the Work is applied.
 func (f findings) report(_ *workv1alpha1.Work, status *workv1alpha1.WorkStatus) {
 	status.ManifestStatuses = f.manifestStatuses()
 	meta.SetStatusCondition(&status.Conditions, f.available())
@@ -75,9 +75,9 @@ func applying(generation int64) metav1.Condition {
 }
 
 func (f findings) degraded() metav1.Condition {
-	ailing := f.names(func(o finding) bool { return o.unhealthyForLong })
-	if len(ailing) > 0 {
-		return workv1alpha1.Degraded(f.generation, "Unhealthy for long: "+enumerate(ailing))
+	unhealthy := f.names(func(o finding) bool { return o.unhealthyForLong })
+	if len(unhealthy) > 0 {
+		return workv1alpha1.Degraded(f.generation, "Unhealthy for long: "+enumerate(unhealthy))
 	}
 	return workv1alpha1.NotDegraded(f.generation)
 }
@@ -102,7 +102,7 @@ func enumerate(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// waiting is the report.Mutation about a Work whose member does not answer at the moment: all that can be told is
+// waiting is the workstatus.Mutation about a Work whose member does not answer at the moment: all that can be told is
 // whether something is still to be applied.
 func waiting(generation int64) func(*workv1alpha1.Work, *workv1alpha1.WorkStatus) {
 	return func(_ *workv1alpha1.Work, status *workv1alpha1.WorkStatus) {

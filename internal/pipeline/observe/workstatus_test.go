@@ -20,8 +20,8 @@ import (
 // seen is a finding about a ConfigMap.
 func seen(name string, health workv1alpha1.ResourceHealth) finding {
 	return finding{
-		sight:  sight{id: workv1alpha1.ResourceIdentifier{Version: "v1", Kind: "ConfigMap", Namespace: "shop", Name: name}, object: &unstructured.Unstructured{}},
-		health: health,
+		observed: observed{id: workv1alpha1.ResourceIdentifier{Version: "v1", Kind: "ConfigMap", Namespace: "shop", Name: name}, object: &unstructured.Unstructured{}},
+		health:   health,
 	}
 }
 
@@ -136,7 +136,7 @@ func TestWithExtras(t *testing.T) {
 	obj := func(kind, name string) *unstructured.Unstructured {
 		return &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": kind, "metadata": map[string]any{"namespace": "shop", "name": name}}}
 	}
-	sights := []sight{
+	objects := []observed{
 		{id: workv1alpha1.ResourceIdentifier{Ordinal: 0, Version: "v1", Kind: "ConfigMap", Namespace: "shop", Name: "a"}},
 		{id: workv1alpha1.ResourceIdentifier{Ordinal: 1, Version: "v1", Kind: "Secret", Namespace: "shop", Name: "a"}},
 	}
@@ -144,7 +144,7 @@ func TestWithExtras(t *testing.T) {
 	old.SetManagedFields([]metav1.ManagedFieldsEntry{{
 		Manager: ownership.FieldManager, Operation: metav1.ManagedFieldsOperationApply, FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:data":{}}`),
 	}})
-	got := withExtras(ownership.ControlPlane{}, sights, []*unstructured.Unstructured{old, obj("Secret", "a"), obj("ConfigMap", "copied-by-somebody")})
+	got := withExtras(ownership.ControlPlane{}, objects, []*unstructured.Unstructured{old, obj("Secret", "a"), obj("ConfigMap", "copied-by-somebody")})
 	if got[0].object != nil || got[1].object == nil || len(got) != 3 {
 		t.Fatalf("got %+v", got)
 	}
@@ -197,7 +197,7 @@ func TestDiagnose(t *testing.T) {
 		t.Errorf("remembered for nothing: %v", w.unhealthySince)
 	}
 	// A process that has just begun to watch believes what the Work says of the time before.
-	meta.SetStatusCondition(&work.Status.Conditions, findings{objects: []finding{{sight: seen("a", "").sight, unhealthyForLong: true}}}.degraded())
+	meta.SetStatusCondition(&work.Status.Conditions, findings{objects: []finding{{observed: seen("a", "").observed, unhealthyForLong: true}}}.degraded())
 	work.Status.ManifestStatuses = []workv1alpha1.ManifestStatus{{Identifier: seen("a", "").id, Health: workv1alpha1.ResourceUnhealthy}}
 	if ailing, again := look(workv1alpha1.ResourceUnhealthy); !ailing || again != 0 {
 		t.Errorf("after a restart: ailing %t, again after %v, want true and never", ailing, again)
@@ -220,7 +220,7 @@ func TestWhoAiledBefore(t *testing.T) {
 			work := &workv1alpha1.Work{Status: workv1alpha1.WorkStatus{
 				Conditions: []metav1.Condition{tc.condition}, ManifestStatuses: []workv1alpha1.ManifestStatus{{Identifier: id, Health: tc.health}},
 			}}
-			if got := wasUnhealthyForLong(work, &finding{sight: sight{id: id}}); got != tc.want {
+			if got := wasUnhealthyForLong(work, &finding{observed: observed{id: id}}); got != tc.want {
 				t.Errorf("it ailed before: %t, want %t", got, tc.want)
 			}
 		})

@@ -17,12 +17,12 @@ import (
 	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
 )
 
-// Task does what is to be done about one key of one member. A positive duration asks for another turn after it. An
+// ReconcileFunc does what is to be done about one key of one member. A positive duration asks for another turn after it. An
 // error asks for one after a backoff that grows with every error in a row; if it is an UnavailableError, the key waits
 // for the member instead. A panic counts as an error.
 type ReconcileFunc func(ctx context.Context, cluster string, key types.NamespacedName) (time.Duration, error)
 
-// Queues give every member its own queue and its own workers, so that one that hangs delays nobody else. A queue starts with its
+// Queues give every member its own queue and its own workers, so that one that hangs delays no other. A queue starts with its
 // first key. It ends when its member has no connection any more and no key is left.
 type Queues struct {
 	name      string
@@ -70,23 +70,23 @@ func New(name string, fleet *member.Fleet, clock clock.WithTicker, workers int, 
 func (l *Queues) Start(ctx context.Context) error {
 	var running sync.WaitGroup
 	l.mu.Lock()
-	l.launch = func(lane *memberQueue) {
+	l.launch = func(q *memberQueue) {
 		for range l.workers {
 			running.Go(func() {
-				for l.next(ctx, lane) {
+				for l.next(ctx, q) {
 				}
 			})
 		}
 	}
-	for _, lane := range l.members {
-		l.launch(lane)
+	for _, q := range l.members {
+		l.launch(q)
 	}
 	l.mu.Unlock()
 	<-ctx.Done()
 	l.mu.Lock()
 	l.ended = true
-	for _, lane := range l.members {
-		lane.queue.ShutDown()
+	for _, q := range l.members {
+		q.queue.ShutDown()
 	}
 	l.mu.Unlock()
 	running.Wait()
@@ -98,9 +98,9 @@ func (l *Queues) Add(cluster string, key types.NamespacedName) {
 	l.measure.Added()
 	l.mu.Lock() // a queue does not end while a key is added to it
 	defer l.mu.Unlock()
-	lane := l.forMember(cluster)
-	lane.await(key, l.clock.Now())
-	lane.queue.Add(key)
+	q := l.forMember(cluster)
+	q.await(key, l.clock.Now())
+	q.queue.Add(key)
 }
 
 // AddAfter queues a key after a while.
@@ -110,9 +110,9 @@ func (l *Queues) AddAfter(cluster string, key types.NamespacedName, after time.D
 	l.addAfter(l.forMember(cluster), key, after)
 }
 
-func (l *Queues) addAfter(lane *memberQueue, key types.NamespacedName, after time.Duration) {
-	lane.await(key, l.clock.Now().Add(after))
-	lane.queue.AddAfter(key, after)
+func (l *Queues) addAfter(q *memberQueue, key types.NamespacedName, after time.Duration) {
+	q.await(key, l.clock.Now().Add(after))
+	q.queue.AddAfter(key, after)
 }
 
 // await records since when a key waits for a worker, unless it does already.
@@ -129,10 +129,10 @@ func (l *Queues) Len() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n := 0
-	for _, lane := range l.members {
-		lane.mu.Lock()
-		n += lane.queue.Len() + len(lane.parked)
-		lane.mu.Unlock()
+	for _, q := range l.members {
+		q.mu.Lock()
+		n += q.queue.Len() + len(q.parked)
+		q.mu.Unlock()
 	}
 	return n
 }
@@ -141,18 +141,18 @@ func (l *Queues) Len() int {
 func (l *Queues) Wake(cluster string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	lane := l.members[cluster]
-	if lane == nil {
+	q := l.members[cluster]
+	if q == nil {
 		return
 	}
-	lane.mu.Lock()
-	parked := lane.parked
-	lane.parked = nil
-	lane.wakes++
-	lane.mu.Unlock()
+	q.mu.Lock()
+	parked := q.parked
+	q.parked = nil
+	q.wakes++
+	q.mu.Unlock()
 	for key := range parked {
-		lane.await(key, l.clock.Now())
-		lane.queue.Add(key)
+		q.await(key, l.clock.Now())
+		q.queue.Add(key)
 	}
 }
 
@@ -164,15 +164,15 @@ func (l *Queues) retire(cluster string) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	lane := l.members[cluster]
-	if lane == nil {
+	q := l.members[cluster]
+	if q == nil {
 		return
 	}
-	lane.mu.Lock()
-	idle := len(lane.due) == 0 && len(lane.parked) == 0 && lane.active == 0
-	lane.mu.Unlock()
+	q.mu.Lock()
+	idle := len(q.due) == 0 && len(q.parked) == 0 && q.active == 0
+	q.mu.Unlock()
 	if idle {
-		lane.queue.ShutDown()
+		q.queue.ShutDown()
 		delete(l.members, cluster)
 	}
 }
@@ -198,58 +198,58 @@ func (l *Queues) forMember(cluster string) *memberQueue {
 }
 
 // take returns a key to work on, and how often parked keys had been queued again by then.
-func (l *Queues) take(lane *memberQueue) (key types.NamespacedName, wakes uint64, shutdown bool) {
-	key, shutdown = lane.queue.Get()
+func (l *Queues) take(q *memberQueue) (key types.NamespacedName, wakes uint64, shutdown bool) {
+	key, shutdown = q.queue.Get()
 	if shutdown {
 		return key, 0, true
 	}
-	lane.mu.Lock()
-	defer lane.mu.Unlock()
-	lane.active++
-	if since, ok := lane.due[key]; ok {
-		delete(lane.due, key)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.active++
+	if since, ok := q.due[key]; ok {
+		delete(q.due, key)
 		l.measure.Waited(max(0, l.clock.Since(since)))
 	}
-	return key, lane.wakes, false
+	return key, q.wakes, false
 }
 
 // done ends what take began.
-func (l *Queues) done(lane *memberQueue, key types.NamespacedName) {
-	lane.queue.Done(key)
-	lane.mu.Lock()
-	lane.active--
-	lane.mu.Unlock()
-	l.retire(lane.cluster)
+func (l *Queues) done(q *memberQueue, key types.NamespacedName) {
+	q.queue.Done(key)
+	q.mu.Lock()
+	q.active--
+	q.mu.Unlock()
+	l.retire(q.cluster)
 }
 
-func (l *Queues) next(ctx context.Context, lane *memberQueue) bool {
-	key, wakes, shutdown := l.take(lane)
+func (l *Queues) next(ctx context.Context, q *memberQueue) bool {
+	key, wakes, shutdown := l.take(q)
 	if shutdown {
 		return false
 	}
-	defer l.done(lane, key)
-	logger := log.FromContext(ctx).WithName(l.name).WithValues("cluster", lane.cluster, "work", key)
+	defer l.done(q, key)
+	logger := log.FromContext(ctx).WithName(l.name).WithValues("cluster", q.cluster, "work", key)
 	var again time.Duration
-	err := l.loop.Do(log.IntoContext(ctx, logger), lane.cluster+" "+key.String(), func(ctx context.Context) (err error) {
-		again, err = l.reconcile(ctx, lane.cluster, key)
+	err := l.loop.Do(log.IntoContext(ctx, logger), q.cluster+" "+key.String(), func(ctx context.Context) (err error) {
+		again, err = l.reconcile(ctx, q.cluster, key)
 		return err
 	})
 	var unavailable *member.UnavailableError
 	switch {
 	case errors.As(err, &unavailable):
-		lane.backoff.Forget(key)
-		l.park(lane, key, wakes)
+		q.backoff.Forget(key)
+		l.park(q, key, wakes)
 	case err != nil:
-		failures := lane.backoff.NumRequeues(key) + 1
+		failures := q.backoff.NumRequeues(key) + 1
 		// A conflict is no failure until it happens again: it means that a cache was behind.
 		controlloop.LogFailure(logger, err, failures, failures == 1 && apierrors.IsConflict(err))
 		l.measure.Retried()
-		l.addAfter(lane, key, lane.backoff.When(key))
+		l.addAfter(q, key, q.backoff.When(key))
 	default:
-		lane.backoff.Forget(key)
+		q.backoff.Forget(key)
 		if again > 0 {
 			l.measure.Retried()
-			l.addAfter(lane, key, again)
+			l.addAfter(q, key, again)
 		}
 	}
 	return true
@@ -257,21 +257,21 @@ func (l *Queues) next(ctx context.Context, lane *memberQueue) bool {
 
 // park keeps a key until the member's health or connection changes. If that happened since its reconcile began, the key is queued
 // again at once: nothing else would wake it.
-func (l *Queues) park(lane *memberQueue, key types.NamespacedName, wakes uint64) {
-	lane.mu.Lock()
-	missed := lane.wakes != wakes
+func (l *Queues) park(q *memberQueue, key types.NamespacedName, wakes uint64) {
+	q.mu.Lock()
+	missed := q.wakes != wakes
 	if !missed {
-		if lane.parked == nil {
-			lane.parked = map[types.NamespacedName]struct{}{}
+		if q.parked == nil {
+			q.parked = map[types.NamespacedName]struct{}{}
 		}
-		lane.parked[key] = struct{}{}
+		q.parked[key] = struct{}{}
 	}
-	lane.mu.Unlock()
+	q.mu.Unlock()
 	if missed {
-		l.Add(lane.cluster, key)
+		l.Add(q.cluster, key)
 		return
 	}
-	if conn, ok := l.fleet.Get(lane.cluster); ok && !conn.Health().Down {
-		l.Wake(lane.cluster)
+	if conn, ok := l.fleet.Get(q.cluster); ok && !conn.Health().Down {
+		l.Wake(q.cluster)
 	}
 }

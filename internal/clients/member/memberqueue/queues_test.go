@@ -53,13 +53,13 @@ func eventually(t *testing.T, what string, is func() bool) {
 	}
 }
 
-func run(t *testing.T, lanes *memberqueue.Queues) {
+func run(t *testing.T, queues *memberqueue.Queues) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		if err := lanes.Start(ctx); err != nil {
+		if err := queues.Start(ctx); err != nil {
 			t.Error(err)
 		}
 	}()
@@ -71,7 +71,7 @@ func TestAMemberThatHangsDelaysNobodyElse(t *testing.T) {
 	release := make(chan struct{})
 	defer close(release)
 	got := make(chan string, 10)
-	lanes := memberqueue.New("test", fleet, clock.RealClock{}, 2, func(_ context.Context, cluster string, key types.NamespacedName) (time.Duration, error) {
+	queues := memberqueue.New("test", fleet, clock.RealClock{}, 2, func(_ context.Context, cluster string, key types.NamespacedName) (time.Duration, error) {
 		if cluster == "hanging" {
 			<-release
 			return 0, nil
@@ -80,11 +80,11 @@ func TestAMemberThatHangsDelaysNobodyElse(t *testing.T) {
 		return 0, nil
 	})
 	for _, name := range []string{"a", "b", "c", "d"} {
-		lanes.Add("hanging", types.NamespacedName{Name: name})
+		queues.Add("hanging", types.NamespacedName{Name: name})
 	}
-	lanes.Add("fine", types.NamespacedName{Name: "x"}) // before the start
-	run(t, lanes)
-	lanes.Add("fine", types.NamespacedName{Name: "y"})
+	queues.Add("fine", types.NamespacedName{Name: "x"}) // before the start
+	run(t, queues)
+	queues.Add("fine", types.NamespacedName{Name: "y"})
 	if first, second := <-got, <-got; first+second != "xy" && first+second != "yx" {
 		t.Errorf("got %s and %s", first, second)
 	}
@@ -95,7 +95,7 @@ func TestWhatCannotBeReachedWaitsForTheMember(t *testing.T) {
 	var tries atomic.Int32
 	var back atomic.Bool
 	done := make(chan struct{})
-	lanes := memberqueue.New("test", fleet, clock.RealClock{}, 1, func(context.Context, string, types.NamespacedName) (time.Duration, error) {
+	queues := memberqueue.New("test", fleet, clock.RealClock{}, 1, func(context.Context, string, types.NamespacedName) (time.Duration, error) {
 		tries.Add(1)
 		if !back.Load() {
 			return 0, &member.UnavailableError{Cluster: "lost", Cause: errors.New("gone")}
@@ -103,14 +103,14 @@ func TestWhatCannotBeReachedWaitsForTheMember(t *testing.T) {
 		close(done)
 		return 0, nil
 	})
-	run(t, lanes)
-	lanes.Add("lost", types.NamespacedName{Name: "w"})
+	run(t, queues)
+	queues.Add("lost", types.NamespacedName{Name: "w"})
 	eventually(t, "it was tried once", func() bool { return tries.Load() == 1 })
 	back.Store(true)
-	lanes.Wake("lost")
+	queues.Wake("lost")
 	// Waking may come before the key is parked; the fleet tells again with every change.
 	eventually(t, "it was done", func() bool {
-		lanes.Wake("lost")
+		queues.Wake("lost")
 		select {
 		case <-done:
 			return true
@@ -126,7 +126,7 @@ func TestWhatCannotBeReachedWaitsForTheMember(t *testing.T) {
 func TestWhatFailsIsTriedAgain(t *testing.T) {
 	fleet := connect(t)
 	var tries atomic.Int32
-	lanes := memberqueue.New("test", fleet, clock.RealClock{}, 1, func(context.Context, string, types.NamespacedName) (time.Duration, error) {
+	queues := memberqueue.New("test", fleet, clock.RealClock{}, 1, func(context.Context, string, types.NamespacedName) (time.Duration, error) {
 		switch tries.Add(1) {
 		case 1:
 			return 0, errors.New("boom")
@@ -136,8 +136,8 @@ func TestWhatFailsIsTriedAgain(t *testing.T) {
 			return 0, nil
 		}
 	})
-	run(t, lanes)
-	lanes.Add("m", types.NamespacedName{Name: "w"})
+	run(t, queues)
+	queues.Add("m", types.NamespacedName{Name: "w"})
 	eventually(t, "after an error, and after the pause that was asked for", func() bool { return tries.Load() == 3 })
 }
 
@@ -145,7 +145,7 @@ func TestATaskThatPanicsIsTriedAgainAndStopsNothing(t *testing.T) {
 	fleet := connect(t)
 	var panics atomic.Int32
 	others, mended := make(chan string, 10), make(chan struct{})
-	lanes := memberqueue.New("test", fleet, clock.RealClock{}, 1, func(_ context.Context, cluster string, key types.NamespacedName) (time.Duration, error) {
+	queues := memberqueue.New("test", fleet, clock.RealClock{}, 1, func(_ context.Context, cluster string, key types.NamespacedName) (time.Duration, error) {
 		if key.Name != "broken" {
 			others <- cluster + "/" + key.Name
 			return 0, nil
@@ -156,10 +156,10 @@ func TestATaskThatPanicsIsTriedAgainAndStopsNothing(t *testing.T) {
 		close(mended)
 		return 0, nil
 	})
-	run(t, lanes)
-	lanes.Add("m", types.NamespacedName{Name: "broken"})
-	lanes.Add("m", types.NamespacedName{Name: "fine"})
-	lanes.Add("n", types.NamespacedName{Name: "fine"})
+	run(t, queues)
+	queues.Add("m", types.NamespacedName{Name: "broken"})
+	queues.Add("m", types.NamespacedName{Name: "fine"})
+	queues.Add("n", types.NamespacedName{Name: "fine"})
 	if first, second := <-others, <-others; first == second {
 		t.Errorf("got %s twice", first)
 	}
@@ -171,14 +171,14 @@ func TestATaskThatPanicsIsTriedAgainAndStopsNothing(t *testing.T) {
 func TestMembersThatCameAndWentLeaveNothing(t *testing.T) {
 	fleet := connect(t)
 	var done atomic.Int32
-	lanes := memberqueue.New("test", fleet, clock.RealClock{}, 8, func(_ context.Context, cluster string, _ types.NamespacedName) (time.Duration, error) {
+	queues := memberqueue.New("test", fleet, clock.RealClock{}, 8, func(_ context.Context, cluster string, _ types.NamespacedName) (time.Duration, error) {
 		if _, ok := fleet.Get(cluster); ok {
 			return 0, &member.UnavailableError{Cluster: cluster, Cause: errors.New("gone")}
 		}
 		done.Add(1)
 		return 0, nil
 	})
-	run(t, lanes)
+	run(t, queues)
 	before := runtime.NumGoroutine()
 	const members = 100
 	for i := range members {
@@ -187,9 +187,9 @@ func TestMembersThatCameAndWentLeaveNothing(t *testing.T) {
 		if err := fleet.Upsert(t.Context(), c); err != nil {
 			t.Fatal(err)
 		}
-		lanes.Add(c.Name, types.NamespacedName{Name: "w"})
+		queues.Add(c.Name, types.NamespacedName{Name: "w"})
 	}
-	eventually(t, "the keys wait for their members", func() bool { return lanes.Len() == members })
+	eventually(t, "the keys wait for their members", func() bool { return queues.Len() == members })
 	for i := range members {
 		fleet.Remove(fmt.Sprintf("member-%d", i))
 	}

@@ -35,7 +35,7 @@ type Change struct {
 	// Gone is true for an object that was deleted, or lost the managed label.
 	Gone bool
 	// Disowned is true if the set of fields we own in it changed, or a value of one of them did though nothing else was
-	// applied: somebody used the name of our field manager.
+	// applied: others used the name of our field manager.
 	Disowned bool
 	// Rewound is true if the object may be an earlier one than what was seen, as in a member that was restored from a
 	// backup: its version is, or it is another one after the member was away.
@@ -129,25 +129,25 @@ func (o *objects) put(obj any, answer bool) error {
 	return nil
 }
 
-// passed takes note of what the watch shows, and tells whether a version is no news: the echo of a write whose answer
+// passed records what the watch shows, and returns whether a version is no news: the event of a write whose answer
 // was here before, or the answer to a write that the watch has overtaken, of an object deleted since.
 func (o *objects) passed(key types.NamespacedName, version string, answer bool) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	old, existed := o.items[key]
 	known := existed && !newer(version, old.version)
-	buried := answer && !existed && !newer(version, o.seen)
+	overtaken := answer && !existed && !newer(version, o.seen)
 	if !answer {
 		o.seen = version
 	}
-	return known || buried
+	return known || overtaken
 }
 
 func keyOf(u *unstructured.Unstructured) types.NamespacedName {
 	return types.NamespacedName{Namespace: u.GetNamespace(), Name: u.GetName()}
 }
 
-// newer tells whether a version comes after another; what cannot be compared does.
+// newer returns whether a version comes after another; what cannot be compared does.
 func newer(version, than string) bool {
 	order, err := resourceversion.CompareResourceVersion(version, than)
 	return err != nil || order > 0
@@ -330,7 +330,7 @@ func (o *objects) hasPassed(version string) bool {
 	return o.synced && !newer(version, o.seen)
 }
 
-// listed takes note of how a list ended.
+// listed records how a list ended.
 func (o *objects) listed(err error) {
 	if !apierrors.IsForbidden(err) {
 		return

@@ -64,7 +64,7 @@ type running struct {
 func New(config Config) *Cache { return &Cache{config: config} }
 
 // Hold makes sure that managed objects of exactly these resources are watched for the holder, in place of those it held
-// before. A holder is any name; apply and observe use one per Work. A resource that is not served is asked for with a
+// before. A holder is any name; apply and observe use one per Work. A resource that is not served is requested with a
 // backoff until it is.
 func (c *Cache) Hold(holder string, resources ...schema.GroupVersionResource) {
 	c.mu.Lock()
@@ -103,7 +103,7 @@ func (c *Cache) Hold(holder string, resources ...schema.GroupVersionResource) {
 func (c *Cache) Release(holder string) { c.Hold(holder) }
 
 // Lookup returns a managed object as the watch saw it last, without the field ownership of others. The copy belongs to
-// the caller. It is not found while nobody holds its resource.
+// the caller. It is not found while no one holds its resource.
 func (c *Cache) Lookup(resource schema.GroupVersionResource, namespace, name string) (*unstructured.Unstructured, bool) {
 	o := c.objects(resource)
 	if o == nil {
@@ -112,14 +112,14 @@ func (c *Cache) Lookup(resource schema.GroupVersionResource, namespace, name str
 	return o.lookup(types.NamespacedName{Namespace: namespace, Name: name})
 }
 
-// HasSynced tells whether what Lookup does not find did not exist when the watch began.
+// HasSynced returns whether what Lookup does not find did not exist when the watch began.
 func (c *Cache) HasSynced(resource schema.GroupVersionResource) bool {
 	o := c.objects(resource)
 	return o != nil && o.hasSynced()
 }
 
 // Refused is the member's refusal to let the control plane list a resource that is held, or nil. While there is one, Lookup
-// finds nothing, and it is asked for again every half minute.
+// finds nothing, and it is tried again every half minute.
 func (c *Cache) Refused(resource schema.GroupVersionResource) error {
 	if o := c.objects(resource); o != nil {
 		return o.refusal()
@@ -146,7 +146,7 @@ func (c *Cache) Owned(work types.NamespacedName) []*unstructured.Unstructured {
 }
 
 // Saw takes over an object from the answer to a write of ours, so that Lookup finds it before the watch tells. The
-// object must not be used afterwards. One whose resource nobody holds is not kept.
+// object must not be used afterwards. One whose resource no one holds is not kept.
 func (c *Cache) Saw(resource schema.GroupVersionResource, obj *unstructured.Unstructured) {
 	o := c.objects(resource)
 	if o == nil || obj.GetLabels()[workv1alpha1.ManagedLabel] != workv1alpha1.ManagedLabelValue {
@@ -205,7 +205,7 @@ func (c *Cache) watched() map[schema.GroupVersionResource]*objects {
 	return watched
 }
 
-// Passed tells whether the watch has shown a version or a later one, so that what Lookup does not find is not there any
+// Passed returns whether the watch has shown a version or a later one, so that what Lookup does not find is not there any
 // more.
 func (c *Cache) Passed(resource schema.GroupVersionResource, version string) bool {
 	o := c.objects(resource)

@@ -103,7 +103,7 @@ func readClass(obj any) (*deviceClass, bool, error) {
 
 func sameClass(a, b *deviceClass) bool { return slices.Equal(a.expressions, b.expressions) }
 
-// matches says whether a device is of the class. A selector that fails on a device does not select it, as for the
+// matches returns whether a device is of the class. A selector that fails on a device does not select it, as for the
 // member's scheduler, which lets the pod wait.
 func (c *deviceClass) matches(ctx context.Context, driver string, d *resourcev1.Device) bool {
 	device := cel.Device{

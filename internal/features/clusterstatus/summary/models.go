@@ -31,7 +31,7 @@ func (g *grades) count(free corev1.ResourceList) {
 	}
 }
 
-// reaches says whether there is at least the minimum of every range. A resource the node does not have at all counts as
+// reaches returns whether there is at least the minimum of every range. A resource the node does not have at all counts as
 // none, so grade 0, which starts at none, takes every node.
 func reaches(free corev1.ResourceList, ranges []clusterv1alpha1.ResourceModelRange) bool {
 	for _, r := range ranges {

@@ -77,7 +77,7 @@ func IsForbidden(err error) bool {
 	return errors.As(err, &refused)
 }
 
-// onlyForbidden tells whether everything that failed was forbidden.
+// onlyForbidden returns whether everything that failed was forbidden.
 func OnlyForbidden(errs []error) bool {
 	for _, err := range errs {
 		if !IsForbidden(err) {
@@ -99,7 +99,7 @@ func (t target) refused(err error) error {
 	return forbidden{fmt.Errorf("%w. %s", err, hint)}
 }
 
-// unseen says that objects of a resource cannot be followed in the member, or is nil. They are written, but what is changed
+// unseen means that objects of a resource cannot be followed in the member, or is nil. They are written, but what is changed
 // there is neither seen nor repaired.
 func (t target) unseen() error {
 	if err := t.Conn.Refused(t.Resource); err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/pipeline/apply/ssa"
 )
 
-// brakedError says that a removal or a shrinkage waits for the brake.
+// brakedError means that a removal or a shrinkage waits for the brake.
 type brakedError struct{ what string }
 
 func (e brakedError) Error() string {

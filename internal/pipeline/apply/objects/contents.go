@@ -176,7 +176,7 @@ func (c *namespaceContents) count(ctx context.Context, k listable) {
 	}
 }
 
-// done tells whether enough is known.
+// done returns whether enough is known.
 func (c *namespaceContents) done() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -217,7 +217,7 @@ func (c *namespaceContents) add(ctx context.Context, kind schema.GroupKind, obj 
 	c.found.others = append(c.found.others, kind.Kind+" "+obj.Name)
 }
 
-// goesWithItsOwner tells whether an object has an owner in the namespace: that one is counted, or is gone, and the garbage
+// goesWithItsOwner returns whether an object has an owner in the namespace: that one is counted, or is gone, and the garbage
 // collector is on its way.
 func (c *namespaceContents) goesWithItsOwner(obj *metav1.PartialObjectMetadata) bool {
 	return slices.ContainsFunc(obj.OwnerReferences, func(o metav1.OwnerReference) bool {
@@ -234,10 +234,10 @@ func (c *namespaceContents) workOf(obj *metav1.PartialObjectMetadata) (types.Nam
 	return work, ours && work.Namespace == workv1alpha1.ExecutionNamespace(c.conn.Name())
 }
 
-// spareNamespace tells whether a namespace that is to be deleted must be left in the member: it holds something that this
+// spareNamespace returns whether a namespace that is to be deleted must be left in the member: it holds something that this
 // control plane did not make, has preserved or still wants. An error says that it is not to be decided yet.
 //
-// Between the list and the deletion somebody may make an object that goes with the namespace. Kubernetes has no deletion
+// Between the list and the deletion others may make an object that goes with the namespace. Kubernetes has no deletion
 // of a namespace that depends on its contents, so that this moment, some tens of milliseconds, cannot be closed.
 func (w *Writer) spareNamespace(ctx context.Context, conn *member.Conn, work types.NamespacedName, namespace string) (bool, error) {
 	if w.leavingWorks.any(work, func(key types.NamespacedName) bool {
@@ -272,7 +272,7 @@ func (w *Writer) spareNamespace(ctx context.Context, conn *member.Conn, work typ
 	}
 }
 
-// tellSpared reports that a namespace was left in a member. The Work and the namespace on the hub are gone soon, so the
+// publishReleased reports that a namespace was left in a member. The Work and the namespace on the hub are gone soon, so the
 // Cluster is where it is told.
 func (w *Writer) publishReleased(conn *member.Conn, reason, message string) {
 	w.metrics.spared.WithLabelValues(reason).Inc()
@@ -288,7 +288,7 @@ func named(names []string) string {
 	return strings.Join(names[:namedAtMost], ", ") + " and more"
 }
 
-// departures remembers for a Work with a namespace the Works that were seen to leave it, so that everything in it is listed
+// leavingWorks remembers for a Work with a namespace the Works that were seen to leave it, so that everything in it is listed
 // again only when these are gone.
 type leavingWorks struct {
 	mu    sync.Mutex
@@ -310,7 +310,7 @@ func (d *leavingWorks) forget(work types.NamespacedName) {
 	delete(d.works, work)
 }
 
-// any tells whether one of the Works exists that were seen to leave.
+// any returns whether one of the Works exists that were seen to leave.
 func (d *leavingWorks) any(work types.NamespacedName, exists func(types.NamespacedName) bool) bool {
 	d.mu.Lock()
 	leaving := d.works[work]

@@ -30,7 +30,7 @@ type Entry struct {
 	altered   map[string]uint64
 	Conflicts []ssa.Conflict
 	Dropped   []string
-	// unknownFields says that the member does not know some field, so that its schema is worth another look.
+	// unknownFields means that the member does not know some field, so that its schema is worth another look.
 	UnknownFields bool
 }
 
@@ -100,13 +100,13 @@ func (l *Results) ForgetCluster(cluster string) {
 	}
 }
 
-// newerThan tells whether the entry knows more than a cached object of that version.
+// newerThan returns whether the entry knows more than a cached object of that version.
 func (e Entry) newerThan(version string) bool {
 	order, err := resourceversion.CompareResourceVersion(e.Version, version)
 	return err == nil && order > 0
 }
 
-// settled tells whether another apply would change nothing. Before is what is remembered of the last one.
+// settled returns whether another apply would change nothing. Before is what is remembered of the last one.
 func settled(d ssa.Difference, before Entry, remembered bool) bool {
 	if d.Stale {
 		return false

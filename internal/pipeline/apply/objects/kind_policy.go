@@ -16,19 +16,19 @@ import (
 // KindPolicy decides what happens to objects of particular kinds. Its methods are called often, from many goroutines,
 // and answer from memory, Spare excepted.
 type KindPolicy interface {
-	// Hold says why objects of a kind must wait in a cluster, or "" if they need not. It is asked again every second.
+	// Hold returns why objects of a kind must wait in a cluster, or "" if they need not. It is asked again every second.
 	Hold(ctx context.Context, cluster string, kind schema.GroupVersionKind) string
-	// Vet says why an object that exists must not be changed to what is desired, or "" if it may be. Soon says that the
+	// Vet returns why an object that exists must not be changed to what is desired, or "" if it may be. Soon says that the
 	// answer will be another one within moments.
 	Vet(conn *member.Conn, desired, live *unstructured.Unstructured) (reason string, soon bool)
-	// Differences lists how an object that somebody else made differs from what is desired; if it does not, it is taken
+	// Differences lists how an object that another owner made differs from what is desired; if it does not, it is taken
 	// over. Known is false for kinds that are never taken over without being asked to.
 	Differences(desired, live *unstructured.Unstructured) (differences []string, known bool)
-	// Spare tells whether an object that is to be deleted must be left in the member instead, without our marks.
+	// Spare returns whether an object that is to be deleted must be left in the member instead, without our marks.
 	Spare(ctx context.Context, conn *member.Conn, live *unstructured.Unstructured) (bool, error)
 }
 
-// nobody is the KindPolicy of kinds that have no particularities.
+// NoKindPolicy is the KindPolicy of kinds that have no particularities.
 type NoKindPolicy struct{}
 
 func (NoKindPolicy) Hold(context.Context, string, schema.GroupVersionKind) string { return "" }
@@ -45,7 +45,7 @@ func (NoKindPolicy) Spare(context.Context, *member.Conn, *unstructured.Unstructu
 	return false, nil
 }
 
-// heldError says that an object is as it was, on purpose.
+// heldError means that an object is as it was, on purpose.
 type heldError struct{ error }
 
 func IsHeld(err error) bool {
@@ -83,7 +83,7 @@ func (w *Writer) judge(ctx context.Context, try attempt, live *unstructured.Unst
 	}
 }
 
-// keepsOnRemoval tells whether an object that we took over outlives us: what else lives in it or by it is not ours.
+// keepsOnRemoval returns whether an object that we took over outlives us: what else lives in it or by it is not ours.
 func keepsOnRemoval(obj *unstructured.Unstructured) bool {
 	kind := obj.GroupVersionKind()
 	return ssa.IsNamespace(obj) || kind.Group == "apiextensions.k8s.io" && kind.Kind == "CustomResourceDefinition"

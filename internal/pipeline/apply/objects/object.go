@@ -113,7 +113,7 @@ func (w *Writer) object(ctx context.Context, t target, desired *unstructured.Uns
 	}
 }
 
-// lagging tells whether the cache has not seen our last write yet.
+// lagging returns whether the cache has not seen our last write yet.
 func (w *Writer) lagging(t target, last Entry, observed *unstructured.Unstructured, cached bool) bool {
 	if cached {
 		return last.newerThan(observed.GetResourceVersion())
@@ -121,7 +121,7 @@ func (w *Writer) lagging(t target, last Entry, observed *unstructured.Unstructur
 	return w.Clock.Since(last.at) < lag && !t.Conn.Passed(t.Resource, last.Version)
 }
 
-// create applies an object that does not seem to exist. If it does after all, nothing happens to it, and it is looked at.
+// create applies an object that does not seem to exist. If it does after all, nothing happens to it, and it is reconciled.
 func (w *Writer) create(ctx context.Context, try attempt) (Entry, error) {
 	body := try.desired.DeepCopy()
 	body.SetResourceVersion(neverVersion)
@@ -153,7 +153,7 @@ func (w *Writer) examine(ctx context.Context, try attempt) (Entry, error) {
 	return w.updateObject(ctx, try, live)
 }
 
-// settle brings an object that exists to what it should be.
+// updateObject brings an object that exists to what it should be.
 func (w *Writer) updateObject(ctx context.Context, try attempt, live *unstructured.Unstructured) (Entry, error) {
 	verdict, err := w.judge(ctx, try, live)
 	if verdict == ssa.Foreign {
@@ -223,7 +223,7 @@ func (w *Writer) bodyFor(ctx context.Context, try attempt, live *unstructured.Un
 	return body, nil
 }
 
-// outgrown tells whether the member's schema is another one than that which had no room for something.
+// outgrown returns whether the member's schema is another one than that which had no room for something.
 func outgrown(ctx context.Context, try attempt, live *unstructured.Unstructured) (bool, error) {
 	present, err := try.Conn.Schema(ctx, try.desired.GroupVersionKind().GroupVersion())
 	if err != nil {
@@ -323,7 +323,7 @@ func (w *Writer) explain(try attempt, err error) error {
 	}
 }
 
-// isForeignNotFound tells whether a "not found" is about something else than the object itself: its namespace.
+// isForeignNotFound returns whether a "not found" is about something else than the object itself: its namespace.
 func isForeignNotFound(err error, resource string) bool {
 	var status apierrors.APIStatus
 	return errors.As(err, &status) && status.Status().Details != nil && status.Status().Details.Kind == "namespaces" && resource != "namespaces"

@@ -31,13 +31,13 @@ func TermsOf(work *workv1alpha1.Work) Terms {
 	return Terms{Preserve: preserve != nil && *preserve, adopted: preserve != nil && !*preserve}
 }
 
-// keep tells whether an object stays by the terms.
+// keep returns whether an object stays by the terms.
 func (t Terms) keep(live *unstructured.Unstructured) bool {
 	return t.Preserve || ssa.IsAdopted(live) && (!t.adopted || keepsOnRemoval(live))
 }
 
 // remove deletes an object of a Work from a member, or, to preserve it, takes our marks off. An object that is not
-// there, not ours, or another Work's is left as it is. The deletion is asked for in the background: it is not waited
+// there, not ours, or another Work's is left as it is. The deletion is requested in the background: it is not waited
 // for.
 func (w *Writer) Remove(ctx context.Context, via Access, work types.NamespacedName, id ssa.Identity, terms Terms) error {
 	t, err := w.targetToLeave(ctx, via, work, id)
@@ -78,7 +78,7 @@ func (w *Writer) targetToLeave(ctx context.Context, via Access, work types.Names
 	return w.targetOf(ctx, via, work, named)
 }
 
-// isUnserved tells whether an answer is about the resource, which is not served, and not about one object of it.
+// isUnserved returns whether an answer is about the resource, which is not served, and not about one object of it.
 func isUnserved(err error) bool {
 	return apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }
@@ -135,7 +135,7 @@ func (w *Writer) part(ctx context.Context, t target, live *unstructured.Unstruct
 	return err
 }
 
-// spare tells whether an object that is to be deleted must be left instead, because of what lives in it or by it.
+// spare returns whether an object that is to be deleted must be left instead, because of what lives in it or by it.
 func (w *Writer) spare(ctx context.Context, conn *member.Conn, work types.NamespacedName, live *unstructured.Unstructured) (bool, error) {
 	if ssa.IsNamespace(live) {
 		return w.spareNamespace(ctx, conn, work, live.GetName())
@@ -154,7 +154,7 @@ func (w *Writer) destroy(ctx context.Context, t target, live *unstructured.Unstr
 	uid, version, background := live.GetUID(), live.GetResourceVersion(), metav1.DeletePropagationBackground
 	only := &metav1.Preconditions{UID: &uid}
 	if ssa.IsNamespace(live) {
-		only.ResourceVersion = &version // nobody has marked it meanwhile
+		only.ResourceVersion = &version // no one has marked it meanwhile
 	}
 	err := t.client.Delete(ctx, t.Object.Name, metav1.DeleteOptions{Preconditions: only, PropagationPolicy: &background})
 	w.metrics.wrote("delete", err)

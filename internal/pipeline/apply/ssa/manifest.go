@@ -29,7 +29,7 @@ func (i Identity) String() string {
 	return fmt.Sprintf("%s %s/%s", i.Kind.Kind, i.Namespace, i.Name)
 }
 
-// unversioned is the identity of the object whichever version it is asked for in.
+// unversioned is the identity of the object whichever version it is requested in.
 func (i Identity) unversioned() Identity {
 	i.Kind.Version = ""
 	return i

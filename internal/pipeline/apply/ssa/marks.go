@@ -21,7 +21,7 @@ var (
 	annotationDomains = append(slices.Clone(labelDomains), "resourcetemplate.karmada.io")
 )
 
-// isOurs tells whether an annotation in a member is ours or our predecessors'.
+// isOurs returns whether an annotation in a member is ours or our predecessors'.
 func isOurs(key string) bool {
 	return slices.Contains(ownAnnotations, key) || inDomain(key, annotationDomains)
 }
@@ -62,7 +62,7 @@ func Pointer(key string) string {
 	return strings.NewReplacer("~", "~0", "/", "~1").Replace(key)
 }
 
-// isMark tells whether a path is one of the marks that make an object ours.
+// isMark returns whether a path is one of the marks that make an object ours.
 func isMark(path string) bool {
 	switch path {
 	case "/metadata/labels/" + workv1alpha1.ManagedLabel,

@@ -159,7 +159,7 @@ func (o ownedItem) altered(item any, there []any, path string, visit func(path s
 	visit(path, item, nil)
 }
 
-// defaulted tells whether an API server that sets defaults may have made live of value: what value says is there, and the
+// defaulted returns whether an API server that sets defaults may have made live of value: what value says is there, and the
 // rest, or what is zero in value, may be anything.
 func defaulted(value, live any) bool {
 	switch v := value.(type) {
@@ -191,7 +191,7 @@ func defaulted(value, live any) bool {
 	}
 }
 
-// sameValue tells whether two values read from JSON are equal. Numbers are, whichever Go type they were read into.
+// sameValue returns whether two values read from JSON are equal. Numbers are, whichever Go type they were read into.
 func sameValue(a, b any) bool {
 	switch x := a.(type) {
 	case map[string]any:
@@ -273,7 +273,7 @@ func (items ownedItems) pick(item any) (ownedItem, bool) {
 	return ownedItem{}, false
 }
 
-// matchesKeys tells whether an item may be the one with these keys. A key it lacks has a default that we do not know.
+// matchesKeys returns whether an item may be the one with these keys. A key it lacks has a default that we do not know.
 func matchesKeys(item map[string]any, keys map[string]string) bool {
 	for name, want := range keys {
 		if have, ok := item[name]; ok && scalar(have) != want {
@@ -369,7 +369,7 @@ func cutElement(path string) (element, rest string, ok bool) {
 	return "", "", false
 }
 
-// matchesElement tells whether an item is meant by what stands in brackets: keys, a value after "=", or an index.
+// matchesElement returns whether an item is meant by what stands in brackets: keys, a value after "=", or an index.
 func matchesElement(item any, index int, element string) bool {
 	if value, ok := strings.CutPrefix(element, "="); ok {
 		return isScalar(item) && scalar(item) == value

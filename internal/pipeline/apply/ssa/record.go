@@ -120,7 +120,7 @@ func pathHash(path string) uint32 {
 
 func (f footprint) empty() bool { return len(f.hashes) == 0 }
 
-// has tells whether a path is in the footprint; one that was too large to be recorded has none.
+// has returns whether a path is in the footprint; one that was too large to be recorded has none.
 func (f footprint) has(path string) bool {
 	h := pathHash(path)
 	if f.narrow {

@@ -30,7 +30,7 @@ func WorkOf(obj *unstructured.Unstructured) types.NamespacedName {
 }
 
 // judge decides about an object that exists. otherOwner tells whether another Work, which is still there, has it.
-func Judge(self ownership.ControlPlane, work types.NamespacedName, desired, live *unstructured.Unstructured, rival func(types.NamespacedName) bool) (Claim, error) {
+func Judge(self ownership.ControlPlane, work types.NamespacedName, desired, live *unstructured.Unstructured, otherOwner func(types.NamespacedName) bool) (Claim, error) {
 	owner := WorkOf(live)
 	overwrite := desired.GetAnnotations()[workv1alpha1.ConflictResolutionAnnotation] == workv1alpha1.ConflictResolutionOverwrite
 	if other := self.Other(live); other != "" {
@@ -38,12 +38,12 @@ func Judge(self ownership.ControlPlane, work types.NamespacedName, desired, live
 	}
 	switch {
 	case owner == work && (IsManaged(live) || self.OurFields(live) != nil):
-		return ours, nil // even if somebody took the label off: that is drift
+		return ours, nil // even if others took the label off: that is drift
 	case IsManaged(live) && isAnothers(self, work, owner, live) && !overwrite:
 		return Foreign, fmt.Errorf("%s is managed by another control plane, by its Work %s; conflictResolution Overwrite takes it over", IdentityOf(live), owner)
 	case IsManaged(live) && isAnothers(self, work, owner, live):
 		return Adopting, nil
-	case IsManaged(live) && owner != (types.NamespacedName{}) && rival(owner):
+	case IsManaged(live) && owner != (types.NamespacedName{}) && otherOwner(owner):
 		return Foreign, fmt.Errorf("%s is managed by another Work, %s", IdentityOf(live), owner)
 	case IsManaged(live):
 		return ours, nil
@@ -56,7 +56,7 @@ func Judge(self ownership.ControlPlane, work types.NamespacedName, desired, live
 
 // judgeOthers decides about an object of another control plane. It is taken over once: where two control planes have
 // Overwrite, the first one does not take it back. A namespace is not taken over at all, since every control plane sends
-// its namespaces to all members with Overwrite: nobody asked for that one.
+// its namespaces to all members with Overwrite: no one asked for that one.
 func judgeOthers(self ownership.ControlPlane, other string, overwrite bool, desired, live *unstructured.Unstructured) (Claim, error) {
 	switch {
 	case self.Lost(live):
@@ -70,7 +70,7 @@ func judgeOthers(self ownership.ControlPlane, other string, overwrite bool, desi
 	}
 }
 
-// isAnothers tells whether a managed object without the id of a control plane names a Work that cannot be one of ours:
+// isAnothers returns whether a managed object without the id of a control plane names a Work that cannot be one of ours:
 // those of a member are all in one namespace, which is named after the member. Older versions and Karmada write no id.
 func isAnothers(self ownership.ControlPlane, work, owner types.NamespacedName, live *unstructured.Unstructured) bool {
 	_, identified := live.GetAnnotations()[workv1alpha1.ControlPlaneAnnotation]
@@ -105,7 +105,7 @@ type Difference struct {
 	// open are the paths we want, do not own, and did not apply: others have them.
 	Open []string
 	// altered are the paths that we own and that have another value than we want, each with a hash of that value: the
-	// member has normalized it, or somebody wrote under our name.
+	// member has normalized it, or others wrote under our name.
 	Altered map[string]uint64
 	// unexplained are those of altered that the member's defaults do not account for.
 	Unexplained int
@@ -135,7 +135,7 @@ func Compare(self ownership.ControlPlane, desired, live *unstructured.Unstructur
 	return d
 }
 
-// isSigned tells whether an object has the id of this control plane, or is as versions without one left it: that is no
+// isSigned returns whether an object has the id of this control plane, or is as versions without one left it: that is no
 // reason to write it.
 func isSigned(self ownership.ControlPlane, live *unstructured.Unstructured) bool {
 	id, identified := live.GetAnnotations()[workv1alpha1.ControlPlaneAnnotation]
@@ -161,7 +161,7 @@ func Alterations(self ownership.ControlPlane, desired, live *unstructured.Unstru
 	return found, unexplained
 }
 
-// retainsReplicas tells whether the user leaves the number of replicas to the member.
+// retainsReplicas returns whether the user leaves the number of replicas to the member.
 func retainsReplicas(obj *unstructured.Unstructured) bool {
 	return obj.GetLabels()[policyv1alpha1.RetainReplicasLabel] == "true"
 }
