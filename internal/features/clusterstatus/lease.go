@@ -28,7 +28,8 @@ import (
 
 // LeaseDeps is what SetupLeases needs. All fields are required.
 type LeaseDeps struct {
-	// Serves means which Clusters this process observes itself; the others are its business here.
+	// Serves returns whether this process observes a Cluster itself; the Leases of all others are watched here. It is a method of the Fleet,
+	// and a function so that tests need no connections.
 	Serves func(*clusterv1alpha1.Cluster) bool
 	Events events.Recorder
 	Clock  clock.PassiveClock

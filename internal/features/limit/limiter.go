@@ -31,7 +31,8 @@ type Stored interface {
 type Deps struct {
 	Limits Limits
 	Stored Stored
-	// StorageSize is the size of the database and its quota, in bytes; a quota of 0 is not known.
+	// StorageSize returns the size of the database and its quota, in bytes; a quota of 0 is not known. It is a function because the API
+	// server has the database, and features do not import it.
 	StorageSize func(ctx context.Context) (used, quota int64, err error)
 	// Reserved is true for namespaces of the control plane, which have no limit.
 	Reserved func(namespace string) bool

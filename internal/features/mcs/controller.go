@@ -33,7 +33,8 @@ type Deps struct {
 	Client client.Client
 	// Templates has the Services. Required.
 	Templates Templates
-	// Selected says whether a policy takes a Service that nobody else has. Required.
+	// Selected returns whether a policy selects a Service that no MultiClusterService and no policy has. Required. It is a function because
+	// propagate knows it, and features do not import stages.
 	Selected func(context.Context, hubstore.Ref, metav1.Object) (bool, error)
 	// Events takes news about MultiClusterServices. Required.
 	Events events.Recorder

@@ -321,9 +321,6 @@ func (h *components) setupLeases(mgr ctrl.Manager) error {
 func (h *components) setupAggregate(ctx context.Context, mgr ctrl.Manager) error {
 	return aggregate.Setup(ctx, mgr, aggregate.Deps{
 		Client: h.client, Templates: resourceclaims.Templates{Store: h.templates}, Statuses: h.interpreter, Changes: h.changes, Events: h.events, Clock: h.options.Clock,
-		Adds: func(kind schema.GroupVersionKind) bool {
-			return h.interpreter.Knows(kind, configv1alpha1.InterpreterOperationAggregateStatus)
-		},
 		Conversion: h.conversion,
 		Customized: func(kind schema.GroupVersionKind) string {
 			return h.customized.Fingerprint(kind, configv1alpha1.InterpreterOperationAggregateStatus)

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"sync"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -19,9 +18,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	configv1alpha1 "github.com/flagship-k8s/flagship/api/config/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
+	"github.com/flagship-k8s/flagship/internal/knowledge/backoff"
 	"github.com/flagship-k8s/flagship/internal/knowledge/conversion"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 )
@@ -30,17 +32,18 @@ import (
 // ClusterResourceBinding.
 type Request struct{ Namespace, Name string }
 
-// Templates is the hub shore as this room uses it; *template.Store is one.
+// Templates is what the package needs of the store; *hubstore.Store has it.
 type Templates interface {
 	HasStatus(schema.GroupVersionKind) bool
 	Get(context.Context, hubstore.Ref) (*unstructured.Unstructured, error)
 	UpdateStatus(ctx context.Context, before, after *unstructured.Unstructured) (bool, error)
 }
 
-// Statuses knows what the statuses of several copies add up to.
+// Statuses adds up the statuses of several copies; *interpret.Chained does.
 type Statuses interface {
-	// Aggregate returns template with the status its copies add up to, or
-	// template itself if that is what it has.
+	// Knows returns whether an operation is defined for a kind. Templates whose statuses are not added up are not even read.
+	Knows(kind schema.GroupVersionKind, operation configv1alpha1.InterpreterOperation) bool
+	// Aggregate returns the template with the sum of the statuses, or the template itself if it has that status.
 	Aggregate(ctx context.Context, template *unstructured.Unstructured, items []workv1alpha2.AggregatedStatusItem) (*unstructured.Unstructured, error)
 }
 
@@ -49,7 +52,6 @@ type aggregator struct {
 	client     client.Client
 	templates  Templates
 	statuses   Statuses
-	adds       func(schema.GroupVersionKind) bool
 	conversion conversion.Adviser
 	// customized is Deps.Customized.
 	customized func(schema.GroupVersionKind) string
@@ -57,27 +59,21 @@ type aggregator struct {
 	clock      clock.PassiveClock
 	pace       *pace
 
-	// owed are bindings whose template could not be written although they
-	// themselves were.
+	// owed are bindings whose template could not be written although they themselves were.
 	owed sync.Map // Request → struct{}
-	// told is the content of the template each binding's success was published
-	// for.
+	// published is the content of the template for which each binding's success was published.
 	published sync.Map // Request → string
-	// left are bindings that go or are gone and whose template has to be told so.
+	// left are bindings that are being deleted or are gone, and whose template's status has to be removed.
 	left sync.Map // Request → workv1alpha2.Binding
 }
 
-// meaningAnnotation of a binding stands for what users said about adding up
-// statuses when the template was last written. Without it nobody would notice,
-// after a restart, that they say something else now.
+// meaningAnnotation of a binding is the fingerprint of the customizations by which the template's status was added up last. Without it, a
+// change of them before a restart would be missed.
 const meaningAnnotation = "resourcebinding.karmada.io/status-aggregation"
 
-// unwritten is the annotation's value while the template could not be written: the binding shows what the template does
-// not, and a start has to know.
+// unwritten is the annotation's value while the template cannot be written: the binding shows what the template does not, also after a
+// restart.
 const unwritten = "unwritten"
-
-// afterConflict is when to try again after somebody else wrote the status.
-const afterConflict = 20 * time.Millisecond
 
 // Reconcile brings the status of one binding and its template up to date.
 func (a *aggregator) Reconcile(ctx context.Context, request Request) (reconcile.Result, error) {
@@ -88,34 +84,34 @@ func (a *aggregator) Reconcile(ctx context.Context, request Request) (reconcile.
 	if binding == nil {
 		return a.clear(ctx, request)
 	}
-	a.left.Delete(request) // it is there again
+	a.left.Delete(request) // it exists again
 	if binding.GetDeletionTimestamp() != nil {
-		a.leave(request, binding) // already now: once it is gone, a start finds nothing of it
+		a.leave(request, binding) // already now: after a restart nothing is left of it
 		return a.clear(ctx, request)
 	}
 	works, err := a.works(ctx, binding)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	picture := Fold(binding.BindingSpec(), works)
-	picture.explain(binding)
-	news := compare(binding, picture)
+	summary := Fold(binding.BindingSpec(), works)
+	summary.explain(binding)
+	changes := compare(binding, summary)
 	_, owed := a.owed.Load(request)
 	owed = owed || a.meansAnotherThing(binding)
-	wait := a.pace.hold(request, picture)
-	if news.onlyGeneration {
+	wait := a.pace.hold(request, summary)
+	if changes.onlyGeneration {
 		wait = max(wait, a.pace.holdGeneration(request, binding.GetGeneration()))
 	}
 	switch {
-	case !news.any() && !owed:
+	case !changes.any() && !owed:
 		return reconcile.Result{}, nil
 	case wait > 0:
 		return reconcile.Result{RequeueAfter: wait}, nil
 	}
-	return a.write(ctx, request, binding, picture, news)
+	return a.write(ctx, request, binding, summary, changes)
 }
 
-// leave notes that a binding goes or is gone, if its template has to be told so. It returns whether it has.
+// leave records that a binding is being deleted or gone, if its template's status has to be removed. It returns whether it has.
 func (a *aggregator) leave(request Request, binding workv1alpha2.Binding) bool {
 	resource := binding.BindingSpec().Resource
 	if !a.conversion.LosesStatus(schema.FromAPIVersionAndKind(resource.APIVersion, resource.Kind)) {
@@ -125,7 +121,7 @@ func (a *aggregator) leave(request Request, binding workv1alpha2.Binding) bool {
 	return true
 }
 
-// clear has the template of a binding that was left say what no copies add up to.
+// clear writes the status of a template without copies, after its binding left.
 func (a *aggregator) clear(ctx context.Context, request Request) (reconcile.Result, error) {
 	a.forget(request)
 	gone, ok := a.left.Load(request)
@@ -134,7 +130,7 @@ func (a *aggregator) clear(ctx context.Context, request Request) (reconcile.Resu
 	}
 	_, err := a.updateTemplate(ctx, gone.(workv1alpha2.Binding), Summary{})
 	if apierrors.IsConflict(err) {
-		return reconcile.Result{RequeueAfter: afterConflict}, nil
+		return reconcile.Result{RequeueAfter: backoff.Conflict}, nil
 	}
 	if err == nil {
 		a.left.Delete(request)
@@ -142,14 +138,13 @@ func (a *aggregator) clear(ctx context.Context, request Request) (reconcile.Resu
 	return reconcile.Result{}, err
 }
 
-// write updates the template first: when the binding shows a picture, the
-// template has it too, and a restart in between finds the difference.
-func (a *aggregator) write(ctx context.Context, request Request, binding workv1alpha2.Binding, picture Summary, news news) (reconcile.Result, error) {
+// write updates the template first: what the binding shows, the template has, too, and a restart in between finds the difference.
+func (a *aggregator) write(ctx context.Context, request Request, binding workv1alpha2.Binding, summary Summary, changes changes) (reconcile.Result, error) {
 	a.pace.wrote(request)
-	content, failure := a.updateTemplate(ctx, binding, picture)
+	content, failure := a.updateTemplate(ctx, binding, summary)
 	if apierrors.IsConflict(failure) { // of a kind whose status has other writers
 		a.owed.Store(request, struct{}{})
-		return reconcile.Result{RequeueAfter: afterConflict}, nil
+		return reconcile.Result{RequeueAfter: backoff.Conflict}, nil
 	}
 	if failure != nil {
 		a.owed.Store(request, struct{}{})
@@ -161,11 +156,11 @@ func (a *aggregator) write(ctx context.Context, request Request, binding workv1a
 	} else {
 		a.owed.Delete(request)
 	}
-	if news.any() {
-		err := a.updateBinding(ctx, binding, picture, news)
+	if changes.any() {
+		err := a.updateBinding(ctx, binding, summary, changes)
 		switch {
 		case apierrors.IsConflict(err):
-			return reconcile.Result{RequeueAfter: afterConflict}, failure
+			return reconcile.Result{RequeueAfter: backoff.Conflict}, failure
 		case client.IgnoreNotFound(err) != nil:
 			return reconcile.Result{}, errors.Join(failure, err)
 		}
@@ -175,32 +170,30 @@ func (a *aggregator) write(ctx context.Context, request Request, binding workv1a
 			return reconcile.Result{}, err
 		}
 	}
-	if failure == nil && news.verdict != nil && news.verdict.Status == metav1.ConditionTrue {
-		a.publishFullyApplied(request, binding, content, len(picture.Items))
+	if failure == nil && changes.condition != nil && changes.condition.Status == metav1.ConditionTrue {
+		a.publishFullyApplied(request, binding, content, len(summary.Items))
 	}
 	return reconcile.Result{}, failure
 }
 
-// news is how a picture differs from the status a binding has.
-type news struct {
+// changes is how a summary differs from the status of a binding.
+type changes struct {
 	items bool
-	// verdict is the condition to write, nil if it is there already or the
-	// binding has not been scheduled yet.
-	verdict *metav1.Condition
-	// onlyGeneration says that nothing is new but the generation of the binding
-	// that the same verdict is about.
+	// condition is the one to write; nil if it is there already or the binding has not been scheduled yet.
+	condition *metav1.Condition
+	// onlyGeneration is true if nothing changed but the generation of the binding in the condition.
 	onlyGeneration bool
 }
 
-func (n news) any() bool { return n.items || n.verdict != nil }
+func (c changes) any() bool { return c.items || c.condition != nil }
 
-func compare(binding workv1alpha2.Binding, picture Summary) news {
+func compare(binding workv1alpha2.Binding, summary Summary) changes {
 	status := binding.BindingStatus()
-	result := news{items: !sameItems(status.AggregatedStatus, picture.Items)}
+	result := changes{items: !sameItems(status.AggregatedStatus, summary.Items)}
 	if status.LastScheduledTime == nil && len(binding.BindingSpec().RequiredBy) == 0 {
 		return result
 	}
-	wanted := picture.Condition(binding.GetGeneration())
+	wanted := summary.Condition(binding.GetGeneration())
 	if wanted.Status == metav1.ConditionTrue && unrendered(binding) {
 		wanted = workv1alpha2.NotFullyAppliedCondition(binding.GetGeneration())
 		wanted.Message += unrenderedMessage
@@ -208,7 +201,7 @@ func compare(binding workv1alpha2.Binding, picture Summary) news {
 	present := meta.FindStatusCondition(status.Conditions, wanted.Type)
 	same := present != nil && present.Status == wanted.Status && present.Reason == wanted.Reason && present.Message == wanted.Message
 	if !same || present.ObservedGeneration != wanted.ObservedGeneration {
-		result.verdict = &wanted
+		result.condition = &wanted
 		result.onlyGeneration = same && !result.items
 	}
 	return result
@@ -252,7 +245,7 @@ func (a *aggregator) works(ctx context.Context, binding workv1alpha2.Binding) ([
 	return works, nil
 }
 
-// speaksFor says that a template's status is what the copies of this binding add up to. A template has one such binding,
+// speaksFor returns whether a template's status is the sum of the copies of this binding. A template has one such binding,
 // the one that propagation makes or would make; others that name the template have a status of their own only.
 func (a *aggregator) speaksFor(ctx context.Context, binding workv1alpha2.Binding) (bool, error) {
 	resource := binding.BindingSpec().Resource
@@ -271,14 +264,13 @@ func (a *aggregator) speaksFor(ctx context.Context, binding workv1alpha2.Binding
 	return false, nil
 }
 
-// updateTemplate writes the status that the copies add up to. It returns a word
-// for the template's content: its generation or, for kinds without status, the
-// version that the binding was made from.
-func (a *aggregator) updateTemplate(ctx context.Context, binding workv1alpha2.Binding, picture Summary) (string, error) {
+// updateTemplate writes the sum of the statuses of the copies. It returns which content of the template that is: its generation or, for
+// kinds without status, the version that the binding was made from.
+func (a *aggregator) updateTemplate(ctx context.Context, binding workv1alpha2.Binding, summary Summary) (string, error) {
 	resource := binding.BindingSpec().Resource
 	version := "version " + resource.ResourceVersion
 	gvk := schema.FromAPIVersionAndKind(resource.APIVersion, resource.Kind)
-	if !a.templates.HasStatus(gvk) || !a.adds(gvk) {
+	if !a.templates.HasStatus(gvk) || !a.statuses.Knows(gvk, configv1alpha1.InterpreterOperationAggregateStatus) {
 		return version, nil
 	}
 	if its, err := a.speaksFor(ctx, binding); err != nil || !its {
@@ -295,9 +287,9 @@ func (a *aggregator) updateTemplate(ctx context.Context, binding workv1alpha2.Bi
 	if generation := before.GetGeneration(); generation > 0 {
 		version = fmt.Sprintf("generation %d", generation)
 	}
-	after, err := a.statuses.Aggregate(ctx, before, picture.Items)
+	after, err := a.statuses.Aggregate(ctx, before, summary.Items)
 	if err != nil {
-		return version, err // a webhook may be back when it is tried again
+		return version, err // a webhook may answer the next try
 	}
 	if after == before {
 		return version, nil
@@ -306,17 +298,16 @@ func (a *aggregator) updateTemplate(ctx context.Context, binding workv1alpha2.Bi
 	return version, client.IgnoreNotFound(err)
 }
 
-// updateBinding writes what differs. Conditions are a list with several owners, so the update insists on the version it
-// was made for.
-func (a *aggregator) updateBinding(ctx context.Context, binding workv1alpha2.Binding, picture Summary, news news) error {
+// updateBinding writes what differs. Conditions are a list with several owners, so that another version of the binding is a conflict.
+func (a *aggregator) updateBinding(ctx context.Context, binding workv1alpha2.Binding, summary Summary, changes changes) error {
 	status := binding.BindingStatus()
-	if news.items {
-		status.AggregatedStatus = picture.Items
+	if changes.items {
+		status.AggregatedStatus = summary.Items
 	}
-	if news.verdict != nil {
-		verdict := *news.verdict
-		verdict.LastTransitionTime = metav1.NewTime(a.clock.Now())
-		meta.SetStatusCondition(&status.Conditions, verdict)
+	if changes.condition != nil {
+		condition := *changes.condition
+		condition.LastTransitionTime = metav1.NewTime(a.clock.Now())
+		meta.SetStatusCondition(&status.Conditions, condition)
 	}
 	object := binding.(client.Object)
 	if err := a.client.Status().Update(ctx, object); err != nil {
@@ -330,15 +321,13 @@ func (a *aggregator) meaning(binding workv1alpha2.Binding) string {
 	return a.customized(schema.FromAPIVersionAndKind(resource.APIVersion, resource.Kind))
 }
 
-// meansAnotherThing tells whether users say something else about the template's
-// kind than when its status was written.
+// meansAnotherThing returns whether the customizations of the template's kind changed since its status was written.
 func (a *aggregator) meansAnotherThing(binding workv1alpha2.Binding) bool {
 	return binding.GetAnnotations()[meaningAnnotation] != a.meaning(binding)
 }
 
-// noteMeaning notes what the template's status was added up by. It happens only to kinds that users have described, once
-// per description, and to templates that cannot be written. It returns the binding as it is then, with what others wrote
-// to its status meanwhile.
+// noteMeaning records by which customizations the template's status was added up: only for kinds that are customized, once for each
+// change, and for templates that cannot be written. It returns the binding as it is then, with what others wrote to its status meanwhile.
 func (a *aggregator) noteMeaning(ctx context.Context, binding workv1alpha2.Binding, meaning string) (workv1alpha2.Binding, error) {
 	if binding.GetAnnotations()[meaningAnnotation] == meaning {
 		return binding, nil
@@ -355,14 +344,13 @@ func (a *aggregator) noteMeaning(ctx context.Context, binding workv1alpha2.Bindi
 		annotations[meaningAnnotation] = meaning
 	}
 	after.SetAnnotations(annotations)
-	if err := a.client.Patch(ctx, after, client.MergeFrom(before)); err != nil {
-		return binding, fmt.Errorf("noting what the status of binding %s means: %w", client.ObjectKeyFromObject(before), err)
+	if _, err := hubclient.Patch(ctx, a.client, before, after); err != nil {
+		return binding, err
 	}
 	return after.(workv1alpha2.Binding), nil
 }
 
-// celebrate tells, once per content of the template, that it has arrived
-// everywhere.
+// publishFullyApplied publishes, once for each content of the template, that it is applied everywhere.
 func (a *aggregator) publishFullyApplied(request Request, binding workv1alpha2.Binding, content string, clusters int) {
 	if previous, known := a.published.Swap(request, content); known && previous == content {
 		return

@@ -22,9 +22,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	ctrlevent "sigs.k8s.io/controller-runtime/pkg/event"
 
+	configv1alpha1 "github.com/flagship-k8s/flagship/api/config/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
+	"github.com/flagship-k8s/flagship/internal/knowledge/backoff"
 	"github.com/flagship-k8s/flagship/internal/knowledge/conversion"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 )
@@ -110,6 +112,10 @@ type oneTemplate struct {
 	fail   error
 	// meanwhile, if set, happens while the status is written.
 	meanwhile func()
+}
+
+func (*oneTemplate) Knows(schema.GroupVersionKind, configv1alpha1.InterpreterOperation) bool {
+	return true
 }
 
 func (o *oneTemplate) HasStatus(gvk schema.GroupVersionKind) bool { return gvk.Kind == "Deployment" }
@@ -342,8 +348,8 @@ func TestKindsWithoutStatusAreNotRead(t *testing.T) {
 func TestAConflictIsTriedAgain(t *testing.T) {
 	s := newShore(t, binding(), work("a", failed("x")), work("b", failed("x")))
 	s.refuse = apierrors.NewConflict(schema.GroupResource{}, web.Name, fmt.Errorf("changed"))
-	if wait := s.reconcile(); wait != afterConflict {
-		t.Errorf("tries again after %s, want %s", wait, afterConflict)
+	if wait := s.reconcile(); wait != backoff.Conflict {
+		t.Errorf("tries again after %s, want %s", wait, backoff.Conflict)
 	}
 	s.refuse = nil
 	s.writes = nil
@@ -383,7 +389,7 @@ func TestAStatusThatWasTakenAwayIsWrittenAgain(t *testing.T) {
 	whole := s.binding()
 	handle.Update(t.Context(), ctrlevent.TypedUpdateEvent[*workv1alpha2.ResourceBinding]{ObjectOld: binding(), ObjectNew: whole}, q)
 	handle.Update(t.Context(), ctrlevent.TypedUpdateEvent[*workv1alpha2.ResourceBinding]{ObjectOld: whole, ObjectNew: whole}, q)
-	if heard := s.loop.pace.track(web).lastNews; !heard.IsZero() {
+	if heard := s.loop.pace.track(web).lastChange; !heard.IsZero() {
 		t.Error("our own write is looked at again")
 	}
 	for what, empty := range map[string]func(*workv1alpha2.ResourceBindingStatus){
@@ -405,7 +411,7 @@ func TestAStatusThatWasTakenAwayIsWrittenAgain(t *testing.T) {
 		}
 		s.writes = nil
 		handle.Update(t.Context(), ctrlevent.TypedUpdateEvent[*workv1alpha2.ResourceBinding]{ObjectOld: whole, ObjectNew: robbed}, q)
-		if s.loop.pace.track(web).lastNews.IsZero() {
+		if s.loop.pace.track(web).lastChange.IsZero() {
 			t.Errorf("%s: nobody looks at it again", what)
 		}
 		s.loop.forget(web)

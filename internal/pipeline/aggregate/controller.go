@@ -3,13 +3,11 @@ package aggregate
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
-	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -22,6 +20,7 @@ import (
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
+	"github.com/flagship-k8s/flagship/internal/knowledge/backoff"
 	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
 	"github.com/flagship-k8s/flagship/internal/knowledge/conversion"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
@@ -36,16 +35,12 @@ type Deps struct {
 	Client    client.Client
 	Templates Templates
 	Statuses  Statuses
-	// Adds says that Statuses knows what to do with a kind; templates of other
-	// kinds are not even read. Without it, all are.
-	Adds func(schema.GroupVersionKind) bool
 	// Conversion has the kinds whose status is removed when their copies are gone. Nil: none.
 	Conversion conversion.Adviser
-	// Customized stands for what users say about adding up the statuses of a kind;
-	// it is empty if they say nothing. Nil: they never do.
+	// Customized returns the fingerprint of what customizations define about adding up the statuses of a kind; "" if nothing. Nil: always "".
+	// It is a function because only the customized part of the interpreter counts.
 	Customized func(schema.GroupVersionKind) string
-	// Changes tells when kinds mean something else; the statuses of their templates
-	// are added up again then. Nil: they never do.
+	// Changes publishes kinds whose interpretation changed; the statuses of their templates are added up again. Nil: none changes.
 	Changes *interpret.Changes
 	Events  events.Recorder
 	Clock   clock.PassiveClock
@@ -59,7 +54,7 @@ const (
 
 type queue = workqueue.TypedRateLimitingInterface[Request]
 
-// Setup adds the loop of this room to the manager.
+// Setup adds the loop to the manager.
 func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 	if err := mgr.GetFieldIndexer().IndexField(ctx, &workv1alpha1.Work{}, indexBinding, bindingIDs); err != nil {
 		return fmt.Errorf("indexing Works by binding: %w", err)
@@ -69,8 +64,8 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 		Reconciler:              controlloop.Track(mgr, a),
 		MaxConcurrentReconciles: workers,
 		NewQueue:                fairqueue.Maker(func(r Request) string { return r.Namespace }),
-		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[Request](50*time.Millisecond, time.Minute),
-		SkipNameValidation:      ptr.To(true), // several hubs may live in one process
+		RateLimiter:             backoff.Limiter[Request](),
+		SkipNameValidation:      new(true), // several control planes may live in one process
 	})
 	if err != nil {
 		return fmt.Errorf("setting up aggregation: %w", err)
@@ -94,21 +89,17 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 }
 
 func newAggregator(c client.Client, deps Deps) *aggregator {
-	adds := deps.Adds
-	if adds == nil {
-		adds = func(schema.GroupVersionKind) bool { return true }
-	}
 	customized := deps.Customized
 	if customized == nil {
 		customized = func(schema.GroupVersionKind) string { return "" }
 	}
 	return &aggregator{
-		client: c, templates: deps.Templates, statuses: deps.Statuses, adds: adds, conversion: conversion.OrUnchanged(deps.Conversion), customized: customized,
+		client: c, templates: deps.Templates, statuses: deps.Statuses, conversion: conversion.OrUnchanged(deps.Conversion), customized: customized,
 		events: deps.Events, clock: deps.Clock, pace: newPace(deps.Clock),
 	}
 }
 
-// bindingIDs are the permanent ids of the binding that a Work comes from.
+// bindingIDs lists the permanent ids of the binding that a Work comes from.
 func bindingIDs(obj client.Object) []string {
 	var ids []string
 	for _, key := range []string{workv1alpha2.ResourceBindingPermanentIDLabel, workv1alpha2.ClusterResourceBindingPermanentIDLabel} {
@@ -119,7 +110,7 @@ func bindingIDs(obj client.Object) []string {
 	return ids
 }
 
-// requestsOf are the bindings that a Work comes from.
+// requestsOf lists the bindings that a Work comes from.
 func requestsOf(work *workv1alpha1.Work) []Request {
 	var requests []Request
 	if name := work.Annotations[workv1alpha2.ResourceBindingNameAnnotation]; name != "" {
@@ -131,10 +122,10 @@ func requestsOf(work *workv1alpha1.Work) []Request {
 	return requests
 }
 
-// enqueue gathers: a binding that waits already keeps its turn.
+// enqueue adds bindings after the time for which changes are gathered; one that waits already keeps its time.
 func (a *aggregator) enqueue(q queue, priority int, requests ...Request) {
 	for _, request := range requests {
-		a.pace.heard(request)
+		a.pace.changed(request)
 		window := a.pace.window(request)
 		if ranked, ok := q.(priorityqueue.PriorityQueue[Request]); ok {
 			ranked.AddWithOpts(priorityqueue.AddOpts{After: window, Priority: &priority}, request)
@@ -144,7 +135,7 @@ func (a *aggregator) enqueue(q queue, priority int, requests ...Request) {
 	}
 }
 
-// onMeaning queues the bindings of templates whose kind means something else now.
+// onMeaning enqueues the bindings of templates whose kind is interpreted in another way now.
 func (a *aggregator) onMeaning(changes *interpret.Changes) source.TypedSource[Request] {
 	return source.TypedFunc[Request](func(ctx context.Context, q queue) error {
 		changes.Subscribe(func(kinds interpret.Kinds) {
@@ -154,7 +145,7 @@ func (a *aggregator) onMeaning(changes *interpret.Changes) source.TypedSource[Re
 	})
 }
 
-// bindingsOf are the bindings of templates of some kinds.
+// bindingsOf lists the bindings of templates of some kinds.
 func (a *aggregator) bindingsOf(ctx context.Context, kinds interpret.Kinds) []Request {
 	bindings, err := hubclient.Bindings(ctx, a.client)
 	if err != nil { // a handler of events cannot return an error, and the cache fails only at the end of the process
@@ -170,13 +161,12 @@ func (a *aggregator) bindingsOf(ctx context.Context, kinds interpret.Kinds) []Re
 	return requests
 }
 
-// onWork queues the binding of a Work whose status may have changed. A Work that
-// was just created has nothing to say.
+// onWork enqueues the binding of a Work whose status may have changed. A Work that was just created has no status.
 func (a *aggregator) onWork() handler.TypedEventHandler[*workv1alpha1.Work, Request] {
 	type work = *workv1alpha1.Work
 	return handler.TypedFuncs[work, Request]{
 		CreateFunc: func(_ context.Context, e ctrlevent.TypedCreateEvent[work], q queue) {
-			if len(e.Object.Status.Conditions) > 0 && !e.IsInInitialList { // bindings come by themselves then
+			if len(e.Object.Status.Conditions) > 0 && !e.IsInInitialList { // all bindings are enqueued at the start anyway
 				a.enqueue(q, 0, requestsOf(e.Object)...)
 			}
 		},
@@ -191,16 +181,15 @@ func (a *aggregator) onWork() handler.TypedEventHandler[*workv1alpha1.Work, Requ
 	}
 }
 
-// bereft says that a status has less of what comes from here than it had: as a
-// rule somebody took it away.
-func bereft(before, after *workv1alpha2.ResourceBindingStatus) bool {
+// hasLost returns whether a status has less of what this package writes than before: as a rule another client removed it.
+func hasLost(before, after *workv1alpha2.ResourceBindingStatus) bool {
 	return len(after.AggregatedStatus) < len(before.AggregatedStatus) ||
 		meta.FindStatusCondition(before.Conditions, workv1alpha2.FullyApplied) != nil &&
 			meta.FindStatusCondition(after.Conditions, workv1alpha2.FullyApplied) == nil
 }
 
-// onBinding queues a binding whose targets or content changed, that can be
-// rendered no longer, or again, or whose status lost what it had from here.
+// onBinding enqueues a binding whose targets or content changed, that cannot be rendered any more, or can again, or whose status lost what
+// this package wrote.
 func onBinding[B interface {
 	workv1alpha2.Binding
 	client.Object
@@ -216,7 +205,7 @@ func onBinding[B interface {
 		},
 		UpdateFunc: func(_ context.Context, e ctrlevent.TypedUpdateEvent[B], q queue) {
 			before, after := e.ObjectOld.BindingStatus(), e.ObjectNew.BindingStatus()
-			if e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() || bereft(before, after) ||
+			if e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() || hasLost(before, after) ||
 				!before.LastScheduledTime.Equal(after.LastScheduledTime) || unrendered(e.ObjectOld) != unrendered(e.ObjectNew) {
 				a.enqueue(q, 0, of(e.ObjectNew))
 			}

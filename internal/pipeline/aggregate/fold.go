@@ -17,39 +17,37 @@ import (
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 )
 
-// Picture is what the Works of a binding say together.
+// Summary is what the Works of a binding report together.
 type Summary struct {
 	// Items has one entry per cluster that should have a copy, sorted by name.
 	Items []workv1alpha2.AggregatedStatusItem
 	// Missing are the clusters whose copy is not applied as it should be.
 	Missing []string
-	// Settled says that every cluster has reported on its Work as it is now, and
-	// that no rollout is under way. A picture that is not settled will change,
-	// within moments if all goes well.
+	// Settled is true if every cluster has reported its Work as it is now, and no rollout is under way. A summary that is not settled
+	// changes soon.
 	Settled bool
-	// Silent says that there should be copies, and no cluster has reported at all.
+	// Silent is true if there should be copies, and no cluster has reported at all.
 	Silent bool
 }
 
-// Messages of items whose Work has nothing to say itself.
+// Messages of items whose Work has no message.
 const (
 	noWorkMessage  = "The Work for this cluster has not been created yet"
 	waitingMessage = "Waiting for the cluster to apply the Work"
 	outdated       = "An earlier version is applied, the latest is not yet"
 )
 
-// Fold looks at all Works of a binding. Works in clusters that should not have a
-// copy any longer, and are on their way out, do not count.
+// Fold summarises the Works of a binding. Works in clusters that should not have a copy any more do not count.
 func Fold(spec *workv1alpha2.ResourceBindingSpec, works []*workv1alpha1.Work) Summary {
 	rendered := workv1alpha1.WorkName(spec.Resource.Kind, spec.Resource.Namespace, spec.Resource.Name)
 	byCluster := make(map[string]*workv1alpha1.Work, len(works))
 	for _, work := range works {
 		cluster, ok := workv1alpha1.ClusterOfExecutionNamespace(work.Namespace)
-		if ok && (byCluster[cluster] == nil || work.Name == rendered || isAlternative(work, spec.Resource)) { // somebody may have made a copy of it, labels and all
+		if ok && (byCluster[cluster] == nil || work.Name == rendered || isAlternative(work, spec.Resource)) { // a user may have made a copy of it, with its labels
 			byCluster[cluster] = work
 		}
 	}
-	picture := Summary{Settled: true, Silent: true}
+	summary := Summary{Settled: true, Silent: true}
 	for _, cluster := range slices.Sorted(maps.Keys(targets(spec))) {
 		work := byCluster[cluster]
 		item := workv1alpha2.AggregatedStatusItem{
@@ -59,24 +57,24 @@ func Fold(spec *workv1alpha2.ResourceBindingSpec, works []*workv1alpha1.Work) Su
 			fill(&item, spec.Resource, work)
 		}
 		if !item.Applied {
-			picture.Missing = append(picture.Missing, cluster)
+			summary.Missing = append(summary.Missing, cluster)
 		}
-		picture.Settled = picture.Settled && work != nil && settled(work)
-		picture.Silent = picture.Silent && (work == nil || len(work.Status.Conditions) == 0)
-		picture.Items = append(picture.Items, item)
+		summary.Settled = summary.Settled && work != nil && settled(work)
+		summary.Silent = summary.Silent && (work == nil || len(work.Status.Conditions) == 0)
+		summary.Items = append(summary.Items, item)
 	}
-	picture.Silent = picture.Silent && len(picture.Items) > 0
-	return picture
+	summary.Silent = summary.Silent && len(summary.Items) > 0
+	return summary
 }
 
-// isAlternative says whether a Work has the name that it gets while the Work of another object has the usual one.
+// isAlternative returns whether a Work has the name that it gets while the Work of another object has the usual one.
 func isAlternative(work *workv1alpha1.Work, resource workv1alpha2.ObjectReference) bool {
 	kind := schema.FromAPIVersionAndKind(resource.APIVersion, resource.Kind).GroupKind()
 	return work.Name == workv1alpha1.AlternativeWorkName(kind, resource.Namespace, resource.Name)
 }
 
-// targets are the clusters that should have a copy: those chosen, those that
-// dependants need, and those being drained, unless they are purged at once.
+// targets returns the clusters that should have a copy: those chosen, those of dependants, and those that are being left, unless the copy
+// is removed at once.
 func targets(spec *workv1alpha2.ResourceBindingSpec) map[string]bool {
 	clusters := map[string]bool{}
 	for _, target := range spec.Clusters {
@@ -95,7 +93,7 @@ func targets(spec *workv1alpha2.ResourceBindingSpec) map[string]bool {
 	return clusters
 }
 
-// fill writes what one Work says into its item.
+// fill writes what one Work reports into its item.
 func fill(item *workv1alpha2.AggregatedStatusItem, resource workv1alpha2.ObjectReference, work *workv1alpha1.Work) {
 	item.Applied, item.AppliedMessage = applied(work)
 	status := statusOf(resource, work)
@@ -122,8 +120,7 @@ func applied(work *workv1alpha1.Work) (bool, string) {
 	}
 }
 
-// outOfDate says that a verdict is about an earlier spec. Writers that give no
-// generation are believed.
+// outOfDate returns whether a condition is about an earlier spec. One without a generation counts as current.
 func outOfDate(condition *metav1.Condition, work *workv1alpha1.Work) bool {
 	return condition.ObservedGeneration != 0 && condition.ObservedGeneration < work.Generation
 }
@@ -144,8 +141,7 @@ func statusOf(resource workv1alpha2.ObjectReference, work *workv1alpha1.Work) *w
 	return nil
 }
 
-// settled says that a Work's status is about its present spec and that nothing
-// more is expected soon.
+// settled returns whether a Work's status is about its present spec and does not change soon.
 func settled(work *workv1alpha1.Work) bool {
 	if ptr.Deref(work.Spec.SuspendDispatching, false) {
 		return true
@@ -161,8 +157,7 @@ func settled(work *workv1alpha1.Work) bool {
 		!meta.IsStatusConditionTrue(work.Status.Conditions, workv1alpha1.WorkProgressing)
 }
 
-// Condition is the verdict FullyApplied on a picture, for a binding of the given
-// generation. Without any cluster nothing is fully applied.
+// Condition returns the condition FullyApplied, for a binding of the given generation. Without any cluster nothing is fully applied.
 func (p Summary) Condition(generation int64) metav1.Condition {
 	if len(p.Items) > 0 && len(p.Missing) == 0 {
 		return workv1alpha2.FullyAppliedCondition(generation)
@@ -182,17 +177,15 @@ func (p Summary) Condition(generation int64) metav1.Condition {
 	return condition
 }
 
-// unrenderedMessage ends the message of a verdict on Works that are all applied
-// while the latest content cannot be put into some of them.
+// unrenderedMessage ends the message of the condition if all Works are applied, but some cannot have the latest content.
 const unrenderedMessage = ": what is applied is not the latest everywhere, see condition " + workv1alpha2.Rendered
 
-// unrendered says that the Works do not have what the template and the policies
-// order, and that render has told why.
+// unrendered returns whether the Works do not have what the template and the policies want, which render reports.
 func unrendered(binding workv1alpha2.Binding) bool {
 	return meta.IsStatusConditionFalse(binding.BindingStatus().Conditions, workv1alpha2.Rendered)
 }
 
-// explain has the items of clusters without a Work say why there is none, if render has told.
+// explain sets the message of items without a Work, if render reports why there is none.
 func (p Summary) explain(binding workv1alpha2.Binding) {
 	rendered := meta.FindStatusCondition(binding.BindingStatus().Conditions, workv1alpha2.Rendered)
 	if rendered == nil || rendered.Status != metav1.ConditionFalse {

@@ -223,17 +223,17 @@ func TestHoldingBack(t *testing.T) {
 	underWay, silent, settled := Summary{}, Summary{Silent: true}, Summary{Settled: true}
 	expect("at first", p.hold(request, underWay), quiet)
 	step(200 * ms)
-	p.heard(request)
+	p.changed(request)
 	expect("after news", p.hold(request, underWay), quiet)
 	step(quiet)
 	expect("after quiet", p.hold(request, underWay), 0)
 	for range 12 {
-		p.heard(request)
+		p.changed(request)
 		step(100 * ms)
 	}
 	expect("with news all the time", p.hold(request, underWay), 100*ms)
 	step(100 * ms)
-	p.heard(request)
+	p.changed(request)
 	expect("when patience is over", p.hold(request, underWay), 0)
 	expect("once settled", p.hold(request, settled), 0)
 	expect("unsettled anew", p.hold(request, underWay), quiet)

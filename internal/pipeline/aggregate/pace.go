@@ -8,44 +8,41 @@ import (
 )
 
 const (
-	// gather is how long news of one binding is gathered before it is written.
+	// gather is how long changes of one binding are gathered before they are written.
 	gather = 30 * time.Millisecond
 	// slowest is the window for a binding whose copies change all the time.
 	slowest = time.Second
 	// idle is how long a binding must be quiet to be quick again.
 	idle = 3 * time.Second
-	// quiet is how long nothing must be heard before an unsettled picture is
-	// written all the same.
+	// quiet is the time without a change after which an unsettled summary is written.
 	quiet = 500 * time.Millisecond
-	// patience is how long an unsettled picture is held back at most.
+	// patience bounds how long an unsettled summary is not written.
 	patience = 2 * time.Second
-	// silence is how long a picture is held back in which nobody says anything, and
-	// longestSilence how long while many are so: then the members are busy, and a
-	// write for each binding that says nothing would keep everybody busier still.
+	// silence is how long a summary is not written in which no cluster reports, and longestSilence how long while there are many of them:
+	// the members are busy then, and writes without content would add to the load.
 	silence        = 5 * time.Second
 	longestSilence = time.Minute
-	// silentShare is how much each further silent binding adds.
+	// silentShare is what each further silent binding adds.
 	silentShare = 20 * time.Millisecond
 )
 
-// pace decides how soon the news of a binding is written: at once, nearly, when
-// it is rare, and more and more slowly while it does not end, as in a rollout
-// over many clusters.
+// pace decides how soon the changes of a binding are written: nearly at once if they are rare, more slowly the longer they go on, as in a
+// rollout over many clusters.
 type pace struct {
 	clock clock.PassiveClock
 
 	mu     sync.Mutex
 	tracks map[Request]*track
-	silent int // tracks that are, and of which that is not written yet
+	silent int // the number of tracks that are silent and not written yet
 }
 
 type track struct {
-	lastWrite time.Time
-	lastNews  time.Time
-	streak    int
-	// unsettledSince is zero while the picture is settled.
+	lastWrite  time.Time
+	lastChange time.Time
+	streak     int
+	// unsettledSince is zero while the summary is settled.
 	unsettledSince time.Time
-	// silent says that nobody had anything to say when it was last looked at.
+	// silent is true if no cluster had reported at the last reconcile.
 	silent bool
 	// generation of the binding as last seen, and since when.
 	generation      int64
@@ -56,7 +53,7 @@ func newPace(clock clock.PassiveClock) *pace {
 	return &pace{clock: clock, tracks: map[Request]*track{}}
 }
 
-// window is how long to gather before looking at a binding again.
+// window returns how long changes are gathered before a binding is reconciled.
 func (p *pace) window(request Request) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -64,14 +61,14 @@ func (p *pace) window(request Request) time.Duration {
 	if !ok || p.clock.Since(t.lastWrite) > idle {
 		return gather
 	}
-	// The first two writes, applied and ready, are what people wait for.
+	// People wait for the first two writes: applied and ready.
 	if t.streak <= 2 {
 		return gather
 	}
 	return min(gather<<min(t.streak-2, 6), slowest)
 }
 
-// wrote notes a write.
+// wrote records a write.
 func (p *pace) wrote(request Request) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -84,21 +81,20 @@ func (p *pace) wrote(request Request) {
 	p.setSilent(t, false)
 }
 
-// heard notes that somebody has news of a binding.
-func (p *pace) heard(request Request) {
+// changed records a change of a binding.
+func (p *pace) changed(request Request) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.track(request).lastNews = p.clock.Now()
+	p.track(request).lastChange = p.clock.Now()
 }
 
-// hold says how much longer an unsettled picture is to be held back. Things
-// mostly settle within moments, and then one write tells all.
-func (p *pace) hold(request Request, picture Summary) time.Duration {
+// hold returns how much longer an unsettled summary is not written. Most settle soon, and then one write has all.
+func (p *pace) hold(request Request, summary Summary) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	t := p.track(request)
-	p.setSilent(t, picture.Silent && !picture.Settled)
-	if picture.Settled {
+	p.setSilent(t, summary.Silent && !summary.Settled)
+	if summary.Settled {
 		t.unsettledSince = time.Time{}
 		return 0
 	}
@@ -106,19 +102,19 @@ func (p *pace) hold(request Request, picture Summary) time.Duration {
 	if t.unsettledSince.IsZero() {
 		t.unsettledSince = now
 	}
-	if picture.Silent {
+	if summary.Silent {
 		wait := min(silence+time.Duration(p.silent-1)*silentShare, longestSilence)
 		return max(0, wait-now.Sub(t.unsettledSince))
 	}
 	since := t.unsettledSince
-	if t.lastNews.After(since) {
-		since = t.lastNews
+	if t.lastChange.After(since) {
+		since = t.lastChange
 	}
 	return max(0, min(quiet-now.Sub(since), patience-now.Sub(t.unsettledSince)))
 }
 
-// holdGeneration says how much longer to wait before confirming that nothing is
-// to change for a new generation of the binding: render may still be at it.
+// holdGeneration returns how much longer a new generation of the binding is not confirmed while nothing else changes: render may not be
+// done with it.
 func (p *pace) holdGeneration(request Request, generation int64) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -42,6 +42,7 @@ type Deps struct {
 	Workers int
 	// Retain returns desired with those fields of observed that a user wants kept, and desired itself where no one asked for
 	// anything. It is asked only about objects that exist. Nil: server-side apply alone decides.
+	// It and Retention are functions because only the customized part of the interpreter counts.
 	Retain func(ctx context.Context, desired, observed *unstructured.Unstructured) (*unstructured.Unstructured, error)
 	// Retention stands for what Retain does with a kind, empty where there is none: objects are applied again when
 	// it is another one. Nil: always empty.
@@ -54,8 +55,9 @@ type Deps struct {
 	Guard objects.Guard
 	// Brake means when so much is to be removed or scaled down at once that a person has to release it.
 	Brake brake.Config
-	// Keeps returns whether the Work that is being deleted is created again once it is gone: its objects stay then. If that is
-	// not known yet, again is when to ask the next time. It is not asked about clusters that are being removed. Nil: none is.
+	// Keeps returns whether the Work that is being deleted is created again once it is gone: its objects stay then. If that is not known
+	// yet, again is the pause before the next call. It is not called for clusters that are being removed. Nil: none is.
+	// It is a function because propagate, render and namespaces know it, which apply does not import.
 	Keeps func(ctx context.Context, work *workv1alpha1.Work) (keeps bool, again time.Duration, err error)
 	// Metrics takes what the package measures. Nil: they are not registered.
 	Metrics prometheus.Registerer

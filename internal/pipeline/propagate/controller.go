@@ -47,10 +47,13 @@ type Deps struct {
 	// Customized stands for what users say about replicas, components and dependencies of a kind; a binding is made anew from its
 	// template when it is another one. The template has to be announced then, as after a change of its own. Nil: nobody ever says
 	// anything.
+	//
+	// It is a function because only the customized part of the interpreter counts.
 	Customized func(schema.GroupVersionKind) string
 	// Conversion has the definition that a custom resource needs in members, which it depends on. Nil: none needs one.
 	Conversion conversion.Adviser
-	// HasWorks says whether Works of a binding exist, whether or not the binding does. Nil: none exist.
+	// HasWorks returns whether Works of a binding exist, whether or not the binding does. Nil: none exist. It is a function because
+	// render has the index of Works by their binding, and no stage imports another.
 	HasWorks func(ctx context.Context, binding client.ObjectKey) (bool, error)
 	Events   events.Recorder
 	Clock    clock.PassiveClock
