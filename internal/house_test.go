@@ -53,7 +53,6 @@ const (
 var notYetSplit = []string{
 	"internal/features/service",
 	"internal/host/apiserver",
-	"internal/pipeline/propagate",
 	"internal/tools/bench",
 	"internal/tools/fleettest",
 	"internal/tools/playground",

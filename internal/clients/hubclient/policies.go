@@ -92,3 +92,18 @@ func (p Policies) Choose(ctx context.Context, subject policy.Subject) (policy.De
 	}
 	return policy.Choose(subject, candidates), nil
 }
+
+// Holder returns the policy that a claim names, nil if it is void: its policy is gone, on its way out, or another one of the same name.
+func (p Policies) Holder(ctx context.Context, claim policy.Claim) (policyv1alpha1.Propagation, error) {
+	if claim == (policy.Claim{}) || claim.Policy.Name == "" {
+		return nil, nil
+	}
+	propagation, err := p.Get(ctx, claim.Policy)
+	if err != nil || propagation == nil || propagation.GetDeletionTimestamp() != nil {
+		return nil, err
+	}
+	if propagation.GetLabels()[propagation.PermanentIDLabel()] != claim.ID {
+		return nil, nil
+	}
+	return propagation, nil
+}

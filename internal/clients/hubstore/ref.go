@@ -58,3 +58,13 @@ func (r Ref) objectKey() types.NamespacedName {
 func refTo(gvk schema.GroupVersionKind, obj metav1.Object) Ref {
 	return Ref{GroupVersionKind: gvk, Namespace: obj.GetNamespace(), Name: obj.GetName()}
 }
+
+// Canonical returns the reference in the version in which the store watches the kind.
+func (r Ref) Canonical(store interface {
+	Canonical(schema.GroupVersionKind) (schema.GroupVersionKind, bool)
+}) Ref {
+	if gvk, ok := store.Canonical(r.GroupVersionKind); ok {
+		r.GroupVersionKind = gvk
+	}
+	return r
+}

@@ -163,3 +163,14 @@ func (t ticket) rank() int {
 }
 
 func priorityOf(rank int) int { return -(-rank >> turnBits) }
+
+// Enqueue adds requests with a priority, if the queue has priorities; those that controllers make by default in tests have none.
+func Enqueue[T comparable](queue workqueue.TypedRateLimitingInterface[T], priority int, requests ...T) {
+	if ranked, ok := queue.(priorityqueue.PriorityQueue[T]); ok {
+		ranked.AddWithOpts(priorityqueue.AddOpts{Priority: &priority}, requests...)
+		return
+	}
+	for _, request := range requests {
+		queue.Add(request)
+	}
+}

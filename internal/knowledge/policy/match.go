@@ -29,6 +29,13 @@ func (s *Subject) Is(gvk schema.GroupVersionKind) bool {
 		gvk.GroupKind() == s.GroupVersionKind.GroupKind() && slices.Contains(s.OtherVersions, gvk.Version)
 }
 
+// SubjectOf returns what policies select by in a template.
+func SubjectOf(kind schema.GroupVersionKind, meta metav1.Object, otherVersions []string) Subject {
+	return Subject{
+		GroupVersionKind: kind, Namespace: meta.GetNamespace(), Name: meta.GetName(), Labels: meta.GetLabels(), OtherVersions: otherVersions,
+	}
+}
+
 // Rank says how precisely a policy selects a template; the higher wins.
 type Rank int
 

@@ -169,7 +169,7 @@ func neededBy(templates Templates, binding workv1alpha2.Binding) []hubstore.Ref 
 	}
 	var refs []hubstore.Ref
 	for _, d := range dependencies.Parse(binding) {
-		gvk := canonicalRef(templates, hubstore.Ref{GroupVersionKind: schema.FromAPIVersionAndKind(d.APIVersion, d.Kind)}).GroupVersionKind
+		gvk := hubstore.Ref{GroupVersionKind: schema.FromAPIVersionAndKind(d.APIVersion, d.Kind)}.Canonical(templates).GroupVersionKind
 		if d.Name != "" {
 			refs = append(refs, hubstore.Ref{GroupVersionKind: gvk, Namespace: d.Namespace, Name: d.Name})
 			continue

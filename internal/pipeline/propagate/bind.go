@@ -17,7 +17,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
@@ -175,12 +174,6 @@ func cameLater(propagation, tmpl metav1.Object) bool {
 	return err == nil && order > 0
 }
 
-// optIns are the annotations that bindings take over from their policy.
-var optIns = []string{
-	policyv1alpha1.PartialPlacementAnnotation, policyv1alpha1.FailbackAnnotation, policyv1alpha1.PurgeModeAnnotation,
-	clusterv1alpha1.ApplyAsAnnotation,
-}
-
 func (p *propagator) createBinding(ctx context.Context, c *claimant, digest content.Digest) (reconcile.Result, error) {
 	workload, err := p.interpret(ctx, c)
 	if err != nil {
@@ -198,7 +191,7 @@ func (p *propagator) createBinding(ctx context.Context, c *claimant, digest cont
 	labels, annotations := policy.ClaimMetadata(c.policy)
 	annotations[workv1alpha2.TemplateContentAnnotation] = digest.String()
 	p.resume(c, binding, labels, annotations)
-	for _, key := range optIns {
+	for _, key := range bindings.OptIns {
 		if value, ok := c.policy.GetAnnotations()[key]; ok {
 			annotations[key] = value
 		}
@@ -237,7 +230,7 @@ func (p *propagator) createBinding(ctx context.Context, c *claimant, digest cont
 func (p *propagator) updateBinding(ctx context.Context, c *claimant, binding workv1alpha2.Binding, digest content.Digest) error {
 	spec := binding.BindingSpec().DeepCopy()
 	patch := claimPatch(binding, c.policy)
-	maps.Copy(patch.Annotations, hubstore.Difference(binding.GetAnnotations(), c.policy.GetAnnotations(), optIns))
+	maps.Copy(patch.Annotations, hubstore.Difference(binding.GetAnnotations(), c.policy.GetAnnotations(), bindings.OptIns))
 	changed := binding.GetAnnotations()[workv1alpha2.TemplateContentAnnotation] != digest.String() || spec.Resource.UID != c.meta.UID
 	if changed {
 		workload, err := p.interpret(ctx, c)
@@ -381,4 +374,23 @@ func (p *propagator) bindsOther(binding workv1alpha2.Binding, ref hubstore.Ref) 
 	theirs, known := p.templates.Canonical(bound.GroupVersionKind)
 	ours, ok := p.templates.Canonical(ref.GroupVersionKind)
 	return known && ok && theirs != ours
+}
+
+// missingOverride returns the first of the override policies a policy depends on that does not exist, or "". Those of a namespaced
+// policy are in its namespace.
+func missingOverride(ctx context.Context, reader client.Reader, propagation policyv1alpha1.Propagation) (string, error) {
+	for _, name := range propagation.PropagationSpec().DependentOverrides {
+		var override client.Object = &policyv1alpha1.OverridePolicy{}
+		if propagation.GetNamespace() == "" {
+			override = &policyv1alpha1.ClusterOverridePolicy{}
+		}
+		err := reader.Get(ctx, client.ObjectKey{Namespace: propagation.GetNamespace(), Name: name}, override)
+		switch {
+		case apierrors.IsNotFound(err):
+			return name, nil
+		case err != nil:
+			return "", fmt.Errorf("reading dependent override %q: %w", name, err)
+		}
+	}
+	return "", nil
 }

@@ -4,23 +4,18 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"slices"
 	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
-	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	ctrlevent "sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
-	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
@@ -33,6 +28,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/knowledge/policy"
 	"github.com/flagship-k8s/flagship/internal/pipeline/propagate/bindings"
 	"github.com/flagship-k8s/flagship/internal/pipeline/propagate/dependencies"
+	"github.com/flagship-k8s/flagship/internal/pipeline/propagate/policies"
 )
 
 // Deps is what the package needs. All fields but Customized and HasWorks are required.
@@ -59,10 +55,7 @@ type Deps struct {
 	Clock    clock.PassiveClock
 }
 
-const (
-	templateWorkers = 16
-	policyWorkers   = 4
-)
+const templateWorkers = 16
 
 // Setup adds the loops of this room to the manager.
 func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
@@ -74,7 +67,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 	if err := setupTemplates(mgr, p, in); err != nil {
 		return fmt.Errorf("setting up propagation of templates: %w", err)
 	}
-	if err := setupPolicies(mgr, &policyLoop{propagator: p, inbox: in}); err != nil {
+	if err := policies.Setup(mgr, newPolicyLoop(p, in)); err != nil {
 		return fmt.Errorf("setting up propagation policies: %w", err)
 	}
 	return nil
@@ -88,7 +81,10 @@ func newPropagator(c client.Client, deps Deps) *propagator {
 }
 
 func setupTemplates(mgr ctrl.Manager, p *propagator, in *inbox) error {
-	settings := options[hubstore.Ref](mgr, p, templateWorkers)
+	settings := controller.TypedOptions[hubstore.Ref]{
+		Reconciler: controlloop.Track(mgr, p), MaxConcurrentReconciles: templateWorkers, RateLimiter: backoff.Limiter[hubstore.Ref](),
+		SkipNameValidation: new(true), // several control planes may live in one process
+	}
 	settings.NewQueue = fairqueue.Maker(func(ref hubstore.Ref) string { return ref.Namespace })
 	loop, err := controller.NewTyped("propagate", mgr, settings)
 	if err != nil {
@@ -107,37 +103,7 @@ func setupTemplates(mgr ctrl.Manager, p *propagator, in *inbox) error {
 	return nil
 }
 
-func setupPolicies(mgr ctrl.Manager, l *policyLoop) error {
-	settings := options[policyRequest](mgr, l, policyWorkers)
-	settings.NewQueue = fairqueue.Maker(func(r policyRequest) string { return r.Namespace })
-	loop, err := controller.NewTyped("propagate-policies", mgr, settings)
-	if err != nil {
-		return err
-	}
-	for _, watch := range []source.TypedSource[policyRequest]{
-		source.TypedKind(mgr.GetCache(), &policyv1alpha1.PropagationPolicy{}, onPolicy[*policyv1alpha1.PropagationPolicy]()),
-		source.TypedKind(mgr.GetCache(), &policyv1alpha1.ClusterPropagationPolicy{}, onPolicy[*policyv1alpha1.ClusterPropagationPolicy]()),
-		source.TypedKind(mgr.GetCache(), &policyv1alpha1.OverridePolicy{}, onOverride[*policyv1alpha1.OverridePolicy]()),
-		source.TypedKind(mgr.GetCache(), &policyv1alpha1.ClusterOverridePolicy{}, onOverride[*policyv1alpha1.ClusterOverridePolicy]()),
-	} {
-		if err := loop.Watch(watch); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// options are those of every loop here: failures back off per item and hold nobody else up.
-func options[R comparable](mgr ctrl.Manager, reconciler reconcile.TypedReconciler[R], workers int) controller.TypedOptions[R] {
-	return controller.TypedOptions[R]{
-		Reconciler:              controlloop.Track(mgr, reconciler),
-		MaxConcurrentReconciles: workers,
-		RateLimiter:             backoff.Limiter[R](),
-		SkipNameValidation:      ptr.To(true), // several hubs may live in one process
-	}
-}
-
-// Priorities in the queue of templates. What one change of a policy or a restart brings along waits behind what users do meanwhile.
+// Priorities in the queue of templates. What a restart brings along waits behind what users do meanwhile.
 const (
 	soon  = 0
 	later = handler.LowPriority
@@ -156,17 +122,7 @@ func (i *inbox) add(priority int, refs ...hubstore.Ref) {
 	if queue == nil || len(refs) == 0 {
 		return
 	}
-	enqueue(*queue, priority, refs...)
-}
-
-func enqueue[R comparable](queue workqueue.TypedRateLimitingInterface[R], priority int, requests ...R) {
-	if ranked, ok := queue.(priorityqueue.PriorityQueue[R]); ok {
-		ranked.AddWithOpts(priorityqueue.AddOpts{Priority: &priority}, requests...)
-		return
-	}
-	for _, request := range requests {
-		queue.Add(request)
-	}
+	fairqueue.Enqueue(*queue, priority, refs...)
 }
 
 // templateFeed is the store as a source of the template loop.
@@ -185,7 +141,7 @@ func (f *templateFeed) Start(_ context.Context, queue workqueue.TypedRateLimitin
 			priority = soon
 		}
 		// A kind may be known by another version by now than when ref was told.
-		enqueue(queue, priority, canonicalRef(f.templates, ref))
+		fairqueue.Enqueue(queue, priority, ref.Canonical(f.templates))
 	})
 	return nil
 }
@@ -207,23 +163,23 @@ func onBinding[B interface {
 }](p *propagator) handler.TypedEventHandler[B, hubstore.Ref] {
 	templates := p.templates
 	type queue = workqueue.TypedRateLimitingInterface[hubstore.Ref]
-	templateOf := func(binding B) hubstore.Ref { return canonicalRef(templates, bindings.TemplateOf(binding)) }
+	templateOf := func(binding B) hubstore.Ref { return bindings.TemplateOf(binding).Canonical(templates) }
 	return handler.TypedFuncs[B, hubstore.Ref]{
 		CreateFunc: func(_ context.Context, e ctrlevent.TypedCreateEvent[B], q queue) {
-			enqueue(q, later, templateOf(e.Object))
+			fairqueue.Enqueue(q, later, templateOf(e.Object))
 			if !e.IsInInitialList { // all templates come by themselves then
-				enqueue(q, soon, neededBy(templates, e.Object)...)
+				fairqueue.Enqueue(q, soon, neededBy(templates, e.Object)...)
 			}
 		},
 		UpdateFunc: func(_ context.Context, e ctrlevent.TypedUpdateEvent[B], q queue) {
 			if e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() ||
 				!maps.Equal(e.ObjectOld.GetLabels(), e.ObjectNew.GetLabels()) ||
 				e.ObjectOld.GetAnnotations()[workv1alpha2.TemplateContentAnnotation] != e.ObjectNew.GetAnnotations()[workv1alpha2.TemplateContentAnnotation] {
-				enqueue(q, later, templateOf(e.ObjectNew))
+				fairqueue.Enqueue(q, later, templateOf(e.ObjectNew))
 			}
 			if !dependencies.Same(e.ObjectOld, e.ObjectNew) {
-				enqueue(q, soon, neededBy(templates, e.ObjectOld)...)
-				enqueue(q, soon, neededBy(templates, e.ObjectNew)...)
+				fairqueue.Enqueue(q, soon, neededBy(templates, e.ObjectOld)...)
+				fairqueue.Enqueue(q, soon, neededBy(templates, e.ObjectNew)...)
 			}
 		},
 		DeleteFunc: func(_ context.Context, e ctrlevent.TypedDeleteEvent[B], q queue) {
@@ -231,50 +187,15 @@ func onBinding[B interface {
 			if bindings.IsNameOf(e.Object, ref) {
 				p.deleted.Store(ref, workv1alpha2.Binding(e.Object)) // before the template is looked at
 			}
-			enqueue(q, soon, ref)
-			enqueue(q, soon, neededBy(templates, e.Object)...)
+			fairqueue.Enqueue(q, soon, ref)
+			fairqueue.Enqueue(q, soon, neededBy(templates, e.Object)...)
 		},
 	}
 }
 
-// onPolicy queues a policy whose content or existence changed.
-func onPolicy[P interface {
-	policyv1alpha1.Propagation
-	client.Object
-}]() handler.TypedEventHandler[P, policyRequest] {
-	type queue = workqueue.TypedRateLimitingInterface[policyRequest]
-	return handler.TypedFuncs[P, policyRequest]{
-		CreateFunc: func(_ context.Context, e ctrlevent.TypedCreateEvent[P], q queue) {
-			priority := soon
-			if e.IsInInitialList {
-				priority = later
-			}
-			enqueue(q, priority, policyRequest{Key: policy.KeyOf(e.Object)})
-		},
-		UpdateFunc: func(_ context.Context, e ctrlevent.TypedUpdateEvent[P], q queue) {
-			if e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() ||
-				!maps.Equal(e.ObjectOld.GetLabels(), e.ObjectNew.GetLabels()) ||
-				len(hubstore.Difference(e.ObjectOld.GetAnnotations(), e.ObjectNew.GetAnnotations(), optIns)) > 0 ||
-				!slices.Equal(e.ObjectOld.GetFinalizers(), e.ObjectNew.GetFinalizers()) {
-				enqueue(q, soon, policyRequest{Key: policy.KeyOf(e.ObjectNew)})
-			}
-		},
-		DeleteFunc: func(_ context.Context, e ctrlevent.TypedDeleteEvent[P], q queue) {
-			enqueue(q, soon, policyRequest{Key: policy.KeyOf(e.Object)})
-		},
-	}
-}
-
-// onOverride queues an override policy that was created: policies may wait for it.
-func onOverride[O interface {
-	policyv1alpha1.Override
-	client.Object
-}]() handler.TypedEventHandler[O, policyRequest] {
-	return handler.TypedFuncs[O, policyRequest]{
-		CreateFunc: func(_ context.Context, e ctrlevent.TypedCreateEvent[O], q workqueue.TypedRateLimitingInterface[policyRequest]) {
-			if !e.IsInInitialList { // the policies themselves are in their own initial list
-				enqueue(q, soon, policyRequest{Key: policy.KeyOf(e.Object), override: true})
-			}
-		},
+func newPolicyLoop(p *propagator, in *inbox) *policies.Loop {
+	return &policies.Loop{
+		Client: p.client, Templates: p.templates, Events: p.events, Clock: p.clock, Started: p.started,
+		Enqueue: in.add, Unselected: func(ref hubstore.Ref, claim policy.Claim) { p.unselected.Store(ref, claim) },
 	}
 }

@@ -35,6 +35,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret/builtin"
 	"github.com/flagship-k8s/flagship/internal/knowledge/policy"
 	"github.com/flagship-k8s/flagship/internal/pipeline/propagate/bindings"
+	"github.com/flagship-k8s/flagship/internal/pipeline/propagate/policies"
 )
 
 // start is when the hub of a test came up; its objects are an hour older.
@@ -47,7 +48,7 @@ type fakeHub struct {
 	templates *fakeTemplates
 	clock     *clocktesting.FakeClock
 	loop      *propagator
-	policies  *policyLoop
+	policies  *policies.Loop
 	queue     *notedQueue
 	writes    []string
 	events    []string
@@ -79,7 +80,7 @@ func newHub(t *testing.T, objects ...client.Object) *fakeHub {
 	})
 	in := &inbox{}
 	in.open(h.queue)
-	h.policies = &policyLoop{propagator: h.loop, inbox: in}
+	h.policies = newPolicyLoop(h.loop, in)
 	return h
 }
 
@@ -134,7 +135,7 @@ func (h *fakeHub) policyChanged(key policy.Key) {
 	h.t.Helper()
 	for range 10 {
 		h.queue.refs = nil
-		result, err := h.policies.Reconcile(h.t.Context(), policyRequest{Key: key})
+		result, err := h.policies.Reconcile(h.t.Context(), policies.Request{Key: key})
 		if err != nil {
 			h.t.Fatalf("reconciling %s: %v", key, err)
 		}

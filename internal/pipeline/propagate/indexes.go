@@ -4,24 +4,12 @@ import (
 	"context"
 	"fmt"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
-	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
-	"github.com/flagship-k8s/flagship/internal/knowledge/policy"
-	"github.com/flagship-k8s/flagship/internal/pipeline/propagate/bindings"
 	"github.com/flagship-k8s/flagship/internal/pipeline/propagate/dependencies"
-)
-
-// Names of cache indexes.
-const (
-	// indexOverrides finds policies by the override policies that they depend on.
-	indexOverrides = "propagate.overrides"
-	// indexClaim finds bindings by the policy that claims them.
-	indexClaim = "propagate.claim"
+	"github.com/flagship-k8s/flagship/internal/pipeline/propagate/policies"
 )
 
 // Indexes registers the cache indexes of this package and those of [hubclient.Policies].
@@ -31,10 +19,6 @@ func Indexes(ctx context.Context, indexer client.FieldIndexer) error {
 		name    string
 		extract client.IndexerFunc
 	}{
-		{&policyv1alpha1.PropagationPolicy{}, indexOverrides, dependentOverrides},
-		{&policyv1alpha1.ClusterPropagationPolicy{}, indexOverrides, dependentOverrides},
-		{&workv1alpha2.ResourceBinding{}, indexClaim, claims},
-		{&workv1alpha2.ClusterResourceBinding{}, indexClaim, claims},
 		{&workv1alpha2.ResourceBinding{}, dependencies.Index, dependencies.IndexValues},
 		{&workv1alpha2.ClusterResourceBinding{}, dependencies.Index, dependencies.IndexValues},
 	} {
@@ -42,63 +26,8 @@ func Indexes(ctx context.Context, indexer client.FieldIndexer) error {
 			return fmt.Errorf("indexing %T by %s: %w", index.object, index.name, err)
 		}
 	}
+	if err := policies.Indexes(ctx, indexer); err != nil {
+		return err
+	}
 	return hubclient.IndexPolicies(ctx, indexer)
-}
-
-func dependentOverrides(obj client.Object) []string {
-	return obj.(policyv1alpha1.Propagation).PropagationSpec().DependentOverrides
-}
-
-func claims(obj client.Object) []string {
-	if claim := policy.ClaimOn(obj); claim != (policy.Claim{}) {
-		return []string{claim.Policy.String()}
-	}
-	return nil
-}
-
-// missingOverride returns the first of the override policies a policy depends on that does not exist, or "". Those of a namespaced
-// policy are in its namespace.
-func missingOverride(ctx context.Context, reader client.Reader, propagation policyv1alpha1.Propagation) (string, error) {
-	for _, name := range propagation.PropagationSpec().DependentOverrides {
-		var override client.Object = &policyv1alpha1.OverridePolicy{}
-		if propagation.GetNamespace() == "" {
-			override = &policyv1alpha1.ClusterOverridePolicy{}
-		}
-		err := reader.Get(ctx, client.ObjectKey{Namespace: propagation.GetNamespace(), Name: name}, override)
-		switch {
-		case apierrors.IsNotFound(err):
-			return name, nil
-		case err != nil:
-			return "", fmt.Errorf("reading dependent override %q: %w", name, err)
-		}
-	}
-	return "", nil
-}
-
-// dependingOnOverride lists the policies that depend on an override policy.
-func dependingOnOverride(ctx context.Context, reader client.Reader, override policy.Key) ([]policy.Key, error) {
-	found, err := hubclient.Propagations(ctx, reader, override.Namespace, client.MatchingFields{indexOverrides: override.Name})
-	var keys []policy.Key
-	for _, propagation := range found {
-		if propagation.GetNamespace() == override.Namespace {
-			keys = append(keys, policy.KeyOf(propagation))
-		}
-	}
-	return keys, err
-}
-
-// boundBy lists the templates whose bindings a policy claims. Bindings that are being deleted do not count: no policy owns them
-// any more, and they may wait for a member for long.
-func boundBy(ctx context.Context, reader client.Reader, key policy.Key) ([]hubstore.Ref, error) {
-	found, err := hubclient.Bindings(ctx, reader, client.MatchingFields{indexClaim: key.String()}, client.InNamespace(key.Namespace))
-	if err != nil {
-		return nil, fmt.Errorf("finding what %s claims: %w", key, err)
-	}
-	var refs []hubstore.Ref
-	for _, binding := range found {
-		if binding.GetDeletionTimestamp() == nil {
-			refs = append(refs, bindings.TemplateOf(binding))
-		}
-	}
-	return refs, nil
 }

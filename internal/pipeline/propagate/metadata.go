@@ -22,14 +22,6 @@ func claimPatch(obj metav1.Object, propagation policyv1alpha1.Propagation) hubst
 	}
 }
 
-// subjectOf returns what policies select by in a template.
-func subjectOf(templates Templates, ref hubstore.Ref, meta metav1.Object) policy.Subject {
-	return policy.Subject{
-		GroupVersionKind: ref.GroupVersionKind, Namespace: ref.Namespace, Name: ref.Name,
-		Labels: meta.GetLabels(), OtherVersions: templates.OtherVersions(ref.GroupVersionKind),
-	}
-}
-
 func refOf(subject policy.Subject) hubstore.Ref {
 	return hubstore.Ref{GroupVersionKind: subject.GroupVersionKind, Namespace: subject.Namespace, Name: subject.Name}
 }

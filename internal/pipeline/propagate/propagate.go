@@ -62,10 +62,10 @@ type propagator struct {
 	// decided for them is kept, so that creating them again moves nothing.
 	deleted sync.Map // template.Ref → workv1alpha2.Binding
 
-	// outgrown has templates that a changed policy no longer selects. Only then is a template given up: a template whose own labels
+	// unselected has templates that a changed policy no longer selects. Only then is a template given up: a template whose own labels
 	// moved away stays where it is until its policy changes. A start counts as a change of every policy: nobody knows which were
 	// changed shortly before.
-	outgrown sync.Map // template.Ref → policy.Claim
+	unselected sync.Map // template.Ref → policy.Claim
 }
 
 // settleFor is how long a new template may be without a policy before an event says why: policies are often created a moment later.
@@ -125,7 +125,7 @@ func (p *propagator) settle(ctx context.Context, c *claimant, subject policy.Sub
 // collect deletes the binding of a template that is gone. The API server is asked before, so that a cache that lags never costs a
 // running copy. A template that was made anew keeps the binding.
 func (p *propagator) collect(ctx context.Context, ref hubstore.Ref) error {
-	p.outgrown.Delete(ref)
+	p.unselected.Delete(ref)
 	p.deleted.Delete(ref)
 	binding, err := p.bindingOf(ctx, ref)
 	if err != nil || binding == nil {
@@ -182,19 +182,19 @@ func (p *propagator) bindingAt(ctx context.Context, ref hubstore.Ref, key client
 
 // subject is a template as policies see it.
 func (p *propagator) subject(ref hubstore.Ref, meta metav1.Object) policy.Subject {
-	return subjectOf(p.templates, ref, meta)
+	return policy.SubjectOf(ref.GroupVersionKind, meta, p.templates.OtherVersions(ref.GroupVersionKind))
 }
 
 // policyFor decides which policy a template belongs to, nil if to none, and says
 // how it won if there were others. With keep, everything is to stay as it is.
 func (p *propagator) policyFor(ctx context.Context, subject policy.Subject, meta metav1.Object, binding workv1alpha2.Binding) (propagation policyv1alpha1.Propagation, contest string, keep bool, err error) {
-	holder, err := p.holder(ctx, policy.ClaimOn(meta))
+	holder, err := p.policies.Holder(ctx, policy.ClaimOn(meta))
 	if err != nil {
 		return nil, "", false, err
 	}
 	if holder != nil && policy.Match(subject, holder) == policy.RankNone {
-		outgrown, _ := p.outgrown.LoadAndDelete(refOf(subject))
-		if binding != nil && outgrown != policy.ClaimOn(meta) {
+		unselected, _ := p.unselected.LoadAndDelete(refOf(subject))
+		if binding != nil && unselected != policy.ClaimOn(meta) {
 			return nil, "", true, nil
 		}
 		holder = nil
@@ -220,21 +220,6 @@ func (p *propagator) policyFor(ctx context.Context, subject policy.Subject, meta
 		contest = decision.Explain()
 	}
 	return decision.Winner, contest, false, nil
-}
-
-// holder is the policy that a claim names, nil if it is void: its policy is gone, on its way out, or another one of the same name.
-func (p *propagator) holder(ctx context.Context, claim policy.Claim) (policyv1alpha1.Propagation, error) {
-	if claim == (policy.Claim{}) || claim.Policy.Name == "" {
-		return nil, nil
-	}
-	propagation, err := p.policies.Get(ctx, claim.Policy)
-	if err != nil || propagation == nil || propagation.GetDeletionTimestamp() != nil {
-		return nil, err
-	}
-	if propagation.GetLabels()[propagation.PermanentIDLabel()] != claim.ID {
-		return nil, nil
-	}
-	return propagation, nil
 }
 
 // unclaimed releases a template that belongs to no policy. Its binding stays and

@@ -17,6 +17,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
 	"github.com/flagship-k8s/flagship/internal/knowledge/policy"
+	"github.com/flagship-k8s/flagship/internal/pipeline/propagate/policies"
 )
 
 func TestATemplateIsClaimedAndBoundInTwoWrites(t *testing.T) {
@@ -361,7 +362,7 @@ func TestPolicyDeletionReleases(t *testing.T) {
 					t.Errorf("the binding of %s did not stay as it was", ref)
 				}
 			}
-			if p, err := h.policies.policies.Get(t.Context(), policy.KeyOf(propagation)); err != nil || p != nil {
+			if p, err := h.loop.policies.Get(t.Context(), policy.KeyOf(propagation)); err != nil || p != nil {
 				t.Errorf("the policy is still there: %v, %v", p, err)
 			}
 
@@ -391,7 +392,7 @@ func TestAPolicyDoesNotWaitForBindingsThatGo(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.policyChanged(policy.KeyOf(propagation))
-	if p, err := h.policies.policies.Get(t.Context(), policy.KeyOf(propagation)); err != nil || p != nil {
+	if p, err := h.loop.policies.Get(t.Context(), policy.KeyOf(propagation)); err != nil || p != nil {
 		t.Errorf("the policy is still there: %v, %v", p, err)
 	}
 }
@@ -539,7 +540,7 @@ func TestDependentOverridesAreWaitedFor(t *testing.T) {
 	h.expectEvent(`waits for override policy "first"`)
 	override := &policyv1alpha1.OverridePolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "first"}}
 	h.create(override)
-	keys, err := dependingOnOverride(t.Context(), h.client, policy.KeyOf(override))
+	keys, err := policies.DependingOnOverride(t.Context(), h.client, policy.KeyOf(override))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -547,7 +548,7 @@ func TestDependentOverridesAreWaitedFor(t *testing.T) {
 		t.Errorf("policies waiting for the override (-want +got):\n%s", diff)
 	}
 	h.queue.refs = nil
-	if _, err := h.policies.Reconcile(t.Context(), policyRequest{Key: policy.KeyOf(override), override: true}); err != nil {
+	if _, err := h.policies.Reconcile(t.Context(), policies.Request{Key: policy.KeyOf(override), Override: true}); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]hubstore.Ref{ref}, h.queue.refs); diff != "" {

@@ -30,7 +30,7 @@ func Wants(reader client.Reader, templates Templates, hasWorks func(context.Cont
 const maxChain = 4
 
 func (p *propagator) wants(ctx context.Context, binding workv1alpha2.Binding, chain int) (bool, error) {
-	ref := canonicalRef(p.templates, bindings.TemplateOf(binding))
+	ref := bindings.TemplateOf(binding).Canonical(p.templates)
 	if !bindings.IsNameOf(binding, ref) {
 		return false, nil // made by hand: nobody would create it again
 	}
@@ -46,7 +46,7 @@ func (p *propagator) wants(ctx context.Context, binding workv1alpha2.Binding, ch
 	if policy.OtherOwner(meta) != "" {
 		return serviceWants(ctx, p.policies.Reader, meta)
 	}
-	holder, err := p.holder(ctx, policy.ClaimOn(meta))
+	holder, err := p.policies.Holder(ctx, policy.ClaimOn(meta))
 	if err != nil || holder != nil {
 		return holder != nil, err
 	}

@@ -8,13 +8,13 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/knowledge/fairqueue"
 )
 
 // queue is where bindings wait for a worker.
@@ -39,11 +39,7 @@ func priorityOf(b workv1alpha2.Binding) int {
 }
 
 func add(q queue, it types.NamespacedName, priority int) {
-	if pq, ok := q.(priorityqueue.PriorityQueue[types.NamespacedName]); ok {
-		pq.AddWithOpts(priorityqueue.AddOpts{Priority: &priority}, it)
-		return
-	}
-	q.Add(it)
+	fairqueue.Enqueue(q, priority, it)
 }
 
 // bindingEvents keeps the indexes current and enqueues bindings that may be due.

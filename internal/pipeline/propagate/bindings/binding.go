@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
@@ -181,4 +182,10 @@ func group(key string, labels map[string]string) string {
 func IsNameOf(binding workv1alpha2.Binding, ref hubstore.Ref) bool {
 	key := client.ObjectKeyFromObject(binding)
 	return key == Key(ref) || key == AlternativeKey(ref)
+}
+
+// OptIns are the annotations that bindings take over from their policy.
+var OptIns = []string{
+	policyv1alpha1.PartialPlacementAnnotation, policyv1alpha1.FailbackAnnotation, policyv1alpha1.PurgeModeAnnotation,
+	clusterv1alpha1.ApplyAsAnnotation,
 }

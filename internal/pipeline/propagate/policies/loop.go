@@ -1,16 +1,21 @@
-package propagate
+package policies
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"maps"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"slices"
 	"strings"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
@@ -21,25 +26,49 @@ import (
 	"github.com/flagship-k8s/flagship/internal/knowledge/policy"
 )
 
-// policyLoop reconciles one policy at a time. It writes to no template itself:
-// it finds those that the change concerns and leaves them to the propagator.
-type policyLoop struct {
-	*propagator
-	inbox *inbox
+// Templates is the store of templates as this package uses it; *hubstore.Store is one.
+type Templates interface {
+	WaitForSync(context.Context) error
+	Canonical(schema.GroupVersionKind) (schema.GroupVersionKind, bool)
+	OtherVersions(schema.GroupVersionKind) []string
+	Meta(hubstore.Ref) (*metav1.PartialObjectMetadata, bool)
+	List(schema.GroupVersionKind, string, labels.Selector) []*metav1.PartialObjectMetadata
 }
+
+// Loop reconciles one policy at a time. All fields are required.
+type Loop struct {
+	// Client is that of package hubclient.
+	Client    client.Client
+	Templates Templates
+	Events    events.Recorder
+	Clock     clock.PassiveClock
+	// Started is when the process started.
+	Started time.Time
+	// Enqueue adds templates to the queue of the template loop. It is a function since that loop's package imports this one.
+	Enqueue func(priority int, templates ...hubstore.Ref)
+	// Unselected is called before a template is enqueued that the policy of its claim no longer selects. It is a function for the same
+	// reason.
+	Unselected func(hubstore.Ref, policy.Claim)
+}
+
+// Priorities in the queue of templates. What one change of a policy brings along waits behind what users do meanwhile.
+const (
+	soon  = 0
+	later = handler.LowPriority
+)
 
 // maxListed is how many holders an event names.
 const maxListed = 8
 
-// policyRequest names a policy that changed, or an override policy that was created.
-type policyRequest struct {
+// Request names a policy that changed, or an override policy that was created.
+type Request struct {
 	policy.Key
-	override bool
+	Override bool
 }
 
 // String is the request as logs show it.
-func (r policyRequest) String() string {
-	if r.override {
+func (r Request) String() string {
+	if r.Override {
 		return "override policy " + r.Namespace + "/" + r.Name
 	}
 	return r.Key.String()
@@ -47,11 +76,11 @@ func (r policyRequest) String() string {
 
 // Reconcile enqueues the templates that a changed policy concerns. For an override policy it does so for all policies that depend
 // on it.
-func (l *policyLoop) Reconcile(ctx context.Context, request policyRequest) (reconcile.Result, error) {
-	if !request.override {
+func (l *Loop) Reconcile(ctx context.Context, request Request) (reconcile.Result, error) {
+	if !request.Override {
 		return l.reconcile(ctx, request.Key)
 	}
-	keys, err := dependingOnOverride(ctx, l.client, request.Key)
+	keys, err := DependingOnOverride(ctx, l.Client, request.Key)
 	failures := []error{err}
 	for _, key := range keys {
 		_, err := l.reconcile(ctx, key)
@@ -60,50 +89,52 @@ func (l *policyLoop) Reconcile(ctx context.Context, request policyRequest) (reco
 	return reconcile.Result{}, errors.Join(failures...)
 }
 
-func (l *policyLoop) reconcile(ctx context.Context, key policy.Key) (reconcile.Result, error) {
+func (l *Loop) policies() hubclient.Policies { return hubclient.Policies{Reader: l.Client} }
+
+func (l *Loop) reconcile(ctx context.Context, key policy.Key) (reconcile.Result, error) {
 	// What was changed shortly before a restart is found out from the templates, so they have to be known.
-	if err := l.templates.WaitForSync(ctx); err != nil {
+	if err := l.Templates.WaitForSync(ctx); err != nil {
 		return reconcile.Result{}, err
 	}
-	propagation, err := l.policies.Get(ctx, key)
+	propagation, err := l.policies().Get(ctx, key)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	bound, err := boundBy(ctx, l.client, key)
+	bound, err := boundBy(ctx, l.Client, key)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
 	bound = l.canonical(bound)
 	switch {
 	case propagation == nil:
-		l.inbox.add(later, bound...)
+		l.Enqueue(later, bound...)
 		return reconcile.Result{}, nil
 	case propagation.GetDeletionTimestamp() != nil:
 		return l.release(ctx, propagation, bound)
 	}
-	l.giveUp(propagation, bound)
+	l.unselect(propagation, bound)
 	named, listed := l.selected(propagation)
-	l.inbox.add(soon, named...)
-	l.inbox.add(later, listed...)
+	l.Enqueue(soon, named...)
+	l.Enqueue(later, listed...)
 	return reconcile.Result{}, l.reportHeld(ctx, propagation, append(named, listed...))
 }
 
 // release waits until nothing is claimed by a policy being deleted, then lets it go. Bindings and copies stay.
-func (l *policyLoop) release(ctx context.Context, propagation policyv1alpha1.Propagation, bound []hubstore.Ref) (reconcile.Result, error) {
+func (l *Loop) release(ctx context.Context, propagation policyv1alpha1.Propagation, bound []hubstore.Ref) (reconcile.Result, error) {
 	if !controllerutil.ContainsFinalizer(propagation, propagation.Finalizer()) {
-		l.inbox.add(later, bound...)
+		l.Enqueue(later, bound...)
 		return reconcile.Result{}, nil
 	}
 	remaining := append(bound, l.claimedBy(propagation)...)
 	if len(remaining) > 0 {
-		l.inbox.add(later, remaining...)
+		l.Enqueue(later, remaining...)
 		return reconcile.Result{RequeueAfter: backoff.NotYet}, nil
 	}
-	return reconcile.Result{}, hubclient.RemoveFinalizer(ctx, l.client, propagation, propagation.Finalizer())
+	return reconcile.Result{}, hubclient.RemoveFinalizer(ctx, l.Client, propagation, propagation.Finalizer())
 }
 
 // claimedBy lists templates of the selected kinds that carry the policy's claim.
-func (l *policyLoop) claimedBy(propagation policyv1alpha1.Propagation) []hubstore.Ref {
+func (l *Loop) claimedBy(propagation policyv1alpha1.Propagation) []hubstore.Ref {
 	id := propagation.GetLabels()[propagation.PermanentIDLabel()]
 	if id == "" {
 		return nil
@@ -111,35 +142,35 @@ func (l *policyLoop) claimedBy(propagation policyv1alpha1.Propagation) []hubstor
 	mark := labels.SelectorFromSet(labels.Set{propagation.PermanentIDLabel(): id})
 	found := map[hubstore.Ref]bool{}
 	for _, selector := range propagation.PropagationSpec().ResourceSelectors {
-		gvk, ok := l.templates.Canonical(policy.KindOf(selector))
+		gvk, ok := l.Templates.Canonical(policy.KindOf(selector))
 		if !ok {
 			continue
 		}
-		for _, meta := range l.templates.List(gvk, propagation.GetNamespace(), mark) {
+		for _, meta := range l.Templates.List(gvk, propagation.GetNamespace(), mark) {
 			found[hubstore.Ref{GroupVersionKind: gvk, Namespace: meta.Namespace, Name: meta.Name}] = true
 		}
 	}
 	return slices.Collect(maps.Keys(found))
 }
 
-// giveUp marks the bound templates that the policy no longer selects, for the propagator to release them.
-func (l *policyLoop) giveUp(propagation policyv1alpha1.Propagation, bound []hubstore.Ref) {
+// unselect enqueues the bound templates that the policy no longer selects, for the propagator to release them.
+func (l *Loop) unselect(propagation policyv1alpha1.Propagation, bound []hubstore.Ref) {
 	for _, ref := range bound {
-		meta, ok := l.templates.Meta(ref)
-		if !ok || policy.Match(l.subject(ref, meta), propagation) != policy.RankNone {
+		meta, ok := l.Templates.Meta(ref)
+		if !ok || policy.Match(policy.SubjectOf(ref.GroupVersionKind, meta, l.Templates.OtherVersions(ref.GroupVersionKind)), propagation) != policy.RankNone {
 			continue
 		}
 		if claim := policy.ClaimOn(meta); claim.Policy == policy.KeyOf(propagation) {
-			l.outgrown.Store(ref, claim)
+			l.Unselected(ref, claim)
 		}
-		l.inbox.add(later, ref)
+		l.Enqueue(later, ref)
 	}
 }
 
 // selected lists the templates there are that a policy selects: by name, and by labels or kind.
-func (l *policyLoop) selected(propagation policyv1alpha1.Propagation) (named, listed []hubstore.Ref) {
+func (l *Loop) selected(propagation policyv1alpha1.Propagation) (named, listed []hubstore.Ref) {
 	for _, selector := range propagation.PropagationSpec().ResourceSelectors {
-		gvk, ok := l.templates.Canonical(policy.KindOf(selector))
+		gvk, ok := l.Templates.Canonical(policy.KindOf(selector))
 		if !ok {
 			continue
 		}
@@ -149,14 +180,14 @@ func (l *policyLoop) selected(propagation policyv1alpha1.Propagation) (named, li
 		}
 		if selector.Name != "" && namespace != "" {
 			ref := hubstore.Ref{GroupVersionKind: gvk, Namespace: namespace, Name: selector.Name}
-			if _, ok := l.templates.Meta(ref); ok {
+			if _, ok := l.Templates.Meta(ref); ok {
 				named = append(named, ref)
 			}
 			continue
 		}
-		for _, meta := range l.templates.List(gvk, namespace, labels.Everything()) {
+		for _, meta := range l.Templates.List(gvk, namespace, labels.Everything()) {
 			ref := hubstore.Ref{GroupVersionKind: gvk, Namespace: meta.Namespace, Name: meta.Name}
-			if policy.Match(l.subject(ref, meta), propagation) != policy.RankNone {
+			if policy.Match(policy.SubjectOf(ref.GroupVersionKind, meta, l.Templates.OtherVersions(ref.GroupVersionKind)), propagation) != policy.RankNone {
 				listed = append(listed, ref)
 			}
 		}
@@ -165,14 +196,14 @@ func (l *policyLoop) selected(propagation policyv1alpha1.Propagation) (named, li
 }
 
 // reportHeld tells the owner of a new or changed policy which selected objects it does not get, because other policies hold them.
-func (l *policyLoop) reportHeld(ctx context.Context, propagation policyv1alpha1.Propagation, selected []hubstore.Ref) error {
-	if hubAge := l.clock.Since(l.started); hubAge < time.Minute && l.clock.Since(propagation.GetCreationTimestamp().Time) > hubAge {
+func (l *Loop) reportHeld(ctx context.Context, propagation policyv1alpha1.Propagation, selected []hubstore.Ref) error {
+	if hubAge := l.Clock.Since(l.Started); hubAge < time.Minute && l.Clock.Since(propagation.GetCreationTimestamp().Time) > hubAge {
 		return nil // what a restart finds again is no news
 	}
 	holders := map[string]int{}
 	total := 0
 	for _, ref := range selected {
-		meta, ok := l.templates.Meta(ref)
+		meta, ok := l.Templates.Meta(ref)
 		if !ok {
 			continue
 		}
@@ -185,14 +216,14 @@ func (l *policyLoop) reportHeld(ctx context.Context, propagation policyv1alpha1.
 		if claim == (policy.Claim{}) || claim.Policy == policy.KeyOf(propagation) {
 			continue
 		}
-		holder, err := l.holder(ctx, claim)
+		holder, err := l.policies().Holder(ctx, claim)
 		if err != nil {
 			return err
 		}
 		if holder == nil {
 			continue
 		}
-		subject := l.subject(ref, meta)
+		subject := policy.SubjectOf(ref.GroupVersionKind, meta, l.Templates.OtherVersions(ref.GroupVersionKind))
 		if policy.Match(subject, holder) == policy.RankNone || policy.Preempt(subject, holder, []policyv1alpha1.Propagation{propagation}) != nil {
 			continue
 		}
@@ -214,23 +245,16 @@ func (l *policyLoop) reportHeld(ctx context.Context, propagation policyv1alpha1.
 	if propagation.GetNamespace() == "" {
 		kind = "ClusterPropagationPolicy"
 	}
-	l.events.Publish(events.Warning(events.Reference(policyv1alpha1.SchemeGroupVersion.WithKind(kind), propagation), events.ApplyPolicyFailed,
+	l.Events.Publish(events.Warning(events.Reference(policyv1alpha1.SchemeGroupVersion.WithKind(kind), propagation), events.ApplyPolicyFailed,
 		fmt.Sprintf("%d of %d selected objects belong to others, which this policy may not preempt: %s",
 			total, len(selected), strings.Join(parts, ", "))))
 	return nil
 }
 
 // canonical gives references the version under which the store knows them.
-func (l *policyLoop) canonical(refs []hubstore.Ref) []hubstore.Ref {
+func (l *Loop) canonical(refs []hubstore.Ref) []hubstore.Ref {
 	for i := range refs {
-		refs[i] = canonicalRef(l.templates, refs[i])
+		refs[i] = refs[i].Canonical(l.Templates)
 	}
 	return refs
-}
-
-func canonicalRef(templates Templates, ref hubstore.Ref) hubstore.Ref {
-	if gvk, ok := templates.Canonical(ref.GroupVersionKind); ok {
-		ref.GroupVersionKind = gvk
-	}
-	return ref
 }
