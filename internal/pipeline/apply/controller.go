@@ -86,11 +86,9 @@ type Applier struct {
 	waits         objects.StartTimes // Works that wait for watches
 	troubles      objects.StartTimes // Works that fail
 	repairBackoff repairBackoff
-	releasedWorks releasedWorks // Works that were let go
-	deletedWorks  deletedWorks  // Works whose objects were removed
-
-	mu    sync.Mutex
-	conns map[string]*member.Conn // the last ones heard of
+	releasedWorks sync.Map     // UIDs of Works whose finalizer was removed, until the cache shows that they are gone
+	deletedWorks  deletedWorks // Works whose objects were removed
+	conns         sync.Map     // the last *member.Conn by cluster
 }
 
 // Setup adds apply to a manager.
@@ -126,7 +124,7 @@ func newApplier(hub client.Client, works cache.Cache, deps Deps) (*Applier, erro
 	}
 	a := &Applier{
 		client: hub, cache: works, fleet: deps.Fleet, report: deps.Report, events: deps.Events, clock: deps.Clock,
-		changes: deps.Changes, metrics: newBrakeMetrics(deps.Metrics), guard: deps.Guard, keeps: deps.Keeps, conns: map[string]*member.Conn{},
+		changes: deps.Changes, metrics: newBrakeMetrics(deps.Metrics), guard: deps.Guard, keeps: deps.Keeps,
 	}
 	a.braking.Applier = a
 	a.brake = brake.New(deps.Brake, deps.Clock, a.braking.engaged)
@@ -146,18 +144,10 @@ func newApplier(hub client.Client, works cache.Cache, deps Deps) (*Applier, erro
 // new one: no one followed their objects before, and an agent may have stopped doing so.
 func (a *Applier) connectionChanged(cluster string) {
 	conn, connected := a.fleet.Get(cluster)
-	a.mu.Lock()
-	before := a.conns[cluster]
-	if connected {
-		a.conns[cluster] = conn
-	} else {
-		delete(a.conns, cluster)
-	}
-	a.mu.Unlock()
-	switch {
-	case !connected:
+	if !connected {
+		a.conns.Delete(cluster)
 		a.objects.Results.ForgetCluster(cluster)
-	case conn != before:
+	} else if before, _ := a.conns.Swap(cluster, conn); before != conn {
 		a.queues.Add(cluster, everyWork(cluster))
 	}
 }

@@ -7,33 +7,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// released remembers which Works were let go, for as long as the cache still shows them.
-type releasedWorks struct {
-	mu   sync.Mutex
-	uids map[types.NamespacedName]types.UID
-}
-
-func (r *releasedWorks) put(work types.NamespacedName, uid types.UID) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.uids == nil {
-		r.uids = map[types.NamespacedName]types.UID{}
-	}
-	r.uids[work] = uid
-}
-
-func (r *releasedWorks) has(work types.NamespacedName, uid types.UID) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.uids[work] == uid
-}
-
-func (r *releasedWorks) forget(work types.NamespacedName) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.uids, work)
-}
-
 const (
 	// maxDeletedWorks bounds how many Works are remembered after their end: some 3 MB.
 	maxDeletedWorks = 1 << 14

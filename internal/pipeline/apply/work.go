@@ -250,7 +250,7 @@ func (a *Applier) forget(cluster string, key types.NamespacedName) {
 	a.troubles.End(key)
 	a.objects.ForgetWork(key)
 	a.repairBackoff.forget(key)
-	a.releasedWorks.forget(key)
+	a.releasedWorks.Delete(key)
 	if conn, ok := a.fleet.Get(cluster); ok {
 		conn.Release(holder(key))
 	}
@@ -260,7 +260,8 @@ func (a *Applier) forget(cluster string, key types.NamespacedName) {
 // object that was applied just before the control plane was killed is told of neither by manifests nor by the status.
 func (a *Applier) finalize(ctx context.Context, d destination, work *workv1alpha1.Work) (time.Duration, error) {
 	key := client.ObjectKeyFromObject(work)
-	if !controllerutil.ContainsFinalizer(work, workv1alpha1.ExecutionFinalizer) || a.releasedWorks.has(key, work.UID) {
+	released, _ := a.releasedWorks.Load(key)
+	if !controllerutil.ContainsFinalizer(work, workv1alpha1.ExecutionFinalizer) || released == work.UID {
 		return 0, nil
 	}
 	if !d.gone && !d.leaving {
@@ -312,7 +313,7 @@ func (a *Applier) removeFinalizer(ctx context.Context, d destination, work *work
 	}
 	key := client.ObjectKeyFromObject(work)
 	a.forget(d.name, key)
-	a.releasedWorks.put(key, work.UID) // until the cache shows that it is gone
+	a.releasedWorks.Store(key, work.UID) // until the cache shows that it is gone
 	return nil
 }
 

@@ -240,9 +240,9 @@ func (c *namespaceContents) workOf(obj *metav1.PartialObjectMetadata) (types.Nam
 // Between the list and the deletion others may make an object that goes with the namespace. Kubernetes has no deletion
 // of a namespace that depends on its contents, so that this moment, some tens of milliseconds, cannot be closed.
 func (w *Writer) spareNamespace(ctx context.Context, conn *member.Conn, work types.NamespacedName, namespace string) (bool, error) {
-	if w.leavingWorks.any(work, func(key types.NamespacedName) bool {
-		return w.Hub.Get(ctx, key, &workv1alpha1.Work{}) == nil
-	}) {
+	leaving, _ := w.leavingWorks.Load(work)
+	works, _ := leaving.([]types.NamespacedName)
+	if slices.ContainsFunc(works, func(key types.NamespacedName) bool { return w.Hub.Get(ctx, key, &workv1alpha1.Work{}) == nil }) {
 		return false, Transient(errors.New("what else was applied in the namespace is on its way out"))
 	}
 	found, err := w.contentsOf(ctx, conn, namespace)
@@ -256,7 +256,7 @@ func (w *Writer) spareNamespace(ctx context.Context, conn *member.Conn, work typ
 			namespace, named(found.others)))
 		return true, nil
 	case len(found.pending) > 0:
-		w.leavingWorks.put(work, found.pending)
+		w.leavingWorks.Store(work, found.pending)
 		return false, Transient(fmt.Errorf("%d other objects in the namespace are on their way out", len(found.pending)))
 	case len(found.unknown) > 0 && w.doubts.Since(work, w.Clock.Now()) < DoubtPatience:
 		return false, fmt.Errorf("it is not certain that namespace %s holds nothing else: cannot list %s", namespace, named(found.unknown))
@@ -286,34 +286,4 @@ func named(names []string) string {
 		return strings.Join(names, ", ")
 	}
 	return strings.Join(names[:namedAtMost], ", ") + " and more"
-}
-
-// leavingWorks remembers for a Work with a namespace the Works that were seen to leave it, so that everything in it is listed
-// again only when these are gone.
-type leavingWorks struct {
-	mu    sync.Mutex
-	works map[types.NamespacedName][]types.NamespacedName
-}
-
-func (d *leavingWorks) put(work types.NamespacedName, leaving []types.NamespacedName) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.works == nil {
-		d.works = map[types.NamespacedName][]types.NamespacedName{}
-	}
-	d.works[work] = leaving
-}
-
-func (d *leavingWorks) forget(work types.NamespacedName) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	delete(d.works, work)
-}
-
-// any returns whether one of the Works exists that were seen to leave.
-func (d *leavingWorks) any(work types.NamespacedName, exists func(types.NamespacedName) bool) bool {
-	d.mu.Lock()
-	leaving := d.works[work]
-	d.mu.Unlock()
-	return slices.ContainsFunc(leaving, exists)
 }

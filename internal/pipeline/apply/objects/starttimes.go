@@ -7,38 +7,20 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// startTimes record since when something about a Work has been the case.
-type StartTimes struct {
-	mu     sync.Mutex
-	starts map[types.NamespacedName]time.Time
-}
+// StartTimes record since when something about a Work has been the case. The zero value is ready for use.
+type StartTimes struct{ starts sync.Map }
 
-// since records the start unless there is one, and returns the time since.
+// Since records the start unless there is one, and returns the time since.
 func (s *StartTimes) Since(work types.NamespacedName, now time.Time) time.Duration {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	start, runs := s.starts[work]
-	if !runs {
-		if s.starts == nil {
-			s.starts = map[types.NamespacedName]time.Time{}
-		}
-		start = now
-		s.starts[work] = now
-	}
-	return now.Sub(start)
+	start, _ := s.starts.LoadOrStore(work, now)
+	return now.Sub(start.(time.Time))
 }
 
-// runs returns whether there is a start.
+// Runs returns whether there is a start.
 func (s *StartTimes) Runs(work types.NamespacedName) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	_, runs := s.starts[work]
+	_, runs := s.starts.Load(work)
 	return runs
 }
 
-// end removes the start.
-func (s *StartTimes) End(work types.NamespacedName) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.starts, work)
-}
+// End removes the start.
+func (s *StartTimes) End(work types.NamespacedName) { s.starts.Delete(work) }

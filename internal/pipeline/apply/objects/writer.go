@@ -2,6 +2,7 @@ package objects
 
 import (
 	"context"
+	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -52,10 +53,12 @@ func (NoGuard) OnResume(func(cluster string)) {}
 // Writer applies, deletes and releases single objects in members.
 type Writer struct {
 	WriterDeps
-	metrics      *writeMetrics
-	Results      Results
-	doubts       StartTimes // Works of namespaces of which not everything can be listed
-	leavingWorks leavingWorks
+	metrics *writeMetrics
+	Results Results
+	doubts  StartTimes // Works of namespaces of which not everything can be listed
+	// leavingWorks has, by the Work of a namespace, the Works that were seen to leave it, so that everything in it is listed again
+	// only when these are gone.
+	leavingWorks sync.Map
 }
 
 // NewWriter returns a writer. The metrics are registered unless the registerer is nil.
@@ -66,7 +69,7 @@ func NewWriter(deps WriterDeps, metrics prometheus.Registerer) *Writer {
 // ForgetWork drops what is known of a Work that is gone.
 func (w *Writer) ForgetWork(work types.NamespacedName) {
 	w.doubts.End(work)
-	w.leavingWorks.forget(work)
+	w.leavingWorks.Delete(work)
 }
 
 // otherOwner returns a function that returns whether another Work exists and contains the object.
