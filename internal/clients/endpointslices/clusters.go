@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -14,71 +15,54 @@ import (
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 )
 
-// DefaultGrace is long enough for a control plane that is restarted and short enough for a cluster that burns.
+// DefaultGrace is long enough for a restart of the control plane and short enough for a cluster that is lost.
 const DefaultGrace = 5 * time.Minute
 
-// Clusters knows which clusters there are and which are away.
+// Clusters reads which clusters there are and whose endpoints count as ready.
 type Clusters struct {
 	Reader client.Reader
 	Clock  clock.PassiveClock
-	// grace is how long the endpoints of a cluster that is not ready count as they were seen last.
+	// Grace is how long the endpoints of a cluster that is not ready stay as they were last seen. After that they are marked as not
+	// ready.
 	Grace time.Duration
 }
 
-// Registered lists the clusters that are to stay, sorted.
-func (r Clusters) Registered(ctx context.Context) ([]string, error) {
+// Registered lists the clusters that are not being deleted, sorted by name. They are shared with the cache.
+func (c Clusters) Registered(ctx context.Context) ([]*clusterv1alpha1.Cluster, error) {
 	var list clusterv1alpha1.ClusterList
-	if err := r.Reader.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+	if err := c.Reader.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing clusters: %w", err)
 	}
-	var names []string
+	var clusters []*clusterv1alpha1.Cluster
 	for i := range list.Items {
 		if list.Items[i].DeletionTimestamp == nil {
-			names = append(names, list.Items[i].Name)
+			clusters = append(clusters, &list.Items[i])
 		}
 	}
-	slices.Sort(names)
-	return names, nil
+	slices.SortFunc(clusters, func(a, b *clusterv1alpha1.Cluster) int { return strings.Compare(a.Name, b.Name) })
+	return clusters, nil
 }
 
-// Pulled names those of some clusters to which the control plane has no connection, being in pull mode.
-func (r Clusters) Pulled(ctx context.Context, clusters []string) map[string]bool {
-	found := map[string]bool{}
-	for _, name := range clusters {
-		cluster := &clusterv1alpha1.Cluster{}
-		if r.Reader.Get(ctx, client.ObjectKey{Name: name}, cluster, client.UnsafeDisableDeepCopy) == nil && cluster.Spec.SyncMode == clusterv1alpha1.Pull {
-			found[name] = true
-		}
+// Names lists the names of clusters.
+func Names(clusters []*clusterv1alpha1.Cluster) []string {
+	names := make([]string, len(clusters))
+	for i, c := range clusters {
+		names[i] = c.Name
 	}
-	return found
+	return names
 }
 
-// Expired says whether a cluster has not been ready for longer than the grace, and else, for one that is not ready, how
-// much of it is left. A cluster about which nobody has said anything yet is new, not away.
-func (r Clusters) Expired(ctx context.Context, name string) (expired bool, left time.Duration) {
-	cluster := &clusterv1alpha1.Cluster{}
-	if r.Reader.Get(ctx, client.ObjectKey{Name: name}, cluster, client.UnsafeDisableDeepCopy) != nil {
+// Expired returns whether one of some clusters has not been ready for longer than the grace, and otherwise, if it is not ready, what
+// is left of the grace. A cluster without a condition is new; that it is not ready is not known.
+func (c Clusters) Expired(clusters []*clusterv1alpha1.Cluster, name string) (expired bool, left time.Duration) {
+	i := slices.IndexFunc(clusters, func(cluster *clusterv1alpha1.Cluster) bool { return cluster.Name == name })
+	if i < 0 {
 		return false, 0
 	}
-	ready := meta.FindStatusCondition(cluster.Status.Conditions, clusterv1alpha1.ClusterConditionReady)
+	ready := meta.FindStatusCondition(clusters[i].Status.Conditions, clusterv1alpha1.ClusterConditionReady)
 	if ready == nil || ready.Status == metav1.ConditionTrue {
 		return false, 0
 	}
-	left = r.Grace - r.Clock.Since(ready.LastTransitionTime.Time)
+	left = c.Grace - c.Clock.Since(ready.LastTransitionTime.Time)
 	return left <= 0, max(left, 0)
-}
-
-// Away says about each cluster that has been away for too long what it is, and when the next one will have been.
-func (r Clusters) Away(ctx context.Context, clusters []string) (why map[string]string, next time.Duration) {
-	why = map[string]string{}
-	for _, name := range clusters {
-		expired, left := r.Expired(ctx, name)
-		if expired {
-			why[name] = fmt.Sprintf("cluster %s has not been ready for more than %s", name, r.Grace)
-		}
-		if left > 0 && (next == 0 || left < next) {
-			next = left
-		}
-	}
-	return why, next
 }

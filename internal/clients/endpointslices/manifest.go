@@ -9,25 +9,24 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	networkingv1alpha1 "github.com/flagship-k8s/flagship/api/networking/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 )
 
-// TypeMeta is a slice's type; objects of typed clients lack it.
+// TypeMeta is the type of a slice; objects of typed clients lack it.
 var TypeMeta = metav1.TypeMeta{APIVersion: "discovery.k8s.io/v1", Kind: "EndpointSlice"}
 
-// madeHere are the values of the managed-by label on slices that came from another cluster. Collecting those again would
-// send endpoints in circles.
-var madeHere = []string{
+// dispatchedManagers are the values of the label managed-by on slices that came from another cluster. To record those too would send
+// endpoints in circles.
+var dispatchedManagers = []string{
 	networkingv1alpha1.EndpointSliceDispatchControllerLabelValue, networkingv1alpha1.EndpointSliceControllerLabelValue,
 }
 
-// Collected is what other clusters may know of a slice: addresses, conditions, ports, host names and zones. Nodes, pods
-// and topology hints mean nothing outside the cluster. It is nil for a slice that is not to be collected.
+// Collected returns what other clusters may know of a slice: addresses, conditions, ports, host names and zones. Nodes, pods and
+// topology hints mean nothing outside the cluster. It is nil for a slice that is not to be recorded.
 func Collected(slice *discoveryv1.EndpointSlice) *discoveryv1.EndpointSlice {
-	if slice.Labels[discoveryv1.LabelServiceName] == "" || slices.Contains(madeHere, slice.Labels[discoveryv1.LabelManagedBy]) {
+	if slice.Labels[discoveryv1.LabelServiceName] == "" || slices.Contains(dispatchedManagers, slice.Labels[discoveryv1.LabelManagedBy]) {
 		return nil
 	}
 	out := &discoveryv1.EndpointSlice{
@@ -37,7 +36,7 @@ func Collected(slice *discoveryv1.EndpointSlice) *discoveryv1.EndpointSlice {
 		Ports:       slice.Ports,
 		Endpoints:   make([]discoveryv1.Endpoint, 0, len(slice.Endpoints)),
 	}
-	// The headless mark keeps proxies from looking at slices that are for DNS only.
+	// The label of headless Services makes proxies ignore slices that are for DNS only.
 	for _, key := range []string{discoveryv1.LabelServiceName, discoveryv1.LabelManagedBy, corev1.IsHeadlessService} {
 		if value, ok := slice.Labels[key]; ok {
 			out.Labels[key] = value
@@ -51,28 +50,24 @@ func Collected(slice *discoveryv1.EndpointSlice) *discoveryv1.EndpointSlice {
 	return out
 }
 
-// Dispatched is a collected slice as consumers get it. Of a provider that has been away for too long no endpoint is ready.
-func Dispatched(slice *discoveryv1.EndpointSlice, name string, away bool) *discoveryv1.EndpointSlice {
+// Dispatched returns a recorded slice as consumers get it. No endpoint of a provider that is expired is ready.
+func Dispatched(slice *discoveryv1.EndpointSlice, name string, expired bool) *discoveryv1.EndpointSlice {
 	out := slice.DeepCopy()
 	out.TypeMeta = TypeMeta
 	out.Name = name
 	out.Labels[discoveryv1.LabelManagedBy] = networkingv1alpha1.EndpointSliceDispatchControllerLabelValue
-	if away {
+	if expired {
 		for i := range out.Endpoints {
-			out.Endpoints[i].Conditions.Ready = ptr.To(false)
-			out.Endpoints[i].Conditions.Serving = ptr.To(false)
+			out.Endpoints[i].Conditions.Ready = new(false)
+			out.Endpoints[i].Conditions.Serving = new(false)
 		}
 	}
 	return out
 }
 
-// Name is the name of a provider's slice in consumers: the provider's name, a dash, the slice's. Should another
-// cluster's name be the first part of the provider's, as with "eu" and "eu-west", two slices could come to one name, so
-// there a hash tells them apart; and where the name would be too long.
-func Name(provider, slice string, registered []string) string {
-	return DistinctName(networkingv1alpha1.DispatchedEndpointSliceName(provider, slice), provider, slice, registered)
-}
-
+// DistinctName is the name of a provider's slice in other clusters: the given name, which begins with that of the provider. If the
+// name of another cluster is the first part of the provider's, as with "eu" and "eu-west", two slices could have one name, so a hash
+// is added; also if the name is too long.
 func DistinctName(name, provider, slice string, registered []string) string {
 	const longest = 253
 	ambiguous := slices.ContainsFunc(registered, func(other string) bool { return strings.HasPrefix(provider, other+"-") })
@@ -83,6 +78,7 @@ func DistinctName(name, provider, slice string, registered []string) string {
 	return strings.TrimRight(name[:min(len(name), longest-len(hash))], "-.") + hash
 }
 
+// Encode returns the manifest of a slice.
 func Encode(slice *discoveryv1.EndpointSlice) ([]byte, error) {
 	raw, err := json.Marshal(slice)
 	if err != nil {
@@ -91,6 +87,7 @@ func Encode(slice *discoveryv1.EndpointSlice) ([]byte, error) {
 	return raw, nil
 }
 
+// Decode returns the slice of a manifest.
 func Decode(raw []byte) (*discoveryv1.EndpointSlice, error) {
 	slice := &discoveryv1.EndpointSlice{}
 	if err := json.Unmarshal(raw, slice); err != nil {

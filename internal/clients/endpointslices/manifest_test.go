@@ -9,6 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	networkingv1alpha1 "github.com/flagship-k8s/flagship/api/networking/v1alpha1"
 )
 
 func must[T any](value T, err error) T {
@@ -66,8 +68,8 @@ func TestCollected(t *testing.T) {
 
 func TestSomeSlicesAreNotCollected(t *testing.T) {
 	for reason, change := range map[string]func(*discoveryv1.EndpointSlice){
-		"it came from another cluster":        func(s *discoveryv1.EndpointSlice) { s.Labels[discoveryv1.LabelManagedBy] = madeHere[0] },
-		"it was made for an imported service": func(s *discoveryv1.EndpointSlice) { s.Labels[discoveryv1.LabelManagedBy] = madeHere[1] },
+		"it came from another cluster":        func(s *discoveryv1.EndpointSlice) { s.Labels[discoveryv1.LabelManagedBy] = dispatchedManagers[0] },
+		"it was made for an imported service": func(s *discoveryv1.EndpointSlice) { s.Labels[discoveryv1.LabelManagedBy] = dispatchedManagers[1] },
 		"it belongs to no Service":            func(s *discoveryv1.EndpointSlice) { delete(s.Labels, discoveryv1.LabelServiceName) },
 	} {
 		slice := full()
@@ -104,15 +106,18 @@ func TestDispatched(t *testing.T) {
 func TestSliceNames(t *testing.T) {
 	long := strings.Repeat("s", 253)
 	registered := []string{"eu", "eu-west", "member1"}
-	if got := Name("member1", "web-x", registered); got != "member1-web-x" {
+	name := func(provider, slice string) string {
+		return DistinctName(networkingv1alpha1.DispatchedEndpointSliceName(provider, slice), provider, slice, registered)
+	}
+	if got := name("member1", "web-x"); got != "member1-web-x" {
 		t.Errorf("name is %s, want the contract's", got)
 	}
-	if got := Name("eu", "west-web", registered); got != "eu-west-web" {
+	if got := name("eu", "west-web"); got != "eu-west-web" {
 		t.Errorf("name is %s: nobody's name is the first part of eu", got)
 	}
 	seen := map[string]string{}
 	for _, of := range [][2]string{{"eu", "west-web"}, {"eu-west", "web"}, {"eu", "west-web-2"}, {"eu-west", "web-2"}, {"eu", long}, {"eu-west", long}, {"member1", long}} {
-		name := Name(of[0], of[1], registered)
+		name := name(of[0], of[1])
 		if other, taken := seen[name]; taken {
 			t.Errorf("%v and %s are both called %s", of, other, name)
 		}

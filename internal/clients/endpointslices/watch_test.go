@@ -25,9 +25,10 @@ func TestNamespaceScope(t *testing.T) {
 func TestWatchKeepsWhatRecordsHave(t *testing.T) {
 	var changed []string
 	complete := 0
-	w := &SliceWatch{View: SliceView(Collected), Items: map[types.NamespacedName]Slice{}, Handlers: Handlers{
-		Changed: func(key types.NamespacedName) { changed = append(changed, key.Name) }, Listed: func() { complete++ },
-	}}
+	w := New(SliceView(Collected), Handlers{
+		Changed: func(key types.NamespacedName) { changed = append(changed, key.Name) },
+		Listed:  func() { complete++ },
+	})
 	expect := func(what string, want ...string) {
 		t.Helper()
 		slices.Sort(changed)
@@ -42,7 +43,7 @@ func TestWatchKeepsWhatRecordsHave(t *testing.T) {
 		t.Fatal(err)
 	}
 	expect("first list", "web-other", "web-x7k2p")
-	if complete != 1 || !w.HasSynced() || len(w.Keys(OfService(webKey))) != 2 {
+	if complete != 1 || !w.HasSynced() || len(w.Keys(Of(webKey))) != 2 {
 		t.Errorf("complete %d times, synced %v", complete, w.HasSynced())
 	}
 	hinted := full()

@@ -13,8 +13,8 @@ import (
 // bindingName is the name of a Service's binding, whoever made it.
 func bindingName(service string) string { return workv1alpha2.BindingName("Service", service) }
 
-// bindingFor is the binding that takes a Service to clusters: existing with our part replaced, or a new one. A policy's is
-// taken over in place, so that no copy goes meanwhile.
+// bindingFor is the binding of a claimed Service: the existing one with this part replaced, or a new one. That of a policy is
+// taken over in place, so that no copy is deleted meanwhile.
 func bindingFor(mcs *networkingv1alpha1.MultiClusterService, service *corev1.Service, clusters []string, existing *workv1alpha2.ResourceBinding) (*workv1alpha2.ResourceBinding, error) {
 	content, err := contentOf(service)
 	if err != nil {
@@ -40,7 +40,7 @@ func bindingFor(mcs *networkingv1alpha1.MultiClusterService, service *corev1.Ser
 	binding.Annotations = labels.Merge(labels.Merge(binding.Annotations, claimAnnotations(mcs)), map[string]string{
 		networkingv1alpha1.ServiceContentAnnotation: content,
 	})
-	// What a policy made of the Service is no more: even a lazy one has to begin again should it get the binding back.
+	// If a policy gets the binding back, it renders the Service again, even with lazy activation.
 	remove(binding.Annotations, append([]string{workv1alpha2.TemplateContentAnnotation}, policyClaimAnnotations...))
 	version := binding.Spec.Resource.ResourceVersion
 	if !unchanged || version == "" {
@@ -62,8 +62,8 @@ func bindingFor(mcs *networkingv1alpha1.MultiClusterService, service *corev1.Ser
 	return binding, nil
 }
 
-// placement is a copy in each of the clusters, whatever their taints: a name in a cluster costs it nothing, and who named
-// the cluster wants it there.
+// placement puts a copy in each of the clusters, whatever their taints: a Service needs no capacity, and the cluster was named
+// explicitly.
 func placement(clusters []string) *policyv1alpha1.Placement {
 	return &policyv1alpha1.Placement{
 		ClusterAffinity:    &policyv1alpha1.ClusterAffinity{ClusterNames: clusters},
@@ -71,7 +71,7 @@ func placement(clusters []string) *policyv1alpha1.Placement {
 	}
 }
 
-// returned is the binding without our labels and annotations; the policy that takes it refreshes the rest.
+// returned is the binding without the labels and annotations of the claim; the policy that takes it over replaces the rest.
 func returned(binding *workv1alpha2.ResourceBinding) *workv1alpha2.ResourceBinding {
 	binding = binding.DeepCopy()
 	remove(binding.Labels, []string{workv1alpha2.BindingManagedByLabel, networkingv1alpha1.MultiClusterServicePermanentIDLabel})
@@ -79,7 +79,7 @@ func returned(binding *workv1alpha2.ResourceBinding) *workv1alpha2.ResourceBindi
 	return binding
 }
 
-// ours says that a binding was built by this room.
+// ours returns whether a binding is that of a MultiClusterService.
 func ours(binding metav1.Object) bool {
 	return binding.GetLabels()[workv1alpha2.BindingManagedByLabel] == networkingv1alpha1.KindMultiClusterService
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
 )
 
-// Keys of a claim: ours, and those of policies, which give way.
+// Keys of a claim of a MultiClusterService, and of that of a policy, which it replaces.
 var (
 	ownClaimLabels         = []string{policyv1alpha1.ResourceTemplateClaimedByLabel, networkingv1alpha1.MultiClusterServicePermanentIDLabel}
 	ownClaimAnnotations    = []string{networkingv1alpha1.MultiClusterServiceNamespaceLabel, networkingv1alpha1.MultiClusterServiceNameLabel}
@@ -27,12 +27,12 @@ var (
 	}
 )
 
-// claimed says that a Service is ours rather than a policy's.
+// claimed returns whether a MultiClusterService has the Service.
 func claimed(obj metav1.Object) bool {
 	return obj.GetLabels()[policyv1alpha1.ResourceTemplateClaimedByLabel] == networkingv1alpha1.KindMultiClusterService
 }
 
-// policyOn is the policy that has a Service, empty if none has.
+// policyOn returns which policy has the Service; empty if none has.
 func policyOn(service metav1.Object) string {
 	annotations := service.GetAnnotations()
 	switch {
@@ -58,7 +58,7 @@ func claimAnnotations(mcs *networkingv1alpha1.MultiClusterService) map[string]st
 	}
 }
 
-// claimPatch makes a Service the MultiClusterService's.
+// claimPatch claims a Service for a MultiClusterService.
 func claimPatch(service metav1.Object, mcs *networkingv1alpha1.MultiClusterService) hubstore.MetadataPatch {
 	patch := hubstore.MetadataPatch{UID: service.GetUID()}
 	patch.Labels = hubstore.Difference(service.GetLabels(), claimLabels(mcs), ownClaimLabels, policyClaimLabels)
@@ -66,7 +66,7 @@ func claimPatch(service metav1.Object, mcs *networkingv1alpha1.MultiClusterServi
 	return patch
 }
 
-// releasePatch gives a Service back to the policies.
+// releasePatch removes the claim, so that policies may have the Service.
 func releasePatch(service metav1.Object) hubstore.MetadataPatch {
 	return hubstore.MetadataPatch{
 		UID:         service.GetUID(),
@@ -75,10 +75,10 @@ func releasePatch(service metav1.Object) hubstore.MetadataPatch {
 	}
 }
 
-// contentOf tells two states of a Service apart. What its members report and what claims it is no part of it.
+// contentOf is a hash of what users specify of a Service, without its status and the claim.
 func contentOf(service *corev1.Service) (string, error) {
 	without := func(all map[string]string, lists ...[]string) map[string]string {
-		kept := labels.Merge(all, nil) // never nil: no keys and no keys but ours are the same
+		kept := labels.Merge(all, nil) // Never nil: no keys and no other keys are the same.
 		for _, keys := range lists {
 			for _, key := range keys {
 				delete(kept, key)
@@ -98,7 +98,7 @@ func contentOf(service *corev1.Service) (string, error) {
 	return hex.EncodeToString(sum[:8]), nil
 }
 
-// mismatch says which ports a MultiClusterService asks for that the Service lacks; empty if it has them all.
+// mismatch says which ports of a MultiClusterService the Service lacks; empty if it has them all.
 func mismatch(ports []networkingv1alpha1.ExposurePort, service *corev1.Service) string {
 	var missing []string
 	for _, port := range ports {

@@ -10,10 +10,9 @@ import (
 
 var mcsKind = networkingv1alpha1.GroupVersion.WithKind(networkingv1alpha1.KindMultiClusterService)
 
-// news are the events that tell a MultiClusterService's owner how its conditions changed. What was never there is on its
-// way, and no news until it arrives, unless an obstacle is in its way.
-func news(p serviceState, before, after []metav1.Condition) []events.Event {
-	mcs := p.mcs
+// eventsOf lists the events for changes of conditions. That something is not there yet is no event, unless an obstacle prevents it.
+func eventsOf(s serviceState, before, after []metav1.Condition) []events.Event {
+	mcs := s.mcs
 	reference := events.Reference(mcsKind, mcs)
 	var list []events.Event
 	for _, kind := range []struct{ condition, failed, succeeded string }{
@@ -25,11 +24,11 @@ func news(p serviceState, before, after []metav1.Condition) []events.Event {
 		case is == nil:
 		case is.Status == metav1.ConditionTrue && (was == nil || was.Status != metav1.ConditionTrue):
 			list = append(list, events.Normal(reference, kind.succeeded, is.Message))
-		case is.Status == metav1.ConditionFalse && (was != nil && was.Status == metav1.ConditionTrue || is.Message == p.obstacle && kind.failed == events.SyncServiceFailed):
+		case is.Status == metav1.ConditionFalse && (was != nil && was.Status == metav1.ConditionTrue || is.Message == s.obstacle && kind.failed == events.SyncServiceFailed):
 			list = append(list, events.Warning(reference, kind.failed, is.Message))
 		}
 	}
-	for _, cluster := range p.exposure.Unknown {
+	for _, cluster := range s.exposure.Unknown {
 		list = append(list, events.Warning(reference, events.ClusterNotFound, "Cluster "+cluster+" is not registered"))
 	}
 	return list

@@ -18,38 +18,38 @@ import (
 	"github.com/flagship-k8s/flagship/internal/features/mcs/mcswork"
 )
 
-// picture is everything that the status of one MultiClusterService is made from.
+// serviceState is everything that the status of one MultiClusterService is computed from.
 type serviceState struct {
 	mcs      *networkingv1alpha1.MultiClusterService
 	exposure exposure.Clusters
 	// service is nil while it does not exist.
 	service *corev1.Service
-	// obstacle says why nothing is done for the time being; empty if nothing stands in the way.
+	// obstacle says why nothing is done; empty if nothing prevents it.
 	obstacle string
-	// binding is nil before it was made.
+	// binding is nil before it is created.
 	binding *workv1alpha2.ResourceBinding
-	// works are those of this room, records included.
+	// works are all Works of the MultiClusterService, records included.
 	works []*workv1alpha1.Work
-	// away are clusters that have not been ready for too long, with words about it.
-	away map[string]string
-	// pulled are providers whose endpoints nobody can collect.
+	// expired has the clusters that have not been ready for too long, with a message.
+	expired map[string]string
+	// pulled has the clusters in pull mode: the control plane has no connection over which to collect their endpoints.
 	pulled map[string]bool
 }
 
-// serviceApplied judges the way of the Service.
-func (p serviceState) serviceApplied() metav1.Condition {
-	generation := p.mcs.Generation
-	if p.obstacle != "" {
-		return networkingv1alpha1.ServiceNotApplied(generation, p.obstacle)
+// serviceApplied is the condition of the Service itself.
+func (s serviceState) serviceApplied() metav1.Condition {
+	generation := s.mcs.Generation
+	if s.obstacle != "" {
+		return networkingv1alpha1.ServiceNotApplied(generation, s.obstacle)
 	}
 	items := map[string]workv1alpha2.AggregatedStatusItem{}
-	if p.binding != nil {
-		for _, item := range p.binding.Status.AggregatedStatus {
+	if s.binding != nil {
+		for _, item := range s.binding.Status.AggregatedStatus {
 			items[item.ClusterName] = item
 		}
 	}
 	var complaints []string
-	for _, cluster := range p.exposure.All() {
+	for _, cluster := range s.exposure.All() {
 		item, there := items[cluster]
 		switch {
 		case !there || !item.Applied && item.AppliedMessage == "":
@@ -58,39 +58,39 @@ func (p serviceState) serviceApplied() metav1.Condition {
 			complaints = append(complaints, fmt.Sprintf("cluster %s: %s", cluster, item.AppliedMessage))
 		}
 	}
-	complaints = append(complaints, p.unknown()...)
-	if len(p.exposure.All()) == 0 && len(complaints) == 0 {
+	complaints = append(complaints, s.unknown()...)
+	if len(s.exposure.All()) == 0 && len(complaints) == 0 {
 		complaints = []string{"there are no clusters to take the Service to"}
 	}
-	if p.balances() {
-		complaints = append(complaints, p.withoutAddress(items)...)
+	if s.balances() {
+		complaints = append(complaints, s.withoutAddress(items)...)
 	}
 	if len(complaints) > 0 {
 		return networkingv1alpha1.ServiceNotApplied(generation, enumerate(complaints, "; "))
 	}
-	return networkingv1alpha1.ServiceApplied(generation, "The Service is in "+enumerate(p.exposure.All(), ", "))
+	return networkingv1alpha1.ServiceApplied(generation, "The Service is in "+enumerate(s.exposure.All(), ", "))
 }
 
-func (p serviceState) unknown() []string {
+func (s serviceState) unknown() []string {
 	var complaints []string
-	for _, cluster := range p.exposure.Unknown {
+	for _, cluster := range s.exposure.Unknown {
 		complaints = append(complaints, fmt.Sprintf("cluster %s is not registered", cluster))
 	}
 	return complaints
 }
 
-func (p serviceState) balances() bool {
-	return slices.Contains(p.mcs.Spec.Types, networkingv1alpha1.ExposureTypeLoadBalancer)
+func (s serviceState) balances() bool {
+	return slices.Contains(s.mcs.Spec.Types, networkingv1alpha1.ExposureTypeLoadBalancer)
 }
 
-// withoutAddress names the clusters that have the Service but no way in yet.
-func (p serviceState) withoutAddress(items map[string]workv1alpha2.AggregatedStatusItem) []string {
-	if p.service != nil && p.service.Spec.Type != corev1.ServiceTypeLoadBalancer {
+// withoutAddress lists the providers whose load balancer has no address yet.
+func (s serviceState) withoutAddress(items map[string]workv1alpha2.AggregatedStatusItem) []string {
+	if s.service != nil && s.service.Spec.Type != corev1.ServiceTypeLoadBalancer {
 		return []string{fmt.Sprintf("Service %s/%s has type %s, so no cluster gives it an address: set its type to LoadBalancer",
-			p.service.Namespace, p.service.Name, p.service.Spec.Type)}
+			s.service.Namespace, s.service.Name, s.service.Spec.Type)}
 	}
 	var complaints []string
-	for _, cluster := range p.exposure.Providers {
+	for _, cluster := range s.exposure.Providers {
 		if item, ok := items[cluster]; ok && item.Applied && len(ingressOf(item)) == 0 {
 			complaints = append(complaints, fmt.Sprintf("cluster %s: its load balancer has no address yet", cluster))
 		}
@@ -98,15 +98,15 @@ func (p serviceState) withoutAddress(items map[string]workv1alpha2.AggregatedSta
 	return complaints
 }
 
-// loadBalancer is the ways in of all providers, each once, host names before addresses.
-func (p serviceState) loadBalancer() corev1.LoadBalancerStatus {
+// loadBalancer lists the ingress points of all providers, each once, host names before addresses.
+func (s serviceState) loadBalancer() corev1.LoadBalancerStatus {
 	var status corev1.LoadBalancerStatus
-	if !p.balances() || p.binding == nil || p.service == nil {
+	if !s.balances() || s.binding == nil || s.service == nil {
 		return status
 	}
 	at := map[string]int{}
-	for _, item := range p.binding.Status.AggregatedStatus {
-		if !slices.Contains(p.exposure.Providers, item.ClusterName) {
+	for _, item := range s.binding.Status.AggregatedStatus {
+		if !slices.Contains(s.exposure.Providers, item.ClusterName) {
 			continue
 		}
 		for _, point := range ingressOf(item) {
@@ -147,7 +147,7 @@ func mergePorts(ports, more []corev1.PortStatus) []corev1.PortStatus {
 	return ports
 }
 
-// ingressOf is what one cluster reports about its load balancer; nothing if that cannot be read.
+// ingressOf lists the ingress points that one cluster reports; none if its status cannot be read.
 func ingressOf(item workv1alpha2.AggregatedStatusItem) []corev1.LoadBalancerIngress {
 	if item.Status == nil {
 		return nil
@@ -159,21 +159,21 @@ func ingressOf(item workv1alpha2.AggregatedStatusItem) []corev1.LoadBalancerIngr
 	return status.LoadBalancer.Ingress
 }
 
-// dispatchedCondition judges the way of the endpoints; nil where none are exchanged.
-func (p serviceState) dispatchedCondition() *metav1.Condition {
-	if !slices.Contains(p.mcs.Spec.Types, networkingv1alpha1.ExposureTypeCrossCluster) {
+// dispatchedCondition is the condition of the endpoints; nil if none are exchanged.
+func (s serviceState) dispatchedCondition() *metav1.Condition {
+	if !slices.Contains(s.mcs.Spec.Types, networkingv1alpha1.ExposureTypeCrossCluster) {
 		return nil
 	}
-	generation := p.mcs.Generation
-	if p.obstacle != "" {
-		return new(networkingv1alpha1.EndpointSlicesNotDispatched(generation, p.obstacle))
+	generation := s.mcs.Generation
+	if s.obstacle != "" {
+		return new(networkingv1alpha1.EndpointSlicesNotDispatched(generation, s.obstacle))
 	}
-	complaints := p.unknown()
-	for _, provider := range p.exposure.Providers {
-		complaints = append(complaints, p.missingFrom(provider)...)
+	complaints := s.unknown()
+	for _, provider := range s.exposure.Providers {
+		complaints = append(complaints, s.missingFrom(provider)...)
 	}
-	for _, consumer := range p.exposure.Consumers {
-		if why, away := p.away[consumer]; away {
+	for _, consumer := range s.exposure.Consumers {
+		if why, expired := s.expired[consumer]; expired {
 			complaints = append(complaints, why+": what it has from others may be old")
 		}
 	}
@@ -181,46 +181,46 @@ func (p serviceState) dispatchedCondition() *metav1.Condition {
 		return new(networkingv1alpha1.EndpointSlicesNotDispatched(generation, enumerate(complaints, "; ")))
 	}
 	return new(networkingv1alpha1.EndpointSlicesDispatched(generation, fmt.Sprintf("The endpoints of %s are in %s",
-		orNone(enumerate(p.exposure.Providers, ", "), "no cluster"), orNone(enumerate(p.exposure.Consumers, ", "), "no cluster"))))
+		orNone(enumerate(s.exposure.Providers, ", "), "no cluster"), orNone(enumerate(s.exposure.Consumers, ", "), "no cluster"))))
 }
 
-// missingFrom says what is wrong with the endpoints of one provider.
-func (p serviceState) missingFrom(provider string) []string {
-	if p.pulled[provider] {
+// missingFrom lists what prevents that consumers have the endpoints of one provider.
+func (s serviceState) missingFrom(provider string) []string {
+	if s.pulled[provider] {
 		return []string{fmt.Sprintf("cluster %s is in pull mode: it gets endpoints of others, but its own cannot be collected, since the control plane has no connection to it", provider)}
 	}
 	var complaints []string
-	if why, away := p.away[provider]; away {
+	if why, expired := s.expired[provider]; expired {
 		complaints = append(complaints, why+": its endpoints are marked as not ready")
 	}
 	records := 0
-	for _, w := range p.works {
+	for _, w := range s.works {
 		if mcswork.IsCollected(w) && w.Namespace == workv1alpha1.ExecutionNamespace(provider) {
 			records++
 		}
 	}
 	if records == 0 {
-		if p.hasSelector() && p.away[provider] == "" {
+		if s.hasSelector() && s.expired[provider] == "" {
 			complaints = append(complaints, fmt.Sprintf("cluster %s: no EndpointSlice of the Service was found yet", provider))
 		}
 		return complaints
 	}
-	for _, consumer := range p.exposure.ConsumersOf(provider) {
-		if why := p.arrival(provider, consumer); why != "" {
+	for _, consumer := range s.exposure.ConsumersOf(provider) {
+		if why := s.arrival(provider, consumer); why != "" {
 			complaints = append(complaints, fmt.Sprintf("endpoints of cluster %s in cluster %s: %s", provider, consumer, why))
 		}
 	}
 	return complaints
 }
 
-// hasSelector says that a cluster makes a slice for the Service even where it has no pods.
-func (p serviceState) hasSelector() bool { return p.service != nil && len(p.service.Spec.Selector) > 0 }
+// hasSelector returns whether members make a slice for the Service even if it has no pods.
+func (s serviceState) hasSelector() bool { return s.service != nil && len(s.service.Spec.Selector) > 0 }
 
-// arrival says why a consumer lacks a provider's endpoints. One slice among several that is on its way is no news: slices
-// come and go with pods.
-func (p serviceState) arrival(provider, consumer string) string {
+// arrival returns why a consumer lacks a provider's endpoints; empty if it has one slice of several, since slices come and go with
+// pods.
+func (s serviceState) arrival(provider, consumer string) string {
 	arrived := false
-	for _, w := range p.works {
+	for _, w := range s.works {
 		if !mcswork.IsDispatched(w) || w.Namespace != workv1alpha1.ExecutionNamespace(consumer) ||
 			w.Annotations[networkingv1alpha1.EndpointSliceProvisionClusterAnnotation] != provider {
 			continue
@@ -240,16 +240,16 @@ func (p serviceState) arrival(provider, consumer string) string {
 	return ""
 }
 
-// status is the whole status as it should be. Conditions keep the time of their last transition.
-func (p serviceState) status() networkingv1alpha1.MultiClusterServiceStatus {
-	status := *p.mcs.Status.DeepCopy()
-	meta.SetStatusCondition(&status.Conditions, p.serviceApplied())
-	if c := p.dispatchedCondition(); c != nil {
+// status is the desired status. Conditions keep the time of their last transition.
+func (s serviceState) status() networkingv1alpha1.MultiClusterServiceStatus {
+	status := *s.mcs.Status.DeepCopy()
+	meta.SetStatusCondition(&status.Conditions, s.serviceApplied())
+	if c := s.dispatchedCondition(); c != nil {
 		meta.SetStatusCondition(&status.Conditions, *c)
 	} else {
 		meta.RemoveStatusCondition(&status.Conditions, networkingv1alpha1.EndpointSliceDispatched)
 	}
-	status.LoadBalancer = p.loadBalancer()
+	status.LoadBalancer = s.loadBalancer()
 	return status
 }
 

@@ -105,10 +105,10 @@ func TestConditions(t *testing.T) {
 				there[0], there[1], there[2], arrival("a", "c"), there[4]}},
 			service: "The Service", dispatched: "!endpoints of cluster a in cluster c: they are on their way"},
 		"a provider is away": {
-			picture: serviceState{exposure: between, service: service, binding: everywhere, works: there, away: map[string]string{"b": "cluster b has not been ready"}},
+			picture: serviceState{exposure: between, service: service, binding: everywhere, works: there, expired: map[string]string{"b": "cluster b has not been ready"}},
 			service: "The Service", dispatched: "!cluster b has not been ready: its endpoints are marked as not ready"},
 		"a consumer is away": {
-			picture: serviceState{exposure: between, service: service, binding: everywhere, works: there, away: map[string]string{"c": "cluster c has not been ready"}},
+			picture: serviceState{exposure: between, service: service, binding: everywhere, works: there, expired: map[string]string{"c": "cluster c has not been ready"}},
 			service: "The Service", dispatched: "!cluster c has not been ready: what it has from others may be old"},
 		"no clusters at all": {
 			picture: serviceState{service: service, binding: bindingWith()}, service: "!there are no clusters", dispatched: "no cluster"},
@@ -238,7 +238,7 @@ func TestClaimGivesWayAndComesBack(t *testing.T) {
 func TestNews(t *testing.T) {
 	p := serviceState{mcs: exposed(networkingv1alpha1.ExposureTypeCrossCluster), exposure: exposure.Clusters{Unknown: []string{"x"}}}
 	reasons := func(before, after []metav1.Condition) (list []string) {
-		for _, e := range news(p, before, after) {
+		for _, e := range eventsOf(p, before, after) {
 			list = append(list, e.Type+" "+e.Reason)
 		}
 		return list

@@ -13,7 +13,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/features/mcsapi/exportwork"
 )
 
-// validity says whether a Service can be exported.
+// validity is the condition of whether a Service can be exported.
 func validity(export *multiclusterv1beta1.ServiceExport, service *corev1.ServiceSpec) metav1.Condition {
 	switch {
 	case service == nil:

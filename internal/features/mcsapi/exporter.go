@@ -8,8 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/flagship-k8s/flagship/internal/clients/member/memberqueue"
-
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -26,11 +24,12 @@ import (
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/endpointslices"
 	"github.com/flagship-k8s/flagship/internal/clients/member"
+	"github.com/flagship-k8s/flagship/internal/clients/member/memberqueue"
 	"github.com/flagship-k8s/flagship/internal/features/mcsapi/addresses"
 	"github.com/flagship-k8s/flagship/internal/features/mcsapi/exportwork"
 )
 
-// Deps is what following exports in members needs besides the manager's client and cache.
+// Deps is what the loops over exports and imports in members need besides the manager's cache.
 type Deps struct {
 	// Client is that of package hubclient. Required.
 	Client client.Client
@@ -38,15 +37,15 @@ type Deps struct {
 	Fleet *member.Fleet
 	// Clock defaults to the real one.
 	Clock clock.WithTicker
-	// Workers is how many objects of one member are looked at at a time. Default 4.
+	// Workers is how many objects of one member are reconciled at a time. Default 4.
 	Workers int
 }
 
-// Setup adds following exports in members to a manager, and what they and imports are told there. Call it before
-// the fleet has connections. The context is for adding indexes only.
+// Setup adds the loops over exports in members, and over the imports there. Call it before the fleet has connections. The context is
+// for adding indexes only.
 func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
-	if deps.Fleet == nil {
-		return errors.New("following exports needs Fleet")
+	if deps.Client == nil || deps.Fleet == nil {
+		return errors.New("exports need Client and Fleet")
 	}
 	if deps.Clock == nil {
 		deps.Clock = clock.RealClock{}
@@ -57,22 +56,14 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 	if err := exportwork.AddIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
-	writes := deps.Client
-	e := &exporter{client: writes, cache: mgr.GetCache(), fleet: deps.Fleet, clock: deps.Clock, members: map[string]*exporting{}}
-	lanes := func(loop string, task memberqueue.ReconcileFunc) *memberqueue.Queues {
-		return memberqueue.New(loop, deps.Fleet, deps.Clock, deps.Workers, task)
+	if err := mgr.Add(newExporter(mgr.GetCache(), deps)); err != nil {
+		return fmt.Errorf("adding the loop over exports: %w", err)
 	}
-	e.exports = lanes("exports", e.reconcile)
-	e.endpoints = lanes("exported-endpoints", e.reconcileEndpoints)
-	deps.Fleet.Subscribe(e.settle)
-	if err := mgr.Add(e); err != nil {
-		return fmt.Errorf("adding what follows exports: %w", err)
-	}
-	return addresses.Setup(mgr, addresses.Deps{Client: deps.Client, Fleet: deps.Fleet, Clock: deps.Clock, Workers: deps.Workers})
+	return addresses.Setup(mgr, deps.Client, deps.Fleet, deps.Clock, deps.Workers)
 }
 
-// exporter keeps records of what members export, and tells the exports what the control plane makes of them. It knows the
-// hub by Works alone, so it runs wherever a connection is.
+// exporter keeps records of what members export, and writes the verdicts of the control plane into the conditions of the exports. It
+// knows the control plane by Works alone, so that it runs wherever a connection is.
 type exporter struct {
 	client    client.Client
 	cache     cache.Cache
@@ -80,61 +71,66 @@ type exporter struct {
 	clock     clock.PassiveClock
 	exports   *memberqueue.Queues
 	endpoints *memberqueue.Queues
+	watches   endpointslices.Watches
 
 	mu      sync.Mutex
-	ctx     context.Context // nil until Start
 	members map[string]*exporting
 }
 
-// exporting is what is followed in one member. Of Services and slices only those in namespaces with exports.
+// exporting is what is watched in one member. Of Services and slices only those in namespaces with exports.
 type exporting struct {
-	conn    *member.Conn
-	exports *endpointslices.Watch[*multiclusterv1beta1.ServiceExport]
-	spaces  map[string]*exportingSpace
+	conn       *member.Conn
+	exports    *endpointslices.Watch[*multiclusterv1beta1.ServiceExport]
+	namespaces map[string]*exportingNamespace
 }
 
-type exportingSpace struct {
+type exportingNamespace struct {
 	services *endpointslices.Watch[corev1.ServiceSpec]
-	slices   *endpointslices.SliceWatch
+	slices   *endpointslices.Watch[endpointslices.Slice]
 }
 
-func (s *exportingSpace) stop() {
-	s.services.Stop()
-	s.slices.Stop()
+func (n *exportingNamespace) stop() {
+	n.services.Stop()
+	n.slices.Stop()
 }
 
-// Start implements manager.Runnable: it follows the members until ctx ends.
+func newExporter(works cache.Cache, deps Deps) *exporter {
+	e := &exporter{client: deps.Client, cache: works, fleet: deps.Fleet, clock: deps.Clock, members: map[string]*exporting{}}
+	e.exports = memberqueue.New("exports", deps.Fleet, deps.Clock, deps.Workers, e.reconcile)
+	e.endpoints = memberqueue.New("exported-endpoints", deps.Fleet, deps.Clock, deps.Workers, e.reconcileEndpoints)
+	return e
+}
+
+// Start implements manager.Runnable: it watches the members until ctx is done.
 func (e *exporter) Start(ctx context.Context) error {
-	e.mu.Lock()
-	e.ctx = ctx
-	e.mu.Unlock()
 	works, err := e.cache.GetInformer(ctx, &workv1alpha1.Work{})
 	if err != nil {
 		return fmt.Errorf("watching Works: %w", err)
 	}
+	changed := func(obj any) { e.workChanged(ctx, obj) }
 	handle, err := works.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-		AddFunc:    e.workChanged,
-		UpdateFunc: func(_, work any) { e.workChanged(work) },
-		DeleteFunc: e.workChanged,
+		AddFunc: changed, UpdateFunc: func(_, work any) { changed(work) }, DeleteFunc: changed,
 	})
 	if err != nil {
 		return fmt.Errorf("watching Works: %w", err)
 	}
-	defer func() { _ = works.RemoveEventHandler(handle) }() // the cache ends with us
+	defer e.watches.Wait()
+	defer func() { _ = works.RemoveEventHandler(handle) }() // It fails only for an informer that has ended.
+	e.fleet.Subscribe(func(cluster string) { e.sync(ctx, cluster) })
 	for _, cluster := range e.fleet.Names() {
-		e.settle(cluster)
+		e.sync(ctx, cluster)
 	}
-	var group sync.WaitGroup
+	var running sync.WaitGroup
 	var failures [2]error
-	group.Go(func() { failures[0] = e.exports.Start(ctx) })
-	group.Go(func() { failures[1] = e.endpoints.Start(ctx) })
-	group.Wait()
+	running.Go(func() { failures[0] = e.exports.Start(ctx) })
+	running.Go(func() { failures[1] = e.endpoints.Start(ctx) })
+	running.Wait()
 	return errors.Join(failures[:]...)
 }
 
-// workChanged follows the records, which somebody may have taken away or the control plane has noted something on, and the
-// arrival of the definitions.
-func (e *exporter) workChanged(obj any) {
+// workChanged follows the records, which others may have deleted or the control plane has written a verdict on, and the Works with the
+// definitions.
+func (e *exporter) workChanged(ctx context.Context, obj any) {
 	if tombstone, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
 		obj = tombstone.Obj
 	}
@@ -146,185 +142,190 @@ func (e *exporter) workChanged(obj any) {
 	switch {
 	case !ok:
 	case exportwork.RoleOf(work) == multiclusterv1beta1.RoleExport:
-		e.exports.Add(cluster, exportwork.ExportOf(work))
+		e.exports.Add(cluster, exportwork.ServiceOf(work))
 	case exportwork.RoleOf(work) == multiclusterv1beta1.RoleEndpoints && work.DeletionTimestamp != nil:
 		e.endpoints.Add(cluster, endpointslices.SliceOf(work))
 	case work.Name == exportwork.ExportDefinition:
-		e.settle(cluster)
+		e.sync(ctx, cluster)
 	}
 }
 
-// settle follows the coming and going of a connection. A member is left alone until somebody has tried to put the
-// definition of exports there.
-func (e *exporter) settle(cluster string) {
+// sync starts or stops the watch of exports in a member. It starts after the first attempt to apply the definition of exports there.
+func (e *exporter) sync(ctx context.Context, cluster string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.ctx == nil {
-		return // Start looks at all
-	}
 	conn, connected := e.fleet.Get(cluster)
 	m := e.members[cluster]
 	if m != nil && (!connected || m.conn != conn) {
 		m.exports.Stop()
-		for _, space := range m.spaces {
-			space.stop()
+		for _, namespace := range m.namespaces {
+			namespace.stop()
 		}
 		delete(e.members, cluster)
 		m = nil
 	}
-	if m != nil || !connected || !e.delivered(cluster) {
+	if m != nil || !connected {
 		return
 	}
-	exports, err := followExports(e.ctx, conn, endpointslices.Handlers{
-		Changed: func(export types.NamespacedName) { e.exportChanged(cluster, export) },
-		Listed:  func() { e.complete(cluster) },
-	})
-	if err != nil { // The configuration of every connection is the same: it cannot be wrong for one.
-		log.FromContext(e.ctx).Error(err, "Cannot watch ServiceExports", "cluster", cluster)
-		return
+	delivered, err := e.delivered(ctx, cluster)
+	if err == nil && delivered {
+		m = &exporting{conn: conn, namespaces: map[string]*exportingNamespace{}}
+		m.exports, err = watchExports(ctx, &e.watches, conn, endpointslices.Handlers{
+			Changed: func(export types.NamespacedName) {
+				e.syncNamespaces(ctx, cluster)
+				e.exports.Add(cluster, export)
+			},
+			Listed: func() { e.exports.Add(cluster, everything) },
+		})
+		if err == nil {
+			e.members[cluster] = m
+		}
 	}
-	e.members[cluster] = &exporting{conn: conn, exports: exports, spaces: map[string]*exportingSpace{}}
+	if err != nil { // The configuration of all connections, and the cache, is the same for all: it is wrong for all or none.
+		log.FromContext(ctx).Error(err, "Cannot watch ServiceExports", "cluster", cluster)
+	}
 }
 
-// delivered says that the definition of exports was brought to a member, or that it was tried: it may have one of its own.
-func (e *exporter) delivered(cluster string) bool {
-	work := &workv1alpha1.Work{}
-	key := types.NamespacedName{Namespace: workv1alpha1.ExecutionNamespace(cluster), Name: exportwork.ExportDefinition}
-	return e.client.Get(e.ctx, key, work, client.UnsafeDisableDeepCopy) == nil && endpointslices.AppliedResult(work) != ""
+// delivered returns whether the definition of exports was applied to a member, or could not be: the member may have one of its own.
+func (e *exporter) delivered(ctx context.Context, cluster string) (bool, error) {
+	work, err := endpointslices.GetWork(ctx, e.client, endpointslices.WorkKey(cluster, exportwork.ExportDefinition))
+	return work != nil && endpointslices.AppliedResult(work) != "", err
 }
 
-// exportChanged watches a namespace as long as it has exports.
-func (e *exporter) exportChanged(cluster string, export types.NamespacedName) {
+// syncNamespaces watches exactly the namespaces of a member that have exports.
+func (e *exporter) syncNamespaces(ctx context.Context, cluster string) {
 	e.mu.Lock()
-	if m := e.members[cluster]; m != nil {
-		e.adjust(cluster, m)
+	defer e.mu.Unlock()
+	m := e.members[cluster]
+	if m == nil {
+		return
 	}
-	e.mu.Unlock()
-	e.exports.Add(cluster, export)
-}
-
-// adjust makes the watches in a member what its exports need. The lock is held.
-func (e *exporter) adjust(cluster string, m *exporting) {
 	wanted := map[string]bool{}
-	for _, export := range m.exports.Keys(endpointslices.Everything) {
+	for _, export := range m.exports.Keys(nil) {
 		wanted[export.Namespace] = true
 	}
-	for namespace, space := range m.spaces {
-		if !wanted[namespace] {
-			space.stop()
-			delete(m.spaces, namespace)
+	for name, namespace := range m.namespaces {
+		if !wanted[name] {
+			namespace.stop()
+			delete(m.namespaces, name)
 		}
 	}
-	for namespace := range wanted {
-		if m.spaces[namespace] != nil {
+	for name := range wanted {
+		if m.namespaces[name] != nil {
 			continue
 		}
-		space, err := e.watchSpace(cluster, m.conn, namespace)
+		namespace, err := e.watchNamespace(ctx, cluster, m.conn, name)
 		if err != nil {
-			log.FromContext(e.ctx).Error(err, "Cannot watch exported Services", "cluster", cluster)
+			log.FromContext(ctx).Error(err, "Cannot watch exported Services", "cluster", cluster)
 			continue
 		}
-		m.spaces[namespace] = space
+		m.namespaces[name] = namespace
 	}
 }
 
-func (e *exporter) watchSpace(cluster string, conn *member.Conn, namespace string) (*exportingSpace, error) {
-	services, err := followServices(e.ctx, conn, namespace, endpointslices.Handlers{
-		Changed: func(service types.NamespacedName) { e.exports.Add(cluster, service) },
-		Listed:  func() { e.complete(cluster) },
+func (e *exporter) watchNamespace(ctx context.Context, cluster string, conn *member.Conn, namespace string) (*exportingNamespace, error) {
+	listed := func() { e.exports.Add(cluster, everything) }
+	services, err := watchServices(ctx, &e.watches, conn, namespace, endpointslices.Handlers{
+		Changed: func(service types.NamespacedName) { e.exports.Add(cluster, service) }, Listed: listed,
 	})
 	if err != nil {
 		return nil, err
 	}
-	slices, err := endpointslices.StartSlices(e.ctx, conn, endpointslices.Scope{Namespace: namespace}, exportwork.Exported, endpointslices.Handlers{
-		Changed: func(slice types.NamespacedName) { e.endpoints.Add(cluster, slice) },
-		Listed:  func() { e.complete(cluster) },
+	slices, err := endpointslices.StartSlices(ctx, &e.watches, conn, endpointslices.Scope{Namespace: namespace}, exportwork.Exported, endpointslices.Handlers{
+		Changed: func(slice types.NamespacedName) { e.endpoints.Add(cluster, slice) }, Listed: listed,
 	})
 	if err != nil {
 		services.Stop()
 		return nil, err
 	}
-	return &exportingSpace{services: services, slices: slices}, nil
+	return &exportingNamespace{services: services, slices: slices}, nil
 }
 
-// complete queues everything about a member, once all of a kind has been seen: something may have gone while nobody looked,
-// and what was seen before could not be judged.
-func (e *exporter) complete(cluster string) {
-	works, err := endpointslices.ListWorks(e.ctx, e.client, client.MatchingFields{exportwork.ServiceIndex: exportwork.InCluster(cluster)})
-	if err != nil { // a cache that has synced fails for a missing index only
-		log.FromContext(e.ctx).Error(err, "Listing records of exports")
-	}
+// everything is the key to enqueue all exports and slices of a member. It is enqueued when all objects of a kind are known: some may be
+// gone since they were watched, and what was known before could not be reconciled.
+var everything types.NamespacedName
+
+func (e *exporter) enqueueAll(ctx context.Context, cluster string) error {
+	works, err := exportwork.ListRecords(ctx, e.client, cluster)
 	for _, w := range works {
 		if exportwork.RoleOf(w) == multiclusterv1beta1.RoleExport {
-			e.exports.Add(cluster, exportwork.ExportOf(w))
+			e.exports.Add(cluster, exportwork.ServiceOf(w))
 		} else {
 			e.endpoints.Add(cluster, endpointslices.SliceOf(w))
 		}
 	}
-	exports, slices := e.seen(cluster)
-	for _, export := range exports {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	m := e.members[cluster]
+	if m == nil {
+		return err
+	}
+	for _, export := range m.exports.Keys(nil) {
 		e.exports.Add(cluster, export)
 	}
-	for _, slice := range slices {
-		e.endpoints.Add(cluster, slice)
+	for _, namespace := range m.namespaces {
+		for _, slice := range namespace.slices.Keys(nil) {
+			e.endpoints.Add(cluster, slice)
+		}
 	}
+	return err
 }
 
-// seen lists the exports of a member, and the slices in their namespaces.
-func (e *exporter) seen(cluster string) (exports, slices []types.NamespacedName) {
+// enqueueSlices enqueues the slices of one export.
+func (e *exporter) enqueueSlices(ctx context.Context, cluster string, export types.NamespacedName) error {
+	if _, namespace := e.watched(cluster, export.Namespace); namespace != nil {
+		for _, slice := range namespace.slices.Keys(endpointslices.Of(export)) {
+			e.endpoints.Add(cluster, slice)
+		}
+	}
+	works, err := exportwork.ListRecords(ctx, e.client, cluster)
+	for _, w := range works {
+		if exportwork.RoleOf(w) == multiclusterv1beta1.RoleEndpoints && exportwork.ServiceOf(w) == export {
+			e.endpoints.Add(cluster, endpointslices.SliceOf(w))
+		}
+	}
+	return err
+}
+
+// watched returns what is watched in a member and in one of its namespaces; nil if nothing is.
+func (e *exporter) watched(cluster, namespace string) (*exporting, *exportingNamespace) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	m := e.members[cluster]
 	if m == nil {
 		return nil, nil
 	}
-	for _, space := range m.spaces {
-		slices = append(slices, space.slices.Keys(endpointslices.Everything)...)
-	}
-	return m.exports.Keys(endpointslices.Everything), slices
+	return m, m.namespaces[namespace]
 }
 
-func (e *exporter) member(cluster string) *exporting {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.members[cluster]
-}
-
-func (e *exporter) space(cluster, namespace string) (*exporting, *exportingSpace) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	m := e.members[cluster]
-	if m == nil {
-		return nil, nil
-	}
-	return m, m.spaces[namespace]
-}
-
-// look finds an export and the Service behind it, nil where there is none. Certain is false while not everything has been
-// seen.
-func (e *exporter) look(cluster string, key types.NamespacedName) (export *multiclusterv1beta1.ServiceExport, service *corev1.ServiceSpec, certain bool) {
-	m, space := e.space(cluster, key.Namespace)
+// read returns an export and its Service, nil if there is none. Certain is false while not everything is known.
+func (e *exporter) read(cluster string, key types.NamespacedName) (export *multiclusterv1beta1.ServiceExport, service *corev1.ServiceSpec, certain bool) {
+	m, namespace := e.watched(cluster, key.Namespace)
 	if m == nil {
 		return nil, nil, false
 	}
 	export, exists, certain := m.exports.Get(key)
-	if !exists || space == nil || !certain {
+	if !exists || namespace == nil || !certain {
 		return nil, nil, certain && !exists
 	}
-	spec, exists, certain := space.services.Get(key)
+	spec, exists, certain := namespace.services.Get(key)
 	if exists {
 		return export, &spec, true
 	}
 	return export, nil, certain
 }
 
-// reconcile is the member.Task for exports: it makes the record of one what it is, and its conditions what is noted there.
+// reconcile is the memberqueue.ReconcileFunc for exports: it makes the record of one what the export is, and writes the verdict that the
+// record has into the conditions of the export.
 func (e *exporter) reconcile(ctx context.Context, cluster string, key types.NamespacedName) (time.Duration, error) {
-	export, service, certain := e.look(cluster, key)
-	if !certain {
-		return 0, nil // when it is, the export is queued again
+	if key == everything {
+		return 0, e.enqueueAll(ctx, cluster)
 	}
-	record, err := endpointslices.GetWorkOf(ctx, e.client, cluster, multiclusterv1beta1.ExportRecordName(key.Namespace, key.Name))
+	export, service, certain := e.read(cluster, key)
+	if !certain {
+		return 0, nil // The export is enqueued again when it is certain.
+	}
+	record, err := endpointslices.GetWork(ctx, e.client, exportwork.ExportKey(cluster, key))
 	if err != nil {
 		return 0, err
 	}
@@ -332,60 +333,37 @@ func (e *exporter) reconcile(ctx context.Context, cluster string, key types.Name
 	if export != nil {
 		valid = validity(export, service)
 	}
-	known := record != nil
+	existed := record != nil
 	if valid.Status == metav1.ConditionTrue {
-		if record, err = e.record(ctx, cluster, export, *service, record); err != nil {
+		desired, err := exportwork.ExportRecord(cluster, export, *service, record)
+		if err != nil {
 			return 0, err
 		}
-	} else if known {
-		if err := endpointslices.DeleteAll(ctx, e.client, []*workv1alpha1.Work{record}); err != nil {
+		if err := endpointslices.Write(ctx, e.client, record, desired); err != nil {
+			return 0, err
+		}
+		record = desired
+	} else if existed {
+		if err := endpointslices.DeleteAll(ctx, e.client, record); err != nil {
 			return 0, err
 		}
 		record = nil
 	}
-	if known != (record != nil) {
-		e.queueSlices(ctx, cluster, key)
+	if existed != (record != nil) {
+		if err := e.enqueueSlices(ctx, cluster, key); err != nil {
+			return 0, err
+		}
 	}
 	if export == nil {
 		return 0, nil
 	}
-	return 0, e.tell(ctx, cluster, export, exportConditions(export, valid, record, e.clock.Now()))
+	return 0, e.setConditions(ctx, cluster, export, exportConditions(export, valid, record, e.clock.Now()))
 }
 
-// record writes the record of an export, and returns it as it is known; nil while the cluster cannot have Works.
-func (e *exporter) record(ctx context.Context, cluster string, export *multiclusterv1beta1.ServiceExport, service corev1.ServiceSpec, existing *workv1alpha1.Work) (*workv1alpha1.Work, error) {
-	desired, err := exportwork.ExportRecord(cluster, export, service, existing)
-	if err != nil {
-		return nil, err
-	}
-	err = endpointslices.Write(ctx, e.client, existing, desired)
-	if errors.Is(err, endpointslices.ErrNoExecutionNamespace) {
-		return nil, nil // the cluster is going
-	}
-	return desired, err
-}
-
-func (e *exporter) queueSlices(ctx context.Context, cluster string, export types.NamespacedName) {
-	if _, space := e.space(cluster, export.Namespace); space != nil {
-		for _, slice := range space.slices.Keys(endpointslices.OfService(export)) {
-			e.endpoints.Add(cluster, slice)
-		}
-	}
-	works, err := endpointslices.ListWorks(ctx, e.client, client.MatchingFields{exportwork.ServiceIndex: exportwork.InCluster(cluster)})
-	if err != nil { // a cache that has synced fails for a missing index only
-		log.FromContext(ctx).Error(err, "Listing records of exports")
-	}
-	for _, w := range works {
-		if exportwork.RoleOf(w) == multiclusterv1beta1.RoleEndpoints && exportwork.ExportOf(w) == export {
-			e.endpoints.Add(cluster, endpointslices.SliceOf(w))
-		}
-	}
-}
-
-// tell writes the conditions of an export, if they are others. What somebody else wrote meanwhile is not lost: nothing is
-// written then, and the news of it, which follows, leads here again.
-func (e *exporter) tell(ctx context.Context, cluster string, export *multiclusterv1beta1.ServiceExport, conditions []metav1.Condition) error {
-	m := e.member(cluster)
+// setConditions writes the conditions of an export, if they differ. If others wrote to the export meanwhile, nothing is written; the
+// event of their write enqueues the export again.
+func (e *exporter) setConditions(ctx context.Context, cluster string, export *multiclusterv1beta1.ServiceExport, conditions []metav1.Condition) error {
+	m, _ := e.watched(cluster, "")
 	if m == nil || export.DeletionTimestamp != nil || equality.Semantic.DeepEqual(conditions, export.Status.Conditions) {
 		return nil
 	}
@@ -404,45 +382,41 @@ func (e *exporter) tell(ctx context.Context, cluster string, export *multicluste
 	return nil
 }
 
-// reconcileEndpoints is the member.Task for slices: it makes the record of one what the slice is.
-func (e *exporter) reconcileEndpoints(ctx context.Context, cluster string, slice types.NamespacedName) (time.Duration, error) {
-	existing, err := endpointslices.GetWorkOf(ctx, e.client, cluster, multiclusterv1beta1.EndpointsRecordName(slice.Namespace, slice.Name))
+// reconcileEndpoints is the memberqueue.ReconcileFunc for slices: it makes the record of one what the slice is.
+func (e *exporter) reconcileEndpoints(ctx context.Context, cluster string, key types.NamespacedName) (time.Duration, error) {
+	existing, err := endpointslices.GetWork(ctx, e.client, exportwork.EndpointsKey(cluster, key))
 	if err != nil {
 		return 0, err
 	}
-	seen := e.lookAtSlice(cluster, slice)
+	slice, certain := e.readSlice(cluster, key)
 	switch {
-	case !seen.Certain:
-		return 0, nil // when it is, the slice is queued again
-	case seen.Raw == nil && existing != nil:
-		return 0, endpointslices.DeleteAll(ctx, e.client, []*workv1alpha1.Work{existing})
-	case seen.Raw == nil:
+	case !certain: // The slice is enqueued again when it is.
 		return 0, nil
+	case slice.Raw != nil:
+		return 0, endpointslices.Write(ctx, e.client, existing, exportwork.EndpointsRecord(cluster, slice.Service, key, slice.Raw, existing))
+	case existing != nil:
+		return 0, endpointslices.DeleteAll(ctx, e.client, existing)
 	}
-	err = endpointslices.Write(ctx, e.client, existing, exportwork.EndpointsRecord(cluster, seen.Service, slice, seen.Raw, existing))
-	if errors.Is(err, endpointslices.ErrNoExecutionNamespace) {
-		return 0, nil // the cluster is going
-	}
-	return 0, err
+	return 0, nil
 }
 
-// lookAtSlice finds a slice of an exported Service.
-func (e *exporter) lookAtSlice(cluster string, slice types.NamespacedName) endpointslices.Seen {
-	m, space := e.space(cluster, slice.Namespace)
+// readSlice returns a slice of an exported Service. Certain is false while not everything is known.
+func (e *exporter) readSlice(cluster string, key types.NamespacedName) (slice endpointslices.Slice, certain bool) {
+	m, namespace := e.watched(cluster, key.Namespace)
 	if m == nil {
-		return endpointslices.Seen{}
+		return slice, false
 	}
-	if space == nil { // while an export is there, it is about to be watched
-		here := m.exports.Keys(func(export *multiclusterv1beta1.ServiceExport) bool { return export.Namespace == slice.Namespace })
-		return endpointslices.Seen{Certain: m.exports.HasSynced() && len(here) == 0}
+	if namespace == nil { // While it has an export, it is about to be watched.
+		here := m.exports.Keys(func(export *multiclusterv1beta1.ServiceExport) bool { return export.Namespace == key.Namespace })
+		return slice, m.exports.HasSynced() && len(here) == 0
 	}
-	found, exists, certain := space.slices.Get(slice)
+	slice, exists, certain := namespace.slices.Get(key)
 	if !exists {
-		return endpointslices.Seen{Certain: certain}
+		return slice, certain
 	}
-	export, service, certain := e.look(cluster, found.Service)
+	export, service, certain := e.read(cluster, slice.Service)
 	if export == nil || service == nil || service.Type == corev1.ServiceTypeExternalName {
-		return endpointslices.Seen{Certain: certain}
+		return endpointslices.Slice{}, certain
 	}
-	return endpointslices.Seen{Raw: found.Raw, Service: found.Service, Certain: true}
+	return slice, true
 }

@@ -2,42 +2,36 @@ package mcsapi
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"time"
-
-	"github.com/flagship-k8s/flagship/internal/clients/member/memberqueue"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
-	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
-	multiclusterv1beta1 "github.com/flagship-k8s/flagship/api/multicluster/v1beta1"
 	"github.com/flagship-k8s/flagship/internal/clients/endpointslices"
 	"github.com/flagship-k8s/flagship/internal/clients/member"
+	"github.com/flagship-k8s/flagship/internal/clients/member/memberqueue"
 	"github.com/flagship-k8s/flagship/internal/features/mcsapi/exportwork"
 	"github.com/flagship-k8s/flagship/internal/tools/fleettest"
 )
 
-// followed is an exporter on a hub in memory, with one member whose objects a test puts into its stores as watches would.
-type followed struct {
+// watching is an exporter on a control plane in memory, with one member whose objects a test puts into its watches.
+type watching struct {
 	*exporter
-	hub   *hub
-	space *exportingSpace
-	// looked has the slices that were looked at.
-	looked chan types.NamespacedName
+	namespace *exportingNamespace
+	// reconciled has the slices that were reconciled.
+	reconciled chan types.NamespacedName
 }
 
-// stored is what a watch would fill.
-func stored[T any](v endpointslices.View[T], tell endpointslices.Handlers) *endpointslices.Watch[T] {
-	return &endpointslices.Watch[T]{View: v, Handlers: tell, Items: map[types.NamespacedName]T{}}
-}
-
-func followedMember(t *testing.T) *followed {
+func watchingMember(t *testing.T) *watching {
 	t.Helper()
 	fleet, err := member.NewFleet(member.Config{Credentials: func(context.Context, *clusterv1alpha1.Cluster) (member.Credential, error) {
 		return member.Credential{}, nil
@@ -45,70 +39,61 @@ func followedMember(t *testing.T) *followed {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &followed{hub: newHub(t, registeredCluster("a")), looked: make(chan types.NamespacedName, 100)}
-	f.exporter = &exporter{client: f.hub.Client, fleet: fleet, clock: clock.RealClock{}, ctx: t.Context(), members: map[string]*exporting{}}
-	f.exports = memberqueue.New("exports", fleet, clock.RealClock{}, 1, func(context.Context, string, types.NamespacedName) (time.Duration, error) { return 0, nil })
-	f.endpoints = memberqueue.New("endpoints", fleet, clock.RealClock{}, 1, func(ctx context.Context, cluster string, key types.NamespacedName) (time.Duration, error) {
-		again, err := f.reconcileEndpoints(ctx, cluster, key)
-		f.looked <- key
+	h := fleettest.InMemory(t, []fleettest.Index{exportwork.AddIndexes}, &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "a"}})
+	w := &watching{reconciled: make(chan types.NamespacedName, 100)}
+	w.exporter = &exporter{client: h.Client, fleet: fleet, clock: clock.RealClock{}, members: map[string]*exporting{}}
+	w.exports = memberqueue.New("exports", fleet, clock.RealClock{}, 1, func(ctx context.Context, cluster string, key types.NamespacedName) (time.Duration, error) {
+		if key == everything {
+			return w.reconcile(ctx, cluster, key)
+		}
+		return 0, nil
+	})
+	w.endpoints = memberqueue.New("endpoints", fleet, clock.RealClock{}, 1, func(ctx context.Context, cluster string, key types.NamespacedName) (time.Duration, error) {
+		again, err := w.reconcileEndpoints(ctx, cluster, key)
+		w.reconciled <- key
 		return again, err
 	})
-	go func() { _ = f.endpoints.Start(t.Context()) }()
-	complete := func() { f.complete("a") }
-	f.space = &exportingSpace{
-		services: stored(endpointslices.ViewOf(keepService), endpointslices.Handlers{Changed: func(types.NamespacedName) {}, Listed: complete}),
-		slices: stored(endpointslices.SliceView(exportwork.Exported), endpointslices.Handlers{
-			Changed: func(slice types.NamespacedName) { f.endpoints.Add("a", slice) }, Listed: complete,
+	ctx, stop := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { _ = w.exports.Start(ctx) })
+	running.Go(func() { _ = w.endpoints.Start(ctx) })
+	t.Cleanup(func() { stop(); running.Wait() })
+	listed := func() { w.exports.Add("a", everything) }
+	none := endpointslices.Handlers{Changed: func(types.NamespacedName) {}, Listed: listed}
+	w.namespace = &exportingNamespace{
+		services: endpointslices.New(serviceView, none),
+		slices: endpointslices.New(endpointslices.SliceView(exportwork.Exported), endpointslices.Handlers{
+			Changed: func(slice types.NamespacedName) { w.endpoints.Add("a", slice) }, Listed: listed,
 		}),
 	}
-	exports := stored(endpointslices.ViewOf(func(obj any) (*multiclusterv1beta1.ServiceExport, bool, error) {
-		return obj.(*multiclusterv1beta1.ServiceExport), true, nil
-	}), endpointslices.Handlers{Changed: func(types.NamespacedName) {}, Listed: complete})
-	f.members["a"] = &exporting{exports: exports, spaces: map[string]*exportingSpace{"shop": f.space}}
-	return f
+	w.members["a"] = &exporting{exports: endpointslices.New(exportView, none), namespaces: map[string]*exportingNamespace{"shop": w.namespace}}
+	return w
 }
 
-// TestSlicesAreRecordedInAnyOrder: after a start a slice that nobody has recorded yet may be seen before the Service that it
-// belongs to.
+// TestSlicesAreRecordedInAnyOrder: after a start a slice without a record may be known before the Service that it belongs to.
 func TestSlicesAreRecordedInAnyOrder(t *testing.T) {
-	f := followedMember(t)
-	if err := f.members["a"].exports.Replace([]any{webExport()}, "1"); err != nil {
+	w := watchingMember(t)
+	fields := must(runtime.DefaultUnstructuredConverter.ToUnstructured(webExport()))
+	if err := w.members["a"].exports.Replace([]any{&unstructured.Unstructured{Object: fields}}, "1"); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.space.slices.Replace([]any{full()}, "1"); err != nil {
+	if err := w.namespace.slices.Replace([]any{full()}, "1"); err != nil {
 		t.Fatal(err)
 	}
-	<-f.looked
+	<-w.reconciled
 	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
-	if err := f.space.services.Replace([]any{service}, "1"); err != nil {
+	if err := w.namespace.services.Replace([]any{service}, "1"); err != nil {
 		t.Fatal(err)
 	}
 	select {
-	case <-f.looked:
+	case <-w.reconciled:
 	case <-time.After(time.Minute):
-		t.Fatal("nobody looks at the slice again")
+		t.Fatal("the slice is not reconciled again")
 	}
-	record := must(endpointslices.GetWorkOf(t.Context(), f.client, "a", multiclusterv1beta1.EndpointsRecordName("shop", full().Name)))
-	if record == nil || exportwork.ExportOf(record) != webKey {
+	record := must(endpointslices.GetWork(t.Context(), w.client, exportwork.EndpointsKey("a", client.ObjectKeyFromObject(full()))))
+	if record == nil || exportwork.ServiceOf(record) != webKey {
 		t.Errorf("the slice's record is %+v", record)
 	}
-}
-
-// hub is a control plane in memory with a clock.
-type hub struct {
-	*fleettest.Memory
-	clock *clocktesting.FakeClock
-}
-
-func newHub(t *testing.T, objects ...client.Object) *hub {
-	t.Helper()
-	h := &hub{clock: clocktesting.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))}
-	h.Memory = fleettest.InMemory(t, []fleettest.Index{exportwork.AddIndexes}, objects...)
-	return h
-}
-
-func registeredCluster(name string) *clusterv1alpha1.Cluster {
-	return &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: name}}
 }
 
 func must[T any](value T, err error) T {

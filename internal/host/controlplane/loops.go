@@ -330,7 +330,7 @@ func (h *components) setupAggregate(ctx context.Context, mgr ctrl.Manager) error
 
 func (h *components) setupService(ctx context.Context, mgr ctrl.Manager) error {
 	return mcs.Setup(ctx, mgr, mcs.Deps{
-		Client: h.client, Templates: h.templates, Selected: propagate.Selects(h.mgr.GetClient(), h.templates), Events: h.events,
+		Client: h.client, Templates: h.templates, Events: h.events,
 		Metrics: h.options.metrics, Clock: h.options.Clock, Grace: h.options.ServiceGrace,
 	})
 }

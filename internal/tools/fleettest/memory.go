@@ -2,13 +2,20 @@ package fleettest
 
 import (
 	"context"
+	"net/http"
+	"net/http/httptest"
+	"path"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllertest"
 
 	"github.com/flagship-k8s/flagship/api"
 	networkingv1alpha1 "github.com/flagship-k8s/flagship/api/networking/v1alpha1"
@@ -61,4 +68,72 @@ func InMemory(t testing.TB, indexes []Index, objects ...client.Object) *Memory {
 	}
 	m.Client = builder.Build()
 	return m
+}
+
+// Works is a cache with an informer of Works, for the loops that only follow those.
+type Works struct {
+	cache.Cache
+	Informer *controllertest.FakeInformer
+}
+
+// NewWorks returns a cache that has synced.
+func NewWorks() *Works {
+	return &Works{Informer: controllertest.NewFakeInformer(controllertest.Synced)}
+}
+
+// GetInformer implements cache.Informers.
+func (w *Works) GetInformer(context.Context, client.Object, ...cache.InformerGetOption) (cache.Informer, error) {
+	return w.Informer, nil
+}
+
+// EmptyMember is the API server of a member without objects. Watches counts those that are open.
+type EmptyMember struct {
+	*httptest.Server
+	Watches atomic.Int64
+}
+
+// StartEmptyMember starts an API server. End it with Stop.
+func StartEmptyMember() *EmptyMember {
+	m := &EmptyMember{}
+	kinds := map[string]string{
+		"endpointslices": `"apiVersion":"discovery.k8s.io/v1","kind":"EndpointSliceList"`,
+		"serviceexports": `"apiVersion":"multicluster.x-k8s.io/v1beta1","kind":"ServiceExportList"`,
+		"namespaces":     `"apiVersion":"meta.k8s.io/v1","kind":"PartialObjectMetadataList"`,
+	}
+	m.Server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		query := r.URL.Query()
+		switch {
+		case query.Get("sendInitialEvents") != "":
+			w.WriteHeader(http.StatusUnprocessableEntity)
+			_, _ = w.Write([]byte(`{"apiVersion":"v1","kind":"Status","status":"Failure","reason":"Invalid","code":422}`))
+		case query.Get("watch") != "":
+			m.Watches.Add(1)
+			defer m.Watches.Add(-1)
+			w.WriteHeader(http.StatusOK)
+			w.(http.Flusher).Flush()
+			<-r.Context().Done()
+		default:
+			_, _ = w.Write([]byte(`{` + kinds[path.Base(r.URL.Path)] + `,"metadata":{"resourceVersion":"1"},"items":[]}`))
+		}
+	}))
+	return m
+}
+
+// Stop ends the server and its connections.
+func (m *EmptyMember) Stop() {
+	m.CloseClientConnections()
+	m.Close()
+}
+
+// Eventually waits for what other goroutines bring about.
+func Eventually(t testing.TB, what string, is func() bool) {
+	t.Helper()
+	for deadline := time.After(time.Minute); !is(); {
+		select {
+		case <-deadline:
+			t.Fatalf("never: %s", what)
+		case <-time.After(2 * time.Millisecond):
+		}
+	}
 }

@@ -7,8 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/flagship-k8s/flagship/internal/clients/member/memberqueue"
-
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -22,17 +20,19 @@ import (
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/endpointslices"
 	"github.com/flagship-k8s/flagship/internal/clients/member"
+	"github.com/flagship-k8s/flagship/internal/clients/member/memberqueue"
 	"github.com/flagship-k8s/flagship/internal/features/mcs/mcswork"
 	"github.com/flagship-k8s/flagship/internal/features/mcs/metrics"
+	"github.com/flagship-k8s/flagship/internal/knowledge/backoff"
 )
 
-// Deps is what collecting needs besides the manager's client and cache.
+// Deps is what collecting needs besides the manager's cache.
 type Deps struct {
 	// Client is that of package hubclient. Required.
 	Client client.Client
 	// Fleet has the connections to the providers. Required.
 	Fleet *member.Fleet
-	// Metrics takes what collecting tells about its work. Nil: nobody asks.
+	// Metrics registers the metrics. Nil registers none.
 	Metrics prometheus.Registerer
 	// Clock defaults to the real one.
 	Clock clock.WithTicker
@@ -40,8 +40,7 @@ type Deps struct {
 	Workers int
 }
 
-// collector keeps a record of every slice of the Services that members are registered to provide. It knows the hub by
-// Works alone, so it runs wherever a connection is.
+// collector keeps a record of every slice of the Services that members are registered to provide.
 type collector struct {
 	client  client.Client
 	cache   cache.Cache
@@ -49,9 +48,11 @@ type collector struct {
 	queues  *memberqueue.Queues
 	own     endpointslices.OwnWrites
 	metrics *metrics.Collect
+	watches endpointslices.Watches
 
-	mu        sync.Mutex
-	ctx       context.Context // nil until Start
+	mu sync.Mutex
+	// started is true once all registrations are known: before, a slice may seem to be missing that only is not watched yet.
+	started   bool
 	providers map[string]*provider
 }
 
@@ -60,7 +61,7 @@ type provider struct {
 	conn *member.Conn
 	// services are those the member is registered for; true if a Service has no selector.
 	services map[types.NamespacedName]bool
-	watches  map[endpointslices.Scope]*endpointslices.SliceWatch
+	watches  map[endpointslices.Scope]*endpointslices.Watch[endpointslices.Slice]
 }
 
 // Setup adds collecting to a manager.
@@ -74,64 +75,71 @@ func Setup(mgr ctrl.Manager, deps Deps) error {
 	if deps.Workers == 0 {
 		deps.Workers = 4
 	}
-	c := &collector{client: deps.Client, cache: mgr.GetCache(), fleet: deps.Fleet, providers: map[string]*provider{}}
-	c.queues = memberqueue.New("collect", deps.Fleet, deps.Clock, deps.Workers, c.reconcile)
-	c.metrics = metrics.NewCollect(deps.Metrics, deps.Clock)
-	deps.Fleet.Subscribe(c.settle)
-	if err := mgr.Add(c); err != nil {
+	if err := mgr.Add(newCollector(mgr.GetCache(), deps)); err != nil {
 		return fmt.Errorf("adding the collection of endpoints: %w", err)
 	}
 	return nil
 }
 
-// Start implements manager.Runnable: it follows the registrations until ctx ends.
+func newCollector(works cache.Cache, deps Deps) *collector {
+	c := &collector{client: deps.Client, cache: works, fleet: deps.Fleet, providers: map[string]*provider{}}
+	c.queues = memberqueue.New("collect", deps.Fleet, deps.Clock, deps.Workers, c.reconcile)
+	c.metrics = metrics.NewCollect(deps.Metrics, deps.Clock)
+	return c
+}
+
+// Start implements manager.Runnable: it collects until ctx is done.
 func (c *collector) Start(ctx context.Context) error {
 	works, err := c.cache.GetInformer(ctx, &workv1alpha1.Work{})
 	if err != nil {
 		return fmt.Errorf("watching Works: %w", err)
 	}
 	handle, err := works.AddEventHandler(toolscache.ResourceEventHandlerDetailedFuncs{
-		AddFunc:    func(work any, initial bool) { c.workChanged(nil, work, initial) },
-		UpdateFunc: func(before, work any) { c.workChanged(before, work, false) },
-		DeleteFunc: c.workDeleted,
+		AddFunc:    func(work any, initial bool) { c.workChanged(ctx, nil, work, initial) },
+		UpdateFunc: func(before, work any) { c.workChanged(ctx, before, work, false) },
+		DeleteFunc: func(work any) { c.workDeleted(ctx, work) },
 	})
 	if err != nil {
 		return fmt.Errorf("watching Works: %w", err)
 	}
-	defer func() { _ = works.RemoveEventHandler(handle) }() // the cache ends with us
+	defer c.watches.Wait()
+	defer func() { _ = works.RemoveEventHandler(handle) }() // It fails only for an informer that has ended.
 	if !toolscache.WaitForCacheSync(ctx.Done(), handle.HasSynced) {
 		return nil
 	}
-	c.begin(ctx)
+	c.fleet.Subscribe(func(cluster string) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.sync(ctx, cluster)
+	})
+	c.mu.Lock()
+	c.started = true
+	for cluster := range c.providers {
+		c.sync(ctx, cluster)
+	}
+	c.mu.Unlock()
 	return c.queues.Start(ctx)
 }
 
-// begin watches members once every registration there was is known: while a Service is missing from a member's, nobody can
-// tell whether the member lacks a slice or nobody looks for it.
-func (c *collector) begin(ctx context.Context) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.ctx = ctx
-	for cluster, p := range c.providers {
-		c.adjust(cluster, p)
-	}
-}
-
-// workChanged follows registrations, and looks after records that somebody else changed. Those that are there at the start
-// are looked at when their provider's slices have been seen.
-func (c *collector) workChanged(was, is any, initial bool) {
+// workChanged follows registrations, and enqueues the slices of records that others changed. Those of the initial list are enqueued
+// when the slices of their provider are known.
+func (c *collector) workChanged(ctx context.Context, was, is any, initial bool) {
 	work, ok := is.(*workv1alpha1.Work)
 	if !ok {
 		return
 	}
-	before, _ := was.(*workv1alpha1.Work)
 	if mcswork.IsRegistration(work) {
-		c.registrationChanged(work)
+		if work.DeletionTimestamp != nil {
+			c.workDeleted(ctx, work)
+		} else if cluster, ok := workv1alpha1.ClusterOfExecutionNamespace(work.Namespace); ok {
+			c.startCollecting(ctx, cluster, mcswork.OwnerOf(work), work.Annotations[networkingv1alpha1.SelectorlessServiceAnnotation] == "true")
+		}
 	}
+	before, _ := was.(*workv1alpha1.Work)
 	if initial || before != nil && !endpointslices.Changed(before, work) || c.own.Observe(work) {
 		return
 	}
-	for _, w := range []*workv1alpha1.Work{before, work} { // what it is may be what was changed
+	for _, w := range []*workv1alpha1.Work{before, work} { // The labels that say what it is may have changed.
 		if w == nil || !mcswork.IsCollected(w) {
 			continue
 		}
@@ -141,17 +149,7 @@ func (c *collector) workChanged(was, is any, initial bool) {
 	}
 }
 
-func (c *collector) registrationChanged(work *workv1alpha1.Work) {
-	if work.DeletionTimestamp != nil {
-		c.workDeleted(work)
-		return
-	}
-	if cluster, ok := workv1alpha1.ClusterOfExecutionNamespace(work.Namespace); ok {
-		c.startCollecting(cluster, mcswork.OwnerOf(work), work.Annotations[networkingv1alpha1.SelectorlessServiceAnnotation] == "true")
-	}
-}
-
-func (c *collector) workDeleted(obj any) {
+func (c *collector) workDeleted(ctx context.Context, obj any) {
 	if tombstone, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
 		obj = tombstone.Obj
 	}
@@ -164,19 +162,19 @@ func (c *collector) workDeleted(obj any) {
 	switch {
 	case !ok:
 	case mcswork.IsRegistration(work):
-		c.stopCollecting(cluster, mcswork.OwnerOf(work))
+		c.stopCollecting(ctx, cluster, mcswork.OwnerOf(work))
 	default:
-		c.queues.Add(cluster, endpointslices.SliceOf(work)) // somebody may have taken it away for no reason
+		c.queues.Add(cluster, endpointslices.SliceOf(work)) // Its slice may still be there.
 	}
 }
 
-// enlist has the slices of a Service collected in a member.
-func (c *collector) startCollecting(cluster string, service types.NamespacedName, selectorless bool) {
+// startCollecting collects the slices of a Service in a member.
+func (c *collector) startCollecting(ctx context.Context, cluster string, service types.NamespacedName, selectorless bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	p := c.providers[cluster]
 	if p == nil {
-		p = &provider{services: map[types.NamespacedName]bool{}, watches: map[endpointslices.Scope]*endpointslices.SliceWatch{}}
+		p = &provider{services: map[types.NamespacedName]bool{}, watches: map[endpointslices.Scope]*endpointslices.Watch[endpointslices.Slice]{}}
 		c.providers[cluster] = p
 	}
 	known, there := p.services[service]
@@ -184,20 +182,18 @@ func (c *collector) startCollecting(cluster string, service types.NamespacedName
 		return
 	}
 	p.services[service] = selectorless
-	c.adjust(cluster, p)
-	if there && c.ctx != nil { // what was seen by the watch that ended may not be seen by another
-		c.recheck(cluster)
+	c.sync(ctx, cluster)
+	if there { // The watch that ended may have had slices that no other has.
+		c.queues.Add(cluster, allRecords)
 	}
-	// Slices that were seen before anybody asked for them.
-	for _, w := range p.watches {
-		for _, slice := range w.Keys(endpointslices.OfService(service)) {
+	for _, w := range p.watches { // Slices that were known before the Service was registered.
+		for _, slice := range w.Keys(endpointslices.Of(service)) {
 			c.queues.Add(cluster, slice)
 		}
 	}
 }
 
-// discharge ends that.
-func (c *collector) stopCollecting(cluster string, service types.NamespacedName) {
+func (c *collector) stopCollecting(ctx context.Context, cluster string, service types.NamespacedName) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	p := c.providers[cluster]
@@ -205,34 +201,19 @@ func (c *collector) stopCollecting(cluster string, service types.NamespacedName)
 		return
 	}
 	delete(p.services, service)
-	c.adjust(cluster, p)
+	c.sync(ctx, cluster)
 	if len(p.services) == 0 {
 		delete(c.providers, cluster)
 	}
 }
 
-// settle follows the coming and going of a connection.
-func (c *collector) settle(cluster string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if p := c.providers[cluster]; p != nil {
-		c.adjust(cluster, p)
-	}
-}
-
-// adjust makes the watches in a member what its services need. The lock is held.
-func (c *collector) adjust(cluster string, p *provider) {
-	if c.ctx == nil {
-		return // begin looks at all
+// sync makes the watches in a member what its Services and its connection need. The lock is held.
+func (c *collector) sync(ctx context.Context, cluster string) {
+	p := c.providers[cluster]
+	if p == nil || !c.started {
+		return
 	}
 	conn, connected := c.fleet.Get(cluster)
-	if !connected || conn != p.conn {
-		for s, w := range p.watches {
-			w.Stop()
-			delete(p.watches, s)
-		}
-		p.conn = conn
-	}
 	wanted := map[endpointslices.Scope]bool{}
 	if connected {
 		for service, selectorless := range p.services {
@@ -240,29 +221,28 @@ func (c *collector) adjust(cluster string, p *provider) {
 		}
 	}
 	for s, w := range p.watches {
-		if !wanted[s] {
+		if !wanted[s] || conn != p.conn {
 			w.Stop()
 			delete(p.watches, s)
 		}
 	}
+	p.conn = conn
 	for s := range wanted {
 		if p.watches[s] != nil {
 			continue
 		}
-		w, err := endpointslices.StartSlices(c.ctx, conn, s, endpointslices.Collected, endpointslices.Handlers{Changed: c.noticed(cluster), Listed: func() { c.recheck(cluster) }})
-		if err != nil { // The configuration of every connection is the same: it cannot be wrong for one.
-			log.FromContext(c.ctx).Error(err, "Cannot watch EndpointSlices", "cluster", cluster)
+		w, err := endpointslices.StartSlices(ctx, &c.watches, conn, s, endpointslices.Collected, endpointslices.Handlers{
+			Changed: func(slice types.NamespacedName) {
+				c.metrics.Seen(within(cluster, slice))
+				c.queues.Add(cluster, slice)
+			},
+			Listed: func() { c.queues.Add(cluster, allRecords) },
+		})
+		if err != nil { // The configuration of all connections is the same: it is wrong for all or none.
+			log.FromContext(ctx).Error(err, "Cannot watch EndpointSlices", "cluster", cluster)
 			continue
 		}
 		p.watches[s] = w
-	}
-}
-
-// noticed queues a slice that changed.
-func (c *collector) noticed(cluster string) func(types.NamespacedName) {
-	return func(slice types.NamespacedName) {
-		c.metrics.Seen(within(cluster, slice))
-		c.queues.Add(cluster, slice)
 	}
 }
 
@@ -271,78 +251,78 @@ func within(cluster string, slice types.NamespacedName) types.NamespacedName {
 	return types.NamespacedName{Namespace: cluster + "/" + slice.Namespace, Name: slice.Name}
 }
 
-// recheck queues the records of slices, once all that there are have been seen: some may have gone while nobody looked.
-func (c *collector) recheck(cluster string) {
-	works, err := endpointslices.ListWorks(c.ctx, c.client, client.InNamespace(workv1alpha1.ExecutionNamespace(cluster)))
-	if err != nil {
-		return // a cache that has synced fails for a missing index only
-	}
+// allRecords is the key to enqueue the slices of all records of a member: some may be gone since they were watched.
+var allRecords types.NamespacedName
+
+func (c *collector) enqueueRecords(ctx context.Context, cluster string) error {
+	works, err := endpointslices.ListWorks(ctx, c.client, client.InNamespace(workv1alpha1.ExecutionNamespace(cluster)))
 	for _, w := range works {
 		if mcswork.IsCollected(w) {
 			c.queues.Add(cluster, endpointslices.SliceOf(w))
 		}
 	}
+	return err
 }
 
-func (c *collector) look(cluster string, slice types.NamespacedName) endpointslices.Seen {
+// read returns a slice of a member; certain is false while not everything is known that could have it.
+func (c *collector) read(cluster string, key types.NamespacedName) (slice endpointslices.Slice, certain bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	p := c.providers[cluster]
 	if p == nil || len(p.watches) == 0 {
-		return endpointslices.Seen{}
+		return slice, false
 	}
-	s := endpointslices.Seen{Certain: true}
+	certain = true
 	for _, w := range p.watches {
-		found, exists, certain := w.Get(slice)
+		found, exists, synced := w.Get(key)
 		if exists {
-			return endpointslices.Seen{Raw: found.Raw, Service: found.Service, Endpoints: found.Endpoints, Certain: true}
+			return found, true
 		}
-		s.Certain = s.Certain && certain
+		certain = certain && synced
 	}
-	return s
+	return slice, certain
 }
 
-// reconcile is the member.Task of collect: it makes the record of one slice what the slice is.
-func (c *collector) reconcile(ctx context.Context, cluster string, slice types.NamespacedName) (time.Duration, error) {
-	seen := c.look(cluster, slice)
-	if !seen.Certain {
-		return 0, nil // when it is, the slice is queued again
+// reconcile is the memberqueue.ReconcileFunc: it makes the record of one slice what the slice is.
+func (c *collector) reconcile(ctx context.Context, cluster string, key types.NamespacedName) (time.Duration, error) {
+	if key == allRecords {
+		return 0, c.enqueueRecords(ctx, cluster)
 	}
-	again, err := c.record(ctx, cluster, slice, seen)
-	c.metrics.Recorded(within(cluster, slice), err)
+	slice, certain := c.read(cluster, key)
+	if !certain {
+		return 0, nil // The slice is enqueued again when it is certain.
+	}
+	again, err := c.record(ctx, cluster, key, slice)
+	c.metrics.Recorded(within(cluster, key), err)
 	return again, err
 }
 
-func (c *collector) record(ctx context.Context, cluster string, slice types.NamespacedName, seen endpointslices.Seen) (time.Duration, error) {
-	space := workv1alpha1.ExecutionNamespace(cluster)
-	existing, err := endpointslices.GetWork(ctx, c.client, types.NamespacedName{Namespace: space, Name: networkingv1alpha1.CollectedWorkName(slice.Namespace, slice.Name)})
+func (c *collector) record(ctx context.Context, cluster string, key types.NamespacedName, slice endpointslices.Slice) (time.Duration, error) {
+	existing, err := endpointslices.GetWork(ctx, c.client, mcswork.CollectedKey(cluster, key))
 	if err != nil {
 		return 0, err
 	}
 	var owner *workv1alpha1.Work
-	if seen.Raw != nil {
-		if owner, err = endpointslices.GetWork(ctx, c.client, types.NamespacedName{Namespace: space, Name: mcswork.RegistrationName(seen.Service)}); err != nil {
+	if slice.Raw != nil {
+		if owner, err = endpointslices.GetWork(ctx, c.client, mcswork.RegistrationKey(cluster, slice.Service)); err != nil {
 			return 0, err
 		}
 	}
 	if owner != nil && !mcswork.IsRegistration(owner) {
-		return endpointslices.RetryDelay, nil // somebody changed it; it is put right
+		return backoff.NotYet, nil // Others changed its labels; the control plane repairs them.
 	}
 	if owner == nil || owner.DeletionTimestamp != nil {
-		c.metrics.Endpoints.Set(within(cluster, slice), 0)
+		c.metrics.Endpoints.Set(within(cluster, key), 0)
 		if existing == nil || !mcswork.IsCollected(existing) {
 			return 0, nil
 		}
-		return 0, endpointslices.DeleteAll(ctx, c.client, []*workv1alpha1.Work{existing})
+		return 0, endpointslices.DeleteAll(ctx, c.client, existing)
 	}
-	c.metrics.Endpoints.Set(within(cluster, slice), seen.Endpoints)
-	desired := mcswork.Collected(cluster, mcswork.OwnerLabelsOn(owner), slice, seen.Raw, existing)
-	switch _, err := endpointslices.WriteOwn(ctx, c.client, &c.own, existing, desired); {
-	case errors.Is(err, endpointslices.ErrNoExecutionNamespace):
-		return 0, nil // the cluster is going
-	case errors.Is(err, endpointslices.ErrChangedMeanwhile):
-		return endpointslices.RetryDelay, nil
-	default:
-		return 0, err
+	c.metrics.Endpoints.Set(within(cluster, key), slice.Endpoints)
+	desired := mcswork.Collected(cluster, mcswork.OwnerLabelsOn(owner), key, slice.Raw, existing)
+	_, err = endpointslices.WriteOwn(ctx, c.client, &c.own, existing, desired)
+	if errors.Is(err, endpointslices.ErrChangedMeanwhile) {
+		return backoff.Conflict, nil
 	}
+	return 0, err
 }

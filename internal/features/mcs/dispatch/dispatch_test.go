@@ -38,7 +38,7 @@ func newHub(t *testing.T, objects ...client.Object) *hub {
 	return h
 }
 
-func (h *hub) fleet() endpointslices.Clusters {
+func (h *hub) clusters() endpointslices.Clusters {
 	return endpointslices.Clusters{Reader: h.Client, Clock: h.clock, Grace: time.Minute}
 }
 
@@ -51,7 +51,7 @@ type dispatching struct {
 func newDispatching(t *testing.T, objects ...client.Object) *dispatching {
 	t.Helper()
 	h := newHub(t, objects...)
-	return &dispatching{h, &dispatcher{client: h.Client, metrics: metrics.NewDispatch(nil, h.clock), fleet: h.fleet()}}
+	return &dispatching{h, &dispatcher{client: h.Client, metrics: metrics.NewDispatch(nil, h.clock), clusters: h.clusters()}}
 }
 
 func registeredCluster(name string) *clusterv1alpha1.Cluster {
@@ -72,7 +72,7 @@ func (h *dispatching) run(t *testing.T, record *workv1alpha1.Work) (reconcile.Re
 // carried lists the consumers that have a record's slice, each with what it is called there and what is ready.
 func (h *dispatching) carried(t *testing.T, record *workv1alpha1.Work) (list []string) {
 	t.Helper()
-	works, err := endpointslices.ListWorks(t.Context(), h.Client, client.MatchingFields{mcswork.SourceIndex: client.ObjectKeyFromObject(record).String()})
+	works, err := mcswork.ListFrom(t.Context(), h.Client, client.ObjectKeyFromObject(record))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -216,7 +216,7 @@ func TestDispatchEndsWithItsCause(t *testing.T) {
 				t.Fatal(err)
 			}
 			h.run(t, record)
-			for _, w := range must(endpointslices.ListWorks(t.Context(), h.Client, client.MatchingFields{mcswork.SourceIndex: client.ObjectKeyFromObject(record).String()})) {
+			for _, w := range must(mcswork.ListFrom(t.Context(), h.Client, client.ObjectKeyFromObject(record))) {
 				if w.DeletionTimestamp == nil {
 					t.Errorf("Work %s/%s is to stay", w.Namespace, w.Name)
 				}

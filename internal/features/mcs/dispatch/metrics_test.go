@@ -62,7 +62,18 @@ func TestArrivalIsMeasuredFromTheChange(t *testing.T) {
 	if count, sum := arrivals(); count != 2 || sum != 4 {
 		t.Errorf("%d arrivals took %v s, want two of 2 s each", count, sum)
 	}
-	if total := h.dispatcher.metrics.Endpoints.Total(); total != 2 {
+	if total := gauge(t, registry, "flagship_service_endpoints"); total != 2 {
 		t.Errorf("%v endpoints are in consumers, want 2", total)
 	}
+}
+
+func gauge(t *testing.T, registry *prometheus.Registry, name string) float64 {
+	t.Helper()
+	for _, f := range must(registry.Gather()) {
+		if f.GetName() == name {
+			return f.GetMetric()[0].GetGauge().GetValue()
+		}
+	}
+	t.Fatalf("there is no metric %s", name)
+	return 0
 }

@@ -3,10 +3,12 @@ package exposure
 import (
 	"slices"
 
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
 	networkingv1alpha1 "github.com/flagship-k8s/flagship/api/networking/v1alpha1"
 )
 
-// Clusters says between which clusters a Service is shared. Names are sorted.
+// Clusters are those between which a Service is shared. Names are sorted.
 type Clusters struct {
 	// Providers have the pods, Consumers are to reach them. A cluster may be both.
 	Providers, Consumers []string
@@ -14,9 +16,9 @@ type Clusters struct {
 	Unknown []string
 }
 
-// Of finds out what a MultiClusterService means, given the clusters there are. Of the fields about providers the first
-// that names any counts: providerClusters, serviceProvisionClusters, range; so it is with consumers. Where none does, all
-// clusters are meant. Load balancers have no consumers in the fleet.
+// Of returns the clusters that a MultiClusterService means, given those that are registered. The first field that names any provider
+// counts, of providerClusters, serviceProvisionClusters and range; the same holds for consumers. If none does, all clusters are meant.
+// Load balancers have no consumers among the members.
 func Of(spec *networkingv1alpha1.MultiClusterServiceSpec, registered []string) Clusters {
 	providers := firstNamed(named(spec.ProviderClusters), spec.ServiceProvisionClusters, spec.Range.ClusterNames, registered)
 	var consumers []string
@@ -70,4 +72,10 @@ func sortedSet(names []string) []string {
 	names = slices.Clone(names)
 	slices.Sort(names)
 	return slices.Compact(names)
+}
+
+// Changes lets events of MultiClusterServices pass after which the exposure may be another, or which begin a deletion.
+func Changes() predicate.TypedPredicate[*networkingv1alpha1.MultiClusterService] {
+	type mcs = *networkingv1alpha1.MultiClusterService
+	return predicate.Or[mcs](predicate.TypedGenerationChangedPredicate[mcs]{}, predicate.TypedLabelChangedPredicate[mcs]{})
 }

@@ -13,24 +13,25 @@ import (
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 )
 
-// Dispatch are what the loops for MultiClusterServices tell about their work.
+// times include those of members that are not reachable for a while.
+var times = []float64{.01, .025, .05, .1, .2, .3, .5, 1, 2.5, 5, 15, 60, 300}
+
+// Dispatch measures the way of slices from records to consumers.
 type Dispatch struct {
-	clock clock.PassiveClock
-	// arrival is how long a changed record takes until one of its consumers has it.
-	arrival prometheus.Histogram
-	// endpoints are those in consumers, by record.
-	Endpoints tally
-	// underway are records that changed, and Works that carry them.
-	Underway departures
+	// Endpoints are those in consumers, by record.
+	Endpoints Sum
+	arrival   prometheus.Histogram
+	// underway has the records that changed, and the Works that carry them.
+	underway starts
 }
 
-// NewDispatch registers them, unless the registerer is nil.
+// NewDispatch registers the metrics, unless the registerer is nil.
 func NewDispatch(r prometheus.Registerer, clock clock.PassiveClock) *Dispatch {
 	with := promauto.With(r)
 	m := &Dispatch{
-		clock: clock,
+		underway: starts{clock: clock, at: map[types.NamespacedName]time.Time{}},
 		arrival: with.NewHistogram(prometheus.HistogramOpts{
-			Name: "flagship_service_arrival_seconds", Buckets: travelTimes,
+			Name: "flagship_service_arrival_seconds", Buckets: times,
 			Help: "Time from a provider's collected EndpointSlice changing until one consumer has it.",
 		}),
 	}
@@ -40,53 +41,45 @@ func NewDispatch(r prometheus.Registerer, clock clock.PassiveClock) *Dispatch {
 	return m
 }
 
-// travelTimes go up to those of members that are away for a while.
-var travelTimes = []float64{.01, .025, .05, .1, .2, .3, .5, 1, 2.5, 5, 15, 60, 300}
-
-// Changed notes that a record changed.
+// Changed is called for a record that changed.
 func (m *Dispatch) Changed(record *workv1alpha1.Work) {
-	m.Underway.leave(client.ObjectKeyFromObject(record), m.clock.Now())
+	m.underway.start(client.ObjectKeyFromObject(record), m.underway.clock.Now())
 }
 
-// Sent notes that a Work is about to be written which carries a record. It returns false if the Work is under way already.
+// Sent is called before a Work is written that carries a record. It returns false if nothing is to be measured, or the Work is
+// underway already.
 func (m *Dispatch) Sent(work, record types.NamespacedName) bool {
-	since, known := m.Underway.since(record)
-	return known && m.Underway.leave(work, since)
+	since, known := m.underway.since(record)
+	return known && m.underway.start(work, since)
 }
 
-// Arrived notes that a consumer has what a Work carries.
+// Dispatched is called when a record or Work is not underway any more.
+func (m *Dispatch) Dispatched(key types.NamespacedName) { m.underway.end(key) }
+
+// Arrived is called when a consumer has what a Work carries.
 func (m *Dispatch) Arrived(work *workv1alpha1.Work) {
-	if since, known := m.Underway.since(client.ObjectKeyFromObject(work)); known {
-		m.arrival.Observe(m.clock.Since(since).Seconds())
-		m.Underway.End(client.ObjectKeyFromObject(work))
-	}
+	m.underway.observe(client.ObjectKeyFromObject(work), m.arrival)
+	m.underway.end(client.ObjectKeyFromObject(work))
 }
 
-func result(err error) string {
-	if err != nil {
-		return "failed"
-	}
-	return "ok"
-}
+// Deleted is called for a record or Work that is gone.
+func (m *Dispatch) Deleted(work *workv1alpha1.Work) { m.underway.end(client.ObjectKeyFromObject(work)) }
 
-// Collect are what collecting tells about its work, wherever it runs.
+// Collect measures the way of slices from providers to records.
 type Collect struct {
-	// seconds is how long a slice waits after it was seen in its provider until it is recorded.
-	seconds *prometheus.HistogramVec
-	// endpoints are those of providers, by slice.
-	Endpoints tally
-	// underway are slices that were seen changed.
-	underway departures
-	clock    clock.PassiveClock
+	// Endpoints are those of providers, by slice.
+	Endpoints Sum
+	seconds   *prometheus.HistogramVec
+	underway  starts
 }
 
-// NewCollect registers them, unless the registerer is nil. waiting is how many slices wait for their turn.
+// NewCollect registers the metrics, unless the registerer is nil.
 func NewCollect(r prometheus.Registerer, clock clock.PassiveClock) *Collect {
 	with := promauto.With(r)
 	m := &Collect{
-		clock: clock,
+		underway: starts{clock: clock, at: map[types.NamespacedName]time.Time{}},
 		seconds: with.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "flagship_collect_seconds", Buckets: travelTimes,
+			Name: "flagship_collect_seconds", Buckets: times,
 			Help: "Time from an EndpointSlice being seen changed in its provider until it is collected, by result: ok or failed.",
 		}, []string{"result"}),
 	}
@@ -96,77 +89,81 @@ func NewCollect(r prometheus.Registerer, clock clock.PassiveClock) *Collect {
 	return m
 }
 
-// Seen notes that a slice of a member changed.
-func (m *Collect) Seen(slice types.NamespacedName) {
-	m.underway.leave(slice, m.clock.Now())
-}
+// Seen is called for a slice of a member that changed.
+func (m *Collect) Seen(slice types.NamespacedName) { m.underway.start(slice, m.underway.clock.Now()) }
 
-// Recorded notes that it was collected, or could not be.
+// Recorded is called when it was recorded, or could not be.
 func (m *Collect) Recorded(slice types.NamespacedName, err error) {
-	if since, known := m.underway.since(slice); known {
-		m.seconds.WithLabelValues(result(err)).Observe(m.clock.Since(since).Seconds())
+	if err != nil {
+		m.underway.observe(slice, m.seconds.WithLabelValues("failed"))
+		return
 	}
-	if err == nil {
-		m.underway.End(slice)
-	}
+	m.underway.observe(slice, m.seconds.WithLabelValues("ok"))
+	m.underway.end(slice)
 }
 
-// tally is a sum whose parts change one by one.
-type tally struct {
+// Sum is a sum whose parts change one by one.
+type Sum struct {
 	mu    sync.Mutex
 	parts map[types.NamespacedName]int
 	sum   int
 }
 
-func (t *tally) Set(part types.NamespacedName, n int) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.sum += n - t.parts[part]
+// Set changes one part.
+func (s *Sum) Set(part types.NamespacedName, n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sum += n - s.parts[part]
 	if n == 0 {
-		delete(t.parts, part)
+		delete(s.parts, part)
 		return
 	}
-	if t.parts == nil {
-		t.parts = map[types.NamespacedName]int{}
+	if s.parts == nil {
+		s.parts = map[types.NamespacedName]int{}
 	}
-	t.parts[part] = n
+	s.parts[part] = n
 }
 
-func (t *tally) Total() float64 {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return float64(t.sum)
+// Total returns the sum.
+func (s *Sum) Total() float64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return float64(s.sum)
 }
 
-// departures are the moments from which on something is under way, by what it is.
-type departures struct {
-	mu sync.Mutex
-	at map[types.NamespacedName]time.Time
+// starts are the times at which something began that is not finished.
+type starts struct {
+	clock clock.PassiveClock
+	mu    sync.Mutex
+	at    map[types.NamespacedName]time.Time
 }
 
-// leave notes since when something is under way; false if it is already.
-func (d *departures) leave(what types.NamespacedName, since time.Time) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.at == nil {
-		d.at = map[types.NamespacedName]time.Time{}
-	}
-	if _, already := d.at[what]; already {
+// start returns false if the key is there already.
+func (s *starts) start(key types.NamespacedName, since time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, already := s.at[key]; already {
 		return false
 	}
-	d.at[what] = since
+	s.at[key] = since
 	return true
 }
 
-func (d *departures) since(what types.NamespacedName) (since time.Time, known bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	since, known = d.at[what]
+func (s *starts) since(key types.NamespacedName) (since time.Time, known bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	since, known = s.at[key]
 	return since, known
 }
 
-func (d *departures) End(what types.NamespacedName) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	delete(d.at, what)
+func (s *starts) observe(key types.NamespacedName, to prometheus.Observer) {
+	if since, known := s.since(key); known {
+		to.Observe(s.clock.Since(since).Seconds())
+	}
+}
+
+func (s *starts) end(key types.NamespacedName) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.at, key)
 }

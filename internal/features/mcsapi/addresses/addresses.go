@@ -8,12 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/flagship-k8s/flagship/internal/clients/member/memberqueue"
-	"github.com/flagship-k8s/flagship/internal/clients/member/objectcache"
-
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -27,18 +23,32 @@ import (
 	multiclusterv1beta1 "github.com/flagship-k8s/flagship/api/multicluster/v1beta1"
 	networkingv1alpha1 "github.com/flagship-k8s/flagship/api/networking/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/clients/endpointslices"
 	"github.com/flagship-k8s/flagship/internal/clients/member"
+	"github.com/flagship-k8s/flagship/internal/clients/member/memberqueue"
+	"github.com/flagship-k8s/flagship/internal/clients/member/objectcache"
 	"github.com/flagship-k8s/flagship/internal/features/mcsapi/exportwork"
 )
 
-// addresser gives each import in a member the address that its derived Service got there, and its status. Both objects are
-// watched for the Works that carry them, so it asks the member nothing. Like exporter it runs wherever a connection is.
+// addresser writes into each import in a member the address that its derived Service got there, and its status. Both objects are
+// watched for the Works that carry them, so no request is needed to read them. It runs wherever a connection is.
 type addresser struct {
 	client client.Client
 	cache  cache.Cache
 	fleet  *member.Fleet
 	clock  clock.PassiveClock
 	queues *memberqueue.Queues
+}
+
+// Setup adds the loop over imports in members.
+func Setup(mgr ctrl.Manager, c client.Client, fleet *member.Fleet, clock clock.WithTicker, workers int) error {
+	a := &addresser{client: c, cache: mgr.GetCache(), fleet: fleet, clock: clock}
+	a.queues = memberqueue.New("imports", fleet, clock, workers, a.reconcile)
+	fleet.OnChange(a.memberChanged)
+	if err := mgr.Add(a); err != nil {
+		return fmt.Errorf("adding the loop over imports: %w", err)
+	}
+	return nil
 }
 
 // Start implements manager.Runnable.
@@ -53,7 +63,7 @@ func (a *addresser) Start(ctx context.Context) error {
 			return
 		}
 		if cluster, ok := workv1alpha1.ClusterOfExecutionNamespace(work.Namespace); ok {
-			a.queues.Add(cluster, exportwork.ExportOf(work))
+			a.queues.Add(cluster, exportwork.ServiceOf(work))
 		}
 	}
 	handle, err := works.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
@@ -62,11 +72,11 @@ func (a *addresser) Start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("watching Works: %w", err)
 	}
-	defer func() { _ = works.RemoveEventHandler(handle) }() // the cache ends with us
+	defer func() { _ = works.RemoveEventHandler(handle) }() // It fails only for an informer that has ended.
 	return a.queues.Start(ctx)
 }
 
-// memberChanged queues the import that a managed object in a member is, or belongs to.
+// memberChanged enqueues the import that a managed object in a member is, or belongs to.
 func (a *addresser) memberChanged(change objectcache.Change) {
 	switch {
 	case change.Synced || change.Gone:
@@ -79,42 +89,36 @@ func (a *addresser) memberChanged(change objectcache.Change) {
 	}
 }
 
-// reconcile is the member.Task for addresses and status of one import.
+// reconcile is the memberqueue.ReconcileFunc: it writes addresses and status of one import.
 func (a *addresser) reconcile(ctx context.Context, cluster string, key types.NamespacedName) (time.Duration, error) {
 	conn, connected := a.fleet.Get(cluster)
 	if !connected {
 		return 0, nil
 	}
-	work := &workv1alpha1.Work{}
-	workKey := types.NamespacedName{Namespace: workv1alpha1.ExecutionNamespace(cluster), Name: exportwork.DerivedName(key)}
-	switch err := a.client.Get(ctx, workKey, work, client.UnsafeDisableDeepCopy); {
-	case apierrors.IsNotFound(err):
-		return 0, nil
-	case err != nil:
-		return 0, fmt.Errorf("reading Work %s: %w", workKey, err)
-	case exportwork.RoleOf(work) != multiclusterv1beta1.RoleDerived || work.DeletionTimestamp != nil:
-		return 0, nil
+	work, err := endpointslices.GetWork(ctx, a.client, exportwork.DerivedKey(cluster, key))
+	if err != nil || work == nil || exportwork.RoleOf(work) != multiclusterv1beta1.RoleDerived || work.DeletionTimestamp != nil {
+		return 0, err
 	}
 	live, found := conn.Lookup(exportwork.ServiceImports, key.Namespace, key.Name)
 	if !found || live.GetDeletionTimestamp() != nil {
-		return 0, nil // its coming is an event
+		return 0, nil // Its creation is an event.
 	}
 	derived, err := lookupService(conn, types.NamespacedName{Namespace: key.Namespace, Name: networkingv1alpha1.DerivedServiceName(key.Name)})
 	if err != nil {
 		return 0, err
 	}
 	if derived == nil && !conn.HasSynced(exportwork.Services) {
-		// After a start its absence is not certain: to take the address away would be undone a moment later.
+		// After a start it is not certain that it is missing; an address that is removed would be back a moment later.
 		conn.WhenSynced(exportwork.Services, func() { a.queues.Add(cluster, key) })
 		return 0, nil
 	}
 	if live, err = a.address(ctx, conn, live, derived); err != nil {
 		return 0, err
 	}
-	return 0, a.tell(ctx, conn, live, exportingClusters(work), exportwork.Refusal(work))
+	return 0, a.setStatus(ctx, conn, live, exportingClusters(work), exportwork.Refusal(work))
 }
 
-// address writes the addresses of an import, unless its owner chose some, and returns it as it is then.
+// address writes the addresses of an import, unless its owner chose some, and returns the import.
 func (a *addresser) address(ctx context.Context, conn *member.Conn, live *unstructured.Unstructured, derived *corev1.Service) (*unstructured.Unstructured, error) {
 	if _, chosen, _ := unstructured.NestedFieldNoCopy(conn.ControlPlane().OurFields(live), "f:spec", "f:ips"); chosen {
 		return live, nil
@@ -130,7 +134,7 @@ func (a *addresser) address(ctx context.Context, conn *member.Conn, live *unstru
 	return a.patch(ctx, conn, live, map[string]any{"spec": map[string]any{"ips": ips}}, exportwork.AddressesManager)
 }
 
-func (a *addresser) tell(ctx context.Context, conn *member.Conn, live *unstructured.Unstructured, exporting []string, refusal string) error {
+func (a *addresser) setStatus(ctx context.Context, conn *member.Conn, live *unstructured.Unstructured, exporting []string, refusal string) error {
 	object, err := readImport(live)
 	if err != nil {
 		return err
@@ -143,7 +147,7 @@ func (a *addresser) tell(ctx context.Context, conn *member.Conn, live *unstructu
 	return err
 }
 
-// patch sends a change of what live is; one that somebody else changed meanwhile is looked at again.
+// patch sends a change of an object. One that others changed meanwhile is a conflict, and is reconciled again.
 func (a *addresser) patch(ctx context.Context, conn *member.Conn, live *unstructured.Unstructured, change map[string]any, manager string, subresources ...string) (*unstructured.Unstructured, error) {
 	change["metadata"] = map[string]any{"uid": live.GetUID(), "resourceVersion": live.GetResourceVersion()}
 	raw, err := json.Marshal(change)
@@ -186,23 +190,4 @@ func exportingClusters(derived *workv1alpha1.Work) []string {
 		return nil
 	}
 	return strings.Split(text, ",")
-}
-
-// Deps is what following imports in members needs besides the manager's cache.
-type Deps struct {
-	Client  client.Client
-	Fleet   *member.Fleet
-	Clock   clock.WithTicker
-	Workers int
-}
-
-// Setup adds the loop for addresses and status of imports in members.
-func Setup(mgr ctrl.Manager, deps Deps) error {
-	a := &addresser{client: deps.Client, cache: mgr.GetCache(), fleet: deps.Fleet, clock: deps.Clock}
-	a.queues = memberqueue.New("imports", deps.Fleet, deps.Clock, deps.Workers, a.reconcile)
-	deps.Fleet.OnChange(a.memberChanged)
-	if err := mgr.Add(a); err != nil {
-		return fmt.Errorf("adding what follows imports: %w", err)
-	}
-	return nil
 }

@@ -11,7 +11,6 @@ import (
 
 	multiclusterv1beta1 "github.com/flagship-k8s/flagship/api/multicluster/v1beta1"
 	"github.com/flagship-k8s/flagship/internal/features/mcsapi/clusterset"
-	"github.com/flagship-k8s/flagship/internal/features/mcsapi/imports"
 )
 
 var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
@@ -44,7 +43,7 @@ func TestAddresses(t *testing.T) {
 }
 
 func TestImportStatus(t *testing.T) {
-	object := imports.ImportObject(webKey, *clustersetOf("a"))
+	object := &multiclusterv1beta1.ServiceImport{ObjectMeta: metav1.ObjectMeta{Namespace: webKey.Namespace, Name: webKey.Name}, Spec: clustersetOf("a").Spec}
 	cases := map[string]struct {
 		ips     []string
 		refusal string

@@ -7,19 +7,17 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	multiclusterv1beta1 "github.com/flagship-k8s/flagship/api/multicluster/v1beta1"
-	networkingv1alpha1 "github.com/flagship-k8s/flagship/api/networking/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/endpointslices"
 	"github.com/flagship-k8s/flagship/internal/features/mcsapi/clusterset"
 )
 
-// verdict is what the control plane makes of an export, as it is noted on the export's record.
+// Verdict is the result for an export, which the control plane writes on the record of the export.
 type Verdict struct {
 	// Reasons and Message of the conflicts with other exports; none if there is no conflict.
 	Reasons []multiclusterv1beta1.ConflictReason `json:"reasons,omitempty"`
@@ -28,6 +26,7 @@ type Verdict struct {
 	Obstacles string `json:"obstacles,omitempty"`
 }
 
+// ReadVerdict reads the verdict from a record, which may be nil. Given is false if the record has none.
 func ReadVerdict(record *workv1alpha1.Work) (v Verdict, given bool) {
 	if record == nil {
 		return v, false
@@ -36,7 +35,7 @@ func ReadVerdict(record *workv1alpha1.Work) (v Verdict, given bool) {
 	return v, given && json.Unmarshal([]byte(text), &v) == nil
 }
 
-// ExportedSpec is what of a Service's spec matters to others.
+// ExportedSpec returns what other clusters may know of a Service's spec.
 func ExportedSpec(spec *corev1.ServiceSpec) corev1.ServiceSpec {
 	kept := corev1.ServiceSpec{
 		Type: spec.Type, SessionAffinity: spec.SessionAffinity, SessionAffinityConfig: spec.SessionAffinityConfig,
@@ -49,6 +48,11 @@ func ExportedSpec(spec *corev1.ServiceSpec) corev1.ServiceSpec {
 		kept.Ports = append(kept.Ports, corev1.ServicePort{Name: p.Name, Protocol: p.Protocol, AppProtocol: p.AppProtocol, Port: p.Port})
 	}
 	return kept
+}
+
+// ExportKey is the key of the record of an export.
+func ExportKey(cluster string, export types.NamespacedName) types.NamespacedName {
+	return endpointslices.WorkKey(cluster, multiclusterv1beta1.ExportRecordName(export.Namespace, export.Name))
 }
 
 // ExportRecord is the record of an export and its Service, beside the other Works of the cluster.
@@ -66,10 +70,10 @@ func ExportRecord(cluster string, export *multiclusterv1beta1.ServiceExport, ser
 		ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name},
 		Spec:       service,
 	}
-	work := endpointslices.WorkFor(existing, workv1alpha1.ExecutionNamespace(cluster), multiclusterv1beta1.ExportRecordName(key.Namespace, key.Name))
-	work.Labels = labels.Merge(work.Labels, Labels(key, multiclusterv1beta1.RoleExport))
+	work := workv1alpha1.NewRecord(ExportKey(cluster, key), existing)
+	work.AddLabels(Labels(key, multiclusterv1beta1.RoleExport))
 	work.Spec.SuspendDispatching = new(true)
-	var manifests []workv1alpha1.Manifest
+	manifests := make([]workv1alpha1.Manifest, 0, 2)
 	for _, object := range []any{slim, behind} {
 		raw, err := json.Marshal(object)
 		if err != nil {
@@ -77,12 +81,9 @@ func ExportRecord(cluster string, export *multiclusterv1beta1.ServiceExport, ser
 		}
 		manifests = append(manifests, workv1alpha1.Manifest{RawExtension: runtime.RawExtension{Raw: raw}})
 	}
-	for i, m := range work.Spec.Workload.Manifests {
-		if i < len(manifests) && workv1alpha1.SameRaw(&m.RawExtension, &manifests[i].RawExtension) {
-			manifests[i] = m
-		}
+	if !workv1alpha1.SameManifests(work.Spec.Workload.Manifests, manifests) {
+		work.Spec.Workload.Manifests = manifests
 	}
-	work.Spec.Workload.Manifests = manifests
 	return work, nil
 }
 
@@ -104,8 +105,8 @@ func ReadExport(record *workv1alpha1.Work) (clusterset.Export, error) {
 	}, nil
 }
 
-// Exported is what the record of a slice has of it: what any other cluster may know, and the nodes, which mean something
-// in the cluster itself, where the slice comes back to.
+// Exported returns what the record of a slice has of it: what other clusters may know, and the nodes, which mean something in the
+// exporting cluster itself, which imports the slice too.
 func Exported(slice *discoveryv1.EndpointSlice) *discoveryv1.EndpointSlice {
 	out := endpointslices.Collected(slice)
 	if out == nil {
@@ -117,11 +118,15 @@ func Exported(slice *discoveryv1.EndpointSlice) *discoveryv1.EndpointSlice {
 	return out
 }
 
+// EndpointsKey is the key of the record of a slice of an exported Service.
+func EndpointsKey(cluster string, slice types.NamespacedName) types.NamespacedName {
+	return endpointslices.WorkKey(cluster, multiclusterv1beta1.EndpointsRecordName(slice.Namespace, slice.Name))
+}
+
 // EndpointsRecord is the record of a slice of an exported Service.
 func EndpointsRecord(cluster string, export, slice types.NamespacedName, raw []byte, existing *workv1alpha1.Work) *workv1alpha1.Work {
-	work := endpointslices.WorkFor(existing, workv1alpha1.ExecutionNamespace(cluster), multiclusterv1beta1.EndpointsRecordName(slice.Namespace, slice.Name))
-	endpointslices.SetSlice(work, Labels(export, multiclusterv1beta1.RoleEndpoints), slice)
-	work.Labels[networkingv1alpha1.EndpointSliceWorkManagedByLabel] = multiclusterv1beta1.KindServiceExport
+	work := workv1alpha1.NewRecord(EndpointsKey(cluster, slice), existing)
+	endpointslices.SetSlice(work, multiclusterv1beta1.KindServiceExport, Labels(export, multiclusterv1beta1.RoleEndpoints), slice)
 	endpointslices.SetManifest(work, raw, true)
 	return work
 }

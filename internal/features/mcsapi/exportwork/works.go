@@ -1,6 +1,7 @@
 package exportwork
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -13,19 +14,65 @@ import (
 	multiclusterv1beta1 "github.com/flagship-k8s/flagship/api/multicluster/v1beta1"
 	networkingv1alpha1 "github.com/flagship-k8s/flagship/api/networking/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
-	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/clients/endpointslices"
 )
 
+// Field managers in members. That of the addresses is not the one that applies the rest of an import, which would remove them.
 const (
-	// conditionsManager writes what is said about an export or import in a member.
 	ConditionsManager = "flagship-exports"
-	// addressesManager writes the addresses of an import. It is not the one that applies the rest, which would take them
-	// away again.
-	AddressesManager = "flagship-addresses"
+	AddressesManager  = "flagship-addresses"
 )
 
-// Refusal is why what a Work carries could not be applied; empty if it was, or nobody has tried.
+// Resources of members.
+var (
+	ServiceExports = multiclusterv1beta1.GroupVersion.WithResource(multiclusterv1beta1.ResourcePluralServiceExport)
+	ServiceImports = multiclusterv1beta1.GroupVersion.WithResource(multiclusterv1beta1.ResourcePluralServiceImport)
+	Services       = corev1.SchemeGroupVersion.WithResource("services")
+	Namespaces     = corev1.SchemeGroupVersion.WithResource("namespaces")
+)
+
+// ExportDefinition is the name of the Work that carries the definition of ServiceExport to a cluster.
+var ExportDefinition = DefinitionName(ServiceExports.Resource + "." + ServiceExports.Group)
+
+// DefinitionName is the name of the Work that carries a definition.
+func DefinitionName(definition string) string {
+	return workv1alpha1.WorkName("CustomResourceDefinition", "", definition)
+}
+
+// ImportKey is the key of the Work that carries the import of a service to a cluster.
+func ImportKey(cluster string, service types.NamespacedName) types.NamespacedName {
+	return endpointslices.WorkKey(cluster, workv1alpha1.WorkName(multiclusterv1beta1.KindServiceImport, service.Namespace, service.Name))
+}
+
+// DerivedKey is the key of the Work that carries the derived Service of a service to a cluster.
+func DerivedKey(cluster string, service types.NamespacedName) types.NamespacedName {
+	return endpointslices.WorkKey(cluster, workv1alpha1.WorkName("Service", service.Namespace, networkingv1alpha1.DerivedServiceName(service.Name)))
+}
+
+// Labels say which exported service a Work is about, and what it is for.
+func Labels(service types.NamespacedName, role string) map[string]string {
+	return map[string]string{
+		multiclusterv1beta1.ExportNamespaceLabel: service.Namespace, multiclusterv1beta1.ExportNameLabel: service.Name,
+		multiclusterv1beta1.ExportRoleLabel: role,
+	}
+}
+
+// RoleOf returns what a Work about an exported service is for; empty for other Works.
+func RoleOf(work metav1.Object) string { return work.GetLabels()[multiclusterv1beta1.ExportRoleLabel] }
+
+// ServiceOf returns the exported service that a Work is about; empty for other Works.
+func ServiceOf(work metav1.Object) types.NamespacedName {
+	return types.NamespacedName{
+		Namespace: work.GetLabels()[multiclusterv1beta1.ExportNamespaceLabel], Name: work.GetLabels()[multiclusterv1beta1.ExportNameLabel],
+	}
+}
+
+// RecordOf returns the record that the slice of an importing cluster was made from.
+func RecordOf(imported metav1.Object) types.NamespacedName {
+	return EndpointsKey(imported.GetAnnotations()[networkingv1alpha1.EndpointSliceProvisionClusterAnnotation], endpointslices.SliceOf(imported))
+}
+
+// Refusal returns why what a Work carries could not be applied; empty if it was, or before the first attempt.
 func Refusal(work *workv1alpha1.Work) string {
 	applied := meta.FindStatusCondition(work.Status.Conditions, workv1alpha1.WorkApplied)
 	if applied == nil || applied.Status == metav1.ConditionTrue {
@@ -34,66 +81,37 @@ func Refusal(work *workv1alpha1.Work) string {
 	return applied.Message
 }
 
-// ExportDefinition is the name of the Work that brings the definition of ServiceExport to a cluster, whoever made it.
-var ExportDefinition = DefinitionName(ServiceExports.Resource + "." + ServiceExports.Group)
-
-func DefinitionName(definition string) string {
-	return workv1alpha1.WorkName("CustomResourceDefinition", "", definition)
-}
-
-// Labels say whose export a Work is about, and what it is for.
-func Labels(key types.NamespacedName, role string) map[string]string {
-	return map[string]string{
-		multiclusterv1beta1.ExportNamespaceLabel: key.Namespace, multiclusterv1beta1.ExportNameLabel: key.Name,
-		multiclusterv1beta1.ExportRoleLabel: role,
-	}
-}
-
-func RoleOf(work metav1.Object) string { return work.GetLabels()[multiclusterv1beta1.ExportRoleLabel] }
-
-// ExportOf is the exported service that a Work is about; empty for other Works.
-func ExportOf(work metav1.Object) types.NamespacedName {
-	return types.NamespacedName{
-		Namespace: work.GetLabels()[multiclusterv1beta1.ExportNamespaceLabel], Name: work.GetLabels()[multiclusterv1beta1.ExportNameLabel],
-	}
-}
-
-// Indexes in the cache.
 const (
-	// exportIndex finds the Works about an exported service, see ofService, and the records of a cluster, see inCluster.
-	ServiceIndex = "service.export"
-	// exportSpaceIndex finds the records of exports by namespace; under allSpaces all of them.
-	NamespaceIndex = "service.exportSpace"
+	// serviceIndex finds the Works about an exported service, and with the key of a cluster its records.
+	serviceIndex = "service.export"
+	// namespaceIndex finds the records of exports by namespace, and with allNamespaces all of them.
+	namespaceIndex = "service.exportSpace"
+	allNamespaces  = "*"
 	// recordIndex finds the Works made from the record of a slice.
-	RecordIndex = "service.exportedSlice"
-
-	AllNamespaces = "*"
+	recordIndex = "service.exportedSlice"
 )
 
-func OfService(key types.NamespacedName) string { return "service " + key.String() }
-
-func InCluster(name string) string { return "cluster " + name }
-
+// AddIndexes adds the indexes of the List functions to a cache.
 func AddIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 	for name, extract := range map[string]client.IndexerFunc{
-		ServiceIndex: func(obj client.Object) []string {
-			key := ExportOf(obj)
+		serviceIndex: func(obj client.Object) []string {
+			key := ServiceOf(obj)
 			if key.Name == "" {
 				return nil
 			}
-			values := []string{OfService(key)}
+			values := []string{"service " + key.String()}
 			if cluster, ok := workv1alpha1.ClusterOfExecutionNamespace(obj.GetNamespace()); ok && multiclusterv1beta1.IsRecord(obj) {
-				values = append(values, InCluster(cluster))
+				values = append(values, "cluster "+cluster)
 			}
 			return values
 		},
-		NamespaceIndex: func(obj client.Object) []string {
+		namespaceIndex: func(obj client.Object) []string {
 			if RoleOf(obj) != multiclusterv1beta1.RoleExport {
 				return nil
 			}
-			return []string{ExportOf(obj).Namespace, AllNamespaces}
+			return []string{allNamespaces, ServiceOf(obj).Namespace}
 		},
-		RecordIndex: func(obj client.Object) []string {
+		recordIndex: func(obj client.Object) []string {
 			if RoleOf(obj) != multiclusterv1beta1.RoleImportedEndpoints {
 				return nil
 			}
@@ -107,31 +125,31 @@ func AddIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 	return nil
 }
 
-var (
-	ServiceExports = multiclusterv1beta1.GroupVersion.WithResource(multiclusterv1beta1.ResourcePluralServiceExport)
-	ServiceImports = multiclusterv1beta1.GroupVersion.WithResource(multiclusterv1beta1.ResourcePluralServiceImport)
-	Services       = corev1.SchemeGroupVersion.WithResource("services")
-	Namespaces     = corev1.SchemeGroupVersion.WithResource("namespaces")
-)
-
-func ImportName(key types.NamespacedName) string {
-	return workv1alpha1.WorkName(multiclusterv1beta1.KindServiceImport, key.Namespace, key.Name)
+// ListOf lists the Works about an exported service. All lists are shared with the cache.
+func ListOf(ctx context.Context, reader client.Reader, service types.NamespacedName) ([]*workv1alpha1.Work, error) {
+	return endpointslices.ListWorks(ctx, reader, client.MatchingFields{serviceIndex: "service " + service.String()})
 }
 
-func DerivedName(key types.NamespacedName) string {
-	return workv1alpha1.WorkName("Service", key.Namespace, networkingv1alpha1.DerivedServiceName(key.Name))
+// ListRecords lists the records of a cluster.
+func ListRecords(ctx context.Context, reader client.Reader, cluster string) ([]*workv1alpha1.Work, error) {
+	return endpointslices.ListWorks(ctx, reader, client.MatchingFields{serviceIndex: "cluster " + cluster})
 }
 
-// Bound says that a Work is a binding's: a policy takes the object where it goes.
-func Bound(work metav1.Object) bool {
-	return work.GetLabels()[workv1alpha2.ResourceBindingPermanentIDLabel] != "" || work.GetLabels()[workv1alpha2.ClusterResourceBindingPermanentIDLabel] != ""
+// ListFrom lists the Works made from the record of a slice.
+func ListFrom(ctx context.Context, reader client.Reader, record types.NamespacedName) ([]*workv1alpha1.Work, error) {
+	return endpointslices.ListWorks(ctx, reader, client.MatchingFields{recordIndex: record.String()})
 }
 
-// RecordOf is the record that an importing cluster's slice was made from.
-func RecordOf(imported metav1.Object) types.NamespacedName {
-	slice := endpointslices.SliceOf(imported)
-	return types.NamespacedName{
-		Namespace: workv1alpha1.ExecutionNamespace(imported.GetAnnotations()[networkingv1alpha1.EndpointSliceProvisionClusterAnnotation]),
-		Name:      multiclusterv1beta1.EndpointsRecordName(slice.Namespace, slice.Name),
+// ListServices lists the exported services of a namespace; of all namespaces for an empty one.
+func ListServices(ctx context.Context, reader client.Reader, namespace string) ([]types.NamespacedName, error) {
+	works, err := endpointslices.ListWorks(ctx, reader, client.MatchingFields{namespaceIndex: cmp.Or(namespace, allNamespaces)})
+	seen := map[types.NamespacedName]bool{}
+	var services []types.NamespacedName
+	for _, w := range works {
+		if key := ServiceOf(w); !seen[key] {
+			seen[key] = true
+			services = append(services, key)
+		}
 	}
+	return services, err
 }

@@ -5,23 +5,33 @@ import (
 	"errors"
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	ctrlevent "sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	"github.com/flagship-k8s/flagship/api/crds"
 	multiclusterv1beta1 "github.com/flagship-k8s/flagship/api/multicluster/v1beta1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/clients/endpointslices"
 	"github.com/flagship-k8s/flagship/internal/features/mcsapi/exportwork"
+	"github.com/flagship-k8s/flagship/internal/knowledge/backoff"
+	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
 )
 
-// definer brings the definitions of exports and imports to every cluster: users make exports there. One that a cluster has
-// from elsewhere is taken over if it is the same, and else left as it is, as with any definition.
+// definer sends the definitions of exports and imports to every cluster: users create exports there. One that a cluster has from
+// elsewhere is adopted if it is the same, and otherwise left as it is, as with any definition.
 type definer struct {
 	client client.Client
 	// definitions are the manifests, by the name of their Work.
@@ -49,7 +59,53 @@ func newDefiner(c client.Client) (*definer, error) {
 	return d, nil
 }
 
-// Reconcile brings the definitions to the cluster that the request names.
+func setupDefinitions(mgr ctrl.Manager, c client.Client) error {
+	d, err := newDefiner(c)
+	if err != nil {
+		return err
+	}
+	changed := predicate.TypedFuncs[*workv1alpha1.Work]{
+		CreateFunc: func(ctrlevent.TypedCreateEvent[*workv1alpha1.Work]) bool { return false },
+		UpdateFunc: func(e ctrlevent.TypedUpdateEvent[*workv1alpha1.Work]) bool {
+			return endpointslices.Changed(e.ObjectOld, e.ObjectNew)
+		},
+	}
+	err = ctrl.NewControllerManagedBy(mgr).Named("service-definitions").
+		For(&clusterv1alpha1.Cluster{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		WatchesRawSource(source.Kind(mgr.GetCache(), &workv1alpha1.Work{}, handler.TypedEnqueueRequestsFromMapFunc(clusterOfDefinition), changed)).
+		WatchesRawSource(source.Kind(mgr.GetCache(), &corev1.Namespace{}, handler.TypedEnqueueRequestsFromMapFunc(clusterOfNamespace), endpointslices.NewExecutionNamespaces())).
+		WithOptions(controller.Options{
+			RateLimiter:        backoff.Limiter[reconcile.Request](),
+			SkipNameValidation: new(true), // Several control planes may run in one process.
+		}).
+		Complete(controlloop.Track(mgr, d))
+	if err != nil {
+		return fmt.Errorf("adding the loop service-definitions: %w", err)
+	}
+	return nil
+}
+
+// clusterOfDefinition maps the Work of a definition to its cluster.
+func clusterOfDefinition(_ context.Context, work *workv1alpha1.Work) []reconcile.Request {
+	if exportwork.RoleOf(work) != multiclusterv1beta1.RoleDefinition {
+		return nil
+	}
+	return clusterOf(work.Namespace)
+}
+
+func clusterOfNamespace(_ context.Context, namespace *corev1.Namespace) []reconcile.Request {
+	return clusterOf(namespace.Name)
+}
+
+func clusterOf(namespace string) []reconcile.Request {
+	cluster, ok := workv1alpha1.ClusterOfExecutionNamespace(namespace)
+	if !ok {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: cluster}}}
+}
+
+// Reconcile writes the Works of the cluster that the request names.
 func (d *definer) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	cluster := &clusterv1alpha1.Cluster{}
 	err := d.client.Get(ctx, request.NamespacedName, cluster, client.UnsafeDisableDeepCopy)
@@ -61,29 +117,19 @@ func (d *definer) Reconcile(ctx context.Context, request reconcile.Request) (rec
 	}
 	var failures []error
 	for name, raw := range d.definitions {
-		failures = append(failures, d.bring(ctx, types.NamespacedName{Namespace: workv1alpha1.ExecutionNamespace(cluster.Name), Name: name}, raw))
+		failures = append(failures, d.write(ctx, endpointslices.WorkKey(cluster.Name, name), raw))
 	}
-	err = errors.Join(failures...)
-	if errors.Is(err, endpointslices.ErrNoExecutionNamespace) {
-		return reconcile.Result{RequeueAfter: endpointslices.RetryDelay}, nil
-	}
-	return reconcile.Result{}, err
+	return reconcile.Result{}, errors.Join(failures...)
 }
 
-// bring writes one Work, unless a policy takes the definition there.
-func (d *definer) bring(ctx context.Context, key types.NamespacedName, raw []byte) error {
-	existing := &workv1alpha1.Work{}
-	switch err := d.client.Get(ctx, key, existing); {
-	case apierrors.IsNotFound(err):
-		existing = nil
-	case err != nil:
-		return fmt.Errorf("reading Work %s: %w", key, err)
-	case exportwork.Bound(existing):
-		return nil
+// write writes one Work, unless it is that of a binding: a policy propagates the definition.
+func (d *definer) write(ctx context.Context, key types.NamespacedName, raw []byte) error {
+	existing, err := endpointslices.GetWork(ctx, d.client, key)
+	if err != nil || existing != nil && workv1alpha2.IsBound(existing) {
+		return err
 	}
-	desired := endpointslices.WorkFor(existing, key.Namespace, key.Name)
-	desired.Labels = labels.Merge(desired.Labels, map[string]string{multiclusterv1beta1.ExportRoleLabel: multiclusterv1beta1.RoleDefinition})
-	endpointslices.AddExecutionFinalizer(desired)
+	desired := workv1alpha1.NewWork(key, existing)
+	desired.AddLabels(map[string]string{multiclusterv1beta1.ExportRoleLabel: multiclusterv1beta1.RoleDefinition})
 	endpointslices.SetManifest(desired, raw, false)
 	return endpointslices.Write(ctx, d.client, existing, desired)
 }

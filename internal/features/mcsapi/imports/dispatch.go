@@ -3,104 +3,152 @@ package imports
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
-	"time"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlevent "sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	multiclusterv1beta1 "github.com/flagship-k8s/flagship/api/multicluster/v1beta1"
+	networkingv1alpha1 "github.com/flagship-k8s/flagship/api/networking/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/endpointslices"
 	"github.com/flagship-k8s/flagship/internal/features/mcsapi/exportwork"
 )
 
-// importDispatcher takes one recorded slice of an exported Service at a time to the clusters that import it.
-type importDispatcher struct {
+// dispatcher reconciles the Works of one recorded slice of an exported Service, one for each cluster that imports it.
+type dispatcher struct {
 	*importer
-	fleet endpointslices.Clusters
-	own   endpointslices.OwnWrites
+	own endpointslices.OwnWrites
+}
+
+// records lists the records of the slices of a service; for a key without a name those of all services of a namespace, and for an
+// empty key all.
+func (d *dispatcher) records(ctx context.Context, group types.NamespacedName) ([]types.NamespacedName, error) {
+	services := []types.NamespacedName{group}
+	if group.Name == "" {
+		var err error
+		if services, err = exportwork.ListServices(ctx, d.client, group.Namespace); err != nil {
+			return nil, err
+		}
+	}
+	var keys []types.NamespacedName
+	for _, service := range services {
+		works, err := exportwork.ListOf(ctx, d.client, service)
+		if err != nil {
+			return nil, err
+		}
+		for _, w := range works {
+			if exportwork.RoleOf(w) == multiclusterv1beta1.RoleEndpoints {
+				keys = append(keys, client.ObjectKeyFromObject(w))
+			}
+		}
+	}
+	return keys, nil
+}
+
+// onWork enqueues a record that came, changed or went, the record of a Work that others changed or deleted, and the records of a
+// service whose exports changed.
+func (d *dispatcher) onWork() handler.TypedEventHandler[*workv1alpha1.Work, reconcile.Request] {
+	type work = *workv1alpha1.Work
+	add := func(w work, own, sameExports bool, q endpointslices.Queue) {
+		switch role := exportwork.RoleOf(w); {
+		case role == multiclusterv1beta1.RoleEndpoints:
+			q.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(w)})
+		case role == multiclusterv1beta1.RoleImportedEndpoints && !own:
+			q.Add(reconcile.Request{NamespacedName: exportwork.RecordOf(w)})
+		case role == multiclusterv1beta1.RoleExport && !sameExports:
+			q.Add(endpointslices.Group(exportwork.ServiceOf(w)))
+		}
+	}
+	return handler.TypedFuncs[work, reconcile.Request]{
+		CreateFunc: func(_ context.Context, e ctrlevent.TypedCreateEvent[work], q endpointslices.Queue) {
+			// The record of a Work of the initial list may be gone since.
+			add(e.Object, d.own.Observe(e.Object) && !e.IsInInitialList, e.IsInInitialList, q)
+		},
+		UpdateFunc: func(_ context.Context, e ctrlevent.TypedUpdateEvent[work], q endpointslices.Queue) {
+			if endpointslices.Changed(e.ObjectOld, e.ObjectNew) {
+				own, sameExports := d.own.Observe(e.ObjectNew), e.ObjectOld.Generation == e.ObjectNew.Generation
+				add(e.ObjectOld, own, sameExports, q) // The labels that say what it is may have changed.
+				add(e.ObjectNew, own, sameExports, q)
+			}
+		},
+		DeleteFunc: func(_ context.Context, e ctrlevent.TypedDeleteEvent[work], q endpointslices.Queue) {
+			d.own.Forget(client.ObjectKeyFromObject(e.Object))
+			add(e.Object, false, false, q)
+		},
+	}
 }
 
 // Reconcile brings the Works of one record up to date. The request names the record, whether it exists or not.
-func (d *importDispatcher) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
-	works, err := endpointslices.ListWorks(ctx, d.client, client.MatchingFields{exportwork.RecordIndex: request.String()})
+func (d *dispatcher) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	works, err := exportwork.ListFrom(ctx, d.client, request.NamespacedName)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	record := &workv1alpha1.Work{}
-	if err := d.client.Get(ctx, request.NamespacedName, record, client.UnsafeDisableDeepCopy); client.IgnoreNotFound(err) != nil {
-		return reconcile.Result{}, fmt.Errorf("reading Work %s: %w", request, err)
+	record, err := endpointslices.GetWork(ctx, d.client, request.NamespacedName)
+	if err != nil {
+		return reconcile.Result{}, err
 	}
-	if exportwork.RoleOf(record) != multiclusterv1beta1.RoleEndpoints || record.DeletionTimestamp != nil || len(record.Spec.Workload.Manifests) != 1 {
-		return reconcile.Result{}, endpointslices.DeleteAll(ctx, d.client, works)
+	if record == nil || exportwork.RoleOf(record) != multiclusterv1beta1.RoleEndpoints || record.DeletionTimestamp != nil || len(record.Spec.Workload.Manifests) != 1 {
+		return reconcile.Result{}, endpointslices.DeleteAll(ctx, d.client, works...)
 	}
-	s, err := d.look(ctx, exportwork.ExportOf(record))
+	s, err := d.read(ctx, exportwork.ServiceOf(record))
 	if err != nil {
 		return reconcile.Result{}, err
 	}
 	from, _ := workv1alpha1.ClusterOfExecutionNamespace(record.Namespace)
 	if !slices.Contains(s.exporting(), from) {
-		return reconcile.Result{}, endpointslices.DeleteAll(ctx, d.client, works)
+		return reconcile.Result{}, endpointslices.DeleteAll(ctx, d.client, works...)
 	}
 	slice, err := endpointslices.Decode(record.Spec.Workload.Manifests[0].Raw)
 	if err != nil {
 		return reconcile.Result{}, reconcile.TerminalError(err)
 	}
-	expired, left := d.fleet.Expired(ctx, from)
-	err = d.spread(ctx, s, passage{from: from, service: s.key, away: expired}, slice, works)
-	return again(left, err)
-}
-
-// again is when to look again, left being what is left of a grace: sooner where a cluster was too new to have Works, or
-// somebody else wrote to one.
-func again(left time.Duration, err error) (reconcile.Result, error) {
-	if errors.Is(err, endpointslices.ErrNoExecutionNamespace) || errors.Is(err, endpointslices.ErrChangedMeanwhile) {
-		return reconcile.Result{RequeueAfter: endpointslices.RetryDelay}, nil
+	names := endpointslices.Names(s.registered)
+	expired, left := d.clusters.Expired(s.registered, from)
+	t := transfer{
+		from: from, service: s.key, expired: expired,
+		name: endpointslices.DistinctName(networkingv1alpha1.ImportedEndpointSliceName(from, slice.Name), from, slice.Name, names),
 	}
-	return reconcile.Result{RequeueAfter: left}, err
+	return endpointslices.Requeue(reconcile.Result{RequeueAfter: left}, d.writeAll(ctx, s, t, slice, works))
 }
 
-// spread writes a Work for each cluster that imports and deletes those of others. One that fails does not hold the rest.
-func (d *importDispatcher) spread(ctx context.Context, s *set, way passage, slice *discoveryv1.EndpointSlice, works []*workv1alpha1.Work) error {
+// writeAll writes a Work for each cluster that imports and deletes those of others. A failure of one does not hold up the others.
+func (d *dispatcher) writeAll(ctx context.Context, s *set, t transfer, slice *discoveryv1.EndpointSlice, works []*workv1alpha1.Work) error {
 	existing := map[string]*workv1alpha1.Work{}
 	for _, w := range works {
 		cluster, _ := workv1alpha1.ClusterOfExecutionNamespace(w.Namespace)
 		existing[cluster] = w
 	}
-	way.name = importedSliceName(way.from, slice.Name, s.names())
 	var failures []error
 	for _, cluster := range s.registered {
 		if !d.imports(s, cluster, existing[cluster.Name] != nil) {
 			continue
 		}
-		way.to, way.spec = cluster.Name, *s.spec(cluster.Name)
-		failures = append(failures, d.send(ctx, slice, way))
+		t.to, t.spec = cluster.Name, *s.spec(cluster.Name)
+		failures = append(failures, d.writeTo(ctx, slice, t))
 		delete(existing, cluster.Name)
 	}
-	var surplus []*workv1alpha1.Work
 	for _, w := range existing {
-		surplus = append(surplus, w)
+		failures = append(failures, endpointslices.DeleteAll(ctx, d.client, w))
 	}
-	return errors.Join(append(failures, endpointslices.DeleteAll(ctx, d.client, surplus))...)
+	return errors.Join(failures...)
 }
 
-// send writes the Work for one cluster.
-func (d *importDispatcher) send(ctx context.Context, slice *discoveryv1.EndpointSlice, way passage) error {
-	raw, err := endpointslices.Encode(imported(slice, way))
+func (d *dispatcher) writeTo(ctx context.Context, slice *discoveryv1.EndpointSlice, t transfer) error {
+	raw, err := endpointslices.Encode(imported(slice, t))
 	if err != nil {
 		return err
 	}
-	key := types.NamespacedName{
-		Namespace: workv1alpha1.ExecutionNamespace(way.to), Name: multiclusterv1beta1.ImportedEndpointsWorkName(way.from, slice.Namespace, slice.Name),
-	}
-	existing, err := endpointslices.GetWork(ctx, d.client, key) // by name: somebody may have taken off what it is found by
+	key := client.ObjectKeyFromObject(slice)
+	existing, err := endpointslices.GetWork(ctx, d.client, importedKey(t, key)) // By name: others may have removed the labels that the index reads.
 	if err != nil {
 		return err
 	}
-	_, err = endpointslices.WriteOwn(ctx, d.client, &d.own, existing, importedWork(way, client.ObjectKeyFromObject(slice), raw, existing))
+	_, err = endpointslices.WriteOwn(ctx, d.client, &d.own, existing, importedWork(t, key, raw, existing))
 	return err
 }

@@ -18,12 +18,12 @@ import (
 	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
 )
 
-// importsManager owns the imports on the control plane, so that what an export does not say any more goes from them.
+// importsManager owns the imports on the control plane, so that fields are removed from them that no export has any more.
 const importsManager = "flagship-imports"
 
-// keep makes the import on the control plane what the exports add up to. It has no address: nothing runs there. One that a
-// user made stays what it is.
-func (i *importer) keep(ctx context.Context, s *set) error {
+// writeOnHub makes the import on the control plane what the exports add up to. It has no address: nothing runs there. One that a user
+// made stays as it is.
+func (i *importer) writeOnHub(ctx context.Context, s *set) error {
 	if s.custom != nil {
 		return nil
 	}
@@ -44,17 +44,17 @@ func (i *importer) keep(ctx context.Context, s *set) error {
 		return err
 	}
 	if existing != nil && !madeFromExports(existing.Labels) {
-		return nil // a user was faster; the news of it follows
+		return nil // A user was faster; its event follows.
 	}
 	if existing, err = i.applyOnHub(ctx, s, existing); err != nil {
 		return err
 	}
-	return i.tellOnHub(ctx, s, existing)
+	return i.setStatusOnHub(ctx, s, existing)
 }
 
-// applyOnHub writes the import if it is not as it should be, and returns it as it is then.
+// applyOnHub writes the import if it differs, and returns it.
 func (i *importer) applyOnHub(ctx context.Context, s *set, existing *multiclusterv1beta1.ServiceImport) (*multiclusterv1beta1.ServiceImport, error) {
-	desired := ImportObject(s.key, *s.service)
+	desired := importObject(s.key, *s.service)
 	raw, err := manifestOf(desired)
 	if err != nil {
 		return nil, fmt.Errorf("encoding ServiceImport %s: %w", s.key, err)
@@ -78,10 +78,10 @@ func (i *importer) applyOnHub(ctx context.Context, s *set, existing *multicluste
 	return i.onHub(ctx, s.key)
 }
 
-// tellOnHub writes who exports the service.
-func (i *importer) tellOnHub(ctx context.Context, s *set, existing *multiclusterv1beta1.ServiceImport) error {
+// setStatusOnHub writes which clusters export the service.
+func (i *importer) setStatusOnHub(ctx context.Context, s *set, existing *multiclusterv1beta1.ServiceImport) error {
 	if existing == nil {
-		return nil // it went meanwhile; the news of it follows
+		return nil // It was deleted meanwhile; its event follows.
 	}
 	var clusters []multiclusterv1beta1.ClusterStatus
 	for _, cluster := range s.exporting() {
@@ -90,8 +90,8 @@ func (i *importer) tellOnHub(ctx context.Context, s *set, existing *multicluster
 	if equality.Semantic.DeepEqual(clusters, existing.Status.Clusters) {
 		return nil
 	}
-	told := existing.DeepCopy()
-	told.Status.Clusters = clusters
-	_, err := hubclient.PatchStatus(ctx, i.client, existing, told)
+	updated := existing.DeepCopy()
+	updated.Status.Clusters = clusters
+	_, err := hubclient.PatchStatus(ctx, i.client, existing, updated)
 	return client.IgnoreNotFound(err)
 }

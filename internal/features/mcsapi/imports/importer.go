@@ -13,7 +13,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -39,11 +38,20 @@ func importRef(key types.NamespacedName) hubstore.Ref {
 	return hubstore.Ref{GroupVersionKind: importKind, Namespace: key.Namespace, Name: key.Name}
 }
 
-// importer turns the recorded exports of one service into imports.
+// Templates is the part of *hubstore.Store that this package uses.
+type Templates interface {
+	Subscribe(func(hubstore.Ref))
+	WaitForSync(context.Context) error
+	Meta(hubstore.Ref) (*metav1.PartialObjectMetadata, bool)
+	Get(context.Context, hubstore.Ref) (*unstructured.Unstructured, error)
+}
+
+// importer reconciles the imports of one service: it makes them from the recorded exports.
 type importer struct {
 	client    client.Client
 	templates Templates
-	// has says whether a member that the control plane is connected to has a namespace, and whether that is known.
+	clusters  endpointslices.Clusters
+	// has is that of namespaces. It is a function for tests, which have no members.
 	has func(cluster, namespace string) (present, known bool)
 }
 
@@ -55,15 +63,14 @@ type set struct {
 	works []*workv1alpha1.Work
 	// service is what the exports add up to; nil if there are none.
 	service *clusterset.Service
-	// custom is an import that a user made on the control plane, and targets the clusters where a policy takes it.
-	custom  *multiclusterv1beta1.ServiceImport
-	targets []string
-	// registered clusters, sorted by name.
+	// custom is an import that a user made on the control plane, and targets the clusters to which a policy propagates it.
+	custom     *multiclusterv1beta1.ServiceImport
+	targets    []string
 	registered []*clusterv1alpha1.Cluster
 }
 
-// spec of the import in a cluster: what a user made and a policy takes there wins over what the exports add up to. It is
-// nil if there is to be no import.
+// spec of the import in a cluster; nil if there is to be no import. What a user made and a policy propagates to the cluster wins over
+// what the exports add up to.
 func (s *set) spec(cluster string) *multiclusterv1beta1.ServiceImportSpec {
 	switch {
 	case s.custom != nil && slices.Contains(s.targets, cluster):
@@ -82,46 +89,32 @@ func (s *set) exporting() []string {
 	return s.service.Clusters
 }
 
-func (s *set) names() []string {
-	names := make([]string, len(s.registered))
-	for i, c := range s.registered {
-		names[i] = c.Name
-	}
-	return names
+// services lists the exported services of a group's namespace.
+func (i *importer) services(ctx context.Context, group types.NamespacedName) ([]types.NamespacedName, error) {
+	return exportwork.ListServices(ctx, i.client, group.Namespace)
 }
 
-// Reconcile brings the imports of one service up to date. The request names it.
+// Reconcile brings the imports of the service that the request names up to date.
 func (i *importer) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
-	s, err := i.look(ctx, request.NamespacedName)
+	s, err := i.read(ctx, request.NamespacedName)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	failures := []error{i.spread(ctx, s), i.judge(ctx, s), i.keep(ctx, s)}
-	err = errors.Join(failures...)
-	if errors.Is(err, endpointslices.ErrNoExecutionNamespace) {
-		return reconcile.Result{RequeueAfter: endpointslices.RetryDelay}, nil
-	}
-	return reconcile.Result{}, err
+	return reconcile.Result{}, errors.Join(i.writeWorks(ctx, s), i.writeVerdict(ctx, s), i.writeOnHub(ctx, s))
 }
 
-// look gathers what there is.
-func (i *importer) look(ctx context.Context, key types.NamespacedName) (*set, error) {
+// read reads everything about a service.
+func (i *importer) read(ctx context.Context, key types.NamespacedName) (*set, error) {
 	s := &set{key: key}
-	var clusters clusterv1alpha1.ClusterList
-	if err := i.client.List(ctx, &clusters, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("listing clusters: %w", err)
+	var err error
+	if s.registered, err = i.clusters.Registered(ctx); err != nil {
+		return nil, err
 	}
-	for n := range clusters.Items {
-		if clusters.Items[n].DeletionTimestamp == nil {
-			s.registered = append(s.registered, &clusters.Items[n])
-		}
-	}
-	slices.SortFunc(s.registered, func(a, b *clusterv1alpha1.Cluster) int { return strings.Compare(a.Name, b.Name) })
-	works, err := endpointslices.ListWorks(ctx, i.client, client.MatchingFields{exportwork.ServiceIndex: exportwork.OfService(key)})
+	works, err := exportwork.ListOf(ctx, i.client, key)
 	if err != nil {
 		return nil, err
 	}
-	registered := s.names()
+	registered := endpointslices.Names(s.registered)
 	var exports []clusterset.Export
 	for _, w := range works {
 		cluster, _ := workv1alpha1.ClusterOfExecutionNamespace(w.Namespace)
@@ -136,7 +129,7 @@ func (i *importer) look(ctx context.Context, key types.NamespacedName) (*set, er
 			}
 			s.records, exports = append(s.records, w), append(exports, export)
 		case multiclusterv1beta1.RoleImport, multiclusterv1beta1.RoleDerived:
-			if !exportwork.Bound(w) {
+			if !workv1alpha2.IsBound(w) {
 				s.works = append(s.works, w)
 			}
 		}
@@ -145,20 +138,19 @@ func (i *importer) look(ctx context.Context, key types.NamespacedName) (*set, er
 		service := clusterset.Merge(exports)
 		s.service = &service
 	}
-	return s, i.lookAtCustom(ctx, s)
+	return s, i.readCustom(ctx, s)
 }
 
-// lookAtCustom finds an import that a user made on the control plane, and where it goes.
-func (i *importer) lookAtCustom(ctx context.Context, s *set) error {
+// readCustom reads an import that a user made on the control plane, and where it is propagated to.
+func (i *importer) readCustom(ctx context.Context, s *set) error {
 	meta, there := i.templates.Meta(importRef(s.key))
 	if !there || madeFromExports(meta.Labels) || meta.DeletionTimestamp != nil {
 		return nil
 	}
-	object, err := i.onHub(ctx, s.key)
-	if err != nil || object == nil {
+	var err error
+	if s.custom, err = i.onHub(ctx, s.key); err != nil || s.custom == nil {
 		return err
 	}
-	s.custom = object
 	binding := &workv1alpha2.ResourceBinding{}
 	key := types.NamespacedName{Namespace: s.key.Namespace, Name: workv1alpha2.BindingName(multiclusterv1beta1.KindServiceImport, s.key.Name)}
 	switch err := i.client.Get(ctx, key, binding, client.UnsafeDisableDeepCopy); {
@@ -177,14 +169,14 @@ func madeFromExports(labels map[string]string) bool {
 	return labels[multiclusterv1beta1.MadeFromExportsLabel] == "true"
 }
 
-// onHub reads the import on the control plane; nil if there is none or it is going.
+// onHub reads the import on the control plane; nil if there is none or it is being deleted.
 func (i *importer) onHub(ctx context.Context, key types.NamespacedName) (*multiclusterv1beta1.ServiceImport, error) {
 	obj, err := i.templates.Get(ctx, importRef(key))
-	if apierrors.IsNotFound(err) || err == nil && obj.GetDeletionTimestamp() != nil {
-		return nil, nil
-	}
 	if err != nil {
-		return nil, err
+		return nil, client.IgnoreNotFound(err)
+	}
+	if obj.GetDeletionTimestamp() != nil {
+		return nil, nil
 	}
 	object := &multiclusterv1beta1.ServiceImport{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, object); err != nil {
@@ -193,8 +185,8 @@ func (i *importer) onHub(ctx context.Context, key types.NamespacedName) (*multic
 	return object, nil
 }
 
-// imports says whether a service is imported in a cluster: where its namespace is. While that is not known, what is there
-// stays. A cluster that an agent looks after gets its namespaces from the control plane.
+// imports returns whether a service is imported in a cluster: where its namespace is. While that is not known, what is there already
+// stays. A cluster in pull mode, to which there is no connection, has the namespaces of the control plane.
 func (i *importer) imports(s *set, cluster *clusterv1alpha1.Cluster, already bool) bool {
 	switch {
 	case s.spec(cluster.Name) == nil:
@@ -213,9 +205,9 @@ func (i *importer) namespaceOnHub(name string) bool {
 	return there && meta.DeletionTimestamp == nil || name == corev1.NamespaceDefault
 }
 
-// spread writes the Works of every cluster that imports the service and deletes those of others. One that fails does not
-// hold the rest.
-func (i *importer) spread(ctx context.Context, s *set) error {
+// writeWorks writes the Works of every cluster that imports the service and deletes those of others. A failure of one does not hold up
+// the others.
+func (i *importer) writeWorks(ctx context.Context, s *set) error {
 	surplus := map[types.NamespacedName]*workv1alpha1.Work{}
 	has := map[string]bool{}
 	for _, w := range s.works {
@@ -226,68 +218,73 @@ func (i *importer) spread(ctx context.Context, s *set) error {
 	var failures []error
 	for _, cluster := range s.registered {
 		if i.imports(s, cluster, has[cluster.Name]) {
-			failures = append(failures, i.place(ctx, s, cluster.Name, surplus))
+			failures = append(failures, i.writeDerived(ctx, s, cluster.Name, surplus), i.writeImport(ctx, s, cluster.Name, surplus))
 		}
 	}
-	return errors.Join(append(failures, endpointslices.DeleteAll(ctx, i.client, slices.Collect(maps.Values(surplus))))...)
+	return errors.Join(append(failures, endpointslices.DeleteAll(ctx, i.client, slices.Collect(maps.Values(surplus))...))...)
 }
 
-// place writes the Works of one cluster, and takes them out of those that are too many.
-func (i *importer) place(ctx context.Context, s *set, cluster string, surplus map[types.NamespacedName]*workv1alpha1.Work) error {
-	derived, err := endpointslices.GetWorkOf(ctx, i.client, cluster, exportwork.DerivedName(s.key))
+// writeDerived writes the Work of the derived Service of one cluster, and removes it from the surplus.
+func (i *importer) writeDerived(ctx context.Context, s *set, cluster string, surplus map[types.NamespacedName]*workv1alpha1.Work) error {
+	existing, err := endpointslices.GetWork(ctx, i.client, exportwork.DerivedKey(cluster, s.key))
 	if err != nil {
 		return err
 	}
-	desired, err := derivedWork(cluster, s.key, *s.spec(cluster), s.exporting(), derived)
+	desired, err := derivedWork(cluster, s.key, *s.spec(cluster), s.exporting(), existing)
 	if err != nil {
 		return err
 	}
-	if derived == nil || headless(derived) == headless(desired) { // else it has to go first: an address cannot be given up
-		delete(surplus, client.ObjectKeyFromObject(desired))
-		err = i.write(ctx, derived, desired)
+	if existing != nil && headless(existing) != headless(desired) {
+		return nil // It has to be deleted first: a Service cannot give up its address.
 	}
+	delete(surplus, client.ObjectKeyFromObject(desired))
+	return i.write(ctx, existing, desired)
+}
+
+// writeImport does the same for the ServiceImport, unless it is that of a user, which a binding propagates.
+func (i *importer) writeImport(ctx context.Context, s *set, cluster string, surplus map[types.NamespacedName]*workv1alpha1.Work) error {
 	if s.service == nil || s.custom != nil && slices.Contains(s.targets, cluster) {
-		return err // the import itself is the binding's
+		return nil
 	}
-	existing, failure := endpointslices.GetWorkOf(ctx, i.client, cluster, exportwork.ImportName(s.key))
-	if failure != nil {
-		return errors.Join(err, failure)
+	existing, err := endpointslices.GetWork(ctx, i.client, exportwork.ImportKey(cluster, s.key))
+	if err != nil {
+		return err
 	}
-	work, failure := importWork(cluster, ImportObject(s.key, *s.service), existing)
-	if failure != nil {
-		return errors.Join(err, failure)
+	desired, err := importWork(cluster, importObject(s.key, *s.service), existing)
+	if err != nil {
+		return err
 	}
-	delete(surplus, client.ObjectKeyFromObject(work))
-	return errors.Join(err, i.write(ctx, existing, work))
+	delete(surplus, client.ObjectKeyFromObject(desired))
+	return i.write(ctx, existing, desired)
 }
 
-// write leaves alone what is a policy's.
+// write leaves the Works of bindings alone.
 func (i *importer) write(ctx context.Context, existing, desired *workv1alpha1.Work) error {
-	if existing != nil && exportwork.Bound(existing) {
+	if existing != nil && workv1alpha2.IsBound(existing) {
 		return nil
 	}
 	return endpointslices.Write(ctx, i.client, existing, desired)
 }
 
-// judge notes on every record what is made of its export.
-func (i *importer) judge(ctx context.Context, s *set) error {
+// writeVerdict writes the result on every record.
+func (i *importer) writeVerdict(ctx context.Context, s *set) error {
 	if s.service == nil {
 		return nil
 	}
-	note, err := json.Marshal(exportwork.Verdict{Reasons: s.service.Reasons(), Message: s.service.Messages(), Obstacles: obstacles(s.works)})
+	verdict, err := json.Marshal(exportwork.Verdict{Reasons: s.service.Reasons(), Message: s.service.Messages(), Obstacles: obstacles(s.works)})
 	if err != nil {
-		return fmt.Errorf("encoding what is made of the export of %s: %w", s.key, err)
+		return fmt.Errorf("encoding the verdict on the exports of %s: %w", s.key, err)
 	}
 	var failures []error
 	for _, record := range s.records {
-		noted := record.DeepCopy()
-		noted.Annotations = labels.Merge(noted.Annotations, map[string]string{multiclusterv1beta1.VerdictAnnotation: string(note)})
-		failures = append(failures, endpointslices.Write(ctx, i.client, record, noted))
+		desired := record.DeepCopy()
+		desired.AddAnnotations(map[string]string{multiclusterv1beta1.VerdictAnnotation: string(verdict)})
+		failures = append(failures, endpointslices.Write(ctx, i.client, record, desired))
 	}
 	return errors.Join(failures...)
 }
 
-// obstacles say in which clusters something could not be applied, and why.
+// obstacles lists the clusters in which something could not be applied, and why.
 func obstacles(works []*workv1alpha1.Work) string {
 	found := map[string]string{}
 	for _, w := range works {
@@ -297,13 +294,4 @@ func obstacles(works []*workv1alpha1.Work) string {
 		}
 	}
 	return strings.Join(slices.Sorted(maps.Values(found)), "; ")
-}
-
-// Templates is the hub shore as this room uses it; *template.Store is one.
-type Templates interface {
-	Subscribe(func(hubstore.Ref))
-	WaitForSync(context.Context) error
-	Meta(hubstore.Ref) (*metav1.PartialObjectMetadata, bool)
-	Get(context.Context, hubstore.Ref) (*unstructured.Unstructured, error)
-	PatchMetadata(context.Context, hubstore.Ref, []byte) (*unstructured.Unstructured, error)
 }

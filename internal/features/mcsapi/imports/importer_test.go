@@ -65,7 +65,7 @@ func (*noTemplates) Get(_ context.Context, ref hubstore.Ref) (*unstructured.Unst
 func importing(t *testing.T, present, unknown []string, objects ...client.Object) (*hub, *importer) {
 	t.Helper()
 	h := newHub(t, objects...)
-	return h, &importer{client: h.Client, templates: &noTemplates{}, has: func(cluster, _ string) (bool, bool) {
+	return h, &importer{client: h.Client, templates: &noTemplates{}, clusters: h.clusters(), has: func(cluster, _ string) (bool, bool) {
 		return slices.Contains(present, cluster), !slices.Contains(unknown, cluster)
 	}}
 }
@@ -94,7 +94,7 @@ func noAddress(s *corev1.ServiceSpec) { s.ClusterIP = corev1.ClusterIPNone }
 // roles lists what Works there are about the service, records apart.
 func roles(t *testing.T, c client.Client) (list []string) {
 	t.Helper()
-	for _, w := range must(endpointslices.ListWorks(t.Context(), c, client.MatchingFields{exportwork.ServiceIndex: exportwork.OfService(webKey)})) {
+	for _, w := range must(exportwork.ListOf(t.Context(), c, webKey)) {
 		if !multiclusterv1beta1.IsRecord(w) && w.DeletionTimestamp == nil {
 			list = append(list, strings.TrimPrefix(w.Namespace, "karmada-es-")+" "+exportwork.RoleOf(w))
 		}
@@ -163,7 +163,7 @@ func TestRecordsTellTheVerdict(t *testing.T) {
 			t.Errorf("the verdict on %s is %+v", record.Namespace, v)
 		}
 	}
-	work := must(endpointslices.GetWorkOf(t.Context(), i.client, "a", exportwork.ImportName(webKey))).DeepCopy()
+	work := must(endpointslices.GetWork(t.Context(), i.client, exportwork.ImportKey("a", webKey))).DeepCopy()
 	work.Status.Conditions = []metav1.Condition{{Type: workv1alpha1.WorkApplied, Status: metav1.ConditionFalse, Message: "there is another"}}
 	if err := h.Client.Update(t.Context(), work); err != nil {
 		t.Fatal(err)
@@ -183,7 +183,7 @@ func TestDerivedServiceIsMadeAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	i.turn(t, h)
-	old := must(endpointslices.GetWorkOf(t.Context(), i.client, "a", exportwork.DerivedName(webKey)))
+	old := must(endpointslices.GetWork(t.Context(), i.client, exportwork.DerivedKey("a", webKey)))
 	if old == nil || old.DeletionTimestamp == nil {
 		t.Fatal("the Work of the Service with an address is not going")
 	}
@@ -192,7 +192,7 @@ func TestDerivedServiceIsMadeAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	i.turn(t, h)
-	if next := must(endpointslices.GetWorkOf(t.Context(), i.client, "a", exportwork.DerivedName(webKey))); next == nil || !headless(next) {
+	if next := must(endpointslices.GetWork(t.Context(), i.client, exportwork.DerivedKey("a", webKey))); next == nil || !headless(next) {
 		t.Error("no Work of a headless Service has come instead")
 	}
 }
@@ -200,19 +200,19 @@ func TestDerivedServiceIsMadeAgain(t *testing.T) {
 // TestPoliciesKeepTheirWorks: where a policy takes a ServiceImport, its Work is not ours to write or delete.
 func TestPoliciesKeepTheirWorks(t *testing.T) {
 	theirs := &workv1alpha1.Work{ObjectMeta: metav1.ObjectMeta{
-		Namespace: "karmada-es-a", Name: exportwork.ImportName(webKey), Labels: map[string]string{workv1alpha2.ResourceBindingPermanentIDLabel: "x"},
+		Namespace: "karmada-es-a", Name: exportwork.ImportKey("a", webKey).Name, Labels: map[string]string{workv1alpha2.ResourceBindingPermanentIDLabel: "x"},
 	}}
 	record := recordIn("a", 0)
 	h, i := importing(t, []string{"a"}, nil, record, theirs, registeredCluster("a"))
 	i.turn(t, h)
-	if got := must(endpointslices.GetWorkOf(t.Context(), i.client, "a", exportwork.ImportName(webKey))); len(got.Spec.Workload.Manifests) > 0 {
+	if got := must(endpointslices.GetWork(t.Context(), i.client, exportwork.ImportKey("a", webKey))); len(got.Spec.Workload.Manifests) > 0 {
 		t.Error("it was written")
 	}
 	if err := h.Client.Delete(t.Context(), record); err != nil {
 		t.Fatal(err)
 	}
 	i.turn(t, h)
-	if got := must(endpointslices.GetWorkOf(t.Context(), i.client, "a", exportwork.ImportName(webKey))); got == nil {
+	if got := must(endpointslices.GetWork(t.Context(), i.client, exportwork.ImportKey("a", webKey))); got == nil {
 		t.Error("it was deleted")
 	}
 }
@@ -222,7 +222,7 @@ func TestImportedEndpoints(t *testing.T) {
 	slice := exportwork.EndpointsRecord("a", webKey, client.ObjectKeyFromObject(full()), raw, nil)
 	record := recordIn("a", 0)
 	h, i := importing(t, []string{"a", "b"}, nil, slice, record, registeredCluster("a"), registeredCluster("b"), registeredCluster("c"))
-	d := &importDispatcher{importer: i, fleet: h.fleet()}
+	d := &dispatcher{importer: i}
 	turn := func() int {
 		before := h.Writes
 		if _, err := d.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(slice)}); err != nil {
@@ -231,7 +231,7 @@ func TestImportedEndpoints(t *testing.T) {
 		return h.Writes - before
 	}
 	carried := func() (list []string) {
-		for _, w := range must(endpointslices.ListWorks(t.Context(), h.Client, client.MatchingFields{exportwork.RecordIndex: client.ObjectKeyFromObject(slice).String()})) {
+		for _, w := range must(exportwork.ListFrom(t.Context(), h.Client, client.ObjectKeyFromObject(slice))) {
 			if w.DeletionTimestamp == nil {
 				s := must(endpointslices.Decode(w.Spec.Workload.Manifests[0].Raw))
 				list = append(list, fmt.Sprintf("%s %s", strings.TrimPrefix(w.Namespace, "karmada-es-"), s.Name))
@@ -299,7 +299,7 @@ func newHub(t *testing.T, objects ...client.Object) *hub {
 	return h
 }
 
-func (h *hub) fleet() endpointslices.Clusters {
+func (h *hub) clusters() endpointslices.Clusters {
 	return endpointslices.Clusters{Reader: h.Client, Clock: h.clock, Grace: time.Minute}
 }
 

@@ -6,14 +6,13 @@ import (
 	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/metadata"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	multiclusterv1beta1 "github.com/flagship-k8s/flagship/api/multicluster/v1beta1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
@@ -22,72 +21,83 @@ import (
 	"github.com/flagship-k8s/flagship/internal/features/mcsapi/exportwork"
 )
 
-// followNamespaces follows which namespaces a member has.
-func followNamespaces(ctx context.Context, conn *member.Conn, tell endpointslices.Handlers) (*endpointslices.Watch[struct{}], error) {
-	client, err := metadata.NewForConfigAndClient(metadata.ConfigFor(endpointslices.Protobuf(conn)), conn.PatientHTTPClient())
-	if err != nil {
-		return nil, fmt.Errorf("building a client for namespaces: %w", err)
-	}
-	namespaces := client.Resource(exportwork.Namespaces)
-	lw := &toolscache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			return namespaces.List(ctx, o)
-		},
-		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			return namespaces.Watch(ctx, o)
-		},
-	}
-	return endpointslices.Start(ctx, conn, &metav1.PartialObjectMetadata{}, "namespaces", lw, endpointslices.ViewOf(func(obj any) (struct{}, bool, error) {
-		namespace, ok := obj.(*metav1.PartialObjectMetadata)
-		if !ok {
-			return struct{}{}, false, fmt.Errorf("keeping a %T: not metadata", obj)
-		}
-		return struct{}{}, namespace.DeletionTimestamp == nil, nil
-	}), tell), nil
-}
-
-// spaces knows which namespaces the members have: a service is imported where its namespace is. Members are asked only
-// while anything is exported anywhere.
-type spaces struct {
-	fleet *member.Fleet
-	cache cache.Cache
-	// changed is told of a namespace that came or went in some member; of "" when all of a member's have been seen.
-	changed func(namespace string)
+// namespaces watches which namespaces members have: a service is imported where its namespace is. Members are watched only while
+// anything is exported anywhere.
+type namespaces struct {
+	fleet   *member.Fleet
+	cache   cache.Cache
+	watches endpointslices.Watches
 
 	mu      sync.Mutex
-	ctx     context.Context // nil until Start
+	queues  []endpointslices.Queue
 	records map[types.NamespacedName]bool
-	members map[string]*spacesOf
+	members map[string]memberNamespaces
 }
 
-type spacesOf struct {
-	conn       *member.Conn
-	namespaces *endpointslices.Watch[struct{}]
+type memberNamespaces struct {
+	conn  *member.Conn
+	watch *endpointslices.Watch[struct{}]
+}
+
+func newNamespaces(works cache.Cache, fleet *member.Fleet) *namespaces {
+	return &namespaces{fleet: fleet, cache: works, records: map[types.NamespacedName]bool{}, members: map[string]memberNamespaces{}}
+}
+
+// source enqueues the group of services in a namespace that came or went in some member, and that of all services when the namespaces
+// of a member are known.
+func (n *namespaces) source() source.Source {
+	return source.Func(func(_ context.Context, q endpointslices.Queue) error {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		n.queues = append(n.queues, q)
+		return nil
+	})
+}
+
+func (n *namespaces) enqueue(namespace string) {
+	n.mu.Lock()
+	queues := n.queues
+	n.mu.Unlock()
+	for _, q := range queues {
+		q.Add(endpointslices.Group(types.NamespacedName{Namespace: namespace}))
+	}
 }
 
 // Start implements manager.Runnable.
-func (s *spaces) Start(ctx context.Context) error {
-	s.mu.Lock()
-	s.ctx = ctx
-	s.mu.Unlock()
-	works, err := s.cache.GetInformer(ctx, &workv1alpha1.Work{})
+func (n *namespaces) Start(ctx context.Context) error {
+	works, err := n.cache.GetInformer(ctx, &workv1alpha1.Work{})
 	if err != nil {
 		return fmt.Errorf("watching Works: %w", err)
 	}
 	handle, err := works.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-		AddFunc:    func(obj any) { s.count(obj, true) },
-		DeleteFunc: func(obj any) { s.count(obj, false) },
+		AddFunc:    func(obj any) { n.count(ctx, obj, true) },
+		DeleteFunc: func(obj any) { n.count(ctx, obj, false) },
 	})
 	if err != nil {
 		return fmt.Errorf("watching Works: %w", err)
 	}
-	defer func() { _ = works.RemoveEventHandler(handle) }() // the cache ends with us
+	defer n.watches.Wait()
+	defer func() { _ = works.RemoveEventHandler(handle) }() // It fails only for an informer that has ended.
+	n.fleet.Subscribe(func(cluster string) {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		n.sync(ctx, cluster)
+	})
+	n.syncAll(ctx)
 	<-ctx.Done()
 	return nil
 }
 
+func (n *namespaces) syncAll(ctx context.Context) {
+	for _, cluster := range n.fleet.Names() {
+		n.mu.Lock()
+		n.sync(ctx, cluster)
+		n.mu.Unlock()
+	}
+}
+
 // count follows the records of exports.
-func (s *spaces) count(obj any, there bool) {
+func (n *namespaces) count(ctx context.Context, obj any, there bool) {
 	if tombstone, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
 		obj = tombstone.Obj
 	}
@@ -95,65 +105,58 @@ func (s *spaces) count(obj any, there bool) {
 	if !ok || exportwork.RoleOf(work) != multiclusterv1beta1.RoleExport {
 		return
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	before := len(s.records) > 0
+	n.mu.Lock()
+	before := len(n.records) > 0
 	if there {
-		s.records[client.ObjectKeyFromObject(work)] = true
+		n.records[client.ObjectKeyFromObject(work)] = true
 	} else {
-		delete(s.records, client.ObjectKeyFromObject(work))
+		delete(n.records, client.ObjectKeyFromObject(work))
 	}
-	if before == (len(s.records) > 0) {
-		return
-	}
-	for _, cluster := range s.fleet.Names() {
-		s.adjust(cluster)
+	changed := before != (len(n.records) > 0)
+	n.mu.Unlock()
+	if changed {
+		n.syncAll(ctx)
 	}
 }
 
-// settle follows the coming and going of a connection.
-func (s *spaces) settle(cluster string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.adjust(cluster)
-}
-
-// adjust watches a member, or does not. The lock is held.
-func (s *spaces) adjust(cluster string) {
-	if s.ctx == nil {
-		return
-	}
-	conn, connected := s.fleet.Get(cluster)
-	wanted := connected && len(s.records) > 0
-	if m := s.members[cluster]; m != nil {
+// sync starts or stops the watch of a member. The lock is held.
+func (n *namespaces) sync(ctx context.Context, cluster string) {
+	conn, connected := n.fleet.Get(cluster)
+	wanted := connected && len(n.records) > 0
+	if m, ok := n.members[cluster]; ok {
 		if wanted && m.conn == conn {
 			return
 		}
-		m.namespaces.Stop()
-		delete(s.members, cluster)
+		m.watch.Stop()
+		delete(n.members, cluster)
 	}
 	if !wanted {
 		return
 	}
-	namespaces, err := followNamespaces(s.ctx, conn, endpointslices.Handlers{
-		Changed: func(namespace types.NamespacedName) { s.changed(namespace.Name) },
-		Listed:  func() { s.changed("") },
-	})
-	if err != nil { // The configuration of every connection is the same: it cannot be wrong for one.
-		log.FromContext(s.ctx).Error(err, "Cannot watch namespaces", "cluster", cluster)
+	client, err := metadata.NewForConfigAndClient(metadata.ConfigFor(endpointslices.Protobuf(conn)), conn.PatientHTTPClient())
+	if err != nil { // The configuration of all connections is the same: it is wrong for all or none.
+		log.FromContext(ctx).Error(err, "Cannot watch namespaces", "cluster", cluster)
 		return
 	}
-	s.members[cluster] = &spacesOf{conn: conn, namespaces: namespaces}
+	resource := client.Resource(exportwork.Namespaces)
+	view := endpointslices.View[*metav1.PartialObjectMetadata, struct{}]{Keep: func(namespace *metav1.PartialObjectMetadata) (struct{}, bool, error) {
+		return struct{}{}, namespace.DeletionTimestamp == nil, nil
+	}}
+	n.members[cluster] = memberNamespaces{conn, endpointslices.Start(ctx, &n.watches, conn, &metav1.PartialObjectMetadata{}, "namespaces",
+		endpointslices.ListWatch(resource.List, resource.Watch), view, endpointslices.Handlers{
+			Changed: func(namespace types.NamespacedName) { n.enqueue(namespace.Name) },
+			Listed:  func() { n.enqueue("") },
+		})}
 }
 
-// has says whether a member has a namespace, and whether that is known.
-func (s *spaces) has(cluster, namespace string) (present, known bool) {
-	s.mu.Lock()
-	m := s.members[cluster]
-	s.mu.Unlock()
-	if m == nil {
+// has returns whether a member has a namespace, and whether that is known.
+func (n *namespaces) has(cluster, namespace string) (present, known bool) {
+	n.mu.Lock()
+	m, ok := n.members[cluster]
+	n.mu.Unlock()
+	if !ok {
 		return false, false
 	}
-	_, present, known = m.namespaces.Get(types.NamespacedName{Name: namespace})
+	_, present, known = m.watch.Get(types.NamespacedName{Name: namespace})
 	return present, known
 }

@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -21,8 +20,8 @@ import (
 	"github.com/flagship-k8s/flagship/internal/features/mcsapi/exportwork"
 )
 
-// ImportObject is the ServiceImport of a service, without addresses and status.
-func ImportObject(key types.NamespacedName, service clusterset.Service) *multiclusterv1beta1.ServiceImport {
+// importObject is the ServiceImport of a service, without addresses and status.
+func importObject(key types.NamespacedName, service clusterset.Service) *multiclusterv1beta1.ServiceImport {
 	return &multiclusterv1beta1.ServiceImport{
 		TypeMeta: metav1.TypeMeta{APIVersion: multiclusterv1beta1.GroupVersion.String(), Kind: multiclusterv1beta1.KindServiceImport},
 		ObjectMeta: metav1.ObjectMeta{
@@ -32,8 +31,8 @@ func ImportObject(key types.NamespacedName, service clusterset.Service) *multicl
 	}
 }
 
-// derivedService is the Service through which an import is used: without a selector, its endpoints being the slices of the
-// exporting clusters, so that a cluster's own proxy and DNS know what to do with it.
+// derivedService is the Service through which an import is used. It has no selector: its endpoints are the slices of the exporting
+// clusters, so that the proxy and the DNS of a cluster serve it as any other.
 func derivedService(key types.NamespacedName, spec multiclusterv1beta1.ServiceImportSpec) *corev1.Service {
 	service := &corev1.Service{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},
@@ -53,7 +52,7 @@ func derivedService(key types.NamespacedName, spec multiclusterv1beta1.ServiceIm
 	case 0:
 	case 1:
 		service.Spec.IPFamilyPolicy, service.Spec.IPFamilies = new(corev1.IPFamilyPolicySingleStack), spec.IPFamilies
-	default: // as many of them as the cluster has; to name one that it has not would be refused
+	default: // As many of them as the cluster has; a family that it lacks would be refused.
 		service.Spec.IPFamilyPolicy = new(corev1.IPFamilyPolicyPreferDualStack)
 	}
 	return service
@@ -72,35 +71,34 @@ func derivedPorts(ports []multiclusterv1beta1.ServicePort) []corev1.ServicePort 
 	return list
 }
 
-// importWork carries the ServiceImport to a cluster, under the name that a binding's Work for it has.
+// importWork carries the ServiceImport to a cluster. It has the name that a binding's Work for it would have.
 func importWork(cluster string, object *multiclusterv1beta1.ServiceImport, existing *workv1alpha1.Work) (*workv1alpha1.Work, error) {
 	key := client.ObjectKeyFromObject(object)
-	return importingWork(cluster, exportwork.ImportName(key), key, multiclusterv1beta1.RoleImport, object, existing)
+	return importingWork(exportwork.ImportKey(cluster, key), key, multiclusterv1beta1.RoleImport, object, existing)
 }
 
-// derivedWork carries the derived Service to a cluster, and tells there which clusters export.
+// derivedWork carries the derived Service to a cluster, and in an annotation which clusters export, for package addresses.
 func derivedWork(cluster string, key types.NamespacedName, spec multiclusterv1beta1.ServiceImportSpec, exporting []string, existing *workv1alpha1.Work) (*workv1alpha1.Work, error) {
-	work, err := importingWork(cluster, exportwork.DerivedName(key), key, multiclusterv1beta1.RoleDerived, derivedService(key, spec), existing)
+	work, err := importingWork(exportwork.DerivedKey(cluster, key), key, multiclusterv1beta1.RoleDerived, derivedService(key, spec), existing)
 	if err != nil {
 		return nil, err
 	}
-	work.Annotations = labels.Merge(work.Annotations, map[string]string{multiclusterv1beta1.ExportingClustersAnnotation: strings.Join(exporting, ",")})
+	work.AddAnnotations(map[string]string{multiclusterv1beta1.ExportingClustersAnnotation: strings.Join(exporting, ",")})
 	return work, nil
 }
 
-func importingWork(cluster, name string, key types.NamespacedName, role string, object any, existing *workv1alpha1.Work) (*workv1alpha1.Work, error) {
+func importingWork(workKey, service types.NamespacedName, role string, object any, existing *workv1alpha1.Work) (*workv1alpha1.Work, error) {
 	raw, err := manifestOf(object)
 	if err != nil {
-		return nil, fmt.Errorf("encoding the import of %s: %w", key, err)
+		return nil, fmt.Errorf("encoding the import of %s: %w", service, err)
 	}
-	work := endpointslices.WorkFor(existing, workv1alpha1.ExecutionNamespace(cluster), name)
-	work.Labels = labels.Merge(work.Labels, exportwork.Labels(key, role))
-	endpointslices.AddExecutionFinalizer(work)
+	work := workv1alpha1.NewWork(workKey, existing)
+	work.AddLabels(exportwork.Labels(service, role))
 	endpointslices.SetManifest(work, raw, false)
 	return work, nil
 }
 
-// manifestOf encodes what is wanted of an object, which is never its status.
+// manifestOf encodes an object without its status.
 func manifestOf(object any) ([]byte, error) {
 	raw, err := json.Marshal(object)
 	if err != nil {
@@ -114,7 +112,7 @@ func manifestOf(object any) ([]byte, error) {
 	return json.Marshal(fields)
 }
 
-// headless says of a Work with a derived Service whether that has no address.
+// headless returns whether the derived Service of a Work has no address.
 func headless(derived *workv1alpha1.Work) bool {
 	service := &corev1.Service{}
 	if len(derived.Spec.Workload.Manifests) != 1 || json.Unmarshal(derived.Spec.Workload.Manifests[0].Raw, service) != nil {
@@ -123,53 +121,51 @@ func headless(derived *workv1alpha1.Work) bool {
 	return service.Spec.ClusterIP == corev1.ClusterIPNone
 }
 
-// passage is the way of one slice from the cluster that exports to one that imports.
-type passage struct {
+// transfer is one slice of an exporting cluster for one that imports.
+type transfer struct {
 	from, to string
 	service  types.NamespacedName
-	// name of the slice where it arrives.
+	// name of the slice in the importing cluster.
 	name string
 	spec multiclusterv1beta1.ServiceImportSpec
-	// away says that nobody has heard of the exporting cluster for too long.
-	away bool
+	// expired is true if the exporting cluster has not been ready for too long.
+	expired bool
 }
 
-// imported is a recorded slice as an importing cluster gets it.
-func imported(record *discoveryv1.EndpointSlice, p passage) *discoveryv1.EndpointSlice {
-	out := endpointslices.Dispatched(record, p.name, p.away)
+// imported returns a recorded slice as an importing cluster gets it.
+func imported(record *discoveryv1.EndpointSlice, t transfer) *discoveryv1.EndpointSlice {
+	out := endpointslices.Dispatched(record, t.name, t.expired)
 	out.Labels = map[string]string{
-		discoveryv1.LabelServiceName:           networkingv1alpha1.DerivedServiceName(p.service.Name),
+		discoveryv1.LabelServiceName:           networkingv1alpha1.DerivedServiceName(t.service.Name),
 		discoveryv1.LabelManagedBy:             networkingv1alpha1.EndpointSliceControllerLabelValue,
-		multiclusterv1beta1.ServiceNameLabel:   p.service.Name,
-		multiclusterv1beta1.SourceClusterLabel: p.from,
+		multiclusterv1beta1.ServiceNameLabel:   t.service.Name,
+		multiclusterv1beta1.SourceClusterLabel: t.from,
 	}
-	if p.spec.Type == multiclusterv1beta1.Headless {
-		out.Labels[corev1.IsHeadlessService] = "" // keeps proxies from looking at what is for DNS only
+	if t.spec.Type == multiclusterv1beta1.Headless {
+		out.Labels[corev1.IsHeadlessService] = "" // Makes proxies ignore what is for DNS only.
 	}
-	near := p.spec.TrafficDistribution != nil && !slices.ContainsFunc(out.Endpoints, func(e discoveryv1.Endpoint) bool { return e.Zone == nil })
+	near := t.spec.TrafficDistribution != nil && !slices.ContainsFunc(out.Endpoints, func(e discoveryv1.Endpoint) bool { return e.Zone == nil })
 	for i := range out.Endpoints {
 		e := &out.Endpoints[i]
-		if p.from != p.to {
+		if t.from != t.to {
 			e.NodeName = nil
 		}
-		if near { // zones have one name for all clusters, so the proxy may prefer its own
+		if near { // Zones have the same names in all clusters, so the proxy may prefer its own.
 			e.Hints = &discoveryv1.EndpointHints{ForZones: []discoveryv1.ForZone{{Name: *e.Zone}}}
 		}
 	}
 	return out
 }
 
-func importedSliceName(cluster, slice string, registered []string) string {
-	return endpointslices.DistinctName(networkingv1alpha1.ImportedEndpointSliceName(cluster, slice), cluster, slice, registered)
+func importedKey(t transfer, slice types.NamespacedName) types.NamespacedName {
+	return endpointslices.WorkKey(t.to, multiclusterv1beta1.ImportedEndpointsWorkName(t.from, slice.Namespace, slice.Name))
 }
 
 // importedWork carries a slice of an exporting cluster to one that imports.
-func importedWork(p passage, slice types.NamespacedName, raw []byte, existing *workv1alpha1.Work) *workv1alpha1.Work {
-	work := endpointslices.WorkFor(existing, workv1alpha1.ExecutionNamespace(p.to), multiclusterv1beta1.ImportedEndpointsWorkName(p.from, slice.Namespace, slice.Name))
-	endpointslices.SetSlice(work, exportwork.Labels(p.service, multiclusterv1beta1.RoleImportedEndpoints), slice)
-	work.Labels[networkingv1alpha1.EndpointSliceWorkManagedByLabel] = multiclusterv1beta1.KindServiceExport
-	work.Annotations = labels.Merge(work.Annotations, map[string]string{networkingv1alpha1.EndpointSliceProvisionClusterAnnotation: p.from})
-	endpointslices.AddExecutionFinalizer(work)
+func importedWork(t transfer, slice types.NamespacedName, raw []byte, existing *workv1alpha1.Work) *workv1alpha1.Work {
+	work := workv1alpha1.NewWork(importedKey(t, slice), existing)
+	endpointslices.SetSlice(work, multiclusterv1beta1.KindServiceExport, exportwork.Labels(t.service, multiclusterv1beta1.RoleImportedEndpoints), slice)
+	work.AddAnnotations(map[string]string{networkingv1alpha1.EndpointSliceProvisionClusterAnnotation: t.from})
 	endpointslices.SetManifest(work, raw, false)
 	return work
 }

@@ -70,7 +70,7 @@ func TestImportedSlice(t *testing.T) {
 	if record.Endpoints[0].NodeName == nil || record.Endpoints[0].TargetRef != nil {
 		t.Errorf("the record has %+v; want the node, for the cluster itself, and no pod", record.Endpoints[0])
 	}
-	way := passage{from: "a", to: "b", service: webKey, name: "imported-a-x", spec: multiclusterv1beta1.ServiceImportSpec{Type: multiclusterv1beta1.ClusterSetIP}}
+	way := transfer{from: "a", to: "b", service: webKey, name: "imported-a-x", spec: multiclusterv1beta1.ServiceImportSpec{Type: multiclusterv1beta1.ClusterSetIP}}
 	got := imported(record, way)
 	want := map[string]string{
 		"kubernetes.io/service-name": "derived-web", "endpointslice.kubernetes.io/managed-by": "endpointslice-controller.karmada.io",
@@ -89,9 +89,9 @@ func TestImportedSlice(t *testing.T) {
 	if imported(record, way).Endpoints[0].NodeName == nil {
 		t.Error("in its own cluster an endpoint has lost its node")
 	}
-	way.away = true
+	way.expired = true
 	if e := imported(record, way).Endpoints[0]; *e.Conditions.Ready {
-		t.Error("an endpoint of a cluster that is away is ready")
+		t.Error("an endpoint of a cluster that is expired is ready")
 	}
 	way.spec.Type = multiclusterv1beta1.Headless
 	if _, marked := imported(record, way).Labels[corev1.IsHeadlessService]; !marked {
@@ -113,13 +113,16 @@ func TestImportedSlice(t *testing.T) {
 }
 
 func TestImportedSliceNames(t *testing.T) {
-	if got := importedSliceName("a", "web-x", []string{"a", "b"}); got != "imported-a-web-x" {
+	name := func(cluster, slice string, registered ...string) string {
+		return endpointslices.DistinctName(networkingv1alpha1.ImportedEndpointSliceName(cluster, slice), cluster, slice, registered)
+	}
+	if got := name("a", "web-x", "a", "b"); got != "imported-a-web-x" {
 		t.Errorf("got %s", got)
 	}
-	if one, two := importedSliceName("eu", "west-x", []string{"eu", "eu-west"}), importedSliceName("eu-west", "x", []string{"eu", "eu-west"}); one == two {
+	if one, two := name("eu", "west-x", "eu", "eu-west"), name("eu-west", "x", "eu", "eu-west"); one == two {
 		t.Errorf("two slices are called %s", one)
 	}
-	if got := importedSliceName("a", strings.Repeat("x", 253), nil); len(got) > 253 {
+	if got := name("a", strings.Repeat("x", 253)); len(got) > 253 {
 		t.Errorf("a name of %d characters", len(got))
 	}
 	if multiclusterv1beta1.EndpointsRecordName("shop", "x") == networkingv1alpha1.CollectedWorkName("shop", "x") {

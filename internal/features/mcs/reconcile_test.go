@@ -24,9 +24,11 @@ import (
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	networkingv1alpha1 "github.com/flagship-k8s/flagship/api/networking/v1alpha1"
+	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/clients/endpointslices"
+	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
 	"github.com/flagship-k8s/flagship/internal/features/mcs/mcswork"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
@@ -42,11 +44,11 @@ type hub struct {
 func newHub(t *testing.T, objects ...client.Object) *hub {
 	t.Helper()
 	h := &hub{clock: clocktesting.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))}
-	h.Memory = fleettest.InMemory(t, []fleettest.Index{mcswork.AddIndexes}, objects...)
+	h.Memory = fleettest.InMemory(t, []fleettest.Index{mcswork.AddIndexes, hubclient.IndexPolicies}, objects...)
 	return h
 }
 
-func (h *hub) fleet() endpointslices.Clusters {
+func (h *hub) clusters() endpointslices.Clusters {
 	return endpointslices.Clusters{Reader: h.Client, Clock: h.clock, Grace: time.Minute}
 }
 
@@ -71,7 +73,7 @@ func must[T any](value T, err error) T {
 	return value
 }
 
-// oneService is a hub shore with at most one template.
+// oneService is a store with at most one template.
 type oneService struct {
 	service *corev1.Service
 	patches int
@@ -119,19 +121,19 @@ func (o *oneService) PatchMetadata(ctx context.Context, ref hubstore.Ref, raw []
 	return o.Get(ctx, ref)
 }
 
-// exposing is the exposer of a hub in memory with three clusters and one MultiClusterService.
-func exposing(t *testing.T, service *corev1.Service, mcs *networkingv1alpha1.MultiClusterService) (*hub, *exposer, *oneService) {
+// exposing is the reconciler of a control plane in memory with three clusters and one MultiClusterService.
+func exposing(t *testing.T, service *corev1.Service, mcs *networkingv1alpha1.MultiClusterService) (*hub, *reconciler, *oneService) {
 	t.Helper()
 	h := newHub(t, mcs, registeredCluster("a"), registeredCluster("b"), registeredCluster("c"))
 	templates := &oneService{service: service}
-	return h, &exposer{
-		client: h.Client, templates: templates, fleet: h.fleet(), events: events.RecorderFunc(func(events.Event) {}),
-		selected: func(context.Context, hubstore.Ref, metav1.Object) (bool, error) { return false, nil },
+	return h, &reconciler{
+		client: h.Client, templates: templates, clusters: h.clusters(), events: events.RecorderFunc(func(events.Event) {}),
+		policies: hubclient.Policies{Reader: h.Client},
 	}, templates
 }
 
 // turn reconciles and returns how many writes it took, the template's included.
-func turn(t *testing.T, h *hub, e *exposer, templates *oneService) int {
+func turn(t *testing.T, h *hub, e *reconciler, templates *oneService) int {
 	t.Helper()
 	before := h.Writes + templates.patches
 	if _, err := e.Reconcile(t.Context(), reconcile.Request{NamespacedName: webKey}); err != nil {
@@ -189,7 +191,10 @@ func TestALostClaimOutlivesAKill(t *testing.T) {
 	turn(t, h, e, templates)
 	delete(templates.service.Labels, networkingv1alpha1.MultiClusterServicePermanentIDLabel)
 	templates.service.ResourceVersion = "99"
-	p := must(e.look(t.Context(), readMCS(t, h.Client)))
+	p, _, err := e.read(t.Context(), readMCS(t, h.Client))
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := e.claim(t.Context(), &p); err != nil {
 		t.Fatal(err)
 	}
@@ -268,9 +273,9 @@ func TestObstacles(t *testing.T) {
 	}
 }
 
-// TestWithdrawing: everything goes with the MultiClusterService, whether it waits for us or was torn away.
+// TestWithdrawing: everything goes with the MultiClusterService, with its finalizer or after others removed that.
 func TestWithdrawing(t *testing.T) {
-	for reason, torn := range map[string]bool{"deleted": false, "torn away": true} {
+	for reason, bare := range map[string]bool{"deleted": false, "without its finalizer": true} {
 		t.Run(reason, func(t *testing.T) {
 			mcs := exposed(networkingv1alpha1.ExposureTypeCrossCluster)
 			h, e, templates := exposing(t, webService(corev1.ServiceTypeClusterIP), mcs)
@@ -280,7 +285,7 @@ func TestWithdrawing(t *testing.T) {
 				t.Fatal(err)
 			}
 			current := readMCS(t, h.Client)
-			if torn {
+			if bare {
 				current.Finalizers = nil
 				if err := h.Client.Update(t.Context(), current); err != nil {
 					t.Fatal(err)
@@ -317,7 +322,13 @@ func TestWithdrawing(t *testing.T) {
 func TestWithdrawingForAPolicy(t *testing.T) {
 	h, e, templates := exposing(t, webService(corev1.ServiceTypeClusterIP), exposed(networkingv1alpha1.ExposureTypeCrossCluster))
 	turn(t, h, e, templates)
-	e.selected = func(context.Context, hubstore.Ref, metav1.Object) (bool, error) { return true, nil }
+	selecting := &policyv1alpha1.PropagationPolicy{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "services"},
+		Spec:       policyv1alpha1.PropagationSpec{ResourceSelectors: []policyv1alpha1.ResourceSelector{{APIVersion: "v1", Kind: "Service"}}},
+	}
+	if err := h.Client.Create(t.Context(), selecting); err != nil {
+		t.Fatal(err)
+	}
 	if err := h.Client.Delete(t.Context(), readMCS(t, h.Client)); err != nil {
 		t.Fatal(err)
 	}

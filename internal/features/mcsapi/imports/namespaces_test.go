@@ -1,0 +1,68 @@
+package imports
+
+import (
+	"context"
+	"runtime"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/clients/member"
+	"github.com/flagship-k8s/flagship/internal/tools/fleettest"
+)
+
+// TestNamespacesAreWatchedWhileAnythingIsExported: the watches end with the last export, with a connection, and with Start.
+func TestNamespacesAreWatchedWhileAnythingIsExported(t *testing.T) {
+	goroutines := runtime.NumGoroutine()
+	ctx, stop := context.WithCancel(t.Context())
+	fleet, err := member.NewFleet(member.Config{AllowLoopback: true, Credentials: func(context.Context, *clusterv1alpha1.Cluster) (member.Credential, error) {
+		return member.Credential{Token: "token"}, nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, works := fleettest.StartEmptyMember(), fleettest.NewWorks()
+	n := newNamespaces(works, fleet)
+	handled := make(chan struct{})
+	ended := make(chan error)
+	go func() { close(handled); ended <- n.Start(ctx) }()
+	<-handled
+	for _, name := range []string{"a", "b"} {
+		cluster := &clusterv1alpha1.Cluster{
+			ObjectMeta: metav1.ObjectMeta{Name: name, UID: "u"},
+			Spec:       clusterv1alpha1.ClusterSpec{SyncMode: clusterv1alpha1.Push, APIEndpoint: server.URL, InsecureSkipTLSVerification: true},
+		}
+		if err := fleet.Upsert(t.Context(), cluster); err != nil {
+			t.Fatal(err)
+		}
+	}
+	open := func(count int64) {
+		t.Helper()
+		fleettest.Eventually(t, "the right number of watches", func() bool { return server.Watches.Load() == count })
+	}
+	record := recordIn("a", 0)
+	n.count(ctx, record, true)
+	open(2)
+	fleettest.Eventually(t, "the namespaces are known", func() bool {
+		present, known := n.has("b", "shop")
+		return known && !present
+	})
+	if _, known := n.has("c", "shop"); known {
+		t.Error("the namespaces of a cluster without a connection are known")
+	}
+	fleet.Remove("a")
+	open(1)
+	n.count(ctx, record, false)
+	open(0)
+	n.count(ctx, record, true)
+	open(1)
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	open(0)
+	fleet.Close()
+	server.Stop()
+	fleettest.Eventually(t, "as many goroutines as before", func() bool { return runtime.NumGoroutine() <= goroutines })
+}
