@@ -21,7 +21,7 @@ func (m Manifest) GroupVersionKind() schema.GroupVersionKind {
 	return head.GroupVersionKind()
 }
 
-// Carries tells whether a manifest of the Work is of one of the kinds.
+// Carries returns whether a manifest of the Work is of one of the kinds.
 func (w *Work) Carries(kinds func(schema.GroupVersionKind) bool) bool {
 	return slices.ContainsFunc(w.Spec.Workload.Manifests, func(m Manifest) bool { return kinds(m.GroupVersionKind()) })
 }

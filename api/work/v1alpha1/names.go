@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// executionNamespacePrefix begins the name of every execution namespace; nobody else may use it.
+// executionNamespacePrefix begins the name of every execution namespace; no other namespace may have it.
 const executionNamespacePrefix = "karmada-es-"
 
 // ExecutionNamespace returns the namespace that holds the Works of a cluster.
@@ -90,7 +90,7 @@ func hashedName(name, identity string) string {
 	return strings.TrimPrefix(base+suffix, "-")
 }
 
-// isSubdomain says whether text consists of lower-case letters, digits, dashes
+// isSubdomain returns whether text consists of lower-case letters, digits, dashes
 // and dots, and every part between dots begins and ends with a letter or digit.
 func isSubdomain(text string) bool {
 	for i := range len(text) {

@@ -51,7 +51,7 @@ func Validate(work *Work) field.ErrorList {
 	return errs
 }
 
-// head is what of a manifest is looked at.
+// head is what is read of a manifest.
 type head struct {
 	metav1.TypeMeta `json:",inline"`
 	Metadata        struct {

@@ -56,7 +56,7 @@ func (w *Work) SetManifest(raw []byte) {
 }
 
 // Stamp marks an object that the Work will carry as managed by the control plane, with the Work's permanent id, the given labels
-// and annotations, and the lists of all keys that come from the control plane, by which a member's own are told apart.
+// and annotations, and the lists of all keys that come from the control plane, so that the member's own are known.
 func (w *Work) Stamp(object, template metav1.Object, labels, annotations map[string]string) {
 	labels = joined(object.GetLabels(), labels, map[string]string{
 		ManagedLabel: ManagedLabelValue, WorkPermanentIDLabel: w.Labels[WorkPermanentIDLabel],

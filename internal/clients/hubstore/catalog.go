@@ -13,7 +13,7 @@ type kind struct {
 	gvk        schema.GroupVersionKind
 	gvr        schema.GroupVersionResource
 	namespaced bool
-	// status tells that there is a status subresource to patch.
+	// status is true if there is a status subresource to patch.
 	status bool
 }
 
@@ -142,7 +142,7 @@ func (c *catalog) canonical(gvk schema.GroupVersionKind) (schema.GroupVersionKin
 	return preferred, ok
 }
 
-// lists says that a definition named "plural.group", as
+// lists returns whether a definition named "plural.group", as
 // CustomResourceDefinitions are, is among the kinds.
 func (c *catalog) lists(definition string) bool {
 	for gvk, k := range c.watched {

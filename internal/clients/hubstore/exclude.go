@@ -25,12 +25,12 @@ var excludedKinds = map[schema.GroupKind]bool{
 	{Group: "storagemigration.k8s.io", Kind: "StorageVersionMigration"}: true,
 }
 
-// excludedKind says that no object of the kind is a template.
+// excludedKind returns whether no object of the kind is a template.
 func excludedKind(gk schema.GroupKind) bool {
 	return excludedKinds[gk] || gk.Group == "karmada.io" || strings.HasSuffix(gk.Group, ".karmada.io")
 }
 
-// ReservedNamespace says that a namespace belongs to the control plane or to
+// ReservedNamespace returns whether a namespace belongs to the control plane or to
 // Kubernetes itself: nothing in it is a template, nor is it one.
 func ReservedNamespace(name string) bool {
 	switch name {
@@ -40,13 +40,13 @@ func ReservedNamespace(name string) bool {
 	return strings.HasPrefix(name, "karmada-es-") || strings.HasPrefix(name, "kube-")
 }
 
-// InEveryMember says that a definition is one of exports and imports. The control plane brings these to every member
+// InEveryMember returns whether a definition is one of exports and imports. The control plane brings these to every member
 // itself, in Works that have the names a binding's would have.
 func InEveryMember(definition string) bool {
 	return strings.HasSuffix(definition, "."+multiclusterv1beta1.GroupName)
 }
 
-// Excluded says that an object is not a template although its kind may be one:
+// Excluded returns whether an object is not a template although its kind may be one:
 // what lives in reserved namespaces, and what an API server or its controllers
 // make for themselves in every namespace. Kinds of the control plane's own
 // groups, events and leases are excluded altogether.

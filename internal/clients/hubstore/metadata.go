@@ -37,7 +37,7 @@ func Difference(have, want map[string]string, owned ...[]string) map[string]*str
 	return changes
 }
 
-// Empty says that the patch changes nothing.
+// Empty returns whether the patch changes nothing.
 func (p MetadataPatch) Empty() bool { return len(p.Labels) == 0 && len(p.Annotations) == 0 }
 
 // Bytes is the patch as it is sent.

@@ -36,10 +36,10 @@ func read(obj *unstructured.Unstructured) (*apiextensionsv1.CustomResourceDefini
 
 // landing is what is known of a definition in a member.
 type landing struct {
-	// present is false if there is none, or none of ours.
+	// present is false if there is none, or none that the control plane manages.
 	present     bool
 	established bool
-	// reason says why it is not established, as far as the member says.
+	// reason is why it is not established, if the member reports it.
 	reason string
 }
 

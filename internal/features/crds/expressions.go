@@ -103,7 +103,7 @@ func (e expressions) convert(obj *unstructured.Unstructured, to string) (*unstru
 	return converted, nil
 }
 
-// inexpressible says why objects of a kind cannot be had where only some versions are served.
+// inexpressible returns why objects of a kind cannot be had where only some versions are served.
 func (e expressions) inexpressible(kind runtimeschema.GroupVersionKind, served []string) error {
 	where := "this control plane cannot write it as that"
 	if e.definition != nil {

@@ -25,9 +25,9 @@ const (
 	surveyors = 2
 	// examples is how many objects a message names.
 	examples = 3
-	// attempts is how often a count may fail before a change that only needs to be told of goes without it.
+	// attempts is how often a count may fail before a change that only needs an event is made without it.
 	attempts = 3
-	// stale is the age at which a count is made again, if somebody asks: objects come, go and are mended meanwhile.
+	// stale is the age at which a count is made again, if a reconcile needs it: objects change meanwhile.
 	stale = 5 * time.Minute
 )
 
@@ -42,7 +42,7 @@ type Count struct {
 	Failures int
 }
 
-// final says that waiting for another count promises nothing. A first failure as a rule means that the member goes away.
+// final returns whether another count would not be better. A first failure mostly means that the member cannot be reached.
 func (c Count) final() bool { return c.Failure == "" || c.Failures >= attempts }
 
 // String is the count as messages show it.
@@ -60,7 +60,7 @@ func (c Count) String() string {
 	return text
 }
 
-// subject is what is counted: one definition in one member. There is one count of it at a time, for the change last asked
+// subject is what is counted: one definition in one member. There is one count of it at a time, for the last change
 // about.
 type subject struct{ cluster, definition string }
 
@@ -71,9 +71,9 @@ type commission struct {
 	client   dynamic.Interface
 	spec     *apiextensionsv1.CustomResourceDefinitionSpec
 	versions []string
-	// pending says that it is to be made, or made again.
+	// pending is true if it has to be made, or made again.
 	pending bool
-	// done says that there is a count, as of the time at.
+	// done is true if there is a count, made at the time at.
 	done  bool
 	at    time.Time
 	count Count
@@ -93,7 +93,7 @@ func newSurveys(clk clock.PassiveClock) *surveys {
 }
 
 // ask returns the count for a change, or false while it is being made for the first time. One that failed or is old is made
-// again, for whoever asks next, by the connection of whoever asks now.
+// again for the next call, with the connection of this call.
 func (s *surveys) ask(what subject, wanted commission) (Count, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -141,7 +141,7 @@ func (s *surveys) run(ctx context.Context) {
 	all.Wait()
 }
 
-// execute makes the count that is asked for now.
+// execute makes a count.
 func (s *surveys) execute(ctx context.Context, what subject) {
 	s.mu.Lock()
 	wanted := s.commissions[what]

@@ -69,7 +69,7 @@ func (a Adviser) Devices(ctx context.Context, binding workv1alpha2.Binding) (cap
 	return needs, nil
 }
 
-// claimName is what pods say of a claim or claim template: not its version.
+// claimName is how pods name a claim or claim template: without its version.
 type claimName struct{ kind, namespace, name string }
 
 // claimRef names a claim or claim template that matters to a binding; it may be the binding's own object.
@@ -93,7 +93,7 @@ func claimsOf(binding workv1alpha2.Binding) []claimRef {
 	}
 	var list []interpret.Dependency
 	if json.Unmarshal([]byte(raw), &list) != nil {
-		return nil // somebody's edit; the next change of the template repairs it
+		return nil // edited by a user; the next change of the template repairs it
 	}
 	var refs []claimRef
 	for _, d := range list {
@@ -110,7 +110,7 @@ func isClaim(kind schema.GroupVersionKind) bool {
 		(kind.Kind == resourcev1alpha2.KindResourceClaim || kind.Kind == resourcev1alpha2.KindResourceClaimTemplate)
 }
 
-// requestsOf reads how many devices of each class the claim spec at a path asks for.
+// requestsOf reads how many devices of each class the claim spec at a path requests.
 func requestsOf(obj *unstructured.Unstructured, path ...string) capacity.Devices {
 	value, _, _ := unstructured.NestedFieldNoCopy(obj.Object, path...)
 	spec, _ := value.(map[string]any)
@@ -147,7 +147,7 @@ func choiceOf(request map[string]any) []capacity.Option {
 	return choice
 }
 
-// optionOf reads how many devices of which class one request asks for.
+// optionOf reads how many devices of which class one request is for.
 func optionOf(request map[string]any) (capacity.Option, bool) {
 	class, _ := request["deviceClassName"].(string)
 	count := int64(1) // also for all devices of a node, which are one at least

@@ -11,7 +11,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
 )
 
-// Layer is what this room knows about kinds, for a chain of interpreters.
+// Layer interprets claims, for a chain of interpreters.
 type Layer struct {
 	kinds map[schema.GroupVersionKind]*interpret.Operations
 }

@@ -23,7 +23,7 @@ func podSpecs() map[schema.GroupVersionKind][]string {
 	}
 }
 
-// wantsSource says that pods of a cluster name their claims as Kubernetes 1.30 had it, in a field "source" that later
+// wantsSource returns whether pods of a cluster name their claims as Kubernetes 1.30 had it, in a field "source" that later
 // versions do without. A cluster that serves a later model of claims has the later pods, whatever else it serves.
 func wantsSource(cluster *clusterv1alpha1.Cluster) bool {
 	return serves(cluster, claimKind()) &&

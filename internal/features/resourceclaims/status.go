@@ -50,7 +50,7 @@ func reflectClaim(_ context.Context, obj *unstructured.Unstructured) (*runtime.R
 	return &runtime.RawExtension{Raw: raw}, nil
 }
 
-// translateBack says in terms of v1alpha2 what the status of a translated claim says: a handle for each device, whose
+// translateBack converts the status of a translated claim to v1alpha2: a handle for each device, whose
 // data is the result as JSON. Any number of consumers may share an allocation of today's model; more of them than
 // v1alpha2 can hold are left out.
 func translateBack(raw []byte) (*resourcev1alpha2.ResourceClaimStatus, error) {
@@ -78,7 +78,7 @@ func translateBack(raw []byte) (*resourcev1alpha2.ResourceClaimStatus, error) {
 	return ours, nil
 }
 
-// handleOf tells of one allocated device. What does not fit beside its name is left out.
+// handleOf returns the handle of one allocated device. What does not fit beside its name is left out.
 func handleOf(result map[string]any) (resourcev1alpha2.ResourceHandle, error) {
 	driver, _ := result["driver"].(string)
 	data := make(map[string]any, len(result))

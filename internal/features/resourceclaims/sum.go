@@ -22,7 +22,7 @@ import (
 // protection ends the finalizer that the controller of a driver puts on a claim before it allocates.
 const protection = "/deletion-protection"
 
-// copyStatus is what one cluster says of its copy of a claim.
+// copyStatus is the status of the copy of a claim in one cluster.
 type copyStatus struct {
 	cluster string
 	status  resourcev1alpha2.ResourceClaimStatus
@@ -85,7 +85,7 @@ func statusOf(raw []byte) (*resourcev1alpha2.ResourceClaimStatus, error) {
 	return status, json.Unmarshal(raw, status)
 }
 
-// statusFaults says why an API server would not take a status after another one.
+// statusFaults returns why an API server would not take a status after another one.
 func statusFaults(status, old resourcev1alpha2.ResourceClaimStatus) field.ErrorList {
 	before := &resourcev1alpha2.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: "claim", Namespace: "namespace", ResourceVersion: "1"}, Status: old}
 	after := before.DeepCopy()
@@ -126,7 +126,7 @@ type clusterAllocation struct {
 	// ResourceHandles and AvailableOnNodes are left out if they do not fit; the binding has them in any case.
 	ResourceHandles  []resourcev1alpha2.ResourceHandle `json:"resourceHandles,omitempty"`
 	AvailableOnNodes *corev1.NodeSelector              `json:"availableOnNodes,omitempty"`
-	// Truncated says that something was left out.
+	// Truncated is true if something was left out.
 	Truncated bool `json:"truncated,omitempty"`
 }
 

@@ -11,12 +11,12 @@ import (
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
 )
 
-// Templates is the hub shore for whoever writes the status of templates. It knows that a claim's allocation can be set
-// and removed, but not changed.
+// Templates is the store for aggregate, which writes the status of templates. A claim's allocation can be set and removed, but not
+// changed.
 type Templates struct{ *hubstore.Store }
 
 // UpdateStatus is that of the store. A claim whose new status cannot follow its old one directly goes through the state
-// between any two: nothing allocated, nobody waiting.
+// between any two: not allocated and not reserved.
 func (t Templates) UpdateStatus(ctx context.Context, before, after *unstructured.Unstructured) (bool, error) {
 	if !needsPause(before, after) {
 		return t.Store.UpdateStatus(ctx, before, after)
@@ -29,7 +29,7 @@ func (t Templates) UpdateStatus(ctx context.Context, before, after *unstructured
 	return t.Store.UpdateStatus(ctx, between, after)
 }
 
-// needsPause says that an API server would take the second status after none, but not after the first.
+// needsPause returns whether an API server would take the second status after none, but not after the first.
 func needsPause(before, after *unstructured.Unstructured) bool {
 	if before.GroupVersionKind() == todaysKind() {
 		had, _, _ := unstructured.NestedMap(before.Object, "status", "allocation")

@@ -20,7 +20,7 @@ import (
 // maxPoolName is how long the name of a pool may be.
 const maxPoolName = resourcev1.PoolNameMaxLength
 
-// todaysCopy is what one cluster says of its copy of a claim that the hub has in today's version.
+// todaysCopy is the status of the copy in one cluster of a claim that the control plane has in today's version.
 type todaysCopy struct {
 	cluster string
 	status  resourcev1.ResourceClaimStatus

@@ -24,7 +24,7 @@ const requestName = "claim"
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
 // To implements conversion.Adviser: an object becomes another one if it is of v1alpha2 and the cluster serves only a later model, or if it
-// has pods that claim something and the cluster serves only v1alpha2. The error says what has no counterpart there.
+// has pods that claim something and the cluster serves only v1alpha2. The error names what has no counterpart there.
 func (Adviser) To(_ context.Context, obj *unstructured.Unstructured, cluster *clusterv1alpha1.Cluster) (*unstructured.Unstructured, error) {
 	kind := obj.GroupVersionKind()
 	if kind.GroupVersion() != resourcev1alpha2.GroupVersion {
@@ -139,7 +139,7 @@ func translateTemplate(obj *unstructured.Unstructured, version string) (spec, no
 	return spec, notes, nil
 }
 
-// claimSpec asks for one device of the class, which is all that v1alpha2 can say.
+// claimSpec requests one device of the class, which is all that v1alpha2 can express.
 func claimSpec(spec *resourcev1alpha2.ResourceClaimSpec, version string) map[string]any {
 	exactly := map[string]any{"deviceClassName": spec.ResourceClassName, "allocationMode": "ExactCount", "count": int64(1)}
 	request := map[string]any{"name": requestName}
@@ -151,7 +151,7 @@ func claimSpec(spec *resourcev1alpha2.ResourceClaimSpec, version string) map[str
 	return map[string]any{"devices": map[string]any{"requests": []any{request}}}
 }
 
-// claimNotes are the annotations for what a claim says beyond its class.
+// claimNotes are the annotations for what a claim has beyond its class.
 func claimNotes(spec *resourcev1alpha2.ResourceClaimSpec) (map[string]any, error) {
 	notes := map[string]any{}
 	if spec.AllocationMode == resourcev1alpha2.AllocationModeImmediate {

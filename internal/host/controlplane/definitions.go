@@ -7,7 +7,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/features/crds"
 )
 
-// admissionLookups answer admission, which is there before the loops are.
+// admissionLookups are what admission, which runs before the loops, reads from them.
 type admissionLookups struct {
 	carrier    atomic.Pointer[crds.Carrier]
 	components atomic.Pointer[components]

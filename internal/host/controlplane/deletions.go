@@ -17,13 +17,13 @@ import (
 
 var errStarting = errors.New("the control plane is starting")
 
-// wants says whether a binding that is deleted would be created again.
+// wants returns whether a binding that is deleted would be created again.
 func (h *components) wants(ctx context.Context, binding workv1alpha2.Binding) (bool, error) {
 	return propagate.Wants(h.mgr.GetClient(), h.templates, render.HasWorks(h.mgr.GetClient()))(ctx, binding)
 }
 
-// keeps says whether a Work that is deleted would be created again. If that is not known yet, again is when to ask the
-// next time.
+// keeps returns whether a Work that is deleted would be created again. If that is not known yet, again is the pause before
+// the next call.
 func (h *components) keeps(ctx context.Context, work *workv1alpha1.Work) (keeps bool, again time.Duration, err error) {
 	if carries, err := namespaces.Carries(ctx, h.templates, work); err != nil || carries {
 		return carries, 0, err

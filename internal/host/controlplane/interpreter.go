@@ -11,7 +11,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret/thirdparty"
 )
 
-// Interpreter knows what the control plane knows about kinds. The layers given, which are what users say, are asked first.
+// Interpreter returns the interpreter of the control plane. The layers given, which are those of users, come first.
 func Interpreter(clk clock.PassiveClock, customized ...interpret.Layer) (*interpret.Chained, error) {
 	shipped, err := thirdparty.New()
 	if err != nil {

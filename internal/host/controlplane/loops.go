@@ -53,7 +53,7 @@ import (
 // components are what several loops use.
 type components struct {
 	mgr ctrl.Manager
-	// client is the one with which loops write objects of our kinds.
+	// client is the one with which loops write objects of the control plane's kinds.
 	client      client.Client
 	options     Options
 	templates   *hubstore.Store
@@ -65,7 +65,7 @@ type components struct {
 	customized *interpret.Chained
 	scripts    *declarative.Store
 	webhooks   *webhook.Store
-	// changes tells when users say something else.
+	// changes publishes kinds whose interpretation or definition changed.
 	changes *interpret.Changes
 	// guard knows members that must not be written to.
 	guard *restore.Guard

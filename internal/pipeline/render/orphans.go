@@ -40,7 +40,7 @@ func newOrphans(r prometheus.Registerer) *orphans {
 }
 
 // set replaces the orphans of a binding and returns the new ones.
-func (o *orphans) set(binding types.NamespacedName, works []*workv1alpha1.Work) (news []*workv1alpha1.Work) {
+func (o *orphans) set(binding types.NamespacedName, works []*workv1alpha1.Work) (added []*workv1alpha1.Work) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	before := o.works[binding]
@@ -52,7 +52,7 @@ func (o *orphans) set(binding types.NamespacedName, works []*workv1alpha1.Work) 
 		key := client.ObjectKeyFromObject(work)
 		now[key] = true
 		if !before[key] {
-			news = append(news, work)
+			added = append(added, work)
 			o.count.WithLabelValues(clusterOf(key)).Inc()
 		}
 	}
@@ -64,7 +64,7 @@ func (o *orphans) set(binding types.NamespacedName, works []*workv1alpha1.Work) 
 	if o.works[binding] = now; len(now) == 0 {
 		delete(o.works, binding)
 	}
-	return news
+	return added
 }
 
 func clusterOf(work types.NamespacedName) string {

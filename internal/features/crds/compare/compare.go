@@ -67,7 +67,7 @@ func Compare(from, to *apiextensionsv1.CustomResourceDefinitionSpec, stored []st
 	return c.changes
 }
 
-// comparison collects changes; version is the one being looked at.
+// comparison collects changes; version is the one that is compared.
 type comparison struct {
 	version string
 	changes []Change
@@ -189,7 +189,7 @@ func (c *comparison) schema(path string, a, b *apiextensionsv1.JSONSchemaProps) 
 
 func orRoot(path string) string { return cmp.Or(path, ".") }
 
-// narrower says that values of the old type may not be of the new one.
+// narrower returns whether values of the old type may not be of the new one.
 func narrower(a, b *apiextensionsv1.JSONSchemaProps) bool {
 	if b.XIntOrString {
 		return !a.XIntOrString && a.Type != "integer" && a.Type != "string"
@@ -212,7 +212,7 @@ func (c *comparison) properties(path string, a, b *apiextensionsv1.JSONSchemaPro
 		case kept:
 			c.schema(path+"."+name, &before, &after)
 		case isTrue(b.XPreserveUnknownFields) || b.AdditionalProperties != nil:
-			// It is kept, as one of the fields that nobody described.
+			// It is kept, as one of the fields without a schema.
 		default:
 			c.add(Breaking, path+"."+name, "is removed")
 		}
