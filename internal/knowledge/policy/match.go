@@ -14,7 +14,7 @@ import (
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 )
 
-// Subject is what policies look at in a template.
+// Subject is what policies select by in a template.
 type Subject struct {
 	GroupVersionKind schema.GroupVersionKind
 	Namespace, Name  string
@@ -23,7 +23,7 @@ type Subject struct {
 	OtherVersions []string
 }
 
-// Is says whether a kind, in whatever version, is that of the subject.
+// Is returns whether a kind, in whatever version, is that of the subject.
 func (s *Subject) Is(gvk schema.GroupVersionKind) bool {
 	return gvk == s.GroupVersionKind ||
 		gvk.GroupKind() == s.GroupVersionKind.GroupKind() && slices.Contains(s.OtherVersions, gvk.Version)
@@ -36,7 +36,7 @@ func SubjectOf(kind schema.GroupVersionKind, meta metav1.Object, otherVersions [
 	}
 }
 
-// Rank says how precisely a policy selects a template; the higher wins.
+// Rank returns how precisely a policy selects a template; the higher wins.
 type Rank int
 
 // The ranks, from no match to a match by name.
@@ -82,13 +82,13 @@ type Candidate struct {
 	Policy   Key
 	Priority int32
 	Rank     Rank
-	// Dropped says why it is not the one, and is empty for the winner.
+	// Dropped returns why it is not the one, and is empty for the winner.
 	Dropped string
-	// Miss tells how close a policy of RankNone came.
+	// Miss returns how close a policy of RankNone came.
 	Miss Miss
 }
 
-// Miss says how far a policy is from selecting a template.
+// Miss returns how far a policy is from selecting a template.
 type Miss int
 
 // The misses, from far to near.
@@ -107,7 +107,7 @@ const (
 type Decision struct {
 	// Winner is nil when no policy selects the template.
 	Winner policyv1alpha1.Propagation
-	// Candidates are all policies that were looked at, best first.
+	// Candidates are all policies that were considered, best first.
 	Candidates []Candidate
 }
 
@@ -164,7 +164,7 @@ func compareBool(a, b bool) int {
 	}
 }
 
-// losing says what decided between a winner and a candidate that also matches.
+// losing returns what decided between a winner and a candidate that also matches.
 func losing(winner, loser Candidate) string {
 	switch {
 	case winner.Policy.Namespace != "" && loser.Policy.Namespace == "":
@@ -178,7 +178,7 @@ func losing(winner, loser Candidate) string {
 	}
 }
 
-// Match says how precisely a policy selects a template. It does not care whether the policy is being deleted.
+// Match returns how precisely a policy selects a template. It does not care whether the policy is being deleted.
 func Match(subject Subject, policy policyv1alpha1.Propagation) Rank {
 	return consider(subject, policy).Rank
 }
@@ -281,7 +281,7 @@ func Judge(subject Subject, holder policyv1alpha1.Propagation, policies []policy
 	return decision
 }
 
-// failing says why a policy that selects the template does not take it from its holder, or lost it to, or against, the winner.
+// failing returns why a policy that selects the template does not take it from its holder, or lost it to, or against, the winner.
 func failing(subject Subject, policy, holder, winner policyv1alpha1.Propagation) string {
 	switch {
 	case KeyOf(policy) == KeyOf(holder):
@@ -316,14 +316,14 @@ func PriorityOf(policy policyv1alpha1.Propagation) int32 {
 	return ptr.Deref(policy.PropagationSpec().Priority, 0)
 }
 
-// Contested says that more than one policy selects the template.
+// Contested returns whether more than one policy selects the template.
 func (d Decision) Contested() bool {
 	return d.Winner != nil && slices.ContainsFunc(d.Candidates, func(c Candidate) bool {
 		return c.Rank != RankNone && c.Policy != KeyOf(d.Winner)
 	})
 }
 
-// Near says that a policy came close enough to selecting the template for its owner to wonder why it does not.
+// Near returns whether a policy came close enough to selecting the template for its owner to wonder why it does not.
 func (d Decision) Near() bool {
 	return slices.ContainsFunc(d.Candidates, func(c Candidate) bool { return c.Miss >= MissLabels })
 }

@@ -22,8 +22,8 @@ import (
 	"github.com/flagship-k8s/flagship/internal/pipeline/propagate/dependencies"
 )
 
-// dependencies is the annotation that lists what a template refers to. The interpreter's failure, which is unknown then, is told
-// and leaves the list as it was; it is to be asked again.
+// dependencies is the annotation that lists what a template refers to. A failure of the interpreter, which is unknown then, is
+// an event and leaves the list as it was.
 func (p *propagator) dependencies(ctx context.Context, c *claimant, present string) (list string, unknown, err error) {
 	obj, err := p.object(ctx, c)
 	if err != nil {

@@ -55,12 +55,12 @@ type claimant struct {
 	ref    hubstore.Ref
 	meta   *metav1.PartialObjectMetadata
 	policy policyv1alpha1.Propagation
-	// contest says how the policy won over others that select the template; it
+	// contest returns how the policy won over others that select the template; it
 	// is empty if there were none, or it was settled before.
 	contest string
 	// dependants are the bindings whose templates need this one.
 	dependants []workv1alpha2.Binding
-	// obj is the whole template once somebody needed it.
+	// obj is the whole template once it has been read.
 	obj *unstructured.Unstructured
 }
 
@@ -109,7 +109,7 @@ func (p *propagator) bind(ctx context.Context, c *claimant, binding workv1alpha2
 	return reconcile.Result{}, p.updateBinding(ctx, c, binding, digest)
 }
 
-// digest tells the content of a template, and how it is to be read.
+// digest is the content of a template, with the fingerprint of how its kind is interpreted.
 func (p *propagator) digest(ctx context.Context, c *claimant, binding workv1alpha2.Binding) (content.Digest, error) {
 	digest, err := p.content(ctx, c, binding)
 	digest.Kind = ""
@@ -145,7 +145,7 @@ func (p *propagator) object(ctx context.Context, c *claimant) (*unstructured.Uns
 	return c.obj, nil
 }
 
-// lazyWaits says that a lazy policy does not act yet: users have not changed the template since the binding was made or, without a
+// lazyWaits returns whether a lazy policy does not act yet: users have not changed the template since the binding was made or, without a
 // binding, since the policy came to a template that was there before it. A claim without a baseline is one that was acted on: its
 // binding was deleted, and is made again.
 func lazyWaits(c *claimant, binding workv1alpha2.Binding, digest content.Digest) bool {
@@ -271,7 +271,7 @@ func (p *propagator) updateBinding(ctx context.Context, c *claimant, binding wor
 	return errors.Join(p.patchBinding(ctx, binding, patch, spec), unknown)
 }
 
-// interpret asks how many replicas a template has and what they need.
+// interpret returns how many replicas a template has and what they need.
 func (p *propagator) interpret(ctx context.Context, c *claimant) (bindings.Workload, error) {
 	obj, err := p.object(ctx, c)
 	if err != nil {
@@ -364,7 +364,7 @@ func (p *propagator) resume(c *claimant, binding workv1alpha2.Binding, labels, a
 	}
 }
 
-// bindsOther says that a binding is about another object: names are made of kind and name, so that equal kinds of two groups share
+// bindsOther returns whether a binding is about another object: names are made of kind and name, so that equal kinds of two groups share
 // them, and those of two versions that have objects of their own.
 func (p *propagator) bindsOther(binding workv1alpha2.Binding, ref hubstore.Ref) bool {
 	bound := bindings.TemplateOf(binding)

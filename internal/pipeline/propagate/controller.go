@@ -41,8 +41,8 @@ type Deps struct {
 		interpret.Shape
 	}
 	// Customized stands for what users say about replicas, components and dependencies of a kind; a binding is made anew from its
-	// template when it is another one. The template has to be announced then, as after a change of its own. Nil: nobody ever says
-	// anything.
+	// template when it is another one. The template has to be announced then, as after a change of its own. Nil: there is
+	// nothing of it.
 	//
 	// It is a function because only the customized part of the interpreter counts.
 	Customized func(schema.GroupVersionKind) string
@@ -57,7 +57,7 @@ type Deps struct {
 
 const templateWorkers = 16
 
-// Setup adds the loops of this room to the manager.
+// Setup adds the controllers of this package to the manager.
 func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 	if err := Indexes(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
@@ -140,7 +140,7 @@ func (f *templateFeed) Start(_ context.Context, queue workqueue.TypedRateLimitin
 		if f.synced.Load() {
 			priority = soon
 		}
-		// A kind may be known by another version by now than when ref was told.
+		// A kind may be watched in another version by now.
 		fairqueue.Enqueue(queue, priority, ref.Canonical(f.templates))
 	})
 	return nil
@@ -185,7 +185,7 @@ func onBinding[B interface {
 		DeleteFunc: func(_ context.Context, e ctrlevent.TypedDeleteEvent[B], q queue) {
 			ref := templateOf(e.Object)
 			if bindings.IsNameOf(e.Object, ref) {
-				p.deleted.Store(ref, workv1alpha2.Binding(e.Object)) // before the template is looked at
+				p.deleted.Store(ref, workv1alpha2.Binding(e.Object)) // before the template is reconciled
 			}
 			fairqueue.Enqueue(q, soon, ref)
 			fairqueue.Enqueue(q, soon, neededBy(templates, e.Object)...)

@@ -29,7 +29,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/pipeline/propagate/dependencies"
 )
 
-// Templates is the hub shore as this room uses it; *template.Store is one.
+// Templates is the store of templates as this package uses it; *hubstore.Store is one.
 type Templates interface {
 	Subscribe(func(hubstore.Ref))
 	WaitForSync(context.Context) error
@@ -63,7 +63,7 @@ type propagator struct {
 	deleted sync.Map // template.Ref → workv1alpha2.Binding
 
 	// unselected has templates that a changed policy no longer selects. Only then is a template given up: a template whose own labels
-	// moved away stays where it is until its policy changes. A start counts as a change of every policy: nobody knows which were
+	// moved away stays where it is until its policy changes. A start counts as a change of every policy: it is unknown which were
 	// changed shortly before.
 	unselected sync.Map // template.Ref → policy.Claim
 }
@@ -122,7 +122,7 @@ func (p *propagator) settle(ctx context.Context, c *claimant, subject policy.Sub
 	return p.adopt(ctx, c, binding)
 }
 
-// collect deletes the binding of a template that is gone. The API server is asked before, so that a cache that lags never costs a
+// collect deletes the binding of a template that is gone. The API server is read before, so that a cache that is behind never costs a
 // running copy. A template that was made anew keeps the binding.
 func (p *propagator) collect(ctx context.Context, ref hubstore.Ref) error {
 	p.unselected.Delete(ref)
@@ -255,13 +255,13 @@ func (p *propagator) unclaimed(ctx context.Context, ref hubstore.Ref, meta *meta
 	return reconcile.Result{}, nil
 }
 
-// fresh says that what is found out about a template is news, not what a restart finds again.
+// fresh returns whether what is found out about a template is news, not what a restart finds again.
 func (p *propagator) fresh(meta metav1.Object) bool {
 	up := p.clock.Since(p.started)
 	return up > time.Minute || p.clock.Since(meta.GetCreationTimestamp().Time) < up+settleFor
 }
 
-// explainClaim tells why the policy that selects a template does not get it: another kind has it.
+// explainClaim returns why the policy that selects a template does not get it: another kind has it.
 func (p *propagator) explainClaim(ctx context.Context, ref hubstore.Ref, meta metav1.Object) error {
 	if !p.fresh(meta) {
 		return nil
@@ -277,7 +277,7 @@ func (p *propagator) explainClaim(ctx context.Context, ref hubstore.Ref, meta me
 	return nil
 }
 
-// explain tells why no policy selects a template, if one nearly does or did.
+// explain returns why no policy selects a template, if one nearly does or did.
 func (p *propagator) explain(ctx context.Context, ref hubstore.Ref, meta metav1.Object, had bool) error {
 	subject := p.subject(ref, meta)
 	candidates, err := p.policies.OfKind(ctx, subject)

@@ -17,7 +17,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/pipeline/propagate/bindings"
 )
 
-// Wants says whether a binding that is deleted would be created again: its template exists, and a policy, a MultiClusterService or
+// Wants returns whether a binding that is deleted would be created again: its template exists, and a policy, a MultiClusterService or
 // another template still takes the template to clusters. It needs the indexes that Setup adds. hasWorks is Deps.HasWorks.
 func Wants(reader client.Reader, templates Templates, hasWorks func(context.Context, client.ObjectKey) (bool, error)) func(context.Context, workv1alpha2.Binding) (bool, error) {
 	p := &propagator{policies: hubclient.Policies{Reader: reader}, templates: templates, hasWorks: hasWorks}
@@ -32,7 +32,7 @@ const maxChain = 4
 func (p *propagator) wants(ctx context.Context, binding workv1alpha2.Binding, chain int) (bool, error) {
 	ref := bindings.TemplateOf(binding).Canonical(p.templates)
 	if !bindings.IsNameOf(binding, ref) {
-		return false, nil // made by hand: nobody would create it again
+		return false, nil // made by hand: no controller creates it again
 	}
 	meta, err := hubstore.Present(ctx, p.templates, ref)
 	if err != nil || meta == nil || meta.UID != binding.BindingSpec().Resource.UID {
@@ -108,7 +108,7 @@ func recorded(binding workv1alpha2.Binding, snapshot workv1alpha2.BindingSnapsho
 	return dependant
 }
 
-// serviceWants says whether the MultiClusterService that has a Service stays.
+// serviceWants returns whether the MultiClusterService that has a Service stays.
 func serviceWants(ctx context.Context, reader client.Reader, service metav1.Object) (bool, error) {
 	key := client.ObjectKey{
 		Namespace: service.GetAnnotations()[networkingv1alpha1.MultiClusterServiceNamespaceLabel],

@@ -15,7 +15,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/pending"
 )
 
-// outcome is what one look at a binding came to.
+// outcome is what one reconcile of a binding decided.
 type outcome struct {
 	// decision is nil if there was nothing to decide.
 	decision *decision.Decision
@@ -28,7 +28,7 @@ type outcome struct {
 	// promised is what was reserved, to be taken back if the write fails.
 	promised map[string]int32
 	demand   *decision.Request
-	// awaits says that the result has to be looked at again when claims come.
+	// awaits is true if the binding has to be scheduled again when claims are created.
 	awaits bool
 }
 
@@ -37,7 +37,7 @@ const (
 	claimsCame cause = "the claims it names have come"
 )
 
-// decide finds out whether b is due, and decides. Decisions that depend on what others were promised are made one at a time, and
+// decide decides whether b is due, and decides. Decisions that depend on what others were promised are made one at a time, and
 // what they give away is noted before the next begins.
 func (c *Controller) decide(ctx context.Context, it types.NamespacedName, b workv1alpha2.Binding) (outcome, error) {
 	req := decision.RequestOf(b, c.kindTravels(b))
@@ -83,7 +83,7 @@ func (c *Controller) decide(ctx context.Context, it types.NamespacedName, b work
 	return out, nil
 }
 
-// awaitsClaims says whether an object is being placed while a claim it names does not exist.
+// awaitsClaims returns whether an object is being placed while a claim it names does not exist.
 func awaitsClaims(b workv1alpha2.Binding, req *decision.Request) bool {
 	return req.Devices.Missing && (pending.AwaitsClaims(b) || len(req.Current) == 0)
 }

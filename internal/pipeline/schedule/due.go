@@ -25,7 +25,7 @@ const (
 	targetLost       cause = "a target no longer fits"
 )
 
-// due says why b has to be scheduled, if it has to. A workload that is divided by room, or by weights that nobody wrote down, is
+// due returns why b has to be scheduled, if it has to. A workload that is divided by room, or by weights that the placement does not name, is
 // left alone while it has all its replicas and all its targets still fit: a change in the fleet moves only what must move.
 func due(p profile.Profile, b workv1alpha2.Binding, req *decision.Request, snapshot *decision.Snapshot) cause {
 	switch {
@@ -64,7 +64,7 @@ func writtenDown(p *policyv1alpha1.Placement) bool {
 	}
 }
 
-// replicasDiffer says whether the targets hold more or fewer replicas than wanted, in all.
+// replicasDiffer returns whether the targets hold more or fewer replicas than wanted, in all.
 func replicasDiffer(req *decision.Request) bool {
 	var sum int64
 	for _, t := range req.Current {

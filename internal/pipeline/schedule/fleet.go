@@ -14,8 +14,8 @@ import (
 	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/decision"
 )
 
-// fleet keeps the snapshot up to date. Events only say which cluster to look at
-// again; what it is like comes from the cache, which is never behind its own events.
+// fleet keeps the snapshot up to date. Events name the clusters that are read again from the cache, which is never behind its own
+// events.
 type fleet struct {
 	reader       client.Reader
 	reservations *capacity.Reservations
@@ -29,7 +29,7 @@ func newFleet(reader client.Reader, ledger *capacity.Reservations) *fleet {
 	return &fleet{reader: reader, reservations: ledger, dirty: map[string]struct{}{}}
 }
 
-// touch notes that a cluster has to be looked at again.
+// touch has a cluster read again for the next snapshot.
 func (f *fleet) touch(name string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

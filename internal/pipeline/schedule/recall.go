@@ -8,8 +8,8 @@ import (
 	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/decision"
 )
 
-// recall makes again the promises of a result that somebody wrote before this controller started, as far as the members do not show
-// it yet. Without, a restart amid a burst would give the same room away twice.
+// recall makes again the reservations of a result that was written before this controller started, as far as the members do not show
+// it yet. Otherwise a restart during a burst would use the same capacity twice.
 func (c *Controller) recall(it types.NamespacedName, b workv1alpha2.Binding) {
 	req := decision.RequestOf(b, false)
 	scheduled := b.BindingStatus().LastScheduledTime
@@ -27,7 +27,7 @@ func (c *Controller) recall(it types.NamespacedName, b workv1alpha2.Binding) {
 // them to a binding, and thousands of bindings; clusters that so many are sent to report soon enough.
 const maxCopies = 100
 
-// promises says whether a result is reserved.
+// promises returns whether a result is reserved.
 func promises(req *decision.Request, targets []workv1alpha2.TargetCluster) bool {
 	switch {
 	case !req.HasReplicas() && !req.WholeSets():

@@ -73,7 +73,7 @@ func bindingEvents[B interface {
 	}
 }
 
-// matters says whether a change of a binding can make it due. Status is what others write, or this room itself.
+// matters returns whether a change of a binding can make it due. Status is written by others, or by the scheduler itself.
 func matters(before, after workv1alpha2.Binding) bool {
 	if before.GetGeneration() != after.GetGeneration() || !maps.Equal(before.GetLabels(), after.GetLabels()) {
 		return true
@@ -82,7 +82,7 @@ func matters(before, after workv1alpha2.Binding) bool {
 	return a[policyv1alpha1.PartialPlacementAnnotation] != b[policyv1alpha1.PartialPlacementAnnotation] || a[policyv1alpha1.FailbackAnnotation] != b[policyv1alpha1.FailbackAnnotation]
 }
 
-// confirm tells the reservations which copies have come to run since before.
+// confirm marks the reservations of copies that run since before.
 func (c *Controller) confirm(it types.NamespacedName, before, after workv1alpha2.Binding) {
 	old := before.BindingStatus().AggregatedStatus
 	for i := range after.BindingStatus().AggregatedStatus {
@@ -98,7 +98,7 @@ func (c *Controller) confirm(it types.NamespacedName, before, after workv1alpha2
 	}
 }
 
-// clusterEvents keeps the fleet current and wakes what waits for it.
+// clusterEvents keeps the snapshot current and requeues the bindings that a change concerns.
 func clusterEvents(c *Controller, r *requeuer) handler.TypedFuncs[*clusterv1alpha1.Cluster, types.NamespacedName] {
 	changed := func(name string) {
 		c.fleet.touch(name)

@@ -22,7 +22,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/decision"
 )
 
-// fieldManager is the name under which the room writes.
+// fieldManager is the name of the scheduler in managed fields.
 const fieldManager = "flagship-schedule"
 
 // observe notes that the present generation needs no scheduling: what Scheduled says is said of it, too.
@@ -42,7 +42,7 @@ func (c *Controller) observe(ctx context.Context, it types.NamespacedName, b wor
 	return nil
 }
 
-// publish writes what a decision changes, then tells of it in an event.
+// publish writes what a decision changes, then publishes an event.
 func (c *Controller) publish(ctx context.Context, it types.NamespacedName, b workv1alpha2.Binding, v *outcome) error {
 	news, err := c.write(ctx, it, b, v)
 	if refused := refusal(err); refused != nil {
@@ -79,7 +79,7 @@ func refusal(err error) *decision.Failure {
 	return &decision.Failure{Reason: reason, Message: message}
 }
 
-// write makes the binding say what was decided, and returns the condition that tells of it if there is something to tell.
+// write writes a decision to the binding, and returns the condition if it, or the clusters, changed.
 // A result and its status are one write, to the subresource schedule. A status alone is written alone.
 func (c *Controller) write(ctx context.Context, it types.NamespacedName, b workv1alpha2.Binding, v *outcome) (news *metav1.Condition, err error) {
 	next := copyOf(b)

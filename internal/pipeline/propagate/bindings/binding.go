@@ -40,7 +40,7 @@ func Empty(namespace string) workv1alpha2.Binding {
 }
 
 // New is a binding of a template, named, owned and guarded, with nothing in its spec yet. The owner makes the garbage
-// collector the backstop for bindings whose template goes while nobody looks.
+// collector delete bindings whose template is deleted while the control plane is down.
 func New(ref hubstore.Ref, uid types.UID, name string) workv1alpha2.Binding {
 	binding := Empty(ref.Namespace)
 	binding.SetNamespace(ref.Namespace)
@@ -76,7 +76,7 @@ func Adopt(binding workv1alpha2.Binding) bool {
 	return true
 }
 
-// IsOwned says that a binding still belongs to its template. When a template is deleted with the "orphan" policy, the garbage
+// IsOwned returns whether a binding still belongs to its template. When a template is deleted with the "orphan" policy, the garbage
 // collector takes the owner away first, and then the binding stays. So does one that was restored from a backup and has not met its
 // template yet: admission takes the owner away.
 func IsOwned(binding workv1alpha2.Binding) bool {
@@ -178,7 +178,7 @@ func group(key string, labels map[string]string) string {
 	return key + "=" + value
 }
 
-// IsNameOf says that a binding is where the binding of a template may be.
+// IsNameOf returns whether a binding is where the binding of a template may be.
 func IsNameOf(binding workv1alpha2.Binding, ref hubstore.Ref) bool {
 	key := client.ObjectKeyFromObject(binding)
 	return key == Key(ref) || key == AlternativeKey(ref)

@@ -17,12 +17,12 @@ import (
 )
 
 const (
-	// BaselineAnnotation on a template claimed by a lazy policy tells its content
+	// BaselineAnnotation on a template claimed by a lazy policy is the digest of its content
 	// at that time: while it is the same, the policy waits.
 	BaselineAnnotation = "resourcetemplate.karmada.io/lazy-baseline"
 )
 
-// Digest tells two states of a template apart. Status is no part of it, nor are the keys of a claim.
+// Digest differs between two states of a template. Status is no part of it, nor are the keys of a claim.
 type Digest struct {
 	// User is what users and their tools change: spec, data, labels, annotations.
 	User string
@@ -40,8 +40,8 @@ func (d Digest) String() string {
 	return d.User + "." + d.Marks + "." + d.Kind
 }
 
-// UnknownDependencies is the digest as a binding has it while nobody could tell what its template refers to: equal to none, so that
-// it is asked again, also after a restart.
+// UnknownDependencies is the digest as a binding has it while the dependencies of its template are unknown: equal to none, so that
+// the interpreter is called again, also after a restart.
 func (d Digest) UnknownDependencies() string {
 	d.Kind += "?"
 	return d.String()
@@ -107,7 +107,7 @@ func splitKeys(meta metav1.Object) (user, marks map[string]string) {
 	return user, marks
 }
 
-// isOwnKey tells the keys that this room writes to templates.
+// isOwnKey returns whether propagate writes a key to templates.
 func isOwnKey(key string) bool {
 	if key == BaselineAnnotation {
 		return true

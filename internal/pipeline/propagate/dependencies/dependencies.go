@@ -49,13 +49,13 @@ func Parse(binding metav1.Object) []interpret.Dependency {
 	}
 	var list []interpret.Dependency
 	if err := json.Unmarshal([]byte(raw), &list); err != nil {
-		return nil // somebody's edit; the next change of the template repairs it
+		return nil // edited by hand; the next change of the template repairs it
 	}
 	// The list may be older than the rule.
 	return slices.DeleteFunc(list, func(d interpret.Dependency) bool { return !InReach(binding.GetNamespace(), d) })
 }
 
-// InReach says that a template of a namespace may take along what it refers to: objects of the same namespace, and the definition
+// InReach returns whether a template of a namespace may take along what it refers to: objects of the same namespace, and the definition
 // of a kind, without which a custom resource could not be applied. A template that belongs to no namespace takes along definitions
 // only. Everything else crosses a border: whoever may write a template need not be allowed to send what it names.
 func InReach(namespace string, d interpret.Dependency) bool {
@@ -98,8 +98,7 @@ func selects(selector *metav1.LabelSelector, set map[string]string) bool {
 	return err == nil && parsed.Matches(labels.Set(set))
 }
 
-// Clusters are the clusters where a dependant is or still is: a copy
-// being drained needs what it refers to until it is gone.
+// Clusters are the clusters where a dependant is or still is: a copy being drained needs what it refers to until it is gone.
 func Clusters(binding workv1alpha2.Binding) []workv1alpha2.TargetCluster {
 	spec := binding.BindingSpec()
 	clusters := slices.Clone(spec.Clusters)
@@ -157,7 +156,7 @@ func FillStrictest(spec *workv1alpha2.ResourceBindingSpec, dependants []workv1al
 	return disagree
 }
 
-// Same says that a change of a binding is of no concern to what its template refers to.
+// Same returns whether a change of a binding is of no concern to what its template refers to.
 func Same(before, after workv1alpha2.Binding) bool {
 	a, b := before.BindingSpec(), after.BindingSpec()
 	if !a.PropagateDeps && !b.PropagateDeps {

@@ -195,7 +195,7 @@ func (l *Loop) selected(propagation policyv1alpha1.Propagation) (named, listed [
 	return named, listed
 }
 
-// reportHeld tells the owner of a new or changed policy which selected objects it does not get, because other policies hold them.
+// reportHeld publishes an event for a new or changed policy with the selected objects that other policies hold.
 func (l *Loop) reportHeld(ctx context.Context, propagation policyv1alpha1.Propagation, selected []hubstore.Ref) error {
 	if hubAge := l.Clock.Since(l.Started); hubAge < time.Minute && l.Clock.Since(propagation.GetCreationTimestamp().Time) > hubAge {
 		return nil // what a restart finds again is no news

@@ -11,7 +11,7 @@ import (
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 )
 
-// Selector is a ClusterAffinity made ready to be asked about many clusters. The nil selector selects every cluster.
+// Selector is a compiled ClusterAffinity. The nil selector selects every cluster.
 type Selector struct {
 	excluded map[string]struct{}
 	names    map[string]struct{}

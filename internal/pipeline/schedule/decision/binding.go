@@ -37,7 +37,7 @@ func RequestOf(b workv1alpha2.Binding, kindTravels bool) Request {
 	return req
 }
 
-// rescheduleAsked says whether somebody asked for a fresh decision that has not been made. Both times are whole seconds; of two in
+// rescheduleAsked returns whether a fresh decision was requested that has not been made. Both times are whole seconds; of two in
 // the same second the request counts as the later, and the answer is then dated past it.
 func rescheduleAsked(b workv1alpha2.Binding) bool {
 	asked, last := b.BindingSpec().RescheduleTriggeredAt, b.BindingStatus().LastScheduledTime

@@ -16,9 +16,9 @@ type Decision struct {
 	Affinity string
 	// Missing is how many replicas found no place. Only a request that allows partial placement succeeds with some missing.
 	Missing int64
-	// Shortage says what is missing and where there is room, if anything is missing.
+	// Shortage is the message of what is missing and where there is room, if anything is missing.
 	Shortage string
-	// Failure says why nothing was chosen; nil after success.
+	// Failure returns why nothing was chosen; nil after success.
 	Failure *Failure
 	// Attempts has one entry per term that was tried, in that order.
 	Attempts []Attempt
@@ -50,7 +50,7 @@ type Attempt struct {
 	Term Term
 	// Candidates has one entry per cluster of the snapshot, by name.
 	Candidates []Candidate
-	// Failure says why the term was no use; nil if it was.
+	// Failure returns why the term was no use; nil if it was.
 	Failure *Failure
 
 	Targets  []workv1alpha2.TargetCluster
@@ -85,7 +85,7 @@ func (a *Attempt) Scores(i int) map[string]int64 {
 // Candidate is what one attempt found out about one cluster.
 type Candidate struct {
 	Cluster *Cluster
-	// Reason says why the cluster was dropped; nil for one that fits.
+	// Reason returns why the cluster was dropped; nil for one that fits.
 	Reason *Reason
 	// Score is the sum of all scorers.
 	Score int64
@@ -97,9 +97,9 @@ type Candidate struct {
 	Allocatable, Available int32
 	// Tier is the overflow tier, 0 for the base affinity.
 	Tier int16
-	// Held says whether the object is there now.
+	// Held is true if the object is there now.
 	Held bool
-	// Chosen says whether the cluster is among those selected. One that is but receives no replicas is no target.
+	// Chosen is true if the cluster is among those selected. One that is but receives no replicas is no target.
 	Chosen bool
 
 	Filter uint8  // which of the attempt's filters dropped it
@@ -110,7 +110,7 @@ func AddSaturating(a, b int32) int32 {
 	return int32(min(int64(a)+int64(b), math.MaxInt32))
 }
 
-// Dropped says whether a filter dropped some cluster in some attempt.
+// Dropped returns whether a filter dropped some cluster in some attempt.
 func (d *Decision) Dropped(filter string) bool {
 	for n := range d.Attempts {
 		a := &d.Attempts[n]

@@ -13,7 +13,7 @@ type Round struct {
 type Filter interface {
 	// Name identifies the filter in decisions.
 	Name() string
-	// Prepare reads the round once. The Check it returns is asked about every cluster; nil means that every cluster passes. An
+	// Prepare reads the round once. The Check it returns is called for every cluster; nil means that every cluster passes. An
 	// error means that the request itself cannot be understood, and ends the decision.
 	Prepare(*Round) (Check, error)
 }
@@ -26,7 +26,7 @@ type Check func(*Candidate) *Reason
 type Scorer interface {
 	// Name identifies the scorer in decisions.
 	Name() string
-	// Prepare reads the round once. The Rate it returns is asked about every cluster that fits; nil means that all score zero.
+	// Prepare reads the round once. The Rate it returns is called for every cluster that fits; nil means that all score zero.
 	Prepare(*Round) Rate
 }
 
@@ -37,7 +37,7 @@ type Rate func(*Candidate) int64
 const MaxScore = 100
 
 // Fixed is a Filter whose answer about a cluster that does not hold the object follows from the description of the cluster, its
-// room apart, and from the term, the tolerations, the spread constraints and the kind of the object. What it answers is kept for
+// room apart, and from the term, the tolerations, the spread constraints and the kind of the object. What it returns is kept for
 // the next object of the same kind and placement: mostly one policy places thousands.
 type Fixed interface {
 	Filter

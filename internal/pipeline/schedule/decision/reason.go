@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Reason says why a cluster was dropped, as the words that follow a count:
+// Reason returns why a cluster was dropped, as the words that follow a count:
 // "1 lacks …", "7 lack …". Equal reasons are counted together.
 type Reason struct {
 	One, Many string
@@ -53,7 +53,7 @@ func groupReasons(candidates []Candidate) []reasonGroup {
 	return groups
 }
 
-// DroppedMessage says how many clusters fit and what became of the others, for example "0/12 clusters fit: 7 lack
+// DroppedMessage returns how many clusters fit and what became of the others, for example "0/12 clusters fit: 7 lack
 // apps.example.io/v1 Widget, 5 have taint env=test:NoSchedule (in this order: m1, m2, …; m8, …)".
 func DroppedMessage(candidates []Candidate) string {
 	if len(candidates) == 0 {
@@ -89,7 +89,7 @@ func FirstNames(names []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:namesPerReason], ", "), len(names)-namesPerReason)
 }
 
-// ShortageMessage says how much room there is, and where.
+// ShortageMessage returns how much room there is, and where.
 func ShortageMessage(req *Request, chosen []*Candidate, missing int64) string {
 	if req.WholeSets() {
 		return "Clusters available replicas 0 are not enough to schedule. No chosen cluster has room for a whole set of components"

@@ -83,16 +83,16 @@ func StrategyOf(p *policyv1alpha1.Placement) strategy {
 	return Static
 }
 
-// HasReplicas says whether the object is a workload.
+// HasReplicas returns whether the object is a workload.
 func (r *Request) HasReplicas() bool { return r.Replicas > 0 || r.Requirements != nil }
 
-// WholeSets says whether the object has several components that stay together.
+// WholeSets returns whether the object has several components that stay together.
 func (r *Request) WholeSets() bool { return len(r.Components) > 1 }
 
-// Divisible says whether clusters receive a number of replicas.
+// Divisible returns whether clusters receive a number of replicas.
 func (r *Request) Divisible() bool { return r.HasReplicas() && !r.WholeSets() }
 
-// Capacious says whether room decides how much a cluster receives.
+// Capacious returns whether room decides how much a cluster receives.
 func (r *Request) Capacious() bool {
 	s := StrategyOf(r.Placement)
 	return (s == dynamic || s == Aggregated) && (r.Divisible() || r.WholeSets())

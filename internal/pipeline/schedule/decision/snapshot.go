@@ -200,8 +200,7 @@ func (s *Snapshot) Get(name string) *Cluster {
 // Len returns how many clusters there are.
 func (s *Snapshot) Len() int { return len(s.Clusters) }
 
-// Differs says whether two descriptions of a cluster can lead to different
-// candidates, apart from how much room there is. Either may be nil.
+// Differs returns whether two descriptions of a cluster can lead to different candidates, apart from its headroom. Either may be nil.
 func Differs(a, b *Cluster) bool {
 	if a == nil || b == nil {
 		return a != b

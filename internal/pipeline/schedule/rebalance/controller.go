@@ -53,7 +53,7 @@ func Setup(mgr ctrl.Manager, c client.Client, clock clock.PassiveClock) error {
 	return nil
 }
 
-// Reconcile asks for what has not been asked for, notes it, and ends what has outlived its time.
+// Reconcile requests what has not been requested, writes the status, and deletes what is past its time to live.
 func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	r := &appsv1alpha1.WorkloadRebalancer{}
 	if err := c.client.Get(ctx, request.NamespacedName, r); err != nil {
@@ -92,7 +92,7 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 	return reconcile.Result{}, client.IgnoreNotFound(err)
 }
 
-// ask has one workload scheduled afresh and notes what came of it. An error means that it is to be tried again.
+// ask requests a fresh decision for one workload and records the result. An error is retried.
 func (c *Controller) ask(ctx context.Context, item *appsv1alpha1.ObservedWorkload, trigger metav1.Time) error {
 	binding, err := c.bindingOf(ctx, item.Workload)
 	switch {

@@ -1,5 +1,5 @@
-// Package rebalance answers WorkloadRebalancers: it asks the scheduler to place
-// the named workloads afresh, and says what became of each request.
+// Package rebalance reconciles WorkloadRebalancers: it requests that the scheduler places the named workloads afresh, and reports the
+// result of each request.
 //
 // In: WorkloadRebalancers, and the bindings of the workloads they name.
 //
@@ -7,5 +7,5 @@
 //
 // Owns: those fields.
 //
-// Never: chooses clusters, or asks twice for what was asked once.
+// Never: chooses clusters, or requests twice what was requested once.
 package rebalance

@@ -42,7 +42,7 @@ func agenda(r *appsv1alpha1.WorkloadRebalancer) []appsv1alpha1.ObservedWorkload 
 	return items
 }
 
-// triggerTime is the time that a request counts from. Workloads that were there from the start are asked for as of the creation of
+// triggerTime is the time that a request counts from. Workloads that were there from the start are rescheduled as of the creation of
 // the rebalancer, so that a repeated request is the same request; those that were added later, as of now.
 func triggerTime(r *appsv1alpha1.WorkloadRebalancer, now time.Time) metav1.Time {
 	if r.Status.ObservedGeneration == 0 {

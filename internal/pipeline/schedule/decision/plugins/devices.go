@@ -91,7 +91,7 @@ func (w *want) drops(s *decision.Snapshot, c *decision.Cluster, given map[capaci
 	return w.full
 }
 
-// devices says what a cluster of the snapshot has left of a class.
+// devices returns what a cluster of the snapshot has left of a class.
 func devicesLeft(s *decision.Snapshot, c *decision.Cluster, class capacity.Class) capacity.Stock {
 	return c.Headroom.Devices(class, &s.Taken[s.Index[c.Name]])
 }

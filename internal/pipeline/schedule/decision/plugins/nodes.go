@@ -12,7 +12,7 @@ import (
 
 // nodeTopology drops clusters outside the regions and zones that the pods' node selector or required node affinity names,
 // where room decides who receives how much: there is none for them. Of nodes a cluster says no more than where they are, in
-// its spec, so that other labels are nobody's business here. A value that no cluster of the fleet has is left to the
+// its spec, so that other labels are not considered. A value that no cluster of the fleet has is left to the
 // nodes: they may be labelled in other words than clusters are.
 type nodeTopology struct{}
 
@@ -70,7 +70,7 @@ func outside(r *decision.Round, claims []nodeClaim) func(*decision.Cluster) bool
 	}
 }
 
-// nodeClaims are what the pods of the object ask of nodes, one for each kind of pod.
+// nodeClaims are what the pods of the object require of nodes, one for each kind of pod.
 func nodeClaims(r *decision.Request) []*workv1alpha2.NodeClaim {
 	var claims []*workv1alpha2.NodeClaim
 	if !r.WholeSets() {
@@ -148,7 +148,7 @@ func readClaim(claim *workv1alpha2.NodeClaim) nodeClaim {
 	return out
 }
 
-// places says whether the claim rules out any place. A term that says nothing of places admits all.
+// places returns whether the claim rules out any place. A term that says nothing of places admits all.
 func (n nodeClaim) places() bool {
 	none := slices.ContainsFunc(n.either, func(term []whereabouts) bool { return len(term) == 0 })
 	return len(n.always) > 0 || len(n.either) > 0 && !none

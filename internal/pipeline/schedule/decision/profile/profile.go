@@ -8,7 +8,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/decision/plugins"
 )
 
-// Profile is the set of plugins that decisions are made with. Filters are asked
+// Profile is the set of plugins that decisions are made with. Filters are called
 // in order, until the first that drops a cluster; scores are added up.
 type Profile struct {
 	Filters []decision.Filter
@@ -22,7 +22,7 @@ func Default() Profile {
 	}
 }
 
-// Displaced says whether a target has left the fleet or no longer passes the filters.
+// Displaced returns whether a target has left the fleet or no longer passes the filters.
 func (p Profile) Displaced(req *decision.Request, snapshot *decision.Snapshot) bool {
 	if len(req.Current) == 0 {
 		return false

@@ -78,7 +78,7 @@ func (p Profile) attempt(r *decision.Round) decision.Attempt {
 	return a
 }
 
-// filter asks every filter about every cluster, and returns those that all let pass, by name.
+// filter calls every filter for every cluster, and returns those that pass all, by name.
 func (p Profile) filter(r *decision.Round, a *decision.Attempt) ([]*decision.Candidate, error) {
 	fixed, err := p.planFor(r)
 	if err != nil {
@@ -155,7 +155,7 @@ func (p Profile) score(r *decision.Round, a *decision.Attempt) {
 	}
 }
 
-// measure finds out how much room there is, where that can make a difference.
+// measure computes how many replicas fit, where that can make a difference.
 func measure(r *decision.Round, a *decision.Attempt, fitting []*decision.Candidate) {
 	req := r.Request
 	if len(r.Tiers.Selectors) > 1 {
@@ -207,7 +207,7 @@ func targetsOf(req *decision.Request, candidates []decision.Candidate) []workv1a
 	return targets
 }
 
-// receives says whether a cluster becomes a target. Of a workload it must receive replicas; but scaling a workload to zero leaves
+// receives returns whether a cluster becomes a target. Of a workload it must receive replicas; but scaling a workload to zero leaves
 // its copies where they are, and one that is duplicated goes everywhere even with none.
 func receives(req *decision.Request, v *decision.Candidate) bool {
 	switch {

@@ -25,7 +25,7 @@ func (q quota) atMost(n int) int {
 	return min(n, q.most)
 }
 
-// Choose selects among the fitting clusters as the spread constraints ask. Without any, all are chosen.
+// Choose selects among the fitting clusters as the spread constraints require. Without any, all are chosen.
 func Choose(r *decision.Round, a *decision.Attempt, fitting []*decision.Candidate) ([]*decision.Candidate, *decision.Failure) {
 	constraints := r.Request.SpreadConstraints()
 	if decision.StrategyOf(r.Request.Placement) == decision.Static && r.Request.Divisible() {
@@ -90,7 +90,7 @@ func roomier(a, b *decision.Candidate) bool {
 	return a.Key < b.Key
 }
 
-// shortOf says how many replicas of need the clusters have no room for.
+// shortOf returns how many replicas of need the clusters have no room for.
 func shortOf(clusters []*decision.Candidate, need int64) int64 {
 	if need == unbounded {
 		return 0

@@ -114,7 +114,7 @@ type finder struct {
 	maxSteps    int
 }
 
-// feasible says whether the largest groups that may be combined have enough clusters.
+// feasible returns whether the largest groups that may be combined have enough clusters.
 func (f *finder) feasible() bool {
 	_, clusters := f.bySize()
 	return clusters >= f.clusters

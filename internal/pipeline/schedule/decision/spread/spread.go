@@ -192,7 +192,7 @@ func (s *spread) finish(members []*decision.Candidate, picked [][]string) []*dec
 	return chosen
 }
 
-// covers says whether some cluster stands for every group in open.
+// covers returns whether some cluster stands for every group in open.
 func (s *spread) covers(chosen []*decision.Candidate, open openGroups) bool {
 	for d := range open {
 		for _, v := range chosen {
