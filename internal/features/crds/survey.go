@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/flagship-k8s/flagship/internal/features/crds/compare"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -16,6 +15,10 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/flagship-k8s/flagship/internal/features/crds/compare"
+	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
 )
 
 const (
@@ -149,7 +152,15 @@ func (s *surveys) execute(ctx context.Context, what subject) {
 	if wanted == nil {
 		return
 	}
-	count := survey(ctx, wanted)
+	var count Count
+	err := controlloop.CatchPanic(func() error { // schemas and objects are those of users
+		count = survey(ctx, wanted)
+		return nil
+	})
+	if err != nil {
+		log.FromContext(ctx).Error(err, "Objects of a definition cannot be counted", "cluster", what.cluster, "definition", what.definition)
+		count = Count{Failure: err.Error()}
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if count.Failure != "" {

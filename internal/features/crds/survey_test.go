@@ -188,3 +188,13 @@ func TestACountIsOfOneDefinition(t *testing.T) {
 		t.Error("the same change is counted twice")
 	}
 }
+
+func TestACountThatPanicsFails(t *testing.T) {
+	s := newSurveys(clocktesting.NewFakeClock(time.Now()))
+	what := subject{"m1", "gears.example.io"}
+	s.ask(what, commission{change: "a"}) // without a definition, which cannot be counted
+	s.execute(t.Context(), what)
+	if count, counted := s.ask(what, commission{change: "a"}); !counted || count.Failure == "" {
+		t.Errorf("got %+v, %t, want a failed count", count, counted)
+	}
+}
