@@ -57,7 +57,7 @@ type breaker struct {
 	closed   chan struct{} // closed when the breaker closes; nil while it is closed
 }
 
-// succeeded is told about every answer of the member, even a refusal.
+// succeeded is called for every answer of the member, even a refusal.
 func (b *breaker) succeeded() {
 	b.mu.Lock()
 	b.failures = 0
@@ -73,7 +73,7 @@ func (b *breaker) succeeded() {
 	}
 }
 
-// failed is told about every request that got no answer.
+// failed is called for every request without an answer.
 func (b *breaker) failed(cause error) {
 	b.mu.Lock()
 	b.failures++

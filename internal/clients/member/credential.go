@@ -58,11 +58,11 @@ type tokenCache struct {
 
 	mu      sync.Mutex
 	current issued
-	fetched time.Time // zero: never, or told to ask again
+	fetched time.Time // zero: never, or expired
 }
 
 // get returns a credential that was requested at most maxAge ago. A known one is better than none: it outlives a
-// failure to renew it, unless that says that it must not be used.
+// failure to renew it, unless the failure forbids its use.
 func (w *tokenCache) get(ctx context.Context, maxAge time.Duration) (issued, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -140,7 +140,7 @@ func (f *Fleet) OnChange(w func(objectcache.Change)) {
 	}
 }
 
-// Upsert makes the connection to a cluster what the Cluster says. It never waits for the member. Connections outlive
+// Upsert makes the connection to a cluster what the Cluster specifies. It never waits for the member. Connections outlive
 // ctx's cancellation; Remove or Close ends them.
 func (f *Fleet) Upsert(ctx context.Context, cluster *clusterv1alpha1.Cluster) error {
 	if !f.config.Serves(cluster) {

@@ -224,7 +224,7 @@ func (g *gate) attempt(req *http.Request, credential issued, token string) (*htt
 	return resp, err
 }
 
-// judge tells the breaker what came of a request. A caller who lost interest is no failure of the member.
+// judge reports the result of a request to the breaker. A request that its caller cancelled is no failure of the member.
 func (g *gate) judge(ctx context.Context, resp *http.Response, err error) {
 	switch {
 	case err != nil && errors.Is(ctx.Err(), context.Canceled):

@@ -23,11 +23,11 @@ type Mapping struct {
 // refreshPause bounds how often a group version is tried again because of a kind it does not have.
 const refreshPause = 500 * time.Millisecond
 
-// mapper remembers what a member serves, one group version at a time: a member is asked only about what is used.
+// mapper remembers what a member serves, one group version at a time: only those that are used are read.
 type mapper struct {
 	clock  clock.PassiveClock
 	served func(ctx context.Context, groupVersion string) (*metav1.APIResourceList, error)
-	// described asks for the versions of a group.
+	// described reads the versions of a group.
 	described func(ctx context.Context, group string) (*metav1.APIGroup, error)
 
 	mu     sync.Mutex
@@ -35,7 +35,7 @@ type mapper struct {
 }
 
 type groupMappings struct {
-	mu    sync.Mutex // held while the member is read, so that it is asked once
+	mu    sync.Mutex // held while the member is read, so that it is read once
 	asked time.Time
 	kinds map[string]Mapping
 }

@@ -11,8 +11,8 @@ import (
 
 // afresh keeps a watch from going on where it was after the member was away. Who was away may have been restored from a
 // backup, and then counts its versions from an earlier one: a watch from a version that lies in the future begins without
-// complaint, and shows nothing until the versions have caught up. So it is told that its version is too old, and the list
-// that follows asks for what is, not for what is as new as what was.
+// complaint, and shows nothing until the versions have caught up. So the watch is
+// refused as one from a version that is too old, and the list that follows has no version.
 //
 // It returns the request to send, or the answer to it.
 func (g *gate) afresh(req *http.Request) (*http.Request, *http.Response) {

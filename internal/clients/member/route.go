@@ -9,7 +9,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/clients/dial"
 )
 
-// address is where a Cluster says that it can be reached.
+// address is where a Cluster can be reached, by its spec.
 type address struct {
 	endpoint    string
 	proxy       string

@@ -16,12 +16,12 @@ import (
 // SchemaPause is how long an answer of Schema may be out of date, and so how soon it is worth asking again.
 const SchemaPause = 15 * time.Second
 
-// schemas remembers which schemas a member publishes. Nothing is asked before it is needed.
+// schemas remembers which schemas a member publishes. Nothing is read before it is needed.
 type schemas struct {
 	clock clock.PassiveClock
 	index func(ctx context.Context) ([]byte, error)
 
-	mu    sync.Mutex // held while the member is read, so that it is asked once
+	mu    sync.Mutex // held while the member is read, so that it is read once
 	asked time.Time
 	ids   map[string]string
 }

@@ -29,7 +29,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 )
 
-// countWork tells the brake of a Work that is new, changed or gone. Nil stands for none.
+// countWork updates the brake for a Work that is new, changed or gone. Nil stands for none.
 func (a *Applier) countWork(before, after any) {
 	old, current := workIn(before), workIn(after)
 	named := current
@@ -60,7 +60,7 @@ func preserves(work *workv1alpha1.Work) bool {
 	return work.Spec.PreserveResourcesOnDeletion != nil && *work.Spec.PreserveResourcesOnDeletion
 }
 
-// heedBrake tells the brake what a Cluster says about it.
+// heedBrake applies the annotations and the condition of a Cluster to its brake.
 func (a *Applier) heedBrake(cluster *clusterv1alpha1.Cluster) {
 	engaged := meta.IsStatusConditionTrue(cluster.Status.Conditions, clusterv1alpha1.ClusterConditionBrakeEngaged)
 	a.brake.Resume(cluster.Name, engaged)
@@ -155,7 +155,7 @@ func (l *brakeLoop) Reconcile(ctx context.Context, q reconcile.Request) (reconci
 	return reconcile.Result{RequeueAfter: next}, nil
 }
 
-// brakeCondition is the condition that a state calls for, and the event that tells of the change; nil if there is none.
+// brakeCondition is the condition that a state calls for, and the event for the change; nil if there is none.
 func (l *brakeLoop) brakeCondition(cluster *clusterv1alpha1.Cluster, state brake.State, was bool) (metav1.Condition, *events.Event) {
 	reference := events.Reference(clusterv1alpha1.SchemeGroupVersion.WithKind("Cluster"), cluster)
 	switch {

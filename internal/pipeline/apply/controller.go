@@ -32,7 +32,7 @@ import (
 type Deps struct {
 	// Fleet has the connections. Required.
 	Fleet *member.Fleet
-	// Report takes what there is to say about Works. Required.
+	// Report writes the status of Works. Required.
 	Report *workstatus.Writer
 	// Events takes failures. Required.
 	Events events.Recorder
@@ -40,8 +40,8 @@ type Deps struct {
 	Clock clock.WithTicker
 	// Workers is the number of Works that are applied to one member at a time. Default 8.
 	Workers int
-	// Retain returns desired with those fields of observed that a user wants kept, and desired itself where no one asked for
-	// anything. It is asked only about objects that exist. Nil: server-side apply alone decides.
+	// Retain returns desired with those fields of observed that a user wants kept, and desired itself if there are
+	// none. It is called only for objects that exist. Nil: server-side apply alone decides.
 	// It and Retention are functions because only the customized part of the interpreter counts.
 	Retain func(ctx context.Context, desired, observed *unstructured.Unstructured) (*unstructured.Unstructured, error)
 	// Retention stands for what Retain does with a kind, empty where there is none: objects are applied again when
@@ -51,7 +51,7 @@ type Deps struct {
 	Changes *interpret.Changes
 	// KindPolicy decides what happens to objects of particular kinds. Nil: nothing is particular.
 	KindPolicy objects.KindPolicy
-	// Guard has a say in whether a member is written to at all. Nil: all are.
+	// Guard decides whether a member is written to. Nil: every member is.
 	Guard objects.Guard
 	// Brake means when so much is to be removed or scaled down at once that a person has to release it.
 	Brake brake.Config
@@ -141,7 +141,7 @@ func newApplier(hub client.Client, works cache.Cache, deps Deps) (*Applier, erro
 }
 
 // connectionChanged forgets what was done over a connection that is gone, and has all Works of a cluster looked at over a
-// new one: no one followed their objects before, and an agent may have stopped doing so.
+// new one: their objects were not watched before.
 func (a *Applier) connectionChanged(cluster string) {
 	conn, connected := a.fleet.Get(cluster)
 	if !connected {
@@ -245,7 +245,7 @@ func (a *Applier) enqueue(obj any) {
 		return
 	}
 	if workv1alpha1.IsRecord(work) {
-		return // kept for the control plane itself, and written with every change in the member: nothing to do or to say
+		return // kept for the control plane itself, and written with every change in the member: nothing to apply or to report
 	}
 	if cluster, ok := workv1alpha1.ClusterOfExecutionNamespace(work.Namespace); ok {
 		a.queues.Add(cluster, client.ObjectKeyFromObject(work))
@@ -261,7 +261,7 @@ func (a *Applier) statusChanged(work types.NamespacedName) {
 }
 
 // memberChanged repairs what was done to our objects in a member: deleted, a field of ours changed, or brought back. It
-// also reconciles Works of which an object turns up that no one here is making: what was applied before the control
+// also reconciles Works of which an object appears that this process is not creating: what was applied before the control
 // plane was killed, or by a request that was given up, may be no part of the Work any more.
 func (a *Applier) memberChanged(change objectcache.Change) {
 	if change.Synced {
@@ -284,7 +284,7 @@ func (a *Applier) memberChanged(change objectcache.Change) {
 		case done:
 			a.queues.AddAfter(cluster, work, a.repairBackoff.pause(work, a.clock.Now()))
 		default:
-			a.queues.Add(cluster, work) // once for each object, so that no one needs to be slowed down
+			a.queues.Add(cluster, work) // once for each object: no backoff is needed
 		}
 	}
 }

@@ -15,8 +15,8 @@ const (
 )
 
 // deletedWorks remembers the Works whose objects were removed, for when one turns up again: in a member that was restored from a
-// backup, or because a request took effect long after it was given up. An object of a Work that no one remembers is left
-// alone, since no one knows whether it was to be preserved.
+// backup, or because a request took effect long after it was given up. An object of a Work that is not remembered is left
+// alone: it may have been preserved.
 type deletedWorks struct {
 	mu    sync.Mutex
 	works map[types.NamespacedName]deletedWork

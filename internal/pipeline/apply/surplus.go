@@ -16,7 +16,7 @@ func surplus(conn *member.Conn, work *workv1alpha1.Work, manifests []ssa.Manifes
 	return ssa.Leftovers(work, manifests, unlistedObjects(conn, client.ObjectKeyFromObject(work), manifests))
 }
 
-// unlistedObjects are the objects we applied for a Work of which no manifest tells at first sight. There are hardly ever any, so
+// unlistedObjects are the objects we applied for a Work that are not in its manifests. There are hardly ever any, so
 // that nothing has to be decoded.
 func unlistedObjects(conn *member.Conn, work types.NamespacedName, manifests []ssa.Manifest) []*unstructured.Unstructured {
 	places := conn.Places(work)

@@ -27,11 +27,11 @@ import (
 // leaveGrace is how long the objects in a namespace may take to go before the Work of the namespace reports that it waits.
 const leaveGrace = 10 * time.Second
 
-// patienceWithWatch is how long the first look at a Work after a start waits for the member's watches. After that the
+// patienceWithWatch is how long the first reconcile of a Work after a start waits for the member's watches. After that the
 // member is called for each object.
 const patienceWithWatch = 10 * time.Second
 
-// reconcile is the member.Task of apply: it makes a member match one Work.
+// reconcile makes a member match one Work.
 func (a *Applier) reconcile(ctx context.Context, cluster string, key types.NamespacedName) (time.Duration, error) {
 	if cluster == noCluster {
 		return 0, a.enqueueChangedKinds(ctx)
@@ -81,7 +81,7 @@ func (a *Applier) reconcile(ctx context.Context, cluster string, key types.Names
 	return a.apply(ctx, destination.access(work), work)
 }
 
-// destination is what a Work's cluster looks like from here.
+// destination is what is known of a Work's cluster.
 type destination struct {
 	name      string
 	gone      bool // there is no such Cluster
@@ -131,7 +131,7 @@ func (a *Applier) destination(ctx context.Context, name string) (destination, er
 	return d, nil
 }
 
-// held returns whether nothing may be written to a member until a person says so. The removal of a Cluster is such a word.
+// held returns whether nothing may be written to a member until a person allows it. Who removes the Cluster allows it.
 func (a *Applier) held(ctx context.Context, d destination) (bool, error) {
 	if d.conn == nil || d.conn.Health().Down || d.elsewhere || d.leaving {
 		return false, nil
@@ -151,7 +151,7 @@ func (a *Applier) apply(ctx context.Context, via objects.Access, work *workv1alp
 		return time.Second, nil
 	}
 	if incomplete := a.incomplete(ctx, conn, key, manifests); len(incomplete) > 0 && appliedBefore(work) && a.awaits(conn, key, incomplete) {
-		return patienceWithWatch, nil // so that nothing needs to be asked about what has not changed
+		return patienceWithWatch, nil // so that no request is needed for what has not changed
 	}
 	var results []outcome
 	for _, m := range manifests {
@@ -212,7 +212,7 @@ func (a *Applier) incomplete(ctx context.Context, conn *member.Conn, key types.N
 		}
 		mapping, err := conn.Mapping(ctx, m.Object.GroupVersionKind())
 		if err != nil {
-			continue // told when it is applied
+			continue // reported when it is applied
 		}
 		resources = append(resources, mapping.Resource)
 	}
@@ -237,7 +237,7 @@ func (a *Applier) awaits(conn *member.Conn, key types.NamespacedName, incomplete
 	return true
 }
 
-// appliedBefore returns whether a Work says that something of it is in the member.
+// appliedBefore returns whether a Work reports something in the member.
 func appliedBefore(work *workv1alpha1.Work) bool {
 	return len(work.Status.ManifestStatuses) > 0 || meta.IsStatusConditionTrue(work.Status.Conditions, workv1alpha1.WorkApplied)
 }
@@ -257,7 +257,7 @@ func (a *Applier) forget(cluster string, key types.NamespacedName) {
 }
 
 // finalize removes the objects of a Work that is being deleted, and then lets the Work go. It waits for the watches: an
-// object that was applied just before the control plane was killed is told of neither by manifests nor by the status.
+// object that was applied just before the control plane was killed is neither in the manifests nor in the status.
 func (a *Applier) finalize(ctx context.Context, d destination, work *workv1alpha1.Work) (time.Duration, error) {
 	key := client.ObjectKeyFromObject(work)
 	released, _ := a.releasedWorks.Load(key)
@@ -277,7 +277,7 @@ func (a *Applier) finalize(ctx context.Context, d destination, work *workv1alpha
 	down := d.conn == nil || d.conn.Health().Down
 	switch {
 	case d.gone, d.leaving && (down && !d.elsewhere || !d.ready && d.elsewhere):
-		// There is no one to remove the objects from, and nothing to wait for.
+		// The objects cannot be removed, and there is nothing to wait for.
 	case d.elsewhere:
 		return 0, nil
 	case down:
@@ -299,7 +299,7 @@ func (a *Applier) finalize(ctx context.Context, d destination, work *workv1alpha
 		} else if objects.IsBraked(err) {
 			a.setBraked(work, err)
 			return backoff.Longest, nil // the release of the brake leads back here sooner, and what ordered it may be undone
-		} else if err != nil && !(d.leaving && objects.IsForbidden(err)) { // nothing may be removed: told of, and left there
+		} else if err != nil && !(d.leaving && objects.IsForbidden(err)) { // nothing may be removed: that is reported, and the objects stay
 			return 0, err
 		}
 	}
@@ -336,7 +336,7 @@ func (a *Applier) removeAll(ctx context.Context, d destination, work *workv1alph
 	if terms.Preserve {
 		a.deletedWorks.forget(key)
 	} else {
-		a.deletedWorks.put(key, a.clock.Now(), via.Account) // before the look at what there is: what turns up afterwards is told of
+		a.deletedWorks.put(key, a.clock.Now(), via.Account) // before the objects are listed: what appears afterwards is in an event
 	}
 	remaining := surplus(via.Conn, work, manifests)
 	for _, m := range slices.Backward(manifests) { // the rest before the namespaces and definitions it needs

@@ -49,7 +49,7 @@ func (w *Works) restores(cluster *clusterv1alpha1.Cluster, work *workv1alpha1.Wo
 	return !isLost(cluster) && !w.fleet.Serves(cluster) && lossIn(work.Status.Conditions) != nil
 }
 
-// lossIn is the condition that says that the member cannot be seen, nil if none does.
+// lossIn is the condition that reports that the member cannot be seen, nil if none does.
 func lossIn(conditions []metav1.Condition) *metav1.Condition {
 	c := meta.FindStatusCondition(conditions, workv1alpha1.WorkAvailable)
 	if c == nil || c.Reason != workv1alpha1.ClusterUnreachableReason {
@@ -58,7 +58,7 @@ func lossIn(conditions []metav1.Condition) *metav1.Condition {
 	return c
 }
 
-// isOutOfSight returns whether a Work says already that its member cannot be seen.
+// isUnreachable returns whether a Work reports already that its member cannot be seen.
 func isUnreachable(work *workv1alpha1.Work) bool {
 	loss := lossIn(work.Status.Conditions)
 	return loss != nil && loss.ObservedGeneration == work.Generation && !slices.ContainsFunc(work.Status.ManifestStatuses, isKnown)
@@ -98,6 +98,6 @@ func reachableAgain(_ *workv1alpha1.Work, status *workv1alpha1.WorkStatus) {
 		}
 		m.LastHealth = ""
 	}
-	// Whether the objects still exist is for the one who sees them to say.
+	// Whether the objects still exist is reported by the process that sees them.
 	meta.RemoveStatusCondition(&status.Conditions, workv1alpha1.WorkAvailable)
 }

@@ -51,11 +51,11 @@ func kindOf(id workv1alpha1.ResourceIdentifier) schema.GroupVersionKind {
 }
 
 // place completes an identifier with how the member serves the kind. A kind that is not served stays without a resource;
-// an error means that the member did not say.
+// an error means that the member gave no answer.
 func place(ctx context.Context, conn *member.Conn, id workv1alpha1.ResourceIdentifier) (observed, error) {
 	mapping, err := conn.Mapping(ctx, kindOf(id))
 	if meta.IsNoMatchError(err) {
-		return observed{id: id}, nil // apply says so
+		return observed{id: id}, nil // apply reports that
 	}
 	if err != nil {
 		return observed{}, err

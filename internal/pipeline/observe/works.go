@@ -36,7 +36,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/knowledge/ownership"
 )
 
-// StatusReader is what observe asks an interpreter.
+// StatusReader is what observe needs of an interpreter.
 type StatusReader interface {
 	// Reflect picks the part of an object's status that is carried to the control plane; nil if there is none.
 	Reflect(ctx context.Context, obj *unstructured.Unstructured) (*runtime.RawExtension, error)
@@ -48,7 +48,7 @@ type StatusReader interface {
 type WorkDeps struct {
 	// Fleet has the connections. Required.
 	Fleet *member.Fleet
-	// Report takes what there is to say about Works. Required.
+	// Report writes the status of Works. Required.
 	Report *workstatus.Writer
 	// Interpreter knows kinds. Required.
 	Interpreter StatusReader
@@ -86,7 +86,7 @@ type Works struct {
 
 	mu             sync.Mutex
 	unhealthySince map[types.NamespacedName]map[string]time.Time // by Work and object: unhealthy since
-	reported       map[types.NamespacedName]bool                 // Works about which apply said something that the cache may not show yet
+	reported       map[types.NamespacedName]bool                 // Works that apply has reported on since
 }
 
 var workKind = workv1alpha1.GroupVersion.WithKind(workv1alpha1.KindWork)
@@ -145,7 +145,7 @@ func (w *Works) enqueue(cluster string, work types.NamespacedName) {
 	}
 }
 
-// reconcile is the member.Task of observe: it reports what one Work looks like in its member.
+// reconcile reports the objects of one Work in its member.
 func (w *Works) reconcile(ctx context.Context, name string, key types.NamespacedName) (time.Duration, error) {
 	if name == noCluster {
 		return 0, w.enqueueChangedKinds(ctx)
@@ -180,13 +180,13 @@ func (w *Works) reconcile(ctx context.Context, name string, key types.Namespaced
 		return 0, &member.UnavailableError{Cluster: name, Cause: errors.New("there is no connection yet")}
 	}
 	if !w.hasReported(work) {
-		return 0, nil // apply is about to say something: one write for both
+		return 0, nil // apply reports soon: one write for both
 	}
 	if h := conn.Health(); h.Down { // but not lost yet
 		w.report.Update(key, workstatus.Observe, waiting(work.Generation))
 		return 0, &member.UnavailableError{Cluster: name, Since: h.Since, Cause: h.Cause}
 	}
-	objects, complete, err := w.look(ctx, conn, work)
+	objects, complete, err := w.find(ctx, conn, work)
 	if err != nil || !complete {
 		return 0, err // an incomplete watch queues the Work again
 	}
@@ -205,7 +205,7 @@ func (w *Works) reconcile(ctx context.Context, name string, key types.Namespaced
 	return again, nil
 }
 
-// about keeps what is said of a Work from a namesake that has taken its place.
+// about limits a mutation to one Work: another of the same name may have replaced it.
 func about(work *workv1alpha1.Work, mutate workstatus.Mutation) workstatus.Mutation {
 	uid := work.UID
 	return func(work *workv1alpha1.Work, status *workv1alpha1.WorkStatus) {
@@ -215,14 +215,14 @@ func about(work *workv1alpha1.Work, mutate workstatus.Mutation) workstatus.Mutat
 	}
 }
 
-// applyReported records that apply said something about a Work.
+// applyReported records that apply reported on a Work.
 func (w *Works) applyReported(work types.NamespacedName) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.reported[work] = true
 }
 
-// hasReported returns whether apply has said something about the Work as it is now. Until then there is nothing to see that
+// hasReported returns whether apply has reported on the Work as it is now. Until then there is nothing to report that
 // would not change within moments.
 func (w *Works) hasReported(work *workv1alpha1.Work) bool {
 	w.mu.Lock()
@@ -237,13 +237,13 @@ func (w *Works) hasReported(work *workv1alpha1.Work) bool {
 	return w.reported[key]
 }
 
-// look finds the objects of a Work in the member's cache. It is not complete before the watches are.
-func (w *Works) look(ctx context.Context, conn *member.Conn, work *workv1alpha1.Work) (objects []observed, complete bool, err error) {
+// find returns the objects of a Work in the member's cache. It is not complete before the watches are.
+func (w *Works) find(ctx context.Context, conn *member.Conn, work *workv1alpha1.Work) (objects []observed, complete bool, err error) {
 	key := client.ObjectKeyFromObject(work)
 	resources := sets.New[schema.GroupVersionResource]()
 	for i, manifest := range work.Spec.Workload.Manifests {
 		s := observed{id: workv1alpha1.ResourceIdentifier{Ordinal: i}}
-		if id, unreadable := identify(i, manifest.Raw); unreadable == nil { // apply says if it is not
+		if id, unreadable := identify(i, manifest.Raw); unreadable == nil { // apply reports it if it is not
 			if s, err = place(ctx, conn, id); err != nil {
 				return nil, false, err
 			}
@@ -291,7 +291,7 @@ func withExtras(self ownership.ControlPlane, objects []observed, owned []*unstru
 	return objects
 }
 
-// interpret asks what an object's status and health are.
+// interpret returns the status and health of an object.
 func (w *Works) interpret(ctx context.Context, work *workv1alpha1.Work, s observed) finding {
 	f := finding{observed: s, health: workv1alpha1.ResourceUnknown}
 	if s.object == nil {
@@ -318,7 +318,7 @@ func (w *Works) interpret(ctx context.Context, work *workv1alpha1.Work, s observ
 	return f
 }
 
-// askAgain is when to ask about an object again of which no one could tell the health: a webhook may be back.
+// askAgain is when to interpret an object again whose health is not known: a webhook may be back.
 const askAgain = 30 * time.Second
 
 func unanswered(f finding) bool { return f.object != nil && f.health == workv1alpha1.ResourceUnknown }

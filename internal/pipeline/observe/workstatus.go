@@ -102,7 +102,7 @@ func enumerate(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// waiting is the workstatus.Mutation about a Work whose member does not answer at the moment: all that can be told is
+// waiting is the workstatus.Mutation about a Work whose member does not answer at the moment: all that can be reported is
 // whether something is still to be applied.
 func waiting(generation int64) func(*workv1alpha1.Work, *workv1alpha1.WorkStatus) {
 	return func(_ *workv1alpha1.Work, status *workv1alpha1.WorkStatus) {

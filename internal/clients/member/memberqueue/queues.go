@@ -17,8 +17,8 @@ import (
 	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
 )
 
-// ReconcileFunc does what is to be done about one key of one member. A positive duration asks for another turn after it. An
-// error asks for one after a backoff that grows with every error in a row; if it is an UnavailableError, the key waits
+// ReconcileFunc does what is to be done about one key of one member. After a positive duration it is called again. After an
+// error it is called again after a backoff that grows with every error in a row; if it is an UnavailableError, the key waits
 // for the member instead. A panic counts as an error.
 type ReconcileFunc func(ctx context.Context, cluster string, key types.NamespacedName) (time.Duration, error)
 
@@ -52,7 +52,7 @@ type memberQueue struct {
 	wakes  uint64                            // how often parked keys were queued again
 }
 
-// New returns queues with a number of workers each. Name tells them apart in logs, metrics and /readyz. Nothing runs until
+// New returns queues with a number of workers each. Name distinguishes them in logs, metrics and /readyz. Nothing runs until
 // Start.
 func New(name string, fleet *member.Fleet, clock clock.WithTicker, workers int, task ReconcileFunc) *Queues {
 	l := &Queues{

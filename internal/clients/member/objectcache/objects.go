@@ -19,7 +19,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/knowledge/ownership"
 )
 
-// Change tells that a managed object in a member is not what it was, or, with Synced set, that all managed objects of a
+// Change means that a managed object in a member is not what it was, or, with Synced set, that all managed objects of a
 // resource are known now.
 type Change struct {
 	// Cluster is the name of the member.

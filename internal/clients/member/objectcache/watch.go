@@ -103,7 +103,7 @@ func (c *Cache) Hold(holder string, resources ...schema.GroupVersionResource) {
 func (c *Cache) Release(holder string) { c.Hold(holder) }
 
 // Lookup returns a managed object as the watch saw it last, without the field ownership of others. The copy belongs to
-// the caller. It is not found while no one holds its resource.
+// the caller. It is not found unless its resource is held.
 func (c *Cache) Lookup(resource schema.GroupVersionResource, namespace, name string) (*unstructured.Unstructured, bool) {
 	o := c.objects(resource)
 	if o == nil {
@@ -145,8 +145,8 @@ func (c *Cache) Owned(work types.NamespacedName) []*unstructured.Unstructured {
 	return found
 }
 
-// Saw takes over an object from the answer to a write of ours, so that Lookup finds it before the watch tells. The
-// object must not be used afterwards. One whose resource no one holds is not kept.
+// Saw takes over an object from the answer to a write of ours, so that Lookup finds it before the watch shows it. The
+// object must not be used afterwards. One whose resource is not held is not kept.
 func (c *Cache) Saw(resource schema.GroupVersionResource, obj *unstructured.Unstructured) {
 	o := c.objects(resource)
 	if o == nil || obj.GetLabels()[workv1alpha1.ManagedLabel] != workv1alpha1.ManagedLabelValue {
@@ -161,7 +161,7 @@ type Place struct {
 	Object   types.NamespacedName
 }
 
-// Places is Owned that tells only where the objects are.
+// Places is Owned, but returns only where the objects are.
 func (c *Cache) Places(work types.NamespacedName) []Place {
 	c.mu.RLock()
 	defer c.mu.RUnlock()

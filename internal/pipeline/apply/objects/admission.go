@@ -30,7 +30,7 @@ func IsBraked(err error) bool {
 	return is
 }
 
-// admitRemoval asks the brake about the deletion of an object in a member, with all that goes with it.
+// admitRemoval has the brake admit the deletion of an object in a member, with all that goes with it.
 func (w *Writer) admitRemoval(ctx context.Context, conn *member.Conn, key types.NamespacedName, live *unstructured.Unstructured) error {
 	cluster, work := &clusterv1alpha1.Cluster{}, &workv1alpha1.Work{}
 	err := w.Hub.Get(ctx, types.NamespacedName{Name: conn.Name()}, cluster, client.UnsafeDisableDeepCopy)
@@ -75,7 +75,7 @@ func (w *Writer) goesWith(ctx context.Context, conn *member.Conn, live *unstruct
 	return n
 }
 
-// admitShrinkage asks the brake about an object that is to have fewer replicas than it has.
+// admitShrinkage has the brake admit an object that is to have fewer replicas than it has.
 func (w *Writer) admitShrinkage(try attempt, body, live *unstructured.Unstructured) error {
 	wanted, wants, _ := unstructured.NestedInt64(body.Object, "spec", "replicas")
 	current, has, _ := unstructured.NestedInt64(live.Object, "spec", "replicas")

@@ -235,7 +235,7 @@ func (c *namespaceContents) workOf(obj *metav1.PartialObjectMetadata) (types.Nam
 }
 
 // spareNamespace returns whether a namespace that is to be deleted must be left in the member: it holds something that this
-// control plane did not make, has preserved or still wants. An error says that it is not to be decided yet.
+// control plane did not make, has preserved or still wants. An error means that this cannot be decided yet.
 //
 // Between the list and the deletion others may make an object that goes with the namespace. Kubernetes has no deletion
 // of a namespace that depends on its contents, so that this moment, some tens of milliseconds, cannot be closed.
@@ -272,8 +272,8 @@ func (w *Writer) spareNamespace(ctx context.Context, conn *member.Conn, work typ
 	}
 }
 
-// publishReleased reports that a namespace was left in a member. The Work and the namespace on the hub are gone soon, so the
-// Cluster is where it is told.
+// publishReleased reports that a namespace was left in a member. The Work and the namespace on the hub are gone soon, so it is
+// reported on the Cluster.
 func (w *Writer) publishReleased(conn *member.Conn, reason, message string) {
 	w.metrics.spared.WithLabelValues(reason).Inc()
 	kind := clusterv1alpha1.SchemeGroupVersion.WithKind("Cluster")

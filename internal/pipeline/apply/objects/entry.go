@@ -30,7 +30,7 @@ type Entry struct {
 	altered   map[string]uint64
 	Conflicts []ssa.Conflict
 	Dropped   []string
-	// unknownFields means that the member does not know some field, so that its schema is worth another look.
+	// unknownFields means that the member does not know some field, so that its schema is compared again later.
 	UnknownFields bool
 }
 

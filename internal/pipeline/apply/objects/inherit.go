@@ -15,7 +15,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/pipeline/apply/ssa"
 )
 
-// inherit makes ours what our predecessors own, so that a field they set and no one wants any more goes away. Predecessors
+// inherit makes ours what our predecessors own, so that a field that they set and that is in no manifest any more is removed. Predecessors
 // are Karmada, versions of ourselves without an id, and the control plane that the object is taken over from. That one
 // loses its fields and the object in one write, so that it does not put its fields back in between.
 func (w *Writer) inherit(ctx context.Context, try attempt, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {

@@ -16,13 +16,13 @@ import (
 // KindPolicy decides what happens to objects of particular kinds. Its methods are called often, from many goroutines,
 // and answer from memory, Spare excepted.
 type KindPolicy interface {
-	// Hold returns why objects of a kind must wait in a cluster, or "" if they need not. It is asked again every second.
+	// Hold returns why objects of a kind must wait in a cluster, or "" if they need not. It is called again every second.
 	Hold(ctx context.Context, cluster string, kind schema.GroupVersionKind) string
 	// Vet returns why an object that exists must not be changed to what is desired, or "" if it may be. Soon says that the
 	// answer will be another one within moments.
 	Vet(conn *member.Conn, desired, live *unstructured.Unstructured) (reason string, soon bool)
 	// Differences lists how an object that another owner made differs from what is desired; if it does not, it is taken
-	// over. Known is false for kinds that are never taken over without being asked to.
+	// over. Known is false for kinds that are taken over only with Overwrite.
 	Differences(desired, live *unstructured.Unstructured) (differences []string, known bool)
 	// Spare returns whether an object that is to be deleted must be left in the member instead, without our marks.
 	Spare(ctx context.Context, conn *member.Conn, live *unstructured.Unstructured) (bool, error)
@@ -53,7 +53,7 @@ func IsHeld(err error) bool {
 	return errors.As(err, &held)
 }
 
-// vet asks whether an object may be changed.
+// vet returns an error if an object must not be changed.
 func (w *Writer) vet(try attempt, live *unstructured.Unstructured) error {
 	reason, soon := w.KindPolicy.Vet(try.Conn, try.desired, live)
 	switch {

@@ -24,7 +24,7 @@ const (
 	// neverVersion is a resourceVersion no object has: the first write to a store makes number 1, and it is no object.
 	// In an apply it means "only if there is no such object", which saves asking first.
 	neverVersion = "1"
-	// lag is how long a watch may take to show what we wrote before we rather look ourselves.
+	// lag is how long a watch may take to show what we wrote before the member is read instead.
 	lag = 30 * time.Second
 	// rounds bounds how often one apply is corrected by what the API server answers.
 	rounds = 6
@@ -180,7 +180,7 @@ func (w *Writer) updateObject(ctx context.Context, try attempt, live *unstructur
 		if try.remembered {
 			known = try.before
 		} else {
-			known.altered = d.Altered // what the member made of it: no reason to write at the next look either
+			known.altered = d.Altered // what the member made of it: no reason to write at the next reconcile either
 		}
 		known.uid, known.Version, known.hash, known.at = live.GetUID(), live.GetResourceVersion(), try.hash, w.Clock.Now()
 		known.UnknownFields = d.UnknownFields
@@ -307,7 +307,7 @@ func (w *Writer) patch(ctx context.Context, try attempt, body *unstructured.Unst
 	return got, err
 }
 
-// explain adds to an error what it is about, whether it passes by itself, and what it says about the member.
+// explain adds to an error what it is about, whether it passes by itself, and what it means for the member.
 func (w *Writer) explain(try attempt, err error) error {
 	what := ssa.IdentityOf(try.desired)
 	switch {

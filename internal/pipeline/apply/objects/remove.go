@@ -16,7 +16,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/pipeline/apply/ssa"
 )
 
-// terms say what becomes of an object that a Work does not want any more.
+// terms are what becomes of an object that a Work does not want any more.
 type Terms struct {
 	// preserve: it stays, without our marks.
 	Preserve bool
@@ -24,7 +24,7 @@ type Terms struct {
 	adopted bool
 }
 
-// termsOf are those of a Work. That what was taken over is deleted has to be said: preserveResourcesOnDeletion is false,
+// termsOf are those of a Work. That what was taken over is deleted has to be set: preserveResourcesOnDeletion is false,
 // not unset.
 func TermsOf(work *workv1alpha1.Work) Terms {
 	preserve := work.Spec.PreserveResourcesOnDeletion
@@ -145,7 +145,7 @@ func (w *Writer) spare(ctx context.Context, conn *member.Conn, work types.Namesp
 
 func (w *Writer) destroy(ctx context.Context, t target, live *unstructured.Unstructured) error {
 	if live.GetDeletionTimestamp() != nil {
-		return nil // asked for already
+		return nil // requested already
 	}
 	if err := w.admitRemoval(ctx, t.Conn, t.work, live); err != nil {
 		return err
@@ -154,7 +154,7 @@ func (w *Writer) destroy(ctx context.Context, t target, live *unstructured.Unstr
 	uid, version, background := live.GetUID(), live.GetResourceVersion(), metav1.DeletePropagationBackground
 	only := &metav1.Preconditions{UID: &uid}
 	if ssa.IsNamespace(live) {
-		only.ResourceVersion = &version // no one has marked it meanwhile
+		only.ResourceVersion = &version // others have not changed it meanwhile
 	}
 	err := t.client.Delete(ctx, t.Object.Name, metav1.DeleteOptions{Preconditions: only, PropagationPolicy: &background})
 	w.metrics.wrote("delete", err)

@@ -31,7 +31,7 @@ type WriterDeps struct {
 	Retention func(schema.GroupVersionKind) string
 }
 
-// Guard has a say in whether a member is written to. It is an interface because a stage imports no feature.
+// Guard decides whether a member is written to. It is an interface because a stage imports no feature.
 type Guard interface {
 	// Held returns whether nothing may be written to a member until a person allows it.
 	Held(ctx context.Context, conn *member.Conn) (bool, error)

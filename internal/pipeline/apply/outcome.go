@@ -30,7 +30,7 @@ const (
 
 var workKind = workv1alpha1.GroupVersion.WithKind(workv1alpha1.KindWork)
 
-// setOutcome reports what came of a Work's manifests, and says when to try again what failed: soon if it is expected to pass,
+// setOutcome reports what came of a Work's manifests, and returns when to try again what failed: soon if it is expected to pass,
 // else after as long as it has been failing.
 func (a *Applier) setOutcome(work *workv1alpha1.Work, total int, results []outcome) (time.Duration, error) {
 	key := client.ObjectKeyFromObject(work)
@@ -69,7 +69,7 @@ func (a *Applier) setOutcome(work *workv1alpha1.Work, total int, results []outco
 	return 0, err
 }
 
-// complaintsOf says in words what failed, and whether any of it will not pass by itself.
+// complaintsOf describes what failed, and returns whether any of it will not pass by itself.
 func complaintsOf(results []outcome) (complaints []string, failures []error, lasting bool) {
 	for _, o := range results {
 		switch {
