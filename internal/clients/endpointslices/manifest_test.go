@@ -113,7 +113,7 @@ func TestSliceNames(t *testing.T) {
 		t.Errorf("name is %s, want the contract's", got)
 	}
 	if got := name("eu", "west-web"); got != "eu-west-web" {
-		t.Errorf("name is %s: nobody's name is the first part of eu", got)
+		t.Errorf("name is %s: no name is the first part of eu", got)
 	}
 	seen := map[string]string{}
 	for _, of := range [][2]string{{"eu", "west-web"}, {"eu-west", "web"}, {"eu", "west-web-2"}, {"eu-west", "web-2"}, {"eu", long}, {"eu-west", long}, {"member1", long}} {

@@ -33,7 +33,7 @@ func TestWatchKeepsWhatRecordsHave(t *testing.T) {
 		t.Helper()
 		slices.Sort(changed)
 		if !slices.Equal(changed, want) {
-			t.Errorf("%s: news about %v, want %v", what, changed, want)
+			t.Errorf("%s: changed are %v, want %v", what, changed, want)
 		}
 		changed = nil
 	}

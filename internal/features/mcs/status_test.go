@@ -71,51 +71,51 @@ func TestConditions(t *testing.T) {
 		record("a"), record("b"), arrival("a", "b", workv1alpha1.Applied(1)), arrival("a", "c", workv1alpha1.Applied(1)), arrival("b", "c", workv1alpha1.Applied(1)),
 	}
 	for reason, tc := range map[string]struct {
-		picture             serviceState
+		state               serviceState
 		service, dispatched string // parts of the messages; with "!" in front where the condition is False
 	}{
 		"all is well": {
-			picture: serviceState{exposure: between, service: service, binding: everywhere, works: there},
+			state:   serviceState{exposure: between, service: service, binding: everywhere, works: there},
 			service: "The Service is in a, b, c", dispatched: "The endpoints of a, b are in b, c"},
 		"no Service": {
-			picture: serviceState{exposure: between, obstacle: "Service shop/web does not exist: create it"},
+			state:   serviceState{exposure: between, obstacle: "Service shop/web does not exist: create it"},
 			service: "!shop/web does not exist", dispatched: "!does not exist"},
 		"one cluster refuses it": {
-			picture: serviceState{exposure: between, service: service, works: there, binding: bindingWith(applied("a", ""), applied("b", ""),
+			state: serviceState{exposure: between, service: service, works: there, binding: bindingWith(applied("a", ""), applied("b", ""),
 				workv1alpha2.AggregatedStatusItem{ClusterName: "c", AppliedMessage: "port is taken"})},
 			service: "!cluster c: port is taken", dispatched: "The endpoints"},
 		"one cluster has not got it yet": {
-			picture: serviceState{exposure: between, service: service, works: there, binding: bindingWith(applied("a", ""), applied("b", ""))},
+			state:   serviceState{exposure: between, service: service, works: there, binding: bindingWith(applied("a", ""), applied("b", ""))},
 			service: "!cluster c: the Service is not there yet", dispatched: "The endpoints"},
 		"a cluster is not registered": {
-			picture: serviceState{exposure: exposure.Clusters{Providers: []string{"a", "b"}, Consumers: []string{"b", "c"}, Unknown: []string{"x"}}, service: service, binding: everywhere, works: there},
+			state:   serviceState{exposure: exposure.Clusters{Providers: []string{"a", "b"}, Consumers: []string{"b", "c"}, Unknown: []string{"x"}}, service: service, binding: everywhere, works: there},
 			service: "!cluster x is not registered", dispatched: "!cluster x is not registered"},
 		"a provider has shown nothing": {
-			picture: serviceState{exposure: between, service: service, binding: everywhere, works: there[1:]},
+			state:   serviceState{exposure: between, service: service, binding: everywhere, works: there[1:]},
 			service: "The Service", dispatched: "!cluster a: no EndpointSlice"},
 		"a provider is in pull mode": {
-			picture: serviceState{exposure: between, service: service, binding: everywhere, works: there[1:], pulled: map[string]bool{"a": true}},
+			state:   serviceState{exposure: between, service: service, binding: everywhere, works: there[1:], pulled: map[string]bool{"a": true}},
 			service: "The Service", dispatched: "!cluster a is in pull mode"},
 		"a consumer refuses a slice": {
-			picture: serviceState{exposure: between, service: service, binding: everywhere, works: []*workv1alpha1.Work{
+			state: serviceState{exposure: between, service: service, binding: everywhere, works: []*workv1alpha1.Work{
 				there[0], there[1], there[2], arrival("a", "c", workv1alpha1.NotApplied(1, "quota")), there[4]}},
 			service: "The Service", dispatched: "!endpoints of cluster a in cluster c: quota"},
 		"a slice is on its way": {
-			picture: serviceState{exposure: between, service: service, binding: everywhere, works: []*workv1alpha1.Work{
+			state: serviceState{exposure: between, service: service, binding: everywhere, works: []*workv1alpha1.Work{
 				there[0], there[1], there[2], arrival("a", "c"), there[4]}},
 			service: "The Service", dispatched: "!endpoints of cluster a in cluster c: they are on their way"},
 		"a provider is away": {
-			picture: serviceState{exposure: between, service: service, binding: everywhere, works: there, expired: map[string]string{"b": "cluster b has not been ready"}},
+			state:   serviceState{exposure: between, service: service, binding: everywhere, works: there, expired: map[string]string{"b": "cluster b has not been ready"}},
 			service: "The Service", dispatched: "!cluster b has not been ready: its endpoints are marked as not ready"},
 		"a consumer is away": {
-			picture: serviceState{exposure: between, service: service, binding: everywhere, works: there, expired: map[string]string{"c": "cluster c has not been ready"}},
+			state:   serviceState{exposure: between, service: service, binding: everywhere, works: there, expired: map[string]string{"c": "cluster c has not been ready"}},
 			service: "The Service", dispatched: "!cluster c has not been ready: what it has from others may be old"},
 		"no clusters at all": {
-			picture: serviceState{service: service, binding: bindingWith()}, service: "!there are no clusters", dispatched: "no cluster"},
+			state: serviceState{service: service, binding: bindingWith()}, service: "!there are no clusters", dispatched: "no cluster"},
 	} {
 		t.Run(reason, func(t *testing.T) {
-			tc.picture.mcs = exposed(networkingv1alpha1.ExposureTypeCrossCluster)
-			conditions := tc.picture.status().Conditions
+			tc.state.mcs = exposed(networkingv1alpha1.ExposureTypeCrossCluster)
+			conditions := tc.state.status().Conditions
 			for kind, want := range map[string]string{"ServiceApplied": tc.service, "EndpointSliceDispatched": tc.dispatched} {
 				part, failed := strings.CutPrefix(want, "!")
 				c := meta.FindStatusCondition(conditions, kind)
@@ -192,7 +192,7 @@ func TestBindingTakesOverAndGivesBack(t *testing.T) {
 	}
 	service.ResourceVersion = "6" // status, say
 	if again, err := bindingFor(mcs, service, []string{"a", "b"}, taken); err != nil || !cmp.Equal(again, taken) {
-		t.Errorf("a second look changes something (%v):\n%s", err, cmp.Diff(taken, again))
+		t.Errorf("a second reconcile changes something (%v):\n%s", err, cmp.Diff(taken, again))
 	}
 	service.Spec.Ports[0].Port = 81
 	if changed, err := bindingFor(mcs, service, []string{"a", "b"}, taken); err != nil || changed.Spec.Resource.ResourceVersion != "6" {

@@ -62,7 +62,7 @@ func TestExportConditions(t *testing.T) {
 				t.Errorf("got %v, want %v", got, c.want)
 			}
 			if meta.FindStatusCondition(conditions, "Others") == nil {
-				t.Error("a condition of somebody else's is lost")
+				t.Error("a condition of others is lost")
 			}
 			e.Status.Conditions = conditions
 			if again := exportConditions(e, validity(e, c.service), c.record, noon.Add(time.Hour)); !cmp.Equal(conditions, again) {

@@ -130,7 +130,7 @@ func TestDispatchGoesToEveryOtherConsumer(t *testing.T) {
 	}
 }
 
-// TestDispatchPutsRight: whatever somebody made of a dispatched Work is taken back, once the record is looked at.
+// TestDispatchPutsRight: what others changed of a dispatched Work is reverted when its record is reconciled.
 func TestDispatchPutsRight(t *testing.T) {
 	for reason, spoil := range map[string]func(*workv1alpha1.Work){
 		"another manifest": func(w *workv1alpha1.Work) {
@@ -254,7 +254,7 @@ func TestAwayForTooLong(t *testing.T) {
 			t.Errorf("%s: the consumer has %v, want %s", when, got, want)
 		}
 		if result.RequeueAfter != after {
-			t.Errorf("%s: the next look is after %s, want %s", when, result.RequeueAfter, after)
+			t.Errorf("%s: the next reconcile is after %s, want %s", when, result.RequeueAfter, after)
 		}
 	}
 	const as, marked = "b: a-web-x7k2p, 1 of 2 ready", "b: a-web-x7k2p, 0 of 2 ready"

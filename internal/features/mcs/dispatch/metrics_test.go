@@ -13,7 +13,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/features/mcs/metrics"
 )
 
-// TestArrivalIsMeasuredFromTheChange: a look that finds nothing to write starts no journey, so that the next one is measured
+// TestArrivalIsMeasuredFromTheChange: a reconcile without a write starts no measurement, so that the next one is measured
 // from its own change.
 func TestArrivalIsMeasuredFromTheChange(t *testing.T) {
 	mcs := exposed(networkingv1alpha1.ExposureTypeCrossCluster)

@@ -37,9 +37,9 @@ func TestExpose(t *testing.T) {
 			spec{Types: between, Range: within("a"), ServiceProvisionClusters: []string{"b"}, ServiceConsumptionClusters: []string{"b"},
 				ProviderClusters: clusters("c"), ConsumerClusters: clusters("a", "b")},
 			Clusters{Providers: []string{"c"}, Consumers: []string{"a", "b"}}},
-		"one who is named twice counts once":  {spec{Types: between, Range: within("a", "a")}, Clusters{Providers: []string{"a"}, Consumers: []string{"a"}}},
-		"load balancers have no consumers":    {spec{Types: outside, ConsumerClusters: clusters("a")}, Clusters{Providers: []string{"a", "b", "c"}}},
-		"who is not registered is told apart": {spec{Types: between, ProviderClusters: clusters("x", "a"), ConsumerClusters: clusters("x")}, Clusters{Providers: []string{"a"}, Unknown: []string{"x"}}},
+		"one who is named twice counts once":               {spec{Types: between, Range: within("a", "a")}, Clusters{Providers: []string{"a"}, Consumers: []string{"a"}}},
+		"load balancers have no consumers":                 {spec{Types: outside, ConsumerClusters: clusters("a")}, Clusters{Providers: []string{"a", "b", "c"}}},
+		"a cluster that is not registered is listed apart": {spec{Types: between, ProviderClusters: clusters("x", "a"), ConsumerClusters: clusters("x")}, Clusters{Providers: []string{"a"}, Unknown: []string{"x"}}},
 	} {
 		t.Run(reason, func(t *testing.T) {
 			if diff := cmp.Diff(tc.want, Of(&tc.spec, []string{"a", "b", "c"})); diff != "" {

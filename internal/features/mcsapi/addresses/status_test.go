@@ -23,13 +23,13 @@ func TestAddresses(t *testing.T) {
 		derived  []string
 		want     []string
 	}{
-		"one":                       {multiclusterv1beta1.ClusterSetIP, []corev1.IPFamily{v4}, []string{"10.0.0.1"}, []string{"10.0.0.1"}},
-		"in the order of families":  {multiclusterv1beta1.ClusterSetIP, []corev1.IPFamily{v6, v4}, []string{"10.0.0.1", "fd00::1"}, []string{"fd00::1", "10.0.0.1"}},
-		"of a family not exported":  {multiclusterv1beta1.ClusterSetIP, []corev1.IPFamily{v6}, []string{"10.0.0.1"}, nil},
-		"families that nobody told": {multiclusterv1beta1.ClusterSetIP, nil, []string{"10.0.0.1"}, []string{"10.0.0.1"}},
-		"headless":                  {multiclusterv1beta1.Headless, nil, []string{"10.0.0.1"}, nil},
-		"about to be headless":      {multiclusterv1beta1.ClusterSetIP, nil, []string{"None"}, nil},
-		"none yet":                  {multiclusterv1beta1.ClusterSetIP, nil, nil, nil},
+		"one":                         {multiclusterv1beta1.ClusterSetIP, []corev1.IPFamily{v4}, []string{"10.0.0.1"}, []string{"10.0.0.1"}},
+		"in the order of families":    {multiclusterv1beta1.ClusterSetIP, []corev1.IPFamily{v6, v4}, []string{"10.0.0.1", "fd00::1"}, []string{"fd00::1", "10.0.0.1"}},
+		"of a family not exported":    {multiclusterv1beta1.ClusterSetIP, []corev1.IPFamily{v6}, []string{"10.0.0.1"}, nil},
+		"families that are not known": {multiclusterv1beta1.ClusterSetIP, nil, []string{"10.0.0.1"}, []string{"10.0.0.1"}},
+		"headless":                    {multiclusterv1beta1.Headless, nil, []string{"10.0.0.1"}, nil},
+		"about to be headless":        {multiclusterv1beta1.ClusterSetIP, nil, []string{"None"}, nil},
+		"none yet":                    {multiclusterv1beta1.ClusterSetIP, nil, nil, nil},
 	}
 	for reason, c := range cases {
 		t.Run(reason, func(t *testing.T) {

@@ -232,7 +232,7 @@ func families(exports []Export) []corev1.IPFamily {
 	return slices.Clone(exports[0].Service.IPFamilies)
 }
 
-// shared are the families of all exports. One that does not tell has no say.
+// shared are the families of all exports. One without families is ignored.
 func shared(exports []Export) []corev1.IPFamily {
 	var common []corev1.IPFamily
 	found := false

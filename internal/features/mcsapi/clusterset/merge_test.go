@@ -108,14 +108,14 @@ func TestMergeSpec(t *testing.T) {
 			func(s *multiclusterv1beta1.ServiceImportSpec) {
 				s.Ports = append(s.Ports, multiclusterv1beta1.ServicePort{Name: "stream", Protocol: corev1.ProtocolSCTP, Port: 142})
 			}},
-		"one name, two numbers":       {exports: []clusterset.Export{export("a", 0), export("b", 1, withPorts(port("http", 81, "TCP")))}},
-		"one number, two names":       {exports: []clusterset.Export{export("a", 0), export("b", 1, withPorts(port("web", 80, "TCP")))}},
-		"two application protocols":   {exports: []clusterset.Export{export("a", 0), export("b", 1, speaking("https"))}},
-		"the application protocol":    {[]clusterset.Export{export("a", 0, speaking("https"))}, func(s *multiclusterv1beta1.ServiceImportSpec) { s.Ports[0].AppProtocol = new("https") }},
-		"one number, two protocols":   {[]clusterset.Export{export("a", 0), export("b", 1, withPorts(port("quic", 80, "UDP")))}, withPort("quic", 80, corev1.ProtocolUDP)},
-		"no protocol means TCP":       {exports: []clusterset.Export{export("a", 0, withPorts(port("http", 80, "")))}},
-		"no ports":                    {[]clusterset.Export{export("a", 0, withPorts())}, func(s *multiclusterv1beta1.ServiceImportSpec) { s.Ports = []multiclusterv1beta1.ServicePort{} }},
-		"the oldest sticks to nobody": {exports: []clusterset.Export{export("a", 0), export("b", 1, sticky(60))}},
+		"one name, two numbers":      {exports: []clusterset.Export{export("a", 0), export("b", 1, withPorts(port("http", 81, "TCP")))}},
+		"one number, two names":      {exports: []clusterset.Export{export("a", 0), export("b", 1, withPorts(port("web", 80, "TCP")))}},
+		"two application protocols":  {exports: []clusterset.Export{export("a", 0), export("b", 1, speaking("https"))}},
+		"the application protocol":   {[]clusterset.Export{export("a", 0, speaking("https"))}, func(s *multiclusterv1beta1.ServiceImportSpec) { s.Ports[0].AppProtocol = new("https") }},
+		"one number, two protocols":  {[]clusterset.Export{export("a", 0), export("b", 1, withPorts(port("quic", 80, "UDP")))}, withPort("quic", 80, corev1.ProtocolUDP)},
+		"no protocol means TCP":      {exports: []clusterset.Export{export("a", 0, withPorts(port("http", 80, "")))}},
+		"no ports":                   {[]clusterset.Export{export("a", 0, withPorts())}, func(s *multiclusterv1beta1.ServiceImportSpec) { s.Ports = []multiclusterv1beta1.ServicePort{} }},
+		"the oldest has no affinity": {exports: []clusterset.Export{export("a", 0), export("b", 1, sticky(60))}},
 		"the oldest sticks to clients": {[]clusterset.Export{export("a", 0, sticky(600)), export("b", 1), export("c", 2, sticky(60))},
 			func(s *multiclusterv1beta1.ServiceImportSpec) {
 				s.SessionAffinity = corev1.ServiceAffinityClientIP
@@ -128,7 +128,7 @@ func TestMergeSpec(t *testing.T) {
 		"both families":               {[]clusterset.Export{export("a", 0, speaks(v6, v4)), export("b", 1, speaks(v4, v6))}, inFamilies(v6, v4)},
 		"the family that all have":    {[]clusterset.Export{export("a", 0, speaks(v6, v4)), export("b", 1, speaks(v4))}, inFamilies(v4)},
 		"no family that all have":     {[]clusterset.Export{export("a", 0, speaks(v6)), export("b", 1, speaks(v4))}, inFamilies(v6)},
-		"one that tells no family":    {exports: []clusterset.Export{export("a", 0, speaks()), export("b", 1)}},
+		"one without a family":        {exports: []clusterset.Export{export("a", 0, speaks()), export("b", 1)}},
 		"the order given is no order": {exports: []clusterset.Export{export("c", 2, headless), export("b", 1, sticky(1)), export("a", 0)}},
 	}
 	for reason, c := range cases {

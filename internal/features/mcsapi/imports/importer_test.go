@@ -61,7 +61,7 @@ func (*noTemplates) Get(_ context.Context, ref hubstore.Ref) (*unstructured.Unst
 	return nil, apierrors.NewNotFound(schema.GroupResource{Resource: "x"}, ref.Name)
 }
 
-// importing is an importer on a hub in memory. The namespace is in the clusters listed; of those in unknown nobody knows.
+// importing is an importer on a control plane in memory. The namespace is in the clusters listed; of those in unknown it is not known.
 func importing(t *testing.T, present, unknown []string, objects ...client.Object) (*hub, *importer) {
 	t.Helper()
 	h := newHub(t, objects...)
