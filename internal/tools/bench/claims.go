@@ -9,6 +9,8 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/flagship-k8s/flagship/internal/tools/bench/fleet"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -138,7 +140,7 @@ func (s *stand) claimSet(kind claimKind, prefix string, n int) *claimSet {
 	resource := schema.GroupVersionResource{Group: "resource.k8s.io", Version: kind.version, Resource: "resourceclaims"}
 	result := func(step string) ClaimResult { return ClaimResult{Step: step, Version: kind.version, Claims: n} }
 	return &claimSet{
-		stand: s, kind: kind, resource: resource, claims: s.top.dynamic.Resource(resource).Namespace(namespace), prefix: prefix,
+		stand: s, kind: kind, resource: resource, claims: s.top.Dynamic.Resource(resource).Namespace(fleet.Namespace), prefix: prefix,
 		versions: make([]string, n), created: result("create"), updated: result("update status"), listed: result("list"),
 	}
 }
@@ -183,7 +185,7 @@ func (c *claimSet) round(ctx context.Context, step claimStep, i, n int) error {
 func (c *claimSet) object(i int) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": c.resource.GroupVersion().String(), "kind": "ResourceClaim",
-		"metadata": map[string]any{"name": fmt.Sprintf("%s-%05d", c.prefix, i), "namespace": namespace}, "spec": c.kind.spec,
+		"metadata": map[string]any{"name": fmt.Sprintf("%s-%05d", c.prefix, i), "namespace": fleet.Namespace}, "spec": c.kind.spec,
 	}}
 }
 
@@ -205,8 +207,8 @@ func (c *claimSet) update(ctx context.Context, i int) error {
 
 // list asks for all claims, without decoding them: that would be the bench's own time.
 func (c *claimSet) list(ctx context.Context) error {
-	path := fmt.Sprintf("/apis/%s/%s/namespaces/%s/%s", c.resource.Group, c.resource.Version, namespace, c.resource.Resource)
-	data, err := c.stand.top.kube.Discovery().RESTClient().Get().AbsPath(path).SetHeader("Accept", "application/json").DoRaw(ctx)
+	path := fmt.Sprintf("/apis/%s/%s/namespaces/%s/%s", c.resource.Group, c.resource.Version, fleet.Namespace, c.resource.Resource)
+	data, err := c.stand.top.Kube.Discovery().RESTClient().Get().AbsPath(path).SetHeader("Accept", "application/json").DoRaw(ctx)
 	if err == nil && strings.Count(string(data), `"uid":"6f1f8c80`) != len(c.versions) {
 		err = fmt.Errorf("the list does not show %d reserved claims", len(c.versions))
 	}
@@ -226,7 +228,7 @@ func (s *stand) measureClaims(ctx context.Context, r *ClaimResult, run func() er
 	if err != nil {
 		return err
 	}
-	before, err := s.usage()
+	before, err := s.Usage()
 	if err != nil {
 		return err
 	}
@@ -235,7 +237,7 @@ func (s *stand) measureClaims(ctx context.Context, r *ClaimResult, run func() er
 		return err
 	}
 	r.Seconds += time.Since(started).Seconds()
-	after, err := s.usage()
+	after, err := s.Usage()
 	if err != nil {
 		return err
 	}
@@ -243,7 +245,7 @@ func (s *stand) measureClaims(ctx context.Context, r *ClaimResult, run func() er
 	if err != nil {
 		return err
 	}
-	r.CPUSeconds += (after.cpu - before.cpu).Seconds()
+	r.CPUSeconds += (after.Cpu - before.Cpu).Seconds()
 	r.AllocatedBytes += heapAfter.allocated - heapBefore.allocated
 	r.HeldBytes += heapAfter.live - heapBefore.live
 	return nil
@@ -253,7 +255,7 @@ func (s *stand) measureClaims(ctx context.Context, r *ClaimResult, run func() er
 type heap struct{ live, allocated int64 }
 
 func (s *stand) heap(ctx context.Context) (heap, error) {
-	text, err := s.top.kube.Discovery().RESTClient().Get().AbsPath(heapProfile).Param("gc", "1").Param("debug", "1").DoRaw(ctx)
+	text, err := s.top.Kube.Discovery().RESTClient().Get().AbsPath(heapProfile).Param("gc", "1").Param("debug", "1").DoRaw(ctx)
 	if err != nil {
 		return heap{}, fmt.Errorf("reading the state of the heap: %w", err)
 	}

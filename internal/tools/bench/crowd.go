@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/flagship-k8s/flagship/internal/tools/bench/fleet"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -38,13 +40,13 @@ const lonely = "bench-lonely"
 // RunCrowd measures what a policy that selects thousands of objects does to others, and what one change among them costs.
 func RunCrowd(ctx context.Context, o CrowdOptions) (err error) {
 	fmt.Fprintf(o.Log, "Starting a hub\n")
-	f, err := startFleet(ctx, o.Binary, 0, o.Log, patient)
+	f, err := fleet.Start(ctx, o.Binary, 0, o.Log, patient)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, f.stop()) }()
-	c := &crowd{stand: &stand{fleet: f}, options: o, placed: map[types.NamespacedName]uint64{}}
-	if c.top, err = newShore(ctx, f.hub, false); err != nil {
+	defer func() { err = errors.Join(err, f.Stop()) }()
+	c := &crowd{stand: &stand{Fleet: f}, options: o, placed: map[types.NamespacedName]uint64{}}
+	if c.top, err = fleet.Connect(ctx, f.Hub, false); err != nil {
 		return err
 	}
 	for _, step := range []func(context.Context) error{c.gather, c.place, c.changeOne} {
@@ -73,21 +75,21 @@ func (c *crowd) gather(ctx context.Context) error {
 	if err := c.makeClusters(ctx, ScheduleOptions{Clusters: 3}); err != nil {
 		return err
 	}
-	for _, name := range []string{namespace, lonely} {
+	for _, name := range []string{fleet.Namespace, lonely} {
 		labels := map[string]string{policyv1alpha1.NamespaceSkipAutoPropagationLabel: "true"}
 		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}
-		if _, err := c.top.kube.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{}); err != nil {
+		if _, err := c.top.Kube.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{}); err != nil {
 			return fmt.Errorf("creating namespace %s: %w", name, err)
 		}
 	}
 	fmt.Fprintf(c.options.Log, "Making %d ConfigMaps\n", c.options.Objects)
-	alone := configMap("alone")
+	alone := fleet.ConfigMap("alone")
 	alone.Namespace = lonely
-	if _, err := c.top.kube.CoreV1().ConfigMaps(lonely).Create(ctx, alone, metav1.CreateOptions{}); err != nil {
+	if _, err := c.top.Kube.CoreV1().ConfigMaps(lonely).Create(ctx, alone, metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("creating a configmap: %w", err)
 	}
 	err := parallel(ctx, 10, c.options.Objects, func(ctx context.Context, i int) error {
-		_, err := c.top.kube.CoreV1().ConfigMaps(namespace).Create(ctx, configMap(configMapName(i)), metav1.CreateOptions{})
+		_, err := c.top.Kube.CoreV1().ConfigMaps(fleet.Namespace).Create(ctx, fleet.ConfigMap(fleet.ConfigMapName(i)), metav1.CreateOptions{})
 		return err
 	})
 	if err != nil {
@@ -103,16 +105,16 @@ func (c *crowd) place(ctx context.Context) error {
 		return err
 	}
 	fmt.Fprintf(c.options.Log, "Placing them\n")
-	counted, err := countWrites(ctx, c.top.kube)
+	counted, err := fleet.CountWrites(ctx, c.top.Kube)
 	if err != nil {
 		return err
 	}
 	started := time.Now()
 	var came uint64
-	for _, in := range []string{namespace, lonely} {
-		policy := duplicated("configmaps", selectConfigMaps())
+	for _, in := range []string{fleet.Namespace, lonely} {
+		policy := fleet.Duplicated("configmaps", fleet.SelectConfigMaps())
 		policy.SetNamespace(in)
-		made, err := c.top.dynamic.Resource(policies).Namespace(in).Create(ctx, policy, metav1.CreateOptions{})
+		made, err := c.top.Dynamic.Resource(fleet.Policies).Namespace(in).Create(ctx, policy, metav1.CreateOptions{})
 		if err != nil {
 			return fmt.Errorf("creating the policy of %s: %w", in, err)
 		}
@@ -124,7 +126,7 @@ func (c *crowd) place(ctx context.Context) error {
 		return err
 	}
 	took := time.Since(started)
-	now, err := countWrites(ctx, c.top.kube)
+	now, err := fleet.CountWrites(ctx, c.top.Kube)
 	if err != nil {
 		return err
 	}
@@ -132,19 +134,19 @@ func (c *crowd) place(ctx context.Context) error {
 	defer c.mu.Unlock()
 	last, before := c.placed[types.NamespacedName{Namespace: lonely, Name: "alone-configmap"}], 0
 	for key, when := range c.placed {
-		if key.Namespace == namespace && came < when && when < last {
+		if key.Namespace == fleet.Namespace && came < when && when < last {
 			before++
 		}
 	}
 	fmt.Fprintf(c.options.Out, "%d objects under one policy: all placed after %.1f s, %.2f writes each\n",
-		c.options.Objects, took.Seconds(), now.since(counted).total()/float64(c.options.Objects))
+		c.options.Objects, took.Seconds(), now.Since(counted).Total()/float64(c.options.Objects))
 	fmt.Fprintf(c.options.Out, "an object of another namespace, selected a moment later: placed after %d of them\n", before)
 	return nil
 }
 
 // watch notes when each binding is scheduled first.
 func (c *crowd) watch(ctx context.Context) (*tally, error) {
-	client, err := workClient(c.hub)
+	client, err := workClient(c.Hub)
 	if err != nil {
 		return nil, err
 	}
@@ -186,24 +188,24 @@ func (c *crowd) changeOne(ctx context.Context) error {
 	if err := errors.Join(rest(), rest()); err != nil {
 		return err
 	}
-	counted, err := countWrites(ctx, c.top.kube)
+	counted, err := fleet.CountWrites(ctx, c.top.Kube)
 	if err != nil {
 		return err
 	}
 	patch := []byte(`{"data":{"key":"another"}}`)
-	if _, err := c.top.kube.CoreV1().ConfigMaps(namespace).Patch(ctx, configMapName(7), types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+	if _, err := c.top.Kube.CoreV1().ConfigMaps(fleet.Namespace).Patch(ctx, fleet.ConfigMapName(7), types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
 		return fmt.Errorf("changing a configmap: %w", err)
 	}
 	if err := rest(); err != nil {
 		return err
 	}
-	now, err := countWrites(ctx, c.top.kube)
+	now, err := fleet.CountWrites(ctx, c.top.Kube)
 	if err != nil {
 		return err
 	}
-	made := now.since(counted)
-	fmt.Fprintf(c.options.Out, "one of them changed: %.0f writes\n", made.total())
-	for _, kind := range made.rows() {
+	made := now.Since(counted)
+	fmt.Fprintf(c.options.Out, "one of them changed: %.0f writes\n", made.Total())
+	for _, kind := range made.Rows() {
 		fmt.Fprintf(c.options.Out, "  %7.0f  %s\n", made[kind], kind)
 	}
 	return nil

@@ -63,7 +63,7 @@ func (s *stand) definitions(ctx context.Context, n int) (DefinitionResult, error
 	}
 	started := time.Now()
 	err = parallel(ctx, definitionWriters, n, func(ctx context.Context, i int) error {
-		_, err := s.top.dynamic.Resource(definitionResource).Create(ctx, definitionOf(i), metav1.CreateOptions{})
+		_, err := s.top.Dynamic.Resource(definitionResource).Create(ctx, definitionOf(i), metav1.CreateOptions{})
 		return err
 	})
 	if err != nil {
@@ -80,7 +80,7 @@ func (s *stand) definitions(ctx context.Context, n int) (DefinitionResult, error
 	r.CPUSeconds = (after.cpu - before.cpu).Seconds()
 	r.HeldBytes, r.RSSBytes = after.live-before.live, after.rss-before.rss
 	for _, path := range []string{"/openapi/v2", "/openapi/v3", "/openapi/v3/apis/" + definitionGroup(0) + "/v1"} {
-		if _, err := s.top.kube.Discovery().RESTClient().Get().AbsPath(path).DoRaw(ctx); err != nil {
+		if _, err := s.top.Kube.Discovery().RESTClient().Get().AbsPath(path).DoRaw(ctx); err != nil {
 			return r, fmt.Errorf("reading %s: %w", path, err)
 		}
 	}
@@ -104,11 +104,11 @@ func (s *stand) weigh(ctx context.Context) (weight, error) {
 	tick := time.NewTicker(glance)
 	defer tick.Stop()
 	for last, restful := time.Duration(-1), 0; ; {
-		u, err := s.usage()
+		u, err := s.Usage()
 		if err != nil {
 			return weight{}, err
 		}
-		if restful++; last < 0 || u.cpu-last >= glance/10 {
+		if restful++; last < 0 || u.Cpu-last >= glance/10 {
 			restful = 0
 		}
 		if restful == quiet {
@@ -116,9 +116,9 @@ func (s *stand) weigh(ctx context.Context) (weight, error) {
 			if err != nil {
 				return weight{}, err
 			}
-			return weight{cpu: u.cpu, live: h.live, rss: u.rss}, nil
+			return weight{cpu: u.Cpu, live: h.live, rss: u.Rss}, nil
 		}
-		last = u.cpu
+		last = u.Cpu
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
@@ -132,7 +132,7 @@ func (s *stand) established(ctx context.Context, n int) error {
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		list, err := s.top.dynamic.Resource(definitionResource).List(ctx, metav1.ListOptions{LabelSelector: "bench=definitions"})
+		list, err := s.top.Dynamic.Resource(definitionResource).List(ctx, metav1.ListOptions{LabelSelector: "bench=definitions"})
 		if err != nil {
 			return fmt.Errorf("listing definitions: %w", err)
 		}

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/flagship-k8s/flagship/internal/tools/bench/fleet"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -55,24 +57,24 @@ func (s *stand) many(ctx context.Context, n int, profiles string) (Result, error
 	if err != nil {
 		return Result{}, err
 	}
-	policy := duplicated("configmaps", selectConfigMaps())
-	if _, err := s.top.dynamic.Resource(policies).Namespace(namespace).Create(ctx, policy, metav1.CreateOptions{}); err != nil {
+	policy := fleet.Duplicated("configmaps", fleet.SelectConfigMaps())
+	if _, err := s.top.Dynamic.Resource(fleet.Policies).Namespace(fleet.Namespace).Create(ctx, policy, metav1.CreateOptions{}); err != nil {
 		return Result{}, fmt.Errorf("creating the policy: %w", err)
 	}
 	err = parallel(ctx, 10, n, func(ctx context.Context, i int) error {
-		_, err := s.top.kube.CoreV1().ConfigMaps(namespace).Create(ctx, configMap(configMapName(i)), metav1.CreateOptions{})
+		_, err := s.top.Kube.CoreV1().ConfigMaps(fleet.Namespace).Create(ctx, fleet.ConfigMap(fleet.ConfigMapName(i)), metav1.CreateOptions{})
 		return err
 	})
 	if err != nil {
 		return Result{}, fmt.Errorf("creating configmaps: %w", err)
 	}
 	for _, m := range s.far {
-		if err := m.poll(ctx, "configmaps", func(o map[string]any) bool { return count(o, "configmap", ofBench) >= n }); err != nil {
+		if err := m.Poll(ctx, "configmaps", func(o map[string]any) bool { return fleet.Count(o, "configmap", ofBench) >= n }); err != nil {
 			return Result{}, err
 		}
 	}
 	p.result.InMembers = p.seconds(time.Now())
-	if err := s.top.poll(ctx, "works to be applied", func(o map[string]any) bool { return count(o, "work", workApplied) >= n }); err != nil {
+	if err := s.top.Poll(ctx, "works to be applied", func(o map[string]any) bool { return fleet.Count(o, "work", fleet.WorkApplied) >= n }); err != nil {
 		return Result{}, err
 	}
 	p.result.Applied = p.seconds(time.Now())
@@ -90,13 +92,13 @@ func (s *stand) many(ctx context.Context, n int, profiles string) (Result, error
 	}
 	// One by one: a deletion of all in one request takes longer than a request may.
 	err = parallel(ctx, 10, n, func(ctx context.Context, i int) error {
-		return s.top.kube.CoreV1().ConfigMaps(namespace).Delete(ctx, configMapName(i), metav1.DeleteOptions{})
+		return s.top.Kube.CoreV1().ConfigMaps(fleet.Namespace).Delete(ctx, fleet.ConfigMapName(i), metav1.DeleteOptions{})
 	})
 	if err != nil {
 		return Result{}, fmt.Errorf("deleting configmaps: %w", err)
 	}
-	err = s.top.poll(ctx, "works to go", func(o map[string]any) bool {
-		return count(o, "work", func(obj any) bool { return named(obj, "config-") }) == 0
+	err = s.top.Poll(ctx, "works to go", func(o map[string]any) bool {
+		return fleet.Count(o, "work", func(obj any) bool { return named(obj, "config-") }) == 0
 	})
 	if err != nil {
 		return Result{}, err
@@ -122,31 +124,12 @@ func (s *stand) held(ctx context.Context, calm time.Duration) (Held, error) {
 	case <-ctx.Done():
 		return Held{}, context.Cause(ctx)
 	}
-	u, err := s.usage()
+	u, err := s.Usage()
 	if err != nil {
 		return Held{}, err
 	}
 	kept, err := s.heap(ctx)
-	return Held{Resident: u.rss, Files: u.rss - u.own, Live: kept.live}, err
-}
-
-// poll is until for very many objects, where a look after every change would take more time than what is measured.
-func (o *observer) poll(ctx context.Context, what string, holds func(map[string]any) bool) error {
-	tick := time.NewTicker(250 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		o.mu.Lock()
-		ok := holds(o.objects)
-		o.mu.Unlock()
-		if ok {
-			return nil
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return fmt.Errorf("waiting for %s: %w", what, context.Cause(ctx))
-		}
-	}
+	return Held{Resident: u.Rss, Files: u.Rss - u.Own, Live: kept.live}, err
 }
 
 func printMemory(out io.Writer, results []Result) {

@@ -30,7 +30,7 @@ func (s *stand) profile(ctx context.Context, dir string, scenario int) func() er
 }
 
 func (s *stand) fetch(ctx context.Context, path, file string) error {
-	request := s.top.kube.Discovery().RESTClient().Get().AbsPath(path)
+	request := s.top.Kube.Discovery().RESTClient().Get().AbsPath(path)
 	if path == cpuProfile {
 		request = request.Param("seconds", "10")
 	}

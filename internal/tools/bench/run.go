@@ -9,6 +9,8 @@ import (
 	"slices"
 	"text/tabwriter"
 	"time"
+
+	"github.com/flagship-k8s/flagship/internal/tools/bench/fleet"
 )
 
 // Result is one row of the table. Times are seconds; zero means not measured in this scenario.
@@ -147,11 +149,11 @@ func runWide(ctx context.Context, o Options) (Result, error) {
 // onFleet starts a fleet, runs scenarios on it one after the other and ends it.
 func onFleet(ctx context.Context, o Options, members int, scenarios func(*stand) []scenario) (_ []Result, err error) {
 	fmt.Fprintf(o.Log, "Starting a hub and %d members\n", members)
-	f, err := startFleet(ctx, o.Binary, members, o.Log)
+	f, err := fleet.Start(ctx, o.Binary, members, o.Log)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, f.stop()) }()
+	defer func() { err = errors.Join(err, f.Stop()) }()
 	s, err := newStand(ctx, f)
 	if err != nil {
 		return nil, err
@@ -186,8 +188,8 @@ func printTable(out io.Writer, results []Result) {
 	_ = w.Flush()
 	for _, r := range results {
 		fmt.Fprintf(out, "\nWrites per object, %s (the bench's own included):\n", r.Name)
-		counted := writes(r.Writes)
-		for _, k := range counted.rows() {
+		counted := fleet.Writes(r.Writes)
+		for _, k := range counted.Rows() {
 			fmt.Fprintf(out, "  %7.2f  %s\n", counted[k], k)
 		}
 	}

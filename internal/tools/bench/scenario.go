@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/flagship-k8s/flagship/internal/tools/bench/fleet"
+
 	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -13,38 +15,38 @@ import (
 
 // stand is a fleet with observers on every API server.
 type stand struct {
-	*fleet
-	top  *shore
-	far  map[string]*shore
+	*fleet.Fleet
+	top  *fleet.Cluster
+	far  map[string]*fleet.Cluster
 	done context.CancelFunc
 }
 
-func newStand(ctx context.Context, f *fleet) (*stand, error) {
+func newStand(ctx context.Context, f *fleet.Fleet) (*stand, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	s := &stand{fleet: f, far: map[string]*shore{}, done: cancel}
+	s := &stand{Fleet: f, far: map[string]*fleet.Cluster{}, done: cancel}
 	var err error
-	if s.top, err = newShore(ctx, f.hub, true); err != nil {
+	if s.top, err = fleet.Connect(ctx, f.Hub, true); err != nil {
 		cancel()
 		return nil, err
 	}
-	for name, cfg := range f.members {
-		if s.far[name], err = newShore(ctx, cfg, false); err != nil {
+	for name, cfg := range f.Members {
+		if s.far[name], err = fleet.Connect(ctx, cfg, false); err != nil {
 			cancel()
 			return nil, err
 		}
-		if err := s.far[name].reportReady(ctx); err != nil {
+		if err := s.far[name].ReportReady(ctx); err != nil {
 			cancel()
 			return nil, err
 		}
 	}
-	return s, createNamespace(ctx, s.top, nil)
+	return s, fleet.CreateNamespace(ctx, s.top, nil)
 }
 
 // everywhere waits until a condition holds in every member.
 func (s *stand) everywhere(ctx context.Context, what string, holds func(map[string]any) bool) (time.Time, error) {
 	var last time.Time
 	for name, m := range s.far {
-		at, err := m.until(ctx, what+" in "+name, holds)
+		at, err := m.Until(ctx, what+" in "+name, holds)
 		if err != nil {
 			return at, err
 		}
@@ -70,16 +72,16 @@ type phase struct {
 	stand   *stand
 	result  Result
 	started time.Time
-	before  usage
-	counted writes
+	before  fleet.Usage
+	counted fleet.Writes
 }
 
 func (s *stand) begin(ctx context.Context, name string, objects int) (*phase, error) {
-	counted, err := countWrites(ctx, s.top.kube)
+	counted, err := fleet.CountWrites(ctx, s.top.Kube)
 	if err != nil {
 		return nil, err
 	}
-	before, err := s.usage()
+	before, err := s.Usage()
 	if err != nil {
 		return nil, err
 	}
@@ -91,23 +93,23 @@ func (s *stand) begin(ctx context.Context, name string, objects int) (*phase, er
 
 // end fills in what the hub consumed and wrote; own is the number of writes per object that the bench itself made.
 func (p *phase) end(ctx context.Context, own float64) (Result, error) {
-	after, err := p.stand.usage()
+	after, err := p.stand.Usage()
 	if err != nil {
 		return Result{}, err
 	}
-	counted, err := countWrites(ctx, p.stand.top.kube)
+	counted, err := fleet.CountWrites(ctx, p.stand.top.Kube)
 	if err != nil {
 		return Result{}, err
 	}
 	n := float64(p.result.Objects)
-	p.result.CPUPerObject = (after.cpu - p.before.cpu).Seconds() / n
-	p.result.PeakRSS = after.peakRSS
+	p.result.CPUPerObject = (after.Cpu - p.before.Cpu).Seconds() / n
+	p.result.PeakRSS = after.PeakRSS
 	p.result.Writes = map[string]float64{}
-	since := counted.since(p.counted)
+	since := counted.Since(p.counted)
 	for k, v := range since {
 		p.result.Writes[k] = v / n
 	}
-	p.result.WritesPerObject = since.total()/n - own
+	p.result.WritesPerObject = since.Total()/n - own
 	return p.result, nil
 }
 
@@ -119,23 +121,23 @@ func (s *stand) deployments(ctx context.Context, name string, n int) (Result, er
 	if err != nil {
 		return Result{}, err
 	}
-	err = parallel(ctx, 10, n, func(ctx context.Context, i int) error { return s.createDeployment(ctx, deploymentName(i)) })
+	err = parallel(ctx, 10, n, func(ctx context.Context, i int) error { return s.createDeployment(ctx, fleet.DeploymentName(i)) })
 	if err != nil {
 		return Result{}, err
 	}
-	at, err := s.everywhere(ctx, "deployments", func(o map[string]any) bool { return count(o, "deployment", anything) >= n })
+	at, err := s.everywhere(ctx, "deployments", func(o map[string]any) bool { return fleet.Count(o, "deployment", fleet.Anything) >= n })
 	if err != nil {
 		return Result{}, err
 	}
 	p.result.InMembers = p.seconds(at)
 	want := n * len(s.far)
-	at, err = s.top.until(ctx, "works to be applied", func(o map[string]any) bool { return count(o, "work", workApplied) >= want })
+	at, err = s.top.Until(ctx, "works to be applied", func(o map[string]any) bool { return fleet.Count(o, "work", fleet.WorkApplied) >= want })
 	if err != nil {
 		return Result{}, err
 	}
 	p.result.Applied = p.seconds(at)
-	at, err = s.top.until(ctx, "template status", func(o map[string]any) bool {
-		return count(o, "deployment", carriesStatus(len(s.far))) >= n
+	at, err = s.top.Until(ctx, "template status", func(o map[string]any) bool {
+		return fleet.Count(o, "deployment", fleet.CarriesStatus(len(s.far))) >= n
 	})
 	if err != nil {
 		return Result{}, err
@@ -145,11 +147,11 @@ func (s *stand) deployments(ctx context.Context, name string, n int) (Result, er
 }
 
 func (s *stand) createDeployment(ctx context.Context, name string) error {
-	policy := duplicated(name, selectDeployment(name))
-	if _, err := s.top.dynamic.Resource(policies).Namespace(namespace).Create(ctx, policy, metav1.CreateOptions{}); err != nil {
+	policy := fleet.Duplicated(name, fleet.SelectDeployment(name))
+	if _, err := s.top.Dynamic.Resource(fleet.Policies).Namespace(fleet.Namespace).Create(ctx, policy, metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("creating policy %s: %w", name, err)
 	}
-	if _, err := s.top.kube.AppsV1().Deployments(namespace).Create(ctx, deployment(name, 2), metav1.CreateOptions{}); err != nil {
+	if _, err := s.top.Kube.AppsV1().Deployments(fleet.Namespace).Create(ctx, fleet.Deployment(name, 2), metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("creating deployment %s: %w", name, err)
 	}
 	return nil
@@ -161,19 +163,19 @@ func (s *stand) configMaps(ctx context.Context, n int) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	policy := duplicated("configmaps", selectConfigMaps())
-	if _, err := s.top.dynamic.Resource(policies).Namespace(namespace).Create(ctx, policy, metav1.CreateOptions{}); err != nil {
+	policy := fleet.Duplicated("configmaps", fleet.SelectConfigMaps())
+	if _, err := s.top.Dynamic.Resource(fleet.Policies).Namespace(fleet.Namespace).Create(ctx, policy, metav1.CreateOptions{}); err != nil {
 		return Result{}, fmt.Errorf("creating the policy: %w", err)
 	}
 	err = parallel(ctx, 10, n, func(ctx context.Context, i int) error {
-		_, err := s.top.kube.CoreV1().ConfigMaps(namespace).Create(ctx, configMap(configMapName(i)), metav1.CreateOptions{})
+		_, err := s.top.Kube.CoreV1().ConfigMaps(fleet.Namespace).Create(ctx, fleet.ConfigMap(fleet.ConfigMapName(i)), metav1.CreateOptions{})
 		return err
 	})
 	if err != nil {
 		return Result{}, fmt.Errorf("creating configmaps: %w", err)
 	}
 	at, err := s.everywhere(ctx, "configmaps", func(o map[string]any) bool {
-		return count(o, "configmap", func(obj any) bool { return named(obj, "config-") }) >= n
+		return fleet.Count(o, "configmap", func(obj any) bool { return named(obj, "config-") }) >= n
 	})
 	if err != nil {
 		return Result{}, err
@@ -191,19 +193,19 @@ func (s *stand) change(ctx context.Context, n int) (Result, error) {
 	const image = "nginx:1.28"
 	patch := []byte(`{"spec":{"template":{"spec":{"containers":[{"name":"app","image":"` + image + `"}]}}}}`)
 	err = parallel(ctx, 10, n, func(ctx context.Context, i int) error {
-		_, err := s.top.kube.AppsV1().Deployments(namespace).Patch(ctx, deploymentName(i), types.StrategicMergePatchType, patch, metav1.PatchOptions{})
+		_, err := s.top.Kube.AppsV1().Deployments(fleet.Namespace).Patch(ctx, fleet.DeploymentName(i), types.StrategicMergePatchType, patch, metav1.PatchOptions{})
 		return err
 	})
 	if err != nil {
 		return Result{}, fmt.Errorf("changing deployments: %w", err)
 	}
-	at, err := s.everywhere(ctx, "the change", func(o map[string]any) bool { return count(o, "deployment", runsImage(image)) >= n })
+	at, err := s.everywhere(ctx, "the change", func(o map[string]any) bool { return fleet.Count(o, "deployment", fleet.RunsImage(image)) >= n })
 	if err != nil {
 		return Result{}, err
 	}
 	p.result.InMembers = p.seconds(at)
-	at, err = s.top.until(ctx, "template status", func(o map[string]any) bool {
-		return count(o, "deployment", carriesStatus(len(s.far))) >= n
+	at, err = s.top.Until(ctx, "template status", func(o map[string]any) bool {
+		return fleet.Count(o, "deployment", fleet.CarriesStatus(len(s.far))) >= n
 	})
 	if err != nil {
 		return Result{}, err
@@ -221,7 +223,7 @@ func (s *stand) latency(ctx context.Context, samples int) (Result, error) {
 	var members, status []float64
 	for i := range samples {
 		name := fmt.Sprintf("single-%04d", i)
-		key := "deployment/" + namespace + "/" + name
+		key := "deployment/" + fleet.Namespace + "/" + name
 		started := time.Now()
 		if err := s.createDeployment(ctx, name); err != nil {
 			return Result{}, err
@@ -231,7 +233,7 @@ func (s *stand) latency(ctx context.Context, samples int) (Result, error) {
 			return Result{}, err
 		}
 		members = append(members, at.Sub(started).Seconds())
-		at, err = s.top.until(ctx, "the status of "+name, func(o map[string]any) bool { return carriesStatus(len(s.far))(o[key]) })
+		at, err = s.top.Until(ctx, "the status of "+name, func(o map[string]any) bool { return fleet.CarriesStatus(len(s.far))(o[key]) })
 		if err != nil {
 			return Result{}, err
 		}
@@ -248,7 +250,7 @@ func (s *stand) deletion(ctx context.Context, n int) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	prefix := "deployment/" + namespace + "/app-"
+	prefix := "deployment/" + fleet.Namespace + "/app-"
 	gone := func(o map[string]any) bool {
 		for key := range o {
 			if len(key) >= len(prefix) && key[:len(prefix)] == prefix {
@@ -258,7 +260,7 @@ func (s *stand) deletion(ctx context.Context, n int) (Result, error) {
 		return true
 	}
 	err = parallel(ctx, 10, n, func(ctx context.Context, i int) error {
-		return s.top.kube.AppsV1().Deployments(namespace).Delete(ctx, deploymentName(i), metav1.DeleteOptions{})
+		return s.top.Kube.AppsV1().Deployments(fleet.Namespace).Delete(ctx, fleet.DeploymentName(i), metav1.DeleteOptions{})
 	})
 	if err != nil {
 		return Result{}, fmt.Errorf("deleting deployments: %w", err)
@@ -268,8 +270,8 @@ func (s *stand) deletion(ctx context.Context, n int) (Result, error) {
 		return Result{}, err
 	}
 	p.result.InMembers = p.seconds(at)
-	at, err = s.top.until(ctx, "works to go", func(o map[string]any) bool {
-		return count(o, "work", func(obj any) bool { return named(obj, "app-") }) == 0
+	at, err = s.top.Until(ctx, "works to go", func(o map[string]any) bool {
+		return fleet.Count(o, "work", func(obj any) bool { return named(obj, "app-") }) == 0
 	})
 	if err != nil {
 		return Result{}, err

@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/flagship-k8s/flagship/internal/tools/bench/fleet"
+
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -60,17 +62,17 @@ var (
 // templates, from the first binding's creation until the API server has the result of the last.
 func RunSchedule(ctx context.Context, o ScheduleOptions) (err error) {
 	fmt.Fprintf(o.Log, "Starting a hub\n")
-	f, err := startFleet(ctx, o.Binary, 0, o.Log, patient)
+	f, err := fleet.Start(ctx, o.Binary, 0, o.Log, patient)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, f.stop()) }()
-	s := &stand{fleet: f}
-	asItself(f.hub)
-	if s.top, err = newShore(ctx, f.hub, false); err != nil {
+	defer func() { err = errors.Join(err, f.Stop()) }()
+	s := &stand{Fleet: f}
+	asItself(f.Hub)
+	if s.top, err = fleet.Connect(ctx, f.Hub, false); err != nil {
 		return err
 	}
-	if err := createNamespace(ctx, s.top, map[string]string{policyv1alpha1.NamespaceSkipAutoPropagationLabel: "true"}); err != nil {
+	if err := fleet.CreateNamespace(ctx, s.top, map[string]string{policyv1alpha1.NamespaceSkipAutoPropagationLabel: "true"}); err != nil {
 		return err
 	}
 	fmt.Fprintf(o.Log, "Making %d clusters\n", o.Clusters)
@@ -102,7 +104,7 @@ func (s *stand) makeClusters(ctx context.Context, o ScheduleOptions) error {
 		m, ok := obj.(metav1.Object)
 		return ok && strings.HasPrefix(m.GetName(), workv1alpha1.ExecutionNamespace(""))
 	})
-	factory := informers.NewSharedInformerFactory(s.top.kube, 0)
+	factory := informers.NewSharedInformerFactory(s.top.Kube, 0)
 	if _, err := factory.Core().V1().Namespaces().Informer().AddEventHandler(spaces); err != nil {
 		return fmt.Errorf("watching namespaces: %w", err)
 	}
@@ -110,7 +112,7 @@ func (s *stand) makeClusters(ctx context.Context, o ScheduleOptions) error {
 	go s.keepBreathing(context.WithoutCancel(ctx), o.Clusters)
 	err := parallel(ctx, 10, o.Clusters, func(ctx context.Context, i int) error {
 		cluster := paperCluster(i)
-		resource := s.top.dynamic.Resource(clusters)
+		resource := s.top.Dynamic.Resource(clusters)
 		object, err := untyped(cluster, clusterv1alpha1.SchemeGroupVersion.WithKind(clusterv1alpha1.KindCluster))
 		if err != nil {
 			return err
@@ -143,14 +145,14 @@ func (s *stand) rest(ctx context.Context) error {
 	look := time.NewTicker(3 * time.Second)
 	defer look.Stop()
 	for before := -1.0; ; {
-		written, err := countWrites(ctx, s.top.kube)
+		written, err := fleet.CountWrites(ctx, s.top.Kube)
 		if err != nil {
 			return err
 		}
-		if written.total() == before {
+		if written.Total() == before {
 			return nil
 		}
-		before = written.total()
+		before = written.Total()
 		select {
 		case <-look.C:
 		case <-ctx.Done():
@@ -187,7 +189,7 @@ func (s *stand) breathe(ctx context.Context, cluster string) error {
 	if err != nil {
 		return fmt.Errorf("encoding a lease: %w", err)
 	}
-	leases := s.top.kube.CoordinationV1().Leases(clusterv1alpha1.ClusterNamespace)
+	leases := s.top.Kube.CoordinationV1().Leases(clusterv1alpha1.ClusterNamespace)
 	_, err = leases.Patch(ctx, cluster, types.MergePatchType, patch, metav1.PatchOptions{})
 	if apierrors.IsNotFound(err) {
 		_, err = leases.Create(ctx, lease, metav1.CreateOptions{})
@@ -199,30 +201,30 @@ func (s *stand) breathe(ctx context.Context, cluster string) error {
 }
 
 func (s *stand) scheduleBindings(ctx context.Context, o ScheduleOptions) error {
-	work, err := workClient(s.hub)
+	work, err := workClient(s.Hub)
 	if err != nil {
 		return err
 	}
 	done := newTally(o.Bindings, isScheduled)
 	_, watch := cache.NewInformerWithOptions(cache.InformerOptions{
-		ListerWatcher: cache.NewListWatchFromClient(work, bindings.Resource, namespace, fields.Everything()),
+		ListerWatcher: cache.NewListWatchFromClient(work, bindings.Resource, fleet.Namespace, fields.Everything()),
 		ObjectType:    &workv1alpha2.ResourceBinding{}, Handler: done,
 	})
 	go watch.RunWithContext(ctx)
 	if !cache.WaitForCacheSync(ctx.Done(), watch.HasSynced) {
 		return fmt.Errorf("watching bindings: %w", context.Cause(ctx))
 	}
-	before, err := s.usage()
+	before, err := s.Usage()
 	if err != nil {
 		return err
 	}
-	counted, err := countWrites(ctx, s.top.kube)
+	counted, err := fleet.CountWrites(ctx, s.top.Kube)
 	if err != nil {
 		return err
 	}
 	own, started := ownCPU(), time.Now()
 	err = parallel(ctx, 20, o.Bindings, func(ctx context.Context, i int) error {
-		return work.Post().Namespace(namespace).Resource(bindings.Resource).Body(paperBinding(i)).Do(ctx).Error()
+		return work.Post().Namespace(fleet.Namespace).Resource(bindings.Resource).Body(paperBinding(i)).Do(ctx).Error()
 	})
 	if err != nil {
 		return fmt.Errorf("creating bindings: %w", err)
@@ -233,21 +235,21 @@ func (s *stand) scheduleBindings(ctx context.Context, o ScheduleOptions) error {
 	}
 	took := time.Since(started)
 	own = ownCPU() - own
-	after, err := s.usage()
+	after, err := s.Usage()
 	if err != nil {
 		return err
 	}
-	now, err := countWrites(ctx, s.top.kube)
+	now, err := fleet.CountWrites(ctx, s.top.Kube)
 	if err != nil {
 		return err
 	}
 	n := float64(o.Bindings)
 	fmt.Fprintf(o.Out, "%d bindings on %d clusters: all created after %.1f s, all scheduled after %.1f s: %.0f bindings/s\n",
 		o.Bindings, o.Clusters, created.Seconds(), took.Seconds(), n/took.Seconds())
-	made := now.since(counted)
+	made := now.Since(counted)
 	fmt.Fprintf(o.Out, "hub: %.1f ms of CPU and %.2f writes per binding, peak RSS %d MB; this client: %.1f ms of CPU per binding\n",
-		(after.cpu-before.cpu).Seconds()*1000/n, made.total()/n, after.peakRSS/1e6, own.Seconds()*1000/n)
-	for _, kind := range made.rows() {
+		(after.Cpu-before.Cpu).Seconds()*1000/n, made.Total()/n, after.PeakRSS/1e6, own.Seconds()*1000/n)
+	for _, kind := range made.Rows() {
 		fmt.Fprintf(o.Out, "  %7.2f  %s\n", made[kind]/n, kind)
 	}
 	return nil
@@ -268,12 +270,12 @@ func (s *stand) remember(ctx context.Context, o ScheduleOptions) error {
 	if err != nil {
 		return err
 	}
-	used, err := s.usage()
+	used, err := s.Usage()
 	if err != nil {
 		return err
 	}
 	fmt.Fprintf(o.Out, "hub, %s later: %d MB live, %d MB resident, %d MB of them pages of its binary and its database\n",
-		settled, kept.live/1e6, used.rss/1e6, (used.rss-used.own)/1e6)
+		settled, kept.live/1e6, used.Rss/1e6, (used.Rss-used.Own)/1e6)
 	return nil
 }
 
@@ -382,10 +384,10 @@ func paperCluster(i int) *clusterv1alpha1.Cluster {
 func paperBinding(i int) *workv1alpha2.ResourceBinding {
 	name := fmt.Sprintf("thing-%05d", i)
 	b := &workv1alpha2.ResourceBinding{ObjectMeta: metav1.ObjectMeta{
-		Namespace: namespace, Name: name, Labels: map[string]string{workv1alpha2.BindingManagedByLabel: "bench"},
+		Namespace: fleet.Namespace, Name: name, Labels: map[string]string{workv1alpha2.BindingManagedByLabel: "bench"},
 	}}
 	b.Spec.Resource = workv1alpha2.ObjectReference{
-		APIVersion: thing.GroupVersion().String(), Kind: thing.Kind, Namespace: namespace, Name: name, UID: types.UID(name),
+		APIVersion: thing.GroupVersion().String(), Kind: thing.Kind, Namespace: fleet.Namespace, Name: name, UID: types.UID(name),
 	}
 	b.Spec.Replicas = int32(20 + i%160)
 	b.Spec.ReplicaRequirements = &workv1alpha2.ReplicaRequirements{ResourceRequest: corev1.ResourceList{

@@ -9,6 +9,8 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/flagship-k8s/flagship/internal/tools/bench/fleet"
+
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -72,10 +74,10 @@ func RunServices(ctx context.Context, o Options) error {
 func (s *stand) services(ctx context.Context) (ServiceResult, error) {
 	r := ServiceResult{Services: manyServices, Members: len(s.far), Endpoints: serviceEndpoints, Changes: serviceSamples}
 	for name, m := range s.far {
-		if err := m.watchSlices(ctx); err != nil {
+		if err := watchSlices(ctx, m); err != nil {
 			return r, err
 		}
-		if err := m.awaitNamespace(ctx); err != nil {
+		if err := awaitNamespace(ctx, m); err != nil {
 			return r, fmt.Errorf("in %s: %w", name, err)
 		}
 	}
@@ -84,7 +86,7 @@ func (s *stand) services(ctx context.Context) (ServiceResult, error) {
 		return r, err
 	}
 	if _, err := s.everywhere(ctx, "slices", func(o map[string]any) bool {
-		return count(o, "slice", func(obj any) bool { return named(obj, "member") }) >= manyServices*(len(s.far)-1)
+		return fleet.Count(o, "slice", func(obj any) bool { return named(obj, "member") }) >= manyServices*(len(s.far)-1)
 	}); err != nil {
 		return r, err
 	}
@@ -110,9 +112,9 @@ func (s *stand) services(ctx context.Context) (ServiceResult, error) {
 	return r, err
 }
 
-func (s *shore) watchSlices(ctx context.Context) error {
-	typed := informers.NewSharedInformerFactoryWithOptions(s.kube, 0, informers.WithNamespace(namespace))
-	if _, err := typed.Discovery().V1().EndpointSlices().Informer().AddEventHandler(s.handler("slice")); err != nil {
+func watchSlices(ctx context.Context, s *fleet.Cluster) error {
+	typed := informers.NewSharedInformerFactoryWithOptions(s.Kube, 0, informers.WithNamespace(fleet.Namespace))
+	if _, err := typed.Discovery().V1().EndpointSlices().Informer().AddEventHandler(s.Handler("slice")); err != nil {
 		return fmt.Errorf("watching slices: %w", err)
 	}
 	typed.Start(ctx.Done())
@@ -121,9 +123,9 @@ func (s *shore) watchSlices(ctx context.Context) error {
 }
 
 // awaitNamespace waits until the hub has made the namespace in a member.
-func (s *shore) awaitNamespace(ctx context.Context) error {
+func awaitNamespace(ctx context.Context, s *fleet.Cluster) error {
 	err := wait.PollUntilContextCancel(ctx, 50*time.Millisecond, true, func(ctx context.Context) (bool, error) {
-		_, err := s.kube.CoreV1().Namespaces().Get(ctx, namespace, metav1.GetOptions{})
+		_, err := s.Kube.CoreV1().Namespaces().Get(ctx, fleet.Namespace, metav1.GetOptions{})
 		return err == nil, ignoreNotFound(err)
 	})
 	if err != nil {
@@ -146,18 +148,18 @@ func serviceName(i int) string { return fmt.Sprintf("service-%03d", i) }
 func (s *stand) createService(ctx context.Context, i int) error {
 	name := serviceName(i)
 	service := &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: fleet.Namespace},
 		Spec:       corev1.ServiceSpec{Selector: map[string]string{"app": name}, Ports: []corev1.ServicePort{{Name: "http", Port: 80}}},
 	}
-	if _, err := s.top.kube.CoreV1().Services(namespace).Create(ctx, service, metav1.CreateOptions{}); err != nil {
+	if _, err := s.top.Kube.CoreV1().Services(fleet.Namespace).Create(ctx, service, metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("creating Service %s: %w", name, err)
 	}
 	mcs := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": networkingv1alpha1.GroupVersion.String(), "kind": networkingv1alpha1.KindMultiClusterService,
-		"metadata": map[string]any{"name": name, "namespace": namespace},
+		"metadata": map[string]any{"name": name, "namespace": fleet.Namespace},
 		"spec":     map[string]any{"types": []any{string(networkingv1alpha1.ExposureTypeCrossCluster)}},
 	}}
-	created, err := s.top.dynamic.Resource(multiClusterServices).Namespace(namespace).Create(ctx, mcs, metav1.CreateOptions{})
+	created, err := s.top.Dynamic.Resource(multiClusterServices).Namespace(fleet.Namespace).Create(ctx, mcs, metav1.CreateOptions{})
 	if err != nil {
 		return fmt.Errorf("creating MultiClusterService %s: %w", name, err)
 	}
@@ -170,7 +172,7 @@ func (s *stand) provide(ctx context.Context, i int, id string) error {
 	for m := range len(s.far) {
 		member := s.far[fmt.Sprintf("member%d", m+1)]
 		slice := &discoveryv1.EndpointSlice{
-			ObjectMeta: metav1.ObjectMeta{Name: serviceName(i), Namespace: namespace, Labels: map[string]string{
+			ObjectMeta: metav1.ObjectMeta{Name: serviceName(i), Namespace: fleet.Namespace, Labels: map[string]string{
 				discoveryv1.LabelServiceName: serviceName(i), discoveryv1.LabelManagedBy: "endpointslice-controller.k8s.io",
 				networkingv1alpha1.MultiClusterServicePermanentIDLabel: id,
 			}},
@@ -183,7 +185,7 @@ func (s *stand) provide(ctx context.Context, i int, id string) error {
 				Conditions: discoveryv1.EndpointConditions{Ready: new(e > 0), Serving: new(e > 0), Terminating: new(false)},
 			})
 		}
-		if _, err := member.kube.DiscoveryV1().EndpointSlices(namespace).Create(ctx, slice, metav1.CreateOptions{}); err != nil {
+		if _, err := member.Kube.DiscoveryV1().EndpointSlices(fleet.Namespace).Create(ctx, slice, metav1.CreateOptions{}); err != nil {
 			return fmt.Errorf("creating slice %s: %w", slice.Name, err)
 		}
 	}
@@ -193,7 +195,7 @@ func (s *stand) provide(ctx context.Context, i int, id string) error {
 // settled waits until every Work is applied, so that the changes are measured alone.
 func (s *stand) settled(ctx context.Context) error {
 	want := manyServices * len(s.far) * len(s.far) // a Service in each member, a slice in each other one
-	_, err := s.top.until(ctx, "works to be applied", func(o map[string]any) bool { return count(o, "work", workApplied) >= want })
+	_, err := s.top.Until(ctx, "works to be applied", func(o map[string]any) bool { return fleet.Count(o, "work", fleet.WorkApplied) >= want })
 	return err
 }
 
@@ -202,7 +204,7 @@ func (s *stand) settled(ctx context.Context) error {
 func (s *stand) becomeReady(ctx context.Context, i int) (time.Duration, error) {
 	provider := fmt.Sprintf("member%d", i%len(s.far)+1)
 	name := serviceName(i % manyServices)
-	client := s.far[provider].kube.DiscoveryV1().EndpointSlices(namespace)
+	client := s.far[provider].Kube.DiscoveryV1().EndpointSlices(fleet.Namespace)
 	slice, err := client.Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
 		return 0, fmt.Errorf("reading slice %s: %w", name, err)
@@ -214,12 +216,12 @@ func (s *stand) becomeReady(ctx context.Context, i int) (time.Duration, error) {
 		return 0, fmt.Errorf("changing slice %s: %w", name, err)
 	}
 	last := started
-	key := "slice/" + namespace + "/" + networkingv1alpha1.DispatchedEndpointSliceName(provider, name)
+	key := "slice/" + fleet.Namespace + "/" + networkingv1alpha1.DispatchedEndpointSliceName(provider, name)
 	for consumer, m := range s.far {
 		if consumer == provider {
 			continue
 		}
-		at, err := m.until(ctx, name+" in "+consumer, func(o map[string]any) bool {
+		at, err := m.Until(ctx, name+" in "+consumer, func(o map[string]any) bool {
 			seen, ok := o[key].(*discoveryv1.EndpointSlice)
 			return ok && len(seen.Endpoints) > 0 && *seen.Endpoints[0].Conditions.Ready == ready
 		})

@@ -1,4 +1,4 @@
-package bench
+package fleet
 
 import (
 	"fmt"
@@ -10,18 +10,18 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// namespace is where the bench works, on the hub and in members.
-const namespace = "bench"
+// Namespace is where the bench works, on the hub and in members.
+const Namespace = "bench"
 
 var (
-	policies = schema.GroupVersionResource{Group: "policy.karmada.io", Version: "v1alpha1", Resource: "propagationpolicies"}
+	Policies = schema.GroupVersionResource{Group: "policy.karmada.io", Version: "v1alpha1", Resource: "propagationpolicies"}
 	works    = schema.GroupVersionResource{Group: "work.karmada.io", Version: "v1alpha1", Resource: "works"}
 )
 
-func deployment(name string, replicas int32) *appsv1.Deployment {
+func Deployment(name string, replicas int32) *appsv1.Deployment {
 	labels := map[string]string{"app": name}
 	return &appsv1.Deployment{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace, Labels: labels},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: Namespace, Labels: labels},
 		Spec: appsv1.DeploymentSpec{
 			Replicas: &replicas,
 			Selector: &metav1.LabelSelector{MatchLabels: labels},
@@ -38,19 +38,19 @@ func deployment(name string, replicas int32) *appsv1.Deployment {
 	}
 }
 
-func configMap(name string) *corev1.ConfigMap {
+func ConfigMap(name string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace, Labels: map[string]string{"bench": "configmap"}},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: Namespace, Labels: map[string]string{"bench": "configmap"}},
 		Data:       map[string]string{"key": "value", "name": name},
 	}
 }
 
-// duplicated is a policy that sends what its one selector selects to every cluster.
-func duplicated(name string, selector map[string]any) *unstructured.Unstructured {
+// Duplicated is a policy that sends what its one selector selects to every cluster.
+func Duplicated(name string, selector map[string]any) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": policies.GroupVersion().String(),
+		"apiVersion": Policies.GroupVersion().String(),
 		"kind":       "PropagationPolicy",
-		"metadata":   map[string]any{"name": name, "namespace": namespace},
+		"metadata":   map[string]any{"name": name, "namespace": Namespace},
 		"spec": map[string]any{
 			"resourceSelectors": []any{selector},
 			"placement": map[string]any{
@@ -60,11 +60,11 @@ func duplicated(name string, selector map[string]any) *unstructured.Unstructured
 	}}
 }
 
-func selectDeployment(name string) map[string]any {
+func SelectDeployment(name string) map[string]any {
 	return map[string]any{"apiVersion": "apps/v1", "kind": "Deployment", "name": name}
 }
 
-func selectConfigMaps() map[string]any {
+func SelectConfigMaps() map[string]any {
 	return map[string]any{
 		"apiVersion":    "v1",
 		"kind":          "ConfigMap",
@@ -72,5 +72,5 @@ func selectConfigMaps() map[string]any {
 	}
 }
 
-func deploymentName(i int) string { return fmt.Sprintf("app-%04d", i) }
-func configMapName(i int) string  { return fmt.Sprintf("config-%04d", i) }
+func DeploymentName(i int) string { return fmt.Sprintf("app-%04d", i) }
+func ConfigMapName(i int) string  { return fmt.Sprintf("config-%04d", i) }

@@ -1,4 +1,4 @@
-package bench
+package fleet
 
 import (
 	"context"
@@ -20,36 +20,36 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// observer sees every object of interest on one API server as it arrives, so that a measurement waits on the state and
+// Observer sees every object of interest on one API server as it arrives, so that a measurement waits on the state and
 // not on a poll.
-type observer struct {
-	mu      sync.Mutex
-	objects map[string]any // "kind/name"
+type Observer struct {
+	Mu      sync.Mutex
+	Objects map[string]any // "kind/name"
 	changed chan struct{}
 }
 
-func newObserver() *observer {
-	return &observer{objects: map[string]any{}, changed: make(chan struct{})}
+func newObserver() *Observer {
+	return &Observer{Objects: map[string]any{}, changed: make(chan struct{})}
 }
 
-func (o *observer) set(key string, obj any) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
+func (o *Observer) set(key string, obj any) {
+	o.Mu.Lock()
+	defer o.Mu.Unlock()
 	if obj == nil {
-		delete(o.objects, key)
+		delete(o.Objects, key)
 	} else {
-		o.objects[key] = obj
+		o.Objects[key] = obj
 	}
 	close(o.changed)
 	o.changed = make(chan struct{})
 }
 
-// until waits for a condition over all objects and returns the moment at which it held.
-func (o *observer) until(ctx context.Context, what string, holds func(map[string]any) bool) (time.Time, error) {
+// Until waits for a condition over all objects and returns the moment at which it held.
+func (o *Observer) Until(ctx context.Context, what string, holds func(map[string]any) bool) (time.Time, error) {
 	for {
-		o.mu.Lock()
-		ok, changed := holds(o.objects), o.changed
-		o.mu.Unlock()
+		o.Mu.Lock()
+		ok, changed := holds(o.Objects), o.changed
+		o.Mu.Unlock()
 		if ok {
 			return time.Now(), nil
 		}
@@ -61,7 +61,7 @@ func (o *observer) until(ctx context.Context, what string, holds func(map[string
 	}
 }
 
-func (o *observer) handler(kind string) cache.ResourceEventHandler {
+func (o *Observer) Handler(kind string) cache.ResourceEventHandler {
 	key := func(obj any) string {
 		if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 			obj = gone.Obj
@@ -79,14 +79,14 @@ func (o *observer) handler(kind string) cache.ResourceEventHandler {
 	}
 }
 
-// shore is one API server: clients to write and an observer to wait with.
-type shore struct {
-	*observer
-	kube    kubernetes.Interface
-	dynamic dynamic.Interface
+// Cluster is one API server: clients to write and an observer to wait with.
+type Cluster struct {
+	*Observer
+	Kube    kubernetes.Interface
+	Dynamic dynamic.Interface
 }
 
-func newShore(ctx context.Context, cfg *rest.Config, hub bool) (*shore, error) {
+func Connect(ctx context.Context, cfg *rest.Config, hub bool) (*Cluster, error) {
 	kube, err := kubernetes.NewForConfig(cfg)
 	if err != nil {
 		return nil, fmt.Errorf("building a client: %w", err)
@@ -95,12 +95,12 @@ func newShore(ctx context.Context, cfg *rest.Config, hub bool) (*shore, error) {
 	if err != nil {
 		return nil, fmt.Errorf("building a client: %w", err)
 	}
-	s := &shore{observer: newObserver(), kube: kube, dynamic: dyn}
-	typed := informers.NewSharedInformerFactoryWithOptions(kube, 0, informers.WithNamespace(namespace))
-	if _, err := typed.Apps().V1().Deployments().Informer().AddEventHandler(s.handler("deployment")); err != nil {
+	s := &Cluster{Observer: newObserver(), Kube: kube, Dynamic: dyn}
+	typed := informers.NewSharedInformerFactoryWithOptions(kube, 0, informers.WithNamespace(Namespace))
+	if _, err := typed.Apps().V1().Deployments().Informer().AddEventHandler(s.Handler("deployment")); err != nil {
 		return nil, fmt.Errorf("watching deployments: %w", err)
 	}
-	if _, err := typed.Core().V1().ConfigMaps().Informer().AddEventHandler(s.handler("configmap")); err != nil {
+	if _, err := typed.Core().V1().ConfigMaps().Informer().AddEventHandler(s.Handler("configmap")); err != nil {
 		return nil, fmt.Errorf("watching configmaps: %w", err)
 	}
 	typed.Start(ctx.Done())
@@ -109,7 +109,7 @@ func newShore(ctx context.Context, cfg *rest.Config, hub bool) (*shore, error) {
 		return s, nil
 	}
 	untyped := dynamicinformer.NewDynamicSharedInformerFactory(dyn, 0)
-	if _, err := untyped.ForResource(works).Informer().AddEventHandler(s.handler("work")); err != nil {
+	if _, err := untyped.ForResource(works).Informer().AddEventHandler(s.Handler("work")); err != nil {
 		return nil, fmt.Errorf("watching works: %w", err)
 	}
 	untyped.Start(ctx.Done())
@@ -117,9 +117,9 @@ func newShore(ctx context.Context, cfg *rest.Config, hub bool) (*shore, error) {
 	return s, nil
 }
 
-// reportReady stands in for a member's workload controllers: every Deployment is ready as soon as it is seen.
-func (s *shore) reportReady(ctx context.Context) error {
-	factory := informers.NewSharedInformerFactoryWithOptions(s.kube, 0, informers.WithNamespace(namespace))
+// ReportReady stands in for a member's workload controllers: every Deployment is ready as soon as it is seen.
+func (s *Cluster) ReportReady(ctx context.Context) error {
+	factory := informers.NewSharedInformerFactoryWithOptions(s.Kube, 0, informers.WithNamespace(Namespace))
 	todo := make(chan *appsv1.Deployment, 4096)
 	note := func(obj any) {
 		if d, ok := obj.(*appsv1.Deployment); ok && d.Status.ObservedGeneration != d.Generation {
@@ -152,7 +152,7 @@ func (s *shore) reportReady(ctx context.Context) error {
 
 // patchReady ignores errors: an object that has gone needs no status, and any other failure shows as a measurement that
 // never ends.
-func (s *shore) patchReady(ctx context.Context, d *appsv1.Deployment) {
+func (s *Cluster) patchReady(ctx context.Context, d *appsv1.Deployment) {
 	n := *d.Spec.Replicas
 	patch, err := json.Marshal(map[string]any{"status": appsv1.DeploymentStatus{
 		ObservedGeneration: d.Generation, Replicas: n, UpdatedReplicas: n, ReadyReplicas: n, AvailableReplicas: n,
@@ -160,11 +160,11 @@ func (s *shore) patchReady(ctx context.Context, d *appsv1.Deployment) {
 	if err != nil {
 		return
 	}
-	_, _ = s.kube.AppsV1().Deployments(d.Namespace).Patch(ctx, d.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
+	_, _ = s.Kube.AppsV1().Deployments(d.Namespace).Patch(ctx, d.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
 }
 
-// count returns how many objects of a kind satisfy a condition.
-func count(objects map[string]any, kind string, holds func(any) bool) int {
+// Count returns how many objects of a kind satisfy a condition.
+func Count(objects map[string]any, kind string, holds func(any) bool) int {
 	n := 0
 	for key, obj := range objects {
 		if len(key) > len(kind) && key[:len(kind)] == kind && key[len(kind)] == '/' && holds(obj) {
@@ -174,10 +174,10 @@ func count(objects map[string]any, kind string, holds func(any) bool) int {
 	return n
 }
 
-func anything(any) bool { return true }
+func Anything(any) bool { return true }
 
-// workApplied says whether a Work in an execution namespace carries Applied=True.
-func workApplied(obj any) bool {
+// WorkApplied says whether a Work in an execution namespace carries Applied=True.
+func WorkApplied(obj any) bool {
 	u, ok := obj.(*unstructured.Unstructured)
 	if !ok {
 		return false
@@ -191,26 +191,45 @@ func workApplied(obj any) bool {
 	return false
 }
 
-// carriesStatus says whether the template's status accounts for all replicas of n members.
-func carriesStatus(members int) func(any) bool {
+// CarriesStatus says whether the template's status accounts for all replicas of n members.
+func CarriesStatus(members int) func(any) bool {
 	return func(obj any) bool {
 		d, ok := obj.(*appsv1.Deployment)
 		return ok && d.Status.ObservedGeneration == d.Generation && d.Status.ReadyReplicas == *d.Spec.Replicas*int32(members)
 	}
 }
 
-// runsImage says whether the object is a Deployment with the given image.
-func runsImage(image string) func(any) bool {
+// RunsImage says whether the object is a Deployment with the given image.
+func RunsImage(image string) func(any) bool {
 	return func(obj any) bool {
 		d, ok := obj.(*appsv1.Deployment)
 		return ok && d.Spec.Template.Spec.Containers[0].Image == image
 	}
 }
 
-func createNamespace(ctx context.Context, s *shore, labels map[string]string) error {
-	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace, Labels: labels}}
-	if _, err := s.kube.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{}); err != nil {
-		return fmt.Errorf("creating namespace %s: %w", namespace, err)
+func CreateNamespace(ctx context.Context, s *Cluster, labels map[string]string) error {
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: Namespace, Labels: labels}}
+	if _, err := s.Kube.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{}); err != nil {
+		return fmt.Errorf("creating namespace %s: %w", Namespace, err)
 	}
 	return nil
+}
+
+// Poll is until for very many objects, where a look after every change would take more time than what is measured.
+func (o *Observer) Poll(ctx context.Context, what string, holds func(map[string]any) bool) error {
+	tick := time.NewTicker(250 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		o.Mu.Lock()
+		ok := holds(o.Objects)
+		o.Mu.Unlock()
+		if ok {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for %s: %w", what, context.Cause(ctx))
+		}
+	}
 }

@@ -1,4 +1,4 @@
-package bench
+package fleet
 
 import (
 	"bufio"
@@ -21,16 +21,16 @@ import (
 // clockTicks is the unit of CPU time in /proc, which Linux fixes at 100 per second for user space.
 const clockTicks = 100
 
-// fleet is a running hub with its members.
-type fleet struct {
+// Fleet is a running hub with its members.
+type Fleet struct {
 	cmd     *exec.Cmd
 	dir     string
-	hub     *rest.Config
-	members map[string]*rest.Config
+	Hub     *rest.Config
+	Members map[string]*rest.Config
 }
 
 // startFleet runs `flagship up` with bare members and waits until it is ready.
-func startFleet(ctx context.Context, binary string, members int, log io.Writer, flags ...string) (*fleet, error) {
+func Start(ctx context.Context, binary string, members int, log io.Writer, flags ...string) (*Fleet, error) {
 	dir, err := os.MkdirTemp("", "flagship-bench-")
 	if err != nil {
 		return nil, fmt.Errorf("creating a data directory: %w", err)
@@ -47,17 +47,17 @@ func startFleet(ctx context.Context, binary string, members int, log io.Writer, 
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("starting the playground: %w", err)
 	}
-	f := &fleet{cmd: cmd, dir: dir, members: map[string]*rest.Config{}}
+	f := &Fleet{cmd: cmd, dir: dir, Members: map[string]*rest.Config{}}
 	if err := waitReady(out, log); err != nil {
-		return nil, errors.Join(err, f.stop())
+		return nil, errors.Join(err, f.Stop())
 	}
-	if f.hub, err = clientConfig(filepath.Join(dir, "hub.kubeconfig")); err != nil {
-		return nil, errors.Join(err, f.stop())
+	if f.Hub, err = clientConfig(filepath.Join(dir, "hub.kubeconfig")); err != nil {
+		return nil, errors.Join(err, f.Stop())
 	}
 	for i := 1; i <= members; i++ {
 		name := fmt.Sprintf("member%d", i)
-		if f.members[name], err = clientConfig(filepath.Join(dir, name+".kubeconfig")); err != nil {
-			return nil, errors.Join(err, f.stop())
+		if f.Members[name], err = clientConfig(filepath.Join(dir, name+".kubeconfig")); err != nil {
+			return nil, errors.Join(err, f.Stop())
 		}
 	}
 	return f, nil
@@ -85,8 +85,8 @@ func clientConfig(file string) (*rest.Config, error) {
 	return cfg, nil
 }
 
-// stop ends the fleet and removes its files.
-func (f *fleet) stop() error {
+// Stop ends the fleet and removes its files.
+func (f *Fleet) Stop() error {
 	err := f.cmd.Process.Signal(syscall.SIGTERM)
 	if err == nil {
 		_ = f.cmd.Wait()
@@ -94,19 +94,19 @@ func (f *fleet) stop() error {
 	return errors.Join(err, os.RemoveAll(f.dir))
 }
 
-// usage is what the hub process has consumed since it started.
-type usage struct {
-	cpu     time.Duration
-	rss     int64 // bytes, and of these
-	own     int64 // what is no part of a file
-	peakRSS int64 // bytes
+// Usage is what the hub process has consumed since it started.
+type Usage struct {
+	Cpu     time.Duration
+	Rss     int64 // bytes, and of these
+	Own     int64 // what is no part of a file
+	PeakRSS int64 // bytes
 }
 
-func (f *fleet) usage() (usage, error) {
+func (f *Fleet) Usage() (Usage, error) {
 	pid := f.cmd.Process.Pid
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
-		return usage{}, fmt.Errorf("reading the hub's CPU time: %w", err)
+		return Usage{}, fmt.Errorf("reading the hub's CPU time: %w", err)
 	}
 	// The second field is the command in parentheses and may hold spaces; utime and stime are fields 14 and 15.
 	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
@@ -114,24 +114,24 @@ func (f *fleet) usage() (usage, error) {
 	for _, s := range fields[11:13] {
 		n, err := strconv.ParseInt(s, 10, 64)
 		if err != nil {
-			return usage{}, fmt.Errorf("parsing the hub's CPU time: %w", err)
+			return Usage{}, fmt.Errorf("parsing the hub's CPU time: %w", err)
 		}
 		ticks += n
 	}
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
-		return usage{}, fmt.Errorf("reading the hub's memory: %w", err)
+		return Usage{}, fmt.Errorf("reading the hub's memory: %w", err)
 	}
-	u := usage{cpu: time.Duration(ticks) * time.Second / clockTicks}
+	u := Usage{Cpu: time.Duration(ticks) * time.Second / clockTicks}
 	for line := range strings.Lines(string(status)) {
 		name, rest, _ := strings.Cut(line, ":")
-		into, wanted := map[string]*int64{"VmHWM": &u.peakRSS, "VmRSS": &u.rss, "RssAnon": &u.own}[name]
+		into, wanted := map[string]*int64{"VmHWM": &u.PeakRSS, "VmRSS": &u.Rss, "RssAnon": &u.Own}[name]
 		if !wanted {
 			continue
 		}
 		kib, err := strconv.ParseInt(strings.Fields(rest)[0], 10, 64)
 		if err != nil {
-			return usage{}, fmt.Errorf("parsing the hub's memory: %w", err)
+			return Usage{}, fmt.Errorf("parsing the hub's memory: %w", err)
 		}
 		*into = kib << 10
 	}

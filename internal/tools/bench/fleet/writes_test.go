@@ -1,4 +1,4 @@
-package bench
+package fleet
 
 import (
 	"testing"
@@ -14,18 +14,18 @@ apiserver_request_total{code="409",group="work.karmada.io",resource="works",subr
 apiserver_request_total{code="200",group="",resource="configmaps",subresource="",verb="GET"} 77
 apiserver_request_total{code="200",group="coordination.k8s.io",resource="leases",subresource="",verb="PUT"} 9
 `
-	got, err := parseWrites(text)
+	got, err := ParseWrites(text)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := writes{"POST works": 400, "PATCH works/status": 803, "refused with 409": 3}
+	want := Writes{"POST works": 400, "PATCH works/status": 803, "refused with 409": 3}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("reads and leases do not count, refusals count once in the total: %s", diff)
 	}
-	if got.total() != 1203 {
-		t.Errorf("total = %v, want 1203", got.total())
+	if got.Total() != 1203 {
+		t.Errorf("total = %v, want 1203", got.Total())
 	}
-	if diff := cmp.Diff(writes{"POST works": 100}, got.since(writes{"POST works": 300, "PATCH works/status": 803, "refused with 409": 3})); diff != "" {
+	if diff := cmp.Diff(Writes{"POST works": 100}, got.Since(Writes{"POST works": 300, "PATCH works/status": 803, "refused with 409": 3})); diff != "" {
 		t.Errorf("since: %s", diff)
 	}
 }

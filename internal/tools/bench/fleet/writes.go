@@ -1,4 +1,4 @@
-package bench
+package fleet
 
 import (
 	"context"
@@ -12,25 +12,25 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// writes counts accepted and refused write requests by resource, for instance "works/status" or "events".
-type writes map[string]float64
+// Writes counts accepted and refused write requests by resource, for instance "works/status" or "events".
+type Writes map[string]float64
 
 var (
 	requestLine = regexp.MustCompile(`^apiserver_request_total\{(.*)\} (\S+)$`)
 	label       = regexp.MustCompile(`(\w+)="([^"]*)"`)
 )
 
-// countWrites reads the API server's own counters.
-func countWrites(ctx context.Context, hub kubernetes.Interface) (writes, error) {
+// CountWrites reads the API server's own counters.
+func CountWrites(ctx context.Context, hub kubernetes.Interface) (Writes, error) {
 	text, err := hub.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("reading the hub's request counters: %w", err)
 	}
-	return parseWrites(string(text))
+	return ParseWrites(string(text))
 }
 
-func parseWrites(text string) (writes, error) {
-	out := writes{}
+func ParseWrites(text string) (Writes, error) {
+	out := Writes{}
 	for line := range strings.Lines(text) {
 		m := requestLine.FindStringSubmatch(strings.TrimSpace(line))
 		if m == nil {
@@ -64,9 +64,9 @@ func parseWrites(text string) (writes, error) {
 	return out, nil
 }
 
-// since returns what was written after an earlier count.
-func (w writes) since(before writes) writes {
-	out := writes{}
+// Since returns what was written after an earlier count.
+func (w Writes) Since(before Writes) Writes {
+	out := Writes{}
 	for k, n := range w {
 		if d := n - before[k]; d > 0 {
 			out[k] = d
@@ -75,8 +75,8 @@ func (w writes) since(before writes) writes {
 	return out
 }
 
-// total counts every write once; refusals are already among them.
-func (w writes) total() float64 {
+// Total counts every write once; refusals are already among them.
+func (w Writes) Total() float64 {
 	var sum float64
 	for k, n := range w {
 		if !strings.HasPrefix(k, "refused") {
@@ -86,8 +86,8 @@ func (w writes) total() float64 {
 	return sum
 }
 
-// rows lists the counters, largest first.
-func (w writes) rows() []string {
+// Rows lists the counters, largest first.
+func (w Writes) Rows() []string {
 	keys := slices.Collect(maps.Keys(w))
 	slices.SortFunc(keys, func(a, b string) int {
 		if w[a] != w[b] {
