@@ -77,7 +77,7 @@ func claimKinds() []claimKind {
 
 // runClaims measures resource claims of v1alpha2 against the built-in kind, on a hub without members.
 func runClaims(ctx context.Context, o Options) (results []ClaimResult, err error) {
-	_, err = onFleet(ctx, o, 0, func(s *stand) []scenario {
+	_, err = onFleet(ctx, o, 0, func(s *Stand) []scenario {
 		return []scenario{{true, func(ctx context.Context) (Result, error) {
 			results, err = s.claims(ctx)
 			return Result{Name: "resource claims"}, err
@@ -88,7 +88,7 @@ func runClaims(ctx context.Context, o Options) (results []ClaimResult, err error
 
 // claims takes every step with both kinds in turns, and first with the one, then with the other: whatever else the machine
 // does meanwhile, and what the hub has to hold by then, falls on both.
-func (s *stand) claims(ctx context.Context) ([]ClaimResult, error) {
+func (s *Stand) claims(ctx context.Context) ([]ClaimResult, error) {
 	var pair []*claimSet
 	for _, kind := range claimKinds() {
 		warm := s.claimSet(kind, "warm", warmClaims)
@@ -126,7 +126,7 @@ func (s *stand) claims(ctx context.Context) ([]ClaimResult, error) {
 
 // claimSet is the claims of one kind, and what they cost.
 type claimSet struct {
-	stand    *stand
+	stand    *Stand
 	kind     claimKind
 	resource schema.GroupVersionResource
 	claims   dynamic.ResourceInterface
@@ -136,11 +136,11 @@ type claimSet struct {
 	created, updated, listed ClaimResult
 }
 
-func (s *stand) claimSet(kind claimKind, prefix string, n int) *claimSet {
+func (s *Stand) claimSet(kind claimKind, prefix string, n int) *claimSet {
 	resource := schema.GroupVersionResource{Group: "resource.k8s.io", Version: kind.version, Resource: "resourceclaims"}
 	result := func(step string) ClaimResult { return ClaimResult{Step: step, Version: kind.version, Claims: n} }
 	return &claimSet{
-		stand: s, kind: kind, resource: resource, claims: s.top.Dynamic.Resource(resource).Namespace(fleet.Namespace), prefix: prefix,
+		stand: s, kind: kind, resource: resource, claims: s.Top.Dynamic.Resource(resource).Namespace(fleet.Namespace), prefix: prefix,
 		versions: make([]string, n), created: result("create"), updated: result("update status"), listed: result("list"),
 	}
 }
@@ -169,7 +169,7 @@ func (c *claimSet) round(ctx context.Context, step claimStep, i, n int) error {
 			return nil
 		}
 		share := result.Claims / n
-		return parallel(ctx, claimWriters, share, func(ctx context.Context, k int) error { return step.each(ctx, i*share+k) })
+		return Parallel(ctx, claimWriters, share, func(ctx context.Context, k int) error { return step.each(ctx, i*share+k) })
 	})
 	if err != nil {
 		return fmt.Errorf("%s of claims of %s: %w", result.Step, c.kind.version, err)
@@ -208,7 +208,7 @@ func (c *claimSet) update(ctx context.Context, i int) error {
 // list asks for all claims, without decoding them: that would be the bench's own time.
 func (c *claimSet) list(ctx context.Context) error {
 	path := fmt.Sprintf("/apis/%s/%s/namespaces/%s/%s", c.resource.Group, c.resource.Version, fleet.Namespace, c.resource.Resource)
-	data, err := c.stand.top.Kube.Discovery().RESTClient().Get().AbsPath(path).SetHeader("Accept", "application/json").DoRaw(ctx)
+	data, err := c.stand.Top.Kube.Discovery().RESTClient().Get().AbsPath(path).SetHeader("Accept", "application/json").DoRaw(ctx)
 	if err == nil && strings.Count(string(data), `"uid":"6f1f8c80`) != len(c.versions) {
 		err = fmt.Errorf("the list does not show %d reserved claims", len(c.versions))
 	}
@@ -223,8 +223,8 @@ func (c *claimSet) remove(ctx context.Context) error {
 }
 
 // measureClaims runs something and adds to the result what it took.
-func (s *stand) measureClaims(ctx context.Context, r *ClaimResult, run func() error) error {
-	heapBefore, err := s.heap(ctx)
+func (s *Stand) measureClaims(ctx context.Context, r *ClaimResult, run func() error) error {
+	heapBefore, err := s.Heap(ctx)
 	if err != nil {
 		return err
 	}
@@ -241,21 +241,21 @@ func (s *stand) measureClaims(ctx context.Context, r *ClaimResult, run func() er
 	if err != nil {
 		return err
 	}
-	heapAfter, err := s.heap(ctx)
+	heapAfter, err := s.Heap(ctx)
 	if err != nil {
 		return err
 	}
 	r.CPUSeconds += (after.Cpu - before.Cpu).Seconds()
 	r.AllocatedBytes += heapAfter.allocated - heapBefore.allocated
-	r.HeldBytes += heapAfter.live - heapBefore.live
+	r.HeldBytes += heapAfter.Live - heapBefore.Live
 	return nil
 }
 
 // heap is the state of the hub's heap just after a collection.
-type heap struct{ live, allocated int64 }
+type heap struct{ Live, allocated int64 }
 
-func (s *stand) heap(ctx context.Context) (heap, error) {
-	text, err := s.top.Kube.Discovery().RESTClient().Get().AbsPath(heapProfile).Param("gc", "1").Param("debug", "1").DoRaw(ctx)
+func (s *Stand) Heap(ctx context.Context) (heap, error) {
+	text, err := s.Top.Kube.Discovery().RESTClient().Get().AbsPath(heapProfile).Param("gc", "1").Param("debug", "1").DoRaw(ctx)
 	if err != nil {
 		return heap{}, fmt.Errorf("reading the state of the heap: %w", err)
 	}
@@ -265,7 +265,7 @@ func (s *stand) heap(ctx context.Context) (heap, error) {
 // parseHeap reads the figures at the end of a heap profile in text form.
 func parseHeap(text string) (heap, error) {
 	var h heap
-	for name, into := range map[string]*int64{"# HeapAlloc = ": &h.live, "# TotalAlloc = ": &h.allocated} {
+	for name, into := range map[string]*int64{"# HeapAlloc = ": &h.Live, "# TotalAlloc = ": &h.allocated} {
 		_, rest, found := strings.Cut(text, name)
 		if !found {
 			return h, fmt.Errorf("the heap profile lacks %q", strings.TrimSpace(name))

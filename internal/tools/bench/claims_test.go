@@ -8,7 +8,7 @@ import (
 func TestHeapFiguresAreReadFromAProfile(t *testing.T) {
 	text := "heap profile: 1: 2 [3: 4] @ heap/1048576\n\n# runtime.MemStats\n# Alloc = 7\n# TotalAlloc = 42\n# HeapAlloc = 7\n"
 	got, err := parseHeap(text)
-	if want := (heap{live: 7, allocated: 42}); err != nil || got != want {
+	if want := (heap{Live: 7, allocated: 42}); err != nil || got != want {
 		t.Errorf("parseHeap() = %v, %v, want %v", got, err, want)
 	}
 	for _, text := range []string{"nothing of the kind", "", "# TotalAlloc = 42\n# HeapAlloc = many\n"} {
@@ -17,8 +17,8 @@ func TestHeapFiguresAreReadFromAProfile(t *testing.T) {
 		}
 	}
 	long := "heap profile: 1: 2 [3: 4] @ heap/1048576\n\n# runtime.MemStats\n# Alloc = 5\n# TotalAlloc = 6\n# HeapAlloc = 604123456\n# HeapSys = 7\n"
-	if got, err := parseHeap(long); err != nil || got.live != 604_123_456 {
-		t.Errorf("%d bytes live, %v, want 604123456", got.live, err)
+	if got, err := parseHeap(long); err != nil || got.Live != 604_123_456 {
+		t.Errorf("%d bytes live, %v, want 604123456", got.Live, err)
 	}
 }
 

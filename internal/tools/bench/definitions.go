@@ -40,7 +40,7 @@ type DefinitionResult struct {
 // RunDefinitions measures what many definitions cost a hub without members, and prints the result.
 func RunDefinitions(ctx context.Context, o Options) error {
 	var result DefinitionResult
-	_, err := onFleet(ctx, o, 0, func(s *stand) []scenario {
+	_, err := onFleet(ctx, o, 0, func(s *Stand) []scenario {
 		return []scenario{{true, func(ctx context.Context) (_ Result, err error) {
 			result, err = s.definitions(ctx, manyDefinitions)
 			return Result{Name: "definitions"}, err
@@ -55,15 +55,15 @@ func RunDefinitions(ctx context.Context, o Options) error {
 	return errors.Join(printDefinitions(o.Out, result), err)
 }
 
-func (s *stand) definitions(ctx context.Context, n int) (DefinitionResult, error) {
+func (s *Stand) definitions(ctx context.Context, n int) (DefinitionResult, error) {
 	r := DefinitionResult{Definitions: n}
 	before, err := s.weigh(ctx)
 	if err != nil {
 		return r, err
 	}
 	started := time.Now()
-	err = parallel(ctx, definitionWriters, n, func(ctx context.Context, i int) error {
-		_, err := s.top.Dynamic.Resource(definitionResource).Create(ctx, definitionOf(i), metav1.CreateOptions{})
+	err = Parallel(ctx, definitionWriters, n, func(ctx context.Context, i int) error {
+		_, err := s.Top.Dynamic.Resource(definitionResource).Create(ctx, definitionOf(i), metav1.CreateOptions{})
 		return err
 	})
 	if err != nil {
@@ -80,7 +80,7 @@ func (s *stand) definitions(ctx context.Context, n int) (DefinitionResult, error
 	r.CPUSeconds = (after.cpu - before.cpu).Seconds()
 	r.HeldBytes, r.RSSBytes = after.live-before.live, after.rss-before.rss
 	for _, path := range []string{"/openapi/v2", "/openapi/v3", "/openapi/v3/apis/" + definitionGroup(0) + "/v1"} {
-		if _, err := s.top.Kube.Discovery().RESTClient().Get().AbsPath(path).DoRaw(ctx); err != nil {
+		if _, err := s.Top.Kube.Discovery().RESTClient().Get().AbsPath(path).DoRaw(ctx); err != nil {
 			return r, fmt.Errorf("reading %s: %w", path, err)
 		}
 	}
@@ -96,7 +96,7 @@ type weight struct {
 }
 
 // weigh waits until the hub is at rest, and has given back what it needed before: it does so ten seconds later.
-func (s *stand) weigh(ctx context.Context) (weight, error) {
+func (s *Stand) weigh(ctx context.Context) (weight, error) {
 	const (
 		glance = 2 * time.Second
 		quiet  = 7
@@ -112,11 +112,11 @@ func (s *stand) weigh(ctx context.Context) (weight, error) {
 			restful = 0
 		}
 		if restful == quiet {
-			h, err := s.heap(ctx)
+			h, err := s.Heap(ctx)
 			if err != nil {
 				return weight{}, err
 			}
-			return weight{cpu: u.Cpu, live: h.live, rss: u.Rss}, nil
+			return weight{cpu: u.Cpu, live: h.Live, rss: u.Rss}, nil
 		}
 		last = u.Cpu
 		select {
@@ -128,11 +128,11 @@ func (s *stand) weigh(ctx context.Context) (weight, error) {
 }
 
 // established waits until every definition made here is served.
-func (s *stand) established(ctx context.Context, n int) error {
+func (s *Stand) established(ctx context.Context, n int) error {
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		list, err := s.top.Dynamic.Resource(definitionResource).List(ctx, metav1.ListOptions{LabelSelector: "bench=definitions"})
+		list, err := s.Top.Dynamic.Resource(definitionResource).List(ctx, metav1.ListOptions{LabelSelector: "bench=definitions"})
 		if err != nil {
 			return fmt.Errorf("listing definitions: %w", err)
 		}

@@ -14,8 +14,8 @@ import (
 
 const (
 	manyWorks = 10_000
-	// calm is how long nothing happens before memory is measured: what a burst took is given back by then.
-	calm = 30 * time.Second
+	// Calm is how long nothing happens before memory is measured: what a burst took is given back by then.
+	Calm = 30 * time.Second
 	// longCalm is when the history of what happened is let go as well.
 	longCalm = 3 * time.Minute
 )
@@ -36,7 +36,7 @@ type Held struct {
 }
 
 func runMany(ctx context.Context, o Options) (Result, error) {
-	results, err := onFleet(ctx, o, 1, func(s *stand) []scenario {
+	results, err := onFleet(ctx, o, 1, func(s *Stand) []scenario {
 		return []scenario{{true, func(ctx context.Context) (Result, error) { return s.many(ctx, manyWorks, o.ProfileDir) }}}
 	})
 	if err != nil {
@@ -47,10 +47,10 @@ func runMany(ctx context.Context, o Options) (Result, error) {
 
 // many is scenario (f): n objects under one policy in one member, which stay a while and go again. Given a directory, it
 // keeps a heap profile of the time when all are there.
-func (s *stand) many(ctx context.Context, n int, profiles string) (Result, error) {
+func (s *Stand) many(ctx context.Context, n int, profiles string) (Result, error) {
 	memory := &Memory{}
 	var err error
-	if memory.Before, err = s.held(ctx, calm); err != nil {
+	if memory.Before, err = s.held(ctx, Calm); err != nil {
 		return Result{}, err
 	}
 	p, err := s.begin(ctx, fmt.Sprintf("(f) %d ConfigMaps in one member", n), n)
@@ -58,11 +58,11 @@ func (s *stand) many(ctx context.Context, n int, profiles string) (Result, error
 		return Result{}, err
 	}
 	policy := fleet.Duplicated("configmaps", fleet.SelectConfigMaps())
-	if _, err := s.top.Dynamic.Resource(fleet.Policies).Namespace(fleet.Namespace).Create(ctx, policy, metav1.CreateOptions{}); err != nil {
+	if _, err := s.Top.Dynamic.Resource(fleet.Policies).Namespace(fleet.Namespace).Create(ctx, policy, metav1.CreateOptions{}); err != nil {
 		return Result{}, fmt.Errorf("creating the policy: %w", err)
 	}
-	err = parallel(ctx, 10, n, func(ctx context.Context, i int) error {
-		_, err := s.top.Kube.CoreV1().ConfigMaps(fleet.Namespace).Create(ctx, fleet.ConfigMap(fleet.ConfigMapName(i)), metav1.CreateOptions{})
+	err = Parallel(ctx, 10, n, func(ctx context.Context, i int) error {
+		_, err := s.Top.Kube.CoreV1().ConfigMaps(fleet.Namespace).Create(ctx, fleet.ConfigMap(fleet.ConfigMapName(i)), metav1.CreateOptions{})
 		return err
 	})
 	if err != nil {
@@ -74,7 +74,7 @@ func (s *stand) many(ctx context.Context, n int, profiles string) (Result, error
 		}
 	}
 	p.result.InMembers = p.seconds(time.Now())
-	if err := s.top.Poll(ctx, "works to be applied", func(o map[string]any) bool { return fleet.Count(o, "work", fleet.WorkApplied) >= n }); err != nil {
+	if err := s.Top.Poll(ctx, "works to be applied", func(o map[string]any) bool { return fleet.Count(o, "work", fleet.WorkApplied) >= n }); err != nil {
 		return Result{}, err
 	}
 	p.result.Applied = p.seconds(time.Now())
@@ -82,7 +82,7 @@ func (s *stand) many(ctx context.Context, n int, profiles string) (Result, error
 	if err != nil {
 		return Result{}, err
 	}
-	if memory.With, err = s.held(ctx, calm); err != nil {
+	if memory.With, err = s.held(ctx, Calm); err != nil {
 		return Result{}, err
 	}
 	if profiles != "" {
@@ -91,19 +91,19 @@ func (s *stand) many(ctx context.Context, n int, profiles string) (Result, error
 		}
 	}
 	// One by one: a deletion of all in one request takes longer than a request may.
-	err = parallel(ctx, 10, n, func(ctx context.Context, i int) error {
-		return s.top.Kube.CoreV1().ConfigMaps(fleet.Namespace).Delete(ctx, fleet.ConfigMapName(i), metav1.DeleteOptions{})
+	err = Parallel(ctx, 10, n, func(ctx context.Context, i int) error {
+		return s.Top.Kube.CoreV1().ConfigMaps(fleet.Namespace).Delete(ctx, fleet.ConfigMapName(i), metav1.DeleteOptions{})
 	})
 	if err != nil {
 		return Result{}, fmt.Errorf("deleting configmaps: %w", err)
 	}
-	err = s.top.Poll(ctx, "works to go", func(o map[string]any) bool {
+	err = s.Top.Poll(ctx, "works to go", func(o map[string]any) bool {
 		return fleet.Count(o, "work", func(obj any) bool { return named(obj, "config-") }) == 0
 	})
 	if err != nil {
 		return Result{}, err
 	}
-	if memory.After, err = s.held(ctx, calm); err != nil {
+	if memory.After, err = s.held(ctx, Calm); err != nil {
 		return Result{}, err
 	}
 	if memory.Later, err = s.held(ctx, longCalm); err != nil {
@@ -116,7 +116,7 @@ func (s *stand) many(ctx context.Context, n int, profiles string) (Result, error
 func ofBench(obj any) bool { return named(obj, "config-") }
 
 // held is what the hub holds after a while of calm.
-func (s *stand) held(ctx context.Context, calm time.Duration) (Held, error) {
+func (s *Stand) held(ctx context.Context, calm time.Duration) (Held, error) {
 	timer := time.NewTimer(calm)
 	defer timer.Stop()
 	select {
@@ -128,8 +128,8 @@ func (s *stand) held(ctx context.Context, calm time.Duration) (Held, error) {
 	if err != nil {
 		return Held{}, err
 	}
-	kept, err := s.heap(ctx)
-	return Held{Resident: u.Rss, Files: u.Rss - u.Own, Live: kept.live}, err
+	kept, err := s.Heap(ctx)
+	return Held{Resident: u.Rss, Files: u.Rss - u.Own, Live: kept.Live}, err
 }
 
 func printMemory(out io.Writer, results []Result) {

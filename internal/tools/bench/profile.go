@@ -13,9 +13,9 @@ const (
 	heapProfile = "/debug/pprof/heap"
 )
 
-// profile starts taking a CPU profile of the hub. The returned function waits for it and adds a heap profile. Without a
+// Profile starts taking a CPU profile of the hub. The returned function waits for it and adds a heap profile. Without a
 // directory nothing happens.
-func (s *stand) profile(ctx context.Context, dir string, scenario int) func() error {
+func (s *Stand) Profile(ctx context.Context, dir string, scenario int) func() error {
 	if dir == "" {
 		return func() error { return nil }
 	}
@@ -29,8 +29,8 @@ func (s *stand) profile(ctx context.Context, dir string, scenario int) func() er
 	}
 }
 
-func (s *stand) fetch(ctx context.Context, path, file string) error {
-	request := s.top.Kube.Discovery().RESTClient().Get().AbsPath(path)
+func (s *Stand) fetch(ctx context.Context, path, file string) error {
+	request := s.Top.Kube.Discovery().RESTClient().Get().AbsPath(path)
 	if path == cpuProfile {
 		request = request.Param("seconds", "10")
 	}

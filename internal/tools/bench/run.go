@@ -121,7 +121,7 @@ func runNarrow(ctx context.Context, o Options) ([]Result, error) {
 	if !o.wants("a", "b", "c", "d", "x") {
 		return nil, nil
 	}
-	return onFleet(ctx, o, 2, func(s *stand) []scenario {
+	return onFleet(ctx, o, 2, func(s *Stand) []scenario {
 		return []scenario{
 			{o.wants("a", "c", "x"), func(ctx context.Context) (Result, error) {
 				return s.deployments(ctx, fmt.Sprintf("(a) %d Deployments, a policy each", manyDeployments), manyDeployments)
@@ -135,7 +135,7 @@ func runNarrow(ctx context.Context, o Options) ([]Result, error) {
 }
 
 func runWide(ctx context.Context, o Options) (Result, error) {
-	results, err := onFleet(ctx, o, wideMembers, func(s *stand) []scenario {
+	results, err := onFleet(ctx, o, wideMembers, func(s *Stand) []scenario {
 		return []scenario{{true, func(ctx context.Context) (Result, error) {
 			return s.deployments(ctx, fmt.Sprintf("(e) %d Deployments to %d members", wideDeployments, wideMembers), wideDeployments)
 		}}}
@@ -147,7 +147,7 @@ func runWide(ctx context.Context, o Options) (Result, error) {
 }
 
 // onFleet starts a fleet, runs scenarios on it one after the other and ends it.
-func onFleet(ctx context.Context, o Options, members int, scenarios func(*stand) []scenario) (_ []Result, err error) {
+func onFleet(ctx context.Context, o Options, members int, scenarios func(*Stand) []scenario) (_ []Result, err error) {
 	fmt.Fprintf(o.Log, "Starting a hub and %d members\n", members)
 	f, err := fleet.Start(ctx, o.Binary, members, o.Log)
 	if err != nil {
@@ -164,7 +164,7 @@ func onFleet(ctx context.Context, o Options, members int, scenarios func(*stand)
 		if !scenario.wanted {
 			continue
 		}
-		profiled := s.profile(ctx, o.ProfileDir, i)
+		profiled := s.Profile(ctx, o.ProfileDir, i)
 		timed, cancel := context.WithTimeoutCause(ctx, o.Timeout, fmt.Errorf("not done within %s", o.Timeout))
 		r, err := scenario.run(timed)
 		cancel()

@@ -13,19 +13,19 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// stand is a fleet with observers on every API server.
-type stand struct {
+// Stand is a fleet with observers on every API server.
+type Stand struct {
 	*fleet.Fleet
-	top  *fleet.Cluster
+	Top  *fleet.Cluster
 	far  map[string]*fleet.Cluster
 	done context.CancelFunc
 }
 
-func newStand(ctx context.Context, f *fleet.Fleet) (*stand, error) {
+func newStand(ctx context.Context, f *fleet.Fleet) (*Stand, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	s := &stand{Fleet: f, far: map[string]*fleet.Cluster{}, done: cancel}
+	s := &Stand{Fleet: f, far: map[string]*fleet.Cluster{}, done: cancel}
 	var err error
-	if s.top, err = fleet.Connect(ctx, f.Hub, true); err != nil {
+	if s.Top, err = fleet.Connect(ctx, f.Hub, true); err != nil {
 		cancel()
 		return nil, err
 	}
@@ -39,11 +39,11 @@ func newStand(ctx context.Context, f *fleet.Fleet) (*stand, error) {
 			return nil, err
 		}
 	}
-	return s, fleet.CreateNamespace(ctx, s.top, nil)
+	return s, fleet.CreateNamespace(ctx, s.Top, nil)
 }
 
 // everywhere waits until a condition holds in every member.
-func (s *stand) everywhere(ctx context.Context, what string, holds func(map[string]any) bool) (time.Time, error) {
+func (s *Stand) everywhere(ctx context.Context, what string, holds func(map[string]any) bool) (time.Time, error) {
 	var last time.Time
 	for name, m := range s.far {
 		at, err := m.Until(ctx, what+" in "+name, holds)
@@ -57,8 +57,8 @@ func (s *stand) everywhere(ctx context.Context, what string, holds func(map[stri
 	return last, nil
 }
 
-// parallel runs n numbered steps from a number of writers.
-func parallel(ctx context.Context, writers, n int, step func(context.Context, int) error) error {
+// Parallel runs n numbered steps from a number of writers.
+func Parallel(ctx context.Context, writers, n int, step func(context.Context, int) error) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(writers)
 	for i := range n {
@@ -69,15 +69,15 @@ func parallel(ctx context.Context, writers, n int, step func(context.Context, in
 
 // phase is one measured stretch of work.
 type phase struct {
-	stand   *stand
+	stand   *Stand
 	result  Result
 	started time.Time
 	before  fleet.Usage
 	counted fleet.Writes
 }
 
-func (s *stand) begin(ctx context.Context, name string, objects int) (*phase, error) {
-	counted, err := fleet.CountWrites(ctx, s.top.Kube)
+func (s *Stand) begin(ctx context.Context, name string, objects int) (*phase, error) {
+	counted, err := fleet.CountWrites(ctx, s.Top.Kube)
 	if err != nil {
 		return nil, err
 	}
@@ -97,7 +97,7 @@ func (p *phase) end(ctx context.Context, own float64) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	counted, err := fleet.CountWrites(ctx, p.stand.top.Kube)
+	counted, err := fleet.CountWrites(ctx, p.stand.Top.Kube)
 	if err != nil {
 		return Result{}, err
 	}
@@ -116,12 +116,12 @@ func (p *phase) end(ctx context.Context, own float64) (Result, error) {
 func (p *phase) seconds(at time.Time) float64 { return at.Sub(p.started).Seconds() }
 
 // deployments is scenarios (a) and (e): n Deployments with a policy each.
-func (s *stand) deployments(ctx context.Context, name string, n int) (Result, error) {
+func (s *Stand) deployments(ctx context.Context, name string, n int) (Result, error) {
 	p, err := s.begin(ctx, name, n)
 	if err != nil {
 		return Result{}, err
 	}
-	err = parallel(ctx, 10, n, func(ctx context.Context, i int) error { return s.createDeployment(ctx, fleet.DeploymentName(i)) })
+	err = Parallel(ctx, 10, n, func(ctx context.Context, i int) error { return s.createDeployment(ctx, fleet.DeploymentName(i)) })
 	if err != nil {
 		return Result{}, err
 	}
@@ -131,12 +131,12 @@ func (s *stand) deployments(ctx context.Context, name string, n int) (Result, er
 	}
 	p.result.InMembers = p.seconds(at)
 	want := n * len(s.far)
-	at, err = s.top.Until(ctx, "works to be applied", func(o map[string]any) bool { return fleet.Count(o, "work", fleet.WorkApplied) >= want })
+	at, err = s.Top.Until(ctx, "works to be applied", func(o map[string]any) bool { return fleet.Count(o, "work", fleet.WorkApplied) >= want })
 	if err != nil {
 		return Result{}, err
 	}
 	p.result.Applied = p.seconds(at)
-	at, err = s.top.Until(ctx, "template status", func(o map[string]any) bool {
+	at, err = s.Top.Until(ctx, "template status", func(o map[string]any) bool {
 		return fleet.Count(o, "deployment", fleet.CarriesStatus(len(s.far))) >= n
 	})
 	if err != nil {
@@ -146,29 +146,29 @@ func (s *stand) deployments(ctx context.Context, name string, n int) (Result, er
 	return p.end(ctx, 2)
 }
 
-func (s *stand) createDeployment(ctx context.Context, name string) error {
+func (s *Stand) createDeployment(ctx context.Context, name string) error {
 	policy := fleet.Duplicated(name, fleet.SelectDeployment(name))
-	if _, err := s.top.Dynamic.Resource(fleet.Policies).Namespace(fleet.Namespace).Create(ctx, policy, metav1.CreateOptions{}); err != nil {
+	if _, err := s.Top.Dynamic.Resource(fleet.Policies).Namespace(fleet.Namespace).Create(ctx, policy, metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("creating policy %s: %w", name, err)
 	}
-	if _, err := s.top.Kube.AppsV1().Deployments(fleet.Namespace).Create(ctx, fleet.Deployment(name, 2), metav1.CreateOptions{}); err != nil {
+	if _, err := s.Top.Kube.AppsV1().Deployments(fleet.Namespace).Create(ctx, fleet.Deployment(name, 2), metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("creating deployment %s: %w", name, err)
 	}
 	return nil
 }
 
 // configMaps is scenario (b): n objects under one policy.
-func (s *stand) configMaps(ctx context.Context, n int) (Result, error) {
+func (s *Stand) configMaps(ctx context.Context, n int) (Result, error) {
 	p, err := s.begin(ctx, fmt.Sprintf("(b) %d ConfigMaps, one policy", n), n)
 	if err != nil {
 		return Result{}, err
 	}
 	policy := fleet.Duplicated("configmaps", fleet.SelectConfigMaps())
-	if _, err := s.top.Dynamic.Resource(fleet.Policies).Namespace(fleet.Namespace).Create(ctx, policy, metav1.CreateOptions{}); err != nil {
+	if _, err := s.Top.Dynamic.Resource(fleet.Policies).Namespace(fleet.Namespace).Create(ctx, policy, metav1.CreateOptions{}); err != nil {
 		return Result{}, fmt.Errorf("creating the policy: %w", err)
 	}
-	err = parallel(ctx, 10, n, func(ctx context.Context, i int) error {
-		_, err := s.top.Kube.CoreV1().ConfigMaps(fleet.Namespace).Create(ctx, fleet.ConfigMap(fleet.ConfigMapName(i)), metav1.CreateOptions{})
+	err = Parallel(ctx, 10, n, func(ctx context.Context, i int) error {
+		_, err := s.Top.Kube.CoreV1().ConfigMaps(fleet.Namespace).Create(ctx, fleet.ConfigMap(fleet.ConfigMapName(i)), metav1.CreateOptions{})
 		return err
 	})
 	if err != nil {
@@ -185,15 +185,15 @@ func (s *stand) configMaps(ctx context.Context, n int) (Result, error) {
 }
 
 // change is scenario (c): one field in all n Deployments.
-func (s *stand) change(ctx context.Context, n int) (Result, error) {
+func (s *Stand) change(ctx context.Context, n int) (Result, error) {
 	p, err := s.begin(ctx, fmt.Sprintf("(c) one field changed in %d Deployments", n), n)
 	if err != nil {
 		return Result{}, err
 	}
 	const image = "nginx:1.28"
 	patch := []byte(`{"spec":{"template":{"spec":{"containers":[{"name":"app","image":"` + image + `"}]}}}}`)
-	err = parallel(ctx, 10, n, func(ctx context.Context, i int) error {
-		_, err := s.top.Kube.AppsV1().Deployments(fleet.Namespace).Patch(ctx, fleet.DeploymentName(i), types.StrategicMergePatchType, patch, metav1.PatchOptions{})
+	err = Parallel(ctx, 10, n, func(ctx context.Context, i int) error {
+		_, err := s.Top.Kube.AppsV1().Deployments(fleet.Namespace).Patch(ctx, fleet.DeploymentName(i), types.StrategicMergePatchType, patch, metav1.PatchOptions{})
 		return err
 	})
 	if err != nil {
@@ -204,7 +204,7 @@ func (s *stand) change(ctx context.Context, n int) (Result, error) {
 		return Result{}, err
 	}
 	p.result.InMembers = p.seconds(at)
-	at, err = s.top.Until(ctx, "template status", func(o map[string]any) bool {
+	at, err = s.Top.Until(ctx, "template status", func(o map[string]any) bool {
 		return fleet.Count(o, "deployment", fleet.CarriesStatus(len(s.far))) >= n
 	})
 	if err != nil {
@@ -215,7 +215,7 @@ func (s *stand) change(ctx context.Context, n int) (Result, error) {
 }
 
 // latency is scenario (d): one Deployment with its policy at a time.
-func (s *stand) latency(ctx context.Context, samples int) (Result, error) {
+func (s *Stand) latency(ctx context.Context, samples int) (Result, error) {
 	p, err := s.begin(ctx, "(d) one Deployment with its policy", samples)
 	if err != nil {
 		return Result{}, err
@@ -233,7 +233,7 @@ func (s *stand) latency(ctx context.Context, samples int) (Result, error) {
 			return Result{}, err
 		}
 		members = append(members, at.Sub(started).Seconds())
-		at, err = s.top.Until(ctx, "the status of "+name, func(o map[string]any) bool { return fleet.CarriesStatus(len(s.far))(o[key]) })
+		at, err = s.Top.Until(ctx, "the status of "+name, func(o map[string]any) bool { return fleet.CarriesStatus(len(s.far))(o[key]) })
 		if err != nil {
 			return Result{}, err
 		}
@@ -245,7 +245,7 @@ func (s *stand) latency(ctx context.Context, samples int) (Result, error) {
 }
 
 // deletion removes n Deployments of scenario (a) and waits until members and hub hold nothing of them.
-func (s *stand) deletion(ctx context.Context, n int) (Result, error) {
+func (s *Stand) deletion(ctx context.Context, n int) (Result, error) {
 	p, err := s.begin(ctx, fmt.Sprintf("deletion of %d Deployments", n), n)
 	if err != nil {
 		return Result{}, err
@@ -259,8 +259,8 @@ func (s *stand) deletion(ctx context.Context, n int) (Result, error) {
 		}
 		return true
 	}
-	err = parallel(ctx, 10, n, func(ctx context.Context, i int) error {
-		return s.top.Kube.AppsV1().Deployments(fleet.Namespace).Delete(ctx, fleet.DeploymentName(i), metav1.DeleteOptions{})
+	err = Parallel(ctx, 10, n, func(ctx context.Context, i int) error {
+		return s.Top.Kube.AppsV1().Deployments(fleet.Namespace).Delete(ctx, fleet.DeploymentName(i), metav1.DeleteOptions{})
 	})
 	if err != nil {
 		return Result{}, fmt.Errorf("deleting deployments: %w", err)
@@ -270,7 +270,7 @@ func (s *stand) deletion(ctx context.Context, n int) (Result, error) {
 		return Result{}, err
 	}
 	p.result.InMembers = p.seconds(at)
-	at, err = s.top.Until(ctx, "works to go", func(o map[string]any) bool {
+	at, err = s.Top.Until(ctx, "works to go", func(o map[string]any) bool {
 		return fleet.Count(o, "work", func(obj any) bool { return named(obj, "app-") }) == 0
 	})
 	if err != nil {

@@ -56,7 +56,7 @@ type ServiceResult struct {
 // RunServices measures how endpoints get from the members that provide Services to those that consume them.
 func RunServices(ctx context.Context, o Options) error {
 	var result ServiceResult
-	_, err := onFleet(ctx, o, serviceMembers, func(s *stand) []scenario {
+	_, err := onFleet(ctx, o, serviceMembers, func(s *Stand) []scenario {
 		return []scenario{{true, func(ctx context.Context) (_ Result, err error) {
 			result, err = s.services(ctx)
 			return Result{Name: "multi-cluster services"}, err
@@ -71,7 +71,7 @@ func RunServices(ctx context.Context, o Options) error {
 
 // services shares manyServices Services between all members, each of which provides slices for all of them and consumes
 // those of the others, and then has one pod at a time become ready.
-func (s *stand) services(ctx context.Context) (ServiceResult, error) {
+func (s *Stand) services(ctx context.Context) (ServiceResult, error) {
 	r := ServiceResult{Services: manyServices, Members: len(s.far), Endpoints: serviceEndpoints, Changes: serviceSamples}
 	for name, m := range s.far {
 		if err := watchSlices(ctx, m); err != nil {
@@ -82,7 +82,7 @@ func (s *stand) services(ctx context.Context) (ServiceResult, error) {
 		}
 	}
 	started := time.Now()
-	if err := parallel(ctx, 10, manyServices, s.createService); err != nil {
+	if err := Parallel(ctx, 10, manyServices, s.createService); err != nil {
 		return r, err
 	}
 	if _, err := s.everywhere(ctx, "slices", func(o map[string]any) bool {
@@ -145,13 +145,13 @@ func serviceName(i int) string { return fmt.Sprintf("service-%03d", i) }
 
 // createService makes a Service that everybody provides and consumes. The members are bare, so what their endpoint
 // controllers would do with it is done here: a slice as soon as the Service is there, with its labels.
-func (s *stand) createService(ctx context.Context, i int) error {
+func (s *Stand) createService(ctx context.Context, i int) error {
 	name := serviceName(i)
 	service := &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: fleet.Namespace},
 		Spec:       corev1.ServiceSpec{Selector: map[string]string{"app": name}, Ports: []corev1.ServicePort{{Name: "http", Port: 80}}},
 	}
-	if _, err := s.top.Kube.CoreV1().Services(fleet.Namespace).Create(ctx, service, metav1.CreateOptions{}); err != nil {
+	if _, err := s.Top.Kube.CoreV1().Services(fleet.Namespace).Create(ctx, service, metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("creating Service %s: %w", name, err)
 	}
 	mcs := &unstructured.Unstructured{Object: map[string]any{
@@ -159,7 +159,7 @@ func (s *stand) createService(ctx context.Context, i int) error {
 		"metadata": map[string]any{"name": name, "namespace": fleet.Namespace},
 		"spec":     map[string]any{"types": []any{string(networkingv1alpha1.ExposureTypeCrossCluster)}},
 	}}
-	created, err := s.top.Dynamic.Resource(multiClusterServices).Namespace(fleet.Namespace).Create(ctx, mcs, metav1.CreateOptions{})
+	created, err := s.Top.Dynamic.Resource(multiClusterServices).Namespace(fleet.Namespace).Create(ctx, mcs, metav1.CreateOptions{})
 	if err != nil {
 		return fmt.Errorf("creating MultiClusterService %s: %w", name, err)
 	}
@@ -168,7 +168,7 @@ func (s *stand) createService(ctx context.Context, i int) error {
 }
 
 // provide makes every member's slice of a Service.
-func (s *stand) provide(ctx context.Context, i int, id string) error {
+func (s *Stand) provide(ctx context.Context, i int, id string) error {
 	for m := range len(s.far) {
 		member := s.far[fmt.Sprintf("member%d", m+1)]
 		slice := &discoveryv1.EndpointSlice{
@@ -193,15 +193,15 @@ func (s *stand) provide(ctx context.Context, i int, id string) error {
 }
 
 // settled waits until every Work is applied, so that the changes are measured alone.
-func (s *stand) settled(ctx context.Context) error {
+func (s *Stand) settled(ctx context.Context) error {
 	want := manyServices * len(s.far) * len(s.far) // a Service in each member, a slice in each other one
-	_, err := s.top.Until(ctx, "works to be applied", func(o map[string]any) bool { return fleet.Count(o, "work", fleet.WorkApplied) >= want })
+	_, err := s.Top.Until(ctx, "works to be applied", func(o map[string]any) bool { return fleet.Count(o, "work", fleet.WorkApplied) >= want })
 	return err
 }
 
 // becomeReady turns the first pod of one provider's slice from not ready to ready or back, and waits until all others
 // know.
-func (s *stand) becomeReady(ctx context.Context, i int) (time.Duration, error) {
+func (s *Stand) becomeReady(ctx context.Context, i int) (time.Duration, error) {
 	provider := fmt.Sprintf("member%d", i%len(s.far)+1)
 	name := serviceName(i % manyServices)
 	client := s.far[provider].Kube.DiscoveryV1().EndpointSlices(fleet.Namespace)

@@ -6,6 +6,8 @@ import (
 	"os"
 	"time"
 
+	"github.com/flagship-k8s/flagship/internal/tools/bench/scheduling"
+
 	"github.com/spf13/cobra"
 
 	"github.com/flagship-k8s/flagship/internal/tools/bench"
@@ -47,7 +49,7 @@ Everything shares this machine: the control plane, the members, the bench. Run i
 }
 
 func newBenchScheduleCommand(s cli.Streams) *cobra.Command {
-	o := bench.ScheduleOptions{Out: s.Out, Log: s.Err}
+	o := scheduling.ScheduleOptions{Out: s.Out, Log: s.Err}
 	c := &cobra.Command{
 		Use:   "schedule",
 		Short: "Measure how fast bindings are scheduled on a large fleet",
@@ -58,7 +60,7 @@ until the API server has a result for every binding. All ways to divide replicas
 			if o.Binary, err = os.Executable(); err != nil {
 				return fmt.Errorf("finding the running binary: %w", err)
 			}
-			return bench.RunSchedule(c.Context(), o)
+			return scheduling.RunSchedule(c.Context(), o)
 		},
 	}
 	c.Flags().IntVar(&o.Clusters, "clusters", 1000, "number of clusters")
@@ -69,7 +71,7 @@ until the API server has a result for every binding. All ways to divide replicas
 }
 
 func newBenchCrowdCommand(s cli.Streams) *cobra.Command {
-	o := bench.CrowdOptions{Out: s.Out, Log: s.Err}
+	o := scheduling.CrowdOptions{Out: s.Out, Log: s.Err}
 	c := &cobra.Command{
 		Use:   "crowd",
 		Short: "Measure what thousands of objects under one policy do to others",
@@ -80,7 +82,7 @@ policy. It counts how many of them are placed before the one object of another n
 			if o.Binary, err = os.Executable(); err != nil {
 				return fmt.Errorf("finding the running binary: %w", err)
 			}
-			return bench.RunCrowd(c.Context(), o)
+			return scheduling.RunCrowd(c.Context(), o)
 		},
 	}
 	c.Flags().IntVar(&o.Objects, "objects", 10_000, "number of objects under the policy")

@@ -1,4 +1,4 @@
-package bench
+package scheduling
 
 import (
 	"context"
@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/flagship-k8s/flagship/internal/tools/bench"
 
 	"github.com/flagship-k8s/flagship/internal/tools/bench/fleet"
 
@@ -45,8 +47,8 @@ func RunCrowd(ctx context.Context, o CrowdOptions) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.Stop()) }()
-	c := &crowd{stand: &stand{Fleet: f}, options: o, placed: map[types.NamespacedName]uint64{}}
-	if c.top, err = fleet.Connect(ctx, f.Hub, false); err != nil {
+	c := &crowd{stand: stand{&bench.Stand{Fleet: f}}, options: o, placed: map[types.NamespacedName]uint64{}}
+	if c.Top, err = fleet.Connect(ctx, f.Hub, false); err != nil {
 		return err
 	}
 	for _, step := range []func(context.Context) error{c.gather, c.place, c.changeOne} {
@@ -62,7 +64,7 @@ func RunCrowd(ctx context.Context, o CrowdOptions) (err error) {
 
 // crowd is a hub with a crowded and a lonely namespace.
 type crowd struct {
-	*stand
+	stand
 	options CrowdOptions
 
 	mu sync.Mutex
@@ -78,18 +80,18 @@ func (c *crowd) gather(ctx context.Context) error {
 	for _, name := range []string{fleet.Namespace, lonely} {
 		labels := map[string]string{policyv1alpha1.NamespaceSkipAutoPropagationLabel: "true"}
 		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}
-		if _, err := c.top.Kube.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{}); err != nil {
+		if _, err := c.Top.Kube.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{}); err != nil {
 			return fmt.Errorf("creating namespace %s: %w", name, err)
 		}
 	}
 	fmt.Fprintf(c.options.Log, "Making %d ConfigMaps\n", c.options.Objects)
 	alone := fleet.ConfigMap("alone")
 	alone.Namespace = lonely
-	if _, err := c.top.Kube.CoreV1().ConfigMaps(lonely).Create(ctx, alone, metav1.CreateOptions{}); err != nil {
+	if _, err := c.Top.Kube.CoreV1().ConfigMaps(lonely).Create(ctx, alone, metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("creating a configmap: %w", err)
 	}
-	err := parallel(ctx, 10, c.options.Objects, func(ctx context.Context, i int) error {
-		_, err := c.top.Kube.CoreV1().ConfigMaps(fleet.Namespace).Create(ctx, fleet.ConfigMap(fleet.ConfigMapName(i)), metav1.CreateOptions{})
+	err := bench.Parallel(ctx, 10, c.options.Objects, func(ctx context.Context, i int) error {
+		_, err := c.Top.Kube.CoreV1().ConfigMaps(fleet.Namespace).Create(ctx, fleet.ConfigMap(fleet.ConfigMapName(i)), metav1.CreateOptions{})
 		return err
 	})
 	if err != nil {
@@ -105,7 +107,7 @@ func (c *crowd) place(ctx context.Context) error {
 		return err
 	}
 	fmt.Fprintf(c.options.Log, "Placing them\n")
-	counted, err := fleet.CountWrites(ctx, c.top.Kube)
+	counted, err := fleet.CountWrites(ctx, c.Top.Kube)
 	if err != nil {
 		return err
 	}
@@ -114,7 +116,7 @@ func (c *crowd) place(ctx context.Context) error {
 	for _, in := range []string{fleet.Namespace, lonely} {
 		policy := fleet.Duplicated("configmaps", fleet.SelectConfigMaps())
 		policy.SetNamespace(in)
-		made, err := c.top.Dynamic.Resource(fleet.Policies).Namespace(in).Create(ctx, policy, metav1.CreateOptions{})
+		made, err := c.Top.Dynamic.Resource(fleet.Policies).Namespace(in).Create(ctx, policy, metav1.CreateOptions{})
 		if err != nil {
 			return fmt.Errorf("creating the policy of %s: %w", in, err)
 		}
@@ -126,7 +128,7 @@ func (c *crowd) place(ctx context.Context) error {
 		return err
 	}
 	took := time.Since(started)
-	now, err := fleet.CountWrites(ctx, c.top.Kube)
+	now, err := fleet.CountWrites(ctx, c.Top.Kube)
 	if err != nil {
 		return err
 	}
@@ -178,7 +180,7 @@ func (c *crowd) watch(ctx context.Context) (*tally, error) {
 func (c *crowd) changeOne(ctx context.Context) error {
 	rest := func() error {
 		select {
-		case <-time.After(calm):
+		case <-time.After(bench.Calm):
 			return nil
 		case <-ctx.Done():
 			return context.Cause(ctx)
@@ -188,18 +190,18 @@ func (c *crowd) changeOne(ctx context.Context) error {
 	if err := errors.Join(rest(), rest()); err != nil {
 		return err
 	}
-	counted, err := fleet.CountWrites(ctx, c.top.Kube)
+	counted, err := fleet.CountWrites(ctx, c.Top.Kube)
 	if err != nil {
 		return err
 	}
 	patch := []byte(`{"data":{"key":"another"}}`)
-	if _, err := c.top.Kube.CoreV1().ConfigMaps(fleet.Namespace).Patch(ctx, fleet.ConfigMapName(7), types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+	if _, err := c.Top.Kube.CoreV1().ConfigMaps(fleet.Namespace).Patch(ctx, fleet.ConfigMapName(7), types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
 		return fmt.Errorf("changing a configmap: %w", err)
 	}
 	if err := rest(); err != nil {
 		return err
 	}
-	now, err := fleet.CountWrites(ctx, c.top.Kube)
+	now, err := fleet.CountWrites(ctx, c.Top.Kube)
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package bench
+package scheduling
 
 import (
 	"context"
@@ -10,6 +10,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/flagship-k8s/flagship/internal/tools/bench"
 
 	"github.com/flagship-k8s/flagship/internal/tools/bench/fleet"
 
@@ -58,6 +60,9 @@ var (
 	thing = schema.GroupVersionKind{Group: "bench.flagship.io", Version: "v1", Kind: "Thing"}
 )
 
+// stand is a control plane with clusters that exist on paper only.
+type stand struct{ *bench.Stand }
+
 // RunSchedule measures scheduling end to end: clusters that only their Cluster objects tell of, and bindings without
 // templates, from the first binding's creation until the API server has the result of the last.
 func RunSchedule(ctx context.Context, o ScheduleOptions) (err error) {
@@ -67,12 +72,12 @@ func RunSchedule(ctx context.Context, o ScheduleOptions) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.Stop()) }()
-	s := &stand{Fleet: f}
+	s := &stand{&bench.Stand{Fleet: f}}
 	asItself(f.Hub)
-	if s.top, err = fleet.Connect(ctx, f.Hub, false); err != nil {
+	if s.Top, err = fleet.Connect(ctx, f.Hub, false); err != nil {
 		return err
 	}
-	if err := fleet.CreateNamespace(ctx, s.top, map[string]string{policyv1alpha1.NamespaceSkipAutoPropagationLabel: "true"}); err != nil {
+	if err := fleet.CreateNamespace(ctx, s.Top, map[string]string{policyv1alpha1.NamespaceSkipAutoPropagationLabel: "true"}); err != nil {
 		return err
 	}
 	fmt.Fprintf(o.Log, "Making %d clusters\n", o.Clusters)
@@ -85,15 +90,14 @@ func RunSchedule(ctx context.Context, o ScheduleOptions) (err error) {
 		return err
 	}
 	fmt.Fprintf(o.Log, "Scheduling %d bindings\n", o.Bindings)
-	profiled := s.profile(ctx, o.ProfileDir, 0)
+	profiled := s.Profile(ctx, o.ProfileDir, 0)
 	if err := errors.Join(within(s.scheduleBindings), profiled()); err != nil {
 		return err
 	}
 	return s.remember(ctx, o)
 }
 
-// asItself has requests count as the control plane's own. It creates bindings itself, and those that others create carry
-// managed fields, a third of their bytes.
+// asItself makes requests as the control plane, which creates bindings itself: those of others are checked against their templates.
 func asItself(hub *rest.Config) {
 	hub.Impersonate = rest.ImpersonationConfig{UserName: user.APIServerUser, Groups: []string{user.SystemPrivilegedGroup}}
 }
@@ -104,15 +108,15 @@ func (s *stand) makeClusters(ctx context.Context, o ScheduleOptions) error {
 		m, ok := obj.(metav1.Object)
 		return ok && strings.HasPrefix(m.GetName(), workv1alpha1.ExecutionNamespace(""))
 	})
-	factory := informers.NewSharedInformerFactory(s.top.Kube, 0)
+	factory := informers.NewSharedInformerFactory(s.Top.Kube, 0)
 	if _, err := factory.Core().V1().Namespaces().Informer().AddEventHandler(spaces); err != nil {
 		return fmt.Errorf("watching namespaces: %w", err)
 	}
 	factory.Start(ctx.Done())
 	go s.keepBreathing(context.WithoutCancel(ctx), o.Clusters)
-	err := parallel(ctx, 10, o.Clusters, func(ctx context.Context, i int) error {
+	err := bench.Parallel(ctx, 10, o.Clusters, func(ctx context.Context, i int) error {
 		cluster := paperCluster(i)
-		resource := s.top.Dynamic.Resource(clusters)
+		resource := s.Top.Dynamic.Resource(clusters)
 		object, err := untyped(cluster, clusterv1alpha1.SchemeGroupVersion.WithKind(clusterv1alpha1.KindCluster))
 		if err != nil {
 			return err
@@ -145,7 +149,7 @@ func (s *stand) rest(ctx context.Context) error {
 	look := time.NewTicker(3 * time.Second)
 	defer look.Stop()
 	for before := -1.0; ; {
-		written, err := fleet.CountWrites(ctx, s.top.Kube)
+		written, err := fleet.CountWrites(ctx, s.Top.Kube)
 		if err != nil {
 			return err
 		}
@@ -175,7 +179,7 @@ func (s *stand) keepBreathing(ctx context.Context, clusters int) {
 	pause := time.NewTicker(breath)
 	defer pause.Stop()
 	for range pause.C {
-		err := parallel(ctx, 2, clusters, func(ctx context.Context, i int) error { return s.breathe(ctx, paperCluster(i).Name) })
+		err := bench.Parallel(ctx, 2, clusters, func(ctx context.Context, i int) error { return s.breathe(ctx, paperCluster(i).Name) })
 		if err != nil {
 			return
 		}
@@ -189,7 +193,7 @@ func (s *stand) breathe(ctx context.Context, cluster string) error {
 	if err != nil {
 		return fmt.Errorf("encoding a lease: %w", err)
 	}
-	leases := s.top.Kube.CoordinationV1().Leases(clusterv1alpha1.ClusterNamespace)
+	leases := s.Top.Kube.CoordinationV1().Leases(clusterv1alpha1.ClusterNamespace)
 	_, err = leases.Patch(ctx, cluster, types.MergePatchType, patch, metav1.PatchOptions{})
 	if apierrors.IsNotFound(err) {
 		_, err = leases.Create(ctx, lease, metav1.CreateOptions{})
@@ -218,12 +222,12 @@ func (s *stand) scheduleBindings(ctx context.Context, o ScheduleOptions) error {
 	if err != nil {
 		return err
 	}
-	counted, err := fleet.CountWrites(ctx, s.top.Kube)
+	counted, err := fleet.CountWrites(ctx, s.Top.Kube)
 	if err != nil {
 		return err
 	}
 	own, started := ownCPU(), time.Now()
-	err = parallel(ctx, 20, o.Bindings, func(ctx context.Context, i int) error {
+	err = bench.Parallel(ctx, 20, o.Bindings, func(ctx context.Context, i int) error {
 		return work.Post().Namespace(fleet.Namespace).Resource(bindings.Resource).Body(paperBinding(i)).Do(ctx).Error()
 	})
 	if err != nil {
@@ -239,7 +243,7 @@ func (s *stand) scheduleBindings(ctx context.Context, o ScheduleOptions) error {
 	if err != nil {
 		return err
 	}
-	now, err := fleet.CountWrites(ctx, s.top.Kube)
+	now, err := fleet.CountWrites(ctx, s.Top.Kube)
 	if err != nil {
 		return err
 	}
@@ -256,7 +260,7 @@ func (s *stand) scheduleBindings(ctx context.Context, o ScheduleOptions) error {
 }
 
 // settled is when all that follows from scheduling is written, and what it took is given back.
-const settled = 3 * calm
+const settled = 3 * bench.Calm
 
 // remember prints what the hub keeps in memory of all this when it has been left alone for a while. Before, what is allocated
 // while garbage is collected counts as live, and that is much.
@@ -266,7 +270,7 @@ func (s *stand) remember(ctx context.Context, o ScheduleOptions) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	kept, err := s.heap(ctx)
+	kept, err := s.Heap(ctx)
 	if err != nil {
 		return err
 	}
@@ -275,7 +279,7 @@ func (s *stand) remember(ctx context.Context, o ScheduleOptions) error {
 		return err
 	}
 	fmt.Fprintf(o.Out, "hub, %s later: %d MB live, %d MB resident, %d MB of them pages of its binary and its database\n",
-		settled, kept.live/1e6, used.Rss/1e6, (used.Rss-used.Own)/1e6)
+		settled, kept.Live/1e6, used.Rss/1e6, (used.Rss-used.Own)/1e6)
 	return nil
 }
 
