@@ -8,6 +8,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/flagship-k8s/flagship/internal/tools/playground/child"
 )
 
 // State is what a member's process is doing.
@@ -38,7 +40,7 @@ type member struct {
 	op sync.Mutex
 	// mu guards the rest, and is never held for long.
 	mu    sync.Mutex
-	run   *process
+	run   *child.Process
 	state State
 }
 
@@ -83,22 +85,22 @@ func (m *member) start(ctx context.Context) error {
 		return nil
 	}
 	_, _ = io.WriteString(m.log, "--- "+m.record.Name+" starts\n")
-	p, err := spawn(m.executable, m.args(), m.log)
+	p, err := child.Spawn(m.executable, m.args(), m.log)
 	if err != nil {
 		return fmt.Errorf("starting %s: %w", m.record.Name, err)
 	}
 	m.set(p, Starting)
 	go m.reap(p)
 	select {
-	case err = <-p.ready:
+	case err = <-p.Ready:
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 	}
 	if err != nil {
-		p.end(stopPatience)
+		p.End(stopPatience)
 		m.setIfCurrent(p, Stopped)
 		if ctx.Err() != nil {
-			err = withReport(err, <-p.ready)
+			err = withReport(err, <-p.Ready)
 		}
 		return fmt.Errorf("starting %s: %w (log: %s)", m.record.Name, err, m.log.path)
 	}
@@ -115,11 +117,11 @@ func withReport(err, report error) error {
 }
 
 // reap waits for the end of one run and notes it. A failed start is told by start.
-func (m *member) reap(p *process) {
-	<-p.exited
+func (m *member) reap(p *child.Process) {
+	<-p.Exited
 	before := m.setIfCurrent(p, Stopped)
-	if !p.asked.Load() && before != Starting {
-		m.onEnd(m.record.Name, ending(p.err))
+	if !p.Asked.Load() && before != Starting {
+		m.onEnd(m.record.Name, child.Ending(p.Err))
 	}
 }
 
@@ -128,7 +130,7 @@ func (m *member) stop() {
 	m.op.Lock()
 	defer m.op.Unlock()
 	if _, p := m.status(); p != nil {
-		p.end(stopPatience)
+		p.End(stopPatience)
 		m.setIfCurrent(p, Stopped)
 	}
 }
@@ -149,24 +151,24 @@ func (m *member) freeze(s syscall.Signal, from, to State) error {
 	case state != from || p == nil:
 		return fmt.Errorf("%s is %s", m.record.Name, state)
 	}
-	if err := p.signal(s); err != nil {
+	if err := p.Signal(s); err != nil {
 		return fmt.Errorf("sending %s to %s: %w", s, m.record.Name, err)
 	}
 	if to == Paused {
-		p.waitAtRest()
+		p.WaitAtRest()
 	}
 	m.setIfCurrent(p, to)
 	return nil
 }
 
 // status returns the state and the process, nil when stopped.
-func (m *member) status() (State, *process) {
+func (m *member) status() (State, *child.Process) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.state, m.run
 }
 
-func (m *member) set(p *process, s State) {
+func (m *member) set(p *child.Process, s State) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.run, m.state = p, s
@@ -174,7 +176,7 @@ func (m *member) set(p *process, s State) {
 
 // setIfCurrent changes the state unless another process has taken p's place, or p has ended in the meantime. It returns
 // the state before.
-func (m *member) setIfCurrent(p *process, s State) (before State) {
+func (m *member) setIfCurrent(p *child.Process, s State) (before State) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if before = m.state; m.run != p {

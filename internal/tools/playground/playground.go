@@ -239,7 +239,7 @@ func (p *Playground) Members() []MemberStatus {
 		state, run := m.status()
 		status := MemberStatus{Name: m.record.Name, State: state, Server: serverURL(m.record.Port)}
 		if run != nil {
-			status.PID = run.cmd.Process.Pid
+			status.PID = run.Cmd.Process.Pid
 		}
 		out = append(out, status)
 	}

@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/flagship-k8s/flagship/internal/tools/playground/child"
 )
 
 // roleVar makes this test binary play a part of the cast instead of running tests.
@@ -26,7 +28,7 @@ func PlayRole() (code int, played bool) {
 	case "member":
 		return playMember(), true
 	case "broken member":
-		return fail(NewChild().Report(errors.New("no disk\nat all"))), true
+		return fail(child.NewChild().Report(errors.New("no disk\nat all"))), true
 	case "crashing member":
 		fmt.Println("panic: so it goes")
 		return 2, true
@@ -47,7 +49,7 @@ func fail(err error) int {
 func playMember() int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	child := NewChild()
+	child := child.NewChild()
 	ctx, cancel := child.Bind(ctx)
 	defer cancel()
 	if err := child.Report(nil); err != nil {
@@ -60,15 +62,15 @@ func playMember() int {
 // playParent starts a member, says its pid and waits to be killed.
 func playParent() int {
 	_ = os.Setenv(roleVar, "member")
-	p, err := spawn(os.Args[0], nil, io.Discard)
+	p, err := child.Spawn(os.Args[0], nil, io.Discard)
 	if err == nil {
-		err = <-p.ready
+		err = <-p.Ready
 	}
 	if err != nil {
 		return fail(err)
 	}
-	fmt.Println(p.cmd.Process.Pid)
-	<-p.exited
+	fmt.Println(p.Cmd.Process.Pid)
+	<-p.Exited
 	return 0
 }
 
@@ -142,7 +144,7 @@ func TestMemberThatEndsByItselfIsReported(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, p := m.status()
-	if err := p.signal(syscall.SIGKILL); err != nil {
+	if err := p.Signal(syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
 	select {

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"text/tabwriter"
 
+	"github.com/flagship-k8s/flagship/internal/tools/playground/child"
+
 	"github.com/spf13/cobra"
 
 	"github.com/flagship-k8s/flagship/internal/host/memory"
@@ -85,7 +87,7 @@ func newMemberProcessCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: playground.MemberCommand, Short: "Be a member of a playground", Hidden: true, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			child := playground.NewChild()
+			child := child.NewChild()
 			ctx, cancel := child.Bind(cmd.Context())
 			defer cancel()
 			go memory.Adapt(ctx)

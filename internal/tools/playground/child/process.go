@@ -1,4 +1,4 @@
-package playground
+package child
 
 import (
 	"bufio"
@@ -14,51 +14,51 @@ import (
 	"time"
 )
 
-// process is one run of a member. It cannot outlive this process: it ends when its standard input closes, and, since a
+// Process is one run of a member. It cannot outlive this process: it ends when its standard input closes, and, since a
 // stopped process does not notice that, the kernel kills it when the thread that started it is gone (where there is
 // such a thing: see bindToParent). That is why one goroutine starts the child and keeps its thread until the child ended.
-type process struct {
-	cmd *exec.Cmd
+type Process struct {
+	Cmd *exec.Cmd
 	// stdin is the life line.
 	stdin io.Closer
-	// ready yields one value: nil once the member serves, or what went wrong.
-	ready chan error
-	// exited is closed after the child has been reaped; err is set before.
-	exited chan struct{}
-	err    error
-	// asked is set before this process ends the child on purpose.
-	asked atomic.Bool
+	// Ready yields one value: nil once the member serves, or what went wrong.
+	Ready chan error
+	// Exited is closed after the child has been reaped; err is set before.
+	Exited chan struct{}
+	Err    error
+	// Asked is set before this process ends the child on purpose.
+	Asked atomic.Bool
 }
 
 // readyFD is the descriptor a member reports on: the first one after the standard three.
 const readyFD = 3
 
-// spawn starts the child. Its output goes to out until it ends.
-func spawn(executable string, args []string, out io.Writer) (*process, error) {
+// Spawn starts the child. Its output goes to out until it ends.
+func Spawn(executable string, args []string, out io.Writer) (*Process, error) {
 	reports, reporter, err := os.Pipe()
 	if err != nil {
 		return nil, fmt.Errorf("making a pipe: %w", err)
 	}
-	p := &process{cmd: exec.Command(executable, args...), ready: make(chan error, 1), exited: make(chan struct{})}
-	p.cmd.Stdout, p.cmd.Stderr = out, out
-	p.cmd.ExtraFiles = []*os.File{reporter}
+	p := &Process{Cmd: exec.Command(executable, args...), Ready: make(chan error, 1), Exited: make(chan struct{})}
+	p.Cmd.Stdout, p.Cmd.Stderr = out, out
+	p.Cmd.ExtraFiles = []*os.File{reporter}
 	// A group of its own keeps the terminal's Ctrl-C from the children: this process ends them, in order.
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	bindToParent(p.cmd.SysProcAttr)
-	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
+	p.Cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	bindToParent(p.Cmd.SysProcAttr)
+	if p.stdin, err = p.Cmd.StdinPipe(); err != nil {
 		return nil, errors.Join(fmt.Errorf("making a pipe: %w", err), reports.Close(), reporter.Close())
 	}
 	started := make(chan error, 1)
 	go func() {
 		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine, after the child
-		err := p.cmd.Start()
+		err := p.Cmd.Start()
 		_ = reporter.Close()
 		started <- err
 		if err != nil {
 			return
 		}
-		p.err = p.cmd.Wait()
-		close(p.exited)
+		p.Err = p.Cmd.Wait()
+		close(p.Exited)
 	}()
 	if err := <-started; err != nil {
 		return nil, errors.Join(fmt.Errorf("starting %s: %w", executable, err), reports.Close())
@@ -68,64 +68,64 @@ func spawn(executable string, args []string, out io.Writer) (*process, error) {
 }
 
 // readReport turns the line a member writes into a value on ready.
-func (p *process) readReport(reports *os.File) {
+func (p *Process) readReport(reports *os.File) {
 	defer func() { _ = reports.Close() }()
 	line, err := bufio.NewReader(reports).ReadString('\n')
 	switch line = strings.TrimSpace(line); {
 	case err != nil:
-		<-p.exited
-		p.ready <- fmt.Errorf("ended while starting: %s", ending(p.err))
+		<-p.Exited
+		p.Ready <- fmt.Errorf("ended while starting: %s", Ending(p.Err))
 	case line == readyLine:
-		p.ready <- nil
+		p.Ready <- nil
 	default:
-		p.ready <- errors.New(line)
+		p.Ready <- errors.New(line)
 	}
 }
 
-func (p *process) signal(s syscall.Signal) error {
-	err := p.cmd.Process.Signal(s)
+func (p *Process) Signal(s syscall.Signal) error {
+	err := p.Cmd.Process.Signal(s)
 	if errors.Is(err, os.ErrProcessDone) {
 		return nil
 	}
 	return err
 }
 
-// waitAtRest returns when a child that was sent a stop signal does nothing any more, or after a second: a thread in the
+// WaitAtRest returns when a child that was sent a stop signal does nothing any more, or after a second: a thread in the
 // middle of a disk write stops only after it.
-func (p *process) waitAtRest() {
+func (p *Process) WaitAtRest() {
 	look := time.NewTicker(time.Millisecond)
 	defer look.Stop()
 	deadline := time.After(time.Second)
-	for !atRest(p.cmd.Process.Pid) {
+	for !atRest(p.Cmd.Process.Pid) {
 		select {
 		case <-look.C:
 		case <-deadline:
 			return
-		case <-p.exited:
+		case <-p.Exited:
 			return
 		}
 	}
 }
 
-// end asks the child to finish, and kills it when it has not after patience.
-func (p *process) end(patience time.Duration) {
-	p.asked.Store(true)
+// End asks the child to finish, and kills it when it has not after patience.
+func (p *Process) End(patience time.Duration) {
+	p.Asked.Store(true)
 	_ = p.stdin.Close()
-	_ = p.signal(syscall.SIGTERM)
-	_ = p.signal(syscall.SIGCONT)
+	_ = p.Signal(syscall.SIGTERM)
+	_ = p.Signal(syscall.SIGCONT)
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
 	select {
-	case <-p.exited:
+	case <-p.Exited:
 		return
 	case <-timer.C:
 	}
-	_ = p.signal(syscall.SIGKILL)
-	<-p.exited
+	_ = p.Signal(syscall.SIGKILL)
+	<-p.Exited
 }
 
-// ending says in a word or two how a process ended.
-func ending(err error) string {
+// Ending says in a word or two how a process ended.
+func Ending(err error) string {
 	if err == nil {
 		return "exit status 0"
 	}
