@@ -13,13 +13,6 @@ import (
 	networkingv1alpha1 "github.com/flagship-k8s/flagship/api/networking/v1alpha1"
 )
 
-func must[T any](value T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return value
-}
-
 // full is a slice with everything in it.
 func full() *discoveryv1.EndpointSlice {
 	return &discoveryv1.EndpointSlice{

@@ -142,7 +142,7 @@ func TestCheckFollowsTheParts(t *testing.T) {
 	ended := make(chan error)
 	go func() { ended <- mgr.added[1].Start(t.Context()) }()
 	fail <- errBoom
-	if err := <-ended; err != errBoom {
+	if err := <-ended; !errors.Is(err, errBoom) {
 		t.Errorf("the part returned %v", err)
 	}
 	if err := loop.Check(); !errors.Is(err, errBoom) {

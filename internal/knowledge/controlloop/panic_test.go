@@ -15,7 +15,7 @@ func TestCatchPanic(t *testing.T) {
 	if err := controlloop.CatchPanic(func() error { return nil }); err != nil {
 		t.Errorf("a function that returns nil gives %v", err)
 	}
-	if err := controlloop.CatchPanic(func() error { return errBoom }); err != errBoom {
+	if err := controlloop.CatchPanic(func() error { return errBoom }); !errors.Is(err, errBoom) {
 		t.Errorf("a function that returns an error gives %v", err)
 	}
 

@@ -25,7 +25,6 @@ import (
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/clients/endpointslices"
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
-	"github.com/flagship-k8s/flagship/internal/features/mcsapi/clusterset"
 	"github.com/flagship-k8s/flagship/internal/features/mcsapi/exportwork"
 	"github.com/flagship-k8s/flagship/internal/tools/fleettest"
 )
@@ -37,11 +36,6 @@ func webExport() *multiclusterv1beta1.ServiceExport {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "u", Generation: 3, CreationTimestamp: metav1.NewTime(noon)},
 		Spec:       multiclusterv1beta1.ServiceExportSpec{ExportedLabels: map[string]string{"team": "shop"}},
 	}
-}
-
-func clustersetOf(cluster string) *clusterset.Service {
-	service := clusterset.Merge([]clusterset.Export{{Cluster: cluster, Service: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Name: "http", Port: 80}}}}})
-	return &service
 }
 
 // noTemplates is a control plane without namespaces and imports.

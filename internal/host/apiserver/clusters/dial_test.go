@@ -57,7 +57,7 @@ func (f *fleet) dialer() *clusters.Dialer {
 			}
 			return f.cluster, nil
 		},
-		func(_ context.Context, namespace, name string) (*corev1.Secret, error) {
+		func(_ context.Context, _, name string) (*corev1.Secret, error) {
 			data, ok := f.secrets[name]
 			if !ok {
 				return nil, apierrors.NewNotFound(corev1.Resource("secrets"), name)

@@ -70,5 +70,5 @@ func (s scheduleStrategy) ValidateUpdate(ctx context.Context, object, old runtim
 			}
 		}
 	}
-	return append(errs, statusStrategy{s.specStrategy}.ValidateUpdate(ctx, object, old)...)
+	return append(errs, statusStrategy(s).ValidateUpdate(ctx, object, old)...)
 }

@@ -143,7 +143,7 @@ func TestCheck(t *testing.T) {
 
 func FuzzCheck(f *testing.F) {
 	f.Add("function InterpretHealth(obj) local t = {1, ...} t[1] = 'a' .. 'b' return true end")
-	f.Fuzz(func(t *testing.T, script string) {
+	f.Fuzz(func(_ *testing.T, script string) {
 		declarative.Check(customization("c", map[string]string{"InterpretHealth": script}))
 	})
 }
