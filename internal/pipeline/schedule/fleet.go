@@ -48,7 +48,7 @@ func (f *fleet) snapshot(ctx context.Context) (*decision.Snapshot, error) {
 	var change decision.Change
 	for name := range f.dirty {
 		c := &clusterv1alpha1.Cluster{}
-		err := f.reader.Get(ctx, types.NamespacedName{Name: name}, c, client.UnsafeDisableDeepCopy)
+		err := f.reader.Get(ctx, types.NamespacedName{Name: name}, c, client.UnsafeDisableDeepCopy, client.DisableReadYourWritesConsistency)
 		switch {
 		case apierrors.IsNotFound(err):
 			change.Gone = append(change.Gone, name)
@@ -69,7 +69,7 @@ func (f *fleet) snapshot(ctx context.Context) (*decision.Snapshot, error) {
 func (f *fleet) load(ctx context.Context) error {
 	clear(f.dirty)
 	var list clusterv1alpha1.ClusterList
-	if err := f.reader.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+	if err := f.reader.List(ctx, &list, client.UnsafeDisableDeepCopy, client.DisableReadYourWritesConsistency); err != nil {
 		return fmt.Errorf("listing clusters: %w", err)
 	}
 	clusters := make([]*clusterv1alpha1.Cluster, len(list.Items))
