@@ -42,5 +42,8 @@ func ExampleSchedule() {
 			fmt.Println(candidate.Cluster.Name, candidate.Reason.One)
 		}
 	}
-	// Output: member1 5 member2 2 member3 lacks apps/v1 Deployment
+	// Output:
+	// member1 5
+	// member2 2
+	// member3 lacks apps/v1 Deployment
 }
