@@ -6,12 +6,15 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"time"
 
 	lua "github.com/yuin/gopher-lua"
 )
 
 // Pool has virtual machines with the same libraries.
 type Pool struct {
+	// Timeout bounds the time of a call. Default 1 s.
+	Timeout  time.Duration
 	machines sync.Pool
 }
 
@@ -20,7 +23,7 @@ type Library map[string]lua.LGFunction
 
 // NewPool returns a pool of machines with the standard libraries and others by name.
 func NewPool(libraries map[string]Library) *Pool {
-	p := &Pool{}
+	p := &Pool{Timeout: time.Second}
 	p.machines.New = func() any { return newMachine(libraries) }
 	return p
 }
@@ -33,6 +36,8 @@ type Take func(values *Values, results []lua.LValue) error
 
 // Call runs the program and then the function that it defines. A machine whose call failed is not used again.
 func (p *Pool) Call(ctx context.Context, program *Program, function string, results int, args []any, take Take) error {
+	ctx, cancel := context.WithTimeout(ctx, p.Timeout)
+	defer cancel()
 	m := p.machines.Get().(*machine)
 	if err := m.call(ctx, program, function, results, args, take); err != nil {
 		return err
@@ -64,8 +69,6 @@ func newMachine(libraries map[string]Library) *machine {
 }
 
 func (m *machine) call(ctx context.Context, program *Program, function string, results int, args []any, take Take) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
 	meter := newMeter(ctx)
 	m.vm.SetContext(meter)
 	defer m.vm.SetTop(0)

@@ -4,16 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	lua "github.com/yuin/gopher-lua"
 )
 
 // What one call may use.
 const (
-	callTimeout = time.Second
-	maxSteps    = 2_000_000
-	maxString   = 1 << 20
+	maxSteps  = 2_000_000
+	maxString = 1 << 20
 	// stringStep is how many bytes of new strings cost one step.
 	stringStep = 64
 	// pollSteps is after how many steps the time is checked.
