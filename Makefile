@@ -67,7 +67,7 @@ FUZZTIME ?= 20s
 
 .PHONY: fuzz-short
 fuzz-short: ## Fuzz overrides, interpreter scripts, policies and Works for some minutes.
-	./hack/fuzz.sh $(FUZZTIME) '(override|interpret/declarative|propagate|apply)/'
+	./hack/fuzz.sh $(FUZZTIME) '(override|interpret/declarative|policy|propagate|apply)/'
 
 .PHONY: bench
 bench: build ## Measure the pipeline end to end and print a table and JSON; BENCH="--only f" measures ten thousand Works.
