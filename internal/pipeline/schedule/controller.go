@@ -52,8 +52,6 @@ type Deps struct {
 	Clock  clock.Clock
 	// SchedulerName is that of the bindings to handle; empty means the default scheduler.
 	SchedulerName string
-	// Profile is the plugins to decide with; nil means all of this package.
-	Profile *profile.Profile
 	// Conversion knows definitions that go to members with their objects, kinds that objects can be converted to, and what devices
 	// they claim. nil means that there is nothing of it.
 	Conversion conversion.Adviser
@@ -87,14 +85,10 @@ func New(deps Deps) *Controller {
 	if deps.SchedulerName == "" {
 		deps.SchedulerName = policyv1alpha1.DefaultSchedulerName
 	}
-	plugins := profile.Default()
-	if deps.Profile != nil {
-		plugins = *deps.Profile
-	}
 	reservations, waiting := capacity.NewReservations(reservationLifetime), pending.NewBindings()
 	deps.Conversion = conversion.OrUnchanged(deps.Conversion)
 	return &Controller{
-		client: deps.Client, deps: deps, profile: plugins, metrics: newMetrics(deps.Metrics, waiting.Len),
+		client: deps.Client, deps: deps, profile: profile.Default(), metrics: newMetrics(deps.Metrics, waiting.Len),
 		fleet: newFleet(deps.Client, reservations), reservations: reservations, peers: peers.New(), pending: waiting,
 		freed: func() {},
 	}

@@ -66,7 +66,7 @@ func (a *Attempt) DroppedBy(i int) string {
 	if a.Candidates[i].Reason == nil {
 		return ""
 	}
-	return a.Filters[a.Candidates[i].Filter].Name()
+	return a.Filters[a.Candidates[i].Filter].Name
 }
 
 // Scores returns what each scorer gave the i-th cluster, for a cluster that

@@ -10,19 +10,15 @@ import (
 	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/decision"
 )
 
-// devices drops clusters that lack a class of devices the object claims, or have none of it left. A cluster that has
-// the object keeps it: the devices it holds are not free. A cluster that does not count devices passes.
-type devices struct{}
-
 // DevicesFilter is the name of the filter that drops clusters for lack of devices.
 const DevicesFilter = "Devices"
 
-func (devices) Name() string { return DevicesFilter }
-
-func (devices) Prepare(r *decision.Round) (decision.Check, error) {
+// devices drops clusters that lack a class of devices the object claims, or have none of it left. A cluster that has the object
+// keeps it: the devices it holds are not free. A cluster that does not count devices passes.
+func devices(r *decision.Round) decision.Check {
 	needs := r.Request.Devices.Together()
 	if needs.IsEmpty() {
-		return nil, nil
+		return nil
 	}
 	wants := wantsOf(needs)
 	return func(v *decision.Candidate) *decision.Reason {
@@ -36,7 +32,7 @@ func (devices) Prepare(r *decision.Round) (decision.Check, error) {
 			}
 		}
 		return nil
-	}, nil
+	}
 }
 
 // want is a number of devices of one class, or of the first of several that a cluster has.
@@ -98,11 +94,7 @@ func devicesLeft(s *decision.Snapshot, c *decision.Cluster, class capacity.Class
 
 // freeDevices prefers clusters with more free devices of the class that is scarcest there, measured by the most that a
 // cluster of the fleet has of it; of a choice, the class that is most plentiful there counts.
-type freeDevices struct{}
-
-func (freeDevices) Name() string { return "FreeDevices" }
-
-func (freeDevices) Prepare(r *decision.Round) decision.Rate {
+func freeDevices(r *decision.Round) decision.Rate {
 	wants := wantsOf(r.Request.Devices.Together())
 	most := map[capacity.Class]int64{}
 	for i := range wants {

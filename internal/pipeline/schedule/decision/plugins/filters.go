@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	schedulingcorev1 "k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/klog/v2"
 
 	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/decision"
 )
@@ -11,43 +13,40 @@ import (
 // Filters returns all filters, in the order in which they are called.
 func Filters() []decision.Filter {
 	return []decision.Filter{
-		clusterLeaving{}, clusterEviction{}, clusterAffinity{}, apiEnablement{}, taintToleration{},
-		devices{}, nodeTopology{}, spreadConstraint{}, workloadAffinity{}, workloadAntiAffinity{},
+		{Name: "ClusterLeaving", Fixed: true, Prepare: clusterLeaving},
+		{Name: "ClusterEviction", Prepare: clusterEviction},
+		{Name: "ClusterAffinity", Fixed: true, Prepare: clusterAffinity},
+		{Name: "APIEnablement", Fixed: true, Prepare: apiEnablement},
+		{Name: "TaintToleration", Fixed: true, Prepare: taintToleration},
+		{Name: DevicesFilter, Prepare: devices},
+		{Name: "NodeTopology", Prepare: nodeTopology},
+		{Name: "SpreadConstraint", Fixed: true, Prepare: spreadConstraint},
+		{Name: "WorkloadAffinity", Prepare: workloadAffinity},
+		{Name: "WorkloadAntiAffinity", Prepare: workloadAntiAffinity},
 	}
 }
 
 // Scorers returns all scorers.
 func Scorers() []decision.Scorer {
-	return []decision.Scorer{clusterLocality{}, clusterAffinityScore{}, freeDevices{}}
+	return []decision.Scorer{{Name: "ClusterLocality", Prepare: clusterLocality}, {Name: "FreeDevices", Prepare: freeDevices}}
 }
 
 // clusterLeaving drops clusters that are being deleted.
-type clusterLeaving struct{}
-
-func (clusterLeaving) Name() string { return "ClusterLeaving" }
-
-// Fixed implements [Fixed].
-func (clusterLeaving) Fixed() {}
-
-func (clusterLeaving) Prepare(*decision.Round) (decision.Check, error) {
+func clusterLeaving(*decision.Round) decision.Check {
 	leaving := decision.Because("is being deleted", "are being deleted")
 	return func(v *decision.Candidate) *decision.Reason {
 		if v.Cluster.Leaving {
 			return leaving
 		}
 		return nil
-	}, nil
+	}
 }
 
 // clusterEviction drops clusters that the object is being moved out of.
-type clusterEviction struct{}
-
-func (clusterEviction) Name() string { return "ClusterEviction" }
-
-func (clusterEviction) Prepare(r *decision.Round) (decision.Check, error) {
+func clusterEviction(r *decision.Round) decision.Check {
 	evicting := decision.NameSet(r.Request.Evicting)
 	if evicting == nil {
-		return nil, nil
+		return nil
 	}
 	reason := decision.Because("is being evicted from", "are being evicted from")
 	return func(v *decision.Candidate) *decision.Reason {
@@ -55,39 +54,25 @@ func (clusterEviction) Prepare(r *decision.Round) (decision.Check, error) {
 			return reason
 		}
 		return nil
-	}, nil
+	}
 }
 
 // clusterAffinity drops clusters that the term does not select.
-type clusterAffinity struct{}
-
-func (clusterAffinity) Name() string { return "ClusterAffinity" }
-
-// Fixed implements [Fixed].
-func (clusterAffinity) Fixed() {}
-
-func (clusterAffinity) Prepare(r *decision.Round) (decision.Check, error) {
+func clusterAffinity(r *decision.Round) decision.Check {
 	if len(r.Tiers.Selectors) == 1 && r.Tiers.Selectors[0] == nil {
-		return nil, nil
+		return nil
 	}
 	return func(v *decision.Candidate) *decision.Reason {
 		_, reason := r.Tiers.Of(v.Cluster)
 		return reason
-	}, nil
+	}
 }
 
 // apiEnablement drops clusters that do not serve the kind. A cluster that has the object keeps it, since a discovery that fails for
 // a moment must not move anything.
-type apiEnablement struct{}
-
-func (apiEnablement) Name() string { return "APIEnablement" }
-
-// Fixed implements [Fixed].
-func (apiEnablement) Fixed() {}
-
-func (apiEnablement) Prepare(r *decision.Round) (decision.Check, error) {
+func apiEnablement(r *decision.Round) decision.Check {
 	if r.Request.KindTravels {
-		return nil, nil
+		return nil
 	}
 	gv, kind := r.Request.Resource.APIVersion, r.Request.Resource.Kind
 	lacks := decision.Because(fmt.Sprintf("lacks %s %s", gv, kind), fmt.Sprintf("lack %s %s", gv, kind))
@@ -115,19 +100,12 @@ func (apiEnablement) Prepare(r *decision.Round) (decision.Check, error) {
 			last, lastAnswer = apis, answer(apis)
 		}
 		return lastAnswer
-	}, nil
+	}
 }
 
 // taintToleration drops clusters with a taint that is not tolerated. A cluster that has the object keeps it: NoSchedule is about
 // new objects, and driving out what is there is the business of evictions.
-type taintToleration struct{}
-
-func (taintToleration) Name() string { return "TaintToleration" }
-
-// Fixed implements [Fixed].
-func (taintToleration) Fixed() {}
-
-func (taintToleration) Prepare(r *decision.Round) (decision.Check, error) {
+func taintToleration(r *decision.Round) decision.Check {
 	var tolerations []corev1.Toleration
 	if r.Request.Placement != nil {
 		tolerations = r.Request.Placement.ClusterTolerations
@@ -137,49 +115,19 @@ func (taintToleration) Prepare(r *decision.Round) (decision.Check, error) {
 			return nil
 		}
 		for i := range v.Cluster.Taints {
-			if t := &v.Cluster.Taints[i]; !tolerated(&t.Taint, tolerations) {
+			if t := &v.Cluster.Taints[i]; !schedulingcorev1.TolerationsTolerateTaint(klog.Background(), tolerations, &t.Taint, false) {
 				return t.Reason
 			}
 		}
 		return nil
-	}, nil
-}
-
-func tolerated(t *corev1.Taint, tolerations []corev1.Toleration) bool {
-	for i := range tolerations {
-		if tolerates(&tolerations[i], t) {
-			return true
-		}
-	}
-	return false
-}
-
-func tolerates(toleration *corev1.Toleration, t *corev1.Taint) bool {
-	if toleration.Effect != "" && toleration.Effect != t.Effect {
-		return false
-	}
-	switch toleration.Operator {
-	case corev1.TolerationOpExists:
-		return toleration.Key == "" || toleration.Key == t.Key
-	case corev1.TolerationOpEqual, "":
-		return toleration.Key == t.Key && toleration.Value == t.Value
-	default:
-		return false
 	}
 }
 
 // spreadConstraint drops clusters that lack a property by which the object is to be spread.
-type spreadConstraint struct{}
-
-func (spreadConstraint) Name() string { return "SpreadConstraint" }
-
-// Fixed implements [Fixed].
-func (spreadConstraint) Fixed() {}
-
-func (spreadConstraint) Prepare(r *decision.Round) (decision.Check, error) {
+func spreadConstraint(r *decision.Round) decision.Check {
 	dims := decision.DimensionsOf(r.Request.SpreadConstraints())
 	if len(dims) == 0 {
-		return nil, nil
+		return nil
 	}
 	reasons := make([]*decision.Reason, len(dims))
 	for i, d := range dims {
@@ -192,19 +140,15 @@ func (spreadConstraint) Prepare(r *decision.Round) (decision.Check, error) {
 			}
 		}
 		return nil
-	}, nil
+	}
 }
 
 // workloadAffinity keeps objects of one group together: once one of them is
 // placed, the others follow. Clusters that have left do not bind anybody.
-type workloadAffinity struct{}
-
-func (workloadAffinity) Name() string { return "WorkloadAffinity" }
-
-func (workloadAffinity) Prepare(r *decision.Round) (decision.Check, error) {
+func workloadAffinity(r *decision.Round) decision.Check {
 	peers := r.Request.Companions
 	if peers == nil || !anyPresent(r.Snapshot, peers) {
-		return nil, nil
+		return nil
 	}
 	reason := decision.Because(
 		"has no object of affinity group "+peers.Group,
@@ -215,7 +159,7 @@ func (workloadAffinity) Prepare(r *decision.Round) (decision.Check, error) {
 			return nil
 		}
 		return reason
-	}, nil
+	}
 }
 
 func anyPresent(s *decision.Snapshot, peers *decision.Peers) bool {
@@ -228,14 +172,10 @@ func anyPresent(s *decision.Snapshot, peers *decision.Peers) bool {
 }
 
 // workloadAntiAffinity keeps objects of one group apart.
-type workloadAntiAffinity struct{}
-
-func (workloadAntiAffinity) Name() string { return "WorkloadAntiAffinity" }
-
-func (workloadAntiAffinity) Prepare(r *decision.Round) (decision.Check, error) {
+func workloadAntiAffinity(r *decision.Round) decision.Check {
 	peers := r.Request.Rivals
 	if peers == nil || len(peers.Clusters) == 0 {
-		return nil, nil
+		return nil
 	}
 	reason := decision.Because(
 		"has an object of anti-affinity group "+peers.Group,
@@ -246,15 +186,11 @@ func (workloadAntiAffinity) Prepare(r *decision.Round) (decision.Check, error) {
 			return reason
 		}
 		return nil
-	}, nil
+	}
 }
 
 // clusterLocality prefers clusters that have the object already.
-type clusterLocality struct{}
-
-func (clusterLocality) Name() string { return "ClusterLocality" }
-
-func (clusterLocality) Prepare(r *decision.Round) decision.Rate {
+func clusterLocality(r *decision.Round) decision.Rate {
 	if len(r.Request.Current) == 0 {
 		return nil
 	}
@@ -265,10 +201,3 @@ func (clusterLocality) Prepare(r *decision.Round) decision.Rate {
 		return 0
 	}
 }
-
-// clusterAffinityScore is the place for a preference among selected clusters; the API has none yet.
-type clusterAffinityScore struct{}
-
-func (clusterAffinityScore) Name() string { return "ClusterAffinity" }
-
-func (clusterAffinityScore) Prepare(*decision.Round) decision.Rate { return nil }

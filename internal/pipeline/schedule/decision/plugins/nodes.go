@@ -14,14 +14,10 @@ import (
 // where room decides who receives how much: there is none for them. Of nodes a cluster says no more than where they are, in
 // its spec, so that other labels are not considered. A value that no cluster of the fleet has is left to the
 // nodes: they may be labelled in other words than clusters are.
-type nodeTopology struct{}
-
-func (nodeTopology) Name() string { return "NodeTopology" }
-
-func (nodeTopology) Prepare(r *decision.Round) (decision.Check, error) {
+func nodeTopology(r *decision.Round) decision.Check {
 	claims := placesOfNodes(r)
 	if claims == nil {
-		return nil, nil
+		return nil
 	}
 	var words []string
 	for _, claim := range claims {
@@ -37,7 +33,7 @@ func (nodeTopology) Prepare(r *decision.Round) (decision.Check, error) {
 			return nil
 		}
 		return reason
-	}, nil
+	}
 }
 
 // placesOfNodes are the claims that rule out some place, if room decides.

@@ -11,11 +11,6 @@ import (
 	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/decision"
 )
 
-func isFixed(f decision.Filter) bool {
-	_, ok := f.(decision.Fixed)
-	return ok
-}
-
 // placedCheck is a check and the place of its filter in the profile.
 type placedCheck struct {
 	check decision.Check
@@ -23,38 +18,33 @@ type placedCheck struct {
 }
 
 // prepare readies the filters that wanted selects for a round, in order.
-func (p Profile) prepare(r *decision.Round, wanted func(decision.Filter) bool) ([]placedCheck, error) {
-	checks := make([]placedCheck, 0, len(p.Filters))
-	for place, f := range p.Filters {
+func (p Profile) prepare(r *decision.Round, wanted func(decision.Filter) bool) []placedCheck {
+	checks := make([]placedCheck, 0, len(p.filters))
+	for place, f := range p.filters {
 		if !wanted(f) {
 			continue
 		}
-		check, err := f.Prepare(r)
-		if err != nil {
-			return nil, fmt.Errorf("preparing %s: %w", f.Name(), err)
-		}
-		if check != nil {
+		if check := f.Prepare(r); check != nil {
 			checks = append(checks, placedCheck{check, uint8(place)})
 		}
 	}
-	return checks, nil
+	return checks
 }
 
-func anyFilter(decision.Filter) bool { return true }
+func anyFilter(decision.Filter) bool  { return true }
+func isFixed(f decision.Filter) bool  { return f.Fixed }
+func notFixed(f decision.Filter) bool { return !f.Fixed }
 
 // planFor returns the plan for a round, from the snapshot's memory if it has one.
 func (p Profile) planFor(r *decision.Round) (*decision.Plan, error) {
-	key, err := p.planKey(r)
+	key, err := planKey(r)
 	if err != nil {
 		return nil, err
 	}
 	if known := r.Snapshot.Plans.Get(key); known != nil {
 		return known, nil
 	}
-	checks, err := p.prepare(r, isFixed)
-	if err != nil {
-		return nil, err
-	}
+	checks := p.prepare(r, isFixed)
 	made := &decision.Plan{Dropped: make([]uint16, r.Snapshot.Len())}
 	places := map[decision.Reason]uint16{}
 	var v decision.Candidate // one for all: checks keep none
@@ -78,9 +68,8 @@ func (p Profile) planFor(r *decision.Round) (*decision.Plan, error) {
 }
 
 // planKey says everything that fixed filters may depend on.
-func (p Profile) planKey(r *decision.Round) (string, error) {
+func planKey(r *decision.Round) (string, error) {
 	key := struct {
-		Filters     []string
 		Term        string
 		Affinity    *policyv1alpha1.ClusterAffinity
 		Overflow    []policyv1alpha1.OverflowAffinityTerm
@@ -91,7 +80,7 @@ func (p Profile) planKey(r *decision.Round) (string, error) {
 		KindTravels bool
 		Becomes     []schema.GroupVersionKind
 	}{
-		Filters: p.filterNames(), Term: r.Term.Name, Affinity: r.Term.Affinity, Overflow: r.Term.Overflow,
+		Term: r.Term.Name, Affinity: r.Term.Affinity, Overflow: r.Term.Overflow,
 		Spread:     r.Request.SpreadConstraints(),
 		APIVersion: r.Request.Resource.APIVersion, Kind: r.Request.Resource.Kind, KindTravels: r.Request.KindTravels,
 		Becomes: r.Request.Becomes,
@@ -104,12 +93,4 @@ func (p Profile) planKey(r *decision.Round) (string, error) {
 		return "", fmt.Errorf("encoding the placement: %w", err)
 	}
 	return string(raw), nil
-}
-
-func (p Profile) filterNames() []string {
-	names := make([]string, len(p.Filters))
-	for i, f := range p.Filters {
-		names[i] = f.Name()
-	}
-	return names
 }

@@ -8,18 +8,16 @@ import (
 	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/decision/plugins"
 )
 
-// Profile is the set of plugins that decisions are made with. Filters are called
-// in order, until the first that drops a cluster; scores are added up.
+// Profile is the set of plugins that decisions are made with. Filters are called in order, until the first that drops a cluster;
+// scores are added up.
 type Profile struct {
-	Filters []decision.Filter
-	Scorers []decision.Scorer
+	filters []decision.Filter
+	scorers []decision.Scorer
 }
 
-// Default returns all plugins of this package.
+// Default returns the profile with all plugins.
 func Default() Profile {
-	return Profile{
-		Filters: plugins.Filters(), Scorers: plugins.Scorers(),
-	}
+	return Profile{filters: plugins.Filters(), scorers: plugins.Scorers()}
 }
 
 // Displaced returns whether a target has left the fleet or no longer passes the filters.
@@ -32,10 +30,7 @@ func (p Profile) Displaced(req *decision.Request, snapshot *decision.Snapshot) b
 	if r.Tiers, err = decision.CompileTerm(r.Term); err != nil {
 		return true
 	}
-	checks, err := p.prepare(r, anyFilter)
-	if err != nil {
-		return true
-	}
+	checks := p.prepare(r, anyFilter)
 	return slices.ContainsFunc(req.Current, func(t workv1alpha2.TargetCluster) bool {
 		v := decision.Candidate{Cluster: snapshot.Get(t.Name), Held: true, Current: t.Replicas}
 		return v.Cluster == nil || slices.ContainsFunc(checks, func(c placedCheck) bool { return c.check(&v) != nil })

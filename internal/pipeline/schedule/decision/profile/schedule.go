@@ -84,17 +84,12 @@ func (p Profile) filter(r *decision.Round, a *decision.Attempt) ([]*decision.Can
 	if err != nil {
 		return nil, err
 	}
-	open, err := p.prepare(r, func(f decision.Filter) bool { return !isFixed(f) })
-	if err != nil {
-		return nil, err
-	}
+	open := p.prepare(r, notFixed)
 	var all []placedCheck // for clusters that hold the object
 	if len(r.Request.Current) > 0 {
-		if all, err = p.prepare(r, anyFilter); err != nil {
-			return nil, err
-		}
+		all = p.prepare(r, anyFilter)
 	}
-	a.Filters, a.Candidates = p.Filters, make([]decision.Candidate, r.Snapshot.Len())
+	a.Filters, a.Candidates = p.filters, make([]decision.Candidate, r.Snapshot.Len())
 	for _, t := range r.Request.Current {
 		if i, ok := r.Snapshot.Index[t.Name]; ok {
 			a.Candidates[i].Held, a.Candidates[i].Current = true, t.Replicas
@@ -136,9 +131,9 @@ func ask(v *decision.Candidate, checks []placedCheck) {
 
 func (p Profile) score(r *decision.Round, a *decision.Attempt) {
 	var rates []decision.Rate
-	for _, s := range p.Scorers {
+	for _, s := range p.scorers {
 		if rate := s.Prepare(r); rate != nil {
-			rates, a.Scorers = append(rates, rate), append(a.Scorers, s.Name())
+			rates, a.Scorers = append(rates, rate), append(a.Scorers, s.Name)
 		}
 	}
 	a.Points = make([]int64, len(rates)*len(a.Candidates))
