@@ -2,6 +2,7 @@ package aggregate
 
 import (
 	"context"
+	"reflect"
 
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -10,81 +11,60 @@ import (
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
 )
 
-type replicaSetReport struct {
-	generations
-	Replicas             int32 `json:"replicas"`
-	FullyLabeledReplicas int32 `json:"fullyLabeledReplicas"`
-	ReadyReplicas        int32 `json:"readyReplicas"`
-	AvailableReplicas    int32 `json:"availableReplicas"`
-}
+// In a report the generations of all kinds stand before those of the status, which is embedded one level deeper.
+type (
+	replicaSetStatus struct{ appsv1.ReplicaSetStatus }
+	replicaSetReport struct {
+		generations
+		replicaSetStatus
+	}
+	daemonSetStatus struct{ appsv1.DaemonSetStatus }
+	daemonSetReport struct {
+		generations
+		daemonSetStatus
+	}
+	statefulSetStatus struct{ appsv1.StatefulSetStatus }
+	statefulSetReport struct {
+		generations
+		statefulSetStatus
+		DesiredReplicas *int32 `json:"desiredReplicas"`
+	}
+)
 
 // ReplicaSet adds up the counters.
 func (a Aggregation) ReplicaSet(_ context.Context, template *unstructured.Unstructured, items []workv1alpha2.AggregatedStatusItem) (*unstructured.Unstructured, error) {
 	var sum appsv1.ReplicaSetStatus
-	return addUp(a, template, items, &sum, func(list []report[replicaSetReport]) {
-		sum.ObservedGeneration = observedGeneration(template, list)
+	return addUp(a, template, items, &sum, func(list []report[replicaSetReport]) []verdict {
 		for i := range list {
-			sum.Replicas += list[i].status.Replicas
-			sum.FullyLabeledReplicas += list[i].status.FullyLabeledReplicas
-			sum.ReadyReplicas += list[i].status.ReadyReplicas
-			sum.AvailableReplicas += list[i].status.AvailableReplicas
+			addCounters(&sum, &list[i].status.ReplicaSetStatus)
 		}
+		sum.ObservedGeneration = observedGeneration(template, list)
+		return nil
 	})
-}
-
-type daemonSetReport struct {
-	generations
-	CurrentNumberScheduled int32 `json:"currentNumberScheduled"`
-	NumberMisscheduled     int32 `json:"numberMisscheduled"`
-	DesiredNumberScheduled int32 `json:"desiredNumberScheduled"`
-	NumberReady            int32 `json:"numberReady"`
-	UpdatedNumberScheduled int32 `json:"updatedNumberScheduled"`
-	NumberAvailable        int32 `json:"numberAvailable"`
-	NumberUnavailable      int32 `json:"numberUnavailable"`
 }
 
 // DaemonSet adds up the counters.
 func (a Aggregation) DaemonSet(_ context.Context, template *unstructured.Unstructured, items []workv1alpha2.AggregatedStatusItem) (*unstructured.Unstructured, error) {
 	var sum appsv1.DaemonSetStatus
-	return addUp(a, template, items, &sum, func(list []report[daemonSetReport]) {
-		sum.ObservedGeneration = observedGeneration(template, list)
+	return addUp(a, template, items, &sum, func(list []report[daemonSetReport]) []verdict {
 		for i := range list {
-			sum.CurrentNumberScheduled += list[i].status.CurrentNumberScheduled
-			sum.NumberMisscheduled += list[i].status.NumberMisscheduled
-			sum.DesiredNumberScheduled += list[i].status.DesiredNumberScheduled
-			sum.NumberReady += list[i].status.NumberReady
-			sum.UpdatedNumberScheduled += list[i].status.UpdatedNumberScheduled
-			sum.NumberAvailable += list[i].status.NumberAvailable
-			sum.NumberUnavailable += list[i].status.NumberUnavailable
+			addCounters(&sum, &list[i].status.DaemonSetStatus)
 		}
+		sum.ObservedGeneration = observedGeneration(template, list)
+		return nil
 	})
-}
-
-type statefulSetReport struct {
-	generations
-	Replicas          int32  `json:"replicas"`
-	ReadyReplicas     int32  `json:"readyReplicas"`
-	CurrentReplicas   int32  `json:"currentReplicas"`
-	UpdatedReplicas   int32  `json:"updatedReplicas"`
-	AvailableReplicas int32  `json:"availableReplicas"`
-	DesiredReplicas   *int32 `json:"desiredReplicas"`
-	CurrentRevision   string `json:"currentRevision"`
-	UpdateRevision    string `json:"updateRevision"`
 }
 
 // StatefulSet adds up the counters and takes the revisions of one copy.
 func (a Aggregation) StatefulSet(_ context.Context, template *unstructured.Unstructured, items []workv1alpha2.AggregatedStatusItem) (*unstructured.Unstructured, error) {
 	var sum appsv1.StatefulSetStatus
-	return addUp(a, template, items, &sum, func(list []report[statefulSetReport]) {
-		sum.ObservedGeneration = rolloutGeneration(template, list, func(s *statefulSetReport) (*int32, int32) { return s.DesiredReplicas, s.ReadyReplicas })
+	return addUp(a, template, items, &sum, func(list []report[statefulSetReport]) []verdict {
 		for i := range list {
-			sum.Replicas += list[i].status.Replicas
-			sum.ReadyReplicas += list[i].status.ReadyReplicas
-			sum.CurrentReplicas += list[i].status.CurrentReplicas
-			sum.UpdatedReplicas += list[i].status.UpdatedReplicas
-			sum.AvailableReplicas += list[i].status.AvailableReplicas
+			addCounters(&sum, &list[i].status.StatefulSetStatus)
 		}
+		sum.ObservedGeneration = rolloutGeneration(template, list, func(s *statefulSetReport) (*int32, int32) { return s.DesiredReplicas, s.ReadyReplicas })
 		sum.CurrentRevision, sum.UpdateRevision = revisions(list)
+		return nil
 	})
 }
 
@@ -103,21 +83,31 @@ func revisions(list []report[statefulSetReport]) (current, update string) {
 	return current, update
 }
 
-// addUp returns template with the status sum, to which add adds what the clusters report.
-func addUp[S any](a Aggregation, template *unstructured.Unstructured, items []workv1alpha2.AggregatedStatusItem, sum any,
-	add func([]report[S])) (*unstructured.Unstructured, error) {
+// addUp returns template with the status sum, to which add adds what the clusters report, and with the conditions that it returns.
+func addUp[R any](a Aggregation, template *unstructured.Unstructured, items []workv1alpha2.AggregatedStatusItem, sum any,
+	add func([]report[R]) []verdict) (*unstructured.Unstructured, error) {
 	if untouched(template, items) {
 		return template, nil
 	}
-	list, err := reports[S](items)
+	list, err := reports[R](items)
 	if err != nil {
 		return nil, err
 	}
-	add(list)
+	verdicts := append([]verdict{currency(items)}, add(list)...)
 	status, err := typedStatus(sum)
 	if err != nil {
 		return nil, err
 	}
-	a.setCurrency(template, status, items)
+	a.setConditions(template, status, verdicts...)
 	return interpret.WithStatus(template, status), nil
+}
+
+// addCounters adds the counters of a status, which are its fields of type int32, to sum.
+func addCounters[S any](sum, status *S) {
+	into, from := reflect.ValueOf(sum).Elem(), reflect.ValueOf(status).Elem()
+	for i := range into.NumField() {
+		if field := into.Field(i); field.Kind() == reflect.Int32 {
+			field.SetInt(field.Int() + from.Field(i).Int())
+		}
+	}
 }

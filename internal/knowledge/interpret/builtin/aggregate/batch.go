@@ -31,8 +31,7 @@ func (a Aggregation) Job(_ context.Context, template *unstructured.Unstructured,
 	if err != nil {
 		return nil, err
 	}
-	verdicts, drop := currency(items)
-	verdicts = append(verdicts, finishJob(sum, list)...)
+	verdicts := append([]verdict{currency(items)}, finishJob(sum, list)...)
 	complete := find(verdicts, string(batchv1.JobComplete)) != nil
 	if !complete {
 		sum.CompletionTime = nil
@@ -44,7 +43,7 @@ func (a Aggregation) Job(_ context.Context, template *unstructured.Unstructured,
 	if err != nil {
 		return nil, err
 	}
-	a.setConditions(template, status, verdicts, drop...)
+	a.setConditions(template, status, verdicts...)
 	return interpret.WithStatus(template, status), nil
 }
 

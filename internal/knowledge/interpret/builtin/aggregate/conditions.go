@@ -11,7 +11,7 @@ import (
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 )
 
-// verdict is a condition to set on a template.
+// verdict is a condition to set on a template, or to remove from it if the status is empty.
 type verdict struct {
 	kind, status, reason, message string
 	// stamp names the fields besides lastTransitionTime that have the time of the condition's last change.
@@ -19,28 +19,26 @@ type verdict struct {
 }
 
 // setConditions writes the verdicts into status.conditions, keeping conditions of other types and the times of conditions that
-// did not change, and removes the types to drop.
-func (a Aggregation) setConditions(template *unstructured.Unstructured, status map[string]any, verdicts []verdict, drop ...string) {
+// did not change.
+func (a Aggregation) setConditions(template *unstructured.Unstructured, status map[string]any, verdicts ...verdict) {
 	value, _, _ := unstructured.NestedFieldNoCopy(template.Object, "status", "conditions")
 	present, _ := value.([]any)
 	list := make([]any, 0, len(present)+len(verdicts))
 	done := map[string]bool{}
-	for _, name := range drop {
-		done[name] = true
-	}
 	for _, entry := range present {
 		old, _ := entry.(map[string]any)
-		name, _ := old["type"].(string)
-		if wanted := find(verdicts, name); wanted != nil {
+		name := text(old["type"])
+		switch wanted := find(verdicts, name); {
+		case wanted == nil:
+			list = append(list, entry)
+		case wanted.status != "":
 			list = append(list, a.condition(old, wanted))
 			done[name] = true
-		} else if !done[name] {
-			list = append(list, entry)
 		}
 	}
 	for i := range verdicts {
-		if !done[verdicts[i].kind] {
-			list = append(list, a.condition(nil, &verdicts[i]))
+		if v := &verdicts[i]; v.status != "" && !done[v.kind] {
+			list = append(list, a.condition(nil, v))
 		}
 	}
 	if len(list) == 0 {
@@ -83,14 +81,8 @@ func text(value any) string {
 	return s
 }
 
-// setCurrency sets or removes the condition StatusCurrent.
-func (a Aggregation) setCurrency(template *unstructured.Unstructured, status map[string]any, items []workv1alpha2.AggregatedStatusItem) {
-	verdicts, drop := currency(items)
-	a.setConditions(template, status, verdicts, drop...)
-}
-
-// currency returns the condition StatusCurrent if the status of some item is not current, and otherwise that type to drop.
-func currency(items []workv1alpha2.AggregatedStatusItem) ([]verdict, []string) {
+// currency is the condition StatusCurrent: false if the status of some item is not current, and else removed.
+func currency(items []workv1alpha2.AggregatedStatusItem) verdict {
 	var stale []string
 	for i := range items {
 		if items[i].Applied && items[i].Status != nil && items[i].Health == workv1alpha2.ResourceUnknown {
@@ -98,11 +90,11 @@ func currency(items []workv1alpha2.AggregatedStatusItem) ([]verdict, []string) {
 		}
 	}
 	if len(stale) == 0 {
-		return nil, []string{workv1alpha2.StatusCurrent}
+		return verdict{kind: workv1alpha2.StatusCurrent}
 	}
 	slices.Sort(stale)
-	return []verdict{{
+	return verdict{
 		kind: workv1alpha2.StatusCurrent, status: "False", reason: workv1alpha2.ClusterStatusUnknownReason,
 		message: "The present status is unknown, and the last one seen is counted, in clusters: " + strings.Join(stale, ", "),
-	}}, nil
+	}
 }

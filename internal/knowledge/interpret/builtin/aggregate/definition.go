@@ -40,10 +40,10 @@ func (a Aggregation) Definition(_ context.Context, template *unstructured.Unstru
 	}
 	status := statusCopy(template)
 	if len(list) == 0 {
-		a.setConditions(template, status, nil, workv1alpha1.DefinitionEstablishedInMembers, workv1alpha1.DefinitionStoredInOneVersion)
+		a.setConditions(template, status, verdict{kind: workv1alpha1.DefinitionEstablishedInMembers}, verdict{kind: workv1alpha1.DefinitionStoredInOneVersion})
 		return interpret.WithStatus(template, status), nil
 	}
-	a.setConditions(template, status, []verdict{establishedIn(list), storedIn(list, storageVersion(template))})
+	a.setConditions(template, status, establishedIn(list), storedIn(list, storageVersion(template)))
 	return interpret.WithStatus(template, status), nil
 }
 

@@ -8,7 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
-	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret/builtin/fields"
 )
 
@@ -26,14 +25,11 @@ const (
 // deploymentReport is what reflectDeployment sends.
 type deploymentReport struct {
 	generations
-	Replicas            int32                        `json:"replicas"`
-	UpdatedReplicas     int32                        `json:"updatedReplicas"`
-	ReadyReplicas       int32                        `json:"readyReplicas"`
-	AvailableReplicas   int32                        `json:"availableReplicas"`
-	UnavailableReplicas int32                        `json:"unavailableReplicas"`
-	DesiredReplicas     *int32                       `json:"desiredReplicas"`
-	Conditions          []appsv1.DeploymentCondition `json:"conditions"`
+	deploymentStatus
+	DesiredReplicas *int32 `json:"desiredReplicas"`
 }
+
+type deploymentStatus struct{ appsv1.DeploymentStatus }
 
 func (d *deploymentReport) condition(kind appsv1.DeploymentConditionType) *appsv1.DeploymentCondition {
 	for i := range d.Conditions {
@@ -74,31 +70,16 @@ func outdated[S any](r *report[S]) bool {
 	return r.applied && r.reported && r.health == workv1alpha2.ResourceUnknown
 }
 
+// Deployment adds up the counters and makes the conditions that kubectl reads.
 func (a Aggregation) Deployment(_ context.Context, template *unstructured.Unstructured, items []workv1alpha2.AggregatedStatusItem) (*unstructured.Unstructured, error) {
-	if untouched(template, items) {
-		return template, nil
-	}
-	list, err := reports[deploymentReport](items)
-	if err != nil {
-		return nil, err
-	}
-	sum := appsv1.DeploymentStatus{ObservedGeneration: deploymentGeneration(template, list)}
-	for i := range list {
-		status := &list[i].status
-		sum.Replicas += status.Replicas
-		sum.UpdatedReplicas += status.UpdatedReplicas
-		sum.ReadyReplicas += status.ReadyReplicas
-		sum.AvailableReplicas += status.AvailableReplicas
-		sum.UnavailableReplicas += status.UnavailableReplicas
-	}
-	status, err := typedStatus(&sum)
-	if err != nil {
-		return nil, err
-	}
-	verdicts, drop := currency(items)
-	verdicts = append(verdicts, deploymentAvailable(template, list), deploymentProgressing(template, list))
-	a.setConditions(template, status, verdicts, drop...)
-	return interpret.WithStatus(template, status), nil
+	var sum appsv1.DeploymentStatus
+	return addUp(a, template, items, &sum, func(list []report[deploymentReport]) []verdict {
+		for i := range list {
+			addCounters(&sum, &list[i].status.DeploymentStatus)
+		}
+		sum.ObservedGeneration = deploymentGeneration(template, list)
+		return []verdict{deploymentAvailable(template, list), deploymentProgressing(template, list)}
+	})
 }
 
 // deploymentGeneration keeps the observed generation no longer once a member's deadline for progress is over, so that kubectl can

@@ -31,24 +31,19 @@ func (a Aggregation) ServiceExport(_ context.Context, template *unstructured.Uns
 		return nil, err
 	}
 	var verdicts []verdict
-	var drop []string
 	for _, wanted := range exportConditions {
-		if v, known := exportVerdict(list, wanted.kind, wanted.good); known {
-			verdicts = append(verdicts, v)
-		} else {
-			drop = append(drop, wanted.kind)
-		}
+		verdicts = append(verdicts, exportVerdict(list, wanted.kind, wanted.good))
 	}
 	status := statusCopy(template)
-	a.setConditions(template, status, verdicts, drop...)
+	a.setConditions(template, status, verdicts...)
 	if len(status) == 0 {
 		return template, nil
 	}
 	return interpret.WithStatus(template, status), nil
 }
 
-// exportVerdict is one condition of all copies. It is not known while no cluster has one.
-func exportVerdict(list []report[exportReport], kind, good string) (verdict, bool) {
+// exportVerdict is one condition of all copies. It has no status while no cluster has one.
+func exportVerdict(list []report[exportReport], kind, good string) verdict {
 	result, found := verdict{kind: kind}, false
 	var clusters []string
 	for i := range list {
@@ -62,9 +57,9 @@ func exportVerdict(list []report[exportReport], kind, good string) (verdict, boo
 			}
 		}
 	}
-	if found && result.status == good {
+	if result.status == good {
 		slices.Sort(clusters)
-		result.message = "In all clusters that tell: " + strings.Join(clusters, ", ")
+		result.message = "In all clusters that report it: " + strings.Join(clusters, ", ")
 	}
-	return result, found
+	return result
 }

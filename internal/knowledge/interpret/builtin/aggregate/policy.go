@@ -46,7 +46,7 @@ func (a Aggregation) Budget(_ context.Context, template *unstructured.Unstructur
 	if len(disrupted) > 0 {
 		status["disruptedPods"] = disrupted
 	}
-	a.setCurrency(template, status, items)
+	a.setConditions(template, status, currency(items))
 	return interpret.WithStatus(template, status), nil
 }
 
@@ -70,7 +70,7 @@ func (a Aggregation) Autoscaler(_ context.Context, template *unstructured.Unstru
 	setCounter(status, "currentReplicas", sum.CurrentReplicas)
 	status["desiredReplicas"] = sum.DesiredReplicas
 	if template.GetAPIVersion() == "autoscaling/v2" {
-		a.setCurrency(template, status, items)
+		a.setConditions(template, status, currency(items))
 	}
 	return interpret.WithStatus(template, status), nil
 }
