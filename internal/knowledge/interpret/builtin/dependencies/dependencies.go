@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 	"k8s.io/utils/ptr"
 
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
@@ -61,21 +62,17 @@ func dependenciesAt(obj *unstructured.Unstructured, path ...string) ([]interpret
 // account named default is not listed: every namespace has one. A resource claim, or a template of one, is listed in each version
 // that has objects of its own: a pod does not have the version.
 func OfPod(spec *corev1.PodSpec, namespace string) []interpret.Dependency {
-	found := references{namespace: namespace, seen: map[referenceKey]bool{}}
-	for _, secret := range spec.ImagePullSecrets {
-		found.add("Secret", secret.Name)
-	}
+	found := newReferences(namespace)
+	pod := &corev1.Pod{Spec: *spec}
+	podutil.VisitPodSecretNames(pod, found.visitor("Secret"))
+	podutil.VisitPodConfigmapNames(pod, found.visitor("ConfigMap"))
 	if spec.ServiceAccountName != "default" {
 		found.add("ServiceAccount", spec.ServiceAccountName)
 	}
-	for i := range spec.InitContainers {
-		found.container(&spec.InitContainers[i])
-	}
-	for i := range spec.Containers {
-		found.container(&spec.Containers[i])
-	}
 	for i := range spec.Volumes {
-		found.volume(&spec.Volumes[i])
+		if source := spec.Volumes[i].PersistentVolumeClaim; source != nil {
+			found.add("PersistentVolumeClaim", source.ClaimName)
+		}
 	}
 	return append(found.sorted(), resourceClaims(spec, namespace)...)
 }
@@ -106,92 +103,21 @@ type references struct {
 	seen      map[referenceKey]bool
 }
 
+func newReferences(namespace string) references {
+	return references{namespace: namespace, seen: map[referenceKey]bool{}}
+}
+
 func (r references) add(kind, name string) {
 	if name != "" {
 		r.seen[referenceKey{kind, name}] = true
 	}
 }
 
-func (r references) secret(reference *corev1.LocalObjectReference) {
-	if reference != nil {
-		r.add("Secret", reference.Name)
-	}
-}
-
-func (r references) container(container *corev1.Container) {
-	for i := range container.Env {
-		source := container.Env[i].ValueFrom
-		if source == nil {
-			continue
-		}
-		if source.ConfigMapKeyRef != nil {
-			r.add("ConfigMap", source.ConfigMapKeyRef.Name)
-		}
-		if source.SecretKeyRef != nil {
-			r.add("Secret", source.SecretKeyRef.Name)
-		}
-	}
-	for i := range container.EnvFrom {
-		if source := container.EnvFrom[i].ConfigMapRef; source != nil {
-			r.add("ConfigMap", source.Name)
-		}
-		if source := container.EnvFrom[i].SecretRef; source != nil {
-			r.add("Secret", source.Name)
-		}
-	}
-}
-
-func (r references) volume(volume *corev1.Volume) {
-	if source := volume.ConfigMap; source != nil {
-		r.add("ConfigMap", source.Name)
-	}
-	if source := volume.Secret; source != nil {
-		r.add("Secret", source.SecretName)
-	}
-	if source := volume.PersistentVolumeClaim; source != nil {
-		r.add("PersistentVolumeClaim", source.ClaimName)
-	}
-	if volume.Projected != nil {
-		for i := range volume.Projected.Sources {
-			if source := volume.Projected.Sources[i].ConfigMap; source != nil {
-				r.add("ConfigMap", source.Name)
-			}
-			if source := volume.Projected.Sources[i].Secret; source != nil {
-				r.add("Secret", source.Name)
-			}
-		}
-	}
-	r.driverSecrets(volume)
-}
-
-// driverSecrets are the credentials of storage that is mounted directly.
-func (r references) driverSecrets(volume *corev1.Volume) {
-	if source := volume.AzureFile; source != nil {
-		r.add("Secret", source.SecretName)
-	}
-	if source := volume.CephFS; source != nil {
-		r.secret(source.SecretRef)
-	}
-	if source := volume.Cinder; source != nil {
-		r.secret(source.SecretRef)
-	}
-	if source := volume.CSI; source != nil {
-		r.secret(source.NodePublishSecretRef)
-	}
-	if source := volume.FlexVolume; source != nil {
-		r.secret(source.SecretRef)
-	}
-	if source := volume.ISCSI; source != nil {
-		r.secret(source.SecretRef)
-	}
-	if source := volume.RBD; source != nil {
-		r.secret(source.SecretRef)
-	}
-	if source := volume.ScaleIO; source != nil {
-		r.secret(source.SecretRef)
-	}
-	if source := volume.StorageOS; source != nil {
-		r.secret(source.SecretRef)
+// visitor adds what it is called with.
+func (r references) visitor(kind string) podutil.Visitor {
+	return func(name string) bool {
+		r.add(kind, name)
+		return true
 	}
 }
 
@@ -215,7 +141,7 @@ func Ingress(_ context.Context, obj *unstructured.Unstructured) ([]interpret.Dep
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, &ingress); err != nil {
 		return nil, fmt.Errorf("reading an Ingress: %w", err)
 	}
-	found := references{namespace: obj.GetNamespace(), seen: map[referenceKey]bool{}}
+	found := newReferences(obj.GetNamespace())
 	backend := func(to *networkingv1.IngressBackend) {
 		if to == nil {
 			return
