@@ -1,9 +1,14 @@
 package retain
 
 import (
+	"maps"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"github.com/flagship-k8s/flagship/internal/knowledge/interpret/builtin/fields"
 )
 
 // Prune runs a kind's own rule before the one for all kinds: the rule may need what the latter removes.
@@ -65,19 +70,40 @@ func PruneService(obj *unstructured.Unstructured) {
 		delete(spec, "clusterIPs")
 	}
 	owned := ownedFields(obj)
-	for name, chosen := range map[string]bool{
-		"healthCheckNodePort": owned.healthCheckNodePort, "ipFamilies": owned.ipFamilies, "ipFamilyPolicy": owned.ipFamilyPolicy,
-	} {
-		if !chosen {
+	for _, name := range []string{"healthCheckNodePort", "ipFamilies", "ipFamilyPolicy"} {
+		if !owned.Has(fieldpath.MakePathOrDie("spec", name)) {
 			delete(spec, name)
 		}
 	}
 	ports, _ := spec["ports"].([]any)
 	for _, entry := range ports {
-		if port, ok := entry.(map[string]any); ok && !owned.nodePort(port) {
+		if port, ok := entry.(map[string]any); ok && !ownsNodePort(owned, port) {
 			delete(port, "nodePort")
 		}
 	}
+}
+
+// ownedFields is what some field manager owns of an object; it is empty if the object has no managed fields.
+func ownedFields(obj *unstructured.Unstructured) *fieldpath.Set {
+	owned := fieldpath.NewSet()
+	for _, entry := range obj.GetManagedFields() {
+		set := fieldpath.NewSet()
+		if entry.FieldsV1 != nil && set.FromJSON(entry.FieldsV1.GetRawReader()) == nil {
+			owned = owned.Union(set)
+		}
+	}
+	return owned
+}
+
+// ownsNodePort is true if owned has the nodePort of an entry of spec.ports.
+func ownsNodePort(owned *fieldpath.Set, port map[string]any) bool {
+	number, _ := fields.Int64(port["port"])
+	protocol, ok := port["protocol"].(string)
+	if !ok {
+		protocol = "TCP"
+	}
+	key := fieldpath.KeyByFields("port", number, "protocol", protocol)
+	return owned.Has(fieldpath.MakePathOrDie("spec", "ports", key, "nodePort"))
 }
 
 // PruneServiceAccount removes the references to token Secrets that the control plane made for the account.
@@ -87,13 +113,11 @@ func PruneServiceAccount(obj *unstructured.Unstructured) {
 		return
 	}
 	prefix := obj.GetName() + "-token-"
-	kept := make([]any, 0, len(secrets))
-	for _, entry := range secrets {
+	kept := slices.DeleteFunc(secrets, func(entry any) bool {
 		reference, _ := entry.(map[string]any)
-		if name, _ := reference["name"].(string); !strings.HasPrefix(name, prefix) {
-			kept = append(kept, entry)
-		}
-	}
+		name, _ := reference["name"].(string)
+		return strings.HasPrefix(name, prefix)
+	})
 	if len(kept) == 0 {
 		delete(obj.Object, "secrets")
 		return
@@ -127,14 +151,9 @@ func removeKeys(object map[string]any, path []string, keys ...string) {
 	if err != nil || !ok {
 		return
 	}
-	removed := false
-	for _, key := range keys {
-		if _, ok := fields[key]; ok {
-			delete(fields, key)
-			removed = true
-		}
-	}
-	if removed && len(fields) == 0 {
+	before := len(fields)
+	maps.DeleteFunc(fields, func(key string, _ any) bool { return slices.Contains(keys, key) })
+	if len(fields) == 0 && before > 0 {
 		unstructured.RemoveNestedField(object, path...)
 	}
 }
