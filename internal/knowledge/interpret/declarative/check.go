@@ -3,28 +3,43 @@ package declarative
 import (
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"k8s.io/utils/ptr"
 
 	configv1alpha1 "github.com/flagship-k8s/flagship/api/config/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret/declarative/sandbox"
 )
 
-// Names of the functions that scripts define.
-const (
-	getReplicas     = "GetReplicas"
-	getComponents   = "GetComponents"
-	reviseReplica   = "ReviseReplica"
-	retain          = "Retain"
-	aggregateStatus = "AggregateStatus"
-	reflectStatus   = "ReflectStatus"
-	interpretHealth = "InterpretHealth"
-	getDependencies = "GetDependencies"
-)
+// Function is one that a script defines for an operation.
+type Function struct {
+	Name string
+	// Field is the one of a customization that has the script, in its field luaScript.
+	Field     string
+	Operation configv1alpha1.InterpreterOperation
+	// assign sets the operation to the first of the scripts, or to all of them.
+	assign func(*interpret.Operations, []script)
+}
 
-// rule is a script, the function it has to define and its field in a customization.
+// Functions lists the functions of all operations.
+func Functions() []Function {
+	return []Function{
+		{"GetReplicas", "replicaResource", configv1alpha1.InterpreterOperationInterpretReplica, func(o *interpret.Operations, s []script) { o.Replicas = s[0].replicas }},
+		{"GetComponents", "componentResource", configv1alpha1.InterpreterOperationInterpretComponent, func(o *interpret.Operations, s []script) { o.Components = s[0].components }},
+		{"ReviseReplica", "replicaRevision", configv1alpha1.InterpreterOperationReviseReplica, func(o *interpret.Operations, s []script) { o.Revise = s[0].revise }},
+		{"Retain", "retention", configv1alpha1.InterpreterOperationRetain, func(o *interpret.Operations, s []script) { o.Retain = s[0].retain }},
+		{"AggregateStatus", "statusAggregation", configv1alpha1.InterpreterOperationAggregateStatus, func(o *interpret.Operations, s []script) { o.Aggregate = s[0].aggregate }},
+		{"ReflectStatus", "statusReflection", configv1alpha1.InterpreterOperationInterpretStatus, func(o *interpret.Operations, s []script) { o.Reflect = s[0].reflect }},
+		{"InterpretHealth", "healthInterpretation", configv1alpha1.InterpreterOperationInterpretHealth, func(o *interpret.Operations, s []script) { o.Health = s[0].health }},
+		{"GetDependencies", "dependencyInterpretation", configv1alpha1.InterpreterOperationInterpretDependency, func(o *interpret.Operations, s []script) { o.Dependencies = dependenciesOf(s) }},
+	}
+}
+
+// rule is a script of a customization and the function that it has to define.
 type rule struct {
-	function, field, source string
+	Function
+	source string
 }
 
 // compiler compiles scripts, each text once. It is meant for one goroutine.
@@ -39,28 +54,24 @@ func (c compiler) compile(r rule) (*sandbox.Program, error) {
 		}
 		c[r.source], program = compiled, compiled
 	}
-	if !program.Defines(r.function) {
-		return nil, fmt.Errorf("the script does not define the function %s", r.function)
+	if !program.Defines(r.Name) {
+		return nil, fmt.Errorf("the script does not define the function %s", r.Name)
 	}
 	return program, nil
 }
 
 // rules lists the scripts of a customization.
-func rules(c *configv1alpha1.CustomizationRules) []rule {
+func rules(c *configv1alpha1.ResourceInterpreterCustomization) []rule {
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&c.Spec.Customizations)
+	if err != nil {
+		return nil // never: the type has texts only
+	}
 	var list []rule
-	add := func(function, field, source string) {
-		if source != "" {
-			list = append(list, rule{function: function, field: field, source: source})
+	for _, function := range Functions() {
+		if source, _, _ := unstructured.NestedString(fields, function.Field, "luaScript"); source != "" {
+			list = append(list, rule{function, source})
 		}
 	}
-	add(getReplicas, "replicaResource", ptr.Deref(c.ReplicaResource, configv1alpha1.ReplicaResourceRequirement{}).LuaScript)
-	add(getComponents, "componentResource", ptr.Deref(c.ComponentResource, configv1alpha1.ComponentResourceRequirement{}).LuaScript)
-	add(reviseReplica, "replicaRevision", ptr.Deref(c.ReplicaRevision, configv1alpha1.ReplicaRevision{}).LuaScript)
-	add(retain, "retention", ptr.Deref(c.Retention, configv1alpha1.LocalValueRetention{}).LuaScript)
-	add(aggregateStatus, "statusAggregation", ptr.Deref(c.StatusAggregation, configv1alpha1.StatusAggregation{}).LuaScript)
-	add(reflectStatus, "statusReflection", ptr.Deref(c.StatusReflection, configv1alpha1.StatusReflection{}).LuaScript)
-	add(interpretHealth, "healthInterpretation", ptr.Deref(c.HealthInterpretation, configv1alpha1.HealthInterpretation{}).LuaScript)
-	add(getDependencies, "dependencyInterpretation", ptr.Deref(c.DependencyInterpretation, configv1alpha1.DependencyInterpretation{}).LuaScript)
 	return list
 }
 
@@ -70,9 +81,9 @@ func Check(customization *configv1alpha1.ResourceInterpreterCustomization) field
 	var errs field.ErrorList
 	path := field.NewPath("spec", "customizations")
 	scripts := compiler{}
-	for _, r := range rules(&customization.Spec.Customizations) {
+	for _, r := range rules(customization) {
 		if _, err := scripts.compile(r); err != nil {
-			errs = append(errs, field.Invalid(path.Child(r.field, "luaScript"), field.OmitValueType{}, err.Error()))
+			errs = append(errs, field.Invalid(path.Child(r.Field, "luaScript"), field.OmitValueType{}, err.Error()))
 		}
 	}
 	return errs

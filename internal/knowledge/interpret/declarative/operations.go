@@ -40,57 +40,21 @@ func (s script) call(ctx context.Context, results int, args []any, take sandbox.
 
 // operations compiles the scripts of one kind's customizations, which come in the order of their precedence.
 func (s *Store) operations(list []*configv1alpha1.ResourceInterpreterCustomization) *interpret.Operations {
-	scripts := compiler{}
-	first := map[string]script{}
-	var dependencies []script
+	programs, found := compiler{}, map[string][]script{}
 	for _, customization := range list {
-		for _, r := range rules(&customization.Spec.Customizations) {
-			if _, taken := first[r.function]; taken && r.function != getDependencies {
+		for _, r := range rules(customization) {
+			if len(found[r.Name]) > 0 && r.Operation != configv1alpha1.InterpreterOperationInterpretDependency {
 				continue
 			}
-			compiled := script{store: s, origin: customization.Name, function: r.function}
-			compiled.program, compiled.err = scripts.compile(r)
-			if r.function == getDependencies {
-				dependencies = append(dependencies, compiled)
-				continue
-			}
-			first[r.function] = compiled
+			compiled := script{store: s, origin: customization.Name, function: r.Name}
+			compiled.program, compiled.err = programs.compile(r)
+			found[r.Name] = append(found[r.Name], compiled)
 		}
 	}
-	return assemble(first, dependencies)
-}
-
-func assemble(first map[string]script, dependencies []script) *interpret.Operations {
 	operations := &interpret.Operations{}
-	for function, s := range first {
-		switch function {
-		case getReplicas:
-			operations.Replicas = s.replicas
-		case getComponents:
-			operations.Components = s.components
-		case reviseReplica:
-			operations.Revise = s.revise
-		case retain:
-			operations.Retain = s.retain
-		case aggregateStatus:
-			operations.Aggregate = s.aggregate
-		case reflectStatus:
-			operations.Reflect = s.reflect
-		case interpretHealth:
-			operations.Health = s.health
-		}
-	}
-	if len(dependencies) > 0 {
-		operations.Dependencies = func(ctx context.Context, obj *unstructured.Unstructured) ([]interpret.Dependency, error) {
-			var all []interpret.Dependency
-			for _, s := range dependencies {
-				found, err := s.dependencies(ctx, obj)
-				if err != nil {
-					return nil, err
-				}
-				all = append(all, found...)
-			}
-			return interpret.SortDependencies(all), nil
+	for _, function := range Functions() {
+		if scripts := found[function.Name]; len(scripts) > 0 {
+			function.assign(operations, scripts)
 		}
 	}
 	return operations
@@ -212,12 +176,23 @@ func (s script) health(ctx context.Context, obj *unstructured.Unstructured) (wor
 	return health, err
 }
 
-func (s script) dependencies(ctx context.Context, obj *unstructured.Unstructured) ([]interpret.Dependency, error) {
-	var dependencies []interpret.Dependency
-	err := s.call(ctx, 1, []any{obj.Object}, func(t *sandbox.Values, answers []lua.LValue) error {
-		return decodeList(t, answers[0], &dependencies)
-	})
-	return dependencies, err
+// dependenciesOf lists what any of the scripts returns.
+func dependenciesOf(scripts []script) func(context.Context, *unstructured.Unstructured) ([]interpret.Dependency, error) {
+	return func(ctx context.Context, obj *unstructured.Unstructured) ([]interpret.Dependency, error) {
+		var all []interpret.Dependency
+		for _, s := range scripts {
+			err := s.call(ctx, 1, []any{obj.Object}, func(t *sandbox.Values, answers []lua.LValue) error {
+				var found []interpret.Dependency
+				err := decodeList(t, answers[0], &found)
+				all = append(all, found...)
+				return err
+			})
+			if err != nil {
+				return nil, err
+			}
+		}
+		return interpret.SortDependencies(all), nil
+	}
 }
 
 // decodeList decodes a list; nil and an empty table are an empty one.

@@ -3,8 +3,8 @@ package declarative
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -32,10 +32,8 @@ var (
 type scripts struct {
 	// operations compiles the scripts with the first call.
 	operations func() *interpret.Operations
-	// fingerprint is the same for lists of customizations that have the same scripts.
-	fingerprint string
-	// sources are the scripts by the function they are to define.
-	sources map[string][]string
+	// sources are the scripts by operation, each with the name of its customization.
+	sources map[configv1alpha1.InterpreterOperation][]string
 }
 
 // New returns a store without customizations.
@@ -73,16 +71,12 @@ func (s *Store) Set(customizations []*configv1alpha1.ResourceInterpreterCustomiz
 	next := make(map[schema.GroupVersionKind]*scripts, len(grouped))
 	var changed []schema.GroupVersionKind
 	for kind, list := range grouped {
-		fingerprint := fingerprintOf(list)
-		if old := present[kind]; old != nil && old.fingerprint == fingerprint {
+		sources := sourcesOf(list)
+		if old := present[kind]; old != nil && maps.EqualFunc(old.sources, sources, slices.Equal) {
 			next[kind] = old
 			continue
 		}
-		next[kind] = &scripts{
-			operations:  sync.OnceValue(func() *interpret.Operations { return s.operations(list) }),
-			fingerprint: fingerprint,
-			sources:     sourcesOf(list),
-		}
+		next[kind] = &scripts{sync.OnceValue(func() *interpret.Operations { return s.operations(list) }), sources}
 		changed = append(changed, kind)
 	}
 	for kind := range present {
@@ -95,47 +89,20 @@ func (s *Store) Set(customizations []*configv1alpha1.ResourceInterpreterCustomiz
 	return changed
 }
 
-// functions are those that scripts define for the operations.
-var functions = map[configv1alpha1.InterpreterOperation]string{
-	configv1alpha1.InterpreterOperationInterpretReplica:    getReplicas,
-	configv1alpha1.InterpreterOperationInterpretComponent:  getComponents,
-	configv1alpha1.InterpreterOperationReviseReplica:       reviseReplica,
-	configv1alpha1.InterpreterOperationRetain:              retain,
-	configv1alpha1.InterpreterOperationAggregateStatus:     aggregateStatus,
-	configv1alpha1.InterpreterOperationInterpretStatus:     reflectStatus,
-	configv1alpha1.InterpreterOperationInterpretHealth:     interpretHealth,
-	configv1alpha1.InterpreterOperationInterpretDependency: getDependencies,
-}
-
 // Fingerprint implements [interpret.Changeable].
 func (s *Store) Fingerprint(kind schema.GroupVersionKind, operation configv1alpha1.InterpreterOperation) string {
-	found := (*s.kinds.Load())[kind]
-	if found == nil {
-		return ""
-	}
-	if sources := found.sources[functions[operation]]; len(sources) > 0 {
-		return fmt.Sprintf("%q", sources)
+	if found := (*s.kinds.Load())[kind]; found != nil && len(found.sources[operation]) > 0 {
+		return fmt.Sprintf("%q", found.sources[operation])
 	}
 	return ""
 }
 
-func sourcesOf(list []*configv1alpha1.ResourceInterpreterCustomization) map[string][]string {
-	sources := map[string][]string{}
+func sourcesOf(list []*configv1alpha1.ResourceInterpreterCustomization) map[configv1alpha1.InterpreterOperation][]string {
+	sources := map[configv1alpha1.InterpreterOperation][]string{}
 	for _, customization := range list {
-		for _, rule := range rules(&customization.Spec.Customizations) {
-			sources[rule.function] = append(sources[rule.function], rule.source)
+		for _, rule := range rules(customization) {
+			sources[rule.Operation] = append(sources[rule.Operation], customization.Name+"\n"+rule.source)
 		}
 	}
 	return sources
-}
-
-func fingerprintOf(list []*configv1alpha1.ResourceInterpreterCustomization) string {
-	var text strings.Builder
-	for _, customization := range list {
-		fmt.Fprintf(&text, "%q", customization.Name)
-		for _, rule := range rules(&customization.Spec.Customizations) {
-			fmt.Fprintf(&text, " %s %q", rule.function, rule.source)
-		}
-	}
-	return text.String()
 }

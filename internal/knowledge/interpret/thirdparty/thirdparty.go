@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	configv1alpha1 "github.com/flagship-k8s/flagship/api/config/v1alpha1"
@@ -65,21 +66,14 @@ func customize(name, source string) (*configv1alpha1.ResourceInterpreterCustomiz
 		ObjectMeta: metav1.ObjectMeta{Name: "shipped/" + strings.Join(parts[1:], "/")},
 	}
 	customization.Spec.Target.APIVersion, customization.Spec.Target.Kind = gvk.ToAPIVersionAndKind()
-	script := prelude + "\n" + source
-	rules := &customization.Spec.Customizations
-	for function, set := range map[string]func(){
-		"GetReplicas":     func() { rules.ReplicaResource = &configv1alpha1.ReplicaResourceRequirement{LuaScript: script} },
-		"GetComponents":   func() { rules.ComponentResource = &configv1alpha1.ComponentResourceRequirement{LuaScript: script} },
-		"ReviseReplica":   func() { rules.ReplicaRevision = &configv1alpha1.ReplicaRevision{LuaScript: script} },
-		"Retain":          func() { rules.Retention = &configv1alpha1.LocalValueRetention{LuaScript: script} },
-		"ReflectStatus":   func() { rules.StatusReflection = &configv1alpha1.StatusReflection{LuaScript: script} },
-		"AggregateStatus": func() { rules.StatusAggregation = &configv1alpha1.StatusAggregation{LuaScript: script} },
-		"InterpretHealth": func() { rules.HealthInterpretation = &configv1alpha1.HealthInterpretation{LuaScript: script} },
-		"GetDependencies": func() { rules.DependencyInterpretation = &configv1alpha1.DependencyInterpretation{LuaScript: script} },
-	} {
-		if strings.Contains("\n"+source, "\nfunction "+function+"(") {
-			set()
+	rules := map[string]any{}
+	for _, function := range declarative.Functions() {
+		if strings.Contains("\n"+source, "\nfunction "+function.Name+"(") {
+			rules[function.Field] = map[string]any{"luaScript": prelude + "\n" + source}
 		}
+	}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(rules, &customization.Spec.Customizations); err != nil {
+		return nil, fmt.Errorf("reading %s: %w", name, err)
 	}
 	return customization, nil
 }
