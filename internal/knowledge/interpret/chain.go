@@ -3,6 +3,7 @@ package interpret
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -82,67 +83,57 @@ func (o *Operations) has(operation configv1alpha1.InterpreterOperation) bool {
 	}
 }
 
+// call runs an operation of the first layer that has it; without one the result is none.
+func call[R any](c *Chained, obj *unstructured.Unstructured, operation configv1alpha1.InterpreterOperation, doing string, none R, run func(*Operations) (R, error)) (R, error) {
+	operations := c.first(obj.GroupVersionKind(), operation)
+	if operations == nil {
+		return none, nil
+	}
+	result, err := run(operations)
+	if err != nil {
+		return result, fmt.Errorf("%s of %s %s: %w", doing, obj.GetKind(), strings.TrimPrefix(obj.GetNamespace()+"/"+obj.GetName(), "/"), err)
+	}
+	return result, nil
+}
+
 // Replicas implements [Workload].
 func (c *Chained) Replicas(ctx context.Context, obj *unstructured.Unstructured) (ReplicaResult, error) {
-	ops := c.first(obj.GroupVersionKind(), configv1alpha1.InterpreterOperationInterpretReplica)
-	if ops == nil {
-		return ReplicaResult{}, nil
-	}
-	result, err := ops.Replicas(ctx, obj)
-	return result, failure("reading replicas", obj, err)
+	return call(c, obj, configv1alpha1.InterpreterOperationInterpretReplica, "reading replicas", ReplicaResult{},
+		func(o *Operations) (ReplicaResult, error) { return o.Replicas(ctx, obj) })
 }
 
 // Revise implements [Workload].
 func (c *Chained) Revise(ctx context.Context, obj *unstructured.Unstructured, replicas int32) (*unstructured.Unstructured, error) {
-	ops := c.first(obj.GroupVersionKind(), configv1alpha1.InterpreterOperationReviseReplica)
-	if ops == nil {
-		return obj, nil
-	}
-	revised, err := ops.Revise(ctx, obj, replicas)
-	return revised, failure("revising replicas", obj, err)
+	return call(c, obj, configv1alpha1.InterpreterOperationReviseReplica, "revising replicas", obj,
+		func(o *Operations) (*unstructured.Unstructured, error) { return o.Revise(ctx, obj, replicas) })
 }
 
 // Components implements [Workload].
 func (c *Chained) Components(ctx context.Context, obj *unstructured.Unstructured) ([]workv1alpha2.Component, error) {
-	ops := c.first(obj.GroupVersionKind(), configv1alpha1.InterpreterOperationInterpretComponent)
-	if ops == nil {
-		return nil, nil
-	}
-	components, err := ops.Components(ctx, obj)
-	return components, failure("reading components", obj, err)
+	return call(c, obj, configv1alpha1.InterpreterOperationInterpretComponent, "reading components", nil,
+		func(o *Operations) ([]workv1alpha2.Component, error) { return o.Components(ctx, obj) })
 }
 
 // Reflect implements [Status].
 func (c *Chained) Reflect(ctx context.Context, obj *unstructured.Unstructured) (*runtime.RawExtension, error) {
-	ops := c.first(obj.GroupVersionKind(), configv1alpha1.InterpreterOperationInterpretStatus)
-	if ops == nil {
-		return nil, nil
-	}
-	status, err := ops.Reflect(ctx, obj)
-	return status, failure("reflecting the status", obj, err)
+	return call(c, obj, configv1alpha1.InterpreterOperationInterpretStatus, "reflecting the status", nil,
+		func(o *Operations) (*runtime.RawExtension, error) { return o.Reflect(ctx, obj) })
 }
 
 // Health implements [Status]. A kind that no layer has is healthy.
 func (c *Chained) Health(ctx context.Context, obj *unstructured.Unstructured) (workv1alpha2.ResourceHealth, error) {
-	ops := c.first(obj.GroupVersionKind(), configv1alpha1.InterpreterOperationInterpretHealth)
-	if ops == nil {
-		return workv1alpha2.ResourceHealthy, nil
-	}
-	health, err := ops.Health(ctx, obj)
+	health, err := call(c, obj, configv1alpha1.InterpreterOperationInterpretHealth, "judging the health", workv1alpha2.ResourceHealthy,
+		func(o *Operations) (workv1alpha2.ResourceHealth, error) { return o.Health(ctx, obj) })
 	if err != nil {
-		return workv1alpha2.ResourceUnknown, failure("judging the health", obj, err)
+		return workv1alpha2.ResourceUnknown, err
 	}
 	return health, nil
 }
 
 // Aggregate implements [Status].
 func (c *Chained) Aggregate(ctx context.Context, template *unstructured.Unstructured, items []workv1alpha2.AggregatedStatusItem) (*unstructured.Unstructured, error) {
-	ops := c.first(template.GroupVersionKind(), configv1alpha1.InterpreterOperationAggregateStatus)
-	if ops == nil {
-		return template, nil
-	}
-	result, err := ops.Aggregate(ctx, template, items)
-	return result, failure("aggregating the status", template, err)
+	return call(c, template, configv1alpha1.InterpreterOperationAggregateStatus, "aggregating the status", template,
+		func(o *Operations) (*unstructured.Unstructured, error) { return o.Aggregate(ctx, template, items) })
 }
 
 // Prune implements [Shape].
@@ -158,31 +149,12 @@ func (c *Chained) Prune(obj *unstructured.Unstructured) {
 
 // Retain implements [Shape].
 func (c *Chained) Retain(ctx context.Context, desired, observed *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	ops := c.first(desired.GroupVersionKind(), configv1alpha1.InterpreterOperationRetain)
-	if ops == nil {
-		return desired, nil
-	}
-	result, err := ops.Retain(ctx, desired, observed)
-	return result, failure("retaining fields", desired, err)
+	return call(c, desired, configv1alpha1.InterpreterOperationRetain, "retaining fields", desired,
+		func(o *Operations) (*unstructured.Unstructured, error) { return o.Retain(ctx, desired, observed) })
 }
 
 // Dependencies implements [Shape].
 func (c *Chained) Dependencies(ctx context.Context, obj *unstructured.Unstructured) ([]Dependency, error) {
-	ops := c.first(obj.GroupVersionKind(), configv1alpha1.InterpreterOperationInterpretDependency)
-	if ops == nil {
-		return nil, nil
-	}
-	dependencies, err := ops.Dependencies(ctx, obj)
-	return dependencies, failure("listing dependencies", obj, err)
-}
-
-func failure(doing string, obj *unstructured.Unstructured, err error) error {
-	if err == nil {
-		return nil
-	}
-	name := obj.GetName()
-	if namespace := obj.GetNamespace(); namespace != "" {
-		name = namespace + "/" + name
-	}
-	return fmt.Errorf("%s of %s %s: %w", doing, obj.GetKind(), name, err)
+	return call(c, obj, configv1alpha1.InterpreterOperationInterpretDependency, "listing dependencies", nil,
+		func(o *Operations) ([]Dependency, error) { return o.Dependencies(ctx, obj) })
 }
