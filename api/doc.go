@@ -1,10 +1,10 @@
-// Package api is the vocabulary of the project: the kinds, by group and version
-// in the packages below, with their conditions, names and well-known keys.
+// Package api has the kinds, by group and version in the packages below, with
+// their conditions, names and well-known keys.
 //
 // In: nothing. Out: nothing.
 //
 // Owns: the wire format, the custom resource definitions (package crds), and the
-// names by which the two shores know each other.
+// names of objects, labels and annotations that the control plane and members share.
 //
-// Never: imports a room, reads a clock, or talks to anything.
+// Never: imports a package under internal, reads a clock, sends requests.
 package api

@@ -145,7 +145,7 @@ func until(t *testing.T, check func() error) {
 }
 
 // TestIdentitiesOfOthers: users come from the operator's own issuer or webhook, with the rights that RBAC gives them, and
-// nobody comes in besides them.
+// other users are not authenticated.
 func TestIdentitiesOfOthers(t *testing.T) {
 	i := newIssuer(t)
 	const head = "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthenticationConfiguration\n"
@@ -170,7 +170,7 @@ func TestIdentitiesOfOthers(t *testing.T) {
 			return err
 		})
 		if _, err := as(token).CoreV1().Secrets("default").List(t.Context(), metav1.ListOptions{}); !apierrors.IsForbidden(err) {
-			t.Errorf("%s has rights that nobody gave: %v", user, err)
+			t.Errorf("%s has rights that were not granted: %v", user, err)
 		}
 	}
 	fleettest.Create(t, hub.Cluster, &rbacv1.RoleBinding{

@@ -15,7 +15,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/tools/fleettest"
 )
 
-// bindingTo is a binding that somebody writes by hand: it sends an object to a cluster without any policy.
+// bindingTo is a binding that a user writes by hand: it sends an object to a cluster without any policy.
 func bindingTo(cluster, namespace, name string, resource workv1alpha2.ObjectReference) *workv1alpha2.ResourceBinding {
 	return &workv1alpha2.ResourceBinding{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},

@@ -142,7 +142,7 @@ func TestMassDeletionWaits(t *testing.T) {
 				return nil
 			}
 		}
-		return fmt.Errorf("no event tells of it")
+		return fmt.Errorf("no event reports it")
 	})
 
 	// A tenant with all rights in his namespace cannot release it.

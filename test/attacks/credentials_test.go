@@ -20,7 +20,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/tools/fleettest"
 )
 
-// thief is an https server of an attacker. It keeps what it is sent to prove who asks.
+// thief is an https server of an attacker. It keeps the credentials of the requests.
 type thief struct {
 	*httptest.Server
 	mu     sync.Mutex

@@ -122,7 +122,7 @@ func TestBindingsThatAPersonDeletesComeBack(t *testing.T) {
 	reaches(t, fleet, conf, "2", fleet.Members...)
 	expectUntouched(t, "kubectl delete rb --all", all...)
 
-	// One that somebody forces to go takes no finalizer along.
+	// One that is deleted by force takes no finalizer along.
 	fleettest.Update(t, fleet.Hub, after, func(b *workv1alpha2.ResourceBinding) { b.Finalizers = nil })
 	fleettest.Delete(t, fleet.Hub, after)
 	anew(t, fleet.Hub, after)
@@ -217,7 +217,7 @@ func TestNamespacesOfClustersStay(t *testing.T) {
 		}
 	}
 	// One that no cluster has may go.
-	left := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: workv1alpha1.ExecutionNamespace("nobody")}}
+	left := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: workv1alpha1.ExecutionNamespace("unregistered")}}
 	if err := fleet.Hub.Create(t.Context(), left); err != nil {
 		t.Fatal(err)
 	}
@@ -225,7 +225,7 @@ func TestNamespacesOfClustersStay(t *testing.T) {
 	fleettest.ExpectGone(t, fleet.Hub, left)
 }
 
-// TestDeletionsBeforeARestart: the control plane is killed right after somebody deleted bindings and Works.
+// TestDeletionsBeforeARestart: the control plane is killed right after a user deleted bindings and Works.
 func TestDeletionsBeforeARestart(t *testing.T) {
 	hub, member := fleettest.StartHub(t), fleettest.StartMember(t, "m1")
 	hub.Join(t, "m1", member.Kubeconfig)

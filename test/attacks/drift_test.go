@@ -34,7 +34,7 @@ func TestDriftUnderTheNameOfTheControlPlaneIsRepaired(t *testing.T) {
 		}
 	}
 	if manager == "" {
-		t.Fatalf("nobody has applied it: %v", live.ManagedFields)
+		t.Fatalf("it has not been applied: %v", live.ManagedFields)
 	}
 	forged := &corev1.ConfigMap{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
@@ -66,10 +66,10 @@ func TestFieldsOfOthersInALargeObjectAreLeftToThem(t *testing.T) {
 		Data:       map[string]string{"key-7": "theirs"},
 	}
 	//lint:ignore SA1019 The typed apply needs generated types.
-	if err := m.Patch(t.Context(), theirs, client.Apply, client.FieldOwner("somebody"), client.ForceOwnership); err != nil {
+	if err := m.Patch(t.Context(), theirs, client.Apply, client.FieldOwner("other-manager"), client.ForceOwnership); err != nil {
 		t.Fatal(err)
 	}
-	fleettest.ExpectEventually(t, fleet.Hub, workFor("member1", "ConfigMap", ns, "large"), complains("key-7", "somebody"))
+	fleettest.ExpectEventually(t, fleet.Hub, workFor("member1", "ConfigMap", ns, "large"), complains("key-7", "other-manager"))
 	// The rest is applied.
 	fleettest.Update(t, fleet.Hub, large, func(c *corev1.ConfigMap) { c.Data["ours"] = "2" })
 	fleettest.ExpectEventually(t, m, fleettest.ConfigMap(ns, "large", nil), value("ours", "2"))

@@ -48,7 +48,7 @@ var encryptedPrefixes = []string{
 	"/registry/policy.karmada.io/overridepolicies/",
 }
 
-// storedWith tells whether there are objects under each prefix, and all of them are stored with the provider and key.
+// storedWith returns whether there are objects under each prefix, and all of them are stored with the provider and key.
 func storedWith(t *testing.T, dataDir, start string) error {
 	t.Helper()
 	for _, prefix := range encryptedPrefixes {

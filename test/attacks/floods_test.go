@@ -127,7 +127,7 @@ func TestAFloodOfRequests(t *testing.T) {
 		t.Errorf("the requests of a tenant belong to the FlowSchema with uid %q, not to global-default", matched)
 	}
 	if m := schema.Spec.DistinguisherMethod; m == nil || m.Type != flowcontrolv1.FlowDistinguisherMethodByUserType {
-		t.Errorf("users are not told apart: %+v", m)
+		t.Errorf("users are not distinguished: %+v", m)
 	}
 	cm := fleettest.ConfigMap(other, "own", nil)
 	fleettest.Create(t, neighbour, cm, fleettest.Policy(other, "policy", fleettest.To("member1"), cm))

@@ -22,7 +22,7 @@ func impersonatorRole() *rbacv1.ClusterRole {
 	return &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "karmada-impersonator"}}
 }
 
-// names tells whether a role allows to impersonate a name of a resource.
+// names returns whether a role allows to impersonate a name of a resource.
 func names(role *rbacv1.ClusterRole, resource, name string) bool {
 	return slices.ContainsFunc(role.Rules, func(rule rbacv1.PolicyRule) bool {
 		return slices.Contains(rule.Resources, resource) && (len(rule.ResourceNames) == 0 || slices.Contains(rule.ResourceNames, name))
@@ -61,7 +61,7 @@ func TestTheImpersonatorActsForThoseOnlyWhoMayUseTheProxy(t *testing.T) {
 		case !names(r, "users", "proxy-user") || !names(r, "groups", "proxy-group"):
 			return fmt.Errorf("a holder of clusters/proxy is not named: %+v", r.Rules)
 		case names(r, "groups", "system:masters") || names(r, "users", "system:kube-controller-manager") || names(r, "serviceaccounts", "default"):
-			return fmt.Errorf("somebody is named who never acts in members: %+v", r.Rules)
+			return fmt.Errorf("a user is named who never acts in members: %+v", r.Rules)
 		}
 		return nil
 	})
@@ -83,7 +83,7 @@ func TestTheImpersonatorActsForThoseOnlyWhoMayUseTheProxy(t *testing.T) {
 		}
 		grantIn(t, member, ns, userNamed("proxy-user"), rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: "proxy-group"},
 			rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: ns, Name: "robot"})
-		groupMember := fleet.Hub.As(t, rest.ImpersonationConfig{UserName: "anybody", Groups: []string{"proxy-group"}})
+		groupMember := fleet.Hub.As(t, rest.ImpersonationConfig{UserName: "any-user", Groups: []string{"proxy-group"}})
 		robot := fleet.Hub.As(t, rest.ImpersonationConfig{UserName: "system:serviceaccount:" + ns + ":robot"})
 		for name, who := range map[string]*fleettest.Cluster{"user": user, "member of a group": groupMember, "service account": robot} {
 			if code, body := get(t, who, pods); code != http.StatusOK {
@@ -91,7 +91,7 @@ func TestTheImpersonatorActsForThoseOnlyWhoMayUseTheProxy(t *testing.T) {
 			}
 		}
 		masters := fleet.Hub.As(t, rest.ImpersonationConfig{UserName: "proxy-user", Groups: []string{"system:masters"}})
-		if code, body := get(t, masters, pods); code != http.StatusForbidden || !strings.Contains(body, "members accept nobody of the group") {
+		if code, body := get(t, masters, pods); code != http.StatusForbidden || !strings.Contains(body, "members accept no user of the group") {
 			t.Errorf("the group system:masters reached a member: %d %s", code, body)
 		}
 	})

@@ -130,7 +130,7 @@ func TestATenantWithoutEndIsRefused(t *testing.T) {
 		}
 	}
 	expectEvent(t, fleet.Hub, ns, events.NamespaceLimitReached)
-	for i := range 2 * limit { // nobody else is concerned
+	for i := range 2 * limit { // no other namespace is concerned
 		if err := neighbour.Create(t.Context(), fleettest.ConfigMap(other, fmt.Sprintf("own-%d", i), nil)); err != nil {
 			t.Fatalf("another tenant is refused: %v", err)
 		}

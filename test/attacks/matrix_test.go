@@ -46,13 +46,13 @@ func (s served) String() string {
 	return name
 }
 
-// TestTenantByVerbByKind asks for every verb on every resource that the control plane serves, as tenants with each of the roles
+// TestTenantByVerbByKind requests every verb on every resource that the control plane serves, as tenants with each of the roles
 // that they are given, in their namespace and in another one. A resource that is served one day and not in the table fails the
-// test, so nobody gets a right by accident.
+// test, so no role gets a right by accident.
 func TestTenantByVerbByKind(t *testing.T) {
 	fleet := shared.Start(t)
 	own, other := fleet.Namespace(t), fleet.Namespace(t)
-	tenants := map[string]*fleettest.Cluster{"nobody": fleet.Hub.As(t, rest.ImpersonationConfig{UserName: "matrix-nobody"})}
+	tenants := map[string]*fleettest.Cluster{"unbound": fleet.Hub.As(t, rest.ImpersonationConfig{UserName: "matrix-unbound"})}
 	for _, role := range []string{"view", "edit", "admin"} {
 		fleettest.Create(t, fleet.Hub, &rbacv1.RoleBinding{
 			ObjectMeta: metav1.ObjectMeta{Namespace: own, Name: "matrix-" + role},
@@ -84,7 +84,7 @@ func TestTenantByVerbByKind(t *testing.T) {
 	for i, r := range resources {
 		asking.Go(func() error {
 			var cells []string
-			for _, role := range []string{"view", "edit", "admin", "operator", "nobody"} {
+			for _, role := range []string{"view", "edit", "admin", "operator", "unbound"} {
 				allowed, err := rights(t.Context(), tenants[role], r, own)
 				if err != nil {
 					return err
@@ -167,7 +167,7 @@ func everything(t *testing.T, hub *fleettest.Cluster) []served {
 	return out
 }
 
-// rights asks which verbs a user may use.
+// rights returns which verbs a user may use.
 func rights(ctx context.Context, user *fleettest.Cluster, r served, namespace string) ([]string, error) {
 	if !r.namespaced {
 		namespace = ""

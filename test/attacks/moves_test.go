@@ -96,8 +96,8 @@ func TestEveryReasonToMoveLeavesNoGap(t *testing.T) {
 	}
 }
 
-// TestAMoveThatIsAskedToPurgeDirectly: a policy may ask for the old order.
-func TestAMoveThatIsAskedToPurgeDirectly(t *testing.T) {
+// TestAMoveWithPurgeModeDirectly: a policy may ask for the old order.
+func TestAMoveWithPurgeModeDirectly(t *testing.T) {
 	fleet := shared.Start(t)
 	ns := fleet.Namespace(t)
 	here, there := fleet.Members[0], fleet.Members[1]

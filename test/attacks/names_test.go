@@ -16,7 +16,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/tools/fleettest"
 )
 
-// TestALongNameTravels: a name that left no room for its kind in the name of a binding went nowhere, in silence.
+// TestALongNameTravels: a name too long for the name of a binding with its kind was not propagated, without an error.
 func TestALongNameTravels(t *testing.T) {
 	fleet := shared.Start(t)
 	ns := fleet.Namespace(t)

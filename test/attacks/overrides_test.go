@@ -78,7 +78,7 @@ func TestATenantDoesNotMakeARoleOfAConfigMap(t *testing.T) {
 	fleettest.ExpectAbsent(t, member, &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "pwned-" + ns}})
 }
 
-// TestNoOverrideReachesIdentity goes through every overrider and every detour to what tells objects apart.
+// TestNoOverrideReachesIdentity goes through every overrider and every other way to edit what identifies an object.
 func TestNoOverrideReachesIdentity(t *testing.T) {
 	fleet := shared.Start(t)
 	ns := fleet.Namespace(t)

@@ -86,11 +86,11 @@ func TestRefusalsOfMembersCarryNoValues(t *testing.T) {
 		said := expectRefused(t, fleet, "Job", ns, job.Name)
 		for _, value := range []string{before, after} {
 			if strings.Contains(said, value) {
-				t.Errorf("a value is told: %s", said[max(0, strings.Index(said, value)-200):strings.Index(said, value)+len(value)])
+				t.Errorf("a value is disclosed: %s", said[max(0, strings.Index(said, value)-200):strings.Index(said, value)+len(value)])
 			}
 		}
 		if !strings.Contains(said, "spec.template") || !strings.Contains(said, "field is immutable") {
-			t.Errorf("neither field nor rule is told: %.500s", said)
+			t.Errorf("neither field nor rule is named: %.500s", said)
 		}
 	})
 
@@ -124,10 +124,10 @@ func TestRefusalsOfMembersCarryNoValues(t *testing.T) {
 		fleettest.Create(t, fleet.Hub, secret, fleettest.Policy(ns, "weak", fleettest.To("member1"), secret))
 		said := expectRefused(t, fleet, "Secret", ns, secret.Name)
 		if strings.Contains(said, password) || strings.Contains(said, base64.StdEncoding.EncodeToString([]byte(password))) {
-			t.Errorf("a Secret is told: %.500s", said)
+			t.Errorf("a Secret is disclosed: %.500s", said)
 		}
 		if !strings.Contains(said, "is too weak") {
-			t.Errorf("the reason is not told: %.500s", said)
+			t.Errorf("the reason is missing: %.500s", said)
 		}
 	})
 }

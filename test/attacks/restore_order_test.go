@@ -122,7 +122,7 @@ func ownedByTemplate(b *workv1alpha2.ResourceBinding) error {
 	return nil
 }
 
-// putBack creates objects as somebody who is not the control plane.
+// putBack creates objects as a user who is not the control plane.
 func putBack(t *testing.T, c *fleettest.Cluster, objects []*unstructured.Unstructured) {
 	t.Helper()
 	for _, obj := range objects {

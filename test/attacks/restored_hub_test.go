@@ -70,7 +70,7 @@ func TestRestoredControlPlaneWaits(t *testing.T) {
 		})
 	}
 	held(metav1.ConditionTrue)
-	// The Work of the object that the member has in a later version was looked at, and was not carried out.
+	// The Work of the object that the member has in a later version was reconciled, and was not applied.
 	work := &workv1alpha1.Work{ObjectMeta: metav1.ObjectMeta{
 		Namespace: workv1alpha1.ExecutionNamespace("east"), Name: workv1alpha1.WorkName("ConfigMap", ns, "changed")}}
 	fleettest.ExpectEventually(t, hub.Cluster, work, func(w *workv1alpha1.Work) error {
@@ -101,7 +101,7 @@ func TestRestoredControlPlaneWaits(t *testing.T) {
 	held(metav1.ConditionFalse)
 	expect("changed", "1")
 	expect("dropped", "1")
-	expect("made", "1") // what nobody knows of stays, and is listed
+	expect("made", "1") // an object without a Work stays, and is listed
 	if got := findings(t, hub, "orphans")["made"]; got != members.Orphan {
 		t.Errorf("the orphan is listed as %q", got)
 	}

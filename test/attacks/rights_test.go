@@ -35,7 +35,7 @@ func mergePatch(t *testing.T, c *fleettest.Cluster, o client.Object, patch []byt
 }
 
 // TestTheTokenOfAMemberIsWorthNoMoreThanItsRights joins a cluster with the rights to propagate one kind, and tries to do
-// more there with the token that the control plane holds: as somebody who reads the control plane's Secrets, or as a tenant.
+// more there with the token that the control plane holds: as a client that reads the control plane's Secrets, or as a tenant.
 func TestTheTokenOfAMemberIsWorthNoMoreThanItsRights(t *testing.T) {
 	fleet := shared.Start(t)
 	const name = "narrow"

@@ -17,7 +17,7 @@ import (
 )
 
 // TestRemovingAClusterKeepsItsObjects removes a Cluster without a word about the objects in it: with kubectl, where they
-// stay, and with unjoin, which refuses until it is told what to do.
+// stay, and with unjoin, which refuses until a flag says what to do.
 func TestRemovingAClusterKeepsItsObjects(t *testing.T) {
 	fleet := shared.Start(t)
 	hub := fleet.Hub

@@ -61,9 +61,9 @@ var fieldValues = map[string]struct {
 			map[string]any{"key": "a", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": int64(5)}}}}},
 }
 
-// TestNobodyReliesOnAFieldThatNothingActsOn writes every such field, at once and later: whoever believes that a failing
+// TestAFieldThatNothingActsOnIsAnsweredWithAWarning writes every such field, at once and later: whoever believes that a failing
 // cluster is left, because the policy was accepted, loses what runs there.
-func TestNobodyReliesOnAFieldThatNothingActsOn(t *testing.T) {
+func TestAFieldThatNothingActsOnIsAnsweredWithAWarning(t *testing.T) {
 	fleet := shared.Start(t)
 	ns := fleet.Namespace(t)
 	var warnings heard

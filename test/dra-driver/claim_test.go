@@ -127,7 +127,7 @@ func TestImmediateClaimIsAllocated(t *testing.T) {
 		t.Errorf("allocation %+v is not what the driver gave", allocation)
 	}
 	if len(claim.Status.ReservedFor) > 0 {
-		t.Errorf("reserved for %v, but nobody asked", claim.Status.ReservedFor)
+		t.Errorf("reserved for %v, without a request", claim.Status.ReservedFor)
 	}
 }
 
@@ -174,6 +174,6 @@ func TestWaitingClaimIsLeftAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	if claim.Spec.AllocationMode != resourcev1alpha2.AllocationModeWaitForFirstConsumer || len(claim.Finalizers) > 0 || claim.Status.DriverName != "" {
-		t.Errorf("spec %+v, finalizers %v, status %+v: nobody has asked for it yet", claim.Spec, claim.Finalizers, claim.Status)
+		t.Errorf("spec %+v, finalizers %v, status %+v: it is not requested yet", claim.Spec, claim.Finalizers, claim.Status)
 	}
 }

@@ -11,7 +11,7 @@ import (
 
 const driverName = "gpu.example.com"
 
-// driver hands out a device to whoever asks.
+// driver allocates a device for every claim.
 type driver struct{}
 
 func (driver) GetClassParameters(context.Context, *resourcev1alpha2.ResourceClass) (any, error) {

@@ -49,13 +49,13 @@ func seed(t *testing.T) uint64 {
 	return n
 }
 
-// One member, which nobody touches, for a control plane that is killed.
+// One member, which does not fail, for a control plane that is killed.
 func TestControlPlaneIsKilled(t *testing.T) {
 	hub := fleettest.StartHub(t)
 	member := fleettest.StartMember(t, "member1", "--bare")
 	hub.Join(t, "member1", member.Kubeconfig)
 	t.Run("AgainAndAgain", func(t *testing.T) { killedAgainAndAgain(t, hub, member.Cluster) })
-	t.Run("BeforeItTellsWhatItDid", func(t *testing.T) { killedBeforeItTellsWhatItDid(t, hub, member.Cluster) })
+	t.Run("BeforeItWritesTheStatus", func(t *testing.T) { killedBeforeItWritesTheStatus(t, hub, member.Cluster) })
 	t.Run("AfterAKindMeansAnotherThing", func(t *testing.T) { killedAfterAKindMeansAnotherThing(t, hub, member.Cluster) })
 }
 
@@ -94,10 +94,10 @@ func killedAgainAndAgain(t *testing.T, hub *fleettest.Part, member *fleettest.Cl
 	expectConverged(t, hub.Cluster, member, "member1", foreign)
 }
 
-// The control plane is killed between a write to the member and the status that tells of it, and a user drops the manifest
-// or the Work before it had a look at the member again. The moment is made by hand: a suspended Work tells of nothing, and
+// The control plane is killed between a write to the member and the status that reports it, and a user drops the manifest
+// or the Work before it read the member again. The moment is made by hand: a suspended Work has no status, and
 // its objects are applied in its place.
-func killedBeforeItTellsWhatItDid(t *testing.T, hub *fleettest.Part, member *fleettest.Cluster) {
+func killedBeforeItWritesTheStatus(t *testing.T, hub *fleettest.Part, member *fleettest.Cluster) {
 	ns := namespace(t, hub.Cluster, "untold")
 	fleettest.ExpectEventually(t, member, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}, fleettest.Exists)
 	suspended := true
@@ -117,7 +117,7 @@ func killedBeforeItTellsWhatItDid(t *testing.T, hub *fleettest.Part, member *fle
 	shrunk, deleted := done("shrunk", 3), done("deleted", 3)
 	hub.Kill()
 	hub.Launch(t)
-	eventually(t, "the Works are changed as soon as somebody answers", func(ctx context.Context) error {
+	eventually(t, "the Works are changed as soon as the API server answers", func(ctx context.Context) error {
 		resume := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"suspendDispatching":null}}`))
 		return errors.Join(hub.Patch(ctx, shrunk, resume), client.IgnoreNotFound(hub.Delete(ctx, deleted)))
 	})
@@ -215,7 +215,7 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// mess is somebody who writes at random until the control plane is gone.
+// mess writes at random until the control plane is gone.
 type mess struct {
 	hub    *fleettest.Cluster
 	ns     string
@@ -238,7 +238,7 @@ func (m *mess) make(ctx context.Context) {
 			fallthrough
 		case err == nil:
 			writes++
-		case apierrors.ReasonForError(err) == metav1.StatusReasonUnknown: // nobody answers
+		case apierrors.ReasonForError(err) == metav1.StatusReasonUnknown: // no API server answers
 			pause(ctx, 50*time.Millisecond)
 		}
 	}

@@ -1,6 +1,6 @@
-// Package faults_test breaks things on purpose, real processes of which every one can be killed alone, and then asks the
+// Package faults_test makes parts fail, real processes of which every one can be killed alone, and then checks the
 // same questions: are the members what their Works say, is anything of ours left over, was anything touched that is not
-// ours, and do the conditions tell the truth?
+// ours, and are the conditions true?
 package faults_test
 
 import (
@@ -37,12 +37,12 @@ func namespace(t *testing.T, c *fleettest.Cluster, name string) string {
 	return name
 }
 
-// eventually asks again and again until the answer is nil.
-func eventually(t *testing.T, what string, ask func(context.Context) error) {
+// eventually calls check until it returns nil.
+func eventually(t *testing.T, what string, check func(context.Context) error) {
 	t.Helper()
-	last := errors.New("never asked")
+	last := errors.New("never checked")
 	err := wait.PollUntilContextTimeout(t.Context(), 250*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
-		err := ask(ctx)
+		err := check(ctx)
 		if ctx.Err() == nil {
 			last = err
 		}
@@ -53,7 +53,7 @@ func eventually(t *testing.T, what string, ask func(context.Context) error) {
 	}
 }
 
-// bystanders are objects in a member that are nobody's of ours.
+// bystanders are objects in a member that the control plane does not manage.
 type bystanders struct {
 	member *fleettest.Cluster
 	before map[types.NamespacedName]string
@@ -63,7 +63,7 @@ type bystanders struct {
 const bystanding = "bystanders"
 
 // standBy puts foreign objects into a member: one that has nothing to do with us, one with our label, and one that
-// somebody made from a copy of an object of ours, with all its marks.
+// a user made from a copy of an object of ours, with all its marks.
 func standBy(t *testing.T, member *fleettest.Cluster, cluster string) bystanders {
 	t.Helper()
 	if err := member.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: bystanding}}); err != nil {
@@ -110,7 +110,7 @@ func expectCarried(t *testing.T, hub *fleettest.Cluster, cluster, ns string) {
 	})
 }
 
-// carried tells what is wrong, if anything, with the bindings of a namespace and their Works in one cluster.
+// carried returns what is wrong, if anything, with the bindings of a namespace and their Works in one cluster.
 func carried(ctx context.Context, hub *fleettest.Cluster, cluster, ns string) error {
 	var maps corev1.ConfigMapList
 	var bindings workv1alpha2.ResourceBindingList

@@ -89,7 +89,7 @@ func (g *ground) work(name string) *workv1alpha1.Work {
 	return rendered(g.cluster, "ConfigMap", g.ns, name)
 }
 
-// One control plane, which nobody kills, for members that fail in every way.
+// One control plane, which is not killed, for members that fail in every way.
 func TestMembersFail(t *testing.T) {
 	hub := fleettest.StartHub(t, impatient...)
 	t.Run("AndComeBackFromABackup", func(t *testing.T) { comesBackFromABackup(t, hub) })
@@ -143,12 +143,12 @@ func comesBackFromABackup(t *testing.T, hub *fleettest.Part) {
 	}
 }
 
-// expectNoStorm compares what a member was asked since it started with how many objects there were to put right.
+// expectNoStorm compares the requests that a member received since it started with how many objects there were to correct.
 func expectNoStorm(t *testing.T, member *fleettest.Cluster, objects int) {
 	t.Helper()
-	asked := fleettest.CountRequests(t, member).Of("configmaps")
+	requests := fleettest.CountRequests(t, member).Of("configmaps")
 	done, reads := 0, 0
-	for kind, n := range asked {
+	for kind, n := range requests {
 		switch {
 		case kind.Verb == "GET" || kind.Verb == "WATCH": // lists are mostly the test's own
 			reads += n
@@ -157,8 +157,8 @@ func expectNoStorm(t *testing.T, member *fleettest.Cluster, objects int) {
 		}
 	}
 	// Before the list is there, something may be done to an object that turns out to be unnecessary.
-	if written := asked.Writes().Total(); done < objects || written > objects+objects/2 || reads > objects {
-		t.Errorf("%d objects were put right with %d writes, %d of them refused, and %d reads: %s", objects, written, written-done, reads, asked)
+	if written := requests.Writes().Total(); done < objects || written > objects+objects/2 || reads > objects {
+		t.Errorf("%d objects were put right with %d writes, %d of them refused, and %d reads: %s", objects, written, written-done, reads, requests)
 	}
 }
 
@@ -189,8 +189,8 @@ func isLostForLong(t *testing.T, hub *fleettest.Part) {
 		return nil
 	})
 	unseen := func() {
-		fleettest.ExpectEventually(t, hub.Cluster, webWork, outOfSight)
-		fleettest.ExpectEventually(t, hub.Cluster, g.work("kept-0"), outOfSight)
+		fleettest.ExpectEventually(t, hub.Cluster, webWork, unreachable)
+		fleettest.ExpectEventually(t, hub.Cluster, g.work("kept-0"), unreachable)
 		fleettest.ExpectEventually(t, hub.Cluster, webBinding, healthInBinding(workv1alpha2.ResourceUnknown))
 		fleettest.ExpectEventually(t, hub.Cluster, web, stale(2))
 	}
@@ -218,8 +218,8 @@ func isLostForLong(t *testing.T, hub *fleettest.Part) {
 	fleettest.ExpectEventually(t, hub.Cluster, web, current(2))
 }
 
-// outOfSight is the condition of a Work whose member cannot be seen.
-func outOfSight(w *workv1alpha1.Work) error {
+// unreachable is the condition of a Work whose member cannot be seen.
+func unreachable(w *workv1alpha1.Work) error {
 	if err := says(w, workv1alpha1.WorkAvailable, metav1.ConditionUnknown, "cannot be reached"); err != nil {
 		return err
 	}
@@ -288,8 +288,8 @@ func conditionOf(d *appsv1.Deployment, kind string) string {
 	return ""
 }
 
-// A member whose storage is full takes no writes, but deletions. What it did not take is told, nothing else suffers, and
-// all of it follows when there is room.
+// A member whose storage is full accepts deletions and no other writes. Conditions name what it did not accept, other objects
+// are not affected, and everything is applied when storage is free again.
 func runsOutOfSpace(t *testing.T, hub *fleettest.Part) {
 	const quota, large = 16 << 20, 900 << 10
 	member := fleettest.StartMember(t, "full", "--bare", fmt.Sprintf("--storage-quota=%d", quota))
@@ -341,12 +341,12 @@ func misbehaves(t *testing.T, hub *fleettest.Part) {
 
 	t.Run("AnObjectIsIllForLong", func(t *testing.T) { isIllForLong(t, hub.Cluster, member.Cluster, g.ns) })
 
-	var asked atomic.Int64
+	var received atomic.Int64
 	faults := []struct {
 		name string
-		// hopeless says that nothing gets through, which the condition of a Work has to tell.
+		// hopeless means that no request succeeds, which the condition of a Work has to say.
 		hopeless bool
-		// unseen says that nobody needs to notice: Works that do not change are not written.
+		// unseen means that no condition changes: Works that do not change are not written.
 		unseen bool
 		answer fleettest.Misbehaviour
 	}{
@@ -358,7 +358,7 @@ func misbehaves(t *testing.T, hub *fleettest.Part) {
 			return refuse(w, http.StatusInternalServerError, metav1.StatusReasonInternalError)
 		}},
 		{"EveryOtherRequestFails", false, false, func(w http.ResponseWriter, _ *http.Request) bool {
-			return asked.Add(1)%2 == 0 && refuse(w, http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable)
+			return received.Add(1)%2 == 0 && refuse(w, http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable)
 		}},
 		{"NoAnswer", true, false, func(_ http.ResponseWriter, r *http.Request) bool {
 			<-r.Context().Done()
@@ -406,7 +406,7 @@ func misbehaves(t *testing.T, hub *fleettest.Part) {
 				t.Error("a Work was written to which nothing happened")
 			}
 			proxy.Misbehave(nil)
-			// Somebody removes one of ours that nobody will have seen if a watch was lost for good.
+			// A client deletes one of our objects, which is not noticed if a watch was lost for good.
 			fleettest.Delete(t, g.member, fleettest.ConfigMap(g.ns, "kept-5", nil))
 			g.converges()
 			t.Logf("%d reads through the proxy", proxy.Count(http.MethodGet)-before)
@@ -414,7 +414,7 @@ func misbehaves(t *testing.T, hub *fleettest.Part) {
 	}
 }
 
-// An object that is not well is told of once it has been so for long, and a rollout that has ended stays so.
+// An object that is not healthy is reported once it has been so for long, and a rollout that has ended stays so.
 func isIllForLong(t *testing.T, hub, member *fleettest.Cluster, ns string) {
 	web := fleettest.Deployment(ns, "ill", 1)
 	web.APIVersion, web.Kind = "apps/v1", "Deployment"

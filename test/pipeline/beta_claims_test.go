@@ -54,21 +54,21 @@ func claimThroughABeta(t *testing.T, hub, member *fleettest.Cluster, version str
 	if version == "v1beta1" {
 		request = request[1:]
 	}
-	asksFor := func(path ...string) func(*unstructured.Unstructured) error {
+	requestsOf := func(path ...string) func(*unstructured.Unstructured) error {
 		return func(u *unstructured.Unstructured) error {
 			requests, _, _ := unstructured.NestedSlice(u.Object, append(path, "devices", "requests")...)
 			if len(requests) != 1 || u.GetAnnotations()[resourcev1alpha2.TranslatedFromAnnotation] != resourcev1alpha2.GroupVersion.String() {
-				return fmt.Errorf("it has %v and asks for %v", u.GetAnnotations(), requests)
+				return fmt.Errorf("it has %v and requests %v", u.GetAnnotations(), requests)
 			}
-			asked, _, _ := unstructured.NestedString(requests[0].(map[string]any), request...)
-			return equal("beta.example.com", asked)
+			class, _, _ := unstructured.NestedString(requests[0].(map[string]any), request...)
+			return equal("beta.example.com", class)
 		}
 	}
-	copied := fleettest.ExpectEventually(t, member, inBeta(version, "ResourceClaim", ns.Name, "gpu"), asksFor("spec"))
+	copied := fleettest.ExpectEventually(t, member, inBeta(version, "ResourceClaim", ns.Name, "gpu"), requestsOf("spec"))
 	if results, _, _ := unstructured.NestedSlice(copied.Object, "status", "allocation", "devices", "results"); len(results) != 1 {
 		t.Errorf("%d devices were allocated to it, want 1", len(results))
 	}
-	fleettest.ExpectEventually(t, member, inBeta(version, "ResourceClaimTemplate", ns.Name, "each"), asksFor("spec", "spec"))
+	fleettest.ExpectEventually(t, member, inBeta(version, "ResourceClaimTemplate", ns.Name, "each"), requestsOf("spec", "spec"))
 	fleettest.ExpectEventually(t, member, inBeta(version, "DeviceClass", "", "beta.example.com"), fleettest.Exists)
 
 	onHub := fleettest.ExpectEventually(t, hub, claim, held(exampleClass, 1, true))

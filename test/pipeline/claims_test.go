@@ -126,7 +126,7 @@ func TestClaimsFollowTheirPodsAndAreAllocatedThere(t *testing.T) {
 		return conditionIs(b.Status.Conditions, workv1alpha2.FullyApplied, metav1.ConditionTrue, "")
 	})
 
-	// With the pods gone nobody holds the claim, and what nobody holds is freed.
+	// Without pods no consumer holds the claim, and a claim without consumers is freed.
 	fleettest.Update(t, fleet.Hub, d, func(d *appsv1.Deployment) { d.Spec.Replicas = ptr.To[int32](0) })
 	fleettest.ExpectEventually(t, fleet.Hub, claim, held("", 0, false))
 	fleettest.Delete(t, fleet.Hub, d)
@@ -231,7 +231,7 @@ func TestClaimsOfBothVersionsAreApart(t *testing.T) {
 	}
 }
 
-// todaysClaim asks for one device of a class, in today's version.
+// todaysClaim requests one device of a class, in today's version.
 func todaysClaim(namespace, name, class string) *resourcev1.ResourceClaim {
 	return &resourcev1.ResourceClaim{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "resource.k8s.io/v1", Kind: "ResourceClaim"},
@@ -278,7 +278,7 @@ func TestClaimsGoWhereTheirClassIs(t *testing.T) {
 		fleettest.ExpectEventually(t, fleet.Hub, b, scheduledMessage("2 have no device class rare.example.com (member1, member2)"))
 	}
 
-	class := deviceClass("rare.example.com", `device.driver == "nobody.example.com"`)
+	class := deviceClass("rare.example.com", `device.driver == "none.example.com"`)
 	fleettest.Create(t, fleet.Member("member2"), class)
 	for _, b := range bindings {
 		fleettest.ExpectEventually(t, fleet.Hub, b, scheduledMessage("1 has no free device of class rare.example.com"))

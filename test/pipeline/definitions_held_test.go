@@ -72,7 +72,7 @@ func TestWhatIsHeldBackIsNamed(t *testing.T) {
 	}
 }
 
-// In one member somebody else has the name of the resource, so the definition is there and not established: objects wait
+// In one member another definition has the name of the resource, so the definition is there and not established: objects wait
 // there and say for what, and nowhere else.
 func TestObjectsWaitWhereTheirDefinitionIsNotEstablished(t *testing.T) {
 	fleet := shared.Start(t)
@@ -104,7 +104,7 @@ func TestObjectsWaitWhereTheirDefinitionIsNotEstablished(t *testing.T) {
 		return nil
 	})
 
-	fleettest.Delete(t, two, squatter.DeepCopy()) // nobody has to touch anything on the hub
+	fleettest.Delete(t, two, squatter.DeepCopy()) // nothing has to be changed on the hub
 	fleettest.ExpectEventually(t, two, bean, fleettest.Exists)
 	fleettest.ExpectEventually(t, fleet.Hub, sprouts, definitionIs(workv1alpha1.DefinitionEstablishedInMembers, "True", "all 2 clusters"))
 }

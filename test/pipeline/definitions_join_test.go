@@ -15,8 +15,8 @@ import (
 	"github.com/flagship-k8s/flagship/internal/tools/fleettest"
 )
 
-// A cluster that joins when everything is decided gets the definition and then the objects, and again when somebody there
-// took the definition away, which takes the objects along: nobody has to touch anything on the hub.
+// A cluster that joins when everything is decided gets the definition and then the objects, and again when a user of
+// the cluster deleted the definition, and the objects with it. Nothing has to be changed on the hub.
 func TestAClusterThatJoinsLaterGetsTheDefinitionFirst(t *testing.T) {
 	hub := fleettest.StartHub(t)
 	hinges := define("Hinge", version("v1", true, teeth))

@@ -183,7 +183,7 @@ func TestACustomResourceBringsItsDefinition(t *testing.T) {
 		return nil
 	})
 
-	// A copy that a stranger uses stays when nobody on the hub needs the definition any more.
+	// A copy with objects of other owners stays when no object on the hub needs the definition any more.
 	strange := instance(springs, "v1", "default", "strange", map[string]any{})
 	fleettest.Create(t, fleet.Member("member1"), strange)
 	t.Cleanup(func() { _ = fleet.Member("member1").Delete(context.WithoutCancel(t.Context()), springs.DeepCopy()) })
@@ -267,7 +267,7 @@ func TestATightenedDefinitionIsCountedAndLetThrough(t *testing.T) {
 				return nil
 			}
 		}
-		return fmt.Errorf("none of %d events tells that two objects became invalid", len(events.Items))
+		return fmt.Errorf("none of %d events says that two objects became invalid", len(events.Items))
 	})
 }
 

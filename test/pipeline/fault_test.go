@@ -11,7 +11,7 @@ import (
 )
 
 // A member that hangs must not hold up the others, and gets its share when it is back.
-func TestAHangingMemberDelaysNobody(t *testing.T) {
+func TestAHangingMemberDelaysNoOtherMember(t *testing.T) {
 	fleet := shared.Start(t)
 	ns := fleet.Namespace(t)
 	first := fleettest.ConfigMap(ns, "first", map[string]string{"a": "1"})

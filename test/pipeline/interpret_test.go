@@ -23,7 +23,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/tools/fleettest"
 )
 
-// engineKind is known to nobody before a test teaches it.
+// engineKind is a kind that no interpreter knows before a test adds a customization.
 var engineKind = schema.GroupVersionKind{Group: "interpret.example.io", Version: "v1", Kind: "Engine"}
 
 func engineDefinition() *apiextensionsv1.CustomResourceDefinition {
@@ -65,7 +65,7 @@ func knowledge(healthy string) configv1alpha1.CustomizationRules {
 			LuaScript: "function GetDependencies(obj) return {{apiVersion = 'v1', kind = 'ConfigMap', namespace = obj.metadata.namespace, name = obj.spec.fuel}} end",
 		},
 		StatusReflection: &configv1alpha1.StatusReflection{
-			LuaScript: "function ReflectStatus(obj) return {speed = obj.status and obj.status.speed or 0, told = true} end",
+			LuaScript: "function ReflectStatus(obj) return {speed = obj.status and obj.status.speed or 0, reported = true} end",
 		},
 		HealthInterpretation: &configv1alpha1.HealthInterpretation{
 			LuaScript: "function InterpretHealth(obj) return " + healthy + " end",
@@ -79,7 +79,7 @@ func knowledge(healthy string) configv1alpha1.CustomizationRules {
 	}
 }
 
-// What a user says about a kind counts at once, for all its objects on both shores, and for no other object.
+// What a user says about a kind counts at once, for all its objects on the control plane and in members, and for no other object.
 func TestACustomizationLooksAgainAtItsKind(t *testing.T) {
 	fleet := shared.Start(t)
 	ns := fleet.Namespace(t)

@@ -42,7 +42,7 @@ func crewPolicy(namespace, name, crew string, priority int32, placement policyv1
 	return policy
 }
 
-// What users change right before the control plane dies, so that most of it has not been looked at, and as soon as it
+// What users change right before the control plane dies, so that most of it has not been reconciled, and as soon as it
 // answers again, before most of what there is has been, comes to be like everything else; and nothing is left over.
 func TestWhatUsersChangeAroundAKillCounts(t *testing.T) {
 	if testing.Short() {
@@ -100,7 +100,7 @@ func TestWhatUsersChangeAroundAKillCounts(t *testing.T) {
 	fleettest.Delete(t, fleet.Hub, colour, gloom)
 	fleettest.Update(t, fleet.Hub, narrow, func(p *policyv1alpha1.PropagationPolicy) { p.Spec.Placement = fleettest.To("member1") })
 	fleettest.Update(t, fleet.Hub, first, func(p *policyv1alpha1.PropagationPolicy) {
-		p.Spec.ResourceSelectors[0].LabelSelector.MatchLabels["crew"] = "nobody"
+		p.Spec.ResourceSelectors[0].LabelSelector.MatchLabels["crew"] = "none"
 	})
 	fleet.Kill(t)
 	fleet.Restart(t)
@@ -169,14 +169,14 @@ func insist(ctx context.Context, hub client.Client, object client.Object, change
 	return nil
 }
 
-// A status that somebody empties by hand is written again.
+// A status that a user empties is written again.
 func TestAStatusThatIsEmptiedByHandReturns(t *testing.T) {
 	fleet := shared.Start(t)
 	ns := fleet.Namespace(t)
 	settings := fleettest.ConfigMap(ns, "settings", map[string]string{"a": "1"})
 	fleettest.Create(t, fleet.Hub, settings, fleettest.Policy(ns, "settings", fleettest.Everywhere(), settings))
 	w, b := work("member1", "ConfigMap", ns, "settings"), binding(ns, "ConfigMap", "settings")
-	settled := func() {
+	expectComplete := func() {
 		t.Helper()
 		fleettest.ExpectEventually(t, fleet.Hub, w, func(w *workv1alpha1.Work) error {
 			return errors.Join(healthIs(workv1alpha1.ResourceHealthy)(w), workIs("Applied", metav1.ConditionTrue, "")(w), workIs("Available", metav1.ConditionTrue, "")(w),
@@ -189,19 +189,19 @@ func TestAStatusThatIsEmptiedByHandReturns(t *testing.T) {
 			return bindingIs("FullyApplied", metav1.ConditionTrue, "")(b)
 		})
 	}
-	settled()
+	expectComplete()
 	fleettest.UpdateStatus(t, fleet.Hub, w, func(w *workv1alpha1.Work) { w.Status.ManifestStatuses = nil })
-	settled()
+	expectComplete()
 	fleettest.UpdateStatus(t, fleet.Hub, w, func(w *workv1alpha1.Work) { w.Status = workv1alpha1.WorkStatus{} })
-	settled()
+	expectComplete()
 	for _, kind := range []string{workv1alpha1.WorkApplied, workv1alpha1.WorkAvailable, workv1alpha1.WorkProgressing, workv1alpha1.WorkDegraded} {
 		fleettest.UpdateStatus(t, fleet.Hub, w, func(w *workv1alpha1.Work) { meta.RemoveStatusCondition(&w.Status.Conditions, kind) })
-		settled()
+		expectComplete()
 	}
 	fleettest.UpdateStatus(t, fleet.Hub, b, func(b *workv1alpha2.ResourceBinding) { b.Status.AggregatedStatus = nil })
-	settled()
+	expectComplete()
 	fleettest.UpdateStatus(t, fleet.Hub, b, func(b *workv1alpha2.ResourceBinding) {
 		meta.RemoveStatusCondition(&b.Status.Conditions, workv1alpha2.FullyApplied)
 	})
-	settled()
+	expectComplete()
 }

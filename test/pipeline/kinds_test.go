@@ -96,7 +96,7 @@ func widgetDefinition() *apiextensionsv1.CustomResourceDefinition {
 	}
 }
 
-// A kind that nobody has heard of, its definition present on both shores.
+// A kind that no interpreter knows, with its definition on the control plane and in members.
 func TestCustomResourceTravels(t *testing.T) {
 	fleet := shared.Start(t)
 	ns := fleet.Namespace(t)
@@ -145,13 +145,13 @@ func TestNamespacesTravelByThemselves(t *testing.T) {
 	}}
 	adopted := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "pipeline-adopted"}}
 	mine := adopted.DeepCopy()
-	mine.Labels = map[string]string{"owner": "somebody"}
+	mine.Labels = map[string]string{"owner": "another-team"}
 	fleettest.Create(t, fleet.Member("member1"), mine)
 	fleettest.Create(t, fleet.Hub, skipped, adopted.DeepCopy())
 
 	fleettest.ExpectEventually(t, fleet.Member("member2"), adopted, fleettest.Exists)
 	fleettest.ExpectEventually(t, fleet.Member("member1"), adopted, func(n *corev1.Namespace) error {
-		if n.Labels[workv1alpha1.ManagedLabel] != "true" || n.Labels["owner"] != "somebody" {
+		if n.Labels[workv1alpha1.ManagedLabel] != "true" || n.Labels["owner"] != "another-team" {
 			return fmt.Errorf("labels are %v", n.Labels)
 		}
 		return nil

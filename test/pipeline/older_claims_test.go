@@ -56,7 +56,7 @@ func TestAMemberOfTheOldModelGetsClaimsAsTheyAre(t *testing.T) {
 	if diff := cmp.Diff(claim.Spec, copied.Spec); diff != "" || copied.Annotations[resourcev1alpha2.TranslatedFromAnnotation] != "" {
 		t.Errorf("the claim is not as it was: %v %s", copied.Annotations, diff)
 	}
-	// Nobody has allocated it, which is not as an immediate claim should be.
+	// It is not allocated, which is not as an immediate claim should be.
 	fleettest.ExpectEventually(t, above.Hub, work("old", "ResourceClaim", ns, "gpu"), workIs("Progressing", metav1.ConditionTrue, "RollingOut"))
 
 	for _, slot := range []string{"slot 1", "slot 2"} {

@@ -26,7 +26,7 @@ func strict(definition *apiextensionsv1.CustomResourceDefinition, fields ...stri
 	}
 }
 
-// A field that an older member does not know is left out and named, and set once the member knows it: nobody has to touch
+// A field that an older member does not know is left out and named, and set once the member knows it, without a change of
 // the Work for that.
 func TestAFieldIsSetOnceTheMemberKnowsIt(t *testing.T) {
 	fleet := shared.Start(t)

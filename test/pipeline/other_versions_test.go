@@ -132,7 +132,7 @@ func anotherVersionByName(t *testing.T, hub, member *fleettest.Cluster) {
 	fleettest.ExpectGone(t, member, in(safety, "v1alpha7"))
 }
 
-// A cluster that could take an object in no version is looked at again when the definition on the hub has one that it serves:
+// A cluster that could take an object in no version is considered again when the definition on the hub has one that it serves:
 // the cluster itself has not changed.
 func anotherVersionLearnt(t *testing.T, hub, member *fleettest.Cluster) {
 	pipes := define("Pipe", version("v1", true, teeth))
@@ -145,7 +145,7 @@ func anotherVersionLearnt(t *testing.T, hub, member *fleettest.Cluster) {
 				return nil
 			}
 		}
-		return errors.New("it has not told yet what it serves")
+		return errors.New("it has not reported yet what it serves")
 	})
 	drain := instance(pipes, "v1", "pipes", "drain", map[string]any{"metal": "lead"})
 	only(t, hub, "pipes", drain)
@@ -233,7 +233,7 @@ func anotherVersionByWebhook(t *testing.T, hub, member *fleettest.Cluster) {
 		}
 		return says(b.Status.Conditions, workv1alpha2.Rendered, "behind", books.Name, "v1beta1", "conversion webhook")
 	})
-	hook.broken.Store(false) // nobody has to touch anything
+	hook.broken.Store(false) // nothing else has to be changed
 	there := fleettest.ExpectEventually(t, member, in(moby, "v1beta1"), has("Moby-Dick", "spec", "title"))
 	report(t, hub, member, there, moby, "title", "read", "name")
 	fleettest.ExpectEventually(t, hub, binding("books", "Book", "moby"), func(b *workv1alpha2.ResourceBinding) error {

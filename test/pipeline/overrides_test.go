@@ -82,7 +82,7 @@ func TestAnOverrideWritesWhatItTouches(t *testing.T) {
 	label("silver")
 	fleettest.ExpectEventually(t, fleet.Member("member2"), web, coloured(""))
 	expectWritten("the end of that", two)
-	label("") // which nobody selects by
+	label("") // which no policy selects by
 
 	fleettest.Delete(t, fleet.Hub, override)
 	fleettest.ExpectEventually(t, fleet.Member("member1"), web, coloured(""))

@@ -64,18 +64,18 @@ func TestARolloutWaitsForEveryMember(t *testing.T) {
 	if err := fleet.Hub.List(t.Context(), &list); err != nil {
 		t.Fatal(err)
 	}
-	var told []string
+	var published []string
 	for _, e := range list.Items {
 		if e.InvolvedObject.Namespace == ns && e.InvolvedObject.Name == "web" && e.Type == corev1.EventTypeNormal {
-			told = append(told, e.Reason+": "+e.Message)
+			published = append(published, e.Reason+": "+e.Message)
 		}
 	}
-	if !slices.ContainsFunc(told, func(s string) bool { return strings.Contains(s, "Result: {member1:1, member2:1}") }) {
-		t.Errorf("nothing tells where it went: %q", told)
+	if !slices.ContainsFunc(published, func(s string) bool { return strings.Contains(s, "Result: {member1:1, member2:1}") }) {
+		t.Errorf("no event says where it went: %q", published)
 	}
 	// It has had two contents: as it was created, and with the other image.
-	if slices.Sort(told); len(told) > 4 || len(slices.Compact(slices.Clone(told))) != len(told) {
-		t.Errorf("success is told too often: %q", told)
+	if slices.Sort(published); len(published) > 4 || len(slices.Compact(slices.Clone(published))) != len(published) {
+		t.Errorf("success is published too often: %q", published)
 	}
 }
 

@@ -44,7 +44,7 @@ func typed(c *corev1.ConfigMap) *corev1.ConfigMap {
 	return c
 }
 
-// A field that somebody else in the member owns, and that we never set, stays theirs: the condition names it and them, the
+// A field that another manager in the member owns, and that we never set, stays theirs: the condition names it and them, the
 // rest is applied, and all is well once they let go.
 func TestAFieldOfAnotherManagerIsAConflict(t *testing.T) {
 	fleet := shared.Start(t)
@@ -55,7 +55,7 @@ func TestAFieldOfAnotherManagerIsAConflict(t *testing.T) {
 	fleettest.ExpectEventually(t, m, settings, fleettest.Exists)
 	theirs := typed(fleettest.ConfigMap(ns, "settings", map[string]string{"shared": "theirs"}))
 	//lint:ignore SA1019 The typed apply needs generated types.
-	if err := m.Patch(t.Context(), theirs, client.Apply, client.FieldOwner("somebody")); err != nil {
+	if err := m.Patch(t.Context(), theirs, client.Apply, client.FieldOwner("other-manager")); err != nil {
 		t.Fatal(err)
 	}
 	fleettest.Update(t, fleet.Hub, settings, func(c *corev1.ConfigMap) {
@@ -67,7 +67,7 @@ func TestAFieldOfAnotherManagerIsAConflict(t *testing.T) {
 			return err
 		}
 		message := meta.FindStatusCondition(w.Status.Conditions, workv1alpha1.WorkApplied).Message
-		if !strings.Contains(message, ".data.shared") || !strings.Contains(message, "somebody") {
+		if !strings.Contains(message, ".data.shared") || !strings.Contains(message, "other-manager") {
 			return fmt.Errorf("it says %q", message)
 		}
 		return nil
@@ -77,7 +77,7 @@ func TestAFieldOfAnotherManagerIsAConflict(t *testing.T) {
 	})
 	nothing := typed(fleettest.ConfigMap(ns, "settings", nil))
 	//lint:ignore SA1019 The typed apply needs generated types.
-	if err := m.Patch(t.Context(), nothing, client.Apply, client.FieldOwner("somebody")); err != nil {
+	if err := m.Patch(t.Context(), nothing, client.Apply, client.FieldOwner("other-manager")); err != nil {
 		t.Fatal(err)
 	}
 	fleettest.ExpectEventually(t, fleet.Hub, w, workIs("Applied", metav1.ConditionTrue, ""))
@@ -98,7 +98,7 @@ func TestAWorkBringsWhatItsObjectsNeed(t *testing.T) {
 			"apiVersion": group + "/v1", "kind": "Widget", "metadata": map[string]any{"namespace": ns.Name, "name": "gear"},
 		}}
 	}
-	unserved := custom("nobody.example.io")
+	unserved := custom("unserved.example.io")
 	w := handMade(t, "order", unserved, custom("order.example.io"), definition, typed(fleettest.ConfigMap(ns.Name, "settings", nil)), ns)
 	fleettest.Create(t, fleet.Hub, w)
 	fleettest.ExpectEventually(t, m, definition, established)
@@ -111,7 +111,7 @@ func TestAWorkBringsWhatItsObjectsNeed(t *testing.T) {
 		if err := workIs("Applied", metav1.ConditionFalse, "AppliedFailed")(w); err != nil {
 			return err
 		}
-		if message := meta.FindStatusCondition(w.Status.Conditions, workv1alpha1.WorkApplied).Message; !strings.Contains(message, "(4/5)") || !strings.Contains(message, "nobody.example.io") {
+		if message := meta.FindStatusCondition(w.Status.Conditions, workv1alpha1.WorkApplied).Message; !strings.Contains(message, "(4/5)") || !strings.Contains(message, "unserved.example.io") {
 			return fmt.Errorf("it says %q", message)
 		}
 		if err := workIs("Available", metav1.ConditionFalse, "")(w); err != nil {
@@ -132,7 +132,7 @@ func TestAWorkBringsWhatItsObjectsNeed(t *testing.T) {
 		}
 	}
 	late := widgetDefinition()
-	late.Name, late.Spec.Group = "widgets.nobody.example.io", "nobody.example.io"
+	late.Name, late.Spec.Group = "widgets.unserved.example.io", "unserved.example.io"
 	fleettest.Create(t, m, late)
 	fleettest.ExpectEventually(t, m, late, established)
 	fleettest.ExpectEventually(t, m, unserved, fleettest.Exists)
@@ -220,7 +220,7 @@ func TestAPreservedObjectIsReleased(t *testing.T) {
 	}
 }
 
-// An object that our predecessor wrote with plain updates becomes ours: what it set and nobody wants any more goes.
+// An object that our predecessor wrote with plain updates becomes ours: fields that it set and that are not wanted any more are removed.
 func TestAnObjectOfAPredecessorIsTakenOver(t *testing.T) {
 	fleet := shared.Start(t)
 	ns := fleet.Namespace(t)

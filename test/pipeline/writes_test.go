@@ -15,13 +15,13 @@ import (
 const sample = 10
 
 // What is done with an object costs so many writes: of the control plane about it, and one of ours in each member. The
-// limits are the averages of an idle machine, 12, 7 and 11.3, and room for reports that do not meet in one write on a busy one.
+// limits are the averages of an idle machine, 12, 7 and 11.3, and some more for reports that are not combined in one write on a busy one.
 func TestWhatAnObjectCosts(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs a fleet")
 	}
 	// A fleet of its own: in a shared one the namespaces of other tests are still being emptied. Without controllers in its
-	// members, each of which would tell of a rollout in as many steps as it sees.
+	// members, each of which would report every step of a rollout that it sees.
 	fleet := fleettest.Start(t, fleettest.Options{Members: 2, Bare: true})
 	ns := fleet.Namespace(t)
 	var settings []*corev1.ConfigMap
@@ -33,7 +33,7 @@ func TestWhatAnObjectCosts(t *testing.T) {
 			do(c)
 		}
 	}
-	settled := func(c *corev1.ConfigMap) {
+	expectDone := func(c *corev1.ConfigMap) {
 		for _, m := range fleet.Members {
 			fleettest.ExpectEventually(t, m, c, func(copied *corev1.ConfigMap) error {
 				if copied.Data["colour"] != c.Data["colour"] {
@@ -50,17 +50,17 @@ func TestWhatAnObjectCosts(t *testing.T) {
 	policy.Spec.ResourceSelectors[0].Name = ""
 	first := fleettest.ConfigMap(ns, "first", nil)
 	fleettest.Create(t, fleet.Hub, policy, first)
-	settled(first) // and with it what a fleet writes once, such as namespaces
+	expectDone(first) // and with it what a fleet writes once, such as namespaces
 
 	expectWrites(t, fleet, "creating", 16, func() {
 		each(func(c *corev1.ConfigMap) { fleettest.Create(t, fleet.Hub, c) })
-		each(settled)
+		each(expectDone)
 	})
 	expectWrites(t, fleet, "changing", 12, func() {
 		each(func(c *corev1.ConfigMap) {
 			fleettest.Update(t, fleet.Hub, c, func(c *corev1.ConfigMap) { c.Data = map[string]string{"colour": "blue"} })
 		})
-		each(settled)
+		each(expectDone)
 	})
 	expectWrites(t, fleet, "deleting", 16, func() {
 		each(func(c *corev1.ConfigMap) { fleettest.Delete(t, fleet.Hub, c) })

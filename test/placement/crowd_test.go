@@ -92,7 +92,7 @@ func version(t *testing.T, text string) uint64 {
 
 func expectOnlyOneIsTouched(t *testing.T, fleet *fleettest.Fleet, namespace string) {
 	t.Helper()
-	settled := func(list *workv1alpha2.ResourceBindingList) error {
+	complete := func(list *workv1alpha2.ResourceBindingList) error {
 		for i := range list.Items {
 			if len(list.Items[i].Status.Conditions) < 2 { // Scheduled and FullyApplied: nothing more will come
 				return fmt.Errorf("%s has conditions %v", list.Items[i].Name, list.Items[i].Status.Conditions)
@@ -101,7 +101,7 @@ func expectOnlyOneIsTouched(t *testing.T, fleet *fleettest.Fleet, namespace stri
 		return nil
 	}
 	var before, after workv1alpha2.ResourceBindingList
-	fleettest.ExpectListed(t, fleet.Hub, &before, namespace, settled)
+	fleettest.ExpectListed(t, fleet.Hub, &before, namespace, complete)
 	counted := fleettest.CountRequests(t, fleet.Hub)
 	one := fleettest.ConfigMap(namespace, "settings-007", nil)
 	fleettest.Update(t, fleet.Hub, one, func(c *corev1.ConfigMap) { c.Data = map[string]string{"colour": "blue"} })

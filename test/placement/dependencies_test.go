@@ -190,7 +190,7 @@ func TestAServiceImportTakesItsServiceAlong(t *testing.T) {
 		Name: workv1alpha2.BindingName("CustomResourceDefinition", "serviceimports.multicluster.x-k8s.io")}})
 }
 
-// A kind of a user's refers to a ClusterRole and a ConfigMap, as a script tells: what belongs to no namespace stays, the rest
+// A kind of a user's refers to a ClusterRole and a ConfigMap, as a script says: what belongs to no namespace stays, the rest
 // goes and comes back with the object.
 func TestClusterScopedObjectsAreNoDependencies(t *testing.T) {
 	fleet, ns := start(t)

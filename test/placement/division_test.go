@@ -13,7 +13,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/tools/fleettest"
 )
 
-// scale asks for another number of replicas.
+// scale sets another number of replicas.
 func scale(t *testing.T, fleet *fleettest.Fleet, web *appsv1.Deployment, replicas int32) {
 	t.Helper()
 	fleettest.Update(t, fleet.Hub, web, func(d *appsv1.Deployment) { d.Spec.Replicas = &replicas })
@@ -33,10 +33,10 @@ func TestDivisionsByHand(t *testing.T) {
 		return p
 	}
 	dynamic := func(all *policyv1alpha1.ClusterAffinity, _ []string) policyv1alpha1.Placement {
-		return byRoom(policyv1alpha1.ReplicaDivisionPreferenceWeighted, all)
+		return byAvailable(policyv1alpha1.ReplicaDivisionPreferenceWeighted, all)
 	}
 	aggregated := func(all *policyv1alpha1.ClusterAffinity, _ []string) policyv1alpha1.Placement {
-		return byRoom(policyv1alpha1.ReplicaDivisionPreferenceAggregated, all)
+		return byAvailable(policyv1alpha1.ReplicaDivisionPreferenceAggregated, all)
 	}
 	for name, tc := range map[string]struct {
 		placement func(all *policyv1alpha1.ClusterAffinity, clusters []string) policyv1alpha1.Placement
@@ -46,7 +46,7 @@ func TestDivisionsByHand(t *testing.T) {
 			func(all *policyv1alpha1.ClusterAffinity, _ []string) policyv1alpha1.Placement {
 				return policyv1alpha1.Placement{ClusterAffinity: all}
 			},
-			// Room does not count.
+			// Capacity does not count.
 			[]step{{7, []int32{7, 7, 7}}, {3, []int32{3, 3, 3}}, {20, []int32{20, 20, 20}}},
 		},
 		"static": {
@@ -56,7 +56,7 @@ func TestDivisionsByHand(t *testing.T) {
 		},
 		"dynamic": {
 			dynamic,
-			// Room for 8, 4 and 2. Then 2 more by what is left, 4, 2 and 1; then 4 by what is there, 5, 3 and 1.
+			// Capacity for 8, 4 and 2. Then 2 more by what is left, 4, 2 and 1; then 4 by what is there, 5, 3 and 1.
 			[]step{{7, []int32{4, 2, 1}}, {9, []int32{5, 3, 1}}, {4, []int32{2, 1, 1}}, {0, []int32{0, 0, 0}}},
 		},
 		"aggregated": {
@@ -97,7 +97,7 @@ func TestOverflowTiers(t *testing.T) {
 		term.OverflowAffinities = append(term.OverflowAffinities, policyv1alpha1.OverflowAffinityTerm{
 			AffinityName: name, ClusterAffinity: *fleettest.To(clusters[i+1]).ClusterAffinity})
 	}
-	place := byRoom(policyv1alpha1.ReplicaDivisionPreferenceAggregated, nil)
+	place := byAvailable(policyv1alpha1.ReplicaDivisionPreferenceAggregated, nil)
 	place.ClusterAffinities = []policyv1alpha1.ClusterAffinityTerm{term}
 	web := fleettest.Deployment(ns, "web", 2)
 	fleettest.Create(t, fleet.Hub, web, fleettest.Policy(ns, "web", place, web))
@@ -118,11 +118,11 @@ func TestOverflowTiers(t *testing.T) {
 	}
 }
 
-// All or nothing, unless a policy asks for what fits. The rest follows when there is room.
+// All or nothing, unless the policy allows a part. The rest follows when there is capacity.
 func TestPartialPlacement(t *testing.T) {
 	fleet, ns := start(t)
 	clusters, all := island(t, fleet, 3, 2)
-	place := byRoom(policyv1alpha1.ReplicaDivisionPreferenceWeighted, all)
+	place := byAvailable(policyv1alpha1.ReplicaDivisionPreferenceWeighted, all)
 	whole, part := fleettest.Deployment(ns, "whole", 8), fleettest.Deployment(ns, "part", 8)
 	fleettest.Create(t, fleet.Hub, whole, fleettest.Policy(ns, "whole", place, whole))
 	short := "Clusters available replicas 5 are not enough to schedule. 3 of 8 replicas found no place; room for more: " +
@@ -149,7 +149,7 @@ func TestPartialPlacement(t *testing.T) {
 func TestWhatIsGivenBackIsGivenToThoseWhoWait(t *testing.T) {
 	fleet, ns := start(t)
 	clusters, all := island(t, fleet, 5)
-	place := byRoom(policyv1alpha1.ReplicaDivisionPreferenceWeighted, all)
+	place := byAvailable(policyv1alpha1.ReplicaDivisionPreferenceWeighted, all)
 	first, second, third := fleettest.Deployment(ns, "first", 5), fleettest.Deployment(ns, "second", 5), fleettest.Deployment(ns, "third", 2)
 	fleettest.Create(t, fleet.Hub, first, fleettest.Policy(ns, "first", place, first))
 	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "Deployment", "first"), divided(map[string]int32{clusters[0]: 5}))
@@ -167,17 +167,17 @@ func TestWhatIsGivenBackIsGivenToThoseWhoWait(t *testing.T) {
 	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "Deployment", "third"), divided(map[string]int32{clusters[0]: 2}))
 }
 
-// While the number is right nothing moves, however much room there is elsewhere. Asked for a fresh decision, what runs
-// counts as room, and all are divided anew.
+// While the number is right nothing moves, however much capacity other clusters have. In a fresh decision, what runs
+// counts as available, and all are divided anew.
 func TestSteadyAndFresh(t *testing.T) {
 	fleet, ns := start(t)
 	clusters, all := island(t, fleet, 8, 4, 2)
 	web, heap := fleettest.Deployment(ns, "web", 7), fleettest.Deployment(ns, "heap", 1)
-	fleettest.Create(t, fleet.Hub, web, fleettest.Policy(ns, "web", byRoom(policyv1alpha1.ReplicaDivisionPreferenceWeighted, all), web))
+	fleettest.Create(t, fleet.Hub, web, fleettest.Policy(ns, "web", byAvailable(policyv1alpha1.ReplicaDivisionPreferenceWeighted, all), web))
 	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "Deployment", "web"), divided(map[string]int32{clusters[0]: 4, clusters[1]: 2, clusters[2]: 1}))
 	hold(t, fleet, clusters[2], 20)
-	// There is room for 4, 2 and 19 more, and the roomiest has it.
-	fleettest.Create(t, fleet.Hub, heap, fleettest.Policy(ns, "heap", byRoom(policyv1alpha1.ReplicaDivisionPreferenceAggregated, all), heap))
+	// There is capacity for 4, 2 and 19 more, and the cluster with the most has it.
+	fleettest.Create(t, fleet.Hub, heap, fleettest.Policy(ns, "heap", byAvailable(policyv1alpha1.ReplicaDivisionPreferenceAggregated, all), heap))
 	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "Deployment", "heap"), divided(map[string]int32{clusters[2]: 1}))
 	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "Deployment", "web"), divided(map[string]int32{clusters[0]: 4, clusters[1]: 2, clusters[2]: 1}))
 	fleettest.Create(t, fleet.Hub, &appsv1alpha1.WorkloadRebalancer{ObjectMeta: metav1.ObjectMeta{Name: ns}, Spec: appsv1alpha1.WorkloadRebalancerSpec{

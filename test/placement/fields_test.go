@@ -16,12 +16,12 @@ import (
 	"github.com/flagship-k8s/flagship/internal/tools/fleettest"
 )
 
-// says fills every field of a policy that its bindings repeat. The scheduler that it names is nobody.
+// says fills every field of a policy that its bindings repeat. There is no scheduler of the name in it.
 func says(spec *policyv1alpha1.PropagationSpec) {
 	state := &policyv1alpha1.StatePreservation{Rules: []policyv1alpha1.StatePreservationRule{{AliasLabelName: "job-id", JSONPath: "{ .jobId }"}}}
 	spec.PropagateDeps = true
-	spec.SchedulerName = "somebody-else"
-	spec.Placement = byRoom(policyv1alpha1.ReplicaDivisionPreferenceAggregated, onPaper())
+	spec.SchedulerName = "another-scheduler"
+	spec.Placement = byAvailable(policyv1alpha1.ReplicaDivisionPreferenceAggregated, onPaper())
 	spec.Placement.SpreadConstraints = []policyv1alpha1.SpreadConstraint{spread("region", 1, 2), spread("cluster", 1, 3)}
 	spec.Placement.WorkloadAffinity = &policyv1alpha1.WorkloadAffinity{
 		Affinity:     &policyv1alpha1.WorkloadAffinityTerm{GroupByLabelKey: "team"},
@@ -133,7 +133,7 @@ func TestDependentOverridesComeFirst(t *testing.T) {
 }
 
 // Who wins, and what decided against each of the others.
-func TestAnOwnerIsToldWhichPolicyWon(t *testing.T) {
+func TestAnEventSaysWhichPolicyWon(t *testing.T) {
 	fleet, ns := start(t)
 	settings := fleettest.ConfigMap(ns, "settings", nil)
 	named, later := fleettest.Policy(ns, "named", fleettest.To("east-1"), settings), fleettest.Policy(ns, "later", fleettest.To("east-2"), settings)

@@ -14,19 +14,19 @@ import (
 )
 
 // Groups of clusters are tried in their order, and one is used when it holds all. What went to a later group returns when
-// the first holds it: by itself if its policy says so, else when a WorkloadRebalancer asks.
-func TestAffinityGroupsByRoom(t *testing.T) {
+// the first holds it: by itself if its policy says so, else when a WorkloadRebalancer requests it.
+func TestAffinityGroupsByCapacity(t *testing.T) {
 	fleet, ns := start(t)
 	clusters, _ := island(t, fleet, 2, 3, 100)
-	place := byRoom(policyv1alpha1.ReplicaDivisionPreferenceWeighted, nil)
+	place := byAvailable(policyv1alpha1.ReplicaDivisionPreferenceWeighted, nil)
 	for i, name := range []string{"first", "second", "third"} {
 		place.ClusterAffinities = append(place.ClusterAffinities, policyv1alpha1.ClusterAffinityTerm{
 			AffinityName: name, ClusterAffinity: *fleettest.To(clusters[i]).ClusterAffinity})
 	}
-	back, asked := fleettest.Deployment(ns, "back", 5), fleettest.Deployment(ns, "asked", 5)
+	back, requested := fleettest.Deployment(ns, "back", 5), fleettest.Deployment(ns, "requested", 5)
 	returning := fleettest.Policy(ns, "back", place, back)
 	returning.Annotations = map[string]string{policyv1alpha1.FailbackAnnotation: "true"}
-	fleettest.Create(t, fleet.Hub, back, asked, returning, fleettest.Policy(ns, "asked", place, asked))
+	fleettest.Create(t, fleet.Hub, back, requested, returning, fleettest.Policy(ns, "requested", place, requested))
 	in := func(group string, cluster int) func(*workv1alpha2.ResourceBinding) error {
 		return func(b *workv1alpha2.ResourceBinding) error {
 			if got := b.Status.SchedulerObservedAffinityName; got != group {
@@ -36,14 +36,14 @@ func TestAffinityGroupsByRoom(t *testing.T) {
 		}
 	}
 	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "Deployment", "back"), in("third", 2))
-	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "Deployment", "asked"), in("third", 2))
+	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "Deployment", "requested"), in("third", 2))
 
 	hold(t, fleet, clusters[0], 50)
 	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "Deployment", "back"), in("first", 0))
-	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "Deployment", "asked"), in("third", 2))
+	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "Deployment", "requested"), in("third", 2))
 	fleettest.Create(t, fleet.Hub, &appsv1alpha1.WorkloadRebalancer{ObjectMeta: metav1.ObjectMeta{Name: ns}, Spec: appsv1alpha1.WorkloadRebalancerSpec{
-		Workloads: []appsv1alpha1.ObjectReference{{APIVersion: "apps/v1", Kind: "Deployment", Namespace: ns, Name: "asked"}}}})
-	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "Deployment", "asked"), in("first", 0))
+		Workloads: []appsv1alpha1.ObjectReference{{APIVersion: "apps/v1", Kind: "Deployment", Namespace: ns, Name: "requested"}}}})
+	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "Deployment", "requested"), in("first", 0))
 }
 
 // A group with overflow tiers holds what all its tiers hold together, and is returned to when that is enough.
@@ -51,7 +51,7 @@ func TestBackToAGroupWithOverflowTiers(t *testing.T) {
 	fleet, ns := start(t)
 	clusters, _ := island(t, fleet, 3, 2, 100)
 	only := func(i int) policyv1alpha1.ClusterAffinity { return *fleettest.To(clusters[i]).ClusterAffinity }
-	place := byRoom(policyv1alpha1.ReplicaDivisionPreferenceAggregated, nil)
+	place := byAvailable(policyv1alpha1.ReplicaDivisionPreferenceAggregated, nil)
 	place.ClusterAffinities = []policyv1alpha1.ClusterAffinityTerm{
 		{AffinityName: "home", ClusterAffinity: only(0), OverflowAffinities: []policyv1alpha1.OverflowAffinityTerm{{AffinityName: "rented", ClusterAffinity: only(1)}}},
 		{AffinityName: "away", ClusterAffinity: only(2)},
@@ -91,7 +91,7 @@ func TestWorkloadAffinity(t *testing.T) {
 	two := fleettest.To("east-2", "west-3")
 	king := fleettest.ExpectEventually(t, fleet.Hub, grouped("king", "green", two, apart), scheduled)
 	other := map[string]string{"east-2": "west-3", "west-3": "east-2"}[king.Spec.Clusters[0].Name]
-	fleettest.ExpectEventually(t, fleet.Hub, grouped("rival", "green", two, apart), placed(other))
+	fleettest.ExpectEventually(t, fleet.Hub, grouped("second", "green", two, apart), placed(other))
 	fleettest.ExpectEventually(t, fleet.Hub, grouped("pretender", "green", two, apart), func(b *workv1alpha2.ResourceBinding) error {
 		return contradicted(b, workv1alpha2.BindingReasonNoClusterFit, "2 have an object of anti-affinity group team=green")
 	})
@@ -105,7 +105,7 @@ func TestTheLastResultOutlivesAFailure(t *testing.T) {
 	fleet, ns := start(t)
 	change(t, fleet, "west-1", func(c *clusterv1alpha1.Cluster) { c.Labels["shade"] = "dark" })
 	in := func(shade string) policyv1alpha1.Placement {
-		return byRoom(policyv1alpha1.ReplicaDivisionPreferenceWeighted, &policyv1alpha1.ClusterAffinity{
+		return byAvailable(policyv1alpha1.ReplicaDivisionPreferenceWeighted, &policyv1alpha1.ClusterAffinity{
 			LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"shade": shade}}})
 	}
 	web, settings := fleettest.Deployment(ns, "web", 4), fleettest.ConfigMap(ns, "settings", nil)
@@ -132,7 +132,7 @@ func TestTheLastResultOutlivesAFailure(t *testing.T) {
 	// The cluster loses its label.
 	change(t, fleet, "west-1", func(c *clusterv1alpha1.Cluster) { delete(c.Labels, "shade") })
 	expectKept()
-	// Somebody mistypes a policy.
+	// A user mistypes a policy.
 	change(t, fleet, "west-1", func(c *clusterv1alpha1.Cluster) { c.Labels["shade"] = "dark" })
 	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "Deployment", "web"), divided(map[string]int32{"west-1": 4}))
 	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "ConfigMap", "settings"), placed("west-1"))

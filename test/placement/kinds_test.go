@@ -99,14 +99,14 @@ func TestComponentsStayTogether(t *testing.T) {
 				"name": "ray", "resources": map[string]any{"requests": map[string]any{"cpu": cpu}}}}}}
 		}
 		o := custom("ray.io", "RayCluster", ns, name)
-		// Two CPUs and three of one are 500 of the replicas by which the room of the clusters is counted.
+		// Two CPUs and three of one are 500 of the replicas by which the capacity of the clusters is counted.
 		o.Object["spec"] = map[string]any{
 			"headGroupSpec":    map[string]any{"template": pods("2")},
 			"workerGroupSpecs": []any{map[string]any{"groupName": "worker", "replicas": int64(3), "template": pods("1")}},
 		}
 		return o
 	}
-	one := byRoom(policyv1alpha1.ReplicaDivisionPreferenceAggregated, all)
+	one := byAvailable(policyv1alpha1.ReplicaDivisionPreferenceAggregated, all)
 	one.SpreadConstraints = []policyv1alpha1.SpreadConstraint{spread("cluster", 1, 1)}
 	everywhere := policyv1alpha1.Placement{ClusterAffinity: all}
 
@@ -120,7 +120,7 @@ func TestComponentsStayTogether(t *testing.T) {
 	if got := strings.Join(components, ", "); got != "1 head of 2, 3 worker of 1" || b.Spec.Replicas != 0 {
 		t.Errorf("the components are %s, besides %d replicas", got, b.Spec.Replicas)
 	}
-	// Nowhere is room for another set: what is left here and there is not added up.
+	// No cluster has capacity for another set: what is left in several clusters is not added up.
 	fleettest.Create(t, fleet.Hub, second, fleettest.Policy(ns, "second", one, second))
 	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "RayCluster", "second"), func(b *workv1alpha2.ResourceBinding) error {
 		return contradicted(b, workv1alpha2.BindingReasonUnschedulable, "")

@@ -1,4 +1,4 @@
-// Package placement_test asks where objects go, and why, of a whole control plane on a real API server. Its clusters exist
+// Package placement_test checks where a whole control plane on a real API server places objects, and why. Its clusters exist
 // on paper only: two regions, three zones, with labels, and taints where a test wants them. So nothing runs anywhere, and
 // what is decided is all there is to see.
 package placement_test
@@ -60,7 +60,7 @@ func start(t *testing.T) (*fleettest.Fleet, string) {
 }
 
 // breathe renews the leases of the clusters until the tests end, as their agents would: those that are silent for 40
-// seconds are tainted. While the hub is away, nobody hears it.
+// seconds are tainted. While the hub is down, no lease is renewed.
 func breathe(fleet *fleettest.Fleet) {
 	ctx, pause := context.Background(), time.NewTicker(5*time.Second)
 	for range pause.C {
@@ -92,7 +92,7 @@ func provider(zone string) string {
 	return "acme"
 }
 
-// join makes a cluster whose agent is nobody.
+// join makes a cluster in pull mode that has no agent.
 func join(t *testing.T, fleet *fleettest.Fleet, name, region, zone string) {
 	t.Helper()
 	rack := name[strings.LastIndex(name, "-")+1:]
@@ -123,7 +123,7 @@ func leave(t testing.TB, fleet *fleettest.Fleet, name string) {
 	fleettest.ExpectGone(t, fleet.Hub, &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: name}})
 }
 
-// dismiss deletes a cluster. It is not ready then, so that nobody waits for an agent to clean up.
+// dismiss deletes a cluster. It is not ready then, so that its deletion does not wait for an agent.
 func dismiss(t testing.TB, fleet *fleettest.Fleet, name string) {
 	t.Helper()
 	report(t, fleet, name, func(c *clusterv1alpha1.Cluster) {
@@ -155,16 +155,16 @@ func onlyPaper(t *testing.T, fleet *fleettest.Fleet) {
 	})
 }
 
-// island joins clusters that no other test uses, the first with room for so many replicas of fleettest.Deployment, the
+// island joins clusters that no other test uses, the first with capacity for so many replicas of fleettest.Deployment, the
 // second for so many, and so on. It returns their names and what selects them.
-func island(t *testing.T, fleet *fleettest.Fleet, rooms ...int64) ([]string, *policyv1alpha1.ClusterAffinity) {
+func island(t *testing.T, fleet *fleettest.Fleet, capacities ...int64) ([]string, *policyv1alpha1.ClusterAffinity) {
 	t.Helper()
 	region := fmt.Sprintf("island-%d", islands.Add(1))
 	var clusters []string
-	for i, room := range rooms {
+	for i, capacity := range capacities {
 		name := fmt.Sprintf("%s-%d", region, i+1)
-		join(t, fleet, name, region, "shore")
-		hold(t, fleet, name, room)
+		join(t, fleet, name, region, "coast")
+		hold(t, fleet, name, capacity)
 		clusters = append(clusters, name)
 	}
 	leaveAfter(t, fleet, clusters...)
@@ -198,7 +198,7 @@ func withdraw(t *testing.T, fleet *fleettest.Fleet, web *appsv1.Deployment, clus
 	fleettest.ExpectGone(t, fleet.Hub, binding(web.Namespace, "Deployment", web.Name))
 }
 
-// hold gives a cluster room for n of the replicas that fleettest.Deployment makes.
+// hold gives a cluster capacity for n of the replicas that fleettest.Deployment makes.
 func hold(t *testing.T, fleet *fleettest.Fleet, name string, n int64) {
 	t.Helper()
 	report(t, fleet, name, func(c *clusterv1alpha1.Cluster) {
@@ -346,8 +346,8 @@ func onPaper() *policyv1alpha1.ClusterAffinity {
 		MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "region", Operator: metav1.LabelSelectorOpIn, Values: []string{"east", "west"}}}}}
 }
 
-// byRoom divides replicas by room.
-func byRoom(preference policyv1alpha1.ReplicaDivisionPreference, affinity *policyv1alpha1.ClusterAffinity) policyv1alpha1.Placement {
+// byAvailable divides replicas by available capacity.
+func byAvailable(preference policyv1alpha1.ReplicaDivisionPreference, affinity *policyv1alpha1.ClusterAffinity) policyv1alpha1.Placement {
 	p := policyv1alpha1.Placement{ClusterAffinity: affinity, ReplicaScheduling: &policyv1alpha1.ReplicaSchedulingStrategy{
 		ReplicaSchedulingType: policyv1alpha1.ReplicaSchedulingTypeDivided, ReplicaDivisionPreference: preference,
 	}}

@@ -165,7 +165,7 @@ func TestAPolicyReleasesWhatItClaimedBeforeItGoes(t *testing.T) {
 	}
 }
 
-// Policies go while the control plane is about to end, one of them without waiting for anybody. What they claimed is
+// Policies go while the control plane is about to end, one of them without its finalizer. What they claimed is
 // released after the start.
 func TestPoliciesThatGoUnseenAreReleased(t *testing.T) {
 	fleet, ns := start(t)
@@ -213,7 +213,7 @@ func TestAPolicyMayNameAnOlderVersion(t *testing.T) {
 	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "HorizontalPodAutoscaler", "web"), placed("east-1"))
 }
 
-func TestAnOwnerIsToldWhyNoPolicyApplies(t *testing.T) {
+func TestAnEventSaysWhyNoPolicyApplies(t *testing.T) {
 	fleet, ns := start(t)
 	policy := fleettest.Policy(ns, "front", fleettest.To("east-1"))
 	policy.Spec.ResourceSelectors = []policyv1alpha1.ResourceSelector{
@@ -235,7 +235,7 @@ func TestWorkloadRebalancer(t *testing.T) {
 	})
 	north := inRegion("north")
 	web := fleettest.Deployment(ns, "web", 6)
-	fleettest.Create(t, fleet.Hub, web, fleettest.Policy(ns, "web", byRoom(policyv1alpha1.ReplicaDivisionPreferenceWeighted, &north), web))
+	fleettest.Create(t, fleet.Hub, web, fleettest.Policy(ns, "web", byAvailable(policyv1alpha1.ReplicaDivisionPreferenceWeighted, &north), web))
 	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "Deployment", "web"), placed("first"))
 	hold(t, fleet, "second", 1000)
 
@@ -256,7 +256,7 @@ func TestWorkloadRebalancer(t *testing.T) {
 
 	// What was absent has come, and something is added: both are asked for with the next generation, what was done is not.
 	absent, added := fleettest.Deployment(ns, "absent", 1), fleettest.Deployment(ns, "added", 1)
-	fleettest.Create(t, fleet.Hub, absent, added, fleettest.Policy(ns, "late", byRoom(policyv1alpha1.ReplicaDivisionPreferenceWeighted, &north), absent, added))
+	fleettest.Create(t, fleet.Hub, absent, added, fleettest.Policy(ns, "late", byAvailable(policyv1alpha1.ReplicaDivisionPreferenceWeighted, &north), absent, added))
 	for _, name := range []string{"absent", "added"} {
 		fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "Deployment", name), scheduled)
 	}

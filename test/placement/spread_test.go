@@ -54,7 +54,7 @@ func TestSpread(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			web := fleettest.Deployment(ns, name, 6)
-			place := byRoom(policyv1alpha1.ReplicaDivisionPreferenceWeighted, onPaper())
+			place := byAvailable(policyv1alpha1.ReplicaDivisionPreferenceWeighted, onPaper())
 			place.SpreadConstraints = tc.constraints
 			fleettest.Create(t, fleet.Hub, web, fleettest.Policy(ns, name, place, web))
 			fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "Deployment", name), func(b *workv1alpha2.ResourceBinding) error {
@@ -83,19 +83,19 @@ func TestSpread(t *testing.T) {
 	}
 }
 
-// Which of three regions are chosen, and which of their clusters, worked out by hand. They have room for 10 and 10, for 15,
+// Which of three regions are chosen, and which of their clusters, worked out by hand. They have capacity for 10 and 10, for 15,
 // and for 6, 6 and 6.
 func TestRegionsByHand(t *testing.T) {
 	fleet, ns := start(t)
-	rooms := [][]int64{{10, 10}, {15}, {6, 6, 6}}
+	capacities := [][]int64{{10, 10}, {15}, {6, 6, 6}}
 	var regions, all []string
-	for r, clusters := range rooms {
+	for r, clusters := range capacities {
 		region := fmt.Sprintf("atoll-%c", 'a'+r)
 		regions = append(regions, region)
-		for i, room := range clusters {
+		for i, capacity := range clusters {
 			name := fmt.Sprintf("%s-%d", region, i+1)
 			join(t, fleet, name, region, "z")
-			hold(t, fleet, name, room)
+			hold(t, fleet, name, capacity)
 			all = append(all, name)
 		}
 	}
@@ -111,14 +111,14 @@ func TestRegionsByHand(t *testing.T) {
 	}{
 		{
 			// Each region can take its half of 24: all score the same, and a and c have the most clusters. One of each is
-			// chosen, then the roomiest of the others: 26 by 10, 10 and 6.
-			"two-regions", 24, byRoom(policyv1alpha1.ReplicaDivisionPreferenceWeighted, atolls),
+			// chosen, then those of the others with the most capacity: 26 by 10, 10 and 6.
+			"two-regions", 24, byAvailable(policyv1alpha1.ReplicaDivisionPreferenceWeighted, atolls),
 			[]policyv1alpha1.SpreadConstraint{spread("region", 2, 2), spread("cluster", 3, 3)},
 			map[string]int32{"atoll-a-1": 9, "atoll-a-2": 9, "atoll-c-1": 6},
 		},
 		{
 			// b cannot take 18. a and c can, and c has the most clusters.
-			"one-region", 18, byRoom(policyv1alpha1.ReplicaDivisionPreferenceAggregated, atolls),
+			"one-region", 18, byAvailable(policyv1alpha1.ReplicaDivisionPreferenceAggregated, atolls),
 			[]policyv1alpha1.SpreadConstraint{spread("region", 1, 1), spread("cluster", 1, 3)},
 			map[string]int32{"atoll-c-1": 6, "atoll-c-2": 6, "atoll-c-3": 6},
 		},
@@ -135,7 +135,7 @@ func TestRegionsByHand(t *testing.T) {
 			policy := fleettest.Policy(ns, tc.name, tc.placement, web)
 			fleettest.Create(t, fleet.Hub, web, policy)
 			fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "Deployment", tc.name), divided(tc.want))
-			// The next finds all room free again.
+			// For the next all capacity is free again.
 			withdraw(t, fleet, web, slices.Collect(maps.Keys(tc.want))...)
 		})
 	}
@@ -221,12 +221,12 @@ func TestSuspendedSchedulingRestsAndCatchesUp(t *testing.T) {
 		b.Spec.Suspension = &workv1alpha2.Suspension{Scheduling: &yes}
 	})
 	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "ConfigMap", "probe"), placed("east-1"))
-	// The template is scaled, a WorkloadRebalancer asks for a fresh decision, and the fleet changes so that everything has to
+	// The template is scaled, a WorkloadRebalancer requests a fresh decision, and the fleet changes so that everything has to
 	// move; the probe shows when the scheduler has seen it.
 	fleettest.Update(t, fleet.Hub, web, func(d *appsv1.Deployment) { *d.Spec.Replicas = 5 })
 	b = fleettest.ExpectEventually(t, fleet.Hub, b, func(b *workv1alpha2.ResourceBinding) error {
 		if b.Spec.Replicas != 5 {
-			return fmt.Errorf("the binding asks for %d replicas", b.Spec.Replicas)
+			return fmt.Errorf("the binding wants %d replicas", b.Spec.Replicas)
 		}
 		return nil
 	})
@@ -235,7 +235,7 @@ func TestSuspendedSchedulingRestsAndCatchesUp(t *testing.T) {
 	fleettest.Create(t, fleet.Hub, rebalance)
 	b = fleettest.ExpectEventually(t, fleet.Hub, b, func(b *workv1alpha2.ResourceBinding) error {
 		if b.Spec.RescheduleTriggeredAt == nil {
-			return errors.New("nobody has asked for a fresh decision")
+			return errors.New("no fresh decision is requested")
 		}
 		return nil
 	})
@@ -260,7 +260,7 @@ func TestAClusterThatLeavesIsDropped(t *testing.T) {
 	leaveAfter(t, fleet, "staying")
 	web, only := fleettest.Deployment(ns, "web", 4), fleettest.ConfigMap(ns, "only", nil)
 	south := inRegion("south")
-	fleettest.Create(t, fleet.Hub, web, fleettest.Policy(ns, "web", byRoom(policyv1alpha1.ReplicaDivisionPreferenceWeighted, &south), web),
+	fleettest.Create(t, fleet.Hub, web, fleettest.Policy(ns, "web", byAvailable(policyv1alpha1.ReplicaDivisionPreferenceWeighted, &south), web),
 		only, fleettest.Policy(ns, "only", fleettest.To("leaving"), only))
 	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "Deployment", "web"), placed("leaving", "staying"))
 	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "ConfigMap", "only"), placed("leaving"))
@@ -286,7 +286,7 @@ func TestAClusterMayLeaveWhileSchedulingRests(t *testing.T) {
 	join(t, fleet, "anchored", "harbour", "z")
 	leaveAfter(t, fleet, "anchored")
 	harbour := inRegion("harbour")
-	place := byRoom(policyv1alpha1.ReplicaDivisionPreferenceWeighted, &harbour)
+	place := byAvailable(policyv1alpha1.ReplicaDivisionPreferenceWeighted, &harbour)
 	web, settings, probe := fleettest.Deployment(ns, "web", 4), fleettest.ConfigMap(ns, "settings", nil), fleettest.ConfigMap(ns, "probe", nil)
 	fleettest.Create(t, fleet.Hub, web, settings, probe, fleettest.Policy(ns, "all", place, web, settings, probe))
 	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "ConfigMap", "probe"), placed("anchored", "sailing"))
@@ -325,7 +325,7 @@ func TestFieldSelectors(t *testing.T) {
 		fields []corev1.NodeSelectorRequirement
 		want   []string
 	}{
-		"provider":    {[]corev1.NodeSelectorRequirement{field("provider", in, "globex", "nobody")}, []string{"east-3", "west-1"}},
+		"provider":    {[]corev1.NodeSelectorRequirement{field("provider", in, "globex", "none")}, []string{"east-3", "west-1"}},
 		"region-zone": {[]corev1.NodeSelectorRequirement{field("region", in, "west"), field("zone", in, "c")}, []string{"west-2", "west-3"}},
 		"not-zones":   {[]corev1.NodeSelectorRequirement{field("zone", notIn, "a", "c")}, []string{"east-3", "west-1"}},
 		"not-region":  {[]corev1.NodeSelectorRequirement{field("region", notIn, "east"), field("provider", notIn, "globex")}, []string{"west-2", "west-3"}},

@@ -1,4 +1,4 @@
-// Package pull_test has a client of its own in the place of an agent, which speaks the API and nothing more, and asks what
+// Package pull_test has a client of its own in the place of an agent, which uses the API and nothing more, and checks what
 // the control plane makes of what it writes and of its silence.
 package pull_test
 
@@ -44,7 +44,7 @@ func deploy(t *testing.T, hub *fleettest.Cluster, a *agent) (*appsv1.Deployment,
 	fleettest.Create(t, hub, fleettest.Policy(ns, "web", fleettest.To(a.cluster), web), web)
 	work := fleettest.ExpectEventually(t, hub, a.work(ns, "web"), func(w *workv1alpha1.Work) error {
 		if len(w.Status.Conditions) > 0 {
-			return fmt.Errorf("somebody speaks for the agent: %+v", w.Status.Conditions)
+			return fmt.Errorf("the control plane wrote the status for the agent: %+v", w.Status.Conditions)
 		}
 		return nil
 	})
@@ -102,7 +102,7 @@ func goesWithItsAgent(t *testing.T, hub *fleettest.Part) {
 	fleettest.Delete(t, hub.Cluster, a.object())
 	fleettest.ExpectEventually(t, hub.Cluster, work, func(w *workv1alpha1.Work) error {
 		if w.DeletionTimestamp == nil {
-			return errors.New("nobody asked the agent to remove its objects")
+			return errors.New("the Works of the agent are not deleted")
 		}
 		return nil
 	})

@@ -97,7 +97,7 @@ func TestAPIVerbs(t *testing.T) {
 		t.Errorf("it was made as %v", made.Object["metadata"])
 	}
 	if e := <-changes.ResultChan(); e.Type != "ADDED" {
-		t.Errorf("the watch tells of %s", e.Type)
+		t.Errorf("the watch sent %s", e.Type)
 	}
 	if _, err := client.Create(ctx, first, metav1.CreateOptions{}); !apierrors.IsAlreadyExists(err) {
 		t.Errorf("another of the name is answered with %v", err)
@@ -146,7 +146,7 @@ func TestAPIVerbs(t *testing.T) {
 func verbsOfStatus(t *testing.T, client dynamic.ResourceInterface) {
 	t.Helper()
 	ingress := `{"status":{"loadBalancer":{"ingress":[{"ip":"192.0.2.1","ports":[{"port":80,"protocol":"TCP"}]}]}},"spec":{"ports":[{"port":1}]}}`
-	// Nobody asked for it, so the room takes it back; what counts is the answer.
+	// No MultiClusterService wants it, so the controller deletes it; only the answer counts.
 	got, err := client.Patch(t.Context(), "a", types.MergePatchType, []byte(ingress), metav1.PatchOptions{}, "status")
 	if err != nil {
 		t.Fatalf("patch of the status: %v", err)

@@ -15,7 +15,7 @@ import (
 )
 
 // price: a change of one endpoint is written once for the record, and for each consumer once for the Work, once for its
-// status, and once to the consumer; and the metrics tell how it went.
+// status, and once to the consumer; and the metrics show it.
 func (a apart) price(t *testing.T) {
 	ns := a.space(t, "price")
 	service, mcs := a.outside(t, ns, "priced")

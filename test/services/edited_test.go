@@ -120,8 +120,8 @@ func expectAbsentEverywhere(t *testing.T, fleet *fleettest.Fleet, object client.
 	}
 }
 
-// TestEditedSlicesArePutRight: what somebody makes of a slice in a consumer is taken back, and a slice of the user's own
-// that is in the way is never overwritten, but told of.
+// TestEditedSlicesArePutRight: an edit of a slice in a consumer is reverted, and a slice of the user's own
+// that has the same name is never overwritten, but reported.
 func TestEditedSlicesArePutRight(t *testing.T) {
 	fleet := shared.Start(t)
 	ns := fleet.Namespace(t)

@@ -43,7 +43,7 @@ func createExample(t *testing.T, c *fleettest.Cluster, namespace, file string) {
 	}
 }
 
-// TestTheExamples: what docs/services.md tells its readers to try does what it says.
+// TestTheExamples: the commands in docs/services.md have the effect that the page describes.
 func TestTheExamples(t *testing.T) {
 	fleet := shared.Start(t)
 	ns := fleet.Namespace(t)

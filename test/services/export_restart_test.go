@@ -44,7 +44,7 @@ func TestRestartWritesNothingAboutExports(t *testing.T) {
 	expectDefined(t, fleet, r.ns)
 	expectDefined(t, fleet, r.probes)
 	r.export(exports)
-	before := r.settled()
+	before := r.stable()
 	for range 2 {
 		fleet.Stop(t)
 		fleet.Restart(t)
@@ -134,8 +134,8 @@ func (r *restarted) probe() {
 	})
 }
 
-// settled is what there is once nothing more is to come of it: probes come and go through all loops, and change nothing.
-func (r *restarted) settled() map[string]string {
+// stable returns what is stored once probes, which pass through all loops, change nothing any more.
+func (r *restarted) stable() map[string]string {
 	r.t.Helper()
 	const probes = 10
 	before := r.versions()
@@ -147,7 +147,7 @@ func (r *restarted) settled() map[string]string {
 		}
 		before = after
 	}
-	r.t.Fatalf("after %d probes there are still writes about exports that nobody changes", probes)
+	r.t.Fatalf("after %d probes there are still writes for exports that do not change", probes)
 	return nil
 }
 
@@ -183,8 +183,8 @@ func (r *restarted) versions() map[string]string {
 	return found
 }
 
-// expectFewWrites: members that started with the control plane were asked for what the probes need, and not for something
-// about every Service besides. What only looks at whether an object is as it should be counts, too.
+// expectFewWrites: members that started with the control plane received the requests that the probes need, and none for every
+// other Service. Requests that only read an object count, too.
 func (r *restarted) expectFewWrites() {
 	r.t.Helper()
 	// The test makes a Service, a slice and an export; the control plane a derived Service, three slices and an import, to

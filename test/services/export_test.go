@@ -256,7 +256,7 @@ func TestExportConflicts(t *testing.T) {
 		})
 	}
 
-	// Without the oldest the other decides, and nobody disagrees.
+	// Without the oldest the other decides, and there is no conflict.
 	fleettest.Delete(t, m1, first)
 	for _, c := range fleet.Members {
 		expectImport(t, c, service, func(i *multiclusterv1beta1.ServiceImport) error {
@@ -376,7 +376,7 @@ func TestImportByPolicy(t *testing.T) {
 	fleettest.ExpectGone(t, fleet.Member("member2"), importOf(service))
 }
 
-// TestTheExportExample: what docs/services.md tells its readers to try.
+// TestTheExportExample: the commands in docs/services.md.
 func TestTheExportExample(t *testing.T) {
 	fleet := shared.Start(t)
 	ns := fleet.Namespace(t)

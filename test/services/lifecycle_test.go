@@ -22,7 +22,7 @@ import (
 )
 
 // TestPausedProviderKeepsItsSlices: a provider that cannot be reached keeps its endpoints in consumers, gives them up when
-// it is told to provide no more, and is followed again when it is back.
+// it is removed from the providers, and is followed again when it is back.
 func TestPausedProviderKeepsItsSlices(t *testing.T) {
 	fleet := shared.Start(t)
 	ns := fleet.Namespace(t)
@@ -177,7 +177,7 @@ func TestPortsMustMatch(t *testing.T) {
 		fleettest.ExpectEventually(t, fleet.Hub, mcs, conditionIs(condition, isFalse, "spec.ports asks for http (80), but Service "+ns+"/web has web (81): correct one of them"))
 	}
 	if s := fleettest.ExpectEventually(t, fleet.Member("member1"), service, fleettest.Exists); s.Spec.Ports[0].Port != 80 {
-		t.Errorf("with a mismatch that nobody corrected the member got port %d", s.Spec.Ports[0].Port)
+		t.Errorf("with a mismatch that was not corrected the member got port %d", s.Spec.Ports[0].Port)
 	}
 	patch(t, fleet.Hub, mcs, `{"spec":{"ports":null}}`)
 	fleettest.ExpectEventually(t, fleet.Member("member1"), service, func(s *corev1.Service) error {

@@ -56,7 +56,7 @@ func (a apart) watches(t *testing.T) {
 	fleettest.ExpectWatches(t, a.east.Cluster, "services", 0)
 }
 
-// meanwhile: what changes in members while the control plane is down, and what it was told right before, is as if it had
+// meanwhile: what changes in members while the control plane is down, and what users changed right before, is as if it had
 // been there all the time.
 func (a apart) meanwhile(t *testing.T) {
 	ns := a.exportSpace(t, "meanwhile")

@@ -169,7 +169,7 @@ func TestTypeIsForEver(t *testing.T) {
 	}
 }
 
-// TestServiceOfTheUsersInTheWay: where a member has a Service of the name that nobody manages, it is taken over, as names mean
+// TestServiceOfTheUsersInTheWay: where a member has a Service of the name that is not managed, it is taken over, as names mean
 // the same in all clusters; a Service that says abort leaves it alone, and the conditions name the cluster.
 func TestServiceOfTheUsersInTheWay(t *testing.T) {
 	fleet := shared.Start(t)
@@ -256,7 +256,7 @@ func TestEverythingGoesWithTheNamespace(t *testing.T) {
 	}
 }
 
-// TestAProviderInPullMode: nobody collects there, and the MultiClusterService says so; the other providers are collected.
+// TestAProviderInPullMode: endpoints are not collected there, and the MultiClusterService says so; the other providers are collected.
 func TestAProviderInPullMode(t *testing.T) {
 	fleet := shared.Start(t)
 	ns := fleet.Namespace(t)

@@ -34,7 +34,7 @@ func ourDefinition(t *testing.T, resource string) *apiextensionsv1.CustomResourc
 }
 
 // TestMembersWithDefinitionsOfTheirOwn: a definition that a member has already is taken over if it is the same, and else
-// left as it is and the Work tells where it differs; exports there are imported either way, and once the two are the same it
+// left as it is and the condition of the Work says where it differs; exports there are imported either way, and once the two are the same it
 // is taken over, too.
 func TestMembersWithDefinitionsOfTheirOwn(t *testing.T) {
 	hub, own := fleettest.StartHub(t), fleettest.StartMember(t, "own", "--bare")

@@ -134,7 +134,7 @@ func conditions(ready, serving, terminating bool) discoveryv1.EndpointConditions
 }
 
 // TestSelectorComesAndGoes: slices that a user made beside a Service count while it has no selector. Once it has one they
-// are not looked at any more, so they must not stay where they were taken.
+// are not watched any more, so they must not stay in consumers.
 func TestSelectorComesAndGoes(t *testing.T) {
 	fleet := shared.Start(t)
 	ns := fleet.Namespace(t)

@@ -4,8 +4,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// WorkloadRebalancer asks for workloads to be scheduled afresh, disregarding
-// where they are now.
+// WorkloadRebalancer requests a fresh scheduling decision for workloads, one that
+// disregards where they are now.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -96,13 +96,13 @@ type RebalanceFailedReason string
 // RebalanceObjectNotFound means that the workload has no binding.
 const RebalanceObjectNotFound RebalanceFailedReason = "ReferencedBindingNotFound"
 
-// ObservedWorkload is what became of one workload.
+// ObservedWorkload is the result for one workload.
 type ObservedWorkload struct {
 	// The workload.
 	// +required
 	Workload ObjectReference `json:"workload"`
 
-	// "Successful" once it is asked to be scheduled afresh, "Failed" if it cannot be.
+	// "Successful" once its fresh decision is requested, "Failed" if it cannot be.
 	// +optional
 	Result RebalanceResult `json:"result,omitempty"`
 

@@ -13,7 +13,7 @@ const (
 	// ClusterConditionResourcesReadable is there, and False, only while the control plane lacks the rights in the cluster from
 	// which status.nodeSummary and status.resourceSummary are made. Both are absent then.
 	ClusterConditionResourcesReadable = "ResourcesReadable"
-	// ServiceDomainNameResolutionReady tells whether service names resolve in the cluster; set by outside detectors.
+	// ServiceDomainNameResolutionReady says whether service names resolve in the cluster. Detectors outside of Flagship set it.
 	ServiceDomainNameResolutionReady = "ServiceDomainNameResolutionReady"
 	// ClusterConditionBrakeEngaged is True while removals and shrinkages in the cluster wait because there were too many at
 	// once. Absent until that happens for the first time.

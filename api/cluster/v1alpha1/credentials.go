@@ -90,7 +90,7 @@ func CheckCredential(cluster *Cluster, use CredentialUse, secret *corev1.Secret,
 	}
 }
 
-// OwnsCredential tells whether the secret has an ownerReference to this very Cluster.
+// OwnsCredential returns whether the secret has an ownerReference to this very Cluster.
 func OwnsCredential(cluster *Cluster, secret *corev1.Secret) bool {
 	for _, owner := range secret.OwnerReferences {
 		if isCluster(owner.APIVersion, owner.Kind) && owner.UID == cluster.UID && owner.UID != "" {

@@ -33,7 +33,7 @@ const (
 	OnRemovalDeleteObjects = "DeleteObjects"
 )
 
-// DeletesObjects tells whether the deletion of a Cluster also deletes the objects in the cluster.
+// DeletesObjects returns whether the deletion of a Cluster also deletes the objects in the cluster.
 func DeletesObjects(cluster *Cluster) bool {
 	return cluster.Annotations[OnRemovalAnnotation] == OnRemovalDeleteObjects
 }

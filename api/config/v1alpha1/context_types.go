@@ -39,7 +39,7 @@ type ResourceInterpreterRequest struct {
 	// +optional
 	Namespace string `json:"namespace,omitempty"`
 
-	// What is asked.
+	// The operation.
 	Operation InterpreterOperation `json:"operation"`
 
 	// The object in question.

@@ -4,10 +4,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ResourceInterpreterCustomization teaches the control plane one kind, by scripts
-// in Lua. A script answers one question; questions without a script are answered
-// as if this object did not exist. Several customizations of a kind are asked in
-// the order of their names.
+// ResourceInterpreterCustomization interprets one kind with scripts in Lua. A script
+// implements one operation; operations without a script work as if this object did
+// not exist. Of several customizations of a kind, the first by name that has a
+// script for the operation is used; dependencies are collected from all of them.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=resourceinterpretercustomizations,scope=Cluster,shortName=ric,categories={karmada-io}

@@ -5,8 +5,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ResourceInterpreterWebhookConfiguration teaches the control plane kinds, by
-// services that are asked over HTTPS.
+// ResourceInterpreterWebhookConfiguration interprets kinds with services that are
+// called over HTTPS.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=resourceinterpreterwebhookconfigurations,scope=Cluster,categories={karmada-io}
@@ -14,7 +14,7 @@ type ResourceInterpreterWebhookConfiguration struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// The services, and what each is asked.
+	// The services, and the operations of each.
 	// +required
 	// +kubebuilder:validation:MaxItems=100
 	// +kubebuilder:validation:XValidation:rule="self.all(w, self.exists_one(v, v.name == w.name))",message="name must be unique"
@@ -30,7 +30,7 @@ type ResourceInterpreterWebhookConfigurationList struct {
 	Items           []ResourceInterpreterWebhookConfiguration `json:"items"`
 }
 
-// ResourceInterpreterWebhook is one service and what it is asked.
+// ResourceInterpreterWebhook is one service and its operations.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.clientConfig.url) != has(self.clientConfig.service)",fieldPath=".clientConfig",message="exactly one of url and service is needed"
 // +kubebuilder:validation:XValidation:rule="!has(self.clientConfig.url) || self.clientConfig.url.startsWith('https://')",fieldPath=".clientConfig.url",message="url must begin with https://"
@@ -61,32 +61,32 @@ type ResourceInterpreterWebhook struct {
 	InterpreterContextVersions []string `json:"interpreterContextVersions"`
 }
 
-// InterpreterOperation is a question about an object.
+// InterpreterOperation is an operation that interprets an object.
 type InterpreterOperation string
 
 // The values of InterpreterOperation.
 const (
-	// InterpreterOperationAll stands for every question.
+	// InterpreterOperationAll stands for every operation.
 	InterpreterOperationAll InterpreterOperation = "*"
-	// InterpreterOperationInterpretReplica asks for the number of replicas and their requirements.
+	// InterpreterOperationInterpretReplica returns the number of replicas and their requirements.
 	InterpreterOperationInterpretReplica InterpreterOperation = "InterpretReplica"
-	// InterpreterOperationInterpretComponent asks for the parts of an object and their requirements.
+	// InterpreterOperationInterpretComponent returns the parts of an object and their requirements.
 	InterpreterOperationInterpretComponent InterpreterOperation = "InterpretComponent"
-	// InterpreterOperationReviseReplica asks for the object with another number of replicas.
+	// InterpreterOperationReviseReplica returns the object with another number of replicas.
 	InterpreterOperationReviseReplica InterpreterOperation = "ReviseReplica"
-	// InterpreterOperationRetain asks for the desired object with what a member set kept.
+	// InterpreterOperationRetain returns the desired object with what a member set kept.
 	InterpreterOperationRetain InterpreterOperation = "Retain"
-	// InterpreterOperationAggregateStatus asks for the object with the sum of all statuses.
+	// InterpreterOperationAggregateStatus returns the object with the sum of all statuses.
 	InterpreterOperationAggregateStatus InterpreterOperation = "AggregateStatus"
-	// InterpreterOperationInterpretDependency asks for the objects that an object needs.
+	// InterpreterOperationInterpretDependency returns the objects that an object needs.
 	InterpreterOperationInterpretDependency InterpreterOperation = "InterpretDependency"
-	// InterpreterOperationInterpretStatus asks for what is reported as status.
+	// InterpreterOperationInterpretStatus returns what is reported as status.
 	InterpreterOperationInterpretStatus InterpreterOperation = "InterpretStatus"
-	// InterpreterOperationInterpretHealth asks whether an object does its work.
+	// InterpreterOperationInterpretHealth returns whether an object is healthy.
 	InterpreterOperationInterpretHealth InterpreterOperation = "InterpretHealth"
 )
 
-// RuleWithOperations says which questions about which kinds are asked.
+// RuleWithOperations says for which operations on which kinds the service is called.
 type RuleWithOperations struct {
 	// The questions, or "*" for all: InterpretReplica, InterpretComponent,
 	// ReviseReplica, Retain, AggregateStatus, InterpretDependency, InterpretStatus,

@@ -72,7 +72,7 @@ func Exported(generation int64, message string) metav1.Condition {
 	return condition(ExportReady, metav1.ConditionTrue, ExportReasonExported, message, generation)
 }
 
-// ExportPending says that the control plane has not looked at the export yet.
+// ExportPending says that the control plane has not reconciled the export yet.
 func ExportPending(generation int64, message string) metav1.Condition {
 	return condition(ExportReady, metav1.ConditionFalse, ExportReasonPending, message, generation)
 }

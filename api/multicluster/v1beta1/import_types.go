@@ -78,7 +78,7 @@ type ServiceImportSpec struct {
 	// +kubebuilder:validation:MaxItems=2
 	IPFamilies []corev1.IPFamily `json:"ipFamilies,omitempty"`
 
-	// "Cluster" takes any endpoint, "Local" those on the node that asks. Default
+	// "Cluster" takes any endpoint, "Local" those on the client's node. Default
 	// "Cluster".
 	// +optional
 	InternalTrafficPolicy *corev1.ServiceInternalTrafficPolicy `json:"internalTrafficPolicy,omitempty"`

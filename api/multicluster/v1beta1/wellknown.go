@@ -53,7 +53,7 @@ const (
 
 // Labels and annotations of a ServiceImport on the control plane.
 const (
-	// MadeFromExportsLabel set to "true" tells an import that was made from exports from one that a user made.
+	// MadeFromExportsLabel set to "true" marks an import that was made from exports; one that a user made does not have it.
 	MadeFromExportsLabel = "serviceimport.karmada.io/made-from-exports"
 	// ContentAnnotation stands for what the import was last made of.
 	ContentAnnotation = "serviceimport.karmada.io/content"

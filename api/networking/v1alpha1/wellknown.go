@@ -19,8 +19,8 @@ const (
 	MultiClusterServiceNameLabel = "multiclusterservice.karmada.io/name"
 )
 
-// ServiceContentAnnotation, on the binding of a Service that a MultiClusterService claims, tells which content of the Service
-// the binding was last made from.
+// ServiceContentAnnotation, on the binding of a Service that a MultiClusterService claims, is a digest of the content of the
+// Service that the binding was last made from.
 const ServiceContentAnnotation = "multiclusterservice.karmada.io/service-content"
 
 // SelectorlessServiceAnnotation set to "true", on the record that makes a cluster a provider, says that the Service has

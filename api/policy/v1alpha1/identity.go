@@ -15,12 +15,12 @@ import (
 const (
 	identityMessage = "an override cannot change apiVersion, kind, metadata.name or metadata.namespace of an object"
 	metadataMessage = "an override cannot replace or remove metadata as a whole: edit its fields one by one"
-	ownerMessage    = "only the control plane writes this key: it tells what an object in a member belongs to"
+	ownerMessage    = "only the control plane writes this key: it names the owner of an object in a member"
 )
 
 var unescapePointer = strings.NewReplacer("~1", "/", "~0", "~")
 
-// validateEdited refuses a JSON pointer that leads to what tells which object an object is and to whom it belongs.
+// validateEdited refuses a JSON pointer to the identity or the owner of an object.
 func validateEdited(pointer string, path *field.Path) field.ErrorList {
 	tokens := strings.Split(strings.TrimPrefix(pointer, "/"), "/")
 	for i := range tokens {

@@ -29,8 +29,8 @@ func ValidatePropagation(policy Propagation) field.ErrorList {
 }
 
 // ValidateOverride returns what is wrong with a policy beyond what its schema
-// refuses: label selectors, JSON pointers, and edits of what tells which object an
-// object is and to whom it belongs.
+// refuses: label selectors, JSON pointers, and edits of the identity or the
+// owner of an object.
 func ValidateOverride(policy Override) field.ErrorList {
 	path, spec := field.NewPath("spec"), policy.OverrideSpec()
 	errs := validateSelectors(spec.ResourceSelectors, path.Child("resourceSelectors"))

@@ -16,7 +16,7 @@ const (
 	ClusterPropagationPolicyNameAnnotation = "clusterpropagationpolicy.karmada.io/name"
 )
 
-// Annotations by which a policy asks for more than its placement can say; its bindings carry them too.
+// Annotations of a policy for what its placement has no field for; its bindings have them too.
 const (
 	// PartialPlacementAnnotation set to "true" places the replicas that fit when not all do.
 	PartialPlacementAnnotation = "flagship.io/partial-placement"

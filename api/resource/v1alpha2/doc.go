@@ -1,7 +1,7 @@
-// Package v1alpha2 holds the classic model of resource claims: a claim asks for something a driver hands out,
-// and the driver itself, not the scheduler, decides what it gets.
+// Package v1alpha2 holds the classic model of resource claims: a claim requests a resource of a driver,
+// and the driver itself, not the scheduler, allocates it.
 //
-// Kubernetes served this version in releases 1.26 to 1.30 and dropped its Go types since; the wire format here is
+// Kubernetes served this version in releases 1.26 to 1.30 and has no Go types for it any more; the wire format here is
 // that of 1.30. It shares a group with the model of today's clusters, resource.k8s.io/v1, and nothing else: neither
 // types nor storage.
 //

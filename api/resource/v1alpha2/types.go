@@ -28,8 +28,7 @@ const (
 	AllocationModeImmediate AllocationMode = "Immediate"
 )
 
-// ResourceClaim asks for a resource of some class on behalf of its consumers, and says in its status whether and
-// how it was given one.
+// ResourceClaim requests a resource of a class for its consumers. Its status says whether and how the resource is allocated.
 //
 // +kubebuilder:object:root=true
 type ResourceClaim struct {
@@ -41,12 +40,12 @@ type ResourceClaim struct {
 	// What is wanted. It can never be changed.
 	Spec ResourceClaimSpec `json:"spec" protobuf:"bytes,2,opt,name=spec"`
 
-	// What was given. Drivers and consumers write it through the status subresource.
+	// What is allocated. Drivers and consumers write it through the status subresource.
 	// +optional
 	Status ResourceClaimStatus `json:"status,omitempty" protobuf:"bytes,3,opt,name=status"`
 }
 
-// ResourceClaimSpec is what a claim asks for.
+// ResourceClaimSpec is what a claim requests.
 type ResourceClaimSpec struct {
 	// Name of the ResourceClass, and through it the driver, that serves the claim. The class need not exist yet.
 	ResourceClassName string `json:"resourceClassName" protobuf:"bytes,1,opt,name=resourceClassName"`
@@ -71,7 +70,7 @@ type ResourceClaimParametersReference struct {
 	Name string `json:"name" protobuf:"bytes,3,opt,name=name"`
 }
 
-// ResourceClaimStatus is what a claim was given and who uses it.
+// ResourceClaimStatus is what is allocated for a claim and who uses it.
 type ResourceClaimStatus struct {
 	// The driver that serves the claim, as its class named it when allocation began. Needed from then on.
 	// +optional
@@ -90,7 +89,7 @@ type ResourceClaimStatus struct {
 	// +optional
 	ReservedFor []ResourceClaimConsumerReference `json:"reservedFor,omitempty" patchStrategy:"merge" patchMergeKey:"uid" protobuf:"bytes,3,rep,name=reservedFor"`
 
-	// Asks the driver to take the allocation back once nobody holds the claim. From then on nobody new may reserve
+	// Requests that the driver deallocates the claim once it has no consumer. From then on no new consumer may reserve
 	// it; only the driver ends the request, together with the allocation.
 	// +optional
 	DeallocationRequested bool `json:"deallocationRequested,omitempty" protobuf:"varint,4,opt,name=deallocationRequested"`
@@ -98,7 +97,7 @@ type ResourceClaimStatus struct {
 
 // AllocationResult is what a driver allocated for a claim.
 type AllocationResult struct {
-	// What the plugins on the node are told, at most 32 entries. Without any, the one plugin of the claim's driver
+	// Data for the plugins on the node, at most 32 entries. Without any, the one plugin of the claim's driver
 	// is called without data.
 	//
 	// +listType=atomic
@@ -114,9 +113,9 @@ type AllocationResult struct {
 	Shareable bool `json:"shareable,omitempty" protobuf:"varint,3,opt,name=shareable"`
 }
 
-// ResourceHandle is what one plugin on the node is told about an allocation.
+// ResourceHandle is the data of an allocation for one plugin on the node.
 type ResourceHandle struct {
-	// The driver whose plugin is told.
+	// The driver whose plugin receives the data.
 	// +optional
 	DriverName string `json:"driverName,omitempty" protobuf:"bytes,1,opt,name=driverName"`
 

@@ -15,7 +15,7 @@ import (
 // maxDriverName is how many bytes the name of a driver may have: it becomes part of labels and paths on nodes.
 const maxDriverName = 63
 
-// ValidateClaim checks a claim without its status, which nobody may set when creating one.
+// ValidateClaim checks a claim without its status, which no client may set when creating one.
 func ValidateClaim(claim *ResourceClaim) field.ErrorList {
 	errs := apivalidation.ValidateObjectMeta(&claim.ObjectMeta, true, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
 	return append(errs, validateClaimSpec(&claim.Spec, field.NewPath("spec"))...)

@@ -5,7 +5,7 @@ package v1alpha2
 const (
 	// TranslatedFromAnnotation names the version an object was translated from. What its status says is translated back.
 	TranslatedFromAnnotation = "flagship.io/translated-from"
-	// ParametersRefAnnotation is the parametersRef of a claim or class as JSON. Nobody in such a cluster acts on it.
+	// ParametersRefAnnotation is the parametersRef of a claim or class as JSON. Nothing in such a cluster acts on it.
 	ParametersRefAnnotation = "flagship.io/v1alpha2-parameters-ref"
 	// AllocationModeAnnotation is the allocation mode of a claim unless it is the default. Schedulers of today allocate
 	// when a pod needs the claim, whatever it says.

@@ -52,7 +52,7 @@ func schema_flagship_api_resource_v1alpha2_AllocationResult(ref common.Reference
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "What the plugins on the node are told, at most 32 entries. Without any, the one plugin of the claim's driver is called without data.",
+							Description: "Data for the plugins on the node, at most 32 entries. Without any, the one plugin of the claim's driver is called without data.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -334,7 +334,7 @@ func schema_flagship_api_resource_v1alpha2_ResourceClaim(ref common.ReferenceCal
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ResourceClaim asks for a resource of some class on behalf of its consumers, and says in its status whether and how it was given one.",
+				Description: "ResourceClaim requests a resource of a class for its consumers. Its status says whether and how the resource is allocated.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -367,7 +367,7 @@ func schema_flagship_api_resource_v1alpha2_ResourceClaim(ref common.ReferenceCal
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
-							Description: "What was given. Drivers and consumers write it through the status subresource.",
+							Description: "What is allocated. Drivers and consumers write it through the status subresource.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(ResourceClaimStatus{}.OpenAPIModelName()),
 						},
@@ -556,7 +556,7 @@ func schema_flagship_api_resource_v1alpha2_ResourceClaimSpec(ref common.Referenc
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ResourceClaimSpec is what a claim asks for.",
+				Description: "ResourceClaimSpec is what a claim requests.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"resourceClassName": {
@@ -593,7 +593,7 @@ func schema_flagship_api_resource_v1alpha2_ResourceClaimStatus(ref common.Refere
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ResourceClaimStatus is what a claim was given and who uses it.",
+				Description: "ResourceClaimStatus is what is allocated for a claim and who uses it.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"driverName": {
@@ -634,7 +634,7 @@ func schema_flagship_api_resource_v1alpha2_ResourceClaimStatus(ref common.Refere
 					},
 					"deallocationRequested": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Asks the driver to take the allocation back once nobody holds the claim. From then on nobody new may reserve it; only the driver ends the request, together with the allocation.",
+							Description: "Requests that the driver deallocates the claim once it has no consumer. From then on no new consumer may reserve it; only the driver ends the request, together with the allocation.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
@@ -933,12 +933,12 @@ func schema_flagship_api_resource_v1alpha2_ResourceHandle(ref common.ReferenceCa
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ResourceHandle is what one plugin on the node is told about an allocation.",
+				Description: "ResourceHandle is the data of an allocation for one plugin on the node.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"driverName": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The driver whose plugin is told.",
+							Description: "The driver whose plugin receives the data.",
 							Type:        []string{"string"},
 							Format:      "",
 						},

@@ -59,8 +59,8 @@ func identityOf(kind schema.GroupKind, namespace, name string) string {
 // maxName is how long the name of an object may be.
 const maxName = 253
 
-// LegalName returns name if an object may have it. Otherwise it returns what of
-// it is legal, with a hash of identity appended that tells it from others.
+// LegalName returns name if an object may have it. Otherwise it returns the legal
+// part of it with a hash of identity, which distinguishes it from others.
 func LegalName(name, identity string) string {
 	if len(name) <= maxName && isSubdomain(name) {
 		return name

@@ -32,7 +32,7 @@ var userKeys = map[string]bool{
 	AllowDeletionAnnotation:                          true,
 }
 
-// IsOwnershipKey returns whether a label or annotation key tells which control plane, binding, Work or policy an object in a
+// IsOwnershipKey returns whether a label or annotation key names which control plane, binding, Work or policy an object in a
 // member belongs to, or how the control plane may treat it. Only the control plane writes such keys in a member. A new key
 // of one of the control plane's domains is an ownership key unless it is listed as a user's.
 func IsOwnershipKey(key string) bool {

@@ -98,7 +98,7 @@ type ManifestStatus struct {
 	Status *runtime.RawExtension `json:"status,omitempty"`
 
 	// Whether the object does its work: "Healthy", "Unhealthy", or "Unknown" when
-	// that cannot be told.
+	// it cannot be determined.
 	// +optional
 	// +kubebuilder:validation:Enum=Healthy;Unhealthy;Unknown
 	Health ResourceHealth `json:"health,omitempty"`
@@ -112,7 +112,7 @@ type ManifestStatus struct {
 
 // ResourceIdentifier names one object of a Work.
 type ResourceIdentifier struct {
-	// Position in spec.workload.manifests, from 0. It tells objects apart whose
+	// Position in spec.workload.manifests, from 0. It identifies objects whose
 	// name is not known yet.
 	// +required
 	Ordinal int `json:"ordinal"`

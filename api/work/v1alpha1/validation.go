@@ -83,7 +83,7 @@ func readHead(raw []byte, path *field.Path) (head, field.ErrorList) {
 	return h, field.ErrorList{field.TypeInvalid(path.Child(wrong.Field), field.OmitValueType{}, "cannot be or hold a value of type "+wrong.Value)}
 }
 
-// identity tells objects of one member apart. Their version does not.
+// identity identifies an object in one member. The version of its kind is no part of it.
 type identity struct{ group, kind, namespace, name string }
 
 func (h head) identity() identity {

@@ -37,8 +37,8 @@ const (
 // aggregate.
 const StatusCurrent = "StatusCurrent"
 
-// ClusterStatusUnknownReason is the reason of StatusCurrent, and of other conditions of a template that cannot be told
-// for the same cause.
+// ClusterStatusUnknownReason is the reason of StatusCurrent, and of other conditions of a template that are unknown
+// for the same reason.
 const ClusterStatusUnknownReason = "ClusterStatusUnknown"
 
 // Reasons of the Scheduled condition.

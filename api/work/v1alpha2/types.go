@@ -126,8 +126,8 @@ type ResourceBindingSpec struct {
 	// +kubebuilder:default=Abort
 	ConflictResolution policyv1alpha1.ConflictResolution `json:"conflictResolution,omitempty"`
 
-	// When somebody last asked for the object to be scheduled afresh, disregarding
-	// where it is now.
+	// When a fresh scheduling decision was last requested, one that disregards where
+	// the object is now.
 	// +optional
 	RescheduleTriggeredAt *metav1.Time `json:"rescheduleTriggeredAt,omitempty"`
 
@@ -294,7 +294,7 @@ type GracefulEvictionTask struct {
 	// +kubebuilder:validation:MaxLength=1024
 	Message string `json:"message,omitempty"`
 
-	// Who asked for it.
+	// Who requested it.
 	// +required
 	Producer string `json:"producer"`
 
@@ -410,8 +410,8 @@ type AggregatedStatusItem struct {
 	// +optional
 	AppliedMessage string `json:"appliedMessage,omitempty"`
 
-	// Whether the copy does its work: "Healthy", "Unhealthy", or "Unknown" when that
-	// cannot be told.
+	// Whether the copy does its work: "Healthy", "Unhealthy", or "Unknown" when it
+	// cannot be determined.
 	// +optional
 	// +kubebuilder:validation:Enum=Healthy;Unhealthy;Unknown
 	Health ResourceHealth `json:"health,omitempty"`

@@ -26,7 +26,7 @@ const (
 	// AwaitsClaimsAnnotation is there, as "true", while the present targets were chosen without knowing what devices the
 	// object claims, since a claim or claim template that it names did not exist.
 	AwaitsClaimsAnnotation = "flagship.io/awaits-claims"
-	// TemplateContentAnnotation tells which content of the template a policy last made the binding from, so that a restart
+	// TemplateContentAnnotation is a digest of the content of the template that the binding was last made from, so that a restart
 	// finds nothing to do.
 	TemplateContentAnnotation = "resourcetemplate.karmada.io/content"
 	// DependenciesAnnotation lists, as JSON, the objects that the template refers to.

@@ -72,11 +72,11 @@ func TestParseEndpoint(t *testing.T) {
 // server is a member with an identity; it counts connections, and requests other than the question who it is.
 type server struct {
 	*httptest.Server
-	id       atomic.Value
-	status   atomic.Int32
-	conns    atomic.Int32
-	asked    atomic.Int32
-	requests atomic.Int32
+	id            atomic.Value
+	status        atomic.Int32
+	conns         atomic.Int32
+	identityReads atomic.Int32
+	requests      atomic.Int32
 }
 
 func newServer(t *testing.T, edit func(*httptest.Server)) *server {
@@ -86,7 +86,7 @@ func newServer(t *testing.T, edit func(*httptest.Server)) *server {
 	s.status.Store(http.StatusOK)
 	s.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/api/v1/namespaces/kube-system" {
-			s.asked.Add(1)
+			s.identityReads.Add(1)
 			w.WriteHeader(int(s.status.Load()))
 			_, _ = fmt.Fprintf(w, `{"metadata":{"uid":%q}}`, s.id.Load())
 			return
@@ -137,7 +137,7 @@ func send(t *testing.T, way *dial.Way, who dial.Identity) error {
 	return errors.Join(err, resp.Body.Close())
 }
 
-func TestIdentityIsAskedOncePerConnection(t *testing.T) {
+func TestIdentityIsRequestedOncePerConnection(t *testing.T) {
 	for _, http2 := range []bool{true, false} {
 		t.Run(fmt.Sprintf("http2 %t", http2), func(t *testing.T) {
 			s := newServer(t, func(s *httptest.Server) { s.EnableHTTP2 = http2 })
@@ -147,8 +147,8 @@ func TestIdentityIsAskedOncePerConnection(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if s.requests.Load() != 5 || s.asked.Load() > s.conns.Load() {
-				t.Errorf("%d requests, %d questions on %d connections", s.requests.Load(), s.asked.Load(), s.conns.Load())
+			if s.requests.Load() != 5 || s.identityReads.Load() > s.conns.Load() {
+				t.Errorf("%d requests, %d reads of the identity on %d connections", s.requests.Load(), s.identityReads.Load(), s.conns.Load())
 			}
 			// The member is replaced by another one at the same address.
 			s.id.Store("two")
@@ -168,7 +168,7 @@ func TestIdentityIsAskedOncePerConnection(t *testing.T) {
 	}
 }
 
-func TestIdentityThatCannotBeTold(t *testing.T) {
+func TestIdentityThatCannotBeRead(t *testing.T) {
 	cases := map[string]struct {
 		status    int
 		who       dial.Identity
@@ -214,8 +214,8 @@ func TestATokenThatIsNotAccepted(t *testing.T) {
 			t.Fatalf("the answer is %s", resp.Status)
 		}
 	}
-	if asked, sent := s.asked.Load(), s.requests.Load(); asked != requests || sent != 0 {
-		t.Errorf("%d requests made %d questions for the identity, and %d were sent", requests, asked, sent)
+	if reads, sent := s.identityReads.Load(), s.requests.Load(); reads != requests || sent != 0 {
+		t.Errorf("%d requests read the identity %d times, and %d were sent", requests, reads, sent)
 	}
 }
 
@@ -253,7 +253,7 @@ func TestTheEnvironmentNamesNoProxy(t *testing.T) {
 		t.Fatal(err)
 	}
 	if way.Transport.Proxy != nil {
-		t.Error("the transport asks the environment for a proxy")
+		t.Error("the transport reads a proxy from the environment")
 	}
 }
 

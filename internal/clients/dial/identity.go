@@ -45,7 +45,7 @@ var errUnauthorized = errors.New("the cluster does not accept the credential tha
 // marked is a connection that remembers whether the cluster behind it was checked.
 type marked struct {
 	net.Conn
-	mu      sync.Mutex // held while the cluster is being checked, so that only the first request asks
+	mu      sync.Mutex // held while the cluster is being checked, so that only the first request reads the identity
 	checked bool
 }
 
@@ -146,7 +146,7 @@ func (w *Way) checkConn(ctx context.Context, conn net.Conn, who Identity) error 
 	return err
 }
 
-// Check asks the cluster for its identity.
+// Check reads the identity of the cluster.
 func (w *Way) Check(ctx context.Context, who Identity) error {
 	if who.ID == "" {
 		return nil

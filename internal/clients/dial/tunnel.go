@@ -51,7 +51,7 @@ func dialThrough(proxyURL string, headers map[string]string, dialer *net.Dialer)
 	return tunnel.dial, nil
 }
 
-// tunnel asks an HTTP proxy to connect it to an address.
+// tunnel connects to an address through an HTTP proxy, with CONNECT.
 type tunnel struct {
 	proxy  *url.URL
 	header http.Header
@@ -67,7 +67,7 @@ func (t *tunnel) dial(ctx context.Context, _, address string) (net.Conn, error) 
 	}
 	if err := t.handshake(ctx, conn, address); err != nil {
 		_ = conn.Close()
-		return nil, fmt.Errorf("asking proxy %s for %s: %w", t.proxy.Host, address, err)
+		return nil, fmt.Errorf("connecting to %[2]s through proxy %[1]s: %[3]w", t.proxy.Host, address, err)
 	}
 	return conn, nil
 }
@@ -86,12 +86,12 @@ func (t *tunnel) handshake(ctx context.Context, conn net.Conn, address string) e
 			return err
 		}
 	}
-	ask := &http.Request{Method: http.MethodConnect, URL: &url.URL{Opaque: address}, Host: address, Header: t.header}
-	if err := ask.Write(conn); err != nil {
+	request := &http.Request{Method: http.MethodConnect, URL: &url.URL{Opaque: address}, Host: address, Header: t.header}
+	if err := request.Write(conn); err != nil {
 		return err
 	}
 	// The member speaks only after we did, so nothing of it can be in the reader's buffer.
-	response, err := http.ReadResponse(bufio.NewReader(conn), ask)
+	response, err := http.ReadResponse(bufio.NewReader(conn), request)
 	if err != nil {
 		return err
 	}

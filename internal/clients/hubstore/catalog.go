@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// kind is what the store knows of one kind in one version.
+// kind describes one kind in one version.
 type kind struct {
 	gvk        schema.GroupVersionKind
 	gvr        schema.GroupVersionResource

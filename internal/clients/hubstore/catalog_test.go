@@ -78,7 +78,7 @@ func TestCatalogChoosesKindsAndVersions(t *testing.T) {
 	}
 }
 
-func TestCatalogKeepsWhatItCannotAsk(t *testing.T) {
+func TestCatalogKeepsWhatItCannotRead(t *testing.T) {
 	groups := []*metav1.APIGroup{group("example.io", "v1")}
 	before := newCatalog(groups, []*metav1.APIResourceList{list("example.io/v1", resource("widgets", "Widget"))}, nil, nil, nil)
 	widget := schema.GroupVersionKind{Group: "example.io", Version: "v1", Kind: "Widget"}

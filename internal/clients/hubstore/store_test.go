@@ -41,9 +41,9 @@ type hub struct {
 	dynamic  *dynamicfake.FakeDynamicClient
 	store    *Store
 
-	mu    sync.Mutex
-	lists map[string]*metav1.APIResourceList
-	told  map[string]int
+	mu       sync.Mutex
+	lists    map[string]*metav1.APIResourceList
+	notified map[string]int
 }
 
 // onHub runs a story in a synctest bubble against a started store.
@@ -64,7 +64,7 @@ func onPreparedHub(t *testing.T, prepare, story func(*hub)) {
 			t:        t,
 			metadata: metadatafake.NewSimpleMetadataClient(scheme),
 			dynamic:  dynamicfake.NewSimpleDynamicClient(apiruntime.NewScheme()),
-			told:     map[string]int{},
+			notified: map[string]int{},
 			lists: map[string]*metav1.APIResourceList{
 				"":                     list("v1", resource("configmaps", "ConfigMap")),
 				"apps":                 list("apps/v1", resource("deployments", "Deployment"), resource("deployments/status", "Deployment")),
@@ -75,7 +75,7 @@ func onPreparedHub(t *testing.T, prepare, story func(*hub)) {
 		h.store.Subscribe(func(ref Ref) {
 			h.mu.Lock()
 			defer h.mu.Unlock()
-			h.told[ref.String()]++
+			h.notified[ref.String()]++
 		})
 		prepare(h)
 		ctx, stop := context.WithCancel(t.Context())
@@ -133,13 +133,13 @@ func (h *hub) remove(gvr schema.GroupVersionResource, namespace, name string) {
 	synctest.Wait()
 }
 
-// news is what subscribers were told since the last call.
+// news is what subscribers were notified of since the last call.
 func (h *hub) news() map[string]int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	told := h.told
-	h.told = map[string]int{}
-	return told
+	notified := h.notified
+	h.notified = map[string]int{}
+	return notified
 }
 
 func (h *hub) expectNews(reason string, want map[string]int) {
@@ -191,12 +191,12 @@ func TestALateSubscriberHearsOfWhatThereIs(t *testing.T) {
 	onHub(t, func(h *hub) {
 		h.put(deployments, metav1.ObjectMeta{Namespace: "shop", Name: "web"})
 		h.put(configmaps, metav1.ObjectMeta{Namespace: "shop", Name: "settings"})
-		var told []string
-		h.store.Subscribe(func(ref Ref) { told = append(told, ref.String()) })
-		slices.Sort(told)
+		var notified []string
+		h.store.Subscribe(func(ref Ref) { notified = append(notified, ref.String()) })
+		slices.Sort(notified)
 		want := []string{"apps/v1/Deployment shop/web", "v1/ConfigMap shop/settings"}
-		if diff := cmp.Diff(want, told); diff != "" {
-			t.Errorf("told at once (-want +got):\n%s", diff)
+		if diff := cmp.Diff(want, notified); diff != "" {
+			t.Errorf("notified at once (-want +got):\n%s", diff)
 		}
 	})
 }
@@ -352,7 +352,7 @@ func (b busyGetter) List(ctx context.Context, options metav1.ListOptions) (*meta
 }
 
 // TestDefinitionsAreWaitedFor: without them custom resources look as if they needed none, and those that they brought along
-// would be removed from members. Any other kind holds nobody up for long.
+// would be removed from members. Any other kind delays the start for a short time only.
 func TestDefinitionsAreWaitedFor(t *testing.T) {
 	const late = 2 * readyAfter
 	for resource, want := range map[schema.GroupVersionResource]time.Duration{crds: late, configmaps: readyAfter} {

@@ -46,7 +46,7 @@ func (s *Store) remember(ref Ref, obj *unstructured.Unstructured) {
 	if err != nil {
 		return
 	}
-	// Events during the write need not be told apart, so that it is recorded as a whole afterwards.
+	// Events during the write need not be distinguished, so the write is recorded as a whole afterwards.
 	w.writes.Begin(ref.objectKey())
 	w.writes.Done(ref.objectKey(), slim.(*metav1.PartialObjectMetadata))
 	if seen := w.seen(ref); seen != nil { // the watch may have been faster than the answer

@@ -59,7 +59,7 @@ type Writer struct {
 	Config
 	measure *controlloop.Queue
 	queue   workqueue.TypedRateLimitingInterface[types.NamespacedName]
-	// own tells the events of the writer's own writes from those of others, and has what the cache does not show yet. A read that
+	// own separates the events of the writer's own writes from those of others, and has what the cache does not show yet. A read that
 	// waits for the cache, as hubclient's does, would hold a worker for each of the thousands of Works that change at once.
 	own expectations.Writes[*workv1alpha1.Work]
 

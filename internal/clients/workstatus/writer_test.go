@@ -272,7 +272,7 @@ func TestNothingIsLost(t *testing.T) {
 		change func(*hub)
 		writes int
 	}{
-		"Conflict":     {"somebody else changed the Work since it was cached", func(h *hub) { h.cached = h.stored.DeepCopy(); h.bump() }, 2},
+		"Conflict":     {"another client changed the Work since it was cached", func(h *hub) { h.cached = h.stored.DeepCopy(); h.bump() }, 2},
 		"ServerBusy":   {"a write that failed is tried again", func(h *hub) { h.fail = []error{apierrors.NewTooManyRequests("busy", 1)} }, 2},
 		"ManyConflict": {"a Work that keeps changing is tried again later", func(h *hub) { h.fail = []error{refused, refused, refused} }, 4},
 	}
@@ -371,7 +371,7 @@ func TestASourceThatPanicsSilencesNoOther(t *testing.T) {
 		w.Update(key, workstatus.Observe, func(work *workv1alpha1.Work, status *workv1alpha1.WorkStatus) {
 			meta.SetStatusCondition(&status.Conditions, workv1alpha1.NotAvailable(work.Generation, "half of it"))
 			if failing.Load() {
-				panic("an object that nobody expected")
+				panic("an unexpected object")
 			}
 			healthy(work, status)
 		})

@@ -38,7 +38,7 @@ func (f *fixture) order(cluster string, first, last int) {
 	}
 }
 
-// carryOut asks for the removal of one Work after the other, each gone before the next, and returns how many were admitted.
+// carryOut requests the removal of one Work after the other, each gone before the next, and returns how many were admitted.
 func (f *fixture) carryOut(cluster string, first, last int) (admitted int) {
 	for i := first; i < last; i++ {
 		if f.Admit(Request{Cluster: cluster, Work: work(i), Removal: true}) {
@@ -136,7 +136,7 @@ func TestBrake(t *testing.T) {
 			f.order("a", 50, 75)
 			return f.carryOut("a", 50, 75)
 		}, 25, None},
-		"AfterARestart": {func(f *fixture) int { // what was ordered is told of again, what was done is not
+		"AfterARestart": {func(f *fixture) int { // what was ordered counts again, what was done does not
 			for i := range 60 {
 				f.Change("a", work(i), Work{}, Work{Objects: 1, Leaving: 1})
 			}

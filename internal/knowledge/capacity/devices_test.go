@@ -39,7 +39,7 @@ func TestFreeDevices(t *testing.T) {
 		taken   Usage
 		want    Stock
 	}{
-		"those nobody holds":                           {known, Class{Name: "gpu"}, Usage{}, Stock{true, true, true, 3}},
+		"those not reserved":                           {known, Class{Name: "gpu"}, Usage{}, Stock{true, true, true, 3}},
 		"less what is promised":                        {known, Class{Name: "gpu"}, taken, Stock{true, true, true, 1}},
 		"less what is promised under another version":  {known, Class{Name: "gpu"}, old, Stock{true, true, true, 1}},
 		"a class that is not there":                    {known, Class{Name: "fpga"}, Usage{}, Stock{true, false, true, 0}},

@@ -52,7 +52,7 @@ func TestFit(t *testing.T) {
 		want    int32
 	}{
 		"NotReported": {
-			reason:  "a cluster that has said nothing has room for nothing",
+			reason:  "a cluster that has reported nothing has no capacity",
 			cluster: &clusterv1alpha1.Cluster{}, want: 0,
 		},
 		"PodsOnly": {

@@ -7,7 +7,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/knowledge/capacity"
 )
 
-func TestLedger(t *testing.T) {
+func TestReservations(t *testing.T) {
 	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	oneCPU := capacity.DemandOf(list("cpu", "1"))
 	tenCPU := capacity.HeadroomOf(cluster(list("cpu", "10", "pods", "110"), nil, nil))
@@ -17,7 +17,7 @@ func TestLedger(t *testing.T) {
 		want   int32 // what still fits into 10 cpu
 	}{
 		"Promised": {
-			reason: "a promise takes room at once",
+			reason: "a reservation takes capacity at once",
 			story:  func(l *capacity.Reservations) { l.Promise("a", oneCPU, map[string]int32{"m": 4}, start) },
 			want:   6,
 		},
@@ -65,7 +65,7 @@ func TestLedger(t *testing.T) {
 			want: 10,
 		},
 		"NothingToTakeBack": {
-			reason: "scaling down what was never promised here gives no room that is not there",
+			reason: "scaling down what was never reserved here frees no capacity",
 			story:  func(l *capacity.Reservations) { l.Promise("a", oneCPU, map[string]int32{"m": -4}, start) },
 			want:   10,
 		},
@@ -99,10 +99,10 @@ func TestLedger(t *testing.T) {
 	}
 }
 
-func TestLedgerChanges(t *testing.T) {
+func TestReservationsReportEachChangeOnce(t *testing.T) {
 	l := capacity.NewReservations(time.Minute)
 	if got := l.Changes(); got != nil {
-		t.Fatalf("a new ledger has changes: %v", got)
+		t.Fatalf("new reservations have changes: %v", got)
 	}
 	l.Promise("a", capacity.DemandOf(nil), map[string]int32{"m": 1, "n": 1}, time.Time{})
 	if got := l.Changes(); len(got) != 2 || got["m"].IsZero() {
@@ -114,6 +114,6 @@ func TestLedgerChanges(t *testing.T) {
 		t.Fatalf("a promise that ended must show as nothing taken: %v", got)
 	}
 	if got := l.Changes(); got != nil {
-		t.Fatalf("changes are told once: %v", got)
+		t.Fatalf("changes are returned once: %v", got)
 	}
 }

@@ -32,7 +32,7 @@ func TestDoCountsWhatAReconcileEndedWith(t *testing.T) {
 		func(context.Context) error { return nil },
 		func(context.Context) error { return errBoom },
 		func(context.Context) error { return fmt.Errorf("member1: %w", controlloop.ErrPostponed) },
-		func(context.Context) error { panic("an object that nobody expected") },
+		func(context.Context) error { panic("an unexpected object") },
 	} {
 		_ = loop.Do(t.Context(), "key", f)
 	}

@@ -40,7 +40,7 @@ func (s Subjects) Identity(user string, groups []string) (Identity, error) {
 	for _, group := range groups {
 		usual := group == authenticated || group == allAccountsGroup || isAccount && group == accountsGroupPrefix+namespace
 		if !usual && privilegedGroup(group) {
-			return Identity{}, forbidden("members accept nobody of the group %q: use an account without it that holds clusters/proxy", group)
+			return Identity{}, forbidden("members accept no user of the group %q: use an account without it that holds clusters/proxy", group)
 		}
 	}
 	if privilegedUser(user) {

@@ -82,7 +82,7 @@ func TestIdentity(t *testing.T) {
 		"the group of nodes":            {"a", []string{"system:nodes"}, nil},
 		"the administrators of kubeadm": {"a", []string{"kubeadm:cluster-admins"}, nil},
 		"a component":                   {"system:kube-scheduler", []string{"dev"}, nil},
-		"nobody":                        {"system:anonymous", []string{"system:unauthenticated"}, nil},
+		"anonymous":                     {"system:anonymous", []string{"system:unauthenticated"}, nil},
 		"a false account":               {"system:serviceaccount:shop", []string{"dev"}, nil},
 		"the groups of another account": {"a", []string{"system:serviceaccounts:shop"}, nil},
 		"a user who takes our own name": {"flagship:group-member", []string{"other"}, nil},

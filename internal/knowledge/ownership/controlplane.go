@@ -16,7 +16,7 @@ const (
 	// without an id used.
 	FieldManager = "flagship"
 	// managerIDLength is how much of the id is in the name of a field manager. Two control planes with the same 8
-	// hexadecimal digits, one in four thousand million pairs, still tell their objects apart by the whole id.
+	// hexadecimal digits, one in four thousand million pairs, still recognize their objects by the whole id.
 	managerIDLength = 8
 )
 
@@ -39,7 +39,7 @@ func ManagerOf(id string) string {
 }
 
 // Other returns the id of the control plane that an object in a member belongs to, if that is another one; "" otherwise.
-// An object without an id may be anybody's.
+// An object without an id may belong to any control plane.
 func (c ControlPlane) Other(obj *unstructured.Unstructured) string {
 	if id := obj.GetAnnotations()[workv1alpha1.ControlPlaneAnnotation]; id != c.ID {
 		return id

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// trim removes, in place, the field ownership no one asks a cached object about: all but our own entry, and the ones
+// trim removes, in place, the field ownership that no code reads from a cached object: all but our own entry, and the ones
 // that came through the scale subresource.
 func (c ControlPlane) Trim(obj *unstructured.Unstructured) {
 	entries, ok, _ := unstructured.NestedSlice(obj.Object, "metadata", "managedFields")
@@ -44,7 +44,7 @@ func Ownership(seed maphash.Seed, fields map[string]any) uint64 {
 }
 
 // values is a fingerprint of the values at the fields that we own, 0 if we own none. A list counts as a whole, so that its
-// items need not be told apart: the fingerprint differs also for a field of another in it, which costs a comparison.
+// items need not be distinguished: the fingerprint differs also for a field of another in it, which costs a comparison.
 func Values(seed maphash.Seed, fields map[string]any, value any) uint64 {
 	if fields == nil {
 		return 0

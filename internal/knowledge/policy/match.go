@@ -336,25 +336,25 @@ func (d Decision) Explain() string {
 	} else {
 		b.WriteString("No policy match for resource")
 	}
-	named, told := 0, 0
+	named, lost := 0, 0
 	for _, c := range d.Candidates {
 		switch {
 		case c.Dropped == "":
 		case c.Miss == MissName:
 			named++
-		case told < explained:
+		case lost < explained:
 			separator := " "
 			if c.Rank != RankNone {
 				separator = ": " // it selects the object and lost to another
 			}
 			fmt.Fprintf(&b, "; %s%s%s", c.Policy, separator, c.Dropped)
-			told++
+			lost++
 		default:
-			told++
+			lost++
 		}
 	}
-	if told > explained {
-		fmt.Fprintf(&b, "; and %d more", told-explained)
+	if lost > explained {
+		fmt.Fprintf(&b, "; and %d more", lost-explained)
 	}
 	if named > 0 {
 		fmt.Fprintf(&b, "; %d select other objects by name", named)

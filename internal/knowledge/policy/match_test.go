@@ -208,7 +208,7 @@ func TestSelectors(t *testing.T) {
 func TestPreempt(t *testing.T) {
 	named := selecting("web")
 	for reason, tc := range map[string]struct {
-		holder, rival policyv1alpha1.Propagation
+		holder, other policyv1alpha1.Propagation
 		want          bool
 	}{
 		"a higher priority prevails":                 {pp("a"), pp("b", named, priority(1), preempting), true},
@@ -221,9 +221,9 @@ func TestPreempt(t *testing.T) {
 		"a cluster-wide never from a namespaced":     {pp("a"), cpp("b", named, priority(9), preempting), false},
 		"cluster-wide ones by priority":              {cpp("a"), cpp("b", named, priority(9), preempting), true},
 		"one being deleted does not":                 {pp("a"), pp("b", named, priority(1), preempting, deleting), false},
-		"nobody preempts itself":                     {pp("a", named, preempting), pp("a", named, priority(3), preempting), false},
+		"a policy does not preempt itself":           {pp("a", named, preempting), pp("a", named, priority(3), preempting), false},
 	} {
-		if got := Preempt(web, tc.holder, []policyv1alpha1.Propagation{tc.rival}) != nil; got != tc.want {
+		if got := Preempt(web, tc.holder, []policyv1alpha1.Propagation{tc.other}) != nil; got != tc.want {
 			t.Errorf("%s: preempts %v, want %v", reason, got, tc.want)
 		}
 	}
@@ -244,7 +244,7 @@ func TestJudge(t *testing.T) {
 		winner   string
 		dropped  map[string]string
 	}{
-		"nobody holds it": {nil, []policyv1alpha1.Propagation{first, pp("b")}, "first",
+		"it has no policy": {nil, []policyv1alpha1.Propagation{first, pp("b")}, "first",
 			map[string]string{"PropagationPolicy shop/b": "PropagationPolicy shop/first has priority 3, this one 0"}},
 		"who came first keeps it": {first, []policyv1alpha1.Propagation{
 			first, pp("high", named, priority(9)), pp("low", named, preempting), pp("broad", priority(9), preempting), cpp("wide", named, preempting, priority(9)),

@@ -33,8 +33,8 @@ import (
 
 var web = Request{Namespace: "shop", Name: "web-deployment"}
 
-// shore is a hub with one binding, its Works and its template.
-type shore struct {
+// fixture is a hub with one binding, its Works and its template.
+type fixture struct {
 	t         *testing.T
 	client    client.Client
 	clock     *clocktesting.FakePassiveClock
@@ -45,7 +45,7 @@ type shore struct {
 	refuse    error
 }
 
-func newShore(t *testing.T, binding client.Object, works ...*workv1alpha1.Work) *shore {
+func newFixture(t *testing.T, binding client.Object, works ...*workv1alpha1.Work) *fixture {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{workv1alpha1.AddToScheme, workv1alpha2.AddToScheme} {
@@ -53,8 +53,8 @@ func newShore(t *testing.T, binding client.Object, works ...*workv1alpha1.Work) 
 			t.Fatal(err)
 		}
 	}
-	s := &shore{t: t, clock: clocktesting.NewFakePassiveClock(start)}
-	s.templates = &oneTemplate{shore: s, object: deployment()}
+	s := &fixture{t: t, clock: clocktesting.NewFakePassiveClock(start)}
+	s.templates = &oneTemplate{fixture: s, object: deployment()}
 	objects := []client.Object{binding}
 	for _, w := range works {
 		objects = append(objects, w)
@@ -106,10 +106,10 @@ func deployment() *unstructured.Unstructured {
 // oneTemplate is a store of one object and an interpreter that notes which
 // clusters have applied it.
 type oneTemplate struct {
-	shore  *shore
-	object *unstructured.Unstructured
-	reads  int
-	fail   error
+	fixture *fixture
+	object  *unstructured.Unstructured
+	reads   int
+	fail    error
 	// meanwhile, if set, happens while the status is written.
 	meanwhile func()
 }
@@ -135,7 +135,7 @@ func (o *oneTemplate) UpdateStatus(_ context.Context, _, after *unstructured.Uns
 	if o.fail != nil {
 		return false, o.fail
 	}
-	o.shore.writes = append(o.shore.writes, "template")
+	o.fixture.writes = append(o.fixture.writes, "template")
 	o.object = after
 	return true, nil
 }
@@ -155,7 +155,7 @@ func (o *oneTemplate) Aggregate(_ context.Context, obj *unstructured.Unstructure
 	return after, unstructured.SetNestedField(after.Object, want, "status", "applied")
 }
 
-func (s *shore) reconcile() time.Duration {
+func (s *fixture) reconcile() time.Duration {
 	s.t.Helper()
 	result, err := s.loop.Reconcile(s.t.Context(), web)
 	if err != nil {
@@ -164,7 +164,7 @@ func (s *shore) reconcile() time.Duration {
 	return result.RequeueAfter
 }
 
-func (s *shore) expectWrites(reason string, want ...string) {
+func (s *fixture) expectWrites(reason string, want ...string) {
 	s.t.Helper()
 	if !slices.Equal(s.writes, want) {
 		s.t.Errorf("%s: writes %q, want %q", reason, s.writes, want)
@@ -172,7 +172,7 @@ func (s *shore) expectWrites(reason string, want ...string) {
 	s.writes = nil
 }
 
-func (s *shore) report(cluster string, options ...workOption) {
+func (s *fixture) report(cluster string, options ...workOption) {
 	s.t.Helper()
 	w := work(cluster)
 	if err := s.client.Get(s.t.Context(), client.ObjectKeyFromObject(w), w); err != nil {
@@ -186,12 +186,12 @@ func (s *shore) report(cluster string, options ...workOption) {
 	}
 }
 
-func (s *shore) status() *workv1alpha2.ResourceBindingStatus {
+func (s *fixture) status() *workv1alpha2.ResourceBindingStatus {
 	s.t.Helper()
 	return &s.binding().Status
 }
 
-func (s *shore) binding() *workv1alpha2.ResourceBinding {
+func (s *fixture) binding() *workv1alpha2.ResourceBinding {
 	s.t.Helper()
 	b := &workv1alpha2.ResourceBinding{}
 	if err := s.client.Get(s.t.Context(), client.ObjectKey{Namespace: web.Namespace, Name: web.Name}, b); err != nil {
@@ -201,9 +201,9 @@ func (s *shore) binding() *workv1alpha2.ResourceBinding {
 }
 
 func TestOneWriteForAllWorks(t *testing.T) {
-	s := newShore(t, binding(), work("a"), work("b"))
+	s := newFixture(t, binding(), work("a"), work("b"))
 	if wait := s.reconcile(); wait != silence {
-		t.Errorf("before anybody reported it looks again after %s, want %s", wait, silence)
+		t.Errorf("before any member reported it is reconciled again after %s, want %s", wait, silence)
 	}
 	s.report("a", appliedAt(1), reporting(`{"x":1}`, workv1alpha1.ResourceHealthy))
 	s.clock.SetTime(s.clock.Now().Add(50 * time.Millisecond))
@@ -231,7 +231,7 @@ func TestOneWriteForAllWorks(t *testing.T) {
 }
 
 func TestPatienceEnds(t *testing.T) {
-	s := newShore(t, binding(), work("a", appliedAt(1), reporting(`{}`, workv1alpha1.ResourceHealthy)), work("b"))
+	s := newFixture(t, binding(), work("a", appliedAt(1), reporting(`{}`, workv1alpha1.ResourceHealthy)), work("b"))
 	s.reconcile()
 	s.clock.SetTime(s.clock.Now().Add(patience))
 	s.reconcile()
@@ -241,7 +241,7 @@ func TestPatienceEnds(t *testing.T) {
 		t.Errorf("condition %+v", condition)
 	}
 	if len(s.events) > 0 {
-		t.Errorf("success was told: %q", s.events)
+		t.Errorf("success was published: %q", s.events)
 	}
 	s.report("a", reporting(`{"x":1}`, workv1alpha1.ResourceUnhealthy))
 	s.reconcile()
@@ -249,7 +249,7 @@ func TestPatienceEnds(t *testing.T) {
 }
 
 func TestAnUpdateInFlightShowsNoFlicker(t *testing.T) {
-	s := newShore(t, binding(), work("a", appliedAt(1), reporting(`{}`, workv1alpha1.ResourceHealthy)), work("b", appliedAt(1), reporting(`{}`, workv1alpha1.ResourceHealthy)))
+	s := newFixture(t, binding(), work("a", appliedAt(1), reporting(`{}`, workv1alpha1.ResourceHealthy)), work("b", appliedAt(1), reporting(`{}`, workv1alpha1.ResourceHealthy)))
 	s.reconcile()
 	s.writes = nil
 	for _, cluster := range []string{"a", "b"} {
@@ -272,7 +272,7 @@ func TestAnUpdateInFlightShowsNoFlicker(t *testing.T) {
 
 func TestANewGenerationIsConfirmedOnceRenderHadItsTurn(t *testing.T) {
 	good := []workOption{appliedAt(1), reporting(`{}`, workv1alpha1.ResourceHealthy)}
-	s := newShore(t, binding(), work("a", good...), work("b", good...))
+	s := newFixture(t, binding(), work("a", good...), work("b", good...))
 	s.reconcile()
 	s.writes = nil
 	b := &workv1alpha2.ResourceBinding{}
@@ -294,7 +294,7 @@ func TestANewGenerationIsConfirmedOnceRenderHadItsTurn(t *testing.T) {
 		t.Errorf("the verdict is about generation %d, want 3", got)
 	}
 	if len(s.events) != 1 {
-		t.Errorf("success was told again: %q", s.events)
+		t.Errorf("success was published again: %q", s.events)
 	}
 }
 
@@ -302,14 +302,14 @@ func TestWhatCannotBeRenderedIsNotFullyApplied(t *testing.T) {
 	good := []workOption{appliedAt(1), reporting(`{}`, workv1alpha1.ResourceHealthy)}
 	b := binding()
 	meta.SetStatusCondition(&b.Status.Conditions, workv1alpha2.NotRenderedCondition(2, workv1alpha2.OverrideFailedReason, "no such path"))
-	s := newShore(t, b, work("a", good...), work("b", good...))
+	s := newFixture(t, b, work("a", good...), work("b", good...))
 	s.reconcile()
 	condition := meta.FindStatusCondition(s.status().Conditions, workv1alpha2.FullyApplied)
 	if condition.Status != metav1.ConditionFalse || !strings.HasSuffix(condition.Message, "see condition Rendered") {
 		t.Errorf("condition %+v", condition)
 	}
 	if len(s.events) > 0 {
-		t.Errorf("success was told: %q", s.events)
+		t.Errorf("success was published: %q", s.events)
 	}
 	mended := &workv1alpha2.ResourceBinding{}
 	if err := s.client.Get(t.Context(), client.ObjectKey{Namespace: web.Namespace, Name: web.Name}, mended); err != nil {
@@ -329,7 +329,7 @@ func TestBeforeSchedulingThereIsNoVerdict(t *testing.T) {
 	b := binding()
 	b.Status = workv1alpha2.ResourceBindingStatus{}
 	b.Spec.Clusters = nil
-	s := newShore(t, b)
+	s := newFixture(t, b)
 	s.reconcile()
 	s.expectWrites("an unscheduled binding")
 }
@@ -337,7 +337,7 @@ func TestBeforeSchedulingThereIsNoVerdict(t *testing.T) {
 func TestKindsWithoutStatusAreNotRead(t *testing.T) {
 	b := binding()
 	b.Spec.Resource.Kind, b.Spec.Resource.APIVersion = "ConfigMap", "v1"
-	s := newShore(t, b, work("a", appliedAt(1), reporting(`{}`, workv1alpha1.ResourceHealthy)), work("b", appliedAt(1), reporting(`{}`, workv1alpha1.ResourceHealthy)))
+	s := newFixture(t, b, work("a", appliedAt(1), reporting(`{}`, workv1alpha1.ResourceHealthy)), work("b", appliedAt(1), reporting(`{}`, workv1alpha1.ResourceHealthy)))
 	s.reconcile()
 	s.expectWrites("a ConfigMap", "binding")
 	if s.templates.reads > 0 {
@@ -346,7 +346,7 @@ func TestKindsWithoutStatusAreNotRead(t *testing.T) {
 }
 
 func TestAConflictIsTriedAgain(t *testing.T) {
-	s := newShore(t, binding(), work("a", failed("x")), work("b", failed("x")))
+	s := newFixture(t, binding(), work("a", failed("x")), work("b", failed("x")))
 	s.refuse = apierrors.NewConflict(schema.GroupResource{}, web.Name, fmt.Errorf("changed"))
 	if wait := s.reconcile(); wait != backoff.Conflict {
 		t.Errorf("tries again after %s, want %s", wait, backoff.Conflict)
@@ -359,7 +359,7 @@ func TestAConflictIsTriedAgain(t *testing.T) {
 
 func TestATemplateThatRefusesItsStatus(t *testing.T) {
 	good := []workOption{appliedAt(1), reporting(`{}`, workv1alpha1.ResourceHealthy)}
-	s := newShore(t, binding(), work("a", good...), work("b", good...))
+	s := newFixture(t, binding(), work("a", good...), work("b", good...))
 	s.templates.fail = fmt.Errorf("status is invalid")
 	if _, err := s.loop.Reconcile(t.Context(), web); err == nil {
 		t.Error("the failure was swallowed")
@@ -368,7 +368,7 @@ func TestATemplateThatRefusesItsStatus(t *testing.T) {
 	if !slices.ContainsFunc(s.events, func(e string) bool {
 		return strings.Contains(e, "Warning AggregateStatusFailed Deployment/web: status is invalid")
 	}) {
-		t.Errorf("nobody was told: %q", s.events)
+		t.Errorf("the event was not published: %q", s.events)
 	}
 	s.templates.fail = nil
 	s.reconcile()
@@ -377,10 +377,10 @@ func TestATemplateThatRefusesItsStatus(t *testing.T) {
 	s.expectWrites("and then it is quiet")
 }
 
-// Somebody may empty a status by hand.
+// A user may empty a status by hand.
 func TestAStatusThatWasTakenAwayIsWrittenAgain(t *testing.T) {
 	good := []workOption{appliedAt(1), reporting(`{}`, workv1alpha1.ResourceHealthy)}
-	s := newShore(t, binding(), work("a", good...), work("b", good...))
+	s := newFixture(t, binding(), work("a", good...), work("b", good...))
 	s.reconcile()
 	s.writes = nil
 	q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[Request]())
@@ -390,7 +390,7 @@ func TestAStatusThatWasTakenAwayIsWrittenAgain(t *testing.T) {
 	handle.Update(t.Context(), ctrlevent.TypedUpdateEvent[*workv1alpha2.ResourceBinding]{ObjectOld: binding(), ObjectNew: whole}, q)
 	handle.Update(t.Context(), ctrlevent.TypedUpdateEvent[*workv1alpha2.ResourceBinding]{ObjectOld: whole, ObjectNew: whole}, q)
 	if heard := s.loop.pace.track(web).lastChange; !heard.IsZero() {
-		t.Error("our own write is looked at again")
+		t.Error("our own write is reconciled again")
 	}
 	for what, empty := range map[string]func(*workv1alpha2.ResourceBindingStatus){
 		"all": func(status *workv1alpha2.ResourceBindingStatus) {
@@ -412,7 +412,7 @@ func TestAStatusThatWasTakenAwayIsWrittenAgain(t *testing.T) {
 		s.writes = nil
 		handle.Update(t.Context(), ctrlevent.TypedUpdateEvent[*workv1alpha2.ResourceBinding]{ObjectOld: whole, ObjectNew: robbed}, q)
 		if s.loop.pace.track(web).lastChange.IsZero() {
-			t.Errorf("%s: nobody looks at it again", what)
+			t.Errorf("%s: it is not reconciled again", what)
 		}
 		s.loop.forget(web)
 		s.reconcile()
@@ -426,7 +426,7 @@ func TestAStatusThatWasTakenAwayIsWrittenAgain(t *testing.T) {
 // The scheduler, say, writes to the binding right before the note that its template could not be written.
 func TestWhatOthersWriteMeanwhileStays(t *testing.T) {
 	good := []workOption{appliedAt(1), reporting(`{}`, workv1alpha1.ResourceHealthy)}
-	s := newShore(t, binding(), work("a", good...), work("b", good...))
+	s := newFixture(t, binding(), work("a", good...), work("b", good...))
 	s.templates.fail = fmt.Errorf("unreachable")
 	s.templates.meanwhile = func() {
 		other := s.binding()
@@ -447,10 +447,10 @@ func TestWhatOthersWriteMeanwhileStays(t *testing.T) {
 	}
 }
 
-// What users say may change while nobody is there to notice.
+// A customization may change while the control plane is down.
 func TestAStatusThatMeantAnotherThingIsAddedUpAgain(t *testing.T) {
 	good := []workOption{appliedAt(1), reporting(`{}`, workv1alpha1.ResourceHealthy)}
-	s := newShore(t, binding(), work("a", good...), work("b", good...))
+	s := newFixture(t, binding(), work("a", good...), work("b", good...))
 	meaning := ""
 	s.loop.customized = func(schema.GroupVersionKind) string { return meaning }
 	s.reconcile()
@@ -470,7 +470,7 @@ func TestAStatusThatMeantAnotherThingIsAddedUpAgain(t *testing.T) {
 
 func TestASuccessorsStatusIsItsOwn(t *testing.T) {
 	good := []workOption{appliedAt(1), reporting(`{}`, workv1alpha1.ResourceHealthy)}
-	s := newShore(t, binding(), work("a", good...), work("b", good...))
+	s := newFixture(t, binding(), work("a", good...), work("b", good...))
 	s.templates.object.SetUID("second")
 	s.reconcile()
 	s.expectWrites("a template that was replaced", "binding")
@@ -481,7 +481,7 @@ func TestATemplateThatLostItsBinding(t *testing.T) {
 	good := []workOption{appliedAt(1), reporting(`{}`, workv1alpha1.ResourceHealthy)}
 	for name, clears := range map[string]bool{"Cleared": true, "LeftAsItWas": false} {
 		t.Run(name, func(t *testing.T) {
-			s := newShore(t, binding(), work("a", good...), work("b", good...))
+			s := newFixture(t, binding(), work("a", good...), work("b", good...))
 			if clears {
 				s.loop.conversion = deploymentsLoseStatus{}
 			}
@@ -496,7 +496,7 @@ func TestATemplateThatLostItsBinding(t *testing.T) {
 			onBinding[*workv1alpha2.ResourceBinding](s.loop).Delete(t.Context(), ctrlevent.TypedDeleteEvent[*workv1alpha2.ResourceBinding]{Object: gone}, q)
 			if !clears {
 				s.reconcile()
-				s.expectWrites("nobody asked for it")
+				s.expectWrites("no customization requested it")
 				return
 			}
 			if request, _ := q.Get(); request != web {
@@ -521,7 +521,7 @@ func TestATemplateThatLostItsBinding(t *testing.T) {
 // A template that could not be written is written after a start, although the binding shows everything already.
 func TestATemplateThatCouldNotBeWrittenBeforeAStart(t *testing.T) {
 	good := []workOption{appliedAt(1), reporting(`{}`, workv1alpha1.ResourceHealthy)}
-	s := newShore(t, binding(), work("a", good...), work("b", good...))
+	s := newFixture(t, binding(), work("a", good...), work("b", good...))
 	s.templates.fail = fmt.Errorf("unreachable")
 	if _, err := s.loop.Reconcile(t.Context(), web); err == nil {
 		t.Fatal("the failure was swallowed")
@@ -536,13 +536,13 @@ func TestATemplateThatCouldNotBeWrittenBeforeAStart(t *testing.T) {
 	s.expectWrites("after another one")
 }
 
-// The template is told while the binding is still there: a control plane that is killed right after it has let the binding
+// The status of the template is written while the binding exists: a control plane that is killed right after it has let the binding
 // go finds it no more.
 func TestATemplateThatIsAboutToLoseItsBinding(t *testing.T) {
 	good := []workOption{appliedAt(1), reporting(`{}`, workv1alpha1.ResourceHealthy)}
 	held := binding()
 	held.Finalizers = []string{held.Finalizer()}
-	s := newShore(t, held, work("a", good...), work("b", good...))
+	s := newFixture(t, held, work("a", good...), work("b", good...))
 	s.loop.conversion = deploymentsLoseStatus{}
 	s.reconcile()
 	s.expectWrites("at first", "template", "binding")

@@ -23,9 +23,9 @@ type Summary struct {
 	Items []workv1alpha2.AggregatedStatusItem
 	// Missing are the clusters whose copy is not applied as it should be.
 	Missing []string
-	// Settled is true if every cluster has reported its Work as it is now, and no rollout is under way. A summary that is not settled
+	// Stable is true if every cluster has reported its Work as it is now, and no rollout is under way. A summary that is not stable
 	// changes soon.
-	Settled bool
+	Stable bool
 	// Silent is true if there should be copies, and no cluster has reported at all.
 	Silent bool
 }
@@ -47,7 +47,7 @@ func Fold(spec *workv1alpha2.ResourceBindingSpec, works []*workv1alpha1.Work) Su
 			byCluster[cluster] = work
 		}
 	}
-	summary := Summary{Settled: true, Silent: true}
+	summary := Summary{Stable: true, Silent: true}
 	for _, cluster := range slices.Sorted(maps.Keys(targets(spec))) {
 		work := byCluster[cluster]
 		item := workv1alpha2.AggregatedStatusItem{
@@ -59,7 +59,7 @@ func Fold(spec *workv1alpha2.ResourceBindingSpec, works []*workv1alpha1.Work) Su
 		if !item.Applied {
 			summary.Missing = append(summary.Missing, cluster)
 		}
-		summary.Settled = summary.Settled && work != nil && settled(work)
+		summary.Stable = summary.Stable && work != nil && stable(work)
 		summary.Silent = summary.Silent && (work == nil || len(work.Status.Conditions) == 0)
 		summary.Items = append(summary.Items, item)
 	}
@@ -141,8 +141,8 @@ func statusOf(resource workv1alpha2.ObjectReference, work *workv1alpha1.Work) *w
 	return nil
 }
 
-// settled returns whether a Work's status is about its present spec and does not change soon.
-func settled(work *workv1alpha1.Work) bool {
+// stable returns whether a Work's status is about its present spec and does not change soon.
+func stable(work *workv1alpha1.Work) bool {
 	if ptr.Deref(work.Spec.SuspendDispatching, false) {
 		return true
 	}

@@ -95,13 +95,13 @@ func TestFold(t *testing.T) {
 		"all is well, in the order of names": {
 			spec:  specWith("b", "a"),
 			works: []*workv1alpha1.Work{work("b", good...), work("a", good...)},
-			want: Summary{Settled: true, Items: items{
+			want: Summary{Stable: true, Items: items{
 				item("a", true, "", ready, "Healthy"), item("b", true, "", ready, "Healthy")}},
 		},
 		"a failure is named": {
 			spec:  specWith("a", "b"),
 			works: []*workv1alpha1.Work{work("a", good...), work("b", failed("no such namespace"))},
-			want: Summary{Settled: true, Missing: []string{"b"}, Items: items{
+			want: Summary{Stable: true, Missing: []string{"b"}, Items: items{
 				item("a", true, "", ready, "Healthy"), item("b", false, "no such namespace", "", "Unknown")}},
 		},
 		"a cluster without Work is not forgotten": {
@@ -131,12 +131,12 @@ func TestFold(t *testing.T) {
 		"a suspended Work has nothing more to say": {
 			spec:  specWith("a"),
 			works: []*workv1alpha1.Work{work("a", append(good, atGeneration(2), suspended)...)},
-			want:  Summary{Settled: true, Missing: []string{"a"}, Items: items{item("a", false, outdated, ready, "Unknown")}},
+			want:  Summary{Stable: true, Missing: []string{"a"}, Items: items{item("a", false, outdated, ready, "Unknown")}},
 		},
 		"Works that are on their way out do not count": {
 			spec:  specWith("a"),
 			works: []*workv1alpha1.Work{work("a", good...), work("gone", good...)},
-			want:  Summary{Settled: true, Items: items{item("a", true, "", ready, "Healthy")}},
+			want:  Summary{Stable: true, Items: items{item("a", true, "", ready, "Healthy")}},
 		},
 		"dependants and drained clusters count, purged ones do not": {
 			spec: func() workv1alpha2.ResourceBindingSpec {
@@ -147,7 +147,7 @@ func TestFold(t *testing.T) {
 				return s
 			}(),
 			works: []*workv1alpha1.Work{work("a", good...), work("b", good...), work("c", good...), work("d", good...)},
-			want: Summary{Settled: true, Items: items{
+			want: Summary{Stable: true, Items: items{
 				item("a", true, "", ready, "Healthy"), item("b", true, "", ready, "Healthy"), item("c", true, "", ready, "Healthy")}},
 		},
 	} {
@@ -220,7 +220,7 @@ func TestHoldingBack(t *testing.T) {
 			t.Errorf("%s: holds back %s, want %s", reason, got, want)
 		}
 	}
-	underWay, silent, settled := Summary{}, Summary{Silent: true}, Summary{Settled: true}
+	underWay, silent, stable := Summary{}, Summary{Silent: true}, Summary{Stable: true}
 	expect("at first", p.hold(request, underWay), quiet)
 	step(200 * ms)
 	p.changed(request)
@@ -235,11 +235,11 @@ func TestHoldingBack(t *testing.T) {
 	step(100 * ms)
 	p.changed(request)
 	expect("when patience is over", p.hold(request, underWay), 0)
-	expect("once settled", p.hold(request, settled), 0)
+	expect("once stable", p.hold(request, stable), 0)
 	expect("unsettled anew", p.hold(request, underWay), quiet)
-	expect("with nobody talking", p.hold(request, silent), silence)
+	expect("with no member reporting", p.hold(request, silent), silence)
 	step(silence)
-	expect("with nobody talking for long", p.hold(request, silent), 0)
+	expect("with no member reporting for long", p.hold(request, silent), 0)
 	expect("a new generation", p.holdGeneration(request, 2), quiet)
 	step(quiet)
 	expect("the same generation later", p.holdGeneration(request, 2), 0)
@@ -249,7 +249,7 @@ func TestHoldingBack(t *testing.T) {
 func TestManySilentBindingsWaitLonger(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(start)
 	p := newPace(clock)
-	silent, settled := Summary{Silent: true}, Summary{Settled: true}
+	silent, stable := Summary{Silent: true}, Summary{Stable: true}
 	request := func(i int) Request { return Request{"shop", fmt.Sprint(i)} }
 	for i := range 101 {
 		p.hold(request(i), silent)
@@ -258,7 +258,7 @@ func TestManySilentBindingsWaitLonger(t *testing.T) {
 		t.Errorf("one of 101 is held back %s, want %s", got, want)
 	}
 	for i := 1; i <= 50; i++ {
-		p.hold(request(i), settled)
+		p.hold(request(i), stable)
 	}
 	for i := 51; i <= 90; i++ {
 		p.wrote(request(i))
@@ -277,7 +277,7 @@ func TestManySilentBindingsWaitLonger(t *testing.T) {
 	}
 }
 
-// Somebody may have made a Work from a copy of a rendered one, with its labels and annotations.
+// A user may have made a Work from a copy of a rendered one, with its labels and annotations.
 func TestACopyOfAWorkDoesNotSpeakForIt(t *testing.T) {
 	rendered := work("a", appliedAt(1), reporting(`{"x":1}`, workv1alpha1.ResourceHealthy))
 	byHand := work("a", failed("it is the other one's"))

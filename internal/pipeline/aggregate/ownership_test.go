@@ -31,7 +31,7 @@ func TestOnlyItsOwnBindingWritesATemplate(t *testing.T) {
 		if test.usual != nil {
 			test.usual(usual)
 		}
-		s := newShore(t, usual)
+		s := newFixture(t, usual)
 		test.change(b)
 		if got, err := s.loop.speaksFor(t.Context(), b); err != nil || got != test.want {
 			t.Errorf("%s: %v, %v, want %v", name, got, err, test.want)
@@ -40,7 +40,7 @@ func TestOnlyItsOwnBindingWritesATemplate(t *testing.T) {
 	wide := &workv1alpha2.ClusterResourceBinding{}
 	wide.Name = "reader-clusterrole"
 	wide.Spec.Resource = workv1alpha2.ObjectReference{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "ClusterRole", Name: "reader"}
-	if its, err := newShore(t, binding()).loop.speaksFor(t.Context(), wide); err != nil || !its {
+	if its, err := newFixture(t, binding()).loop.speaksFor(t.Context(), wide); err != nil || !its {
 		t.Errorf("the binding of a cluster-scoped template: %v, %v", its, err)
 	}
 }
@@ -49,7 +49,7 @@ func TestWorksThatNameAnotherBindingDoNotCount(t *testing.T) {
 	good := []workOption{appliedAt(1), reporting(`{}`, workv1alpha1.ResourceHealthy)}
 	stolen := append(good, func(w *workv1alpha1.Work) { w.Annotations[workv1alpha2.ResourceBindingNameAnnotation] = "other" })
 	unnamed := append(good, func(w *workv1alpha1.Work) { w.Annotations = nil })
-	s := newShore(t, binding(), work("a", stolen...), work("b", unnamed...))
+	s := newFixture(t, binding(), work("a", stolen...), work("b", unnamed...))
 	works, err := s.loop.works(t.Context(), s.binding())
 	if err != nil {
 		t.Fatal(err)

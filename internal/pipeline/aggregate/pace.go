@@ -14,9 +14,9 @@ const (
 	slowest = time.Second
 	// idle is how long a binding must be quiet to be quick again.
 	idle = 3 * time.Second
-	// quiet is the time without a change after which an unsettled summary is written.
+	// quiet is the time without a change after which an unstable summary is written.
 	quiet = 500 * time.Millisecond
-	// patience bounds how long an unsettled summary is not written.
+	// patience bounds how long an unstable summary is not written.
 	patience = 2 * time.Second
 	// silence is how long a summary is not written in which no cluster reports, and longestSilence how long while there are many of them:
 	// the members are busy then, and writes without content would add to the load.
@@ -40,8 +40,8 @@ type track struct {
 	lastWrite  time.Time
 	lastChange time.Time
 	streak     int
-	// unsettledSince is zero while the summary is settled.
-	unsettledSince time.Time
+	// unstableSince is zero while the summary is stable.
+	unstableSince time.Time
 	// silent is true if no cluster had reported at the last reconcile.
 	silent bool
 	// generation of the binding as last seen, and since when.
@@ -88,29 +88,29 @@ func (p *pace) changed(request Request) {
 	p.track(request).lastChange = p.clock.Now()
 }
 
-// hold returns how much longer an unsettled summary is not written. Most settle soon, and then one write has all.
+// hold returns how much longer an unstable summary is not written. Most become stable soon, and then one write contains all changes.
 func (p *pace) hold(request Request, summary Summary) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	t := p.track(request)
-	p.setSilent(t, summary.Silent && !summary.Settled)
-	if summary.Settled {
-		t.unsettledSince = time.Time{}
+	p.setSilent(t, summary.Silent && !summary.Stable)
+	if summary.Stable {
+		t.unstableSince = time.Time{}
 		return 0
 	}
 	now := p.clock.Now()
-	if t.unsettledSince.IsZero() {
-		t.unsettledSince = now
+	if t.unstableSince.IsZero() {
+		t.unstableSince = now
 	}
 	if summary.Silent {
 		wait := min(silence+time.Duration(p.silent-1)*silentShare, longestSilence)
-		return max(0, wait-now.Sub(t.unsettledSince))
+		return max(0, wait-now.Sub(t.unstableSince))
 	}
-	since := t.unsettledSince
+	since := t.unstableSince
 	if t.lastChange.After(since) {
 		since = t.lastChange
 	}
-	return max(0, min(quiet-now.Sub(since), patience-now.Sub(t.unsettledSince)))
+	return max(0, min(quiet-now.Sub(since), patience-now.Sub(t.unstableSince)))
 }
 
 // holdGeneration returns how much longer a new generation of the binding is not confirmed while nothing else changes: render may not be

@@ -80,7 +80,7 @@ func TestANamespaceIsDeletedOnlyIfItHoldsNothingElse(t *testing.T) {
 				t.Errorf("%s: the Work stays: %t", tc.reason, b.exists())
 			}
 			released := tc.want[len(tc.want)-1] == release
-			if told := len(b.events) == 1 && strings.Contains(b.events[0], "NamespaceReleased"); told != released {
+			if published := len(b.events) == 1 && strings.Contains(b.events[0], "NamespaceReleased"); published != released {
 				t.Errorf("%s: events are %q", tc.reason, b.events)
 			}
 		})
@@ -99,7 +99,7 @@ func TestANamespaceOfWhichNotEverythingCanBeListedWaitsAndIsReleased(t *testing.
 	if c := b.condition(workv1alpha1.WorkApplied); c == nil || !strings.Contains(c.Message, "cannot list configmaps") {
 		t.Errorf("Applied is %+v", c)
 	}
-	b.server.asked()
+	b.server.taken()
 	clock.Step(objects.DoubtPatience)
 	if _, err := b.reconcileWatched(); err != nil {
 		t.Fatal(err)

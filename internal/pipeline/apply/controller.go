@@ -140,7 +140,7 @@ func newApplier(hub client.Client, works cache.Cache, deps Deps) (*Applier, erro
 	return a, nil
 }
 
-// connectionChanged forgets what was done over a connection that is gone, and has all Works of a cluster looked at over a
+// connectionChanged forgets what was done over a connection that is gone, and enqueues all Works of a cluster for a
 // new one: their objects were not watched before.
 func (a *Applier) connectionChanged(cluster string) {
 	conn, connected := a.fleet.Get(cluster)

@@ -22,7 +22,7 @@ func TestDeletedWorksAreKnownUntilTheyAreCreatedAgainOrAreTooMany(t *testing.T) 
 		t.Error("it has reappeared before anything turned up")
 	}
 	if !b.reappears(name(0)) {
-		t.Error("an object turned up and nobody noticed")
+		t.Error("an object appeared and its Work was not enqueued")
 	}
 	g, reappeared := b.visit(name(0))
 	if !reappeared || !g.includes(now.Add(-time.Hour)) || !g.includes(now.Add(lateRequest/2)) || g.includes(now.Add(2*lateRequest)) {

@@ -38,12 +38,12 @@ import (
 // shows, and answers every other request as the test says. What a real member makes of an apply is for tests with real
 // members.
 type server struct {
-	mu       sync.Mutex
-	answer   func(w http.ResponseWriter, r *http.Request, body string)
-	shown    []string            // what the watch of ConfigMaps begins with
-	shownOf  map[string][]string // the same of other resources
-	sight    chan struct{}       // the watch shows nothing before this is closed; nil: it shows everything
-	requests []string
+	mu        sync.Mutex
+	answer    func(w http.ResponseWriter, r *http.Request, body string)
+	shown     []string            // what the watch of ConfigMaps begins with
+	shownOf   map[string][]string // the same of other resources
+	watchable chan struct{}       // the watch shows nothing before this is closed; nil: it shows everything
+	requests  []string
 }
 
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -54,14 +54,14 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	case r.URL.Query().Get("watch") == "true":
 		s.mu.Lock()
-		shown, sight := s.shown, s.sight
+		shown, watchable := s.shown, s.watchable
 		if resource := path.Base(r.URL.Path); resource != "configmaps" {
 			shown = s.shownOf[resource]
 		}
 		s.mu.Unlock()
-		if sight != nil {
+		if watchable != nil {
 			select {
-			case <-sight:
+			case <-watchable:
 			case <-r.Context().Done():
 				return
 			}
@@ -91,8 +91,8 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	answer(w, r, string(body))
 }
 
-// asked returns the requests so far, and forgets them.
-func (s *server) asked() []string {
+// taken returns the requests so far, and forgets them.
+func (s *server) taken() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	requests := s.requests
@@ -144,7 +144,7 @@ func fieldsOf(fields map[string]any) map[string]any {
 	return owned
 }
 
-// bench is an Applier with one Work, a hub that remembers, and a member that does as it is told.
+// bench is an Applier with one Work, a hub that records writes, and a member whose answers the test chooses.
 type bench struct {
 	*Applier
 	t       *testing.T
@@ -218,7 +218,7 @@ func (b *bench) expectPatience() {
 	clock := clocktesting.NewFakeClock(b.clock.Now())
 	b.setClock(clock)
 	if again, err := b.reconcile(b.t.Context(), "member1", theWork); err != nil || again != patienceWithWatch {
-		b.t.Fatalf("the Work is looked at again after %v, error %v", again, err)
+		b.t.Fatalf("the Work is reconciled again after %v, error %v", again, err)
 	}
 	b.wantRequests()
 	clock.Step(patienceWithWatch)
@@ -243,17 +243,17 @@ func (b *bench) awaitWatch() {
 	}
 }
 
-// queued is how many Works are to be looked at, those apart that are because of the new connection.
+// queued is how many Works are enqueued, without those that the new connection enqueued.
 func (b *bench) queued() int { return b.queues.Len() - 1 }
 
-// expectQueued waits until so many Works are to be looked at.
+// expectQueued waits until so many Works are enqueued.
 func (b *bench) expectQueued(n int) {
 	b.t.Helper()
 	err := wait.PollUntilContextTimeout(b.t.Context(), time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
 		return b.queued() == n, nil
 	})
 	if err != nil {
-		b.t.Fatalf("%d Works are to be looked at, want %d", b.queued(), n)
+		b.t.Fatalf("%d Works are enqueued, want %d", b.queued(), n)
 	}
 }
 
@@ -296,8 +296,8 @@ func (b *bench) exists() bool {
 
 func (b *bench) wantRequests(want ...string) {
 	b.t.Helper()
-	if got := b.server.asked(); !slices.Equal(want, got) {
-		b.t.Errorf("the member was asked %q, want %q", got, want)
+	if got := b.server.taken(); !slices.Equal(want, got) {
+		b.t.Errorf("the member received %q, want %q", got, want)
 	}
 }
 

@@ -134,7 +134,7 @@ func (a *Applier) setDropped(work *workv1alpha1.Work, results []outcome) {
 	for _, o := range results {
 		if len(o.dropped) > 0 {
 			a.events.Publish(events.Warning(events.Reference(workKind, work), events.SyncFailed,
-				fmt.Sprintf("%s was applied without what the cluster has no room for: %s", o.what, strings.Join(o.dropped, ", "))))
+				fmt.Sprintf("%s was applied without fields that the cluster does not know: %s", o.what, strings.Join(o.dropped, ", "))))
 		}
 	}
 }

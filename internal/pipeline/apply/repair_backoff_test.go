@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-func TestRepairsSlowDownWhenSomebodyInsists(t *testing.T) {
+func TestRepairsSlowDownWhenDriftReturns(t *testing.T) {
 	var d repairBackoff
 	key, now := types.NamespacedName{Name: "w"}, time.Unix(1000, 0)
 	var pauses []time.Duration

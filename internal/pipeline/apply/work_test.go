@@ -57,8 +57,8 @@ func TestANewObjectIsOneRequest(t *testing.T) {
 	}
 }
 
-// An object may be deleted before the answer to its creation is here: the watch has shown both then, and no one will tell
-// again.
+// An object may be deleted before the answer to its creation arrives: the watch has shown both then, and sends no further
+// event.
 func TestAnAnswerThatTheWatchHasOvertakenIsNoProof(t *testing.T) {
 	b := newBench(t, cluster(), work(t, mapA))
 	conn, _ := b.fleet.Get("member1")
@@ -134,7 +134,7 @@ func TestANamespaceOnItsWayIsNoNews(t *testing.T) {
 	if c := b.condition(workv1alpha1.WorkApplied); c != nil {
 		t.Errorf("reported already: %+v", c)
 	}
-	b.server.asked()
+	b.server.taken()
 	b.server.set(accept)
 	if err := b.look(); err != nil {
 		t.Error(err)
@@ -159,7 +159,7 @@ func TestAWorkThatWaitsForItsDefinitionSaysSoOnlyWhenItTakesLong(t *testing.T) {
 	look := func() {
 		t.Helper()
 		if again, err := b.reconcile(t.Context(), "member1", theWork); err != nil || again != time.Second {
-			t.Fatalf("it is looked at again after %v, error %v", again, err)
+			t.Fatalf("it is reconciled again after %v, error %v", again, err)
 		}
 		b.wantRequests()
 	}
@@ -312,8 +312,8 @@ func inMember(name, work string) string {
 		`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q,"namespace":"shop","uid":"u-%s","resourceVersion":"5"%s}}`, name, name, marks)), "")
 }
 
-// What was applied before the control plane was killed may be in no manifest and in no status: the watch tells of it.
-func TestWhatTheStatusDoesNotTellIsRemovedToo(t *testing.T) {
+// What was applied before the control plane was killed may be in no manifest and in no status: the watch shows it.
+func TestObjectsMissingFromTheStatusAreRemovedToo(t *testing.T) {
 	remove := []string{"DELETE " + pathB}
 	t.Run("WithTheWork", func(t *testing.T) {
 		b := newBench(t, cluster(), deleting(t, mapA))
@@ -328,15 +328,15 @@ func TestWhatTheStatusDoesNotTellIsRemovedToo(t *testing.T) {
 	})
 	t.Run("FromAWorkThatHasItNoMore", func(t *testing.T) {
 		b := newBench(t, cluster(), work(t, mapA))
-		b.server.shown, b.server.sight = []string{inMember("b", "w"), inMember("c", "other")}, make(chan struct{})
+		b.server.shown, b.server.watchable = []string{inMember("b", "w"), inMember("c", "other")}, make(chan struct{})
 		if err := b.look(); err != nil {
 			t.Fatal(err)
 		}
 		b.wantRequests("PATCH " + pathA)
 		if n := b.queued(); n != 0 {
-			t.Fatalf("%d Works are to be looked at before anything was seen", n)
+			t.Fatalf("%d Works are enqueued before the watch showed anything", n)
 		}
-		close(b.server.sight)
+		close(b.server.watchable)
 		b.expectQueued(2) // the Works of which objects turned up
 		if err := b.look(); err != nil {
 			t.Fatal(err)
@@ -345,7 +345,7 @@ func TestWhatTheStatusDoesNotTellIsRemovedToo(t *testing.T) {
 	})
 	t.Run("FromAWorkThatIsGone", func(t *testing.T) {
 		b := newBench(t, cluster(), deleting(t, mapA))
-		b.server.shown, b.server.sight = []string{inMember("b", "w")}, make(chan struct{})
+		b.server.shown, b.server.watchable = []string{inMember("b", "w")}, make(chan struct{})
 		b.expectPatience()
 		if err := b.look(); err != nil {
 			t.Fatal(err)
@@ -354,7 +354,7 @@ func TestWhatTheStatusDoesNotTellIsRemovedToo(t *testing.T) {
 		if b.exists() {
 			t.Fatal("the Work is still there")
 		}
-		close(b.server.sight)
+		close(b.server.watchable)
 		b.expectQueued(1)
 		if err := b.look(); err != nil {
 			t.Fatal(err)
@@ -365,7 +365,7 @@ func TestWhatTheStatusDoesNotTellIsRemovedToo(t *testing.T) {
 
 // An object that turns up although no one here is making it was requested by a request that was given up, or by a control
 // plane that was killed.
-func TestOnlyAnObjectThatNobodyIsMakingIsNews(t *testing.T) {
+func TestOnlyAnObjectThatIsNotBeingAppliedEnqueuesItsWork(t *testing.T) {
 	b := newBench(t, cluster())
 	at := objects.Place{Cluster: "member1", Resource: configMaps, Object: types.NamespacedName{Namespace: "shop", Name: "a"}}
 	turnsUp := objectcache.Change{Cluster: at.Cluster, Resource: at.Resource, Object: at.Object, Work: theWork, New: true}
@@ -375,12 +375,12 @@ func TestOnlyAnObjectThatNobodyIsMakingIsNews(t *testing.T) {
 	made()
 	b.memberChanged(turnsUp)
 	if n := b.queued(); n != 0 {
-		t.Errorf("%d Works are looked at because of what they made", n)
+		t.Errorf("%d Works are enqueued because of objects that they created", n)
 	}
 	b.objects.Results.Forget(at)
 	b.memberChanged(turnsUp)
 	if n := b.queued(); n != 1 {
-		t.Errorf("%d Works are looked at because of what nobody made, want 1", n)
+		t.Errorf("%d Works are enqueued because of an object that is not theirs, want 1", n)
 	}
 }
 
@@ -400,8 +400,8 @@ func TestDeletion(t *testing.T) {
 		"Theirs":          {"it was never ours", theirs, false, false, nil, ""},
 		"Others":          {"it belongs to another Work", others, false, false, nil, ""},
 		"Gone":            {"there is nothing to delete", "", false, false, nil, ""},
-		"OursUnseen":      {"the member is asked", mine, false, unseen, []string{"GET " + pathA, "DELETE " + pathA}, `"preconditions":{"uid":"u-a"}`},
-		"PreservedUnseen": {"the member is asked", mine, true, unseen, []string{"GET " + pathA, "PATCH " + pathA}, `"path":"/metadata/labels/karmada.io~1managed"`},
+		"OursUnseen":      {"the member is requested", mine, false, unseen, []string{"GET " + pathA, "DELETE " + pathA}, `"preconditions":{"uid":"u-a"}`},
+		"PreservedUnseen": {"the member is requested", mine, true, unseen, []string{"GET " + pathA, "PATCH " + pathA}, `"path":"/metadata/labels/karmada.io~1managed"`},
 		"TheirsUnseen":    {"it turns out not to be ours", theirs, false, unseen, []string{"GET " + pathA}, ""},
 		"OthersUnseen":    {"it turns out to be another Work's", others, false, unseen, []string{"GET " + pathA}, ""},
 		"GoneUnseen":      {"it turns out not to be there", "", false, unseen, []string{"GET " + pathA}, ""},
@@ -412,7 +412,7 @@ func TestDeletion(t *testing.T) {
 			w.Spec.PreserveResourcesOnDeletion = &tc.preserve
 			b := newBench(t, cluster(), w)
 			if tc.unseen {
-				b.server.sight = make(chan struct{})
+				b.server.watchable = make(chan struct{})
 				b.expectPatience()
 			} else if tc.live != "" && tc.live != theirs {
 				b.server.shown = []string{tc.live}
@@ -443,7 +443,7 @@ func TestDeletion(t *testing.T) {
 	}
 }
 
-func TestAWorkIsLetGoOnlyWhenItsObjectsAreOrNobodyHasThem(t *testing.T) {
+func TestAWorkIsReleasedOnlyWhenItsObjectsAreGoneOrUnowned(t *testing.T) {
 	t.Run("Refused", func(t *testing.T) {
 		b := newBench(t, cluster(), deleting(t, mapA))
 		b.server.shown = []string{inMember("a", "w")}

@@ -77,7 +77,7 @@ func TestWhatTheAgentSaysMeanwhileStays(t *testing.T) {
 }
 
 // Works of a cluster that this process does not observe, after the cluster was lost while no one looked.
-func TestAWorkIsSweptOnlyIfThatSaysSomethingNew(t *testing.T) {
+func TestAWorkIsRevisitedOnlyIfItsStatusWouldChange(t *testing.T) {
 	s := newBench(t, knowing{})
 	cluster := &clusterv1alpha1.Cluster{}
 	if err := s.hub.Get(t.Context(), types.NamespacedName{Name: "member1"}, cluster); err != nil {
@@ -95,7 +95,7 @@ func TestAWorkIsSweptOnlyIfThatSaysSomethingNew(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	swept := func() bool {
+	visited := func() bool {
 		t.Helper()
 		if _, err := s.reconcile(t.Context(), "member1", theWork); err != nil {
 			t.Fatal(err)
@@ -127,22 +127,22 @@ func TestAWorkIsSweptOnlyIfThatSaysSomethingNew(t *testing.T) {
 	})
 
 	turn(clusterv1alpha1.Ready())
-	if swept() {
-		t.Error("swept although the agent is well")
+	if visited() {
+		t.Error("visited although the agent is well")
 	}
 	turn(clusterv1alpha1.ReadinessUnknown(clusterv1alpha1.ClusterStatusUnknownReason, "silent"))
-	if !swept() {
-		t.Fatal("not swept although the agent is silent")
+	if !visited() {
+		t.Fatal("not visited although the agent is silent")
 	}
 	s.wait("it is cannot be reached", func(status workv1alpha1.WorkStatus) bool {
 		return lossIn(status.Conditions) != nil && health(status) == unknown && len(status.Conditions) == 2
 	})
-	if swept() {
-		t.Error("swept although that is said already")
+	if visited() {
+		t.Error("visited although the status says so already")
 	}
 	turn(clusterv1alpha1.Ready())
-	if !swept() {
-		t.Fatal("not swept although the agent is back")
+	if !visited() {
+		t.Fatal("not visited although the agent is back")
 	}
 	s.wait("it is what the agent said", func(status workv1alpha1.WorkStatus) bool {
 		return lossIn(status.Conditions) == nil && health(status) == healthy && len(status.Conditions) == 1

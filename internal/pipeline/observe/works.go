@@ -196,7 +196,7 @@ func (w *Works) reconcile(ctx context.Context, name string, key types.Namespaced
 	}
 	again := w.diagnose(work, found.objects)
 	if slices.ContainsFunc(found.objects, unanswered) {
-		again = min(cmp.Or(again, askAgain), askAgain)
+		again = min(cmp.Or(again, interpretAgain), interpretAgain)
 	}
 	if w.client.Get(ctx, types.NamespacedName{Name: name}, cluster) != nil || isLost(cluster) {
 		return 0, nil // the member was lost while the objects were interpreted, and that has been reported
@@ -318,8 +318,8 @@ func (w *Works) interpret(ctx context.Context, work *workv1alpha1.Work, s observ
 	return f
 }
 
-// askAgain is when to interpret an object again whose health is not known: a webhook may be back.
-const askAgain = 30 * time.Second
+// interpretAgain is when to interpret an object again whose health is not known: a webhook may be back.
+const interpretAgain = 30 * time.Second
 
 func unanswered(f finding) bool { return f.object != nil && f.health == workv1alpha1.ResourceUnknown }
 

@@ -216,10 +216,10 @@ func TestAWorkWaitsForTheConnectionToItsMember(t *testing.T) {
 	}
 	var waits *member.UnavailableError
 	if _, err := s.reconcile(t.Context(), "member1", theWork); !errors.As(err, &waits) {
-		t.Fatalf("without a connection: %v; nobody would look again", err)
+		t.Fatalf("without a connection: %v; it would not be retried", err)
 	}
 	if _, err := s.reconcile(t.Context(), "member2", theWork); !errors.As(err, &waits) {
-		t.Fatalf("without a Cluster: %v; nobody would look again", err)
+		t.Fatalf("without a Cluster: %v; it would not be retried", err)
 	}
 	s.queues.Add("member1", theWork)
 	if err := s.fleet.Upsert(t.Context(), cluster); err != nil {
@@ -254,7 +254,7 @@ func TestALostMemberIsUnknownUntilItIsFound(t *testing.T) {
 		s.clusterChanged(before, after)
 	}
 	turn(clusterv1alpha1.NotReady(clusterv1alpha1.ClusterNotReachableReason, "no route"))
-	s.wait("nobody knows how it is", func(status workv1alpha1.WorkStatus) bool {
+	s.wait("its state is unknown", func(status workv1alpha1.WorkStatus) bool {
 		c := meta.FindStatusCondition(status.Conditions, workv1alpha1.WorkAvailable)
 		return health(status) == workv1alpha1.ResourceUnknown && c.Status == metav1.ConditionUnknown && strings.Contains(string(status.ManifestStatuses[0].Status.Raw), "p5")
 	})
@@ -294,7 +294,7 @@ func TestALossIsNotTakenBackByALookThatBeganBefore(t *testing.T) {
 	}
 	cluster := &clusterv1alpha1.Cluster{}
 	if err := s.hub.Get(t.Context(), types.NamespacedName{Name: "member1"}, cluster); err != nil || !isLost(cluster) {
-		t.Errorf("nobody was asked: %v", err)
+		t.Errorf("the webhook was not called: %v", err)
 	}
 }
 
@@ -359,7 +359,7 @@ func TestAnInterpreterThatFailsIsReported(t *testing.T) {
 	if first, second := <-s.news, <-s.news; !strings.Contains(first, events.ReflectStatusFailed) || !strings.Contains(second, events.InterpretHealthFailed) {
 		t.Errorf("published %q and %q", first, second)
 	}
-	if again, err := s.reconcile(t.Context(), "member1", theWork); err != nil || again != askAgain {
-		t.Errorf("it is asked again after %s: %v", again, err)
+	if again, err := s.reconcile(t.Context(), "member1", theWork); err != nil || again != interpretAgain {
+		t.Errorf("it is interpreted again after %s: %v", again, err)
 	}
 }

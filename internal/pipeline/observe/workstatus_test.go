@@ -62,7 +62,7 @@ func TestReport(t *testing.T) {
 		"NextRollout": {"the end of an earlier rollout is not that of this", []metav1.Condition{applied, workv1alpha1.Progressed(1)}, []finding{seen("a", unhealthy)}, false, "True ResourcesAvailable", "True RollingOut", "False ResourcesHealthy"},
 		"Ailing":      {"unhealthy for long", []metav1.Condition{applied}, []finding{ailing("a")}, false, "True ResourcesAvailable", "True RollingOut", "True ResourcesUnhealthy"},
 		"Leftover":    {"what is no manifest any more says nothing about the Work", []metav1.Condition{applied}, []finding{seen("a", healthy), extra(ailing("b"))}, false, "True ResourcesAvailable", "False RolloutFinished", "False ResourcesHealthy"},
-		"Suspended":   {"nobody waits for what is not dispatched", nil, []finding{seen("a", healthy)}, true, "True ResourcesAvailable", "False RolloutFinished", "False ResourcesHealthy"},
+		"Suspended":   {"a Work that is not dispatched is not waited for", nil, []finding{seen("a", healthy)}, true, "True ResourcesAvailable", "False RolloutFinished", "False ResourcesHealthy"},
 		"Empty":       {"a Work of nothing", []metav1.Condition{applied}, nil, false, "True ResourcesAvailable", "False RolloutFinished", "False ResourcesHealthy"},
 	}
 	for name, tc := range tests {
@@ -93,7 +93,7 @@ func TestMessagesNameWhatIsMissing(t *testing.T) {
 	}
 }
 
-func TestOutOfSight(t *testing.T) {
+func TestMemberCannotBeReached(t *testing.T) {
 	shared := []workv1alpha1.ManifestStatus{{Health: workv1alpha1.ResourceHealthy}}
 	status := &workv1alpha1.WorkStatus{ManifestStatuses: shared, Conditions: []metav1.Condition{workv1alpha1.Applied(1)}}
 	unreachable(1, "member1")(nil, status)
@@ -144,7 +144,7 @@ func TestWithExtras(t *testing.T) {
 	old.SetManagedFields([]metav1.ManagedFieldsEntry{{
 		Manager: ownership.FieldManager, Operation: metav1.ManagedFieldsOperationApply, FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:data":{}}`),
 	}})
-	got := withExtras(ownership.ControlPlane{}, objects, []*unstructured.Unstructured{old, obj("Secret", "a"), obj("ConfigMap", "copied-by-somebody")})
+	got := withExtras(ownership.ControlPlane{}, objects, []*unstructured.Unstructured{old, obj("Secret", "a"), obj("ConfigMap", "copied-by-a-user")})
 	if got[0].object != nil || got[1].object == nil || len(got) != 3 {
 		t.Fatalf("got %+v", got)
 	}

@@ -56,7 +56,7 @@ type claimant struct {
 	meta   *metav1.PartialObjectMetadata
 	policy policyv1alpha1.Propagation
 	// contest returns how the policy won over others that select the template; it
-	// is empty if there were none, or it was settled before.
+	// is empty if there were none, or if the template was claimed before.
 	contest string
 	// dependants are the bindings whose templates need this one.
 	dependants []workv1alpha2.Binding

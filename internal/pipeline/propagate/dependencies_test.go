@@ -86,7 +86,7 @@ func (m *moody) Dependencies(ctx context.Context, obj *unstructured.Unstructured
 	return m.Shape.Dependencies(ctx, obj)
 }
 
-func TestDependenciesThatNobodyKnewAreAskedForAgain(t *testing.T) {
+func TestUnknownDependenciesAreInterpretedAgain(t *testing.T) {
 	propagation := pp("p")
 	h := newHub(t, propagation)
 	web := h.deployment("web")
@@ -101,7 +101,7 @@ func TestDependenciesThatNobodyKnewAreAskedForAgain(t *testing.T) {
 		mood.fails = errors.New("the webhook is down")
 		for range 2 {
 			if _, err := h.loop.Reconcile(t.Context(), web); !errors.Is(err, mood.fails) {
-				t.Errorf("%s: got %v; nobody would ask again", reason, err)
+				t.Errorf("%s: got %v; it would not be retried", reason, err)
 			}
 		}
 		if got := list(); got != want {
@@ -109,7 +109,7 @@ func TestDependenciesThatNobodyKnewAreAskedForAgain(t *testing.T) {
 		}
 		h.writes = nil
 		_, _ = h.loop.Reconcile(t.Context(), web)
-		h.expectWrites(reason + ", asked once more")
+		h.expectWrites(reason + ", reconciled once more")
 		mood.fails = nil
 	}
 	knows := func(reason, want string) {

@@ -68,8 +68,8 @@ type propagator struct {
 	unselected sync.Map // template.Ref → policy.Claim
 }
 
-// settleFor is how long a new template may be without a policy before an event says why: policies are often created a moment later.
-const settleFor = 5 * time.Second
+// unmatchedGrace is how long a new template may be without a policy before an event says why: policies are often created a moment later.
+const unmatchedGrace = 5 * time.Second
 
 // Reconcile brings claim and binding of one template up to date.
 func (p *propagator) Reconcile(ctx context.Context, ref hubstore.Ref) (reconcile.Result, error) {
@@ -100,15 +100,15 @@ func (p *propagator) Reconcile(ctx context.Context, ref hubstore.Ref) (reconcile
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	result, err := p.settle(ctx, &claimant{ref: ref, meta: meta, dependants: dependencies.InOrder(append(dependants, back...))}, subject, binding)
+	result, err := p.claimAndBind(ctx, &claimant{ref: ref, meta: meta, dependants: dependencies.InOrder(append(dependants, back...))}, subject, binding)
 	if len(back) > 0 && result.RequeueAfter == 0 {
 		result.RequeueAfter = backoff.NotYet // the Works of a dependant that is deleted for good go without an event for this package
 	}
 	return result, err
 }
 
-// settle finds the policy of a template, and brings claim and binding in line with it.
-func (p *propagator) settle(ctx context.Context, c *claimant, subject policy.Subject, binding workv1alpha2.Binding) (reconcile.Result, error) {
+// claimAndBind finds the policy of a template, and updates claim and binding accordingly.
+func (p *propagator) claimAndBind(ctx context.Context, c *claimant, subject policy.Subject, binding workv1alpha2.Binding) (reconcile.Result, error) {
 	propagation, contest, keep, err := p.policyFor(ctx, subject, c.meta, binding)
 	switch {
 	case err != nil:
@@ -246,8 +246,8 @@ func (p *propagator) unclaimed(ctx context.Context, ref hubstore.Ref, meta *meta
 		return reconcile.Result{}, nil
 	}
 	age := p.clock.Since(meta.CreationTimestamp.Time)
-	if !had && age < settleFor {
-		return reconcile.Result{RequeueAfter: settleFor - age}, nil
+	if !had && age < unmatchedGrace {
+		return reconcile.Result{RequeueAfter: unmatchedGrace - age}, nil
 	}
 	if had || p.fresh(meta) {
 		return reconcile.Result{}, p.explain(ctx, ref, meta, had)
@@ -258,7 +258,7 @@ func (p *propagator) unclaimed(ctx context.Context, ref hubstore.Ref, meta *meta
 // fresh returns whether what is found out about a template is news, not what a restart finds again.
 func (p *propagator) fresh(meta metav1.Object) bool {
 	up := p.clock.Since(p.started)
-	return up > time.Minute || p.clock.Since(meta.GetCreationTimestamp().Time) < up+settleFor
+	return up > time.Minute || p.clock.Since(meta.GetCreationTimestamp().Time) < up+unmatchedGrace
 }
 
 // explainClaim returns why the policy that selects a template does not get it: another kind has it.

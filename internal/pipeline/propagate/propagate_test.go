@@ -162,7 +162,7 @@ func TestAKindThatMeansSomethingElse(t *testing.T) {
 	h.expectWrites("again")
 	said = ""
 	h.reconcile(ref)
-	h.expectWrites("nobody says anything any more", "patch ResourceBinding web-deployment")
+	h.expectWrites("no policy suspends it any more", "patch ResourceBinding web-deployment")
 }
 
 // revised counts one replica more.
@@ -201,7 +201,7 @@ func TestKindsWithoutGeneration(t *testing.T) {
 	h.reconcile(key)
 	h.writes = nil
 	if digest := h.binding(key).GetAnnotations()[workv1alpha2.TemplateContentAnnotation]; !strings.HasPrefix(digest, "r") {
-		t.Errorf("a Secret's content is told by %q; it must not be hashed", digest)
+		t.Errorf("the annotation of a Secret's content is %q; it must not be hashed", digest)
 	}
 	h.templates.change(key, func(obj *unstructured.Unstructured) { obj.Object["data"] = map[string]any{"a": "Yg=="} })
 	h.reconcile(key)
@@ -426,8 +426,8 @@ func TestReleasedWithoutSuccessor(t *testing.T) {
 	h.expectEvent("No policy match for resource; PropagationPolicy shop/p selects Deployment with labels tier=back")
 }
 
-// A policy may be looked at before the templates are known, as after a start; it does not come again.
-func TestAPolicyThatChangedWhileNobodyLookedReleasesItsTemplates(t *testing.T) {
+// A policy may be reconciled before the templates are listed, as after a start; it is not reconciled again.
+func TestAPolicyThatChangedBeforeTheStartReleasesItsTemplates(t *testing.T) {
 	propagation := pp("p", selecting("tier=front"))
 	h := newHub(t, propagation)
 	ref := h.deployment("web")
@@ -440,7 +440,7 @@ func TestAPolicyThatChangedWhileNobodyLookedReleasesItsTemplates(t *testing.T) {
 
 func TestPreemptionTakesATemplateOver(t *testing.T) {
 	holder := pp("holder", priority(5))
-	h := newHub(t, holder, pp("rival", selecting("web"), priority(3), preempting))
+	h := newHub(t, holder, pp("preemptor", selecting("web"), priority(3), preempting))
 	ref := h.deployment("web")
 	h.reconcile(ref)
 	if got := policy.ClaimOn(h.binding(ref)).Policy.Name; got != "holder" {
@@ -448,10 +448,10 @@ func TestPreemptionTakesATemplateOver(t *testing.T) {
 	}
 	h.update(holder, func() { holder.Spec.Priority = ptr.To(int32(1)) })
 	h.policyChanged(policy.KeyOf(holder))
-	if got := policy.ClaimOn(h.binding(ref)).Policy.Name; got != "rival" {
+	if got := policy.ClaimOn(h.binding(ref)).Policy.Name; got != "preemptor" {
 		t.Errorf("after the holder's priority was lowered it belongs to %q, want the preempting policy", got)
 	}
-	h.expectEvent("PreemptPolicySucceed Deployment/web: PropagationPolicy shop/rival (priority 3) takes the object from PropagationPolicy shop/holder (priority 1)")
+	h.expectEvent("PreemptPolicySucceed Deployment/web: PropagationPolicy shop/preemptor (priority 3) takes the object from PropagationPolicy shop/holder (priority 1)")
 	meta, _ := h.templates.Meta(ref)
 	if _, both := meta.Labels[policyv1alpha1.ClusterPropagationPolicyPermanentIDLabel]; both {
 		t.Error("two claims at once")
@@ -462,12 +462,12 @@ func TestANamespacedPreemptorReplacesAClusterWideClaim(t *testing.T) {
 	h := newHub(t, cpp("wide", priority(9)))
 	ref := h.deployment("web")
 	h.reconcile(ref)
-	rival := pp("rival", selecting("web"), preempting)
-	h.create(rival)
-	h.policyChanged(policy.KeyOf(rival))
+	preemptor := pp("preemptor", selecting("web"), preempting)
+	h.create(preemptor)
+	h.policyChanged(policy.KeyOf(preemptor))
 	meta, _ := h.templates.Meta(ref)
 	for what, obj := range map[string]metav1.Object{"template": meta, "binding": h.binding(ref)} {
-		if got, want := policy.ClaimOn(obj), (policy.Claim{Policy: policy.KeyOf(rival), ID: "rival-id"}); got != want {
+		if got, want := policy.ClaimOn(obj), (policy.Claim{Policy: policy.KeyOf(preemptor), ID: "preemptor-id"}); got != want {
 			t.Errorf("claim on the %s is %v, want %v", what, got, want)
 		}
 		if obj.GetLabels()[policyv1alpha1.ClusterPropagationPolicyPermanentIDLabel] != "" ||
@@ -588,7 +588,7 @@ func TestSchedulePriorityIsLookedUp(t *testing.T) {
 	}
 }
 
-func TestNobodyIsToldOfWhatIsNobodysBusiness(t *testing.T) {
+func TestAPolicyThatNamesAnotherObjectPublishesNoEvent(t *testing.T) {
 	h := newHub(t, pp("p", selecting("other")))
 	ref := h.deployment("web")
 	h.clock.Step(2 * time.Minute)
@@ -598,7 +598,7 @@ func TestNobodyIsToldOfWhatIsNobodysBusiness(t *testing.T) {
 	}
 }
 
-func TestAnOwnerIsToldWhyNoPolicyMatches(t *testing.T) {
+func TestAnEventSaysWhyNoPolicyMatches(t *testing.T) {
 	h := newHub(t, pp("p", selecting("tier=back")))
 	ref := h.deployment("web")
 	h.reconcile(ref)
@@ -609,7 +609,7 @@ func TestAnOwnerIsToldWhyNoPolicyMatches(t *testing.T) {
 	h.clock.Step(2 * time.Second)
 	again := h.reconcile(ref)
 	if len(h.events) > 0 || again != 4*time.Second {
-		t.Errorf("told at once, or looked at again after %s: %q", again, h.events)
+		t.Errorf("published at once, or reconciled again after %s: %q", again, h.events)
 	}
 	h.clock.Step(again)
 	h.reconcile(ref)
@@ -617,7 +617,7 @@ func TestAnOwnerIsToldWhyNoPolicyMatches(t *testing.T) {
 	h.expectWrites("an unmatched template")
 }
 
-func TestAnOwnerIsToldWhichPolicyWonAndWhy(t *testing.T) {
+func TestAnEventSaysWhichPolicyWonAndWhy(t *testing.T) {
 	h := newHub(t, pp("broad"), pp("exact", selecting("web")))
 	ref := h.deployment("web")
 	h.reconcile(ref)
@@ -625,7 +625,7 @@ func TestAnOwnerIsToldWhichPolicyWonAndWhy(t *testing.T) {
 	h.events = nil
 	h.reconcile(ref)
 	if len(h.events) > 0 {
-		t.Errorf("told again: %q", h.events)
+		t.Errorf("published again: %q", h.events)
 	}
 }
 

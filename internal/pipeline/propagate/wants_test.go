@@ -71,11 +71,11 @@ func TestDeletedBindingIsCreatedAgainAsItWas(t *testing.T) {
 	}
 }
 
-func TestBindingsThatNobodyWants(t *testing.T) {
+func TestBindingsThatAreNotWanted(t *testing.T) {
 	cases := map[string]func(*fakeHub, hubstore.Ref, *workv1alpha2.ResourceBinding){
 		"the template is gone":        func(h *fakeHub, ref hubstore.Ref, _ *workv1alpha2.ResourceBinding) { delete(h.templates.objects, ref) },
 		"the template is another one": func(_ *fakeHub, _ hubstore.Ref, b *workv1alpha2.ResourceBinding) { b.Spec.Resource.UID = "earlier" },
-		"nobody has the template": func(h *fakeHub, ref hubstore.Ref, _ *workv1alpha2.ResourceBinding) {
+		"no policy has the template": func(h *fakeHub, ref hubstore.Ref, _ *workv1alpha2.ResourceBinding) {
 			h.templates.objects[ref].SetLabels(nil)
 		},
 		"it was made by hand": func(_ *fakeHub, _ hubstore.Ref, b *workv1alpha2.ResourceBinding) { b.Name = "mine" },

@@ -68,12 +68,12 @@ func TestNothingIsRenderedBeforeItsTime(t *testing.T) {
 		edit   func(*stage, *workv1alpha2.ResourceBinding)
 		fails  bool
 	}{
-		"NotScheduled":   {"nobody chose a cluster", func(_ *stage, b *workv1alpha2.ResourceBinding) { b.Spec.Clusters = nil }, false},
+		"NotScheduled":   {"no cluster was chosen", func(_ *stage, b *workv1alpha2.ResourceBinding) { b.Spec.Clusters = nil }, false},
 		"NewNumbersDue":  {"the scheduler has not seen the new replicas", func(_ *stage, b *workv1alpha2.ResourceBinding) { b.Spec.Replicas = 50; b.Generation = 9 }, false},
 		"NoTemplate":     {"it was deleted", func(s *stage, _ *workv1alpha2.ResourceBinding) { clear(s.templates) }, false},
 		"OtherTemplate":  {"it was made anew", func(_ *stage, b *workv1alpha2.ResourceBinding) { b.Spec.Resource.UID = "another" }, false},
 		"UnknownCluster": {"there is nowhere to put a Work", func(_ *stage, b *workv1alpha2.ResourceBinding) { b.Spec.Clusters[0].Name = "nowhere" }, false},
-		"NoID":           {"its Works could not be told from others", func(_ *stage, b *workv1alpha2.ResourceBinding) { b.Labels = nil }, true},
+		"NoID":           {"its Works could not be distinguished from others", func(_ *stage, b *workv1alpha2.ResourceBinding) { b.Labels = nil }, true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -132,7 +132,7 @@ func TestWorksOfAVanishedBindingAreDeleted(t *testing.T) {
 	s := newStage(t, threeClusters(binding)...)
 	s.mustReconcile(binding)
 	s.vanish(binding)
-	wantWrites(t, "somebody removed the finalizer", s.mustReconcile(binding), "delete "+workM1)
+	wantWrites(t, "the finalizer was removed", s.mustReconcile(binding), "delete "+workM1)
 }
 
 func TestPurgedCopyGoesFirst(t *testing.T) {
@@ -170,7 +170,7 @@ func TestDrainingCopyStaysAsItIs(t *testing.T) {
 	wantWrites(t, "the eviction ended", s.mustReconcile(binding), "delete "+workM1)
 }
 
-func TestOneFailingClusterHoldsNobody(t *testing.T) {
+func TestOneFailingClusterDoesNotDelayOthers(t *testing.T) {
 	binding := nginxBinding("m1", "m2", "m3")
 	s := newStage(t, threeClusters(binding)...)
 	boom := errors.New("the namespace is not there yet")
@@ -296,7 +296,7 @@ func TestForeignWorkIsNotTouched(t *testing.T) {
 		}
 		wantWrites(t, reason, writes)
 	}
-	refused("it was made by somebody else")
+	refused("it was made by another client")
 	if err := s.client.Delete(t.Context(), foreign); err != nil {
 		t.Fatal(err)
 	}
@@ -344,7 +344,7 @@ func TestAWorkThatCarriesANamespaceIsNotDeleted(t *testing.T) {
 		writes, result, err := s.reconcile(binding)
 		wantWrites(t, "it goes", writes, "patch "+workM1)
 		if err != nil || result.RequeueAfter == 0 {
-			t.Errorf("the binding is looked at again after %v, error %v", result.RequeueAfter, err)
+			t.Errorf("the binding is reconciled again after %v, error %v", result.RequeueAfter, err)
 		}
 		unbound(t, s)
 		wantWrites(t, "nothing of it is left", s.mustReconcile(binding), "patch default/nginx-deployment")
@@ -368,7 +368,7 @@ func TestAWorkThatLostWhatLeadsToItsBindingGetsItBack(t *testing.T) {
 	work, want := s.work("m1"), s.work("m1")
 	s.change(work, func() { work.Annotations = nil })
 	s.reconciler.writes.Observe(work)
-	wantWrites(t, "somebody removed its annotations", s.mustReconcile(binding), "patch "+workM1)
+	wantWrites(t, "its annotations were removed", s.mustReconcile(binding), "patch "+workM1)
 	if diff := cmp.Diff(want.Annotations, s.work("m1").Annotations); diff != "" {
 		t.Errorf("annotations (-want +got):\n%s", diff)
 	}

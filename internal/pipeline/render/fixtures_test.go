@@ -270,7 +270,7 @@ func (s *stage) work(cluster string) *workv1alpha1.Work {
 	return work
 }
 
-// vanish takes a binding away without its finalizer, and tells the watch.
+// vanish takes a binding away without its finalizer, and sends the watch event.
 func (s *stage) vanish(binding *workv1alpha2.ResourceBinding) {
 	s.t.Helper()
 	s.change(binding, func() { binding.Finalizers = nil })
@@ -280,7 +280,7 @@ func (s *stage) vanish(binding *workv1alpha2.ResourceBinding) {
 	s.reconciler.bindingEvents().Delete(s.t.Context(), ctrlevent.DeleteEvent{Object: binding}, newQueue())
 }
 
-// letGo removes the finalizers of a Work, as happens when its objects are gone from the member, and tells the watch.
+// letGo removes the finalizers of a Work, as happens when its objects are gone from the member, and sends the watch event.
 func (s *stage) letGo(work *workv1alpha1.Work) {
 	s.t.Helper()
 	s.change(work, func() { work.Finalizers = nil })

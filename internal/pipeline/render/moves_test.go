@@ -61,7 +61,7 @@ func TestAMoveLeavesTheOldCopyUntilTheNewOneIsHealthy(t *testing.T) {
 	s.reports(s.work("m2"), workv1alpha1.ResourceUnhealthy)
 	wantWrites(t, "the new copy is not healthy", s.mustReconcile(binding))
 	if key := requestFor(binding); !s.reconciler.moves.has(key.NamespacedName) {
-		t.Error("news of the new copy would not be looked at")
+		t.Error("events of the new copy would not be handled")
 	}
 	s.reports(s.work("m2"), workv1alpha1.ResourceHealthy)
 	wantWrites(t, "it is healthy now", s.mustReconcile(binding), "delete "+workM1)
@@ -81,7 +81,7 @@ func TestAMoveEndsWhenItsTimeIsUp(t *testing.T) {
 
 func TestMovesThatDoNotWait(t *testing.T) {
 	cases := map[string]func(*workv1alpha2.ResourceBinding){
-		"its policy asks for it": func(b *workv1alpha2.ResourceBinding) {
+		"its policy says so": func(b *workv1alpha2.ResourceBinding) {
 			b.Annotations = map[string]string{policyv1alpha1.PurgeModeAnnotation: "Directly"}
 		},
 	}
@@ -96,7 +96,7 @@ func TestMovesThatDoNotWait(t *testing.T) {
 func TestAMoveWaitsForAllReplicas(t *testing.T) {
 	s, binding, _ := moving(t, func(b *workv1alpha2.ResourceBinding) { b.Spec.Replicas = 5 })
 	s.change(binding, func() { binding.Status.SchedulerObservedGeneration = binding.Generation })
-	wantWrites(t, "the new place has room for two of five", s.mustReconcile(binding), "create "+workM2)
+	wantWrites(t, "the new cluster has capacity for two of five", s.mustReconcile(binding), "create "+workM2)
 	s.reports(s.work("m2"), workv1alpha1.ResourceHealthy)
 	wantWrites(t, "two are less than five", s.mustReconcile(binding))
 }

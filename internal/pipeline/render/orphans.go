@@ -34,7 +34,7 @@ func newOrphans(r prometheus.Registerer) *orphans {
 		works: map[types.NamespacedName]map[types.NamespacedName]bool{},
 		count: promauto.With(r).NewGaugeVec(prometheus.GaugeOpts{
 			Name: "flagship_orphaned_works",
-			Help: "Works whose binding does not exist, by cluster. They stay until their binding is created or somebody deletes them.",
+			Help: "Works whose binding does not exist, by cluster. They stay until their binding is created or a user deletes them.",
 		}, []string{"cluster"}),
 	}
 }

@@ -25,7 +25,7 @@ func TestWorksBeforeTheirBindingWait(t *testing.T) {
 	s.vanish(binding)
 	s.reconciler.lost.Clear() // a process that did not see it go
 	for range 2 {
-		wantWrites(t, "nobody knows what became of the binding", s.mustReconcile(binding))
+		wantWrites(t, "it is unknown whether the binding was deleted", s.mustReconcile(binding))
 	}
 	if len(s.events) != 1 || s.events[0].Reason != events.WorkOrphaned || s.events[0].Object.Kind != "Work" {
 		t.Errorf("events are %v, want one about the Work", s.events)

@@ -202,15 +202,15 @@ func TestWorkChanges(t *testing.T) {
 	changes := s.reconciler.workChanges()
 	const owner = "default/nginx-deployment"
 
-	send := func(reason string, want []string, tell func(queue)) {
+	send := func(reason string, want []string, event func(queue)) {
 		t.Helper()
 		q := newQueue()
-		tell(q)
+		event(q)
 		if diff := cmp.Diff(want, drain(q)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", reason, diff)
 		}
 	}
-	send("the echo of our own create", []string{}, func(q queue) {
+	send("the event of our own create", []string{}, func(q queue) {
 		changes.Create(t.Context(), crevent.CreateEvent{Object: work}, q)
 	})
 	status := edited(work, "100", func(w *workv1alpha1.Work) { w.Status.Conditions = []metav1.Condition{{Type: "Applied"}} })
@@ -218,11 +218,11 @@ func TestWorkChanges(t *testing.T) {
 		changes.Update(t.Context(), crevent.UpdateEvent{ObjectOld: work, ObjectNew: status}, q)
 	})
 	meddled := edited(status, "101", func(w *workv1alpha1.Work) { w.Generation++ })
-	send("somebody changed the spec", []string{owner}, func(q queue) {
+	send("the spec was changed", []string{owner}, func(q queue) {
 		changes.Update(t.Context(), crevent.UpdateEvent{ObjectOld: status, ObjectNew: meddled}, q)
 	})
 	stripped := edited(meddled, "102", func(w *workv1alpha1.Work) { w.Annotations = nil })
-	send("somebody removed what leads to the binding", []string{owner}, func(q queue) {
+	send("the annotations that name the binding were removed", []string{owner}, func(q queue) {
 		changes.Update(t.Context(), crevent.UpdateEvent{ObjectOld: meddled, ObjectNew: stripped}, q)
 	})
 	send("it is gone", []string{owner}, func(q queue) {
@@ -254,14 +254,14 @@ func TestStaleCacheIsHarmless(t *testing.T) {
 	binding := nginxBinding("m1")
 	s := newStage(t, threeClusters(binding)...)
 	s.mustReconcile(binding)
-	// The watch has told nothing yet, and the cache is as it was before: Works that were written stand in for it.
+	// The cache has not received the watch event yet: Works that were written are used instead.
 	s.reconciler.client = &blind{Client: s.client}
 	wantWrites(t, "the Work that was written is remembered", s.mustReconcile(binding))
 	// A process that has just started knows no writes.
 	s.reconciler.writes = expectations.Writes[*workv1alpha1.Work]{}
 	writes, result, err := s.reconcile(binding)
 	if err != nil || result.RequeueAfter == 0 {
-		t.Errorf("got %+v, %v; want another look soon and no error", result, err)
+		t.Errorf("got %+v, %v; want a requeue soon and no error", result, err)
 	}
 	wantWrites(t, "the create is refused", writes, "create "+workM1)
 	if len(s.events) != 0 {
@@ -269,7 +269,7 @@ func TestStaleCacheIsHarmless(t *testing.T) {
 	}
 }
 
-// TestRollbackBeforeTheCacheCaughtUp changes a template and changes it back faster than the watch tells.
+// TestRollbackBeforeTheCacheCaughtUp changes a template and changes it back before the watch events arrive.
 func TestRollbackBeforeTheCacheCaughtUp(t *testing.T) {
 	binding := nginxBinding("m1")
 	s := newStage(t, threeClusters(binding)...)
@@ -280,11 +280,11 @@ func TestRollbackBeforeTheCacheCaughtUp(t *testing.T) {
 	s.mustReconcile(binding)
 	s.put(parse(t, nginx))
 	s.reconciler.client = &blind{Client: s.client, shows: first}
-	wantWrites(t, "the cache looks right but is not", s.mustReconcile(binding), "patch "+workM1)
+	wantWrites(t, "the cache has the wanted Work, the API server has not", s.mustReconcile(binding), "patch "+workM1)
 }
 
-// TestAChangeRightBeforeOurWriteIsSeen has somebody edit a Work before the watch tells of it, and something else of the
-// Work change that render writes.
+// TestAChangeRightBeforeOurWriteIsSeen edits a Work, and changes something else of the Work that render writes, before the
+// watch event of the edit arrives.
 func TestAChangeRightBeforeOurWriteIsSeen(t *testing.T) {
 	binding := nginxBinding("m1")
 	s := newStage(t, threeClusters(binding)...)
@@ -300,7 +300,7 @@ func TestAChangeRightBeforeOurWriteIsSeen(t *testing.T) {
 	s.reconciler.client = &blind{Client: s.client, shows: first}
 	_, result, err := s.reconcile(binding)
 	if err != nil || result.RequeueAfter == 0 {
-		t.Errorf("got %+v, %v; want another look soon and no error", result, err)
+		t.Errorf("got %+v, %v; want a requeue soon and no error", result, err)
 	}
 	s.mustReconcile(binding)
 	if raw := string(s.work("m1").Spec.Workload.Manifests[0].Raw); !strings.Contains(raw, "nginx:1.27") {
@@ -309,8 +309,9 @@ func TestAChangeRightBeforeOurWriteIsSeen(t *testing.T) {
 	wantWrites(t, "all is well", s.mustReconcile(binding))
 }
 
-// TestAWorkThatNobodySawIsMadeAgain has a Work go that the watch never told of, so that it cannot tell of its end either.
-func TestAWorkThatNobodySawIsMadeAgain(t *testing.T) {
+// TestAWorkThatTheCacheNeverHadIsCreatedAgain deletes a Work of which the cache received neither
+// creation nor deletion.
+func TestAWorkThatTheCacheNeverHadIsCreatedAgain(t *testing.T) {
 	binding := nginxBinding("m1")
 	s := newStage(t, threeClusters(binding)...)
 	s.mustReconcile(binding)

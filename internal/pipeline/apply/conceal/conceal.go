@@ -92,7 +92,7 @@ func answerText(status *apierrors.StatusError, secret bool) string {
 var errorKind = regexp.MustCompile(`^(Invalid value|Unsupported value|Not found|Duplicate value|Too many|Too few|Required value|Forbidden|Too long|Too short|Internal error)(?:: |$)`)
 
 // ruleOf takes a validation error apart: "Invalid value: VALUE: RULE" or "Required value: RULE". A text of another form has
-// neither a kind nor a rule that could be told from a value.
+// neither a kind nor a rule that could be distinguished from a value.
 func ruleOf(message string) (kind, rule string) {
 	match := errorKind.FindStringSubmatch(message)
 	if match == nil {
@@ -110,7 +110,7 @@ func ruleOf(message string) (kind, rule string) {
 }
 
 // afterValue is what follows a value in a text: a quoted text, JSON, or a word, and a colon. It is empty if the value cannot
-// be told from what follows.
+// be distinguished from what follows.
 func afterValue(text string) string {
 	rest := ""
 	switch {

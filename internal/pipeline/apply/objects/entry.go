@@ -39,22 +39,22 @@ type Entry struct {
 type Results struct {
 	mu      sync.Mutex
 	entries map[Place]Entry
-	asked   map[Place]int // requests on their way
+	pending map[Place]int // requests on their way
 }
 
 // Expect records a request that may create an object, until the function it returns is called.
 func (l *Results) Expect(p Place) (done func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.asked == nil {
-		l.asked = map[Place]int{}
+	if l.pending == nil {
+		l.pending = map[Place]int{}
 	}
-	l.asked[p]++
+	l.pending[p]++
 	return func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		if l.asked[p]--; l.asked[p] == 0 {
-			delete(l.asked, p)
+		if l.pending[p]--; l.pending[p] == 0 {
+			delete(l.pending, p)
 		}
 	}
 }
@@ -64,7 +64,7 @@ func (l *Results) Made(p Place) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	_, known := l.entries[p]
-	return known || l.asked[p] > 0
+	return known || l.pending[p] > 0
 }
 
 func (l *Results) get(p Place) (Entry, bool) {
@@ -106,8 +106,8 @@ func (e Entry) newerThan(version string) bool {
 	return err == nil && order > 0
 }
 
-// settled returns whether another apply would change nothing. Before is what is remembered of the last one.
-func settled(d ssa.Difference, before Entry, remembered bool) bool {
+// unchanged returns whether another apply would change nothing. Before is what is remembered of the last one.
+func unchanged(d ssa.Difference, before Entry, remembered bool) bool {
 	if d.Stale {
 		return false
 	}

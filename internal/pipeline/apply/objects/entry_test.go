@@ -6,7 +6,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/pipeline/apply/ssa"
 )
 
-func TestSettled(t *testing.T) {
+func TestUnchanged(t *testing.T) {
 	tests := map[string]struct {
 		reason     string
 		difference ssa.Difference
@@ -15,7 +15,7 @@ func TestSettled(t *testing.T) {
 	}{
 		"Nothing":        {"no difference", ssa.Difference{}, nil, true},
 		"Stale":          {"something else is wanted", ssa.Difference{Stale: true}, &Entry{}, false},
-		"DriftNew":       {"drift that nobody remembers", ssa.Difference{Drifted: []string{"/a"}}, nil, false},
+		"DriftNew":       {"drift that is not remembered", ssa.Difference{Drifted: []string{"/a"}}, nil, false},
 		"DriftUnclaimed": {"a field that the server did not let us own last time either", ssa.Difference{Drifted: []string{"/a"}}, &Entry{unclaimed: map[string]bool{"/a": true}}, true},
 		"AlteredNew":     {"a value that is not ours", ssa.Difference{Altered: map[string]uint64{"/a": 1}, Unexplained: 1}, nil, false},
 		"Defaulted":      {"a default of the member, after a start", ssa.Difference{Altered: map[string]uint64{"/a": 1}}, nil, true},
@@ -29,7 +29,7 @@ func TestSettled(t *testing.T) {
 			if tc.before != nil {
 				before = *tc.before
 			}
-			if got := settled(tc.difference, before, tc.before != nil); got != tc.want {
+			if got := unchanged(tc.difference, before, tc.before != nil); got != tc.want {
 				t.Errorf("%s: got %t", tc.reason, got)
 			}
 		})

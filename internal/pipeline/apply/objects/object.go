@@ -175,7 +175,7 @@ func (w *Writer) updateObject(ctx context.Context, try attempt, live *unstructur
 			return Entry{}, err
 		}
 	}
-	if settled(d, try.before, try.remembered) {
+	if unchanged(d, try.before, try.remembered) {
 		var known Entry
 		if try.remembered {
 			known = try.before
@@ -191,7 +191,7 @@ func (w *Writer) updateObject(ctx context.Context, try attempt, live *unstructur
 		return Entry{}, err
 	}
 	if try.Conn.ControlPlane().Outdated(live) && !try.inherited {
-		return w.examine(ctx, try) // whose fields it all is, the cache does not tell
+		return w.examine(ctx, try) // the cache does not have the owners of the fields
 	}
 	if err := w.admitShrinkage(try, body, live); err != nil {
 		return Entry{}, err
@@ -223,7 +223,7 @@ func (w *Writer) bodyFor(ctx context.Context, try attempt, live *unstructured.Un
 	return body, nil
 }
 
-// outgrown returns whether the member's schema is another one than that which had no room for something.
+// outgrown returns whether the member's schema is another one than that which lacked some fields.
 func outgrown(ctx context.Context, try attempt, live *unstructured.Unstructured) (bool, error) {
 	present, err := try.Conn.Schema(ctx, try.desired.GroupVersionKind().GroupVersion())
 	if err != nil {
@@ -239,7 +239,7 @@ func (w *Writer) send(ctx context.Context, try attempt, body, live *unstructured
 	self := try.Conn.ControlPlane()
 	result := Entry{hash: try.hash}
 	var misfits []string
-	schema, asked := "", false
+	schema, read := "", false
 	for range rounds {
 		got, err := w.patch(ctx, try, body, ssa.Record{Hash: try.hash, Misfits: ssa.FootprintOfPaths(misfits), Schema: schema}, force)
 		if err == nil {
@@ -251,12 +251,12 @@ func (w *Writer) send(ctx context.Context, try attempt, body, live *unstructured
 			return result, nil
 		}
 		refused := ssa.UnknownFieldsIn(err)
-		if len(refused.Unknown) > 0 && !asked {
+		if len(refused.Unknown) > 0 && !read {
 			// It is this schema that has to refuse the fields, not the one before it.
 			if schema, err = try.Conn.Schema(ctx, try.desired.GroupVersionKind().GroupVersion()); err != nil {
 				return Entry{}, err
 			}
-			asked = true
+			read = true
 			continue
 		}
 		if removed := refused.Fit(body); len(removed) > 0 {

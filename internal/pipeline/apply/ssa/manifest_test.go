@@ -101,11 +101,11 @@ func TestLeftovers(t *testing.T) {
 	}
 	returned := object(t, `{apiVersion: v1, kind: ConfigMap, metadata: {name: b, namespace: shop}}`)
 	if diff := cmp.Diff(want, Leftovers(w, ManifestsOf(w), []*unstructured.Unstructured{returned}), cmp.AllowUnexported(Identity{})); diff != "" {
-		t.Errorf("what the status and the member tell of is one object: -want +got:\n%s", diff)
+		t.Errorf("an object in both the status and the member is one object: -want +got:\n%s", diff)
 	}
 	w.Status.ManifestStatuses = nil
 	if diff := cmp.Diff(want, Leftovers(w, ManifestsOf(w), []*unstructured.Unstructured{returned}), cmp.AllowUnexported(Identity{})); diff != "" {
-		t.Errorf("only the member tells of it: -want +got:\n%s", diff)
+		t.Errorf("an object in the member only: -want +got:\n%s", diff)
 	}
 	w.Spec.Workload.Manifests = append(w.Spec.Workload.Manifests, workv1alpha1.Manifest{RawExtension: runtime.RawExtension{Raw: []byte(`{}`)}})
 	if left := Leftovers(w, ManifestsOf(w), nil); len(left) > 0 {

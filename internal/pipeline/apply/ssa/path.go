@@ -15,7 +15,7 @@ import (
 // a few usual keys that it has, so that the same item of two versions of an object has one name. Conflicts are
 // translated into it by finding the item they speak of in the object.
 
-// itemNames are the keys that usually tell items of a list apart, in order of preference.
+// itemNames are the keys that usually identify items of a list, in order of preference.
 var itemNames = []string{"name", "key", "type", "ip", "containerPort", "port", "mountPath", "devicePath", "topologyKey", "id"}
 
 // itemPath is the last part of a list item's path.

@@ -32,7 +32,7 @@ func TestUnowned(t *testing.T) {
 			nil,
 		},
 		"TakenLeaf": {
-			"a field that somebody else set is gone from the entry",
+			"a field that another manager set is gone from the entry",
 			`{spec: {replicas: 1, paused: true}}`, `{"f:spec": {"f:paused": {}}}`, []string{"/spec/replicas"},
 		},
 		"TakenInItem": {
@@ -42,7 +42,7 @@ func TestUnowned(t *testing.T) {
 			[]string{`/spec/containers[name="b"]/image`},
 		},
 		"TakenItem": {
-			"a whole item: what is in it is not told again",
+			"a whole item: its fields are not listed as well",
 			`{spec: {containers: [{name: a, image: x}]}}`, `{"f:spec": {"f:containers": {'k:{"name":"z"}': {}}}}`,
 			[]string{`/spec/containers[name="a"]`},
 		},
@@ -87,7 +87,7 @@ spec:
 		want   string // in our form; empty: there is no such place
 	}{
 		"Field":         {"a plain field", ".spec.args", "/spec/args"},
-		"DottedKey":     {"dots in keys are told apart by what is there", ".metadata.annotations.a.b/c", "/metadata/annotations/a.b/c"},
+		"DottedKey":     {"dots in keys are recognized by the fields of the object", ".metadata.annotations.a.b/c", "/metadata/annotations/a.b/c"},
 		"ShorterKey":    {"a key that begins like another", ".metadata.annotations.a", "/metadata/annotations/a"},
 		"Item":          {"an item by its key", `.spec.containers[name="a"].image`, `/spec/containers[name="a"]/image`},
 		"SeveralKeys":   {"an item by several keys, one of which has its default", `.spec.containers[name="a"].ports[containerPort=80,protocol="TCP"].name`, `/spec/containers[name="a"]/ports[name="web"]/name`},

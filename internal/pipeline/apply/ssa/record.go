@@ -17,7 +17,7 @@ import (
 )
 
 // record is the content of the record annotation: a hash of what was wanted and, each after a dot, the footprint of the
-// fields that were set and, if there are any, that of the fields that the member has no room for, and what stands for the
+// fields that were set and, if there are any, that of the fields that the member's schema does not have, and what stands for the
 // schema that has not.
 type Record struct {
 	Hash      string

@@ -131,7 +131,7 @@ func reduce(obj *unstructured.Unstructured, path, element string) bool {
 	return len(kept) < len(list)
 }
 
-// triage tells real conflicts from drift: a field that we had, or that is one of our marks, was taken from us.
+// triage separates conflicts from drift: a field that we had, or that is one of our marks, was taken from us.
 func Triage(found []Conflict, body, live *unstructured.Unstructured) (theirs []Conflict, drifted bool) {
 	recorded, ok := RecordOf(live)
 	for _, c := range found {

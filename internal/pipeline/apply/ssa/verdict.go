@@ -29,7 +29,7 @@ func WorkOf(obj *unstructured.Unstructured) types.NamespacedName {
 	return types.NamespacedName{Namespace: annotations[workv1alpha1.WorkNamespaceAnnotation], Name: annotations[workv1alpha1.WorkNameAnnotation]}
 }
 
-// judge decides about an object that exists. otherOwner tells whether another Work, which is still there, has it.
+// judge decides about an object that exists. otherOwner returns whether another Work that exists has it.
 func Judge(self ownership.ControlPlane, work types.NamespacedName, desired, live *unstructured.Unstructured, otherOwner func(types.NamespacedName) bool) (Claim, error) {
 	owner := WorkOf(live)
 	overwrite := desired.GetAnnotations()[workv1alpha1.ConflictResolutionAnnotation] == workv1alpha1.ConflictResolutionOverwrite
@@ -56,7 +56,7 @@ func Judge(self ownership.ControlPlane, work types.NamespacedName, desired, live
 
 // judgeOthers decides about an object of another control plane. It is taken over once: where two control planes have
 // Overwrite, the first one does not take it back. A namespace is not taken over at all, since every control plane sends
-// its namespaces to all members with Overwrite: no one asked for that one.
+// its namespaces to all members with Overwrite: no policy requested that one.
 func judgeOthers(self ownership.ControlPlane, other string, overwrite bool, desired, live *unstructured.Unstructured) (Claim, error) {
 	switch {
 	case self.Lost(live):

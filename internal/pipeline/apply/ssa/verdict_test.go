@@ -26,16 +26,16 @@ func TestJudge(t *testing.T) {
 		message string
 	}{
 		"Managed":       {"it is ours", desired, `{metadata: {labels: {karmada.io/managed: "true"}, annotations: {work.karmada.io/namespace: karmada-es-m, work.karmada.io/name: w}}}`, ours, ""},
-		"Unlabelled":    {"somebody took the label off what we applied", desired, `{metadata: {annotations: {work.karmada.io/namespace: karmada-es-m, work.karmada.io/name: w}, managedFields: [{manager: flagship, operation: Apply, fieldsV1: {"f:data": {}}}]}}`, ours, ""},
-		"Rival":         {"another Work has it", overwriting, `{metadata: {labels: {karmada.io/managed: "true"}, annotations: {work.karmada.io/namespace: karmada-es-m, work.karmada.io/name: rival}}}`, Foreign, "another Work"},
+		"Unlabelled":    {"the label was removed from what we applied", desired, `{metadata: {annotations: {work.karmada.io/namespace: karmada-es-m, work.karmada.io/name: w}, managedFields: [{manager: flagship, operation: Apply, fieldsV1: {"f:data": {}}}]}}`, ours, ""},
+		"OtherWork":     {"another Work has it", overwriting, `{metadata: {labels: {karmada.io/managed: "true"}, annotations: {work.karmada.io/namespace: karmada-es-m, work.karmada.io/name: other}}}`, Foreign, "another Work"},
 		"FormerRival":   {"another Work had it and is gone", desired, `{metadata: {labels: {karmada.io/managed: "true"}, annotations: {work.karmada.io/namespace: karmada-es-m, work.karmada.io/name: former}}}`, ours, ""},
 		"ManagedNoWork": {"managed is enough, as it is for Karmada", desired, `{metadata: {labels: {karmada.io/managed: "true"}}}`, ours, ""},
-		"Theirs":        {"an object of somebody else", desired, `{metadata: {}}`, Foreign, "resource(kind=ConfigMap, shop/a) already exists in the cluster m and the work.karmada.io/conflict-resolution strategy value is empty, Karmada will not manage this resource"},
+		"Theirs":        {"an object of another owner", desired, `{metadata: {}}`, Foreign, "resource(kind=ConfigMap, shop/a) already exists in the cluster m and the work.karmada.io/conflict-resolution strategy value is empty, Karmada will not manage this resource"},
 		"Overwrite":     {"the user wants it", overwriting, `{metadata: {}}`, Adopting, ""},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			got, err := Judge(ownership.ControlPlane{}, thisWork, object(t, tc.desired), object(t, tc.live), func(w types.NamespacedName) bool { return w.Name == "rival" })
+			got, err := Judge(ownership.ControlPlane{}, thisWork, object(t, tc.desired), object(t, tc.live), func(w types.NamespacedName) bool { return w.Name == "other" })
 			if got != tc.want {
 				t.Errorf("%s: got %d, want %d", tc.reason, got, tc.want)
 			}
@@ -69,7 +69,7 @@ func TestJudgeObjectsOfOtherControlPlanes(t *testing.T) {
 		"TheirsOverwrite":  {"the user wants it", overwriting, theirs, Adopting, ""},
 		"TakenAway":        {"the other control plane has taken it over", overwriting, lost, Foreign, "was taken over by another control plane, 2222bbbb-other"},
 		"TheirsUnlabelled": {"the label was taken off", desired, `{metadata: {annotations: {flagship.io/control-plane: 2222bbbb-other}}}`, Foreign, "2222bbbb-other"},
-		"Namespace":        {"namespaces go everywhere with Overwrite, which nobody asked for", namespace, theirs, Foreign, "used as it is"},
+		"Namespace":        {"namespaces go everywhere with Overwrite, which no policy requested", namespace, theirs, Foreign, "used as it is"},
 		"Older":            {"an older version of ourselves, or Karmada, wrote it", desired, `{metadata: {labels: {karmada.io/managed: "true"}, annotations: {work.karmada.io/namespace: karmada-es-m, work.karmada.io/name: former}}}`, ours, ""},
 		"OlderOthers":      {"a control plane for which the member has another name wrote it", desired, `{metadata: {labels: {karmada.io/managed: "true"}, annotations: {work.karmada.io/namespace: karmada-es-hub2, work.karmada.io/name: w}}}`, Foreign, "karmada-es-hub2/w"},
 		"OlderOthersTaken": {"and the user wants it", overwriting, `{metadata: {labels: {karmada.io/managed: "true"}, annotations: {work.karmada.io/namespace: karmada-es-hub2, work.karmada.io/name: w}}}`, Adopting, ""},
@@ -119,8 +119,8 @@ func TestCompare(t *testing.T) {
 		want   Difference
 	}{
 		"Nothing": {"as it was applied", live(t, all, nil), Difference{}},
-		"Drift":   {"a field that we set belongs to somebody else", live(t, taken, nil), Difference{Drifted: []string{"/data"}}},
-		"Altered": {"somebody wrote another value under our name", live(t, all, func(o *unstructured.Unstructured) { o.Object["data"] = map[string]any{"k": "w"} }),
+		"Drift":   {"a field that we set belongs to another manager", live(t, taken, nil), Difference{Drifted: []string{"/data"}}},
+		"Altered": {"another client wrote another value under our name", live(t, all, func(o *unstructured.Unstructured) { o.Object["data"] = map[string]any{"k": "w"} }),
 			Difference{Altered: map[string]uint64{"/data/k": valueHash("w")}, Unexplained: 1}},
 		"OtherHash": {"something else is wanted now", live(t, all, func(o *unstructured.Unstructured) { SetAnnotation(o, workv1alpha1.RecordAnnotation, "other.AAAA") }), Difference{Stale: true}},
 		"NoLabel":   {"the managed label is gone", live(t, all, func(o *unstructured.Unstructured) { o.SetLabels(nil) }), Difference{Stale: true}},
@@ -160,11 +160,11 @@ func TestYieldReplicas(t *testing.T) {
 		desired, live string
 		want          any // replicas that are applied; nil: none
 	}{
-		"Ours":             {"nobody scales it", plain, `{spec: {replicas: 9}, metadata: {managedFields: [` + ownedBy + `]}}`, int64(2)},
-		"Scaled":           {"somebody set them through the scale subresource", plain, `{spec: {replicas: 9}, metadata: {managedFields: [` + scaled + `]}}`, nil},
+		"Ours":             {"it has no other manager", plain, `{spec: {replicas: 9}, metadata: {managedFields: [` + ownedBy + `]}}`, int64(2)},
+		"Scaled":           {"they were set through the scale subresource", plain, `{spec: {replicas: 9}, metadata: {managedFields: [` + scaled + `]}}`, nil},
 		"RetainedTheirs":   {"the user leaves them to the member", retained, `{spec: {replicas: 9}, metadata: {managedFields: [` + scaled + `]}}`, nil},
 		"RetainedStillOur": {"but to stop applying what only we own would remove it", retained, `{spec: {replicas: 9}, metadata: {managedFields: [` + ownedBy + `]}}`, int64(9)},
-		"RetainedNobodys":  {"or nobody owns them", retained, `{spec: {replicas: 9}, metadata: {}}`, nil},
+		"RetainedUnowned":  {"or they have no owner", retained, `{spec: {replicas: 9}, metadata: {}}`, nil},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

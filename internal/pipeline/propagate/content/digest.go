@@ -55,9 +55,9 @@ func Parse(s string) Digest {
 }
 
 // Of computes the digest of a template. Where a generation counts changes of content, the metadata is enough, if that count
-// is good enough for the caller: to some kinds, changed annotations are a new generation, whoever's they are. Otherwise content is
-// asked for the object. Secrets are not hashed, since bindings are for more eyes than they: their resource version stands for their
-// content.
+// is good enough for the caller: to some kinds, changed annotations are a new generation, whoever's they are. Otherwise content
+// reads the object. Secrets are not hashed, since more users may read bindings than Secrets: their resource version replaces
+// the hash.
 func Of(kind schema.GroupKind, meta metav1.Object, counted bool, content func() (*unstructured.Unstructured, error)) (Digest, error) {
 	user, marks := splitKeys(meta)
 	digest := Digest{Marks: hashOf(marks)}

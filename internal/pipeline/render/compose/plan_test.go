@@ -23,7 +23,7 @@ func TestPlan(t *testing.T) {
 		delete  bool
 	}{
 		"Scheduled": {"the targets, and nothing else, may stay", nil, []string{"m1", "m2"}, nil, true},
-		"NeverScheduled": {"no targets may mean that nobody has chosen yet",
+		"NeverScheduled": {"no targets may mean that the binding is not scheduled yet",
 			func(b *workv1alpha2.ResourceBinding) {
 				b.Spec.Clusters, b.Status.SchedulerObservedGeneration = nil, 0
 			}, nil, nil, false},
@@ -96,7 +96,7 @@ func TestAwaitsScheduler(t *testing.T) {
 		}, false},
 		"Duplicated": {"every target has to have all", func(b *workv1alpha2.ResourceBinding) { b.Spec.Placement.ReplicaScheduling = nil }, true},
 		"NoWorkload": {"there are no numbers", func(b *workv1alpha2.ResourceBinding) { b.Spec.Replicas = 0 }, false},
-		"Attached":   {"nobody schedules it", func(b *workv1alpha2.ResourceBinding) { b.Spec.Replicas++; b.Spec.Placement = nil }, false},
+		"Attached":   {"it has no placement", func(b *workv1alpha2.ResourceBinding) { b.Spec.Replicas++; b.Spec.Placement = nil }, false},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -128,7 +128,7 @@ func TestDivide(t *testing.T) {
 		"TieByName":        {3, votes(1, 1), "", map[string]int64{"a": 2, "b": 1}},
 		"TieByOddTemplate": {3, votes(1, 1), "a", map[string]int64{"a": 2, "b": 1}},
 		"TieByEven":        {3, votes(1, 1), "b", map[string]int64{"a": 1, "b": 2}},
-		"Nobody":           {3, votes(0, 0), "", map[string]int64{"a": 0, "b": 0}},
+		"Nothing":          {3, votes(0, 0), "", map[string]int64{"a": 0, "b": 0}},
 		"Millions":         {2_000_000_001, votes(1, 1, 2), "", map[string]int64{"a": 500_000_000, "b": 500_000_000, "c": 1_000_000_001}},
 	}
 	for name, tc := range cases {
