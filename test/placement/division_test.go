@@ -125,7 +125,7 @@ func TestPartialPlacement(t *testing.T) {
 	place := byAvailable(policyv1alpha1.ReplicaDivisionPreferenceWeighted, all)
 	whole, part := fleettest.Deployment(ns, "whole", 8), fleettest.Deployment(ns, "part", 8)
 	fleettest.Create(t, fleet.Hub, whole, fleettest.Policy(ns, "whole", place, whole))
-	short := "Clusters available replicas 5 are not enough to schedule. 3 of 8 replicas found no place; room for more: " +
+	short := "Clusters available replicas 5 are not enough to schedule. 3 of 8 replicas found no place; available for more: " +
 		clusters[0] + " for 3, " + clusters[1] + " for 2"
 	b := fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "Deployment", "whole"), refused(workv1alpha2.BindingReasonUnschedulable, short))
 	if len(b.Spec.Clusters) > 0 {

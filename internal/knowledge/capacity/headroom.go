@@ -100,7 +100,7 @@ func (r *Headroom) Fit(d *Demand, taken *Usage) int32 {
 		fit = min(fit, (left-promised)/item.value)
 	}
 	if modelled {
-		fit = min(fit, r.fitNodes(d)-r.promisedUnits(d, taken))
+		fit = min(fit, r.fitNodes(d)-r.reservedUnits(d, taken))
 	}
 	if devices {
 		fit = r.fitDevices(d, taken, fit)
@@ -133,7 +133,7 @@ func (r *Headroom) fitNodes(d *Demand) int64 {
 }
 
 // promisedUnits is how many units of d the promises amount to, by the modelled resource that they take most of.
-func (r *Headroom) promisedUnits(d *Demand, taken *Usage) int64 {
+func (r *Headroom) reservedUnits(d *Demand, taken *Usage) int64 {
 	var units int64
 	for _, item := range d.items {
 		if promised, ok := taken.items.of(item.name); ok && r.models(item.name) {

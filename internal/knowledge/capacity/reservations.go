@@ -11,13 +11,13 @@ import (
 type Reservations struct {
 	mu       sync.Mutex
 	lifetime time.Duration
-	owners   map[string]map[string]*promise // by owner, then cluster
-	clusters map[string]map[string]*promise // the same by cluster, then owner
+	owners   map[string]map[string]*reservation // by owner, then cluster
+	clusters map[string]map[string]*reservation // the same by cluster, then owner
 	totals   map[string]Usage
 	changed  map[string]struct{}
 }
 
-type promise struct {
+type reservation struct {
 	demand  Demand
 	units   int64
 	made    time.Time
@@ -28,8 +28,8 @@ type promise struct {
 func NewReservations(lifetime time.Duration) *Reservations {
 	return &Reservations{
 		lifetime: lifetime,
-		owners:   map[string]map[string]*promise{},
-		clusters: map[string]map[string]*promise{},
+		owners:   map[string]map[string]*reservation{},
+		clusters: map[string]map[string]*reservation{},
 		totals:   map[string]Usage{},
 		changed:  map[string]struct{}{},
 	}
@@ -37,7 +37,7 @@ func NewReservations(lifetime time.Duration) *Reservations {
 
 // Promise records that owner will use units more of demand in each cluster of units; negative numbers take back, down to nothing.
 // Freed is true if less is promised to some cluster now.
-func (r *Reservations) Promise(owner string, demand Demand, units map[string]int32, now time.Time) (freed bool) {
+func (r *Reservations) Reserve(owner string, demand Demand, units map[string]int32, now time.Time) (freed bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for cluster, n := range units {
@@ -46,7 +46,7 @@ func (r *Reservations) Promise(owner string, demand Demand, units map[string]int
 			if n <= 0 {
 				continue
 			}
-			p = &promise{}
+			p = &reservation{}
 			insert(r.owners, owner, cluster, p)
 			insert(r.clusters, cluster, owner, p)
 		}
@@ -128,13 +128,13 @@ func (r *Reservations) Changes() map[string]Usage {
 	return out
 }
 
-func (r *Reservations) end(owner, cluster string, p *promise) {
+func (r *Reservations) end(owner, cluster string, p *reservation) {
 	r.count(cluster, p, -p.units)
 	remove(r.owners, owner, cluster)
 	remove(r.clusters, cluster, owner)
 }
 
-func (r *Reservations) count(cluster string, p *promise, units int64) {
+func (r *Reservations) count(cluster string, p *reservation, units int64) {
 	if units == 0 {
 		return
 	}
@@ -147,14 +147,14 @@ func (r *Reservations) count(cluster string, p *promise, units int64) {
 	r.totals[cluster] = total
 }
 
-func insert(index map[string]map[string]*promise, first, second string, p *promise) {
+func insert(index map[string]map[string]*reservation, first, second string, p *reservation) {
 	if index[first] == nil {
-		index[first] = map[string]*promise{}
+		index[first] = map[string]*reservation{}
 	}
 	index[first][second] = p
 }
 
-func remove(index map[string]map[string]*promise, first, second string) {
+func remove(index map[string]map[string]*reservation, first, second string) {
 	delete(index[first], second)
 	if len(index[first]) == 0 {
 		delete(index, first)

@@ -18,21 +18,21 @@ func TestReservations(t *testing.T) {
 	}{
 		"Promised": {
 			reason: "a reservation takes capacity at once",
-			story:  func(l *capacity.Reservations) { l.Promise("a", oneCPU, map[string]int32{"m": 4}, start) },
+			story:  func(l *capacity.Reservations) { l.Reserve("a", oneCPU, map[string]int32{"m": 4}, start) },
 			want:   6,
 		},
 		"TwoOwners": {
 			reason: "promises add up",
 			story: func(l *capacity.Reservations) {
-				l.Promise("a", oneCPU, map[string]int32{"m": 4}, start)
-				l.Promise("b", oneCPU, map[string]int32{"m": 3}, start)
+				l.Reserve("a", oneCPU, map[string]int32{"m": 4}, start)
+				l.Reserve("b", oneCPU, map[string]int32{"m": 3}, start)
 			},
 			want: 3,
 		},
 		"ReportedBeforeRunning": {
 			reason: "a report from before the copies run does not contain them",
 			story: func(l *capacity.Reservations) {
-				l.Promise("a", oneCPU, map[string]int32{"m": 4}, start)
+				l.Reserve("a", oneCPU, map[string]int32{"m": 4}, start)
 				l.Reported("m")
 			},
 			want: 6,
@@ -40,7 +40,7 @@ func TestReservations(t *testing.T) {
 		"RunningThenReported": {
 			reason: "the first report after the copies run contains them",
 			story: func(l *capacity.Reservations) {
-				l.Promise("a", oneCPU, map[string]int32{"m": 4}, start)
+				l.Reserve("a", oneCPU, map[string]int32{"m": 4}, start)
 				l.Running("a", "m")
 				l.Reported("m")
 			},
@@ -49,9 +49,9 @@ func TestReservations(t *testing.T) {
 		"GrownAfterRunning": {
 			reason: "a new promise makes an old copy's health worthless as evidence",
 			story: func(l *capacity.Reservations) {
-				l.Promise("a", oneCPU, map[string]int32{"m": 2}, start)
+				l.Reserve("a", oneCPU, map[string]int32{"m": 2}, start)
 				l.Running("a", "m")
-				l.Promise("a", oneCPU, map[string]int32{"m": 2}, start)
+				l.Reserve("a", oneCPU, map[string]int32{"m": 2}, start)
 				l.Reported("m")
 			},
 			want: 6,
@@ -59,20 +59,20 @@ func TestReservations(t *testing.T) {
 		"TakenBack": {
 			reason: "a write that failed gives its promise back",
 			story: func(l *capacity.Reservations) {
-				l.Promise("a", oneCPU, map[string]int32{"m": 4}, start)
-				l.Promise("a", oneCPU, map[string]int32{"m": -4}, start)
+				l.Reserve("a", oneCPU, map[string]int32{"m": 4}, start)
+				l.Reserve("a", oneCPU, map[string]int32{"m": -4}, start)
 			},
 			want: 10,
 		},
 		"NothingToTakeBack": {
 			reason: "scaling down what was never reserved here frees no capacity",
-			story:  func(l *capacity.Reservations) { l.Promise("a", oneCPU, map[string]int32{"m": -4}, start) },
+			story:  func(l *capacity.Reservations) { l.Reserve("a", oneCPU, map[string]int32{"m": -4}, start) },
 			want:   10,
 		},
 		"Forgotten": {
 			reason: "a deleted binding holds nothing",
 			story: func(l *capacity.Reservations) {
-				l.Promise("a", oneCPU, map[string]int32{"m": 4, "n": 1}, start)
+				l.Reserve("a", oneCPU, map[string]int32{"m": 4, "n": 1}, start)
 				l.Forget("a")
 			},
 			want: 10,
@@ -80,8 +80,8 @@ func TestReservations(t *testing.T) {
 		"Expired": {
 			reason: "a promise that never came true is not believed for ever",
 			story: func(l *capacity.Reservations) {
-				l.Promise("a", oneCPU, map[string]int32{"m": 4}, start)
-				l.Promise("b", oneCPU, map[string]int32{"m": 1}, start.Add(time.Minute))
+				l.Reserve("a", oneCPU, map[string]int32{"m": 4}, start)
+				l.Reserve("b", oneCPU, map[string]int32{"m": 1}, start.Add(time.Minute))
 				l.Expire(start.Add(time.Minute + time.Second))
 			},
 			want: 9,
@@ -104,7 +104,7 @@ func TestReservationsReportEachChangeOnce(t *testing.T) {
 	if got := l.Changes(); got != nil {
 		t.Fatalf("new reservations have changes: %v", got)
 	}
-	l.Promise("a", capacity.DemandOf(nil), map[string]int32{"m": 1, "n": 1}, time.Time{})
+	l.Reserve("a", capacity.DemandOf(nil), map[string]int32{"m": 1, "n": 1}, time.Time{})
 	if got := l.Changes(); len(got) != 2 || got["m"].IsZero() {
 		t.Fatalf("after a promise to two clusters: %v", got)
 	}

@@ -29,73 +29,73 @@ func TestUIDsOfTheseTests(t *testing.T) {
 }
 
 func TestWebster(t *testing.T) {
-	type parties = []capacity.Party
+	type shares = []capacity.Share
 	cases := map[string]struct {
 		reason string
 		n      int32
 		uid    types.UID
-		in     parties
+		in     shares
 		want   []int32
 	}{
 		"Classic": {
-			reason: "the textbook division of 230,000 votes: quotients 100000, 80000, 33333, 30000, 26667, 20000(A/5), 20000(D), 16000(B/5)",
+			reason: "the textbook division of 230,000 weight: quotients 100000, 80000, 33333, 30000, 26667, 20000(A/5), 20000(D), 16000(B/5)",
 			n:      8,
-			in:     parties{{"a", 100000, 0}, {"b", 80000, 0}, {"c", 30000, 0}, {"d", 20000, 0}},
+			in:     shares{{"a", 100000, 0}, {"b", 80000, 0}, {"c", 30000, 0}, {"d", 20000, 0}},
 			want:   []int32{3, 3, 1, 1},
 		},
 		"TwoToOne": {
 			reason: "quotients in order: a 2, b 1, a 2/3, a 2/5, b 1/3",
 			n:      5,
-			in:     parties{{"a", 2, 0}, {"b", 1, 0}},
+			in:     shares{{"a", 2, 0}, {"b", 1, 0}},
 			want:   []int32{3, 2},
 		},
 		"TieByName": {
 			reason: "equal weights, one seat: without a uid the first name takes it",
 			n:      1,
-			in:     parties{{"b", 1, 0}, {"a", 1, 0}},
+			in:     shares{{"b", 1, 0}, {"a", 1, 0}},
 			want:   []int32{0, 1},
 		},
 		"TieEven": {
 			reason: "an even hash behaves as no uid",
 			n:      1, uid: evenUID,
-			in:   parties{{"a", 1, 0}, {"b", 1, 0}},
+			in:   shares{{"a", 1, 0}, {"b", 1, 0}},
 			want: []int32{1, 0},
 		},
 		"TieOdd": {
 			reason: "an odd hash turns the order of names round",
 			n:      1, uid: oddUID,
-			in:   parties{{"a", 1, 0}, {"b", 1, 0}},
+			in:   shares{{"a", 1, 0}, {"b", 1, 0}},
 			want: []int32{0, 1},
 		},
 		"TieFewerSeats": {
-			reason: "3/3 equals 1/1: the party with fewer seats goes first, whatever the names",
+			reason: "3/3 equals 1/1: the cluster with fewer replicas goes first, whatever the names",
 			n:      1,
-			in:     parties{{"a", 3, 1}, {"b", 1, 0}},
+			in:     shares{{"a", 3, 1}, {"b", 1, 0}},
 			want:   []int32{1, 1},
 		},
 		"StartsFromSeats": {
-			reason: "who already has seats waits until the others have caught up",
+			reason: "who already has replicas waits until the others have caught up",
 			n:      3,
-			in:     parties{{"a", 1, 3}, {"b", 1, 0}},
+			in:     shares{{"a", 1, 3}, {"b", 1, 0}},
 			want:   []int32{3, 3},
 		},
 		"NobodyVotes": {
-			reason: "without any votes everybody counts alike",
+			reason: "without any weight everybody counts alike",
 			n:      4,
-			in:     parties{{"a", 0, 0}, {"b", 0, 0}, {"c", 0, 0}},
+			in:     shares{{"a", 0, 0}, {"b", 0, 0}, {"c", 0, 0}},
 			want:   []int32{2, 1, 1},
 		},
 		"NoVotesNoSeat": {
-			reason: "a party without votes gets nothing while others have some",
+			reason: "a cluster without weight gets nothing while others have some",
 			n:      5,
-			in:     parties{{"a", 0, 0}, {"b", 7, 0}},
+			in:     shares{{"a", 0, 0}, {"b", 7, 0}},
 			want:   []int32{0, 5},
 		},
-		"Nothing": {reason: "no seats to give", n: 0, in: parties{{"a", 1, 2}}, want: []int32{2}},
+		"Nothing": {reason: "no replicas to give", n: 0, in: shares{{"a", 1, 2}}, want: []int32{2}},
 		"Huge": {
-			reason: "a billion seats are leapt over, not counted out",
+			reason: "a billion replicas are leapt over, not counted out",
 			n:      1_000_000_000,
-			in:     parties{{"a", 3, 0}, {"b", 1, 0}},
+			in:     shares{{"a", 3, 0}, {"b", 1, 0}},
 			want:   []int32{750_000_000, 250_000_000},
 		},
 	}
@@ -103,11 +103,11 @@ func TestWebster(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			got := slices.Clone(tc.in)
 			capacity.Webster(tc.n, got, tc.uid)
-			seats := make([]int32, len(got))
+			replicas := make([]int32, len(got))
 			for i := range got {
-				seats[i] = got[i].Seats
+				replicas[i] = got[i].Replicas
 			}
-			if diff := cmp.Diff(tc.want, seats); diff != "" {
+			if diff := cmp.Diff(tc.want, replicas); diff != "" {
 				t.Errorf("%s: -want +got\n%s", tc.reason, diff)
 			}
 		})
@@ -115,43 +115,43 @@ func TestWebster(t *testing.T) {
 }
 
 // oneByOne is the method as it is defined, without heap or leap.
-func oneByOne(n int32, parties []capacity.Party, uid types.UID) {
+func oneByOne(n int32, shares []capacity.Share, uid types.UID) {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(uid))
 	reverse := uid != "" && h.Sum32()%2 == 1
 	for range n {
 		best := 0
-		for i := range parties {
-			p, b := parties[i], parties[best]
-			x, y := float64(p.Votes)/float64(2*p.Seats+1), float64(b.Votes)/float64(2*b.Seats+1)
+		for i := range shares {
+			p, b := shares[i], shares[best]
+			x, y := float64(p.Weight)/float64(2*p.Replicas+1), float64(b.Weight)/float64(2*b.Replicas+1)
 			switch {
 			case x != y:
 				if x > y {
 					best = i
 				}
-			case p.Seats != b.Seats:
-				if p.Seats < b.Seats {
+			case p.Replicas != b.Replicas:
+				if p.Replicas < b.Replicas {
 					best = i
 				}
 			case p.Name < b.Name != reverse && p.Name != b.Name:
 				best = i
 			}
 		}
-		parties[best].Seats++
+		shares[best].Replicas++
 	}
 }
 
-func randomParties(r *rand.Rand, most int64) []capacity.Party {
-	parties := make([]capacity.Party, 1+r.IntN(12))
-	for i := range parties {
-		parties[i] = capacity.Party{Name: fmt.Sprintf("m%02d", i), Votes: r.Int64N(most)}
+func randomParties(r *rand.Rand, most int64) []capacity.Share {
+	shares := make([]capacity.Share, 1+r.IntN(12))
+	for i := range shares {
+		shares[i] = capacity.Share{Name: fmt.Sprintf("m%02d", i), Weight: r.Int64N(most)}
 		if r.IntN(3) == 0 {
-			parties[i].Seats = r.Int32N(20)
+			shares[i].Replicas = r.Int32N(20)
 		}
 	}
-	parties[0].Votes++
-	r.Shuffle(len(parties), func(i, j int) { parties[i], parties[j] = parties[j], parties[i] })
-	return parties
+	shares[0].Weight++
+	r.Shuffle(len(shares), func(i, j int) { shares[i], shares[j] = shares[j], shares[i] })
+	return shares
 }
 
 func TestWebsterIsTheMethodAsDefined(t *testing.T) {
@@ -177,7 +177,7 @@ func TestWebsterGrowsOnly(t *testing.T) {
 		capacity.Webster(n, fewer, "")
 		capacity.Webster(n+1, more, "")
 		for i := range in {
-			if more[i].Seats < fewer[i].Seats {
+			if more[i].Replicas < fewer[i].Replicas {
 				t.Fatalf("one seat more took one from %s: %v then %v", in[i].Name, fewer, more)
 			}
 		}
@@ -188,16 +188,16 @@ func TestWebsterNeverGivesMoreThanVotesThatSuffice(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for range 500 {
 		in := randomParties(r, 1000)
-		var votes int64
+		var weight int64
 		for i := range in {
-			in[i].Seats = 0
-			votes += in[i].Votes
+			in[i].Replicas = 0
+			weight += in[i].Weight
 		}
-		n := int32(r.Int64N(votes + 1))
+		n := int32(r.Int64N(weight + 1))
 		capacity.Webster(n, in, "")
 		for _, p := range in {
-			if int64(p.Seats) > p.Votes {
-				t.Fatalf("%d of %d votes: %s got %d for %d", n, votes, p.Name, p.Seats, p.Votes)
+			if int64(p.Replicas) > p.Weight {
+				t.Fatalf("%d of %d weight: %s got %d for %d", n, weight, p.Name, p.Replicas, p.Weight)
 			}
 		}
 	}
@@ -211,16 +211,16 @@ func TestLeavingPartyTakesNothingFromOthers(t *testing.T) {
 			continue
 		}
 		for i := range in {
-			in[i].Seats = 0
-			in[i].Votes++
+			in[i].Replicas = 0
+			in[i].Weight++
 		}
 		n := r.Int32N(500)
 		all, rest := slices.Clone(in), slices.Clone(in[1:])
 		capacity.Webster(n, all, "")
 		capacity.Webster(n, rest, "")
 		for i := range rest {
-			if rest[i].Seats < all[i+1].Seats {
-				t.Fatalf("%s lost seats when %s left: %v then %v", rest[i].Name, in[0].Name, all, rest)
+			if rest[i].Replicas < all[i+1].Replicas {
+				t.Fatalf("%s lost replicas when %s left: %v then %v", rest[i].Name, in[0].Name, all, rest)
 			}
 		}
 	}

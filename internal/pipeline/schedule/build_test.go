@@ -10,7 +10,7 @@ import (
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 )
 
-// member is a cluster that serves apps/v1 Deployment and v1 ConfigMap, has no taint and room for 100 replicas of one CPU.
+// member is a cluster that serves apps/v1 Deployment and v1 ConfigMap, has no taint and capacity for 100 replicas of one CPU.
 func member(name string, edits ...func(*clusterv1alpha1.Cluster)) *clusterv1alpha1.Cluster {
 	c := &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	c.Status.Conditions = []metav1.Condition{{Type: clusterv1alpha1.ClusterConditionCompleteAPIEnablements, Status: metav1.ConditionTrue}}
@@ -18,15 +18,15 @@ func member(name string, edits ...func(*clusterv1alpha1.Cluster)) *clusterv1alph
 		{GroupVersion: "apps/v1", Resources: []clusterv1alpha1.APIResource{{Name: "deployments", Kind: "Deployment"}}},
 		{GroupVersion: "v1", Resources: []clusterv1alpha1.APIResource{{Name: "configmaps", Kind: "ConfigMap"}}},
 	}
-	room(100)(c)
+	available(100)(c)
 	for _, edit := range edits {
 		edit(c)
 	}
 	return c
 }
 
-// room leaves space for n replicas of one CPU.
-func room(n int64) func(*clusterv1alpha1.Cluster) {
+// available leaves space for n replicas of one CPU.
+func available(n int64) func(*clusterv1alpha1.Cluster) {
 	return func(c *clusterv1alpha1.Cluster) {
 		c.Status.ResourceSummary = &clusterv1alpha1.ResourceSummary{Allocatable: corev1.ResourceList{
 			corev1.ResourceCPU: *resource.NewQuantity(n, resource.DecimalSI), corev1.ResourcePods: resource.MustParse("1100"),

@@ -158,7 +158,7 @@ func (c *Controller) Reconcile(ctx context.Context, it types.NamespacedName) (re
 	case err != nil:
 		return reconcile.Result{}, err
 	}
-	return reconcile.Result{RequeueAfter: outcome.again}, nil
+	return reconcile.Result{RequeueAfter: outcome.requeueAfter}, nil
 }
 
 // read gets a binding from the cache. It is shared: it must not be changed.

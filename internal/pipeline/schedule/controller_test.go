@@ -268,7 +268,7 @@ func shown(ts []workv1alpha2.TargetCluster) string {
 }
 
 func TestScale(t *testing.T) {
-	h := newHub(t, member("m1", room(9)), member("m2", room(9)), bindingOf("web", 3, placement(static("m1", 2, "m2", 1))))
+	h := newHub(t, member("m1", available(9)), member("m2", available(9)), bindingOf("web", 3, placement(static("m1", 2, "m2", 1))))
 	h.reconcile("web")
 	h.expectTargets("web", "2:1 over 3", targets("m1", 2, "m2", 1))
 	h.writes, h.events = nil, nil
@@ -348,7 +348,7 @@ func TestClusterBindingsAreTheSame(t *testing.T) {
 }
 
 func TestRescheduleIsAnsweredOnce(t *testing.T) {
-	h := newHub(t, member("m1", room(1)), member("m2", room(90)), bindingOf("web", 9, placement(dynamic), func(b *workv1alpha2.ResourceBinding) {
+	h := newHub(t, member("m1", available(1)), member("m2", available(90)), bindingOf("web", 9, placement(dynamic), func(b *workv1alpha2.ResourceBinding) {
 		b.Spec.Clusters = targets("m1", 9)
 	}))
 	h.reconcile("web")
@@ -388,14 +388,14 @@ func TestStaleCacheWritesNothing(t *testing.T) {
 }
 
 func TestConflictIsTriedAgainQuietly(t *testing.T) {
-	h := newHub(t, member("m1", room(5)), bindingOf("web", 4, placement(dynamic)))
+	h := newHub(t, member("m1", available(5)), bindingOf("web", 4, placement(dynamic)))
 	h.refuse = apierrors.NewConflict(schema.GroupResource{Resource: "resourcebindings"}, "web", nil)
 	if again := h.reconcile("web"); again == 0 {
 		t.Error("does not look again")
 	}
 	h.expect("refused", []string{"result"})
 	h.reconcile("web")
-	h.expectTargets("web", "room for 5 is not used up by the failed write", targets("m1", 4))
+	h.expectTargets("web", "capacity for 5 is not used up by the failed write", targets("m1", 4))
 }
 
 func TestRefusalIsToldToTheUser(t *testing.T) {
@@ -407,7 +407,7 @@ func TestRefusalIsToldToTheUser(t *testing.T) {
 }
 
 func TestBurstDoesNotOvercommit(t *testing.T) {
-	h := newHub(t, member("m1", room(10)), member("m2", room(10)), bindingOf("a", 8, placement(aggregated)),
+	h := newHub(t, member("m1", available(10)), member("m2", available(10)), bindingOf("a", 8, placement(aggregated)),
 		bindingOf("b", 8, placement(aggregated)), bindingOf("c", 8, placement(aggregated)))
 	for _, name := range []string{"a", "b", "c"} {
 		h.reconcile(name)
@@ -421,13 +421,13 @@ func TestBurstDoesNotOvercommit(t *testing.T) {
 	before, after := h.binding("a"), h.binding("a")
 	after.Status.AggregatedStatus = []workv1alpha2.AggregatedStatusItem{{ClusterName: "m1", Applied: true, Health: workv1alpha2.ResourceHealthy}}
 	h.controller.Confirm(before, after)
-	h.changeCluster("m1", room(12))
+	h.changeCluster("m1", available(12))
 	h.controller.Reported("m1")
 	h.reconcile("c")
 	h.expectTargets("c", "what m1 reports now counts once", targets("m1", 8))
 }
 
-// What goes to every cluster in full takes room as well, and so does a whole set of components.
+// What goes to every cluster in full takes capacity as well, and so does a whole set of components.
 func TestCopiesInFullArePromised(t *testing.T) {
 	set := func(b *workv1alpha2.ResourceBinding) {
 		part := &workv1alpha2.ComponentReplicaRequirements{ResourceRequest: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}}
@@ -435,7 +435,7 @@ func TestCopiesInFullArePromised(t *testing.T) {
 		b.Spec.Components = []workv1alpha2.Component{{Name: "head", Replicas: 1, ReplicaRequirements: part}, {Name: "worker", Replicas: 3, ReplicaRequirements: part}}
 	}
 	inOne := placement(aggregated, spread(byCluster, 1, 1))
-	h := newHub(t, member("m1", room(10)), member("m2", room(11)), bindingOf("copies", 5, placement(duplicated)),
+	h := newHub(t, member("m1", available(10)), member("m2", available(11)), bindingOf("copies", 5, placement(duplicated)),
 		bindingOf("first", 0, inOne, set), bindingOf("second", 0, inOne, set), bindingOf("third", 0, inOne, set),
 		bindingOf("divided", 4, placement(dynamic)))
 	for _, name := range []string{"copies", "first", "second", "third", "divided"} {
@@ -463,8 +463,8 @@ func TestPromisesSurviveARestart(t *testing.T) {
 		return item
 	}
 	for reason, tc := range map[string]struct {
-		edit func(*workv1alpha2.ResourceBinding, time.Time)
-		room string // what is left of the ten places that m1 reports
+		edit      func(*workv1alpha2.ResourceBinding, time.Time)
+		available string // what is left of the ten places that m1 reports
 	}{
 		"nothing is heard of the copy": {func(*workv1alpha2.ResourceBinding, time.Time) {}, "2"},
 		"three pods of it are counted": {func(b *workv1alpha2.ResourceBinding, _ time.Time) {
@@ -481,7 +481,7 @@ func TestPromisesSurviveARestart(t *testing.T) {
 		}, "10"},
 	} {
 		t.Run(reason, func(t *testing.T) {
-			h := newHub(t, member("m1", room(10)), bindingOf("a", 8, placement(aggregated)), bindingOf("b", 11, placement(aggregated)))
+			h := newHub(t, member("m1", available(10)), bindingOf("a", 8, placement(aggregated)), bindingOf("b", 11, placement(aggregated)))
 			h.reconcile("a")
 			h.expectTargets("a", "before the restart", targets("m1", 8))
 			a := h.binding("a")
@@ -492,7 +492,7 @@ func TestPromisesSurviveARestart(t *testing.T) {
 			h.restart()
 			h.controller.Recall(h.binding("a"))
 			h.reconcile("b")
-			h.expectCondition("b", "Unschedulable", "Clusters available replicas "+tc.room+" are not enough to schedule.")
+			h.expectCondition("b", "Unschedulable", "Clusters available replicas "+tc.available+" are not enough to schedule.")
 		})
 	}
 }
@@ -506,14 +506,14 @@ func TestAClusterThatLeavesIsDropped(t *testing.T) {
 		"Dynamic": placement(dynamic), "Aggregated": placement(aggregated),
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := newHub(t, member("m1", room(9), leave), member("m2", room(9)), bindingOf("web", 4, p, func(b *workv1alpha2.ResourceBinding) {
+			h := newHub(t, member("m1", available(9), leave), member("m2", available(9)), bindingOf("web", 4, p, func(b *workv1alpha2.ResourceBinding) {
 				b.Spec.Clusters = targets("m1", 4)
 			}))
 			h.reconcile("web")
 			h.expectTargets("web", "the other takes over", targets("m2", 4))
 		})
 		t.Run(name+"WithNowhereToGo", func(t *testing.T) {
-			h := newHub(t, member("m1", room(9), leave), member("m2", room(9), tainted("a", "b", corev1.TaintEffectNoSchedule)),
+			h := newHub(t, member("m1", available(9), leave), member("m2", available(9), tainted("a", "b", corev1.TaintEffectNoSchedule)),
 				bindingOf("web", 4, p, func(b *workv1alpha2.ResourceBinding) { b.Spec.Clusters = targets("gone", 1, "m1", 3) }))
 			h.reconcile("web")
 			h.expectTargets("web", "what leaves is no target, whatever becomes of the rest", nil)
@@ -526,7 +526,7 @@ func TestAClusterThatLeavesIsDropped(t *testing.T) {
 }
 
 func TestParallelWorkersDoNotOvercommit(t *testing.T) {
-	objects := []client.Object{member("m1", room(50)), member("m2", room(57))}
+	objects := []client.Object{member("m1", available(50)), member("m2", available(57))}
 	for i := range 20 {
 		objects = append(objects, bindingOf(fmt.Sprintf("b%02d", i), 10, placement(dynamic)))
 	}
@@ -554,7 +554,7 @@ func TestParallelWorkersDoNotOvercommit(t *testing.T) {
 
 func TestOnlyWhatMustMoves(t *testing.T) {
 	prod := policyv1alpha1.ClusterAffinity{LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"env": "prod"}}}
-	h := newHub(t, member("m1", labelled("env", "prod"), room(20)), member("m2", labelled("env", "prod"), room(20)), member("m3", labelled("env", "prod"), room(20)),
+	h := newHub(t, member("m1", labelled("env", "prod"), available(20)), member("m2", labelled("env", "prod"), available(20)), member("m3", labelled("env", "prod"), available(20)),
 		bindingOf("web", 9, placement(dynamic, affinity(prod))))
 	h.reconcile("web")
 	h.expectTargets("web", "evenly", targets("m1", 3, "m2", 3, "m3", 3))
@@ -584,12 +584,12 @@ func TestWeightsThatAreWrittenDownFollowTheFleet(t *testing.T) {
 }
 
 func TestPartialPlacement(t *testing.T) {
-	h := newHub(t, member("m1", room(5)), bindingOf("web", 8, placement(dynamic), annotated(policyv1alpha1.PartialPlacementAnnotation, "true")))
+	h := newHub(t, member("m1", available(5)), bindingOf("web", 8, placement(dynamic), annotated(policyv1alpha1.PartialPlacementAnnotation, "true")))
 	h.reconcile("web")
 	h.expectTargets("web", "what fits", targets("m1", 5))
 	h.expectCondition("web", "Unschedulable", "5 of 8 replicas are placed.")
 	h.writes, h.events = nil, nil
-	h.changeCluster("m1", room(12)) // the five are promised still: seven more fit
+	h.changeCluster("m1", available(12)) // the five are promised still: seven more fit
 	h.reconcile("web")
 	h.expectTargets("web", "the rest", targets("m1", 8))
 	h.expectCondition("web", "Success", "Binding has been scheduled successfully.")

@@ -22,19 +22,19 @@ type outcome struct {
 	cause    cause
 	fresh    bool
 	// again is when to look next, if nothing happens before; zero is never.
-	again time.Duration
+	requeueAfter time.Duration
 	// remaining is what is left of the present result after a failure: all of it but clusters that leave or have left.
 	remaining []workv1alpha2.TargetCluster
 	// promised is what was reserved, to be taken back if the write fails.
-	promised map[string]int32
+	reserved map[string]int32
 	demand   *decision.Request
 	// awaits is true if the binding has to be scheduled again when claims are created.
 	awaits bool
 }
 
 const (
-	failedBack cause = "an earlier affinity fits again"
-	claimsCame cause = "the claims it names have come"
+	returnsToAffinity cause = "an earlier affinity fits again"
+	claimsCreated     cause = "the claims it names have come"
 )
 
 // decide decides whether b is due, and decides. Decisions that depend on what others were promised are made one at a time, and
@@ -50,10 +50,10 @@ func (c *Controller) decide(ctx context.Context, it types.NamespacedName, b work
 	if came && !runsAnywhere(b) {
 		req.Current = nil // nothing of it can have run: it is placed as if it were new
 	}
-	if req.Capacious() || peers.Grouped(b) {
+	if req.ByAvailableReplicas() || peers.Grouped(b) {
 		c.deciding.Lock()
 		defer c.deciding.Unlock()
-		c.expirePromises()
+		c.expireReservations()
 	}
 	snapshot, err := c.fleet.snapshot(ctx)
 	if err != nil {
@@ -62,21 +62,21 @@ func (c *Controller) decide(ctx context.Context, it types.NamespacedName, b work
 	c.peers.Fill(&req, it, b)
 	out := outcome{cause: due(c.profile, b, &req, snapshot), fresh: req.Fresh, awaits: awaits}
 	if out.cause == notDue && came {
-		out.cause = claimsCame
+		out.cause = claimsCreated
 	}
 	if d, again := c.tryFailback(it, b, req, snapshot); d != nil {
-		out.decision, out.cause = d, failedBack
+		out.decision, out.cause = d, returnsToAffinity
 	} else if out.cause != notDue {
 		d := c.profile.Schedule(req, snapshot)
-		out.decision, out.again = &d, again
+		out.decision, out.requeueAfter = &d, again
 	} else {
-		out.again = again
+		out.requeueAfter = again
 		return out, nil
 	}
 	c.wait(it, b, &out)
 	c.waitForDevices(it, b, &req, &out)
 	if out.decision.Failure == nil {
-		c.promise(it, b, &req, &out)
+		c.reserve(it, b, &req, &out)
 	} else {
 		out.remaining = remaining(b.BindingSpec().Clusters, snapshot)
 	}
@@ -149,8 +149,8 @@ func (c *Controller) wait(it types.NamespacedName, b workv1alpha2.Binding, v *ou
 		c.pending.Remove(it)
 	case d.Failure != nil || d.Missing > 0:
 		c.pending.Add(it, priorityOf(b))
-		if v.again == 0 || v.again > recheck {
-			v.again = recheck
+		if v.requeueAfter == 0 || v.requeueAfter > recheck {
+			v.requeueAfter = recheck
 		}
 	case wantsBack && termIndex(&decision.Request{Placement: b.BindingSpec().Placement}, d.Affinity) > 0:
 		c.pending.Add(it, priorityOf(b))
@@ -164,52 +164,52 @@ func (c *Controller) wait(it types.NamespacedName, b workv1alpha2.Binding, v *ou
 func (c *Controller) waitForDevices(it types.NamespacedName, b workv1alpha2.Binding, req *decision.Request, v *outcome) {
 	if !req.Devices.Together().IsEmpty() && v.decision.Dropped(plugins.DevicesFilter) {
 		c.pending.Add(it, priorityOf(b))
-		if v.again == 0 || v.again > recheck {
-			v.again = recheck
+		if v.requeueAfter == 0 || v.requeueAfter > recheck {
+			v.requeueAfter = recheck
 		}
 	}
 }
 
 // promise notes what the decision gives away, before it is written.
-func (c *Controller) promise(it types.NamespacedName, b workv1alpha2.Binding, req *decision.Request, v *outcome) {
+func (c *Controller) reserve(it types.NamespacedName, b workv1alpha2.Binding, req *decision.Request, v *outcome) {
 	if c.peers.Place(it, b, v.decision.Targets) {
 		c.freed()
 	}
-	if !promises(req, v.decision.Targets) {
+	if !isReserved(req, v.decision.Targets) {
 		return
 	}
-	v.promised, v.demand = map[string]int32{}, req
+	v.reserved, v.demand = map[string]int32{}, req
 	for _, t := range v.decision.Targets {
-		v.promised[t.Name] = req.Units(t)
+		v.reserved[t.Name] = req.Units(t)
 	}
 	for _, t := range b.BindingSpec().Clusters {
-		if had := req.Units(t); v.promised[t.Name] != had {
-			v.promised[t.Name] -= had
+		if had := req.Units(t); v.reserved[t.Name] != had {
+			v.reserved[t.Name] -= had
 		} else {
-			delete(v.promised, t.Name)
+			delete(v.reserved, t.Name)
 		}
 	}
-	if c.reservations.Promise(it.String(), req.Demand(), v.promised, c.deps.Clock.Now()) {
+	if c.reservations.Reserve(it.String(), req.Demand(), v.reserved, c.deps.Clock.Now()) {
 		c.freed()
 	}
 }
 
 // takeBack undoes promise after a write that failed.
-func (c *Controller) takeBack(it types.NamespacedName, b workv1alpha2.Binding, v *outcome) {
+func (c *Controller) takeBackReservations(it types.NamespacedName, b workv1alpha2.Binding, v *outcome) {
 	c.peers.Place(it, b, b.BindingSpec().Clusters)
-	if v.promised == nil {
+	if v.reserved == nil {
 		return
 	}
-	back := make(map[string]int32, len(v.promised))
-	for name, n := range v.promised {
+	back := make(map[string]int32, len(v.reserved))
+	for name, n := range v.reserved {
 		back[name] = -n
 	}
-	c.reservations.Promise(it.String(), v.demand.Demand(), back, c.deps.Clock.Now())
-	v.promised = nil // once: a refused result is followed by a second write, which may fail as well
+	c.reservations.Reserve(it.String(), v.demand.Demand(), back, c.deps.Clock.Now())
+	v.reserved = nil // once: a refused result is followed by a second write, which may fail as well
 }
 
 // expirePromises is called with deciding held.
-func (c *Controller) expirePromises() {
+func (c *Controller) expireReservations() {
 	if now := c.deps.Clock.Now(); now.Sub(c.expired) > time.Minute {
 		c.expired = now
 		c.reservations.Expire(now)

@@ -55,7 +55,7 @@ func TestAClusterLeftOutForItsDevicesIsNotForgotten(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.changeCluster("m1", gpus(4, 3))
-	if roomier, err := w.Compare(t.Context(), q); err != nil || !roomier {
+	if more, err := w.Compare(t.Context(), q); err != nil || !more {
 		t.Errorf("a free device wakes nobody: %v", err)
 	}
 	if again := h.reconcile("train"); again != 0 {
@@ -75,16 +75,16 @@ func TestAnObjectIsPlacedAnewWhenItsClaimsCome(t *testing.T) {
 		before   []workv1alpha2.TargetCluster
 		after    []workv1alpha2.TargetCluster
 	}{
-		"everywhere":              {duplicated, "", targets("m1", 4, "m2", 4), targets("m2", 4)},
-		"divided by room":         {aggregated, "", targets("m1", 4), targets("m2", 4)},
-		"what runs stays":         {aggregated, workv1alpha2.ResourceHealthy, targets("m1", 4), targets("m1", 4)},
-		"what is unwell does not": {aggregated, workv1alpha2.ResourceUnhealthy, targets("m1", 4), targets("m2", 4)},
+		"everywhere":                    {duplicated, "", targets("m1", 4, "m2", 4), targets("m2", 4)},
+		"divided by available replicas": {aggregated, "", targets("m1", 4), targets("m2", 4)},
+		"what runs stays":               {aggregated, workv1alpha2.ResourceHealthy, targets("m1", 4), targets("m1", 4)},
+		"what is unwell does not":       {aggregated, workv1alpha2.ResourceUnhealthy, targets("m1", 4), targets("m2", 4)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			roomy := func(c *clusterv1alpha1.Cluster) {
+			large := func(c *clusterv1alpha1.Cluster) {
 				c.Status.ResourceSummary.Allocatable["cpu"] = resource.MustParse("500")
 			}
-			h := newHub(t, member("m1", roomy, noDevices), member("m2", gpus(9, 0)), bindingOf("train", 4, placement(c.strategy)))
+			h := newHub(t, member("m1", large, noDevices), member("m2", gpus(9, 0)), bindingOf("train", 4, placement(c.strategy)))
 			needs := capacity.DeviceNeeds{Missing: true}
 			h.controller = schedule.New(schedule.Deps{
 				Client: h.client,

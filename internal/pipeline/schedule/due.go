@@ -20,19 +20,19 @@ const (
 	notScheduled     cause = "not scheduled yet"
 	placementChanged cause = "placement changed"
 	replicasChanged  cause = "replicas changed"
-	freshAsked       cause = "reschedule asked for"
+	freshRequested   cause = "reschedule asked for"
 	followsFleet     cause = "its result follows the fleet"
 	targetLost       cause = "a target no longer fits"
 )
 
-// due returns why b has to be scheduled, if it has to. A workload that is divided by room, or by weights that the placement does not name, is
-// left alone while it has all its replicas and all its targets still fit: a change in the fleet moves only what must move.
+// due returns why b has to be scheduled, if it has to. A workload that is divided by available replicas, or by weights that the
+// placement does not name, is not scheduled while it has all its replicas and all its targets still fit.
 func due(p profile.Profile, b workv1alpha2.Binding, req *decision.Request, snapshot *decision.Snapshot) cause {
 	switch {
 	case !meta.IsStatusConditionTrue(b.BindingStatus().Conditions, workv1alpha2.Scheduled):
 		return notScheduled
 	case req.Fresh:
-		return freshAsked
+		return freshRequested
 	case placementDiffers(b):
 		return placementChanged
 	case followsClusters(req):
@@ -49,10 +49,10 @@ func due(p profile.Profile, b workv1alpha2.Binding, req *decision.Request, snaps
 // followsClusters returns whether the result is a function of placement and clusters alone, so that a change of clusters changes it:
 // every cluster gets everything, or a share that the placement names.
 func followsClusters(req *decision.Request) bool {
-	return !req.Divisible() || writtenDown(req.Placement)
+	return !req.Divisible() || hasNamedShares(req.Placement)
 }
 
-func writtenDown(p *policyv1alpha1.Placement) bool {
+func hasNamedShares(p *policyv1alpha1.Placement) bool {
 	switch decision.StrategyOf(p) {
 	case decision.Duplicated:
 		return true

@@ -12,7 +12,9 @@ import (
 )
 
 // Recall is what a binding does to the reservations that were there before the controller.
-func (c *Controller) Recall(b workv1alpha2.Binding) { c.recall(client.ObjectKeyFromObject(b), b) }
+func (c *Controller) Recall(b workv1alpha2.Binding) {
+	c.restoreReservations(client.ObjectKeyFromObject(b), b)
+}
 
 // Touch is what an event of the cluster does to the fleet.
 func (c *Controller) Touch(cluster string) { c.fleet.touch(cluster) }

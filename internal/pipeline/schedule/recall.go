@@ -10,17 +10,17 @@ import (
 
 // recall makes again the reservations of a result that was written before this controller started, as far as the members do not show
 // it yet. Otherwise a restart during a burst would use the same capacity twice.
-func (c *Controller) recall(it types.NamespacedName, b workv1alpha2.Binding) {
+func (c *Controller) restoreReservations(it types.NamespacedName, b workv1alpha2.Binding) {
 	req := decision.RequestOf(b, false)
 	scheduled := b.BindingStatus().LastScheduledTime
-	if !promises(&req, req.Current) || scheduled == nil || c.deps.Clock.Since(scheduled.Time) > reservationLifetime {
+	if !isReserved(&req, req.Current) || scheduled == nil || c.deps.Clock.Since(scheduled.Time) > reservationLifetime {
 		return
 	}
 	units := map[string]int32{}
 	for _, t := range req.Current {
 		units[t.Name] = unseen(&req, t, b.BindingStatus().AggregatedStatus)
 	}
-	c.reservations.Promise(it.String(), req.Demand(), units, scheduled.Time)
+	c.reservations.Reserve(it.String(), req.Demand(), units, scheduled.Time)
 }
 
 // maxCopies is to how many clusters a workload may go in full for its copies to be promised. There may be a thousand of
@@ -28,7 +28,7 @@ func (c *Controller) recall(it types.NamespacedName, b workv1alpha2.Binding) {
 const maxCopies = 100
 
 // promises returns whether a result is reserved.
-func promises(req *decision.Request, targets []workv1alpha2.TargetCluster) bool {
+func isReserved(req *decision.Request, targets []workv1alpha2.TargetCluster) bool {
 	switch {
 	case !req.HasReplicas() && !req.WholeSets():
 		return false

@@ -46,7 +46,7 @@ func newRequeuer(c *Controller) *requeuer {
 	return r
 }
 
-// notify sends to a channel with room for one element. It never blocks.
+// notify sends to a channel that holds one element. It never blocks.
 func notify(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:

@@ -53,10 +53,10 @@ func TestFleetChangesWakeOnlyWhomTheyConcern(t *testing.T) {
 		bindingOf("not-ours", 1, placement(duplicated), func(b *workv1alpha2.ResourceBinding) { b.Labels = nil }),
 	}
 	cases := map[string]struct {
-		reason  string
-		change  func(h *hub)
-		want    []string
-		roomier bool
+		reason string
+		change func(h *hub)
+		want   []string
+		more   bool
 	}{
 		"Heartbeat": {
 			reason: "a status that says nothing new wakes nobody",
@@ -64,13 +64,13 @@ func TestFleetChangesWakeOnlyWhomTheyConcern(t *testing.T) {
 				h.changeCluster("m1", func(c *clusterv1alpha1.Cluster) { c.Status.KubernetesVersion = "v1.37.1" })
 			},
 		},
-		"LessRoom": {
-			reason: "nobody waits for less room",
-			change: func(h *hub) { h.changeCluster("m1", room(1)) },
+		"LessCapacity": {
+			reason: "no binding waits for less capacity",
+			change: func(h *hub) { h.changeCluster("m1", available(1)) },
 		},
-		"MoreRoom": {
-			reason: "more room is for those who wait, in a moment", roomier: true,
-			change: func(h *hub) { h.changeCluster("m1", room(1000)) },
+		"MoreCapacity": {
+			reason: "more capacity is for bindings that wait, in a moment", more: true,
+			change: func(h *hub) { h.changeCluster("m1", available(1000)) },
 		},
 		"Labels": {
 			reason: "who is in the cluster, who could be, and who waits",
@@ -102,7 +102,7 @@ func TestFleetChangesWakeOnlyWhomTheyConcern(t *testing.T) {
 			want: []string{"duplicated-prod", "dynamic-on-m1", "dynamic-waiting", "weights"},
 		},
 		"Joined": {
-			reason: "a new cluster concerns who can be placed there, and moves nothing that is divided by room", roomier: true,
+			reason: "a new cluster concerns who can be placed there, and moves nothing that is divided by available replicas", more: true,
 			change: func(h *hub) {
 				if err := h.client.Create(h.ctx, member("m9", labelled("env", "prod"))); err != nil {
 					h.t.Fatal(err)
@@ -129,12 +129,12 @@ func TestFleetChangesWakeOnlyWhomTheyConcern(t *testing.T) {
 				t.Errorf("the first look wakes %v; at the start everybody is awake", got)
 			}
 			tc.change(h)
-			roomier, err := w.Compare(h.ctx, q)
+			more, err := w.Compare(h.ctx, q)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(tc.want, drain(q), cmpopts.EquateEmpty()); diff != "" || roomier != tc.roomier {
-				t.Errorf("%s: roomier %t, want %t; woken -want +got\n%s", tc.reason, roomier, tc.roomier, diff)
+			if diff := cmp.Diff(tc.want, drain(q), cmpopts.EquateEmpty()); diff != "" || more != tc.more {
+				t.Errorf("%s: more %t, want %t; woken -want +got\n%s", tc.reason, more, tc.more, diff)
 			}
 		})
 	}

@@ -52,7 +52,7 @@ func bindingEvents[B interface {
 			c.peers.Place(client.ObjectKeyFromObject(e.Object), e.Object, e.Object.BindingSpec().Clusters)
 			c.awaitingClaims.Update(e.Object)
 			if e.IsInInitialList {
-				c.recall(client.ObjectKeyFromObject(e.Object), e.Object)
+				c.restoreReservations(client.ObjectKeyFromObject(e.Object), e.Object)
 			}
 			enqueue(q, e.Object, e.IsInInitialList)
 		},

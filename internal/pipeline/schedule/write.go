@@ -46,7 +46,7 @@ func (c *Controller) observe(ctx context.Context, it types.NamespacedName, b wor
 func (c *Controller) publish(ctx context.Context, it types.NamespacedName, b workv1alpha2.Binding, v *outcome) error {
 	news, err := c.write(ctx, it, b, v)
 	if refused := refusal(err); refused != nil {
-		v.decision, v.again, v.remaining = &decision.Decision{Failure: refused}, recheck, b.BindingSpec().Clusters
+		v.decision, v.requeueAfter, v.remaining = &decision.Decision{Failure: refused}, recheck, b.BindingSpec().Clusters
 		c.pending.Add(it, priorityOf(b))
 		c.freed() // what it was promised
 		news, err = c.write(ctx, it, b, v)
@@ -103,7 +103,7 @@ func (c *Controller) write(ctx context.Context, it types.NamespacedName, b workv
 		err = c.client.Status().Update(ctx, next, client.FieldOwner(fieldManager))
 	}
 	if err != nil {
-		c.takeBack(it, b, v)
+		c.takeBackReservations(it, b, v)
 		return nil, fmt.Errorf("writing the result: %w", err)
 	}
 	return news, nil

@@ -25,17 +25,17 @@ func ShareCompletions(job *unstructured.Unstructured, spec *workv1alpha2.Resourc
 
 // divide gives n completions to clusters in proportion to their replicas, the way replicas themselves are divided.
 func divide(n int64, clusters []workv1alpha2.TargetCluster, uid types.UID) map[string]int64 {
-	parties, votes := make([]capacity.Party, len(clusters)), int64(0)
+	shares, weight := make([]capacity.Share, len(clusters)), int64(0)
 	for i, cluster := range clusters {
-		parties[i] = capacity.Party{Name: cluster.Name, Votes: int64(cluster.Replicas)}
-		votes += parties[i].Votes
+		shares[i] = capacity.Share{Name: cluster.Name, Weight: int64(cluster.Replicas)}
+		weight += shares[i].Weight
 	}
-	if votes > 0 {
-		capacity.Webster(int32(min(n, math.MaxInt32)), parties, uid)
+	if weight > 0 {
+		capacity.Webster(int32(min(n, math.MaxInt32)), shares, uid)
 	}
-	seats := make(map[string]int64, len(parties))
-	for _, party := range parties {
-		seats[party.Name] = int64(party.Seats)
+	assigned := make(map[string]int64, len(shares))
+	for _, share := range shares {
+		assigned[share.Name] = int64(share.Replicas)
 	}
-	return seats
+	return assigned
 }

@@ -148,7 +148,7 @@ func (f *fieldRequirement) holds(c *Cluster) bool {
 // tiers are the base affinity of a term, then its overflow affinities.
 type tiers struct {
 	Selectors []*Selector
-	nowhere   *Reason
+	noTier    *Reason
 }
 
 func CompileTerm(t Term) (tiers, error) {
@@ -158,7 +158,7 @@ func CompileTerm(t Term) (tiers, error) {
 	}
 	out := tiers{Selectors: []*Selector{base}}
 	if len(t.Overflow) > 0 {
-		out.nowhere = &Reason{"is in no tier of " + t.path(), "are in no tier of " + t.path()}
+		out.noTier = &Reason{"is in no tier of " + t.path(), "are in no tier of " + t.path()}
 	}
 	for i := range t.Overflow {
 		o := &t.Overflow[i]
@@ -182,8 +182,8 @@ func (t *tiers) Of(c *Cluster) (int, *Reason) {
 			return i + 1, nil
 		}
 	}
-	if t.nowhere != nil {
-		return 0, t.nowhere
+	if t.noTier != nil {
+		return 0, t.noTier
 	}
 	return 0, reason
 }

@@ -16,7 +16,7 @@ type Decision struct {
 	Affinity string
 	// Missing is how many replicas found no place. Only a request that allows partial placement succeeds with some missing.
 	Missing int64
-	// Shortage is the message of what is missing and where there is room, if anything is missing.
+	// Shortage is the message of what is missing and where replicas are available, if anything is missing.
 	Shortage string
 	// Failure returns why nothing was chosen; nil after success.
 	Failure *Failure
@@ -93,7 +93,7 @@ type Candidate struct {
 	Weight int64
 	// Current is how many replicas are there now, Replicas how many it received.
 	Current, Replicas int32
-	// Allocatable is how many more replicas fit, Available adds those that are there already. Only set where room matters.
+	// Allocatable is how many more replicas fit, Available adds those that are there already. Only set where that makes a difference.
 	Allocatable, Available int32
 	// Tier is the overflow tier, 0 for the base affinity.
 	Tier int16
@@ -139,7 +139,7 @@ func (d *Decision) Explain() string {
 	return strings.Join(parts, "; ")
 }
 
-func (d *Decision) Settle(a *Attempt) {
+func (d *Decision) Accept(a *Attempt) {
 	d.Targets, d.Affinity, d.Missing, d.Shortage = a.Targets, a.Term.Name, a.Missing, a.Shortage
 }
 

@@ -17,7 +17,7 @@ type Reason struct {
 func (r Reason) String() string { return r.One }
 
 // Because makes a reason.
-func Because(one, many string) *Reason { return &Reason{One: one, Many: many} }
+func NewReason(one, many string) *Reason { return &Reason{One: one, Many: many} }
 
 // same makes a reason whose words do not depend on the count.
 func same(words string) *Reason { return &Reason{One: words, Many: words} }
@@ -89,26 +89,26 @@ func FirstNames(names []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:namesPerReason], ", "), len(names)-namesPerReason)
 }
 
-// ShortageMessage returns how much room there is, and where.
+// ShortageMessage returns how many replicas are available, and where.
 func ShortageMessage(req *Request, chosen []*Candidate, missing int64) string {
 	if req.WholeSets() {
-		return "Clusters available replicas 0 are not enough to schedule. No chosen cluster has room for a whole set of components"
+		return "Clusters available replicas 0 are not enough to schedule. No chosen cluster has capacity for a whole set of components"
 	}
 	var available int64
-	rooms := make([]string, 0, namesPerReason)
+	parts := make([]string, 0, namesPerReason)
 	for _, v := range chosen {
-		room := int64(v.Allocatable)
+		n := int64(v.Allocatable)
 		if req.Fresh {
-			room = int64(v.Available)
+			n = int64(v.Available)
 		}
-		available += room
-		if len(rooms) < namesPerReason {
-			rooms = append(rooms, fmt.Sprintf("%s for %d", v.Cluster.Name, room))
+		available += n
+		if len(parts) < namesPerReason {
+			parts = append(parts, fmt.Sprintf("%s for %d", v.Cluster.Name, n))
 		}
 	}
-	text := fmt.Sprintf("Clusters available replicas %d are not enough to schedule. %d of %d replicas found no place; room for more: %s",
-		available, missing, req.Replicas, strings.Join(rooms, ", "))
-	if more := len(chosen) - len(rooms); more > 0 {
+	text := fmt.Sprintf("Clusters available replicas %d are not enough to schedule. %d of %d replicas found no place; available for more: %s",
+		available, missing, req.Replicas, strings.Join(parts, ", "))
+	if more := len(chosen) - len(parts); more > 0 {
 		text += fmt.Sprintf(" and %d more clusters", more)
 	}
 	return text

@@ -61,7 +61,7 @@ type strategy int
 const (
 	// duplicated gives every cluster all replicas. Objects without replicas are placed the same way.
 	Duplicated strategy = iota
-	// static divides by fixed weights, whatever the room.
+	// Static divides by fixed weights, whatever is available.
 	Static
 	// dynamic divides by how many more replicas fit.
 	dynamic
@@ -92,8 +92,8 @@ func (r *Request) WholeSets() bool { return len(r.Components) > 1 }
 // Divisible returns whether clusters receive a number of replicas.
 func (r *Request) Divisible() bool { return r.HasReplicas() && !r.WholeSets() }
 
-// Capacious returns whether room decides how much a cluster receives.
-func (r *Request) Capacious() bool {
+// ByAvailableReplicas returns whether available replicas decide how much a cluster receives.
+func (r *Request) ByAvailableReplicas() bool {
 	s := StrategyOf(r.Placement)
 	return (s == dynamic || s == Aggregated) && (r.Divisible() || r.WholeSets())
 }

@@ -118,7 +118,7 @@ type Snapshot struct {
 	Clusters []*Cluster // by name
 	Index    map[string]int
 	Taken    []capacity.Usage // what is promised to each of clusters
-	Plans    *plans           // those that hold for these clusters, whatever their room
+	Plans    *plans           // those for these clusters, whatever is available in them
 }
 
 // NewSnapshot describes clusters. It keeps references into them: they must not change afterwards.

@@ -69,7 +69,7 @@ func wantOf(options []capacity.Option) want {
 	return w
 }
 
-func has(what string) *decision.Reason { return decision.Because("has "+what, "have "+what) }
+func has(what string) *decision.Reason { return decision.NewReason("has "+what, "have "+what) }
 
 // drops takes the first option that the cluster has beside what was given before, or says why there is none.
 func (w *want) drops(s *decision.Snapshot, c *decision.Cluster, given map[capacity.Class]int64) *decision.Reason {

@@ -33,7 +33,7 @@ func Scorers() []decision.Scorer {
 
 // clusterLeaving drops clusters that are being deleted.
 func clusterLeaving(*decision.Round) decision.Check {
-	leaving := decision.Because("is being deleted", "are being deleted")
+	leaving := decision.NewReason("is being deleted", "are being deleted")
 	return func(v *decision.Candidate) *decision.Reason {
 		if v.Cluster.Leaving {
 			return leaving
@@ -48,7 +48,7 @@ func clusterEviction(r *decision.Round) decision.Check {
 	if evicting == nil {
 		return nil
 	}
-	reason := decision.Because("is being evicted from", "are being evicted from")
+	reason := decision.NewReason("is being evicted from", "are being evicted from")
 	return func(v *decision.Candidate) *decision.Reason {
 		if _, ok := evicting[v.Cluster.Name]; ok {
 			return reason
@@ -75,8 +75,8 @@ func apiEnablement(r *decision.Round) decision.Check {
 		return nil
 	}
 	gv, kind := r.Request.Resource.APIVersion, r.Request.Resource.Kind
-	lacks := decision.Because(fmt.Sprintf("lacks %s %s", gv, kind), fmt.Sprintf("lack %s %s", gv, kind))
-	unknown := decision.Because(
+	lacks := decision.NewReason(fmt.Sprintf("lacks %s %s", gv, kind), fmt.Sprintf("lack %s %s", gv, kind))
+	unknown := decision.NewReason(
 		fmt.Sprintf("has not said yet whether it serves %s %s", gv, kind),
 		fmt.Sprintf("have not said yet whether they serve %s %s", gv, kind),
 	)
@@ -131,7 +131,7 @@ func spreadConstraint(r *decision.Round) decision.Check {
 	}
 	reasons := make([]*decision.Reason, len(dims))
 	for i, d := range dims {
-		reasons[i] = decision.Because("has no "+d.Name, "have no "+d.Name)
+		reasons[i] = decision.NewReason("has no "+d.Name, "have no "+d.Name)
 	}
 	return func(v *decision.Candidate) *decision.Reason {
 		for i := range dims {
@@ -150,7 +150,7 @@ func workloadAffinity(r *decision.Round) decision.Check {
 	if peers == nil || !anyPresent(r.Snapshot, peers) {
 		return nil
 	}
-	reason := decision.Because(
+	reason := decision.NewReason(
 		"has no object of affinity group "+peers.Group,
 		"have no object of affinity group "+peers.Group,
 	)
@@ -177,7 +177,7 @@ func workloadAntiAffinity(r *decision.Round) decision.Check {
 	if peers == nil || len(peers.Clusters) == 0 {
 		return nil
 	}
-	reason := decision.Because(
+	reason := decision.NewReason(
 		"has an object of anti-affinity group "+peers.Group,
 		"have an object of anti-affinity group "+peers.Group,
 	)

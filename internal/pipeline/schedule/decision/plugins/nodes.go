@@ -11,9 +11,9 @@ import (
 )
 
 // nodeTopology drops clusters outside the regions and zones that the pods' node selector or required node affinity names,
-// where room decides who receives how much: there is none for them. Of nodes a cluster says no more than where they are, in
-// its spec, so that other labels are not considered. A value that no cluster of the fleet has is left to the
-// nodes: they may be labelled in other words than clusters are.
+// where available replicas decide how much a cluster receives: such a cluster has none. The spec of a Cluster has nothing about
+// nodes but their regions and zones, so that other labels are not considered. A value that no cluster of the fleet has rules out
+// none: nodes may have other labels than clusters.
 func nodeTopology(r *decision.Round) decision.Check {
 	claims := placesOfNodes(r)
 	if claims == nil {
@@ -26,7 +26,7 @@ func nodeTopology(r *decision.Round) decision.Check {
 		}
 	}
 	where := strings.Join(words, " and ")
-	reason := decision.Because("has no nodes in "+where, "have no nodes in "+where)
+	reason := decision.NewReason("has no nodes in "+where, "have no nodes in "+where)
 	out := outside(r, claims)
 	return func(v *decision.Candidate) *decision.Reason {
 		if v.Held || !out(v.Cluster) {
@@ -36,9 +36,9 @@ func nodeTopology(r *decision.Round) decision.Check {
 	}
 }
 
-// placesOfNodes are the claims that rule out some place, if room decides.
+// placesOfNodes are the claims that rule out some place, if available replicas decide.
 func placesOfNodes(r *decision.Round) []nodeClaim {
-	if !r.Request.Capacious() {
+	if !r.Request.ByAvailableReplicas() {
 		return nil
 	}
 	var claims []nodeClaim
@@ -50,7 +50,7 @@ func placesOfNodes(r *decision.Round) []nodeClaim {
 	return claims
 }
 
-// OutsideNodes returns a function that returns whether a cluster has no room because its nodes are in the wrong place.
+// OutsideNodes returns a function that returns whether a cluster has no available replicas because its nodes are in the wrong place.
 func OutsideNodes(r *decision.Round) func(*decision.Cluster) bool {
 	return outside(r, placesOfNodes(r))
 }
@@ -84,21 +84,21 @@ func nodeClaims(r *decision.Request) []*workv1alpha2.NodeClaim {
 }
 
 // axis is a property of nodes that clusters have too.
-type axis string
+type topologyKey string
 
 const (
-	regionAxis axis = "region"
-	zoneAxis   axis = "zone"
+	regionKey topologyKey = "region"
+	zoneKey   topologyKey = "zone"
 )
 
-var axes = map[string]axis{
-	corev1.LabelTopologyRegion: regionAxis, corev1.LabelFailureDomainBetaRegion: regionAxis,
-	corev1.LabelTopologyZone: zoneAxis, corev1.LabelFailureDomainBetaZone: zoneAxis,
+var topologyKeys = map[string]topologyKey{
+	corev1.LabelTopologyRegion: regionKey, corev1.LabelFailureDomainBetaRegion: regionKey,
+	corev1.LabelTopologyZone: zoneKey, corev1.LabelFailureDomainBetaZone: zoneKey,
 }
 
-func (a axis) of(c *decision.Cluster) []string {
+func (a topologyKey) of(c *decision.Cluster) []string {
 	switch {
-	case a == zoneAxis:
+	case a == zoneKey:
 		return c.Zones
 	case c.Region != "":
 		return []string{c.Region}
@@ -108,35 +108,35 @@ func (a axis) of(c *decision.Cluster) []string {
 }
 
 // whereabouts is one requirement: a node there, or elsewhere.
-type whereabouts struct {
-	axis   axis
+type placeRequirement struct {
+	key    topologyKey
 	except bool
 	values []string
 }
 
 // nodeClaim is what a claim says of regions and zones: all of always, and all of one of either, unless that is empty.
 type nodeClaim struct {
-	always []whereabouts
-	either [][]whereabouts
+	always []placeRequirement
+	either [][]placeRequirement
 }
 
 func readClaim(claim *workv1alpha2.NodeClaim) nodeClaim {
 	var out nodeClaim
 	for key, value := range claim.NodeSelector {
-		if along, ok := axes[key]; ok {
-			out.always = append(out.always, whereabouts{axis: along, values: []string{value}})
+		if along, ok := topologyKeys[key]; ok {
+			out.always = append(out.always, placeRequirement{key: along, values: []string{value}})
 		}
 	}
-	slices.SortFunc(out.always, func(a, b whereabouts) int { return strings.Compare(a.String(), b.String()) })
+	slices.SortFunc(out.always, func(a, b placeRequirement) int { return strings.Compare(a.String(), b.String()) })
 	if claim.HardNodeAffinity == nil {
 		return out
 	}
 	for _, term := range claim.HardNodeAffinity.NodeSelectorTerms {
-		var all []whereabouts
+		var all []placeRequirement
 		for _, e := range term.MatchExpressions {
-			along, ok := axes[e.Key]
+			along, ok := topologyKeys[e.Key]
 			if ok && (e.Operator == corev1.NodeSelectorOpIn || e.Operator == corev1.NodeSelectorOpNotIn) {
-				all = append(all, whereabouts{along, e.Operator == corev1.NodeSelectorOpNotIn, e.Values})
+				all = append(all, placeRequirement{along, e.Operator == corev1.NodeSelectorOpNotIn, e.Values})
 			}
 		}
 		out.either = append(out.either, all)
@@ -146,20 +146,20 @@ func readClaim(claim *workv1alpha2.NodeClaim) nodeClaim {
 
 // places returns whether the claim rules out any place. A term that says nothing of places admits all.
 func (n nodeClaim) places() bool {
-	none := slices.ContainsFunc(n.either, func(term []whereabouts) bool { return len(term) == 0 })
+	none := slices.ContainsFunc(n.either, func(term []placeRequirement) bool { return len(term) == 0 })
 	return len(n.always) > 0 || len(n.either) > 0 && !none
 }
 
-func (n nodeClaim) admits(c *decision.Cluster, known map[axis]map[string]bool) bool {
-	in := func(w whereabouts) bool { return w.admits(c, known) }
-	all := func(term []whereabouts) bool {
-		return !slices.ContainsFunc(term, func(w whereabouts) bool { return !in(w) })
+func (n nodeClaim) admits(c *decision.Cluster, known map[topologyKey]map[string]bool) bool {
+	in := func(w placeRequirement) bool { return w.admits(c, known) }
+	all := func(term []placeRequirement) bool {
+		return !slices.ContainsFunc(term, func(w placeRequirement) bool { return !in(w) })
 	}
 	return all(n.always) && (len(n.either) == 0 || slices.ContainsFunc(n.either, all))
 }
 
-func (w whereabouts) admits(c *decision.Cluster, known map[axis]map[string]bool) bool {
-	has := w.axis.of(c)
+func (w placeRequirement) admits(c *decision.Cluster, known map[topologyKey]map[string]bool) bool {
+	has := w.key.of(c)
 	if len(has) == 0 {
 		return true // it does not say
 	}
@@ -167,12 +167,12 @@ func (w whereabouts) admits(c *decision.Cluster, known map[axis]map[string]bool)
 	if slices.ContainsFunc(has, fits) {
 		return true
 	}
-	return !w.except && !slices.ContainsFunc(w.values, func(value string) bool { return known[w.axis][value] })
+	return !w.except && !slices.ContainsFunc(w.values, func(value string) bool { return known[w.key][value] })
 }
 
 // topology lists the regions and zones of the fleet.
-func topology(s *decision.Snapshot) map[axis]map[string]bool {
-	known := map[axis]map[string]bool{regionAxis: {}, zoneAxis: {}}
+func topology(s *decision.Snapshot) map[topologyKey]map[string]bool {
+	known := map[topologyKey]map[string]bool{regionKey: {}, zoneKey: {}}
 	for _, c := range s.Clusters {
 		for along, values := range known {
 			for _, value := range along.of(c) {
@@ -185,7 +185,7 @@ func topology(s *decision.Snapshot) map[axis]map[string]bool {
 
 // String is the claim as a reason shows it.
 func (n nodeClaim) String() string {
-	join := func(term []whereabouts) string {
+	join := func(term []placeRequirement) string {
 		words := make([]string, len(term))
 		for i, w := range term {
 			words[i] = w.String()
@@ -206,9 +206,9 @@ func (n nodeClaim) String() string {
 }
 
 // String is the requirement as a reason shows it.
-func (w whereabouts) String() string {
+func (w placeRequirement) String() string {
 	if w.except {
-		return string(w.axis) + " other than " + strings.Join(w.values, ", ")
+		return string(w.key) + " other than " + strings.Join(w.values, ", ")
 	}
-	return string(w.axis) + " " + strings.Join(w.values, " or ")
+	return string(w.key) + " " + strings.Join(w.values, " or ")
 }

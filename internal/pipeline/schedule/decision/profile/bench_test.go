@@ -16,7 +16,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/decision/profile"
 )
 
-// benchFleet has n clusters in 10 regions and 30 zones; one in ten is tainted, room differs.
+// benchFleet has n clusters in 10 regions and 30 zones; one in ten is tainted, capacity differs.
 func benchFleet(n int) *decision.Snapshot {
 	clusters := make([]*clusterv1alpha1.Cluster, n)
 	for i := range clusters {

@@ -15,7 +15,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/decision/profile"
 )
 
-// member is a cluster that serves apps/v1 Deployment and v1 ConfigMap, has no taint and room for 100 replicas of one CPU.
+// member is a cluster that serves apps/v1 Deployment and v1 ConfigMap, has no taint and capacity for 100 replicas of one CPU.
 func member(name string, edits ...func(*clusterv1alpha1.Cluster)) *clusterv1alpha1.Cluster {
 	c := &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	c.Status.Conditions = []metav1.Condition{{Type: clusterv1alpha1.ClusterConditionCompleteAPIEnablements, Status: metav1.ConditionTrue}}
@@ -23,15 +23,15 @@ func member(name string, edits ...func(*clusterv1alpha1.Cluster)) *clusterv1alph
 		{GroupVersion: "apps/v1", Resources: []clusterv1alpha1.APIResource{{Name: "deployments", Kind: "Deployment"}}},
 		{GroupVersion: "v1", Resources: []clusterv1alpha1.APIResource{{Name: "configmaps", Kind: "ConfigMap"}}},
 	}
-	room(100)(c)
+	available(100)(c)
 	for _, edit := range edits {
 		edit(c)
 	}
 	return c
 }
 
-// room leaves space for n replicas of one CPU.
-func room(n int64) func(*clusterv1alpha1.Cluster) {
+// available leaves space for n replicas of one CPU.
+func available(n int64) func(*clusterv1alpha1.Cluster) {
 	return func(c *clusterv1alpha1.Cluster) {
 		c.Status.ResourceSummary = &clusterv1alpha1.ResourceSummary{Allocatable: corev1.ResourceList{
 			corev1.ResourceCPU: *resource.NewQuantity(n, resource.DecimalSI), corev1.ResourcePods: resource.MustParse("1100"),
@@ -59,11 +59,11 @@ func fleet(clusters ...*clusterv1alpha1.Cluster) *decision.Snapshot {
 	return decision.NewSnapshot(clusters)
 }
 
-// rooms is a fleet m1, m2, … with that much room each.
-func rooms(free ...int64) *decision.Snapshot {
+// eachAvailable is a fleet m1, m2, … with that many available replicas each.
+func eachAvailable(free ...int64) *decision.Snapshot {
 	var clusters []*clusterv1alpha1.Cluster
 	for i, n := range free {
-		clusters = append(clusters, member("m"+string(rune('1'+i)), room(n)))
+		clusters = append(clusters, member("m"+string(rune('1'+i)), available(n)))
 	}
 	return fleet(clusters...)
 }

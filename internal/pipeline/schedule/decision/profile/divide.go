@@ -8,9 +8,9 @@ import (
 	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/decision/spread"
 )
 
-// weigh sets the static weights of the fitting clusters, where the placement divides by them: the largest weight of the rules that
+// setStaticWeights sets the static weights of the fitting clusters, where the placement divides by them: the largest weight of the rules that
 // select a cluster, or 1 each if no rule selects any.
-func weigh(r *decision.Round, fitting []*decision.Candidate) error {
+func setStaticWeights(r *decision.Round, fitting []*decision.Candidate) error {
 	if decision.StrategyOf(r.Request.Placement) != decision.Static {
 		return nil
 	}
@@ -53,24 +53,24 @@ func divide(r *decision.Round, chosen []*decision.Candidate) (missing int64) {
 		divideByWeight(req, chosen)
 		return 0
 	default:
-		return divideByRoom(req, chosen, len(r.Tiers.Selectors))
+		return divideByAvailable(req, chosen, len(r.Tiers.Selectors))
 	}
 }
 
 func divideByWeight(req *decision.Request, chosen []*decision.Candidate) {
-	votes := make([]vote, 0, len(chosen))
+	votes := make([]weighted, 0, len(chosen))
 	for _, v := range chosen {
 		if v.Weight > 0 {
-			votes = append(votes, vote{v, v.Weight})
+			votes = append(votes, weighted{v, v.Weight})
 		}
 	}
-	handOut(req, votes, int64(req.Replicas))
+	assign(req, votes, int64(req.Replicas))
 }
 
-// divideByRoom serves one overflow tier after the other; each receives no more than it can hold in all.
-func divideByRoom(req *decision.Request, chosen []*decision.Candidate, tierCount int) (missing int64) {
+// divideByAvailable fills one overflow tier after the other; each receives no more than it can hold in all.
+func divideByAvailable(req *decision.Request, chosen []*decision.Candidate, tierCount int) (missing int64) {
 	if tierCount <= 1 {
-		return share(req, chosen, int64(req.Replicas))
+		return divideMissing(req, chosen, int64(req.Replicas))
 	}
 	remaining := int64(req.Replicas)
 	for tier := range tierCount {
@@ -83,50 +83,50 @@ func divideByRoom(req *decision.Request, chosen []*decision.Candidate, tierCount
 			}
 		}
 		part := min(remaining, available)
-		remaining -= part - share(req, members, part)
+		remaining -= part - divideMissing(req, members, part)
 	}
 	return remaining
 }
 
 // vote is the weight of one cluster in a division.
-type vote struct {
+type weighted struct {
 	*decision.Candidate
-	votes int64
+	weight int64
 }
 
-// share divides desired replicas among clusters by room. What runs already stays where it is as far as desired allows: growing only
+// divideMissing divides desired replicas among clusters by what is available. What runs already stays where it is as far as desired allows: growing only
 // places the difference, shrinking takes from all in proportion. A fresh request divides everything anew. It returns how many
 // replicas found no place.
-func share(req *decision.Request, clusters []*decision.Candidate, desired int64) (missing int64) {
+func divideMissing(req *decision.Request, clusters []*decision.Candidate, desired int64) (missing int64) {
 	var assigned int64
 	for _, v := range clusters {
 		assigned += int64(v.Current)
 	}
 	switch {
 	case req.Fresh:
-		return spreadOut(req, clusters, desired, func(v *decision.Candidate) int64 { return int64(v.Available) }, false)
+		return divideByWeights(req, clusters, desired, func(v *decision.Candidate) int64 { return int64(v.Available) }, false)
 	case assigned > desired:
-		return spreadOut(req, clusters, desired, func(v *decision.Candidate) int64 { return int64(v.Current) }, false)
+		return divideByWeights(req, clusters, desired, func(v *decision.Candidate) int64 { return int64(v.Current) }, false)
 	default:
 		for _, v := range clusters {
 			v.Replicas = v.Current
 		}
-		return spreadOut(req, clusters, desired-assigned, func(v *decision.Candidate) int64 { return int64(v.Allocatable) }, true)
+		return divideByWeights(req, clusters, desired-assigned, func(v *decision.Candidate) int64 { return int64(v.Allocatable) }, true)
 	}
 }
 
-// spreadOut hands out n replicas in proportion to weight, which is also the most that a cluster takes, and returns how many are
+// divideByWeights assigns n replicas in proportion to weight, which is also the most that a cluster takes, and returns how many are
 // left over. Aggregated placement uses the fewest clusters that hold them, the largest first; those that hold replicas go before
 // others if heldFirst.
-func spreadOut(req *decision.Request, clusters []*decision.Candidate, n int64, weight func(*decision.Candidate) int64, heldFirst bool) (missing int64) {
+func divideByWeights(req *decision.Request, clusters []*decision.Candidate, n int64, weight func(*decision.Candidate) int64, heldFirst bool) (missing int64) {
 	if n == 0 {
 		return 0
 	}
-	votes := make([]vote, 0, len(clusters))
+	votes := make([]weighted, 0, len(clusters))
 	var sum int64
 	for _, v := range clusters {
 		if w := weight(v); w > 0 {
-			votes = append(votes, vote{v, w})
+			votes = append(votes, weighted{v, w})
 			sum += w
 		}
 	}
@@ -136,19 +136,19 @@ func spreadOut(req *decision.Request, clusters []*decision.Candidate, n int64, w
 	if decision.StrategyOf(req.Placement) == decision.Aggregated {
 		votes = fewest(votes, n, heldFirst)
 	}
-	handOut(req, votes, n)
+	assign(req, votes, n)
 	return missing
 }
 
 // fewest returns the shortest list of votes, the largest first, that adds up to
 // n. Mostly that is a handful of many, so that a heap beats sorting them all.
-func fewest(votes []vote, n int64, heldFirst bool) []vote {
-	before := func(a, b vote) bool {
+func fewest(votes []weighted, n int64, heldFirst bool) []weighted {
+	before := func(a, b weighted) bool {
 		if heldFirst && (a.Current > 0) != (b.Current > 0) {
 			return a.Current > 0
 		}
-		if a.votes != b.votes {
-			return a.votes > b.votes
+		if a.weight != b.weight {
+			return a.weight > b.weight
 		}
 		return spread.CompareRank(a.Candidate, b.Candidate) < 0
 	}
@@ -159,7 +159,7 @@ func fewest(votes []vote, n int64, heldFirst bool) []vote {
 	out := votes[:0]
 	for n > 0 && len(heap) > 0 {
 		out = append(out, heap[0])
-		n -= heap[0].votes
+		n -= heap[0].weight
 		heap[0] = heap[len(heap)-1]
 		heap = heap[:len(heap)-1]
 		spread.Sink(heap, 0, before)
@@ -167,14 +167,14 @@ func fewest(votes []vote, n int64, heldFirst bool) []vote {
 	return out
 }
 
-// handOut adds n replicas to the clusters of votes by Webster's method.
-func handOut(req *decision.Request, votes []vote, n int64) {
-	parties := make([]capacity.Party, len(votes))
+// assign adds n replicas to the clusters of votes by Webster's method.
+func assign(req *decision.Request, votes []weighted, n int64) {
+	parties := make([]capacity.Share, len(votes))
 	for i, v := range votes {
-		parties[i] = capacity.Party{Name: v.Cluster.Name, Votes: v.votes}
+		parties[i] = capacity.Share{Name: v.Cluster.Name, Weight: v.weight}
 	}
 	capacity.Webster(int32(n), parties, req.Resource.UID)
 	for i, v := range votes {
-		v.Replicas += parties[i].Seats
+		v.Replicas += parties[i].Replicas
 	}
 }

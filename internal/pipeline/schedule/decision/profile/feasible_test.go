@@ -21,11 +21,11 @@ func TestWhatConstraintsAllowIsFound(t *testing.T) {
 	met := 0
 	for range 4000 {
 		clusters := 2 + r.IntN(6)
-		rooms, groups := make([]int64, clusters), make([][2]int, clusters) // by region and rack
+		capacities, groups := make([]int64, clusters), make([][2]int, clusters) // by region and rack
 		members := make([]*clusterv1alpha1.Cluster, clusters)
 		for i := range clusters {
-			rooms[i], groups[i] = int64(r.IntN(12)), [2]int{r.IntN(3), r.IntN(3)}
-			members[i] = member(fmt.Sprintf("m%d", i), room(rooms[i]),
+			capacities[i], groups[i] = int64(r.IntN(12)), [2]int{r.IntN(3), r.IntN(3)}
+			members[i] = member(fmt.Sprintf("m%d", i), available(capacities[i]),
 				in("p", fmt.Sprintf("region-%d", groups[i][0])), labelled("rack", fmt.Sprintf("rack-%d", groups[i][1])))
 		}
 		some := func() bounds {
@@ -46,7 +46,7 @@ func TestWhatConstraintsAllowIsFound(t *testing.T) {
 			seen := [2]map[int]bool{{}, {}}
 			for i := range clusters {
 				if chosen(i) {
-					n, held = n+1, held+rooms[i]
+					n, held = n+1, held+capacities[i]
 					seen[0][groups[i][0]], seen[1][groups[i][1]] = true, true
 				}
 			}
@@ -57,7 +57,7 @@ func TestWhatConstraintsAllowIsFound(t *testing.T) {
 			possible = possible || allowed(func(i int) bool { return set&(1<<i) != 0 })
 		}
 		d := profile.Schedule(request, fleet(members...))
-		story := fmt.Sprintf("%d replicas (copies: %t), clusters %v, regions %v, racks %v, room %v, in %v", replicas, copies, all, byGroup[0], byGroup[1], rooms, groups)
+		story := fmt.Sprintf("%d replicas (copies: %t), clusters %v, regions %v, racks %v, available %v, in %v", replicas, copies, all, byGroup[0], byGroup[1], capacities, groups)
 		switch {
 		case d.Failure != nil && possible:
 			t.Errorf("%s: %s", story, d.Failure.Message)

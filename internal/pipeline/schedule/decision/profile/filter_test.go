@@ -139,17 +139,17 @@ func TestAffinityTerms(t *testing.T) {
 		want     []workv1alpha2.TargetCluster
 		affinity string
 	}{
-		"First":      {"the first that fits", rooms(5, 5, 5), deployment(5, p), targets("m1", 5), "first"},
-		"Second":     {"the next if the first is too small", rooms(4, 5, 5), deployment(5, p), targets("m2", 5), "second"},
-		"Stays":      {"does not return by itself", rooms(5, 0, 5), deployment(5, p, now("m2", 5), observing("second")), targets("m2", 5), "second"},
-		"Forward":    {"goes on from where it is", rooms(9, 0, 9), deployment(6, p, now("m2", 5), observing("second")), targets("m3", 6), "third"},
-		"WrapsRound": {"and tries earlier ones before it gives up", rooms(9, 0, 0), deployment(6, p, now("m2", 5), observing("second")), targets("m1", 6), "first"},
-		"Failback":   {"returns if it may", rooms(5, 0, 5), deployment(5, p, now("m2", 5), observing("second"), func(r *decision.Request) { r.Failback = true }), targets("m1", 5), "first"},
-		"Fresh":      {"a fresh decision starts at the first", rooms(5, 0, 5), deployment(5, p, now("m2", 5), observing("second"), fresh), targets("m1", 5), "first"},
-		"Unknown":    {"a name that is gone starts at the first", rooms(5, 0, 5), deployment(5, p, now("m2", 5), observing("old")), targets("m1", 5), "first"},
+		"First":      {"the first that fits", eachAvailable(5, 5, 5), deployment(5, p), targets("m1", 5), "first"},
+		"Second":     {"the next if the first is too small", eachAvailable(4, 5, 5), deployment(5, p), targets("m2", 5), "second"},
+		"Stays":      {"does not return by itself", eachAvailable(5, 0, 5), deployment(5, p, now("m2", 5), observing("second")), targets("m2", 5), "second"},
+		"Forward":    {"goes on from where it is", eachAvailable(9, 0, 9), deployment(6, p, now("m2", 5), observing("second")), targets("m3", 6), "third"},
+		"WrapsRound": {"and tries earlier ones before it gives up", eachAvailable(9, 0, 0), deployment(6, p, now("m2", 5), observing("second")), targets("m1", 6), "first"},
+		"Failback":   {"returns if it may", eachAvailable(5, 0, 5), deployment(5, p, now("m2", 5), observing("second"), func(r *decision.Request) { r.Failback = true }), targets("m1", 5), "first"},
+		"Fresh":      {"a fresh decision starts at the first", eachAvailable(5, 0, 5), deployment(5, p, now("m2", 5), observing("second"), fresh), targets("m1", 5), "first"},
+		"Unknown":    {"a name that is gone starts at the first", eachAvailable(5, 0, 5), deployment(5, p, now("m2", 5), observing("old")), targets("m1", 5), "first"},
 		"PartialMost": {
 			"a full placement in a later term beats a partial one in an earlier; without any the one that places most wins",
-			rooms(2, 4, 3), deployment(5, p, partial), targets("m2", 4), "second",
+			eachAvailable(2, 4, 3), deployment(5, p, partial), targets("m2", 4), "second",
 		},
 	}
 	for name, tc := range cases {
@@ -172,7 +172,7 @@ func observing(name string) func(*decision.Request) {
 func TestDecisionAccountsForEveryCluster(t *testing.T) {
 	d := profile.Schedule(
 		deployment(5, placement(dynamic, affinity(policyv1alpha1.ClusterAffinity{ExcludeClusters: []string{"m3"}}), spread(byCluster, 1, 1)), now("m2", 1)),
-		fleet(member("m1", room(9)), member("m2", room(9)), member("m3"), member("m4", tainted("k", "", corev1.TaintEffectNoSchedule))),
+		fleet(member("m1", available(9)), member("m2", available(9)), member("m3"), member("m4", tainted("k", "", corev1.TaintEffectNoSchedule))),
 	)
 	if len(d.Attempts) != 1 || len(d.Attempts[0].Candidates) != 4 {
 		t.Fatalf("want one attempt with four candidates, got %+v", d.Attempts)

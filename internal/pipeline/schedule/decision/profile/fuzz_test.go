@@ -26,8 +26,8 @@ func FuzzPlacement(f *testing.F) {
 		f.Add(data, int32(7), true)
 	}
 	snapshot := fleet(
-		member("m1", room(3), in("p", "east", "z1"), labelled("rack", "r1")), member("m2", room(9), in("p", "west", "z2", "z3"), labelled("rack", "r2")),
-		member("m3", room(0), in("q", "west")), member("m4", tainted("k", "v", corev1.TaintEffectNoSchedule)),
+		member("m1", available(3), in("p", "east", "z1"), labelled("rack", "r1")), member("m2", available(9), in("p", "west", "z2", "z3"), labelled("rack", "r2")),
+		member("m3", available(0), in("q", "west")), member("m4", tainted("k", "v", corev1.TaintEffectNoSchedule)),
 	)
 	f.Fuzz(func(t *testing.T, data []byte, replicas int32, workload bool) {
 		p := &policyv1alpha1.Placement{}

@@ -33,8 +33,8 @@ func all(requirements ...corev1.NodeSelectorRequirement) []corev1.NodeSelectorRe
 
 func TestNodesOfTheWrongPlaceHoldNothing(t *testing.T) {
 	// a and b are in the east, c is in the west, d does not say where it is.
-	places := fleet(member("a", in("", "east", "1", "2"), room(2)), member("b", in("", "east", "2"), room(2)),
-		member("c", in("", "west", "3"), room(2)), member("d", room(2)))
+	places := fleet(member("a", in("", "east", "1", "2"), available(2)), member("b", in("", "east", "2"), available(2)),
+		member("c", in("", "west", "3"), available(2)), member("d", available(2)))
 	zone, region := corev1.LabelTopologyZone, corev1.LabelTopologyRegion
 	select1 := func(key, value string) workv1alpha2.NodeClaim {
 		return workv1alpha2.NodeClaim{NodeSelector: map[string]string{key: value, "disk": "ssd"}}
@@ -54,7 +54,7 @@ func TestNodesOfTheWrongPlaceHoldNothing(t *testing.T) {
 		"Held": {reason: "what is there stays, and nothing is added", fleet: places, request: deployment(4, byRoom, onNodes(select1(zone, "1")), now("c", 2)), want: targets("a", 1, "c", 2, "d", 1)},
 		"RoomDoesNotMatter": {reason: "copies in full go where they are sent", fleet: places, want: targets("a", 1, "b", 1, "c", 1, "d", 1),
 			request: deployment(1, placement(duplicated), onNodes(select1(zone, "1")))},
-		"NoPlace": {reason: "and it says so", fleet: fleet(member("c", in("", "west", "3"), room(2)), member("e", in("", "east", "1"), room(2), tainted("down", "", corev1.TaintEffectNoSchedule))),
+		"NoPlace": {reason: "and it says so", fleet: fleet(member("c", in("", "west", "3"), available(2)), member("e", in("", "east", "1"), available(2), tainted("down", "", corev1.TaintEffectNoSchedule))),
 			request: deployment(1, byRoom, onNodes(select1(zone, "1"))), failure: workv1alpha2.BindingReasonNoClusterFit,
 			message: "0/2 clusters fit: 1 has no nodes in zone 1, 1 has taint down:NoSchedule (in this order: c; e)"},
 	})

@@ -44,7 +44,7 @@ func TestMemoryDoesNotShow(t *testing.T) {
 		placement(dynamic, term("a", named("m00", "m01"), overflow("b", named("m02"))), term("c", policyv1alpha1.ClusterAffinity{})),
 	}
 	changes := []func(*clusterv1alpha1.Cluster){
-		labelled("env", "prod"), labelled("env", "test"), tainted("k", "v", corev1.TaintEffectNoSchedule), in("p", "r9"), room(3), room(40),
+		labelled("env", "prod"), labelled("env", "test"), tainted("k", "v", corev1.TaintEffectNoSchedule), in("p", "r9"), available(3), available(40),
 		func(c *clusterv1alpha1.Cluster) { c.Spec.Taints = nil },
 		func(c *clusterv1alpha1.Cluster) { c.Status.APIEnablements = nil },
 		func(c *clusterv1alpha1.Cluster) { c.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} },

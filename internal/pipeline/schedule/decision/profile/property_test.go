@@ -15,7 +15,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/decision/profile"
 )
 
-// world is a random fleet and the room in it.
+// world is a random fleet and its capacity.
 type world struct {
 	clusters []*clusterv1alpha1.Cluster
 	free     map[string]int32
@@ -28,7 +28,7 @@ func randomWorld(r *rand.Rand) world {
 		name := fmt.Sprintf("m%02d", i)
 		w.free[name] = r.Int32N(30)
 		w.region[name] = fmt.Sprintf("r%d", r.IntN(4))
-		w.clusters = append(w.clusters, member(name, room(int64(w.free[name])), in("p", w.region[name])))
+		w.clusters = append(w.clusters, member(name, available(int64(w.free[name])), in("p", w.region[name])))
 	}
 	return w
 }
@@ -117,11 +117,11 @@ func TestDivisionFailsOnlyForWantOfRoom(t *testing.T) {
 		}
 		d := profile.Schedule(req, w.snapshot())
 		if failed, short := d.Failure != nil, byRoom(name) && total < int64(req.Replicas); failed != short {
-			t.Fatalf("%d replicas, room for %d: failure %+v", req.Replicas, total, d.Failure)
+			t.Fatalf("%d replicas, %d available: failure %+v", req.Replicas, total, d.Failure)
 		}
 		req.Partial = true
 		if d := profile.Schedule(req, w.snapshot()); byRoom(name) && total > 0 && sum(d.Targets) != min(total, int64(req.Replicas)) {
-			t.Fatalf("partial: %d replicas, room for %d, placed %d", req.Replicas, total, sum(d.Targets))
+			t.Fatalf("partial: %d replicas, %d available, placed %d", req.Replicas, total, sum(d.Targets))
 		}
 	})
 }
@@ -142,12 +142,12 @@ func TestDecisionIsStable(t *testing.T) {
 			return
 		}
 		req.Current = first.Targets
-		for _, c := range w.clusters { // the replicas now take up their room
-			room(int64(w.free[c.Name] - replicasIn(first.Targets, c.Name)))(c)
+		for _, c := range w.clusters { // the replicas now take up their capacity
+			available(int64(w.free[c.Name] - replicasIn(first.Targets, c.Name)))(c)
 		}
 		if name == "Weighted" || name == "Equal" {
 			for _, c := range w.clusters {
-				room(int64(w.free[c.Name]))(c)
+				available(int64(w.free[c.Name]))(c)
 			}
 		}
 		second := profile.Schedule(req, w.snapshot())
@@ -164,7 +164,7 @@ func TestScalingMovesNothing(t *testing.T) {
 			return
 		}
 		for _, c := range w.clusters {
-			room(int64(w.free[c.Name] - min(w.free[c.Name], replicasIn(before.Targets, c.Name))))(c)
+			available(int64(w.free[c.Name] - min(w.free[c.Name], replicasIn(before.Targets, c.Name))))(c)
 		}
 		n := int32(sum(before.Targets))
 		wanted := r.Int32N(2*n + 2)
@@ -194,7 +194,7 @@ func TestJoiningClusterMovesNothingThatIsDividedByRoom(t *testing.T) {
 		}
 		req := deployment(int32(sum(first.Targets)), p)
 		req.Current = first.Targets
-		second := profile.Schedule(req, fleet(append(w.clusters, member("new", room(1000)))...))
+		second := profile.Schedule(req, fleet(append(w.clusters, member("new", available(1000)))...))
 		if diff := cmp.Diff(first.Targets, second.Targets); diff != "" {
 			t.Fatalf("-before +after\n%s", diff)
 		}

@@ -24,19 +24,19 @@ func (p Profile) Schedule(req decision.Request, snapshot *decision.Snapshot) dec
 		attempt := p.attempt(round)
 		d.Attempts = append(d.Attempts, attempt)
 		if attempt.Failure == nil && attempt.Missing == 0 {
-			d.Settle(&attempt)
+			d.Accept(&attempt)
 			return d
 		}
 	}
 	if best := d.MostPlaced(); best != nil {
-		d.Settle(best)
+		d.Accept(best)
 		return d
 	}
 	d.Failure = &decision.Failure{Reason: d.Attempts[0].Failure.Reason, Message: d.Explain()}
 	return d
 }
 
-// attempt runs one round: filter, score, measure room, select, divide.
+// attempt runs one round: filter, score, estimate what is available, select, divide.
 func (p Profile) attempt(r *decision.Round) decision.Attempt {
 	a := decision.Attempt{Term: r.Term}
 	var err error
@@ -54,11 +54,11 @@ func (p Profile) attempt(r *decision.Round) decision.Attempt {
 		return a
 	}
 	p.score(r, &a)
-	if err := weigh(r, fitting); err != nil {
+	if err := setStaticWeights(r, fitting); err != nil {
 		a.Failure = decision.InvalidRequest(err)
 		return a
 	}
-	measure(r, &a, fitting)
+	estimate(r, &a, fitting)
 	chosen, failure := spread.Choose(r, &a, fitting)
 	if failure != nil {
 		a.Failure = failure
@@ -101,13 +101,13 @@ func (p Profile) filter(r *decision.Round, a *decision.Attempt) ([]*decision.Can
 		v.Cluster = c
 		switch dropped := fixed.Dropped[i]; {
 		case v.Held:
-			ask(v, all)
+			applyChecks(v, all)
 		case dropped == 0:
-			ask(v, open)
+			applyChecks(v, open)
 		default:
 			why := fixed.Reasons[dropped-1]
 			v.Reason, v.Filter = why.Reason, why.Filter
-			ask(v, open)
+			applyChecks(v, open)
 		}
 		if v.Reason == nil {
 			fitting = append(fitting, v)
@@ -116,8 +116,8 @@ func (p Profile) filter(r *decision.Round, a *decision.Attempt) ([]*decision.Can
 	return fitting, nil
 }
 
-// ask keeps the reason of the first check, in the order of the filters, that drops the cluster.
-func ask(v *decision.Candidate, checks []placedCheck) {
+// applyChecks keeps the reason of the first check, in the order of the filters, that drops the cluster.
+func applyChecks(v *decision.Candidate, checks []placedCheck) {
 	for i := range checks {
 		if v.Reason != nil && v.Filter < checks[i].place {
 			return
@@ -150,8 +150,8 @@ func (p Profile) score(r *decision.Round, a *decision.Attempt) {
 	}
 }
 
-// measure computes how many replicas fit, where that can make a difference.
-func measure(r *decision.Round, a *decision.Attempt, fitting []*decision.Candidate) {
+// estimate computes how many replicas fit, where that can make a difference.
+func estimate(r *decision.Round, a *decision.Attempt, fitting []*decision.Candidate) {
 	req := r.Request
 	if len(r.Tiers.Selectors) > 1 {
 		for _, v := range fitting {
@@ -165,7 +165,7 @@ func measure(r *decision.Round, a *decision.Attempt, fitting []*decision.Candida
 		}
 		return
 	}
-	if !req.Capacious() && (len(req.SpreadConstraints()) == 0 || decision.StrategyOf(req.Placement) == decision.Static) {
+	if !req.ByAvailableReplicas() && (len(req.SpreadConstraints()) == 0 || decision.StrategyOf(req.Placement) == decision.Static) {
 		return
 	}
 	demand := req.Demand()

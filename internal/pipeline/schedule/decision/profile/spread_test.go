@@ -13,32 +13,32 @@ import (
 func TestSpreadByCluster(t *testing.T) {
 	runAll(t, map[string]scenario{
 		"Best": {
-			reason: "the two roomiest, 9:5 over 10: quotients 9, 5, 3, 1.8, 1.7, 1.3, then 1 and 1 with m4 first, .82, .71",
-			fleet:  rooms(2, 3, 9, 5), request: deployment(10, placement(dynamic, spread(byCluster, 1, 2))), want: targets("m3", 6, "m4", 4),
+			reason: "the two with most available, 9:5 over 10: quotients 9, 5, 3, 1.8, 1.7, 1.3, then 1 and 1 with m4 first, .82, .71",
+			fleet:  eachAvailable(2, 3, 9, 5), request: deployment(10, placement(dynamic, spread(byCluster, 1, 2))), want: targets("m3", 6, "m4", 4),
 		},
 		"Exchange": {
 			reason: "m2 and m1 come first because they hold some, but have 4+3; m3 with 9 replaces m1; the 9 more go 3:9",
-			fleet:  rooms(2, 3, 9, 5), request: deployment(10, placement(dynamic, spread(byCluster, 1, 2)), now("m1", 1, "m2", 1)),
+			fleet:  eachAvailable(2, 3, 9, 5), request: deployment(10, placement(dynamic, spread(byCluster, 1, 2)), now("m1", 1, "m2", 1)),
 			want: targets("m2", 3, "m3", 7),
 		},
 		"NoExchangeHelps": {
 			reason: "no two clusters hold 15",
-			fleet:  rooms(2, 3, 9, 5), request: deployment(15, placement(dynamic, spread(byCluster, 1, 2))),
+			fleet:  eachAvailable(2, 3, 9, 5), request: deployment(15, placement(dynamic, spread(byCluster, 1, 2))),
 			failure: workv1alpha2.BindingReasonUnschedulable,
 			message: "spreadConstraints allow 2 clusters, which is too few: Clusters available replicas 14 are not enough to schedule. " +
-				"1 of 15 replicas found no place; room for more: m3 for 9, m4 for 5",
+				"1 of 15 replicas found no place; available for more: m3 for 9, m4 for 5",
 		},
 		"ZeroIsNoLimit": {
 			reason: "maxGroups 0 bounds nothing",
-			fleet:  rooms(1, 1, 1), request: deployment(1, placement(duplicated, spread(byCluster, 1, 0))), want: targets("m1", 1, "m2", 1, "m3", 1),
+			fleet:  eachAvailable(1, 1, 1), request: deployment(1, placement(duplicated, spread(byCluster, 1, 0))), want: targets("m1", 1, "m2", 1, "m3", 1),
 		},
 		"DuplicatedIgnoresRoom": {
-			reason: "duplicating takes the roomiest, but does not ask whether it is enough",
-			fleet:  rooms(1, 3, 2), request: deployment(5, placement(duplicated, spread(byCluster, 1, 2))), want: targets("m2", 5, "m3", 5),
+			reason: "duplicating takes those with most available, whether or not it is enough",
+			fleet:  eachAvailable(1, 3, 2), request: deployment(5, placement(duplicated, spread(byCluster, 1, 2))), want: targets("m2", 5, "m3", 5),
 		},
 		"StaysWhereItIs": {
 			reason: "of equal clusters the one that has the object is preferred",
-			fleet:  rooms(9, 9, 9), request: configMap(placement(duplicated, spread(byCluster, 1, 1)), now("m3", 0)), want: targets("m3", 0),
+			fleet:  eachAvailable(9, 9, 9), request: configMap(placement(duplicated, spread(byCluster, 1, 1)), now("m3", 0)), want: targets("m3", 0),
 		},
 		"TooFew": {
 			reason:  "three asked for, two fit",
@@ -50,13 +50,13 @@ func TestSpreadByCluster(t *testing.T) {
 	})
 }
 
-// threeRegions has north with one cluster, east with two and west with three; room as given for n1, e1, e2, w1, w2, w3.
+// threeRegions has north with one cluster, east with two and west with three; available replicas as given for n1, e1, e2, w1, w2, w3.
 func threeRegions(free ...int64) *decision.Snapshot {
 	names := []string{"n1", "e1", "e2", "w1", "w2", "w3"}
 	regions := map[byte]string{'n': "north", 'e': "east", 'w': "west"}
 	var clusters []*clusterv1alpha1.Cluster
 	for i, name := range names {
-		clusters = append(clusters, member(name, room(free[i]), in("p", regions[name[0]])))
+		clusters = append(clusters, member(name, available(free[i]), in("p", regions[name[0]])))
 	}
 	return fleet(clusters...)
 }
@@ -158,7 +158,7 @@ func TestSpreadByOtherProperties(t *testing.T) {
 func TestSpreadOverVeryManyGroupsEnds(t *testing.T) {
 	var clusters []*clusterv1alpha1.Cluster
 	for i := range 400 {
-		clusters = append(clusters, member(fmt.Sprintf("m%03d", i), in("p", fmt.Sprintf("r%03d", i)), room(int64(i))))
+		clusters = append(clusters, member(fmt.Sprintf("m%03d", i), in("p", fmt.Sprintf("r%03d", i)), available(int64(i))))
 	}
 	d := profile.Schedule(deployment(1000, placement(dynamic, spread(byRegion, 6, 0), spread(byCluster, 6, 0))), fleet(clusters...))
 	if d.Failure != nil {
@@ -176,7 +176,7 @@ func TestSpreadOverVeryManyGroupsEnds(t *testing.T) {
 // Constraints that no first choice meets, though others do.
 func TestConstraintsThatMeetOnlyTogether(t *testing.T) {
 	rack := func(name, region, rack string, n int64) *clusterv1alpha1.Cluster {
-		return member(name, room(n), in("p", region), labelled("rack", rack))
+		return member(name, available(n), in("p", region), labelled("rack", rack))
 	}
 	corner := fleet(rack("e1", "east", "1", 9), rack("e2", "east", "2", 5), rack("w1", "west", "1", 5))
 	racks := fleet(rack("e1", "east", "1", 9), rack("e2", "east", "2", 9), rack("e3", "east", "2", 9),

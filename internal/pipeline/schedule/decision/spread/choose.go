@@ -37,7 +37,7 @@ func Choose(r *decision.Round, a *decision.Attempt, fitting []*decision.Candidat
 	}
 	q := quota{need: unbounded}
 	q.least, q.most = decision.ClusterBounds(constraints)
-	if r.Request.Capacious() {
+	if r.Request.ByAvailableReplicas() {
 		q.need = int64(r.Request.Replicas)
 		if r.Request.WholeSets() {
 			q.need = 1
@@ -54,12 +54,12 @@ func Choose(r *decision.Round, a *decision.Attempt, fitting []*decision.Candidat
 	return chooseGroups(r, fitting, dims, q)
 }
 
-// chooseClusters takes the best clusters, and exchanges the last of them for roomier ones until the replicas fit.
+// chooseClusters takes the best clusters, and exchanges the last of them for those with more available replicas until the replicas fit.
 func chooseClusters(r *decision.Round, fitting []*decision.Candidate, q quota) ([]*decision.Candidate, *decision.Failure) {
 	k := q.atMost(len(fitting))
 	rankBest(fitting, k)
 	chosen, rest := fitting[:k], fitting[k:]
-	makeRoom(chosen, rest, q.need, func(int, *decision.Candidate) bool { return true })
+	exchange(chosen, rest, q.need, func(int, *decision.Candidate) bool { return true })
 	if missing := shortOf(chosen, q.need); missing > 0 && !r.Request.Partial {
 		return nil, decision.Unschedulable(fmt.Sprintf("spreadConstraints allow %d clusters, which is too few: %s",
 			k, decision.ShortageMessage(r.Request, chosen, missing)))
@@ -67,13 +67,13 @@ func chooseClusters(r *decision.Round, fitting []*decision.Candidate, q quota) (
 	return chosen, nil
 }
 
-// makeRoom exchanges chosen clusters, from the last backwards, for whichever of
-// rest has the most room and may take its place, until need is met.
-func makeRoom(chosen, rest []*decision.Candidate, need int64, may func(i int, candidate *decision.Candidate) bool) {
+// exchange replaces chosen clusters, from the last backwards, for whichever of
+// rest has the most available replicas and may take its place, until need is met.
+func exchange(chosen, rest []*decision.Candidate, need int64, may func(i int, candidate *decision.Candidate) bool) {
 	for i := len(chosen) - 1; i >= 0 && shortOf(chosen, need) > 0; i-- {
 		best := -1
 		for j, candidate := range rest {
-			if candidate.Available > chosen[i].Available && (best < 0 || roomier(candidate, rest[best])) && may(i, candidate) {
+			if candidate.Available > chosen[i].Available && (best < 0 || moreAvailable(candidate, rest[best])) && may(i, candidate) {
 				best = j
 			}
 		}
@@ -83,14 +83,14 @@ func makeRoom(chosen, rest []*decision.Candidate, need int64, may func(i int, ca
 	}
 }
 
-func roomier(a, b *decision.Candidate) bool {
+func moreAvailable(a, b *decision.Candidate) bool {
 	if a.Available != b.Available {
 		return a.Available > b.Available
 	}
 	return a.Key < b.Key
 }
 
-// shortOf returns how many replicas of need the clusters have no room for.
+// shortOf returns how many replicas of need are not available in the clusters.
 func shortOf(clusters []*decision.Candidate, need int64) int64 {
 	if need == unbounded {
 		return 0

@@ -29,10 +29,10 @@ func CompareRank(a, b *decision.Candidate) int {
 // A key is compareRank packed into one number, the smaller the better, so that
 // thousands of clusters are ranked without comparing field by field.
 const (
-	keyPlaceBits = 17 // place by name
-	keyRoomBits  = 31 // available replicas
-	keyScoreBits = 10
-	keyTierBits  = 64 - keyPlaceBits - keyRoomBits - keyScoreBits
+	keyPlaceBits     = 17 // place by name
+	keyAvailableBits = 31 // available replicas
+	keyScoreBits     = 10
+	keyTierBits      = 64 - keyPlaceBits - keyAvailableBits - keyScoreBits
 )
 
 // setKeys gives every one of clusters, which come sorted by name, its key.
@@ -65,7 +65,7 @@ func packKeys(clusters []*decision.Candidate) bool {
 			return false
 		}
 		key := first<<keyScoreBits | (1<<keyScoreBits - 1 - uint64(v.Score))
-		key = key<<keyRoomBits | (1<<keyRoomBits - 1 - uint64(v.Available))
+		key = key<<keyAvailableBits | (1<<keyAvailableBits - 1 - uint64(v.Available))
 		v.Key = key<<keyPlaceBits | uint64(i)
 	}
 	return true

@@ -32,30 +32,30 @@ func chooseGroups(r *decision.Round, members []*decision.Candidate, dims []decis
 	if s.partial != nil {
 		return s.partial, nil
 	}
-	return nil, decision.Unschedulable(s.complaint)
+	return nil, decision.Unschedulable(s.failure)
 }
 
 // spread is one search for a selection that satisfies all spread constraints.
 type spread struct {
-	round     *decision.Round
-	dims      []decision.Dimension
-	quota     quota
-	partial   []*decision.Candidate // satisfies the constraints but not the need
-	complaint string                // the first reason why there was no selection
-	tries     int
-	looks     int
+	round   *decision.Round
+	dims    []decision.Dimension
+	quota   quota
+	partial []*decision.Candidate // satisfies the constraints but not the need
+	failure string                // the first reason why there was no selection
+	tries   int
+	begun   int
 }
 
 const (
 	// maxTries bounds how many combinations of groups are followed to the end.
 	maxTries = 256
 	// maxLooks bounds how many are begun: most of those that lead nowhere end sooner.
-	maxLooks = 2048
+	maxBegun = 2048
 )
 
-func (s *spread) complain(format string, args ...any) {
-	if s.complaint == "" {
-		s.complaint = fmt.Sprintf(format, args...)
+func (s *spread) fail(format string, args ...any) {
+	if s.failure == "" {
+		s.failure = fmt.Sprintf(format, args...)
 	}
 }
 
@@ -65,11 +65,11 @@ func (s *spread) narrow(depth int, members []*decision.Candidate, picked [][]str
 		s.tries++
 		return s.finish(members, picked)
 	}
-	s.looks++
+	s.begun++
 	dim := s.dims[depth]
 	groups, groupAt := s.groupsBy(dim, members)
 	if len(groups) < dim.Min {
-		s.complain("spreadConstraints ask for at least %d by %s, clusters that fit are in %d: %s",
+		s.fail("spreadConstraints ask for at least %d by %s, clusters that fit are in %d: %s",
 			dim.Min, dim.Name, len(groups), groupNames(groups))
 		return nil
 	}
@@ -80,11 +80,11 @@ func (s *spread) narrow(depth int, members []*decision.Candidate, picked [][]str
 		paths := s.findPaths(dim, groups, limit)
 		limit = maxTries
 		if len(paths) == 0 {
-			s.complain("spreadConstraints ask for at least %d clusters, no %d by %s have as many: %s",
+			s.fail("spreadConstraints ask for at least %d clusters, no %d by %s have as many: %s",
 				s.quota.least, dim.Max, dim.Name, groupNames(groups))
 		}
 		for _, p := range paths {
-			if s.tries >= maxTries || s.looks >= maxLooks {
+			if s.tries >= maxTries || s.begun >= maxBegun {
 				return nil
 			}
 			names, inside := within(p, groups, members, groupAt)
@@ -154,28 +154,28 @@ func (s *spread) finish(members []*decision.Candidate, picked [][]string) []*dec
 	chosen, rest := s.represent(members, open)
 	for d := range open {
 		if len(open[d]) > 0 {
-			s.complain("spreadConstraints by %s cannot be met together with the others", s.dims[d].Name)
+			s.fail("spreadConstraints by %s cannot be met together with the others", s.dims[d].Name)
 			return nil
 		}
 	}
 	total := s.quota.atMost(len(members))
 	if len(chosen) > total {
 		if chosen = s.cover(members, openOf(picked), total); chosen == nil {
-			s.complain("spreadConstraints allow %d clusters, too few for one in every group", s.quota.most)
+			s.fail("spreadConstraints allow %d clusters, too few for one in every group", s.quota.most)
 			return nil
 		}
 		rest = slices.DeleteFunc(slices.Clone(members), func(v *decision.Candidate) bool { return slices.Contains(chosen, v) })
 	}
 	fixed := len(chosen)
 	if total < s.quota.least {
-		s.complain("spreadConstraints ask for at least %d clusters, the chosen groups have %d", s.quota.least, total)
+		s.fail("spreadConstraints ask for at least %d clusters, the chosen groups have %d", s.quota.least, total)
 		return nil
 	}
 	rankBest(rest, total-fixed)
 	chosen, rest = append(chosen, rest[:total-fixed]...), rest[total-fixed:]
-	makeRoom(chosen, rest, s.quota.need, func(i int, _ *decision.Candidate) bool { return i >= fixed })
+	exchange(chosen, rest, s.quota.need, func(i int, _ *decision.Candidate) bool { return i >= fixed })
 	// Those that stand for groups stay as long as that is enough; then others may stand for them.
-	makeRoom(chosen, rest, s.quota.need, func(i int, candidate *decision.Candidate) bool {
+	exchange(chosen, rest, s.quota.need, func(i int, candidate *decision.Candidate) bool {
 		was := chosen[i]
 		chosen[i] = candidate
 		covers := s.covers(chosen, openOf(picked))
@@ -183,7 +183,7 @@ func (s *spread) finish(members []*decision.Candidate, picked [][]string) []*dec
 		return covers
 	})
 	if missing := shortOf(chosen, s.quota.need); missing > 0 {
-		s.complain("%s", decision.ShortageMessage(s.round.Request, chosen, missing))
+		s.fail("%s", decision.ShortageMessage(s.round.Request, chosen, missing))
 		if s.partial == nil && s.round.Request.Partial {
 			s.partial = chosen
 		}
@@ -346,7 +346,7 @@ func (s *spread) scoreOf(dim decision.Dimension, clusters []*decision.Candidate)
 	if decision.StrategyOf(req.Placement) == decision.Static && req.Divisible() {
 		return scoreByWeight(clusters)
 	}
-	if !req.Capacious() {
+	if !req.ByAvailableReplicas() {
 		return scoreOfDuplicates(clusters, req.Replicas)
 	}
 	least := int64(dim.Min)
