@@ -132,10 +132,12 @@ func TestNamespacesThatStay(t *testing.T) {
 		name   Namespace
 		labels map[string]string
 	}{
-		"default never travels":       {"default", nil},
-		"kube-* never travels":        {"kube-public", nil},
-		"karmada-* never travels":     {"karmada-anything", nil},
-		"nor does one with the label": {"mine", map[string]string{policyv1alpha1.NamespaceSkipAutoPropagationLabel: "true"}},
+		"default is never sent":         {"default", nil},
+		"kube-* is never sent":          {"kube-public", nil},
+		"nor is the system's own":       {"karmada-system", nil},
+		"nor is that of credentials":    {"karmada-cluster", nil},
+		"nor is an execution namespace": {"karmada-es-member1", nil},
+		"nor is one with the label":     {"mine", map[string]string{policyv1alpha1.NamespaceSkipAutoPropagationLabel: "true"}},
 	} {
 		h, loop := namespaceHub(t)
 		h.namespace(tc.name)
@@ -143,6 +145,14 @@ func TestNamespacesThatStay(t *testing.T) {
 		reconcileNamespace(t, loop, tc.name)
 		h.expectWrites(reason)
 	}
+}
+
+func TestANamespaceOfAUserMayBeginWithKarmada(t *testing.T) {
+	h, loop := namespaceHub(t)
+	h.namespace("karmada-anything")
+	reconcileNamespace(t, loop, "karmada-anything")
+	name := workv1alpha1.WorkName("Namespace", "", "karmada-anything")
+	h.expectWrites("a namespace of a user", "create Work "+name, "create Work "+name)
 }
 
 func TestTheSkipLabelTakesNothingAway(t *testing.T) {

@@ -91,8 +91,7 @@ func (l *reconciler) Reconcile(ctx context.Context, name Namespace) (reconcile.R
 // travels returns whether a namespace goes to the clusters. A label that stops it later leaves what is there: to remove a namespace
 // would remove all it contains.
 func travels(meta metav1.Object) bool {
-	return meta.GetName() != metav1.NamespaceDefault &&
-		!hubstore.ReservedNamespace(meta.GetName()) && !strings.HasPrefix(meta.GetName(), "karmada-") &&
+	return meta.GetName() != metav1.NamespaceDefault && !hubstore.ReservedNamespace(meta.GetName()) &&
 		!strings.EqualFold(meta.GetLabels()[policyv1alpha1.NamespaceSkipAutoPropagationLabel], "true")
 }
 

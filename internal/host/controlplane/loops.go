@@ -207,6 +207,7 @@ func newComponents(ctx context.Context, mgr ctrl.Manager, server *apiserver.Serv
 	}
 	templates := hubstore.New(hubstore.Config{
 		Metadata: meta, Dynamic: dyn, Clock: o.Clock, Separate: []schema.GroupVersion{resourcev1alpha2.GroupVersion}, InUse: server.InUse,
+		Exclude: o.excludes,
 		Discover: func(context.Context) ([]*metav1.APIGroup, []*metav1.APIResourceList, error) {
 			return discovery.ServerGroupsAndResources(kube.Discovery())
 		},

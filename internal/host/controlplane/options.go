@@ -3,6 +3,8 @@ package controlplane
 import (
 	"maps"
 	"net/http"
+	"regexp"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -62,6 +64,10 @@ type Options struct {
 
 	// NamespaceLimits bound what is stored for a namespace that has no limits of its own. See package limit for the defaults.
 	NamespaceLimits limit.Limits
+
+	// SkippedNamespaces match the names of namespaces that stay on the control plane with everything in them, besides those of
+	// Kubernetes and of the control plane. What was sent before stays in the members.
+	SkippedNamespaces []*regexp.Regexp
 
 	// GracefulEvictionTimeout is how long a copy stays in a cluster that its object left, if a copy in a new cluster does
 	// not become healthy. Default 10 min.
@@ -135,6 +141,16 @@ func (o Options) complete() Options {
 		}
 	}
 	return o
+}
+
+// skips returns whether the user keeps a namespace on the control plane.
+func (o Options) skips(namespace string) bool {
+	return namespace != "" && slices.ContainsFunc(o.SkippedNamespaces, func(pattern *regexp.Regexp) bool { return pattern.MatchString(namespace) })
+}
+
+// excludes returns whether an object is not a template because the user keeps its namespace, or it as a namespace, on the control plane.
+func (o Options) excludes(ref hubstore.Ref) bool {
+	return o.skips(ref.Namespace) || ref == hubstore.NamespaceRef(ref.Name) && o.skips(ref.Name)
 }
 
 // neverTemplate tells which objects no binding may name.

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"path/filepath"
+	"regexp"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -23,6 +24,7 @@ func newServerCommand(s cli.Streams) *cobra.Command {
 		o       controlplane.Options
 		etcd    controlplane.ExternalEtcd
 		storage storageFlags
+		skipped []string
 	)
 	c := &cobra.Command{
 		Use:   "server",
@@ -42,6 +44,10 @@ It listens on 127.0.0.1, for clients on this machine, unless --bind-address says
 				return err
 			}
 			if err := storage.apply(&o); err != nil {
+				return err
+			}
+			var err error
+			if o.SkippedNamespaces, err = namespacePatterns(skipped); err != nil {
 				return err
 			}
 			if len(etcd.Endpoints) > 0 {
@@ -79,6 +85,7 @@ It listens on 127.0.0.1, for clients on this machine, unless --bind-address says
 	f.BoolVar(&o.Server.PlainSecrets, "plain-secrets", false, "store Secrets, and what holds parts of them, unencrypted")
 	f.StringVar(&o.Server.EncryptionConfig, "encryption-provider-config", "", "EncryptionConfiguration to load instead of the built-in one, as for kube-apiserver; KMS plugins are possible (start from encryption.yaml in the data directory, which reads what is stored)")
 	f.BoolVar(&o.Server.EncryptionConfigReload, "encryption-provider-config-automatic-reload", false, "load the file of --encryption-provider-config again when it changes")
+	f.StringSliceVar(&skipped, "skipped-propagating-namespaces", nil, "regular expressions; namespaces whose whole name matches one stay on the control plane with everything in them, as kube-*, karmada-system, karmada-cluster and karmada-es-* always do")
 	storage.add(c)
 	auditFlags(c, &o.Server.Audit)
 	authenticationFlags(c, &o.Server.Authentication)
@@ -98,6 +105,19 @@ It listens on 127.0.0.1, for clients on this machine, unless --bind-address says
 	f.DurationVar(&o.Brake.Window, "brake-window", brake.DefaultWindow, "time over which removals and shrinkages are added up")
 	f.IntVar(&o.Brake.Minimum, "brake-minimum", brake.DefaultMinimum, "number of managed objects below which a member is not braked")
 	return c
+}
+
+// namespacePatterns compiles regular expressions that whole names match, as the flag has them in Karmada.
+func namespacePatterns(expressions []string) ([]*regexp.Regexp, error) {
+	var patterns []*regexp.Regexp
+	for _, expression := range expressions {
+		pattern, err := regexp.Compile("^(?:" + expression + ")$")
+		if err != nil {
+			return nil, cli.UsageErrorf("--skipped-propagating-namespaces: %v", err)
+		}
+		patterns = append(patterns, pattern)
+	}
+	return patterns, nil
 }
 
 // printListening prints where the server listens and, if clients on other machines cannot reach it, the flag that changes that.

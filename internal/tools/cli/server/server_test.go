@@ -33,3 +33,18 @@ func TestPrintListening(t *testing.T) {
 		})
 	}
 }
+
+func TestSkippedNamespacesMatchByTheWholeName(t *testing.T) {
+	patterns, err := namespacePatterns([]string{"a|b", "infra-.*"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]bool{"a": true, "b": true, "ab": false, "xb": false, "infra-dns": true, "my-infra-dns": false} {
+		if got := patterns[0].MatchString(name) || patterns[1].MatchString(name); got != want {
+			t.Errorf("%s is skipped: %v, want %v", name, got, want)
+		}
+	}
+	if _, err := namespacePatterns([]string{"("}); err == nil {
+		t.Error("a pattern that is no regular expression is accepted")
+	}
+}
