@@ -125,6 +125,9 @@ func TestExcluded(t *testing.T) {
 		"the CA every API server publishes":             {core("ConfigMap", "shop", "kube-root-ca.crt"), true},
 		"the service account every namespace starts on": {core("ServiceAccount", "shop", "default"), true},
 		"definitions of our own kinds":                  {Ref{GroupVersionKind: definitionKind.WithVersion("v1"), Name: "works.work.karmada.io"}, true},
+		"definitions of kinds of this project":          {Ref{GroupVersionKind: definitionKind.WithVersion("v1"), Name: "requests.fleet.flagship.io"}, true},
+		"definitions of users below karmada.io":         {Ref{GroupVersionKind: definitionKind.WithVersion("v1"), Name: "foos.example.karmada.io"}, false},
+		"objects of these":                              {Ref{GroupVersionKind: schema.GroupVersionKind{Group: "example.karmada.io", Version: "v1", Kind: "Foo"}, Namespace: "shop", Name: "a"}, false},
 		"definitions that every member gets anyway":     {Ref{GroupVersionKind: definitionKind.WithVersion("v1"), Name: "serviceexports.multicluster.x-k8s.io"}, true},
 		"other definitions are templates":               {Ref{GroupVersionKind: definitionKind.WithVersion("v1"), Name: "backups.example.io"}, false},
 	} {

@@ -5,6 +5,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	multiclusterv1beta1 "github.com/flagship-k8s/flagship/api/multicluster/v1beta1"
 )
@@ -25,9 +26,14 @@ var excludedKinds = map[schema.GroupKind]bool{
 	{Group: "storagemigration.k8s.io", Kind: "StorageVersionMigration"}: true,
 }
 
+// ownGroups are the groups of the control plane's API. Their objects configure it, and members have no use for them. Other groups below
+// karmada.io belong to users.
+var ownGroups = sets.New("apps.karmada.io", "autoscaling.karmada.io", "cluster.karmada.io", "config.karmada.io", "networking.karmada.io",
+	"policy.karmada.io", "remedy.karmada.io", "search.karmada.io", "work.karmada.io", "flagship.io", "fleet.flagship.io")
+
 // excludedKind returns whether no object of the kind is a template.
 func excludedKind(gk schema.GroupKind) bool {
-	return excludedKinds[gk] || gk.Group == "karmada.io" || strings.HasSuffix(gk.Group, ".karmada.io")
+	return excludedKinds[gk] || ownGroups.Has(gk.Group)
 }
 
 // ReservedNamespace returns whether a namespace belongs to the control plane or to
@@ -56,8 +62,9 @@ func Excluded(ref Ref) bool {
 		return true
 	}
 	switch gk {
-	case definitionKind: // a member has no use for those of our own kinds
-		return strings.HasSuffix(ref.Name, ".karmada.io") || InEveryMember(ref.Name)
+	case definitionKind: // its name is that of the resource, a dot and the group
+		_, group, _ := strings.Cut(ref.Name, ".")
+		return ownGroups.Has(group) || InEveryMember(ref.Name)
 	case schema.GroupKind{Kind: "Namespace"}:
 		return ReservedNamespace(ref.Name)
 	case schema.GroupKind{Kind: "ConfigMap"}:

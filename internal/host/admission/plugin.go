@@ -26,6 +26,7 @@ type Plugin struct {
 	// fields are those of kinds that are active which nothing acts on.
 	fields map[schema.GroupKind][]crds.InactiveField
 	newID  func() string
+	never  func(kind schema.GroupVersionKind, namespace, name string) bool
 }
 
 var (
@@ -33,9 +34,10 @@ var (
 	_ admission.ValidationInterface = &Plugin{}
 )
 
-// New makes the plugin. newID draws permanent ids: UUIDs.
-func New(newID func() string) *Plugin {
-	return &Plugin{rules: rules(), inactive: crds.NotYetActive(), fields: crds.NotYetActiveFields(), newID: newID}
+// New makes the plugin. newID draws permanent ids: UUIDs. Never returns which objects, or kinds if the name is empty, are never sent to
+// members; it is a function because package hubstore, which is not imported here, decides that.
+func New(newID func() string, never func(kind schema.GroupVersionKind, namespace, name string) bool) *Plugin {
+	return &Plugin{rules: rules(), inactive: crds.NotYetActive(), fields: crds.NotYetActiveFields(), newID: newID, never: never}
 }
 
 // Handles says that writes and deletions are of interest.
@@ -52,6 +54,7 @@ func (p *Plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.
 	old, _ := a.GetOldObject().(subject)
 	kind := a.GetKind().GroupKind()
 	warnInactive(ctx, p.fields[kind], object, old)
+	p.warnSelectors(ctx, kind, object, old)
 	stampID(kind, object, old, ofControlPlane(a), p.newID)
 	guard(kind, object)
 	detach(a, object)

@@ -42,7 +42,11 @@ func request(o, old *unstructured.Unstructured, subresource string) kadmission.A
 		schema.GroupVersionResource{}, subresource, operation, nil, false, nil)
 }
 
-func newPlugin() *admission.Plugin { return admission.New(func() string { return "new-id" }) }
+func newPlugin() *admission.Plugin {
+	return admission.New(func() string { return "new-id" }, func(kind schema.GroupVersionKind, namespace, _ string) bool {
+		return kind.Group == "own.io" || namespace == "reserved"
+	})
+}
 
 const policy = `
 apiVersion: policy.karmada.io/v1alpha1

@@ -97,7 +97,9 @@ func (o Options) complete() Options {
 	o.Server.Clock = o.Clock
 	o.lookups, o.guard = &admissionLookups{}, &atomic.Pointer[restore.Guard]{}
 	o.Server.Admission = append(o.Server.Admission,
-		apiserver.AdmissionPlugin{Name: "Flagship", Handler: admission.New(uuid.NewString)},
+		apiserver.AdmissionPlugin{Name: "Flagship", Handler: admission.New(uuid.NewString, func(kind schema.GroupVersionKind, namespace, name string) bool {
+			return neverTemplate(kind, namespace, name) || o.excludes(hubstore.Ref{GroupVersionKind: kind, Namespace: namespace, Name: name})
+		})},
 		apiserver.AdmissionPlugin{Name: admission.BindingsName, Handler: admission.NewBindings(neverTemplate)},
 		apiserver.AdmissionPlugin{Name: admission.DefinitionsName, Handler: admission.NewDefinitions(o.lookups.instances)},
 		apiserver.AdmissionPlugin{Name: admission.DeletionsName, Handler: admission.NewDeletions(o.lookups.cluster, o.lookups.keeps)},
