@@ -349,6 +349,10 @@ func TestDeletionProtection(t *testing.T) {
 			if apierrors.IsForbidden(err) != test.refused {
 				t.Errorf("%s: got %v", test.reason, err)
 			}
+			const sentence = "This resource is protected, please make sure to remove the label: resourcetemplate.karmada.io/deletion-protected"
+			if test.refused && !strings.Contains(err.Error(), sentence) {
+				t.Errorf("%s: clients match %q, got %v", test.reason, sentence, err)
+			}
 		})
 	}
 }

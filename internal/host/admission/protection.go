@@ -9,6 +9,9 @@ import (
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 )
 
+// protected is the sentence that clients of Karmada look for.
+const protected = "This resource is protected, please make sure to remove the label"
+
 // refuseProtected keeps an object of any kind that its user marked against deletion.
 func refuseProtected(a admission.Attributes) error {
 	if a.GetSubresource() != "" || a.GetOldObject() == nil {
@@ -18,6 +21,5 @@ func refuseProtected(a admission.Attributes) error {
 	if err != nil || object.GetLabels()[policyv1alpha1.DeletionProtectionLabel] != policyv1alpha1.DeletionProtectionAlways {
 		return nil
 	}
-	return admission.NewForbidden(a, fmt.Errorf("it is protected: set its label %s to something else than %q, or remove it, to delete it",
-		policyv1alpha1.DeletionProtectionLabel, policyv1alpha1.DeletionProtectionAlways))
+	return admission.NewForbidden(a, fmt.Errorf("%s: %s", protected, policyv1alpha1.DeletionProtectionLabel))
 }
