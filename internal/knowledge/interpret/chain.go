@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
 
 	configv1alpha1 "github.com/flagship-k8s/flagship/api/config/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
@@ -96,10 +97,15 @@ func call[R any](c *Chained, obj *unstructured.Unstructured, operation configv1a
 	return result, nil
 }
 
-// Replicas implements [Workload].
+// Replicas implements [Workload]. Requirements of a layer that names no namespace are in that of the object.
 func (c *Chained) Replicas(ctx context.Context, obj *unstructured.Unstructured) (ReplicaResult, error) {
-	return call(c, obj, configv1alpha1.InterpreterOperationInterpretReplica, "reading replicas", ReplicaResult{},
+	result, err := call(c, obj, configv1alpha1.InterpreterOperationInterpretReplica, "reading replicas", ReplicaResult{},
 		func(o *Operations) (ReplicaResult, error) { return o.Replicas(ctx, obj) })
+	if r := result.Requirements; r != nil && r.Namespace == "" {
+		result.Requirements = ptr.To(*r)
+		result.Requirements.Namespace = obj.GetNamespace()
+	}
+	return result, err
 }
 
 // Revise implements [Workload].

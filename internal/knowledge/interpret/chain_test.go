@@ -58,6 +58,30 @@ func TestTheFirstLayerWithTheOperationIsUsed(t *testing.T) {
 	}
 }
 
+func TestRequirementsAreInTheNamespaceOfTheObject(t *testing.T) {
+	for reason, tc := range map[string]struct {
+		answer *workv1alpha2.ReplicaRequirements
+		want   string
+	}{
+		"a layer that does not name it": {&workv1alpha2.ReplicaRequirements{PriorityClassName: "high"}, "shop"},
+		"a layer that names another":    {&workv1alpha2.ReplicaRequirements{Namespace: "other"}, "other"},
+	} {
+		chain := interpret.Chain(layer{"Thing": {
+			Replicas: func(context.Context, *unstructured.Unstructured) (interpret.ReplicaResult, error) {
+				return interpret.ReplicaResult{Known: true, Replicas: 3, Requirements: tc.answer}, nil
+			},
+		}})
+		before := *tc.answer
+		result, err := chain.Replicas(t.Context(), thing())
+		if err != nil || result.Requirements.Namespace != tc.want || result.Requirements.PriorityClassName != before.PriorityClassName {
+			t.Errorf("%s: got %+v, %v; want namespace %s", reason, result.Requirements, err, tc.want)
+		}
+		if tc.answer.Namespace != before.Namespace {
+			t.Errorf("%s: what the layer answered was changed", reason)
+		}
+	}
+}
+
 func TestAnErrorIsNotPassedOver(t *testing.T) {
 	broken := errors.New("broken")
 	chain := interpret.Chain(

@@ -29,6 +29,7 @@ end`)
 	want := interpret.ReplicaResult{Known: true, Replicas: 3, Requirements: &workv1alpha2.ReplicaRequirements{
 		NodeClaim:       &workv1alpha2.NodeClaim{NodeSelector: map[string]string{"a": "b"}},
 		ResourceRequest: corev1.ResourceList{"cpu": resource.MustParse("1100m")},
+		Namespace:       "shop",
 	}}
 	if !equality.Semantic.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)

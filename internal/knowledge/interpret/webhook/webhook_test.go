@@ -174,7 +174,7 @@ func TestQuestionsAndAnswers(t *testing.T) {
 	t.Run("InterpretReplica", func(t *testing.T) {
 		requirements := &workv1alpha2.ReplicaRequirements{PriorityClassName: "high"}
 		got, err := answer(response{Replicas: ptr.To[int32](3), ReplicaRequirements: requirements}).Replicas(ctx, thing())
-		want := interpret.ReplicaResult{Known: true, Replicas: 3, Requirements: requirements}
+		want := interpret.ReplicaResult{Known: true, Replicas: 3, Requirements: &workv1alpha2.ReplicaRequirements{PriorityClassName: "high", Namespace: "shop"}}
 		if diff := cmp.Diff(want, got); err != nil || diff != "" {
 			t.Errorf("%v, -want +got:\n%s", err, diff)
 		}
