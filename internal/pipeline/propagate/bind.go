@@ -71,7 +71,10 @@ func (p *propagator) bind(ctx context.Context, c *claimant, binding workv1alpha2
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	patch := claimPatch(c.meta, c.policy)
-	wait := lazyWaits(c, binding, digest)
+	wait, record, err := p.lazyWaits(ctx, c, binding, digest)
+	if err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
 	if wait && binding == nil && c.meta.Annotations[content.BaselineAnnotation] == "" {
 		patch.Annotations[content.BaselineAnnotation] = ptr.To(digest.User)
 	}
@@ -97,7 +100,11 @@ func (p *propagator) bind(ctx context.Context, c *claimant, binding workv1alpha2
 		if binding != nil {
 			spec := binding.BindingSpec().DeepCopy()
 			spec.Resource.UID = c.meta.UID
-			if err := p.patchBinding(ctx, binding, claimPatch(binding, c.policy), spec); err != nil {
+			patch := claimPatch(binding, c.policy)
+			if record != "" {
+				patch.Annotations[workv1alpha2.TemplateContentAnnotation] = &record
+			}
+			if err := p.patchBinding(ctx, binding, patch, spec); err != nil {
 				return reconcile.Result{}, err
 			}
 		}
@@ -147,21 +154,60 @@ func (p *propagator) object(ctx context.Context, c *claimant) (*unstructured.Uns
 
 // lazyWaits returns whether a lazy policy does not act yet: users have not changed the template since the binding was made or, without a
 // binding, since the policy came to a template that was there before it. A claim without a baseline is one that was acted on: its
-// binding was deleted, and is made again.
-func lazyWaits(c *claimant, binding workv1alpha2.Binding, digest content.Digest) bool {
+// binding was deleted, and is made again. Record, unless it is empty, is what the binding has to record of the content: it was made
+// while the policy was not lazy.
+func (p *propagator) lazyWaits(ctx context.Context, c *claimant, binding workv1alpha2.Binding, digest content.Digest) (wait bool, record string, err error) {
 	if c.policy.PropagationSpec().ActivationPreference != policyv1alpha1.LazyActivation {
-		return false
+		return false, "", nil
 	}
 	if binding != nil && binding.BindingSpec().Placement != nil {
-		return content.Parse(binding.GetAnnotations()[workv1alpha2.TemplateContentAnnotation]).User == digest.User
+		recorded := content.Parse(binding.GetAnnotations()[workv1alpha2.TemplateContentAnnotation])
+		if !recorded.Counted() {
+			return recorded.User == digest.User, "", nil
+		}
+		eager, lazy, err := p.bothForms(ctx, c)
+		if err != nil || eager.User != recorded.User {
+			return false, "", err
+		}
+		recorded.User = lazy.User
+		return true, recorded.String(), nil
 	}
 	if baseline := c.meta.Annotations[content.BaselineAnnotation]; baseline != "" {
-		return baseline == digest.User
+		return baseline == digest.User, "", nil
 	}
 	if binding == nil && policy.ClaimOn(c.meta) == policy.ClaimOf(c.policy) {
-		return false
+		return false, "", nil
 	}
-	return cameLater(c.policy, c.meta)
+	return cameLater(c.policy, c.meta), "", nil
+}
+
+// bothForms is the digest of one state of a template as it is recorded under an eager policy and under a lazy one.
+func (p *propagator) bothForms(ctx context.Context, c *claimant) (eager, lazy content.Digest, err error) {
+	obj, err := p.object(ctx, c)
+	if err != nil {
+		return eager, lazy, err
+	}
+	same := func() (*unstructured.Unstructured, error) { return obj, nil }
+	if eager, err = content.Of(c.ref.GroupVersionKind.GroupKind(), obj, true, same); err != nil {
+		return eager, lazy, err
+	}
+	lazy, err = content.Of(c.ref.GroupVersionKind.GroupKind(), obj, false, same)
+	return eager, lazy, err
+}
+
+// isRecorded returns whether a binding was made from the present content of its template. What it recorded while its policy was lazy is
+// compared in that form.
+func (p *propagator) isRecorded(ctx context.Context, c *claimant, binding workv1alpha2.Binding, digest content.Digest) (bool, error) {
+	text := binding.GetAnnotations()[workv1alpha2.TemplateContentAnnotation]
+	if binding.BindingSpec().Resource.UID != c.meta.UID || text == digest.String() {
+		return binding.BindingSpec().Resource.UID == c.meta.UID, nil
+	}
+	if recorded := content.Parse(text); digest.Counted() && !recorded.Counted() {
+		eager, lazy, err := p.bothForms(ctx, c)
+		lazy.Kind = digest.Kind
+		return eager.User == digest.User && lazy == recorded, err
+	}
+	return false, nil
 }
 
 // cameLater compares creation times, which have whole seconds, and then the order of writes.
@@ -231,13 +277,19 @@ func (p *propagator) updateBinding(ctx context.Context, c *claimant, binding wor
 	spec := binding.BindingSpec().DeepCopy()
 	patch := claimPatch(binding, c.policy)
 	maps.Copy(patch.Annotations, hubstore.Difference(binding.GetAnnotations(), c.policy.GetAnnotations(), bindings.OptIns))
-	changed := binding.GetAnnotations()[workv1alpha2.TemplateContentAnnotation] != digest.String() || spec.Resource.UID != c.meta.UID
+	recorded, err := p.isRecorded(ctx, c, binding, digest)
+	if err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	changed := !recorded
 	if changed {
 		workload, err := p.interpret(ctx, c)
 		if err != nil {
 			return client.IgnoreNotFound(err)
 		}
 		bindings.FillTemplate(spec, c.ref, c.meta, workload)
+	}
+	if binding.GetAnnotations()[workv1alpha2.TemplateContentAnnotation] != digest.String() {
 		patch.Annotations[workv1alpha2.TemplateContentAnnotation] = ptr.To(digest.String())
 	}
 	if version := c.ref.GroupVersionKind.GroupVersion().String(); spec.Resource.APIVersion != version {

@@ -519,6 +519,65 @@ func TestLazyPolicies(t *testing.T) {
 		}
 	})
 
+	prefers := func(h *fakeHub, propagation *policyv1alpha1.PropagationPolicy, preference policyv1alpha1.ActivationPreference, cluster string) {
+		h.update(propagation, func() {
+			propagation.Spec.ActivationPreference = preference
+			propagation.Spec.Placement.ClusterAffinity.ClusterNames = []string{cluster}
+		})
+		h.policyChanged(policy.KeyOf(propagation))
+	}
+	report := func(h *fakeHub, ref hubstore.Ref) { // a status is a new resource version
+		h.templates.change(ref, func(obj *unstructured.Unstructured) { obj.Object["status"] = map[string]any{"replicas": int64(2)} })
+	}
+
+	t.Run("a policy that turns lazy moves nothing", func(t *testing.T) {
+		propagation, other := pp("p", placed("member1"), created(start.Add(-2*time.Hour))), pp("q", lazy, placed("member3"), created(start.Add(-2*time.Hour)))
+		h := newHub(t, propagation)
+		ref := h.deployment("web")
+		h.reconcile(ref)
+		report(h, ref)
+		prefers(h, propagation, policyv1alpha1.LazyActivation, "member2")
+		if got := targets(h, ref); got != "member1" {
+			t.Errorf("the edit took effect at once: %s", got)
+		}
+		h.writes = nil
+		h.reconcile(ref)
+		h.expectWrites("again")
+		other.Spec.Priority, other.Spec.Preemption = ptr.To[int32](9), policyv1alpha1.PreemptAlways
+		other.Spec.ResourceSelectors[0].Name = "web"
+		h.create(other)
+		h.reconcile(ref) // the claim is a new generation of a Deployment
+		h.reconcile(ref)
+		if got := targets(h, ref); got != "member1" {
+			t.Errorf("another lazy policy takes effect at once: %s", got)
+		}
+		h.templates.change(ref, edit)
+		h.reconcile(ref)
+		if got := targets(h, ref); got != "member3" {
+			t.Errorf("after the template changed: %s, want member3", got)
+		}
+	})
+
+	t.Run("a policy that is lazy no more does what it says, and counts nothing as a change of the template", func(t *testing.T) {
+		propagation := pp("p", lazy, placed("member1"), created(start.Add(-2*time.Hour)))
+		h := newHub(t, propagation)
+		ref := h.deployment("web")
+		h.reconcile(ref)
+		report(h, ref)
+		before := h.binding(ref).BindingSpec().DeepCopy()
+		prefers(h, propagation, "", "member1")
+		if diff := cmp.Diff(before, h.binding(ref).BindingSpec()); diff != "" {
+			t.Errorf("the spec of the binding changed (-before +after):\n%s", diff)
+		}
+		h.writes = nil
+		h.reconcile(ref)
+		h.expectWrites("again")
+		prefers(h, propagation, "", "member2")
+		if got := targets(h, ref); got != "member2" {
+			t.Errorf("an edit waits: %s", got)
+		}
+	})
+
 	t.Run("a policy that comes later waits too", func(t *testing.T) {
 		h := newHub(t, pp("p", lazy, placed("member1"), created(start)))
 		ref := h.deployment("web")

@@ -20,6 +20,8 @@ const (
 	// BaselineAnnotation on a template claimed by a lazy policy is the digest of its content
 	// at that time: while it is the same, the policy waits.
 	BaselineAnnotation = "resourcetemplate.karmada.io/lazy-baseline"
+
+	countedPrefix = "g"
 )
 
 // Digest differs between two states of a template. Status is no part of it, nor are the keys of a claim.
@@ -31,6 +33,9 @@ type Digest struct {
 	// Kind is what users say about how to read objects of the kind; empty if nothing.
 	Kind string
 }
+
+// Counted returns whether User stands for a generation instead of the content itself.
+func (d Digest) Counted() bool { return strings.HasPrefix(d.User, countedPrefix) }
 
 // String is the digest as annotations hold it.
 func (d Digest) String() string {
@@ -66,7 +71,7 @@ func Of(kind schema.GroupKind, meta metav1.Object, counted bool, content func() 
 	}
 	switch {
 	case counted && meta.GetGeneration() > 0:
-		digest.User = "g" + strconv.FormatInt(meta.GetGeneration(), 10) + "-" + hashOf(user)
+		digest.User = countedPrefix + strconv.FormatInt(meta.GetGeneration(), 10) + "-" + hashOf(user)
 	case kind == schema.GroupKind{Kind: "Secret"}:
 		digest.User = "r" + meta.GetResourceVersion()
 	default:
