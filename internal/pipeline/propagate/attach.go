@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -126,7 +127,7 @@ func (p *propagator) createAttached(ctx context.Context, c *claimant, dependants
 	binding := bindings.New(c.ref, c.meta.UID, name)
 	spec := binding.BindingSpec()
 	bindings.FillTemplate(spec, c.ref, c.meta, bindings.Workload{})
-	p.reportDisagreement(c, dependencies.FillStrictest(spec, dependants))
+	conflicts := dependencies.FillStrictest(spec, dependants)
 	labels, annotations := map[string]string{}, map[string]string{workv1alpha2.TemplateContentAnnotation: digest.String()}
 	p.resume(c, binding, labels, annotations)
 	binding.SetLabels(apply(labels, dependencies.Fill(spec, nil, dependants)))
@@ -135,6 +136,9 @@ func (p *propagator) createAttached(ctx context.Context, c *claimant, dependants
 	if err != nil && !apierrors.IsAlreadyExists(err) && !apierrors.HasStatusCause(err, "NamespaceTerminating") {
 		return fmt.Errorf("creating attached binding %s/%s: %w", binding.GetNamespace(), name, err)
 	}
+	if err == nil {
+		p.reportConflicts(c, binding, conflicts)
+	}
 	return nil
 }
 
@@ -142,7 +146,7 @@ func (p *propagator) updateAttached(ctx context.Context, c *claimant, binding wo
 	spec := binding.BindingSpec().DeepCopy()
 	patch := hubstore.MetadataPatch{UID: binding.GetUID(), Labels: dependencies.Fill(spec, binding.GetLabels(), dependants), Annotations: map[string]*string{}}
 	if spec.Placement == nil {
-		p.reportDisagreement(c, dependencies.FillStrictest(spec, dependants))
+		p.reportConflicts(c, binding, dependencies.FillStrictest(spec, dependants))
 	}
 	digest, err := p.digest(ctx, c, binding)
 	if err != nil {
@@ -155,11 +159,18 @@ func (p *propagator) updateAttached(ctx context.Context, c *claimant, binding wo
 	return p.patchBinding(ctx, binding, patch, spec)
 }
 
-func (p *propagator) reportDisagreement(c *claimant, disagree bool) {
-	if disagree {
-		p.publish(c.ref, c.meta, events.Warning, events.DependencyPolicyConflict,
-			"The policies of the objects that depend on this one disagree about conflictResolution or preserveResourcesOnDeletion; Overwrite and true prevail")
+// reportConflicts is about what the policies of the objects that depend on a template say of it.
+func (p *propagator) reportConflicts(c *claimant, binding workv1alpha2.Binding, conflicts []string) {
+	if len(conflicts) == 0 {
+		return
 	}
+	message := fmt.Sprintf("Dependency policy conflict detected: %s. Overwrite and true prevail", strings.Join(conflicts, "; "))
+	p.publish(c.ref, c.meta, events.Warning, events.DependencyPolicyConflict, message)
+	kind := workv1alpha2.KindResourceBinding
+	if binding.GetNamespace() == "" {
+		kind = workv1alpha2.KindClusterResourceBinding
+	}
+	p.publish(hubstore.Ref{GroupVersionKind: workv1alpha2.GroupVersion.WithKind(kind)}, binding, events.Warning, events.DependencyPolicyConflict, message)
 }
 
 // neededBy lists the templates that a binding's template refers to and that are there.

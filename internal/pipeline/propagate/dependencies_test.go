@@ -197,7 +197,9 @@ func TestSeveralDependants(t *testing.T) {
 	if spec.ConflictResolution != policyv1alpha1.ConflictOverwrite || !ptr.Deref(spec.PreserveResourcesOnDeletion, false) {
 		t.Errorf("the stricter wish did not prevail: %s %v", spec.ConflictResolution, spec.PreserveResourcesOnDeletion)
 	}
-	h.expectEvent("Warning DependencyPolicyConflict ConfigMap/settings")
+	const conflict = ": Dependency policy conflict detected: ConflictResolution conflicted (Overwrite vs Abort); PreserveResourcesOnDeletion conflicted (true vs false)."
+	h.expectEvent("Warning DependencyPolicyConflict ConfigMap/settings" + conflict)
+	h.expectEvent("Warning DependencyPolicyConflict ResourceBinding/settings-configmap" + conflict)
 
 	a := &workv1alpha2.ResourceBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "a-deployment"}}
 	h.update(a, func() { a.Finalizers = nil })
@@ -366,6 +368,33 @@ func TestDefinitionsAreNotTakenOverForTheirObjects(t *testing.T) {
 		dependencies.FillStrictest(&spec, []workv1alpha2.Binding{dependant})
 		if spec.ConflictResolution != want {
 			t.Errorf("%s: conflictResolution is %q, want %q", kind, spec.ConflictResolution, want)
+		}
+	}
+}
+
+func TestAnAttachedBindingHasWhatThePoliciesSay(t *testing.T) {
+	with := func(resolution policyv1alpha1.ConflictResolution, preserve *bool) workv1alpha2.Binding {
+		binding := &workv1alpha2.ResourceBinding{}
+		binding.Spec.ConflictResolution, binding.Spec.PreserveResourcesOnDeletion = resolution, preserve
+		return binding
+	}
+	const overwrite, abort = policyv1alpha1.ConflictOverwrite, policyv1alpha1.ConflictAbort
+	for reason, tc := range map[string]struct {
+		dependants []workv1alpha2.Binding
+		resolution policyv1alpha1.ConflictResolution
+		preserve   *bool
+		conflicts  int
+	}{
+		"an explicit false":                 {[]workv1alpha2.Binding{with(overwrite, ptr.To(false))}, overwrite, ptr.To(false), 0},
+		"nothing said":                      {[]workv1alpha2.Binding{with("", nil)}, abort, nil, 0},
+		"nothing said is as the default":    {[]workv1alpha2.Binding{with("", nil), with(abort, ptr.To(false))}, abort, ptr.To(false), 0},
+		"true prevails, wherever it stands": {[]workv1alpha2.Binding{with(abort, ptr.To(true)), with(abort, ptr.To(false)), with(abort, nil)}, abort, ptr.To(true), 1},
+		"both conflict":                     {[]workv1alpha2.Binding{with(abort, ptr.To(false)), with(overwrite, ptr.To(true))}, overwrite, ptr.To(true), 2},
+	} {
+		spec := workv1alpha2.ResourceBindingSpec{ConflictResolution: overwrite, PreserveResourcesOnDeletion: ptr.To(true)}
+		conflicts := dependencies.FillStrictest(&spec, tc.dependants)
+		if spec.ConflictResolution != tc.resolution || !ptr.Equal(spec.PreserveResourcesOnDeletion, tc.preserve) || len(conflicts) != tc.conflicts {
+			t.Errorf("%s: got %s, %v, conflicts %q", reason, spec.ConflictResolution, spec.PreserveResourcesOnDeletion, conflicts)
 		}
 	}
 }

@@ -135,25 +135,36 @@ func Fill(spec *workv1alpha2.ResourceBindingSpec, present map[string]string, dep
 }
 
 // FillStrictest gives an attached binding, which has no policy of its own, what the policies of its dependants say: the strongest
-// wish of each kind. It returns whether they disagree. A definition is never taken over from a member on behalf of those who have
-// objects of its kind.
-func FillStrictest(spec *workv1alpha2.ResourceBindingSpec, dependants []workv1alpha2.Binding) (disagree bool) {
+// wish of each kind. It returns which of their wishes conflict. A definition is never taken over from a member on behalf of those who
+// have objects of its kind.
+func FillStrictest(spec *workv1alpha2.ResourceBindingSpec, dependants []workv1alpha2.Binding) (conflicts []string) {
 	first := dependants[0].BindingSpec()
+	var resolution, preserve bool
 	definition := IsDefinition(schema.FromAPIVersionAndKind(spec.Resource.APIVersion, spec.Resource.Kind))
 	spec.ConflictResolution = policyv1alpha1.ConflictAbort
 	spec.PreserveResourcesOnDeletion = nil
 	for _, d := range dependants {
 		theirs := d.BindingSpec()
-		if theirs.ConflictResolution == policyv1alpha1.ConflictOverwrite && !definition {
+		if overwrites(theirs) && !definition {
 			spec.ConflictResolution = policyv1alpha1.ConflictOverwrite
 		}
-		if ptr.Deref(theirs.PreserveResourcesOnDeletion, false) {
-			spec.PreserveResourcesOnDeletion = ptr.To(true)
+		if theirs.PreserveResourcesOnDeletion != nil {
+			spec.PreserveResourcesOnDeletion = ptr.To(*theirs.PreserveResourcesOnDeletion || ptr.Deref(spec.PreserveResourcesOnDeletion, false))
 		}
-		disagree = disagree || theirs.ConflictResolution != first.ConflictResolution && !definition ||
-			ptr.Deref(theirs.PreserveResourcesOnDeletion, false) != ptr.Deref(first.PreserveResourcesOnDeletion, false)
+		resolution = resolution || overwrites(theirs) != overwrites(first) && !definition
+		preserve = preserve || ptr.Deref(theirs.PreserveResourcesOnDeletion, false) != ptr.Deref(first.PreserveResourcesOnDeletion, false)
 	}
-	return disagree
+	if resolution {
+		conflicts = append(conflicts, "ConflictResolution conflicted (Overwrite vs Abort)")
+	}
+	if preserve {
+		conflicts = append(conflicts, "PreserveResourcesOnDeletion conflicted (true vs false)")
+	}
+	return conflicts
+}
+
+func overwrites(spec *workv1alpha2.ResourceBindingSpec) bool {
+	return spec.ConflictResolution == policyv1alpha1.ConflictOverwrite
 }
 
 // Same returns whether a change of a binding is of no concern to what its template refers to.
@@ -166,6 +177,6 @@ func Same(before, after workv1alpha2.Binding) bool {
 		before.GetAnnotations()[workv1alpha2.DependenciesAnnotation] == after.GetAnnotations()[workv1alpha2.DependenciesAnnotation] &&
 		(before.GetDeletionTimestamp() == nil) == (after.GetDeletionTimestamp() == nil) &&
 		a.ConflictResolution == b.ConflictResolution &&
-		ptr.Deref(a.PreserveResourcesOnDeletion, false) == ptr.Deref(b.PreserveResourcesOnDeletion, false) &&
+		ptr.Equal(a.PreserveResourcesOnDeletion, b.PreserveResourcesOnDeletion) &&
 		equality.Semantic.DeepEqual(Clusters(before), Clusters(after))
 }
