@@ -1,8 +1,10 @@
 package schedule
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -11,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -34,8 +37,8 @@ import (
 )
 
 const (
-	// workers is how many bindings are handled at once. They wait for the API
-	// most of the time; decisions about capacity are made one at a time.
+	// workers is how many bindings are reconciled at once. They wait for the API most of the time; decisions about capacity are made
+	// one at a time.
 	workers = 16
 	// recheck is when a binding that has no place is scheduled again if no event requeues it before.
 	recheck = 5 * time.Minute
@@ -82,9 +85,7 @@ type Controller struct {
 
 // New returns a Controller.
 func New(deps Deps) *Controller {
-	if deps.SchedulerName == "" {
-		deps.SchedulerName = policyv1alpha1.DefaultSchedulerName
-	}
+	deps.SchedulerName = cmp.Or(deps.SchedulerName, policyv1alpha1.DefaultSchedulerName)
 	reservations, waiting := capacity.NewReservations(reservationLifetime), pending.NewBindings()
 	deps.Conversion = conversion.OrUnchanged(deps.Conversion)
 	return &Controller{
@@ -121,34 +122,34 @@ func Setup(mgr ctrl.Manager, deps Deps) error {
 }
 
 // Reconcile schedules one binding if that is due, and writes what changed.
-func (c *Controller) Reconcile(ctx context.Context, it types.NamespacedName) (reconcile.Result, error) {
-	b, err := c.read(ctx, it)
+func (c *Controller) Reconcile(ctx context.Context, key types.NamespacedName) (reconcile.Result, error) {
+	b, err := c.read(ctx, key)
 	if apierrors.IsNotFound(err) {
-		c.forget(it)
+		c.forget(key)
 		return reconcile.Result{}, nil
 	}
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("reading binding: %w", err)
 	}
 	if !c.responsible(b) {
-		c.pending.Remove(it)
+		c.pending.Remove(key)
 		return reconcile.Result{}, nil
 	}
 	start := c.deps.Clock.Now()
-	outcome, err := c.decide(ctx, it, b)
+	s, err := c.decide(ctx, key, b)
 	if err != nil {
 		c.metrics.decided(nil)
 		return reconcile.Result{}, err
 	}
-	if outcome.decision == nil {
-		err = c.observe(ctx, it, b)
+	if s.decision == nil {
+		err = c.observe(ctx, b)
 	} else {
-		c.metrics.decided(outcome.decision)
+		c.metrics.decided(s.decision)
 		c.metrics.took(phaseDecide, c.deps.Clock.Since(start))
 		start = c.deps.Clock.Now()
 		defer func() { c.metrics.took(phaseWrite, c.deps.Clock.Since(start)) }()
-		log.FromContext(ctx).V(1).Info("Scheduled binding", "cause", outcome.cause, "targets", listTargets(outcome.decision.Targets))
-		err = c.publish(ctx, it, b, &outcome)
+		log.FromContext(ctx).V(1).Info("Scheduled binding", "cause", s.cause, "targets", listTargets(s.decision.Targets))
+		err = c.publish(ctx, s)
 	}
 	switch {
 	case apierrors.IsConflict(err):
@@ -158,7 +159,7 @@ func (c *Controller) Reconcile(ctx context.Context, it types.NamespacedName) (re
 	case err != nil:
 		return reconcile.Result{}, err
 	}
-	return reconcile.Result{RequeueAfter: outcome.requeueAfter}, nil
+	return reconcile.Result{RequeueAfter: s.requeueAfter}, nil
 }
 
 // read gets a binding from the cache. It is shared: it must not be changed.
@@ -174,37 +175,21 @@ func (c *Controller) read(ctx context.Context, key types.NamespacedName) (workv1
 // names this scheduler, and is not suspended.
 func (c *Controller) responsible(b workv1alpha2.Binding) bool {
 	spec := b.BindingSpec()
-	if !b.GetDeletionTimestamp().IsZero() {
+	if !b.GetDeletionTimestamp().IsZero() || cmp.Or(spec.SchedulerName, policyv1alpha1.DefaultSchedulerName) != c.deps.SchedulerName ||
+		spec.Suspension != nil && ptr.Deref(spec.Suspension.Scheduling, false) {
 		return false
 	}
-	name := spec.SchedulerName
-	if name == "" {
-		name = policyv1alpha1.DefaultSchedulerName
-	}
-	if name != c.deps.SchedulerName {
-		return false
-	}
-	if spec.Suspension != nil && spec.Suspension.Scheduling != nil && *spec.Suspension.Scheduling {
-		return false
-	}
-	for _, key := range []string{
-		policyv1alpha1.PropagationPolicyPermanentIDLabel,
-		policyv1alpha1.ClusterPropagationPolicyPermanentIDLabel,
-		workv1alpha2.BindingManagedByLabel,
-	} {
-		if b.GetLabels()[key] != "" {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]string{
+		policyv1alpha1.PropagationPolicyPermanentIDLabel, policyv1alpha1.ClusterPropagationPolicyPermanentIDLabel, workv1alpha2.BindingManagedByLabel,
+	}, func(label string) bool { return b.GetLabels()[label] != "" })
 }
 
 // forget removes a binding that is gone from all indexes.
-func (c *Controller) forget(it types.NamespacedName) {
-	grouped, promised := c.peers.Remove(it), c.reservations.Forget(it.String())
-	c.pending.Remove(it)
-	c.awaitingClaims.Remove(it)
-	if grouped || promised {
+func (c *Controller) forget(key types.NamespacedName) {
+	grouped, reserved := c.peers.Remove(key), c.reservations.Forget(key.String())
+	c.pending.Remove(key)
+	c.awaitingClaims.Remove(key)
+	if grouped || reserved {
 		c.freed()
 	}
 }

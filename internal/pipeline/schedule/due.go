@@ -80,10 +80,7 @@ func placementDiffers(b workv1alpha2.Binding) bool {
 	if !ok {
 		return true
 	}
-	now := b.BindingSpec().Placement
-	if now == nil {
-		now = &policyv1alpha1.Placement{}
-	}
+	now := placementOf(b)
 	var then policyv1alpha1.Placement
 	if json.Unmarshal([]byte(annotation), &then) != nil {
 		return false
@@ -97,15 +94,6 @@ func placementDiffers(b workv1alpha2.Binding) bool {
 		return false
 	}
 	observed := b.BindingStatus().SchedulerObservedAffinityName
-	wanted, applied := termNamed(now, observed), termNamed(&then, observed)
-	return wanted == nil || applied == nil || !same(wanted, applied)
-}
-
-func termNamed(p *policyv1alpha1.Placement, name string) *policyv1alpha1.ClusterAffinityTerm {
-	for i := range p.ClusterAffinities {
-		if p.ClusterAffinities[i].AffinityName == name {
-			return &p.ClusterAffinities[i]
-		}
-	}
-	return nil
+	wanted, applied := termIndex(now, observed), termIndex(&then, observed)
+	return wanted < 0 || applied < 0 || !same(now.ClusterAffinities[wanted], then.ClusterAffinities[applied])
 }

@@ -25,8 +25,8 @@ type fleet struct {
 	dirty   map[string]struct{}
 }
 
-func newFleet(reader client.Reader, ledger *capacity.Reservations) *fleet {
-	return &fleet{reader: reader, reservations: ledger, dirty: map[string]struct{}{}}
+func newFleet(reader client.Reader, reservations *capacity.Reservations) *fleet {
+	return &fleet{reader: reader, reservations: reservations, dirty: map[string]struct{}{}}
 }
 
 // touch has a cluster read again for the next snapshot.

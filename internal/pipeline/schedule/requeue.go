@@ -17,6 +17,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
 	"github.com/flagship-k8s/flagship/internal/knowledge/backoff"
 	"github.com/flagship-k8s/flagship/internal/knowledge/conversion"
+	"github.com/flagship-k8s/flagship/internal/knowledge/fairqueue"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
 	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/decision"
 )
@@ -132,7 +133,7 @@ func (r *requeuer) Start(ctx context.Context) error {
 			gathered = nil
 			batch, more := r.controller.pending.NextBatch()
 			for _, b := range batch {
-				add(q, b.Key, b.Priority+handler.LowPriority)
+				fairqueue.Enqueue(q, b.Priority+handler.LowPriority, b.Key)
 			}
 			if more {
 				gathered = clock.After(backoff.Gather)
@@ -150,7 +151,7 @@ func (r *requeuer) requeueAwaitingClaims(q queue) {
 	r.mu.Unlock()
 	for claim := range claims {
 		for _, key := range r.controller.awaitingClaims.Naming(claim) {
-			add(q, key, 0)
+			fairqueue.Enqueue(q, 0, key)
 		}
 	}
 }

@@ -2,10 +2,10 @@ package schedule
 
 import (
 	"context"
-	"k8s.io/apimachinery/pkg/types"
 	"maps"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -27,7 +27,7 @@ func enqueue(q queue, b workv1alpha2.Binding, background bool) {
 	if background {
 		priority += handler.LowPriority
 	}
-	add(q, client.ObjectKeyFromObject(b), priority)
+	fairqueue.Enqueue(q, priority, client.ObjectKeyFromObject(b))
 }
 
 // priorityOf is the priority that the policy of b gave it.
@@ -38,10 +38,6 @@ func priorityOf(b workv1alpha2.Binding) int {
 	return 0
 }
 
-func add(q queue, it types.NamespacedName, priority int) {
-	fairqueue.Enqueue(q, priority, it)
-}
-
 // bindingEvents keeps the indexes current and enqueues bindings that may be due.
 func bindingEvents[B interface {
 	client.Object
@@ -49,20 +45,21 @@ func bindingEvents[B interface {
 }](c *Controller) handler.TypedFuncs[B, types.NamespacedName] {
 	return handler.TypedFuncs[B, types.NamespacedName]{
 		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[B], q queue) {
-			c.peers.Place(client.ObjectKeyFromObject(e.Object), e.Object, e.Object.BindingSpec().Clusters)
+			key := client.ObjectKeyFromObject(e.Object)
+			c.peers.Place(key, e.Object, e.Object.BindingSpec().Clusters)
 			c.awaitingClaims.Update(e.Object)
 			if e.IsInInitialList {
-				c.restoreReservations(client.ObjectKeyFromObject(e.Object), e.Object)
+				c.restoreReservations(key, e.Object)
 			}
 			enqueue(q, e.Object, e.IsInInitialList)
 		},
 		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[B], q queue) {
-			it := client.ObjectKeyFromObject(e.ObjectNew)
+			key := client.ObjectKeyFromObject(e.ObjectNew)
 			if e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() {
-				c.peers.Place(it, e.ObjectNew, e.ObjectNew.BindingSpec().Clusters)
+				c.peers.Place(key, e.ObjectNew, e.ObjectNew.BindingSpec().Clusters)
 			}
 			c.awaitingClaims.Update(e.ObjectNew)
-			c.confirm(it, e.ObjectOld, e.ObjectNew)
+			c.confirm(key, e.ObjectOld, e.ObjectNew)
 			if matters(e.ObjectOld, e.ObjectNew) {
 				enqueue(q, e.ObjectNew, false)
 			}
@@ -80,22 +77,6 @@ func matters(before, after workv1alpha2.Binding) bool {
 	}
 	a, b := before.GetAnnotations(), after.GetAnnotations()
 	return a[policyv1alpha1.PartialPlacementAnnotation] != b[policyv1alpha1.PartialPlacementAnnotation] || a[policyv1alpha1.FailbackAnnotation] != b[policyv1alpha1.FailbackAnnotation]
-}
-
-// confirm marks the reservations of copies that run since before.
-func (c *Controller) confirm(it types.NamespacedName, before, after workv1alpha2.Binding) {
-	old := before.BindingStatus().AggregatedStatus
-	for i := range after.BindingStatus().AggregatedStatus {
-		item := &after.BindingStatus().AggregatedStatus[i]
-		if item.Health != workv1alpha2.ResourceHealthy {
-			continue
-		}
-		// The health of the copy as it was before the promise proves nothing; it has to be news.
-		if i < len(old) && equality.Semantic.DeepEqual(old[i], *item) {
-			continue
-		}
-		c.reservations.Running(it.String(), item.ClusterName)
-	}
 }
 
 // clusterEvents keeps the snapshot current and requeues the bindings that a change concerns.

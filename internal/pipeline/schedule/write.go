@@ -5,12 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"k8s.io/apimachinery/pkg/types"
 	"maps"
 	"slices"
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -19,14 +19,15 @@ import (
 
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/decision"
 )
 
 // fieldManager is the name of the scheduler in managed fields.
 const fieldManager = "flagship-schedule"
 
-// observe notes that the present generation needs no scheduling: what Scheduled says is said of it, too.
-func (c *Controller) observe(ctx context.Context, it types.NamespacedName, b workv1alpha2.Binding) error {
+// observe records that the present generation needs no scheduling: the condition Scheduled holds for it, too.
+func (c *Controller) observe(ctx context.Context, b workv1alpha2.Binding) error {
 	if b.BindingStatus().SchedulerObservedGeneration == b.GetGeneration() {
 		return nil
 	}
@@ -37,34 +38,50 @@ func (c *Controller) observe(ctx context.Context, it types.NamespacedName, b wor
 		condition.ObservedGeneration = next.GetGeneration()
 	}
 	if err := c.client.Status().Update(ctx, next, client.FieldOwner(fieldManager)); err != nil {
-		return fmt.Errorf("noting the generation: %w", err)
+		return fmt.Errorf("recording the generation: %w", err)
 	}
 	return nil
 }
 
 // publish writes what a decision changes, then publishes an event.
-func (c *Controller) publish(ctx context.Context, it types.NamespacedName, b workv1alpha2.Binding, v *outcome) error {
-	news, err := c.write(ctx, it, b, v)
+func (c *Controller) publish(ctx context.Context, s *cycle) error {
+	news, err := c.write(ctx, s)
 	if refused := refusal(err); refused != nil {
-		v.decision, v.requeueAfter, v.remaining = &decision.Decision{Failure: refused}, recheck, b.BindingSpec().Clusters
-		c.pending.Add(it, priorityOf(b))
-		c.freed() // what it was promised
-		news, err = c.write(ctx, it, b, v)
+		s.decision, s.requeueAfter, s.remaining = &decision.Decision{Failure: refused}, recheck, s.binding.BindingSpec().Clusters
+		c.pending.Add(s.key, priorityOf(s.binding))
+		c.freed() // what was reserved for it
+		news, err = c.write(ctx, s)
 	}
 	if err != nil || news == nil {
 		return err
 	}
-	resource := b.BindingSpec().Resource
+	r := s.binding.BindingSpec().Resource
+	template := corev1.ObjectReference{APIVersion: r.APIVersion, Kind: r.Kind, Namespace: r.Namespace, Name: r.Name, UID: r.UID}
 	if news.Status == metav1.ConditionTrue {
-		c.deps.Events.Publish(scheduled(resource, v.decision.Targets))
+		message := fmt.Sprintf("%s Result: {%s}", workv1alpha2.ScheduleSuccessMessage, listTargets(s.decision.Targets))
+		c.deps.Events.Publish(events.Normal(template, events.ScheduleBindingSucceed, message))
 	} else {
-		c.deps.Events.Publish(notScheduledEvent(resource, news.Message))
+		c.deps.Events.Publish(events.Warning(template, events.ScheduleBindingFailed, news.Message))
 	}
 	return nil
 }
 
-// refusal turns an admission's no into a failure to schedule: it is an answer
-// for the user to read, not an accident to repeat at once.
+// maxListedTargets bounds the clusters that an event lists.
+const maxListedTargets = 20
+
+func listTargets(targets []workv1alpha2.TargetCluster) string {
+	var parts []string
+	for i, t := range targets {
+		if i == maxListedTargets {
+			parts = append(parts, fmt.Sprintf("and %d more", len(targets)-i))
+			break
+		}
+		parts = append(parts, fmt.Sprintf("%s:%d", t.Name, t.Replicas))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// refusal makes a write that admission forbids a failure to schedule, which is not retried at once.
 func refusal(err error) *decision.Failure {
 	if !apierrors.IsForbidden(err) {
 		return nil
@@ -81,19 +98,19 @@ func refusal(err error) *decision.Failure {
 
 // write writes a decision to the binding, and returns the condition if it, or the clusters, changed.
 // A result and its status are one write, to the subresource schedule. A status alone is written alone.
-func (c *Controller) write(ctx context.Context, it types.NamespacedName, b workv1alpha2.Binding, v *outcome) (news *metav1.Condition, err error) {
-	next := copyOf(b)
-	moved, rewritten, err := setResult(next, v)
+func (c *Controller) write(ctx context.Context, s *cycle) (news *metav1.Condition, err error) {
+	b, next := s.binding, copyOf(s.binding)
+	moved, rewritten, err := setResult(next, s)
 	if err != nil {
 		return nil, err
 	}
-	condition := conditionFor(next, v.decision)
+	condition := conditionFor(next, s.decision)
 	before := meta.FindStatusCondition(b.BindingStatus().Conditions, workv1alpha2.Scheduled)
 	changed := before == nil || before.Status != condition.Status || before.Reason != condition.Reason || before.Message != condition.Message
 	if moved || changed {
 		news = &condition
 	}
-	c.setStatus(next, v, moved || changed, condition)
+	c.setStatus(next, s, moved || changed, condition)
 	switch {
 	case rewritten:
 		err = c.client.SubResource(workv1alpha2.SubresourceSchedule).Update(ctx, next, client.FieldOwner(fieldManager))
@@ -103,7 +120,7 @@ func (c *Controller) write(ctx context.Context, it types.NamespacedName, b workv
 		err = c.client.Status().Update(ctx, next, client.FieldOwner(fieldManager))
 	}
 	if err != nil {
-		c.takeBackReservations(it, b, v)
+		c.takeBackReservations(s)
 		return nil, fmt.Errorf("writing the result: %w", err)
 	}
 	return news, nil
@@ -112,21 +129,21 @@ func (c *Controller) write(ctx context.Context, it types.NamespacedName, b workv
 // setResult changes spec.clusters and the annotations of a binding, and returns whether the clusters, and whether any of
 // it, changed. After a failure to schedule the last result stays, but for clusters that leave: copies that run are worth
 // more than a correct empty list, and those in a cluster that leaves go with it.
-func setResult(next workv1alpha2.Binding, v *outcome) (moved, rewritten bool, err error) {
-	targets, before := v.remaining, next.GetAnnotations()
+func setResult(next workv1alpha2.Binding, s *cycle) (moved, rewritten bool, err error) {
+	targets, before := s.remaining, next.GetAnnotations()
 	annotations := before
-	if v.decision.Failure == nil {
+	if s.decision.Failure == nil {
 		placement, err := json.Marshal(placementOf(next))
 		if err != nil {
 			return false, false, fmt.Errorf("encoding the placement: %w", err)
 		}
-		targets, annotations = v.decision.Targets, maps.Clone(before)
+		targets, annotations = s.decision.Targets, maps.Clone(before)
 		if annotations == nil {
 			annotations = map[string]string{}
 		}
 		annotations[workv1alpha2.AppliedPlacementAnnotation] = string(placement)
 		delete(annotations, workv1alpha2.AwaitsClaimsAnnotation)
-		if v.awaits {
+		if s.awaitsClaims {
 			annotations[workv1alpha2.AwaitsClaimsAnnotation] = "true"
 		}
 	}
@@ -166,12 +183,12 @@ func sameTargets(a, b []workv1alpha2.TargetCluster) bool {
 }
 
 // setStatus makes the whole status of a binding say what was decided.
-func (c *Controller) setStatus(next workv1alpha2.Binding, v *outcome, news bool, condition metav1.Condition) {
+func (c *Controller) setStatus(next workv1alpha2.Binding, s *cycle, news bool, condition metav1.Condition) {
 	status := next.BindingStatus()
 	status.SchedulerObservedGeneration = next.GetGeneration()
-	if v.decision.Failure == nil {
-		status.SchedulerObservedAffinityName = v.decision.Affinity
-		if news || v.fresh {
+	if s.decision.Failure == nil {
+		status.SchedulerObservedAffinityName = s.decision.Affinity
+		if news || s.req.Fresh {
 			scheduled := c.dateAfter(next.BindingSpec().RescheduleTriggeredAt)
 			status.LastScheduledTime = &scheduled
 		}

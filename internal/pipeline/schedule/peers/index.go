@@ -1,9 +1,10 @@
 package peers
 
 import (
-	"k8s.io/apimachinery/pkg/types"
 	"slices"
 	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
 
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/decision"
@@ -47,60 +48,60 @@ func groupsOf(b workv1alpha2.Binding) []groupKey {
 }
 
 // Place records the clusters of an object, and returns whether that is a change for a group.
-func (p *Index) Place(it types.NamespacedName, b workv1alpha2.Binding, clusters []workv1alpha2.TargetCluster) (news bool) {
+func (p *Index) Place(binding types.NamespacedName, b workv1alpha2.Binding, clusters []workv1alpha2.TargetCluster) (changed bool) {
 	keys := groupsOf(b)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(keys) == 0 && len(p.member[it]) == 0 {
+	if len(keys) == 0 && len(p.member[binding]) == 0 {
 		return false
 	}
 	names := make([]string, len(clusters))
 	for i := range clusters {
 		names[i] = clusters[i].Name
 	}
-	if slices.Equal(keys, p.member[it]) && !slices.ContainsFunc(keys, func(key groupKey) bool { return !slices.Equal(p.groups[key][it], names) }) {
+	if slices.Equal(keys, p.member[binding]) && !slices.ContainsFunc(keys, func(key groupKey) bool { return !slices.Equal(p.groups[key][binding], names) }) {
 		return false
 	}
-	p.drop(it)
+	p.drop(binding)
 	for _, key := range keys {
 		if p.groups[key] == nil {
 			p.groups[key] = map[types.NamespacedName][]string{}
 		}
-		p.groups[key][it] = names
+		p.groups[key][binding] = names
 	}
 	if len(keys) > 0 {
-		p.member[it] = keys
+		p.member[binding] = keys
 	}
 	return true
 }
 
 // Remove removes a binding, and returns whether it was in a group.
-func (p *Index) Remove(it types.NamespacedName) (grouped bool) {
+func (p *Index) Remove(binding types.NamespacedName) (grouped bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	grouped = len(p.member[it]) > 0
-	p.drop(it)
+	grouped = len(p.member[binding]) > 0
+	p.drop(binding)
 	return grouped
 }
 
-func (p *Index) drop(it types.NamespacedName) {
-	for _, key := range p.member[it] {
-		delete(p.groups[key], it)
+func (p *Index) drop(binding types.NamespacedName) {
+	for _, key := range p.member[binding] {
+		delete(p.groups[key], binding)
 		if len(p.groups[key]) == 0 {
 			delete(p.groups, key)
 		}
 	}
-	delete(p.member, it)
+	delete(p.member, binding)
 }
 
 // Fill sets the peers of req: the other members of the groups of b.
-func (p *Index) Fill(req *decision.Request, it types.NamespacedName, b workv1alpha2.Binding) {
+func (p *Index) Fill(req *decision.Request, binding types.NamespacedName, b workv1alpha2.Binding) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, key := range groupsOf(b) {
 		peers := &decision.Peers{Group: key.group, Clusters: map[string]struct{}{}}
 		for other, clusters := range p.groups[key] {
-			if other == it {
+			if other == binding {
 				continue
 			}
 			for name := range slices.Values(clusters) {
