@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"sync"
+	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -61,6 +63,10 @@ type aggregator struct {
 
 	// owed are bindings whose template could not be written although they themselves were.
 	owed sync.Map // Request → struct{}
+	// present are bindings that were there at the start and were not reconciled since, with their resource versions, and newest is the
+	// highest of these.
+	present sync.Map // Request → uint64
+	newest  atomic.Uint64
 	// published is the content of the template for which each binding's success was published.
 	published sync.Map // Request → string
 	// left are bindings that are being deleted or are gone, and whose template's status has to be removed.
@@ -74,6 +80,27 @@ const meaningAnnotation = "resourcebinding.karmada.io/status-aggregation"
 // unwritten is the annotation's value while the template cannot be written: the binding shows what the template does not, also after a
 // restart.
 const unwritten = "unwritten"
+
+// inFlight is how many writes to the storage may lie between that of a binding's status and that of its template's. If the process
+// ended in between, the binding shows what the template does not, and both writes were among the last.
+const inFlight = 1000
+
+// noteStart records a binding that is there at the start.
+func (a *aggregator) noteStart(request Request, binding metav1.Object) {
+	version, err := strconv.ParseUint(binding.GetResourceVersion(), 10, 64)
+	if err != nil {
+		return // another storage than etcd
+	}
+	a.present.Store(request, version)
+	for known := a.newest.Load(); version > known && !a.newest.CompareAndSwap(known, version); known = a.newest.Load() {
+	}
+}
+
+// interrupted returns, once after a start, whether the process before may have ended before it wrote the template.
+func (a *aggregator) interrupted(request Request) bool {
+	version, ok := a.present.LoadAndDelete(request)
+	return ok && version.(uint64)+inFlight > a.newest.Load()
+}
 
 // Reconcile brings the status of one binding and its template up to date.
 func (a *aggregator) Reconcile(ctx context.Context, request Request) (reconcile.Result, error) {
@@ -97,6 +124,10 @@ func (a *aggregator) Reconcile(ctx context.Context, request Request) (reconcile.
 	summary.explain(binding)
 	changes := compare(binding, summary)
 	_, owed := a.owed.Load(request)
+	if a.interrupted(request) {
+		a.owed.Store(request, struct{}{})
+		owed = true
+	}
 	owed = owed || a.meansAnotherThing(binding)
 	wait := a.pace.hold(request, summary)
 	if changes.onlyGeneration {
@@ -138,42 +169,37 @@ func (a *aggregator) clear(ctx context.Context, request Request) (reconcile.Resu
 	return reconcile.Result{}, err
 }
 
-// write updates the template first: what the binding shows, the template has, too, and a restart in between finds the difference.
+// write updates the binding first, so that whoever reads a status of the template finds it on the binding as well.
 func (a *aggregator) write(ctx context.Context, request Request, binding workv1alpha2.Binding, summary Summary, changes changes) (reconcile.Result, error) {
 	a.pace.wrote(request)
-	content, failure := a.updateTemplate(ctx, binding, summary)
-	if apierrors.IsConflict(failure) { // of a kind whose status has other writers
-		a.owed.Store(request, struct{}{})
-		return reconcile.Result{RequeueAfter: backoff.Conflict}, nil
-	}
-	if failure != nil {
-		a.owed.Store(request, struct{}{})
-		a.publish(binding, events.Warning, events.AggregateStatusFailed, failure.Error())
-		var err error
-		if binding, err = a.noteMeaning(ctx, binding, unwritten); err != nil {
-			return reconcile.Result{}, errors.Join(failure, client.IgnoreNotFound(err))
-		}
-	} else {
-		a.owed.Delete(request)
-	}
+	a.owed.Store(request, struct{}{})
 	if changes.any() {
 		err := a.updateBinding(ctx, binding, summary, changes)
 		switch {
 		case apierrors.IsConflict(err):
-			return reconcile.Result{RequeueAfter: backoff.Conflict}, failure
-		case client.IgnoreNotFound(err) != nil:
-			return reconcile.Result{}, errors.Join(failure, err)
+			return reconcile.Result{RequeueAfter: backoff.Conflict}, nil
+		case err != nil:
+			return reconcile.Result{}, client.IgnoreNotFound(err)
 		}
 	}
-	if failure == nil && a.meansAnotherThing(binding) {
-		if _, err := a.noteMeaning(ctx, binding, a.meaning(binding)); client.IgnoreNotFound(err) != nil {
+	content, failure := a.updateTemplate(ctx, binding, summary)
+	switch {
+	case apierrors.IsConflict(failure): // of a kind whose status has other writers
+		return reconcile.Result{RequeueAfter: backoff.Conflict}, nil
+	case failure != nil:
+		a.publish(binding, events.Warning, events.AggregateStatusFailed, failure.Error())
+		return reconcile.Result{}, errors.Join(failure, client.IgnoreNotFound(a.noteMeaning(ctx, binding, unwritten)))
+	}
+	a.owed.Delete(request)
+	if a.meansAnotherThing(binding) {
+		if err := a.noteMeaning(ctx, binding, a.meaning(binding)); client.IgnoreNotFound(err) != nil {
 			return reconcile.Result{}, err
 		}
 	}
-	if failure == nil && changes.condition != nil && changes.condition.Status == metav1.ConditionTrue {
+	if changes.condition != nil && changes.condition.Status == metav1.ConditionTrue {
 		a.publishFullyApplied(request, binding, content, len(summary.Items))
 	}
-	return reconcile.Result{}, failure
+	return reconcile.Result{}, nil
 }
 
 // changes is how a summary differs from the status of a binding.
@@ -327,10 +353,10 @@ func (a *aggregator) meansAnotherThing(binding workv1alpha2.Binding) bool {
 }
 
 // noteMeaning records by which customizations the template's status was added up: only for kinds that are customized, once for each
-// change, and for templates that cannot be written. It returns the binding as it is then, with what others wrote to its status meanwhile.
-func (a *aggregator) noteMeaning(ctx context.Context, binding workv1alpha2.Binding, meaning string) (workv1alpha2.Binding, error) {
+// change, and for templates that cannot be written.
+func (a *aggregator) noteMeaning(ctx context.Context, binding workv1alpha2.Binding, meaning string) error {
 	if binding.GetAnnotations()[meaningAnnotation] == meaning {
-		return binding, nil
+		return nil
 	}
 	before := binding.(client.Object)
 	after := before.DeepCopyObject().(client.Object)
@@ -344,10 +370,8 @@ func (a *aggregator) noteMeaning(ctx context.Context, binding workv1alpha2.Bindi
 		annotations[meaningAnnotation] = meaning
 	}
 	after.SetAnnotations(annotations)
-	if _, err := hubclient.Patch(ctx, a.client, before, after); err != nil {
-		return binding, err
-	}
-	return after.(workv1alpha2.Binding), nil
+	_, err := hubclient.Patch(ctx, a.client, before, after)
+	return err
 }
 
 // publishFullyApplied publishes, once for each content of the template, that it is applied everywhere.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -213,7 +214,7 @@ func TestOneWriteForAllWorks(t *testing.T) {
 	s.expectWrites("half a picture")
 	s.report("b", appliedAt(1), reporting(`{"x":2}`, workv1alpha1.ResourceHealthy))
 	s.reconcile()
-	s.expectWrites("the whole picture", "template", "binding")
+	s.expectWrites("the whole picture", "binding", "template")
 	s.reconcile()
 	s.expectWrites("nothing new")
 
@@ -235,7 +236,7 @@ func TestPatienceEnds(t *testing.T) {
 	s.reconcile()
 	s.clock.SetTime(s.clock.Now().Add(patience))
 	s.reconcile()
-	s.expectWrites("a cluster that does not answer", "template", "binding")
+	s.expectWrites("a cluster that does not answer", "binding", "template")
 	condition := meta.FindStatusCondition(s.status().Conditions, workv1alpha2.FullyApplied)
 	if condition.Status != metav1.ConditionFalse || !strings.HasSuffix(condition.Message, "1 of 2 clusters lack it: b") {
 		t.Errorf("condition %+v", condition)
@@ -357,6 +358,52 @@ func TestAConflictIsTriedAgain(t *testing.T) {
 	s.expectWrites("after the conflict", "binding")
 }
 
+// Whoever reads a status of the template finds it on the binding as well.
+func TestTheBindingIsWrittenBeforeTheTemplate(t *testing.T) {
+	good := []workOption{appliedAt(1), reporting(`{}`, workv1alpha1.ResourceHealthy)}
+	s := newFixture(t, binding(), work("a", good...), work("b", good...))
+	s.refuse = apierrors.NewConflict(schema.GroupResource{}, web.Name, fmt.Errorf("changed"))
+	s.reconcile()
+	s.expectWrites("a conflict on the binding", "binding")
+	s.refuse = nil
+	s.reconcile()
+	s.expectWrites("after the conflict", "binding", "template")
+}
+
+// The process may end between the two writes. Only bindings that were among the last writes before the start are compared.
+func TestAStartBetweenTheTwoWrites(t *testing.T) {
+	good := []workOption{appliedAt(1), reporting(`{}`, workv1alpha1.ResourceHealthy)}
+	for reason, tc := range map[string]struct {
+		later uint64
+		want  []string
+	}{
+		"among the last writes": {inFlight - 1, []string{"template"}},
+		"long before":           {inFlight + 1, nil},
+	} {
+		s := newFixture(t, binding(), work("a", good...), work("b", good...))
+		before := s.templates.object
+		s.reconcile()
+		s.templates.object, s.writes = before, nil
+		s.loop = newAggregator(s.client, Deps{Templates: s.templates, Statuses: s.templates, Clock: s.clock, Events: s.loop.events})
+		newest := binding()
+		version, err := strconv.ParseUint(s.binding().ResourceVersion, 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		newest.Name, newest.ResourceVersion = "other", strconv.FormatUint(version+tc.later, 10)
+		s.loop.noteStart(web, s.binding())
+		s.loop.noteStart(Request{Namespace: "shop", Name: "other"}, newest)
+		reads := s.templates.reads
+		s.reconcile()
+		s.expectWrites(reason, tc.want...)
+		if got := s.templates.reads - reads; got != len(tc.want) {
+			t.Errorf("%s: the template was read %d times", reason, got)
+		}
+		s.reconcile()
+		s.expectWrites(reason + ", again")
+	}
+}
+
 func TestATemplateThatRefusesItsStatus(t *testing.T) {
 	good := []workOption{appliedAt(1), reporting(`{}`, workv1alpha1.ResourceHealthy)}
 	s := newFixture(t, binding(), work("a", good...), work("b", good...))
@@ -454,7 +501,7 @@ func TestAStatusThatMeantAnotherThingIsAddedUpAgain(t *testing.T) {
 	meaning := ""
 	s.loop.customized = func(schema.GroupVersionKind) string { return meaning }
 	s.reconcile()
-	s.expectWrites("at first", "template", "binding")
+	s.expectWrites("at first", "binding", "template")
 	for _, meaning = range []string{"one", "another", ""} {
 		s.templates.object = deployment() // as the earlier script left it
 		s.reconcile()
@@ -486,7 +533,7 @@ func TestATemplateThatLostItsBinding(t *testing.T) {
 				s.loop.conversion = deploymentsLoseStatus{}
 			}
 			s.reconcile()
-			s.expectWrites("at first", "template", "binding")
+			s.expectWrites("at first", "binding", "template")
 			q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[Request]())
 			t.Cleanup(q.ShutDown)
 			gone := binding()
@@ -545,7 +592,7 @@ func TestATemplateThatIsAboutToLoseItsBinding(t *testing.T) {
 	s := newFixture(t, held, work("a", good...), work("b", good...))
 	s.loop.conversion = deploymentsLoseStatus{}
 	s.reconcile()
-	s.expectWrites("at first", "template", "binding")
+	s.expectWrites("at first", "binding", "template")
 	if err := s.client.Delete(t.Context(), binding()); err != nil {
 		t.Fatal(err)
 	}

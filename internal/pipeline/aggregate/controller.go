@@ -200,6 +200,7 @@ func onBinding[B interface {
 	return handler.TypedFuncs[B, Request]{
 		CreateFunc: func(_ context.Context, e ctrlevent.TypedCreateEvent[B], q queue) {
 			if e.IsInInitialList {
+				a.noteStart(of(e.Object), e.Object)
 				a.enqueue(q, handler.LowPriority, of(e.Object))
 			}
 		},
