@@ -1,8 +1,6 @@
 package profile
 
 import (
-	"slices"
-
 	"github.com/flagship-k8s/flagship/internal/knowledge/capacity"
 	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/decision"
 	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/decision/spread"
@@ -58,19 +56,19 @@ func divide(r *decision.Round, chosen []*decision.Candidate) (missing int64) {
 }
 
 func divideByWeight(req *decision.Request, chosen []*decision.Candidate) {
-	votes := make([]weighted, 0, len(chosen))
+	parts := make([]weighted, 0, len(chosen))
 	for _, v := range chosen {
 		if v.Weight > 0 {
-			votes = append(votes, weighted{v, v.Weight})
+			parts = append(parts, weighted{v, v.Weight})
 		}
 	}
-	assign(req, votes, int64(req.Replicas))
+	assign(req, parts, int64(req.Replicas))
 }
 
 // divideByAvailable fills one overflow tier after the other; each receives no more than it can hold in all.
 func divideByAvailable(req *decision.Request, chosen []*decision.Candidate, tierCount int) (missing int64) {
 	if tierCount <= 1 {
-		return divideMissing(req, chosen, int64(req.Replicas))
+		return divideSteadily(req, chosen, int64(req.Replicas))
 	}
 	remaining := int64(req.Replicas)
 	for tier := range tierCount {
@@ -83,50 +81,50 @@ func divideByAvailable(req *decision.Request, chosen []*decision.Candidate, tier
 			}
 		}
 		part := min(remaining, available)
-		remaining -= part - divideMissing(req, members, part)
+		remaining -= part - divideSteadily(req, members, part)
 	}
 	return remaining
 }
 
-// vote is the weight of one cluster in a division.
+// weighted is a cluster with its weight in a division.
 type weighted struct {
 	*decision.Candidate
 	weight int64
 }
 
-// divideMissing divides desired replicas among clusters by what is available. What runs already stays where it is as far as desired allows: growing only
-// places the difference, shrinking takes from all in proportion. A fresh request divides everything anew. It returns how many
-// replicas found no place.
-func divideMissing(req *decision.Request, clusters []*decision.Candidate, desired int64) (missing int64) {
+// divideSteadily divides desired replicas among clusters by what is available. What runs already stays as far as desired allows:
+// growing only places the difference, shrinking takes from all in proportion. A fresh request divides everything anew. It returns
+// how many replicas found no place.
+func divideSteadily(req *decision.Request, clusters []*decision.Candidate, desired int64) (missing int64) {
 	var assigned int64
 	for _, v := range clusters {
 		assigned += int64(v.Current)
 	}
 	switch {
 	case req.Fresh:
-		return divideByWeights(req, clusters, desired, func(v *decision.Candidate) int64 { return int64(v.Available) }, false)
+		return divideByWeights(req, clusters, desired, func(v *decision.Candidate) int32 { return v.Available }, false)
 	case assigned > desired:
-		return divideByWeights(req, clusters, desired, func(v *decision.Candidate) int64 { return int64(v.Current) }, false)
+		return divideByWeights(req, clusters, desired, func(v *decision.Candidate) int32 { return v.Current }, false)
 	default:
 		for _, v := range clusters {
 			v.Replicas = v.Current
 		}
-		return divideByWeights(req, clusters, desired-assigned, func(v *decision.Candidate) int64 { return int64(v.Allocatable) }, true)
+		return divideByWeights(req, clusters, desired-assigned, func(v *decision.Candidate) int32 { return v.Allocatable }, true)
 	}
 }
 
 // divideByWeights assigns n replicas in proportion to weight, which is also the most that a cluster takes, and returns how many are
 // left over. Aggregated placement uses the fewest clusters that hold them, the largest first; those that hold replicas go before
 // others if heldFirst.
-func divideByWeights(req *decision.Request, clusters []*decision.Candidate, n int64, weight func(*decision.Candidate) int64, heldFirst bool) (missing int64) {
+func divideByWeights(req *decision.Request, clusters []*decision.Candidate, n int64, weight func(*decision.Candidate) int32, heldFirst bool) (missing int64) {
 	if n == 0 {
 		return 0
 	}
-	votes := make([]weighted, 0, len(clusters))
+	parts := make([]weighted, 0, len(clusters))
 	var sum int64
 	for _, v := range clusters {
-		if w := weight(v); w > 0 {
-			votes = append(votes, weighted{v, w})
+		if w := int64(weight(v)); w > 0 {
+			parts = append(parts, weighted{v, w})
 			sum += w
 		}
 	}
@@ -134,15 +132,14 @@ func divideByWeights(req *decision.Request, clusters []*decision.Candidate, n in
 		missing, n = n-sum, sum
 	}
 	if decision.StrategyOf(req.Placement) == decision.Aggregated {
-		votes = fewest(votes, n, heldFirst)
+		parts = fewest(parts, n, heldFirst)
 	}
-	assign(req, votes, n)
+	assign(req, parts, n)
 	return missing
 }
 
-// fewest returns the shortest list of votes, the largest first, that adds up to
-// n. Mostly that is a handful of many, so that a heap beats sorting them all.
-func fewest(votes []weighted, n int64, heldFirst bool) []weighted {
+// fewest returns the shortest list of parts, the largest first, whose weights add up to n.
+func fewest(parts []weighted, n int64, heldFirst bool) []weighted {
 	before := func(a, b weighted) bool {
 		if heldFirst && (a.Current > 0) != (b.Current > 0) {
 			return a.Current > 0
@@ -152,29 +149,25 @@ func fewest(votes []weighted, n int64, heldFirst bool) []weighted {
 		}
 		return spread.CompareRank(a.Candidate, b.Candidate) < 0
 	}
-	heap := slices.Clone(votes)
-	for i := len(heap)/2 - 1; i >= 0; i-- {
-		spread.Sink(heap, i, before)
-	}
-	out := votes[:0]
-	for n > 0 && len(heap) > 0 {
-		out = append(out, heap[0])
-		n -= heap[0].weight
-		heap[0] = heap[len(heap)-1]
-		heap = heap[:len(heap)-1]
-		spread.Sink(heap, 0, before)
+	out := parts[:0]
+	for v := range spread.InOrder(parts, before) {
+		if n <= 0 {
+			break
+		}
+		out = append(out, v)
+		n -= v.weight
 	}
 	return out
 }
 
-// assign adds n replicas to the clusters of votes by Webster's method.
-func assign(req *decision.Request, votes []weighted, n int64) {
-	parties := make([]capacity.Share, len(votes))
-	for i, v := range votes {
-		parties[i] = capacity.Share{Name: v.Cluster.Name, Weight: v.weight}
+// assign adds n replicas to the clusters by Webster's method.
+func assign(req *decision.Request, parts []weighted, n int64) {
+	shares := make([]capacity.Share, len(parts))
+	for i, v := range parts {
+		shares[i] = capacity.Share{Name: v.Cluster.Name, Weight: v.weight}
 	}
-	capacity.Webster(int32(n), parties, req.Resource.UID)
-	for i, v := range votes {
-		v.Replicas += parties[i].Replicas
+	capacity.Webster(int32(n), shares, req.Resource.UID)
+	for i, v := range parts {
+		v.Replicas += shares[i].Replicas
 	}
 }

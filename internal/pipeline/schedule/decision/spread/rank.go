@@ -26,7 +26,7 @@ func CompareRank(a, b *decision.Candidate) int {
 	}
 }
 
-// A key is compareRank packed into one number, the smaller the better, so that
+// A key is CompareRank packed into one number, the smaller the better, so that
 // thousands of clusters are ranked without comparing field by field.
 const (
 	keyPlaceBits     = 17 // place by name
@@ -115,24 +115,24 @@ func rankBest(clusters []*decision.Candidate, k int) {
 	}
 }
 
-// inOrder yields clusters from the best on. Mostly the first few are enough, which a heap finds without sorting the others.
-func inOrder(clusters []*decision.Candidate) iter.Seq[*decision.Candidate] {
-	return func(yield func(*decision.Candidate) bool) {
-		heap := slices.Clone(clusters)
-		better := func(a, b *decision.Candidate) bool { return a.Key < b.Key }
+// InOrder yields items from the first on. Often the first few are enough, which a heap finds without sorting the others.
+func InOrder[T any](items []T, before func(a, b T) bool) iter.Seq[T] {
+	return func(yield func(T) bool) {
+		heap := slices.Clone(items)
 		for i := len(heap)/2 - 1; i >= 0; i-- {
-			Sink(heap, i, better)
+			sink(heap, i, before)
 		}
 		for len(heap) > 0 && yield(heap[0]) {
 			heap[0] = heap[len(heap)-1]
 			heap = heap[:len(heap)-1]
-			Sink(heap, 0, better)
+			sink(heap, 0, before)
 		}
 	}
 }
 
-// Sink restores the heap below i, whose root is before all others.
-func Sink[T any](heap []T, i int, before func(a, b T) bool) {
+// sink restores the heap below i, whose root is before all others. It is not container/heap, since that calls an interface for each
+// comparison and swap.
+func sink[T any](heap []T, i int, before func(a, b T) bool) {
 	for {
 		first := i
 		for child := 2*i + 1; child <= 2*i+2 && child < len(heap); child++ {

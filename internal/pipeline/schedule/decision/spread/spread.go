@@ -354,7 +354,7 @@ func (s *spread) scoreOf(dim decision.Dimension, clusters []*decision.Candidate)
 	atLeast := max(s.quota.least, dim.Min)
 	var available, scores int64
 	walked := 0
-	for v := range inOrder(clusters) {
+	for v := range InOrder(clusters, func(a, b *decision.Candidate) bool { return a.Key < b.Key }) {
 		walked++
 		available += int64(v.Available)
 		scores += v.Score
