@@ -28,6 +28,7 @@
 //
 //   - interpret: what a kind means: replicas, requests, health, status, dependencies, retention.
 //   - policy: which propagation policy a template belongs to, and why the others lost.
+//   - affinity: which clusters a ClusterAffinity selects.
 //   - override: edits of a rendered object for a cluster.
 //   - capacity: how much fits where.
 //   - conversion: what objects become in members, for kinds that are not the same in every cluster.

@@ -28,6 +28,8 @@ var mayImport = map[string][]string{
 	// Both features of services watch EndpointSlices of members and write Works with them.
 	"clients/endpointslices": {"clients/member", "clients/hubclient", "knowledge"},
 	"knowledge":              {},
+	// Rules are for the clusters that an affinity selects, as placements are.
+	"knowledge/override": {"knowledge/affinity"},
 	// It joins what others of its layer know, for kinds that are not the same in every cluster.
 	"knowledge/conversion": {"knowledge/capacity", "knowledge/interpret"},
 	// No feature imports another, so that each may be deleted.

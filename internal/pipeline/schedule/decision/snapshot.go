@@ -10,21 +10,16 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/knowledge/affinity"
 	"github.com/flagship-k8s/flagship/internal/knowledge/capacity"
 )
 
 // Cluster is what the scheduler knows of one member. It is never changed once it is in a Snapshot.
 type Cluster struct {
-	Name     string
-	Labels   labels.Set
-	Provider string
-	Region   string
-	// Zones are the cluster's zones; the deprecated single zone counts if there is no list.
-	Zones []string
+	affinity.Cluster
 	// Leaving is true once the Cluster is being deleted.
 	Leaving bool
 
@@ -63,11 +58,7 @@ func (a *APISet) ServesAny(kinds []schema.GroupVersionKind) bool {
 // describe reads a Cluster. What did not change is taken over from before, which may be nil.
 func describe(c *clusterv1alpha1.Cluster, before *Cluster) *Cluster {
 	out := &Cluster{
-		Name:     c.Name,
-		Labels:   c.Labels,
-		Provider: c.Spec.Provider,
-		Region:   c.Spec.Region,
-		Zones:    zonesOf(c),
+		Cluster:  affinity.Of(c),
 		Leaving:  !c.DeletionTimestamp.IsZero(),
 		APIs:     describeAPIs(c, before),
 		Headroom: capacity.HeadroomOf(c),
@@ -80,18 +71,6 @@ func describe(c *clusterv1alpha1.Cluster, before *Cluster) *Cluster {
 		}
 	}
 	return out
-}
-
-func zonesOf(c *clusterv1alpha1.Cluster) []string {
-	if len(c.Spec.Zones) > 0 {
-		return slices.Sorted(slices.Values(c.Spec.Zones))
-	}
-	//lint:ignore SA1019 a cluster that was never admitted anew has only this
-	if c.Spec.Zone != "" {
-		//lint:ignore SA1019 a cluster that was never admitted anew has only this
-		return []string{c.Spec.Zone}
-	}
-	return nil
 }
 
 func describeAPIs(c *clusterv1alpha1.Cluster, before *Cluster) *APISet {

@@ -2,6 +2,7 @@ package plugins
 
 import (
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	schedulingcorev1 "k8s.io/component-helpers/scheduling/corev1"
@@ -44,13 +45,12 @@ func clusterLeaving(*decision.Round) decision.Check {
 
 // clusterEviction drops clusters that the object is being moved out of.
 func clusterEviction(r *decision.Round) decision.Check {
-	evicting := decision.NameSet(r.Request.Evicting)
-	if evicting == nil {
+	if len(r.Request.Evicting) == 0 {
 		return nil
 	}
 	reason := decision.NewReason("is being evicted from", "are being evicted from")
 	return func(v *decision.Candidate) *decision.Reason {
-		if _, ok := evicting[v.Cluster.Name]; ok {
+		if slices.Contains(r.Request.Evicting, v.Cluster.Name) {
 			return reason
 		}
 		return nil
@@ -59,7 +59,7 @@ func clusterEviction(r *decision.Round) decision.Check {
 
 // clusterAffinity drops clusters that the term does not select.
 func clusterAffinity(r *decision.Round) decision.Check {
-	if len(r.Tiers.Selectors) == 1 && r.Tiers.Selectors[0] == nil {
+	if len(r.Tiers.Selectors) == 1 && r.Term.Affinity == nil {
 		return nil
 	}
 	return func(v *decision.Candidate) *decision.Reason {

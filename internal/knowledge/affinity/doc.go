@@ -1,0 +1,2 @@
+// Package affinity selects clusters by a ClusterAffinity, for scheduling, static weights and override rules alike.
+package affinity
