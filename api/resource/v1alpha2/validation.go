@@ -17,14 +17,14 @@ const maxDriverName = 63
 
 // ValidateClaim checks a claim without its status, which no client may set when creating one.
 func ValidateClaim(claim *ResourceClaim) field.ErrorList {
-	errs := apivalidation.ValidateObjectMeta(&claim.ObjectMeta, true, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
+	errs := validateMeta(&claim.ObjectMeta, true)
 	return append(errs, validateClaimSpec(&claim.Spec, field.NewPath("spec"))...)
 }
 
 // ValidateClaimUpdate checks a changed claim without its status: the spec can never be changed.
 func ValidateClaimUpdate(claim, old *ResourceClaim) field.ErrorList {
 	errs := ValidateClaim(claim)
-	errs = append(errs, apivalidation.ValidateObjectMetaUpdate(&claim.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))...)
+	errs = append(errs, validateMetaUpdate(&claim.ObjectMeta, &old.ObjectMeta)...)
 	return append(errs, apivalidation.ValidateImmutableField(claim.Spec, old.Spec, field.NewPath("spec"))...)
 }
 
@@ -32,7 +32,7 @@ func ValidateClaimUpdate(claim, old *ResourceClaim) field.ErrorList {
 func ValidateClaimStatusUpdate(claim, old *ResourceClaim) field.ErrorList {
 	path := field.NewPath("status")
 	status := &claim.Status
-	errs := apivalidation.ValidateObjectMetaUpdate(&claim.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
+	errs := validateMetaUpdate(&claim.ObjectMeta, &old.ObjectMeta)
 	switch {
 	case status.DriverName != "":
 		errs = append(errs, validateDriverName(status.DriverName, path.Child("driverName"))...)

@@ -14,7 +14,7 @@ import (
 
 // ValidateClass checks a class.
 func ValidateClass(class *ResourceClass) field.ErrorList {
-	errs := apivalidation.ValidateObjectMeta(&class.ObjectMeta, false, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
+	errs := validateMeta(&class.ObjectMeta, false)
 	errs = append(errs, validateDriverName(class.DriverName, field.NewPath("driverName"))...)
 	if ref := class.ParametersRef; ref != nil {
 		path := field.NewPath("parametersRef")
@@ -33,13 +33,13 @@ func ValidateClass(class *ResourceClass) field.ErrorList {
 
 // ValidateClassUpdate checks a changed class. Everything in it may change.
 func ValidateClassUpdate(class, old *ResourceClass) field.ErrorList {
-	errs := apivalidation.ValidateObjectMetaUpdate(&class.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
+	errs := validateMetaUpdate(&class.ObjectMeta, &old.ObjectMeta)
 	return append(errs, ValidateClass(class)...)
 }
 
 // ValidateTemplate checks a claim template.
 func ValidateTemplate(template *ResourceClaimTemplate) field.ErrorList {
-	errs := apivalidation.ValidateObjectMeta(&template.ObjectMeta, true, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
+	errs := validateMeta(&template.ObjectMeta, true)
 	path := field.NewPath("spec")
 	errs = append(errs, validateCopied(&template.Spec.ObjectMeta, path.Child("metadata"))...)
 	return append(errs, validateClaimSpec(&template.Spec.Spec, path.Child("spec"))...)
@@ -47,7 +47,7 @@ func ValidateTemplate(template *ResourceClaimTemplate) field.ErrorList {
 
 // ValidateTemplateUpdate checks a changed claim template: the spec can never be changed.
 func ValidateTemplateUpdate(template, old *ResourceClaimTemplate) field.ErrorList {
-	errs := apivalidation.ValidateObjectMetaUpdate(&template.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
+	errs := validateMetaUpdate(&template.ObjectMeta, &old.ObjectMeta)
 	errs = append(errs, apivalidation.ValidateImmutableField(template.Spec, old.Spec, field.NewPath("spec"))...)
 	return append(errs, ValidateTemplate(template)...)
 }
@@ -70,19 +70,19 @@ func validateCopied(metadata *metav1.ObjectMeta, path *field.Path) field.ErrorLi
 
 // ValidateSchedulingContext checks a scheduling context without its status.
 func ValidateSchedulingContext(scheduling *PodSchedulingContext) field.ErrorList {
-	errs := apivalidation.ValidateObjectMeta(&scheduling.ObjectMeta, true, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
+	errs := validateMeta(&scheduling.ObjectMeta, true)
 	return append(errs, validateNodes(scheduling.Spec.PotentialNodes, field.NewPath("spec", "potentialNodes"))...)
 }
 
 // ValidateSchedulingContextUpdate checks a changed scheduling context without its status.
 func ValidateSchedulingContextUpdate(scheduling, old *PodSchedulingContext) field.ErrorList {
-	errs := apivalidation.ValidateObjectMetaUpdate(&scheduling.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
+	errs := validateMetaUpdate(&scheduling.ObjectMeta, &old.ObjectMeta)
 	return append(errs, ValidateSchedulingContext(scheduling)...)
 }
 
 // ValidateSchedulingContextStatusUpdate checks a changed status of a scheduling context.
 func ValidateSchedulingContextStatusUpdate(scheduling, old *PodSchedulingContext) field.ErrorList {
-	errs := apivalidation.ValidateObjectMetaUpdate(&scheduling.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
+	errs := validateMetaUpdate(&scheduling.ObjectMeta, &old.ObjectMeta)
 	// Clients know the list by this path, although the field has another name.
 	path := field.NewPath("status", "claims")
 	seen := sets.New[string]()

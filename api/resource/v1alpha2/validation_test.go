@@ -259,6 +259,37 @@ func TestOtherKinds(t *testing.T) {
 		"FieldValueDuplicate status.claims[1]", "FieldValueTooMany status.claims[1].unsuitableNodes")
 }
 
+// A finalizer without a domain has the causes of built-in kinds: one when an object is made, one of each check when it is changed.
+func TestFinalizersHaveADomain(t *testing.T) {
+	const wrong = "FieldValueInvalid metadata.finalizers[1]"
+	finalizers := []string{"example.com/x", "x", "orphan", "kubernetes"}
+	claim := pending()
+	claim.Finalizers = finalizers
+	check(t, v1alpha2.ValidateClaim(claim), wrong)
+	check(t, v1alpha2.ValidateClaimUpdate(claim, pending()), wrong, wrong)
+	check(t, v1alpha2.ValidateClaimStatusUpdate(claim, pending()), wrong)
+	errs := v1alpha2.ValidateClaim(claim)
+	if len(errs) != 1 || errs[0].Detail != "name is neither a standard finalizer name nor is it fully qualified" || errs[0].BadValue != "x" {
+		t.Errorf("got %v", errs)
+	}
+	claim.Finalizers = []string{"x", "a b"}
+	check(t, v1alpha2.ValidateClaim(claim), "FieldValueInvalid metadata.finalizers", "FieldValueInvalid metadata.finalizers[0]", "FieldValueInvalid metadata.finalizers[1]")
+
+	meta := metav1.ObjectMeta{Name: "c", Namespace: "ns", ResourceVersion: "1", Finalizers: finalizers}
+	class := &v1alpha2.ResourceClass{ObjectMeta: meta, DriverName: "d"}
+	class.Namespace = ""
+	check(t, v1alpha2.ValidateClass(class), wrong)
+	check(t, v1alpha2.ValidateClassUpdate(class, class), wrong, wrong)
+	template := &v1alpha2.ResourceClaimTemplate{ObjectMeta: meta}
+	template.Spec.Spec = pending().Spec
+	check(t, v1alpha2.ValidateTemplate(template), wrong)
+	check(t, v1alpha2.ValidateTemplateUpdate(template, template), wrong, wrong)
+	scheduling := &v1alpha2.PodSchedulingContext{ObjectMeta: meta}
+	check(t, v1alpha2.ValidateSchedulingContext(scheduling), wrong)
+	check(t, v1alpha2.ValidateSchedulingContextUpdate(scheduling, scheduling), wrong, wrong)
+	check(t, v1alpha2.ValidateSchedulingContextStatusUpdate(scheduling, scheduling), wrong)
+}
+
 func TestDefaults(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := v1alpha2.AddToScheme(scheme); err != nil {
