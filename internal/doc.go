@@ -30,15 +30,15 @@
 //   - policy: which propagation policy a template belongs to, and why the others lost.
 //   - affinity: which clusters a ClusterAffinity selects.
 //   - override: edits of a rendered object for a cluster.
-//   - capacity: how much fits where.
+//   - capacity: how many replicas fit in a cluster.
 //   - conversion: what objects become in members, for kinds that are not the same in every cluster.
 //   - events: event values, their reasons, the recorder.
 //   - ownership: which objects in a member belong to this control plane, and which of their fields.
 //   - brake: whether too many objects of a member are to be removed or scaled down at once.
-//   - expectations: the events of a controller's own writes, told from those of others.
-//   - fairqueue: a fair queue, so that a namespace with many objects does not hold up others.
+//   - expectations: separates the events of a controller's own writes from those of others.
+//   - fairqueue: a fair queue, so that a namespace with many objects does not delay others.
 //   - backoff: how long controllers wait before they try again, by the reason.
-//   - controlloop: reconciles with a deadline, a panic as an error, metrics, and what /readyz says of a loop.
+//   - controlloop: reconciles with a deadline, a panic as an error, metrics, and the state of each loop for /readyz.
 //   - impersonate: who acts in a member for a user of the control plane who uses its proxy.
 //   - version: what was built.
 //
@@ -51,7 +51,7 @@
 //   - clusterstatus: reports the state of members as Cluster status, and taints those that are not ready.
 //   - namespaces: the namespaces of the control plane in every cluster.
 //   - enroll: joining and leaving: credentials and their rotation, execution namespaces, cleanup.
-//   - restore: what members have that a control plane restored from a backup does not know.
+//   - restore: objects in members for which a control plane that was restored from a backup has no Work.
 //   - limit: how much may be stored for each namespace.
 //
 // # host: the process
@@ -59,14 +59,14 @@
 //   - apiserver: the embedded API server, its storage, certificates and built-in controllers.
 //   - admission: defaults and validation of our kinds that CEL cannot express, called in process.
 //   - controlplane: builds and runs the control plane; the one page where every loop is constructed.
-//   - memory: how eagerly the process collects garbage.
+//   - memory: how often the process collects garbage.
 //
 // # tools: imported by cmd and tests only
 //
 //   - playground: real API servers with simulated nodes, for the demo, tests and benchmarks.
 //   - cli: commands and printers; cli/trial has those that only cmd/flagship links.
 //   - bench: measures the pipeline end to end and prints a table.
-//   - fleettest: test vocabulary, imported by tests only.
+//   - fleettest: helpers for tests, imported by tests only.
 //
-// Which package may import which is a law, and house_test.go enforces it.
+// house_test.go enforces which package may import which.
 package internal

@@ -30,7 +30,7 @@ var mayImport = map[string][]string{
 	"knowledge":              {},
 	// Rules are for the clusters that an affinity selects, as placements are.
 	"knowledge/override": {"knowledge/affinity"},
-	// It joins what others of its layer know, for kinds that are not the same in every cluster.
+	// It combines packages of its layer, for kinds that are not the same in every cluster.
 	"knowledge/conversion": {"knowledge/capacity", "knowledge/interpret"},
 	// No feature imports another, so that each may be deleted.
 	"features":          {"clients", "knowledge"},
@@ -41,7 +41,7 @@ var mayImport = map[string][]string{
 	"tools":             {"tools", "host", "pipeline", "features", "clients", "knowledge"},
 }
 
-// bannedNames say nothing about what is inside; a room or file named so becomes an attic.
+// bannedNames say nothing about what is inside; a package or file with such a name collects unrelated code.
 var bannedNames = regexp.MustCompile(`(?i)^(util|utils|common|helper|helpers|misc|shared|base|manager)$`)
 
 const (
@@ -56,7 +56,7 @@ var notYetSplit = []string{
 	"internal/host/apiserver",
 }
 
-// source is one Go file of the house.
+// source is one Go file.
 type source struct {
 	path string // slash-separated, relative to the repository
 	file *ast.File
@@ -66,20 +66,20 @@ type source struct {
 func (s source) test() bool      { return strings.HasSuffix(s.path, "_test.go") }
 func (s source) generated() bool { return strings.Contains(path.Base(s.path), "zz_generated") }
 
-// room is the package's folder with its layer, such as pipeline/apply; "" for files outside internal.
-func (s source) room() string {
-	room, _ := roomOf(s.path)
-	return room
+// pkg is the package's folder with its layer, such as pipeline/apply; "" for files outside internal.
+func (s source) pkg() string {
+	pkg, _ := packageOf(s.path)
+	return pkg
 }
 
 // layer is the first folder under internal; "" for files outside internal.
 func (s source) layer() string {
-	layer, _, _ := strings.Cut(s.room(), "/")
+	layer, _, _ := strings.Cut(s.pkg(), "/")
 	return layer
 }
 
-// roomOf splits the path of a file or package under internal after its layer and its package.
-func roomOf(p string) (room string, ok bool) {
+// packageOf returns the layer and the package of the path of a file or package under internal.
+func packageOf(p string) (pkg string, ok bool) {
 	parts := strings.Split(p, "/")
 	if len(parts) < 3 || parts[0] != "internal" || strings.HasSuffix(parts[2], ".go") {
 		return "", false
@@ -111,8 +111,8 @@ func sources(t *testing.T) []source {
 	return out
 }
 
-// TestRoomsImportOnlyWhatTheTableAllows: rooms meet through API objects, not through each other's code.
-func TestRoomsImportOnlyWhatTheTableAllows(t *testing.T) {
+// TestPackagesImportOnlyWhatTheTableAllows: packages exchange objects of the API and do not call each other.
+func TestPackagesImportOnlyWhatTheTableAllows(t *testing.T) {
 	for _, s := range sources(t) {
 		for _, imp := range s.file.Imports {
 			target := strings.Trim(imp.Path.Value, `"`)
@@ -129,24 +129,24 @@ func checkImport(t *testing.T, s source, target string) {
 	toAPI := target == "api" || strings.HasPrefix(target, "api/")
 	if strings.HasPrefix(s.path, "api/") {
 		if !toAPI {
-			t.Errorf("%s imports %s: api knows nothing of the rooms, so that others can import it alone", s.path, target)
+			t.Errorf("%s imports %s: api imports nothing under internal, so that other modules can import it alone", s.path, target)
 		}
 		return
 	}
-	if s.room() == "" || toAPI || s.test() && target == "internal/tools/fleettest" || strings.HasPrefix(target, "examples") {
+	if s.pkg() == "" || toAPI || s.test() && target == "internal/tools/fleettest" || strings.HasPrefix(target, "examples") {
 		return
 	}
-	to, ok := roomOf(target)
+	to, ok := packageOf(target)
 	if !ok {
 		t.Errorf("%s imports %s: packages are in the folders of a layer, and import those and api only", s.path, target)
 		return
 	}
-	from := s.room()
+	from := s.pkg()
 	if from == to {
 		return
 	}
 	if to == "tools/fleettest" {
-		t.Errorf("%s imports fleettest: it is test vocabulary and links into no product code", s.path)
+		t.Errorf("%s imports fleettest: it is for tests and is linked into no product code", s.path)
 		return
 	}
 	allowed, known := mayImport[from]
@@ -166,10 +166,10 @@ func checkImport(t *testing.T, s source, target string) {
 	}
 }
 
-// TestEveryPackageSaysWhatItIs: a package has exactly one doc comment, and a room's says what it reads and writes.
-func TestEveryPackageSaysWhatItIs(t *testing.T) {
+// TestEveryPackageIsDocumented: a package has exactly one doc comment; that of a stage or a feature says what it reads and writes.
+func TestEveryPackageIsDocumented(t *testing.T) {
 	docs := map[string][]string{}
-	rooms := map[string]string{}
+	texts := map[string]string{}
 	for _, s := range sources(t) {
 		if s.test() || s.generated() {
 			continue
@@ -180,17 +180,17 @@ func TestEveryPackageSaysWhatItIs(t *testing.T) {
 		}
 		if s.file.Doc != nil {
 			docs[dir] = append(docs[dir], s.path)
-			rooms[dir] += s.file.Doc.Text()
+			texts[dir] += s.file.Doc.Text()
 		}
 	}
 	for dir, files := range docs {
 		if len(files) != 1 {
-			t.Errorf("%s: package has %d doc comments %v, wants exactly one: a reader looks for it in one place", dir, len(files), files)
+			t.Errorf("%s: package has %d doc comments %v, want exactly one, in doc.go", dir, len(files), files)
 		}
 	}
-	for dir, text := range rooms {
+	for dir, text := range texts {
 		layer, _, _ := strings.Cut(strings.TrimPrefix(dir, "internal/"), "/")
-		if room, ok := roomOf(dir); !ok || dir != "internal/"+room || !slices.Contains([]string{"pipeline", "features"}, layer) {
+		if pkg, ok := packageOf(dir); !ok || dir != "internal/"+pkg || !slices.Contains([]string{"pipeline", "features"}, layer) {
 			continue
 		}
 		for _, word := range []string{"In:", "Out:", "Owns:", "Never:"} {
@@ -201,7 +201,7 @@ func TestEveryPackageSaysWhatItIs(t *testing.T) {
 	}
 }
 
-// TestNothingIsCalledUtil: a name says what is inside, or the thing inside has no place yet.
+// TestNothingIsCalledUtil: a name describes the content.
 func TestNothingIsCalledUtil(t *testing.T) {
 	for _, s := range sources(t) {
 		for _, part := range strings.Split(strings.TrimSuffix(s.path, ".go"), "/") {
@@ -215,7 +215,7 @@ func TestNothingIsCalledUtil(t *testing.T) {
 	}
 }
 
-// TestFilesAndFunctionsStayReadable: past these sizes nobody reads to the end.
+// TestFilesAndFunctionsStayReadable limits the sizes of files and functions.
 func TestFilesAndFunctionsStayReadable(t *testing.T) {
 	for _, s := range sources(t) {
 		if s.generated() {
@@ -236,11 +236,11 @@ func TestFilesAndFunctionsStayReadable(t *testing.T) {
 	}
 }
 
-// TestPackagesStaySmall: a larger package is several, each with a name. The kinds of api are as large as their wire format.
+// TestPackagesStaySmall limits the size of packages. The packages of api are as large as their wire format.
 func TestPackagesStaySmall(t *testing.T) {
 	lines := map[string]int{}
 	for _, s := range sources(t) {
-		if !s.test() && !s.generated() && strings.HasPrefix(s.path, "internal/") && s.room() != "tools/fleettest" { // tests' own words
+		if !s.test() && !s.generated() && strings.HasPrefix(s.path, "internal/") && s.pkg() != "tools/fleettest" { // for tests only
 			lines[path.Dir(s.path)] += s.fset.Position(s.file.End()).Line
 		}
 	}
@@ -251,7 +251,7 @@ func TestPackagesStaySmall(t *testing.T) {
 	}
 }
 
-// TestNoHiddenState: no init() registries, no invented contexts, no wall clock in rooms whose behaviour depends on time.
+// TestNoHiddenState: no init() registries, no invented contexts, no wall clock in packages whose behaviour depends on time.
 func TestNoHiddenState(t *testing.T) {
 	timed := []string{"pipeline", "clients", "knowledge", "features"}
 	for _, s := range sources(t) {
@@ -284,7 +284,7 @@ func TestNoHiddenState(t *testing.T) {
 // TestTestsDoNotSleep: a test that waits for time to pass is slow on a fast machine and fails on a slow one.
 func TestTestsDoNotSleep(t *testing.T) {
 	for _, s := range sources(t) {
-		if !s.test() && s.room() != "tools/fleettest" {
+		if !s.test() && s.pkg() != "tools/fleettest" {
 			continue
 		}
 		ast.Inspect(s.file, func(n ast.Node) bool {
@@ -308,7 +308,7 @@ func calleeOf(call *ast.CallExpr) string {
 	return pkg.Name + "." + sel.Sel.Name
 }
 
-// TestErrorsAreWrappedOrHandled: a line that logs an error followed by a return of it tells the same story twice.
+// TestErrorsAreWrappedOrHandled: an error that is logged and returned is reported twice.
 func TestErrorsAreWrappedOrHandled(t *testing.T) {
 	for _, s := range sources(t) {
 		if s.test() {
@@ -397,3 +397,66 @@ var (
 	metricName = regexp.MustCompile(`^"flagship_[a-z_]+"$`)
 	metricRow  = regexp.MustCompile("(?m)^\\| `(flagship_[a-z_]+)` \\|")
 )
+
+// retiredWords are words that readers of client-go, controller-runtime or Karmada do not know, with those to use instead. An entry is
+// as specific as its other meanings require: echo is also a command.
+var retiredWords = []struct{ pattern, instead string }{
+	{`rooms?|roomy|roomier|roomiest`, "package, or capacity"},
+	{`shores?`, "control plane, or member"},
+	{`house`, "repository"},
+	{`ledgers?`, "record, or cache"},
+	{`lanes?`, "work queue"},
+	{`rivals?`, "other"},
+	{`buried|foundlings?|bereft|out of sight`, "deleted, without owner, or unreachable"},
+	{`whereabouts|custody|wallet|tidings`, "clusters, owner, credentials, or events"},
+	{`rouses?|roused|stirs?|stirred|enlist(s|ed)?|discharged?`, "enqueue, add, or remove"},
+	{`sweeps?|swept`, "list, or visit"},
+	{`(an|the|its|our|own) echo(es)?|hush|celebrates?|furnish(es|ed)?|inhabited`, "event of our own write, or a plain verb"},
+	{`somebody|anybody|nobody`, "user, client, manager, or no object"},
+	{`tells|told`, "report, return, publish, or distinguish"},
+	{`asks|knows of|looks at|looked at`, "request, read, or reconcile"},
+}
+
+// notYetPlain are directories whose words are still being replaced.
+var notYetPlain = []string{
+	"internal/clients/member", "internal/clients/endpointslices", "internal/features", "internal/host", "internal/knowledge/interpret",
+	"internal/knowledge/override", "internal/pipeline/schedule", "internal/tools",
+}
+
+// TestPlainWords refuses retired words in code, comments, names and pages. Identifiers are split into their words.
+func TestPlainWords(t *testing.T) {
+	all := make([]string, len(retiredWords))
+	for i, word := range retiredWords {
+		all[i] = word.pattern
+	}
+	retired, identifiers := regexp.MustCompile(`\b(`+strings.Join(all, "|")+`)\b`), regexp.MustCompile(`([a-z0-9])([A-Z])`)
+	check := func(at, line string) {
+		for _, found := range retired.FindAllString(strings.ToLower(identifiers.ReplaceAllString(line, "$1 $2")), -1) {
+			for _, word := range retiredWords {
+				if regexp.MustCompile(`^(` + word.pattern + `)$`).MatchString(found) {
+					t.Errorf("%s: %q is retired: use %s", at, found, word.instead)
+				}
+			}
+		}
+	}
+	err := filepath.WalkDir("..", func(p string, d fs.DirEntry, err error) error {
+		name := strings.TrimPrefix(filepath.ToSlash(p), "../")
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (slices.Contains(notYetPlain, name) || name == ".git"):
+			return filepath.SkipDir
+		case d.IsDir() || path.Ext(name) != ".go" && path.Ext(name) != ".md" || name == "internal/house_test.go":
+			return nil
+		}
+		check(name, strings.ReplaceAll(name, "_", " "))
+		content, err := os.ReadFile(p)
+		for i, line := range strings.Split(string(content), "\n") {
+			check(fmt.Sprintf("%s:%d", name, i+1), line)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}

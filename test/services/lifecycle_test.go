@@ -165,7 +165,7 @@ func TestPortsMustMatch(t *testing.T) {
 	mcs := crossCluster(ns, "web", nil, nil)
 	mcs.Spec.Ports = []networkingv1alpha1.ExposurePort{{Name: "http", Port: 8080}}
 	fleettest.Create(t, fleet.Hub, service, mcs)
-	fleettest.ExpectEventually(t, fleet.Hub, mcs, conditionIs(networkingv1alpha1.MCSServiceAppliedConditionType, metav1.ConditionFalse, "asks for http (8080)"))
+	fleettest.ExpectEventually(t, fleet.Hub, mcs, conditionIs(networkingv1alpha1.MCSServiceAppliedConditionType, metav1.ConditionFalse, "spec.ports has http (8080)"))
 	expectEvent(t, fleet.Hub, ns, "MultiClusterService", events.SyncServiceFailed)
 	fleettest.ExpectAbsent(t, fleet.Member("member1"), service)
 	patch(t, fleet.Hub, mcs, `{"spec":{"ports":[{"name":"http","port":80}]}}`)
@@ -174,7 +174,7 @@ func TestPortsMustMatch(t *testing.T) {
 
 	patch(t, fleet.Hub, service, `{"spec":{"ports":[{"name":"web","port":81}]}}`)
 	for _, condition := range []string{applied, exchanged} {
-		fleettest.ExpectEventually(t, fleet.Hub, mcs, conditionIs(condition, isFalse, "spec.ports asks for http (80), but Service "+ns+"/web has web (81): correct one of them"))
+		fleettest.ExpectEventually(t, fleet.Hub, mcs, conditionIs(condition, isFalse, "spec.ports has http (80), but Service "+ns+"/web has web (81): correct one of them"))
 	}
 	if s := fleettest.ExpectEventually(t, fleet.Member("member1"), service, fleettest.Exists); s.Spec.Ports[0].Port != 80 {
 		t.Errorf("with a mismatch that was not corrected the member got port %d", s.Spec.Ports[0].Port)

@@ -26,7 +26,7 @@ func TestConditions(t *testing.T) {
 			Type: "Available", Status: "True", Reason: "ResourcesAvailable", Message: "All resources of the Work exist on the managed cluster"}},
 		"not available": {workv1alpha1.NotAvailable(3, "what"), metav1.Condition{
 			Type: "Available", Status: "False", Reason: "ResourcesMissing", Message: "what"}},
-		"out of sight": {workv1alpha1.AvailabilityUnknown(3, "why"), metav1.Condition{
+		"not reachable": {workv1alpha1.AvailabilityUnknown(3, "why"), metav1.Condition{
 			Type: "Available", Status: "Unknown", Reason: "ClusterUnreachable", Message: "why"}},
 		"degraded": {workv1alpha1.Degraded(3, "what"), metav1.Condition{
 			Type: "Degraded", Status: "True", Reason: "ResourcesUnhealthy", Message: "what"}},

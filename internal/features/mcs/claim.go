@@ -117,7 +117,7 @@ func mismatch(ports []networkingv1alpha1.ExposurePort, service *corev1.Service) 
 	for _, p := range service.Spec.Ports {
 		present = append(present, portText(p.Name, p.Port))
 	}
-	return fmt.Sprintf("spec.ports asks for %s, but Service %s/%s has %s: correct one of them",
+	return fmt.Sprintf("spec.ports has %s, but Service %s/%s has %s: correct one of them",
 		strings.Join(missing, ", "), service.Namespace, service.Name, orNone(strings.Join(present, ", "), "no ports"))
 }
 

@@ -24,8 +24,8 @@ func TestMismatch(t *testing.T) {
 		"none asked for":     {},
 		"both":               {ports: []networkingv1alpha1.ExposurePort{port("http", 80), port("metrics", 9090)}},
 		"a number is enough": {ports: []networkingv1alpha1.ExposurePort{port("", 9090)}},
-		"another number":     {ports: []networkingv1alpha1.ExposurePort{port("http", 8080)}, want: "spec.ports asks for http (8080), but Service shop/web has http (80), metrics (9090): correct one of them"},
-		"a name of another":  {ports: []networkingv1alpha1.ExposurePort{port("http", 9090), port("", 1)}, want: "spec.ports asks for http (9090), 1, but Service shop/web has http (80), metrics (9090): correct one of them"},
+		"another number":     {ports: []networkingv1alpha1.ExposurePort{port("http", 8080)}, want: "spec.ports has http (8080), but Service shop/web has http (80), metrics (9090): correct one of them"},
+		"a name of another":  {ports: []networkingv1alpha1.ExposurePort{port("http", 9090), port("", 1)}, want: "spec.ports has http (9090), 1, but Service shop/web has http (80), metrics (9090): correct one of them"},
 	} {
 		if got := mismatch(tc.ports, service); got != tc.want {
 			t.Errorf("%s: got %q, want %q", reason, got, tc.want)

@@ -249,7 +249,7 @@ func TestObstacles(t *testing.T) {
 		want    string
 	}{
 		"there is no Service":        {nil, "does not exist: create it"},
-		"the Service lacks the port": {webService(corev1.ServiceTypeClusterIP), "asks for 8080"},
+		"the Service lacks the port": {webService(corev1.ServiceTypeClusterIP), "spec.ports has 8080"},
 		"the Service is on its way out": {func() *corev1.Service {
 			s := webService(corev1.ServiceTypeClusterIP)
 			s.DeletionTimestamp = &metav1.Time{Time: time.Unix(1e9, 0)}

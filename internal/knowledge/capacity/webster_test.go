@@ -79,8 +79,8 @@ func TestWebster(t *testing.T) {
 			in:     shares{{"a", 1, 3}, {"b", 1, 0}},
 			want:   []int32{3, 3},
 		},
-		"NobodyVotes": {
-			reason: "without any weight everybody counts alike",
+		"NoWeights": {
+			reason: "without any weight all have equal shares",
 			n:      4,
 			in:     shares{{"a", 0, 0}, {"b", 0, 0}, {"c", 0, 0}},
 			want:   []int32{2, 1, 1},

@@ -149,8 +149,8 @@ func TestAWorkIsRevisitedOnlyIfItsStatusWouldChange(t *testing.T) {
 	})
 }
 
-// While an agent had the member no one watched it from here.
-func TestTheWorksOfAClusterThatIsOursAgainAreLookedAt(t *testing.T) {
+// While an agent observed the member the control plane did not watch it.
+func TestTheWorksOfAClusterThatIsOursAgainAreReconciled(t *testing.T) {
 	s := newBench(t, knowing{})
 	cluster := &clusterv1alpha1.Cluster{}
 	if err := s.hub.Get(t.Context(), types.NamespacedName{Name: "member1"}, cluster); err != nil {

@@ -28,7 +28,7 @@ func TestJudge(t *testing.T) {
 		"Managed":       {"it is ours", desired, `{metadata: {labels: {karmada.io/managed: "true"}, annotations: {work.karmada.io/namespace: karmada-es-m, work.karmada.io/name: w}}}`, ours, ""},
 		"Unlabelled":    {"the label was removed from what we applied", desired, `{metadata: {annotations: {work.karmada.io/namespace: karmada-es-m, work.karmada.io/name: w}, managedFields: [{manager: flagship, operation: Apply, fieldsV1: {"f:data": {}}}]}}`, ours, ""},
 		"OtherWork":     {"another Work has it", overwriting, `{metadata: {labels: {karmada.io/managed: "true"}, annotations: {work.karmada.io/namespace: karmada-es-m, work.karmada.io/name: other}}}`, Foreign, "another Work"},
-		"FormerRival":   {"another Work had it and is gone", desired, `{metadata: {labels: {karmada.io/managed: "true"}, annotations: {work.karmada.io/namespace: karmada-es-m, work.karmada.io/name: former}}}`, ours, ""},
+		"FormerWork":    {"another Work had it and is gone", desired, `{metadata: {labels: {karmada.io/managed: "true"}, annotations: {work.karmada.io/namespace: karmada-es-m, work.karmada.io/name: former}}}`, ours, ""},
 		"ManagedNoWork": {"managed is enough, as it is for Karmada", desired, `{metadata: {labels: {karmada.io/managed: "true"}}}`, ours, ""},
 		"Theirs":        {"an object of another owner", desired, `{metadata: {}}`, Foreign, "resource(kind=ConfigMap, shop/a) already exists in the cluster m and the work.karmada.io/conflict-resolution strategy value is empty, Karmada will not manage this resource"},
 		"Overwrite":     {"the user wants it", overwriting, `{metadata: {}}`, Adopting, ""},
@@ -129,7 +129,7 @@ func TestCompare(t *testing.T) {
 			hash, _ := Wanted(object(t, configMap))
 			SetAnnotation(o, workv1alpha1.RecordAnnotation, Record{Hash: hash, Footprint: FootprintOfPaths([]string{"/metadata"})}.String())
 		}), Difference{Open: []string{"/data"}}},
-		"NoRoom": {"a field that the member does not know", live(t, taken, func(o *unstructured.Unstructured) {
+		"UnknownField": {"a field that the member does not know", live(t, taken, func(o *unstructured.Unstructured) {
 			hash, _ := Wanted(object(t, configMap))
 			SetAnnotation(o, workv1alpha1.RecordAnnotation, Record{Hash: hash, Footprint: FootprintOfPaths([]string{"/metadata"}), Misfits: FootprintOfPaths([]string{"/data"})}.String())
 		}), Difference{UnknownFields: true}},
