@@ -2,18 +2,16 @@ package endpointslices
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"strings"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/watch"
-	discoveryclient "k8s.io/client-go/kubernetes/typed/discovery/v1"
 
 	networkingv1alpha1 "github.com/flagship-k8s/flagship/api/networking/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/member"
+	"github.com/flagship-k8s/flagship/internal/clients/member/memberwatch"
 )
 
 // Scope is which slices one watch in a member shows: those with the label of a claimed Service, in all namespaces; those of the one
@@ -52,37 +50,24 @@ func Of(service types.NamespacedName) func(Slice) bool {
 	return func(slice Slice) bool { return slice.Service == service }
 }
 
-// StartSlices watches the slices of a scope. Project returns what a record has of a slice; nil if the slice does not matter.
-func StartSlices(ctx context.Context, watches *Watches, conn *member.Conn, s Scope, project func(*discoveryv1.EndpointSlice) *discoveryv1.EndpointSlice, handlers Handlers) (*Watch[Slice], error) {
-	discovery, err := discoveryclient.NewForConfigAndClient(Protobuf(conn), conn.PatientHTTPClient())
-	if err != nil {
-		return nil, fmt.Errorf("building a client for EndpointSlices: %w", err)
-	}
-	client := discovery.EndpointSlices(s.Namespace)
-	lw := ListWatch(
-		func(ctx context.Context, o metav1.ListOptions) (*discoveryv1.EndpointSliceList, error) {
-			o.LabelSelector = s.selector()
-			return client.List(ctx, o)
-		},
-		func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			o.LabelSelector = s.selector()
-			return client.Watch(ctx, o)
-		})
-	return Start(ctx, watches, conn, &discoveryv1.EndpointSlice{}, "endpointslices", lw, SliceView(project), handlers), nil
+// StartSlices watches the slices of a scope.
+func StartSlices(group *memberwatch.Group, conn *member.Conn, s Scope, store *memberwatch.Store[Slice]) *memberwatch.Watch[Slice] {
+	client := conn.Patient().Kube.DiscoveryV1().EndpointSlices(s.Namespace)
+	lw := memberwatch.Selecting(memberwatch.ListWatch(client.List, client.Watch), func(o *metav1.ListOptions) { o.LabelSelector = s.selector() })
+	return memberwatch.Start(group, conn.Name()+"/endpointslices", lw, &discoveryv1.EndpointSlice{}, store)
 }
 
-// SliceView keeps of slices what their records have.
-func SliceView(project func(*discoveryv1.EndpointSlice) *discoveryv1.EndpointSlice) View[*discoveryv1.EndpointSlice, Slice] {
-	return View[*discoveryv1.EndpointSlice, Slice]{
-		Keep: func(slice *discoveryv1.EndpointSlice) (Slice, bool, error) {
-			wanted := project(slice)
-			if wanted == nil {
-				return Slice{}, false, nil
-			}
-			raw, err := Encode(wanted)
-			service := types.NamespacedName{Namespace: slice.Namespace, Name: slice.Labels[discoveryv1.LabelServiceName]}
-			return Slice{Raw: raw, Service: service, Endpoints: len(slice.Endpoints)}, true, err
-		},
-		Same: func(a, b Slice) bool { return bytes.Equal(a.Raw, b.Raw) },
-	}
+// NewSlices returns the store of a watch of slices. Project returns what a record has of a slice; nil if the slice does not matter.
+func NewSlices(project func(*discoveryv1.EndpointSlice) *discoveryv1.EndpointSlice, changed func(types.NamespacedName), listed func()) *memberwatch.Store[Slice] {
+	store := memberwatch.NewStore(func(slice *discoveryv1.EndpointSlice) (Slice, bool, error) {
+		wanted := project(slice)
+		if wanted == nil {
+			return Slice{}, false, nil
+		}
+		raw, err := Encode(wanted)
+		service := types.NamespacedName{Namespace: slice.Namespace, Name: slice.Labels[discoveryv1.LabelServiceName]}
+		return Slice{Raw: raw, Service: service, Endpoints: len(slice.Endpoints)}, true, err
+	}, changed, listed)
+	store.Same = func(a, b Slice) bool { return bytes.Equal(a.Raw, b.Raw) }
+	return store
 }

@@ -11,9 +11,11 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/transport"
@@ -39,6 +41,7 @@ type Conn struct {
 	dynamic dynamic.Interface
 	meta    metadata.Interface
 	disco   *discovery.DiscoveryClient
+	patient Patient
 	mapper  *mapper
 	schemas *schemas
 	control ownership.ControlPlane
@@ -99,14 +102,36 @@ func connect(ctx context.Context, cluster *clusterv1alpha1.Cluster, cfg Config, 
 		}
 		return raw, err
 	}}
-	watching, err := dynamic.NewForConfigAndClient(c.config, c.PatientHTTPClient())
-	if err != nil {
-		return nil, fmt.Errorf("building the watching client: %w", err)
+	if c.patient, err = newPatient(c.config, c.PatientHTTPClient()); err != nil {
+		return nil, err
 	}
 	c.Cache = objectcache.New(objectcache.Config{
-		Cluster: c.name, Client: watching, Clock: cfg.Clock, Group: c.group, Changed: changed, Lost: c.gate.breaker.lost, ControlPlane: cfg.ControlPlane,
+		Cluster: c.name, Client: c.patient.Dynamic, Clock: cfg.Clock, Group: c.group, Changed: changed, Lost: c.gate.breaker.lost, ControlPlane: cfg.ControlPlane,
 	})
 	return c, nil
+}
+
+// Patient are clients that hold requests back while the member is unavailable and send them when it is back, as suits a watch.
+type Patient struct {
+	// Kube uses protobuf.
+	Kube     kubernetes.Interface
+	Dynamic  dynamic.Interface
+	Metadata metadata.Interface
+}
+
+func newPatient(config *rest.Config, client *http.Client) (p Patient, err error) {
+	if p.Dynamic, err = dynamic.NewForConfigAndClient(config, client); err != nil {
+		return p, fmt.Errorf("building the dynamic client for watches: %w", err)
+	}
+	if p.Metadata, err = metadata.NewForConfigAndClient(config, client); err != nil {
+		return p, fmt.Errorf("building the metadata client for watches: %w", err)
+	}
+	config = rest.CopyConfig(config)
+	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeProtobuf, runtime.ContentTypeProtobuf+","+runtime.ContentTypeJSON
+	if p.Kube, err = kubernetes.NewForConfigAndClient(config, client); err != nil {
+		return p, fmt.Errorf("building the client for watches: %w", err)
+	}
+	return p, nil
 }
 
 // Name is the name of the Cluster.
@@ -125,6 +150,12 @@ func (c *Conn) Cluster() *clusterv1alpha1.Cluster {
 // Dynamic is a client for objects of any kind. While the member is unavailable every call fails with an
 // UnavailableError; a call without a deadline gets one.
 func (c *Conn) Dynamic() dynamic.Interface { return c.dynamic }
+
+// Patient are the clients for watches.
+func (c *Conn) Patient() Patient { return c.patient }
+
+// Discovery is a client for what the member serves, with the properties of Dynamic.
+func (c *Conn) Discovery() discovery.DiscoveryInterfaceWithContext { return c.disco }
 
 // Metadata is a client for the metadata of objects of any kind, with the properties of Dynamic.
 func (c *Conn) Metadata() metadata.Interface { return c.meta }

@@ -50,15 +50,11 @@ func (l apiList) writeTo(status *clusterv1alpha1.ClusterStatus) {
 
 // refresh reads from the member. What it cannot say stays as it was.
 func (l apiList) refresh(ctx context.Context, conn *member.Conn) apiList {
-	client, err := discovery.NewDiscoveryClientForConfigAndClient(conn.RESTConfig(), conn.HTTPClient())
+	version, err := conn.Discovery().ServerVersionWithContext(ctx)
 	if err != nil {
 		return l.failed(err)
 	}
-	version, err := client.ServerVersionWithContext(ctx)
-	if err != nil {
-		return l.failed(err)
-	}
-	_, lists, err := client.ServerGroupsAndResourcesWithContext(ctx)
+	_, lists, err := conn.Discovery().ServerGroupsAndResourcesWithContext(ctx)
 	if failed, ok := errors.AsType[*discovery.ErrGroupDiscoveryFailed](err); ok {
 		return apiList{version.GitVersion, enablements(lists), clusterv1alpha1.APIEnablementsPartial(failedGroups(failed))}
 	}

@@ -55,13 +55,10 @@ func countable(apis apiList) bool {
 
 // follow starts the watches of classes, once, when the member turns out to have such.
 func (w *deviceWatch) follow(apis apiList) {
-	if w == nil {
-		return
-	}
 	if !w.running && countable(apis) {
 		w.running = true
 		classes := w.kube.DeviceClasses()
-		w.group.Follow("deviceclasses", listWatch(classes.List, classes.Watch), &resourcev1.DeviceClass{}, w.devices.Classes)
+		w.group.Follow("deviceclasses", memberwatch.ListWatch(classes.List, classes.Watch), &resourcev1.DeviceClass{}, w.devices.Classes)
 	}
 	switch served := apis.serves(resourcev1alpha2.GroupVersion.String(), resourcev1alpha2.KindResourceClass); {
 	case !served && apis.condition.Status == metav1.ConditionTrue: // it was upgraded, or never had them
@@ -72,7 +69,7 @@ func (w *deviceWatch) follow(apis apiList) {
 		w.devices.NoOldClasses()
 	case served && w.stopOld == nil:
 		classes := w.meta.Resource(oldClasses)
-		w.stopOld = w.group.Follow("resourceclasses", listWatch(classes.List, classes.Watch), &metav1.PartialObjectMetadata{}, w.devices.WatchOldClasses())
+		w.stopOld = w.group.Follow("resourceclasses", memberwatch.ListWatch(classes.List, classes.Watch), &metav1.PartialObjectMetadata{}, w.devices.WatchOldClasses())
 	}
 }
 
@@ -101,18 +98,14 @@ func (w *deviceWatch) classesChanged() {
 			}
 			w.mu.Unlock()
 			if !stopped {
-				memberwatch.Run(ctx, "resourceslices", listWatch(published.List, published.Watch), &resourcev1.ResourceSlice{}, store)
+				memberwatch.Run(ctx, "resourceslices", memberwatch.ListWatch(published.List, published.Watch), &resourcev1.ResourceSlice{}, store)
 			}
 		}),
-		w.group.Follow("resourceclaims", listWatch(claims.List, claims.Watch), &resourcev1.ResourceClaim{}, w.devices.WatchClaims()),
+		w.group.Follow("resourceclaims", memberwatch.ListWatch(claims.List, claims.Watch), &resourcev1.ResourceClaim{}, w.devices.WatchClaims()),
 	}
 }
 
 // writeTo adds what is known of devices to a summary that replaces another.
 func (w *deviceWatch) writeTo(sums, before *clusterv1alpha1.ResourceSummary) {
-	if w == nil {
-		summary.KeepDevices(sums, before, clusterv1alpha1.CountsDevices)
-		return
-	}
 	w.devices.WriteTo(sums, before)
 }

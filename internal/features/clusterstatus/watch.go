@@ -2,7 +2,6 @@ package clusterstatus
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -14,11 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/tools/cache"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/member"
@@ -36,7 +31,7 @@ type resourceWatch struct {
 	group     *memberwatch.Group
 	resources *summary.Resources
 	refused   *refusals
-	devices   *deviceWatch // nil if the watches could not be started
+	devices   *deviceWatch
 }
 
 // watchResources starts the watches of a member. They end with ctx, or when the group is closed, and wait while the member is
@@ -49,35 +44,18 @@ func watchResources(ctx context.Context, conn *member.Conn, news watchNews) *res
 		}
 		news.summary()
 	})
-	cfg, client := conn.RESTConfig(), conn.PatientHTTPClient()
-	cfg.ContentType = runtime.ContentTypeProtobuf
-	kube, err := kubernetes.NewForConfigAndClient(cfg, client)
-	if err != nil {
-		log.FromContext(ctx).Error(err, "Cannot watch the resources of a cluster", "cluster", conn.Name())
-		return w
-	}
-	heads, err := metadata.NewForConfigAndClient(conn.RESTConfig(), client)
-	if err != nil {
-		log.FromContext(ctx).Error(err, "Cannot watch the definitions of a cluster", "cluster", conn.Name())
-		return w
-	}
-	w.devices = newDeviceWatch(w.group, kube, heads, news.summary)
-	nodes, pods, defined := kube.CoreV1().Nodes(), kube.CoreV1().Pods(""), heads.Resource(definitions)
-	w.group.Follow("nodes", noting(w.refused, "nodes", listWatch(nodes.List, nodes.Watch)), &corev1.Node{}, w.resources.Nodes)
-	w.group.Follow("pods", noting(w.refused, "pods", livePods(listWatch(pods.List, pods.Watch))), &corev1.Pod{}, w.resources.Pods)
-	w.group.Follow("definitions", listWatch(defined.List, defined.Watch), &metav1.PartialObjectMetadata{}, &memberwatch.Store[string]{
-		Keep: resourceVersion, News: func(bool) { news.kinds() },
+	core, heads := conn.Patient().Kube.CoreV1(), conn.Patient().Metadata
+	w.devices = newDeviceWatch(w.group, conn.Patient().Kube, heads, news.summary)
+	nodes, pods, defined := core.Nodes(), core.Pods(""), heads.Resource(definitions)
+	w.group.Follow("nodes", noting(w.refused, "nodes", memberwatch.ListWatch(nodes.List, nodes.Watch)), &corev1.Node{}, w.resources.Nodes)
+	w.group.Follow("pods", noting(w.refused, "pods", livePods(memberwatch.ListWatch(pods.List, pods.Watch))), &corev1.Pod{}, w.resources.Pods)
+	w.group.Follow("definitions", memberwatch.ListWatch(defined.List, defined.Watch), &metav1.PartialObjectMetadata{}, &memberwatch.Store[string]{
+		Keep: memberwatch.Of(func(object *metav1.PartialObjectMetadata) (string, bool, error) {
+			return object.ResourceVersion, true, nil
+		}),
+		News: func(bool) { news.kinds() },
 	})
 	return w
-}
-
-// resourceVersion keeps of an object whether it changed.
-func resourceVersion(obj any) (string, bool, error) {
-	object, err := meta.Accessor(obj)
-	if err != nil {
-		return "", false, fmt.Errorf("a %T has no metadata: %w", obj, err)
-	}
-	return object.GetResourceVersion(), true, nil
 }
 
 // writeTo fills in what is known of nodes and resources; before the first full list everything stays as it was. What the
@@ -144,26 +122,5 @@ func noting(refused *refusals, resource string, lw *cache.ListWatch) cache.Liste
 
 // livePods leaves out pods that have finished: they take nothing.
 func livePods(lw *cache.ListWatch) *cache.ListWatch {
-	const live = "status.phase!=Succeeded,status.phase!=Failed"
-	list, follow := lw.ListWithContextFunc, lw.WatchFuncWithContext
-	return &cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			o.FieldSelector = live
-			return list(ctx, o)
-		},
-		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			o.FieldSelector = live
-			return follow(ctx, o)
-		},
-	}
-}
-
-// listWatch makes the methods of a typed client what a reflector wants.
-func listWatch[L runtime.Object](
-	list func(context.Context, metav1.ListOptions) (L, error), follow func(context.Context, metav1.ListOptions) (watch.Interface, error),
-) *cache.ListWatch {
-	return &cache.ListWatch{
-		ListWithContextFunc:  func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return list(ctx, o) },
-		WatchFuncWithContext: follow,
-	}
+	return memberwatch.Selecting(lw, func(o *metav1.ListOptions) { o.FieldSelector = "status.phase!=Succeeded,status.phase!=Failed" })
 }

@@ -18,13 +18,13 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	multiclusterv1beta1 "github.com/flagship-k8s/flagship/api/multicluster/v1beta1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/endpointslices"
 	"github.com/flagship-k8s/flagship/internal/clients/member"
 	"github.com/flagship-k8s/flagship/internal/clients/member/memberqueue"
+	"github.com/flagship-k8s/flagship/internal/clients/member/memberwatch"
 	"github.com/flagship-k8s/flagship/internal/features/mcsapi/addresses"
 	"github.com/flagship-k8s/flagship/internal/features/mcsapi/exportwork"
 )
@@ -71,7 +71,7 @@ type exporter struct {
 	clock     clock.PassiveClock
 	exports   *memberqueue.Queues
 	endpoints *memberqueue.Queues
-	watches   endpointslices.Watches
+	watches   *memberwatch.Group // since Start
 
 	mu      sync.Mutex
 	members map[string]*exporting
@@ -80,13 +80,13 @@ type exporter struct {
 // exporting is what is watched in one member. Of Services and slices only those in namespaces with exports.
 type exporting struct {
 	conn       *member.Conn
-	exports    *endpointslices.Watch[*multiclusterv1beta1.ServiceExport]
+	exports    *memberwatch.Watch[*multiclusterv1beta1.ServiceExport]
 	namespaces map[string]*exportingNamespace
 }
 
 type exportingNamespace struct {
-	services *endpointslices.Watch[corev1.ServiceSpec]
-	slices   *endpointslices.Watch[endpointslices.Slice]
+	services *memberwatch.Watch[corev1.ServiceSpec]
+	slices   *memberwatch.Watch[endpointslices.Slice]
 }
 
 func (n *exportingNamespace) stop() {
@@ -107,19 +107,16 @@ func (e *exporter) Start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("watching Works: %w", err)
 	}
-	changed := func(obj any) { e.workChanged(ctx, obj) }
 	handle, err := works.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-		AddFunc: changed, UpdateFunc: func(_, work any) { changed(work) }, DeleteFunc: changed,
+		AddFunc: e.workChanged, UpdateFunc: func(_, work any) { e.workChanged(work) }, DeleteFunc: e.workChanged,
 	})
 	if err != nil {
 		return fmt.Errorf("watching Works: %w", err)
 	}
-	defer e.watches.Wait()
+	e.watches = memberwatch.NewGroup(ctx)
+	defer e.watches.Close()
 	defer func() { _ = works.RemoveEventHandler(handle) }() // It fails only for an informer that has ended.
-	e.fleet.Subscribe(func(cluster string) { e.sync(ctx, cluster) })
-	for _, cluster := range e.fleet.Names() {
-		e.sync(ctx, cluster)
-	}
+	e.fleet.Subscribe(func(cluster string) { e.exports.Add(cluster, definition) })
 	var running sync.WaitGroup
 	var failures [2]error
 	running.Go(func() { failures[0] = e.exports.Start(ctx) })
@@ -130,7 +127,7 @@ func (e *exporter) Start(ctx context.Context) error {
 
 // workChanged follows the records, which others may have deleted or the control plane has written a verdict on, and the Works with the
 // definitions.
-func (e *exporter) workChanged(ctx context.Context, obj any) {
+func (e *exporter) workChanged(obj any) {
 	if tombstone, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
 		obj = tombstone.Obj
 	}
@@ -146,12 +143,15 @@ func (e *exporter) workChanged(ctx context.Context, obj any) {
 	case exportwork.RoleOf(work) == multiclusterv1beta1.RoleEndpoints && work.DeletionTimestamp != nil:
 		e.endpoints.Add(cluster, endpointslices.SliceOf(work))
 	case work.Name == exportwork.ExportDefinition:
-		e.sync(ctx, cluster)
+		e.exports.Add(cluster, definition)
 	}
 }
 
+// definition is the key to enqueue a member whose connection, or whose Work with the definition of exports, changed.
+var definition = types.NamespacedName{Name: "*"}
+
 // sync starts or stops the watch of exports in a member. It starts after the first attempt to apply the definition of exports there.
-func (e *exporter) sync(ctx context.Context, cluster string) {
+func (e *exporter) sync(ctx context.Context, cluster string) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	conn, connected := e.fleet.Get(cluster)
@@ -165,25 +165,20 @@ func (e *exporter) sync(ctx context.Context, cluster string) {
 		m = nil
 	}
 	if m != nil || !connected {
-		return
+		return nil
 	}
-	delivered, err := e.delivered(ctx, cluster)
-	if err == nil && delivered {
-		m = &exporting{conn: conn, namespaces: map[string]*exportingNamespace{}}
-		m.exports, err = watchExports(ctx, &e.watches, conn, endpointslices.Handlers{
-			Changed: func(export types.NamespacedName) {
-				e.syncNamespaces(ctx, cluster)
-				e.exports.Add(cluster, export)
-			},
-			Listed: func() { e.exports.Add(cluster, everything) },
-		})
-		if err == nil {
-			e.members[cluster] = m
-		}
+	if delivered, err := e.delivered(ctx, cluster); err != nil || !delivered {
+		return err
 	}
-	if err != nil { // The configuration of all connections, and the cache, is the same for all: it is wrong for all or none.
-		log.FromContext(ctx).Error(err, "Cannot watch ServiceExports", "cluster", cluster)
+	changed := func(export types.NamespacedName) {
+		e.syncNamespaces(cluster)
+		e.exports.Add(cluster, export)
 	}
+	e.members[cluster] = &exporting{
+		conn: conn, namespaces: map[string]*exportingNamespace{},
+		exports: watchExports(e.watches, conn, newExports(changed, func() { e.exports.Add(cluster, everything) })),
+	}
+	return nil
 }
 
 // delivered returns whether the definition of exports was applied to a member, or could not be: the member may have one of its own.
@@ -193,7 +188,7 @@ func (e *exporter) delivered(ctx context.Context, cluster string) (bool, error) 
 }
 
 // syncNamespaces watches exactly the namespaces of a member that have exports.
-func (e *exporter) syncNamespaces(ctx context.Context, cluster string) {
+func (e *exporter) syncNamespaces(cluster string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	m := e.members[cluster]
@@ -214,31 +209,13 @@ func (e *exporter) syncNamespaces(ctx context.Context, cluster string) {
 		if m.namespaces[name] != nil {
 			continue
 		}
-		namespace, err := e.watchNamespace(ctx, cluster, m.conn, name)
-		if err != nil {
-			log.FromContext(ctx).Error(err, "Cannot watch exported Services", "cluster", cluster)
-			continue
+		listed := func() { e.exports.Add(cluster, everything) }
+		m.namespaces[name] = &exportingNamespace{
+			services: watchServices(e.watches, m.conn, name, newServices(func(service types.NamespacedName) { e.exports.Add(cluster, service) }, listed)),
+			slices: endpointslices.StartSlices(e.watches, m.conn, endpointslices.Scope{Namespace: name},
+				endpointslices.NewSlices(exportwork.Exported, func(slice types.NamespacedName) { e.endpoints.Add(cluster, slice) }, listed)),
 		}
-		m.namespaces[name] = namespace
 	}
-}
-
-func (e *exporter) watchNamespace(ctx context.Context, cluster string, conn *member.Conn, namespace string) (*exportingNamespace, error) {
-	listed := func() { e.exports.Add(cluster, everything) }
-	services, err := watchServices(ctx, &e.watches, conn, namespace, endpointslices.Handlers{
-		Changed: func(service types.NamespacedName) { e.exports.Add(cluster, service) }, Listed: listed,
-	})
-	if err != nil {
-		return nil, err
-	}
-	slices, err := endpointslices.StartSlices(ctx, &e.watches, conn, endpointslices.Scope{Namespace: namespace}, exportwork.Exported, endpointslices.Handlers{
-		Changed: func(slice types.NamespacedName) { e.endpoints.Add(cluster, slice) }, Listed: listed,
-	})
-	if err != nil {
-		services.Stop()
-		return nil, err
-	}
-	return &exportingNamespace{services: services, slices: slices}, nil
 }
 
 // everything is the key to enqueue all exports and slices of a member. It is enqueued when all objects of a kind are known: some may be
@@ -318,8 +295,11 @@ func (e *exporter) read(cluster string, key types.NamespacedName) (export *multi
 // reconcile is the memberqueue.ReconcileFunc for exports: it makes the record of one what the export is, and writes the verdict that the
 // record has into the conditions of the export.
 func (e *exporter) reconcile(ctx context.Context, cluster string, key types.NamespacedName) (time.Duration, error) {
-	if key == everything {
+	switch key {
+	case everything:
 		return 0, e.enqueueAll(ctx, cluster)
+	case definition:
+		return 0, e.sync(ctx, cluster)
 	}
 	export, service, certain := e.read(cluster, key)
 	if !certain {
@@ -408,7 +388,7 @@ func (e *exporter) readSlice(cluster string, key types.NamespacedName) (slice en
 	}
 	if namespace == nil { // While it has an export, it is about to be watched.
 		here := m.exports.Keys(func(export *multiclusterv1beta1.ServiceExport) bool { return export.Namespace == key.Namespace })
-		return slice, m.exports.HasSynced() && len(here) == 0
+		return slice, m.exports.Synced() && len(here) == 0
 	}
 	slice, exists, certain := namespace.slices.Get(key)
 	if !exists {

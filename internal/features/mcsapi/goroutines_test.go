@@ -28,8 +28,8 @@ func TestMembersThatComeAndGoLeaveNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	server, works := fleettest.StartEmptyMember(), fleettest.NewWorks()
-	definition := workv1alpha1.NewWork(endpointslices.WorkKey("a", exportwork.ExportDefinition), nil)
-	memory := fleettest.InMemory(t, []fleettest.Index{exportwork.AddIndexes}, definition)
+	work := workv1alpha1.NewWork(endpointslices.WorkKey("a", exportwork.ExportDefinition), nil)
+	memory := fleettest.InMemory(t, []fleettest.Index{exportwork.AddIndexes}, work)
 	e := newExporter(works, Deps{Client: memory.Client, Fleet: fleet, Clock: clock.RealClock{}, Workers: 2})
 	ended := make(chan error)
 	go func() { ended <- e.Start(ctx) }()
@@ -51,12 +51,12 @@ func TestMembersThatComeAndGoLeaveNothing(t *testing.T) {
 	if m, _ := e.watched("a", ""); m != nil {
 		t.Error("exports are watched before the definition was applied")
 	}
-	definition.Status.Conditions = []metav1.Condition{workv1alpha1.Applied(1)}
-	if err := memory.Client.Update(t.Context(), definition); err != nil {
+	work.Status.Conditions = []metav1.Condition{workv1alpha1.Applied(1)}
+	if err := memory.Client.Update(t.Context(), work); err != nil {
 		t.Fatal(err)
 	}
 	fleettest.Eventually(t, "exports are watched", func() bool {
-		e.workChanged(ctx, definition)
+		e.workChanged(work)
 		return server.Watches.Load() == 1
 	})
 	fleet.Remove("a")

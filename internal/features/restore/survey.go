@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
-	"k8s.io/client-go/metadata"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
@@ -121,18 +120,14 @@ func (g *Guard) survey(ctx context.Context, conn *member.Conn, report *Report) e
 		return fmt.Errorf("listing the Works of cluster %s: %w", conn.Name(), err)
 	}
 	wanted := wantedOf(works.Items, g.Fingerprints)
-	served, err := servedBy(conn)
+	served, err := servedBy(ctx, conn)
 	if err != nil {
 		return err
-	}
-	c, err := metadata.NewForConfigAndClient(conn.RESTConfig(), conn.HTTPClient())
-	if err != nil {
-		return fmt.Errorf("building a client for cluster %s: %w", conn.Name(), err)
 	}
 	for gvr, kind := range served {
 		options := metav1.ListOptions{LabelSelector: workv1alpha1.ManagedLabel + "=" + workv1alpha1.ManagedLabelValue, Limit: 500}
 		for {
-			list, err := c.Resource(gvr).List(ctx, options)
+			list, err := conn.Metadata().Resource(gvr).List(ctx, options)
 			if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || apierrors.IsMethodNotSupported(err) {
 				break
 			}
@@ -231,12 +226,8 @@ func (g *Guard) compare(ctx context.Context, w wants, cluster string, resource s
 }
 
 // servedBy lists the resources of a member that can be listed and deleted, in their preferred versions.
-func servedBy(conn *member.Conn) (map[schema.GroupVersionResource]string, error) {
-	c, err := discovery.NewDiscoveryClientForConfigAndClient(conn.RESTConfig(), conn.HTTPClient())
-	if err != nil {
-		return nil, fmt.Errorf("building a client for cluster %s: %w", conn.Name(), err)
-	}
-	lists, err := discovery.ServerPreferredResources(c)
+func servedBy(ctx context.Context, conn *member.Conn) (map[schema.GroupVersionResource]string, error) {
+	lists, err := discovery.ServerPreferredResourcesWithContext(ctx, conn.Discovery())
 	if err != nil && !discovery.IsGroupDiscoveryFailedError(err) {
 		return nil, fmt.Errorf("listing what cluster %s serves: %w", conn.Name(), err)
 	}

@@ -5,8 +5,10 @@ import (
 	"sync"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 )
 
@@ -47,6 +49,39 @@ func (g *Group) Go(f func(context.Context)) (stop context.CancelFunc) {
 // Follow is Run until the group is closed or the returned function is called.
 func (g *Group) Follow(name string, lw cache.ListerWatcher, example runtime.Object, store cache.ReflectorStore) (stop context.CancelFunc) {
 	return g.Go(func(ctx context.Context) { Run(ctx, name, lw, example, store) })
+}
+
+// Watch is a store, and what ends the watch that fills it.
+type Watch[T any] struct {
+	*Store[T]
+	Stop context.CancelFunc
+}
+
+// Start is Group.Follow for a store.
+func Start[T any](g *Group, name string, lw cache.ListerWatcher, example runtime.Object, store *Store[T]) *Watch[T] {
+	return &Watch[T]{Store: store, Stop: g.Follow(name, lw, example, store)}
+}
+
+// ListWatch is for a reflector what a client lists and watches.
+func ListWatch[L runtime.Object](list func(context.Context, metav1.ListOptions) (L, error), watch func(context.Context, metav1.ListOptions) (watch.Interface, error)) *cache.ListWatch {
+	return &cache.ListWatch{
+		ListWithContextFunc:  func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return list(ctx, o) },
+		WatchFuncWithContext: watch,
+	}
+}
+
+// Selecting changes the options of every list and watch.
+func Selecting(lw *cache.ListWatch, set func(*metav1.ListOptions)) *cache.ListWatch {
+	return &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			set(&o)
+			return lw.ListWithContextFunc(ctx, o)
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			set(&o)
+			return lw.WatchFuncWithContext(ctx, o)
+		},
+	}
 }
 
 // Close ends the contexts of all goroutines and waits for them.

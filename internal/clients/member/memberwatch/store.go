@@ -12,7 +12,7 @@ import (
 
 // Store keeps what is needed of the objects of one kind. client-go's stores keep whole objects, and do not compare them.
 type Store[T any] struct {
-	// Keep returns what is needed of an object, and false if the object is not needed. Required.
+	// Keep returns what is needed of an object, and false if the object is not needed; see Of. Required.
 	Keep func(obj any) (T, bool, error)
 	// Same returns whether a change does not matter; the item stays as it is then. Default: semantic equality.
 	Same func(a, b T) bool
@@ -28,6 +28,31 @@ type Store[T any] struct {
 }
 
 var _ cache.ReflectorStore = (*Store[int])(nil)
+
+// Of is Store.Keep for objects of a type.
+func Of[O, T any](keep func(O) (T, bool, error)) func(obj any) (T, bool, error) {
+	return func(obj any) (item T, needed bool, err error) {
+		object, ok := obj.(O)
+		if !ok {
+			return item, false, fmt.Errorf("a %T is no %T", obj, object)
+		}
+		return keep(object)
+	}
+}
+
+// NewStore returns a store that calls changed for every item that came, changed or went, and listed after every complete list: from then on
+// it is certain which are missing.
+func NewStore[O, T any](keep func(O) (T, bool, error), changed func(types.NamespacedName), listed func()) *Store[T] {
+	return &Store[T]{
+		Keep:    Of(keep),
+		Changed: func(key types.NamespacedName, _, _ *T) { changed(key) },
+		News: func(complete bool) {
+			if complete {
+				listed()
+			}
+		},
+	}
+}
 
 // Add implements cache.ReflectorStore.
 func (s *Store[T]) Add(obj any) error { return s.Update(obj) }
@@ -182,4 +207,15 @@ func (s *Store[T]) Visit(f func(key types.NamespacedName, item T)) {
 	for key, item := range s.items {
 		f(key, item)
 	}
+}
+
+// Keys lists the items that match; nil matches all.
+func (s *Store[T]) Keys(matches func(T) bool) []types.NamespacedName {
+	var keys []types.NamespacedName
+	s.Visit(func(key types.NamespacedName, item T) {
+		if matches == nil || matches(item) {
+			keys = append(keys, key)
+		}
+	})
+	return keys
 }

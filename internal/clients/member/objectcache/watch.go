@@ -8,10 +8,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
@@ -261,16 +259,10 @@ func (c *Cache) stopLater(resource schema.GroupVersionResource, r *running) {
 
 func (c *Cache) listWatch(resource schema.GroupVersionResource, store *objects) cache.ListerWatcher {
 	client := c.config.Client.Resource(resource)
-	return &cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-			options.LabelSelector = managedOnly
-			list, err := client.List(ctx, options)
-			store.listed(err)
-			return list, err
-		},
-		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-			options.LabelSelector = managedOnly
-			return client.Watch(ctx, options)
-		},
+	list := func(ctx context.Context, options metav1.ListOptions) (*unstructured.UnstructuredList, error) {
+		list, err := client.List(ctx, options)
+		store.listed(err)
+		return list, err
 	}
+	return memberwatch.Selecting(memberwatch.ListWatch(list, client.Watch), func(options *metav1.ListOptions) { options.LabelSelector = managedOnly })
 }

@@ -2,7 +2,6 @@ package summary
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -59,7 +58,7 @@ type deviceName struct {
 func NewDevices(classesChanged, changed func()) *Devices {
 	return &Devices{
 		changed:    changed,
-		Classes:    &memberwatch.Store[*deviceClass]{Keep: readClass, Same: sameClass, News: func(bool) { classesChanged() }},
+		Classes:    &memberwatch.Store[*deviceClass]{Keep: memberwatch.Of(readClass), Same: sameClass, News: func(bool) { classesChanged() }},
 		OldClasses: newOldClasses(changed),
 	}
 }
@@ -85,11 +84,7 @@ func (d *Devices) WatchOldClasses() *memberwatch.Store[struct{}] {
 	return d.OldClasses
 }
 
-func readClass(obj any) (*deviceClass, bool, error) {
-	c, ok := obj.(*resourcev1.DeviceClass)
-	if !ok {
-		return nil, false, fmt.Errorf("a %T is no DeviceClass", obj)
-	}
+func readClass(c *resourcev1.DeviceClass) (*deviceClass, bool, error) {
 	class := &deviceClass{}
 	compiler := cel.GetCompiler(cel.Features{EnableConsumableCapacity: true, EnableListTypeAttributes: true})
 	for _, s := range c.Spec.Selectors {
@@ -125,7 +120,7 @@ func (d *Devices) WatchSlices(ctx context.Context) *memberwatch.Store[deviceSlic
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.slices = &memberwatch.Store[deviceSlice]{
-		Keep: func(obj any) (deviceSlice, bool, error) { return d.readSlice(ctx, obj) },
+		Keep: memberwatch.Of(func(s *resourcev1.ResourceSlice) (deviceSlice, bool, error) { return d.readSlice(ctx, s), true, nil }),
 		Same: func(deviceSlice, deviceSlice) bool { return false },
 		News: func(bool) { d.changed() },
 	}
@@ -136,7 +131,7 @@ func (d *Devices) WatchSlices(ctx context.Context) *memberwatch.Store[deviceSlic
 func (d *Devices) WatchClaims() *memberwatch.Store[[]deviceName] {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.claims = &memberwatch.Store[[]deviceName]{Keep: readClaim, Same: slices.Equal[[]deviceName], News: func(bool) { d.changed() }}
+	d.claims = &memberwatch.Store[[]deviceName]{Keep: memberwatch.Of(readClaim), Same: slices.Equal[[]deviceName], News: func(bool) { d.changed() }}
 	return d.claims
 }
 
@@ -154,11 +149,7 @@ func (d *Devices) AnyClass() bool {
 	return found
 }
 
-func (d *Devices) readSlice(ctx context.Context, obj any) (deviceSlice, bool, error) {
-	s, ok := obj.(*resourcev1.ResourceSlice)
-	if !ok {
-		return deviceSlice{}, false, fmt.Errorf("a %T is no ResourceSlice", obj)
-	}
+func (d *Devices) readSlice(ctx context.Context, s *resourcev1.ResourceSlice) deviceSlice {
 	share := deviceSlice{
 		pool: devicePool{s.Spec.Driver, s.Spec.Pool.Name}, generation: s.Spec.Pool.Generation, devices: make(map[string][]string, len(s.Spec.Devices)),
 	}
@@ -178,15 +169,11 @@ func (d *Devices) readSlice(ctx context.Context, obj any) (deviceSlice, bool, er
 		}
 		share.devices[s.Spec.Devices[i].Name] = shared[key]
 	}
-	return share, true, nil
+	return share
 }
 
 // readClaim returns the devices that a claim holds. A claim for the administration of a device does not take it.
-func readClaim(obj any) ([]deviceName, bool, error) {
-	c, ok := obj.(*resourcev1.ResourceClaim)
-	if !ok {
-		return nil, false, fmt.Errorf("a %T is no ResourceClaim", obj)
-	}
+func readClaim(c *resourcev1.ResourceClaim) ([]deviceName, bool, error) {
 	if c.Status.Allocation == nil {
 		return nil, false, nil
 	}
@@ -214,11 +201,11 @@ func (d *Devices) WriteTo(sums, before *clusterv1alpha1.ResourceSummary) {
 		})
 		sums.Allocatable[clusterv1alpha1.ResourceClassesResource] = *resource.NewQuantity(count, resource.DecimalSI)
 	default:
-		KeepDevices(sums, before, clusterv1alpha1.NamesResourceClass)
+		keepDevices(sums, before, clusterv1alpha1.NamesResourceClass)
 	}
 	complete := d.slices != nil && d.claims != nil && d.slices.Synced() && d.claims.Synced()
 	if !d.Classes.Synced() || d.AnyClass() && !complete {
-		KeepDevices(sums, before, func(name corev1.ResourceName) bool { return !clusterv1alpha1.NamesResourceClass(name) })
+		keepDevices(sums, before, func(name corev1.ResourceName) bool { return !clusterv1alpha1.NamesResourceClass(name) })
 		return
 	}
 	var all, held map[string]int64
@@ -261,8 +248,8 @@ func (d *Devices) count() (all, held map[string]int64) {
 	return all, held
 }
 
-// KeepDevices copies the devices of one summary, as far as they are wanted, into another.
-func KeepDevices(sums, before *clusterv1alpha1.ResourceSummary, wanted func(corev1.ResourceName) bool) {
+// keepDevices copies the devices of one summary, as far as they are wanted, into another.
+func keepDevices(sums, before *clusterv1alpha1.ResourceSummary, wanted func(corev1.ResourceName) bool) {
 	if before == nil {
 		return
 	}

@@ -1,7 +1,6 @@
 package summary
 
 import (
-	"fmt"
 	"slices"
 	"sync"
 
@@ -44,9 +43,9 @@ type pod struct {
 // with listed set, after every complete list; it must not block.
 func NewResources(news func(resource string, listed bool)) *Resources {
 	r := &Resources{used: map[string]corev1.ResourceList{}, waiting: corev1.ResourceList{}}
-	r.Nodes = &memberwatch.Store[node]{Keep: readNode, Same: sameNode, News: func(listed bool) { news("nodes", listed) }}
+	r.Nodes = &memberwatch.Store[node]{Keep: memberwatch.Of(readNode), Same: sameNode, News: func(listed bool) { news("nodes", listed) }}
 	r.Pods = &memberwatch.Store[pod]{
-		Keep: readPod,
+		Keep: memberwatch.Of(readPod),
 		// Requests of a placed pod change only by resize, which the next placement of its kind shows.
 		Same: func(a, b pod) bool { return a.uid == b.uid && a.node == b.node },
 		Changed: func(_ types.NamespacedName, before, after *pod) {
@@ -64,11 +63,7 @@ func NewResources(news func(resource string, listed bool)) *Resources {
 	return r
 }
 
-func readNode(obj any) (node, bool, error) {
-	n, ok := obj.(*corev1.Node)
-	if !ok {
-		return node{}, false, fmt.Errorf("a %T is no Node", obj)
-	}
+func readNode(n *corev1.Node) (node, bool, error) {
 	ready := nodeReady(n)
 	return node{allocatable: n.Status.Allocatable, ready: ready, usable: ready && !n.Spec.Unschedulable}, true, nil
 }
@@ -77,11 +72,7 @@ func sameNode(a, b node) bool {
 	return a.ready == b.ready && a.usable == b.usable && sameList(a.allocatable, b.allocatable)
 }
 
-func readPod(obj any) (pod, bool, error) {
-	p, ok := obj.(*corev1.Pod)
-	if !ok {
-		return pod{}, false, fmt.Errorf("a %T is no Pod", obj)
-	}
+func readPod(p *corev1.Pod) (pod, bool, error) {
 	if p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed {
 		return pod{}, false, nil
 	}

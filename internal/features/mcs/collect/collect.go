@@ -14,13 +14,13 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	networkingv1alpha1 "github.com/flagship-k8s/flagship/api/networking/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/endpointslices"
 	"github.com/flagship-k8s/flagship/internal/clients/member"
 	"github.com/flagship-k8s/flagship/internal/clients/member/memberqueue"
+	"github.com/flagship-k8s/flagship/internal/clients/member/memberwatch"
 	"github.com/flagship-k8s/flagship/internal/features/mcs/mcswork"
 	"github.com/flagship-k8s/flagship/internal/features/mcs/metrics"
 	"github.com/flagship-k8s/flagship/internal/knowledge/backoff"
@@ -48,7 +48,7 @@ type collector struct {
 	queues  *memberqueue.Queues
 	own     endpointslices.OwnWrites
 	metrics *metrics.Collect
-	watches endpointslices.Watches
+	watches *memberwatch.Group // since Start
 
 	mu sync.Mutex
 	// started is true once all registrations are known: before, a slice may seem to be missing that only is not watched yet.
@@ -61,7 +61,7 @@ type provider struct {
 	conn *member.Conn
 	// services are those the member is registered for; true if a Service has no selector.
 	services map[types.NamespacedName]bool
-	watches  map[endpointslices.Scope]*endpointslices.Watch[endpointslices.Slice]
+	watches  map[endpointslices.Scope]*memberwatch.Watch[endpointslices.Slice]
 }
 
 // Setup adds collecting to a manager.
@@ -90,19 +90,20 @@ func newCollector(works cache.Cache, deps Deps) *collector {
 
 // Start implements manager.Runnable: it collects until ctx is done.
 func (c *collector) Start(ctx context.Context) error {
+	c.watches = memberwatch.NewGroup(ctx)
+	defer c.watches.Close()
 	works, err := c.cache.GetInformer(ctx, &workv1alpha1.Work{})
 	if err != nil {
 		return fmt.Errorf("watching Works: %w", err)
 	}
 	handle, err := works.AddEventHandler(toolscache.ResourceEventHandlerDetailedFuncs{
-		AddFunc:    func(work any, initial bool) { c.workChanged(ctx, nil, work, initial) },
-		UpdateFunc: func(before, work any) { c.workChanged(ctx, before, work, false) },
-		DeleteFunc: func(work any) { c.workDeleted(ctx, work) },
+		AddFunc:    func(work any, initial bool) { c.workChanged(nil, work, initial) },
+		UpdateFunc: func(before, work any) { c.workChanged(before, work, false) },
+		DeleteFunc: c.workDeleted,
 	})
 	if err != nil {
 		return fmt.Errorf("watching Works: %w", err)
 	}
-	defer c.watches.Wait()
 	defer func() { _ = works.RemoveEventHandler(handle) }() // It fails only for an informer that has ended.
 	if !toolscache.WaitForCacheSync(ctx.Done(), handle.HasSynced) {
 		return nil
@@ -110,12 +111,12 @@ func (c *collector) Start(ctx context.Context) error {
 	c.fleet.Subscribe(func(cluster string) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.sync(ctx, cluster)
+		c.sync(cluster)
 	})
 	c.mu.Lock()
 	c.started = true
 	for cluster := range c.providers {
-		c.sync(ctx, cluster)
+		c.sync(cluster)
 	}
 	c.mu.Unlock()
 	return c.queues.Start(ctx)
@@ -123,16 +124,16 @@ func (c *collector) Start(ctx context.Context) error {
 
 // workChanged follows registrations, and enqueues the slices of records that others changed. Those of the initial list are enqueued
 // when the slices of their provider are known.
-func (c *collector) workChanged(ctx context.Context, was, is any, initial bool) {
+func (c *collector) workChanged(was, is any, initial bool) {
 	work, ok := is.(*workv1alpha1.Work)
 	if !ok {
 		return
 	}
 	if mcswork.IsRegistration(work) {
 		if work.DeletionTimestamp != nil {
-			c.workDeleted(ctx, work)
+			c.workDeleted(work)
 		} else if cluster, ok := workv1alpha1.ClusterOfExecutionNamespace(work.Namespace); ok {
-			c.startCollecting(ctx, cluster, mcswork.OwnerOf(work), work.Annotations[networkingv1alpha1.SelectorlessServiceAnnotation] == "true")
+			c.startCollecting(cluster, mcswork.OwnerOf(work), work.Annotations[networkingv1alpha1.SelectorlessServiceAnnotation] == "true")
 		}
 	}
 	before, _ := was.(*workv1alpha1.Work)
@@ -149,7 +150,7 @@ func (c *collector) workChanged(ctx context.Context, was, is any, initial bool) 
 	}
 }
 
-func (c *collector) workDeleted(ctx context.Context, obj any) {
+func (c *collector) workDeleted(obj any) {
 	if tombstone, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
 		obj = tombstone.Obj
 	}
@@ -162,19 +163,19 @@ func (c *collector) workDeleted(ctx context.Context, obj any) {
 	switch {
 	case !ok:
 	case mcswork.IsRegistration(work):
-		c.stopCollecting(ctx, cluster, mcswork.OwnerOf(work))
+		c.stopCollecting(cluster, mcswork.OwnerOf(work))
 	default:
 		c.queues.Add(cluster, endpointslices.SliceOf(work)) // Its slice may still be there.
 	}
 }
 
 // startCollecting collects the slices of a Service in a member.
-func (c *collector) startCollecting(ctx context.Context, cluster string, service types.NamespacedName, selectorless bool) {
+func (c *collector) startCollecting(cluster string, service types.NamespacedName, selectorless bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	p := c.providers[cluster]
 	if p == nil {
-		p = &provider{services: map[types.NamespacedName]bool{}, watches: map[endpointslices.Scope]*endpointslices.Watch[endpointslices.Slice]{}}
+		p = &provider{services: map[types.NamespacedName]bool{}, watches: map[endpointslices.Scope]*memberwatch.Watch[endpointslices.Slice]{}}
 		c.providers[cluster] = p
 	}
 	known, there := p.services[service]
@@ -182,7 +183,7 @@ func (c *collector) startCollecting(ctx context.Context, cluster string, service
 		return
 	}
 	p.services[service] = selectorless
-	c.sync(ctx, cluster)
+	c.sync(cluster)
 	if there { // The watch that ended may have had slices that no other has.
 		c.queues.Add(cluster, allRecords)
 	}
@@ -193,7 +194,7 @@ func (c *collector) startCollecting(ctx context.Context, cluster string, service
 	}
 }
 
-func (c *collector) stopCollecting(ctx context.Context, cluster string, service types.NamespacedName) {
+func (c *collector) stopCollecting(cluster string, service types.NamespacedName) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	p := c.providers[cluster]
@@ -201,14 +202,14 @@ func (c *collector) stopCollecting(ctx context.Context, cluster string, service 
 		return
 	}
 	delete(p.services, service)
-	c.sync(ctx, cluster)
+	c.sync(cluster)
 	if len(p.services) == 0 {
 		delete(c.providers, cluster)
 	}
 }
 
 // sync makes the watches in a member what its Services and its connection need. The lock is held.
-func (c *collector) sync(ctx context.Context, cluster string) {
+func (c *collector) sync(cluster string) {
 	p := c.providers[cluster]
 	if p == nil || !c.started {
 		return
@@ -231,18 +232,12 @@ func (c *collector) sync(ctx context.Context, cluster string) {
 		if p.watches[s] != nil {
 			continue
 		}
-		w, err := endpointslices.StartSlices(ctx, &c.watches, conn, s, endpointslices.Collected, endpointslices.Handlers{
-			Changed: func(slice types.NamespacedName) {
-				c.metrics.Seen(within(cluster, slice))
-				c.queues.Add(cluster, slice)
-			},
-			Listed: func() { c.queues.Add(cluster, allRecords) },
-		})
-		if err != nil { // The configuration of all connections is the same: it is wrong for all or none.
-			log.FromContext(ctx).Error(err, "Cannot watch EndpointSlices", "cluster", cluster)
-			continue
+		changed := func(slice types.NamespacedName) {
+			c.metrics.Seen(within(cluster, slice))
+			c.queues.Add(cluster, slice)
 		}
-		p.watches[s] = w
+		store := endpointslices.NewSlices(endpointslices.Collected, changed, func() { c.queues.Add(cluster, allRecords) })
+		p.watches[s] = endpointslices.StartSlices(c.watches, conn, s, store)
 	}
 }
 

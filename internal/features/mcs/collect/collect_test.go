@@ -15,6 +15,7 @@ import (
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/endpointslices"
 	"github.com/flagship-k8s/flagship/internal/clients/member"
+	"github.com/flagship-k8s/flagship/internal/clients/member/memberwatch"
 	"github.com/flagship-k8s/flagship/internal/features/mcs/mcswork"
 	"github.com/flagship-k8s/flagship/internal/tools/fleettest"
 )
@@ -98,8 +99,8 @@ func TestMembersThatComeAndGoLeaveNothing(t *testing.T) {
 func TestRecords(t *testing.T) {
 	memory := fleettest.InMemory(t, []fleettest.Index{mcswork.AddIndexes}, registration(t, "a", false))
 	c := newCollector(fleettest.NewWorks(), Deps{Client: memory.Client, Fleet: newFleet(t), Clock: clock.RealClock{}, Workers: 1})
-	watch := endpointslices.New(endpointslices.SliceView(endpointslices.Collected), endpointslices.Handlers{Changed: func(types.NamespacedName) {}, Listed: func() {}})
-	c.providers["a"] = &provider{watches: map[endpointslices.Scope]*endpointslices.Watch[endpointslices.Slice]{{}: watch}}
+	watch := &memberwatch.Watch[endpointslices.Slice]{Store: endpointslices.NewSlices(endpointslices.Collected, func(types.NamespacedName) {}, func() {})}
+	c.providers["a"] = &provider{watches: map[endpointslices.Scope]*memberwatch.Watch[endpointslices.Slice]{{}: watch}}
 	key := types.NamespacedName{Namespace: "shop", Name: "web-1"}
 	slice := func(name, service string) *discoveryv1.EndpointSlice {
 		return &discoveryv1.EndpointSlice{

@@ -7,17 +7,16 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/metadata"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	multiclusterv1beta1 "github.com/flagship-k8s/flagship/api/multicluster/v1beta1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/endpointslices"
 	"github.com/flagship-k8s/flagship/internal/clients/member"
+	"github.com/flagship-k8s/flagship/internal/clients/member/memberwatch"
 	"github.com/flagship-k8s/flagship/internal/features/mcsapi/exportwork"
 )
 
@@ -26,7 +25,7 @@ import (
 type namespaces struct {
 	fleet   *member.Fleet
 	cache   cache.Cache
-	watches endpointslices.Watches
+	watches *memberwatch.Group // since Start
 
 	mu      sync.Mutex
 	queues  []endpointslices.Queue
@@ -36,7 +35,7 @@ type namespaces struct {
 
 type memberNamespaces struct {
 	conn  *member.Conn
-	watch *endpointslices.Watch[struct{}]
+	watch *memberwatch.Watch[struct{}]
 }
 
 func newNamespaces(works cache.Cache, fleet *member.Fleet) *namespaces {
@@ -65,39 +64,27 @@ func (n *namespaces) enqueue(namespace string) {
 
 // Start implements manager.Runnable.
 func (n *namespaces) Start(ctx context.Context) error {
+	n.watches = memberwatch.NewGroup(ctx)
+	defer n.watches.Close()
 	works, err := n.cache.GetInformer(ctx, &workv1alpha1.Work{})
 	if err != nil {
 		return fmt.Errorf("watching Works: %w", err)
 	}
 	handle, err := works.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-		AddFunc:    func(obj any) { n.count(ctx, obj, true) },
-		DeleteFunc: func(obj any) { n.count(ctx, obj, false) },
+		AddFunc:    func(obj any) { n.count(obj, true) },
+		DeleteFunc: func(obj any) { n.count(obj, false) },
 	})
 	if err != nil {
 		return fmt.Errorf("watching Works: %w", err)
 	}
-	defer n.watches.Wait()
 	defer func() { _ = works.RemoveEventHandler(handle) }() // It fails only for an informer that has ended.
-	n.fleet.Subscribe(func(cluster string) {
-		n.mu.Lock()
-		defer n.mu.Unlock()
-		n.sync(ctx, cluster)
-	})
-	n.syncAll(ctx)
+	n.fleet.Subscribe(n.sync)
 	<-ctx.Done()
 	return nil
 }
 
-func (n *namespaces) syncAll(ctx context.Context) {
-	for _, cluster := range n.fleet.Names() {
-		n.mu.Lock()
-		n.sync(ctx, cluster)
-		n.mu.Unlock()
-	}
-}
-
 // count follows the records of exports.
-func (n *namespaces) count(ctx context.Context, obj any, there bool) {
+func (n *namespaces) count(obj any, there bool) {
 	if tombstone, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
 		obj = tombstone.Obj
 	}
@@ -115,12 +102,16 @@ func (n *namespaces) count(ctx context.Context, obj any, there bool) {
 	changed := before != (len(n.records) > 0)
 	n.mu.Unlock()
 	if changed {
-		n.syncAll(ctx)
+		for _, cluster := range n.fleet.Names() {
+			n.sync(cluster)
+		}
 	}
 }
 
-// sync starts or stops the watch of a member. The lock is held.
-func (n *namespaces) sync(ctx context.Context, cluster string) {
+// sync starts or stops the watch of a member.
+func (n *namespaces) sync(cluster string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	conn, connected := n.fleet.Get(cluster)
 	wanted := connected && len(n.records) > 0
 	if m, ok := n.members[cluster]; ok {
@@ -133,20 +124,12 @@ func (n *namespaces) sync(ctx context.Context, cluster string) {
 	if !wanted {
 		return
 	}
-	client, err := metadata.NewForConfigAndClient(metadata.ConfigFor(endpointslices.Protobuf(conn)), conn.PatientHTTPClient())
-	if err != nil { // The configuration of all connections is the same: it is wrong for all or none.
-		log.FromContext(ctx).Error(err, "Cannot watch namespaces", "cluster", cluster)
-		return
-	}
-	resource := client.Resource(exportwork.Namespaces)
-	view := endpointslices.View[*metav1.PartialObjectMetadata, struct{}]{Keep: func(namespace *metav1.PartialObjectMetadata) (struct{}, bool, error) {
+	resource := conn.Patient().Metadata.Resource(exportwork.Namespaces)
+	store := memberwatch.NewStore(func(namespace *metav1.PartialObjectMetadata) (struct{}, bool, error) {
 		return struct{}{}, namespace.DeletionTimestamp == nil, nil
-	}}
-	n.members[cluster] = memberNamespaces{conn, endpointslices.Start(ctx, &n.watches, conn, &metav1.PartialObjectMetadata{}, "namespaces",
-		endpointslices.ListWatch(resource.List, resource.Watch), view, endpointslices.Handlers{
-			Changed: func(namespace types.NamespacedName) { n.enqueue(namespace.Name) },
-			Listed:  func() { n.enqueue("") },
-		})}
+	}, func(namespace types.NamespacedName) { n.enqueue(namespace.Name) }, func() { n.enqueue("") })
+	n.members[cluster] = memberNamespaces{conn, memberwatch.Start(n.watches, cluster+"/namespaces",
+		memberwatch.ListWatch(resource.List, resource.Watch), &metav1.PartialObjectMetadata{}, store)}
 }
 
 // has returns whether a member has a namespace, and whether that is known.

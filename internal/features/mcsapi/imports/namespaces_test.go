@@ -42,7 +42,7 @@ func TestNamespacesAreWatchedWhileAnythingIsExported(t *testing.T) {
 		fleettest.Eventually(t, "the right number of watches", func() bool { return server.Watches.Load() == count })
 	}
 	record := recordIn("a", 0)
-	n.count(ctx, record, true)
+	n.count(record, true)
 	open(2)
 	fleettest.Eventually(t, "the namespaces are known", func() bool {
 		present, known := n.has("b", "shop")
@@ -53,9 +53,9 @@ func TestNamespacesAreWatchedWhileAnythingIsExported(t *testing.T) {
 	}
 	fleet.Remove("a")
 	open(1)
-	n.count(ctx, record, false)
+	n.count(record, false)
 	open(0)
-	n.count(ctx, record, true)
+	n.count(record, true)
 	open(1)
 	stop()
 	if err := <-ended; err != nil {

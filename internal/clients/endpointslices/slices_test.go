@@ -25,10 +25,7 @@ func TestNamespaceScope(t *testing.T) {
 func TestWatchKeepsWhatRecordsHave(t *testing.T) {
 	var changed []string
 	complete := 0
-	w := New(SliceView(Collected), Handlers{
-		Changed: func(key types.NamespacedName) { changed = append(changed, key.Name) },
-		Listed:  func() { complete++ },
-	})
+	w := NewSlices(Collected, func(key types.NamespacedName) { changed = append(changed, key.Name) }, func() { complete++ })
 	expect := func(what string, want ...string) {
 		t.Helper()
 		slices.Sort(changed)
@@ -43,8 +40,8 @@ func TestWatchKeepsWhatRecordsHave(t *testing.T) {
 		t.Fatal(err)
 	}
 	expect("first list", "web-other", "web-x7k2p")
-	if complete != 1 || !w.HasSynced() || len(w.Keys(Of(webKey))) != 2 {
-		t.Errorf("complete %d times, synced %v", complete, w.HasSynced())
+	if complete != 1 || !w.Synced() || len(w.Keys(Of(webKey))) != 2 {
+		t.Errorf("complete %d times, synced %v", complete, w.Synced())
 	}
 	hinted := full()
 	hinted.Endpoints[0].Hints, hinted.ResourceVersion = nil, "8"
