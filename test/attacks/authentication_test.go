@@ -69,7 +69,7 @@ func newIssuer(t *testing.T) *issuer {
 		}
 		answer(w, review)
 	})
-	mux.HandleFunc("/audit", func(w http.ResponseWriter, r *http.Request) {
+	mux.HandleFunc("/audit", func(_ http.ResponseWriter, r *http.Request) {
 		var list auditv1.EventList
 		if json.NewDecoder(r.Body).Decode(&list) == nil {
 			i.audits.Add(int64(len(list.Items)))

@@ -41,7 +41,7 @@ func TestDriftUnderTheNameOfTheControlPlaneIsRepaired(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "settings", Labels: live.Labels, Annotations: live.Annotations},
 		Data:       map[string]string{"a": "forged", "b": "ours"},
 	}
-	//lint:ignore SA1019 The typed apply needs generated types.
+	//nolint:staticcheck // The other apply needs generated types.
 	if err := m.Patch(t.Context(), forged, client.Apply, client.FieldOwner(manager), client.ForceOwnership); err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +65,7 @@ func TestFieldsOfOthersInALargeObjectAreLeftToThem(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "large"},
 		Data:       map[string]string{"key-7": "theirs"},
 	}
-	//lint:ignore SA1019 The typed apply needs generated types.
+	//nolint:staticcheck // The other apply needs generated types.
 	if err := m.Patch(t.Context(), theirs, client.Apply, client.FieldOwner("other-manager"), client.ForceOwnership); err != nil {
 		t.Fatal(err)
 	}

@@ -157,11 +157,12 @@ func insist(ctx context.Context, hub client.Client, object client.Object, change
 		if change == nil {
 			return client.IgnoreNotFound(hub.Delete(ctx, object)) == nil, nil
 		}
-		if hub.Get(ctx, client.ObjectKeyFromObject(object), object) != nil {
-			return false, nil
+		changed := false
+		if hub.Get(ctx, client.ObjectKeyFromObject(object), object) == nil {
+			change(object)
+			changed = hub.Update(ctx, object) == nil
 		}
-		change(object)
-		return hub.Update(ctx, object) == nil, nil
+		return changed, nil
 	})
 	if err != nil {
 		return fmt.Errorf("changing %s: %w", object.GetName(), err)

@@ -54,7 +54,7 @@ func TestAFieldOfAnotherManagerIsAConflict(t *testing.T) {
 	fleettest.Create(t, fleet.Hub, settings, fleettest.Policy(ns, "settings", fleettest.To("member1"), settings))
 	fleettest.ExpectEventually(t, m, settings, fleettest.Exists)
 	theirs := typed(fleettest.ConfigMap(ns, "settings", map[string]string{"shared": "theirs"}))
-	//lint:ignore SA1019 The typed apply needs generated types.
+	//nolint:staticcheck // The other apply needs generated types.
 	if err := m.Patch(t.Context(), theirs, client.Apply, client.FieldOwner("other-manager")); err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +76,7 @@ func TestAFieldOfAnotherManagerIsAConflict(t *testing.T) {
 		return errors.Join(equal("2", c.Data["a"]), equal("theirs", c.Data["shared"]))
 	})
 	nothing := typed(fleettest.ConfigMap(ns, "settings", nil))
-	//lint:ignore SA1019 The typed apply needs generated types.
+	//nolint:staticcheck // The other apply needs generated types.
 	if err := m.Patch(t.Context(), nothing, client.Apply, client.FieldOwner("other-manager")); err != nil {
 		t.Fatal(err)
 	}

@@ -222,7 +222,7 @@ func TestAConditionThatAnAgentRemovesStaysRemoved(t *testing.T) {
 	b := newBench(t, cluster(), work(t, mapA))
 	b.fleet.Remove("member1")
 	queued := b.queued()
-	before, after := b.changeStatus(func(status *workv1alpha1.WorkStatus) {})
+	before, after := b.changeStatus(func(*workv1alpha1.WorkStatus) {})
 	meta.SetStatusCondition(&before.Status.Conditions, workv1alpha1.Applied(1))
 	b.reports.Handler().OnUpdate(before, after)
 	if b.queued() != queued {

@@ -345,7 +345,7 @@ func (p *propagator) interpret(ctx context.Context, c *claimant) (bindings.Workl
 	return bindings.Workload{Replicas: replicas.Replicas, Requirements: replicas.Requirements}, nil
 }
 
-// priority looks up the priority class that a policy names, nil if it names none.
+// priority returns the value of the priority class that a policy names, nil if it names none.
 func (p *propagator) priority(ctx context.Context, c *claimant) (*int32, error) {
 	wanted := c.policy.PropagationSpec().SchedulePriority
 	if wanted == nil {
@@ -358,7 +358,7 @@ func (p *propagator) priority(ctx context.Context, c *claimant) (*int32, error) 
 	if err != nil {
 		p.publish(c.ref, c.meta, events.Warning, events.ApplyPolicyFailed,
 			fmt.Sprintf("%s names priority class %q: %v", policy.KeyOf(c.policy), wanted.PriorityClassName, err))
-		return nil, fmt.Errorf("looking up the priority of %s: %s", c.ref, err)
+		return nil, fmt.Errorf("reading priority class %q: %w", wanted.PriorityClassName, err)
 	}
 	value, _, err := unstructured.NestedInt64(class.Object, "value")
 	if err != nil {

@@ -8,7 +8,6 @@ import (
 	"k8s.io/utils/ptr"
 
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
-	"github.com/flagship-k8s/flagship/internal/knowledge/policy"
 )
 
 var deploymentKind = schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"}
@@ -68,9 +67,4 @@ func lazy(_ *metav1.ObjectMeta, spec *policyv1alpha1.PropagationSpec) {
 
 func with(change func(*policyv1alpha1.PropagationSpec)) policyOption {
 	return func(_ *metav1.ObjectMeta, spec *policyv1alpha1.PropagationSpec) { change(spec) }
-}
-
-var web = policy.Subject{
-	GroupVersionKind: deploymentKind, Namespace: "shop", Name: "web",
-	Labels: map[string]string{"tier": "front"},
 }
