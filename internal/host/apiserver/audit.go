@@ -41,7 +41,8 @@ type Audit struct {
 	WebhookConfigFile string
 }
 
-func (a Audit) complete(dataDir string) (Audit, error) {
+// Complete checks the values and fills in defaults.
+func (a Audit) Complete(dataDir string) (Audit, error) {
 	if a.MaxAge < 0 || a.MaxBackups < 0 || a.MaxSize < 0 {
 		return a, errors.New("age, number and size of audit log files cannot be negative")
 	}
@@ -84,24 +85,21 @@ rules:
 - level: Metadata
 `
 
-// audit says what is recorded of requests. Of a member, nothing is.
-func audit(o *options.ServerRunOptions, cfg Config) error {
-	if cfg.Role != Hub {
-		return nil
-	}
-	o.Audit.PolicyFile = cfg.Audit.PolicyFile
+// Apply sets the options of the API server.
+func (a Audit) Apply(o *options.ServerRunOptions, dataDir string) error {
+	o.Audit.PolicyFile = a.PolicyFile
 	if o.Audit.PolicyFile == "" {
-		o.Audit.PolicyFile = filepath.Join(cfg.DataDir, auditPolicyFile)
+		o.Audit.PolicyFile = filepath.Join(dataDir, auditPolicyFile)
 		if err := pki.WriteFile(o.Audit.PolicyFile, []byte(auditPolicy), 0o600); err != nil {
 			return fmt.Errorf("writing the audit policy: %w", err)
 		}
 	}
-	if cfg.Audit.LogPath != NoAuditLog {
-		o.Audit.LogOptions.Path = cfg.Audit.LogPath
+	if a.LogPath != NoAuditLog {
+		o.Audit.LogOptions.Path = a.LogPath
 	}
-	o.Audit.LogOptions.MaxAge = cfg.Audit.MaxAge
-	o.Audit.LogOptions.MaxBackups = cfg.Audit.MaxBackups
-	o.Audit.LogOptions.MaxSize = cfg.Audit.MaxSize
-	o.Audit.WebhookOptions.ConfigFile = cfg.Audit.WebhookConfigFile
+	o.Audit.LogOptions.MaxAge = a.MaxAge
+	o.Audit.LogOptions.MaxBackups = a.MaxBackups
+	o.Audit.LogOptions.MaxSize = a.MaxSize
+	o.Audit.WebhookOptions.ConfigFile = a.WebhookConfigFile
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 
 	apiserverv1 "k8s.io/apiserver/pkg/apis/apiserver/v1"
 	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/yaml"
 
@@ -73,10 +74,10 @@ func authenticationConfig(given []byte) ([]byte, error) {
 	return text, nil
 }
 
-// writeAuthentication makes the file that the server loads. A file that is as it should be is not touched.
-func writeAuthentication(cfg Config) error {
+// write makes the file that the server loads. A file that is as it should be is not touched.
+func (a Authentication) write(dataDir string) error {
 	var given []byte
-	if file := cfg.Authentication.ConfigFile; file != "" {
+	if file := a.ConfigFile; file != "" {
 		var err error
 		if given, err = os.ReadFile(file); err != nil {
 			return fmt.Errorf("reading the authentication configuration: %w", err)
@@ -86,7 +87,7 @@ func writeAuthentication(cfg Config) error {
 	if err != nil {
 		return err
 	}
-	file := filepath.Join(cfg.DataDir, authenticationFile)
+	file := filepath.Join(dataDir, authenticationFile)
 	if present, err := os.ReadFile(file); err == nil && bytes.Equal(present, text) {
 		return nil
 	}
@@ -96,46 +97,26 @@ func writeAuthentication(cfg Config) error {
 	return nil
 }
 
-func authenticate(o *options.ServerRunOptions, cfg Config, keys *keyring) error {
-	if err := writeAuthentication(cfg); err != nil {
+// Apply sets the options of the API server. Modes are its authorizers besides a webhook.
+func (a Authentication) Apply(o *options.ServerRunOptions, dataDir string, modes ...string) error {
+	if err := a.write(dataDir); err != nil {
 		return err
 	}
-	o.Authentication.AuthenticationConfigFile = filepath.Join(cfg.DataDir, authenticationFile)
-	o.Authentication.WebHook.ConfigFile = cfg.Authentication.TokenWebhookConfigFile
-	o.Authentication.BootstrapToken.Enable = cfg.Authentication.BootstrapTokens
-	o.Authentication.ClientCert.ClientCA = keys.dir.Bundle(authorityName)
-	o.Authentication.ServiceAccounts.Issuers = []string{issuer}
-	o.Authentication.ServiceAccounts.KeyFiles = []string{keys.tokenPublic}
-	o.ServiceAccountSigningKeyFile = keys.tokenPrivate
-
-	header := o.Authentication.RequestHeader
-	header.ClientCAFile = keys.dir.Bundle(proxyAuthorityName)
-	header.AllowedNames = []string{proxyClient}
-	header.UsernameHeaders = []string{"X-Remote-User"}
-	header.UIDHeaders = []string{"X-Remote-Uid"}
-	header.GroupHeaders = []string{"X-Remote-Group"}
-	header.ExtraHeaderPrefixes = []string{"X-Remote-Extra-"}
-	o.ProxyClientCertFile = keys.dir.File(proxyClientName + ".crt")
-	o.ProxyClientKeyFile = keys.dir.File(proxyClientName + ".key")
+	o.Authentication.AuthenticationConfigFile = filepath.Join(dataDir, authenticationFile)
+	o.Authentication.WebHook.ConfigFile = a.TokenWebhookConfigFile
+	o.Authentication.BootstrapToken.Enable = a.BootstrapTokens
+	o.Authorization.Modes = modes
+	if a.AuthorizationWebhookConfigFile != "" {
+		o.Authorization.Modes = append(o.Authorization.Modes, "Webhook")
+		o.Authorization.WebhookConfigFile = a.AuthorizationWebhookConfigFile
+	}
 	return nil
 }
 
-// authorize says who decides what a user may do.
-func authorize(o *options.ServerRunOptions, cfg Config) {
-	o.Authorization.Modes = []string{"RBAC"}
-	if cfg.Role == Member && cfg.RuntimeConfig["resource.k8s.io/v1"] != "false" {
-		o.Authorization.Modes = []string{"Node", "RBAC"}
-	}
-	if cfg.Authentication.AuthorizationWebhookConfigFile != "" {
-		o.Authorization.Modes = append(o.Authorization.Modes, "Webhook")
-		o.Authorization.WebhookConfigFile = cfg.Authentication.AuthorizationWebhookConfigFile
-	}
-}
-
-// followAuthentication makes the file that the server loads anew when the one it is made of changes. Upstream loads it
-// again; it keeps what it has while the new one is wrong.
-func followAuthentication(ctx context.Context, cfg Config) {
-	tick := cfg.Clock.NewTicker(authenticationPeriod)
+// Watch writes the file that the server loads again when the one it is made of changes, until the context ends. The server
+// keeps its configuration while the new one is invalid.
+func (a Authentication) Watch(ctx context.Context, dataDir string, clk clock.WithTicker) {
+	tick := clk.NewTicker(authenticationPeriod)
 	defer tick.Stop()
 	failed := ""
 	for {
@@ -144,7 +125,7 @@ func followAuthentication(ctx context.Context, cfg Config) {
 		case <-ctx.Done():
 			return
 		}
-		err := writeAuthentication(cfg)
+		err := a.write(dataDir)
 		switch {
 		case err == nil:
 			failed = ""

@@ -153,3 +153,15 @@ func clusterOptions(config *app.Config, direct *storage.Direct, cfg Config, secr
 	}
 	return &clusters.Options{Host: host, Dial: cfg.Dial, Secret: secret, Rules: dial.Rules{AllowLoopback: cfg.AllowLoopbackMembers}}
 }
+
+// storeDirectly makes the servers of built-in kinds and custom resources call the etcd in this process
+// instead of dialling it.
+func storeDirectly(config *app.Config, direct *storage.Direct) {
+	generic := config.KubeAPIs.ControlPlane.Generic
+	generic.RESTOptionsGetter = direct.Wrap(generic.RESTOptionsGetter)
+	for _, server := range []*genericapiserver.RecommendedConfig{config.ApiExtensions.GenericConfig, config.Aggregator.GenericConfig} {
+		server.RESTOptionsGetter = direct.Wrap(server.RESTOptionsGetter)
+	}
+	extra := &config.ApiExtensions.ExtraConfig
+	extra.CRDRESTOptionsGetter = direct.Wrap(extra.CRDRESTOptionsGetter)
+}

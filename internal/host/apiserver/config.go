@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"path/filepath"
 
-	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/utils/clock"
 )
 
@@ -94,25 +93,6 @@ type Config struct {
 	Clock clock.WithTicker
 }
 
-// ExternalEtcd is how to reach an etcd cluster.
-type ExternalEtcd struct {
-	// Endpoints are URLs, https for TLS.
-	Endpoints []string
-	// CAFile verifies the servers; CertFile and KeyFile are the client's identity. All optional.
-	CAFile, CertFile, KeyFile string
-	// Prefix is the path all keys start with; empty means /registry.
-	Prefix string
-}
-
-// AdmissionPlugin is an in-process admission plugin: it implements admission.MutationInterface,
-// admission.ValidationInterface or both.
-type AdmissionPlugin struct {
-	// Name is unique in the chain and shows in metrics.
-	Name string
-	// Handler is asked about every write it says it handles.
-	Handler admission.Interface
-}
-
 // complete checks the config and fills in defaults.
 func (c Config) complete() (Config, error) {
 	if c.Role == "" {
@@ -135,7 +115,7 @@ func (c Config) complete() (Config, error) {
 	if c.BindAddress == "" {
 		c.BindAddress = "127.0.0.1"
 	}
-	if c.Audit, err = c.Audit.complete(c.DataDir); err != nil {
+	if c.Audit, err = c.Audit.Complete(c.DataDir); err != nil {
 		return c, err
 	}
 	if c.ServiceCIDR == "" {

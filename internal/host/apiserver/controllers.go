@@ -28,12 +28,13 @@ func (s *Server) RunControllers(ctx context.Context) error {
 		}
 	}()
 
+	cert, key := s.keys.AuthorityFiles()
 	loops, err := builtin.New(ctx, builtin.Config{
 		Client:        s.LoopbackConfig(),
 		Informers:     s.informers,
-		AuthorityCert: s.keys.dir.File(authorityName + ".crt"),
-		AuthorityKey:  s.keys.dir.File(authorityName + ".key"),
-		TokenKey:      s.keys.tokenPrivate,
+		AuthorityCert: cert,
+		AuthorityKey:  key,
+		TokenKey:      s.keys.TokenKey(),
 		CA:            s.CA(),
 		InUse:         s.InUse,
 		OnUse:         s.OnUse,

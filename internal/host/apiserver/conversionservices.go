@@ -20,9 +20,16 @@ type serviceKey struct {
 	port            int32
 }
 
-// fixedServices leads conversion webhooks to the addresses it knows, and for all others asks the next resolver.
+// Services are the addresses, as HOST:PORT, of Services that conversion webhooks name.
+type Services map[serviceKey]string
+
+// Resolver returns a resolver that knows these Services, and leaves all others to the next one.
+func (s Services) Resolver(next webhook.ServiceResolver) webhook.ServiceResolver {
+	return fixedServices{s, next}
+}
+
 type fixedServices struct {
-	addresses map[serviceKey]string
+	addresses Services
 	next      webhook.ServiceResolver
 }
 
@@ -34,9 +41,9 @@ func (f fixedServices) ResolveEndpoint(namespace, name string, port int32) (*url
 	return f.next.ResolveEndpoint(namespace, name, port)
 }
 
-// parseServices reads NAMESPACE/NAME[:PORT] and HOST:PORT.
-func parseServices(texts map[string]string) (map[serviceKey]string, error) {
-	addresses := make(map[serviceKey]string, len(texts))
+// ParseServices reads NAMESPACE/NAME[:PORT] and HOST:PORT.
+func ParseServices(texts map[string]string) (Services, error) {
+	addresses := make(Services, len(texts))
 	for service, address := range texts {
 		key, err := parseService(service)
 		if err != nil {

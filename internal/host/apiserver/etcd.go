@@ -2,8 +2,6 @@ package apiserver
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net/url"
@@ -12,17 +10,10 @@ import (
 	"time"
 
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
-	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.etcd.io/etcd/server/v3/etcdserver"
-	"go.uber.org/zap"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	genericapiserver "k8s.io/apiserver/pkg/server"
-	"k8s.io/apiserver/pkg/storage/storagebackend"
-	"k8s.io/kubernetes/cmd/kube-apiserver/app"
 	"k8s.io/kubernetes/pkg/kubeapiserver"
-
-	"github.com/flagship-k8s/flagship/internal/host/apiserver/storage"
 )
 
 const (
@@ -140,23 +131,6 @@ func (e *etcd) size(context.Context) (used, quota int64, err error) {
 	return e.server.Server.Backend().Size(), e.server.Server.Cfg.QuotaBackendBytes, nil
 }
 
-// largest is the size of the database of that server of an etcd cluster which is the nearest to its quota. The quota is 0 if
-// etcd is too old to say it.
-func largest(ctx context.Context, client *clientv3.Client) (used, quota int64, err error) {
-	ctx, cancel := context.WithTimeout(ctx, etcdDial)
-	defer cancel()
-	for _, endpoint := range client.Endpoints() {
-		status, err := client.Status(ctx, endpoint)
-		if err != nil {
-			return 0, 0, fmt.Errorf("reading the status of etcd at %s: %w", endpoint, err)
-		}
-		if status.DbSize >= used {
-			used, quota = status.DbSize, status.DbSizeQuota
-		}
-	}
-	return used, quota, nil
-}
-
 // endpoint is where a client in this process reaches etcd.
 func (e *etcd) endpoint() string { return "unix://" + filepath.Join(e.sockets, "client.sock") }
 
@@ -198,56 +172,4 @@ func uncached() []schema.GroupResource {
 		}
 	}
 	return resources
-}
-
-// storeDirectly makes the servers of built-in kinds and custom resources call the etcd in this process
-// instead of dialling it.
-func storeDirectly(config *app.Config, direct *storage.Direct) {
-	generic := config.KubeAPIs.ControlPlane.Generic
-	generic.RESTOptionsGetter = direct.Wrap(generic.RESTOptionsGetter)
-	for _, server := range []*genericapiserver.RecommendedConfig{config.ApiExtensions.GenericConfig, config.Aggregator.GenericConfig} {
-		server.RESTOptionsGetter = direct.Wrap(server.RESTOptionsGetter)
-	}
-	extra := &config.ApiExtensions.ExtraConfig
-	extra.CRDRESTOptionsGetter = direct.Wrap(extra.CRDRESTOptionsGetter)
-}
-
-// client is a connection of our own.
-func (e *ExternalEtcd) client() (*clientv3.Client, error) {
-	config := clientv3.Config{Endpoints: e.Endpoints, DialTimeout: etcdDial, Logger: zap.NewNop()}
-	if e.CAFile != "" || e.CertFile != "" {
-		config.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
-	}
-	if e.CAFile != "" {
-		authorities, err := os.ReadFile(e.CAFile)
-		if err != nil {
-			return nil, fmt.Errorf("reading the authority of etcd: %w", err)
-		}
-		config.TLS.RootCAs = x509.NewCertPool()
-		if !config.TLS.RootCAs.AppendCertsFromPEM(authorities) {
-			return nil, fmt.Errorf("the authority of etcd in %s cannot be read", e.CAFile)
-		}
-	}
-	if e.CertFile != "" {
-		pair, err := tls.LoadX509KeyPair(e.CertFile, e.KeyFile)
-		if err != nil {
-			return nil, fmt.Errorf("reading the certificate for etcd: %w", err)
-		}
-		config.TLS.Certificates = []tls.Certificate{pair}
-	}
-	client, err := clientv3.New(config)
-	if err != nil {
-		return nil, fmt.Errorf("connecting to etcd: %w", err)
-	}
-	return client, nil
-}
-
-// transport is how the API server reaches its storage.
-func (e *ExternalEtcd) transport() storagebackend.TransportConfig {
-	return storagebackend.TransportConfig{
-		ServerList:    e.Endpoints,
-		TrustedCAFile: e.CAFile,
-		CertFile:      e.CertFile,
-		KeyFile:       e.KeyFile,
-	}
 }

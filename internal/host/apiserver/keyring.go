@@ -6,12 +6,13 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/authentication/user"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
 	"k8s.io/utils/clock"
 	netutils "k8s.io/utils/net"
 
@@ -30,8 +31,9 @@ const (
 	breakGlassFile     = "break-glass.kubeconfig"
 	proxyClientName    = "front-proxy-client"
 	tokenKeyName       = "service-account"
-	secretKeyFile      = "secret-encryption.key"
 
+	// issuer names the signer of service account tokens; servers that share one etcd share it.
+	issuer = "https://kubernetes.default.svc.cluster.local"
 	// proxyClient is the name under which the aggregator calls API servers behind it.
 	proxyClient = "front-proxy-client"
 )
@@ -40,12 +42,15 @@ const (
 type keyring struct {
 	dir *pki.Dir
 	// authorities are by the names of their files. Renewal replaces them.
-	authorities map[string]*atomic.Pointer[pki.Authority]
-	// succeeds says that authorities get their successors here. Of several servers on one etcd none may do that alone.
-	succeeds                  bool
+	authorities               map[string]*atomic.Pointer[pki.Authority]
 	tokenPrivate, tokenPublic string
 	secretKeys                encryption.Keys
 	leaves                    []leaf
+	options                   KeyringOptions
+
+	mu sync.Mutex
+	// kubeconfigs are the files that renewal writes again.
+	kubeconfigs sets.Set[string]
 }
 
 // leaf is a certificate that is renewed while the server runs.
@@ -55,13 +60,31 @@ type leaf struct {
 	profile pki.Profile
 }
 
+// KeyringOptions say whose keys to load.
+type KeyringOptions struct {
+	// Dir is the directory of the keys.
+	Dir string
+	// URL is where clients reach the server.
+	URL string
+	// Shared says that several servers use the authorities. None of them may replace an authority alone.
+	Shared bool
+	// Operator adds the client certificate of a user whose rights come from RBAC.
+	Operator bool
+	// ServiceCIDR is the range, or ranges, of cluster IPs: the first address is that of the API server's own Service.
+	ServiceCIDR string
+	// Names are further DNS names and IPs of the server.
+	Names []string
+	// Clock decides when certificates are renewed.
+	Clock clock.Clock
+}
+
 // openKeyring loads the keys of a server, making what is missing.
-func openKeyring(cfg Config) (*keyring, error) {
-	dir, err := pki.Open(cfg.PKIDir, cfg.Clock)
+func openKeyring(o KeyringOptions) (*keyring, error) {
+	dir, err := pki.Open(o.Dir, o.Clock)
 	if err != nil {
 		return nil, err
 	}
-	keys := &keyring{dir: dir, succeeds: cfg.ExternalEtcd == nil, authorities: map[string]*atomic.Pointer[pki.Authority]{
+	keys := &keyring{dir: dir, options: o, kubeconfigs: sets.New[string](), authorities: map[string]*atomic.Pointer[pki.Authority]{
 		authorityName: {}, proxyAuthorityName: {},
 	}}
 	if _, err := keys.renewAuthorities(); err != nil {
@@ -70,14 +93,14 @@ func openKeyring(cfg Config) (*keyring, error) {
 	if keys.tokenPrivate, keys.tokenPublic, err = dir.SigningKey(tokenKeyName); err != nil {
 		return nil, fmt.Errorf("loading the service account key: %w", err)
 	}
-	text, err := dir.SecretKeys(secretKeyFile)
+	text, err := dir.SecretKeys(encryption.KeyFile)
 	if err != nil {
 		return nil, fmt.Errorf("loading the encryption keys: %w", err)
 	}
 	if keys.secretKeys, err = encryption.ParseKeys(text); err != nil {
-		return nil, fmt.Errorf("reading %s: %w", dir.File(secretKeyFile), err)
+		return nil, fmt.Errorf("reading %s: %w", dir.File(encryption.KeyFile), err)
 	}
-	serving, err := servingProfile(cfg)
+	serving, err := servingProfile(o.ServiceCIDR, o.Names)
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +109,7 @@ func openKeyring(cfg Config) (*keyring, error) {
 		{adminName, authorityName, pki.Profile{CommonName: "flagship-admin", Groups: []string{user.SystemPrivilegedGroup}}},
 		{proxyClientName, proxyAuthorityName, pki.Profile{CommonName: proxyClient}},
 	}
-	if cfg.Role == Hub {
+	if o.Operator {
 		operator := pki.Profile{CommonName: clusterv1alpha1.OperatorUser, Groups: []string{clusterv1alpha1.OperatorsGroup}}
 		keys.leaves = append(keys.leaves, leaf{operatorName, authorityName, operator})
 	}
@@ -102,7 +125,7 @@ func commonNames() map[string]string {
 // renewAuthorities loads the authorities, and takes the steps that are due in their lives. It names those that have changed.
 func (k *keyring) renewAuthorities() (changed []string, err error) {
 	for name, commonName := range commonNames() {
-		if k.succeeds {
+		if !k.options.Shared {
 			took, err := k.dir.Renew(name, commonName)
 			if err != nil {
 				return changed, fmt.Errorf("renewing the authority %q: %w", name, err)
@@ -122,6 +145,20 @@ func (k *keyring) renewAuthorities() (changed []string, err error) {
 
 // authority is the one that signs what clients and servers show.
 func (k *keyring) authority() *pki.Authority { return k.authorities[authorityName].Load() }
+
+// CA are the certificates, as PEM, that verify the server. Years before an authority ends there are those of its successor, too.
+func (k *keyring) CA() []byte { return k.authority().PEM }
+
+// AuthorityFiles are the files of the authority's certificate and key.
+func (k *keyring) AuthorityFiles() (cert, key string) {
+	return k.dir.File(authorityName + ".crt"), k.dir.File(authorityName + ".key")
+}
+
+// TokenKey is the file of the key that signs service account tokens.
+func (k *keyring) TokenKey() string { return k.tokenPrivate }
+
+// EncryptionKeys are the keys that encrypt what is stored.
+func (k *keyring) EncryptionKeys() encryption.Keys { return k.secretKeys }
 
 // renew replaces the certificates that are due, names them, and says when to look again.
 func (k *keyring) renew() (renewed []string, next time.Time, err error) {
@@ -143,28 +180,28 @@ func (k *keyring) renew() (renewed []string, next time.Time, err error) {
 	return renewed, next, nil
 }
 
-// kubeconfig leads to the server at url with the client certificate of this name.
-func (k *keyring) kubeconfig(url, client string) ([]byte, error) {
-	at := slices.IndexFunc(k.leaves, func(l leaf) bool { return l.name == client })
-	pair, _, err := k.dir.Leaf(client, k.authorities[k.leaves[at].issuer].Load(), k.leaves[at].profile)
-	if err != nil {
-		return nil, fmt.Errorf("loading the certificate %q: %w", client, err)
-	}
-	const name = "flagship"
-	config := clientcmdapi.NewConfig()
-	config.Clusters[name] = &clientcmdapi.Cluster{Server: url, CertificateAuthorityData: k.authority().PEM}
-	config.AuthInfos[name] = &clientcmdapi.AuthInfo{ClientCertificateData: pair.Cert, ClientKeyData: pair.Key}
-	config.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name}
-	config.CurrentContext = name
-	data, err := clientcmd.Write(*config)
-	if err != nil {
-		return nil, fmt.Errorf("encoding kubeconfig: %w", err)
-	}
-	return data, nil
+// Apply sets the options of the API server.
+func (k *keyring) Apply(o *options.ServerRunOptions) {
+	o.SecureServing.ServerCert.CertKey.CertFile = k.dir.File(servingName + ".crt")
+	o.SecureServing.ServerCert.CertKey.KeyFile = k.dir.File(servingName + ".key")
+	o.Authentication.ClientCert.ClientCA = k.dir.Bundle(authorityName)
+	o.Authentication.ServiceAccounts.Issuers = []string{issuer}
+	o.Authentication.ServiceAccounts.KeyFiles = []string{k.tokenPublic}
+	o.ServiceAccountSigningKeyFile = k.tokenPrivate
+
+	header := o.Authentication.RequestHeader
+	header.ClientCAFile = k.dir.Bundle(proxyAuthorityName)
+	header.AllowedNames = []string{proxyClient}
+	header.UsernameHeaders = []string{"X-Remote-User"}
+	header.UIDHeaders = []string{"X-Remote-Uid"}
+	header.GroupHeaders = []string{"X-Remote-Group"}
+	header.ExtraHeaderPrefixes = []string{"X-Remote-Extra-"}
+	o.ProxyClientCertFile = k.dir.File(proxyClientName + ".crt")
+	o.ProxyClientKeyFile = k.dir.File(proxyClientName + ".key")
 }
 
 // servingProfile lists every name and address under which clients may reach the server.
-func servingProfile(cfg Config) (pki.Profile, error) {
+func servingProfile(serviceCIDR string, names []string) (pki.Profile, error) {
 	profile := pki.Profile{
 		CommonName: "flagship-apiserver",
 		DNSNames: []string{
@@ -176,16 +213,16 @@ func servingProfile(cfg Config) (pki.Profile, error) {
 	if hostname, err := os.Hostname(); err == nil && hostname != "" {
 		profile.DNSNames = append(profile.DNSNames, hostname)
 	}
-	primary, _, _ := strings.Cut(cfg.ServiceCIDR, ",") // the API server's own Service has one address
+	primary, _, _ := strings.Cut(serviceCIDR, ",") // the API server's own Service has one address
 	_, services, err := netutils.ParseCIDRSloppy(primary)
 	if err != nil {
-		return profile, fmt.Errorf("service CIDR %q: %w", cfg.ServiceCIDR, err)
+		return profile, fmt.Errorf("service CIDR %q: %w", serviceCIDR, err)
 	}
 	first, err := netutils.GetIndexedIP(services, 1)
 	if err != nil {
-		return profile, fmt.Errorf("service CIDR %q: %w", cfg.ServiceCIDR, err)
+		return profile, fmt.Errorf("service CIDR %q: %w", serviceCIDR, err)
 	}
-	for _, name := range append([]string{first.String(), cfg.AdvertiseAddress, cfg.BindAddress}, cfg.ServerNames...) {
+	for _, name := range append([]string{first.String()}, names...) {
 		ip := net.ParseIP(name)
 		switch {
 		case ip == nil:
@@ -198,12 +235,4 @@ func servingProfile(cfg Config) (pki.Profile, error) {
 	slices.Sort(profile.IPs)
 	profile.DNSNames, profile.IPs = slices.Compact(profile.DNSNames), slices.Compact(profile.IPs)
 	return profile, nil
-}
-
-// longestNap bounds how long renewal sleeps, so that a clock set forward is noticed.
-const longestNap = 12 * time.Hour
-
-// napUntil is how long to sleep before certificates due at next are renewed.
-func napUntil(clk clock.PassiveClock, next time.Time) time.Duration {
-	return min(max(next.Sub(clk.Now()), time.Minute), longestNap)
 }

@@ -9,23 +9,25 @@ import (
 	"sync"
 )
 
-// loops is the list of control loops that /readyz speaks of besides upstream's own checks. Upstream's
+// Loops is the list of control loops that /readyz speaks of besides upstream's own checks. Upstream's
 // list is closed before the server starts; loops come and go while it runs.
-type loops struct {
+type Loops struct {
 	mu      sync.RWMutex
 	healthy map[string]func() error
 }
 
-func newLoops() *loops { return &loops{healthy: map[string]func() error{}} }
+// NewLoops returns an empty list.
+func NewLoops() *Loops { return &Loops{healthy: map[string]func() error{}} }
 
-func (l *loops) add(name string, healthy func() error) {
+// Add names a control loop. Healthy is called for every request and must not block.
+func (l *Loops) Add(name string, healthy func() error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.healthy[name] = healthy
 }
 
-// reportedBy answers /readyz with upstream's answer and the loops', and /readyz/LOOP for one of them.
-func (l *loops) reportedBy(next http.Handler) http.Handler {
+// Handler answers /readyz with upstream's answer and the loops', and /readyz/LOOP for one of them.
+func (l *Loops) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case r.URL.Path == "/readyz":
@@ -38,7 +40,7 @@ func (l *loops) reportedBy(next http.Handler) http.Handler {
 	})
 }
 
-func (l *loops) serveOne(w http.ResponseWriter, r *http.Request, next http.Handler) {
+func (l *Loops) serveOne(w http.ResponseWriter, r *http.Request, next http.Handler) {
 	l.mu.RLock()
 	healthy, known := l.healthy[strings.TrimPrefix(r.URL.Path, "/readyz/")]
 	l.mu.RUnlock()
@@ -55,7 +57,7 @@ func (l *loops) serveOne(w http.ResponseWriter, r *http.Request, next http.Handl
 
 // serveAll has upstream answer in full, puts the loops' lines before its verdict and changes the
 // verdict if a loop is not well.
-func (l *loops) serveAll(w http.ResponseWriter, r *http.Request, next http.Handler) {
+func (l *Loops) serveAll(w http.ResponseWriter, r *http.Request, next http.Handler) {
 	query := r.URL.Query()
 	_, verbose := query["verbose"]
 	lines, failed := l.report(query["exclude"])
@@ -85,7 +87,7 @@ func (l *loops) serveAll(w http.ResponseWriter, r *http.Request, next http.Handl
 	_, _ = w.Write([]byte(body))
 }
 
-func (l *loops) names() []string {
+func (l *Loops) names() []string {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	names := make([]string, 0, len(l.healthy))
@@ -97,7 +99,7 @@ func (l *loops) names() []string {
 }
 
 // report writes one line for each loop, in upstream's form.
-func (l *loops) report(excluded []string) (lines string, failed bool) {
+func (l *Loops) report(excluded []string) (lines string, failed bool) {
 	var out bytes.Buffer
 	for _, name := range l.names() {
 		l.mu.RLock()

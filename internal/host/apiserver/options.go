@@ -8,7 +8,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/features"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
@@ -16,11 +15,10 @@ import (
 	"k8s.io/kubernetes/pkg/controlplane/reconcilers"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/host/apiserver/encryption"
 )
 
 const (
-	// issuer names the signer of service account tokens; servers that share one etcd share it.
-	issuer = "https://kubernetes.default.svc.cluster.local"
 	// watchDrain is how long a stopping server lets watches end on their own.
 	watchDrain = 2 * time.Second
 	// hangUp is how long it waits for clients that keep a connection open.
@@ -35,16 +33,19 @@ func build(ctx context.Context, cfg Config, keys *keyring, listener net.Listener
 		return options.CompletedOptions{}, err
 	}
 	o := options.NewServerRunOptions()
-	if err := authenticate(o, cfg, keys); err != nil {
+	keys.Apply(o)
+	if err := cfg.Authentication.Apply(o, cfg.DataDir, authorizers(cfg)...); err != nil {
 		return options.CompletedOptions{}, err
 	}
 	if err := store(o, cfg, keys, storage); err != nil {
 		return options.CompletedOptions{}, err
 	}
-	if err := audit(o, cfg); err != nil {
-		return options.CompletedOptions{}, err
+	if cfg.Role == Hub { // of requests to a member nothing is recorded
+		if err := cfg.Audit.Apply(o, cfg.DataDir); err != nil {
+			return options.CompletedOptions{}, err
+		}
 	}
-	serve(o, cfg, keys, listener)
+	serve(o, cfg, listener)
 	if cfg.Role == Hub {
 		// There is no network of cluster IPs here: webhooks behind a Service are called at its endpoints.
 		o.EnableAggregatorRouting = true
@@ -53,9 +54,8 @@ func build(ctx context.Context, cfg Config, keys *keyring, listener net.Listener
 			clusterv1alpha1.SystemNamespace, clusterv1alpha1.ClusterNamespace,
 		}
 	}
-	admit(o, cfg)
+	Admit(o, cfg.Admission, cfg.Role == Hub)
 	o.APIEnablement.RuntimeConfig = cfg.RuntimeConfig
-	authorize(o, cfg)
 	o.AllowPrivileged = cfg.Role == Member
 	if cfg.RuntimeConfig["resource.k8s.io/v1"] == "false" {
 		// It watches claims in that version, whatever is served, and would never be ready; so would the authorizer of nodes.
@@ -90,10 +90,8 @@ func settleGates() error {
 	return nil
 }
 
-func serve(o *options.ServerRunOptions, cfg Config, keys *keyring, listener net.Listener) {
+func serve(o *options.ServerRunOptions, cfg Config, listener net.Listener) {
 	o.SecureServing.Listener = listener
-	o.SecureServing.ServerCert.CertKey.CertFile = keys.dir.File(servingName + ".crt")
-	o.SecureServing.ServerCert.CertKey.KeyFile = keys.dir.File(servingName + ".key")
 	o.GenericServerRunOptions.AdvertiseAddress = net.ParseIP(cfg.AdvertiseAddress)
 	o.GenericServerRunOptions.ExternalHost = cfg.AdvertiseAddress
 	o.GenericServerRunOptions.ShutdownWatchTerminationGracePeriod = watchDrain
@@ -112,24 +110,20 @@ func store(o *options.ServerRunOptions, cfg Config, keys *keyring, storage stora
 	if cfg.ExternalEtcd != nil && cfg.ExternalEtcd.Prefix != "" {
 		o.Etcd.StorageConfig.Prefix = cfg.ExternalEtcd.Prefix
 	}
-	if cfg.Role != Hub {
+	switch {
+	case cfg.Role != Hub:
 		return nil
+	case cfg.EncryptionConfig != "":
+		return encryption.ApplyFile(o.Etcd, cfg.DataDir, cfg.EncryptionConfig, cfg.EncryptionConfigReload)
+	default:
+		return encryption.Apply(o.Etcd, cfg.DataDir, keys.EncryptionKeys(), cfg.PlainSecrets)
 	}
-	return encrypt(o, cfg, keys)
 }
 
-// hubPlugins are the built-in admission plugins a hub needs. The others change or refuse objects for
-// the sake of the cluster they are stored in, but a hub's objects are meant for other clusters.
-func hubPlugins() sets.Set[string] {
-	return sets.New(
-		"NamespaceLifecycle",
-		"MutatingAdmissionPolicy",
-		"MutatingAdmissionWebhook",
-		"ValidatingAdmissionPolicy",
-		"ValidatingAdmissionWebhook",
-		"CertificateApproval",
-		"CertificateSigning",
-		"CertificateSubjectRestriction",
-		"ClusterTrustBundleAttest",
-	)
+// authorizers are the modes of authorization besides a webhook.
+func authorizers(cfg Config) []string {
+	if cfg.Role == Member && cfg.RuntimeConfig["resource.k8s.io/v1"] != "false" {
+		return []string{"Node", "RBAC"}
+	}
+	return []string{"RBAC"}
 }

@@ -2,41 +2,36 @@ package apiserver
 
 import (
 	"context"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/storage"
 )
 
 // Namespaces counts what is stored in each namespace, without Works: these are stored in the namespace of their cluster, and
 // for encryption the key does not say for which namespace. Hub only.
-func (s *Server) Namespaces() *storage.Namespaces { return s.namespaces }
+func (s *Server) Namespaces() *storage.Namespaces { return s.storage.Namespaces }
 
 // StorageSize is the size of the database and its quota, in bytes: at the quota nothing can be written any more. The quota is
 // 0 if it is not known. Hub only.
-func (s *Server) StorageSize(ctx context.Context) (used, quota int64, err error) { return s.size(ctx) }
-
-// notOfNamespaces is true for the keys of Works.
-func notOfNamespaces(path string) bool {
-	return strings.HasPrefix(path, workv1alpha1.GroupName+"/works/")
+func (s *Server) StorageSize(ctx context.Context) (used, quota int64, err error) {
+	return s.storage.Size(ctx)
 }
 
 // InUse tells whether there may be objects of a resource: false is the answer about custom resources of which none was ever
 // seen. It is quick. To list or watch such a resource costs far more than its definition does.
 func (s *Server) InUse(ctx context.Context, resource schema.GroupResource) bool {
-	return s.usage == nil || !s.defines(resource) || s.usage.Used(ctx, resource)
+	return s.storage.Usage == nil || !s.defines(resource) || s.storage.Usage.Used(ctx, resource)
 }
 
 // OnUse has tell called when the answer of InUse may have become another one. It must return quickly.
 func (s *Server) OnUse(tell func()) {
-	if s.usage != nil {
-		s.usage.Subscribe(tell)
+	if s.storage.Usage != nil {
+		s.storage.Usage.Subscribe(tell)
 	}
 }
 
 // holds is InUse that asks storage rather than say no.
 func (s *Server) holds(ctx context.Context, resource schema.GroupResource) bool {
-	return s.usage == nil || !s.defines(resource) || s.usage.Holds(ctx, resource)
+	return s.storage.Usage == nil || !s.defines(resource) || s.storage.Usage.Holds(ctx, resource)
 }

@@ -4,15 +4,31 @@ import (
 	"fmt"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/conversion"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/util/webhook"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 )
 
+// Converter converts objects between the versions of their kinds, as the API server does for its readers.
+type Converter struct {
+	custom *conversion.CRConverterFactory
+}
+
+// NewConverter returns a Converter that calls conversion webhooks as the API server does.
+func NewConverter(services webhook.ServiceResolver, authentication webhook.AuthenticationInfoResolverWrapper) (*Converter, error) {
+	custom, err := conversion.NewCRConverterFactory(services, authentication)
+	if err != nil {
+		return nil, fmt.Errorf("preparing conversions: %w", err)
+	}
+	return &Converter{custom}, nil
+}
+
 // BuiltInVersions lists the versions in which a built-in kind can be written, also those that are not served any more, the
 // best first; none for other kinds. An alpha version is as good as any: only a server that was told to serves one.
-func (s *Server) BuiltInVersions(kind schema.GroupKind) []string {
+func (*Converter) BuiltInVersions(kind schema.GroupKind) []string {
 	var versions []string
 	for _, gv := range legacyscheme.Scheme.PrioritizedVersionsForGroup(kind.Group) {
 		if legacyscheme.Scheme.Recognizes(gv.WithKind(kind.Kind)) {
@@ -24,7 +40,7 @@ func (s *Server) BuiltInVersions(kind schema.GroupKind) []string {
 
 // ConvertBuiltIn writes an object of a built-in kind in another version, as the server itself would. The argument stays as
 // it is.
-func (s *Server) ConvertBuiltIn(obj *unstructured.Unstructured, version string) (*unstructured.Unstructured, error) {
+func (*Converter) ConvertBuiltIn(obj *unstructured.Unstructured, version string) (*unstructured.Unstructured, error) {
 	scheme, kind := legacyscheme.Scheme, obj.GroupVersionKind()
 	from, err := scheme.New(kind)
 	if err != nil {
@@ -53,8 +69,8 @@ func (s *Server) ConvertBuiltIn(obj *unstructured.Unstructured, version string) 
 // ConvertCustom writes a custom resource in another version of its definition, by the definition's own conversion: a
 // webhook is called as it is for the server's own readers. Both versions have to be in the definition; served they need not
 // be. The argument stays as it is.
-func (s *Server) ConvertCustom(definition *apiextensionsv1.CustomResourceDefinition, obj *unstructured.Unstructured, version string) (*unstructured.Unstructured, error) {
-	converter, _, err := s.converters.NewConverter(definition)
+func (c *Converter) ConvertCustom(definition *apiextensionsv1.CustomResourceDefinition, obj *unstructured.Unstructured, version string) (*unstructured.Unstructured, error) {
+	converter, _, err := c.custom.NewConverter(definition)
 	if err != nil {
 		return nil, fmt.Errorf("preparing the conversion of %s: %w", definition.Name, err)
 	}

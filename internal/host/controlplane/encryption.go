@@ -21,7 +21,7 @@ func EncryptionSteps() []EncryptionStep { return encryption.Steps() }
 // RotateEncryption changes the encryption key of the running control plane with this data directory, which the client
 // configuration leads to. It reports what it does line by line.
 func RotateEncryption(ctx context.Context, dataDir string, server *rest.Config, report func(string), steps ...EncryptionStep) error {
-	return apiserver.RotateEncryption(ctx, dataDir, server, report, steps...)
+	return encryption.Rotate(ctx, dataDir, server, report, steps...)
 }
 
 // RewriteEncrypted has a control plane store anew all objects that are stored in another way than its encryption

@@ -245,7 +245,7 @@ func newComponents(ctx context.Context, mgr ctrl.Manager, server *apiserver.Serv
 		Limits: o.NamespaceLimits, Stored: server.Namespaces(), StorageSize: server.StorageSize, Reserved: hubstore.ReservedNamespace,
 		Client: mgr.GetClient(), Events: h.events, Metrics: o.metrics, Clock: o.Clock,
 	})
-	h.definitions, err = crds.New(crds.Deps{Templates: h.templates, Versions: server, Works: mgr.GetClient(), Changes: changes, Fleet: fleet, Events: h.events, Clock: o.Clock})
+	h.definitions, err = crds.New(crds.Deps{Templates: h.templates, Versions: server.Versions(), Works: mgr.GetClient(), Changes: changes, Fleet: fleet, Events: h.events, Clock: o.Clock})
 	if err != nil {
 		return nil, fmt.Errorf("building the carrier of definitions: %w", err)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -16,6 +17,8 @@ import (
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/pager"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 )
@@ -31,6 +34,9 @@ const (
 	reportEvery = 500
 	// maxErrors bounds the errors that a failure names.
 	maxErrors = 3
+	// minRetryPause and maxRetryPause bound the pause before objects that could not be rewritten are tried again.
+	minRetryPause = 10 * time.Second
+	maxRetryPause = 10 * time.Minute
 )
 
 // Progress is how far a rewrite is.
@@ -168,9 +174,34 @@ func (r *Rewriter) record(ctx context.Context, keys Keys, plain bool) error {
 	return nil
 }
 
-// Settle rewrites everything unless the record says that it is stored with the first of the keys, and then records that.
+// Run stores everything as the keys say, with retries, until that is done or the context ends. It calls failed for every
+// attempt that failed.
+func (r *Rewriter) Run(ctx context.Context, keys Keys, plain bool, clk clock.Clock, failed func()) {
+	logger := log.FromContext(ctx).WithName("encryption")
+	for pause := minRetryPause; ; pause = min(2*pause, maxRetryPause) {
+		err := r.ensure(ctx, keys, plain, func(p Progress) {
+			if p.Done+p.Failed > 0 {
+				logger.Info("Storing objects anew", "resource", p.Resource, "stored", p.Done, "failed", p.Failed, "finished", p.Finished)
+			}
+		})
+		if err == nil || ctx.Err() != nil {
+			return
+		}
+		failed()
+		logger.Error(err, "Not every object is stored as the encryption configuration says, trying again", "after", pause)
+		timer := clk.NewTimer(pause)
+		select {
+		case <-timer.C():
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		}
+	}
+}
+
+// ensure rewrites everything unless the record says that it is stored with the first of the keys, and then records that.
 // A server does so after it began to encrypt more than before, or with another key.
-func (r *Rewriter) Settle(ctx context.Context, keys Keys, plain bool, report func(Progress)) error {
+func (r *Rewriter) ensure(ctx context.Context, keys Keys, plain bool, report func(Progress)) error {
 	done, err := r.recorded(ctx, keys, plain)
 	if err != nil || done {
 		return err

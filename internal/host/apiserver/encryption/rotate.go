@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -48,6 +49,15 @@ const (
 
 // Steps are all of them, in their order.
 func Steps() []Step { return []Step{Add, Use, Rewrite, Remove} }
+
+// Rotate changes the built-in encryption key of the running server with this data directory, which the client configuration
+// leads to. It calls report with a line of text for each thing that was done.
+func Rotate(ctx context.Context, dataDir string, server *rest.Config, report func(string), steps ...Step) error {
+	return Rotation{
+		KeyFile: filepath.Join(dataDir, "pki", KeyFile), ConfigFile: filepath.Join(dataDir, configFile),
+		Server: server, Clock: clock.RealClock{}, Report: report,
+	}.Run(ctx, steps...)
+}
 
 // Rotation changes the key of a running server.
 type Rotation struct {

@@ -1,0 +1,80 @@
+package apiserver
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"os"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
+)
+
+// ExternalEtcd is how to reach an etcd cluster.
+type ExternalEtcd struct {
+	// Endpoints are URLs, https for TLS.
+	Endpoints []string
+	// CAFile verifies the servers; CertFile and KeyFile are the client's identity. All optional.
+	CAFile, CertFile, KeyFile string
+	// Prefix is the path all keys start with; empty means /registry.
+	Prefix string
+}
+
+// client is a connection of our own.
+func (e *ExternalEtcd) client() (*clientv3.Client, error) {
+	config := clientv3.Config{Endpoints: e.Endpoints, DialTimeout: etcdDial, Logger: zap.NewNop()}
+	if e.CAFile != "" || e.CertFile != "" {
+		config.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
+	}
+	if e.CAFile != "" {
+		authorities, err := os.ReadFile(e.CAFile)
+		if err != nil {
+			return nil, fmt.Errorf("reading the authority of etcd: %w", err)
+		}
+		config.TLS.RootCAs = x509.NewCertPool()
+		if !config.TLS.RootCAs.AppendCertsFromPEM(authorities) {
+			return nil, fmt.Errorf("the authority of etcd in %s cannot be read", e.CAFile)
+		}
+	}
+	if e.CertFile != "" {
+		pair, err := tls.LoadX509KeyPair(e.CertFile, e.KeyFile)
+		if err != nil {
+			return nil, fmt.Errorf("reading the certificate for etcd: %w", err)
+		}
+		config.TLS.Certificates = []tls.Certificate{pair}
+	}
+	client, err := clientv3.New(config)
+	if err != nil {
+		return nil, fmt.Errorf("connecting to etcd: %w", err)
+	}
+	return client, nil
+}
+
+// transport is how the API server reaches its storage.
+func (e *ExternalEtcd) transport() storagebackend.TransportConfig {
+	return storagebackend.TransportConfig{
+		ServerList:    e.Endpoints,
+		TrustedCAFile: e.CAFile,
+		CertFile:      e.CertFile,
+		KeyFile:       e.KeyFile,
+	}
+}
+
+// largest is the size of the database of that server of an etcd cluster which is the nearest to its quota. The quota is 0 if
+// etcd is too old to say it.
+func largest(ctx context.Context, client *clientv3.Client) (used, quota int64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, etcdDial)
+	defer cancel()
+	for _, endpoint := range client.Endpoints() {
+		status, err := client.Status(ctx, endpoint)
+		if err != nil {
+			return 0, 0, fmt.Errorf("reading the status of etcd at %s: %w", endpoint, err)
+		}
+		if status.DbSize >= used {
+			used, quota = status.DbSize, status.DbSizeQuota
+		}
+	}
+	return used, quota, nil
+}

@@ -1,0 +1,120 @@
+package apiserver
+
+import (
+	"cmp"
+	"context"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
+	"k8s.io/utils/clock"
+
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/host/apiserver/storage"
+)
+
+// StorageOptions say which etcd to use.
+type StorageOptions struct {
+	// External is an etcd that runs elsewhere; nil means one inside this process.
+	External *ExternalEtcd
+	// DataDir holds the data of the etcd inside this process, Quota bounds its database in bytes (0 means 8 GiB), and NoFsync
+	// lets it trust the kernel to write its data.
+	DataDir string
+	Quota   int64
+	NoFsync bool
+	// Count counts what is stored. An etcd inside this process then compacts its history early when that fills the database.
+	Count bool
+	// Clock paces compaction and counting.
+	Clock clock.WithTicker
+}
+
+// Storage is the etcd of an API server.
+type Storage struct {
+	// Transport is how the API server connects to it.
+	Transport storagebackend.TransportConfig
+	// Direct calls the etcd inside this process; nil for an external one.
+	Direct *storage.Direct
+	// Usage knows of which resources there are objects, and Namespaces how much is stored in each namespace. Both are nil unless
+	// it is counted.
+	Usage      *storage.Usage
+	Namespaces *storage.Namespaces
+	// Size is the size of the database and its quota, in bytes; nil unless it is counted.
+	Size func(context.Context) (used, quota int64, err error)
+
+	embedded *etcd
+	cancel   context.CancelFunc
+	running  sync.WaitGroup
+}
+
+// OpenStorage starts the etcd inside this process, unless there is an external one. It runs until Close; the context ends the
+// start only.
+func OpenStorage(ctx context.Context, o StorageOptions) (_ *Storage, err error) {
+	s := &Storage{}
+	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	s.cancel = cancel
+	defer func() {
+		if err != nil {
+			s.Close()
+		}
+	}()
+	prefix, newClient := etcdPrefix, func() (*clientv3.Client, error) { return v3client.New(s.embedded.server.Server), nil }
+	if o.External != nil {
+		s.Transport = o.External.transport()
+		prefix, newClient = cmp.Or(o.External.Prefix, etcdPrefix), o.External.client
+	} else {
+		s.embedded, err = startEtcd(ctx, filepath.Join(o.DataDir, "etcd"), cmp.Or(o.Quota, etcdQuota), o.NoFsync)
+		if err != nil {
+			return nil, err
+		}
+		s.Transport.ServerList = []string{s.embedded.endpoint()}
+		s.Direct = storage.New(s.embedded.server.Server, o.Clock, uncached()...)
+	}
+	if !o.Count {
+		return s, nil
+	}
+	client, err := newClient()
+	if err != nil {
+		return nil, err
+	}
+	s.Usage = storage.NewUsage(client, o.Clock, prefix)
+	counting, err := newClient()
+	if err != nil {
+		return nil, err
+	}
+	s.Namespaces = storage.NewNamespaces(counting, o.Clock, prefix, notOfNamespaces)
+	s.Size = func(ctx context.Context) (used, quota int64, err error) { return largest(ctx, counting) }
+	if s.embedded != nil {
+		s.Size = s.embedded.size
+		s.running.Go(func() { (&history{etcd: s.embedded}).run(running, o.Clock) })
+	}
+	s.running.Go(func() { s.Usage.Run(running) })
+	s.running.Go(func() { s.Namespaces.Run(running) })
+	return s, nil
+}
+
+// Close ends everything that Open started. The API server must have ended before.
+func (s *Storage) Close() {
+	s.cancel()
+	s.running.Wait()
+	if s.Namespaces != nil {
+		s.Namespaces.Stop()
+	}
+	if s.Usage != nil {
+		s.Usage.Stop()
+	}
+	if s.Direct != nil {
+		s.Direct.Stop()
+	}
+	if s.embedded != nil {
+		s.embedded.stop()
+	}
+}
+
+// notOfNamespaces is true for the keys of Works: they are stored in the namespace of their cluster, and with encryption the key
+// does not show for which namespace.
+func notOfNamespaces(path string) bool {
+	return strings.HasPrefix(path, workv1alpha1.GroupName+"/works/")
+}
