@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/flagship-k8s/flagship/internal/host/apiserver"
+	"github.com/flagship-k8s/flagship/internal/host/apiserver/etcd"
 )
 
 // Environment of a test binary that is to run a server instead of tests.
@@ -40,7 +41,7 @@ func runChild(dir string) int {
 	_, _ = fmt.Sscan(os.Getenv(childPort), &port)
 	config := apiserver.Config{Role: apiserver.Member, DataDir: dir, Port: port, NoFsync: true}
 	if external := os.Getenv(childEtcd); external != "" {
-		config.Role, config.ExternalEtcd = apiserver.Hub, &apiserver.ExternalEtcd{}
+		config.Role, config.ExternalEtcd = apiserver.Hub, &etcd.External{}
 		if err := json.Unmarshal([]byte(external), config.ExternalEtcd); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return 1

@@ -8,6 +8,9 @@ import (
 	"path/filepath"
 
 	"k8s.io/utils/clock"
+
+	"github.com/flagship-k8s/flagship/internal/host/apiserver/access"
+	"github.com/flagship-k8s/flagship/internal/host/apiserver/etcd"
 )
 
 // Role is what a server is for.
@@ -43,7 +46,7 @@ type Config struct {
 	ServerNames []string
 
 	// ExternalEtcd uses an etcd that runs elsewhere; nil means one inside this process.
-	ExternalEtcd *ExternalEtcd
+	ExternalEtcd *etcd.External
 	// NoFsync lets the embedded etcd trust the kernel to write its data: nothing is lost when the
 	// process is killed, something may be when the machine is. For throw-away clusters.
 	NoFsync bool
@@ -66,9 +69,9 @@ type Config struct {
 	// EncryptionConfigReload loads EncryptionConfig again when the file changes.
 	EncryptionConfigReload bool
 	// Audit is what is recorded of requests to a hub.
-	Audit Audit
+	Audit access.Audit
 	// Authentication is who else is known to a hub.
-	Authentication Authentication
+	Authentication access.Authentication
 
 	// ConversionServices leads conversion webhooks that name a Service, as NAMESPACE/NAME[:PORT] with port 443 as the default,
 	// to HOST:PORT. Services that are not in it are looked up on the server: they need no selector, but EndpointSlices.
@@ -79,7 +82,7 @@ type Config struct {
 	RuntimeConfig map[string]string
 
 	// Admission are further plugins, called before the admission webhooks in the given order.
-	Admission []AdmissionPlugin
+	Admission []access.AdmissionPlugin
 	// Pages are answered by path, to whoever may get that path, besides what an API server answers.
 	Pages map[string]http.Handler
 	// Dial reaches the API server of a member for clusters/NAME/proxy; nil reads the Cluster and the

@@ -15,12 +15,12 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/utils/clock"
 
-	"github.com/flagship-k8s/flagship/internal/host/apiserver"
+	"github.com/flagship-k8s/flagship/internal/host/apiserver/etcd"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/pki"
 )
 
 // startExternalEtcd runs an etcd that asks clients for certificates, and says how to reach it.
-func startExternalEtcd(t *testing.T) (*embed.Etcd, apiserver.ExternalEtcd) {
+func startExternalEtcd(t *testing.T) (*embed.Etcd, etcd.External) {
 	t.Helper()
 	dir := t.TempDir()
 	keys, err := pki.Open(filepath.Join(dir, "pki"), clock.RealClock{})
@@ -54,20 +54,20 @@ func startExternalEtcd(t *testing.T) (*embed.Etcd, apiserver.ExternalEtcd) {
 	config.InitialCluster = config.InitialClusterFromName(config.Name)
 	config.ClientTLSInfo.CertFile, config.ClientTLSInfo.KeyFile = server.CertFile, server.KeyFile
 	config.ClientTLSInfo.TrustedCAFile, config.ClientTLSInfo.ClientCertAuth = keys.File("ca.crt"), true
-	etcd, err := embed.StartEtcd(config)
+	elsewhere, err := embed.StartEtcd(config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(etcd.Close)
-	<-etcd.Server.ReadyNotify()
-	return etcd, apiserver.ExternalEtcd{
+	t.Cleanup(elsewhere.Close)
+	<-elsewhere.Server.ReadyNotify()
+	return elsewhere, etcd.External{
 		Endpoints: []string{endpoint.String()}, CAFile: keys.File("ca.crt"), CertFile: client.CertFile, KeyFile: client.KeyFile,
 	}
 }
 
 // TestExternalEtcd: kinds of every server, built-in, native and custom, are kept in an etcd elsewhere.
 func TestExternalEtcd(t *testing.T) {
-	etcd, external := startExternalEtcd(t)
+	elsewhere, external := startExternalEtcd(t)
 	environment, err := json.Marshal(external)
 	if err != nil {
 		t.Fatal(err)
@@ -86,7 +86,7 @@ func TestExternalEtcd(t *testing.T) {
 	works := dynamic.NewForConfigOrDie(config).Resource(worksResource).Namespace("default")
 	stored(t, works, workHead, "kept", manifests)
 
-	keys := v3client.New(etcd.Server)
+	keys := v3client.New(elsewhere.Server)
 	for _, key := range []string{"/registry/configmaps/default/kept", "/registry/work.karmada.io/works/default/kept"} {
 		found, err := keys.Get(t.Context(), key)
 		if err != nil || found.Count != 1 {

@@ -20,6 +20,7 @@ import (
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver"
+	"github.com/flagship-k8s/flagship/internal/host/apiserver/access"
 )
 
 // What all tests of this package share: one server, since upstream keeps state per process.
@@ -65,7 +66,7 @@ func run(m *testing.M) int {
 	hub, err = apiserver.Start(ctx, apiserver.Config{
 		AllowLoopbackMembers: true,
 		DataDir:              dir, NoFsync: true, Clock: hubClock, ConversionServices: map[string]string{"fixed/hook:8443": fixed.Addr().String()},
-		Admission: []apiserver.AdmissionPlugin{{Name: "RefuseUnwanted", Handler: refuseUnwanted{}}},
+		Admission: []access.AdmissionPlugin{{Name: "RefuseUnwanted", Handler: refuseUnwanted{}}},
 	})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

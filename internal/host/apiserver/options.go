@@ -15,6 +15,8 @@ import (
 	"k8s.io/kubernetes/pkg/controlplane/reconcilers"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/host/apiserver/access"
+	"github.com/flagship-k8s/flagship/internal/host/apiserver/credentials"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/encryption"
 )
 
@@ -28,7 +30,7 @@ const (
 )
 
 // build turns the config into upstream's options, with every file they name in place.
-func build(ctx context.Context, cfg Config, keys *keyring, listener net.Listener, storage storagebackend.TransportConfig) (options.CompletedOptions, error) {
+func build(ctx context.Context, cfg Config, keys *credentials.Keyring, listener net.Listener, storage storagebackend.TransportConfig) (options.CompletedOptions, error) {
 	if err := settleGates(); err != nil {
 		return options.CompletedOptions{}, err
 	}
@@ -54,7 +56,7 @@ func build(ctx context.Context, cfg Config, keys *keyring, listener net.Listener
 			clusterv1alpha1.SystemNamespace, clusterv1alpha1.ClusterNamespace,
 		}
 	}
-	Admit(o, cfg.Admission, cfg.Role == Hub)
+	access.Admit(o, cfg.Admission, cfg.Role == Hub)
 	o.APIEnablement.RuntimeConfig = cfg.RuntimeConfig
 	o.AllowPrivileged = cfg.Role == Member
 	if cfg.RuntimeConfig["resource.k8s.io/v1"] == "false" {
@@ -105,7 +107,7 @@ func serve(o *options.ServerRunOptions, cfg Config, listener net.Listener) {
 	o.MasterCount = 1
 }
 
-func store(o *options.ServerRunOptions, cfg Config, keys *keyring, storage storagebackend.TransportConfig) error {
+func store(o *options.ServerRunOptions, cfg Config, keys *credentials.Keyring, storage storagebackend.TransportConfig) error {
 	o.Etcd.StorageConfig.Transport = storage
 	if cfg.ExternalEtcd != nil && cfg.ExternalEtcd.Prefix != "" {
 		o.Etcd.StorageConfig.Prefix = cfg.ExternalEtcd.Prefix

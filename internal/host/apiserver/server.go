@@ -22,8 +22,15 @@ import (
 	"k8s.io/kubernetes/cmd/kube-apiserver/app"
 
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/clusters"
+	"github.com/flagship-k8s/flagship/internal/host/apiserver/credentials"
+	"github.com/flagship-k8s/flagship/internal/host/apiserver/datadir"
+	"github.com/flagship-k8s/flagship/internal/host/apiserver/definitions"
+	"github.com/flagship-k8s/flagship/internal/host/apiserver/etcd"
+	"github.com/flagship-k8s/flagship/internal/host/apiserver/health"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/inprocess"
+	"github.com/flagship-k8s/flagship/internal/host/apiserver/roles"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/storage"
+	"github.com/flagship-k8s/flagship/internal/host/apiserver/versions"
 )
 
 // readyPoll is how often a starting server is asked whether it is ready.
@@ -32,14 +39,14 @@ const readyPoll = 25 * time.Millisecond
 // Server is a running API server. Make one with Start.
 type Server struct {
 	cfg      Config
-	keys     *keyring
-	storage  *Storage
+	keys     *credentials.Keyring
+	storage  *etcd.Storage
 	address  *net.TCPAddr
 	loopback *rest.Config // over the network
 	local    *rest.Config // without it
-	loops    *Loops
+	loops    *health.Loops
 	// converter converts objects as the server does for its readers.
-	converter *Converter
+	converter *versions.Converter
 	// services finds the Services that webhooks name.
 	services webhook.ServiceResolver
 	// defines tells whether a resource is one of a definition.
@@ -63,13 +70,13 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	lock, err := lockDir(cfg.DataDir)
+	lock, err := datadir.Acquire(cfg.DataDir)
 	if err != nil {
 		return nil, err
 	}
 	listener, err := listen(ctx, cfg)
 	if err != nil {
-		lock.release()
+		lock.Release()
 		return nil, err
 	}
 	server, err := start(ctx, cfg, lock, listener)
@@ -90,7 +97,7 @@ func (s *Server) settle(ctx context.Context) error {
 	if err := s.waitReady(ctx); err != nil {
 		return err
 	}
-	if err := establishPending(ctx, s.loopback); err != nil {
+	if err := definitions.EstablishPending(ctx, s.loopback); err != nil {
 		return err
 	}
 	if s.cfg.Role != Hub {
@@ -99,33 +106,33 @@ func (s *Server) settle(ctx context.Context) error {
 	if err := s.keys.WriteBreakGlass(); err != nil {
 		return err
 	}
-	if err := bindOperators(ctx, s.loopback); err != nil {
+	if err := roles.BindOperators(ctx, s.loopback); err != nil {
 		return err
 	}
 	s.announceControllers()
-	if err := installKinds(ctx, s.loopback); err != nil {
+	if err := definitions.Install(ctx, s.loopback); err != nil {
 		return err
 	}
-	return installRoles(ctx, s.loopback)
+	return roles.Install(ctx, s.loopback)
 }
 
 // start brings up storage and the server; both end, in the right order, with the returned Server.
-func start(ctx context.Context, cfg Config, lock *dirLock, listener net.Listener) (_ *Server, err error) {
-	undo := &cleanups{lock.release}
+func start(ctx context.Context, cfg Config, lock *datadir.Lock, listener net.Listener) (_ *Server, err error) {
+	undo := &cleanups{lock.Release}
 	defer func() {
 		if err != nil {
 			undo.run()
 		}
 	}()
 	address := listener.Addr().(*net.TCPAddr)
-	keys, err := openKeyring(KeyringOptions{
+	keys, err := credentials.Open(credentials.Options{
 		Dir: cfg.PKIDir, URL: urlOf(cfg, address), Shared: cfg.ExternalEtcd != nil, Operator: cfg.Role == Hub, ServiceCIDR: cfg.ServiceCIDR,
 		Names: append([]string{cfg.AdvertiseAddress, cfg.BindAddress}, cfg.ServerNames...), Clock: cfg.Clock,
 	})
 	if err != nil {
 		return nil, err
 	}
-	stored, err := OpenStorage(ctx, StorageOptions{
+	stored, err := etcd.Open(ctx, etcd.Options{
 		External: cfg.ExternalEtcd, DataDir: cfg.DataDir, Quota: cfg.StorageQuota, NoFsync: cfg.NoFsync, Count: cfg.Role == Hub, Clock: cfg.Clock,
 	})
 	if err != nil {
@@ -139,7 +146,7 @@ func start(ctx context.Context, cfg Config, lock *dirLock, listener net.Listener
 	if cfg.Authentication.ConfigFile != "" {
 		following.Go(func() { cfg.Authentication.Watch(running, cfg.DataDir, cfg.Clock) })
 	}
-	services, err := ParseServices(cfg.ConversionServices)
+	services, err := versions.ParseServices(cfg.ConversionServices)
 	if err != nil {
 		return nil, err
 	}
@@ -156,12 +163,12 @@ func start(ctx context.Context, cfg Config, lock *dirLock, listener net.Listener
 	}
 	extensions := &config.ApiExtensions.ExtraConfig
 	extensions.ServiceResolver = services.Resolver(extensions.ServiceResolver)
-	converter, err := NewConverter(extensions.ServiceResolver, extensions.AuthResolverWrapper)
+	converter, err := versions.NewConverter(extensions.ServiceResolver, extensions.AuthResolverWrapper)
 	if err != nil {
 		return nil, err
 	}
 	server := &Server{
-		cfg: cfg, keys: keys, storage: stored, loops: NewLoops(), converter: converter,
+		cfg: cfg, keys: keys, storage: stored, loops: health.NewLoops(), converter: converter,
 		stop: cancel, stopping: running.Done(), drained: make(chan struct{}), stopped: make(chan struct{}),
 		informers: config.KubeAPIs.ControlPlane.VersionedInformers,
 		services:  extensions.ServiceResolver,
@@ -333,7 +340,7 @@ func (s *Server) AdminKubeconfig() ([]byte, error) { return s.keys.Kubeconfig() 
 func (s *Server) WriteKubeconfig(path string) error { return s.keys.WriteKubeconfig(path) }
 
 // Versions converts objects between the versions of their kinds as the server does for its readers.
-func (s *Server) Versions() *Converter { return s.converter }
+func (s *Server) Versions() *versions.Converter { return s.converter }
 
 // AddLoop names a control loop in /readyz. The server is ready only while healthy returns nil; it is
 // called for every request and must not block.

@@ -14,9 +14,9 @@ import (
 	"github.com/flagship-k8s/flagship/internal/clients/member"
 )
 
-// credentials reads what to present to a member from the Secret that its Cluster names. The Secret must belong to that
+// memberCredentials reads what to present to a member from the Secret that its Cluster names. The Secret must belong to that
 // Cluster and must have been issued for its present address.
-func credentials(secrets client.Reader) member.CredentialsFunc {
+func memberCredentials(secrets client.Reader) member.CredentialsFunc {
 	return func(ctx context.Context, cluster *clusterv1alpha1.Cluster) (member.Credential, error) {
 		ref := cluster.Spec.SecretRef
 		if ref == nil {

@@ -194,7 +194,7 @@ func newComponents(ctx context.Context, mgr ctrl.Manager, server *apiserver.Serv
 		return nil, err
 	}
 	fleet, err := member.NewFleet(member.Config{
-		Credentials: credentials(mgr.GetClient()), ControlPlane: ownership.ControlPlane{ID: id}, UserAgent: userAgent(id),
+		Credentials: memberCredentials(mgr.GetClient()), ControlPlane: ownership.ControlPlane{ID: id}, UserAgent: userAgent(id),
 		AllowLoopback: o.Server.AllowLoopbackMembers, Clock: o.Clock, Loops: o.loops,
 	})
 	if err != nil {

@@ -18,6 +18,8 @@ import (
 	"github.com/flagship-k8s/flagship/internal/features/restore"
 	"github.com/flagship-k8s/flagship/internal/host/admission"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver"
+	"github.com/flagship-k8s/flagship/internal/host/apiserver/access"
+	"github.com/flagship-k8s/flagship/internal/host/apiserver/etcd"
 	"github.com/flagship-k8s/flagship/internal/knowledge/brake"
 	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
 )
@@ -26,13 +28,13 @@ import (
 type Server = apiserver.Config
 
 // Audit is what is recorded of requests.
-type Audit = apiserver.Audit
+type Audit = access.Audit
 
 // Authentication is who else is known, besides holders of certificates and service accounts.
-type Authentication = apiserver.Authentication
+type Authentication = access.Authentication
 
 // ExternalEtcd is how to reach an etcd cluster that runs elsewhere.
-type ExternalEtcd = apiserver.ExternalEtcd
+type ExternalEtcd = etcd.External
 
 // Options say how to run a control plane. Only DataDir is required.
 type Options struct {
@@ -97,13 +99,13 @@ func (o Options) complete() Options {
 	o.Server.Clock = o.Clock
 	o.lookups, o.guard = &admissionLookups{}, &atomic.Pointer[restore.Guard]{}
 	o.Server.Admission = append(o.Server.Admission,
-		apiserver.AdmissionPlugin{Name: "Flagship", Handler: admission.New(uuid.NewString, func(kind schema.GroupVersionKind, namespace, name string) bool {
+		access.AdmissionPlugin{Name: "Flagship", Handler: admission.New(uuid.NewString, func(kind schema.GroupVersionKind, namespace, name string) bool {
 			return neverTemplate(kind, namespace, name) || o.excludes(hubstore.Ref{GroupVersionKind: kind, Namespace: namespace, Name: name})
 		})},
-		apiserver.AdmissionPlugin{Name: admission.BindingsName, Handler: admission.NewBindings(neverTemplate)},
-		apiserver.AdmissionPlugin{Name: admission.DefinitionsName, Handler: admission.NewDefinitions(o.lookups.instances)},
-		apiserver.AdmissionPlugin{Name: admission.DeletionsName, Handler: admission.NewDeletions(o.lookups.cluster, o.lookups.keeps)},
-		apiserver.AdmissionPlugin{Name: admission.LimitsName, Handler: admission.NewLimits(o.lookups.mayStore, limit.ValidateAnnotations)},
+		access.AdmissionPlugin{Name: admission.BindingsName, Handler: admission.NewBindings(neverTemplate)},
+		access.AdmissionPlugin{Name: admission.DefinitionsName, Handler: admission.NewDefinitions(o.lookups.instances)},
+		access.AdmissionPlugin{Name: admission.DeletionsName, Handler: admission.NewDeletions(o.lookups.cluster, o.lookups.keeps)},
+		access.AdmissionPlugin{Name: admission.LimitsName, Handler: admission.NewLimits(o.lookups.mayStore, limit.ValidateAnnotations)},
 	)
 	o.metrics = prometheus.NewRegistry()
 	o.loops = controlloop.NewSet(o.metrics, o.Clock)

@@ -1,4 +1,4 @@
-package apiserver
+package etcd
 
 import (
 	"context"
@@ -19,18 +19,18 @@ import (
 const (
 	// etcdQuota bounds the database. Reaching it makes storage read-only, so it is far above what a
 	// control plane of thousands of objects needs.
-	etcdQuota = 8 << 30
+	defaultQuota = 8 << 30
 	// etcdPrefix is what all keys start with.
-	etcdPrefix = "/registry"
+	defaultPrefix = "/registry"
 	// etcdDial is how long a connection to an etcd elsewhere may take to come about.
-	etcdDial = 20 * time.Second
+	dialTimeout = 20 * time.Second
 	// longestSocketPath is what the kernel allows in a socket address, less room for the name.
 	longestSocketPath = 90
 )
 
 // etcd is the storage inside this process. It listens on sockets in directories that only its owner
 // may enter, and on no port.
-type etcd struct {
+type embedded struct {
 	server  *embed.Etcd
 	sockets string
 	// temporary says that the socket directory is not in the data directory and is removed at the end.
@@ -38,13 +38,13 @@ type etcd struct {
 }
 
 // startEtcd runs etcd on dir and waits until it serves.
-func startEtcd(ctx context.Context, dir string, quota int64, noFsync bool) (*etcd, error) {
+func start(ctx context.Context, dir string, quota int64, noFsync bool) (*embedded, error) {
 	sockets, temporary, err := socketDir(dir)
 	if err != nil {
 		return nil, err
 	}
-	running := &etcd{sockets: sockets, temporary: temporary}
-	server, err := embed.StartEtcd(etcdConfig(dir, sockets, quota, noFsync))
+	running := &embedded{sockets: sockets, temporary: temporary}
+	server, err := embed.StartEtcd(config(dir, sockets, quota, noFsync))
 	if err != nil {
 		running.removeSockets()
 		return nil, fmt.Errorf("starting etcd: %w", err)
@@ -71,7 +71,7 @@ func startEtcd(ctx context.Context, dir string, quota int64, noFsync bool) (*etc
 
 // makeRoom ends the alarm of an etcd that was full, if it is not any more: the alarm is part of the data, and nobody
 // but this process can reach etcd to lift it.
-func (e *etcd) makeRoom(ctx context.Context) error {
+func (e *embedded) makeRoom(ctx context.Context) error {
 	server := e.server.Server
 	full := &etcdserverpb.AlarmRequest{Action: etcdserverpb.AlarmRequest_GET, Alarm: etcdserverpb.AlarmType_NOSPACE}
 	raised, err := server.Alarm(ctx, full)
@@ -95,7 +95,7 @@ func (e *etcd) makeRoom(ctx context.Context) error {
 	return nil
 }
 
-func etcdConfig(dir, sockets string, quota int64, noFsync bool) *embed.Config {
+func config(dir, sockets string, quota int64, noFsync bool) *embed.Config {
 	socket := func(name string) url.URL {
 		return url.URL{Scheme: "unix", Path: filepath.Join(sockets, name+".sock")}
 	}
@@ -127,20 +127,20 @@ func etcdConfig(dir, sockets string, quota int64, noFsync bool) *embed.Config {
 
 // size is how much of its quota the database file takes, in bytes. The file does not shrink when objects are deleted: its
 // free space is used again.
-func (e *etcd) size(context.Context) (used, quota int64, err error) {
+func (e *embedded) size(context.Context) (used, quota int64, err error) {
 	return e.server.Server.Backend().Size(), e.server.Server.Cfg.QuotaBackendBytes, nil
 }
 
 // endpoint is where a client in this process reaches etcd.
-func (e *etcd) endpoint() string { return "unix://" + filepath.Join(e.sockets, "client.sock") }
+func (e *embedded) endpoint() string { return "unix://" + filepath.Join(e.sockets, "client.sock") }
 
 // stop ends etcd. Whoever uses it must have ended before: clients of a stopped etcd wait for ever.
-func (e *etcd) stop() {
+func (e *embedded) stop() {
 	e.server.Close()
 	e.removeSockets()
 }
 
-func (e *etcd) removeSockets() {
+func (e *embedded) removeSockets() {
 	if e.temporary {
 		_ = os.RemoveAll(e.sockets)
 	}

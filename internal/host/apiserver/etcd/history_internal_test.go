@@ -1,4 +1,4 @@
-package apiserver
+package etcd
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 // TestHistoryIsCompactedEarly writes one value again and again, until that fills more than half of storage.
 func TestHistoryIsCompactedEarly(t *testing.T) {
 	const quota = 64 << 20
-	e, err := startEtcd(t.Context(), t.TempDir()+"/etcd", quota, true)
+	e, err := start(t.Context(), t.TempDir()+"/etcd", quota, true)
 	if err != nil {
 		t.Fatal(err)
 	}

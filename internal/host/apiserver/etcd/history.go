@@ -1,4 +1,4 @@
-package apiserver
+package etcd
 
 import (
 	"context"
@@ -28,7 +28,7 @@ const (
 // than five minutes. In that time a user who updates a few large objects again and again, within any limit of what is
 // stored for him, could fill a database of 8 GiB, after which nobody could write.
 type history struct {
-	etcd *etcd
+	etcd *embedded
 	// base is what was in use when least was since the last compaction, in bytes.
 	base int64
 }

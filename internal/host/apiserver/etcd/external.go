@@ -1,4 +1,4 @@
-package apiserver
+package etcd
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 )
 
 // ExternalEtcd is how to reach an etcd cluster.
-type ExternalEtcd struct {
+type External struct {
 	// Endpoints are URLs, https for TLS.
 	Endpoints []string
 	// CAFile verifies the servers; CertFile and KeyFile are the client's identity. All optional.
@@ -23,8 +23,8 @@ type ExternalEtcd struct {
 }
 
 // client is a connection of our own.
-func (e *ExternalEtcd) client() (*clientv3.Client, error) {
-	config := clientv3.Config{Endpoints: e.Endpoints, DialTimeout: etcdDial, Logger: zap.NewNop()}
+func (e *External) client() (*clientv3.Client, error) {
+	config := clientv3.Config{Endpoints: e.Endpoints, DialTimeout: dialTimeout, Logger: zap.NewNop()}
 	if e.CAFile != "" || e.CertFile != "" {
 		config.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
 	}
@@ -53,7 +53,7 @@ func (e *ExternalEtcd) client() (*clientv3.Client, error) {
 }
 
 // transport is how the API server reaches its storage.
-func (e *ExternalEtcd) transport() storagebackend.TransportConfig {
+func (e *External) transport() storagebackend.TransportConfig {
 	return storagebackend.TransportConfig{
 		ServerList:    e.Endpoints,
 		TrustedCAFile: e.CAFile,
@@ -65,7 +65,7 @@ func (e *ExternalEtcd) transport() storagebackend.TransportConfig {
 // largest is the size of the database of that server of an etcd cluster which is the nearest to its quota. The quota is 0 if
 // etcd is too old to say it.
 func largest(ctx context.Context, client *clientv3.Client) (used, quota int64, err error) {
-	ctx, cancel := context.WithTimeout(ctx, etcdDial)
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	for _, endpoint := range client.Endpoints() {
 		status, err := client.Status(ctx, endpoint)

@@ -1,4 +1,4 @@
-package apiserver
+package credentials
 
 import (
 	"errors"
@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/utils/clock"
 
+	"github.com/flagship-k8s/flagship/internal/host/apiserver/datadir"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/pki"
 )
 
@@ -31,11 +32,11 @@ func AuthoritySteps() []AuthorityStep {
 // RotateAuthority takes a step in the replacement of the certificate authorities of the server with this data directory. It
 // fails with an InUseError while the server runs.
 func RotateAuthority(dataDir string, step AuthorityStep) error {
-	lock, err := lockDir(dataDir)
+	lock, err := datadir.Acquire(dataDir)
 	if err != nil {
 		return err
 	}
-	defer lock.release()
+	defer lock.Release()
 	dir, err := pki.Open(filepath.Join(dataDir, "pki"), clock.RealClock{})
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-package apiserver
+package etcd
 
 import (
 	"cmp"
@@ -17,9 +17,9 @@ import (
 )
 
 // StorageOptions say which etcd to use.
-type StorageOptions struct {
+type Options struct {
 	// External is an etcd that runs elsewhere; nil means one inside this process.
-	External *ExternalEtcd
+	External *External
 	// DataDir holds the data of the etcd inside this process, Quota bounds its database in bytes (0 means 8 GiB), and NoFsync
 	// lets it trust the kernel to write its data.
 	DataDir string
@@ -44,14 +44,14 @@ type Storage struct {
 	// Size is the size of the database and its quota, in bytes; nil unless it is counted.
 	Size func(context.Context) (used, quota int64, err error)
 
-	embedded *etcd
+	embedded *embedded
 	cancel   context.CancelFunc
 	running  sync.WaitGroup
 }
 
 // OpenStorage starts the etcd inside this process, unless there is an external one. It runs until Close; the context ends the
 // start only.
-func OpenStorage(ctx context.Context, o StorageOptions) (_ *Storage, err error) {
+func Open(ctx context.Context, o Options) (_ *Storage, err error) {
 	s := &Storage{}
 	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	s.cancel = cancel
@@ -60,12 +60,12 @@ func OpenStorage(ctx context.Context, o StorageOptions) (_ *Storage, err error) 
 			s.Close()
 		}
 	}()
-	prefix, newClient := etcdPrefix, func() (*clientv3.Client, error) { return v3client.New(s.embedded.server.Server), nil }
+	prefix, newClient := defaultPrefix, func() (*clientv3.Client, error) { return v3client.New(s.embedded.server.Server), nil }
 	if o.External != nil {
 		s.Transport = o.External.transport()
-		prefix, newClient = cmp.Or(o.External.Prefix, etcdPrefix), o.External.client
+		prefix, newClient = cmp.Or(o.External.Prefix, defaultPrefix), o.External.client
 	} else {
-		s.embedded, err = startEtcd(ctx, filepath.Join(o.DataDir, "etcd"), cmp.Or(o.Quota, etcdQuota), o.NoFsync)
+		s.embedded, err = start(ctx, filepath.Join(o.DataDir, "etcd"), cmp.Or(o.Quota, defaultQuota), o.NoFsync)
 		if err != nil {
 			return nil, err
 		}

@@ -1,4 +1,4 @@
-package apiserver
+package datadir
 
 import (
 	"errors"
@@ -14,7 +14,7 @@ import (
 
 // dirLock is held on a data directory for as long as a server uses it. The kernel lets go of it when
 // the process ends, however that happens.
-type dirLock struct{ file *os.File }
+type Lock struct{ file *os.File }
 
 // InUseError says that another process serves from the data directory.
 type InUseError struct {
@@ -32,7 +32,7 @@ func (e *InUseError) Error() string {
 }
 
 // lockDir makes the data directory if need be and takes it for this process.
-func lockDir(dir string) (*dirLock, error) {
+func Acquire(dir string) (*Lock, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("making data directory %s: %w", dir, withoutPath(err))
 	}
@@ -47,15 +47,15 @@ func lockDir(dir string) (*dirLock, error) {
 		}
 		return nil, fmt.Errorf("locking data directory %s: %w", dir, err)
 	}
-	lock := &dirLock{file: file}
+	lock := &Lock{file: file}
 	if err := lock.sign(); err != nil {
-		lock.release()
+		lock.Release()
 		return nil, fmt.Errorf("data directory %s is not writable: %w", dir, withoutPath(err))
 	}
 	return lock, nil
 }
 
-func (l *dirLock) sign() error {
+func (l *Lock) sign() error {
 	if err := l.file.Truncate(0); err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func (l *dirLock) sign() error {
 	return err
 }
 
-func (l *dirLock) release() { _ = l.file.Close() }
+func (l *Lock) Release() { _ = l.file.Close() }
 
 func lockHolder(file *os.File) int {
 	data, err := io.ReadAll(io.LimitReader(file, 32))

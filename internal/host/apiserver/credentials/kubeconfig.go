@@ -1,4 +1,4 @@
-package apiserver
+package credentials
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 )
 
 // Kubeconfig is the kubeconfig of an administrator: of the operator, if there is one, else of a user with all rights for good.
-func (k *keyring) Kubeconfig() ([]byte, error) {
+func (k *Keyring) Kubeconfig() ([]byte, error) {
 	if k.options.Operator {
 		return k.kubeconfig(operatorName)
 	}
@@ -24,7 +24,7 @@ func (k *keyring) Kubeconfig() ([]byte, error) {
 
 // WriteKubeconfig writes the kubeconfig of an administrator to a file readable by its owner only, in one step, and again
 // whenever the client certificate in it is renewed.
-func (k *keyring) WriteKubeconfig(path string) error {
+func (k *Keyring) WriteKubeconfig(path string) error {
 	data, err := k.Kubeconfig()
 	if err != nil {
 		return err
@@ -39,7 +39,7 @@ func (k *keyring) WriteKubeconfig(path string) error {
 }
 
 // WriteBreakGlass writes the kubeconfig that RBAC does not bound, for the day when the rights of everybody else are lost.
-func (k *keyring) WriteBreakGlass() error {
+func (k *Keyring) WriteBreakGlass() error {
 	data, err := k.kubeconfig(adminName)
 	if err != nil {
 		return err
@@ -51,7 +51,7 @@ func (k *keyring) WriteBreakGlass() error {
 }
 
 // kubeconfig leads to the server with the client certificate of this name.
-func (k *keyring) kubeconfig(client string) ([]byte, error) {
+func (k *Keyring) kubeconfig(client string) ([]byte, error) {
 	at := slices.IndexFunc(k.leaves, func(l leaf) bool { return l.name == client })
 	pair, _, err := k.dir.Leaf(client, k.authorities[k.leaves[at].issuer].Load(), k.leaves[at].profile)
 	if err != nil {
@@ -72,7 +72,7 @@ func (k *keyring) kubeconfig(client string) ([]byte, error) {
 
 // Run replaces certificates before they end, until the context ends. The running server reads the serving certificate from
 // its file again; kubeconfigs are written again.
-func (k *keyring) Run(ctx context.Context) {
+func (k *Keyring) Run(ctx context.Context) {
 	logger := log.FromContext(ctx).WithName("apiserver")
 	for {
 		renewed, next, err := k.renew()
@@ -95,7 +95,7 @@ func (k *keyring) Run(ctx context.Context) {
 	}
 }
 
-func (k *keyring) rewriteKubeconfigs(ctx context.Context) {
+func (k *Keyring) rewriteKubeconfigs(ctx context.Context) {
 	k.mu.Lock()
 	paths := k.kubeconfigs.UnsortedList()
 	k.mu.Unlock()

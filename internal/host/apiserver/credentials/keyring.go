@@ -1,4 +1,4 @@
-package apiserver
+package credentials
 
 import (
 	"fmt"
@@ -39,14 +39,14 @@ const (
 )
 
 // keyring is everything the server signs, proves and encrypts with.
-type keyring struct {
+type Keyring struct {
 	dir *pki.Dir
 	// authorities are by the names of their files. Renewal replaces them.
 	authorities               map[string]*atomic.Pointer[pki.Authority]
 	tokenPrivate, tokenPublic string
 	secretKeys                encryption.Keys
 	leaves                    []leaf
-	options                   KeyringOptions
+	options                   Options
 
 	mu sync.Mutex
 	// kubeconfigs are the files that renewal writes again.
@@ -61,7 +61,7 @@ type leaf struct {
 }
 
 // KeyringOptions say whose keys to load.
-type KeyringOptions struct {
+type Options struct {
 	// Dir is the directory of the keys.
 	Dir string
 	// URL is where clients reach the server.
@@ -79,12 +79,12 @@ type KeyringOptions struct {
 }
 
 // openKeyring loads the keys of a server, making what is missing.
-func openKeyring(o KeyringOptions) (*keyring, error) {
+func Open(o Options) (*Keyring, error) {
 	dir, err := pki.Open(o.Dir, o.Clock)
 	if err != nil {
 		return nil, err
 	}
-	keys := &keyring{dir: dir, options: o, kubeconfigs: sets.New[string](), authorities: map[string]*atomic.Pointer[pki.Authority]{
+	keys := &Keyring{dir: dir, options: o, kubeconfigs: sets.New[string](), authorities: map[string]*atomic.Pointer[pki.Authority]{
 		authorityName: {}, proxyAuthorityName: {},
 	}}
 	if _, err := keys.renewAuthorities(); err != nil {
@@ -123,7 +123,7 @@ func commonNames() map[string]string {
 }
 
 // renewAuthorities loads the authorities, and takes the steps that are due in their lives. It names those that have changed.
-func (k *keyring) renewAuthorities() (changed []string, err error) {
+func (k *Keyring) renewAuthorities() (changed []string, err error) {
 	for name, commonName := range commonNames() {
 		if !k.options.Shared {
 			took, err := k.dir.Renew(name, commonName)
@@ -144,24 +144,24 @@ func (k *keyring) renewAuthorities() (changed []string, err error) {
 }
 
 // authority is the one that signs what clients and servers show.
-func (k *keyring) authority() *pki.Authority { return k.authorities[authorityName].Load() }
+func (k *Keyring) authority() *pki.Authority { return k.authorities[authorityName].Load() }
 
 // CA are the certificates, as PEM, that verify the server. Years before an authority ends there are those of its successor, too.
-func (k *keyring) CA() []byte { return k.authority().PEM }
+func (k *Keyring) CA() []byte { return k.authority().PEM }
 
 // AuthorityFiles are the files of the authority's certificate and key.
-func (k *keyring) AuthorityFiles() (cert, key string) {
+func (k *Keyring) AuthorityFiles() (cert, key string) {
 	return k.dir.File(authorityName + ".crt"), k.dir.File(authorityName + ".key")
 }
 
 // TokenKey is the file of the key that signs service account tokens.
-func (k *keyring) TokenKey() string { return k.tokenPrivate }
+func (k *Keyring) TokenKey() string { return k.tokenPrivate }
 
 // EncryptionKeys are the keys that encrypt what is stored.
-func (k *keyring) EncryptionKeys() encryption.Keys { return k.secretKeys }
+func (k *Keyring) EncryptionKeys() encryption.Keys { return k.secretKeys }
 
 // renew replaces the certificates that are due, names them, and says when to look again.
-func (k *keyring) renew() (renewed []string, next time.Time, err error) {
+func (k *Keyring) renew() (renewed []string, next time.Time, err error) {
 	if renewed, err = k.renewAuthorities(); err != nil {
 		return renewed, time.Time{}, err
 	}
@@ -181,7 +181,7 @@ func (k *keyring) renew() (renewed []string, next time.Time, err error) {
 }
 
 // Apply sets the options of the API server.
-func (k *keyring) Apply(o *options.ServerRunOptions) {
+func (k *Keyring) Apply(o *options.ServerRunOptions) {
 	o.SecureServing.ServerCert.CertKey.CertFile = k.dir.File(servingName + ".crt")
 	o.SecureServing.ServerCert.CertKey.KeyFile = k.dir.File(servingName + ".key")
 	o.Authentication.ClientCert.ClientCA = k.dir.Bundle(authorityName)

@@ -1,4 +1,4 @@
-package apiserver
+package etcd
 
 import (
 	"context"
@@ -17,7 +17,7 @@ import (
 
 // TestServersOnOneStorageCountAlike has two servers count the same storage: what was there before them, and what changes.
 func TestServersOnOneStorageCountAlike(t *testing.T) {
-	e, err := startEtcd(t.Context(), t.TempDir()+"/etcd", etcdQuota, true)
+	e, err := start(t.Context(), t.TempDir()+"/etcd", defaultQuota, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +44,7 @@ func TestServersOnOneStorageCountAlike(t *testing.T) {
 	t.Cleanup(func() { cancel(); running.Wait() })
 	var servers []*storage.Namespaces
 	for range 2 {
-		n := storage.NewNamespaces(v3client.New(e.server.Server), clock.RealClock{}, etcdPrefix, notOfNamespaces)
+		n := storage.NewNamespaces(v3client.New(e.server.Server), clock.RealClock{}, defaultPrefix, notOfNamespaces)
 		running.Go(func() { n.Run(ctx); n.Stop() })
 		servers = append(servers, n)
 	}

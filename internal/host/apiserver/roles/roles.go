@@ -1,4 +1,4 @@
-package apiserver
+package roles
 
 import (
 	"context"
@@ -84,7 +84,7 @@ func defaultRole(name, aggregate string, rules ...rbacv1.PolicyRule) *rbacv1.Clu
 // installRoles creates the default roles and puts back rules that are missing in them, as Kubernetes does with its own: with
 // the annotation rbac.authorization.kubernetes.io/autoupdate set to false a role is left alone. Rules that somebody added
 // stay.
-func installRoles(ctx context.Context, config *rest.Config) error {
+func Install(ctx context.Context, config *rest.Config) error {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return fmt.Errorf("making a client for roles: %w", err)

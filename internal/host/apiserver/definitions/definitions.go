@@ -1,4 +1,4 @@
-package apiserver
+package definitions
 
 import (
 	"context"
@@ -28,7 +28,7 @@ const definitionPoll = 20 * time.Millisecond
 
 // installKinds makes the server serve our kinds as this binary knows them, and returns when it does.
 // A definition that is there already as it should be is left alone.
-func installKinds(ctx context.Context, config *rest.Config) error {
+func Install(ctx context.Context, config *rest.Config) error {
 	definitions, err := crds.All()
 	if err != nil {
 		return err
@@ -43,7 +43,7 @@ func installKinds(ctx context.Context, config *rest.Config) error {
 			continue // Served natively.
 		}
 		group.Go(func() error {
-			if err := installKind(groupCtx, client, definition); err != nil {
+			if err := install(groupCtx, client, definition); err != nil {
 				return fmt.Errorf("installing %s: %w", definition.Name, err)
 			}
 			return nil
@@ -57,7 +57,7 @@ func installKinds(ctx context.Context, config *rest.Config) error {
 
 // establishPending finishes what a server that was killed had begun. That a definition whose names are accepted is to be
 // established is kept in memory only; upstream looks at it again after five minutes.
-func establishPending(ctx context.Context, config *rest.Config) error {
+func EstablishPending(ctx context.Context, config *rest.Config) error {
 	client, err := clientset.NewForConfig(config)
 	if err != nil {
 		return fmt.Errorf("making the client for definitions: %w", err)
@@ -89,7 +89,7 @@ func establishPending(ctx context.Context, config *rest.Config) error {
 // installing is the reason of a definition that is about to be established.
 const installing = "Installing"
 
-func installKind(ctx context.Context, client clientset.Interface, wanted *apiextensionsv1.CustomResourceDefinition) error {
+func install(ctx context.Context, client clientset.Interface, wanted *apiextensionsv1.CustomResourceDefinition) error {
 	api := client.ApiextensionsV1().CustomResourceDefinitions()
 	apiextensionsv1.SetDefaults_CustomResourceDefinitionSpec(&wanted.Spec)
 	return retry.RetryOnConflict(retry.DefaultRetry, func() error {

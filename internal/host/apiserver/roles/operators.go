@@ -1,4 +1,4 @@
-package apiserver
+package roles
 
 import (
 	"context"
@@ -26,7 +26,7 @@ const (
 
 // bindOperators gives the group of the default kubeconfig all rights, once in the life of a control plane, and returns when
 // they count.
-func bindOperators(ctx context.Context, config *rest.Config) error {
+func BindOperators(ctx context.Context, config *rest.Config) error {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return fmt.Errorf("making the client for the operators' rights: %w", err)

@@ -1,0 +1,2 @@
+// Package datadir locks the data directory of an API server.
+package datadir

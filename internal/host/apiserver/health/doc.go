@@ -1,0 +1,2 @@
+// Package health adds control loops to what /readyz reports.
+package health

@@ -1,0 +1,2 @@
+// Package roles gives a new control plane its ClusterRoles, and its first operators all rights.
+package roles
