@@ -20,8 +20,7 @@ type Request struct {
 	// Replicas and Requirements are those of a workload; zero and nil otherwise.
 	Replicas     int32
 	Requirements *workv1alpha2.ReplicaRequirements
-	// Components are the parts of a workload with several pod templates. With
-	// two or more, each chosen cluster receives the whole set.
+	// Components are the parts of a workload with several pod templates. With two or more, each chosen cluster receives all of them.
 	Components []workv1alpha2.Component
 	// Devices is what it claims of devices.
 	Devices capacity.DeviceNeeds
@@ -37,8 +36,7 @@ type Request struct {
 	Partial bool
 	// Failback tries the terms of clusterAffinities from the first on, even if a later one is in use.
 	Failback bool
-	// KindTravels is true when the kind is defined by a CRD that goes to the
-	// same clusters, so that a cluster need not serve it yet.
+	// KindTravels is true when the kind is defined by a CRD that goes to the same clusters, so that a cluster need not serve it yet.
 	KindTravels bool
 	// Becomes are the kinds that the object can be translated to: serving one of them is as good as serving its own.
 	Becomes []schema.GroupVersionKind
@@ -55,17 +53,23 @@ type Peers struct {
 	Clusters map[string]struct{}
 }
 
+// Has returns whether some of them is in the cluster.
+func (p *Peers) Has(cluster string) bool {
+	_, ok := p.Clusters[cluster]
+	return ok
+}
+
 // strategy is how replicas are given to the chosen clusters.
 type strategy int
 
 const (
-	// duplicated gives every cluster all replicas. Objects without replicas are placed the same way.
+	// Duplicated gives every cluster all replicas. Objects without replicas are placed the same way.
 	Duplicated strategy = iota
 	// Static divides by fixed weights, whatever is available.
 	Static
 	// dynamic divides by how many more replicas fit.
 	dynamic
-	// aggregated divides as dynamic does, among as few clusters as hold them.
+	// Aggregated divides as dynamic does, among as few clusters as hold them.
 	Aggregated
 )
 

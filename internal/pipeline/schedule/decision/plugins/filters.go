@@ -32,15 +32,20 @@ func Scorers() []decision.Scorer {
 	return []decision.Scorer{{Name: "ClusterLocality", Prepare: clusterLocality}, {Name: "FreeDevices", Prepare: freeDevices}}
 }
 
-// clusterLeaving drops clusters that are being deleted.
-func clusterLeaving(*decision.Round) decision.Check {
-	leaving := decision.NewReason("is being deleted", "are being deleted")
+// dropIf is a check with one reason.
+func dropIf(one, many string, drops func(*decision.Candidate) bool) decision.Check {
+	reason := decision.NewReason(one, many)
 	return func(v *decision.Candidate) *decision.Reason {
-		if v.Cluster.Leaving {
-			return leaving
+		if drops(v) {
+			return reason
 		}
 		return nil
 	}
+}
+
+// clusterLeaving drops clusters that are being deleted.
+func clusterLeaving(*decision.Round) decision.Check {
+	return dropIf("is being deleted", "are being deleted", func(v *decision.Candidate) bool { return v.Cluster.Leaving })
 }
 
 // clusterEviction drops clusters that the object is being moved out of.
@@ -48,13 +53,8 @@ func clusterEviction(r *decision.Round) decision.Check {
 	if len(r.Request.Evicting) == 0 {
 		return nil
 	}
-	reason := decision.NewReason("is being evicted from", "are being evicted from")
-	return func(v *decision.Candidate) *decision.Reason {
-		if slices.Contains(r.Request.Evicting, v.Cluster.Name) {
-			return reason
-		}
-		return nil
-	}
+	return dropIf("is being evicted from", "are being evicted from",
+		func(v *decision.Candidate) bool { return slices.Contains(r.Request.Evicting, v.Cluster.Name) })
 }
 
 // clusterAffinity drops clusters that the term does not select.
@@ -143,32 +143,20 @@ func spreadConstraint(r *decision.Round) decision.Check {
 	}
 }
 
-// workloadAffinity keeps objects of one group together: once one of them is
-// placed, the others follow. Clusters that have left do not bind anybody.
+// workloadAffinity keeps objects of one group together: once one of them is placed, the others follow. Clusters that have left do
+// not count.
 func workloadAffinity(r *decision.Round) decision.Check {
 	peers := r.Request.Companions
-	if peers == nil || !anyPresent(r.Snapshot, peers) {
+	if peers == nil {
 		return nil
 	}
-	reason := decision.NewReason(
-		"has no object of affinity group "+peers.Group,
-		"have no object of affinity group "+peers.Group,
-	)
-	return func(v *decision.Candidate) *decision.Reason {
-		if _, ok := peers.Clusters[v.Cluster.Name]; ok {
-			return nil
-		}
-		return reason
-	}
-}
-
-func anyPresent(s *decision.Snapshot, peers *decision.Peers) bool {
 	for name := range peers.Clusters {
-		if c := s.Get(name); c != nil && !c.Leaving {
-			return true
+		if c := r.Snapshot.Get(name); c != nil && !c.Leaving {
+			group := " no object of affinity group " + peers.Group
+			return dropIf("has"+group, "have"+group, func(v *decision.Candidate) bool { return !peers.Has(v.Cluster.Name) })
 		}
 	}
-	return false
+	return nil
 }
 
 // workloadAntiAffinity keeps objects of one group apart.
@@ -177,16 +165,8 @@ func workloadAntiAffinity(r *decision.Round) decision.Check {
 	if peers == nil || len(peers.Clusters) == 0 {
 		return nil
 	}
-	reason := decision.NewReason(
-		"has an object of anti-affinity group "+peers.Group,
-		"have an object of anti-affinity group "+peers.Group,
-	)
-	return func(v *decision.Candidate) *decision.Reason {
-		if _, ok := peers.Clusters[v.Cluster.Name]; ok {
-			return reason
-		}
-		return nil
-	}
+	group := " an object of anti-affinity group " + peers.Group
+	return dropIf("has"+group, "have"+group, func(v *decision.Candidate) bool { return peers.Has(v.Cluster.Name) })
 }
 
 // clusterLocality prefers clusters that have the object already.

@@ -1,6 +1,7 @@
 package plugins
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -15,8 +16,8 @@ import (
 // nodes but their regions and zones, so that other labels are not considered. A value that no cluster of the fleet has rules out
 // none: nodes may have other labels than clusters.
 func nodeTopology(r *decision.Round) decision.Check {
-	claims := placesOfNodes(r)
-	if claims == nil {
+	claims := nodeClaims(r.Request)
+	if len(claims) == 0 {
 		return nil
 	}
 	var words []string
@@ -26,64 +27,43 @@ func nodeTopology(r *decision.Round) decision.Check {
 		}
 	}
 	where := strings.Join(words, " and ")
-	reason := decision.NewReason("has no nodes in "+where, "have no nodes in "+where)
-	out := outside(r, claims)
-	return func(v *decision.Candidate) *decision.Reason {
-		if v.Held || !out(v.Cluster) {
-			return nil
-		}
-		return reason
-	}
-}
-
-// placesOfNodes are the claims that rule out some place, if available replicas decide.
-func placesOfNodes(r *decision.Round) []nodeClaim {
-	if !r.Request.ByAvailableReplicas() {
-		return nil
-	}
-	var claims []nodeClaim
-	for _, claim := range nodeClaims(r.Request) {
-		if wanted := readClaim(claim); wanted.places() {
-			claims = append(claims, wanted)
-		}
-	}
-	return claims
+	outside := OutsideNodes(r)
+	return dropIf("has no nodes in "+where, "have no nodes in "+where, func(v *decision.Candidate) bool { return !v.Held && outside(v.Cluster) })
 }
 
 // OutsideNodes returns a function that returns whether a cluster has no available replicas because its nodes are in the wrong place.
 func OutsideNodes(r *decision.Round) func(*decision.Cluster) bool {
-	return outside(r, placesOfNodes(r))
-}
-
-// outside is [OutsideNodes] for claims that are known.
-func outside(r *decision.Round, claims []nodeClaim) func(*decision.Cluster) bool {
+	claims := nodeClaims(r.Request)
 	if len(claims) == 0 {
 		return func(*decision.Cluster) bool { return false }
 	}
-	known := topology(r.Snapshot)
+	known := map[string]bool{} // regions and zones of the fleet, each with its key
+	for _, c := range r.Snapshot.Clusters {
+		for _, key := range []topologyKey{regionKey, zoneKey} {
+			for _, value := range key.of(c) {
+				known[string(key)+" "+value] = true
+			}
+		}
+	}
 	return func(c *decision.Cluster) bool {
-		return slices.ContainsFunc(claims, func(claim nodeClaim) bool { return !claim.admits(c, known) })
+		met := func(term []placeRequirement) bool {
+			return !slices.ContainsFunc(term, func(p placeRequirement) bool { return !p.admits(c, known) })
+		}
+		return slices.ContainsFunc(claims, func(claim nodeClaim) bool { return !slices.ContainsFunc(claim, met) })
 	}
 }
 
-// nodeClaims are what the pods of the object require of nodes, one for each kind of pod.
-func nodeClaims(r *decision.Request) []*workv1alpha2.NodeClaim {
-	var claims []*workv1alpha2.NodeClaim
-	if !r.WholeSets() {
-		if r.Requirements != nil && r.Requirements.NodeClaim != nil {
-			claims = append(claims, r.Requirements.NodeClaim)
-		}
-		return claims
-	}
-	for i := range r.Components {
-		if needs := r.Components[i].ReplicaRequirements; needs != nil && needs.NodeClaim != nil {
-			claims = append(claims, needs.NodeClaim)
-		}
-	}
-	return claims
+// nodeClaim is what one kind of pod requires of the regions and zones of nodes: all requirements of one of its terms.
+type nodeClaim [][]placeRequirement
+
+// placeRequirement requires nodes in one of the regions or zones, or in others than these.
+type placeRequirement struct {
+	key    topologyKey
+	except bool
+	values []string
 }
 
-// axis is a property of nodes that clusters have too.
+// topologyKey is a property of nodes that clusters have too.
 type topologyKey string
 
 const (
@@ -96,9 +76,9 @@ var topologyKeys = map[string]topologyKey{
 	corev1.LabelTopologyZone: zoneKey, corev1.LabelFailureDomainBetaZone: zoneKey,
 }
 
-func (a topologyKey) of(c *decision.Cluster) []string {
+func (k topologyKey) of(c *decision.Cluster) []string {
 	switch {
-	case a == zoneKey:
+	case k == zoneKey:
 		return c.Zones
 	case c.Region != "":
 		return []string{c.Region}
@@ -107,108 +87,81 @@ func (a topologyKey) of(c *decision.Cluster) []string {
 	}
 }
 
-// whereabouts is one requirement: a node there, or elsewhere.
-type placeRequirement struct {
-	key    topologyKey
-	except bool
-	values []string
-}
-
-// nodeClaim is what a claim says of regions and zones: all of always, and all of one of either, unless that is empty.
-type nodeClaim struct {
-	always []placeRequirement
-	either [][]placeRequirement
-}
-
-func readClaim(claim *workv1alpha2.NodeClaim) nodeClaim {
-	var out nodeClaim
-	for key, value := range claim.NodeSelector {
-		if along, ok := topologyKeys[key]; ok {
-			out.always = append(out.always, placeRequirement{key: along, values: []string{value}})
+// nodeClaims are those of the pods of the object that rule out some place, if available replicas decide how much a cluster receives.
+func nodeClaims(r *decision.Request) []nodeClaim {
+	if !r.ByAvailableReplicas() {
+		return nil
+	}
+	var claims []nodeClaim
+	add := func(claim *workv1alpha2.NodeClaim) {
+		if claim == nil {
+			return
+		}
+		read := readClaim(claim)
+		if !slices.ContainsFunc(read, func(term []placeRequirement) bool { return len(term) == 0 }) {
+			claims = append(claims, read)
 		}
 	}
-	slices.SortFunc(out.always, func(a, b placeRequirement) int { return strings.Compare(a.String(), b.String()) })
-	if claim.HardNodeAffinity == nil {
-		return out
+	if !r.WholeSets() {
+		if r.Requirements != nil {
+			add(r.Requirements.NodeClaim)
+		}
+		return claims
 	}
+	for i := range r.Components {
+		if needs := r.Components[i].ReplicaRequirements; needs != nil {
+			add(needs.NodeClaim)
+		}
+	}
+	return claims
+}
+
+// readClaim reads what a claim requires of regions and zones. Each term has the requirements of the node selector, too.
+func readClaim(claim *workv1alpha2.NodeClaim) nodeClaim {
+	var always []placeRequirement
+	for _, label := range slices.Sorted(maps.Keys(claim.NodeSelector)) {
+		if key, ok := topologyKeys[label]; ok {
+			always = append(always, placeRequirement{key: key, values: []string{claim.NodeSelector[label]}})
+		}
+	}
+	if claim.HardNodeAffinity == nil || len(claim.HardNodeAffinity.NodeSelectorTerms) == 0 {
+		return nodeClaim{always}
+	}
+	var out nodeClaim
 	for _, term := range claim.HardNodeAffinity.NodeSelectorTerms {
-		var all []placeRequirement
+		all := slices.Clone(always)
 		for _, e := range term.MatchExpressions {
-			along, ok := topologyKeys[e.Key]
+			key, ok := topologyKeys[e.Key]
 			if ok && (e.Operator == corev1.NodeSelectorOpIn || e.Operator == corev1.NodeSelectorOpNotIn) {
-				all = append(all, placeRequirement{along, e.Operator == corev1.NodeSelectorOpNotIn, e.Values})
+				all = append(all, placeRequirement{key, e.Operator == corev1.NodeSelectorOpNotIn, e.Values})
 			}
 		}
-		out.either = append(out.either, all)
+		out = append(out, all)
 	}
 	return out
 }
 
-// places returns whether the claim rules out any place. A term that says nothing of places admits all.
-func (n nodeClaim) places() bool {
-	none := slices.ContainsFunc(n.either, func(term []placeRequirement) bool { return len(term) == 0 })
-	return len(n.always) > 0 || len(n.either) > 0 && !none
-}
-
-func (n nodeClaim) admits(c *decision.Cluster, known map[topologyKey]map[string]bool) bool {
-	in := func(w placeRequirement) bool { return w.admits(c, known) }
-	all := func(term []placeRequirement) bool {
-		return !slices.ContainsFunc(term, func(w placeRequirement) bool { return !in(w) })
-	}
-	return all(n.always) && (len(n.either) == 0 || slices.ContainsFunc(n.either, all))
-}
-
-func (w placeRequirement) admits(c *decision.Cluster, known map[topologyKey]map[string]bool) bool {
-	has := w.key.of(c)
-	if len(has) == 0 {
-		return true // it does not say
-	}
-	fits := func(value string) bool { return slices.Contains(w.values, value) != w.except }
-	if slices.ContainsFunc(has, fits) {
+// admits returns whether nodes of a cluster may meet the requirement. A cluster without regions or zones may have nodes anywhere.
+func (p placeRequirement) admits(c *decision.Cluster, known map[string]bool) bool {
+	has := p.key.of(c)
+	if len(has) == 0 || slices.ContainsFunc(has, func(value string) bool { return slices.Contains(p.values, value) != p.except }) {
 		return true
 	}
-	return !w.except && !slices.ContainsFunc(w.values, func(value string) bool { return known[w.key][value] })
-}
-
-// topology lists the regions and zones of the fleet.
-func topology(s *decision.Snapshot) map[topologyKey]map[string]bool {
-	known := map[topologyKey]map[string]bool{regionKey: {}, zoneKey: {}}
-	for _, c := range s.Clusters {
-		for along, values := range known {
-			for _, value := range along.of(c) {
-				values[value] = true
-			}
-		}
-	}
-	return known
+	return !p.except && !slices.ContainsFunc(p.values, func(value string) bool { return known[string(p.key)+" "+value] })
 }
 
 // String is the claim as a reason shows it.
 func (n nodeClaim) String() string {
-	join := func(term []placeRequirement) string {
+	terms := make([]string, len(n))
+	for i, term := range n {
 		words := make([]string, len(term))
-		for i, w := range term {
-			words[i] = w.String()
+		for j, p := range term {
+			words[j] = string(p.key) + " " + strings.Join(p.values, " or ")
+			if p.except {
+				words[j] = string(p.key) + " other than " + strings.Join(p.values, ", ")
+			}
 		}
-		return strings.Join(words, " and ")
+		terms[i] = strings.Join(words, " and ")
 	}
-	var either []string
-	for _, term := range n.either {
-		if len(term) > 0 {
-			either = append(either, join(term))
-		}
-	}
-	words := join(n.always)
-	if len(either) > 0 && words != "" {
-		words += " and "
-	}
-	return words + strings.Join(either, " or ")
-}
-
-// String is the requirement as a reason shows it.
-func (w placeRequirement) String() string {
-	if w.except {
-		return string(w.key) + " other than " + strings.Join(w.values, ", ")
-	}
-	return string(w.key) + " " + strings.Join(w.values, " or ")
+	return strings.Join(terms, " or ")
 }
