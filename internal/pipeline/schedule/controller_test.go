@@ -624,7 +624,7 @@ func TestFailback(t *testing.T) {
 	}
 }
 
-func TestRivalsKeepApart(t *testing.T) {
+func TestAntiAffinityPeersKeepApart(t *testing.T) {
 	apart := func(b *workv1alpha2.ResourceBinding) {
 		b.Spec.WorkloadAffinityGroups = &workv1alpha2.WorkloadAffinityGroups{AntiAffinityGroup: "app=db"}
 	}

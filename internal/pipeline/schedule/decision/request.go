@@ -40,9 +40,9 @@ type Request struct {
 	KindTravels bool
 	// Becomes are the kinds that the object can be translated to: serving one of them is as good as serving its own.
 	Becomes []schema.GroupVersionKind
-	// Companions are the other objects of the same affinity group, Rivals those
-	// of the same anti-affinity group. nil means no group.
-	Companions, Rivals *Peers
+	// AffinityPeers are the other objects of the same affinity group, AntiAffinityPeers those of the same anti-affinity group; nil
+	// means no group.
+	AffinityPeers, AntiAffinityPeers *Peers
 }
 
 // Peers is where the other objects of a group are.

@@ -109,9 +109,9 @@ func (p *Index) Fill(req *decision.Request, binding types.NamespacedName, b work
 			}
 		}
 		if key.anti {
-			req.Rivals = peers
+			req.AntiAffinityPeers = peers
 		} else {
-			req.Companions = peers
+			req.AffinityPeers = peers
 		}
 	}
 }

@@ -146,7 +146,7 @@ func spreadConstraint(r *decision.Round) decision.Check {
 // workloadAffinity keeps objects of one group together: once one of them is placed, the others follow. Clusters that have left do
 // not count.
 func workloadAffinity(r *decision.Round) decision.Check {
-	peers := r.Request.Companions
+	peers := r.Request.AffinityPeers
 	if peers == nil {
 		return nil
 	}
@@ -161,7 +161,7 @@ func workloadAffinity(r *decision.Round) decision.Check {
 
 // workloadAntiAffinity keeps objects of one group apart.
 func workloadAntiAffinity(r *decision.Round) decision.Check {
-	peers := r.Request.Rivals
+	peers := r.Request.AntiAffinityPeers
 	if peers == nil || len(peers.Clusters) == 0 {
 		return nil
 	}

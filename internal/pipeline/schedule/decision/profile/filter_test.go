@@ -65,22 +65,22 @@ func TestFilters(t *testing.T) {
 		"PreferNoSchedule": {
 			reason: "PreferNoSchedule keeps nothing away", fleet: fleet(member("a", tainted("x", "", corev1.TaintEffectPreferNoSchedule))), request: configMap(everywhere), want: targets("a", 0),
 		},
-		"Companions": {
+		"AffinityPeers": {
 			reason: "follows its companions", fleet: mixed, want: targets("a", 0),
 			request: configMap(placement(duplicated, tolerate(corev1.Toleration{Operator: corev1.TolerationOpExists})), func(r *decision.Request) {
-				r.Companions = &decision.Peers{Group: "app=x", Clusters: map[string]struct{}{"a": {}}}
+				r.AffinityPeers = &decision.Peers{Group: "app=x", Clusters: map[string]struct{}{"a": {}}}
 			}),
 		},
 		"FirstOfItsGroup": {
 			reason: "the first of a group goes where it likes, also if the others were in a cluster that is gone", fleet: mixed, want: targets("a", 0),
 			request: configMap(everywhere, func(r *decision.Request) {
-				r.Companions = &decision.Peers{Group: "app=x", Clusters: map[string]struct{}{"gone": {}}}
+				r.AffinityPeers = &decision.Peers{Group: "app=x", Clusters: map[string]struct{}{"gone": {}}}
 			}),
 		},
-		"Rivals": {
+		"AntiAffinityPeers": {
 			reason: "keeps away from its rivals", fleet: labels, want: targets("b", 0, "c", 0),
 			request: configMap(everywhere, func(r *decision.Request) {
-				r.Rivals = &decision.Peers{Group: "app=x", Clusters: map[string]struct{}{"a": {}}}
+				r.AntiAffinityPeers = &decision.Peers{Group: "app=x", Clusters: map[string]struct{}{"a": {}}}
 			}),
 		},
 	})
