@@ -24,12 +24,25 @@ type matcher struct {
 	vm       *lua.LState
 	text     string
 	pattern  string
+	anchored bool
 	depth    int
 	captures []capture
 }
 
 func newMatcher(vm *lua.LState, text, pattern string) *matcher {
-	return &matcher{vm: vm, text: text, pattern: pattern}
+	rest, anchored := strings.CutPrefix(pattern, "^")
+	return &matcher{vm: vm, text: text, pattern: rest, anchored: anchored}
+}
+
+// next finds the first match from a place on; start is -1 without one.
+func (m *matcher) next(from int) (start, end int) {
+	for s := from; s <= len(m.text) && (s == from || !m.anchored); s++ {
+		m.captures = m.captures[:0]
+		if end := m.match(s, 0); end >= 0 {
+			return s, end
+		}
+	}
+	return -1, -1
 }
 
 type capture struct{ start, length int }

@@ -108,75 +108,56 @@ func search(vm *lua.LState, find bool) int {
 		vm.Push(lua.LNumber(start + at + len(pattern)))
 		return 2
 	}
-	anchored := strings.HasPrefix(pattern, "^")
-	m := newMatcher(vm, text, strings.TrimPrefix(pattern, "^"))
-	for s := start; s <= len(text); s++ {
-		m.captures = m.captures[:0]
-		if end := m.match(s, 0); end >= 0 {
-			if !find {
-				return m.push(s, end, true)
-			}
-			vm.Push(lua.LNumber(s + 1))
-			vm.Push(lua.LNumber(end))
-			return 2 + m.push(s, end, false)
-		}
-		if anchored {
-			break
-		}
+	m := newMatcher(vm, text, pattern)
+	begin, end := m.next(start)
+	switch {
+	case begin < 0:
+		vm.Push(lua.LNil)
+		return 1
+	case find:
+		vm.Push(lua.LNumber(begin + 1))
+		vm.Push(lua.LNumber(end))
+		return 2 + m.push(begin, end, false)
+	default:
+		return m.push(begin, end, true)
 	}
-	vm.Push(lua.LNil)
-	return 1
 }
 
 func stringGmatch(vm *lua.LState) int {
-	m := newMatcher(vm, vm.CheckString(1), vm.CheckString(2))
-	next := 0
+	m := &matcher{vm: vm, text: vm.CheckString(1), pattern: vm.CheckString(2)} // here ^ is no anchor
+	at := 0
 	vm.Push(vm.NewFunction(func(vm *lua.LState) int {
-		for s := next; s <= len(m.text); s++ {
-			m.captures = m.captures[:0]
-			end := m.match(s, 0)
-			if end < 0 {
-				continue
-			}
-			next = end
-			if end == s {
-				next++
-			}
-			return m.push(s, end, true)
+		start, end := m.next(at)
+		if start < 0 {
+			at = len(m.text) + 1
+			return 0
 		}
-		next = len(m.text) + 1
-		return 0
+		at = max(end, start+1)
+		return m.push(start, end, true)
 	}))
 	return 1
 }
 
 func stringGsub(vm *lua.LState) int {
-	text, pattern, replacement := vm.CheckString(1), vm.CheckString(2), vm.Get(3)
-	limit := vm.OptInt(4, len(text)+1)
-	anchored := strings.HasPrefix(pattern, "^")
-	m := newMatcher(vm, text, strings.TrimPrefix(pattern, "^"))
+	m := newMatcher(vm, vm.CheckString(1), vm.CheckString(2))
+	replacement, limit := vm.Get(3), vm.OptInt(4, len(m.text)+1)
 	var result strings.Builder
 	count, at := 0, 0
-	for count < limit {
-		m.captures = m.captures[:0]
-		end := m.match(at, 0)
-		if end >= 0 {
-			count++
-			write(vm, &result, replace(vm, m, replacement, at, end))
-		}
-		if end > at {
-			at = end
-		} else if at < len(text) {
-			result.WriteByte(text[at])
-			at++
-		} else {
+	for count < limit && at <= len(m.text) && (at == 0 || !m.anchored) {
+		start, end := m.next(at)
+		if start < 0 {
 			break
 		}
-		if anchored {
-			break
+		count++
+		write(vm, &result, m.text[at:start])
+		write(vm, &result, replace(vm, m, replacement, start, end))
+		if at = end; end == start {
+			if at++; start < len(m.text) {
+				result.WriteByte(m.text[start])
+			}
 		}
 	}
-	write(vm, &result, text[at:])
+	write(vm, &result, m.text[min(at, len(m.text)):])
 	vm.Push(lua.LString(result.String()))
 	vm.Push(lua.LNumber(count))
 	return 2
