@@ -2,6 +2,7 @@ package builtin
 
 import (
 	"context"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -81,8 +82,6 @@ func healthOfService(obj *unstructured.Unstructured) bool {
 	return hasAddress(obj)
 }
 
-func healthOfIngress(obj *unstructured.Unstructured) bool { return hasAddress(obj) }
-
 // hasAddress is true if a load balancer has an address.
 func hasAddress(obj *unstructured.Unstructured) bool {
 	value, _, _ := unstructured.NestedFieldNoCopy(obj.Object, "status", "loadBalancer", "ingress")
@@ -98,16 +97,9 @@ func hasAddress(obj *unstructured.Unstructured) bool {
 	return false
 }
 
-func healthOfClaim(obj *unstructured.Unstructured) bool {
-	return fields.StatusText(obj, "phase") == "Bound"
-}
-
-func healthOfVolume(obj *unstructured.Unstructured) bool {
-	switch fields.StatusText(obj, "phase") {
-	case "Available", "Bound", "Released":
-		return true
-	default:
-		return false
+func phaseIs(healthy ...string) func(*unstructured.Unstructured) bool {
+	return func(obj *unstructured.Unstructured) bool {
+		return slices.Contains(healthy, fields.StatusText(obj, "phase"))
 	}
 }
 

@@ -30,24 +30,22 @@ func reflectDeployment(_ context.Context, obj *unstructured.Unstructured) (*runt
 	return raw(withGenerations(withDesired(status, obj), obj))
 }
 
-func reflectReplicaSet(_ context.Context, obj *unstructured.Unstructured) (*runtime.RawExtension, error) {
-	return raw(withGenerations(pick(obj, "observedGeneration", "replicas", "fullyLabeledReplicas", "readyReplicas",
-		"availableReplicas"), obj))
+// reflectCounters carries the named fields of the status and the generations; with the replicas in the spec, if desired.
+func reflectCounters(desired bool, names ...string) func(context.Context, *unstructured.Unstructured) (*runtime.RawExtension, error) {
+	return func(_ context.Context, obj *unstructured.Unstructured) (*runtime.RawExtension, error) {
+		status := pick(obj, names...)
+		if desired {
+			status = withDesired(status, obj)
+		}
+		return raw(withGenerations(status, obj))
+	}
 }
 
-func reflectStatefulSet(_ context.Context, obj *unstructured.Unstructured) (*runtime.RawExtension, error) {
-	status := pick(obj, "observedGeneration", "replicas", "readyReplicas", "currentReplicas", "updatedReplicas",
-		"availableReplicas", "currentRevision", "updateRevision")
-	return raw(withGenerations(withDesired(status, obj), obj))
-}
-
-func reflectDaemonSet(_ context.Context, obj *unstructured.Unstructured) (*runtime.RawExtension, error) {
-	return raw(withGenerations(pick(obj, "observedGeneration", "currentNumberScheduled", "numberMisscheduled",
-		"desiredNumberScheduled", "numberReady", "updatedNumberScheduled", "numberAvailable", "numberUnavailable"), obj))
-}
-
-func reflectJob(_ context.Context, obj *unstructured.Unstructured) (*runtime.RawExtension, error) {
-	return raw(pick(obj, "active", "succeeded", "failed", "conditions", "startTime", "completionTime"))
+// reflectFields carries the named fields of the status.
+func reflectFields(names ...string) func(context.Context, *unstructured.Unstructured) (*runtime.RawExtension, error) {
+	return func(_ context.Context, obj *unstructured.Unstructured) (*runtime.RawExtension, error) {
+		return raw(pick(obj, names...))
+	}
 }
 
 // reflectService: only a load balancer has a status.
@@ -56,14 +54,6 @@ func reflectService(_ context.Context, obj *unstructured.Unstructured) (*runtime
 		return nil, nil
 	}
 	return raw(pick(obj, "loadBalancer"))
-}
-
-func reflectBudget(_ context.Context, obj *unstructured.Unstructured) (*runtime.RawExtension, error) {
-	return raw(pick(obj, "currentHealthy", "desiredHealthy", "expectedPods", "disruptionsAllowed", "disruptedPods"))
-}
-
-func reflectAutoscaler(_ context.Context, obj *unstructured.Unstructured) (*runtime.RawExtension, error) {
-	return raw(pick(obj, "currentReplicas", "desiredReplicas"))
 }
 
 // pick returns the named fields of the status as a new map, or nil if the object has no status.

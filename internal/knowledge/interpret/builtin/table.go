@@ -63,21 +63,27 @@ func podKinds(a aggregate.Aggregation) map[schema.GroupVersionKind]*interpret.Op
 		},
 		{Group: "apps", Version: "v1", Kind: "ReplicaSet"}: {
 			Replicas: templateReplicas, Revise: reviseField("replicas"),
-			Reflect: reflectReplicaSet, Health: judge(healthOfReplicaSet), Aggregate: a.ReplicaSet,
+			Reflect: reflectCounters(false, "observedGeneration", "replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas"),
+			Health:  judge(healthOfReplicaSet), Aggregate: a.ReplicaSet,
 			Dependencies: dependencies.Template,
 		},
 		{Group: "apps", Version: "v1", Kind: "StatefulSet"}: {
 			Replicas: templateReplicas, Revise: reviseField("replicas"),
-			Reflect: reflectStatefulSet, Health: judge(healthOfRollout), Aggregate: a.StatefulSet,
+			Reflect: reflectCounters(true, "observedGeneration", "replicas", "readyReplicas", "currentReplicas", "updatedReplicas",
+				"availableReplicas", "currentRevision", "updateRevision"),
+			Health: judge(healthOfRollout), Aggregate: a.StatefulSet,
 			Dependencies: dependencies.StatefulSet,
 		},
 		{Group: "apps", Version: "v1", Kind: "DaemonSet"}: {
-			Reflect: reflectDaemonSet, Health: judge(healthOfDaemonSet), Aggregate: a.DaemonSet,
+			Reflect: reflectCounters(false, "observedGeneration", "currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled",
+				"numberReady", "updatedNumberScheduled", "numberAvailable", "numberUnavailable"),
+			Health: judge(healthOfDaemonSet), Aggregate: a.DaemonSet,
 			Dependencies: dependencies.Template,
 		},
 		{Group: "batch", Version: "v1", Kind: "Job"}: {
 			Replicas: jobReplicas, Revise: reviseField("parallelism"),
-			Reflect: reflectJob, Health: judge(healthOfJob), Aggregate: a.Job,
+			Reflect: reflectFields("active", "succeeded", "failed", "conditions", "startTime", "completionTime"),
+			Health:  judge(healthOfJob), Aggregate: a.Job,
 			Prune: retain.Prune(retain.PruneJob), Retain: retain.Retain(retain.Job), Dependencies: dependencies.Template,
 		},
 		{Group: "batch", Version: "v1", Kind: "CronJob"}: {
@@ -92,7 +98,7 @@ func podKinds(a aggregate.Aggregation) map[schema.GroupVersionKind]*interpret.Op
 
 func otherKinds(a aggregate.Aggregation) map[schema.GroupVersionKind]*interpret.Operations {
 	autoscaler := &interpret.Operations{
-		Reflect: reflectAutoscaler, Health: judge(healthOfAutoscaler), Aggregate: a.Autoscaler,
+		Reflect: reflectFields("currentReplicas", "desiredReplicas"), Health: judge(healthOfAutoscaler), Aggregate: a.Autoscaler,
 	}
 	serviceExport := &interpret.Operations{Aggregate: a.ServiceExport}
 	serviceImport := &interpret.Operations{Dependencies: dependencies.ServiceImport}
@@ -109,18 +115,19 @@ func otherKinds(a aggregate.Aggregation) map[schema.GroupVersionKind]*interpret.
 		},
 		{Version: "v1", Kind: "ConfigMap"}: {Health: judge(alwaysHealthy)},
 		{Version: "v1", Kind: "PersistentVolumeClaim"}: {
-			Health: judge(healthOfClaim), Aggregate: a.Claim,
+			Health: judge(phaseIs("Bound")), Aggregate: a.Claim,
 			Prune: retain.Prune(retain.PruneClaim), Retain: retain.Retain(retain.Claim),
 		},
 		{Version: "v1", Kind: "PersistentVolume"}: {
-			Health: judge(healthOfVolume), Aggregate: a.Volume, Retain: retain.Retain(retain.Volume),
+			Health: judge(phaseIs("Available", "Bound", "Released")), Aggregate: a.Volume, Retain: retain.Retain(retain.Volume),
 		},
 		{Version: "v1", Kind: "Namespace"}: {Health: judge(healthOfNamespace)},
 		{Group: "networking.k8s.io", Version: "v1", Kind: "Ingress"}: {
-			Health: judge(healthOfIngress), Aggregate: a.Ingress, Dependencies: dependencies.Ingress,
+			Health: judge(hasAddress), Aggregate: a.Ingress, Dependencies: dependencies.Ingress,
 		},
 		{Group: "policy", Version: "v1", Kind: "PodDisruptionBudget"}: {
-			Reflect: reflectBudget, Health: judge(healthOfBudget), Aggregate: a.Budget,
+			Reflect: reflectFields("currentHealthy", "desiredHealthy", "expectedPods", "disruptionsAllowed", "disruptedPods"),
+			Health:  judge(healthOfBudget), Aggregate: a.Budget,
 		},
 		{Group: "autoscaling", Version: "v1", Kind: "HorizontalPodAutoscaler"}:       autoscaler,
 		{Group: "autoscaling", Version: "v2", Kind: "HorizontalPodAutoscaler"}:       autoscaler,

@@ -19,5 +19,8 @@
 //	('x'):rep(4e9), ('%s%s'):format(s, s), table.concat({s, s})    strings.go
 //	(('a'):rep(3000)):find('.-.-.-.-.-b')                          pattern.go
 //
+// github.com/arnodel/golua bounds all of this, as an alpha feature, but its language is Lua 5.4: the scripts that users of Karmada
+// have are of 5.1, where 10 / 2 is 5 and not 5.0.
+//
 // Never: compiles or runs what the language does not have, or keeps a value of a call.
 package sandbox
