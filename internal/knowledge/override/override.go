@@ -123,8 +123,9 @@ func (r *Result) apply(policy policyv1alpha1.Override, index int, rule policyv1a
 		id.setAside(r.Object)
 	}
 	check := func(object map[string]any) error { return id.check(object, policy.GetNamespace() != "") }
-	if fault := edit(r.Object.Object, &rule.Overriders, check); fault != nil {
-		return &Error{Policy: name, Rule: index, Edit: fault.edit, Path: fault.path, Cluster: cluster.Name, Err: fault.err}
+	if failed := edit(r.Object.Object, &rule.Overriders, check); failed != nil {
+		failed.Policy, failed.Rule, failed.Cluster = name, index, cluster.Name
+		return failed
 	}
 	r.Verdicts = append(r.Verdicts, Verdict{Policy: name, Rule: index, Applied: true, Reason: reasonApplied})
 	applied := Applied{PolicyName: policy.GetName(), Overriders: rule.Overriders}
@@ -136,50 +137,42 @@ func (r *Result) apply(policy policyv1alpha1.Override, index int, rule policyv1a
 	return nil
 }
 
-// fault is an edit that could not be made, before it is known for which policy and cluster.
-type fault struct {
-	edit string
-	path string
-	err  error
-}
-
-func faultAt(overrider string, index int, path string, err error) *fault {
-	return &fault{edit: fmt.Sprintf("%s[%d]", overrider, index), path: path, err: err}
-}
-
 // edit runs the overriders of one rule in their fixed order: the later may rely on what the earlier did. Check is called after
-// every edit that can reach any field.
-func edit(object map[string]any, o *policyv1alpha1.Overriders, check func(map[string]any) error) *fault {
+// every edit that can reach any field. The error lacks policy, rule and cluster.
+func edit(object map[string]any, o *policyv1alpha1.Overriders, check func(map[string]any) error) *Error {
+	failed := func(overrider string, index int, path string, err error) *Error {
+		return &Error{Edit: fmt.Sprintf("%s[%d]", overrider, index), Path: path, Err: err}
+	}
 	for i, image := range o.ImageOverrider {
 		path, err := overrideImage(object, image)
 		if err := cmp.Or(err, check(object)); err != nil {
-			return faultAt("imageOverrider", i, path, err)
+			return failed("imageOverrider", i, path, err)
 		}
 	}
 	for i, command := range o.CommandOverrider {
 		if err := overrideWords(object, "command", command); err != nil {
-			return faultAt("commandOverrider", i, "", err)
+			return failed("commandOverrider", i, "", err)
 		}
 	}
 	for i, args := range o.ArgsOverrider {
 		if err := overrideWords(object, "args", args); err != nil {
-			return faultAt("argsOverrider", i, "", err)
+			return failed("argsOverrider", i, "", err)
 		}
 	}
 	for i, labels := range o.LabelsOverrider {
 		if err := cmp.Or(overrideMetadata(object, "labels", labels), check(object)); err != nil {
-			return faultAt("labelsOverrider", i, "/metadata/labels", err)
+			return failed("labelsOverrider", i, "/metadata/labels", err)
 		}
 	}
 	for i, annotations := range o.AnnotationsOverrider {
 		if err := cmp.Or(overrideMetadata(object, "annotations", annotations), check(object)); err != nil {
-			return faultAt("annotationsOverrider", i, "/metadata/annotations", err)
+			return failed("annotationsOverrider", i, "/metadata/annotations", err)
 		}
 	}
 	for i, field := range o.FieldOverrider {
 		path, err := overrideField(object, field)
 		if err := cmp.Or(err, check(object)); err != nil {
-			return faultAt("fieldOverrider", i, path, err)
+			return failed("fieldOverrider", i, path, err)
 		}
 	}
 	for i, plain := range o.Plaintext {
@@ -188,7 +181,7 @@ func edit(object map[string]any, o *policyv1alpha1.Overriders, check func(map[st
 			err = checkObject(object)
 		}
 		if err := cmp.Or(err, check(object)); err != nil {
-			return faultAt("plaintext", i, plain.Path, err)
+			return failed("plaintext", i, plain.Path, err)
 		}
 	}
 	return nil

@@ -2,8 +2,8 @@ package override
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -20,13 +20,7 @@ type Target struct {
 
 // TargetOf reads a Target off a whole object.
 func TargetOf(object *unstructured.Unstructured) Target {
-	return Target{
-		APIVersion: object.GetAPIVersion(),
-		Kind:       object.GetKind(),
-		Namespace:  object.GetNamespace(),
-		Name:       object.GetName(),
-		Labels:     object.GetLabels(),
-	}
+	return Target{object.GetAPIVersion(), object.GetKind(), object.GetNamespace(), object.GetName(), object.GetLabels()}
 }
 
 // Specificity is how precisely a policy selects an object; the more specific one is applied later.
@@ -82,34 +76,20 @@ func selects(selector *policyv1alpha1.ResourceSelector, target Target) Specifici
 
 // inOrder keeps the policies that select target, in the order in which they take effect, and a verdict for the others.
 func inOrder(target Target, policies []policyv1alpha1.Override) (ordered []policyv1alpha1.Override, dropped []Verdict) {
-	type candidate struct {
-		policy      policyv1alpha1.Override
-		namespaced  bool
-		specificity Specificity
-	}
-	var candidates []candidate
+	specificities := map[policyv1alpha1.Override]Specificity{}
 	for _, policy := range policies {
-		specificity := Selects(policy, target)
-		if specificity == Unselected {
-			for rule := range Rules(policy) {
-				dropped = append(dropped, Verdict{Policy: PolicyName(policy), Rule: rule, Reason: reasonResourceUnselected})
-			}
+		if specificities[policy] = Selects(policy, target); specificities[policy] != Unselected {
+			ordered = append(ordered, policy)
 			continue
 		}
-		candidates = append(candidates, candidate{policy, policy.GetNamespace() != "", specificity})
-	}
-	slices.SortStableFunc(candidates, func(a, b candidate) int {
-		if a.namespaced != b.namespaced {
-			if b.namespaced {
-				return -1
-			}
-			return 1
+		for rule := range Rules(policy) {
+			dropped = append(dropped, Verdict{Policy: PolicyName(policy), Rule: rule, Reason: reasonResourceUnselected})
 		}
-		return cmp.Or(cmp.Compare(a.specificity, b.specificity), cmp.Compare(a.policy.GetName(), b.policy.GetName()))
-	})
-	for _, c := range candidates {
-		ordered = append(ordered, c.policy)
 	}
+	slices.SortStableFunc(ordered, func(a, b policyv1alpha1.Override) int {
+		return cmp.Or(cmp.Compare(min(len(a.GetNamespace()), 1), min(len(b.GetNamespace()), 1)),
+			cmp.Compare(specificities[a], specificities[b]), cmp.Compare(a.GetName(), b.GetName()))
+	})
 	return ordered, dropped
 }
 
@@ -123,10 +103,7 @@ func Rules(policy policyv1alpha1.Override) []policyv1alpha1.RuleWithCluster {
 	return []policyv1alpha1.RuleWithCluster{{TargetCluster: spec.TargetCluster, Overriders: spec.Overriders}}
 }
 
-// PolicyName names a policy the way errors and verdicts do: "namespace/name", or "name" for a cluster-scoped one.
+// PolicyName names a policy as errors and verdicts do: "namespace/name", or "name" for a cluster-scoped one.
 func PolicyName(policy policyv1alpha1.Override) string {
-	if policy.GetNamespace() == "" {
-		return policy.GetName()
-	}
-	return fmt.Sprintf("%s/%s", policy.GetNamespace(), policy.GetName())
+	return strings.TrimPrefix(policy.GetNamespace()+"/"+policy.GetName(), "/")
 }
