@@ -26,32 +26,6 @@ func overridePlaintext(object map[string]any, o policyv1alpha1.PlaintextOverride
 	return err
 }
 
-// checkObject makes sure that an edit that may reach anything has left an object: one with a type and a name, and with labels and
-// annotations that are text.
-func checkObject(object map[string]any) error {
-	for _, name := range []string{"apiVersion", "kind"} {
-		if text, _ := object[name].(string); text == "" {
-			return fmt.Errorf("the object is left without %s", name)
-		}
-	}
-	metadata, ok := object["metadata"].(map[string]any)
-	if name, _ := metadata["name"].(string); !ok || name == "" {
-		return errors.New("the object is left without metadata.name")
-	}
-	for _, field := range []string{"labels", "annotations"} {
-		entries, ok := metadata[field].(map[string]any)
-		if !ok && metadata[field] != nil {
-			return fmt.Errorf("the %s are no map", field)
-		}
-		for key, value := range entries {
-			if _, text := value.(string); !text {
-				return fmt.Errorf("metadata.%s[%s] is no text: put it in quotes", field, key)
-			}
-		}
-	}
-	return nil
-}
-
 // overrideMetadata edits metadata.labels or metadata.annotations. Remove and replace touch only keys that exist.
 func overrideMetadata(object map[string]any, field string, o policyv1alpha1.LabelAnnotationOverrider) error {
 	metadata, ok := object["metadata"].(map[string]any)

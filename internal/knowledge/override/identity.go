@@ -88,7 +88,7 @@ func joined(entries, more map[string]string) map[string]string {
 	return entries
 }
 
-// check returns what an edit must not have done to an object. Namespaced is true for the edit of a namespace's policy.
+// check returns what an edit must not have done to an object, which may be anything. Namespaced is true for the edit of a namespace's policy.
 func (id identity) check(object map[string]any, namespaced bool) error {
 	metadata, ok := object["metadata"].(map[string]any)
 	if !ok {
@@ -103,15 +103,24 @@ func (id identity) check(object map[string]any, namespaced bool) error {
 		{"metadata.namespace", id.namespace, metadata["namespace"]},
 		{"metadata.name", id.name, metadata["name"]},
 	} {
-		if got, text := field.got.(string); got != field.want || !text && field.got != nil {
+		switch got, text := field.got.(string); {
+		case field.got == nil && field.want != "":
+			return fmt.Errorf("an override cannot change %s, which is %q: the object is left without %[1]s", field.path, field.want)
+		case got != field.want || !text && field.got != nil:
 			return fmt.Errorf("an override cannot change %s, which is %q", field.path, field.want)
 		}
 	}
 	for _, field := range []string{"labels", "annotations"} {
-		entries, _ := metadata[field].(map[string]any)
-		for key := range entries {
+		entries, ok := metadata[field].(map[string]any)
+		if !ok && metadata[field] != nil {
+			return fmt.Errorf("the %s are no map", field)
+		}
+		for key, value := range entries {
 			if workv1alpha1.IsOwnershipKey(key) {
-				return fmt.Errorf("an override cannot set metadata.%s[%s]: the control plane alone says what an object in a member belongs to", field, key)
+				return fmt.Errorf("an override cannot set metadata.%s[%s]: it shows which control plane an object in a member belongs to", field, key)
+			}
+			if _, text := value.(string); !text {
+				return fmt.Errorf("metadata.%s[%s] is no text: put it in quotes", field, key)
 			}
 		}
 	}
@@ -121,8 +130,8 @@ func (id identity) check(object map[string]any, namespaced bool) error {
 	return nil
 }
 
-// checkRights makes sure that whoever may write OverridePolicies in a namespace gives nobody rights by that: the API server lets
-// only those write RBAC objects who have these rights themselves.
+// checkRights refuses that OverridePolicies give rights: the API server lets only those write RBAC objects who have these rights
+// themselves, and has no such rule for OverridePolicies.
 func (id identity) checkRights(object map[string]any) error {
 	if equality.Semantic.DeepEqual(rightsIn(object), id.rights) {
 		return nil

@@ -176,11 +176,7 @@ func edit(object map[string]any, o *policyv1alpha1.Overriders, check func(map[st
 		}
 	}
 	for i, plain := range o.Plaintext {
-		err := overridePlaintext(object, plain)
-		if err == nil {
-			err = checkObject(object)
-		}
-		if err := cmp.Or(err, check(object)); err != nil {
+		if err := cmp.Or(overridePlaintext(object, plain), check(object)); err != nil {
 			return failed("plaintext", i, plain.Path, err)
 		}
 	}
