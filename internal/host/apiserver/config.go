@@ -28,6 +28,8 @@ const (
 type Config struct {
 	// Role is Hub or Member; empty means Hub.
 	Role Role
+	// Name is that of the cluster, the user and the context in kubeconfigs; empty means "flagship".
+	Name string
 	// DataDir holds etcd's data, keys and the lock file. It is created with mode 0700 if missing.
 	DataDir string
 	// PKIDir holds keys and certificates; empty means DataDir/pki. Servers that share one etcd need
@@ -103,6 +105,9 @@ func (c Config) complete() (Config, error) {
 	}
 	if c.Role != Hub && c.Role != Member {
 		return c, fmt.Errorf("unknown role %q", c.Role)
+	}
+	if c.Name == "" {
+		c.Name = "flagship"
 	}
 	if c.DataDir == "" {
 		return c, errors.New("no data directory given")

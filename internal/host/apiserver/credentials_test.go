@@ -38,6 +38,14 @@ func TestKubeconfig(t *testing.T) {
 	if _, err := client.CoreV1().Namespaces().Get(t.Context(), "kube-system", metav1.GetOptions{}); err != nil {
 		t.Errorf("the kubeconfig is refused: %v", err)
 	}
+	merged, err := (&clientcmd.ClientConfigLoadingRules{Precedence: []string{path, filepath.Join(hub.PKIDir(), "break-glass.kubeconfig")}}).Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if merged.CurrentContext != "flagship" || merged.Contexts["flagship"].AuthInfo != "flagship" ||
+		merged.Contexts["flagship-break-glass"].AuthInfo != "flagship-break-glass" || merged.Contexts["flagship-break-glass"].Cluster != "flagship" {
+		t.Errorf("merged kubeconfigs have the contexts %v", merged.Contexts)
+	}
 }
 
 func TestKeysArePrivate(t *testing.T) {

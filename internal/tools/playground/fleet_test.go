@@ -19,6 +19,8 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
@@ -208,6 +210,32 @@ func TestFilesAreForTheirOwnerOnly(t *testing.T) {
 		if err != nil || info.Mode().Perm() != 0o600 {
 			t.Errorf("%s: %v, %v; want mode 0600", file, info.Mode(), err)
 		}
+	}
+}
+
+// KUBECONFIG may name several files: clusters, users and contexts of the same name would hide each other.
+func TestMergedKubeconfigsStayApart(t *testing.T) {
+	fleet := shared.Start(t)
+	rules := &clientcmd.ClientConfigLoadingRules{Precedence: []string{
+		playground.HubKubeconfig(fleet.Dir), playground.MemberKubeconfig(fleet.Dir, "member1"), playground.MemberKubeconfig(fleet.Dir, "member2"),
+	}}
+	merged, err := rules.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	servers := map[string]bool{}
+	for _, name := range []string{"hub", "member1", "member2"} {
+		config, err := clientcmd.NewNonInteractiveClientConfig(*merged, name, nil, rules).ClientConfig()
+		if err != nil {
+			t.Fatal(err)
+		}
+		servers[config.Host] = true
+		if _, err := kubernetes.NewForConfigOrDie(config).CoreV1().Namespaces().Get(t.Context(), "kube-system", metav1.GetOptions{}); err != nil {
+			t.Errorf("context %s: %v", name, err)
+		}
+	}
+	if len(servers) != 3 || merged.CurrentContext != "hub" {
+		t.Errorf("the contexts lead to %v, the current one is %q", servers, merged.CurrentContext)
 	}
 }
 

@@ -62,6 +62,8 @@ type leaf struct {
 
 // KeyringOptions say whose keys to load.
 type Options struct {
+	// Name is that of the cluster, the user and the context in kubeconfigs.
+	Name string
 	// Dir is the directory of the keys.
 	Dir string
 	// URL is where clients reach the server.

@@ -17,9 +17,9 @@ import (
 // Kubeconfig is the kubeconfig of an administrator: of the operator, if there is one, else of a user with all rights for good.
 func (k *Keyring) Kubeconfig() ([]byte, error) {
 	if k.options.Operator {
-		return k.kubeconfig(operatorName)
+		return k.kubeconfig(operatorName, k.options.Name)
 	}
-	return k.kubeconfig(adminName)
+	return k.kubeconfig(adminName, k.options.Name)
 }
 
 // WriteKubeconfig writes the kubeconfig of an administrator to a file readable by its owner only, in one step, and again
@@ -40,7 +40,7 @@ func (k *Keyring) WriteKubeconfig(path string) error {
 
 // WriteBreakGlass writes the kubeconfig that RBAC does not bound, for the day when the rights of everybody else are lost.
 func (k *Keyring) WriteBreakGlass() error {
-	data, err := k.kubeconfig(adminName)
+	data, err := k.kubeconfig(adminName, k.options.Name+"-break-glass")
 	if err != nil {
 		return err
 	}
@@ -50,18 +50,18 @@ func (k *Keyring) WriteBreakGlass() error {
 	return nil
 }
 
-// kubeconfig leads to the server with the client certificate of this name.
-func (k *Keyring) kubeconfig(client string) ([]byte, error) {
+// kubeconfig leads to the server with the client certificate of this name. The cluster has one name in all of them, user and context
+// have that of the kubeconfig, so that kubeconfigs can be merged.
+func (k *Keyring) kubeconfig(client, name string) ([]byte, error) {
 	at := slices.IndexFunc(k.leaves, func(l leaf) bool { return l.name == client })
 	pair, _, err := k.dir.Leaf(client, k.authorities[k.leaves[at].issuer].Load(), k.leaves[at].profile)
 	if err != nil {
 		return nil, fmt.Errorf("loading the certificate %q: %w", client, err)
 	}
-	const name = "flagship"
 	config := clientcmdapi.NewConfig()
-	config.Clusters[name] = &clientcmdapi.Cluster{Server: k.options.URL, CertificateAuthorityData: k.authority().PEM}
+	config.Clusters[k.options.Name] = &clientcmdapi.Cluster{Server: k.options.URL, CertificateAuthorityData: k.authority().PEM}
 	config.AuthInfos[name] = &clientcmdapi.AuthInfo{ClientCertificateData: pair.Cert, ClientKeyData: pair.Key}
-	config.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name}
+	config.Contexts[name] = &clientcmdapi.Context{Cluster: k.options.Name, AuthInfo: name}
 	config.CurrentContext = name
 	data, err := clientcmd.Write(*config)
 	if err != nil {

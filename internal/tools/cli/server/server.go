@@ -71,6 +71,7 @@ It listens on 127.0.0.1, for clients on this machine, unless --bind-address says
 	}
 	f := c.Flags()
 	f.StringVar(&o.Server.DataDir, "data-dir", "", "where state, keys and the kubeconfig are kept (default: flagship in the user's state directory)")
+	f.StringVar(&o.Server.Name, "name", "flagship", "name of the cluster, the user and the context in kubeconfigs of the control plane, which tells them from those of others")
 	f.StringVar(&o.Server.BindAddress, "bind-address", "127.0.0.1", "IP address to listen on; the default is for clients on this machine, 0.0.0.0 is every address of it")
 	f.IntVar(&o.Server.Port, "port", defaultServerPort, "port to listen on")
 	f.StringVar(&o.Server.AdvertiseAddress, "advertise-address", "", "IP address that goes into kubeconfigs (default: that of --bind-address, or one of this machine if that is 0.0.0.0)")

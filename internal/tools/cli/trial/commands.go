@@ -25,7 +25,7 @@ func startHub(ctx context.Context, o playground.HubOptions) (playground.Hub, err
 	cli.LogTo(o.Log)
 	go memory.Adapt(ctx)
 	h, err := controlplane.Start(ctx, controlplane.Options{
-		Server:     controlplane.Server{DataDir: o.DataDir, Port: o.Port, Profiling: o.Profiling, AllowLoopbackMembers: true},
+		Server:     controlplane.Server{Name: "hub", DataDir: o.DataDir, Port: o.Port, Profiling: o.Profiling, AllowLoopbackMembers: true},
 		LeaseGrace: o.AgentGrace,
 		Brake:      brake.Config{Share: 1}, // off: a playground and a bench remove everything they made, at once
 	})

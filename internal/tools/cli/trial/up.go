@@ -3,7 +3,9 @@ package trial
 import (
 	"context"
 	"fmt"
+	"io"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -68,9 +70,23 @@ func runUp(ctx context.Context, s cli.Streams, c playground.Config) error {
 		return err
 	}
 	fmt.Fprintf(s.Out, "Flagship is ready: export KUBECONFIG=%s   (Ctrl-C ends it)\n", playground.HubKubeconfig(p.DataDir()))
+	printContexts(s.Out, p)
 	err = p.Wait()
 	fmt.Fprintln(s.Out, "Flagship has ended; its state stays in "+p.DataDir())
 	return err
+}
+
+// printContexts prints how to reach the members beside the control plane.
+func printContexts(out io.Writer, p *playground.Playground) {
+	members := p.Members()
+	if len(members) == 0 {
+		return
+	}
+	files := []string{playground.HubKubeconfig(p.DataDir())}
+	for _, member := range members {
+		files = append(files, playground.MemberKubeconfig(p.DataDir(), member.Name))
+	}
+	fmt.Fprintf(out, "With its members as contexts, such as kubectl --context %s: export KUBECONFIG=%s\n", members[0].Name, strings.Join(files, string(filepath.ListSeparator)))
 }
 
 func startFleet(ctx context.Context, c playground.Config) (*playground.Playground, error) {

@@ -19,7 +19,7 @@ const stopPatience = 2 * time.Second
 
 // Config says what cluster to be. Name and DataDir are required.
 type Config struct {
-	// Name is what the nodes' names start with.
+	// Name is what the nodes' names start with, and the name of the context in the kubeconfig.
 	Name string
 	// DataDir is made if missing; a cluster that was here before comes up with its state.
 	DataDir string
@@ -55,7 +55,7 @@ func Run(ctx context.Context, c Config, ready func()) (err error) {
 		return err
 	}
 	server, err := apiserver.Start(ctx, apiserver.Config{
-		Role: apiserver.Member, DataDir: c.DataDir, Port: c.Port, ServiceCIDR: c.ServiceCIDR, NoFsync: true,
+		Role: apiserver.Member, Name: c.Name, DataDir: c.DataDir, Port: c.Port, ServiceCIDR: c.ServiceCIDR, NoFsync: true,
 		StorageQuota: c.StorageQuota, RuntimeConfig: c.RuntimeConfig,
 	})
 	if err != nil {
