@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,26 +24,23 @@ const maxPatchOperations = 10_000
 
 // operationsOf returns the operations that the hooks have for a kind, nil if none.
 func operationsOf(hooks []*hook, kind schema.GroupVersionKind) *interpret.Operations {
-	operations := &interpret.Operations{}
-	claimed := false
-	claim := func(operation configv1alpha1.InterpreterOperation, assign func(*hook)) {
-		for _, h := range hooks {
-			if h.matches(operation, kind) {
-				assign(h)
-				claimed = true
-				return
-			}
+	operations, found := &interpret.Operations{}, false
+	for operation, assign := range map[configv1alpha1.InterpreterOperation]func(*hook){
+		configv1alpha1.InterpreterOperationInterpretReplica:    func(h *hook) { operations.Replicas = h.replicas },
+		configv1alpha1.InterpreterOperationInterpretComponent:  func(h *hook) { operations.Components = h.components },
+		configv1alpha1.InterpreterOperationReviseReplica:       func(h *hook) { operations.Revise = h.revise },
+		configv1alpha1.InterpreterOperationRetain:              func(h *hook) { operations.Retain = h.retain },
+		configv1alpha1.InterpreterOperationAggregateStatus:     func(h *hook) { operations.Aggregate = h.aggregate },
+		configv1alpha1.InterpreterOperationInterpretStatus:     func(h *hook) { operations.Reflect = h.reflect },
+		configv1alpha1.InterpreterOperationInterpretHealth:     func(h *hook) { operations.Health = h.health },
+		configv1alpha1.InterpreterOperationInterpretDependency: func(h *hook) { operations.Dependencies = h.dependencies },
+	} {
+		if i := slices.IndexFunc(hooks, func(h *hook) bool { return h.matches(operation, kind) }); i >= 0 {
+			assign(hooks[i])
+			found = true
 		}
 	}
-	claim(configv1alpha1.InterpreterOperationInterpretReplica, func(h *hook) { operations.Replicas = h.replicas })
-	claim(configv1alpha1.InterpreterOperationInterpretComponent, func(h *hook) { operations.Components = h.components })
-	claim(configv1alpha1.InterpreterOperationReviseReplica, func(h *hook) { operations.Revise = h.revise })
-	claim(configv1alpha1.InterpreterOperationRetain, func(h *hook) { operations.Retain = h.retain })
-	claim(configv1alpha1.InterpreterOperationAggregateStatus, func(h *hook) { operations.Aggregate = h.aggregate })
-	claim(configv1alpha1.InterpreterOperationInterpretStatus, func(h *hook) { operations.Reflect = h.reflect })
-	claim(configv1alpha1.InterpreterOperationInterpretHealth, func(h *hook) { operations.Health = h.health })
-	claim(configv1alpha1.InterpreterOperationInterpretDependency, func(h *hook) { operations.Dependencies = h.dependencies })
-	if !claimed {
+	if !found {
 		return nil
 	}
 	return operations
@@ -54,13 +52,9 @@ func newRequest(operation configv1alpha1.InterpreterOperation, obj *unstructured
 	if err != nil {
 		return nil, fmt.Errorf("encoding the object: %w", err)
 	}
-	kind := obj.GroupVersionKind()
 	return &configv1alpha1.ResourceInterpreterRequest{
-		Kind:      metav1.GroupVersionKind{Group: kind.Group, Version: kind.Version, Kind: kind.Kind},
-		Name:      obj.GetName(),
-		Namespace: obj.GetNamespace(),
-		Operation: operation,
-		Object:    runtime.RawExtension{Raw: raw},
+		Kind: metav1.GroupVersionKind(obj.GroupVersionKind()), Name: obj.GetName(), Namespace: obj.GetNamespace(),
+		Operation: operation, Object: runtime.RawExtension{Raw: raw},
 	}, nil
 }
 
@@ -71,6 +65,33 @@ func (h *hook) interpret(ctx context.Context, operation configv1alpha1.Interpret
 		return nil, err
 	}
 	return h.call(ctx, request)
+}
+
+// patch calls the webhook for an operation that returns a patch of the object. Complete adds to the request.
+func (h *hook) patch(ctx context.Context, operation configv1alpha1.InterpreterOperation, obj *unstructured.Unstructured,
+	complete func(*configv1alpha1.ResourceInterpreterRequest) error) (*unstructured.Unstructured, error) {
+	request, err := newRequest(operation, obj)
+	if err != nil {
+		return nil, err
+	}
+	if err := complete(request); err != nil {
+		return nil, err
+	}
+	response, err := h.call(ctx, request)
+	if err != nil || len(response.Patch) == 0 {
+		return obj, err
+	}
+	if response.PatchType == nil || *response.PatchType != configv1alpha1.PatchTypeJSONPatch {
+		return nil, h.wrong(errors.New("it has a patch that is not of type JSONPatch"))
+	}
+	result, err := apply(response.Patch, request.Object.Raw)
+	if err != nil {
+		return nil, h.wrong(err)
+	}
+	if err := interpret.SameObject(obj, result); err != nil {
+		return nil, h.wrong(err)
+	}
+	return result, nil
 }
 
 func (h *hook) replicas(ctx context.Context, obj *unstructured.Unstructured) (interpret.ReplicaResult, error) {
@@ -100,34 +121,28 @@ func (h *hook) components(ctx context.Context, obj *unstructured.Unstructured) (
 }
 
 func (h *hook) revise(ctx context.Context, obj *unstructured.Unstructured, replicas int32) (*unstructured.Unstructured, error) {
-	request, err := newRequest(configv1alpha1.InterpreterOperationReviseReplica, obj)
-	if err != nil {
-		return nil, err
-	}
-	request.DesiredReplicas = &replicas
-	return h.patched(ctx, request, obj)
+	return h.patch(ctx, configv1alpha1.InterpreterOperationReviseReplica, obj, func(request *configv1alpha1.ResourceInterpreterRequest) error {
+		request.DesiredReplicas = &replicas
+		return nil
+	})
 }
 
 func (h *hook) retain(ctx context.Context, desired, observed *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	request, err := newRequest(configv1alpha1.InterpreterOperationRetain, desired)
-	if err != nil {
-		return nil, err
-	}
-	raw, err := json.Marshal(observed.Object)
-	if err != nil {
-		return nil, fmt.Errorf("encoding the observed object: %w", err)
-	}
-	request.ObservedObject = &runtime.RawExtension{Raw: raw}
-	return h.patched(ctx, request, desired)
+	return h.patch(ctx, configv1alpha1.InterpreterOperationRetain, desired, func(request *configv1alpha1.ResourceInterpreterRequest) error {
+		raw, err := json.Marshal(observed.Object)
+		if err != nil {
+			return fmt.Errorf("encoding the observed object: %w", err)
+		}
+		request.ObservedObject = &runtime.RawExtension{Raw: raw}
+		return nil
+	})
 }
 
 func (h *hook) aggregate(ctx context.Context, template *unstructured.Unstructured, items []workv1alpha2.AggregatedStatusItem) (*unstructured.Unstructured, error) {
-	request, err := newRequest(configv1alpha1.InterpreterOperationAggregateStatus, template)
-	if err != nil {
-		return nil, err
-	}
-	request.AggregatedStatus = items
-	result, err := h.patched(ctx, request, template)
+	result, err := h.patch(ctx, configv1alpha1.InterpreterOperationAggregateStatus, template, func(request *configv1alpha1.ResourceInterpreterRequest) error {
+		request.AggregatedStatus = items
+		return nil
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -168,28 +183,6 @@ func (h *hook) dependencies(ctx context.Context, obj *unstructured.Unstructured)
 		}
 	}
 	return interpret.SortDependencies(response.Dependencies), nil
-}
-
-// patched calls the webhook and applies the patch that it returns to the object.
-func (h *hook) patched(ctx context.Context, request *configv1alpha1.ResourceInterpreterRequest, obj *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	response, err := h.call(ctx, request)
-	if err != nil {
-		return nil, err
-	}
-	if len(response.Patch) == 0 {
-		return obj, nil
-	}
-	if response.PatchType == nil || *response.PatchType != configv1alpha1.PatchTypeJSONPatch {
-		return nil, h.wrong(errors.New("it has a patch that is not of type JSONPatch"))
-	}
-	result, err := apply(response.Patch, request.Object.Raw)
-	if err != nil {
-		return nil, h.wrong(err)
-	}
-	if err := interpret.SameObject(obj, result); err != nil {
-		return nil, h.wrong(err)
-	}
-	return result, nil
 }
 
 func apply(patch, original []byte) (*unstructured.Unstructured, error) {

@@ -120,20 +120,20 @@ func (s *Store) Fingerprint(kind schema.GroupVersionKind, operation configv1alph
 
 // concerns is true if a rule of the webhook has any operation on the kind.
 func (h *hook) concerns(kind schema.GroupVersionKind) bool {
-	return slices.ContainsFunc(h.rules, func(r configv1alpha1.RuleWithOperations) bool {
-		return oneOf(r.APIGroups, kind.Group) && oneOf(r.APIVersions, kind.Version) && oneOf(r.Kinds, kind.Kind)
-	})
+	return slices.ContainsFunc(h.rules, func(r configv1alpha1.RuleWithOperations) bool { return ruleMatches(r, kind) })
 }
 
 // matches is true if a rule of the webhook has the operation on the kind.
 func (h *hook) matches(operation configv1alpha1.InterpreterOperation, kind schema.GroupVersionKind) bool {
 	return slices.ContainsFunc(h.rules, func(r configv1alpha1.RuleWithOperations) bool {
-		return slices.ContainsFunc(r.Operations, func(o configv1alpha1.InterpreterOperation) bool {
-			return o == configv1alpha1.InterpreterOperationAll || o == operation
-		}) && oneOf(r.APIGroups, kind.Group) && oneOf(r.APIVersions, kind.Version) && oneOf(r.Kinds, kind.Kind)
+		return oneOf(r.Operations, operation) && ruleMatches(r, kind)
 	})
 }
 
-func oneOf(list []string, value string) bool {
-	return slices.ContainsFunc(list, func(entry string) bool { return entry == "*" || entry == value })
+func ruleMatches(r configv1alpha1.RuleWithOperations, kind schema.GroupVersionKind) bool {
+	return oneOf(r.APIGroups, kind.Group) && oneOf(r.APIVersions, kind.Version) && oneOf(r.Kinds, kind.Kind)
+}
+
+func oneOf[T ~string](list []T, value T) bool {
+	return slices.Contains(list, "*") || slices.Contains(list, value)
 }
