@@ -33,14 +33,15 @@ type requeuer struct {
 	// seen is the last snapshot that was compared.
 	seen *decision.Snapshot
 
-	mu           sync.Mutex
-	changedClaim map[types.NamespacedName]struct{}
-	changedKinds []interpret.Kinds
+	changedKinds interpret.PendingKinds
+
+	mu            sync.Mutex
+	changedClaims map[types.NamespacedName]struct{}
 }
 
 func newRequeuer(c *Controller) *requeuer {
 	r := &requeuer{
-		controller: c, queue: make(chan queue, 1), changedClaim: map[types.NamespacedName]struct{}{},
+		controller: c, queue: make(chan queue, 1), changedClaims: map[types.NamespacedName]struct{}{},
 		clusters: make(chan struct{}, 1), capacity: make(chan struct{}, 1), kinds: make(chan struct{}, 1),
 	}
 	c.freed = r.requeuePending
@@ -64,14 +65,14 @@ func (r *requeuer) clusterChanged() { notify(r.clusters) }
 // converted requeues the bindings that a change of definitions or claims concerns: those of some kinds; or those that await a claim,
 // and after them all that wait.
 func (r *requeuer) converted(change conversion.Change) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	if change.Kinds != nil {
-		r.changedKinds = append(r.changedKinds, change.Kinds)
+		r.changedKinds.Add(change.Kinds)
 		notify(r.kinds)
 		return
 	}
-	r.changedClaim[change.Claim] = struct{}{}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.changedClaims[change.Claim] = struct{}{}
 	notify(r.capacity)
 }
 
@@ -146,8 +147,8 @@ func (r *requeuer) Start(ctx context.Context) error {
 // have the claim too, their devices may look free.
 func (r *requeuer) requeueAwaitingClaims(q queue) {
 	r.mu.Lock()
-	claims := r.changedClaim
-	r.changedClaim = map[types.NamespacedName]struct{}{}
+	claims := r.changedClaims
+	r.changedClaims = map[types.NamespacedName]struct{}{}
 	r.mu.Unlock()
 	for claim := range claims {
 		for _, key := range r.controller.awaitingClaims.Naming(claim) {
@@ -158,28 +159,20 @@ func (r *requeuer) requeueAwaitingClaims(q queue) {
 
 // requeueKinds enqueues the bindings of kinds that changed. After a failure the kinds are kept.
 func (r *requeuer) requeueKinds(ctx context.Context, q queue) error {
-	r.mu.Lock()
-	changes := slices.Clone(r.changedKinds)
-	r.mu.Unlock()
-	changed := map[schema.GroupVersionKind]bool{} // there are many bindings, and few kinds of them
-	err := r.each(ctx, func(b workv1alpha2.Binding) {
-		kind := kindOf(b)
-		concerned, known := changed[kind]
-		if !known {
-			concerned = slices.ContainsFunc(changes, func(kinds interpret.Kinds) bool { return kinds(kind) })
-			changed[kind] = concerned
-		}
-		if concerned {
-			enqueue(q, b, true)
-		}
+	return r.changedKinds.Handle(func(kinds interpret.Kinds) error {
+		changed := map[schema.GroupVersionKind]bool{} // there are many bindings, and few kinds of them
+		return r.each(ctx, func(b workv1alpha2.Binding) {
+			kind := kindOf(b)
+			concerned, known := changed[kind]
+			if !known {
+				concerned = kinds(kind)
+				changed[kind] = concerned
+			}
+			if concerned {
+				enqueue(q, b, true)
+			}
+		})
 	})
-	if err != nil {
-		return err
-	}
-	r.mu.Lock()
-	r.changedKinds = r.changedKinds[len(changes):] // others may have been added
-	r.mu.Unlock()
-	return nil
 }
 
 // compare enqueues the bindings that a difference to the last snapshot concerns, and returns whether some cluster has more capacity.
@@ -258,36 +251,20 @@ func concerns(b workv1alpha2.Binding, waiting bool, changes []clusterChange) boo
 	req := decision.Request{Replicas: spec.Replicas, Requirements: spec.ReplicaRequirements, Components: spec.Components, Placement: spec.Placement}
 	var selectors []*decision.Selector
 	if waiting || followsClusters(&req) {
-		var err error
-		if selectors, err = allSelectors(&req); err != nil {
-			return true
-		}
-	}
-	for _, change := range changes {
-		for _, c := range []*decision.Cluster{change.before, change.after} {
-			if c == nil {
-				continue
-			}
-			if _, ok := held[c.Name]; ok {
+		for _, term := range req.Terms() {
+			tiers, err := decision.CompileTerm(term)
+			if err != nil {
 				return true
 			}
-			if slices.ContainsFunc(selectors, func(s *decision.Selector) bool { return s.Drops(c) == nil }) {
-				return true
-			}
+			selectors = append(selectors, tiers.Selectors...)
 		}
 	}
-	return false
-}
-
-// allSelectors compiles every affinity of the placement, overflow tiers included.
-func allSelectors(req *decision.Request) ([]*decision.Selector, error) {
-	var out []*decision.Selector
-	for _, term := range req.Terms() {
-		t, err := decision.CompileTerm(term)
-		if err != nil {
-			return nil, err
+	concerned := func(c *decision.Cluster) bool {
+		if c == nil {
+			return false
 		}
-		out = append(out, t.Selectors...)
+		_, holds := held[c.Name]
+		return holds || slices.ContainsFunc(selectors, func(s *decision.Selector) bool { return s.Drops(c) == nil })
 	}
-	return out, nil
+	return slices.ContainsFunc(changes, func(change clusterChange) bool { return concerned(change.before) || concerned(change.after) })
 }
