@@ -36,11 +36,7 @@ func (s *spread) findPaths(dim decision.Dimension, groups []group, limit int) []
 	kept, origin := prune(groups, dim.Min, limit)
 	f := all
 	f.groups = kept
-	if len(groups) == dim.Min {
-		f.all()
-	} else {
-		f.search(0, 0)
-	}
+	f.search(0, 0)
 	if len(f.found) == 0 {
 		all.largest()
 		return all.found
@@ -66,22 +62,13 @@ func prune(groups []group, size, limit int) (kept []group, origin []int) {
 	for keep > size && combinations(keep, size) > limit {
 		keep--
 	}
-	origin = make([]int, len(groups))
-	for i := range origin {
-		origin[i] = i
-	}
+	origin = indexes(len(groups))
 	if keep == len(groups) {
 		return groups, origin
 	}
 	slices.SortFunc(origin, func(a, b int) int {
 		x, y := groups[a], groups[b]
-		if x.held != y.held {
-			if x.held {
-				return -1
-			}
-			return 1
-		}
-		return compareGroups(x, y)
+		return cmp.Or(trueFirst(x.held, y.held), compareGroups(x, y))
 	})
 	origin = origin[:keep]
 	slices.Sort(origin)
@@ -89,6 +76,15 @@ func prune(groups []group, size, limit int) (kept []group, origin []int) {
 		kept = append(kept, groups[i])
 	}
 	return kept, origin
+}
+
+// indexes are 0 to n-1.
+func indexes(n int) []int {
+	out := make([]int, n)
+	for i := range out {
+		out[i] = i
+	}
+	return out
 }
 
 // combinations is n over k, or something above maxPaths.
@@ -122,10 +118,7 @@ func (f *finder) feasible() bool {
 
 // bySize returns the largest groups, as few as have enough clusters or as many as may be combined, and how many clusters they have.
 func (f *finder) bySize() (largest []int, clusters int) {
-	order := make([]int, len(f.groups))
-	for i := range order {
-		order[i] = i
-	}
+	order := indexes(len(f.groups))
 	slices.SortStableFunc(order, func(a, b int) int {
 		return cmp.Compare(len(f.groups[b].clusters), len(f.groups[a].clusters))
 	})
@@ -146,17 +139,6 @@ func (f *finder) largest() {
 	f.record(clusters)
 }
 
-func (f *finder) all() {
-	clusters := 0
-	for i := range f.groups {
-		f.stack = append(f.stack, i)
-		clusters += len(f.groups[i].clusters)
-	}
-	if clusters >= f.clusters {
-		f.record(clusters)
-	}
-}
-
 func (f *finder) search(clusters, begin int) {
 	if f.steps++; f.steps > f.maxSteps {
 		return
@@ -168,7 +150,8 @@ func (f *finder) search(clusters, begin int) {
 	if len(f.stack) == f.most {
 		return
 	}
-	for i := begin; i < len(f.groups); i++ {
+	last := len(f.groups) - max(f.least-len(f.stack), 1) // beyond it too few groups follow
+	for i := begin; i <= last; i++ {
 		f.stack = append(f.stack, i)
 		f.search(clusters+len(f.groups[i].clusters), i+1)
 		f.stack = f.stack[:len(f.stack)-1]
@@ -220,14 +203,16 @@ func preferHeld(found []path, groups []group) {
 		}
 		return n == held
 	}
-	slices.SortStableFunc(found, func(a, b path) int {
-		switch x, y := keeps(a), keeps(b); {
-		case x == y:
-			return 0
-		case x:
-			return -1
-		default:
-			return 1
-		}
-	})
+	slices.SortStableFunc(found, func(a, b path) int { return trueFirst(keeps(a), keeps(b)) })
+}
+
+func trueFirst(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return -1
+	default:
+		return 1
+	}
 }
