@@ -30,6 +30,8 @@ const (
 	AppliedBrakedReason = "Braked"
 	// AppliedForbiddenReason: the member refuses the objects to the account that writes them, by its RBAC or its admission.
 	AppliedForbiddenReason = "Forbidden"
+	// AppliedFamilyUnsupportedReason: the member has no addresses of the IP families that a Service names.
+	AppliedFamilyUnsupportedReason = "IPFamilyNotSupported"
 )
 
 // Reasons of the Dispatching condition.
@@ -100,6 +102,11 @@ func Braked(generation int64, message string) metav1.Condition {
 // the account that writes them; message names the account, and what it may not do.
 func Forbidden(generation int64, message string) metav1.Condition {
 	return condition(WorkApplied, metav1.ConditionFalse, AppliedForbiddenReason, message, generation)
+}
+
+// FamilyUnsupported returns the condition of a Work with a Service of IP families that the member does not have.
+func FamilyUnsupported(generation int64, message string) metav1.Condition {
+	return condition(WorkApplied, metav1.ConditionFalse, AppliedFamilyUnsupportedReason, message, generation)
 }
 
 // Progressing returns the condition of a Work that is not done yet. Reason is

@@ -56,12 +56,17 @@ func (a *Applier) setOutcome(work *workv1alpha1.Work, total int, results []outco
 		a.setBraked(work, err)
 		return backoff.Longest, nil // the release of the brake leads back here sooner
 	}
-	if objects.IsHeld(err) && total == 1 && (lasting || failing >= grace) {
-		a.setHeld(work, complaints[0])
-	} else if objects.OnlyForbidden(failures) {
-		a.setForbidden(work, a.failedToApply(work, total-len(complaints), complaints))
-	} else if lasting || failing >= grace {
-		a.setFailed(work, total-len(complaints), "", complaints...)
+	message := fmt.Sprintf("Failed to apply all manifests (%d/%d): %s", max(total-len(complaints), 0), len(work.Spec.Workload.Manifests), strings.Join(complaints, "; "))
+	due := lasting || failing >= grace
+	switch {
+	case objects.IsHeld(err) && total == 1 && due:
+		a.setNotApplied(work, workv1alpha1.Held(work.Generation, complaints[0]))
+	case objects.Only(objects.IsForbidden, failures):
+		a.setNotApplied(work, workv1alpha1.Forbidden(work.Generation, message))
+	case objects.Only(objects.IsFamilyUnsupported, failures):
+		a.setNotApplied(work, workv1alpha1.FamilyUnsupported(work.Generation, message))
+	case due:
+		a.setNotApplied(work, workv1alpha1.NotApplied(work.Generation, message))
 	}
 	if lasting && !objects.Unavailable(err) {
 		return min(max(failing, minRetryPause), backoff.Longest), nil
@@ -91,24 +96,6 @@ func complaintsOf(results []outcome) (complaints []string, failures []error, las
 	return complaints, failures, lasting
 }
 
-// setFailed reports that a Work is not applied, to its condition and as an event.
-func (a *Applier) setFailed(work *workv1alpha1.Work, succeeded int, reason string, complaints ...string) {
-	message := reason
-	if reason == "" {
-		message = a.failedToApply(work, succeeded, complaints)
-	}
-	a.setNotApplied(work, workv1alpha1.NotApplied(work.Generation, shortened(message)))
-}
-
-// setForbidden reports that the member refuses a Work to the account that writes its objects.
-func (a *Applier) setForbidden(work *workv1alpha1.Work, message string) {
-	a.setNotApplied(work, workv1alpha1.Forbidden(work.Generation, shortened(message)))
-}
-
-func (a *Applier) failedToApply(work *workv1alpha1.Work, succeeded int, complaints []string) string {
-	return fmt.Sprintf("Failed to apply all manifests (%d/%d): %s", max(succeeded, 0), len(work.Spec.Workload.Manifests), strings.Join(complaints, "; "))
-}
-
 func shortened(message string) string {
 	if len(message) > maxMessage {
 		return strings.ToValidUTF8(message[:maxMessage], "") + " …"
@@ -116,17 +103,14 @@ func shortened(message string) string {
 	return message
 }
 
+// setNotApplied reports why a Work is not applied, to its condition and as an event.
 func (a *Applier) setNotApplied(work *workv1alpha1.Work, condition metav1.Condition) {
+	condition.Message = shortened(condition.Message)
 	a.report.Update(client.ObjectKeyFromObject(work), workstatus.Apply, func(_ *workv1alpha1.Work, status *workv1alpha1.WorkStatus) {
 		meta.SetStatusCondition(&status.Conditions, workv1alpha1.Dispatching(work.Generation))
 		meta.SetStatusCondition(&status.Conditions, condition)
 	})
 	a.events.Publish(events.Warning(events.Reference(workKind, work), events.SyncFailed, condition.Message))
-}
-
-// setHeld reports that the object of a Work is kept as it is.
-func (a *Applier) setHeld(work *workv1alpha1.Work, message string) {
-	a.setNotApplied(work, workv1alpha1.Held(work.Generation, message))
 }
 
 // setDropped names fields that the member does not know.

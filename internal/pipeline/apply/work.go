@@ -74,7 +74,7 @@ func (a *Applier) reconcile(ctx context.Context, cluster string, key types.Names
 	if destination.conn == nil || destination.conn.Health().Down {
 		err := destination.unavailable()
 		if !appliedAt(work, work.Generation) {
-			a.setFailed(work, 0, fmt.Sprintf("Waiting for the cluster: %v", err))
+			a.setNotApplied(work, workv1alpha1.NotApplied(work.Generation, fmt.Sprintf("Waiting for the cluster: %v", err)))
 		}
 		return 0, err
 	}
@@ -146,7 +146,7 @@ func (a *Applier) apply(ctx context.Context, via objects.Access, work *workv1alp
 	manifests := ssa.ManifestsOf(work)
 	if reason := a.holds(ctx, conn.Name(), manifests); reason != "" {
 		if a.troubles.Since(key, a.clock.Now()) >= grace {
-			a.setFailed(work, 0, reason)
+			a.setNotApplied(work, workv1alpha1.NotApplied(work.Generation, reason))
 		}
 		return time.Second, nil
 	}
@@ -326,7 +326,7 @@ func kept(work *workv1alpha1.Work) events.Event {
 
 // setStuck reports that a Work cannot go because its cluster cannot be reached.
 func (a *Applier) setStuck(work *workv1alpha1.Work, err error) {
-	a.setFailed(work, 0, fmt.Sprintf("Waiting for the cluster, to remove what was applied there: %v", err))
+	a.setNotApplied(work, workv1alpha1.NotApplied(work.Generation, fmt.Sprintf("Waiting for the cluster, to remove what was applied there: %v", err)))
 }
 
 func (a *Applier) removeAll(ctx context.Context, d destination, work *workv1alpha1.Work, manifests []ssa.Manifest) error {
@@ -357,13 +357,13 @@ func (a *Applier) removeAll(ctx context.Context, d destination, work *workv1alph
 	if err == nil {
 		return braked // what failed is tried again first
 	}
-	if objects.OnlyForbidden(failures) {
-		a.setForbidden(work, fmt.Sprintf("Failed to remove what was applied: %v", err))
+	if objects.Only(objects.IsForbidden, failures) {
+		a.setNotApplied(work, workv1alpha1.Forbidden(work.Generation, fmt.Sprintf("Failed to remove what was applied: %v", err)))
 		return objects.Forbidden(err)
 	}
 	lasting := slices.ContainsFunc(failures, func(err error) bool { return !objects.IsTransient(err) })
 	if !objects.Unavailable(err) && (lasting || a.troubles.Since(key, a.clock.Now()) >= leaveGrace) {
-		a.setFailed(work, 0, fmt.Sprintf("Failed to remove what was applied: %v", err))
+		a.setNotApplied(work, workv1alpha1.NotApplied(work.Generation, fmt.Sprintf("Failed to remove what was applied: %v", err)))
 	}
 	if !lasting {
 		return objects.Transient(err)

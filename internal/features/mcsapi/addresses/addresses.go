@@ -134,7 +134,7 @@ func (a *addresser) address(ctx context.Context, conn *member.Conn, live *unstru
 	return a.patch(ctx, conn, live, map[string]any{"spec": map[string]any{"ips": ips}}, exportwork.AddressesManager)
 }
 
-func (a *addresser) setStatus(ctx context.Context, conn *member.Conn, live *unstructured.Unstructured, exporting []string, refusal string) error {
+func (a *addresser) setStatus(ctx context.Context, conn *member.Conn, live *unstructured.Unstructured, exporting []string, refusal *metav1.Condition) error {
 	object, err := readImport(live)
 	if err != nil {
 		return err

@@ -3,7 +3,6 @@ package addresses
 import (
 	"net/netip"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -11,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	multiclusterv1beta1 "github.com/flagship-k8s/flagship/api/multicluster/v1beta1"
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 )
 
 // addressesFor are the addresses of an import: those of the derived Service in the families of the import, in their order.
@@ -38,7 +38,7 @@ func familyOf(ip string) corev1.IPFamily {
 }
 
 // importStatus is the status of an import in a cluster. Refusal is why its derived Service could not be made there.
-func importStatus(object *multiclusterv1beta1.ServiceImport, exporting, ips []string, refusal string, now time.Time) multiclusterv1beta1.ServiceImportStatus {
+func importStatus(object *multiclusterv1beta1.ServiceImport, exporting, ips []string, refusal *metav1.Condition, now time.Time) multiclusterv1beta1.ServiceImportStatus {
 	status := *object.Status.DeepCopy()
 	status.EndpointSliceObjects = multiclusterv1beta1.EndpointSliceObjectsPresent
 	status.Clusters = nil
@@ -47,10 +47,10 @@ func importStatus(object *multiclusterv1beta1.ServiceImport, exporting, ips []st
 	}
 	condition := multiclusterv1beta1.ImportIsReady(object.Generation)
 	switch {
-	case strings.Contains(refusal, "ipFamilies"):
-		condition = multiclusterv1beta1.IPFamilyNotSupported(object.Generation, refusal)
-	case refusal != "":
-		condition = multiclusterv1beta1.ImportPending(object.Generation, refusal)
+	case refusal != nil && refusal.Reason == workv1alpha1.AppliedFamilyUnsupportedReason:
+		condition = multiclusterv1beta1.IPFamilyNotSupported(object.Generation, refusal.Message)
+	case refusal != nil:
+		condition = multiclusterv1beta1.ImportPending(object.Generation, refusal.Message)
 	case object.Spec.Type == multiclusterv1beta1.ClusterSetIP && len(ips) == 0:
 		condition = multiclusterv1beta1.ImportPending(object.Generation, "The service has no address yet")
 	}

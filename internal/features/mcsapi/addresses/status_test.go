@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	multiclusterv1beta1 "github.com/flagship-k8s/flagship/api/multicluster/v1beta1"
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/features/mcsapi/clusterset"
 )
 
@@ -46,13 +47,13 @@ func TestImportStatus(t *testing.T) {
 	object := &multiclusterv1beta1.ServiceImport{ObjectMeta: metav1.ObjectMeta{Namespace: webKey.Namespace, Name: webKey.Name}, Spec: clustersetOf("a").Spec}
 	cases := map[string]struct {
 		ips     []string
-		refusal string
+		refusal *metav1.Condition
 		want    string
 	}{
-		"an address":                {[]string{"10.0.0.1"}, "", "Ready"},
-		"no address":                {nil, "", "Pending"},
-		"refused":                   {nil, "Service shop/derived-web: it is somebody else's", "Pending"},
-		"families it does not have": {nil, `Service "derived-web" is invalid: spec.ipFamilies[0]: not configured on this cluster`, "IPFamilyNotSupported"},
+		"an address":                {[]string{"10.0.0.1"}, nil, "Ready"},
+		"no address":                {nil, nil, "Pending"},
+		"refused":                   {nil, new(workv1alpha1.NotApplied(1, "Service shop/derived-web: the field spec.ipFamilies belongs to another manager")), "Pending"},
+		"families it does not have": {nil, new(workv1alpha1.FamilyUnsupported(1, `Service "derived-web" is invalid: spec.ipFamilies[0]: not configured on this cluster`)), "IPFamilyNotSupported"},
 	}
 	for reason, c := range cases {
 		t.Run(reason, func(t *testing.T) {

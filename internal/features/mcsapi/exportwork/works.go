@@ -72,13 +72,13 @@ func RecordOf(imported metav1.Object) types.NamespacedName {
 	return EndpointsKey(imported.GetAnnotations()[networkingv1alpha1.EndpointSliceProvisionClusterAnnotation], endpointslices.SliceOf(imported))
 }
 
-// Refusal returns why what a Work carries could not be applied; empty if it was, or before the first attempt.
-func Refusal(work *workv1alpha1.Work) string {
+// Refusal returns the condition with why what a Work carries could not be applied; nil if it was, or before the first attempt.
+func Refusal(work *workv1alpha1.Work) *metav1.Condition {
 	applied := meta.FindStatusCondition(work.Status.Conditions, workv1alpha1.WorkApplied)
 	if applied == nil || applied.Status == metav1.ConditionTrue {
-		return ""
+		return nil
 	}
-	return applied.Message
+	return applied
 }
 
 const (

@@ -289,8 +289,8 @@ func obstacles(works []*workv1alpha1.Work) string {
 	found := map[string]string{}
 	for _, w := range works {
 		cluster, _ := workv1alpha1.ClusterOfExecutionNamespace(w.Namespace)
-		if refusal := exportwork.Refusal(w); refusal != "" && w.DeletionTimestamp == nil {
-			found[cluster] = fmt.Sprintf("cluster %s: %s", cluster, refusal)
+		if refusal := exportwork.Refusal(w); refusal != nil && w.DeletionTimestamp == nil {
+			found[cluster] = fmt.Sprintf("cluster %s: %s", cluster, refusal.Message)
 		}
 	}
 	return strings.Join(slices.Sorted(maps.Values(found)), "; ")

@@ -3,9 +3,12 @@ package objects
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/dynamic"
@@ -77,14 +80,16 @@ func IsForbidden(err error) bool {
 	return errors.As(err, &refused)
 }
 
-// onlyForbidden returns whether everything that failed was forbidden.
-func OnlyForbidden(errs []error) bool {
-	for _, err := range errs {
-		if !IsForbidden(err) {
-			return false
-		}
-	}
-	return len(errs) > 0
+// IsFamilyUnsupported returns whether the member refused a Service of IP families that it does not have.
+func IsFamilyUnsupported(err error) bool {
+	var refusal apierrors.APIStatus
+	return apierrors.IsInvalid(err) && errors.As(err, &refusal) && refusal.Status().Details != nil &&
+		slices.ContainsFunc(refusal.Status().Details.Causes, func(c metav1.StatusCause) bool { return strings.HasPrefix(c.Field, "spec.ipFamilies") })
+}
+
+// Only returns whether there are errors and all of them are of a kind.
+func Only(is func(error) bool, errs []error) bool {
+	return len(errs) > 0 && !slices.ContainsFunc(errs, func(err error) bool { return !is(err) })
 }
 
 // refused adds to a refusal by the member's authorization or admission which account it concerns, and what to do.
@@ -109,6 +114,7 @@ func (t target) unseen() error {
 	return nil
 }
 
+// Unavailable returns whether the member could not be reached.
 func Unavailable(err error) bool {
 	var u *member.UnavailableError
 	return errors.As(err, &u)
