@@ -3,6 +3,7 @@ package v1alpha2
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // Binding is a ResourceBinding or a ClusterResourceBinding.
@@ -19,6 +20,11 @@ type Binding interface {
 	PermanentIDLabel() string
 	// Finalizer keeps this kind of binding until its Works are gone.
 	Finalizer() string
+}
+
+// GroupVersionKind is the kind of the object.
+func (r ObjectReference) GroupVersionKind() schema.GroupVersionKind {
+	return schema.FromAPIVersionAndKind(r.APIVersion, r.Kind)
 }
 
 var (

@@ -7,6 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+
+	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 )
 
 // Ref names one template. It is comparable and serves as a queue key.
@@ -24,6 +26,11 @@ func NamespaceRef(name string) Ref {
 // RefOf returns the reference of an object that carries its own kind.
 func RefOf(obj *unstructured.Unstructured) Ref {
 	return Ref{GroupVersionKind: obj.GroupVersionKind(), Namespace: obj.GetNamespace(), Name: obj.GetName()}
+}
+
+// TemplateOf returns the reference of a binding's template, in the version that the binding names.
+func TemplateOf(spec *workv1alpha2.ResourceBindingSpec) Ref {
+	return Ref{GroupVersionKind: spec.Resource.GroupVersionKind(), Namespace: spec.Resource.Namespace, Name: spec.Resource.Name}
 }
 
 // String is the reference as logs show it: "apps/v1/Deployment shop/web".

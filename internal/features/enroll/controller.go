@@ -8,17 +8,12 @@ import (
 	"slices"
 	"time"
 
-	"github.com/flagship-k8s/flagship/internal/features/enroll/membership"
-
-	"github.com/flagship-k8s/flagship/internal/features/enroll/memberaccount"
-
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -32,14 +27,14 @@ import (
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/member"
+	"github.com/flagship-k8s/flagship/internal/features/enroll/memberaccount"
+	"github.com/flagship-k8s/flagship/internal/features/enroll/membership"
+	"github.com/flagship-k8s/flagship/internal/knowledge/backoff"
 	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 )
 
 const (
-	// Retries after a failure.
-	shortestRetry = 50 * time.Millisecond
-	longestRetry  = time.Minute
 	// concurrency is how many Clusters are worked on at once: a member that hangs takes one place until its deadline.
 	concurrency = 16
 	// renewTimeout bounds what renewal or leaving may take of a worker's time.
@@ -114,7 +109,7 @@ func Setup(mgr ctrl.Manager, deps Deps) error {
 		Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(clusterOfSecret)).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: concurrency,
-			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](shortestRetry, longestRetry),
+			RateLimiter:             backoff.Limiter[reconcile.Request](),
 			SkipNameValidation:      new(true),
 		}).
 		Complete(controlloop.Track(mgr, r))
@@ -205,7 +200,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, q reconcile.Request) (reconc
 // afterConflict looks again soon: what was in our way may be a change that does not bring us back, as those of status.
 func afterConflict(result reconcile.Result, err error) (reconcile.Result, error) {
 	if apierrors.IsConflict(err) {
-		return reconcile.Result{RequeueAfter: shortestRetry}, nil
+		return reconcile.Result{RequeueAfter: backoff.Conflict}, nil
 	}
 	return result, err
 }

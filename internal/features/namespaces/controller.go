@@ -13,7 +13,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	ctrlevent "sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/source"
@@ -25,6 +24,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/knowledge/backoff"
 	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
+	"github.com/flagship-k8s/flagship/internal/knowledge/fairqueue"
 )
 
 const (
@@ -72,7 +72,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 	}
 	all := func(q namespaceQueue) {
 		for _, meta := range l.templates.List(namespaceKind, "", labels.Everything()) {
-			enqueue(q, soon, Namespace(meta.Name))
+			fairqueue.Enqueue(q, soon, Namespace(meta.Name))
 		}
 	}
 	for _, watch := range []source.TypedSource[Namespace]{
@@ -86,14 +86,6 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 		}
 	}
 	return nil
-}
-
-func enqueue(q namespaceQueue, priority int, name Namespace) {
-	if ranked, ok := q.(priorityqueue.PriorityQueue[Namespace]); ok {
-		ranked.AddWithOpts(priorityqueue.AddOpts{Priority: &priority}, name)
-		return
-	}
-	q.Add(name)
 }
 
 func carriedNamespace(obj client.Object) []string {
@@ -119,7 +111,7 @@ func (f *namespaceFeed) Start(_ context.Context, queue namespaceQueue) error {
 		if f.synced.Load() {
 			priority = soon
 		}
-		enqueue(queue, priority, Namespace(ref.Name))
+		fairqueue.Enqueue(queue, priority, Namespace(ref.Name))
 	})
 	return nil
 }
@@ -191,14 +183,14 @@ func onNamespaceWork(templates Templates) handler.TypedEventHandler[*workv1alpha
 	type work = *workv1alpha1.Work
 	add := func(q namespaceQueue, priority int, w work) {
 		for _, name := range carriedNamespace(w) {
-			enqueue(q, priority, Namespace(name))
+			fairqueue.Enqueue(q, priority, Namespace(name))
 		}
 	}
 	return handler.TypedFuncs[work, Namespace]{
 		CreateFunc: func(_ context.Context, e ctrlevent.TypedCreateEvent[work], q namespaceQueue) {
 			for _, name := range carriedNamespace(e.Object) {
 				if _, present := templates.Meta(Namespace(name).ref()); e.IsInInitialList || !present {
-					enqueue(q, later, Namespace(name))
+					fairqueue.Enqueue(q, later, Namespace(name))
 				}
 			}
 		},

@@ -80,10 +80,7 @@ type claimRef struct {
 
 func claimsOf(binding workv1alpha2.Binding) []claimRef {
 	spec := binding.BindingSpec()
-	own := hubstore.Ref{
-		GroupVersionKind: schema.FromAPIVersionAndKind(spec.Resource.APIVersion, spec.Resource.Kind),
-		Namespace:        spec.Resource.Namespace, Name: spec.Resource.Name,
-	}
+	own := hubstore.TemplateOf(spec)
 	if isClaim(own.GroupVersionKind) {
 		return []claimRef{{own, true}}
 	}

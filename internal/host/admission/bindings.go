@@ -96,7 +96,7 @@ func (b *Bindings) Validate(ctx context.Context, a admission.Attributes, _ admis
 	if old, ok := a.GetOldObject().(workv1alpha2.Binding); ok && sameTemplate(old.BindingSpec().Resource, resource) {
 		return nil
 	}
-	kind := schema.FromAPIVersionAndKind(resource.APIVersion, resource.Kind)
+	kind := resource.GroupVersionKind()
 	path := field.NewPath("spec", "resource")
 	if problem := b.check(kind, binding, path); problem != nil {
 		return invalid(a.GetKind().GroupKind(), a.GetName(), field.ErrorList{problem})

@@ -166,11 +166,16 @@ func priorityOf(rank int) int { return -(-rank >> turnBits) }
 
 // Enqueue adds requests with a priority, if the queue has priorities; those that controllers make by default in tests have none.
 func Enqueue[T comparable](queue workqueue.TypedRateLimitingInterface[T], priority int, requests ...T) {
+	EnqueueAfter(queue, priority, 0, requests...)
+}
+
+// EnqueueAfter is Enqueue after a pause.
+func EnqueueAfter[T comparable](queue workqueue.TypedRateLimitingInterface[T], priority int, pause time.Duration, requests ...T) {
 	if ranked, ok := queue.(priorityqueue.PriorityQueue[T]); ok {
-		ranked.AddWithOpts(priorityqueue.AddOpts{Priority: &priority}, requests...)
+		ranked.AddWithOpts(priorityqueue.AddOpts{Priority: &priority, After: pause}, requests...)
 		return
 	}
 	for _, request := range requests {
-		queue.Add(request)
+		queue.AddAfter(request, pause)
 	}
 }

@@ -145,7 +145,7 @@ func (a *aggregator) Reconcile(ctx context.Context, request Request) (reconcile.
 // leave records that a binding is being deleted or gone, if its template's status has to be removed. It returns whether it has.
 func (a *aggregator) leave(request Request, binding workv1alpha2.Binding) bool {
 	resource := binding.BindingSpec().Resource
-	if !a.conversion.LosesStatus(schema.FromAPIVersionAndKind(resource.APIVersion, resource.Kind)) {
+	if !a.conversion.LosesStatus(resource.GroupVersionKind()) {
 		return false
 	}
 	a.left.Store(request, binding)
@@ -279,7 +279,7 @@ func (a *aggregator) speaksFor(ctx context.Context, binding workv1alpha2.Binding
 		return false, nil
 	}
 	usual := workv1alpha2.BindingName(resource.Kind, resource.Name)
-	kind := schema.FromAPIVersionAndKind(resource.APIVersion, resource.Kind).GroupKind()
+	kind := resource.GroupVersionKind().GroupKind()
 	switch binding.GetName() {
 	case usual:
 		return true, nil
@@ -295,7 +295,7 @@ func (a *aggregator) speaksFor(ctx context.Context, binding workv1alpha2.Binding
 func (a *aggregator) updateTemplate(ctx context.Context, binding workv1alpha2.Binding, summary Summary) (string, error) {
 	resource := binding.BindingSpec().Resource
 	version := "version " + resource.ResourceVersion
-	gvk := schema.FromAPIVersionAndKind(resource.APIVersion, resource.Kind)
+	gvk := resource.GroupVersionKind()
 	if !a.templates.HasStatus(gvk) || !a.statuses.Knows(gvk, configv1alpha1.InterpreterOperationAggregateStatus) {
 		return version, nil
 	}
@@ -344,7 +344,7 @@ func (a *aggregator) updateBinding(ctx context.Context, binding workv1alpha2.Bin
 
 func (a *aggregator) meaning(binding workv1alpha2.Binding) string {
 	resource := binding.BindingSpec().Resource
-	return a.customized(schema.FromAPIVersionAndKind(resource.APIVersion, resource.Kind))
+	return a.customized(resource.GroupVersionKind())
 }
 
 // meansAnotherThing returns whether the customizations of the template's kind changed since its status was written.

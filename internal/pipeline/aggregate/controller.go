@@ -11,7 +11,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	ctrlevent "sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -126,12 +125,7 @@ func requestsOf(work *workv1alpha1.Work) []Request {
 func (a *aggregator) enqueue(q queue, priority int, requests ...Request) {
 	for _, request := range requests {
 		a.pace.changed(request)
-		window := a.pace.window(request)
-		if ranked, ok := q.(priorityqueue.PriorityQueue[Request]); ok {
-			ranked.AddWithOpts(priorityqueue.AddOpts{After: window, Priority: &priority}, request)
-			continue
-		}
-		q.AddAfter(request, window)
+		fairqueue.EnqueueAfter(q, priority, a.pace.window(request), request)
 	}
 }
 
@@ -154,7 +148,7 @@ func (a *aggregator) bindingsOf(ctx context.Context, kinds interpret.Kinds) []Re
 	var requests []Request
 	for _, binding := range bindings {
 		resource := binding.BindingSpec().Resource
-		if kinds(schema.FromAPIVersionAndKind(resource.APIVersion, resource.Kind)) {
+		if kinds(resource.GroupVersionKind()) {
 			requests = append(requests, Request{Namespace: binding.GetNamespace(), Name: binding.GetName()})
 		}
 	}

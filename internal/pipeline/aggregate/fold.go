@@ -9,7 +9,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
@@ -69,7 +68,7 @@ func Fold(spec *workv1alpha2.ResourceBindingSpec, works []*workv1alpha1.Work) Su
 
 // isAlternative returns whether a Work has the name that it gets while the Work of another object has the usual one.
 func isAlternative(work *workv1alpha1.Work, resource workv1alpha2.ObjectReference) bool {
-	kind := schema.FromAPIVersionAndKind(resource.APIVersion, resource.Kind).GroupKind()
+	kind := resource.GroupVersionKind().GroupKind()
 	return work.Name == workv1alpha1.AlternativeWorkName(kind, resource.Namespace, resource.Name)
 }
 

@@ -419,7 +419,7 @@ func (p *propagator) resume(c *claimant, binding workv1alpha2.Binding, labels, a
 // bindsOther returns whether a binding is about another object: names are made of kind and name, so that equal kinds of two groups share
 // them, and those of two versions that have objects of their own.
 func (p *propagator) bindsOther(binding workv1alpha2.Binding, ref hubstore.Ref) bool {
-	bound := bindings.TemplateOf(binding)
+	bound := hubstore.TemplateOf(binding.BindingSpec())
 	if bound.GroupVersionKind.GroupKind() != ref.GroupVersionKind.GroupKind() || bound.Namespace != ref.Namespace || bound.Name != ref.Name {
 		return true
 	}

@@ -163,7 +163,7 @@ func onBinding[B interface {
 }](p *propagator) handler.TypedEventHandler[B, hubstore.Ref] {
 	templates := p.templates
 	type queue = workqueue.TypedRateLimitingInterface[hubstore.Ref]
-	templateOf := func(binding B) hubstore.Ref { return bindings.TemplateOf(binding).Canonical(templates) }
+	templateOf := func(binding B) hubstore.Ref { return hubstore.TemplateOf(binding.BindingSpec()).Canonical(templates) }
 	return handler.TypedFuncs[B, hubstore.Ref]{
 		CreateFunc: func(_ context.Context, e ctrlevent.TypedCreateEvent[B], q queue) {
 			fairqueue.Enqueue(q, later, templateOf(e.Object))

@@ -30,7 +30,7 @@ func Wants(reader client.Reader, templates Templates, hasWorks func(context.Cont
 const maxChain = 4
 
 func (p *propagator) wants(ctx context.Context, binding workv1alpha2.Binding, chain int) (bool, error) {
-	ref := bindings.TemplateOf(binding).Canonical(p.templates)
+	ref := hubstore.TemplateOf(binding.BindingSpec()).Canonical(p.templates)
 	if !bindings.IsNameOf(binding, ref) {
 		return false, nil // made by hand: no controller creates it again
 	}

@@ -232,7 +232,7 @@ func (r *Reconciler) requests(ctx context.Context, binding workv1alpha2.Binding,
 	if err := compose.CheckTemplate(binding); err != nil {
 		return nil, &compose.ForbiddenError{Cause: err}
 	}
-	obj, err := r.deps.Templates.Get(ctx, compose.RefOf(spec))
+	obj, err := r.deps.Templates.Get(ctx, hubstore.TemplateOf(spec))
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}

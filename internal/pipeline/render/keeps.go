@@ -56,7 +56,7 @@ func (k Keeper) Keeps(ctx context.Context, work *workv1alpha1.Work) (keeps bool,
 			return false, 0, err
 		}
 	default: // without its template the binding is about to be deleted
-		if meta, err := hubstore.Present(ctx, k.Templates, compose.RefOf(binding.BindingSpec())); err != nil || meta == nil {
+		if meta, err := hubstore.Present(ctx, k.Templates, hubstore.TemplateOf(binding.BindingSpec())); err != nil || meta == nil {
 			return false, 0, err
 		}
 	}

@@ -131,7 +131,7 @@ func TestForeignTemplatesAreNotRendered(t *testing.T) {
 			binding := nginxBinding("m1")
 			change(binding)
 			s := newStage(t, threeClusters(binding)...)
-			s.templates[compose.RefOf(&binding.Spec)] = parse(t, nginx) // a store ignores the namespace where the kind has none
+			s.templates[hubstore.TemplateOf(&binding.Spec)] = parse(t, nginx) // a store ignores the namespace where the kind has none
 			writes, _, err := s.reconcile(binding)
 			if !compose.IsForbidden(err) {
 				t.Errorf("got %v, want a refusal", err)

@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -26,6 +25,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
 	"github.com/flagship-k8s/flagship/internal/knowledge/conversion"
+	"github.com/flagship-k8s/flagship/internal/knowledge/fairqueue"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
 	"github.com/flagship-k8s/flagship/internal/knowledge/override"
 	"github.com/flagship-k8s/flagship/internal/pipeline/render/compose"
@@ -174,12 +174,11 @@ func (r *Reconciler) enqueueOwner(work client.Object, q queue, initial bool) {
 	if !ok {
 		return
 	}
-	// Works that exist at the start wait: nearly all are as they should be.
-	if ranked, ok := q.(priorityqueue.PriorityQueue[reconcile.Request]); ok && initial {
-		ranked.AddWithOpts(priorityqueue.AddOpts{Priority: new(handler.LowPriority)}, request)
-		return
+	priority := 0
+	if initial { // nearly all are as they should be
+		priority = handler.LowPriority
 	}
-	q.Add(request)
+	fairqueue.Enqueue(q, priority, request)
 }
 
 // triggers enqueues the bindings whose Works may change after a change of override policies, Clusters or the meaning of kinds.
@@ -215,7 +214,7 @@ func (t *triggers) meaningChanges(changes *interpret.Changes) source.Source {
 	return source.Func(func(ctx context.Context, q queue) error {
 		changes.Subscribe(func(kinds interpret.Kinds) {
 			for _, binding := range t.bindings(ctx) {
-				if kinds(compose.RefOf(binding.BindingSpec()).GroupVersionKind) {
+				if kinds(hubstore.TemplateOf(binding.BindingSpec()).GroupVersionKind) {
 					q.Add(requestFor(binding))
 				}
 			}
@@ -337,7 +336,7 @@ func (t *triggers) selects(policy policyv1alpha1.Override, binding workv1alpha2.
 		APIVersion: spec.Resource.APIVersion, Kind: spec.Resource.Kind,
 		Namespace: spec.Resource.Namespace, Name: spec.Resource.Name,
 	}
-	if meta, ok := t.templates.Meta(compose.RefOf(spec)); ok {
+	if meta, ok := t.templates.Meta(hubstore.TemplateOf(spec)); ok {
 		target.Labels = meta.Labels
 	}
 	return override.Selects(policy, target) != override.Unselected

@@ -201,6 +201,5 @@ func (c *Controller) kindTravels(b workv1alpha2.Binding) bool {
 }
 
 func kindOf(b workv1alpha2.Binding) schema.GroupVersionKind {
-	resource := b.BindingSpec().Resource
-	return schema.FromAPIVersionAndKind(resource.APIVersion, resource.Kind)
+	return b.BindingSpec().Resource.GroupVersionKind()
 }

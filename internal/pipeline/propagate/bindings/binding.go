@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
@@ -67,7 +66,7 @@ func Adopt(binding workv1alpha2.Binding) bool {
 	if IsOwned(binding) {
 		return false
 	}
-	ref := TemplateOf(binding)
+	ref := hubstore.TemplateOf(binding.BindingSpec())
 	owner := ownerReference(ref, binding.BindingSpec().Resource.UID)
 	others := slices.DeleteFunc(slices.Clone(binding.GetOwnerReferences()), func(o metav1.OwnerReference) bool {
 		return ptr.Deref(o.Controller, false) || o.Kind == owner.Kind && o.Name == owner.Name
@@ -86,16 +85,6 @@ func IsOwned(binding workv1alpha2.Binding) bool {
 		}
 	}
 	return false
-}
-
-// TemplateOf is the template of a binding, in the version the binding names.
-func TemplateOf(binding workv1alpha2.Binding) hubstore.Ref {
-	resource := binding.BindingSpec().Resource
-	return hubstore.Ref{
-		GroupVersionKind: schema.FromAPIVersionAndKind(resource.APIVersion, resource.Kind),
-		Namespace:        resource.Namespace,
-		Name:             resource.Name,
-	}
 }
 
 // Workload is what the interpreter says about a template.

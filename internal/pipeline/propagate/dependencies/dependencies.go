@@ -140,7 +140,7 @@ func Fill(spec *workv1alpha2.ResourceBindingSpec, present map[string]string, dep
 func FillStrictest(spec *workv1alpha2.ResourceBindingSpec, dependants []workv1alpha2.Binding) (conflicts []string) {
 	first := dependants[0].BindingSpec()
 	var resolution, preserve bool
-	definition := IsDefinition(schema.FromAPIVersionAndKind(spec.Resource.APIVersion, spec.Resource.Kind))
+	definition := IsDefinition(spec.Resource.GroupVersionKind())
 	spec.ConflictResolution = policyv1alpha1.ConflictAbort
 	spec.PreserveResourcesOnDeletion = nil
 	for _, d := range dependants {

@@ -11,7 +11,6 @@ import (
 	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
 	"github.com/flagship-k8s/flagship/internal/knowledge/policy"
-	"github.com/flagship-k8s/flagship/internal/pipeline/propagate/bindings"
 )
 
 // Names of cache indexes.
@@ -74,7 +73,7 @@ func boundBy(ctx context.Context, reader client.Reader, key policy.Key) ([]hubst
 	var refs []hubstore.Ref
 	for _, binding := range found {
 		if binding.GetDeletionTimestamp() == nil {
-			refs = append(refs, bindings.TemplateOf(binding))
+			refs = append(refs, hubstore.TemplateOf(binding.BindingSpec()))
 		}
 	}
 	return refs, nil

@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
@@ -189,13 +188,13 @@ func WorkName(spec *workv1alpha2.ResourceBindingSpec) string {
 
 // AlternativeWorkName returns the name of a Work where another object has the WorkName.
 func AlternativeWorkName(spec *workv1alpha2.ResourceBindingSpec) string {
-	ref := RefOf(spec)
+	ref := hubstore.TemplateOf(spec)
 	return workv1alpha1.AlternativeWorkName(ref.GroupVersionKind.GroupKind(), ref.Namespace, ref.Name)
 }
 
 // Carries returns whether a Work has a manifest of a binding's template, or one that cannot be read.
 func Carries(work *workv1alpha1.Work, spec *workv1alpha2.ResourceBindingSpec) bool {
-	ref := RefOf(spec)
+	ref := hubstore.TemplateOf(spec)
 	return len(work.Spec.Workload.Manifests) == 0 || slices.ContainsFunc(work.Spec.Workload.Manifests, func(m workv1alpha1.Manifest) bool {
 		var head metav1.PartialObjectMetadata
 		if json.Unmarshal(m.Raw, &head) != nil {
@@ -237,12 +236,4 @@ func isTrue(b *bool) bool { return b != nil && *b }
 // KeyOf returns the name of a binding as workv1alpha2.BoundTo returns it of a Work.
 func KeyOf(binding workv1alpha2.Binding) string {
 	return binding.GetNamespace() + "/" + binding.GetName()
-}
-
-// RefOf returns the reference of a binding's template.
-func RefOf(spec *workv1alpha2.ResourceBindingSpec) hubstore.Ref {
-	return hubstore.Ref{
-		GroupVersionKind: schema.FromAPIVersionAndKind(spec.Resource.APIVersion, spec.Resource.Kind),
-		Namespace:        spec.Resource.Namespace, Name: spec.Resource.Name,
-	}
 }

@@ -60,7 +60,7 @@ var ErrNotOfNamespace = errors.New("spec.resource: a ResourceBinding names an ob
 // CheckTemplate returns an error if a binding names what it must not carry. Admission refuses such a binding; one that was
 // stored before comes here.
 func CheckTemplate(binding workv1alpha2.Binding) error {
-	ref := RefOf(binding.BindingSpec())
+	ref := hubstore.TemplateOf(binding.BindingSpec())
 	switch {
 	case ref.Namespace != binding.GetNamespace():
 		return ErrNotOfNamespace
