@@ -153,7 +153,7 @@ func (w *writer) varint(value uint64) {
 	}
 }
 
-// unmarshal adds the fields in data to those of a kind. It skips fields that it does not know.
+// unmarshal adds the fields in data to those of a kind. It skips unknown fields.
 func unmarshal(kind any, data []byte) error { return read(reflect.ValueOf(kind).Elem(), data) }
 
 func read(into reflect.Value, data []byte) error {

@@ -158,7 +158,7 @@ func validateStructured(handle *StructuredResourceHandle, path *field.Path) fiel
 	return errs
 }
 
-// validateConsumers says of a repeated uid only that it is one.
+// validateConsumers reports nothing else about a repeated uid.
 func validateConsumers(consumers []ResourceClaimConsumerReference, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	seen := sets.New[types.UID]()

@@ -107,7 +107,7 @@ func (s Stock) Has(count int64) bool {
 	return !s.Known || s.Exists && (!s.Counted || s.Free >= count)
 }
 
-// Devices is what there is of a class when taken is already promised.
+// Devices is what there is of a class when taken is already reserved.
 func (r *Headroom) Devices(class Class, taken *Usage) Stock {
 	if class.Old {
 		if _, known := r.left.of(clusterv1alpha1.ResourceClassesResource); known {
@@ -153,8 +153,8 @@ func (r *Headroom) fitDevices(d *Demand, taken *Usage, fit int64) int64 {
 	return none
 }
 
-// holds is true if n units find an option of every choice, beside their fixed devices. What others were promised out of the same
-// choice counts, not what they were promised out of a different one of the same classes: until the cluster reports it, it is not
+// holds is true if n units find an option of every choice, beside their fixed devices. What is reserved out of the same
+// choice counts, not what is reserved out of a different one of the same classes: until the cluster reports it, it is not
 // known which it took.
 func (r *Headroom) holds(d *Demand, taken *Usage, n int64) bool {
 	used := map[Class]int64{}
@@ -169,7 +169,7 @@ func (r *Headroom) holds(d *Demand, taken *Usage, n int64) bool {
 		for _, option := range choice {
 			switch stock := r.Devices(option.Class, taken); {
 			case !stock.Has(0):
-				return false // schedulers refuse a claim that names a class they do not know
+				return false // schedulers refuse a claim that names a class that is not there
 			case !stock.Counted || option.Count == 0:
 				wanted = 0
 			default:

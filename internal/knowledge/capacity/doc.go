@@ -1,7 +1,7 @@
-// Package capacity computes how many more replicas a cluster can hold, keeps what was promised to a cluster and is not in its
+// Package capacity computes how many more replicas a cluster can hold, keeps what is reserved in a cluster and is not in its
 // status yet, and divides a number of replicas among clusters by weight.
 //
-// In: Cluster.status and spec.resourceModels, the requirements of a replica, the promises that schedule makes.
+// In: Cluster.status and spec.resourceModels, the requirements of a replica, the reservations of package schedule.
 //
 // Out: numbers of replicas.
 //

@@ -72,7 +72,7 @@ func gradesOf(cluster *clusterv1alpha1.Cluster) []grade {
 	return out
 }
 
-// Fit returns how many more units of d the cluster holds when taken is already promised to others. Pods always count. Resources
+// Fit returns how many more units of d the cluster holds when taken is already reserved for others. Pods always count. Resources
 // in the cluster's models are fitted node by node, each node having the minimum of its grade; others are divided out of the
 // cluster's total.
 func (r *Headroom) Fit(d *Demand, taken *Usage) int32 {
@@ -132,7 +132,7 @@ func (r *Headroom) fitNodes(d *Demand) int64 {
 	return total
 }
 
-// promisedUnits is how many units of d the promises amount to, by the modelled resource that they take most of.
+// reservedUnits is how many units of d the reservations amount to, by the modelled resource that they take most of.
 func (r *Headroom) reservedUnits(d *Demand, taken *Usage) int64 {
 	var units int64
 	for _, item := range d.items {

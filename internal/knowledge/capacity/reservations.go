@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Reservations keep what was promised to clusters and is not in their status yet, so that a burst of decisions does not use the
-// same resources twice. A promise ends when the copy runs and the cluster has reported its resources after that, when it is taken
+// Reservations keep what is reserved in clusters and is not in their status yet, so that a burst of decisions does not use the
+// same resources twice. A reservation ends when the copy runs and the cluster has reported its resources after that, when it is taken
 // back, or when its lifetime is over. It is safe for concurrent use.
 type Reservations struct {
 	mu       sync.Mutex
@@ -24,7 +24,7 @@ type reservation struct {
 	running bool
 }
 
-// NewReservations returns an empty set whose promises last for lifetime.
+// NewReservations returns an empty set whose reservations last for lifetime.
 func NewReservations(lifetime time.Duration) *Reservations {
 	return &Reservations{
 		lifetime: lifetime,
@@ -35,8 +35,8 @@ func NewReservations(lifetime time.Duration) *Reservations {
 	}
 }
 
-// Promise records that owner will use units more of demand in each cluster of units; negative numbers take back, down to nothing.
-// Freed is true if less is promised to some cluster now.
+// Reserve records that owner will use units more of demand in each cluster of units; negative numbers take back, down to nothing.
+// Freed is true if less is reserved in some cluster now.
 func (r *Reservations) Reserve(owner string, demand Demand, units map[string]int32, now time.Time) (freed bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -71,7 +71,7 @@ func (r *Reservations) Running(owner, cluster string) {
 	}
 }
 
-// Reported ends the promises to cluster whose copies run: they are part of the resources that it has just reported.
+// Reported ends the reservations in cluster whose copies run: they are part of the resources that it has just reported.
 func (r *Reservations) Reported(cluster string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -82,7 +82,7 @@ func (r *Reservations) Reported(cluster string) {
 	}
 }
 
-// Forget ends all promises of owner. Freed is true if there were any.
+// Forget ends all reservations of owner. Freed is true if there were any.
 func (r *Reservations) Forget(owner string) (freed bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -93,7 +93,7 @@ func (r *Reservations) Forget(owner string) (freed bool) {
 	return freed
 }
 
-// Expire ends promises that were made longer ago than their lifetime.
+// Expire ends reservations that were made longer ago than their lifetime.
 func (r *Reservations) Expire(now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -106,14 +106,14 @@ func (r *Reservations) Expire(now time.Time) {
 	}
 }
 
-// Taken returns what is promised to cluster in total.
+// Taken returns what is reserved in cluster in total.
 func (r *Reservations) Taken(cluster string) Usage {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.totals[cluster]
 }
 
-// Changes returns what is promised to each cluster for which that has changed since the last call.
+// Changes returns what is reserved in each cluster for which that has changed since the last call.
 func (r *Reservations) Changes() map[string]Usage {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -15,7 +15,7 @@ import (
 )
 
 // Operations are those of one layer on one kind. A nil field means that the layer does not have the operation. The functions keep
-// the promises of the [Interpreter] method of the same name.
+// the contract of the [Interpreter] method of the same name.
 type Operations struct {
 	Replicas     func(ctx context.Context, obj *unstructured.Unstructured) (ReplicaResult, error)
 	Revise       func(ctx context.Context, obj *unstructured.Unstructured, replicas int32) (*unstructured.Unstructured, error)

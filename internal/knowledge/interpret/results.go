@@ -29,7 +29,7 @@ func WithStatus(template *unstructured.Unstructured, status map[string]any) *uns
 	return result
 }
 
-// SortDependencies sorts a list and removes repetitions, as [Shape] promises.
+// SortDependencies sorts a list and removes repetitions, as [Shape] requires.
 func SortDependencies(list []Dependency) []Dependency {
 	slices.SortFunc(list, func(a, b Dependency) int {
 		return cmp.Or(

@@ -77,7 +77,7 @@ func (e *Error) Error() string {
 // Unwrap implements the errors contract.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Apply edits a copy of object for cluster. Policies may be given in any order and need not concern the object.
+// Apply edits a copy of object for cluster. Policies may be given in any order and need not select the object.
 //
 // ClusterOverridePolicies come first, then the OverridePolicies of the object's own namespace; within each group the less
 // specific come first (everything, then by label, then by name), then by policy name, so that the later and more specific one

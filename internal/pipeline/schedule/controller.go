@@ -55,7 +55,7 @@ type Deps struct {
 	Clock  clock.Clock
 	// SchedulerName is that of the bindings to handle; empty means the default scheduler.
 	SchedulerName string
-	// Conversion knows definitions that go to members with their objects, kinds that objects can be converted to, and what devices
+	// Conversion has definitions that go to members with their objects, kinds that objects can be converted to, and what devices
 	// they claim. nil means that there is nothing of it.
 	Conversion conversion.Adviser
 	// Metrics takes the scheduler's metrics. nil registers none.
@@ -75,7 +75,7 @@ type Controller struct {
 	pending      *pending.Bindings
 	// awaitingClaims are those that were placed without a claim they name.
 	awaitingClaims pending.Claims
-	// freed is called when pending bindings may fit though the clusters are unchanged: another binding was deleted, moved or wants
+	// freed is called when pending bindings may fit though the clusters are unchanged: another binding was deleted, moved or needs
 	// less. It must not block. It is a function since the requeuer is made after the controller.
 	freed func()
 	// deciding is held while a decision depends on the reservations of others.

@@ -20,7 +20,7 @@ const (
 	notScheduled     cause = "not scheduled yet"
 	placementChanged cause = "placement changed"
 	replicasChanged  cause = "replicas changed"
-	freshRequested   cause = "reschedule asked for"
+	freshRequested   cause = "reschedule requested"
 	followsFleet     cause = "its result follows the fleet"
 	targetLost       cause = "a target no longer fits"
 )

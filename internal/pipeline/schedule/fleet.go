@@ -36,7 +36,7 @@ func (f *fleet) touch(name string) {
 	f.dirty[name] = struct{}{}
 }
 
-// snapshot returns the fleet as it is now, promised capacity included.
+// snapshot returns the fleet as it is now, reservations included.
 func (f *fleet) snapshot(ctx context.Context) (*decision.Snapshot, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

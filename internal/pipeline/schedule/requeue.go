@@ -144,7 +144,7 @@ func (r *requeuer) Start(ctx context.Context) error {
 }
 
 // requeueAwaitingClaims enqueues the bindings that await a claim that changed. It does not wait for more changes: until their copies
-// have the claim too, their devices may look free.
+// have the claim too, their devices may seem free.
 func (r *requeuer) requeueAwaitingClaims(q queue) {
 	r.mu.Lock()
 	claims := r.changedClaims

@@ -64,7 +64,7 @@ func (c *Controller) confirm(key types.NamespacedName, before, after workv1alpha
 		if item.Health != workv1alpha2.ResourceHealthy {
 			continue
 		}
-		// The health of the copy as it was before the promise proves nothing; it has to be news.
+		// The health of the copy as it was before the promise proves nothing; only a change counts.
 		if i < len(old) && equality.Semantic.DeepEqual(old[i], *item) {
 			continue
 		}

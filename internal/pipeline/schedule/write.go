@@ -127,8 +127,8 @@ func (c *Controller) write(ctx context.Context, s *cycle) (news *metav1.Conditio
 }
 
 // setResult changes spec.clusters and the annotations of a binding, and returns whether the clusters, and whether any of
-// it, changed. After a failure to schedule the last result stays, but for clusters that leave: copies that run are worth
-// more than a correct empty list, and those in a cluster that leaves go with it.
+// it, changed. After a failure to schedule the last result stays, but for clusters that leave: copies that run stay until
+// there is a better place, and those in a cluster that leaves go with it.
 func setResult(next workv1alpha2.Binding, s *cycle) (moved, rewritten bool, err error) {
 	targets, before := s.remaining, next.GetAnnotations()
 	annotations := before
@@ -150,13 +150,13 @@ func setResult(next workv1alpha2.Binding, s *cycle) (moved, rewritten bool, err 
 	next.SetAnnotations(annotations)
 	if moved = !sameTargets(next.BindingSpec().Clusters, targets); moved {
 		next.BindingSpec().Clusters = targets
-		next.SetGeneration(next.GetGeneration() + 1) // as the API server will: the status speaks of what is written with it
+		next.SetGeneration(next.GetGeneration() + 1) // as the API server will: the status is about what is written with it
 	}
 	return moved, moved || !maps.Equal(before, annotations), nil
 }
 
-// copyOf is a binding that may be changed. What is written of it insists on the version it was made from: lists are replaced as a
-// whole, and an update spares the API server the patching.
+// copyOf is a binding that may be changed. It is written as an update with its resource version: lists are replaced as a whole, and
+// the API server need not compute a patch.
 func copyOf(b workv1alpha2.Binding) workv1alpha2.Binding {
 	return b.DeepCopyObject().(workv1alpha2.Binding)
 }
@@ -182,7 +182,7 @@ func sameTargets(a, b []workv1alpha2.TargetCluster) bool {
 	})
 }
 
-// setStatus makes the whole status of a binding say what was decided.
+// setStatus sets the whole status of a binding to what was decided.
 func (c *Controller) setStatus(next workv1alpha2.Binding, s *cycle, news bool, condition metav1.Condition) {
 	status := next.BindingStatus()
 	status.SchedulerObservedGeneration = next.GetGeneration()
@@ -210,11 +210,11 @@ func conditionFor(b workv1alpha2.Binding, d *decision.Decision) metav1.Condition
 	}
 }
 
-// dateAfter is now, or just after asked if that is in the same second, so that a request to reschedule is answered once.
-func (c *Controller) dateAfter(asked *metav1.Time) metav1.Time {
+// dateAfter is now, or just after the request if that is in the same second, so that a request to reschedule is handled once.
+func (c *Controller) dateAfter(request *metav1.Time) metav1.Time {
 	now := metav1.NewTime(c.deps.Clock.Now()).Rfc3339Copy()
-	if asked != nil && !now.After(asked.Time) {
-		return metav1.NewTime(asked.Add(time.Second))
+	if request != nil && !now.After(request.Time) {
+		return metav1.NewTime(request.Add(time.Second))
 	}
 	return now
 }

@@ -2,7 +2,7 @@
 // Ray, Spark and Volcano.
 //
 // In: the Lua below kinds, one file for each kind, at <group>/<version>/<Kind>.lua. A file defines the functions of a
-// customization that it has an answer for; the functions of prelude.lua go in front of each.
+// customization that it implements; the functions of prelude.lua go in front of each.
 //
 // Out: a layer of package interpret, to come after customizations and webhooks and before the built-in knowledge.
 //

@@ -56,7 +56,7 @@ func newHook(configuration string, webhook *configv1alpha1.ResourceInterpreterWe
 		h.timeout = min(max(time.Duration(*seconds)*time.Second, minTimeout), maxTimeout)
 	}
 	if versions := webhook.InterpreterContextVersions; !slices.Contains(versions, configv1alpha1.GroupVersion.Version) {
-		h.err = fmt.Errorf("it speaks versions %q, not %s", versions, configv1alpha1.GroupVersion.Version)
+		h.err = fmt.Errorf("it accepts versions %q, not %s", versions, configv1alpha1.GroupVersion.Version)
 		return h
 	}
 	h.err = h.connect(&webhook.ClientConfig, resolve)
@@ -133,7 +133,7 @@ func (h *hook) service(service *admissionregistrationv1.ServiceReference, resolv
 func (h *hook) call(ctx context.Context, request *configv1alpha1.ResourceInterpreterRequest) (*configv1alpha1.ResourceInterpreterResponse, error) {
 	response, err := h.exchange(ctx, request)
 	if err != nil {
-		return nil, fmt.Errorf("asking webhook %s: %w", h.name, err)
+		return nil, fmt.Errorf("calling webhook %s: %w", h.name, err)
 	}
 	return response, nil
 }
@@ -160,14 +160,14 @@ func (h *hook) exchange(ctx context.Context, request *configv1alpha1.ResourceInt
 	}
 	context := configv1alpha1.ResourceInterpreterContext{}
 	if err := json.Unmarshal(answer, &context); err != nil {
-		return nil, fmt.Errorf("decoding the answer: %w", err)
+		return nil, fmt.Errorf("decoding the response: %w", err)
 	}
 	response := context.Response
 	switch {
 	case response == nil:
-		return nil, errors.New("the answer has no response")
+		return nil, errors.New("the context has no response")
 	case response.UID != request.UID:
-		return nil, fmt.Errorf("the answer is for question %q, not %q", response.UID, request.UID)
+		return nil, fmt.Errorf("the response is for request %q, not %q", response.UID, request.UID)
 	case !response.Successful && response.Status != nil:
 		return nil, fmt.Errorf("it failed with code %d: %s", response.Status.Code, response.Status.Message)
 	case !response.Successful:
@@ -198,13 +198,13 @@ func (h *hook) post(ctx context.Context, body []byte) ([]byte, error) {
 	defer func() { _ = response.Body.Close() }()
 	answer, err := io.ReadAll(io.LimitReader(response.Body, maxResponse+1))
 	if err != nil {
-		return nil, fmt.Errorf("reading the answer: %w", err)
+		return nil, fmt.Errorf("reading the response: %w", err)
 	}
 	if response.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("it answers %s", response.Status)
+		return nil, fmt.Errorf("it responds with %s", response.Status)
 	}
 	if len(answer) > maxResponse {
-		return nil, fmt.Errorf("its answer is longer than %d bytes", maxResponse)
+		return nil, fmt.Errorf("its response is longer than %d bytes", maxResponse)
 	}
 	return answer, nil
 }

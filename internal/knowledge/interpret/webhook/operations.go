@@ -206,5 +206,5 @@ func apply(patch, original []byte) (*unstructured.Unstructured, error) {
 
 // wrong is the error about a response that cannot be used.
 func (h *hook) wrong(err error) error {
-	return fmt.Errorf("answer of webhook %s: %w", h.name, err)
+	return fmt.Errorf("response of webhook %s: %w", h.name, err)
 }

@@ -310,9 +310,9 @@ func TestServersThatMisbehave(t *testing.T) {
 		"a redirection": {func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "https://example.com", http.StatusFound)
 		}, "302"},
-		"no JSON":         {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") }, "decoding the answer"},
+		"no JSON":         {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") }, "decoding the response"},
 		"no response":     {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "{}") }, "no response"},
-		"a broken answer": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "asking webhook"},
+		"a broken answer": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "calling webhook"},
 		"too long an answer": {func(w http.ResponseWriter, _ *http.Request) {
 			chunk := make([]byte, 1<<20)
 			for range 9 {

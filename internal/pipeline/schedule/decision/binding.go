@@ -18,7 +18,7 @@ func RequestOf(b workv1alpha2.Binding, kindTravels bool) Request {
 		Components:       spec.Components,
 		Current:          spec.Clusters,
 		ObservedAffinity: b.BindingStatus().SchedulerObservedAffinityName,
-		Fresh:            rescheduleAsked(b),
+		Fresh:            rescheduleRequested(b),
 		Partial:          partial(b.GetAnnotations()),
 		KindTravels:      kindTravels,
 	}
@@ -37,11 +37,11 @@ func RequestOf(b workv1alpha2.Binding, kindTravels bool) Request {
 	return req
 }
 
-// rescheduleAsked returns whether a fresh decision was requested that has not been made. Both times are whole seconds; of two in
-// the same second the request counts as the later, and the answer is then dated past it.
-func rescheduleAsked(b workv1alpha2.Binding) bool {
-	asked, last := b.BindingSpec().RescheduleTriggeredAt, b.BindingStatus().LastScheduledTime
-	return asked != nil && (last == nil || !last.After(asked.Time))
+// rescheduleRequested returns whether a fresh decision was requested that has not been made. Both times are whole seconds; of two in
+// the same second the request counts as the later, and the decision is then dated past it.
+func rescheduleRequested(b workv1alpha2.Binding) bool {
+	requested, last := b.BindingSpec().RescheduleTriggeredAt, b.BindingStatus().LastScheduledTime
+	return requested != nil && (last == nil || !last.After(requested.Time))
 }
 
 func partial(annotations map[string]string) bool {

@@ -8,7 +8,7 @@ import (
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 )
 
-// Decision is the answer to a Request, with everything it was based on.
+// Decision is the result of a Request, with everything it was based on.
 type Decision struct {
 	// Targets are the chosen clusters, by name. Empty after a failure.
 	Targets []workv1alpha2.TargetCluster
@@ -18,7 +18,7 @@ type Decision struct {
 	Missing int64
 	// Shortage is the message of what is missing and where replicas are available, if anything is missing.
 	Shortage string
-	// Failure returns why nothing was chosen; nil after success.
+	// Failure is why nothing was chosen; nil after success.
 	Failure *Failure
 	// Attempts has one entry per term that was tried, in that order.
 	Attempts []Attempt
@@ -44,13 +44,13 @@ func InvalidRequest(err error) *Failure {
 	return &Failure{Reason: workv1alpha2.BindingReasonSchedulerError, Message: err.Error()}
 }
 
-// Attempt is what came of one term.
+// Attempt is the result for one term.
 type Attempt struct {
 	// Term is what was tried.
 	Term Term
 	// Candidates has one entry per cluster of the snapshot, by name.
 	Candidates []Candidate
-	// Failure returns why the term was no use; nil if it was.
+	// Failure is why the term cannot be used; nil if it can.
 	Failure *Failure
 
 	Targets  []workv1alpha2.TargetCluster
@@ -69,8 +69,8 @@ func (a *Attempt) DroppedBy(i int) string {
 	return a.Filters[a.Candidates[i].Filter].Name
 }
 
-// Scores returns what each scorer gave the i-th cluster, for a cluster that
-// fits. Scorers that had no opinion about the request are missing.
+// Scores returns what each scorer gave the i-th cluster, for a cluster that fits. Scorers that do not apply to the request are
+// missing.
 func (a *Attempt) Scores(i int) map[string]int64 {
 	out := make(map[string]int64, len(a.Scorers))
 	if a.Candidates[i].Reason != nil {
@@ -123,7 +123,7 @@ func (d *Decision) Dropped(filter string) bool {
 	return false
 }
 
-// Explain says in words what became of every term that failed, or "" if none did.
+// Explain is the messages of all terms that failed, or "" if none did.
 func (d *Decision) Explain() string {
 	var parts []string
 	for i := range d.Attempts {

@@ -2,7 +2,7 @@ package decision
 
 import "sync"
 
-// Plan is what the fixed filters say of every cluster of a snapshot.
+// Plan is the result of the fixed filters for every cluster of a snapshot.
 type Plan struct {
 	Dropped []uint16 // per cluster: 0 for one that passes, else 1 + the place in reasons
 	Reasons []PlanReason

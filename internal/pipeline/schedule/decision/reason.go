@@ -7,19 +7,19 @@ import (
 	"strings"
 )
 
-// Reason returns why a cluster was dropped, as the words that follow a count:
-// "1 lacks …", "7 lack …". Equal reasons are counted together.
+// Reason is why a cluster was dropped, as the text that follows a count: "1 lacks …", "7 lack …". Equal reasons are counted
+// together.
 type Reason struct {
 	One, Many string
 }
 
-// String is the reason as said of one cluster.
+// String is the reason for one cluster.
 func (r Reason) String() string { return r.One }
 
 // Because makes a reason.
 func NewReason(one, many string) *Reason { return &Reason{One: one, Many: many} }
 
-// same makes a reason whose words do not depend on the count.
+// same makes a reason whose text does not depend on the count.
 func same(words string) *Reason { return &Reason{One: words, Many: words} }
 
 // namesPerReason is how many clusters a message names per reason; the rest is counted.
@@ -53,7 +53,7 @@ func groupReasons(candidates []Candidate) []reasonGroup {
 	return groups
 }
 
-// DroppedMessage returns how many clusters fit and what became of the others, for example "0/12 clusters fit: 7 lack
+// DroppedMessage returns how many clusters fit and why the others do not, for example "0/12 clusters fit: 7 lack
 // apps.example.io/v1 Widget, 5 have taint env=test:NoSchedule (in this order: m1, m2, …; m8, …)".
 func DroppedMessage(candidates []Candidate) string {
 	if len(candidates) == 0 {

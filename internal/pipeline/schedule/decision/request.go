@@ -15,7 +15,7 @@ import (
 type Request struct {
 	// Resource is the template: its kind decides which clusters can take it, its uid how ties are broken.
 	Resource workv1alpha2.ObjectReference
-	// Placement is what the policy says. nil sends the object everywhere.
+	// Placement is that of the policy; nil is every cluster.
 	Placement *policyv1alpha1.Placement
 	// Replicas and Requirements are those of a workload; zero and nil otherwise.
 	Replicas     int32

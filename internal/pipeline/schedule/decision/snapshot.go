@@ -17,13 +17,13 @@ import (
 	"github.com/flagship-k8s/flagship/internal/knowledge/capacity"
 )
 
-// Cluster is what the scheduler knows of one member. It is never changed once it is in a Snapshot.
+// Cluster describes one member. It is never changed once it is in a Snapshot.
 type Cluster struct {
 	affinity.Cluster
 	// Leaving is true once the Cluster is being deleted.
 	Leaving bool
 
-	zoneKey  string // all zones as one word, for grouping
+	zoneKey  string // all zones as one text, for grouping
 	Taints   []taint
 	APIs     *APISet
 	Headroom capacity.Headroom
@@ -40,7 +40,7 @@ type APISet struct {
 	source   []clusterv1alpha1.APIEnablement
 	Complete bool // nothing is served beyond what is listed
 	kinds    map[apiKind]struct{}
-	// content is equal for sets that are equal. Most of a fleet serves the same, so that one look-up answers for many clusters.
+	// Content is equal for sets that are equal. Most clusters serve the same, so that one result holds for many.
 	Content unique.Handle[string]
 }
 
@@ -96,7 +96,7 @@ func describeAPIs(c *clusterv1alpha1.Cluster, before *Cluster) *APISet {
 type Snapshot struct {
 	Clusters []*Cluster // by name
 	Index    map[string]int
-	Taken    []capacity.Usage // what is promised to each of clusters
+	Taken    []capacity.Usage // what is reserved in each of clusters
 	Plans    *plans           // those for these clusters, whatever is available in them
 }
 
@@ -111,7 +111,7 @@ type Change struct {
 	Present []*clusterv1alpha1.Cluster
 	// Gone names clusters that left.
 	Gone []string
-	// Taken is what is promised to clusters and not visible in their status.
+	// Taken is what is reserved in clusters and not in their status.
 	Taken map[string]capacity.Usage
 }
 
@@ -150,7 +150,7 @@ func (s *Snapshot) With(change Change) *Snapshot {
 	return &next
 }
 
-// reorder makes a new list of clusters, with those that joined, without those that are gone, and of what is promised to them.
+// reorder makes a new list of clusters, with those that joined, without those that are gone, and of what is reserved in them.
 func (s *Snapshot) reorder(before *Snapshot, joined []*Cluster, gone []string) {
 	s.Clusters = slices.DeleteFunc(slices.Concat(s.Clusters, joined), func(c *Cluster) bool { return slices.Contains(gone, c.Name) })
 	slices.SortFunc(s.Clusters, func(a, b *Cluster) int { return strings.Compare(a.Name, b.Name) })

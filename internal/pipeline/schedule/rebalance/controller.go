@@ -68,7 +68,7 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 		if items[i].Result != "" {
 			continue
 		}
-		if err := c.ask(ctx, &items[i], trigger); err != nil {
+		if err := c.request(ctx, &items[i], trigger); err != nil {
 			faults = append(faults, err)
 		}
 	}
@@ -92,8 +92,8 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 	return reconcile.Result{}, client.IgnoreNotFound(err)
 }
 
-// ask requests a fresh decision for one workload and records the result. An error is retried.
-func (c *Controller) ask(ctx context.Context, item *appsv1alpha1.ObservedWorkload, trigger metav1.Time) error {
+// request requests a fresh decision for one workload and records the result. An error is retried.
+func (c *Controller) request(ctx context.Context, item *appsv1alpha1.ObservedWorkload, trigger metav1.Time) error {
 	binding, err := c.bindingOf(ctx, item.Workload)
 	switch {
 	case err != nil:
@@ -112,7 +112,7 @@ func (c *Controller) ask(ctx context.Context, item *appsv1alpha1.ObservedWorkloa
 		}
 		err = c.client.Patch(ctx, binding, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(fieldManager))
 		if err != nil {
-			return fmt.Errorf("asking to reschedule %s %s/%s: %w", item.Workload.Kind, item.Workload.Namespace, item.Workload.Name, err)
+			return fmt.Errorf("requesting to reschedule %s %s/%s: %w", item.Workload.Kind, item.Workload.Namespace, item.Workload.Name, err)
 		}
 	}
 	item.Result, item.Reason = appsv1alpha1.RebalanceSuccessful, ""

@@ -73,7 +73,7 @@ func (g generations) caughtUp(template int64) bool {
 }
 
 // observedGeneration is the template's generation if every copy has caught up with it, and else what the template has: tools read
-// it as the sign that the rest of the status is current. Without any copy only a template that wants none is up to date.
+// it as the sign that the rest of the status is current. Without any copy only a template with no replicas is up to date.
 func observedGeneration[S interface{ caughtUp(int64) bool }](template *unstructured.Unstructured, list []report[S]) int64 {
 	generation := template.GetGeneration()
 	if len(list) == 0 {
@@ -117,7 +117,7 @@ func rolloutGeneration[S interface{ caughtUp(int64) bool }](template *unstructur
 }
 
 // untouched is true if there is nothing to add up and nothing to correct: no cluster has reported, and the status is not written
-// yet. A template that wants no replicas needs no report.
+// yet. A template with no replicas needs no report.
 func untouched(template *unstructured.Unstructured, items []workv1alpha2.AggregatedStatusItem) bool {
 	for i := range items {
 		if items[i].Status != nil {

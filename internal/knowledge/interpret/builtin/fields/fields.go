@@ -65,7 +65,7 @@ type Condition struct {
 	ObservedGeneration int64
 }
 
-// Stale is true if the condition is about an older spec; one that does not say is about the current one.
+// Stale is true if the condition is about an older spec; one without a generation is about the current one.
 func (c Condition) Stale(generation int64) bool {
 	return c.ObservedGeneration != 0 && c.ObservedGeneration < generation
 }

@@ -38,7 +38,7 @@ func devices(r *decision.Round) decision.Check {
 // want is a number of devices of one class, or of the first of several that a cluster has.
 type want struct {
 	options []capacity.Option
-	absent  []*decision.Reason // by option: schedulers want to know every class that a claim names
+	absent  []*decision.Reason // by option: schedulers refuse a claim that names a class they do not have
 	full    *decision.Reason
 }
 
@@ -71,7 +71,7 @@ func wantOf(options []capacity.Option) want {
 
 func has(what string) *decision.Reason { return decision.NewReason("has "+what, "have "+what) }
 
-// drops takes the first option that the cluster has beside what was given before, or says why there is none.
+// drops takes the first option that the cluster has beside what was taken before, or returns why there is none.
 func (w *want) drops(s *decision.Snapshot, c *decision.Cluster, given map[capacity.Class]int64) *decision.Reason {
 	for i, o := range w.options {
 		if !devicesLeft(s, c, o.Class).Has(0) {
@@ -87,7 +87,7 @@ func (w *want) drops(s *decision.Snapshot, c *decision.Cluster, given map[capaci
 	return w.full
 }
 
-// devices returns what a cluster of the snapshot has left of a class.
+// devicesLeft returns what a cluster of the snapshot has left of a class.
 func devicesLeft(s *decision.Snapshot, c *decision.Cluster, class capacity.Class) capacity.Stock {
 	return c.Headroom.Devices(class, &s.Taken[s.Index[c.Name]])
 }
@@ -120,7 +120,7 @@ func freeDevices(r *decision.Round) decision.Rate {
 	}
 }
 
-// rate is how plentiful the best option is in a cluster; options of which no cluster has any say nothing.
+// rate is how many of the best option are free in a cluster, by the most in any; options of which no cluster has any do not count.
 func (w *want) rate(s *decision.Snapshot, c *decision.Cluster, most map[capacity.Class]int64) int64 {
 	best, said := int64(0), false
 	for _, o := range w.options {

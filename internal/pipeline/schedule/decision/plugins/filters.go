@@ -77,8 +77,8 @@ func apiEnablement(r *decision.Round) decision.Check {
 	gv, kind := r.Request.Resource.APIVersion, r.Request.Resource.Kind
 	lacks := decision.NewReason(fmt.Sprintf("lacks %s %s", gv, kind), fmt.Sprintf("lack %s %s", gv, kind))
 	unknown := decision.NewReason(
-		fmt.Sprintf("has not said yet whether it serves %s %s", gv, kind),
-		fmt.Sprintf("have not said yet whether they serve %s %s", gv, kind),
+		fmt.Sprintf("has not reported whether it serves %s %s", gv, kind),
+		fmt.Sprintf("have not reported whether they serve %s %s", gv, kind),
 	)
 	answer := func(apis *decision.APISet) *decision.Reason {
 		switch {
@@ -104,7 +104,7 @@ func apiEnablement(r *decision.Round) decision.Check {
 }
 
 // taintToleration drops clusters with a taint that is not tolerated. A cluster that has the object keeps it: NoSchedule is about
-// new objects, and driving out what is there is the business of evictions.
+// new objects, and what is there is removed by evictions.
 func taintToleration(r *decision.Round) decision.Check {
 	var tolerations []corev1.Toleration
 	if r.Request.Placement != nil {

@@ -67,7 +67,7 @@ func (p Profile) planFor(r *decision.Round) (*decision.Plan, error) {
 	return made, nil
 }
 
-// planKey says everything that fixed filters may depend on.
+// planKey has everything that fixed filters may depend on.
 func planKey(r *decision.Round) (string, error) {
 	key := struct {
 		Term        string

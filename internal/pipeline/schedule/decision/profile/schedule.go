@@ -15,7 +15,7 @@ func Schedule(req decision.Request, snapshot *decision.Snapshot) decision.Decisi
 }
 
 // Schedule chooses clusters for req and divides its replicas among them. It depends on its arguments alone: the same request on the
-// same snapshot always gets the same answer. The terms of clusterAffinities are tried one after the other; the first in which
+// same snapshot always gets the same decision. The terms of clusterAffinities are tried one after the other; the first in which
 // everything fits is used.
 func (p Profile) Schedule(req decision.Request, snapshot *decision.Snapshot) decision.Decision {
 	var d decision.Decision

@@ -45,7 +45,7 @@ func TestSpreadByCluster(t *testing.T) {
 			fleet:   fleet(member("m1"), member("m2"), member("m3", tainted("a", "b", "NoSchedule"))),
 			request: configMap(placement(duplicated, spread(byCluster, 3, 0))),
 			failure: workv1alpha2.BindingReasonUnschedulable,
-			message: "spreadConstraints ask for at least 3 clusters: 2/3 clusters fit: 1 has taint a=b:NoSchedule (m3)",
+			message: "spreadConstraints require at least 3 clusters: 2/3 clusters fit: 1 has taint a=b:NoSchedule (m3)",
 		},
 	})
 }
@@ -92,7 +92,7 @@ func TestSpreadByRegion(t *testing.T) {
 			reason: "four regions are not there",
 			fleet:  threeRegions(1, 1, 1, 1, 1, 1), request: deployment(1, placement(duplicated, spread(byRegion, 4, 0), spread(byCluster, 1, 0))),
 			failure: workv1alpha2.BindingReasonUnschedulable,
-			message: "spreadConstraints ask for at least 4 by region, clusters that fit are in 3: east, north, west",
+			message: "spreadConstraints require at least 4 by region, clusters that fit are in 3: east, north, west",
 		},
 		"NoRegion": {
 			reason:  "a cluster without region cannot be placed by region",

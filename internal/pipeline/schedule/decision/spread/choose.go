@@ -7,7 +7,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/decision"
 )
 
-// unbounded stands for capacity that is of no concern.
+// unbounded is a need that any capacity meets.
 const unbounded = -1
 
 // quota is what a selection has to satisfy.
@@ -44,7 +44,7 @@ func Choose(r *decision.Round, a *decision.Attempt, fitting []*decision.Candidat
 		}
 	}
 	if len(fitting) < q.least {
-		return nil, decision.Unschedulable(fmt.Sprintf("spreadConstraints ask for at least %d clusters: %s", q.least, decision.DroppedMessage(a.Candidates)))
+		return nil, decision.Unschedulable(fmt.Sprintf("spreadConstraints require at least %d clusters: %s", q.least, decision.DroppedMessage(a.Candidates)))
 	}
 	setKeys(fitting)
 	dims := decision.DimensionsOf(constraints)

@@ -56,7 +56,7 @@ func (s *spread) findPaths(dim decision.Dimension, groups []group, limit int) []
 	return f.found
 }
 
-// prune keeps the best groups if there are more than limit combinations of size. origin says where each of the groups kept was.
+// prune keeps the best groups if there are more than limit combinations of size. origin is where each of the groups kept was.
 func prune(groups []group, size, limit int) (kept []group, origin []int) {
 	keep := len(groups)
 	for keep > size && combinations(keep, size) > limit {

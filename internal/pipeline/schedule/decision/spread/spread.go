@@ -16,10 +16,10 @@ type group struct {
 	clusters []*decision.Candidate
 	score    int64
 	held     bool // the object is in one of them
-	found    int  // the how-manieth it was when the members were gone through
+	found    int  // its place in the order of the members
 }
 
-// groupScore is what one unit of capacity is worth against the scores of plugins.
+// groupScore weighs one unit of capacity against the scores of plugins.
 const groupScore = 1000
 
 // chooseGroups selects groups by each dimension in turn, each among the clusters that the selections before have left over, then
@@ -49,7 +49,7 @@ type spread struct {
 const (
 	// maxTries bounds how many combinations of groups are followed to the end.
 	maxTries = 256
-	// maxLooks bounds how many are begun: most of those that lead nowhere end sooner.
+	// maxBegun bounds how many are begun: most of those that fail end sooner.
 	maxBegun = 2048
 )
 
@@ -69,7 +69,7 @@ func (s *spread) narrow(depth int, members []*decision.Candidate, picked [][]str
 	dim := s.dims[depth]
 	groups, groupAt := s.groupsBy(dim, members)
 	if len(groups) < dim.Min {
-		s.fail("spreadConstraints ask for at least %d by %s, clusters that fit are in %d: %s",
+		s.fail("spreadConstraints require at least %d by %s, clusters that fit are in %d: %s",
 			dim.Min, dim.Name, len(groups), groupNames(groups))
 		return nil
 	}
@@ -80,7 +80,7 @@ func (s *spread) narrow(depth int, members []*decision.Candidate, picked [][]str
 		paths := s.findPaths(dim, groups, limit)
 		limit = maxTries
 		if len(paths) == 0 {
-			s.fail("spreadConstraints ask for at least %d clusters, no %d by %s have as many: %s",
+			s.fail("spreadConstraints require at least %d clusters, no %d by %s have as many: %s",
 				s.quota.least, dim.Max, dim.Name, groupNames(groups))
 		}
 		for _, p := range paths {
@@ -168,7 +168,7 @@ func (s *spread) finish(members []*decision.Candidate, picked [][]string) []*dec
 	}
 	fixed := len(chosen)
 	if total < s.quota.least {
-		s.fail("spreadConstraints ask for at least %d clusters, the chosen groups have %d", s.quota.least, total)
+		s.fail("spreadConstraints require at least %d clusters, the chosen groups have %d", s.quota.least, total)
 		return nil
 	}
 	rankBest(rest, total-fixed)
@@ -287,8 +287,8 @@ func (s *spread) cover(members []*decision.Candidate, open openGroups, most int)
 	return search(nil, open)
 }
 
-// groupsBy forms the groups of members by one dimension and scores them, in the order that the search for combinations wants:
-// fewest clusters first, then the best score, then name. groupAt says where the group of each cluster is.
+// groupsBy forms the groups of members by one dimension and scores them, in the order that the search for combinations needs:
+// fewest clusters first, then the best score, then name. groupAt is the place of the group of each cluster.
 func (s *spread) groupsBy(dim decision.Dimension, members []*decision.Candidate) (groups []group, groupAt []int) {
 	groups, groupAt = sortInto(dim, members)
 	for i := range groups {
