@@ -26,6 +26,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
 	"github.com/flagship-k8s/flagship/internal/knowledge/backoff"
+	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
 	"github.com/flagship-k8s/flagship/internal/knowledge/conversion"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 )
@@ -60,6 +61,7 @@ type aggregator struct {
 	events     events.Recorder
 	clock      clock.PassiveClock
 	pace       *pace
+	repeats    controlloop.Repeats[Request]
 
 	// owed are bindings whose template could not be written although they themselves were.
 	owed sync.Map // Request → struct{}
@@ -104,6 +106,9 @@ func (a *aggregator) interrupted(request Request) bool {
 
 // Reconcile brings the status of one binding and its template up to date.
 func (a *aggregator) Reconcile(ctx context.Context, request Request) (reconcile.Result, error) {
+	if request == (Request{}) {
+		return reconcile.Result{}, a.repeats.Reconcile(ctx)
+	}
 	binding, err := a.binding(ctx, request)
 	if err != nil {
 		return reconcile.Result{}, err

@@ -13,7 +13,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	ctrlevent "sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
@@ -133,18 +132,19 @@ func (a *aggregator) enqueue(q queue, priority int, requests ...Request) {
 func (a *aggregator) onMeaning(changes *interpret.Changes) source.TypedSource[Request] {
 	return source.TypedFunc[Request](func(ctx context.Context, q queue) error {
 		changes.Subscribe(func(kinds interpret.Kinds) {
-			a.enqueue(q, 0, a.bindingsOf(ctx, kinds)...)
+			a.repeats.Handle(ctx, q, func(ctx context.Context) error {
+				requests, err := a.bindingsOf(ctx, kinds)
+				a.enqueue(q, 0, requests...)
+				return err
+			})
 		})
 		return nil
 	})
 }
 
 // bindingsOf lists the bindings of templates of some kinds.
-func (a *aggregator) bindingsOf(ctx context.Context, kinds interpret.Kinds) []Request {
+func (a *aggregator) bindingsOf(ctx context.Context, kinds interpret.Kinds) ([]Request, error) {
 	bindings, err := hubclient.Bindings(ctx, a.client)
-	if err != nil { // a handler of events cannot return an error, and the cache fails only at the end of the process
-		log.FromContext(ctx).Error(err, "The statuses of templates are not added up again after a change of customizations")
-	}
 	var requests []Request
 	for _, binding := range bindings {
 		resource := binding.BindingSpec().Resource
@@ -152,7 +152,7 @@ func (a *aggregator) bindingsOf(ctx context.Context, kinds interpret.Kinds) []Re
 			requests = append(requests, Request{Namespace: binding.GetNamespace(), Name: binding.GetName()})
 		}
 	}
-	return requests
+	return requests, err
 }
 
 // onWork enqueues the binding of a Work whose status may have changed. A Work that was just created has no status.

@@ -84,6 +84,7 @@ type Reconciler struct {
 	composer *compose.Composer
 	// writes are the Works that this reconciler wrote: a Work is read as it was written last, and the event of a write reconciles nothing.
 	writes     expectations.Writes[*workv1alpha1.Work]
+	triggers   *triggers
 	orphans    *orphans
 	moves      *moves
 	namespaced bool
@@ -111,13 +112,14 @@ func newReconciler(cached client.Client, live client.Reader, deps Deps, orphans 
 	deps.Conversion = conversion.OrUnchanged(deps.Conversion)
 	return &Reconciler{
 		deps: deps, client: cached, live: live, orphans: orphans, moves: newMoves(), namespaced: namespaced,
+		triggers: &triggers{reader: cached, templates: deps.Templates, conversion: deps.Conversion, namespaced: namespaced},
 		composer: &compose.Composer{Interpreter: deps.Interpreter, Conversion: deps.Conversion, NewID: deps.NewID},
 	}
 }
 
 func (r *Reconciler) setup(mgr ctrl.Manager) error {
 	name := "render-" + strings.ToLower(r.kind().Kind)
-	t := &triggers{reader: r.client, templates: r.deps.Templates, conversion: r.deps.Conversion, namespaced: r.namespaced}
+	t := r.triggers
 	b := ctrl.NewControllerManagedBy(mgr).
 		Named(name).
 		Watches(r.newBinding("", ""), r.bindingEvents(), builder.WithPredicates(bindingChanges())).
@@ -148,6 +150,9 @@ func (r *Reconciler) setup(mgr ctrl.Manager) error {
 
 // Reconcile makes the Works of one binding what they should be.
 func (r *Reconciler) Reconcile(ctx context.Context, q reconcile.Request) (reconcile.Result, error) {
+	if q == (reconcile.Request{}) {
+		return reconcile.Result{}, r.triggers.repeats.Reconcile(ctx)
+	}
 	var again time.Duration
 	binding := r.newBinding("", "")
 	err := r.client.Get(ctx, q.NamespacedName, binding, client.UnsafeDisableDeepCopy)

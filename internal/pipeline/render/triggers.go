@@ -2,18 +2,19 @@ package render
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
@@ -24,6 +25,7 @@ import (
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
+	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
 	"github.com/flagship-k8s/flagship/internal/knowledge/conversion"
 	"github.com/flagship-k8s/flagship/internal/knowledge/fairqueue"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
@@ -187,25 +189,47 @@ type triggers struct {
 	templates  hubstore.Reader
 	conversion conversion.Adviser
 	namespaced bool
+	repeats    controlloop.Repeats[reconcile.Request]
+}
+
+// enqueue enqueues the bindings that match, of those that are listed.
+func (t *triggers) enqueue(ctx context.Context, q queue, matches func(workv1alpha2.Binding) bool, options ...client.ListOption) error {
+	bindings, err := hubclient.BindingsOfScope(ctx, t.reader, t.namespaced, options...)
+	for _, binding := range bindings {
+		if matches(binding) {
+			q.Add(requestFor(binding))
+		}
+	}
+	return err
 }
 
 // policyChanges handles policies of both scopes. Those that exist at the start need no event: every binding is rendered then.
 func (t *triggers) policyChanges() handler.EventHandler {
+	touched := func(ctx context.Context, q queue, policies ...client.Object) {
+		t.repeats.Handle(ctx, q, func(ctx context.Context) error {
+			var failures []error
+			for _, object := range policies {
+				policy := object.(policyv1alpha1.Override)
+				failures = append(failures, t.enqueueCandidates(ctx, q, policy, func(binding workv1alpha2.Binding) bool {
+					return t.selects(policy, binding) && t.reaches(ctx, policy, binding)
+				}))
+			}
+			return errors.Join(failures...)
+		})
+	}
 	return handler.Funcs{
 		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) {
 			if !e.IsInInitialList {
-				t.enqueueTouched(ctx, q, e.Object.(policyv1alpha1.Override))
+				touched(ctx, q, e.Object)
 			}
 		},
 		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
 			before, after := e.ObjectOld.(policyv1alpha1.Override), e.ObjectNew.(policyv1alpha1.Override)
 			if !equality.Semantic.DeepEqual(before.OverrideSpec(), after.OverrideSpec()) {
-				t.enqueueTouched(ctx, q, before, after)
+				touched(ctx, q, e.ObjectOld, e.ObjectNew)
 			}
 		},
-		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) {
-			t.enqueueTouched(ctx, q, e.Object.(policyv1alpha1.Override))
-		},
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) { touched(ctx, q, e.Object) },
 	}
 }
 
@@ -213,11 +237,11 @@ func (t *triggers) policyChanges() handler.EventHandler {
 func (t *triggers) meaningChanges(changes *interpret.Changes) source.Source {
 	return source.Func(func(ctx context.Context, q queue) error {
 		changes.Subscribe(func(kinds interpret.Kinds) {
-			for _, binding := range t.bindings(ctx) {
-				if kinds(hubstore.TemplateOf(binding.BindingSpec()).GroupVersionKind) {
-					q.Add(requestFor(binding))
-				}
-			}
+			t.repeats.Handle(ctx, q, func(ctx context.Context) error {
+				return t.enqueue(ctx, q, func(binding workv1alpha2.Binding) bool {
+					return kinds(binding.BindingSpec().Resource.GroupVersionKind())
+				})
+			})
 		})
 		return nil
 	})
@@ -231,18 +255,16 @@ const wokenAtOnce = 500
 func (t *triggers) space(onSpace func(wake func(namespace string) (more bool))) source.Source {
 	return source.Func(func(ctx context.Context, q queue) error {
 		onSpace(func(namespace string) (more bool) {
-			woken := 0
-			for _, binding := range t.bindings(ctx, client.InNamespace(namespace)) {
-				if c := renderedOf(binding); c == nil || c.Reason != workv1alpha2.NamespaceLimitReason {
-					continue
+			waiting := 0
+			err := t.enqueue(ctx, q, func(binding workv1alpha2.Binding) bool {
+				c := renderedOf(binding)
+				if c == nil || c.Reason != workv1alpha2.NamespaceLimitReason {
+					return false
 				}
-				if woken == wokenAtOnce {
-					return true
-				}
-				q.Add(requestFor(binding))
-				woken++
-			}
-			return false
+				waiting++
+				return waiting <= wokenAtOnce
+			}, client.InNamespace(namespace))
+			return err != nil || waiting > wokenAtOnce
 		})
 		return nil
 	})
@@ -251,9 +273,9 @@ func (t *triggers) space(onSpace func(wake func(namespace string) (more bool))) 
 // clusterChanges handles Clusters that are created, and changes of what selectors read. Names cannot change.
 func (t *triggers) clusterChanges() handler.EventHandler {
 	created := func(ctx context.Context, cluster client.Object, q queue) {
-		for _, binding := range t.bindings(ctx, client.MatchingFields{bindingClusterIndex: cluster.GetName()}) {
-			q.Add(requestFor(binding))
-		}
+		t.repeats.Handle(ctx, q, func(ctx context.Context) error {
+			return t.enqueue(ctx, q, func(workv1alpha2.Binding) bool { return true }, client.MatchingFields{bindingClusterIndex: cluster.GetName()})
+		})
 	}
 	return handler.Funcs{
 		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) {
@@ -267,66 +289,63 @@ func (t *triggers) clusterChanges() handler.EventHandler {
 				created(ctx, after, q)
 				return
 			}
-			t.enqueueConverted(ctx, q, before, after)
-			if sameToSelectors(before, after) {
-				return
-			}
-			for _, policy := range t.policies(ctx) {
-				if !selectionDiffers(policy, before, after) {
-					continue
-				}
-				for _, binding := range t.candidates(ctx, policy) {
-					if t.selects(policy, binding) && goesTo(binding, after.Name) {
-						q.Add(requestFor(binding))
-					}
-				}
-			}
+			t.repeats.Handle(ctx, q, func(ctx context.Context) error {
+				return errors.Join(t.enqueueConverted(ctx, q, before, after), t.enqueueSelected(ctx, q, before, after))
+			})
 		},
 	}
 }
 
 // enqueueConverted enqueues the bindings of a cluster whose templates may become something else there after a change of it.
-func (t *triggers) enqueueConverted(ctx context.Context, q queue, before, after *clusterv1alpha1.Cluster) {
+func (t *triggers) enqueueConverted(ctx context.Context, q queue, before, after *clusterv1alpha1.Cluster) error {
+	var failures []error
 	for _, kind := range t.conversion.Affected(before, after) {
-		for _, binding := range t.bindings(ctx, client.MatchingFields{bindingKindIndex: kindKey(kind.ToAPIVersionAndKind())}) {
-			if goesTo(binding, after.Name) {
-				q.Add(requestFor(binding))
-			}
-		}
+		failures = append(failures, t.enqueue(ctx, q, func(binding workv1alpha2.Binding) bool { return goesTo(binding, after.Name) },
+			client.MatchingFields{bindingKindIndex: kindKey(kind.ToAPIVersionAndKind())}))
 	}
+	return errors.Join(failures...)
 }
 
-// enqueueTouched enqueues each binding that one of the policies selects, for at least one of its clusters.
-func (t *triggers) enqueueTouched(ctx context.Context, q queue, policies ...policyv1alpha1.Override) {
+// enqueueSelected enqueues the bindings of a cluster that override policies edit differently after a change of it.
+func (t *triggers) enqueueSelected(ctx context.Context, q queue, before, after *clusterv1alpha1.Cluster) error {
+	if sameToSelectors(before, after) {
+		return nil
+	}
+	list := func() ([]policyv1alpha1.Override, error) { return hubclient.Overrides(ctx, t.reader, "") }
+	if t.namespaced {
+		list = func() ([]policyv1alpha1.Override, error) { return hubclient.AllOverrides(ctx, t.reader) }
+	}
+	policies, err := list()
+	failures := []error{err}
 	for _, policy := range policies {
-		for _, binding := range t.candidates(ctx, policy) {
-			if t.selects(policy, binding) && t.reaches(ctx, policy, binding) {
-				q.Add(requestFor(binding))
-			}
+		if selectionDiffers(policy, before, after) {
+			failures = append(failures, t.enqueueCandidates(ctx, q, policy, func(binding workv1alpha2.Binding) bool {
+				return t.selects(policy, binding) && goesTo(binding, after.Name)
+			}))
 		}
 	}
+	return errors.Join(failures...)
 }
 
-// candidates lists the bindings of the kinds that a policy names.
-func (t *triggers) candidates(ctx context.Context, policy policyv1alpha1.Override) []workv1alpha2.Binding {
+// enqueueCandidates enqueues the bindings that match, of the kinds that a policy names.
+func (t *triggers) enqueueCandidates(ctx context.Context, q queue, policy policyv1alpha1.Override, matches func(workv1alpha2.Binding) bool) error {
 	var scope []client.ListOption
 	if policy.GetNamespace() != "" {
 		scope = append(scope, client.InNamespace(policy.GetNamespace()))
 	}
 	selectors := policy.OverrideSpec().ResourceSelectors
 	if len(selectors) == 0 {
-		return t.bindings(ctx, scope...)
+		return t.enqueue(ctx, q, matches, scope...)
 	}
-	var found []workv1alpha2.Binding
-	var seen []string
+	keys := map[string]bool{}
 	for _, selector := range selectors {
-		key := kindKey(selector.APIVersion, selector.Kind)
-		if !slices.Contains(seen, key) {
-			seen = append(seen, key)
-			found = append(found, t.bindings(ctx, append(slices.Clone(scope), client.MatchingFields{bindingKindIndex: key})...)...)
-		}
+		keys[kindKey(selector.APIVersion, selector.Kind)] = true
 	}
-	return found
+	var failures []error
+	for key := range keys {
+		failures = append(failures, t.enqueue(ctx, q, matches, append(slices.Clone(scope), client.MatchingFields{bindingKindIndex: key})...))
+	}
+	return errors.Join(failures...)
 }
 
 // selects returns whether a policy is about the template of a binding.
@@ -342,13 +361,16 @@ func (t *triggers) selects(policy policyv1alpha1.Override, binding workv1alpha2.
 	return override.Selects(policy, target) != override.Unselected
 }
 
-// reaches returns whether a rule of a policy selects one of the clusters that a binding goes to. A selector that cannot be read counts:
-// rendering reports it.
+// reaches returns whether a rule of a policy selects one of the clusters that a binding goes to. A selector or Cluster that cannot be read
+// counts: rendering reports it.
 func (t *triggers) reaches(ctx context.Context, policy policyv1alpha1.Override, binding workv1alpha2.Binding) bool {
 	for _, target := range compose.TargetsOf(binding.BindingSpec()) {
 		cluster := &clusterv1alpha1.Cluster{}
-		if t.reader.Get(ctx, client.ObjectKey{Name: target.Name}, cluster, client.UnsafeDisableDeepCopy) != nil {
+		switch err := t.reader.Get(ctx, client.ObjectKey{Name: target.Name}, cluster, client.UnsafeDisableDeepCopy); {
+		case apierrors.IsNotFound(err):
 			continue
+		case err != nil:
+			return true
 		}
 		for _, rule := range override.Rules(policy) {
 			if selected, err := override.SelectsCluster(rule.TargetCluster, cluster); selected || err != nil {
@@ -357,29 +379,6 @@ func (t *triggers) reaches(ctx context.Context, policy policyv1alpha1.Override, 
 		}
 	}
 	return false
-}
-
-// bindings lists the bindings of this scope. A handler of events cannot return an error; a cache that has synced fails only if an index
-// is missing, which all tests would show.
-func (t *triggers) bindings(ctx context.Context, options ...client.ListOption) []workv1alpha2.Binding {
-	bindings, err := hubclient.BindingsOfScope(ctx, t.reader, t.namespaced, options...)
-	if err != nil {
-		log.FromContext(ctx).Error(err, "Bindings that a change concerns are not rendered again")
-	}
-	return bindings
-}
-
-// policies lists the override policies that may concern bindings of this scope; of an error see bindings.
-func (t *triggers) policies(ctx context.Context) []policyv1alpha1.Override {
-	list := func() ([]policyv1alpha1.Override, error) { return hubclient.Overrides(ctx, t.reader, "") }
-	if t.namespaced {
-		list = func() ([]policyv1alpha1.Override, error) { return hubclient.AllOverrides(ctx, t.reader) }
-	}
-	policies, err := list()
-	if err != nil {
-		log.FromContext(ctx).Error(err, "Bindings that a change of a Cluster concerns are not rendered again")
-	}
-	return policies
 }
 
 // sameToSelectors returns whether every selector treats two states of a Cluster alike.

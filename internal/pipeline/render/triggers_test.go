@@ -1,6 +1,8 @@
 package render
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -8,9 +10,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	crevent "sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
@@ -325,4 +329,39 @@ func TestAWorkThatTheCacheNeverHadIsCreatedAgain(t *testing.T) {
 		t.Fatal("a Work that is not there was written")
 	}
 	wantWrites(t, "it is known to be gone", s.mustReconcile(binding), "create "+workM1)
+}
+
+// failingReader fails a number of lists.
+type failingReader struct {
+	client.Reader
+	failures int
+}
+
+func (r *failingReader) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	if r.failures--; r.failures >= 0 {
+		return errors.New("the list failed")
+	}
+	return r.Reader.List(ctx, list, options...)
+}
+
+// TestEventsAreNotLostWhenAListFails: a worker repeats what a handler of events could not do.
+func TestEventsAreNotLostWhenAListFails(t *testing.T) {
+	s, triggers := fleet(t)
+	triggers.reader = &failingReader{s.client, 2}
+	s.reconciler.triggers = triggers
+	q := newQueue()
+	cluster := &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "m2"}}
+	triggers.clusterChanges().Create(t.Context(), crevent.CreateEvent{Object: cluster}, q)
+	if got := drain(q); !slices.Equal(got, []string{"/"}) {
+		t.Fatalf("enqueued are %v, want the request for what failed", got)
+	}
+	if _, err := s.reconciler.Reconcile(t.Context(), reconcile.Request{}); err == nil {
+		t.Error("another failure is not an error")
+	}
+	if _, err := s.reconciler.Reconcile(t.Context(), reconcile.Request{}); err != nil {
+		t.Error(err)
+	}
+	if got := drain(q); len(got) != 2 {
+		t.Errorf("enqueued are %v, want both bindings of the cluster", got)
+	}
 }
