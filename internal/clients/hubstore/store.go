@@ -29,10 +29,10 @@ type Config struct {
 	Dynamic  dynamic.Interface
 	Discover Discover
 	Clock    clock.Clock
-	// Exclude leaves out objects besides those of [Excluded].
+	// Exclude leaves out objects besides those of [Excluded]. It is a function because flags of the control plane decide it.
 	Exclude func(Ref) bool
 	// InUse returns at once whether there may be objects of a resource. One that has none is not watched until it has, after a call
-	// of Reconsider. Nil: all may have objects.
+	// of Reconsider. Nil: all may have objects. It is a function because the API server has storage, and clients do not import it.
 	InUse func(context.Context, schema.GroupResource) bool
 	// Separate are versions whose objects are not those of the preferred version.
 	Separate []schema.GroupVersion

@@ -19,11 +19,13 @@ import (
 
 // Config is what a Fleet needs to know.
 type Config struct {
-	// Credentials returns what to present to a member. Required.
+	// Credentials returns the credential for a member. It is a function because the control plane reads it from Secrets, an agent from
+	// its own service account. Required.
 	Credentials CredentialsFunc
 	// ControlPlane is the identity under which objects in members are written. Default: that of versions without an id.
 	ControlPlane ownership.ControlPlane
-	// Serves means which Clusters get a connection. Default: those in Push mode. An agent serves its own.
+	// Serves returns whether a Cluster gets a connection. It is a function because an agent connects to its own cluster. Default: those
+	// in Push mode.
 	Serves func(*clusterv1alpha1.Cluster) bool
 	// AllowLoopback connects to members at loopback and link-local addresses, too.
 	AllowLoopback bool

@@ -45,7 +45,8 @@ const (
 
 // Deps is what the loop needs of its neighbours.
 type Deps struct {
-	// Member returns a client for a member, or an error if there is no connection. Required; see FromFleet.
+	// Member returns a client for a member, or an error if there is no connection. Required; see FromFleet. Member, Renewal and Refresh are
+	// functions so that tests need no connections.
 	Member func(cluster string) (kubernetes.Interface, error)
 	// Renewal returns a client for a member that requests tokens with the renewal token. Required; see RenewalFromFleet.
 	Renewal func(cluster string) (kubernetes.Interface, error)

@@ -35,7 +35,7 @@ func (s stored) Each(visit func(namespace string, objects, bytes int64)) {
 func newLimiter(s stored, limits Limits, storage *int64) (*Limiter, *[]events.Event) {
 	published := &[]events.Event{}
 	l := New(Deps{
-		Limits: limits, Stored: s, Reserved: func(namespace string) bool { return namespace == "karmada-system" },
+		Limits: limits, Stored: s,
 		StorageSize: func(context.Context) (int64, int64, error) { return *storage, 1000, nil },
 		Client:      fake.NewClientBuilder().Build(), Events: events.RecorderFunc(func(e events.Event) { *published = append(*published, e) }),
 		Metrics: prometheus.NewRegistry(), Clock: clocktesting.NewFakeClock(time.Unix(0, 0)),

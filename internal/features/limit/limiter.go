@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 )
 
@@ -34,12 +35,10 @@ type Deps struct {
 	// StorageSize returns the size of the database and its quota, in bytes; a quota of 0 is not known. It is a function because the API
 	// server has the database, and features do not import it.
 	StorageSize func(ctx context.Context) (used, quota int64, err error)
-	// Reserved is true for namespaces of the control plane, which have no limit.
-	Reserved func(namespace string) bool
-	Client   client.Reader
-	Events   events.Recorder
-	Metrics  prometheus.Registerer
-	Clock    clock.WithTicker
+	Client      client.Reader
+	Events      events.Recorder
+	Metrics     prometheus.Registerer
+	Clock       clock.WithTicker
 }
 
 // Limiter knows what is stored for each namespace, and its limits. Its methods may be called from several goroutines, and
@@ -157,7 +156,7 @@ func (l *Limiter) CheckWork(namespace string, before, after *workv1alpha1.Work) 
 }
 
 func (l *Limiter) check(namespace string, creates bool, grows func() bool) *Exceeded {
-	if namespace == "" || l.deps.Reserved(namespace) {
+	if namespace == "" || hubstore.ReservedNamespace(namespace) {
 		return nil
 	}
 	usage, limits, known := l.of(namespace)
@@ -208,7 +207,7 @@ func (l *Limiter) all() []standing {
 	}
 	standings := make([]standing, 0, len(sums))
 	for namespace, usage := range sums {
-		if l.deps.Reserved(namespace) {
+		if hubstore.ReservedNamespace(namespace) {
 			continue
 		}
 		limits, own := l.own[namespace]

@@ -31,7 +31,7 @@ type Deps struct {
 	Live   client.Reader
 	Fleet  *member.Fleet
 	// Fingerprints returns, for each manifest of a Work, what the record annotation of its object begins with while the
-	// object is as the Work has it.
+	// object is as the Work has it. It is a function because apply writes that annotation, and features import no stage.
 	Fingerprints func(*workv1alpha1.Work) []string
 	Events       events.Recorder
 	Clock        clock.WithTicker

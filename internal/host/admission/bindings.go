@@ -36,7 +36,8 @@ var (
 	_ initializer.WantsRESTMapper              = &Bindings{}
 )
 
-// NewBindings makes the plugin. Excluded tells which objects are never templates.
+// NewBindings makes the plugin. Excluded returns whether an object is never a template; it is a function because package hubstore, which
+// is not imported here, decides that.
 func NewBindings(excluded func(kind schema.GroupVersionKind, namespace, name string) bool) *Bindings {
 	return &Bindings{excluded: excluded}
 }

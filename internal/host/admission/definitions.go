@@ -24,7 +24,8 @@ type Definitions struct {
 
 var _ admission.ValidationInterface = &Definitions{}
 
-// NewDefinitions makes the plugin. Instances counts the objects of a kind by cluster, from memory.
+// NewDefinitions makes the plugin. Instances counts the objects of a kind by cluster, from memory. It is a function because the loops of
+// the control plane have the counts, which start after the API server.
 func NewDefinitions(instances func(ctx context.Context, group, kind string) (map[string]int, error)) *Definitions {
 	return &Definitions{instances: instances}
 }

@@ -26,7 +26,8 @@ type Deletions struct {
 
 var _ admission.ValidationInterface = &Deletions{}
 
-// NewDeletions makes the plugin. Both functions answer from memory.
+// NewDeletions makes the plugin. Both functions read from memory. They are functions because the loops of the control plane have the
+// caches, which start after the API server.
 func NewDeletions(cluster func(ctx context.Context, name string) (*clusterv1alpha1.Cluster, error), keeps func(ctx context.Context, work *workv1alpha1.Work) (bool, error)) *Deletions {
 	return &Deletions{cluster: cluster, keeps: keeps}
 }

@@ -38,7 +38,8 @@ var (
 )
 
 // NewLimits makes the plugin. Check returns an error if a namespace must not get another object, or must not grow; it answers
-// from memory. Validate checks the annotations of a Namespace that hold its limits.
+// from memory. Validate checks the annotations of a Namespace that hold its limits. They are functions because
+// the limits are a feature, which admission does not import.
 func NewLimits(check func(namespace string, creates bool, grows func() bool) error, validate func(map[string]string) field.ErrorList) *Limits {
 	return &Limits{check: check, validate: validate}
 }

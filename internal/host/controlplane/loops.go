@@ -242,7 +242,7 @@ func newComponents(ctx context.Context, mgr ctrl.Manager, server *apiserver.Serv
 	})
 	o.guard.Store(h.guard)
 	h.limiter = limit.New(limit.Deps{
-		Limits: o.NamespaceLimits, Stored: server.Namespaces(), StorageSize: server.StorageSize, Reserved: hubstore.ReservedNamespace,
+		Limits: o.NamespaceLimits, Stored: server.Namespaces(), StorageSize: server.StorageSize,
 		Client: mgr.GetClient(), Events: h.events, Metrics: o.metrics, Clock: o.Clock,
 	})
 	h.definitions, err = crds.New(crds.Deps{Templates: h.templates, Versions: server.Versions(), Works: mgr.GetClient(), Changes: changes, Fleet: fleet, Events: h.events, Clock: o.Clock})

@@ -35,10 +35,10 @@ type Deps struct {
 	Statuses  Statuses
 	// Conversion has the kinds whose status is removed when their copies are gone. Nil: none.
 	Conversion conversion.Adviser
-	// Customized returns the fingerprint of what customizations define about adding up the statuses of a kind; "" if nothing. Nil: always "".
+	// Customized returns the fingerprint of the customizations that aggregate the status of a kind; "" if there are none. Nil: always "".
 	// It is a function because only the customized part of the interpreter counts.
 	Customized func(schema.GroupVersionKind) string
-	// Changes publishes kinds whose interpretation changed; the statuses of their templates are added up again. Nil: none changes.
+	// Changes publishes kinds whose interpretation changed; the statuses of their templates are aggregated again. Nil: none changes.
 	Changes *interpret.Changes
 	Events  events.Recorder
 	Clock   clock.PassiveClock

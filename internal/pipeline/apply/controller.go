@@ -44,22 +44,22 @@ type Deps struct {
 	// none. It is called only for objects that exist. Nil: server-side apply alone decides.
 	// It and Retention are functions because only the customized part of the interpreter counts.
 	Retain func(ctx context.Context, desired, observed *unstructured.Unstructured) (*unstructured.Unstructured, error)
-	// Retention stands for what Retain does with a kind, empty where there is none: objects are applied again when
-	// it is another one. Nil: always empty.
+	// Retention returns the fingerprint of the customizations that retain fields of a kind: objects are applied again when it
+	// changes. Nil: always "".
 	Retention func(schema.GroupVersionKind) string
-	// Changes returns when kinds mean something else. Nil: they never do.
+	// Changes publishes kinds whose interpretation changed; their objects are applied again. Nil: none changes.
 	Changes *interpret.Changes
 	// KindPolicy decides what happens to objects of particular kinds. Nil: nothing is particular.
 	KindPolicy objects.KindPolicy
 	// Guard decides whether a member is written to. Nil: every member is.
 	Guard objects.Guard
-	// Brake means when so much is to be removed or scaled down at once that a person has to release it.
+	// Brake configures how many objects may be removed or scaled down at once before a person has to release them.
 	Brake brake.Config
 	// Keeps returns whether the Work that is being deleted is created again once it is gone: its objects stay then. If that is not known
 	// yet, again is the pause before the next call. It is not called for clusters that are being removed. Nil: none is.
-	// It is a function because propagate, render and namespaces know it, which apply does not import.
+	// It is a function because propagate, render and namespaces decide it, which apply does not import.
 	Keeps func(ctx context.Context, work *workv1alpha1.Work) (keeps bool, again time.Duration, err error)
-	// Metrics takes what the package measures. Nil: they are not registered.
+	// Metrics registers the metrics. Nil: none.
 	Metrics prometheus.Registerer
 }
 

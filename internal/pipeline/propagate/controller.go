@@ -40,10 +40,8 @@ type Deps struct {
 		interpret.Workload
 		interpret.Shape
 	}
-	// Customized stands for what users say about replicas, components and dependencies of a kind; a binding is made anew from its
-	// template when it is another one. The template has to be announced then, as after a change of its own. Nil: there is
-	// nothing of it.
-	//
+	// Customized returns the fingerprint of the customizations for replicas, components and dependencies of a kind; a binding is made
+	// again from its template when it differs. The template has to be enqueued then, as after a change of its own. Nil: always "".
 	// It is a function because only the customized part of the interpreter counts.
 	Customized func(schema.GroupVersionKind) string
 	// Conversion has the definition that a custom resource needs in members, which it depends on. Nil: none needs one.

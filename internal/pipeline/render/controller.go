@@ -72,7 +72,7 @@ type Deps struct {
 	Events events.Recorder
 	// Clock stamps conditions. Required.
 	Clock clock.Clock
-	// NewID returns a new UUID for a Work. Required.
+	// NewID returns a new UUID for a Work. It is a function so that tests know the ids. Required.
 	NewID func() string
 }
 

@@ -26,7 +26,7 @@ type Keeper struct {
 	Reader client.Reader
 	// Templates reads templates. Required.
 	Templates hubstore.Reader
-	// Wanted is Deps.Wanted. Required.
+	// Wanted is Deps.Wanted, and a function for the same reason. Required.
 	Wanted func(ctx context.Context, binding workv1alpha2.Binding) (bool, error)
 	// Clock is compared with the time of deletion. Required.
 	Clock clock.PassiveClock
