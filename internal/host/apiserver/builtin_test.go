@@ -3,6 +3,7 @@ package apiserver_test
 import (
 	"testing"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -33,6 +34,32 @@ func overridePolicy(name string, owners ...metav1.OwnerReference) *unstructured.
 	}}
 	policy.SetOwnerReferences(owners)
 	return policy
+}
+
+// Clients of any cluster expect both in each namespace.
+func TestANamespaceHasItsDefaults(t *testing.T) {
+	name := namespace(t)
+	complete := func() string {
+		if _, err := clients.CoreV1().ServiceAccounts(name).Get(t.Context(), "default", metav1.GetOptions{}); err != nil {
+			return err.Error()
+		}
+		authority, err := clients.CoreV1().ConfigMaps(name).Get(t.Context(), "kube-root-ca.crt", metav1.GetOptions{})
+		if err != nil {
+			return err.Error()
+		}
+		if authority.Data["ca.crt"] != string(hub.CA()) {
+			return "the certificate authority is another one"
+		}
+		return ""
+	}
+	eventually(t, complete)
+	if _, err := clients.CoreV1().ServiceAccounts(name).CreateToken(t.Context(), "default", &authenticationv1.TokenRequest{}, metav1.CreateOptions{}); err != nil {
+		t.Errorf("the account gets no token: %v", err)
+	}
+	if err := clients.CoreV1().ConfigMaps(name).Delete(t.Context(), "kube-root-ca.crt", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, complete)
 }
 
 func TestNamespaceDeletionTakesCustomResourcesAlong(t *testing.T) {

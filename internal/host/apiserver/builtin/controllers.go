@@ -69,6 +69,7 @@ func Names(bootstrapTokens bool) []string {
 		"namespace-controller", "garbage-collector", "service-account-token-controller",
 		"cluster-role-aggregation-controller",
 		"csr-signing-controller", "csr-cleaner", "pod-deletion-controller",
+		"serviceaccount-controller", "root-ca-certificate-publisher-controller",
 	}
 	if bootstrapTokens {
 		names = append(names, bootstrapSigner, tokenCleaner)
@@ -88,6 +89,8 @@ type builder struct {
 	// public are the informers for the one ConfigMap that is signed for joining clusters: an informer
 	// for all of them would hold every ConfigMap that is a template.
 	public informers.SharedInformerFactory
+	// authorities are the informers for the ConfigMap of each namespace with the certificate authority of the hub.
+	authorities informers.SharedInformerFactory
 }
 
 // New builds the loops. Their informers start with StartInformers, which the first loop calls.
@@ -98,7 +101,7 @@ func New(ctx context.Context, cfg Config) ([]Loop, error) {
 	}
 	b := &builder{cfg: cfg, public: informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithNamespace("kube-public"))}
 	steps := []func(context.Context) error{
-		b.namespaces, b.garbage, b.tokens, b.roles, b.certificates, b.pods,
+		b.namespaces, b.garbage, b.tokens, b.roles, b.certificates, b.pods, b.defaults,
 	}
 	if cfg.BootstrapTokens {
 		steps = append(steps, b.bootstrap)
@@ -112,6 +115,7 @@ func New(ctx context.Context, cfg Config) ([]Loop, error) {
 		b.loops[i].Run = func(ctx context.Context) {
 			b.cfg.Informers.Start(ctx.Done())
 			b.public.Start(ctx.Done())
+			b.authorities.Start(ctx.Done())
 			loop.Run(ctx)
 		}
 	}
