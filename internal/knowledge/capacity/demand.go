@@ -51,42 +51,35 @@ type Demand struct {
 	choices [][]Option
 }
 
-// DemandOf returns the demand of one replica. Requests of zero or less do not count, nor does a request for "pods", since every
-// replica is one pod.
+// DemandOf returns the demand of one replica.
 func DemandOf(requests corev1.ResourceList) Demand {
 	var d Demand
-	for name, quantity := range requests {
-		if value := count(name, quantity); value > 0 && name != corev1.ResourcePods {
-			d.items = append(d.items, amount{name, value})
-		}
-	}
-	d.items.sort()
+	d.add(requests, 1)
 	return d
 }
 
 // DemandOfSet returns the demand of one whole set of components: every component with all its replicas.
 func DemandOfSet(components []workv1alpha2.Component) Demand {
 	d := Demand{extraPods: -1, spread: true}
-	sums := map[corev1.ResourceName]int64{}
 	for _, c := range components {
 		d.extraPods += int64(c.Replicas)
-		if c.ReplicaRequirements == nil {
-			continue
-		}
-		for name, quantity := range c.ReplicaRequirements.ResourceRequest {
-			if value := count(name, quantity); value > 0 && name != corev1.ResourcePods {
-				sums[name] += value * int64(c.Replicas)
-			}
+		if c.ReplicaRequirements != nil {
+			d.add(c.ReplicaRequirements.ResourceRequest, int64(c.Replicas))
 		}
 	}
 	d.extraPods = max(d.extraPods, 0)
-	for name, value := range sums {
-		if value > 0 {
-			d.items = append(d.items, amount{name, value})
+	return d
+}
+
+// add adds the requests of n replicas. Requests of zero or less do not count, nor does a request for "pods", since every replica is
+// one pod.
+func (d *Demand) add(requests corev1.ResourceList, n int64) {
+	for name, quantity := range requests {
+		if value := count(name, quantity); value > 0 && n > 0 && name != corev1.ResourcePods {
+			d.items = d.items.plus(name, n*value)
 		}
 	}
 	d.items.sort()
-	return d
 }
 
 func (d *Demand) pods() int64 { return 1 + d.extraPods }

@@ -2,7 +2,6 @@ package decision
 
 import (
 	"fmt"
-	"math"
 	"strings"
 
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
@@ -104,10 +103,6 @@ type Candidate struct {
 
 	Filter uint8  // which of the attempt's filters dropped it
 	Key    uint64 // its rank, where clusters are selected: the smaller the better
-}
-
-func AddSaturating(a, b int32) int32 {
-	return int32(min(int64(a)+int64(b), math.MaxInt32))
 }
 
 // Dropped returns whether a filter dropped some cluster in some attempt.

@@ -2,6 +2,7 @@ package profile
 
 import (
 	"math"
+	"slices"
 
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/decision"
@@ -36,46 +37,47 @@ func (p Profile) Schedule(req decision.Request, snapshot *decision.Snapshot) dec
 	return d
 }
 
-// attempt runs one round: filter, score, estimate what is available, select, divide.
+// attempt runs one round.
 func (p Profile) attempt(r *decision.Round) decision.Attempt {
 	a := decision.Attempt{Term: r.Term}
+	a.Failure = p.run(r, &a)
+	return a
+}
+
+// run filters, scores, estimates what is available, selects and divides.
+func (p Profile) run(r *decision.Round, a *decision.Attempt) *decision.Failure {
 	var err error
 	if r.Tiers, err = decision.CompileTerm(r.Term); err != nil {
-		a.Failure = decision.InvalidRequest(err)
-		return a
+		return decision.InvalidRequest(err)
 	}
-	fitting, err := p.filter(r, &a)
+	fitting, err := p.filter(r, a)
 	if err != nil {
-		a.Failure = decision.InvalidRequest(err)
-		return a
+		return decision.InvalidRequest(err)
 	}
 	if len(fitting) == 0 {
-		a.Failure = decision.NoClusterFits(decision.DroppedMessage(a.Candidates))
-		return a
+		return decision.NoClusterFits(decision.DroppedMessage(a.Candidates))
 	}
-	p.score(r, &a)
+	p.score(r, a)
 	if err := setStaticWeights(r, fitting); err != nil {
-		a.Failure = decision.InvalidRequest(err)
-		return a
+		return decision.InvalidRequest(err)
 	}
-	estimate(r, &a, fitting)
-	chosen, failure := spread.Choose(r, &a, fitting)
+	estimate(r, a, fitting)
+	chosen, failure := spread.Choose(r, a, fitting)
 	if failure != nil {
-		a.Failure = failure
-		return a
+		return failure
 	}
 	for _, v := range chosen {
 		v.Chosen = true
 	}
 	if a.Missing = divide(r, chosen); a.Missing > 0 {
 		a.Shortage = decision.ShortageMessage(r.Request, chosen, a.Missing)
-	}
-	if a.Missing > 0 && (!r.Request.Partial || !anyReplicas(chosen)) {
-		a.Failure = decision.Unschedulable(a.Shortage)
-		return a
+		placed := slices.ContainsFunc(chosen, func(v *decision.Candidate) bool { return v.Replicas > 0 })
+		if !r.Request.Partial || !placed {
+			return decision.Unschedulable(a.Shortage)
+		}
 	}
 	a.Targets = targetsOf(r.Request, a.Candidates)
-	return a
+	return nil
 }
 
 // filter calls every filter for every cluster, and returns those that pass all, by name.
@@ -182,7 +184,7 @@ func estimate(r *decision.Round, a *decision.Attempt, fitting []*decision.Candid
 		if !v.Held || !outside(v.Cluster) { // it passed the filter, or keeps what it has and gets no more
 			v.Allocatable = v.Cluster.Headroom.Fit(&demand, &r.Snapshot.Taken[i])
 		}
-		v.Available = decision.AddSaturating(v.Allocatable, held)
+		v.Available = int32(min(int64(v.Allocatable)+int64(held), math.MaxInt32))
 	}
 }
 
@@ -213,13 +215,4 @@ func receives(req *decision.Request, v *decision.Candidate) bool {
 	default:
 		return req.Replicas == 0 && (v.Held || decision.StrategyOf(req.Placement) == decision.Duplicated)
 	}
-}
-
-func anyReplicas(chosen []*decision.Candidate) bool {
-	for _, v := range chosen {
-		if v.Replicas > 0 {
-			return true
-		}
-	}
-	return false
 }
