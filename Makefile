@@ -1,4 +1,4 @@
-# Flagship needs Go, git and make; everything else comes through go.mod.
+# The build needs Go, git and make; everything else is a Go module.
 
 GO      ?= go
 BIN     := bin/flagship
@@ -6,7 +6,7 @@ COMMANDS := flagship flagship-server
 PACKAGES = ./...
 # Without cgo the binary is static; -s -w drops 60 MB of symbols.
 export CGO_ENABLED ?= 0
-# The version that the API server tells its clients is that of the Kubernetes it is built from.
+# The version that the API server serves is that of the Kubernetes it is built from.
 K8S_VERSION := $(shell $(GO) list -m -f '{{.Version}}' k8s.io/kubernetes)
 K8S_NUMBERS := $(subst ., ,$(K8S_VERSION:v%=%))
 K8S_STAMP   := k8s.io/component-base/version
@@ -66,7 +66,7 @@ fuzz: ## Fuzz every target for FUZZTIME (20s); FUZZ=Override takes only those wh
 FUZZTIME ?= 20s
 
 .PHONY: fuzz-short
-fuzz-short: ## Fuzz overrides, interpreter scripts, policies and Works for some minutes.
+fuzz-short: ## Fuzz overrides, interpreter scripts, policies and Works only, each target for FUZZTIME.
 	./hack/fuzz.sh $(FUZZTIME) '(override|interpret/declarative|policy|propagate|apply)/'
 
 .PHONY: bench
@@ -97,12 +97,12 @@ fmt: ## Format the code.
 	gofmt -w api cmd examples hack internal test
 
 .PHONY: verify
-verify: verify-format verify-generated verify-dependencies ## Check formatting, generated code, vet, house rules and the dependency lists.
+verify: verify-format verify-generated verify-dependencies ## Check formatting, generated code, go vet, the layout of the code and the dependency lists.
 	$(GO) vet $(PACKAGES)
 	$(GO) test ./internal/
 
 .PHONY: lint
-lint: bin/golangci-lint ## Run the linters of .golangci.yml (the first time takes minutes: they read Kubernetes, too).
+lint: bin/golangci-lint ## Run the linters of .golangci.yml (about ten minutes without their cache, since they also read the dependencies).
 	bin/golangci-lint run $(PACKAGES)
 
 bin/golangci-lint: hack/tools/go.mod hack/tools/golangci-lint/main.go
