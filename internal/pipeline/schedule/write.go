@@ -202,7 +202,7 @@ func conditionFor(b workv1alpha2.Binding, d *decision.Decision) metav1.Condition
 	case d.Failure != nil:
 		return workv1alpha2.NotScheduledCondition(b.GetGeneration(), d.Failure.Reason, d.Failure.Message)
 	case d.Missing > 0:
-		replicas := int64(b.BindingSpec().Replicas)
+		replicas := b.BindingSpec().Replicas
 		message := fmt.Sprintf("%d of %d replicas are placed. %s", replicas-d.Missing, replicas, d.Shortage)
 		return workv1alpha2.NotScheduledCondition(b.GetGeneration(), workv1alpha2.BindingReasonUnschedulable, message)
 	default:

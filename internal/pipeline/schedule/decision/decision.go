@@ -14,7 +14,7 @@ type Decision struct {
 	// Affinity names the term of clusterAffinities that was used, if there are any.
 	Affinity string
 	// Missing is how many replicas found no place. Only a request that allows partial placement succeeds with some missing.
-	Missing int64
+	Missing int32
 	// Shortage is the message of what is missing and where replicas are available, if anything is missing.
 	Shortage string
 	// Failure is why nothing was chosen; nil after success.
@@ -53,7 +53,7 @@ type Attempt struct {
 	Failure *Failure
 
 	Targets  []workv1alpha2.TargetCluster
-	Missing  int64
+	Missing  int32
 	Shortage string
 	Filters  []Filter
 	Scorers  []string

@@ -36,7 +36,7 @@ func setStaticWeights(r *decision.Round, fitting []*decision.Candidate) error {
 }
 
 // divide gives replicas to the chosen clusters and returns how many found no place.
-func divide(r *decision.Round, chosen []*decision.Candidate) (missing int64) {
+func divide(r *decision.Round, chosen []*decision.Candidate) (missing int32) {
 	req := r.Request
 	if !req.Divisible() {
 		return 0
@@ -51,7 +51,7 @@ func divide(r *decision.Round, chosen []*decision.Candidate) (missing int64) {
 		divideByWeight(req, chosen)
 		return 0
 	default:
-		return divideByAvailable(req, chosen, len(r.Tiers.Selectors))
+		return int32(divideByAvailable(req, chosen, len(r.Tiers.Selectors))) // at most all of them
 	}
 }
 

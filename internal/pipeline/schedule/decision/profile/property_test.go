@@ -306,7 +306,7 @@ func TestAnyPlacementGetsAnAnswer(t *testing.T) {
 		placed++
 		s := req.Placement.ReplicaScheduling
 		if req.Requirements != nil && s != nil && s.ReplicaSchedulingType == policyv1alpha1.ReplicaSchedulingTypeDivided &&
-			sum(d.Targets)+d.Missing != int64(req.Replicas) {
+			sum(d.Targets)+int64(d.Missing) != int64(req.Replicas) {
 			t.Fatalf("%d replicas wanted, %d missing, placed %v", req.Replicas, d.Missing, d.Targets)
 		}
 	}

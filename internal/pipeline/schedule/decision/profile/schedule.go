@@ -70,7 +70,7 @@ func (p Profile) run(r *decision.Round, a *decision.Attempt) *decision.Failure {
 		v.Chosen = true
 	}
 	if a.Missing = divide(r, chosen); a.Missing > 0 {
-		a.Shortage = decision.ShortageMessage(r.Request, chosen, a.Missing)
+		a.Shortage = decision.ShortageMessage(r.Request, chosen, int64(a.Missing))
 		placed := slices.ContainsFunc(chosen, func(v *decision.Candidate) bool { return v.Replicas > 0 })
 		if !r.Request.Partial || !placed {
 			return decision.Unschedulable(a.Shortage)
