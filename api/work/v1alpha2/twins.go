@@ -32,6 +32,14 @@ var (
 	_ Binding = &ClusterResourceBinding{}
 )
 
+// EmptyBinding is a binding of the scope that a namespace implies.
+func EmptyBinding(namespace string) Binding {
+	if namespace == "" {
+		return &ClusterResourceBinding{}
+	}
+	return &ResourceBinding{}
+}
+
 // BindingSpec implements Binding.
 func (b *ResourceBinding) BindingSpec() *ResourceBindingSpec { return &b.Spec }
 

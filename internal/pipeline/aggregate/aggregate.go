@@ -239,10 +239,7 @@ func compare(binding workv1alpha2.Binding, summary Summary) changes {
 }
 
 func (a *aggregator) binding(ctx context.Context, request Request) (workv1alpha2.Binding, error) {
-	var binding workv1alpha2.Binding = &workv1alpha2.ResourceBinding{}
-	if request.Namespace == "" {
-		binding = &workv1alpha2.ClusterResourceBinding{}
-	}
+	binding := workv1alpha2.EmptyBinding(request.Namespace)
 	key := client.ObjectKey{Namespace: request.Namespace, Name: request.Name}
 	err := a.client.Get(ctx, key, binding.(client.Object))
 	switch {

@@ -168,7 +168,7 @@ func (h *fakeHub) expectEvent(part string) {
 // binding reads a binding of namespace shop, or a cluster-scoped one.
 func (h *fakeHub) binding(ref hubstore.Ref) workv1alpha2.Binding {
 	h.t.Helper()
-	binding := bindings.Empty(ref.Namespace)
+	binding := workv1alpha2.EmptyBinding(ref.Namespace)
 	if err := h.client.Get(h.t.Context(), bindings.Key(ref), binding); err != nil {
 		h.t.Fatalf("reading binding: %v", err)
 	}
@@ -177,7 +177,7 @@ func (h *fakeHub) binding(ref hubstore.Ref) workv1alpha2.Binding {
 
 func (h *fakeHub) bindingGone(ref hubstore.Ref) bool {
 	h.t.Helper()
-	err := h.client.Get(h.t.Context(), bindings.Key(ref), bindings.Empty(ref.Namespace).(client.Object))
+	err := h.client.Get(h.t.Context(), bindings.Key(ref), workv1alpha2.EmptyBinding(ref.Namespace).(client.Object))
 	return apierrors.IsNotFound(err)
 }
 

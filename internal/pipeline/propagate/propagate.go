@@ -169,7 +169,7 @@ func (p *propagator) freeName(ctx context.Context, ref hubstore.Ref) (string, er
 }
 
 func (p *propagator) bindingAt(ctx context.Context, ref hubstore.Ref, key client.ObjectKey) (workv1alpha2.Binding, error) {
-	binding := bindings.Empty(ref.Namespace)
+	binding := workv1alpha2.EmptyBinding(ref.Namespace)
 	err := p.client.Get(ctx, key, binding)
 	switch {
 	case apierrors.IsNotFound(err):

@@ -72,7 +72,7 @@ func (p *propagator) returning(ctx context.Context, binding workv1alpha2.Binding
 		if slices.ContainsFunc(present, func(b workv1alpha2.Binding) bool { return client.ObjectKeyFromObject(b) == key }) {
 			continue
 		}
-		dependant := bindings.Empty(key.Namespace)
+		dependant := workv1alpha2.EmptyBinding(key.Namespace)
 		err := p.policies.Reader.Get(ctx, key, dependant)
 		returns := false
 		switch {
@@ -96,7 +96,7 @@ func (p *propagator) returning(ctx context.Context, binding workv1alpha2.Binding
 
 // recorded is a dependant as the binding of what it needs recorded it.
 func recorded(binding workv1alpha2.Binding, snapshot workv1alpha2.BindingSnapshot) workv1alpha2.Binding {
-	dependant := bindings.Empty(snapshot.Namespace)
+	dependant := workv1alpha2.EmptyBinding(snapshot.Namespace)
 	dependant.SetNamespace(snapshot.Namespace)
 	dependant.SetName(snapshot.Name)
 	id := binding.GetLabels()[workv1alpha2.DependedByLabel(snapshot.Namespace, snapshot.Name)]

@@ -10,7 +10,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
@@ -123,7 +122,8 @@ func Setup(mgr ctrl.Manager, deps Deps) error {
 
 // Reconcile schedules one binding if that is due, and writes what changed.
 func (c *Controller) Reconcile(ctx context.Context, key types.NamespacedName) (reconcile.Result, error) {
-	b, err := c.read(ctx, key)
+	b := workv1alpha2.EmptyBinding(key.Namespace)
+	err := c.client.Get(ctx, key, b, client.UnsafeDisableDeepCopy) // it is that of the cache and must not be changed
 	if apierrors.IsNotFound(err) {
 		c.forget(key)
 		return reconcile.Result{}, nil
@@ -162,15 +162,6 @@ func (c *Controller) Reconcile(ctx context.Context, key types.NamespacedName) (r
 	return reconcile.Result{RequeueAfter: s.requeueAfter}, nil
 }
 
-// read gets a binding from the cache. It is shared: it must not be changed.
-func (c *Controller) read(ctx context.Context, key types.NamespacedName) (workv1alpha2.Binding, error) {
-	var b workv1alpha2.Binding = &workv1alpha2.ResourceBinding{}
-	if key.Namespace == "" {
-		b = &workv1alpha2.ClusterResourceBinding{}
-	}
-	return b, c.client.Get(ctx, key, b, client.UnsafeDisableDeepCopy)
-}
-
 // responsible returns whether b is to be scheduled here and now: it belongs to a policy or to a controller of the control plane,
 // names this scheduler, and is not suspended.
 func (c *Controller) responsible(b workv1alpha2.Binding) bool {
@@ -197,9 +188,5 @@ func (c *Controller) forget(key types.NamespacedName) {
 // kindTravels returns whether the definition of the kind goes to a cluster with the object of b.
 func (c *Controller) kindTravels(b workv1alpha2.Binding) bool {
 	spec := b.BindingSpec()
-	return spec.PropagateDeps && c.deps.Conversion.Definition(kindOf(b)) != ""
-}
-
-func kindOf(b workv1alpha2.Binding) schema.GroupVersionKind {
-	return b.BindingSpec().Resource.GroupVersionKind()
+	return spec.PropagateDeps && c.deps.Conversion.Definition(spec.Resource.GroupVersionKind()) != ""
 }

@@ -43,7 +43,7 @@ const (
 // before the next begins.
 func (c *Controller) decide(ctx context.Context, key types.NamespacedName, b workv1alpha2.Binding) (*cycle, error) {
 	s := &cycle{key: key, binding: b, req: decision.RequestOf(b, c.kindTravels(b))}
-	s.req.Becomes = c.deps.Conversion.Alternatives(ctx, kindOf(b))
+	s.req.Becomes = c.deps.Conversion.Alternatives(ctx, b.BindingSpec().Resource.GroupVersionKind())
 	var err error
 	if s.req.Devices, err = c.deps.Conversion.Devices(ctx, b); err != nil {
 		return nil, err

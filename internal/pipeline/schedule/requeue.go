@@ -162,7 +162,7 @@ func (r *requeuer) requeueKinds(ctx context.Context, q queue) error {
 	return r.changedKinds.Handle(func(kinds interpret.Kinds) error {
 		changed := map[schema.GroupVersionKind]bool{} // there are many bindings, and few kinds of them
 		return r.each(ctx, func(b workv1alpha2.Binding) {
-			kind := kindOf(b)
+			kind := b.BindingSpec().Resource.GroupVersionKind()
 			concerned, known := changed[kind]
 			if !known {
 				concerned = kinds(kind)

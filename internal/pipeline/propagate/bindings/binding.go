@@ -30,18 +30,10 @@ func AlternativeKey(ref hubstore.Ref) types.NamespacedName {
 	}
 }
 
-// Empty is a binding of the scope that a namespace implies.
-func Empty(namespace string) workv1alpha2.Binding {
-	if namespace == "" {
-		return &workv1alpha2.ClusterResourceBinding{}
-	}
-	return &workv1alpha2.ResourceBinding{}
-}
-
 // New is a binding of a template, named, owned and guarded, with nothing in its spec yet. The owner makes the garbage
 // collector delete bindings whose template is deleted while the control plane is down.
 func New(ref hubstore.Ref, uid types.UID, name string) workv1alpha2.Binding {
-	binding := Empty(ref.Namespace)
+	binding := workv1alpha2.EmptyBinding(ref.Namespace)
 	binding.SetNamespace(ref.Namespace)
 	binding.SetName(name)
 	binding.SetFinalizers([]string{binding.Finalizer()})

@@ -121,10 +121,7 @@ func (c *Controller) request(ctx context.Context, item *appsv1alpha1.ObservedWor
 
 // bindingOf reads the binding of a workload, nil if there is none.
 func (c *Controller) bindingOf(ctx context.Context, w appsv1alpha1.ObjectReference) (workv1alpha2.Binding, error) {
-	var binding workv1alpha2.Binding = &workv1alpha2.ResourceBinding{}
-	if w.Namespace == "" {
-		binding = &workv1alpha2.ClusterResourceBinding{}
-	}
+	binding := workv1alpha2.EmptyBinding(w.Namespace)
 	key := client.ObjectKey{Namespace: w.Namespace, Name: workv1alpha2.BindingName(w.Kind, w.Name)}
 	if err := c.client.Get(ctx, key, binding); err != nil {
 		if apierrors.IsNotFound(err) {
@@ -134,10 +131,8 @@ func (c *Controller) bindingOf(ctx context.Context, w appsv1alpha1.ObjectReferen
 	}
 	// Equal kinds of two groups share a name.
 	bound := binding.BindingSpec().Resource
-	if groupOf(bound.APIVersion) != groupOf(w.APIVersion) || bound.Kind != w.Kind || bound.Name != w.Name {
+	if bound.GroupVersionKind().GroupKind() != schema.FromAPIVersionAndKind(w.APIVersion, w.Kind).GroupKind() || bound.Name != w.Name {
 		return nil, nil
 	}
 	return binding, nil
 }
-
-func groupOf(apiVersion string) string { return schema.FromAPIVersionAndKind(apiVersion, "").Group }
