@@ -29,7 +29,7 @@ type Identity struct {
 	// Token is a bearer token that may read this namespace; empty if a client certificate is used.
 	Token string
 	// Strict makes it an error that the cluster does not accept Token. Otherwise the answer to the request is 401, which suits
-	// requests that carry the same token: they would not be accepted either.
+	// requests with the same token: they would not be accepted either.
 	Strict bool
 }
 

@@ -90,7 +90,7 @@ func (t *tunnel) handshake(ctx context.Context, conn net.Conn, address string) e
 	if err := request.Write(conn); err != nil {
 		return err
 	}
-	// The member speaks only after we did, so nothing of it can be in the reader's buffer.
+	// The member sends nothing before the client does, so the reader's buffer has nothing of it.
 	response, err := http.ReadResponse(bufio.NewReader(conn), request)
 	if err != nil {
 		return err

@@ -79,8 +79,8 @@ func NewWay(t Target, rules Rules) (*Way, error) {
 	}}, nil
 }
 
-// trust speaks TLS 1.3 with every server that knows it: the newest version both sides know is chosen, and TLS 1.3 itself
-// detects who pretends that the other side does not know it. Members older than that speak TLS 1.2.
+// trust uses TLS 1.3 with every server that supports it: the newest version of both sides is negotiated, and TLS 1.3 itself
+// detects a downgrade by an attacker. Older members use TLS 1.2.
 func (t Target) trust() (*tls.Config, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: t.Insecure} //nolint:gosec // The Cluster says so.
 	if len(t.CABundle) > 0 && !t.Insecure {

@@ -29,7 +29,7 @@ func New(mgr ctrl.Manager) (client.Client, error) {
 }
 
 // Patch sends the difference between two states of an object as a merge patch, and nothing if there is none. It returns whether
-// there was one. After holds the answer of the server. The patch carries no resource version: fields that others changed meanwhile
+// there was one. After holds the answer of the server. The patch has no resource version: fields that others changed in between
 // stay, unless they are part of the difference.
 func Patch(ctx context.Context, c client.Client, before, after client.Object, options ...client.PatchOption) (bool, error) {
 	patch, err := difference(before, after, false)
@@ -95,7 +95,7 @@ func difference(before, after client.Object, locked bool) (client.Patch, error) 
 }
 
 // AddFinalizer adds a finalizer, if the object lacks it. A merge patch replaces the whole list of finalizers, so that an object
-// which others changed meanwhile is a conflict. Obj itself stays as it is.
+// which others changed in between is a conflict. Obj itself is not changed.
 func AddFinalizer(ctx context.Context, c client.Client, obj client.Object, finalizer string, options ...client.PatchOption) error {
 	marked := obj.DeepCopyObject().(client.Object)
 	if !controllerutil.AddFinalizer(marked, finalizer) {
@@ -108,7 +108,7 @@ func AddFinalizer(ctx context.Context, c client.Client, obj client.Object, final
 }
 
 // RemoveFinalizer removes a finalizer, if the object is there and has it. The patch tests the place of the finalizer in the list,
-// so that other changes of the object, such as a status written meanwhile, are no conflict. Obj itself stays as it is.
+// so that other changes of the object, such as a status written in between, are no conflict. Obj itself is not changed.
 func RemoveFinalizer(ctx context.Context, c client.Client, obj client.Object, finalizer string, options ...client.PatchOption) error {
 	at := slices.Index(obj.GetFinalizers(), finalizer)
 	if at < 0 {

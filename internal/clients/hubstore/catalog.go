@@ -133,7 +133,7 @@ func precedes(a, b schema.GroupVersionKind, order map[schema.GroupVersion]int) b
 	return a.Version < b.Version
 }
 
-// canonical is the version under which the store knows objects of gvk.
+// canonical is the version that the store uses for objects of gvk.
 func (c *catalog) canonical(gvk schema.GroupVersionKind) (schema.GroupVersionKind, bool) {
 	if _, ok := c.watched[gvk]; ok {
 		return gvk, true

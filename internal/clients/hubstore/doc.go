@@ -9,5 +9,5 @@
 //
 // Owns: the field manager "flagship" on templates. It decides nothing about their content.
 //
-// Never: keeps a full object, writes what its caller did not pass, or notifies of changes of nothing but status.
+// Never: caches a full object, writes what its caller did not pass, or notifies of changes of the status only.
 package hubstore

@@ -13,7 +13,7 @@ import (
 // bootstrapLabel marks the RBAC objects every API server creates for itself.
 const bootstrapLabel = "kubernetes.io/bootstrapping"
 
-// excludedKinds are bookkeeping of an API server, never something to carry to
+// excludedKinds are internal to an API server, and never propagated to
 // another one.
 var excludedKinds = map[schema.GroupKind]bool{
 	{Group: "", Kind: "Event"}:                                          true,
@@ -53,7 +53,7 @@ func InEveryMember(definition string) bool {
 }
 
 // Excluded returns whether an object is not a template although its kind may be one:
-// what lives in reserved namespaces, and what an API server or its controllers
+// objects in reserved namespaces, and what an API server or its controllers
 // make for themselves in every namespace. Kinds of the control plane's own
 // groups, events and leases are excluded altogether.
 func Excluded(ref Ref) bool {

@@ -23,7 +23,7 @@ func NamespaceRef(name string) Ref {
 	return Ref{GroupVersionKind: schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}, Name: name}
 }
 
-// RefOf returns the reference of an object that carries its own kind.
+// RefOf returns the reference of an object that has its kind set.
 func RefOf(obj *unstructured.Unstructured) Ref {
 	return Ref{GroupVersionKind: obj.GroupVersionKind(), Namespace: obj.GetNamespace(), Name: obj.GetName()}
 }

@@ -59,7 +59,7 @@ type Store struct {
 	subscribers []func(Ref)
 }
 
-// New returns a store that knows nothing until Start runs.
+// New returns a store that is empty until Start runs.
 func New(config Config) *Store {
 	return &Store{
 		metadata:    config.Metadata,
@@ -131,7 +131,7 @@ func (s *Store) WaitForSync(ctx context.Context) error {
 	}
 }
 
-// Canonical is the version under which the store knows objects of a kind,
+// Canonical is the version that the store uses for objects of a kind,
 // which a selector or a binding may name by another version. It is false for
 // kinds that are no templates.
 func (s *Store) Canonical(gvk schema.GroupVersionKind) (schema.GroupVersionKind, bool) {
@@ -140,7 +140,7 @@ func (s *Store) Canonical(gvk schema.GroupVersionKind) (schema.GroupVersionKind,
 	return s.catalog.canonical(gvk)
 }
 
-// OtherVersions are the versions, besides the one under which the store knows
+// OtherVersions are the versions, besides the one that the store uses
 // the objects of a kind, in which the hub serves the same objects. The list must
 // not be changed.
 func (s *Store) OtherVersions(gvk schema.GroupVersionKind) []string {
@@ -184,7 +184,7 @@ func (s *Store) Meta(ref Ref) (*metav1.PartialObjectMetadata, bool) {
 	return seen, true
 }
 
-// List is the metadata of all templates of a kind that carry the labels, in one
+// List is the metadata of all templates of a kind that have the labels, in one
 // namespace or, when it is empty, everywhere.
 func (s *Store) List(gvk schema.GroupVersionKind, namespace string, selector labels.Selector) []*metav1.PartialObjectMetadata {
 	w := s.watchOf(gvk)

@@ -16,7 +16,7 @@ import (
 const fieldManager = "flagship"
 
 // PatchMetadata sends a merge patch, which must change nothing but metadata, and returns the whole object as it is afterwards. If the
-// patch has a uid, a template that was replaced meanwhile stays as it is and an error is returned.
+// patch has a uid, a template that was replaced in between is not changed, and an error is returned.
 func (s *Store) PatchMetadata(ctx context.Context, ref Ref, patch []byte) (*unstructured.Unstructured, error) {
 	client, err := s.client(ref)
 	if err != nil {

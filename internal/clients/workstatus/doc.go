@@ -5,9 +5,9 @@
 //
 // In: mutations of a Work's status from apply and observe; Works from the cache.
 //
-// Out: the status subresource of Works; to its users, that others have changed a status.
+// Out: the status subresource of Works; notifications that other clients changed a status.
 //
 // Owns: nothing. The conditions belong to those who report them; the writer adds those that are missing to the first write.
 //
-// Never: loses a mutation while its Work exists, or writes a status that is there already.
+// Never: loses a mutation while its Work exists, or writes a status that does not change.
 package workstatus

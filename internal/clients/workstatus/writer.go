@@ -32,7 +32,7 @@ const (
 	sources int = iota
 )
 
-// Mutation changes the status of a Work to what its source knows. It is all that the source reports, not a difference: a later one
+// Mutation changes the status of a Work to the report of its source. It is all that the source reports, not a difference: a later one
 // of the same source replaces it, and it may run more than once, on different statuses. It must change only the status.
 type Mutation func(work *workv1alpha1.Work, status *workv1alpha1.WorkStatus)
 

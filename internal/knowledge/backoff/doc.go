@@ -1,4 +1,3 @@
-// Package backoff holds how long controllers wait before they try again, by the reason for which they wait. Where an event comes
-// when it is worth trying again, a controller waits for the event and for nothing of this package. Periods that belong to one
-// feature, such as how often a member is probed, stay with the feature.
+// Package backoff has the delays after which controllers try again, by reason. A controller that gets an event when a retry can succeed
+// waits for the event instead. Periods that belong to one feature, such as that of the probes of a member, are in the feature.
 package backoff

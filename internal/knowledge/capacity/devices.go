@@ -62,7 +62,7 @@ func (d *Devices) Add(more Devices, times int64) {
 	}
 }
 
-// DeviceNeeds is what an object needs of devices wherever it goes.
+// DeviceNeeds are the devices that an object needs in each of its clusters.
 type DeviceNeeds struct {
 	// Replica is what each replica needs for itself, Cluster what all in a cluster share.
 	Replica, Cluster Devices
@@ -193,7 +193,7 @@ func classOf(name corev1.ResourceName) (Class, bool) {
 	return Class{class, clusterv1alpha1.NamesResourceClass(name)}, true
 }
 
-// choiceName stands for a choice among the amounts of a [Usage].
+// choiceName is the name of a choice among the amounts of a [Usage].
 func choiceName(choice []Option) corev1.ResourceName {
 	var b strings.Builder
 	for _, option := range choice {

@@ -7,5 +7,5 @@
 //
 // Owns: nothing in the API.
 //
-// Never: talks to an API server, or reads a clock.
+// Never: sends requests, or reads a clock.
 package capacity

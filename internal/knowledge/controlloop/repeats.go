@@ -9,7 +9,7 @@ import (
 )
 
 // Repeats are the handlers of events of one loop that failed, as when a list did: a handler cannot return an error to a work queue. The
-// zero request, which names no object, stands for them. The zero value is ready for use.
+// zero request, which names no object, is theirs. The zero value is ready for use.
 type Repeats[R comparable] struct {
 	mu     sync.Mutex
 	failed []func(context.Context) error

@@ -14,7 +14,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
 )
 
-// Adviser knows some kinds. Of all others it returns what Unchanged returns. Its methods are called often and from many goroutines;
+// Adviser converts some kinds. For all others it returns what Unchanged returns. Its methods are called often and from many goroutines;
 // they answer from caches, except for To, From and Devices, which may send requests to the control plane.
 type Adviser interface {
 	// To returns what an object of the control plane becomes in a cluster. It does not change its argument; it may return it. An

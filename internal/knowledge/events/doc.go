@@ -1,5 +1,5 @@
-// Package events holds what the control plane reports to users through Kubernetes Events: the event as a plain value, the list of
-// reasons, and the recorder that writes values as core/v1 Events without holding up the caller.
+// Package events has the Kubernetes Events of the control plane: the event as a plain value, the list of reasons, and the recorder, which
+// writes values as core/v1 Events without delaying the caller.
 //
 // In: Event values, published by any package.
 //

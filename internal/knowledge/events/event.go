@@ -10,7 +10,7 @@ import (
 
 // Event is one report to the owner of an object. Two equal values are the same event.
 type Event struct {
-	// Object is what the event is about. Without Kind, APIVersion, Name and UID "kubectl describe" does not find the event.
+	// Object is the object of the event. Without Kind, APIVersion, Name and UID "kubectl describe" does not find the event.
 	Object corev1.ObjectReference
 	// Type is corev1.EventTypeNormal or corev1.EventTypeWarning.
 	Type string
@@ -30,7 +30,7 @@ func Warning(object corev1.ObjectReference, reason, message string) Event {
 	return Event{Object: object, Type: corev1.EventTypeWarning, Reason: reason, Message: message}
 }
 
-// Reference points at obj, which need not carry its own kind.
+// Reference returns a reference to obj, which need not have its kind set.
 func Reference(gvk schema.GroupVersionKind, obj metav1.Object) corev1.ObjectReference {
 	return corev1.ObjectReference{
 		APIVersion: gvk.GroupVersion().String(),

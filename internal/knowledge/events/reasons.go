@@ -19,7 +19,7 @@ const (
 	BrakeReleased                  = "BrakeReleased"
 )
 
-// Reasons of events on Works and on the objects they carry.
+// Reasons of events on Works and on their objects.
 const (
 	SyncFailed             = "SyncFailed"
 	SyncSucceed            = "SyncSucceed"

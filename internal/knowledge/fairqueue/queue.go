@@ -29,7 +29,7 @@ type ticket struct {
 	turn     int64
 }
 
-// class is what waits at one priority. It goes when nothing does, so that turns begin at one again.
+// class has the requests of one priority. It is deleted when it is empty, so that turns begin at one again.
 type class struct {
 	served int64 // the highest turn that was
 	lines  map[string]*line

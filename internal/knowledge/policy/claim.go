@@ -57,7 +57,7 @@ func OtherOwner(meta metav1.Object) string {
 	return kind + " " + meta.GetAnnotations()[networkingv1alpha1.MultiClusterServiceNamespaceLabel] + "/" + name
 }
 
-// IsClaimed returns whether an object carries any label or annotation of a claim.
+// IsClaimed returns whether an object has any label or annotation of a claim.
 func IsClaimed(obj metav1.Object) bool {
 	for _, key := range ClaimLabels {
 		if _, ok := obj.GetLabels()[key]; ok {

@@ -95,7 +95,7 @@ type Miss int
 const (
 	// MissKind is a policy for other kinds or other namespaces.
 	MissKind Miss = iota
-	// MissName is one that names other objects of the kind: it says nothing about this one.
+	// MissName is one that names other objects of the kind, not this one.
 	MissName
 	// MissLabels is one that selects objects of the kind by labels, and this one lacks them.
 	MissLabels
@@ -365,7 +365,7 @@ func (d Decision) Explain() string {
 // explained is how many candidates an event names.
 const explained = 8
 
-// KindOf is the kind a selector is about; it is empty when unparsable.
+// KindOf is the kind of a selector; it is empty when unparsable.
 func KindOf(selector policyv1alpha1.ResourceSelector) schema.GroupVersionKind {
 	return schema.FromAPIVersionAndKind(selector.APIVersion, selector.Kind)
 }

@@ -174,7 +174,7 @@ func (a *aggregator) clear(ctx context.Context, request Request) (reconcile.Resu
 	return reconcile.Result{}, err
 }
 
-// write updates the binding first, so that whoever reads a status of the template finds it on the binding as well.
+// write updates the binding first, so that a client that reads the status of the template finds it on the binding as well.
 func (a *aggregator) write(ctx context.Context, request Request, binding workv1alpha2.Binding, summary Summary, changes changes) (reconcile.Result, error) {
 	a.pace.wrote(request)
 	a.owed.Store(request, struct{}{})

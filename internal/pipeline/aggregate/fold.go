@@ -119,7 +119,7 @@ func applied(work *workv1alpha1.Work) (bool, string) {
 	}
 }
 
-// outOfDate returns whether a condition is about an earlier spec. One without a generation counts as current.
+// outOfDate returns whether a condition is for an earlier spec. One without a generation counts as current.
 func outOfDate(condition *metav1.Condition, work *workv1alpha1.Work) bool {
 	return condition.ObservedGeneration != 0 && condition.ObservedGeneration < work.Generation
 }
@@ -133,14 +133,14 @@ func statusOf(resource workv1alpha2.ObjectReference, work *workv1alpha1.Work) *w
 			return status
 		}
 	}
-	// Overriders may rename an object; a rendered Work carries nothing else.
+	// Overriders may rename an object; a rendered Work has no other object.
 	if len(work.Status.ManifestStatuses) == 1 {
 		return &work.Status.ManifestStatuses[0]
 	}
 	return nil
 }
 
-// stable returns whether a Work's status is about its present spec and does not change soon.
+// stable returns whether a Work's status is for its present spec and does not change soon.
 func stable(work *workv1alpha1.Work) bool {
 	if ptr.Deref(work.Spec.SuspendDispatching, false) {
 		return true

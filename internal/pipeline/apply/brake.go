@@ -29,7 +29,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 )
 
-// countWork updates the brake for a Work that is new, changed or gone. Nil stands for none.
+// countWork updates the brake for a Work that is new, changed or gone. Nil: none.
 func (a *Applier) countWork(before, after any) {
 	old, current := workIn(before), workIn(after)
 	named := current

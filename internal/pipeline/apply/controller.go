@@ -152,7 +152,7 @@ func (a *Applier) connectionChanged(cluster string) {
 	}
 }
 
-// everyWork is the key that stands for all Works of a cluster in its queue.
+// everyWork is the key of all Works of a cluster in its queue.
 func everyWork(cluster string) types.NamespacedName {
 	return types.NamespacedName{Namespace: workv1alpha1.ExecutionNamespace(cluster)}
 }

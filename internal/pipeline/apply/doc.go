@@ -3,11 +3,11 @@
 //
 // Every object is written with server-side apply, under one field manager for each control plane. What was applied is recorded in an
 // annotation of the object: a hash of the manifest, and a footprint of the fields that were set. With the field ownership that the
-// API server keeps, the record answers without a request, also after a restart:
+// API server keeps, the record answers these without a request, also after a restart:
 //
 //   - Is there something to do? Not if the hash is that of the Work, the control plane still owns every field in the footprint, and
-//     each has the value of the manifest, or the one that the member made of it. Who changes a value takes the ownership, unless the
-//     write is under the name of our field manager.
+//     each has the value of the manifest, or the one to which the member defaulted it. A client that changes a value takes the
+//     ownership, unless it writes under the name of our field manager.
 //   - Another manager owns a field. Is that drift? If the field is in the footprint, it is drift, and is forced; else it is a conflict,
 //     which is reported while the rest is applied.
 //   - May the object be changed at all? Only if it has the managed label and no id of another control plane, or the user allows to
@@ -22,6 +22,6 @@
 // Owns: the finalizer karmada.io/execution-controller, the conditions Applied and Dispatching of Works, and the condition
 // BrakeEngaged of Clusters.
 //
-// Never: deletes or changes an object that belongs to others, or a namespace with such an object in it, or lets one member wait for
+// Never: deletes or changes an object of another owner, or a namespace with such an object in it, or delays one member because of
 // another.
 package apply

@@ -172,7 +172,7 @@ func (a *Applier) removeSurplus(ctx context.Context, via objects.Access, work *w
 		return nil
 	}
 	terms := objects.TermsOf(work)
-	terms.Preserve = false // that is about the end of the Work
+	terms.Preserve = false // it concerns the deletion of the Work
 	var failed []outcome
 	for _, id := range surplus(via.Conn, work, manifests) {
 		if err := a.objects.Remove(ctx, via, client.ObjectKeyFromObject(work), id, terms); err != nil {
@@ -256,7 +256,7 @@ func (a *Applier) forget(cluster string, key types.NamespacedName) {
 	}
 }
 
-// finalize removes the objects of a Work that is being deleted, and then lets the Work go. It waits for the watches: an
+// finalize removes the objects of a Work that is being deleted, and then the finalizer of the Work. It waits for the watches: an
 // object that was applied just before the control plane was killed is neither in the manifests nor in the status.
 func (a *Applier) finalize(ctx context.Context, d destination, work *workv1alpha1.Work) (time.Duration, error) {
 	key := client.ObjectKeyFromObject(work)

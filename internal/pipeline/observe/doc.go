@@ -1,9 +1,9 @@
 // Package observe reflects the status, health and existence of a member's objects into Works.
 //
-// What it reports follows from the Work, the cached objects of the member, and the conditions that apply reports. It remembers
-// only for how long an object has been unhealthy.
+// The report follows from the Work, the cached objects of the member, and the conditions that apply reports. In memory is only since
+// when an object is unhealthy.
 //
-// Of clusters that an agent observes, it reports that nothing is known for as long as the agent is silent.
+// For clusters with an agent, it reports an unknown status while the agent does not renew its Lease.
 //
 // In: Works, Clusters, and objects of members through the connections of package member.
 //
@@ -11,6 +11,6 @@
 //
 // Owns: the conditions Progressing, Available and Degraded of Works.
 //
-// Never: writes to a member, or reports on objects that it cannot see: of a member that cannot be reached the last state is
+// Never: writes to a member, or reports on objects that it cannot read: of a member that cannot be reached the last state is
 // kept, with health Unknown.
 package observe

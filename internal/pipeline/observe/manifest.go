@@ -30,7 +30,7 @@ func (s observed) name() string {
 	return fmt.Sprintf("%s %s/%s", s.id.Kind, s.id.Namespace, s.id.Name)
 }
 
-// identify reads which object a manifest is about, without decoding the rest. It fails for what admission refuses.
+// identify reads the identity of the object of a manifest, without decoding the rest. It fails for what admission refuses.
 func identify(ordinal int, raw []byte) (workv1alpha1.ResourceIdentifier, error) {
 	var head struct {
 		metav1.TypeMeta `json:",inline"`

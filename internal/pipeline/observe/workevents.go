@@ -75,7 +75,7 @@ func (w *Works) enqueueChangedKinds(ctx context.Context) error {
 	})
 }
 
-// everyWork is the key that stands for all Works of a cluster.
+// everyWork is the key of all Works of a cluster.
 func everyWork(cluster string) types.NamespacedName {
 	return types.NamespacedName{Namespace: workv1alpha1.ExecutionNamespace(cluster)}
 }

@@ -38,7 +38,7 @@ import (
 
 // StatusReader is what observe needs of an interpreter.
 type StatusReader interface {
-	// Reflect picks the part of an object's status that is carried to the control plane; nil if there is none.
+	// Reflect picks the part of an object's status that is reported to the control plane; nil if there is none.
 	Reflect(ctx context.Context, obj *unstructured.Unstructured) (*runtime.RawExtension, error)
 	// Health judges an object; with an error the answer is Unknown.
 	Health(ctx context.Context, obj *unstructured.Unstructured) (workv1alpha2.ResourceHealth, error)
@@ -50,7 +50,7 @@ type WorkDeps struct {
 	Fleet *member.Fleet
 	// Report writes the status of Works. Required.
 	Report *workstatus.Writer
-	// Interpreter knows kinds. Required.
+	// Interpreter interprets objects. Required.
 	Interpreter StatusReader
 	// Conversion makes of what a member has an object in the version of its template. Nil: nothing is converted.
 	Conversion conversion.Adviser
@@ -176,7 +176,7 @@ func (w *Works) reconcile(ctx context.Context, name string, key types.Namespaced
 		return 0, nil // observed by another process, or cannot be reached
 	}
 	conn, ok := w.fleet.Get(name)
-	if !ok { // as after a start; no other may ever speak of the Work again
+	if !ok { // as after a start; there may be no further event of the Work
 		return 0, &member.UnavailableError{Cluster: name, Cause: errors.New("there is no connection yet")}
 	}
 	if !w.hasReported(work) {

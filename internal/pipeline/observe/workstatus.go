@@ -20,7 +20,7 @@ type finding struct {
 	unhealthyForLong bool
 }
 
-// findings are all that observe knows about a Work of one generation.
+// findings are the results of observe for a Work of one generation.
 type findings struct {
 	generation int64
 	suspended  bool

@@ -59,7 +59,7 @@ func (p *propagator) listed(c *claimant, found []interpret.Dependency) (string, 
 	return string(raw), nil
 }
 
-// resolve gives a reference the namespace it is meant for, and says whether it is in reach.
+// resolve sets the namespace of a reference, and returns whether the reference is allowed.
 func (p *propagator) resolve(from hubstore.Ref, d interpret.Dependency) (interpret.Dependency, bool) {
 	gvk := schema.FromAPIVersionAndKind(d.APIVersion, d.Kind)
 	if _, namespaced, known := p.templates.Mapping(gvk); known && !namespaced || dependencies.IsDefinition(gvk) {
@@ -159,7 +159,7 @@ func (p *propagator) updateAttached(ctx context.Context, c *claimant, binding wo
 	return p.patchBinding(ctx, binding, patch, spec)
 }
 
-// reportConflicts is about what the policies of the objects that depend on a template say of it.
+// reportConflicts publishes conflicts between the policies of the objects that depend on a template.
 func (p *propagator) reportConflicts(c *claimant, binding workv1alpha2.Binding, conflicts []string) {
 	if len(conflicts) == 0 {
 		return

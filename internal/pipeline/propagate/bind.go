@@ -29,7 +29,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/pipeline/propagate/dependencies"
 )
 
-// adopt makes a template and its binding what the policy says.
+// adopt updates a template and its binding to its policy.
 func (p *propagator) adopt(ctx context.Context, c *claimant, binding workv1alpha2.Binding) (reconcile.Result, error) {
 	ref, meta, propagation := c.ref, c.meta, c.policy
 	if propagation.GetLabels()[propagation.PermanentIDLabel()] == "" {
@@ -416,7 +416,7 @@ func (p *propagator) resume(c *claimant, binding workv1alpha2.Binding, labels, a
 	}
 }
 
-// bindsOther returns whether a binding is about another object: names are made of kind and name, so that equal kinds of two groups share
+// bindsOther returns whether a binding is for another object: names are made of kind and name, so that equal kinds of two groups share
 // them, and those of two versions that have objects of their own.
 func (p *propagator) bindsOther(binding workv1alpha2.Binding, ref hubstore.Ref) bool {
 	bound := hubstore.TemplateOf(binding.BindingSpec())

@@ -101,7 +101,7 @@ func setupTemplates(mgr ctrl.Manager, p *propagator, in *inbox) error {
 	return nil
 }
 
-// Priorities in the queue of templates. What a restart brings along waits behind what users do meanwhile.
+// Priorities in the queue of templates. Templates that a restart enqueues wait behind those that users change.
 const (
 	soon  = 0
 	later = handler.LowPriority

@@ -1,5 +1,5 @@
-// Package propagate is the first verb: it decides which policy, if any, a template belongs to, marks the template as claimed, and
-// keeps the binding that says so. It also attaches what a template depends on.
+// Package propagate is the first stage: it finds the policy of a template, marks the template as claimed by it, and writes the binding.
+// It also propagates the dependencies of a template.
 //
 // In: templates, propagation policies, override policies as far as a policy
 // waits for them, clusters, and the interpreter for replicas and dependencies.
@@ -10,6 +10,6 @@
 // Owns: the claim keys on templates and bindings, the depended-by labels and the
 // dependencies annotation of bindings, the end of propagation policies' finalizers.
 //
-// Never: writes spec.clusters or spec.gracefulEvictionTasks, but for what a binding had before it was deleted and is created again,
-// or removes a binding because its policy went.
+// Never: writes spec.clusters or spec.gracefulEvictionTasks, except for the values that a binding had before it was deleted and is created
+// again, or deletes a binding because its policy is deleted.
 package propagate

@@ -123,7 +123,7 @@ func (p *propagator) claimAndBind(ctx context.Context, c *claimant, subject poli
 }
 
 // collect deletes the binding of a template that is gone. The API server is read before, so that a cache that is behind never costs a
-// running copy. A template that was made anew keeps the binding.
+// running copy. A template that was created again keeps the binding.
 func (p *propagator) collect(ctx context.Context, ref hubstore.Ref) error {
 	p.unselected.Delete(ref)
 	p.deleted.Delete(ref)
@@ -255,7 +255,7 @@ func (p *propagator) unclaimed(ctx context.Context, ref hubstore.Ref, meta *meta
 	return reconcile.Result{}, nil
 }
 
-// fresh returns whether what is found out about a template is news, not what a restart finds again.
+// fresh returns whether the result for a template is new, and not one that a restart computes again.
 func (p *propagator) fresh(meta metav1.Object) bool {
 	up := p.clock.Since(p.started)
 	return up > time.Minute || p.clock.Since(meta.GetCreationTimestamp().Time) < up+unmatchedGrace

@@ -55,7 +55,7 @@ type Deps struct {
 	// Changes publishes kinds whose interpretation or definition changed; their bindings are rendered again. Nil: none changes.
 	Changes *interpret.Changes
 	// Wanted returns whether a binding that is deleted, or was, would be created again: its Works stay then. Nil: none would. It is a
-	// function because propagate knows it, and no stage imports another.
+	// function because propagate decides it, and no stage imports another.
 	Wanted func(ctx context.Context, binding workv1alpha2.Binding) (bool, error)
 	// EvictionTimeout is how long a copy stays in a cluster that its binding left, if a copy in a new cluster does not
 	// become healthy. 0: it is removed at once.

@@ -8,9 +8,9 @@
 // again.
 //
 // Owns: Works with the keys of a binding, see api/work/v1alpha2/works.go; the condition Rendered of a binding, which exists only
-// while an override cannot be applied, a cluster cannot be given the object in a version that it serves, a Work is refused, or the
-// binding names what it must not carry; the field manager "flagship-render".
+// while an override cannot be applied, the object cannot be converted to a version that a cluster serves, a Work is refused, or the
+// binding names an object that must not be propagated; the field manager "flagship-render".
 //
-// Never: chooses clusters, writes to members, changes a Work that no binding made, writes what is there already, or carries another
-// object than the binding's template, or an ownership key that a user wrote on it.
+// Never: chooses clusters, writes to members, changes a Work that was not made for a binding, writes a Work that does not change, or
+// propagates another object than the binding's template, or an ownership key that a user wrote on it.
 package render

@@ -177,7 +177,7 @@ func (r *Reconciler) worksOf(ctx context.Context, binding string) ([]*workv1alph
 	return works, nil
 }
 
-// deleteAll deletes Works that are not being deleted yet, and takes the binding off those that carry a namespace.
+// deleteAll deletes Works that are not being deleted yet, and removes the reference to the binding from those with a namespace.
 func (r *Reconciler) deleteAll(ctx context.Context, works []*workv1alpha1.Work) error {
 	var faults []error
 	for _, work := range works {
@@ -208,7 +208,7 @@ func (r *Reconciler) inRemoval(ctx context.Context, work *workv1alpha1.Work) boo
 	return err == nil && cluster.DeletionTimestamp != nil
 }
 
-// end deletes a Work, or takes the binding off one that carries a namespace. The uid keeps it from a Work that took the name a moment ago.
+// end deletes a Work, or removes the reference to the binding from one with a namespace. The uid protects a new Work of the same name.
 func (r *Reconciler) end(ctx context.Context, work *workv1alpha1.Work) error {
 	if !compose.CarriesNamespace(work) {
 		return r.client.Delete(ctx, work.DeepCopy(), client.Preconditions{UID: &work.UID})

@@ -348,7 +348,7 @@ func (t *triggers) enqueueCandidates(ctx context.Context, q queue, policy policy
 	return errors.Join(failures...)
 }
 
-// selects returns whether a policy is about the template of a binding.
+// selects returns whether a policy selects the template of a binding.
 func (t *triggers) selects(policy policyv1alpha1.Override, binding workv1alpha2.Binding) bool {
 	spec := binding.BindingSpec()
 	target := override.Target{

@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// hidden stands for a value that is left out of a message.
+// hidden replaces a value that is removed from a message.
 const hidden = "(hidden)"
 
 // shortestHidden is the length, in bytes, of the shortest value that is looked for in messages. Shorter ones are part of
@@ -35,7 +35,7 @@ func (e *concealed) Error() string { return e.text }
 // Unwrap returns the failure itself, for those who decide by its kind.
 func (e *concealed) Unwrap() error { return e.cause }
 
-// Values leaves values out of a member's answer about an object: whoever may read Works, conditions and events need not be
+// Values removes values from a member's answer about an object: users who may read Works, conditions and events need not be
 // one who may read Secrets. Of a validation error the field and the rule stay. Of any other answer the text stays, without
 // the values of a Secret or of environment variables that the object has.
 func Values(err error, obj *unstructured.Unstructured) error {
@@ -59,7 +59,7 @@ func isSecret(obj *unstructured.Unstructured) bool {
 	return obj.GetKind() == "Secret" && obj.GetAPIVersion() == "v1"
 }
 
-// answerText is what an API server says about an object, without the values of fields.
+// answerText is the message of an API server about an object, without the values of fields.
 func answerText(status *apierrors.StatusError, secret bool) string {
 	details := status.ErrStatus.Details
 	if status.ErrStatus.Reason != metav1.StatusReasonInvalid || details == nil || len(details.Causes) == 0 {

@@ -1,2 +1,2 @@
-// Package conceal leaves values out of a member's answer about an object.
+// Package conceal removes values of an object from the error message of a member.
 package conceal

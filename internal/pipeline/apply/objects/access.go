@@ -35,7 +35,7 @@ func AccountFor(cluster *clusterv1alpha1.Cluster, work *workv1alpha1.Work) strin
 }
 
 // client is a client for objects of a resource in a namespace, which is empty for kinds without. Those are written as the
-// control plane: no account of a namespace stands for them.
+// control plane: they have no account in a namespace.
 func (s Access) client(resource schema.GroupVersionResource, namespace string) (dynamic.ResourceInterface, error) {
 	if namespace == "" {
 		return s.Conn.Dynamic().Resource(resource), nil

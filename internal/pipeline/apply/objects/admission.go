@@ -30,7 +30,7 @@ func IsBraked(err error) bool {
 	return is
 }
 
-// admitRemoval has the brake admit the deletion of an object in a member, with all that goes with it.
+// admitRemoval has the brake admit the deletion of an object in a member, with all objects that are deleted with it.
 func (w *Writer) admitRemoval(ctx context.Context, conn *member.Conn, key types.NamespacedName, live *unstructured.Unstructured) error {
 	cluster, work := &clusterv1alpha1.Cluster{}, &workv1alpha1.Work{}
 	err := w.Hub.Get(ctx, types.NamespacedName{Name: conn.Name()}, cluster, client.UnsafeDisableDeepCopy)

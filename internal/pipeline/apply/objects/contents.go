@@ -39,7 +39,7 @@ const (
 type contents struct {
 	// others are objects that this control plane did not make, has preserved, or still wants.
 	others []string
-	// pending are Works with objects in the namespace that are on their way out.
+	// pending are Works with objects in the namespace that are being deleted.
 	pending []types.NamespacedName
 	// unknown are kinds that could not be listed.
 	unknown []string
@@ -197,7 +197,7 @@ func (c *namespaceContents) fail(k listable, err error) {
 	c.found.unknown = append(c.found.unknown, k.resource.GroupResource().String()+" ("+why+")")
 }
 
-// add counts one object, unless it goes with the namespace or before it.
+// add counts one object, unless it is deleted with the namespace or before it.
 func (c *namespaceContents) add(ctx context.Context, kind schema.GroupKind, obj *metav1.PartialObjectMetadata) {
 	if obj.DeletionTimestamp != nil || isClusterObject(kind, obj) || c.goesWithItsOwner(obj) {
 		return
@@ -237,7 +237,7 @@ func (c *namespaceContents) workOf(obj *metav1.PartialObjectMetadata) (types.Nam
 // spareNamespace returns whether a namespace that is to be deleted must be left in the member: it holds something that this
 // control plane did not make, has preserved or still wants. An error means that this cannot be decided yet.
 //
-// Between the list and the deletion others may make an object that goes with the namespace. Kubernetes has no deletion
+// Between the list and the deletion others may create an object that is deleted with the namespace. Kubernetes has no deletion
 // of a namespace that depends on its contents, so that this moment, some tens of milliseconds, cannot be closed.
 func (w *Writer) spareNamespace(ctx context.Context, conn *member.Conn, work types.NamespacedName, namespace string) (bool, error) {
 	leaving, _ := w.leavingWorks.Load(work)

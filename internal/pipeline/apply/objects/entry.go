@@ -39,7 +39,7 @@ type Entry struct {
 type Results struct {
 	mu      sync.Mutex
 	entries map[Place]Entry
-	pending map[Place]int // requests on their way
+	pending map[Place]int // requests without an answer yet
 }
 
 // Expect records a request that may create an object, until the function it returns is called.
@@ -100,7 +100,7 @@ func (l *Results) ForgetCluster(cluster string) {
 	}
 }
 
-// newerThan returns whether the entry knows more than a cached object of that version.
+// newerThan returns whether the entry is newer than a cached object of that version.
 func (e Entry) newerThan(version string) bool {
 	order, err := resourceversion.CompareResourceVersion(e.Version, version)
 	return err == nil && order > 0

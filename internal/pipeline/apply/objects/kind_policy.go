@@ -83,7 +83,7 @@ func (w *Writer) judge(ctx context.Context, try attempt, live *unstructured.Unst
 	}
 }
 
-// keepsOnRemoval returns whether an object that we took over outlives us: what else lives in it or by it is not ours.
+// keepsOnRemoval returns whether an object that we took over stays: it may have objects in it, or of its kind, that are not ours.
 func keepsOnRemoval(obj *unstructured.Unstructured) bool {
 	kind := obj.GroupVersionKind()
 	return ssa.IsNamespace(obj) || kind.Group == "apiextensions.k8s.io" && kind.Kind == "CustomResourceDefinition"

@@ -30,7 +30,7 @@ const (
 	rounds = 6
 )
 
-// target is where one object of a Work goes.
+// target is the member and the resource of one object of a Work.
 type target struct {
 	Place
 	Access
@@ -69,7 +69,7 @@ type attempt struct {
 	adopted    bool // what is there was not ours before this attempt
 }
 
-// Apply makes one object in a member what the manifest says, with no request if it is already. The entry has what could not be
+// Apply makes one object in a member equal to its manifest, without a request if it is already. The entry has what could not be
 // applied of it; an error means that nothing was.
 func (w *Writer) Apply(ctx context.Context, via Access, work types.NamespacedName, desired *unstructured.Unstructured) (Entry, error) {
 	t, err := w.targetOf(ctx, via, work, desired)
@@ -196,7 +196,7 @@ func (w *Writer) updateObject(ctx context.Context, try attempt, live *unstructur
 	if err := w.admitShrinkage(try, body, live); err != nil {
 		return Entry{}, err
 	}
-	body.SetUID(live.GetUID()) // not another object that took the name meanwhile
+	body.SetUID(live.GetUID()) // not a new object of the same name
 	_, recorded := ssa.RecordOf(live)
 	// What was applied before and is wanted still can only be in conflict with drift.
 	repair := !d.Stale && len(d.Open) == 0 && len(try.before.Conflicts) == 0
@@ -209,7 +209,7 @@ func (w *Writer) bodyFor(ctx context.Context, try attempt, live *unstructured.Un
 	if w.Retain != nil {
 		retained, err := w.Retain(ctx, body, live)
 		if err != nil {
-			return nil, err // which says what was being done, and to what
+			return nil, err // it names the operation and the object
 		}
 		body = retained
 	}
@@ -307,7 +307,7 @@ func (w *Writer) patch(ctx context.Context, try attempt, body *unstructured.Unst
 	return got, err
 }
 
-// explain adds to an error what it is about, whether it passes by itself, and what it means for the member.
+// explain adds to an error the object, whether retries can succeed, and what it means for the member.
 func (w *Writer) explain(try attempt, err error) error {
 	what := ssa.IdentityOf(try.desired)
 	switch {
@@ -323,7 +323,7 @@ func (w *Writer) explain(try attempt, err error) error {
 	}
 }
 
-// isForeignNotFound returns whether a "not found" is about something else than the object itself: its namespace.
+// isForeignNotFound returns whether a "not found" names another object than the object itself: its namespace.
 func isForeignNotFound(err error, resource string) bool {
 	var status apierrors.APIStatus
 	return errors.As(err, &status) && status.Status().Details != nil && status.Status().Details.Kind == "namespaces" && resource != "namespaces"

@@ -78,7 +78,7 @@ func (w *Writer) targetToLeave(ctx context.Context, via Access, work types.Names
 	return w.targetOf(ctx, via, work, named)
 }
 
-// isUnserved returns whether an answer is about the resource, which is not served, and not about one object of it.
+// isUnserved returns whether an error means that the resource is not served, not that one object does not exist.
 func isUnserved(err error) bool {
 	return apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }
@@ -135,7 +135,7 @@ func (w *Writer) part(ctx context.Context, t target, live *unstructured.Unstruct
 	return err
 }
 
-// spare returns whether an object that is to be deleted must be left instead, because of what lives in it or by it.
+// spare returns whether an object that is to be deleted must be left instead, because of other objects in it or of its kind.
 func (w *Writer) spare(ctx context.Context, conn *member.Conn, work types.NamespacedName, live *unstructured.Unstructured) (bool, error) {
 	if ssa.IsNamespace(live) {
 		return w.spareNamespace(ctx, conn, work, live.GetName())

@@ -155,13 +155,13 @@ func stamp(obj *unstructured.Unstructured, work *workv1alpha1.Work) {
 	obj.SetAnnotations(annotations)
 }
 
-// leftovers are the objects the Work's status speaks of, or that are its own in the member, and are no manifests of it any
+// leftovers are the objects that the Work's status names, or that are its own in the member, and are no manifests of it any
 // more.
 func Leftovers(work *workv1alpha1.Work, manifests []Manifest, owned []*unstructured.Unstructured) []Identity {
 	present := map[Identity]bool{}
 	for _, m := range manifests {
 		if m.Err != nil {
-			return nil // what cannot be read may be what the status speaks of
+			return nil // an object that cannot be read may be the one in the status
 		}
 		i := m.Identity().unversioned()
 		present[i] = true
@@ -189,7 +189,7 @@ func Leftovers(work *workv1alpha1.Work, manifests []Manifest, owned []*unstructu
 	for _, obj := range owned {
 		add(IdentityOf(obj))
 	}
-	slices.SortStableFunc(left, func(a, b Identity) int { return b.turn() - a.turn() }) // the rest before what it lives in
+	slices.SortStableFunc(left, func(a, b Identity) int { return b.turn() - a.turn() }) // other objects before their namespaces and definitions
 	return left
 }
 

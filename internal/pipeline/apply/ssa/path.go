@@ -13,7 +13,7 @@ import (
 // Paths have two forms here. API servers write `.spec.containers[name="a"].image`; which keys stand in the brackets is
 // in a schema that we do not have. Our own form, `/spec/containers[name=a]/image`, names a list item by the first of
 // a few usual keys that it has, so that the same item of two versions of an object has one name. Conflicts are
-// translated into it by finding the item they speak of in the object.
+// translated into it by finding their item in the object.
 
 // itemNames are the keys that usually identify items of a list, in order of preference.
 var itemNames = []string{"name", "key", "type", "ip", "containerPort", "port", "mountPath", "devicePath", "topologyKey", "id"}
@@ -207,7 +207,7 @@ func sameValue(a, b any) bool {
 	}
 }
 
-// valueHash stands for a value read from JSON.
+// valueHash is the hash of a value read from JSON.
 func valueHash(value any) uint64 {
 	h := fnv.New64a()
 	raw, _ := json.Marshal(value) // was read from JSON; keys come out sorted
@@ -291,7 +291,7 @@ type Spot struct {
 	Drop  func()
 }
 
-// locate finds the place that an API server's path speaks of. Dots in keys are ambiguous in such a path; what is in the
+// locate finds the field of a path in an API server's message. Dots in keys are ambiguous in such a path; what is in the
 // object decides.
 func Locate(here Spot, path string) (Spot, bool) {
 	if path == "" {

@@ -25,7 +25,7 @@ func (c Conflict) String() string { return fmt.Sprintf("%s is owned by %q", c.Fi
 
 var managerName = regexp.MustCompile(`"((?:[^"\\]|\\.)*)"`)
 
-// conflictsIn reads the conflicts out of the API server's answer to an apply; empty if it is about something else.
+// conflictsIn reads the conflicts out of the API server's answer to an apply; empty for other errors.
 func ConflictsIn(err error) []Conflict {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) || status.Status().Details == nil {
@@ -58,7 +58,7 @@ type unknownFields struct {
 	duplicates [][2]string // lists, and the item they have more than once
 }
 
-// unknownFieldsIn reads them from the API server's answer to an apply; empty if it is about something else.
+// unknownFieldsIn reads them from the API server's answer to an apply; empty for other errors.
 func UnknownFieldsIn(err error) unknownFields {
 	var found unknownFields
 	if err == nil || !strings.Contains(err.Error(), typedPrefix) {

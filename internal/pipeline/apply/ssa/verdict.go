@@ -166,7 +166,7 @@ func retainsReplicas(obj *unstructured.Unstructured) bool {
 	return obj.GetLabels()[policyv1alpha1.RetainReplicasLabel] == "true"
 }
 
-// yieldReplicas leaves spec.replicas to whoever scales the object in the member. To stop applying a field that only we
+// yieldReplicas leaves spec.replicas to the manager that scales the object in the member. To stop applying a field that only we
 // own would remove it, so as long as that is so we apply what it is.
 func YieldReplicas(self ownership.ControlPlane, desired, live *unstructured.Unstructured) *unstructured.Unstructured {
 	_, wants, _ := unstructured.NestedFieldNoCopy(desired.Object, "spec", "replicas")

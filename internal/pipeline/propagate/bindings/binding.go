@@ -79,7 +79,7 @@ func IsOwned(binding workv1alpha2.Binding) bool {
 	return false
 }
 
-// Workload is what the interpreter says about a template.
+// Workload is what the interpreter returns for a template.
 type Workload struct {
 	Replicas     int32
 	Requirements *workv1alpha2.ReplicaRequirements

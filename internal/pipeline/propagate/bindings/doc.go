@@ -1,3 +1,3 @@
-// Package bindings has what a binding of a template is: its names, its owner, and the parts of its spec that follow from the template
-// and from the policy.
+// Package bindings makes the binding of a template: its name, its owner, and the parts of its spec that follow from the template and
+// from the policy.
 package bindings

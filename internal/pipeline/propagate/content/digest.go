@@ -28,13 +28,13 @@ const (
 type Digest struct {
 	// User is what users and their tools change: spec, data, labels, annotations.
 	User string
-	// Marks are labels and annotations that speak to this control plane.
+	// Marks are labels and annotations for this control plane.
 	Marks string
 	// Kind is what users say about how to read objects of the kind; empty if nothing.
 	Kind string
 }
 
-// Counted returns whether User stands for a generation instead of the content itself.
+// Counted returns whether User is a generation instead of the content itself.
 func (d Digest) Counted() bool { return strings.HasPrefix(d.User, countedPrefix) }
 
 // String is the digest as annotations hold it.
@@ -60,7 +60,7 @@ func Parse(s string) Digest {
 }
 
 // Of computes the digest of a template. Where a generation counts changes of content, the metadata is enough, if that count
-// is good enough for the caller: to some kinds, changed annotations are a new generation, whoever's they are. Otherwise content
+// is good enough for the caller: to some kinds, changed annotations are a new generation, whoever wrote them. Otherwise content
 // reads the object. Secrets are not hashed, since more users may read bindings than Secrets: their resource version replaces
 // the hash.
 func Of(kind schema.GroupKind, meta metav1.Object, counted bool, content func() (*unstructured.Unstructured, error)) (Digest, error) {
@@ -91,7 +91,7 @@ func Of(kind schema.GroupKind, meta metav1.Object, counted bool, content func() 
 }
 
 // splitKeys divides labels and annotations into those of users and those that
-// speak to this control plane. Labels and annotations of equal key stay apart.
+// are for this control plane. Labels and annotations of equal key stay apart.
 func splitKeys(meta metav1.Object) (user, marks map[string]string) {
 	user, marks = map[string]string{}, map[string]string{}
 	sort := func(prefix, key, value string) {

@@ -1,2 +1,2 @@
-// Package content compares whether the content of a template changed since its binding was made.
+// Package content finds out whether the content of a template changed since its binding was made.
 package content

@@ -57,7 +57,7 @@ func Parse(binding metav1.Object) []interpret.Dependency {
 
 // InReach returns whether a template of a namespace may take along what it refers to: objects of the same namespace, and the definition
 // of a kind, without which a custom resource could not be applied. A template that belongs to no namespace takes along definitions
-// only. Everything else crosses a border: whoever may write a template need not be allowed to send what it names.
+// only. Other references are ignored: the author of a template need not be allowed to read the objects that it names.
 func InReach(namespace string, d interpret.Dependency) bool {
 	if d.Namespace == "" {
 		return IsDefinition(schema.FromAPIVersionAndKind(d.APIVersion, d.Kind))

@@ -51,7 +51,7 @@ type Loop struct {
 	Unselected func(hubstore.Ref, policy.Claim)
 }
 
-// Priorities in the queue of templates. What one change of a policy brings along waits behind what users do meanwhile.
+// Priorities in the queue of templates. Templates that a change of a policy enqueues wait behind those that users change.
 const (
 	soon  = 0
 	later = handler.LowPriority
@@ -119,7 +119,7 @@ func (l *Loop) reconcile(ctx context.Context, key policy.Key) (reconcile.Result,
 	return reconcile.Result{}, l.reportHeld(ctx, propagation, append(named, listed...))
 }
 
-// release waits until nothing is claimed by a policy being deleted, then lets it go. Bindings and copies stay.
+// release waits until no template is claimed by a policy that is being deleted, then removes its finalizer. Bindings and copies stay.
 func (l *Loop) release(ctx context.Context, propagation policyv1alpha1.Propagation, bound []hubstore.Ref) (reconcile.Result, error) {
 	if !controllerutil.ContainsFinalizer(propagation, propagation.Finalizer()) {
 		l.Enqueue(later, bound...)
@@ -198,7 +198,7 @@ func (l *Loop) selected(propagation policyv1alpha1.Propagation) (named, listed [
 // reportHeld publishes an event for a new or changed policy with the selected objects that other policies hold.
 func (l *Loop) reportHeld(ctx context.Context, propagation policyv1alpha1.Propagation, selected []hubstore.Ref) error {
 	if hubAge := l.Clock.Since(l.Started); hubAge < time.Minute && l.Clock.Since(propagation.GetCreationTimestamp().Time) > hubAge {
-		return nil // what a restart finds again is no news
+		return nil // a restart publishes no event
 	}
 	holders := map[string]int{}
 	total := 0
@@ -251,7 +251,7 @@ func (l *Loop) reportHeld(ctx context.Context, propagation policyv1alpha1.Propag
 	return nil
 }
 
-// canonical gives references the version under which the store knows them.
+// canonical gives references the version that the store uses.
 func (l *Loop) canonical(refs []hubstore.Ref) []hubstore.Ref {
 	for i := range refs {
 		refs[i] = refs[i].Canonical(l.Templates)

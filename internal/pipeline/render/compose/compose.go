@@ -213,7 +213,8 @@ func Belongs(work *workv1alpha1.Work, binding workv1alpha2.Binding) bool {
 	return id != "" && work.Labels[binding.PermanentIDLabel()] == id
 }
 
-// CarriesNamespace returns whether a Work is there with or without a binding: it carries a namespace, which goes to every cluster.
+// CarriesNamespace returns whether a Work has a namespace, which is propagated to every cluster: such a Work exists with or without a
+// binding.
 func CarriesNamespace(work *workv1alpha1.Work) bool {
 	return work.Annotations[workv1alpha1.CarriedNamespaceAnnotation] != ""
 }

@@ -1,3 +1,3 @@
-// Package compose makes Works: from a binding, its template, the override policies and a cluster. It is pure, apart from what the
-// interpreter and the conversion read.
+// Package compose makes the Works of a binding from its template, the override policies and the clusters. It is pure, except for calls
+// of the interpreter and the conversion.
 package compose

@@ -23,7 +23,7 @@ func ReasonOf(failure error) string {
 	return workv1alpha2.TranslationFailedReason
 }
 
-// ForbiddenError means that a Work would carry an object that is not the binding's template, or that must not leave the control
+// ForbiddenError means that a Work would have an object that is not the binding's template, or that must not leave the control
 // plane. Another try does not help.
 type ForbiddenError struct{ Cause error }
 

@@ -57,7 +57,7 @@ func checkIdentity(template, made *unstructured.Unstructured) error {
 // ErrNotOfNamespace means that a binding names an object outside its namespace.
 var ErrNotOfNamespace = errors.New("spec.resource: a ResourceBinding names an object of its own namespace, a ClusterResourceBinding one that belongs to none. Delete this binding")
 
-// CheckTemplate returns an error if a binding names what it must not carry. Admission refuses such a binding; one that was
+// CheckTemplate returns an error if a binding names an object that must not be propagated. Admission refuses such a binding; one that was
 // stored before comes here.
 func CheckTemplate(binding workv1alpha2.Binding) error {
 	ref := hubstore.TemplateOf(binding.BindingSpec())

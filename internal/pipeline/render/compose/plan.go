@@ -189,7 +189,7 @@ func (p Plan) Arrived(spec *workv1alpha2.ResourceBindingSpec, works []*workv1alp
 	return !isDivided(spec) || !isWorkload(spec) || replicas >= spec.Replicas
 }
 
-// isHealthy returns whether what a Work carries now is applied and healthy in its member.
+// isHealthy returns whether the present objects of a Work are applied and healthy in its member.
 func isHealthy(work *workv1alpha1.Work) bool {
 	applied := meta.FindStatusCondition(work.Status.Conditions, workv1alpha1.WorkApplied)
 	progressing := meta.FindStatusCondition(work.Status.Conditions, workv1alpha1.WorkProgressing)
