@@ -140,7 +140,7 @@ func (s *Store) Canonical(gvk schema.GroupVersionKind) (schema.GroupVersionKind,
 	return s.catalog.canonical(gvk)
 }
 
-// OtherVersions are the versions, besides the one that the store uses
+// OtherVersions are the versions, besides the one that the store uses for
 // the objects of a kind, in which the hub serves the same objects. The list must
 // not be changed.
 func (s *Store) OtherVersions(gvk schema.GroupVersionKind) []string {
