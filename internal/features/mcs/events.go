@@ -23,7 +23,7 @@ func eventsOf(s serviceState, before, after []metav1.Condition) []events.Event {
 		switch {
 		case is == nil:
 		case is.Status == metav1.ConditionTrue && (was == nil || was.Status != metav1.ConditionTrue):
-			list = append(list, events.Normal(reference, kind.succeeded, is.Message))
+			list = append(list, events.Success(reference, kind.succeeded, is.Message))
 		case is.Status == metav1.ConditionFalse && (was != nil && was.Status == metav1.ConditionTrue || is.Message == s.obstacle && kind.failed == events.SyncServiceFailed):
 			list = append(list, events.Warning(reference, kind.failed, is.Message))
 		}

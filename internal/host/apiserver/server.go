@@ -31,6 +31,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/roles"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/storage"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/versions"
+	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 )
 
 // readyPoll is how often a starting server is asked whether it is ready.
@@ -53,6 +54,8 @@ type Server struct {
 	defines func(schema.GroupResource) bool
 
 	informers informers.SharedInformerFactory
+	// events are those that are not stored; nil for a member.
+	events *events.Memory
 
 	rewriteFailures atomic.Int64
 
@@ -161,6 +164,11 @@ func start(ctx context.Context, cfg Config, lock *datadir.Lock, listener net.Lis
 	if stored.Direct != nil {
 		storeDirectly(config, stored.Direct)
 	}
+	shared := config.KubeAPIs.ControlPlane.VersionedInformers
+	var inMemory *events.Memory
+	if stored.Events != nil {
+		inMemory = keepEvents(config, shared, stored.Events, cfg.Clock)
+	}
 	extensions := &config.ApiExtensions.ExtraConfig
 	extensions.ServiceResolver = services.Resolver(extensions.ServiceResolver)
 	converter, err := versions.NewConverter(extensions.ServiceResolver, extensions.AuthResolverWrapper)
@@ -170,7 +178,8 @@ func start(ctx context.Context, cfg Config, lock *datadir.Lock, listener net.Lis
 	server := &Server{
 		cfg: cfg, keys: keys, storage: stored, loops: health.NewLoops(), converter: converter,
 		stop: cancel, stopping: running.Done(), drained: make(chan struct{}), stopped: make(chan struct{}),
-		informers: config.KubeAPIs.ControlPlane.VersionedInformers,
+		informers: shared,
+		events:    inMemory,
 		services:  extensions.ServiceResolver,
 		address:   address,
 		loopback:  clientConfig(config.KubeAPIs.ControlPlane.Generic.LoopbackClientConfig),

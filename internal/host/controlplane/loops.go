@@ -54,11 +54,13 @@ import (
 type components struct {
 	mgr ctrl.Manager
 	// client is the one with which loops write objects of the control plane's kinds.
-	client      client.Client
-	options     Options
-	templates   *hubstore.Store
-	fleet       *member.Fleet
-	events      *events.Deduplicating
+	client    client.Client
+	options   Options
+	templates *hubstore.Store
+	fleet     *member.Fleet
+	events    events.Recorder
+	// written are the events that are stored.
+	written     *events.Deduplicating
 	reports     *workstatus.Writer
 	interpreter *interpret.Chained
 	// customized is the part of the interpreter that users wrote; scripts and webhooks are its layers.
@@ -91,7 +93,7 @@ func setupLoops(ctx context.Context, mgr ctrl.Manager, server *apiserver.Server,
 		name  string
 		setup func(ctrl.Manager) error
 	}{
-		{"events", func(mgr ctrl.Manager) error { return mgr.Add(h.events) }},
+		{"events", func(mgr ctrl.Manager) error { return mgr.Add(h.written) }},
 		{"built-in controllers", func(mgr ctrl.Manager) error { return mgr.Add(manager.RunnableFunc(server.RunControllers)) }},
 		{"encryption", func(mgr ctrl.Manager) error { return h.setupEncryption(mgr, server) }},
 		{"interpret", func(mgr ctrl.Manager) error { return mgr.Add(customizations{h}) }},
@@ -219,17 +221,19 @@ func newComponents(ctx context.Context, mgr ctrl.Manager, server *apiserver.Serv
 	if err != nil {
 		return nil, err
 	}
+	written := events.New(func(ctx context.Context, e *corev1.Event) error {
+		_, err := kube.CoreV1().Events(e.Namespace).Create(ctx, e, metav1.CreateOptions{})
+		return err
+	}, o.Clock)
 	h := &components{
-		mgr:       mgr,
-		client:    hub,
-		options:   o,
-		templates: templates,
-		changes:   changes,
-		fleet:     fleet,
-		events: events.New(func(ctx context.Context, e *corev1.Event) error {
-			_, err := kube.CoreV1().Events(e.Namespace).Create(ctx, e, metav1.CreateOptions{})
-			return err
-		}, o.Clock),
+		mgr:         mgr,
+		client:      hub,
+		options:     o,
+		templates:   templates,
+		changes:     changes,
+		fleet:       fleet,
+		events:      events.Split{Memory: server.Events(), Stored: written},
+		written:     written,
 		reports:     reports,
 		scripts:     scripts,
 		webhooks:    webhooks,
@@ -346,7 +350,7 @@ func (h *components) setupExporter(ctx context.Context, mgr ctrl.Manager) error 
 
 func (h *components) setupImporter(mgr ctrl.Manager) error {
 	return imports.Setup(mgr, imports.Deps{
-		Client: h.client, Templates: h.templates, Fleet: h.fleet, Clock: h.options.Clock, Grace: h.options.ServiceGrace,
+		Client: h.client, Templates: h.templates, Fleet: h.fleet, Events: h.events, Clock: h.options.Clock, Grace: h.options.ServiceGrace,
 	})
 }
 

@@ -6,6 +6,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 )
 
 // Event is one report to the owner of an object. Two equal values are the same event.
@@ -18,9 +20,16 @@ type Event struct {
 	Reason string
 	// Message is for people; it is cut at 1024 bytes.
 	Message string
+	// InMemory is true for an event that is not worth a write. It is lost when the control plane ends.
+	InMemory bool
 }
 
-// Normal is an event that reports success.
+// Success is an event that reports that a step of the propagation of an object succeeded. It is kept in memory.
+func Success(object corev1.ObjectReference, reason, message string) Event {
+	return Event{Object: object, Type: corev1.EventTypeNormal, Reason: reason, Message: message, InMemory: true}
+}
+
+// Normal is an event that reports a change to one object that an administrator wants to find later.
 func Normal(object corev1.ObjectReference, reason, message string) Event {
 	return Event{Object: object, Type: corev1.EventTypeNormal, Reason: reason, Message: message}
 }
@@ -41,9 +50,38 @@ func Reference(gvk schema.GroupVersionKind, obj metav1.Object) corev1.ObjectRefe
 	}
 }
 
+// Template points at the template of a binding.
+func Template(resource workv1alpha2.ObjectReference) corev1.ObjectReference {
+	return corev1.ObjectReference{
+		APIVersion: resource.APIVersion, Kind: resource.Kind,
+		Namespace: resource.Namespace, Name: resource.Name, UID: resource.UID,
+	}
+}
+
+// Binding points at a binding of either scope.
+func Binding(binding workv1alpha2.Binding) corev1.ObjectReference {
+	kind := workv1alpha2.KindResourceBinding
+	if binding.GetNamespace() == "" {
+		kind = workv1alpha2.KindClusterResourceBinding
+	}
+	return Reference(workv1alpha2.GroupVersion.WithKind(kind), binding)
+}
+
 // Recorder takes events. Publish returns at once and may be called from any goroutine.
 type Recorder interface {
 	Publish(Event)
+}
+
+// Split is the Recorder of the control plane: what is kept in memory goes to Memory, everything else to Stored.
+type Split struct{ Memory, Stored Recorder }
+
+// Publish implements Recorder.
+func (s Split) Publish(e Event) {
+	if e.InMemory {
+		s.Memory.Publish(e)
+		return
+	}
+	s.Stored.Publish(e)
 }
 
 // RecorderFunc makes a Recorder of a function, as tests and agents do.

@@ -83,12 +83,7 @@ func New(write Writer, clock clock.PassiveClock) *Deduplicating {
 
 // Publish implements Recorder. An event that finds the queue full is dropped, and written when it is published again.
 func (d *Deduplicating) Publish(e Event) {
-	if len(e.Message) > maxMessage {
-		e.Message = strings.ToValidUTF8(e.Message[:maxMessage-3], "") + "..."
-	}
-	if !utf8.ValidString(e.Message) {
-		e.Message = strings.ToValidUTF8(e.Message, "?")
-	}
+	e = e.valid()
 	key := maphash.Comparable(d.seed, e)
 	now := d.clock.Now()
 
@@ -184,21 +179,37 @@ func refused(err error) bool {
 	return apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err)
 }
 
-// compose makes the API object. Events about cluster-scoped objects are in namespace "default", where kubectl searches them.
+// compose makes the API object of an event that is written.
 func compose(e Event, past history) *corev1.Event {
+	return newEvent(e, recordutil.GenerateEventName(e.Object.Name, past.written.UnixNano()), past.first, past.written, past.count)
+}
+
+// newEvent makes the API object.
+func newEvent(e Event, name string, first, last time.Time, count int32) *corev1.Event {
 	return &corev1.Event{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: cmp.Or(e.Object.Namespace, metav1.NamespaceDefault),
-			Name:      recordutil.GenerateEventName(e.Object.Name, past.written.UnixNano()),
-		},
+		ObjectMeta:          metav1.ObjectMeta{Namespace: namespaceOf(e), Name: name},
 		InvolvedObject:      e.Object,
 		Type:                e.Type,
 		Reason:              e.Reason,
 		Message:             e.Message,
 		Source:              corev1.EventSource{Component: component},
 		ReportingController: component,
-		FirstTimestamp:      metav1.NewTime(past.first),
-		LastTimestamp:       metav1.NewTime(past.written),
-		Count:               past.count,
+		FirstTimestamp:      metav1.NewTime(first),
+		LastTimestamp:       metav1.NewTime(last),
+		Count:               count,
 	}
+}
+
+// namespaceOf is where an Event is stored. Events about cluster-scoped objects are in "default", where kubectl searches them.
+func namespaceOf(e Event) string { return cmp.Or(e.Object.Namespace, metav1.NamespaceDefault) }
+
+// valid has a message that the API server accepts.
+func (e Event) valid() Event {
+	if len(e.Message) > maxMessage {
+		e.Message = strings.ToValidUTF8(e.Message[:maxMessage-3], "") + "..."
+	}
+	if !utf8.ValidString(e.Message) {
+		e.Message = strings.ToValidUTF8(e.Message, "?")
+	}
+	return e
 }

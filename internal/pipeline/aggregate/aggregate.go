@@ -10,7 +10,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -69,8 +68,6 @@ type aggregator struct {
 	// highest of these.
 	present sync.Map // Request → uint64
 	newest  atomic.Uint64
-	// published is the content of the template for which each binding's success was published.
-	published sync.Map // Request → string
 	// left are bindings that are being deleted or are gone, and whose template's status has to be removed.
 	left sync.Map // Request → workv1alpha2.Binding
 }
@@ -192,7 +189,7 @@ func (a *aggregator) write(ctx context.Context, request Request, binding workv1a
 	case apierrors.IsConflict(failure): // of a kind whose status has other writers
 		return reconcile.Result{RequeueAfter: backoff.Conflict}, nil
 	case failure != nil:
-		a.publish(binding, events.Warning, events.AggregateStatusFailed, failure.Error())
+		a.events.Publish(events.Warning(events.Template(binding.BindingSpec().Resource), events.AggregateStatusFailed, failure.Error()))
 		return reconcile.Result{}, errors.Join(failure, client.IgnoreNotFound(a.noteMeaning(ctx, binding, unwritten)))
 	}
 	a.owed.Delete(request)
@@ -202,7 +199,7 @@ func (a *aggregator) write(ctx context.Context, request Request, binding workv1a
 		}
 	}
 	if changes.condition != nil && changes.condition.Status == metav1.ConditionTrue {
-		a.publishFullyApplied(request, binding, content, len(summary.Items))
+		a.publishFullyApplied(binding, content, len(summary.Items))
 	}
 	return reconcile.Result{}, nil
 }
@@ -376,27 +373,16 @@ func (a *aggregator) noteMeaning(ctx context.Context, binding workv1alpha2.Bindi
 	return err
 }
 
-// publishFullyApplied publishes, once for each content of the template, that it is applied everywhere.
-func (a *aggregator) publishFullyApplied(request Request, binding workv1alpha2.Binding, content string, clusters int) {
-	if previous, known := a.published.Swap(request, content); known && previous == content {
-		return
-	}
-	a.publish(binding, events.Normal, events.AggregateStatusSucceed,
-		fmt.Sprintf("Applied to all %d clusters (%s)", clusters, content))
-}
-
-func (a *aggregator) publish(binding workv1alpha2.Binding, kind func(corev1.ObjectReference, string, string) events.Event, reason, message string) {
-	resource := binding.BindingSpec().Resource
-	a.events.Publish(kind(corev1.ObjectReference{
-		APIVersion: resource.APIVersion, Kind: resource.Kind,
-		Namespace: resource.Namespace, Name: resource.Name, UID: resource.UID,
-	}, reason, message))
+// publishFullyApplied publishes, on the binding and its template, that both have the status of all copies.
+func (a *aggregator) publishFullyApplied(binding workv1alpha2.Binding, content string, clusters int) {
+	message := fmt.Sprintf("Applied to all %d clusters (%s)", clusters, content)
+	a.events.Publish(events.Success(events.Template(binding.BindingSpec().Resource), events.AggregateStatusSucceed, message))
+	a.events.Publish(events.Success(events.Binding(binding), events.AggregateStatusSucceed, message))
 }
 
 func (a *aggregator) forget(request Request) {
 	a.pace.forget(request)
 	a.owed.Delete(request)
-	a.published.Delete(request)
 }
 
 func sameItems(a, b []workv1alpha2.AggregatedStatusItem) bool {

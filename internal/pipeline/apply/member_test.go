@@ -152,6 +152,8 @@ type bench struct {
 	server  *server
 	reports *workstatus.Writer
 	events  []string
+	// successes are what is only kept in memory.
+	successes []string
 }
 
 func newBench(t *testing.T, objects ...client.Object) *bench {
@@ -180,7 +182,13 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 	done := make(chan struct{})
 	go func() { defer close(done); b.reports.Run(ctx) }()
 	t.Cleanup(func() { cancel(); <-done })
-	b.Applier, err = newApplier(b.hub, nil, Deps{Fleet: fleet, Report: b.reports, Events: events.RecorderFunc(func(e events.Event) { b.events = append(b.events, e.String()) })})
+	b.Applier, err = newApplier(b.hub, nil, Deps{Fleet: fleet, Report: b.reports, Events: events.RecorderFunc(func(e events.Event) {
+		if e.InMemory {
+			b.successes = append(b.successes, e.String())
+			return
+		}
+		b.events = append(b.events, e.String())
+	})})
 	if err != nil {
 		t.Fatal(err)
 	}

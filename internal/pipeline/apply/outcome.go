@@ -42,6 +42,8 @@ func (a *Applier) setOutcome(work *workv1alpha1.Work, total int, results []outco
 			meta.SetStatusCondition(&status.Conditions, workv1alpha1.Dispatching(work.Generation))
 			meta.SetStatusCondition(&status.Conditions, workv1alpha1.Applied(work.Generation))
 		})
+		a.events.Publish(events.Success(events.Reference(workKind, work), events.WorkDispatching, workv1alpha1.DispatchingMessage))
+		a.events.Publish(events.Success(events.Reference(workKind, work), events.SyncSucceed, fmt.Sprintf("%d manifests are applied", total)))
 		if slices.ContainsFunc(results, func(o outcome) bool { return o.unknownFields }) {
 			return member.SchemaPause, nil // the member may be upgraded
 		}
@@ -127,6 +129,7 @@ func (a *Applier) setSuspended(work *workv1alpha1.Work) {
 	a.report.Update(client.ObjectKeyFromObject(work), workstatus.Apply, func(_ *workv1alpha1.Work, status *workv1alpha1.WorkStatus) {
 		meta.SetStatusCondition(&status.Conditions, workv1alpha1.DispatchingSuspended(work.Generation))
 	})
+	a.events.Publish(events.Success(events.Reference(workKind, work), events.WorkDispatching, workv1alpha1.SuspendDispatchingMessage))
 }
 
 // setDispatchingHeld reports that nothing is written to the member of a Work.

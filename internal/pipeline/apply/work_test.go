@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -54,6 +55,10 @@ func TestANewObjectIsOneRequest(t *testing.T) {
 	b.wantRequests() // nothing is to be done
 	if len(b.events) > 0 {
 		t.Errorf("success makes events: %q", b.events)
+	}
+	want := []string{"Normal WorkDispatching Work/w: Work is being dispatched to member clusters.", "Normal SyncSucceed Work/w: 1 manifests are applied"}
+	if !slices.Equal(b.successes[:2], want) {
+		t.Errorf("success is published as %q, want %q", b.successes, want)
 	}
 }
 

@@ -307,6 +307,8 @@ func (w *Works) interpret(ctx context.Context, work *workv1alpha1.Work, s observ
 	if err != nil {
 		status = statusBefore(work, s.id)
 		w.publishFailure(work, events.ReflectStatusFailed, s, err)
+	} else {
+		w.events.Publish(events.Success(events.Reference(workKind, work), events.ReflectStatusSucceed, "The status of "+s.name()+" is read"))
 	}
 	f.status = status
 	health, err := w.interpreter.Health(ctx, obj)
@@ -315,6 +317,7 @@ func (w *Works) interpret(ctx context.Context, work *workv1alpha1.Work, s observ
 		return f
 	}
 	f.health = workv1alpha1.ResourceHealth(health)
+	w.events.Publish(events.Success(events.Reference(workKind, work), events.InterpretHealthSucceed, fmt.Sprintf("%s is %s", s.name(), health)))
 	return f
 }
 

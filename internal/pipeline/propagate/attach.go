@@ -40,8 +40,11 @@ func (p *propagator) dependencies(ctx context.Context, c *claimant, present stri
 			APIVersion: "apiextensions.k8s.io/v1", Kind: "CustomResourceDefinition", Name: name,
 		}))
 	}
-	list, err = p.listed(c, found)
-	return list, nil, err
+	if list, err = p.listed(c, found); err != nil {
+		return "", nil, err
+	}
+	p.publish(c.ref, c.meta, events.Success, events.GetDependenciesSucceed, fmt.Sprintf("The template refers to %d objects", len(found)))
+	return list, nil, nil
 }
 
 // listed is the value of the annotation.
@@ -137,7 +140,8 @@ func (p *propagator) createAttached(ctx context.Context, c *claimant, dependants
 		return fmt.Errorf("creating attached binding %s/%s: %w", binding.GetNamespace(), name, err)
 	}
 	if err == nil {
-		p.reportConflicts(c, binding, conflicts)
+		p.reportConflicts(binding, conflicts)
+		p.publishAttached(binding, dependants)
 	}
 	return nil
 }
@@ -146,7 +150,7 @@ func (p *propagator) updateAttached(ctx context.Context, c *claimant, binding wo
 	spec := binding.BindingSpec().DeepCopy()
 	patch := hubstore.MetadataPatch{UID: binding.GetUID(), Labels: dependencies.Fill(spec, binding.GetLabels(), dependants), Annotations: map[string]*string{}}
 	if spec.Placement == nil {
-		p.reportConflicts(c, binding, dependencies.FillStrictest(spec, dependants))
+		p.reportConflicts(binding, dependencies.FillStrictest(spec, dependants))
 	}
 	digest, err := p.digest(ctx, c, binding)
 	if err != nil {
@@ -156,21 +160,30 @@ func (p *propagator) updateAttached(ctx context.Context, c *claimant, binding wo
 		bindings.FillTemplate(spec, c.ref, c.meta, bindings.Workload{})
 		patch.Annotations[workv1alpha2.TemplateContentAnnotation] = ptr.To(digest.String())
 	}
-	return p.patchBinding(ctx, binding, patch, spec)
+	if err := p.patchBinding(ctx, binding, patch, spec); err != nil {
+		return err
+	}
+	p.publishAttached(binding, dependants)
+	return nil
 }
 
 // reportConflicts publishes conflicts between the policies of the objects that depend on a template.
-func (p *propagator) reportConflicts(c *claimant, binding workv1alpha2.Binding, conflicts []string) {
+func (p *propagator) reportConflicts(binding workv1alpha2.Binding, conflicts []string) {
 	if len(conflicts) == 0 {
 		return
 	}
 	message := fmt.Sprintf("Dependency policy conflict detected: %s. Overwrite and true prevail", strings.Join(conflicts, "; "))
-	p.publish(c.ref, c.meta, events.Warning, events.DependencyPolicyConflict, message)
-	kind := workv1alpha2.KindResourceBinding
-	if binding.GetNamespace() == "" {
-		kind = workv1alpha2.KindClusterResourceBinding
+	p.events.Publish(events.Warning(events.Template(binding.BindingSpec().Resource), events.DependencyPolicyConflict, message))
+	p.events.Publish(events.Warning(events.Binding(binding), events.DependencyPolicyConflict, message))
+}
+
+// publishAttached publishes, on the bindings that depend on an attached one, that it goes to their clusters.
+func (p *propagator) publishAttached(attached workv1alpha2.Binding, dependants []workv1alpha2.Binding) {
+	resource := attached.BindingSpec().Resource
+	for _, d := range dependants {
+		p.events.Publish(events.Success(events.Binding(d), events.SyncScheduleResultToDependenciesSucceed,
+			fmt.Sprintf("%s %s goes to the same clusters", resource.Kind, resource.Name)))
 	}
-	p.publish(hubstore.Ref{GroupVersionKind: workv1alpha2.GroupVersion.WithKind(kind)}, binding, events.Warning, events.DependencyPolicyConflict, message)
 }
 
 // neededBy lists the templates that a binding's template refers to and that are there.

@@ -1,6 +1,7 @@
 package propagate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -58,6 +59,8 @@ type claimant struct {
 	// contest returns how the policy won over others that select the template; it
 	// is empty if there were none, or if the template was claimed before.
 	contest string
+	// claimed is whether this reconcile wrote the claim on the template.
+	claimed bool
 	// dependants are the bindings whose templates need this one.
 	dependants []workv1alpha2.Binding
 	// obj is the whole template once it has been read.
@@ -83,10 +86,7 @@ func (p *propagator) bind(ctx context.Context, c *claimant, binding workv1alpha2
 		if err != nil {
 			return reconcile.Result{}, client.IgnoreNotFound(err)
 		}
-		c.obj = obj
-		if c.contest != "" {
-			p.publish(c.ref, c.meta, events.Normal, events.ApplyPolicySucceed, c.contest)
-		}
+		c.obj, c.claimed = obj, true
 		claimed := c.meta.DeepCopy()
 		claimed.Labels, claimed.Annotations = obj.GetLabels(), apply(claimed.Annotations, patch.Annotations)
 		claimed.ResourceVersion, claimed.Generation = obj.GetResourceVersion(), obj.GetGeneration()
@@ -113,7 +113,18 @@ func (p *propagator) bind(ctx context.Context, c *claimant, binding workv1alpha2
 	if binding == nil {
 		return p.createBinding(ctx, c, digest)
 	}
-	return reconcile.Result{}, p.updateBinding(ctx, c, binding, digest)
+	if err := p.updateBinding(ctx, c, binding, digest); err != nil {
+		return reconcile.Result{}, err
+	}
+	p.publishApplied(c)
+	return reconcile.Result{}, nil
+}
+
+// publishApplied publishes that a policy came to apply to a template, and which others it won over.
+func (p *propagator) publishApplied(c *claimant) {
+	if c.claimed {
+		p.publish(c.ref, c.meta, events.Success, events.ApplyPolicySucceed, cmp.Or(c.contest, policy.KeyOf(c.policy).String()+" applies"))
+	}
 }
 
 // digest is the content of a template, with the fingerprint of how its kind is interpreted.
@@ -268,6 +279,9 @@ func (p *propagator) createBinding(ctx context.Context, c *claimant, digest cont
 		return reconcile.Result{}, fmt.Errorf("creating binding %s/%s: %w", binding.GetNamespace(), binding.GetName(), err)
 	}
 	log.FromContext(ctx).V(1).Info("Template is bound", "template", c.ref, "policy", policy.KeyOf(c.policy).String())
+	if unknown == nil {
+		p.publishApplied(c)
+	}
 	return reconcile.Result{}, unknown
 }
 
@@ -335,6 +349,7 @@ func (p *propagator) interpret(ctx context.Context, c *claimant) (bindings.Workl
 		return bindings.Workload{}, err
 	}
 	if len(components) > 0 {
+		p.publish(c.ref, c.meta, events.Success, events.GetComponentsSucceed, fmt.Sprintf("The template has %d components", len(components)))
 		return bindings.Workload{Components: components}, nil
 	}
 	replicas, err := p.workload.Replicas(ctx, obj)
@@ -342,6 +357,7 @@ func (p *propagator) interpret(ctx context.Context, c *claimant) (bindings.Workl
 		p.publish(c.ref, c.meta, events.Warning, events.GetReplicasFailed, err.Error())
 		return bindings.Workload{}, err
 	}
+	p.publish(c.ref, c.meta, events.Success, events.GetReplicasSucceed, fmt.Sprintf("The template has %d replicas", replicas.Replicas))
 	return bindings.Workload{Replicas: replicas.Replicas, Requirements: replicas.Requirements}, nil
 }
 

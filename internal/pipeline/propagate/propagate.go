@@ -205,7 +205,7 @@ func (p *propagator) policyFor(ctx context.Context, subject policy.Subject, meta
 			return nil, "", false, err
 		}
 		if preemptor := policy.Preempt(subject, holder, naming); preemptor != nil {
-			p.publish(refOf(subject), meta, events.Normal, events.PreemptPolicySucceed,
+			p.publish(refOf(subject), meta, events.Success, events.PreemptPolicySucceed,
 				fmt.Sprintf("%s (priority %d) takes the object from %s (priority %d)",
 					policy.KeyOf(preemptor), policy.PriorityOf(preemptor), policy.KeyOf(holder), policy.PriorityOf(holder)))
 			return preemptor, "", false, nil

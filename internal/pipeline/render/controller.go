@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
@@ -203,7 +202,7 @@ func (r *Reconciler) render(ctx context.Context, binding workv1alpha2.Binding) (
 	}
 	if len(orphans) > 0 {
 		if err := r.deleteAll(ctx, orphans); err != nil {
-			r.deps.Events.Publish(cleanupFailed(r.reference(binding), err))
+			r.deps.Events.Publish(cleanupFailed(events.Binding(binding), err))
 			return 0, err
 		}
 	}
@@ -225,7 +224,10 @@ func (r *Reconciler) render(ctx context.Context, binding workv1alpha2.Binding) (
 		r.deps.Events.Publish(r.renderingRefused(binding, refused))
 	}
 	if others != nil {
-		r.deps.Events.Publish(syncFailed(r.reference(binding), others))
+		r.deps.Events.Publish(syncFailed(events.Binding(binding), others))
+	}
+	if err == nil {
+		r.publishRendered(binding, len(requests))
 	}
 	return again, errors.Join(err, r.reportRendered(ctx, binding, refused))
 }
@@ -285,7 +287,7 @@ func (r *Reconciler) finish(ctx context.Context, binding workv1alpha2.Binding) e
 		return r.releaseBinding(ctx, binding)
 	}
 	if err := r.deleteAll(ctx, works); err != nil {
-		r.deps.Events.Publish(cleanupFailed(r.reference(binding), err))
+		r.deps.Events.Publish(cleanupFailed(events.Binding(binding), err))
 		return err
 	}
 	if slices.ContainsFunc(works, compose.CarriesNamespace) {
@@ -320,8 +322,4 @@ func (r *Reconciler) newBinding(namespace, name string) workv1alpha2.Binding {
 		return &workv1alpha2.ResourceBinding{ObjectMeta: meta}
 	}
 	return &workv1alpha2.ClusterResourceBinding{ObjectMeta: meta}
-}
-
-func (r *Reconciler) reference(binding workv1alpha2.Binding) corev1.ObjectReference {
-	return events.Reference(r.kind(), binding)
 }

@@ -18,15 +18,27 @@ import (
 func (r *Reconciler) renderingRefused(binding workv1alpha2.Binding, err error) events.Event {
 	switch compose.ReasonOf(err) {
 	case workv1alpha2.ForbiddenReason:
-		return events.Warning(r.reference(binding), events.SyncWorkFailed, err.Error())
+		return events.Warning(events.Binding(binding), events.SyncWorkFailed, err.Error())
 	case workv1alpha2.TranslationFailedReason, workv1alpha2.ManifestTooLargeReason, workv1alpha2.WorkRefusedReason, workv1alpha2.NamespaceLimitReason:
-		return events.Warning(templateReference(binding), events.SyncWorkFailed, err.Error())
+		return events.Warning(events.Template(binding.BindingSpec().Resource), events.SyncWorkFailed, err.Error())
 	}
-	return events.Warning(templateReference(binding), events.ApplyOverridePolicyFailed, err.Error())
+	return events.Warning(events.Template(binding.BindingSpec().Resource), events.ApplyOverridePolicyFailed, err.Error())
 }
 
 func syncFailed(binding corev1.ObjectReference, err error) events.Event {
 	return events.Warning(binding, events.SyncWorkFailed, err.Error())
+}
+
+// publishRendered publishes that all Works of a binding are as they should be.
+func (r *Reconciler) publishRendered(binding workv1alpha2.Binding, works int) {
+	message := fmt.Sprintf("%d Works are up to date", works)
+	r.deps.Events.Publish(events.Success(events.Binding(binding), events.SyncWorkSucceed, message))
+	r.deps.Events.Publish(events.Success(events.Template(binding.BindingSpec().Resource), events.SyncWorkSucceed, message))
+}
+
+// overridden is the event of a template that override policies change for a cluster. The annotations of the Work list them.
+func overridden(binding workv1alpha2.Binding, cluster string) events.Event {
+	return events.Success(events.Template(binding.BindingSpec().Resource), events.ApplyOverridePolicySucceed, "Override policies are applied for cluster "+cluster)
 }
 
 func cleanupFailed(binding corev1.ObjectReference, err error) events.Event {
@@ -35,7 +47,7 @@ func cleanupFailed(binding corev1.ObjectReference, err error) events.Event {
 
 // bindingKept is the event of a template whose binding was deleted and is created again.
 func bindingKept(binding workv1alpha2.Binding) events.Event {
-	return events.Normal(templateReference(binding), events.RestoreBinding, fmt.Sprintf(
+	return events.Normal(events.Template(binding.BindingSpec().Resource), events.RestoreBinding, fmt.Sprintf(
 		"Binding %s was deleted, but its template still goes to clusters: the binding is created again, and the objects in the clusters stay. "+
 			"To remove them, delete the template or change what selects it", binding.GetName()))
 }
@@ -45,12 +57,4 @@ func orphaned(work *workv1alpha1.Work, kind string, binding types.NamespacedName
 	return events.Warning(events.Reference(workv1alpha1.GroupVersion.WithKind(workv1alpha1.KindWork), work), events.WorkOrphaned, fmt.Sprintf(
 		"%s %s does not exist, and was not seen to be deleted: the Work and its objects stay until the binding is created or the Work is deleted",
 		kind, strings.TrimPrefix(binding.String(), "/")))
-}
-
-func templateReference(binding workv1alpha2.Binding) corev1.ObjectReference {
-	resource := binding.BindingSpec().Resource
-	return corev1.ObjectReference{
-		APIVersion: resource.APIVersion, Kind: resource.Kind,
-		Namespace: resource.Namespace, Name: resource.Name, UID: resource.UID,
-	}
 }

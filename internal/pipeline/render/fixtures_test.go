@@ -129,6 +129,8 @@ type stage struct {
 	mu     sync.Mutex
 	writes []string
 	events []events.Event
+	// successes are what is only kept in memory.
+	successes []string
 	// fail makes a write fail if it returns an error.
 	fail func(verb string, obj client.Object) error
 }
@@ -189,6 +191,10 @@ func newStage(t *testing.T, objects ...client.Object) *stage {
 		Events: events.RecorderFunc(func(e events.Event) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
+			if e.InMemory {
+				s.successes = append(s.successes, e.String())
+				return
+			}
 			s.events = append(s.events, e)
 		}),
 		Clock: clocktesting.NewFakeClock(time.Unix(1000, 0)),

@@ -79,6 +79,9 @@ func (r *Reconciler) ensure(ctx context.Context, q compose.Request) error {
 	if err != nil {
 		return err
 	}
+	if desired.Annotations[workv1alpha1.AppliedOverridesAnnotation] != "" || desired.Annotations[workv1alpha1.AppliedClusterOverridesAnnotation] != "" {
+		r.deps.Events.Publish(overridden(q.Binding, q.Target.Name))
+	}
 	if existing != nil && compose.Same(existing, desired) {
 		return nil
 	}

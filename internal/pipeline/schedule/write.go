@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -55,11 +54,10 @@ func (c *Controller) publish(ctx context.Context, s *cycle) error {
 	if err != nil || news == nil {
 		return err
 	}
-	r := s.binding.BindingSpec().Resource
-	template := corev1.ObjectReference{APIVersion: r.APIVersion, Kind: r.Kind, Namespace: r.Namespace, Name: r.Name, UID: r.UID}
+	template := events.Template(s.binding.BindingSpec().Resource)
 	if news.Status == metav1.ConditionTrue {
 		message := fmt.Sprintf("%s Result: {%s}", workv1alpha2.ScheduleSuccessMessage, listTargets(s.decision.Targets))
-		c.deps.Events.Publish(events.Normal(template, events.ScheduleBindingSucceed, message))
+		c.deps.Events.Publish(events.Success(template, events.ScheduleBindingSucceed, message))
 	} else {
 		c.deps.Events.Publish(events.Warning(template, events.ScheduleBindingFailed, news.Message))
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
 	"github.com/flagship-k8s/flagship/internal/clients/member"
 	"github.com/flagship-k8s/flagship/internal/features/mcsapi/exportwork"
+	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 )
 
 const (
@@ -39,6 +40,8 @@ type Deps struct {
 	Templates Templates
 	// Fleet has the connections to the members. Required.
 	Fleet *member.Fleet
+	// Events takes what succeeded. Required.
+	Events events.Recorder
 	// Clock defaults to the real one.
 	Clock clock.PassiveClock
 	// Grace is that of endpointslices.Clusters. Default endpointslices.DefaultGrace.
@@ -64,7 +67,7 @@ func Setup(mgr ctrl.Manager, deps Deps) error {
 		return fmt.Errorf("adding the watch for namespaces: %w", err)
 	}
 	clusters := endpointslices.Clusters{Reader: deps.Client, Clock: deps.Clock, Grace: deps.Grace}
-	i := &importer{client: deps.Client, templates: deps.Templates, clusters: clusters, has: present.has}
+	i := &importer{client: deps.Client, templates: deps.Templates, clusters: clusters, events: deps.Events, has: present.has}
 	if err := endpointslices.AddLoop(mgr, "service-import", importWorkers, i, i.services,
 		&templates{deps.Templates, one}, present.source(),
 		source.Kind(mgr.GetCache(), &workv1alpha1.Work{}, handler.TypedEnqueueRequestsFromMapFunc(serviceOfWork), workChanges()),

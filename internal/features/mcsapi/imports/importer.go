@@ -21,12 +21,14 @@ import (
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	multiclusterv1beta1 "github.com/flagship-k8s/flagship/api/multicluster/v1beta1"
+	networkingv1alpha1 "github.com/flagship-k8s/flagship/api/networking/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/clients/endpointslices"
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
 	"github.com/flagship-k8s/flagship/internal/features/mcsapi/clusterset"
 	"github.com/flagship-k8s/flagship/internal/features/mcsapi/exportwork"
+	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 )
 
 var (
@@ -51,6 +53,7 @@ type importer struct {
 	client    client.Client
 	templates Templates
 	clusters  endpointslices.Clusters
+	events    events.Recorder
 	// has is that of namespaces. It is a function for tests, which have no members.
 	has func(cluster, namespace string) (present, known bool)
 }
@@ -100,7 +103,12 @@ func (i *importer) Reconcile(ctx context.Context, request reconcile.Request) (re
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	return reconcile.Result{}, errors.Join(i.writeWorks(ctx, s), i.writeVerdict(ctx, s), i.writeOnHub(ctx, s))
+	err = errors.Join(i.writeWorks(ctx, s), i.writeVerdict(ctx, s), i.writeOnHub(ctx, s))
+	if meta, there := i.templates.Meta(importRef(s.key)); err == nil && there && len(s.registered) > 0 && (s.custom != nil || s.service != nil) {
+		i.events.Publish(events.Success(events.Reference(importKind, meta), events.SyncDerivedServiceSucceed,
+			fmt.Sprintf("Service %s is derived from the import in the clusters that import it", networkingv1alpha1.DerivedServiceName(s.key.Name))))
+	}
+	return reconcile.Result{}, err
 }
 
 // read reads everything about a service.

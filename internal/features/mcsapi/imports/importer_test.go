@@ -26,6 +26,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/clients/endpointslices"
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
 	"github.com/flagship-k8s/flagship/internal/features/mcsapi/exportwork"
+	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 	"github.com/flagship-k8s/flagship/internal/tools/fleettest"
 )
 
@@ -59,7 +60,7 @@ func (*noTemplates) Get(_ context.Context, ref hubstore.Ref) (*unstructured.Unst
 func importing(t *testing.T, present, unknown []string, objects ...client.Object) (*hub, *importer) {
 	t.Helper()
 	h := newHub(t, objects...)
-	return h, &importer{client: h.Client, templates: &noTemplates{}, clusters: h.clusters(), has: func(cluster, _ string) (bool, bool) {
+	return h, &importer{client: h.Client, templates: &noTemplates{}, clusters: h.clusters(), events: events.RecorderFunc(func(events.Event) {}), has: func(cluster, _ string) (bool, bool) {
 		return slices.Contains(present, cluster), !slices.Contains(unknown, cluster)
 	}}
 }

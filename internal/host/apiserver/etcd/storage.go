@@ -43,6 +43,8 @@ type Storage struct {
 	Namespaces *storage.Namespaces
 	// Size is the size of the database and its quota, in bytes; nil unless it is counted.
 	Size func(context.Context) (used, quota int64, err error)
+	// Events is the connection for the storage of Events; nil unless it is counted.
+	Events *clientv3.Client
 
 	embedded *embedded
 	cancel   context.CancelFunc
@@ -85,6 +87,9 @@ func Open(ctx context.Context, o Options) (_ *Storage, err error) {
 		return nil, err
 	}
 	s.Namespaces = storage.NewNamespaces(counting, o.Clock, prefix, notOfNamespaces)
+	if s.Events, err = newClient(); err != nil {
+		return nil, err
+	}
 	s.Size = func(ctx context.Context) (used, quota int64, err error) { return largest(ctx, counting) }
 	if s.embedded != nil {
 		s.Size = s.embedded.size
@@ -99,6 +104,9 @@ func Open(ctx context.Context, o Options) (_ *Storage, err error) {
 func (s *Storage) Close() {
 	s.cancel()
 	s.running.Wait()
+	if s.Events != nil {
+		_ = s.Events.Close()
+	}
 	if s.Namespaces != nil {
 		s.Namespaces.Stop()
 	}

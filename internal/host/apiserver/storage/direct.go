@@ -8,6 +8,7 @@ import (
 	etcdkubernetes "go.etcd.io/etcd/client/v3/kubernetes"
 	"go.etcd.io/etcd/server/v3/etcdserver"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/features"
@@ -21,6 +22,9 @@ import (
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
+
+	"github.com/flagship-k8s/flagship/internal/host/apiserver/eventstorage"
+	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 )
 
 // compactInterval is how often history is compacted: watches that were away for longer start over.
@@ -63,6 +67,41 @@ func (d *Direct) Stop() {
 // Wrap returns a getter whose options lead to direct storage.
 func (d *Direct) Wrap(getter generic.RESTOptionsGetter) generic.RESTOptionsGetter {
 	return directGetter{RESTOptionsGetter: getter, direct: d}
+}
+
+// WithEvents returns a getter that differs in the options of Events: their storage includes those in memory. client reaches the
+// etcd of the stored Events. The caller closes it after the server has ended.
+func WithEvents(getter generic.RESTOptionsGetter, client *clientv3.Client, memory *events.Memory) generic.RESTOptionsGetter {
+	return eventsGetter{RESTOptionsGetter: getter, client: client, memory: memory}
+}
+
+type eventsGetter struct {
+	generic.RESTOptionsGetter
+	client *clientv3.Client
+	memory *events.Memory
+}
+
+// GetRESTOptions returns the wrapped getter's options, for Events with another way to make storage.
+func (g eventsGetter) GetRESTOptions(resource schema.GroupResource, example runtime.Object) (generic.RESTOptions, error) {
+	options, err := g.RESTOptionsGetter.GetRESTOptions(resource, example)
+	if resource == corev1.Resource("events") {
+		options.Decorator = g.decorate
+	}
+	return options, err
+}
+
+// decorate is a generic.StorageDecorator. Events have no watch cache.
+func (g eventsGetter) decorate(config *storagebackend.ConfigForResource, prefix string, _ func(runtime.Object) (string, error),
+	newFunc, newListFunc func() runtime.Object, _ storage.AttrFunc, _ storage.IndexerFuncs, _ *cache.Indexers,
+) (storage.Interface, factory.DestroyFunc, error) {
+	// Who watches through the same connection receives others' progress notifications, which no watch of Events has.
+	client := &etcdkubernetes.Client{Client: g.client}
+	client.Kubernetes = client
+	stored, destroy, err := newStore(client, nil, eventstorage.Versioner{}, config, prefix, newFunc, newListFunc)
+	if err != nil {
+		return nil, nil, err
+	}
+	return eventstorage.New(stored, g.memory, prefix), destroy, nil
 }
 
 type directGetter struct {
@@ -131,33 +170,39 @@ func (d *Direct) store(config *storagebackend.ConfigForResource, prefix string, 
 	client := &etcdkubernetes.Client{Client: v3client.New(d.server)}
 	client.Kubernetes = client
 	client.KV = etcd3.NewETCDLatencyTracker(client.KV)
+	store, stop, err := newStore(client, d.compactor, storage.APIObjectVersioner{}, config, prefix, newFunc, newListFunc)
+	if err != nil {
+		_ = client.Close()
+		return nil, nil, err
+	}
+	return store, sync.OnceFunc(func() {
+		stop()
+		_ = client.Close()
+	}), nil
+}
 
+// newStore makes storage in the etcd of a client.
+func newStore(client *etcdkubernetes.Client, compactor etcd3.Compactor, versioner storage.Versioner,
+	config *storagebackend.ConfigForResource, prefix string, newFunc, newListFunc func() runtime.Object,
+) (storage.Interface, factory.DestroyFunc, error) {
 	transformer := config.Transformer
 	if transformer == nil {
 		transformer = identity.NewEncryptCheckTransformer()
 	}
-	versioner := storage.APIObjectVersioner{}
 	decoder := etcd3.NewDefaultDecoder(config.Codec, versioner)
 	tolerant := utilfeature.DefaultFeatureGate.Enabled(features.AllowUnsafeMalformedObjectDeletion)
 	if tolerant {
 		transformer = etcd3.WithCorruptObjErrorHandlingTransformer(transformer)
 		decoder = etcd3.WithCorruptObjErrorHandlingDecoder(decoder)
 	}
-	store, err := etcd3.New(client, d.compactor, config.Codec, newFunc, newListFunc, config.Prefix, prefix,
+	store, err := etcd3.New(client, compactor, config.Codec, newFunc, newListFunc, config.Prefix, prefix,
 		config.GroupResource, transformer, config.LeaseManagerConfig, untyped{decoder}, versioner)
 	if err != nil {
-		_ = client.Close()
 		return nil, nil, err
 	}
-	var once sync.Once
-	destroy := func() {
-		once.Do(func() {
-			store.Close()
-			_ = client.Close()
-		})
-	}
+	stop := sync.OnceFunc(store.Close)
 	if tolerant {
-		return etcd3.NewStoreWithUnsafeCorruptObjectDeletion(store, config.GroupResource), destroy, nil
+		return etcd3.NewStoreWithUnsafeCorruptObjectDeletion(store, config.GroupResource), stop, nil
 	}
-	return store, destroy, nil
+	return store, stop, nil
 }
