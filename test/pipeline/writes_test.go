@@ -15,7 +15,7 @@ import (
 const sample = 10
 
 // What is done with an object costs so many writes: of the control plane about it, and one of ours in each member. The
-// limits are the averages of an idle machine, 12, 7 and 11.3, and some more for reports that are not combined in one write on a busy one.
+// limits are the averages of an idle machine, 9, 7.1 and 9.4, and some more for reports that are not combined in one write on a busy one.
 func TestWhatAnObjectCosts(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs a fleet")
@@ -52,7 +52,7 @@ func TestWhatAnObjectCosts(t *testing.T) {
 	fleettest.Create(t, fleet.Hub, policy, first)
 	expectDone(first) // and with it what a fleet writes once, such as namespaces
 
-	expectWrites(t, fleet, "creating", 16, func() {
+	expectWrites(t, fleet, "creating", 13, func() {
 		each(func(c *corev1.ConfigMap) { fleettest.Create(t, fleet.Hub, c) })
 		each(expectDone)
 	})

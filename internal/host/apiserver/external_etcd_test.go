@@ -86,8 +86,18 @@ func TestExternalEtcd(t *testing.T) {
 	works := dynamic.NewForConfigOrDie(config).Resource(worksResource).Namespace("default")
 	stored(t, works, workHead, "kept", manifests)
 
+	if _, err := running.client(t, dir).CoreV1().Events("default").Create(t.Context(), &corev1.Event{
+		ObjectMeta: metav1.ObjectMeta{Name: "kept"}, InvolvedObject: corev1.ObjectReference{Namespace: "default", Name: "kept"},
+	}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	events, err := running.client(t, dir).CoreV1().Events("default").List(t.Context(), metav1.ListOptions{})
+	if err != nil || len(events.Items) != 1 || len(events.ResourceVersion) < 9 { // with the versions of Events in memory
+		t.Errorf("Events are %v, %v", events, err)
+	}
+
 	keys := v3client.New(elsewhere.Server)
-	for _, key := range []string{"/registry/configmaps/default/kept", "/registry/work.karmada.io/works/default/kept"} {
+	for _, key := range []string{"/registry/configmaps/default/kept", "/registry/events/default/kept", "/registry/work.karmada.io/works/default/kept"} {
 		found, err := keys.Get(t.Context(), key)
 		if err != nil || found.Count != 1 {
 			t.Errorf("%s is not in the etcd elsewhere: %v", key, err)
