@@ -58,7 +58,9 @@ func TestEachStepPublishesItsSuccess(t *testing.T) {
 		p.Spec.Suspension = &policyv1alpha1.Suspension{Dispatching: &yes}
 	})
 	expectSuccess(t, fleet.Hub, copied.Namespace, copied.Name, "WorkDispatching", "Work dispatching is in a suspended state.")
-	fleettest.ExpectEventually(t, fleet.Hub, copied, func(w *workv1alpha1.Work) error { return workIs("Dispatching", metav1.ConditionFalse, "SuspendDispatching")(w) })
+	fleettest.ExpectEventually(t, fleet.Hub, copied, func(w *workv1alpha1.Work) error {
+		return workIs("Dispatching", metav1.ConditionFalse, "SuspendDispatching")(w)
+	})
 }
 
 // expectSuccess waits for an event of an object, with this message unless it is empty.
