@@ -2,10 +2,12 @@ package rebalance
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	appsv1alpha1 "github.com/flagship-k8s/flagship/api/apps/v1alpha1"
 )
@@ -13,33 +15,21 @@ import (
 // agenda lists what a rebalancer is about, each workload once, in the order of its status: what spec names, with what is known of
 // it already, and what spec named once and was done. Of a new generation what failed is tried again.
 func agenda(r *appsv1alpha1.WorkloadRebalancer) []appsv1alpha1.ObservedWorkload {
-	known := map[appsv1alpha1.ObjectReference]appsv1alpha1.ObservedWorkload{}
-	for _, observed := range r.Status.ObservedWorkloads {
-		if observed.Result == appsv1alpha1.RebalanceSuccessful || r.Status.ObservedGeneration == r.Generation {
-			known[observed.Workload] = observed
-		}
-	}
-	var items []appsv1alpha1.ObservedWorkload
-	listed := map[appsv1alpha1.ObjectReference]bool{}
+	items := map[appsv1alpha1.ObjectReference]appsv1alpha1.ObservedWorkload{}
 	for _, workload := range r.Spec.Workloads {
-		if !listed[workload] {
-			listed[workload] = true
-			item := known[workload]
-			item.Workload = workload
-			items = append(items, item)
+		items[workload] = appsv1alpha1.ObservedWorkload{Workload: workload}
+	}
+	for _, observed := range r.Status.ObservedWorkloads {
+		_, named := items[observed.Workload]
+		if observed.Result == appsv1alpha1.RebalanceSuccessful || named && r.Status.ObservedGeneration == r.Generation {
+			items[observed.Workload] = observed
 		}
 	}
-	for workload, observed := range known {
-		if !listed[workload] && observed.Result == appsv1alpha1.RebalanceSuccessful {
-			items = append(items, observed)
-		}
-	}
-	slices.SortFunc(items, func(a, b appsv1alpha1.ObservedWorkload) int {
+	return slices.SortedFunc(maps.Values(items), func(a, b appsv1alpha1.ObservedWorkload) int {
 		x, y := a.Workload, b.Workload
 		return cmp.Or(cmp.Compare(x.APIVersion, y.APIVersion), cmp.Compare(x.Kind, y.Kind),
 			cmp.Compare(x.Namespace, y.Namespace), cmp.Compare(x.Name, y.Name))
 	})
-	return items
 }
 
 // triggerTime is the time that a request counts from. Workloads that were there from the start are rescheduled as of the creation of
@@ -55,13 +45,11 @@ func triggerTime(r *appsv1alpha1.WorkloadRebalancer, now time.Time) metav1.Time 
 func statusOf(r *appsv1alpha1.WorkloadRebalancer, items []appsv1alpha1.ObservedWorkload, now time.Time) appsv1alpha1.WorkloadRebalancerStatus {
 	status := appsv1alpha1.WorkloadRebalancerStatus{ObservedWorkloads: items, ObservedGeneration: r.Generation}
 	open := slices.ContainsFunc(items, func(o appsv1alpha1.ObservedWorkload) bool { return o.Result == "" })
-	switch {
-	case open:
-	case r.Status.FinishTime != nil && r.Status.ObservedGeneration == r.Generation:
+	if !open && r.Status.ObservedGeneration == r.Generation {
 		status.FinishTime = r.Status.FinishTime
-	default:
-		finished := metav1.NewTime(now).Rfc3339Copy()
-		status.FinishTime = &finished
+	}
+	if !open && status.FinishTime == nil {
+		status.FinishTime = ptr.To(metav1.NewTime(now).Rfc3339Copy())
 	}
 	return status
 }
