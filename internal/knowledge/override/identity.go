@@ -88,7 +88,8 @@ func joined(entries, more map[string]string) map[string]string {
 	return entries
 }
 
-// check returns what an edit must not have done to an object, which may be anything. Namespaced is true for the edit of a namespace's policy.
+// check returns what an edit must not have done to an object, which may be anything. Namespaced is true for the edit of a policy of a
+// namespace.
 func (id identity) check(object map[string]any, namespaced bool) error {
 	metadata, ok := object["metadata"].(map[string]any)
 	if !ok {

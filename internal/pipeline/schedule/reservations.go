@@ -72,8 +72,8 @@ func (c *Controller) confirm(key types.NamespacedName, before, after workv1alpha
 	}
 }
 
-// restoreReservations makes again the reservations of a result that was written before this controller started, as far as the members do not show
-// it yet. Otherwise a restart during a burst would use the same capacity twice.
+// restoreReservations makes again the reservations of a result that was written before this controller started, as far as the members
+// do not show it yet. Otherwise a restart during a burst would use the same capacity twice.
 func (c *Controller) restoreReservations(key types.NamespacedName, b workv1alpha2.Binding) {
 	req := decision.RequestOf(b, false)
 	scheduled := b.BindingStatus().LastScheduledTime

@@ -6,8 +6,8 @@ import (
 	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/decision/spread"
 )
 
-// setStaticWeights sets the static weights of the fitting clusters, where the placement divides by them: the largest weight of the rules that
-// select a cluster, or 1 each if no rule selects any.
+// setStaticWeights sets the static weights of the fitting clusters, where the placement divides by them: the largest weight of the
+// rules that select a cluster, or 1 each if no rule selects any.
 func setStaticWeights(r *decision.Round, fitting []*decision.Candidate) error {
 	if decision.StrategyOf(r.Request.Placement) != decision.Static {
 		return nil

@@ -54,7 +54,8 @@ func Choose(r *decision.Round, a *decision.Attempt, fitting []*decision.Candidat
 	return chooseGroups(r, fitting, dims, q)
 }
 
-// chooseClusters takes the best clusters, and exchanges the last of them for those with more available replicas until the replicas fit.
+// chooseClusters takes the best clusters, and exchanges the last of them for those with more available replicas until the replicas
+// fit.
 func chooseClusters(r *decision.Round, fitting []*decision.Candidate, q quota) ([]*decision.Candidate, *decision.Failure) {
 	k := q.atMost(len(fitting))
 	rankBest(fitting, k)
@@ -67,8 +68,8 @@ func chooseClusters(r *decision.Round, fitting []*decision.Candidate, q quota) (
 	return chosen, nil
 }
 
-// exchange replaces chosen clusters, from the last backwards, for whichever of
-// rest has the most available replicas and may take its place, until need is met.
+// exchange replaces chosen clusters, from the last backwards, by the one of rest that has the most available replicas and may take
+// the place, until need is met.
 func exchange(chosen, rest []*decision.Candidate, need int64, may func(i int, candidate *decision.Candidate) bool) {
 	for i := len(chosen) - 1; i >= 0 && shortOf(chosen, need) > 0; i-- {
 		best := -1

@@ -26,8 +26,8 @@ func CompareRank(a, b *decision.Candidate) int {
 	}
 }
 
-// A key is CompareRank packed into one number, the smaller the better, so that
-// thousands of clusters are ranked without comparing field by field.
+// A key is CompareRank packed into one number, the smaller the better, so that thousands of clusters are ranked without comparing
+// field by field.
 const (
 	keyPlaceBits     = 17 // place by name
 	keyAvailableBits = 31 // available replicas

@@ -133,7 +133,7 @@ func groupNames(groups []group) string {
 	return decision.FirstNames(names)
 }
 
-// openGroups are groups that no cluster stands for yet, per dimension.
+// openGroups are groups that no cluster represents yet, per dimension.
 type openGroups []map[string]bool
 
 func openOf(picked [][]string) openGroups {
@@ -147,8 +147,8 @@ func openOf(picked [][]string) openGroups {
 	return open
 }
 
-// finish picks the clusters: the best that stands for groups not yet
-// represented, until all are, then the best of the others up to the bound.
+// finish picks the clusters: the best that represents groups not yet represented, until all are, then the best of the others up to
+// the bound.
 func (s *spread) finish(members []*decision.Candidate, picked [][]string) []*decision.Candidate {
 	open := openOf(picked)
 	chosen, rest := s.represent(members, open)
@@ -174,7 +174,7 @@ func (s *spread) finish(members []*decision.Candidate, picked [][]string) []*dec
 	rankBest(rest, total-fixed)
 	chosen, rest = append(chosen, rest[:total-fixed]...), rest[total-fixed:]
 	exchange(chosen, rest, s.quota.need, func(i int, _ *decision.Candidate) bool { return i >= fixed })
-	// Those that stand for groups stay as long as that is enough; then others may stand for them.
+	// Those that represent groups stay as long as that is enough; then others may represent them.
 	exchange(chosen, rest, s.quota.need, func(i int, candidate *decision.Candidate) bool {
 		was := chosen[i]
 		chosen[i] = candidate
@@ -192,7 +192,7 @@ func (s *spread) finish(members []*decision.Candidate, picked [][]string) []*dec
 	return chosen
 }
 
-// covers returns whether some cluster stands for every group in open.
+// covers returns whether some cluster represents every group in open.
 func (s *spread) covers(chosen []*decision.Candidate, open openGroups) bool {
 	for d := range open {
 		for _, v := range chosen {
@@ -205,8 +205,8 @@ func (s *spread) covers(chosen []*decision.Candidate, open openGroups) bool {
 	return true
 }
 
-// represent splits members into those that stand for groups in open and the rest, and strikes out the groups that are represented.
-// A cluster that stands for more groups goes first, then the better one.
+// represent splits members into those that represent groups in open and the rest, and removes the groups that are represented.
+// A cluster that represents more groups goes first, then the better one.
 func (s *spread) represent(members []*decision.Candidate, open openGroups) (chosen, rest []*decision.Candidate) {
 	rest = slices.Clone(members)
 	for {
@@ -237,8 +237,8 @@ func (s *spread) represent(members []*decision.Candidate, open openGroups) (chos
 // maxCovers bounds the steps of one search by cover.
 const maxCovers = 4096
 
-// cover looks for no more than most clusters that stand for all groups in open, where the best ones, taken first, are not.
-// Of clusters that stand for the same groups the best will do.
+// cover looks for no more than most clusters that represent all groups in open, where the best ones, taken first, are not.
+// Of clusters that represent the same groups only the best counts.
 func (s *spread) cover(members []*decision.Candidate, open openGroups, most int) []*decision.Candidate {
 	best := map[string]*decision.Candidate{}
 	for _, v := range members {
