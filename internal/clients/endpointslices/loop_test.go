@@ -19,6 +19,7 @@ import (
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
 	"github.com/flagship-k8s/flagship/internal/knowledge/backoff"
 	"github.com/flagship-k8s/flagship/internal/tools/fleettest"
 )
@@ -111,7 +112,7 @@ func TestWrite(t *testing.T) {
 	}
 	stored := func() *workv1alpha1.Work {
 		t.Helper()
-		return must(GetWork(t.Context(), memory.Client, key))
+		return must(hubclient.GetWork(t.Context(), memory.Client, key))
 	}
 	write(nil, desired, 1)
 	write(stored(), stored().DeepCopy(), 0)
@@ -150,7 +151,7 @@ func TestWriteOwn(t *testing.T) {
 	if err != nil || !wrote {
 		t.Fatalf("wrote %v, %v", wrote, err)
 	}
-	existing := must(GetWork(t.Context(), memory.Client, key))
+	existing := must(hubclient.GetWork(t.Context(), memory.Client, key))
 	if !own.Observe(existing) {
 		t.Error("the event of the own write is taken for one of others")
 	}

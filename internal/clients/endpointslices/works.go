@@ -78,32 +78,6 @@ func AppliedResult(w *workv1alpha1.Work) string {
 	return ""
 }
 
-// ListWorks lists Works, which are shared with the cache.
-func ListWorks(ctx context.Context, reader client.Reader, options ...client.ListOption) ([]*workv1alpha1.Work, error) {
-	var list workv1alpha1.WorkList
-	if err := reader.List(ctx, &list, append(options, client.UnsafeDisableDeepCopy)...); err != nil {
-		return nil, fmt.Errorf("listing Works: %w", err)
-	}
-	works := make([]*workv1alpha1.Work, len(list.Items))
-	for i := range list.Items {
-		works[i] = &list.Items[i]
-	}
-	return works, nil
-}
-
-// GetWork reads a Work, which is shared with the cache; nil if there is none.
-func GetWork(ctx context.Context, reader client.Reader, key types.NamespacedName) (*workv1alpha1.Work, error) {
-	work := &workv1alpha1.Work{}
-	err := reader.Get(ctx, key, work, client.UnsafeDisableDeepCopy)
-	switch {
-	case apierrors.IsNotFound(err):
-		return nil, nil
-	case err != nil:
-		return nil, fmt.Errorf("reading Work %s: %w", key, err)
-	}
-	return work, nil
-}
-
 // ErrChangedMeanwhile means that others changed a Work while it was written: its reconcile has to be repeated.
 var ErrChangedMeanwhile = errors.New("the Work was changed by others meanwhile")
 

@@ -107,16 +107,15 @@ func TestCheck(t *testing.T) {
 func TestWorksCountForTheNamespaceOfTheirBinding(t *testing.T) {
 	storage := int64(0)
 	l, _ := newLimiter(stored{"shop": {3, 100}}, Limits{Objects: 5, Bytes: 1 << 20}, &storage)
-	handler := l.works()
 	small, large, other := work("shop", 10), work("shop", 5000), work("", 10)
-	handler.OnAdd(small, true)
-	handler.OnAdd(other, true) // of a cluster-scoped template
+	l.workChanged(nil, small, true)
+	l.workChanged(nil, other, true) // of a cluster-scoped template
 	usage, _, _ := l.of("shop")
 	if want := (Usage{4, 100 + SizeOf(small)}); usage != want {
 		t.Errorf("after one Work: %+v, want %+v", usage, want)
 	}
-	handler.OnUpdate(small, large)
-	handler.OnAdd(small, false)
+	l.workChanged(small, large, false)
+	l.workChanged(nil, small, false)
 	if err := l.CheckWork("shop", nil, small); err == nil {
 		t.Error("a Work is admitted at the limit of objects")
 	}
@@ -142,7 +141,7 @@ func TestWorksCountForTheNamespaceOfTheirBinding(t *testing.T) {
 	if len(woken) > 0 {
 		t.Error("what waits is woken without space")
 	}
-	handler.OnDelete(small)
+	l.workChanged(small, nil, false)
 	for range 3 {
 		l.wakeAll()
 	}
@@ -155,17 +154,16 @@ func TestANamespaceHasLimitsOfItsOwn(t *testing.T) {
 	storage := int64(0)
 	l, _ := newLimiter(stored{"shop": {3, 100}}, Limits{}, &storage)
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop", Annotations: map[string]string{workv1alpha1.ObjectLimitAnnotation: "3"}}}
-	handler := l.namespaces()
-	handler.OnAdd(namespace, true)
+	l.namespaceChanged(nil, namespace, true)
 	if l.CheckUser("shop", true, nil) == nil {
 		t.Error("the annotation has no effect")
 	}
-	handler.OnUpdate(namespace, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}})
+	l.namespaceChanged(namespace, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}, false)
 	if err := l.CheckUser("shop", true, nil); err != nil {
 		t.Errorf("the annotation that was removed has an effect: %v", err)
 	}
-	handler.OnUpdate(namespace, namespace)
-	handler.OnDelete(namespace)
+	l.namespaceChanged(namespace, namespace, false)
+	l.namespaceChanged(namespace, nil, false)
 	if err := l.CheckUser("shop", true, nil); err != nil {
 		t.Errorf("the annotation of a namespace that is gone has an effect: %v", err)
 	}

@@ -1,6 +1,7 @@
 package limit
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -8,14 +9,12 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
-	crcache "sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 )
@@ -76,11 +75,11 @@ func New(deps Deps) *Limiter {
 // Setup has the Limiter follow Works and Namespaces in every replica, since each of them admits requests, and adds the loop
 // that warns, which one of them runs.
 func (l *Limiter) Setup(ctx context.Context, mgr manager.Manager) error {
-	works, err := follow(ctx, mgr.GetCache(), &workv1alpha1.Work{}, l.works())
+	works, _, err := hubclient.Follow(ctx, mgr.GetCache(), l.workChanged)
 	if err != nil {
 		return err
 	}
-	namespaces, err := follow(ctx, mgr.GetCache(), &corev1.Namespace{}, l.namespaces())
+	namespaces, _, err := hubclient.Follow(ctx, mgr.GetCache(), l.namespaceChanged)
 	if err != nil {
 		return err
 	}
@@ -90,45 +89,19 @@ func (l *Limiter) Setup(ctx context.Context, mgr manager.Manager) error {
 	return mgr.Add(manager.RunnableFunc(l.run))
 }
 
-func follow(ctx context.Context, from crcache.Cache, kind client.Object, handler cache.ResourceEventHandler) (synced func() bool, err error) {
-	informer, err := from.GetInformer(ctx, kind)
-	if err != nil {
-		return nil, fmt.Errorf("following a %T: %w", kind, err)
+// namespaceChanged keeps the limits that a namespace has of its own.
+func (l *Limiter) namespaceChanged(before, after *corev1.Namespace, _ bool) {
+	limits := l.deps.Limits
+	if after != nil {
+		limits, _ = parse(after.Annotations, l.deps.Limits) // admission refuses what cannot be read
 	}
-	registration, err := informer.AddEventHandler(handler)
-	if err != nil {
-		return nil, fmt.Errorf("following a %T: %w", kind, err)
-	}
-	return registration.HasSynced, nil
-}
-
-// namespaces is the handler of the informer of Namespaces.
-func (l *Limiter) namespaces() cache.ResourceEventHandler {
-	set := func(obj any) {
-		namespace, ok := obj.(metav1.Object)
-		if !ok {
-			return
-		}
-		limits, _ := parse(namespace.GetAnnotations(), l.deps.Limits) // admission refuses what cannot be read
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		if limits == l.deps.Limits {
-			delete(l.own, namespace.GetName())
-			return
-		}
-		l.own[namespace.GetName()] = limits
-	}
-	return cache.ResourceEventHandlerFuncs{
-		AddFunc:    set,
-		UpdateFunc: func(_, after any) { set(after) },
-		DeleteFunc: func(obj any) {
-			key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj) // its name, as it has no namespace
-			if err == nil {
-				l.mu.Lock()
-				delete(l.own, key)
-				l.mu.Unlock()
-			}
-		},
+	name := cmp.Or(after, before).Name
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if limits == l.deps.Limits {
+		delete(l.own, name)
+	} else {
+		l.own[name] = limits
 	}
 }
 

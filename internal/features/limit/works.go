@@ -1,8 +1,6 @@
 package limit
 
 import (
-	"k8s.io/client-go/tools/cache"
-
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 )
@@ -28,30 +26,15 @@ func SizeOf(work *workv1alpha1.Work) int64 {
 	return size
 }
 
-// works is the handler of the informer of Works, which keeps the old object of each change.
-func (l *Limiter) works() cache.ResourceEventHandler {
-	return cache.ResourceEventHandlerFuncs{
-		AddFunc: func(obj any) { l.replaceWork(nil, obj) },
-		UpdateFunc: func(before, after any) {
-			l.replaceWork(before, after)
-		},
-		DeleteFunc: func(obj any) {
-			if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-				obj = unknown.Obj
-			}
-			l.replaceWork(obj, nil)
-		},
-	}
-}
-
-func (l *Limiter) replaceWork(before, after any) {
+// workChanged counts a Work that is new, changed or gone.
+func (l *Limiter) workChanged(before, after *workv1alpha1.Work, _ bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if work, ok := before.(*workv1alpha1.Work); ok {
-		l.addWork(NamespaceOf(work), Usage{-1, -SizeOf(work)})
+	if before != nil {
+		l.addWork(NamespaceOf(before), Usage{-1, -SizeOf(before)})
 	}
-	if work, ok := after.(*workv1alpha1.Work); ok {
-		l.addWork(NamespaceOf(work), Usage{1, SizeOf(work)})
+	if after != nil {
+		l.addWork(NamespaceOf(after), Usage{1, SizeOf(after)})
 	}
 }
 

@@ -260,7 +260,7 @@ func (r *reconciler) register(ctx context.Context, s *serviceState) error {
 
 // registerWith reads the registration by name: others may have removed the labels that the index reads.
 func (r *reconciler) registerWith(ctx context.Context, s *serviceState, key types.NamespacedName, provider string) error {
-	existing, err := endpointslices.GetWork(ctx, r.client, key)
+	existing, err := hubclient.GetWork(ctx, r.client, key)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package mcsapi
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,7 +14,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -22,6 +22,7 @@ import (
 	multiclusterv1beta1 "github.com/flagship-k8s/flagship/api/multicluster/v1beta1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/endpointslices"
+	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
 	"github.com/flagship-k8s/flagship/internal/clients/member"
 	"github.com/flagship-k8s/flagship/internal/clients/member/memberqueue"
 	"github.com/flagship-k8s/flagship/internal/clients/member/memberwatch"
@@ -103,19 +104,13 @@ func newExporter(works cache.Cache, deps Deps) *exporter {
 
 // Start implements manager.Runnable: it watches the members until ctx is done.
 func (e *exporter) Start(ctx context.Context) error {
-	works, err := e.cache.GetInformer(ctx, &workv1alpha1.Work{})
-	if err != nil {
-		return fmt.Errorf("watching Works: %w", err)
-	}
-	handle, err := works.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-		AddFunc: e.workChanged, UpdateFunc: func(_, work any) { e.workChanged(work) }, DeleteFunc: e.workChanged,
-	})
-	if err != nil {
-		return fmt.Errorf("watching Works: %w", err)
-	}
 	e.watches = memberwatch.NewGroup(ctx)
 	defer e.watches.Close()
-	defer func() { _ = works.RemoveEventHandler(handle) }() // It fails only for an informer that has ended.
+	_, stop, err := hubclient.Follow(ctx, e.cache, func(before, after *workv1alpha1.Work, _ bool) { e.workChanged(cmp.Or(after, before)) })
+	if err != nil {
+		return err
+	}
+	defer stop()
 	e.fleet.Subscribe(func(cluster string) { e.exports.Add(cluster, definition) })
 	var running sync.WaitGroup
 	var failures [2]error
@@ -127,14 +122,7 @@ func (e *exporter) Start(ctx context.Context) error {
 
 // workChanged follows the records, which others may have deleted or the control plane has written a verdict on, and the Works with the
 // definitions.
-func (e *exporter) workChanged(obj any) {
-	if tombstone, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
-		obj = tombstone.Obj
-	}
-	work, ok := obj.(*workv1alpha1.Work)
-	if !ok {
-		return
-	}
+func (e *exporter) workChanged(work *workv1alpha1.Work) {
 	cluster, ok := workv1alpha1.ClusterOfExecutionNamespace(work.Namespace)
 	switch {
 	case !ok:
@@ -183,7 +171,7 @@ func (e *exporter) sync(ctx context.Context, cluster string) error {
 
 // delivered returns whether the definition of exports was applied to a member, or could not be: the member may have one of its own.
 func (e *exporter) delivered(ctx context.Context, cluster string) (bool, error) {
-	work, err := endpointslices.GetWork(ctx, e.client, endpointslices.WorkKey(cluster, exportwork.ExportDefinition))
+	work, err := hubclient.GetWork(ctx, e.client, endpointslices.WorkKey(cluster, exportwork.ExportDefinition))
 	return work != nil && endpointslices.AppliedResult(work) != "", err
 }
 
@@ -305,7 +293,7 @@ func (e *exporter) reconcile(ctx context.Context, cluster string, key types.Name
 	if !certain {
 		return 0, nil // The export is enqueued again when it is certain.
 	}
-	record, err := endpointslices.GetWork(ctx, e.client, exportwork.ExportKey(cluster, key))
+	record, err := hubclient.GetWork(ctx, e.client, exportwork.ExportKey(cluster, key))
 	if err != nil {
 		return 0, err
 	}
@@ -364,7 +352,7 @@ func (e *exporter) setConditions(ctx context.Context, cluster string, export *mu
 
 // reconcileEndpoints is the memberqueue.ReconcileFunc for slices: it makes the record of one what the slice is.
 func (e *exporter) reconcileEndpoints(ctx context.Context, cluster string, key types.NamespacedName) (time.Duration, error) {
-	existing, err := endpointslices.GetWork(ctx, e.client, exportwork.EndpointsKey(cluster, key))
+	existing, err := hubclient.GetWork(ctx, e.client, exportwork.EndpointsKey(cluster, key))
 	if err != nil {
 		return 0, err
 	}

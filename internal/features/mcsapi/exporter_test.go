@@ -19,6 +19,7 @@ import (
 	multiclusterv1beta1 "github.com/flagship-k8s/flagship/api/multicluster/v1beta1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/endpointslices"
+	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
 	"github.com/flagship-k8s/flagship/internal/clients/member"
 	"github.com/flagship-k8s/flagship/internal/clients/member/memberqueue"
 	"github.com/flagship-k8s/flagship/internal/clients/member/memberwatch"
@@ -90,7 +91,7 @@ func TestSlicesAreRecordedInAnyOrder(t *testing.T) {
 	}
 	var record *workv1alpha1.Work
 	fleettest.Eventually(t, "the slice has a record", func() bool { // it may also be reconciled because the exports were listed
-		record = must(endpointslices.GetWork(t.Context(), w.client, exportwork.EndpointsKey("a", client.ObjectKeyFromObject(full()))))
+		record = must(hubclient.GetWork(t.Context(), w.client, exportwork.EndpointsKey("a", client.ObjectKeyFromObject(full()))))
 		return record != nil
 	})
 	if exportwork.ServiceOf(record) != webKey {

@@ -1,6 +1,7 @@
 package apply
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync/atomic"
@@ -30,17 +31,10 @@ import (
 )
 
 // countWork updates the brake for a Work that is new, changed or gone. Nil: none.
-func (a *Applier) countWork(before, after any) {
-	old, current := workIn(before), workIn(after)
-	named := current
-	if named == nil {
-		named = old
-	}
-	if named == nil {
-		return
-	}
+func (a *Applier) countWork(before, after *workv1alpha1.Work) {
+	named := cmp.Or(after, before)
 	if cluster, ok := workv1alpha1.ClusterOfExecutionNamespace(named.Namespace); ok {
-		a.brake.Change(cluster, client.ObjectKeyFromObject(named), shareOf(old), shareOf(current))
+		a.brake.Change(cluster, client.ObjectKeyFromObject(named), shareOf(before), shareOf(after))
 	}
 }
 
@@ -181,9 +175,4 @@ func (l *brakeLoop) brakeCondition(cluster *clusterv1alpha1.Cluster, state brake
 	default:
 		return metav1.Condition{}, nil
 	}
-}
-
-func workIn(obj any) *workv1alpha1.Work {
-	work, _ := obj.(*workv1alpha1.Work)
-	return work
 }

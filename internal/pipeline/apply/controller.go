@@ -1,6 +1,7 @@
 package apply
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
 	"github.com/flagship-k8s/flagship/internal/clients/member"
 	"github.com/flagship-k8s/flagship/internal/clients/member/memberqueue"
 	"github.com/flagship-k8s/flagship/internal/clients/member/objectcache"
@@ -159,46 +161,26 @@ func everyWork(cluster string) types.NamespacedName {
 
 // enqueueAll queues every Work of a cluster.
 func (a *Applier) enqueueAll(ctx context.Context, cluster string) error {
-	works := &workv1alpha1.WorkList{}
-	if err := a.client.List(ctx, works, client.InNamespace(workv1alpha1.ExecutionNamespace(cluster)), client.UnsafeDisableDeepCopy); err != nil {
-		return fmt.Errorf("listing the Works of cluster %s: %w", cluster, err)
+	works, err := hubclient.ListWorks(ctx, a.client, client.InNamespace(workv1alpha1.ExecutionNamespace(cluster)))
+	for _, work := range works {
+		a.enqueue(work)
 	}
-	for i := range works.Items {
-		a.enqueue(&works.Items[i])
-	}
-	return nil
+	return err
 }
 
 // Start implements manager.Runnable: it follows the Works until ctx ends.
 func (a *Applier) Start(ctx context.Context) error {
-	works, err := a.cache.GetInformer(ctx, &workv1alpha1.Work{})
-	if err != nil {
-		return fmt.Errorf("watching Works: %w", err)
-	}
-	handle, err := works.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-		AddFunc: func(obj any) {
-			a.countWork(nil, obj)
-			a.enqueue(obj)
-		},
-		UpdateFunc: func(before, after any) {
-			a.countWork(before, after)
-			if needsReconcile(before, after) {
-				a.enqueue(after)
-			}
-		},
-		DeleteFunc: func(obj any) {
-			if tombstone, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
-				obj = tombstone.Obj
-			}
-			a.countWork(obj, nil)
-			a.enqueue(obj)
-		},
+	synced, stop, err := hubclient.Follow(ctx, a.cache, func(before, after *workv1alpha1.Work, _ bool) {
+		a.countWork(before, after)
+		if before == nil || after == nil || hasChanged(before, after) {
+			a.enqueue(cmp.Or(after, before))
+		}
 	})
 	if err != nil {
-		return fmt.Errorf("watching Works: %w", err)
+		return err
 	}
-	defer func() { _ = works.RemoveEventHandler(handle) }()         // the cache ends with us
-	if !toolscache.WaitForCacheSync(ctx.Done(), handle.HasSynced) { // the brake's accounts have to be complete
+	defer stop()
+	if !toolscache.WaitForCacheSync(ctx.Done(), synced) { // the brake's accounts have to be complete
 		return nil // the manager is ending
 	}
 	if a.changes != nil {
@@ -216,34 +198,22 @@ const noCluster = ""
 // enqueueChangedKinds queues the Works with objects of kinds whose interpretation changed.
 func (a *Applier) enqueueChangedKinds(ctx context.Context) error {
 	return a.changedKinds.Handle(func(kinds interpret.Kinds) error {
-		works := &workv1alpha1.WorkList{}
-		if err := a.client.List(ctx, works, client.UnsafeDisableDeepCopy); err != nil {
-			return fmt.Errorf("listing Works: %w", err)
-		}
-		for i := range works.Items {
-			if works.Items[i].Carries(kinds) {
-				a.enqueue(&works.Items[i])
+		works, err := hubclient.ListWorks(ctx, a.client)
+		for _, work := range works {
+			if work.Carries(kinds) {
+				a.enqueue(work)
 			}
 		}
-		return nil
+		return err
 	})
 }
 
-// needsReconcile returns whether a change of a Work is more than one of its status.
-func needsReconcile(before, after any) bool {
-	old, ok := before.(*workv1alpha1.Work)
-	current, alsoOK := after.(*workv1alpha1.Work)
-	if !ok || !alsoOK {
-		return true
-	}
-	return old.Generation != current.Generation || old.UID != current.UID || (old.DeletionTimestamp == nil) != (current.DeletionTimestamp == nil)
+// hasChanged returns whether a change of a Work is more than one of its status.
+func hasChanged(before, after *workv1alpha1.Work) bool {
+	return before.Generation != after.Generation || before.UID != after.UID || (before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil)
 }
 
-func (a *Applier) enqueue(obj any) {
-	work, ok := obj.(*workv1alpha1.Work)
-	if !ok {
-		return
-	}
+func (a *Applier) enqueue(work *workv1alpha1.Work) {
 	if workv1alpha1.IsRecord(work) {
 		return // kept for the control plane itself, and written with every change in the member: nothing to apply or to report
 	}

@@ -158,11 +158,11 @@ func TestTheWorksOfAClusterThatIsOursAgainAreReconciled(t *testing.T) {
 	}
 	pulled := cluster.DeepCopy()
 	pulled.Spec.SyncMode = clusterv1alpha1.Pull
-	s.clusterChanged(cluster, cluster)
+	s.clusterChanged(cluster, cluster, false)
 	if n := s.revisits.queue.Len(); n != 0 {
 		t.Errorf("%d Works are revisited although nothing changed", n)
 	}
-	s.clusterChanged(pulled, cluster)
+	s.clusterChanged(pulled, cluster, false)
 	next, _ := s.revisits.queue.Get()
 	if next.work != theWork {
 		t.Errorf("next is %s, want %s", next.work, theWork)

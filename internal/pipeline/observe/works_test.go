@@ -251,7 +251,7 @@ func TestALostMemberIsUnknownUntilItIsFound(t *testing.T) {
 		if err := s.hub.Status().Update(t.Context(), after); err != nil {
 			t.Fatal(err)
 		}
-		s.clusterChanged(before, after)
+		s.clusterChanged(before, after, false)
 	}
 	turn(clusterv1alpha1.NotReady(clusterv1alpha1.ClusterNotReachableReason, "no route"))
 	s.wait("its state is unknown", func(status workv1alpha1.WorkStatus) bool {

@@ -18,6 +18,7 @@ import (
 	networkingv1alpha1 "github.com/flagship-k8s/flagship/api/networking/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/endpointslices"
+	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
 	"github.com/flagship-k8s/flagship/internal/clients/member"
 	"github.com/flagship-k8s/flagship/internal/clients/member/memberqueue"
 	"github.com/flagship-k8s/flagship/internal/clients/member/memberwatch"
@@ -92,20 +93,18 @@ func newCollector(works cache.Cache, deps Deps) *collector {
 func (c *collector) Start(ctx context.Context) error {
 	c.watches = memberwatch.NewGroup(ctx)
 	defer c.watches.Close()
-	works, err := c.cache.GetInformer(ctx, &workv1alpha1.Work{})
-	if err != nil {
-		return fmt.Errorf("watching Works: %w", err)
-	}
-	handle, err := works.AddEventHandler(toolscache.ResourceEventHandlerDetailedFuncs{
-		AddFunc:    func(work any, initial bool) { c.workChanged(nil, work, initial) },
-		UpdateFunc: func(before, work any) { c.workChanged(before, work, false) },
-		DeleteFunc: c.workDeleted,
+	synced, stop, err := hubclient.Follow(ctx, c.cache, func(before, after *workv1alpha1.Work, initial bool) {
+		if after == nil {
+			c.workDeleted(before)
+		} else {
+			c.workChanged(before, after, initial)
+		}
 	})
 	if err != nil {
-		return fmt.Errorf("watching Works: %w", err)
+		return err
 	}
-	defer func() { _ = works.RemoveEventHandler(handle) }() // It fails only for an informer that has ended.
-	if !toolscache.WaitForCacheSync(ctx.Done(), handle.HasSynced) {
+	defer stop()
+	if !toolscache.WaitForCacheSync(ctx.Done(), synced) {
 		return nil
 	}
 	c.fleet.Subscribe(func(cluster string) {
@@ -124,11 +123,7 @@ func (c *collector) Start(ctx context.Context) error {
 
 // workChanged follows registrations, and enqueues the slices of records that others changed. Those of the initial list are enqueued
 // when the slices of their provider are known.
-func (c *collector) workChanged(was, is any, initial bool) {
-	work, ok := is.(*workv1alpha1.Work)
-	if !ok {
-		return
-	}
+func (c *collector) workChanged(before, work *workv1alpha1.Work, initial bool) {
 	if mcswork.IsRegistration(work) {
 		if work.DeletionTimestamp != nil {
 			c.workDeleted(work)
@@ -136,7 +131,6 @@ func (c *collector) workChanged(was, is any, initial bool) {
 			c.startCollecting(cluster, mcswork.OwnerOf(work), work.Annotations[networkingv1alpha1.SelectorlessServiceAnnotation] == "true")
 		}
 	}
-	before, _ := was.(*workv1alpha1.Work)
 	if initial || before != nil && !endpointslices.Changed(before, work) || c.own.Observe(work) {
 		return
 	}
@@ -150,12 +144,8 @@ func (c *collector) workChanged(was, is any, initial bool) {
 	}
 }
 
-func (c *collector) workDeleted(obj any) {
-	if tombstone, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
-		obj = tombstone.Obj
-	}
-	work, ok := obj.(*workv1alpha1.Work)
-	if !ok || !networkingv1alpha1.IsRecord(work) {
+func (c *collector) workDeleted(work *workv1alpha1.Work) {
+	if !networkingv1alpha1.IsRecord(work) {
 		return
 	}
 	c.own.Forget(client.ObjectKeyFromObject(work))
@@ -250,7 +240,7 @@ func within(cluster string, slice types.NamespacedName) types.NamespacedName {
 var allRecords types.NamespacedName
 
 func (c *collector) enqueueRecords(ctx context.Context, cluster string) error {
-	works, err := endpointslices.ListWorks(ctx, c.client, client.InNamespace(workv1alpha1.ExecutionNamespace(cluster)))
+	works, err := hubclient.ListWorks(ctx, c.client, client.InNamespace(workv1alpha1.ExecutionNamespace(cluster)))
 	for _, w := range works {
 		if mcswork.IsCollected(w) {
 			c.queues.Add(cluster, endpointslices.SliceOf(w))
@@ -293,13 +283,13 @@ func (c *collector) reconcile(ctx context.Context, cluster string, key types.Nam
 }
 
 func (c *collector) record(ctx context.Context, cluster string, key types.NamespacedName, slice endpointslices.Slice) (time.Duration, error) {
-	existing, err := endpointslices.GetWork(ctx, c.client, mcswork.CollectedKey(cluster, key))
+	existing, err := hubclient.GetWork(ctx, c.client, mcswork.CollectedKey(cluster, key))
 	if err != nil {
 		return 0, err
 	}
 	var owner *workv1alpha1.Work
 	if slice.Raw != nil {
-		if owner, err = endpointslices.GetWork(ctx, c.client, mcswork.RegistrationKey(cluster, slice.Service)); err != nil {
+		if owner, err = hubclient.GetWork(ctx, c.client, mcswork.RegistrationKey(cluster, slice.Service)); err != nil {
 			return 0, err
 		}
 	}

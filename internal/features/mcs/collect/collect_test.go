@@ -14,6 +14,7 @@ import (
 	networkingv1alpha1 "github.com/flagship-k8s/flagship/api/networking/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/endpointslices"
+	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
 	"github.com/flagship-k8s/flagship/internal/clients/member"
 	"github.com/flagship-k8s/flagship/internal/clients/member/memberwatch"
 	"github.com/flagship-k8s/flagship/internal/features/mcs/mcswork"
@@ -117,7 +118,7 @@ func TestRecords(t *testing.T) {
 		if got := memory.Writes - before; got != writes {
 			t.Errorf("%d writes, want %d", got, writes)
 		}
-		record, err := endpointslices.GetWork(t.Context(), memory.Client, mcswork.CollectedKey("a", key))
+		record, err := hubclient.GetWork(t.Context(), memory.Client, mcswork.CollectedKey("a", key))
 		if err != nil || (record != nil) != recorded {
 			t.Errorf("there is a record: %v (%v), want %v", record != nil, err, recorded)
 		}

@@ -22,6 +22,7 @@ import (
 	networkingv1alpha1 "github.com/flagship-k8s/flagship/api/networking/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/endpointslices"
+	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
 	"github.com/flagship-k8s/flagship/internal/features/mcs/exposure"
 	"github.com/flagship-k8s/flagship/internal/features/mcs/mcswork"
 	"github.com/flagship-k8s/flagship/internal/features/mcs/metrics"
@@ -129,7 +130,7 @@ func (d *dispatcher) dispatch(ctx context.Context, key types.NamespacedName) (re
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	record, err := endpointslices.GetWork(ctx, d.client, key)
+	record, err := hubclient.GetWork(ctx, d.client, key)
 	switch {
 	case err != nil:
 		return reconcile.Result{}, err
@@ -194,7 +195,7 @@ func (d *dispatcher) write(ctx context.Context, record *workv1alpha1.Work, provi
 	for _, consumer := range consumers {
 		key := mcswork.DispatchedKey(provider, consumer, slice)
 		wanted[key] = true
-		existing, err := endpointslices.GetWork(ctx, d.client, key) // By name: others may have removed the labels that the index reads.
+		existing, err := hubclient.GetWork(ctx, d.client, key) // By name: others may have removed the labels that the index reads.
 		if err != nil {
 			failures = append(failures, err)
 			continue

@@ -20,6 +20,7 @@ import (
 	networkingv1alpha1 "github.com/flagship-k8s/flagship/api/networking/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/endpointslices"
+	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
 	"github.com/flagship-k8s/flagship/internal/features/mcs/mcswork"
 	"github.com/flagship-k8s/flagship/internal/features/mcs/metrics"
 	"github.com/flagship-k8s/flagship/internal/tools/fleettest"
@@ -150,7 +151,7 @@ func TestDispatchPutsRight(t *testing.T) {
 			h := newDispatching(t, mcs, record, registeredCluster("a"), registeredCluster("b"))
 			h.run(t, record)
 			key := mcswork.DispatchedKey("a", "b", client.ObjectKeyFromObject(full()))
-			before, spoilt := must(endpointslices.GetWork(t.Context(), h.Client, key)), must(endpointslices.GetWork(t.Context(), h.Client, key)).DeepCopy()
+			before, spoilt := must(hubclient.GetWork(t.Context(), h.Client, key)), must(hubclient.GetWork(t.Context(), h.Client, key)).DeepCopy()
 			spoil(spoilt)
 			if err := h.Client.Update(t.Context(), spoilt); err != nil {
 				t.Fatal(err)
@@ -158,7 +159,7 @@ func TestDispatchPutsRight(t *testing.T) {
 			if _, writes := h.run(t, record); writes != 1 {
 				t.Errorf("%d writes, want 1", writes)
 			}
-			after := must(endpointslices.GetWork(t.Context(), h.Client, key))
+			after := must(hubclient.GetWork(t.Context(), h.Client, key))
 			if !reflect.DeepEqual(before.Spec.SuspendDispatching, after.Spec.SuspendDispatching) || after.Spec.PreserveResourcesOnDeletion != nil ||
 				!maps.Equal(before.Labels, after.Labels) || !maps.Equal(before.Annotations, after.Annotations) ||
 				len(after.Spec.Workload.Manifests) != 1 || !workv1alpha1.SameRaw(&before.Spec.Workload.Manifests[0].RawExtension, &after.Spec.Workload.Manifests[0].RawExtension) {
@@ -177,7 +178,7 @@ func TestStrangeCopiesGo(t *testing.T) {
 	record := fullRecord(t, "a", mcs)
 	h := newDispatching(t, mcs, record, registeredCluster("a"), registeredCluster("b"))
 	h.run(t, record)
-	strange := must(endpointslices.GetWork(t.Context(), h.Client, mcswork.DispatchedKey("a", "b", client.ObjectKeyFromObject(full())))).DeepCopy()
+	strange := must(hubclient.GetWork(t.Context(), h.Client, mcswork.DispatchedKey("a", "b", client.ObjectKeyFromObject(full())))).DeepCopy()
 	strange.Name, strange.ResourceVersion, strange.Finalizers = "0-strange", "", nil
 	if err := h.Client.Create(t.Context(), strange); err != nil {
 		t.Fatal(err)

@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkingv1alpha1 "github.com/flagship-k8s/flagship/api/networking/v1alpha1"
-	"github.com/flagship-k8s/flagship/internal/clients/endpointslices"
+	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
 	"github.com/flagship-k8s/flagship/internal/features/mcs/mcswork"
 	"github.com/flagship-k8s/flagship/internal/features/mcs/metrics"
 )
@@ -32,14 +32,14 @@ func TestArrivalIsMeasuredFromTheChange(t *testing.T) {
 		t.Fatal("nothing is said of arrivals")
 		return 0, 0
 	}
-	work := must(endpointslices.GetWork(t.Context(), h.Client, client.ObjectKeyFromObject(record)))
+	work := must(hubclient.GetWork(t.Context(), h.Client, client.ObjectKeyFromObject(record)))
 	travel := func(change func()) {
 		t.Helper()
 		h.dispatcher.metrics.Changed(record)
 		change()
 		h.run(t, record)
 		h.clock.Step(2 * time.Second)
-		work = must(endpointslices.GetWork(t.Context(), h.Client, mcswork.DispatchedKey("a", "b", client.ObjectKeyFromObject(full()))))
+		work = must(hubclient.GetWork(t.Context(), h.Client, mcswork.DispatchedKey("a", "b", client.ObjectKeyFromObject(full()))))
 		h.dispatcher.metrics.Arrived(work)
 	}
 	travel(func() {})
@@ -53,7 +53,7 @@ func TestArrivalIsMeasuredFromTheChange(t *testing.T) {
 		if err := h.Client.Delete(t.Context(), work); err != nil {
 			t.Fatal(err)
 		}
-		gone := must(endpointslices.GetWork(t.Context(), h.Client, client.ObjectKeyFromObject(work))).DeepCopy()
+		gone := must(hubclient.GetWork(t.Context(), h.Client, client.ObjectKeyFromObject(work))).DeepCopy()
 		gone.Finalizers = nil
 		if err := h.Client.Update(t.Context(), gone); err != nil {
 			t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 	networkingv1alpha1 "github.com/flagship-k8s/flagship/api/networking/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/endpointslices"
+	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
 )
 
 // Registration is the record that makes a cluster a provider: the MultiClusterService itself, beside the other Works of the cluster.
@@ -148,12 +149,12 @@ func AddIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 
 // ListOf lists all Works of a MultiClusterService, which are shared with the cache.
 func ListOf(ctx context.Context, reader client.Reader, owner types.NamespacedName) ([]*workv1alpha1.Work, error) {
-	return endpointslices.ListWorks(ctx, reader, client.MatchingFields{ownerIndex: owner.String()})
+	return hubclient.ListWorks(ctx, reader, client.MatchingFields{ownerIndex: owner.String()})
 }
 
 // ListFrom lists the Works that were made from a record, which are shared with the cache.
 func ListFrom(ctx context.Context, reader client.Reader, record types.NamespacedName) ([]*workv1alpha1.Work, error) {
-	return endpointslices.ListWorks(ctx, reader, client.MatchingFields{sourceIndex: record.String()})
+	return hubclient.ListWorks(ctx, reader, client.MatchingFields{sourceIndex: record.String()})
 }
 
 // ListOwners lists the keys of all MultiClusterServices.

@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -23,7 +22,7 @@ import (
 	multiclusterv1beta1 "github.com/flagship-k8s/flagship/api/multicluster/v1beta1"
 	networkingv1alpha1 "github.com/flagship-k8s/flagship/api/networking/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
-	"github.com/flagship-k8s/flagship/internal/clients/endpointslices"
+	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
 	"github.com/flagship-k8s/flagship/internal/clients/member"
 	"github.com/flagship-k8s/flagship/internal/clients/member/memberqueue"
 	"github.com/flagship-k8s/flagship/internal/clients/member/objectcache"
@@ -53,26 +52,18 @@ func Setup(mgr ctrl.Manager, c client.Client, fleet *member.Fleet, clock clock.W
 
 // Start implements manager.Runnable.
 func (a *addresser) Start(ctx context.Context) error {
-	works, err := a.cache.GetInformer(ctx, &workv1alpha1.Work{})
-	if err != nil {
-		return fmt.Errorf("watching Works: %w", err)
-	}
-	changed := func(obj any) {
-		work, ok := obj.(*workv1alpha1.Work)
-		if !ok || exportwork.RoleOf(work) != multiclusterv1beta1.RoleDerived {
+	_, stop, err := hubclient.Follow(ctx, a.cache, func(_, work *workv1alpha1.Work, _ bool) {
+		if work == nil || exportwork.RoleOf(work) != multiclusterv1beta1.RoleDerived {
 			return
 		}
 		if cluster, ok := workv1alpha1.ClusterOfExecutionNamespace(work.Namespace); ok {
 			a.queues.Add(cluster, exportwork.ServiceOf(work))
 		}
-	}
-	handle, err := works.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-		AddFunc: changed, UpdateFunc: func(_, work any) { changed(work) },
 	})
 	if err != nil {
-		return fmt.Errorf("watching Works: %w", err)
+		return err
 	}
-	defer func() { _ = works.RemoveEventHandler(handle) }() // It fails only for an informer that has ended.
+	defer stop()
 	return a.queues.Start(ctx)
 }
 
@@ -95,7 +86,7 @@ func (a *addresser) reconcile(ctx context.Context, cluster string, key types.Nam
 	if !connected {
 		return 0, nil
 	}
-	work, err := endpointslices.GetWork(ctx, a.client, exportwork.DerivedKey(cluster, key))
+	work, err := hubclient.GetWork(ctx, a.client, exportwork.DerivedKey(cluster, key))
 	if err != nil || work == nil || exportwork.RoleOf(work) != multiclusterv1beta1.RoleDerived || work.DeletionTimestamp != nil {
 		return 0, err
 	}

@@ -15,6 +15,7 @@ import (
 	networkingv1alpha1 "github.com/flagship-k8s/flagship/api/networking/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/endpointslices"
+	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
 )
 
 // Field managers in members. That of the addresses is not the one that applies the rest of an import, which would remove them.
@@ -127,22 +128,22 @@ func AddIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 
 // ListOf lists the Works about an exported service. All lists are shared with the cache.
 func ListOf(ctx context.Context, reader client.Reader, service types.NamespacedName) ([]*workv1alpha1.Work, error) {
-	return endpointslices.ListWorks(ctx, reader, client.MatchingFields{serviceIndex: "service " + service.String()})
+	return hubclient.ListWorks(ctx, reader, client.MatchingFields{serviceIndex: "service " + service.String()})
 }
 
 // ListRecords lists the records of a cluster.
 func ListRecords(ctx context.Context, reader client.Reader, cluster string) ([]*workv1alpha1.Work, error) {
-	return endpointslices.ListWorks(ctx, reader, client.MatchingFields{serviceIndex: "cluster " + cluster})
+	return hubclient.ListWorks(ctx, reader, client.MatchingFields{serviceIndex: "cluster " + cluster})
 }
 
 // ListFrom lists the Works made from the record of a slice.
 func ListFrom(ctx context.Context, reader client.Reader, record types.NamespacedName) ([]*workv1alpha1.Work, error) {
-	return endpointslices.ListWorks(ctx, reader, client.MatchingFields{recordIndex: record.String()})
+	return hubclient.ListWorks(ctx, reader, client.MatchingFields{recordIndex: record.String()})
 }
 
 // ListServices lists the exported services of a namespace; of all namespaces for an empty one.
 func ListServices(ctx context.Context, reader client.Reader, namespace string) ([]types.NamespacedName, error) {
-	works, err := endpointslices.ListWorks(ctx, reader, client.MatchingFields{namespaceIndex: cmp.Or(namespace, allNamespaces)})
+	works, err := hubclient.ListWorks(ctx, reader, client.MatchingFields{namespaceIndex: cmp.Or(namespace, allNamespaces)})
 	seen := map[types.NamespacedName]bool{}
 	var services []types.NamespacedName
 	for _, w := range works {

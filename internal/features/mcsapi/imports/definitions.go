@@ -25,6 +25,7 @@ import (
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/clients/endpointslices"
+	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
 	"github.com/flagship-k8s/flagship/internal/features/mcsapi/exportwork"
 	"github.com/flagship-k8s/flagship/internal/knowledge/backoff"
 	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
@@ -124,7 +125,7 @@ func (d *definer) Reconcile(ctx context.Context, request reconcile.Request) (rec
 
 // write writes one Work, unless it is that of a binding: a policy propagates the definition.
 func (d *definer) write(ctx context.Context, key types.NamespacedName, raw []byte) error {
-	existing, err := endpointslices.GetWork(ctx, d.client, key)
+	existing, err := hubclient.GetWork(ctx, d.client, key)
 	if err != nil || existing != nil && workv1alpha2.IsBound(existing) {
 		return err
 	}

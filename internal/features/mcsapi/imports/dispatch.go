@@ -16,6 +16,7 @@ import (
 	networkingv1alpha1 "github.com/flagship-k8s/flagship/api/networking/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/endpointslices"
+	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
 	"github.com/flagship-k8s/flagship/internal/features/mcsapi/exportwork"
 )
 
@@ -89,7 +90,7 @@ func (d *dispatcher) Reconcile(ctx context.Context, request reconcile.Request) (
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	record, err := endpointslices.GetWork(ctx, d.client, request.NamespacedName)
+	record, err := hubclient.GetWork(ctx, d.client, request.NamespacedName)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -145,7 +146,7 @@ func (d *dispatcher) writeTo(ctx context.Context, slice *discoveryv1.EndpointSli
 		return err
 	}
 	key := client.ObjectKeyFromObject(slice)
-	existing, err := endpointslices.GetWork(ctx, d.client, importedKey(t, key)) // By name: others may have removed the labels that the index reads.
+	existing, err := hubclient.GetWork(ctx, d.client, importedKey(t, key)) // By name: others may have removed the labels that the index reads.
 	if err != nil {
 		return err
 	}

@@ -25,6 +25,7 @@ import (
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/clients/endpointslices"
+	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
 	"github.com/flagship-k8s/flagship/internal/features/mcsapi/clusterset"
 	"github.com/flagship-k8s/flagship/internal/features/mcsapi/exportwork"
@@ -234,7 +235,7 @@ func (i *importer) writeWorks(ctx context.Context, s *set) error {
 
 // writeDerived writes the Work of the derived Service of one cluster, and removes it from the surplus.
 func (i *importer) writeDerived(ctx context.Context, s *set, cluster string, surplus map[types.NamespacedName]*workv1alpha1.Work) error {
-	existing, err := endpointslices.GetWork(ctx, i.client, exportwork.DerivedKey(cluster, s.key))
+	existing, err := hubclient.GetWork(ctx, i.client, exportwork.DerivedKey(cluster, s.key))
 	if err != nil {
 		return err
 	}
@@ -254,7 +255,7 @@ func (i *importer) writeImport(ctx context.Context, s *set, cluster string, surp
 	if s.service == nil || s.custom != nil && slices.Contains(s.targets, cluster) {
 		return nil
 	}
-	existing, err := endpointslices.GetWork(ctx, i.client, exportwork.ImportKey(cluster, s.key))
+	existing, err := hubclient.GetWork(ctx, i.client, exportwork.ImportKey(cluster, s.key))
 	if err != nil {
 		return err
 	}

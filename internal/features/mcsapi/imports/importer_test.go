@@ -24,6 +24,7 @@ import (
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/clients/endpointslices"
+	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
 	"github.com/flagship-k8s/flagship/internal/features/mcsapi/exportwork"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
@@ -158,7 +159,7 @@ func TestRecordsTellTheVerdict(t *testing.T) {
 			t.Errorf("the verdict on %s is %+v", record.Namespace, v)
 		}
 	}
-	work := must(endpointslices.GetWork(t.Context(), i.client, exportwork.ImportKey("a", webKey))).DeepCopy()
+	work := must(hubclient.GetWork(t.Context(), i.client, exportwork.ImportKey("a", webKey))).DeepCopy()
 	work.Status.Conditions = []metav1.Condition{{Type: workv1alpha1.WorkApplied, Status: metav1.ConditionFalse, Message: "there is another"}}
 	if err := h.Client.Update(t.Context(), work); err != nil {
 		t.Fatal(err)
@@ -178,7 +179,7 @@ func TestDerivedServiceIsMadeAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	i.turn(t, h)
-	old := must(endpointslices.GetWork(t.Context(), i.client, exportwork.DerivedKey("a", webKey)))
+	old := must(hubclient.GetWork(t.Context(), i.client, exportwork.DerivedKey("a", webKey)))
 	if old == nil || old.DeletionTimestamp == nil {
 		t.Fatal("the Work of the Service with an address is not going")
 	}
@@ -187,7 +188,7 @@ func TestDerivedServiceIsMadeAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	i.turn(t, h)
-	if next := must(endpointslices.GetWork(t.Context(), i.client, exportwork.DerivedKey("a", webKey))); next == nil || !headless(next) {
+	if next := must(hubclient.GetWork(t.Context(), i.client, exportwork.DerivedKey("a", webKey))); next == nil || !headless(next) {
 		t.Error("no Work of a headless Service has come instead")
 	}
 }
@@ -200,14 +201,14 @@ func TestPoliciesKeepTheirWorks(t *testing.T) {
 	record := recordIn("a", 0)
 	h, i := importing(t, []string{"a"}, nil, record, theirs, registeredCluster("a"))
 	i.turn(t, h)
-	if got := must(endpointslices.GetWork(t.Context(), i.client, exportwork.ImportKey("a", webKey))); len(got.Spec.Workload.Manifests) > 0 {
+	if got := must(hubclient.GetWork(t.Context(), i.client, exportwork.ImportKey("a", webKey))); len(got.Spec.Workload.Manifests) > 0 {
 		t.Error("it was written")
 	}
 	if err := h.Client.Delete(t.Context(), record); err != nil {
 		t.Fatal(err)
 	}
 	i.turn(t, h)
-	if got := must(endpointslices.GetWork(t.Context(), i.client, exportwork.ImportKey("a", webKey))); got == nil {
+	if got := must(hubclient.GetWork(t.Context(), i.client, exportwork.ImportKey("a", webKey))); got == nil {
 		t.Error("it was deleted")
 	}
 }

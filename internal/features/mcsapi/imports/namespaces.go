@@ -1,13 +1,12 @@
 package imports
 
 import (
+	"cmp"
 	"context"
-	"fmt"
 	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/source"
@@ -15,6 +14,7 @@ import (
 	multiclusterv1beta1 "github.com/flagship-k8s/flagship/api/multicluster/v1beta1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/endpointslices"
+	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
 	"github.com/flagship-k8s/flagship/internal/clients/member"
 	"github.com/flagship-k8s/flagship/internal/clients/member/memberwatch"
 	"github.com/flagship-k8s/flagship/internal/features/mcsapi/exportwork"
@@ -66,30 +66,23 @@ func (n *namespaces) enqueue(namespace string) {
 func (n *namespaces) Start(ctx context.Context) error {
 	n.watches = memberwatch.NewGroup(ctx)
 	defer n.watches.Close()
-	works, err := n.cache.GetInformer(ctx, &workv1alpha1.Work{})
-	if err != nil {
-		return fmt.Errorf("watching Works: %w", err)
-	}
-	handle, err := works.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-		AddFunc:    func(obj any) { n.count(obj, true) },
-		DeleteFunc: func(obj any) { n.count(obj, false) },
+	_, stop, err := hubclient.Follow(ctx, n.cache, func(before, after *workv1alpha1.Work, _ bool) {
+		if before == nil || after == nil {
+			n.count(cmp.Or(before, after), after != nil)
+		}
 	})
 	if err != nil {
-		return fmt.Errorf("watching Works: %w", err)
+		return err
 	}
-	defer func() { _ = works.RemoveEventHandler(handle) }() // It fails only for an informer that has ended.
+	defer stop()
 	n.fleet.Subscribe(n.sync)
 	<-ctx.Done()
 	return nil
 }
 
 // count follows the records of exports.
-func (n *namespaces) count(obj any, there bool) {
-	if tombstone, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
-		obj = tombstone.Obj
-	}
-	work, ok := obj.(*workv1alpha1.Work)
-	if !ok || exportwork.RoleOf(work) != multiclusterv1beta1.RoleExport {
+func (n *namespaces) count(work *workv1alpha1.Work, there bool) {
+	if exportwork.RoleOf(work) != multiclusterv1beta1.RoleExport {
 		return
 	}
 	n.mu.Lock()
