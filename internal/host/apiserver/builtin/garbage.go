@@ -3,7 +3,6 @@ package builtin
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"sync"
 	"time"
 
@@ -19,6 +18,8 @@ import (
 	"k8s.io/client-go/restmapper"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/kubernetes/pkg/controller/garbagecollector"
+
+	resourcev1alpha2 "github.com/flagship-k8s/flagship/api/resource/v1alpha2"
 )
 
 const (
@@ -38,7 +39,6 @@ func (b *builder) garbage(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return unhurried{next} })
 	objects, err := metadata.NewForConfig(config)
 	if err != nil {
 		return fmt.Errorf("making the client of %s: %w", name, err)
@@ -101,23 +101,28 @@ func (l *leanInformers) ForResource(resource schema.GroupVersionResource) (infor
 	if err := informer.Informer().SetTransform(onlyOwnership); err != nil {
 		return nil, fmt.Errorf("preparing to watch %s: %w", resource, err)
 	}
-	return mortal{informer}, nil
+	single := monitoredInformer{informer, informer.Informer()}
+	if resource.GroupVersion() == resourcev1alpha2.GroupVersion {
+		single.SharedIndexInformer = &delayedInformer{SharedIndexInformer: single.SharedIndexInformer}
+	}
+	return single, nil
 }
 
 // Start runs the informers that are shared. The others run with the collector's monitor of their kind.
 func (l *leanInformers) Start(stop <-chan struct{}) { l.shared.Start(stop) }
 
-// mortal is an informer that the collector ends with its monitor when the kind is gone. Those of a factory go on asking
-// for it for as long as the process lives.
-type mortal struct{ informers.GenericInformer }
+// monitoredInformer is an informer that ends with the garbage collector's monitor of its kind. Informers of a factory run until the
+// process ends, and list a kind that is gone again and again.
+type monitoredInformer struct {
+	informers.GenericInformer
+	cache.SharedIndexInformer
+}
 
 // Informer implements informers.GenericInformer.
-func (m mortal) Informer() cache.SharedIndexInformer { return monitored{m.GenericInformer.Informer()} }
-
-type monitored struct{ cache.SharedIndexInformer }
+func (m monitoredInformer) Informer() cache.SharedIndexInformer { return m }
 
 // GetController returns what a monitor runs: upstream's does nothing when it is run.
-func (m monitored) GetController() cache.Controller { return m }
+func (m monitoredInformer) GetController() cache.Controller { return m }
 
 // onlyOwnership drops from an object's metadata what does not bear on who owns it.
 func onlyOwnership(object any) (any, error) {
