@@ -56,7 +56,8 @@ func (s scheduleStrategy) PrepareForUpdate(_ context.Context, object, old runtim
 }
 
 // ValidateUpdate checks the clusters, and the status as its subresource does. The one rule of the schema, that clusters and components
-// have names, is written out here: its validator allocates 100 KB for three clusters (BenchmarkSchedule).
+// have names, is written out here: every scheduling decision is such a write, and the validator of the schema takes 25 KB and 320
+// allocations for three clusters (BenchmarkUpdate) where this allocates nothing (BenchmarkSchedule).
 func (s scheduleStrategy) ValidateUpdate(ctx context.Context, object, old runtime.Object) field.ErrorList {
 	var errs field.ErrorList
 	for i, cluster := range object.(workv1alpha2.Binding).BindingSpec().Clusters {

@@ -1,6 +1,7 @@
 package works
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 
@@ -82,8 +83,8 @@ func TestOnlyWhatChangesIsChecked(t *testing.T) {
 				t.Errorf("checking changed the object to %+v", after.Spec)
 			}
 			own := request.WithUser(t.Context(), &user.DefaultInfo{Name: user.APIServerUser})
-			if errs := strategy.ValidateUpdate(own, after, before); len(errs) > 0 {
-				t.Errorf("the control plane's own write is checked: %v", errs)
+			if got := strategy.ValidateUpdate(own, after, before); len(got) != len(errs) {
+				t.Errorf("the control plane's own write has the errors %v, that of others %v", got, errs)
 			}
 		})
 	}
@@ -149,7 +150,7 @@ func TestWhatWasRightIsRemembered(t *testing.T) {
 	if len(strategy.Validate(t.Context(), nameless)) == 0 {
 		t.Error("what is required is not missed beside a placement that is known")
 	}
-	if n := strategy.right.Len(); n != 3 {
+	if n := strategy.valid.Len(); n != 3 {
 		t.Errorf("%d parts are remembered, want two placements and the default of conflictResolution", n)
 	}
 }
@@ -171,5 +172,39 @@ func BenchmarkSchedule(b *testing.B) {
 		if errs := strategy.ValidateUpdate(b.Context(), after, before); len(errs) > 0 {
 			b.Fatal(errs)
 		}
+	}
+}
+
+// BenchmarkUpdate is what an update of a binding costs with each kind of change.
+func BenchmarkUpdate(b *testing.B) {
+	strategy := strategyOf(b, workv1alpha2.KindResourceBinding)
+	before := &workv1alpha2.ResourceBinding{}
+	before.Namespace, before.Name, before.ResourceVersion, before.Generation = "shop", "web-deployment", "7", 1
+	before.Spec.Resource = workv1alpha2.ObjectReference{APIVersion: "apps/v1", Kind: "Deployment", Namespace: "shop", Name: "web"}
+	before.Spec.ConflictResolution = policyv1alpha1.ConflictAbort
+	clusters := []workv1alpha2.TargetCluster{{Name: "m1", Replicas: 2}, {Name: "m2", Replicas: 2}, {Name: "m3", Replicas: 2}}
+	for name, edit := range map[string]func(spec *workv1alpha2.ResourceBindingSpec, i int){
+		"Clusters": func(spec *workv1alpha2.ResourceBindingSpec, i int) {
+			spec.Clusters = append([]workv1alpha2.TargetCluster{{Name: "m0", Replicas: int32(i + 1)}}, clusters[1:]...)
+		},
+		"Replicas": func(spec *workv1alpha2.ResourceBindingSpec, i int) { spec.Replicas = int32(i + 1) },
+		"Resource": func(spec *workv1alpha2.ResourceBindingSpec, i int) { spec.Resource.ResourceVersion = strconv.Itoa(i) },
+		"RequiredBy": func(spec *workv1alpha2.ResourceBindingSpec, i int) {
+			spec.RequiredBy = []workv1alpha2.BindingSnapshot{{Namespace: "shop", Name: "app-" + strconv.Itoa(i), Clusters: clusters}}
+		},
+		"Placement": func(spec *workv1alpha2.ResourceBindingSpec, _ int) {
+			spec.Placement = &policyv1alpha1.Placement{ClusterAffinity: &policyv1alpha1.ClusterAffinity{ClusterNames: []string{"m1", "m2", "m3"}}}
+		},
+	} {
+		b.Run(name, func(b *testing.B) {
+			for i := 0; b.Loop(); i++ {
+				after := before.DeepCopy()
+				edit(&after.Spec, i)
+				strategy.PrepareForUpdate(b.Context(), after, before)
+				if errs := strategy.ValidateUpdate(b.Context(), after, before); len(errs) > 0 {
+					b.Fatal(errs)
+				}
+			}
+		})
 	}
 }
