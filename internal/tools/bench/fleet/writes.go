@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -90,10 +91,7 @@ func (w Writes) Total() float64 {
 func (w Writes) Rows() []string {
 	keys := slices.Collect(maps.Keys(w))
 	slices.SortFunc(keys, func(a, b string) int {
-		if w[a] != w[b] {
-			return int(w[b] - w[a])
-		}
-		return strings.Compare(a, b)
+		return cmp.Or(cmp.Compare(w[b], w[a]), strings.Compare(a, b))
 	})
 	return keys
 }

@@ -29,3 +29,10 @@ apiserver_request_total{code="200",group="coordination.k8s.io",resource="leases"
 		t.Errorf("since: %s", diff)
 	}
 }
+
+func TestRowsOfWritesForAnObjectAreOrdered(t *testing.T) {
+	writes := Writes{"create works": 0.4, "update works": 0.9, "delete works": 0.4, "patch works": 2.5}
+	if diff := cmp.Diff([]string{"patch works", "update works", "create works", "delete works"}, writes.Rows()); diff != "" {
+		t.Errorf("the largest is first, and equal ones are by name (-want +got):\n%s", diff)
+	}
+}
