@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -37,7 +38,7 @@ type Deps struct {
 	Client      client.Client
 	Templates   Templates
 	Interpreter interface {
-		interpret.Workload
+		workloads
 		interpret.Shape
 	}
 	// Customized returns the fingerprint of the customizations for replicas, components and dependencies of a kind; a binding is made
@@ -74,6 +75,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 func newPropagator(c client.Client, deps Deps) *propagator {
 	return &propagator{
 		client: c, policies: hubclient.Policies{Reader: c}, templates: deps.Templates, workload: deps.Interpreter, shape: deps.Interpreter,
+		unmatched:  flowcontrol.NewTokenBucketPassiveRateLimiterWithClock(1, 20, deps.Clock),
 		customized: deps.Customized, conversion: conversion.OrUnchanged(deps.Conversion), hasWorks: deps.HasWorks, events: deps.Events, clock: deps.Clock, started: deps.Clock.Now(),
 	}
 }

@@ -11,11 +11,13 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	configv1alpha1 "github.com/flagship-k8s/flagship/api/config/v1alpha1"
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
@@ -42,12 +44,18 @@ type Templates interface {
 	PatchMetadata(context.Context, hubstore.Ref, []byte) (*unstructured.Unstructured, error)
 }
 
+// workloads is the part of the interpreter that is about replicas.
+type workloads interface {
+	interpret.Workload
+	Knows(schema.GroupVersionKind, configv1alpha1.InterpreterOperation) bool
+}
+
 // propagator reconciles one template at a time.
 type propagator struct {
 	client     client.Client
 	policies   hubclient.Policies
 	templates  Templates
-	workload   interpret.Workload
+	workload   workloads
 	shape      interpret.Shape
 	conversion conversion.Adviser
 	// customized is Deps.Customized.
@@ -57,6 +65,9 @@ type propagator struct {
 	events   events.Recorder
 	clock    clock.PassiveClock
 	started  time.Time
+
+	// unmatched bounds the events about templates that no policy selects: who creates thousands at once needs only some.
+	unmatched flowcontrol.PassiveRateLimiter
 
 	// deleted has bindings that were deleted while their template stays, until they are created again: what the scheduler
 	// decided for them is kept, so that creating them again moves nothing.
@@ -277,18 +288,30 @@ func (p *propagator) explainClaim(ctx context.Context, ref hubstore.Ref, meta me
 	return nil
 }
 
-// explain returns why no policy selects a template, if one nearly does or did.
-func (p *propagator) explain(ctx context.Context, ref hubstore.Ref, meta metav1.Object, had bool) error {
+// explain publishes why no policy selects a template, if one nearly does or did, or the template seems to be forgotten.
+func (p *propagator) explain(ctx context.Context, ref hubstore.Ref, meta *metav1.PartialObjectMetadata, had bool) error {
 	subject := p.subject(ref, meta)
 	candidates, err := p.policies.OfKind(ctx, subject)
 	if err != nil {
 		return err
 	}
 	decision := policy.Choose(subject, candidates)
-	if decision.Winner == nil && (had || decision.Near()) {
+	switch {
+	case decision.Winner != nil:
+	case had || decision.Near():
 		p.publish(ref, meta, events.Warning, events.ApplyPolicyFailed, decision.Explain())
+	case p.forgotten(ref, meta) && p.unmatched.TryAccept():
+		p.publish(ref, meta, events.Warning, events.ApplyPolicyFailed,
+			"No policy match for resource: it is in no member until a PropagationPolicy of its namespace or a ClusterPropagationPolicy selects it")
 	}
 	return nil
+}
+
+// forgotten returns whether the author of a template that no policy selects probably means it to be propagated: it is new, it has
+// replicas, of which none ever runs on the control plane, and no other object owns it. The most objects, which are configuration, are none.
+func (p *propagator) forgotten(ref hubstore.Ref, meta *metav1.PartialObjectMetadata) bool {
+	return p.clock.Since(meta.CreationTimestamp.Time) < unmatchedGrace+time.Minute && len(meta.OwnerReferences) == 0 &&
+		p.workload.Knows(ref.GroupVersionKind, configv1alpha1.InterpreterOperationInterpretReplica)
 }
 
 func (p *propagator) publish(ref hubstore.Ref, meta metav1.Object, make eventMaker, reason, message string) {

@@ -2,6 +2,7 @@ package propagate
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -166,10 +167,10 @@ func TestAKindThatMeansSomethingElse(t *testing.T) {
 }
 
 // revised counts one replica more.
-type revised struct{ interpret.Workload }
+type revised struct{ workloads }
 
 func (r revised) Replicas(ctx context.Context, obj *unstructured.Unstructured) (interpret.ReplicaResult, error) {
-	result, err := r.Workload.Replicas(ctx, obj)
+	result, err := r.workloads.Replicas(ctx, obj)
 	result.Replicas++
 	return result, err
 }
@@ -674,6 +675,46 @@ func TestAnEventSaysWhyNoPolicyMatches(t *testing.T) {
 	h.reconcile(ref)
 	h.expectEvent("Warning ApplyPolicyFailed Deployment/web: No policy match for resource; PropagationPolicy shop/p selects Deployment with labels tier=back")
 	h.expectWrites("an unmatched template")
+}
+
+// A workload without a policy runs nowhere, and its author may not know. Thousands of other objects are not meant to be propagated.
+func TestAnEventSaysThatNoPolicySelectsAWorkload(t *testing.T) {
+	const missing = "Warning ApplyPolicyFailed Deployment/web: No policy match for resource: it is in no member until"
+	created := metav1.NewTime(start.Add(time.Second))
+	h := newHub(t)
+	web := h.deployment("web")
+	owned, settings := h.deployment("owned"), h.object(configMap("settings"), nil, 0)
+	for _, ref := range []hubstore.Ref{web, owned, settings} {
+		h.templates.objects[ref].SetCreationTimestamp(created)
+	}
+	h.templates.objects[owned].SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "example.com/v1", Kind: "App", Name: "a", UID: "a"}})
+	h.clock.Step(2 * time.Second)
+	again := h.reconcile(web)
+	if len(h.events) > 0 || again == 0 {
+		t.Errorf("published at once: %q", h.events)
+	}
+	h.clock.Step(again)
+	for _, ref := range []hubstore.Ref{web, owned, settings} {
+		h.reconcile(ref)
+	}
+	if len(h.events) != 1 || !strings.HasPrefix(h.events[0], missing) {
+		t.Errorf("events %q, want one for the workload", h.events)
+	}
+	h.events = nil
+	h.clock.Step(2 * time.Minute)
+	h.reconcile(web)
+	if len(h.events) > 0 {
+		t.Errorf("later changes of the template publish it again: %q", h.events)
+	}
+	for i := range 100 {
+		ref := h.deployment(fmt.Sprint("many-", i))
+		h.templates.objects[ref].SetCreationTimestamp(metav1.NewTime(h.clock.Now().Add(-10 * time.Second)))
+		h.reconcile(ref)
+	}
+	if len(h.events) != 20 {
+		t.Errorf("a hundred at once make %d events", len(h.events))
+	}
+	h.expectWrites("templates without a policy")
 }
 
 func TestAnEventSaysWhichPolicyWonAndWhy(t *testing.T) {
