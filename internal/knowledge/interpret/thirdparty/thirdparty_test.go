@@ -245,7 +245,8 @@ func TestComponents(t *testing.T) {
 		kind, object string
 		want         []string
 	}{
-		"volcano": {"batch.volcano.sh/v1alpha1/Job", "{spec: {tasks: [{name: a, replicas: 2, template: " + worker + "}, {template: " + worker + "}]}}", []string{"a 2 2", "task-2 1 2"}},
+		"volcano":      {"batch.volcano.sh/v1alpha1/Job", "{spec: {tasks: [{name: a, replicas: 2, template: " + worker + "}, {template: " + worker + "}]}}", []string{"a 2 2", "task-2 1 2"}},
+		"volcano gang": {"batch.volcano.sh/v1alpha1/Job", "{spec: {minAvailable: 3, tasks: [{name: a, minAvailable: 2, replicas: 3, template: " + worker + "}, {name: b, minAvailable: 1, replicas: 1, template: " + worker + "}]}}", []string{"a 2 2", "b 1 2"}},
 		"flink": {
 			"flink.apache.org/v1beta1/FlinkDeployment",
 			"{spec: {flinkConfiguration: {taskmanager.numberOfTaskSlots: '2'}, job: {parallelism: 5}, jobManager: {resource: {cpu: 1, memory: 2048m}}, taskManager: {resource: {cpu: 0.5, memory: 2g}}}}",

@@ -1,9 +1,10 @@
 local counters = {"pending", "running", "succeeded", "failed", "terminating", "unknown", "minAvailable"}
 
+-- A gang starts with minAvailable pods of each task; Volcano sets that to the replicas of the task where it is missing.
 function GetComponents(obj)
   local list = {}
   for i, task in ipairs(obj.spec.tasks or {}) do
-    table.insert(list, component(task.name or ("task-" .. i), task.replicas or 1, task.template))
+    table.insert(list, component(task.name or ("task-" .. i), task.minAvailable or task.replicas or 1, task.template))
   end
   return list
 end
