@@ -40,6 +40,9 @@ func TestWhatConstraintsAllowIsFound(t *testing.T) {
 		}
 		request := deployment(int32(replicas), placement(strategy, spread(byCluster, all.least, all.most),
 			spread(byRegion, byGroup[0].least, byGroup[0].most), spreadByLabel("rack", byGroup[1].least, byGroup[1].most)))
+		if all.most > 0 { // each region that is required has its cluster
+			all.most = max(all.most, byGroup[0].least)
+		}
 		allowed := func(chosen func(int) bool) bool {
 			var n int
 			var held int64

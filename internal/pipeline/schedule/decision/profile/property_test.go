@@ -225,7 +225,7 @@ func TestSpreadConstraintsHold(t *testing.T) {
 					regions[v.Cluster.Region] = true
 				}
 			}
-			if chosen < least || most > 0 && chosen > most || len(regions) < regionsLeast || regionsMost > 0 && len(regions) > regionsMost {
+			if chosen < least || most > 0 && chosen > max(most, regionsLeast) || len(regions) < regionsLeast || regionsMost > 0 && len(regions) > regionsMost {
 				t.Fatalf("%s: %d clusters in %d regions chosen for clusters %d..%d, regions %d..%d", name, chosen, len(regions), least, most, regionsLeast, regionsMost)
 			}
 		}

@@ -88,6 +88,21 @@ func TestSpreadByRegion(t *testing.T) {
 			fleet:  threeRegions(1, 2, 3, 1, 3, 2), request: deployment(1, placement(duplicated, spread(byRegion, 3, 3), spread(byCluster, 3, 3))),
 			want: targets("e2", 1, "n1", 1, "w2", 1),
 		},
+		"OneInEachRegion": {
+			reason: "one cluster and two regions are asked for, which is one cluster in each; east and west score best",
+			fleet:  threeRegions(10, 5, 1, 5, 5, 1), request: deployment(5, placement(duplicated, spread(byCluster, 1, 1), spread(byRegion, 2, 2))),
+			want: targets("e1", 5, "w1", 5),
+		},
+		"OneInOneRegion": {
+			reason: "one region then: west has two clusters that hold 5",
+			fleet:  threeRegions(10, 5, 1, 5, 5, 1), request: deployment(5, placement(duplicated, spread(byCluster, 1, 1), spread(byRegion, 1, 1)), now("e1", 5, "w1", 5)),
+			want: targets("w1", 5),
+		},
+		"DividedOverRegions": {
+			reason: "12 in one cluster of each of two regions: with 5 and 5 there is no place for them, so north with its 10 and west, which has more clusters than east",
+			fleet:  threeRegions(10, 5, 1, 5, 5, 1), request: deployment(12, placement(dynamic, spread(byCluster, 1, 1), spread(byRegion, 2, 2))),
+			want: targets("n1", 8, "w1", 4),
+		},
 		"TooFewRegions": {
 			reason: "four regions are not there",
 			fleet:  threeRegions(1, 1, 1, 1, 1, 1), request: deployment(1, placement(duplicated, spread(byRegion, 4, 0), spread(byCluster, 1, 0))),

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/decision"
 )
 
@@ -48,6 +49,12 @@ func Choose(r *decision.Round, a *decision.Attempt, fitting []*decision.Candidat
 	}
 	setKeys(fitting)
 	dims := decision.DimensionsOf(constraints)
+	for i := range dims {
+		// As in Karmada, each region that is required has its cluster, however few clusters are allowed.
+		if dims[i].Name == string(policyv1alpha1.SpreadByFieldRegion) && q.most > 0 {
+			q.most = max(q.most, dims[i].Min)
+		}
+	}
 	if len(dims) == 0 {
 		return chooseClusters(r, fitting, q)
 	}

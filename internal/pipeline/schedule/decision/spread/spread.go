@@ -160,7 +160,7 @@ func (s *spread) finish(members []*decision.Candidate, picked [][]string) []*dec
 	}
 	total := s.quota.atMost(len(members))
 	if len(chosen) > total {
-		if chosen = s.cover(members, openOf(picked), total); chosen == nil {
+		if chosen = s.cover(members, openOf(picked), total, unbounded); chosen == nil {
 			s.fail("spreadConstraints allow %d clusters, too few for one in every group", s.quota.most)
 			return nil
 		}
@@ -182,7 +182,13 @@ func (s *spread) finish(members []*decision.Candidate, picked [][]string) []*dec
 		chosen[i] = was
 		return covers
 	})
-	if missing := shortOf(chosen, s.quota.need); missing > 0 {
+	missing := shortOf(chosen, s.quota.need)
+	if missing > 0 && len(s.dims) > 1 { // several exchanges at once may be enough
+		if others := s.cover(members, openOf(picked), total, s.quota.need); others != nil && len(others) >= s.quota.least {
+			return others
+		}
+	}
+	if missing > 0 {
 		s.fail("%s", decision.ShortageMessage(s.round.Request, chosen, missing))
 		if s.partial == nil && s.round.Request.Partial {
 			s.partial = chosen
@@ -237,9 +243,15 @@ func (s *spread) represent(members []*decision.Candidate, open openGroups) (chos
 // maxCovers bounds the steps of one search by cover.
 const maxCovers = 4096
 
-// cover looks for no more than most clusters that represent all groups in open, where the best ones, taken first, are not.
-// Of clusters that represent the same groups only the best counts.
-func (s *spread) cover(members []*decision.Candidate, open openGroups, most int) []*decision.Candidate {
+// cover looks for no more than most clusters that represent all groups in open and have need available, where the best ones, taken
+// first, do not. Of clusters that represent the same groups only the best counts, or with a need the one with the most available.
+func (s *spread) cover(members []*decision.Candidate, open openGroups, most int, need int64) []*decision.Candidate {
+	better := func(a, b *decision.Candidate) bool {
+		if need != unbounded {
+			return moreAvailable(a, b)
+		}
+		return a.Key < b.Key
+	}
 	best := map[string]*decision.Candidate{}
 	for _, v := range members {
 		groups := make([]string, len(s.dims))
@@ -247,7 +259,7 @@ func (s *spread) cover(members []*decision.Candidate, open openGroups, most int)
 			groups[d] = s.dims[d].GroupOf(v.Cluster)
 		}
 		kind := strings.Join(groups, "\x00")
-		if known := best[kind]; known == nil || v.Key < known.Key {
+		if known := best[kind]; known == nil || better(v, known) {
 			best[kind] = v
 		}
 	}
@@ -263,8 +275,10 @@ func (s *spread) cover(members []*decision.Candidate, open openGroups, most int)
 			}
 		}
 		switch {
-		case len(open[dim]) == 0:
+		case len(open[dim]) == 0 && shortOf(chosen, need) == 0:
 			return chosen
+		case len(open[dim]) == 0:
+			return nil
 		case len(chosen)+len(open[dim]) > most || steps > maxCovers:
 			return nil
 		}
