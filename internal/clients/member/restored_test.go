@@ -28,7 +28,7 @@ func TestAMemberThatWasAwayIsListedAgain(t *testing.T) {
 	s, conn, d, w := watching(t)
 	w.lines <- event("MODIFIED", configMap("a", 90, `"f:data":{"f:k":{}}`))
 	w.lines <- event("ADDED", configMap("made-since", 91, `"f:data":{}`))
-	eventually(t, "the changes are told", func() bool { return d.len() == 4 })
+	eventually(t, "the changes are notified", func() bool { return d.len() == 4 })
 	d.take()
 	w = away(t, s, conn, w)
 	if !w.lists || w.rv != "" {
@@ -40,13 +40,13 @@ func TestAMemberThatWasAwayIsListedAgain(t *testing.T) {
 	w.lines <- event("ADDED", configMap("deleted-since", 6, `"f:data":{}`))
 	w.lines <- event("ADDED", configMap("written", 39, `"f:data":{}`))
 	w.lines <- fmt.Sprintf(synced, 40)
-	eventually(t, "everything is told", func() bool { return d.len() == 4 })
+	eventually(t, "everything is notified", func() bool { return d.len() == 4 })
 	for _, change := range d.take() {
 		switch name := change.Object.Name; {
 		case name == "a" && change.Rewound, name == "made-since" && change.Gone:
 		case name == "deleted-since" && change.New && change.Listed, name == "written" && change.New:
 		default:
-			t.Errorf("told of %+v", change)
+			t.Errorf("notified of %+v", change)
 		}
 	}
 	if _, ok := conn.Lookup(configMaps, "shop", "made-since"); ok {
@@ -54,7 +54,7 @@ func TestAMemberThatWasAwayIsListedAgain(t *testing.T) {
 	}
 	// The watch is a plain one again.
 	w.lines <- event("MODIFIED", configMap("a", 41, `"f:data":{"f:k":{}}`))
-	eventually(t, "the change is told", func() bool { return d.len() == 1 })
+	eventually(t, "the change is notified", func() bool { return d.len() == 1 })
 	close(w.lines)
 	if w = <-s.watches; w.lists || w.rv != "41" {
 		t.Errorf("later the watch goes on from %q, listing: %t", w.rv, w.lists)
@@ -65,19 +65,19 @@ func TestAMemberThatWasAwayIsListedAgain(t *testing.T) {
 func TestVersionsFromBeforeAMemberWasAwayMeanNothing(t *testing.T) {
 	s, conn, d, w := watching(t)
 	w.lines <- event("ADDED", configMap("same", 10, `"f:data":{}`))
-	eventually(t, "the object is told", func() bool { return d.len() == 3 })
+	eventually(t, "the object is notified", func() bool { return d.len() == 3 })
 	conn.Saw(configMaps, parse(t, configMap("answered", 80, `"f:data":{}`)))
 	d.take()
 	w = away(t, s, conn, w)
 	w.lines <- event("ADDED", configMap("a", 20, `"f:data":{"f:k":{}}`)) // older in all but its number
 	w.lines <- event("ADDED", configMap("same", 10, `"f:other":{}`))
 	w.lines <- fmt.Sprintf(synced, 21)
-	eventually(t, "everything is told", func() bool { return d.len() == 3 })
+	eventually(t, "everything is notified", func() bool { return d.len() == 3 })
 	for _, change := range d.take() {
 		switch name := change.Object.Name; {
 		case name == "a" && change.Rewound, name == "same" && change.Rewound, name == "answered" && change.Gone:
 		default:
-			t.Errorf("told of %+v", change)
+			t.Errorf("notified of %+v", change)
 		}
 	}
 }

@@ -106,7 +106,7 @@ func TestWhatIsWatchedIsKnown(t *testing.T) {
 	w.lines <- event("MODIFIED", configMap("a", 7, `"f:data":{"f:k":{}}`))
 	w.lines <- event("MODIFIED", configMap("a", 8, ``))
 	w.lines <- event("DELETED", configMap("a", 9, ``))
-	eventually(t, "three changes are told", func() bool { return d.len() == 3 })
+	eventually(t, "three changes are notified", func() bool { return d.len() == 3 })
 	base := objectcache.Change{Cluster: "member1", Resource: configMaps, Object: a, Work: work}
 	disowned, gone := base, base
 	disowned.Disowned, gone.Gone = true, true
@@ -118,7 +118,7 @@ func TestWhatIsWatchedIsKnown(t *testing.T) {
 	}
 }
 
-func TestAnAnswerIsKnownBeforeItsEcho(t *testing.T) {
+func TestAnAnswerIsKnownBeforeItsEvent(t *testing.T) {
 	_, conn, d, w := watching(t)
 	d.take()
 	conn.Saw(configMaps, parse(t, configMap("b", 20, `"f:data":{}`)))
@@ -127,7 +127,7 @@ func TestAnAnswerIsKnownBeforeItsEcho(t *testing.T) {
 	}
 	w.lines <- event("ADDED", configMap("b", 20, `"f:data":{}`))
 	w.lines <- event("DELETED", configMap("b", 21, ``))
-	eventually(t, "the deletion is told", func() bool { return d.len() == 2 })
+	eventually(t, "the deletion is notified", func() bool { return d.len() == 2 })
 	conn.Saw(configMaps, parse(t, configMap("b", 20, `"f:data":{}`)))
 	if _, ok := conn.Lookup(configMaps, "shop", "b"); ok {
 		t.Error("an answer that came late brought a deleted object back")
@@ -160,7 +160,7 @@ func TestAWatchEndsAMinuteAfterItsLastHolder(t *testing.T) {
 	eventually(t, "the watch is complete", func() bool { return conn.HasSynced(configMaps) })
 	conn.Release("one")
 	if clock.HasWaiters() {
-		t.Error("the watch is about to end, although somebody holds it")
+		t.Error("the watch is about to end, although it is in use")
 	}
 	conn.Release("two")
 	eventually(t, "the watch is about to end", clock.HasWaiters)
@@ -170,7 +170,7 @@ func TestAWatchEndsAMinuteAfterItsLastHolder(t *testing.T) {
 	eventually(t, "the watch is about to end again", clock.HasWaiters)
 	clock.Step(59 * time.Second)
 	if !conn.HasSynced(configMaps) {
-		t.Error("the watch ended, although somebody held it a minute ago")
+		t.Error("the watch ended, although it was in use a minute ago")
 	}
 	clock.Step(2 * time.Second)
 	eventually(t, "the watch has ended", func() bool { return !conn.HasSynced(configMaps) })
@@ -209,7 +209,7 @@ func TestAWatchThatNeverBeginsIsTriedAgain(t *testing.T) {
 func TestARestoredMemberIsNotTakenForALaggingOne(t *testing.T) {
 	s, conn, d, w := watching(t)
 	w.lines <- event("MODIFIED", configMap("a", 90, `"f:data":{"f:k":{}}`))
-	eventually(t, "the change is told", func() bool { return d.len() == 3 })
+	eventually(t, "the change is notified", func() bool { return d.len() == 3 })
 	d.take()
 	s.answer(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Get("resourceVersion") != "" && r.URL.Query().Get("sendInitialEvents") == "" {
@@ -222,9 +222,9 @@ func TestARestoredMemberIsNotTakenForALaggingOne(t *testing.T) {
 	w = <-s.watches
 	w.lines <- event("ADDED", configMap("a", 5, `"f:data":{"f:k":{}}`))
 	w.lines <- fmt.Sprintf(synced, 40)
-	eventually(t, "the step back is told", func() bool { return d.len() == 1 })
+	eventually(t, "the earlier version is notified", func() bool { return d.len() == 1 })
 	if change := d.take()[0]; !change.Rewound || change.Object.Name != "a" {
-		t.Errorf("told of %+v", change)
+		t.Errorf("notified of %+v", change)
 	}
 	if obj, ok := conn.Lookup(configMaps, "shop", "a"); !ok || obj.GetResourceVersion() != "5" {
 		t.Error("the present version is not the one that is known")
@@ -245,9 +245,9 @@ func TestAWatchThatBreaksGoesOnWhereItWas(t *testing.T) {
 	w.lines <- event("ADDED", configMap("a", 5, `"f:data":{"f:k":{}}`))
 	w.lines <- event("ADDED", configMap("new", 30, ``))
 	w.lines <- fmt.Sprintf(synced, 31)
-	eventually(t, "the new object is told", func() bool { return d.len() == 1 })
+	eventually(t, "the new object is notified", func() bool { return d.len() == 1 })
 	if got := d.take(); got[0].Object.Name != "new" {
-		t.Errorf("told: %+v", got)
+		t.Errorf("notified: %+v", got)
 	}
 	if !conn.HasSynced(configMaps) {
 		t.Error("not synced any more")
@@ -269,9 +269,9 @@ func TestMembersThatCannotStreamAListAreListed(t *testing.T) {
 	})
 	_, conn := connect(t, s.URL, nil)
 	conn.Hold("test", configMaps)
-	told := make(chan struct{})
-	conn.WhenSynced(configMaps, func() { close(told) })
-	<-told
+	notified := make(chan struct{})
+	conn.WhenSynced(configMaps, func() { close(notified) })
+	<-notified
 	if obj, ok := conn.Lookup(configMaps, "shop", "a"); !ok || len(obj.GetManagedFields()) != 1 {
 		t.Errorf("got %v, %t, want the object without the fields of others", obj, ok)
 	}

@@ -103,7 +103,7 @@ func (o *clusterObserver) connectionChanged(cluster string) {
 	o.queues.Add(cluster, types.NamespacedName{Name: cluster})
 }
 
-// observe looks at one member and writes what changed. It asks for another turn when the next probe is due.
+// observe probes one member and writes changes of its status. The result is the time until the next probe.
 func (o *clusterObserver) observe(ctx context.Context, name string, _ types.NamespacedName) (time.Duration, error) {
 	cluster := &clusterv1alpha1.Cluster{}
 	err := o.hub.Get(ctx, client.ObjectKey{Name: name}, cluster)
@@ -118,7 +118,7 @@ func (o *clusterObserver) observe(ctx context.Context, name string, _ types.Name
 	state := o.state(ctx, conn, cluster)
 	o.look(ctx, state)
 	if state.health.published.Status == "" {
-		return max(state.nextProbe.Sub(o.Clock.Now()), time.Millisecond), nil // nothing to tell yet
+		return max(state.nextProbe.Sub(o.Clock.Now()), time.Millisecond), nil // nothing to report yet
 	}
 	state.resources.devices.follow(state.apis)
 	if err := o.write(ctx, cluster, state); err != nil {
@@ -152,7 +152,7 @@ func (o *clusterObserver) look(ctx context.Context, s *clusterState) {
 	}
 }
 
-// isJoining tells of a Cluster whose Secrets are not complete yet: karmadactl makes them first, the Cluster next, and the
+// isJoining returns whether the Secrets of a Cluster are not complete yet: karmadactl makes them first, the Cluster next, and the
 // Cluster their owner last. The first observation counts at once, and would keep it unready for the success threshold.
 func (o *clusterObserver) isJoining(s *clusterState, seen metav1.Condition, now time.Time) bool {
 	return seen.Reason == clusterv1alpha1.CredentialsNotUsableReason && s.health.published.Status == "" &&

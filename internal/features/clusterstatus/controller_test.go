@@ -44,7 +44,7 @@ func TestSmoother(t *testing.T) {
 			{10 * time.Second, ready, clusterv1alpha1.ClusterNotReachableReason},
 			{25 * time.Second, ready, clusterv1alpha1.ClusterReadyReason},
 		},
-		"another reason for the same status is told at once": {
+		"another reason for the same status is written at once": {
 			{0, down, clusterv1alpha1.ClusterNotReachableReason},
 			{time.Second, unwell, clusterv1alpha1.ClusterNotReadyReason},
 		},
@@ -81,11 +81,11 @@ func TestConditionTaints(t *testing.T) {
 		ready  metav1.ConditionStatus
 		want   []corev1.Taint
 	}{
-		"a ready cluster has none":                 {[]corev1.Taint{own, notReady, unreachable}, metav1.ConditionTrue, []corev1.Taint{own}},
-		"a failing one gets not-ready":             {[]corev1.Taint{own}, metav1.ConditionFalse, []corev1.Taint{own, notReady}},
-		"an unknown one gets unreachable instead":  {[]corev1.Taint{notReady}, metav1.ConditionUnknown, []corev1.Taint{unreachable}},
-		"what is right stays as it is":             {[]corev1.Taint{notReady, own}, metav1.ConditionFalse, []corev1.Taint{notReady, own}},
-		"a NoExecute taint is somebody's decision": {[]corev1.Taint{evict}, metav1.ConditionTrue, []corev1.Taint{evict}},
+		"a ready cluster has none":                   {[]corev1.Taint{own, notReady, unreachable}, metav1.ConditionTrue, []corev1.Taint{own}},
+		"a failing one gets not-ready":               {[]corev1.Taint{own}, metav1.ConditionFalse, []corev1.Taint{own, notReady}},
+		"an unknown one gets unreachable instead":    {[]corev1.Taint{notReady}, metav1.ConditionUnknown, []corev1.Taint{unreachable}},
+		"what is right stays as it is":               {[]corev1.Taint{notReady, own}, metav1.ConditionFalse, []corev1.Taint{notReady, own}},
+		"a NoExecute taint is not from this package": {[]corev1.Taint{evict}, metav1.ConditionTrue, []corev1.Taint{evict}},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

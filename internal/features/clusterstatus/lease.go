@@ -56,7 +56,7 @@ func SetupLeases(mgr ctrl.Manager, deps LeaseDeps) error {
 	return nil
 }
 
-// leaseMonitor tells agents that live from those that do not.
+// leaseMonitor finds agents that do not renew their Lease.
 type leaseMonitor struct {
 	LeaseDeps
 	hub client.Client // reads from the cache

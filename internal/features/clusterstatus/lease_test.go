@@ -173,6 +173,6 @@ func TestAClusterThatChangesItsModeIsLeftAlone(t *testing.T) {
 	}
 	result, err := w.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: "far"}})
 	if err != nil || result != (ctrl.Result{}) || len(w.pulses) != 0 {
-		t.Errorf("looked at again: %+v, error %v, remembered %v", result, err, w.pulses)
+		t.Errorf("reconciled again: %+v, error %v, remembered %v", result, err, w.pulses)
 	}
 }

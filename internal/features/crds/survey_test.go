@@ -123,7 +123,7 @@ func TestASurveyThatFailsIsMadeAgain(t *testing.T) {
 		s.queue.Done(got)
 	}
 	if _, counted := s.ask(what, change); counted {
-		t.Fatal("it is counted before anybody looked")
+		t.Fatal("it is counted before the survey")
 	}
 	for i := range attempts {
 		turn()
@@ -179,7 +179,7 @@ func TestACountIsOfOneDefinition(t *testing.T) {
 		return fmt.Sprint(compare.Compare(&from.Spec, &to.Spec, nil))
 	}
 	if said(few) != said(more) {
-		t.Fatal("what is said tells them apart; take others")
+		t.Fatal("the messages differ; take others")
 	}
 	if betweenOf(from, few) == betweenOf(from, more) {
 		t.Error("the count of one change is taken for another's")

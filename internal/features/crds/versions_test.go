@@ -98,7 +98,7 @@ func written(group, version, kind string) *unstructured.Unstructured {
 	return obj
 }
 
-// serving is a cluster that has told its API list, in which a kind has these versions.
+// serving is a cluster with a known API list, in which a kind has these versions.
 func serving(complete bool, group, kind string, versions ...string) *clusterv1alpha1.Cluster {
 	c := &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "far"}}
 	for _, version := range versions {
@@ -213,7 +213,7 @@ func TestADefinitionThatChangesConcernsTheKindsThatWereTranslated(t *testing.T) 
 	}
 	kinds := c.redefined(s.definition.Name)
 	if kinds == nil || !kinds(runtimeschema.GroupVersionKind{Group: library, Version: "v7", Kind: "Book"}) || kinds(runtimeschema.GroupVersionKind{Group: library, Kind: "Leaf"}) {
-		t.Error("the kind is not told, or another one is")
+		t.Error("the kind is not published, or another one is")
 	}
 	s.definition.UID = ""
 	c.redefined(s.definition.Name)
@@ -226,13 +226,13 @@ func TestADefinitionThatChangesConcernsTheKindsThatWereTranslated(t *testing.T) 
 func TestADefinitionThatChangesWhileItIsRead(t *testing.T) {
 	s := newShelf("v1", "v1beta1")
 	c := carrierOf(s, scribe{})
-	told := false
-	s.meanwhile = func() { told = c.redefined(s.definition.Name) != nil }
+	published := false
+	s.meanwhile = func() { published = c.redefined(s.definition.Name) != nil }
 	if _, err := c.To(t.Context(), written(library, "v1", "Book"), serving(true, library, "Book", "v1beta1")); err != nil {
 		t.Fatal(err)
 	}
-	if !told {
-		t.Error("nobody would translate it again")
+	if !published {
+		t.Error("it would not be translated again")
 	}
 }
 

@@ -39,7 +39,7 @@ const (
 	concurrency = 16
 	// renewTimeout bounds what renewal or leaving may take of a worker's time.
 	renewTimeout = 20 * time.Second
-	// releasePause is between two looks at the Works of a Cluster that leaves and cannot be reached.
+	// releasePause is between two reads of the Works of a Cluster that leaves and cannot be reached.
 	releasePause = 2 * time.Second
 )
 
@@ -56,7 +56,7 @@ type Deps struct {
 	Refresh func(cluster string)
 	// Events takes news about Clusters. Required.
 	Events events.Recorder
-	// Clock tells when a token is due. Required.
+	// Clock decides when a token is due. Required.
 	Clock clock.PassiveClock
 	// TokenLifetime is how long tokens are asked to live. Default DefaultTokenLifetime.
 	TokenLifetime time.Duration
@@ -350,7 +350,7 @@ func (r *Reconciler) leave(ctx context.Context, cluster *clusterv1alpha1.Cluster
 	}
 }
 
-// hasLeft tells whether the accounts in the member have been removed: the credential is deleted after them. After a conflict
+// hasLeft returns whether the accounts in the member have been removed: the credential is deleted after them. After a conflict
 // over the finalizer leaving is tried again, without the rights that were given up.
 func (r *Reconciler) hasLeft(ctx context.Context, cluster *clusterv1alpha1.Cluster) bool {
 	ref := cluster.Spec.SecretRef

@@ -87,7 +87,7 @@ func TestExecutionNamespace(t *testing.T) {
 	}
 }
 
-// A status that is written meanwhile makes the write of the finalizer fail, and brings nobody back.
+// A status that is written meanwhile makes the write of the finalizer fail, and causes no other write.
 func TestConflictIsTriedAgain(t *testing.T) {
 	f := joined(t, "m1")
 	cluster := f.cluster()
@@ -108,7 +108,7 @@ func TestConflictIsTriedAgain(t *testing.T) {
 		},
 	})
 	if result := f.mustReconcile(); result.RequeueAfter == 0 {
-		t.Error("nobody looks again")
+		t.Error("it is not reconciled again")
 	}
 	f.mustReconcile()
 	if !f.exists(space()) {
@@ -144,7 +144,7 @@ func TestRenewal(t *testing.T) {
 		t.Error("renewing the token lost the CA")
 	}
 	if f.refreshed != 1 {
-		t.Errorf("the connection was told %d times, want once", f.refreshed)
+		t.Errorf("the connection was refreshed %d times, want once", f.refreshed)
 	}
 }
 
@@ -303,7 +303,7 @@ func TestLeavingUnreachable(t *testing.T) {
 		t.Error("the Cluster is still there")
 	}
 	if !slices.Contains(f.events, events.LeaveMemberFailed) {
-		t.Errorf("events are %v, want one that tells what was left", f.events)
+		t.Errorf("events are %v, want one that says what was left", f.events)
 	}
 }
 

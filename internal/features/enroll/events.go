@@ -36,7 +36,7 @@ func spaceNotRemoved(cluster *clusterv1alpha1.Cluster, err error) events.Event {
 	return events.Warning(reference(cluster), events.RemoveExecutionSpaceFailed, err.Error())
 }
 
-// notRenewed is told long before it hurts: the old token has a third of its life left when the first attempt is made.
+// notRenewed is published long before the token expires: the old token has a third of its life left when the first attempt is made.
 func notRenewed(cluster *clusterv1alpha1.Cluster, err error) events.Event {
 	return events.Warning(reference(cluster), events.RenewCredentialsFailed, err.Error())
 }

@@ -39,7 +39,7 @@ const spacePause = time.Second
 const secretPause = 2 * time.Second
 
 // impersonators keeps, in the execution namespace of every Cluster, the Works with the member's roles karmada-impersonator:
-// they name whom the impersonator's account may impersonate there, and nobody else.
+// they name the users that the impersonator's account may impersonate there, and no others.
 type impersonators struct {
 	client client.Client
 	events events.Recorder
@@ -101,7 +101,7 @@ func (l *impersonators) Reconcile(ctx context.Context, q reconcile.Request) (rec
 		return reconcile.Result{}, nil
 	}
 	if cluster.Spec.SyncMode == clusterv1alpha1.Push && cluster.Spec.SecretRef != nil && cluster.Spec.ImpersonatorSecretRef == nil {
-		return reconcile.Result{}, nil // Joined with bounded rights: nobody impersonates there.
+		return reconcile.Result{}, nil // Joined with bounded rights: there is no impersonation.
 	}
 	subjects, err := l.holders(ctx, cluster.Name)
 	if err != nil {

@@ -83,7 +83,7 @@ func TestJoinPreparesTheMember(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := f.member.RbacV1().ClusterRoles().Get(ctx, "karmada-impersonator", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-		t.Errorf("the impersonator has rights before anybody holds clusters/proxy: %v", err)
+		t.Errorf("the impersonator has rights before a user holds clusters/proxy: %v", err)
 	}
 }
 

@@ -111,7 +111,7 @@ func refusal(cluster *clusterv1alpha1.Cluster) string {
 	return ready.Reason
 }
 
-// refused tells whether a member does not accept the token of the control plane. The condition is minutes old, so the member
+// refused returns whether a member does not accept the token of the control plane. The condition is minutes old, so the member
 // is asked again: a token that was renewed meanwhile is not renewed once more.
 func (r *Reconciler) refused(ctx context.Context, cluster *clusterv1alpha1.Cluster) bool {
 	if refusal(cluster) == "" {
@@ -210,7 +210,7 @@ func (r *Reconciler) renewToken(ctx context.Context, cluster *clusterv1alpha1.Cl
 	return token, true, nil
 }
 
-// due tells whether a token is to be replaced though the member may accept it.
+// due returns whether a token is to be replaced though the member may accept it.
 func (r *Reconciler) due(secret *corev1.Secret, token memberaccount.Life) bool {
 	// An earlier version requested tokens of one day and did not note that.
 	short := secret.Annotations[clusterv1alpha1.TokenLifetimeAnnotation] == "" && memberaccount.MuchLess(token.Duration(), r.deps.TokenLifetime)

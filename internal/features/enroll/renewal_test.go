@@ -103,8 +103,8 @@ func TestTheRenewalTokenIsKept(t *testing.T) {
 	})
 }
 
-// TestASecretOfSomebodyElseIsLeftAlone: a Secret in the member that has the name, but was not made by the control plane.
-func TestASecretOfSomebodyElseIsLeftAlone(t *testing.T) {
+// TestASecretOfAnotherOwnerIsNotChanged: a Secret in the member that has the name, but was not made by the control plane.
+func TestASecretOfAnotherOwnerIsNotChanged(t *testing.T) {
 	f := joined(t, "m1")
 	secrets := f.member.CoreV1().Secrets("karmada-cluster")
 	secret, err := secrets.Get(t.Context(), "karmada-m1", metav1.GetOptions{})
@@ -117,13 +117,13 @@ func TestASecretOfSomebodyElseIsLeftAlone(t *testing.T) {
 	}
 	f.mustReconcile()
 	if _, found := f.credential().Data["renewalToken"]; found {
-		t.Error("a token of somebody else is kept")
+		t.Error("a token of another account is kept")
 	}
 	if err := memberaccount.Leave(t.Context(), "m1", "hub-1", f.member); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := secrets.Get(t.Context(), "karmada-m1", metav1.GetOptions{}); err != nil {
-		t.Errorf("the Secret of somebody else: %v", err)
+		t.Errorf("the Secret of another owner: %v", err)
 	}
 }
 
@@ -236,7 +236,7 @@ func TestARefusedTokenIsReplaced(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !clusterChanges().Update(crevent.UpdateEvent{ObjectOld: before, ObjectNew: cluster}) {
-		t.Error("the refusal brings nobody here")
+		t.Error("the refusal enqueues nothing")
 	}
 	f.clock.Step(time.Minute)
 	f.mustReconcile()

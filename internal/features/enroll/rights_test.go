@@ -63,7 +63,7 @@ func TestParseKinds(t *testing.T) {
 	}
 }
 
-// TestReducedRightsHaveNoWildcard looks at every rule that joining with bounded rights grants.
+// TestReducedRightsHaveNoWildcard checks every rule that joining with bounded rights grants.
 func TestReducedRightsHaveNoWildcard(t *testing.T) {
 	rights := memberaccount.RightsOn(memberaccount.KindRights{Kinds: []schema.GroupResource{{Resource: "configmaps"}}, Resources: true})
 	a := memberaccount.ControllerOf("m1").With(rights)
@@ -100,7 +100,7 @@ func TestJoinWithReducedRights(t *testing.T) {
 		t.Error("the control plane has all rights")
 	}
 	if _, err := member.CoreV1().ServiceAccounts("karmada-cluster").Get(t.Context(), memberaccount.Impersonator, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-		t.Errorf("the account that may act as anybody: %v, want it absent", err)
+		t.Errorf("the account that may impersonate every user: %v, want it absent", err)
 	}
 	cluster := &clusterv1alpha1.Cluster{}
 	if err := hub.Get(t.Context(), client.ObjectKey{Name: "m1"}, cluster); err != nil {

@@ -99,7 +99,7 @@ func TestTheAccountOfAToken(t *testing.T) {
 	if got.Name != "karmada-m1-22222222" || got.Role != "karmada-controller-manager:karmada-m1-22222222" {
 		t.Errorf("got %s, %s", got.Name, got.Role)
 	}
-	for _, other := range []string{"", "no.json.web", tokenFor("system:serviceaccount:karmada-cluster:somebody", epoch, time.Hour)} {
+	for _, other := range []string{"", "no.json.web", tokenFor("system:serviceaccount:karmada-cluster:another", epoch, time.Hour)} {
 		if got := memberaccount.ControllerOf("m1").Named([]byte(other)); got.Name != "karmada-m1" {
 			t.Errorf("of %q: got %s", other, got.Name)
 		}

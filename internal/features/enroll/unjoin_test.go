@@ -15,7 +15,7 @@ import (
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 )
 
-func TestUnjoinNobody(t *testing.T) {
+func TestUnjoinWithoutACluster(t *testing.T) {
 	u := &membership.Unjoiner{Hub: newHub(t), Options: membership.UnjoinOptions{Name: "m1"}}
 	if err := u.Unjoin(t.Context()); err == nil || !strings.Contains(err.Error(), `no cluster "m1"`) {
 		t.Errorf("got %v", err)

@@ -124,7 +124,7 @@ func TestWorksCountForTheNamespaceOfTheirBinding(t *testing.T) {
 	}
 	var exceeded *Exceeded
 	if err := l.CheckUser("shop", true, nil); !errors.As(err, &exceeded) || exceeded.Used != 5 || !strings.Contains(err.Error(), "5 are stored") {
-		t.Errorf("a user is told %v", err)
+		t.Errorf("a user gets %v", err)
 	}
 	if err := l.CheckUser("karmada-system", true, nil); err != nil {
 		t.Errorf("a namespace of the control plane has a limit: %v", err)

@@ -39,7 +39,7 @@ func exportConditions(export *multiclusterv1beta1.ServiceExport, valid metav1.Co
 		meta.RemoveStatusCondition(&conditions, multiclusterv1beta1.ExportConflict)
 		return conditions
 	case !given:
-		set(multiclusterv1beta1.ExportPending(export.Generation, "The control plane has not looked at the export yet"))
+		set(multiclusterv1beta1.ExportPending(export.Generation, "The control plane has not reconciled the export yet"))
 		return conditions
 	case verdict.Obstacles != "":
 		set(multiclusterv1beta1.Exported(export.Generation, "The service is exported, but not everywhere: "+verdict.Obstacles))

@@ -18,7 +18,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
 )
 
-// hub is a hub shore with these objects. It counts what is read.
+// hub is a control plane with these objects. It counts reads.
 type hub struct {
 	objects []*unstructured.Unstructured
 	reads   int
@@ -101,17 +101,17 @@ func TestWhichDevicesAnObjectNeeds(t *testing.T) {
 		want    needs
 		reads   int
 	}{
-		"nothing, and nothing is read":         {binding: naming(t)},
-		"a shared claim is one for a cluster":  {naming(t, "ResourceClaim", "gpu"), needs{cluster: old(1)}, 2},
-		"a template is one for each replica":   {naming(t, "ResourceClaimTemplate", "gpu"), needs{replica: old(1)}, 2},
-		"a claim of today, with all it asks":   {naming(t, "ResourceClaim", "several"), several, 2},
-		"one that does not exist":              {naming(t, "ResourceClaim", "missing"), needs{missing: true}, 2},
-		"one of two that do not exist":         {naming(t, "ResourceClaim", "gpu", "ResourceClaimTemplate", "missing"), needs{cluster: old(1), missing: true}, 4},
-		"one that does not go along":           {binding: unmarked},
-		"an annotation that somebody broke":    {binding: garbled},
-		"a claim that goes by itself":          {itself("resource.k8s.io/v1", "ResourceClaim", "several"), several, 1},
-		"a template that goes by itself":       {itself("resource.k8s.io/v1alpha2", "ResourceClaimTemplate", "gpu"), needs{cluster: old(0)}, 1},
-		"a claim of somebody else's API group": {binding: itself("example.com/v1", "ResourceClaim", "gpu")},
+		"nothing, and nothing is read":        {binding: naming(t)},
+		"a shared claim is one for a cluster": {naming(t, "ResourceClaim", "gpu"), needs{cluster: old(1)}, 2},
+		"a template is one for each replica":  {naming(t, "ResourceClaimTemplate", "gpu"), needs{replica: old(1)}, 2},
+		"a claim of v1, with all requests":    {naming(t, "ResourceClaim", "several"), several, 2},
+		"one that does not exist":             {naming(t, "ResourceClaim", "missing"), needs{missing: true}, 2},
+		"one of two that do not exist":        {naming(t, "ResourceClaim", "gpu", "ResourceClaimTemplate", "missing"), needs{cluster: old(1), missing: true}, 4},
+		"one that does not go along":          {binding: unmarked},
+		"an annotation that is not valid":     {binding: garbled},
+		"a claim that goes by itself":         {itself("resource.k8s.io/v1", "ResourceClaim", "several"), several, 1},
+		"a template that goes by itself":      {itself("resource.k8s.io/v1alpha2", "ResourceClaimTemplate", "gpu"), needs{cluster: old(0)}, 1},
+		"a claim of another API group":        {binding: itself("example.com/v1", "ResourceClaim", "gpu")},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

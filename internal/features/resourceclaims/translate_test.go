@@ -105,12 +105,12 @@ func TestWhatAnObjectBecomesInAMember(t *testing.T) {
 		"a member that serves v1alpha2 gets the object as it is, whatever else it serves": {
 			object: plainClaim, want: plainClaim, versions: []string{"v1", "v1alpha2"},
 		},
-		"an object of another version is nobody's business here": {
+		"an object of another version is not translated": {
 			object:   "{apiVersion: resource.k8s.io/v1, kind: ResourceClaim, metadata: {name: a}}",
 			want:     "{apiVersion: resource.k8s.io/v1, kind: ResourceClaim, metadata: {name: a}}",
 			versions: nil,
 		},
-		"a claim asks for one device of its class": {
+		"a claim requests one device of its class": {
 			object: plainClaim, versions: []string{"v1beta1", "v1beta2", "v1"},
 			want: `
 apiVersion: resource.k8s.io/v1

@@ -83,7 +83,7 @@ func New(deps Deps) *Guard {
 // OnResume has f called with the name of a cluster to which writing goes on. f must not block. Call it before Setup.
 func (g *Guard) OnResume(f func(cluster string)) { g.resumed = append(g.resumed, f) }
 
-// Held tells whether writing to a member waits for a person. The first call for a connection asks the member.
+// Held returns whether writing to a member waits for a person. The first call for a connection reads the member's Lease.
 func (g *Guard) Held(ctx context.Context, conn *member.Conn) (bool, error) {
 	s := g.of(conn)
 	s.mu.Lock()

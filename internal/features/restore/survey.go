@@ -97,7 +97,7 @@ func (g *Guard) cached(ctx context.Context, conn *member.Conn, limit int) (n int
 	return n, found
 }
 
-// isMissing tells whether a Work of a cluster does not exist.
+// isMissing returns whether a Work of a cluster does not exist.
 func (g *Guard) isMissing(ctx context.Context, cluster string, key types.NamespacedName) bool {
 	of, ok := workv1alpha1.ClusterOfExecutionNamespace(key.Namespace)
 	if !ok || of != cluster {
@@ -106,7 +106,7 @@ func (g *Guard) isMissing(ctx context.Context, cluster string, key types.Namespa
 	return apierrors.IsNotFound(g.Client.Get(ctx, key, &workv1alpha1.Work{}, client.UnsafeDisableDeepCopy))
 }
 
-// belongsTo tells whether an object does not name another control plane than this one.
+// belongsTo returns whether an object does not name another control plane than this one.
 func belongsTo(conn *member.Conn, live metav1.Object) bool {
 	of := live.GetAnnotations()[workv1alpha1.ControlPlaneAnnotation]
 	return of == "" || of == conn.ControlPlane().ID
@@ -180,7 +180,7 @@ func wantedOf(works []workv1alpha1.Work, fingerprintsOf func(*workv1alpha1.Work)
 		for n, manifest := range works[i].Spec.Workload.Manifests {
 			var m metav1.PartialObjectMetadata
 			if json.Unmarshal(manifest.Raw, &m) != nil {
-				continue // told as a failure of the Work
+				continue // reported as a failure of the Work
 			}
 			template, generation := templateOf(&m)
 			wanted[object{m.GroupVersionKind().Group, m.Kind, m.Namespace, m.Name}] = &want{

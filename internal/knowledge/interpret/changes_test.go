@@ -38,7 +38,7 @@ func TestPendingKindsStayUntilHandled(t *testing.T) {
 	failed := errors.New("the list failed")
 	for attempt, err := range []error{failed, nil} {
 		got := pending.Handle(func(kinds interpret.Kinds) error {
-			for name, want := range map[string]bool{"Farm": true, "Barn": true, "House": false} {
+			for name, want := range map[string]bool{"Farm": true, "Barn": true, "Other": false} {
 				if kinds(schema.GroupVersionKind{Kind: name}) != want {
 					t.Errorf("attempt %d: kind %s is pending: %v", attempt, name, !want)
 				}

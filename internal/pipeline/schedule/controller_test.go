@@ -229,7 +229,7 @@ func annotated(key, value string) func(*workv1alpha2.ResourceBinding) {
 }
 
 var (
-	wholeResult = []string{"result"} // with the status that tells of it
+	wholeResult = []string{"result"} // with its status
 	statusOnly  = []string{"status"}
 )
 
@@ -251,7 +251,7 @@ func TestScheduleOnceThenRest(t *testing.T) {
 			h.expect("again", nil)
 			h.change("web", func(b *workv1alpha2.ResourceBinding) { b.Spec.Resource.ResourceVersion = "77" })
 			h.reconcile("web")
-			h.expect("a generation that asks for nothing", statusOnly)
+			h.expect("a generation that needs no decision", statusOnly)
 			h.expectCondition("web", "Success", "Binding has been scheduled successfully.")
 			h.reconcile("web")
 			h.expect("and again", nil)
@@ -398,7 +398,7 @@ func TestConflictIsTriedAgainQuietly(t *testing.T) {
 	h.expectTargets("web", "capacity for 5 is not used up by the failed write", targets("m1", 4))
 }
 
-func TestRefusalIsToldToTheUser(t *testing.T) {
+func TestRefusalIsPublished(t *testing.T) {
 	h := newHub(t, member("m1"), bindingOf("web", 4, placement(duplicated)))
 	h.refuse = apierrors.NewForbidden(schema.GroupResource{Resource: "resourcebindings"}, "web", fmt.Errorf("exceeded quota: team"))
 	h.reconcile("web")
@@ -618,7 +618,7 @@ func TestFailback(t *testing.T) {
 		h.reconcile(name)
 	}
 	h.expectTargets("back", "home for ten minutes", targets("m1", 1))
-	h.expectTargets("web", "nobody asked to return", targets("m2", 1))
+	h.expectTargets("web", "not requested to return", targets("m2", 1))
 	if got := h.binding("back").Status.SchedulerObservedAffinityName; got != "home" {
 		t.Errorf("observed affinity %q, want home", got)
 	}

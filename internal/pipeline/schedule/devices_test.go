@@ -45,7 +45,7 @@ func TestAClusterLeftOutForItsDevicesIsNotForgotten(t *testing.T) {
 		Conversion: claiming{needs: &capacity.DeviceNeeds{Replica: gpuDevices(1)}},
 	})
 	if again := h.reconcile("train"); again == 0 {
-		t.Error("nobody looks at it again")
+		t.Error("it is not scheduled again")
 	}
 	if diff := cmp.Diff(targets("m2", 1), h.binding("train").Spec.Clusters); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
@@ -56,10 +56,10 @@ func TestAClusterLeftOutForItsDevicesIsNotForgotten(t *testing.T) {
 	}
 	h.changeCluster("m1", gpus(4, 3))
 	if more, err := w.Compare(t.Context(), q); err != nil || !more {
-		t.Errorf("a free device wakes nobody: %v", err)
+		t.Errorf("a free device enqueues nothing: %v", err)
 	}
 	if again := h.reconcile("train"); again != 0 {
-		t.Errorf("it is everywhere, and looked at again after %s", again)
+		t.Errorf("it is everywhere, and scheduled again after %s", again)
 	}
 	if diff := cmp.Diff(targets("m1", 1, "m2", 1), h.binding("train").Spec.Clusters); diff != "" {
 		t.Errorf("-want +got\n%s", diff)

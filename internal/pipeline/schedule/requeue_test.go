@@ -59,7 +59,7 @@ func TestFleetChangesWakeOnlyWhomTheyConcern(t *testing.T) {
 		more   bool
 	}{
 		"Heartbeat": {
-			reason: "a status that says nothing new wakes nobody",
+			reason: "a status without changes enqueues nothing",
 			change: func(h *hub) {
 				h.changeCluster("m1", func(c *clusterv1alpha1.Cluster) { c.Status.KubernetesVersion = "v1.37.1" })
 			},
@@ -177,7 +177,7 @@ func TestALookThatFailsLosesNothing(t *testing.T) {
 	}
 }
 
-// TestAClaimWakesWhoAwaitsIt: claims change often, and most are named by nobody who waits.
+// TestAClaimWakesWhoAwaitsIt: claims change often, and most are named by no binding that waits.
 func TestAClaimWakesWhoAwaitsIt(t *testing.T) {
 	h := newHub(t)
 	awaiting := func(name, namespace, claim string) *workv1alpha2.ResourceBinding {
@@ -198,7 +198,7 @@ func TestAClaimWakesWhoAwaitsIt(t *testing.T) {
 	if diff := cmp.Diff([]string{"one"}, drain(q)); diff != "" {
 		t.Errorf("woken -want +got\n%s", diff)
 	}
-	w.ClaimChanged("shop", "nobody's", q)
+	w.ClaimChanged("shop", "unused", q)
 	delete(one.Annotations, workv1alpha2.AwaitsClaimsAnnotation)
 	h.controller.UpdateClaims(one)
 	w.ClaimChanged("shop", "gpu", q)
@@ -241,9 +241,9 @@ func TestAKindThatChangesWakesItsBindings(t *testing.T) {
 	}
 }
 
-// TestWhatOthersGiveBackRousesThoseWhoWait: no cluster ever told of it, so that no cluster tells when it is free.
-func TestWhatOthersGiveBackRousesThoseWhoWait(t *testing.T) {
-	rival := func(b *workv1alpha2.ResourceBinding) {
+// TestReleasedReservationsEnqueueWaitingBindings: no Cluster status ever had them, so that none shows when they are free.
+func TestReleasedReservationsEnqueueWaitingBindings(t *testing.T) {
+	other := func(b *workv1alpha2.ResourceBinding) {
 		b.Spec.WorkloadAffinityGroups = &workv1alpha2.WorkloadAffinityGroups{AntiAffinityGroup: "app=db"}
 	}
 	to := func(cluster string) func(*workv1alpha2.ResourceBinding) {
@@ -261,8 +261,8 @@ func TestWhatOthersGiveBackRousesThoseWhoWait(t *testing.T) {
 		"Shrinks":      {made: to("m1"), change: scaled(2), want: true},
 		"Grows":        {made: to("m1"), change: scaled(6)},
 		"Moves":        {made: to("m1"), change: to("m2"), want: true},
-		"NoRoomTaken":  {made: func(b *workv1alpha2.ResourceBinding) { b.Spec.Replicas, b.Spec.ReplicaRequirements = 0, nil }},
-		"RivalDeleted": {made: func(b *workv1alpha2.ResourceBinding) { scaled(0)(b); rival(b) }, want: true},
+		"NothingTaken": {made: func(b *workv1alpha2.ResourceBinding) { b.Spec.Replicas, b.Spec.ReplicaRequirements = 0, nil }},
+		"OtherDeleted": {made: func(b *workv1alpha2.ResourceBinding) { scaled(0)(b); other(b) }, want: true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -277,7 +277,7 @@ func TestWhatOthersGiveBackRousesThoseWhoWait(t *testing.T) {
 			}
 			h.reconcile("web")
 			if got := w.PendingRequeued(); got != tc.want {
-				t.Errorf("those who wait are roused: %t, want %t", got, tc.want)
+				t.Errorf("waiting bindings are enqueued: %t, want %t", got, tc.want)
 			}
 		})
 	}

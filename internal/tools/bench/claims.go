@@ -205,7 +205,7 @@ func (c *claimSet) update(ctx context.Context, i int) error {
 	return err
 }
 
-// list asks for all claims, without decoding them: that would be the bench's own time.
+// list lists all claims, without decoding them: that would be the bench's own time.
 func (c *claimSet) list(ctx context.Context) error {
 	path := fmt.Sprintf("/apis/%s/%s/namespaces/%s/%s", c.resource.Group, c.resource.Version, fleet.Namespace, c.resource.Resource)
 	data, err := c.stand.Top.Kube.Discovery().RESTClient().Get().AbsPath(path).SetHeader("Accept", "application/json").DoRaw(ctx)

@@ -164,7 +164,7 @@ func definitionOf(i int) *unstructured.Unstructured {
 	for f := range definitionFields {
 		fields[fmt.Sprintf("field%03d", f)] = map[string]any{
 			"type": "string", "maxLength": int64(253),
-			"description": fmt.Sprintf("Field %d of the kind says what nobody needs to know about it, in about a hundred characters.", f),
+			"description": fmt.Sprintf("Field %d of the kind has a description that is never read, of about a hundred characters, like others.", f),
 		}
 	}
 	plural, kind := fmt.Sprintf("bench%04ds", i), fmt.Sprintf("Bench%04d", i)

@@ -112,7 +112,7 @@ type scenario struct {
 	run    func(context.Context) (Result, error)
 }
 
-// wants tells whether one of these scenarios was asked for.
+// wants returns whether one of these scenarios is selected.
 func (o Options) wants(letters ...string) bool {
 	return len(o.Only) == 0 || slices.ContainsFunc(letters, func(l string) bool { return slices.Contains(o.Only, l) })
 }

@@ -240,7 +240,7 @@ func printServices(out io.Writer, r ServiceResult) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(w, "set up\tp50\tp95\tslowest\twrites per change\tCPU per change\tpeak RSS\t\n")
 	fmt.Fprintf(w, "%.1f s\t%.0f ms\t%.0f ms\t%.0f ms\t%.1f\t%.1f ms\t%d MB\t\n", r.SetUp, r.P50*1000, r.P95*1000, r.Slowest*1000, r.WritesPerChange, r.CPUPerChange*1000, r.PeakRSS>>20)
-	_ = w.Flush() // a terminal that is gone has nobody to tell
+	_ = w.Flush() // the terminal may be gone
 	for _, resource := range slices.Sorted(maps.Keys(r.Writes)) {
 		fmt.Fprintf(out, "%8.2f  %s\n", r.Writes[resource], resource)
 	}

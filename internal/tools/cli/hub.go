@@ -24,7 +24,7 @@ func DefaultDir(dir *string) (err error) {
 	return err
 }
 
-// StateDir is where a playground or server keeps its files unless told otherwise.
+// StateDir is where a playground or server keeps its files by default.
 func StateDir() (string, error) {
 	if dir := os.Getenv("XDG_STATE_HOME"); dir != "" {
 		return filepath.Join(dir, "flagship"), nil

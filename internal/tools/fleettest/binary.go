@@ -77,8 +77,8 @@ func moduleRoot() (string, error) {
 	}
 }
 
-// touchSources looks at every source file of the binary. The go tool takes a test result from its cache as long as the
-// files that the test looked at stay the same, and it cannot know what a binary was built from.
+// touchSources reads the state of every source file of the binary. The go tool takes a test result from its cache as long as the
+// files that the test opened stay the same, and it cannot know what a binary was built from.
 func touchSources(root string) error {
 	for _, top := range []string{"go.mod", "api", "cmd", "examples", "internal"} {
 		err := filepath.WalkDir(filepath.Join(root, top), func(path string, entry fs.DirEntry, err error) error {

@@ -39,7 +39,7 @@ func Flagship(t testing.TB, args ...string) Result {
 	return Result{stdout.String(), stderr.String(), cmd.ProcessState.ExitCode()}
 }
 
-// ExpectRefusal runs the binary and fails unless it ends with a failure that is told in one line, which holds the text.
+// ExpectRefusal runs the binary and fails unless it ends with a failure in one line, which has the text.
 func ExpectRefusal(t testing.TB, text string, args ...string) {
 	t.Helper()
 	r := Flagship(t, args...)

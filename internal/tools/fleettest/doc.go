@@ -15,7 +15,7 @@
 //
 // The fleet is the built binary, run as a person would run it: `flagship up` in a temporary directory. Nothing here links
 // the API server, so a package's tests build in seconds. A package's tests share one fleet, which starts when the first
-// test asks for it; each test takes a namespace of its own. A test that breaks the fleet on purpose starts its own.
+// test uses it; each test has a namespace of its own. A test that breaks the fleet on purpose starts its own.
 //
 // FLAGSHIP_BINARY names the binary to run; without it one is built from the sources around the test.
 package fleettest

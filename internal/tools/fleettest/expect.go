@@ -59,7 +59,7 @@ func Create(t testing.TB, c *Cluster, objects ...client.Object) {
 	}
 }
 
-// Update reads the object, changes it and writes it, again if somebody else wrote in between. The object given receives
+// Update reads the object, changes it and writes it, again if another client wrote in between. The object given receives
 // the result.
 func Update[T client.Object](t testing.TB, c *Cluster, object T, change func(T)) {
 	t.Helper()
@@ -90,7 +90,7 @@ func UpdateStatus[T client.Object](t testing.TB, c *Cluster, object T, change fu
 	}
 }
 
-// Delete asks for the deletion of the objects; one that is gone already is fine.
+// Delete requests the deletion of the objects; one that is gone already is fine.
 func Delete(t testing.TB, c *Cluster, objects ...client.Object) {
 	t.Helper()
 	for _, o := range objects {

@@ -143,7 +143,7 @@ func (f *Fleet) close() error {
 	return err
 }
 
-// Shared is a fleet that the tests of one package share. It starts when the first test asks for it.
+// Shared is a fleet that the tests of one package share. It starts with the first test that uses it.
 type Shared struct {
 	// Options are those of the fleet.
 	Options

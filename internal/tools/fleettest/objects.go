@@ -141,11 +141,11 @@ func Available(d *appsv1.Deployment) error {
 	return nil
 }
 
-// Replicas is the condition of a Deployment that asks for n replicas.
+// Replicas is the condition of a Deployment with n replicas in its spec.
 func Replicas(n int32) func(*appsv1.Deployment) error {
 	return func(d *appsv1.Deployment) error {
 		if d.Spec.Replicas == nil || *d.Spec.Replicas != n {
-			return fmt.Errorf("it asks for %v replicas, want %d", d.Spec.Replicas, n)
+			return fmt.Errorf("it has spec.replicas %v, want %d", d.Spec.Replicas, n)
 		}
 		return nil
 	}

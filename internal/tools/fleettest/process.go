@@ -98,7 +98,7 @@ func (p *Process) Kill() {
 	<-p.exited
 }
 
-// Stop asks the process to end and returns how it did; one that takes too long is killed, which is an error. A process
+// Stop signals the process to end and returns how it did; one that takes too long is killed, which is an error. A process
 // that has been killed on purpose has ended well.
 func (p *Process) Stop() error {
 	_ = p.cmd.Process.Signal(syscall.SIGTERM)
@@ -116,7 +116,7 @@ func (p *Process) Stop() error {
 	}
 }
 
-// transcript keeps what a process prints and tells when there is more.
+// transcript keeps the output of a process and notifies of more.
 type transcript struct {
 	mu      sync.Mutex
 	text    bytes.Buffer

@@ -107,7 +107,7 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request, forward http.Handl
 	forward.ServeHTTP(w, r)
 }
 
-// IsWatch tells whether a request asks for a stream of changes.
+// IsWatch returns whether a request is a watch.
 func IsWatch(r *http.Request) bool {
 	watch := r.URL.Query().Get("watch")
 	return watch == "true" || watch == "1"
@@ -120,7 +120,7 @@ func kindOfRequest(r *http.Request) string {
 	return r.Method
 }
 
-// Misbehave has the proxy answer as told from now on; nil: well.
+// Misbehave sets how the proxy answers from now on; nil: as the server does.
 func (p *Proxy) Misbehave(bad Misbehaviour) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

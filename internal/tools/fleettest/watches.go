@@ -16,7 +16,7 @@ func ExpectWatches(t testing.TB, c *Cluster, resource string, want int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), Patience)
 	defer cancel()
-	look := time.NewTicker(50 * time.Millisecond) // nobody tells of a watch that begins or ends
+	look := time.NewTicker(50 * time.Millisecond) // there is no event when a watch begins or ends
 	defer look.Stop()
 	for {
 		text, err := metrics(ctx, c.Config)

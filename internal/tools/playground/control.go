@@ -26,11 +26,11 @@ const (
 	Pause Verb = "pause"
 	// Resume ends a pause.
 	Resume Verb = "resume"
-	// List asks what every member is doing.
+	// List returns the state of every member.
 	List Verb = "list"
 )
 
-// MemberStatus is one line of what a playground knows of its members.
+// MemberStatus is the state of one member of a playground.
 type MemberStatus struct {
 	Name  string `json:"name"`
 	State State  `json:"state"`
@@ -52,7 +52,7 @@ type response struct {
 
 const socketName = "control.sock"
 
-// Control asks the playground that runs in the data directory to do something with one of its members, and returns
+// Control sends the playground that runs in the data directory a request for one of its members, and returns
 // the state of all of them afterwards. The member's name is ignored for List.
 func Control(ctx context.Context, dataDir string, verb Verb, member string) ([]MemberStatus, error) {
 	path, done, err := socketPath(dataDir)

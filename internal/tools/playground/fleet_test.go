@@ -284,7 +284,7 @@ func TestRefusals(t *testing.T) {
 		"DirInUse":       {[]string{"up", "--data-dir", fleet.Dir}, fmt.Sprintf("pid %d", fleet.Process().PID())},
 		"PortInUse":      {[]string{"up", "--data-dir", t.TempDir(), "--port", port}, "port " + port + " of the control plane is in use"},
 		"NotADirectory":  {[]string{"up", "--data-dir", file}, "cannot use " + file},
-		"UnwritableDir":  {[]string{"up", "--data-dir", "/proc/nobody/may"}, "cannot use /proc/nobody/may"},
+		"UnwritableDir":  {[]string{"up", "--data-dir", "/proc/not/writable"}, "cannot use /proc/not/writable"},
 		"DamagedRecord":  {[]string{"up", "--data-dir", damaged}, "damaged"},
 		"TooManyMembers": {[]string{"up", "--data-dir", empty, "--members", "999"}, "too many"},
 		"NoPlayground":   {[]string{"member", "stop", "member1", "--data-dir", empty}, "no playground runs in " + empty},
@@ -322,7 +322,7 @@ func TestKilledPlaygroundLeavesNothingRunningAndLosesNothing(t *testing.T) {
 		t.Error("addresses changed")
 	}
 	pid = fleet.MemberPID(t, "member1")
-	// What somebody took out on purpose stays out.
+	// A member that a user removed stays removed.
 	fleettest.Delete(t, fleet.Hub, &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "member1"}})
 	fleettest.ExpectGone(t, fleet.Hub, &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "member1"}})
 	fleet.Stop(t)
@@ -331,7 +331,7 @@ func TestKilledPlaygroundLeavesNothingRunningAndLosesNothing(t *testing.T) {
 	fleettest.ExpectAbsent(t, fleet.Hub, &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "member1"}})
 }
 
-// copyRecord is a directory that knows of the same fleet as another, which goes on running.
+// copyRecord makes a directory with the record of the same fleet as another, which goes on running.
 func copyRecord(t *testing.T, from string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(from, "playground.json"))

@@ -116,7 +116,7 @@ func withReport(err, report error) error {
 	return fmt.Errorf("%w: %w", err, report)
 }
 
-// reap waits for the end of one run and notes it. A failed start is told by start.
+// reap waits for the end of one run and notes it. A failed start is returned by start.
 func (m *member) reap(p *child.Process) {
 	<-p.Exited
 	before := m.setIfCurrent(p, Stopped)

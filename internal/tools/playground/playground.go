@@ -104,7 +104,7 @@ func (p *Playground) prepare() (err error) {
 	return nil
 }
 
-// requirePorts fails if somebody else has taken one of our ports. Those of the run before may be free only in a moment.
+// requirePorts fails if another process uses one of our ports. Those of the run before may be free only in a moment.
 func requirePorts(planned, before record) error {
 	var patience time.Duration
 	if before.HubPort == planned.HubPort {

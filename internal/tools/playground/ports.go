@@ -19,12 +19,12 @@ const (
 	lastPort  = 29999
 )
 
-// portChooser finds ports nobody listens on.
+// portChooser finds ports that are not in use.
 type portChooser struct{ taken map[int]bool }
 
 func newPortChooser() *portChooser { return &portChooser{taken: map[int]bool{}} }
 
-// FreePort is a port that nobody listens on, and that no client will be lent while whoever it is for restarts.
+// FreePort is a port that is not in use, and outside of the range for clients, so that it stays free while its server restarts.
 func FreePort() (int, error) { return newPortChooser().choose() }
 
 // reserve keeps a port from being chosen.
@@ -47,7 +47,7 @@ func (p *portChooser) choose() (int, error) {
 // handover is how long a process of ours that was just killed may hold its port.
 const handover = 3 * time.Second
 
-// requireFree returns nil once nobody listens on the port, or says within the given patience that somebody does.
+// requireFree returns nil once the port is not in use, and an error if it is in use for longer than the given patience.
 func requireFree(port int, owner string, patience time.Duration, clk clock.Clock) error {
 	const pause = 50 * time.Millisecond
 	for start := clk.Now(); ; clk.Sleep(pause) {

@@ -45,7 +45,7 @@ func fail(err error) int {
 	return 1
 }
 
-// playMember serves until its parent lets go or it is told to end.
+// playMember serves until its parent ends or signals it to end.
 func playMember() int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
@@ -175,7 +175,7 @@ func TestMemberThatCannotStartSaysWhy(t *testing.T) {
 			m.mustBe(t, Stopped)
 			select {
 			case how := <-ended:
-				t.Errorf("told twice: %s", how)
+				t.Errorf("reported twice: %s", how)
 			default:
 			}
 		})
@@ -217,7 +217,7 @@ func TestMemberNeverOutlivesItsParent(t *testing.T) {
 	}
 }
 
-// ExpectProcessGone waits until the process does not run; it may remain as an entry that nobody has collected.
+// ExpectProcessGone waits until the process does not run; it may remain as a zombie.
 func ExpectProcessGone(t *testing.T, pid int) {
 	t.Helper()
 	tick := time.NewTicker(10 * time.Millisecond)

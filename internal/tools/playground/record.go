@@ -28,7 +28,7 @@ type memberRecord struct {
 	NodeMemory  string `json:"nodeMemory,omitempty"`
 	Devices     int    `json:"devices,omitempty"`
 	Bare        bool   `json:"bare,omitempty"`
-	// Joined is set once the member has been joined: if its Cluster is gone later, somebody took it out.
+	// Joined is set once the member has been joined: if its Cluster is gone later, a user removed it.
 	Joined bool `json:"joined,omitempty"`
 }
 
@@ -48,7 +48,7 @@ func newMember(i, port int, c Config) memberRecord {
 	}
 }
 
-// plan completes the record of a data directory to what the config asks for.
+// plan completes the record of a data directory by the config.
 func plan(r record, c Config, ports *portChooser) (record, error) {
 	want := c.Members
 	if want < 0 {

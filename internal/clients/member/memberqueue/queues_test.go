@@ -66,7 +66,7 @@ func run(t *testing.T, queues *memberqueue.Queues) {
 	t.Cleanup(func() { cancel(); <-done })
 }
 
-func TestAMemberThatHangsDelaysNobodyElse(t *testing.T) {
+func TestAMemberThatHangsDelaysNoOther(t *testing.T) {
 	fleet := connect(t)
 	release := make(chan struct{})
 	defer close(release)
@@ -108,7 +108,7 @@ func TestWhatCannotBeReachedWaitsForTheMember(t *testing.T) {
 	eventually(t, "it was tried once", func() bool { return tries.Load() == 1 })
 	back.Store(true)
 	queues.Wake("lost")
-	// Waking may come before the key is parked; the fleet tells again with every change.
+	// Waking may come before the key is parked; the fleet notifies again with every change.
 	eventually(t, "it was done", func() bool {
 		queues.Wake("lost")
 		select {
@@ -151,7 +151,7 @@ func TestATaskThatPanicsIsTriedAgainAndStopsNothing(t *testing.T) {
 			return 0, nil
 		}
 		if panics.Add(1) < 3 {
-			panic("an object that nobody expected")
+			panic("an unexpected object")
 		}
 		close(mended)
 		return 0, nil

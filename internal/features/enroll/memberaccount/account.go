@@ -18,7 +18,7 @@ import (
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 )
 
-// Identity reads what tells one cluster from all others.
+// Identity reads the id of a cluster.
 func Identity(ctx context.Context, member kubernetes.Interface) (string, error) {
 	ns, err := member.CoreV1().Namespaces().Get(ctx, KubeSystem, metav1.GetOptions{})
 	if err != nil {
@@ -35,7 +35,7 @@ type Account struct {
 	Rules Rights
 	// Home are its rights in the namespace of the service account alone; empty if rules say enough.
 	Home Rights
-	// controlPlane is the id of the control plane that has the account, "" if it is not told.
+	// controlPlane is the id of the control plane that has the account, "" if it is unknown.
 	controlPlane string
 }
 
@@ -116,7 +116,7 @@ func (a Account) installHome(ctx context.Context, member kubernetes.Interface, o
 	return nil
 }
 
-// Token asks the member for a token of the account. The member may grant a shorter life than asked for.
+// Token requests a token of the account from the member. The member may grant a shorter lifetime than requested.
 func (a Account) Token(ctx context.Context, member kubernetes.Interface, life time.Duration) (string, error) {
 	seconds := int64(life / time.Second)
 	request, err := member.CoreV1().ServiceAccounts(clusterv1alpha1.ClusterNamespace).CreateToken(ctx, a.Name,
@@ -135,7 +135,7 @@ func (a Account) Token(ctx context.Context, member kubernetes.Interface, life ti
 func (a Account) remove(ctx context.Context, member kubernetes.Interface) error {
 	role, err := member.RbacV1().ClusterRoles().Get(ctx, a.Role, metav1.GetOptions{})
 	if err == nil && role.Labels[clusterv1alpha1.SystemLabel] != clusterv1alpha1.SystemLabelValue {
-		return nil // Somebody else's.
+		return nil // It belongs to another control plane.
 	}
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("reading the ClusterRole %s in the member: %w", a.Role, err)

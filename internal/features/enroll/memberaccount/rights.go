@@ -30,7 +30,7 @@ func AllRights() Rights {
 	}
 }
 
-// All tells whether the rights have no bound.
+// All returns whether the rights are unbounded.
 func (r Rights) All() bool {
 	return slices.ContainsFunc(r, func(rule rbacv1.PolicyRule) bool {
 		return slices.Contains(rule.APIGroups, "*") && slices.Contains(rule.Resources, "*") && slices.Contains(rule.Verbs, "*") &&
@@ -136,7 +136,7 @@ func (a Account) needsAtHome() Rights {
 	own := []string{a.Name}
 	return Rights{
 		{APIGroups: []string{""}, Resources: []string{"serviceaccounts/token"}, ResourceNames: own, Verbs: []string{"create"}},
-		// The Lease that tells a restored control plane when the member was written to last.
+		// The Lease from which a restored control plane reads when the member was written to last.
 		{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"get", "create", "update", "patch", "delete"}},
 		// To read its service account token Secret, which join creates, and to delete it. Its name is that of the account.
 		{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: own, Verbs: []string{"get", "delete"}},

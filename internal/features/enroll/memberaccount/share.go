@@ -36,7 +36,7 @@ func AccountsIn(ctx context.Context, member kubernetes.Interface) ([]corev1.Serv
 	return accounts.Items, nil
 }
 
-// ownAccount tells whether an account in a member is this control plane's. One without an id, of an older version or of
+// ownAccount returns whether an account in a member belongs to this control plane. One without an id, of an older version or of
 // Karmada, is if it has the name that this control plane would give it.
 func ownAccount(sa *corev1.ServiceAccount, cluster, controlPlane string) bool {
 	if id := sa.Annotations[workv1alpha1.ControlPlaneAnnotation]; id != "" {
@@ -45,7 +45,7 @@ func ownAccount(sa *corev1.ServiceAccount, cluster, controlPlane string) bool {
 	return sa.Name == controllerAccount(cluster)
 }
 
-// isImpersonator tells whether an account is one of those that may only impersonate.
+// isImpersonator returns whether an account is one of those that may only impersonate.
 func isImpersonator(sa *corev1.ServiceAccount) bool {
 	return sa.Name == Impersonator || strings.HasPrefix(sa.Name, Impersonator+"-")
 }

@@ -35,7 +35,7 @@ func LifeOf(token []byte) (Life, bool) {
 
 func (l Life) Duration() time.Duration { return l.Ends.Sub(l.issued) }
 
-// MuchLess tells whether a member granted less than was requested. Some API servers grant some minutes more or less.
+// MuchLess returns whether a member granted less than was requested. Some API servers grant some minutes more or less.
 func MuchLess(granted, requested time.Duration) bool { return granted < requested*9/10 }
 
 // Renewal is when the token should be replaced: at one third of its life, which leaves two thirds for a member or a hub

@@ -29,7 +29,7 @@ const (
 	// DefaultTokenLifetime is how long a token is asked to live. It is renewed at a third of that, so a member may be
 	// unreachable, or a control plane stopped, for 40 days at any time.
 	DefaultTokenLifetime = 60 * 24 * time.Hour
-	// acceptance is how long a member may take to honour what it was just told about our rights.
+	// acceptance is how long a member may take until new rights have effect.
 	acceptance      = 10 * time.Second
 	acceptancePause = 50 * time.Millisecond
 	// leavingPatience is how long joining waits for the remains of an earlier membership to be gone.
@@ -161,7 +161,7 @@ func (j *Joiner) Join(ctx context.Context) error {
 	}
 	accounts := []memberaccount.Account{controller.With(rights)}
 	if rights.All() {
-		accounts = append(accounts, memberaccount.ImpersonatorOf().Suffixed(suffix).Of(j.controlPlane)) // bounded rights let nobody impersonate
+		accounts = append(accounts, memberaccount.ImpersonatorOf().Suffixed(suffix).Of(j.controlPlane)) // with bounded rights there is no impersonation
 	}
 	tokens, err := j.prepareMember(ctx, accounts)
 	if err != nil {
@@ -211,7 +211,7 @@ func (j *Joiner) NoticeShortLife(token string) {
 }
 
 // readmit gives new credentials to a cluster that is a member already. They are for the address that was tried a moment ago,
-// never for one that somebody wrote into the Cluster meanwhile, so the Cluster gets that address first.
+// never for one that another client wrote into the Cluster in between, so the Cluster gets that address first.
 func (j *Joiner) readmit(ctx context.Context, cluster *clusterv1alpha1.Cluster, tokens credentials) error {
 	fresh, err := j.cluster(cluster.Spec.ID, tokens)
 	if err != nil {

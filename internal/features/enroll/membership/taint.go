@@ -69,7 +69,7 @@ func EditTaints(ctx context.Context, hub *rest.Config, cluster string, edits []T
 
 // ChangeTaints is EditTaints with a client of the control plane.
 func ChangeTaints(ctx context.Context, hub client.Client, name string, edits []TaintEdit) (changed bool, err error) {
-	// Whether a cluster is well shows in its taints too, so somebody else may be writing them.
+	// Whether a cluster is well shows in its taints too, so another client may be writing them.
 	err = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		cluster := &clusterv1alpha1.Cluster{}
 		if err := hub.Get(ctx, client.ObjectKey{Name: name}, cluster); err != nil {

@@ -67,7 +67,7 @@ func Unjoin(ctx context.Context, hub, member *rest.Config, o UnjoinOptions) erro
 }
 
 // UnjoinContents lists the objects in a cluster, and what Unjoin with these options would do to them. It changes nothing.
-// With the zero value of Objects it tells what deleting the Cluster would do.
+// With the zero value of Objects it returns what deleting the Cluster would do.
 func UnjoinContents(ctx context.Context, hub *rest.Config, o UnjoinOptions) ([]Contents, error) {
 	u, err := newUnjoiner(hub, o)
 	if err != nil {
@@ -161,7 +161,7 @@ func (u *Unjoiner) choose(ctx context.Context, cluster *clusterv1alpha1.Cluster)
 	return nil
 }
 
-// order sets or removes the annotation that orders the deletion of a cluster's objects, and tells whether that was a change.
+// order sets or removes the annotation that orders the deletion of a cluster's objects, and returns whether that was a change.
 func order(cluster *clusterv1alpha1.Cluster, choice ObjectsChoice) bool {
 	if clusterv1alpha1.DeletesObjects(cluster) == (choice == DeleteObjects) {
 		return false
@@ -222,7 +222,7 @@ func (u *Unjoiner) poll(ctx context.Context, uid types.UID, patience time.Durati
 	})
 }
 
-// obstacle says what the end is waiting for, as far as that can be told.
+// obstacle returns what the deletion waits for, if it is known.
 func (u *Unjoiner) obstacle(ctx context.Context) string {
 	var works workv1alpha1.WorkList
 	err := u.Hub.List(ctx, &works, client.InNamespace(workv1alpha1.ExecutionNamespace(u.Options.Name)))

@@ -231,7 +231,7 @@ func (c *collector) sync(cluster string) {
 	}
 }
 
-// within tells slices of several members apart.
+// within identifies a slice among those of several members.
 func within(cluster string, slice types.NamespacedName) types.NamespacedName {
 	return types.NamespacedName{Namespace: cluster + "/" + slice.Namespace, Name: slice.Name}
 }

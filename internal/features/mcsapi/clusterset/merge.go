@@ -223,7 +223,7 @@ func distributionText(e Export) string {
 	return ""
 }
 
-// families are those in which every exporting cluster serves, in the order of the oldest: whoever asks by one of them
+// families are those in which every exporting cluster serves, in the order of the oldest: a client that uses one of them
 // reaches all endpoints. If there are none, those of the oldest.
 func families(exports []Export) []corev1.IPFamily {
 	if all := shared(exports); len(all) > 0 {

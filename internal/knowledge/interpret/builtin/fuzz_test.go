@@ -13,7 +13,7 @@ import (
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 )
 
-// FuzzInterpret asks everything about an object that a user or a member may have made of anything. No answer changes the
+// FuzzInterpret calls every operation on an object that a user or a member may have made of anything. No answer changes the
 // object or makes another one of it, and what it depends on is in its namespace.
 func FuzzInterpret(f *testing.F) {
 	for _, text := range []string{

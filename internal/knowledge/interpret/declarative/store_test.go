@@ -85,7 +85,7 @@ func TestAFingerprintIsAboutItsOperations(t *testing.T) {
 	}
 	replicas, judging := configv1alpha1.InterpreterOperationInterpretReplica, configv1alpha1.InterpreterOperationInterpretHealth
 	if print(replicas, judging) != "" {
-		t.Error("nobody said anything, but there is a fingerprint")
+		t.Error("there are no scripts, but there is a fingerprint")
 	}
 	store.Set(customizations{customization("a", replicasOf("1")), customization("b", health("true"))})
 	counted, judged := print(replicas), print(judging)

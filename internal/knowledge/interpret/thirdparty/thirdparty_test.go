@@ -68,7 +68,7 @@ func TestScriptsCompile(t *testing.T) {
 	}
 }
 
-// TestScriptsBearEmptyObjects asks every script about objects that have only
+// TestScriptsBearEmptyObjects calls every script with objects that have only
 // what their schemas demand, and no status.
 func TestScriptsBearEmptyObjects(t *testing.T) {
 	customizations, err := thirdparty.Customizations()

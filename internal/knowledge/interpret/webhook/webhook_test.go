@@ -268,7 +268,7 @@ func TestAnswersThatCannotBeUsed(t *testing.T) {
 			return &response{UID: q.UID, Status: &configv1alpha1.RequestStatus{Code: 418, Message: "teapot"}}
 		}, "code 418: teapot"},
 		"failed in silence": {func(q *request) *response { return &response{UID: q.UID} }, "without giving a reason"},
-		"for somebody else": {func(*request) *response { return &response{UID: "other", Successful: true} }, `"other"`},
+		"for another":       {func(*request) *response { return &response{UID: "other", Successful: true} }, `"other"`},
 		"patch of no type":  {func(*request) *response { return &response{Patch: []byte(`[]`)} }, "not of type JSONPatch"},
 		"patch of other type": {func(*request) *response {
 			return &response{Patch: []byte(`[]`), PatchType: ptr.To[configv1alpha1.PatchType]("Merge")}
@@ -357,7 +357,7 @@ func TestWebhooksConfiguredWrongly(t *testing.T) {
 			w.ClientConfig.Service = &admissionregistrationv1.ServiceReference{}
 		}, "both"},
 		"another version": {func(w *configv1alpha1.ResourceInterpreterWebhook) { w.InterpreterContextVersions = []string{"v2"} }, "v2"},
-		"a service nobody resolves": {func(w *configv1alpha1.ResourceInterpreterWebhook) {
+		"a service that is not resolved": {func(w *configv1alpha1.ResourceInterpreterWebhook) {
 			w.ClientConfig.URL, w.ClientConfig.Service = nil, &admissionregistrationv1.ServiceReference{}
 		}, "cannot be resolved"},
 	}

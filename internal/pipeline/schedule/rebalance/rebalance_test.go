@@ -164,7 +164,7 @@ func TestWhatCouldNotBeAskedIsTriedAgain(t *testing.T) {
 	h := newHub(t, binding("web"), binding("api"), request(deployment("web"), deployment("api")))
 	h.refuse = apierrors.NewServiceUnavailable("not now")
 	if _, err := h.reconcile(); err == nil {
-		t.Fatal("no error, so nobody tries again")
+		t.Fatal("no error, so it is not retried")
 	}
 	r := h.rebalancer()
 	expectResults(t, r, "Deployment api", "Deployment web Successful")

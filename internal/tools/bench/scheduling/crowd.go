@@ -176,7 +176,7 @@ func (c *crowd) watch(ctx context.Context) (*tally, error) {
 	return done, nil
 }
 
-// changeOne changes one object, waits a while, and tells what was written.
+// changeOne changes one object, waits a while, and returns what was written.
 func (c *crowd) changeOne(ctx context.Context) error {
 	rest := func() error {
 		select {

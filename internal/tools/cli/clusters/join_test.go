@@ -32,7 +32,7 @@ func TestMisuseIsOneClearLine(t *testing.T) {
 		"JoinMissingFile":       {newJoinCommand, []string{"m1", "--cluster-kubeconfig", garbage + "x"}, false, "does not exist"},
 		"UnjoinNoControlPlane":  {newUnjoinCommand, []string{"m1"}, false, "set --kubeconfig, KUBECONFIG or --data-dir"},
 		"UnjoinGarbageHub":      {newUnjoinCommand, []string{"m1", "--kubeconfig", garbage}, false, "finding the control plane"},
-		"CordonNobody":          {newCordonCommand, nil, true, "cordon needs the name"},
+		"CordonWithoutName":     {newCordonCommand, nil, true, "cordon needs the name"},
 		"TaintNothing":          {newTaintCommand, []string{"m1"}, true, "at least one taint"},
 		"TaintClustersNothing":  {newTaintCommand, []string{"clusters", "m1"}, true, "at least one taint"},
 		"TaintNonsense":         {newTaintCommand, []string{"m1", "a:Never"}, true, "is none of NoSchedule"},

@@ -26,7 +26,7 @@ func newUnjoinCommand(s cli.Streams) *cobra.Command {
 		Long: `Takes a member out: the objects that were propagated to it, then the service accounts, the credentials and the Cluster.
 
 With --keep-objects the objects stay in the cluster, without the labels and annotations of the control plane. With
---delete-objects they are deleted there, except those that were there before, and those whose policy asks for it
+--delete-objects they are deleted there, except those that were there before, and those whose policy says so
 (preserveResourcesOnDeletion). While the cluster holds objects, one of both flags is required. Deleting the Cluster with
 kubectl keeps the objects, unless the Cluster has the annotation flagship.io/on-removal: DeleteObjects.
 

@@ -92,7 +92,7 @@ func newInterpretExecuteCommand(s cli.Streams) *cobra.Command {
 		Use:   "execute [-f FILE...] --operation OPERATION",
 		Short: "Run one operation of a customization on an object",
 		Long: `Runs one operation and prints what the control plane would get from it. Where no customization given answers, and
-where none is given, what the control plane knows of the kind itself does. Operations and the files they want:
+without it, those that are built in are used. Operations and the files they want:
 
   InterpretReplica, InterpretComponent, InterpretStatus,
   InterpretHealth, InterpretDependency                     --observed-file
@@ -148,7 +148,7 @@ func (e execution) run(ctx context.Context, s cli.Streams) (any, error) {
 	}
 	kind, operation := obj.GroupVersionKind(), configv1alpha1.InterpreterOperation(e.operation)
 	if !chain.Knows(kind, operation) {
-		return nil, cli.UsageErrorf("nobody answers %q for %s, neither a customization given nor the control plane itself: see 'flagship interpret execute --help'",
+		return nil, cli.UsageErrorf("no interpreter has %q for %s, neither the given customizations nor the built-in ones: see 'flagship interpret execute --help'",
 			operation, kind)
 	}
 	if len(e.files) > 0 && !interpret.Chain(store).Knows(kind, operation) {

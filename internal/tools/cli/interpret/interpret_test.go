@@ -54,11 +54,11 @@ func TestInterpret(t *testing.T) {
 			[]string{"execute", "-f", good, "--operation", "InterpretHealth", "--observed-file", object}, 0, "healthy: true"},
 		"replicas are revised in the desired object": {
 			[]string{"execute", "-f", good, "--operation", "ReviseReplica", "--desired-file", object, "--desired-replica", "7"}, 0, "crew: 7"},
-		"a question that nobody answers is misuse": {
-			[]string{"execute", "-f", good, "--operation", "Retain", "--desired-file", object}, 2, "nobody answers"},
+		"an operation that no interpreter has is misuse": {
+			[]string{"execute", "-f", good, "--operation", "Retain", "--desired-file", object}, 2, "no interpreter has"},
 		"what no customization says is built in": {
 			[]string{"execute", "-f", good, "--operation", "InterpretReplica", "--observed-file", deployment}, 0, "replicas: 3"},
-		"and the answer tells so": {
+		"and the result says so": {
 			[]string{"execute", "-f", good, "--operation", "InterpretReplica", "--observed-file", deployment}, 0, "No customization given answers"},
 		"no customization is needed": {[]string{"execute", "--operation", "InterpretReplica", "--observed-file", deployment}, 0, "replicas: 3"},
 		"claims of devices are known, too": {

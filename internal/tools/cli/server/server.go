@@ -16,7 +16,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/tools/cli"
 )
 
-// defaultServerPort is where the control plane listens unless told otherwise.
+// defaultServerPort is where the control plane listens by default.
 const defaultServerPort = 6443
 
 func newServerCommand(s cli.Streams) *cobra.Command {
@@ -71,7 +71,7 @@ It listens on 127.0.0.1, for clients on this machine, unless --bind-address says
 	}
 	f := c.Flags()
 	f.StringVar(&o.Server.DataDir, "data-dir", "", "where state, keys and the kubeconfig are kept (default: flagship in the user's state directory)")
-	f.StringVar(&o.Server.Name, "name", "flagship", "name of the cluster, the user and the context in kubeconfigs of the control plane, which tells them from those of others")
+	f.StringVar(&o.Server.Name, "name", "flagship", "name of the cluster, the user and the context in kubeconfigs of the control plane, which distinguishes them from those of others")
 	f.StringVar(&o.Server.BindAddress, "bind-address", "127.0.0.1", "IP address to listen on; the default is for clients on this machine, 0.0.0.0 is every address of it")
 	f.IntVar(&o.Server.Port, "port", defaultServerPort, "port to listen on")
 	f.StringVar(&o.Server.AdvertiseAddress, "advertise-address", "", "IP address that goes into kubeconfigs (default: that of --bind-address, or one of this machine if that is 0.0.0.0)")
@@ -95,7 +95,7 @@ It listens on 127.0.0.1, for clients on this machine, unless --bind-address says
 	f.DurationVar(&o.ProbePeriod, "cluster-probe-period", 0, "how often a member is asked whether it is well (default 10s)")
 	f.DurationVar(&o.FailureThreshold, "cluster-failure-threshold", 0, "how long a member is unwell before Ready says so (default 30s)")
 	f.DurationVar(&o.SuccessThreshold, "cluster-success-threshold", 0, "how long a member is well again before Ready says so (default 30s)")
-	f.DurationVar(&o.LeasePeriod, "cluster-monitor-period", 0, "how often the lease of a member's agent is looked at (default 5s)")
+	f.DurationVar(&o.LeasePeriod, "cluster-monitor-period", 0, "how often the lease of a member's agent is checked (default 5s)")
 	f.DurationVar(&o.LeaseGrace, "cluster-monitor-grace-period", 0, "how long an agent may be silent before nothing is known of its cluster (default 40s)")
 	f.DurationVar(&o.StartupGrace, "cluster-startup-grace-period", 0, "the same for an agent that has never reported (default 1m)")
 	f.DurationVar(&o.DegradedAfter, "degraded-after", 0, "how long an object is unhealthy before its Work is Degraded (default 1m)")

@@ -114,7 +114,7 @@ Try in another terminal:
 	return text + "\nCtrl-C ends it.\n"
 }
 
-// isTerminal tells a person's terminal from a pipe or a file.
+// isTerminal returns whether the output is a terminal, not a pipe or a file.
 func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	if !ok {

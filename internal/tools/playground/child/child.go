@@ -37,7 +37,7 @@ func (c *Child) Bind(ctx context.Context) (context.Context, context.CancelFunc) 
 	return ctx, func() { cancel(nil) }
 }
 
-// Report tells the parent, once, that this member serves (nil) or why it will not.
+// Report reports to the parent, once, that this member serves (nil) or why it will not.
 func (c *Child) Report(err error) error {
 	line := readyLine
 	if err != nil {

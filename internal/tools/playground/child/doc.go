@@ -1,2 +1,2 @@
-// Package child starts processes that end with this one, and is what such a process knows of the one that started it.
+// Package child starts processes that end with this one, and has the functions with which such a process reports to its parent.
 package child

@@ -107,7 +107,7 @@ func (p *Process) WaitAtRest() {
 	}
 }
 
-// End asks the child to finish, and kills it when it has not after patience.
+// End signals the child to end, and kills it if it has not ended after patience.
 func (p *Process) End(patience time.Duration) {
 	p.Asked.Store(true)
 	_ = p.stdin.Close()

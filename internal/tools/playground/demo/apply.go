@@ -26,7 +26,7 @@ type applied struct {
 	object   *unstructured.Unstructured
 }
 
-// isPolicy tells what steers from what travels.
+// isPolicy returns whether an object is a policy, not a template.
 func (a applied) isPolicy() bool { return a.resource.Group == policyGroup }
 
 // apply sends every manifest to the hub, into the namespace unless the manifest names one.

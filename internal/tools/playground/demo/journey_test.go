@@ -59,7 +59,7 @@ func TestJourneySaysWhatIsMissing(t *testing.T) {
 		binding  *workv1alpha2.ResourceBinding
 		want     string
 	}{
-		"Gone":      {reason: "somebody may delete it meanwhile", want: "it does not exist"},
+		"Gone":      {reason: "a user may delete it in between", want: "it does not exist"},
 		"Unclaimed": {reason: "the first step is a binding", template: deployment(5, 0, 1, 0), want: "no binding"},
 		"NotScheduled": {
 			reason: "the scheduler's own words are the reason", template: deployment(5, 0, 1, 0),
@@ -68,7 +68,7 @@ func TestJourneySaysWhatIsMissing(t *testing.T) {
 		},
 		"NotYetScheduled": {reason: "no word is not success", template: deployment(5, 0, 1, 0), binding: binding(), want: "not scheduled yet"},
 		"NotApplied": {
-			reason: "what one cluster said tells more than the sum", template: deployment(5, 0, 1, 0),
+			reason: "the message of one cluster has more than the sum", template: deployment(5, 0, 1, 0),
 			binding: binding(scheduled, target("member1", 5), item("member1", false, "namespace is terminating", "{}"),
 				condition(workv1alpha2.FullyApplied, metav1.ConditionFalse, "FullyAppliedFailed", "see status")),
 			want: "member1: namespace is terminating",
@@ -127,13 +127,13 @@ func TestScreenDrawsOverItselfOrSpeaksInLines(t *testing.T) {
 		t.Errorf("did not go up over the two lines drawn before: %q", drawn.String()[length:])
 	}
 
-	var told strings.Builder
-	pipe := &screen{out: &told}
+	var printed strings.Builder
+	pipe := &screen{out: &printed}
 	pipe.show(before)
 	pipe.show(after)
 	pipe.show(after)
-	if want := "service/nginx → member1: applied\n"; told.String() != want {
-		t.Errorf("told %q, want %q", told.String(), want)
+	if want := "service/nginx → member1: applied\n"; printed.String() != want {
+		t.Errorf("printed %q, want %q", printed.String(), want)
 	}
 }
 

@@ -10,10 +10,10 @@ import (
 
 // screen shows journeys as they go on: as one table drawn over itself, or as a line for each change.
 type screen struct {
-	out    io.Writer
-	redraw bool
-	drawn  string          // what the table shows
-	told   map[string]bool // lines printed, without redraw
+	out     io.Writer
+	redraw  bool
+	drawn   string          // what the table shows
+	printed map[string]bool // lines printed, without redraw
 }
 
 func (s *screen) show(journeys []journey) {
@@ -35,13 +35,13 @@ func (s *screen) show(journeys []journey) {
 
 // tell prints what has not been said before.
 func (s *screen) tell(journeys []journey) {
-	if s.told == nil {
-		s.told = map[string]bool{}
+	if s.printed == nil {
+		s.printed = map[string]bool{}
 	}
 	for _, j := range journeys {
 		for _, line := range lines(j) {
-			if !s.told[line] {
-				s.told[line] = true
+			if !s.printed[line] {
+				s.printed[line] = true
 				_, _ = fmt.Fprintln(s.out, line)
 			}
 		}

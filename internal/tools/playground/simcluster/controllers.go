@@ -21,9 +21,9 @@ type keyFiles struct {
 	authority, signingKey string
 }
 
-// houseControllers keep a cluster's own house: what even one without workloads needs for deletions to end and for service
+// baseControllers are those that even a cluster without workloads needs for deletions to end and for service
 // accounts to have tokens.
-func houseControllers() []string {
+func baseControllers() []string {
 	return []string{
 		names.NamespaceController,
 		names.GarbageCollectorController,
@@ -63,7 +63,7 @@ func workloadControllers() []string {
 
 // startControllers runs kube-controller-manager's controllers in this process until the context is done.
 func startControllers(ctx context.Context, group *errgroup.Group, client *rest.Config, files keyFiles, bare bool) error {
-	enabled := houseControllers()
+	enabled := baseControllers()
 	if !bare {
 		enabled = append(enabled, workloadControllers()...)
 	}

@@ -6,7 +6,7 @@
 // Out: a serving API server, a kubeconfig file, and Node objects.
 // Owns: the data directory, the nodes named after the cluster, the StorageClass "simulated" and its volumes, the devices of
 // the nodes and their class.
-// Never: knows of a control plane. What joins it does so from outside, as with any cluster.
+// Never: uses a control plane. Joining happens from outside, as with any cluster.
 //
 // It is made for one per process: upstream keeps feature gates, metrics and klog per process.
 package simcluster

@@ -139,7 +139,7 @@ func partConfig(loopback *rest.Config) *rest.Config {
 }
 
 // waitAtMost waits for the group, but not longer than patience once the context is done: what the parts still do then is
-// of no use to anybody.
+// of no use.
 func waitAtMost(ctx context.Context, group *errgroup.Group, patience time.Duration) error {
 	done := make(chan error, 1)
 	go func() { done <- group.Wait() }()

@@ -15,7 +15,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/profile"
 )
 
-// schedulerParallelism is how many nodes are looked at at once; there are few, and several clusters share a machine.
+// schedulerParallelism is how many nodes are checked at once; there are few, and several clusters share a machine.
 const schedulerParallelism = 2
 
 // troubleOnly drops the event for every pod that was scheduled as it should be: a write for each that says what the pod

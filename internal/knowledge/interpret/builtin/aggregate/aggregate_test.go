@@ -49,7 +49,7 @@ func TestAggregateCounters(t *testing.T) {
 			},
 			"{observedGeneration: 2, replicas: 5}",
 		},
-		"deployment whose copy has not been looked at": {
+		"deployment whose copy has not been observed": {
 			"apps/v1/Deployment", "{metadata: {generation: 3}, spec: {replicas: 5}, status: {observedGeneration: 2}}",
 			map[string]string{"m1": "{replicas: 2, observedGeneration: 1, generation: 2, resourceTemplateGeneration: 3}"},
 			"{observedGeneration: 2, replicas: 2}",
@@ -145,8 +145,8 @@ func TestAggregateCounters(t *testing.T) {
 		"budget":                         {"policy/v1/PodDisruptionBudget", "{}", map[string]string{"m1": "{currentHealthy: 1, desiredHealthy: 2, expectedPods: 3, disruptionsAllowed: 4, disruptedPods: {p: '2026-01-01T10:00:00Z'}}", "m2": "{currentHealthy: 1, disruptedPods: {p: '2026-01-01T11:00:00Z'}}"}, "{currentHealthy: 2, desiredHealthy: 2, expectedPods: 3, disruptionsAllowed: 4, disruptedPods: {m1/p: '2026-01-01T10:00:00Z', m2/p: '2026-01-01T11:00:00Z'}}"},
 		"autoscaler":                     {"autoscaling/v2/HorizontalPodAutoscaler", "{status: {currentMetrics: null}}", map[string]string{"m1": "{currentReplicas: 1, desiredReplicas: 2}", "m2": "{currentReplicas: 3, desiredReplicas: 4}"}, "{currentMetrics: null, currentReplicas: 4, desiredReplicas: 6}"},
 		"kind without a rule stays":      {"example.com/v1/Thing", "{status: {a: 1}}", map[string]string{"m1": "{a: 2}"}, "{a: 1}"},
-		"deployment nobody scheduled":    {"apps/v1/Deployment", "{spec: {replicas: 1}, status: {}}", nil, "{}"},
-		"stateful set nobody scheduled":  {"apps/v1/StatefulSet", "{spec: {replicas: 1}, status: {replicas: 0, availableReplicas: 0}}", nil, "{replicas: 0, availableReplicas: 0}"},
+		"deployment that is unscheduled": {"apps/v1/Deployment", "{spec: {replicas: 1}, status: {}}", nil, "{}"},
+		"stateful set unscheduled":       {"apps/v1/StatefulSet", "{spec: {replicas: 1}, status: {replicas: 0, availableReplicas: 0}}", nil, "{replicas: 0, availableReplicas: 0}"},
 		"deployment with copies of none": {"apps/v1/Deployment", "{metadata: {generation: 1}, spec: {replicas: 1}}", map[string]string{"m1": "null"}, "{}"},
 	}
 	for name, tc := range tests {

@@ -56,6 +56,6 @@ func TestADefinitionWithoutCopiesHasNoConditions(t *testing.T) {
 		}
 	}
 	if aggregate(t, got) != got {
-		t.Error("there is something to write where nothing is told")
+		t.Error("there is something to write where nothing is reported")
 	}
 }

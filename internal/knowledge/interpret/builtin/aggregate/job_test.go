@@ -25,7 +25,7 @@ const (
 	stopped      = "conditions: [{type: Failed, status: 'True'}]"
 )
 
-// TestAggregateJobs also asks the API server's own rules about every change.
+// TestAggregateJobs also validates every change with the API server's own rules.
 func TestAggregateJobs(t *testing.T) {
 	tests := map[string]struct {
 		template       string

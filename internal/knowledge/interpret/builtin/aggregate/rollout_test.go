@@ -26,7 +26,7 @@ const (
 	allOfThree = "desiredReplicas: 3, replicas: 3, updatedReplicas: 3, readyReplicas: 3, availableReplicas: 3"
 )
 
-// TestRolloutOfDeployments asks what `kubectl rollout status` makes of the template.
+// TestRolloutOfDeployments checks what `kubectl rollout status` prints for the template.
 func TestRolloutOfDeployments(t *testing.T) {
 	tests := map[string]struct {
 		// replicas of the template; copies that add up to it are divided, copies
@@ -161,7 +161,7 @@ func TestConditionsKeepTheirTimes(t *testing.T) {
 		}
 	}
 	if mine := conditionFields(third, "Mine"); mine["lastTransitionTime"] != "2020-01-01T00:00:00Z" {
-		t.Errorf("a condition of somebody else was not kept: %v", mine)
+		t.Errorf("a condition of another writer was not kept: %v", mine)
 	}
 }
 

@@ -78,7 +78,7 @@ func TestDevices(t *testing.T) {
 	mixed := fleet(member("a", gpus(4, 3)), member("b", gpus(4, 4)), member("c", noDevices), member("d"))
 	everywhere := placement(duplicated)
 	runAll(t, map[string]scenario{
-		"One":     {reason: "where one is free, and where nobody counts", fleet: mixed, request: configMap(everywhere, claims(0, 1)), want: targets("a", 0, "d", 0)},
+		"One":     {reason: "where one is free, and where devices are not counted", fleet: mixed, request: configMap(everywhere, claims(0, 1)), want: targets("a", 0, "d", 0)},
 		"Two":     {reason: "own and shared ones add up", fleet: mixed, request: deployment(1, everywhere, claims(1, 1)), want: targets("d", 1)},
 		"None":    {reason: "one that takes none wants the class all the same", fleet: mixed, request: configMap(everywhere, claims(0, 0)), want: targets("a", 0, "b", 0, "d", 0)},
 		"Held":    {reason: "a cluster that has the object keeps it", fleet: mixed, request: configMap(everywhere, claims(0, 1), now("b", 0, "c", 0)), want: targets("a", 0, "b", 0, "c", 0, "d", 0)},
@@ -123,7 +123,7 @@ func TestDevices(t *testing.T) {
 			request: configMap(placement(duplicated, spread("cluster", 1, 1)), chooses(1)), want: targets("b", 0),
 		},
 		"OldClass": {
-			reason:  "where v1alpha2 is served its classes count, and nobody but the driver counts devices",
+			reason:  "where v1alpha2 is served its classes count, and only the driver counts devices",
 			fleet:   fleet(member("a", resourceClass("gpu")), member("b", gpus(4, 0), resourceClass("fpga")), member("c", gpus(4, 3)), member("d", gpus(4, 4))),
 			request: configMap(everywhere, claimsOld), want: targets("a", 0, "c", 0),
 		},

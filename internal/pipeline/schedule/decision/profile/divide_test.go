@@ -51,7 +51,7 @@ func TestStaticWeights(t *testing.T) {
 			reason: "quotients 2, 1, 2/3, 2/5, 1/3: m1 m2 m1 m1 m2",
 			fleet:  eachAvailable(100, 100), request: deployment(5, placement(static("m1", 2, "m2", 1))), want: targets("m1", 3, "m2", 2),
 		},
-		"IgnoresRoom": {
+		"IgnoresCapacity": {
 			reason: "fixed weights are followed into a full cluster",
 			fleet:  eachAvailable(0, 0), request: deployment(3, placement(static("m1", 2, "m2", 1))), want: targets("m1", 2, "m2", 1),
 		},
@@ -237,11 +237,11 @@ func TestComponents(t *testing.T) {
 			reason: "several components stay together: every chosen cluster has the set, without a number",
 			fleet:  eachAvailable(9, 9), request: deployment(0, placement(duplicated), set), want: targets("m1", 0, "m2", 0),
 		},
-		"OneClusterWithRoom": {
+		"OneClusterWithCapacity": {
 			reason: "one set needs 5 cpu; only m2 has them",
 			fleet:  eachAvailable(4, 5), request: deployment(0, placement(aggregated, spread(byCluster, 1, 1)), set), want: targets("m2", 0),
 		},
-		"NoClusterWithRoom": {
+		"NoClusterWithCapacity": {
 			reason: "4 cpu here and 4 there are not 5 in one place",
 			fleet:  eachAvailable(4, 4), request: deployment(0, placement(aggregated, spread(byCluster, 1, 1)), set),
 			failure: workv1alpha2.BindingReasonUnschedulable,

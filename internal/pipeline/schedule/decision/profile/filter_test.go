@@ -78,7 +78,7 @@ func TestFilters(t *testing.T) {
 			}),
 		},
 		"AntiAffinityPeers": {
-			reason: "keeps away from its rivals", fleet: labels, want: targets("b", 0, "c", 0),
+			reason: "keeps away from its anti-affinity group", fleet: labels, want: targets("b", 0, "c", 0),
 			request: configMap(everywhere, func(r *decision.Request) {
 				r.AntiAffinityPeers = &decision.Peers{Group: "app=x", Clusters: map[string]struct{}{"a": {}}}
 			}),
@@ -180,21 +180,21 @@ func TestDecisionAccountsForEveryCluster(t *testing.T) {
 	type row struct {
 		Cluster, Filter, Reason string
 		Chosen                  bool
-		Room, Replicas          int32
+		Available, Replicas     int32
 		Locality                int64
 	}
 	var got []row
 	a := &d.Attempts[0]
 	for i, v := range a.Candidates {
-		r := row{Cluster: v.Cluster.Name, Filter: a.DroppedBy(i), Chosen: v.Chosen, Room: v.Allocatable, Replicas: v.Replicas, Locality: a.Scores(i)["ClusterLocality"]}
+		r := row{Cluster: v.Cluster.Name, Filter: a.DroppedBy(i), Chosen: v.Chosen, Available: v.Allocatable, Replicas: v.Replicas, Locality: a.Scores(i)["ClusterLocality"]}
 		if v.Reason != nil {
 			r.Reason = v.Reason.String()
 		}
 		got = append(got, r)
 	}
 	want := []row{
-		{Cluster: "m1", Room: 9},
-		{Cluster: "m2", Room: 9, Chosen: true, Replicas: 5, Locality: 100},
+		{Cluster: "m1", Available: 9},
+		{Cluster: "m2", Available: 9, Chosen: true, Replicas: 5, Locality: 100},
 		{Cluster: "m3", Filter: "ClusterAffinity", Reason: "excluded by clusterAffinity.exclude"},
 		{Cluster: "m4", Filter: "TaintToleration", Reason: "has taint k:NoSchedule"},
 	}

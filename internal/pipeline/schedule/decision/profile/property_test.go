@@ -35,7 +35,7 @@ func randomWorld(r *rand.Rand) world {
 
 func (w world) snapshot() *decision.Snapshot { return fleet(w.clusters...) }
 
-// running puts up to n replicas into random clusters. Room is what is left beside them.
+// running puts up to n replicas into random clusters. The rest of the capacity is available.
 func (w world) running(r *rand.Rand, n int32) []workv1alpha2.TargetCluster {
 	out := targets()
 	for _, c := range w.clusters {
@@ -78,7 +78,7 @@ func forEachDivision(t *testing.T, seed uint64, check func(t *testing.T, r *rand
 	}
 }
 
-func byRoom(name string) bool { return name == "Dynamic" || name == "Aggregated" }
+func byAvailable(name string) bool { return name == "Dynamic" || name == "Aggregated" }
 
 func TestDivisionAddsUpWithinBounds(t *testing.T) {
 	forEachDivision(t, 1, func(t *testing.T, r *rand.Rand, w world, name string, p *policyv1alpha1.Placement) {
@@ -89,7 +89,7 @@ func TestDivisionAddsUpWithinBounds(t *testing.T) {
 		req.Fresh = r.IntN(4) == 0
 		d := profile.Schedule(req, w.snapshot())
 		if d.Failure != nil {
-			if !byRoom(name) {
+			if !byAvailable(name) {
 				t.Fatalf("weights always divide: %s", d.Failure.Message)
 			}
 			return
@@ -97,7 +97,7 @@ func TestDivisionAddsUpWithinBounds(t *testing.T) {
 		if got := sum(d.Targets); got != int64(req.Replicas) {
 			t.Fatalf("%d replicas wanted, %d placed: %v", req.Replicas, got, d.Targets)
 		}
-		if !byRoom(name) {
+		if !byAvailable(name) {
 			return
 		}
 		for _, target := range d.Targets {
@@ -108,7 +108,7 @@ func TestDivisionAddsUpWithinBounds(t *testing.T) {
 	})
 }
 
-func TestDivisionFailsOnlyForWantOfRoom(t *testing.T) {
+func TestDivisionFailsOnlyWithoutCapacity(t *testing.T) {
 	forEachDivision(t, 2, func(t *testing.T, r *rand.Rand, w world, name string, p *policyv1alpha1.Placement) {
 		req := deployment(r.Int32N(200), p)
 		var total int64
@@ -116,11 +116,11 @@ func TestDivisionFailsOnlyForWantOfRoom(t *testing.T) {
 			total += int64(free)
 		}
 		d := profile.Schedule(req, w.snapshot())
-		if failed, short := d.Failure != nil, byRoom(name) && total < int64(req.Replicas); failed != short {
+		if failed, short := d.Failure != nil, byAvailable(name) && total < int64(req.Replicas); failed != short {
 			t.Fatalf("%d replicas, %d available: failure %+v", req.Replicas, total, d.Failure)
 		}
 		req.Partial = true
-		if d := profile.Schedule(req, w.snapshot()); byRoom(name) && total > 0 && sum(d.Targets) != min(total, int64(req.Replicas)) {
+		if d := profile.Schedule(req, w.snapshot()); byAvailable(name) && total > 0 && sum(d.Targets) != min(total, int64(req.Replicas)) {
 			t.Fatalf("partial: %d replicas, %d available, placed %d", req.Replicas, total, sum(d.Targets))
 		}
 	})
@@ -183,9 +183,9 @@ func TestScalingMovesNothing(t *testing.T) {
 	})
 }
 
-func TestJoiningClusterMovesNothingThatIsDividedByRoom(t *testing.T) {
+func TestJoiningClusterMovesNothingThatIsDividedByCapacity(t *testing.T) {
 	forEachDivision(t, 5, func(t *testing.T, r *rand.Rand, w world, name string, p *policyv1alpha1.Placement) {
-		if !byRoom(name) {
+		if !byAvailable(name) {
 			return
 		}
 		first := profile.Schedule(deployment(1+r.Int32N(40), p), w.snapshot())

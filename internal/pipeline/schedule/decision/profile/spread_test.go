@@ -32,7 +32,7 @@ func TestSpreadByCluster(t *testing.T) {
 			reason: "maxGroups 0 bounds nothing",
 			fleet:  eachAvailable(1, 1, 1), request: deployment(1, placement(duplicated, spread(byCluster, 1, 0))), want: targets("m1", 1, "m2", 1, "m3", 1),
 		},
-		"DuplicatedIgnoresRoom": {
+		"DuplicatedIgnoresCapacity": {
 			reason: "duplicating takes those with most available, whether or not it is enough",
 			fleet:  eachAvailable(1, 3, 2), request: deployment(5, placement(duplicated, spread(byCluster, 1, 2))), want: targets("m2", 5, "m3", 5),
 		},
@@ -73,7 +73,7 @@ func TestSpreadByRegion(t *testing.T) {
 			fleet:  threeRegions(10, 5, 1, 5, 5, 1), request: deployment(12, placement(dynamic, spread(byRegion, 2, 2), spread(byCluster, 2, 3))),
 			want: targets("e1", 4, "w1", 4, "w2", 4),
 		},
-		"DividedByRoom": {
+		"DividedByCapacity": {
 			reason: "east holds only 2 of its 5: north and west",
 			fleet:  threeRegions(10, 1, 1, 5, 5, 1), request: deployment(10, placement(aggregated, spread(byRegion, 2, 2), spread(byCluster, 2, 0))),
 			want: targets("n1", 10),
@@ -114,7 +114,7 @@ func TestSpreadByRegion(t *testing.T) {
 			fleet:   fleet(member("m1", in("p", "east")), member("m2")),
 			request: configMap(placement(duplicated, spread(byRegion, 1, 0), spread(byCluster, 1, 0))), want: targets("m1", 0),
 		},
-		"RoomiestOfTheRest": {
+		"MostAvailableOfTheRest": {
 			reason: "w3 goes first in west with its 9, e1 in east, then w1: 21 in all",
 			fleet:  threeRegions(1, 6, 1, 6, 6, 9), request: deployment(21, placement(aggregated, spread(byRegion, 2, 2), spread(byCluster, 2, 3))),
 			want: targets("e1", 6, "w1", 6, "w3", 9),
@@ -125,7 +125,7 @@ func TestSpreadByRegion(t *testing.T) {
 			want: targets("e1", 4),
 		},
 		"FreshChoosesAgain": {
-			reason: "unless somebody asks for a fresh decision",
+			reason: "unless a fresh decision is requested",
 			fleet:  threeRegions(1, 1, 1, 9, 9, 9), request: deployment(4, placement(duplicated, spread(byRegion, 1, 1), spread(byCluster, 1, 1)), now("e1", 4), fresh),
 			want: targets("w1", 4),
 		},
@@ -212,7 +212,7 @@ func TestConstraintsThatMeetOnlyTogether(t *testing.T) {
 			fleet:  racks, want: targets("e1", 3, "e2", 2, "w1", 1),
 			request: deployment(6, placement(dynamic, spread(byRegion, 1, 2), spreadByLabel("rack", 3, 3), spread(byCluster, 3, 3))),
 		},
-		"OneRegionHasTooLittleRoom": {
+		"OneRegionHasTooLittleCapacity": {
 			reason: "no region alone holds 20, and two are allowed", fleet: threeRegions(4, 6, 6, 4, 4, 4),
 			request: deployment(20, placement(dynamic, spread(byRegion, 1, 2), spread(byCluster, 1, 0))),
 			want:    targets("e1", 5, "e2", 5, "w1", 4, "w2", 3, "w3", 3),
