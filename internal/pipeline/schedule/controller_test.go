@@ -283,6 +283,26 @@ func TestScale(t *testing.T) {
 	h.expect("and rest", nil)
 }
 
+func TestADecisionWithTheSameResultHasItsTime(t *testing.T) {
+	h := newHub(t, member("m1", available(9)), member("m2", available(9)), bindingOf("web", 3, placement(duplicated, affinity(named("m1")))))
+	h.reconcile("web")
+	first := h.binding("web").Status.LastScheduledTime.Time
+	h.clock.Step(time.Hour)
+	h.changeCluster("m2", tainted("a", "b", corev1.TaintEffectNoSchedule))
+	h.writes, h.events = nil, nil
+	h.reconcile("web")
+	h.expect("a change of clusters that changes nothing", nil)
+	h.change("web", func(b *workv1alpha2.ResourceBinding) {
+		b.Spec.Placement = placement(duplicated, affinity(named("m1", "elsewhere")))
+	})
+	h.reconcile("web")
+	h.expect("another placement with the same result", wholeResult)
+	h.expectTargets("web", "the same", targets("m1", 3))
+	if got := h.binding("web").Status.LastScheduledTime.Sub(first); got != time.Hour {
+		t.Errorf("the time of the decision is %s after that of the first, want 1h", got)
+	}
+}
+
 func TestFailureKeepsTheLastResult(t *testing.T) {
 	h := newHub(t, member("m1"), bindingOf("web", 3, placement(duplicated)))
 	h.reconcile("web")

@@ -180,9 +180,11 @@ func sameTargets(a, b []workv1alpha2.TargetCluster) bool {
 	})
 }
 
-// setStatus sets the whole status of a binding to what was decided.
+// setStatus sets the whole status of a binding to what was decided. lastScheduledTime is that of the decision, also if its result is
+// that of the one before; a decision that only a change of clusters caused, and that changes nothing, is not written at all.
 func (c *Controller) setStatus(next workv1alpha2.Binding, s *cycle, news bool, condition metav1.Condition) {
 	status := next.BindingStatus()
+	news = news || status.SchedulerObservedGeneration != next.GetGeneration()
 	status.SchedulerObservedGeneration = next.GetGeneration()
 	if s.decision.Failure == nil {
 		status.SchedulerObservedAffinityName = s.decision.Affinity
