@@ -122,14 +122,14 @@ func TestWrite(t *testing.T) {
 	if got := stored(); !*got.Spec.SuspendDispatching || string(got.Spec.Workload.Manifests[0].Raw) != `{"kind":"Secret"}` {
 		t.Errorf("the Work is %+v", got.Spec)
 	}
-	if err := DeleteAll(t.Context(), memory.Client, stored()); err != nil {
+	if err := hubclient.DeleteWorks(t.Context(), memory.Client, stored()); err != nil {
 		t.Fatal(err)
 	}
 	changed = stored().DeepCopy()
 	SetManifest(changed, []byte(`{}`), false)
 	write(stored(), changed, 0)
 	before := memory.Writes
-	if err := DeleteAll(t.Context(), memory.Client, stored()); err != nil || memory.Writes != before {
+	if err := hubclient.DeleteWorks(t.Context(), memory.Client, stored()); err != nil || memory.Writes != before {
 		t.Errorf("a Work that is being deleted is deleted again: %v", err)
 	}
 	missing := fake.NewClientBuilder().WithScheme(memory.Client.Scheme()).WithInterceptorFuncs(interceptor.Funcs{

@@ -118,18 +118,3 @@ func Write(ctx context.Context, c client.Client, existing, desired *workv1alpha1
 	_, err := hubclient.Patch(ctx, c, existing, desired)
 	return client.IgnoreNotFound(err)
 }
-
-// DeleteAll deletes Works.
-func DeleteAll(ctx context.Context, c client.Client, works ...*workv1alpha1.Work) error {
-	var failures []error
-	for _, w := range works {
-		if w.DeletionTimestamp != nil {
-			continue
-		}
-		err := c.Delete(ctx, w.DeepCopy(), client.Preconditions{UID: new(w.UID)})
-		if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
-			failures = append(failures, fmt.Errorf("deleting Work %s/%s: %w", w.Namespace, w.Name, err))
-		}
-	}
-	return errors.Join(failures...)
-}

@@ -56,12 +56,12 @@ func PatchStatus(ctx context.Context, c client.Client, before, after client.Obje
 
 // PatchLocked is Patch, but a conflict if others changed the object since before. What replaces a whole list, such as that of the
 // conditions or the taints, needs that.
-func PatchLocked(ctx context.Context, c client.Client, before, after client.Object) (bool, error) {
+func PatchLocked(ctx context.Context, c client.Client, before, after client.Object, options ...client.PatchOption) (bool, error) {
 	patch, err := difference(before, after, true)
 	if err != nil || patch == nil {
 		return false, err
 	}
-	if err := c.Patch(ctx, after, patch); err != nil {
+	if err := c.Patch(ctx, after, patch, options...); err != nil {
 		return false, fmt.Errorf("patching %s: %w", describe(c, before), err)
 	}
 	return true, nil

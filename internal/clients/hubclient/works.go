@@ -2,6 +2,7 @@ package hubclient
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -35,4 +36,19 @@ func GetWork(ctx context.Context, reader client.Reader, key types.NamespacedName
 		return nil, fmt.Errorf("reading Work %s: %w", key, err)
 	}
 	return work, nil
+}
+
+// DeleteWorks deletes those Works that are not being deleted yet.
+func DeleteWorks(ctx context.Context, c client.Client, works ...*workv1alpha1.Work) error {
+	var failures []error
+	for _, w := range works {
+		if w.DeletionTimestamp != nil {
+			continue
+		}
+		err := c.Delete(ctx, w.DeepCopy(), client.Preconditions{UID: new(w.UID)})
+		if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
+			failures = append(failures, fmt.Errorf("deleting Work %s/%s: %w", w.Namespace, w.Name, err))
+		}
+	}
+	return errors.Join(failures...)
 }

@@ -3,24 +3,22 @@ package crds
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
 )
 
 // Instances counts the objects of a kind in each cluster that Works put there, in whatever version.
 func (c *Carrier) Instances(ctx context.Context, group, kind string) (map[string]int, error) {
-	var works workv1alpha1.WorkList
-	if err := c.deps.Works.List(ctx, &works, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("listing Works: %w", err)
+	works, err := hubclient.ListWorks(ctx, c.deps.Works)
+	if err != nil {
+		return nil, err
 	}
 	counts := map[string]int{}
-	for i := range works.Items {
-		work := &works.Items[i]
+	for _, work := range works {
 		cluster, ok := workv1alpha1.ClusterOfExecutionNamespace(work.Namespace)
 		if n := instancesIn(work, runtimeschema.GroupKind{Group: group, Kind: kind}); ok && n > 0 {
 			counts[cluster] += n

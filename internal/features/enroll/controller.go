@@ -2,7 +2,6 @@ package enroll
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -26,6 +25,7 @@ import (
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
 	"github.com/flagship-k8s/flagship/internal/clients/member"
 	"github.com/flagship-k8s/flagship/internal/features/enroll/memberaccount"
 	"github.com/flagship-k8s/flagship/internal/features/enroll/membership"
@@ -208,19 +208,15 @@ func afterConflict(result reconcile.Result, err error) (reconcile.Result, error)
 
 // settle gives a Cluster its finalizer and its execution namespace.
 func (r *Reconciler) settle(ctx context.Context, cluster *clusterv1alpha1.Cluster) error {
-	if !slices.Contains(cluster.Finalizers, clusterv1alpha1.ClusterFinalizer) {
-		before := cluster.DeepCopy()
-		cluster.Finalizers = append(cluster.Finalizers, clusterv1alpha1.ClusterFinalizer)
-		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-		if err := r.client.Patch(ctx, cluster, patch, client.FieldOwner(memberaccount.FieldManager)); err != nil {
-			return fmt.Errorf("adding the finalizer of cluster %s: %w", cluster.Name, err)
-		}
+	err := hubclient.AddFinalizer(ctx, r.client, cluster, clusterv1alpha1.ClusterFinalizer, client.FieldOwner(memberaccount.FieldManager))
+	if err != nil {
+		return err
 	}
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
 		Name:   workv1alpha1.ExecutionNamespace(cluster.Name),
 		Labels: map[string]string{clusterv1alpha1.SystemLabel: clusterv1alpha1.SystemLabelValue},
 	}}
-	err := r.client.Get(ctx, client.ObjectKeyFromObject(ns), &corev1.Namespace{})
+	err = r.client.Get(ctx, client.ObjectKeyFromObject(ns), &corev1.Namespace{})
 	if err == nil {
 		return nil // One that is on its way out brings us back when it is gone.
 	}
@@ -264,7 +260,7 @@ func (r *Reconciler) release(ctx context.Context, cluster *clusterv1alpha1.Clust
 	if err := r.forgetCredentials(ctx, cluster); err != nil {
 		return 0, err
 	}
-	return 0, membership.RemoveFinalizer(ctx, r.client, cluster)
+	return 0, hubclient.RemoveFinalizer(ctx, r.client, cluster, clusterv1alpha1.ClusterFinalizer, client.FieldOwner(memberaccount.FieldManager))
 }
 
 // removeSpace deletes the execution namespace, which keeps new Works out, and its Works, and says whether all are gone.
@@ -289,10 +285,15 @@ func (r *Reconciler) removeSpace(ctx context.Context, cluster *clusterv1alpha1.C
 			return false, fmt.Errorf("deleting the execution namespace: %w", err)
 		}
 	}
-	if err := deleteWorks(ctx, r.client, name); err != nil || isReady(cluster) {
+	works, err := hubclient.ListWorks(ctx, r.client, client.InNamespace(name))
+	if err != nil {
 		return false, err
 	}
-	return false, membership.ReleaseWorks(ctx, r.client, r.client, name)
+	// The namespace controller would delete them too, but other kinds first.
+	if err := hubclient.DeleteWorks(ctx, r.client, works...); err != nil || isReady(cluster) {
+		return false, err
+	}
+	return false, membership.ReleaseWorks(ctx, r.client, name)
 }
 
 // beginRemoval publishes what happens to the objects in a cluster that is being removed, before any Work is deleted. For
@@ -309,26 +310,6 @@ func (r *Reconciler) beginRemoval(ctx context.Context, cluster *clusterv1alpha1.
 	}
 	r.deps.Events.Publish(removalBegun(cluster, contents))
 	return nil
-}
-
-// deleteWorks deletes the Works of a namespace that is on its way out. The namespace controller would too, after it has
-// looked through every other kind.
-func deleteWorks(ctx context.Context, c client.Client, namespace string) error {
-	var works workv1alpha1.WorkList
-	if err := c.List(ctx, &works, client.InNamespace(namespace)); err != nil {
-		return fmt.Errorf("listing the Works of %s: %w", namespace, err)
-	}
-	var faults []error
-	for i := range works.Items {
-		work := &works.Items[i]
-		if work.DeletionTimestamp != nil {
-			continue
-		}
-		if err := c.Delete(ctx, work, client.Preconditions{UID: &work.UID}); err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-			faults = append(faults, fmt.Errorf("deleting the Work %s/%s: %w", namespace, work.Name, err))
-		}
-	}
-	return errors.Join(faults...)
 }
 
 // leave removes our accounts from a member we can reach. A failure holds nothing up: the Cluster is to go.

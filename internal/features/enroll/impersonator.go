@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
 	"github.com/flagship-k8s/flagship/internal/features/enroll/memberaccount"
 
 	corev1 "k8s.io/api/core/v1"
@@ -195,7 +196,7 @@ func (l *impersonators) ensure(ctx context.Context, cluster *clusterv1alpha1.Clu
 	case existing == nil:
 		err = l.client.Create(ctx, work, client.FieldOwner(memberaccount.FieldManager))
 	case !workv1alpha1.SameManifests(existing.Spec.Workload.Manifests, work.Spec.Workload.Manifests) || !maps.Equal(existing.Annotations, work.Annotations):
-		err = l.client.Patch(ctx, work, client.MergeFrom(existing), client.FieldOwner(memberaccount.FieldManager))
+		_, err = hubclient.Patch(ctx, l.client, existing, work, client.FieldOwner(memberaccount.FieldManager))
 	}
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("writing the Work %s: %w", key, err)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
 	"github.com/flagship-k8s/flagship/internal/features/enroll/memberaccount"
 
 	corev1 "k8s.io/api/core/v1"
@@ -76,8 +77,8 @@ func (r *Reconciler) keepRenewalToken(ctx context.Context, cluster *clusterv1alp
 	}
 	before := secret.DeepCopy()
 	secret.Data[clusterv1alpha1.SecretRenewalTokenKey] = renewal
-	if err := r.client.Patch(ctx, secret, client.MergeFrom(before), client.FieldOwner(memberaccount.FieldManager)); err != nil {
-		return 0, fmt.Errorf("writing the Secret %s: %w", secret.Name, err)
+	if _, err := hubclient.Patch(ctx, r.client, before, secret, client.FieldOwner(memberaccount.FieldManager)); err != nil {
+		return 0, err
 	}
 	r.deps.Refresh(cluster.Name)
 	return 0, nil
@@ -93,8 +94,8 @@ func (r *Reconciler) dropRenewalToken(ctx context.Context, c kubernetes.Interfac
 	}
 	before := secret.DeepCopy()
 	delete(secret.Data, clusterv1alpha1.SecretRenewalTokenKey)
-	if err := r.client.Patch(ctx, secret, client.MergeFrom(before), client.FieldOwner(memberaccount.FieldManager)); err != nil {
-		return 0, fmt.Errorf("writing the Secret %s: %w", secret.Name, err)
+	if _, err := hubclient.Patch(ctx, r.client, before, secret, client.FieldOwner(memberaccount.FieldManager)); err != nil {
+		return 0, err
 	}
 	return 0, nil
 }
@@ -202,9 +203,8 @@ func (r *Reconciler) renewToken(ctx context.Context, cluster *clusterv1alpha1.Cl
 	before := secret.DeepCopy()
 	secret.Data[clusterv1alpha1.SecretTokenKey] = []byte(fresh)
 	metav1.SetMetaDataAnnotation(&secret.ObjectMeta, clusterv1alpha1.TokenLifetimeAnnotation, r.deps.TokenLifetime.String())
-	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	if err := r.client.Patch(ctx, secret, patch, client.FieldOwner(memberaccount.FieldManager)); err != nil {
-		return token, false, fmt.Errorf("writing the Secret %s: %w", ref.Name, err)
+	if _, err := hubclient.PatchLocked(ctx, r.client, before, secret, client.FieldOwner(memberaccount.FieldManager)); err != nil {
+		return token, false, err
 	}
 	token, _ = memberaccount.LifeOf([]byte(fresh))
 	return token, true, nil

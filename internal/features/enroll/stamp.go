@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
 	"github.com/flagship-k8s/flagship/internal/features/enroll/membership"
 
 	"github.com/flagship-k8s/flagship/internal/features/enroll/memberaccount"
@@ -45,9 +46,8 @@ func (r *Reconciler) stamp(ctx context.Context, cluster *clusterv1alpha1.Cluster
 		}
 		before := secret.DeepCopy()
 		membership.StampSecret(secret, use, &cluster.Spec, ca)
-		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-		if err := r.client.Patch(ctx, secret, patch, client.FieldOwner(memberaccount.FieldManager)); err != nil {
-			faults = append(faults, fmt.Errorf("writing the Secret %s: %w", secret.Name, err))
+		if _, err := hubclient.PatchLocked(ctx, r.client, before, secret, client.FieldOwner(memberaccount.FieldManager)); err != nil {
+			faults = append(faults, err)
 			continue
 		}
 		stamped = true

@@ -153,7 +153,7 @@ func (r *reconciler) binding(ctx context.Context, service types.NamespacedName) 
 // a Service nothing of it is wanted anywhere; propagate deletes its binding.
 func (r *reconciler) expose(ctx context.Context, s *serviceState) error {
 	if s.service == nil {
-		return endpointslices.DeleteAll(ctx, r.client, s.works...)
+		return hubclient.DeleteWorks(ctx, r.client, s.works...)
 	}
 	if s.obstacle != "" {
 		return nil
@@ -249,7 +249,7 @@ func (r *reconciler) register(ctx context.Context, s *serviceState) error {
 		cluster, _ := workv1alpha1.ClusterOfExecutionNamespace(w.Namespace)
 		foreign := mcswork.IsRegistration(w) && client.ObjectKeyFromObject(w) != mcswork.RegistrationKey(cluster, key)
 		if networkingv1alpha1.IsRecord(w) && (!slices.Contains(providers, cluster) || foreign) { // Dispatch deletes the others.
-			failures = append(failures, endpointslices.DeleteAll(ctx, r.client, w))
+			failures = append(failures, hubclient.DeleteWorks(ctx, r.client, w))
 		}
 	}
 	for _, provider := range providers {
@@ -293,7 +293,7 @@ func (r *reconciler) withdraw(ctx context.Context, key types.NamespacedName) err
 	if err != nil {
 		return err
 	}
-	if err := endpointslices.DeleteAll(ctx, r.client, works...); err != nil {
+	if err := hubclient.DeleteWorks(ctx, r.client, works...); err != nil {
 		return err
 	}
 	service, there := r.templates.Meta(serviceRef(key))

@@ -312,7 +312,7 @@ func (e *exporter) reconcile(ctx context.Context, cluster string, key types.Name
 		}
 		record = desired
 	} else if existed {
-		if err := endpointslices.DeleteAll(ctx, e.client, record); err != nil {
+		if err := hubclient.DeleteWorks(ctx, e.client, record); err != nil {
 			return 0, err
 		}
 		record = nil
@@ -363,7 +363,7 @@ func (e *exporter) reconcileEndpoints(ctx context.Context, cluster string, key t
 	case slice.Raw != nil:
 		return 0, endpointslices.Write(ctx, e.client, existing, exportwork.EndpointsRecord(cluster, slice.Service, key, slice.Raw, existing))
 	case existing != nil:
-		return 0, endpointslices.DeleteAll(ctx, e.client, existing)
+		return 0, hubclient.DeleteWorks(ctx, e.client, existing)
 	}
 	return 0, nil
 }

@@ -13,7 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -107,31 +106,14 @@ func Carries(ctx context.Context, templates hubstore.Reader, work *workv1alpha1.
 
 // collect deletes the Works of a namespace that is gone for certain.
 func (l *reconciler) collect(ctx context.Context, name Namespace) error {
-	var works workv1alpha1.WorkList
-	err := l.client.List(ctx, &works, client.MatchingFields{indexNamespace: string(name)},
-		client.UnsafeDisableDeepCopy, client.DisableReadYourWritesConsistency)
-	if err != nil {
-		return fmt.Errorf("listing Works of namespace %s: %w", name, err)
-	}
-	if len(works.Items) == 0 {
-		return nil
+	works, err := hubclient.ListWorks(ctx, l.client, client.MatchingFields{indexNamespace: string(name)}, client.DisableReadYourWritesConsistency)
+	if err != nil || len(works) == 0 {
+		return err
 	}
 	if _, err := l.templates.Get(ctx, name.ref()); !apierrors.IsNotFound(err) {
 		return err
 	}
-	var failures []error
-	for i := range works.Items {
-		work := &works.Items[i]
-		if work.DeletionTimestamp != nil {
-			continue
-		}
-		err := l.client.Delete(ctx, work.DeepCopy(), client.Preconditions{UID: ptr.To(work.UID)})
-		failures = append(failures, client.IgnoreNotFound(err))
-	}
-	if err := errors.Join(failures...); err != nil {
-		return fmt.Errorf("deleting Works of namespace %s: %w", name, err)
-	}
-	return nil
+	return hubclient.DeleteWorks(ctx, l.client, works...)
 }
 
 // overrides lists the cluster-wide override policies about a namespace.

@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	crevent "sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -18,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 )
 
@@ -57,10 +57,10 @@ func isHeld(cluster *clusterv1alpha1.Cluster) bool {
 
 // report writes the condition and publishes it.
 func (g *Guard) report(ctx context.Context, cluster *clusterv1alpha1.Cluster, condition metav1.Condition) error {
-	patch := client.MergeFromWithOptions(cluster.DeepCopy(), client.MergeFromWithOptimisticLock{})
+	before := cluster.DeepCopy()
 	meta.SetStatusCondition(&cluster.Status.Conditions, condition)
-	if err := g.Client.Status().Patch(ctx, cluster, patch); err != nil {
-		return fmt.Errorf("writing the condition %s: %w", condition.Type, err)
+	if _, err := hubclient.PatchStatusLocked(ctx, g.Client, before, cluster); err != nil {
+		return err
 	}
 	news := events.Warning
 	if condition.Status == metav1.ConditionFalse {

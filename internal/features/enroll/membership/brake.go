@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
 	"github.com/flagship-k8s/flagship/internal/features/enroll/memberaccount"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -96,7 +97,7 @@ func annotate(ctx context.Context, c client.Client, name, key, value string) err
 	}
 	before := cluster.DeepCopy()
 	metav1.SetMetaDataAnnotation(&cluster.ObjectMeta, key, value)
-	if err := c.Patch(ctx, cluster, client.MergeFrom(before), client.FieldOwner(memberaccount.FieldManager)); err != nil {
+	if _, err := hubclient.Patch(ctx, c, before, cluster, client.FieldOwner(memberaccount.FieldManager)); err != nil {
 		return fmt.Errorf("writing the annotation %s of cluster %q: %w", key, name, err)
 	}
 	return nil

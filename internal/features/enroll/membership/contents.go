@@ -5,9 +5,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
 
+	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
 	"github.com/flagship-k8s/flagship/internal/features/enroll/memberaccount"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -33,13 +33,12 @@ type Contents struct {
 
 // ContentsOf counts the objects of a cluster's Works by namespace, kind and what the Cluster's annotation orders.
 func ContentsOf(ctx context.Context, c client.Reader, cluster *clusterv1alpha1.Cluster) ([]Contents, error) {
-	var works workv1alpha1.WorkList
-	if err := c.List(ctx, &works, client.InNamespace(workv1alpha1.ExecutionNamespace(cluster.Name))); err != nil {
-		return nil, fmt.Errorf("listing the Works of cluster %s: %w", cluster.Name, err)
+	works, err := hubclient.ListWorks(ctx, c, client.InNamespace(workv1alpha1.ExecutionNamespace(cluster.Name)))
+	if err != nil {
+		return nil, err
 	}
 	counts := map[Contents]int{}
-	for i := range works.Items {
-		work := &works.Items[i]
+	for _, work := range works {
 		if workv1alpha1.IsRecord(work) {
 			continue // kept for the control plane itself; the cluster has no such object
 		}
@@ -81,22 +80,13 @@ func Count(contents []Contents) (kept, deleted int) {
 
 // PreserveWorks orders in every Work of a namespace that its objects stay when it is deleted.
 func PreserveWorks(ctx context.Context, c client.Client, namespace string) error {
-	var works workv1alpha1.WorkList
-	if err := c.List(ctx, &works, client.InNamespace(namespace)); err != nil {
-		return fmt.Errorf("listing the Works of %s: %w", namespace, err)
+	works, err := hubclient.ListWorks(ctx, c, client.InNamespace(namespace))
+	failures := []error{err}
+	for _, work := range works {
+		preserving := work.DeepCopy()
+		preserving.Spec.PreserveResourcesOnDeletion = new(true)
+		_, err := hubclient.Patch(ctx, c, work, preserving, client.FieldOwner(memberaccount.FieldManager))
+		failures = append(failures, client.IgnoreNotFound(err))
 	}
-	var faults []error
-	for i := range works.Items {
-		work := &works.Items[i]
-		if work.Spec.PreserveResourcesOnDeletion != nil && *work.Spec.PreserveResourcesOnDeletion {
-			continue
-		}
-		before := work.DeepCopy()
-		work.Spec.PreserveResourcesOnDeletion = new(true)
-		err := c.Patch(ctx, work, client.MergeFrom(before), client.FieldOwner(memberaccount.FieldManager))
-		if client.IgnoreNotFound(err) != nil {
-			faults = append(faults, fmt.Errorf("preserving the objects of the Work %s/%s: %w", namespace, work.Name, err))
-		}
-	}
-	return errors.Join(faults...)
+	return errors.Join(failures...)
 }

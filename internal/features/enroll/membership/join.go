@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
 	"github.com/flagship-k8s/flagship/internal/features/enroll/memberaccount"
 
 	corev1 "k8s.io/api/core/v1"
@@ -224,11 +225,8 @@ func (j *Joiner) readmit(ctx context.Context, cluster *clusterv1alpha1.Cluster, 
 	if account, ok := fresh.Annotations[clusterv1alpha1.ApplyAsAnnotation]; ok {
 		metav1.SetMetaDataAnnotation(&cluster.ObjectMeta, clusterv1alpha1.ApplyAsAnnotation, account)
 	}
-	if !equality.Semantic.DeepEqual(before, cluster) {
-		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-		if err := j.Hub.Patch(ctx, cluster, patch, client.FieldOwner(memberaccount.FieldManager)); err != nil {
-			return fmt.Errorf("changing the address of cluster %q: %w", cluster.Name, err)
-		}
+	if _, err := hubclient.PatchLocked(ctx, j.Hub, before, cluster, client.FieldOwner(memberaccount.FieldManager)); err != nil {
+		return fmt.Errorf("changing the address of cluster %q: %w", cluster.Name, err)
 	}
 	if before.Spec.APIEndpoint != cluster.Spec.APIEndpoint {
 		j.notice(fmt.Sprintf("cluster %s is reached at %s from now on, before at %s; --api-endpoint sets another address than that of the kubeconfig",

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
 	"github.com/flagship-k8s/flagship/internal/features/enroll/memberaccount"
 
 	corev1 "k8s.io/api/core/v1"
@@ -84,8 +85,8 @@ func ChangeTaints(ctx context.Context, hub client.Client, name string, edits []T
 		}
 		before := cluster.DeepCopy()
 		cluster.Spec.Taints = taints
-		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-		return hub.Patch(ctx, cluster, patch, client.FieldOwner(memberaccount.FieldManager))
+		_, err = hubclient.PatchLocked(ctx, hub, before, cluster, client.FieldOwner(memberaccount.FieldManager))
+		return err
 	})
 	switch {
 	case apierrors.IsNotFound(err):

@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
+	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
 	"github.com/flagship-k8s/flagship/internal/features/enroll/memberaccount"
 
 	corev1 "k8s.io/api/core/v1"
@@ -155,7 +155,7 @@ func (u *Unjoiner) choose(ctx context.Context, cluster *clusterv1alpha1.Cluster)
 	if !order(cluster, u.Options.Objects) {
 		return nil
 	}
-	if err := u.Hub.Patch(ctx, cluster, client.MergeFrom(before), client.FieldOwner(memberaccount.FieldManager)); err != nil {
+	if _, err := hubclient.Patch(ctx, u.Hub, before, cluster, client.FieldOwner(memberaccount.FieldManager)); err != nil {
 		return fmt.Errorf("writing to cluster %q what happens to its objects: %w", cluster.Name, err)
 	}
 	return nil
@@ -224,18 +224,17 @@ func (u *Unjoiner) poll(ctx context.Context, uid types.UID, patience time.Durati
 
 // obstacle returns what the deletion waits for, if it is known.
 func (u *Unjoiner) obstacle(ctx context.Context) string {
-	var works workv1alpha1.WorkList
-	err := u.Hub.List(ctx, &works, client.InNamespace(workv1alpha1.ExecutionNamespace(u.Options.Name)))
-	if err != nil || len(works.Items) == 0 {
+	works, err := hubclient.ListWorks(ctx, u.Hub, client.InNamespace(workv1alpha1.ExecutionNamespace(u.Options.Name)))
+	if err != nil || len(works) == 0 {
 		return "the control plane may not be running"
 	}
-	return fmt.Sprintf("%d Works still have objects in the cluster", len(works.Items))
+	return fmt.Sprintf("%d Works still have objects in the cluster", len(works))
 }
 
 // letGo strips the finalizers that wait for the member.
 func (u *Unjoiner) letGo(ctx context.Context) error {
 	namespace := workv1alpha1.ExecutionNamespace(u.Options.Name)
-	if err := ReleaseWorks(ctx, u.Hub, u.Hub, namespace); err != nil {
+	if err := ReleaseWorks(ctx, u.Hub, namespace); err != nil {
 		return err
 	}
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
@@ -247,42 +246,15 @@ func (u *Unjoiner) letGo(ctx context.Context) error {
 	if err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	return RemoveFinalizer(ctx, u.Hub, cluster)
+	return hubclient.RemoveFinalizer(ctx, u.Hub, cluster, clusterv1alpha1.ClusterFinalizer, client.FieldOwner(memberaccount.FieldManager))
 }
 
-// ReleaseWorks removes our finalizer from every Work of a namespace that is on its way out.
-func ReleaseWorks(ctx context.Context, reader client.Reader, writer client.Writer, namespace string) error {
-	var works workv1alpha1.WorkList
-	if err := reader.List(ctx, &works, client.InNamespace(namespace)); err != nil {
-		return fmt.Errorf("listing the Works of %s: %w", namespace, err)
+// ReleaseWorks removes the finalizer of the control plane from every Work of a namespace that is being deleted.
+func ReleaseWorks(ctx context.Context, c client.Client, namespace string) error {
+	works, err := hubclient.ListWorks(ctx, c, client.InNamespace(namespace))
+	failures := []error{err}
+	for _, work := range works {
+		failures = append(failures, hubclient.RemoveFinalizer(ctx, c, work, workv1alpha1.ExecutionFinalizer, client.FieldOwner(memberaccount.FieldManager)))
 	}
-	var faults []error
-	for i := range works.Items {
-		work := &works.Items[i]
-		if !slices.Contains(work.Finalizers, workv1alpha1.ExecutionFinalizer) {
-			continue
-		}
-		before := work.DeepCopy()
-		work.Finalizers = slices.DeleteFunc(slices.Clone(work.Finalizers), func(f string) bool { return f == workv1alpha1.ExecutionFinalizer })
-		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-		if err := writer.Patch(ctx, work, patch, client.FieldOwner(memberaccount.FieldManager)); client.IgnoreNotFound(err) != nil {
-			faults = append(faults, fmt.Errorf("releasing the Work %s/%s: %w", namespace, work.Name, err))
-		}
-	}
-	return errors.Join(faults...)
-}
-
-// RemoveFinalizer lets a Cluster go.
-func RemoveFinalizer(ctx context.Context, writer client.Writer, cluster *clusterv1alpha1.Cluster) error {
-	if !slices.Contains(cluster.Finalizers, clusterv1alpha1.ClusterFinalizer) {
-		return nil
-	}
-	before := cluster.DeepCopy()
-	after := cluster.DeepCopy()
-	after.Finalizers = slices.DeleteFunc(after.Finalizers, func(f string) bool { return f == clusterv1alpha1.ClusterFinalizer })
-	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	if err := writer.Patch(ctx, after, patch, client.FieldOwner(memberaccount.FieldManager)); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("removing the finalizer of cluster %q: %w", cluster.Name, err)
-	}
-	return nil
+	return errors.Join(failures...)
 }

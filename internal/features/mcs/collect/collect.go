@@ -301,7 +301,7 @@ func (c *collector) record(ctx context.Context, cluster string, key types.Namesp
 		if existing == nil || !mcswork.IsCollected(existing) {
 			return 0, nil
 		}
-		return 0, endpointslices.DeleteAll(ctx, c.client, existing)
+		return 0, hubclient.DeleteWorks(ctx, c.client, existing)
 	}
 	c.metrics.Endpoints.Set(within(cluster, key), slice.Endpoints)
 	desired := mcswork.Collected(cluster, mcswork.OwnerLabelsOn(owner), key, slice.Raw, existing)

@@ -173,7 +173,7 @@ func (d *dispatcher) dispatch(ctx context.Context, key types.NamespacedName) (re
 // withdraw deletes the Works of a record.
 func (d *dispatcher) withdraw(ctx context.Context, record types.NamespacedName, works []*workv1alpha1.Work) error {
 	d.metrics.Endpoints.Set(record, 0)
-	return endpointslices.DeleteAll(ctx, d.client, works...)
+	return hubclient.DeleteWorks(ctx, d.client, works...)
 }
 
 // sliceIn returns the slice that a record has; intact is false if others changed what the record is about.
@@ -209,7 +209,7 @@ func (d *dispatcher) write(ctx context.Context, record *workv1alpha1.Work, provi
 	}
 	for _, w := range works {
 		if !wanted[client.ObjectKeyFromObject(w)] {
-			failures = append(failures, endpointslices.DeleteAll(ctx, d.client, w))
+			failures = append(failures, hubclient.DeleteWorks(ctx, d.client, w))
 		}
 	}
 	return errors.Join(failures...)

@@ -95,7 +95,7 @@ func (d *dispatcher) Reconcile(ctx context.Context, request reconcile.Request) (
 		return reconcile.Result{}, err
 	}
 	if record == nil || exportwork.RoleOf(record) != multiclusterv1beta1.RoleEndpoints || record.DeletionTimestamp != nil || len(record.Spec.Workload.Manifests) != 1 {
-		return reconcile.Result{}, endpointslices.DeleteAll(ctx, d.client, works...)
+		return reconcile.Result{}, hubclient.DeleteWorks(ctx, d.client, works...)
 	}
 	s, err := d.read(ctx, exportwork.ServiceOf(record))
 	if err != nil {
@@ -103,7 +103,7 @@ func (d *dispatcher) Reconcile(ctx context.Context, request reconcile.Request) (
 	}
 	from, _ := workv1alpha1.ClusterOfExecutionNamespace(record.Namespace)
 	if !slices.Contains(s.exporting(), from) {
-		return reconcile.Result{}, endpointslices.DeleteAll(ctx, d.client, works...)
+		return reconcile.Result{}, hubclient.DeleteWorks(ctx, d.client, works...)
 	}
 	slice, err := endpointslices.Decode(record.Spec.Workload.Manifests[0].Raw)
 	if err != nil {
@@ -135,7 +135,7 @@ func (d *dispatcher) writeAll(ctx context.Context, s *set, t transfer, slice *di
 		delete(existing, cluster.Name)
 	}
 	for _, w := range existing {
-		failures = append(failures, endpointslices.DeleteAll(ctx, d.client, w))
+		failures = append(failures, hubclient.DeleteWorks(ctx, d.client, w))
 	}
 	return errors.Join(failures...)
 }

@@ -230,7 +230,7 @@ func (i *importer) writeWorks(ctx context.Context, s *set) error {
 			failures = append(failures, i.writeDerived(ctx, s, cluster.Name, surplus), i.writeImport(ctx, s, cluster.Name, surplus))
 		}
 	}
-	return errors.Join(append(failures, endpointslices.DeleteAll(ctx, i.client, slices.Collect(maps.Values(surplus))...))...)
+	return errors.Join(append(failures, hubclient.DeleteWorks(ctx, i.client, slices.Collect(maps.Values(surplus))...))...)
 }
 
 // writeDerived writes the Work of the derived Service of one cluster, and removes it from the surplus.
