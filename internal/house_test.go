@@ -412,9 +412,6 @@ var retiredWords = []struct{ pattern, instead string }{
 	{`asks|knows of|looks at|looked at`, "request, read, or reconcile"},
 }
 
-// notYetPlain are directories whose words are still being replaced.
-var notYetPlain = []string{"internal/host"}
-
 // TestPlainWords refuses retired words in code, comments, names and pages. Identifiers are split into their words.
 func TestPlainWords(t *testing.T) {
 	all := make([]string, len(retiredWords))
@@ -436,7 +433,7 @@ func TestPlainWords(t *testing.T) {
 		switch {
 		case err != nil:
 			return err
-		case d.IsDir() && (slices.Contains(notYetPlain, name) || name == ".git"):
+		case d.IsDir() && name == ".git":
 			return filepath.SkipDir
 		case d.IsDir() || path.Ext(name) != ".go" && path.Ext(name) != ".md" || name == "internal/house_test.go":
 			return nil

@@ -81,7 +81,7 @@ func TestBindingsNameTheirOwnTemplates(t *testing.T) {
 		"Own":                  {binding: bindingOf("shop", own)},
 		"OwnClusterScoped":     {binding: bindingOf("", object(rbac, "ClusterRole", "", "reader"))},
 		"NotReadable":          {binding: bindingOf("shop", object("v1", "Secret", "shop", "top")), refused: apierrors.IsForbidden, words: `may not get secrets "top"`},
-		"NobodyElse":           {who: "mallory", binding: bindingOf("shop", own), refused: apierrors.IsForbidden, words: `user "mallory"`},
+		"OtherUser":            {who: "mallory", binding: bindingOf("shop", own), refused: apierrors.IsForbidden, words: `user "mallory"`},
 		"OtherNamespace":       {binding: bindingOf("tenant", own), refused: apierrors.IsInvalid, words: "spec.resource.namespace"},
 		"NoNamespace":          {binding: bindingOf("shop", object("v1", "ConfigMap", "", "settings")), refused: apierrors.IsInvalid, words: "spec.resource.namespace"},
 		"WideWithNamespace":    {binding: bindingOf("", own), refused: apierrors.IsInvalid, words: "spec.resource.namespace"},

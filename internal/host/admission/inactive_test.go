@@ -24,7 +24,7 @@ func TestInactiveFieldsWarn(t *testing.T) {
 		reason, old, text string
 		want              []string
 	}{
-		"Created":   {"a user is told what he cannot rely on", "", failover, []string{ofFailover}},
+		"Created":   {"a warning says that the field has no effect", "", failover, []string{ofFailover}},
 		"Item":      {"the item of a list is named", "", tolerations, []string{ofTolerations}},
 		"Set":       {"so he is when the field comes later", plain, failover, []string{ofFailover}},
 		"Changed":   {"or with another value", failover, other, []string{ofFailover}},

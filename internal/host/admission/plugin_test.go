@@ -275,7 +275,7 @@ func TestValidate(t *testing.T) {
 			reason: "a webhook that can be asked is fine",
 			object: webhook("{url: 'https://hooks.example.com:8443/lua'}", "[v2, v1alpha1]", "{operations: ['*'], apiGroups: [''], apiVersions: ['*'], kinds: [Thing]}"),
 		},
-		"WebhookNobodyCanAsk": {
+		"WebhookThatCannotBeCalled": {
 			reason: "it would fail whenever an object of the kind comes along",
 			object: strings.Replace(webhook("{url: 'https://hooks.example.com?a=b', caBundle: eHh4}", "[v2]",
 				"{operations: [Guess, '*'], apiGroups: ['*', a], apiVersions: [], kinds: [things/status]}"), "things.example.com", "things", 1),

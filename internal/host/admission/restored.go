@@ -10,7 +10,7 @@ import (
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 )
 
-// detach takes from a binding or Work that somebody creates what would have it deleted as soon as its template or
+// detach removes from a binding or Work that a user creates the fields that would have it deleted as soon as its template or
 // namespace is missed: objects that are restored from a backup come in any order. The control plane puts it back when it
 // meets the template or namespace.
 func detach(a admission.Attributes, object subject) {

@@ -13,7 +13,7 @@ import (
 	configv1alpha1 "github.com/flagship-k8s/flagship/api/config/v1alpha1"
 )
 
-// validateWebhooks finds webhooks that nobody could ever ask.
+// validateWebhooks finds webhooks that cannot be called.
 func validateWebhooks(configuration *configv1alpha1.ResourceInterpreterWebhookConfiguration) field.ErrorList {
 	var errs field.ErrorList
 	for i := range configuration.Webhooks {

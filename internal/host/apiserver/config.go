@@ -53,7 +53,7 @@ type Config struct {
 	// process is killed, something may be when the machine is. For throw-away clusters.
 	NoFsync bool
 	// StorageQuota bounds the embedded etcd's database, in bytes; 0 means 8 GiB. Beyond it nothing can be written, only
-	// read and deleted; a start with more room than that, or after enough was deleted, lifts it.
+	// read and deleted; a start with a larger quota, or after enough was deleted, lifts it.
 	StorageQuota int64
 
 	// ServiceCIDR is the range cluster IPs come from, or two of different families separated by a comma; empty means

@@ -183,13 +183,13 @@ func TestConversionByWebhookBehindAService(t *testing.T) {
 		}
 		return ""
 	})
-	// Webhooks of the hub's own rooms are found the same way.
+	// Webhooks of the hub's own controllers are found the same way.
 	if address, err := hub.ResolveService(ns, "hook", 8443); err != nil || address.Host != net.JoinHostPort("127.0.0.1", port) {
 		t.Errorf("the Service is at %v: %v", address, err)
 	}
 }
 
-// TestConversionByWebhookAtAFixedPlace: the server was told where the Service is, and there is no such Service on it.
+// TestConversionByWebhookAtAFixedPlace: the server is configured with the address of the Service, and there is no such Service on it.
 func TestConversionByWebhookAtAFixedPlace(t *testing.T) {
 	const group = "fixed.example.com"
 	hook := startConverterAt(t, "hook.fixed.svc", fixed)

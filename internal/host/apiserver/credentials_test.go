@@ -141,7 +141,7 @@ func TestCertificatesAreRenewedWhileRunning(t *testing.T) {
 	serial := servingSerial(t)
 	eventually(t, func() string {
 		if !hubClock.HasWaiters() {
-			return "nobody waits for certificates to be due"
+			return "no timer waits for certificates to be due"
 		}
 		return ""
 	})

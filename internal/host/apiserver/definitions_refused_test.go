@@ -276,7 +276,7 @@ func expectCause(t *testing.T, a answer, want string) {
 func TestHarmlessOdditiesAreAccepted(t *testing.T) {
 	tests := map[string]struct{ patch, warning string }{
 		"no other properties":      {schemaOf("{type: object, properties: {a: {type: object, additionalProperties: false}}}"), ""},
-		"format nobody knows":      {schemaOf("{type: object, properties: {a: {type: string, format: thing}}}"), "thing"},
+		"unknown format":           {schemaOf("{type: object, properties: {a: {type: string, format: thing}}}"), "thing"},
 		"set of objects":           {schemaOf("{type: object, properties: {a: {type: array, x-kubernetes-list-type: set, items: {type: object, x-kubernetes-map-type: atomic, properties: {b: {type: string}}}}}}"), "set"},
 		"protected group, allowed": {"{metadata: {name: things.x.k8s.io, annotations: {api-approved.kubernetes.io: 'unapproved, testing'}}, spec: {group: x.k8s.io}}", ""},
 	}

@@ -189,7 +189,7 @@ func TestVersionsOfADefinition(t *testing.T) {
 	})
 	call(t, http.MethodGet, strings.Replace(path, "/v1/", "/v1alpha9/", 1), "").wants(t, http.StatusNotFound)
 
-	// Every version that was ever storage is remembered, and cannot go before somebody says that it is unused.
+	// Every version that was ever storage is remembered, and cannot be removed before a client says that it is unused.
 	merge(t, definitionOf(group), versions("v1")).wants(t, http.StatusOK)
 	eventually(t, func() string {
 		if got := fmt.Sprint(call(t, http.MethodGet, definitionOf(group), "").at("status.storedVersions")); got != "[v1beta1 v1]" {
@@ -199,7 +199,7 @@ func TestVersionsOfADefinition(t *testing.T) {
 	})
 	only := "{spec: {versions: [{name: v1, served: true, storage: true, " + open + "}]}}"
 	expectCause(t, merge(t, definitionOf(group), only).wants(t, http.StatusUnprocessableEntity), "FieldValueInvalid status.storedVersions[0]")
-	// Known upstream: nobody asks there whether such a version exists.
+	// Known upstream: it does not check whether such a version exists.
 	merge(t, definitionOf(group)+"/status?dryRun=All", "{status: {storedVersions: [v1, v7]}}").wants(t, http.StatusOK)
 	merge(t, definitionOf(group)+"/status", "{status: {storedVersions: [v1]}}").wants(t, http.StatusOK)
 	a := merge(t, definitionOf(group), only).wants(t, http.StatusOK)
@@ -351,7 +351,7 @@ func TestColumnsSelectorsAndDeprecation(t *testing.T) {
 	expect(t, "the first row", table.at("rows.0.cells"), "[a 1 p q true 1 <invalid>]")
 	old := strings.Replace(path, "/v1/", "/v1beta1/", 1)
 	beta := call(t, http.MethodGet, old, "", "Accept", asTable).wants(t, http.StatusOK)
-	expect(t, "columns nobody described", columns(beta), "[Name Age]")
+	expect(t, "default columns", columns(beta), "[Name Age]")
 
 	for name, tc := range map[string]struct{ path, warning string }{
 		"default": {old, group + "/v1beta1 Thing is deprecated; use " + group + "/v1 Thing"},

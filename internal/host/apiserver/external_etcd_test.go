@@ -19,7 +19,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/pki"
 )
 
-// startExternalEtcd runs an etcd that asks clients for certificates, and says how to reach it.
+// startExternalEtcd runs an etcd that requires client certificates, and returns how to reach it.
 func startExternalEtcd(t *testing.T) (*embed.Etcd, etcd.External) {
 	t.Helper()
 	dir := t.TempDir()

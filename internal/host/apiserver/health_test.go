@@ -45,7 +45,7 @@ func admin(t *testing.T) *http.Client {
 	return &http.Client{Transport: patient{client.Transport}}
 }
 
-// patient asks again when it is told to come back in a moment, as every client of Kubernetes does: the storage of a kind
+// patient retries when the answer has Retry-After, as every client of Kubernetes does: the storage of a kind
 // is not ready at the very moment in which the kind is served.
 type patient struct{ http.RoundTripper }
 

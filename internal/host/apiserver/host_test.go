@@ -112,11 +112,11 @@ func TestADefinitionIsEstablishedAtOnce(t *testing.T) {
 	t.Errorf("each of %d definitions was held back for %v after its names had been accepted", tries, held)
 }
 
-// TestWhatNobodyDefines: every server of the chain hands on what it does not know, and the last one says that it does not
+// TestUndefinedKinds: every server of the chain delegates what it does not serve, and the last one answers that it does not
 // exist.
-func TestWhatNobodyDefines(t *testing.T) {
+func TestUndefinedKinds(t *testing.T) {
 	for _, path := range []string{
-		"/apis/nobody.example.com", "/apis/nobody.example.com/v1", "/apis/nobody.example.com/v1/things",
+		"/apis/unserved.example.com", "/apis/unserved.example.com/v1", "/apis/unserved.example.com/v1/things",
 		"/apis/apps/v1/namespaces/default/things", "/apis/policy.karmada.io/v1alpha1/things", "/nothing",
 	} {
 		call(t, http.MethodGet, path, "").wants(t, http.StatusNotFound)
@@ -167,7 +167,7 @@ func TestOpenAPIFollowsADefinition(t *testing.T) {
 	says("/openapi/v2", "!"+group)
 }
 
-// TestACustomResourceIsNotMissingAtTheStart: a client that comes early is told to come again, not that there is no such
+// TestACustomResourceIsNotMissingAtTheStart: an early request gets an answer to retry, not that there is no such
 // kind.
 func TestACustomResourceIsNotMissingAtTheStart(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

@@ -29,7 +29,7 @@ const featured = `{type: object, properties: {metadata: {type: object}, spec: {t
   not: {type: integer, not: {minimum: 5}},
   all: {type: integer, allOf: [{minimum: 5}]},
   when: {type: string, format: date-time}, mail: {type: string, format: email}, ip: {type: string, format: ipv4},
-  net: {type: string, format: cidr}, wait: {type: string, format: duration}, odd: {type: string, format: nobody-knows},
+  net: {type: string, format: cidr}, wait: {type: string, format: duration}, odd: {type: string, format: unknown-format},
   set: {type: array, x-kubernetes-list-type: set, items: {type: string}},
   keyed: {type: array, x-kubernetes-list-type: map, x-kubernetes-list-map-keys: [k], items: {type: object, required: [k], properties: {k: {type: string}, v: {type: string}}}},
   atomic: {type: array, x-kubernetes-list-type: atomic, items: {type: string}},
@@ -74,7 +74,7 @@ func instancesRead(t *testing.T, path string) {
 		"null where it may be":       {"nullable: null", "{nullable: null}"},
 		"null where it may not be":   {"word: null", "{}"},
 		"null where there's default": {"defaulted: null", "{}"},
-		"format nobody knows":        {"odd: x", "{odd: x}"},
+		"unknown format":             {"odd: x", "{odd: x}"},
 		"good formats":               {"when: '2026-01-01T00:00:00Z', mail: a@b.c, ip: 1.2.3.4, net: 1.2.3.0/24, wait: 3s", "{when: '2026-01-01T00:00:00Z', mail: a@b.c, ip: 1.2.3.4, net: 1.2.3.0/24, wait: 3s}"},
 	}
 	number := 0

@@ -29,7 +29,7 @@ var (
 	hubDir  string
 	clients kubernetes.Interface
 	objects dynamic.Interface
-	// fixed is where the hub is told that the Service fixed/hook is.
+	// fixed is the address that the hub is configured with for the Service fixed/hook.
 	fixed net.Listener
 	// hubClock is the hub's clock for certificates. It begins far in the past, so that a test can move
 	// it until certificates are due and new ones are still valid today.

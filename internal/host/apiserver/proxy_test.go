@@ -183,16 +183,16 @@ func grantProxy(t *testing.T, name string, subjects ...rbacv1.Subject) {
 func TestProxyRefusesThePowerful(t *testing.T) {
 	registerMember(t, "strict", member(t))
 	path := fmt.Sprintf(proxyPath, "strict") + "/api"
-	grantProxy(t, "anybody-proxy", rbacv1.Subject{Kind: "User", APIGroup: rbacv1.GroupName, Name: "anybody"}, rbacv1.Subject{Kind: "Group", APIGroup: rbacv1.GroupName, Name: "system:authenticated"})
+	grantProxy(t, "any-user-proxy", rbacv1.Subject{Kind: "User", APIGroup: rbacv1.GroupName, Name: "any-user"}, rbacv1.Subject{Kind: "Group", APIGroup: rbacv1.GroupName, Name: "system:authenticated"})
 	for name, client := range map[string]*http.Client{
-		"masters": as(t, "admin", "system:masters"), "nodes": as(t, "anybody", "system:nodes"), "scheduler": as(t, "system:kube-scheduler"),
-		"kube-system": as(t, "system:serviceaccount:kube-system:x"), "nobody in particular": as(t, "stranger"),
+		"masters": as(t, "admin", "system:masters"), "nodes": as(t, "any-user", "system:nodes"), "scheduler": as(t, "system:kube-scheduler"),
+		"kube-system": as(t, "system:serviceaccount:kube-system:x"), "no right at all": as(t, "stranger"),
 	} {
 		if code, body := ask(t, client, path, nil); code != http.StatusForbidden {
 			t.Errorf("%s: got %d: %s, want 403", name, code, body)
 		}
 	}
-	if code, body := ask(t, as(t, "anybody"), path, nil); code != http.StatusOK {
+	if code, body := ask(t, as(t, "any-user"), path, nil); code != http.StatusOK {
 		t.Errorf("a user who is named: got %d: %s", code, body)
 	}
 }
@@ -200,7 +200,7 @@ func TestProxyRefusesThePowerful(t *testing.T) {
 func TestProxyNeedsTheRight(t *testing.T) {
 	registerMember(t, "guarded", member(t))
 	path := fmt.Sprintf(proxyPath, "guarded") + "/api"
-	if code, body := ask(t, as(t, "nobody"), path, nil); code != http.StatusForbidden {
+	if code, body := ask(t, as(t, "unbound"), path, nil); code != http.StatusForbidden {
 		t.Errorf("without a role: got %d: %s, want 403", code, body)
 	}
 	_, err := clients.RbacV1().ClusterRoles().Create(t.Context(), &rbacv1.ClusterRole{
@@ -214,13 +214,13 @@ func TestProxyNeedsTheRight(t *testing.T) {
 	}
 	_, err = clients.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "guarded-proxy"},
-		Subjects:   []rbacv1.Subject{{Kind: "User", APIGroup: "rbac.authorization.k8s.io", Name: "nobody"}},
+		Subjects:   []rbacv1.Subject{{Kind: "User", APIGroup: "rbac.authorization.k8s.io", Name: "unbound"}},
 		RoleRef:    rbacv1.RoleRef{APIGroup: "rbac.authorization.k8s.io", Kind: "ClusterRole", Name: "guarded-proxy"},
 	}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	client := as(t, "nobody")
+	client := as(t, "unbound")
 	eventually(t, func() string {
 		if code, body := ask(t, client, path, nil); code != http.StatusOK {
 			return fmt.Sprintf("with a role: got %d: %s", code, body)
@@ -279,6 +279,6 @@ func TestProxyUpgrades(t *testing.T) {
 	}
 	_, _ = fmt.Fprintln(conn, "hello")
 	if line, err := reader.ReadString('\n'); err != nil || line != "hello\n" {
-		t.Errorf("the echo is %q, %v", line, err)
+		t.Errorf("the returned line is %q, %v", line, err)
 	}
 }

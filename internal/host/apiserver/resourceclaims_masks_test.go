@@ -225,7 +225,7 @@ func dig(document any, path []string) any {
 	return document
 }
 
-// cut leaves of a document what the case looks at.
+// cut leaves of a document the parts that the case compares.
 func cut(document any, request exchange) any {
 	if request.Pick != nil {
 		picked := map[string]any{}

@@ -329,13 +329,13 @@ func TestResourceClaimSchemas(t *testing.T) {
 	for _, kind := range []string{"ResourceClaim", "ResourceClaimTemplate", "ResourceClass", "PodSchedulingContext"} {
 		schema := published.Components.Schemas["io.k8s.api.resource.v1alpha2."+kind]
 		if schema.Description == "" || !slices.Contains(schema.Kinds, metav1.GroupVersionKind{Group: resourcev1alpha2.GroupName, Version: "v1alpha2", Kind: kind}) {
-			t.Errorf("nobody can explain a %s: %+v", kind, schema)
+			t.Errorf("kubectl cannot explain a %s: %+v", kind, schema)
 		}
 	}
 	for name, schema := range published.Components.Schemas {
 		for property, field := range schema.Properties {
 			if strings.HasPrefix(name, "io.k8s.api.resource.v1alpha2.") && field.Description == "" {
-				t.Errorf("nobody can explain %s.%s", name, property)
+				t.Errorf("kubectl cannot explain %s.%s", name, property)
 			}
 		}
 	}
@@ -485,8 +485,8 @@ func TestSpecsCannotBeChanged(t *testing.T) {
 	}
 }
 
-// TestNobodyNewHoldsAClaimThatGoes: consumers of a claim that is being deleted may leave, and not come.
-func TestNobodyNewHoldsAClaimThatGoes(t *testing.T) {
+// TestAClaimThatIsDeletedGetsNoConsumer: consumers of a claim that is being deleted may leave, and not come.
+func TestAClaimThatIsDeletedGetsNoConsumer(t *testing.T) {
 	claims := objects.Resource(resourceClaims).Namespace(namespace(t))
 	claim := resourceObject(t, "ResourceClaim", "going", "{metadata: {name: going, finalizers: [d/deletion-protection]}, spec: {resourceClassName: gpu}}")
 	if _, err := claims.Create(t.Context(), claim, metav1.CreateOptions{}); err != nil {
@@ -561,7 +561,7 @@ func TestBadResourceClaimStatusIsRefused(t *testing.T) {
 		"a driver with a long name":       {"{}", "{driverName: " + strings.Repeat("d", 64) + "}", "Invalid: FieldValueTooLong status.driverName"},
 		"a driver with a bad name":        {"{}", "{driverName: bad_driver}", "Invalid: FieldValueInvalid status.driverName"},
 		"a driver with upper case":        {"{}", "{driverName: GPU.example.com}", ""},
-		"a handle of nobody":              {"{}", "{driverName: d, allocation: {resourceHandles: [{data: x}]}}", "Invalid: FieldValueInvalid status.allocation.resourceHandles[0].driverName, FieldValueRequired status.allocation.resourceHandles[0].driverName"},
+		"a handle without a driver":       {"{}", "{driverName: d, allocation: {resourceHandles: [{data: x}]}}", "Invalid: FieldValueInvalid status.allocation.resourceHandles[0].driverName, FieldValueRequired status.allocation.resourceHandles[0].driverName"},
 		"a handle with two kinds of data": {"{}", "{driverName: d, allocation: {resourceHandles: [{driverName: d, data: x, structuredData: {nodeName: node}}]}}", "Invalid: FieldValueInvalid status.allocation.resourceHandles[0]"},
 		"a result of no model":            {"{}", "{driverName: d, allocation: {resourceHandles: [{driverName: d, structuredData: {results: [{}]}}]}}", "Invalid: FieldValueRequired status.allocation.resourceHandles[0].structuredData.results[0]"},
 		"a result on a bad node": {"{}", "{driverName: d, allocation: {resourceHandles: [{driverName: d, structuredData: {nodeName: Bad_Node, results: [{namedResources: {name: Bad_Name}}]}}]}}",
@@ -572,7 +572,7 @@ func TestBadResourceClaimStatusIsRefused(t *testing.T) {
 		"a new consumer of what is asked back": {"{driverName: d, allocation: {}, deallocationRequested: true}", "{driverName: d, allocation: {}, deallocationRequested: true, reservedFor: [{resource: pods, name: p, uid: u}]}", "Invalid: FieldValueForbidden status.reservedFor"},
 		"asked back without allocation":        {"{}", "{deallocationRequested: true}", "Invalid: FieldValueForbidden status"},
 		"on no nodes":                          {"{}", "{driverName: d, allocation: {availableOnNodes: {nodeSelectorTerms: []}}}", "Invalid: FieldValueRequired status.allocation.availableOnNodes.nodeSelectorTerms"},
-		"nodes nobody can name": {"{}", "{driverName: d, allocation: {availableOnNodes: {nodeSelectorTerms: [{matchFields: [{key: spec.x, operator: In, values: [a]}]}]}}}",
+		"nodes that do not exist": {"{}", "{driverName: d, allocation: {availableOnNodes: {nodeSelectorTerms: [{matchFields: [{key: spec.x, operator: In, values: [a]}]}]}}}",
 			"Invalid: FieldValueInvalid status.allocation.availableOnNodes.nodeSelectorTerms[0].matchFields[0].key"},
 	} {
 		t.Run(reason, func(t *testing.T) {

@@ -50,7 +50,7 @@ type Server struct {
 	converter *versions.Converter
 	// services finds the Services that webhooks name.
 	services webhook.ServiceResolver
-	// defines tells whether a resource is one of a definition.
+	// defines returns whether a resource is one of a definition.
 	defines func(schema.GroupResource) bool
 
 	informers informers.SharedInformerFactory

@@ -18,7 +18,7 @@ func (s *Server) StorageSize(ctx context.Context) (used, quota int64, err error)
 	return s.storage.Size(ctx)
 }
 
-// InUse tells whether there may be objects of a resource: false is the answer about custom resources of which none was ever
+// InUse returns whether there may be objects of a resource: false is the answer about custom resources of which none was ever
 // seen. It is quick. To list or watch such a resource costs far more than its definition does.
 func (s *Server) InUse(ctx context.Context, resource schema.GroupResource) bool {
 	return s.storage.Usage == nil || !s.defines(resource) || s.storage.Usage.Used(ctx, resource)
@@ -31,7 +31,7 @@ func (s *Server) OnUse(tell func()) {
 	}
 }
 
-// holds is InUse that asks storage rather than say no.
+// holds is InUse that reads storage instead of returning false.
 func (s *Server) holds(ctx context.Context, resource schema.GroupResource) bool {
 	return s.storage.Usage == nil || !s.defines(resource) || s.storage.Usage.Holds(ctx, resource)
 }

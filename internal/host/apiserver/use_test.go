@@ -9,10 +9,10 @@ import (
 
 func TestACustomResourceIsInUseFromItsFirstObjectOn(t *testing.T) {
 	const group = "used.example.com"
-	told := make(chan struct{}, 100)
+	notified := make(chan struct{}, 100)
 	hub.OnUse(func() {
 		select {
-		case told <- struct{}{}:
+		case notified <- struct{}{}:
 		default: // one is enough
 		}
 	})
@@ -24,9 +24,9 @@ func TestACustomResourceIsInUseFromItsFirstObjectOn(t *testing.T) {
 	call(t, http.MethodPost, path, thing(group, "v1", "a", "spec: {}")).wants(t, http.StatusCreated)
 	for !hub.InUse(t.Context(), things) {
 		select {
-		case <-told:
+		case <-notified:
 		case <-t.Context().Done():
-			t.Fatal("nobody told of the first object")
+			t.Fatal("there was no notification of the first object")
 		}
 	}
 	call(t, http.MethodDelete, path+"/a", "").wants(t, http.StatusOK)
@@ -39,11 +39,11 @@ func TestACustomResourceIsInUseFromItsFirstObjectOn(t *testing.T) {
 	call(t, http.MethodPost, path, thing(early, "v1", "a", "spec: {}")).wants(t, http.StatusCreated)
 	eventually(t, func() string { // the collector may have asked before
 		if !hub.InUse(t.Context(), schema.GroupResource{Group: early, Resource: "things"}) {
-			return "what was there before anybody asked does not count"
+			return "objects before the first call do not count"
 		}
 		return ""
 	})
-	for _, resource := range []schema.GroupResource{{Resource: "pods"}, {Group: "apps", Resource: "deployments"}, {Group: "nobody.example.com", Resource: "things"}} {
+	for _, resource := range []schema.GroupResource{{Resource: "pods"}, {Group: "apps", Resource: "deployments"}, {Group: "unused.example.com", Resource: "things"}} {
 		if !hub.InUse(t.Context(), resource) {
 			t.Errorf("%s has no definition, and so may be in use", resource)
 		}

@@ -175,7 +175,7 @@ func TestWorkStatusIsChecked(t *testing.T) {
 	}
 }
 
-// TestBindingConditionsHaveOwners: two rooms apply their own conditions, and neither takes the other's away.
+// TestBindingConditionsHaveOwners: two controllers apply their own conditions, and neither removes those of the other.
 func TestBindingConditionsHaveOwners(t *testing.T) {
 	bindings := in(t, bindingsResource)
 	stored(t, bindings, bindingHead, "b", "{resource: "+deployment+"}")

@@ -106,7 +106,7 @@ func TestWorkCollections(t *testing.T) {
 	}
 }
 
-// TestWorkWatch: a watch can begin with what there is, and says when it has told all of it.
+// TestWorkWatch: a watch can begin with what there is, and marks the end of that.
 func TestWorkWatch(t *testing.T) {
 	works := in(t, worksResource)
 	stored(t, works, workHead, "there", manifests)
@@ -124,7 +124,7 @@ func TestWorkWatch(t *testing.T) {
 		for e := range watching.ResultChan() {
 			object, ok := e.Object.(*unstructured.Unstructured)
 			if !ok || e.Type != kind && e.Type != watch.Bookmark {
-				t.Fatalf("it tells of %s %v, want %s", e.Type, e.Object, kind)
+				t.Fatalf("it sent %s %v, want %s", e.Type, e.Object, kind)
 			}
 			if e.Type == kind {
 				return object
@@ -134,7 +134,7 @@ func TestWorkWatch(t *testing.T) {
 		return nil
 	}
 	if got := next(watch.Added).GetName(); got != "there" {
-		t.Errorf("first it tells of %s", got)
+		t.Errorf("first it sent %s", got)
 	}
 	if mark := next(watch.Bookmark); mark.GetAnnotations()[metav1.InitialEventsAnnotationKey] != "true" {
 		t.Errorf("the bookmark is %v", mark)
@@ -143,7 +143,7 @@ func TestWorkWatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := next(watch.Modified); got.GetGeneration() != 2 {
-		t.Errorf("then it tells of generation %d", got.GetGeneration())
+		t.Errorf("then it sent generation %d", got.GetGeneration())
 	}
 	if err := works.Delete(t.Context(), "there", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
@@ -173,7 +173,7 @@ func TestWorkFieldsHaveManagers(t *testing.T) {
 	}
 }
 
-// TestWorkStatusVerbs: status is read, replaced and patched in each way, and a condition applied by somebody goes with them.
+// TestWorkStatusVerbs: status is read, replaced and patched in each way, and a condition that a client applied is kept.
 func TestWorkStatusVerbs(t *testing.T) {
 	works := in(t, worksResource)
 	work := stored(t, works, workHead, "w", manifests)

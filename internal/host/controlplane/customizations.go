@@ -13,8 +13,8 @@ import (
 	configv1alpha1 "github.com/flagship-k8s/flagship/api/config/v1alpha1"
 )
 
-// customizations hands the interpreter what users say about kinds: the Lua of customizations and the webhooks, and tells
-// the rooms when that changes.
+// customizations passes the interpreter customizations of users, Lua and webhooks, to the interpreter, and notifies the loops
+// when they change.
 type customizations struct{ *components }
 
 // Start implements manager.Runnable.
@@ -34,7 +34,7 @@ func (c customizations) Start(ctx context.Context) error {
 	return nil
 }
 
-// load takes over what is there, before any room asks: what has been made of an object depends on it.
+// load reads the customizations that exist before a loop interprets an object: the result depends on them.
 func (c customizations) load(ctx context.Context) error {
 	return errors.Join(c.readScripts(ctx, c.mgr.GetAPIReader()), c.readWebhooks(ctx, c.mgr.GetAPIReader()))
 }

@@ -23,7 +23,7 @@ type Hub struct {
 }
 
 // Start brings up a control plane and returns when it serves every kind. It runs until the context is done, and ends early
-// only if a part of it fails; Wait tells.
+// only if a part of it fails; see Wait.
 func Start(ctx context.Context, o Options) (*Hub, error) {
 	o = o.complete()
 	server, err := apiserver.Start(ctx, o.Server)

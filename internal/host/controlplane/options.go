@@ -49,7 +49,7 @@ type Options struct {
 	FailureThreshold time.Duration
 	// SuccessThreshold is how long it must have been well again. Default 30 s.
 	SuccessThreshold time.Duration
-	// LeasePeriod is how often the Lease of an agent is looked at. Default 5 s.
+	// LeasePeriod is how often the Lease of an agent is read. Default 5 s.
 	LeasePeriod time.Duration
 	// LeaseGrace is how long an agent may give no sign of life before nothing is known of its cluster. Default 40 s.
 	LeaseGrace time.Duration
@@ -82,7 +82,7 @@ type Options struct {
 	Clock clock.WithTicker
 
 	lookups *admissionLookups
-	// guard answers the pages of package restore; nil until the rooms are built.
+	// guard answers the pages of package restore; nil until the loops are built.
 	guard *atomic.Pointer[restore.Guard]
 
 	// metrics are those of the control plane itself.
@@ -157,7 +157,7 @@ func (o Options) excludes(ref hubstore.Ref) bool {
 	return o.skips(ref.Namespace) || ref == hubstore.NamespaceRef(ref.Name) && o.skips(ref.Name)
 }
 
-// neverTemplate tells which objects no binding may name.
+// neverTemplate returns whether an object must not be named by a binding.
 func neverTemplate(kind schema.GroupVersionKind, namespace, name string) bool {
 	return hubstore.Excluded(hubstore.Ref{GroupVersionKind: kind, Namespace: namespace, Name: name})
 }

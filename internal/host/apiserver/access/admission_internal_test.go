@@ -29,7 +29,7 @@ var leftOff = map[string]string{
 	"TaintNodesByCondition":        "the hub has no nodes",
 }
 
-// TestEveryDefaultPluginIsDecidedUpon fails when upstream turns on a plugin nobody here has thought about.
+// TestEveryDefaultPluginIsDecidedUpon fails when upstream turns on a plugin that this package has no decision for.
 func TestEveryDefaultPluginIsDecidedUpon(t *testing.T) {
 	upstream := sets.New(kubeoptions.AllOrderedPlugins...).Difference(kubeoptions.DefaultOffAdmissionPlugins())
 	decided := hubPlugins()

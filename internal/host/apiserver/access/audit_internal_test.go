@@ -39,7 +39,7 @@ func TestAuditPolicy(t *testing.T) {
 		"Status":      {"nor statuses, of any group", request(alice, "patch", "work.karmada.io", "works", "status"), false},
 		"CoreStatus":  {"of the core group, too", request(alice, "patch", "", "pods", "status"), false},
 		"Question":    {"nor questions about rights", request(alice, "create", "authorization.k8s.io", "selfsubjectaccessreviews", ""), false},
-		"Health":      {"nor looks at the health", authorizer.AttributesRecord{User: alice, Verb: "get", Path: "/readyz"}, false},
+		"Health":      {"nor reads of the health", authorizer.AttributesRecord{User: alice, Verb: "get", Path: "/readyz"}, false},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -48,7 +48,7 @@ type Config struct {
 	BootstrapTokens bool
 	// CA is put into token Secrets so that their users can verify the hub.
 	CA []byte
-	// InUse tells, from memory, whether there may be objects of a resource, and Holds whether there are at this moment. What
+	// InUse returns, from memory, whether there may be objects of a resource, and Holds whether there are at this moment. What
 	// is not in use is left alone.
 	InUse, Holds func(context.Context, schema.GroupResource) bool
 	// OnUse has a function called when the answer of InUse may have become another one.

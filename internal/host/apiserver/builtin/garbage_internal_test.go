@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// TestAWatchEndsWithItsKind: the collector ends the monitor of a kind that is gone, and with that nobody may go on asking for
+// TestAWatchEndsWithItsKind: the collector ends the monitor of a kind that is gone, and after that no client may go on listing
 // it. When the kind is back it is watched anew.
 func TestAWatchEndsWithItsKind(t *testing.T) {
 	things := schema.GroupVersionResource{Group: "gone.example.com", Version: "v1", Resource: "things"}

@@ -91,7 +91,7 @@ func (v verified) RoundTrip(req *http.Request) (*http.Response, error) {
 // WrappedRoundTripper has requests that upgrade their connection find the dialer; they call check themselves.
 func (v verified) WrappedRoundTripper() http.RoundTripper { return v.way.Transport }
 
-// check asks the member who it is, whatever connections there are.
+// check reads the identity of the member, whatever connections there are.
 func (v verified) check(ctx context.Context) error { return v.way.Check(ctx, v.who) }
 
 // mainCredential is what the Secret of spec.secretRef holds.

@@ -161,7 +161,7 @@ func TestDialVerifies(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := fetch(t, endpoint); err != nil {
-		t.Errorf("told not to verify: %v", err)
+		t.Errorf("without verification: %v", err)
 	}
 }
 
@@ -272,7 +272,7 @@ func socks(t *testing.T) string {
 func TestDialRefuses(t *testing.T) {
 	cases := map[string]func(*fleet){
 		"a Secret of another cluster": func(f *fleet) { f.edit = func(s *corev1.Secret) { s.OwnerReferences[0].UID = "other" } },
-		"a Secret of nobody":          func(f *fleet) { f.edit = func(s *corev1.Secret) { s.OwnerReferences = nil } },
+		"a Secret without an owner":   func(f *fleet) { f.edit = func(s *corev1.Secret) { s.OwnerReferences = nil } },
 		"a Secret without a note":     func(f *fleet) { f.edit = func(s *corev1.Secret) { s.Annotations = nil } },
 		"a Secret for another address": func(f *fleet) {
 			f.edit = func(s *corev1.Secret) { s.Annotations[clusterv1alpha1.CredentialForAnnotation] = "sha256:00" }

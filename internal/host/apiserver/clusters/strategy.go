@@ -98,7 +98,7 @@ func (s specStrategy) validateAddresses(cluster, old *clusterv1alpha1.Cluster) f
 		}
 		location, err := url.Parse(text)
 		if err != nil {
-			continue // Validation tells.
+			continue // Validation reports it.
 		}
 		if err := s.rules.CheckHost(location.Hostname()); err != nil {
 			errs = append(errs, field.Forbidden(field.NewPath("spec", address.field), err.Error()))

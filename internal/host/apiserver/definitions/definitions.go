@@ -56,7 +56,7 @@ func Install(ctx context.Context, config *rest.Config) error {
 }
 
 // establishPending finishes what a server that was killed had begun. That a definition whose names are accepted is to be
-// established is kept in memory only; upstream looks at it again after five minutes.
+// established is kept in memory only; upstream checks it again after five minutes.
 func EstablishPending(ctx context.Context, config *rest.Config) error {
 	client, err := clientset.NewForConfig(config)
 	if err != nil {

@@ -131,7 +131,7 @@ func (d *document) drop(name string) int {
 	return len(d.definitions)
 }
 
-// Get implements cached.Value. Its one caller writes a document down when it gets a new tag, before it asks again; so what
+// Get implements cached.Value. Its one caller stores a document when it gets a new tag, before it calls again; so what
 // is asked for again is emptied, since those who have it never let go of it. It does not fail: after a failure they would
 // write down an earlier one.
 func (d *document) Get() (*spec3.OpenAPI, string, error) {

@@ -53,7 +53,7 @@ func Configuration(keys Keys, plain bool) ([]byte, error) {
 	return text, nil
 }
 
-// isPlain tells whether a configuration that Configuration made stores objects unencrypted.
+// isPlain returns whether a configuration that Configuration made stores objects unencrypted.
 func isPlain(text []byte) (bool, error) {
 	var config apiserverv1.EncryptionConfiguration
 	if err := yaml.UnmarshalStrict(text, &config); err != nil {

@@ -25,7 +25,7 @@ func TestParseKeys(t *testing.T) {
 		"Rotating":   {"the first key is the one that encrypts", "key-20260101t000000z " + legacy + "\ngenerated " + legacy + "\n", "key-20260101t000000z generated"},
 		"Empty":      {"a server without a key would store nothing", "\n", ""},
 		"Short":      {"a damaged key is refused", "generated c2hvcnQ=", ""},
-		"Twice":      {"two keys of one name cannot be told apart", "a " + legacy + "\na " + legacy, ""},
+		"Twice":      {"two keys of one name cannot be distinguished", "a " + legacy + "\na " + legacy, ""},
 		"ColonName":  {"a colon ends the name in what is stored", "a:b " + legacy, ""},
 		"ThreeWords": {"what is not understood is refused", "a b " + legacy, ""},
 	}

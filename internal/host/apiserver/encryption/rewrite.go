@@ -145,7 +145,7 @@ func storedWith(keys Keys, plain bool) string {
 	return name + ": " + strings.Join(resources, ",")
 }
 
-// recorded tells whether everything is stored with the first of the keys.
+// recorded returns whether everything is stored with the first of the keys.
 func (r *Rewriter) recorded(ctx context.Context, keys Keys, plain bool) (bool, error) {
 	record, err := r.kube.CoreV1().ConfigMaps(clusterv1alpha1.SystemNamespace).Get(ctx, recordName, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {

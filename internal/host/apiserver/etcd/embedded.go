@@ -24,7 +24,7 @@ const (
 	defaultPrefix = "/registry"
 	// etcdDial is how long a connection to an etcd elsewhere may take to come about.
 	dialTimeout = 20 * time.Second
-	// longestSocketPath is what the kernel allows in a socket address, less room for the name.
+	// longestSocketPath is what the kernel allows in a socket address, less the length of the name.
 	longestSocketPath = 90
 )
 
@@ -52,9 +52,9 @@ func start(ctx context.Context, dir string, quota int64, noFsync bool) (*embedde
 	running.server = server
 	select {
 	case <-server.Server.ReadyNotify():
-		if err := running.makeRoom(ctx); err != nil {
+		if err := running.disarmFull(ctx); err != nil {
 			running.stop()
-			return nil, fmt.Errorf("making room in etcd: %w", err)
+			return nil, fmt.Errorf("disarming the alarm of etcd: %w", err)
 		}
 		return running, nil
 	case err := <-server.Err():
@@ -69,9 +69,9 @@ func start(ctx context.Context, dir string, quota int64, noFsync bool) (*embedde
 	}
 }
 
-// makeRoom ends the alarm of an etcd that was full, if it is not any more: the alarm is part of the data, and nobody
-// but this process can reach etcd to lift it.
-func (e *embedded) makeRoom(ctx context.Context) error {
+// disarmFull ends the alarm of an etcd that was full, if it is not any more: the alarm is part of the data, and no other
+// process can reach etcd to disarm it.
+func (e *embedded) disarmFull(ctx context.Context) error {
 	server := e.server.Server
 	full := &etcdserverpb.AlarmRequest{Action: etcdserverpb.AlarmRequest_GET, Alarm: etcdserverpb.AlarmType_NOSPACE}
 	raised, err := server.Alarm(ctx, full)
@@ -106,10 +106,10 @@ func config(dir, sockets string, quota int64, noFsync bool) *embed.Config {
 	cfg.InitialCluster = cfg.InitialClusterFromName(cfg.Name)
 	cfg.Dir = dir
 	cfg.ListenClientUrls, cfg.AdvertiseClientUrls = []url.URL{client}, []url.URL{client}
-	// On a socket of its own, so that what comes in on the other need not be told apart.
+	// On a socket of its own, so that connections to the other need not be distinguished.
 	cfg.ListenClientHttpUrls = []url.URL{socket("http")}
 	// The advertised peer address stays the default one: it is recorded in the data, which may be
-	// moved to another directory, and in a cluster of one nobody dials it.
+	// moved to another directory, and in a cluster of one no member connects to it.
 	cfg.ListenPeerUrls = []url.URL{socket("peer")}
 	cfg.QuotaBackendBytes = quota
 	cfg.UnsafeNoFsync = noFsync

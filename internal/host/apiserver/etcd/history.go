@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// historyPeriod is how often the size of the database is looked at.
+	// historyPeriod is how often the size of the database is read.
 	historyPeriod = 2 * time.Second
 	// historyFrom is the part of the quota that must be in use, and historyGrowth the part by which that must have grown since
 	// the last time, for history to be compacted early.
@@ -26,7 +26,7 @@ const (
 
 // history compacts the versions of objects that were replaced, when they fill the database. API servers compact what is older
 // than five minutes. In that time a user who updates a few large objects again and again, within any limit of what is
-// stored for him, could fill a database of 8 GiB, after which nobody could write.
+// stored for him, could fill a database of 8 GiB, after which no client could write.
 type history struct {
 	etcd *embedded
 	// base is what was in use when least was since the last compaction, in bytes.

@@ -37,7 +37,7 @@ type Storage struct {
 	Transport storagebackend.TransportConfig
 	// Direct calls the etcd inside this process; nil for an external one.
 	Direct *storage.Direct
-	// Usage knows of which resources there are objects, and Namespaces how much is stored in each namespace. Both are nil unless
+	// Usage has the resources that have objects, and Namespaces how much is stored in each namespace. Both are nil unless
 	// it is counted.
 	Usage      *storage.Usage
 	Namespaces *storage.Namespaces

@@ -59,7 +59,7 @@ func (a *answer) Write(data []byte) (int, error) {
 // Flush begins the answer: whatever is written is with the reader at once.
 func (a *answer) Flush() { a.WriteHeader(http.StatusOK) }
 
-// CloseNotify tells when the client has gone.
+// CloseNotify notifies when the client has gone.
 func (a *answer) CloseNotify() <-chan bool {
 	gone := make(chan bool, 1)
 	context.AfterFunc(a.ctx, func() { gone <- true })
@@ -119,7 +119,7 @@ func (b *body) Read(into []byte) (int, error) {
 	return n, err
 }
 
-// Close is the client's: the handler learns that nobody listens any more.
+// Close is called by the client: the context of the handler ends.
 func (b *body) Close() error {
 	b.mu.Lock()
 	b.closed = true

@@ -108,7 +108,7 @@ func TestStream(t *testing.T) {
 		}
 		_ = response.Body.Close()
 		if err := <-ended; err == nil {
-			t.Error("the handler goes on for nobody")
+			t.Error("the handler goes on without a client")
 		}
 	})
 }
@@ -215,7 +215,7 @@ func TestClosedReaderFreesTheHandler(t *testing.T) {
 		synctest.Wait()
 		_ = response.Body.Close()
 		if err := <-ended; err == nil {
-			t.Error("the handler writes to nobody")
+			t.Error("the handler writes without a reader")
 		}
 	})
 }
@@ -239,6 +239,6 @@ func TestStoppedServer(t *testing.T) {
 	close(stopped)
 	c := &http.Client{Transport: inprocess.NewTransport(http.NotFoundHandler(), &wire{}, stopped)}
 	if _, err := get(t, c); !errors.Is(err, inprocess.ErrStopped) {
-		t.Errorf("got %v, want ErrStopped: etcd is gone, and who asks it waits for ever", err)
+		t.Errorf("got %v, want ErrStopped: etcd is gone, and a request to it would never end", err)
 	}
 }

@@ -86,7 +86,7 @@ func (a *Authority) sign(p Profile, public crypto.PublicKey) ([]byte, error) {
 	now := a.now()
 	end := now.Add(p.life())
 	if end.After(a.Certificate.NotAfter) {
-		end = a.Certificate.NotAfter // nobody would trust it any longer
+		end = a.Certificate.NotAfter // no client would trust it any longer
 	}
 	template := &x509.Certificate{
 		SerialNumber:          serial,

@@ -192,7 +192,7 @@ func TestModes(t *testing.T) {
 	}
 }
 
-// verifies tells whether a certificate is good for somebody who trusts the bundle, at a time.
+// verifies returns whether a certificate is valid for a client that trusts the bundle, at a time.
 func verifies(t *testing.T, bundle, cert []byte, at time.Time) error {
 	t.Helper()
 	roots := x509.NewCertPool()
@@ -203,7 +203,7 @@ func verifies(t *testing.T, bundle, cert []byte, at time.Time) error {
 	return err
 }
 
-// TestAuthoritiesSucceedEachOther goes through twenty-five years in steps of 100 days. Somebody who takes the bundle once a
+// TestAuthoritiesSucceedEachOther goes through twenty-five years in steps of 100 days. A client that takes the bundle once a
 // year always trusts the certificate that a server shows, and the server always trusts one that it signed a year ago.
 func TestAuthoritiesSucceedEachOther(t *testing.T) {
 	dir, clock := open(t)
@@ -265,7 +265,7 @@ func TestAnAuthorityIsReplacedByCommand(t *testing.T) {
 	}
 	prepared := authority(t, dir)
 	if !prepared.Certificate.Equal(before.Certificate) {
-		t.Error("a successor signs before it was told to")
+		t.Error("a successor signs before the switch")
 	}
 	if err := dir.Switch("ca"); err != nil {
 		t.Fatal(err)

@@ -33,7 +33,7 @@ func nextName(name string) string { return name + "-next.key" }
 func (d *Dir) Bundle(name string) string { return d.File(bundleName(name)) }
 
 // Renew takes the step that is due in the life of an authority: it makes a successor two years before the end, has it sign 400
-// days before the end, and forgets authorities that have ended. It tells whether anything changed.
+// days before the end, and forgets authorities that have ended. It returns whether anything changed.
 func (d *Dir) Renew(name, commonName string) (changed bool, err error) {
 	authority, err := d.Authority(name, commonName)
 	if err != nil {

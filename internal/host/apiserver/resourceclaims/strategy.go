@@ -25,7 +25,7 @@ type rules[T runtime.Object] struct {
 	validateUpdate func(object, old T) field.ErrorList
 }
 
-// strategy is how upstream's registry asks for the rules.
+// strategy has the rules in the form that upstream's registry requires.
 type strategy[T runtime.Object] struct {
 	runtime.ObjectTyper
 	names.NameGenerator

@@ -45,7 +45,7 @@ func BindOperators(ctx context.Context, config *rest.Config) error {
 		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: clusterv1alpha1.OperatorsGroup}},
 	}, metav1.CreateOptions{})
 	switch {
-	case apierrors.IsAlreadyExists(err): // from a start that was interrupted, or made by somebody who wants it so
+	case apierrors.IsAlreadyExists(err): // from a start that was interrupted, or made by a user on purpose
 	case err != nil:
 		return fmt.Errorf("binding the operators: %w", err)
 	default:
@@ -73,7 +73,7 @@ func BindOperators(ctx context.Context, config *rest.Config) error {
 	return nil
 }
 
-// mayEverything tells whether the operators' rights count.
+// mayEverything returns whether the operators have all rights.
 func mayEverything(ctx context.Context, client kubernetes.Interface) (bool, error) {
 	review, err := client.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{
 		Spec: authorizationv1.SubjectAccessReviewSpec{

@@ -26,7 +26,7 @@ var (
 	writeVerbs = []string{"create", "delete", "deletecollection", "patch", "update"}
 )
 
-// defaultRoles are what tenants and operators are given. Nobody is bound to them here. Works are in none of them, since they
+// defaultRoles are what tenants and operators are given. They have no bindings here. Works are in none of them, since they
 // hold Secrets; bindings can be read only, since who writes one decides what is sent where.
 func defaultRoles() []*rbacv1.ClusterRole {
 	rule := func(verbs []string, group string, resources ...string) rbacv1.PolicyRule {
@@ -82,7 +82,7 @@ func defaultRole(name, aggregate string, rules ...rbacv1.PolicyRule) *rbacv1.Clu
 }
 
 // installRoles creates the default roles and puts back rules that are missing in them, as Kubernetes does with its own: with
-// the annotation rbac.authorization.kubernetes.io/autoupdate set to false a role is left alone. Rules that somebody added
+// the annotation rbac.authorization.kubernetes.io/autoupdate set to false a role is left alone. Rules that a user added
 // stay.
 func Install(ctx context.Context, config *rest.Config) error {
 	client, err := kubernetes.NewForConfig(config)

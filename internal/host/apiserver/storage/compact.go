@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Compact brings an object that was decoded just now, and is to be kept, to the size it needs: lists without room to grow,
+// Compact brings an object that was decoded just now, and is to be kept, to the size it needs: lists without spare capacity,
 // and one copy for all of what many objects say alike: the keys of maps, the words of conditions, large manifests.
 func Compact(object any) { compact(reflect.ValueOf(object)) }
 
@@ -57,7 +57,7 @@ func compact(v reflect.Value) {
 	}
 }
 
-// fit takes the room to grow from a list, if that is worth a copy.
+// fit removes the spare capacity of a list, if that is worth a copy.
 func fit(list reflect.Value) {
 	if !list.CanSet() || list.Cap() <= list.Len()+list.Len()/8 {
 		return
@@ -71,7 +71,7 @@ func fit(list reflect.Value) {
 // they are, and what is smaller mostly differs.
 const large = 4 << 10
 
-// oneManifest returns the one copy of a manifest that many Works carry. Nobody may change it, as nobody may change anything
+// oneManifest returns the one copy of a manifest that many Works have. It must not be changed, like every part
 // of an object that is kept.
 func oneManifest(raw []byte) []byte {
 	if len(raw) < large {

@@ -40,7 +40,7 @@ func TestCompactChangesNothingButTheSize(t *testing.T) {
 		t.Errorf("it is another object: %s", diff)
 	}
 	if cap(after.Conditions) != 1 || cap(after.Raw.Raw) >= 64 {
-		t.Errorf("there is room for %d conditions and %d bytes", cap(after.Conditions), cap(after.Raw.Raw))
+		t.Errorf("there is capacity for %d conditions and %d bytes", cap(after.Conditions), cap(after.Raw.Raw))
 	}
 	Compact(&unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"a": int64(1)}}})
 	Compact((*widget)(nil))

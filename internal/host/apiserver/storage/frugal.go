@@ -96,7 +96,7 @@ func (w *following) run(ctx context.Context) {
 	}
 }
 
-// startsOver tells whether a watch cache that was shown so many events had better start over.
+// startsOver returns whether a watch cache that received so many events should start over.
 func (f frugal) startsOver(ctx context.Context, shown int) bool {
 	if shown < burst {
 		return false

@@ -20,7 +20,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 )
 
-// timed is an object as storage wraps it that tells when it was decoded.
+// timed is an object as storage wraps it that has the time when it was decoded.
 type timed struct{ runtime.Object }
 
 func (timed) RecordTime() time.Time    { return time.Time{} }
@@ -74,7 +74,7 @@ func TestHistoryOfABurstIsLetGo(t *testing.T) {
 		trickle bool // and then one event a minute
 		want    bool
 	}{
-		"Gone":     {"what was deleted is kept by nobody", 0, burst, false, true},
+		"Gone":     {"what was deleted is not kept", 0, burst, false, true},
 		"Worn":     {"few objects were written again and again", burst / perObject, burst, false, true},
 		"Arrived":  {"to read all of them again would cost more", burst, burst, false, false},
 		"FewCame":  {"nothing to speak of", 0, 100, false, false},

@@ -14,7 +14,7 @@ import (
 // them, so that versions may share what they have in common.
 type versions map[types.NamespacedName]runtime.Object
 
-// see makes the object of an event share what it has in common with the version before. It tells whether the event is one
+// see makes the object of an event share what it has in common with the version before. It returns whether the event is one
 // of an object.
 func (v versions) see(e watch.Event) bool {
 	if e.Type != watch.Added && e.Type != watch.Modified && e.Type != watch.Deleted {

@@ -19,9 +19,9 @@ const (
 	rewatchPause = time.Second
 )
 
-// Usage tells of which resources there are objects in storage. To list or watch a custom resource makes its server build
-// storage, schemas and validators for it, most of what a definition costs; of a kind that nobody uses this tells for a
-// count of keys that there is nothing to see.
+// Usage has the resources of which there are objects in storage. To list or watch a custom resource makes its server build
+// storage, schemas and validators for it, most of what a definition costs; for an unused kind a
+// count of its keys answers instead.
 type Usage struct {
 	client *clientv3.Client
 	clock  clock.Clock
@@ -30,9 +30,9 @@ type Usage struct {
 	mu sync.Mutex
 	// watching says that whatever is stored from now on will be noticed.
 	watching bool
-	// asked are the resources that somebody asked about, with the answer: once true it stays true.
-	asked map[schema.GroupResource]bool
-	tells []func()
+	// asked are the resources that were queried, with the answer: once true it stays true.
+	asked       map[schema.GroupResource]bool
+	subscribers []func()
 }
 
 // NewUsage returns a Usage of what is stored under a prefix, by GROUP/RESOURCE. It owns the client.
@@ -40,12 +40,12 @@ func NewUsage(client *clientv3.Client, clk clock.Clock, prefix string) *Usage {
 	return &Usage{client: client, clock: clk, prefix: "/" + strings.Trim(prefix, "/") + "/", asked: map[schema.GroupResource]bool{}}
 }
 
-// Subscribe has tell called when the answer about a resource that somebody asked about may have become another one. It
+// Subscribe has notify called when the answer for a resource that was queried may have changed. It
 // must return quickly.
-func (u *Usage) Subscribe(tell func()) {
+func (u *Usage) Subscribe(notify func()) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.tells = append(u.tells, tell)
+	u.subscribers = append(u.subscribers, notify)
 }
 
 // Run notices what is stored until the context ends.
@@ -88,7 +88,7 @@ func (u *Usage) see() {
 	u.mu.Lock()
 	u.watching = true
 	u.mu.Unlock()
-	u.tell()
+	u.notify()
 }
 
 // blind forgets of which resources there were no objects.
@@ -117,16 +117,16 @@ func (u *Usage) stored(key string) {
 	}
 	u.mu.Unlock()
 	if news {
-		u.tell()
+		u.notify()
 	}
 }
 
-func (u *Usage) tell() {
+func (u *Usage) notify() {
 	u.mu.Lock()
-	tells := u.tells
+	subscribers := u.subscribers
 	u.mu.Unlock()
-	for _, tell := range tells {
-		tell()
+	for _, notify := range subscribers {
+		notify()
 	}
 }
 
@@ -141,8 +141,8 @@ func (u *Usage) resourceOf(key string) (schema.GroupResource, bool) {
 	return schema.GroupResource{Group: group, Resource: resource}, named
 }
 
-// Used tells whether there are objects of a resource, or were since it was asked first. It is true when that cannot be
-// told.
+// Used returns whether there are objects of a resource, or were since the first call. It is true when that is
+// unknown.
 func (u *Usage) Used(ctx context.Context, resource schema.GroupResource) bool {
 	u.mu.Lock()
 	used, asked := u.asked[resource]
@@ -160,11 +160,11 @@ func (u *Usage) Used(ctx context.Context, resource schema.GroupResource) bool {
 	u.mu.Lock()
 	u.asked[resource] = true
 	u.mu.Unlock()
-	u.tell() // somebody may have asked while it was counted
+	u.notify() // there may have been calls while it was counted
 	return true
 }
 
-// Holds tells whether there are objects of a resource at this moment, or were before.
+// Holds returns whether there are objects of a resource at this moment, or were before.
 func (u *Usage) Holds(ctx context.Context, resource schema.GroupResource) bool {
 	u.mu.Lock()
 	used := u.asked[resource]

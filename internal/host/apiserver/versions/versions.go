@@ -27,7 +27,7 @@ func NewConverter(services webhook.ServiceResolver, authentication webhook.Authe
 }
 
 // BuiltInVersions lists the versions in which a built-in kind can be written, also those that are not served any more, the
-// best first; none for other kinds. An alpha version is as good as any: only a server that was told to serves one.
+// best first; none for other kinds. An alpha version is as good as any: only a server that is configured to serves one.
 func (*Converter) BuiltInVersions(kind schema.GroupKind) []string {
 	var versions []string
 	for _, gv := range legacyscheme.Scheme.PrioritizedVersionsForGroup(kind.Group) {

@@ -128,7 +128,7 @@ func (s specStrategy) countGeneration(object, old runtime.Object) {
 	object.(metav1.Object).SetGeneration(generation)
 }
 
-// forgetManagers leaves a new object without managed fields unless it is applied. Upstream then records none until somebody applies
+// forgetManagers leaves a new object without managed fields unless it is applied. Upstream then records none until a client applies
 // the object, and what is there by then belongs to the manager before-first-apply. Managed fields were a third of such an object and
 // a tenth of the cost of every write.
 func forgetManagers(object metav1.Object) {
