@@ -38,7 +38,7 @@ type CredentialsFunc func(ctx context.Context, cluster *clusterv1alpha1.Cluster)
 const (
 	// credentialAge is how long a credential is used before it is tried again.
 	credentialAge = time.Minute
-	// credentialPause bounds how often a member that refuses our token makes us ask.
+	// credentialPause bounds how often the credential is read again because a member refuses the token.
 	credentialPause = 2 * time.Second
 )
 
@@ -90,7 +90,7 @@ func (w *tokenCache) expired() bool {
 	return !w.current.Expires.IsZero() && w.clock.Now().After(w.current.Expires)
 }
 
-// expire makes the next get ask again.
+// expire makes the next get read the credential again.
 func (w *tokenCache) expire() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -95,8 +95,8 @@ var (
 	errNotEnded = errors.New("the watch did not end when it should have")
 )
 
-// watch sends a request for a stream of changes. It has to begin within the time that any answer may take, and to end when
-// it asked to: whoever does neither, the API server or what stands before it, has lost it, on a connection that is well.
+// watch sends a request for a stream of changes. It has to begin within the time that any answer may take, and to end
+// after the time that it requests: if it does not, the API server or a proxy has lost it, on a connection that works.
 func (g *gate) watch(req *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(req.Context())
 	limit := time.AfterFunc(g.timeout, func() { cancel(errNotBegun) })

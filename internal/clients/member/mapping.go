@@ -80,7 +80,7 @@ func (c *Conn) Known(gvk schema.GroupVersionKind) (Mapping, bool) {
 	return m, ok
 }
 
-// Forget makes the next Mapping of a group version ask the member: what was remembered turned out to be wrong.
+// Forget makes the next Mapping of a group version read from the member: what is in memory is wrong.
 func (c *Conn) Forget(gv schema.GroupVersion) { c.mapper.forget(gv) }
 
 func (m *mapper) forget(gv schema.GroupVersion) {

@@ -27,7 +27,7 @@ type schemas struct {
 }
 
 // Schema stands for the fields that the member knows in the kinds of a group version: it is another one after an upgrade
-// of the member, or of a CustomResourceDefinition. It is empty for a member that does not tell.
+// of the member, or of a CustomResourceDefinition. It is empty for a member that does not publish it.
 func (c *Conn) Schema(ctx context.Context, gv schema.GroupVersion) (string, error) {
 	return c.schemas.id(ctx, gv)
 }

@@ -36,7 +36,7 @@ type Deps struct {
 	Fleet  *member.Fleet
 	Events events.Recorder
 	Clock  clock.WithTicker
-	// ProbePeriod is how often a member is asked whether it is ready, and for the kinds it serves.
+	// ProbePeriod is how often the readiness of a member, and the kinds it serves, are read.
 	ProbePeriod time.Duration
 	// FailureThreshold and SuccessThreshold are how long a member must have been unwell, or well again, before its Ready
 	// condition changes. The first observation counts at once.
@@ -93,7 +93,7 @@ type clusterState struct {
 	apisStale flag
 }
 
-// connectionChanged runs when a member appears, goes, or turns down or up: all of them are reasons to look at once.
+// connectionChanged runs when a member appears, goes, or turns down or up: all of them are reasons to reconcile at once.
 func (o *clusterObserver) connectionChanged(cluster string) {
 	o.mu.Lock()
 	if s := o.states[cluster]; s != nil {
@@ -116,7 +116,7 @@ func (o *clusterObserver) observe(ctx context.Context, name string, _ types.Name
 		return 0, fmt.Errorf("reading cluster %s: %w", name, err)
 	}
 	state := o.state(ctx, conn, cluster)
-	o.look(ctx, state)
+	o.refresh(ctx, state)
 	if state.health.published.Status == "" {
 		return max(state.nextProbe.Sub(o.Clock.Now()), time.Millisecond), nil // nothing to report yet
 	}
@@ -130,8 +130,8 @@ func (o *clusterObserver) observe(ctx context.Context, name string, _ types.Name
 	return max(state.nextProbe.Sub(o.Clock.Now()), time.Millisecond), nil
 }
 
-// look reads from the member what there is to know about it, as far as that is due.
-func (o *clusterObserver) look(ctx context.Context, s *clusterState) {
+// refresh reads the readiness of the member and what it serves, as far as that is due.
+func (o *clusterObserver) refresh(ctx context.Context, s *clusterState) {
 	now := o.Clock.Now()
 	due := !now.Before(s.nextProbe)
 	if due || s.apisStale.isSet() {
@@ -146,7 +146,7 @@ func (o *clusterObserver) look(ctx context.Context, s *clusterState) {
 			s.nextProbe = pending
 		}
 	}
-	if s.health.wellNow() && (due || s.apisStale.take() || s.apis.empty()) {
+	if s.health.isReady() && (due || s.apisStale.take() || s.apis.empty()) {
 		s.apisStale.take()
 		s.apis = s.apis.refresh(ctx, s.conn)
 	}
@@ -195,7 +195,7 @@ func (o *clusterObserver) state(ctx context.Context, conn *member.Conn, cluster 
 		s.health.published = *published
 	}
 	key := types.NamespacedName{Name: conn.Name()}
-	s.resources = watchResources(context.WithoutCancel(ctx), conn, watchNews{
+	s.resources = watchResources(context.WithoutCancel(ctx), conn, watchHandlers{
 		// Changes are collected, so that a busy member costs one write in that time.
 		summary: func() { o.queues.AddAfter(conn.Name(), key, backoff.Gather) },
 		kinds: func() {

@@ -26,7 +26,7 @@ type deviceWatch struct {
 	kube    *draclient.Client
 	meta    metadata.Interface
 	devices *summary.Devices
-	news    func()
+	changed func()
 
 	running bool
 	// stopOld ends the watch of classes of v1alpha2, if it runs.
@@ -37,9 +37,9 @@ type deviceWatch struct {
 	stop []context.CancelFunc
 }
 
-func newDeviceWatch(group *memberwatch.Group, kube kubernetes.Interface, heads metadata.Interface, news func()) *deviceWatch {
-	w := &deviceWatch{group: group, kube: draclient.New(kube), meta: heads, news: news}
-	w.devices = summary.NewDevices(w.classesChanged, news)
+func newDeviceWatch(group *memberwatch.Group, kube kubernetes.Interface, heads metadata.Interface, changed func()) *deviceWatch {
+	w := &deviceWatch{group: group, kube: draclient.New(kube), meta: heads, changed: changed}
+	w.devices = summary.NewDevices(w.classesChanged, changed)
 	return w
 }
 
@@ -83,7 +83,7 @@ func (w *deviceWatch) classesChanged() {
 	}
 	w.stop = nil
 	w.devices.Unlist()
-	defer w.news()
+	defer w.changed()
 	if !w.devices.AnyClass() {
 		return
 	}

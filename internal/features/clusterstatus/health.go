@@ -55,8 +55,8 @@ func (s *smoother) pendingUntil() (time.Time, bool) {
 	return s.since.Add(s.threshold()), !s.since.IsZero()
 }
 
-// wellNow means that the last observation was good, whatever is published.
-func (s *smoother) wellNow() bool { return s.seen.Status == metav1.ConditionTrue }
+// isReady returns whether the member was ready at the last observation, whatever is published.
+func (s *smoother) isReady() bool { return s.seen.Status == metav1.ConditionTrue }
 
 func (s *smoother) threshold() time.Duration {
 	if s.seen.Status == metav1.ConditionTrue {
@@ -65,11 +65,11 @@ func (s *smoother) threshold() time.Duration {
 	return s.failure
 }
 
-// flag is a note from one goroutine to another.
+// flag is set by one goroutine for another.
 type flag struct{ raised atomic.Bool }
 
 func (f *flag) set()        { f.raised.Store(true) }
 func (f *flag) isSet() bool { return f.raised.Load() }
 
-// take lowers the flag and says whether it was raised.
+// take clears the flag and returns whether it was set.
 func (f *flag) take() bool { return f.raised.Swap(false) }

@@ -65,7 +65,7 @@ type leaseMonitor struct {
 	pulses map[string]pulse
 }
 
-// pulse is what was seen last of an agent. Times are compared with our own clock only: an agent's may be wrong.
+// pulse is what was seen last of an agent. Times are compared with the clock of this process only: an agent's may be wrong.
 type pulse struct {
 	uid     types.UID
 	renewed metav1.MicroTime // as the Lease says

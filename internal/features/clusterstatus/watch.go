@@ -23,8 +23,8 @@ import (
 
 var definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 
-// watchNews is what to do when something changed.
-type watchNews struct{ summary, kinds func() }
+// watchHandlers are called when something changed.
+type watchHandlers struct{ summary, kinds func() }
 
 // resourceWatch watches the nodes, pods, devices and definitions of one member.
 type resourceWatch struct {
@@ -36,16 +36,16 @@ type resourceWatch struct {
 
 // watchResources starts the watches of a member. They end with ctx, or when the group is closed, and wait while the member is
 // unavailable.
-func watchResources(ctx context.Context, conn *member.Conn, news watchNews) *resourceWatch {
-	w := &resourceWatch{group: memberwatch.NewGroup(ctx), refused: &refusals{news: news.summary}}
+func watchResources(ctx context.Context, conn *member.Conn, changed watchHandlers) *resourceWatch {
+	w := &resourceWatch{group: memberwatch.NewGroup(ctx), refused: &refusals{changed: changed.summary}}
 	w.resources = summary.NewResources(func(resource string, listed bool) {
 		if listed {
 			w.refused.note(resource, nil)
 		}
-		news.summary()
+		changed.summary()
 	})
 	core, heads := conn.Patient().Kube.CoreV1(), conn.Patient().Metadata
-	w.devices = newDeviceWatch(w.group, conn.Patient().Kube, heads, news.summary)
+	w.devices = newDeviceWatch(w.group, conn.Patient().Kube, heads, changed.summary)
 	nodes, pods, defined := core.Nodes(), core.Pods(""), heads.Resource(definitions)
 	w.group.Follow("nodes", noting(w.refused, "nodes", memberwatch.ListWatch(nodes.List, nodes.Watch)), &corev1.Node{}, w.resources.Nodes)
 	w.group.Follow("pods", noting(w.refused, "pods", livePods(memberwatch.ListWatch(pods.List, pods.Watch))), &corev1.Pod{}, w.resources.Pods)
@@ -53,7 +53,7 @@ func watchResources(ctx context.Context, conn *member.Conn, news watchNews) *res
 		Keep: memberwatch.Of(func(object *metav1.PartialObjectMetadata) (string, bool, error) {
 			return object.ResourceVersion, true, nil
 		}),
-		News: func(bool) { news.kinds() },
+		News: func(bool) { changed.kinds() },
 	})
 	return w
 }
@@ -76,7 +76,7 @@ func (w *resourceWatch) writeTo(status *clusterv1alpha1.ClusterStatus, models []
 
 // refusals are the resources that the member does not let the control plane list, and why.
 type refusals struct {
-	news func()
+	changed func()
 
 	mu      sync.Mutex
 	reasons map[string]string
@@ -99,7 +99,7 @@ func (r *refusals) note(resource string, err error) {
 	}
 	r.mu.Unlock()
 	if before != (err != nil) {
-		r.news()
+		r.changed()
 	}
 }
 
@@ -109,7 +109,7 @@ func (r *refusals) list() []string {
 	return slices.Sorted(maps.Values(r.reasons))
 }
 
-// noting has refusals know how lists of a resource end.
+// noting records in refusals how lists of a resource end.
 func noting(refused *refusals, resource string, lw *cache.ListWatch) cache.ListerWatcher {
 	list := lw.ListWithContextFunc
 	lw.ListWithContextFunc = func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {

@@ -54,11 +54,11 @@ type Deps struct {
 	ControlPlane string
 	// Refresh is called when the credentials of a cluster changed. Required.
 	Refresh func(cluster string)
-	// Events takes news about Clusters. Required.
+	// Events publishes the events of Clusters. Required.
 	Events events.Recorder
 	// Clock decides when a token is due. Required.
 	Clock clock.PassiveClock
-	// TokenLifetime is how long tokens are asked to live. Default DefaultTokenLifetime.
+	// TokenLifetime is the lifetime that is requested for tokens. Default DefaultTokenLifetime.
 	TokenLifetime time.Duration
 	// NoRenewalTokens keeps no renewal tokens, and revokes those that there are.
 	NoRenewalTokens bool
@@ -178,7 +178,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, q reconcile.Request) (reconc
 		again, err := r.release(ctx, cluster)
 		return afterConflict(reconcile.Result{RequeueAfter: again}, err)
 	}
-	if err := r.settle(ctx, cluster); err != nil {
+	if err := r.ensure(ctx, cluster); err != nil {
 		return afterConflict(reconcile.Result{}, err)
 	}
 	if err := r.stamp(ctx, cluster); err != nil {
@@ -198,7 +198,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, q reconcile.Request) (reconc
 	return result, err
 }
 
-// afterConflict looks again soon: what was in our way may be a change that does not bring us back, as those of status.
+// afterConflict repeats a reconcile soon: the change that caused the conflict may not enqueue the Cluster, as those of status do not.
 func afterConflict(result reconcile.Result, err error) (reconcile.Result, error) {
 	if apierrors.IsConflict(err) {
 		return reconcile.Result{RequeueAfter: backoff.Conflict}, nil
@@ -206,8 +206,8 @@ func afterConflict(result reconcile.Result, err error) (reconcile.Result, error)
 	return result, err
 }
 
-// settle gives a Cluster its finalizer and its execution namespace.
-func (r *Reconciler) settle(ctx context.Context, cluster *clusterv1alpha1.Cluster) error {
+// ensure adds the finalizer of a Cluster and creates its execution namespace.
+func (r *Reconciler) ensure(ctx context.Context, cluster *clusterv1alpha1.Cluster) error {
 	err := hubclient.AddFinalizer(ctx, r.client, cluster, clusterv1alpha1.ClusterFinalizer, client.FieldOwner(memberaccount.FieldManager))
 	if err != nil {
 		return err
@@ -218,7 +218,7 @@ func (r *Reconciler) settle(ctx context.Context, cluster *clusterv1alpha1.Cluste
 	}}
 	err = r.client.Get(ctx, client.ObjectKeyFromObject(ns), &corev1.Namespace{})
 	if err == nil {
-		return nil // One that is on its way out brings us back when it is gone.
+		return nil // One that is being deleted enqueues the Cluster when it is gone.
 	}
 	if apierrors.IsNotFound(err) {
 		err = r.client.Create(ctx, ns, client.FieldOwner(memberaccount.FieldManager))
@@ -235,8 +235,8 @@ func (r *Reconciler) settle(ctx context.Context, cluster *clusterv1alpha1.Cluste
 	}
 }
 
-// release lets a Cluster go, in this order: its Works and with them what is in the member, our accounts in the member,
-// the credentials, the finalizer. It may ask to be called again after a while.
+// release removes what a Cluster has that is being deleted, in this order: its Works and with them what is in the member, the accounts of
+// the control plane in the member, the credentials, the finalizer. It returns the pause before the next call, if there has to be one.
 func (r *Reconciler) release(ctx context.Context, cluster *clusterv1alpha1.Cluster) (time.Duration, error) {
 	if !slices.Contains(cluster.Finalizers, clusterv1alpha1.ClusterFinalizer) {
 		return 0, nil
@@ -251,7 +251,7 @@ func (r *Reconciler) release(ctx context.Context, cluster *clusterv1alpha1.Clust
 	switch {
 	case gone:
 	case isReady(cluster):
-		return 0, nil // The watches on namespaces and on the cluster's readiness bring us back.
+		return 0, nil // Events of the namespace and of the cluster's readiness enqueue the Cluster.
 	default:
 		return releasePause, nil // A Work may have been missing from the cache.
 	}
@@ -263,9 +263,8 @@ func (r *Reconciler) release(ctx context.Context, cluster *clusterv1alpha1.Clust
 	return 0, hubclient.RemoveFinalizer(ctx, r.client, cluster, clusterv1alpha1.ClusterFinalizer, client.FieldOwner(memberaccount.FieldManager))
 }
 
-// removeSpace deletes the execution namespace, which keeps new Works out, and its Works, and says whether all are gone.
-// Works wait for their objects to leave the member, which one that cannot be reached will never tell: then they are let
-// go, and the objects stay.
+// removeSpace deletes the execution namespace, which keeps new Works out, and its Works, and returns whether all are gone. Works wait for
+// their objects to be removed from the member. If it cannot be reached, their finalizers are removed, and the objects stay.
 func (r *Reconciler) removeSpace(ctx context.Context, cluster *clusterv1alpha1.Cluster) (gone bool, err error) {
 	ns := &corev1.Namespace{}
 	name := workv1alpha1.ExecutionNamespace(cluster.Name)
@@ -312,7 +311,7 @@ func (r *Reconciler) beginRemoval(ctx context.Context, cluster *clusterv1alpha1.
 	return nil
 }
 
-// leave removes our accounts from a member we can reach. A failure holds nothing up: the Cluster is to go.
+// leave removes the accounts of the control plane from a member that can be reached. A failure delays nothing.
 func (r *Reconciler) leave(ctx context.Context, cluster *clusterv1alpha1.Cluster) {
 	if cluster.Spec.SyncMode != clusterv1alpha1.Push || cluster.Spec.SecretRef == nil {
 		return

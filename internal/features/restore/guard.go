@@ -55,7 +55,7 @@ type Guard struct {
 type guarded struct {
 	conn *member.Conn
 
-	mu      sync.Mutex // held while the member is asked
+	mu      sync.Mutex // held while the member is read
 	checked bool
 	held    bool
 	epoch   int32     // the own count

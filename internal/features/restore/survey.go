@@ -256,7 +256,7 @@ func (g *Guard) Pages() map[string]http.Handler {
 	}
 }
 
-func (g *Guard) page(look func(context.Context, *member.Conn, *Report) error) http.Handler {
+func (g *Guard) page(fill func(context.Context, *member.Conn, *Report) error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		names := r.URL.Query()["cluster"]
 		if len(names) == 0 {
@@ -273,7 +273,7 @@ func (g *Guard) page(look func(context.Context, *member.Conn, *Report) error) ht
 				report.Error = err.Error()
 			} else {
 				report.Held = held
-				if err := look(r.Context(), conn, &report); err != nil {
+				if err := fill(r.Context(), conn, &report); err != nil {
 					report.Error = err.Error()
 				}
 			}
