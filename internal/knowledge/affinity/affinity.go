@@ -58,9 +58,11 @@ func Compile(path string, affinity *policyv1alpha1.ClusterAffinity) (*Selector, 
 		for key, value := range l.MatchLabels {
 			s.pairs = append(s.pairs, pair{key, value})
 		}
-		var err error
-		if s.labels, err = metav1.LabelSelectorAsSelector(&metav1.LabelSelector{MatchExpressions: l.MatchExpressions}); err != nil {
-			return nil, fmt.Errorf("reading %s.labelSelector: %w", path, err)
+		if len(l.MatchExpressions) > 0 {
+			var err error
+			if s.labels, err = metav1.LabelSelectorAsSelector(&metav1.LabelSelector{MatchExpressions: l.MatchExpressions}); err != nil {
+				return nil, fmt.Errorf("reading %s.labelSelector: %w", path, err)
+			}
 		}
 	}
 	if affinity.FieldSelector == nil {
@@ -93,23 +95,31 @@ const (
 	Parts // how many there are
 )
 
-// Mismatch is the first part of the affinity that drops a cluster, None if the affinity selects it.
+// Mismatch is the first part of the affinity that drops a cluster, None if the affinity selects it. It is called for every cluster.
 func (s *Selector) Mismatch(c *Cluster) Part {
-	switch {
-	case s == nil:
-		return None
-	case s.excluded.Has(c.Name):
-		return Exclude
-	case slices.ContainsFunc(s.pairs, func(p pair) bool { value, ok := c.Labels[p.key]; return !ok || value != p.value }),
-		s.labels != nil && !s.labels.Matches(c.Labels):
-		return Labels
-	case slices.ContainsFunc(s.fields, func(f field) bool { return !f.holds(c) }):
-		return Fields
-	case len(s.names) > 0 && !s.names.Has(c.Name):
-		return Names
-	default:
+	if s == nil {
 		return None
 	}
+	if len(s.excluded) > 0 && s.excluded.Has(c.Name) {
+		return Exclude
+	}
+	for i := range s.pairs {
+		if value, ok := c.Labels[s.pairs[i].key]; !ok || value != s.pairs[i].value {
+			return Labels
+		}
+	}
+	if s.labels != nil && !s.labels.Matches(c.Labels) {
+		return Labels
+	}
+	for i := range s.fields {
+		if !s.fields[i].holds(c) {
+			return Fields
+		}
+	}
+	if len(s.names) > 0 && !s.names.Has(c.Name) {
+		return Names
+	}
+	return None
 }
 
 // holds checks one field. A cluster with several zones is in a set if any of them is.
