@@ -17,7 +17,7 @@
 //
 // # clients: the ways to the control plane's objects and to members
 //
-//   - hubclient: the client for objects of our kinds, which reads its own writes; patches and finalizers.
+//   - hubclient: the client for objects of our kinds, which reads its own writes; patches, finalizers, events, lists of Works.
 //   - hubstore: finds, watches, reads and writes objects of any kind on the control plane.
 //   - member: one live connection per cluster: clients, caches, health, circuit breaker, work queues.
 //   - dial: connects to a member's API server: its proxy, its trust, which addresses are allowed, its identity.

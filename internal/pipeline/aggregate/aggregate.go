@@ -254,20 +254,9 @@ func (a *aggregator) works(ctx context.Context, binding workv1alpha2.Binding) ([
 	if id == "" {
 		return nil, nil
 	}
-	var list workv1alpha1.WorkList
-	err := a.client.List(ctx, &list, client.MatchingFields{indexBinding: id},
-		client.UnsafeDisableDeepCopy, client.DisableReadYourWritesConsistency)
-	if err != nil {
-		return nil, fmt.Errorf("listing Works of binding %s: %w", id, err)
-	}
+	works, err := hubclient.ListWorks(ctx, a.client, client.MatchingFields{indexBinding: id}, client.DisableReadYourWritesConsistency)
 	of := Request{Namespace: binding.GetNamespace(), Name: binding.GetName()}
-	works := make([]*workv1alpha1.Work, 0, len(list.Items))
-	for i := range list.Items {
-		if slices.Contains(requestsOf(&list.Items[i]), of) {
-			works = append(works, &list.Items[i])
-		}
-	}
-	return works, nil
+	return slices.DeleteFunc(works, func(work *workv1alpha1.Work) bool { return !slices.Contains(requestsOf(work), of) }), err
 }
 
 // speaksFor returns whether a template's status is the sum of the copies of this binding. A template has one such binding,

@@ -12,6 +12,7 @@ import (
 
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
 	"github.com/flagship-k8s/flagship/internal/pipeline/render/compose"
 )
@@ -67,12 +68,8 @@ func (k Keeper) Keeps(ctx context.Context, work *workv1alpha1.Work) (keeps bool,
 // HasWorks returns whether Works of a binding exist, whether or not the binding does. It needs the indexes that Setup adds.
 func HasWorks(reader client.Reader) func(ctx context.Context, binding client.ObjectKey) (bool, error) {
 	return func(ctx context.Context, binding client.ObjectKey) (bool, error) {
-		var works workv1alpha1.WorkList
-		err := reader.List(ctx, &works, client.MatchingFields{workOwnerIndex: binding.Namespace + "/" + binding.Name}, client.UnsafeDisableDeepCopy)
-		if err != nil {
-			return false, fmt.Errorf("listing the Works of %s: %w", binding, err)
-		}
-		return len(works.Items) > 0, nil
+		works, err := hubclient.ListWorks(ctx, reader, client.MatchingFields{workOwnerIndex: binding.Namespace + "/" + binding.Name})
+		return len(works) > 0, err
 	}
 }
 

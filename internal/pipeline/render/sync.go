@@ -161,16 +161,15 @@ func (r *Reconciler) work(ctx context.Context, key types.NamespacedName) (*workv
 
 // worksOf lists the Works of a binding: those in the cache, and those that it does not show yet.
 func (r *Reconciler) worksOf(ctx context.Context, binding string) ([]*workv1alpha1.Work, error) {
-	var list workv1alpha1.WorkList
-	if err := r.client.List(ctx, &list, client.MatchingFields{workOwnerIndex: binding}, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("listing the Works of %s: %w", binding, err)
+	works, err := hubclient.ListWorks(ctx, r.client, client.MatchingFields{workOwnerIndex: binding})
+	if err != nil {
+		return nil, err
 	}
-	works := make([]*workv1alpha1.Work, 0, len(list.Items))
-	known := make(map[types.NamespacedName]bool, len(list.Items))
-	for i := range list.Items {
-		key := client.ObjectKeyFromObject(&list.Items[i])
+	known := make(map[types.NamespacedName]bool, len(works))
+	for i, work := range works {
+		key := client.ObjectKeyFromObject(work)
 		known[key] = true
-		works = append(works, r.writes.Latest(key, &list.Items[i]))
+		works[i] = r.writes.Latest(key, work)
 	}
 	for _, work := range r.writes.Pending(func(w *workv1alpha1.Work) bool { return workv1alpha2.BoundTo(w) == binding }) {
 		if !known[client.ObjectKeyFromObject(work)] {
