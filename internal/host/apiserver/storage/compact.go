@@ -9,8 +9,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Compact brings an object that was decoded just now, and is to be kept, to the size it needs: lists without spare capacity,
-// and one copy for all of what many objects say alike: the keys of maps, the words of conditions, large manifests.
+// Compact reduces the memory of an object that was decoded just now and is kept: lists lose their spare capacity, and what many
+// objects have in common is kept once: the keys of maps, the texts of conditions, large manifests. It uses reflection, so that it
+// holds for every kind. A Work of a small manifest takes an eighth less; one of a definition of 8 KB, which goes to every cluster,
+// takes 1 KB of 10 (BenchmarkCompact).
 func Compact(object any) { compact(reflect.ValueOf(object)) }
 
 var (
@@ -27,12 +29,12 @@ func compact(v reflect.Value) {
 	case reflect.Struct:
 		if v.Type() == conditionType && v.CanAddr() {
 			c := v.Addr().Interface().(*metav1.Condition)
-			c.Type, c.Reason, c.Message = one(c.Type), one(c.Reason), one(c.Message)
+			c.Type, c.Reason, c.Message = intern(c.Type), intern(c.Reason), intern(c.Message)
 			return
 		}
 		if v.Type() == rawType && v.CanAddr() {
 			raw := v.Addr().Interface().(*runtime.RawExtension)
-			raw.Raw = oneManifest(raw.Raw)
+			raw.Raw = internManifest(raw.Raw)
 		}
 		for i := range v.NumField() {
 			if v.Type().Field(i).IsExported() {
@@ -40,7 +42,7 @@ func compact(v reflect.Value) {
 			}
 		}
 	case reflect.Slice:
-		fit(v)
+		trim(v)
 		if kind := v.Type().Elem().Kind(); kind == reflect.Struct || kind == reflect.Pointer {
 			for i := range v.Len() {
 				compact(v.Index(i))
@@ -50,15 +52,15 @@ func compact(v reflect.Value) {
 		if words, ok := v.Interface().(map[string]string); ok && v.CanSet() && len(words) > 0 {
 			fresh := make(map[string]string, len(words))
 			for key, value := range words {
-				fresh[one(key)] = value
+				fresh[intern(key)] = value
 			}
 			v.Set(reflect.ValueOf(fresh))
 		}
 	}
 }
 
-// fit removes the spare capacity of a list, if that is worth a copy.
-func fit(list reflect.Value) {
+// trim removes the spare capacity of a list, if that is worth a copy.
+func trim(list reflect.Value) {
 	if !list.CanSet() || list.Cap() <= list.Len()+list.Len()/8 {
 		return
 	}
@@ -67,19 +69,19 @@ func fit(list reflect.Value) {
 	list.Set(fitting)
 }
 
-// large is from how many bytes on a manifest is worth comparing with others: definitions of kinds go to every cluster as
-// they are, and what is smaller mostly differs.
-const large = 4 << 10
+// minManifest is the size from which a manifest is compared with others: definitions of kinds are the same for every cluster, and
+// smaller manifests mostly differ.
+const minManifest = 4 << 10
 
-// oneManifest returns the one copy of a manifest that many Works have. It must not be changed, like every part
-// of an object that is kept.
-func oneManifest(raw []byte) []byte {
-	if len(raw) < large {
+// internManifest returns the one copy of a manifest that many Works have. It must not be changed, like everything of an object that is
+// kept, so that a slice can share the memory of a string.
+func internManifest(raw []byte) []byte {
+	if len(raw) < minManifest {
 		return raw
 	}
-	word := one(string(raw))
-	return unsafe.Slice(unsafe.StringData(word), len(word))
+	text := intern(string(raw))
+	return unsafe.Slice(unsafe.StringData(text), len(text))
 }
 
-// one returns the one copy of a word that many objects have.
-func one(word string) string { return unique.Make(word).Value() }
+// intern returns the one copy of a text that many objects have.
+func intern(text string) string { return unique.Make(text).Value() }

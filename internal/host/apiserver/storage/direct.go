@@ -135,7 +135,7 @@ func (d *Direct) cached(config *storagebackend.ConfigForResource, prefix string,
 		return nil, nil, err
 	}
 	watched, err := cacher.NewCacherFromConfig(cacher.Config{
-		Storage:             frugal{store, d.clock},
+		Storage:             cacheStorage{store, d.clock},
 		Versioner:           storage.APIObjectVersioner{},
 		GroupResource:       config.GroupResource,
 		EventsHistoryWindow: config.EventsHistoryWindow,

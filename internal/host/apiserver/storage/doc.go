@@ -1,8 +1,8 @@
-// Package storage connects an API server to the etcd in its own process by function calls, and has the resources of which
-// there are objects in etcd, and how much is stored in each namespace, wherever etcd runs.
+// Package storage connects an API server to the etcd in its own process by function calls. It counts of which resources there are
+// objects in etcd, and how much is stored in each namespace, wherever etcd runs.
 //
 // In: the running etcd, and upstream's options for the storage of each resource.
-// Out: the same options, with a constructor of storage without network connections; the resources in use.
+// Out: the same options, with storage that makes no connection; counts.
 // Owns: the compaction of that etcd's history.
 // Never: changes what is stored, or where.
 //

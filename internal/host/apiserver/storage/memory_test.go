@@ -70,7 +70,7 @@ func BenchmarkVersions(b *testing.B) {
 		seen := versions{}
 		reportRetained(b, 2000, func(i int) any {
 			object := pod(fmt.Sprint(i), fmt.Sprint("phase", i%2))
-			seen.see(watch.Event{Type: watch.Modified, Object: object})
+			seen.add(watch.Event{Type: watch.Modified, Object: object})
 			return object
 		})
 	})

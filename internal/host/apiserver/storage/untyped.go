@@ -8,8 +8,8 @@ import (
 	"k8s.io/apiserver/pkg/storage/etcd3"
 )
 
-// untyped decodes items of lists without their kind, which the list has. Objects that came by a watch have none either, so
-// that what a client is shown does not tell whether it comes from a watch cache.
+// untyped decodes items of lists without their kind, which the list has. Objects of a watch have none either, so that an answer is
+// the same with and without a watch cache.
 type untyped struct{ etcd3.Decoder }
 
 // DecodeListItem implements etcd3.Decoder.

@@ -10,13 +10,14 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 )
 
-// versions are the latest versions of the objects that a watch has shown. The watch cache keeps the same, and never changes
-// them, so that versions may share what they have in common.
+// versions are the latest versions of the objects of a watch. The watch cache keeps every version for more than a minute and never
+// changes one, so that versions can share what they have in common. It is reflection, for it holds for every kind: a version of a
+// Pod takes half as much (BenchmarkVersions).
 type versions map[types.NamespacedName]runtime.Object
 
-// see makes the object of an event share what it has in common with the version before. It returns whether the event is one
-// of an object.
-func (v versions) see(e watch.Event) bool {
+// add makes the object of an event share what it has in common with the version before. It returns whether the event is one of an
+// object.
+func (v versions) add(e watch.Event) bool {
 	if e.Type != watch.Added && e.Type != watch.Modified && e.Type != watch.Deleted {
 		return false
 	}

@@ -33,8 +33,8 @@ func pod(version, phase string) *corev1.Pod {
 func TestVersionsShareWhatTheyHaveInCommon(t *testing.T) {
 	seen := versions{}
 	first, second := pod("1", "Pending"), pod("2", "Running")
-	seen.see(watch.Event{Type: watch.Added, Object: first})
-	seen.see(watch.Event{Type: watch.Modified, Object: second})
+	seen.add(watch.Event{Type: watch.Added, Object: first})
+	seen.add(watch.Event{Type: watch.Modified, Object: second})
 	if diff := cmp.Diff(pod("1", "Pending"), first); diff != "" {
 		t.Errorf("the earlier version is not what it was: %s", diff)
 	}
@@ -72,8 +72,8 @@ func TestVersionsOfObjectsWithoutAType(t *testing.T) {
 	}
 	seen := versions{}
 	first, second := make("1"), make("2")
-	seen.see(watch.Event{Type: watch.Added, Object: first})
-	seen.see(watch.Event{Type: watch.Modified, Object: second})
+	seen.add(watch.Event{Type: watch.Added, Object: first})
+	seen.add(watch.Event{Type: watch.Modified, Object: second})
 	if diff := cmp.Diff(make("2"), second); diff != "" {
 		t.Errorf("the later version is not what it was: %s", diff)
 	}
@@ -88,11 +88,11 @@ func TestVersionsOfObjectsWithoutAType(t *testing.T) {
 
 func TestObjectsThatAreGoneAreForgotten(t *testing.T) {
 	seen := versions{}
-	seen.see(watch.Event{Type: watch.Added, Object: pod("1", "Running")})
-	seen.see(watch.Event{Type: watch.Bookmark, Object: pod("2", "")})
+	seen.add(watch.Event{Type: watch.Added, Object: pod("1", "Running")})
+	seen.add(watch.Event{Type: watch.Bookmark, Object: pod("2", "")})
 	gone := pod("3", "Running")
-	seen.see(watch.Event{Type: watch.Deleted, Object: gone})
-	seen.see(watch.Event{Type: watch.Error, Object: &metav1.Status{}})
+	seen.add(watch.Event{Type: watch.Deleted, Object: gone})
+	seen.add(watch.Event{Type: watch.Error, Object: &metav1.Status{}})
 	if diff := cmp.Diff(pod("3", "Running"), gone); diff != "" || len(seen) != 0 {
 		t.Errorf("%d are remembered; %s", len(seen), diff)
 	}

@@ -43,7 +43,7 @@ func (s source) Stats(context.Context) (storage.Stats, error) {
 
 func TestEventsPassAsTheyAre(t *testing.T) {
 	fake := watch.NewFake()
-	w, err := frugal{source{watch: fake}, clock.RealClock{}}.Watch(t.Context(), "/pods", storage.ListOptions{})
+	w, err := cacheStorage{source{watch: fake}, clock.RealClock{}}.Watch(t.Context(), "/pods", storage.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,18 +74,18 @@ func TestHistoryOfABurstIsLetGo(t *testing.T) {
 		trickle bool // and then one event a minute
 		want    bool
 	}{
-		"Gone":     {"what was deleted is not kept", 0, burst, false, true},
-		"Worn":     {"few objects were written again and again", burst / perObject, burst, false, true},
-		"Arrived":  {"to read all of them again would cost more", burst, burst, false, false},
+		"Gone":     {"what was deleted is not kept", 0, minEvents, false, true},
+		"Worn":     {"few objects were written again and again", minEvents / eventsPerObject, minEvents, false, true},
+		"Arrived":  {"to read all of them again would cost more", minEvents, minEvents, false, false},
 		"FewCame":  {"nothing to speak of", 0, 100, false, false},
-		"StillOn":  {"what goes on pushes the history out by itself", 0, burst, true, false},
+		"StillOn":  {"what goes on pushes the history out by itself", 0, minEvents, true, false},
 		"NeverAny": {"nothing at all", 0, 0, false, false},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				fake := watch.NewFake()
-				w, err := frugal{source{watch: fake, objects: tc.objects}, clock.RealClock{}}.Watch(t.Context(), "/pods", storage.ListOptions{})
+				w, err := cacheStorage{source{watch: fake, objects: tc.objects}, clock.RealClock{}}.Watch(t.Context(), "/pods", storage.ListOptions{})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -152,7 +152,7 @@ func TestAWatchCacheStartsOver(t *testing.T) {
 	clk := clocktesting.NewFakeClock(time.Now())
 	store := &restarting{watches: make(chan *watch.FakeWatcher)}
 	c, err := cacher.NewCacherFromConfig(cacher.Config{
-		Storage: frugal{store, clk}, Versioner: storage.APIObjectVersioner{}, GroupResource: corev1.Resource("pods"),
+		Storage: cacheStorage{store, clk}, Versioner: storage.APIObjectVersioner{}, GroupResource: corev1.Resource("pods"),
 		EventsHistoryWindow: cacher.DefaultEventFreshDuration, ResourcePrefix: "/pods/",
 		KeyFunc:      func(obj runtime.Object) (string, error) { return storage.NamespaceKeyFunc("/pods/", obj) },
 		NewFunc:      func() runtime.Object { return &corev1.Pod{} },
@@ -165,14 +165,14 @@ func TestAWatchCacheStartsOver(t *testing.T) {
 	}
 	defer c.Stop()
 	burstOf := func(w *watch.FakeWatcher) {
-		for i := range burst {
+		for i := range minEvents {
 			w.Delete(pod(strconv.Itoa(100001+i), "Running"))
 		}
 	}
 	first := <-store.watches
 	burstOf(first)
 	for second := (*watch.FakeWatcher)(nil); second == nil; {
-		clk.Step(quiet)
+		clk.Step(idlePeriod)
 		select {
 		case second = <-store.watches:
 			if lists := store.lists.Load(); lists != 2 {
