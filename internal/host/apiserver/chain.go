@@ -151,7 +151,7 @@ func clusterOptions(config *app.Config, direct *storage.Direct, cfg Config, secr
 	if direct != nil {
 		host.Reach = direct.Wrap
 	}
-	return &clusters.Options{Host: host, Dial: cfg.Dial, Secret: secret, Rules: dial.Rules{AllowLoopback: cfg.AllowLoopbackMembers}}
+	return &clusters.Options{Host: host, Secret: secret, Rules: dial.Rules{AllowLoopback: cfg.AllowLoopbackMembers}}
 }
 
 // storeDirectly makes the servers of built-in kinds and custom resources call the etcd in this process

@@ -87,9 +87,6 @@ type Config struct {
 	Admission []access.AdmissionPlugin
 	// Pages are answered by path, to whoever may get that path, besides what an API server answers.
 	Pages map[string]http.Handler
-	// Dial reaches the API server of a member for clusters/NAME/proxy; nil reads the Cluster and the
-	// Secret it names. Hub only.
-	Dial Dial
 
 	// AllowLoopbackMembers lets Clusters have loopback and link-local addresses. Hub only.
 	AllowLoopbackMembers bool

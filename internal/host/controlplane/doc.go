@@ -1,3 +1,3 @@
-// Package hub builds and runs the control plane: one page where every loop is constructed, with what it may use handed to
-// it. Flags are parsed before into plain values; what a loop does is in its own package.
+// Package controlplane builds and runs the control plane: loops.go is the one page where every loop is constructed, with what it may
+// use passed to it. Flags have become plain values before they get here; what a loop does is in its own package.
 package controlplane

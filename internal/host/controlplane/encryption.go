@@ -12,18 +12,6 @@ import (
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/encryption"
 )
 
-// EncryptionStep is a step of a rotation of the encryption key.
-type EncryptionStep = encryption.Step
-
-// EncryptionSteps are all steps, in their order.
-func EncryptionSteps() []EncryptionStep { return encryption.Steps() }
-
-// RotateEncryption changes the encryption key of the running control plane with this data directory, which the client
-// configuration leads to. It reports what it does line by line.
-func RotateEncryption(ctx context.Context, dataDir string, server *rest.Config, report func(string), steps ...EncryptionStep) error {
-	return encryption.Rotate(ctx, dataDir, server, report, steps...)
-}
-
 // RewriteEncrypted has a control plane store anew all objects that are stored in another way than its encryption
 // configuration says. It reports what it does line by line.
 func RewriteEncrypted(ctx context.Context, server *rest.Config, report func(string)) error {

@@ -43,7 +43,7 @@ func NewDialer(cluster ClusterReader, secret SecretReader, rules dial.Rules) *Di
 	return &Dialer{readCluster: cluster, readSecret: secret, rules: rules, known: map[string]connection{}}
 }
 
-// Dial is a Dial.
+// Dial finds the endpoint of a cluster. Its error is an API status for the user.
 func (d *Dialer) Dial(ctx context.Context, name string) (Endpoint, error) {
 	cluster, err := d.readCluster(ctx, name)
 	if err != nil {

@@ -1,7 +1,6 @@
 package clusters
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -35,15 +34,9 @@ type Endpoint struct {
 	Token string
 }
 
-// Dial finds the endpoint of a cluster. Its error goes to the user as it is: use an API status.
-type Dial func(ctx context.Context, cluster string) (Endpoint, error)
-
 // Options are what the server needs.
 type Options struct {
 	native.Host
-	// Dial finds members for the proxy subresource; nil reads the Cluster and, with Secret, the Secrets
-	// it names.
-	Dial Dial
 	// Secret reads a Secret as the control plane itself.
 	Secret SecretReader
 	// Rules say which addresses of members are connected to.
@@ -74,14 +67,11 @@ func New(o Options, next genericapiserver.DelegationTarget) (*genericapiserver.G
 	if err != nil {
 		return nil, err
 	}
-	if o.Dial == nil {
-		o.Dial = NewDialer(store.cluster, o.Secret, o.Rules).Dial
-	}
 	group := genericapiserver.NewDefaultAPIGroupInfo(clusterv1alpha1.GroupName, scheme, runtime.NewParameterCodec(scheme), codecs)
 	group.VersionedResourcesStorageMap[clusterv1alpha1.GroupVersion.Version] = map[string]rest.Storage{
 		clusterv1alpha1.ResourcePluralCluster:             store,
 		clusterv1alpha1.ResourcePluralCluster + "/status": status,
-		clusterv1alpha1.ResourcePluralCluster + "/proxy":  &proxyREST{dial: o.Dial, holders: holders(o.Informers)},
+		clusterv1alpha1.ResourcePluralCluster + "/proxy":  &proxyREST{dial: NewDialer(store.cluster, o.Secret, o.Rules), holders: holders(o.Informers)},
 	}
 	if err := server.InstallAPIGroup(&group); err != nil {
 		return nil, fmt.Errorf("installing the cluster group: %w", err)

@@ -23,7 +23,7 @@ import (
 
 // proxyREST serves clusters/NAME/proxy/PATH: the member's own API, as the same user.
 type proxyREST struct {
-	dial    Dial
+	dial    *Dialer
 	holders Holders
 }
 
@@ -69,7 +69,7 @@ func (r *proxyREST) Connect(ctx context.Context, name string, options runtime.Ob
 	if err != nil {
 		return nil, apierrors.NewForbidden(clusterv1alpha1.Resource(clusterv1alpha1.ResourcePluralCluster+"/proxy"), name, err)
 	}
-	endpoint, err := r.dial(ctx, name)
+	endpoint, err := r.dial.Dial(ctx, name)
 	if err != nil {
 		return nil, err
 	}

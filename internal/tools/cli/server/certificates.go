@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/flagship-k8s/flagship/internal/host/controlplane"
+	"github.com/flagship-k8s/flagship/internal/host/apiserver/credentials"
 	"github.com/flagship-k8s/flagship/internal/tools/cli"
 )
 
@@ -43,11 +43,11 @@ the command on one of them and copy its DIR/pki/ca*, DIR/pki/front-proxy-ca* to 
 			if err := cli.DefaultDir(&dataDir); err != nil {
 				return err
 			}
-			steps := controlplane.AuthoritySteps()
-			if !slices.Contains(steps, controlplane.AuthorityStep(step)) {
+			steps := credentials.AuthoritySteps()
+			if !slices.Contains(steps, credentials.AuthorityStep(step)) {
 				return cli.UsageErrorf("--step cannot be %q: it is one of %v", step, steps)
 			}
-			if err := controlplane.RotateAuthority(dataDir, controlplane.AuthorityStep(step)); err != nil {
+			if err := credentials.RotateAuthority(dataDir, credentials.AuthorityStep(step)); err != nil {
 				return err
 			}
 			s.Line("done; start the control plane again")

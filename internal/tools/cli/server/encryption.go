@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/flagship-k8s/flagship/internal/host/apiserver/encryption"
 	"github.com/flagship-k8s/flagship/internal/host/controlplane"
 	"github.com/flagship-k8s/flagship/internal/tools/cli"
 )
@@ -50,19 +51,19 @@ DIR/pki/secret-encryption.key to every other server and restart it.`,
 			if err := cli.DefaultDir(&access.DataDir); err != nil {
 				return err
 			}
-			steps := controlplane.EncryptionSteps()
+			steps := encryption.Steps()
 			if only != "" {
-				step := controlplane.EncryptionStep(only)
+				step := encryption.Step(only)
 				if !slices.Contains(steps, step) {
 					return cli.UsageErrorf("--step cannot be %q: it is one of %v", only, steps)
 				}
-				steps = []controlplane.EncryptionStep{step}
+				steps = []encryption.Step{step}
 			}
 			server, err := access.Config()
 			if err != nil {
 				return err
 			}
-			return controlplane.RotateEncryption(c.Context(), access.DataDir, server, s.Line, steps...)
+			return encryption.Rotate(c.Context(), access.DataDir, server, s.Line, steps...)
 		},
 	}
 	access.Flags(c)
