@@ -352,6 +352,28 @@ func TestAForeignDefinitionIsAdoptedOnlyIfEqual(t *testing.T) {
 	}
 }
 
+// As "kubectl delete -f" of one file does, objects first.
+func TestADefinitionGoesAfterItsObjects(t *testing.T) {
+	fleet := shared.Start(t)
+	ns := fleet.Namespace(t)
+	nuts := define("Pecan", version("v1", true, teeth))
+	defined(t, fleet.Hub, nuts)
+	fleettest.ExpectEventually(t, fleet.Hub, nuts, established)
+	one := instance(nuts, "v1", ns, "one", map[string]any{})
+	fleettest.Create(t, fleet.Hub, withDependencies(fleettest.Policy(ns, "pecans", fleettest.Everywhere(), one)), one.DeepCopy())
+	for _, m := range fleet.Members {
+		fleettest.ExpectEventually(t, m, one, fleettest.Exists)
+	}
+	for _, object := range []client.Object{one.DeepCopy(), nuts.DeepCopy()} {
+		if err := fleet.Hub.Delete(t.Context(), object); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, m := range fleet.Members {
+		fleettest.ExpectGone(t, m, nuts)
+	}
+}
+
 func TestADefinitionInUseIsNotDeleted(t *testing.T) {
 	fleet := shared.Start(t)
 	ns := fleet.Namespace(t)

@@ -9,40 +9,47 @@ import (
 
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
+	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
 )
 
-// Instances counts the objects of a kind in each cluster that Works put there, in whatever version.
-func (c *Carrier) Instances(ctx context.Context, group, kind string) (map[string]int, error) {
+// Instances counts the objects of a kind in each cluster that Works put there, in whatever version. Wanted is true if the template of one
+// of them is on the control plane: without, they are being deleted.
+func (c *Carrier) Instances(ctx context.Context, group, kind string) (counts map[string]int, wanted bool, err error) {
 	works, err := hubclient.ListWorks(ctx, c.deps.Works)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	counts := map[string]int{}
+	counts = map[string]int{}
 	for _, work := range works {
 		cluster, ok := workv1alpha1.ClusterOfExecutionNamespace(work.Namespace)
-		if n := instancesIn(work, runtimeschema.GroupKind{Group: group, Kind: kind}); ok && n > 0 {
-			counts[cluster] += n
+		if !ok {
+			continue
+		}
+		for _, ref := range instancesIn(work, runtimeschema.GroupKind{Group: group, Kind: kind}) {
+			counts[cluster]++
+			template, exists := c.deps.Templates.Meta(ref)
+			wanted = wanted || exists && template.DeletionTimestamp == nil
 		}
 	}
-	return counts, nil
+	return counts, wanted, nil
 }
 
-// instancesIn counts what the Work's member reported, or what it will have if it has not reported yet.
-func instancesIn(work *workv1alpha1.Work, kind runtimeschema.GroupKind) int {
-	n := 0
+// instancesIn lists what the Work's member reported, or what it will have if it has not reported yet.
+func instancesIn(work *workv1alpha1.Work, kind runtimeschema.GroupKind) []hubstore.Ref {
+	var refs []hubstore.Ref
 	for _, s := range work.Status.ManifestStatuses {
 		if s.Identifier.Group == kind.Group && s.Identifier.Kind == kind.Kind {
-			n++
+			refs = append(refs, hubstore.Ref{GroupVersionKind: kind.WithVersion(s.Identifier.Version), Namespace: s.Identifier.Namespace, Name: s.Identifier.Name})
 		}
 	}
 	if len(work.Status.ManifestStatuses) > 0 {
-		return n
+		return refs
 	}
 	for _, m := range work.Spec.Workload.Manifests {
-		var of metav1.TypeMeta
+		var of metav1.PartialObjectMetadata
 		if json.Unmarshal(m.Raw, &of) == nil && of.GroupVersionKind().GroupKind() == kind {
-			n++
+			refs = append(refs, hubstore.Ref{GroupVersionKind: of.GroupVersionKind(), Namespace: of.Namespace, Name: of.Name})
 		}
 	}
-	return n
+	return refs
 }

@@ -6,9 +6,11 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/admission"
 
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
@@ -17,17 +19,28 @@ import (
 // DefinitionsName is the name of Definitions in the admission chain.
 const DefinitionsName = "FlagshipDefinitions"
 
-// Definitions refuses to delete a CustomResourceDefinition of whose kind members have objects.
+// Definitions refuses to delete a CustomResourceDefinition of whose kind members have objects. If these are being deleted, the deletion
+// of the definition waits for them.
 type Definitions struct {
-	instances func(ctx context.Context, group, kind string) (map[string]int, error)
+	instances Instances
+	patience  time.Duration
 }
+
+// Instances counts, from memory, the objects of a kind by cluster. Wanted is true if one of them still belongs there.
+type Instances func(ctx context.Context, group, kind string) (counts map[string]int, wanted bool, err error)
+
+const (
+	// DefaultPatience is how long the deletion of a definition waits for objects of its kind; clients wait for an answer for a minute.
+	DefaultPatience = 30 * time.Second
+	// cacheLag is how long objects that were deleted just before may still seem to be wanted.
+	cacheLag = time.Second
+)
 
 var _ admission.ValidationInterface = &Definitions{}
 
-// NewDefinitions makes the plugin. Instances counts the objects of a kind by cluster, from memory. It is a function because the loops of
-// the control plane have the counts, which start after the API server.
-func NewDefinitions(instances func(ctx context.Context, group, kind string) (map[string]int, error)) *Definitions {
-	return &Definitions{instances: instances}
+// NewDefinitions makes the plugin. Patience is how long a deletion waits.
+func NewDefinitions(instances Instances, patience time.Duration) *Definitions {
+	return &Definitions{instances: instances, patience: patience}
 }
 
 // Handles says that deletions are of interest.
@@ -42,7 +55,7 @@ func (d *Definitions) Validate(ctx context.Context, a admission.Attributes, _ ad
 		definition.Annotations[workv1alpha1.AllowDeletionAnnotation] == "true" {
 		return nil
 	}
-	counts, err := d.instances(ctx, definition.Spec.Group, definition.Spec.Names.Kind)
+	counts, err := d.await(ctx, definition.Spec.Group, definition.Spec.Names.Kind)
 	if err != nil {
 		return apierrors.NewServiceUnavailable(fmt.Sprintf("it is not known yet whether members have objects of %s: %v", definition.Name, err))
 	}
@@ -55,4 +68,18 @@ func (d *Definitions) Validate(ctx context.Context, a admission.Attributes, _ ad
 	}
 	return admission.NewForbidden(a, fmt.Errorf("members have objects of its kind, which would be deleted with it: %s. Delete these objects first, or set the annotation %s=true on the definition",
 		strings.Join(list, ", "), workv1alpha1.AllowDeletionAnnotation))
+}
+
+// await waits for objects of a kind that are being deleted, and returns those that are left.
+func (d *Definitions) await(ctx context.Context, group, kind string) (counts map[string]int, err error) {
+	begun := time.Now()
+	ended := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, d.patience, true, func(ctx context.Context) (bool, error) {
+		var wanted bool
+		counts, wanted, err = d.instances(ctx, group, kind)
+		return err != nil || len(counts) == 0 || wanted && time.Since(begun) > min(cacheLag, d.patience/2), nil
+	})
+	if err == nil && ended != nil && !wait.Interrupted(ended) {
+		err = ended
+	}
+	return counts, err
 }

@@ -51,12 +51,12 @@ func TestDefinitionsInUseAreNotDeleted(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			plugin := admission.NewDefinitions(func(_ context.Context, group, kind string) (map[string]int, error) {
+			plugin := admission.NewDefinitions(func(_ context.Context, group, kind string) (map[string]int, bool, error) {
 				if group != "example.io" || kind != "Gear" {
 					t.Errorf("asked about %s %s", group, kind)
 				}
-				return tc.counts, tc.err
-			})
+				return tc.counts, true, tc.err
+			}, 100*time.Millisecond)
 			err := plugin.Validate(t.Context(), kadmission.NewAttributesRecord(nil, tc.old, schema.GroupVersionKind{}, "", "gears.example.io",
 				schema.GroupVersionResource{}, "", kadmission.Delete, nil, false, nil), nil)
 			if tc.refused == nil && err != nil {
@@ -64,6 +64,36 @@ func TestDefinitionsInUseAreNotDeleted(t *testing.T) {
 			}
 			if tc.refused != nil && (!tc.refused(err) || !strings.Contains(err.Error(), tc.words)) {
 				t.Errorf("got %v, want a refusal that says %q", err, tc.words)
+			}
+		})
+	}
+}
+
+// One file has a definition and its objects, and kubectl deletes one after the other.
+func TestTheDeletionOfADefinitionWaitsForItsObjects(t *testing.T) {
+	definition := &apiextensions.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "gears.example.io"}}
+	for name, tc := range map[string]struct {
+		left    func(call int) (counts map[string]int, wanted bool)
+		refused bool
+	}{
+		"they go":       {func(call int) (map[string]int, bool) { return map[string]int{"a": 1}, false }, true},
+		"they are gone": {func(call int) (map[string]int, bool) { return map[bool]map[string]int{true: {"a": 1}}[call < 3], false }, false},
+		"the cache shows it a bit later": {func(call int) (map[string]int, bool) {
+			return map[bool]map[string]int{true: {"a": 1}}[call < 4], call < 2
+		}, false},
+		"they are wanted": {func(call int) (map[string]int, bool) { return map[string]int{"a": 1}, true }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			call := 0
+			plugin := admission.NewDefinitions(func(context.Context, string, string) (map[string]int, bool, error) {
+				call++
+				counts, wanted := tc.left(call)
+				return counts, wanted, nil
+			}, 400*time.Millisecond)
+			err := plugin.Validate(t.Context(), kadmission.NewAttributesRecord(nil, definition, schema.GroupVersionKind{}, "", "gears.example.io",
+				schema.GroupVersionResource{}, "", kadmission.Delete, nil, false, nil), nil)
+			if apierrors.IsForbidden(err) != tc.refused {
+				t.Errorf("got %v after %d calls", err, call)
 			}
 		})
 	}

@@ -14,10 +14,10 @@ type admissionLookups struct {
 }
 
 // instances counts the objects of a kind by cluster.
-func (w *admissionLookups) instances(ctx context.Context, group, kind string) (map[string]int, error) {
+func (w *admissionLookups) instances(ctx context.Context, group, kind string) (counts map[string]int, wanted bool, err error) {
 	carrier := w.carrier.Load()
 	if carrier == nil {
-		return nil, errStarting
+		return nil, false, errStarting
 	}
 	return carrier.Instances(ctx, group, kind)
 }

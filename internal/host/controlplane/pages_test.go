@@ -47,7 +47,7 @@ func TestPagesWhileStarting(t *testing.T) {
 	if _, err := o.lookups.cluster(t.Context(), "m"); err == nil {
 		t.Error("a Cluster that cannot be read yet counts as absent")
 	}
-	if _, err := o.lookups.instances(t.Context(), "example.com", "Thing"); err == nil {
+	if _, _, err := o.lookups.instances(t.Context(), "example.com", "Thing"); err == nil {
 		t.Error("objects that cannot be counted yet count as none")
 	}
 	if _, err := o.lookups.keeps(t.Context(), nil); err == nil {
