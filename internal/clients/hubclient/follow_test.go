@@ -63,7 +63,9 @@ func TestFollow(t *testing.T) {
 	if err != nil || !synced() {
 		t.Fatalf("synced %v, %v", synced != nil && synced(), err)
 	}
-	work := func(name string) *workv1alpha1.Work { return &workv1alpha1.Work{ObjectMeta: metav1.ObjectMeta{Name: name}} }
+	work := func(name string) *workv1alpha1.Work {
+		return &workv1alpha1.Work{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	}
 	from.handler.OnAdd(work("a"), true)
 	from.handler.OnAdd(work("b"), false)
 	from.handler.OnUpdate(work("a"), work("a2"))
