@@ -104,7 +104,7 @@ func TestEventsInMemoryAreListedWithThoseInStorage(t *testing.T) {
 	}
 	stale := stored.DeepCopy()
 	stored.Message = "refused again"
-	if stored, err = clients.CoreV1().Events(ns).Update(t.Context(), stored, metav1.UpdateOptions{}); err != nil {
+	if _, err := clients.CoreV1().Events(ns).Update(t.Context(), stored, metav1.UpdateOptions{}); err != nil {
 		t.Errorf("updating a stored Event: %v", err)
 	}
 	if _, err := clients.CoreV1().Events(ns).Update(t.Context(), stale, metav1.UpdateOptions{}); !apierrors.IsConflict(err) {

@@ -30,7 +30,7 @@ func TestParallelRunsEveryStepOnceOrReportsTheFailure(t *testing.T) {
 		}
 	}
 	failure := errors.New("refused")
-	err = Parallel(t.Context(), 2, 10, func(ctx context.Context, i int) error {
+	err = Parallel(t.Context(), 2, 10, func(_ context.Context, i int) error {
 		if i == 3 {
 			return failure
 		}
