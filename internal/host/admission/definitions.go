@@ -75,10 +75,12 @@ func (d *Definitions) await(ctx context.Context, group, kind string) (counts map
 	begun := time.Now()
 	ended := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, d.patience, true, func(ctx context.Context) (bool, error) {
 		var wanted bool
-		counts, wanted, err = d.instances(ctx, group, kind)
-		return err != nil || len(counts) == 0 || wanted && time.Since(begun) > min(cacheLag, d.patience/2), nil
+		if counts, wanted, err = d.instances(ctx, group, kind); err != nil {
+			return false, err
+		}
+		return len(counts) == 0 || wanted && time.Since(begun) > min(cacheLag, d.patience/2), nil
 	})
-	if err == nil && ended != nil && !wait.Interrupted(ended) {
+	if err == nil && !wait.Interrupted(ended) {
 		err = ended
 	}
 	return counts, err

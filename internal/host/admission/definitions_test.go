@@ -76,12 +76,12 @@ func TestTheDeletionOfADefinitionWaitsForItsObjects(t *testing.T) {
 		left    func(call int) (counts map[string]int, wanted bool)
 		refused bool
 	}{
-		"they go":       {func(call int) (map[string]int, bool) { return map[string]int{"a": 1}, false }, true},
+		"they go":       {func(int) (map[string]int, bool) { return map[string]int{"a": 1}, false }, true},
 		"they are gone": {func(call int) (map[string]int, bool) { return map[bool]map[string]int{true: {"a": 1}}[call < 3], false }, false},
 		"the cache shows it a bit later": {func(call int) (map[string]int, bool) {
 			return map[bool]map[string]int{true: {"a": 1}}[call < 4], call < 2
 		}, false},
-		"they are wanted": {func(call int) (map[string]int, bool) { return map[string]int{"a": 1}, true }, true},
+		"they are wanted": {func(int) (map[string]int, bool) { return map[string]int{"a": 1}, true }, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			call := 0
