@@ -293,12 +293,13 @@ func (j *Joiner) prepareMember(ctx context.Context, accounts []memberaccount.Acc
 	return credentials{controller: tokens[0], impersonator: tokens[1]}, nil
 }
 
-// installPatiently waits for a namespace that is still on its way out, as it is in a cluster that left a moment ago.
+// installPatiently waits for a namespace that is still being deleted, as it is in a cluster that left a moment ago. It may go between two
+// requests of Install, which only creates: what is not found then is the namespace.
 func installPatiently(ctx context.Context, a memberaccount.Account, member kubernetes.Interface) error {
 	var last error
 	err := wait.PollUntilContextTimeout(ctx, leavingPause, leavingPatience, true, func(ctx context.Context) (bool, error) {
 		last = a.Install(ctx, member)
-		if apierrors.HasStatusCause(last, corev1.NamespaceTerminatingCause) {
+		if apierrors.HasStatusCause(last, corev1.NamespaceTerminatingCause) || apierrors.IsNotFound(last) {
 			return false, nil
 		}
 		return last == nil, last
