@@ -30,6 +30,10 @@ func (b *bench) shop(code int, configMaps ...string) {
 			_, _ = w.Write([]byte(liveShop))
 		case code != http.StatusOK:
 			refuse(w, code, metav1.StatusReasonForbidden)
+		case r.URL.Path == "/api/v1/namespaces/shop/configmaps/deleted": // since the list
+			refuse(w, http.StatusNotFound, metav1.StatusReasonNotFound)
+		case r.URL.Path == "/api/v1/namespaces/shop/configmaps/a":
+			_, _ = w.Write([]byte(`{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"name":"a"}}`))
 		default:
 			fmt.Fprintf(w, `{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","metadata":{},"items":[%s]}`, strings.Join(configMaps, ","))
 		}
@@ -63,7 +67,8 @@ func TestANamespaceIsDeletedOnlyIfItHoldsNothingElse(t *testing.T) {
 			[]string{list, release}, false},
 		"Leaving":    {"an object of ours on its way out", []string{ofWork("a", "sibling", "")}, []string{list}, true},
 		"Wanted":     {"an object of ours that is still wanted", []string{ofWork("a", "alive", "")}, []string{list, release}, false},
-		"Orphan":     {"an object of a Work that is gone", []string{ofWork("a", "gone", "")}, []string{list, release}, false},
+		"Orphan":     {"an object of a Work that is gone", []string{ofWork("a", "gone", "")}, []string{list, "GET /api/v1/namespaces/shop/configmaps/a", release}, false},
+		"Finished":   {"an object that was deleted with its Work", []string{ofWork("deleted", "gone", "")}, []string{list, "GET /api/v1/namespaces/shop/configmaps/deleted", remove}, false},
 		"OtherPlane": {"an object of another control plane", []string{ofWork("a", "sibling", "other")}, []string{list, release}, false},
 	}
 	for name, tc := range tests {

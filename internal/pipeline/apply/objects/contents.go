@@ -168,7 +168,7 @@ func (c *namespaceContents) count(ctx context.Context, k listable) {
 			return
 		}
 		for i := range page.Items {
-			c.add(ctx, k.kind, &page.Items[i])
+			c.add(ctx, k, &page.Items[i])
 		}
 		if options.Continue = page.Continue; options.Continue == "" {
 			return
@@ -198,15 +198,19 @@ func (c *namespaceContents) fail(k listable, err error) {
 }
 
 // add counts one object, unless it is deleted with the namespace or before it.
-func (c *namespaceContents) add(ctx context.Context, kind schema.GroupKind, obj *metav1.PartialObjectMetadata) {
-	if obj.DeletionTimestamp != nil || isClusterObject(kind, obj) || c.goesWithItsOwner(obj) {
+func (c *namespaceContents) add(ctx context.Context, k listable, obj *metav1.PartialObjectMetadata) {
+	if obj.DeletionTimestamp != nil || isClusterObject(k.kind, obj) || c.goesWithItsOwner(obj) {
 		return
 	}
 	work, ours := c.workOf(obj)
 	leaving := false
 	if ours {
 		found := &workv1alpha1.Work{}
-		leaving = c.hub.Get(ctx, work, found) == nil && found.DeletionTimestamp != nil
+		err := c.hub.Get(ctx, work, found)
+		if apierrors.IsNotFound(err) && c.isGone(ctx, k, obj.Name) {
+			return // it was deleted, and its Work with it, since it was listed
+		}
+		leaving = err == nil && (found.DeletionTimestamp != nil || c.losesAll(ctx))
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -214,7 +218,21 @@ func (c *namespaceContents) add(ctx context.Context, kind schema.GroupKind, obj 
 		c.found.pending = append(c.found.pending, work)
 		return
 	}
-	c.found.others = append(c.found.others, kind.Kind+" "+obj.Name)
+	c.found.others = append(c.found.others, k.kind.Kind+" "+obj.Name)
+}
+
+// losesAll returns whether the Cluster is being deleted with everything that was applied there: each Work will be deleted, though not
+// all of them are yet.
+func (c *namespaceContents) losesAll(ctx context.Context) bool {
+	cluster := &clusterv1alpha1.Cluster{}
+	err := c.hub.Get(ctx, types.NamespacedName{Name: c.conn.Name()}, cluster)
+	return err == nil && cluster.DeletionTimestamp != nil && clusterv1alpha1.DeletesObjects(cluster)
+}
+
+// isGone returns whether the member no longer has an object that was listed, or is deleting it.
+func (c *namespaceContents) isGone(ctx context.Context, k listable, name string) bool {
+	obj, err := c.conn.Metadata().Resource(k.resource).Namespace(c.namespace).Get(ctx, name, metav1.GetOptions{})
+	return apierrors.IsNotFound(err) || err == nil && obj.DeletionTimestamp != nil
 }
 
 // goesWithItsOwner returns whether an object has an owner in the namespace: that one is counted, or is gone, and the garbage
