@@ -139,11 +139,14 @@ func (f *Fleet) logs() string {
 	return out.String()
 }
 
-// tail is the last lines of a text, each cut to a readable length.
+// tail is the last lines of a log, each cut to a readable length, after those with the reason for the end of its process.
 func tail(text []byte, lines int) string {
 	const width = 400
 	all := bytes.Split(bytes.TrimRight(text, "\n"), []byte("\n"))
 	var out strings.Builder
+	for _, cause := range playground.Causes(text) {
+		fmt.Fprintf(&out, "cause of the end: %s\n", cause)
+	}
 	for _, line := range all[max(0, len(all)-lines):] {
 		out.Write(line[:min(len(line), width)])
 		out.WriteByte('\n')

@@ -40,6 +40,9 @@ func TestTailKeepsTheEnd(t *testing.T) {
 	if diff := cmp.Diff("b\nc\n", tail([]byte("a\nb\nc\n"), 2)); diff != "" {
 		t.Error(diff)
 	}
+	if diff := cmp.Diff("cause of the end: panic: a\nb\n", tail([]byte("panic: a\nb\n"), 1)); diff != "" {
+		t.Error(diff)
+	}
 	if got := tail([]byte(strings.Repeat("x", 1000)), 2); len(got) > 410 {
 		t.Errorf("a long line stays %d bytes long", len(got))
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"strconv"
 	"sync"
 	"syscall"
@@ -47,6 +48,9 @@ type member struct {
 // MemberCommand is the hidden command a playground starts its own binary with, once per member.
 const MemberCommand = "member-process"
 
+// startMark starts the line of a log after which a new process writes to it.
+const startMark = "--- start of "
+
 // args is the child's command line.
 func (m *member) args() []string {
 	args := []string{
@@ -84,7 +88,7 @@ func (m *member) start(ctx context.Context) error {
 	case Running:
 		return nil
 	}
-	_, _ = io.WriteString(m.log, "--- "+m.record.Name+" starts\n")
+	_, _ = io.WriteString(m.log, startMark+m.record.Name+"\n")
 	p, err := child.Spawn(m.executable, m.args(), m.log)
 	if err != nil {
 		return fmt.Errorf("starting %s: %w", m.record.Name, err)
@@ -102,10 +106,22 @@ func (m *member) start(ctx context.Context) error {
 		if ctx.Err() != nil {
 			err = withReport(err, <-p.Ready)
 		}
-		return fmt.Errorf("starting %s: %w (log: %s)", m.record.Name, err, m.log.path)
+		return fmt.Errorf("starting %s: %w (log: %s)", m.record.Name, m.withCauses(err), m.log.path)
 	}
 	m.setIfCurrent(p, Running)
 	return nil
+}
+
+// withCauses adds what the log has as the reason for the end of the process.
+func (m *member) withCauses(err error) error {
+	log, readErr := os.ReadFile(m.log.path)
+	if readErr != nil {
+		return err // which names the file
+	}
+	for _, cause := range Causes(log) {
+		err = fmt.Errorf("%w: %s", err, cause)
+	}
+	return err
 }
 
 // withReport adds to the end of patience what the member was waiting for.

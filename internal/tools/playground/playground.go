@@ -82,6 +82,13 @@ func (p *Playground) prepare() (err error) {
 	if err != nil {
 		return err
 	}
+	servers := []string{dir.hubData()}
+	for _, r := range planned.Members {
+		servers = append(servers, dir.memberData(r.Name))
+	}
+	if err := requireSpace(p.config.DataDir, servers, freeSpace); err != nil {
+		return err
+	}
 	if err := requirePorts(planned, p.record.data); err != nil {
 		return err
 	}

@@ -30,7 +30,7 @@ func PlayRole() (code int, played bool) {
 	case "broken member":
 		return fail(child.NewChild().Report(errors.New("no disk\nat all"))), true
 	case "crashing member":
-		fmt.Println("panic: so it goes")
+		fmt.Println("panic: so it goes\n\ngoroutine 1 [running]:" + strings.Repeat("\nmain.main()", 40))
 		return 2, true
 	case "parent":
 		return playParent(), true
@@ -164,7 +164,7 @@ func TestMemberThatEndsByItselfIsReported(t *testing.T) {
 func TestMemberThatCannotStartSaysWhy(t *testing.T) {
 	for role, want := range map[string]string{
 		"broken member":   "starting member1: no disk; at all (log: ",
-		"crashing member": "starting member1: ended while starting: exit status 2 (log: ",
+		"crashing member": "starting member1: ended while starting: exit status 2: panic: so it goes (log: ",
 	} {
 		t.Run(role, func(t *testing.T) {
 			m, ended := testMember(t, role)
