@@ -419,11 +419,15 @@ func TestConflictIsTriedAgainQuietly(t *testing.T) {
 }
 
 func TestRefusalIsPublished(t *testing.T) {
-	h := newHub(t, member("m1"), bindingOf("web", 4, placement(duplicated)))
-	h.refuse = apierrors.NewForbidden(schema.GroupResource{Resource: "resourcebindings"}, "web", fmt.Errorf("exceeded quota: team"))
-	h.reconcile("web")
-	h.expectCondition("web", "QuotaExceeded", "resourcebindings")
-	h.expectTargets("web", "refused", nil)
+	for reason, want := range map[metav1.StatusReason]string{"Forbidden": "SchedulerError", "QuotaExceeded": "QuotaExceeded"} {
+		h := newHub(t, member("m1"), bindingOf("web", 4, placement(duplicated)))
+		refused := apierrors.NewForbidden(schema.GroupResource{Resource: "resourcebindings"}, "web", fmt.Errorf("the team has no more"))
+		refused.ErrStatus.Reason = reason
+		h.refuse = refused
+		h.reconcile("web")
+		h.expectCondition("web", want, "resourcebindings")
+		h.expectTargets("web", "refused", nil)
+	}
 }
 
 func TestBurstDoesNotOvercommit(t *testing.T) {

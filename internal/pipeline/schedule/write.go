@@ -87,9 +87,9 @@ func refusal(err error) *decision.Failure {
 	reason, message := workv1alpha2.BindingReasonSchedulerError, err.Error()
 	if status := apierrors.APIStatus(nil); errors.As(err, &status) {
 		message = status.Status().Message
-	}
-	if strings.Contains(message, "quota") {
-		reason = workv1alpha2.BindingReasonQuotaExceeded
+		if status.Status().Reason == workv1alpha2.BindingReasonQuotaExceeded {
+			reason = workv1alpha2.BindingReasonQuotaExceeded
+		}
 	}
 	return &decision.Failure{Reason: reason, Message: message}
 }
