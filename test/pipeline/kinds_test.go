@@ -43,8 +43,8 @@ func TestConfigMapSecretAndServiceTravel(t *testing.T) {
 			t.Fatal(err)
 		}
 		ports, _, _ := unstructured.NestedSlice(manifest.Object, "spec", "ports")
-		if _, carried := ports[0].(map[string]any)["nodePort"]; carried {
-			t.Errorf("%s: the node port that the hub allocated is in the manifest", m.Name)
+		if want, got := int64(onHub.Spec.Ports[0].NodePort), ports[0].(map[string]any)["nodePort"]; got != want || int64(copied.Spec.Ports[0].NodePort) != want {
+			t.Errorf("%s: the node port is %v in the manifest and %d in the member, want that of the hub, %d", m.Name, got, copied.Spec.Ports[0].NodePort, want)
 		}
 	}
 

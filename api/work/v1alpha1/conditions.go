@@ -32,6 +32,9 @@ const (
 	AppliedForbiddenReason = "Forbidden"
 	// AppliedFamilyUnsupportedReason: the member has no addresses of the IP families that a Service names.
 	AppliedFamilyUnsupportedReason = "IPFamilyNotSupported"
+	// AppliedNodePortTakenReason: the objects are applied, but a Service has another node port in the member than on the control
+	// plane, because it cannot have that one there.
+	AppliedNodePortTakenReason = "NodePortTaken"
 )
 
 // Reasons of the Dispatching condition.
@@ -107,6 +110,11 @@ func Forbidden(generation int64, message string) metav1.Condition {
 // FamilyUnsupported returns the condition of a Work with a Service of IP families that the member does not have.
 func FamilyUnsupported(generation int64, message string) metav1.Condition {
 	return condition(WorkApplied, metav1.ConditionFalse, AppliedFamilyUnsupportedReason, message, generation)
+}
+
+// NodePortTaken returns the condition of a Work with a Service that has another node port in the member; message names the ports.
+func NodePortTaken(generation int64, message string) metav1.Condition {
+	return condition(WorkApplied, metav1.ConditionFalse, AppliedNodePortTakenReason, message, generation)
 }
 
 // Progressing returns the condition of a Work that is not done yet. Reason is

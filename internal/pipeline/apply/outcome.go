@@ -67,6 +67,8 @@ func (a *Applier) setOutcome(work *workv1alpha1.Work, total int, results []outco
 		a.setNotApplied(work, workv1alpha1.Forbidden(work.Generation, message))
 	case objects.Only(objects.IsFamilyUnsupported, failures):
 		a.setNotApplied(work, workv1alpha1.FamilyUnsupported(work.Generation, message))
+	case objects.Only(objects.IsTakenPorts, failures):
+		a.setNotApplied(work, workv1alpha1.NodePortTaken(work.Generation, message))
 	case due:
 		a.setNotApplied(work, workv1alpha1.NotApplied(work.Generation, message))
 	}
@@ -85,17 +87,27 @@ func complaintsOf(results []outcome) (complaints []string, failures []error, las
 			failures = append(failures, o.err)
 			lasting = lasting || !objects.IsTransient(o.err)
 		case len(o.conflicts) > 0:
-			var fields []string
-			for _, c := range o.conflicts {
-				fields = append(fields, c.String())
-			}
-			complaint := fmt.Sprintf("%s: applied but for fields of other managers: %s", o.what, strings.Join(fields, ", "))
+			complaint := fmt.Sprintf("%s: applied but for fields of other managers: %s", o.what, list(o.conflicts))
 			complaints = append(complaints, complaint)
 			failures = append(failures, errors.New(complaint))
 			lasting = true
 		}
+		if len(o.taken) > 0 {
+			complaint := fmt.Sprintf("%s: applied with other node ports than %s", o.what, list(o.taken))
+			complaints = append(complaints, complaint)
+			failures = append(failures, objects.TakenPorts(errors.New(complaint)))
+			lasting = true
+		}
 	}
 	return complaints, failures, lasting
+}
+
+func list[T fmt.Stringer](items []T) string {
+	texts := make([]string, 0, len(items))
+	for _, item := range items {
+		texts = append(texts, item.String())
+	}
+	return strings.Join(texts, ", ")
 }
 
 func shortened(message string) string {

@@ -189,6 +189,7 @@ type outcome struct {
 	err           error
 	conflicts     []ssa.Conflict
 	dropped       []string
+	taken         []ssa.TakenPort
 	unknownFields bool
 }
 
@@ -199,7 +200,7 @@ func (a *Applier) manifest(ctx context.Context, via objects.Access, work types.N
 	}
 	done, err := a.objects.Apply(ctx, via, work, m.Object)
 	o.what = m.Identity().String() // with the namespace it ended up in
-	o.err, o.conflicts, o.dropped, o.unknownFields = err, done.Conflicts, done.Dropped, done.UnknownFields
+	o.err, o.conflicts, o.dropped, o.taken, o.unknownFields = err, done.Conflicts, done.Dropped, done.Taken, done.UnknownFields
 	return o
 }
 

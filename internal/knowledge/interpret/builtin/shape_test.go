@@ -41,6 +41,10 @@ func TestPrune(t *testing.T) {
 			"{apiVersion: v1, kind: Service, spec: {clusterIP: 10.0.0.1, clusterIPs: [10.0.0.1], healthCheckNodePort: 30001, ports: [{port: 80, protocol: TCP, nodePort: 30002}]}}",
 			"{apiVersion: v1, kind: Service, spec: {ports: [{port: 80, protocol: TCP}]}}",
 		},
+		"node ports of a service": {
+			"{apiVersion: v1, kind: Service, spec: {type: NodePort, ports: [{port: 80, protocol: TCP, nodePort: 30002}]}}",
+			"{apiVersion: v1, kind: Service, spec: {type: NodePort, ports: [{port: 80, protocol: TCP, nodePort: 30002}]}}",
+		},
 		"families that the hub gave a service": {
 			"{apiVersion: v1, kind: Service, spec: {clusterIP: 10.0.0.1, clusterIPs: [10.0.0.1], ipFamilies: [IPv4], ipFamilyPolicy: SingleStack}}",
 			"{apiVersion: v1, kind: Service, spec: {}}",

@@ -87,6 +87,18 @@ func IsFamilyUnsupported(err error) bool {
 		slices.ContainsFunc(refusal.Status().Details.Causes, func(c metav1.StatusCause) bool { return strings.HasPrefix(c.Field, "spec.ipFamilies") })
 }
 
+// takenPortsError is a Service that was applied without some of its node ports.
+type takenPortsError struct{ error }
+
+// TakenPorts marks an error as one of node ports alone.
+func TakenPorts(err error) error { return takenPortsError{err} }
+
+// IsTakenPorts returns whether an error is marked so.
+func IsTakenPorts(err error) bool {
+	var taken takenPortsError
+	return errors.As(err, &taken)
+}
+
 // Only returns whether there are errors and all of them are of a kind.
 func Only(is func(error) bool, errs []error) bool {
 	return len(errs) > 0 && !slices.ContainsFunc(errs, func(err error) bool { return !is(err) })

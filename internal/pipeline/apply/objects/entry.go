@@ -30,6 +30,8 @@ type Entry struct {
 	altered   map[string]uint64
 	Conflicts []ssa.Conflict
 	Dropped   []string
+	// Taken are the node ports that the member refused.
+	Taken []ssa.TakenPort
 	// unknownFields means that the member does not know some field, so that its schema is compared again later.
 	UnknownFields bool
 }
@@ -127,5 +129,5 @@ func unchanged(d ssa.Difference, before Entry, remembered bool) bool {
 			}
 		}
 	}
-	return len(before.Conflicts) == 0 // a conflict may have been resolved meanwhile
+	return len(before.Conflicts) == 0 && len(before.Taken) == 0 // a conflict may have been resolved meanwhile, a port be free
 }

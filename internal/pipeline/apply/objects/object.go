@@ -240,7 +240,7 @@ func (w *Writer) send(ctx context.Context, try attempt, body, live *unstructured
 	result := Entry{hash: try.hash}
 	var misfits []string
 	schema, read := "", false
-	for range rounds {
+	for round := 0; round < rounds; round++ {
 		got, err := w.patch(ctx, try, body, ssa.Record{Hash: try.hash, Misfits: ssa.FootprintOfPaths(misfits), Schema: schema}, force)
 		if err == nil {
 			result.uid, result.Version, result.at = got.GetUID(), got.GetResourceVersion(), w.Clock.Now()
@@ -267,6 +267,11 @@ func (w *Writer) send(ctx context.Context, try attempt, body, live *unstructured
 				}
 			}
 			result.UnknownFields = len(misfits) > 0
+			continue
+		}
+		if taken, dropped := ssa.DropTaken(body, err); dropped {
+			result.Taken = append(result.Taken, taken...)
+			round-- // the API server names one port at a time; each of these rounds leaves fewer
 			continue
 		}
 		found := ssa.ConflictsIn(err)

@@ -46,6 +46,59 @@ func ConflictsIn(err error) []Conflict {
 	return slices.Compact(found)
 }
 
+// TakenPort is a node port that a Service cannot have in a member: another Service has it there, or the range of the member's
+// node ports does not include it.
+type TakenPort struct {
+	Number string
+	Reason string // as the API server writes it
+}
+
+// String is the port as a condition shows it.
+func (p TakenPort) String() string { return fmt.Sprintf("%s (%s)", p.Number, p.Reason) }
+
+var (
+	nodePortField = regexp.MustCompile(`^spec\.ports\[\d+\]\.nodePort$`)
+	takenMessage  = regexp.MustCompile(`^Invalid value: (\d+): (provided port is .*)$`)
+)
+
+// DropTaken removes from a Service the node ports that an answer to an apply refuses, and returns those of its ports. The API
+// server names the position in the merged list, so a port is found by its number. That of the health check is not returned: it
+// cannot be changed later, so there is nothing to try again.
+func DropTaken(service *unstructured.Unstructured, err error) (taken []TakenPort, dropped bool) {
+	var status apierrors.APIStatus
+	if service.GetKind() != "Service" || service.GetAPIVersion() != "v1" || !errors.As(err, &status) {
+		return nil, false
+	}
+	if strings.Contains(status.Status().Message, "failed to allocate requested HealthCheck NodePort") {
+		_, has, _ := unstructured.NestedFieldNoCopy(service.Object, "spec", "healthCheckNodePort")
+		unstructured.RemoveNestedField(service.Object, "spec", "healthCheckNodePort")
+		return nil, has
+	}
+	if status.Status().Details == nil {
+		return nil, false
+	}
+	spec, _ := service.Object["spec"].(map[string]any)
+	ports, _ := spec["ports"].([]any)
+	for _, cause := range status.Status().Details.Causes {
+		match := takenMessage.FindStringSubmatch(cause.Message)
+		if match == nil || !nodePortField.MatchString(cause.Field) {
+			continue
+		}
+		number := match[1]
+		had := false
+		for _, entry := range ports {
+			if port, ok := entry.(map[string]any); ok && fmt.Sprint(port["nodePort"]) == number {
+				delete(port, "nodePort")
+				had = true
+			}
+		}
+		if had {
+			taken = append(taken, TakenPort{Number: number, Reason: match[2]})
+		}
+	}
+	return taken, len(taken) > 0
+}
+
 const (
 	typedPrefix   = "failed to create typed patch object"
 	unknownField  = ": field not declared in schema"

@@ -1,6 +1,7 @@
 package ssa
 
 import (
+	stdcmp "cmp"
 	"errors"
 	"fmt"
 	"testing"
@@ -8,6 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 func TestConflictsIn(t *testing.T) {
@@ -84,5 +87,48 @@ spec:
 				t.Errorf("%s: left -want +got:\n%s", tc.reason, diff)
 			}
 		})
+	}
+}
+
+// TestDropTaken: a node port that a member refuses is left out by its number, whatever its position.
+func TestDropTaken(t *testing.T) {
+	invalid := func(name string, value int, detail string) error {
+		return fmt.Errorf("applying: %w", apierrors.NewInvalid(schema.GroupKind{Kind: "Service"}, "web", field.ErrorList{
+			field.Invalid(field.NewPath("spec").Child(name), value, detail)}))
+	}
+	const service = `{apiVersion: v1, kind: Service, spec: {healthCheckNodePort: 30009, ports: [{port: 80, nodePort: 30001}, {port: 81, nodePort: 30002}, {port: 81, protocol: UDP, nodePort: 30002}]}}`
+	const allocated = "provided port is already allocated"
+	tests := map[string]struct {
+		err   error
+		left  string // empty: nothing is left out
+		taken []TakenPort
+	}{
+		"another Service has it": {invalid("ports[5].nodePort", 30002, allocated),
+			`{apiVersion: v1, kind: Service, spec: {healthCheckNodePort: 30009, ports: [{port: 80, nodePort: 30001}, {port: 81}, {port: 81, protocol: UDP}]}}`,
+			[]TakenPort{{"30002", allocated}}},
+		"another range": {invalid("ports[0].nodePort", 30001, "provided port is not in the valid range. The range of valid ports is 31000-31010"),
+			`{apiVersion: v1, kind: Service, spec: {healthCheckNodePort: 30009, ports: [{port: 80}, {port: 81, nodePort: 30002}, {port: 81, protocol: UDP, nodePort: 30002}]}}`,
+			[]TakenPort{{"30001", "provided port is not in the valid range. The range of valid ports is 31000-31010"}}},
+		"that of the health check": {apierrors.NewInternalError(fmt.Errorf("failed to allocate requested HealthCheck NodePort 30009: %s", allocated)),
+			`{apiVersion: v1, kind: Service, spec: {ports: [{port: 80, nodePort: 30001}, {port: 81, nodePort: 30002}, {port: 81, protocol: UDP, nodePort: 30002}]}}`, nil},
+		"a port that is not in it": {invalid("ports[0].nodePort", 30003, allocated), "", nil},
+		"another field":            {invalid("clusterIPs", 30001, allocated), "", nil},
+		"another complaint":        {invalid("ports[0].nodePort", 30001, "may not be used when `type` is 'ClusterIP'"), "", nil},
+		"no answer":                {errors.New(allocated), "", nil},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			obj := object(t, service)
+			taken, dropped := DropTaken(obj, tc.err)
+			if diff := cmp.Diff(tc.taken, taken); diff != "" || dropped != (tc.left != "") {
+				t.Errorf("dropped %v, taken -want +got:\n%s", dropped, diff)
+			}
+			if diff := cmp.Diff(decode(t, stdcmp.Or(tc.left, service)), obj.Object); diff != "" {
+				t.Errorf("left -want +got:\n%s", diff)
+			}
+		})
+	}
+	if _, dropped := DropTaken(object(t, "{apiVersion: example.com/v1, kind: Service, spec: {ports: [{nodePort: 30001}]}}"), invalid("ports[0].nodePort", 30001, allocated)); dropped {
+		t.Error("a port of another kind was dropped")
 	}
 }

@@ -2,8 +2,8 @@ package compose
 
 import "k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-// chosenNodePorts finds the node ports of a Service that an override set, by position. Pruning removes the node
-// ports of a template; one that an override sets stays.
+// chosenNodePorts finds the node ports of a Service that an override set, by position. Pruning removes node ports of a
+// Service that needs none in the member; one that an override sets stays.
 func chosenNodePorts(template, edited *unstructured.Unstructured) map[int]any {
 	if template.GetKind() != "Service" || template.GetAPIVersion() != "v1" {
 		return nil

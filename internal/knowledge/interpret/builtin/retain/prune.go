@@ -58,8 +58,9 @@ func PruneJob(obj *unstructured.Unstructured) {
 	}
 }
 
-// PruneService removes the addresses and ports that the control plane allocated. A headless Service keeps its None. A node port,
-// or a choice of address families, is kept if some field manager owns it: a user has set it, since the allocator owns no field.
+// PruneService removes the addresses that the control plane allocated; a headless Service keeps its None. A choice of address
+// families is kept if some field manager owns it: a user has set it, since the allocator owns no field. Node ports are the same in
+// every member, so they stay where the Service still has some.
 func PruneService(obj *unstructured.Unstructured) {
 	spec, ok := obj.Object["spec"].(map[string]any)
 	if !ok {
@@ -70,10 +71,17 @@ func PruneService(obj *unstructured.Unstructured) {
 		delete(spec, "clusterIPs")
 	}
 	owned := ownedFields(obj)
-	for _, name := range []string{"healthCheckNodePort", "ipFamilies", "ipFamilyPolicy"} {
-		if !owned.Has(fieldpath.MakePathOrDie("spec", name)) {
+	balanced := spec["type"] == "LoadBalancer"
+	remove := func(name string, keeps bool) {
+		if !keeps && !owned.Has(fieldpath.MakePathOrDie("spec", name)) {
 			delete(spec, name)
 		}
+	}
+	remove("ipFamilies", false)
+	remove("ipFamilyPolicy", false)
+	remove("healthCheckNodePort", balanced && spec["externalTrafficPolicy"] == "Local")
+	if spec["type"] == "NodePort" || balanced && spec["allocateLoadBalancerNodePorts"] != false {
+		return
 	}
 	ports, _ := spec["ports"].([]any)
 	for _, entry := range ports {
