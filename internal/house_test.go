@@ -37,6 +37,7 @@ var mayImport = map[string][]string{
 	"host/apiserver":    {"clients/dial", "knowledge"},
 	"host/admission":    {"knowledge"},
 	"host/memory":       {},
+	"host/interpreter":  {"features", "knowledge"},
 	"host/controlplane": {"host", "pipeline", "features", "clients", "knowledge"},
 	"tools":             {"tools", "host", "pipeline", "features", "clients", "knowledge"},
 }

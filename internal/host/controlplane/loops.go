@@ -19,6 +19,7 @@ import (
 
 	configv1alpha1 "github.com/flagship-k8s/flagship/api/config/v1alpha1"
 	resourcev1alpha2 "github.com/flagship-k8s/flagship/api/resource/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/clients/customizations"
 	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
 	"github.com/flagship-k8s/flagship/internal/clients/member"
@@ -35,6 +36,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/features/resourceclaims"
 	"github.com/flagship-k8s/flagship/internal/features/restore"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver"
+	"github.com/flagship-k8s/flagship/internal/host/interpreter"
 	"github.com/flagship-k8s/flagship/internal/knowledge/conversion"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
@@ -86,7 +88,10 @@ func setupLoops(ctx context.Context, mgr ctrl.Manager, server *apiserver.Server,
 	if err != nil {
 		return nil, err
 	}
-	if err := (customizations{h}).load(ctx); err != nil {
+	customized := customizations.Loader{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Cache: mgr.GetCache(), Scripts: h.scripts, Webhooks: h.webhooks, Changes: h.changes,
+	}
+	if err := customized.Load(ctx); err != nil {
 		return nil, fmt.Errorf("reading interpreter customizations: %w", err)
 	}
 	loops := []struct {
@@ -96,7 +101,7 @@ func setupLoops(ctx context.Context, mgr ctrl.Manager, server *apiserver.Server,
 		{"events", func(mgr ctrl.Manager) error { return mgr.Add(h.written) }},
 		{"built-in controllers", func(mgr ctrl.Manager) error { return mgr.Add(manager.RunnableFunc(server.RunControllers)) }},
 		{"encryption", func(mgr ctrl.Manager) error { return h.setupEncryption(mgr, server) }},
-		{"interpret", func(mgr ctrl.Manager) error { return mgr.Add(customizations{h}) }},
+		{"interpret", func(mgr ctrl.Manager) error { return mgr.Add(customized) }},
 		{"template", func(mgr ctrl.Manager) error { return mgr.Add(h.templates) }},
 		{"member", func(mgr ctrl.Manager) error { return member.Setup(mgr, member.Deps{Fleet: h.fleet}) }},
 		{"propagate", func(mgr ctrl.Manager) error { return h.setupPropagate(ctx, mgr) }},
@@ -203,7 +208,7 @@ func newComponents(ctx context.Context, mgr ctrl.Manager, server *apiserver.Serv
 		return nil, fmt.Errorf("building the fleet: %w", err)
 	}
 	scripts, webhooks := declarative.New(), webhook.New(server.ResolveService)
-	interpreter, err := Interpreter(o.Clock, scripts, webhooks)
+	chained, err := interpreter.New(o.Clock, scripts, webhooks)
 	if err != nil {
 		return nil, err
 	}
@@ -238,7 +243,7 @@ func newComponents(ctx context.Context, mgr ctrl.Manager, server *apiserver.Serv
 		scripts:     scripts,
 		webhooks:    webhooks,
 		customized:  interpret.Chain(scripts, webhooks),
-		interpreter: interpreter,
+		interpreter: chained,
 	}
 	h.guard = restore.New(restore.Deps{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Fleet: fleet, Events: h.events, Clock: o.Clock, Metrics: o.metrics,

@@ -19,7 +19,7 @@ import (
 
 	configv1alpha1 "github.com/flagship-k8s/flagship/api/config/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
-	"github.com/flagship-k8s/flagship/internal/host/controlplane"
+	"github.com/flagship-k8s/flagship/internal/host/interpreter"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret/declarative"
 	"github.com/flagship-k8s/flagship/internal/tools/cli"
@@ -142,7 +142,7 @@ func (e execution) run(ctx context.Context, s cli.Streams) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	chain, err := controlplane.Interpreter(clock.RealClock{}, store)
+	chain, err := interpreter.New(clock.RealClock{}, store)
 	if err != nil {
 		return nil, err
 	}

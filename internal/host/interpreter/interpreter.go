@@ -1,4 +1,4 @@
-package controlplane
+package interpreter
 
 import (
 	"fmt"
@@ -11,8 +11,8 @@ import (
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret/thirdparty"
 )
 
-// Interpreter returns the interpreter of the control plane. The layers given, which are those of users, come first.
-func Interpreter(clk clock.PassiveClock, customized ...interpret.Layer) (*interpret.Chained, error) {
+// New returns the interpreter of a control plane or an agent. The layers given, which are those of users, come first.
+func New(clk clock.PassiveClock, customized ...interpret.Layer) (*interpret.Chained, error) {
 	shipped, err := thirdparty.New()
 	if err != nil {
 		return nil, fmt.Errorf("reading what is known of other projects' kinds: %w", err)
