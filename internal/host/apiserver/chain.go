@@ -9,6 +9,7 @@ import (
 	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	genericapifilters "k8s.io/apiserver/pkg/endpoints/filters"
+	"k8s.io/apiserver/pkg/registry/generic"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/util/notfoundhandler"
 	aggregatorapiserver "k8s.io/kube-aggregator/pkg/apiserver"
@@ -25,7 +26,6 @@ import (
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/documents"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/native"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/resourceclaims"
-	"github.com/flagship-k8s/flagship/internal/host/apiserver/storage"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/works"
 )
 
@@ -141,27 +141,27 @@ func priorities() map[schema.GroupVersion]controlplaneapiserver.APIServicePriori
 
 // clusterOptions is what the hub's native groups share with the built-in kinds, taken before their
 // configuration is completed.
-func clusterOptions(config *app.Config, direct *storage.Direct, cfg Config, secret clusters.SecretReader) *clusters.Options {
+func clusterOptions(config *app.Config, wrap wrapper, cfg Config, secret clusters.SecretReader) *clusters.Options {
 	host := native.Host{
 		Config:      *config.KubeAPIs.ControlPlane.Generic,
 		Informers:   config.KubeAPIs.ControlPlane.VersionedInformers,
 		Etcd:        *config.Options.Etcd,
 		Definitions: generatedopenapi.GetOpenAPIDefinitions,
-	}
-	if direct != nil {
-		host.Reach = direct.Wrap
+		Reach:       wrap,
 	}
 	return &clusters.Options{Host: host, Secret: secret, Rules: dial.Rules{AllowLoopback: cfg.AllowLoopbackMembers}}
 }
 
-// storeDirectly makes the servers of built-in kinds and custom resources call the etcd in this process
-// instead of dialling it.
-func storeDirectly(config *app.Config, direct *storage.Direct) {
-	generic := config.KubeAPIs.ControlPlane.Generic
-	generic.RESTOptionsGetter = direct.Wrap(generic.RESTOptionsGetter)
+// wrapper changes how objects are stored.
+type wrapper = func(generic.RESTOptionsGetter) generic.RESTOptionsGetter
+
+// wrapStorage changes how built-in kinds and custom resources are stored.
+func wrapStorage(config *app.Config, wrap wrapper) {
+	builtin := config.KubeAPIs.ControlPlane.Generic
+	builtin.RESTOptionsGetter = wrap(builtin.RESTOptionsGetter)
 	for _, server := range []*genericapiserver.RecommendedConfig{config.ApiExtensions.GenericConfig, config.Aggregator.GenericConfig} {
-		server.RESTOptionsGetter = direct.Wrap(server.RESTOptionsGetter)
+		server.RESTOptionsGetter = wrap(server.RESTOptionsGetter)
 	}
 	extra := &config.ApiExtensions.ExtraConfig
-	extra.CRDRESTOptionsGetter = direct.Wrap(extra.CRDRESTOptionsGetter)
+	extra.CRDRESTOptionsGetter = wrap(extra.CRDRESTOptionsGetter)
 }

@@ -29,6 +29,7 @@ import (
 const (
 	childDir  = "APISERVER_TEST_CHILD_DIR"
 	childPort = "APISERVER_TEST_CHILD_PORT"
+	childRole = "APISERVER_TEST_CHILD_ROLE"
 	childEtcd = "APISERVER_TEST_CHILD_ETCD" // JSON of an apiserver.ExternalEtcd; the child is a hub then
 )
 
@@ -40,6 +41,9 @@ func runChild(dir string) int {
 	var port int
 	_, _ = fmt.Sscan(os.Getenv(childPort), &port)
 	config := apiserver.Config{Role: apiserver.Member, DataDir: dir, Port: port, NoFsync: true}
+	if role := os.Getenv(childRole); role != "" {
+		config.Role = apiserver.Role(role)
+	}
 	if external := os.Getenv(childEtcd); external != "" {
 		config.Role, config.ExternalEtcd = apiserver.Hub, &etcd.External{}
 		if err := json.Unmarshal([]byte(external), config.ExternalEtcd); err != nil {
@@ -74,8 +78,20 @@ type child struct {
 	ready   chan struct{}
 }
 
-// startChild starts one; it ends with the test.
+// startChild starts one and waits until it is ready; it ends with the test.
 func startChild(t *testing.T, dir string, environment ...string) *child {
+	t.Helper()
+	c := launchChild(t, dir, environment...)
+	select {
+	case <-c.ready:
+	case <-time.After(time.Minute):
+		t.Fatalf("child not ready: %s", c.stderr)
+	}
+	return c
+}
+
+// launchChild starts one; it ends with the test.
+func launchChild(t *testing.T, dir string, environment ...string) *child {
 	t.Helper()
 	c := &child{command: exec.Command(os.Args[0]), stderr: &bytes.Buffer{}, ready: make(chan struct{})}
 	c.command.Env = append(append(os.Environ(), childDir+"="+dir), environment...)
@@ -88,11 +104,6 @@ func startChild(t *testing.T, dir string, environment ...string) *child {
 		_ = c.command.Process.Kill()
 		_ = c.command.Wait()
 	})
-	select {
-	case <-c.ready:
-	case <-time.After(time.Minute):
-		t.Fatalf("child not ready: %s", c.stderr)
-	}
 	return c
 }
 

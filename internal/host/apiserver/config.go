@@ -91,6 +91,9 @@ type Config struct {
 	// AllowLoopbackMembers lets Clusters have loopback and link-local addresses. Hub only.
 	AllowLoopbackMembers bool
 
+	// Started is closed when the caller has added its loops: until then /readyz fails. Nil means that it has none.
+	Started <-chan struct{}
+
 	// Clock decides when certificates are renewed; nil means the real one.
 	Clock clock.WithTicker
 }

@@ -10,11 +10,11 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/util/webhook"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
@@ -33,9 +33,6 @@ import (
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/versions"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 )
-
-// readyPoll is how often a starting server is asked whether it is ready.
-const readyPoll = 25 * time.Millisecond
 
 // Server is a running API server. Make one with Start.
 type Server struct {
@@ -61,6 +58,7 @@ type Server struct {
 
 	stop     context.CancelFunc
 	stopping <-chan struct{} // closed by stop
+	served   chan struct{}   // closed when everything is served
 	drained  chan struct{}   // closed when no request is served any more
 	stopped  chan struct{}
 	err      error // set before stopped is closed
@@ -87,20 +85,24 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 		_ = listener.Close()
 		return nil, err
 	}
-	if err := server.settle(ctx); err != nil {
+	if err := server.awaitServed(ctx); err != nil {
 		server.stop()
 		<-server.stopped
 		return nil, err
 	}
+	close(server.served)
 	return server, nil
 }
 
-// settle waits until everything is served.
-func (s *Server) settle(ctx context.Context) error {
+// awaitServed waits until everything is served.
+func (s *Server) awaitServed(ctx context.Context) error {
 	if err := s.waitReady(ctx); err != nil {
 		return err
 	}
 	if err := definitions.EstablishPending(ctx, s.loopback); err != nil {
+		return err
+	}
+	if err := s.awaitServiceAddresses(ctx); err != nil {
 		return err
 	}
 	if s.cfg.Role != Hub {
@@ -161,9 +163,13 @@ func start(ctx context.Context, cfg Config, lock *datadir.Lock, listener net.Lis
 	if err != nil {
 		return nil, fmt.Errorf("configuring the API server: %w", err)
 	}
+	wrap := storage.AwaitCaches
 	if stored.Direct != nil {
-		storeDirectly(config, stored.Direct)
+		wrap = func(getter generic.RESTOptionsGetter) generic.RESTOptionsGetter {
+			return storage.AwaitCaches(stored.Direct.Wrap(getter))
+		}
 	}
+	wrapStorage(config, wrap)
 	shared := config.KubeAPIs.ControlPlane.VersionedInformers
 	var inMemory *events.Memory
 	if stored.Events != nil {
@@ -177,28 +183,29 @@ func start(ctx context.Context, cfg Config, lock *datadir.Lock, listener net.Lis
 	}
 	server := &Server{
 		cfg: cfg, keys: keys, storage: stored, loops: health.NewLoops(), converter: converter,
-		stop: cancel, stopping: running.Done(), drained: make(chan struct{}), stopped: make(chan struct{}),
+		stop: cancel, stopping: running.Done(), served: make(chan struct{}), drained: make(chan struct{}), stopped: make(chan struct{}),
 		informers: shared,
 		events:    inMemory,
 		services:  extensions.ServiceResolver,
 		address:   address,
 		loopback:  clientConfig(config.KubeAPIs.ControlPlane.Generic.LoopbackClientConfig),
 	}
-	if err := server.serve(running, config, stored.Direct, undo); err != nil {
+	server.AddLoop(startCheck, server.started)
+	if err := server.serve(running, config, wrap, undo); err != nil {
 		return nil, err
 	}
 	return server, nil
 }
 
 // serve builds the servers and runs them until the context ends, then everything in undo.
-func (s *Server) serve(running context.Context, config *app.Config, direct *storage.Direct, undo *cleanups) error {
+func (s *Server) serve(running context.Context, config *app.Config, wrap wrapper, undo *cleanups) error {
 	var own *clusters.Options
 	if s.cfg.Role == Hub {
 		client, err := kubernetes.NewForConfig(s.loopback)
 		if err != nil {
 			return fmt.Errorf("making the loopback client: %w", err)
 		}
-		own = clusterOptions(config, direct, s.cfg, func(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
+		own = clusterOptions(config, wrap, s.cfg, func(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
 			return client.CoreV1().Secrets(namespace).Get(ctx, name, metav1.GetOptions{})
 		})
 	}
@@ -282,35 +289,6 @@ func clientConfig(loopback *rest.Config) *rest.Config {
 	config.QPS, config.Burst = -1, -1
 	config.DisableCompression = true
 	return config
-}
-
-func (s *Server) waitReady(ctx context.Context) error {
-	client, err := rest.HTTPClientFor(s.loopback)
-	if err != nil {
-		return fmt.Errorf("making the loopback client: %w", err)
-	}
-	defer client.CloseIdleConnections()
-	tick := time.NewTicker(readyPoll)
-	defer tick.Stop()
-	for {
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.loopback.Host+"/readyz", nil)
-		if err != nil {
-			return fmt.Errorf("asking for readiness: %w", err)
-		}
-		if response, err := client.Do(request); err == nil {
-			_ = response.Body.Close()
-			if response.StatusCode == http.StatusOK {
-				return nil
-			}
-		}
-		select {
-		case <-tick.C:
-		case <-s.stopped:
-			return fmt.Errorf("API server ended while starting: %w", s.Wait())
-		case <-ctx.Done():
-			return fmt.Errorf("waiting for the API server: %w", ctx.Err())
-		}
-	}
 }
 
 // LoopbackConfig is a client configuration with all rights for clients in this process. Its requests call

@@ -26,6 +26,8 @@ type Hub struct {
 // only if a part of it fails; see Wait.
 func Start(ctx context.Context, o Options) (*Hub, error) {
 	o = o.complete()
+	added := make(chan struct{})
+	o.Server.Started = added
 	server, err := apiserver.Start(ctx, o.Server)
 	if err != nil {
 		return nil, err
@@ -39,6 +41,7 @@ func Start(ctx context.Context, o Options) (*Hub, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("building the control plane: %w", err), h.stopServer(ctx))
 	}
+	close(added)
 	go h.run(ctx, mgr)
 	select {
 	case <-started:

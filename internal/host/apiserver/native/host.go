@@ -20,7 +20,7 @@ type Host struct {
 	Etcd options.EtcdOptions
 	// Definitions are the OpenAPI definitions of all built-in kinds.
 	Definitions common.GetOpenAPIDefinitions
-	// Reach changes how storage is reached; nil leaves it.
+	// Reach changes how objects are stored.
 	Reach func(generic.RESTOptionsGetter) generic.RESTOptionsGetter
 }
 
@@ -30,9 +30,6 @@ func (h Host) Store(etcd options.EtcdOptions, config genericapiserver.Config) (g
 	config.RESTOptionsGetter = nil
 	if err := etcd.ApplyTo(&config); err != nil {
 		return nil, fmt.Errorf("configuring storage: %w", err)
-	}
-	if h.Reach == nil {
-		return config.RESTOptionsGetter, nil
 	}
 	return h.Reach(config.RESTOptionsGetter), nil
 }
