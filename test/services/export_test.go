@@ -19,6 +19,8 @@ import (
 	multiclusterv1beta1 "github.com/flagship-k8s/flagship/api/multicluster/v1beta1"
 	networkingv1alpha1 "github.com/flagship-k8s/flagship/api/networking/v1alpha1"
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
+	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 	"github.com/flagship-k8s/flagship/internal/tools/fleettest"
 )
 
@@ -150,6 +152,14 @@ func TestExportIsImportedEverywhere(t *testing.T) {
 	if onHub.Labels["team"] != "shop" || len(onHub.Spec.IPs) > 0 {
 		t.Errorf("on the control plane it has labels %v and addresses %v; want those of the export, and none", onHub.Labels, onHub.Spec.IPs)
 	}
+	expectEvent(t, fleet.Hub, ns, multiclusterv1beta1.KindServiceImport, events.SyncDerivedServiceSucceed)
+	fleettest.ExpectEventually(t, fleet.Hub, derived(service), func(s *corev1.Service) error { return equalPorts(s, service) })
+	expectImportedEndpoints(t, fleet.Hub, service, one)
+	for _, slice := range importedIn(t, fleet.Hub, service) {
+		checkImportedSlice(t, fleet.Hub, &slice)
+	}
+	// Dependencies of the import bring nothing a second time.
+	fleettest.Create(t, fleet.Hub, everythingByPolicy(ns))
 	for kind, reason := range map[string]string{multiclusterv1beta1.ExportValid: "Valid", multiclusterv1beta1.ExportReady: "Exported"} {
 		fleettest.ExpectEventually(t, m1, first, exportCondition(kind, metav1.ConditionTrue, reason))
 	}
@@ -163,6 +173,10 @@ func TestExportIsImportedEverywhere(t *testing.T) {
 		expectImport(t, c, service, usable("member1", "member2"))
 		expectImportedEndpoints(t, c, service, together(one, two))
 	}
+	expectImportedEndpoints(t, fleet.Hub, service, together(one, two))
+	edited := importedIn(t, fleet.Hub, service)[0]
+	fleettest.Update(t, fleet.Hub, &edited, func(s *discoveryv1.EndpointSlice) { s.Endpoints = nil })
+	expectImportedEndpoints(t, fleet.Hub, service, together(one, two))
 	fleettest.ExpectEventually(t, m2, second, exportCondition(multiclusterv1beta1.ExportConflict, metav1.ConditionFalse, "NoConflicts"))
 
 	fleettest.Delete(t, m1, first)
@@ -174,10 +188,36 @@ func TestExportIsImportedEverywhere(t *testing.T) {
 	for _, c := range append([]*fleettest.Cluster{fleet.Hub}, fleet.Members...) {
 		fleettest.ExpectGone(t, c, importOf(service))
 	}
-	for _, c := range fleet.Members {
+	for _, c := range append([]*fleettest.Cluster{fleet.Hub}, fleet.Members...) {
 		expectImportedEndpoints(t, c, service, nil)
 		fleettest.ExpectGone(t, c, derived(service))
 	}
+	var bindings workv1alpha2.ResourceBindingList
+	if err := fleet.Hub.List(t.Context(), &bindings, client.InNamespace(ns)); err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range bindings.Items {
+		if b.Spec.Resource.Kind == "EndpointSlice" || b.Spec.Resource.Name == derived(service).Name {
+			t.Errorf("there is a binding of %s %s", b.Spec.Resource.Kind, b.Spec.Resource.Name)
+		}
+	}
+}
+
+// everythingByPolicy propagates, with dependencies, imports and what the control plane has of them.
+func everythingByPolicy(ns string) *policyv1alpha1.PropagationPolicy {
+	policy := fleettest.Policy(ns, "imports", fleettest.To("member3"))
+	policy.Spec.PropagateDeps = true
+	policy.Spec.ResourceSelectors = []policyv1alpha1.ResourceSelector{
+		{APIVersion: "v1", Kind: "Service", Name: "derived-web"}, {APIVersion: "discovery.k8s.io/v1", Kind: "EndpointSlice"},
+	}
+	return policy
+}
+
+func equalPorts(got, want *corev1.Service) error {
+	if len(got.Spec.Ports) != len(want.Spec.Ports) || got.Spec.Ports[0].Port != want.Spec.Ports[0].Port {
+		return fmt.Errorf("ports are %v, want %v", got.Spec.Ports, want.Spec.Ports)
+	}
+	return nil
 }
 
 func derived(service *corev1.Service) *corev1.Service {
@@ -344,6 +384,7 @@ func TestImportByPolicy(t *testing.T) {
 	old := multiclusterv1alpha1.GroupVersion.String()
 	exports.Spec.ResourceSelectors = append(exports.Spec.ResourceSelectors, policyv1alpha1.ResourceSelector{APIVersion: old, Kind: "ServiceExport", Name: "web"})
 	imports.Spec.ResourceSelectors = []policyv1alpha1.ResourceSelector{{APIVersion: old, Kind: "ServiceImport", Name: "web"}}
+	imports.Spec.PropagateDeps = true
 	fleettest.Create(t, fleet.Hub, imported, exported, exports, imports)
 
 	one := ownAddresses(t, m1, service, 2)
@@ -355,6 +396,14 @@ func TestImportByPolicy(t *testing.T) {
 	if behind := fleettest.ExpectEventually(t, m3, derived(service), fleettest.Exists); behind.Spec.Ports[0].Port != 8080 {
 		t.Errorf("the derived Service has the ports %+v, want those that the user wrote", behind.Spec.Ports)
 	}
+	fleettest.ExpectEventually(t, fleet.Hub, derived(service), func(s *corev1.Service) error {
+		if s.Spec.Ports[0].Port != 8080 {
+			return fmt.Errorf("the derived Service on the control plane has the ports %v, want those that the user wrote", s.Spec.Ports)
+		}
+		return nil
+	})
+	expectImportedEndpoints(t, fleet.Hub, service, one)
+	expectEvent(t, fleet.Hub, ns, multiclusterv1beta1.KindServiceImport, events.SyncDerivedServiceSucceed)
 	expectImport(t, fleet.Member("member2"), service, func(i *multiclusterv1beta1.ServiceImport) error {
 		if i.Spec.Ports[0].Port != service.Spec.Ports[0].Port {
 			return fmt.Errorf("where no policy takes the user's import the ports are %+v, want those exported", i.Spec.Ports)

@@ -15,8 +15,8 @@
 // watched from when it got the definition of exports, for Services and slices in namespaces that have exports, and for namespaces while
 // anything is exported anywhere.
 //
-// Out: records; Works with imports, derived Services, EndpointSlices and the definitions of exports and imports; imports on the control
-// plane.
+// Out: records; Works with imports, derived Services, EndpointSlices and the definitions of exports and imports; on the control plane
+// imports, derived Services and EndpointSlices.
 //
 // Owns: Works that name an export in their labels. In members, written by itself since Works carry no status: ServiceExport conditions
 // Valid, Ready and Conflict, the status and spec.ips of ServiceImports that Works carry.

@@ -6,8 +6,10 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -18,6 +20,7 @@ import (
 
 	"github.com/flagship-k8s/flagship/api"
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/features/mcsapi/imports"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/storage"
 )
 
@@ -34,7 +37,7 @@ func kept(obj any) (any, error) {
 // newManager builds the cache that all loops read from and the queue runner they run in.
 func newManager(cfg *rest.Config, o Options) (ctrl.Manager, error) {
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, rbacv1.AddToScheme, coordinationv1.AddToScheme, apiextensionsv1.AddToScheme, api.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, discoveryv1.AddToScheme, rbacv1.AddToScheme, coordinationv1.AddToScheme, apiextensionsv1.AddToScheme, api.AddToScheme} {
 		if err := add(scheme); err != nil {
 			return nil, fmt.Errorf("building the scheme: %w", err)
 		}
@@ -50,6 +53,9 @@ func newManager(cfg *rest.Config, o Options) (ctrl.Manager, error) {
 			ByObject: map[client.Object]cache.ByObject{
 				&corev1.Secret{}:        {Namespaces: map[string]cache.Config{clusterv1alpha1.ClusterNamespace: {}}},
 				&coordinationv1.Lease{}: {Namespaces: map[string]cache.Config{clusterv1alpha1.ClusterNamespace: {}}},
+				// Of Services and EndpointSlices the loops read here those that they make from exports.
+				&corev1.Service{}:            {Label: labels.SelectorFromSet(imports.OnHub())},
+				&discoveryv1.EndpointSlice{}: {Label: labels.SelectorFromSet(imports.OnHub())},
 			},
 		},
 		Metrics:                       metricsserver.Options{BindAddress: "0"},

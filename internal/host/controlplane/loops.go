@@ -118,7 +118,7 @@ func setupLoops(ctx context.Context, mgr ctrl.Manager, server *apiserver.Server,
 		{"service", func(mgr ctrl.Manager) error { return h.setupService(ctx, mgr) }},
 		{"collect", h.setupCollector},
 		{"export", func(mgr ctrl.Manager) error { return h.setupExporter(ctx, mgr) }},
-		{"import", h.setupImporter},
+		{"import", func(mgr ctrl.Manager) error { return h.setupImporter(ctx, mgr) }},
 		{"enroll", h.setupEnroll},
 		{"impersonators", func(mgr ctrl.Manager) error { return enroll.SetupImpersonators(mgr, h.events) }},
 		{"limit", func(mgr ctrl.Manager) error { return h.limiter.Setup(ctx, mgr) }},
@@ -353,8 +353,8 @@ func (h *components) setupExporter(ctx context.Context, mgr ctrl.Manager) error 
 	return mcsapi.Setup(ctx, mgr, mcsapi.Deps{Client: h.client, Fleet: h.fleet, Clock: h.options.Clock})
 }
 
-func (h *components) setupImporter(mgr ctrl.Manager) error {
-	return imports.Setup(mgr, imports.Deps{
+func (h *components) setupImporter(ctx context.Context, mgr ctrl.Manager) error {
+	return imports.Setup(ctx, mgr, imports.Deps{
 		Client: h.client, Templates: h.templates, Fleet: h.fleet, Events: h.events, Clock: h.options.Clock, Grace: h.options.ServiceGrace,
 	})
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -49,7 +51,7 @@ type Deps struct {
 }
 
 // Setup adds the loops of the control plane that turn exports into imports.
-func Setup(mgr ctrl.Manager, deps Deps) error {
+func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 	if deps.Client == nil || deps.Templates == nil || deps.Fleet == nil {
 		return errors.New("imports need Client, Templates and Fleet")
 	}
@@ -58,6 +60,9 @@ func Setup(mgr ctrl.Manager, deps Deps) error {
 	}
 	if deps.Grace == 0 {
 		deps.Grace = endpointslices.DefaultGrace
+	}
+	if err := addIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
+		return err
 	}
 	if err := setupDefinitions(mgr, deps.Client); err != nil {
 		return err
@@ -72,6 +77,15 @@ func Setup(mgr ctrl.Manager, deps Deps) error {
 		&templates{deps.Templates, one}, present.source(),
 		source.Kind(mgr.GetCache(), &workv1alpha1.Work{}, handler.TypedEnqueueRequestsFromMapFunc(serviceOfWork), workChanges()),
 		source.Kind(mgr.GetCache(), &workv1alpha2.ResourceBinding{}, onBinding(one), predicate.TypedGenerationChangedPredicate[*workv1alpha2.ResourceBinding]{}),
+		source.Kind(mgr.GetCache(), &corev1.Service{}, handler.TypedEnqueueRequestsFromMapFunc(serviceOfDerived)),
+	); err != nil {
+		return err
+	}
+	h := &hubEndpoints{importer: i}
+	if err := endpointslices.AddLoop(mgr, "service-import-hub-endpoints", importWorkers, h, i.records,
+		&templates{deps.Templates, endpointslices.Group},
+		source.Kind(mgr.GetCache(), &workv1alpha1.Work{}, handler.TypedEnqueueRequestsFromMapFunc(recordOfWork), contentChanges()),
+		source.Kind(mgr.GetCache(), &discoveryv1.EndpointSlice{}, handler.TypedEnqueueRequestsFromMapFunc(recordOfSlice)),
 	); err != nil {
 		return err
 	}
@@ -122,6 +136,11 @@ func serviceOfWork(_ context.Context, work *workv1alpha1.Work) []reconcile.Reque
 		return []reconcile.Request{one(exportwork.ServiceOf(work))}
 	}
 	return nil
+}
+
+// serviceOfDerived enqueues the service of a derived Service on the control plane.
+func serviceOfDerived(_ context.Context, derived *corev1.Service) []reconcile.Request {
+	return []reconcile.Request{one(types.NamespacedName{Namespace: derived.Namespace, Name: derived.Labels[multiclusterv1beta1.ServiceNameLabel]})}
 }
 
 // onBinding enqueues the service whose import a user made and a policy propagates.

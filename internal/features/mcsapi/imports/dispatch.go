@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -28,17 +29,17 @@ type dispatcher struct {
 
 // records lists the records of the slices of a service; for a key without a name those of all services of a namespace, and for an
 // empty key all.
-func (d *dispatcher) records(ctx context.Context, group types.NamespacedName) ([]types.NamespacedName, error) {
+func (i *importer) records(ctx context.Context, group types.NamespacedName) ([]types.NamespacedName, error) {
 	services := []types.NamespacedName{group}
 	if group.Name == "" {
 		var err error
-		if services, err = exportwork.ListServices(ctx, d.client, group.Namespace); err != nil {
+		if services, err = exportwork.ListServices(ctx, i.client, group.Namespace); err != nil {
 			return nil, err
 		}
 	}
 	var keys []types.NamespacedName
 	for _, service := range services {
-		works, err := exportwork.ListOf(ctx, d.client, service)
+		works, err := exportwork.ListOf(ctx, i.client, service)
 		if err != nil {
 			return nil, err
 		}
@@ -84,38 +85,58 @@ func (d *dispatcher) onWork() handler.TypedEventHandler[*workv1alpha1.Work, reco
 	}
 }
 
+// recorded is what a record of a slice is about.
+type recorded struct {
+	set      *set
+	transfer transfer
+	slice    *discoveryv1.EndpointSlice // nil if no cluster gets it
+	// left is when a cluster that is not ready is to be seen again.
+	left time.Duration
+}
+
+// readRecord reads a record and what it is about.
+func (i *importer) readRecord(ctx context.Context, key types.NamespacedName) (recorded, error) {
+	record, err := hubclient.GetWork(ctx, i.client, key)
+	if err != nil {
+		return recorded{}, err
+	}
+	if record == nil || exportwork.RoleOf(record) != multiclusterv1beta1.RoleEndpoints || record.DeletionTimestamp != nil || len(record.Spec.Workload.Manifests) != 1 {
+		return recorded{}, nil
+	}
+	s, err := i.read(ctx, exportwork.ServiceOf(record))
+	if err != nil {
+		return recorded{}, err
+	}
+	from, _ := workv1alpha1.ClusterOfExecutionNamespace(record.Namespace)
+	if !slices.Contains(s.exporting(), from) {
+		return recorded{}, nil
+	}
+	slice, err := endpointslices.Decode(record.Spec.Workload.Manifests[0].Raw)
+	if err != nil {
+		return recorded{}, reconcile.TerminalError(err)
+	}
+	names := endpointslices.Names(s.registered)
+	expired, left := i.clusters.Expired(s.registered, from)
+	return recorded{set: s, slice: slice, left: left, transfer: transfer{
+		from: from, service: s.key, expired: expired,
+		name: endpointslices.DistinctName(networkingv1alpha1.ImportedEndpointSliceName(from, slice.Name), from, slice.Name, names),
+	}}, nil
+}
+
 // Reconcile brings the Works of one record up to date. The request names the record, whether it exists or not.
 func (d *dispatcher) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	works, err := exportwork.ListFrom(ctx, d.client, request.NamespacedName)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	record, err := hubclient.GetWork(ctx, d.client, request.NamespacedName)
+	r, err := d.readRecord(ctx, request.NamespacedName)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	if record == nil || exportwork.RoleOf(record) != multiclusterv1beta1.RoleEndpoints || record.DeletionTimestamp != nil || len(record.Spec.Workload.Manifests) != 1 {
+	if r.slice == nil {
 		return reconcile.Result{}, hubclient.DeleteWorks(ctx, d.client, works...)
 	}
-	s, err := d.read(ctx, exportwork.ServiceOf(record))
-	if err != nil {
-		return reconcile.Result{}, err
-	}
-	from, _ := workv1alpha1.ClusterOfExecutionNamespace(record.Namespace)
-	if !slices.Contains(s.exporting(), from) {
-		return reconcile.Result{}, hubclient.DeleteWorks(ctx, d.client, works...)
-	}
-	slice, err := endpointslices.Decode(record.Spec.Workload.Manifests[0].Raw)
-	if err != nil {
-		return reconcile.Result{}, reconcile.TerminalError(err)
-	}
-	names := endpointslices.Names(s.registered)
-	expired, left := d.clusters.Expired(s.registered, from)
-	t := transfer{
-		from: from, service: s.key, expired: expired,
-		name: endpointslices.DistinctName(networkingv1alpha1.ImportedEndpointSliceName(from, slice.Name), from, slice.Name, names),
-	}
-	return endpointslices.Requeue(reconcile.Result{RequeueAfter: left}, d.writeAll(ctx, s, t, slice, works))
+	return endpointslices.Requeue(reconcile.Result{RequeueAfter: r.left}, d.writeAll(ctx, r.set, r.transfer, r.slice, works))
 }
 
 // writeAll writes a Work for each cluster that imports and deletes those of others. A failure of one does not hold up the others.

@@ -1,21 +1,29 @@
 package imports
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	multiclusterv1beta1 "github.com/flagship-k8s/flagship/api/multicluster/v1beta1"
+	networkingv1alpha1 "github.com/flagship-k8s/flagship/api/networking/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
+	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
 )
 
 // importsManager owns the imports on the control plane, so that fields are removed from them that no export has any more.
@@ -94,4 +102,55 @@ func (i *importer) setStatusOnHub(ctx context.Context, s *set, existing *multicl
 	updated.Status.Clusters = clusters
 	_, err := hubclient.PatchStatus(ctx, i.client, existing, updated)
 	return client.IgnoreNotFound(err)
+}
+
+// writeDerivedOnHub makes the derived Service on the control plane what the import there is, as readers know it from Karmada. Nothing
+// there uses it.
+func (i *importer) writeDerivedOnHub(ctx context.Context, s *set) error {
+	key := types.NamespacedName{Namespace: s.key.Namespace, Name: networkingv1alpha1.DerivedServiceName(s.key.Name)}
+	existing := &corev1.Service{}
+	if err := i.client.Get(ctx, key, existing); apierrors.IsNotFound(err) {
+		existing = nil
+	} else if err != nil {
+		return fmt.Errorf("reading Service %s: %w", key, err)
+	} else if !isOnHub(existing.Labels) || existing.DeletionTimestamp != nil {
+		return nil
+	}
+	var desired *corev1.Service
+	if spec := s.specOnHub(); spec != nil && i.namespaceOnHub(key.Namespace) && len(key.Name) <= validation.DNS1035LabelMaxLength {
+		desired = derivedOnHub(s.key, *spec)
+	}
+	switch {
+	case existing == nil && desired == nil:
+		return nil
+	case existing == nil:
+		if _, taken := i.templates.Meta(hubstore.Ref{GroupVersionKind: serviceKind, Namespace: key.Namespace, Name: key.Name}); taken {
+			return nil // It is a user's.
+		}
+		return ignoreTaken(i.client.Create(ctx, desired))
+	case desired == nil || (existing.Spec.ClusterIP == corev1.ClusterIPNone) != (desired.Spec.ClusterIP == corev1.ClusterIPNone):
+		// A Service cannot give up its address; the event of the deletion leads back here.
+		return client.IgnoreNotFound(i.client.Delete(ctx, existing, client.Preconditions{UID: new(existing.UID)}))
+	}
+	updated := existing.DeepCopy()
+	updated.Labels, updated.Spec.Ports, updated.Spec.Selector = desired.Labels, desired.Spec.Ports, nil
+	updated.Spec.SessionAffinity, updated.Spec.SessionAffinityConfig = desired.Spec.SessionAffinity, desired.Spec.SessionAffinityConfig
+	updated.Spec.InternalTrafficPolicy, updated.Spec.TrafficDistribution = desired.Spec.InternalTrafficPolicy, desired.Spec.TrafficDistribution
+	_, err := hubclient.Patch(ctx, i.client, existing, updated)
+	return client.IgnoreNotFound(err)
+}
+
+// derivedOnHub is the derived Service on the control plane, with the defaults that the API server gives it. It has the families of
+// the control plane: those of the import may not be there.
+func derivedOnHub(key types.NamespacedName, spec multiclusterv1beta1.ServiceImportSpec) *corev1.Service {
+	service := derivedService(key, spec)
+	maps.Copy(service.Labels, OnHub())
+	service.Spec.IPFamilies, service.Spec.IPFamilyPolicy = nil, nil
+	service.Spec.SessionAffinity = cmp.Or(service.Spec.SessionAffinity, corev1.ServiceAffinityNone)
+	service.Spec.InternalTrafficPolicy = cmp.Or(service.Spec.InternalTrafficPolicy, new(corev1.ServiceInternalTrafficPolicyCluster))
+	for i := range service.Spec.Ports {
+		port := &service.Spec.Ports[i]
+		port.Protocol, port.TargetPort = cmp.Or(port.Protocol, corev1.ProtocolTCP), intstr.FromInt32(port.Port)
+	}
+	return service
 }

@@ -35,6 +35,7 @@ import (
 var (
 	importKind    = multiclusterv1beta1.GroupVersion.WithKind(multiclusterv1beta1.KindServiceImport)
 	namespaceKind = schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}
+	serviceKind   = schema.GroupVersionKind{Version: "v1", Kind: "Service"}
 )
 
 func importRef(key types.NamespacedName) hubstore.Ref {
@@ -85,6 +86,17 @@ func (s *set) spec(cluster string) *multiclusterv1beta1.ServiceImportSpec {
 	return nil
 }
 
+// specOnHub is the spec of the import on the control plane; nil if there is none.
+func (s *set) specOnHub() *multiclusterv1beta1.ServiceImportSpec {
+	switch {
+	case s.custom != nil:
+		return &s.custom.Spec
+	case s.service != nil:
+		return &s.service.Spec
+	}
+	return nil
+}
+
 // exporting lists the clusters that export the service.
 func (s *set) exporting() []string {
 	if s.service == nil {
@@ -104,10 +116,10 @@ func (i *importer) Reconcile(ctx context.Context, request reconcile.Request) (re
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	err = errors.Join(i.writeWorks(ctx, s), i.writeVerdict(ctx, s), i.writeOnHub(ctx, s))
-	if meta, there := i.templates.Meta(importRef(s.key)); err == nil && there && len(s.registered) > 0 && (s.custom != nil || s.service != nil) {
+	err = errors.Join(i.writeWorks(ctx, s), i.writeVerdict(ctx, s), i.writeOnHub(ctx, s), i.writeDerivedOnHub(ctx, s))
+	if meta, there := i.templates.Meta(importRef(s.key)); err == nil && there && s.specOnHub() != nil {
 		i.events.Publish(events.Success(events.Reference(importKind, meta), events.SyncDerivedServiceSucceed,
-			fmt.Sprintf("Service %s is derived from the import in the clusters that import it", networkingv1alpha1.DerivedServiceName(s.key.Name))))
+			fmt.Sprintf("Service %s is derived from the import", networkingv1alpha1.DerivedServiceName(s.key.Name))))
 	}
 	return reconcile.Result{}, err
 }

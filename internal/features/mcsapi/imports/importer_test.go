@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -252,6 +253,120 @@ func TestImportedEndpoints(t *testing.T) {
 	}
 }
 
+// spaces is a control plane with the namespaces of the map.
+type spaces struct {
+	noTemplates
+	names map[string]bool
+}
+
+func (s *spaces) Meta(ref hubstore.Ref) (*metav1.PartialObjectMetadata, bool) {
+	return &metav1.PartialObjectMetadata{}, ref.GroupVersionKind == namespaceKind && s.names[ref.Name]
+}
+
+// TestEndpointsOnHub: the control plane has a slice of each record as long as it has the namespace, and there is an export.
+func TestEndpointsOnHub(t *testing.T) {
+	raw := must(endpointslices.Encode(exportwork.Exported(full())))
+	slice := exportwork.EndpointsRecord("a", webKey, client.ObjectKeyFromObject(full()), raw, nil)
+	record := recordIn("a", 0)
+	foreign := full()
+	foreign.Name = "of-a-user"
+	h, i := importing(t, nil, nil, slice, record, foreign, registeredCluster("a"))
+	there := map[string]bool{webKey.Namespace: true}
+	i.templates = &spaces{names: there}
+	endpoints := &hubEndpoints{importer: i}
+	turn := func() int {
+		before := h.Writes
+		if _, err := endpoints.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(slice)}); err != nil {
+			t.Fatal(err)
+		}
+		return h.Writes - before
+	}
+	turn()
+	got := &discoveryv1.EndpointSlice{}
+	key := types.NamespacedName{Namespace: webKey.Namespace, Name: "imported-a-web-x7k2p"}
+	if err := h.Client.Get(t.Context(), key, got); err != nil {
+		t.Fatal(err)
+	}
+	if got.Labels[discoveryv1.LabelServiceName] != "derived-web" || !isOnHub(got.Labels) || got.Endpoints[0].NodeName != nil {
+		t.Errorf("the slice is %+v", got)
+	}
+	if writes := turn(); writes != 0 {
+		t.Errorf("%d writes for nothing new", writes)
+	}
+	want := got.Endpoints
+	got.Endpoints = nil
+	if err := h.Client.Update(t.Context(), got); err != nil {
+		t.Fatal(err)
+	}
+	turn()
+	if err := h.Client.Get(t.Context(), key, got); err != nil || len(got.Endpoints) != len(want) {
+		t.Errorf("the endpoints are %v, want %v (%v)", got.Endpoints, want, err)
+	}
+	clear(there)
+	turn()
+	if err := h.Client.Get(t.Context(), key, got); !apierrors.IsNotFound(err) {
+		t.Errorf("without the namespace there is %v (%v)", got, err)
+	}
+	there[webKey.Namespace] = true
+	turn()
+	if err := h.Client.Delete(t.Context(), record); err != nil {
+		t.Fatal(err)
+	}
+	turn()
+	if err := h.Client.Get(t.Context(), key, got); !apierrors.IsNotFound(err) {
+		t.Errorf("without the export there is %v (%v)", got, err)
+	}
+	if err := h.Client.Get(t.Context(), client.ObjectKeyFromObject(foreign), foreign); err != nil {
+		t.Errorf("the slice of a user: %v", err)
+	}
+}
+
+// TestDerivedServiceOnHub: the control plane has the derived Service as long as it has the import.
+func TestDerivedServiceOnHub(t *testing.T) {
+	h, i := importing(t, nil, nil, registeredCluster("a"))
+	i.templates = &spaces{names: map[string]bool{webKey.Namespace: true}}
+	s := &set{key: webKey, custom: &multiclusterv1beta1.ServiceImport{Spec: multiclusterv1beta1.ServiceImportSpec{
+		Type: multiclusterv1beta1.ClusterSetIP, Ports: []multiclusterv1beta1.ServicePort{{Name: "http", Port: 80}}, IPFamilies: []corev1.IPFamily{corev1.IPv6Protocol},
+	}}}
+	turn := func() (int, *corev1.Service) {
+		before := h.Writes
+		if err := i.writeDerivedOnHub(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+		writes, got := h.Writes-before, &corev1.Service{}
+		if err := h.Client.Get(t.Context(), types.NamespacedName{Namespace: webKey.Namespace, Name: "derived-web"}, got); client.IgnoreNotFound(err) != nil {
+			t.Fatal(err)
+		}
+		return writes, got
+	}
+	if _, got := turn(); !isOnHub(got.Labels) || got.Spec.Ports[0].TargetPort.IntValue() != 80 || len(got.Spec.IPFamilies) > 0 {
+		t.Errorf("it is %+v", got)
+	}
+	if writes, _ := turn(); writes != 0 {
+		t.Errorf("%d writes for nothing new", writes)
+	}
+	s.custom.Spec.Ports[0].Port = 81
+	if _, got := turn(); got.Spec.Ports[0].Port != 81 {
+		t.Errorf("the ports are %v", got.Spec.Ports)
+	}
+	s.custom.Spec.Type = multiclusterv1beta1.Headless
+	turn()
+	if _, got := turn(); got.Spec.ClusterIP != corev1.ClusterIPNone {
+		t.Errorf("the headless one is %+v", got.Spec)
+	}
+	s.custom = nil
+	if _, got := turn(); got.Name != "" {
+		t.Errorf("without the import there is %+v", got)
+	}
+	theirs := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: webKey.Namespace, Name: "derived-web"}}
+	if err := h.Client.Create(t.Context(), theirs); err != nil {
+		t.Fatal(err)
+	}
+	if writes, _ := turn(); writes != 0 {
+		t.Error("the Service of a user was changed")
+	}
+}
+
 func TestDefinitionsGoToEveryCluster(t *testing.T) {
 	h := newHub(t, registeredCluster("a"))
 	d := must(newDefiner(h.Client))
@@ -291,7 +406,7 @@ type hub struct {
 func newHub(t *testing.T, objects ...client.Object) *hub {
 	t.Helper()
 	h := &hub{clock: clocktesting.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))}
-	h.Memory = fleettest.InMemory(t, []fleettest.Index{exportwork.AddIndexes}, objects...)
+	h.Memory = fleettest.InMemory(t, []fleettest.Index{exportwork.AddIndexes, addIndexes}, objects...)
 	return h
 }
 
