@@ -49,6 +49,7 @@
 //   - crds: definitions of kinds across the fleet: their order, and which of their changes do harm.
 //   - resourceclaims: resource claims of v1alpha2: what they become in a member and what their copies add up to.
 //   - clusterstatus: reports the state of members as Cluster status, and taints those that are not ready.
+//   - autoscaled: templates whose replicas follow the autoscalers in members.
 //   - namespaces: the namespaces of the control plane in every cluster.
 //   - enroll: joining and leaving: credentials and their rotation, execution namespaces, cleanup.
 //   - restore: objects in members for which a control plane that was restored from a backup has no Work.

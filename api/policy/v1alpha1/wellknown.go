@@ -28,11 +28,15 @@ const (
 	PurgeModeAnnotation = "flagship.io/purge-mode"
 )
 
+// AutoscaledAnnotation is on a template whose RetainReplicasLabel the control plane has set, because an autoscaler that is propagated
+// scales it.
+const AutoscaledAnnotation = "flagship.io/autoscaled"
+
 // Labels that users (or other controllers) put on a template.
 const (
 	// NamespaceSkipAutoPropagationLabel set to "true" on a Namespace keeps it out of every cluster.
 	NamespaceSkipAutoPropagationLabel = "namespace.karmada.io/skip-auto-propagation"
-	// RetainReplicasLabel set to "true" leaves spec.replicas to the member cluster.
+	// RetainReplicasLabel set to "true" leaves spec.replicas to the member cluster. The binding of the template has it as an annotation.
 	RetainReplicasLabel = "resourcetemplate.karmada.io/retain-replicas"
 	// ResourceTemplateClaimedByLabel names the kind that owns a template; policies never touch such a template.
 	ResourceTemplateClaimedByLabel = "resourcetemplate.karmada.io/claimed-by"

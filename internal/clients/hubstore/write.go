@@ -79,6 +79,25 @@ func (s *Store) UpdateStatus(ctx context.Context, before, after *unstructured.Un
 	return true, nil
 }
 
+// Scale sets the replicas of a template through its subresource scale, as an autoscaler does. It is a conflict if the template is not
+// that of meta any more.
+func (s *Store) Scale(ctx context.Context, ref Ref, meta *metav1.PartialObjectMetadata, replicas int32) error {
+	client, err := s.client(ref)
+	if err != nil {
+		return err
+	}
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": meta.UID, "resourceVersion": meta.ResourceVersion}, "spec": map[string]any{"replicas": replicas},
+	})
+	if err != nil {
+		return fmt.Errorf("encoding the scale of %s: %w", ref, err)
+	}
+	if _, err = client.Patch(ctx, ref.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager}, "scale"); err != nil {
+		return fmt.Errorf("scaling %s: %w", ref, err)
+	}
+	return nil
+}
+
 // statusPatch is the merge patch between two statuses, nil when they are equal.
 func statusPatch(before, after *unstructured.Unstructured) ([]byte, error) {
 	if equality.Semantic.DeepEqual(before.Object["status"], after.Object["status"]) {

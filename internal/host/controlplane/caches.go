@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -37,7 +38,7 @@ func kept(obj any) (any, error) {
 // newManager builds the cache that all loops read from and the queue runner they run in.
 func newManager(cfg *rest.Config, o Options) (ctrl.Manager, error) {
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, discoveryv1.AddToScheme, rbacv1.AddToScheme, coordinationv1.AddToScheme, apiextensionsv1.AddToScheme, api.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, autoscalingv2.AddToScheme, discoveryv1.AddToScheme, rbacv1.AddToScheme, coordinationv1.AddToScheme, apiextensionsv1.AddToScheme, api.AddToScheme} {
 		if err := add(scheme); err != nil {
 			return nil, fmt.Errorf("building the scheme: %w", err)
 		}

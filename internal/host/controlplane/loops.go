@@ -24,6 +24,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
 	"github.com/flagship-k8s/flagship/internal/clients/member"
 	"github.com/flagship-k8s/flagship/internal/clients/workstatus"
+	"github.com/flagship-k8s/flagship/internal/features/autoscaled"
 	"github.com/flagship-k8s/flagship/internal/features/clusterstatus"
 	"github.com/flagship-k8s/flagship/internal/features/crds"
 	"github.com/flagship-k8s/flagship/internal/features/enroll"
@@ -119,6 +120,9 @@ func setupLoops(ctx context.Context, mgr ctrl.Manager, server *apiserver.Server,
 		{"collect", h.setupCollector},
 		{"export", func(mgr ctrl.Manager) error { return h.setupExporter(ctx, mgr) }},
 		{"import", func(mgr ctrl.Manager) error { return h.setupImporter(ctx, mgr) }},
+		{"autoscaled", func(mgr ctrl.Manager) error {
+			return autoscaled.Setup(ctx, mgr, autoscaled.Deps{Client: h.client, Templates: h.templates})
+		}},
 		{"enroll", h.setupEnroll},
 		{"impersonators", func(mgr ctrl.Manager) error { return enroll.SetupImpersonators(mgr, h.events) }},
 		{"limit", func(mgr ctrl.Manager) error { return h.limiter.Setup(ctx, mgr) }},

@@ -253,6 +253,9 @@ func (p *propagator) createBinding(ctx context.Context, c *claimant, digest cont
 			annotations[key] = value
 		}
 	}
+	if value, ok := c.meta.Labels[policyv1alpha1.RetainReplicasLabel]; ok {
+		annotations[policyv1alpha1.RetainReplicasLabel] = value
+	}
 	binding.SetAnnotations(annotations)
 	bindings.FillTemplate(binding.BindingSpec(), c.ref, c.meta, workload)
 	bindings.FillPolicy(binding.BindingSpec(), c.policy.PropagationSpec(), c.meta.Labels, priority)
@@ -291,6 +294,7 @@ func (p *propagator) updateBinding(ctx context.Context, c *claimant, binding wor
 	spec := binding.BindingSpec().DeepCopy()
 	patch := claimPatch(binding, c.policy)
 	maps.Copy(patch.Annotations, hubstore.Difference(binding.GetAnnotations(), c.policy.GetAnnotations(), bindings.OptIns))
+	maps.Copy(patch.Annotations, hubstore.Difference(binding.GetAnnotations(), c.meta.Labels, []string{policyv1alpha1.RetainReplicasLabel}))
 	recorded, err := p.isRecorded(ctx, c, binding, digest)
 	if err != nil {
 		return client.IgnoreNotFound(err)

@@ -3,6 +3,7 @@ package schedule
 import (
 	"context"
 	"maps"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
@@ -76,7 +77,9 @@ func matters(before, after workv1alpha2.Binding) bool {
 		return true
 	}
 	a, b := before.GetAnnotations(), after.GetAnnotations()
-	return a[policyv1alpha1.PartialPlacementAnnotation] != b[policyv1alpha1.PartialPlacementAnnotation] || a[policyv1alpha1.FailbackAnnotation] != b[policyv1alpha1.FailbackAnnotation]
+	return slices.ContainsFunc([]string{
+		policyv1alpha1.PartialPlacementAnnotation, policyv1alpha1.FailbackAnnotation, policyv1alpha1.RetainReplicasLabel,
+	}, func(key string) bool { return a[key] != b[key] })
 }
 
 // clusterEvents keeps the snapshot current and requeues the bindings that a change concerns.

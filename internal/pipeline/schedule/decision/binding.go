@@ -20,6 +20,7 @@ func RequestOf(b workv1alpha2.Binding, kindTravels bool) Request {
 		ObservedAffinity: b.BindingStatus().SchedulerObservedAffinityName,
 		Fresh:            rescheduleRequested(b),
 		Partial:          partial(b.GetAnnotations()),
+		Retained:         b.GetAnnotations()[policyv1alpha1.RetainReplicasLabel] == "true",
 		KindTravels:      kindTravels,
 	}
 	for i := range spec.GracefulEvictionTasks {

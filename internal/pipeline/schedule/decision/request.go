@@ -34,6 +34,8 @@ type Request struct {
 	Fresh bool
 	// Partial places what fits when not everything does.
 	Partial bool
+	// Retained means that clusters keep the replicas they have, so that a share of none does not remove a copy.
+	Retained bool
 	// Failback tries the terms of clusterAffinities from the first on, even if a later one is in use.
 	Failback bool
 	// KindTravels is true when the kind is defined by a CRD that goes to the same clusters, so that a cluster need not serve it yet.

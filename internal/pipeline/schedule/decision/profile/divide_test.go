@@ -51,6 +51,12 @@ func TestStaticWeights(t *testing.T) {
 			reason: "quotients 2, 1, 2/3, 2/5, 1/3: m1 m2 m1 m1 m2",
 			fleet:  eachAvailable(100, 100), request: deployment(5, placement(static("m1", 2, "m2", 1))), want: targets("m1", 3, "m2", 2),
 		},
+		"RetainedReplicas": {
+			reason: "where clusters keep their replicas, a share of none removes no copy, but a weight of none does",
+			fleet:  eachAvailable(9, 9, 9), request: deployment(2, placement(static("m1", 9, "m2", 1)), now("m1", 5, "m2", 1, "m3", 1),
+				func(r *decision.Request) { r.Retained = true }),
+			want: targets("m1", 2, "m2", 0),
+		},
 		"IgnoresCapacity": {
 			reason: "fixed weights are followed into a full cluster",
 			fleet:  eachAvailable(0, 0), request: deployment(3, placement(static("m1", 2, "m2", 1))), want: targets("m1", 2, "m2", 1),

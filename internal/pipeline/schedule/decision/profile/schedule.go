@@ -205,13 +205,16 @@ func targetsOf(req *decision.Request, candidates []decision.Candidate) []workv1a
 }
 
 // receives returns whether a cluster becomes a target. Of a workload it must receive replicas; but scaling a workload to zero leaves
-// its copies where they are, and one that is duplicated goes everywhere even with none.
+// its copies where they are, one that is duplicated goes everywhere even with none, and one whose clusters keep their replicas stays
+// where a share is none.
 func receives(req *decision.Request, v *decision.Candidate) bool {
 	switch {
 	case !v.Chosen:
 		return false
 	case v.Replicas > 0 || !req.Divisible():
 		return true
+	case req.Retained && v.Held:
+		return v.Weight > 0 || decision.StrategyOf(req.Placement) != decision.Static
 	default:
 		return req.Replicas == 0 && (v.Held || decision.StrategyOf(req.Placement) == decision.Duplicated)
 	}
