@@ -21,7 +21,6 @@ import (
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
-	"github.com/flagship-k8s/flagship/internal/clients/dial"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/clusters"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/documents"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/native"
@@ -36,9 +35,12 @@ type chain struct {
 	extensions *apiextensionsapiserver.CustomResourceDefinitions
 }
 
-// link connects the servers, with the native groups of the hub unless own is nil. wrap is put around everything the front serves, behind authentication
-// and authorization.
-func link(config *app.Config, own *clusters.Options, wrap func(http.Handler, *chain) http.Handler) (*chain, error) {
+// groupBuilder builds a server that hands what it does not serve to next.
+type groupBuilder func(next genericapiserver.DelegationTarget) (*genericapiserver.GenericAPIServer, error)
+
+// link connects the servers, with the native groups of the hub unless own is nil, and with a further group unless that is nil. wrap is
+// put around everything the front serves, behind authentication and authorization.
+func link(config *app.Config, own *clusters.Options, further groupBuilder, wrap func(http.Handler, *chain) http.Handler) (*chain, error) {
 	linked := &chain{}
 	generic := &config.Aggregator.GenericConfig.Config
 	protect := generic.BuildHandlerChainFunc
@@ -56,9 +58,14 @@ func link(config *app.Config, own *clusters.Options, wrap func(http.Handler, *ch
 		return nil, fmt.Errorf("building the custom resource server: %w", err)
 	}
 	next := linked.extensions.GenericAPIServer
+	// Groups are in front of the custom resources: their server takes all of /apis/ for itself.
+	if further != nil {
+		if next, err = further(next); err != nil {
+			return nil, err
+		}
+	}
 	var claims *genericapiserver.GenericAPIServer
 	if own != nil {
-		// In front of the custom resources: their server takes all of /apis/ for itself.
 		if next, err = works.New(own.Host, next); err != nil {
 			return nil, err
 		}
@@ -127,6 +134,7 @@ func priorities() map[schema.GroupVersion]controlplaneapiserver.APIServicePriori
 		"node.k8s.io":             {16300, []string{"v1"}},
 		"resource.k8s.io":         {16200, []string{"v1", "v1beta2", "v1beta1", "v1alpha3", "v1alpha2"}},
 		"lifecycle.k8s.io":        {15700, []string{"v1alpha1"}},
+		"metrics.k8s.io":          {15600, []string{"v1beta1"}},
 		clusterv1alpha1.GroupName: {2000, []string{clusterv1alpha1.GroupVersion.Version}},
 		works.Group:               {1000, []string{workv1alpha2.GroupVersion.Version, workv1alpha1.GroupVersion.Version}},
 	} {
@@ -139,9 +147,9 @@ func priorities() map[schema.GroupVersion]controlplaneapiserver.APIServicePriori
 	return all
 }
 
-// clusterOptions is what the hub's native groups share with the built-in kinds, taken before their
-// configuration is completed.
-func clusterOptions(config *app.Config, wrap wrapper, cfg Config, secret clusters.SecretReader) *clusters.Options {
+// nativeHost is what the servers of native groups share with that of the built-in kinds, taken before its configuration is
+// completed.
+func nativeHost(config *app.Config, wrap wrapper) native.Host {
 	host := native.Host{
 		Config:      *config.KubeAPIs.ControlPlane.Generic,
 		Informers:   config.KubeAPIs.ControlPlane.VersionedInformers,
@@ -149,7 +157,7 @@ func clusterOptions(config *app.Config, wrap wrapper, cfg Config, secret cluster
 		Definitions: generatedopenapi.GetOpenAPIDefinitions,
 		Reach:       wrap,
 	}
-	return &clusters.Options{Host: host, Secret: secret, Rules: dial.Rules{AllowLoopback: cfg.AllowLoopbackMembers}}
+	return host
 }
 
 // wrapper changes how objects are stored.

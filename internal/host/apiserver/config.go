@@ -7,10 +7,13 @@ import (
 	"net/http"
 	"path/filepath"
 
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	kubeletclient "k8s.io/kubernetes/pkg/kubelet/client"
 	"k8s.io/utils/clock"
 
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/access"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/etcd"
+	"github.com/flagship-k8s/flagship/internal/host/apiserver/native"
 )
 
 // Role is what a server is for.
@@ -87,6 +90,11 @@ type Config struct {
 	Admission []access.AdmissionPlugin
 	// Pages are answered by path, to whoever may get that path, besides what an API server answers.
 	Pages map[string]http.Handler
+
+	// Kubelets sets how a member reaches the kubelets of its nodes; nil means at the addresses of the nodes.
+	Kubelets func(*kubeletclient.KubeletClientConfig)
+	// Group builds the server of a further group of a member, in front of those of custom resources; nil means none.
+	Group func(native.Host, genericapiserver.DelegationTarget) (*genericapiserver.GenericAPIServer, error)
 
 	// AllowLoopbackMembers lets Clusters have loopback and link-local addresses. Hub only.
 	AllowLoopbackMembers bool

@@ -59,6 +59,9 @@ func build(ctx context.Context, cfg Config, keys *credentials.Keyring, listener 
 	access.Admit(o, cfg.Admission, cfg.Role == Hub)
 	o.APIEnablement.RuntimeConfig = cfg.RuntimeConfig
 	o.AllowPrivileged = cfg.Role == Member
+	if cfg.Kubelets != nil {
+		cfg.Kubelets(&o.KubeletConfig)
+	}
 	if cfg.RuntimeConfig["resource.k8s.io/v1"] == "false" {
 		// It watches claims in that version, whatever is served, and would never be ready; so would the authorizer of nodes.
 		o.Admission.GenericAdmission.DisablePlugins = append(o.Admission.GenericAdmission.DisablePlugins, "ResourceQuota")

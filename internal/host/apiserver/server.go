@@ -15,12 +15,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/registry/generic"
+	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/util/webhook"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/kubernetes/cmd/kube-apiserver/app"
 
+	"github.com/flagship-k8s/flagship/internal/clients/dial"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/clusters"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/credentials"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/datadir"
@@ -200,16 +202,24 @@ func start(ctx context.Context, cfg Config, lock *datadir.Lock, listener net.Lis
 // serve builds the servers and runs them until the context ends, then everything in undo.
 func (s *Server) serve(running context.Context, config *app.Config, wrap wrapper, undo *cleanups) error {
 	var own *clusters.Options
+	host := nativeHost(config, wrap)
 	if s.cfg.Role == Hub {
 		client, err := kubernetes.NewForConfig(s.loopback)
 		if err != nil {
 			return fmt.Errorf("making the loopback client: %w", err)
 		}
-		own = clusterOptions(config, wrap, s.cfg, func(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
+		secret := func(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
 			return client.CoreV1().Secrets(namespace).Get(ctx, name, metav1.GetOptions{})
-		})
+		}
+		own = &clusters.Options{Host: host, Secret: secret, Rules: dial.Rules{AllowLoopback: s.cfg.AllowLoopbackMembers}}
 	}
-	linked, err := link(config, own, s.wrap)
+	var further groupBuilder
+	if s.cfg.Group != nil {
+		further = func(next genericapiserver.DelegationTarget) (*genericapiserver.GenericAPIServer, error) {
+			return s.cfg.Group(host, next)
+		}
+	}
+	linked, err := link(config, own, further, s.wrap)
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -13,9 +14,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/clientcmd"
 	watchtools "k8s.io/client-go/tools/watch"
 
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 )
 
@@ -42,6 +46,9 @@ func (p *Playground) takeIn(ctx context.Context, m *member) error {
 			return fmt.Errorf("looking for cluster %s: %w", name, err)
 		}
 	} else {
+		if err := grantOperators(ctx, m); err != nil {
+			return fmt.Errorf("granting rights in %s: %w", name, err)
+		}
 		if err := p.config.Join(ctx, p.HubConfig(), name, MemberKubeconfig(p.config.DataDir, name)); err != nil {
 			return fmt.Errorf("joining %s: %w", name, err)
 		}
@@ -58,6 +65,31 @@ func (p *Playground) takeIn(ctx context.Context, m *member) error {
 	}
 	p.out.say("  %-9s is ready", name)
 	return nil
+}
+
+// grantOperators gives the user of the control plane's kubeconfig all rights in a member, so that clusters/NAME/proxy leads to its
+// pods: the owner of that file has the member's kubeconfig as well. A bare member has no pods.
+func grantOperators(ctx context.Context, m *member) error {
+	if m.record.Bare {
+		return nil
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", MemberKubeconfig(string(m.dir), m.record.Name))
+	if err != nil {
+		return err
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	_, err = client.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "playground-operators"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: clusterv1alpha1.OperatorsGroup}},
+	}, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		return nil
+	}
+	return err
 }
 
 func (p *Playground) markJoined(name string) error {

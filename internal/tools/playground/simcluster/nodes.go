@@ -32,8 +32,10 @@ const (
 
 // node is what a simulated node starts out as.
 type node struct {
-	name, zone, podCIDR, address string
-	capacity                     corev1.ResourceList
+	name, zone string
+	// podCIDRs and addresses are one of each family, IPv4 first.
+	podCIDRs, addresses []string
+	capacity            corev1.ResourceList
 }
 
 // nodesOf plans the nodes of a cluster.
@@ -55,11 +57,11 @@ func nodesOf(c Config) ([]node, error) {
 	nodes := make([]node, 0, c.Nodes)
 	for i := range c.Nodes {
 		nodes = append(nodes, node{
-			name:     fmt.Sprintf("%s-node-%d", c.Name, i+1),
-			zone:     fmt.Sprintf("zone-%c", 'a'+i%zones),
-			podCIDR:  ranges[i].String(),
-			address:  fmt.Sprintf("172.16.%d.%d", i/250, i%250+1),
-			capacity: capacity,
+			name:      fmt.Sprintf("%s-node-%d", c.Name, i+1),
+			zone:      fmt.Sprintf("zone-%c", 'a'+i%zones),
+			podCIDRs:  []string{ranges[i].String(), secondRange(ranges[i], i)},
+			addresses: []string{fmt.Sprintf("172.16.%d.%d", i/250, i%250+1), fmt.Sprintf("fd00:172:16::%x", i+1)},
+			capacity:  capacity,
 		})
 	}
 	return nodes, nil
@@ -112,7 +114,18 @@ func divide(cidr string, n int) ([]netip.Prefix, error) {
 	return out, nil
 }
 
+// secondRange is the IPv6 range of pods on the i-th node of a cluster: two clusters whose IPv4 ranges differ in the first two bytes
+// have ranges of their own.
+func secondRange(first netip.Prefix, i int) string {
+	bytes := first.Addr().As4()
+	return fmt.Sprintf("fd00:%d:%d:%x::/64", bytes[0], bytes[1], i)
+}
+
 func (n node) object() *corev1.Node {
+	addresses := []corev1.NodeAddress{{Type: corev1.NodeHostName, Address: n.name}}
+	for _, address := range n.addresses {
+		addresses = append(addresses, corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: address})
+	}
 	return &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: n.name,
@@ -124,14 +137,11 @@ func (n node) object() *corev1.Node {
 				corev1.LabelArchStable:     "amd64",
 			},
 		},
-		Spec: corev1.NodeSpec{PodCIDR: n.podCIDR, PodCIDRs: []string{n.podCIDR}},
+		Spec: corev1.NodeSpec{PodCIDR: n.podCIDRs[0], PodCIDRs: n.podCIDRs},
 		Status: corev1.NodeStatus{
 			Capacity:    n.capacity,
 			Allocatable: n.capacity,
-			Addresses: []corev1.NodeAddress{
-				{Type: corev1.NodeInternalIP, Address: n.address},
-				{Type: corev1.NodeHostName, Address: n.name},
-			},
+			Addresses:   addresses,
 		},
 	}
 }

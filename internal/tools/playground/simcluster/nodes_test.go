@@ -21,7 +21,7 @@ func TestNodesShareTheRange(t *testing.T) {
 		"TooMany":  {reason: "and no more than fit", cidr: "10.65.0.0/16", nodes: maxNodes + 1, fails: true},
 		"TooSmall": {reason: "a range of 16 addresses is nothing to divide", cidr: "10.65.0.0/28", nodes: 3, fails: true},
 		"Garbage":  {reason: "garbage is refused", cidr: "ten", nodes: 3, fails: true},
-		"IPv6":     {reason: "IPv6 is not simulated", cidr: "fd00::/64", nodes: 3, fails: true},
+		"IPv6":     {reason: "the range of IPv6 follows from that of IPv4", cidr: "fd00::/64", nodes: 3, fails: true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -32,8 +32,8 @@ func TestNodesShareTheRange(t *testing.T) {
 			if err == nil && len(nodes) != tc.nodes {
 				t.Errorf("%d nodes, want %d", len(nodes), tc.nodes)
 			}
-			if len(nodes) > 0 && nodes[0].podCIDR != tc.first {
-				t.Errorf("%s: the first node has %s, want %s", tc.reason, nodes[0].podCIDR, tc.first)
+			if len(nodes) > 0 && nodes[0].podCIDRs[0] != tc.first {
+				t.Errorf("%s: the first node has %s, want %s", tc.reason, nodes[0].podCIDRs, tc.first)
 			}
 			mustNotMeet(t, nodes)
 		})
@@ -43,9 +43,11 @@ func TestNodesShareTheRange(t *testing.T) {
 func mustNotMeet(t *testing.T, nodes []node) {
 	t.Helper()
 	for i := 1; i < len(nodes); i++ {
-		before, here := netip.MustParsePrefix(nodes[i-1].podCIDR), netip.MustParsePrefix(nodes[i].podCIDR)
-		if before.Overlaps(here) || nodes[i-1].address == nodes[i].address {
-			t.Errorf("%v meets %v", nodes[i-1], nodes[i])
+		for family := range 2 {
+			before, here := netip.MustParsePrefix(nodes[i-1].podCIDRs[family]), netip.MustParsePrefix(nodes[i].podCIDRs[family])
+			if before.Overlaps(here) || nodes[i-1].addresses[family] == nodes[i].addresses[family] {
+				t.Errorf("%v meets %v", nodes[i-1], nodes[i])
+			}
 		}
 	}
 }

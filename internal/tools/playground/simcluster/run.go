@@ -12,6 +12,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/flagship-k8s/flagship/internal/host/apiserver"
+	"github.com/flagship-k8s/flagship/internal/tools/playground/kubelet"
+	"github.com/flagship-k8s/flagship/internal/tools/playground/usage"
 )
 
 // stopPatience is how long controllers and then the API server get to end.
@@ -54,10 +56,18 @@ func Run(ctx context.Context, c Config, ready func()) (err error) {
 	if err != nil {
 		return err
 	}
-	server, err := apiserver.Start(ctx, apiserver.Config{
+	config := apiserver.Config{
 		Role: apiserver.Member, Name: c.Name, DataDir: c.DataDir, Port: c.Port, ServiceCIDR: c.ServiceCIDR, NoFsync: true,
 		StorageQuota: c.StorageQuota, RuntimeConfig: c.RuntimeConfig,
-	})
+	}
+	var kubelets *kubelet.Server
+	if !c.Bare {
+		if kubelets, err = kubelet.Listen(c.Name, filepath.Join(c.DataDir, "kubelets")); err != nil {
+			return err
+		}
+		config.Kubelets, config.Group = kubelets.Client, usage.New
+	}
+	server, err := apiserver.Start(ctx, config)
 	if err != nil {
 		return fmt.Errorf("starting the API server: %w", err)
 	}
@@ -82,7 +92,7 @@ func Run(ctx context.Context, c Config, ready func()) (err error) {
 			return nil
 		}
 	})
-	if err := startParts(running, group, c, server, parts); err != nil {
+	if err := startParts(running, group, c, server, kubelets, parts); err != nil {
 		return err
 	}
 	ready()
@@ -90,7 +100,7 @@ func Run(ctx context.Context, c Config, ready func()) (err error) {
 }
 
 // startParts starts everything besides the API server and returns when it is up.
-func startParts(ctx context.Context, group *errgroup.Group, c Config, server *apiserver.Server, nodes []node) error {
+func startParts(ctx context.Context, group *errgroup.Group, c Config, server *apiserver.Server, kubelets *kubelet.Server, nodes []node) error {
 	config := partConfig(server.LoopbackConfig())
 	clientset, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -108,6 +118,7 @@ func startParts(ctx context.Context, group *errgroup.Group, c Config, server *ap
 	if err := waitForAccount(ctx, client, "kube-system", "default"); err != nil || c.Bare {
 		return err
 	}
+	group.Go(func() error { return kubelets.Serve(ctx, clientset) })
 	if err := startScheduler(ctx, group, client, config); err != nil {
 		return err
 	}
