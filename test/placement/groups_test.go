@@ -100,8 +100,8 @@ func TestWorkloadAffinity(t *testing.T) {
 	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "Deployment", "pretender"), placed(king.Spec.Clusters[0].Name))
 }
 
-// What fits nowhere any more stays where it is: a cluster that does not suit a new object does well enough for one that runs.
-func TestTheLastResultOutlivesAFailure(t *testing.T) {
+// What no cluster is selected for any more goes, unless the policy lets it stay.
+func TestUnselectedObjectsGoUnlessKept(t *testing.T) {
 	fleet, ns := start(t)
 	change(t, fleet, "west-1", func(c *clusterv1alpha1.Cluster) { c.Labels["shade"] = "dark" })
 	in := func(shade string) policyv1alpha1.Placement {
@@ -110,6 +110,7 @@ func TestTheLastResultOutlivesAFailure(t *testing.T) {
 	}
 	web, settings := fleettest.Deployment(ns, "web", 4), fleettest.ConfigMap(ns, "settings", nil)
 	policy := fleettest.Policy(ns, "all", in("dark"), web, settings)
+	policy.Annotations = map[string]string{policyv1alpha1.KeepUnselectedAnnotation: "true"}
 	fleettest.Create(t, fleet.Hub, web, settings, policy)
 	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "Deployment", "web"), divided(map[string]int32{"west-1": 4}))
 	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "ConfigMap", "settings"), placed("west-1"))
@@ -138,4 +139,27 @@ func TestTheLastResultOutlivesAFailure(t *testing.T) {
 	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "ConfigMap", "settings"), placed("west-1"))
 	fleettest.Update(t, fleet.Hub, policy, func(p *policyv1alpha1.PropagationPolicy) { p.Spec.Placement = in("drak") })
 	expectKept()
+	// Without the annotation the selector is an order.
+	fleettest.Update(t, fleet.Hub, policy, func(p *policyv1alpha1.PropagationPolicy) { p.Annotations = nil })
+	expectGone := func() {
+		t.Helper()
+		for _, kind := range []string{"Deployment", "ConfigMap"} {
+			name := map[string]string{"Deployment": "web", "ConfigMap": "settings"}[kind]
+			b := fleettest.ExpectEventually(t, fleet.Hub, binding(ns, kind, name), func(b *workv1alpha2.ResourceBinding) error {
+				if len(b.Spec.Clusters) > 0 {
+					return fmt.Errorf("clusters are %v", b.Spec.Clusters)
+				}
+				return nil
+			})
+			if err := contradicted(b, workv1alpha2.BindingReasonNoClusterFit, "do not match clusterAffinity.labelSelector"); err != nil {
+				t.Errorf("%s: %v", kind, err)
+			}
+			expectRemoved(t, fleet, "west-1", kind, ns, name)
+		}
+	}
+	expectGone()
+	fleettest.Update(t, fleet.Hub, policy, func(p *policyv1alpha1.PropagationPolicy) { p.Spec.Placement = in("dark") })
+	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "Deployment", "web"), divided(map[string]int32{"west-1": 4}))
+	change(t, fleet, "west-1", func(c *clusterv1alpha1.Cluster) { delete(c.Labels, "shade") })
+	expectGone()
 }

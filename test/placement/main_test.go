@@ -187,15 +187,21 @@ func withdraw(t *testing.T, fleet *fleettest.Fleet, web *appsv1.Deployment, clus
 	t.Helper()
 	fleettest.Delete(t, fleet.Hub, web)
 	for _, cluster := range clusters {
-		work := &workv1alpha1.Work{ObjectMeta: metav1.ObjectMeta{
-			Namespace: workv1alpha1.ExecutionNamespace(cluster), Name: workv1alpha1.WorkName("Deployment", web.Namespace, web.Name)}}
-		work = fleettest.ExpectEventually(t, fleet.Hub, work, going)
-		err := fleet.Hub.Patch(t.Context(), work, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))
-		if client.IgnoreNotFound(err) != nil {
-			t.Fatal(err)
-		}
+		expectRemoved(t, fleet, cluster, "Deployment", web.Namespace, web.Name)
 	}
 	fleettest.ExpectGone(t, fleet.Hub, binding(web.Namespace, "Deployment", web.Name))
+}
+
+// expectRemoved waits until the Work of a template is deleted, and then does what apply cannot do, since there is no member.
+func expectRemoved(t *testing.T, fleet *fleettest.Fleet, cluster, kind, namespace, name string) {
+	t.Helper()
+	work := &workv1alpha1.Work{ObjectMeta: metav1.ObjectMeta{
+		Namespace: workv1alpha1.ExecutionNamespace(cluster), Name: workv1alpha1.WorkName(kind, namespace, name)}}
+	work = fleettest.ExpectEventually(t, fleet.Hub, work, going)
+	err := fleet.Hub.Patch(t.Context(), work, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))
+	if client.IgnoreNotFound(err) != nil {
+		t.Fatal(err)
+	}
 }
 
 // hold gives a cluster capacity for n of the replicas that fleettest.Deployment makes.

@@ -23,6 +23,8 @@ const (
 	// FailbackAnnotation lets an object return to an earlier term of clusterAffinities once it fits there again: "true" at
 	// once, a duration such as "10m" after it has fitted for that long.
 	FailbackAnnotation = "flagship.io/failback"
+	// KeepUnselectedAnnotation set to "true" keeps copies where they are when the placement selects no cluster any more.
+	KeepUnselectedAnnotation = "flagship.io/keep-unselected"
 	// PurgeModeAnnotation set to "Directly" removes a copy at the old place at once when the object moves to other clusters.
 	// Anything else means "Gracefully", the default: the old copy stays until every new one is healthy, or its time is up.
 	PurgeModeAnnotation = "flagship.io/purge-mode"

@@ -324,6 +324,60 @@ func TestFailureKeepsTheLastResult(t *testing.T) {
 	h.expect("back to where it is", statusOnly, "Normal ScheduleBindingSucceed Deployment/web: Binding has been scheduled successfully. Result: {m1:3}")
 }
 
+// TestUnselectedObjectsGo: a placement that selects none of the clusters there are is an order; one that selects a cluster which does
+// not suit, or names one that is not there, is a failure.
+func TestUnselectedObjectsGo(t *testing.T) {
+	shade := func(value string) func(*clusterv1alpha1.Cluster) {
+		return func(c *clusterv1alpha1.Cluster) { c.Labels = map[string]string{"shade": value} }
+	}
+	dark := affinity(policyv1alpha1.ClusterAffinity{LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"shade": "dark"}}})
+	for name, tc := range map[string]struct {
+		placement *policyv1alpha1.Placement
+		keep      bool
+		change    func(h *hub)
+		want      []workv1alpha2.TargetCluster
+	}{
+		"the label is gone":     {placement: placement(duplicated, dark), change: func(h *hub) { h.changeCluster("m1", shade("light")) }},
+		"divided":               {placement: placement(dynamic, dark), change: func(h *hub) { h.changeCluster("m1", shade("light")) }},
+		"the policy lets it be": {placement: placement(duplicated, dark), keep: true, change: func(h *hub) { h.changeCluster("m1", shade("light")) }, want: targets("m1", 3)},
+		"the selector changed": {placement: placement(duplicated, dark), change: func(h *hub) {
+			h.change("web", func(b *workv1alpha2.ResourceBinding) {
+				b.Spec.Placement = placement(duplicated, affinity(policyv1alpha1.ClusterAffinity{ExcludeClusters: []string{"m1", "m2"}}))
+			})
+		}},
+		"another cluster is selected and does not suit": {placement: placement(duplicated, dark), want: targets("m1", 3), change: func(h *hub) {
+			h.changeCluster("m2", shade("dark"), tainted("a", "b", corev1.TaintEffectNoSchedule))
+			h.changeCluster("m1", shade("light"))
+		}},
+		"a cluster that is not there is named": {placement: placement(duplicated, dark), want: targets("m1", 3), change: func(h *hub) {
+			h.change("web", func(b *workv1alpha2.ResourceBinding) {
+				b.Spec.Placement = placement(duplicated, affinity(named("m3")))
+			})
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHub(t, member("m1", available(9), shade("dark")), member("m2", available(9)), bindingOf("web", 3, tc.placement, func(b *workv1alpha2.ResourceBinding) {
+				if tc.keep {
+					b.Annotations = map[string]string{policyv1alpha1.KeepUnselectedAnnotation: "true"}
+				}
+			}))
+			h.reconcile("web")
+			h.expectTargets("web", "first", targets("m1", 3))
+			tc.change(h)
+			h.reconcile("web")
+			h.expectTargets("web", name, tc.want)
+			if b := h.binding("web"); b.Status.Conditions[0].Reason != "NoClusterFit" || b.Status.SchedulerObservedGeneration != b.Generation {
+				t.Errorf("the status is %+v at generation %d", b.Status, b.Generation)
+			}
+			h.writes = nil
+			h.reconcile("web")
+			if len(h.writes) > 0 {
+				t.Errorf("writes without news: %v", h.writes)
+			}
+		})
+	}
+}
+
 func TestNotOurs(t *testing.T) {
 	yes := true
 	for name, edit := range map[string]func(*workv1alpha2.ResourceBinding){

@@ -26,7 +26,8 @@ type cycle struct {
 	cause    cause
 	// requeueAfter is when to schedule again if no event requeues the binding before; zero is never.
 	requeueAfter time.Duration
-	// remaining is what is left of the present result after a failure: all of it but clusters that leave or have left.
+	// remaining is what is left of the present result after a failure: all of it but clusters that leave or have left; nothing if the
+	// placement selects no cluster any more.
 	remaining []workv1alpha2.TargetCluster
 	// reserved is to be taken back if the write fails.
 	reserved map[string]int32
@@ -76,9 +77,12 @@ func (c *Controller) decide(ctx context.Context, key types.NamespacedName, b wor
 		s.decision = &d
 	}
 	c.updatePending(s)
-	if s.decision.Failure == nil {
+	switch {
+	case s.decision.Failure == nil:
 		c.reserve(s)
-	} else {
+	case s.decision.Unselected(snapshot) && !decision.KeepsUnselected(b):
+		s.remaining = nil
+	default:
 		s.remaining = remaining(b.BindingSpec().Clusters, snapshot)
 	}
 	return s, nil

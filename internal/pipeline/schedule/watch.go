@@ -79,6 +79,7 @@ func matters(before, after workv1alpha2.Binding) bool {
 	a, b := before.GetAnnotations(), after.GetAnnotations()
 	return slices.ContainsFunc([]string{
 		policyv1alpha1.PartialPlacementAnnotation, policyv1alpha1.FailbackAnnotation, policyv1alpha1.RetainReplicasLabel,
+		policyv1alpha1.KeepUnselectedAnnotation,
 	}, func(key string) bool { return a[key] != b[key] })
 }
 

@@ -125,8 +125,8 @@ func (c *Controller) write(ctx context.Context, s *cycle) (news *metav1.Conditio
 }
 
 // setResult changes spec.clusters and the annotations of a binding, and returns whether the clusters, and whether any of
-// it, changed. After a failure to schedule the last result stays, but for clusters that leave: copies that run stay until
-// there is a better place, and those in a cluster that leaves go with it.
+// it, changed. After a failure to schedule what remains of the last result stays: copies that run stay until there is a better place,
+// those in a cluster that leaves go with it, and all go if the placement selects no cluster any more.
 func setResult(next workv1alpha2.Binding, s *cycle) (moved, rewritten bool, err error) {
 	targets, before := s.remaining, next.GetAnnotations()
 	annotations := before

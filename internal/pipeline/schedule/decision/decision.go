@@ -118,6 +118,35 @@ func (d *Decision) Dropped(filter string) bool {
 	return false
 }
 
+// Unselected returns whether the affinities of the placement select none of the clusters there are, which is how a user orders that the
+// object leaves all of them. It does not count if an affinity names a cluster that there is not, by mistake or because it has yet to
+// join, nor if a cluster was dropped for another reason first.
+func (d *Decision) Unselected(snapshot *Snapshot) bool {
+	for n := range d.Attempts {
+		a := &d.Attempts[n]
+		if affinity := a.Term.Affinity; affinity != nil && !snapshot.hasAll(affinity.ClusterNames) {
+			return false
+		}
+		for i := range a.Term.Overflow {
+			if !snapshot.hasAll(a.Term.Overflow[i].ClusterNames) {
+				return false
+			}
+		}
+		for i := range a.Candidates {
+			if a.DroppedBy(i) != ClusterAffinityFilter {
+				return false
+			}
+		}
+		if len(a.Candidates) == 0 {
+			return false
+		}
+	}
+	return len(d.Attempts) > 0
+}
+
+// ClusterAffinityFilter is the name of the filter that drops clusters which the placement does not select.
+const ClusterAffinityFilter = "ClusterAffinity"
+
 // Explain is the messages of all terms that failed, or "" if none did.
 func (d *Decision) Explain() string {
 	var parts []string

@@ -168,6 +168,10 @@ func (s *Snapshot) has(name string) bool {
 	return ok
 }
 
+func (s *Snapshot) hasAll(names []string) bool {
+	return !slices.ContainsFunc(names, func(name string) bool { return !s.has(name) })
+}
+
 // Get returns the cluster of that name, or nil.
 func (s *Snapshot) Get(name string) *Cluster {
 	if i, ok := s.Index[name]; ok {

@@ -16,7 +16,7 @@ func Filters() []decision.Filter {
 	return []decision.Filter{
 		{Name: "ClusterLeaving", Fixed: true, Prepare: clusterLeaving},
 		{Name: "ClusterEviction", Prepare: clusterEviction},
-		{Name: "ClusterAffinity", Fixed: true, Prepare: clusterAffinity},
+		{Name: decision.ClusterAffinityFilter, Fixed: true, Prepare: clusterAffinity},
 		{Name: "APIEnablement", Fixed: true, Prepare: apiEnablement},
 		{Name: "TaintToleration", Fixed: true, Prepare: taintToleration},
 		{Name: DevicesFilter, Prepare: devices},
