@@ -3,6 +3,7 @@ package credentials
 import (
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 
 	"k8s.io/utils/clock"
@@ -32,12 +33,17 @@ func AuthoritySteps() []AuthorityStep {
 // RotateAuthority takes a step in the replacement of the certificate authorities of the server with this data directory. It
 // fails with an InUseError while the server runs.
 func RotateAuthority(dataDir string, step AuthorityStep) error {
+	keys := filepath.Join(dataDir, "pki")
+	// A misspelt directory gets no new authorities: whoever ends the trust in a disclosed key would believe that it is done.
+	if _, err := os.Stat(filepath.Join(keys, authorityName+".key")); err != nil {
+		return fmt.Errorf("no control plane has its keys in %s: %w", keys, err)
+	}
 	lock, err := datadir.Acquire(dataDir)
 	if err != nil {
 		return err
 	}
 	defer lock.Release()
-	dir, err := pki.Open(filepath.Join(dataDir, "pki"), clock.RealClock{})
+	dir, err := pki.Open(keys, clock.RealClock{})
 	if err != nil {
 		return err
 	}
