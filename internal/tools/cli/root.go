@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -33,7 +34,8 @@ func Run(build func(Streams) *cobra.Command, args []string, s Streams) int {
 	defer stop()
 	context.AfterFunc(ctx, stop)
 
-	root := build(s)
+	root, ran := build(s), false
+	prepare(root, &ran)
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
 	if err == nil {
@@ -41,10 +43,32 @@ func Run(build func(Streams) *cobra.Command, args []string, s Streams) int {
 	}
 	fmt.Fprintf(s.Err, "error: %v\n", err)
 	var misuse UsageError
-	if errors.As(err, &misuse) {
+	if !ran || errors.As(err, &misuse) {
 		return 2
 	}
 	return 1
+}
+
+// prepare has commands report that they run: what fails before is misuse. A command that only has others is an error by itself, so
+// that a misspelt one among them is no success.
+func prepare(c *cobra.Command, ran *bool) {
+	var names []string
+	for _, sub := range c.Commands() {
+		prepare(sub, ran)
+		names = append(names, sub.Name())
+	}
+	if c.HasParent() && !c.Runnable() {
+		c.Args = cobra.ArbitraryArgs
+		c.RunE = func(c *cobra.Command, _ []string) error {
+			return UsageErrorf("%s needs a command: %s\nrun '%s --help' for what they do", c.Name(), strings.Join(names, ", "), c.CommandPath())
+		}
+	}
+	if run := c.RunE; run != nil {
+		c.RunE = func(c *cobra.Command, args []string) error {
+			*ran = true
+			return run(c, args)
+		}
+	}
 }
 
 // UsageError is a command line that makes no sense.

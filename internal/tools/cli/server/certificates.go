@@ -13,10 +13,6 @@ func newCertificatesCommand(s cli.Streams) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "certificates",
 		Short: "Replace the certificate authorities of the control plane",
-		Args:  cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			return cli.UsageErrorf("certificates needs a command: rotate-authority")
-		},
 	}
 	c.AddCommand(newRotateAuthorityCommand(s))
 	return c

@@ -14,10 +14,6 @@ func newEncryptionCommand(s cli.Streams) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "encryption",
 		Short: "Change the key with which the control plane stores Secrets, and store them anew",
-		Args:  cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			return cli.UsageErrorf("encryption needs a command: rotate or rewrite")
-		},
 	}
 	c.AddCommand(newRotateCommand(s), newRewriteCommand(s))
 	return c
