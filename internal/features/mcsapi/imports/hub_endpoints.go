@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -92,12 +93,14 @@ func (h *hubEndpoints) Reconcile(ctx context.Context, request reconcile.Request)
 		r.transfer.spec = *r.set.specOnHub()
 		desired = onHub(r.slice, r.transfer)
 	}
+	from, _ := workv1alpha1.ClusterOfExecutionNamespace(request.Namespace)
 	var failures []error
 	for i := range have.Items {
 		old := &have.Items[i]
 		if desired != nil && client.ObjectKeyFromObject(old) == client.ObjectKeyFromObject(desired) && old.AddressType == desired.AddressType {
 			existing = old
-		} else if isOnHub(old.Labels) && old.DeletionTimestamp == nil { // The type of addresses cannot be changed.
+		} else if isOnHub(old.Labels) && old.DeletionTimestamp == nil && strings.HasPrefix(old.Name, networkingv1alpha1.ImportedEndpointSliceName(from, "")) {
+			// It is surplus, or has another type of addresses, which cannot be changed. One with another name is a copy that a user made.
 			failures = append(failures, client.IgnoreNotFound(h.client.Delete(ctx, old, client.Preconditions{UID: new(old.UID)})))
 		}
 	}

@@ -22,6 +22,7 @@ import (
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	multiclusterv1beta1 "github.com/flagship-k8s/flagship/api/multicluster/v1beta1"
+	networkingv1alpha1 "github.com/flagship-k8s/flagship/api/networking/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/clients/endpointslices"
@@ -270,6 +271,9 @@ func TestEndpointsOnHub(t *testing.T) {
 	record := recordIn("a", 0)
 	foreign := full()
 	foreign.Name = "of-a-user"
+	foreign.Labels = OnHub()
+	foreign.Labels[networkingv1alpha1.EndpointSliceWorkNamespaceLabel] = slice.Labels[networkingv1alpha1.EndpointSliceWorkNamespaceLabel]
+	foreign.Annotations = map[string]string{networkingv1alpha1.EndpointSliceProvisionClusterAnnotation: "a", networkingv1alpha1.EndpointSliceWorkNameLabel: full().Name}
 	h, i := importing(t, nil, nil, slice, record, foreign, registeredCluster("a"))
 	there := map[string]bool{webKey.Namespace: true}
 	i.templates = &spaces{names: there}
