@@ -3,6 +3,7 @@ package simcluster
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
@@ -15,6 +16,9 @@ import (
 	"k8s.io/kubernetes/cmd/kube-controller-manager/app/options"
 	"k8s.io/kubernetes/cmd/kube-controller-manager/names"
 )
+
+// autoscalerPeriod is how often metrics are compared with an autoscaler's targets: they are computed and cost nothing.
+const autoscalerPeriod = 2 * time.Second
 
 // keyFiles are the files of the API server that controllers need.
 type keyFiles struct {
@@ -33,9 +37,9 @@ func baseControllers() []string {
 	}
 }
 
-// workloadControllers are what makes workloads, Services and volumes behave. Left out is what tends nodes (a simulated
+// workloadControllers are what makes workloads, Services and volumes behave. Left out is what manages nodes (a simulated
 // kubelet does not fail on its own, and one that pauses with its process must not lose its pods for that), what needs a
-// cloud or metrics, and certificates for kubelets.
+// cloud or a storage driver (attaching and expanding volumes), and certificates for kubelets.
 func workloadControllers() []string {
 	return []string{
 		names.DeploymentController,
@@ -56,16 +60,20 @@ func workloadControllers() []string {
 		names.PersistentVolumeBinderController,
 		names.PersistentVolumeClaimProtectionController,
 		names.PersistentVolumeProtectionController,
+		names.EphemeralVolumeController,
 		names.ServiceCIDRController,
 		names.ResourceClaimController,
 	}
 }
 
 // startControllers runs kube-controller-manager's controllers in this process until the context is done.
-func startControllers(ctx context.Context, group *errgroup.Group, client *rest.Config, files keyFiles, bare bool) error {
+func startControllers(ctx context.Context, group *errgroup.Group, client *rest.Config, files keyFiles, c Config) error {
 	enabled := baseControllers()
-	if !bare {
+	if !c.Bare {
 		enabled = append(enabled, workloadControllers()...)
+		if c.RuntimeConfig["autoscaling/v2"] != "false" { // the version in which it reads autoscalers
+			enabled = append(enabled, names.HorizontalPodAutoscalerController)
+		}
 	}
 	completed, err := controllerConfig(ctx, client, files, enabled)
 	if err != nil {
@@ -88,6 +96,7 @@ func controllerConfig(ctx context.Context, client *rest.Config, files keyFiles, 
 	o.Generic.Controllers = enabled
 	o.Generic.LeaderElection.LeaderElect = false
 	o.SecureServing.BindPort = 0
+	o.HPAController.HorizontalPodAutoscalerSyncPeriod.Duration = autoscalerPeriod
 	o.SAController.RootCAFile = files.authority
 	o.SAController.ServiceAccountKeyFile = files.signingKey
 

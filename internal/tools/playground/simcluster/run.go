@@ -111,7 +111,7 @@ func startParts(ctx context.Context, group *errgroup.Group, c Config, server *ap
 		authority:  filepath.Join(server.PKIDir(), "ca.crt"),
 		signingKey: filepath.Join(server.PKIDir(), "service-account.key"),
 	}
-	if err := startControllers(ctx, group, config, files, c.Bare); err != nil {
+	if err := startControllers(ctx, group, config, files, c); err != nil {
 		return err
 	}
 	// Who joins a cluster identifies it by this namespace.
