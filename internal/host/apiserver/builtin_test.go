@@ -1,8 +1,10 @@
 package apiserver_test
 
 import (
+	"fmt"
 	"testing"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -60,6 +62,38 @@ func TestANamespaceHasItsDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, complete)
+}
+
+func TestTypesInAdmissionPoliciesAreChecked(t *testing.T) {
+	policy := &admissionregistrationv1.ValidatingAdmissionPolicy{
+		ObjectMeta: metav1.ObjectMeta{Name: "replicas"},
+		Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
+			MatchConstraints: &admissionregistrationv1.MatchResources{ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{
+				RuleWithOperations: admissionregistrationv1.RuleWithOperations{
+					Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
+					Rule:       admissionregistrationv1.Rule{APIGroups: []string{"apps"}, APIVersions: []string{"v1"}, Resources: []string{"deployments"}},
+				},
+			}}},
+			Validations: []admissionregistrationv1.Validation{{Expression: `object.spec.replicas > "1"`}},
+		},
+	}
+	policies := clients.AdmissionregistrationV1().ValidatingAdmissionPolicies()
+	if _, err := policies.Create(t.Context(), policy, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() string {
+		checked, err := policies.Get(t.Context(), policy.Name, metav1.GetOptions{})
+		if err != nil {
+			return err.Error()
+		}
+		if checked.Status.TypeChecking == nil || len(checked.Status.TypeChecking.ExpressionWarnings) != 1 {
+			return fmt.Sprintf("status %+v: want one warning", checked.Status)
+		}
+		return ""
+	})
+	if err := policies.Delete(t.Context(), policy.Name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func TestNamespaceDeletionTakesCustomResourcesAlong(t *testing.T) {

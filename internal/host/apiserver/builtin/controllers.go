@@ -70,6 +70,7 @@ func Names(bootstrapTokens bool) []string {
 		"cluster-role-aggregation-controller",
 		"csr-signing-controller", "csr-cleaner", "pod-deletion-controller",
 		"serviceaccount-controller", "root-ca-certificate-publisher-controller",
+		"validatingadmissionpolicy-status-controller",
 	}
 	if bootstrapTokens {
 		names = append(names, bootstrapSigner, tokenCleaner)
@@ -101,7 +102,7 @@ func New(ctx context.Context, cfg Config) ([]Loop, error) {
 	}
 	b := &builder{cfg: cfg, public: informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithNamespace("kube-public"))}
 	steps := []func(context.Context) error{
-		b.namespaces, b.garbage, b.tokens, b.roles, b.certificates, b.pods, b.defaults,
+		b.namespaces, b.garbage, b.tokens, b.roles, b.certificates, b.pods, b.defaults, b.policies,
 	}
 	if cfg.BootstrapTokens {
 		steps = append(steps, b.bootstrap)
