@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/tools/fleettest"
@@ -59,6 +60,7 @@ func TestARolloutWaitsForEveryMember(t *testing.T) {
 			t.Errorf("%s: the control plane spoke too early: %+v", m.Name, d.Status)
 		}
 	}
+	expectNewest(t, fleet, web, "nginx:next")
 
 	var list corev1.EventList
 	if err := fleet.Hub.List(t.Context(), &list); err != nil {
@@ -76,6 +78,29 @@ func TestARolloutWaitsForEveryMember(t *testing.T) {
 	// It has had two contents, and each success is one event: the latest of its reason.
 	if slices.Sort(reasons); len(slices.Compact(slices.Clone(reasons))) != len(reasons) {
 		t.Errorf("success is published too often: %q", published)
+	}
+}
+
+// expectNewest checks the ReplicaSet on the control plane that stands for the newest ones in the members: Helm waits until it is ready.
+func expectNewest(t *testing.T, fleet *fleettest.Fleet, d *appsv1.Deployment, image string) {
+	t.Helper()
+	var list appsv1.ReplicaSetList
+	if err := fleet.Hub.List(t.Context(), &list, client.InNamespace(d.Namespace), client.MatchingLabels(d.Spec.Selector.MatchLabels)); err != nil {
+		t.Fatal(err)
+	}
+	if len(list.Items) != 1 {
+		t.Fatalf("the control plane has %d ReplicaSets of Deployment %s", len(list.Items), d.Name)
+	}
+	newest := &list.Items[0]
+	if newest.Spec.Template.Spec.Containers[0].Image != image || newest.Status.ReadyReplicas != *d.Spec.Replicas ||
+		newest.Annotations["deployment.kubernetes.io/revision"] == "" || !metav1.IsControlledBy(newest, fleettest.ExpectEventually(t, fleet.Hub, d, fleettest.Exists)) {
+		t.Errorf("it reads %+v", newest)
+	}
+	for _, m := range fleet.Members {
+		copied := fleettest.ExpectEventually(t, m, &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: newest.Namespace, Name: newest.Name}}, fleettest.Exists)
+		if copied.Labels[appsv1.DefaultDeploymentUniqueLabelKey] != newest.Labels[appsv1.DefaultDeploymentUniqueLabelKey] {
+			t.Errorf("%s has the labels %v, the control plane %v", m.Name, copied.Labels, newest.Labels)
+		}
 	}
 }
 

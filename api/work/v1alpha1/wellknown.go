@@ -9,6 +9,9 @@ const (
 	ManagedLabel = "karmada.io/managed"
 	// ManagedLabelValue is the only value of ManagedLabel.
 	ManagedLabelValue = "true"
+	// DerivedLabel marks a ReplicaSet that the control plane derives from a Deployment and does not store. The control plane's own
+	// loops leave out ReplicaSets with it.
+	DerivedLabel = "flagship.io/derived"
 )
 
 // Annotations on objects in members.

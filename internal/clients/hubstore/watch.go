@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/metadata/metadatainformer"
 	"k8s.io/client-go/tools/cache"
 
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/knowledge/expectations"
 )
 
@@ -35,7 +36,7 @@ type watch struct {
 // namespaces. It runs once run is called.
 func (s *Store) newWatch(k kind) (*watch, error) {
 	informer := metadatainformer.NewFilteredMetadataInformer(s.metadata, k.gvr, metav1.NamespaceAll, 0,
-		cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}, leaveOutBootstrap(k.gvk)).Informer()
+		cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}, leaveOut(k.gvk)).Informer()
 	w := &watch{kind: k, informer: informer}
 	if err := informer.SetTransform(s.slim(k.gvk)); err != nil {
 		return nil, err
@@ -102,12 +103,18 @@ func (s *Store) refsOf(w *watch) []Ref {
 	return refs
 }
 
-// leaveOutBootstrap selects roles other than those that an API server keeps for itself.
-func leaveOutBootstrap(gvk schema.GroupVersionKind) func(*metav1.ListOptions) {
-	if gvk.Group != "rbac.authorization.k8s.io" {
+// leaveOut selects roles other than those that an API server keeps for itself, and ReplicaSets that are stored.
+func leaveOut(gvk schema.GroupVersionKind) func(*metav1.ListOptions) {
+	without := ""
+	switch {
+	case gvk.Group == "rbac.authorization.k8s.io":
+		without = bootstrapLabel
+	case gvk.GroupKind() == schema.GroupKind{Group: "apps", Kind: "ReplicaSet"}:
+		without = workv1alpha1.DerivedLabel
+	default:
 		return nil
 	}
-	return func(options *metav1.ListOptions) { options.LabelSelector = "!" + bootstrapLabel }
+	return func(options *metav1.ListOptions) { options.LabelSelector = "!" + without }
 }
 
 // slim drops what the store does not return. Of objects that are no templates nothing but the name is kept.

@@ -30,6 +30,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/etcd"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/health"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/inprocess"
+	"github.com/flagship-k8s/flagship/internal/host/apiserver/replicasets"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/roles"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/storage"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/versions"
@@ -165,13 +166,18 @@ func start(ctx context.Context, cfg Config, lock *datadir.Lock, listener net.Lis
 	if err != nil {
 		return nil, fmt.Errorf("configuring the API server: %w", err)
 	}
-	wrap := storage.AwaitCaches
+	wrap, plain := storage.AwaitCaches, generic.StorageDecorator(generic.UndecoratedStorage)
 	if stored.Direct != nil {
+		plain = stored.Direct.Plain
 		wrap = func(getter generic.RESTOptionsGetter) generic.RESTOptionsGetter {
 			return storage.AwaitCaches(stored.Direct.Wrap(getter))
 		}
 	}
 	wrapStorage(config, wrap)
+	if cfg.Role == Hub {
+		builtin := config.KubeAPIs.ControlPlane.Generic
+		builtin.RESTOptionsGetter = replicasets.Derive(builtin.RESTOptionsGetter, plain)
+	}
 	shared := config.KubeAPIs.ControlPlane.VersionedInformers
 	var inMemory *events.Memory
 	if stored.Events != nil {

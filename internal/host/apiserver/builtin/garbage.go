@@ -20,6 +20,7 @@ import (
 	"k8s.io/kubernetes/pkg/controller/garbagecollector"
 
 	resourcev1alpha2 "github.com/flagship-k8s/flagship/api/resource/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/host/apiserver/replicasets"
 )
 
 const (
@@ -97,7 +98,11 @@ func (l *leanInformers) ForResource(resource schema.GroupVersionResource) (infor
 	if l.watched.Has(resource.GroupResource()) {
 		return l.shared.ForResource(resource)
 	}
-	informer := metadatainformer.NewFilteredMetadataInformer(l.client, resource, metav1.NamespaceAll, 0, cache.Indexers{}, nil)
+	var tweak metadatainformer.TweakListOptionsFunc
+	if resource.GroupResource() == (schema.GroupResource{Group: "apps", Resource: "replicasets"}) {
+		tweak = replicasets.WithoutDerived // they go with their Deployments
+	}
+	informer := metadatainformer.NewFilteredMetadataInformer(l.client, resource, metav1.NamespaceAll, 0, cache.Indexers{}, tweak)
 	if err := informer.Informer().SetTransform(onlyOwnership); err != nil {
 		return nil, fmt.Errorf("preparing to watch %s: %w", resource, err)
 	}

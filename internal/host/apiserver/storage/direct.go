@@ -114,13 +114,13 @@ func (g directGetter) GetRESTOptions(resource schema.GroupResource, example runt
 	options, err := g.RESTOptionsGetter.GetRESTOptions(resource, example)
 	options.Decorator = g.direct.cached
 	if g.direct.uncached[resource] {
-		options.Decorator = g.direct.plain
+		options.Decorator = g.direct.Plain
 	}
 	return options, err
 }
 
-// plain is a generic.StorageDecorator without a cache.
-func (d *Direct) plain(config *storagebackend.ConfigForResource, prefix string, _ func(runtime.Object) (string, error),
+// Plain is a generic.StorageDecorator without a cache.
+func (d *Direct) Plain(config *storagebackend.ConfigForResource, prefix string, _ func(runtime.Object) (string, error),
 	newFunc, newListFunc func() runtime.Object, _ storage.AttrFunc, _ storage.IndexerFuncs, _ *cache.Indexers,
 ) (storage.Interface, factory.DestroyFunc, error) {
 	return d.store(config, prefix, newFunc, newListFunc)
