@@ -22,6 +22,9 @@ const (
 	BootstrappingRBACDefaults = "rbac-defaults"
 )
 
+// CachedFromClusterAnnotation is the cluster that an object comes from, in the answer to a request that reads from several clusters.
+const CachedFromClusterAnnotation = "resource.karmada.io/cached-from-cluster"
+
 // ClusterFinalizer keeps a Cluster until its Works and its execution namespace are gone.
 const ClusterFinalizer = "karmada.io/cluster-controller"
 

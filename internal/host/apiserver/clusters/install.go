@@ -71,7 +71,9 @@ func New(o Options, next genericapiserver.DelegationTarget) (*genericapiserver.G
 	group.VersionedResourcesStorageMap[clusterv1alpha1.GroupVersion.Version] = map[string]rest.Storage{
 		clusterv1alpha1.ResourcePluralCluster:             store,
 		clusterv1alpha1.ResourcePluralCluster + "/status": status,
-		clusterv1alpha1.ResourcePluralCluster + "/proxy":  &proxyREST{dial: NewDialer(store.cluster, o.Secret, o.Rules), holders: holders(o.Informers)},
+		clusterv1alpha1.ResourcePluralCluster + "/proxy": &proxyREST{
+			dial: NewDialer(store.cluster, o.Secret, o.Rules), holders: holders(o.Informers), authorizer: config.Authorization.Authorizer, names: store.names,
+		},
 	}
 	if err := server.InstallAPIGroup(&group); err != nil {
 		return nil, fmt.Errorf("installing the cluster group: %w", err)

@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	utilproxy "k8s.io/apimachinery/pkg/util/proxy"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/streaming/pkg/httpstream"
@@ -21,10 +23,13 @@ import (
 	"github.com/flagship-k8s/flagship/internal/knowledge/impersonate"
 )
 
-// proxyREST serves clusters/NAME/proxy/PATH: the member's own API, as the same user.
+// proxyREST serves clusters/NAME/proxy/PATH: the member's own API, as the same user; with the name *, that of all members.
 type proxyREST struct {
-	dial    *Dialer
-	holders Holders
+	dial       *Dialer
+	holders    Holders
+	authorizer authorizer.Authorizer
+	// names returns the names of all Clusters, sorted.
+	names func(context.Context) ([]string, error)
 }
 
 // Holders returns who may be impersonated in a cluster.
@@ -61,19 +66,31 @@ func (r *proxyREST) Connect(ctx context.Context, name string, options runtime.Ob
 	if !ok {
 		return nil, apierrors.NewInternalError(errors.New("no user found for the request"))
 	}
-	holders, err := r.holders(name)
-	if err != nil {
-		return nil, apierrors.NewInternalError(err)
+	if name == everywhereName {
+		return &everywhere{proxy: r, path: parameters.Path, caller: caller, responder: responder}, nil
 	}
-	who, err := holders.Identity(caller.GetName(), caller.GetGroups())
+	who, err := r.identity(name, caller)
 	if err != nil {
-		return nil, apierrors.NewForbidden(clusterv1alpha1.Resource(clusterv1alpha1.ResourcePluralCluster+"/proxy"), name, err)
+		return nil, err
 	}
 	endpoint, err := r.dial.Dial(ctx, name)
 	if err != nil {
 		return nil, err
 	}
 	return &forwarder{endpoint: endpoint, path: parameters.Path, who: who, responder: responder}, nil
+}
+
+// identity returns who the caller is in a cluster.
+func (r *proxyREST) identity(cluster string, caller user.Info) (impersonate.Identity, error) {
+	holders, err := r.holders(cluster)
+	if err != nil {
+		return impersonate.Identity{}, apierrors.NewInternalError(err)
+	}
+	who, err := holders.Identity(caller.GetName(), caller.GetGroups())
+	if err != nil {
+		return impersonate.Identity{}, apierrors.NewForbidden(clusterv1alpha1.Resource(clusterv1alpha1.ResourcePluralCluster+"/proxy"), cluster, err)
+	}
+	return who, nil
 }
 
 // forwarder carries one request.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
@@ -38,6 +39,20 @@ func (r clusterREST) cluster(ctx context.Context, name string) (*clusterv1alpha1
 		return nil, err
 	}
 	return object.(*clusterv1alpha1.Cluster), nil
+}
+
+// names are those of all clusters, sorted.
+func (r clusterREST) names(ctx context.Context) ([]string, error) {
+	object, err := r.List(ctx, &metainternalversion.ListOptions{ResourceVersion: "0"})
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for i := range object.(*clusterv1alpha1.ClusterList).Items {
+		names = append(names, object.(*clusterv1alpha1.ClusterList).Items[i].Name)
+	}
+	slices.Sort(names)
+	return names, nil
 }
 
 func newStorage(scheme *runtime.Scheme, options generic.RESTOptionsGetter, secret SecretReader, rules dial.Rules) (clusterREST, native.TableStatusREST, error) {
