@@ -62,12 +62,17 @@ func newKindServer(t *testing.T, kind string) kindServer {
 	if i < 0 {
 		t.Fatalf("%s is not served", kind)
 	}
-	schema := internalDefinition(t, definitions[i]).Spec.Validation.OpenAPIV3Schema
-	structural, err := structuralschema.NewStructural(schema)
+	definition := internalDefinition(t, definitions[i])
+	schema, err := apiextensions.GetSchemaForVersion(definition, definition.Spec.Versions[slices.IndexFunc(definition.Spec.Versions,
+		func(v apiextensions.CustomResourceDefinitionVersion) bool { return v.Storage })].Name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	schemaValidator, _, err := validation.NewSchemaValidator(schema)
+	structural, err := structuralschema.NewStructural(schema.OpenAPIV3Schema)
+	if err != nil {
+		t.Fatal(err)
+	}
+	schemaValidator, _, err := validation.NewSchemaValidator(schema.OpenAPIV3Schema)
 	if err != nil {
 		t.Fatal(err)
 	}

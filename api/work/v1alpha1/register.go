@@ -28,7 +28,8 @@ func Resource(resource string) schema.GroupResource {
 
 // AddToScheme registers every kind of this package.
 func AddToScheme(scheme *runtime.Scheme) error {
-	scheme.AddKnownTypes(GroupVersion, &Work{}, &WorkList{})
+	scheme.AddKnownTypes(GroupVersion, &Work{}, &WorkList{},
+		&ResourceBinding{}, &ResourceBindingList{}, &ClusterResourceBinding{}, &ClusterResourceBindingList{})
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil
 }

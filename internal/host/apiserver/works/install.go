@@ -55,13 +55,19 @@ func New(host native.Host, next genericapiserver.DelegationTarget) (*genericapis
 		if err != nil {
 			return nil, err
 		}
-		version := group.VersionedResourcesStorageMap[kind.gv.Version]
-		if version == nil {
-			version = map[string]rest.Storage{}
-			group.VersionedResourcesStorageMap[kind.gv.Version] = version
+		versions := []string{kind.gv.Version}
+		if kind.former != nil {
+			versions = append(versions, kind.former.gv.Version)
 		}
-		version[kind.names.Plural] = storage
-		version[kind.names.Plural+"/status"] = storage.status()
+		for _, name := range versions {
+			if group.VersionedResourcesStorageMap[name] == nil {
+				group.VersionedResourcesStorageMap[name] = map[string]rest.Storage{}
+			}
+			version := group.VersionedResourcesStorageMap[name]
+			version[kind.names.Plural] = storage
+			version[kind.names.Plural+"/status"] = storage.status()
+		}
+		version := group.VersionedResourcesStorageMap[kind.gv.Version]
 		if _, ok := kind.object().(workv1alpha2.Binding); ok {
 			version[kind.names.Plural+"/"+workv1alpha2.SubresourceSchedule] = storage.schedule()
 		}
@@ -109,8 +115,8 @@ func (s withoutProtobuf) SupportedMediaTypes() []runtime.SerializerInfo {
 	return kept
 }
 
-// newScheme knows the kinds as they are on the wire, and again as the internal version that upstream's handlers
-// convert to: with one version of each kind there is nothing to convert.
+// newScheme knows the kinds as they are on the wire, and those that are stored again as the internal version that upstream's handlers
+// convert to: only bindings in v1alpha1 are converted.
 func newScheme() (*runtime.Scheme, error) {
 	scheme, err := newWireScheme()
 	if err != nil {
@@ -121,6 +127,9 @@ func newScheme() (*runtime.Scheme, error) {
 		&workv1alpha2.ResourceBinding{}, &workv1alpha2.ResourceBindingList{},
 		&workv1alpha2.ClusterResourceBinding{}, &workv1alpha2.ClusterResourceBindingList{},
 	)
+	if err := addConversions(scheme); err != nil {
+		return nil, err
+	}
 	return scheme, scheme.SetVersionPriority(workv1alpha2.GroupVersion, workv1alpha1.GroupVersion)
 }
 

@@ -25,6 +25,8 @@ type kind struct {
 	columns    []apiextensionsv1.CustomResourceColumnDefinition
 	schema     *apiextensions.JSONSchemaProps
 	structural *structuralschema.Structural
+	// former is the same kind in an earlier version, which is not stored; nil for none. Of it only the types and the schema are used.
+	former *kind
 }
 
 // goType is how a Go type is taken apart. spec and status return pointers into the object.
@@ -68,36 +70,58 @@ func loadKinds() ([]kind, error) {
 	if err != nil {
 		return nil, err
 	}
-	types := goTypes()
+	types, former := goTypes(), formerTypes()
 	var kinds []kind
 	for _, definition := range definitions {
 		if definition.Spec.Group != Group {
 			continue
 		}
-		known, ok := types[definition.Spec.Names.Kind]
-		if !ok || len(definition.Spec.Versions) != 1 {
-			return nil, fmt.Errorf("%s has no Go type, or several versions", definition.Name)
-		}
 		apiextensionsv1.SetDefaults_CustomResourceDefinitionSpec(&definition.Spec)
-		version := definition.Spec.Versions[0]
-		loaded := kind{
-			goType: known, gv: schema.GroupVersion{Group: Group, Version: version.Name}, names: definition.Spec.Names,
-			namespaced: definition.Spec.Scope == apiextensionsv1.NamespaceScoped, columns: version.AdditionalPrinterColumns,
-			schema: &apiextensions.JSONSchemaProps{},
+		var stored, earlier *kind
+		for _, version := range definition.Spec.Versions {
+			of := former
+			if version.Storage {
+				of = types
+			}
+			known, ok := of[definition.Spec.Names.Kind]
+			if !ok {
+				return nil, fmt.Errorf("%s has no Go type for %s", definition.Name, version.Name)
+			}
+			loaded, err := loadKind(definition, version, known)
+			if err != nil {
+				return nil, fmt.Errorf("reading the schema of %s: %w", definition.Name, err)
+			}
+			if version.Storage {
+				stored = loaded
+			} else {
+				earlier = loaded
+			}
 		}
-		err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(version.Schema.OpenAPIV3Schema, loaded.schema, nil)
-		if err != nil {
-			return nil, fmt.Errorf("reading the schema of %s: %w", definition.Name, err)
+		if stored == nil {
+			return nil, fmt.Errorf("%s has no version that is stored", definition.Name)
 		}
-		if loaded.structural, err = structuralschema.NewStructural(loaded.schema); err != nil {
-			return nil, fmt.Errorf("reading the schema of %s: %w", definition.Name, err)
-		}
-		kinds = append(kinds, loaded)
+		stored.former = earlier
+		kinds = append(kinds, *stored)
 	}
 	if len(kinds) != len(types) {
 		return nil, fmt.Errorf("%d of %d kinds of %s have a definition", len(kinds), len(types), Group)
 	}
 	return kinds, nil
+}
+
+// loadKind joins the type of one version and its definition.
+func loadKind(definition *apiextensionsv1.CustomResourceDefinition, version apiextensionsv1.CustomResourceDefinitionVersion, known goType) (*kind, error) {
+	loaded := &kind{
+		goType: known, gv: schema.GroupVersion{Group: Group, Version: version.Name}, names: definition.Spec.Names,
+		namespaced: definition.Spec.Scope == apiextensionsv1.NamespaceScoped, columns: version.AdditionalPrinterColumns,
+		schema: &apiextensions.JSONSchemaProps{},
+	}
+	err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(version.Schema.OpenAPIV3Schema, loaded.schema, nil)
+	if err != nil {
+		return nil, err
+	}
+	loaded.structural, err = structuralschema.NewStructural(loaded.schema)
+	return loaded, err
 }
 
 func (k kind) kind() schema.GroupVersionKind { return k.gv.WithKind(k.names.Kind) }

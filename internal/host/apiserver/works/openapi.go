@@ -16,7 +16,7 @@ import (
 func definitionsOf(kinds []kind, expressed func(*structuralschema.Structural) *structuralschema.Structural) common.GetOpenAPIDefinitions {
 	return func(ref common.ReferenceCallback) map[string]common.OpenAPIDefinition {
 		definitions := map[string]common.OpenAPIDefinition{}
-		for _, kind := range kinds {
+		for _, kind := range withFormer(kinds) {
 			meta, listMeta := util.GetCanonicalTypeName(&metav1.ObjectMeta{}), util.GetCanonicalTypeName(&metav1.ListMeta{})
 			name := util.GetCanonicalTypeName(kind.object())
 
@@ -37,6 +37,18 @@ func definitionsOf(kinds []kind, expressed func(*structuralschema.Structural) *s
 		}
 		return definitions
 	}
+}
+
+// withFormer are the kinds and their earlier versions.
+func withFormer(kinds []kind) []kind {
+	var all []kind
+	for _, k := range kinds {
+		all = append(all, k)
+		if k.former != nil {
+			all = append(all, *k.former)
+		}
+	}
+	return all
 }
 
 func described(ref spec.Ref, description string) spec.Schema {

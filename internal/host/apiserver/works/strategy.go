@@ -95,7 +95,11 @@ func (s specStrategy) resets(names ...string) map[fieldpath.APIVersion]*fieldpat
 	for _, name := range names {
 		set.Insert(fieldpath.MakePathOrDie(name))
 	}
-	return map[fieldpath.APIVersion]*fieldpath.Set{fieldpath.APIVersion(s.kind.gv.String()): set}
+	all := map[fieldpath.APIVersion]*fieldpath.Set{fieldpath.APIVersion(s.kind.gv.String()): set}
+	if s.kind.former != nil {
+		all[fieldpath.APIVersion(s.kind.former.gv.String())] = set
+	}
+	return all
 }
 
 // PrepareForCreate fills in what the schema defaults.
@@ -107,7 +111,8 @@ func (s specStrategy) PrepareForCreate(_ context.Context, object runtime.Object)
 }
 
 // PrepareForUpdate keeps the status and counts changes of the spec.
-func (s specStrategy) PrepareForUpdate(_ context.Context, object, old runtime.Object) {
+func (s specStrategy) PrepareForUpdate(ctx context.Context, object, old runtime.Object) {
+	keepOmitted(ctx, object, old)
 	assign(s.kind.status(object), s.kind.status(old))
 	s.countGeneration(object, old)
 }
@@ -185,7 +190,8 @@ func (s statusStrategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set
 }
 
 // PrepareForUpdate keeps everything but status.
-func (s statusStrategy) PrepareForUpdate(_ context.Context, object, old runtime.Object) {
+func (s statusStrategy) PrepareForUpdate(ctx context.Context, object, old runtime.Object) {
+	keepOmitted(ctx, object, old)
 	assign(s.kind.spec(object), s.kind.spec(old))
 	metav1.ResetObjectMetaForStatus(object.(metav1.Object), old.(metav1.Object))
 	s.keepStatus(object, old)
