@@ -107,7 +107,7 @@ func TestPaperBindings(t *testing.T) {
 		}
 		kinds[kind]++
 		if b.Spec.Replicas <= 0 || b.Spec.ReplicaRequirements.ResourceRequest.Cpu().IsZero() || b.Spec.Resource.Name != b.Name || b.Namespace != fleet.Namespace {
-			t.Errorf("%s asks for %d replicas of %v, of %v", b.Name, b.Spec.Replicas, b.Spec.ReplicaRequirements, b.Spec.Resource)
+			t.Errorf("%s has %d replicas of %v, of %v", b.Name, b.Spec.Replicas, b.Spec.ReplicaRequirements, b.Spec.Resource)
 		}
 	}
 	if names.Len() != 80 || len(kinds) != 8 {
