@@ -312,9 +312,9 @@ func TestClaimsGoWhereTheirClassIs(t *testing.T) {
 	}
 }
 
-// TestClaimsOfTodayAreAddedUp: what the schedulers of two members gave a claim of today's version is shown by the one on the
+// TestV1ClaimsAreAggregated: what the schedulers of two members gave a claim of today's version is shown by the one on the
 // hub, with the pools of the members kept apart; a claim in one member shows what that one has.
-func TestClaimsOfTodayAreAddedUp(t *testing.T) {
+func TestV1ClaimsAreAggregated(t *testing.T) {
 	fleet := shared.Start(t)
 	ns := fleet.Namespace(t)
 	for name, placement := range map[string]policyv1alpha1.Placement{"both": fleettest.Everywhere(), "one": fleettest.To("member2")} {
@@ -394,8 +394,8 @@ func isIn(clusters ...string) func(*workv1alpha2.ResourceBinding) error {
 	}
 }
 
-// TestAnotherClaimIsAnotherChance: a claim cannot be changed, but one of the same name can take its place.
-func TestAnotherClaimIsAnotherChance(t *testing.T) {
+// TestAReplacedClaimIsScheduledAgain: a claim cannot be changed, but one of the same name can take its place.
+func TestAReplacedClaimIsScheduledAgain(t *testing.T) {
 	fleet := shared.Start(t)
 	ns := fleet.Namespace(t)
 	d := consuming(ns, "late", 1, "", "gpu")

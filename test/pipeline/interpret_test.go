@@ -80,7 +80,7 @@ func knowledge(healthy string) configv1alpha1.CustomizationRules {
 }
 
 // What a user says about a kind counts at once, for all its objects on the control plane and in members, and for no other object.
-func TestACustomizationLooksAgainAtItsKind(t *testing.T) {
+func TestACustomizationTakesEffectAtOnce(t *testing.T) {
 	fleet := shared.Start(t)
 	ns := fleet.Namespace(t)
 	m := fleet.Member("member1")
@@ -190,7 +190,7 @@ func versions(t *testing.T, c *fleettest.Cluster, objects []client.Object) map[s
 }
 
 // A webhook that answers for a kind counts at once, too, and so does its end.
-func TestAWebhookLooksAgainAtItsKind(t *testing.T) {
+func TestAWebhookTakesEffectAtOnce(t *testing.T) {
 	fleet := shared.Start(t)
 	ns := fleet.Namespace(t)
 	m := fleet.Member("member1")

@@ -84,8 +84,8 @@ func TestAMemberOfTheOldModelGetsClaimsAsTheyAre(t *testing.T) {
 	}
 }
 
-// TestNonsenseFromAMemberStaysThere: an agent reports whatever its cluster says. Here the test is the agent.
-func TestNonsenseFromAMemberStaysThere(t *testing.T) {
+// TestAnInvalidStatusFromAMemberIsNotAggregated: an agent reports whatever its cluster says. Here the test is the agent.
+func TestAnInvalidStatusFromAMemberIsNotAggregated(t *testing.T) {
 	fleet := shared.Start(t)
 	ns := fleet.Namespace(t)
 	ghost := &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "ghost"}, Spec: clusterv1alpha1.ClusterSpec{SyncMode: clusterv1alpha1.Pull}}

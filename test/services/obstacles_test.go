@@ -126,9 +126,9 @@ func TestFieldsAndTheirRank(t *testing.T) {
 	expectEvent(t, fleet.Hub, ns, networkingv1alpha1.KindMultiClusterService, events.ClusterNotFound)
 }
 
-// TestTypeIsForEver: what is exposed between clusters becomes a load balancer by being made anew, and nothing of the
+// TestTheTypeIsNotChanged: what is exposed between clusters becomes a load balancer by being made anew, and nothing of the
 // exchange is left.
-func TestTypeIsForEver(t *testing.T) {
+func TestTheTypeIsNotChanged(t *testing.T) {
 	fleet := shared.Start(t)
 	ns := fleet.Namespace(t)
 	m1, m3 := fleet.Member("member1"), fleet.Member("member3")

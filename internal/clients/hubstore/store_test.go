@@ -154,7 +154,7 @@ func version(meta metav1.ObjectMeta, resourceVersion string, generation int64) m
 	return meta
 }
 
-func TestSubscribersHearOfRealChangesOnly(t *testing.T) {
+func TestSubscribersAreNotifiedOfChangesOnly(t *testing.T) {
 	onHub(t, func(h *hub) {
 		web := metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "1"}
 		once := map[string]int{"apps/v1/Deployment shop/web": 1}
@@ -187,7 +187,7 @@ func TestSubscribersHearOfRealChangesOnly(t *testing.T) {
 	})
 }
 
-func TestALateSubscriberHearsOfWhatThereIs(t *testing.T) {
+func TestALateSubscriberIsNotifiedOfExistingObjects(t *testing.T) {
 	onHub(t, func(h *hub) {
 		h.put(deployments, metav1.ObjectMeta{Namespace: "shop", Name: "web"})
 		h.put(configmaps, metav1.ObjectMeta{Namespace: "shop", Name: "settings"})

@@ -161,7 +161,7 @@ func healthy(_ *workv1alpha1.Work, status *workv1alpha1.WorkStatus) {
 	}}
 }
 
-func TestWhatIsSaidWithinTheWindowIsOneWrite(t *testing.T) {
+func TestUpdatesWithinTheWindowAreOneWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHub()
 		w, stop := start(t, h)
@@ -246,7 +246,7 @@ func TestWhatIsThereAlreadyIsNotWritten(t *testing.T) {
 	})
 }
 
-func TestApplySpeaksBeforeObserve(t *testing.T) {
+func TestUpdatesOfApplyComeBeforeThoseOfObserve(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHub()
 		w, stop := start(t, h)
@@ -360,7 +360,7 @@ func TestSubscribersGetTheSource(t *testing.T) {
 	}
 }
 
-func TestASourceThatPanicsSilencesNoOther(t *testing.T) {
+func TestASourceThatPanicsDoesNotStopOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHub()
 		w, stop := start(t, h)

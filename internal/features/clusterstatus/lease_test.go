@@ -111,7 +111,7 @@ func (w *ward) expect(when, reason, taint string) {
 
 func nothing() {}
 
-func TestASilentAgentIsLostAndFound(t *testing.T) {
+func TestAnAgentWithoutALeaseIsUnknownUntilItRenews(t *testing.T) {
 	w := newWard(t)
 	w.agent = -time.Hour // a clock that is wrong matters to no one
 	w.look()

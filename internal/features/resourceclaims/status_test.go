@@ -107,7 +107,7 @@ func allocatedBy(driver, data string, consumers ...string) string {
 	return string(raw)
 }
 
-func TestWhatTheCopiesOfAClaimAddUpTo(t *testing.T) {
+func TestTheStatusOfAClaimIsTheSumOfItsCopies(t *testing.T) {
 	one := allocatedBy("gpu.example.com", "slot 1", "a")
 	other := allocatedBy("fpga.example.com", "slot 2", "b")
 	full := allocatedBy("gpu.example.com", strings.Repeat("x", 16*1024))
@@ -181,7 +181,7 @@ func TestAnySumIsOneTheAPITakes(t *testing.T) {
 	}
 }
 
-func TestNonsenseFromAMemberIsRefusedByName(t *testing.T) {
+func TestAnInvalidStatusFromAMemberIsRefused(t *testing.T) {
 	good := allocatedBy("gpu.example.com", "slot 1")
 	for name, c := range map[string]struct{ status, want string }{
 		"no status of a claim": {`{"allocation": "yes"}`, "cluster m2 reports a status that is none of a claim"},

@@ -25,7 +25,7 @@ func todayAllocated(pool string, consumers ...string) string {
 		pool, pool, strings.Join(all, ","), pool)
 }
 
-func TestWhatTheCopiesOfAClaimOfTodayAddUpTo(t *testing.T) {
+func TestTheStatusOfAV1ClaimIsTheSumOfItsCopies(t *testing.T) {
 	long := strings.Repeat("p", 251)
 	cases := map[string]struct {
 		items []workv1alpha2.AggregatedStatusItem
@@ -71,8 +71,8 @@ func TestWhatTheCopiesOfAClaimOfTodayAddUpTo(t *testing.T) {
 	}
 }
 
-// TestASumOfTodayStaysWithinItsBounds: forty clusters, with nine consumers each, are more than a claim can hold.
-func TestASumOfTodayStaysWithinItsBounds(t *testing.T) {
+// TestTheStatusOfAV1ClaimStaysWithinItsLimits: forty clusters, with nine consumers each, are more than a claim can hold.
+func TestTheStatusOfAV1ClaimStaysWithinItsLimits(t *testing.T) {
 	var copies []todaysCopy
 	for i := range 40 {
 		c := todaysCopy{cluster: fmt.Sprintf("m%02d", i)}
@@ -93,7 +93,7 @@ func TestASumOfTodayStaysWithinItsBounds(t *testing.T) {
 	}
 }
 
-func TestNonsenseAboutAClaimOfTodayIsRefusedByName(t *testing.T) {
+func TestAnInvalidStatusOfAV1ClaimIsRefused(t *testing.T) {
 	for status, want := range map[string]string{
 		`{"allocation": "yes"}`: "cluster m2 reports a status that is none of a claim",
 		`{"reservedFor": [{"resource": "pods", "name": "a", "uid": "b"}]}`: "cluster m2 reports a status that no claim can have: status.reservedFor",
@@ -105,7 +105,7 @@ func TestNonsenseAboutAClaimOfTodayIsRefusedByName(t *testing.T) {
 	}
 }
 
-func TestAnAllocationOfTodayIsFreedBeforeItIsAnother(t *testing.T) {
+func TestAV1AllocationIsFreedBeforeItChanges(t *testing.T) {
 	with := func(status string) *unstructured.Unstructured {
 		obj := fromYAML(t, todaysClaim)
 		if status != "" {

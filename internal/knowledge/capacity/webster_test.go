@@ -18,7 +18,7 @@ const (
 	oddUID  = types.UID("b") // FNV-1a-32 is odd
 )
 
-func TestUIDsOfTheseTests(t *testing.T) {
+func TestParityOfTheUIDs(t *testing.T) {
 	for uid, parity := range map[types.UID]uint32{evenUID: 0, oddUID: 1} {
 		h := fnv.New32a()
 		_, _ = h.Write([]byte(uid))

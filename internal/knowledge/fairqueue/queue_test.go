@@ -47,7 +47,7 @@ func crowd(group string, n int) []string {
 	return items
 }
 
-func TestACrowdHoldsOthersUpByOne(t *testing.T) {
+func TestALargeGroupDelaysOthersByOneRequest(t *testing.T) {
 	q := newQueue(t)
 	q.AddWithOpts(at(0), crowd("crowded", 10_000)...)
 	serve(q, 137)

@@ -333,7 +333,7 @@ func TestWhatCannotBeRenderedIsNotFullyApplied(t *testing.T) {
 	}
 }
 
-func TestBeforeSchedulingThereIsNoVerdict(t *testing.T) {
+func TestNothingIsAggregatedBeforeScheduling(t *testing.T) {
 	b := binding()
 	b.Status = workv1alpha2.ResourceBindingStatus{}
 	b.Spec.Clusters = nil
@@ -502,7 +502,7 @@ func TestWhatOthersWriteMeanwhileStays(t *testing.T) {
 }
 
 // A customization may change while the control plane is down.
-func TestAStatusThatMeantAnotherThingIsAddedUpAgain(t *testing.T) {
+func TestAStatusIsAggregatedAgainAfterACustomizationChanges(t *testing.T) {
 	good := []workOption{appliedAt(1), reporting(`{}`, workv1alpha1.ResourceHealthy)}
 	s := newFixture(t, binding(), work("a", good...), work("b", good...))
 	meaning := ""

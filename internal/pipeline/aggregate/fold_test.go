@@ -278,7 +278,7 @@ func TestManySilentBindingsWaitLonger(t *testing.T) {
 }
 
 // A user may have made a Work from a copy of a rendered one, with its labels and annotations.
-func TestACopyOfAWorkDoesNotSpeakForIt(t *testing.T) {
+func TestACopyOfAWorkDoesNotCount(t *testing.T) {
 	rendered := work("a", appliedAt(1), reporting(`{"x":1}`, workv1alpha1.ResourceHealthy))
 	byHand := work("a", failed("it is the other one's"))
 	byHand.Name = "copy"

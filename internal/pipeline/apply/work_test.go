@@ -127,7 +127,7 @@ func TestAFailureFailsOnlyItself(t *testing.T) {
 	}
 }
 
-func TestANamespaceOnItsWayIsNoNews(t *testing.T) {
+func TestAMissingNamespaceIsNotReported(t *testing.T) {
 	b := newBench(t, cluster(), work(t, mapA))
 	b.server.set(func(w http.ResponseWriter, _ *http.Request, _ string) {
 		send(w, http.StatusNotFound, metav1.Status{Reason: metav1.StatusReasonNotFound, Code: http.StatusNotFound,

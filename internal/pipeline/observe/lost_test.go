@@ -61,7 +61,7 @@ func TestWhatWasSeenLastCountsAgain(t *testing.T) {
 	}
 }
 
-func TestWhatTheAgentSaysMeanwhileStays(t *testing.T) {
+func TestReportsOfTheAgentWhileItIsUnreachableStay(t *testing.T) {
 	status := &workv1alpha1.WorkStatus{ManifestStatuses: manifestsOf(healthy, healthy)}
 	unreachable(1, "member1")(nil, status)
 	status.ManifestStatuses[1].Health = unhealthy

@@ -181,7 +181,7 @@ func TestAWorkSaysWhatBecameOfItsObjects(t *testing.T) {
 	})
 }
 
-func TestNothingIsSaidBeforeApplySpoke(t *testing.T) {
+func TestNothingIsReportedBeforeApply(t *testing.T) {
 	s := newBench(t, knowing{})
 	said := make(chan struct{}, 16)
 	s.reports.OnUpdate(func(_ types.NamespacedName, by workstatus.Source) {
@@ -265,7 +265,7 @@ func TestALostMemberIsUnknownUntilItIsFound(t *testing.T) {
 }
 
 // What a member had before it was lost must not be said after that it is.
-func TestALossIsNotTakenBackByALookThatBeganBefore(t *testing.T) {
+func TestAnOlderObservationDoesNotUndoThatAMemberIsLost(t *testing.T) {
 	s := newBench(t, knowing{})
 	s.applied()
 	s.events <- configMap(5, "Healthy")
@@ -335,7 +335,7 @@ func TestAStatusThatWasEmptiedIsWrittenAgain(t *testing.T) {
 	}
 }
 
-func TestWhatIsSaidOfAWorkIsNotSaidOfItsNamesake(t *testing.T) {
+func TestAReportIsNotWrittenToAWorkOfTheSameName(t *testing.T) {
 	first := &workv1alpha1.Work{ObjectMeta: metav1.ObjectMeta{UID: "first"}}
 	for uid, want := range map[types.UID]int{"first": 1, "second": 0} {
 		status := &workv1alpha1.WorkStatus{}

@@ -205,7 +205,7 @@ func TestDiagnose(t *testing.T) {
 }
 
 // After a restart, an object that its degraded Work reports as unhealthy has been so for long.
-func TestWhoAiledBefore(t *testing.T) {
+func TestDegradedIsReadFromTheWorkAfterARestart(t *testing.T) {
 	for name, tc := range map[string]struct {
 		condition metav1.Condition
 		health    workv1alpha1.ResourceHealth

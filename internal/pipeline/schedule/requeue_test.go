@@ -140,8 +140,8 @@ func TestFleetChangesWakeOnlyWhomTheyConcern(t *testing.T) {
 	}
 }
 
-// TestALookThatFailsLosesNothing: the next one finds the same differences.
-func TestALookThatFailsLosesNothing(t *testing.T) {
+// TestAFailedComparisonIsMadeAgain: the next one finds the same differences.
+func TestAFailedComparisonIsMadeAgain(t *testing.T) {
 	h := newHub(t, member("m1"), member("m2"))
 	if err := h.client.Create(h.ctx, bindingOf("on-m1", 1, placement(duplicated), func(b *workv1alpha2.ResourceBinding) {
 		b.Spec.Clusters = targets("m1", 1)
@@ -177,8 +177,8 @@ func TestALookThatFailsLosesNothing(t *testing.T) {
 	}
 }
 
-// TestAClaimWakesWhoAwaitsIt: claims change often, and most are named by no binding that waits.
-func TestAClaimWakesWhoAwaitsIt(t *testing.T) {
+// TestAClaimEnqueuesTheBindingsThatAwaitIt: claims change often, and most are named by no binding that waits.
+func TestAClaimEnqueuesTheBindingsThatAwaitIt(t *testing.T) {
 	h := newHub(t)
 	awaiting := func(name, namespace, claim string) *workv1alpha2.ResourceBinding {
 		b := bindingOf(name, 1, placement(duplicated))
@@ -207,8 +207,8 @@ func TestAClaimWakesWhoAwaitsIt(t *testing.T) {
 	}
 }
 
-// TestAKindThatChangesWakesItsBindings: what a cluster can take of a kind depends on the kind's definition, too.
-func TestAKindThatChangesWakesItsBindings(t *testing.T) {
+// TestAChangedDefinitionEnqueuesItsBindings: what a cluster can take of a kind depends on the kind's definition, too.
+func TestAChangedDefinitionEnqueuesItsBindings(t *testing.T) {
 	h := newHub(t, member("m1"))
 	of := func(kind string) func(*workv1alpha2.ResourceBinding) {
 		return func(b *workv1alpha2.ResourceBinding) {

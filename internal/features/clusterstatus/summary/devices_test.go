@@ -145,7 +145,7 @@ func TestDevicesAreCountedByClass(t *testing.T) {
 	}
 }
 
-func TestWhatIsSaidOfDevicesStaysUntilTheyAreKnown(t *testing.T) {
+func TestDevicesStayInTheSummaryUntilTheyAreKnown(t *testing.T) {
 	before := &clusterv1alpha1.ResourceSummary{
 		Allocatable: corev1.ResourceList{clusterv1alpha1.DeviceClassesResource: resource.MustParse("1"), prefix + "gpu": resource.MustParse("4"), "cpu": resource.MustParse("1")},
 		Allocated:   corev1.ResourceList{prefix + "gpu": resource.MustParse("3")},

@@ -26,7 +26,7 @@ const (
 // Versions of one object share what they have in common. And a watch cache keeps the events of the last minute of a burst, those of
 // deleted objects too, until other events replace them, which may be never; they are spread over all of the memory that the burst
 // took, and none of that can be released. So a watch that had many events, and then none for a while, ends as if its history had been
-// compacted: the watch cache lists the objects and watches again (TestAWatchCacheStartsOver).
+// compacted: the watch cache lists the objects and watches again (TestAWatchCacheListsAgainAfterABurst).
 type cacheStorage struct {
 	storage.Interface
 	clock clock.WithTicker

@@ -66,7 +66,7 @@ func TestEventsPassAsTheyAre(t *testing.T) {
 	}
 }
 
-func TestHistoryOfABurstIsLetGo(t *testing.T) {
+func TestTheHistoryOfABurstIsDropped(t *testing.T) {
 	tests := map[string]struct {
 		reason  string
 		objects int64 // that are left
@@ -148,7 +148,7 @@ func (*restarting) CompactRevision() int64                                    { 
 func (*restarting) ReadinessCheck() error                                     { return nil }
 
 // A watch cache takes the end of a watch as it should: it reads what there is, and goes on.
-func TestAWatchCacheStartsOver(t *testing.T) {
+func TestAWatchCacheListsAgainAfterABurst(t *testing.T) {
 	clk := clocktesting.NewFakeClock(time.Now())
 	store := &restarting{watches: make(chan *watch.FakeWatcher)}
 	c, err := cacher.NewCacherFromConfig(cacher.Config{

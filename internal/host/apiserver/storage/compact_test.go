@@ -47,7 +47,7 @@ func TestCompactChangesNothingButTheSize(t *testing.T) {
 	Compact(&widget{})
 }
 
-func TestWhatObjectsSayAlikeIsKeptOnce(t *testing.T) {
+func TestEqualStringsAreKeptOnce(t *testing.T) {
 	first, second := newWidget(), newWidget()
 	Compact(first)
 	Compact(second)

@@ -125,7 +125,7 @@ func TestOnlyTheSubresourceWritesResultAndStatusInOne(t *testing.T) {
 	}
 }
 
-func TestWhatWasRightIsRemembered(t *testing.T) {
+func TestValidPartsAreNotValidatedAgain(t *testing.T) {
 	strategy := bindingStrategy(t)
 	placed := func(least int) *workv1alpha2.ResourceBinding {
 		b := &workv1alpha2.ResourceBinding{}

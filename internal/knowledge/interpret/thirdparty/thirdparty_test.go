@@ -68,9 +68,9 @@ func TestScriptsCompile(t *testing.T) {
 	}
 }
 
-// TestScriptsBearEmptyObjects calls every script with objects that have only
+// TestScriptsAcceptEmptyObjects calls every script with objects that have only
 // what their schemas demand, and no status.
-func TestScriptsBearEmptyObjects(t *testing.T) {
+func TestScriptsAcceptEmptyObjects(t *testing.T) {
 	customizations, err := thirdparty.Customizations()
 	if err != nil {
 		t.Fatal(err)

@@ -332,7 +332,7 @@ func TestServersThatMisbehave(t *testing.T) {
 	}
 }
 
-func TestASilentServerIsGivenUp(t *testing.T) {
+func TestAWebhookThatDoesNotAnswerTimesOut(t *testing.T) {
 	release := make(chan struct{})
 	s := plainServer(t, func(http.ResponseWriter, *http.Request) { <-release })
 	t.Cleanup(func() { close(release) })

@@ -110,7 +110,7 @@ service/nginx      -         -          -         -
 	}
 }
 
-func TestScreenDrawsOverItselfOrSpeaksInLines(t *testing.T) {
+func TestScreenRedrawsOrPrintsLines(t *testing.T) {
 	before := []journey{{name: "service/nginx"}}
 	after := []journey{{name: "service/nginx", stops: []stop{{cluster: "member1", applied: true}}}}
 
