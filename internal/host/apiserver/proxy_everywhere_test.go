@@ -68,12 +68,35 @@ func origins(t *testing.T, body string) (found []string, list *unstructured.Unst
 	return found, list
 }
 
+// grantNames gives a user the right to use the proxy of the clusters, which may be *.
+func grantNames(t *testing.T, user string, clusters ...string) {
+	t.Helper()
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: user}, Rules: []rbacv1.PolicyRule{{
+		APIGroups: []string{"cluster.karmada.io"}, Resources: []string{"clusters/proxy"}, Verbs: []string{"get", "create", "delete"}, ResourceNames: clusters,
+	}}}
+	if _, err := clients.RbacV1().ClusterRoles().Create(t.Context(), role, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := clients.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: user}, Subjects: []rbacv1.Subject{{Kind: "User", APIGroup: rbacv1.GroupName, Name: user}},
+		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: user},
+	}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestProxyReadsFromAllMembers(t *testing.T) {
 	registerMember(t, "every-a", memberOf(t, "one", "two"))
 	registerMember(t, "every-b", memberOf(t, "one"))
 	path := fmt.Sprintf(proxyPath, "*") + "/api/v1/namespaces/default/configmaps"
-	grantProxy(t, "everywhere", rbacv1.Subject{Kind: "User", APIGroup: rbacv1.GroupName, Name: "everywhere"})
+	grantNames(t, "everywhere", "*", "every-a", "every-b", "every-dead")
 	client := as(t, "everywhere")
+	eventually(t, func() string {
+		if code, body := ask(t, client, path, nil); code != http.StatusOK {
+			return body
+		}
+		return ""
+	})
 	reads := func(path string, code int) string {
 		t.Helper()
 		got, body := ask(t, client, path, nil)
@@ -128,18 +151,7 @@ func TestProxyToAllMembersNeedsTheRight(t *testing.T) {
 	registerMember(t, "right-b", memberOf(t, "one"))
 	path := fmt.Sprintf(proxyPath, "*") + "/api/v1/namespaces/default/configmaps"
 	for name, names := range map[string][]string{"star-only": {"*"}, "star-and-a": {"*", "right-a"}, "a-only": {"right-a"}} {
-		role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: []rbacv1.PolicyRule{{
-			APIGroups: []string{"cluster.karmada.io"}, Resources: []string{"clusters/proxy"}, Verbs: []string{"get"}, ResourceNames: names,
-		}}}
-		if _, err := clients.RbacV1().ClusterRoles().Create(t.Context(), role, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := clients.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
-			ObjectMeta: metav1.ObjectMeta{Name: name}, Subjects: []rbacv1.Subject{{Kind: "User", APIGroup: rbacv1.GroupName, Name: name}},
-			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
-		}, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		grantNames(t, name, names...)
 	}
 	eventually(t, func() string {
 		code, body := ask(t, as(t, "star-and-a"), path, nil)

@@ -2,6 +2,7 @@ package works
 
 import (
 	"context"
+	"errors"
 
 	"k8s.io/apimachinery/pkg/conversion"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -30,7 +31,7 @@ func formerTypes() map[string]goType {
 
 // addConversions makes the scheme convert bindings and their lists in both directions.
 func addConversions(scheme *runtime.Scheme) error {
-	for _, add := range []error{
+	return errors.Join(
 		convert(scheme, func(in *workv1alpha1.ResourceBinding, out *workv1alpha2.ResourceBinding) {
 			out.ObjectMeta, out.Spec, out.Status = in.ObjectMeta, specToV1alpha2(&in.Spec), statusToV1alpha2(&in.Status)
 		}),
@@ -57,12 +58,7 @@ func addConversions(scheme *runtime.Scheme) error {
 				to.ObjectMeta, to.Spec, to.Status = from.ObjectMeta, specToV1alpha1(&from.Spec), statusToV1alpha1(&from.Status)
 			}
 		}),
-	} {
-		if add != nil {
-			return add
-		}
-	}
-	return nil
+	)
 }
 
 // convert adds one conversion. What is converted shares memory with what it is made from.
