@@ -52,6 +52,10 @@ test-dra: build ## Run a resource driver built on the libraries of Kubernetes 1.
 test-conformance: build ## Run Kubernetes' own end-to-end tests of API machinery against the hub (its own module; about half an hour).
 	cd test/conformance && FLAGSHIP_BINARY=$(abspath $(BIN)) $(GO) test -vet=off -count=1 -parallel 8 -timeout 90m ./...
 
+.PHONY: test-clients
+test-clients: build ## Run Helm 3 and 4, kstatus, controller-runtime and kubectl's rollout against a hub with two members (its own module).
+	cd test/clients && FLAGSHIP_BINARY=$(abspath $(BIN)) $(GO) test -vet=off -count=1 -timeout 30m ./...
+
 .PHONY: test-crds
 test-crds: build ## Carry definitions in wide use (cert-manager, Gateway API, Cluster API, Prometheus, Karpenter) to members; downloads them.
 	FLAGSHIP_BINARY=$(abspath $(BIN)) FLAGSHIP_REAL_DEFINITIONS=1 $(GO) test -count=1 -timeout 20m ./test/crds/
