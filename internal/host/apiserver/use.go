@@ -24,10 +24,10 @@ func (s *Server) InUse(ctx context.Context, resource schema.GroupResource) bool 
 	return s.storage.Usage == nil || !s.defines(resource) || s.storage.Usage.Used(ctx, resource)
 }
 
-// OnUse has tell called when the answer of InUse may have become another one. It must return quickly.
-func (s *Server) OnUse(tell func()) {
+// OnUse has notify called when the result of InUse may have changed. It must return quickly.
+func (s *Server) OnUse(notify func()) {
 	if s.storage.Usage != nil {
-		s.storage.Usage.Subscribe(tell)
+		s.storage.Usage.Subscribe(notify)
 	}
 }
 

@@ -51,7 +51,7 @@ type Config struct {
 	// InUse returns, from memory, whether there may be objects of a resource, and Holds whether there are at this moment. What
 	// is not in use is left alone.
 	InUse, Holds func(context.Context, schema.GroupResource) bool
-	// OnUse has a function called when the answer of InUse may have become another one.
+	// OnUse has a function called when the result of InUse may have changed.
 	OnUse func(func())
 }
 

@@ -25,13 +25,13 @@ import (
 
 const (
 	collectorWorkers = 10
-	// collectorPeriod is how often the collector looks for new kinds. Looking is cheap: discovery is
-	// asked only around changes of what is served.
+	// collectorPeriod is how often the collector looks for new kinds. It is cheap: discovery is
+	// read only around changes of what is served.
 	collectorPeriod = time.Second
-	// collectorSync bounds how long the first look at all objects holds up the rest.
+	// collectorSync bounds how long the first lists of all objects delay the rest.
 	collectorSync = 30 * time.Second
-	// settling is how long after such a change discovery may still be incomplete.
-	settling = 10 * time.Second
+	// discoveryDelay is how long after such a change discovery may still be incomplete.
+	discoveryDelay = 10 * time.Second
 )
 
 func (b *builder) garbage(ctx context.Context) error {
@@ -57,7 +57,7 @@ func (b *builder) garbage(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("making %s: %w", name, err)
 	}
-	b.cfg.OnUse(served.sieve)
+	b.cfg.OnUse(served.filterAgain)
 	b.add(name, func(ctx context.Context) {
 		served.start(ctx)
 		close(started)
@@ -149,9 +149,10 @@ type served struct {
 	mu      sync.Mutex
 	changed time.Time
 	last    []*metav1.APIResourceList
-	// sifted is what is in use of last; nil when that is to be found out again.
-	sifted   []*metav1.APIResourceList
-	sievings int
+	// filtered is what is in use of last; nil when it has to be filtered again.
+	filtered []*metav1.APIResourceList
+	// generation counts the changes of what is in use.
+	generation int
 }
 
 // watchServed watches what decides about the kinds that are served: definitions and API services.
@@ -184,43 +185,43 @@ func (s *served) invalidate() {
 	s.changed = time.Now()
 }
 
-// sieve has it found out again what is in use.
-func (s *served) sieve() {
+// filterAgain drops the filtered lists, since what is in use has changed.
+func (s *served) filterAgain() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.sifted = nil
-	s.sievings++
+	s.filtered = nil
+	s.generation++
 }
 
 // ServerPreferredResources lists the preferred version of every resource that is in use.
 func (s *served) ServerPreferredResources() ([]*metav1.APIResourceList, error) {
 	s.mu.Lock()
-	last, fresh := s.last, time.Since(s.changed) > settling
-	sifted, sievings := s.sifted, s.sievings
+	last, fresh := s.last, time.Since(s.changed) > discoveryDelay
+	filtered, generation := s.filtered, s.generation
 	s.mu.Unlock()
 	if fresh && last != nil {
-		if sifted == nil {
-			sifted = s.inUse(last)
-			s.keep(last, sifted, sievings)
+		if filtered == nil {
+			filtered = s.inUse(last)
+			s.keep(last, filtered, generation)
 		}
-		return sifted, nil
+		return filtered, nil
 	}
 	lists, err := s.DiscoveryInterface.ServerPreferredResources()
-	sifted = s.inUse(lists)
+	filtered = s.inUse(lists)
 	if err != nil {
-		s.keep(nil, nil, sievings)
-		return sifted, err
+		s.keep(nil, nil, generation)
+		return filtered, err
 	}
-	s.keep(lists, sifted, sievings)
-	return sifted, nil
+	s.keep(lists, filtered, generation)
+	return filtered, nil
 }
 
-// keep remembers an answer. What was sifted before the last sieving is not worth it.
-func (s *served) keep(lists, sifted []*metav1.APIResourceList, sievings int) {
+// keep remembers an answer. Lists that were filtered for an earlier generation are not kept.
+func (s *served) keep(lists, filtered []*metav1.APIResourceList, generation int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.last, s.sifted = lists, nil
-	if sievings == s.sievings {
-		s.sifted = sifted
+	s.last, s.filtered = lists, nil
+	if generation == s.generation {
+		s.filtered = filtered
 	}
 }

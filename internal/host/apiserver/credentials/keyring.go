@@ -38,7 +38,7 @@ const (
 	proxyClient = "front-proxy-client"
 )
 
-// keyring is everything the server signs, proves and encrypts with.
+// Keyring is everything the server signs, proves and encrypts with.
 type Keyring struct {
 	dir *pki.Dir
 	// authorities are by the names of their files. Renewal replaces them.
@@ -60,7 +60,7 @@ type leaf struct {
 	profile pki.Profile
 }
 
-// KeyringOptions say whose keys to load.
+// Options say whose keys to load.
 type Options struct {
 	// Name is that of the cluster, the user and the context in kubeconfigs.
 	Name string
@@ -80,7 +80,7 @@ type Options struct {
 	Clock clock.Clock
 }
 
-// openKeyring loads the keys of a server, making what is missing.
+// Open loads the keys of a server, making what is missing.
 func Open(o Options) (*Keyring, error) {
 	dir, err := pki.Open(o.Dir, o.Clock)
 	if err != nil {

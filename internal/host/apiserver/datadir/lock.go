@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dirLock is held on a data directory for as long as a server uses it. The kernel lets go of it when
+// Lock is held on a data directory for as long as a server uses it. The kernel releases it when
 // the process ends, however that happens.
 type Lock struct{ file *os.File }
 
@@ -31,7 +31,7 @@ func (e *InUseError) Error() string {
 	return fmt.Sprintf("data directory %s is in use by process %d", e.Dir, e.PID)
 }
 
-// lockDir makes the data directory if need be and takes it for this process.
+// Acquire makes the data directory if it is missing, and locks it for this process.
 func Acquire(dir string) (*Lock, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("making data directory %s: %w", dir, withoutPath(err))
@@ -63,6 +63,7 @@ func (l *Lock) sign() error {
 	return err
 }
 
+// Release unlocks the data directory.
 func (l *Lock) Release() { _ = l.file.Close() }
 
 func lockHolder(file *os.File) int {

@@ -23,10 +23,10 @@ import (
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/works"
 )
 
-// definitionPoll is how often a starting server looks whether its kinds are served.
+// definitionPoll is how often a starting server checks whether its kinds are served.
 const definitionPoll = 20 * time.Millisecond
 
-// installKinds makes the server serve our kinds as this binary knows them, and returns when it does.
+// Install makes the server serve our kinds as this binary knows them, and returns when it does.
 // A definition that is there already as it should be is left alone.
 func Install(ctx context.Context, config *rest.Config) error {
 	definitions, err := crds.All()
@@ -55,7 +55,7 @@ func Install(ctx context.Context, config *rest.Config) error {
 	return awaitServed(ctx, config, definitions)
 }
 
-// establishPending finishes what a server that was killed had begun. That a definition whose names are accepted is to be
+// EstablishPending finishes what a server that was killed had begun. That a definition whose names are accepted is to be
 // established is kept in memory only; upstream checks it again after five minutes.
 func EstablishPending(ctx context.Context, config *rest.Config) error {
 	client, err := clientset.NewForConfig(config)

@@ -20,12 +20,12 @@ const (
 	// operatorsRecord is the ConfigMap that says that the operators got their rights. While it is there they are not given
 	// again, so that they stay taken away.
 	operatorsRecord = "flagship-operators"
-	// operatorsPoll is how often it is looked whether the rights count.
+	// operatorsPoll is how often it is checked whether the rights are in effect.
 	operatorsPoll = 25 * time.Millisecond
 )
 
-// bindOperators gives the group of the default kubeconfig all rights, once in the life of a control plane, and returns when
-// they count.
+// BindOperators gives the group of the default kubeconfig all rights, once in the life of a control plane, and returns when
+// they are in effect.
 func BindOperators(ctx context.Context, config *rest.Config) error {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {

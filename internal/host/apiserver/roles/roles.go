@@ -81,7 +81,7 @@ func defaultRole(name, aggregate string, rules ...rbacv1.PolicyRule) *rbacv1.Clu
 	return role
 }
 
-// installRoles creates the default roles and puts back rules that are missing in them, as Kubernetes does with its own: with
+// Install creates the default roles and puts back rules that are missing in them, as Kubernetes does with its own: with
 // the annotation rbac.authorization.kubernetes.io/autoupdate set to false a role is left alone. Rules that a user added
 // stay.
 func Install(ctx context.Context, config *rest.Config) error {

@@ -13,34 +13,34 @@ import (
 )
 
 const (
-	// countPatience is how long storage may take to say how many objects of a kind there are.
-	countPatience = 10 * time.Second
+	// countTimeout bounds the request for the number of objects of a kind.
+	countTimeout = 10 * time.Second
 	// rewatchPause is how long after its end the watch begins again.
 	rewatchPause = time.Second
 )
 
 // Usage has the resources of which there are objects in storage. To list or watch a custom resource makes its server build
 // storage, schemas and validators for it, most of what a definition costs; for an unused kind a
-// count of its keys answers instead.
+// count of its keys is enough.
 type Usage struct {
 	client *clientv3.Client
 	clock  clock.Clock
 	prefix string
 
 	mu sync.Mutex
-	// watching says that whatever is stored from now on will be noticed.
+	// watching is whether the watch runs, so that new objects change known.
 	watching bool
-	// asked are the resources that were queried, with the answer: once true it stays true.
-	asked       map[schema.GroupResource]bool
+	// known are the results for the resources that were queried. A result that is true stays true.
+	known       map[schema.GroupResource]bool
 	subscribers []func()
 }
 
 // NewUsage returns a Usage of what is stored under a prefix, by GROUP/RESOURCE. It owns the client.
 func NewUsage(client *clientv3.Client, clk clock.Clock, prefix string) *Usage {
-	return &Usage{client: client, clock: clk, prefix: "/" + strings.Trim(prefix, "/") + "/", asked: map[schema.GroupResource]bool{}}
+	return &Usage{client: client, clock: clk, prefix: "/" + strings.Trim(prefix, "/") + "/", known: map[schema.GroupResource]bool{}}
 }
 
-// Subscribe has notify called when the answer for a resource that was queried may have changed. It
+// Subscribe has notify called when the result for a resource that was queried may have changed. It
 // must return quickly.
 func (u *Usage) Subscribe(notify func()) {
 	u.mu.Lock()
@@ -48,7 +48,7 @@ func (u *Usage) Subscribe(notify func()) {
 	u.subscribers = append(u.subscribers, notify)
 }
 
-// Run notices what is stored until the context ends.
+// Run watches what is created until the context ends.
 func (u *Usage) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		u.follow(ctx)
@@ -65,7 +65,7 @@ func (u *Usage) Run(ctx context.Context) {
 func (u *Usage) follow(ctx context.Context) {
 	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
 	defer cancel()
-	defer u.blind()
+	defer u.watchEnded()
 	watch := u.client.Watch(ctx, u.prefix, clientv3.WithPrefix(), clientv3.WithCreatedNotify(), clientv3.WithFilterDelete())
 	for response := range watch {
 		if err := response.Err(); err != nil {
@@ -73,7 +73,7 @@ func (u *Usage) follow(ctx context.Context) {
 			return
 		}
 		if response.Created {
-			u.see()
+			u.watchStarted()
 		}
 		for _, event := range response.Events {
 			if event.IsCreate() {
@@ -83,40 +83,40 @@ func (u *Usage) follow(ctx context.Context) {
 	}
 }
 
-// see begins a time in which nothing goes unnoticed.
-func (u *Usage) see() {
+// watchStarted records that every object that is created from now on is seen.
+func (u *Usage) watchStarted() {
 	u.mu.Lock()
 	u.watching = true
 	u.mu.Unlock()
 	u.notify()
 }
 
-// blind forgets of which resources there were no objects.
-func (u *Usage) blind() {
+// watchEnded drops the results that are false, since objects may be created unseen.
+func (u *Usage) watchEnded() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.watching = false
-	for resource, used := range u.asked {
+	for resource, used := range u.known {
 		if !used {
-			delete(u.asked, resource)
+			delete(u.known, resource)
 		}
 	}
 }
 
-// stored notes that an object was made.
+// stored records that an object was created.
 func (u *Usage) stored(key string) {
 	resource, ok := u.resourceOf(key)
 	if !ok {
 		return
 	}
 	u.mu.Lock()
-	used, asked := u.asked[resource]
-	news := asked && !used
-	if news {
-		u.asked[resource] = true
+	used, queried := u.known[resource]
+	changed := queried && !used
+	if changed {
+		u.known[resource] = true
 	}
 	u.mu.Unlock()
-	if news {
+	if changed {
 		u.notify()
 	}
 }
@@ -145,20 +145,20 @@ func (u *Usage) resourceOf(key string) (schema.GroupResource, bool) {
 // unknown.
 func (u *Usage) Used(ctx context.Context, resource schema.GroupResource) bool {
 	u.mu.Lock()
-	used, asked := u.asked[resource]
+	used, queried := u.known[resource]
 	watching := u.watching
-	if !asked && watching {
-		u.asked[resource] = false // before it is counted: what is stored meanwhile is noticed
+	if !queried && watching {
+		u.known[resource] = false // before it is counted: an object that is created meanwhile is seen
 	}
 	u.mu.Unlock()
-	if asked {
+	if queried {
 		return used
 	}
 	if !u.holds(ctx, resource) {
 		return false
 	}
 	u.mu.Lock()
-	u.asked[resource] = true
+	u.known[resource] = true
 	u.mu.Unlock()
 	u.notify() // there may have been calls while it was counted
 	return true
@@ -167,18 +167,18 @@ func (u *Usage) Used(ctx context.Context, resource schema.GroupResource) bool {
 // Holds returns whether there are objects of a resource at this moment, or were before.
 func (u *Usage) Holds(ctx context.Context, resource schema.GroupResource) bool {
 	u.mu.Lock()
-	used := u.asked[resource]
+	used := u.known[resource]
 	u.mu.Unlock()
 	return used || u.holds(ctx, resource)
 }
 
 func (u *Usage) holds(ctx context.Context, resource schema.GroupResource) bool {
-	ctx, cancel := context.WithTimeout(ctx, countPatience)
+	ctx, cancel := context.WithTimeout(ctx, countTimeout)
 	defer cancel()
 	prefix := u.prefix + resource.Group + "/" + resource.Resource + "/"
 	answer, err := u.client.Get(ctx, prefix, clientv3.WithPrefix(), clientv3.WithCountOnly())
 	return err != nil || answer.Count > 0
 }
 
-// Stop lets go of the client. Run must have returned.
+// Stop closes the client. Run must have returned.
 func (u *Usage) Stop() { _ = u.client.Close() }

@@ -73,7 +73,7 @@ func checkCustomizations(out io.Writer, customizations []*configv1alpha1.Resourc
 		return fmt.Errorf("printing: %w", err)
 	}
 	if wrong > 0 {
-		return fmt.Errorf("%d of %d customizations would be refused: mend the scripts named above", wrong, len(customizations))
+		return fmt.Errorf("%d of %d customizations would be refused: correct the scripts named above", wrong, len(customizations))
 	}
 	return nil
 }
