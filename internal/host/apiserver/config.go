@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"path/filepath"
 
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	kubeletclient "k8s.io/kubernetes/pkg/kubelet/client"
 	"k8s.io/utils/clock"
@@ -93,6 +94,8 @@ type Config struct {
 
 	// Kubelets sets how a member reaches the kubelets of its nodes; nil means at the addresses of the nodes.
 	Kubelets func(*kubeletclient.KubeletClientConfig)
+	// DialPods connects to addresses of pods for pods/proxy and services/proxy; nil means through the network.
+	DialPods utilnet.DialFunc
 	// Group builds the server of a further group of a member, in front of those of custom resources; nil means none.
 	Group func(native.Host, genericapiserver.DelegationTarget) (*genericapiserver.GenericAPIServer, error)
 

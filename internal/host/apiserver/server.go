@@ -166,6 +166,11 @@ func start(ctx context.Context, cfg Config, lock *datadir.Lock, listener net.Lis
 	if err != nil {
 		return nil, fmt.Errorf("configuring the API server: %w", err)
 	}
+	if cfg.DialPods != nil {
+		transport := config.KubeAPIs.ControlPlane.ProxyTransport.Clone()
+		transport.DialContext = cfg.DialPods
+		config.KubeAPIs.ControlPlane.ProxyTransport = transport
+	}
 	wrap, plain := storage.AwaitCaches, generic.StorageDecorator(generic.UndecoratedStorage)
 	if stored.Direct != nil {
 		plain = stored.Direct.Plain

@@ -234,6 +234,29 @@ func expectMetrics(t *testing.T, config *rest.Config, pod *corev1.Pod) {
 	}
 }
 
+// TestPodsAnswerThroughTheirProxy: so does a Service, with the page of one of its pods.
+func TestPodsAnswerThroughTheirProxy(t *testing.T) {
+	member := shared.Start(t).Member("member1")
+	ns := memberNamespace(t, member)
+	fleettest.Create(t, member, fleettest.Service(ns, "web"))
+	pod := runningPod(t, member, ns)
+	kube := kubernetes.NewForConfigOrDie(member.Config).CoreV1()
+	page, err := kube.Pods(ns).ProxyGet("http", pod.Name, "8080", "/", nil).DoRaw(t.Context())
+	if want := fmt.Sprintf("pod: %s\nport: 8080\n", pod.Name); err != nil || !strings.HasSuffix(string(page), want) {
+		t.Errorf("the pod answers %q, %v; want %q", page, err, want)
+	}
+	err = wait.PollUntilContextTimeout(t.Context(), pollEvery, fleettest.Patience, true, func(ctx context.Context) (bool, error) {
+		page, err = kube.Services(ns).ProxyGet("http", "web", "80", "/", nil).DoRaw(ctx)
+		if apierrors.IsServiceUnavailable(err) {
+			return false, nil // it has no endpoints yet
+		}
+		return err == nil, err
+	})
+	if err != nil || !strings.Contains(string(page), "pod: "+pod.Name+"\n") {
+		t.Errorf("the Service answers %q, %v", page, err)
+	}
+}
+
 // TestLogsAreFollowedToTheEndOfThePod also attaches.
 func TestLogsAreFollowedToTheEndOfThePod(t *testing.T) {
 	member := shared.Start(t).Member("member1")

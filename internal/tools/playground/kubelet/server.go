@@ -41,7 +41,8 @@ type Server struct {
 	listener  net.Listener
 	clock     clock.PassiveClock
 
-	pods kubernetes.Interface // set by Serve
+	pods    kubernetes.Interface // set by Serve
+	serving chan struct{}        // closed by Serve
 }
 
 // Listen prepares a server, which has its keys in the directory and answers from Serve on.
@@ -50,7 +51,7 @@ func Listen(cluster, dir string) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{cluster: cluster, clock: clock.RealClock{}}
+	s := &Server{cluster: cluster, clock: clock.RealClock{}, serving: make(chan struct{})}
 	if s.authority, err = keys.Authority("ca", "kubelets"); err != nil {
 		return nil, fmt.Errorf("loading the authority of the kubelets: %w", err)
 	}
@@ -79,6 +80,7 @@ func (s *Server) Client(c *kubeletclient.KubeletClientConfig) {
 // Serve answers until the context ends. Only the API server has a certificate that is accepted.
 func (s *Server) Serve(ctx context.Context, client kubernetes.Interface) error {
 	s.pods = client
+	close(s.serving)
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(s.authority.PEM)
 	server := &http.Server{

@@ -65,7 +65,7 @@ func Run(ctx context.Context, c Config, ready func()) (err error) {
 		if kubelets, err = kubelet.Listen(c.Name, filepath.Join(c.DataDir, "kubelets")); err != nil {
 			return err
 		}
-		config.Kubelets, config.Group = kubelets.Client, usage.New
+		config.Kubelets, config.DialPods, config.Group = kubelets.Client, kubelets.DialPod, usage.New
 	}
 	server, err := apiserver.Start(ctx, config)
 	if err != nil {
