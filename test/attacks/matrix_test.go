@@ -147,7 +147,6 @@ func everything(t *testing.T, hub *fleettest.Cluster) []served {
 		t.Fatal(err)
 	}
 	var out []served
-	known := map[string]bool{} // a group may prefer several versions, each with some of its kinds
 	for _, list := range lists {
 		full, err := disco.ServerResourcesForGroupVersion(list.GroupVersion) // the preferred ones lack subresources
 		if err != nil {
@@ -162,10 +161,7 @@ func everything(t *testing.T, hub *fleettest.Cluster) []served {
 		}
 		for _, r := range full.APIResources {
 			name, sub, _ := strings.Cut(r.Name, "/")
-			if one := (served{group, version, name, sub, r.Namespaced}); !known[one.String()] {
-				known[one.String()] = true
-				out = append(out, one)
-			}
+			out = append(out, served{group, version, name, sub, r.Namespaced})
 		}
 	}
 	return out
