@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
+
 	"github.com/flagship-k8s/flagship/internal/tools/cli"
 )
 
@@ -63,12 +65,20 @@ func TestInterpret(t *testing.T) {
 		"no customization is needed": {[]string{"execute", "--operation", "InterpretReplica", "--observed-file", deployment}, 0, "replicas: 3"},
 		"claims of devices are known, too": {
 			[]string{"execute", "--operation", "InterpretHealth", "--observed-file", claim}, 0, "healthy: false"},
-		"no file at all is misuse": {[]string{"check"}, 2, "name a file with -f"},
+		"no file at all is misuse":                {[]string{"check"}, 2, "name a file with -f"},
+		"standard input is a file, too":           {[]string{"check", "-f", "-"}, 0, "Ship  ok"},
+		"another kind is no customization":        {[]string{"check", "-f", object}, 1, "reading customizations in " + object},
+		"a file that is missing is named":         {[]string{"check", "-f", object + ".missing"}, 1, object + ".missing"},
+		"an operation needs its object":           {[]string{"execute", "-f", good, "--operation", "InterpretHealth"}, 2, "see 'flagship interpret execute --help' for the flag"},
+		"an unknown operation is misuse":          {[]string{"execute", "-f", good, "--operation", "Sink", "--observed-file", object}, 2, "no interpreter has \"Sink\""},
+		"a file of statuses is read strictly":     {[]string{"execute", "--operation", "AggregateStatus", "--desired-file", deployment, "--status-file", object}, 1, "reading --status-file"},
+		"a second word that is missing is misuse": {nil, 2, "interpret needs a command: check, execute"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			var out, errOut bytes.Buffer
-			code := cli.Run(NewCommand, c.args, cli.Streams{In: strings.NewReader(""), Out: &out, Err: &errOut})
+			build := func(s cli.Streams) *cobra.Command { return cli.Root(s, &cobra.Command{Use: "flagship"}, NewCommand(s)) }
+			code := cli.Run(build, append([]string{"interpret"}, c.args...), cli.Streams{In: strings.NewReader(ship), Out: &out, Err: &errOut})
 			if text := out.String() + errOut.String(); code != c.code || !strings.Contains(text, c.want) {
 				t.Errorf("exit code %d, want %d; output lacks %q:\n%s", code, c.code, c.want, text)
 			}
