@@ -42,6 +42,7 @@ func TestInterpret(t *testing.T) {
 	}
 	good := write("good.yaml", ship)
 	bad := write("bad.yaml", ship+"---\n"+strings.Replace(strings.Replace(ship, "name: ship", "name: wreck", 1), "function InterpretHealth(", "function (", 1))
+	other := write("other.yaml", strings.Replace(ship, "kind: ResourceInterpreterCustomization", "kind: Deployment", 1))
 	object := write("object.yaml", "apiVersion: sea.example.io/v1\nkind: Ship\nmetadata: {name: a}\nspec: {crew: 3}\nstatus: {afloat: true}\n")
 	deployment := write("deployment.yaml", "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}\nspec: {replicas: 3}\n")
 	claim := write("claim.yaml", "apiVersion: resource.k8s.io/v1alpha2\nkind: ResourceClaim\nmetadata: {name: a}\nspec: {resourceClassName: x, allocationMode: Immediate}\n")
@@ -67,7 +68,7 @@ func TestInterpret(t *testing.T) {
 			[]string{"execute", "--operation", "InterpretHealth", "--observed-file", claim}, 0, "healthy: false"},
 		"no file at all is misuse":                {[]string{"check"}, 2, "name a file with -f"},
 		"standard input is a file, too":           {[]string{"check", "-f", "-"}, 0, "Ship  ok"},
-		"another kind is no customization":        {[]string{"check", "-f", object}, 1, "reading customizations in " + object},
+		"another kind is no customization":        {[]string{"check", "-f", other}, 1, "a Deployment is no ResourceInterpreterCustomization"},
 		"a file that is missing is named":         {[]string{"check", "-f", object + ".missing"}, 1, object + ".missing"},
 		"an operation needs its object":           {[]string{"execute", "-f", good, "--operation", "InterpretHealth"}, 2, "see 'flagship interpret execute --help' for the flag"},
 		"an unknown operation is misuse":          {[]string{"execute", "-f", good, "--operation", "Sink", "--observed-file", object}, 2, "no interpreter has \"Sink\""},
