@@ -210,7 +210,11 @@ func expectForward(t *testing.T, config *rest.Config, pod *corev1.Pod) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	response, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d/", ports[0].Local))
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d/", ports[0].Local), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		t.Fatal(err)
 	}
