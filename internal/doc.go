@@ -21,6 +21,7 @@
 //   - hubstore: finds, watches, reads and writes objects of any kind on the control plane.
 //   - member: one live connection per cluster: clients, caches, health, circuit breaker, work queues.
 //   - dial: connects to a member's API server: its proxy, its trust, which addresses are allowed, its identity.
+//   - customizations: passes the interpreter customizations of users to the interpreter.
 //   - endpointslices: watches EndpointSlices of members and writes the Works that record and carry them.
 //   - workstatus: writes what apply and observe report about one Work, as one write.
 //
@@ -51,6 +52,7 @@
 //   - clusterstatus: reports the state of members as Cluster status, and taints those that are not ready.
 //   - autoscaled: templates whose replicas follow the autoscalers in members.
 //   - namespaces: the namespaces of the control plane in every cluster.
+//   - agents: certificates of agents: requests, approval, renewal, and the bootstrap tokens for the first one.
 //   - enroll: joining and leaving: credentials and their rotation, execution namespaces, cleanup.
 //   - restore: objects in members for which a control plane that was restored from a backup has no Work.
 //   - limit: how much may be stored for each namespace.
@@ -59,6 +61,9 @@
 //
 //   - apiserver: the embedded API server, its storage, certificates and built-in controllers.
 //   - admission: defaults and validation of our kinds that CEL cannot express, called in process.
+//   - authorization: what agents, and clients that register one, may do.
+//   - agent: builds and runs the agent of a member in pull mode.
+//   - interpreter: the interpreter of a control plane or an agent.
 //   - controlplane: builds and runs the control plane; the one page where every loop is constructed.
 //   - memory: how often the process collects garbage.
 //

@@ -33,13 +33,15 @@ var mayImport = map[string][]string{
 	// It combines packages of its layer, for kinds that are not the same in every cluster.
 	"knowledge/conversion": {"knowledge/capacity", "knowledge/interpret"},
 	// No feature imports another, so that each may be deleted.
-	"features":          {"clients", "knowledge"},
-	"host/apiserver":    {"clients/dial", "knowledge"},
-	"host/admission":    {"knowledge"},
-	"host/memory":       {},
-	"host/interpreter":  {"features", "knowledge"},
-	"host/controlplane": {"host", "pipeline", "features", "clients", "knowledge"},
-	"tools":             {"tools", "host", "pipeline", "features", "clients", "knowledge"},
+	"features":           {"clients", "knowledge"},
+	"host/apiserver":     {"clients/dial", "knowledge"},
+	"host/admission":     {"knowledge"},
+	"host/memory":        {},
+	"host/authorization": {},
+	"host/agent":         {"host", "pipeline", "features", "clients", "knowledge"},
+	"host/interpreter":   {"features", "knowledge"},
+	"host/controlplane":  {"host", "pipeline", "features", "clients", "knowledge"},
+	"tools":              {"tools", "host", "pipeline", "features", "clients", "knowledge"},
 }
 
 // bannedNames say nothing about what is inside; a package or file with such a name collects unrelated code.

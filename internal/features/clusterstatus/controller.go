@@ -31,7 +31,7 @@ const (
 	probeTimeout = 5 * time.Second
 )
 
-// Deps is what Setup needs. All fields are required.
+// Deps is what Setup needs. All fields but NoTaints are required.
 type Deps struct {
 	Fleet  *member.Fleet
 	Events events.Recorder
@@ -41,6 +41,8 @@ type Deps struct {
 	// FailureThreshold and SuccessThreshold are how long a member must have been unwell, or well again, before its Ready
 	// condition changes. The first observation counts at once.
 	FailureThreshold, SuccessThreshold time.Duration
+	// NoTaints leaves the condition taints to the control plane, which writes them for clusters with an agent: see SetupLeases.
+	NoTaints bool
 }
 
 // Setup adds the loop that keeps the status of Clusters: readiness, served kinds, version, nodes and resources, and
@@ -231,6 +233,9 @@ func (o *clusterObserver) write(ctx context.Context, cluster *clusterv1alpha1.Cl
 		if _, err := hubclient.PatchStatusLocked(ctx, o.hub, cluster, want); err != nil {
 			return err
 		}
+	}
+	if o.NoTaints {
+		return nil
 	}
 	return tainter{o.hub, o.Events}.taint(ctx, want, s.health.published)
 }

@@ -44,7 +44,7 @@ func (g *Guard) epochs(ctx context.Context, conn *member.Conn, cluster types.UID
 }
 
 func ownKey(cluster string) client.ObjectKey {
-	return client.ObjectKey{Namespace: clusterv1alpha1.SystemNamespace, Name: "member-" + cluster}
+	return client.ObjectKey{Namespace: clusterv1alpha1.SystemNamespace, Name: clusterv1alpha1.EpochLease(cluster)}
 }
 
 func epochIn(lease *coordinationv1.Lease, cluster types.UID) int32 {

@@ -8,6 +8,8 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/authorization/union"
 	genericapifilters "k8s.io/apiserver/pkg/endpoints/filters"
 	"k8s.io/apiserver/pkg/registry/generic"
 	genericapiserver "k8s.io/apiserver/pkg/server"
@@ -158,6 +160,26 @@ func nativeHost(config *app.Config, wrap wrapper) native.Host {
 		Reach:       wrap,
 	}
 	return host
+}
+
+// authorizeFirst puts an authorizer before those that the options name, which upstream makes by their modes only.
+func authorizeFirst(config *app.Config, first authorizer.Authorizer) error {
+	if first == nil {
+		return nil
+	}
+	for _, server := range []*genericapiserver.Config{
+		config.KubeAPIs.ControlPlane.Generic, &config.ApiExtensions.GenericConfig.Config, &config.Aggregator.GenericConfig.Config,
+	} {
+		both, err := union.New(
+			union.NamedAuthorizer{AuthorizerName: "Flagship", Authorizer: first},
+			union.NamedAuthorizer{AuthorizerName: "Configured", Authorizer: server.Authorization.Authorizer},
+		)
+		if err != nil {
+			return fmt.Errorf("adding an authorizer: %w", err)
+		}
+		server.Authorization.Authorizer = both
+	}
+	return nil
 }
 
 // wrapper changes how objects are stored.

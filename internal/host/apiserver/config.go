@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	kubeletclient "k8s.io/kubernetes/pkg/kubelet/client"
 	"k8s.io/utils/clock"
@@ -89,6 +90,8 @@ type Config struct {
 
 	// Admission are further plugins, called before the admission webhooks in the given order.
 	Admission []access.AdmissionPlugin
+	// Authorizer decides before RBAC; nil means that RBAC alone decides.
+	Authorizer authorizer.Authorizer
 	// Pages are answered by path, to whoever may get that path, besides what an API server answers.
 	Pages map[string]http.Handler
 

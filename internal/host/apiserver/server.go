@@ -166,6 +166,9 @@ func start(ctx context.Context, cfg Config, lock *datadir.Lock, listener net.Lis
 	if err != nil {
 		return nil, fmt.Errorf("configuring the API server: %w", err)
 	}
+	if err := authorizeFirst(config, cfg.Authorizer); err != nil {
+		return nil, err
+	}
 	if cfg.DialPods != nil {
 		transport := config.KubeAPIs.ControlPlane.ProxyTransport.Clone()
 		transport.DialContext = cfg.DialPods

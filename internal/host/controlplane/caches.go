@@ -5,11 +5,14 @@ import (
 	"time"
 
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	certificatesv1 "k8s.io/api/certificates/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
@@ -38,7 +41,7 @@ func kept(obj any) (any, error) {
 // newManager builds the cache that all loops read from and the queue runner they run in.
 func newManager(cfg *rest.Config, o Options) (ctrl.Manager, error) {
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, autoscalingv2.AddToScheme, discoveryv1.AddToScheme, rbacv1.AddToScheme, coordinationv1.AddToScheme, apiextensionsv1.AddToScheme, api.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, autoscalingv2.AddToScheme, discoveryv1.AddToScheme, rbacv1.AddToScheme, coordinationv1.AddToScheme, certificatesv1.AddToScheme, apiextensionsv1.AddToScheme, api.AddToScheme} {
 		if err := add(scheme); err != nil {
 			return nil, fmt.Errorf("building the scheme: %w", err)
 		}
@@ -49,10 +52,13 @@ func newManager(cfg *rest.Config, o Options) (ctrl.Manager, error) {
 		Scheme: scheme,
 		Cache: cache.Options{
 			DefaultTransform: kept,
-			// Credentials of members and the Leases of their agents are the only Secrets and Leases the loops read; others stay out of
-			// memory.
+			// Credentials of members, bootstrap tokens of agents and the Leases of agents are the only Secrets and Leases the loops read;
+			// others stay out of memory.
 			ByObject: map[client.Object]cache.ByObject{
-				&corev1.Secret{}:        {Namespaces: map[string]cache.Config{clusterv1alpha1.ClusterNamespace: {}}},
+				&corev1.Secret{}: {Namespaces: map[string]cache.Config{
+					clusterv1alpha1.ClusterNamespace: {},
+					metav1.NamespaceSystem:           {FieldSelector: fields.OneTermEqualSelector("type", string(corev1.SecretTypeBootstrapToken))},
+				}},
 				&coordinationv1.Lease{}: {Namespaces: map[string]cache.Config{clusterv1alpha1.ClusterNamespace: {}}},
 				// Of Services and EndpointSlices the loops read here those that they make from exports.
 				&corev1.Service{}:            {Label: labels.SelectorFromSet(imports.OnHub())},

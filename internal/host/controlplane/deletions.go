@@ -10,6 +10,7 @@ import (
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/features/agents"
 	"github.com/flagship-k8s/flagship/internal/features/namespaces"
 	"github.com/flagship-k8s/flagship/internal/pipeline/propagate"
 	"github.com/flagship-k8s/flagship/internal/pipeline/render"
@@ -43,6 +44,15 @@ func (w *admissionLookups) cluster(ctx context.Context, name string) (*clusterv1
 		return nil, client.IgnoreNotFound(err)
 	}
 	return cluster, nil
+}
+
+// tokenCluster returns the name of the Cluster that the user of a bootstrap token may register.
+func (w *admissionLookups) tokenCluster(ctx context.Context, user string) (string, error) {
+	h := w.components.Load()
+	if h == nil {
+		return "", errStarting
+	}
+	return agents.TokenCluster(ctx, h.mgr.GetClient(), user)
 }
 
 // keeps is keeps of the components.

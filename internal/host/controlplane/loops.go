@@ -24,6 +24,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
 	"github.com/flagship-k8s/flagship/internal/clients/member"
 	"github.com/flagship-k8s/flagship/internal/clients/workstatus"
+	"github.com/flagship-k8s/flagship/internal/features/agents"
 	"github.com/flagship-k8s/flagship/internal/features/autoscaled"
 	"github.com/flagship-k8s/flagship/internal/features/clusterstatus"
 	"github.com/flagship-k8s/flagship/internal/features/crds"
@@ -58,6 +59,7 @@ type components struct {
 	mgr ctrl.Manager
 	// client is the one with which loops write objects of the control plane's kinds.
 	client    client.Client
+	kube      kubernetes.Interface
 	options   Options
 	templates *hubstore.Store
 	fleet     *member.Fleet
@@ -124,6 +126,9 @@ func setupLoops(ctx context.Context, mgr ctrl.Manager, server *apiserver.Server,
 			return autoscaled.Setup(ctx, mgr, autoscaled.Deps{Client: h.client, Templates: h.templates})
 		}},
 		{"enroll", h.setupEnroll},
+		{"agents", func(mgr ctrl.Manager) error {
+			return agents.Setup(mgr, agents.Deps{Live: mgr.GetAPIReader(), Kube: h.kube})
+		}},
 		{"impersonators", func(mgr ctrl.Manager) error { return enroll.SetupImpersonators(mgr, h.events) }},
 		{"limit", func(mgr ctrl.Manager) error { return h.limiter.Setup(ctx, mgr) }},
 		{"restore", func(mgr ctrl.Manager) error { return restore.Setup(mgr, h.guard) }},
@@ -237,6 +242,7 @@ func newComponents(ctx context.Context, mgr ctrl.Manager, server *apiserver.Serv
 	h := &components{
 		mgr:         mgr,
 		client:      hub,
+		kube:        kube,
 		options:     o,
 		templates:   templates,
 		changes:     changes,

@@ -20,6 +20,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/host/apiserver"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/access"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/etcd"
+	"github.com/flagship-k8s/flagship/internal/host/authorization"
 	"github.com/flagship-k8s/flagship/internal/knowledge/brake"
 	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
 )
@@ -105,8 +106,10 @@ func (o Options) complete() Options {
 		access.AdmissionPlugin{Name: admission.BindingsName, Handler: admission.NewBindings(neverTemplate)},
 		access.AdmissionPlugin{Name: admission.DefinitionsName, Handler: admission.NewDefinitions(o.lookups.instances, admission.DefaultPatience)},
 		access.AdmissionPlugin{Name: admission.DeletionsName, Handler: admission.NewDeletions(o.lookups.cluster, o.lookups.keeps)},
+		access.AdmissionPlugin{Name: admission.AgentsName, Handler: admission.NewAgents(o.lookups.tokenCluster)},
 		access.AdmissionPlugin{Name: admission.LimitsName, Handler: admission.NewLimits(o.lookups.mayStore, limit.ValidateAnnotations)},
 	)
+	o.Server.Authorizer = authorization.NewAgents(authorization.Lookups{Cluster: o.lookups.cluster, TokenCluster: o.lookups.tokenCluster})
 	o.metrics = prometheus.NewRegistry()
 	o.loops = controlloop.NewSet(o.metrics, o.Clock)
 	pages := maps.Clone(o.Server.Pages)

@@ -36,8 +36,7 @@ type Authentication struct {
 	// AuthorizationWebhookConfigFile is the path of a kubeconfig that leads to a webhook for SubjectAccessReviews. It is asked
 	// about what RBAC does not allow.
 	AuthorizationWebhookConfigFile string
-	// BootstrapTokens accepts bootstrap tokens (Secrets in kube-system) and runs their controllers. Nothing of Flagship uses them;
-	// agents of Karmada may be registered with them.
+	// BootstrapTokens accepts bootstrap tokens (Secrets in kube-system), with which agents are registered, and runs their controllers.
 	BootstrapTokens bool
 }
 

@@ -145,6 +145,6 @@ func authenticationFlags(c *cobra.Command, a *controlplane.Authentication) {
 	f := c.Flags()
 	f.StringVar(&a.ConfigFile, "authentication-config", "", "AuthenticationConfiguration with issuers of JWTs (OIDC) and what anonymous users may reach (default: the paths for health checks); read again when it changes")
 	f.StringVar(&a.TokenWebhookConfigFile, "authentication-token-webhook-config-file", "", "kubeconfig of a webhook that reviews tokens")
-	f.BoolVar(&a.BootstrapTokens, "enable-bootstrap-token-auth", false, "accept bootstrap tokens, for registering agents of Karmada")
+	f.BoolVar(&a.BootstrapTokens, "enable-bootstrap-token-auth", false, "accept bootstrap tokens, with which agents are registered: see flagship token")
 	f.StringVar(&a.AuthorizationWebhookConfigFile, "authorization-webhook-config-file", "", "kubeconfig of a webhook that is asked about what RBAC does not allow")
 }

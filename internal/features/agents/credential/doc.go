@@ -1,0 +1,2 @@
+// Package credential obtains and renews the client certificate with which an agent reaches the control plane.
+package credential

@@ -1,0 +1,13 @@
+// Package agents approves the certificates of agents: processes in members in Pull mode, which dial the control plane.
+//
+// A request is approved if it is made with a bootstrap token for that Cluster, or by the agent itself, which renews its certificate;
+// and if it is for the Cluster as it exists now. Every other request for the certificate of an agent is denied.
+//
+// In: CertificateSigningRequests, Clusters, the Secrets of bootstrap tokens.
+//
+// Out: the approval or denial of the requests. The built-in controllers sign what is approved.
+//
+// Owns: nothing besides.
+//
+// Never: approves a request for anything but the certificate of an agent.
+package agents

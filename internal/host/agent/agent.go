@@ -1,0 +1,115 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/features/agents/credential"
+	"github.com/flagship-k8s/flagship/internal/knowledge/brake"
+)
+
+// Options say which cluster an agent serves and how. Cluster, Hub and Member are required.
+type Options struct {
+	// Cluster is the name of the Cluster on the control plane.
+	Cluster string
+	// Hub leads to the control plane as the agent. A certificate in files is read again when the files change.
+	Hub *rest.Config
+	// Credential is the file that has the certificate and the key of Hub. The agent renews it.
+	Credential string
+	// Member leads to the cluster, with the rights that the control plane shall have there.
+	Member *rest.Config
+
+	// HealthAddress serves /healthz and /readyz, MetricsAddress /metrics, over HTTP; empty serves nothing.
+	HealthAddress, MetricsAddress string
+
+	// LeaseDuration is for how long the Lease of the cluster is valid; it is renewed after a quarter of that. Default 40 s.
+	LeaseDuration time.Duration
+	// ProbePeriod is how often the readiness of the cluster is read. Default 10 s.
+	ProbePeriod time.Duration
+	// FailureThreshold and SuccessThreshold are how long the cluster must have been unready, or ready again, before its Ready
+	// condition changes. Default 30 s.
+	FailureThreshold, SuccessThreshold time.Duration
+	// DegradedAfter is how long an object may be unhealthy before its Work is Degraded. Default 1 min.
+	DegradedAfter time.Duration
+	// LeaderElection has only one of several replicas of the agent act. They elect by a Lease in the cluster.
+	LeaderElection bool
+	// Brake configures how many objects may be removed or scaled down at once before a person has to release them.
+	Brake brake.Config
+
+	// Clock is the real one by default.
+	Clock clock.WithTicker
+}
+
+func (o Options) complete() (Options, error) {
+	if o.Cluster == "" || o.Hub == nil || o.Member == nil {
+		return o, errors.New("an agent needs the name of its cluster, the way to the control plane and the way to the cluster")
+	}
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	for value, unset := range map[*time.Duration]time.Duration{
+		&o.LeaseDuration: 40 * time.Second, &o.ProbePeriod: 10 * time.Second, &o.DegradedAfter: time.Minute,
+		&o.FailureThreshold: 30 * time.Second, &o.SuccessThreshold: 30 * time.Second,
+	} {
+		if *value == 0 {
+			*value = unset
+		}
+	}
+	return o, nil
+}
+
+// Run is the life of an agent: it ends with nil when ctx is done, and with an error if a part of it fails.
+func Run(ctx context.Context, o Options) error {
+	o, err := o.complete()
+	if err != nil {
+		return err
+	}
+	o.Hub, o.Member = unlimited(o.Hub), unlimited(o.Member)
+	kube, err := kubernetes.NewForConfig(o.Hub)
+	if err != nil {
+		return fmt.Errorf("building a client for the control plane: %w", err)
+	}
+	mgr, err := newManager(o)
+	if err != nil {
+		return err
+	}
+	cluster, err := ownCluster(ctx, mgr.GetAPIReader(), o.Cluster)
+	if err != nil {
+		return err
+	}
+	if err := setupLoops(ctx, mgr, kube, o, cluster); err != nil {
+		return err
+	}
+	if err := mgr.Start(ctx); err != nil {
+		return fmt.Errorf("running the agent of cluster %s: %w", o.Cluster, err)
+	}
+	return nil
+}
+
+// unlimited is a configuration without a limit of requests of its own: the other side has one.
+func unlimited(cfg *rest.Config) *rest.Config {
+	cfg = rest.CopyConfig(cfg)
+	cfg.QPS, cfg.Burst = -1, -1
+	return cfg
+}
+
+// renewal renews the certificate of the agent. Without a file of its own the configuration is renewed by others.
+func (o Options) renewal(kube kubernetes.Interface, cluster *clusterv1alpha1.Cluster) manager.Runnable {
+	if o.Credential == "" {
+		return manager.RunnableFunc(func(context.Context) error { return nil })
+	}
+	return &credential.Renewal{Kube: kube, Cluster: cluster.Name, UID: cluster.UID, File: o.Credential, Clock: o.Clock}
+}
+
+// serves returns whether a Cluster is that of the agent, which acts only for as long as its Cluster is in Pull mode.
+func (o Options) serves(cluster *clusterv1alpha1.Cluster) bool {
+	return cluster.Name == o.Cluster && cluster.Spec.SyncMode == clusterv1alpha1.Pull
+}

@@ -1,0 +1,163 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/component-helpers/apimachinery/lease"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	configv1alpha1 "github.com/flagship-k8s/flagship/api/config/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/clients/customizations"
+	"github.com/flagship-k8s/flagship/internal/clients/member"
+	"github.com/flagship-k8s/flagship/internal/clients/workstatus"
+	"github.com/flagship-k8s/flagship/internal/features/clusterstatus"
+	"github.com/flagship-k8s/flagship/internal/features/restore"
+	"github.com/flagship-k8s/flagship/internal/host/interpreter"
+	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
+	"github.com/flagship-k8s/flagship/internal/knowledge/events"
+	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
+	"github.com/flagship-k8s/flagship/internal/knowledge/interpret/declarative"
+	"github.com/flagship-k8s/flagship/internal/knowledge/interpret/webhook"
+	"github.com/flagship-k8s/flagship/internal/knowledge/ownership"
+	"github.com/flagship-k8s/flagship/internal/knowledge/version"
+	"github.com/flagship-k8s/flagship/internal/pipeline/apply"
+	"github.com/flagship-k8s/flagship/internal/pipeline/observe"
+)
+
+// setupLoops constructs every loop of the agent.
+func setupLoops(ctx context.Context, mgr ctrl.Manager, kube kubernetes.Interface, o Options, cluster *clusterv1alpha1.Cluster) error {
+	loops := controlloop.NewSet(ctrlmetrics.Registry, o.Clock)
+	home, err := kube.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("reading the id of the control plane (the uid of its namespace %s): %w", metav1.NamespaceSystem, err)
+	}
+	fleet, err := member.NewFleet(member.Config{
+		Credentials: credentialsOf(o.Member), ControlPlane: ownership.ControlPlane{ID: string(home.UID)}, Serves: o.serves,
+		UserAgent:     fmt.Sprintf("flagship/%s agent (control-plane %s)", version.Get().Version, home.UID),
+		AllowLoopback: true, // the member is its own, by whatever address
+		Clock:         o.Clock, Loops: loops,
+	})
+	if err != nil {
+		return fmt.Errorf("building the connection to the cluster: %w", err)
+	}
+	reports, err := workstatus.New(workstatus.Config{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Cache: mgr.GetCache(), Clock: o.Clock, Loop: loops.Loop("report"),
+	})
+	if err != nil {
+		return fmt.Errorf("building the reporter: %w", err)
+	}
+	stored := events.New(func(ctx context.Context, e *corev1.Event) error {
+		_, err := kube.CoreV1().Events(e.Namespace).Create(ctx, e, metav1.CreateOptions{})
+		return err
+	}, o.Clock)
+	// The control plane keeps events of success in its memory, which only its own process writes.
+	recorder := events.Split{Memory: events.RecorderFunc(func(events.Event) {}), Stored: stored}
+
+	scripts, webhooks, changes := declarative.New(), webhook.New(noServices), &interpret.Changes{}
+	customized := interpret.Chain(scripts, webhooks)
+	interpreted, err := interpreter.New(o.Clock, scripts, webhooks)
+	if err != nil {
+		return err
+	}
+	loader := customizations.Loader{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Cache: mgr.GetCache(), Scripts: scripts, Webhooks: webhooks, Changes: changes,
+	}
+	if err := loader.Load(ctx); err != nil {
+		return fmt.Errorf("reading interpreter customizations: %w", err)
+	}
+	guard := restore.New(restore.Deps{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Fleet: fleet, Events: recorder, Clock: o.Clock, Metrics: ctrlmetrics.Registry,
+		Fingerprints: apply.Fingerprints,
+	})
+	for _, l := range []struct {
+		name  string
+		setup func(ctrl.Manager) error
+	}{
+		{"events", func(mgr ctrl.Manager) error { return mgr.Add(stored) }},
+		{"heartbeat", func(mgr ctrl.Manager) error { return mgr.Add(heartbeat(kube, o, cluster)) }},
+		{"interpret", func(mgr ctrl.Manager) error { return mgr.Add(loader) }},
+		{"member", func(mgr ctrl.Manager) error { return member.Setup(mgr, member.Deps{Fleet: fleet}) }},
+		{"apply", func(mgr ctrl.Manager) error {
+			return apply.Setup(mgr, apply.Deps{
+				Fleet: fleet, Report: reports, Events: recorder, Metrics: ctrlmetrics.Registry, Clock: o.Clock, Retain: customized.Retain,
+				Retention: func(kind schema.GroupVersionKind) string {
+					return customized.Fingerprint(kind, configv1alpha1.InterpreterOperationRetain)
+				},
+				Changes: changes, Brake: o.Brake, Guard: guard,
+			})
+		}},
+		{"observe", func(mgr ctrl.Manager) error {
+			return observe.SetupWorks(mgr, observe.WorkDeps{
+				Fleet: fleet, Report: reports, Interpreter: interpreted, Events: recorder, Clock: o.Clock, DegradedAfter: o.DegradedAfter, Changes: changes,
+			})
+		}},
+		{"clusters", func(mgr ctrl.Manager) error {
+			return clusterstatus.Setup(mgr, clusterstatus.Deps{
+				Fleet: fleet, Events: recorder, Clock: o.Clock, ProbePeriod: o.ProbePeriod,
+				FailureThreshold: o.FailureThreshold, SuccessThreshold: o.SuccessThreshold, NoTaints: true,
+			})
+		}},
+		{"restore", func(mgr ctrl.Manager) error { return restore.Setup(mgr, guard) }},
+		{"report", func(mgr ctrl.Manager) error { return mgr.Add(reports) }},
+		{"credential", func(mgr ctrl.Manager) error { return mgr.Add(o.renewal(kube, cluster)) }},
+	} {
+		if err := l.setup(loops.Loop(l.name).Manager(mgr)); err != nil {
+			return fmt.Errorf("setting up %s: %w", l.name, err)
+		}
+	}
+	return addChecks(mgr, loops)
+}
+
+// noServices refuses interpreter webhooks that name a Service: the agent cannot read the EndpointSlices of the control plane.
+func noServices(namespace, name string, _ int32) (*url.URL, error) {
+	return nil, errors.New("an agent calls interpreter webhooks by their URL only, not by Service " + namespace + "/" + name)
+}
+
+// addChecks serves the state of each loop. A replica that does not run the loops is ready.
+func addChecks(mgr ctrl.Manager, loops *controlloop.Set) error {
+	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
+		return fmt.Errorf("adding a health check: %w", err)
+	}
+	for name, check := range loops.Checks() {
+		err := mgr.AddReadyzCheck(name, func(*http.Request) error {
+			select {
+			case <-mgr.Elected():
+				return check()
+			default:
+				return nil
+			}
+		})
+		if err != nil {
+			return fmt.Errorf("adding the check of the loop %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// heartbeat renews the Lease of the cluster, by which the control plane recognizes that the agent lives.
+func heartbeat(kube kubernetes.Interface, o Options, cluster *clusterv1alpha1.Cluster) manager.Runnable {
+	renewer := lease.NewController(o.Clock, kube, cluster.Name, int32(o.LeaseDuration.Seconds()), nil, o.LeaseDuration/4,
+		cluster.Name, clusterv1alpha1.ClusterNamespace, func(l *coordinationv1.Lease) error {
+			l.OwnerReferences = []metav1.OwnerReference{{
+				APIVersion: clusterv1alpha1.SchemeGroupVersion.String(), Kind: "Cluster", Name: cluster.Name, UID: cluster.UID,
+			}}
+			return nil
+		})
+	return manager.RunnableFunc(func(ctx context.Context) error {
+		renewer.Run(ctx)
+		return nil
+	})
+}

@@ -1,0 +1,84 @@
+package agents
+
+import (
+	"fmt"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/flagship-k8s/flagship/internal/host/agent"
+	"github.com/flagship-k8s/flagship/internal/host/memory"
+	"github.com/flagship-k8s/flagship/internal/knowledge/brake"
+	"github.com/flagship-k8s/flagship/internal/tools/cli"
+)
+
+func newAgentCommand(s cli.Streams) *cobra.Command {
+	var (
+		o                      agent.Options
+		dir, path, contextName string
+	)
+	c := &cobra.Command{
+		Use:   "agent CLUSTER",
+		Short: "Run the agent of a cluster in Pull mode",
+		Long: `Runs the agent of a cluster, until SIGINT or SIGTERM: it applies what the control plane has for the cluster, reports the status
+of the objects and of the cluster, and renews its own certificate at half of its life. It dials the control plane and the
+cluster; nothing dials it.
+
+In the cluster it uses the service account of its pod, and elsewhere the kubeconfig of --cluster-kubeconfig. What that account
+may do in the cluster is what the control plane may do there.`,
+		Example: "  flagship agent member3 --cluster-kubeconfig ~/member3.yaml",
+		Args:    cli.Exactly(1, "the name of the cluster"),
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			o.Cluster = args[0]
+			if dir, err = agentDir(dir, o.Cluster); err != nil {
+				return err
+			}
+			if o.Hub, err = clientcmd.BuildConfigFromFlags("", filepath.Join(dir, kubeconfigFile)); err != nil {
+				return fmt.Errorf("finding the way to the control plane: %w\nregister the cluster first: flagship register %s", err, o.Cluster)
+			}
+			o.Credential = filepath.Join(dir, certificateFile)
+			if o.Member, err = memberConfig(path, contextName); err != nil {
+				return err
+			}
+			cli.LogTo(s.Err)
+			go memory.Adapt(cmd.Context())
+			fmt.Fprintf(s.Out, "The agent of %s runs; see the cluster become ready: kubectl get cluster %s\n", o.Cluster, o.Cluster)
+			return agent.Run(cmd.Context(), o)
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&dir, "data-dir", "", "directory with the credential of the agent (default: agents/CLUSTER in the user's state directory)")
+	f.StringVar(&path, "cluster-kubeconfig", "", "kubeconfig of the cluster (default: the service account of this pod)")
+	f.StringVar(&contextName, "cluster-context", "", "context in that kubeconfig (default: its current one)")
+	f.StringVar(&o.HealthAddress, "health-probe-bind-address", "", "where /healthz and /readyz are served over HTTP, such as :10357 (default: nowhere)")
+	f.StringVar(&o.MetricsAddress, "metrics-bind-address", "", "where /metrics is served over HTTP, such as :8080 (default: nowhere)")
+	f.BoolVar(&o.LeaderElection, "leader-elect", false, "have only one of several agents of the cluster act; they elect by a Lease in the cluster")
+	f.DurationVar(&o.LeaseDuration, "cluster-lease-duration", 0, "how long the lease of the cluster is valid, which is renewed after a quarter of that (default 40s)")
+	f.DurationVar(&o.ProbePeriod, "cluster-probe-period", 0, "how often the cluster's readiness is read (default 10s)")
+	f.DurationVar(&o.FailureThreshold, "cluster-failure-threshold", 0, "how long the cluster is unready before Ready says so (default 30s)")
+	f.DurationVar(&o.SuccessThreshold, "cluster-success-threshold", 0, "how long the cluster is ready again before Ready says so (default 30s)")
+	f.DurationVar(&o.DegradedAfter, "degraded-after", 0, "how long an object is unhealthy before its Work is Degraded (default 1m)")
+	f.Float64Var(&o.Brake.Share, "brake-share", brake.DefaultShare, "share of the objects of the cluster above which removals and shrinkages wait for 'flagship release-brake'; 1 for never")
+	f.DurationVar(&o.Brake.Window, "brake-window", brake.DefaultWindow, "time over which removals and shrinkages are added up")
+	f.IntVar(&o.Brake.Minimum, "brake-minimum", brake.DefaultMinimum, "number of managed objects below which the cluster is not braked")
+	return c
+}
+
+// memberConfig leads to the cluster of the agent.
+func memberConfig(path, context string) (*rest.Config, error) {
+	if path == "" {
+		cfg, err := rest.InClusterConfig()
+		if err != nil {
+			return nil, fmt.Errorf("finding the cluster: %w\nset --cluster-kubeconfig, or run the agent in the cluster", err)
+		}
+		return cfg, nil
+	}
+	loading := &clientcmd.ClientConfigLoadingRules{ExplicitPath: path}
+	cfg, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(loading, &clientcmd.ConfigOverrides{CurrentContext: context}).ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("finding the cluster: %w", err)
+	}
+	return cfg, nil
+}
