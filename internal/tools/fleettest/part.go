@@ -225,3 +225,55 @@ func (p *Part) Join(t testing.TB, name, kubeconfig string) {
 		t.Fatalf("joining %s: %s%s", name, r.Stdout, r.Stderr)
 	}
 }
+
+// StartAgent registers a cluster with this control plane, in Pull mode, and runs its agent with further flags until the test ends. The
+// control plane needs the flag --enable-bootstrap-token-auth.
+func (p *Part) StartAgent(t testing.TB, name, kubeconfig string, args ...string) *Agent {
+	t.Helper()
+	a := &Agent{Dir: t.TempDir(), args: append([]string{"agent", name, "--cluster-kubeconfig", kubeconfig}, args...)}
+	bootstrap := filepath.Join(a.Dir, "bootstrap.kubeconfig")
+	for _, command := range [][]string{
+		{"token", "create", name, "--kubeconfig", p.Kubeconfig, "--file", bootstrap},
+		{"register", name, "--bootstrap-kubeconfig", bootstrap, "--cluster-kubeconfig", kubeconfig, "--data-dir", a.Dir},
+	} {
+		if r := Flagship(t, command...); r.Code != 0 {
+			t.Fatalf("flagship %s: %s%s", strings.Join(command, " "), r.Stdout, r.Stderr)
+		}
+	}
+	var err error
+	if a.Cluster, err = connect(name+"-agent", filepath.Join(a.Dir, "agent.kubeconfig")); err != nil {
+		t.Fatal(err)
+	}
+	a.Start(t)
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("end of the log of the agent of %s:\n%s", name, tail([]byte(a.process.Output()), logLines))
+		}
+		a.process.Kill()
+	})
+	return a
+}
+
+// Agent is the agent of a cluster in Pull mode. The Cluster in it is the control plane as the agent reaches it.
+type Agent struct {
+	*Cluster
+	// Dir is the data directory, with the credential.
+	Dir     string
+	args    []string
+	process *Process
+}
+
+// Start runs the agent again after Kill.
+func (a *Agent) Start(t testing.TB) {
+	t.Helper()
+	binary, err := Binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a.process, err = launch(exec.Command(binary, append(a.args, "--data-dir", a.Dir)...)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Kill ends the process as kill -9 does.
+func (a *Agent) Kill() { a.process.Kill() }
