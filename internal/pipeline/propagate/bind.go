@@ -361,7 +361,9 @@ func (p *propagator) interpret(ctx context.Context, c *claimant) (bindings.Workl
 		p.publish(c.ref, c.meta, events.Warning, events.GetReplicasFailed, err.Error())
 		return bindings.Workload{}, err
 	}
-	p.publish(c.ref, c.meta, events.Success, events.GetReplicasSucceed, fmt.Sprintf("The template has %d replicas", replicas.Replicas))
+	if replicas.Replicas > 0 || replicas.Requirements != nil { // the kind has replicas
+		p.publish(c.ref, c.meta, events.Success, events.GetReplicasSucceed, fmt.Sprintf("The template has %d replicas", replicas.Replicas))
+	}
 	return bindings.Workload{Replicas: replicas.Replicas, Requirements: replicas.Requirements}, nil
 }
 
