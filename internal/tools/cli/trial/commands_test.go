@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,6 +13,14 @@ import (
 	"github.com/flagship-k8s/flagship/internal/tools/cli"
 	"github.com/flagship-k8s/flagship/internal/tools/playground"
 )
+
+// TestMain refuses to be a member: a playground starts its own executable for each, which is this test if a command starts one.
+func TestMain(m *testing.M) {
+	if slices.Contains(os.Args, playground.MemberCommand) {
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
 
 // run runs the program with the commands of this package.
 func run(args ...string) (code int, out, errs string) {
