@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -22,10 +23,12 @@ func TokenCluster(ctx context.Context, secrets client.Reader, user string) (stri
 	}
 	secret := &corev1.Secret{}
 	err := secrets.Get(ctx, client.ObjectKey{Namespace: metav1.NamespaceSystem, Name: bootstrapapi.BootstrapTokenSecretPrefix + id}, secret)
-	if client.IgnoreNotFound(err) != nil {
+	switch {
+	case apierrors.IsNotFound(err):
+		return "", nil
+	case err != nil:
 		return "", fmt.Errorf("reading the bootstrap token %s: %w", id, err)
-	}
-	if err != nil || secret.Type != corev1.SecretTypeBootstrapToken {
+	case secret.Type != corev1.SecretTypeBootstrapToken:
 		return "", nil
 	}
 	return secret.Annotations[clusterv1alpha1.TokenClusterAnnotation], nil

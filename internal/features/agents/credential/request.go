@@ -44,7 +44,7 @@ func Request(ctx context.Context, kube kubernetes.Interface, cluster string, uid
 		return nil, fmt.Errorf("encoding the request of a certificate: %w", err)
 	}
 	life := Lifetime
-	name, id, err := csr.RequestCertificate(kube, request, "", certificatesv1.KubeAPIServerClientSignerName, &life,
+	name, id, err := csr.RequestCertificateWithContext(ctx, kube, request, "", certificatesv1.KubeAPIServerClientSignerName, &life,
 		[]certificatesv1.KeyUsage{certificatesv1.UsageClientAuth, certificatesv1.UsageDigitalSignature}, key)
 	if err != nil {
 		return nil, fmt.Errorf("requesting a certificate: %w", err)

@@ -117,13 +117,13 @@ func refuse(err *apierrors.StatusError) http.HandlerFunc {
 // TestTwoServersInstallTogether: servers on one etcd start at the same time.
 func TestTwoServersInstallTogether(t *testing.T) {
 	server, client := start(t)
-	var once sync.Once
+	other := sync.OnceFunc(func() { // from here on the other server has created all of them
+		server.Handle("POST "+path, nil)
+		install(t, server)
+		server.Handle("POST "+path, refuse(apierrors.NewAlreadyExists(apiextensionsv1.Resource("customresourcedefinitions"), "it")))
+	})
 	server.Handle("POST "+path, func(w http.ResponseWriter, r *http.Request) {
-		once.Do(func() { // from here on the other server has created all of them
-			server.Handle("POST "+path, nil)
-			install(t, server)
-			server.Handle("POST "+path, refuse(apierrors.NewAlreadyExists(apiextensionsv1.Resource("customresourcedefinitions"), "it")))
-		})
+		other()
 		refuse(apierrors.NewAlreadyExists(apiextensionsv1.Resource("customresourcedefinitions"), "it"))(w, r)
 	})
 	install(t, server)

@@ -174,7 +174,7 @@ func TestTheRecordWaitsForItsNamespace(t *testing.T) {
 	server := fleettest.StartObjectServer(t)
 	reviews(t, server, 1)
 	attempts := 0
-	server.Handle("POST "+recordsPath, func(w http.ResponseWriter, r *http.Request) {
+	server.Handle("POST "+recordsPath, func(w http.ResponseWriter, _ *http.Request) {
 		attempts++
 		switch attempts {
 		case 1:

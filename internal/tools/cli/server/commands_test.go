@@ -30,7 +30,7 @@ func run(args ...string) (code int, out, errs string) {
 func TestMisuseStartsNothing(t *testing.T) {
 	for name, tc := range map[string]struct{ args, want string }{
 		"Argument":       {"server now", "unknown command"},
-		"UnknownFlag":    {"server --bind-adress 0.0.0.0", "run 'flagship server --help' for the flags"},
+		"UnknownFlag":    {"server --bind-to 0.0.0.0", "run 'flagship server --help' for the flags"},
 		"Size":           {"server --namespace-size-limit many", "--namespace-size-limit is a quantity of bytes such as 2Gi"},
 		"Objects":        {"server --namespace-object-limit -1", "--namespace-object-limit cannot be -1"},
 		"Quota":          {"server --storage-quota 0", "--storage-quota cannot be 0"},

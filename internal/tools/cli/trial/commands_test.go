@@ -40,7 +40,7 @@ func TestMisuseStartsNothing(t *testing.T) {
 		"up --member 3":          "run 'flagship up --help' for the flags",
 		"demo now":               `unknown command "now"`,
 		"member":                 "member needs a command: ",
-		"member stpo member1":    "member needs a command: ",
+		"member sto member1":     "member needs a command: ",
 		"member stop":            "accepts 1 arg(s), received 0",
 		"member list member1":    `unknown command "member1"`,
 		"bench scedule":          `unknown command "scedule"`,

@@ -21,12 +21,12 @@ func exitCode(code int) error {
 }
 
 // ExecInContainer answers a command. Nothing runs: the few commands that are known write text about the pod.
-func (c container) ExecInContainer(ctx context.Context, _, _, _ string, command []string, in io.Reader, out, errOut io.WriteCloser, tty bool, _ <-chan remotecommand.TerminalSize, _ time.Duration) error {
+func (c container) ExecInContainer(_ context.Context, _, _, _ string, command []string, in io.Reader, out, errOut io.WriteCloser, tty bool, _ <-chan remotecommand.TerminalSize, _ time.Duration) error {
 	t := terminal{in: in, out: discardIfNil(out), errOut: discardIfNil(errOut), newline: "\n", tty: tty}
 	if tty {
 		t.errOut, t.newline = t.out, "\r\n" // a terminal in raw mode
 	}
-	return c.run(ctx, command, t)
+	return c.run(command, t)
 }
 
 // AttachContainer writes the log and waits until the client closes standard input, or until the container ends.
@@ -91,7 +91,7 @@ func (t terminal) copyInput(to io.Writer) {
 }
 
 // run answers one of the commands that people try first.
-func (c container) run(ctx context.Context, command []string, t terminal) error {
+func (c container) run(command []string, t terminal) error {
 	if len(command) == 0 {
 		return exitCode(notFound)
 	}
@@ -122,7 +122,7 @@ func (c container) run(ctx context.Context, command []string, t terminal) error 
 		}
 	case "sh", "bash":
 		if script, ok := simpleScript(args); ok {
-			return c.run(ctx, script, t)
+			return c.run(script, t)
 		}
 	}
 	_, _ = io.WriteString(t.errOut, "this container is simulated: it runs no command"+t.newline)
