@@ -342,7 +342,7 @@ func TestUnselectedObjectsGo(t *testing.T) {
 		"the policy lets it be": {placement: placement(duplicated, dark), keep: true, change: func(h *hub) { h.changeCluster("m1", shade("light")) }, want: targets("m1", 3)},
 		"the selector changed": {placement: placement(duplicated, dark), change: func(h *hub) {
 			h.change("web", func(b *workv1alpha2.ResourceBinding) {
-				b.Spec.Placement = placement(duplicated, affinity(policyv1alpha1.ClusterAffinity{ExcludeClusters: []string{"m1", "m2"}}))
+				b.Spec.Placement = placement(duplicated, affinity(policyv1alpha1.ClusterAffinity{ExcludeClusters: []string{"m0", "m1", "m2"}}))
 			})
 		}},
 		"another cluster is selected and does not suit": {placement: placement(duplicated, dark), want: targets("m1", 3), change: func(h *hub) {
@@ -356,7 +356,10 @@ func TestUnselectedObjectsGo(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := newHub(t, member("m1", available(9), shade("dark")), member("m2", available(9)), bindingOf("web", 3, tc.placement, func(b *workv1alpha2.ResourceBinding) {
+			leaving := func(c *clusterv1alpha1.Cluster) { // it is not selected, so that it changes nothing
+				c.Finalizers, c.DeletionTimestamp = []string{"x"}, &metav1.Time{Time: time.Unix(1, 0)}
+			}
+			h := newHub(t, member("m1", available(9), shade("dark")), member("m2", available(9)), member("m0", leaving), bindingOf("web", 3, tc.placement, func(b *workv1alpha2.ResourceBinding) {
 				if tc.keep {
 					b.Annotations = map[string]string{policyv1alpha1.KeepUnselectedAnnotation: "true"}
 				}

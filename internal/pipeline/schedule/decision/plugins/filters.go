@@ -14,9 +14,10 @@ import (
 // Filters returns all filters, in the order in which they are called.
 func Filters() []decision.Filter {
 	return []decision.Filter{
+		// The first, so that a cluster which the placement does not select counts as such whatever else is true of it: see Unselected.
+		{Name: decision.ClusterAffinityFilter, Fixed: true, Prepare: clusterAffinity},
 		{Name: "ClusterLeaving", Fixed: true, Prepare: clusterLeaving},
 		{Name: "ClusterEviction", Prepare: clusterEviction},
-		{Name: decision.ClusterAffinityFilter, Fixed: true, Prepare: clusterAffinity},
 		{Name: "APIEnablement", Fixed: true, Prepare: apiEnablement},
 		{Name: "TaintToleration", Fixed: true, Prepare: taintToleration},
 		{Name: DevicesFilter, Prepare: devices},

@@ -75,13 +75,13 @@ func TestMemoryDoesNotShow(t *testing.T) {
 
 // The first filter in their order gives the reason, whether its answer is remembered or not.
 func TestTheFirstFilterGivesTheReason(t *testing.T) {
-	snapshot := fleet(
-		member("m1", func(c *clusterv1alpha1.Cluster) { c.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} }),
-		member("m2"), member("m3", tainted("k", "v", corev1.TaintEffectNoSchedule)))
-	req := deployment(1, placement(duplicated, affinity(named("m3"))), func(r *decision.Request) { r.Evicting = []string{"m1", "m2"} })
+	leaving := func(c *clusterv1alpha1.Cluster) { c.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} }
+	snapshot := fleet(member("m1", leaving), member("m2"), member("m3", tainted("k", "v", corev1.TaintEffectNoSchedule)), member("m4", leaving))
+	req := deployment(1, placement(duplicated, affinity(named("m1", "m2", "m3"))), func(r *decision.Request) { r.Evicting = []string{"m1", "m2"} })
 	for range 2 {
 		d := profile.Schedule(req, snapshot)
-		want := []string{"m1: ClusterLeaving: is being deleted", "m2: ClusterEviction: is being evicted from", "m3: TaintToleration: has taint k=v:NoSchedule"}
+		want := []string{"m1: ClusterLeaving: is being deleted", "m2: ClusterEviction: is being evicted from", "m3: TaintToleration: has taint k=v:NoSchedule",
+			"m4: ClusterAffinity: is not in clusterAffinity.clusterNames"}
 		if diff := cmp.Diff(want, candidates(d)); diff != "" {
 			t.Errorf("-want +got\n%s", diff)
 		}
