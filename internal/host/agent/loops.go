@@ -126,21 +126,14 @@ func noServices(namespace, name string, _ int32) (*url.URL, error) {
 	return nil, errors.New("an agent calls interpreter webhooks by their URL only, not by Service " + namespace + "/" + name)
 }
 
-// addChecks serves the state of each loop. A replica that does not run the loops is ready.
+// addChecks serves the state of each loop.
 func addChecks(mgr ctrl.Manager, loops *controlloop.Set) error {
 	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
 		return fmt.Errorf("adding a health check: %w", err)
 	}
 	for name, check := range loops.Checks() {
-		err := mgr.AddReadyzCheck(name, func(*http.Request) error {
-			select {
-			case <-mgr.Elected():
-				return check()
-			default:
-				return nil
-			}
-		})
-		if err != nil {
+		check = controlloop.WhenElected(mgr, check)
+		if err := mgr.AddReadyzCheck(name, func(*http.Request) error { return check() }); err != nil {
 			return fmt.Errorf("adding the check of the loop %s: %w", name, err)
 		}
 	}

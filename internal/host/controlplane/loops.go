@@ -39,6 +39,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/features/restore"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver"
 	"github.com/flagship-k8s/flagship/internal/host/interpreter"
+	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
 	"github.com/flagship-k8s/flagship/internal/knowledge/conversion"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
@@ -140,23 +141,11 @@ func setupLoops(ctx context.Context, mgr ctrl.Manager, server *apiserver.Server,
 		}
 	}
 	for name, check := range o.loops.Checks() {
-		server.AddLoop(name, whenElected(mgr, check))
+		server.AddLoop(name, controlloop.WhenElected(mgr, check))
 	}
 	synced := &syncedCaches{templates: h.templates, mgr: mgr, done: make(chan struct{})}
 	server.AddLoop("caches", synced.check)
 	return synced.done, mgr.Add(synced)
-}
-
-// whenElected has a replica that does not run the loops count as ready: it serves the API.
-func whenElected(mgr ctrl.Manager, check func() error) func() error {
-	return func() error {
-		select {
-		case <-mgr.Elected():
-			return check()
-		default:
-			return nil
-		}
-	}
 }
 
 // syncedCaches closes done when the caches of the loops are filled.

@@ -63,3 +63,15 @@ func Track[R comparable](mgr ctrl.Manager, r reconcile.TypedReconciler[R]) recon
 		return r.Reconcile(ctx, request)
 	})
 }
+
+// WhenElected returns a check of a loop that a replica passes which does not run the loops.
+func WhenElected(mgr ctrl.Manager, check func() error) func() error {
+	return func() error {
+		select {
+		case <-mgr.Elected():
+			return check()
+		default:
+			return nil
+		}
+	}
+}
