@@ -71,7 +71,7 @@ func orDisabled(address string) string {
 	return address
 }
 
-// ownCluster reads the Cluster of the agent. What cannot be cured by another try is said at once.
+// ownCluster reads the Cluster of the agent. The agent ends at once for a reason that another try cannot cure.
 func ownCluster(ctx context.Context, hub client.Reader, name string) (*clusterv1alpha1.Cluster, error) {
 	cluster := &clusterv1alpha1.Cluster{}
 	err := hub.Get(ctx, client.ObjectKey{Name: name}, cluster)
