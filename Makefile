@@ -2,7 +2,7 @@
 
 GO      ?= go
 BIN     := bin/flagship
-COMMANDS := flagship flagship-server
+COMMANDS := flagship flagship-server flagship-agent
 PACKAGES = ./...
 # Without cgo the binary is static; -s -w drops 60 MB of symbols.
 export CGO_ENABLED ?= 0
@@ -28,7 +28,7 @@ help: ## Show the targets.
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  \033[1m%-16s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: build
-build: ## Build bin/flagship and bin/flagship-server (the first build compiles Kubernetes: about four minutes on two cores).
+build: ## Build bin/flagship, bin/flagship-server and bin/flagship-agent (the first build compiles Kubernetes: about four minutes on two cores).
 	@mkdir -p bin
 	$(GO) build -ldflags "$(LDFLAGS)" -o bin/ $(COMMANDS:%=./cmd/%)
 
@@ -39,6 +39,12 @@ demo: build ## Start a control plane with two members, propagate nginx, show its
 .PHONY: test
 test: build ## Run every test; needs nothing but Go.
 	FLAGSHIP_BINARY=$(abspath $(BIN)) $(GO) test -timeout 30m $(PACKAGES)
+
+.PHONY: test-pull-mode
+# test/placement has no members: its Clusters are in Pull mode, without agents, and both modes are the same there. Tests that cannot
+# apply in Pull mode call fleettest.NeedsPushMode with the reason: grep -r NeedsPushMode test
+test-pull-mode: build ## Run the tests of the pipeline with members in Pull mode; TESTS=Deletion takes only those whose name matches.
+	FLAGSHIP_BINARY=$(abspath $(BIN)) FLAGSHIP_TEST_SYNC_MODE=Pull $(GO) test -count=1 -timeout 25m -run '$(TESTS)' ./test/pipeline/
 
 .PHONY: test-unit
 test-unit: ## Run the tests that need no API server.
@@ -90,6 +96,10 @@ bench-schedule: build ## Measure the scheduler: pure decisions, then 10,000 bind
 .PHONY: bench-service
 bench-service: build ## Measure how long endpoints take from the member that provides them to those that consume them.
 	@$(BIN) bench services
+
+.PHONY: bench-fleet
+bench-fleet: build ## Measure a control plane with 200 members that are light stand-ins; BENCH="--members 1000 --gone 200" measures more.
+	@$(BIN) bench fleet $(BENCH) --json bin/bench-fleet.json
 
 .PHONY: release
 release: ## Build archives for every platform in dist/, with their checksums; VERSION names them.

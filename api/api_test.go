@@ -1,7 +1,6 @@
 package api_test
 
 import (
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"strings"
 	"testing"
 
@@ -56,38 +55,6 @@ func TestNotYetActiveKindsAreServedAndWarned(t *testing.T) {
 		}
 		if !strings.HasPrefix(warning, kind.Kind+" ") || !strings.HasSuffix(warning, ".") {
 			t.Errorf("%v is warned about with %q; want a sentence about it", kind, warning)
-		}
-	}
-}
-
-func TestNotYetActiveFieldsAreFieldsOfTheirKinds(t *testing.T) {
-	definitions := map[schema.GroupKind]*apiextensionsv1.CustomResourceDefinition{}
-	for _, definition := range allDefinitions(t) {
-		definitions[schema.GroupKind{Group: definition.Spec.Group, Kind: definition.Spec.Names.Kind}] = definition
-	}
-	for kind, inactive := range crds.NotYetActiveFields() {
-		if _, whole := crds.NotYetActive()[kind]; whole || definitions[kind] == nil {
-			t.Errorf("%v is not served, or nothing acts on the whole kind", kind)
-			continue
-		}
-		for _, f := range inactive {
-			for _, version := range definitions[kind].Spec.Versions {
-				at := *version.Schema.OpenAPIV3Schema
-				for _, name := range f.Path {
-					if at.Items != nil {
-						at = *at.Items.Schema
-					}
-					next, ok := at.Properties[name]
-					if !ok {
-						t.Errorf("%v has no field %v in %s: %q is not in its schema", kind, f.Path, version.Name, name)
-						break
-					}
-					at = next
-				}
-			}
-			if !strings.Contains(f.Text, "nothing acts on it") {
-				t.Errorf("%v %v is warned about with %q", kind, f.Path, f.Text)
-			}
 		}
 	}
 }

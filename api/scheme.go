@@ -9,6 +9,7 @@ import (
 	autoscalingv1alpha1 "github.com/flagship-k8s/flagship/api/autoscaling/v1alpha1"
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	configv1alpha1 "github.com/flagship-k8s/flagship/api/config/v1alpha1"
+	fleetv1alpha1 "github.com/flagship-k8s/flagship/api/fleet/v1alpha1"
 	multiclusterv1alpha1 "github.com/flagship-k8s/flagship/api/multicluster/v1alpha1"
 	multiclusterv1beta1 "github.com/flagship-k8s/flagship/api/multicluster/v1beta1"
 	networkingv1alpha1 "github.com/flagship-k8s/flagship/api/networking/v1alpha1"
@@ -25,6 +26,7 @@ func AddToScheme(scheme *runtime.Scheme) error {
 		autoscalingv1alpha1.AddToScheme,
 		clusterv1alpha1.AddToScheme,
 		configv1alpha1.AddToScheme,
+		fleetv1alpha1.AddToScheme,
 		multiclusterv1alpha1.AddToScheme,
 		multiclusterv1beta1.AddToScheme,
 		networkingv1alpha1.AddToScheme,

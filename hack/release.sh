@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds dist/flagship_VERSION_OS_ARCH.tar.gz and dist/flagship-server_VERSION_OS_ARCH.tar.gz for every platform, and dist/SHA256SUMS.
+# Builds dist/COMMAND_VERSION_OS_ARCH.tar.gz of each command for every platform, and dist/SHA256SUMS.
 # usage: release.sh VERSION LDFLAGS
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -9,7 +9,7 @@ rm -rf dist
 mkdir -p dist
 for platform in $platforms; do
   os=${platform%/*} arch=${platform#*/}
-  for command in ${COMMANDS:-flagship flagship-server}; do
+  for command in ${COMMANDS:-flagship flagship-server flagship-agent}; do
     name=${command}_${version#v}_${os}_${arch}
     echo "building $name"
     mkdir "dist/$name"

@@ -21,6 +21,7 @@
 //   - hubstore: finds, watches, reads and writes objects of any kind on the control plane.
 //   - member: one live connection per cluster: clients, caches, health, circuit breaker, work queues.
 //   - dial: connects to a member's API server: its proxy, its trust, which addresses are allowed, its identity.
+//   - tunnel: carries requests to a member over a connection that its agent opened.
 //   - customizations: passes the interpreter customizations of users to the interpreter.
 //   - endpointslices: watches EndpointSlices of members and writes the Works that record and carry them.
 //   - workstatus: writes what apply and observe report about one Work, as one write.
@@ -31,16 +32,19 @@
 //   - policy: which propagation policy a template belongs to, and why the others lost.
 //   - affinity: which clusters a ClusterAffinity selects.
 //   - override: edits of a rendered object for a cluster.
-//   - capacity: how many replicas fit in a cluster.
+//   - capacity: how many replicas fit in a cluster, by its status and by its nodes.
 //   - conversion: what objects become in members, for kinds that are not the same in every cluster.
+//   - explain: the steps of an Explanation, made of the reasons of policy, override and the scheduler, and what of them a user may see.
 //   - events: event values, their reasons, the recorder.
 //   - ownership: which objects in a member belong to this control plane, and which of their fields.
 //   - brake: whether too many objects of a member are to be removed or scaled down at once.
+//   - eviction: the rules of graceful eviction tasks: append, assess, cancel.
 //   - expectations: separates the events of a controller's own writes from those of others.
 //   - fairqueue: a fair queue, so that a namespace with many objects does not delay others.
 //   - backoff: how long controllers wait before they try again, by the reason.
 //   - controlloop: reconciles with a deadline, a panic as an error, metrics, and the state of each loop for /readyz.
 //   - impersonate: who acts in a member for a user of the control plane who uses its proxy.
+//   - atomicfile: files that a reader finds complete at all times.
 //   - version: what was built.
 //
 // # features: each may be deleted without touching another
@@ -49,13 +53,19 @@
 //   - mcsapi: ServiceExports and ServiceImports of SIG-Multicluster's MCS API.
 //   - crds: definitions of kinds across the fleet: their order, and which of their changes do harm.
 //   - resourceclaims: resource claims of v1alpha2: what they become in a member and what their copies add up to.
+//   - deschedule: replicas that cannot run in a cluster move, where the policy requires it.
+//   - appfailover: applications that are unhealthy in a cluster for too long leave it.
+//   - taintpolicies: the taints that ClusterTaintPolicies add to Clusters and remove.
+//   - remedy: the actions that Remedies require of Clusters.
 //   - clusterstatus: reports the state of members as Cluster status, and taints those that are not ready.
 //   - autoscaled: templates whose replicas follow the autoscalers in members.
 //   - namespaces: the namespaces of the control plane in every cluster.
 //   - agents: certificates of agents: requests, approval, renewal, and the bootstrap tokens for the first one.
 //   - enroll: joining and leaving: credentials and their rotation, execution namespaces, cleanup.
 //   - restore: objects in members for which a control plane that was restored from a backup has no Work.
+//   - evict: objects leave clusters that fail, and return.
 //   - limit: how much may be stored for each namespace.
+//   - memberevents: warnings of members about what is propagated become events of templates.
 //
 // # host: the process
 //
@@ -70,8 +80,8 @@
 // # tools: imported by cmd and tests only
 //
 //   - playground: real API servers with simulated nodes, for the demo, tests and benchmarks.
-//   - cli: commands and printers; cli/trial has those that only cmd/flagship links.
-//   - bench: measures the pipeline end to end and prints a table.
+//   - cli: commands and printers; cli/trial and cli/members have those that only cmd/flagship links.
+//   - bench: measures the pipeline end to end and prints a table; bench/standin has light stand-ins for hundreds of members.
 //   - fleettest: helpers for tests, imported by tests only.
 //
 // house_test.go enforces which package may import which.

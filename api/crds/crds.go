@@ -40,7 +40,7 @@ func All() ([]*apiextensionsv1.CustomResourceDefinition, error) {
 }
 
 // relaxPortErrors makes the error of a load balancer's port optional. Upstream's
-// types mark the field both optional and required; the generator believes the
+// types mark the field both optional and required; the generator takes the
 // latter, and a status of a healthy port would be refused.
 func relaxPortErrors(definition *apiextensionsv1.CustomResourceDefinition) {
 	for _, version := range definition.Spec.Versions {

@@ -3,14 +3,15 @@ package main
 
 import (
 	"os"
-	"slices"
 
 	"github.com/spf13/cobra"
 
 	"github.com/flagship-k8s/flagship/internal/tools/cli"
 	"github.com/flagship-k8s/flagship/internal/tools/cli/agents"
 	"github.com/flagship-k8s/flagship/internal/tools/cli/clusters"
+	"github.com/flagship-k8s/flagship/internal/tools/cli/explain"
 	"github.com/flagship-k8s/flagship/internal/tools/cli/interpret"
+	"github.com/flagship-k8s/flagship/internal/tools/cli/members"
 	"github.com/flagship-k8s/flagship/internal/tools/cli/server"
 	"github.com/flagship-k8s/flagship/internal/tools/cli/trial"
 )
@@ -29,6 +30,6 @@ member clusters that the policy chooses, keeps it there, and brings its status b
   flagship demo     see it work: a control plane, two members, an nginx Deployment
   flagship up       a playground with members that are real API servers
   flagship server   the control plane alone`,
-	}, slices.Concat(trial.Commands(s), server.Commands(s), clusters.Commands(s), agents.Commands(s),
-		[]*cobra.Command{interpret.NewCommand(s), cli.NewVersionCommand(s)})...)
+	}, trial.Commands(s), server.Commands(s), clusters.Commands(s), agents.Commands(s), members.Commands(s),
+		[]*cobra.Command{explain.NewCommand(s), interpret.NewCommand(s)})
 }

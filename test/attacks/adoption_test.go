@@ -66,7 +66,7 @@ func TestWhatWasTakenOverIsReleased(t *testing.T) {
 }
 
 // A policy may ask for the deletion of what was taken over, in words.
-func TestWhatWasTakenOverIsDeletedIfAPolicySaysSo(t *testing.T) {
+func TestWhatWasTakenOverIsDeletedIfAPolicyRequiresIt(t *testing.T) {
 	fleet := shared.Start(t)
 	m, ns := fleet.Member("member1"), fleet.Namespace(t)
 	fleettest.ExpectEventually(t, m, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}, fleettest.Exists)

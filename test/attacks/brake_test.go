@@ -44,7 +44,11 @@ func newBraked(t *testing.T) *braked {
 	for i := range fewObjects {
 		few = append(few, fleettest.Deployment(b.ns, fmt.Sprintf("few-%d", i), 3))
 	}
-	b.policy = fleettest.Policy(b.ns, "many", fleettest.To("east"), many...)
+	b.label(t, map[string]string{"tier": "production"})
+	production := policyv1alpha1.Placement{ClusterAffinity: &policyv1alpha1.ClusterAffinity{
+		LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"tier": "production"}},
+	}}
+	b.policy = fleettest.Policy(b.ns, "many", production, many...)
 	fleettest.Create(t, b.hub.Cluster, b.policy, fleettest.Policy(b.ns, "few", fleettest.To("east"), few...))
 	fleettest.Create(t, b.hub.Cluster, many...)
 	fleettest.Create(t, b.hub.Cluster, few...)
@@ -53,6 +57,12 @@ func newBraked(t *testing.T) *braked {
 		fleettest.ExpectEventually(t, b.member.Cluster, fleettest.Deployment(b.ns, fmt.Sprintf("few-%d", i), 3), fleettest.Exists)
 	}
 	return b
+}
+
+// label replaces the labels of the cluster, by which the policy of the many objects selects it.
+func (b *braked) label(t *testing.T, labels map[string]string) {
+	t.Helper()
+	fleettest.Update(t, b.hub.Cluster, &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "east"}}, func(c *clusterv1alpha1.Cluster) { c.Labels = labels })
 }
 
 // count is how many of the many objects the member has.
@@ -212,9 +222,13 @@ func TestMassDeletionWaits(t *testing.T) {
 	b.expectObjects(t, 0)
 }
 
-// TestMassShrinkageWaits scales a Deployment down while too much else is being removed, and releases everything at once.
+// TestMassShrinkageWaits removes too much, first by taking the label from the last cluster that a policy selects. It scales a Deployment
+// down meanwhile, and releases everything at once.
 func TestMassShrinkageWaits(t *testing.T) {
 	b := newBraked(t)
+	b.label(t, nil)
+	b.expectEngaged(t, metav1.ConditionTrue)
+	b.expectMostKept(t, "unlabelled")
 	fleettest.Delete(t, b.hub.Cluster, b.policy)
 	if err := b.hub.DeleteAllOf(t.Context(), &corev1.ConfigMap{}, client.InNamespace(b.ns)); err != nil {
 		t.Fatal(err)

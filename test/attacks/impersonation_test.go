@@ -7,13 +7,16 @@ import (
 	"strings"
 	"testing"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	fleetv1alpha1 "github.com/flagship-k8s/flagship/api/fleet/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/tools/fleettest"
 )
 
@@ -75,6 +78,7 @@ func TestTheImpersonatorActsForThoseOnlyWhoMayUseTheProxy(t *testing.T) {
 
 	t.Run("a stolen token", func(t *testing.T) { stolenImpersonator(t, fleet, ns) })
 
+	explainedIn(t, fleet.Hub.As(t, rest.ImpersonationConfig{UserName: "proxy-user"}), fleet, ns, false)
 	t.Run("through the proxy", func(t *testing.T) {
 		user := fleet.Hub.As(t, rest.ImpersonationConfig{UserName: "proxy-user"})
 		pods := "/apis/cluster.karmada.io/v1alpha1/clusters/member1/proxy/api/v1/namespaces/" + ns + "/configmaps"
@@ -96,6 +100,8 @@ func TestTheImpersonatorActsForThoseOnlyWhoMayUseTheProxy(t *testing.T) {
 		}
 	})
 
+	explainedIn(t, fleet.Hub.As(t, rest.ImpersonationConfig{UserName: "proxy-user"}), fleet, ns, true)
+
 	fleettest.Delete(t, fleet.Hub, grant)
 	fleettest.ExpectEventually(t, member, impersonatorRole(), func(r *rbacv1.ClusterRole) error {
 		if names(r, "users", "proxy-user") || names(r, "groups", "proxy-group") {
@@ -103,6 +109,37 @@ func TestTheImpersonatorActsForThoseOnlyWhoMayUseTheProxy(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// explainedIn has an object in a member explained: the answer has no more than what its author may read through the proxy.
+func explainedIn(t *testing.T, user *fleettest.Cluster, fleet *fleettest.Fleet, ns string, may bool) {
+	t.Helper()
+	if !may {
+		fleettest.Create(t, fleet.Member("member1"), fleettest.ConfigMap(ns, "plain", map[string]string{"key": "hidden"}))
+		fleet.Hub.ClusterRights(t, "proxy-user", rbacv1.PolicyRule{APIGroups: []string{fleetv1alpha1.GroupName}, Resources: []string{"explanations"}, Verbs: []string{"create"}})
+		user.AwaitRight(t, authorizationv1.ResourceAttributes{Verb: "create", Group: fleetv1alpha1.GroupName, Resource: "explanations"})
+	}
+	question := func(member, name string) *fleetv1alpha1.Explanation {
+		return &fleetv1alpha1.Explanation{Spec: fleetv1alpha1.ExplanationSpec{Kind: "ConfigMap", Namespace: ns, Name: name, Member: member}}
+	}
+	for _, q := range []*fleetv1alpha1.Explanation{question("member1", "plain"), question("member1", "absent"), question("member2", "plain")} {
+		err := user.Create(t.Context(), q)
+		if allowed := may && q.Spec.Member == "member1"; !allowed {
+			if !apierrors.IsForbidden(err) || len(q.Status.Steps) > 0 {
+				t.Errorf("%s in %s: %v, want Forbidden", q.Spec.Name, q.Spec.Member, err)
+			}
+			continue
+		}
+		switch {
+		case err != nil:
+			t.Errorf("%s in %s: %v", q.Spec.Name, q.Spec.Member, err)
+		case q.Spec.Name == "absent" && (q.Status.Object != nil || !strings.HasPrefix(q.Status.Summary, "There is no ")):
+			t.Errorf("what is not in the member: %+v", q.Status)
+		case q.Spec.Name == "plain" && !(len(q.Status.Steps) == 2 && q.Status.Steps[0].Message == "no control plane manages it" &&
+			slices.ContainsFunc(q.Status.Steps[1].Fields, func(e fleetv1alpha1.FieldEdit) bool { return e.Path == ".data.key" && e.To == "" })):
+			t.Errorf("what is in the member: %+v", q.Status)
+		}
+	}
 }
 
 // stolenImpersonator uses the token of karmada-impersonator at the member itself.
@@ -134,7 +171,7 @@ func grantIn(t *testing.T, member *fleettest.Cluster, ns string, subjects ...rba
 	t.Helper()
 	role := &rbacv1.Role{
 		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "reader"},
-		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"list"}}},
+		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get", "list"}}},
 	}
 	fleettest.Create(t, member, role, &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "reader"},

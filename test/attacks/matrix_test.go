@@ -23,7 +23,7 @@ import (
 
 var updateMatrix = flag.Bool("update-matrix", false, "write testdata/matrix.txt")
 
-// matrixFile says what each role allows in the tenant's own namespace, or cluster-wide for the operator.
+// matrixFile lists what each role allows in the tenant's own namespace, or cluster-wide for the operator.
 const matrixFile = "testdata/matrix.txt"
 
 // verbs of the matrix.

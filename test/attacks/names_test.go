@@ -60,8 +60,8 @@ func TestNamesThatDifferInCaseAndColonsDoNotCollide(t *testing.T) {
 	})
 }
 
-// TestAManifestOverTheLimitSaysSoOnce: the write was repeated for ever, and the status misled.
-func TestAManifestOverTheLimitSaysSoOnce(t *testing.T) {
+// TestAManifestOverTheLimitHasOneEvent: the write was repeated for ever, and the status misled.
+func TestAManifestOverTheLimitHasOneEvent(t *testing.T) {
 	fleet := shared.Start(t)
 	ns := fleet.Namespace(t)
 	large := fleettest.ConfigMap(ns, "large", map[string]string{"k": strings.Repeat("\x01", 780_000)})

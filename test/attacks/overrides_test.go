@@ -33,7 +33,7 @@ func step(operator policyv1alpha1.OverriderOperator, path, value string) policyv
 	return policyv1alpha1.PlaintextOverrider{Path: path, Operator: operator, Value: apiextensionsv1.JSON{Raw: []byte(value)}}
 }
 
-// refusedAt says that a write was refused as invalid, with a cause at the field.
+// refusedAt reports that a write was refused as invalid, with a cause at the field.
 func refusedAt(err error, field string) error {
 	var status *apierrors.StatusError
 	if !errors.As(err, &status) || status.ErrStatus.Details == nil {

@@ -86,7 +86,7 @@ func TestTheTokenOfAMemberIsWorthNoMoreThanItsRights(t *testing.T) {
 	fleettest.ExpectGone(t, member.Cluster, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "karmada-controller-manager:karmada-" + name}})
 }
 
-// withoutResources is the condition of a Cluster that is ready, and says that its nodes may not be read.
+// withoutResources is the condition of a Cluster that is ready, and reports that its nodes may not be read.
 func withoutResources(c *clusterv1alpha1.Cluster) error {
 	if err := fleettest.ConditionTrue(c.Status.Conditions, clusterv1alpha1.ClusterConditionReady); err != nil {
 		return err

@@ -40,7 +40,7 @@ func TestRollout(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if lines := strings.Split(strings.TrimSpace(all), "\n"); len(lines) != 2 {
-		t.Fatalf("the history has not exactly the newest revision:\n%s", all)
+	if lines := strings.Split(strings.TrimSpace(all), "\n"); len(lines) != 2 || strings.Fields(lines[1])[0] != "1" {
+		t.Fatalf("the history has not exactly the first revision:\n%s", all)
 	}
 }

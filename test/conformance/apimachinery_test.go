@@ -30,7 +30,8 @@ const (
 	prefix = "[sig-api-machinery] "
 	// Specs that need pods wait for them for minutes; a listed one has to pass within listedLimit to be one that passes.
 	listedLimit = time.Minute
-	specLimit   = 10 * time.Minute
+	// The spec of lists that go on after a compaction waits for two compactions, ten minutes, and creates 400 objects before.
+	specLimit = 15 * time.Minute
 	// graceLimit is how long a spec may take to clean up after its limit.
 	graceLimit = 10 * time.Second
 )

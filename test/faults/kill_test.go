@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -57,6 +59,7 @@ func TestControlPlaneIsKilled(t *testing.T) {
 	t.Run("AgainAndAgain", func(t *testing.T) { killedAgainAndAgain(t, hub, member.Cluster) })
 	t.Run("BeforeItWritesTheStatus", func(t *testing.T) { killedBeforeItWritesTheStatus(t, hub, member.Cluster) })
 	t.Run("AfterAKindMeansAnotherThing", func(t *testing.T) { killedAfterAKindMeansAnotherThing(t, hub, member.Cluster) })
+	t.Run("AndItsStorageIsFull", func(t *testing.T) { storageIsFull(t, hub, member) })
 }
 
 // The control plane is killed at random points, also while its loops start, and templates and Works come, change and go
@@ -123,7 +126,7 @@ func killedBeforeItWritesTheStatus(t *testing.T, hub *fleettest.Part, member *fl
 	})
 	expectConverged(t, hub.Cluster, member, "member1", bystanders{})
 
-	// A request of a control plane that is gone may take effect when the next one has looked already.
+	// A request of a control plane that is gone may take effect after the next one has read the member.
 	applied(t, member, shrunk, ns, "shrunk-4")
 	fleettest.ExpectGone(t, member, fleettest.ConfigMap(ns, "shrunk-4", nil))
 	expectConverged(t, hub.Cluster, member, "member1", bystanders{})
@@ -141,8 +144,8 @@ func applied(t *testing.T, member *fleettest.Cluster, w *workv1alpha1.Work, ns, 
 	}
 }
 
-// What users say about a kind changes, and the control plane is killed before it can do anything about it. When it is back
-// it looks again at all that followed from what they said before.
+// The interpreter customization of a kind changes, and the control plane is killed before it can react. When it is back
+// it reconciles everything that depends on it.
 func killedAfterAKindMeansAnotherThing(t *testing.T, hub *fleettest.Part, member *fleettest.Cluster) {
 	ns := namespace(t, hub.Cluster, "meaning")
 	web := fleettest.Deployment(ns, "web", 1)
@@ -196,6 +199,54 @@ func killedAfterAKindMeansAnotherThing(t *testing.T, hub *fleettest.Part, member
 	hub.Kill()
 	hub.Start(t)
 	expect(1, 0, 0, workv1alpha1.ResourceUnhealthy) // the member runs no controllers
+}
+
+// The database of a control plane is full: writes are refused, and what is in the member stays and is corrected there. When objects are
+// deleted, the control plane accepts writes again, without a restart, and everything converges.
+func storageIsFull(t *testing.T, hub, member *fleettest.Part) {
+	const free, large = 16 << 20, 900 << 10
+	hub.Kill()
+	database, err := os.Stat(filepath.Join(hub.Dir, "etcd", "member", "snap", "db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	hub.Start(t, fmt.Sprintf("--storage-quota=%d", database.Size()+free))
+	g := &ground{t: t, hub: hub.Cluster, member: member.Cluster, cluster: "member1", ns: namespace(t, hub.Cluster, "full")}
+	everything := fleettest.Policy(g.ns, "everything", fleettest.To(g.cluster))
+	everything.Spec.ResourceSelectors = []policyv1alpha1.ResourceSelector{{APIVersion: "v1", Kind: "ConfigMap"}}
+	fleettest.Create(t, hub.Cluster, everything)
+	g.put("kept", 4, "1")
+	g.put("dropped", 2, "1")
+	g.converges()
+
+	filler := namespace(t, hub.Cluster, "filler")
+	text := map[string]string{"filler": strings.Repeat("x", large)}
+	for i := 0; err == nil; i++ {
+		if i > 2*int(database.Size()+free)/large {
+			t.Fatal("the quota has no effect")
+		}
+		err = hub.Create(t.Context(), fleettest.ConfigMap(filler, fmt.Sprintf("large-%d", i), text))
+	}
+	full := func(err error) bool { return err != nil && strings.Contains(err.Error(), "database space exceeded") }
+	if !full(err) {
+		t.Fatalf("a write to a full database: %v", err)
+	}
+	kept := fleettest.ConfigMap(g.ns, "kept-0", map[string]string{"value": "2"})
+	if err := change(t.Context(), hub.Cluster, kept); !full(err) {
+		t.Errorf("an update of a template: %v", err)
+	}
+	fleettest.Delete(t, member.Cluster, fleettest.ConfigMap(g.ns, "kept-1", nil))
+	fleettest.ExpectEventually(t, member.Cluster, fleettest.ConfigMap(g.ns, "kept-1", nil), func(c *corev1.ConfigMap) error {
+		return same("value", "1", c.Data["value"])
+	})
+	g.drop("dropped", 2)
+
+	if err := hub.DeleteAllOf(t.Context(), &corev1.ConfigMap{}, client.InNamespace(filler)); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "a template is updated", func(ctx context.Context) error { return change(ctx, hub.Cluster, kept) })
+	g.put("late", 2, "1")
+	g.converges()
 }
 
 func same[T comparable](what string, want, got T) error {

@@ -1,5 +1,5 @@
 // Package faults_test makes parts fail, real processes of which every one can be killed alone, and then checks the
-// same questions: are the members what their Works say, is anything of ours left over, was anything touched that is not
+// same questions: do the members have what their Works contain, is anything of ours left over, was anything touched that is not
 // ours, and are the conditions true?
 package faults_test
 
@@ -101,7 +101,7 @@ func (b bystanders) untouched(ctx context.Context) error {
 	return nil
 }
 
-// expectCarried waits until every ConfigMap of a namespace has one binding, which says that it is applied, and one Work
+// expectCarried waits until every ConfigMap of a namespace has one binding, whose condition is that it is applied, and one Work
 // with its content, and there are no others.
 func expectCarried(t *testing.T, hub *fleettest.Cluster, cluster, ns string) {
 	t.Helper()
@@ -155,10 +155,10 @@ func carried(ctx context.Context, hub *fleettest.Cluster, cluster, ns string) er
 	return nil
 }
 
-// expectConverged waits until the ConfigMaps of a member are exactly what its Works say, and the Works say so.
+// expectConverged waits until the ConfigMaps of a member are exactly what its Works contain, with the conditions for it.
 func expectConverged(t *testing.T, hub, member *fleettest.Cluster, cluster string, foreign bystanders) {
 	t.Helper()
-	eventually(t, cluster+" is what its Works say", func(ctx context.Context) error {
+	eventually(t, cluster+" has what its Works contain", func(ctx context.Context) error {
 		wanted, err := wantedOf(ctx, hub, cluster)
 		if err != nil {
 			return err
@@ -170,7 +170,7 @@ func expectConverged(t *testing.T, hub, member *fleettest.Cluster, cluster strin
 	}
 }
 
-// wantedOf reads what the Works of a cluster order, if all of them say that it is done.
+// wantedOf reads what the Works of a cluster contain, if all of them are applied.
 func wantedOf(ctx context.Context, hub *fleettest.Cluster, cluster string) (map[types.NamespacedName]corev1.ConfigMap, error) {
 	works := &workv1alpha1.WorkList{}
 	if err := hub.List(ctx, works, client.InNamespace(workv1alpha1.ExecutionNamespace(cluster))); err != nil {

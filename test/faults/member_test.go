@@ -23,9 +23,11 @@ import (
 	"github.com/flagship-k8s/flagship/internal/tools/fleettest"
 )
 
-// impatient are the flags of a control plane that calls a member lost, and an object ill, after seconds.
-var impatient = []string{
+// shortTimes are the flags of a control plane for which a member is unreachable, and an object degraded, after seconds.
+var shortTimes = []string{
 	"--cluster-probe-period=1s", "--cluster-failure-threshold=2s", "--cluster-success-threshold=1s", fmt.Sprintf("--degraded-after=%s", degradedAfter),
+	"--cluster-failover-grace-period=1s", "--failover-observation-period=1s", "--cluster-eviction-rate=1",
+	"--descheduling-interval=1s", "--unschedulable-threshold=2s",
 }
 
 const degradedAfter = 3 * time.Second
@@ -67,7 +69,7 @@ func (g *ground) drop(prefix string, n int) {
 	}
 }
 
-// agrees waits until the member is what its Works say; converges, until the Works are also what the templates say.
+// agrees waits until the member has what its Works contain; converges, until the Works also have what the templates contain.
 func (g *ground) agrees() {
 	g.t.Helper()
 	expectConverged(g.t, g.hub, g.member, g.cluster, g.foreign)
@@ -91,7 +93,10 @@ func (g *ground) work(name string) *workv1alpha1.Work {
 
 // One control plane, which is not killed, for members that fail in every way.
 func TestMembersFail(t *testing.T) {
-	hub := fleettest.StartHub(t, impatient...)
+	hub := fleettest.StartHub(t, shortTimes...)
+	t.Run("AsAWholeZone", func(t *testing.T) { zoneFails(t, hub) })
+	t.Run("AndTheirWorkloadsMove", func(t *testing.T) { workloadsMove(t, hub) })
+	t.Run("AndTheirObjectsMove", func(t *testing.T) { objectsMove(t, hub) })
 	t.Run("AndComeBackFromABackup", func(t *testing.T) { comesBackFromABackup(t, hub) })
 	t.Run("AndAreLostForLong", func(t *testing.T) { isLostForLong(t, hub) })
 	t.Run("AndRunOutOfSpace", func(t *testing.T) { runsOutOfSpace(t, hub) })
@@ -129,12 +134,12 @@ func comesBackFromABackup(t *testing.T, hub *fleettest.Part) {
 	g.converges()
 	expectNoStorm(t, member.Cluster, (older-2)+lacking+2+2+removed+2+2) // two of the older ones were dropped meanwhile
 
-	// It does not come back. What is to be removed there waits, and says so, until the cluster is given up.
+	// It does not come back. What is to be removed there waits, with a condition, until the cluster is given up.
 	member.Kill()
 	two := byHand("restored", g.ns, "two", 2, nil)
 	fleettest.Delete(t, hub.Cluster, two)
 	fleettest.ExpectEventually(t, hub.Cluster, two, func(w *workv1alpha1.Work) error {
-		return says(w, workv1alpha1.WorkApplied, metav1.ConditionFalse, "Waiting for the cluster, to remove what was applied there")
+		return hasMessage(w, workv1alpha1.WorkApplied, metav1.ConditionFalse, "Waiting for the cluster, to remove what was applied there")
 	})
 	cluster := &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "restored"}}
 	fleettest.Delete(t, hub.Cluster, cluster)
@@ -162,7 +167,7 @@ func expectNoStorm(t *testing.T, member *fleettest.Cluster, objects int) {
 	}
 }
 
-// A member that does not answer for longer than every timeout: what was seen last is kept and called what it is, on the
+// A member that does not answer for longer than every timeout: the last known state is kept and marked as such, on the
 // Work, on the binding and on the template, and all is well by itself when the member is back.
 func isLostForLong(t *testing.T, hub *fleettest.Part) {
 	// Longer than a request, a probe, the ping of a connection and the longest backoff of a watch.
@@ -184,7 +189,7 @@ func isLostForLong(t *testing.T, hub *fleettest.Part) {
 	over := time.NewTimer(long)
 	fleettest.ExpectEventually(t, hub.Cluster, &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "lost"}}, func(c *clusterv1alpha1.Cluster) error {
 		if meta.IsStatusConditionTrue(c.Status.Conditions, clusterv1alpha1.ClusterConditionReady) {
-			return fmt.Errorf("it passes for ready")
+			return fmt.Errorf("it is ready")
 		}
 		return nil
 	})
@@ -201,7 +206,7 @@ func isLostForLong(t *testing.T, hub *fleettest.Part) {
 	fleettest.Create(t, hub.Cluster, late)
 	for _, w := range []*workv1alpha1.Work{g.work("kept-0"), late} {
 		fleettest.ExpectEventually(t, hub.Cluster, w, func(w *workv1alpha1.Work) error {
-			return says(w, workv1alpha1.WorkApplied, metav1.ConditionFalse, "cluster")
+			return hasMessage(w, workv1alpha1.WorkApplied, metav1.ConditionFalse, "cluster")
 		})
 	}
 	hub.Kill()
@@ -218,25 +223,25 @@ func isLostForLong(t *testing.T, hub *fleettest.Part) {
 	fleettest.ExpectEventually(t, hub.Cluster, web, current(2))
 }
 
-// unreachable is the condition of a Work whose member cannot be seen.
+// unreachable is the condition of a Work whose member is unreachable.
 func unreachable(w *workv1alpha1.Work) error {
-	if err := says(w, workv1alpha1.WorkAvailable, metav1.ConditionUnknown, "cannot be reached"); err != nil {
+	if err := hasMessage(w, workv1alpha1.WorkAvailable, metav1.ConditionUnknown, "cannot be reached"); err != nil {
 		return err
 	}
 	for _, s := range w.Status.ManifestStatuses {
 		if s.Health != workv1alpha1.ResourceUnknown {
-			return fmt.Errorf("%s %s passes for %s", s.Identifier.Kind, s.Identifier.Name, s.Health)
+			return fmt.Errorf("the health of %s %s is %s", s.Identifier.Kind, s.Identifier.Name, s.Health)
 		}
 	}
 	return nil
 }
 
-func says(w *workv1alpha1.Work, kind string, status metav1.ConditionStatus, text string) error {
+func hasMessage(w *workv1alpha1.Work, kind string, status metav1.ConditionStatus, text string) error {
 	if err := is(w, kind, status); err != nil {
 		return err
 	}
 	if c := meta.FindStatusCondition(w.Status.Conditions, kind); !strings.Contains(c.Message, text) {
-		return fmt.Errorf("%s says %q, want something with %q", kind, c.Message, text)
+		return fmt.Errorf("the message of %s is %q, want %q in it", kind, c.Message, text)
 	}
 	return nil
 }
@@ -306,7 +311,7 @@ func runsOutOfSpace(t *testing.T, hub *fleettest.Part) {
 		w := byHand("full", g.ns, fmt.Sprintf("large-%d", i), 1, filler)
 		fleettest.Create(t, hub.Cluster, w)
 		fleettest.ExpectEventually(t, hub.Cluster, w, func(w *workv1alpha1.Work) error {
-			if says(w, workv1alpha1.WorkApplied, metav1.ConditionFalse, "database space exceeded") == nil {
+			if hasMessage(w, workv1alpha1.WorkApplied, metav1.ConditionFalse, "database space exceeded") == nil {
 				refused = w
 				return nil
 			}
@@ -322,7 +327,7 @@ func runsOutOfSpace(t *testing.T, hub *fleettest.Part) {
 	g.put("small", 1, "2")
 	g.put("late", 2, "1")
 	fleettest.ExpectEventually(t, hub.Cluster, g.work("late-0"), func(w *workv1alpha1.Work) error {
-		return says(w, workv1alpha1.WorkApplied, metav1.ConditionFalse, "database space exceeded")
+		return hasMessage(w, workv1alpha1.WorkApplied, metav1.ConditionFalse, "database space exceeded")
 	})
 	member.Kill()
 	member.Start(t, fmt.Sprintf("--storage-quota=%d", 4*quota))
@@ -339,12 +344,15 @@ func misbehaves(t *testing.T, hub *fleettest.Part) {
 	g.put("dropped", 20, "0")
 	g.converges()
 
+	t.Run("ItsCertificateIsNotValid", func(t *testing.T) {
+		proxy.ExpectCertificates(t, hub.Cluster, &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "rogue"}})
+	})
 	t.Run("AnObjectIsIllForLong", func(t *testing.T) { isIllForLong(t, hub.Cluster, member.Cluster, g.ns) })
 
 	var received atomic.Int64
 	faults := []struct {
 		name string
-		// hopeless means that no request succeeds, which the condition of a Work has to say.
+		// hopeless means that no request succeeds, which the condition of a Work reports.
 		hopeless bool
 		// unseen means that no condition changes: Works that do not change are not written.
 		unseen bool
@@ -449,7 +457,7 @@ func isIllForLong(t *testing.T, hub, member *fleettest.Cluster, ns string) {
 		})
 	}
 	ill := expect("never well", metav1.ConditionTrue, metav1.ConditionTrue)
-	if err := says(ill, workv1alpha1.WorkDegraded, metav1.ConditionTrue, "Deployment "+ns+"/ill"); err != nil {
+	if err := hasMessage(ill, workv1alpha1.WorkDegraded, metav1.ConditionTrue, "Deployment "+ns+"/ill"); err != nil {
 		t.Error(err)
 	}
 	applied, degraded := meta.FindStatusCondition(ill.Status.Conditions, workv1alpha1.WorkApplied), meta.FindStatusCondition(ill.Status.Conditions, workv1alpha1.WorkDegraded)

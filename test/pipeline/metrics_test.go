@@ -37,6 +37,7 @@ func page(ctx context.Context, config *rest.Config, path string) (code int, body
 // TestEveryLoopIsMeasured: what the control plane, controller-runtime, client-go and the API server measure is on one page, and
 // the page for the control plane's own metrics has nothing that is not documented.
 func TestEveryLoopIsMeasured(t *testing.T) {
+	fleettest.NeedsPushMode(t, "the control plane itself applies nothing and observes nothing, and has no figures of that")
 	fleet := shared.Start(t)
 	ns := fleet.Namespace(t)
 	settings := fleettest.ConfigMap(ns, "settings", map[string]string{"a": "1"})

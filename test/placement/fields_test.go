@@ -70,7 +70,7 @@ func repeats(policy policyv1alpha1.Propagation, priority int32) func(workv1alpha
 }
 
 // Both kinds of policy hand on all that they say, at first and when they change.
-func TestWhatAPolicySaysReachesItsBindings(t *testing.T) {
+func TestTheRulesOfAPolicyReachItsBindings(t *testing.T) {
 	fleet, ns := start(t)
 	settings := fleettest.ConfigMap(ns, "settings", nil)
 	settings.Labels = map[string]string{"team": "red", "shard": "1"}
@@ -133,7 +133,7 @@ func TestDependentOverridesComeFirst(t *testing.T) {
 }
 
 // Who wins, and what decided against each of the others.
-func TestAnEventSaysWhichPolicyWon(t *testing.T) {
+func TestAnEventReportsWhichPolicyWon(t *testing.T) {
 	fleet, ns := start(t)
 	settings := fleettest.ConfigMap(ns, "settings", nil)
 	named, later := fleettest.Policy(ns, "named", fleettest.To("east-1"), settings), fleettest.Policy(ns, "later", fleettest.To("east-2"), settings)

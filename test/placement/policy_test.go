@@ -213,7 +213,7 @@ func TestAPolicyMayNameAnOlderVersion(t *testing.T) {
 	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "HorizontalPodAutoscaler", "web"), placed("east-1"))
 }
 
-func TestAnEventSaysWhyNoPolicyApplies(t *testing.T) {
+func TestAnEventReportsWhyNoPolicyApplies(t *testing.T) {
 	fleet, ns := start(t)
 	policy := fleettest.Policy(ns, "front", fleettest.To("east-1"))
 	policy.Spec.ResourceSelectors = []policyv1alpha1.ResourceSelector{

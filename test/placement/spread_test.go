@@ -141,7 +141,7 @@ func TestRegionsByHand(t *testing.T) {
 	}
 }
 
-func TestWhatDoesNotFitSaysWhy(t *testing.T) {
+func TestWhatDoesNotFitHasAReason(t *testing.T) {
 	fleet, ns := start(t)
 	onlyPaper(t, fleet)
 	for _, name := range []string{"east-1", "east-2", "west-1"} {

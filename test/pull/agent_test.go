@@ -122,7 +122,7 @@ func (a *agent) work(namespace, deployment string) *workv1alpha1.Work {
 	}}
 }
 
-// run says that a Deployment was applied and has its replicas.
+// run reports that a Deployment was applied and has its replicas.
 func (a *agent) run(work *workv1alpha1.Work, replicas int) {
 	a.t.Helper()
 	fleettest.UpdateStatus(a.t, a.hub, work, func(w *workv1alpha1.Work) {
@@ -143,7 +143,7 @@ func (a *agent) run(work *workv1alpha1.Work, replicas int) {
 	})
 }
 
-// release says that the objects of a Work that is being deleted are gone.
+// release reports that the objects of a Work that is being deleted are gone.
 func (a *agent) release(work *workv1alpha1.Work) {
 	a.t.Helper()
 	fleettest.Update(a.t, a.hub, work, func(w *workv1alpha1.Work) { controllerutil.RemoveFinalizer(w, workv1alpha1.ExecutionFinalizer) })

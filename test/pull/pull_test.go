@@ -172,7 +172,7 @@ func neverReports(t *testing.T, hub *fleettest.Part) {
 		ready(metav1.ConditionUnknown, clusterv1alpha1.ClusterStatusNeverUpdatedReason, clusterv1alpha1.TaintClusterUnreachable))
 }
 
-// ready is the condition of a Cluster that says so, and has no condition taint but the given one.
+// ready expects a condition Ready of a Cluster, and no condition taint but the given one.
 func ready(status metav1.ConditionStatus, reason, taint string) func(*clusterv1alpha1.Cluster) error {
 	return func(c *clusterv1alpha1.Cluster) error {
 		r := meta.FindStatusCondition(c.Status.Conditions, clusterv1alpha1.ClusterConditionReady)

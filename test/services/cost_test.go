@@ -1,16 +1,20 @@
 package services_test
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"net/http"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/rest"
 
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/tools/fleettest"
 )
 
@@ -31,6 +35,19 @@ func (a apart) price(t *testing.T) {
 		address := fmt.Sprintf("192.0.2.%d", i+2)
 		patch(t, a.east.Cluster, slice, fmt.Sprintf(`{"endpoints":[{"addresses":[%q]}]}`, address))
 		expectImported(t, a.west.Cluster, service, has([]string{address}))
+		// The next change would make the status of this one a conflict, if it is not written yet.
+		fleettest.ExpectListed(t, a.hub.Cluster, &workv1alpha1.WorkList{}, workv1alpha1.ExecutionNamespace(a.west.Name), func(works *workv1alpha1.WorkList) error {
+			for _, work := range works.Items {
+				manifest := work.Spec.Workload.Manifests[0].Raw
+				if !bytes.Contains(manifest, []byte(strconv.Quote(address))) || !bytes.Contains(manifest, []byte(strconv.Quote(ns))) {
+					continue
+				}
+				if c := meta.FindStatusCondition(work.Status.Conditions, workv1alpha1.WorkApplied); c != nil && c.ObservedGeneration == work.Generation {
+					return nil
+				}
+			}
+			return fmt.Errorf("no Work with the address %s is applied", address)
+		})
 	}
 	written := fleettest.CountRequests(t, a.hub.Cluster).Since(hub).Of("works", "multiclusterservices", "resourcebindings", "services").Writes()
 	if total := written.Total(); total > changes*3 || total < changes*2 {

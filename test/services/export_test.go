@@ -316,7 +316,7 @@ func TestExportConflicts(t *testing.T) {
 }
 
 // TestExportMustBeValid: without a Service, or with one that has no endpoints by its nature, nothing is imported, and the
-// export says why; once there is one, it is.
+// export reports why; once there is one, it is.
 func TestExportMustBeValid(t *testing.T) {
 	fleet := shared.Start(t)
 	ns := fleet.Namespace(t)
@@ -349,23 +349,34 @@ func TestExportMustBeValid(t *testing.T) {
 // imported.
 func TestImportFollowsTheNamespace(t *testing.T) {
 	fleet := shared.Start(t)
-	ns := "members-only"
 	expectDefined(t, fleet, "default")
 	m1, m2, m3 := fleet.Member("member1"), fleet.Member("member2"), fleet.Member("member3")
-	space := func() *corev1.Namespace { return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}} }
-	fleettest.Create(t, m1, space())
-	fleettest.Create(t, m2, space())
-	service := fleettest.Service(ns, "web")
+	space := func(name string) *corev1.Namespace {
+		return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	}
+	fleettest.Create(t, m1, space("members-only"))
+	fleettest.Create(t, m2, space("members-only"))
+	service := fleettest.Service("members-only", "web")
 	exportIn(t, m1, service)
 	expectImport(t, m1, service, usable("member1"))
 	expectImport(t, m2, service, usable("member1"))
 	fleettest.ExpectAbsent(t, m3, importOf(service))
 	fleettest.ExpectAbsent(t, fleet.Hub, importOf(service))
-
-	fleettest.Create(t, m3, space())
+	// The control plane has no connection to a member with an agent, which has the namespaces of the control plane.
+	fleettest.Create(t, fleet.Hub, space("members-only"))
 	expectImport(t, m3, service, usable("member1"))
 	fleettest.Delete(t, m1, export(service))
 	fleettest.ExpectGone(t, m3, importOf(service))
+
+	fleettest.Create(t, m1, space("members-later"))
+	later := fleettest.Service("members-later", "web")
+	exportIn(t, m1, later)
+	expectImport(t, m1, later, usable("member1"))
+	fleettest.ExpectAbsent(t, m2, importOf(later))
+	fleettest.Create(t, m2, space("members-later"))
+	expectImport(t, m2, later, usable("member1"))
+	fleettest.Delete(t, m1, export(later))
+	fleettest.ExpectGone(t, m2, importOf(later))
 }
 
 // TestImportByPolicy: an export and an import that a user makes on the control plane go where policies take them, in either

@@ -98,7 +98,7 @@ func ofFamilies(s *corev1.Service, want ...corev1.IPFamily) error {
 	return nil
 }
 
-// exports: an import of IPv6 has an address of it where there is one, and says where there is none.
+// exports: an import of IPv6 has an address of it where there is one, and reports where there is none.
 func (a ofOneFamily) exports(t *testing.T) {
 	service := fleettest.Service("default", "exported")
 	service.Spec.Selector = nil

@@ -96,7 +96,7 @@ func TestPolicyGivesWayAndGetsItBack(t *testing.T) {
 }
 
 // TestPolicyEndsMeanwhile: a Service that no policy selects any more when its MultiClusterService goes is left nowhere, and
-// one that a policy has come to select since stays where the policy wants it.
+// one that a policy has come to select since stays where the policy requires it.
 func TestPolicyEndsMeanwhile(t *testing.T) {
 	fleet := shared.Start(t)
 	ns := fleet.Namespace(t)

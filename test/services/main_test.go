@@ -24,8 +24,8 @@ import (
 )
 
 // shared is three members with workload controllers, a scheduler and simulated nodes. Their pods have addresses of
-// different ranges.
-var shared = fleettest.Shared{Options: fleettest.Options{Members: 3}}
+// different ranges. The third has an agent, so that endpoints and exports go between members of both modes.
+var shared = fleettest.Shared{Options: fleettest.Options{Members: 3, Args: []string{"--pull", "member3"}}}
 
 func TestMain(m *testing.M) { shared.Main(m) }
 

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/tools/fleettest"
@@ -19,6 +20,7 @@ const (
 	takenPort       = 30077
 	takenHealthPort = 30078
 	otherPort       = 30079
+	exchangedPort   = 30080 // and the two after it
 )
 
 // TestNodePortsAreEqual: members have the node ports of the hub, but for those that another Service has; these follow when they are
@@ -84,6 +86,60 @@ func TestNodePortsAreEqual(t *testing.T) {
 	fleettest.Update(t, fleet.Hub, web, func(s *corev1.Service) { s.Spec.Ports[1].NodePort = otherPort })
 	for _, m := range []*fleettest.Cluster{m1, m2} {
 		fleettest.ExpectEventually(t, m, web, nodePorts(takenPort, otherPort))
+	}
+}
+
+// TestNodePortsAreExchanged: two Services take each other's node port, which neither has free for the other.
+func TestNodePortsAreExchanged(t *testing.T) {
+	fleet := shared.Start(t)
+	ns := fleet.Namespace(t)
+	m1 := fleet.Member("member1")
+	one, two := nodePortService(ns, "one", exchangedPort, 0), nodePortService(ns, "two", exchangedPort+1, 0)
+	policy := fleettest.Policy(ns, "both", fleettest.To("member1"), one, two)
+	fleettest.Create(t, fleet.Hub, one, two, policy)
+	first := func(want int32) func(*corev1.Service) error {
+		return func(s *corev1.Service) error {
+			if got := s.Spec.Ports[0].NodePort; got != want {
+				return fmt.Errorf("its node port is %d, want %d", got, want)
+			}
+			return nil
+		}
+	}
+	fleettest.ExpectEventually(t, m1, one, first(exchangedPort))
+	fleettest.ExpectEventually(t, m1, two, first(exchangedPort+1))
+	suspended := func(want bool) {
+		fleettest.Update(t, fleet.Hub, policy, func(p *policyv1alpha1.PropagationPolicy) {
+			p.Spec.Suspension = &policyv1alpha1.Suspension{Dispatching: &want}
+		})
+		for _, service := range []*corev1.Service{one, two} {
+			fleettest.ExpectEventually(t, fleet.Hub, workOf("member1", service), func(w *workv1alpha1.Work) error {
+				if (w.Spec.SuspendDispatching != nil && *w.Spec.SuspendDispatching) != want {
+					return fmt.Errorf("suspendDispatching is %v", w.Spec.SuspendDispatching)
+				}
+				return nil
+			})
+		}
+	}
+	suspended(true) // so that the member sees the last step only
+	for _, step := range []struct {
+		service *corev1.Service
+		port    int32
+	}{{one, exchangedPort + 2}, {two, exchangedPort}, {one, exchangedPort + 1}} {
+		fleettest.Update(t, fleet.Hub, step.service, func(s *corev1.Service) { s.Spec.Ports[0].NodePort = step.port })
+	}
+	for service, port := range map[*corev1.Service]int{one: exchangedPort + 1, two: exchangedPort} {
+		fleettest.ExpectEventually(t, fleet.Hub, workOf("member1", service), func(w *workv1alpha1.Work) error {
+			if raw := string(w.Spec.Workload.Manifests[0].Raw); !strings.Contains(raw, fmt.Sprint(port)) {
+				return fmt.Errorf("it orders %s", raw)
+			}
+			return nil
+		})
+	}
+	suspended(false)
+	fleettest.ExpectEventually(t, m1, one, first(exchangedPort+1))
+	fleettest.ExpectEventually(t, m1, two, first(exchangedPort))
+	for _, service := range []*corev1.Service{one, two} {
+		fleettest.ExpectEventually(t, fleet.Hub, workOf("member1", service), appliedIs(isTrue, "", ""))
 	}
 }
 

@@ -256,8 +256,9 @@ func TestEverythingGoesWithTheNamespace(t *testing.T) {
 	}
 }
 
-// TestAProviderInPullMode: endpoints are not collected there, and the MultiClusterService says so; the other providers are collected.
-func TestAProviderInPullMode(t *testing.T) {
+// TestAProviderWithoutAnAgent: nothing collects the endpoints of a member in Pull mode whose agent does not run, and the condition of the
+// MultiClusterService names it; the other providers are collected.
+func TestAProviderWithoutAnAgent(t *testing.T) {
 	fleet := shared.Start(t)
 	ns := fleet.Namespace(t)
 	remote := &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "remote"}, Spec: clusterv1alpha1.ClusterSpec{SyncMode: clusterv1alpha1.Pull}}
@@ -267,5 +268,5 @@ func TestAProviderInPullMode(t *testing.T) {
 	fleettest.Create(t, fleet.Hub, mcs)
 	one := ownAddresses(t, fleet.Member("member1"), service, 1)
 	expectImported(t, fleet.Member("member2"), service, has(one))
-	fleettest.ExpectEventually(t, fleet.Hub, mcs, conditionIs(exchanged, isFalse, "cluster remote is in pull mode"))
+	fleettest.ExpectEventually(t, fleet.Hub, mcs, conditionIs(exchanged, isFalse, "cluster remote: no EndpointSlice of the Service was found yet"))
 }

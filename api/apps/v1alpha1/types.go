@@ -81,7 +81,7 @@ type WorkloadRebalancerStatus struct {
 	FinishTime *metav1.Time `json:"finishTime,omitempty"`
 }
 
-// RebalanceResult says how the request for one workload ended.
+// RebalanceResult is how the request for one workload ended.
 type RebalanceResult string
 
 // The values of RebalanceResult.
@@ -90,7 +90,7 @@ const (
 	RebalanceFailed     RebalanceResult = "Failed"
 )
 
-// RebalanceFailedReason says why the request for one workload failed.
+// RebalanceFailedReason is the reason why the request for one workload failed.
 type RebalanceFailedReason string
 
 // RebalanceObjectNotFound means that the workload has no binding.

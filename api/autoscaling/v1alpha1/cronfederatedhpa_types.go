@@ -36,7 +36,7 @@ type CronFederatedHPAList struct {
 	Items           []CronFederatedHPA `json:"items"`
 }
 
-// CronFederatedHPASpec says what is scaled, and when.
+// CronFederatedHPASpec describes what is scaled, and when.
 type CronFederatedHPASpec struct {
 	// The workload to scale, or the FederatedHPA whose bounds to move.
 	// +required

@@ -24,7 +24,7 @@ type FederatedHPA struct {
 	// +required
 	Spec FederatedHPASpec `json:"spec"`
 
-	// What the autoscaler sees and wants, as in a HorizontalPodAutoscaler.
+	// What the autoscaler measures and decides, as in a HorizontalPodAutoscaler.
 	// +optional
 	Status autoscalingv2.HorizontalPodAutoscalerStatus `json:"status,omitempty"`
 }
@@ -38,7 +38,7 @@ type FederatedHPAList struct {
 	Items           []FederatedHPA `json:"items"`
 }
 
-// FederatedHPASpec says what is scaled, by what, and between which bounds.
+// FederatedHPASpec describes what is scaled, by what, and between which bounds.
 //
 // +kubebuilder:validation:XValidation:rule="self.maxReplicas >= 1",fieldPath=".maxReplicas",message="maxReplicas must be at least 1"
 // +kubebuilder:validation:XValidation:rule="!has(self.minReplicas) || (self.minReplicas >= 1 && self.minReplicas <= self.maxReplicas)",fieldPath=".minReplicas",message="minReplicas must be at least 1 and not greater than maxReplicas"
@@ -55,7 +55,7 @@ type FederatedHPASpec struct {
 	// +required
 	MaxReplicas int32 `json:"maxReplicas"`
 
-	// What to scale by; the metric that wants the most replicas decides. Default: 80
+	// What to scale by; the metric that results in the most replicas decides. Default: 80
 	// percent use of requested CPU on average.
 	// +optional
 	Metrics []autoscalingv2.MetricSpec `json:"metrics,omitempty"`

@@ -20,8 +20,40 @@ const (
 	AgentBootstrappersGroup = "system:bootstrappers:karmada:default-cluster-token"
 )
 
+// KarmadaRegistrar stands in the place of a cluster in the name of the user as which karmadactl prepares a registration.
+const KarmadaRegistrar = "rbac-generator"
+
+// AgentCredentialsAnnotation on a Cluster lists the certificates of its karmada-agent, separated by commas, as the API server identifies
+// credentials. Such a certificate names no Cluster object: without this list, that of an earlier Cluster of the name would be of use.
+const AgentCredentialsAnnotation = "flagship.io/agent-credentials"
+
 // TokenClusterAnnotation, on the Secret of a bootstrap token, names the only Cluster whose agent can be registered with the token.
 const TokenClusterAnnotation = "flagship.io/registers-cluster"
+
+// KarmadaElectionLease returns the name of the Lease in SystemNamespace by which the karmada-agents of a Cluster elect one.
+func KarmadaElectionLease(cluster string) string { return "karmada-agent-" + cluster }
+
+// KarmadaAgentSecrets returns the names of the Secrets in ClusterNamespace to which a karmada-agent writes credentials of its member.
+func KarmadaAgentSecrets(cluster string) []string {
+	return []string{cluster, ImpersonatorSecretName(cluster)}
+}
+
+// KarmadaAgentRole returns the name of the role, and of its binding, that karmadactl creates for the agent of a Cluster: a ClusterRole
+// without a namespace, a Role in ClusterNamespace and one in the execution namespace.
+func KarmadaAgentRole(cluster, namespace string) string {
+	name := "system:karmada:" + cluster + ":agent"
+	switch namespace {
+	case "":
+		return name
+	case ClusterNamespace:
+		return name + "-secret"
+	default:
+		return name + "-work"
+	}
+}
+
+// TunnelSubresource is the subresource of a Cluster at which its agent opens a tunnel, through which the control plane reaches the member.
+const TunnelSubresource = "tunnel"
 
 // EpochLease returns the name of the Lease in SystemNamespace that counts the periods in which a cluster was written to, by which a
 // control plane that was restored from a backup is recognized.
@@ -51,4 +83,19 @@ func ClusterOfAgent(user string, groups []string) (cluster string, uid types.UID
 		}
 	}
 	return cluster, uid, uid != ""
+}
+
+// ClusterOfKarmadaAgent returns the name of the Cluster whose karmada-agent a user is by name and groups, or KarmadaRegistrar, and false
+// for other users. Which certificate it is decides whether it has any rights: see HasAgentCredential.
+func ClusterOfKarmadaAgent(user string, groups []string) (cluster string, ok bool) {
+	cluster, named := strings.CutPrefix(user, AgentUserPrefix)
+	if !named || cluster == "" || !slices.Contains(groups, AgentsGroup) {
+		return "", false
+	}
+	return cluster, !slices.ContainsFunc(groups, func(group string) bool { return strings.HasPrefix(group, AgentClusterGroupPrefix) })
+}
+
+// HasAgentCredential returns whether a Cluster lists the credential of its karmada-agent.
+func HasAgentCredential(cluster *Cluster, credential string) bool {
+	return credential != "" && slices.Contains(strings.Split(cluster.Annotations[AgentCredentialsAnnotation], ","), credential)
 }

@@ -10,10 +10,10 @@ const (
 	ClusterConditionReady = "Ready"
 	// ClusterConditionCompleteAPIEnablements is True while status.apiEnablements lists everything the cluster serves.
 	ClusterConditionCompleteAPIEnablements = "CompleteAPIEnablements"
-	// ClusterConditionResourcesReadable is there, and False, only while the control plane lacks the rights in the cluster from
-	// which status.nodeSummary and status.resourceSummary are made. Both are absent then.
+	// ClusterConditionResourcesReadable is there, and False, only while the control plane cannot make status.nodeSummary and
+	// status.resourceSummary: it lacks the rights in the cluster, or the cluster lists too much. Both are absent then.
 	ClusterConditionResourcesReadable = "ResourcesReadable"
-	// ServiceDomainNameResolutionReady says whether service names resolve in the cluster. Detectors outside of Flagship set it.
+	// ServiceDomainNameResolutionReady reports whether service names resolve in the cluster. Detectors outside of Flagship set it.
 	ServiceDomainNameResolutionReady = "ServiceDomainNameResolutionReady"
 	// ClusterConditionBrakeEngaged is True while removals and shrinkages in the cluster wait because there were too many at
 	// once. Absent until that happens for the first time.
@@ -21,6 +21,17 @@ const (
 	// ClusterConditionDispatchingHeld is True while nothing is written to the cluster, because the control plane was
 	// restored from a backup that is older than what the cluster has. Absent until that happens for the first time.
 	ClusterConditionDispatchingHeld = "DispatchingHeld"
+	// ClusterConditionEvictionHeld is True while objects that are to leave the cluster, since it fails, stay for the safety of the
+	// fleet. Absent until that happens for the first time.
+	ClusterConditionEvictionHeld = "EvictionHeld"
+)
+
+// Reasons of the EvictionHeld condition, besides FleetShareExceededReason and NothingWaitsReason.
+const (
+	// ControlPlaneSuspectReason: the control plane may be what fails, and observes the clusters for a while.
+	ControlPlaneSuspectReason = "ControlPlaneSuspect"
+	// ZoneDisruptedReason: too many clusters of the same zone are not ready.
+	ZoneDisruptedReason = "ZoneDisrupted"
 )
 
 // Reasons of the DispatchingHeld condition.
@@ -77,6 +88,8 @@ const (
 const (
 	// ResourcesForbiddenReason: the cluster does not let the control plane list nodes or pods.
 	ResourcesForbiddenReason = "Forbidden"
+	// ResourcesTooManyReason: the cluster has more nodes or pods than the control plane reads.
+	ResourcesTooManyReason = "TooMany"
 )
 
 // The constructors below leave LastTransitionTime to meta.SetStatusCondition.
@@ -87,7 +100,7 @@ func Ready() metav1.Condition {
 }
 
 // NotReady returns the condition of a cluster that is not ready. Reason is one
-// of the reasons of the Ready condition; message says what was seen.
+// of the reasons of the Ready condition; message states what was seen.
 func NotReady(reason, message string) metav1.Condition {
 	return condition(ClusterConditionReady, metav1.ConditionFalse, reason, message)
 }
@@ -116,7 +129,7 @@ func APIEnablementsEmpty(message string) metav1.Condition {
 }
 
 // BrakeEngaged returns the condition of a cluster whose removals wait. Reason is MemberShareExceededReason or
-// FleetShareExceededReason; message says how many objects are concerned and what to do.
+// FleetShareExceededReason; message states how many objects are concerned and what to do.
 func BrakeEngaged(reason, message string) metav1.Condition {
 	return condition(ClusterConditionBrakeEngaged, metav1.ConditionTrue, reason, message)
 }
@@ -127,7 +140,17 @@ func BrakeNotEngaged(reason, message string) metav1.Condition {
 	return condition(ClusterConditionBrakeEngaged, metav1.ConditionFalse, reason, message)
 }
 
-// DispatchingHeld returns the condition of a cluster that nothing is written to; message says what to do.
+// EvictionHeld returns the condition of a cluster whose objects stay though they are to leave; message states why and what to do.
+func EvictionHeld(reason, message string) metav1.Condition {
+	return condition(ClusterConditionEvictionHeld, metav1.ConditionTrue, reason, message)
+}
+
+// EvictionNotHeld returns the condition of a cluster whose objects are not held any more.
+func EvictionNotHeld() metav1.Condition {
+	return condition(ClusterConditionEvictionHeld, metav1.ConditionFalse, NothingWaitsReason, "no eviction from the cluster waits")
+}
+
+// DispatchingHeld returns the condition of a cluster that nothing is written to; message states what to do.
 func DispatchingHeld(message string) metav1.Condition {
 	return condition(ClusterConditionDispatchingHeld, metav1.ConditionTrue, ControlPlaneRestoredReason, message)
 }
@@ -142,6 +165,12 @@ func DispatchingResumed() metav1.Condition {
 func ResourcesNotReadable(message string) metav1.Condition {
 	return condition(ClusterConditionResourcesReadable, metav1.ConditionFalse, ResourcesForbiddenReason,
 		"the cluster has no summary of nodes and resources, because the control plane may not read them: "+message)
+}
+
+// ResourcesNotCounted returns the condition of a cluster with more nodes or pods than are read; message states how many.
+func ResourcesNotCounted(message string) metav1.Condition {
+	return condition(ClusterConditionResourcesReadable, metav1.ConditionFalse, ResourcesTooManyReason,
+		"the cluster has no summary of nodes and resources: "+message)
 }
 
 func condition(kind string, status metav1.ConditionStatus, reason, message string) metav1.Condition {

@@ -29,7 +29,7 @@ const (
 	ImpersonatorCredential CredentialUse = "impersonator"
 )
 
-// AccessError says why the control plane does not use a credential of a Cluster, or cannot.
+// AccessError reports why the control plane does not use a credential of a Cluster, or cannot.
 //
 // +kubebuilder:object:generate=false
 // +k8s:openapi-gen=false

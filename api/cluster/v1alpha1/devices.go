@@ -29,12 +29,12 @@ func ResourceClassResource(class string) corev1.ResourceName {
 	return corev1.ResourceName(resourceClassPrefix + class)
 }
 
-// CountsDevices says whether an entry of a resource summary is about devices.
+// CountsDevices reports whether an entry of a resource summary is about devices.
 func CountsDevices(name corev1.ResourceName) bool {
 	return name == DeviceClassesResource || strings.HasPrefix(string(name), resourcev1.ResourceDeviceClassPrefix) || NamesResourceClass(name)
 }
 
-// NamesResourceClass says whether an entry of a resource summary is about ResourceClasses.
+// NamesResourceClass reports whether an entry of a resource summary is about ResourceClasses.
 func NamesResourceClass(name corev1.ResourceName) bool {
 	return name == ResourceClassesResource || strings.HasPrefix(string(name), resourceClassPrefix)
 }

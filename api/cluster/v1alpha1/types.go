@@ -30,7 +30,7 @@ type ClusterList struct {
 	Items           []Cluster `json:"items"`
 }
 
-// ClusterSyncMode says which side dials the other.
+// ClusterSyncMode defines which side dials the other.
 type ClusterSyncMode string
 
 // The values of ClusterSyncMode.
@@ -196,7 +196,7 @@ type NodeSummary struct {
 	ReadyNum int32 `json:"readyNum,omitempty"`
 }
 
-// ResourceSummary says how much there is of each resource and how much is taken.
+// ResourceSummary reports how much there is of each resource and how much is taken.
 type ResourceSummary struct {
 	// What ready, schedulable nodes offer.
 	// +optional

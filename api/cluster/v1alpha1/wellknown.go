@@ -1,6 +1,12 @@
 package v1alpha1
 
-import "time"
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
 
 // Namespaces of the system.
 const (
@@ -28,7 +34,7 @@ const CachedFromClusterAnnotation = "resource.karmada.io/cached-from-cluster"
 // ClusterFinalizer keeps a Cluster until its Works and its execution namespace are gone.
 const ClusterFinalizer = "karmada.io/cluster-controller"
 
-// OnRemovalAnnotation on a Cluster says what happens to the objects in the cluster when the Cluster is deleted. With
+// OnRemovalAnnotation on a Cluster is what happens to the objects in the cluster when the Cluster is deleted. With
 // OnRemovalDeleteObjects they are deleted. Without the annotation, and with any other value, they stay and lose the labels
 // and annotations of the control plane.
 const (
@@ -50,6 +56,34 @@ const (
 	// their objects: these stay in the cluster as they are, and belong to a later Work of the same name.
 	BrakeKeepBeforeAnnotation = "flagship.io/brake-keep-objects-before"
 )
+
+// Annotations on a Cluster by which a person decides about evictions. Times are in RFC 3339.
+const (
+	// EvictionsReleasedUntilAnnotation has objects evicted from the cluster, whether the condition EvictionHeld is True or not, until the
+	// time it holds. A time that is over, or more than MaxEvictionRelease away, has no effect.
+	EvictionsReleasedUntilAnnotation = "flagship.io/evictions-released-until"
+	// FencedAnnotation confirms that nothing that the control plane sent to the cluster runs there any more: the machines are off,
+	// or its volumes and credentials are taken away. It counts if it is not before the time at which the cluster failed.
+	FencedAnnotation = "flagship.io/fenced"
+)
+
+// MaxEvictionRelease is the longest time for which evictions can be released at once.
+const MaxEvictionRelease = 24 * time.Hour
+
+// EvictionsReleasedUntil is the time in EvictionsReleasedUntilAnnotation; the zero time without one.
+func EvictionsReleasedUntil(cluster *Cluster) time.Time {
+	return timeIn(cluster, EvictionsReleasedUntilAnnotation)
+}
+
+// IsFenced returns whether a cluster is not ready, and a person has confirmed since then that nothing runs there any more.
+func IsFenced(cluster *Cluster) bool {
+	ready := meta.FindStatusCondition(cluster.Status.Conditions, ClusterConditionReady)
+	if ready == nil || ready.Status == metav1.ConditionTrue {
+		return false
+	}
+	confirmed := timeIn(cluster, FencedAnnotation)
+	return !confirmed.IsZero() && !confirmed.Before(ready.LastTransitionTime.Time)
+}
 
 // ResumeDispatchingAnnotation on a Cluster lets the control plane write to the cluster again after it was restored from a
 // backup. It holds a time in RFC 3339, which is not before that of the condition DispatchingHeld.
@@ -94,6 +128,11 @@ const (
 	// TaintClusterUnscheduler is put on a cluster that a person has cordoned.
 	TaintClusterUnscheduler = "cluster.karmada.io/unschedulable"
 )
+
+// IsConditionTaint returns whether a taint follows from the Ready condition. One of the same key and another effect does not.
+func IsConditionTaint(key string, effect corev1.TaintEffect) bool {
+	return effect == corev1.TaintEffectNoSchedule && (key == TaintClusterNotReady || key == TaintClusterUnreachable)
+}
 
 // Keys of the Secrets that hold credentials for a cluster.
 const (

@@ -578,7 +578,7 @@ func schema_flagship_api_cluster_v1alpha1_ResourceSummary(ref common.ReferenceCa
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ResourceSummary says how much there is of each resource and how much is taken.",
+				Description: "ResourceSummary reports how much there is of each resource and how much is taken.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"allocatable": {

@@ -104,7 +104,7 @@ type ResourceInterpreterResponse struct {
 	Healthy *bool `json:"healthy,omitempty"`
 }
 
-// RequestStatus says why a question could not be answered.
+// RequestStatus reports why a question could not be answered.
 type RequestStatus struct {
 	// The reason, in words.
 	// +optional

@@ -90,7 +90,7 @@ type CustomizationRules struct {
 	ComponentResource *ComponentResourceRequirement `json:"componentResource,omitempty"`
 }
 
-// LocalValueRetention says what of a member's object is kept.
+// LocalValueRetention defines what of a member's object is kept.
 type LocalValueRetention struct {
 	// A Lua script that defines Retain(desiredObj, observedObj) and returns the
 	// object to write.
@@ -98,7 +98,7 @@ type LocalValueRetention struct {
 	LuaScript string `json:"luaScript"`
 }
 
-// ReplicaResourceRequirement says how many replicas an object has.
+// ReplicaResourceRequirement defines how many replicas an object has.
 type ReplicaResourceRequirement struct {
 	// A Lua script that defines GetReplicas(desiredObj) and returns the number of
 	// replicas and the requirements of each.
@@ -114,7 +114,7 @@ type ReplicaRevision struct {
 	LuaScript string `json:"luaScript"`
 }
 
-// StatusReflection says what is reported as status.
+// StatusReflection defines what is reported as status.
 type StatusReflection struct {
 	// A Lua script that defines ReflectStatus(observedObj) and returns the status.
 	// +required
@@ -129,14 +129,14 @@ type StatusAggregation struct {
 	LuaScript string `json:"luaScript"`
 }
 
-// HealthInterpretation says whether an object does its work.
+// HealthInterpretation defines whether an object does its work.
 type HealthInterpretation struct {
 	// A Lua script that defines InterpretHealth(observedObj) and returns true or false.
 	// +required
 	LuaScript string `json:"luaScript"`
 }
 
-// DependencyInterpretation says which other objects an object needs.
+// DependencyInterpretation defines which other objects an object needs.
 type DependencyInterpretation struct {
 	// A Lua script that defines GetDependencies(desiredObj) and returns a list of
 	// references: apiVersion, kind, namespace, and name or labelSelector.
@@ -144,7 +144,7 @@ type DependencyInterpretation struct {
 	LuaScript string `json:"luaScript"`
 }
 
-// ComponentResourceRequirement says which parts an object has.
+// ComponentResourceRequirement defines which parts an object has.
 type ComponentResourceRequirement struct {
 	// A Lua script that defines GetComponents(desiredObj) and returns a list of
 	// parts: name, replicas and replicaRequirements.

@@ -86,7 +86,7 @@ const (
 	InterpreterOperationInterpretHealth InterpreterOperation = "InterpretHealth"
 )
 
-// RuleWithOperations says for which operations on which kinds the service is called.
+// RuleWithOperations defines for which operations on which kinds the service is called.
 type RuleWithOperations struct {
 	// The questions, or "*" for all: InterpretReplica, InterpretComponent,
 	// ReviseReplica, Retain, AggregateStatus, InterpretDependency, InterpretStatus,

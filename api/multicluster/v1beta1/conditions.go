@@ -16,7 +16,7 @@ const (
 	ExportConflict = "Conflict"
 )
 
-// ImportReady is the condition type of a ServiceImport that says whether the service can be used in this cluster.
+// ImportReady is the condition type of a ServiceImport that reports whether the service can be used in this cluster.
 const ImportReady = "Ready"
 
 // Reasons of those conditions.
@@ -52,42 +52,42 @@ const (
 	AnnotationsConflict           ConflictReason = "AnnotationsConflict"
 )
 
-// Valid says that the Service can be exported. LastTransitionTime is left to meta.SetStatusCondition, here and below.
+// Valid reports that the Service can be exported. LastTransitionTime is left to meta.SetStatusCondition, here and below.
 func Valid(generation int64) metav1.Condition {
 	return condition(ExportValid, metav1.ConditionTrue, ExportReasonValid, "The Service can be exported", generation)
 }
 
-// NoService says that there is no Service of the export's name.
+// NoService reports that there is no Service of the export's name.
 func NoService(generation int64, message string) metav1.Condition {
 	return condition(ExportValid, metav1.ConditionFalse, ExportReasonNoService, message, generation)
 }
 
-// InvalidServiceType says that a Service of this type has nothing to export.
+// InvalidServiceType reports that a Service of this type has nothing to export.
 func InvalidServiceType(generation int64, message string) metav1.Condition {
 	return condition(ExportValid, metav1.ConditionFalse, ExportReasonInvalidServiceType, message, generation)
 }
 
-// Exported says that the control plane takes the Service to the other clusters.
+// Exported reports that the control plane takes the Service to the other clusters.
 func Exported(generation int64, message string) metav1.Condition {
 	return condition(ExportReady, metav1.ConditionTrue, ExportReasonExported, message, generation)
 }
 
-// ExportPending says that the control plane has not reconciled the export yet.
+// ExportPending reports that the control plane has not reconciled the export yet.
 func ExportPending(generation int64, message string) metav1.Condition {
 	return condition(ExportReady, metav1.ConditionFalse, ExportReasonPending, message, generation)
 }
 
-// ExportFailed says why the Service is not exported.
+// ExportFailed reports why the Service is not exported.
 func ExportFailed(generation int64, message string) metav1.Condition {
 	return condition(ExportReady, metav1.ConditionFalse, ExportReasonFailed, message, generation)
 }
 
-// NoConflicts says that all clusters that export the service agree.
+// NoConflicts reports that all clusters that export the service agree.
 func NoConflicts(generation int64) metav1.Condition {
 	return condition(ExportConflict, metav1.ConditionFalse, ExportReasonNoConflicts, "All clusters that export the service agree", generation)
 }
 
-// Conflicting says about what they differ, and which of them is followed.
+// Conflicting reports about what they differ, and which of them is followed.
 func Conflicting(generation int64, reasons []ConflictReason, message string) metav1.Condition {
 	names := make([]string, len(reasons))
 	for i, reason := range reasons {
@@ -96,17 +96,17 @@ func Conflicting(generation int64, reasons []ConflictReason, message string) met
 	return condition(ExportConflict, metav1.ConditionTrue, strings.Join(names, ","), message, generation)
 }
 
-// ImportIsReady says that the service can be used.
+// ImportIsReady reports that the service can be used.
 func ImportIsReady(generation int64) metav1.Condition {
 	return condition(ImportReady, metav1.ConditionTrue, ImportReasonReady, "The service can be used", generation)
 }
 
-// ImportPending says what the service waits for.
+// ImportPending describes what the service waits for.
 func ImportPending(generation int64, message string) metav1.Condition {
 	return condition(ImportReady, metav1.ConditionFalse, ImportReasonPending, message, generation)
 }
 
-// IPFamilyNotSupported says that the cluster has no addresses of the families in which the service is exported.
+// IPFamilyNotSupported reports that the cluster has no addresses of the families in which the service is exported.
 func IPFamilyNotSupported(generation int64, message string) metav1.Condition {
 	return condition(ImportReady, metav1.ConditionFalse, ImportReasonIPFamilyNotSupported, message, generation)
 }

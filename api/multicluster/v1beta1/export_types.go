@@ -31,7 +31,7 @@ type ServiceExportList struct {
 	Items           []ServiceExport `json:"items"`
 }
 
-// ServiceExportSpec says what is exported besides the Service itself.
+// ServiceExportSpec describes what is exported besides the Service itself.
 type ServiceExportSpec struct {
 	// Labels for the imports. Labels of the Service are not exported.
 	// +optional

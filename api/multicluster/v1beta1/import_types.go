@@ -36,7 +36,7 @@ type ServiceImportList struct {
 	Items           []ServiceImport `json:"items"`
 }
 
-// ServiceImportType says whether an imported service has an address of its own.
+// ServiceImportType defines whether an imported service has an address of its own.
 type ServiceImportType string
 
 // The values of ServiceImportType.
@@ -45,7 +45,7 @@ const (
 	Headless     ServiceImportType = "Headless"
 )
 
-// ServiceImportSpec says how an imported service is reached.
+// ServiceImportSpec defines how an imported service is reached.
 type ServiceImportSpec struct {
 	// The ports.
 	// +required
@@ -108,7 +108,7 @@ type ServicePort struct {
 	Port int32 `json:"port"`
 }
 
-// EndpointSliceObjects says whether an imported service has EndpointSlices beside it.
+// EndpointSliceObjects defines whether an imported service has EndpointSlices beside it.
 type EndpointSliceObjects string
 
 // The values of EndpointSliceObjects.

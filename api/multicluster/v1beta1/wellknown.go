@@ -23,7 +23,7 @@ const (
 	ExportNamespaceLabel = "serviceexport.karmada.io/namespace"
 	// ExportNameLabel is the name of the ServiceExport.
 	ExportNameLabel = "serviceexport.karmada.io/name"
-	// ExportRoleLabel says what the Work is for.
+	// ExportRoleLabel names the purpose of the Work.
 	ExportRoleLabel = "serviceexport.karmada.io/role"
 )
 
@@ -59,7 +59,7 @@ const (
 	ContentAnnotation = "serviceimport.karmada.io/content"
 )
 
-// IsRecord says that a Work is kept for the control plane to read: an export in a member, or a slice of its Service. It is
+// IsRecord reports that a Work is kept for the control plane to read: an export in a member, or a slice of its Service. It is
 // suspended, and nothing of it is applied.
 func IsRecord(work metav1.Object) bool {
 	role := work.GetLabels()[ExportRoleLabel]

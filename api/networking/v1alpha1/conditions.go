@@ -20,24 +20,24 @@ const (
 	EndpointSliceDispatchedFailedReason  = "EndpointSliceDispatchedFailed"
 )
 
-// ServiceApplied says that the Service is in its clusters; message names them.
+// ServiceApplied reports that the Service is in its clusters; message names them.
 // LastTransitionTime is left to meta.SetStatusCondition, here and below.
 func ServiceApplied(generation int64, message string) metav1.Condition {
 	return condition(MCSServiceAppliedConditionType, metav1.ConditionTrue, ServiceAppliedSucceedReason, message, generation)
 }
 
-// ServiceNotApplied says where the Service is not, and why.
+// ServiceNotApplied reports in which clusters the Service is not, and why.
 func ServiceNotApplied(generation int64, message string) metav1.Condition {
 	return condition(MCSServiceAppliedConditionType, metav1.ConditionFalse, ServiceAppliedFailedReason, message, generation)
 }
 
-// EndpointSlicesDispatched says that the endpoints of every provider are in every
+// EndpointSlicesDispatched reports that the endpoints of every provider are in every
 // consumer; message names them.
 func EndpointSlicesDispatched(generation int64, message string) metav1.Condition {
 	return condition(EndpointSliceDispatched, metav1.ConditionTrue, EndpointSliceDispatchedSucceedReason, message, generation)
 }
 
-// EndpointSlicesNotDispatched says which endpoints are missing where, and why.
+// EndpointSlicesNotDispatched reports which endpoints are missing in which clusters, and why.
 func EndpointSlicesNotDispatched(generation int64, message string) metav1.Condition {
 	return condition(EndpointSliceDispatched, metav1.ConditionFalse, EndpointSliceDispatchedFailedReason, message, generation)
 }

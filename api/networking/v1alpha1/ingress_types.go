@@ -46,7 +46,7 @@ type MultiClusterIngressStatus struct {
 	ServiceLocations []ServiceLocation `json:"serviceLocations,omitempty"`
 }
 
-// ServiceLocation says where a service is found.
+// ServiceLocation describes where a service is found.
 type ServiceLocation struct {
 	// Name of the service.
 	// +required

@@ -33,7 +33,7 @@ type MultiClusterServiceList struct {
 	Items           []MultiClusterService `json:"items"`
 }
 
-// ExposureType says to whom a service is exposed.
+// ExposureType defines to whom a service is exposed.
 type ExposureType string
 
 // The values of ExposureType.
@@ -44,7 +44,7 @@ const (
 	ExposureTypeLoadBalancer ExposureType = "LoadBalancer"
 )
 
-// MultiClusterServiceSpec says how a service is exposed, from where, and to whom.
+// MultiClusterServiceSpec defines how a service is exposed, from where, and to whom.
 //
 // +kubebuilder:validation:XValidation:rule="self.types == oldSelf.types",fieldPath=".types",message="types is immutable"
 type MultiClusterServiceSpec struct {
@@ -70,12 +70,12 @@ type MultiClusterServiceSpec struct {
 	// +optional
 	Range ExposureRange `json:"range,omitempty"`
 
-	// The clusters whose endpoints serve, unless providerClusters says so.
+	// The clusters whose endpoints serve, unless providerClusters is set.
 	// Deprecated: use providerClusters.
 	// +optional
 	ServiceProvisionClusters []string `json:"serviceProvisionClusters,omitempty"`
 
-	// The clusters that reach the service, unless consumerClusters says so.
+	// The clusters that reach the service, unless consumerClusters is set.
 	// Deprecated: use consumerClusters.
 	// +optional
 	ServiceConsumptionClusters []string `json:"serviceConsumptionClusters,omitempty"`

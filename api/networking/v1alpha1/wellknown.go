@@ -83,7 +83,7 @@ func DispatchedWorkName(provider, namespace, slice string) string {
 	return name + "-" + workv1alpha1.NameHash(fmt.Sprintf("%s-%s/%s-endpointslice", namespace, provider, slice))
 }
 
-// IsRecord says that a Work is kept for the control plane to read: a MultiClusterService that a provider takes part in,
+// IsRecord reports that a Work is kept for the control plane to read: a MultiClusterService that a provider takes part in,
 // or a slice collected from it. It is suspended, and nothing of it is applied.
 func IsRecord(work metav1.Object) bool {
 	_, dispatched := work.GetAnnotations()[EndpointSliceProvisionClusterAnnotation]

@@ -1,6 +1,6 @@
 package v1alpha1
 
-// FailoverBehavior says what happens to objects when something breaks.
+// FailoverBehavior describes what happens to objects when something breaks.
 type FailoverBehavior struct {
 	// What to do when the application is unhealthy in a cluster for too long.
 	// Without it, it stays there. Needs propagateDeps.
@@ -12,7 +12,7 @@ type FailoverBehavior struct {
 	Cluster *ClusterFailoverBehavior `json:"cluster,omitempty"`
 }
 
-// ApplicationFailoverBehavior says when an unhealthy application moves, and how.
+// ApplicationFailoverBehavior defines when an unhealthy application moves, and how.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.gracePeriodSeconds) || !has(self.purgeMode) || self.purgeMode == 'Gracefully'",fieldPath=".gracePeriodSeconds",message="gracePeriodSeconds is only allowed with purgeMode Gracefully"
 // +kubebuilder:validation:XValidation:rule="!has(self.gracePeriodSeconds) || self.gracePeriodSeconds > 0",fieldPath=".gracePeriodSeconds",message="gracePeriodSeconds must be greater than 0"
@@ -39,7 +39,7 @@ type ApplicationFailoverBehavior struct {
 	StatePreservation *StatePreservation `json:"statePreservation,omitempty"`
 }
 
-// DecisionConditions says when an application counts as failed.
+// DecisionConditions defines when an application counts as failed.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.tolerationSeconds) || self.tolerationSeconds >= 0",fieldPath=".tolerationSeconds",message="tolerationSeconds must not be negative"
 type DecisionConditions struct {
@@ -49,7 +49,7 @@ type DecisionConditions struct {
 	TolerationSeconds *int32 `json:"tolerationSeconds,omitempty"`
 }
 
-// ClusterFailoverBehavior says how objects leave a failed cluster.
+// ClusterFailoverBehavior defines how objects leave a failed cluster.
 type ClusterFailoverBehavior struct {
 	// How the copy in the failed cluster is removed: "Gracefully" once the new copy
 	// is healthy or the grace period is over, "Directly" before the new one is
@@ -64,7 +64,7 @@ type ClusterFailoverBehavior struct {
 	StatePreservation *StatePreservation `json:"statePreservation,omitempty"`
 }
 
-// PurgeMode says how a copy is removed from a cluster it is evicted from.
+// PurgeMode defines how a copy is removed from a cluster it is evicted from.
 type PurgeMode string
 
 // The values of PurgeMode.

@@ -117,7 +117,7 @@ type Overriders struct {
 	FieldOverrider []FieldOverrider `json:"fieldOverrider,omitempty"`
 }
 
-// OverriderOperator says what an edit does.
+// OverriderOperator describes what an edit does.
 type OverriderOperator string
 
 // The values of OverriderOperator.

@@ -5,7 +5,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Placement says which clusters objects go to and how replicas are shared among them.
+// Placement defines which clusters objects go to and how replicas are shared among them.
 //
 // +kubebuilder:validation:XValidation:rule="!(has(self.clusterAffinity) && has(self.clusterAffinities) && size(self.clusterAffinities) > 0)",fieldPath=".clusterAffinities",message="clusterAffinities cannot be combined with clusterAffinity"
 // +kubebuilder:validation:XValidation:rule="!has(self.clusterAffinities) || !self.clusterAffinities.exists(a, has(a.overflowAffinities) && size(a.overflowAffinities) > 0) || (has(self.replicaScheduling) && (!has(self.replicaScheduling.replicaSchedulingType) || self.replicaScheduling.replicaSchedulingType == 'Divided') && ((has(self.replicaScheduling.replicaDivisionPreference) && self.replicaScheduling.replicaDivisionPreference == 'Aggregated') || (has(self.replicaScheduling.weightPreference) && has(self.replicaScheduling.weightPreference.dynamicWeight))))",fieldPath=".clusterAffinities",message="overflowAffinities need replicaScheduling to be Divided with preference Aggregated or with a dynamic weight"
@@ -134,7 +134,7 @@ const (
 	SpreadByFieldProvider SpreadFieldValue = "provider"
 )
 
-// SpreadConstraint says over how many groups of clusters objects are spread.
+// SpreadConstraint defines over how many groups of clusters objects are spread.
 //
 // +kubebuilder:validation:XValidation:rule="!(has(self.spreadByField) && has(self.spreadByLabel) && size(self.spreadByLabel) > 0)",fieldPath=".spreadByLabel",message="spreadByField and spreadByLabel are mutually exclusive"
 // +kubebuilder:validation:XValidation:rule="!has(self.minGroups) || self.minGroups >= 0",fieldPath=".minGroups",message="minGroups must not be negative"
@@ -161,7 +161,7 @@ type SpreadConstraint struct {
 	MinGroups int `json:"minGroups,omitempty"`
 }
 
-// ReplicaSchedulingType says whether clusters share replicas.
+// ReplicaSchedulingType defines whether clusters share replicas.
 type ReplicaSchedulingType string
 
 // The values of ReplicaSchedulingType.
@@ -170,7 +170,7 @@ const (
 	ReplicaSchedulingTypeDivided    ReplicaSchedulingType = "Divided"
 )
 
-// ReplicaDivisionPreference says how replicas are divided among clusters.
+// ReplicaDivisionPreference defines how replicas are divided among clusters.
 type ReplicaDivisionPreference string
 
 // The values of ReplicaDivisionPreference.
@@ -185,7 +185,7 @@ type DynamicWeightFactor string
 // DynamicWeightByAvailableReplicas weighs a cluster by how many more replicas fit into it.
 const DynamicWeightByAvailableReplicas DynamicWeightFactor = "AvailableReplicas"
 
-// ReplicaSchedulingStrategy says how replicas are shared among clusters.
+// ReplicaSchedulingStrategy defines how replicas are shared among clusters.
 type ReplicaSchedulingStrategy struct {
 	// "Duplicated" gives every cluster all replicas, "Divided" shares them. Default
 	// "Divided" (but Duplicated if the whole of replicaScheduling is left out).

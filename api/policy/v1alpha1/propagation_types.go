@@ -4,7 +4,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// PropagationPolicy says which objects of its own namespace go to which member
+// PropagationPolicy defines which objects of its own namespace go to which member
 // clusters, and how. A namespaced policy always beats a ClusterPropagationPolicy.
 //
 // +kubebuilder:object:root=true
@@ -30,7 +30,7 @@ type PropagationPolicyList struct {
 	Items           []PropagationPolicy `json:"items"`
 }
 
-// ClusterPropagationPolicy says which objects of any namespace, and which
+// ClusterPropagationPolicy defines which objects of any namespace, and which
 // cluster-scoped objects, go to which member clusters, and how.
 //
 // +kubebuilder:object:root=true
@@ -170,7 +170,7 @@ type ResourceSelector struct {
 	LabelSelector *metav1.LabelSelector `json:"labelSelector,omitempty"`
 }
 
-// PreemptionBehavior says whether a policy may take objects away from another one.
+// PreemptionBehavior defines whether a policy may take objects away from another one.
 type PreemptionBehavior string
 
 // The values of PreemptionBehavior.
@@ -179,7 +179,7 @@ const (
 	PreemptNever  PreemptionBehavior = "Never"
 )
 
-// ConflictResolution says what to do with an object in a member that is not managed from here.
+// ConflictResolution defines what to do with an object in a member that is not managed from here.
 type ConflictResolution string
 
 // The values of ConflictResolution.
@@ -188,7 +188,7 @@ const (
 	ConflictOverwrite ConflictResolution = "Overwrite"
 )
 
-// ActivationPreference says when a changed policy takes effect.
+// ActivationPreference defines when a changed policy takes effect.
 type ActivationPreference string
 
 // LazyActivation holds a changed policy back until the selected object changes.
@@ -215,7 +215,7 @@ type SuspendClusters struct {
 	ClusterNames []string `json:"clusterNames,omitempty"`
 }
 
-// PriorityClassSource says where a priority class is looked up.
+// PriorityClassSource defines where a priority class is looked up.
 type PriorityClassSource string
 
 // KubePriorityClass looks the name up among the scheduling.k8s.io PriorityClasses of the control plane.

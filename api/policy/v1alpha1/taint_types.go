@@ -27,7 +27,7 @@ type ClusterTaintPolicyList struct {
 	Items           []ClusterTaintPolicy `json:"items"`
 }
 
-// ClusterTaintPolicySpec says which clusters are tainted, when, and with what.
+// ClusterTaintPolicySpec defines which clusters are tainted, when, and with what.
 type ClusterTaintPolicySpec struct {
 	// The clusters. Unset means every cluster.
 	// +optional

@@ -1,10 +1,13 @@
 package v1alpha1
 
 import (
+	"slices"
 	"strings"
+	"time"
 
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
@@ -23,6 +26,35 @@ func ValidatePropagation(policy Propagation) field.ErrorList {
 		}
 		if spec.Failover.Cluster != nil {
 			errs = append(errs, validateState(spec.Failover.Cluster.StatePreservation, path.Child("cluster", "statePreservation"))...)
+		}
+	}
+	if spec.PreserveResourcesOnDeletion != nil && *spec.PreserveResourcesOnDeletion && policy.GetAnnotations()[HandoverAnnotation] == HandoverExclusive {
+		errs = append(errs, field.Forbidden(field.NewPath("spec", "preserveResourcesOnDeletion"),
+			"copies that stay are not exclusive: see the annotation "+HandoverAnnotation))
+	}
+	return append(errs, validateMoves(policy.GetAnnotations())...)
+}
+
+// validateMoves checks the annotations about how objects move between clusters.
+func validateMoves(annotations map[string]string) field.ErrorList {
+	var errs field.ErrorList
+	at := func(key string) *field.Path { return field.NewPath("metadata", "annotations").Key(key) }
+	for key, allowed := range map[string][]string{
+		HandoverAnnotation:        {HandoverExclusive, HandoverOverlap},
+		ClusterFailbackAnnotation: {ClusterFailbackNever, ClusterFailbackWhenHealthy, ClusterFailbackManual},
+	} {
+		if value, ok := annotations[key]; ok && !slices.Contains(allowed, value) {
+			errs = append(errs, field.NotSupported(at(key), value, allowed))
+		}
+	}
+	if value, ok := annotations[ClusterFailbackSoakAnnotation]; ok {
+		if soak, err := time.ParseDuration(value); err != nil || soak < 0 {
+			errs = append(errs, field.Invalid(at(ClusterFailbackSoakAnnotation), value, "must be a duration, such as 10m"))
+		}
+	}
+	if value, ok := annotations[ClusterFailbackRequestedAnnotation]; ok {
+		if _, err := time.Parse(time.RFC3339, value); err != nil {
+			errs = append(errs, field.Invalid(at(ClusterFailbackRequestedAnnotation), value, "must be a time in RFC 3339, such as 2027-01-31T12:00:00Z"))
 		}
 	}
 	return errs
@@ -44,12 +76,16 @@ func ValidateOverride(policy Override) field.ErrorList {
 }
 
 // ValidateClusterTaintPolicy returns what is wrong with a policy beyond what its
-// schema refuses: label selectors and taint keys.
+// schema refuses: label selectors, and keys and values of taints.
 func ValidateClusterTaintPolicy(policy *ClusterTaintPolicy) field.ErrorList {
 	path := field.NewPath("spec")
 	errs := ValidateClusterAffinity(policy.Spec.TargetClusters, path.Child("targetClusters"))
 	for i, taint := range policy.Spec.Taints {
-		errs = append(errs, metav1validation.ValidateLabelName(taint.Key, path.Child("taints").Index(i).Child("key"))...)
+		path := path.Child("taints").Index(i)
+		errs = append(errs, metav1validation.ValidateLabelName(taint.Key, path.Child("key"))...)
+		for _, message := range validation.IsValidLabelValue(taint.Value) {
+			errs = append(errs, field.Invalid(path.Child("value"), taint.Value, message))
+		}
 	}
 	return errs
 }

@@ -71,6 +71,36 @@ func TestValidatePropagation(t *testing.T) {
 	}
 }
 
+func TestValidateMoves(t *testing.T) {
+	cases := map[string]struct {
+		key, value string
+		preserve   bool
+		ok         bool
+	}{
+		"Exclusive":             {policyv1alpha1.HandoverAnnotation, "Exclusive", false, true},
+		"ExclusiveAndPreserved": {policyv1alpha1.HandoverAnnotation, "Exclusive", true, false},
+		"OverlapAndPreserved":   {policyv1alpha1.HandoverAnnotation, "Overlap", true, true},
+		"Handover":              {policyv1alpha1.HandoverAnnotation, "exclusive", false, false},
+		"WhenHealthy":           {policyv1alpha1.ClusterFailbackAnnotation, "WhenHealthy", false, true},
+		"Failback":              {policyv1alpha1.ClusterFailbackAnnotation, "Soon", false, false},
+		"Soak":                  {policyv1alpha1.ClusterFailbackSoakAnnotation, "90s", false, true},
+		"NoSoak":                {policyv1alpha1.ClusterFailbackSoakAnnotation, "90", false, false},
+		"SoakBelowZero":         {policyv1alpha1.ClusterFailbackSoakAnnotation, "-1s", false, false},
+		"Requested":             {policyv1alpha1.ClusterFailbackRequestedAnnotation, "2027-01-31T12:00:00Z", false, true},
+		"RequestedSomeday":      {policyv1alpha1.ClusterFailbackRequestedAnnotation, "today", false, false},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			policy := &policyv1alpha1.PropagationPolicy{}
+			policy.Annotations = map[string]string{tc.key: tc.value}
+			policy.Spec.PreserveResourcesOnDeletion = &tc.preserve
+			if errs := policyv1alpha1.ValidatePropagation(policy); (len(errs) == 0) != tc.ok {
+				t.Errorf("errors are %v", errs)
+			}
+		})
+	}
+}
+
 func TestValidateOverride(t *testing.T) {
 	overriders := policyv1alpha1.Overriders{
 		Plaintext: []policyv1alpha1.PlaintextOverrider{{Path: "/metadata/annotations/a~1b~0c"}, {Path: "spec"}, {Path: "/a~2"}},
@@ -122,9 +152,9 @@ func TestValidateOverride(t *testing.T) {
 func TestValidateClusterTaintPolicy(t *testing.T) {
 	policy := &policyv1alpha1.ClusterTaintPolicy{Spec: policyv1alpha1.ClusterTaintPolicySpec{
 		TargetClusters: &policyv1alpha1.ClusterAffinity{LabelSelector: badSelector()},
-		Taints:         []policyv1alpha1.Taint{{Key: "example.com/a"}, {Key: "a b"}},
+		Taints:         []policyv1alpha1.Taint{{Key: "example.com/a"}, {Key: "a b"}, {Key: "c", Value: "not a value"}},
 	}}
-	want := []string{"spec.targetClusters.labelSelector.matchExpressions[0].values", "spec.taints[1].key"}
+	want := []string{"spec.targetClusters.labelSelector.matchExpressions[0].values", "spec.taints[1].key", "spec.taints[2].value"}
 	if diff := cmp.Diff(want, fieldsOf(policyv1alpha1.ValidateClusterTaintPolicy(policy))); diff != "" {
 		t.Errorf("fields found wrong differ (-want +got):\n%s", diff)
 	}

@@ -1,5 +1,7 @@
 package v1alpha1
 
+import "time"
+
 // Labels that claim an object for a policy. The value is the policy's permanent
 // id (a UUID, stamped once on the policy itself under the same key).
 const (
@@ -28,6 +30,27 @@ const (
 	// PurgeModeAnnotation set to "Directly" removes a copy at the old place at once when the object moves to other clusters.
 	// Anything else means "Gracefully", the default: the old copy stays until every new one is healthy, or its time is up.
 	PurgeModeAnnotation = "flagship.io/purge-mode"
+	// DescheduleAnnotation set to "true" moves replicas of a Deployment that is divided by available replicas out of a cluster in which
+	// their pods cannot be scheduled.
+	DescheduleAnnotation = "flagship.io/deschedule"
+	// HandoverAnnotation is how objects move out of a cluster that fails: HandoverExclusive creates the new copy only after the
+	// end of the old one is certain, HandoverOverlap may run both for a while. Objects with persistent volumes move only with one
+	// of them; for others HandoverOverlap is the default.
+	HandoverAnnotation = "flagship.io/handover"
+	HandoverExclusive  = "Exclusive"
+	HandoverOverlap    = "Overlap"
+	// ClusterFailbackAnnotation is whether an object returns to a cluster that it left because the cluster failed. Absent means
+	// ClusterFailbackNever.
+	ClusterFailbackAnnotation = "flagship.io/cluster-failback"
+	ClusterFailbackNever      = "Never"
+	// ClusterFailbackWhenHealthy: once the cluster has been ready for the time in ClusterFailbackSoakAnnotation.
+	ClusterFailbackWhenHealthy = "WhenHealthy"
+	// ClusterFailbackManual: when ClusterFailbackRequestedAnnotation has a time that is not before the failover.
+	ClusterFailbackManual = "Manual"
+	// ClusterFailbackSoakAnnotation is a duration, DefaultFailbackSoak if absent.
+	ClusterFailbackSoakAnnotation = "flagship.io/cluster-failback-soak"
+	// ClusterFailbackRequestedAnnotation is a time in RFC 3339.
+	ClusterFailbackRequestedAnnotation = "flagship.io/cluster-failback-requested"
 )
 
 // AutoscaledAnnotation is on a template whose RetainReplicasLabel the control plane has set, because an autoscaler that is propagated
@@ -67,6 +90,8 @@ const DefaultSchedulerName = "default-scheduler"
 const (
 	// DefaultFailoverTolerationSeconds is how long an application may be unhealthy before it is moved.
 	DefaultFailoverTolerationSeconds int32 = 300
+	// DefaultFailbackSoak is how long a cluster must have been ready again before objects return.
+	DefaultFailbackSoak = 10 * time.Minute
 	// DefaultFailoverGracePeriodSeconds is how long a gracefully evicted copy may wait for its replacement.
 	DefaultFailoverGracePeriodSeconds int32 = 600
 )

@@ -4,7 +4,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Remedy says what should be done about clusters in a given condition.
+// Remedy describes what should be done about clusters in a given condition.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=remedies,scope=Cluster,categories={karmada-io}
@@ -26,7 +26,7 @@ type RemedyList struct {
 	Items           []Remedy `json:"items"`
 }
 
-// RemedySpec says which clusters are helped, when, and how.
+// RemedySpec defines which clusters are helped, when, and how.
 type RemedySpec struct {
 	// The clusters. Unset means every cluster.
 	// +optional

@@ -18,7 +18,7 @@ const (
 	MaxSchedulingNodes = 128
 )
 
-// AllocationMode says when a driver allocates a claim.
+// AllocationMode defines when a driver allocates a claim.
 type AllocationMode string
 
 const (
@@ -28,7 +28,7 @@ const (
 	AllocationModeImmediate AllocationMode = "Immediate"
 )
 
-// ResourceClaim requests a resource of a class for its consumers. Its status says whether and how the resource is allocated.
+// ResourceClaim requests a resource of a class for its consumers. Its status reports whether and how the resource is allocated.
 //
 // +kubebuilder:object:root=true
 type ResourceClaim struct {

@@ -102,7 +102,7 @@ type DriverAllocationResult struct {
 	AllocationResultModel `json:",inline" protobuf:"bytes,2,opt,name=allocationResultModel"`
 }
 
-// AllocationResultModel says by which model the request was served; exactly one must be set.
+// AllocationResultModel defines by which model the request was served; exactly one must be set.
 type AllocationResultModel struct {
 	// An instance chosen by name.
 	// +optional

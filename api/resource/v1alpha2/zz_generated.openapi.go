@@ -88,7 +88,7 @@ func schema_flagship_api_resource_v1alpha2_AllocationResultModel(ref common.Refe
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "AllocationResultModel says by which model the request was served; exactly one must be set.",
+				Description: "AllocationResultModel defines by which model the request was served; exactly one must be set.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"namedResources": {
@@ -334,7 +334,7 @@ func schema_flagship_api_resource_v1alpha2_ResourceClaim(ref common.ReferenceCal
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ResourceClaim requests a resource of a class for its consumers. Its status says whether and how the resource is allocated.",
+				Description: "ResourceClaim requests a resource of a class for its consumers. Its status reports whether and how the resource is allocated.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {

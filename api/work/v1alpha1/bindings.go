@@ -105,7 +105,7 @@ type ObjectReference struct {
 	// +optional
 	ReplicaResourceRequirements corev1.ResourceList `json:"resourcePerReplicas,omitempty"`
 
-	// How many replicas the object wants over all clusters. 0 if its kind has none.
+	// How many replicas the object has over all clusters. 0 if its kind has none.
 	// +optional
 	Replicas int32 `json:"replicas,omitempty"`
 }

@@ -26,7 +26,7 @@ const (
 	// AppliedHeldReason: the member keeps what it has, because the change would do harm there.
 	AppliedHeldReason = "Held"
 	// AppliedBrakedReason: too many objects of the member are to be removed or scaled down at once, and a person has to
-	// release them. The Cluster's condition BrakeEngaged says more.
+	// release them. The Cluster's condition BrakeEngaged has the details.
 	AppliedBrakedReason = "Braked"
 	// AppliedForbiddenReason: the member refuses the objects to the account that writes them, by its RBAC or its admission.
 	AppliedForbiddenReason = "Forbidden"
@@ -85,13 +85,13 @@ func Applied(generation int64) metav1.Condition {
 }
 
 // NotApplied returns the condition of a Work of which something was not written;
-// message says what and why.
+// message describes what and why.
 func NotApplied(generation int64, message string) metav1.Condition {
 	return condition(WorkApplied, metav1.ConditionFalse, AppliedFailedReason, message, generation)
 }
 
 // Held returns the condition of a Work that is kept from its member on purpose;
-// message says why, and what lets it pass.
+// message reports why, and what lets it pass.
 func Held(generation int64, message string) metav1.Condition {
 	return condition(WorkApplied, metav1.ConditionFalse, AppliedHeldReason, message, generation)
 }
@@ -141,7 +141,7 @@ func NotAvailable(generation int64, message string) metav1.Condition {
 }
 
 // AvailabilityUnknown returns the condition of a Work whose member cannot be
-// seen; message says since when or why.
+// seen; message states since when or why.
 func AvailabilityUnknown(generation int64, message string) metav1.Condition {
 	return condition(WorkAvailable, metav1.ConditionUnknown, ClusterUnreachableReason, message, generation)
 }

@@ -9,11 +9,24 @@ const (
 	exportRoleLabel          = "serviceexport.karmada.io/role"
 )
 
-// IsRecord returns whether a Work is kept for the control plane to read, and is never applied: what a member has of a
+// The record of what a member warns of, which its agent writes: one Work with an Event as each manifest. Object and Related of an Event
+// are the object in the member and the Work.
+const (
+	// EventsRecordName is the name of this Work, and EventsRecordLabel marks it.
+	EventsRecordName  = "flagship-member-events"
+	EventsRecordLabel = "flagship.io/member-events"
+	// MaxRecordedEvents and MaxRecordedEventBytes bound it.
+	MaxRecordedEvents, MaxRecordedEventBytes = 128, 8192
+)
+
+// IsRecord returns whether a Work is kept for the control plane to read, and is never applied: what a member warns of, what it has of a
 // MultiClusterService or of a ServiceExport, and endpoints collected from it. Records are known by the labels of those APIs: those
 // in existing data directories have no label in common.
 func IsRecord(work metav1.Object) bool {
 	labels := work.GetLabels()
+	if labels[EventsRecordLabel] != "" {
+		return true
+	}
 	if role := labels[exportRoleLabel]; role == "export" || role == "endpoints" {
 		return true
 	}

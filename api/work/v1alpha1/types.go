@@ -6,7 +6,7 @@ import (
 )
 
 // Work is a set of objects that one member cluster should have. The namespace of
-// a Work says which cluster: karmada-es-<cluster>.
+// a Work determines the cluster: karmada-es-<cluster>.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -143,7 +143,7 @@ type ResourceIdentifier struct {
 	Name string `json:"name"`
 }
 
-// ResourceHealth says whether an object does its work.
+// ResourceHealth reports whether an object does its work.
 type ResourceHealth string
 
 // The values of ResourceHealth.

@@ -63,7 +63,7 @@ type head struct {
 	Items json.RawMessage `json:"items"`
 }
 
-// readHead reads a manifest and says which field of it is of a type that it
+// readHead reads a manifest and returns which field of it is of a type that it
 // cannot have.
 func readHead(raw []byte, path *field.Path) (head, field.ErrorList) {
 	var h head

@@ -27,7 +27,7 @@ const (
 	// ManagedAnnotationsAnnotation lists, sorted and separated by commas, the annotation keys that
 	// came from here, itself and ManagedLabelsAnnotation included.
 	ManagedAnnotationsAnnotation = "resourcetemplate.karmada.io/managed-annotations"
-	// RecordAnnotation says what was applied last, in a form that only its writer reads: it saves requests and separates
+	// RecordAnnotation records what was applied last, in a form that only its writer reads: it saves requests and separates
 	// drift from conflicts.
 	RecordAnnotation = "flagship.io/record"
 	// ControlPlaneAnnotation is the id of the control plane that an object belongs to: the uid of that control plane's
@@ -39,7 +39,7 @@ const (
 	// have Overwrite do not take turns.
 	TakenFromAnnotation = "flagship.io/taken-from"
 	// AdoptedAnnotation set to "true" marks an object that was there before us, or that another control plane had. It is
-	// released with its Work, not deleted, unless the Work says preserveResourcesOnDeletion: false.
+	// released with its Work, not deleted, unless the Work sets preserveResourcesOnDeletion: false.
 	AdoptedAnnotation = "flagship.io/adopted"
 	// ManagedLabelsAnnotation lists, sorted and separated by commas, the label keys that came from here.
 	ManagedLabelsAnnotation = "resourcetemplate.karmada.io/managed-labels"

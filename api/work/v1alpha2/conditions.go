@@ -14,18 +14,39 @@ const (
 	// cluster knows, or the binding names an object that it must not carry; the cluster then keeps the Work it has. It does
 	// not exist otherwise. Owned by render.
 	Rendered = "Rendered"
+	// StatePreserved is False while an unhealthy application stays in its cluster because a move would lose its state: what its policy
+	// wants to be preserved cannot be read, or it has persistent volumes. It does not exist otherwise. Owned by appfailover.
+	StatePreserved = "StatePreserved"
+	// EvictionHeld is True while a copy stays in a cluster that the object is to leave, longer than its policy intends. It does not
+	// exist otherwise. Owned by evict.
+	EvictionHeld = "EvictionHeld"
 )
+
+// Reasons of the EvictionHeld condition.
+const (
+	// NothingFitsReason: the scheduler finds no other place.
+	NothingFitsReason = "NothingFits"
+	// LastCopyReason: no copy elsewhere is healthy though the grace period is over.
+	LastCopyReason = "LastCopy"
+	// AwaitsEndReason: the policy is exclusive, and the end of the copy is neither confirmed by the cluster nor by a person.
+	AwaitsEndReason = "AwaitsEnd"
+	// HandoverNotAllowedReason: the object has persistent volumes, and the policy does not say that it may move.
+	HandoverNotAllowedReason = "HandoverNotAllowed"
+)
+
+// StateNotReadableReason: a rule of statePreservation yields no label; the message names the rule.
+const StateNotReadableReason = "StateNotReadable"
 
 // Reasons of the Rendered condition; the first of them if several are the case.
 const (
-	// ForbiddenReason says that a Work would carry an object that is not the binding's own template, or one that is never a
+	// ForbiddenReason reports that a Work would carry an object that is not the binding's own template, or one that is never a
 	// template.
 	ForbiddenReason         = "Forbidden"
 	OverrideFailedReason    = "OverrideFailed"
 	TranslationFailedReason = "TranslationFailed"
 	// ManifestTooLargeReason: the template, as this cluster should have it, is larger than a Work may be.
 	ManifestTooLargeReason = "ManifestTooLarge"
-	// WorkRefusedReason: the API server refuses the Work; the message says why.
+	// WorkRefusedReason: the API server refuses the Work; the message states why.
 	WorkRefusedReason = "WorkRefused"
 	// NamespaceLimitReason: the namespace is at the limit of what may be stored for it, so that a Work of the binding was not
 	// created or not made larger. It is tried again when there is space.
@@ -72,7 +93,7 @@ func ScheduledCondition(generation int64, message string) metav1.Condition {
 }
 
 // NotScheduledCondition returns the condition of a binding that could not be
-// given clusters. Reason is one of the BindingReason constants; message says why.
+// given clusters. Reason is one of the BindingReason constants; message states why.
 func NotScheduledCondition(generation int64, reason, message string) metav1.Condition {
 	return condition(Scheduled, metav1.ConditionFalse, reason, message, generation)
 }
@@ -91,6 +112,16 @@ func NotFullyAppliedCondition(generation int64) metav1.Condition {
 // policies ask for; message names the cluster and what is in the way.
 func NotRenderedCondition(generation int64, reason, message string) metav1.Condition {
 	return condition(Rendered, metav1.ConditionFalse, reason, message, generation)
+}
+
+// StateNotPreservedCondition returns the condition of a binding whose application stays in a cluster since a move would lose its state.
+func StateNotPreservedCondition(generation int64, reason, message string) metav1.Condition {
+	return condition(StatePreserved, metav1.ConditionFalse, reason, message, generation)
+}
+
+// EvictionHeldCondition returns the condition of a binding with a copy that stays though it is to leave.
+func EvictionHeldCondition(generation int64, reason, message string) metav1.Condition {
+	return condition(EvictionHeld, metav1.ConditionTrue, reason, message, generation)
 }
 
 func condition(kind string, status metav1.ConditionStatus, reason, message string, generation int64) metav1.Condition {

@@ -23,7 +23,7 @@ type ResourceBinding struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// The object, what its policy says, and where it goes.
+	// The object, what its policy requires, and where it goes.
 	// +required
 	Spec ResourceBindingSpec `json:"spec"`
 
@@ -55,7 +55,7 @@ type ClusterResourceBinding struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// The object, what its policy says, and where it goes.
+	// The object, what its policy requires, and where it goes.
 	// +required
 	Spec ResourceBindingSpec `json:"spec"`
 
@@ -73,7 +73,7 @@ type ClusterResourceBindingList struct {
 	Items           []ClusterResourceBinding `json:"items"`
 }
 
-// ResourceBindingSpec is the object, what its policy says, and where it goes.
+// ResourceBindingSpec is the object, what its policy requires, and where it goes.
 type ResourceBindingSpec struct {
 	// The object.
 	// +required
@@ -87,7 +87,7 @@ type ResourceBindingSpec struct {
 	// +optional
 	ReplicaRequirements *ReplicaRequirements `json:"replicaRequirements,omitempty"`
 
-	// How many replicas the object wants over all clusters. 0 if its kind has none.
+	// How many replicas the object has over all clusters. 0 if its kind has none.
 	// +optional
 	Replicas int32 `json:"replicas,omitempty"`
 
@@ -197,7 +197,7 @@ type ReplicaRequirements struct {
 	PriorityClassName string `json:"priorityClassName,omitempty"`
 }
 
-// NodeClaim says which nodes a replica can run on.
+// NodeClaim defines which nodes a replica can run on.
 type NodeClaim struct {
 	// Required node affinity.
 	// +optional
@@ -219,7 +219,7 @@ type Component struct {
 	// +kubebuilder:validation:MaxLength=32
 	Name string `json:"name"`
 
-	// How many replicas the part wants.
+	// How many replicas the part has.
 	// +required
 	Replicas int32 `json:"replicas"`
 
@@ -419,7 +419,7 @@ type AggregatedStatusItem struct {
 	Health ResourceHealth `json:"health,omitempty"`
 }
 
-// ResourceHealth says whether a copy does its work.
+// ResourceHealth reports whether a copy does its work.
 type ResourceHealth string
 
 // The values of ResourceHealth.

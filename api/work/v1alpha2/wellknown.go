@@ -26,6 +26,13 @@ const (
 	// AwaitsClaimsAnnotation is there, as "true", while the present targets were chosen without knowing what devices the
 	// object claims, since a claim or claim template that it names did not exist.
 	AwaitsClaimsAnnotation = "flagship.io/awaits-claims"
+	// ReplicaLimitsAnnotation has, as JSON, clusters that take no more than some replicas for a while; see ReplicaLimits.
+	ReplicaLimitsAnnotation = "flagship.io/replica-limits"
+	// ReturnsAnnotation lists, as JSON, the clusters that the scheduler is to give their replicas back, since what made the object
+	// leave them is over.
+	ReturnsAnnotation = "flagship.io/returns-to"
+	// FailedOverAnnotation lists, as JSON, the clusters that the object left because they failed, and may return to.
+	FailedOverAnnotation = "flagship.io/failed-over-from"
 	// TemplateContentAnnotation is a digest of the content of the template that the binding was last made from, so that a restart
 	// finds nothing to do.
 	TemplateContentAnnotation = "resourcetemplate.karmada.io/content"

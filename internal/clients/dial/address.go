@@ -12,7 +12,7 @@ import (
 // LoopbackFlag is the flag of flagship server that sets Rules.AllowLoopback.
 const LoopbackFlag = "--allow-loopback-members"
 
-// Rules say which addresses may be connected to.
+// Rules are which addresses may be connected to.
 type Rules struct {
 	// AllowLoopback allows loopback and link-local addresses, which lead to services of the machine of the control plane
 	// and to the metadata service of its cloud. Set it only if everyone who may write Clusters may also use these.

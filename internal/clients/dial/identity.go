@@ -42,11 +42,18 @@ func (e *IdentityError) Error() string { return e.message }
 // errUnauthorized: the token is not accepted, so who answers could not be checked.
 var errUnauthorized = errors.New("the cluster does not accept the credential that would identify it")
 
+// errClosed: the connection was closed by another request, on which the cluster could not be identified. The next request dials.
+var errClosed = errors.New("the connection to the member was closed, since the cluster could not be identified on it")
+
 // marked is a connection that remembers whether the cluster behind it was checked.
 type marked struct {
 	net.Conn
 	mu      sync.Mutex // held while the cluster is being checked, so that only the first request reads the identity
 	checked bool
+	// refused is why the check failed, and refusedFor who was meant. The connection is closed then, but the transport can hand it
+	// to another request before it notices.
+	refused    error
+	refusedFor Identity
 }
 
 func markConns(dial dialFunc) dialFunc {
@@ -78,7 +85,7 @@ func markOf(conn net.Conn) *marked {
 // another one, the connection is closed, nothing but that question was sent on it, and the error is an IdentityError.
 //
 // A request is not sent on a connection on which the identity was refused: kube-apiserver ends a connection after a 401, so
-// that the transport would open one connection after the other, and ask for the identity on each.
+// that the transport would open one connection after the other, and request the identity on each.
 func (w *Way) RoundTrip(req *http.Request, who Identity) (*http.Response, error) {
 	if who.ID == "" {
 		return w.Transport.RoundTrip(req)
@@ -138,11 +145,23 @@ func (w *Way) checkConn(ctx context.Context, conn net.Conn, who Identity) error 
 	}
 	mark.mu.Lock()
 	defer mark.mu.Unlock()
-	if mark.checked {
+	switch {
+	case mark.checked:
 		return nil
+	case mark.refused != nil && mark.refusedFor == who:
+		return mark.refused
+	case mark.refused != nil:
+		return errClosed
 	}
 	err := w.Check(ctx, who)
-	mark.checked = err == nil
+	switch {
+	case err == nil:
+		mark.checked = true
+	case ctx.Err() != nil: // The end of one caller is not the answer to another one.
+		mark.refused, mark.refusedFor = errClosed, who
+	default:
+		mark.refused, mark.refusedFor = err, who
+	}
 	return err
 }
 

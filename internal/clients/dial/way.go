@@ -82,7 +82,7 @@ func NewWay(t Target, rules Rules) (*Way, error) {
 // trust uses TLS 1.3 with every server that supports it: the newest version of both sides is negotiated, and TLS 1.3 itself
 // detects a downgrade by an attacker. Older members use TLS 1.2.
 func (t Target) trust() (*tls.Config, error) {
-	config := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: t.Insecure} //nolint:gosec // The Cluster says so.
+	config := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: t.Insecure} //nolint:gosec // The Cluster sets insecureSkipTLSVerification.
 	if len(t.CABundle) > 0 && !t.Insecure {
 		config.RootCAs = x509.NewCertPool()
 		if !config.RootCAs.AppendCertsFromPEM(t.CABundle) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -80,6 +81,9 @@ func PatchStatusLocked(ctx context.Context, c client.Client, before, after clien
 }
 
 func difference(before, after client.Object, locked bool) (client.Patch, error) {
+	if reflect.DeepEqual(before, after) { // as a rule; encoding both takes much longer
+		return nil, nil
+	}
 	raw, err := client.MergeFrom(before).Data(after)
 	if err != nil {
 		return nil, fmt.Errorf("comparing %s/%s: %w", before.GetNamespace(), before.GetName(), err)

@@ -113,7 +113,7 @@ func (c *catalog) inherit(before *catalog) {
 	}
 }
 
-// versionOrder ranks every version as its group wants it: preferred first.
+// versionOrder ranks the versions of every group: the preferred one first.
 func versionOrder(groups []*metav1.APIGroup) map[schema.GroupVersion]int {
 	order := map[schema.GroupVersion]int{}
 	for _, g := range groups {
@@ -151,4 +151,22 @@ func (c *catalog) lists(definition string) bool {
 		}
 	}
 	return false
+}
+
+// Kind is a kind whose objects can be templates, in the version by which the store has them.
+type Kind struct {
+	GroupVersionKind schema.GroupVersionKind
+	Resource         schema.GroupVersionResource
+	Namespaced       bool
+}
+
+// Kinds lists all kinds of which objects can be templates, in no order.
+func (s *Store) Kinds() []Kind {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	kinds := make([]Kind, 0, len(s.catalog.watched))
+	for gvk, k := range s.catalog.watched {
+		kinds = append(kinds, Kind{gvk, k.gvr, k.namespaced})
+	}
+	return kinds
 }

@@ -93,7 +93,7 @@ func TestCatalogKeepsWhatItCannotRead(t *testing.T) {
 	}
 }
 
-func TestCatalogKnowsDefinitionsAndStatus(t *testing.T) {
+func TestCatalogHasDefinitionsAndStatus(t *testing.T) {
 	withStatus := list("example.io/v1", resource("widgets", "Widget"), resource("widgets/status", "Widget"), resource("plains", "Plain"))
 	c := newCatalog([]*metav1.APIGroup{group("example.io", "v1")}, []*metav1.APIResourceList{withStatus}, nil, nil, nil)
 	if !c.lists("widgets.example.io") || c.lists("gadgets.example.io") {
@@ -137,7 +137,7 @@ func TestExcluded(t *testing.T) {
 	}
 }
 
-func TestCatalogKnowsTheOtherVersionsOfAKind(t *testing.T) {
+func TestCatalogHasTheOtherVersionsOfAKind(t *testing.T) {
 	c := newCatalog([]*metav1.APIGroup{group("g", "v2", "v1", "v1beta1")}, []*metav1.APIResourceList{
 		list("g/v1", resource("things", "Thing")), list("g/v2", resource("things", "Thing")), list("g/v1beta1", resource("things", "Thing")),
 	}, nil, []schema.GroupVersion{{Group: "g", Version: "v1beta1"}}, nil)

@@ -17,9 +17,9 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Discover reads which groups and resources the hub serves, as
-// discovery.ServerGroupsAndResources does: with a
-// *discovery.ErrGroupDiscoveryFailed the rest of the answer counts.
+// Discover reads which groups and resources the control plane serves, as discovery.ServerGroupsAndResources does: with a
+// *discovery.ErrGroupDiscoveryFailed the rest of the answer counts. It is a function because the interface for which that is
+// called has a dozen methods more, which a test would have to implement.
 type Discover func(ctx context.Context) ([]*metav1.APIGroup, []*metav1.APIResourceList, error)
 
 // Config is what a Store is made of. All fields but Exclude, InUse and

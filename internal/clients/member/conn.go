@@ -1,11 +1,13 @@
 package member
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -165,7 +167,7 @@ func (c *Conn) Metadata() metadata.Interface { return c.meta }
 func (c *Conn) NamespacedKinds(ctx context.Context) ([]*metav1.APIResourceList, error) {
 	lists, err := discovery.ServerPreferredNamespacedResourcesWithContext(ctx, c.disco)
 	if err != nil {
-		return lists, fmt.Errorf("asking the member what it serves: %w", err)
+		return lists, fmt.Errorf("reading from the member what it serves: %w", err)
 	}
 	return lists, nil
 }
@@ -203,31 +205,48 @@ func (c *Conn) PatientHTTPClient() *http.Client {
 // Health is what is known about the way to the member.
 func (c *Conn) Health() Health { return c.gate.breaker.state() }
 
-// Probe reads from the member's /readyz, whatever the circuit breaker thinks, and lets it know the outcome. Ready is false
-// with a message if the member answers that it is not ready; an error means that it did not answer, or an AccessError that it
-// is not accessed.
+// InFlight is how many calls to the member there are at present, watches not counted.
+func (c *Conn) InFlight() int { return len(c.gate.slots) }
+
+// Probe reads from the member's /readyz, or from /healthz if it does not serve that, in every state of the circuit breaker, and lets it
+// know the outcome. Ready is false with a message if the member answers that it is not ready; an error means that it did not answer, or
+// an AccessError that it is not accessed.
 func (c *Conn) Probe(ctx context.Context) (ready bool, message string, err error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.config.Host+"/readyz", nil)
+	for _, path := range []string{"/readyz", "/healthz"} {
+		code, answer, err := c.probePath(ctx, path)
+		switch {
+		case err != nil:
+			return false, "", err
+		case code == http.StatusOK && strings.HasSuffix(answer, ": ok"): // not a page of something in front of it
+			return true, "", nil
+		case code == http.StatusUnauthorized:
+			return false, "", c.unauthorized()
+		}
+		message = fmt.Sprintf("%s answers %s", path, answer)
+		if code != http.StatusNotFound {
+			break
+		}
+	}
+	return false, message, nil
+}
+
+// probePath reads from a path of the member. The answer is the status and the beginning of the body.
+func (c *Conn) probePath(ctx context.Context, path string) (code int, answer string, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.config.Host+path, nil)
 	if err != nil {
-		return false, "", fmt.Errorf("building the probe: %w", err)
+		return 0, "", fmt.Errorf("building the probe: %w", err)
 	}
 	req.Header.Set("User-Agent", c.config.UserAgent)
 	resp, err := (&http.Client{Transport: through{c.gate, probing}}).Do(req)
 	if err != nil {
-		return false, "", fmt.Errorf("asking the member whether it is ready: %w", err)
+		return 0, "", fmt.Errorf("reading whether the member is ready: %w", err)
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, 4<<10))
 	if err != nil {
-		return false, "", fmt.Errorf("reading whether the member is ready: %w", err)
+		return 0, "", fmt.Errorf("reading whether the member is ready: %w", err)
 	}
-	switch resp.StatusCode {
-	case http.StatusOK:
-		return true, "", nil
-	case http.StatusUnauthorized:
-		return false, "", c.unauthorized()
-	}
-	return false, fmt.Sprintf("/readyz answers %s: %s", resp.Status, body), nil
+	return resp.StatusCode, fmt.Sprintf("%s: %s", resp.Status, bytes.TrimSpace(body)), nil
 }
 
 // unauthorized returns why a member refuses the credential.

@@ -10,6 +10,10 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
@@ -29,11 +33,11 @@ func TestARenewedTokenNeedsNoReconnect(t *testing.T) {
 		}
 	})
 	clock := clocktesting.NewFakeClock(time.Unix(1000, 0))
-	asked := 0
+	reads := 0
 	_, conn := connect(t, s.URL, func(c *member.Config) {
 		c.Clock = clock
 		c.Credentials = func(context.Context, *clusterv1alpha1.Cluster) (member.Credential, error) {
-			asked++
+			reads++
 			return member.Credential{Token: valid.Load().(string)}, nil
 		}
 	})
@@ -43,8 +47,8 @@ func TestARenewedTokenNeedsNoReconnect(t *testing.T) {
 			t.Fatalf("with the first token: %d, %v", code, err)
 		}
 	}
-	if asked != 1 {
-		t.Errorf("the credential was asked for %d times, want once", asked)
+	if reads != 1 {
+		t.Errorf("the credential was read %d times, want once", reads)
 	}
 	valid.Store("second")
 	clock.Step(5 * time.Second)
@@ -53,7 +57,7 @@ func TestARenewedTokenNeedsNoReconnect(t *testing.T) {
 	}
 	valid.Store("third")
 	if code, _ := post(t.Context(), client, "/x", "body"); code != http.StatusUnauthorized {
-		t.Errorf("a member that refuses everything must not make us ask for credentials all the time; got %d", code)
+		t.Errorf("a member that refuses everything must not cause a read of credentials for each request; got %d", code)
 	}
 }
 
@@ -67,7 +71,9 @@ func TestTheRenewalTokenIsForTokenRequestsOnly(t *testing.T) {
 		}
 		if r.Header.Get("Authorization") != "Bearer renewal" {
 			w.WriteHeader(http.StatusUnauthorized)
+			return
 		}
+		_, _ = io.WriteString(w, `{"kind":"TokenRequest","apiVersion":"authentication.k8s.io/v1"}`)
 	})
 	renewal := "renewal"
 	_, conn := connect(t, s.URL, func(c *member.Config) {
@@ -121,7 +127,7 @@ func TestADeadMemberCostsNothing(t *testing.T) {
 		t.Errorf("error is %v, want an UnavailableError that names the cluster", err)
 	}
 	if !conn.Health().Down || turns.Load() != 1 {
-		t.Errorf("health %+v, %d news of it, want down and one", conn.Health(), turns.Load())
+		t.Errorf("health %+v, %d changes, want down and one", conn.Health(), turns.Load())
 	}
 
 	// A patient client waits meanwhile; it is not known to wait before it got through.
@@ -144,7 +150,7 @@ func TestADeadMemberCostsNothing(t *testing.T) {
 		t.Errorf("after it came back: %d, %v", code, err)
 	}
 	if turns.Load() != 2 {
-		t.Errorf("%d news of health, want 2", turns.Load())
+		t.Errorf("%d changes of health, want 2", turns.Load())
 	}
 }
 
@@ -155,12 +161,12 @@ func TestWhatDoesNotOpenTheBreaker(t *testing.T) {
 		ctx    func(context.Context) context.Context
 		down   bool
 	}{
-		"Refusals": {"who refuses is there", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTooManyRequests) }, nil, false},
-		"Errors":   {"who fails is there", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }, nil, false},
-		"Extension": {"one extension API server that is away says nothing about the member",
+		"Refusals": {"a refusal is an answer", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTooManyRequests) }, nil, false},
+		"Errors":   {"an error is an answer", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }, nil, false},
+		"Extension": {"one extension API server that is away does not mean that the member is unavailable",
 			func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }, nil, false},
 		"Gateway": {"a proxy that cannot reach it does", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }, nil, true},
-		"Cancelled": {"a caller who lost interest", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
+		"Cancelled": {"a caller that cancels the request", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
 			func(ctx context.Context) context.Context {
 				ctx, cancel := context.WithCancel(ctx)
 				time.AfterFunc(10*time.Millisecond, cancel)
@@ -172,7 +178,11 @@ func TestWhatDoesNotOpenTheBreaker(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newServer(t)
 			s.answer(tc.handle)
-			_, conn := connect(t, s.URL, func(c *member.Config) { c.RequestTimeout = 50 * time.Millisecond })
+			_, conn := connect(t, s.URL, func(c *member.Config) {
+				if name == "Hanging" { // the others are slow where the machine is
+					c.RequestTimeout = 50 * time.Millisecond
+				}
+			})
 			for range 4 {
 				ctx := t.Context()
 				if tc.ctx != nil {
@@ -184,6 +194,90 @@ func TestWhatDoesNotOpenTheBreaker(t *testing.T) {
 				t.Errorf("%s: down is %t", tc.reason, down)
 			}
 		})
+	}
+}
+
+func TestAMemberWithoutReadyzIsProbedByHealthz(t *testing.T) {
+	s := newServer(t)
+	_, conn := connect(t, s.URL, nil)
+	for name, tc := range map[string]struct {
+		readyz, healthz int
+		ready           bool
+	}{
+		"ready":                 {http.StatusOK, http.StatusInternalServerError, true},
+		"not ready":             {http.StatusInternalServerError, http.StatusOK, false},
+		"healthy, an old one":   {http.StatusNotFound, http.StatusOK, true},
+		"unhealthy, an old one": {http.StatusNotFound, http.StatusInternalServerError, false},
+		"neither":               {http.StatusNotFound, http.StatusNotFound, false},
+	} {
+		s.answer(func(w http.ResponseWriter, r *http.Request) {
+			w.WriteHeader(map[string]int{"/readyz": tc.readyz, "/healthz": tc.healthz}[r.URL.Path])
+			_, _ = io.WriteString(w, "ok")
+		})
+		if ready, message, err := conn.Probe(t.Context()); err != nil || ready != tc.ready || ready == (message != "") {
+			t.Errorf("%s: ready is %v, %q, %v", name, ready, message, err)
+		}
+	}
+}
+
+// TestNonsenseIsNoSuccess: something in front of the member answers in its place.
+func TestNonsenseIsNoSuccess(t *testing.T) {
+	s := newServer(t)
+	_, conn := connect(t, s.URL, nil)
+	maps := conn.Dynamic().Resource(configMaps).Namespace("a")
+	for name, answer := range map[string]http.HandlerFunc{
+		"page":     func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>Log in</html>") },
+		"nothing":  func(http.ResponseWriter, *http.Request) {},
+		"redirect": func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/login", http.StatusFound) },
+		"another kind": func(w http.ResponseWriter, _ *http.Request) {
+			reply(w, http.StatusOK, map[string]any{"kind": "Pod", "apiVersion": "v1", "metadata": map[string]any{"name": "x"}})
+		},
+	} {
+		s.answer(answer)
+		if _, err := maps.List(t.Context(), metav1.ListOptions{}); err == nil {
+			t.Errorf("%s is a list", name)
+		}
+		if _, err := maps.Get(t.Context(), "b", metav1.GetOptions{}); err == nil {
+			t.Errorf("%s is an object", name)
+		}
+		if _, err := maps.Patch(t.Context(), "b", types.MergePatchType, []byte(`{}`), metav1.PatchOptions{}); err == nil {
+			t.Errorf("%s is a patched object", name)
+		}
+		if err := maps.Delete(t.Context(), "b", metav1.DeleteOptions{}); err == nil {
+			t.Errorf("%s is a deletion", name)
+		}
+		if _, err := conn.Mapping(t.Context(), schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}); err == nil || meta.IsNoMatchError(err) {
+			t.Errorf("%s means that a kind is not served: %v", name, err)
+		}
+		if ready, _, err := conn.Probe(t.Context()); ready && err == nil {
+			t.Errorf("%s is ready", name)
+		}
+	}
+}
+
+// TestAnAnswerWithoutEndIsCutOff: a member that never stops answering fills no memory.
+func TestAnAnswerWithoutEndIsCutOff(t *testing.T) {
+	s := newServer(t)
+	s.answer(func(w http.ResponseWriter, r *http.Request) {
+		for chunk := make([]byte, 1<<20); r.Context().Err() == nil; {
+			if _, err := w.Write(chunk); err != nil {
+				return
+			}
+		}
+	})
+	_, conn := connect(t, s.URL, nil)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, conn.RESTConfig().Host+"/x", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := conn.HTTPClient().Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	read, err := io.Copy(io.Discard, resp.Body)
+	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); !tooLarge {
+		t.Errorf("after %d bytes: %v", read, err)
 	}
 }
 

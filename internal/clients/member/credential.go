@@ -83,7 +83,8 @@ func (w *tokenCache) get(ctx context.Context, maxAge time.Duration) (issued, err
 	return w.current, nil
 }
 
-// expired returns whether the known token has ended.
+// expired returns whether the known token has ended, by our clock. It only chooses the reason for a refusal by the member, whose own
+// clock decides what it accepts.
 func (w *tokenCache) expired() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -185,7 +185,7 @@ func (f *Fleet) Remove(name string) {
 }
 
 // Refresh makes the connection read its credential again, and tries a member that is down without waiting longer.
-// Who renews or creates a credential calls it; without the call the change is noticed within a minute or two.
+// What renews or creates a credential calls it; without the call the change is noticed within a minute or two.
 func (f *Fleet) Refresh(name string) {
 	if conn, ok := f.Get(name); ok {
 		conn.Refresh()

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/flagship-k8s/flagship/internal/clients/dial"
+	"github.com/flagship-k8s/flagship/internal/clients/member/answers"
 )
 
 // gate is the only way to a member: every client of a Conn sends its requests through it.
@@ -28,7 +29,7 @@ type gate struct {
 	listed map[string]uint64
 }
 
-// manner means how a client wants to be treated while the breaker is open.
+// manner is how a client is treated while the breaker is open.
 type manner int
 
 const (
@@ -86,8 +87,8 @@ func streams(req *http.Request) bool {
 }
 
 func isWatch(req *http.Request) bool {
-	asked := req.URL.Query().Get("watch")
-	return asked == "true" || asked == "1"
+	value := req.URL.Query().Get("watch")
+	return value == "true" || value == "1"
 }
 
 var (
@@ -135,9 +136,17 @@ func (g *gate) call(req *http.Request, send func(*http.Request) (*http.Response,
 		done()
 		return nil, err
 	}
-	resp.Body = &leasedBody{ReadCloser: resp.Body, release: sync.OnceFunc(done)}
+	resp.Body = &leasedBody{ReadCloser: http.MaxBytesReader(nil, resp.Body, maxAnswerBytes), release: sync.OnceFunc(done)}
+	if err := answers.Check(req, resp); err != nil {
+		resp.Body.Close()
+		return nil, err
+	}
 	return resp, nil
 }
+
+// maxAnswerBytes bounds the answer to one call, so that a member which never stops answering does not fill the memory. It is far above
+// a page of 500 objects and the OpenAPI documents of a cluster.
+const maxAnswerBytes = 128 << 20
 
 // leasedBody gives the slot of its request back when it is closed.
 type leasedBody struct {
@@ -233,7 +242,7 @@ func (g *gate) judge(ctx context.Context, resp *http.Response, err error) {
 	case resp.StatusCode == http.StatusBadGateway, resp.StatusCode == http.StatusGatewayTimeout:
 		g.breaker.failed(fmt.Errorf("the way to the API server answers %q", resp.Status))
 	case resp.StatusCode == http.StatusServiceUnavailable:
-		// Says nothing about the member: one extension API server that is away answers so, through a healthy one.
+		// No failure of the member: one extension API server that is away answers so, through a healthy one.
 	default:
 		g.breaker.succeeded()
 	}

@@ -36,7 +36,7 @@ type mapper struct {
 
 type groupMappings struct {
 	mu    sync.Mutex // held while the member is read, so that it is read once
-	asked time.Time
+	read  time.Time
 	kinds map[string]Mapping
 }
 
@@ -57,7 +57,7 @@ func (c *Conn) AnyMapping(ctx context.Context, kind schema.GroupKind) (Mapping, 
 			return Mapping{}, missing
 		}
 		if err != nil {
-			return Mapping{}, fmt.Errorf("asking the member for the versions of %s: %w", kind.Group, err)
+			return Mapping{}, fmt.Errorf("reading from the member the versions of %s: %w", kind.Group, err)
 		}
 		versions = append([]metav1.GroupVersionForDiscovery{group.PreferredVersion}, group.Versions...)
 	}
@@ -87,7 +87,7 @@ func (m *mapper) forget(gv schema.GroupVersion) {
 	g := m.group(gv)
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.kinds, g.asked = nil, time.Time{}
+	g.kinds, g.read = nil, time.Time{}
 }
 
 func (m *mapper) group(gv schema.GroupVersion) *groupMappings {
@@ -112,14 +112,14 @@ func (m *mapper) mapping(ctx context.Context, gvk schema.GroupVersionKind) (Mapp
 		return known, nil
 	}
 	missing := &meta.NoKindMatchError{GroupKind: gvk.GroupKind(), SearchedVersions: []string{gvk.Version}}
-	if !g.asked.IsZero() && m.clock.Since(g.asked) < refreshPause {
+	if !g.read.IsZero() && m.clock.Since(g.read) < refreshPause {
 		return Mapping{}, missing
 	}
 	list, err := m.served(ctx, gvk.GroupVersion().String())
 	if err != nil && !apierrors.IsNotFound(err) {
-		return Mapping{}, fmt.Errorf("asking the member for the resources of %s: %w", gvk.GroupVersion(), err)
+		return Mapping{}, fmt.Errorf("reading from the member the resources of %s: %w", gvk.GroupVersion(), err)
 	}
-	g.asked = m.clock.Now()
+	g.read = m.clock.Now()
 	g.kinds = mappingsOf(gvk.GroupVersion(), list)
 	if known, ok := g.kinds[gvk.Kind]; ok {
 		return known, nil

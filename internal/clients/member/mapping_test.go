@@ -33,7 +33,7 @@ func TestAKindThatAppearsIsFound(t *testing.T) {
 		t.Errorf("Bar is %+v, %v", m, err)
 	}
 	if n := s.count("GET /apis/example.io/v1"); n != 1 {
-		t.Errorf("the member was asked %d times at once", n)
+		t.Errorf("the member got %d requests at once", n)
 	}
 	s.answer(serve(`{"name":"foos","kind":"Foo","namespaced":true}`))
 	clock.Step(time.Second)
@@ -46,6 +46,6 @@ func TestAKindThatAppearsIsFound(t *testing.T) {
 	conn.Forget(foo.GroupVersion())
 	clock.Step(time.Second)
 	if _, err := conn.Mapping(t.Context(), foo); err == nil || meta.IsNoMatchError(err) {
-		t.Errorf("a member that does not say what it serves: error is %v", err)
+		t.Errorf("a member without discovery: error is %v", err)
 	}
 }

@@ -23,7 +23,7 @@ func away(t *testing.T, s *server, conn *member.Conn, w *watcher) *watcher {
 	return <-s.watches
 }
 
-// A watch from a version that the member has not reached yet begins and shows nothing: whoever was away is listed again.
+// A watch from a version that the member has not reached yet begins and shows nothing: a member that was away is listed again.
 func TestAMemberThatWasAwayIsListedAgain(t *testing.T) {
 	s, conn, d, w := watching(t)
 	w.lines <- event("MODIFIED", configMap("a", 90, `"f:data":{"f:k":{}}`))

@@ -13,7 +13,7 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// SchemaPause is how long an answer of Schema may be out of date, and so how soon it is worth asking again.
+// SchemaPause is how long an answer of Schema may be out of date, and so how soon another request can have another answer.
 const SchemaPause = 15 * time.Second
 
 // schemas remembers which schemas a member publishes. Nothing is read before it is needed.
@@ -21,9 +21,9 @@ type schemas struct {
 	clock clock.PassiveClock
 	index func(ctx context.Context) ([]byte, error)
 
-	mu    sync.Mutex // held while the member is read, so that it is read once
-	asked time.Time
-	ids   map[string]string
+	mu   sync.Mutex // held while the member is read, so that it is read once
+	read time.Time
+	ids  map[string]string
 }
 
 // Schema stands for the fields that the member knows in the kinds of a group version: it is another one after an upgrade
@@ -35,15 +35,15 @@ func (c *Conn) Schema(ctx context.Context, gv schema.GroupVersion) (string, erro
 func (s *schemas) id(ctx context.Context, gv schema.GroupVersion) (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.asked.IsZero() || s.clock.Since(s.asked) >= SchemaPause {
+	if s.read.IsZero() || s.clock.Since(s.read) >= SchemaPause {
 		raw, err := s.index(ctx)
 		if err != nil {
-			return "", fmt.Errorf("asking the member for its schemas: %w", err)
+			return "", fmt.Errorf("reading the schemas of the member: %w", err)
 		}
 		if s.ids, err = schemaIDs(raw); err != nil {
 			return "", fmt.Errorf("reading which schemas the member has: %w", err)
 		}
-		s.asked = s.clock.Now()
+		s.read = s.clock.Now()
 	}
 	path := "apis/" + gv.String()
 	if gv.Group == "" {

@@ -12,9 +12,9 @@ import (
 
 func TestASchemaIsAnotherOneWhenItsDocumentIs(t *testing.T) {
 	clock := clocktesting.NewFakeClock(time.Unix(1e9, 0))
-	answer, asked := `{"paths":{"api/v1":{"serverRelativeURL":"/openapi/v3/api/v1?hash=A"},"apis/apps/v1":{"serverRelativeURL":"/openapi/v3/apis/apps/v1?hash=B"}}}`, 0
+	answer, requests := `{"paths":{"api/v1":{"serverRelativeURL":"/openapi/v3/api/v1?hash=A"},"apis/apps/v1":{"serverRelativeURL":"/openapi/v3/apis/apps/v1?hash=B"}}}`, 0
 	var failure error
-	s := &schemas{clock: clock, index: func(context.Context) ([]byte, error) { asked++; return []byte(answer), failure }}
+	s := &schemas{clock: clock, index: func(context.Context) ([]byte, error) { requests++; return []byte(answer), failure }}
 	id := func(group, version string) string {
 		t.Helper()
 		id, err := s.id(t.Context(), schema.GroupVersion{Group: group, Version: version})
@@ -24,12 +24,12 @@ func TestASchemaIsAnotherOneWhenItsDocumentIs(t *testing.T) {
 		return id
 	}
 	core, apps := id("", "v1"), id("apps", "v1")
-	if core == "" || apps == "" || core == apps || id("batch", "v1") != "" || asked != 1 {
-		t.Errorf("ids are %q and %q after %d questions", core, apps, asked)
+	if core == "" || apps == "" || core == apps || id("batch", "v1") != "" || requests != 1 {
+		t.Errorf("ids are %q and %q after %d requests", core, apps, requests)
 	}
 	answer = `{"paths":{"api/v1":{"serverRelativeURL":"/openapi/v3/api/v1?hash=A"},"apis/apps/v1":{"serverRelativeURL":"/openapi/v3/apis/apps/v1?hash=C"}}}`
 	if id("apps", "v1") != apps {
-		t.Error("the member is asked all the time")
+		t.Error("every call is a request to the member")
 	}
 	clock.Step(SchemaPause)
 	if id("apps", "v1") == apps || id("", "v1") != core {

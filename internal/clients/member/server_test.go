@@ -18,7 +18,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/clients/member"
 )
 
-// server is a member that answers as a test says, and counts what it is asked.
+// server is a member whose answers a test sets, and which counts requests.
 type server struct {
 	*httptest.Server
 	mu      sync.Mutex

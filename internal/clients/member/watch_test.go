@@ -239,7 +239,7 @@ func TestAWatchThatBreaksGoesOnWhereItWas(t *testing.T) {
 	if w.rv != "6" {
 		t.Errorf("the watch goes on from %q, want 6", w.rv)
 	}
-	// The member has forgotten that version: everything is read anew, but only what differs is news.
+	// The member has forgotten that version: everything is read anew, but only what differs is a change.
 	w.lines <- `{"type":"ERROR","object":{"apiVersion":"v1","kind":"Status","status":"Failure","reason":"Expired","code":410}}`
 	w = <-s.watches
 	w.lines <- event("ADDED", configMap("a", 5, `"f:data":{"f:k":{}}`))

@@ -10,6 +10,7 @@ import (
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -41,9 +42,9 @@ type Deps struct {
 func Setup(mgr ctrl.Manager, deps Deps) error {
 	undecided := predicate.NewPredicateFuncs(func(o client.Object) bool {
 		request, ok := o.(*certificatesv1.CertificateSigningRequest)
-		return ok && len(request.Status.Conditions) == 0 && request.Spec.SignerName == certificatesv1.KubeAPIServerClientSignerName
+		return ok && request.Spec.SignerName == certificatesv1.KubeAPIServerClientSignerName && (len(request.Status.Conditions) == 0 || renewed(request))
 	})
-	a := &approver{Deps: deps, requests: mgr.GetClient()}
+	a := &approver{Deps: deps, client: mgr.GetClient()}
 	err := ctrl.NewControllerManagedBy(mgr).Named("agent-certificates").
 		For(&certificatesv1.CertificateSigningRequest{}, builder.WithPredicates(undecided)).
 		Complete(controlloop.Track(mgr, a))
@@ -55,14 +56,17 @@ func Setup(mgr ctrl.Manager, deps Deps) error {
 
 type approver struct {
 	Deps
-	requests client.Reader
+	client client.Client
 }
 
 // Reconcile decides about one request.
 func (a *approver) Reconcile(ctx context.Context, q reconcile.Request) (reconcile.Result, error) {
 	request := &certificatesv1.CertificateSigningRequest{}
-	if err := a.requests.Get(ctx, q.NamespacedName, request); err != nil {
+	if err := a.client.Get(ctx, q.NamespacedName, request); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	if renewed(request) {
+		return reconcile.Result{}, a.recordRenewal(ctx, request)
 	}
 	if len(request.Status.Conditions) > 0 {
 		return reconcile.Result{}, nil
@@ -97,9 +101,11 @@ func (a *approver) Reconcile(ctx context.Context, q reconcile.Request) (reconcil
 type subject struct {
 	cluster string
 	parsed  *x509.CertificateRequest
+	// karmada is set for karmadactl and its agent, whose certificates name no Cluster object.
+	karmada bool
 }
 
-// subjectOf returns false if a request is not for an agent.
+// subjectOf returns false if a request is not for an agent, or is for a karmada-agent and made by others than a bootstrap token or an agent.
 func subjectOf(request *certificatesv1.CertificateSigningRequest) (subject, bool) {
 	block, _ := pem.Decode(request.Spec.Request)
 	if block == nil {
@@ -109,19 +115,31 @@ func subjectOf(request *certificatesv1.CertificateSigningRequest) (subject, bool
 	if err != nil {
 		return subject{}, false
 	}
+	if cluster, ok := clusterv1alpha1.ClusterOfKarmadaAgent(parsed.Subject.CommonName, parsed.Subject.Organization); ok {
+		_, agent := clusterv1alpha1.ClusterOfKarmadaAgent(request.Spec.Username, request.Spec.Groups)
+		return subject{cluster: cluster, parsed: parsed, karmada: true}, agent || slices.Contains(request.Spec.Groups, clusterv1alpha1.AgentBootstrappersGroup)
+	}
 	cluster, _, ok := clusterv1alpha1.ClusterOfAgent(parsed.Subject.CommonName, parsed.Subject.Organization)
 	return subject{cluster: cluster, parsed: parsed}, ok
 }
 
-// check returns why a request is denied, nil if it is approved. The error means that this is not known yet.
+// check returns why a request is denied, nil if it is approved. The error means that it cannot be decided yet.
 func (a *approver) check(ctx context.Context, request *certificatesv1.CertificateSigningRequest, s subject) (refusal, err error) {
-	cluster := &clusterv1alpha1.Cluster{}
-	if err := a.Live.Get(ctx, client.ObjectKey{Name: s.cluster}, cluster); client.IgnoreNotFound(err) != nil {
-		return nil, fmt.Errorf("reading cluster %s: %w", s.cluster, err)
-	} else if err != nil || cluster.DeletionTimestamp != nil || cluster.Spec.SyncMode != clusterv1alpha1.Pull {
+	cluster, err := a.cluster(ctx, s.cluster)
+	if err != nil {
+		return nil, err
+	}
+	if s.karmada {
+		return a.checkKarmada(ctx, request, s, cluster)
+	}
+	if cluster == nil || cluster.DeletionTimestamp != nil || cluster.Spec.SyncMode != clusterv1alpha1.Pull {
 		return fmt.Errorf("there is no Cluster %q in Pull mode", s.cluster), nil
 	}
-	if refusal := checkContent(request, s, cluster); refusal != nil {
+	organizations := slices.Sorted(slices.Values(s.parsed.Subject.Organization))
+	if !slices.Equal(organizations, slices.Sorted(slices.Values(clusterv1alpha1.AgentGroups(cluster.UID)))) {
+		return fmt.Errorf("the organizations are not those of the agent of Cluster %q with the UID %s", cluster.Name, cluster.UID), nil
+	}
+	if refusal := checkContent(request, s); refusal != nil {
 		return refusal, nil
 	}
 	if slices.Contains(request.Spec.Groups, clusterv1alpha1.AgentBootstrappersGroup) {
@@ -141,12 +159,21 @@ func (a *approver) check(ctx context.Context, request *certificatesv1.Certificat
 	return nil, nil
 }
 
-// checkContent returns what is wrong with the certificate that is requested.
-func checkContent(request *certificatesv1.CertificateSigningRequest, s subject, cluster *clusterv1alpha1.Cluster) error {
-	organizations := slices.Sorted(slices.Values(s.parsed.Subject.Organization))
-	if !slices.Equal(organizations, slices.Sorted(slices.Values(clusterv1alpha1.AgentGroups(cluster.UID)))) {
-		return fmt.Errorf("the organizations are not those of the agent of Cluster %q with the UID %s", cluster.Name, cluster.UID)
+// cluster reads a Cluster, nil if there is none.
+func (a *approver) cluster(ctx context.Context, name string) (*clusterv1alpha1.Cluster, error) {
+	cluster := &clusterv1alpha1.Cluster{}
+	err := a.Live.Get(ctx, client.ObjectKey{Name: name}, cluster)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
 	}
+	if err != nil {
+		return nil, fmt.Errorf("reading cluster %s: %w", name, err)
+	}
+	return cluster, nil
+}
+
+// checkContent returns what is wrong with the certificate that is requested, besides its organizations.
+func checkContent(request *certificatesv1.CertificateSigningRequest, s subject) error {
 	if names := s.parsed; len(names.DNSNames)+len(names.EmailAddresses)+len(names.IPAddresses)+len(names.URIs) > 0 {
 		return errors.New("the certificate of an agent has no alternative names")
 	}

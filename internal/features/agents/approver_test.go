@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/authentication/user"
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -55,6 +56,18 @@ func TestApprover(t *testing.T) {
 			r.Spec.Username, r.Spec.Groups = clusterv1alpha1.AgentUser(cluster), clusterv1alpha1.AgentGroups(uid)
 		}
 	}
+	karmada := func(token string) func(*csr, *x509.CertificateRequest) {
+		return func(r *csr, c *x509.CertificateRequest) {
+			r.Spec.Username, c.Subject.Organization = token, []string{clusterv1alpha1.AgentsGroup}
+		}
+	}
+	renewal := func(cluster, credential string) func(*csr, *x509.CertificateRequest) {
+		return func(r *csr, c *x509.CertificateRequest) {
+			karmada(clusterv1alpha1.AgentUser(cluster))(r, c)
+			r.Spec.Groups = []string{clusterv1alpha1.AgentsGroup}
+			r.Spec.Extra = map[string]certificatesv1.ExtraValue{user.CredentialIDKey: {credential}}
+		}
+	}
 	const approved, denied, ignored = certificatesv1.CertificateApproved, certificatesv1.CertificateDenied, ""
 	tests := map[string]struct {
 		reason  string
@@ -83,6 +96,29 @@ func TestApprover(t *testing.T) {
 		"NoClient": {"the use is that of a client", "eu", "1", func(r *csr, _ *x509.CertificateRequest) {
 			r.Spec.Usages = []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature}
 		}, denied},
+		"Karmadactl":        {"karmadactl prepares a registration with a certificate that names no cluster", "rbac-generator", "", karmada("system:bootstrap:newtok"), approved},
+		"KarmadactlUnbound": {"with a token that names one", "rbac-generator", "", karmada("system:bootstrap:ghijkl"), denied},
+		"KarmadaAgent":      {"and requests one for the agent that is to create the Cluster", "new", "", karmada("system:bootstrap:newtok"), approved},
+		"KarmadaOtherName":  {"of the name that the token has", "asia", "", karmada("system:bootstrap:newtok"), denied},
+		"KarmadaExists":     {"one that exists has another agent", "eu", "", karmada("system:bootstrap:abcdef"), denied},
+		"KarmadaServes": {"no use as a server", "new", "", func(r *csr, c *x509.CertificateRequest) {
+			karmada("system:bootstrap:newtok")(r, c)
+			r.Spec.Usages = append(r.Spec.Usages, certificatesv1.UsageServerAuth)
+		}, denied},
+		"KarmadaOwnGroup": {"no other organization", "new", "", func(r *csr, c *x509.CertificateRequest) {
+			karmada("system:bootstrap:newtok")(r, c)
+			c.Subject.Organization = append(c.Subject.Organization, "system:masters")
+		}, denied},
+		"KarmadaRenewal":  {"a karmada-agent renews the certificate that its Cluster lists", "karmada", "", renewal("karmada", "X509SHA256=old"), approved},
+		"KarmadaStale":    {"and none that it does not list", "karmada", "", renewal("karmada", "X509SHA256=stale"), denied},
+		"KarmadaTakeover": {"nor that of another cluster", "eu", "", renewal("karmada", "X509SHA256=old"), denied},
+		"KarmadaToFlagship": {"nor one that is bound to the Cluster", "karmada", "5", func(r *csr, c *x509.CertificateRequest) {
+			renewal("karmada", "X509SHA256=old")(r, c)
+			c.Subject.Organization = clusterv1alpha1.AgentGroups("5")
+		}, denied},
+		"NoToken": {"others may have their own use for such a name", "eu", "1", func(r *csr, c *x509.CertificateRequest) {
+			r.Spec.Groups, c.Subject.Organization = nil, nil
+		}, ignored},
 		"NoAgent": {"what is for no agent is decided by others", "eu", "1", func(_ *csr, c *x509.CertificateRequest) { c.Subject.CommonName = "alice" }, ignored},
 	}
 	for name, tc := range tests {
@@ -94,15 +130,19 @@ func TestApprover(t *testing.T) {
 			cluster := func(name string, uid types.UID, mode clusterv1alpha1.ClusterSyncMode) *clusterv1alpha1.Cluster {
 				return &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: name, UID: uid}, Spec: clusterv1alpha1.ClusterSpec{SyncMode: mode}}
 			}
-			token := &corev1.Secret{
-				ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "bootstrap-token-abcdef", Annotations: map[string]string{clusterv1alpha1.TokenClusterAnnotation: "eu"}},
-				Type:       corev1.SecretTypeBootstrapToken,
+			token := func(id, cluster string) *corev1.Secret {
+				return &corev1.Secret{
+					ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "bootstrap-token-" + id, Annotations: map[string]string{clusterv1alpha1.TokenClusterAnnotation: cluster}},
+					Type:       corev1.SecretTypeBootstrapToken,
+				}
 			}
+			listed := cluster("karmada", "5", clusterv1alpha1.Pull)
+			listed.Annotations = map[string]string{clusterv1alpha1.AgentCredentialsAnnotation: "X509SHA256=old"}
 			request := requestOf(t, tc.cluster, tc.uid, tc.edit)
-			reader := fake.NewClientBuilder().WithScheme(scheme).WithObjects(request, token, cluster("eu", "1", clusterv1alpha1.Pull),
+			reader := fake.NewClientBuilder().WithScheme(scheme).WithObjects(request, listed, token("abcdef", "eu"), token("newtok", "new"), cluster("eu", "1", clusterv1alpha1.Pull),
 				cluster("us", "2", clusterv1alpha1.Pull), cluster("push", "4", clusterv1alpha1.Push)).Build()
 			kube := kubefake.NewClientset(request)
-			a := &approver{Deps: Deps{Live: reader, Kube: kube}, requests: reader}
+			a := &approver{Deps: Deps{Live: reader, Kube: kube}, client: reader}
 			if _, err := a.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: "csr"}}); err != nil {
 				t.Fatal(err)
 			}
@@ -116,6 +156,54 @@ func TestApprover(t *testing.T) {
 			}
 			if got != tc.want {
 				t.Errorf("%s: the request is %q, want %q: %v", tc.reason, got, tc.want, after.Status.Conditions)
+			}
+		})
+	}
+}
+
+// TestRenewalsAreRecorded has the Cluster list the certificate that its karmada-agent has got, and the one before.
+func TestRenewalsAreRecorded(t *testing.T) {
+	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("new")})
+	const issued = "X509SHA256=11507a0e2f5e69d5dfa40a62a1bd7b6ee57e6bcd85c67c9b8431b36fff21c437"
+	for name, tc := range map[string]struct {
+		reason, listed, want string
+		edit                 func(*certificatesv1.CertificateSigningRequest, *x509.CertificateRequest)
+	}{
+		"Renewed": {"the new one is added", "older,old", "old," + issued, nil},
+		"Known":   {"once", "old," + issued, "old," + issued, nil},
+		"Later":   {"one that is no longer listed brings no other one", "other", "other", nil},
+		"Flagship": {"a certificate that names the Cluster is not listed", "old", "old", func(_ *certificatesv1.CertificateSigningRequest, c *x509.CertificateRequest) {
+			c.Subject.Organization = clusterv1alpha1.AgentGroups("1")
+		}},
+		"Takeover": {"nor one of another name", "old", "old", func(_ *certificatesv1.CertificateSigningRequest, c *x509.CertificateRequest) {
+			c.Subject.CommonName = clusterv1alpha1.AgentUser("us")
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			scheme := runtime.NewScheme()
+			if err := errors.Join(clusterv1alpha1.AddToScheme(scheme), certificatesv1.AddToScheme(scheme)); err != nil {
+				t.Fatal(err)
+			}
+			request := requestOf(t, "eu", "1", func(r *certificatesv1.CertificateSigningRequest, c *x509.CertificateRequest) {
+				c.Subject.Organization = []string{clusterv1alpha1.AgentsGroup}
+				r.Spec.Username, r.Spec.Groups = clusterv1alpha1.AgentUser("eu"), []string{clusterv1alpha1.AgentsGroup}
+				r.Spec.Extra = map[string]certificatesv1.ExtraValue{user.CredentialIDKey: {"old"}}
+				r.Status.Certificate = certificate
+				if tc.edit != nil {
+					tc.edit(r, c)
+				}
+			})
+			cluster := &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "eu", UID: "1", Annotations: map[string]string{clusterv1alpha1.AgentCredentialsAnnotation: tc.listed}}}
+			c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(request, cluster).Build()
+			a := &approver{Deps: Deps{Live: c}, client: c}
+			if _, err := a.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: "csr"}}); err != nil {
+				t.Fatal(err)
+			}
+			if err := c.Get(t.Context(), types.NamespacedName{Name: "eu"}, cluster); err != nil {
+				t.Fatal(err)
+			}
+			if got := cluster.Annotations[clusterv1alpha1.AgentCredentialsAnnotation]; got != tc.want {
+				t.Errorf("%s: it lists %q, want %q", tc.reason, got, tc.want)
 			}
 		})
 	}

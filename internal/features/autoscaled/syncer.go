@@ -76,7 +76,7 @@ func observed(binding *workv1alpha2.ResourceBinding, generation int64) (total in
 		if item == nil || !item.Applied || item.Status == nil || json.Unmarshal(item.Status.Raw, &r) != nil {
 			return 0, false
 		}
-		// Available and unavailable together are what the member's controller wants, as soon as it has seen the generation.
+		// Available and unavailable together are what the member's controller aims at, as soon as it has seen the generation.
 		wanted := r.AvailableReplicas + r.UnavailableReplicas
 		if r.ResourceTemplateGeneration < generation || r.ObservedGeneration < r.Generation || wanted == 0 || r.Replicas != wanted || r.UpdatedReplicas != wanted {
 			return 0, false

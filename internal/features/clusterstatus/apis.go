@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,6 +19,9 @@ import (
 	"github.com/flagship-k8s/flagship/internal/clients/member"
 )
 
+// discoveryTimeout is how long a member may take to list what it serves.
+const discoveryTimeout = 30 * time.Second
+
 // apiList is which kinds a member serves, and how sure we are.
 type apiList struct {
 	version   string
@@ -24,7 +29,7 @@ type apiList struct {
 	condition metav1.Condition
 }
 
-// apiListOf is what a status says already, so that a restart of the hub does not forget what a silent member served.
+// apiListOf is what a status lists already, so that a restart of the hub does not forget what a silent member served.
 func apiListOf(status *clusterv1alpha1.ClusterStatus) apiList {
 	l := apiList{version: status.KubernetesVersion, enabled: status.APIEnablements}
 	if c := meta.FindStatusCondition(status.Conditions, clusterv1alpha1.ClusterConditionCompleteAPIEnablements); c != nil {
@@ -48,8 +53,37 @@ func (l apiList) writeTo(status *clusterv1alpha1.ClusterStatus) {
 	meta.SetStatusCondition(&status.Conditions, l.condition)
 }
 
-// refresh reads from the member. What it cannot say stays as it was.
+// servesSame returns whether the groups of a member have not changed since servesSame was called last: a request with the ETag of
+// aggregated discovery, which the member answers without a body. It returns false if that is not known, as of a member without
+// aggregated discovery, or one that cannot be reached. The group without a name is not read: it changes with the API server only.
+func (s *clusterState) servesSame(ctx context.Context) bool {
+	config := s.conn.RESTConfig()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, config.Host+"/apis", nil)
+	if err != nil {
+		return false
+	}
+	req.Header.Set("User-Agent", config.UserAgent)
+	req.Header.Set("Accept", discovery.AcceptV2)
+	if s.etag != "" {
+		req.Header.Set("If-None-Match", s.etag)
+	}
+	resp, err := s.conn.HTTPClient().Do(req)
+	if err != nil {
+		return false
+	}
+	resp.Body.Close() // unread: the whole list is read if it changed
+	if resp.StatusCode == http.StatusNotModified {
+		return true
+	}
+	s.etag = resp.Header.Get("ETag")
+	return false
+}
+
+// refresh reads from the member. What it cannot say stays as it was. A member that answers slowly is not probed meanwhile, so that the
+// time is bounded.
 func (l apiList) refresh(ctx context.Context, conn *member.Conn) apiList {
+	ctx, cancel := context.WithTimeoutCause(ctx, discoveryTimeout, fmt.Errorf("no complete answer within %s", discoveryTimeout))
+	defer cancel()
 	version, err := conn.Discovery().ServerVersionWithContext(ctx)
 	if err != nil {
 		return l.failed(err)

@@ -7,8 +7,10 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -19,9 +21,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	fleetv1alpha1 "github.com/flagship-k8s/flagship/api/fleet/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
 	"github.com/flagship-k8s/flagship/internal/clients/member"
 	"github.com/flagship-k8s/flagship/internal/clients/member/memberqueue"
+	"github.com/flagship-k8s/flagship/internal/features/clusterstatus/summary"
 	"github.com/flagship-k8s/flagship/internal/knowledge/backoff"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 )
@@ -29,25 +33,37 @@ import (
 const (
 	// probeTimeout is how long a member may take to say whether it is ready.
 	probeTimeout = 5 * time.Second
+	// apisAge is when the kinds that a member serves, and its version, are read although nothing shows that they changed.
+	apisAge = 5 * time.Minute
 )
 
-// Deps is what Setup needs. All fields but NoTaints are required.
+// Deps is what Setup needs. All fields but NoTaints, Unplaced and Metrics are required.
 type Deps struct {
 	Fleet  *member.Fleet
 	Events events.Recorder
 	Clock  clock.WithTicker
-	// ProbePeriod is how often the readiness of a member, and the kinds it serves, are read.
+	// ProbePeriod is how often the readiness of a member, and the kinds it serves, are read, and how often its resources are written
+	// at most.
 	ProbePeriod time.Duration
 	// FailureThreshold and SuccessThreshold are how long a member must have been unwell, or well again, before its Ready
 	// condition changes. The first observation counts at once.
 	FailureThreshold, SuccessThreshold time.Duration
 	// NoTaints leaves the condition taints to the control plane, which writes them for clusters with an agent: see SetupLeases.
 	NoTaints bool
+	// Unplaced receives the pods that no node takes. Nil: they are reported in the ClusterCapacity, as agents do.
+	Unplaced *Unplaced
+	// Metrics takes the metrics of members. nil registers none.
+	Metrics prometheus.Registerer
 }
 
 // Setup adds the loop that keeps the status of Clusters: readiness, served kinds, version, nodes and resources, and
 // the taints that follow from readiness. Every member has its own worker, so one that hangs delays no other.
 func Setup(mgr ctrl.Manager, deps Deps) error {
+	if deps.Metrics != nil {
+		if err := deps.Metrics.Register(newFleetMetrics(deps.Fleet)); err != nil {
+			return fmt.Errorf("registering the metrics of members: %w", err)
+		}
+	}
 	o := newObserver(mgr.GetClient(), deps)
 	if err := mgr.Add(o); err != nil {
 		return fmt.Errorf("adding the cluster observer: %w", err)
@@ -91,8 +107,34 @@ type clusterState struct {
 	health    smoother
 	nextProbe time.Time
 	apis      apiList
+	apisRead  time.Time
+	etag      string        // of what the member serves
+	observed  atomic.Uint64 // how often the nodes, pods or devices changed
+	// written is what the status was written from last: while it stays the same there is nothing to compare.
+	written   inputs
 	resources *resourceWatch
 	apisStale flag
+	// reported is when a change of resources was written last.
+	reported time.Time
+}
+
+// reportsResources returns whether the resources may be written, and otherwise when: a member whose pods come and go all the time
+// costs one write in a period.
+func (s *clusterState) reportsResources(now time.Time, period time.Duration) (due bool, at time.Time) {
+	at = s.reported.Add(period)
+	return !now.Before(at), at
+}
+
+// inputs are what the status and the taints of a Cluster follow from.
+type inputs struct {
+	version string // of the Cluster
+	ready   metav1.Condition
+	apis    time.Time
+	changes uint64 // of nodes, pods or devices
+}
+
+func (s *clusterState) inputs(cluster *clusterv1alpha1.Cluster) inputs {
+	return inputs{cluster.ResourceVersion, s.health.published, s.apisRead, s.observed.Load()}
 }
 
 // connectionChanged runs when a member appears, goes, or turns down or up: all of them are reasons to reconcile at once.
@@ -108,7 +150,7 @@ func (o *clusterObserver) connectionChanged(cluster string) {
 // observe probes one member and writes changes of its status. The result is the time until the next probe.
 func (o *clusterObserver) observe(ctx context.Context, name string, _ types.NamespacedName) (time.Duration, error) {
 	cluster := &clusterv1alpha1.Cluster{}
-	err := o.hub.Get(ctx, client.ObjectKey{Name: name}, cluster)
+	err := o.hub.Get(ctx, client.ObjectKey{Name: name}, cluster, client.UnsafeDisableDeepCopy)
 	conn, connected := o.Fleet.Get(name)
 	switch {
 	case apierrors.IsNotFound(err) || err == nil && !connected:
@@ -123,13 +165,24 @@ func (o *clusterObserver) observe(ctx context.Context, name string, _ types.Name
 		return max(state.nextProbe.Sub(o.Clock.Now()), time.Millisecond), nil // nothing to report yet
 	}
 	state.resources.devices.follow(state.apis)
-	if err := o.write(ctx, cluster, state); err != nil {
-		if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-			return backoff.Conflict, nil // the cache is behind, or the Cluster is going
+	if inputs := state.inputs(cluster); inputs != state.written {
+		due, _ := state.reportsResources(o.Clock.Now(), o.ProbePeriod)
+		if err := o.write(ctx, cluster, state); err != nil {
+			if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+				return backoff.Conflict, nil // the cache is behind, or the Cluster is going
+			}
+			return 0, err
 		}
-		return 0, err
+		if !due {
+			inputs.changes = state.written.changes // those since then are not written yet
+		}
+		state.written = inputs
 	}
-	return max(state.nextProbe.Sub(o.Clock.Now()), time.Millisecond), nil
+	now, next := o.Clock.Now(), state.nextProbe
+	if due, at := state.reportsResources(now, o.ProbePeriod); !due && at.Before(next) {
+		next = at // what has changed since is written then
+	}
+	return max(next.Sub(now), time.Millisecond), nil
 }
 
 // refresh reads the readiness of the member and what it serves, as far as that is due.
@@ -148,9 +201,11 @@ func (o *clusterObserver) refresh(ctx context.Context, s *clusterState) {
 			s.nextProbe = pending
 		}
 	}
-	if s.health.isReady() && (due || s.apisStale.take() || s.apis.empty()) {
-		s.apisStale.take()
-		s.apis = s.apis.refresh(ctx, s.conn)
+	if s.health.isReady() && (due || s.apisStale.isSet() || s.apis.empty()) {
+		stale := s.apisStale.take() || s.apis.condition.Status != metav1.ConditionTrue || now.Sub(s.apisRead) >= apisAge
+		if !s.servesSame(ctx) || stale {
+			s.apis, s.apisRead = s.apis.refresh(ctx, s.conn), now
+		}
 	}
 }
 
@@ -199,13 +254,17 @@ func (o *clusterObserver) state(ctx context.Context, conn *member.Conn, cluster 
 	key := types.NamespacedName{Name: conn.Name()}
 	s.resources = watchResources(context.WithoutCancel(ctx), conn, watchHandlers{
 		// Changes are collected, so that a busy member costs one write in that time.
-		summary: func() { o.queues.AddAfter(conn.Name(), key, backoff.Gather) },
+		summary: func() {
+			s.observed.Add(1)
+			o.queues.AddAfter(conn.Name(), key, backoff.Gather)
+		},
 		kinds: func() {
 			s.apisStale.set()
 			// It takes the member some 50 ms to establish a definition.
 			o.queues.AddAfter(conn.Name(), key, backoff.NotYet)
 		},
 	})
+	o.Unplaced.set(conn.Name(), s.resources.resources)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.states[conn.Name()] = s
@@ -218,6 +277,7 @@ func (o *clusterObserver) forget(name string) {
 	s := o.states[name]
 	delete(o.states, name)
 	o.mu.Unlock()
+	o.Unplaced.set(name, nil)
 	if s != nil {
 		s.resources.group.Close()
 	}
@@ -227,15 +287,83 @@ func (o *clusterObserver) forget(name string) {
 func (o *clusterObserver) write(ctx context.Context, cluster *clusterv1alpha1.Cluster, s *clusterState) error {
 	want := cluster.DeepCopy()
 	s.apis.writeTo(&want.Status)
+	now := o.Clock.Now()
 	s.resources.writeTo(&want.Status, cluster.Spec.ResourceModels)
+	due, _ := s.reportsResources(now, o.ProbePeriod)
+	due = due || !sameNames(cluster.Status.ResourceSummary, want.Status.ResourceSummary)
+	if !due {
+		want.Status.NodeSummary, want.Status.ResourceSummary = cluster.Status.NodeSummary, cluster.Status.ResourceSummary
+	}
 	meta.SetStatusCondition(&want.Status.Conditions, s.health.published)
 	if !equality.Semantic.DeepEqual(cluster.Status, want.Status) {
 		if _, err := hubclient.PatchStatusLocked(ctx, o.hub, cluster, want); err != nil {
 			return err
 		}
 	}
+	if due {
+		written, err := o.writeCapacity(ctx, cluster, s.resources.resources.Capacity(), s.resources.resources.Unplaced())
+		if err != nil {
+			return err
+		}
+		if written || !equality.Semantic.DeepEqual(cluster.Status.ResourceSummary, want.Status.ResourceSummary) {
+			s.reported = now
+		}
+	}
 	if o.NoTaints {
 		return nil
 	}
 	return tainter{o.hub, o.Events}.taint(ctx, want, s.health.published)
+}
+
+// sameNames returns whether two summaries have the same resources. That a member has a resource, such as a class of devices, or has any
+// summary at all, decides whether it is a candidate: it is written at once.
+func sameNames(a, b *clusterv1alpha1.ResourceSummary) bool {
+	if a == nil || b == nil || len(a.Allocatable) != len(b.Allocatable) {
+		return a == b
+	}
+	for name := range a.Allocatable {
+		if _, ok := b.Allocatable[name]; !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// capacityTimeout bounds the write of a ClusterCapacity: an API server holds custom resources back for two seconds after the start of a
+// new control plane, and the status of the member would wait for that.
+const capacityTimeout = 500 * time.Millisecond
+
+// writeCapacity brings the ClusterCapacity of a cluster up to date; nil is unknown. It returns whether something was written.
+func (o *clusterObserver) writeCapacity(
+	ctx context.Context, cluster *clusterv1alpha1.Cluster, want *fleetv1alpha1.ClusterCapacity, unplaced []summary.Unplaced,
+) (bool, error) {
+	if want == nil || cluster.DeletionTimestamp != nil {
+		return false, nil
+	}
+	if o.Unplaced == nil {
+		want.Unplaced = report(unplaced)
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, capacityTimeout, fmt.Errorf("no answer within %s", capacityTimeout))
+	defer cancel()
+	owner := metav1.OwnerReference{
+		APIVersion: clusterv1alpha1.SchemeGroupVersion.String(), Kind: clusterv1alpha1.KindCluster, Name: cluster.Name, UID: cluster.UID,
+	}
+	have := &fleetv1alpha1.ClusterCapacity{}
+	err := o.hub.Get(ctx, client.ObjectKeyFromObject(cluster), have)
+	if meta.IsNoMatchError(err) {
+		return false, nil // the control plane of this agent is older
+	}
+	if client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("reading the capacity of cluster %s: %w", cluster.Name, err)
+	}
+	if err != nil {
+		want.Name, want.OwnerReferences = cluster.Name, []metav1.OwnerReference{owner}
+		if err := o.hub.Create(ctx, want); err != nil && !apierrors.IsAlreadyExists(err) {
+			return false, fmt.Errorf("writing the capacity of cluster %s: %w", cluster.Name, err)
+		}
+		return true, nil
+	}
+	want.TypeMeta, want.ObjectMeta = have.TypeMeta, *have.ObjectMeta.DeepCopy()
+	want.OwnerReferences = []metav1.OwnerReference{owner}
+	return hubclient.Patch(ctx, o.hub, have, want)
 }

@@ -2,6 +2,7 @@ package clusterstatus
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -17,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	fleetv1alpha1 "github.com/flagship-k8s/flagship/api/fleet/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/member"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 )
@@ -24,12 +26,21 @@ import (
 // TestClustersThatCameAndWentLeaveNothing counts goroutines: the watches of a member end with its connection.
 func TestClustersThatCameAndWentLeaveNothing(t *testing.T) {
 	scheme := runtime.NewScheme()
-	if err := clusterv1alpha1.AddToScheme(scheme); err != nil {
+	if err := errors.Join(clusterv1alpha1.AddToScheme(scheme), fleetv1alpha1.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)
 	}
 	hub := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&clusterv1alpha1.Cluster{}).Build()
 	web := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != "/readyz" {
+		switch {
+		case r.URL.Path == "/api/v1/pods" && r.URL.Query().Get("watch") == "":
+			w.Header().Set("Content-Type", "application/json")
+			fmt.Fprint(w, `{"apiVersion": "v1", "kind": "PodList", "metadata": {"resourceVersion": "1"}, "items": [{
+				"metadata": {"namespace": "shop", "name": "web-5d-x", "uid": "1", "labels": {"pod-template-hash": "5d"},
+					"ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-5d", "uid": "2", "controller": true}]},
+				"status": {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]}}]}`)
+		case r.URL.Path == "/readyz":
+			fmt.Fprint(w, "ok")
+		default:
 			w.WriteHeader(http.StatusNotFound)
 		}
 	}))
@@ -43,7 +54,7 @@ func TestClustersThatCameAndWentLeaveNothing(t *testing.T) {
 	defer fleet.Close()
 	o := newObserver(hub, Deps{
 		Fleet: fleet, Events: events.RecorderFunc(func(events.Event) {}), Clock: clock.RealClock{}, ProbePeriod: time.Minute,
-		FailureThreshold: time.Minute, SuccessThreshold: time.Minute,
+		FailureThreshold: time.Minute, SuccessThreshold: time.Minute, Unplaced: &Unplaced{},
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
@@ -61,6 +72,14 @@ func TestClustersThatCameAndWentLeaveNothing(t *testing.T) {
 		defer o.mu.Unlock()
 		return len(o.states)
 	}
+	unplaced := func() (n int) {
+		o.Unplaced.Visit(func(_ string, deployment types.NamespacedName, _ types.UID) {
+			if deployment == (types.NamespacedName{Namespace: "shop", Name: "web"}) {
+				n++
+			}
+		})
+		return n
+	}
 	before := goruntime.NumGoroutine()
 	const members = 50
 	for i := range members {
@@ -77,10 +96,11 @@ func TestClustersThatCameAndWentLeaveNothing(t *testing.T) {
 		}
 	}
 	eventually("every member is watched", func() bool { return states() == members })
+	eventually("the pods that no node takes are known", func() bool { return unplaced() == members })
 	for i := range members {
 		fleet.Remove(fmt.Sprintf("member-%d", i))
 	}
-	eventually("no member is watched", func() bool { return states() == 0 })
+	eventually("no member is watched", func() bool { return states() == 0 && unplaced() == 0 })
 	eventually("the goroutines are gone", func() bool {
 		web.CloseClientConnections() // those of the server
 		return goruntime.NumGoroutine() <= before+8

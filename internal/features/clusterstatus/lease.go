@@ -41,7 +41,7 @@ type LeaseDeps struct {
 }
 
 // SetupLeases adds the loop that watches over agents. An agent writes the status of its Cluster itself, and shows by a
-// Lease of the Cluster's name that it is alive; when that is not renewed, this loop says that nothing is known. The taints
+// Lease of the Cluster's name that it is alive; when that is not renewed, this loop sets the conditions to Unknown. The taints
 // that follow from readiness are written here, too.
 func SetupLeases(mgr ctrl.Manager, deps LeaseDeps) error {
 	m := newLeaseMonitor(mgr.GetClient(), deps)
@@ -68,8 +68,8 @@ type leaseMonitor struct {
 // pulse is what was seen last of an agent. Times are compared with the clock of this process only: an agent's may be wrong.
 type pulse struct {
 	uid     types.UID
-	renewed metav1.MicroTime // as the Lease says
-	ready   metav1.Condition // as the Cluster says
+	renewed metav1.MicroTime // from the Lease
+	ready   metav1.Condition // from the Cluster
 	at      time.Time        // when either changed last
 }
 
@@ -80,7 +80,7 @@ func newLeaseMonitor(hub client.Client, deps LeaseDeps) *leaseMonitor {
 // Reconcile implements reconcile.Reconciler.
 func (m *leaseMonitor) Reconcile(ctx context.Context, q reconcile.Request) (reconcile.Result, error) {
 	cluster := &clusterv1alpha1.Cluster{}
-	err := m.hub.Get(ctx, q.NamespacedName, cluster)
+	err := m.hub.Get(ctx, q.NamespacedName, cluster, client.UnsafeDisableDeepCopy)
 	if apierrors.IsNotFound(err) || err == nil && m.Serves(cluster) {
 		m.forget(q.Name)
 		return reconcile.Result{}, nil
@@ -130,7 +130,7 @@ func (m *leaseMonitor) forget(name string) {
 	delete(m.pulses, name)
 }
 
-// declare writes what follows from the silence of an agent, and from what it says.
+// declare writes the conditions that follow from the Lease of an agent and from its own report.
 func (m *leaseMonitor) declare(ctx context.Context, cluster *clusterv1alpha1.Cluster, silent time.Duration) error {
 	ready := readinessOf(cluster)
 	unknown := metav1.Condition{}

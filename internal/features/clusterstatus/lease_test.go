@@ -146,7 +146,7 @@ func TestAnAgentThatNeverReports(t *testing.T) {
 	w.expect("after it", clusterv1alpha1.ClusterStatusNeverUpdatedReason, clusterv1alpha1.TaintClusterUnreachable)
 }
 
-func TestAnAgentMaySayThatItsClusterIsUnwell(t *testing.T) {
+func TestAnAgentMayReportThatItsClusterIsNotReady(t *testing.T) {
 	w := newWard(t)
 	w.report(clusterv1alpha1.NotReady(clusterv1alpha1.ClusterNotReadyReason, "etcd"))
 	w.pass(time.Minute, w.renew)

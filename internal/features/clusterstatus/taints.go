@@ -29,7 +29,7 @@ func (o tainter) taint(ctx context.Context, cluster *clusterv1alpha1.Cluster, re
 	if equality.Semantic.DeepEqual(cluster.Spec.Taints, taints) || cluster.DeletionTimestamp != nil {
 		return nil
 	}
-	before := cluster.DeepCopy()
+	before, cluster := cluster, cluster.DeepCopy() // it may be that of the cache
 	cluster.Spec.Taints = taints
 	reference := events.Reference(clusterv1alpha1.SchemeGroupVersion.WithKind("Cluster"), cluster)
 	if _, err := hubclient.PatchLocked(ctx, o.hub, before, cluster); err != nil {
@@ -54,10 +54,7 @@ func conditionTaints(taints []corev1.Taint, ready metav1.ConditionStatus) []core
 	default:
 		want = clusterv1alpha1.TaintClusterNotReady
 	}
-	ours := func(t corev1.Taint) bool {
-		return t.Effect == corev1.TaintEffectNoSchedule &&
-			(t.Key == clusterv1alpha1.TaintClusterNotReady || t.Key == clusterv1alpha1.TaintClusterUnreachable)
-	}
+	ours := func(t corev1.Taint) bool { return clusterv1alpha1.IsConditionTaint(t.Key, t.Effect) }
 	out := slices.DeleteFunc(slices.Clone(taints), func(t corev1.Taint) bool { return ours(t) && t.Key != want })
 	if want != "" && !slices.ContainsFunc(out, ours) {
 		out = append(out, corev1.Taint{Key: want, Effect: corev1.TaintEffectNoSchedule})

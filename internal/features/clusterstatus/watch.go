@@ -2,7 +2,7 @@ package clusterstatus
 
 import (
 	"context"
-	"maps"
+	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -47,8 +47,11 @@ func watchResources(ctx context.Context, conn *member.Conn, changed watchHandler
 	core, heads := conn.Patient().Kube.CoreV1(), conn.Patient().Metadata
 	w.devices = newDeviceWatch(w.group, conn.Patient().Kube, heads, changed.summary)
 	nodes, pods, defined := core.Nodes(), core.Pods(""), heads.Resource(definitions)
-	w.group.Follow("nodes", noting(w.refused, "nodes", memberwatch.ListWatch(nodes.List, nodes.Watch)), &corev1.Node{}, w.resources.Nodes)
-	w.group.Follow("pods", noting(w.refused, "pods", livePods(memberwatch.ListWatch(pods.List, pods.Watch))), &corev1.Pod{}, w.resources.Pods)
+	watched := func(resource string, lw *cache.ListWatch, most int64, reduce func(runtime.Object)) cache.ListerWatcher {
+		return noting(w.refused, resource, bounded(lw, resource, most, reduce, func(err error) { w.refused.note(resource, err) }))
+	}
+	w.group.Follow("nodes", watched("nodes", memberwatch.ListWatch(nodes.List, nodes.Watch), maxNodes, reduceNode), &corev1.Node{}, w.resources.Nodes)
+	w.group.Follow("pods", watched("pods", livePods(memberwatch.ListWatch(pods.List, pods.Watch)), maxPods, reducePod), &corev1.Pod{}, w.resources.Pods)
 	w.group.Follow("definitions", memberwatch.ListWatch(defined.List, defined.Watch), &metav1.PartialObjectMetadata{}, &memberwatch.Store[string]{
 		Keep: memberwatch.Of(func(object *metav1.PartialObjectMetadata) (string, bool, error) {
 			return object.ResourceVersion, true, nil
@@ -59,11 +62,15 @@ func watchResources(ctx context.Context, conn *member.Conn, changed watchHandler
 }
 
 // writeTo fills in what is known of nodes and resources; before the first full list everything stays as it was. What the
-// control plane may not read is absent, and a condition says so.
+// control plane may not read is absent, and a condition reports it.
 func (w *resourceWatch) writeTo(status *clusterv1alpha1.ClusterStatus, models []clusterv1alpha1.ResourceModel) {
-	if reasons := w.refused.list(); len(reasons) > 0 {
+	if reasons, tooMany := w.refused.list(); len(reasons) > 0 {
 		status.NodeSummary, status.ResourceSummary = nil, nil
-		meta.SetStatusCondition(&status.Conditions, clusterv1alpha1.ResourcesNotReadable(strings.Join(reasons, "; ")))
+		condition := clusterv1alpha1.ResourcesNotReadable(strings.Join(reasons, "; "))
+		if tooMany {
+			condition = clusterv1alpha1.ResourcesNotCounted(strings.Join(reasons, "; "))
+		}
+		meta.SetStatusCondition(&status.Conditions, condition)
 		return
 	}
 	meta.RemoveStatusCondition(&status.Conditions, clusterv1alpha1.ClusterConditionResourcesReadable)
@@ -74,18 +81,18 @@ func (w *resourceWatch) writeTo(status *clusterv1alpha1.ClusterStatus, models []
 	}
 }
 
-// refusals are the resources that the member does not let the control plane list, and why.
+// refusals are the resources that the member does not let the control plane list, or has too many of, and why.
 type refusals struct {
 	changed func()
 
 	mu      sync.Mutex
-	reasons map[string]string
+	reasons map[string]error
 }
 
 // note records how a request for a resource ended.
 func (r *refusals) note(resource string, err error) {
-	if err != nil && !apierrors.IsForbidden(err) {
-		return // says nothing about rights
+	if err != nil && !apierrors.IsForbidden(err) && !errors.Is(err, errTooMany) {
+		return // no evidence about rights
 	}
 	r.mu.Lock()
 	_, before := r.reasons[resource]
@@ -93,9 +100,9 @@ func (r *refusals) note(resource string, err error) {
 	case err == nil:
 		delete(r.reasons, resource)
 	case r.reasons == nil:
-		r.reasons = map[string]string{resource: err.Error()}
+		r.reasons = map[string]error{resource: err}
 	default:
-		r.reasons[resource] = err.Error()
+		r.reasons[resource] = err
 	}
 	r.mu.Unlock()
 	if before != (err != nil) {
@@ -103,18 +110,26 @@ func (r *refusals) note(resource string, err error) {
 	}
 }
 
-func (r *refusals) list() []string {
+// list returns the reasons, and whether one is that there is too much.
+func (r *refusals) list() (reasons []string, tooMany bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return slices.Sorted(maps.Values(r.reasons))
+	for _, err := range r.reasons {
+		reasons = append(reasons, err.Error())
+		tooMany = tooMany || errors.Is(err, errTooMany)
+	}
+	slices.Sort(reasons)
+	return reasons, tooMany
 }
 
-// noting records in refusals how lists of a resource end.
+// noting records in refusals why lists of a resource fail.
 func noting(refused *refusals, resource string, lw *cache.ListWatch) cache.ListerWatcher {
 	list := lw.ListWithContextFunc
 	lw.ListWithContextFunc = func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 		objects, err := list(ctx, o)
-		refused.note(resource, err)
+		if err != nil {
+			refused.note(resource, err) // the store shows when a list is complete
+		}
 		return objects, err
 	}
 	return lw

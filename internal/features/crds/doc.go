@@ -1,10 +1,10 @@
 // Package crds carries CustomResourceDefinitions to members: in order, and without harm to the objects that members have.
 //
-// A definition is a template like any other. What is different about it are two interfaces that Carrier implements. As a
-// conversion.Adviser: which definition an object needs, in which version a cluster can have it, and what it is in the version of its
-// template again. As the policy that apply has for kinds: whether objects of a kind have to wait for their definition in a cluster,
-// whether a change of a definition may be made there, whether a definition that others made is the same, and whether one may be deleted.
-// Admission reads from it where the instances of a definition are.
+// A definition is a template like any other. What is different about it are two interfaces. Carrier is a conversion.Adviser:
+// which definition an object needs, in which version a cluster can have it, and what it is in the version of its template again; admission
+// reads from it where the instances of a definition are. Policy is what apply has for kinds: whether objects of a kind have to wait for
+// their definition in a cluster, whether a change of a definition may be made there, whether a definition that others made is the same,
+// and whether one may be deleted. An agent has a Policy without a Carrier: it finds definitions in its Works.
 //
 // A change of a definition is classified by comparing it with the one that the member has, not with an earlier one on the control
 // plane: that is what the member's objects and clients use. The comparison is pure, see package compare.

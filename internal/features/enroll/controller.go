@@ -346,7 +346,7 @@ func (r *Reconciler) forgetCredentials(ctx context.Context, cluster *clusterv1al
 		}
 		secret := &corev1.Secret{}
 		err := r.client.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, secret)
-		if err == nil && ownedBy(secret, cluster) {
+		if err == nil && clusterv1alpha1.OwnsCredential(cluster, secret) {
 			err = r.client.Delete(ctx, secret, client.Preconditions{UID: &secret.UID})
 		}
 		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
@@ -354,10 +354,6 @@ func (r *Reconciler) forgetCredentials(ctx context.Context, cluster *clusterv1al
 		}
 	}
 	return nil
-}
-
-func ownedBy(secret *corev1.Secret, cluster *clusterv1alpha1.Cluster) bool {
-	return clusterv1alpha1.OwnsCredential(cluster, secret)
 }
 
 func isReady(cluster *clusterv1alpha1.Cluster) bool {

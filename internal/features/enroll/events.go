@@ -47,7 +47,7 @@ func notLeft(cluster *clusterv1alpha1.Cluster, err error) events.Event {
 		err, memberaccount.ControllerRole(cluster.Name), memberaccount.Impersonator, clusterv1alpha1.ClusterNamespace))
 }
 
-// removalBegun says how many objects stay in a cluster that is being removed, and how many are deleted there.
+// removalBegun reports how many objects stay in a cluster that is being removed, and how many are deleted there.
 func removalBegun(cluster *clusterv1alpha1.Cluster, contents []membership.Contents) events.Event {
 	kept, deleted := membership.Count(contents)
 	if !isReady(cluster) {

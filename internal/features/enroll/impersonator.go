@@ -49,7 +49,7 @@ type impersonators struct {
 // SetupImpersonators adds the loop.
 func SetupImpersonators(mgr ctrl.Manager, events events.Recorder) error {
 	l := &impersonators{client: mgr.GetClient(), events: events}
-	everyCluster := handler.EnqueueRequestsFromMapFunc(l.everyCluster)
+	everyCluster := hubclient.EveryCluster(l.client)
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("impersonators").
 		For(&clusterv1alpha1.Cluster{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
@@ -62,18 +62,6 @@ func SetupImpersonators(mgr ctrl.Manager, events events.Recorder) error {
 		return fmt.Errorf("adding the loop impersonators: %w", err)
 	}
 	return nil
-}
-
-func (l *impersonators) everyCluster(ctx context.Context, _ client.Object) []reconcile.Request {
-	var clusters clusterv1alpha1.ClusterList
-	if err := l.client.List(ctx, &clusters, client.UnsafeDisableDeepCopy); err != nil {
-		return nil // The cache cannot fail once it is filled.
-	}
-	requests := make([]reconcile.Request, 0, len(clusters.Items))
-	for i := range clusters.Items {
-		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKey{Name: clusters.Items[i].Name}})
-	}
-	return requests
 }
 
 func clusterOfImpersonator(_ context.Context, work client.Object) []reconcile.Request {

@@ -46,7 +46,7 @@ func TestJoin(t *testing.T) {
 		if diff := cmp.Diff(wantData, secret.Data); diff != "" {
 			t.Errorf("Secret %s (-want +got):\n%s", name, diff)
 		}
-		if !ownedBy(secret, cluster) {
+		if !clusterv1alpha1.OwnsCredential(cluster, secret) {
 			t.Errorf("Secret %s is owned by %v, want the Cluster", name, secret.OwnerReferences)
 		}
 	}

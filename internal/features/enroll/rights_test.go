@@ -65,7 +65,7 @@ func TestParseKinds(t *testing.T) {
 
 // TestReducedRightsHaveNoWildcard checks every rule that joining with bounded rights grants.
 func TestReducedRightsHaveNoWildcard(t *testing.T) {
-	rights := memberaccount.RightsOn(memberaccount.KindRights{Kinds: []schema.GroupResource{{Resource: "configmaps"}}, Resources: true})
+	rights := memberaccount.RightsOn(memberaccount.KindRights{Kinds: []schema.GroupResource{{Resource: "configmaps"}}, Resources: true, Events: true})
 	a := memberaccount.ControllerOf("m1").With(rights)
 	for _, rule := range append(a.Rules, a.Home...) {
 		for _, part := range [][]string{rule.APIGroups, rule.Resources, rule.Verbs, rule.NonResourceURLs} {

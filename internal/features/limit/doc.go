@@ -9,7 +9,7 @@
 //
 // Where a limit acts: admission refuses what users create or enlarge. That alone is not enough, because a user writes many
 // templates first and then one policy that makes a Work of each for every cluster. So rendering neither creates nor enlarges
-// Works of a namespace that is at its limit: the binding says so, waits without retries, and is rendered again when there is
+// Works of a namespace that is at its limit: a condition of the binding reports it, the binding waits without retries, and is rendered again when there is
 // space. Nothing else of the control plane is refused.
 //
 // Objects that are written at the same moment are not counted yet, so a namespace can exceed its limit by these.

@@ -47,7 +47,7 @@ type Limiter struct {
 	refusals *prometheus.CounterVec
 	// storageShare is that of the quota of storage, as of the last look; nil if it is not known.
 	storageShare atomic.Pointer[float64]
-	// synced says that all Works were counted once.
+	// synced is set when all Works were counted once.
 	synced func() bool
 
 	mu sync.RWMutex
@@ -192,7 +192,7 @@ func (l *Limiter) all() []standing {
 	return standings
 }
 
-// OnSpace has wake called, every few seconds, for a namespace that was at its limit and is below it, until wake says that
+// OnSpace has wake called, every few seconds, for a namespace that was at its limit and is below it, until wake returns that
 // nothing more waits.
 func (l *Limiter) OnSpace(wake func(namespace string) (more bool)) {
 	l.mu.Lock()

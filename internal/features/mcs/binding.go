@@ -10,7 +10,7 @@ import (
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 )
 
-// bindingName is the name of a Service's binding, whoever made it.
+// bindingName is the name of a Service's binding, whether mcs or propagate made it.
 func bindingName(service string) string { return workv1alpha2.BindingName("Service", service) }
 
 // bindingFor is the binding of a claimed Service: the existing one with this part replaced, or a new one. That of a policy is

@@ -98,7 +98,7 @@ func contentOf(service *corev1.Service) (string, error) {
 	return hex.EncodeToString(sum[:8]), nil
 }
 
-// mismatch says which ports of a MultiClusterService the Service lacks; empty if it has them all.
+// mismatch returns the ports of a MultiClusterService that the Service lacks; empty if it has them all.
 func mismatch(ports []networkingv1alpha1.ExposurePort, service *corev1.Service) string {
 	var missing []string
 	for _, port := range ports {

@@ -1,4 +1,4 @@
-// Package mcs makes a Service of some clusters reachable from others, as a MultiClusterService of Karmada's API says.
+// Package mcs makes a Service of some clusters reachable from others, as a MultiClusterService of Karmada's API specifies.
 //
 // A MultiClusterService names a Service, the clusters that provide it and those that consume it. The Service goes to all of them
 // through a binding, as any other template does. Its endpoints go another way:

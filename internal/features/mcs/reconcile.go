@@ -18,7 +18,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	networkingv1alpha1 "github.com/flagship-k8s/flagship/api/networking/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
@@ -87,7 +86,7 @@ func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 
 // read reads everything that the result depends on. Next is when the next cluster that is not ready expires.
 func (r *reconciler) read(ctx context.Context, mcs *networkingv1alpha1.MultiClusterService) (s serviceState, next time.Duration, err error) {
-	s = serviceState{mcs: mcs, expired: map[string]string{}, pulled: map[string]bool{}}
+	s = serviceState{mcs: mcs, expired: map[string]string{}}
 	registered, err := r.clusters.Registered(ctx)
 	if err != nil {
 		return s, 0, err
@@ -101,9 +100,6 @@ func (r *reconciler) read(ctx context.Context, mcs *networkingv1alpha1.MultiClus
 		if left > 0 && (next == 0 || left < next) {
 			next = left
 		}
-	}
-	for _, cluster := range registered {
-		s.pulled[cluster.Name] = cluster.Spec.SyncMode == clusterv1alpha1.Pull
 	}
 	if s.service, err = r.service(ctx, client.ObjectKeyFromObject(mcs)); err != nil {
 		return s, 0, err

@@ -24,7 +24,7 @@ type serviceState struct {
 	exposure exposure.Clusters
 	// service is nil while it does not exist.
 	service *corev1.Service
-	// obstacle says why nothing is done; empty if nothing prevents it.
+	// obstacle reports why nothing is done; empty if nothing prevents it.
 	obstacle string
 	// binding is nil before it is created.
 	binding *workv1alpha2.ResourceBinding
@@ -32,8 +32,6 @@ type serviceState struct {
 	works []*workv1alpha1.Work
 	// expired has the clusters that have not been ready for too long, with a message.
 	expired map[string]string
-	// pulled has the clusters in pull mode: the control plane has no connection over which to collect their endpoints.
-	pulled map[string]bool
 }
 
 // serviceApplied is the condition of the Service itself.
@@ -186,9 +184,6 @@ func (s serviceState) dispatchedCondition() *metav1.Condition {
 
 // missingFrom lists what prevents that consumers have the endpoints of one provider.
 func (s serviceState) missingFrom(provider string) []string {
-	if s.pulled[provider] {
-		return []string{fmt.Sprintf("cluster %s is in pull mode: it gets endpoints of others, but its own cannot be collected, since the control plane has no connection to it", provider)}
-	}
 	var complaints []string
 	if why, expired := s.expired[provider]; expired {
 		complaints = append(complaints, why+": its endpoints are marked as not ready")

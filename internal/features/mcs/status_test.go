@@ -93,9 +93,6 @@ func TestConditions(t *testing.T) {
 		"a provider has shown nothing": {
 			state:   serviceState{exposure: between, service: service, binding: everywhere, works: there[1:]},
 			service: "The Service", dispatched: "!cluster a: no EndpointSlice"},
-		"a provider is in pull mode": {
-			state:   serviceState{exposure: between, service: service, binding: everywhere, works: there[1:], pulled: map[string]bool{"a": true}},
-			service: "The Service", dispatched: "!cluster a is in pull mode"},
 		"a consumer refuses a slice": {
 			state: serviceState{exposure: between, service: service, binding: everywhere, works: []*workv1alpha1.Work{
 				there[0], there[1], there[2], arrival("a", "c", workv1alpha1.NotApplied(1, "quota")), there[4]}},

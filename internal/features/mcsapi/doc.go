@@ -1,4 +1,4 @@
-// Package mcsapi makes Services that members export reachable from all members, as the MCS API of SIG-Multicluster says.
+// Package mcsapi makes Services that members export reachable from all members, as the MCS API of SIG-Multicluster specifies.
 //
 // A ServiceExport in a member takes nothing on the control plane. Exports of one name in several members are one service, which each
 // member that has the namespace imports:

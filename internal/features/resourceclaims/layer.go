@@ -42,7 +42,7 @@ func (Adviser) LosesStatus(kind schema.GroupVersionKind) bool {
 	return kind == claimKind() || kind == todaysKind()
 }
 
-// healthOfClaim: a claim that waits for its first consumer is as it should be; an immediate one wants its driver.
+// healthOfClaim: a claim that waits for its first consumer is healthy; an immediate one waits for its driver.
 func healthOfClaim(_ context.Context, obj *unstructured.Unstructured) (workv1alpha2.ResourceHealth, error) {
 	var claim resourcev1alpha2.ResourceClaim
 	if err := decode(obj, &claim); err != nil {

@@ -28,7 +28,7 @@ const (
 	StatusPath  = "/flagship/restore"
 )
 
-// Class says how an object in a member differs from what the control plane knows.
+// Class defines how an object in a member differs from what the control plane knows.
 type Class string
 
 // The classes.
@@ -57,12 +57,12 @@ type Finding struct {
 // Report is what there is to say about one member.
 type Report struct {
 	Cluster string `json:"cluster"`
-	// Held says that nothing is written to the member until a person says go.
+	// Held means that nothing is written to the member until a person releases it.
 	Held bool `json:"held"`
 	// Counts has the number of objects of each class, those beyond the limit of a list included.
 	Counts   map[Class]int `json:"counts,omitempty"`
 	Findings []Finding     `json:"findings,omitempty"`
-	// Error says why the member could not be looked into.
+	// Error reports why the member could not be looked into.
 	Error string `json:"error,omitempty"`
 }
 
@@ -79,7 +79,7 @@ func (r *Report) add(f Finding) {
 	}
 }
 
-// cached lists at most limit orphans among the objects that are watched, and says how many there are in all.
+// cached lists at most limit orphans among the objects that are watched, and reports how many there are in all.
 func (g *Guard) cached(ctx context.Context, conn *member.Conn, limit int) (n int, found []Finding) {
 	conn.Managed(func(p objectcache.Place, key types.NamespacedName) {
 		if !g.isMissing(ctx, conn.Name(), key) {
@@ -235,7 +235,7 @@ func servedBy(ctx context.Context, conn *member.Conn) (map[schema.GroupVersionRe
 	for _, list := range discovery.FilteredBy(discovery.SupportsAllVerbs{Verbs: []string{"list", "delete"}}, lists) {
 		gv, err := schema.ParseGroupVersion(list.GroupVersion)
 		if err != nil {
-			continue // no server says so
+			continue // no server defines it
 		}
 		for _, r := range list.APIResources {
 			served[gv.WithResource(r.Name)] = r.Kind

@@ -56,7 +56,7 @@ func (b *Bindings) ValidateInitialization() error {
 	return nil
 }
 
-// Handles says that writes are of interest.
+// Handles implements admission.Interface.
 func (b *Bindings) Handles(operation admission.Operation) bool {
 	return operation == admission.Create || operation == admission.Update
 }
@@ -132,7 +132,7 @@ func (b *Bindings) check(kind schema.GroupVersionKind, binding workv1alpha2.Bind
 	return nil
 }
 
-// authorize refuses a binding whose author may not read what it names. It says nothing about whether the object exists.
+// authorize refuses a binding whose author may not read what it names. The answer does not depend on whether the object exists.
 func (b *Bindings) authorize(ctx context.Context, a admission.Attributes, mapping *meta.RESTMapping, resource workv1alpha2.ObjectReference) error {
 	decision, _, err := b.authorizer.Authorize(ctx, authorizer.AttributesRecord{
 		User: a.GetUserInfo(), Verb: "get", ResourceRequest: true,
@@ -158,7 +158,7 @@ func handMade(a admission.Attributes) (workv1alpha2.Binding, bool) {
 	return binding, ok
 }
 
-// ofControlPlane says that the control plane itself makes the request.
+// ofControlPlane returns whether the control plane itself makes the request.
 func ofControlPlane(a admission.Attributes) bool {
 	return a.GetUserInfo() != nil && a.GetUserInfo().GetName() == user.APIServerUser
 }

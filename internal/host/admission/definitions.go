@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/utils/clock"
 
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 )
@@ -23,6 +24,7 @@ const DefinitionsName = "FlagshipDefinitions"
 // of the definition waits for them.
 type Definitions struct {
 	instances Instances
+	clock     clock.PassiveClock
 	patience  time.Duration
 }
 
@@ -39,11 +41,11 @@ const (
 var _ admission.ValidationInterface = &Definitions{}
 
 // NewDefinitions makes the plugin. Patience is how long a deletion waits.
-func NewDefinitions(instances Instances, patience time.Duration) *Definitions {
-	return &Definitions{instances: instances, patience: patience}
+func NewDefinitions(instances Instances, clock clock.PassiveClock, patience time.Duration) *Definitions {
+	return &Definitions{instances: instances, clock: clock, patience: patience}
 }
 
-// Handles says that deletions are of interest.
+// Handles implements admission.Interface.
 func (d *Definitions) Handles(operation admission.Operation) bool {
 	return operation == admission.Delete
 }
@@ -72,13 +74,13 @@ func (d *Definitions) Validate(ctx context.Context, a admission.Attributes, _ ad
 
 // await waits for objects of a kind that are being deleted, and returns those that are left.
 func (d *Definitions) await(ctx context.Context, group, kind string) (counts map[string]int, err error) {
-	begun := time.Now()
+	begun := d.clock.Now()
 	ended := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, d.patience, true, func(ctx context.Context) (bool, error) {
 		var wanted bool
 		if counts, wanted, err = d.instances(ctx, group, kind); err != nil {
 			return false, err
 		}
-		return len(counts) == 0 || wanted && time.Since(begun) > min(cacheLag, d.patience/2), nil
+		return len(counts) == 0 || wanted && d.clock.Since(begun) > min(cacheLag, d.patience/2), nil
 	})
 	if err == nil && !wait.Interrupted(ended) {
 		err = ended

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	kadmission "k8s.io/apiserver/pkg/admission"
+	"k8s.io/utils/clock"
 
 	"github.com/flagship-k8s/flagship/internal/host/admission"
 )
@@ -56,7 +57,7 @@ func TestDefinitionsInUseAreNotDeleted(t *testing.T) {
 					t.Errorf("asked about %s %s", group, kind)
 				}
 				return tc.counts, true, tc.err
-			}, 100*time.Millisecond)
+			}, clock.RealClock{}, 100*time.Millisecond)
 			err := plugin.Validate(t.Context(), kadmission.NewAttributesRecord(nil, tc.old, schema.GroupVersionKind{}, "", "gears.example.io",
 				schema.GroupVersionResource{}, "", kadmission.Delete, nil, false, nil), nil)
 			if tc.refused == nil && err != nil {
@@ -89,7 +90,7 @@ func TestTheDeletionOfADefinitionWaitsForItsObjects(t *testing.T) {
 				call++
 				counts, wanted := tc.left(call)
 				return counts, wanted, nil
-			}, 400*time.Millisecond)
+			}, clock.RealClock{}, 400*time.Millisecond)
 			err := plugin.Validate(t.Context(), kadmission.NewAttributesRecord(nil, definition, schema.GroupVersionKind{}, "", "gears.example.io",
 				schema.GroupVersionResource{}, "", kadmission.Delete, nil, false, nil), nil)
 			if apierrors.IsForbidden(err) != tc.refused {

@@ -20,7 +20,7 @@ const DeletionsName = "FlagshipDeletions"
 type Deletions struct {
 	// cluster returns a Cluster, nil if there is none. It must not be changed.
 	cluster func(ctx context.Context, name string) (*clusterv1alpha1.Cluster, error)
-	// keeps says whether a Work is created again once it is gone.
+	// keeps returns whether a Work is created again once it is gone.
 	keeps func(ctx context.Context, work *workv1alpha1.Work) (bool, error)
 }
 
@@ -32,7 +32,7 @@ func NewDeletions(cluster func(ctx context.Context, name string) (*clusterv1alph
 	return &Deletions{cluster: cluster, keeps: keeps}
 }
 
-// Handles says that deletions are of interest.
+// Handles implements admission.Interface.
 func (d *Deletions) Handles(operation admission.Operation) bool { return operation == admission.Delete }
 
 // Validate refuses a deletion.

@@ -55,7 +55,7 @@ func (l *Limits) ValidateInitialization() error {
 	return nil
 }
 
-// Handles says that writes are of interest.
+// Handles implements admission.Interface.
 func (l *Limits) Handles(operation admission.Operation) bool {
 	return operation == admission.Create || operation == admission.Update
 }
@@ -77,7 +77,7 @@ func (l *Limits) Validate(ctx context.Context, a admission.Attributes, _ admissi
 	return nil
 }
 
-// stores says whether a request stores something that stays: reviews are answered only.
+// stores returns whether a request stores something that stays: reviews are answered only.
 func stores(a admission.Attributes) bool {
 	switch a.GetKind().Group {
 	case "authorization.k8s.io", "authentication.k8s.io":
@@ -90,7 +90,7 @@ func stores(a admission.Attributes) bool {
 	return !ok || object.GetDeletionTimestamp() == nil
 }
 
-// grows says whether an update makes an object larger. It is called for namespaces that are at their limit.
+// grows returns whether an update makes an object larger. It is called for namespaces that are at their limit.
 func grows(a admission.Attributes) bool {
 	before, err := size(a.GetOldObject())
 	if err != nil {

@@ -23,10 +23,18 @@ const Name = "FlagshipKinds"
 type Plugin struct {
 	rules    map[schema.GroupKind]rule
 	inactive map[schema.GroupKind]string
-	// fields are those of kinds that are active which nothing acts on.
-	fields map[schema.GroupKind][]crds.InactiveField
-	newID  func() string
-	never  func(kind schema.GroupVersionKind, namespace, name string) bool
+	Config
+}
+
+// Config is what the plugin needs. The functions are required.
+type Config struct {
+	// NewID returns a new permanent id, a UUID.
+	NewID func() string
+	// Never returns which objects, or kinds if the name is empty, are never sent to members; it is a function because package hubstore,
+	// which is not imported here, decides that.
+	Never func(kind schema.GroupVersionKind, namespace, name string) bool
+	// AllowNoExecuteTaintPolicy accepts ClusterTaintPolicies with taints that evict.
+	AllowNoExecuteTaintPolicy bool
 }
 
 var (
@@ -34,13 +42,12 @@ var (
 	_ admission.ValidationInterface = &Plugin{}
 )
 
-// New makes the plugin. newID draws permanent ids: UUIDs. Never returns which objects, or kinds if the name is empty, are never sent to
-// members; it is a function because package hubstore, which is not imported here, decides that.
-func New(newID func() string, never func(kind schema.GroupVersionKind, namespace, name string) bool) *Plugin {
-	return &Plugin{rules: rules(), inactive: crds.NotYetActive(), fields: crds.NotYetActiveFields(), newID: newID, never: never}
+// New makes the plugin.
+func New(config Config) *Plugin {
+	return &Plugin{rules: rules(config), inactive: crds.NotYetActive(), Config: config}
 }
 
-// Handles says that writes and deletions are of interest.
+// Handles implements admission.Interface.
 func (p *Plugin) Handles(operation admission.Operation) bool {
 	return operation == admission.Create || operation == admission.Update || operation == admission.Delete
 }
@@ -53,9 +60,9 @@ func (p *Plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.
 	}
 	old, _ := a.GetOldObject().(subject)
 	kind := a.GetKind().GroupKind()
-	warnInactive(ctx, p.fields[kind], object, old)
 	p.warnSelectors(ctx, kind, object, old)
-	stampID(kind, object, old, ofControlPlane(a), p.newID)
+	warnTaints(ctx, kind, object, old)
+	stampID(kind, object, old, ofControlPlane(a), p.NewID)
 	guard(kind, object)
 	detach(a, object)
 	rule, ok := p.rules[kind]

@@ -43,9 +43,9 @@ func request(o, old *unstructured.Unstructured, subresource string) kadmission.A
 }
 
 func newPlugin() *admission.Plugin {
-	return admission.New(func() string { return "new-id" }, func(kind schema.GroupVersionKind, namespace, _ string) bool {
+	return admission.New(admission.Config{NewID: func() string { return "new-id" }, Never: func(kind schema.GroupVersionKind, namespace, _ string) bool {
 		return kind.Group == "own.io" || namespace == "reserved"
-	})
+	}})
 }
 
 const policy = `
@@ -291,6 +291,17 @@ func TestValidate(t *testing.T) {
 			old:    webhook("{service: {namespace: a, name: b}}", "[v1alpha1]", ""),
 			want:   []string{"webhooks[0].clientConfig.service.name"},
 		},
+		"TaintPolicyThatEvicts": {
+			reason: "a wrong condition would empty clusters",
+			object: taintPolicy,
+			want:   []string{"spec.taints[1].effect"},
+		},
+		"StateByPathsThatTakeLong": {
+			reason: "what a tenant writes must not cost the control plane much time",
+			object: policy + `spec: {resourceSelectors: [` + selector + `}], propagateDeps: true, failover: {application: {decisionConditions: {}, statePreservation: {rules: [
+				{aliasLabelName: a, jsonPath: "{.a[?(@.b==1)].c}"}, {aliasLabelName: b, jsonPath: "{..a}"}]}}, cluster: {statePreservation: {rules: [{aliasLabelName: a, jsonPath: "{.a"}]}}}}`,
+			want: []string{"spec.failover.application.statePreservation.rules[1].jsonPath", "spec.failover.cluster.statePreservation.rules[0].jsonPath"},
+		},
 		"BadLabelSelector": {
 			reason: "CEL cannot check label selectors",
 			object: policy + `spec: {resourceSelectors: [` + selector + `, labelSelector: {matchExpressions: [{key: a, operator: Wrong}]}}]}`,
@@ -362,8 +373,32 @@ type recorder []string
 
 func (r *recorder) AddWarning(_, text string) { *r = append(*r, text) }
 
+const taintPolicy = `{apiVersion: policy.karmada.io/v1alpha1, kind: ClusterTaintPolicy, metadata: {name: p}, spec: {taints: [
+	{key: cluster.karmada.io/not-ready, effect: NoSchedule}, {key: cluster.karmada.io/not-ready, effect: NoExecute}]}}`
+
+func TestTaintPoliciesMayEvictWhereThatIsAllowed(t *testing.T) {
+	plugin := admission.New(admission.Config{AllowNoExecuteTaintPolicy: true})
+	if err := plugin.Validate(t.Context(), request(object(t, taintPolicy), nil, ""), nil); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestTaintsOfTheReadyConditionWarn(t *testing.T) {
+	var heard recorder
+	ctx := warning.WithWarningRecorder(t.Context(), &heard)
+	if err := newPlugin().Admit(ctx, request(object(t, taintPolicy), nil, ""), nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := newPlugin().Admit(ctx, request(object(t, taintPolicy), object(t, taintPolicy), ""), nil); err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"spec.taints[0] has no effect: the control plane sets and removes it by the condition Ready"}; !cmp.Equal(want, []string(heard)) {
+		t.Errorf("warnings %q, want %q", heard, want)
+	}
+}
+
 func TestInactiveKindsWarn(t *testing.T) {
-	o := object(t, "apiVersion: remedy.karmada.io/v1alpha1\nkind: Remedy\nmetadata: {name: a}\nspec: {}")
+	o := object(t, "apiVersion: policy.karmada.io/v1alpha1\nkind: FederatedResourceQuota\nmetadata: {name: a}\nspec: {}")
 	warned := func(old *unstructured.Unstructured) recorder {
 		var got recorder
 		ctx := warning.WithWarningRecorder(context.WithoutCancel(t.Context()), &got)
@@ -372,7 +407,7 @@ func TestInactiveKindsWarn(t *testing.T) {
 		}
 		return got
 	}
-	if got := warned(nil); len(got) != 1 || !strings.Contains(got[0], "Remedy is stored, but nothing acts on it yet") {
+	if got := warned(nil); len(got) != 1 || !strings.Contains(got[0], "FederatedResourceQuota is stored, but nothing acts on it yet") {
 		t.Errorf("create: got warnings %q, want one that says that nothing acts on it", got)
 	}
 	if got := warned(o); len(got) != 0 {

@@ -3,6 +3,7 @@ package admission
 import (
 	"fmt"
 	"reflect"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -14,6 +15,7 @@ import (
 	networkingv1alpha1 "github.com/flagship-k8s/flagship/api/networking/v1alpha1"
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/knowledge/eviction"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret/declarative"
 )
 
@@ -25,7 +27,7 @@ type rule struct {
 	check func(subject) (field.ErrorList, error)
 }
 
-func rules() map[schema.GroupKind]rule {
+func rules(config Config) map[schema.GroupKind]rule {
 	policy := func(kind string) schema.GroupKind {
 		return schema.GroupKind{Group: policyv1alpha1.GroupName, Kind: kind}
 	}
@@ -36,7 +38,7 @@ func rules() map[schema.GroupKind]rule {
 		policy(policyv1alpha1.KindClusterOverridePolicy):    override(func() policyv1alpha1.Override { return &policyv1alpha1.ClusterOverridePolicy{} }),
 		policy(policyv1alpha1.KindClusterTaintPolicy): {check: checked(
 			func() *policyv1alpha1.ClusterTaintPolicy { return &policyv1alpha1.ClusterTaintPolicy{} },
-			policyv1alpha1.ValidateClusterTaintPolicy)},
+			config.validateTaintPolicy)},
 		{Group: workv1alpha1.GroupName, Kind: workv1alpha1.KindWork}: {check: checked(
 			func() *workv1alpha1.Work { return &workv1alpha1.Work{} }, validateWork)},
 		{Group: networkingv1alpha1.GroupName, Kind: networkingv1alpha1.KindMultiClusterService}: {check: checked(
@@ -57,9 +59,39 @@ func propagation(empty func() policyv1alpha1.Propagation) rule {
 	return rule{
 		complete: completed(empty, policyv1alpha1.SetPropagationDefaults),
 		check: checked(empty, func(policy policyv1alpha1.Propagation) field.ErrorList {
-			return append(policyv1alpha1.ValidatePropagation(policy), clusterv1alpha1.ValidateApplyAs(policy.GetAnnotations())...)
+			return slices.Concat(policyv1alpha1.ValidatePropagation(policy), clusterv1alpha1.ValidateApplyAs(policy.GetAnnotations()),
+				validateState(policy.PropagationSpec().Failover))
 		}),
 	}
+}
+
+// validateState returns which rules of statePreservation cannot be evaluated.
+func validateState(failover *policyv1alpha1.FailoverBehavior) field.ErrorList {
+	var errs field.ErrorList
+	check := func(state *policyv1alpha1.StatePreservation, path *field.Path) {
+		if state == nil {
+			return
+		}
+		path = path.Child("statePreservation", "rules")
+		if n := len(state.Rules); n > eviction.MaxStateRules {
+			errs = append(errs, field.TooMany(path, n, eviction.MaxStateRules))
+			return
+		}
+		for i := range state.Rules {
+			if err := eviction.CheckStatePath(state.Rules[i].JSONPath); err != nil {
+				errs = append(errs, field.Invalid(path.Index(i).Child("jsonPath"), field.OmitValueType{}, err.Error()))
+			}
+		}
+	}
+	if path := field.NewPath("spec", "failover"); failover != nil {
+		if failover.Application != nil {
+			check(failover.Application.StatePreservation, path.Child("application"))
+		}
+		if failover.Cluster != nil {
+			check(failover.Cluster.StatePreservation, path.Child("cluster"))
+		}
+	}
+	return errs
 }
 
 func override(empty func() policyv1alpha1.Override) rule {
@@ -138,7 +170,7 @@ func specOf(typed runtime.Object) (map[string]any, error) {
 	return spec, err
 }
 
-// sameSpec says that an update leaves the spec alone.
+// sameSpec returns whether an update does not change the spec.
 func sameSpec(object, old subject) bool {
 	switch object := object.(type) {
 	case *unstructured.Unstructured:

@@ -29,7 +29,7 @@ func (p *Plugin) warnSelectors(ctx context.Context, kind schema.GroupKind, objec
 		if namespaced {
 			namespace = cmp.Or(namespace, custom.GetNamespace())
 		}
-		if p.never(schema.FromAPIVersionAndKind(text("apiVersion"), text("kind")), namespace, text("name")) {
+		if p.Never(schema.FromAPIVersionAndKind(text("apiVersion"), text("kind")), namespace, text("name")) {
 			warning.AddWarning(ctx, "", fmt.Sprintf("%s selects nothing: it names what belongs to the control plane or to one cluster, or a namespace that stays here, and is never sent to members",
 				field.NewPath("spec", "resourceSelectors").Index(i)))
 		}

@@ -66,13 +66,13 @@ func validateRule(rule configv1alpha1.RuleWithOperations, path *field.Path) fiel
 	errs = append(errs, validateChoice(rule.Kinds, path.Child("kinds"))...)
 	for i, kind := range rule.Kinds {
 		if strings.Contains(kind, "/") {
-			errs = append(errs, field.Invalid(path.Child("kinds").Index(i), kind, "must be a kind: subresources are not asked about"))
+			errs = append(errs, field.Invalid(path.Child("kinds").Index(i), kind, "must be a kind: webhooks are not called for subresources"))
 		}
 	}
 	return errs
 }
 
-// validateChoice checks a list of which one has to match: without entries none does, and "*" says all there is to say.
+// validateChoice checks a list of which one has to match: without entries none does, and "*" is every value.
 func validateChoice(list []string, path *field.Path) field.ErrorList {
 	if len(list) == 0 {
 		return field.ErrorList{field.Required(path, fmt.Sprintf("name what to ask about, or %q for all", "*"))}

@@ -9,6 +9,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
@@ -16,7 +17,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/knowledge/brake"
 )
 
-// Options say which cluster an agent serves and how. Cluster, Hub and Member are required.
+// Options are which cluster an agent serves and how. Cluster, Hub and Member are required.
 type Options struct {
 	// Cluster is the name of the Cluster on the control plane.
 	Cluster string
@@ -24,11 +25,13 @@ type Options struct {
 	Hub *rest.Config
 	// Credential is the file that has the certificate and the key of Hub. The agent renews it.
 	Credential string
+	// Shared is where replicas of the agent share the content of that file. It may be nil.
+	Shared credential.Shared
 	// Member leads to the cluster, with the rights that the control plane shall have there.
 	Member *rest.Config
 
-	// HealthAddress serves /healthz and /readyz, MetricsAddress /metrics, over HTTP; empty serves nothing.
-	HealthAddress, MetricsAddress string
+	// HealthAddress serves /healthz and /readyz, MetricsAddress /metrics, ProfilingAddress /debug/pprof, over HTTP; empty serves nothing.
+	HealthAddress, MetricsAddress, ProfilingAddress string
 
 	// LeaseDuration is for how long the Lease of the cluster is valid; it is renewed after a quarter of that. Default 40 s.
 	LeaseDuration time.Duration
@@ -44,6 +47,8 @@ type Options struct {
 	// Brake configures how many objects may be removed or scaled down at once before a person has to release them.
 	Brake brake.Config
 
+	// NoMemberEvents does not report the warnings of the cluster.
+	NoMemberEvents bool
 	// Clock is the real one by default.
 	Clock clock.WithTicker
 }
@@ -66,7 +71,8 @@ func (o Options) complete() (Options, error) {
 	return o, nil
 }
 
-// Run is the life of an agent: it ends with nil when ctx is done, and with an error if a part of it fails.
+// Run runs an agent. It returns nil when ctx is done, and an error if a part of it fails, or if the control plane
+// does not accept it: another attempt would fail, too. It waits for a control plane that cannot be reached.
 func Run(ctx context.Context, o Options) error {
 	o, err := o.complete()
 	if err != nil {
@@ -77,12 +83,24 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return fmt.Errorf("building a client for the control plane: %w", err)
 	}
-	mgr, err := newManager(o)
+	own := newRegistration(o)
+	var mgr ctrl.Manager
+	err = own.persist(ctx, func() error { // it reads which kinds are served
+		mgr, err = newManager(o, own.watchFailed)
+		return err
+	})
+	var cluster *clusterv1alpha1.Cluster
+	if err == nil {
+		own.hub = mgr.GetAPIReader()
+		cluster, err = own.await(ctx)
+	}
+	if ctx.Err() != nil {
+		return nil //nolint:nilerr // What was interrupted by the end is no failure.
+	}
 	if err != nil {
 		return err
 	}
-	cluster, err := ownCluster(ctx, mgr.GetAPIReader(), o.Cluster)
-	if err != nil {
+	if err := own.watch(ctx, mgr, cluster.UID); err != nil {
 		return err
 	}
 	if err := setupLoops(ctx, mgr, kube, o, cluster); err != nil {
@@ -106,7 +124,7 @@ func (o Options) renewal(kube kubernetes.Interface, cluster *clusterv1alpha1.Clu
 	if o.Credential == "" {
 		return manager.RunnableFunc(func(context.Context) error { return nil })
 	}
-	return &credential.Renewal{Kube: kube, Cluster: cluster.Name, UID: cluster.UID, File: o.Credential, Clock: o.Clock}
+	return &credential.Renewal{Kube: kube, Cluster: cluster.Name, UID: cluster.UID, File: o.Credential, Shared: o.Shared, Clock: o.Clock}
 }
 
 // serves returns whether a Cluster is that of the agent, which acts only for as long as its Cluster is in Pull mode.

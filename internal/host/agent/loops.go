@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -21,10 +22,17 @@ import (
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	configv1alpha1 "github.com/flagship-k8s/flagship/api/config/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/customizations"
+	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
 	"github.com/flagship-k8s/flagship/internal/clients/member"
+	"github.com/flagship-k8s/flagship/internal/clients/tunnel"
 	"github.com/flagship-k8s/flagship/internal/clients/workstatus"
 	"github.com/flagship-k8s/flagship/internal/features/clusterstatus"
+	"github.com/flagship-k8s/flagship/internal/features/crds"
+	"github.com/flagship-k8s/flagship/internal/features/mcs/collect"
+	"github.com/flagship-k8s/flagship/internal/features/mcsapi"
+	"github.com/flagship-k8s/flagship/internal/features/memberevents"
 	"github.com/flagship-k8s/flagship/internal/features/restore"
+	"github.com/flagship-k8s/flagship/internal/host/agent/memberproxy"
 	"github.com/flagship-k8s/flagship/internal/host/interpreter"
 	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
@@ -34,6 +42,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/knowledge/ownership"
 	"github.com/flagship-k8s/flagship/internal/knowledge/version"
 	"github.com/flagship-k8s/flagship/internal/pipeline/apply"
+	"github.com/flagship-k8s/flagship/internal/pipeline/apply/objects"
 	"github.com/flagship-k8s/flagship/internal/pipeline/observe"
 )
 
@@ -78,10 +87,24 @@ func setupLoops(ctx context.Context, mgr ctrl.Manager, kube kubernetes.Interface
 	if err := loader.Load(ctx); err != nil {
 		return fmt.Errorf("reading interpreter customizations: %w", err)
 	}
+	named, err := crds.NamesFromWorks(ctx, mgr.GetFieldIndexer(), mgr.GetClient())
+	if err != nil {
+		return err
+	}
+	definitions, err := crds.NewPolicy(crds.PolicyDeps{Names: named, Works: mgr.GetClient(), Fleet: fleet, Events: recorder, Clock: o.Clock})
+	if err != nil {
+		return fmt.Errorf("building the policy of definitions: %w", err)
+	}
 	guard := restore.New(restore.Deps{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Fleet: fleet, Events: recorder, Clock: o.Clock, Metrics: ctrlmetrics.Registry,
 		Fingerprints: apply.Fingerprints,
 	})
+	proxy, err := memberproxy.New(o.Member, string(home.UID), o.Clock)
+	if err != nil {
+		return fmt.Errorf("building the proxy into the cluster: %w", err)
+	}
+	behind := tunnel.NewAgent(o.Hub, cluster.Name, proxy, o.Clock, ctrlmetrics.Registry)
+	var repaired objects.Repaired
 	for _, l := range []struct {
 		name  string
 		setup func(ctrl.Manager) error
@@ -90,13 +113,15 @@ func setupLoops(ctx context.Context, mgr ctrl.Manager, kube kubernetes.Interface
 		{"heartbeat", func(mgr ctrl.Manager) error { return mgr.Add(heartbeat(kube, o, cluster)) }},
 		{"interpret", func(mgr ctrl.Manager) error { return mgr.Add(loader) }},
 		{"member", func(mgr ctrl.Manager) error { return member.Setup(mgr, member.Deps{Fleet: fleet}) }},
+		{"schema", func(mgr ctrl.Manager) error { return mgr.Add(definitions) }},
+		{"member events", func(mgr ctrl.Manager) (err error) {
+			repaired, err = setupMemberEvents(mgr, fleet, recorder, o)
+			return err
+		}},
 		{"apply", func(mgr ctrl.Manager) error {
 			return apply.Setup(mgr, apply.Deps{
 				Fleet: fleet, Report: reports, Events: recorder, Metrics: ctrlmetrics.Registry, Clock: o.Clock, Retain: customized.Retain,
-				Retention: func(kind schema.GroupVersionKind) string {
-					return customized.Fingerprint(kind, configv1alpha1.InterpreterOperationRetain)
-				},
-				Changes: changes, Brake: o.Brake, Guard: guard,
+				Retention: retentionOf(customized), Changes: changes, KindPolicy: definitions, Brake: o.Brake, Guard: guard, Repaired: repaired,
 			})
 		}},
 		{"observe", func(mgr ctrl.Manager) error {
@@ -107,18 +132,61 @@ func setupLoops(ctx context.Context, mgr ctrl.Manager, kube kubernetes.Interface
 		{"clusters", func(mgr ctrl.Manager) error {
 			return clusterstatus.Setup(mgr, clusterstatus.Deps{
 				Fleet: fleet, Events: recorder, Clock: o.Clock, ProbePeriod: o.ProbePeriod,
-				FailureThreshold: o.FailureThreshold, SuccessThreshold: o.SuccessThreshold, NoTaints: true,
+				FailureThreshold: o.FailureThreshold, SuccessThreshold: o.SuccessThreshold, NoTaints: true, Metrics: ctrlmetrics.Registry,
 			})
 		}},
+		{"service", func(mgr ctrl.Manager) error { return setupServices(ctx, mgr, fleet, o) }},
 		{"restore", func(mgr ctrl.Manager) error { return restore.Setup(mgr, guard) }},
 		{"report", func(mgr ctrl.Manager) error { return mgr.Add(reports) }},
+		{"tunnel", func(mgr ctrl.Manager) error { return mgr.Add(behind) }},
 		{"credential", func(mgr ctrl.Manager) error { return mgr.Add(o.renewal(kube, cluster)) }},
 	} {
 		if err := l.setup(loops.Loop(l.name).Manager(mgr)); err != nil {
 			return fmt.Errorf("setting up %s: %w", l.name, err)
 		}
 	}
-	return addChecks(mgr, loops)
+	return addChecks(mgr, loops, behind)
+}
+
+// setupServices adds the loops that record the endpoints and the exports of the cluster in Works.
+func setupServices(ctx context.Context, mgr ctrl.Manager, fleet *member.Fleet, o Options) error {
+	hub, err := hubclient.New(mgr)
+	if err != nil {
+		return err
+	}
+	if err := collect.Setup(mgr, collect.Deps{Client: hub, Fleet: fleet, Metrics: ctrlmetrics.Registry, Clock: o.Clock}); err != nil {
+		return err
+	}
+	return mcsapi.Setup(ctx, mgr, mcsapi.Deps{Client: hub, Fleet: fleet, Clock: o.Clock})
+}
+
+// retentionOf returns the fingerprint of the customizations that retain fields of a kind.
+func retentionOf(customized *interpret.Chained) func(schema.GroupVersionKind) string {
+	return func(kind schema.GroupVersionKind) string {
+		return customized.Fingerprint(kind, configv1alpha1.InterpreterOperationRetain)
+	}
+}
+
+// recordPeriod is the least time between two writes of the record of events.
+const recordPeriod = 10 * time.Second
+
+// setupMemberEvents adds the loop that records the warnings of the cluster about what is propagated, and returns what receives those of apply.
+func setupMemberEvents(mgr ctrl.Manager, fleet *member.Fleet, recorder events.Recorder, o Options) (objects.Repaired, error) {
+	if o.NoMemberEvents {
+		return nil, nil
+	}
+	hub, err := hubclient.New(mgr)
+	if err != nil {
+		return nil, err
+	}
+	collector, err := memberevents.SetupCollector(mgr, memberevents.Deps{
+		Works: mgr.GetClient(), Cache: mgr.GetCache(), Fleet: fleet, Report: memberevents.Record(hub), Period: recordPeriod,
+		Events: recorder, Metrics: ctrlmetrics.Registry, Clock: o.Clock,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return collector.Repaired, nil
 }
 
 // noServices refuses interpreter webhooks that name a Service: the agent cannot read the EndpointSlices of the control plane.
@@ -126,12 +194,14 @@ func noServices(namespace, name string, _ int32) (*url.URL, error) {
 	return nil, errors.New("an agent calls interpreter webhooks by their URL only, not by Service " + namespace + "/" + name)
 }
 
-// addChecks serves the state of each loop.
-func addChecks(mgr ctrl.Manager, loops *controlloop.Set) error {
+// addChecks serves the state of each loop, and whether the tunnel is open.
+func addChecks(mgr ctrl.Manager, loops *controlloop.Set, behind *tunnel.Agent) error {
 	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
 		return fmt.Errorf("adding a health check: %w", err)
 	}
-	for name, check := range loops.Checks() {
+	checks := loops.Checks()
+	checks["tunnel-open"] = behind.Check
+	for name, check := range checks {
 		check = controlloop.WhenElected(mgr, check)
 		if err := mgr.AddReadyzCheck(name, func(*http.Request) error { return check() }); err != nil {
 			return fmt.Errorf("adding the check of the loop %s: %w", name, err)
@@ -140,7 +210,7 @@ func addChecks(mgr ctrl.Manager, loops *controlloop.Set) error {
 	return nil
 }
 
-// heartbeat renews the Lease of the cluster, by which the control plane recognizes that the agent lives.
+// heartbeat renews the Lease of the cluster, by which the control plane recognizes that the agent runs.
 func heartbeat(kube kubernetes.Interface, o Options, cluster *clusterv1alpha1.Cluster) manager.Runnable {
 	renewer := lease.NewController(o.Clock, kube, cluster.Name, int32(o.LeaseDuration.Seconds()), nil, o.LeaseDuration/4,
 		cluster.Name, clusterv1alpha1.ClusterNamespace, func(l *coordinationv1.Lease) error {

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/authorization/union"
 	genericapifilters "k8s.io/apiserver/pkg/endpoints/filters"
+	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/generic"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/util/notfoundhandler"
@@ -25,6 +26,7 @@ import (
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/clusters"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/documents"
+	"github.com/flagship-k8s/flagship/internal/host/apiserver/explanations"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/native"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/resourceclaims"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/works"
@@ -37,17 +39,31 @@ type chain struct {
 	extensions *apiextensionsapiserver.CustomResourceDefinitions
 }
 
+// hubGroups is what the native groups of a hub need.
+type hubGroups struct {
+	clusters.Options
+	explain explanations.Answer
+}
+
 // groupBuilder builds a server that hands what it does not serve to next.
 type groupBuilder func(next genericapiserver.DelegationTarget) (*genericapiserver.GenericAPIServer, error)
 
 // link connects the servers, with the native groups of the hub unless own is nil, and with a further group unless that is nil. wrap is
 // put around everything the front serves, behind authentication and authorization.
-func link(config *app.Config, own *clusters.Options, further groupBuilder, wrap func(http.Handler, *chain) http.Handler) (*chain, error) {
+func link(config *app.Config, own *hubGroups, further groupBuilder, wrap func(http.Handler, *chain) http.Handler) (*chain, error) {
 	linked := &chain{}
 	generic := &config.Aggregator.GenericConfig.Config
 	protect := generic.BuildHandlerChainFunc
 	generic.BuildHandlerChainFunc = func(api http.Handler, c *genericapiserver.Config) http.Handler {
 		return protect(wrap(api, linked), c)
+	}
+	if own != nil {
+		usual := generic.LongRunningFunc
+		generic.LongRunningFunc = func(r *http.Request, info *request.RequestInfo) bool {
+			return clusters.IsTunnel(info) || usual(r, info)
+		}
+		extensions := &config.ApiExtensions.GenericConfig.Config
+		extensions.AggregatedDiscoveryGroupManager = explanations.OnlyCreate(extensions.AggregatedDiscoveryGroupManager)
 	}
 	completed, err := config.Complete()
 	if err != nil {
@@ -71,7 +87,7 @@ func link(config *app.Config, own *clusters.Options, further groupBuilder, wrap 
 		if next, err = works.New(own.Host, next); err != nil {
 			return nil, err
 		}
-		if next, err = clusters.New(*own, next); err != nil {
+		if next, err = clusters.New(own.Options, next); err != nil {
 			return nil, err
 		}
 		if claims, err = resourceclaims.New(own.Host, next); err != nil {
@@ -84,8 +100,13 @@ func link(config *app.Config, own *clusters.Options, further groupBuilder, wrap 
 		return nil, fmt.Errorf("building the server of built-in kinds: %w", err)
 	}
 	var local genericapiserver.DelegationTarget = builtin.ControlPlane.GenericAPIServer
-	if claims != nil {
+	if own != nil {
 		local = resourceclaims.InFront(local, claims)
+		answering, err := explanations.New(own.Host, own.explain)
+		if err != nil {
+			return nil, err
+		}
+		local = explanations.InFront(local, answering)
 	}
 	linked.front, err = controlplaneapiserver.CreateAggregatorServer(
 		completed.Aggregator,

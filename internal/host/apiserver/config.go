@@ -13,8 +13,10 @@ import (
 	kubeletclient "k8s.io/kubernetes/pkg/kubelet/client"
 	"k8s.io/utils/clock"
 
+	"github.com/flagship-k8s/flagship/internal/clients/tunnel"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/access"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/etcd"
+	"github.com/flagship-k8s/flagship/internal/host/apiserver/explanations"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/native"
 )
 
@@ -29,7 +31,7 @@ const (
 	Member Role = "Member"
 )
 
-// Config says what to run. Only DataDir is required.
+// Config is what to run. Only DataDir is required.
 type Config struct {
 	// Role is Hub or Member; empty means Hub.
 	Role Role
@@ -58,13 +60,13 @@ type Config struct {
 	// process is killed, something may be when the machine is. For throw-away clusters.
 	NoFsync bool
 	// StorageQuota bounds the embedded etcd's database, in bytes; 0 means 8 GiB. Beyond it nothing can be written, only
-	// read and deleted; a start with a larger quota, or after enough was deleted, lifts it.
+	// read and deleted, until enough was deleted: a hub then accepts writes again, a member's API server after its next start.
 	StorageQuota int64
 
 	// ServiceCIDR is the range cluster IPs come from, or two of different families separated by a comma; empty means
 	// 10.96.0.0/16,fd00:10:96::/112: a Service of either family, or both, can be a template.
 	ServiceCIDR string
-	// Profiling serves /debug/pprof to whoever may get it.
+	// Profiling serves /debug/pprof to users who may get it.
 	Profiling bool
 	// PlainSecrets stores Secrets of a hub, and the other resources of package encryption, as they are. By default they are
 	// encrypted with a key generated into PKIDir; what was written before stays readable either way. A member's are never
@@ -102,8 +104,14 @@ type Config struct {
 	// Group builds the server of a further group of a member, in front of those of custom resources; nil means none.
 	Group func(native.Host, genericapiserver.DelegationTarget) (*genericapiserver.GenericAPIServer, error)
 
+	// Explain answers Explanations; nil answers none. Hub only.
+	Explain explanations.Answer
+
 	// AllowLoopbackMembers lets Clusters have loopback and link-local addresses. Hub only.
 	AllowLoopbackMembers bool
+
+	// Tunnels are those that agents of members open; nil refuses them. Hub only.
+	Tunnels *tunnel.Tunnels
 
 	// Started is closed when the caller has added its loops: until then /readyz fails. Nil means that it has none.
 	Started <-chan struct{}

@@ -272,8 +272,8 @@ func expectCause(t *testing.T, a answer, want string) {
 	t.Errorf("no cause is %q: %s", want, a.text)
 }
 
-// TestHarmlessOdditiesAreAccepted: some things that look wrong are not refused, by contract.
-func TestHarmlessOdditiesAreAccepted(t *testing.T) {
+// TestHarmlessDeviationsAreAccepted: some things that look wrong are not refused, by contract.
+func TestHarmlessDeviationsAreAccepted(t *testing.T) {
 	tests := map[string]struct{ patch, warning string }{
 		"no other properties":      {schemaOf("{type: object, properties: {a: {type: object, additionalProperties: false}}}"), ""},
 		"unknown format":           {schemaOf("{type: object, properties: {a: {type: string, format: thing}}}"), "thing"},

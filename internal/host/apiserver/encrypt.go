@@ -6,7 +6,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/encryption"
 )
 
-// RewriteStored stores anew what is not stored as the built-in encryption says: objects of an earlier version that did not
+// RewriteStored stores anew what is not stored as the built-in encryption requires: objects of an earlier version that did not
 // encrypt them, or objects of a rotation that was interrupted. It returns when that is done or the context ends. Of several
 // servers on one etcd one should do this.
 func (s *Server) RewriteStored(ctx context.Context) error {

@@ -136,3 +136,14 @@ func TestReadyzNamesLoops(t *testing.T) {
 		t.Errorf("excluded: got %d, %s", code, body)
 	}
 }
+
+// TestCommandsDoNotWaitForPodsOfMembers: kubectl logs and others watch for a pod of a workload, which there is none of here.
+func TestCommandsDoNotWaitForPodsOfMembers(t *testing.T) {
+	const path = "/api/v1/namespaces/default/pods?watch=true&timeoutSeconds=1&labelSelector=app%3Dweb"
+	refused := call(t, http.MethodGet, path, "", "Kubectl-Command", "kubectl logs").wants(t, http.StatusNotFound)
+	if !strings.Contains(refused.text, "/apis/cluster.karmada.io/v1alpha1/clusters/NAME/proxy") {
+		t.Errorf("the message does not name the way to the pods: %s", refused.text)
+	}
+	call(t, http.MethodGet, path, "", "Kubectl-Command", "kubectl get").wants(t, http.StatusOK)
+	call(t, http.MethodGet, "/api/v1/namespaces/default/pods", "", "Kubectl-Command", "kubectl logs").wants(t, http.StatusOK)
+}

@@ -15,10 +15,12 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/clients/tunnel"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/access"
 )
@@ -64,8 +66,8 @@ func run(m *testing.M) int {
 	}
 	defer func() { _ = fixed.Close() }()
 	hub, err = apiserver.Start(ctx, apiserver.Config{
-		AllowLoopbackMembers: true,
-		DataDir:              dir, NoFsync: true, Clock: hubClock, ConversionServices: map[string]string{"fixed/hook:8443": fixed.Addr().String()},
+		AllowLoopbackMembers: true, Tunnels: tunnel.NewTunnels(clock.RealClock{}, nil),
+		DataDir: dir, NoFsync: true, Clock: hubClock, ConversionServices: map[string]string{"fixed/hook:8443": fixed.Addr().String()},
 		Admission: []access.AdmissionPlugin{{Name: "RefuseUnwanted", Handler: refuseUnwanted{}}},
 	})
 	if err != nil {

@@ -36,7 +36,7 @@ func refuseProtobuf(next http.Handler, isCustomResource func(group, resource str
 	})
 }
 
-// isCustomResource says whether the resource is a custom one, or has no other form than one.
+// isCustomResource returns whether the resource is a custom one, or has no other form than one.
 func (c *chain) isCustomResource(group, resource string) bool {
 	switch group {
 	case "":
@@ -47,7 +47,7 @@ func (c *chain) isCustomResource(group, resource string) bool {
 	return c.defines(schema.GroupResource{Group: group, Resource: resource})
 }
 
-// defines says whether there is a definition of the resource.
+// defines returns whether there is a definition of the resource.
 func (c *chain) defines(resource schema.GroupResource) bool {
 	definitions := c.extensions.Informers.Apiextensions().V1().CustomResourceDefinitions()
 	_, err := definitions.Lister().Get(resource.Resource + "." + resource.Group)

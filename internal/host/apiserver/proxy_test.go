@@ -30,19 +30,21 @@ type seen struct {
 // member answers every request with what it saw, and echoes lines on a connection that is upgraded.
 func member(t *testing.T) *httptest.Server {
 	t.Helper()
-	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("Upgrade") == "echo" {
-			echo(w, r)
-			return
-		}
-		_ = json.NewEncoder(w).Encode(seen{
-			Path: r.URL.Path, Query: r.URL.RawQuery, User: r.Header.Get("Impersonate-User"),
-			Groups: r.Header.Values("Impersonate-Group"), Authorization: r.Header.Get("Authorization"),
-			Cookie: r.Header.Get("Cookie"), Extra: r.Header.Get("X-Remote-User"),
-		})
-	}))
+	server := httptest.NewTLSServer(http.HandlerFunc(answerSeen))
 	t.Cleanup(server.Close)
 	return server
+}
+
+func answerSeen(w http.ResponseWriter, r *http.Request) {
+	if r.Header.Get("Upgrade") == "echo" {
+		echo(w, r)
+		return
+	}
+	_ = json.NewEncoder(w).Encode(seen{
+		Path: r.URL.Path, Query: r.URL.RawQuery, User: r.Header.Get("Impersonate-User"),
+		Groups: r.Header.Values("Impersonate-Group"), Authorization: r.Header.Get("Authorization"),
+		Cookie: r.Header.Get("Cookie"), Extra: r.Header.Get("X-Remote-User"),
+	})
 }
 
 func echo(w http.ResponseWriter, r *http.Request) {
@@ -97,7 +99,7 @@ func writeCredentials(t *testing.T, name string, authority []byte) {
 	}
 }
 
-// uses says whether a Secret is the controllers' or the impersonator's.
+// uses reports whether a Secret is the controllers' or the impersonator's.
 var uses = map[bool]clusterv1alpha1.CredentialUse{true: clusterv1alpha1.ControllerCredential, false: clusterv1alpha1.ImpersonatorCredential}
 
 // as is a client of the hub that acts for a user.
@@ -229,7 +231,7 @@ func TestProxyNeedsTheRight(t *testing.T) {
 	})
 }
 
-func TestProxySaysWhatIsMissing(t *testing.T) {
+func TestProxyReportsWhatIsMissing(t *testing.T) {
 	createCluster(t, "bare", `{syncMode: Pull}`)
 	createCluster(t, "unnamed", `{syncMode: Push, apiEndpoint: "https://127.0.0.1:1"}`)
 	createCluster(t, "dangling", `{syncMode: Push, apiEndpoint: "https://127.0.0.1:1", impersonatorSecretRef: {namespace: karmada-cluster, name: absent}}`)
@@ -257,6 +259,12 @@ func TestProxySaysWhatIsMissing(t *testing.T) {
 // TestProxyUpgrades stands for exec, attach and port-forward.
 func TestProxyUpgrades(t *testing.T) {
 	registerMember(t, "upgraded", member(t))
+	expectUpgrade(t, "upgraded", "upgrader")
+}
+
+// expectUpgrade upgrades a connection to a member, as a service account.
+func expectUpgrade(t *testing.T, cluster, account string) {
+	t.Helper()
 	location, err := url.Parse(hub.URL())
 	if err != nil {
 		t.Fatal(err)
@@ -267,14 +275,14 @@ func TestProxyUpgrades(t *testing.T) {
 	}
 	defer func() { _ = conn.Close() }()
 	_, _ = fmt.Fprintf(conn, "GET "+proxyPath+"/exec HTTP/1.1\r\nHost: hub\r\nConnection: Upgrade\r\nUpgrade: echo\r\nAuthorization: Bearer %s\r\n\r\n",
-		"upgraded", powerful(t, "upgrader"))
+		cluster, powerful(t, account))
 	reader := bufio.NewReader(conn)
 	response, err := http.ReadResponse(reader, nil)
 	if err != nil || response.StatusCode != http.StatusSwitchingProtocols {
 		t.Fatalf("got %v, %v, want 101", response, err)
 	}
 	_ = response.Body.Close()
-	if line, err := reader.ReadString('\n'); err != nil || line != "system:serviceaccount:default:upgrader\n" {
+	if line, err := reader.ReadString('\n'); err != nil || line != "system:serviceaccount:default:"+account+"\n" {
 		t.Errorf("the member saw %q, %v", line, err)
 	}
 	_, _ = fmt.Fprintln(conn, "hello")

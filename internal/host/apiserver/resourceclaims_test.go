@@ -251,9 +251,9 @@ func TestResourceClaimsAreCollected(t *testing.T) {
 	}
 }
 
-// TestOwnersOfClaimsMayWaitOrLetGo: a claim that is deleted in the foreground outlives what blocks it, and one that orphans
+// TestOwnersOfClaimsMayWaitOrOrphan: a claim that is deleted in the foreground outlives what blocks it, and one that orphans
 // leaves its dependents without owner.
-func TestOwnersOfClaimsMayWaitOrLetGo(t *testing.T) {
+func TestOwnersOfClaimsMayWaitOrOrphan(t *testing.T) {
 	ns := namespace(t)
 	claims := objects.Resource(resourceClaims).Namespace(ns)
 	blocks := true

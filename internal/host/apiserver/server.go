@@ -215,7 +215,7 @@ func start(ctx context.Context, cfg Config, lock *datadir.Lock, listener net.Lis
 
 // serve builds the servers and runs them until the context ends, then everything in undo.
 func (s *Server) serve(running context.Context, config *app.Config, wrap wrapper, undo *cleanups) error {
-	var own *clusters.Options
+	var own *hubGroups
 	host := nativeHost(config, wrap)
 	if s.cfg.Role == Hub {
 		client, err := kubernetes.NewForConfig(s.loopback)
@@ -225,7 +225,9 @@ func (s *Server) serve(running context.Context, config *app.Config, wrap wrapper
 		secret := func(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
 			return client.CoreV1().Secrets(namespace).Get(ctx, name, metav1.GetOptions{})
 		}
-		own = &clusters.Options{Host: host, Secret: secret, Rules: dial.Rules{AllowLoopback: s.cfg.AllowLoopbackMembers}}
+		own = &hubGroups{explain: s.cfg.Explain, Options: clusters.Options{
+			Host: host, Secret: secret, Rules: dial.Rules{AllowLoopback: s.cfg.AllowLoopbackMembers}, Tunnels: s.cfg.Tunnels,
+		}}
 	}
 	var further groupBuilder
 	if s.cfg.Group != nil {
@@ -280,7 +282,11 @@ func (c *cleanups) run() {
 
 // wrap adds this package's own handlers in front of upstream's.
 func (s *Server) wrap(api http.Handler, linked *chain) http.Handler {
-	return s.loops.Handler(withPages(s.cfg.Pages, refuseProtobuf(api, linked.isCustomResource)))
+	api = refuseProtobuf(api, linked.isCustomResource)
+	if s.cfg.Role == Hub {
+		api = narrow(refusePodWatch(api))
+	}
+	return s.loops.Handler(withPages(s.cfg.Pages, api))
 }
 
 func withPages(pages map[string]http.Handler, next http.Handler) http.Handler {

@@ -9,6 +9,7 @@ import (
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	configv1alpha1 "github.com/flagship-k8s/flagship/api/config/v1alpha1"
+	fleetv1alpha1 "github.com/flagship-k8s/flagship/api/fleet/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 )
 
@@ -18,6 +19,11 @@ type Lookups struct {
 	Cluster func(ctx context.Context, name string) (*clusterv1alpha1.Cluster, error)
 	// TokenCluster returns the name of the Cluster that the user of a bootstrap token may register, "" for none.
 	TokenCluster func(ctx context.Context, user string) (string, error)
+	// IssuedWith returns the request by which a certificate was issued with a bootstrap token, and the Cluster which that token
+	// registers; "" for both if there is no such request any more, or the token has ended.
+	IssuedWith func(ctx context.Context, credential string) (request, cluster string, err error)
+	// HoldsCredential returns whether a Secret of the namespace ClusterNamespace exists and has data.
+	HoldsCredential func(ctx context.Context, name string) (bool, error)
 }
 
 // grant is what may be done with a resource.
@@ -33,6 +39,7 @@ type grant struct {
 var (
 	read   = []string{"get", "list", "watch"}
 	create = []string{"create"}
+	write  = []string{"update", "patch"}
 )
 
 // NewAgents returns an authorizer that allows agents what they need of their own Cluster, and clients with a bootstrap token what they
@@ -53,9 +60,12 @@ func NewAgents(lookups Lookups) authorizer.Authorizer {
 			}
 			return decide(request, bootstrapGrants(cluster))
 		}
+		if name, ok := clusterv1alpha1.ClusterOfKarmadaAgent(who.GetName(), who.GetGroups()); ok {
+			return lookups.authorizeKarmada(ctx, request, name)
+		}
 		name, uid, ok := clusterv1alpha1.ClusterOfAgent(who.GetName(), who.GetGroups())
 		if !ok {
-			return authorizer.DecisionNoOpinion, "", nil
+			return decide(request, publicGrants(who))
 		}
 		cluster, err := lookups.Cluster(ctx, name)
 		switch {
@@ -93,36 +103,53 @@ func (g grant) allows(r authorizer.Attributes) bool {
 
 // agentGrants are the rights of the agent of a Cluster.
 func agentGrants(cluster string) []grant {
-	own, space := []string{cluster}, workv1alpha1.ExecutionNamespace(cluster)
-	write := []string{"update", "patch"}
+	own := []string{cluster}
 	return slices.Concat([]grant{
 		{group: clusterv1alpha1.GroupName, resource: "clusters", verbs: read, names: own},
+		// Requests to create have no name: admission checks it.
+		{group: fleetv1alpha1.GroupName, resource: fleetv1alpha1.ResourcePluralClusterCapacity, verbs: slices.Concat(read, write), names: own},
+		{group: fleetv1alpha1.GroupName, resource: fleetv1alpha1.ResourcePluralClusterCapacity, verbs: create},
+		{group: clusterv1alpha1.GroupName, resource: "clusters", subresource: clusterv1alpha1.TunnelSubresource, verbs: create, names: own},
+	}, /* the count by which a restored control plane is recognized */ leaseGrants(clusterv1alpha1.SystemNamespace, clusterv1alpha1.EpochLease(cluster)), reportGrants(cluster), commonGrants())
+}
+
+// reportGrants are the rights of any agent: it carries out Works and reports.
+func reportGrants(cluster string) []grant {
+	own, space := []string{cluster}, workv1alpha1.ExecutionNamespace(cluster)
+	return append([]grant{
 		{group: clusterv1alpha1.GroupName, resource: "clusters", subresource: "status", verbs: write, names: own},
-		{group: workv1alpha1.GroupName, resource: "works", verbs: slices.Concat(read, write), namespace: space},
+		// Admission bounds what it creates and deletes to records of what its member has.
+		{group: workv1alpha1.GroupName, resource: "works", verbs: slices.Concat(read, write, create, []string{"delete"}), namespace: space},
 		{group: workv1alpha1.GroupName, resource: "works", subresource: "status", verbs: write, namespace: space},
-		{group: "coordination.k8s.io", resource: "leases", verbs: slices.Concat([]string{"get"}, write), namespace: clusterv1alpha1.ClusterNamespace, names: own},
-		{group: "coordination.k8s.io", resource: "leases", verbs: create, namespace: clusterv1alpha1.ClusterNamespace},
-		// The count by which a restored control plane is recognized.
-		{group: "coordination.k8s.io", resource: "leases", verbs: slices.Concat([]string{"get"}, write), namespace: clusterv1alpha1.SystemNamespace,
-			names: []string{clusterv1alpha1.EpochLease(cluster)}},
-		{group: "coordination.k8s.io", resource: "leases", verbs: create, namespace: clusterv1alpha1.SystemNamespace},
 		{resource: "events", verbs: create, namespace: space},
 		{resource: "events", verbs: create, namespace: metav1.NamespaceDefault}, // those of its Cluster
-		// Its uid is the id of the control plane.
-		{resource: "namespaces", verbs: []string{"get"}, namespace: metav1.NamespaceSystem, names: []string{metav1.NamespaceSystem}},
 		{group: configv1alpha1.GroupName, resource: "resourceinterpretercustomizations", verbs: read},
 		{group: configv1alpha1.GroupName, resource: "resourceinterpreterwebhookconfigurations", verbs: read},
-	}, certificateGrants())
+	}, leaseGrants(clusterv1alpha1.ClusterNamespace, cluster)...)
+}
+
+// leaseGrants are the rights to one Lease. Admission checks the name of one that is created.
+func leaseGrants(namespace, name string) []grant {
+	const group, resource = "coordination.k8s.io", "leases"
+	return []grant{
+		{group: group, resource: resource, verbs: slices.Concat([]string{"get"}, write), namespace: namespace, names: []string{name}},
+		{group: group, resource: resource, verbs: create, namespace: namespace},
+	}
 }
 
 // bootstrapGrants are the rights of a client that registers the agent of a Cluster, which it may create.
 func bootstrapGrants(cluster string) []grant {
-	return append(certificateGrants(),
+	return append(commonGrants(),
 		grant{group: clusterv1alpha1.GroupName, resource: "clusters", verbs: create},
 		grant{group: clusterv1alpha1.GroupName, resource: "clusters", verbs: []string{"get"}, names: []string{cluster}})
 }
 
-// certificateGrants are for requests of certificates, which hold no secret.
-func certificateGrants() []grant {
-	return []grant{{group: "certificates.k8s.io", resource: "certificatesigningrequests", verbs: slices.Concat(create, read)}}
+// commonGrants are those of both.
+func commonGrants() []grant {
+	return []grant{
+		// Requests of certificates hold no secret.
+		{group: "certificates.k8s.io", resource: "certificatesigningrequests", verbs: slices.Concat(create, read)},
+		// Its uid is the id of the control plane.
+		{resource: "namespaces", verbs: []string{"get"}, namespace: metav1.NamespaceSystem, names: []string{metav1.NamespaceSystem}},
+	}
 }

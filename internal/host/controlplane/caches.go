@@ -1,7 +1,6 @@
 package controlplane
 
 import (
-	"fmt"
 	"time"
 
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
@@ -14,22 +13,25 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/config"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/flagship-k8s/flagship/api"
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/features/mcsapi/imports"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/storage"
+	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
 )
 
-// leaseNamespace holds the Lease by which several control planes agree on who runs the loops.
-const leaseNamespace = clusterv1alpha1.SystemNamespace
+const (
+	// leaseNamespace holds the Lease by which several control planes agree on who runs the loops.
+	leaseNamespace = clusterv1alpha1.SystemNamespace
+	// stopLoopsTimeout bounds how long the loops take to end.
+	stopLoopsTimeout = 3 * time.Second
+)
 
 // kept makes of an object what the loops keep of it.
 func kept(obj any) (any, error) {
@@ -38,18 +40,9 @@ func kept(obj any) (any, error) {
 	return obj, err
 }
 
-// newManager builds the cache that all loops read from and the queue runner they run in.
+// newManager builds the cache that all loops read from and the manager that runs them.
 func newManager(cfg *rest.Config, o Options) (ctrl.Manager, error) {
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, autoscalingv2.AddToScheme, discoveryv1.AddToScheme, rbacv1.AddToScheme, coordinationv1.AddToScheme, certificatesv1.AddToScheme, apiextensionsv1.AddToScheme, api.AddToScheme} {
-		if err := add(scheme); err != nil {
-			return nil, fmt.Errorf("building the scheme: %w", err)
-		}
-	}
-	unique := true
-	stop := 3 * time.Second
-	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
-		Scheme: scheme,
+	return controlloop.NewManager(cfg, ctrl.Options{
 		Cache: cache.Options{
 			DefaultTransform: kept,
 			// Credentials of members, bootstrap tokens of agents and the Leases of agents are the only Secrets and Leases the loops read;
@@ -65,17 +58,9 @@ func newManager(cfg *rest.Config, o Options) (ctrl.Manager, error) {
 				&discoveryv1.EndpointSlice{}: {Label: labels.SelectorFromSet(imports.OnHub())},
 			},
 		},
-		Metrics:                       metricsserver.Options{BindAddress: "0"},
-		LeaderElection:                o.LeaderElection,
-		LeaderElectionID:              "flagship",
-		LeaderElectionNamespace:       leaseNamespace,
-		LeaderElectionReleaseOnCancel: true,
-		GracefulShutdownTimeout:       &stop,
-		// Two hubs may live in one process; upstream's list of controller names is process-wide.
-		Controller: config.Controller{SkipNameValidation: &unique},
-	})
-	if err != nil {
-		return nil, fmt.Errorf("building the manager: %w", err)
-	}
-	return mgr, nil
+		Metrics:                 metricsserver.Options{BindAddress: "0"},
+		LeaderElection:          o.LeaderElection,
+		LeaderElectionID:        "flagship",
+		LeaderElectionNamespace: leaseNamespace,
+	}, stopLoopsTimeout, corev1.AddToScheme, autoscalingv2.AddToScheme, discoveryv1.AddToScheme, rbacv1.AddToScheme, coordinationv1.AddToScheme, certificatesv1.AddToScheme, apiextensionsv1.AddToScheme, api.AddToScheme)
 }

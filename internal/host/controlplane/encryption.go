@@ -13,7 +13,7 @@ import (
 )
 
 // RewriteEncrypted has a control plane store anew all objects that are stored in another way than its encryption
-// configuration says. It reports what it does line by line.
+// configuration requires. It reports what it does line by line.
 func RewriteEncrypted(ctx context.Context, server *rest.Config, report func(string)) error {
 	rewriter, err := encryption.NewRewriter(server)
 	if err != nil {
@@ -25,7 +25,7 @@ func RewriteEncrypted(ctx context.Context, server *rest.Config, report func(stri
 func (h *components) setupEncryption(mgr ctrl.Manager, server *apiserver.Server) error {
 	failures := prometheus.NewCounterFunc(prometheus.CounterOpts{
 		Name: "flagship_encryption_rewrite_failures_total",
-		Help: "Attempts to store all objects as the encryption configuration says that did not come to their end.",
+		Help: "Attempts to store all objects as the encryption configuration requires that failed.",
 	}, func() float64 { return float64(server.RewriteFailures()) })
 	if err := h.options.metrics.Register(failures); err != nil {
 		return err

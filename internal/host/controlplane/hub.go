@@ -12,7 +12,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/host/apiserver"
 )
 
-// stopTimeout bounds an orderly shutdown; a playground promises to be gone in ten seconds.
+// stopTimeout bounds an orderly shutdown; a playground has ten seconds for all of its processes.
 const stopTimeout = 8 * time.Second
 
 // Hub is a running control plane. Make one with Start.

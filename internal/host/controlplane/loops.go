@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
@@ -25,32 +26,42 @@ import (
 	"github.com/flagship-k8s/flagship/internal/clients/member"
 	"github.com/flagship-k8s/flagship/internal/clients/workstatus"
 	"github.com/flagship-k8s/flagship/internal/features/agents"
+	"github.com/flagship-k8s/flagship/internal/features/appfailover"
 	"github.com/flagship-k8s/flagship/internal/features/autoscaled"
 	"github.com/flagship-k8s/flagship/internal/features/clusterstatus"
 	"github.com/flagship-k8s/flagship/internal/features/crds"
+	"github.com/flagship-k8s/flagship/internal/features/deschedule"
 	"github.com/flagship-k8s/flagship/internal/features/enroll"
+	"github.com/flagship-k8s/flagship/internal/features/evict"
 	"github.com/flagship-k8s/flagship/internal/features/limit"
 	"github.com/flagship-k8s/flagship/internal/features/mcs"
 	"github.com/flagship-k8s/flagship/internal/features/mcs/collect"
 	"github.com/flagship-k8s/flagship/internal/features/mcsapi"
 	"github.com/flagship-k8s/flagship/internal/features/mcsapi/imports"
+	"github.com/flagship-k8s/flagship/internal/features/memberevents"
 	"github.com/flagship-k8s/flagship/internal/features/namespaces"
+	"github.com/flagship-k8s/flagship/internal/features/remedy"
 	"github.com/flagship-k8s/flagship/internal/features/resourceclaims"
 	"github.com/flagship-k8s/flagship/internal/features/restore"
+	"github.com/flagship-k8s/flagship/internal/features/taintpolicies"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver"
+	"github.com/flagship-k8s/flagship/internal/host/controlplane/answers"
 	"github.com/flagship-k8s/flagship/internal/host/interpreter"
 	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
 	"github.com/flagship-k8s/flagship/internal/knowledge/conversion"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
+	"github.com/flagship-k8s/flagship/internal/knowledge/eviction"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret/declarative"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret/webhook"
 	"github.com/flagship-k8s/flagship/internal/knowledge/ownership"
+	"github.com/flagship-k8s/flagship/internal/knowledge/version"
 	"github.com/flagship-k8s/flagship/internal/pipeline/aggregate"
 	"github.com/flagship-k8s/flagship/internal/pipeline/apply"
 	"github.com/flagship-k8s/flagship/internal/pipeline/observe"
 	"github.com/flagship-k8s/flagship/internal/pipeline/propagate"
 	"github.com/flagship-k8s/flagship/internal/pipeline/render"
+	"github.com/flagship-k8s/flagship/internal/pipeline/render/compose"
 	"github.com/flagship-k8s/flagship/internal/pipeline/schedule"
 	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/rebalance"
 )
@@ -75,12 +86,19 @@ type components struct {
 	webhooks   *webhook.Store
 	// changes publishes kinds whose interpretation or definition changed.
 	changes *interpret.Changes
-	// guard knows members that must not be written to.
+	// guard has the members that must not be written to.
 	guard *restore.Guard
 	// limiter bounds what is stored for a namespace.
 	limiter *limit.Limiter
-	// definitions knows what is particular about definitions of kinds.
-	definitions *crds.Carrier
+	// carrier has the definitions that members need, and definitions what may be done to them there.
+	carrier     *crds.Carrier
+	definitions *crds.Policy
+	// evictions bounds how fast copies leave clusters, whatever the cause.
+	evictions *eviction.Rate
+	// unplaced are pods that cannot run in their members.
+	unplaced clusterstatus.Unplaced
+	// repaired receives the fields that apply puts back; nil if they are not shown.
+	repaired func(work types.NamespacedName, kind, name, path, manager string)
 	// conversion is what the stages know about kinds that are not the same in every cluster.
 	conversion conversion.Adviser
 }
@@ -113,11 +131,25 @@ func setupLoops(ctx context.Context, mgr ctrl.Manager, server *apiserver.Server,
 		{"schedule", h.setupSchedule},
 		{"rebalance", func(mgr ctrl.Manager) error { return rebalance.Setup(mgr, h.client, h.options.Clock) }},
 		{"render", func(mgr ctrl.Manager) error { return h.setupRender(ctx, mgr) }},
+		{"evict", h.setupEvict},
 		{"schema", func(mgr ctrl.Manager) error { return mgr.Add(h.definitions) }},
+		{"member events", h.setupMemberEvents},
 		{"apply", h.setupApply},
 		{"observe", h.setupObserve},
 		{"clusters", h.setupClusterStatus},
 		{"leases", h.setupLeases},
+		{"taint policies", func(mgr ctrl.Manager) error {
+			return taintpolicies.Setup(mgr, taintpolicies.Deps{Client: h.client, Events: h.events, Clock: h.options.Clock})
+		}},
+		{"deschedule", func(mgr ctrl.Manager) error {
+			return deschedule.Setup(mgr, deschedule.Deps{
+				Config: h.options.Deschedule, Client: h.client, Events: h.events, Clock: h.options.Clock, Unplaced: h.unplaced.Visit,
+			})
+		}},
+		{"application failover", func(mgr ctrl.Manager) error {
+			return appfailover.Setup(mgr, appfailover.Deps{Client: h.client, Templates: h.templates, Events: h.events, Clock: h.options.Clock, EvictionRate: h.evictions})
+		}},
+		{"remedies", func(mgr ctrl.Manager) error { return remedy.Setup(mgr, h.client) }},
 		{"aggregate", func(mgr ctrl.Manager) error { return h.setupAggregate(ctx, mgr) }},
 		{"service", func(mgr ctrl.Manager) error { return h.setupService(ctx, mgr) }},
 		{"collect", h.setupCollector},
@@ -199,7 +231,9 @@ func newComponents(ctx context.Context, mgr ctrl.Manager, server *apiserver.Serv
 		return nil, err
 	}
 	fleet, err := member.NewFleet(member.Config{
-		Credentials: memberCredentials(mgr.GetClient()), ControlPlane: ownership.ControlPlane{ID: id}, UserAgent: userAgent(id),
+		Credentials: memberCredentials(mgr.GetClient()), ControlPlane: ownership.ControlPlane{ID: id},
+		// The audit log of a member has it.
+		UserAgent:     fmt.Sprintf("flagship/%s (control-plane %s)", version.Get().Version, id),
 		AllowLoopback: o.Server.AllowLoopbackMembers, Clock: o.Clock, Loops: o.loops,
 	})
 	if err != nil {
@@ -243,6 +277,7 @@ func newComponents(ctx context.Context, mgr ctrl.Manager, server *apiserver.Serv
 		webhooks:    webhooks,
 		customized:  interpret.Chain(scripts, webhooks),
 		interpreter: chained,
+		evictions:   eviction.NewRate(o.EvictionRate, o.Clock, o.metrics),
 	}
 	h.guard = restore.New(restore.Deps{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Fleet: fleet, Events: h.events, Clock: o.Clock, Metrics: o.metrics,
@@ -253,12 +288,15 @@ func newComponents(ctx context.Context, mgr ctrl.Manager, server *apiserver.Serv
 		Limits: o.NamespaceLimits, Stored: server.Namespaces(), StorageSize: server.StorageSize,
 		Client: mgr.GetClient(), Events: h.events, Metrics: o.metrics, Clock: o.Clock,
 	})
-	h.definitions, err = crds.New(crds.Deps{Templates: h.templates, Versions: server.Versions(), Works: mgr.GetClient(), Changes: changes, Fleet: fleet, Events: h.events, Clock: o.Clock})
+	h.carrier, err = crds.New(crds.Deps{Templates: h.templates, Versions: server.Versions(), Works: mgr.GetClient(), Changes: changes})
 	if err != nil {
 		return nil, fmt.Errorf("building the carrier of definitions: %w", err)
 	}
-	h.conversion = conversion.Chain(resourceclaims.Adviser{Store: h.templates}, h.definitions)
-	o.lookups.carrier.Store(h.definitions)
+	h.definitions, err = crds.NewPolicy(crds.PolicyDeps{Names: h.carrier, Works: mgr.GetClient(), Fleet: fleet, Events: h.events, Clock: o.Clock})
+	if err != nil {
+		return nil, fmt.Errorf("building the policy of definitions: %w", err)
+	}
+	h.conversion = conversion.Chain(resourceclaims.Adviser{Store: h.templates}, h.carrier)
 	o.lookups.components.Store(h)
 	return h, nil
 }
@@ -297,12 +335,29 @@ func (h *components) setupApply(mgr ctrl.Manager) error {
 		Brake:      h.options.Brake,
 		Guard:      h.guard,
 		Keeps:      h.keeps,
+		Repaired:   h.repaired,
 	})
 }
 
 func (h *components) setupSchedule(mgr ctrl.Manager) error {
-	return schedule.Setup(mgr, schedule.Deps{
+	scheduler, err := schedule.Setup(mgr, schedule.Deps{
 		Client: h.client, Events: h.events, Metrics: h.options.metrics, Clock: h.options.Clock, Conversion: h.conversion,
+	})
+	if err != nil {
+		return err
+	}
+	h.options.answerer.Store(&answers.Answerer{
+		Reader: mgr.GetClient(), Templates: h.templates, Scheduler: scheduler, Elected: mgr.Elected(),
+		Members: answers.ThroughProxy(mgr.GetConfig()), ControlPlane: h.fleet.ControlPlane(),
+		Composer: compose.Composer{Interpreter: h.interpreter, Conversion: h.conversion, NewID: uuid.NewString},
+	})
+	return nil
+}
+
+func (h *components) setupEvict(mgr ctrl.Manager) error {
+	return evict.Setup(mgr, evict.Deps{
+		Config: h.options.Evict, Client: h.client, Templates: h.templates, EvictionRate: h.evictions, Events: h.events,
+		Clock: h.options.Clock, Metrics: h.options.metrics,
 	})
 }
 
@@ -316,7 +371,7 @@ func (h *components) setupObserve(mgr ctrl.Manager) error {
 func (h *components) setupClusterStatus(mgr ctrl.Manager) error {
 	return clusterstatus.Setup(mgr, clusterstatus.Deps{
 		Fleet: h.fleet, Events: h.events, Clock: h.options.Clock, ProbePeriod: h.options.ProbePeriod,
-		FailureThreshold: h.options.FailureThreshold, SuccessThreshold: h.options.SuccessThreshold,
+		FailureThreshold: h.options.FailureThreshold, SuccessThreshold: h.options.SuccessThreshold, Unplaced: &h.unplaced, Metrics: h.options.metrics,
 	})
 }
 
@@ -356,6 +411,24 @@ func (h *components) setupImporter(ctx context.Context, mgr ctrl.Manager) error 
 	return imports.Setup(ctx, mgr, imports.Deps{
 		Client: h.client, Templates: h.templates, Fleet: h.fleet, Events: h.events, Clock: h.options.Clock, Grace: h.options.ServiceGrace,
 	})
+}
+
+func (h *components) setupMemberEvents(mgr ctrl.Manager) error {
+	if h.options.NoMemberEvents {
+		return nil
+	}
+	publisher, err := memberevents.SetupPublisher(mgr, mgr.GetClient(), h.events, h.options.Clock)
+	if err != nil {
+		return err
+	}
+	collector, err := memberevents.SetupCollector(mgr, memberevents.Deps{
+		Works: mgr.GetClient(), Cache: mgr.GetCache(), Fleet: h.fleet, Report: publisher.Report,
+		Events: h.events, Metrics: h.options.metrics, Clock: h.options.Clock,
+	})
+	if err == nil {
+		h.repaired = collector.Repaired
+	}
+	return err
 }
 
 func (h *components) setupEnroll(mgr ctrl.Manager) error {

@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"context"
 	"maps"
 	"net/http"
 	"regexp"
@@ -10,19 +11,28 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/utils/clock"
 
+	fleetv1alpha1 "github.com/flagship-k8s/flagship/api/fleet/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
+	"github.com/flagship-k8s/flagship/internal/clients/tunnel"
+	"github.com/flagship-k8s/flagship/internal/features/deschedule"
+	"github.com/flagship-k8s/flagship/internal/features/evict"
 	"github.com/flagship-k8s/flagship/internal/features/limit"
 	"github.com/flagship-k8s/flagship/internal/features/restore"
 	"github.com/flagship-k8s/flagship/internal/host/admission"
+	agentadmission "github.com/flagship-k8s/flagship/internal/host/admission/agents"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/access"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/etcd"
 	"github.com/flagship-k8s/flagship/internal/host/authorization"
+	"github.com/flagship-k8s/flagship/internal/host/controlplane/answers"
 	"github.com/flagship-k8s/flagship/internal/knowledge/brake"
 	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
+	"github.com/flagship-k8s/flagship/internal/knowledge/explain"
 )
 
 // Server is how to serve the API and where to keep it; see package apiserver.
@@ -44,11 +54,11 @@ type Options struct {
 	// take over within 15 seconds of losing it.
 	LeaderElection bool
 
-	// ProbePeriod is how often a member is asked whether it is well. Default 10 s.
+	// ProbePeriod is how often the health of a member is probed. Default 10 s.
 	ProbePeriod time.Duration
-	// FailureThreshold is how long a member must have been unwell before its Ready condition says so. Default 30 s.
+	// FailureThreshold is how long a member must have been unhealthy before its condition Ready changes. Default 30 s.
 	FailureThreshold time.Duration
-	// SuccessThreshold is how long it must have been well again. Default 30 s.
+	// SuccessThreshold is how long it must have been healthy again. Default 30 s.
 	SuccessThreshold time.Duration
 	// LeasePeriod is how often the Lease of an agent is read. Default 5 s.
 	LeasePeriod time.Duration
@@ -62,7 +72,7 @@ type Options struct {
 	// before they are marked as not ready. Default 5 min.
 	ServiceGrace time.Duration
 
-	// Brake says when removals and shrinkages in members wait for a person. See package brake for its defaults.
+	// Brake configures when removals and shrinkages in members wait for a person. See package brake for its defaults.
 	Brake brake.Config
 
 	// NamespaceLimits bound what is stored for a namespace that has no limits of its own. See package limit for the defaults.
@@ -75,14 +85,27 @@ type Options struct {
 	// GracefulEvictionTimeout is how long a copy stays in a cluster that its object left, if a copy in a new cluster does
 	// not become healthy. Default 10 min.
 	GracefulEvictionTimeout time.Duration
+	// Evict configures when objects leave clusters that fail. Its Timeout is GracefulEvictionTimeout.
+	Evict evict.Config
+	// EvictionRate is how many copies are evicted each second, by cluster failover and application failover together. Default 20.
+	EvictionRate float64
+	// Deschedule configures when replicas that cannot run in a cluster move.
+	Deschedule deschedule.Config
+	// NoMemberEvents does not show the warnings of members on templates.
+	NoMemberEvents bool
 	// NoRenewalTokens keeps no tokens without expiry of members, which renew expired credentials, and revokes those that are
 	// kept.
 	NoRenewalTokens bool
+
+	// AllowNoExecuteTaintPolicy accepts ClusterTaintPolicies with taints that evict.
+	AllowNoExecuteTaintPolicy bool
 
 	// Clock is the real one by default.
 	Clock clock.WithTicker
 
 	lookups *admissionLookups
+	// answerer answers Explanations; nil until the loops are built.
+	answerer *atomic.Pointer[answers.Answerer]
 	// guard answers the pages of package restore; nil until the loops are built.
 	guard *atomic.Pointer[restore.Guard]
 
@@ -98,19 +121,33 @@ func (o Options) complete() Options {
 		o.Clock = clock.RealClock{}
 	}
 	o.Server.Clock = o.Clock
-	o.lookups, o.guard = &admissionLookups{}, &atomic.Pointer[restore.Guard]{}
+	o.lookups, o.guard, o.answerer = &admissionLookups{}, &atomic.Pointer[restore.Guard]{}, &atomic.Pointer[answers.Answerer]{}
+	o.Server.Explain = func(ctx context.Context, spec fleetv1alpha1.ExplanationSpec, author user.Info, may func(explain.Right) bool) (fleetv1alpha1.ExplanationStatus, error) {
+		answerer := o.answerer.Load()
+		if answerer == nil {
+			return fleetv1alpha1.ExplanationStatus{}, apierrors.NewServiceUnavailable(errStarting.Error())
+		}
+		return answerer.Explain(ctx, spec, author, may)
+	}
 	o.Server.Admission = append(o.Server.Admission,
-		access.AdmissionPlugin{Name: "Flagship", Handler: admission.New(uuid.NewString, func(kind schema.GroupVersionKind, namespace, name string) bool {
-			return neverTemplate(kind, namespace, name) || o.excludes(hubstore.Ref{GroupVersionKind: kind, Namespace: namespace, Name: name})
+		access.AdmissionPlugin{Name: "Flagship", Handler: admission.New(admission.Config{
+			NewID: uuid.NewString, AllowNoExecuteTaintPolicy: o.AllowNoExecuteTaintPolicy,
+			Never: func(kind schema.GroupVersionKind, namespace, name string) bool {
+				return neverTemplate(kind, namespace, name) || o.excludes(hubstore.Ref{GroupVersionKind: kind, Namespace: namespace, Name: name})
+			},
 		})},
 		access.AdmissionPlugin{Name: admission.BindingsName, Handler: admission.NewBindings(neverTemplate)},
-		access.AdmissionPlugin{Name: admission.DefinitionsName, Handler: admission.NewDefinitions(o.lookups.instances, admission.DefaultPatience)},
+		access.AdmissionPlugin{Name: admission.DefinitionsName, Handler: admission.NewDefinitions(o.lookups.instances, o.Clock, admission.DefaultPatience)},
 		access.AdmissionPlugin{Name: admission.DeletionsName, Handler: admission.NewDeletions(o.lookups.cluster, o.lookups.keeps)},
-		access.AdmissionPlugin{Name: admission.AgentsName, Handler: admission.NewAgents(o.lookups.tokenCluster)},
+		access.AdmissionPlugin{Name: agentadmission.Name, Handler: agentadmission.New(o.lookups.tokenCluster, o.lookups.issuedWith)},
 		access.AdmissionPlugin{Name: admission.LimitsName, Handler: admission.NewLimits(o.lookups.mayStore, limit.ValidateAnnotations)},
 	)
-	o.Server.Authorizer = authorization.NewAgents(authorization.Lookups{Cluster: o.lookups.cluster, TokenCluster: o.lookups.tokenCluster})
+	o.Server.Authorizer = authorization.NewAgents(authorization.Lookups{
+		Cluster: o.lookups.cluster, TokenCluster: o.lookups.tokenCluster, IssuedWith: o.lookups.issuedWith,
+		HoldsCredential: o.lookups.holdsCredential,
+	})
 	o.metrics = prometheus.NewRegistry()
+	o.Server.Tunnels = tunnel.NewTunnels(o.Clock, o.metrics)
 	o.loops = controlloop.NewSet(o.metrics, o.Clock)
 	pages := maps.Clone(o.Server.Pages)
 	if pages == nil {
@@ -147,6 +184,7 @@ func (o Options) complete() Options {
 			*d.value = d.unset
 		}
 	}
+	o.Evict.Timeout = o.GracefulEvictionTimeout
 	return o
 }
 

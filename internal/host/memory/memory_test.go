@@ -15,7 +15,10 @@ func TestCollectAt(t *testing.T) {
 		"a busy large fleet has more to use":      {1000 * mb, true, false, 1290 * mb},
 		"what stays busy gets memory to be quick": {200 * mb, true, true, 373 * mb},
 		"the share counts where it is more":       {220 * mb, true, false, 356 * mb},
-		"a burst of many objects takes less each": {600 * mb, true, true, 900 * mb},
+		"a burst of many objects takes less each": {600 * mb, true, true, 960 * mb},
+		"much that is live gets more to be quick": {1000 * mb, true, true, 1600 * mb},
+		"but no more than so much memory":         {2300 * mb, true, true, 3000 * mb},
+		"nor unless it stays busy":                {2300 * mb, true, false, 2740 * mb},
 	}
 	for name, c := range cases {
 		if got := c.live * int64(100+collectAt(c.live, c.busy, c.long)) / 100; got < c.want*99/100 || got > c.want*101/100 {

@@ -2,53 +2,31 @@ package capacity
 
 import (
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 )
 
-// amount is a quantity of one resource: thousandths for CPU, whole units for everything else.
-type amount struct {
-	name  corev1.ResourceName
-	value int64
-}
-
-// amounts is sorted by name. Lists are short, so that a search in one is faster than a map.
-type amounts []amount
-
-func (a amounts) of(name corev1.ResourceName) (int64, bool) {
-	for i := range a {
-		if a[i].name == name {
-			return a[i].value, true
-		}
-	}
-	return 0, false
-}
-
-func (a amounts) sort() {
-	slices.SortFunc(a, func(x, y amount) int { return strings.Compare(string(x.name), string(y.name)) })
-}
-
-func count(name corev1.ResourceName, q resource.Quantity) int64 {
-	if name == corev1.ResourceCPU {
-		return q.MilliValue()
-	}
-	return q.Value()
-}
-
 // Demand is what one unit of a workload needs of a cluster. A unit is a replica, or one whole set of a workload with several
 // components. The zero value needs one pod and nothing else.
 type Demand struct {
-	items amounts
+	items Amounts
 	// extraPods is how many pods a unit needs beyond the first.
 	extraPods int64
 	// spread is true when the pods of a unit need not share a node.
 	spread bool
 	// choices are devices of which a unit takes one option each.
 	choices [][]Option
+	// pieces are the pods of a unit, as nodes have to hold them; none is one pod that needs items.
+	pieces []piece
+}
+
+// piece is a number of equal pods of a unit.
+type piece struct {
+	replicas int64
+	items    Amounts
+	claim    *claim
 }
 
 // DemandOf returns the demand of one replica.
@@ -58,13 +36,27 @@ func DemandOf(requests corev1.ResourceList) Demand {
 	return d
 }
 
+// On returns the demand of a replica that needs a node as the claim describes it.
+func (d Demand) On(nodes *workv1alpha2.NodeClaim) Demand {
+	d.pieces = []piece{{replicas: 1, items: d.items, claim: claimOf(nodes)}}
+	return d
+}
+
 // DemandOfSet returns the demand of one whole set of components: every component with all its replicas.
 func DemandOfSet(components []workv1alpha2.Component) Demand {
 	d := Demand{extraPods: -1, spread: true}
 	for _, c := range components {
 		d.extraPods += int64(c.Replicas)
-		if c.ReplicaRequirements != nil {
-			d.add(c.ReplicaRequirements.ResourceRequest, int64(c.Replicas))
+		var one Demand
+		if needs := c.ReplicaRequirements; needs != nil {
+			d.add(needs.ResourceRequest, int64(c.Replicas))
+			one = DemandOf(needs.ResourceRequest).On(needs.NodeClaim)
+		} else {
+			one = one.On(nil)
+		}
+		if c.Replicas > 0 {
+			one.pieces[0].replicas = int64(c.Replicas)
+			d.pieces = append(d.pieces, one.pieces...)
 		}
 	}
 	d.extraPods = max(d.extraPods, 0)
@@ -76,7 +68,7 @@ func DemandOfSet(components []workv1alpha2.Component) Demand {
 func (d *Demand) add(requests corev1.ResourceList, n int64) {
 	for name, quantity := range requests {
 		if value := count(name, quantity); value > 0 && n > 0 && name != corev1.ResourcePods {
-			d.items = d.items.plus(name, n*value)
+			d.items = d.items.plus(name, times(n, value))
 		}
 	}
 	d.items.sort()
@@ -87,14 +79,14 @@ func (d *Demand) pods() int64 { return 1 + d.extraPods }
 // Usage is an amount of resources taken from a cluster. It is a value: Plus returns a new one. The zero value is nothing.
 type Usage struct {
 	pods  int64
-	items amounts
+	items Amounts
 }
 
 // Plus returns u with n more units of d. A negative n gives back; nothing falls below zero.
 func (u Usage) Plus(d Demand, n int64) Usage {
 	out := Usage{pods: max(0, u.pods+n*d.pods()), items: slices.Clone(u.items)}
 	for _, item := range d.items {
-		out.items = out.items.plus(item.name, n*item.value)
+		out.items = out.items.plus(item.name, times(n, item.value))
 	}
 	for _, choice := range d.choices {
 		out.items = out.items.plus(choiceName(choice), n)
@@ -103,13 +95,13 @@ func (u Usage) Plus(d Demand, n int64) Usage {
 }
 
 // plus adds to one amount, in place if it exists.
-func (a amounts) plus(name corev1.ResourceName, value int64) amounts {
+func (a Amounts) plus(name corev1.ResourceName, value int64) Amounts {
 	i := slices.IndexFunc(a, func(have amount) bool { return have.name == name })
 	if i < 0 {
 		a = append(a, amount{name: name})
 		i = len(a) - 1
 	}
-	a[i].value = max(0, a[i].value+value)
+	a[i].value = min(max(0, a[i].value+value), maxAmount)
 	return a
 }
 

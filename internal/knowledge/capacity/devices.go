@@ -110,17 +110,17 @@ func (s Stock) Has(count int64) bool {
 // Devices is what there is of a class when taken is already reserved.
 func (r *Headroom) Devices(class Class, taken *Usage) Stock {
 	if class.Old {
-		if _, known := r.left.of(clusterv1alpha1.ResourceClassesResource); known {
-			_, exists := r.left.of(class.resource())
+		if _, known := r.left.Of(clusterv1alpha1.ResourceClassesResource); known {
+			_, exists := r.left.Of(class.resource())
 			return Stock{Known: true, Exists: exists}
 		}
 	}
-	if _, known := r.left.of(clusterv1alpha1.DeviceClassesResource); !known {
+	if _, known := r.left.Of(clusterv1alpha1.DeviceClassesResource); !known {
 		return Stock{}
 	}
-	left, exists := r.left.of(clusterv1alpha1.DeviceResource(class.Name))
+	left, exists := r.left.Of(clusterv1alpha1.DeviceResource(class.Name))
 	for _, old := range []bool{false, true} {
-		promised, _ := taken.items.of(Class{class.Name, old}.resource())
+		promised, _ := taken.items.Of(Class{class.Name, old}.resource())
 		left -= promised
 	}
 	return Stock{Known: true, Exists: exists, Counted: true, Free: left}
@@ -164,7 +164,7 @@ func (r *Headroom) holds(d *Demand, taken *Usage, n int64) bool {
 		}
 	}
 	for _, choice := range d.choices {
-		promised, _ := taken.items.of(choiceName(choice))
+		promised, _ := taken.items.Of(choiceName(choice))
 		wanted := n + promised
 		for _, option := range choice {
 			switch stock := r.Devices(option.Class, taken); {

@@ -1,9 +1,9 @@
-// Package capacity computes how many more replicas a cluster can hold, keeps what is reserved in a cluster and is not in its
-// status yet, and divides a number of replicas among clusters by weight.
+// Package capacity computes how many more replicas a cluster can hold, and keeps what is reserved in a cluster and is not in its
+// status yet. The package division in its folder divides replicas by weight.
 //
-// In: Cluster.status and spec.resourceModels, the requirements of a replica, the reservations of package schedule.
+// In: Cluster.status and spec.resourceModels, ClusterCapacity, the requirements of a replica, the reservations of package schedule.
 //
-// Out: numbers of replicas.
+// Out: numbers of replicas; ClusterCapacity out of nodes.
 //
 // Owns: nothing in the API.
 //

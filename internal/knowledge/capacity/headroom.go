@@ -16,14 +16,22 @@ const podsPerNode = 110
 // nothing, as does a cluster that has not reported resources yet.
 type Headroom struct {
 	pods   int64
-	left   amounts
+	left   Amounts
 	grades []grade
+	// nodes is nil for a cluster of which they are not known.
+	nodes *Nodes
+}
+
+// On returns r with the nodes of the cluster; nil if they are not known.
+func (r Headroom) On(nodes *Nodes) Headroom {
+	r.nodes = nodes
+	return r
 }
 
 // grade is a number of nodes that each have at least min left.
 type grade struct {
 	nodes int64
-	min   amounts
+	min   Amounts
 }
 
 // HeadroomOf reads what cluster has left: allocatable less allocated less allocating, and the nodes of each grade of its resource
@@ -62,7 +70,7 @@ func gradesOf(cluster *clusterv1alpha1.Cluster) []grade {
 		if i < 0 {
 			continue
 		}
-		g := grade{nodes: int64(max(counted.Count, 0))}
+		g := grade{nodes: int64(min(max(counted.Count, 0), maxNodes))}
 		for _, r := range cluster.Spec.ResourceModels[i].Ranges {
 			g.min = append(g.min, amount{r.Name, count(r.Name, r.Min)})
 		}
@@ -72,9 +80,10 @@ func gradesOf(cluster *clusterv1alpha1.Cluster) []grade {
 	return out
 }
 
-// Fit returns how many more units of d the cluster holds when taken is already reserved for others. Pods always count. Resources
-// in the cluster's models are fitted node by node, each node having the minimum of its grade; others are divided out of the
-// cluster's total.
+// Fit returns how many more units of d the cluster holds when taken is already reserved for others: the least of several estimates.
+// Pods always count. Resources in the cluster's models are fitted node by node, each node having the minimum of its grade; others are
+// divided out of the cluster's total. Where the nodes are known, only those count that the pods can run on, each with what it has free;
+// since it is not known on which nodes reservations are, they are subtracted from these.
 func (r *Headroom) Fit(d *Demand, taken *Usage) int32 {
 	fit := (r.pods - taken.pods) / d.pods()
 	if fit <= 0 {
@@ -92,15 +101,19 @@ func (r *Headroom) Fit(d *Demand, taken *Usage) int32 {
 			devices = true
 			continue
 		}
-		left, ok := r.left.of(item.name)
+		left, ok := r.left.Of(item.name)
 		if !ok {
 			return 0
 		}
-		promised, _ := taken.items.of(item.name)
+		promised, _ := taken.items.Of(item.name)
 		fit = min(fit, (left-promised)/item.value)
 	}
 	if modelled {
-		fit = min(fit, r.fitNodes(d)-r.reservedUnits(d, taken))
+		fit = min(fit, r.fitGrades(d)-reservedUnits(d, taken, r.models))
+	}
+	if r.nodes != nil && fit > 0 {
+		reserved := reservedUnits(d, taken, func(corev1.ResourceName) bool { return true })
+		fit = min(fit, r.nodes.fit(d, fit+reserved)-max(reserved, (taken.pods+d.pods()-1)/d.pods()))
 	}
 	if devices {
 		fit = r.fitDevices(d, taken, fit)
@@ -109,39 +122,45 @@ func (r *Headroom) Fit(d *Demand, taken *Usage) int32 {
 }
 
 func (r *Headroom) models(name corev1.ResourceName) bool {
-	_, ok := r.grades[0].min.of(name)
+	_, ok := r.grades[0].min.Of(name)
 	return ok
 }
 
-// fitNodes counts the units that fit node by node, by the resources that are modelled.
-func (r *Headroom) fitNodes(d *Demand) int64 {
+// fitGrades counts the units that fit node by node, by the resources that are modelled.
+func (r *Headroom) fitGrades(d *Demand) int64 {
 	var total int64
 	for i := range r.grades {
 		g := &r.grades[i]
 		if g.nodes == 0 {
 			continue
 		}
-		perNode := int64(podsPerNode)
+		each := int64(podsPerNode)
 		for _, item := range d.items {
-			if least, ok := g.min.of(item.name); ok {
-				perNode = min(perNode, least/item.value)
+			if least, ok := g.min.Of(item.name); ok {
+				each = min(each, least/item.value)
 			}
 		}
-		total += g.nodes * perNode
+		total += g.nodes * each
 	}
 	return total
 }
 
-// reservedUnits is how many units of d the reservations amount to, by the modelled resource that they take most of.
-func (r *Headroom) reservedUnits(d *Demand, taken *Usage) int64 {
+// reservedUnits is how many units of d the reservations amount to, by the resource that they take most of.
+func reservedUnits(d *Demand, taken *Usage, counts func(corev1.ResourceName) bool) int64 {
 	var units int64
 	for _, item := range d.items {
-		if promised, ok := taken.items.of(item.name); ok && r.models(item.name) {
+		if promised, ok := taken.items.Of(item.name); ok && counts(item.name) {
 			units = max(units, (promised+item.value-1)/item.value)
 		}
 	}
 	return units
 }
+
+// KnowsNodes returns whether it is known which nodes the cluster has.
+func (r *Headroom) KnowsNodes() bool { return r.nodes != nil }
+
+// Admits returns whether the nodes of the cluster are not known, or each pod of a unit of d can run on some, however much they have free.
+func (r *Headroom) Admits(d *Demand) bool { return r.nodes == nil || r.nodes.admits(d) }
 
 // Exceeds is true if r has more of anything than before had.
 func (r *Headroom) Exceeds(before *Headroom) bool {
@@ -149,7 +168,7 @@ func (r *Headroom) Exceeds(before *Headroom) bool {
 		return true
 	}
 	for _, a := range r.left {
-		if had, ok := before.left.of(a.name); !ok || a.value > had {
+		if had, ok := before.left.Of(a.name); !ok || a.value > had {
 			return true
 		}
 	}
@@ -158,5 +177,11 @@ func (r *Headroom) Exceeds(before *Headroom) bool {
 			return true
 		}
 	}
-	return false
+	switch {
+	case r.nodes == before.nodes || before.nodes == nil:
+		return false // the nodes only lessen what the rest allows
+	case r.nodes == nil:
+		return true
+	}
+	return r.nodes.exceeds(before.nodes)
 }

@@ -40,6 +40,7 @@ func NewReservations(lifetime time.Duration) *Reservations {
 func (r *Reservations) Reserve(owner string, demand Demand, units map[string]int32, now time.Time) (freed bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	demand.pieces = nil // of no use for what is taken
 	for cluster, n := range units {
 		p := r.owners[owner][cluster]
 		if p == nil {

@@ -67,6 +67,12 @@ func Binding(binding workv1alpha2.Binding) corev1.ObjectReference {
 	return Reference(workv1alpha2.GroupVersion.WithKind(kind), binding)
 }
 
+// PublishBinding publishes an event on a binding and on its template, as Karmada does. Kind is Normal, Success or Warning.
+func PublishBinding(to Recorder, b workv1alpha2.Binding, kind func(object corev1.ObjectReference, reason, message string) Event, reason, message string) {
+	to.Publish(kind(Binding(b), reason, message))
+	to.Publish(kind(Template(b.BindingSpec().Resource), reason, message))
+}
+
 // Recorder takes events. Publish returns at once and may be called from any goroutine.
 type Recorder interface {
 	Publish(Event)

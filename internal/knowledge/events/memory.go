@@ -34,7 +34,7 @@ var ErrExpired = errors.New("the version is too old")
 
 // Memory keeps Events of success in the memory of this process, one for each object and reason, with the latest message and a
 // count. An Event is lost when the process ends, an hour after its last update, or when there are too many. Stored in etcd, these
-// Events would be half of all writes that propagate an object.
+// Events would be more than half of the writes that propagate an object.
 //
 // Each change has a version, higher than that of the change before.
 type Memory struct {
@@ -238,10 +238,18 @@ func (m *Memory) List(namespace string) ([]Change, uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.expire(m.clock.Now())
-	return m.since(namespace, 0), m.version
+	all := m.since(namespace, 0)
+	slices.SortFunc(all, byName)
+	return all, m.version
 }
 
-// since returns the entries that changed after a version, by namespace and name.
+func byName(a, b Change) int {
+	return cmp.Or(cmp.Compare(a.Event.Namespace, b.Event.Namespace), cmp.Compare(a.Event.Name, b.Event.Name))
+}
+
+func byVersion(a, b Change) int { return cmp.Compare(a.Version, b.Version) }
+
+// since returns the entries that changed after a version, in no order.
 func (m *Memory) since(namespace string, version uint64) []Change {
 	from := m.recent
 	if namespace != "" {
@@ -261,9 +269,6 @@ func (m *Memory) since(namespace string, version uint64) []Change {
 			changes = append(changes, Change{watch.Modified, e.event(), e.version})
 		}
 	}
-	slices.SortFunc(changes, func(a, b Change) int {
-		return cmp.Or(cmp.Compare(a.Event.Namespace, b.Event.Namespace), cmp.Compare(a.Event.Name, b.Event.Name))
-	})
 	return changes
 }
 
@@ -317,15 +322,16 @@ func (m *Memory) Watch(namespace string, version uint64) ([]Change, *Watch, erro
 	if version != 0 && (version < m.forgotten || version > m.version) {
 		return nil, nil, ErrExpired
 	}
-	past := m.since(namespace, version)
+	past, order := m.since(namespace, version), byName
 	if version != 0 {
+		order = byVersion
 		for _, d := range m.deletions {
 			if d.Version > version && (namespace == "" || d.Event.Namespace == namespace) {
 				past = append(past, d)
 			}
 		}
-		slices.SortFunc(past, func(a, b Change) int { return cmp.Compare(a.Version, b.Version) })
 	}
+	slices.SortFunc(past, order)
 	w := &Watch{namespace: namespace, changes: make(chan Change, watchBuffer), memory: m}
 	m.watches[w] = struct{}{}
 	return past, w, nil

@@ -2,21 +2,21 @@ package events
 
 // Reasons of events on Clusters.
 const (
-	CreateExecutionSpaceFailed     = "CreateExecutionSpaceFailed"
-	CreateExecutionSpaceSucceed    = "CreateExecutionSpaceSucceed"
-	RemoveExecutionSpaceFailed     = "RemoveExecutionSpaceFailed"
-	RemoveExecutionSpaceSucceed    = "RemoveExecutionSpaceSucceed"
-	TaintClusterFailed             = "TaintClusterFailed"
-	TaintClusterSucceed            = "TaintClusterSucceed"
-	SyncImpersonationConfigFailed  = "SyncImpersonationConfigFailed"
-	SyncImpersonationConfigSucceed = "SyncImpersonationConfigSucceed"
-	RenewCredentialsFailed         = "RenewCredentialsFailed"
-	LeaveMemberFailed              = "LeaveMemberFailed"
-	KeepObjects                    = "KeepObjects"
-	DeleteObjects                  = "DeleteObjects"
-	NamespaceReleased              = "NamespaceReleased"
-	BrakeEngaged                   = "BrakeEngaged"
-	BrakeReleased                  = "BrakeReleased"
+	CreateExecutionSpaceFailed    = "CreateExecutionSpaceFailed"
+	CreateExecutionSpaceSucceed   = "CreateExecutionSpaceSucceed"
+	RemoveExecutionSpaceFailed    = "RemoveExecutionSpaceFailed"
+	RemoveExecutionSpaceSucceed   = "RemoveExecutionSpaceSucceed"
+	TaintClusterFailed            = "TaintClusterFailed"
+	TaintClusterSucceed           = "TaintClusterSucceed"
+	SyncImpersonationConfigFailed = "SyncImpersonationConfigFailed"
+	RenewCredentialsFailed        = "RenewCredentialsFailed"
+	LeaveMemberFailed             = "LeaveMemberFailed"
+	KeepObjects                   = "KeepObjects"
+	DeleteObjects                 = "DeleteObjects"
+	NamespaceReleased             = "NamespaceReleased"
+	BrakeEngaged                  = "BrakeEngaged"
+	BrakeReleased                 = "BrakeReleased"
+	MemberEventsNotReadable       = "MemberEventsNotReadable"
 )
 
 // Reasons of events on Works and on their objects.
@@ -46,7 +46,6 @@ const (
 	DescheduleBindingSucceed                = "DescheduleBindingSucceed"
 	EvictWorkloadFromClusterFailed          = "EvictWorkloadFromClusterFailed"
 	EvictWorkloadFromClusterSucceed         = "EvictWorkloadFromClusterSucceed"
-	SyncScheduleResultToDependenciesFailed  = "SyncScheduleResultToDependenciesFailed"
 	SyncScheduleResultToDependenciesSucceed = "SyncScheduleResultToDependenciesSucceed"
 	DependencyPolicyConflict                = "DependencyPolicyConflict"
 )
@@ -57,7 +56,6 @@ const (
 	ApplyPolicySucceed         = "ApplyPolicySucceed"
 	ApplyOverridePolicyFailed  = "ApplyOverridePolicyFailed"
 	ApplyOverridePolicySucceed = "ApplyOverridePolicySucceed"
-	PreemptPolicyFailed        = "PreemptPolicyFailed"
 	PreemptPolicySucceed       = "PreemptPolicySucceed"
 	GetDependenciesFailed      = "GetDependenciesFailed"
 	GetDependenciesSucceed     = "GetDependenciesSucceed"
@@ -65,6 +63,7 @@ const (
 	GetReplicasSucceed         = "GetReplicasSucceed"
 	GetComponentsFailed        = "GetComponentsFailed"
 	GetComponentsSucceed       = "GetComponentsSucceed"
+	FieldPutBack               = "FieldPutBack"
 )
 
 // Reasons of events on Namespaces of the control plane.
@@ -80,12 +79,6 @@ const (
 	DefinitionTightened = "DefinitionTightened"
 )
 
-// Reasons of events on federated quotas, besides SyncWork and AggregateStatus.
-const (
-	CollectOverallStatusFailed  = "CollectOverallStatusFailed"
-	CollectOverallStatusSucceed = "CollectOverallStatusSucceed"
-)
-
 // Reasons of events on multi-cluster services.
 const (
 	SyncDerivedServiceFailed     = "SyncDerivedServiceFailed"
@@ -95,14 +88,4 @@ const (
 	DispatchEndpointSliceFailed  = "DispatchEndpointSliceFailed"
 	DispatchEndpointSliceSucceed = "DispatchEndpointSliceSucceed"
 	ClusterNotFound              = "ClusterNotFound"
-	APIIncompatible              = "APIIncompatible"
-)
-
-// Reasons of events on autoscalers.
-const (
-	SuccessfulRescale  = "SuccessfulRescale"
-	FailedRescale      = "FailedRescale"
-	FailedGetScale     = "FailedGetScale"
-	ScaleFailed        = "ScaleFailed"
-	UpdateStatusFailed = "UpdateStatusFailed"
 )

@@ -41,7 +41,7 @@ const (
 // writeBackoff is how often one write is tried while the API server is busy.
 var writeBackoff = wait.Backoff{Steps: 3, Duration: 250 * time.Millisecond, Factor: 1}
 
-// Writer creates one Event on the control plane.
+// Writer creates one Event on the control plane. It is a function because this package has no clients.
 type Writer func(ctx context.Context, e *corev1.Event) error
 
 // Deduplicating is the Recorder of the control plane. An event equal to one published less than ten minutes ago is counted, not

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
@@ -18,8 +19,11 @@ type Result struct {
 	Cluster []Applied
 	// Namespace lists the rules of OverridePolicies that were applied, after those of Cluster, in order.
 	Namespace []Applied
-	// Verdicts has, for every rule of every given policy, whether it was applied, and why not.
+	// Verdicts has, for every rule of every given policy, whether it was applied, and why not. Those of policies that do not select
+	// the object are first, then the others in the order in which they take effect.
 	Verdicts []Verdict
+
+	explains bool // whether verdicts have edits
 }
 
 // Applied is one rule that took effect, in the form that Works carry in an annotation.
@@ -37,12 +41,14 @@ type Verdict struct {
 	Applied bool
 	// Reason is a short phrase for people, such as "cluster is not selected".
 	Reason string
+	// Edits are the fields that the rule changed. Only Explain fills it.
+	Edits []Edit
 }
 
 // Reasons of verdicts.
 const (
 	reasonApplied            = "applied"
-	reasonResourceUnselected = "resource is not selected"
+	ReasonResourceUnselected = "resource is not selected"
 	reasonClusterUnselected  = "cluster is not selected"
 )
 
@@ -87,23 +93,37 @@ func (e *Error) Unwrap() error { return e.Err }
 // workv1alpha1.IsOwnershipKey), nor does an OverridePolicy change who has which rights by an RBAC object.
 func Apply(object *unstructured.Unstructured, cluster *clusterv1alpha1.Cluster, policies []policyv1alpha1.Override) (Result, error) {
 	result := Result{Object: object}
+	if err := result.run(object, cluster, policies); err != nil {
+		return Result{}, err
+	}
+	return result, nil
+}
+
+// Explain is Apply with the fields that each rule changed. The result has the verdicts up to a rule that failed, too.
+func Explain(object *unstructured.Unstructured, cluster *clusterv1alpha1.Cluster, policies []policyv1alpha1.Override) (Result, error) {
+	result := Result{Object: object, explains: true}
+	err := result.run(object, cluster, policies)
+	return result, err
+}
+
+func (r *Result) run(object *unstructured.Unstructured, cluster *clusterv1alpha1.Cluster, policies []policyv1alpha1.Override) error {
 	ordered, dropped := inOrder(TargetOf(object), policies)
-	result.Verdicts = dropped
+	r.Verdicts = dropped
 	id := identityOf(object)
 	for _, policy := range ordered {
 		for i, rule := range Rules(policy) {
-			if err := result.apply(policy, i, rule, cluster, object, id); err != nil {
-				return Result{}, err
+			if err := r.apply(policy, i, rule, cluster, object, id); err != nil {
+				return err
 			}
 		}
 		if policy.GetNamespace() == "" {
-			id.allow(result.Object) // policies of namespaces come after these
+			id.allow(r.Object) // policies of namespaces come after these
 		}
 	}
-	if result.Object != object {
-		id.restore(result.Object)
+	if r.Object != object {
+		id.restore(r.Object)
 	}
-	return result, nil
+	return nil
 }
 
 // apply runs one rule on the object so far; original is what Apply was given and must stay as it is.
@@ -122,12 +142,20 @@ func (r *Result) apply(policy policyv1alpha1.Override, index int, rule policyv1a
 		r.Object = original.DeepCopy()
 		id.setAside(r.Object)
 	}
+	var before map[string]any
+	if r.explains {
+		before = runtime.DeepCopyJSON(r.Object.Object)
+	}
 	check := func(object map[string]any) error { return id.check(object, policy.GetNamespace() != "") }
 	if failed := edit(r.Object.Object, &rule.Overriders, check); failed != nil {
 		failed.Policy, failed.Rule, failed.Cluster = name, index, cluster.Name
 		return failed
 	}
-	r.Verdicts = append(r.Verdicts, Verdict{Policy: name, Rule: index, Applied: true, Reason: reasonApplied})
+	verdict := Verdict{Policy: name, Rule: index, Applied: true, Reason: reasonApplied}
+	if r.explains {
+		verdict.Edits = difference("", before, r.Object.Object)
+	}
+	r.Verdicts = append(r.Verdicts, verdict)
 	applied := Applied{PolicyName: policy.GetName(), Overriders: rule.Overriders}
 	if policy.GetNamespace() == "" {
 		r.Cluster = append(r.Cluster, applied)

@@ -83,7 +83,7 @@ func inOrder(target Target, policies []policyv1alpha1.Override) (ordered []polic
 			continue
 		}
 		for rule := range Rules(policy) {
-			dropped = append(dropped, Verdict{Policy: PolicyName(policy), Rule: rule, Reason: reasonResourceUnselected})
+			dropped = append(dropped, Verdict{Policy: PolicyName(policy), Rule: rule, Reason: ReasonResourceUnselected})
 		}
 	}
 	slices.SortStableFunc(ordered, func(a, b policyv1alpha1.Override) int {

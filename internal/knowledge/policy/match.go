@@ -103,7 +103,7 @@ const (
 	MissVersion
 )
 
-// Decision says which policy a template belongs to, and why.
+// Decision is the policy that a template belongs to, and why.
 type Decision struct {
 	// Winner is nil when no policy selects the template.
 	Winner policyv1alpha1.Propagation

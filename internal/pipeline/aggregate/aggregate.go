@@ -122,6 +122,7 @@ func (a *aggregator) Reconcile(ctx context.Context, request Request) (reconcile.
 	if err != nil {
 		return reconcile.Result{}, err
 	}
+	works, failure := a.inTemplateVersion(ctx, binding, works)
 	summary := Fold(binding.BindingSpec(), works)
 	summary.explain(binding)
 	changes := compare(binding, summary)
@@ -135,13 +136,18 @@ func (a *aggregator) Reconcile(ctx context.Context, request Request) (reconcile.
 	if changes.onlyGeneration {
 		wait = max(wait, a.pace.holdGeneration(request, binding.GetGeneration()))
 	}
+	var result reconcile.Result
 	switch {
 	case !changes.any() && !owed:
-		return reconcile.Result{}, nil
 	case wait > 0:
-		return reconcile.Result{RequeueAfter: wait}, nil
+		result.RequeueAfter = wait
+	default:
+		result, err = a.write(ctx, request, binding, summary, changes)
 	}
-	return a.write(ctx, request, binding, summary, changes)
+	if failure != nil { // retried with backoff
+		return reconcile.Result{}, errors.Join(err, failure)
+	}
+	return result, err
 }
 
 // leave records that a binding is being deleted or gone, if its template's status has to be removed. It returns whether it has.

@@ -238,7 +238,7 @@ func TestOneWriteForAllWorks(t *testing.T) {
 	}
 }
 
-func TestPatienceEnds(t *testing.T) {
+func TestAnUnstableSummaryIsWrittenInTheEnd(t *testing.T) {
 	s := newFixture(t, binding(), work("a", appliedAt(1), reporting(`{}`, workv1alpha1.ResourceHealthy)), work("b"))
 	s.reconcile()
 	s.clock.SetTime(s.clock.Now().Add(patience))

@@ -33,7 +33,8 @@ type Deps struct {
 	Client    client.Client
 	Templates Templates
 	Statuses  Statuses
-	// Conversion has the kinds whose status is removed when their copies are gone. Nil: none.
+	// Conversion has the kinds whose status is removed when their copies are gone, and converts the statuses that agents report. Nil:
+	// none.
 	Conversion conversion.Adviser
 	// Customized returns the fingerprint of the customizations that aggregate the status of a kind; "" if there are none. Nil: always "".
 	// It is a function because only the customized part of the interpreter counts.

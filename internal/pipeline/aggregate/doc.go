@@ -1,6 +1,6 @@
 // Package aggregate computes the status of a binding from its Works, and the status of the template from that.
 //
-// In: Works, bindings and templates, and the interpreter, which aggregates the statuses of several copies.
+// In: Works, bindings and templates, the mode of clusters, and the interpreter, which aggregates the statuses of several copies.
 //
 // Out: status.aggregatedStatus of bindings, and the status of templates; an annotation on bindings whose kind users have customized.
 //

@@ -33,7 +33,7 @@ func (b *bench) shop(code int, configMaps ...string) {
 		case r.URL.Path == "/api/v1/namespaces/shop/configmaps/deleted": // since the list
 			refuse(w, http.StatusNotFound, metav1.StatusReasonNotFound)
 		case r.URL.Path == "/api/v1/namespaces/shop/configmaps/a":
-			_, _ = w.Write([]byte(`{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"name":"a"}}`))
+			_, _ = w.Write([]byte(`{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"name":"a","namespace":"shop"}}`))
 		default:
 			fmt.Fprintf(w, `{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","metadata":{},"items":[%s]}`, strings.Join(configMaps, ","))
 		}
@@ -75,7 +75,7 @@ func TestANamespaceIsDeletedOnlyIfItHoldsNothingElse(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := deleting(t, namespaceShop)
 			b := newBench(t, cluster(), w, sibling.DeepCopy(), alive.DeepCopy())
-			b.server.shownOf = map[string][]string{"namespaces": {liveShop}}
+			b.server.shownOf, b.server.lies = map[string][]string{"namespaces": {liveShop}}, tc.stays
 			b.shop(http.StatusOK, tc.holds...)
 			if _, err := b.reconcileWatched(); err != nil {
 				t.Fatal(err)
@@ -118,7 +118,7 @@ func TestANamespaceOfWhichNotEverythingCanBeListedWaitsAndIsReleased(t *testing.
 // reconcileWatched reconciles once the watch of namespaces is complete.
 func (b *bench) reconcileWatched() (time.Duration, error) {
 	b.t.Helper()
-	again, err := b.reconcile(b.t.Context(), "member1", theWork)
+	again, err := b.confirmed(b.reconcile(b.t.Context(), "member1", theWork))
 	if err != nil || again != patienceWithWatch {
 		return again, err
 	}
@@ -130,5 +130,5 @@ func (b *bench) reconcileWatched() (time.Duration, error) {
 	case <-time.After(time.Minute):
 		b.t.Fatal("the watch is not complete")
 	}
-	return b.reconcile(b.t.Context(), "member1", theWork)
+	return b.confirmed(b.reconcile(b.t.Context(), "member1", theWork))
 }

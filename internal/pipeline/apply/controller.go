@@ -61,6 +61,9 @@ type Deps struct {
 	// yet, again is the pause before the next call. It is not called for clusters that are being removed. Nil: none is.
 	// It is a function because propagate, render and namespaces decide it, which apply does not import.
 	Keeps func(ctx context.Context, work *workv1alpha1.Work) (keeps bool, again time.Duration, err error)
+	// Repaired receives the fields that others changed and apply put back. Nil: nothing does. It is a function because a feature shows
+	// them.
+	Repaired objects.Repaired
 	// Metrics registers the metrics. Nil: none.
 	Metrics prometheus.Registerer
 }
@@ -132,7 +135,7 @@ func newApplier(hub client.Client, works cache.Cache, deps Deps) (*Applier, erro
 	a.brake = brake.New(deps.Brake, deps.Clock, a.braking.engaged)
 	a.objects = objects.NewWriter(objects.WriterDeps{
 		Hub: hub, Events: deps.Events, Clock: deps.Clock, KindPolicy: deps.KindPolicy, Guard: deps.Guard, Brake: a.brake,
-		Retain: deps.Retain, Retention: deps.Retention,
+		Retain: deps.Retain, Retention: deps.Retention, Repaired: deps.Repaired,
 	}, deps.Metrics)
 	a.queues = memberqueue.New("apply", deps.Fleet, deps.Clock, deps.Workers, a.reconcile)
 	deps.Guard.OnResume(func(cluster string) { a.queues.Add(cluster, everyWork(cluster)) })
@@ -260,7 +263,7 @@ func (a *Applier) memberChanged(change objectcache.Change) {
 }
 
 // awaited returns whether a change of an object may end the trouble of its Work: what holds a definition back is often what
-// its own status says.
+// its own status reports.
 func (a *Applier) awaited(change objectcache.Change) bool {
 	return change.Resource.Group == "apiextensions.k8s.io" && a.troubles.Runs(change.Work)
 }

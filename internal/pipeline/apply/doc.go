@@ -13,7 +13,8 @@
 //   - May the object be changed at all? Only if it has the managed label and no id of another control plane, or the user allows to
 //     overwrite it.
 //
-// Sub-packages: ssa decides without requests, objects writes one object, conceal leaves values out of messages.
+// Sub-packages: ssa decides without requests, objects writes one object, contents finds what a namespace holds, conceal leaves values
+// out of messages.
 //
 // In: Works, Clusters, and objects of members through the connections of package member.
 //

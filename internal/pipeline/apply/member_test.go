@@ -30,13 +30,14 @@ import (
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/member"
 	"github.com/flagship-k8s/flagship/internal/clients/workstatus"
+	"github.com/flagship-k8s/flagship/internal/knowledge/backoff"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 	"github.com/flagship-k8s/flagship/internal/knowledge/ownership"
 )
 
 // server is a member that serves ConfigMaps, all of which are watched and none of which exist but those that the test
-// shows, and answers every other request as the test says. What a real member makes of an apply is for tests with real
-// members.
+// shows, and answers every other request as the test says. The watch shows a deletion that it answers with success, unless it lies.
+// What a real member makes of an apply is for tests with real members.
 type server struct {
 	mu        sync.Mutex
 	answer    func(w http.ResponseWriter, r *http.Request, body string)
@@ -44,6 +45,38 @@ type server struct {
 	shownOf   map[string][]string // the same of other resources
 	watchable chan struct{}       // the watch shows nothing before this is closed; nil: it shows everything
 	requests  []string
+	lies      bool                   // deletions are accepted, and do not happen
+	deleted   map[string]chan string // by resource, what the watch is to show the end of
+}
+
+// deletions has the objects of a resource that were deleted.
+func (s *server) deletions(resource string) chan string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.deleted == nil {
+		s.deleted = map[string]chan string{}
+	}
+	if s.deleted[resource] == nil {
+		s.deleted[resource] = make(chan string, 8)
+	}
+	return s.deleted[resource]
+}
+
+// remove has the watch show the end of the object of a path, if it showed the object.
+func (s *server) remove(at string) {
+	resource := path.Base(path.Dir(at))
+	deleted := s.deletions(resource)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	shown := s.shown
+	if resource != "configmaps" {
+		shown = s.shownOf[resource]
+	}
+	for _, obj := range shown {
+		if strings.Contains(obj, fmt.Sprintf(`"name":%q`, path.Base(at))) && !s.lies {
+			deleted <- obj
+		}
+	}
 }
 
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -71,8 +104,14 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		fmt.Fprintln(w, `{"type":"BOOKMARK","object":{"apiVersion":"v1","kind":"ConfigMap","metadata":{"resourceVersion":"10","annotations":{"k8s.io/initial-events-end":"true"}}}}`)
 		w.(http.Flusher).Flush()
-		<-r.Context().Done()
-		return
+		for deleted := s.deletions(path.Base(r.URL.Path)); ; w.(http.Flusher).Flush() {
+			select {
+			case obj := <-deleted:
+				fmt.Fprintf(w, `{"type":"DELETED","object":%s}`+"\n", obj)
+			case <-r.Context().Done():
+				return
+			}
+		}
 	case r.URL.Path == "/api":
 		fmt.Fprint(w, `{"kind":"APIVersions","versions":["v1"]}`)
 		return
@@ -88,7 +127,13 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.requests = append(s.requests, r.Method+" "+r.URL.Path)
 	answer := s.answer
 	s.mu.Unlock()
-	answer(w, r, string(body))
+	recorded := httptest.NewRecorder()
+	answer(recorded, r, string(body))
+	if r.Method == http.MethodDelete && recorded.Code == http.StatusOK {
+		s.remove(r.URL.Path)
+	}
+	w.WriteHeader(recorded.Code)
+	_, _ = w.Write(recorded.Body.Bytes())
 }
 
 // taken returns the requests so far, and forgets them.
@@ -211,13 +256,27 @@ var theWork = types.NamespacedName{Namespace: "karmada-es-member1", Name: "w"}
 // look reconciles the Work, once more when its watch is complete if that is waited for.
 func (b *bench) look() error {
 	b.t.Helper()
-	again, err := b.reconcile(b.t.Context(), "member1", theWork)
+	again, err := b.confirmed(b.reconcile(b.t.Context(), "member1", theWork))
 	if err != nil || again != patienceWithWatch {
 		return err
 	}
 	b.awaitWatch()
-	_, err = b.reconcile(b.t.Context(), "member1", theWork)
+	_, err = b.confirmed(b.reconcile(b.t.Context(), "member1", theWork))
 	return err
+}
+
+// confirmed reconciles the Work once more if what was deleted is not known to be gone, after the watch has shown it.
+func (b *bench) confirmed(again time.Duration, err error) (time.Duration, error) {
+	b.t.Helper()
+	if err != nil || again != backoff.NotYet || b.server.lies {
+		return again, err
+	}
+	conn, _ := b.fleet.Get("member1")
+	unshown := func(context.Context) (bool, error) { return len(conn.Places(theWork)) == 0, nil }
+	if err := wait.PollUntilContextTimeout(b.t.Context(), time.Millisecond, time.Minute, true, unshown); err != nil {
+		b.t.Fatal("the watch does not show the deletion")
+	}
+	return b.reconcile(b.t.Context(), "member1", theWork)
 }
 
 // expectPatience has the Work wait for its watch, and lets the time pass for which it does.

@@ -17,6 +17,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/knowledge/backoff"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 	"github.com/flagship-k8s/flagship/internal/pipeline/apply/objects"
+	"github.com/flagship-k8s/flagship/internal/pipeline/apply/services"
 )
 
 const (
@@ -44,6 +45,9 @@ func (a *Applier) setOutcome(work *workv1alpha1.Work, total int, results []outco
 		})
 		a.events.Publish(events.Success(events.Reference(workKind, work), events.WorkDispatching, workv1alpha1.DispatchingMessage))
 		a.events.Publish(events.Success(events.Reference(workKind, work), events.SyncSucceed, fmt.Sprintf("%d manifests are applied", total)))
+		if slices.ContainsFunc(results, func(o outcome) bool { return o.unconfirmed }) {
+			return objects.ConfirmPause, nil
+		}
 		if slices.ContainsFunc(results, func(o outcome) bool { return o.unknownFields }) {
 			return member.SchemaPause, nil // the member may be upgraded
 		}
@@ -65,9 +69,9 @@ func (a *Applier) setOutcome(work *workv1alpha1.Work, total int, results []outco
 		a.setNotApplied(work, workv1alpha1.Held(work.Generation, complaints[0]))
 	case objects.Only(objects.IsForbidden, failures):
 		a.setNotApplied(work, workv1alpha1.Forbidden(work.Generation, message))
-	case objects.Only(objects.IsFamilyUnsupported, failures):
+	case objects.Only(services.IsFamilyUnsupported, failures):
 		a.setNotApplied(work, workv1alpha1.FamilyUnsupported(work.Generation, message))
-	case objects.Only(objects.IsTakenPorts, failures):
+	case objects.Only(services.IsTakenPorts, failures):
 		a.setNotApplied(work, workv1alpha1.NodePortTaken(work.Generation, message))
 	case due:
 		a.setNotApplied(work, workv1alpha1.NotApplied(work.Generation, message))
@@ -95,7 +99,7 @@ func complaintsOf(results []outcome) (complaints []string, failures []error, las
 		if len(o.taken) > 0 {
 			complaint := fmt.Sprintf("%s: applied with other node ports than %s", o.what, list(o.taken))
 			complaints = append(complaints, complaint)
-			failures = append(failures, objects.TakenPorts(errors.New(complaint)))
+			failures = append(failures, services.TakenPorts(errors.New(complaint)))
 			lasting = true
 		}
 	}
@@ -144,7 +148,7 @@ func (a *Applier) setSuspended(work *workv1alpha1.Work) {
 	a.events.Publish(events.Success(events.Reference(workKind, work), events.WorkDispatching, workv1alpha1.SuspendDispatchingMessage))
 }
 
-// setDispatchingHeld reports that nothing is written to the member of a Work.
+// setDispatchingHeld means that nothing is written to the member of a Work.
 func (a *Applier) setDispatchingHeld(work *workv1alpha1.Work) {
 	a.report.Update(client.ObjectKeyFromObject(work), workstatus.Apply, func(_ *workv1alpha1.Work, status *workv1alpha1.WorkStatus) {
 		meta.SetStatusCondition(&status.Conditions, workv1alpha1.DispatchingHeld(work.Generation))

@@ -27,9 +27,13 @@ import (
 // leaveGrace is how long the objects in a namespace may take to go before the Work of the namespace reports that it waits.
 const leaveGrace = 10 * time.Second
 
-// patienceWithWatch is how long the first reconcile of a Work after a start waits for the member's watches. After that the
-// member is called for each object.
+// patienceWithWatch is how long the first reconcile of a Work after a start waits for the member's watches. After that each object is
+// read from the member.
 const patienceWithWatch = 10 * time.Second
+
+// patienceUnchanged is the same for a Work that is applied as it is. It is longer since there is nothing to apply as a rule, and a control
+// plane that starts with many members needs the time for their watches.
+const patienceUnchanged = time.Minute
 
 // reconcile makes a member match one Work.
 func (a *Applier) reconcile(ctx context.Context, cluster string, key types.NamespacedName) (time.Duration, error) {
@@ -43,7 +47,11 @@ func (a *Applier) reconcile(ctx context.Context, cluster string, key types.Names
 	work := &workv1alpha1.Work{}
 	if err := a.client.Get(ctx, key, work); apierrors.IsNotFound(err) {
 		a.forget(cluster, key)
-		return 0, a.deleteReappeared(ctx, cluster, key)
+		err := a.deleteReappeared(ctx, cluster, key)
+		if objects.IsUnconfirmed(err) {
+			return objects.ConfirmPause, nil
+		}
+		return 0, err
 	} else if err != nil {
 		return 0, fmt.Errorf("reading the Work: %w", err)
 	}
@@ -86,7 +94,7 @@ type destination struct {
 	name      string
 	gone      bool // there is no such Cluster
 	leaving   bool // it is being removed
-	keeps     bool // it is being removed, and the objects in it stay
+	keepsAll  bool // it is being removed, and the objects in it stay
 	ready     bool // by its own condition
 	elsewhere bool // another process applies to it
 	conn      *member.Conn
@@ -114,7 +122,7 @@ func (d destination) unavailable() error {
 func (a *Applier) destination(ctx context.Context, name string) (destination, error) {
 	d := destination{name: name}
 	cluster := &clusterv1alpha1.Cluster{}
-	if err := a.client.Get(ctx, types.NamespacedName{Name: name}, cluster); apierrors.IsNotFound(err) {
+	if err := a.client.Get(ctx, types.NamespacedName{Name: name}, cluster, client.UnsafeDisableDeepCopy); apierrors.IsNotFound(err) {
 		d.gone = true
 		return d, nil
 	} else if err != nil {
@@ -124,7 +132,7 @@ func (a *Applier) destination(ctx context.Context, name string) (destination, er
 	d.leaving = cluster.DeletionTimestamp != nil
 	a.heedBrake(cluster)
 	d.keepBefore = clusterv1alpha1.BrakeKeepBefore(cluster)
-	d.keeps = d.leaving && !clusterv1alpha1.DeletesObjects(cluster)
+	d.keepsAll = d.leaving && !clusterv1alpha1.DeletesObjects(cluster)
 	d.ready = meta.IsStatusConditionTrue(cluster.Status.Conditions, clusterv1alpha1.ClusterConditionReady)
 	d.elsewhere = !a.fleet.Serves(cluster)
 	d.conn, _ = a.fleet.Get(name)
@@ -150,8 +158,15 @@ func (a *Applier) apply(ctx context.Context, via objects.Access, work *workv1alp
 		}
 		return time.Second, nil
 	}
-	if incomplete := a.incomplete(ctx, conn, key, manifests); len(incomplete) > 0 && appliedBefore(work) && a.awaits(conn, key, incomplete) {
-		return patienceWithWatch, nil // so that no request is needed for what has not changed
+	if incomplete := a.incomplete(ctx, conn, key, manifests); len(incomplete) > 0 && appliedBefore(work) {
+		patience := patienceWithWatch
+		if appliedAt(work, work.Generation) {
+			patience = patienceUnchanged
+		}
+		if a.awaits(conn, key, incomplete, patience) {
+			return patience, nil // so that no request is needed for what has not changed
+		}
+		via.ReadFirst = true
 	}
 	var results []outcome
 	for _, m := range manifests {
@@ -175,7 +190,10 @@ func (a *Applier) removeSurplus(ctx context.Context, via objects.Access, work *w
 	terms.Preserve = false // it concerns the deletion of the Work
 	var failed []outcome
 	for _, id := range surplus(via.Conn, work, manifests) {
-		if err := a.objects.Remove(ctx, via, client.ObjectKeyFromObject(work), id, terms); err != nil {
+		err := a.objects.Remove(ctx, via, client.ObjectKeyFromObject(work), id, terms)
+		if objects.IsUnconfirmed(err) {
+			failed = append(failed, outcome{ordinal: len(manifests), unconfirmed: true})
+		} else if err != nil {
 			failed = append(failed, outcome{ordinal: len(manifests), what: id.String(), err: err})
 		}
 	}
@@ -191,6 +209,8 @@ type outcome struct {
 	dropped       []string
 	taken         []ssa.TakenPort
 	unknownFields bool
+	// unconfirmed: an object was deleted, and is to be gone when the Work is reconciled again.
+	unconfirmed bool
 }
 
 func (a *Applier) manifest(ctx context.Context, via objects.Access, work types.NamespacedName, m ssa.Manifest) outcome {
@@ -230,8 +250,8 @@ func (a *Applier) incomplete(ctx context.Context, conn *member.Conn, key types.N
 }
 
 // awaits has the Work reconciled again once a watch is complete, unless that was waited for long enough.
-func (a *Applier) awaits(conn *member.Conn, key types.NamespacedName, incomplete []schema.GroupVersionResource) bool {
-	if a.waits.Since(key, a.clock.Now()) >= patienceWithWatch {
+func (a *Applier) awaits(conn *member.Conn, key types.NamespacedName, incomplete []schema.GroupVersionResource, patience time.Duration) bool {
+	if a.waits.Since(key, a.clock.Now()) >= patience {
 		return false
 	}
 	conn.WhenSynced(incomplete[0], func() { a.queues.Add(conn.Name(), key) })
@@ -287,7 +307,7 @@ func (a *Applier) finalize(ctx context.Context, d destination, work *workv1alpha
 		return 0, err
 	default:
 		manifests := ssa.ManifestsOf(work)
-		if incomplete := a.incomplete(ctx, d.conn, key, manifests); len(incomplete) > 0 && a.awaits(d.conn, key, incomplete) {
+		if incomplete := a.incomplete(ctx, d.conn, key, manifests); len(incomplete) > 0 && a.awaits(d.conn, key, incomplete, patienceWithWatch) {
 			return patienceWithWatch, nil
 		}
 		if err := a.removeAll(ctx, d, work, manifests); objects.Unavailable(err) { // since a moment ago
@@ -333,7 +353,7 @@ func (a *Applier) setStuck(work *workv1alpha1.Work, err error) {
 func (a *Applier) removeAll(ctx context.Context, d destination, work *workv1alpha1.Work, manifests []ssa.Manifest) error {
 	key, via := client.ObjectKeyFromObject(work), d.access(work)
 	terms := objects.TermsOf(work)
-	terms.Preserve = terms.Preserve || d.keeps
+	terms.Preserve, terms.Exclusive = terms.Preserve || d.keepsAll, terms.Exclusive && !d.leaving
 	if terms.Preserve {
 		a.deletedWorks.forget(key)
 	} else {

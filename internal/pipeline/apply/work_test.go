@@ -3,6 +3,7 @@ package apply
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -16,8 +17,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
 
+	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/member/objectcache"
+	"github.com/flagship-k8s/flagship/internal/knowledge/backoff"
 	"github.com/flagship-k8s/flagship/internal/knowledge/ownership"
 	"github.com/flagship-k8s/flagship/internal/pipeline/apply/objects"
 )
@@ -155,7 +158,7 @@ type holding struct {
 
 func (h *holding) Hold(context.Context, string, schema.GroupVersionKind) string { return h.reason }
 
-func TestAWorkThatWaitsForItsDefinitionSaysSoOnlyWhenItTakesLong(t *testing.T) {
+func TestAWorkThatWaitsForItsDefinitionReportsItOnlyWhenItTakesLong(t *testing.T) {
 	b := newBench(t, cluster(), work(t, mapA))
 	policy := &holding{reason: "its definition is on the way"}
 	clock := clocktesting.NewFakeClock(b.clock.Now())
@@ -297,6 +300,56 @@ func TestADefaultOfTheMemberIsNoReasonToWriteAfterAStart(t *testing.T) {
 	}
 }
 
+// TestWhatIsAppliedIsNotWrittenThoughNoWatchShowsIt: as after a start with many members, whose watches take their time.
+func TestWhatIsAppliedIsNotWrittenThoughNoWatchShowsIt(t *testing.T) {
+	first := newBench(t, cluster(), work(t, mapA))
+	var live string
+	first.server.set(func(w http.ResponseWriter, r *http.Request, body string) {
+		answer := httptest.NewRecorder()
+		accept(answer, r, body)
+		live = answer.Body.String()
+		_, _ = io.WriteString(w, live)
+	})
+	if err := first.look(); err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct {
+		exists   bool
+		requests []string
+	}{
+		"There": {true, []string{"GET " + pathA}},
+		"Gone":  {false, []string{"GET " + pathA, "PATCH " + pathA}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := work(t, mapA)
+			meta.SetStatusCondition(&w.Status.Conditions, workv1alpha1.Applied(w.Generation))
+			b := newBench(t, cluster(), w)
+			b.server.watchable = make(chan struct{})
+			b.server.set(func(w http.ResponseWriter, r *http.Request, body string) {
+				if tc.exists && r.Method == http.MethodGet {
+					_, _ = io.WriteString(w, live)
+					return
+				}
+				accept(w, r, body)
+			})
+			clock := clocktesting.NewFakeClock(b.clock.Now())
+			b.setClock(clock)
+			for range 2 { // at the start, and when others would be read
+				if again, err := b.reconcile(t.Context(), "member1", theWork); err != nil || again != patienceUnchanged {
+					t.Fatalf("the Work is reconciled again after %v, error %v", again, err)
+				}
+				b.wantRequests()
+				clock.Step(patienceWithWatch)
+			}
+			clock.Step(patienceUnchanged)
+			if err := b.look(); err != nil {
+				t.Fatal(err)
+			}
+			b.wantRequests(tc.requests...)
+		})
+	}
+}
+
 // deleting returns a Work that is being deleted.
 func deleting(t *testing.T, manifests ...string) *workv1alpha1.Work {
 	t.Helper()
@@ -405,7 +458,7 @@ func TestDeletion(t *testing.T) {
 		"Theirs":          {"it was never ours", theirs, false, false, nil, ""},
 		"Others":          {"it belongs to another Work", others, false, false, nil, ""},
 		"Gone":            {"there is nothing to delete", "", false, false, nil, ""},
-		"OursUnseen":      {"the member is requested", mine, false, unseen, []string{"GET " + pathA, "DELETE " + pathA}, `"preconditions":{"uid":"u-a"}`},
+		"OursUnseen":      {"the member is requested", mine, false, unseen, []string{"GET " + pathA, "DELETE " + pathA, "GET " + pathA}, `"preconditions":{"uid":"u-a"}`},
 		"PreservedUnseen": {"the member is requested", mine, true, unseen, []string{"GET " + pathA, "PATCH " + pathA}, `"path":"/metadata/labels/karmada.io~1managed"`},
 		"TheirsUnseen":    {"it turns out not to be ours", theirs, false, unseen, []string{"GET " + pathA}, ""},
 		"OthersUnseen":    {"it turns out to be another Work's", others, false, unseen, []string{"GET " + pathA}, ""},
@@ -423,12 +476,13 @@ func TestDeletion(t *testing.T) {
 				b.server.shown = []string{tc.live}
 			}
 			var sent string
+			deleted := false
 			b.server.set(func(w http.ResponseWriter, r *http.Request, body string) {
 				switch {
 				case r.Method != http.MethodGet:
-					sent = body
+					sent, deleted = body, r.Method == http.MethodDelete
 					_, _ = w.Write([]byte(mine))
-				case tc.live == "":
+				case tc.live == "", deleted:
 					refuse(w, http.StatusNotFound, metav1.StatusReasonNotFound)
 				default:
 					_, _ = w.Write([]byte(tc.live))
@@ -460,6 +514,80 @@ func TestAWorkIsReleasedOnlyWhenItsObjectsAreGoneOrUnowned(t *testing.T) {
 		}
 		if c := b.condition(workv1alpha1.WorkApplied); c == nil || !strings.Contains(c.Message, "Failed to remove") {
 			t.Errorf("Applied is %+v", c)
+		}
+	})
+	t.Run("Exclusive", func(t *testing.T) {
+		w := deleting(t, mapA)
+		metav1.SetMetaDataAnnotation(&w.ObjectMeta, policyv1alpha1.HandoverAnnotation, policyv1alpha1.HandoverExclusive)
+		b := newBench(t, cluster(), w)
+		b.server.shown, b.server.lies = []string{inMember("a", "w")}, true // it takes its time
+		var sent string
+		b.server.set(func(w http.ResponseWriter, r *http.Request, body string) {
+			if r.Method == http.MethodDelete {
+				sent = body
+			}
+			_, _ = w.Write([]byte(inMember("a", "w")))
+		})
+		if err := b.look(); err != nil || !b.exists() {
+			t.Errorf("the object is still there, and the Work is gone: %t, %v", !b.exists(), err)
+		}
+		if !strings.Contains(sent, `"propagationPolicy":"Foreground"`) {
+			t.Errorf("sent %s", sent)
+		}
+	})
+	t.Run("ALie", func(t *testing.T) {
+		b := newBench(t, cluster(), deleting(t, mapA))
+		clock := clocktesting.NewFakeClock(b.clock.Now())
+		b.setClock(clock)
+		b.server.shown, b.server.lies = []string{inMember("a", "w")}, true
+		b.server.set(func(w http.ResponseWriter, _ *http.Request, _ string) { _, _ = w.Write([]byte(inMember("a", "w"))) })
+		for range 3 {
+			if err := b.look(); err != nil || !b.exists() {
+				t.Fatalf("the object is still there, and the Work is gone: %t, %v", !b.exists(), err)
+			}
+		}
+		b.wantRequests("DELETE " + pathA)
+		for pause := range 3 {
+			clock.Step(objects.ConfirmPause << pause)
+			for range 3 {
+				if err := b.look(); err == nil || !strings.Contains(err.Error(), "still has the object") || !b.exists() {
+					t.Errorf("deleted again: the Work is gone: %t, %v", !b.exists(), err)
+				}
+			}
+			b.wantRequests("GET "+pathA, "DELETE "+pathA)
+		}
+		if c := b.condition(workv1alpha1.WorkApplied); c == nil || !strings.Contains(c.Message, "still has the object") {
+			t.Errorf("Applied is %+v", c)
+		}
+		b.server.mu.Lock()
+		b.server.lies = false
+		b.server.mu.Unlock()
+		clock.Step(objects.ConfirmPause << 3)
+		if err := b.look(); err == nil {
+			t.Error("it is confirmed before the watch shows it")
+		}
+		b.server.set(func(w http.ResponseWriter, _ *http.Request, _ string) {
+			refuse(w, http.StatusNotFound, metav1.StatusReasonNotFound)
+		})
+		clock.Step(backoff.Longest)
+		if err := b.look(); err != nil || b.exists() {
+			t.Errorf("the object is gone: the Work is, too: %t, %v", !b.exists(), err)
+		}
+	})
+	t.Run("Nonsense", func(t *testing.T) {
+		for name, page := range map[string]string{
+			"Page": "<html>Log in</html>", "Empty": "", "Half": `{"kind":"Status","apiVersion":"v1","sta`, "Object": inMember("b", "w"),
+			"Kind": `{"kind":"Pod","apiVersion":"v1"}`, "Failure": `{"kind":"Status","apiVersion":"v1","status":"Failure"}`,
+		} {
+			b := newBench(t, cluster(), deleting(t, mapA))
+			b.server.shown, b.server.lies = []string{inMember("a", "w")}, true
+			b.server.set(func(w http.ResponseWriter, _ *http.Request, _ string) { _, _ = w.Write([]byte(page)) })
+			if err := b.look(); err == nil || !strings.Contains(err.Error(), "no API server's") || !b.exists() {
+				t.Errorf("%s: the Work is gone: %t, %v", name, !b.exists(), err)
+			}
+			if c := b.condition(workv1alpha1.WorkApplied); c == nil || !strings.Contains(c.Message, "no API server's") {
+				t.Errorf("%s: Applied is %+v", name, c)
+			}
 		}
 	})
 	t.Run("NoConnection", func(t *testing.T) {

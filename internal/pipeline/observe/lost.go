@@ -15,7 +15,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/clients/workstatus"
 )
 
-// isLost returns whether the member has been out of reach for longer than the failure threshold, which whoever reports on
+// isLost returns whether the member has been out of reach for longer than the failure threshold, which the controller that reports
 // the Cluster applies.
 func isLost(cluster *clusterv1alpha1.Cluster) bool {
 	ready := meta.FindStatusCondition(cluster.Status.Conditions, clusterv1alpha1.ClusterConditionReady)
@@ -26,7 +26,7 @@ func isLost(cluster *clusterv1alpha1.Cluster) bool {
 // again: that process reports what has changed since.
 func (w *Works) revisit(ctx context.Context, name string, key types.NamespacedName) error {
 	cluster, work := &clusterv1alpha1.Cluster{}, &workv1alpha1.Work{}
-	if err := w.client.Get(ctx, types.NamespacedName{Name: name}, cluster); err != nil {
+	if err := w.client.Get(ctx, types.NamespacedName{Name: name}, cluster, client.UnsafeDisableDeepCopy); err != nil {
 		return client.IgnoreNotFound(err)
 	}
 	if err := w.client.Get(ctx, key, work); err != nil {

@@ -1,12 +1,15 @@
 package observe
 
 import (
+	"context"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
@@ -166,5 +169,44 @@ func TestTheWorksOfAClusterThatIsOursAgainAreReconciled(t *testing.T) {
 	next, _ := s.revisits.queue.Get()
 	if next.work != theWork {
 		t.Errorf("next is %s, want %s", next.work, theWork)
+	}
+}
+
+// unordered lists Works in another order than that of their names, as a cache may.
+type unordered struct{ client.Client }
+
+func (u unordered) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	err := u.Client.List(ctx, list, options...)
+	slices.Reverse(list.(*workv1alpha1.WorkList).Items)
+	return err
+}
+
+// TestTheWorksOfABindingAreRevisitedOneAfterTheOther: otherwise the status of each binding is written once for each cluster that is lost.
+func TestTheWorksOfABindingAreRevisitedOneAfterTheOther(t *testing.T) {
+	s := newBench(t, knowing{})
+	var want []types.NamespacedName
+	for _, name := range []string{"x", "y", "z"} {
+		for _, cluster := range []string{"lost1", "lost2"} {
+			work := &workv1alpha1.Work{ObjectMeta: metav1.ObjectMeta{Namespace: workv1alpha1.ExecutionNamespace(cluster), Name: name}}
+			if err := s.hub.Create(t.Context(), work); err != nil {
+				t.Fatal(err)
+			}
+			want = append(want, client.ObjectKeyFromObject(work))
+		}
+	}
+	s.client = unordered{s.hub}
+	for _, cluster := range []string{"lost1", "lost2"} {
+		if err := s.revisitAll(t.Context(), cluster); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var got []types.NamespacedName
+	for range want {
+		next, _ := s.revisits.queue.Get()
+		got = append(got, next.work)
+		s.revisits.queue.Done(next)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("visited in another order (-want +got):\n%s", diff)
 	}
 }

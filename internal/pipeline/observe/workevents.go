@@ -3,6 +3,8 @@ package observe
 import (
 	"cmp"
 	"context"
+	"slices"
+	"strings"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -66,6 +68,9 @@ func everyWork(cluster string) types.NamespacedName {
 // revisitAll has all Works of a cluster revisited.
 func (w *Works) revisitAll(ctx context.Context, cluster string) error {
 	works, err := hubclient.ListWorks(ctx, w.client, client.InNamespace(workv1alpha1.ExecutionNamespace(cluster)))
+	// In the same order for every cluster, so that of many clusters that are lost at once the Works of a binding come one after the other:
+	// its status is written a few times then, and not once for each cluster.
+	slices.SortFunc(works, func(a, b *workv1alpha1.Work) int { return strings.Compare(a.Name, b.Name) })
 	for _, work := range works {
 		w.revisits.add(cluster, client.ObjectKeyFromObject(work))
 	}

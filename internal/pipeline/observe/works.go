@@ -164,7 +164,7 @@ func (w *Works) reconcile(ctx context.Context, name string, key types.Namespaced
 		return 0, nil // its objects go; who waits for them has apply's word
 	}
 	cluster := &clusterv1alpha1.Cluster{}
-	if err := w.client.Get(ctx, types.NamespacedName{Name: name}, cluster); apierrors.IsNotFound(err) {
+	if err := w.client.Get(ctx, types.NamespacedName{Name: name}, cluster, client.UnsafeDisableDeepCopy); apierrors.IsNotFound(err) {
 		return 0, &member.UnavailableError{Cluster: name, Cause: errors.New("there is no such Cluster")}
 	} else if err != nil {
 		return 0, fmt.Errorf("reading the Cluster: %w", err)
@@ -198,7 +198,7 @@ func (w *Works) reconcile(ctx context.Context, name string, key types.Namespaced
 	if slices.ContainsFunc(found.objects, unanswered) {
 		again = min(cmp.Or(again, interpretAgain), interpretAgain)
 	}
-	if w.client.Get(ctx, types.NamespacedName{Name: name}, cluster) != nil || isLost(cluster) {
+	if w.client.Get(ctx, types.NamespacedName{Name: name}, cluster, client.UnsafeDisableDeepCopy) != nil || isLost(cluster) {
 		return 0, nil // the member was lost while the objects were interpreted, and that has been reported
 	}
 	w.report.Update(key, workstatus.Observe, about(work, found.report))

@@ -161,7 +161,7 @@ func health(status workv1alpha1.WorkStatus) workv1alpha1.ResourceHealth {
 	return status.ManifestStatuses[0].Health
 }
 
-func TestAWorkSaysWhatBecameOfItsObjects(t *testing.T) {
+func TestAWorkReportsWhatBecameOfItsObjects(t *testing.T) {
 	s := newBench(t, knowing{})
 	s.applied()
 	s.events <- configMap(5, "Unhealthy")

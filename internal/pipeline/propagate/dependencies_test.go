@@ -372,7 +372,7 @@ func TestDefinitionsAreNotTakenOverForTheirObjects(t *testing.T) {
 	}
 }
 
-func TestAnAttachedBindingHasWhatThePoliciesSay(t *testing.T) {
+func TestAnAttachedBindingHasTheRulesOfThePolicies(t *testing.T) {
 	with := func(resolution policyv1alpha1.ConflictResolution, preserve *bool) workv1alpha2.Binding {
 		binding := &workv1alpha2.ResourceBinding{}
 		binding.Spec.ConflictResolution, binding.Spec.PreserveResourcesOnDeletion = resolution, preserve

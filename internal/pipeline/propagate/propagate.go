@@ -79,7 +79,7 @@ type propagator struct {
 	unselected sync.Map // template.Ref → policy.Claim
 }
 
-// unmatchedGrace is how long a new template may be without a policy before an event says why: policies are often created a moment later.
+// unmatchedGrace is how long a new template may be without a policy before an event reports it: policies are often created a moment later.
 const unmatchedGrace = 5 * time.Second
 
 // Reconcile brings claim and binding of one template up to date.
@@ -196,7 +196,7 @@ func (p *propagator) subject(ref hubstore.Ref, meta metav1.Object) policy.Subjec
 	return policy.SubjectOf(ref.GroupVersionKind, meta, p.templates.OtherVersions(ref.GroupVersionKind))
 }
 
-// policyFor decides which policy a template belongs to, nil if to none, and says
+// policyFor decides which policy a template belongs to, nil if to none, and returns
 // how it won if there were others. With keep, everything is to stay as it is.
 func (p *propagator) policyFor(ctx context.Context, subject policy.Subject, meta metav1.Object, binding workv1alpha2.Binding) (propagation policyv1alpha1.Propagation, contest string, keep bool, err error) {
 	holder, err := p.policies.Holder(ctx, policy.ClaimOn(meta))

@@ -658,7 +658,7 @@ func TestAPolicyThatNamesAnotherObjectPublishesNoEvent(t *testing.T) {
 	}
 }
 
-func TestAnEventSaysWhyNoPolicyMatches(t *testing.T) {
+func TestAnEventReportsWhyNoPolicyMatches(t *testing.T) {
 	h := newHub(t, pp("p", selecting("tier=back")))
 	ref := h.deployment("web")
 	h.reconcile(ref)
@@ -678,7 +678,7 @@ func TestAnEventSaysWhyNoPolicyMatches(t *testing.T) {
 }
 
 // A workload without a policy runs nowhere, and its author may not know. Thousands of other objects are not meant to be propagated.
-func TestAnEventSaysThatNoPolicySelectsAWorkload(t *testing.T) {
+func TestAnEventReportsThatNoPolicySelectsAWorkload(t *testing.T) {
 	const missing = "Warning ApplyPolicyFailed Deployment/web: No policy match for resource: it is in no member until"
 	created := metav1.NewTime(start.Add(time.Second))
 	h := newHub(t)
@@ -717,7 +717,7 @@ func TestAnEventSaysThatNoPolicySelectsAWorkload(t *testing.T) {
 	h.expectWrites("templates without a policy")
 }
 
-func TestAnEventSaysWhichPolicyWonAndWhy(t *testing.T) {
+func TestAnEventReportsWhichPolicyWonAndWhy(t *testing.T) {
 	h := newHub(t, pp("broad"), pp("exact", selecting("web")))
 	ref := h.deployment("web")
 	h.reconcile(ref)

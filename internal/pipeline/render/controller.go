@@ -210,6 +210,12 @@ func (r *Reconciler) render(ctx context.Context, binding workv1alpha2.Binding) (
 		// A copy that has to be gone first is still there; its deletion enqueues the binding.
 		return again, r.reportRendered(ctx, binding, nil)
 	}
+	waits, err := p.AwaitsEnd(binding, works, func(name string, cluster *clusterv1alpha1.Cluster) error {
+		return r.client.Get(ctx, client.ObjectKey{Name: name}, cluster, client.UnsafeDisableDeepCopy)
+	})
+	if err != nil || waits {
+		return compose.FencePause, errors.Join(err, r.reportRendered(ctx, binding, nil))
+	}
 	requests, err := r.requests(ctx, binding, p)
 	if compose.IsForbidden(err) {
 		r.deps.Events.Publish(r.renderingRefused(binding, err))

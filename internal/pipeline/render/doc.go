@@ -4,7 +4,7 @@
 // the Clusters that overrides select by label or field.
 //
 // Out: Works of bindings: spec, labels, annotations and finalizer; their deletion when no target needs them any more and every new
-// target has a healthy copy. The finalizer of a binding is removed when its last Work is gone, or if the binding would be created
+// target has a healthy copy. For an exclusive binding nothing is written while a Work is left in another cluster. The finalizer of a binding is removed when its last Work is gone, or if the binding would be created
 // again.
 //
 // Owns: Works with the keys of a binding, see api/work/v1alpha2/works.go; the condition Rendered of a binding, which exists only

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -124,4 +125,22 @@ func TestACopyWaitsForThoseThatDependOnIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantWrites(t, "nothing needs it any more", s.mustReconcile(binding), "delete "+workM1)
+}
+
+func TestAnEvictionKeepsItsTime(t *testing.T) {
+	task := func(binding *workv1alpha2.ResourceBinding, grace int32) {
+		created := metav1.NewTime(time.Unix(1000, 0))
+		binding.Spec.GracefulEvictionTasks = []workv1alpha2.GracefulEvictionTask{{FromCluster: "m1", GracePeriodSeconds: &grace, CreationTimestamp: &created, Reason: "X", Producer: "p"}}
+	}
+	s, binding, clock := moving(t, func(binding *workv1alpha2.ResourceBinding) { task(binding, 60) })
+	wantWrites(t, "the new copy is ordered", s.mustReconcile(binding), "create "+workM2)
+	clock.Step(time.Minute)
+	wantWrites(t, "its task is there", s.mustReconcile(binding))
+	s.change(binding, func() { binding.Spec.GracefulEvictionTasks = nil })
+	wantWrites(t, "its task has ended after its time", s.mustReconcile(binding), "delete "+workM1)
+
+	s, binding, _ = moving(t, func(binding *workv1alpha2.ResourceBinding) { task(binding, 60) })
+	wantWrites(t, "the new copy is ordered", s.mustReconcile(binding), "create "+workM2)
+	s.change(binding, func() { binding.Spec.GracefulEvictionTasks = nil })
+	wantWrites(t, "its task has ended before", s.mustReconcile(binding))
 }

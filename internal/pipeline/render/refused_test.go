@@ -18,7 +18,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/pipeline/render/compose"
 )
 
-func TestATemplateThatIsTooLargeSaysSoOnce(t *testing.T) {
+func TestATemplateThatIsTooLargeHasOneEvent(t *testing.T) {
 	binding := nginxBinding("m1")
 	s := newStage(t, threeClusters(binding)...)
 	large := parse(t, nginx)

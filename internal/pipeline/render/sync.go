@@ -75,6 +75,7 @@ func (r *Reconciler) ensure(ctx context.Context, q compose.Request) error {
 		return nil
 	}
 	q.Name, q.Existing, q.Cluster = key.Name, existing, cluster
+	q.Target.Replicas = compose.KeptReplicas(q)
 	desired, err := r.composer.Compose(ctx, q)
 	if err != nil {
 		return err

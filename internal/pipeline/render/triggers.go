@@ -104,6 +104,7 @@ func bindingChanges() predicate.Predicate {
 			compose.AwaitsScheduler(before) && !compose.AwaitsScheduler(after) ||
 			!compose.MayDelete(before) && compose.MayDelete(after) ||
 			compose.PurgesDirectly(before) != compose.PurgesDirectly(after) ||
+			before.GetAnnotations()[workv1alpha2.ReturnsAnnotation] != after.GetAnnotations()[workv1alpha2.ReturnsAnnotation] ||
 			!equality.Semantic.DeepEqual(renderedOf(before), renderedOf(after))
 	}}
 }

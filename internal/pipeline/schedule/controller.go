@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	fleetv1alpha1 "github.com/flagship-k8s/flagship/api/fleet/v1alpha1"
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/knowledge/backoff"
@@ -31,6 +32,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 	"github.com/flagship-k8s/flagship/internal/knowledge/fairqueue"
 	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/decision/profile"
+	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/fleet"
 	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/peers"
 	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/pending"
 )
@@ -68,7 +70,7 @@ type Controller struct {
 	profile profile.Profile
 
 	metrics      *metrics
-	fleet        *fleet
+	fleet        *fleet.Fleet
 	reservations *capacity.Reservations
 	peers        *peers.Index
 	pending      *pending.Bindings
@@ -89,17 +91,17 @@ func New(deps Deps) *Controller {
 	deps.Conversion = conversion.OrUnchanged(deps.Conversion)
 	return &Controller{
 		client: deps.Client, deps: deps, profile: profile.Default(), metrics: newMetrics(deps.Metrics, waiting.Len),
-		fleet: newFleet(deps.Client, reservations), reservations: reservations, peers: peers.New(), pending: waiting,
+		fleet: fleet.New(deps.Client, reservations), reservations: reservations, peers: peers.New(), pending: waiting,
 		freed: func() {},
 	}
 }
 
-// Setup adds the controller to mgr.
-func Setup(mgr ctrl.Manager, deps Deps) error {
+// Setup adds the controller to mgr and returns it.
+func Setup(mgr ctrl.Manager, deps Deps) (*Controller, error) {
 	c := New(deps)
 	requeuer := newRequeuer(c)
 	if err := mgr.Add(requeuer); err != nil {
-		return fmt.Errorf("adding the requeuer: %w", err)
+		return nil, fmt.Errorf("adding the requeuer: %w", err)
 	}
 	c.deps.Conversion.Subscribe(requeuer.converted)
 	err := builder.TypedControllerManagedBy[types.NamespacedName](mgr).
@@ -112,12 +114,13 @@ func Setup(mgr ctrl.Manager, deps Deps) error {
 		WatchesRawSource(source.TypedKind(mgr.GetCache(), &workv1alpha2.ResourceBinding{}, bindingEvents[*workv1alpha2.ResourceBinding](c))).
 		WatchesRawSource(source.TypedKind(mgr.GetCache(), &workv1alpha2.ClusterResourceBinding{}, bindingEvents[*workv1alpha2.ClusterResourceBinding](c))).
 		WatchesRawSource(source.TypedKind(mgr.GetCache(), &clusterv1alpha1.Cluster{}, clusterEvents(c, requeuer))).
+		WatchesRawSource(source.TypedKind(mgr.GetCache(), &fleetv1alpha1.ClusterCapacity{}, capacityEvents(c, requeuer))).
 		WatchesRawSource(source.TypedFunc[types.NamespacedName](requeuer.start)).
 		Complete(controlloop.Track(mgr, c))
 	if err != nil {
-		return fmt.Errorf("building the schedule controller: %w", err)
+		return nil, fmt.Errorf("building the schedule controller: %w", err)
 	}
-	return nil
+	return c, nil
 }
 
 // Reconcile schedules one binding if that is due, and writes what changed.

@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	fleetv1alpha1 "github.com/flagship-k8s/flagship/api/fleet/v1alpha1"
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
@@ -53,7 +54,7 @@ type hub struct {
 func newHub(t *testing.T, objects ...client.Object) *hub {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clusterv1alpha1.AddToScheme, workv1alpha2.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{clusterv1alpha1.AddToScheme, fleetv1alpha1.AddToScheme, workv1alpha2.AddToScheme} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
@@ -509,7 +510,7 @@ func TestBurstDoesNotOvercommit(t *testing.T) {
 }
 
 // What goes to every cluster in full takes capacity as well, and so does a whole set of components.
-func TestCopiesInFullArePromised(t *testing.T) {
+func TestCopiesInFullAreReserved(t *testing.T) {
 	set := func(b *workv1alpha2.ResourceBinding) {
 		part := &workv1alpha2.ComponentReplicaRequirements{ResourceRequest: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}}
 		b.Spec.Replicas, b.Spec.ReplicaRequirements = 0, nil
@@ -535,7 +536,7 @@ func TestCopiesInFullArePromised(t *testing.T) {
 	h.expectTargets("divided", "one place came free in each", targets("m1", 2, "m2", 2))
 }
 
-func TestPromisesSurviveARestart(t *testing.T) {
+func TestReservationsSurviveARestart(t *testing.T) {
 	aggregate := func(health workv1alpha2.ResourceHealth, status string) workv1alpha2.AggregatedStatusItem {
 		item := workv1alpha2.AggregatedStatusItem{ClusterName: "m1", Applied: true, Health: health}
 		if status != "" {
@@ -717,4 +718,41 @@ func TestAntiAffinityPeersKeepApart(t *testing.T) {
 	h.expectTargets("a", "first", targets("m1", 1))
 	h.expectTargets("b", "elsewhere, though the cache may not show a yet", targets("m2", 1))
 	h.expectCondition("c", "NoClusterFit", "0/2 clusters fit: 2 have an object of anti-affinity group app=db")
+}
+
+// TestNodesThatAreReportedCount: a cluster whose nodes are full has no capacity, whatever its totals are; what was reported of a former
+// cluster of that name does not count.
+func TestNodesThatAreReportedCount(t *testing.T) {
+	first := member("m1", func(c *clusterv1alpha1.Cluster) { c.UID = "1" })
+	h := newHub(t, first, member("m2"), bindingOf("web", 4, placement(dynamic)), bindingOf("db", 4, placement(dynamic)), bindingOf("api", 4, placement(dynamic)))
+	report := func(owner types.UID, edit func(*fleetv1alpha1.ClusterCapacity)) {
+		t.Helper()
+		c := &fleetv1alpha1.ClusterCapacity{ObjectMeta: metav1.ObjectMeta{Name: "m1"}}
+		if err := h.client.Get(h.ctx, client.ObjectKeyFromObject(c), c); client.IgnoreNotFound(err) != nil {
+			t.Fatal(err)
+		}
+		c.OwnerReferences = []metav1.OwnerReference{{APIVersion: "cluster.karmada.io/v1alpha1", Kind: "Cluster", Name: "m1", UID: owner}}
+		edit(c)
+		write := h.client.Update
+		if c.ResourceVersion == "" {
+			write = func(ctx context.Context, obj client.Object, _ ...client.UpdateOption) error {
+				return h.client.Create(ctx, obj)
+			}
+		}
+		if err := write(h.ctx, c); err != nil {
+			t.Fatal(err)
+		}
+		h.controller.Touch("m1")
+	}
+	report("0", func(*fleetv1alpha1.ClusterCapacity) {})
+	h.reconcile("web")
+	h.expectTargets("web", "a report about another Cluster does not count", targets("m1", 2, "m2", 2))
+	report("1", func(*fleetv1alpha1.ClusterCapacity) {})
+	h.reconcile("db")
+	h.expectTargets("db", "a cluster without nodes holds nothing", targets("m2", 4))
+	report("1", func(c *fleetv1alpha1.ClusterCapacity) {
+		c.Nodes = []fleetv1alpha1.NodeSet{{Buckets: []fleetv1alpha1.Bucket{{Count: 100, Free: corev1.ResourceList{"cpu": resource.MustParse("1"), "pods": resource.MustParse("1")}}}}}
+	})
+	h.reconcile("api")
+	h.expectTargets("api", "a new report counts", targets("m1", 2, "m2", 2))
 }

@@ -43,10 +43,9 @@ const (
 // decide makes a decision if b is due. Decisions that depend on reservations are made one at a time, and what they reserve is recorded
 // before the next begins.
 func (c *Controller) decide(ctx context.Context, key types.NamespacedName, b workv1alpha2.Binding) (*cycle, error) {
-	s := &cycle{key: key, binding: b, req: decision.RequestOf(b, c.kindTravels(b))}
-	s.req.Becomes = c.deps.Conversion.Alternatives(ctx, b.BindingSpec().Resource.GroupVersionKind())
+	s := &cycle{key: key, binding: b}
 	var err error
-	if s.req.Devices, err = c.deps.Conversion.Devices(ctx, b); err != nil {
+	if s.req, err = c.request(ctx, b); err != nil {
 		return nil, err
 	}
 	s.awaitsClaims = s.req.Devices.Missing && (pending.AwaitsClaims(b) || len(s.req.Current) == 0)
@@ -59,7 +58,7 @@ func (c *Controller) decide(ctx context.Context, key types.NamespacedName, b wor
 		defer c.deciding.Unlock()
 		c.expireReservations()
 	}
-	snapshot, err := c.fleet.snapshot(ctx)
+	snapshot, err := c.fleet.Snapshot(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +67,11 @@ func (c *Controller) decide(ctx context.Context, key types.NamespacedName, b wor
 	if s.cause == notDue && created {
 		s.cause = claimsCreated
 	}
-	if s.decision, s.requeueAfter = c.tryFailback(s, snapshot); s.decision != nil {
+	if s.decision = c.tryReturn(s, snapshot); s.decision != nil {
+		s.cause = returnsToCluster
+	} else if s.decision = c.tryRelieve(s, snapshot); s.decision != nil {
+		s.cause = cannotRun
+	} else if s.decision, s.requeueAfter = c.tryFailback(s, snapshot); s.decision != nil {
 		s.cause = returnsToAffinity
 	} else if s.cause == notDue {
 		return s, nil
@@ -86,6 +89,16 @@ func (c *Controller) decide(ctx context.Context, key types.NamespacedName, b wor
 		s.remaining = remaining(b.BindingSpec().Clusters, snapshot)
 	}
 	return s, nil
+}
+
+// request reads what a decision about b depends on, without its peers.
+func (c *Controller) request(ctx context.Context, b workv1alpha2.Binding) (decision.Request, error) {
+	req := decision.RequestOf(b, c.kindTravels(b))
+	req.Limits = limitsOf(b, c.deps.Clock.Now())
+	req.Becomes = c.deps.Conversion.Alternatives(ctx, b.BindingSpec().Resource.GroupVersionKind())
+	var err error
+	req.Devices, err = c.deps.Conversion.Devices(ctx, b)
+	return req, err
 }
 
 func runsAnywhere(b workv1alpha2.Binding) bool {
@@ -153,6 +166,9 @@ func (c *Controller) updatePending(s *cycle) {
 		c.pending.Add(s.key, priorityOf(s.binding))
 	default:
 		c.pending.Remove(s.key)
+	}
+	if s.requeueAfter > 0 {
+		c.pending.SetNext(s.key, c.deps.Clock.Now().Add(s.requeueAfter))
 	}
 }
 

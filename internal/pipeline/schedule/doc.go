@@ -3,7 +3,8 @@
 // How is the matter of package decision and its folders, which are pure. This package decides when a binding is scheduled again, and
 // writes what changes.
 //
-// In: ResourceBindings, ClusterResourceBindings, Clusters.
+// In: ResourceBindings, ClusterResourceBindings, Clusters. A cluster with a graceful eviction task is dropped once there is another place;
+// one in the annotation returns-to is given its replicas back.
 //
 // Out: spec.clusters and the applied-placement annotation of bindings, and in the same write status.schedulerObservedGeneration,
 // status.schedulerObservingAffinityName, status.lastScheduledTime and the Scheduled condition. One event per changed result, on the

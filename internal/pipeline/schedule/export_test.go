@@ -17,7 +17,7 @@ func (c *Controller) Recall(b workv1alpha2.Binding) {
 }
 
 // Touch is what an event of the cluster does to the fleet.
-func (c *Controller) Touch(cluster string) { c.fleet.touch(cluster) }
+func (c *Controller) Touch(cluster string) { c.fleet.Touch(cluster) }
 
 // Confirm is what an update of a binding does to the reservations.
 func (c *Controller) Confirm(before, after workv1alpha2.Binding) {

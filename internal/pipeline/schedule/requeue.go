@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -20,6 +21,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/knowledge/fairqueue"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
 	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/decision"
+	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/fleet"
 )
 
 // requeuer enqueues the bindings that a change outside of them concerns: of clusters, of kinds, of claims. It runs in a goroutine of
@@ -30,8 +32,8 @@ type requeuer struct {
 	queue chan queue
 	// Each of these has one element after a change of its kind.
 	clusters, capacity, kinds chan struct{}
-	// seen is the last snapshot that was compared.
-	seen *decision.Snapshot
+	// changes of clusters are those whose bindings are not enqueued yet.
+	changes []fleet.Change
 
 	changedKinds interpret.PendingKinds
 
@@ -59,7 +61,7 @@ func notify(c chan<- struct{}) {
 // requeuePending requeues the bindings that wait, though the clusters are unchanged.
 func (r *requeuer) requeuePending() { notify(r.capacity) }
 
-// clusterChanged requeues the bindings that the difference to the last snapshot concerns.
+// clusterChanged requeues the bindings that the changes of clusters concern.
 func (r *requeuer) clusterChanged() { notify(r.clusters) }
 
 // converted requeues the bindings that a change of definitions or claims concerns: those of some kinds; or those that await a claim,
@@ -175,22 +177,22 @@ func (r *requeuer) requeueKinds(ctx context.Context, q queue) error {
 	})
 }
 
-// compare enqueues the bindings that a difference to the last snapshot concerns, and returns whether some cluster has more capacity.
-// After a failure the last snapshot stays.
+// compare enqueues the bindings that changes of clusters concern, and returns whether some cluster has more capacity. After a failure the
+// changes are kept.
 func (r *requeuer) compare(ctx context.Context, q queue) (more bool, err error) {
-	now, err := r.controller.fleet.snapshot(ctx)
+	changes, err := r.controller.fleet.TakeChanges(ctx)
 	if err != nil {
 		return false, err
 	}
-	if r.seen == nil {
-		// At the start every binding is reconciled anyway.
-		r.seen = now
-		return false, nil
-	}
-	changes, more := compareSnapshots(r.seen, now)
-	if len(changes) > 0 {
+	r.changes = append(r.changes, changes...)
+	differing := slices.DeleteFunc(slices.Clone(r.changes), func(c fleet.Change) bool { return !decision.Differs(c.Before, c.After) })
+	more = slices.ContainsFunc(r.changes, func(c fleet.Change) bool {
+		return c.After != nil && (c.Before == nil || c.After.Headroom.Exceeds(&c.Before.Headroom))
+	})
+	if len(differing) > 0 {
+		changed := namesOf(differing)
 		err := r.each(ctx, func(b workv1alpha2.Binding) {
-			if concerns(b, r.controller.pending.Has(client.ObjectKeyFromObject(b)), changes) {
+			if holdsAny(b, changed) || selectsAny(b, r.controller.pending.Has(client.ObjectKeyFromObject(b)), differing) {
 				enqueue(q, b, true)
 			}
 		})
@@ -198,7 +200,7 @@ func (r *requeuer) compare(ctx context.Context, q queue) (more bool, err error) 
 			return more, err
 		}
 	}
-	r.seen = now
+	r.changes = nil
 	return more, nil
 }
 
@@ -216,55 +218,42 @@ func (r *requeuer) each(ctx context.Context, do func(workv1alpha2.Binding)) erro
 	return nil
 }
 
-// clusterChange is one cluster before and after; nil if it did not, or does not, exist.
-type clusterChange struct{ before, after *decision.Cluster }
-
-func compareSnapshots(before, after *decision.Snapshot) (changes []clusterChange, more bool) {
-	for _, c := range after.Clusters {
-		old := before.Get(c.Name)
-		if old == c {
-			continue
-		}
-		if decision.Differs(old, c) {
-			changes = append(changes, clusterChange{old, c})
-		}
-		if old == nil || c.Headroom.Exceeds(&old.Headroom) {
-			more = true
+// namesOf returns the names of clusters that changed.
+func namesOf(changes []fleet.Change) sets.Set[string] {
+	names := sets.New[string]()
+	for _, change := range changes {
+		for _, c := range []*decision.Cluster{change.Before, change.After} {
+			if c != nil {
+				names.Insert(c.Name)
+			}
 		}
 	}
-	for _, old := range before.Clusters {
-		if after.Get(old.Name) == nil {
-			changes = append(changes, clusterChange{old, nil})
-		}
-	}
-	return changes, more
+	return names
 }
 
-// concerns returns whether a change of clusters can change the result of b: b is in one of them; or one of them can be selected, and
-// b follows the clusters as a whole or waits for a place.
-func concerns(b workv1alpha2.Binding, waiting bool, changes []clusterChange) bool {
+// holdsAny returns whether b is in one of some clusters.
+func holdsAny(b workv1alpha2.Binding, names sets.Set[string]) bool {
+	return slices.ContainsFunc(b.BindingSpec().Clusters, func(t workv1alpha2.TargetCluster) bool { return names.Has(t.Name) })
+}
+
+// selectsAny returns whether one of the clusters that changed can be, or could be, selected for b, and b follows the clusters as a whole or
+// waits for a place.
+func selectsAny(b workv1alpha2.Binding, waiting bool, changes []fleet.Change) bool {
 	spec := b.BindingSpec()
-	held := make(map[string]struct{}, len(spec.Clusters))
-	for _, t := range spec.Clusters {
-		held[t.Name] = struct{}{}
-	}
 	req := decision.Request{Replicas: spec.Replicas, Requirements: spec.ReplicaRequirements, Components: spec.Components, Placement: spec.Placement}
+	if !waiting && !followsClusters(&req) {
+		return false
+	}
 	var selectors []*decision.Selector
-	if waiting || followsClusters(&req) {
-		for _, term := range req.Terms() {
-			tiers, err := decision.CompileTerm(term)
-			if err != nil {
-				return true
-			}
-			selectors = append(selectors, tiers.Selectors...)
+	for _, term := range req.Terms() {
+		tiers, err := decision.CompileTerm(term)
+		if err != nil {
+			return true
 		}
+		selectors = append(selectors, tiers.Selectors...)
 	}
-	concerned := func(c *decision.Cluster) bool {
-		if c == nil {
-			return false
-		}
-		_, holds := held[c.Name]
-		return holds || slices.ContainsFunc(selectors, func(s *decision.Selector) bool { return s.Drops(c) == nil })
+	selected := func(c *decision.Cluster) bool {
+		return c != nil && slices.ContainsFunc(selectors, func(s *decision.Selector) bool { return s.Drops(c) == nil })
 	}
-	return slices.ContainsFunc(changes, func(change clusterChange) bool { return concerned(change.before) || concerned(change.after) })
+	return slices.ContainsFunc(changes, func(change fleet.Change) bool { return selected(change.Before) || selected(change.After) })
 }

@@ -2,7 +2,6 @@ package schedule_test
 
 import (
 	"errors"
-	"k8s.io/apimachinery/pkg/types"
 	"slices"
 	"testing"
 	"time"
@@ -12,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
@@ -37,7 +37,7 @@ func drain(q workqueue.TypedRateLimitingInterface[types.NamespacedName]) []strin
 	return out
 }
 
-func TestFleetChangesWakeOnlyWhomTheyConcern(t *testing.T) {
+func TestFleetChangesEnqueueOnlyWhatTheyConcern(t *testing.T) {
 	prod := affinity(policyv1alpha1.ClusterAffinity{LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"env": "prod"}}})
 	on := func(pairs ...any) func(*workv1alpha2.ResourceBinding) {
 		return func(b *workv1alpha2.ResourceBinding) { b.Spec.Clusters = targets(pairs...) }
@@ -174,6 +174,28 @@ func TestAFailedComparisonIsMadeAgain(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"on-m1"}, drain(q)); diff != "" {
 		t.Errorf("woken by the kind -want +got\n%s", diff)
+	}
+}
+
+// TestAChangeThatIsUndoneBeforeTheComparison: a binding was scheduled meanwhile, without the cluster.
+func TestAChangeThatIsUndoneBeforeTheComparison(t *testing.T) {
+	h := newHub(t, member("m1"), member("m2"), bindingOf("web", 1, placement(duplicated)))
+	w, q := schedule.NewRequeuer(h.controller), newQueue(t)
+	if _, err := w.Compare(h.ctx, q); err != nil {
+		t.Fatal(err)
+	}
+	h.changeCluster("m1", tainted("broken", "", corev1.TaintEffectNoSchedule))
+	h.reconcile("web")
+	h.expectTargets("web", "with the taint", targets("m2", 1))
+	h.changeCluster("m1", func(c *clusterv1alpha1.Cluster) { c.Spec.Taints = nil })
+	if _, err := w.Compare(h.ctx, q); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"web"}, drain(q)); diff != "" {
+		t.Errorf("enqueued -want +got\n%s", diff)
+	}
+	if _, err := w.Compare(h.ctx, q); err != nil || len(drain(q)) > 0 {
+		t.Error("the changes are compared twice, error", err)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	fleetv1alpha1 "github.com/flagship-k8s/flagship/api/fleet/v1alpha1"
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/knowledge/fairqueue"
@@ -79,14 +80,14 @@ func matters(before, after workv1alpha2.Binding) bool {
 	a, b := before.GetAnnotations(), after.GetAnnotations()
 	return slices.ContainsFunc([]string{
 		policyv1alpha1.PartialPlacementAnnotation, policyv1alpha1.FailbackAnnotation, policyv1alpha1.RetainReplicasLabel,
-		policyv1alpha1.KeepUnselectedAnnotation,
+		policyv1alpha1.KeepUnselectedAnnotation, workv1alpha2.ReturnsAnnotation, workv1alpha2.ReplicaLimitsAnnotation,
 	}, func(key string) bool { return a[key] != b[key] })
 }
 
 // clusterEvents keeps the snapshot current and requeues the bindings that a change concerns.
 func clusterEvents(c *Controller, r *requeuer) handler.TypedFuncs[*clusterv1alpha1.Cluster, types.NamespacedName] {
 	changed := func(name string) {
-		c.fleet.touch(name)
+		c.fleet.Touch(name)
 		r.clusterChanged()
 	}
 	return handler.TypedFuncs[*clusterv1alpha1.Cluster, types.NamespacedName]{
@@ -101,6 +102,25 @@ func clusterEvents(c *Controller, r *requeuer) handler.TypedFuncs[*clusterv1alph
 		},
 		DeleteFunc: func(_ context.Context, e event.TypedDeleteEvent[*clusterv1alpha1.Cluster], _ queue) {
 			changed(e.Object.Name)
+		},
+	}
+}
+
+// capacityEvents keeps the snapshot current and requeues the bindings that wait.
+func capacityEvents(c *Controller, r *requeuer) handler.TypedEventHandler[*fleetv1alpha1.ClusterCapacity, types.NamespacedName] {
+	changed := func(capacity *fleetv1alpha1.ClusterCapacity) {
+		c.fleet.Touch(capacity.Name)
+		r.clusterChanged()
+	}
+	return handler.TypedFuncs[*fleetv1alpha1.ClusterCapacity, types.NamespacedName]{
+		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[*fleetv1alpha1.ClusterCapacity], _ queue) {
+			changed(e.Object)
+		},
+		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[*fleetv1alpha1.ClusterCapacity], _ queue) {
+			changed(e.ObjectNew)
+		},
+		DeleteFunc: func(_ context.Context, e event.TypedDeleteEvent[*fleetv1alpha1.ClusterCapacity], _ queue) {
+			changed(e.Object)
 		},
 	}
 }

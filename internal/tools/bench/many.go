@@ -57,16 +57,8 @@ func (s *Stand) many(ctx context.Context, n int, profiles string) (Result, error
 	if err != nil {
 		return Result{}, err
 	}
-	policy := fleet.Duplicated("configmaps", fleet.SelectConfigMaps())
-	if _, err := s.Top.Dynamic.Resource(fleet.Policies).Namespace(fleet.Namespace).Create(ctx, policy, metav1.CreateOptions{}); err != nil {
-		return Result{}, fmt.Errorf("creating the policy: %w", err)
-	}
-	err = Parallel(ctx, 10, n, func(ctx context.Context, i int) error {
-		_, err := s.Top.Kube.CoreV1().ConfigMaps(fleet.Namespace).Create(ctx, fleet.ConfigMap(fleet.ConfigMapName(i)), metav1.CreateOptions{})
-		return err
-	})
-	if err != nil {
-		return Result{}, fmt.Errorf("creating configmaps: %w", err)
+	if err := s.createConfigMaps(ctx, n); err != nil {
+		return Result{}, err
 	}
 	for _, m := range s.far {
 		if err := m.Poll(ctx, "configmaps", func(o map[string]any) bool { return fleet.Count(o, "configmap", ofBench) >= n }); err != nil {

@@ -157,25 +157,33 @@ func (s *Stand) createDeployment(ctx context.Context, name string) error {
 	return nil
 }
 
+// createConfigMaps creates n ConfigMaps and one policy for them.
+func (s *Stand) createConfigMaps(ctx context.Context, n int) error {
+	policy := fleet.Duplicated("configmaps", fleet.SelectConfigMaps())
+	if _, err := s.Top.Dynamic.Resource(fleet.Policies).Namespace(fleet.Namespace).Create(ctx, policy, metav1.CreateOptions{}); err != nil {
+		return fmt.Errorf("creating the policy: %w", err)
+	}
+	err := Parallel(ctx, 10, n, func(ctx context.Context, i int) error {
+		_, err := s.Top.Kube.CoreV1().ConfigMaps(fleet.Namespace).Create(ctx, fleet.ConfigMap(fleet.ConfigMapName(i)), metav1.CreateOptions{})
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("creating configmaps: %w", err)
+	}
+	return nil
+}
+
 // configMaps is scenario (b): n objects under one policy.
 func (s *Stand) configMaps(ctx context.Context, n int) (Result, error) {
 	p, err := s.begin(ctx, fmt.Sprintf("(b) %d ConfigMaps, one policy", n), n)
 	if err != nil {
 		return Result{}, err
 	}
-	policy := fleet.Duplicated("configmaps", fleet.SelectConfigMaps())
-	if _, err := s.Top.Dynamic.Resource(fleet.Policies).Namespace(fleet.Namespace).Create(ctx, policy, metav1.CreateOptions{}); err != nil {
-		return Result{}, fmt.Errorf("creating the policy: %w", err)
-	}
-	err = Parallel(ctx, 10, n, func(ctx context.Context, i int) error {
-		_, err := s.Top.Kube.CoreV1().ConfigMaps(fleet.Namespace).Create(ctx, fleet.ConfigMap(fleet.ConfigMapName(i)), metav1.CreateOptions{})
-		return err
-	})
-	if err != nil {
-		return Result{}, fmt.Errorf("creating configmaps: %w", err)
+	if err := s.createConfigMaps(ctx, n); err != nil {
+		return Result{}, err
 	}
 	at, err := s.everywhere(ctx, "configmaps", func(o map[string]any) bool {
-		return fleet.Count(o, "configmap", func(obj any) bool { return named(obj, "config-") }) >= n
+		return fleet.Count(o, "configmap", ofBench) >= n
 	})
 	if err != nil {
 		return Result{}, err

@@ -2,7 +2,7 @@ package cli
 
 import "github.com/spf13/cobra"
 
-// Exactly checks the number of arguments and says which are meant.
+// Exactly checks the number of arguments; its error has what they are.
 func Exactly(n int, what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) != n {

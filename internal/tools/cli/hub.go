@@ -36,7 +36,7 @@ func StateDir() (string, error) {
 	return filepath.Join(home, ".local", "state", "flagship"), nil
 }
 
-// HubAccess says where the control plane is.
+// HubAccess finds the control plane.
 type HubAccess struct {
 	kubeconfig, context string
 	// DataDir is the data directory of a control plane or playground on this machine, "" if none is given.
@@ -51,17 +51,23 @@ func (a *HubAccess) Flags(c *cobra.Command) {
 	f.StringVar(&a.DataDir, "data-dir", "", "data directory of the control plane or playground on this machine")
 }
 
-// Config finds the control plane: what is said on the command line wins, then KUBECONFIG, then what runs on this machine.
+// Config finds the control plane: what is on the command line wins, then KUBECONFIG, then what runs on this machine.
 func (a *HubAccess) Config() (*rest.Config, error) {
+	config, _, err := a.ConfigAndNamespace()
+	return config, err
+}
+
+// ConfigAndNamespace is Config, with the namespace of the kubeconfig's context.
+func (a *HubAccess) ConfigAndNamespace() (config *rest.Config, namespace string, err error) {
 	path, err := a.path()
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	access, err := membership.LoadAccess(path, a.context)
 	if err != nil {
-		return nil, fmt.Errorf("finding the control plane: %w", err)
+		return nil, "", fmt.Errorf("finding the control plane: %w", err)
 	}
-	return access.Config, nil
+	return access.Config, access.Namespace, nil
 }
 
 func (a *HubAccess) path() (string, error) {

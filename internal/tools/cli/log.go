@@ -8,7 +8,7 @@ import (
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// LogTo sends what this process logs to a file, so that the terminal shows what a person asked for.
+// LogTo sends what this process logs to a file, so that the terminal shows only the result of the command.
 func LogTo(out io.Writer) {
 	flags := flag.NewFlagSet("klog", flag.ContinueOnError)
 	klog.InitFlags(flags)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -23,7 +24,8 @@ type Streams struct {
 func (s Streams) Line(text string) { fmt.Fprintln(s.Out, text) }
 
 // Main runs a program with the process's arguments and streams, and returns its exit code: 0 on success, 1 when the command failed,
-// 2 when it was misused. The first SIGINT or SIGTERM ends the command's context, a second one the process.
+// 2 when it was misused, that of the command in a container which it ran. The first SIGINT or SIGTERM ends the command's context, a
+// second one the process.
 func Main(build func(Streams) *cobra.Command) int {
 	return Run(build, os.Args[1:], Streams{os.Stdin, os.Stdout, os.Stderr})
 }
@@ -43,8 +45,12 @@ func Run(build func(Streams) *cobra.Command, args []string, s Streams) int {
 	}
 	fmt.Fprintf(s.Err, "error: %v\n", err)
 	var misuse UsageError
-	if !ran || errors.As(err, &misuse) {
+	var ended interface{ ExitStatus() int }
+	switch {
+	case !ran || errors.As(err, &misuse):
 		return 2
+	case errors.As(err, &ended):
+		return ended.ExitStatus()
 	}
 	return 1
 }
@@ -80,8 +86,8 @@ func (e UsageError) Unwrap() error { return e.error }
 // UsageErrorf formats the reason like fmt.Errorf.
 func UsageErrorf(format string, args ...any) error { return UsageError{fmt.Errorf(format, args...)} }
 
-// Root completes a program's first command, which has a name and a description, and gives it its subcommands.
-func Root(s Streams, root *cobra.Command, commands ...*cobra.Command) *cobra.Command {
+// Root completes a program's first command, which has a name and a description, and adds its subcommands and the command version.
+func Root(s Streams, root *cobra.Command, commands ...[]*cobra.Command) *cobra.Command {
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.SetIn(s.In)
 	root.SetOut(s.Out)
@@ -90,6 +96,7 @@ func Root(s Streams, root *cobra.Command, commands ...*cobra.Command) *cobra.Com
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return UsageErrorf("%w\nrun '%s --help' for the flags", err, c.CommandPath())
 	})
-	root.AddCommand(commands...)
+	root.AddCommand(slices.Concat(commands...)...)
+	root.AddCommand(newVersionCommand(s))
 	return root
 }

@@ -23,7 +23,7 @@ func TestExitCodes(t *testing.T) {
 			return output.Print(s, map[string]string{"name": args[0]}, "NAME LABELS", [][]string{{args[0], OrNone("")}})
 		}}
 		output.Flags(list)
-		return Root(s, &cobra.Command{Use: "flagship"}, list)
+		return Root(s, &cobra.Command{Use: "flagship"}, []*cobra.Command{list})
 	}
 	tests := map[string]struct {
 		args     string

@@ -6,8 +6,8 @@ import (
 	"github.com/flagship-k8s/flagship/internal/knowledge/version"
 )
 
-// NewVersionCommand prints what was built.
-func NewVersionCommand(s Streams) *cobra.Command {
+// newVersionCommand prints what was built.
+func newVersionCommand(s Streams) *cobra.Command {
 	var out Output
 	c := &cobra.Command{
 		Use:   "version",

@@ -14,7 +14,7 @@ func TestVersion(t *testing.T) {
 	run := func(args ...string) string {
 		t.Helper()
 		var out, errOut bytes.Buffer
-		if code := Run(NewVersionCommand, args, Streams{strings.NewReader(""), &out, &errOut}); code != 0 {
+		if code := Run(newVersionCommand, args, Streams{strings.NewReader(""), &out, &errOut}); code != 0 {
 			t.Fatalf("version %v ends with %d: %s", args, code, &errOut)
 		}
 		return out.String()

@@ -11,10 +11,10 @@ import (
 	"syscall"
 )
 
-// binaryVar names the environment variable that says which binary to test.
+// binaryVar names the environment variable that holds the path of the binary under test.
 const binaryVar = "FLAGSHIP_BINARY"
 
-// Binary returns the path of the flagship binary, building it if need be. Several test packages asking at the same time
+// Binary returns the path of the flagship binary, building it if need be. Several test packages that call it at the same time
 // build it once.
 func Binary() (string, error) {
 	if path := os.Getenv(binaryVar); path != "" {
@@ -91,7 +91,7 @@ func touchSources(root string) error {
 			return err
 		})
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("looking at the sources: %w", err)
+			return fmt.Errorf("reading the sources: %w", err)
 		}
 	}
 	return nil

@@ -45,6 +45,6 @@ func ExpectRefusal(t testing.TB, text string, args ...string) {
 	r := Flagship(t, args...)
 	line := strings.TrimSuffix(r.Stderr, "\n")
 	if r.Code == 0 || !strings.HasPrefix(line, "error: ") || strings.Contains(line, "\n") || !strings.Contains(line, text) {
-		t.Errorf("flagship %s ended with code %d and said\n%swant a failure and one line with %q", strings.Join(args, " "), r.Code, r.Stderr, text)
+		t.Errorf("flagship %s ended with code %d and printed\n%swant a failure and one line with %q", strings.Join(args, " "), r.Code, r.Stderr, text)
 	}
 }

@@ -29,13 +29,13 @@ import (
 // slower.
 const Patience = 3 * time.Minute
 
-// discoveryCatchesUp is how long a kind is asked for: it is established a moment before discovery shows it, and that moment
+// discoveryCatchesUp is how long a kind is requested: it is established a moment before discovery shows it, and that moment
 // is long where large definitions come by the dozen.
 var discoveryCatchesUp = wait.Backoff{Duration: discoveryPoll, Steps: int(Patience / discoveryPoll)}
 
 const discoveryPoll = 100 * time.Millisecond
 
-// errAbsent is what an expectation says of an object that does not exist.
+// errAbsent is the error of an expectation about an object that does not exist.
 var errAbsent = errors.New("it does not exist")
 
 // Create makes the objects. Those outside any namespace are deleted when the test ends; the others go with their namespace.
@@ -101,7 +101,7 @@ func Delete(t testing.TB, c *Cluster, objects ...client.Object) {
 }
 
 // ExpectEventually watches the object of the given name in the cluster until the condition returns nil, and returns it. The
-// object given says only which one is meant. When patience ends the test fails with what the condition said last.
+// object given says only which one is meant. When patience ends the test fails with the last error of the condition.
 func ExpectEventually[T client.Object](t testing.TB, c *Cluster, object T, condition func(T) error) T {
 	t.Helper()
 	var seen T
@@ -148,7 +148,7 @@ func ExpectAbsent(t testing.TB, c *Cluster, object client.Object) {
 	if err == nil {
 		t.Errorf("%s in %s exists, want it absent", describe(c, object), c.Name)
 	} else if !apierrors.IsNotFound(err) {
-		t.Errorf("looking for %s in %s: %v", describe(c, object), c.Name, err)
+		t.Errorf("reading %s in %s: %v", describe(c, object), c.Name, err)
 	}
 }
 

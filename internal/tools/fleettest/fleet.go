@@ -6,16 +6,18 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 
 	"github.com/go-logr/logr"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/tools/playground"
 )
 
-// Options say what fleet to start. The zero value is a control plane alone.
+// Options describe a fleet. The zero value is a control plane alone.
 type Options struct {
 	// Members is how many member clusters there are, named member1, member2, …
 	Members int
@@ -45,7 +47,26 @@ func (o Options) args() []string {
 	if o.NodeMemory != "" {
 		args = append(args, "--node-memory", o.NodeMemory)
 	}
+	if InPullMode() && o.Members > 0 {
+		names := make([]string, o.Members)
+		for i := range names {
+			names[i] = playground.MemberName(i)
+		}
+		args = append(args, "--pull", strings.Join(names, ","))
+	}
 	return append(args, o.Args...)
+}
+
+// InPullMode returns whether the members of fleets are in Pull mode: FLAGSHIP_TEST_SYNC_MODE=Pull runs tests of what both modes have in
+// common with agents.
+func InPullMode() bool { return os.Getenv("FLAGSHIP_TEST_SYNC_MODE") == string(clusterv1alpha1.Pull) }
+
+// NeedsPushMode skips a test that cannot apply to members with agents.
+func NeedsPushMode(t testing.TB, reason string) {
+	t.Helper()
+	if InPullMode() {
+		t.Skip("not with members in Pull mode: " + reason)
+	}
 }
 
 // Fleet is a running control plane with its members.
@@ -81,7 +102,7 @@ func Start(t testing.TB, o Options) *Fleet {
 
 // start runs a fleet and connects to it.
 func start(ctx context.Context, o Options) (_ *Fleet, err error) {
-	ctrllog.SetLogger(logr.Discard()) // else it complains about its absence
+	ctrllog.SetLogger(logr.Discard()) // else it logs that there is none
 	f := &Fleet{options: o}
 	if f.binary, err = Binary(); err != nil {
 		return nil, err

@@ -61,7 +61,7 @@ func (c *Cluster) AwaitRight(t testing.TB, right authorizationv1.ResourceAttribu
 	}
 }
 
-// rightsPoll is how often a right is looked for.
+// rightsPoll is how often a right is read.
 const rightsPoll = 20 * time.Millisecond
 
 // ClusterRights gives a user rules in all namespaces until the test ends.

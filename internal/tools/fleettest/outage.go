@@ -118,7 +118,7 @@ func (f *Fleet) restore(t testing.TB, verb playground.Verb, member string) {
 func (f *Fleet) explain(t testing.TB) {
 	t.Helper()
 	if t.Failed() {
-		t.Logf("flagship up says:\n%s%s", tail([]byte(f.process.Output()), logLines), f.logs())
+		t.Logf("output of flagship up:\n%s%s", tail([]byte(f.process.Output()), logLines), f.logs())
 	}
 }
 

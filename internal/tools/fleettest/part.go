@@ -12,11 +12,13 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/go-logr/logr"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/flagship-k8s/flagship/internal/tools/playground"
+	"github.com/flagship-k8s/flagship/internal/tools/playground/machine"
 )
 
 // Part is a control plane or a member in a process of its own: it can be killed, frozen and started again, and the others
@@ -41,6 +43,9 @@ func StartHub(t testing.TB, args ...string) *Part {
 	p := &Part{Dir: t.TempDir()}
 	p.args = append([]string{"server", "--data-dir", p.Dir, "--bind-address", "127.0.0.1", "--advertise-address", "127.0.0.1",
 		"--port", freePort(t)}, args...)
+	if InPullMode() {
+		p.args = append(p.args, "--enable-bootstrap-token-auth")
+	}
 	if strings.Contains(Flagship(t, "server", "--help").Stdout, "--allow-loopback-members") { // an earlier binary has no such rule
 		p.args = append(p.args, "--allow-loopback-members")
 	}
@@ -60,7 +65,7 @@ func StartMember(t testing.TB, name string, args ...string) *Part {
 
 func freePort(t testing.TB) string {
 	t.Helper()
-	port, err := playground.FreePort()
+	port, err := machine.FreePort()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +77,7 @@ func (p *Part) begin(t testing.TB, name, kubeconfig string) *Part {
 	if testing.Short() {
 		t.Skip("needs processes of its own")
 	}
-	ctrllog.SetLogger(logr.Discard()) // else it complains about its absence
+	ctrllog.SetLogger(logr.Discard()) // else it logs that there is none
 	var err error
 	if p.binary, err = Binary(); err != nil {
 		t.Fatal(err)
@@ -138,7 +143,7 @@ func (p *Part) Launch(t testing.TB, args ...string) (ready func(context.Context)
 		select {
 		case line := <-report:
 			if line != "ready" {
-				return fmt.Errorf("it says %q", line)
+				return fmt.Errorf("it reports %q", line)
 			}
 			return nil
 		case <-ctx.Done():
@@ -218,9 +223,14 @@ func copyFiles(to, from string) error {
 	})
 }
 
-// Join makes a cluster a member of this control plane, as `flagship join` does.
+// Join makes a cluster a member of this control plane, as `flagship join` does, or `flagship register` and an agent with members in Pull
+// mode.
 func (p *Part) Join(t testing.TB, name, kubeconfig string) {
 	t.Helper()
+	if InPullMode() {
+		p.StartAgent(t, name, kubeconfig)
+		return
+	}
 	if r := Flagship(t, "join", name, "--kubeconfig", p.Kubeconfig, "--cluster-kubeconfig", kubeconfig); r.Code != 0 {
 		t.Fatalf("joining %s: %s%s", name, r.Stdout, r.Stderr)
 	}
@@ -244,14 +254,35 @@ func (p *Part) StartAgent(t testing.TB, name, kubeconfig string, args ...string)
 	if a.Cluster, err = connect(name+"-agent", filepath.Join(a.Dir, "agent.kubeconfig")); err != nil {
 		t.Fatal(err)
 	}
+	a.run(t)
+	return a
+}
+
+// RunAgent runs an agent with the arguments given, and a data directory, until the test ends.
+func RunAgent(t testing.TB, args ...string) *Agent {
+	t.Helper()
+	a := &Agent{Dir: t.TempDir(), args: args}
+	a.run(t)
+	return a
+}
+
+func (a *Agent) run(t testing.TB) {
+	t.Helper()
 	a.Start(t)
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("end of the log of the agent of %s:\n%s", name, tail([]byte(a.process.Output()), logLines))
+			t.Logf("end of the log of an agent:\n%s", tail([]byte(a.process.Output()), logLines))
 		}
 		a.process.Kill()
 	})
-	return a
+}
+
+// Stop ends the process in order.
+func (a *Agent) Stop(t testing.TB) {
+	t.Helper()
+	if err := a.process.Stop(); err != nil {
+		t.Errorf("ending the agent: %v", err)
+	}
 }
 
 // Agent is the agent of a cluster in Pull mode. The Cluster in it is the control plane as the agent reaches it.
@@ -263,15 +294,33 @@ type Agent struct {
 	process *Process
 }
 
-// Start runs the agent again after Kill.
-func (a *Agent) Start(t testing.TB) {
+// Start runs the agent again after Kill. Further flags take the place of the same ones before.
+func (a *Agent) Start(t testing.TB, args ...string) {
 	t.Helper()
+	a.args = append(a.args, args...)
 	binary, err := Binary()
 	if err != nil {
 		t.Fatal(err)
 	}
 	if a.process, err = launch(exec.Command(binary, append(a.args, "--data-dir", a.Dir)...)); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// ExpectEnd waits until the agent has ended by itself, with exit code 1 and one line that contains text.
+func (a *Agent) ExpectEnd(t testing.TB, text string) {
+	t.Helper()
+	select {
+	case <-a.process.Exited():
+	case <-time.After(cleanupPatience):
+		t.Fatalf("the agent runs; want an end with %q\n%s", text, tail([]byte(a.process.Output()), logLines))
+	}
+	if code := a.process.cmd.ProcessState.ExitCode(); code != 1 {
+		t.Errorf("the agent ended with exit code %d, want 1", code)
+	}
+	output := strings.TrimSpace(a.process.Output())
+	if last := output[strings.LastIndex(output, "\n")+1:]; !strings.HasPrefix(last, "error: ") || !strings.Contains(last, text) {
+		t.Errorf("the agent ended with %q, want %q", last, text)
 	}
 }
 

@@ -21,7 +21,7 @@ const (
 	startPatience = 4 * time.Minute
 	// stopPatience is how long `flagship up` may take to end.
 	stopPatience = 10 * time.Second
-	// readyMark is how the line starts that says a fleet is ready.
+	// readyMark is the start of the line that a fleet which is ready prints.
 	readyMark = "Flagship is ready"
 )
 
@@ -81,9 +81,9 @@ func (p *Process) WaitFor(ctx context.Context, text string) error {
 			if seen, _ := p.output.line(text); seen {
 				return nil
 			}
-			return fmt.Errorf("it ended (%v) before it said %q", p.err, text)
+			return fmt.Errorf("it ended (%v) before it printed %q", p.err, text)
 		case <-ctx.Done():
-			return fmt.Errorf("waiting until it says %q: %w", text, ctx.Err())
+			return fmt.Errorf("waiting until it prints %q: %w", text, ctx.Err())
 		}
 	}
 }
@@ -143,7 +143,7 @@ func (r *transcript) String() string {
 	return r.text.String()
 }
 
-// line says whether a line starts with the text, and returns a channel that is closed with the next output.
+// line returns whether a line starts with the text, and a channel that is closed with the next output.
 func (r *transcript) line(start string) (bool, <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-func TestProcessIsWaitedForByWhatItSays(t *testing.T) {
+func TestAProcessIsReadyByItsOutput(t *testing.T) {
 	p, err := run("/bin/sh", "-c", "echo preparing; echo Flagship is ready: go on; exec cat")
 	if err != nil {
 		t.Fatal(err)
@@ -35,7 +35,7 @@ func TestProcessThatEndsBeforeItIsReady(t *testing.T) {
 	}
 }
 
-func TestProcessThatSaysNothing(t *testing.T) {
+func TestAProcessWithoutOutput(t *testing.T) {
 	p, err := run("/bin/sleep", "60")
 	if err != nil {
 		t.Fatal(err)
@@ -44,6 +44,6 @@ func TestProcessThatSaysNothing(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	if err := p.WaitFor(ctx, readyMark); err == nil {
-		t.Error("was ready without saying so")
+		t.Error("was ready without printing it")
 	}
 }

@@ -103,7 +103,7 @@ func (r Requests) Since(earlier Requests) Requests {
 	return out
 }
 
-// Writes are the requests that ask for a change, refused ones included. Left out are Leases, which are renewed all the
+// Writes are the requests for a change, refused ones included. Left out are Leases, which are renewed all the
 // time, and questions in the form of a write, such as access reviews and token requests.
 func (r Requests) Writes() Requests {
 	writes := []string{"POST", "PUT", "PATCH", "APPLY", "DELETE", "DELETECOLLECTION"}

@@ -23,7 +23,7 @@ const (
 	maxMembers = 31
 )
 
-// Config says what to run. DataDir, StartHub and Join are required.
+// Config describes what to run. DataDir, StartHub and Join are required.
 type Config struct {
 	// DataDir is made if missing. One that was used before comes up again with all its state.
 	DataDir string
@@ -42,10 +42,14 @@ type Config struct {
 	Port int
 	// Bare members run an API server only: no workload controllers, no scheduler, no nodes.
 	Bare bool
-	// Profiling serves /debug/pprof on the hub to whoever may get it.
+	// Pull are the names of members that get an agent, which dials the hub. A member that was joined in another mode keeps it.
+	Pull []string
+	// Profiling serves /debug/pprof on the hub to users who may get it.
 	Profiling bool
 	// AgentGrace is how long the agent of a pull member may be silent; 0 means the hub's default.
 	AgentGrace time.Duration
+	// FailureThreshold is how long a member is not healthy before it is not ready; 0 means the hub's default.
+	FailureThreshold time.Duration
 	// Executable is the binary to start as a member; empty means the running one.
 	Executable string
 	// StartTimeout bounds the time until everything is ready; 0 means three minutes.
@@ -59,6 +63,17 @@ type Config struct {
 	// Join makes the cluster that the kubeconfig file leads to a member of the hub, under the given name. It is called
 	// again for one whose joining was interrupted.
 	Join func(ctx context.Context, hub *rest.Config, name, kubeconfig string) error
+	// Register makes it a member in Pull mode instead, and writes the credential of its agent to a directory. Both are reached by
+	// kubeconfig files. It may be nil without members in Pull.
+	Register func(ctx context.Context, a Agent, hubKubeconfig string) error
+}
+
+// Agent is what the agent of a member in Pull mode is run with.
+type Agent struct {
+	// Cluster is the name of the member, Kubeconfig the file that leads to it.
+	Cluster, Kubeconfig string
+	// Dir has the credential with which the agent reaches the hub.
+	Dir string
 }
 
 // HubOptions are what the playground decides for its hub.
@@ -67,10 +82,14 @@ type HubOptions struct {
 	DataDir string
 	// Port is the one to listen on, on 127.0.0.1. It was free a moment ago.
 	Port int
-	// Profiling serves /debug/pprof to whoever may get it.
+	// Profiling serves /debug/pprof to users who may get it.
 	Profiling bool
+	// BootstrapTokens accepts the tokens with which agents are registered.
+	BootstrapTokens bool
 	// AgentGrace is how long the agent of a pull member may be silent; 0 means the hub's default.
 	AgentGrace time.Duration
+	// FailureThreshold is how long a member is not healthy before it is not ready; 0 means the hub's default.
+	FailureThreshold time.Duration
 	// Log receives what the hub logs; it is bounded and goes to a file.
 	Log io.Writer
 }

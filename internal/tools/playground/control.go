@@ -36,6 +36,8 @@ type MemberStatus struct {
 	State State  `json:"state"`
 	// PID is 0 when the member does not run.
 	PID int `json:"pid,omitempty"`
+	// AgentPID is the same for the member's agent.
+	AgentPID int `json:"agentPID,omitempty"`
 	// Server is the URL of the member's API server.
 	Server string `json:"server"`
 }

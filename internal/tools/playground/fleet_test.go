@@ -331,6 +331,47 @@ func TestKilledPlaygroundLeavesNothingRunningAndLosesNothing(t *testing.T) {
 	fleettest.ExpectAbsent(t, fleet.Hub, &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "member1"}})
 }
 
+// TestAMemberInPullMode: its agent is registered once, stops and starts with the member and the playground, and is listed.
+func TestAMemberInPullMode(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs a fleet")
+	}
+	fleet := fleettest.Start(t, fleettest.Options{Members: 1, Bare: true, Args: []string{"--pull", "member1"}})
+	cluster := &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "member1"}}
+	if err := fleet.Hub.Get(t.Context(), client.ObjectKeyFromObject(cluster), cluster); err != nil || cluster.Spec.SyncMode != clusterv1alpha1.Pull {
+		t.Fatalf("the Cluster is in %q mode: %v", cluster.Spec.SyncMode, err)
+	}
+	arrives := func(name string) {
+		t.Helper()
+		template := fleettest.ConfigMap("default", name, nil)
+		fleettest.Create(t, fleet.Hub, fleettest.Policy("default", name, fleettest.To("member1"), template), template)
+		fleettest.ExpectEventually(t, fleet.Member("member1"), fleettest.ConfigMap("default", name, nil), fleettest.Exists)
+	}
+	agent := func() int {
+		t.Helper()
+		members, err := playground.Control(t.Context(), fleet.Dir, playground.List, "")
+		if err != nil || len(members) != 1 || members[0].AgentPID == 0 {
+			t.Fatalf("no agent is listed: %+v, %v", members, err)
+		}
+		return members[0].AgentPID
+	}
+	arrives("first")
+
+	pid := agent()
+	fleet.StopMember(t, "member1")
+	playground.ExpectProcessGone(t, pid)
+	fleet.StartMember(t, "member1")
+	arrives("after-a-stop")
+
+	pid = agent()
+	fleet.Kill(t)
+	playground.ExpectProcessGone(t, pid)
+	fleet.Restart(t)
+	arrives("after-a-restart")
+	agent()
+	fleettest.ExpectRefusal(t, `there is no member "member2"`, "up", "--data-dir", copyRecord(t, fleet.Dir), "--pull", "member2")
+}
+
 // copyRecord makes a directory with the record of the same fleet as another, which goes on running.
 func copyRecord(t *testing.T, from string) string {
 	t.Helper()
@@ -372,8 +413,8 @@ func TestDemo(t *testing.T) {
 	}
 }
 
-// TestDemoSaysWhyNothingArrives: a reason, not a timeout, is what a person can act on.
-func TestDemoSaysWhyNothingArrives(t *testing.T) {
+// TestDemoReportsWhyNothingArrives: a reason, not a timeout, is what a person can act on.
+func TestDemoReportsWhyNothingArrives(t *testing.T) {
 	fleet := shared.Start(t)
 	ns := fleet.Namespace(t)
 	template := fleettest.ConfigMap(ns, "stranded", nil)

@@ -9,11 +9,11 @@ import (
 type layout string
 
 func (l layout) record() string  { return filepath.Join(string(l), "playground.json") }
-func (l layout) lock() string    { return filepath.Join(string(l), "playground.lock") }
 func (l layout) logs() string    { return filepath.Join(string(l), "logs") }
 func (l layout) hubData() string { return filepath.Join(string(l), "hub") }
 
 func (l layout) memberData(name string) string { return filepath.Join(string(l), "members", name) }
+func (l layout) agentData(name string) string  { return filepath.Join(string(l), "agents", name) }
 func (l layout) log(name string) string        { return filepath.Join(l.logs(), name+".log") }
 
 // HubKubeconfig is the file in a data directory with which clients reach the control plane.

@@ -28,12 +28,14 @@ const (
 // seconds that a playground has to end.
 const stopPatience = 6 * time.Second
 
-// member is one cluster of the playground: at most one process at a time.
+// member is one cluster of the playground: at most one process at a time, and one of its agent.
 type member struct {
 	record     memberRecord
 	dir        layout
 	executable string
 	log        *logFile
+	// agentLog is nil for a member without an agent.
+	agentLog *logFile
 	// onEnd is called when the process ended without being asked to.
 	onEnd func(name, how string)
 
@@ -42,11 +44,16 @@ type member struct {
 	// mu guards the rest, and is never held for long.
 	mu    sync.Mutex
 	run   *child.Process
+	agent *child.Process
 	state State
 }
 
-// MemberCommand is the hidden command a playground starts its own binary with, once per member.
-const MemberCommand = "member-process"
+const (
+	// MemberCommand is the hidden command a playground starts its own binary with, once per member.
+	MemberCommand = "member-process"
+	// AgentCommand is the same for agents: the command agent in a process that ends with its parent.
+	AgentCommand = "agent-process"
+)
 
 // startMark starts the line of a log after which a new process writes to it.
 const startMark = "--- start of "
@@ -78,7 +85,7 @@ func (m *member) args() []string {
 	return args
 }
 
-// start runs the member and returns when it serves. One that runs already is left alone.
+// start runs the member and returns when it serves, with its agent once it has been registered. What runs already is left alone.
 func (m *member) start(ctx context.Context) error {
 	m.op.Lock()
 	defer m.op.Unlock()
@@ -86,8 +93,18 @@ func (m *member) start(ctx context.Context) error {
 	case Paused:
 		return fmt.Errorf("%s is paused: resume it", m.record.Name)
 	case Running:
-		return nil
+	default:
+		if err := m.startServer(ctx); err != nil {
+			return err
+		}
 	}
+	if m.record.Pull && m.record.Joined {
+		return m.startAgent()
+	}
+	return nil
+}
+
+func (m *member) startServer(ctx context.Context) error {
 	_, _ = io.WriteString(m.log, startMark+m.record.Name+"\n")
 	p, err := child.Spawn(m.executable, m.args(), m.log)
 	if err != nil {
@@ -141,14 +158,19 @@ func (m *member) reap(p *child.Process) {
 	}
 }
 
-// stop ends the member's process. One that does not run is left alone.
+// stop ends the member's process and that of its agent. What does not run is left alone.
 func (m *member) stop() {
 	m.op.Lock()
 	defer m.op.Unlock()
+	var ending sync.WaitGroup
+	if a := m.runningAgent(); a != nil {
+		ending.Go(func() { a.End(stopPatience) })
+	}
 	if _, p := m.status(); p != nil {
 		p.End(stopPatience)
 		m.setIfCurrent(p, Stopped)
 	}
+	ending.Wait()
 }
 
 // pause freezes the process: it holds its connections and answers nothing.
@@ -167,11 +189,16 @@ func (m *member) freeze(s syscall.Signal, from, to State) error {
 	case state != from || p == nil:
 		return fmt.Errorf("%s is %s", m.record.Name, state)
 	}
-	if err := p.Signal(s); err != nil {
-		return fmt.Errorf("sending %s to %s: %w", s, m.record.Name, err)
-	}
-	if to == Paused {
-		p.WaitAtRest()
+	for _, p := range []*child.Process{p, m.runningAgent()} { // an agent is in its cluster
+		if p == nil {
+			continue
+		}
+		if err := p.Signal(s); err != nil {
+			return fmt.Errorf("sending %s to %s: %w", s, m.record.Name, err)
+		}
+		if to == Paused {
+			p.WaitAtRest()
+		}
 	}
 	m.setIfCurrent(p, to)
 	return nil

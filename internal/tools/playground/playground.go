@@ -6,12 +6,16 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
+
+	"github.com/flagship-k8s/flagship/internal/tools/playground/machine"
 )
 
 // Playground is a running fleet.
@@ -41,14 +45,14 @@ func Start(ctx context.Context, c Config) (*Playground, error) {
 	if err != nil {
 		return nil, err
 	}
-	lock, err := takeDir(c.DataDir)
+	lock, err := machine.TakeDir(c.DataDir)
 	if err != nil {
 		return nil, err
 	}
 	life, cancel := context.WithCancelCause(ctx)
 	p := &Playground{
 		config: c, out: newProgress(c.Out), cancel: cancel,
-		stopped: make(chan struct{}), hubDone: make(chan struct{}), closers: []func(){lock.release},
+		stopped: make(chan struct{}), hubDone: make(chan struct{}), closers: []func(){lock.Release},
 	}
 	if err := p.prepare(); err != nil {
 		cancel(nil)
@@ -78,7 +82,7 @@ func (p *Playground) prepare() (err error) {
 	if p.record, err = openRecord(dir.record()); err != nil {
 		return err
 	}
-	planned, err := plan(p.record.data, p.config, newPortChooser())
+	planned, err := plan(p.record.data, p.config, machine.NewPortChooser())
 	if err != nil {
 		return err
 	}
@@ -86,7 +90,7 @@ func (p *Playground) prepare() (err error) {
 	for _, r := range planned.Members {
 		servers = append(servers, dir.memberData(r.Name))
 	}
-	if err := requireSpace(p.config.DataDir, servers, freeSpace); err != nil {
+	if err := machine.RequireSpace(p.config.DataDir, servers, machine.FreeSpace); err != nil {
 		return err
 	}
 	if err := requirePorts(planned, p.record.data); err != nil {
@@ -99,29 +103,40 @@ func (p *Playground) prepare() (err error) {
 		return fmt.Errorf("making the log directory: %w", err)
 	}
 	for _, r := range planned.Members {
-		log, err := openLog(dir.log(r.Name), maxLogBytes)
-		if err != nil {
+		m := &member{record: r, dir: dir, executable: p.config.Executable, onEnd: p.memberEnded, state: Stopped}
+		if m.log, err = p.openLog(r.Name); err != nil {
 			return err
 		}
-		p.closers = append(p.closers, func() { _ = log.Close() })
-		p.members = append(p.members, &member{
-			record: r, dir: dir, executable: p.config.Executable, log: log, onEnd: p.memberEnded, state: Stopped,
-		})
+		if r.Pull {
+			if m.agentLog, err = p.openLog(r.Name + agentSuffix); err != nil {
+				return err
+			}
+		}
+		p.members = append(p.members, m)
 	}
 	return nil
+}
+
+// openLog opens the log of a process until the playground ends.
+func (p *Playground) openLog(name string) (*logFile, error) {
+	log, err := openLog(layout(p.config.DataDir).log(name), maxLogBytes)
+	if err == nil {
+		p.closers = append(p.closers, func() { _ = log.Close() })
+	}
+	return log, err
 }
 
 // requirePorts fails if another process uses one of our ports. Those of the run before may be free only in a moment.
 func requirePorts(planned, before record) error {
 	var patience time.Duration
 	if before.HubPort == planned.HubPort {
-		patience = handover
+		patience = machine.Handover
 	}
-	if err := requireFree(planned.HubPort, "the control plane", patience, clock.RealClock{}); err != nil {
+	if err := machine.RequireFree(planned.HubPort, "the control plane", patience, clock.RealClock{}); err != nil {
 		return err
 	}
 	for _, m := range planned.Members {
-		if err := requireFree(m.Port, m.Name, handover, clock.RealClock{}); err != nil {
+		if err := machine.RequireFree(m.Port, m.Name, machine.Handover, clock.RealClock{}); err != nil {
 			return err
 		}
 	}
@@ -165,15 +180,15 @@ func (p *Playground) bringUp(ctx, life context.Context) error {
 }
 
 func (p *Playground) startHub(life context.Context) error {
-	dir := layout(p.config.DataDir)
-	log, err := openLog(dir.log("hub"), maxLogBytes)
+	log, err := p.openLog("hub")
 	if err != nil {
 		return err
 	}
-	p.closers = append(p.closers, func() { _ = log.Close() })
 	port := p.record.data.HubPort
 	hub, err := p.config.StartHub(life, HubOptions{
-		DataDir: dir.hubData(), Port: port, Profiling: p.config.Profiling, AgentGrace: p.config.AgentGrace, Log: log,
+		DataDir: layout(p.config.DataDir).hubData(), Port: port, Profiling: p.config.Profiling, Log: log,
+		AgentGrace: p.config.AgentGrace, FailureThreshold: p.config.FailureThreshold,
+		BootstrapTokens: slices.ContainsFunc(p.members, func(m *member) bool { return m.record.Pull }),
 	})
 	if err != nil {
 		return fmt.Errorf("starting the control plane: %w", err)
@@ -239,7 +254,7 @@ func (p *Playground) HubConfig() *rest.Config { return rest.CopyConfig(p.hub.Loo
 // DataDir is the absolute path of the data directory.
 func (p *Playground) DataDir() string { return p.config.DataDir }
 
-// Members says what every member is doing.
+// Members describes what every member is doing.
 func (p *Playground) Members() []MemberStatus {
 	out := make([]MemberStatus, 0, len(p.members))
 	for _, m := range p.members {
@@ -247,6 +262,9 @@ func (p *Playground) Members() []MemberStatus {
 		status := MemberStatus{Name: m.record.Name, State: state, Server: serverURL(m.record.Port)}
 		if run != nil {
 			status.PID = run.Cmd.Process.Pid
+		}
+		if agent := m.runningAgent(); agent != nil {
+			status.AgentPID = agent.Cmd.Process.Pid
 		}
 		out = append(out, status)
 	}
@@ -263,7 +281,8 @@ func (p *Playground) member(name string) (*member, bool) {
 }
 
 func (p *Playground) memberEnded(name, how string) {
-	p.out.say("%s has ended (%s); start it again with: flagship member start %s --data-dir %s", name, how, name, p.config.DataDir)
+	member := strings.TrimSuffix(name, agentSuffix)
+	p.out.say("%s has ended (%s); start it again with: flagship member start %s --data-dir %s", name, how, member, p.config.DataDir)
 }
 
 func serverURL(port int) string {

@@ -161,7 +161,7 @@ func TestMemberThatEndsByItselfIsReported(t *testing.T) {
 	}
 }
 
-func TestMemberThatCannotStartSaysWhy(t *testing.T) {
+func TestAMemberThatCannotStartReportsWhy(t *testing.T) {
 	for role, want := range map[string]string{
 		"broken member":   "starting member1: no disk; at all (log: ",
 		"crashing member": "starting member1: ended while starting: exit status 2: panic: so it goes (log: ",

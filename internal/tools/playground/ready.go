@@ -45,17 +45,8 @@ func (p *Playground) takeIn(ctx context.Context, m *member) error {
 		if err != nil {
 			return fmt.Errorf("looking for cluster %s: %w", name, err)
 		}
-	} else {
-		if err := grantOperators(ctx, m); err != nil {
-			return fmt.Errorf("granting rights in %s: %w", name, err)
-		}
-		if err := p.config.Join(ctx, p.HubConfig(), name, MemberKubeconfig(p.config.DataDir, name)); err != nil {
-			return fmt.Errorf("joining %s: %w", name, err)
-		}
-		m.record.Joined = true
-		if err := p.markJoined(name); err != nil {
-			return err
-		}
+	} else if err := p.join(ctx, m); err != nil {
+		return err
 	}
 	if err := waitUntil(ctx, hub.Resource(clusters), name, clusterReady); err != nil {
 		return fmt.Errorf("waiting until cluster %s is ready: %w", name, err)
@@ -65,6 +56,25 @@ func (p *Playground) takeIn(ctx context.Context, m *member) error {
 	}
 	p.out.say("  %-9s is ready", name)
 	return nil
+}
+
+// join makes a member known to the hub.
+func (p *Playground) join(ctx context.Context, m *member) error {
+	name := m.record.Name
+	if err := grantOperators(ctx, m); err != nil {
+		return fmt.Errorf("granting rights in %s: %w", name, err)
+	}
+	if m.record.Pull {
+		if err := p.config.Register(ctx, m.agentOf(), HubKubeconfig(p.config.DataDir)); err != nil {
+			return fmt.Errorf("registering the agent of %s: %w", name, err)
+		}
+	} else if err := p.config.Join(ctx, p.HubConfig(), name, MemberKubeconfig(p.config.DataDir, name)); err != nil {
+		return fmt.Errorf("joining %s: %w", name, err)
+	}
+	if err := p.markJoined(name); err != nil {
+		return err
+	}
+	return m.joined()
 }
 
 // grantOperators gives the user of the control plane's kubeconfig all rights in a member, so that clusters/NAME/proxy leads to its
@@ -123,7 +133,7 @@ func (p *Playground) waitForKinds(ctx context.Context) error {
 	return nil
 }
 
-// errAbsent is what a condition says of an object that does not exist.
+// errAbsent is the error of a condition about an object that does not exist.
 var errAbsent = errors.New("it does not exist")
 
 func exists(*unstructured.Unstructured) error { return nil }

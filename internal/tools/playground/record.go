@@ -6,7 +6,11 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"sync"
+
+	"github.com/flagship-k8s/flagship/internal/knowledge/atomicfile"
+	"github.com/flagship-k8s/flagship/internal/tools/playground/machine"
 )
 
 // record is what playground.json keeps: everything chosen once that clients and clusters have come to rely on.
@@ -28,6 +32,8 @@ type memberRecord struct {
 	NodeMemory  string `json:"nodeMemory,omitempty"`
 	Devices     int    `json:"devices,omitempty"`
 	Bare        bool   `json:"bare,omitempty"`
+	// Pull members have an agent.
+	Pull bool `json:"pull,omitempty"`
 	// Joined is set once the member has been joined: if its Cluster is gone later, a user removed it.
 	Joined bool `json:"joined,omitempty"`
 }
@@ -49,7 +55,7 @@ func newMember(i, port int, c Config) memberRecord {
 }
 
 // plan completes the record of a data directory by the config.
-func plan(r record, c Config, ports *portChooser) (record, error) {
+func plan(r record, c Config, ports *machine.PortChooser) (record, error) {
 	want := c.Members
 	if want < 0 {
 		if want = len(r.Members); r.HubPort == 0 {
@@ -61,28 +67,43 @@ func plan(r record, c Config, ports *portChooser) (record, error) {
 			c.DataDir, len(r.Members), want)
 	}
 	for _, m := range r.Members {
-		ports.reserve(m.Port)
+		ports.Reserve(m.Port)
 	}
-	ports.reserve(c.Port)
+	ports.Reserve(c.Port)
 	switch {
 	case c.Port != 0:
 		r.HubPort = c.Port
 	case r.HubPort == 0:
-		port, err := ports.choose()
+		port, err := ports.Choose()
 		if err != nil {
 			return r, err
 		}
 		r.HubPort = port
 	}
-	ports.reserve(r.HubPort)
+	ports.Reserve(r.HubPort)
 	for i := len(r.Members); i < want; i++ {
-		port, err := ports.choose()
+		port, err := ports.Choose()
 		if err != nil {
 			return r, err
 		}
 		r.Members = append(r.Members, newMember(i, port, c))
 	}
-	return r, nil
+	return r, planAgents(r.Members, c.Pull)
+}
+
+// planAgents records which members have an agent. How a member was joined stays.
+func planAgents(members []memberRecord, pull []string) error {
+	for _, name := range pull {
+		i := slices.IndexFunc(members, func(m memberRecord) bool { return m.Name == name })
+		switch {
+		case i < 0:
+			return fmt.Errorf("there is no member %q to run an agent for", name)
+		case members[i].Joined && !members[i].Pull:
+			return fmt.Errorf("%s was joined in Push mode before: use another --data-dir, or switch its mode as docs/agents.md describes", name)
+		}
+		members[i].Pull = true
+	}
+	return nil
 }
 
 // recordFile keeps a record on disk. Its methods may be called concurrently.
@@ -116,12 +137,5 @@ func (f *recordFile) change(edit func(*record)) error {
 	if err != nil {
 		return fmt.Errorf("encoding the record: %w", err)
 	}
-	next := f.path + ".next"
-	if err := os.WriteFile(next, append(text, '\n'), 0o600); err != nil {
-		return fmt.Errorf("writing the record: %w", err)
-	}
-	if err := os.Rename(next, f.path); err != nil {
-		return fmt.Errorf("writing the record: %w", err)
-	}
-	return nil
+	return atomicfile.Write(f.path, append(text, '\n'), 0o600)
 }

@@ -11,6 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/flagship-k8s/flagship/internal/tools/playground/machine"
 )
 
 func TestPlan(t *testing.T) {
@@ -29,11 +31,17 @@ func TestPlan(t *testing.T) {
 		"Same":         {reason: "what was chosen once stays", before: two, config: Config{Members: -1}, want: []string{"member1", "member2"}, hubPort: 20001},
 		"Grows":        {reason: "members can be added", before: two, config: Config{Members: 3}, want: []string{"member1", "member2", "member3"}, hubPort: 20001},
 		"NeverShrinks": {reason: "leaving out a joined member would only make it NotReady", before: two, config: Config{Members: 1}, err: "has 2 members"},
-		"FixedPort":    {reason: "the person's port wins over the recorded one", before: two, config: Config{Members: -1, Port: 20009}, want: []string{"member1", "member2"}, hubPort: 20009},
+		"Agents":       {reason: "a new member can have an agent", before: two, config: Config{Members: 3, Pull: []string{"member3"}}, want: []string{"member1", "member2", "member3"}, hubPort: 20001},
+		"NoSuchMember": {reason: "a misspelt name is an error", before: two, config: Config{Members: 3, Pull: []string{"member4"}}, err: `there is no member "member4"`},
+		"WasJoined": {
+			reason: "how a member was joined stays", config: Config{Members: 1, Pull: []string{"member1"}}, err: "member1 was joined in Push mode before",
+			before: record{HubPort: 20001, Members: []memberRecord{{Name: "member1", Port: 20002, Joined: true}}},
+		},
+		"FixedPort": {reason: "the person's port wins over the recorded one", before: two, config: Config{Members: -1, Port: 20009}, want: []string{"member1", "member2"}, hubPort: 20009},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			got, err := plan(tc.before, tc.config, newPortChooser())
+			got, err := plan(tc.before, tc.config, machine.NewPortChooser())
 			if tc.err != "" {
 				if err == nil || !strings.Contains(err.Error(), tc.err) {
 					t.Fatalf("%s: got error %v, want %q", tc.reason, err, tc.err)
@@ -110,47 +118,6 @@ func TestRecordSurvives(t *testing.T) {
 	}
 	if _, err := openRecord(path); err == nil || !strings.Contains(err.Error(), "damaged") {
 		t.Errorf("a damaged record gave %v", err)
-	}
-}
-
-func TestPortChooserLeavesTakenPortsAlone(t *testing.T) {
-	ports := newPortChooser()
-	seen := map[int]bool{}
-	for range 20 {
-		port, err := ports.choose()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if seen[port] || port < firstPort || port > lastPort {
-			t.Errorf("chose %d, which is taken or outside the range", port)
-		}
-		seen[port] = true
-	}
-}
-
-func TestDataDirHasOneUser(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "new", "deep")
-	lock, err := takeDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = takeDir(dir)
-	if err == nil || !strings.Contains(err.Error(), "pid") {
-		t.Errorf("a second user got %v, want a refusal that names the first", err)
-	}
-	lock.release()
-	again, err := takeDir(dir)
-	if err != nil {
-		t.Fatalf("after release: %v", err)
-	}
-	again.release()
-
-	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := takeDir(filepath.Join(file, "below")); err == nil || !strings.Contains(err.Error(), "cannot use") {
-		t.Errorf("a directory that cannot be made gave %v", err)
 	}
 }
 

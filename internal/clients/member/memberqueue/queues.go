@@ -23,7 +23,8 @@ import (
 type ReconcileFunc func(ctx context.Context, cluster string, key types.NamespacedName) (time.Duration, error)
 
 // Queues give every member its own queue and its own workers, so that one that hangs delays no other. A queue starts with its
-// first key. It ends when its member has no connection any more and no key is left.
+// first key. It ends when its member has no connection any more and no key is left. Workers run while there are keys: a member for
+// which there is nothing to do has no goroutine.
 type Queues struct {
 	name      string
 	workers   int
@@ -32,19 +33,29 @@ type Queues struct {
 	reconcile ReconcileFunc
 	loop      *controlloop.Loop
 	measure   *controlloop.Queue
+	// later has the keys of all members that are to be queued after a while. One for all, since each has a goroutine and a buffer.
+	later workqueue.TypedDelayingInterface[memberKey]
 
 	mu      sync.Mutex
 	members map[string]*memberQueue
-	launch  func(*memberQueue) // nil before Start
+	launch  func(*memberQueue) // starts a worker; nil before Start and after its end
 	ended   bool
+}
+
+// memberKey is a key of a member.
+type memberKey struct {
+	cluster string
+	types.NamespacedName
 }
 
 type memberQueue struct {
 	cluster string
-	queue   workqueue.TypedDelayingInterface[types.NamespacedName]
+	queue   workqueue.TypedInterface[types.NamespacedName]
 	backoff workqueue.TypedRateLimiter[types.NamespacedName]
 
 	mu sync.Mutex
+	// workers is how many run. A key is taken from the queue with the lock held, so that no worker waits for one.
+	workers int
 	// due has the keys that are in the queue or will be added to it, with the time from which they wait for a worker.
 	due    map[types.NamespacedName]time.Time
 	parked map[types.NamespacedName]struct{} // waiting for the member
@@ -57,6 +68,7 @@ type memberQueue struct {
 func New(name string, fleet *member.Fleet, clock clock.WithTicker, workers int, task ReconcileFunc) *Queues {
 	l := &Queues{
 		name: name, workers: workers, clock: clock, fleet: fleet, reconcile: task, loop: fleet.Loop(name), members: map[string]*memberQueue{},
+		later: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[memberKey]{Clock: clock}),
 	}
 	l.measure = l.loop.Queue(l.Len)
 	fleet.Subscribe(func(cluster string) {
@@ -71,26 +83,63 @@ func (l *Queues) Start(ctx context.Context) error {
 	var running sync.WaitGroup
 	l.mu.Lock()
 	l.launch = func(q *memberQueue) {
-		for range l.workers {
-			running.Go(func() {
-				for l.next(ctx, q) {
-				}
-			})
-		}
+		running.Go(func() {
+			for l.next(ctx, q) {
+			}
+		})
 	}
 	for _, q := range l.members {
-		l.launch(q)
+		l.work(q)
 	}
 	l.mu.Unlock()
+	running.Go(func() {
+		for l.forward() {
+		}
+	})
 	<-ctx.Done()
 	l.mu.Lock()
-	l.ended = true
+	l.ended, l.launch = true, nil
 	for _, q := range l.members {
 		q.queue.ShutDown()
 	}
 	l.mu.Unlock()
+	l.later.ShutDown()
 	running.Wait()
 	return nil
+}
+
+// forward queues one key whose time has come. It returns false after the end.
+func (l *Queues) forward() bool {
+	key, shutdown := l.later.Get()
+	if shutdown {
+		return false
+	}
+	defer l.later.Done(key)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if q := l.members[key.cluster]; q != nil && q.isDue(key.NamespacedName) {
+		l.enqueue(q, key.NamespacedName)
+	}
+	return true
+}
+
+// enqueue adds a key to a queue, and starts a worker if fewer run than may. The lock is held.
+func (l *Queues) enqueue(q *memberQueue, key types.NamespacedName) {
+	q.queue.Add(key)
+	l.work(q)
+}
+
+// work starts as many workers as there are keys, up to the number that a member may have. The lock is held.
+func (l *Queues) work(q *memberQueue) {
+	if l.launch == nil {
+		return
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for range min(l.workers-q.workers, q.queue.Len()) {
+		q.workers++
+		l.launch(q)
+	}
 }
 
 // Add queues a key; one that is queued already is not queued twice.
@@ -100,7 +149,7 @@ func (l *Queues) Add(cluster string, key types.NamespacedName) {
 	defer l.mu.Unlock()
 	q := l.forMember(cluster)
 	q.await(key, l.clock.Now())
-	q.queue.Add(key)
+	l.enqueue(q, key)
 }
 
 // AddAfter queues a key after a while.
@@ -112,7 +161,7 @@ func (l *Queues) AddAfter(cluster string, key types.NamespacedName, after time.D
 
 func (l *Queues) addAfter(q *memberQueue, key types.NamespacedName, after time.Duration) {
 	q.await(key, l.clock.Now().Add(after))
-	q.queue.AddAfter(key, after)
+	l.later.AddAfter(memberKey{q.cluster, key}, after)
 }
 
 // await records since when a key waits for a worker, unless it does already.
@@ -122,6 +171,14 @@ func (l *memberQueue) await(key types.NamespacedName, since time.Time) {
 	if at, ok := l.due[key]; !ok || since.Before(at) {
 		l.due[key] = since
 	}
+}
+
+// isDue returns whether a key waits for a worker. If not, a reconcile began since its time was set, and decided when the next one is.
+func (l *memberQueue) isDue(key types.NamespacedName) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, ok := l.due[key]
+	return ok
 }
 
 // Len is how many keys wait, in all queues: for their turn, or for their member.
@@ -152,7 +209,7 @@ func (l *Queues) Wake(cluster string) {
 	q.mu.Unlock()
 	for key := range parked {
 		q.await(key, l.clock.Now())
-		q.queue.Add(key)
+		l.enqueue(q, key)
 	}
 }
 
@@ -184,33 +241,31 @@ func (l *Queues) forMember(cluster string) *memberQueue {
 	}
 	made := &memberQueue{
 		cluster: cluster, due: map[types.NamespacedName]time.Time{},
-		queue:   workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[types.NamespacedName]{Clock: l.clock}),
+		queue:   workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[types.NamespacedName]{Clock: l.clock}),
 		backoff: backoff.Limiter[types.NamespacedName](),
 	}
 	l.members[cluster] = made
-	switch {
-	case l.ended:
+	if l.ended {
 		made.queue.ShutDown()
-	case l.launch != nil:
-		l.launch(made)
 	}
 	return made
 }
 
-// take returns a key to work on, and how often parked keys had been queued again by then.
-func (l *Queues) take(q *memberQueue) (key types.NamespacedName, wakes uint64, shutdown bool) {
-	key, shutdown = q.queue.Get()
-	if shutdown {
-		return key, 0, true
-	}
+// take returns a key to work on, and how often parked keys had been queued again by then. Without a key the worker ends.
+func (l *Queues) take(q *memberQueue) (key types.NamespacedName, wakes uint64, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if q.queue.Len() == 0 {
+		q.workers--
+		return key, 0, false
+	}
+	key, _ = q.queue.Get()
 	q.active++
 	if since, ok := q.due[key]; ok {
 		delete(q.due, key)
 		l.measure.Waited(max(0, l.clock.Since(since)))
 	}
-	return key, q.wakes, false
+	return key, q.wakes, true
 }
 
 // done ends what take began.
@@ -223,8 +278,8 @@ func (l *Queues) done(q *memberQueue, key types.NamespacedName) {
 }
 
 func (l *Queues) next(ctx context.Context, q *memberQueue) bool {
-	key, wakes, shutdown := l.take(q)
-	if shutdown {
+	key, wakes, ok := l.take(q)
+	if !ok {
 		return false
 	}
 	defer l.done(q, key)

@@ -5,10 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
@@ -138,7 +141,49 @@ func TestWhatFailsIsTriedAgain(t *testing.T) {
 	})
 	run(t, queues)
 	queues.Add("m", types.NamespacedName{Name: "w"})
-	eventually(t, "after an error, and after the pause that was asked for", func() bool { return tries.Load() == 3 })
+	eventually(t, "after an error, and after the pause that was requested", func() bool { return tries.Load() == 3 })
+}
+
+// TestALaterReconcileReplacesTheTimeOfTheNext: after a start each Work is given a time in case its watch is never complete, and the watch
+// queues it before.
+func TestALaterReconcileReplacesTheTimeOfTheNext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fleet := connect(t)
+		begin := time.Now()
+		var reconciled []time.Duration
+		queues := memberqueue.New("test", fleet, clock.RealClock{}, 1, func(context.Context, string, types.NamespacedName) (time.Duration, error) {
+			reconciled = append(reconciled, time.Since(begin))
+			if len(reconciled) == 2 {
+				return 0, nil
+			}
+			return time.Minute, nil
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() {
+			if err := queues.Start(ctx); err != nil {
+				t.Error(err)
+			}
+		})
+		key := types.NamespacedName{Name: "w"}
+		for range 3 { // at the start; when the watch is complete; much later
+			queues.Add("member1", key)
+			<-time.After(5 * time.Second)
+			synctest.Wait()
+			if len(reconciled) == 2 {
+				<-time.After(time.Hour)
+				synctest.Wait()
+			}
+		}
+		<-time.After(time.Minute)
+		synctest.Wait()
+		cancel()
+		running.Wait()
+		later := time.Hour + 10*time.Second
+		if diff := cmp.Diff([]time.Duration{0, 5 * time.Second, later, later + time.Minute}, reconciled); diff != "" {
+			t.Errorf("reconciled at other times (-want +got):\n%s", diff)
+		}
+	})
 }
 
 func TestATaskThatPanicsIsTriedAgainAndStopsNothing(t *testing.T) {
@@ -195,4 +240,40 @@ func TestMembersThatCameAndWentLeaveNothing(t *testing.T) {
 	}
 	eventually(t, "every key was worked on", func() bool { return done.Load() == members })
 	eventually(t, "the goroutines are gone", func() bool { return runtime.NumGoroutine() <= before+8 })
+}
+
+// TestMembersWithoutWorkHaveNoGoroutines counts goroutines: workers come with keys and go with them.
+func TestMembersWithoutWorkHaveNoGoroutines(t *testing.T) {
+	fleet := connect(t)
+	var done, most, active atomic.Int32
+	hold := make(chan struct{})
+	queues := memberqueue.New("test", fleet, clock.RealClock{}, 4, func(_ context.Context, cluster string, _ types.NamespacedName) (time.Duration, error) {
+		if cluster == "member1" {
+			most.Store(max(most.Load(), active.Add(1)))
+			<-hold
+			active.Add(-1)
+		}
+		done.Add(1)
+		return 0, nil
+	})
+	run(t, queues)
+	eventually(t, "it runs", func() bool {
+		queues.Add("first", types.NamespacedName{Name: "w"})
+		return done.Load() > 0
+	})
+	before, others := runtime.NumGoroutine(), done.Load()
+	const members = 100
+	for i := range members {
+		queues.Add(fmt.Sprintf("member-%d", i), types.NamespacedName{Name: "w"})
+	}
+	for i := range 20 {
+		queues.Add("member1", types.NamespacedName{Name: fmt.Sprintf("w-%d", i)})
+	}
+	eventually(t, "as many workers run as may", func() bool { return active.Load() == 4 })
+	close(hold)
+	eventually(t, "every key was worked on", func() bool { return done.Load() >= others+members+20 })
+	eventually(t, "the workers are gone", func() bool { return runtime.NumGoroutine() <= before })
+	if most.Load() != 4 {
+		t.Errorf("%d workers ran for one member, want 4 at most", most.Load())
+	}
 }

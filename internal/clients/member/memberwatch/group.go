@@ -93,11 +93,14 @@ func (g *Group) Close() {
 	g.running.Wait()
 }
 
-// Run lists and watches into a store until ctx ends. What fails is tried again with a backoff of up to half a minute.
+// longestPause is how long a watch that failed several times waits at most before it begins again.
+const longestPause = 30 * time.Second
+
+// Run lists and watches into a store until ctx ends. What fails is tried again with a backoff.
 func Run(ctx context.Context, name string, lw cache.ListerWatcher, example runtime.Object, store cache.ReflectorStore) {
 	r := cache.NewReflectorWithOptions(lw, example, store, cache.ReflectorOptions{
 		Name: name, TypeDescription: name,
-		Backoff: &wait.Backoff{Duration: 200 * time.Millisecond, Factor: 2, Jitter: 1, Cap: 30 * time.Second, Steps: 16},
+		Backoff: &wait.Backoff{Duration: 200 * time.Millisecond, Factor: 2, Jitter: 1, Cap: longestPause / 2, Steps: 16}, // the jitter doubles it at most
 	})
 	r.WatchListPageSize = pageSize
 	r.RunWithContext(ctx)

@@ -44,7 +44,7 @@ type Change struct {
 	New bool
 	// Listed is true if it is new and came with a list, of when the watch began or of when it had to begin again.
 	Listed bool
-	// Synced is true for the news that the watch is complete; Object and Work are empty then.
+	// Synced is true for the change that completes the watch; Object and Work are empty then.
 	Synced bool
 }
 
@@ -129,7 +129,7 @@ func (o *objects) put(obj any, answer bool) error {
 	return nil
 }
 
-// passed records what the watch shows, and returns whether a version is no news: the event of a write whose answer
+// passed records what the watch shows, and returns whether a version is known already: the event of a write whose answer
 // was here before, or the answer to a write that the watch has overtaken, of an object deleted since.
 func (o *objects) passed(key types.NamespacedName, version string, answer bool) bool {
 	o.mu.Lock()
@@ -193,9 +193,9 @@ func (o *objects) Delete(obj any) error {
 	return nil
 }
 
-// Replace implements cache.ReflectorStore. Only what differs is news, so that a watch that had to start over makes no
-// storm. What was seen before the member was away is believed in nothing: neither that it is newer than the list, nor
-// that the same version is the same object.
+// Replace implements cache.ReflectorStore. Only what differs is a change, so that a watch that had to start over causes
+// no needless work. What was seen before the member was away is not relied on: it may not be newer than the list, and the same
+// version may be another object.
 func (o *objects) Replace(list []any, version string) error {
 	items := make(map[types.NamespacedName]kept, len(list))
 	for _, obj := range list {

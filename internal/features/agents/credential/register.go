@@ -38,8 +38,10 @@ func Register(ctx context.Context, hub client.Client, kube kubernetes.Interface,
 		return nil, fmt.Errorf("creating Cluster %s: %w", r.Name, err)
 	case cluster.Spec.ID != "" && cluster.Spec.ID != r.ID:
 		return nil, fmt.Errorf("cluster %s is another cluster: its id is %s, and this one has %s", r.Name, cluster.Spec.ID, r.ID)
+	case cluster.DeletionTimestamp != nil:
+		return nil, fmt.Errorf("cluster %s is just being removed; wait until it is gone", r.Name)
 	case cluster.Spec.SyncMode != clusterv1alpha1.Pull:
-		return nil, fmt.Errorf("cluster %s is a member in %s mode: set its spec.syncMode to %s to hand it over to an agent", r.Name, cluster.Spec.SyncMode, clusterv1alpha1.Pull)
+		return nil, fmt.Errorf("cluster %s is a member in %s mode: set its spec.syncMode to %s, and register its agent then", r.Name, cluster.Spec.SyncMode, clusterv1alpha1.Pull)
 	}
 	return Request(ctx, kube, r.Name, cluster.UID)
 }

@@ -4,13 +4,14 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/flagship-k8s/flagship/internal/knowledge/atomicfile"
 )
 
 const (
@@ -20,7 +21,7 @@ const (
 	retryPeriod = time.Minute
 )
 
-// Renewal renews the certificate in a file at half of its life. It is a manager.Runnable. All fields but Stored are required.
+// Renewal renews the certificate in a file at half of its life. It is a manager.Runnable. All fields but Shared are required.
 type Renewal struct {
 	// Kube is a client with the identity in the file.
 	Kube    kubernetes.Interface
@@ -28,10 +29,20 @@ type Renewal struct {
 	UID     types.UID
 	// File has the certificate and its key.
 	File string
-	// Stored keeps the new content elsewhere, too, before the file is replaced: an agent in a pod keeps it in a Secret. Nil: nowhere.
-	Stored func(ctx context.Context, content []byte) error
+	// Shared is where replicas of the agent share the content of the file. Nil: nowhere.
+	Shared Shared
 	Clock  clock.WithTicker
 }
+
+// Shared keeps a certificate and its key for the replicas of an agent: those that run in their cluster keep them in a Secret there. It is
+// an interface since only the commands know the place.
+type Shared interface {
+	Load(ctx context.Context) ([]byte, error)
+	Store(ctx context.Context, content []byte) error
+}
+
+// NeedLeaderElection is false: a replica that waits to be elected needs a certificate that is valid, too.
+func (*Renewal) NeedLeaderElection() bool { return false }
 
 // Start implements manager.Runnable.
 func (r *Renewal) Start(ctx context.Context) error {
@@ -52,56 +63,43 @@ func (r *Renewal) Start(ctx context.Context) error {
 	}
 }
 
-// renew replaces the certificate if half of its life is over.
+// renew replaces the certificate if half of its life is over: by the one that another replica obtained, or by a new one.
 func (r *Renewal) renew(ctx context.Context) error {
 	content, err := os.ReadFile(r.File)
 	if err != nil {
 		return fmt.Errorf("reading the certificate: %w", err)
 	}
-	due, err := renewalTime(content)
-	if err != nil || r.Clock.Now().Before(due) {
+	due, err := r.due(content)
+	if err != nil || !due {
 		return err
 	}
-	if content, err = Request(ctx, r.Kube, r.Cluster, r.UID); err != nil {
-		return err
-	}
-	if r.Stored != nil {
-		if err := r.Stored(ctx, content); err != nil {
+	if r.Shared != nil {
+		if content, err = r.Shared.Load(ctx); err != nil {
 			return err
 		}
+		if due, err = r.due(content); err != nil {
+			due = true // what is kept there is no certificate
+		}
 	}
-	if err := WriteFile(r.File, content); err != nil {
+	if due {
+		if content, err = Request(ctx, r.Kube, r.Cluster, r.UID); err != nil {
+			return err
+		}
+		if r.Shared != nil {
+			if err := r.Shared.Store(ctx, content); err != nil {
+				return err
+			}
+		}
+	}
+	if err := atomicfile.Write(r.File, content, 0o600); err != nil {
 		return err
 	}
-	log.FromContext(ctx).Info("Renewed the certificate of the agent", "cluster", r.Cluster)
+	log.FromContext(ctx).Info("Renewed the certificate of the agent", "cluster", r.Cluster, "requested", due)
 	return nil
 }
 
-// WriteFile replaces a file as one step. Only the owner of the process can read it.
-func WriteFile(path string, content []byte) (err error) {
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return fmt.Errorf("making the directory of %s: %w", path, err)
-	}
-	temporary, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*") // with mode 0600
-	if err != nil {
-		return fmt.Errorf("writing %s: %w", path, err)
-	}
-	defer func() {
-		if err != nil {
-			_ = os.Remove(temporary.Name())
-		}
-	}()
-	if _, err = temporary.Write(content); err == nil {
-		err = temporary.Sync()
-	}
-	if closed := temporary.Close(); err == nil {
-		err = closed
-	}
-	if err == nil {
-		err = os.Rename(temporary.Name(), path)
-	}
-	if err != nil {
-		return fmt.Errorf("writing %s: %w", path, err)
-	}
-	return nil
+// due returns whether half of the life of a certificate is over.
+func (r *Renewal) due(content []byte) (bool, error) {
+	at, err := renewalTime(content)
+	return err == nil && !r.Clock.Now().Before(at), err
 }

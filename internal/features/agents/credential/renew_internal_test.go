@@ -21,6 +21,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/knowledge/atomicfile"
 )
 
 // issued is a file with a certificate for the agent that is valid for ten days from the time given.
@@ -74,6 +75,19 @@ func signing(t *testing.T, now func() time.Time) (kube *kubefake.Clientset, requ
 	return kube, requests
 }
 
+// shared is a place in memory that replicas share. It stores first and then fails, if it has an error.
+type shared struct {
+	content []byte
+	err     error
+}
+
+func (s *shared) Load(context.Context) ([]byte, error) { return s.content, nil }
+
+func (s *shared) Store(_ context.Context, content []byte) error {
+	s.content = content
+	return s.err
+}
+
 func TestRenewalAtHalfOfTheLife(t *testing.T) {
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	for name, tc := range map[string]struct {
@@ -90,14 +104,11 @@ func TestRenewalAtHalfOfTheLife(t *testing.T) {
 			kube, requests := signing(t, clk.Now)
 			file := filepath.Join(t.TempDir(), "agent.pem")
 			before := issued(t, start)
-			if err := WriteFile(file, before); err != nil {
+			if err := atomicfile.Write(file, before, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			kept := []byte(nil)
-			r := &Renewal{Kube: kube, Cluster: "eu", UID: "1", File: file, Clock: clk, Stored: func(_ context.Context, content []byte) error {
-				kept = content
-				return nil
-			}}
+			kept := &shared{content: before}
+			r := &Renewal{Kube: kube, Cluster: "eu", UID: "1", File: file, Clock: clk, Shared: kept}
 			if err := r.renew(t.Context()); err != nil {
 				t.Fatal(err)
 			}
@@ -111,7 +122,7 @@ func TestRenewalAtHalfOfTheLife(t *testing.T) {
 			if !tc.renewed {
 				return
 			}
-			if string(kept) != string(after) {
+			if string(kept.content) != string(after) {
 				t.Error("what is stored elsewhere is not what is in the file")
 			}
 			if due, err := renewalTime(after); err != nil || !due.After(clk.Now()) {
@@ -131,10 +142,10 @@ func TestRenewalThatFailsKeepsTheCertificate(t *testing.T) {
 	kube, _ := signing(t, clk.Now)
 	file := filepath.Join(t.TempDir(), "agent.pem")
 	before := issued(t, start)
-	if err := WriteFile(file, before); err != nil {
+	if err := atomicfile.Write(file, before, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	r := &Renewal{Kube: kube, Cluster: "eu", UID: "1", File: file, Clock: clk, Stored: func(context.Context, []byte) error { return errors.New("no space left") }}
+	r := &Renewal{Kube: kube, Cluster: "eu", UID: "1", File: file, Clock: clk, Shared: &shared{content: before, err: errors.New("no space left")}}
 	if err := r.renew(t.Context()); err == nil {
 		t.Error("a failure to store the certificate is not reported")
 	}
@@ -143,5 +154,80 @@ func TestRenewalThatFailsKeepsTheCertificate(t *testing.T) {
 	}
 	if left, err := filepath.Glob(file + ".*"); err != nil || len(left) > 0 {
 		t.Errorf("temporary files are left: %v, %v", left, err)
+	}
+}
+
+// TestARenewalThatStopsIsRepeated: the process is killed after each of the writes. The file has a certificate at all times, and the next
+// renewal brings file and Secret together.
+func TestARenewalThatStopsIsRepeated(t *testing.T) {
+	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	killed := errors.New("killed")
+	for _, after := range []string{"the request", "the Secret", "the file"} {
+		t.Run(after, func(t *testing.T) {
+			clk := clocktesting.NewFakeClock(start.Add(6 * 24 * time.Hour))
+			file := filepath.Join(t.TempDir(), "agent.pem")
+			before := issued(t, start)
+			if err := atomicfile.Write(file, before, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			secret := &shared{content: before}
+			renew := func(dies string) error {
+				kube, _ := signing(t, clk.Now)
+				for _, verb := range []string{"get", "list", "watch"} {
+					if dies == "the request" {
+						kube.PrependReactor(verb, "certificatesigningrequests", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, killed })
+					}
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				if dies == "the request" {
+					cancel()
+				}
+				if secret.err = nil; dies == "the Secret" {
+					secret.err = killed
+				}
+				r := &Renewal{Kube: kube, Cluster: "eu", UID: "1", File: file, Clock: clk, Shared: secret}
+				return r.renew(ctx)
+			}
+			if err := renew(after); (err != nil) != (after != "the file") {
+				t.Fatalf("the renewal that is killed after %s ends with %v", after, err)
+			}
+			if content, err := os.ReadFile(file); err != nil || (string(content) == string(before)) != (after != "the file") {
+				t.Errorf("the file has neither the old nor the new certificate: %v", err)
+			}
+			if err := renew(""); err != nil {
+				t.Fatal(err)
+			}
+			content, err := os.ReadFile(file)
+			if err != nil || string(content) != string(secret.content) || string(content) == string(before) {
+				t.Errorf("after the next renewal, the file and the Secret are not the same: %v", err)
+			}
+		})
+	}
+}
+
+// TestReplicasShareACertificate: the first replica whose certificate is due requests one, and the others load it. What is no certificate
+// is replaced.
+func TestReplicasShareACertificate(t *testing.T) {
+	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	clk := clocktesting.NewFakeClock(start.Add(6 * 24 * time.Hour))
+	kube, requests := signing(t, clk.Now)
+	secret := &shared{}
+	var files [3]string
+	for i := range files {
+		files[i] = filepath.Join(t.TempDir(), "agent.pem")
+		if err := atomicfile.Write(files[i], issued(t, start), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		r := &Renewal{Kube: kube, Cluster: "eu", UID: "1", File: files[i], Clock: clk, Shared: secret}
+		if err := r.renew(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if content, err := os.ReadFile(files[i]); err != nil || string(content) != string(secret.content) {
+			t.Errorf("replica %d has another certificate than the one they share: %v", i, err)
+		}
+	}
+	if *requests != 1 {
+		t.Errorf("%d certificates were requested", *requests)
 	}
 }

@@ -69,15 +69,32 @@ func encode(certificate []byte, key crypto.PrivateKey) ([]byte, error) {
 
 // renewalTime is when half of the life of the certificate in a PEM file is over.
 func renewalTime(content []byte) (time.Time, error) {
+	parsed, err := parse(content)
+	if err != nil {
+		return time.Time{}, err
+	}
+	return parsed.NotBefore.Add(parsed.NotAfter.Sub(parsed.NotBefore) / 2), nil
+}
+
+// Expiry is when the certificate in a PEM file ends.
+func Expiry(content []byte) (time.Time, error) {
+	parsed, err := parse(content)
+	if err != nil {
+		return time.Time{}, err
+	}
+	return parsed.NotAfter, nil
+}
+
+func parse(content []byte) (*x509.Certificate, error) {
 	for block, rest := pem.Decode(content); block != nil; block, rest = pem.Decode(rest) {
 		if block.Type != cert.CertificateBlockType {
 			continue
 		}
 		parsed, err := x509.ParseCertificate(block.Bytes)
 		if err != nil {
-			return time.Time{}, fmt.Errorf("parsing the certificate: %w", err)
+			return nil, fmt.Errorf("parsing the certificate: %w", err)
 		}
-		return parsed.NotBefore.Add(parsed.NotAfter.Sub(parsed.NotBefore) / 2), nil
+		return parsed, nil
 	}
-	return time.Time{}, errors.New("there is no certificate in the file")
+	return nil, errors.New("there is no certificate in the file")
 }

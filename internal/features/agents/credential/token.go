@@ -61,7 +61,7 @@ func CreateToken(ctx context.Context, hub *rest.Config, cluster string, expires 
 	return token, nil
 }
 
-// tokenPatience bounds how long the API server may take to see a new token.
+// tokenPatience bounds how long the API server may take to accept a new token.
 const tokenPatience = 5 * time.Second
 
 // tryToken checks that the control plane accepts a new token.

@@ -1,6 +1,8 @@
 package summary
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -8,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/member/memberwatch"
@@ -129,7 +132,72 @@ func TestResources(t *testing.T) {
 	}
 }
 
-func TestResourcesSaysNothingBeforeItKnows(t *testing.T) {
+func TestPodsOfNodesThatCannotBeUsedTakeNothingFromOthers(t *testing.T) {
+	r := NewResources(func(string, bool) {})
+	replace(r.Nodes)
+	replace(r.Pods)
+	drained := nodeOf("drained", true, list("4", "8Gi", "10"))
+	drained.Spec.Unschedulable = true
+	update(r.Nodes, drained)
+	update(r.Nodes, nodeOf("empty", true, list("4", "8Gi", "10")))
+	update(r.Pods, podOf("p", "drained", corev1.PodRunning, list("3", "1Gi", "")))
+	_, sums := r.Summary(nil)
+	for name, want := range list("4", "8Gi", "10") {
+		left := sums.Allocatable[name]
+		left.Sub(sums.Allocated[name])
+		if left.Cmp(want) != 0 {
+			t.Errorf("%s %s are left, want %s", left.String(), name, want.String())
+		}
+	}
+	capacity := r.Capacity()
+	if len(capacity.Nodes) != 1 || capacity.Nodes[0].Name != "empty" {
+		t.Errorf("the capacity has the nodes %v", capacity.Nodes)
+	}
+}
+
+func TestAResizedPodIsCountedAnew(t *testing.T) {
+	r := NewResources(func(string, bool) {})
+	replace(r.Nodes)
+	replace(r.Pods)
+	update(r.Pods, podOf("p", "a", corev1.PodRunning, list("1", "", "")))
+	update(r.Pods, podOf("p", "a", corev1.PodRunning, list("3", "", "")))
+	_, sums := r.Summary(nil)
+	if diff := cmp.Diff(list("3", "", "1"), sums.Allocated); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestImpossibleReportsAreBounded: what no node, pod or label can have costs neither time nor memory.
+func TestImpossibleReportsAreBounded(t *testing.T) {
+	r := NewResources(func(string, bool) {})
+	replace(r.Nodes)
+	replace(r.Pods)
+	absurd := list("1e2147483646", "-5", "10")
+	for i := range 1000 {
+		absurd[corev1.ResourceName(fmt.Sprintf("example.com/%d", i))] = resource.MustParse("1")
+	}
+	node := nodeOf("lie", true, absurd)
+	node.Labels = map[string]string{}
+	for i := range 1000 {
+		node.Labels[fmt.Sprint(i)] = strings.Repeat("x", 1000)
+	}
+	update(r.Nodes, node)
+	update(r.Nodes, nodeOf(strings.Repeat("n", 1000), true, list("1", "1", "1")))
+	update(r.Pods, podOf("p", "lie", corev1.PodRunning, list("1e2147483646", "", "")))
+	nodes, sums := r.Summary(clusterv1alpha1.DefaultResourceModels())
+	if nodes.TotalNum != 1 || len(sums.Allocatable) > 128 {
+		t.Errorf("%d nodes with %d resources", nodes.TotalNum, len(sums.Allocatable))
+	}
+	memory := sums.Allocatable[corev1.ResourceMemory]
+	if memory.Sign() != 0 {
+		t.Errorf("%s of memory", memory.String())
+	}
+	if capacity := r.Capacity(); len(capacity.Nodes) != 0 || capacity.OmittedNodes != 1 {
+		t.Errorf("a node with a megabyte of labels is in the summary: %v", capacity)
+	}
+}
+
+func TestResourcesHasNothingBeforeAllIsListed(t *testing.T) {
 	tl := NewResources(func(string, bool) {})
 	replace(tl.Nodes)
 	if nodes, _ := tl.Summary(nil); nodes != nil {
@@ -154,3 +222,43 @@ func TestResourcesReportsOnlyChanges(t *testing.T) {
 func update[T any](s *memberwatch.Store[T], obj any) { _ = s.Update(obj) }
 
 func replace[T any](s *memberwatch.Store[T]) { _ = s.Replace(nil, "") }
+
+func TestPodsOfDeploymentsThatNoNodeTakes(t *testing.T) {
+	pending := func(change func(*corev1.Pod)) *corev1.Pod {
+		p := podOf("web-5d-x", "", corev1.PodPending, nil)
+		p.Namespace, p.Labels = "shop", map[string]string{"pod-template-hash": "5d"}
+		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web-5d", Controller: ptr.To(true)}}
+		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable}}
+		change(p)
+		return p
+	}
+	cases := map[string]struct {
+		change func(*corev1.Pod)
+		want   int
+	}{
+		"unschedulable":            {func(*corev1.Pod) {}, 1},
+		"not tried yet":            {func(p *corev1.Pod) { p.Status.Conditions = nil }, 0},
+		"gated":                    {func(p *corev1.Pod) { p.Status.Conditions[0].Reason = corev1.PodReasonSchedulingGated }, 0},
+		"it has a node":            {func(p *corev1.Pod) { p.Spec.NodeName = "a" }, 0},
+		"it has finished":          {func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }, 0},
+		"of no controller":         {func(p *corev1.Pod) { p.OwnerReferences = nil }, 0},
+		"of a ReplicaSet alone":    {func(p *corev1.Pod) { p.Labels = nil }, 0},
+		"of another kind":          {func(p *corev1.Pod) { p.OwnerReferences[0].Kind = "StatefulSet" }, 0},
+		"the hash is another one":  {func(p *corev1.Pod) { p.Labels["pod-template-hash"] = "6e" }, 0},
+		"the name is only a hash ": {func(p *corev1.Pod) { p.OwnerReferences[0].Name = "5d" }, 0},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			r := NewResources(func(string, bool) {})
+			update(r.Pods, pending(c.change))
+			got := r.Unplaced()
+			if len(got) != c.want || c.want > 0 && got[0] != (Unplaced{Deployment: types.NamespacedName{Namespace: "shop", Name: "web"}, UID: "web-5d-x"}) {
+				t.Errorf("%v", got)
+			}
+			update(r.Pods, pending(func(p *corev1.Pod) { p.Spec.NodeName = "a" }))
+			if got := r.Unplaced(); len(got) > 0 {
+				t.Errorf("with a node: %v", got)
+			}
+		})
+	}
+}

@@ -46,6 +46,8 @@ type KindRights struct {
 	ReadOnly bool
 	// Resources grants the right to read nodes and pods, from which the Cluster's summary of resources is made.
 	Resources bool
+	// Events grants the right to read Events, and by name the objects below workloads, by which an Event is attributed to a template.
+	Events bool
 }
 
 var (
@@ -66,6 +68,14 @@ func RightsOn(o KindRights) Rights {
 	}
 	if o.Resources {
 		rights = append(rights, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"nodes", "pods"}, Verbs: readVerbs})
+	}
+	if o.Events {
+		get := []string{"get"}
+		rights = append(rights,
+			rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: readVerbs},
+			rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods", "persistentvolumeclaims"}, Verbs: get},
+			rbacv1.PolicyRule{APIGroups: []string{"apps"}, Resources: []string{"replicasets"}, Verbs: get},
+			rbacv1.PolicyRule{APIGroups: []string{"batch"}, Resources: []string{"jobs"}, Verbs: get})
 	}
 	return rights
 }

@@ -50,7 +50,30 @@ func isImpersonator(sa *corev1.ServiceAccount) bool {
 	return sa.Name == Impersonator || strings.HasPrefix(sa.Name, Impersonator+"-")
 }
 
-// Holders are the accounts with which other control planes hold a member. Known says that this control plane has the
+// ImpersonatorIn returns the account by which this control plane impersonates users in a member, and whether it exists. It is an error
+// that the account has the usual name and is another control plane's: that one decides whom it may impersonate.
+func ImpersonatorIn(accounts []corev1.ServiceAccount, controlPlane string) (Account, bool, error) {
+	own := ImpersonatorOf().Of(controlPlane)
+	var usual *corev1.ServiceAccount
+	for i := range accounts {
+		sa := &accounts[i]
+		if isImpersonator(sa) && sa.Annotations[workv1alpha1.ControlPlaneAnnotation] == controlPlane {
+			return own.Suffixed(strings.TrimPrefix(sa.Name, Impersonator)), true, nil
+		}
+		if sa.Name == Impersonator {
+			usual = sa
+		}
+	}
+	if usual == nil {
+		return own, false, nil
+	}
+	if id := usual.Annotations[workv1alpha1.ControlPlaneAnnotation]; id != "" {
+		return Account{}, false, fmt.Errorf("the ServiceAccount %s/%s in the member belongs to the control plane %s", usual.Namespace, usual.Name, id)
+	}
+	return own, true, nil
+}
+
+// Holders are the accounts with which other control planes hold a member. Known means that this control plane has the
 // cluster already, so that an account of its name without an id is its own.
 func Holders(accounts []corev1.ServiceAccount, cluster, controlPlane string, known bool) []string {
 	var found []string
@@ -66,6 +89,13 @@ func Holders(accounts []corev1.ServiceAccount, cluster, controlPlane string, kno
 		found = append(found, fmt.Sprintf("%s (ServiceAccount %s/%s)", id, sa.Namespace, sa.Name))
 	}
 	return found
+}
+
+// Holds returns whether one of the accounts is that with which a control plane holds a member.
+func Holds(accounts []corev1.ServiceAccount, controlPlane string) bool {
+	return slices.ContainsFunc(accounts, func(sa corev1.ServiceAccount) bool {
+		return !isImpersonator(&sa) && sa.Annotations[workv1alpha1.ControlPlaneAnnotation] == controlPlane
+	})
 }
 
 // suffixOf is what the name of an account for a control plane's own work ends with; false if it is not the account of this
@@ -116,7 +146,7 @@ func (a Account) annotations() map[string]string {
 	return map[string]string{workv1alpha1.ControlPlaneAnnotation: a.controlPlane}
 }
 
-// Named is an account under the name that its token says. Any other token leaves it as it is.
+// Named is an account under the name in its token. Any other token leaves it as it is.
 func (a Account) Named(token []byte) Account {
 	parts := strings.Split(string(token), ".")
 	if len(parts) != 3 {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Life is when a token was issued and when it ends, as it says itself.
+// Life is when a token was issued and when it ends, by its own claims.
 type Life struct {
 	issued, Ends time.Time
 }
@@ -44,7 +44,7 @@ func (l Life) Renewal() time.Time {
 	return l.issued.Add(l.Duration() / 3)
 }
 
-// TokenExpiry is when a token ends, as it says itself; zero if it does not say.
+// TokenExpiry is when a token ends, by its own claims; zero if it has none.
 func TokenExpiry(token []byte) time.Time {
 	l, ok := LifeOf(token)
 	if !ok {

@@ -27,7 +27,7 @@ type Contents struct {
 	Kind       string `json:"kind"`
 	// Objects is their number.
 	Objects int `json:"objects"`
-	// Kept says that the objects stay in the cluster. Objects that were there before the control plane stay in any case.
+	// Kept means that the objects stay in the cluster. Objects that were there before the control plane stay in any case.
 	Kept bool `json:"kept"`
 }
 

@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 )
 
 const (
@@ -70,7 +71,7 @@ type Options struct {
 // to. The second needs the rights of an administrator, once: nothing of it is kept.
 //
 // A cluster that is a member already, under the same name, gets new credentials for the address of the configuration, which
-// becomes the address of the Cluster; otherwise the Cluster is left as it is. It is
+// becomes the address of the Cluster, and is in Push mode afterwards; otherwise the Cluster is left as it is. It is
 // refused if it is a member under another name, or if the name belongs to another cluster.
 func Join(ctx context.Context, hub, member *rest.Config, o Options) error {
 	hubClient, err := newHubClient(hub)
@@ -88,7 +89,7 @@ func Join(ctx context.Context, hub, member *rest.Config, o Options) error {
 
 func newHubClient(hub *rest.Config) (client.Client, error) {
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, clusterv1alpha1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, clusterv1alpha1.AddToScheme, workv1alpha2.AddToScheme} {
 		if err := add(scheme); err != nil {
 			return nil, fmt.Errorf("building the scheme: %w", err)
 		}
@@ -237,7 +238,17 @@ func (j *Joiner) readmit(ctx context.Context, cluster *clusterv1alpha1.Cluster, 
 			return err
 		}
 	}
-	return j.writeSecrets(ctx, tokens, cluster, cluster)
+	if err := j.writeSecrets(ctx, tokens, cluster, cluster); err != nil || cluster.Spec.SyncMode == clusterv1alpha1.Push {
+		return err
+	}
+	// Only now is everything there that the control plane needs to serve the cluster itself.
+	before = cluster.DeepCopy()
+	cluster.Spec.SyncMode = clusterv1alpha1.Push
+	if _, err := hubclient.PatchLocked(ctx, j.Hub, before, cluster, client.FieldOwner(memberaccount.FieldManager)); err != nil {
+		return fmt.Errorf("changing the mode of cluster %q: %w", cluster.Name, err)
+	}
+	j.notice(fmt.Sprintf("cluster %s was in Pull mode and is in Push mode from now on; its agent ends", cluster.Name))
+	return nil
 }
 
 func (j *Joiner) notice(message string) {
@@ -261,8 +272,6 @@ func (j *Joiner) refuseDuplicates(ctx context.Context, id string) (*clusterv1alp
 		case c.Name != j.Options.Name:
 		case c.Spec.ID != id:
 			return nil, fmt.Errorf("the name %q belongs to another cluster (id %q)", c.Name, c.Spec.ID)
-		case c.Spec.SyncMode != clusterv1alpha1.Push:
-			return nil, fmt.Errorf("cluster %q is a member already, in %s mode", c.Name, c.Spec.SyncMode)
 		case c.DeletionTimestamp != nil:
 			return nil, fmt.Errorf("cluster %q is just being removed; wait until it is gone", c.Name)
 		default:
@@ -489,16 +498,7 @@ func (j *Joiner) share(ctx context.Context, known bool) (string, error) {
 		return "", err
 	}
 	j.controlPlane = id
-	accounts, err := memberaccount.AccountsIn(ctx, j.Member)
-	if err != nil {
-		return "", err
-	}
-	others := memberaccount.Holders(accounts, j.Options.Name, id, known)
-	if len(others) > 0 && !j.Options.Share {
-		return "", fmt.Errorf("the cluster is a member of another control plane: %s; --share joins it all the same, and each control plane keeps its own objects",
-			strings.Join(others, ", "))
-	}
-	return memberaccount.Suffix(accounts, j.Options.Name, id, len(others) > 0), nil
+	return Holding{Cluster: j.Options.Name, ControlPlane: id, Known: known, Share: j.Options.Share}.Suffix(ctx, j.Member)
 }
 
 // StampSecret notes on a Secret for which address and trust its credential was issued.

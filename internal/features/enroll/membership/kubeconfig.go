@@ -1,6 +1,7 @@
 package membership
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -8,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 )
@@ -18,6 +20,8 @@ type Access struct {
 	Config *rest.Config
 	// ProxyURL is the proxy that the file names for the cluster; empty for none.
 	ProxyURL string
+	// Namespace is that of the context.
+	Namespace string
 }
 
 // LoadAccess reads the kubeconfig file at path and picks a context, the file's current one if none is named. Errors are
@@ -55,7 +59,7 @@ func LoadAccess(path, context string) (Access, error) {
 	if err := rest.LoadTLSFiles(cfg); err != nil {
 		return Access{}, fmt.Errorf("context %q of kubeconfig %s: %s", context, path, oneLine(err))
 	}
-	access := Access{Config: cfg}
+	access := Access{Config: cfg, Namespace: cmp.Or(chosen.Namespace, metav1.NamespaceDefault)}
 	if cluster := config.Clusters[chosen.Cluster]; cluster != nil {
 		access.ProxyURL = cluster.ProxyURL
 	}

@@ -32,16 +32,18 @@ const (
 type UnjoinOptions struct {
 	// Name is the name of the Cluster. Required.
 	Name string
+	// SyncMode is the mode that the Cluster must have; empty means any.
+	SyncMode clusterv1alpha1.ClusterSyncMode
 	// Wait is how long to wait until the Cluster, its Works and their objects are gone. Default DefaultUnjoinWait.
 	Wait time.Duration
 	// Force lets go, after Wait, of a cluster that cannot be cleaned up: what is in it stays.
 	Force bool
-	// Objects says what happens to the objects in the cluster. The zero value is refused while there are any: what was
+	// Objects describes what happens to the objects in the cluster. The zero value is refused while there are any: what was
 	// deleted does not come back, and what was kept by mistake has to be found and deleted by hand.
 	Objects ObjectsChoice
 }
 
-// ObjectsChoice says what happens to the objects in a cluster that is removed.
+// ObjectsChoice describes what happens to the objects in a cluster that is removed.
 type ObjectsChoice string
 
 // The choices.
@@ -109,6 +111,9 @@ func (u *Unjoiner) cluster(ctx context.Context) (*clusterv1alpha1.Cluster, error
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading cluster %q: %w", u.Options.Name, err)
+	}
+	if mode := u.Options.SyncMode; mode != "" && cluster.Spec.SyncMode != mode {
+		return nil, fmt.Errorf("cluster %q is in %s mode, and has no agent: use unjoin", u.Options.Name, cluster.Spec.SyncMode)
 	}
 	return cluster, nil
 }

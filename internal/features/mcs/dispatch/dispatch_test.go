@@ -244,7 +244,7 @@ func TestAwayForTooLong(t *testing.T) {
 		provider.Status.Conditions = []metav1.Condition{{
 			Type: clusterv1alpha1.ClusterConditionReady, Status: status, LastTransitionTime: metav1.NewTime(h.clock.Now()),
 		}}
-		if err := h.Client.Update(t.Context(), provider); err != nil {
+		if err := h.Client.Status().Update(t.Context(), provider); err != nil {
 			t.Fatal(err)
 		}
 	}

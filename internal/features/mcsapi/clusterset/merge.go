@@ -40,7 +40,7 @@ type Service struct {
 // Conflict is a property in which exports differ.
 type Conflict struct {
 	Reason multiclusterv1beta1.ConflictReason
-	// Message says what is in contention, which cluster is followed and why.
+	// Message describes what is in contention, which cluster wins and why.
 	Message string
 }
 
@@ -66,6 +66,7 @@ func (s Service) Messages() string {
 func Merge(exports []Export) Service {
 	exports = slices.Clone(exports)
 	slices.SortFunc(exports, func(a, b Export) int {
+		// By the clocks of the members, as the specification of ServiceExports has it: one that is off decides a conflict, and nothing else.
 		return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.Cluster, b.Cluster))
 	})
 	oldest := exports[0]
@@ -129,7 +130,7 @@ func conflicts(exports []Export) []Conflict {
 	return found
 }
 
-// decision says what becomes of a property in contention.
+// decision describes what becomes of a property in contention.
 func decision(reason multiclusterv1beta1.ConflictReason, followed, oldest string) string {
 	if reason == multiclusterv1beta1.PortConflict {
 		return fmt.Sprintf("using those of all clusters, and where two have one name or number that of the oldest export, which is in cluster %s", oldest)
@@ -144,7 +145,7 @@ func ports(exports []Export) []multiclusterv1beta1.ServicePort {
 		number   int32
 	}
 	names, places := map[string]bool{}, map[place]bool{}
-	union := []multiclusterv1beta1.ServicePort{} // the API wants a list, if an empty one
+	union := []multiclusterv1beta1.ServicePort{} // the API requires a list, if an empty one
 	for _, e := range exports {
 		for _, p := range portsOf(e) {
 			at := place{p.Protocol, p.Port}

@@ -115,6 +115,10 @@ func (i *importer) readRecord(ctx context.Context, key types.NamespacedName) (re
 	if err != nil {
 		return recorded{}, reconcile.TerminalError(err)
 	}
+	// The agent of a member writes its records. Its endpoints are not added to another Service than the exported one.
+	if client.ObjectKeyFromObject(slice) != endpointslices.SliceOf(record) || slice.Namespace != s.key.Namespace || slice.Labels[discoveryv1.LabelServiceName] != s.key.Name {
+		return recorded{}, nil
+	}
 	names := endpointslices.Names(s.registered)
 	expired, left := i.clusters.Expired(s.registered, from)
 	return recorded{set: s, slice: slice, left: left, transfer: transfer{

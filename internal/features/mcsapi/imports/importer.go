@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -117,11 +118,26 @@ func (i *importer) Reconcile(ctx context.Context, request reconcile.Request) (re
 		return reconcile.Result{}, err
 	}
 	err = errors.Join(i.writeWorks(ctx, s), i.writeVerdict(ctx, s), i.writeOnHub(ctx, s), i.writeDerivedOnHub(ctx, s))
-	if meta, there := i.templates.Meta(importRef(s.key)); err == nil && there && s.specOnHub() != nil {
-		i.events.Publish(events.Success(events.Reference(importKind, meta), events.SyncDerivedServiceSucceed,
-			fmt.Sprintf("Service %s is derived from the import", networkingv1alpha1.DerivedServiceName(s.key.Name))))
+	if meta, there := i.templates.Meta(importRef(s.key)); there && s.specOnHub() != nil && !apierrors.IsConflict(err) {
+		i.events.Publish(i.derivedEvent(events.Reference(importKind, meta), s.key, err))
 	}
 	return reconcile.Result{}, err
+}
+
+// derivedEvent is whether the Service of an import could be derived. Err is what failed on the control plane.
+func (i *importer) derivedEvent(about corev1.ObjectReference, key types.NamespacedName, err error) events.Event {
+	name := networkingv1alpha1.DerivedServiceName(key.Name)
+	theirs, exists := i.templates.Meta(hubstore.Ref{GroupVersionKind: serviceKind, Namespace: key.Namespace, Name: name})
+	switch {
+	case err != nil:
+		return events.Warning(about, events.SyncDerivedServiceFailed, err.Error())
+	case len(name) > validation.DNS1035LabelMaxLength:
+		return events.Warning(about, events.SyncDerivedServiceFailed, fmt.Sprintf("the name %s is too long for a Service", name))
+	case exists && !isOnHub(theirs.Labels):
+		return events.Warning(about, events.SyncDerivedServiceFailed, fmt.Sprintf("a Service %s exists that is not derived from the import", name))
+	default:
+		return events.Success(about, events.SyncDerivedServiceSucceed, fmt.Sprintf("Service %s is derived from the import", name))
+	}
 }
 
 // read reads everything about a service.

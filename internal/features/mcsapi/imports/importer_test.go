@@ -141,8 +141,8 @@ func TestImportsGoWithTheLastExport(t *testing.T) {
 	}
 }
 
-// TestRecordsTellTheVerdict: every export learns of a conflict, and of clusters that cannot import.
-func TestRecordsTellTheVerdict(t *testing.T) {
+// TestVerdictsComeFromRecords: every export learns of a conflict, and of clusters that cannot import.
+func TestVerdictsComeFromRecords(t *testing.T) {
 	a, b := recordIn("a", 0), recordIn("b", 1, noAddress)
 	h, i := importing(t, []string{"a"}, nil, a, b, registeredCluster("a"), registeredCluster("b"))
 	i.turn(t, h)
@@ -369,6 +369,39 @@ func TestDerivedServiceOnHub(t *testing.T) {
 	if writes, _ := turn(); writes != 0 {
 		t.Error("the Service of a user was changed")
 	}
+}
+
+// TestWhetherAServiceIsDerivedIsAnEvent has imports whose Service can be derived, and whose cannot.
+func TestWhetherAServiceIsDerivedIsAnEvent(t *testing.T) {
+	for name, tc := range map[string]struct {
+		key    types.NamespacedName
+		theirs *metav1.PartialObjectMetadata
+		err    error
+		want   string
+	}{
+		"Derived":  {webKey, nil, nil, events.SyncDerivedServiceSucceed},
+		"Ours":     {webKey, &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Labels: OnHub()}}, nil, events.SyncDerivedServiceSucceed},
+		"Theirs":   {webKey, &metav1.PartialObjectMetadata{}, nil, events.SyncDerivedServiceFailed},
+		"LongName": {types.NamespacedName{Namespace: "shop", Name: strings.Repeat("a", 60)}, nil, nil, events.SyncDerivedServiceFailed},
+		"Refused":  {webKey, nil, errors.ErrUnsupported, events.SyncDerivedServiceFailed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			i := &importer{templates: &oneObject{object: tc.theirs}}
+			if got := i.derivedEvent(corev1.ObjectReference{}, tc.key, tc.err); got.Reason != tc.want {
+				t.Errorf("the event is %v, want %s", got, tc.want)
+			}
+		})
+	}
+}
+
+// oneObject is a control plane with one object of any name.
+type oneObject struct {
+	noTemplates
+	object *metav1.PartialObjectMetadata
+}
+
+func (o *oneObject) Meta(hubstore.Ref) (*metav1.PartialObjectMetadata, bool) {
+	return o.object, o.object != nil
 }
 
 func TestDefinitionsGoToEveryCluster(t *testing.T) {

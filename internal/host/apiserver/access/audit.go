@@ -7,7 +7,7 @@ import (
 
 	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
 
-	"github.com/flagship-k8s/flagship/internal/host/apiserver/pki"
+	"github.com/flagship-k8s/flagship/internal/knowledge/atomicfile"
 )
 
 const (
@@ -24,7 +24,7 @@ const (
 // NoAuditLog as Audit.LogPath keeps no audit log.
 const NoAuditLog = "none"
 
-// Audit says what is recorded of requests to a hub, and where.
+// Audit configures what is recorded of requests to a hub, and where.
 type Audit struct {
 	// PolicyFile is the path of an audit policy; empty means the built-in one, which records the metadata of writes that users
 	// make, and of every request that goes through a Cluster's proxy.
@@ -90,7 +90,7 @@ func (a Audit) Apply(o *options.ServerRunOptions, dataDir string) error {
 	o.Audit.PolicyFile = a.PolicyFile
 	if o.Audit.PolicyFile == "" {
 		o.Audit.PolicyFile = filepath.Join(dataDir, auditPolicyFile)
-		if err := pki.WriteFile(o.Audit.PolicyFile, []byte(auditPolicy), 0o600); err != nil {
+		if err := atomicfile.Write(o.Audit.PolicyFile, []byte(auditPolicy), 0o600); err != nil {
 			return fmt.Errorf("writing the audit policy: %w", err)
 		}
 	}

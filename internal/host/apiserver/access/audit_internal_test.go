@@ -1,6 +1,7 @@
 package access
 
 import (
+	"strings"
 	"testing"
 
 	"k8s.io/apiserver/pkg/audit/policy"
@@ -63,7 +64,9 @@ func TestAuthenticationConfig(t *testing.T) {
 		reason, given, want string
 		fails               bool
 	}{
-		"None":      {"without one, anonymous users see the health", "", health + "kind: AuthenticationConfiguration\n", false},
+		"None": {"without one, anonymous users see the health", "", health + "kind: AuthenticationConfiguration\n", false},
+		"Tokens": {"karmadactl reads cluster-info, if there are bootstrap tokens", "",
+			strings.Replace(health, "  enabled", "  - path: /api/v1/namespaces/kube-public/configmaps/cluster-info\n  enabled", 1) + "kind: AuthenticationConfiguration\n", false},
 		"Issuers":   {"issuers are added to that", head + issuers, health + "jwt:\n- claimMappings:\n    username:\n      claim: sub\n      prefix: 'oidc:'\n  issuer:\n    audiences:\n    - hub\n    url: https://issuer\nkind: AuthenticationConfiguration\n", false},
 		"Anonymous": {"what it says of anonymous users counts", head + "anonymous: {enabled: false}\n", "anonymous:\n  enabled: false\napiVersion: apiserver.config.k8s.io/v1\nkind: AuthenticationConfiguration\n", false},
 		"OtherKind": {"another kind is refused", "apiVersion: v1\nkind: ConfigMap\n", "", true},
@@ -71,7 +74,7 @@ func TestAuthenticationConfig(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			got, err := authenticationConfig([]byte(tc.given))
+			got, err := authenticationConfig([]byte(tc.given), name == "Tokens")
 			if (err != nil) != tc.fails || string(got) != tc.want {
 				t.Errorf("%s: %v, got\n%s\nwant\n%s", tc.reason, err, got, tc.want)
 			}

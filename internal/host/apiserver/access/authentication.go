@@ -9,13 +9,15 @@ import (
 	"path/filepath"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apiserverv1 "k8s.io/apiserver/pkg/apis/apiserver/v1"
+	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
 	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/yaml"
 
-	"github.com/flagship-k8s/flagship/internal/host/apiserver/pki"
+	"github.com/flagship-k8s/flagship/internal/knowledge/atomicfile"
 )
 
 const (
@@ -25,7 +27,7 @@ const (
 	authenticationPeriod = 10 * time.Second
 )
 
-// Authentication says who else is known to a hub, besides holders of its certificates and service accounts, and who else
+// Authentication configures who else is accepted by a hub, besides holders of its certificates and service accounts, and who else
 // decides what they may do.
 type Authentication struct {
 	// ConfigFile is the path of an AuthenticationConfiguration: issuers of JWTs (OIDC), and what anonymous users may reach. It is
@@ -40,19 +42,27 @@ type Authentication struct {
 	BootstrapTokens bool
 }
 
-// healthPaths are what anonymous users may reach unless a configuration says something else: they see whether the server
-// lives. Everywhere else they get 401.
-func healthPaths() map[string]any {
+// clusterInfoPath is the ConfigMap from which a client that has a bootstrap token, such as karmadactl, learns the certificate authority
+// of the server. It is signed with the token.
+const clusterInfoPath = "/api/v1/namespaces/" + metav1.NamespacePublic + "/configmaps/" + bootstrapapi.ConfigMapClusterInfo
+
+// publicPaths are what anonymous users may reach unless a configuration names others: whether the server is healthy. Everywhere
+// else they get 401.
+func publicPaths(bootstrapTokens bool) map[string]any {
 	var conditions []any
-	for _, path := range []string{"/livez", "/readyz", "/healthz"} {
+	paths := []string{"/livez", "/readyz", "/healthz"}
+	if bootstrapTokens {
+		paths = append(paths, clusterInfoPath)
+	}
+	for _, path := range paths {
 		conditions = append(conditions, map[string]any{"path": path})
 	}
 	return map[string]any{"enabled": true, "conditions": conditions}
 }
 
-// authenticationConfig is an AuthenticationConfiguration, as YAML, with what a server needs besides what the given one says.
-// Empty is one that says nothing.
-func authenticationConfig(given []byte) ([]byte, error) {
+// authenticationConfig is an AuthenticationConfiguration, as YAML, with what a server needs besides what the given one has.
+// Empty is one without any content.
+func authenticationConfig(given []byte, bootstrapTokens bool) ([]byte, error) {
 	config := map[string]any{"apiVersion": apiserverv1.SchemeGroupVersion.String(), "kind": "AuthenticationConfiguration"}
 	if len(bytes.TrimSpace(given)) > 0 {
 		config = map[string]any{}
@@ -64,7 +74,7 @@ func authenticationConfig(given []byte) ([]byte, error) {
 		}
 	}
 	if config["anonymous"] == nil {
-		config["anonymous"] = healthPaths()
+		config["anonymous"] = publicPaths(bootstrapTokens)
 	}
 	text, err := yaml.Marshal(config)
 	if err != nil {
@@ -82,7 +92,7 @@ func (a Authentication) write(dataDir string) error {
 			return fmt.Errorf("reading the authentication configuration: %w", err)
 		}
 	}
-	text, err := authenticationConfig(given)
+	text, err := authenticationConfig(given, a.BootstrapTokens)
 	if err != nil {
 		return err
 	}
@@ -90,7 +100,7 @@ func (a Authentication) write(dataDir string) error {
 	if present, err := os.ReadFile(file); err == nil && bytes.Equal(present, text) {
 		return nil
 	}
-	if err := pki.WriteFile(file, text, 0o600); err != nil {
+	if err := atomicfile.Write(file, text, 0o600); err != nil {
 		return fmt.Errorf("writing the authentication configuration: %w", err)
 	}
 	return nil

@@ -49,7 +49,7 @@ func newEventRateLimit() (*eventRateLimit, error) {
 	return &eventRateLimit{limit}, nil
 }
 
-// Validate refuses an Event when its namespace or its user has written too many. The answer says when to try again.
+// Validate refuses an Event when its namespace or its user has written too many. The answer has the time after which to try again.
 func (l *eventRateLimit) Validate(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
 	if a.GetKind().Kind != "Event" || slices.Contains(a.GetUserInfo().GetGroups(), user.SystemPrivilegedGroup) {
 		return nil

@@ -26,7 +26,7 @@ import (
 const (
 	// namespaceResync looks again at namespaces that are being deleted.
 	namespaceResync = 5 * time.Minute
-	// certificateLife is how long a signed client certificate lives unless its request wants less.
+	// certificateLife is how long a signed client certificate is valid unless its request is for less.
 	certificateLife = 365 * 24 * time.Hour
 	// Workers per controller: these loops have little to do.
 	namespaceWorkers = 5

@@ -216,7 +216,7 @@ func (s *served) ServerPreferredResources() ([]*metav1.APIResourceList, error) {
 	return filtered, nil
 }
 
-// keep remembers an answer. Lists that were filtered for an earlier generation are not kept.
+// keep caches an answer. Lists that were filtered for an earlier generation are not kept.
 func (s *served) keep(lists, filtered []*metav1.APIResourceList, generation int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -24,7 +24,7 @@ type podKey struct {
 	uid types.UID
 }
 
-// pods ends the deletion of pods. A pod that names a node stays, after it is deleted, until the kubelet of that node says
+// pods ends the deletion of pods. A pod that names a node stays, after it is deleted, until the kubelet of that node reports
 // that its containers have ended. On the hub a pod is a template: there is neither a kubelet nor a container.
 func (b *builder) pods(context.Context) error {
 	const name = "pod-deletion-controller"

@@ -36,7 +36,7 @@ func (e everything) ServerPreferredNamespacedResources() ([]*metav1.APIResourceL
 }
 
 // withApart adds to the lists what they lack. Like upstream's discovery it keeps what was found when something was
-// not, and says in its error which group versions are missing.
+// not, and names in its error which group versions are missing.
 func (e everything) withApart(lists []*metav1.APIResourceList, err error, wanted func(metav1.APIResource) bool) ([]*metav1.APIResourceList, error) {
 	if len(lists) == 0 {
 		return lists, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"net/url"
 	"reflect"
 	"sync"
 
@@ -13,6 +14,7 @@ import (
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/dial"
+	"github.com/flagship-k8s/flagship/internal/clients/tunnel"
 )
 
 // ClusterReader returns a Cluster, or an API error.
@@ -27,6 +29,7 @@ type Dialer struct {
 	readCluster ClusterReader
 	readSecret  SecretReader
 	rules       dial.Rules
+	tunnels     *tunnel.Tunnels // nil for none
 
 	mu    sync.Mutex
 	known map[string]connection
@@ -38,9 +41,9 @@ type connection struct {
 	way  *dial.Way
 }
 
-// NewDialer makes a Dialer.
-func NewDialer(cluster ClusterReader, secret SecretReader, rules dial.Rules) *Dialer {
-	return &Dialer{readCluster: cluster, readSecret: secret, rules: rules, known: map[string]connection{}}
+// NewDialer makes a Dialer. Nil tunnels are none.
+func NewDialer(cluster ClusterReader, secret SecretReader, rules dial.Rules, tunnels *tunnel.Tunnels) *Dialer {
+	return &Dialer{readCluster: cluster, readSecret: secret, rules: rules, tunnels: tunnels, known: map[string]connection{}}
 }
 
 // Dial finds the endpoint of a cluster. Its error is an API status for the user.
@@ -53,6 +56,15 @@ func (d *Dialer) Dial(ctx context.Context, name string) (Endpoint, error) {
 		return Endpoint{}, err
 	}
 	spec := &cluster.Spec
+	if spec.SyncMode == clusterv1alpha1.Pull {
+		if location, transport := d.tunnel(cluster); transport != nil {
+			return Endpoint{URL: location, Transport: transport}, nil
+		}
+		// Agents of Karmada open no tunnel, and may report an address and credentials instead.
+		if spec.APIEndpoint == "" || spec.ImpersonatorSecretRef == nil {
+			return Endpoint{}, noTunnel(cluster)
+		}
+	}
 	if spec.APIEndpoint == "" {
 		return Endpoint{}, apierrors.NewServiceUnavailable(fmt.Sprintf("cluster %q has no spec.apiEndpoint", name))
 	}
@@ -73,6 +85,20 @@ func (d *Dialer) Dial(ctx context.Context, name string) (Endpoint, error) {
 		return Endpoint{}, apierrors.NewServiceUnavailable(fmt.Sprintf("cluster %q: %v", name, err))
 	}
 	return Endpoint{URL: way.URL, Transport: verified{way, main.identity(spec.ID)}, Token: token}, nil
+}
+
+func (d *Dialer) tunnel(cluster *clusterv1alpha1.Cluster) (*url.URL, *http.Transport) {
+	if d.tunnels == nil {
+		return nil, nil
+	}
+	return d.tunnels.Member(cluster.Name, cluster.UID)
+}
+
+// noTunnel is the answer for a member that cannot be reached because its agent has not opened a tunnel.
+func noTunnel(cluster *clusterv1alpha1.Cluster) error {
+	return apierrors.NewServiceUnavailable(fmt.Sprintf("cluster %[1]q is in Pull mode and its agent has no tunnel to this server: "+
+		"check that the agent runs, by \"kubectl get cluster %[1]s\" and its /readyz, and that nothing between the two refuses to upgrade connections; "+
+		"of several servers of this control plane, only one has the tunnel: send the request to that one", cluster.Name))
 }
 
 // verified is a transport that checks who answers before it sends a request on a new connection.

@@ -84,7 +84,7 @@ func (f *fleet) dialer() *clusters.Dialer {
 				secret.Data[key] = []byte(value)
 			}
 			return secret, nil
-		}, dial.Rules{AllowLoopback: !f.remote})
+		}, dial.Rules{AllowLoopback: !f.remote}, nil)
 }
 
 func member(t *testing.T) *httptest.Server {
@@ -181,11 +181,12 @@ func connector(t *testing.T, refuse bool) (*httptest.Server, *[]string) {
 			return
 		}
 		w.WriteHeader(http.StatusOK)
-		conn, _, err := http.NewResponseController(w).Hijack()
+		// The client may have sent its first byte already, which is in the buffer then.
+		conn, received, err := http.NewResponseController(w).Hijack()
 		if err != nil {
 			return
 		}
-		go func() { _, _ = io.Copy(upstream, conn); _ = upstream.Close() }()
+		go func() { _, _ = io.Copy(upstream, received); _ = upstream.Close() }()
 		_, _ = io.Copy(conn, upstream)
 		_ = conn.Close()
 	}))

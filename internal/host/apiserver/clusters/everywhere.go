@@ -266,7 +266,7 @@ func noneAnswered(resource schema.GroupResource, name string, results []found) e
 	return apierrors.NewServiceUnavailable("no cluster has an answer: " + strings.Join(messages, "; "))
 }
 
-// merge makes one list. It has no resourceVersion, since that of one member says nothing to another.
+// merge makes one list. It has no resourceVersion, since that of one member has no meaning in another.
 func merge(answered []found) (*unstructured.UnstructuredList, error) {
 	list := &unstructured.UnstructuredList{Items: []unstructured.Unstructured{}}
 	list.SetAPIVersion(answered[0].list.GetAPIVersion())

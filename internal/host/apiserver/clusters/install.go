@@ -8,9 +8,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
-	openapinamer "k8s.io/apiserver/pkg/endpoints/openapi"
 	"k8s.io/apiserver/pkg/registry/rest"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/client-go/informers"
@@ -19,6 +17,7 @@ import (
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/dial"
+	"github.com/flagship-k8s/flagship/internal/clients/tunnel"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/native"
 	"github.com/flagship-k8s/flagship/internal/knowledge/impersonate"
 )
@@ -28,9 +27,9 @@ type Endpoint struct {
 	// URL is the server, with a path prefix if it has one.
 	URL *url.URL
 	// Transport verifies the server and adds no credential. Requests that upgrade their connection
-	// need an *http.Transport, or a wrapper that upstream knows how to unwrap.
+	// need an *http.Transport, or a wrapper that upstream can unwrap.
 	Transport http.RoundTripper
-	// Token is the bearer token of an account that may impersonate.
+	// Token is the bearer token of an account that may impersonate; empty for an agent, which has its own.
 	Token string
 }
 
@@ -39,11 +38,13 @@ type Options struct {
 	native.Host
 	// Secret reads a Secret as the control plane itself.
 	Secret SecretReader
-	// Rules say which addresses of members are connected to.
+	// Rules are which addresses of members are connected to.
 	Rules dial.Rules
+	// Tunnels are those that agents open; nil refuses them.
+	Tunnels *tunnel.Tunnels
 }
 
-// New builds the server of the group; it hands what it does not know to next.
+// New builds the server of the group; it delegates requests for others to next.
 func New(o Options, next genericapiserver.DelegationTarget) (*genericapiserver.GenericAPIServer, error) {
 	config := o.Config
 	scheme, err := newScheme()
@@ -54,13 +55,9 @@ func New(o Options, next genericapiserver.DelegationTarget) (*genericapiserver.G
 	if err := configure(&config, o.Host, codecs); err != nil {
 		return nil, err
 	}
-	recommended := &genericapiserver.RecommendedConfig{Config: config, SharedInformerFactory: o.Informers}
-	completed := recommended.Complete()
-	// The aggregator in front lists all groups.
-	completed.EnableDiscovery = false
-	server, err := completed.New("cluster-apiserver", next)
+	server, err := o.Server("cluster-apiserver", config, next)
 	if err != nil {
-		return nil, fmt.Errorf("building the cluster server: %w", err)
+		return nil, err
 	}
 
 	store, status, err := newStorage(scheme, config.RESTOptionsGetter, o.Secret, o.Rules)
@@ -72,8 +69,12 @@ func New(o Options, next genericapiserver.DelegationTarget) (*genericapiserver.G
 		clusterv1alpha1.ResourcePluralCluster:             store,
 		clusterv1alpha1.ResourcePluralCluster + "/status": status,
 		clusterv1alpha1.ResourcePluralCluster + "/proxy": &proxyREST{
-			dial: NewDialer(store.cluster, o.Secret, o.Rules), holders: holders(o.Informers), authorizer: config.Authorization.Authorizer, names: store.names,
+			dial: NewDialer(store.cluster, o.Secret, o.Rules, o.Tunnels), holders: holders(o.Informers), authorizer: config.Authorization.Authorizer, names: store.names,
 		},
+	}
+	if o.Tunnels != nil {
+		group.VersionedResourcesStorageMap[clusterv1alpha1.GroupVersion.Version][clusterv1alpha1.ResourcePluralCluster+"/"+clusterv1alpha1.TunnelSubresource] =
+			&tunnelREST{tunnels: o.Tunnels, cached: store.cached}
 	}
 	if err := server.InstallAPIGroup(&group); err != nil {
 		return nil, fmt.Errorf("installing the cluster group: %w", err)
@@ -105,18 +106,8 @@ func configure(config *genericapiserver.Config, host native.Host, codecs seriali
 	if err != nil {
 		return fmt.Errorf("registering cluster kinds: %w", err)
 	}
-	namer := openapinamer.NewDefinitionNamer(wire)
-	config.OpenAPIConfig = genericapiserver.DefaultOpenAPIConfig(native.Definitions(host.Definitions, ours), namer)
-	config.OpenAPIConfig.Info.Title = "Clusters"
-	config.OpenAPIV3Config = genericapiserver.DefaultOpenAPIV3Config(native.Definitions(host.Definitions, ours), namer)
-	config.OpenAPIV3Config.Info.Title = "Clusters"
-	// Hooks are the server's they were added to.
-	config.PostStartHooks = map[string]genericapiserver.PostStartHookConfigEntry{}
-
-	gv, etcd := clusterv1alpha1.GroupVersion, host.Etcd
-	etcd.StorageConfig.Codec = codecs.LegacyCodec(gv)
-	etcd.StorageConfig.EncodeVersioner = runtime.NewMultiGroupVersioner(gv, schema.GroupKind{Group: gv.Group})
-	config.RESTOptionsGetter, err = host.Store(etcd, *config)
+	host.Describe(config, "Clusters", wire, ours, ours)
+	config.RESTOptionsGetter, err = host.Store(clusterv1alpha1.GroupVersion, codecs.LegacyCodec(clusterv1alpha1.GroupVersion), *config)
 	return err
 }
 

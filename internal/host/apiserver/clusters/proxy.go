@@ -12,7 +12,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
-	utilproxy "k8s.io/apimachinery/pkg/util/proxy"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/endpoints/request"
@@ -20,6 +19,7 @@ import (
 	"k8s.io/streaming/pkg/httpstream"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/clients/dial"
 	"github.com/flagship-k8s/flagship/internal/knowledge/impersonate"
 )
 
@@ -112,24 +112,17 @@ func (f *forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	forwarded.Header = utilnet.CloneHeader(r.Header)
 	actAs(forwarded.Header, f.who, f.endpoint.Token)
 
-	upgrade := httpstream.IsUpgradeRequest(forwarded)
-	if checked, ok := f.endpoint.Transport.(verified); ok && upgrade {
+	if checked, ok := f.endpoint.Transport.(verified); ok && httpstream.IsUpgradeRequest(forwarded) {
 		// It gets a connection of its own, past the transport's.
 		if err := checked.check(r.Context()); err != nil {
 			failure{f}.Error(err)
 			return
 		}
 	}
-	handler := utilproxy.NewUpgradeAwareHandler(&location, f.endpoint.Transport, false,
-		upgrade, utilproxy.NewErrorResponder(failure{f}))
-	handler.UpgradeTransport = utilproxy.NewUpgradeRequestRoundTripper(f.endpoint.Transport, utilproxy.MirrorRequest)
-	// A member must not send our credential elsewhere.
-	handler.RejectForwardingRedirects = true
-	handler.UseLocationHost = true
-	handler.ServeHTTP(w, forwarded)
+	dial.Forward(w, forwarded, &location, f.endpoint.Transport, failure{f})
 }
 
-// failure turns trouble on the way to a member into an API status.
+// failure turns a failed request to a member into an API status.
 type failure struct{ *forwarder }
 
 // Error answers 503 for a member that could not be reached.
@@ -143,7 +136,7 @@ func (f failure) Error(err error) {
 	f.responder.Error(err)
 }
 
-// actAs makes header a request of the account behind token, on behalf of who.
+// actAs makes header a request of the account behind token, for the user. Without a token the agent of the member adds its own.
 func actAs(header http.Header, who impersonate.Identity, token string) {
 	for name := range header {
 		lower := strings.ToLower(name)
@@ -151,8 +144,12 @@ func actAs(header http.Header, who impersonate.Identity, token string) {
 			header.Del(name)
 		}
 	}
-	header.Del("Cookie")
-	header.Set("Authorization", "Bearer "+token)
+	for _, name := range []string{"Authorization", "Cookie", "Proxy-Authorization"} {
+		header.Del(name)
+	}
+	if token != "" {
+		header.Set("Authorization", "Bearer "+token)
+	}
 	header.Set(authenticationv1.ImpersonateUserHeader, who.User)
 	for _, group := range who.Groups {
 		header.Add(authenticationv1.ImpersonateGroupHeader, group)

@@ -30,7 +30,7 @@ func (ProxyOptions) OpenAPIModelName() string {
 	return "io.karmada.cluster.v1alpha1.ClusterProxyOptions"
 }
 
-// newScheme knows the kinds as they are on the wire, and again as the internal version that upstream's
+// newScheme has the kinds as they are on the wire, and again as the internal version that upstream's
 // handlers convert to: with one version there is nothing to convert.
 func newScheme() (*runtime.Scheme, error) {
 	scheme, err := NewWireScheme()
@@ -43,7 +43,7 @@ func newScheme() (*runtime.Scheme, error) {
 	return scheme, nil
 }
 
-// NewWireScheme knows the kinds as they are on the wire.
+// NewWireScheme has the kinds as they are on the wire.
 func NewWireScheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
 	if err := clusterv1alpha1.AddToScheme(scheme); err != nil {

@@ -34,7 +34,16 @@ func (clusterREST) Categories() []string { return []string{"karmada-io"} }
 
 // cluster reads one cluster from storage.
 func (r clusterREST) cluster(ctx context.Context, name string) (*clusterv1alpha1.Cluster, error) {
-	object, err := r.Get(ctx, name, &metav1.GetOptions{})
+	return r.get(ctx, name, "")
+}
+
+// cached reads one cluster from the watch cache.
+func (r clusterREST) cached(ctx context.Context, name string) (*clusterv1alpha1.Cluster, error) {
+	return r.get(ctx, name, "0")
+}
+
+func (r clusterREST) get(ctx context.Context, name, resourceVersion string) (*clusterv1alpha1.Cluster, error) {
+	object, err := r.Get(ctx, name, &metav1.GetOptions{ResourceVersion: resourceVersion})
 	if err != nil {
 		return nil, err
 	}

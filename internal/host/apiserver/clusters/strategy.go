@@ -3,14 +3,14 @@ package clusters
 import (
 	"context"
 	"net/url"
-	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/storage/names"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
@@ -40,7 +40,7 @@ func (specStrategy) AllowCreateOnUpdate(context.Context) bool { return false }
 // AllowUnconditionalUpdate is true, as for built-in kinds: a PUT without resourceVersion overwrites.
 func (specStrategy) AllowUnconditionalUpdate(context.Context) bool { return true }
 
-// GetResetFields says what a write to the main resource leaves alone.
+// GetResetFields returns the fields that a write to the main resource does not change.
 func (specStrategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
 	return resets("status")
 }
@@ -110,46 +110,48 @@ func (s specStrategy) validateAddresses(cluster, old *clusterv1alpha1.Cluster) f
 // WarningsOnCreate warns of what is legal and unwise.
 func (specStrategy) WarningsOnCreate(_ context.Context, object runtime.Object) []string {
 	cluster := object.(*clusterv1alpha1.Cluster)
-	warnings := inactiveTaints(cluster, nil)
+	var warnings []string
 	if cluster.Spec.InsecureSkipTLSVerification {
 		warnings = append(warnings, "spec.insecureSkipTLSVerification: credentials are sent to whoever answers at spec.apiEndpoint")
 	}
 	return warnings
 }
 
-// WarningsOnUpdate warns of what nothing acts on, if it is new; the other warnings came when the cluster was created.
-func (specStrategy) WarningsOnUpdate(_ context.Context, object, old runtime.Object) []string {
-	return inactiveTaints(object.(*clusterv1alpha1.Cluster), old.(*clusterv1alpha1.Cluster).Spec.Taints)
-}
-
-// inactiveTaints warns of taints that are to evict, which nothing does yet.
-func inactiveTaints(cluster *clusterv1alpha1.Cluster, before []corev1.Taint) []string {
-	var warnings []string
-	for i, taint := range cluster.Spec.Taints {
-		if strings.HasPrefix(taint.Key, clusterv1alpha1.GroupName+"/") {
-			continue // the control plane's own
-		}
-		if taint.Effect == corev1.TaintEffectNoExecute && !slices.ContainsFunc(before, func(b corev1.Taint) bool { return b.MatchTaint(&taint) }) {
-			warnings = append(warnings, field.NewPath("spec", "taints").Index(i).Child("effect").String()+
-				" NoExecute is stored, but nothing is evicted yet: it keeps new objects away, as NoSchedule does")
-		}
-	}
-	return warnings
+// WarningsOnUpdate returns none: the warnings came when the cluster was created.
+func (specStrategy) WarningsOnUpdate(context.Context, runtime.Object, runtime.Object) []string {
+	return nil
 }
 
 // statusStrategy governs writes to clusters/status.
 type statusStrategy struct{ specStrategy }
 
-// GetResetFields says what a write to status leaves alone.
+// GetResetFields returns the fields that a write to status does not change.
 func (statusStrategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
 	return resets("spec", "metadata")
 }
 
 // PrepareForUpdate keeps everything but status.
-func (statusStrategy) PrepareForUpdate(_ context.Context, object, old runtime.Object) {
+func (statusStrategy) PrepareForUpdate(ctx context.Context, object, old runtime.Object) {
 	cluster, before := object.(*clusterv1alpha1.Cluster), old.(*clusterv1alpha1.Cluster)
 	cluster.Spec = before.Spec
 	metav1.ResetObjectMetaForStatus(&cluster.ObjectMeta, &before.ObjectMeta)
+	if writer, ok := request.UserFrom(ctx); ok {
+		if _, _, isAgent := clusterv1alpha1.ClusterOfAgent(writer.GetName(), writer.GetGroups()); isAgent {
+			stampConditions(cluster.Status.Conditions, before.Status.Conditions, metav1.Now())
+		}
+	}
+}
+
+// stampConditions notes when conditions changed, by the clock of the control plane: tolerations and graces count from there, and the
+// clock of an agent may be another one.
+func stampConditions(conditions, before []metav1.Condition, now metav1.Time) {
+	for i := range conditions {
+		condition := &conditions[i]
+		condition.LastTransitionTime = now
+		if old := meta.FindStatusCondition(before, condition.Type); old != nil && old.Status == condition.Status {
+			condition.LastTransitionTime = old.LastTransitionTime
+		}
+	}
 }
 
 // ValidateUpdate trusts the writer of status with its content.

@@ -5,12 +5,11 @@ import (
 	"fmt"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/api/meta"
-	metatable "k8s.io/apimachinery/pkg/api/meta/table"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/host/apiserver/native"
 )
 
 // table is how "kubectl get clusters" shows them. Columns of priority 1 need "-o wide".
@@ -18,19 +17,7 @@ type table struct{}
 
 // ConvertToTable makes a row of each cluster.
 func (table) ConvertToTable(_ context.Context, object, options runtime.Object) (*metav1.Table, error) {
-	shown := &metav1.Table{}
-	if list, err := meta.ListAccessor(object); err == nil {
-		shown.ResourceVersion = list.GetResourceVersion()
-		shown.Continue = list.GetContinue()
-		shown.RemainingItemCount = list.GetRemainingItemCount()
-	} else if single, err := meta.CommonAccessor(object); err == nil {
-		shown.ResourceVersion = single.GetResourceVersion()
-	}
-	if wanted, ok := options.(*metav1.TableOptions); !ok || !wanted.NoHeaders {
-		shown.ColumnDefinitions = columns()
-	}
-	var err error
-	shown.Rows, err = metatable.MetaToTableRow(object, func(object runtime.Object, _ metav1.Object, name, age string) ([]any, error) {
+	return native.Table(object, options, columns(), func(object runtime.Object, _ metav1.Object, name, age string) ([]any, error) {
 		cluster, ok := object.(*clusterv1alpha1.Cluster)
 		if !ok {
 			return nil, fmt.Errorf("a %T is not a Cluster", object)
@@ -41,7 +28,6 @@ func (table) ConvertToTable(_ context.Context, object, options runtime.Object) (
 			strings.Join(spec.Zones, ","), spec.Region, spec.Provider, spec.APIEndpoint, spec.ProxyURL,
 		}, nil
 	})
-	return shown, err
 }
 
 func columns() []metav1.TableColumnDefinition {
@@ -54,7 +40,7 @@ func columns() []metav1.TableColumnDefinition {
 		name,
 		text("Version", "Kubernetes version of the cluster.", 0),
 		text("Mode", "Which side dials the other.", 0),
-		text("Ready", "Whether the cluster's API server says that it is ready.", 0),
+		text("Ready", "Whether the cluster's API server reports that it is ready.", 0),
 		text("Age", "Time since the cluster was registered.", 0),
 		text("Zones", "Zones the cluster's nodes are in.", 1),
 		text("Region", "Region the cluster is in.", 1),

@@ -68,7 +68,7 @@ type Options struct {
 	Dir string
 	// URL is where clients reach the server.
 	URL string
-	// Shared says that several servers use the authorities. None of them may replace an authority alone.
+	// Shared is true if several servers use the authorities. None of them may replace an authority alone.
 	Shared bool
 	// Operator adds the client certificate of a user whose rights come from RBAC.
 	Operator bool
@@ -162,7 +162,7 @@ func (k *Keyring) TokenKey() string { return k.tokenPrivate }
 // EncryptionKeys are the keys that encrypt what is stored.
 func (k *Keyring) EncryptionKeys() encryption.Keys { return k.secretKeys }
 
-// renew replaces the certificates that are due, names them, and says when to look again.
+// renew replaces the certificates that are due, and returns their names and the time of the next check.
 func (k *Keyring) renew() (renewed []string, next time.Time, err error) {
 	if renewed, err = k.renewAuthorities(); err != nil {
 		return renewed, time.Time{}, err

@@ -11,7 +11,7 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/flagship-k8s/flagship/internal/host/apiserver/pki"
+	"github.com/flagship-k8s/flagship/internal/knowledge/atomicfile"
 )
 
 // Kubeconfig is the kubeconfig of an administrator: of the operator, if there is one, else of a user with all rights for good.
@@ -29,7 +29,7 @@ func (k *Keyring) WriteKubeconfig(path string) error {
 	if err != nil {
 		return err
 	}
-	if err := pki.WriteFile(path, data, 0o600); err != nil {
+	if err := atomicfile.Write(path, data, 0o600); err != nil {
 		return fmt.Errorf("writing kubeconfig: %w", err)
 	}
 	k.mu.Lock()
@@ -44,7 +44,7 @@ func (k *Keyring) WriteBreakGlass() error {
 	if err != nil {
 		return err
 	}
-	if err := pki.WriteFile(k.dir.File(breakGlassFile), data, 0o600); err != nil {
+	if err := atomicfile.Write(k.dir.File(breakGlassFile), data, 0o600); err != nil {
 		return fmt.Errorf("writing the break-glass kubeconfig: %w", err)
 	}
 	return nil

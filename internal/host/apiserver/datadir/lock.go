@@ -16,7 +16,7 @@ import (
 // the process ends, however that happens.
 type Lock struct{ file *os.File }
 
-// InUseError says that another process serves from the data directory.
+// InUseError means that another process serves from the data directory.
 type InUseError struct {
 	// Dir is the data directory.
 	Dir string

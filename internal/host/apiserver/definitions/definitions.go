@@ -26,7 +26,7 @@ import (
 // definitionPoll is how often a starting server checks whether its kinds are served.
 const definitionPoll = 20 * time.Millisecond
 
-// Install makes the server serve our kinds as this binary knows them, and returns when it does.
+// Install makes the server serve our kinds as this binary defines them, and returns when it does.
 // A definition that is there already as it should be is left alone.
 func Install(ctx context.Context, config *rest.Config) error {
 	definitions, err := crds.All()

@@ -1,4 +1,4 @@
-// Package documents publishes what OpenAPI v3 says of custom resources, and keeps in memory only what is sent.
+// Package documents publishes the OpenAPI v3 documents of custom resources, and keeps in memory only what is sent.
 //
 // In: the definitions as the API server's own informer has them.
 // Out: one document for each group version with a custom resource that is served.

@@ -46,7 +46,7 @@ func Run(ctx context.Context, definitions informers.CustomResourceDefinitionInfo
 	return definitions.Informer().RemoveEventHandler(handle)
 }
 
-// publisher knows the document of every group version.
+// publisher has the document of every group version.
 type publisher struct {
 	ctx     context.Context // of the log
 	service Service
@@ -105,7 +105,7 @@ func (p *publisher) update(name string, definition *apiextensionsv1.CustomResour
 
 func path(gv schema.GroupVersion) string { return "apis/" + gv.Group + "/" + gv.Version }
 
-// document is that of one group version. It is built when it is asked for.
+// document is that of one group version. It is built when it is requested.
 type document struct {
 	ctx     context.Context
 	version string
@@ -132,7 +132,7 @@ func (d *document) drop(name string) int {
 }
 
 // Get implements cached.Value. Its one caller stores a document when it gets a new tag, before it calls again; so what
-// is asked for again is emptied, since those who have it never let go of it. It does not fail: after a failure they would
+// is requested again is emptied, since its holders never release it. It does not fail: after a failure they would
 // write down an earlier one.
 func (d *document) Get() (*spec3.OpenAPI, string, error) {
 	d.mu.Lock()

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apiserver/pkg/server/options"
 	encryptionconfigcontroller "k8s.io/apiserver/pkg/server/options/encryptionconfig/controller"
 
-	"github.com/flagship-k8s/flagship/internal/host/apiserver/pki"
+	"github.com/flagship-k8s/flagship/internal/knowledge/atomicfile"
 )
 
 const (
@@ -27,7 +27,7 @@ func Apply(o *options.EtcdOptions, dataDir string, keys Keys, plain bool) error 
 		return err
 	}
 	file := filepath.Join(dataDir, configFile)
-	if err := pki.WriteFile(file, text, 0o600); err != nil {
+	if err := atomicfile.Write(file, text, 0o600); err != nil {
 		return fmt.Errorf("writing the encryption configuration: %w", err)
 	}
 	o.EncryptionProviderConfigFilepath, o.EncryptionProviderConfigAutomaticReload = file, true

@@ -1,4 +1,4 @@
-// Package encryption says what a control plane stores encrypted, and changes the keys of that.
+// Package encryption configures what a control plane stores encrypted, and changes the keys of that.
 //
 // In: the key file of a server, and its API.
 // Out: the EncryptionConfiguration that the API server loads; objects that are stored anew with the first key.

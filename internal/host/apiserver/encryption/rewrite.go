@@ -24,7 +24,7 @@ import (
 )
 
 const (
-	// recordName is the ConfigMap that says with which key everything is stored.
+	// recordName is the ConfigMap that records with which key everything is stored.
 	recordName = "flagship-encryption"
 	// recordKey is the key in it.
 	recordKey = "storedWith"
@@ -45,7 +45,7 @@ type Progress struct {
 	Resource string
 	// Done and Failed count its objects so far.
 	Done, Failed int
-	// Finished says that there are no more of them.
+	// Finished is true if there are no more of them.
 	Finished bool
 }
 
@@ -130,7 +130,7 @@ func (r *Rewriter) Rewrite(ctx context.Context, report func(Progress)) error {
 	return nil
 }
 
-// storedWith is what the record says when every object is stored by a configuration with this first key. The resources are
+// storedWith is the content of the record when every object is stored by a configuration with this first key. The resources are
 // part of it: a version with more of them rewrites.
 func storedWith(keys Keys, plain bool) string {
 	var resources []string
@@ -188,7 +188,7 @@ func (r *Rewriter) Run(ctx context.Context, keys Keys, plain bool, clk clock.Clo
 			return
 		}
 		failed()
-		logger.Error(err, "Not every object is stored as the encryption configuration says, trying again", "after", pause)
+		logger.Error(err, "Not every object is stored as the encryption configuration requires, trying again", "after", pause)
 		timer := clk.NewTimer(pause)
 		select {
 		case <-timer.C():
@@ -199,7 +199,7 @@ func (r *Rewriter) Run(ctx context.Context, keys Keys, plain bool, clk clock.Clo
 	}
 }
 
-// ensure rewrites everything unless the record says that it is stored with the first of the keys, and then records that.
+// ensure rewrites everything unless it is stored, by the record, with the first of the keys, and then records that.
 // A server does so after it began to encrypt more than before, or with another key.
 func (r *Rewriter) ensure(ctx context.Context, keys Keys, plain bool, report func(Progress)) error {
 	done, err := r.recorded(ctx, keys, plain)

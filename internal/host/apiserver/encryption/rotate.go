@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 
-	"github.com/flagship-k8s/flagship/internal/host/apiserver/pki"
+	"github.com/flagship-k8s/flagship/internal/knowledge/atomicfile"
 )
 
 // ReloadPeriod is how often an API server reads its encryption configuration again.
@@ -24,7 +24,7 @@ const ReloadPeriod = 5 * time.Second
 const (
 	// loadPatience is how long a server may take to load a changed configuration.
 	loadPatience = 2 * time.Minute
-	// loadPoll is how often it is asked.
+	// loadPoll is how often that is read.
 	loadPoll = time.Second
 	// inFlight is how long a write may take from its encryption to etcd.
 	inFlight = 5 * time.Second
@@ -43,7 +43,7 @@ const (
 	Use Step = "use"
 	// Rewrite stores all objects anew.
 	Rewrite Step = "rewrite"
-	// Remove forgets all keys but the newest.
+	// Remove removes all keys but the newest.
 	Remove Step = "remove"
 )
 
@@ -71,7 +71,7 @@ type Rotation struct {
 	Report func(string)
 }
 
-// ErrNotBuiltIn says that a server has no built-in encryption of which a key could be changed.
+// ErrNotBuiltIn means that a server has no built-in encryption of which a key could be changed.
 var ErrNotBuiltIn = errors.New("the server does not encrypt with a key of its own: " +
 	"it has its own --encryption-provider-config, or --plain-secrets, or has never been started")
 
@@ -182,10 +182,10 @@ func replace(path string, text []byte) error {
 	if present, err := os.ReadFile(path); err == nil && bytes.Equal(present, text) {
 		return nil
 	}
-	return pki.WriteFile(path, text, 0o600)
+	return atomicfile.Write(path, text, 0o600)
 }
 
-// awaitLoaded waits until the server says that it has loaded the configuration with this hash.
+// awaitLoaded waits until the server reports that it has loaded the configuration with this hash.
 func (r Rotation) awaitLoaded(ctx context.Context, hash string) error {
 	client, err := kubernetes.NewForConfig(r.Server)
 	if err != nil {

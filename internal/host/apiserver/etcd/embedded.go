@@ -7,11 +7,13 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.etcd.io/etcd/server/v3/etcdserver"
+	"go.etcd.io/etcd/server/v3/storage/mvcc"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/kubernetes/pkg/kubeapiserver"
 )
@@ -20,6 +22,8 @@ const (
 	// etcdQuota bounds the database. Reaching it makes storage read-only, so it is far above what a
 	// control plane of thousands of objects needs.
 	defaultQuota = 8 << 30
+	// freeToDisarm is the part of the quota that must be free before a database that was full accepts writes again.
+	freeToDisarm = 1.0 / 16
 	// etcdPrefix is what all keys start with.
 	defaultPrefix = "/registry"
 	// etcdDial is how long a connection to an etcd elsewhere may take to come about.
@@ -33,7 +37,7 @@ const (
 type embedded struct {
 	server  *embed.Etcd
 	sockets string
-	// temporary says that the socket directory is not in the data directory and is removed at the end.
+	// temporary is true if the socket directory is not in the data directory and is removed at the end.
 	temporary bool
 }
 
@@ -69,22 +73,47 @@ func start(ctx context.Context, dir string, quota int64, noFsync bool) (*embedde
 	}
 }
 
-// disarmFull ends the alarm of an etcd that was full, if it is not any more: the alarm is part of the data, and no other
-// process can reach etcd to disarm it.
+// disarmFull ends the alarm of an etcd that was full, if it is not any more.
 func (e *embedded) disarmFull(ctx context.Context) error {
-	server := e.server.Server
-	full := &etcdserverpb.AlarmRequest{Action: etcdserverpb.AlarmRequest_GET, Alarm: etcdserverpb.AlarmType_NOSPACE}
-	raised, err := server.Alarm(ctx, full)
-	if err != nil || len(raised.Alarms) == 0 {
+	if !e.full() {
+		return nil
+	}
+	if _, err := e.compact(ctx, e.server.Server.KV().Rev()); err != nil {
 		return err
 	}
+	return e.disarm(ctx)
+}
+
+// full returns whether etcd refuses writes for lack of space. It does so until the alarm is disarmed, which no other process can do.
+func (e *embedded) full() bool {
+	return slices.ContainsFunc(e.server.Server.Alarms(), func(a *etcdserverpb.AlarmMember) bool {
+		return a.Alarm == etcdserverpb.AlarmType_NOSPACE
+	})
+}
+
+// compact drops the versions of objects that were replaced or deleted before a revision. It returns false if that was done before. The
+// API servers do not compact while etcd is full, since they write a key first.
+func (e *embedded) compact(ctx context.Context, revision int64) (bool, error) {
+	_, err := e.server.Server.Compact(ctx, &etcdserverpb.CompactionRequest{Revision: revision, Physical: true})
+	if errors.Is(err, mvcc.ErrCompacted) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// disarm shrinks the database file, and ends the alarm if enough is free then. Meanwhile etcd answers nothing.
+func (e *embedded) disarm(ctx context.Context) error {
+	server := e.server.Server
 	if err := server.Backend().Defrag(); err != nil {
 		return err
 	}
-	if server.Backend().Size() >= server.Cfg.QuotaBackendBytes {
+	if free := server.Cfg.QuotaBackendBytes - server.Backend().Size(); float64(free) < freeToDisarm*float64(server.Cfg.QuotaBackendBytes) {
 		return nil
 	}
-	for _, alarm := range raised.Alarms {
+	for _, alarm := range server.Alarms() {
+		if alarm.Alarm != etcdserverpb.AlarmType_NOSPACE {
+			continue
+		}
 		_, err := server.Alarm(ctx, &etcdserverpb.AlarmRequest{
 			Action: etcdserverpb.AlarmRequest_DEACTIVATE, Alarm: alarm.Alarm, MemberID: alarm.MemberID,
 		})

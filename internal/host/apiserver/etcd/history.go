@@ -5,8 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"go.etcd.io/etcd/api/v3/etcdserverpb"
-	"go.etcd.io/etcd/server/v3/storage/mvcc"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
@@ -31,6 +29,8 @@ type history struct {
 	etcd *embedded
 	// base is what was in use when least was since the last compaction, in bytes.
 	base int64
+	// freeAgain is when a full database may be shrunk again.
+	freeAgain time.Time
 }
 
 // run watches the size until the context ends.
@@ -43,7 +43,7 @@ func (h *history) run(ctx context.Context, clk clock.WithTicker) {
 		case <-ctx.Done():
 			return
 		}
-		if err := h.bound(ctx); err != nil && ctx.Err() == nil {
+		if err := errors.Join(h.bound(ctx), h.free(ctx, clk)); err != nil && ctx.Err() == nil {
 			log.FromContext(ctx).Info("The history of storage was not compacted early", "error", err.Error())
 		}
 	}
@@ -64,9 +64,22 @@ func (h *history) bound(ctx context.Context) error {
 		return nil
 	}
 	h.base = used // what is freed lowers it
-	_, err := server.Compact(ctx, &etcdserverpb.CompactionRequest{Revision: revision, Physical: true})
-	if errors.Is(err, mvcc.ErrCompacted) {
+	_, err := h.etcd.compact(ctx, revision)
+	return err
+}
+
+// free makes a database that was full accept writes again after objects were deleted. Each time etcd answers nothing for as long as it
+// takes to copy the database, so the pauses are ten times as long.
+func (h *history) free(ctx context.Context, clk clock.PassiveClock) error {
+	began := clk.Now()
+	if !h.etcd.full() || began.Before(h.freeAgain) {
 		return nil
 	}
+	changed, err := h.etcd.compact(ctx, h.etcd.server.Server.KV().Rev())
+	if err != nil || !changed {
+		return err
+	}
+	err = h.etcd.disarm(ctx)
+	h.freeAgain = clk.Now().Add(10 * clk.Since(began))
 	return err
 }

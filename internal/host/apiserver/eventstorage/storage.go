@@ -143,7 +143,7 @@ func (s *Storage) Watch(ctx context.Context, key string, opts storage.ListOption
 		return nil, err
 	}
 	if opts.SendInitialEvents != nil && !*opts.SendInitialEvents && opts.ResourceVersion == "" {
-		past = nil // the client wants what comes from now on
+		past = nil // the client receives what comes from now on
 	}
 	stored, err := s.Interface.Watch(ctx, key, opts)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"sync"
 )
 
-// Loops is the list of control loops that /readyz speaks of besides upstream's own checks. Upstream's
+// Loops is the list of control loops that /readyz has besides upstream's own checks. Upstream's
 // list is closed before the server starts; loops come and go while it runs.
 type Loops struct {
 	mu      sync.RWMutex

@@ -66,7 +66,7 @@ func (a *answer) CloseNotify() <-chan bool {
 	return gone
 }
 
-// end is called when the handler has returned. What it says after its client has gone is no answer.
+// end is called when the handler has returned. What is written after the client has gone is dropped.
 func (a *answer) end(failure error) {
 	if failure == nil {
 		failure = context.Cause(a.ctx)
@@ -148,7 +148,7 @@ func (b *body) write(data []byte) (int, error) {
 	return n, err
 }
 
-// end says that there will be no more data, and why. The first reason stays.
+// end ends the data with a reason. The first reason stays.
 func (b *body) end(reason error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -41,7 +41,7 @@ func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 		return nil, ErrStopped
 	default:
 	}
-	ctx, cancel := context.WithCancel(request.Context())
+	ctx, cancel := handled(request.Context())
 	answer := newAnswer(ctx, cancel)
 	go serve(t.handler, answer, received(ctx, request))
 	select {
@@ -56,6 +56,17 @@ func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 		return nil, fmt.Errorf("%s %s: %w", request.Method, request.URL.Path, answer.body.failure())
 	}
 	return answer.response(request), nil
+}
+
+// handled returns the context in which a request is handled: it ends with that of the client, and has none of its values, as if the request
+// came through a connection. A request that is made while another one is handled would else be audited and authorized as that one.
+func handled(client context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	stop := context.AfterFunc(client, func() { cancel(context.Cause(client)) })
+	return ctx, func() {
+		stop()
+		cancel(nil)
+	}
 }
 
 // received is the request as a server sees it.

@@ -70,6 +70,25 @@ func TestRequestAndAnswer(t *testing.T) {
 	}
 }
 
+// A request that is made while another one is handled is a request of its own.
+func TestValuesOfTheClientAreNotPassedOn(t *testing.T) {
+	type key struct{}
+	ctx := context.WithValue(t.Context(), key{}, "of the client")
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://hub/", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var seen any
+	response, err := client(func(_ http.ResponseWriter, r *http.Request) { seen = r.Context().Value(key{}) }).Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = response.Body.Close()
+	if seen != nil {
+		t.Errorf("the handler has the value %q", seen)
+	}
+}
+
 func TestSilentHandler(t *testing.T) {
 	response, err := get(t, client(func(http.ResponseWriter, *http.Request) {}))
 	if err != nil || response.StatusCode != http.StatusOK {

@@ -1,9 +1,9 @@
 // Package native holds what the servers of our native groups have in common.
 //
 // In: upstream's OpenAPI definitions and those of a group, and what its server shares with that of the built-in kinds.
-// Out: the definitions the group's server publishes, how it stores, and its subresources status.
+// Out: the group's server, its definitions, how it stores, its tables, and its subresources status.
 // Owns: nothing.
-// Never: knows a group.
+// Never: contains anything of one group.
 package native
 
 import (

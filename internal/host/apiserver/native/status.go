@@ -49,7 +49,7 @@ func (r StatusREST) Update(ctx context.Context, name string, object rest.Updated
 	return r.store.Update(ctx, name, object, createValidation, updateValidation, false, options)
 }
 
-// GetResetFields says what a write to status leaves alone.
+// GetResetFields returns the fields that a write to status does not change.
 func (r StatusREST) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
 	return r.store.GetResetFields()
 }

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// authorityLife is how long a certificate authority lives. Every kubeconfig has to learn of its successor, so it
+	// authorityLife is how long a certificate authority is valid. Every kubeconfig has to learn of its successor, so it
 	// outlives any certificate it signs by far.
 	authorityLife = 10 * 365 * 24 * time.Hour
 	// skew is taken off the start of every certificate, for peers whose clock is behind.
@@ -34,7 +34,7 @@ type Authority struct {
 	now func() time.Time
 }
 
-// Profile is what a leaf certificate says about its holder.
+// Profile is what a leaf certificate contains about its holder.
 type Profile struct {
 	// CommonName is the user name of a client, or a name for people on a server.
 	CommonName string

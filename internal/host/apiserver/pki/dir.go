@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"k8s.io/utils/clock"
+
+	"github.com/flagship-k8s/flagship/internal/knowledge/atomicfile"
 )
 
 // Dir is a directory of keys and certificates.
@@ -73,7 +75,7 @@ func (d *Dir) Authority(name, commonName string) (*Authority, error) {
 		if cert = certOf(trusted, key.Public()); cert == nil {
 			return nil, fmt.Errorf("%s does not belong to %s", d.File(name+".crt"), d.File(name+".key"))
 		}
-		if err := WriteFile(d.File(name+".crt"), encodeCert(cert.Raw), 0o644); err != nil {
+		if err := atomicfile.Write(d.File(name+".crt"), encodeCert(cert.Raw), 0o644); err != nil {
 			return nil, err
 		}
 	}
@@ -114,7 +116,7 @@ func (d *Dir) SecretKeys(name string) ([]byte, error) {
 }
 
 // Leaf returns the certificate kept as name.crt and name.key. It is issued anew when it is missing,
-// past two thirds of its life, signed by another authority or made for other names; renewed says so.
+// past two thirds of its life, signed by another authority or made for other names; renewed is true then.
 func (d *Dir) Leaf(name string, issuer *Authority, profile Profile) (pair Pair, renewed bool, err error) {
 	pair, err = d.readPair(name)
 	if err == nil && d.fits(pair, issuer, profile) {
@@ -126,10 +128,10 @@ func (d *Dir) Leaf(name string, issuer *Authority, profile Profile) (pair Pair, 
 	}
 	// The key first: a reader that meets the new key beside the old certificate sees a mismatch and
 	// keeps what it has, whichever of the two files it was watching.
-	if err := WriteFile(d.File(name+".key"), keyPEM, 0o600); err != nil {
+	if err := atomicfile.Write(d.File(name+".key"), keyPEM, 0o600); err != nil {
 		return Pair{}, false, err
 	}
-	if err := WriteFile(d.File(name+".crt"), certPEM, 0o644); err != nil {
+	if err := atomicfile.Write(d.File(name+".crt"), certPEM, 0o644); err != nil {
 		return Pair{}, false, err
 	}
 	pair, err = d.readPair(name)
@@ -209,50 +211,10 @@ func (d *Dir) keep(name string, mode fs.FileMode, create func() ([]byte, error))
 	if data, err = create(); err != nil {
 		return nil, err
 	}
-	temp, err := writeTemp(path, data, mode)
-	if err != nil {
+	if err := atomicfile.Create(path, data, mode); err != nil {
 		return nil, err
 	}
-	defer func() { _ = os.Remove(temp) }()
-	if err := os.Link(temp, path); err != nil && !errors.Is(err, fs.ErrExist) {
-		return nil, fmt.Errorf("writing %s: %w", path, err)
-	}
 	return os.ReadFile(path)
-}
-
-// WriteFile replaces a file in one step: a reader sees the old content or the new, with the given mode.
-func WriteFile(path string, data []byte, mode fs.FileMode) error {
-	temp, err := writeTemp(path, data, mode)
-	if err != nil {
-		return err
-	}
-	if err := os.Rename(temp, path); err != nil {
-		_ = os.Remove(temp)
-		return fmt.Errorf("writing %s: %w", path, err)
-	}
-	return nil
-}
-
-func writeTemp(path string, data []byte, mode fs.FileMode) (string, error) {
-	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
-	if err != nil {
-		return "", fmt.Errorf("writing %s: %w", path, err)
-	}
-	_, err = file.Write(data)
-	if err == nil {
-		err = file.Chmod(mode)
-	}
-	if err == nil {
-		err = file.Sync()
-	}
-	if closeErr := file.Close(); err == nil {
-		err = closeErr
-	}
-	if err != nil {
-		_ = os.Remove(file.Name())
-		return "", fmt.Errorf("writing %s: %w", path, err)
-	}
-	return file.Name(), nil
 }
 
 func parseIPs(texts []string) ([]net.IP, error) {

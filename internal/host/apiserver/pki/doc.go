@@ -7,6 +7,6 @@
 // copy of those files, or the same directory. Leaf certificates belong to one server each.
 // Never: overwrites an authority or a key, but by its successor; a lost race for creating one is a win for the other.
 //
-// An authority lives for ten years. Its successor is trusted for two years and signs for 400 days before the end, so that
+// An authority is valid for ten years. Its successor is trusted for two years and signs for 400 days before the end, so that
 // whoever has taken the bundle of certificates meanwhile notices nothing.
 package pki

@@ -103,7 +103,7 @@ func TestLeaf(t *testing.T) {
 	}
 }
 
-func TestLeafHeals(t *testing.T) {
+func TestADamagedLeafIsReplaced(t *testing.T) {
 	dir, _ := open(t)
 	profile := pki.Profile{CommonName: "client"}
 	if _, _, err := dir.Leaf("leaf", authority(t, dir), profile); err != nil {

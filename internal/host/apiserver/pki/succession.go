@@ -9,18 +9,20 @@ import (
 	"io/fs"
 	"os"
 	"time"
+
+	"github.com/flagship-k8s/flagship/internal/knowledge/atomicfile"
 )
 
 const (
 	// succession is how long before its end an authority gets a successor, which is trusted from then on but does not sign.
 	// Until handover everybody who verifies certificates has to learn of it.
 	succession = 2 * 365 * 24 * time.Hour
-	// handover is how long before the end of an authority its successor signs instead: longer than a certificate lives, so
+	// handover is how long before the end of an authority its successor signs instead: longer than a certificate is valid, so
 	// that none ends early.
 	handover = 400 * 24 * time.Hour
 )
 
-// ErrNoSuccessor says that an authority has no successor that could sign.
+// ErrNoSuccessor means that an authority has no successor that could sign.
 var ErrNoSuccessor = errors.New("there is no successor: prepare one first")
 
 // bundleName is the file of all certificates that are trusted besides name.crt, and that one.
@@ -33,7 +35,7 @@ func nextName(name string) string { return name + "-next.key" }
 func (d *Dir) Bundle(name string) string { return d.File(bundleName(name)) }
 
 // Renew takes the step that is due in the life of an authority: it makes a successor two years before the end, has it sign 400
-// days before the end, and forgets authorities that have ended. It returns whether anything changed.
+// days before the end, and removes authorities that have ended. It returns whether anything changed.
 func (d *Dir) Renew(name, commonName string) (changed bool, err error) {
 	authority, err := d.Authority(name, commonName)
 	if err != nil {
@@ -78,7 +80,7 @@ func (d *Dir) Prepare(name, commonName string) (made bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	return true, WriteFile(d.Bundle(name), append(encodeAll(trusted), cert...), 0o644)
+	return true, atomicfile.Write(d.Bundle(name), append(encodeAll(trusted), cert...), 0o644)
 }
 
 // Switch has the successor that Prepare made sign from now on. What was signed before stays trusted.
@@ -137,7 +139,7 @@ func (d *Dir) forget(name string, void func(*x509.Certificate) bool) (changed bo
 	if len(kept) == len(trusted) || len(kept) == 0 {
 		return false, nil
 	}
-	return true, WriteFile(d.Bundle(name), encodeAll(kept), 0o644)
+	return true, atomicfile.Write(d.Bundle(name), encodeAll(kept), 0o644)
 }
 
 // trusted are the certificates that are trusted for an authority; a directory of an earlier version has only its own.

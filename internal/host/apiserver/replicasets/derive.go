@@ -15,6 +15,7 @@ import (
 	"k8s.io/kubernetes/pkg/controller"
 
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/knowledge/policy"
 )
 
 // Annotations that the controller of Deployments sets.
@@ -75,14 +76,19 @@ func status(d *apps.Deployment) apps.ReplicaSetStatus {
 	}
 }
 
-// revision is the number that the Deployment has in its annotation, or its generation, which grows with each change of its spec.
+// revision is the number that the Deployment has in its annotation, or its generation, which grows with each change of its spec. It grows
+// once more when a policy selects the Deployment: the control plane annotates it. That is no revision, so that the first one is 1.
 func revision(d *apps.Deployment) string {
 	if value := d.Annotations[revisionAnnotation]; value != "" {
 		if n, err := strconv.ParseInt(value, 10, 64); err == nil && n > 0 {
 			return value
 		}
 	}
-	return strconv.FormatInt(max(1, d.Generation), 10)
+	generation := d.Generation
+	if policy.IsClaimed(d) {
+		generation--
+	}
+	return strconv.FormatInt(max(1, generation), 10)
 }
 
 // uidOf is the same for the same template of a Deployment.

@@ -8,6 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/kubernetes/pkg/apis/apps"
 	"k8s.io/kubernetes/pkg/apis/core"
+
+	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 )
 
 func deployment(name string, edits ...func(*apps.Deployment)) *apps.Deployment {
@@ -73,6 +75,29 @@ func TestWhatIsDerived(t *testing.T) {
 		if rs.Annotations[revisionAnnotation] != want {
 			t.Errorf("with revision %s it has %s, want %s", annotation, rs.Annotations[revisionAnnotation], want)
 		}
+	}
+}
+
+func TestTheFirstRevisionIsOne(t *testing.T) {
+	claim := map[string]string{policyv1alpha1.PropagationPolicyNamespaceAnnotation: "default", policyv1alpha1.PropagationPolicyNameAnnotation: "all"}
+	for name, tc := range map[string]struct {
+		reason      string
+		generation  int64
+		annotations map[string]string
+		want        string
+	}{
+		"New":      {"nothing has happened to it", 1, nil, "1"},
+		"Claimed":  {"a policy has selected it", 2, claim, "1"},
+		"Changed":  {"its spec has changed since", 3, claim, "2"},
+		"Kept":     {"its spec has changed and no policy selects it", 2, nil, "2"},
+		"Imported": {"it had the annotations when it was created", 1, claim, "1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rs := derived(t, deployment("web", func(d *apps.Deployment) { d.Generation, d.Annotations = tc.generation, tc.annotations }))
+			if got := rs.Annotations[revisionAnnotation]; got != tc.want {
+				t.Errorf("%s: the revision is %s, want %s", tc.reason, got, tc.want)
+			}
+		})
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
-	openapinamer "k8s.io/apiserver/pkg/endpoints/openapi"
 	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/registry/rest"
 	genericapiserver "k8s.io/apiserver/pkg/server"
@@ -22,7 +21,7 @@ import (
 // bare names of their resources.
 const storagePrefix = "v1alpha2." + v1alpha2.GroupName
 
-// New builds the server of the group version; it hands what it does not know to next. Requests reach it only through
+// New builds the server of the group version; it delegates requests for others to next. Requests reach it only through
 // InFront.
 func New(host native.Host, next genericapiserver.DelegationTarget) (*genericapiserver.GenericAPIServer, error) {
 	config := host.Config
@@ -34,13 +33,9 @@ func New(host native.Host, next genericapiserver.DelegationTarget) (*genericapis
 	if err := configure(&config, host, codecs); err != nil {
 		return nil, err
 	}
-	recommended := &genericapiserver.RecommendedConfig{Config: config, SharedInformerFactory: host.Informers}
-	completed := recommended.Complete()
-	// The aggregator in front lists all groups.
-	completed.EnableDiscovery = false
-	server, err := completed.New("resourceclaim-apiserver", next)
+	server, err := host.Server("resourceclaim-apiserver", config, next)
 	if err != nil {
-		return nil, fmt.Errorf("building the resource claim server: %w", err)
+		return nil, err
 	}
 	storage, err := newStorage(scheme, ownPrefix{config.RESTOptionsGetter})
 	if err != nil {
@@ -59,29 +54,21 @@ func configure(config *genericapiserver.Config, host native.Host, codecs seriali
 	if err != nil {
 		return fmt.Errorf("registering resource claim kinds: %w", err)
 	}
-	namer := openapinamer.NewDefinitionNamer(wire)
-	all := native.Definitions(host.Definitions, definitions)
-	config.OpenAPIConfig = genericapiserver.DefaultOpenAPIConfig(all, namer)
-	config.OpenAPIConfig.Info.Title = "Resource claims"
-	config.OpenAPIV3Config = genericapiserver.DefaultOpenAPIV3Config(all, namer)
-	config.OpenAPIV3Config.Info.Title = "Resource claims"
-	// Hooks are the server's they were added to.
-	config.PostStartHooks = map[string]genericapiserver.PostStartHookConfigEntry{}
+	host.Describe(config, "Resource claims", wire, definitions, definitions)
 	// These take resources of the same group and name for the same thing, which the two versions are not: admission
 	// would convert between them, and the cost of a list would be guessed from the other's number of objects.
 	config.EquivalentResourceRegistry = runtime.NewEquivalentResourceRegistry()
 	config.StorageObjectCountTracker = flowcontrolrequest.NewStorageObjectCountTracker()
 
-	gv, etcd := v1alpha2.GroupVersion, host.Etcd
+	gv := v1alpha2.GroupVersion
 	stored, _ := runtime.SerializerInfoForMediaType(codecs.SupportedMediaTypes(), runtime.ContentTypeProtobuf)
-	etcd.StorageConfig.Codec = codecs.CodecForVersions(stored.Serializer, codecs.UniversalDeserializer(), gv, runtime.InternalGroupVersioner)
-	etcd.StorageConfig.EncodeVersioner = runtime.NewMultiGroupVersioner(gv, schema.GroupKind{Group: gv.Group})
-	config.RESTOptionsGetter, err = host.Store(etcd, *config)
+	codec := codecs.CodecForVersions(stored.Serializer, codecs.UniversalDeserializer(), gv, runtime.InternalGroupVersioner)
+	config.RESTOptionsGetter, err = host.Store(gv, codec, *config)
 	return err
 }
 
 // definitions are the generated ones, with the default that clients of this version find in them: an entry of a list of
-// objects that says nothing is an empty object.
+// objects without fields is an empty object.
 func definitions(ref common.ReferenceCallback) map[string]common.OpenAPIDefinition {
 	generated := v1alpha2.GetOpenAPIDefinitions(ref)
 	for _, definition := range generated {
@@ -97,14 +84,14 @@ func definitions(ref common.ReferenceCallback) map[string]common.OpenAPIDefiniti
 // ownPrefix stores everything below storagePrefix.
 type ownPrefix struct{ generic.RESTOptionsGetter }
 
-// GetRESTOptions says how a resource is stored.
+// GetRESTOptions returns how a resource is stored.
 func (p ownPrefix) GetRESTOptions(resource schema.GroupResource, example runtime.Object) (generic.RESTOptions, error) {
 	options, err := p.RESTOptionsGetter.GetRESTOptions(resource, example)
 	options.ResourcePrefix = storagePrefix + "/" + resource.Resource
 	return options, err
 }
 
-// newScheme knows the kinds as they are on the wire, and again as the internal version that upstream's handlers
+// newScheme has the kinds as they are on the wire, and again as the internal version that upstream's handlers
 // convert to: with one version there is nothing to convert.
 func newScheme() (*runtime.Scheme, error) {
 	scheme, err := newWireScheme()
@@ -116,7 +103,7 @@ func newScheme() (*runtime.Scheme, error) {
 	return scheme, nil
 }
 
-// newWireScheme knows the kinds as they are on the wire.
+// newWireScheme has the kinds as they are on the wire.
 func newWireScheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
 	if err := v1alpha2.AddToScheme(scheme); err != nil {

@@ -34,7 +34,7 @@ type strategy[T runtime.Object] struct {
 
 var _ rest.CreateUpdateResetFieldsStrategy = strategy[*v1alpha2.ResourceClaim]{}
 
-// NamespaceScoped says whether the kind lives in namespaces.
+// NamespaceScoped returns whether the kind is namespaced.
 func (s strategy[T]) NamespaceScoped() bool { return !s.rules.clusterWide }
 
 // AllowCreateOnUpdate is false: a PUT to a name that is not there is a mistake.
@@ -43,7 +43,7 @@ func (strategy[T]) AllowCreateOnUpdate(context.Context) bool { return false }
 // AllowUnconditionalUpdate is true: a PUT without resourceVersion overwrites.
 func (strategy[T]) AllowUnconditionalUpdate(context.Context) bool { return true }
 
-// GetResetFields says what field ownership has to ignore.
+// GetResetFields returns the fields that field ownership ignores.
 func (s strategy[T]) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
 	if len(s.rules.resets) == 0 {
 		return nil

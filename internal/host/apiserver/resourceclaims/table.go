@@ -5,12 +5,11 @@ import (
 	"fmt"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/api/meta"
-	metatable "k8s.io/apimachinery/pkg/api/meta/table"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/flagship-k8s/flagship/api/resource/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/host/apiserver/native"
 )
 
 // column is one column between name and age.
@@ -24,19 +23,7 @@ type table[T runtime.Object] []column[T]
 
 // ConvertToTable makes a row of each object.
 func (t table[T]) ConvertToTable(_ context.Context, object, options runtime.Object) (*metav1.Table, error) {
-	shown := &metav1.Table{}
-	if list, err := meta.ListAccessor(object); err == nil {
-		shown.ResourceVersion = list.GetResourceVersion()
-		shown.Continue = list.GetContinue()
-		shown.RemainingItemCount = list.GetRemainingItemCount()
-	} else if single, err := meta.CommonAccessor(object); err == nil {
-		shown.ResourceVersion = single.GetResourceVersion()
-	}
-	if wanted, ok := options.(*metav1.TableOptions); !ok || !wanted.NoHeaders {
-		shown.ColumnDefinitions = t.columns()
-	}
-	var err error
-	shown.Rows, err = metatable.MetaToTableRow(object, func(object runtime.Object, _ metav1.Object, name, age string) ([]any, error) {
+	return native.Table(object, options, t.columns(), func(object runtime.Object, _ metav1.Object, name, age string) ([]any, error) {
 		typed, ok := object.(T)
 		if !ok {
 			return nil, fmt.Errorf("a %T does not belong in this table", object)
@@ -47,7 +34,6 @@ func (t table[T]) ConvertToTable(_ context.Context, object, options runtime.Obje
 		}
 		return append(cells, age), nil
 	})
-	return shown, err
 }
 
 func (t table[T]) columns() []metav1.TableColumnDefinition {
@@ -70,7 +56,7 @@ func claimTable() table[*v1alpha2.ResourceClaim] {
 	}
 }
 
-// state says in words how far a claim has come.
+// state describes the state of a claim.
 func state(claim *v1alpha2.ResourceClaim) string {
 	var words []string
 	deleted := claim.DeletionTimestamp != nil

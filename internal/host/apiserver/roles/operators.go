@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// operatorsRecord is the ConfigMap that says that the operators got their rights. While it is there they are not given
+	// operatorsRecord is the ConfigMap that records that the operators received their rights. While it is there they are not given
 	// again, so that they stay taken away.
 	operatorsRecord = "flagship-operators"
 	// operatorsPoll is how often it is checked whether the rights are in effect.

@@ -19,6 +19,7 @@ const (
 	editRole     = "karmada-edit"
 	proxyRole    = "cluster-proxy-admin"
 	operatorRole = "karmada-operator"
+	explainRole  = "flagship-explain"
 )
 
 var (
@@ -33,6 +34,7 @@ func defaultRoles() []*rbacv1.ClusterRole {
 		return rbacv1.PolicyRule{Verbs: verbs, APIGroups: []string{group}, Resources: resources}
 	}
 	all := append(append([]string{}, readVerbs...), writeVerbs...)
+	explain := rule([]string{"create"}, "fleet.flagship.io", "explanations")
 	return []*rbacv1.ClusterRole{
 		defaultRole(viewRole, "rbac.authorization.k8s.io/aggregate-to-view",
 			rule(readVerbs, "autoscaling.karmada.io", "cronfederatedhpas", "cronfederatedhpas/status", "federatedhpas", "federatedhpas/status"),
@@ -50,10 +52,13 @@ func defaultRoles() []*rbacv1.ClusterRole {
 		defaultRole(proxyRole, "",
 			rule([]string{"*"}, clusterv1alpha1.GroupName, clusterv1alpha1.ResourcePluralCluster+"/proxy"),
 		),
+		// An Explanation has only what its author may get, so that the role can be bound to all users.
+		defaultRole(explainRole, "", explain),
 		// Neither creates nor deletes Clusters: joining and leaving take rights on credentials.
 		defaultRole(operatorRole, "",
 			rule(append([]string{"patch", "update"}, readVerbs...), clusterv1alpha1.GroupName, clusterv1alpha1.ResourcePluralCluster),
 			rule(readVerbs, clusterv1alpha1.GroupName, clusterv1alpha1.ResourcePluralCluster+"/status"),
+			rule(readVerbs, "fleet.flagship.io", "clustercapacities"), explain,
 			rule(all, "policy.karmada.io", "clusteroverridepolicies", "clusterpropagationpolicies", "clustertaintpolicies",
 				"federatedresourcequotas", "overridepolicies", "propagationpolicies"),
 			rule(readVerbs, "work.karmada.io", "clusterresourcebindings", "clusterresourcebindings/status", "resourcebindings", "resourcebindings/status"),

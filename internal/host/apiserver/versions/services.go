@@ -23,7 +23,7 @@ type serviceKey struct {
 // Services are the addresses, as HOST:PORT, of Services that conversion webhooks name.
 type Services map[serviceKey]string
 
-// Resolver returns a resolver that knows these Services, and leaves all others to the next one.
+// Resolver returns a resolver of these Services, which passes all others to the next one.
 func (s Services) Resolver(next webhook.ServiceResolver) webhook.ServiceResolver {
 	return fixedServices{s, next}
 }

@@ -3,7 +3,7 @@
 // In: requests for Works, ResourceBindings and ClusterResourceBindings, and their generated definitions.
 // Out: those objects in storage.
 // Owns: their defaults and validation, metadata.generation, and the subresources status.
-// Never: says anything about the kinds that their definitions do not say: names, columns, schema, defaults and rules
+// Never: has anything about the kinds that their definitions do not have: names, columns, schema, defaults and rules
 // are those a custom resource would have.
 //
 // It is native for the sake of speed. These three kinds are nine of ten writes on the way of an object to the members.

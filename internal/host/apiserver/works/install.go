@@ -8,8 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
-	openapinamer "k8s.io/apiserver/pkg/endpoints/openapi"
-	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/registry/rest"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 
@@ -21,7 +19,7 @@ import (
 // Group is the group that is served.
 const Group = workv1alpha1.GroupName
 
-// New builds the server of the group; it hands what it does not know to next.
+// New builds the server of the group; it delegates requests for others to next.
 func New(host native.Host, next genericapiserver.DelegationTarget) (*genericapiserver.GenericAPIServer, error) {
 	scheme, err := newScheme()
 	if err != nil {
@@ -35,19 +33,15 @@ func New(host native.Host, next genericapiserver.DelegationTarget) (*genericapis
 	if err := configure(&config, kinds, host); err != nil {
 		return nil, err
 	}
-	recommended := &genericapiserver.RecommendedConfig{Config: config, SharedInformerFactory: host.Informers}
-	completed := recommended.Complete()
-	// The aggregator in front lists all groups.
-	completed.EnableDiscovery = false
-	server, err := completed.New("work-apiserver", next)
+	server, err := host.Server("work-apiserver", config, next)
 	if err != nil {
-		return nil, fmt.Errorf("building the server of %s: %w", Group, err)
+		return nil, err
 	}
 	codecs := serializer.NewCodecFactory(scheme)
 	group := genericapiserver.NewDefaultAPIGroupInfo(Group, scheme, runtime.NewParameterCodec(scheme), codecs)
-	group.NegotiatedSerializer = withoutProtobuf{group.NegotiatedSerializer}
+	group.NegotiatedSerializer = native.WithoutProtobuf{NegotiatedSerializer: group.NegotiatedSerializer}
 	for _, kind := range kinds {
-		stored, err := storedAs(kind.gv, host, config, codecs)
+		stored, err := host.Store(kind.gv, codecs.LegacyCodec(kind.gv), config) // as JSON
 		if err != nil {
 			return nil, err
 		}
@@ -83,39 +77,11 @@ func configure(config *genericapiserver.Config, kinds []kind, host native.Host) 
 	if err != nil {
 		return fmt.Errorf("registering the kinds of %s: %w", Group, err)
 	}
-	namer := openapinamer.NewDefinitionNamer(wire)
-	config.OpenAPIConfig = genericapiserver.DefaultOpenAPIConfig(native.Definitions(host.Definitions, definitionsOf(kinds, openapiv2.ToStructuralOpenAPIV2)), namer)
-	config.OpenAPIConfig.Info.Title = "Works"
-	config.OpenAPIV3Config = genericapiserver.DefaultOpenAPIV3Config(native.Definitions(host.Definitions, definitionsOf(kinds, inV3)), namer)
-	config.OpenAPIV3Config.Info.Title = "Works"
-	// Hooks are the server's they were added to.
-	config.PostStartHooks = map[string]genericapiserver.PostStartHookConfigEntry{}
+	host.Describe(config, "Works", wire, definitionsOf(kinds, openapiv2.ToStructuralOpenAPIV2), definitionsOf(kinds, inV3))
 	return nil
 }
 
-// storedAs says how the kinds of one version are stored: as JSON of that version.
-func storedAs(gv schema.GroupVersion, host native.Host, config genericapiserver.Config, codecs serializer.CodecFactory) (generic.RESTOptionsGetter, error) {
-	etcd := host.Etcd
-	etcd.StorageConfig.Codec = codecs.LegacyCodec(gv)
-	etcd.StorageConfig.EncodeVersioner = runtime.NewMultiGroupVersioner(gv, schema.GroupKind{Group: gv.Group})
-	return host.Store(etcd, config)
-}
-
-// withoutProtobuf leaves JSON and YAML: the kinds have no other form.
-type withoutProtobuf struct{ runtime.NegotiatedSerializer }
-
-// SupportedMediaTypes are the ones a client can choose from.
-func (s withoutProtobuf) SupportedMediaTypes() []runtime.SerializerInfo {
-	var kept []runtime.SerializerInfo
-	for _, info := range s.NegotiatedSerializer.SupportedMediaTypes() {
-		if info.MediaType != runtime.ContentTypeProtobuf {
-			kept = append(kept, info)
-		}
-	}
-	return kept
-}
-
-// newScheme knows the kinds as they are on the wire, and those that are stored again as the internal version that upstream's handlers
+// newScheme has the kinds as they are on the wire, and those that are stored again as the internal version that upstream's handlers
 // convert to: only bindings in v1alpha1 are converted.
 func newScheme() (*runtime.Scheme, error) {
 	scheme, err := newWireScheme()
@@ -133,7 +99,7 @@ func newScheme() (*runtime.Scheme, error) {
 	return scheme, scheme.SetVersionPriority(workv1alpha2.GroupVersion, workv1alpha1.GroupVersion)
 }
 
-// newWireScheme knows the kinds as they are on the wire.
+// newWireScheme has the kinds as they are on the wire.
 func newWireScheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{workv1alpha1.AddToScheme, workv1alpha2.AddToScheme} {

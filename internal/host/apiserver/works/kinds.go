@@ -15,7 +15,7 @@ import (
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 )
 
-// kind is one kind of the group: its Go type, and what its definition says about it.
+// kind is one kind of the group: its Go type, and its definition.
 type kind struct {
 	goType
 

@@ -11,7 +11,7 @@ import (
 )
 
 // definitionsOf are the OpenAPI definitions of the kinds and their lists, made from the schemas as that version of OpenAPI
-// expresses them. The second has no word for values of several types: with one schema that says so, the document of all
+// expresses them. The second has no word for values of several types: with one such schema, the document of all
 // kinds could not be written as protobuf, which is what kubectl requests.
 func definitionsOf(kinds []kind, expressed func(*structuralschema.Structural) *structuralschema.Structural) common.GetOpenAPIDefinitions {
 	return func(ref common.ReferenceCallback) map[string]common.OpenAPIDefinition {

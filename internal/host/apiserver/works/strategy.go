@@ -33,7 +33,7 @@ type specStrategy struct {
 	warnings rest.RESTCreateUpdateStrategy
 	// same compares specs and statuses by meaning.
 	same conversion.Equalities
-	// defaulted says that the schema has defaults for the spec.
+	// defaulted is true if the schema has defaults for the spec.
 	defaulted bool
 	// fields are the fields of the spec that the schema has rules for.
 	fields []specField
@@ -76,16 +76,16 @@ func sameRaw(a, b runtime.RawExtension) bool {
 	return reflect.DeepEqual(left, right)
 }
 
-// NamespaceScoped is what the definition says.
+// NamespaceScoped is that of the definition.
 func (s specStrategy) NamespaceScoped() bool { return s.kind.namespaced }
 
 // AllowCreateOnUpdate is false: a PUT to a name that is not there is a mistake.
 func (specStrategy) AllowCreateOnUpdate(context.Context) bool { return false }
 
-// AllowUnconditionalUpdate is false, as for custom resources: a PUT says which version it replaces.
+// AllowUnconditionalUpdate is false, as for custom resources: a PUT names the version that it replaces.
 func (specStrategy) AllowUnconditionalUpdate(context.Context) bool { return false }
 
-// GetResetFields says what a write to the main resource leaves alone.
+// GetResetFields returns the fields that a write to the main resource does not change.
 func (s specStrategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
 	return s.resets("status")
 }
@@ -184,7 +184,7 @@ func (s specStrategy) WarningsOnUpdate(ctx context.Context, object, old runtime.
 // statusStrategy governs writes to a kind's status.
 type statusStrategy struct{ specStrategy }
 
-// GetResetFields says what a write to status leaves alone.
+// GetResetFields returns the fields that a write to status does not change.
 func (s statusStrategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
 	return s.resets("spec", "metadata")
 }

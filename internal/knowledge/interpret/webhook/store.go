@@ -15,6 +15,7 @@ import (
 )
 
 // Resolve returns the address of a Service. The certificate is verified against the Service's DNS name, whatever the address is.
+// It is a function because the API server has one for its own webhooks, which this package does not import.
 type Resolve func(namespace, name string, port int32) (*url.URL, error)
 
 // Store is the layer of webhooks. Lookups never wait for a change.

@@ -4,11 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/dynamic"
@@ -23,6 +21,8 @@ type Access struct {
 	Conn *member.Conn
 	// account names the ServiceAccount that writes, the one in the namespace of each object. Empty: the control plane's own.
 	Account string
+	// ReadFirst has objects that no complete watch shows read before they are written: they may be as they should be.
+	ReadFirst bool
 }
 
 // accountFor is the account that writes the objects of a Work: the Cluster's, which its operator chose, or else the one the
@@ -78,25 +78,6 @@ func Forbidden(err error) error { return forbidden{err} }
 func IsForbidden(err error) bool {
 	var refused forbidden
 	return errors.As(err, &refused)
-}
-
-// IsFamilyUnsupported returns whether the member refused a Service of IP families that it does not have.
-func IsFamilyUnsupported(err error) bool {
-	var refusal apierrors.APIStatus
-	return apierrors.IsInvalid(err) && errors.As(err, &refusal) && refusal.Status().Details != nil &&
-		slices.ContainsFunc(refusal.Status().Details.Causes, func(c metav1.StatusCause) bool { return strings.HasPrefix(c.Field, "spec.ipFamilies") })
-}
-
-// takenPortsError is a Service that was applied without some of its node ports.
-type takenPortsError struct{ error }
-
-// TakenPorts marks an error as one of node ports alone.
-func TakenPorts(err error) error { return takenPortsError{err} }
-
-// IsTakenPorts returns whether an error is marked so.
-func IsTakenPorts(err error) bool {
-	var taken takenPortsError
-	return errors.As(err, &taken)
 }
 
 // Only returns whether there are errors and all of them are of a kind.

@@ -1,6 +1,7 @@
 package objects
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -42,6 +43,15 @@ type Results struct {
 	mu      sync.Mutex
 	entries map[Place]Entry
 	pending map[Place]int // requests without an answer yet
+	// deletions are those that were requested, until the watch shows their end.
+	deletions map[Place]deletion
+}
+
+// deletion is one of an object, which may have been requested several times.
+type deletion struct {
+	uid   types.UID
+	last  time.Time
+	times int
 }
 
 // Expect records a request that may create an object, until the function it returns is called.
@@ -76,6 +86,18 @@ func (l *Results) get(p Place) (Entry, bool) {
 	return e, ok
 }
 
+// awaits returns whether the member has refused a node port to another object of the same kind.
+func (l *Results) awaits(p Place, number string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	found := false
+	for other, e := range l.entries {
+		found = found || other.Cluster == p.Cluster && other.Resource == p.Resource && other.Object != p.Object &&
+			slices.ContainsFunc(e.Taken, func(port ssa.TakenPort) bool { return port.Number == number })
+	}
+	return found
+}
+
 func (l *Results) Put(p Place, e Entry) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -89,6 +111,33 @@ func (l *Results) Forget(p Place) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.entries, p)
+	delete(l.deletions, p)
+}
+
+// deletes records that a deletion is requested, and returns how often it has been.
+func (l *Results) deletes(p Place, uid types.UID, now time.Time) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	d := l.deletions[p]
+	if d.uid != uid {
+		d = deletion{uid: uid}
+	}
+	d.last, d.times = now, d.times+1
+	if l.deletions == nil {
+		l.deletions = map[Place]deletion{}
+	}
+	l.deletions[p] = d
+	return d.times
+}
+
+// deletion returns the deletion of an object that was requested; the zero value if there is none.
+func (l *Results) deletion(p Place, uid types.UID) deletion {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if d := l.deletions[p]; d.uid == uid {
+		return d
+	}
+	return deletion{}
 }
 
 // ForgetCluster drops everything about a cluster that is gone.
@@ -100,12 +149,35 @@ func (l *Results) ForgetCluster(cluster string) {
 			delete(l.entries, p)
 		}
 	}
+	for p := range l.deletions {
+		if p.Cluster == cluster {
+			delete(l.deletions, p)
+		}
+	}
 }
 
 // newerThan returns whether the entry is newer than a cached object of that version.
 func (e Entry) newerThan(version string) bool {
 	order, err := resourceversion.CompareResourceVersion(e.Version, version)
 	return err == nil && order > 0
+}
+
+// changedByOthers are the paths of fields that were as they should be at the last apply and are not any more, in order. After a start it
+// is not known which values the member gave at the last apply: a value that was changed under our own name is not among them then.
+func changedByOthers(d ssa.Difference, before Entry, remembered bool) []string {
+	var paths []string
+	for _, path := range d.Drifted {
+		if !before.unclaimed[path] {
+			paths = append(paths, path)
+		}
+	}
+	for path, value := range d.Altered {
+		if last, known := before.altered[path]; remembered && (!known || last != value) {
+			paths = append(paths, path)
+		}
+	}
+	slices.Sort(paths)
+	return paths
 }
 
 // unchanged returns whether another apply would change nothing. Before is what is remembered of the last one.

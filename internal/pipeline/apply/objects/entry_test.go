@@ -1,6 +1,7 @@
 package objects
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/flagship-k8s/flagship/internal/pipeline/apply/ssa"
@@ -33,5 +34,25 @@ func TestUnchanged(t *testing.T) {
 				t.Errorf("%s: got %t", tc.reason, got)
 			}
 		})
+	}
+}
+
+func TestChangedByOthers(t *testing.T) {
+	before := Entry{altered: map[string]uint64{"/normalized": 1, "/changed": 1}, unclaimed: map[string]bool{"/theirs": true}}
+	difference := ssa.Difference{
+		Drifted: []string{"/taken", "/theirs"}, Open: []string{"/open"},
+		Altered: map[string]uint64{"/normalized": 1, "/changed": 2, "/added": 1},
+	}
+	for name, tc := range map[string]struct {
+		before     Entry
+		remembered bool
+		want       []string
+	}{
+		"Remembered": {before, true, []string{"/added", "/changed", "/taken"}},
+		"AfterStart": {Entry{}, false, []string{"/taken", "/theirs"}},
+	} {
+		if got := changedByOthers(difference, tc.before, tc.remembered); !slices.Equal(got, tc.want) {
+			t.Errorf("%s: %v, want %v", name, got, tc.want)
+		}
 	}
 }

@@ -18,9 +18,9 @@ import (
 type KindPolicy interface {
 	// Hold returns why objects of a kind must wait in a cluster, or "" if they need not. It is called again every second.
 	Hold(ctx context.Context, cluster string, kind schema.GroupVersionKind) string
-	// Vet returns why an object that exists must not be changed to what is desired, or "" if it may be. Soon says that the
+	// Vet returns why an object that exists must not be changed to what is desired, or "" if it may be. Soon means that the
 	// answer will be another one within moments.
-	Vet(conn *member.Conn, desired, live *unstructured.Unstructured) (reason string, soon bool)
+	Vet(ctx context.Context, conn *member.Conn, desired, live *unstructured.Unstructured) (reason string, soon bool)
 	// Differences lists how an object that another owner made differs from what is desired; if it does not, it is taken
 	// over. Known is false for kinds that are taken over only with Overwrite.
 	Differences(desired, live *unstructured.Unstructured) (differences []string, known bool)
@@ -33,7 +33,7 @@ type NoKindPolicy struct{}
 
 func (NoKindPolicy) Hold(context.Context, string, schema.GroupVersionKind) string { return "" }
 
-func (NoKindPolicy) Vet(*member.Conn, *unstructured.Unstructured, *unstructured.Unstructured) (string, bool) {
+func (NoKindPolicy) Vet(context.Context, *member.Conn, *unstructured.Unstructured, *unstructured.Unstructured) (string, bool) {
 	return "", false
 }
 
@@ -54,8 +54,8 @@ func IsHeld(err error) bool {
 }
 
 // vet returns an error if an object must not be changed.
-func (w *Writer) vet(try attempt, live *unstructured.Unstructured) error {
-	reason, soon := w.KindPolicy.Vet(try.Conn, try.desired, live)
+func (w *Writer) vet(ctx context.Context, try attempt, live *unstructured.Unstructured) error {
+	reason, soon := w.KindPolicy.Vet(ctx, try.Conn, try.desired, live)
 	switch {
 	case reason == "":
 		return nil

@@ -17,6 +17,7 @@ import (
 
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/pipeline/apply/conceal"
+	"github.com/flagship-k8s/flagship/internal/pipeline/apply/services"
 	"github.com/flagship-k8s/flagship/internal/pipeline/apply/ssa"
 )
 
@@ -104,9 +105,9 @@ func (w *Writer) object(ctx context.Context, t target, desired *unstructured.Uns
 		return try.before, nil
 	}
 	switch {
-	case !cached:
+	case !cached && !(t.ReadFirst && !t.Conn.HasSynced(t.Resource)):
 		return w.create(ctx, try)
-	case t.Conn.ControlPlane().OurFields(observed) == nil, t.Conn.ControlPlane().Other(observed) != "":
+	case !cached, t.Conn.ControlPlane().OurFields(observed) == nil, t.Conn.ControlPlane().Other(observed) != "":
 		return w.examine(ctx, try) // who wrote it instead is not in the cache
 	default:
 		return w.updateObject(ctx, try, observed)
@@ -136,6 +137,10 @@ func (w *Writer) create(ctx context.Context, try attempt) (Entry, error) {
 func (w *Writer) examine(ctx context.Context, try attempt) (Entry, error) {
 	live, err := try.client.Get(ctx, try.Object.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) && !isForeignNotFound(err, try.Resource.Resource) {
+		if try.ReadFirst {
+			try.ReadFirst = false
+			return w.create(ctx, try)
+		}
 		return Entry{}, Transient(fmt.Errorf("%s came and went", ssa.IdentityOf(try.desired)))
 	}
 	if err != nil {
@@ -187,7 +192,7 @@ func (w *Writer) updateObject(ctx context.Context, try attempt, live *unstructur
 		w.Results.Put(try.Place, known)
 		return known, nil
 	}
-	if err := w.vet(try, live); err != nil {
+	if err := w.vet(ctx, try, live); err != nil {
 		return Entry{}, err
 	}
 	if try.Conn.ControlPlane().Outdated(live) && !try.inherited {
@@ -200,7 +205,36 @@ func (w *Writer) updateObject(ctx context.Context, try attempt, live *unstructur
 	_, recorded := ssa.RecordOf(live)
 	// What was applied before and is wanted still can only be in conflict with drift.
 	repair := !d.Stale && len(d.Open) == 0 && len(try.before.Conflicts) == 0
-	return w.send(ctx, try, body, live, verdict == ssa.Adopting || !recorded || repair)
+	report := func() {}
+	if !d.Stale && verdict != ssa.Adopting {
+		report = w.repairsOf(ctx, try, body, changedByOthers(d, try.before, try.remembered))
+	}
+	applied, err := w.send(ctx, try, body, live, verdict == ssa.Adopting || !recorded || repair)
+	if err == nil {
+		report()
+	}
+	return applied, err
+}
+
+// maxRepairs is how many fields of one repair are reported.
+const maxRepairs = 5
+
+// repairsOf returns what reports that fields were put back. Who changed them is read before: afterwards they are ours.
+func (w *Writer) repairsOf(ctx context.Context, try attempt, body *unstructured.Unstructured, paths []string) (report func()) {
+	if w.Repaired == nil || len(paths) == 0 {
+		return func() {}
+	}
+	paths = paths[:min(len(paths), maxRepairs)]
+	var managers map[string]string
+	// The cache has no owners but ourselves. Without an answer the managers are not known, which is no reason to leave the fields.
+	if head, err := try.Conn.Metadata().Resource(try.Resource).Namespace(try.Object.Namespace).Get(ctx, try.Object.Name, metav1.GetOptions{}); err == nil {
+		managers = ssa.ChangedBy(try.Conn.ControlPlane(), body, head.ManagedFields, paths)
+	}
+	return func() {
+		for _, path := range paths {
+			w.Repaired(try.work, body.GetKind(), try.Object.Name, path, managers[path])
+		}
+	}
 }
 
 // bodyFor is the desired object, minus what others decide about in an object that exists.
@@ -241,7 +275,12 @@ func (w *Writer) send(ctx context.Context, try attempt, body, live *unstructured
 	var misfits []string
 	schema, read := "", false
 	for round := 0; round < rounds; round++ {
-		got, err := w.patch(ctx, try, body, ssa.Record{Hash: try.hash, Misfits: ssa.FootprintOfPaths(misfits), Schema: schema}, force)
+		record := ssa.Record{Hash: try.hash, Misfits: ssa.FootprintOfPaths(misfits), Schema: schema}
+		got, err := w.patch(ctx, try, body, record, force)
+		if err == nil && len(result.Taken) > 0 {
+			again := func() (*unstructured.Unstructured, error) { return w.patch(ctx, try, body, record, force) }
+			got, err = services.GiveUpPorts(body, got, func(port string) bool { return w.Results.awaits(try.Place, port) }, again)
+		}
 		if err == nil {
 			result.uid, result.Version, result.at = got.GetUID(), got.GetResourceVersion(), w.Clock.Now()
 			result.unclaimed = ssa.Unclaimed(self, try.desired, got)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -11,8 +12,10 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
+	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/member"
+	"github.com/flagship-k8s/flagship/internal/knowledge/backoff"
 	"github.com/flagship-k8s/flagship/internal/pipeline/apply/ssa"
 )
 
@@ -22,13 +25,33 @@ type Terms struct {
 	Preserve bool
 	// adopted: it is deleted even if it was there before us. Namespaces and definitions are not.
 	adopted bool
+	// Exclusive: the object and what depends on it must be gone before the Work is.
+	Exclusive bool
 }
+
+// ConfirmPause is how long the watch may take to show a deletion before the member is read instead.
+const ConfirmPause = 5 * time.Second
+
+var (
+	// errLeaving means that the deletion of an object is not complete.
+	errLeaving = errors.New("it is being deleted, and its end is awaited")
+	// errUnconfirmed means that the member has accepted a deletion, which alone does not prove that it happens.
+	errUnconfirmed = errors.New("the cluster has accepted the deletion, which is not confirmed yet")
+	// errStillThere means that the member has accepted a deletion several times, and has the object as before.
+	errStillThere = errors.New("the cluster accepts the deletion, but still has the object")
+)
+
+// IsUnconfirmed returns whether an object was deleted, but is not known to be gone or on its way out yet.
+func IsUnconfirmed(err error) bool { return errors.Is(err, errUnconfirmed) }
 
 // termsOf are those of a Work. That what was taken over is deleted has to be set: preserveResourcesOnDeletion is false,
 // not unset.
 func TermsOf(work *workv1alpha1.Work) Terms {
 	preserve := work.Spec.PreserveResourcesOnDeletion
-	return Terms{Preserve: preserve != nil && *preserve, adopted: preserve != nil && !*preserve}
+	return Terms{
+		Preserve: preserve != nil && *preserve, adopted: preserve != nil && !*preserve,
+		Exclusive: work.Annotations[policyv1alpha1.HandoverAnnotation] == policyv1alpha1.HandoverExclusive,
+	}
 }
 
 // keep returns whether an object stays by the terms.
@@ -37,8 +60,8 @@ func (t Terms) keep(live *unstructured.Unstructured) bool {
 }
 
 // remove deletes an object of a Work from a member, or, to preserve it, takes our marks off. An object that is not
-// there, not ours, or another Work's is left as it is. The deletion is requested in the background: it is not waited
-// for.
+// there, not ours, or another Work's is left as it is. The deletion is requested in the background: its end is not waited
+// for, but until the watch or the member shows that it has begun, the error is one of IsUnconfirmed.
 func (w *Writer) Remove(ctx context.Context, via Access, work types.NamespacedName, id ssa.Identity, terms Terms) error {
 	t, err := w.targetToLeave(ctx, via, work, id)
 	if err == nil {
@@ -89,6 +112,19 @@ func (w *Writer) removeAt(ctx context.Context, t target, id ssa.Identity, terms 
 	if !cached && t.Conn.HasSynced(t.Resource) {
 		return nil // what we wrote is in the cache at once, and what is not managed is not ours
 	}
+	if cached && live.GetDeletionTimestamp() == nil {
+		switch d := w.Results.deletion(t.Place, live.GetUID()); {
+		case d.times == 0:
+		case w.Clock.Since(d.last) >= min(ConfirmPause<<min(d.times-1, 4), backoff.Longest):
+			live = nil // the watch may be behind
+		case d.times == 1 && terms.Exclusive:
+			return Transient(errLeaving)
+		case d.times == 1:
+			return Transient(errUnconfirmed)
+		default:
+			return errStillThere
+		}
+	}
 	var err error
 	for range rounds {
 		if live == nil {
@@ -125,10 +161,13 @@ func (w *Writer) part(ctx context.Context, t target, live *unstructured.Unstruct
 			return err
 		}
 	}
+	if spare && terms.Exclusive && !terms.Preserve {
+		return errors.New("it was in the cluster before and would stay, so that its end cannot be confirmed: with preserveResourcesOnDeletion false it is deleted")
+	}
 	if spare {
 		return w.release(ctx, t, live)
 	}
-	err := w.destroy(ctx, t, live)
+	err := w.destroy(ctx, t, live, terms)
 	if apierrors.IsForbidden(err) && ssa.IsNamespace(live) {
 		return w.release(ctx, t, live) // the owner of the member keeps the right to delete namespaces, and deletes it or not
 	}
@@ -143,22 +182,34 @@ func (w *Writer) spare(ctx context.Context, conn *member.Conn, work types.Namesp
 	return w.KindPolicy.Spare(ctx, conn, live)
 }
 
-func (w *Writer) destroy(ctx context.Context, t target, live *unstructured.Unstructured) error {
+func (w *Writer) destroy(ctx context.Context, t target, live *unstructured.Unstructured, terms Terms) error {
+	policy, begun, requested := metav1.DeletePropagationBackground, error(nil), Transient(errUnconfirmed)
+	if terms.Exclusive {
+		policy, begun, requested = metav1.DeletePropagationForeground, Transient(errLeaving), Transient(errLeaving)
+	}
 	if live.GetDeletionTimestamp() != nil {
-		return nil // requested already
+		return begun
 	}
 	if err := w.admitRemoval(ctx, t.Conn, t.work, live); err != nil {
 		return err
 	}
 	w.Guard.Writes(t.Conn)
-	uid, version, background := live.GetUID(), live.GetResourceVersion(), metav1.DeletePropagationBackground
+	uid, version := live.GetUID(), live.GetResourceVersion()
 	only := &metav1.Preconditions{UID: &uid}
 	if ssa.IsNamespace(live) {
 		only.ResourceVersion = &version // others have not changed it meanwhile
 	}
-	err := t.client.Delete(ctx, t.Object.Name, metav1.DeleteOptions{Preconditions: only, PropagationPolicy: &background})
+	times := w.Results.deletes(t.Place, uid, w.Clock.Now()) // before the watch can show its end
+	err := t.client.Delete(ctx, t.Object.Name, metav1.DeleteOptions{Preconditions: only, PropagationPolicy: &policy})
 	w.metrics.wrote("delete", err)
-	return err
+	switch {
+	case err != nil:
+		w.Results.Forget(t.Place)
+		return err
+	case times > 1:
+		return errStillThere
+	}
+	return requested
 }
 
 // release takes our marks off an object and leaves it.

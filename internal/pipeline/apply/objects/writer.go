@@ -17,7 +17,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 )
 
-// WriterDeps is what a Writer needs. All fields but Retain and Retention are required.
+// WriterDeps is what a Writer needs. All fields but Retain, Retention and Repaired are required.
 type WriterDeps struct {
 	// Hub reads Works and Clusters from a cache.
 	Hub        client.Reader
@@ -29,7 +29,13 @@ type WriterDeps struct {
 	// Retain and Retention are those of Deps.
 	Retain    func(ctx context.Context, desired, observed *unstructured.Unstructured) (*unstructured.Unstructured, error)
 	Retention func(schema.GroupVersionKind) string
+	// Repaired is that of Deps.
+	Repaired Repaired
 }
+
+// Repaired is called with each field of an object that others changed and an apply put back. Manager is "" if it is not known. It must
+// not block.
+type Repaired func(work types.NamespacedName, kind, name, path, manager string)
 
 // Guard decides whether a member is written to. It is an interface because a stage imports no feature.
 type Guard interface {

@@ -2,6 +2,7 @@ package ssa
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -47,6 +48,37 @@ func Renamed(entries []metav1.ManagedFieldsEntry, former []string, to string) []
 		}
 	}
 	return kept
+}
+
+// ChangedBy returns, for paths of desired, which other manager owns the field in live, the latest if there are several; paths that no
+// other manager owns are missing.
+func ChangedBy(self ownership.ControlPlane, desired *unstructured.Unstructured, entries []metav1.ManagedFieldsEntry, paths []string) map[string]string {
+	managers := map[string]string{}
+	for _, entry := range slices.SortedStableFunc(slices.Values(entries), func(a, b metav1.ManagedFieldsEntry) int {
+		return cmp.Compare(unixOf(a.Time), unixOf(b.Time))
+	}) {
+		var fields map[string]any
+		if entry.Manager == self.Manager() || entry.FieldsV1 == nil || json.Unmarshal(entry.FieldsV1.GetRawBytes(), &fields) != nil {
+			continue
+		}
+		missing := []string{}
+		unowned(content(desired), fields, "", func(path string) { missing = append(missing, path) })
+		for _, path := range paths {
+			if !slices.ContainsFunc(missing, func(m string) bool {
+				return path == m || strings.HasPrefix(path, m+"/") || strings.HasPrefix(path, m+"[")
+			}) {
+				managers[path] = entry.Manager
+			}
+		}
+	}
+	return managers
+}
+
+func unixOf(t *metav1.Time) int64 {
+	if t == nil {
+		return 0
+	}
+	return t.Unix()
 }
 
 // united are the fields of two entries.

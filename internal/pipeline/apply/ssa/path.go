@@ -159,7 +159,7 @@ func (o ownedItem) altered(item any, there []any, path string, visit func(path s
 	visit(path, item, nil)
 }
 
-// defaulted returns whether an API server that sets defaults may have made live of value: what value says is there, and the
+// defaulted returns whether an API server that sets defaults may have made live of value: what value sets is there, and the
 // rest, or what is zero in value, may be anything.
 func defaulted(value, live any) bool {
 	switch v := value.(type) {

@@ -17,7 +17,7 @@ type Claim int
 const (
 	Foreign  Claim = iota // not ours: hands off
 	ours                  // managed for this Work already
-	Adopting              // not ours, but the user wants it to be
+	Adopting              // not ours, but the user requests it
 )
 
 func IsManaged(obj *unstructured.Unstructured) bool {

@@ -168,5 +168,7 @@ func IsNameOf(binding workv1alpha2.Binding, ref hubstore.Ref) bool {
 // OptIns are the annotations that bindings take over from their policy.
 var OptIns = []string{
 	policyv1alpha1.PartialPlacementAnnotation, policyv1alpha1.FailbackAnnotation, policyv1alpha1.PurgeModeAnnotation,
-	policyv1alpha1.KeepUnselectedAnnotation, clusterv1alpha1.ApplyAsAnnotation,
+	policyv1alpha1.KeepUnselectedAnnotation, policyv1alpha1.DescheduleAnnotation, clusterv1alpha1.ApplyAsAnnotation,
+	policyv1alpha1.HandoverAnnotation, policyv1alpha1.ClusterFailbackAnnotation, policyv1alpha1.ClusterFailbackSoakAnnotation,
+	policyv1alpha1.ClusterFailbackRequestedAnnotation,
 }

@@ -60,7 +60,7 @@ func Parse(s string) Digest {
 }
 
 // Of computes the digest of a template. Where a generation counts changes of content, the metadata is enough, if that count
-// is good enough for the caller: to some kinds, changed annotations are a new generation, whoever wrote them. Otherwise content
+// is good enough for the caller: to some kinds, changed annotations are a new generation, whichever component wrote them. Otherwise content
 // reads the object. Secrets are not hashed, since more users may read bindings than Secrets: their resource version replaces
 // the hash.
 func Of(kind schema.GroupKind, meta metav1.Object, counted bool, content func() (*unstructured.Unstructured, error)) (Digest, error) {

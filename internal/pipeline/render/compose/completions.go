@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
-	"github.com/flagship-k8s/flagship/internal/knowledge/capacity"
+	"github.com/flagship-k8s/flagship/internal/knowledge/capacity/division"
 )
 
 // ShareCompletions divides spec.completions of a Job whose parallelism was divided, in the proportion of the latter. It
@@ -25,13 +25,13 @@ func ShareCompletions(job *unstructured.Unstructured, spec *workv1alpha2.Resourc
 
 // divide gives n completions to clusters in proportion to their replicas, the way replicas themselves are divided.
 func divide(n int64, clusters []workv1alpha2.TargetCluster, uid types.UID) map[string]int64 {
-	shares, weight := make([]capacity.Share, len(clusters)), int64(0)
+	shares, weight := make([]division.Share, len(clusters)), int64(0)
 	for i, cluster := range clusters {
-		shares[i] = capacity.Share{Name: cluster.Name, Weight: int64(cluster.Replicas)}
+		shares[i] = division.Share{Name: cluster.Name, Weight: int64(cluster.Replicas)}
 		weight += shares[i].Weight
 	}
 	if weight > 0 {
-		capacity.Webster(int32(min(n, math.MaxInt32)), shares, uid)
+		division.Webster(int32(min(n, math.MaxInt32)), shares, uid)
 	}
 	assigned := make(map[string]int64, len(shares))
 	for _, share := range shares {

@@ -20,6 +20,7 @@ import (
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
 	"github.com/flagship-k8s/flagship/internal/knowledge/conversion"
+	"github.com/flagship-k8s/flagship/internal/knowledge/eviction"
 	"github.com/flagship-k8s/flagship/internal/knowledge/override"
 )
 
@@ -68,6 +69,10 @@ func (c *Composer) Compose(ctx context.Context, r Request) (*workv1alpha1.Work, 
 	if CarriesNamespace(work) {
 		annotations[workv1alpha1.ConflictResolutionAnnotation] = workv1alpha1.ConflictResolutionOverwrite // as without a binding
 	}
+	delete(work.Annotations, policyv1alpha1.HandoverAnnotation)
+	if eviction.IsExclusive(r.Binding) {
+		annotations[policyv1alpha1.HandoverAnnotation] = policyv1alpha1.HandoverExclusive
+	}
 	delete(work.Annotations, clusterv1alpha1.ApplyAsAnnotation)
 	if account, ok := r.Binding.GetAnnotations()[clusterv1alpha1.ApplyAsAnnotation]; ok {
 		annotations[clusterv1alpha1.ApplyAsAnnotation] = account
@@ -101,25 +106,9 @@ func (c *Composer) Compose(ctx context.Context, r Request) (*workv1alpha1.Work, 
 
 // manifest makes the object as this cluster should have it, without the labels and annotations of the control plane.
 func (c *Composer) manifest(ctx context.Context, r Request) (*unstructured.Unstructured, override.Result, error) {
-	spec := r.Binding.BindingSpec()
-	obj := r.Template
-	var err error
-	if r.Target.Scheduled && isWorkload(spec) {
-		if obj, err = c.Interpreter.Revise(ctx, obj, r.Target.Replicas); err != nil {
-			return nil, override.Result{}, fmt.Errorf("setting the replicas for cluster %s: %w", r.Target.Name, err)
-		}
-	}
-	if err := checkIdentity(r.Template, obj); err != nil {
-		return nil, override.Result{}, &ForbiddenError{Cause: err}
-	}
-	if obj == r.Template {
-		obj = obj.DeepCopy()
-	}
-	removeOwnershipKeys(obj)
-	if share, ok := r.Completions[r.Target.Name]; ok {
-		if err := unstructured.SetNestedField(obj.Object, share, "spec", "completions"); err != nil {
-			return nil, override.Result{}, fmt.Errorf("setting the completions for cluster %s: %w", r.Target.Name, err)
-		}
+	obj, err := c.revised(ctx, r)
+	if err != nil {
+		return nil, override.Result{}, err
 	}
 	overrides, err := override.Apply(obj, r.Cluster, r.Policies)
 	if err != nil {
@@ -134,6 +123,40 @@ func (c *Composer) manifest(ctx context.Context, r Request) (*unstructured.Unstr
 	// It is the whole object once more, a Secret's values in plain text, and means nothing where kubectl did not write it.
 	unstructured.RemoveNestedField(obj.Object, "metadata", "annotations", corev1.LastAppliedConfigAnnotation)
 	return obj, overrides, nil
+}
+
+// Overrides returns what the override policies make of the object for this cluster, with the fields that each rule changes.
+func (c *Composer) Overrides(ctx context.Context, r Request) (override.Result, error) {
+	obj, err := c.revised(ctx, r)
+	if err != nil {
+		return override.Result{}, err
+	}
+	return override.Explain(obj, r.Cluster, r.Policies)
+}
+
+// revised makes the object as override policies find it: with the replicas and completions of this cluster.
+func (c *Composer) revised(ctx context.Context, r Request) (*unstructured.Unstructured, error) {
+	spec := r.Binding.BindingSpec()
+	obj := r.Template
+	var err error
+	if r.Target.Scheduled && isWorkload(spec) {
+		if obj, err = c.Interpreter.Revise(ctx, obj, r.Target.Replicas); err != nil {
+			return nil, fmt.Errorf("setting the replicas for cluster %s: %w", r.Target.Name, err)
+		}
+	}
+	if err := checkIdentity(r.Template, obj); err != nil {
+		return nil, &ForbiddenError{Cause: err}
+	}
+	if obj == r.Template {
+		obj = obj.DeepCopy()
+	}
+	removeOwnershipKeys(obj)
+	if share, ok := r.Completions[r.Target.Name]; ok {
+		if err := unstructured.SetNestedField(obj.Object, share, "spec", "completions"); err != nil {
+			return nil, fmt.Errorf("setting the completions for cluster %s: %w", r.Target.Name, err)
+		}
+	}
+	return obj, nil
 }
 
 // conflictResolution returns that of the template's annotation, or else that of the policy.

@@ -1,14 +1,20 @@
 package compose
 
 import (
+	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
+	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/knowledge/eviction"
 )
 
 // Target is one cluster that is to have a Work.
@@ -21,7 +27,7 @@ type Target struct {
 // Plan is what should be in which cluster, as far as it follows from the binding.
 type Plan struct {
 	Targets []Target
-	// draining are clusters whose Work stays as it is until its eviction ends.
+	// draining are clusters whose Work stays as it is until its eviction ends, or that the object returns to.
 	draining map[string]bool
 	// Purging are clusters whose Work has to be gone before any other is written.
 	Purging map[string]bool
@@ -43,6 +49,9 @@ func PlanFor(binding workv1alpha2.Binding) Plan {
 		} else {
 			p.draining[task.FromCluster] = true
 		}
+	}
+	for _, r := range eviction.Returns(binding) { // the scheduler is about to choose it again
+		p.draining[r.Cluster] = true
 	}
 	for _, t := range p.Targets {
 		delete(p.Purging, t.Name)
@@ -145,7 +154,7 @@ func preservedState(spec *workv1alpha2.ResourceBindingSpec, targets int, cluster
 	return state
 }
 
-// Unwanted returns the Works in clusters where the binding wants none.
+// Unwanted returns the Works in clusters that the binding does not name.
 func (p Plan) Unwanted(works []*workv1alpha1.Work) []*workv1alpha1.Work {
 	if !p.MayDelete {
 		return nil
@@ -160,6 +169,69 @@ func (p Plan) Unwanted(works []*workv1alpha1.Work) []*workv1alpha1.Work {
 	return unwanted
 }
 
+// Draining returns until when Works stay at the latest, of clusters whose eviction has not ended. Timeout is that of evictions that have
+// none. One that a person ends, ends at once.
+func (p Plan) Draining(spec *workv1alpha2.ResourceBindingSpec, now time.Time, timeout time.Duration) map[string]time.Time {
+	until := make(map[string]time.Time, len(p.draining))
+	for cluster := range p.draining {
+		until[cluster] = now.Add(timeout)
+		if task := eviction.Find(spec, cluster); task != nil && task.SuppressDeletion == nil {
+			until[cluster] = eviction.Deadline(task, timeout, now)
+		} else if task != nil {
+			until[cluster] = now
+		}
+	}
+	return until
+}
+
+// FencePause is the pause between two reconciles of a binding that awaits the end of a copy, which a person may confirm.
+const FencePause = 5 * time.Second
+
+// AwaitsEnd returns whether nothing is written for an exclusive binding, since a copy in a cluster that it leaves may still run: its Work
+// is there, and no person has confirmed that the cluster is fenced.
+func (p Plan) AwaitsEnd(binding workv1alpha2.Binding, works []*workv1alpha1.Work, get func(name string, cluster *clusterv1alpha1.Cluster) error) (bool, error) {
+	if !eviction.IsExclusive(binding) {
+		return false, nil
+	}
+	for _, work := range works {
+		name, ok := workv1alpha1.ClusterOfExecutionNamespace(work.Namespace)
+		if !ok || slices.ContainsFunc(p.Targets, func(t Target) bool { return t.Name == name }) {
+			continue
+		}
+		cluster := &clusterv1alpha1.Cluster{}
+		switch err := get(name, cluster); {
+		case apierrors.IsNotFound(err):
+		case err != nil:
+			return false, fmt.Errorf("reading cluster %s: %w", name, err)
+		case !clusterv1alpha1.IsFenced(cluster):
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// KeptReplicas returns the replicas of a target while the binding returns to another cluster: none are taken away before the copy there
+// is healthy, as far as the replicas of the present Work are those of spec.replicas.
+func KeptReplicas(q Request) int32 {
+	spec, replicas := q.Binding.BindingSpec(), q.Target.Replicas
+	returns := eviction.Returns(q.Binding)
+	if len(returns) == 0 || q.Existing == nil || !q.Target.Scheduled || !isDivided(spec) ||
+		slices.ContainsFunc(returns, func(r eviction.Return) bool { return r.Cluster == q.Target.Name }) {
+		return replicas
+	}
+	for _, m := range q.Existing.Spec.Workload.Manifests {
+		var present struct {
+			Spec struct {
+				Replicas int32 `json:"replicas"`
+			} `json:"spec"`
+		}
+		if json.Unmarshal(m.Raw, &present) == nil {
+			replicas = max(replicas, min(present.Spec.Replicas, spec.Replicas))
+		}
+	}
+	return replicas
+}
+
 // AwaitsPurge returns whether one of the Works that are being deleted has to be gone before others are written.
 func (p Plan) AwaitsPurge(deleted []*workv1alpha1.Work) bool {
 	return slices.ContainsFunc(deleted, func(work *workv1alpha1.Work) bool {
@@ -170,7 +242,7 @@ func (p Plan) AwaitsPurge(deleted []*workv1alpha1.Work) bool {
 
 // PurgesDirectly returns whether a policy has copies removed at once in a cluster that the binding leaves.
 func PurgesDirectly(binding workv1alpha2.Binding) bool {
-	return binding.GetAnnotations()[policyv1alpha1.PurgeModeAnnotation] == string(policyv1alpha1.PurgeModeDirectly)
+	return eviction.IsExclusive(binding) || binding.GetAnnotations()[policyv1alpha1.PurgeModeAnnotation] == string(policyv1alpha1.PurgeModeDirectly)
 }
 
 // Arrived returns whether every target has a healthy copy, and all of them together as many replicas as wanted.

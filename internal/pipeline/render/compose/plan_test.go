@@ -3,12 +3,20 @@ package compose
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/knowledge/eviction"
 )
 
 func TestPlan(t *testing.T) {
@@ -166,5 +174,107 @@ func TestShareCompletions(t *testing.T) {
 	}
 	if got := ShareCompletions(parse(t, nginx), &nginxBinding("m1").Spec); got != nil {
 		t.Errorf("a Deployment got %v, want nil", got)
+	}
+}
+
+func TestDraining(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	task := func(cluster string, suppress *bool, grace *int32) workv1alpha2.GracefulEvictionTask {
+		created := metav1.NewTime(now.Add(-time.Minute))
+		return workv1alpha2.GracefulEvictionTask{FromCluster: cluster, SuppressDeletion: suppress, GracePeriodSeconds: grace, CreationTimestamp: &created}
+	}
+	b := &workv1alpha2.ResourceBinding{}
+	b.Spec.Clusters = []workv1alpha2.TargetCluster{{Name: "m1"}}
+	b.Spec.GracefulEvictionTasks = []workv1alpha2.GracefulEvictionTask{
+		task("m1", nil, nil), task("m2", nil, nil), task("m3", nil, ptr.To(int32(90))), task("m4", ptr.To(true), nil),
+	}
+	eviction.SetReturns(b, []eviction.Return{{Cluster: "m5"}})
+	p := PlanFor(b)
+	want := map[string]time.Time{"m2": now.Add(9 * time.Minute), "m3": now.Add(30 * time.Second), "m4": now, "m5": now.Add(10 * time.Minute)}
+	if diff := cmp.Diff(want, p.Draining(&b.Spec, now, 10*time.Minute)); diff != "" {
+		t.Error(diff)
+	}
+	for cluster := range want {
+		if !p.Wants(cluster) {
+			t.Errorf("the Work in %s does not stay", cluster)
+		}
+	}
+}
+
+func TestAwaitsEnd(t *testing.T) {
+	ready, fenced := &clusterv1alpha1.Cluster{}, &clusterv1alpha1.Cluster{}
+	ready.Status.Conditions = []metav1.Condition{clusterv1alpha1.Ready()}
+	fenced.Status.Conditions = []metav1.Condition{clusterv1alpha1.NotReady("", "")}
+	fenced.Annotations = map[string]string{clusterv1alpha1.FencedAnnotation: "2027-01-31T12:00:00Z"}
+	old := fenced.DeepCopy()
+	old.Status.Conditions[0].LastTransitionTime = metav1.NewTime(time.Date(2027, 2, 1, 0, 0, 0, 0, time.UTC))
+	missing := apierrors.NewNotFound(schema.GroupResource{}, "m1")
+	exclusive := map[string]string{policyv1alpha1.HandoverAnnotation: policyv1alpha1.HandoverExclusive}
+	cases := map[string]struct {
+		annotations map[string]string
+		cluster     *clusterv1alpha1.Cluster
+		err         error
+		works       string // the cluster with a Work
+		want        bool
+	}{
+		"Shared":      {nil, ready, nil, "m1", false},
+		"Exclusive":   {exclusive, ready, nil, "m1", true},
+		"Fenced":      {exclusive, fenced, nil, "m1", false},
+		"FencedOnce":  {exclusive, old, nil, "m1", true},
+		"Gone":        {exclusive, nil, missing, "m1", false},
+		"OfTheTarget": {exclusive, ready, nil, "m2", false},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			b := &workv1alpha2.ResourceBinding{}
+			b.Annotations = tc.annotations
+			b.Spec.Clusters = []workv1alpha2.TargetCluster{{Name: "m2"}}
+			works := []*workv1alpha1.Work{{}}
+			works[0].Namespace = workv1alpha1.ExecutionNamespace(tc.works)
+			got, err := PlanFor(b).AwaitsEnd(b, works, func(_ string, c *clusterv1alpha1.Cluster) error {
+				if tc.cluster != nil {
+					tc.cluster.DeepCopyInto(c)
+				}
+				return tc.err
+			})
+			if err != nil || got != tc.want {
+				t.Errorf("got %v, %v, want %v", got, err, tc.want)
+			}
+		})
+	}
+}
+
+func TestKeptReplicas(t *testing.T) {
+	b := &workv1alpha2.ResourceBinding{}
+	b.Spec.Replicas = 4
+	b.Spec.Placement = &policyv1alpha1.Placement{ReplicaScheduling: &policyv1alpha1.ReplicaSchedulingStrategy{ReplicaSchedulingType: policyv1alpha1.ReplicaSchedulingTypeDivided}}
+	work := func(manifest string) *workv1alpha1.Work {
+		w := &workv1alpha1.Work{}
+		w.SetManifest([]byte(manifest))
+		return w
+	}
+	returning := b.DeepCopy()
+	eviction.SetReturns(returning, []eviction.Return{{Cluster: "m2"}})
+	cases := map[string]struct {
+		binding  *workv1alpha2.ResourceBinding
+		cluster  string
+		existing *workv1alpha1.Work
+		want     int32
+	}{
+		"Settled":    {b, "m1", work(`{"spec":{"replicas":4}}`), 2},
+		"Returning":  {returning, "m1", work(`{"spec":{"replicas":4}}`), 4},
+		"Grows":      {returning, "m1", work(`{"spec":{"replicas":1}}`), 2},
+		"ScaledDown": {returning, "m1", work(`{"spec":{"replicas":9}}`), 4},
+		"Itself":     {returning, "m2", work(`{"spec":{"replicas":4}}`), 2},
+		"New":        {returning, "m1", nil, 2},
+		"OtherKind":  {returning, "m1", work(`{"spec":{"replicas":"many"}}`), 2},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			q := Request{Binding: tc.binding, Existing: tc.existing, Target: Target{workv1alpha2.TargetCluster{Name: tc.cluster, Replicas: 2}, true}}
+			if got := KeptReplicas(q); got != tc.want {
+				t.Errorf("%d replicas, want %d", got, tc.want)
+			}
+		})
 	}
 }

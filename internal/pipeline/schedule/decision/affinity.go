@@ -37,17 +37,17 @@ type tiers struct {
 }
 
 func CompileTerm(t Term) (tiers, error) {
-	base, err := CompileAffinity(t.path(), t.Affinity)
+	base, err := CompileAffinity(t.Path(), t.Affinity)
 	if err != nil {
 		return tiers{}, err
 	}
 	out := tiers{Selectors: []*Selector{base}}
 	if len(t.Overflow) > 0 {
-		out.noTier = NewReason("is in no tier of "+t.path(), "are in no tier of "+t.path())
+		out.noTier = NewReason("is in no tier of "+t.Path(), "are in no tier of "+t.Path())
 	}
 	for i := range t.Overflow {
 		o := &t.Overflow[i]
-		s, err := CompileAffinity(fmt.Sprintf("%s.overflowAffinities[%s]", t.path(), o.AffinityName), &o.ClusterAffinity)
+		s, err := CompileAffinity(fmt.Sprintf("%s.overflowAffinities[%s]", t.Path(), o.AffinityName), &o.ClusterAffinity)
 		if err != nil {
 			return tiers{}, err
 		}

@@ -157,7 +157,7 @@ func (d *Decision) Explain() string {
 		case a.Term.Name == "":
 			parts = append(parts, a.Failure.Message)
 		default:
-			parts = append(parts, fmt.Sprintf("%s: %s", a.Term.path(), a.Failure.Message))
+			parts = append(parts, fmt.Sprintf("%s: %s", a.Term.Path(), a.Failure.Message))
 		}
 	}
 	return strings.Join(parts, "; ")

@@ -28,6 +28,8 @@ type Request struct {
 	Current []workv1alpha2.TargetCluster
 	// Evicting names clusters that the object is being moved out of.
 	Evicting []string
+	// Limits are the most replicas that clusters take for now; others have none.
+	Limits map[string]int32
 	// ObservedAffinity names the term of clusterAffinities in use.
 	ObservedAffinity string
 	// Fresh divides anew, as if nothing ran anywhere yet.
@@ -104,14 +106,25 @@ func (r *Request) ByAvailableReplicas() bool {
 	return (s == dynamic || s == Aggregated) && (r.Divisible() || r.WholeSets())
 }
 
+// ClaimsNodes returns whether the pods require some property of nodes.
+func (r *Request) ClaimsNodes() bool {
+	if !r.WholeSets() {
+		return r.Requirements != nil && r.Requirements.NodeClaim != nil
+	}
+	return slices.ContainsFunc(r.Components, func(c workv1alpha2.Component) bool {
+		return c.ReplicaRequirements != nil && c.ReplicaRequirements.NodeClaim != nil
+	})
+}
+
+// Demand is what a replica, or a whole set, needs of a cluster.
 func (r *Request) Demand() capacity.Demand {
 	switch {
 	case r.WholeSets():
 		return capacity.DemandOfSet(r.Components)
 	case r.Requirements != nil:
-		return capacity.DemandOf(r.Requirements.ResourceRequest).With(r.Devices.Replica)
+		return capacity.DemandOf(r.Requirements.ResourceRequest).On(r.Requirements.NodeClaim).With(r.Devices.Replica)
 	default:
-		return capacity.DemandOf(nil).With(r.Devices.Replica)
+		return capacity.DemandOf(nil).On(nil).With(r.Devices.Replica)
 	}
 }
 
@@ -132,8 +145,8 @@ type Term struct {
 	Overflow []policyv1alpha1.OverflowAffinityTerm
 }
 
-// path is where a user finds the term in the placement.
-func (t Term) path() string {
+// Path is where a user finds the term in the placement.
+func (t Term) Path() string {
 	if t.Name == "" {
 		return "clusterAffinity"
 	}

@@ -55,13 +55,13 @@ func (a *APISet) ServesAny(kinds []schema.GroupVersionKind) bool {
 	return slices.ContainsFunc(kinds, func(k schema.GroupVersionKind) bool { return a.Serves(k.GroupVersion().String(), k.Kind) })
 }
 
-// describe reads a Cluster. What did not change is taken over from before, which may be nil.
-func describe(c *clusterv1alpha1.Cluster, before *Cluster) *Cluster {
+// describe reads a Cluster, and what is known of its nodes. What did not change is taken over from before, which may be nil.
+func describe(c *clusterv1alpha1.Cluster, nodes *capacity.Nodes, before *Cluster) *Cluster {
 	out := &Cluster{
 		Cluster:  affinity.Of(c),
 		Leaving:  !c.DeletionTimestamp.IsZero(),
 		APIs:     describeAPIs(c, before),
-		Headroom: capacity.HeadroomOf(c),
+		Headroom: capacity.HeadroomOf(c).On(nodes),
 	}
 	out.zoneKey = strings.Join(out.Zones, ",")
 	for _, t := range c.Spec.Taints {
@@ -109,6 +109,8 @@ func NewSnapshot(clusters []*clusterv1alpha1.Cluster) *Snapshot {
 type Change struct {
 	// Present are clusters that joined or changed.
 	Present []*clusterv1alpha1.Cluster
+	// Nodes are the nodes of these, as far as they are known.
+	Nodes map[string]*capacity.Nodes
 	// Gone names clusters that left.
 	Gone []string
 	// Taken is what is reserved in clusters and not in their status.
@@ -126,11 +128,11 @@ func (s *Snapshot) With(change Change) *Snapshot {
 	for _, c := range change.Present {
 		i, ok := s.Index[c.Name]
 		if !ok {
-			joined = append(joined, describe(c, nil))
+			joined = append(joined, describe(c, change.Nodes[c.Name], nil))
 			continue
 		}
 		before := next.Clusters[i]
-		next.Clusters[i] = describe(c, before)
+		next.Clusters[i] = describe(c, change.Nodes[c.Name], before)
 		replan = replan || Differs(before, next.Clusters[i])
 	}
 	if len(joined) > 0 || slices.ContainsFunc(change.Gone, s.has) {

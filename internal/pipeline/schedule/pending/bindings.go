@@ -25,6 +25,8 @@ type entry struct {
 	priority int
 	// fits is since when the preferred term has fitted; zero if it does not.
 	fits time.Time
+	// next is when it is scheduled again if no event requeues it before.
+	next time.Time
 }
 
 // Binding is one that waits, with the priority that its policy gave it.
@@ -40,7 +42,26 @@ func NewBindings() *Bindings { return &Bindings{waiting: map[types.NamespacedNam
 func (b *Bindings) Add(key types.NamespacedName, priority int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.waiting[key] = entry{priority, b.waiting[key].fits}
+	e := b.waiting[key]
+	e.priority = priority
+	b.waiting[key] = e
+}
+
+// SetNext records when a binding that waits is scheduled again if no event requeues it before.
+func (b *Bindings) SetNext(key types.NamespacedName, next time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if e, ok := b.waiting[key]; ok {
+		e.next = next
+		b.waiting[key] = e
+	}
+}
+
+// Next returns what SetNext recorded, zero if the binding does not wait.
+func (b *Bindings) Next(key types.NamespacedName) time.Time {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.waiting[key].next
 }
 
 // Remove removes a binding, if it is there.

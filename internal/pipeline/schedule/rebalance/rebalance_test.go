@@ -125,7 +125,7 @@ func expectResults(t *testing.T, r *appsv1alpha1.WorkloadRebalancer, want ...str
 	}
 }
 
-func TestEveryWorkloadIsAskedForOnce(t *testing.T) {
+func TestEveryWorkloadIsRequestedOnce(t *testing.T) {
 	role := &workv1alpha2.ClusterResourceBinding{ObjectMeta: metav1.ObjectMeta{Name: "reader-clusterrole"}}
 	role.Spec.Resource = workv1alpha2.ObjectReference{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "ClusterRole", Name: "reader"}
 	newer := binding("newer")
@@ -160,7 +160,7 @@ func TestEveryWorkloadIsAskedForOnce(t *testing.T) {
 	}
 }
 
-func TestWhatCouldNotBeAskedIsTriedAgain(t *testing.T) {
+func TestWhatCouldNotBeRequestedIsTriedAgain(t *testing.T) {
 	h := newHub(t, binding("web"), binding("api"), request(deployment("web"), deployment("api")))
 	h.refuse = apierrors.NewServiceUnavailable("not now")
 	if _, err := h.reconcile(); err == nil {

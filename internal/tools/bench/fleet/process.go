@@ -63,6 +63,39 @@ func Start(ctx context.Context, binary string, members int, log io.Writer, flags
 	return f, nil
 }
 
+// Serve runs `flagship server` on a data directory, which outlives it, and waits until it is ready. End it with End.
+func Serve(ctx context.Context, binary, dir string, port int, log io.Writer, flags ...string) (*Fleet, error) {
+	args := append([]string{"server", "--data-dir", dir, "--port", strconv.Itoa(port), "--allow-loopback-members", "--profiling"}, flags...)
+	cmd := exec.CommandContext(ctx, binary, args...)
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = 30 * time.Second
+	cmd.Stderr = log
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, fmt.Errorf("opening the output of the control plane: %w", err)
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("starting the control plane: %w", err)
+	}
+	f := &Fleet{cmd: cmd, dir: dir}
+	if err := waitReady(out, io.Discard); err != nil {
+		return nil, errors.Join(err, f.End())
+	}
+	if f.Hub, err = clientConfig(filepath.Join(dir, "hub.kubeconfig")); err != nil {
+		return nil, errors.Join(err, f.End())
+	}
+	return f, nil
+}
+
+// End ends the process and leaves its files.
+func (f *Fleet) End() error {
+	err := f.cmd.Process.Signal(syscall.SIGTERM)
+	if err == nil {
+		_ = f.cmd.Wait() // how it ends is no result
+	}
+	return err
+}
+
 func waitReady(out io.Reader, log io.Writer) error {
 	lines := bufio.NewScanner(out)
 	for lines.Scan() {
@@ -87,11 +120,7 @@ func clientConfig(file string) (*rest.Config, error) {
 
 // Stop ends the fleet and removes its files.
 func (f *Fleet) Stop() error {
-	err := f.cmd.Process.Signal(syscall.SIGTERM)
-	if err == nil {
-		_ = f.cmd.Wait()
-	}
-	return errors.Join(err, os.RemoveAll(f.dir))
+	return errors.Join(f.End(), os.RemoveAll(f.dir))
 }
 
 // Usage is what the hub process has consumed since it started.
@@ -102,8 +131,13 @@ type Usage struct {
 	PeakRSS int64 // bytes
 }
 
-func (f *Fleet) Usage() (Usage, error) {
-	pid := f.cmd.Process.Pid
+// Dir is the data directory of the playground.
+func (f *Fleet) Dir() string { return f.dir }
+
+func (f *Fleet) Usage() (Usage, error) { return UsageOf(f.cmd.Process.Pid) }
+
+// UsageOf is what any process has consumed.
+func UsageOf(pid int) (Usage, error) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return Usage{}, fmt.Errorf("reading the hub's CPU time: %w", err)

@@ -14,10 +14,12 @@ import (
 	"github.com/flagship-k8s/flagship/internal/tools/cli"
 )
 
-func newAgentCommand(s cli.Streams) *cobra.Command {
+// NewAgentCommand is the command agent.
+func NewAgentCommand(s cli.Streams) *cobra.Command {
 	var (
 		o                      agent.Options
 		dir, path, contextName string
+		kept                   stored
 	)
 	c := &cobra.Command{
 		Use:   "agent CLUSTER",
@@ -27,7 +29,11 @@ of the objects and of the cluster, and renews its own certificate at half of its
 cluster; nothing dials it.
 
 In the cluster it uses the service account of its pod, and elsewhere the kubeconfig of --cluster-kubeconfig. What that account
-may do in the cluster is what the control plane may do there.`,
+may do in the cluster is what the control plane may do there.
+
+With --credential-secret, replicas in the cluster share the credential in that Secret of the namespace karmada-cluster, which must
+exist. While it is empty, or the bootstrap kubeconfig is another one, the agent registers the cluster; 'flagship register --print'
+prints the manifest for this.`,
 		Example: "  flagship agent member3 --cluster-kubeconfig ~/member3.yaml",
 		Args:    cli.Exactly(1, "the name of the cluster"),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
@@ -35,31 +41,42 @@ may do in the cluster is what the control plane may do there.`,
 			if dir, err = agentDir(dir, o.Cluster); err != nil {
 				return err
 			}
-			if o.Hub, err = clientcmd.BuildConfigFromFlags("", filepath.Join(dir, kubeconfigFile)); err != nil {
-				return fmt.Errorf("finding the way to the control plane: %w\nregister the cluster first: flagship register %s", err, o.Cluster)
-			}
-			o.Credential = filepath.Join(dir, certificateFile)
 			if o.Member, err = memberConfig(path, contextName); err != nil {
 				return err
 			}
 			cli.LogTo(s.Err)
-			go memory.Adapt(cmd.Context())
+			if kept.secret != "" {
+				kept.cluster, kept.dir, kept.member = o.Cluster, dir, o.Member
+				if err := kept.load(cmd.Context()); err != nil {
+					return err
+				}
+				o.Shared = kept
+			}
+			if o.Hub, err = clientcmd.BuildConfigFromFlags("", filepath.Join(dir, kubeconfigFile)); err != nil {
+				return fmt.Errorf("finding the way to the control plane: %w\nregister the cluster first: flagship register %s", err, o.Cluster)
+			}
+			o.Credential = filepath.Join(dir, certificateFile)
+			memory.KeepSmall()
 			fmt.Fprintf(s.Out, "The agent of %s runs; see the cluster become ready: kubectl get cluster %s\n", o.Cluster, o.Cluster)
 			return agent.Run(cmd.Context(), o)
 		},
 	}
 	f := c.Flags()
 	f.StringVar(&dir, "data-dir", "", "directory with the credential of the agent (default: agents/CLUSTER in the user's state directory)")
+	f.StringVar(&kept.secret, "credential-secret", "", "name of the Secret in the cluster, in the namespace karmada-cluster, that keeps the credential (default: it is kept in --data-dir only)")
+	f.StringVar(&kept.bootstrap, "bootstrap-kubeconfig", "", "with --credential-secret: the file that 'flagship token create' wrote")
 	f.StringVar(&path, "cluster-kubeconfig", "", "kubeconfig of the cluster (default: the service account of this pod)")
 	f.StringVar(&contextName, "cluster-context", "", "context in that kubeconfig (default: its current one)")
 	f.StringVar(&o.HealthAddress, "health-probe-bind-address", "", "where /healthz and /readyz are served over HTTP, such as :10357 (default: nowhere)")
 	f.StringVar(&o.MetricsAddress, "metrics-bind-address", "", "where /metrics is served over HTTP, such as :8080 (default: nowhere)")
+	f.StringVar(&o.ProfilingAddress, "pprof-bind-address", "", "where /debug/pprof is served over HTTP, such as 127.0.0.1:6060 (default: nowhere)")
 	f.BoolVar(&o.LeaderElection, "leader-elect", false, "have only one of several agents of the cluster act; they elect by a Lease in the cluster")
 	f.DurationVar(&o.LeaseDuration, "cluster-lease-duration", 0, "how long the lease of the cluster is valid, which is renewed after a quarter of that (default 40s)")
 	f.DurationVar(&o.ProbePeriod, "cluster-probe-period", 0, "how often the cluster's readiness is read (default 10s)")
-	f.DurationVar(&o.FailureThreshold, "cluster-failure-threshold", 0, "how long the cluster is unready before Ready says so (default 30s)")
-	f.DurationVar(&o.SuccessThreshold, "cluster-success-threshold", 0, "how long the cluster is ready again before Ready says so (default 30s)")
+	f.DurationVar(&o.FailureThreshold, "cluster-failure-threshold", 0, "how long the cluster is unready before its condition Ready changes (default 30s)")
+	f.DurationVar(&o.SuccessThreshold, "cluster-success-threshold", 0, "how long the cluster is ready again before its condition Ready changes (default 30s)")
 	f.DurationVar(&o.DegradedAfter, "degraded-after", 0, "how long an object is unhealthy before its Work is Degraded (default 1m)")
+	f.BoolVar(&o.NoMemberEvents, "no-member-events", false, "do not report the warnings of the cluster about what is propagated")
 	f.Float64Var(&o.Brake.Share, "brake-share", brake.DefaultShare, "share of the objects of the cluster above which removals and shrinkages wait for 'flagship release-brake'; 1 for never")
 	f.DurationVar(&o.Brake.Window, "brake-window", brake.DefaultWindow, "time over which removals and shrinkages are added up")
 	f.IntVar(&o.Brake.Minimum, "brake-minimum", brake.DefaultMinimum, "number of managed objects below which the cluster is not braked")

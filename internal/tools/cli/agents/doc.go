@@ -9,5 +9,5 @@ import (
 
 // Commands are those of this package.
 func Commands(s cli.Streams) []*cobra.Command {
-	return []*cobra.Command{newTokenCommand(s), newRegisterCommand(s), newAgentCommand(s)}
+	return []*cobra.Command{newTokenCommand(s), newRegisterCommand(s), NewAgentCommand(s)}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/flagship-k8s/flagship/internal/features/agents/credential"
 	"github.com/flagship-k8s/flagship/internal/features/enroll/memberaccount"
+	"github.com/flagship-k8s/flagship/internal/knowledge/atomicfile"
 	"github.com/flagship-k8s/flagship/internal/tools/cli"
 )
 
@@ -34,13 +35,18 @@ func newTokenCreateCommand(s cli.Streams) *cobra.Command {
 		ttl    time.Duration
 		server string
 		file   string
+
+		forKarmadactl bool
 	)
 	c := &cobra.Command{
 		Use:   "create CLUSTER",
 		Short: "Create a token for the agent of a cluster",
 		Long: `Creates a token for the agent of a cluster, and writes it to a kubeconfig with which 'flagship register' reaches the control
 plane from the cluster. The token can create the Cluster of that name, in Pull mode, and request the certificate of its agent;
-it has no other rights. A cluster that has an agent already gets a new one with it.`,
+it has no other rights. A cluster that has an agent already gets a new one with it.
+
+With --print-register-command no file is written: the command is printed with which karmadactl, from version 1.12, registers a new
+cluster and installs karmada-agent in it.`,
 		Example: "  flagship token create member3 --server https://flagship.example.com:6443 --file member3.bootstrap.kubeconfig",
 		Args:    cli.Exactly(1, "the name of a cluster"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -65,11 +71,19 @@ it has no other rights. A cluster that has an agent already gets a new one with 
 			if err != nil {
 				return fmt.Errorf("creating a token for %s: %w", cluster, err)
 			}
+			if forKarmadactl {
+				command, err := credential.RegisterCommand(cmd.Context(), cfg, server, cluster, token)
+				if err != nil {
+					return err
+				}
+				s.Line(command)
+				return nil
+			}
 			text, err := clientcmd.Write(kubeconfig(server, cfg.CAData, cluster, &clientcmdapi.AuthInfo{Token: token}))
 			if err != nil {
 				return fmt.Errorf("encoding the kubeconfig: %w", err)
 			}
-			if err := credential.WriteFile(file, text); err != nil {
+			if err := atomicfile.Write(file, text, 0o600); err != nil {
 				return err
 			}
 			fmt.Fprintf(s.Out, "token for the agent of %s written to %s, valid for %s; take the file to the cluster and run:\n"+
@@ -81,6 +95,7 @@ it has no other rights. A cluster that has an agent already gets a new one with 
 	f := c.Flags()
 	f.DurationVar(&ttl, "ttl", defaultTTL, "how long the token is valid")
 	f.StringVar(&server, "server", "", "URL at which the cluster reaches the control plane (default: that of the kubeconfig)")
+	f.BoolVar(&forKarmadactl, "print-register-command", false, "print a command of karmadactl instead, with which it registers the cluster and installs karmada-agent")
 	f.StringVar(&file, "file", "", "where the kubeconfig with the token is written (default: CLUSTER.bootstrap.kubeconfig)")
 	return c
 }

@@ -1,4 +1,5 @@
-// Package clusters has the commands about member clusters: join, unjoin, cordon, taint, release the brake, resume after a restore.
+// Package clusters has the commands about member clusters: join, unjoin, unregister, cordon, taint, release the brake, resume
+// after a restore, release and confirm what failover waits for.
 package clusters
 
 import (
@@ -10,7 +11,7 @@ import (
 // Commands are those of this package.
 func Commands(s cli.Streams) []*cobra.Command {
 	return []*cobra.Command{
-		newJoinCommand(s), newUnjoinCommand(s), newReleaseBrakeCommand(s), newOrphansCommand(s), newRestoreCommand(s),
-		newCordonCommand(s), newUncordonCommand(s), newTaintCommand(s),
+		newJoinCommand(s), newUnjoinCommand(s), newUnregisterCommand(s), newReleaseBrakeCommand(s), newOrphansCommand(s), newRestoreCommand(s),
+		newCordonCommand(s), newUncordonCommand(s), newTaintCommand(s), newFailoverCommand(s),
 	}
 }

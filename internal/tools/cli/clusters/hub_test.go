@@ -20,6 +20,7 @@ import (
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/features/restore"
 	"github.com/flagship-k8s/flagship/internal/tools/cli"
 	"github.com/flagship-k8s/flagship/internal/tools/fleettest"
@@ -34,6 +35,8 @@ func hub(t *testing.T, clusters ...*clusterv1alpha1.Cluster) *fleettest.ObjectSe
 	server := fleettest.StartObjectServer(t,
 		fleettest.ServedKind{GroupVersionKind: kind, Resource: "clusters"},
 		fleettest.ServedKind{GroupVersionKind: workv1alpha1.SchemeGroupVersion.WithKind("Work"), Resource: "works", Namespaced: true},
+		fleettest.ServedKind{GroupVersionKind: workv1alpha2.GroupVersion.WithKind("ResourceBinding"), Resource: "resourcebindings", Namespaced: true},
+		fleettest.ServedKind{GroupVersionKind: workv1alpha2.GroupVersion.WithKind("ClusterResourceBinding"), Resource: "clusterresourcebindings"},
 	)
 	for _, cluster := range clusters {
 		server.Add(t, clustersPath, kind, cluster)
@@ -62,7 +65,7 @@ func cluster(name string, conditions ...string) *clusterv1alpha1.Cluster {
 func run(args ...string) (code int, out, errs string) {
 	var o, e bytes.Buffer
 	build := func(s cli.Streams) *cobra.Command {
-		return cli.Root(s, &cobra.Command{Use: "flagship"}, Commands(s)...)
+		return cli.Root(s, &cobra.Command{Use: "flagship"}, Commands(s))
 	}
 	code = cli.Run(build, args, cli.Streams{In: strings.NewReader(""), Out: &o, Err: &e})
 	return code, o.String(), e.String()

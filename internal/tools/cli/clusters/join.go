@@ -31,7 +31,8 @@ By default the control plane may do everything in the cluster. With --rights nam
 no proxy. With --apply-as, every object is written as the service account of that name in the namespace of the object: what a
 tenant may do is then decided by the RBAC of the cluster.
 
-A cluster that is a member already, under the same name, gets new credentials, for the address in the kubeconfig. Do this
+A cluster that is a member already, under the same name, gets new credentials, for the address in the kubeconfig; one in Pull mode
+is in Push mode from then on, with the objects in it as they are, and its agent ends. Do this
 after the address, the proxy or the certificate authority of a member changed: until then its credentials are not used. Its rights change only if a flag says so.
 
 This command and the control plane connect to a member directly or through the proxy-url of the kubeconfig. HTTPS_PROXY has no
@@ -88,6 +89,7 @@ type joinRights struct {
 	rights, file string
 	kinds        []string
 	resources    bool
+	events       bool
 }
 
 const (
@@ -100,6 +102,7 @@ func (r *joinRights) flags(c *cobra.Command) {
 	f.StringVar(&r.rights, "rights", "", "what the control plane may do in the cluster: all, or namespaced: only propagate --kinds (default: all; for a member, what it may do already)")
 	f.StringSliceVar(&r.kinds, "kinds", nil, "with --rights namespaced: the resources that are propagated, such as deployments.apps,services,configmaps")
 	f.BoolVar(&r.resources, "read-resources", false, "with --rights namespaced: nodes and pods may be read, from which the cluster's free resources are known")
+	f.BoolVar(&r.events, "read-events", true, "with --rights namespaced: Events may be read, and the pods, ReplicaSets, jobs and claims that they are about, so that warnings are shown on templates")
 	f.StringVar(&r.file, "rights-file", "", "a YAML file with a list of PolicyRules, or a ClusterRole: what the control plane may do in the cluster, besides keeping its connection")
 }
 
@@ -128,13 +131,13 @@ func (r *joinRights) read(appliesAsOther bool) (memberaccount.Rights, error) {
 		if err != nil {
 			return nil, cli.UsageErrorf("--kinds: %w", err)
 		}
-		return memberaccount.RightsOn(memberaccount.KindRights{Kinds: kinds, ReadOnly: appliesAsOther, Resources: r.resources}), nil
+		return memberaccount.RightsOn(memberaccount.KindRights{Kinds: kinds, ReadOnly: appliesAsOther, Resources: r.resources, Events: r.events}), nil
 	default:
 		return nil, cli.UsageErrorf("--rights is %q: it may be %s or %s", r.rights, rightsAll, rightsNamespaced)
 	}
 }
 
-// memberAccess says where a cluster is that joins or leaves.
+// memberAccess describes where a cluster is that joins or leaves.
 type memberAccess struct {
 	kubeconfig, context string
 }

@@ -17,7 +17,7 @@ func newTaintCommand(s cli.Streams) *cobra.Command {
 		Use:   "taint [clusters] NAME KEY[=VALUE]:EFFECT... KEY[:EFFECT]-...",
 		Short: "Add taints to a cluster, or remove them",
 		Long: `Adds and removes taints. Effects are NoSchedule and PreferNoSchedule, which keep objects away whose policy does not
-tolerate the taint, and NoExecute, which does the same: nothing is evicted yet.`,
+tolerate the taint, and NoExecute, which does the same, and evicts objects whose policy has spec.failover.cluster.`,
 		Example: `  flagship taint member1 maintenance=today:NoSchedule
   flagship taint member1 maintenance-`,
 		Args: cli.AtLeast(2, "the name of a cluster and at least one taint"),

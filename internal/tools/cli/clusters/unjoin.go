@@ -4,19 +4,42 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/flagship-k8s/flagship/internal/features/enroll/membership"
-
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/rest"
 
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/features/enroll/membership"
 	"github.com/flagship-k8s/flagship/internal/tools/cli"
 )
 
 func newUnjoinCommand(s cli.Streams) *cobra.Command {
+	return removeCommand(s, membership.UnjoinOptions{})
+}
+
+func newUnregisterCommand(s cli.Streams) *cobra.Command {
+	c := removeCommand(s, membership.UnjoinOptions{SyncMode: clusterv1alpha1.Pull})
+	c.Use = "unregister CLUSTER"
+	c.Short = "Take a cluster in Pull mode out of the control plane"
+	c.Long = `Takes a cluster in Pull mode out, as unjoin does: first the objects that were propagated to it, which its agent releases or deletes,
+then the Cluster. The credential of the agent is of no use from then on, also for a later Cluster of the same name, and the agent ends.
+
+With --cluster-kubeconfig, what 'flagship register' created in the cluster is deleted, too.
+
+With --keep-objects the objects stay in the cluster, without the labels and annotations of the control plane. With
+--delete-objects they are deleted there, except those that were there before, and those whose policy says so
+(preserveResourcesOnDeletion). While the cluster holds objects, one of both flags is required.
+
+A cluster whose agent does not report is taken out too, once the control plane knows that; what is in it stays.`
+	c.Example = `  flagship unregister member3 --keep-objects --cluster-kubeconfig ~/member3.yaml
+  flagship unregister member3 --delete-objects --dry-run`
+	return c
+}
+
+// removeCommand is unjoin, with some options set.
+func removeCommand(s cli.Streams, o membership.UnjoinOptions) *cobra.Command {
 	var (
 		hub                cli.HubAccess
 		member             memberAccess
-		o                  membership.UnjoinOptions
 		keep, drop, dryRun bool
 		out                cli.Output
 	)

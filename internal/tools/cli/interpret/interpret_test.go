@@ -78,7 +78,9 @@ func TestInterpret(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			var out, errOut bytes.Buffer
-			build := func(s cli.Streams) *cobra.Command { return cli.Root(s, &cobra.Command{Use: "flagship"}, NewCommand(s)) }
+			build := func(s cli.Streams) *cobra.Command {
+				return cli.Root(s, &cobra.Command{Use: "flagship"}, []*cobra.Command{NewCommand(s)})
+			}
 			code := cli.Run(build, append([]string{"interpret"}, c.args...), cli.Streams{In: strings.NewReader(ship), Out: &out, Err: &errOut})
 			if text := out.String() + errOut.String(); code != c.code || !strings.Contains(text, c.want) {
 				t.Errorf("exit code %d, want %d; output lacks %q:\n%s", code, c.code, c.want, text)

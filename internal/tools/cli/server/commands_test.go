@@ -20,7 +20,7 @@ import (
 func run(args ...string) (code int, out, errs string) {
 	var o, e bytes.Buffer
 	build := func(s cli.Streams) *cobra.Command {
-		return cli.Root(s, &cobra.Command{Use: "flagship"}, Commands(s)...)
+		return cli.Root(s, &cobra.Command{Use: "flagship"}, Commands(s))
 	}
 	code = cli.Run(build, args, cli.Streams{In: strings.NewReader(""), Out: &o, Err: &e})
 	return code, o.String(), e.String()

@@ -71,7 +71,7 @@ func newRewriteCommand(s cli.Streams) *cobra.Command {
 	var access cli.HubAccess
 	c := &cobra.Command{
 		Use:   "rewrite",
-		Short: "Store every object as the encryption configuration says",
+		Short: "Store every object as the encryption configuration requires",
 		Long: `Has the control plane store anew all Secrets, Works, bindings, override policies and Clusters that are not stored with the
 first provider and key of its encryption configuration. A control plane with the built-in configuration does so by itself;
 run this after a change of the file of --encryption-provider-config, before a provider or key is removed from it.`,

@@ -10,9 +10,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/features/evict"
 	"github.com/flagship-k8s/flagship/internal/host/controlplane"
 	"github.com/flagship-k8s/flagship/internal/host/memory"
 	"github.com/flagship-k8s/flagship/internal/knowledge/brake"
+	"github.com/flagship-k8s/flagship/internal/knowledge/eviction"
 	"github.com/flagship-k8s/flagship/internal/tools/cli"
 )
 
@@ -34,7 +37,7 @@ func newServerCommand(s cli.Streams) *cobra.Command {
 Storage is an embedded etcd in the data directory, or an external etcd cluster with --etcd-servers. Several servers on one
 etcd cluster share the files in DIR/pki and elect a leader for the controllers; put any TCP load balancer in front of them.
 
-It listens on 127.0.0.1, for clients on this machine, unless --bind-address says otherwise.`,
+It listens on 127.0.0.1, for clients on this machine, unless --bind-address is given.`,
 		Example: `  flagship server --data-dir /var/lib/flagship
   flagship server --data-dir /var/lib/flagship --bind-address 0.0.0.0
   flagship server --bind-address 0.0.0.0 --etcd-servers https://etcd1:2379,https://etcd2:2379 --etcd-cafile ca.crt --etcd-certfile c.crt --etcd-keyfile c.key`,
@@ -49,6 +52,9 @@ It listens on 127.0.0.1, for clients on this machine, unless --bind-address says
 			var err error
 			if o.SkippedNamespaces, err = namespacePatterns(skipped); err != nil {
 				return err
+			}
+			if mode := o.Evict.PurgeMode; mode != policyv1alpha1.PurgeModeGracefully && mode != policyv1alpha1.PurgeModeDirectly {
+				return cli.UsageErrorf("--no-execute-taint-eviction-purge-mode must be Gracefully or Directly, not %q", mode)
 			}
 			if len(etcd.Endpoints) > 0 {
 				o.Server.ExternalEtcd = &etcd
@@ -81,7 +87,7 @@ It listens on 127.0.0.1, for clients on this machine, unless --bind-address says
 	f.StringVar(&etcd.CertFile, "etcd-certfile", "", "client certificate for etcd")
 	f.StringVar(&etcd.KeyFile, "etcd-keyfile", "", "key of the client certificate for etcd")
 	f.StringVar(&etcd.Prefix, "etcd-prefix", "", "where all keys start in etcd (default /registry)")
-	f.StringToStringVar(&o.Server.ConversionServices, "conversion-service", nil, "where a Service is that conversion or interpreter webhooks name, as NAMESPACE/NAME[:PORT]=HOST:PORT (default: looked up by its EndpointSlices; may be given again)")
+	f.StringToStringVar(&o.Server.ConversionServices, "conversion-service", nil, "the address of a Service that conversion or interpreter webhooks name, as NAMESPACE/NAME[:PORT]=HOST:PORT (default: looked up by its EndpointSlices; may be given again)")
 	f.BoolVar(&o.Server.AllowLoopbackMembers, "allow-loopback-members", false, "connect to members at loopback and link-local addresses, such as clusters on this machine")
 	f.BoolVar(&o.Server.PlainSecrets, "plain-secrets", false, "store Secrets, and what holds parts of them, unencrypted")
 	f.StringVar(&o.Server.EncryptionConfig, "encryption-provider-config", "", "EncryptionConfiguration to load instead of the built-in one, as for kube-apiserver; KMS plugins are possible (start from encryption.yaml in the data directory, which reads what is stored)")
@@ -92,20 +98,41 @@ It listens on 127.0.0.1, for clients on this machine, unless --bind-address says
 	authenticationFlags(c, &o.Server.Authentication)
 	f.BoolVar(&o.NoRenewalTokens, "no-renewal-tokens", false, "keep no service account tokens without expiry of members, which renew credentials that expired while a member was unreachable or the control plane stopped; revokes those that are kept")
 	f.BoolVar(&o.Server.Profiling, "profiling", false, "serve /debug/pprof to administrators")
-	f.DurationVar(&o.ProbePeriod, "cluster-probe-period", 0, "how often a member is asked whether it is well (default 10s)")
-	f.DurationVar(&o.FailureThreshold, "cluster-failure-threshold", 0, "how long a member is unwell before Ready says so (default 30s)")
-	f.DurationVar(&o.SuccessThreshold, "cluster-success-threshold", 0, "how long a member is well again before Ready says so (default 30s)")
+	f.DurationVar(&o.ProbePeriod, "cluster-probe-period", 0, "how often the health of a member is probed (default 10s)")
+	f.DurationVar(&o.FailureThreshold, "cluster-failure-threshold", 0, "how long a member is unhealthy before its condition Ready changes (default 30s)")
+	f.DurationVar(&o.SuccessThreshold, "cluster-success-threshold", 0, "how long a member is healthy again before its condition Ready changes (default 30s)")
 	f.DurationVar(&o.LeasePeriod, "cluster-monitor-period", 0, "how often the lease of a member's agent is checked (default 5s)")
-	f.DurationVar(&o.LeaseGrace, "cluster-monitor-grace-period", 0, "how long an agent may be silent before nothing is known of its cluster (default 40s)")
+	f.DurationVar(&o.LeaseGrace, "cluster-monitor-grace-period", 0, "how long after its last heartbeat the status of an agent's cluster becomes unknown (default 40s)")
 	f.DurationVar(&o.StartupGrace, "cluster-startup-grace-period", 0, "the same for an agent that has never reported (default 1m)")
 	f.DurationVar(&o.DegradedAfter, "degraded-after", 0, "how long an object is unhealthy before its Work is Degraded (default 1m)")
 	f.DurationVar(&o.GracefulEvictionTimeout, "graceful-eviction-timeout", 0,
 		"how long a copy stays at the old place while the copy at the new one is not healthy (default 10m)")
+	f.BoolVar(&o.AllowNoExecuteTaintPolicy, "allow-no-execute-taint-policy", false, "accept ClusterTaintPolicies with the effect NoExecute, which evicts what runs in a cluster")
+	f.Float64Var(&o.EvictionRate, "resource-eviction-rate", eviction.DefaultRate, "copies of objects that leave clusters each second, after twice as many at once, by cluster failover and application failover together")
+	failoverFlags(c, &o.Evict)
+	f.DurationVar(&o.Deschedule.Interval, "descheduling-interval", 0, "how often the pods of members are checked for replicas that cannot run, of policies with the annotation flagship.io/deschedule (default 1m)")
+	f.DurationVar(&o.Deschedule.Threshold, "unschedulable-threshold", 0, "how long a pod is unschedulable before its replica moves (default 5m)")
 	f.DurationVar(&o.ServiceGrace, "service-grace", 0, "how long the endpoints of a member that is not ready keep counting in others (default 5m)")
+	f.BoolVar(&o.NoMemberEvents, "no-member-events", false, "do not show the warnings of members about what is propagated as events of the templates")
 	f.Float64Var(&o.Brake.Share, "brake-share", brake.DefaultShare, "share of a member's objects, or of all members' together, above which removals and shrinkages wait for 'flagship release-brake'; 1 for never")
 	f.DurationVar(&o.Brake.Window, "brake-window", brake.DefaultWindow, "time over which removals and shrinkages are added up")
 	f.IntVar(&o.Brake.Minimum, "brake-minimum", brake.DefaultMinimum, "number of managed objects below which a member is not braked")
 	return c
+}
+
+// failoverFlags configure when objects leave clusters that fail. The first two are those of Karmada; the rates and thresholds are those that
+// kube-controller-manager has for nodes.
+func failoverFlags(c *cobra.Command, e *evict.Config) {
+	f := c.Flags()
+	f.BoolVar(&e.NoExecute, "enable-no-execute-taint-eviction", false, "NoExecute taints of clusters evict all objects; without it, those whose policy has spec.failover.cluster")
+	f.StringVar((*string)(&e.PurgeMode), "no-execute-taint-eviction-purge-mode", string(policyv1alpha1.PurgeModeGracefully), "how the copies of objects are removed whose policy lacks spec.failover.cluster: Gracefully or Directly")
+	f.DurationVar(&e.Grace, "cluster-failover-grace-period", 0, "how long objects with spec.failover.cluster stay in a cluster that is not ready, if their policy does not tolerate it for another time (default 30s)")
+	f.Float64Var(&e.Rate, "cluster-eviction-rate", 0, "clusters of a zone per second from which evictions begin (default 0.1)")
+	f.Float64Var(&e.SecondaryRate, "secondary-cluster-eviction-rate", 0, "the same in a large zone that is unhealthy (default 0.01)")
+	f.Float64Var(&e.UnhealthyZone, "unhealthy-zone-threshold", 0, "share of the clusters of a zone that are not ready above which the zone is unhealthy, from three clusters on (default 0.55)")
+	f.IntVar(&e.LargeZone, "large-zone-size-threshold", 0, "clusters up to which an unhealthy zone has no evictions at all (default 50)")
+	f.Float64Var(&e.Share, "eviction-share", 0, "share of all clusters from which objects may be evicted at the same time; above it, further clusters wait for a person (default 0.5)")
+	f.DurationVar(&e.Observation, "failover-observation-period", 0, "how long the control plane observes the clusters after a start or a gap in its clock before it evicts from any that is not ready (default 1m)")
 }
 
 // namespacePatterns compiles regular expressions that whole names match, as the flag has them in Karmada.
@@ -146,5 +173,5 @@ func authenticationFlags(c *cobra.Command, a *controlplane.Authentication) {
 	f.StringVar(&a.ConfigFile, "authentication-config", "", "AuthenticationConfiguration with issuers of JWTs (OIDC) and what anonymous users may reach (default: the paths for health checks); read again when it changes")
 	f.StringVar(&a.TokenWebhookConfigFile, "authentication-token-webhook-config-file", "", "kubeconfig of a webhook that reviews tokens")
 	f.BoolVar(&a.BootstrapTokens, "enable-bootstrap-token-auth", false, "accept bootstrap tokens, with which agents are registered: see flagship token")
-	f.StringVar(&a.AuthorizationWebhookConfigFile, "authorization-webhook-config-file", "", "kubeconfig of a webhook that is asked about what RBAC does not allow")
+	f.StringVar(&a.AuthorizationWebhookConfigFile, "authorization-webhook-config-file", "", "kubeconfig of a webhook that decides what RBAC does not allow")
 }

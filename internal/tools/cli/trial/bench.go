@@ -1,11 +1,16 @@
 package trial
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
+	"github.com/flagship-k8s/flagship/internal/tools/bench/failover"
+	"github.com/flagship-k8s/flagship/internal/tools/bench/scale"
 	"github.com/flagship-k8s/flagship/internal/tools/bench/scheduling"
 
 	"github.com/spf13/cobra"
@@ -24,27 +29,17 @@ func newBenchCommand(s cli.Streams) *cobra.Command {
 
 Everything shares this machine: the control plane, the members, the bench. Run it on an idle one.`,
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) (err error) {
-			if o.Binary, err = os.Executable(); err != nil {
-				return fmt.Errorf("finding the running binary: %w", err)
-			}
-			if file != "" {
-				f, err := os.Create(file)
-				if err != nil {
-					return fmt.Errorf("creating the file for results: %w", err)
-				}
-				defer func() { _ = f.Close() }()
-				o.JSON = io.Writer(f)
-			}
-			return bench.Run(c.Context(), o)
-		},
+		RunE: withBinary(&o.Binary, withResults(&file, &o.JSON, func(ctx context.Context) error {
+			return bench.Run(ctx, o)
+		})),
 	}
 	c.Flags().StringVar(&file, "json", "", "also write the results to this file as JSON")
 	c.Flags().StringVar(&o.ProfileDir, "profile-dir", "", "also keep CPU and heap profiles of the control plane in this directory")
 	c.Flags().BoolVar(&o.Wide, "wide", true, "include the scenario with ten members, which takes several GB of memory")
 	c.Flags().StringSliceVar(&o.Only, "only", nil, "measure only these scenarios and what they build on: a, b, c, d, e, x (deletion), claims, f (ten thousand Works in one member; only if named)")
 	c.Flags().DurationVar(&o.Timeout, "timeout", 10*time.Minute, "give up when one scenario takes longer")
-	c.AddCommand(newBenchScheduleCommand(s), newBenchCrowdCommand(s), newBenchServicesCommand(s), newBenchDefinitionsCommand(s))
+	c.AddCommand(newBenchScheduleCommand(s), newBenchCrowdCommand(s), newBenchServicesCommand(s), newBenchDefinitionsCommand(s),
+		newBenchFleetCommand(s), newBenchStandInsCommand(s), newBenchFailoverCommand(s))
 	return c
 }
 
@@ -56,12 +51,9 @@ func newBenchScheduleCommand(s cli.Streams) *cobra.Command {
 		Long: `Starts a control plane, gives it clusters that exist on paper only, and bindings without templates, and measures the time
 until the API server has a result for every binding. All ways to divide replicas take turns, each with spread constraints.`,
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) (err error) {
-			if o.Binary, err = os.Executable(); err != nil {
-				return fmt.Errorf("finding the running binary: %w", err)
-			}
-			return scheduling.RunSchedule(c.Context(), o)
-		},
+		RunE: withBinary(&o.Binary, func(ctx context.Context) error {
+			return scheduling.RunSchedule(ctx, o)
+		}),
 	}
 	c.Flags().IntVar(&o.Clusters, "clusters", 1000, "number of clusters")
 	c.Flags().IntVar(&o.Bindings, "bindings", 10_000, "number of bindings")
@@ -78,12 +70,9 @@ func newBenchCrowdCommand(s cli.Streams) *cobra.Command {
 		Long: `Starts a control plane, gives it clusters that exist on paper only, and one namespace with thousands of ConfigMaps under one
 policy. It counts how many of them are placed before the one object of another namespace, and what is written when one changes.`,
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) (err error) {
-			if o.Binary, err = os.Executable(); err != nil {
-				return fmt.Errorf("finding the running binary: %w", err)
-			}
-			return scheduling.RunCrowd(c.Context(), o)
-		},
+		RunE: withBinary(&o.Binary, func(ctx context.Context) error {
+			return scheduling.RunCrowd(ctx, o)
+		}),
 	}
 	c.Flags().IntVar(&o.Objects, "objects", 10_000, "number of objects under the policy")
 	c.Flags().DurationVar(&o.Timeout, "timeout", 10*time.Minute, "give up when one step takes longer")
@@ -98,12 +87,9 @@ func newBenchServicesCommand(s cli.Streams) *cobra.Command {
 		Long: `Starts a control plane with three bare members, shares a hundred Services of three hundred endpoints each between all of
 them, and has one endpoint at a time become ready. The bench stands in for the members' endpoint controllers.`,
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) (err error) {
-			if o.Binary, err = os.Executable(); err != nil {
-				return fmt.Errorf("finding the running binary: %w", err)
-			}
-			return bench.RunServices(c.Context(), o)
-		},
+		RunE: withBinary(&o.Binary, func(ctx context.Context) error {
+			return bench.RunServices(ctx, o)
+		}),
 	}
 	c.Flags().StringVar(&o.ProfileDir, "profile-dir", "", "also keep CPU and heap profiles of the control plane in this directory")
 	c.Flags().DurationVar(&o.Timeout, "timeout", 5*time.Minute, "give up when all of it takes longer")
@@ -118,14 +104,132 @@ func newBenchDefinitionsCommand(s cli.Streams) *cobra.Command {
 		Long: `Starts a control plane without members, defines 500 kinds of about 15 KB each, and prints the time until all are served and
 by how much the heap and the process have grown.`,
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) (err error) {
-			if o.Binary, err = os.Executable(); err != nil {
-				return fmt.Errorf("finding the running binary: %w", err)
-			}
-			return bench.RunDefinitions(c.Context(), o)
-		},
+		RunE: withBinary(&o.Binary, func(ctx context.Context) error {
+			return bench.RunDefinitions(ctx, o)
+		}),
 	}
 	c.Flags().StringVar(&o.ProfileDir, "profile-dir", "", "also keep CPU and heap profiles of the control plane in this directory")
 	c.Flags().DurationVar(&o.Timeout, "timeout", 10*time.Minute, "give up when it takes longer")
 	return c
+}
+
+func newBenchFailoverCommand(s cli.Streams) *cobra.Command {
+	o := failover.Options{Log: s.Err}
+	var out cli.Output
+	c := &cobra.Command{
+		Use:   "failover",
+		Short: "Measure how long objects take from a member that dies to another one",
+		Long: `Starts a control plane with five members, kills the API server of one member after the other, and measures the time until an object
+that was there is reported healthy in another member. With the default thresholds a trial takes a little more than a minute.`,
+		Example: `  flagship bench failover
+  flagship bench failover --trials 20 --cluster-failure-threshold 10s --toleration 5s -o json`,
+		Args: cobra.NoArgs,
+		RunE: withBinary(&o.Binary, func(ctx context.Context) error {
+			if o.Trials < 1 {
+				return cli.UsageErrorf("--trials must be at least 1")
+			}
+			if err := out.Check(); err != nil {
+				return err
+			}
+			cli.LogTo(io.Discard) // the clients of the bench have nothing to report that its errors do not
+			result, err := failover.Run(ctx, o)
+			if len(result.Seconds) == 0 {
+				return err
+			}
+			return errors.Join(err, out.Print(s, result, failover.Header, [][]string{result.Row()}))
+		}),
+	}
+	c.Flags().IntVar(&o.Trials, "trials", 10, "number of members that are killed, one after the other")
+	c.Flags().DurationVar(&o.FailureThreshold, "cluster-failure-threshold", 30*time.Second, "how long a member is not healthy before it is not ready")
+	c.Flags().DurationVar(&o.Toleration, "toleration", 30*time.Second, "for how long the policies of the objects tolerate a cluster that is not ready")
+	out.Flags(c)
+	return c
+}
+
+func newBenchFleetCommand(s cli.Streams) *cobra.Command {
+	o := scale.Options{Out: s.Out, Log: s.Err}
+	var file, output string
+	c := &cobra.Command{
+		Use:   "fleet",
+		Short: "Measure a control plane with hundreds of members",
+		Long: `Starts a control plane and light stand-ins for members, which serve as much of the API of a cluster as the control plane uses,
+and measures what joining them, having them at rest, and placing objects in them takes; what members that hang or are gone do to the
+others; and restarts, with all objects in place, and with many agents.`,
+		Example: `  flagship bench fleet
+  flagship bench fleet --members 1000 --placements 1000 --gone 200
+  flagship bench fleet --steps idle --members 50 -o json`,
+		Args: cobra.NoArgs,
+		RunE: withBinary(&o.Binary, func(ctx context.Context) error {
+			switch output {
+			case "table":
+			case "json":
+				o.Out, o.JSON = nil, s.Out
+				if file != "" {
+					return cli.UsageErrorf("--json and -o json exclude each other")
+				}
+			default:
+				return cli.UsageErrorf("--output must be table or json, not %q", output)
+			}
+			cli.LogTo(io.Discard) // the clients of the bench have nothing to report that its errors do not
+			return withResults(&file, &o.JSON, func(ctx context.Context) error { return scale.Run(ctx, o) })(ctx)
+		}),
+	}
+	f := c.Flags()
+	f.IntVar(&o.Members, "members", 200, "number of members")
+	f.IntVar(&o.Placements, "placements", 100, "number of objects that are placed")
+	f.IntVar(&o.Targets, "targets", 100, "number of members that each object is placed in")
+	f.IntVar(&o.Concurrency, "concurrency", 10, "number of objects that are placed at a time")
+	f.IntVar(&o.Hanging, "hanging", 20, "number of members that hang at once")
+	f.IntVar(&o.Gone, "gone", 40, "number of members that are gone at once")
+	f.IntVar(&o.Agents, "agents", 1000, "number of agents with which a control plane restarts")
+	f.DurationVar(&o.Rest, "rest", time.Minute, "for how long what is at rest is measured, after as long a pause")
+	f.StringSliceVar(&o.Steps, "steps", nil, "measure only these steps, and joining, which all but agents build on: "+strings.Join(scale.Steps, ", "))
+	f.StringVarP(&output, "output", "o", "table", "print the figures as a table or as json")
+	f.StringVar(&file, "json", "", "also write the figures to this file as JSON")
+	f.StringVar(&o.ProfileDir, "profile-dir", "", "also keep profiles of the control plane in this directory")
+	f.StringVar(&o.Dir, "dir", "", "directory for the data of the control plane, which is removed at the end (default: that of the system)")
+	f.DurationVar(&o.Timeout, "timeout", 30*time.Minute, "give up when one step takes longer")
+	return c
+}
+
+// newBenchStandInsCommand is what bench fleet runs its members with.
+func newBenchStandInsCommand(s cli.Streams) *cobra.Command {
+	var count int
+	c := &cobra.Command{
+		Use:    "stand-ins",
+		Short:  "Run light stand-ins for members until the input ends",
+		Hidden: true,
+		Args:   cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return scale.ServeStandIns(c.Context(), count, c.InOrStdin(), s.Out)
+		},
+	}
+	c.Flags().IntVar(&count, "count", 10, "number of stand-ins")
+	return c
+}
+
+// withBinary runs a bench with the path of this binary, with which it starts control planes and members.
+func withBinary(binary *string, bench func(context.Context) error) func(*cobra.Command, []string) error {
+	return func(c *cobra.Command, _ []string) (err error) {
+		if *binary, err = os.Executable(); err != nil {
+			return fmt.Errorf("finding the running binary: %w", err)
+		}
+		return bench(c.Context())
+	}
+}
+
+// withResults runs a bench that also writes its results to a file, unless the path is empty.
+func withResults(path *string, out *io.Writer, bench func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		if *path == "" {
+			return bench(ctx)
+		}
+		f, err := os.Create(*path)
+		if err != nil {
+			return fmt.Errorf("creating the file for results: %w", err)
+		}
+		defer func() { _ = f.Close() }()
+		*out = f
+		return bench(ctx)
+	}
 }

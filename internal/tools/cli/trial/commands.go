@@ -2,22 +2,24 @@ package trial
 
 import (
 	"context"
-
-	"github.com/flagship-k8s/flagship/internal/features/enroll/membership"
+	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/rest"
 
+	"github.com/flagship-k8s/flagship/internal/features/agents/credential"
+	"github.com/flagship-k8s/flagship/internal/features/enroll/membership"
 	"github.com/flagship-k8s/flagship/internal/host/controlplane"
 	"github.com/flagship-k8s/flagship/internal/host/memory"
 	"github.com/flagship-k8s/flagship/internal/knowledge/brake"
 	"github.com/flagship-k8s/flagship/internal/tools/cli"
+	"github.com/flagship-k8s/flagship/internal/tools/cli/agents"
 	"github.com/flagship-k8s/flagship/internal/tools/playground"
 )
 
 // Commands run a control plane with members on this machine, to try it and to measure it.
 func Commands(s cli.Streams) []*cobra.Command {
-	return []*cobra.Command{newDemoCommand(s), newUpCommand(s), newMemberCommand(s), newMemberProcessCommand(), newBenchCommand(s)}
+	return []*cobra.Command{newDemoCommand(s), newUpCommand(s), newMemberCommand(s), newMemberProcessCommand(), newAgentProcessCommand(s), newBenchCommand(s)}
 }
 
 // startHub runs the playground's control plane in this process.
@@ -25,9 +27,12 @@ func startHub(ctx context.Context, o playground.HubOptions) (playground.Hub, err
 	cli.LogTo(o.Log)
 	go memory.Adapt(ctx)
 	h, err := controlplane.Start(ctx, controlplane.Options{
-		Server:     controlplane.Server{Name: "hub", DataDir: o.DataDir, Port: o.Port, Profiling: o.Profiling, AllowLoopbackMembers: true},
-		LeaseGrace: o.AgentGrace,
-		Brake:      brake.Config{Share: 1}, // off: a playground and a bench remove everything they made, at once
+		Server: controlplane.Server{
+			Name: "hub", DataDir: o.DataDir, Port: o.Port, Profiling: o.Profiling, AllowLoopbackMembers: true,
+			Authentication: controlplane.Authentication{BootstrapTokens: o.BootstrapTokens},
+		},
+		LeaseGrace: o.AgentGrace, FailureThreshold: o.FailureThreshold,
+		Brake: brake.Config{Share: 1}, // off: a playground and a bench remove everything they made, at once
 	})
 	if err != nil {
 		return nil, err // not h: a nil *hub.Hub in the interface would not be nil
@@ -42,4 +47,26 @@ func join(ctx context.Context, hub *rest.Config, name, kubeconfig string) error 
 		return err
 	}
 	return membership.Join(ctx, hub, access.Config, membership.Options{Name: name})
+}
+
+// tokenLife bounds the registration of an agent, which takes seconds.
+const tokenLife = 10 * time.Minute
+
+// register makes the cluster of a kubeconfig file a member in Pull mode, with a token, as a person does.
+func register(ctx context.Context, a playground.Agent, hubKubeconfig string) error {
+	hub, err := membership.LoadAccess(hubKubeconfig, "")
+	if err != nil {
+		return err
+	}
+	member, err := membership.LoadAccess(a.Kubeconfig, "")
+	if err != nil {
+		return err
+	}
+	token, err := credential.CreateToken(ctx, hub.Config, a.Cluster, time.Now().Add(tokenLife))
+	if err != nil {
+		return err
+	}
+	bootstrap := rest.AnonymousClientConfig(hub.Config)
+	bootstrap.BearerToken = token
+	return agents.Register(ctx, bootstrap, member.Config, a.Dir, agents.Registration{Registration: credential.Registration{Name: a.Cluster}})
 }

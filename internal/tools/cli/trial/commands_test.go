@@ -16,7 +16,7 @@ import (
 
 // TestMain refuses to be a member: a playground starts its own executable for each, which is this test if a command starts one.
 func TestMain(m *testing.M) {
-	if slices.Contains(os.Args, playground.MemberCommand) {
+	if slices.Contains(os.Args, playground.MemberCommand) || slices.Contains(os.Args, playground.AgentCommand) {
 		os.Exit(1)
 	}
 	os.Exit(m.Run())
@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 func run(args ...string) (code int, out, errs string) {
 	var o, e bytes.Buffer
 	build := func(s cli.Streams) *cobra.Command {
-		return cli.Root(s, &cobra.Command{Use: "flagship"}, Commands(s)...)
+		return cli.Root(s, &cobra.Command{Use: "flagship"}, Commands(s))
 	}
 	code = cli.Run(build, args, cli.Streams{In: strings.NewReader(""), Out: &o, Err: &e})
 	return code, o.String(), e.String()
@@ -35,18 +35,20 @@ func run(args ...string) (code int, out, errs string) {
 // TestMisuseStartsNothing: a fleet takes a minute and gigabytes, so that a mistake is reported before.
 func TestMisuseStartsNothing(t *testing.T) {
 	for args, want := range map[string]string{
-		"up --members -1":        "--members cannot be -1",
-		"up now":                 `unknown command "now"`,
-		"up --member 3":          "run 'flagship up --help' for the flags",
-		"demo now":               `unknown command "now"`,
-		"member":                 "member needs a command: ",
-		"member sto member1":     "member needs a command: ",
-		"member stop":            "accepts 1 arg(s), received 0",
-		"member list member1":    `unknown command "member1"`,
-		"bench scedule":          `unknown command "scedule"`,
-		"bench schedule 5":       `unknown command "5"`,
-		"bench --timeout 5":      "run 'flagship bench --help' for the flags",
-		"bench crowd --object 5": "run 'flagship bench crowd --help' for the flags",
+		"up --members -1":           "--members cannot be -1",
+		"up now":                    `unknown command "now"`,
+		"up --member 3":             "run 'flagship up --help' for the flags",
+		"demo now":                  `unknown command "now"`,
+		"member":                    "member needs a command: ",
+		"member sto member1":        "member needs a command: ",
+		"member stop":               "accepts 1 arg(s), received 0",
+		"member list member1":       `unknown command "member1"`,
+		"bench scedule":             `unknown command "scedule"`,
+		"bench schedule 5":          `unknown command "5"`,
+		"bench --timeout 5":         "run 'flagship bench --help' for the flags",
+		"bench failover -o wide":    `--output "wide" is none of table, json, yaml`,
+		"bench failover --trials 0": "--trials must be at least 1",
+		"bench crowd --object 5":    "run 'flagship bench crowd --help' for the flags",
 	} {
 		t.Run(args, func(t *testing.T) {
 			state := t.TempDir()
@@ -83,11 +85,13 @@ func TestMemberList(t *testing.T) {
 	var out bytes.Buffer
 	err := printMembers(cli.Streams{Out: &out}, []playground.MemberStatus{
 		{Name: "member1", State: "running", PID: 4711, Server: "https://127.0.0.1:7001"},
+		{Name: "member3", State: "running", PID: 4712, AgentPID: 4713, Server: "https://127.0.0.1:7003"},
 		{Name: "member10", State: "stopped", Server: "https://127.0.0.1:7010"},
 	})
-	want := "NAME       STATE     PID    SERVER\n" +
-		"member1    running   4711   https://127.0.0.1:7001\n" +
-		"member10   stopped   -      https://127.0.0.1:7010\n"
+	want := "NAME       STATE     PID    AGENT   SERVER\n" +
+		"member1    running   4711   -       https://127.0.0.1:7001\n" +
+		"member3    running   4712   4713    https://127.0.0.1:7003\n" +
+		"member10   stopped   -      -       https://127.0.0.1:7010\n"
 	if err != nil || out.String() != want {
 		t.Errorf("%v, got\n%s\nwant\n%s", err, &out, want)
 	}
@@ -110,7 +114,7 @@ func TestPlaygroundDir(t *testing.T) {
 // TestOnlyProgramsUseTheProcessOfAMember: it is no command for people.
 func TestOnlyProgramsUseTheProcessOfAMember(t *testing.T) {
 	_, out, _ := run()
-	if strings.Contains(out, playground.MemberCommand) || !strings.Contains(out, "demo") {
+	if strings.Contains(out, playground.MemberCommand) || strings.Contains(out, playground.AgentCommand) || !strings.Contains(out, "demo") {
 		t.Errorf("the help is\n%s", out)
 	}
 }

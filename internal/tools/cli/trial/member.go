@@ -4,16 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"sync"
 	"text/tabwriter"
-
-	"github.com/flagship-k8s/flagship/internal/tools/playground/child"
 
 	"github.com/spf13/cobra"
 
 	"github.com/flagship-k8s/flagship/internal/host/memory"
 	"github.com/flagship-k8s/flagship/internal/tools/cli"
+	"github.com/flagship-k8s/flagship/internal/tools/cli/agents"
 	"github.com/flagship-k8s/flagship/internal/tools/playground"
+	"github.com/flagship-k8s/flagship/internal/tools/playground/child"
 	"github.com/flagship-k8s/flagship/internal/tools/playground/simcluster"
 )
 
@@ -70,15 +71,33 @@ func control(ctx context.Context, dataDir string, verb playground.Verb, member s
 
 func printMembers(s cli.Streams, members []playground.MemberStatus) error {
 	w := tabwriter.NewWriter(s.Out, 0, 8, 3, ' ', 0)
-	fmt.Fprintln(w, "NAME\tSTATE\tPID\tSERVER")
+	fmt.Fprintln(w, "NAME\tSTATE\tPID\tAGENT\tSERVER")
 	for _, m := range members {
-		pid := "-"
-		if m.PID != 0 {
-			pid = fmt.Sprint(m.PID)
-		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", m.Name, m.State, pid, m.Server)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", m.Name, m.State, pid(m.PID), pid(m.AgentPID), m.Server)
 	}
 	return w.Flush()
+}
+
+func pid(id int) string {
+	if id == 0 {
+		return "-"
+	}
+	return strconv.Itoa(id)
+}
+
+// newAgentProcessCommand is what a playground starts for a member in Pull mode: the command agent, which ends with its parent.
+func newAgentProcessCommand(s cli.Streams) *cobra.Command {
+	return &cobra.Command{
+		Use: playground.AgentCommand, Short: "Be the agent of a member of a playground", Hidden: true, DisableFlagParsing: true,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx, cancel := child.NewChild().Bind(cmd.Context())
+			defer cancel()
+			agent := agents.NewAgentCommand(s)
+			agent.SetArgs(args)
+			agent.SilenceErrors, agent.SilenceUsage = true, true
+			return agent.ExecuteContext(ctx)
+		},
+	}
 }
 
 // newMemberProcessCommand is what a playground starts; it reports to its parent and ends with it.

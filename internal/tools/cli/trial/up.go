@@ -26,6 +26,7 @@ for the next time.
 Kubeconfig files are written to the data directory: hub.kubeconfig, member1.kubeconfig, member2.kubeconfig and so on.`,
 		Example: `  flagship up
   flagship up --members 3 --data-dir /tmp/fleet --port 7443
+  flagship up --members 3 --pull member3                 # member3 has an agent, which dials the control plane
   flagship member pause member2 --data-dir /tmp/fleet    # in another terminal: an outage`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
@@ -44,6 +45,7 @@ Kubeconfig files are written to the data directory: hub.kubeconfig, member1.kube
 	fleetFlags(cmd, &c, &members)
 	cmd.Flags().IntVar(&c.Port, "port", 0, "port of the control plane (default: a free one, kept in the data directory)")
 	cmd.Flags().DurationVar(&c.AgentGrace, "cluster-monitor-grace-period", 0, "how long the agent of a pull member may be silent before nothing is known of its cluster (default 40s)")
+	cmd.Flags().DurationVar(&c.FailureThreshold, "cluster-failure-threshold", 0, "how long a member is not healthy before it is not ready (default 30s)")
 	return cmd
 }
 
@@ -57,6 +59,7 @@ func fleetFlags(cmd *cobra.Command, c *playground.Config, members *int) {
 	f.IntVar(&c.Devices, "devices", playground.DefaultDevices, "devices for resource claims on each node in a new member; 0 for none")
 	f.StringVar(&c.DataDir, "data-dir", "", "where everything is kept (default: playground in the user's state directory)")
 	f.BoolVar(&c.Bare, "bare", false, "new members get neither workload controllers nor a scheduler nor nodes")
+	f.StringSliceVar(&c.Pull, "pull", nil, "names of new members that have an agent, which dials the control plane, separated by commas")
 	f.BoolVar(&c.Profiling, "profiling", false, "serve /debug/pprof on the control plane to its administrators")
 }
 
@@ -90,7 +93,7 @@ func printContexts(out io.Writer, p *playground.Playground) {
 }
 
 func startFleet(ctx context.Context, c playground.Config) (*playground.Playground, error) {
-	c.StartHub, c.Join = startHub, join
+	c.StartHub, c.Join, c.Register = startHub, join, register
 	return playground.Start(ctx, c)
 }
 

@@ -124,7 +124,7 @@ func (p *Process) End(patience time.Duration) {
 	<-p.Exited
 }
 
-// Ending says in a word or two how a process ended.
+// Ending reports in a word or two how a process ended.
 func Ending(err error) string {
 	if err == nil {
 		return "exit status 0"

@@ -11,7 +11,7 @@ import (
 // bindToParent has the kernel kill the child when the thread that starts it ends.
 func bindToParent(attr *syscall.SysProcAttr) { attr.Pdeathsig = syscall.SIGKILL }
 
-// atRest says whether every thread of a process has stopped. A stop signal is on its way for a moment after it was sent,
+// atRest reports whether every thread of a process has stopped. A stop signal is on its way for a moment after it was sent,
 // and a thread on another processor can answer a request in that time.
 func atRest(pid int) bool {
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))

@@ -18,7 +18,7 @@ import (
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 )
 
-// Config says what to carry and where to show it.
+// Config describes what to carry and where to show it.
 type Config struct {
 	// Hub reaches the control plane.
 	Hub *rest.Config
@@ -34,7 +34,7 @@ type Config struct {
 var bindings = schema.GroupVersionResource{Group: workv1alpha2.GroupVersion.Group, Version: workv1alpha2.GroupVersion.Version, Resource: "resourcebindings"}
 
 // Run applies the manifests and shows how they fare until the status of each is back. If the context ends first, the
-// error says what was missing.
+// error states what was missing.
 func Run(ctx context.Context, c Config) error {
 	client, err := dynamic.NewForConfig(c.Hub)
 	if err != nil {

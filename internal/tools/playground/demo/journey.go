@@ -21,7 +21,7 @@ type journey struct {
 	stops []stop
 	// replicas and ready are the template's own; nil for a kind without replicas.
 	replicas, ready *int64
-	// missing says why the journey is not over; empty when it is.
+	// missing reports why the journey is not over; empty when it is.
 	missing string
 }
 
@@ -73,7 +73,7 @@ func stops(binding *workv1alpha2.ResourceBinding) []stop {
 	return out
 }
 
-// missing says what stands between a template and its status being back, in the order in which it happens.
+// missing describes what stands between a template and its status being back, in the order in which it happens.
 func missing(template *unstructured.Unstructured, binding *workv1alpha2.ResourceBinding, j journey) string {
 	if binding == nil {
 		return "it has no binding: no policy has claimed it yet"
@@ -99,7 +99,7 @@ func missing(template *unstructured.Unstructured, binding *workv1alpha2.Resource
 	return ""
 }
 
-// notApplied prefers what a cluster said over what the condition says about all of them.
+// notApplied prefers the message of a cluster over that of the condition about all of them.
 func notApplied(binding *workv1alpha2.ResourceBinding, fully *metav1.Condition) string {
 	for _, item := range binding.Status.AggregatedStatus {
 		if !item.Applied && item.AppliedMessage != "" {

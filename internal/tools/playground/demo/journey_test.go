@@ -50,7 +50,7 @@ func item(cluster string, applied bool, message, status string) func(*workv1alph
 	}
 }
 
-func TestJourneySaysWhatIsMissing(t *testing.T) {
+func TestJourneyReportsWhatIsMissing(t *testing.T) {
 	scheduled := condition(workv1alpha2.Scheduled, metav1.ConditionTrue, "Success", "")
 	fully := condition(workv1alpha2.FullyApplied, metav1.ConditionTrue, "FullyAppliedSuccess", "")
 	cases := map[string]struct {

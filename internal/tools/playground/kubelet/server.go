@@ -163,7 +163,7 @@ func serveAttach(c container, w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// streams are those that a client wants to a container, or it is answered that the container does not run.
+// streams are those that a client opens to a container, or the answer that the container does not run.
 func (c container) streams(w http.ResponseWriter, r *http.Request) (*remotecommand.Options, bool) {
 	if status := c.status(); status == nil || status.State.Running == nil {
 		http.Error(w, fmt.Sprintf("container %q in pod %q is not running", c.name, c.pod.Name), http.StatusBadRequest)

@@ -20,6 +20,10 @@ import (
 // autoscalerPeriod is how often metrics are compared with an autoscaler's targets: they are computed and cost nothing.
 const autoscalerPeriod = 2 * time.Second
 
+// quotaPeriod is how often the usage of quotas is computed anew (five minutes by default). The controller computes it at a deletion
+// too, but drops the result if its cache of quotas does not have the usage before the deletion yet.
+const quotaPeriod = 10 * time.Second
+
 // keyFiles are the files of the API server that controllers need.
 type keyFiles struct {
 	authority, signingKey string
@@ -97,6 +101,7 @@ func controllerConfig(ctx context.Context, client *rest.Config, files keyFiles, 
 	o.Generic.LeaderElection.LeaderElect = false
 	o.SecureServing.BindPort = 0
 	o.HPAController.HorizontalPodAutoscalerSyncPeriod.Duration = autoscalerPeriod
+	o.ResourceQuotaController.ResourceQuotaSyncPeriod.Duration = quotaPeriod
 	o.SAController.RootCAFile = files.authority
 	o.SAController.ServiceAccountKeyFile = files.signingKey
 

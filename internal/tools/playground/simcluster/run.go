@@ -19,7 +19,7 @@ import (
 // stopPatience is how long controllers and then the API server get to end.
 const stopPatience = 2 * time.Second
 
-// Config says what cluster to be. Name and DataDir are required.
+// Config describes what cluster to be. Name and DataDir are required.
 type Config struct {
 	// Name is what the nodes' names start with, and the name of the context in the kubeconfig.
 	Name string

@@ -18,8 +18,7 @@ import (
 // schedulerParallelism is how many nodes are checked at once; there are few, and several clusters share a machine.
 const schedulerParallelism = 2
 
-// troubleOnly drops the event for every pod that was scheduled as it should be: a write for each that says what the pod
-// itself says.
+// troubleOnly drops the event for every pod that was scheduled: a write for each that repeats what is in the pod itself.
 type troubleOnly struct{ events.EventRecorderLogger }
 
 // Eventf records what is not normal.

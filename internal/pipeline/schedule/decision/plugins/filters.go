@@ -11,6 +11,13 @@ import (
 	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/decision"
 )
 
+// Names of filters of which the smallest change is known that lets a cluster pass.
+const (
+	APIFilter    = "APIEnablement"
+	TaintFilter  = "TaintToleration"
+	SpreadFilter = "SpreadConstraint"
+)
+
 // Filters returns all filters, in the order in which they are called.
 func Filters() []decision.Filter {
 	return []decision.Filter{
@@ -18,11 +25,11 @@ func Filters() []decision.Filter {
 		{Name: decision.ClusterAffinityFilter, Fixed: true, Prepare: clusterAffinity},
 		{Name: "ClusterLeaving", Fixed: true, Prepare: clusterLeaving},
 		{Name: "ClusterEviction", Prepare: clusterEviction},
-		{Name: "APIEnablement", Fixed: true, Prepare: apiEnablement},
-		{Name: "TaintToleration", Fixed: true, Prepare: taintToleration},
+		{Name: APIFilter, Fixed: true, Prepare: apiEnablement},
+		{Name: TaintFilter, Fixed: true, Prepare: taintToleration},
 		{Name: DevicesFilter, Prepare: devices},
 		{Name: "NodeTopology", Prepare: nodeTopology},
-		{Name: "SpreadConstraint", Fixed: true, Prepare: spreadConstraint},
+		{Name: SpreadFilter, Fixed: true, Prepare: spreadConstraint},
 		{Name: "WorkloadAffinity", Prepare: workloadAffinity},
 		{Name: "WorkloadAntiAffinity", Prepare: workloadAntiAffinity},
 	}

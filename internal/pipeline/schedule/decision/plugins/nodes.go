@@ -11,11 +11,36 @@ import (
 	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/decision"
 )
 
-// nodeTopology drops clusters outside the regions and zones that the pods' node selector or required node affinity names,
-// where available replicas decide how much a cluster receives: such a cluster has none. The spec of a Cluster has nothing about
-// nodes but their regions and zones, so that other labels are not considered. A value that no cluster of the fleet has rules out
-// none: nodes may have other labels than clusters.
+// nodeTopology drops clusters without nodes that suit the pods' node selector, required node affinity and tolerations, where available
+// replicas decide how much a cluster receives: such a cluster has none. Of a cluster that does not report its nodes the regions and
+// zones count, see topologyCheck.
 func nodeTopology(r *decision.Round) decision.Check {
+	byTopology := topologyCheck(r)
+	if !r.Request.ByAvailableReplicas() || !r.Request.ClaimsNodes() {
+		return byTopology
+	}
+	demand := r.Request.Demand()
+	unsuited := decision.NewReason("has no nodes that suit the pods' node selector, node affinity and tolerations",
+		"have no nodes that suit the pods' node selector, node affinity and tolerations")
+	return func(v *decision.Candidate) *decision.Reason {
+		switch {
+		case !v.Cluster.Headroom.KnowsNodes():
+			if byTopology == nil {
+				return nil
+			}
+			return byTopology(v)
+		case v.Held || v.Cluster.Headroom.Admits(&demand):
+			return nil
+		default:
+			return unsuited
+		}
+	}
+}
+
+// topologyCheck drops clusters outside the regions and zones that the pods' node selector or required node affinity names. The spec of
+// a Cluster has nothing about nodes but their regions and zones, so that other labels are not considered. A value that no cluster of
+// the fleet has rules out none: nodes may have other labels than clusters.
+func topologyCheck(r *decision.Round) decision.Check {
 	claims := nodeClaims(r.Request)
 	if len(claims) == 0 {
 		return nil
@@ -31,7 +56,8 @@ func nodeTopology(r *decision.Round) decision.Check {
 	return dropIf("has no nodes in "+where, "have no nodes in "+where, func(v *decision.Candidate) bool { return !v.Held && outside(v.Cluster) })
 }
 
-// OutsideNodes returns a function that returns whether a cluster has no available replicas because its nodes are in the wrong place.
+// OutsideNodes returns a function that returns whether a cluster that does not report its nodes has no available replicas because they
+// are in the wrong place.
 func OutsideNodes(r *decision.Round) func(*decision.Cluster) bool {
 	claims := nodeClaims(r.Request)
 	if len(claims) == 0 {
@@ -49,7 +75,7 @@ func OutsideNodes(r *decision.Round) func(*decision.Cluster) bool {
 		met := func(term []placeRequirement) bool {
 			return !slices.ContainsFunc(term, func(p placeRequirement) bool { return !p.admits(c, known) })
 		}
-		return slices.ContainsFunc(claims, func(claim nodeClaim) bool { return !slices.ContainsFunc(claim, met) })
+		return !c.Headroom.KnowsNodes() && slices.ContainsFunc(claims, func(claim nodeClaim) bool { return !slices.ContainsFunc(claim, met) })
 	}
 }
 

@@ -10,14 +10,18 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	fleetv1alpha1 "github.com/flagship-k8s/flagship/api/fleet/v1alpha1"
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/knowledge/capacity"
 	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/decision"
 	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/decision/profile"
 )
 
 // benchFleet has n clusters in 10 regions and 30 zones; one in ten is tainted, capacity differs.
-func benchFleet(n int) *decision.Snapshot {
+func benchFleet(n int) *decision.Snapshot { return decision.NewSnapshot(benchClusters(n)) }
+
+func benchClusters(n int) []*clusterv1alpha1.Cluster {
 	clusters := make([]*clusterv1alpha1.Cluster, n)
 	for i := range clusters {
 		c := &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{
@@ -41,7 +45,7 @@ func benchFleet(n int) *decision.Snapshot {
 		}
 		clusters[i] = c
 	}
-	return decision.NewSnapshot(clusters)
+	return clusters
 }
 
 func benchPlacements() map[string]*policyv1alpha1.Placement {
@@ -112,6 +116,37 @@ func BenchmarkSchedule(b *testing.B) {
 		for name, placement := range benchPlacements() {
 			requests := benchRequests(10_000, placement)
 			b.Run(fmt.Sprintf("%d/%s", n, name), func(b *testing.B) { decideAll(b, requests, fleet, nil) })
+		}
+	}
+}
+
+// BenchmarkNodes measures decisions about 1,000 clusters that report their nodes: ten each, in two sets with two buckets.
+func BenchmarkNodes(b *testing.B) {
+	change := decision.Change{Nodes: map[string]*capacity.Nodes{}}
+	for _, c := range benchClusters(1000) {
+		bucket := func(count int32, cpu string) fleetv1alpha1.Bucket {
+			return fleetv1alpha1.Bucket{Count: count, Free: corev1.ResourceList{
+				corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse("16Gi"), corev1.ResourcePods: resource.MustParse("90"),
+				corev1.ResourceEphemeralStorage: resource.MustParse("1Ti"),
+			}}
+		}
+		change.Present = append(change.Present, c)
+		change.Nodes[c.Name] = capacity.NodesOf(&fleetv1alpha1.ClusterCapacity{Nodes: []fleetv1alpha1.NodeSet{
+			{Labels: map[string]string{"pool": "a"}, Buckets: []fleetv1alpha1.Bucket{bucket(5, "4"), bucket(2, "8")}},
+			{Labels: map[string]string{"pool": "b"}, Buckets: []fleetv1alpha1.Bucket{bucket(2, "4"), bucket(1, "2")}},
+		}})
+	}
+	fleet := (&decision.Snapshot{}).With(change)
+	placements := benchPlacements()
+	for name, claim := range map[string]*workv1alpha2.NodeClaim{"any": nil, "selected": {NodeSelector: map[string]string{"pool": "a"}}} {
+		for _, strategy := range []string{"Dynamic/everywhere", "Aggregated/everywhere"} {
+			requests := benchRequests(10_000, placements[strategy])
+			for i := range requests {
+				needs := *requests[i].Requirements
+				needs.NodeClaim = claim
+				requests[i].Requirements = &needs
+			}
+			b.Run(name+"/"+strategy, func(b *testing.B) { decideAll(b, requests, fleet, nil) })
 		}
 	}
 }

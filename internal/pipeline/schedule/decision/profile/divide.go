@@ -1,7 +1,7 @@
 package profile
 
 import (
-	"github.com/flagship-k8s/flagship/internal/knowledge/capacity"
+	"github.com/flagship-k8s/flagship/internal/knowledge/capacity/division"
 	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/decision"
 	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/decision/spread"
 )
@@ -162,11 +162,11 @@ func fewest(parts []weighted, n int64, heldFirst bool) []weighted {
 
 // assign adds n replicas to the clusters by Webster's method.
 func assign(req *decision.Request, parts []weighted, n int64) {
-	shares := make([]capacity.Share, len(parts))
+	shares := make([]division.Share, len(parts))
 	for i, v := range parts {
-		shares[i] = capacity.Share{Name: v.Cluster.Name, Weight: v.weight}
+		shares[i] = division.Share{Name: v.Cluster.Name, Weight: v.weight}
 	}
-	capacity.Webster(int32(n), shares, req.Resource.UID)
+	division.Webster(int32(n), shares, req.Resource.UID)
 	for i, v := range parts {
 		v.Replicas += shares[i].Replicas
 	}

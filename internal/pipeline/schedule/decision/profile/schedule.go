@@ -184,6 +184,9 @@ func estimate(r *decision.Round, a *decision.Attempt, fitting []*decision.Candid
 		if !v.Held || !outside(v.Cluster) { // it passed the filter, or keeps what it has and gets no more
 			v.Allocatable = v.Cluster.Headroom.Fit(&demand, &r.Snapshot.Taken[i])
 		}
+		if limit, ok := req.Limits[v.Cluster.Name]; ok {
+			v.Allocatable = min(v.Allocatable, max(limit-held, 0))
+		}
 		v.Available = int32(min(int64(v.Allocatable)+int64(held), math.MaxInt32))
 	}
 }

@@ -1,0 +1,40 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// GroupName is the API group of every kind in this package.
+const GroupName = "fleet.flagship.io"
+
+// GroupVersion and its alias SchemeGroupVersion name this group at this version.
+var (
+	GroupVersion       = schema.GroupVersion{Group: GroupName, Version: "v1alpha1"}
+	SchemeGroupVersion = GroupVersion
+)
+
+// Kinds and resources (plural names) of this package.
+const (
+	KindClusterCapacity = "ClusterCapacity"
+	KindExplanation     = "Explanation"
+
+	ResourcePluralClusterCapacity = "clustercapacities"
+	ResourcePluralExplanation     = "explanations"
+)
+
+// Resource returns the group-qualified form of one of this group's resources.
+func Resource(resource string) schema.GroupResource {
+	return GroupVersion.WithResource(resource).GroupResource()
+}
+
+// AddToScheme registers every kind of this package.
+func AddToScheme(scheme *runtime.Scheme) error {
+	scheme.AddKnownTypes(GroupVersion,
+		&ClusterCapacity{}, &ClusterCapacityList{},
+		&Explanation{}, &ExplanationList{},
+	)
+	metav1.AddToGroupVersion(scheme, GroupVersion)
+	return nil
+}

@@ -1,0 +1,388 @@
+package memberevents
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
+	"github.com/flagship-k8s/flagship/internal/clients/member"
+	"github.com/flagship-k8s/flagship/internal/clients/member/memberwatch"
+	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
+	"github.com/flagship-k8s/flagship/internal/knowledge/events"
+)
+
+const (
+	// waiting is how many Events of one member may wait. Further ones are dropped; those that matter are repeated.
+	waiting = 2048
+	// gathering is how long after a new Warning the set is reported, since pods that fail together are in one report then.
+	gathering = time.Second
+	// refusedAgain is how often it is published that the Events of a member may not be read.
+	refusedAgain = time.Hour
+)
+
+// Deps is what collecting needs. All fields are required but for Period, Metrics and Clock.
+type Deps struct {
+	// Works reads Works from Cache.
+	Works client.Reader
+	Cache cache.Cache
+	// Fleet has the connections.
+	Fleet *member.Fleet
+	// Report takes all Warnings of a member, in place of those before. It is a function because the control plane shows them and an
+	// agent writes a record.
+	Report func(ctx context.Context, cluster string, warnings []Warning) error
+	// Period is the least time between two reports of a member. Default: the second in which Warnings are gathered.
+	Period time.Duration
+	// Events receives that the Events of a member may not be read.
+	Events  events.Recorder
+	Metrics prometheus.Registerer
+	Clock   clock.WithTicker
+}
+
+// Collector keeps the Warnings of the members that have a connection.
+type Collector struct {
+	Deps
+	seen *prometheus.CounterVec
+
+	mu sync.Mutex
+	// spaces counts the Works that send objects to a namespace of a cluster; "" is for cluster-scoped objects.
+	spaces  map[space]int
+	members map[string]*collected
+	group   *memberwatch.Group // since Start
+}
+
+type space struct{ cluster, namespace string }
+
+// collected is one member.
+type collected struct {
+	*Collector
+	cluster  string
+	conn     *member.Conn
+	owners   *owners
+	incoming chan *corev1.Event
+	repairs  chan Subject
+	stop     []context.CancelFunc
+	// refusedAt is when it was published last that the Events may not be read. Only the goroutine of the watch uses it.
+	refusedAt time.Time
+}
+
+// SetupCollector adds collecting to a manager.
+func SetupCollector(mgr ctrl.Manager, deps Deps) (*Collector, error) {
+	if deps.Works == nil || deps.Cache == nil || deps.Fleet == nil || deps.Report == nil || deps.Events == nil {
+		return nil, errors.New("collecting the events of members needs Works, Cache, Fleet, Report and Events")
+	}
+	if deps.Clock == nil {
+		deps.Clock = clock.RealClock{}
+	}
+	c := &Collector{Deps: deps, spaces: map[space]int{}, members: map[string]*collected{}, seen: prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "flagship_member_events_total", Help: "Warnings that members showed.",
+	}, []string{"result"})}
+	if deps.Metrics != nil {
+		if err := deps.Metrics.Register(c.seen); err != nil {
+			return nil, fmt.Errorf("registering the metrics of member events: %w", err)
+		}
+	}
+	if err := mgr.Add(c); err != nil {
+		return nil, fmt.Errorf("adding the collection of member events: %w", err)
+	}
+	return c, nil
+}
+
+// Start implements manager.Runnable: it collects until ctx is done.
+func (c *Collector) Start(ctx context.Context) error {
+	synced, stop, err := hubclient.Follow(ctx, c.Cache, func(before, after *workv1alpha1.Work, _ bool) {
+		if before == nil || after == nil || workv1alpha2.BoundTo(before) != workv1alpha2.BoundTo(after) {
+			c.count(before, -1)
+			c.count(after, 1)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	defer stop()
+	if !toolscache.WaitForCacheSync(ctx.Done(), synced) {
+		return nil
+	}
+	c.mu.Lock()
+	c.group = memberwatch.NewGroup(ctx)
+	c.mu.Unlock()
+	defer c.group.Close()
+	c.Fleet.Subscribe(func(cluster string) { c.follow(ctx, cluster) })
+	<-ctx.Done()
+	return nil
+}
+
+// count counts the Works of a namespace.
+func (c *Collector) count(work *workv1alpha1.Work, change int) {
+	if work == nil || workv1alpha2.BoundTo(work) == "" {
+		return
+	}
+	cluster, ok := workv1alpha1.ClusterOfExecutionNamespace(work.Namespace)
+	if !ok {
+		return
+	}
+	at := space{cluster, work.Annotations[workv1alpha2.ResourceBindingNamespaceAnnotation]}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.spaces[at] += change; c.spaces[at] == 0 {
+		delete(c.spaces, at)
+	}
+}
+
+// follow starts the watch of a member that has a connection, and ends that of one whose connection is gone.
+func (c *Collector) follow(ctx context.Context, cluster string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	conn, connected := c.Fleet.Get(cluster)
+	if m := c.members[cluster]; m != nil {
+		if m.conn == conn {
+			return
+		}
+		for _, stop := range m.stop {
+			stop()
+		}
+		delete(c.members, cluster)
+	}
+	if !connected {
+		return
+	}
+	m := &collected{Collector: c, cluster: cluster, conn: conn, incoming: make(chan *corev1.Event, waiting), repairs: make(chan Subject, waiting)}
+	m.owners = newOwners(cluster, conn.ControlPlane(), c.Works, c.Clock)
+	m.owners.metadata = m.metadata
+	all := conn.Patient().Kube.CoreV1().Events(metav1.NamespaceAll)
+	warnings := memberwatch.Selecting(memberwatch.ListWatch(all.List, all.Watch), func(o *metav1.ListOptions) {
+		o.FieldSelector = "type=" + corev1.EventTypeWarning
+	})
+	c.members[cluster] = m
+	m.stop = []context.CancelFunc{
+		c.group.Go(func(watching context.Context) { m.run(ctx, watching) }), //nolint:contextcheck // m.run ends with both
+		c.group.Follow("member-events", m.reduced(warnings), &corev1.Event{}, m),
+	}
+}
+
+// Repaired adds to the Warnings of a Work that a field of its object was changed by others, and is put back. It does not block.
+func (c *Collector) Repaired(work types.NamespacedName, kind, name, path, manager string) {
+	cluster, _ := workv1alpha1.ClusterOfExecutionNamespace(work.Namespace)
+	c.mu.Lock()
+	m := c.members[cluster]
+	c.mu.Unlock()
+	if m == nil {
+		return
+	}
+	by := ""
+	if manager != "" {
+		by = " by " + strconv.Quote(manager)
+	}
+	select {
+	case m.repairs <- Subject{
+		Work: work.Name, Kind: kind, Object: name, FieldPath: path, Reason: events.FieldPutBack, Message: path + " was changed" + by + " and is put back",
+	}.bounded():
+	default:
+		c.seen.WithLabelValues("dropped").Inc()
+	}
+}
+
+// metadata reads the metadata of an object in the member.
+func (m *collected) metadata(ctx context.Context, kind schema.GroupVersionKind, key types.NamespacedName) (*metav1.PartialObjectMetadata, error) {
+	mapping, err := m.conn.Mapping(ctx, kind)
+	if err != nil {
+		return nil, fmt.Errorf("finding the resource of %s: %w", kind, err)
+	}
+	object, err := m.conn.Metadata().Resource(mapping.Resource).Namespace(key.Namespace).Get(ctx, key.Name, metav1.GetOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("reading its metadata: %w", err)
+	}
+	return object, nil
+}
+
+// reduced leaves Events out that cannot concern a Work, before a reflector collects all of a list, and what is not read of the others.
+func (m *collected) reduced(lw *toolscache.ListWatch) *toolscache.ListWatch {
+	return &toolscache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			object, err := lw.ListWithContextFunc(ctx, o)
+			m.refused(err)
+			if list, ok := object.(*corev1.EventList); ok && err == nil {
+				list.Items = slices.DeleteFunc(list.Items, func(e corev1.Event) bool { return !m.needed(&e) })
+				for i := range list.Items {
+					reduce(&list.Items[i])
+				}
+			}
+			return object, err
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			changes, err := lw.WatchFuncWithContext(ctx, o)
+			if err != nil {
+				m.refused(err)
+				return nil, err
+			}
+			return watch.Filter(changes, func(change watch.Event) (watch.Event, bool) {
+				e, ok := change.Object.(*corev1.Event)
+				if !ok || change.Type == watch.Bookmark {
+					return change, true
+				}
+				if change.Type == watch.Deleted || !m.needed(e) {
+					return change, false
+				}
+				reduce(e)
+				return change, true
+			}), nil
+		},
+	}
+}
+
+// needed returns whether a Work sends objects to the namespace of an Event.
+func (m *collected) needed(e *corev1.Event) bool {
+	namespace := e.InvolvedObject.Namespace
+	m.mu.Lock()
+	_, ours := m.spaces[space{m.cluster, namespace}]
+	m.mu.Unlock()
+	needed := ours && e.Type == corev1.EventTypeWarning && (namespace == "" || namespace == e.Namespace) && m.Clock.Since(timeOf(e)) < lifetime
+	if !needed {
+		m.seen.WithLabelValues("other").Inc()
+	}
+	return needed
+}
+
+// timeOf is when an Event was last repeated.
+func timeOf(e *corev1.Event) time.Time {
+	last := e.CreationTimestamp.Time
+	times := []time.Time{e.FirstTimestamp.Time, e.LastTimestamp.Time, e.EventTime.Time}
+	if e.Series != nil {
+		times = append(times, e.Series.LastObservedTime.Time)
+	}
+	for _, t := range times {
+		if t.After(last) {
+			last = t
+		}
+	}
+	return last
+}
+
+func reduce(e *corev1.Event) {
+	e.ManagedFields, e.Labels, e.Annotations, e.OwnerReferences = nil, nil, nil, nil
+	e.Source, e.Related = corev1.EventSource{}, nil
+}
+
+// refused publishes that the Events of the member may not be read. It is called by the goroutine of the watch alone.
+func (m *collected) refused(err error) {
+	if now := m.Clock.Now(); apierrors.IsForbidden(err) && now.Sub(m.refusedAt) >= refusedAgain {
+		m.refusedAt = now
+		m.Events.Publish(events.Warning(events.Reference(clusterv1alpha1.SchemeGroupVersion.WithKind("Cluster"), m.conn.Cluster()),
+			events.MemberEventsNotReadable, "Warnings of this cluster are not shown on templates: the control plane may not read its Events. "+
+				"Run flagship join again to grant the right, or set --no-member-events. "+err.Error()))
+	}
+}
+
+// The store of the reflector keeps nothing: what it receives waits for run.
+
+// Add implements cache.ReflectorStore.
+func (m *collected) Add(obj any) error {
+	e, ok := obj.(*corev1.Event)
+	if !ok {
+		return fmt.Errorf("receiving a %T: not an Event", obj)
+	}
+	select {
+	case m.incoming <- e:
+	default:
+		m.seen.WithLabelValues("dropped").Inc()
+	}
+	return nil
+}
+
+// Update implements cache.ReflectorStore.
+func (m *collected) Update(obj any) error { return m.Add(obj) }
+
+// Delete implements cache.ReflectorStore.
+func (m *collected) Delete(any) error { return nil }
+
+// Replace implements cache.ReflectorStore.
+func (m *collected) Replace(list []any, _ string) error {
+	for _, obj := range list {
+		if err := m.Add(obj); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Resync implements cache.ReflectorStore.
+func (m *collected) Resync() error { return nil }
+
+// run adds Events to the set and reports it, until watching is done. If the process goes on, the member has no Warnings then.
+func (m *collected) run(process, watching context.Context) {
+	warnings, logger := set{}, log.FromContext(process).WithName("member-events").WithValues("cluster", m.cluster)
+	var due <-chan time.Time
+	var reported time.Time
+	report := func(ctx context.Context, warnings []Warning) error {
+		return controlloop.CatchPanic(func() error { return m.Report(ctx, m.cluster, warnings) })
+	}
+	for {
+		select {
+		case e := <-m.incoming:
+			var news bool
+			err := controlloop.CatchPanic(func() (err error) { news, err = m.take(watching, warnings, e); return err })
+			if err != nil && watching.Err() == nil {
+				m.seen.WithLabelValues("dropped").Inc()
+				logger.V(1).Info("An Event of a member is dropped", "reason", err.Error())
+			}
+			if news && due == nil {
+				due = m.Clock.After(max(gathering, m.Period-m.Clock.Since(reported)))
+			}
+		case subject := <-m.repairs:
+			if warnings.add(subject, m.Clock.Now()) && due == nil {
+				due = m.Clock.After(max(gathering, m.Period-m.Clock.Since(reported)))
+			}
+		case <-due:
+			due, reported = nil, m.Clock.Now()
+			if err := report(watching, warnings.report(reported)); err != nil && watching.Err() == nil {
+				logger.V(1).Info("Warnings of a member are reported again", "reason", err.Error())
+				due = m.Clock.After(max(gathering, m.Period))
+			}
+		case <-watching.Done():
+			if process.Err() == nil {
+				_ = report(process, nil) // a failure does no harm: old Warnings are dropped by their age
+			}
+			return
+		}
+	}
+}
+
+// take adds an Event to the set if it belongs to a Work, and returns whether that is to be reported.
+func (m *collected) take(ctx context.Context, warnings set, e *corev1.Event) (news bool, err error) {
+	found, err := m.owners.of(ctx, e.InvolvedObject, maxLevels)
+	if err != nil {
+		return false, err
+	}
+	if found.work == "" {
+		m.seen.WithLabelValues("other").Inc()
+		return false, nil
+	}
+	m.seen.WithLabelValues("shown").Inc()
+	at, now := timeOf(e), m.Clock.Now()
+	if at.After(now) {
+		at = now
+	}
+	return warnings.add(subjectOf(e, found.work, found.root), at), nil
+}

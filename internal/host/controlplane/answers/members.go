@@ -1,0 +1,174 @@
+package answers
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/url"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/validation/path"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	fleetv1alpha1 "github.com/flagship-k8s/flagship/api/fleet/v1alpha1"
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
+	"github.com/flagship-k8s/flagship/internal/knowledge/explain"
+)
+
+const (
+	// maxMembers is how many members one answer reads from, all at the same time.
+	maxMembers = 5
+	// memberPatience is how long a member may take.
+	memberPatience = 2 * time.Second
+	// maxPods is how many pods of a member are read.
+	maxPods = 200
+)
+
+// ThroughProxy returns clients of members that send each request to clusters/NAME/proxy of the control plane as the author: it is
+// authorized, and has the rights in the member, as if the author had sent it.
+func ThroughProxy(hub *rest.Config) func(cluster string, author user.Info) (dynamic.Interface, error) {
+	return func(cluster string, author user.Info) (dynamic.Interface, error) {
+		config := rest.CopyConfig(hub)
+		config.Host += fmt.Sprintf("/apis/%s/%s/%s/proxy", clusterv1alpha1.GroupVersion, clusterv1alpha1.ResourcePluralCluster, url.PathEscape(cluster))
+		config.Impersonate = rest.ImpersonationConfig{UserName: author.GetName(), UID: author.GetUID(), Groups: author.GetGroups(), Extra: author.GetExtra()}
+		members, err := dynamic.NewForConfig(config)
+		if err != nil {
+			return nil, fmt.Errorf("making a client of cluster %s: %w", cluster, err)
+		}
+		return members, nil
+	}
+}
+
+// inMember explains an object in a member.
+func (a *Answerer) inMember(ctx context.Context, kind hubstore.Kind, spec *fleetv1alpha1.ExplanationSpec, author user.Info, may func(explain.Right) bool) (fleetv1alpha1.ExplanationStatus, error) {
+	if len(path.IsValidPathSegmentName(spec.Member)) > 0 || spec.Member == "*" { // "*" are all clusters in the path of the proxy
+		return fleetv1alpha1.ExplanationStatus{}, apierrors.NewBadRequest(fmt.Sprintf("spec.member %q is no name of a cluster", spec.Member))
+	}
+	ref := refOf(kind, spec.Namespace, spec.Name)
+	_, onHub := a.Templates.Meta(ref)
+	onHub = onHub && may(rightOf(kind, ref))
+	identity := identityOf(ref)
+	obj, pods, err := a.read(ctx, spec.Member, kind, ref, author)
+	switch {
+	case apierrors.IsNotFound(err):
+		status := fleetv1alpha1.ExplanationStatus{Summary: fmt.Sprintf("There is no %s in %s: %s.", ref, spec.Member, err)}
+		if onHub {
+			status.Instead = []fleetv1alpha1.ObjectIdentity{identity}
+		}
+		return status, nil
+	case err != nil && apierrors.ReasonForError(err) == metav1.StatusReasonUnknown:
+		return fleetv1alpha1.ExplanationStatus{}, apierrors.NewServiceUnavailable("the member does not answer: " + err.Error())
+	case err != nil:
+		return fleetv1alpha1.ExplanationStatus{}, err
+	}
+	status := fleetv1alpha1.ExplanationStatus{Object: explain.IdentityOf(obj)}
+	steps := explain.Object(obj, spec.Member, a.ControlPlane)
+	if onHub {
+		template := explain.Step{ExplanationStep: fleetv1alpha1.ExplanationStep{
+			Stage: fleetv1alpha1.StageTemplate, Outcome: fleetv1alpha1.OutcomeDone, Object: &identity, Message: "is on the control plane",
+		}}
+		steps = append([]explain.Step{template}, steps...)
+	}
+	status.Steps = explain.Visible(append(steps, explain.Pods(spec.Member, pods)...), may)
+	status.Summary = explain.Summary(status.Steps)
+	return status, nil
+}
+
+// read reads an object in a member and, if it is a workload, its pods.
+func (a *Answerer) read(ctx context.Context, cluster string, kind hubstore.Kind, ref hubstore.Ref, author user.Info) (*unstructured.Unstructured, []corev1.Pod, error) {
+	ctx, cancel := context.WithTimeout(ctx, memberPatience)
+	defer cancel()
+	member, err := a.Members(cluster, author)
+	if err != nil {
+		return nil, nil, err
+	}
+	obj, err := member.Resource(kind.Resource).Namespace(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
+	if err != nil {
+		return nil, nil, err
+	}
+	selector := explain.PodSelector(obj)
+	if selector == "" {
+		return obj, nil, nil
+	}
+	list, err := member.Resource(corev1.SchemeGroupVersion.WithResource("pods")).Namespace(ref.Namespace).
+		List(ctx, metav1.ListOptions{LabelSelector: selector, Limit: maxPods})
+	switch {
+	case apierrors.IsForbidden(err):
+		return obj, nil, nil // the object without its pods: the author may get no more
+	case err != nil:
+		return nil, nil, err
+	}
+	pods := make([]corev1.Pod, len(list.Items))
+	for i := range list.Items {
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(list.Items[i].Object, &pods[i]); err != nil {
+			return nil, nil, fmt.Errorf("reading a pod of cluster %s: %w", cluster, err)
+		}
+	}
+	return obj, pods, nil
+}
+
+// failing reads the pods of the first targets in which the object is not healthy. An author who may not get the binding does not see
+// which clusters these are.
+func (a *Answerer) failing(ctx context.Context, ref hubstore.Ref, facts *explain.Facts, author user.Info, may func(explain.Right) bool) []explain.Step {
+	var clusters []string
+	for i := range facts.Targets {
+		if t := &facts.Targets[i]; t.Work != nil && len(clusters) < maxMembers {
+			for _, m := range t.Work.Status.ManifestStatuses {
+				if m.Health != workv1alpha1.ResourceHealthy {
+					clusters = append(clusters, t.Name)
+					break
+				}
+			}
+		}
+	}
+	if len(clusters) == 0 || !may(explain.BindingRight(facts.Binding)) {
+		return nil
+	}
+	var kind hubstore.Kind
+	for _, k := range a.Templates.Kinds() {
+		if k.GroupVersionKind == ref.GroupVersionKind {
+			kind = k
+		}
+	}
+	found := make([][]explain.Step, len(clusters))
+	var group errgroup.Group
+	for i, cluster := range clusters {
+		group.Go(func() error {
+			_, pods, err := a.read(ctx, cluster, kind, ref, author)
+			if err != nil {
+				found[i] = []explain.Step{unread(cluster, err)}
+				return nil
+			}
+			found[i] = explain.Pods(cluster, pods)
+			return nil
+		})
+	}
+	_ = group.Wait() // each member has its steps
+	var steps []explain.Step
+	for _, s := range found {
+		steps = append(steps, s...)
+	}
+	return steps
+}
+
+// unread is the step about a member whose pods were not read.
+func unread(cluster string, err error) explain.Step {
+	step := explain.Step{ExplanationStep: fleetv1alpha1.ExplanationStep{
+		Stage: fleetv1alpha1.StageMember, Outcome: fleetv1alpha1.OutcomeWaiting, Cluster: cluster, Message: "the pods are not read: " + err.Error(),
+	}}
+	if apierrors.IsForbidden(err) {
+		step.Outcome, step.Message = fleetv1alpha1.OutcomeHidden, "the pods need clusters/proxy, and rights in the member"
+	}
+	step.Reason = cmp.Or(string(apierrors.ReasonForError(err)), "Unreachable")
+	return step
+}

@@ -1,0 +1,100 @@
+package controlplane
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/features/agents"
+)
+
+var errStarting = errors.New("the control plane is starting")
+
+// admissionLookups are what admission and authorization, which run before the loops, read from them.
+type admissionLookups struct {
+	components atomic.Pointer[components]
+}
+
+func (w *admissionLookups) started() (*components, error) {
+	if h := w.components.Load(); h != nil {
+		return h, nil
+	}
+	return nil, errStarting
+}
+
+// instances counts the objects of a kind by cluster.
+func (w *admissionLookups) instances(ctx context.Context, group, kind string) (counts map[string]int, wanted bool, err error) {
+	h, err := w.started()
+	if err != nil {
+		return nil, false, err
+	}
+	return h.carrier.Instances(ctx, group, kind)
+}
+
+// mayStore returns an error if a user may not create an object in a namespace, or make one larger there. Until the loops are built
+// nothing is refused.
+func (w *admissionLookups) mayStore(namespace string, creates bool, grows func() bool) error {
+	h, err := w.started()
+	if err != nil {
+		return nil //nolint:nilerr // There is nothing to compare with yet.
+	}
+	return h.limiter.CheckUser(namespace, creates, grows)
+}
+
+// cluster reads a Cluster from memory for admission, which is there before the loops are.
+func (w *admissionLookups) cluster(ctx context.Context, name string) (*clusterv1alpha1.Cluster, error) {
+	h, err := w.started()
+	if err != nil {
+		return nil, err
+	}
+	cluster := &clusterv1alpha1.Cluster{}
+	if err := h.mgr.GetClient().Get(ctx, client.ObjectKey{Name: name}, cluster, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, client.IgnoreNotFound(err)
+	}
+	return cluster, nil
+}
+
+// tokenCluster returns the name of the Cluster that the user of a bootstrap token may register.
+func (w *admissionLookups) tokenCluster(ctx context.Context, user string) (string, error) {
+	h, err := w.started()
+	if err != nil {
+		return "", err
+	}
+	return agents.TokenCluster(ctx, h.mgr.GetClient(), user)
+}
+
+// issuedWith returns the request of a certificate of karmadactl or its agent, and the Cluster that it registers.
+func (w *admissionLookups) issuedWith(ctx context.Context, credential string) (request, cluster string, err error) {
+	h := w.components.Load()
+	if h == nil {
+		return "", "", errStarting
+	}
+	return agents.IssuedWith(ctx, h.mgr.GetAPIReader(), credential)
+}
+
+// holdsCredential returns whether there is a Secret of a name among those of members, with data. It is read from the API server: a cache
+// may not have yet what was just joined.
+func (w *admissionLookups) holdsCredential(ctx context.Context, name string) (bool, error) {
+	h := w.components.Load()
+	if h == nil {
+		return false, errStarting
+	}
+	secret := &corev1.Secret{}
+	err := h.mgr.GetAPIReader().Get(ctx, client.ObjectKey{Namespace: clusterv1alpha1.ClusterNamespace, Name: name}, secret)
+	return len(secret.Data) > 0, client.IgnoreNotFound(err)
+}
+
+// keeps is keeps of the components.
+func (w *admissionLookups) keeps(ctx context.Context, work *workv1alpha1.Work) (bool, error) {
+	h, err := w.started()
+	if err != nil {
+		return false, err
+	}
+	keeps, _, err := h.keeps(ctx, work)
+	return keeps, err
+}

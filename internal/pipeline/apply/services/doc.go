@@ -1,0 +1,2 @@
+// Package services has what members refuse of Services: families of addresses and node ports.
+package services

@@ -1,0 +1,48 @@
+package schedule
+
+import (
+	"slices"
+	"time"
+
+	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/decision"
+)
+
+const cannotRun cause = "some replicas cannot run in their cluster"
+
+// limitsOf are the limits of a binding by cluster.
+func limitsOf(b workv1alpha2.Binding, now time.Time) map[string]int32 {
+	limits := workv1alpha2.ReplicaLimits(b, now)
+	if len(limits) == 0 {
+		return nil
+	}
+	out := make(map[string]int32, len(limits))
+	for cluster, limit := range limits {
+		out[cluster] = limit.Replicas
+	}
+	return out
+}
+
+// tryRelieve returns the decision that moves the replicas which are over a limit to other clusters, if all of them fit there; nil
+// otherwise, and they stay.
+func (c *Controller) tryRelieve(s *cycle, snapshot *decision.Snapshot) *decision.Decision {
+	if len(s.req.Limits) == 0 || s.req.Fresh || !s.req.Divisible() || !s.req.ByAvailableReplicas() {
+		return nil
+	}
+	req, over := s.req, false
+	req.Current = slices.Clone(s.req.Current)
+	for i := range req.Current {
+		if limit, ok := req.Limits[req.Current[i].Name]; ok && req.Current[i].Replicas > limit {
+			req.Current[i].Replicas, over = limit, true
+		}
+	}
+	if !over {
+		return nil
+	}
+	req.Current = slices.DeleteFunc(req.Current, func(t workv1alpha2.TargetCluster) bool { return t.Replicas == 0 })
+	d := c.profile.Schedule(req, snapshot)
+	if d.Failure != nil || d.Missing > 0 {
+		return nil
+	}
+	return &d
+}

@@ -1,0 +1,194 @@
+package explain
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/discovery/cached/memory"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/restmapper"
+	"sigs.k8s.io/yaml"
+
+	fleetv1alpha1 "github.com/flagship-k8s/flagship/api/fleet/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/tools/cli"
+)
+
+var formats = []string{"tree", "table", "json", "yaml"}
+
+// options are the flags of the command.
+type options struct {
+	hub                                cli.HubAccess
+	namespace, cluster, member, format string
+}
+
+// NewCommand explains an object.
+func NewCommand(s cli.Streams) *cobra.Command {
+	var o options
+	c := &cobra.Command{
+		Use:   "explain TYPE/NAME",
+		Short: "Show why an object is in its clusters, or is not",
+		Long: `Shows the path of an object: the policies that select it and why each other lost, the binding, why each cluster was chosen or
+dropped and what would let it in, the overrides and what they changed, the Works, what members report. Each step has its time and what
+made it; a step that waits says for what. The control plane answers with what you may get; the rest is hidden.`,
+		Example: `  flagship explain deployment/nginx -n shop
+  flagship explain deployment/nginx --cluster member3
+  flagship explain deployment/nginx --in member3
+  kubectl flagship explain deploy nginx        # if a file kubectl-flagship in the PATH is this program`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 2 || len(args) == 1 && strings.Count(args[0], "/") == 1 {
+				return nil
+			}
+			return cli.UsageErrorf("explain needs one object\nname it as TYPE/NAME, such as deployment/nginx")
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if !slices.Contains(formats, o.format) {
+				return cli.UsageErrorf("--output %q is none of %s", o.format, strings.Join(formats, ", "))
+			}
+			kind, name, _ := strings.Cut(strings.Join(args, "/"), "/")
+			return o.run(cmd.Context(), s, kind, name)
+		},
+	}
+	o.hub.Flags(c)
+	c.Flags().StringVarP(&o.namespace, "namespace", "n", metav1.NamespaceDefault, "namespace of the object")
+	c.Flags().StringVar(&o.cluster, "cluster", "", "only this cluster")
+	c.Flags().StringVar(&o.member, "in", "", "explain the object in this member cluster: whose it is, and who owns which of its fields")
+	c.Flags().StringVarP(&o.format, "output", "o", "tree", "how to print: "+strings.Join(formats, ", "))
+	return c
+}
+
+func (o *options) run(ctx context.Context, s cli.Streams, kind, name string) error {
+	cfg, err := o.hub.Config()
+	if err != nil {
+		return err
+	}
+	question := &fleetv1alpha1.Explanation{
+		TypeMeta: metav1.TypeMeta{APIVersion: fleetv1alpha1.GroupVersion.String(), Kind: fleetv1alpha1.KindExplanation},
+		Spec:     fleetv1alpha1.ExplanationSpec{Namespace: o.namespace, Name: name, Cluster: o.cluster, Member: o.member},
+	}
+	if err := resolve(cfg, kind, &question.Spec); err != nil {
+		return err
+	}
+	answer, err := ask(ctx, cfg, question)
+	if err != nil {
+		return err
+	}
+	if err := o.print(s, answer); err != nil {
+		return err
+	}
+	if answer.Status.Object == nil {
+		return absent(answer)
+	}
+	return nil
+}
+
+// resolve finds the resource that a user means, with its short names, as kubectl does.
+func resolve(cfg *rest.Config, kind string, spec *fleetv1alpha1.ExplanationSpec) error {
+	client, err := discovery.NewDiscoveryClientForConfig(cfg)
+	if err != nil {
+		return fmt.Errorf("making the discovery client: %w", err)
+	}
+	cached := memory.NewMemCacheClient(client)
+	mapper := restmapper.NewShortcutExpander(restmapper.NewDeferredDiscoveryRESTMapper(cached), cached, nil)
+	versioned, unversioned := schema.ParseResourceArg(kind)
+	resource := unversioned.WithVersion("")
+	if versioned != nil {
+		if found, err := mapper.ResourceFor(*versioned); err == nil {
+			spec.Group, spec.Resource = found.Group, found.Resource
+			return nil
+		}
+	}
+	found, err := mapper.ResourceFor(resource)
+	if meta.IsNoMatchError(err) {
+		return fmt.Errorf("the control plane serves no %s\nlist what it serves: kubectl api-resources", kind)
+	}
+	if err != nil {
+		return fmt.Errorf("finding %s among the served resources: %w", kind, err)
+	}
+	spec.Group, spec.Resource = found.Group, found.Resource
+	return nil
+}
+
+// ask creates the Explanation.
+func ask(ctx context.Context, cfg *rest.Config, question *fleetv1alpha1.Explanation) (*fleetv1alpha1.Explanation, error) {
+	plain := dynamic.ConfigFor(cfg)
+	plain.GroupVersion = &fleetv1alpha1.GroupVersion
+	api, err := rest.UnversionedRESTClientFor(plain)
+	if err != nil {
+		return nil, fmt.Errorf("making a client: %w", err)
+	}
+	body, err := json.Marshal(question)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the question: %w", err)
+	}
+	raw, err := api.Post().AbsPath("/apis", fleetv1alpha1.GroupName, fleetv1alpha1.GroupVersion.Version, fleetv1alpha1.ResourcePluralExplanation).
+		SetHeader("Content-Type", "application/json").Body(body).Do(ctx).Raw()
+	switch {
+	case apierrors.IsForbidden(err):
+		return nil, fmt.Errorf("%w\nlet an administrator bind you a role with that right, such as view in the namespace", err)
+	case err != nil:
+		return nil, fmt.Errorf("the control plane does not explain it: %w", err)
+	}
+	answer := &fleetv1alpha1.Explanation{}
+	if err := json.Unmarshal(raw, answer); err != nil {
+		return nil, fmt.Errorf("reading the answer: %w", err)
+	}
+	return answer, nil
+}
+
+// absent is the error about an object that does not exist.
+func absent(answer *fleetv1alpha1.Explanation) error {
+	spec := &answer.Spec
+	if len(answer.Status.Instead) == 0 {
+		return fmt.Errorf("there is nothing to explain\nlist what there is: kubectl get %s -A", spec.Resource)
+	}
+	other := answer.Status.Instead[0]
+	command := fmt.Sprintf("flagship explain %s/%s", strings.ToLower(other.Kind), other.Name)
+	if other.Namespace != "" {
+		command += " -n " + other.Namespace
+	}
+	return fmt.Errorf("there is nothing to explain\ntry: %s", command)
+}
+
+func (o *options) print(s cli.Streams, answer *fleetv1alpha1.Explanation) error {
+	var text string
+	switch o.format {
+	case "json":
+		raw, err := json.MarshalIndent(answer, "", "  ")
+		if err != nil {
+			return fmt.Errorf("encoding the answer: %w", err)
+		}
+		text = string(raw) + "\n"
+	case "yaml":
+		raw, err := yaml.Marshal(answer)
+		if err != nil {
+			return fmt.Errorf("encoding the answer: %w", err)
+		}
+		text = string(raw)
+	case "table":
+		text = table(&answer.Status, time.Now())
+	default:
+		text = tree(&answer.Status, time.Now())
+	}
+	_, err := fmt.Fprint(s.Out, text)
+	return err
+}
+
+// named is an object as kubectl names it.
+func named(o *fleetv1alpha1.ObjectIdentity) string {
+	if o == nil {
+		return ""
+	}
+	return cmp.Or(o.Kind, "?") + " " + strings.TrimPrefix(o.Namespace+"/"+o.Name, "/")
+}

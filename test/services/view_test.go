@@ -1,0 +1,215 @@
+package services_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/tools/fleettest"
+)
+
+// TestOneViewOverMembers: the commands that read many clusters, of both modes, and what is left of them when a cluster is gone.
+func TestOneViewOverMembers(t *testing.T) {
+	fleet := shared.Start(t)
+	ns := fleet.Namespace(t)
+	clusters := []string{"member1", "member2", "member3"}
+	web := fleettest.Deployment(ns, "web", 1)
+	fleettest.Create(t, fleet.Hub, web, fleettest.Policy(ns, "web", fleettest.To(clusters...), web))
+	for _, name := range clusters {
+		fleettest.ExpectEventually(t, fleet.Member(name), fleettest.Deployment(ns, "web", 1), fleettest.Available)
+		fleettest.ExpectListed(t, fleet.Member(name), &corev1.EventList{}, ns, func(list *corev1.EventList) error {
+			if !slices.ContainsFunc(list.Items, func(e corev1.Event) bool { return e.Reason == "ScalingReplicaSet" }) {
+				return errors.New("there is no event of the Deployment")
+			}
+			return nil
+		})
+	}
+	at := func(args ...string) []string { // flags are before the command of exec
+		dash := slices.Index(append(args, "--"), "--")
+		return slices.Concat(args[:dash], []string{"-n", ns, "--kubeconfig", fleet.Hub.Kubeconfig, "--request-timeout", "1m"}, args[dash:])
+	}
+	run := func(t *testing.T, args ...string) fleettest.Result {
+		t.Helper()
+		r := fleettest.Flagship(t, at(args...)...)
+		if r.Code != 0 || r.Stderr != "" {
+			t.Fatalf("flagship %v ended with %d: %s", args, r.Code, r.Stderr)
+		}
+		return r
+	}
+
+	t.Run("Get", func(t *testing.T) {
+		for args, want := range map[string][]string{
+			"get deployments": {"NAME CLUSTER READY", "web member1 1/1", "web member2 1/1", "web member3 1/1"},
+			"get deploy/web -o wide --clusters member3,member1":                                                     {"NAME CLUSTER READY", "web member1 1/1", "web member3 1/1"},
+			"get deployments --field-selector metadata.name=none":                                                   {},
+			"get deploy -l app=web -o name --sort-by .metadata.uid":                                                 {"deployment.apps/web", "deployment.apps/web", "deployment.apps/web"},
+			`get deploy web -o jsonpath={.items[*].metadata.annotations.resource\.karmada\.io/cached-from-cluster}`: {"member1 member2 member3"},
+		} {
+			r := fleettest.Flagship(t, at(strings.Fields(args)...)...)
+			var got []string
+			for line := range strings.Lines(r.Stdout) {
+				got = append(got, strings.Join(strings.Fields(line), " "))
+			}
+			if r.Code != 0 || !slices.EqualFunc(got, want, strings.Contains) {
+				t.Errorf("flagship %s ended with %d and printed\n%s%s", args, r.Code, r.Stdout, r.Stderr)
+			}
+		}
+		if r := fleettest.Flagship(t, at("get", "deploy", "none")...); r.Code != 1 || !strings.Contains(r.Stderr, "in none of the 3 clusters") {
+			t.Errorf("an object that is nowhere: %d, %s", r.Code, r.Stderr)
+		}
+	})
+	t.Run("Describe", func(t *testing.T) {
+		if text := run(t, "describe", "deployment", "web").Stdout; strings.Count(text, "Cluster:  member") != 3 || strings.Count(text, "ScalingReplicaSet") != 3 {
+			t.Errorf("it printed\n%s", text)
+		}
+	})
+	t.Run("Events", func(t *testing.T) {
+		if text := run(t, "events", "--for", "Deployment/web", "--types", "Normal").Stdout; strings.Count(text, "Scaled up replica set") != 3 {
+			t.Errorf("it printed\n%s", text)
+		}
+	})
+	t.Run("Top", func(t *testing.T) {
+		var text string
+		err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, fleettest.Patience, true, func(context.Context) (bool, error) {
+			text = run(t, "top", "pods", "--sort-by", "cpu", "-l", "app=web").Stdout
+			return strings.Count(text, "\n") == 4, nil // a member's metrics are those of pods that it has seen
+		})
+		if err != nil {
+			t.Errorf("it printed\n%s", text)
+		}
+		if text := run(t, "top", "nodes").Stdout; strings.Count(text, "%") < 10 {
+			t.Errorf("it printed\n%s", text)
+		}
+	})
+	t.Run("Logs", func(t *testing.T) {
+		text := run(t, "logs", "deploy/web", "--tail", "1").Stdout
+		for _, name := range clusters {
+			if strings.Count(text, "["+name+"/web-") != 1 {
+				t.Errorf("the log of %s is not once in\n%s", name, text)
+			}
+		}
+	})
+	t.Run("LogsAreFollowedUntilCtrlC", func(t *testing.T) {
+		until(t, clusters, func() {}, at("logs", "-f", "deploy/web")...)
+	})
+	t.Run("AWatchEndsWithCtrlC", func(t *testing.T) {
+		until(t, clusters, func() {
+			fleettest.Update(t, fleet.Hub, web, func(d *appsv1.Deployment) { d.Labels = map[string]string{"seen": "changed"} })
+		}, at("get", "deploy/web", "-w", "-L", "seen")...)
+	})
+	t.Run("Exec", func(t *testing.T) {
+		if out := run(t, "exec", "deploy/web", "--clusters", "member3", "--", "echo", "hello").Stdout; out != "hello\n" {
+			t.Errorf("it printed %q", out)
+		}
+		if r := fleettest.Flagship(t, at("exec", "deploy/web", "--clusters", "member1", "--", "unknown")...); r.Code != 127 {
+			t.Errorf("a command that ends with 127 ended with %d: %s", r.Code, r.Stderr)
+		}
+		if r := fleettest.Flagship(t, at("exec", "deploy/web", "--", "true")...); r.Code != 1 || !strings.Contains(r.Stderr, "member1, member2, member3") {
+			t.Errorf("a workload in three clusters: %d, %s", r.Code, r.Stderr)
+		}
+	})
+	t.Run("Promote", func(t *testing.T) { promote(t, fleet, ns, at) })
+	t.Run("OneIsKilled", func(t *testing.T) {
+		fleet.KillMember(t, "member2")
+		r := fleettest.Flagship(t, at("get", "deploy/web")...)
+		if r.Code != 1 || !strings.Contains(r.Stderr, "cluster member2: ") || !strings.Contains(r.Stderr, "\nerror: 1 of 3 clusters failed: member2\n") ||
+			!strings.Contains(r.Stdout, "member1") || strings.Contains(r.Stdout, "member2") || !strings.Contains(r.Stdout, "member3") {
+			t.Errorf("it ended with %d and printed\n%s%s", r.Code, r.Stdout, r.Stderr)
+		}
+	})
+}
+
+// until runs a command until its output has a line with each cluster, before and after the change, and interrupts it.
+func until(t *testing.T, clusters []string, change func(), args ...string) {
+	t.Helper()
+	binary, err := fleettest.Binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), binary, args...)
+	var errs strings.Builder
+	cmd.Stderr = &errs
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(out)
+	expect := func(also string) {
+		t.Helper()
+		missing := slices.Clone(clusters)
+		for len(missing) > 0 && lines.Scan() {
+			missing = slices.DeleteFunc(missing, func(name string) bool {
+				return strings.Contains(lines.Text(), name) && strings.Contains(lines.Text(), also)
+			})
+		}
+		if len(missing) > 0 {
+			t.Errorf("it ended without %v: %s", missing, errs.String())
+		}
+	}
+	expect("web")
+	change()
+	if slices.Contains(args, "-w") {
+		expect("changed")
+	}
+	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	for lines.Scan() { // until the pipe is closed, as Wait wants it
+	}
+	if err := cmd.Wait(); err != nil || errs.Len() > 0 {
+		t.Errorf("it ended with %v: %s", err, errs.String())
+	}
+}
+
+// promote brings a Deployment and a Service of a member under management without a change of their spec.
+func promote(t *testing.T, fleet *fleettest.Fleet, ns string, at func(...string) []string) {
+	member := fleet.Member("member1")
+	fleettest.Create(t, member, fleettest.Deployment(ns, "own", 2), fleettest.Service(ns, "own"))
+	deployment := fleettest.ExpectEventually(t, member, fleettest.Deployment(ns, "own", 2), fleettest.Available)
+	service := fleettest.ExpectEventually(t, member, fleettest.Service(ns, "own"), fleettest.Exists)
+	if r := fleettest.Flagship(t, at("promote", "deploy/own", "--cluster", "member1", "--dry-run")...); r.Code != 0 || !strings.Contains(r.Stdout, "kind: PropagationPolicy") ||
+		!strings.Contains(r.Stdout, "kind: Deployment") || strings.Contains(r.Stdout, "uid:") {
+		t.Fatalf("a dry run ended with %d: %s%s", r.Code, r.Stdout, r.Stderr)
+	}
+	fleettest.ExpectAbsent(t, fleet.Hub, fleettest.Deployment(ns, "own", 2))
+	for _, kind := range []string{"deployment", "svc"} {
+		if r := fleettest.Flagship(t, at("promote", kind, "own", "--cluster", "member1")...); r.Code != 0 {
+			t.Fatalf("promote %s ended with %d: %s", kind, r.Code, r.Stderr)
+		}
+	}
+	adopted := func(annotations map[string]string) error {
+		if annotations[workv1alpha1.AdoptedAnnotation] == "" {
+			return fmt.Errorf("it is not adopted: %v", annotations)
+		}
+		return nil
+	}
+	now := fleettest.ExpectEventually(t, member, fleettest.Deployment(ns, "own", 2), func(d *appsv1.Deployment) error { return adopted(d.Annotations) })
+	// A new annotation of a Deployment is a new generation.
+	if now.UID != deployment.UID || !equality.Semantic.DeepEqual(now.Spec, deployment.Spec) {
+		t.Errorf("the Deployment was %s with %+v and is %s with %+v", deployment.UID, deployment.Spec, now.UID, now.Spec)
+	}
+	address := fleettest.ExpectEventually(t, member, fleettest.Service(ns, "own"), func(s *corev1.Service) error { return adopted(s.Annotations) })
+	if address.UID != service.UID || address.Spec.ClusterIP != service.Spec.ClusterIP {
+		t.Errorf("the Service was %s at %s and is %s at %s", service.UID, service.Spec.ClusterIP, address.UID, address.Spec.ClusterIP)
+	}
+	fleettest.ExpectEventually(t, fleet.Hub, fleettest.Deployment(ns, "own", 2), fleettest.Available)
+	if r := fleettest.Flagship(t, at("promote", "deploy", "own", "--cluster", "member1")...); r.Code != 1 || !strings.Contains(r.Stderr, "managed by a control plane already") {
+		t.Errorf("a second time: %d, %s", r.Code, r.Stderr)
+	}
+}
