@@ -157,9 +157,12 @@ func othersAreExplained(t *testing.T, fleet *fleettest.Fleet, ns string) {
 		if q.Status.Object == nil || q.Status.Object.Name != tc.name {
 			t.Errorf("the answer is about %+v", q.Status.Object)
 		}
-		q.Spec.Name = "absent"
+		q.Spec.Name = tc.name + "x"
 		if ask(t, fleet.Hub, q); q.Status.Object != nil || !strings.HasPrefix(q.Status.Summary, "There is no ") {
 			t.Errorf("about a %s that does not exist: %+v", tc.kind, q.Status)
+		}
+		if !slices.ContainsFunc(q.Status.Instead, func(o fleetv1alpha1.ObjectIdentity) bool { return o.Kind == tc.kind && o.Name == tc.name }) {
+			t.Errorf("instead of a %s that does not exist: %+v", tc.kind, q.Status.Instead)
 		}
 	}
 }
@@ -292,14 +295,18 @@ func TestExplainOfATenant(t *testing.T) {
 	}
 
 	elsewhere := fleet.Namespace(t)
-	fleettest.Create(t, fleet.Hub, fleettest.ConfigMap(elsewhere, "settings", nil), fleettest.ConfigMap(elsewhere, "absent", nil))
+	hidden := fleettest.ConfigMap(elsewhere, "absent", nil)
+	fleettest.Create(t, fleet.Hub, fleettest.ConfigMap(elsewhere, "settings", nil), hidden, fleettest.Policy(elsewhere, "absent", fleettest.To("east-1"), hidden))
 	for _, name := range []string{"settings", "nothing"} {
 		if err := tenant.Create(t.Context(), question(elsewhere, name)); !apierrors.IsForbidden(err) {
 			t.Errorf("%s of another tenant: %v, want Forbidden whether it exists or not", name, err)
 		}
 	}
-	absent := question(ns, "absent")
-	if ask(t, tenant, absent); len(absent.Status.Instead) > 0 {
-		t.Errorf("instead of what does not exist, a tenant sees %v", absent.Status.Instead)
+	for _, kind := range []string{"ConfigMap", "PropagationPolicy"} {
+		absent := question(ns, "absent")
+		absent.Spec.Kind = kind
+		if ask(t, tenant, absent); len(absent.Status.Instead) > 0 {
+			t.Errorf("instead of a %s that does not exist, a tenant sees %v", kind, absent.Status.Instead)
+		}
 	}
 }

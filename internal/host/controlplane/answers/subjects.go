@@ -7,7 +7,9 @@ import (
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
@@ -31,6 +33,7 @@ const (
 // subject is a kind of the control plane that can be explained and is no template.
 type subject struct {
 	group, version, kind, resource string
+	list                           client.ObjectList // empty, to read into
 	// explain returns no steps if there is no such object.
 	explain func(*Answerer, context.Context, client.ObjectKey, func(explain.Right) bool) ([]explain.Step, error)
 }
@@ -42,12 +45,12 @@ func subjectOf(spec *fleetv1alpha1.ExplanationSpec) *subject {
 	}
 	policies, work, cluster := policyv1alpha1.SchemeGroupVersion, workv1alpha1.GroupVersion, clusterv1alpha1.GroupVersion
 	for _, s := range []subject{
-		{policies.Group, policies.Version, policyv1alpha1.KindPropagationPolicy, policyv1alpha1.ResourcePluralPropagationPolicy, (*Answerer).propagation},
-		{policies.Group, policies.Version, policyv1alpha1.KindClusterPropagationPolicy, policyv1alpha1.ResourcePluralClusterPropagationPolicy, (*Answerer).propagation},
-		{policies.Group, policies.Version, policyv1alpha1.KindOverridePolicy, policyv1alpha1.ResourcePluralOverridePolicy, (*Answerer).override},
-		{policies.Group, policies.Version, policyv1alpha1.KindClusterOverridePolicy, policyv1alpha1.ResourcePluralClusterOverridePolicy, (*Answerer).override},
-		{cluster.Group, cluster.Version, clusterv1alpha1.KindCluster, clusterv1alpha1.ResourcePluralCluster, (*Answerer).cluster},
-		{work.Group, work.Version, workv1alpha1.KindWork, workv1alpha1.ResourcePluralWork, (*Answerer).wholeWork},
+		{policies.Group, policies.Version, policyv1alpha1.KindPropagationPolicy, policyv1alpha1.ResourcePluralPropagationPolicy, &policyv1alpha1.PropagationPolicyList{}, (*Answerer).propagation},
+		{policies.Group, policies.Version, policyv1alpha1.KindClusterPropagationPolicy, policyv1alpha1.ResourcePluralClusterPropagationPolicy, &policyv1alpha1.ClusterPropagationPolicyList{}, (*Answerer).propagation},
+		{policies.Group, policies.Version, policyv1alpha1.KindOverridePolicy, policyv1alpha1.ResourcePluralOverridePolicy, &policyv1alpha1.OverridePolicyList{}, (*Answerer).override},
+		{policies.Group, policies.Version, policyv1alpha1.KindClusterOverridePolicy, policyv1alpha1.ResourcePluralClusterOverridePolicy, &policyv1alpha1.ClusterOverridePolicyList{}, (*Answerer).override},
+		{cluster.Group, cluster.Version, clusterv1alpha1.KindCluster, clusterv1alpha1.ResourcePluralCluster, &clusterv1alpha1.ClusterList{}, (*Answerer).cluster},
+		{work.Group, work.Version, workv1alpha1.KindWork, workv1alpha1.ResourcePluralWork, &workv1alpha1.WorkList{}, (*Answerer).wholeWork},
 	} {
 		if (spec.Group == "" || spec.Group == s.group) && (strings.EqualFold(spec.Kind, s.kind) || strings.EqualFold(spec.Resource, s.resource)) {
 			return &s
@@ -72,14 +75,42 @@ func (a *Answerer) subject(ctx context.Context, s *subject, spec *fleetv1alpha1.
 	case err != nil:
 		return fleetv1alpha1.ExplanationStatus{}, err
 	case len(steps) == 0:
-		return fleetv1alpha1.ExplanationStatus{Summary: fmt.Sprintf("There is no %s %s.", s.kind, key)}, nil
+		return a.absentSubject(ctx, s, key, may)
 	}
-	status := fleetv1alpha1.ExplanationStatus{
-		Object: &fleetv1alpha1.ObjectIdentity{APIVersion: s.group + "/" + s.version, Kind: s.kind, Namespace: key.Namespace, Name: key.Name},
-		Steps:  explain.Visible(steps, may),
-	}
+	object := s.identity(key)
+	status := fleetv1alpha1.ExplanationStatus{Object: &object, Steps: explain.Visible(steps, may)}
 	status.Summary = explain.Summary(status.Steps)
 	return status, nil
+}
+
+// identity is the object of a name.
+func (s *subject) identity(key client.ObjectKey) fleetv1alpha1.ObjectIdentity {
+	return fleetv1alpha1.ObjectIdentity{APIVersion: s.group + "/" + s.version, Kind: s.kind, Namespace: key.Namespace, Name: key.Name}
+}
+
+// absentSubject names what there is instead of an object that is no template, of what the user may get.
+func (a *Answerer) absentSubject(ctx context.Context, s *subject, key client.ObjectKey, may func(explain.Right) bool) (fleetv1alpha1.ExplanationStatus, error) {
+	status := fleetv1alpha1.ExplanationStatus{Summary: fmt.Sprintf("There is no %s %s.", s.kind, strings.TrimPrefix(key.String(), "/"))}
+	if err := a.Reader.List(ctx, s.list); err != nil {
+		return status, fmt.Errorf("listing %s: %w", s.resource, err)
+	}
+	checked := 0
+	err := meta.EachListItem(s.list, func(o runtime.Object) error {
+		found, err := meta.Accessor(o)
+		if err != nil {
+			return err
+		}
+		similar := explain.Similar(found.GetName(), key.Name)
+		if (found.GetNamespace() != key.Namespace || !similar) && found.GetName() != key.Name {
+			return nil
+		}
+		right := explain.Right{Group: s.group, Resource: s.resource, Namespace: found.GetNamespace(), Name: found.GetName()}
+		if checked++; len(status.Instead) < maxInstead && checked <= maxChecked && may(right) {
+			status.Instead = append(status.Instead, s.identity(client.ObjectKey{Namespace: found.GetNamespace(), Name: found.GetName()}))
+		}
+		return nil
+	})
+	return status, err
 }
 
 // propagation explains a propagation policy.
