@@ -90,15 +90,10 @@ func (b *bench) agents(ctx context.Context, dir string, logs io.Writer) (err err
 }
 
 func (b *bench) restartWithAgents(ctx context.Context, dir string, logs io.Writer) error {
-	if err := b.hub.End(); err != nil {
-		return fmt.Errorf("stopping the control plane: %w", err)
-	}
-	started := time.Now()
-	fresh, err := serve(context.WithoutCancel(ctx), b.Options, dir, b.port, logs)
+	started, err := b.restarted(ctx, dir, logs)
 	if err != nil {
 		return err
 	}
-	b.hub = fresh
 	b.add("agents", "restart: ready", time.Since(started).Seconds(), "s")
 	if err := b.agentsWatch(ctx); err != nil {
 		return err

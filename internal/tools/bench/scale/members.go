@@ -328,6 +328,20 @@ func (b *bench) gone(ctx context.Context) error {
 	return b.beside(ctx, "gone", standin.Gone, b.Gone, b.unready("gone", b.Gone))
 }
 
+// restarted ends the control plane, starts it again on the same storage, and returns when it was started. It is ready then.
+func (b *bench) restarted(ctx context.Context, dir string, logs io.Writer) (time.Time, error) {
+	if err := b.hub.End(); err != nil {
+		return time.Time{}, fmt.Errorf("stopping the control plane: %w", err)
+	}
+	started := time.Now()
+	fresh, err := serve(context.WithoutCancel(ctx), b.Options, dir, b.port, logs)
+	if err != nil {
+		return time.Time{}, err
+	}
+	b.hub = fresh
+	return started, nil
+}
+
 // restart restarts the control plane, with all Works in place.
 func (b *bench) restart(ctx context.Context, dir string, logs io.Writer) error {
 	count, err := b.countWorks(ctx)
@@ -339,15 +353,10 @@ func (b *bench) restart(ctx context.Context, dir string, logs io.Writer) error {
 		return err
 	}
 	b.readied.stop()
-	if err := b.hub.End(); err != nil {
-		return fmt.Errorf("stopping the control plane: %w", err)
-	}
-	started := time.Now()
-	fresh, err := serve(context.WithoutCancel(ctx), b.Options, dir, b.port, logs)
+	started, err := b.restarted(ctx, dir, logs)
 	if err != nil {
 		return err
 	}
-	b.hub = fresh
 	ready := time.Since(started)
 	profiled := b.profile(ctx, b.ProfileDir, "restart")
 	err = until(ctx, "the watches of members", func() (bool, error) {
