@@ -55,6 +55,26 @@ func podOf(t *testing.T, member *fleettest.Cluster, ns string) *corev1.Pod {
 	return &pods.Items[0]
 }
 
+func TestAnImageThatCannotBePulled(t *testing.T) {
+	member := shared.Start(t).Member("member1")
+	ns := memberNamespace(t, member)
+	web := fleettest.Deployment(ns, "web", 1)
+	web.Spec.Template.Spec.Containers[0].Image = "registry.invalid/web:1.2"
+	fleettest.Create(t, member, web)
+	fleettest.ExpectListed(t, member, &corev1.PodList{}, ns, func(pods *corev1.PodList) error {
+		for _, pod := range pods.Items {
+			for _, s := range pod.Status.ContainerStatuses {
+				if s.State.Waiting != nil && s.State.Waiting.Reason == "ImagePullBackOff" && !s.Ready {
+					return nil
+				}
+			}
+		}
+		return errors.New("no pod has ImagePullBackOff")
+	})
+	fleettest.Update(t, member, web, func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Image = "nginx" })
+	fleettest.ExpectEventually(t, member, web, fleettest.Available)
+}
+
 // throughHub is a configuration that reaches a member through the control plane's proxy.
 func throughHub(hub *fleettest.Cluster, member string) *rest.Config {
 	config := rest.CopyConfig(hub.Config)

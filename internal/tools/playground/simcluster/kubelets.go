@@ -24,11 +24,19 @@ const parallelism = 4
 //go:embed node-untaint.yaml
 var nodeUntaint string
 
+// imagePull and imageBackOff are the stages of a pod whose image cannot be pulled.
+var (
+	//go:embed pod-image-pull.yaml
+	imagePull string
+	//go:embed pod-image-backoff.yaml
+	imageBackOff string
+)
+
 // startKubelets runs the simulation of every node's kubelet until the context is done. Nodes send no heartbeats and hold no
 // leases: nothing here would look at them, and a simulation that waits to see its own lease may wait for ever.
 func startKubelets(ctx context.Context, client kubernetes.Interface) error {
 	stages, err := stagesByKind(fast.DefaultNodeInit, nodeUntaint,
-		podfast.DefaultPodReady, podfast.DefaultPodComplete, podfast.DefaultPodDelete)
+		podfast.DefaultPodReady, podfast.DefaultPodComplete, podfast.DefaultPodDelete, imagePull, imageBackOff)
 	if err != nil {
 		return err
 	}
