@@ -33,7 +33,7 @@ var mayImport = map[string][]string{
 	// It combines packages of its layer, for kinds that are not the same in every cluster.
 	"knowledge/conversion": {"knowledge/capacity", "knowledge/interpret"},
 	// Its steps are made of their reasons.
-	"knowledge/explain": {"knowledge/policy", "knowledge/override", "knowledge/ownership"},
+	"knowledge/explain": {"knowledge/backoff", "knowledge/policy", "knowledge/override", "knowledge/ownership"},
 	// No feature imports another, so that each may be deleted.
 	"features":           {"clients", "knowledge"},
 	"host/apiserver":     {"clients/dial", "clients/tunnel", "knowledge"},

@@ -7,10 +7,12 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
 
 	fleetv1alpha1 "github.com/flagship-k8s/flagship/api/fleet/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/knowledge/backoff"
 )
 
 // maxValue is how many bytes of a value are shown.
@@ -77,6 +79,8 @@ func applyStep(t *Target, needs []Right) Step {
 		step.Outcome = fleetv1alpha1.OutcomeDone
 	case c.Status == metav1.ConditionUnknown, c.Reason == workv1alpha1.AppliedHeldReason, c.Reason == workv1alpha1.AppliedBrakedReason:
 		step.Outcome = fleetv1alpha1.OutcomeWaiting
+	default:
+		step.Message += fmt.Sprintf(" (applied again within %s, and when the object changes in the member)", duration.HumanDuration(backoff.Longest))
 	}
 	return step
 }

@@ -22,6 +22,7 @@ func TestSubjects(t *testing.T) {
 	placed := binding([]workv1alpha2.TargetCluster{{Name: "m1"}}, condition(workv1alpha2.Scheduled, metav1.ConditionTrue, "Success", ""))
 	refused := work(condition(workv1alpha1.WorkApplied, metav1.ConditionFalse, "AppliedFailed", "refused"))
 	refused.Namespace, refused.Name = "karmada-es-m1", "web-1"
+	again := "refused (applied again within 60s, and when the object changes in the member)"
 	refused.Annotations = map[string]string{workv1alpha2.ResourceBindingNamespaceAnnotation: "shop", workv1alpha2.ResourceBindingNameAnnotation: "web-deployment"}
 	tainted := ready()
 	tainted.Name, tainted.Spec.Taints = "m1", []corev1.Taint{{Key: "env", Effect: corev1.TaintEffectNoSchedule}}
@@ -48,12 +49,12 @@ func TestSubjects(t *testing.T) {
 		"a cluster": {
 			explain.Cluster(tainted, []*workv1alpha1.Work{refused}),
 			[]string{
-				"Cluster Done m1 joined", "Cluster Done m1 Ready is True: ", "Cluster Done m1 has the taint env:NoSchedule", "Work Failed m1 Work web-1: refused by apply",
+				"Cluster Done m1 joined", "Cluster Done m1 Ready is True: ", "Cluster Done m1 has the taint env:NoSchedule", "Work Failed m1 Work web-1: " + again + " by apply",
 			},
 		},
 		"a Work": {
 			explain.Work(refused, "m1"),
-			[]string{"Binding Done  the Work is written from this binding by render", "Work Done m1  by render", "Work Failed m1 refused by apply"},
+			[]string{"Binding Done  the Work is written from this binding by render", "Work Done m1  by render", "Work Failed m1 " + again + " by apply"},
 		},
 	} {
 		if diff := cmp.Diff(tc.want, lines(explain.Visible(tc.steps, everything))); diff != "" {
