@@ -88,6 +88,7 @@ func TestTheImpersonatorActsForThoseOnlyWhoMayUseTheProxy(t *testing.T) {
 		grantIn(t, member, ns, userNamed("proxy-user"), rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: "proxy-group"},
 			rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: ns, Name: "robot"})
 		groupMember := fleet.Hub.As(t, rest.ImpersonationConfig{UserName: "any-user", Groups: []string{"proxy-group"}})
+		member.As(t, rest.ImpersonationConfig{UserName: "proxy-user"}).AwaitRight(t, authorizationv1.ResourceAttributes{Namespace: ns, Verb: "list", Resource: "configmaps"})
 		robot := fleet.Hub.As(t, rest.ImpersonationConfig{UserName: "system:serviceaccount:" + ns + ":robot"})
 		for name, who := range map[string]*fleettest.Cluster{"user": user, "member of a group": groupMember, "service account": robot} {
 			if code, body := get(t, who, pods); code != http.StatusOK {

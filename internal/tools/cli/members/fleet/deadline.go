@@ -18,7 +18,9 @@ func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { ret
 
 // deadline ends a request that has no complete answer in time, and every request when the context of the command ends. A watch, a log
 // that is followed and an upgraded connection have to begin in time; any other log has to send something in time.
-func deadline(command context.Context, next http.RoundTripper, limit time.Duration) http.RoundTripper { //nolint:contextcheck // a request has its own context
+//
+//nolint:contextcheck // each request has a context of its own
+func deadline(command context.Context, next http.RoundTripper, limit time.Duration) http.RoundTripper {
 	return roundTripper(func(req *http.Request) (*http.Response, error) {
 		ctx, cancel := context.WithCancelCause(req.Context())
 		late := fmt.Errorf("no answer within %s", limit)
