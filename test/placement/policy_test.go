@@ -1,19 +1,23 @@
 package placement_test
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
 	"testing"
+	"time"
 
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1alpha1 "github.com/flagship-k8s/flagship/api/apps/v1alpha1"
+	fleetv1alpha1 "github.com/flagship-k8s/flagship/api/fleet/v1alpha1"
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
@@ -223,6 +227,19 @@ func TestAnEventReportsWhyNoPolicyApplies(t *testing.T) {
 	hears(t, fleet, ns, "settings", "ApplyPolicyFailed: No policy match for resource; PropagationPolicy "+ns+"/front selects ConfigMap with labels tier=front")
 }
 
+// awaitCapacity returns once the scheduler has seen that replicas of a Deployment fit in a cluster.
+func awaitCapacity(t *testing.T, fleet *fleettest.Fleet, ns, name, cluster string) {
+	t.Helper()
+	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, fleettest.Patience, true, func(ctx context.Context) (bool, error) {
+		q := &fleetv1alpha1.Explanation{Spec: fleetv1alpha1.ExplanationSpec{Kind: "Deployment", Namespace: ns, Name: name, Cluster: cluster}}
+		err := fleet.Hub.Create(ctx, q)
+		return slices.ContainsFunc(q.Status.Steps, func(s fleetv1alpha1.ExplanationStep) bool { return ptr.Deref(s.Available, 0) > 0 }), err
+	})
+	if err != nil {
+		t.Fatalf("the scheduler finds no capacity for %s in %s: %v", name, cluster, err)
+	}
+}
+
 func TestWorkloadRebalancer(t *testing.T) {
 	fleet, ns := start(t)
 	join(t, fleet, "first", "north", "y")
@@ -238,6 +255,7 @@ func TestWorkloadRebalancer(t *testing.T) {
 	fleettest.Create(t, fleet.Hub, web, fleettest.Policy(ns, "web", byAvailable(policyv1alpha1.ReplicaDivisionPreferenceWeighted, &north), web))
 	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "Deployment", "web"), placed("first"))
 	hold(t, fleet, "second", 1000)
+	awaitCapacity(t, fleet, ns, "web", "second")
 
 	workload := func(name string) appsv1alpha1.ObjectReference {
 		return appsv1alpha1.ObjectReference{APIVersion: "apps/v1", Kind: "Deployment", Namespace: ns, Name: name}

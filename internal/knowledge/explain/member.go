@@ -35,7 +35,7 @@ func text(value any) string {
 
 // workSteps returns what render and apply did for a cluster, and what observe reported.
 func workSteps(b workv1alpha2.Binding, t *Target) []Step {
-	right := Right{workv1alpha1.GroupName, workv1alpha1.ResourcePluralWork, workv1alpha1.ExecutionNamespace(t.Name), t.WorkName}
+	right := workRight(workv1alpha1.ExecutionNamespace(t.Name), t.WorkName)
 	return workStepsFor(t, []Right{rightOf(b), right})
 }
 

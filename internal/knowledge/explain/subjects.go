@@ -1,7 +1,9 @@
 package explain
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,6 +16,9 @@ import (
 	"github.com/flagship-k8s/flagship/internal/knowledge/override"
 	"github.com/flagship-k8s/flagship/internal/knowledge/policy"
 )
+
+// maxWorks is how many Works that wait or failed are in an answer about a cluster.
+const maxWorks = 20
 
 // Selected is a template that a policy selects or has, of those that the user may get: whoever writes a policy could find out by it which
 // objects exist.
@@ -98,20 +103,46 @@ func Cluster(c *clusterv1alpha1.Cluster, works []*workv1alpha1.Work) []Step {
 	for i := range steps {
 		steps[i].Cluster = c.Name
 	}
-	unfinished := 0
+	return append(steps, unfinished(c.Name, works)...)
+}
+
+// unfinished has the first step that waits or failed of each Work of a cluster: what failed before what waits, what is being deleted last,
+// and the newest first.
+func unfinished(cluster string, works []*workv1alpha1.Work) []Step {
+	works = slices.SortedFunc(slices.Values(works), func(a, b *workv1alpha1.Work) int {
+		return cmp.Or(b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+	})
+	var failed, waiting, deleted []Step
 	for _, w := range works {
-		t := Target{Name: c.Name, Work: w, WorkName: w.Name}
-		needs := []Right{{workv1alpha1.GroupName, workv1alpha1.ResourcePluralWork, w.Namespace, w.Name}}
-		for _, step := range workStepsFor(&t, needs) {
-			if step.Outcome == fleetv1alpha1.OutcomeDone || unfinished > maxPolicies {
-				continue
-			}
-			unfinished++
-			step.Message = "Work " + w.Name + ": " + step.Message
-			steps = append(steps, step)
+		t := Target{Name: cluster, Work: w, WorkName: w.Name}
+		steps := workStepsFor(&t, []Right{workRight(w.Namespace, w.Name)})
+		first := slices.IndexFunc(steps, func(s Step) bool { return s.Outcome != fleetv1alpha1.OutcomeDone })
+		if first < 0 {
+			continue
+		}
+		step := steps[first]
+		step.Message = "Work " + w.Name + ": " + step.Message
+		switch {
+		case w.DeletionTimestamp != nil:
+			deleted = append(deleted, step)
+		case step.Outcome == fleetv1alpha1.OutcomeFailed:
+			failed = append(failed, step)
+		default:
+			waiting = append(waiting, step)
 		}
 	}
-	return steps
+	all := slices.Concat(failed, waiting, deleted)
+	if len(all) <= maxWorks {
+		return all
+	}
+	more := done(fleetv1alpha1.StageWork, fmt.Sprintf("%d more Works wait or failed", len(all)-maxWorks), workRight(workv1alpha1.ExecutionNamespace(cluster), ""))
+	more.Cluster, more.Outcome = cluster, fleetv1alpha1.OutcomeWaiting
+	return append(all[:maxWorks], more)
+}
+
+// workRight is the right to a Work, or to every Work of a namespace.
+func workRight(namespace, name string) Right {
+	return Right{workv1alpha1.GroupName, workv1alpha1.ResourcePluralWork, namespace, name}
 }
 
 // Work returns what became of a Work.

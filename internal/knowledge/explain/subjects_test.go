@@ -1,6 +1,8 @@
 package explain_test
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -72,5 +74,30 @@ func TestSubjects(t *testing.T) {
 				t.Errorf("%s without rights: %+v", name, step)
 			}
 		}
+	}
+}
+
+// The answer about a cluster has what failed first, and is bounded.
+func TestWorksOfACluster(t *testing.T) {
+	var works []*workv1alpha1.Work
+	add := func(name string, age int64, conditions ...metav1.Condition) *workv1alpha1.Work {
+		w := work(conditions...)
+		w.Namespace, w.Name, w.CreationTimestamp = "karmada-es-m1", name, metav1.Unix(1000-age, 0)
+		works = append(works, w)
+		return w
+	}
+	gone := add("gone", 0)
+	gone.DeletionTimestamp = &metav1.Time{}
+	for i := range 21 {
+		add(fmt.Sprintf("waits-%02d", i), int64(i))
+	}
+	add("applied", 0, condition(workv1alpha1.WorkApplied, metav1.ConditionTrue, "", ""))
+	add("refused", 100, condition(workv1alpha1.WorkApplied, metav1.ConditionFalse, "AppliedFailed", "refused"))
+	cluster := ready()
+	cluster.Name = "m1"
+	got := lines(explain.Visible(explain.Cluster(cluster, works), everything))
+	got = got[len(got)-21:]
+	if !strings.HasPrefix(got[0], "Work Failed m1 Work refused: ") || !strings.HasPrefix(got[1], "Work Waiting m1 Work waits-00: ") || got[20] != "Work Waiting m1 3 more Works wait or failed" {
+		t.Errorf("the steps are\n%s", strings.Join(got, "\n"))
 	}
 }
