@@ -75,6 +75,9 @@ const (
 	CredentialsExpiredReason = "CredentialsExpired"
 	// CredentialsRefusedReason: the cluster refuses a credential that has not expired.
 	CredentialsRefusedReason = "CredentialsRefused"
+	// CredentialsLackRightsReason: the cluster accepts the credential, which may not read what identifies the cluster. Its rights were
+	// removed, or were never granted.
+	CredentialsLackRightsReason = "CredentialsLackRights"
 )
 
 // Reasons of the CompleteAPIEnablements condition.

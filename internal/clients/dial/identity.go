@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// identityPath is the namespace whose uid identifies a cluster.
-	identityPath    = "/api/v1/namespaces/kube-system"
+	// IdentityPath is the path of the namespace whose uid identifies a cluster.
+	IdentityPath    = "/api/v1/namespaces/kube-system"
 	identityTimeout = 5 * time.Second
 	// maxIdentityBytes bounds what is read of the answer.
 	maxIdentityBytes = 1 << 20
@@ -38,6 +38,10 @@ type IdentityError struct{ message string }
 
 // Error implements error.
 func (e *IdentityError) Error() string { return e.message }
+
+// ErrMayNotIdentify means that a member accepts the credential and does not let it read what identifies the member.
+var ErrMayNotIdentify = errors.New("the credential may not read the namespace kube-system, whose uid is compared with spec.id: grant get on this " +
+	"namespace, or, if rights of the credential were removed, run flagship join again with a kubeconfig of the cluster")
 
 // errUnauthorized: the token is not accepted, so who answers could not be checked.
 var errUnauthorized = errors.New("the cluster does not accept the credential that would identify it")
@@ -176,7 +180,7 @@ func (w *Way) Check(ctx context.Context, who Identity) error {
 func (w *Way) identify(ctx context.Context, id, token string) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, identityTimeout, errors.New("no answer in time"))
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, w.URL.String()+identityPath, nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, w.URL.String()+IdentityPath, nil)
 	if err != nil {
 		return fmt.Errorf("asking the cluster for its identity: %w", err)
 	}
@@ -194,7 +198,7 @@ func (w *Way) identify(ctx context.Context, id, token string) error {
 	case http.StatusUnauthorized:
 		return errUnauthorized
 	case http.StatusForbidden:
-		return &IdentityError{"the credential may not read the namespace kube-system, whose uid is compared with spec.id: grant get on this namespace"}
+		return ErrMayNotIdentify
 	default:
 		return fmt.Errorf("asking the cluster for its identity: it answers %s", resp.Status)
 	}

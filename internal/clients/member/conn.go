@@ -218,7 +218,8 @@ func (c *Conn) Probe(ctx context.Context) (ready bool, message string, err error
 		case err != nil:
 			return false, "", err
 		case code == http.StatusOK && strings.HasSuffix(answer, ": ok"): // not a page of something in front of it
-			return true, "", nil
+			err := c.mayIdentify(ctx)
+			return err == nil, "", err
 		case code == http.StatusUnauthorized:
 			return false, "", c.unauthorized()
 		}
@@ -228,6 +229,23 @@ func (c *Conn) Probe(ctx context.Context) (ready bool, message string, err error
 		}
 	}
 	return false, message, nil
+}
+
+// mayIdentify returns an AccessError if the credential has lost its rights: connections on which the member was identified stay open
+// then, and everyone may read /readyz. It sends a request only if the member has refused one since the last time.
+func (c *Conn) mayIdentify(ctx context.Context) error {
+	if c.Cluster().Spec.ID == "" || !c.gate.forbidden.Swap(false) {
+		return nil
+	}
+	code, _, err := c.probePath(ctx, dial.IdentityPath)
+	if err != nil {
+		c.gate.forbidden.Store(true)
+		return err
+	}
+	if code == http.StatusForbidden { // which has set the mark again
+		return accessError(dial.ErrMayNotIdentify)
+	}
+	return nil
 }
 
 // probePath reads from a path of the member. The answer is the status and the beginning of the body.

@@ -221,6 +221,72 @@ func TestAMemberWithoutReadyzIsProbedByHealthz(t *testing.T) {
 }
 
 // TestNonsenseIsNoSuccess: something in front of the member answers in its place.
+// TestACredentialThatLostItsRights: the connection on which the member was identified stays open, and /readyz needs no right. A refused
+// request has the next probe read whether the credential has the right to identify the member, and no other probe does.
+func TestACredentialThatLostItsRights(t *testing.T) {
+	const identity = "/api/v1/namespaces/kube-system"
+	s := newServer(t)
+	allowed, bounded := atomic.Bool{}, atomic.Bool{}
+	allowed.Store(true)
+	s.answer(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path == "/readyz":
+			_, _ = io.WriteString(w, "ok")
+		case !allowed.Load(), bounded.Load() && r.URL.Path != identity:
+			refuse(w, http.StatusForbidden, metav1.StatusReasonForbidden)
+		default:
+			_, _ = io.WriteString(w, `{"kind":"Namespace","apiVersion":"v1","metadata":{"name":"kube-system","uid":"id"}}`)
+		}
+	})
+	fleet, conn := connect(t, s.URL, nil)
+	known := cluster(s.URL)
+	known.Spec.ID = "id"
+	if err := fleet.Upsert(t.Context(), known); err != nil {
+		t.Fatal(err)
+	}
+	probes := 0
+	probe := func(reason string, reads int) {
+		t.Helper()
+		probes++
+		ready, _, err := conn.Probe(t.Context())
+		access, _ := errors.AsType[*clusterv1alpha1.AccessError](err)
+		if ready != (reason == "") || reason != "" && (access == nil || access.Reason != reason || !strings.Contains(access.Message, "flagship join")) {
+			t.Errorf("probe %d: ready is %t, %v, want the reason %q", probes, ready, err, reason)
+		}
+		if n := s.count("GET " + identity); n != reads {
+			t.Errorf("probe %d: the identity was read %d times, want %d", probes, n, reads)
+		}
+	}
+	send := func(want int) {
+		t.Helper()
+		if code, err := post(t.Context(), conn.HTTPClient(), "/x", "body"); code != want {
+			t.Fatalf("a request is answered with %d, %v, want %d", code, err, want)
+		}
+	}
+	probe("", 1) // on the new connection
+	probe("", 1)
+	allowed.Store(false)
+	probe("", 1)
+	send(http.StatusForbidden)
+	probe(clusterv1alpha1.CredentialsLackRightsReason, 2)
+	probe(clusterv1alpha1.CredentialsLackRightsReason, 3)
+	allowed.Store(true)
+	probe("", 4)
+	probe("", 4)
+	bounded.Store(true)
+	send(http.StatusForbidden)
+	probe("", 5)
+	probe("", 5)
+
+	s.CloseClientConnections()
+	allowed.Store(false)
+	eventually(t, "a new connection is refused", func() bool {
+		_, _, err := conn.Probe(t.Context())
+		access, _ := errors.AsType[*clusterv1alpha1.AccessError](err)
+		return access != nil && access.Reason == clusterv1alpha1.CredentialsLackRightsReason
+	})
+}
+
 func TestNonsenseIsNoSuccess(t *testing.T) {
 	s := newServer(t)
 	_, conn := connect(t, s.URL, nil)

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"path"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/flagship-k8s/flagship/internal/clients/dial"
@@ -22,6 +23,10 @@ type gate struct {
 	slots   chan struct{} // one per call in flight; watches do not count
 
 	rules dial.Rules
+
+	// forbidden is set by an answer 403, and reset when the next probe reads whether the credential still has the right to identify the
+	// member. A credential with bounded rights gets such answers, too.
+	forbidden atomic.Bool
 
 	mu    sync.Mutex
 	route *route
@@ -244,6 +249,9 @@ func (g *gate) judge(ctx context.Context, resp *http.Response, err error) {
 	case resp.StatusCode == http.StatusServiceUnavailable:
 		// No failure of the member: one extension API server that is away answers so, through a healthy one.
 	default:
+		if resp.StatusCode == http.StatusForbidden {
+			g.forbidden.Store(true)
+		}
 		g.breaker.succeeded()
 	}
 }

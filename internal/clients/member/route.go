@@ -81,6 +81,8 @@ func accessError(err error) error {
 		return &clusterv1alpha1.AccessError{Reason: clusterv1alpha1.EndpointNotAllowedReason, Message: address.Error()}
 	case errors.As(err, &identity):
 		return &clusterv1alpha1.AccessError{Reason: clusterv1alpha1.ClusterIDMismatchReason, Message: identity.Error()}
+	case errors.Is(err, dial.ErrMayNotIdentify):
+		return &clusterv1alpha1.AccessError{Reason: clusterv1alpha1.CredentialsLackRightsReason, Message: dial.ErrMayNotIdentify.Error()}
 	}
 	return err
 }

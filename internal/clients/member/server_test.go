@@ -3,7 +3,9 @@ package member_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -163,5 +165,6 @@ func post(ctx context.Context, client *http.Client, path, body string) (int, err
 	if err != nil {
 		return 0, err
 	}
-	return resp.StatusCode, resp.Body.Close()
+	_, err = io.Copy(io.Discard, resp.Body) // so that the connection is used again
+	return resp.StatusCode, errors.Join(err, resp.Body.Close())
 }

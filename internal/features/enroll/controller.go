@@ -195,7 +195,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, q reconcile.Request) (reconc
 	if again > 0 && (result.RequeueAfter == 0 || again < result.RequeueAfter) {
 		result.RequeueAfter = again
 	}
-	return result, err
+	return afterConflict(result, err)
 }
 
 // afterConflict repeats a reconcile soon: the change that caused the conflict may not enqueue the Cluster, as those of status do not.

@@ -15,6 +15,7 @@ import (
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -69,8 +70,27 @@ func newHub(t *testing.T, objects ...client.Object) client.Client {
 			if obj.GetUID() == "" {
 				obj.SetUID(types.UID(obj.GetName() + "-uid")) // as a server does
 			}
+			if cluster, ok := obj.(*clusterv1alpha1.Cluster); ok {
+				if err := refuseSameID(ctx, c, cluster); err != nil {
+					return err
+				}
+			}
 			return c.Create(ctx, obj, opts...)
 		}}).Build()
+}
+
+// refuseSameID does what the API server does.
+func refuseSameID(ctx context.Context, c client.Client, cluster *clusterv1alpha1.Cluster) error {
+	var clusters clusterv1alpha1.ClusterList
+	if err := c.List(ctx, &clusters); err != nil {
+		return err
+	}
+	for i := range clusters.Items {
+		if other := &clusters.Items[i]; other.Name != cluster.Name && other.Spec.ID == cluster.Spec.ID {
+			return apierrors.NewConflict(clusterv1alpha1.Resource("clusters"), cluster.Name, fmt.Errorf("the member is registered as cluster %q already", other.Name))
+		}
+	}
+	return nil
 }
 
 func joinerFor(hub client.Client, member kubernetes.Interface, name string) *membership.Joiner {

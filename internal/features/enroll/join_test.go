@@ -3,6 +3,7 @@ package enroll
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -19,6 +20,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 )
@@ -93,7 +95,7 @@ func TestJoinRefuses(t *testing.T) {
 		id   string
 		want string
 	}{
-		"SameClusterOtherName": {"m2", "id-1", `a member already, as "m1"`},
+		"SameClusterOtherName": {"m2", "id-1", `registered as cluster "m1" already`},
 		"SameNameOtherCluster": {"m1", "id-2", `belongs to another cluster`},
 		"NoLabel":              {"M_1", "id-2", `cluster name "M_1"`},
 		"TooLong":              {strings.Repeat("a", 49), "id-2", "more than 48 characters"},
@@ -112,6 +114,26 @@ func TestJoinRefuses(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestJoinReadsNoOtherClusters: joining costs the same with a thousand members.
+func TestJoinReadsNoOtherClusters(t *testing.T) {
+	var lists []string
+	hub := interceptor.NewClient(newHub(t).(client.WithWatch), interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			lists = append(lists, fmt.Sprintf("%T", list))
+			return c.List(ctx, list, opts...)
+		},
+	})
+	clock := clocktesting.NewFakeClock(epoch)
+	for _, name := range []string{"m1", "m2", "m1"} {
+		if err := joinerFor(hub, newMember("id-of-"+name, clock), name).Join(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(lists) > 0 {
+		t.Errorf("joining lists %v", lists)
 	}
 }
 

@@ -1,6 +1,7 @@
 package enroll
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -75,9 +76,16 @@ func (r *Reconciler) keepRenewalToken(ctx context.Context, cluster *clusterv1alp
 		}
 		return renewalTokenPause, nil
 	}
+	// The cache may not have the token that was written a moment ago.
+	if err := r.live.Get(ctx, client.ObjectKeyFromObject(secret), secret); err != nil {
+		return 0, fmt.Errorf("reading the Secret %s: %w", secret.Name, err)
+	}
+	if !clusterv1alpha1.OwnsCredential(cluster, secret) || bytes.Equal(secret.Data[clusterv1alpha1.SecretRenewalTokenKey], renewal) {
+		return 0, nil
+	}
 	before := secret.DeepCopy()
 	secret.Data[clusterv1alpha1.SecretRenewalTokenKey] = renewal
-	if _, err := hubclient.Patch(ctx, r.client, before, secret, client.FieldOwner(memberaccount.FieldManager)); err != nil {
+	if _, err := hubclient.PatchLocked(ctx, r.client, before, secret, client.FieldOwner(memberaccount.FieldManager)); err != nil {
 		return 0, err
 	}
 	r.deps.Refresh(cluster.Name)

@@ -1,6 +1,8 @@
 package enroll
 
 import (
+	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -21,6 +23,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	crevent "sigs.k8s.io/controller-runtime/pkg/event"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
@@ -101,6 +105,49 @@ func TestTheRenewalTokenIsKept(t *testing.T) {
 			t.Errorf("the Secret in the member: %v, want it absent", err)
 		}
 	})
+}
+
+// TestARestartWritesSecretsOnce: a control plane that starts writes the renewal tokens that it has not got yet, each once, also when its
+// cache is behind, and no others.
+func TestARestartWritesSecretsOnce(t *testing.T) {
+	f := joined(t, "m1")
+	f.mustReconcile()
+	var writes []string
+	var behind map[client.ObjectKey]*corev1.Secret
+	live := f.hub
+	counted := interceptor.NewClient(live.(client.WithWatch), interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, opts ...client.GetOption) error {
+			if secret, ok := object.(*corev1.Secret); ok && behind[key] != nil {
+				behind[key].DeepCopyInto(secret)
+				return nil
+			}
+			return c.Get(ctx, key, object, opts...)
+		},
+		Patch: func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch, opts ...client.PatchOption) error {
+			writes = append(writes, fmt.Sprintf("%T %s", object, object.GetName()))
+			return c.Patch(ctx, object, patch, opts...)
+		},
+	})
+	restart := func(want ...string) {
+		t.Helper()
+		writes = nil
+		f.reconciler = newReconciler(counted, f.reconciler.deps)
+		f.reconciler.live = live
+		f.mustReconcile()
+		f.mustReconcile()
+		if !slices.Equal(writes, want) {
+			t.Errorf("a start writes %v, want %v", writes, want)
+		}
+	}
+	restart()
+	f.issue("renewal")
+	behind = map[client.ObjectKey]*corev1.Secret{client.ObjectKeyFromObject(f.credential()): f.credential()}
+	restart("*v1.Secret m1")
+	behind = nil
+	restart()
+	if got := string(f.credential().Data[clusterv1alpha1.SecretRenewalTokenKey]); got != "renewal" {
+		t.Errorf("the renewal token is %q", got)
+	}
 }
 
 // TestASecretOfAnotherOwnerIsNotChanged: a Secret in the member that has the name, but was not made by the control plane.

@@ -1,0 +1,154 @@
+package faults_test
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/tools/fleettest"
+)
+
+// troubles are what the network to a member does, and what its Cluster reports meanwhile.
+var troubles = []struct {
+	name string
+	trouble
+	// unready: the condition Ready turns False, with the reason ClusterNotReachable. Otherwise it does not change at all.
+	unready bool
+}{
+	{name: "DropsEverything", trouble: trouble{held: true}, unready: true},
+	{name: "ForgetsConnections", trouble: trouble{lost: true}, unready: true},
+	{name: "IsSlow", trouble: trouble{delay: 150 * time.Millisecond}},
+	{name: "CutsConnections", trouble: trouble{cut: 48 << 10}},
+}
+
+// TestTheNetworkFails has two members, one of them behind a network that fails in every way. The other one is not affected, nothing is
+// deleted, and when the network works again the member has what it missed, and its status is on the templates.
+func TestTheNetworkFails(t *testing.T) {
+	hub := fleettest.StartHub(t, shortTimes...)
+	near, far := fleettest.StartMember(t, "near", "--bare"), fleettest.StartMember(t, "far", "--bare")
+	network := newLink(t, far.Cluster)
+	hub.Join(t, "near", near.Kubeconfig)
+	hub.Join(t, "far", network.Kubeconfig)
+	here, there := newGround(t, hub.Cluster, near.Cluster, "near"), newGround(t, hub.Cluster, far.Cluster, "far")
+	there.put("kept", 4, "0")
+	there.put("dropped", len(troubles), "0")
+	web := fleettest.Deployment(there.ns, "web", 3)
+	fleettest.Create(t, hub.Cluster, fleettest.Policy(there.ns, "web", fleettest.To("far"), web), web)
+	there.converges()
+	steady := expectSince(t, hub, "near", metav1.ConditionTrue, clusterv1alpha1.ClusterReadyReason)
+	reports(t, far.Cluster, web, 1)
+	fleettest.ExpectEventually(t, hub.Cluster, web, readyReplicas(1))
+
+	for i, c := range troubles {
+		t.Run(c.name, func(t *testing.T) {
+			here.t, there.t = t, t
+			value := fmt.Sprint(i + 1)
+			since := expectSince(t, hub, "far", metav1.ConditionTrue, clusterv1alpha1.ClusterReadyReason)
+			deleted := map[*fleettest.Part]int{near: deletions(t, near), far: deletions(t, far)}
+			network.set(c.trouble)
+
+			// What the member misses. Its own controllers go on.
+			there.put("kept", 3, value)
+			fleettest.Delete(t, hub.Cluster, fleettest.ConfigMap(there.ns, fmt.Sprintf("dropped-%d", i), nil))
+			late := byHand("far", there.ns, "late-"+strings.ToLower(c.name), 2, map[string]string{"value": value})
+			fleettest.Create(t, hub.Cluster, late)
+			reports(t, far.Cluster, web, int32(i%2)+2)
+			// The other member.
+			app := fleettest.Deployment(here.ns, "app-"+strings.ToLower(c.name), 2)
+			fleettest.Create(t, hub.Cluster, fleettest.Policy(here.ns, app.Name, fleettest.To("near"), app), app)
+			fleettest.ExpectEventually(t, near.Cluster, fleettest.Deployment(here.ns, app.Name, 2), fleettest.Replicas(2))
+			reports(t, near.Cluster, app, 2)
+			fleettest.ExpectEventually(t, hub.Cluster, app, readyReplicas(2))
+			if c.unready {
+				expectSince(t, hub, "far", metav1.ConditionFalse, clusterv1alpha1.ClusterNotReachableReason)
+				fleettest.ExpectEventually(t, hub.Cluster, late, func(w *workv1alpha1.Work) error {
+					return is(w, workv1alpha1.WorkApplied, metav1.ConditionFalse)
+				})
+				if now := deletions(t, far); now != deleted[far] {
+					t.Errorf("%d objects were deleted in the member that cannot be reached", now-deleted[far])
+				}
+			} else {
+				there.agrees() // slowly
+			}
+
+			network.set(trouble{})
+			// A user deletes an object of ours, which is not noticed if a watch was lost for good.
+			fleettest.Delete(t, far.Cluster, fleettest.ConfigMap(there.ns, "kept-3", nil))
+			there.converges()
+			fleettest.ExpectEventually(t, hub.Cluster, web, readyReplicas(int32(i%2)+2))
+			now := expectSince(t, hub, "far", metav1.ConditionTrue, clusterv1alpha1.ClusterReadyReason)
+			if !c.unready && now != since {
+				t.Errorf("Ready has changed, from %s to %s", since, now)
+			}
+			// One by the control plane and one by the user.
+			if n := deletions(t, far) - deleted[far]; n != 2 {
+				t.Errorf("%d objects were deleted in the member, want 2", n)
+			}
+			if n := deletions(t, near) - deleted[near]; n != 0 {
+				t.Errorf("%d objects were deleted in the other member", n)
+			}
+			if now := expectSince(t, hub, "near", metav1.ConditionTrue, clusterv1alpha1.ClusterReadyReason); now != steady {
+				t.Errorf("the condition Ready of the other member has changed, from %s to %s", steady, now)
+			}
+		})
+	}
+	if err := errors.Join(here.foreign.untouched(t.Context()), there.foreign.untouched(t.Context())); err != nil {
+		t.Error(err)
+	}
+}
+
+// expectSince waits until the condition Ready of a cluster has a status and a reason, and returns since when it has.
+func expectSince(t *testing.T, hub *fleettest.Part, cluster string, status metav1.ConditionStatus, reason string) (since time.Time) {
+	t.Helper()
+	fleettest.ExpectEventually(t, hub.Cluster, &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: cluster}}, func(c *clusterv1alpha1.Cluster) error {
+		ready := meta.FindStatusCondition(c.Status.Conditions, clusterv1alpha1.ClusterConditionReady)
+		if ready == nil || ready.Status != status || ready.Reason != reason {
+			return fmt.Errorf("Ready is %+v", ready)
+		}
+		since = ready.LastTransitionTime.Time
+		return nil
+	})
+	return since
+}
+
+// reports writes the status of a Deployment in a member that has no controllers.
+func reports(t *testing.T, member *fleettest.Cluster, d *appsv1.Deployment, ready int32) {
+	t.Helper()
+	fleettest.UpdateStatus(t, member, fleettest.ExpectEventually(t, member, d, fleettest.Exists), func(d *appsv1.Deployment) {
+		d.Status = appsv1.DeploymentStatus{
+			ObservedGeneration: d.Generation, Replicas: *d.Spec.Replicas, UpdatedReplicas: *d.Spec.Replicas, ReadyReplicas: ready, AvailableReplicas: ready,
+		}
+	})
+}
+
+// readyReplicas is the condition of a template whose present status has n ready replicas.
+func readyReplicas(n int32) func(*appsv1.Deployment) error {
+	return func(d *appsv1.Deployment) error {
+		if d.Status.ReadyReplicas != n || conditionOf(d, workv1alpha2.StatusCurrent) != "" {
+			return fmt.Errorf("status is %+v", d.Status)
+		}
+		return nil
+	}
+}
+
+// deletions counts the objects that were deleted in a member, but for what its own API server deletes.
+func deletions(t *testing.T, member *fleettest.Part) int {
+	t.Helper()
+	n := 0
+	for kind, count := range fleettest.CountRequests(t, member.Cluster).Of("configmaps", "deployments", "namespaces", "secrets", "clusterroles", "clusterrolebindings") {
+		if strings.HasPrefix(kind.Verb, "DELETE") && kind.Code < http.StatusMultipleChoices {
+			n += count
+		}
+	}
+	return n
+}
