@@ -100,6 +100,7 @@ func TestMembersFail(t *testing.T) {
 	t.Run("AndComeBackFromABackup", func(t *testing.T) { comesBackFromABackup(t, hub) })
 	t.Run("AndAreLostForLong", func(t *testing.T) { isLostForLong(t, hub) })
 	t.Run("AndRunOutOfSpace", func(t *testing.T) { runsOutOfSpace(t, hub) })
+	t.Run("AndRevokeCredentials", func(t *testing.T) { revokesCredentials(t, hub) })
 	t.Run("AndMisbehave", func(t *testing.T) { misbehaves(t, hub) })
 }
 
@@ -365,6 +366,7 @@ func misbehaves(t *testing.T, hub *fleettest.Part) {
 		{"InternalError", true, false, func(w http.ResponseWriter, _ *http.Request) bool {
 			return refuse(w, http.StatusInternalServerError, metav1.StatusReasonInternalError)
 		}},
+		{"Nonsense", true, false, func(w http.ResponseWriter, r *http.Request) bool { return nonsense(w, r, received.Add(1)) }},
 		{"EveryOtherRequestFails", false, false, func(w http.ResponseWriter, _ *http.Request) bool {
 			return received.Add(1)%2 == 0 && refuse(w, http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable)
 		}},
@@ -470,6 +472,23 @@ func isIllForLong(t *testing.T, hub, member *fleettest.Cluster, ns string) {
 	expect("ill again", metav1.ConditionFalse, metav1.ConditionTrue)
 	fleettest.Delete(t, hub, w)
 	fleettest.ExpectGone(t, member, web)
+}
+
+// nonsense answers with success, and in turns with a login page, half an object, nothing, and an object of another kind.
+func nonsense(w http.ResponseWriter, r *http.Request, turn int64) bool {
+	w.Header().Set("Content-Type", "application/json")
+	switch turn % 4 {
+	case 0:
+		w.Header().Set("Content-Type", "text/html")
+		fmt.Fprint(w, "<html><body>Please log in</body></html>")
+	case 1:
+		fmt.Fprint(w, `{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"ke`)
+	case 2:
+		w.WriteHeader(http.StatusOK)
+	case 3:
+		fmt.Fprintf(w, `{"kind":"Secret","apiVersion":"v1","metadata":{"name":"other","namespace":"other","resourceVersion":"9","uid":%q}}`, r.URL.Path)
+	}
+	return true
 }
 
 // refuse answers as an API server does that does not want to.

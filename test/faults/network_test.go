@@ -21,14 +21,14 @@ import (
 // troubles are what the network to a member does, and what its Cluster reports meanwhile.
 var troubles = []struct {
 	name string
-	trouble
+	fleettest.Trouble
 	// unready: the condition Ready turns False, with the reason ClusterNotReachable. Otherwise it does not change at all.
 	unready bool
 }{
-	{name: "DropsEverything", trouble: trouble{held: true}, unready: true},
-	{name: "ForgetsConnections", trouble: trouble{lost: true}, unready: true},
-	{name: "IsSlow", trouble: trouble{delay: 150 * time.Millisecond}},
-	{name: "CutsConnections", trouble: trouble{cut: 48 << 10}},
+	{name: "DropsEverything", Trouble: fleettest.Trouble{Held: true}, unready: true},
+	{name: "ForgetsConnections", Trouble: fleettest.Trouble{Lost: true}, unready: true},
+	{name: "IsSlow", Trouble: fleettest.Trouble{Delay: 150 * time.Millisecond}},
+	{name: "CutsConnections", Trouble: fleettest.Trouble{Cut: 48 << 10}},
 }
 
 // TestTheNetworkFails has two members, one of them behind a network that fails in every way. The other one is not affected, nothing is
@@ -36,7 +36,7 @@ var troubles = []struct {
 func TestTheNetworkFails(t *testing.T) {
 	hub := fleettest.StartHub(t, shortTimes...)
 	near, far := fleettest.StartMember(t, "near", "--bare"), fleettest.StartMember(t, "far", "--bare")
-	network := newLink(t, far.Cluster)
+	network := fleettest.StartLink(t, far.Cluster)
 	hub.Join(t, "near", near.Kubeconfig)
 	hub.Join(t, "far", network.Kubeconfig)
 	here, there := newGround(t, hub.Cluster, near.Cluster, "near"), newGround(t, hub.Cluster, far.Cluster, "far")
@@ -55,7 +55,7 @@ func TestTheNetworkFails(t *testing.T) {
 			value := fmt.Sprint(i + 1)
 			since := expectSince(t, hub, "far", metav1.ConditionTrue, clusterv1alpha1.ClusterReadyReason)
 			deleted := map[*fleettest.Part]int{near: deletions(t, near), far: deletions(t, far)}
-			network.set(c.trouble)
+			network.Set(c.Trouble)
 
 			// What the member misses. Its own controllers go on.
 			there.put("kept", 3, value)
@@ -81,7 +81,7 @@ func TestTheNetworkFails(t *testing.T) {
 				there.agrees() // slowly
 			}
 
-			network.set(trouble{})
+			network.Set(fleettest.Trouble{})
 			// A user deletes an object of ours, which is not noticed if a watch was lost for good.
 			fleettest.Delete(t, far.Cluster, fleettest.ConfigMap(there.ns, "kept-3", nil))
 			there.converges()

@@ -1,12 +1,15 @@
 package pipeline_test
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/tools/fleettest"
 )
 
@@ -60,6 +63,16 @@ func TestKillLosesNothingAndARestartWritesNothing(t *testing.T) {
 		fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "Deployment", d.Name), bindingIs("FullyApplied", metav1.ConditionTrue, ""))
 	}
 
+	if !fleettest.InPullMode() { // agents keep their credentials themselves
+		for _, m := range fleet.Members {
+			fleettest.ExpectEventually(t, fleet.Hub, fleettest.Secret(clusterv1alpha1.ClusterNamespace, m.Name, nil), func(s *corev1.Secret) error {
+				if len(s.Data[clusterv1alpha1.SecretRenewalTokenKey]) == 0 {
+					return errors.New("it has no renewal token yet")
+				}
+				return nil
+			})
+		}
+	}
 	fleet.Stop(t)
 	fleet.Restart(t)
 	// A new object that arrives shows that every loop has been through its queue: restarts are worked off first.
@@ -78,6 +91,9 @@ func TestKillLosesNothingAndARestartWritesNothing(t *testing.T) {
 				t.Errorf("%s in %s was made twice", key(d), m.Name)
 			}
 		}
+	}
+	if written := fleettest.CountRequests(t, fleet.Hub).Of("secrets").Writes(); written.Total() > 0 {
+		t.Errorf("a restart with nothing to do wrote Secrets: %s", written)
 	}
 	// The probe itself accounts for one binding, its placement and status, and two Works.
 	onHub := fleettest.CountRequests(t, fleet.Hub).Of("works", "resourcebindings").Writes()

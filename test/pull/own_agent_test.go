@@ -3,6 +3,7 @@ package pull_test
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -86,7 +87,7 @@ func TestOwnAgent(t *testing.T) {
 		agent.Kill()
 		agent.Start(t, "--cluster-kubeconfig", member.Kubeconfig)
 	})
-	t.Run("PodsThatNoNodeTakesAreReported", func(t *testing.T) { reportsPods(t, hub) })
+	t.Run("PodsThatNoNodeTakesMove", func(t *testing.T) { movesPods(t, hub, member) })
 	t.Run("ItIsReachedThroughItsTunnel", func(t *testing.T) { isReachedThroughItsTunnel(t, hub, member) })
 	t.Run("ATunnelIsItsOwn", func(t *testing.T) { tunnelIsItsOwn(t, hub, agent) })
 	t.Run("AStolenCredentialDoesNothingElse", func(t *testing.T) { doesNothingElse(t, hub, agent) })
@@ -193,25 +194,53 @@ func TestOwnAgent(t *testing.T) {
 	})
 }
 
-// reportsPods creates a Deployment whose pods exclude each other on a node, of which the member has one. The second replica would leave the
-// cluster if there was another one.
-func reportsPods(t *testing.T, hub *fleettest.Part) {
+// movesPods creates a Deployment whose pods exclude each other on a node, of which each member has one. The agent of the
+// only member reports the pod that no node takes, and that replica moves when there is another member.
+func movesPods(t *testing.T, hub, far *fleettest.Part) {
+	other := fleettest.StartMember(t, "other", "--nodes", "1")
 	apart := fleettest.Deployment("shop", "apart", 2)
 	apart.Spec.Template.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
 		RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{TopologyKey: corev1.LabelHostname, LabelSelector: apart.Spec.Selector}}}}
-	policy := fleettest.Policy("shop", "apart", fleettest.To("far"), apart)
+	policy := fleettest.Policy("shop", "apart", fleettest.To("far", "other"), apart)
 	policy.Spec.Placement.ReplicaScheduling = &policyv1alpha1.ReplicaSchedulingStrategy{
 		ReplicaSchedulingType: policyv1alpha1.ReplicaSchedulingTypeDivided, ReplicaDivisionPreference: policyv1alpha1.ReplicaDivisionPreferenceAggregated}
 	policy.Annotations = map[string]string{policyv1alpha1.DescheduleAnnotation: "true"}
 	fleettest.Create(t, hub.Cluster, policy, apart)
 	binding := &workv1alpha2.ResourceBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: workv1alpha2.BindingName("Deployment", "apart")}}
-	fleettest.ExpectEventually(t, hub.Cluster, binding, func(b *workv1alpha2.ResourceBinding) error {
+	limited := fleettest.ExpectEventually(t, hub.Cluster, binding, func(b *workv1alpha2.ResourceBinding) error {
 		if limits := workv1alpha2.ReplicaLimits(b, b.CreationTimestamp.Time); limits["far"].Replicas != 1 {
 			return fmt.Errorf("its limits are %v", limits)
 		}
 		return nil
 	})
+	if targets := limited.Spec.Clusters; len(targets) != 1 || targets[0].Replicas != 2 { // there is no other place yet
+		t.Errorf("it is assigned to %v", targets)
+	}
+
+	hub.Join(t, "other", other.Kubeconfig)
+	moved := func(c *fleettest.Cluster) {
+		t.Helper()
+		fleettest.ExpectEventually(t, c, fleettest.Deployment("shop", "apart", 1), func(d *appsv1.Deployment) error {
+			return errors.Join(fleettest.Replicas(1)(d), fleettest.Available(d))
+		})
+	}
+	moved(other.Cluster)
+	moved(far.Cluster)
+	fleettest.ExpectEventually(t, hub.Cluster, binding, func(b *workv1alpha2.ResourceBinding) error {
+		got := map[string]int32{}
+		for _, target := range b.Spec.Clusters {
+			got[target.Name] = target.Replicas
+		}
+		if !maps.Equal(got, map[string]int32{"far": 1, "other": 1}) {
+			return fmt.Errorf("its replicas are %v", got)
+		}
+		return nil
+	})
+	fleettest.ExpectEventually(t, hub.Cluster, apart, fleettest.Available)
 	fleettest.Delete(t, hub.Cluster, policy, apart)
+	if r := fleettest.Flagship(t, "unjoin", "other", "--delete-objects", "--kubeconfig", hub.Kubeconfig); r.Code != 0 {
+		t.Errorf("unjoin: %s", r.Stderr)
+	}
 }
 
 // expire replaces the certificate of an agent that does not run by one that has expired. renew brings the first one back.

@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
@@ -27,6 +28,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/clients/dial"
 	"github.com/flagship-k8s/flagship/internal/clients/member/memberwatch"
 	"github.com/flagship-k8s/flagship/internal/clients/member/objectcache"
+	"github.com/flagship-k8s/flagship/internal/clients/member/schemas"
 	"github.com/flagship-k8s/flagship/internal/knowledge/ownership"
 )
 
@@ -45,7 +47,7 @@ type Conn struct {
 	disco   *discovery.DiscoveryClient
 	patient Patient
 	mapper  *mapper
-	schemas *schemas
+	schemas *schemas.Schemas
 	control ownership.ControlPlane
 
 	// Cache has the managed objects of the member.
@@ -97,7 +99,7 @@ func connect(ctx context.Context, cluster *clusterv1alpha1.Cluster, cfg Config, 
 			return found, disco.RESTClient().Get().AbsPath("/apis", group).Do(ctx).Into(found)
 		},
 	}
-	c.schemas = &schemas{clock: cfg.Clock, index: func(ctx context.Context) ([]byte, error) {
+	c.schemas = &schemas.Schemas{Clock: cfg.Clock, Index: func(ctx context.Context) ([]byte, error) {
 		raw, err := disco.RESTClient().Get().AbsPath("/openapi/v3").DoRaw(ctx)
 		if apierrors.IsNotFound(err) {
 			return []byte("{}"), nil
@@ -170,6 +172,11 @@ func (c *Conn) NamespacedKinds(ctx context.Context) ([]*metav1.APIResourceList, 
 		return lists, fmt.Errorf("reading from the member what it serves: %w", err)
 	}
 	return lists, nil
+}
+
+// Schema stands for the fields that the member knows in the kinds of a group version; see schemas.Schemas.ID.
+func (c *Conn) Schema(ctx context.Context, gv schema.GroupVersion) (string, error) {
+	return c.schemas.ID(ctx, gv)
 }
 
 // DynamicAs is Dynamic for requests that the member's API server treats as those of another user. The connections are the

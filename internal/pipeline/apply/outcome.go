@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
-	"github.com/flagship-k8s/flagship/internal/clients/member"
+	"github.com/flagship-k8s/flagship/internal/clients/member/schemas"
 	"github.com/flagship-k8s/flagship/internal/clients/workstatus"
 	"github.com/flagship-k8s/flagship/internal/knowledge/backoff"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
@@ -49,7 +49,7 @@ func (a *Applier) setOutcome(work *workv1alpha1.Work, total int, results []outco
 			return objects.ConfirmPause, nil
 		}
 		if slices.ContainsFunc(results, func(o outcome) bool { return o.unknownFields }) {
-			return member.SchemaPause, nil // the member may be upgraded
+			return schemas.Pause, nil // the member may be upgraded
 		}
 		return 0, nil
 	}

@@ -1,4 +1,4 @@
-package member
+package schemas
 
 import (
 	"context"
@@ -13,37 +13,35 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// SchemaPause is how long an answer of Schema may be out of date, and so how soon another request can have another answer.
-const SchemaPause = 15 * time.Second
+// Pause is how long an answer of ID may be out of date, and so how soon another request can have another answer.
+const Pause = 15 * time.Second
 
-// schemas remembers which schemas a member publishes. Nothing is read before it is needed.
-type schemas struct {
-	clock clock.PassiveClock
-	index func(ctx context.Context) ([]byte, error)
+// Schemas remembers which schemas a member publishes. Nothing is read before it is needed.
+type Schemas struct {
+	// Clock decides when the index is read again. Required.
+	Clock clock.PassiveClock
+	// Index reads the index of OpenAPI documents from the member. Required.
+	Index func(ctx context.Context) ([]byte, error)
 
 	mu   sync.Mutex // held while the member is read, so that it is read once
 	read time.Time
 	ids  map[string]string
 }
 
-// Schema stands for the fields that the member knows in the kinds of a group version: it is another one after an upgrade
+// ID stands for the fields that the member knows in the kinds of a group version: it is another one after an upgrade
 // of the member, or of a CustomResourceDefinition. It is empty for a member that does not publish it.
-func (c *Conn) Schema(ctx context.Context, gv schema.GroupVersion) (string, error) {
-	return c.schemas.id(ctx, gv)
-}
-
-func (s *schemas) id(ctx context.Context, gv schema.GroupVersion) (string, error) {
+func (s *Schemas) ID(ctx context.Context, gv schema.GroupVersion) (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.read.IsZero() || s.clock.Since(s.read) >= SchemaPause {
-		raw, err := s.index(ctx)
+	if s.read.IsZero() || s.Clock.Since(s.read) >= Pause {
+		raw, err := s.Index(ctx)
 		if err != nil {
 			return "", fmt.Errorf("reading the schemas of the member: %w", err)
 		}
 		if s.ids, err = schemaIDs(raw); err != nil {
 			return "", fmt.Errorf("reading which schemas the member has: %w", err)
 		}
-		s.read = s.clock.Now()
+		s.read = s.Clock.Now()
 	}
 	path := "apis/" + gv.String()
 	if gv.Group == "" {
