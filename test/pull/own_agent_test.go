@@ -78,6 +78,7 @@ func TestOwnAgent(t *testing.T) {
 			return nil
 		})
 	})
+	t.Run("ItLosesTheControlPlane", func(t *testing.T) { losesTheControlPlane(t, hub, member, agent, cluster) })
 	t.Run("ACertificateOfItsMemberThatIsNotValidIsReported", func(t *testing.T) {
 		agent.Kill()
 		proxy := fleettest.StartProxy(t, member.Cluster)

@@ -71,7 +71,8 @@ func (r *Reconciler) keepRenewalToken(ctx context.Context, cluster *clusterv1alp
 	}
 	renewal := found.Data[corev1.ServiceAccountTokenKey]
 	if len(renewal) == 0 {
-		if r.deps.Clock.Since(found.CreationTimestamp.Time) < renewalTokenNew {
+		// The clock of the member may be wrong: that of the control plane counts for a cluster that has just joined.
+		if r.deps.Clock.Since(found.CreationTimestamp.Time).Abs() < renewalTokenNew || r.deps.Clock.Since(secret.CreationTimestamp.Time) < renewalTokenNew {
 			return renewalTokenSoon, nil
 		}
 		return renewalTokenPause, nil

@@ -107,6 +107,48 @@ func TestTheRenewalTokenIsKept(t *testing.T) {
 	})
 }
 
+// TestAMemberThatHasNoRenewalTokenYet: its token controller fills the Secret in a moment, and whether that moment is over does not depend
+// on the clock of the member.
+func TestAMemberThatHasNoRenewalTokenYet(t *testing.T) {
+	for name, tc := range map[string]struct {
+		inMember, joined time.Duration // ago
+		want             time.Duration
+	}{
+		"JustNow":               {0, 0, renewalTokenSoon},
+		"JoinedAgain":           {time.Minute, day, renewalTokenSoon},
+		"LongAgo":               {day, day, renewalTokenPause},
+		"ClockBehind":           {time.Hour, time.Second, renewalTokenSoon},
+		"ClockAhead":            {-time.Hour, time.Second, renewalTokenSoon},
+		"LongAgoWithClockAhead": {-time.Hour, 10 * time.Minute, renewalTokenPause},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := joined(t, "m1")
+			secrets := f.member.CoreV1().Secrets("karmada-cluster")
+			secret, err := secrets.Get(t.Context(), "karmada-m1", metav1.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			secret.CreationTimestamp = metav1.NewTime(f.clock.Now().Add(-tc.inMember))
+			if _, err := secrets.Update(t.Context(), secret, metav1.UpdateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			created := metav1.NewTime(f.clock.Now().Add(-tc.joined))
+			f.reconciler.client = interceptor.NewClient(f.hub.(client.WithWatch), interceptor.Funcs{
+				Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, opts ...client.GetOption) error {
+					err := c.Get(ctx, key, object, opts...)
+					if _, ok := object.(*corev1.Secret); ok {
+						object.SetCreationTimestamp(created)
+					}
+					return err
+				},
+			})
+			if again := f.mustReconcile().RequeueAfter; again != tc.want {
+				t.Errorf("it is read again after %s, want %s", again, tc.want)
+			}
+		})
+	}
+}
+
 // TestARestartWritesSecretsOnce: a control plane that starts writes the renewal tokens that it has not got yet, each once, also when its
 // cache is behind, and no others.
 func TestARestartWritesSecretsOnce(t *testing.T) {

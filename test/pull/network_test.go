@@ -1,0 +1,81 @@
+package pull_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/tools/fleettest"
+)
+
+// losesTheControlPlane has the network between an agent and the control plane fail. The agent goes on in its member, where nothing is
+// deleted, and when the network works again it does what it missed. A connection that a firewall forgets meanwhile is noticed and replaced.
+func losesTheControlPlane(t *testing.T, hub, member *fleettest.Part, agent *fleettest.Agent, cluster *clusterv1alpha1.Cluster) {
+	network := fleettest.StartLink(t, agent.Cluster)
+	kubeconfig := filepath.Join(agent.Dir, "agent.kubeconfig")
+	direct := swap(t, kubeconfig, network.Kubeconfig)
+	agent.Kill()
+	agent.Start(t)
+	settings := fleettest.ConfigMap("shop", "settings", map[string]string{"value": "first"})
+	fleettest.Create(t, hub.Cluster, fleettest.Policy("shop", "settings", fleettest.To("far"), settings), settings)
+	has := func(value string) func(*corev1.ConfigMap) error {
+		return func(c *corev1.ConfigMap) error {
+			if c.Data["value"] != value {
+				return fmt.Errorf("it has %v, want %s", c.Data, value)
+			}
+			return nil
+		}
+	}
+	there := fleettest.ConfigMap("shop", "settings", nil)
+	fleettest.ExpectEventually(t, member.Cluster, there, has("first"))
+	web := fleettest.ExpectEventually(t, member.Cluster, fleettest.Deployment("shop", "web", 2), fleettest.Available)
+
+	value := "first"
+	for name, trouble := range map[string]fleettest.Trouble{"drops": {Held: true}, "forgets": {Lost: true}} {
+		network.Set(trouble)
+		fleettest.ExpectEventually(t, hub.Cluster, cluster,
+			ready(metav1.ConditionUnknown, clusterv1alpha1.ClusterStatusUnknownReason, clusterv1alpha1.TaintClusterUnreachable))
+		fleettest.Update(t, hub.Cluster, settings, func(c *corev1.ConfigMap) { c.Data["value"] = name })
+		fleettest.Delete(t, member.Cluster, there)
+		fleettest.ExpectEventually(t, member.Cluster, there, has(value)) // what it had
+		network.Set(fleettest.Trouble{})
+		fleettest.ExpectEventually(t, hub.Cluster, cluster, ready(metav1.ConditionTrue, clusterv1alpha1.ClusterReadyReason, ""))
+		fleettest.ExpectEventually(t, member.Cluster, there, has(name))
+		value = name
+	}
+	fleettest.ExpectEventually(t, member.Cluster, fleettest.Deployment("shop", "web", 2), func(d *appsv1.Deployment) error {
+		if d.UID != web.UID || d.Generation != web.Generation {
+			return fmt.Errorf("its generation went from %d to %d", web.Generation, d.Generation)
+		}
+		return nil
+	})
+	if err := os.WriteFile(kubeconfig, direct, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	agent.Kill()
+	agent.Start(t)
+	fleettest.ExpectEventually(t, hub.Cluster, cluster, ready(metav1.ConditionTrue, clusterv1alpha1.ClusterReadyReason, ""))
+}
+
+// swap gives a file the content of another one, and returns what it had.
+func swap(t *testing.T, file, other string) []byte {
+	t.Helper()
+	before, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	content, err := os.ReadFile(other)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return before
+}
