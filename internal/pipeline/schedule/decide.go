@@ -165,7 +165,7 @@ func (c *Controller) updatePending(s *cycle) {
 	case returns && termIndex(s.req.Placement, d.Affinity) > 0:
 		c.pending.Add(s.key, priorityOf(s.binding))
 	default:
-		c.pending.Remove(s.key)
+		c.pending.Settle(s.key)
 	}
 	if s.requeueAfter > 0 {
 		c.pending.SetNext(s.key, c.deps.Clock.Now().Add(s.requeueAfter))

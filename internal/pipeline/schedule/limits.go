@@ -23,13 +23,15 @@ func limitsOf(b workv1alpha2.Binding, now time.Time) map[string]int32 {
 	return out
 }
 
-// tryRelieve returns the decision that moves the replicas which are over a limit to other clusters, if all of them fit there; nil
-// otherwise, and they stay.
-func (c *Controller) tryRelieve(s *cycle, snapshot *decision.Snapshot) *decision.Decision {
+// tryRelieve returns the decision that moves the replicas which are over a limit to other clusters, if all of them fit there. Otherwise
+// they stay, and the binding waits for a place until the limit ends.
+func (c *Controller) tryRelieve(s *cycle, snapshot *decision.Snapshot) (d *decision.Decision) {
+	over := false
+	defer func() { c.pending.SetStuck(s.key, priorityOf(s.binding), over && d == nil) }()
 	if len(s.req.Limits) == 0 || s.req.Fresh || !s.req.Divisible() || !s.req.ByAvailableReplicas() {
 		return nil
 	}
-	req, over := s.req, false
+	req := s.req
 	req.Current = slices.Clone(s.req.Current)
 	for i := range req.Current {
 		if limit, ok := req.Limits[req.Current[i].Name]; ok && req.Current[i].Replicas > limit {
@@ -40,9 +42,9 @@ func (c *Controller) tryRelieve(s *cycle, snapshot *decision.Snapshot) *decision
 		return nil
 	}
 	req.Current = slices.DeleteFunc(req.Current, func(t workv1alpha2.TargetCluster) bool { return t.Replicas == 0 })
-	d := c.profile.Schedule(req, snapshot)
-	if d.Failure != nil || d.Missing > 0 {
+	relieved := c.profile.Schedule(req, snapshot)
+	if relieved.Failure != nil || relieved.Missing > 0 {
 		return nil
 	}
-	return &d
+	return &relieved
 }

@@ -1,12 +1,14 @@
 package schedule_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/pipeline/schedule"
 )
 
 // TestReplicasOverALimitMoveIfTheyFitElsewhere: nothing returns to a cluster with a limit before the limit ends, and nothing moves if
@@ -37,6 +39,40 @@ func TestReplicasOverALimitMoveIfTheyFitElsewhere(t *testing.T) {
 	h.expectTargets("web", "the limit has ended", targets("m1", 5, "m2", 3))
 	limit(0)
 	h.expectTargets("web", "none fits elsewhere", targets("m1", 5, "m2", 3))
+}
+
+// TestReplicasOverALimitWaitForAPlace: a cluster that joins may have one for them, while the limit lasts.
+func TestReplicasOverALimitWaitForAPlace(t *testing.T) {
+	h := newHub(t, member("m1", available(9)), bindingOf("web", 6, placement(aggregated)))
+	h.reconcile("web")
+	h.change("web", func(b *workv1alpha2.ResourceBinding) {
+		workv1alpha2.SetReplicaLimits(b, map[string]workv1alpha2.ReplicaLimit{"m1": {Replicas: 2, Until: metav1.NewTime(h.clock.Now().Add(time.Minute))}})
+	})
+	h.reconcile("web")
+	h.expectTargets("web", "there is no other cluster", targets("m1", 6))
+	w, q := schedule.NewRequeuer(h.controller), newQueue(t)
+	if _, err := w.Compare(h.ctx, q); err != nil {
+		t.Fatal(err)
+	}
+	join := func(name string) []string {
+		t.Helper()
+		if err := h.client.Create(h.ctx, member(name, available(9))); err != nil {
+			t.Fatal(err)
+		}
+		h.controller.Touch(name)
+		if _, err := w.Compare(h.ctx, q); err != nil {
+			t.Fatal(err)
+		}
+		return drain(q)
+	}
+	if got := join("m2"); !slices.Equal(got, []string{"web"}) {
+		t.Errorf("a cluster that joins has %v scheduled", got)
+	}
+	h.reconcile("web")
+	h.expectTargets("web", "4 move", targets("m1", 2, "m2", 4))
+	if got := join("m3"); len(got) > 0 {
+		t.Errorf("another cluster has %v scheduled, though nothing waits", got)
+	}
 }
 
 func TestFixedSharesHaveNoLimits(t *testing.T) {

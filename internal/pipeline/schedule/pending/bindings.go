@@ -12,7 +12,8 @@ import (
 // batchSize is how many bindings are requeued at once, so that thousands that fit nowhere do not keep a CPU busy at each change.
 const batchSize = 500
 
-// Bindings are those for which the clusters have no place, not enough, or not the preferred one. It is safe for concurrent use.
+// Bindings are those for which the clusters have no place, not enough, not the preferred one, or none for replicas that cannot run where
+// they are. It is safe for concurrent use.
 type Bindings struct {
 	mu      sync.Mutex
 	waiting map[types.NamespacedName]entry
@@ -23,6 +24,8 @@ type Bindings struct {
 
 type entry struct {
 	priority int
+	// added is whether Add was called, and stuck what SetStuck was called with.
+	added, stuck bool
 	// fits is since when the preferred term has fitted; zero if it does not.
 	fits time.Time
 	// next is when it is scheduled again if no event requeues it before.
@@ -43,8 +46,38 @@ func (b *Bindings) Add(key types.NamespacedName, priority int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	e := b.waiting[key]
-	e.priority = priority
+	e.priority, e.added = priority, true
 	b.waiting[key] = e
+}
+
+// Settle ends what Add began: the binding waits no longer, unless it is stuck.
+func (b *Bindings) Settle(key types.NamespacedName) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	e := b.waiting[key]
+	if !e.stuck {
+		delete(b.waiting, key)
+		return
+	}
+	b.waiting[key] = entry{priority: e.priority, stuck: true}
+}
+
+// SetStuck records whether a binding waits for a place of replicas that cannot run where they are. One that was added stays when they have
+// found one.
+func (b *Bindings) SetStuck(key types.NamespacedName, priority int, stuck bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	e := b.waiting[key]
+	switch {
+	case stuck:
+		e.priority, e.stuck = priority, true
+		b.waiting[key] = e
+	case e.stuck && !e.added:
+		delete(b.waiting, key)
+	case e.stuck:
+		e.stuck = false
+		b.waiting[key] = e
+	}
 }
 
 // SetNext records when a binding that waits is scheduled again if no event requeues it before.

@@ -37,6 +37,39 @@ func TestThousandsAreRequeuedInBatches(t *testing.T) {
 	expect("few", 10, false)
 }
 
+func TestStuckBindingsWait(t *testing.T) {
+	waiting := NewBindings()
+	stuck, both := types.NamespacedName{Name: "stuck"}, types.NamespacedName{Name: "both"}
+	waiting.Add(both, 0)
+	for range 2 {
+		waiting.SetStuck(stuck, 1, true)
+		waiting.SetStuck(both, 0, true)
+		if !waiting.Has(stuck) || !waiting.Has(both) {
+			t.Error("what is stuck does not wait")
+		}
+		waiting.SetStuck(stuck, 1, false)
+		waiting.SetStuck(both, 0, false)
+		if waiting.Has(stuck) || !waiting.Has(both) {
+			t.Error("what is not stuck any more waits, or what waits for another reason does not")
+		}
+	}
+	waiting.SetStuck(both, 0, true)
+	waiting.Settle(both)
+	if !waiting.Has(both) {
+		t.Error("what is stuck does not wait when it has a place otherwise")
+	}
+	waiting.Add(stuck, 0)
+	waiting.Settle(stuck)
+	if waiting.Has(stuck) {
+		t.Error("what has a place waits")
+	}
+	waiting.Remove(both)
+	waiting.SetStuck(both, 0, false)
+	if waiting.Len() != 0 {
+		t.Errorf("%d wait", waiting.Len())
+	}
+}
+
 func TestTheHighestPriorityIsRequeuedFirst(t *testing.T) {
 	waiting := NewBindings()
 	for i := range 2 * batchSize {
