@@ -20,7 +20,7 @@ import (
 
 const (
 	joiners = 16
-	// joinTimeout bounds a request of a join to the control plane. Each join lists all Clusters, which are many on a busy machine.
+	// joinTimeout bounds a request of a join to the control plane, on a busy machine.
 	joinTimeout = 2 * time.Minute
 	mega        = 1e6
 	// sample is how many placements show how members that fail affect others.
