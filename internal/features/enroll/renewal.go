@@ -61,18 +61,22 @@ func (r *Reconciler) keepRenewalToken(ctx context.Context, cluster *clusterv1alp
 	if r.deps.NoRenewalTokens {
 		return r.dropRenewalToken(ctx, c, account, secret)
 	}
+	// By the clock of the control plane: that of the member may be wrong.
+	joinedNow := r.deps.Clock.Since(secret.CreationTimestamp.Time) < renewalTokenNew
 	found, err := account.RenewalSecret(ctx, c)
 	if err != nil {
 		log.FromContext(ctx).V(1).Info("The member has no renewal token", "cluster", cluster.Name, "reason", err.Error())
 		if apierrors.ReasonForError(err) == metav1.StatusReasonForbidden {
 			return renewalTokenPause, nil
 		}
+		if joinedNow { // the connection was made before the credential was complete
+			return renewalTokenSoon, nil
+		}
 		return renewalTokenRetry, nil
 	}
 	renewal := found.Data[corev1.ServiceAccountTokenKey]
 	if len(renewal) == 0 {
-		// The clock of the member may be wrong: that of the control plane counts for a cluster that has just joined.
-		if r.deps.Clock.Since(found.CreationTimestamp.Time).Abs() < renewalTokenNew || r.deps.Clock.Since(secret.CreationTimestamp.Time) < renewalTokenNew {
+		if joinedNow || r.deps.Clock.Since(found.CreationTimestamp.Time).Abs() < renewalTokenNew {
 			return renewalTokenSoon, nil
 		}
 		return renewalTokenPause, nil

@@ -2,6 +2,7 @@ package enroll
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -108,18 +109,22 @@ func TestTheRenewalTokenIsKept(t *testing.T) {
 }
 
 // TestAMemberThatHasNoRenewalTokenYet: its token controller fills the Secret in a moment, and whether that moment is over does not depend
-// on the clock of the member.
+// on the clock of the member. A member that has just joined may not be reached yet.
 func TestAMemberThatHasNoRenewalTokenYet(t *testing.T) {
 	for name, tc := range map[string]struct {
 		inMember, joined time.Duration // ago
+		failure          error
 		want             time.Duration
 	}{
-		"JustNow":               {0, 0, renewalTokenSoon},
-		"JoinedAgain":           {time.Minute, day, renewalTokenSoon},
-		"LongAgo":               {day, day, renewalTokenPause},
-		"ClockBehind":           {time.Hour, time.Second, renewalTokenSoon},
-		"ClockAhead":            {-time.Hour, time.Second, renewalTokenSoon},
-		"LongAgoWithClockAhead": {-time.Hour, 10 * time.Minute, renewalTokenPause},
+		"JustNow":               {want: renewalTokenSoon},
+		"JoinedAgain":           {inMember: time.Minute, joined: day, want: renewalTokenSoon},
+		"LongAgo":               {inMember: day, joined: day, want: renewalTokenPause},
+		"ClockBehind":           {inMember: time.Hour, joined: time.Second, want: renewalTokenSoon},
+		"ClockAhead":            {inMember: -time.Hour, joined: time.Second, want: renewalTokenSoon},
+		"LongAgoWithClockAhead": {inMember: -time.Hour, joined: 10 * time.Minute, want: renewalTokenPause},
+		"NotReachedYet":         {failure: errors.New("away"), want: renewalTokenSoon},
+		"Away":                  {inMember: day, joined: day, failure: errors.New("away"), want: renewalTokenRetry},
+		"NotAllowed":            {failure: apierrors.NewForbidden(corev1.Resource("secrets"), "karmada-m1", nil), want: renewalTokenPause},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := joined(t, "m1")
@@ -132,6 +137,9 @@ func TestAMemberThatHasNoRenewalTokenYet(t *testing.T) {
 			if _, err := secrets.Update(t.Context(), secret, metav1.UpdateOptions{}); err != nil {
 				t.Fatal(err)
 			}
+			f.member.PrependReactor("get", "secrets", func(clienttesting.Action) (bool, runtime.Object, error) {
+				return tc.failure != nil, nil, tc.failure
+			})
 			created := metav1.NewTime(f.clock.Now().Add(-tc.joined))
 			f.reconciler.client = interceptor.NewClient(f.hub.(client.WithWatch), interceptor.Funcs{
 				Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, opts ...client.GetOption) error {
