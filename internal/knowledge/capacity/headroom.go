@@ -113,7 +113,8 @@ func (r *Headroom) Fit(d *Demand, taken *Usage) int32 {
 	}
 	if r.nodes != nil && fit > 0 {
 		reserved := reservedUnits(d, taken, func(corev1.ResourceName) bool { return true })
-		fit = min(fit, r.nodes.fit(d, fit+reserved)-max(reserved, (taken.pods+d.pods()-1)/d.pods()))
+		reserved = max(reserved, r.nodes.lost(d, taken.pods))
+		fit = min(fit, r.nodes.fit(d, fit+reserved)-reserved)
 	}
 	if devices {
 		fit = r.fitDevices(d, taken, fit)
