@@ -103,6 +103,12 @@ func PodSelector(obj *unstructured.Unstructured) string {
 	return parsed.String()
 }
 
+// HasPods returns whether an object is a workload: it has a template of pods, or a selector of pods.
+func HasPods(obj *unstructured.Unstructured) bool {
+	_, found, err := unstructured.NestedMap(obj.Object, "spec", "template")
+	return found && err == nil || PodSelector(obj) != ""
+}
+
 // Pods returns one step for each reason for which pods in a member are not ready, with the first such pod and how many there are.
 func Pods(cluster string, pods []corev1.Pod) []Step {
 	var steps []Step

@@ -118,8 +118,11 @@ func (a *Answerer) read(ctx context.Context, cluster string, kind hubstore.Kind,
 }
 
 // failing reads the pods of the first targets in which the object is not healthy. An author who may not get the binding does not see
-// which clusters these are.
+// which clusters these are. What is no workload has no pods.
 func (a *Answerer) failing(ctx context.Context, ref hubstore.Ref, facts *explain.Facts, author user.Info, may func(explain.Right) bool) []explain.Step {
+	if !explain.HasPods(facts.Template) {
+		return nil
+	}
 	var clusters []string
 	for i := range facts.Targets {
 		if t := &facts.Targets[i]; t.Work != nil && len(clusters) < maxMembers {

@@ -58,7 +58,7 @@ func Candidates(p profile.Profile, req decision.Request, snapshot *decision.Snap
 		for _, scorer := range a.Scorers {
 			x.Scores = append(x.Scores, fleetv1alpha1.ClusterScore{Scorer: scorer, Points: a.Scores(i)[scorer]})
 		}
-		if req.Divisible() {
+		if req.Divisible() && a.Failure == nil {
 			x.Replicas = ptr.To(v.Replicas)
 		}
 		measured := req.ByAvailableReplicas() && v.Allocatable < math.MaxInt32

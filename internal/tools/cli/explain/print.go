@@ -87,7 +87,7 @@ func describe(step fleetv1alpha1.ExplanationStep, now time.Time) string {
 	add(message)
 	var counts []string
 	if step.Replicas != nil && step.Stage == fleetv1alpha1.StageCluster {
-		counts = append(counts, fmt.Sprintf("%d replicas", *step.Replicas))
+		counts = append(counts, countOf(*step.Replicas))
 	}
 	if step.Available != nil {
 		counts = append(counts, fmt.Sprintf("%d more fit", *step.Available))
@@ -111,6 +111,13 @@ func describe(step fleetv1alpha1.ExplanationStep, now time.Time) string {
 		line = strings.TrimPrefix(line+" ("+strings.Join(by, ", ")+")", " ")
 	}
 	return line
+}
+
+func countOf(replicas int32) string {
+	if replicas == 1 {
+		return "1 replica"
+	}
+	return fmt.Sprintf("%d replicas", replicas)
 }
 
 func orNothing(value string) string {

@@ -3,6 +3,7 @@ package fleet
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"slices"
@@ -64,6 +65,7 @@ func (f *Fleet) Members(ctx context.Context) ([]Member, error) {
 	if f.Timeout <= 0 {
 		return nil, cli.UsageErrorf("--request-timeout must be more than 0")
 	}
+	cli.LogTo(io.Discard) // client-go logs each error of discovery, and these commands print one line for each cluster that failed
 	config, namespace, err := f.Hub.ConfigAndNamespace()
 	if err != nil {
 		return nil, err
