@@ -1,0 +1,143 @@
+package answers_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/flagship-k8s/flagship/internal/tools/fleettest"
+)
+
+// TestAnswers runs every script on one fleet. A line `flagship ARGS` passes if the command succeeds and prints what docs/answers.md has for
+// it; `! flagship ARGS` if it fails and prints that.
+func TestAnswers(t *testing.T) {
+	page := openPage(t)
+	fleet := troubled(t)
+	binary, err := fleettest.Binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Run("Scripts", func(t *testing.T) {
+		testscript.Run(t, testscript.Params{
+			Dir:                filepath.Join("testdata", "script"),
+			RequireUniqueNames: true,
+			Setup: func(env *testscript.Env) error {
+				env.Setenv("KUBECONFIG", filepath.Join(fleet.Dir, "hub.kubeconfig"))
+				return nil
+			},
+			Cmds: map[string]func(*testscript.TestScript, bool, []string){
+				"flagship": func(ts *testscript.TestScript, fails bool, args []string) { page.compare(ts, binary, fails, args) },
+			},
+		})
+	})
+	page.close(t)
+}
+
+// page is docs/answers.md, which has each command with its output in a block of its own.
+type page struct {
+	path    string
+	rewrite bool
+
+	mu   sync.Mutex
+	text string
+	seen map[string]bool
+}
+
+func openPage(t *testing.T) *page {
+	t.Helper()
+	p := &page{path: filepath.Join("..", "..", "docs", "answers.md"), rewrite: os.Getenv("UPDATE_DOCS") != "", seen: map[string]bool{}}
+	text, err := os.ReadFile(p.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.text = string(text)
+	return p
+}
+
+// block matches a command with its output.
+var block = regexp.MustCompile("(?m)^```console\n\\$ ([^\n]*)\n((?:[^`\n][^\n]*\n|\n)*)```$")
+
+// compare runs a command, and compares what it prints with its block.
+func (p *page) compare(ts *testscript.TestScript, binary string, fails bool, args []string) {
+	var out bytes.Buffer
+	cmd := exec.Command(binary, args...)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+ts.Getenv("KUBECONFIG"))
+	cmd.Stdout, cmd.Stderr = &out, &out
+	err := cmd.Run()
+	if exit, ok := errors.AsType[*exec.ExitError](err); err != nil && (!ok || !exit.Exited()) {
+		ts.Fatalf("%v", err)
+	}
+	command := "flagship " + strings.Join(args, " ")
+	if (err != nil) != fails {
+		ts.Fatalf("%s ended with code %d and printed\n%s", command, cmd.ProcessState.ExitCode(), out.String())
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.seen[command] = true
+	found := false
+	p.text = block.ReplaceAllStringFunc(p.text, func(old string) string {
+		parts := block.FindStringSubmatch(old)
+		if parts[1] != command {
+			return old
+		}
+		found = true
+		if got, want := steady(out.String()), steady(parts[2]); got != want && !p.rewrite {
+			ts.Logf("UPDATE_DOCS=1 go test ./test/answers writes docs/answers.md")
+			ts.Fatalf("%s printed\n%s\nwithout what differs from run to run\n%s\nand docs/answers.md has\n%s", command, out.String(), got, want)
+		}
+		if !p.rewrite {
+			return old
+		}
+		return fmt.Sprintf("```console\n$ %s\n%s```", command, out.String())
+	})
+	if !found {
+		ts.Fatalf("docs/answers.md has no block for %q", command)
+	}
+}
+
+// close fails if a block belongs to no script, and writes the page if it was updated.
+func (p *page) close(t *testing.T) {
+	t.Helper()
+	for _, parts := range block.FindAllStringSubmatch(p.text, -1) {
+		if !p.seen[parts[1]] {
+			t.Errorf("docs/answers.md has a block for %q, which no script runs", parts[1])
+		}
+	}
+	if !p.rewrite || t.Failed() {
+		return
+	}
+	if err := os.WriteFile(p.path, []byte(p.text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// steady is an output without what differs from run to run: times, ages, the random parts of names, the widths of columns, where lines are
+// wrapped, and the order of objects that were created in the same second.
+func steady(text string) string {
+	for _, r := range []struct{ pattern, with string }{
+		{`\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\dZ?`, "TIME"},
+		{`\b(\d+h)?(\d+m)?\d+(\.\d+)?m?s\b|\b\d+m\b`, "AGE"},
+		{`\b([a-z0-9]+)-[a-z0-9]{8,10}-[a-z0-9]{5}\b`, "$1-POD"},
+		{`\bflagship-[0-9a-f]{8}\b`, "MANAGER"},
+		{`https://127\.0\.0\.1:\d+`, "ADDRESS"},
+		{`127\.0\.0\.1:\d+`, "ADDRESS"},
+		{`\n {20,}`, " "},
+		{`[ \t]+`, " "},
+		{` \n`, "\n"},
+	} {
+		text = regexp.MustCompile(r.pattern).ReplaceAllString(text, r.with)
+	}
+	lines := strings.Split(text, "\n")
+	slices.Sort(lines)
+	return strings.Join(lines, "\n")
+}
