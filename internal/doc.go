@@ -39,6 +39,7 @@
 //   - ownership: which objects in a member belong to this control plane, and which of their fields.
 //   - brake: whether too many objects of a member are to be removed or scaled down at once.
 //   - eviction: the rules of graceful eviction tasks: append, assess, cancel.
+//   - history: what a revision of a template is made of, what two of them differ in, and the form in which it is stored.
 //   - expectations: separates the events of a controller's own writes from those of others.
 //   - fairqueue: a fair queue, so that a namespace with many objects does not delay others.
 //   - backoff: how long controllers wait before they try again, by the reason.
@@ -65,6 +66,7 @@
 //   - restore: objects in members for which a control plane that was restored from a backup has no Work.
 //   - evict: objects leave clusters that fail, and return.
 //   - limit: how much may be stored for each namespace.
+//   - history: what templates meant for the clusters, as revisions.
 //   - memberevents: warnings of members about what is propagated become events of templates.
 //
 // # host: the process

@@ -19,9 +19,11 @@ var (
 const (
 	KindClusterCapacity = "ClusterCapacity"
 	KindExplanation     = "Explanation"
+	KindHistory         = "History"
 
 	ResourcePluralClusterCapacity = "clustercapacities"
 	ResourcePluralExplanation     = "explanations"
+	ResourcePluralHistory         = "histories"
 )
 
 // Resource returns the group-qualified form of one of this group's resources.
@@ -34,6 +36,7 @@ func AddToScheme(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersion,
 		&ClusterCapacity{}, &ClusterCapacityList{},
 		&Explanation{}, &ExplanationList{},
+		&History{}, &HistoryList{},
 	)
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil

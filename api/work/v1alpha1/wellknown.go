@@ -9,6 +9,11 @@ const (
 	ManagedLabel = "karmada.io/managed"
 	// ManagedLabelValue is the only value of ManagedLabel.
 	ManagedLabelValue = "true"
+	// HistoryLabel is the uid of the template whose revision a ControllerRevision is. Its name begins with HistoryPrefix. The content
+	// is readable for the control plane alone; it is never propagated.
+	HistoryLabel = "flagship.io/history-of"
+	// HistoryPrefix begins the names of ControllerRevisions with the history of templates.
+	HistoryPrefix = "flagship-history-"
 	// DerivedLabel marks a ReplicaSet that the control plane derives from a Deployment and does not store. The control plane's own
 	// loops leave out ReplicaSets with it.
 	DerivedLabel = "flagship.io/derived"

@@ -8,7 +8,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	multiclusterv1beta1 "github.com/flagship-k8s/flagship/api/multicluster/v1beta1"
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 )
+
+var controllerRevisionKind = schema.GroupKind{Group: "apps", Kind: "ControllerRevision"}
 
 // bootstrapLabel marks the RBAC objects every API server creates for itself.
 const bootstrapLabel = "kubernetes.io/bootstrapping"
@@ -71,6 +74,8 @@ func Excluded(ref Ref) bool {
 		return ref.Name == "kube-root-ca.crt"
 	case schema.GroupKind{Kind: "ServiceAccount"}:
 		return ref.Name == "default"
+	case controllerRevisionKind: // the history of templates; a binding may name what is not watched
+		return strings.HasPrefix(ref.Name, workv1alpha1.HistoryPrefix)
 	case schema.GroupKind{Kind: "Service"}, schema.GroupKind{Kind: "Endpoints"},
 		schema.GroupKind{Group: "discovery.k8s.io", Kind: "EndpointSlice"}:
 		// The hub's own address, published by its API server.

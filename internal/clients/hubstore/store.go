@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
@@ -57,6 +58,7 @@ type Store struct {
 	catalog     *catalog
 	watches     map[schema.GroupVersionKind]*watch
 	subscribers []func(Ref)
+	followers   []Follower
 }
 
 // New returns a store that is empty until Start runs.
@@ -93,6 +95,18 @@ func (s *Store) Subscribe(notify func(Ref)) {
 			notify(ref)
 		}
 	}
+}
+
+// Follower is called for a change or a deletion of a template. Before is its metadata until then; after is nil if it was deleted, and then
+// before has the resource version of the deletion.
+type Follower func(ref Ref, before, after *metav1.PartialObjectMetadata)
+
+// Follow has a follower called for each change of which Subscribe notifies, with what it was before. Deletions that no watch
+// reported are left out. The follower must return quickly, may be called from several goroutines and must not change what it gets.
+func (s *Store) Follow(follower Follower) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.followers = append(s.followers, follower)
 }
 
 // Touch notifies the subscribers of every template of some kinds, as if it had changed.
@@ -218,6 +232,26 @@ func (s *Store) Get(ctx context.Context, ref Ref) (*unstructured.Unstructured, e
 	return obj, nil
 }
 
+// GetAt reads a template as it was when the storage was at a resource version, which may be that of any object. The error is a NotFound if
+// there was none, and Expired if the storage does not have that version any more, which is so after five minutes.
+func (s *Store) GetAt(ctx context.Context, ref Ref, resourceVersion string) (*unstructured.Unstructured, error) {
+	client, err := s.client(ref)
+	if err != nil {
+		return nil, err
+	}
+	list, err := client.List(ctx, metav1.ListOptions{
+		FieldSelector:   fields.OneTermEqualSelector(metav1.ObjectNameField, ref.Name).String(),
+		ResourceVersion: resourceVersion, ResourceVersionMatch: metav1.ResourceVersionMatchExact,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("reading %s at %s: %w", ref, resourceVersion, err)
+	}
+	if len(list.Items) != 1 {
+		return nil, apierrors.NewNotFound(schema.GroupResource{Group: ref.GroupVersionKind.Group, Resource: ref.GroupVersionKind.Kind}, ref.Name)
+	}
+	return &list.Items[0], nil
+}
+
 func (s *Store) client(ref Ref) (dynamic.ResourceInterface, error) {
 	k, ok := s.kindOf(ref.GroupVersionKind)
 	if !ok {
@@ -272,6 +306,19 @@ func (s *Store) notify(ref Ref) {
 	s.mu.RUnlock()
 	for _, notify := range subscribers {
 		notify(ref)
+	}
+}
+
+func (s *Store) follow(w *watch, before, after *metav1.PartialObjectMetadata) {
+	ref := refTo(w.gvk, before)
+	if s.excluded(ref) {
+		return
+	}
+	s.mu.RLock()
+	followers := s.followers
+	s.mu.RUnlock()
+	for _, follower := range followers {
+		follower(ref, before, after)
 	}
 }
 

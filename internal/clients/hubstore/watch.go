@@ -46,12 +46,15 @@ func (s *Store) newWatch(k kind) (*watch, error) {
 		UpdateFunc: func(before, after any) {
 			w.writes.Observe(after.(*metav1.PartialObjectMetadata))
 			if changed(before.(*metav1.PartialObjectMetadata), after.(*metav1.PartialObjectMetadata)) {
+				s.follow(w, before.(*metav1.PartialObjectMetadata), after.(*metav1.PartialObjectMetadata))
 				s.notifyObject(w, after)
 			}
 		},
 		DeleteFunc: func(obj any) {
 			if last, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 				obj = last.Obj
+			} else if meta, ok := obj.(*metav1.PartialObjectMetadata); ok {
+				s.follow(w, meta, nil)
 			}
 			if meta, ok := obj.(*metav1.PartialObjectMetadata); ok {
 				w.writes.Forget(refTo(k.gvk, meta).objectKey())
@@ -103,7 +106,8 @@ func (s *Store) refsOf(w *watch) []Ref {
 	return refs
 }
 
-// leaveOut selects roles other than those that an API server keeps for itself, and ReplicaSets that are stored.
+// leaveOut selects roles other than those that an API server keeps for itself, ReplicaSets that are stored, and ControllerRevisions other
+// than those in which the control plane keeps the history of templates.
 func leaveOut(gvk schema.GroupVersionKind) func(*metav1.ListOptions) {
 	without := ""
 	switch {
@@ -111,6 +115,8 @@ func leaveOut(gvk schema.GroupVersionKind) func(*metav1.ListOptions) {
 		without = bootstrapLabel
 	case gvk.GroupKind() == schema.GroupKind{Group: "apps", Kind: "ReplicaSet"}:
 		without = workv1alpha1.DerivedLabel
+	case gvk.GroupKind() == controllerRevisionKind:
+		without = workv1alpha1.HistoryLabel
 	default:
 		return nil
 	}

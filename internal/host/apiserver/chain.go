@@ -26,8 +26,8 @@ import (
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/clusters"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/documents"
-	"github.com/flagship-k8s/flagship/internal/host/apiserver/explanations"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/native"
+	"github.com/flagship-k8s/flagship/internal/host/apiserver/questions"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/resourceclaims"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/works"
 )
@@ -42,7 +42,7 @@ type chain struct {
 // hubGroups is what the native groups of a hub need.
 type hubGroups struct {
 	clusters.Options
-	explain explanations.Answer
+	answers questions.Answers
 }
 
 // groupBuilder builds a server that hands what it does not serve to next.
@@ -63,7 +63,7 @@ func link(config *app.Config, own *hubGroups, further groupBuilder, wrap func(ht
 			return clusters.IsTunnel(info) || usual(r, info)
 		}
 		extensions := &config.ApiExtensions.GenericConfig.Config
-		extensions.AggregatedDiscoveryGroupManager = explanations.OnlyCreate(extensions.AggregatedDiscoveryGroupManager)
+		extensions.AggregatedDiscoveryGroupManager = questions.OnlyCreate(extensions.AggregatedDiscoveryGroupManager)
 	}
 	completed, err := config.Complete()
 	if err != nil {
@@ -102,11 +102,11 @@ func link(config *app.Config, own *hubGroups, further groupBuilder, wrap func(ht
 	var local genericapiserver.DelegationTarget = builtin.ControlPlane.GenericAPIServer
 	if own != nil {
 		local = resourceclaims.InFront(local, claims)
-		answering, err := explanations.New(own.Host, own.explain)
+		answering, err := questions.New(own.Host, own.answers)
 		if err != nil {
 			return nil, err
 		}
-		local = explanations.InFront(local, answering)
+		local = questions.InFront(local, answering)
 	}
 	linked.front, err = controlplaneapiserver.CreateAggregatorServer(
 		completed.Aggregator,

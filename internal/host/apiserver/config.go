@@ -16,8 +16,8 @@ import (
 	"github.com/flagship-k8s/flagship/internal/clients/tunnel"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/access"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/etcd"
-	"github.com/flagship-k8s/flagship/internal/host/apiserver/explanations"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/native"
+	"github.com/flagship-k8s/flagship/internal/host/apiserver/questions"
 )
 
 // Role is what a server is for.
@@ -104,8 +104,8 @@ type Config struct {
 	// Group builds the server of a further group of a member, in front of those of custom resources; nil means none.
 	Group func(native.Host, genericapiserver.DelegationTarget) (*genericapiserver.GenericAPIServer, error)
 
-	// Explain answers Explanations; nil answers none. Hub only.
-	Explain explanations.Answer
+	// Answers answer the kinds that are not stored. Hub only.
+	Answers questions.Answers
 
 	// AllowLoopbackMembers lets Clusters have loopback and link-local addresses. Hub only.
 	AllowLoopbackMembers bool

@@ -225,7 +225,7 @@ func (s *Server) serve(running context.Context, config *app.Config, wrap wrapper
 		secret := func(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
 			return client.CoreV1().Secrets(namespace).Get(ctx, name, metav1.GetOptions{})
 		}
-		own = &hubGroups{explain: s.cfg.Explain, Options: clusters.Options{
+		own = &hubGroups{answers: s.cfg.Answers, Options: clusters.Options{
 			Host: host, Secret: secret, Rules: dial.Rules{AllowLoopback: s.cfg.AllowLoopbackMembers}, Tunnels: s.cfg.Tunnels,
 		}}
 	}

@@ -33,6 +33,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/features/deschedule"
 	"github.com/flagship-k8s/flagship/internal/features/enroll"
 	"github.com/flagship-k8s/flagship/internal/features/evict"
+	"github.com/flagship-k8s/flagship/internal/features/history"
 	"github.com/flagship-k8s/flagship/internal/features/limit"
 	"github.com/flagship-k8s/flagship/internal/features/mcs"
 	"github.com/flagship-k8s/flagship/internal/features/mcs/collect"
@@ -163,6 +164,7 @@ func setupLoops(ctx context.Context, mgr ctrl.Manager, server *apiserver.Server,
 			return agents.Setup(mgr, agents.Deps{Live: mgr.GetAPIReader(), Kube: h.kube})
 		}},
 		{"impersonators", func(mgr ctrl.Manager) error { return enroll.SetupImpersonators(mgr, h.events) }},
+		{"history", func(mgr ctrl.Manager) error { return h.setupHistory(ctx, mgr) }},
 		{"limit", func(mgr ctrl.Manager) error { return h.limiter.Setup(ctx, mgr) }},
 		{"restore", func(mgr ctrl.Manager) error { return restore.Setup(mgr, h.guard) }},
 		{"report", func(mgr ctrl.Manager) error { return mgr.Add(h.reports) }},
@@ -429,6 +431,16 @@ func (h *components) setupMemberEvents(mgr ctrl.Manager) error {
 		h.repaired = collector.Repaired
 	}
 	return err
+}
+
+func (h *components) setupHistory(ctx context.Context, mgr ctrl.Manager) error {
+	keeper := history.New(history.Deps{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Kube: h.kube, Templates: h.templates, Authors: h.options.authors,
+		MayStore: func(namespace string) error { return h.limiter.CheckUser(namespace, true, func() bool { return true }) },
+		Clock:    h.options.Clock, Limit: h.options.HistoryLimit,
+	})
+	h.options.keeper.Store(keeper)
+	return keeper.Setup(ctx, mgr)
 }
 
 func (h *components) setupEnroll(mgr ctrl.Manager) error {

@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"net/http"
@@ -21,6 +22,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/clients/tunnel"
 	"github.com/flagship-k8s/flagship/internal/features/deschedule"
 	"github.com/flagship-k8s/flagship/internal/features/evict"
+	"github.com/flagship-k8s/flagship/internal/features/history"
 	"github.com/flagship-k8s/flagship/internal/features/limit"
 	"github.com/flagship-k8s/flagship/internal/features/restore"
 	"github.com/flagship-k8s/flagship/internal/host/admission"
@@ -33,6 +35,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/knowledge/brake"
 	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
 	"github.com/flagship-k8s/flagship/internal/knowledge/explain"
+	knowledgehistory "github.com/flagship-k8s/flagship/internal/knowledge/history"
 )
 
 // Server is how to serve the API and where to keep it; see package apiserver.
@@ -91,6 +94,9 @@ type Options struct {
 	EvictionRate float64
 	// Deschedule configures when replicas that cannot run in a cluster move.
 	Deschedule deschedule.Config
+	// HistoryLimit is how many revisions are kept of a template without a field revisionHistoryLimit. Default 10; a negative number
+	// records nothing.
+	HistoryLimit int
 	// NoMemberEvents does not show the warnings of members on templates.
 	NoMemberEvents bool
 	// NoRenewalTokens keeps no tokens without expiry of members, which renew expired credentials, and revokes those that are
@@ -106,6 +112,10 @@ type Options struct {
 	lookups *admissionLookups
 	// answerer answers Explanations; nil until the loops are built.
 	answerer *atomic.Pointer[answers.Answerer]
+	// keeper answers Histories; nil until the loops are built.
+	keeper *atomic.Pointer[history.Keeper]
+	// authors are who requested changes, for the history.
+	authors *knowledgehistory.Authors
 	// guard answers the pages of package restore; nil until the loops are built.
 	guard *atomic.Pointer[restore.Guard]
 
@@ -115,6 +125,9 @@ type Options struct {
 	loops *controlloop.Set
 }
 
+// DefaultHistoryLimit is how many revisions are kept of a template, as Kubernetes keeps of a Deployment.
+const DefaultHistoryLimit = 10
+
 func (o Options) complete() Options {
 	o.Server.Role = apiserver.Hub
 	if o.Clock == nil {
@@ -122,7 +135,15 @@ func (o Options) complete() Options {
 	}
 	o.Server.Clock = o.Clock
 	o.lookups, o.guard, o.answerer = &admissionLookups{}, &atomic.Pointer[restore.Guard]{}, &atomic.Pointer[answers.Answerer]{}
-	o.Server.Explain = func(ctx context.Context, spec fleetv1alpha1.ExplanationSpec, author user.Info, may func(explain.Right) bool) (fleetv1alpha1.ExplanationStatus, error) {
+	o.keeper, o.authors = &atomic.Pointer[history.Keeper]{}, &knowledgehistory.Authors{}
+	o.Server.Answers.History = func(ctx context.Context, spec fleetv1alpha1.HistorySpec, may func(explain.Right) bool) (fleetv1alpha1.HistoryStatus, error) {
+		keeper := o.keeper.Load()
+		if keeper == nil {
+			return fleetv1alpha1.HistoryStatus{}, apierrors.NewServiceUnavailable(errStarting.Error())
+		}
+		return keeper.Answer(ctx, spec, may)
+	}
+	o.Server.Answers.Explain = func(ctx context.Context, spec fleetv1alpha1.ExplanationSpec, author user.Info, may func(explain.Right) bool) (fleetv1alpha1.ExplanationStatus, error) {
 		answerer := o.answerer.Load()
 		if answerer == nil {
 			return fleetv1alpha1.ExplanationStatus{}, apierrors.NewServiceUnavailable(errStarting.Error())
@@ -141,6 +162,7 @@ func (o Options) complete() Options {
 		access.AdmissionPlugin{Name: admission.DeletionsName, Handler: admission.NewDeletions(o.lookups.cluster, o.lookups.keeps)},
 		access.AdmissionPlugin{Name: agentadmission.Name, Handler: agentadmission.New(o.lookups.tokenCluster, o.lookups.issuedWith)},
 		access.AdmissionPlugin{Name: admission.LimitsName, Handler: admission.NewLimits(o.lookups.mayStore, limit.ValidateAnnotations)},
+		access.AdmissionPlugin{Name: admission.AuthorsName, Handler: admission.NewAuthors(o.authors)},
 	)
 	o.Server.Authorizer = authorization.NewAgents(authorization.Lookups{
 		Cluster: o.lookups.cluster, TokenCluster: o.lookups.tokenCluster, IssuedWith: o.lookups.issuedWith,
@@ -184,6 +206,7 @@ func (o Options) complete() Options {
 			*d.value = d.unset
 		}
 	}
+	o.HistoryLimit = cmp.Or(o.HistoryLimit, DefaultHistoryLimit)
 	o.Evict.Timeout = o.GracefulEvictionTimeout
 	return o
 }

@@ -34,7 +34,7 @@ func defaultRoles() []*rbacv1.ClusterRole {
 		return rbacv1.PolicyRule{Verbs: verbs, APIGroups: []string{group}, Resources: resources}
 	}
 	all := append(append([]string{}, readVerbs...), writeVerbs...)
-	explain := rule([]string{"create"}, "fleet.flagship.io", "explanations")
+	explain := rule([]string{"create"}, "fleet.flagship.io", "explanations", "histories")
 	return []*rbacv1.ClusterRole{
 		defaultRole(viewRole, "rbac.authorization.k8s.io/aggregate-to-view",
 			rule(readVerbs, "autoscaling.karmada.io", "cronfederatedhpas", "cronfederatedhpas/status", "federatedhpas", "federatedhpas/status"),
@@ -52,7 +52,7 @@ func defaultRoles() []*rbacv1.ClusterRole {
 		defaultRole(proxyRole, "",
 			rule([]string{"*"}, clusterv1alpha1.GroupName, clusterv1alpha1.ResourcePluralCluster+"/proxy"),
 		),
-		// An Explanation has only what its author may get, so that the role can be bound to all users.
+		// Answers have only what their author may get, so that the role can be bound to all users.
 		defaultRole(explainRole, "", explain),
 		// Neither creates nor deletes Clusters: joining and leaving take rights on credentials.
 		defaultRole(operatorRole, "",

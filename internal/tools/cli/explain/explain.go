@@ -10,15 +10,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/discovery"
-	"k8s.io/client-go/discovery/cached/memory"
-	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/restmapper"
 	"sigs.k8s.io/yaml"
 
 	fleetv1alpha1 "github.com/flagship-k8s/flagship/api/fleet/v1alpha1"
@@ -77,74 +69,21 @@ func (o *options) run(ctx context.Context, s cli.Streams, kind, name string) err
 		TypeMeta: metav1.TypeMeta{APIVersion: fleetv1alpha1.GroupVersion.String(), Kind: fleetv1alpha1.KindExplanation},
 		Spec:     fleetv1alpha1.ExplanationSpec{Namespace: o.namespace, Name: name, Cluster: o.cluster, Member: o.member},
 	}
-	if err := resolve(cfg, kind, &question.Spec); err != nil {
-		return err
-	}
-	answer, err := ask(ctx, cfg, question)
+	resource, err := cli.Resolve(cfg, kind)
 	if err != nil {
 		return err
 	}
-	if err := o.print(s, answer); err != nil {
+	question.Spec.Group, question.Spec.Resource = resource.Group, resource.Resource
+	if err := cli.Ask(ctx, cfg, fleetv1alpha1.ResourcePluralExplanation, question); err != nil {
 		return err
 	}
-	if answer.Status.Object == nil {
-		return absent(answer)
+	if err := o.print(s, question); err != nil {
+		return err
+	}
+	if question.Status.Object == nil {
+		return absent(question)
 	}
 	return nil
-}
-
-// resolve finds the resource that a user means, with its short names, as kubectl does.
-func resolve(cfg *rest.Config, kind string, spec *fleetv1alpha1.ExplanationSpec) error {
-	client, err := discovery.NewDiscoveryClientForConfig(cfg)
-	if err != nil {
-		return fmt.Errorf("making the discovery client: %w", err)
-	}
-	cached := memory.NewMemCacheClient(client)
-	mapper := restmapper.NewShortcutExpander(restmapper.NewDeferredDiscoveryRESTMapper(cached), cached, nil)
-	versioned, unversioned := schema.ParseResourceArg(kind)
-	resource := unversioned.WithVersion("")
-	if versioned != nil {
-		if found, err := mapper.ResourceFor(*versioned); err == nil {
-			spec.Group, spec.Resource = found.Group, found.Resource
-			return nil
-		}
-	}
-	found, err := mapper.ResourceFor(resource)
-	if meta.IsNoMatchError(err) {
-		return fmt.Errorf("the control plane serves no %s\nlist what it serves: kubectl api-resources", kind)
-	}
-	if err != nil {
-		return fmt.Errorf("finding %s among the served resources: %w", kind, err)
-	}
-	spec.Group, spec.Resource = found.Group, found.Resource
-	return nil
-}
-
-// ask creates the Explanation.
-func ask(ctx context.Context, cfg *rest.Config, question *fleetv1alpha1.Explanation) (*fleetv1alpha1.Explanation, error) {
-	plain := dynamic.ConfigFor(cfg)
-	plain.GroupVersion = &fleetv1alpha1.GroupVersion
-	api, err := rest.UnversionedRESTClientFor(plain)
-	if err != nil {
-		return nil, fmt.Errorf("making a client: %w", err)
-	}
-	body, err := json.Marshal(question)
-	if err != nil {
-		return nil, fmt.Errorf("encoding the question: %w", err)
-	}
-	raw, err := api.Post().AbsPath("/apis", fleetv1alpha1.GroupName, fleetv1alpha1.GroupVersion.Version, fleetv1alpha1.ResourcePluralExplanation).
-		SetHeader("Content-Type", "application/json").Body(body).Do(ctx).Raw()
-	switch {
-	case apierrors.IsForbidden(err):
-		return nil, fmt.Errorf("%w\nlet an administrator bind you a role with that right, such as view in the namespace", err)
-	case err != nil:
-		return nil, fmt.Errorf("the control plane does not explain it: %w", err)
-	}
-	answer := &fleetv1alpha1.Explanation{}
-	if err := json.Unmarshal(raw, answer); err != nil {
-		return nil, fmt.Errorf("reading the answer: %w", err)
-	}
-	return answer, nil
 }
 
 // absent is the error about an object that does not exist.

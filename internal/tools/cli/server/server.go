@@ -113,6 +113,7 @@ It listens on 127.0.0.1, for clients on this machine, unless --bind-address is g
 	f.DurationVar(&o.Deschedule.Interval, "descheduling-interval", 0, "how often the pods of members are checked for replicas that cannot run, of policies with the annotation flagship.io/deschedule (default 1m)")
 	f.DurationVar(&o.Deschedule.Threshold, "unschedulable-threshold", 0, "how long a pod is unschedulable before its replica moves (default 5m)")
 	f.DurationVar(&o.ServiceGrace, "service-grace", 0, "how long the endpoints of a member that is not ready keep counting in others (default 5m)")
+	f.IntVar(&o.HistoryLimit, "history-limit", controlplane.DefaultHistoryLimit, "revisions that are kept of a template without a field revisionHistoryLimit, for 'flagship history' and 'flagship undo'; a negative number records nothing")
 	f.BoolVar(&o.NoMemberEvents, "no-member-events", false, "do not show the warnings of members about what is propagated as events of the templates")
 	f.Float64Var(&o.Brake.Share, "brake-share", brake.DefaultShare, "share of a member's objects, or of all members' together, above which removals and shrinkages wait for 'flagship release-brake'; 1 for never")
 	f.DurationVar(&o.Brake.Window, "brake-window", brake.DefaultWindow, "time over which removals and shrinkages are added up")

@@ -1,9 +1,10 @@
-package explanations
+package questions
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,16 +14,12 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
 
-	fleetv1alpha1 "github.com/flagship-k8s/flagship/api/fleet/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/knowledge/explain"
 )
 
-// Answer answers a question of an author, who may get what may returns. It is a function since what it reads is built after the server.
-type Answer func(ctx context.Context, spec fleetv1alpha1.ExplanationSpec, author user.Info, may func(explain.Right) bool) (fleetv1alpha1.ExplanationStatus, error)
-
 // storage stores nothing.
 type storage struct {
-	answer     Answer
+	kind
 	authorizer authorizer.Authorizer
 }
 
@@ -33,7 +30,7 @@ var (
 )
 
 // New returns an empty object.
-func (*storage) New() runtime.Object { return &fleetv1alpha1.Explanation{} }
+func (s *storage) New() runtime.Object { return s.empty() }
 
 // Destroy has nothing to close.
 func (*storage) Destroy() {}
@@ -42,30 +39,26 @@ func (*storage) Destroy() {}
 func (*storage) NamespaceScoped() bool { return false }
 
 // GetSingularName is the name of one object.
-func (*storage) GetSingularName() string { return "explanation" }
+func (s *storage) GetSingularName() string { return s.singular }
 
 // Create answers a question.
 func (s *storage) Create(ctx context.Context, obj runtime.Object, validate rest.ValidateObjectFunc, _ *metav1.CreateOptions) (runtime.Object, error) {
-	question, ok := obj.(*fleetv1alpha1.Explanation)
-	if !ok {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("%T is no Explanation", obj))
+	if reflect.TypeOf(obj) != reflect.TypeOf(s.empty()) {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("%T is no question of the kind %s", obj, s.kind.kind))
 	}
 	caller, ok := request.UserFrom(ctx)
 	if !ok {
 		return nil, apierrors.NewInternalError(errors.New("no user found for the request"))
 	}
 	if s.answer == nil {
-		return nil, apierrors.NewServiceUnavailable("this server answers no Explanations")
+		return nil, apierrors.NewServiceUnavailable("this server answers no questions of the kind " + s.kind.kind)
 	}
 	if validate != nil {
 		if err := validate(ctx, obj.DeepCopyObject()); err != nil {
 			return nil, err
 		}
 	}
-	answered := question.DeepCopy()
-	answered.ManagedFields = nil // they are of stored objects
-	var err error
-	answered.Status, err = s.answer(ctx, question.Spec, caller, s.rights(ctx, caller))
+	answered, err := s.answer(ctx, obj, caller, s.rights(ctx, caller))
 	if status, ok := errors.AsType[*apierrors.StatusError](err); ok {
 		return nil, status
 	}
@@ -77,7 +70,7 @@ func (s *storage) Create(ctx context.Context, obj runtime.Object, validate rest.
 
 // rights returns what a user may get, each right decided once. Who may get every object of a resource may get each, so that an answer
 // about many clusters costs few decisions.
-func (s *storage) rights(ctx context.Context, caller user.Info) func(explain.Right) bool {
+func (s *storage) rights(ctx context.Context, caller user.Info) May {
 	known := map[explain.Right]bool{}
 	var may func(explain.Right) bool
 	may = func(r explain.Right) bool {

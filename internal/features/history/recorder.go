@@ -1,0 +1,269 @@
+package history
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"strconv"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	fleetv1alpha1 "github.com/flagship-k8s/flagship/api/fleet/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
+	"github.com/flagship-k8s/flagship/internal/knowledge/backoff"
+	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
+	"github.com/flagship-k8s/flagship/internal/knowledge/history"
+)
+
+const (
+	// delay is the time after the first change of a template in which further changes are part of the same revision. The storage has the
+	// state before the change for five minutes.
+	delay = 3 * time.Second
+	// settling is how often a state is read again while the scheduler has not seen it, and patience how long.
+	settling, patience = time.Second, 30 * time.Second
+	// maxPending bounds how many templates wait for their revision.
+	maxPending = 20_000
+)
+
+// Templates is the store of templates as this package uses it; *hubstore.Store is one.
+type Templates interface {
+	Kinds() []hubstore.Kind
+	Canonical(schema.GroupVersionKind) (schema.GroupVersionKind, bool)
+	Meta(hubstore.Ref) (*metav1.PartialObjectMetadata, bool)
+	Get(context.Context, hubstore.Ref) (*unstructured.Unstructured, error)
+	GetAt(ctx context.Context, ref hubstore.Ref, resourceVersion string) (*unstructured.Unstructured, error)
+	Follow(hubstore.Follower)
+}
+
+// Deps is what a Keeper needs. All are required.
+type Deps struct {
+	// Client reads from the cache, Live from the API server.
+	Client, Live client.Reader
+	Kube         kubernetes.Interface
+	Templates    Templates
+	// Authors remembers who requested which change.
+	Authors *history.Authors
+	// MayStore returns an error if a namespace is at the limit of what is stored for it. It is a function since limits are a feature.
+	MayStore func(namespace string) error
+	Clock    clock.Clock
+	// Limit is how many revisions are kept of a template without a field revisionHistoryLimit. 0 records nothing.
+	Limit int
+}
+
+// Keeper records revisions and answers questions about them.
+type Keeper struct {
+	Deps
+	key keyring
+
+	mu      sync.Mutex
+	pending map[hubstore.Ref]*pending
+	// overrides is the storage revision of the last change of an override policy.
+	overrides uint64
+	// queue is nil unless this process runs the loops.
+	queue workqueue.TypedRateLimitingInterface[hubstore.Ref]
+}
+
+// pending is a template that changed since it was recorded.
+type pending struct {
+	// asOf is the storage revision before the first change.
+	asOf  uint64
+	since time.Time
+	// authors are the users who changed a part last.
+	authors map[fleetv1alpha1.RevisionPart]string
+}
+
+// New makes a Keeper. It answers at once, and records once Setup has added its loop.
+func New(deps Deps) *Keeper {
+	return &Keeper{Deps: deps, key: keyring{kube: deps.Kube}, pending: map[hubstore.Ref]*pending{}}
+}
+
+// Setup adds the loop that records.
+func (k *Keeper) Setup(ctx context.Context, mgr ctrl.Manager) error {
+	if k.Limit <= 0 {
+		return nil
+	}
+	loop, err := controller.NewTyped("history", mgr, controller.TypedOptions[hubstore.Ref]{
+		Reconciler: controlloop.Track[hubstore.Ref](mgr, k), RateLimiter: backoff.Limiter[hubstore.Ref](), MaxConcurrentReconciles: 1,
+		SkipNameValidation: new(true), // several control planes may run in one process
+	})
+	if err != nil {
+		return fmt.Errorf("adding the loop that records revisions: %w", err)
+	}
+	begin := func(_ context.Context, queue workqueue.TypedRateLimitingInterface[hubstore.Ref]) error {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		k.queue = queue
+		return nil
+	}
+	if err := errors.Join(loop.Watch(source.TypedFunc[hubstore.Ref](begin)), k.follow(ctx, mgr.GetCache())); err != nil {
+		return fmt.Errorf("watching what revisions are made of: %w", err)
+	}
+	return nil
+}
+
+// changed notes a change of a part of a template, by which the storage came to a revision.
+func (k *Keeper) changed(ref hubstore.Ref, resourceVersion string, part fleetv1alpha1.RevisionPart, user string) {
+	version, err := strconv.ParseUint(resourceVersion, 10, 64)
+	if err != nil || version == 0 {
+		return // every revision of etcd is a number
+	}
+	ref = ref.Canonical(k.Templates)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.queue == nil {
+		return
+	}
+	p := k.pending[ref]
+	if p == nil {
+		if len(k.pending) >= maxPending {
+			return
+		}
+		p = &pending{asOf: version - 1, since: k.Clock.Now(), authors: map[fleetv1alpha1.RevisionPart]string{}}
+		k.pending[ref] = p
+		k.queue.AddAfter(ref, delay)
+	}
+	p.asOf = min(p.asOf, version-1)
+	p.authors[part] = user
+}
+
+// take returns what waits for a template, once.
+func (k *Keeper) take(ref hubstore.Ref) *pending {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	p := k.pending[ref]
+	delete(k.pending, ref)
+	return p
+}
+
+// putBack has a template wait again.
+func (k *Keeper) putBack(ref hubstore.Ref, p *pending) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if later := k.pending[ref]; later != nil {
+		maps.Copy(p.authors, later.authors)
+	}
+	k.pending[ref] = p
+}
+
+// Reconcile records the state of a template that changed.
+func (k *Keeper) Reconcile(ctx context.Context, ref hubstore.Ref) (reconcile.Result, error) {
+	p := k.take(ref)
+	if p == nil {
+		return reconcile.Result{}, nil
+	}
+	settled, err := k.record(ctx, ref, p)
+	switch {
+	case apierrors.IsNotFound(err):
+		return reconcile.Result{}, nil // a deletion ends the history
+	case err != nil:
+		if k.Clock.Since(p.since) < patience {
+			k.putBack(ref, p)
+		}
+		return reconcile.Result{}, fmt.Errorf("recording a revision of %s: %w", ref, err)
+	case !settled:
+		k.putBack(ref, p)
+		return reconcile.Result{RequeueAfter: settling}, nil
+	}
+	return reconcile.Result{}, nil
+}
+
+// record writes the revisions that are missing. It returns false if the scheduler has not seen the change yet.
+func (k *Keeper) record(ctx context.Context, ref hubstore.Ref, p *pending) (settled bool, err error) {
+	now, err := k.present(ctx, ref)
+	if err != nil || now.binding == nil {
+		return true, err
+	}
+	if waits := now.binding.BindingStatus().SchedulerObservedGeneration != now.binding.GetGeneration(); waits && k.Clock.Since(p.since) < patience {
+		return false, nil
+	}
+	limit := history.LimitOf(now.template.Object, k.Limit)
+	if limit == 0 {
+		return true, nil
+	}
+	if ref.Namespace != "" {
+		if err := k.MayStore(ref.Namespace); err != nil {
+			log.FromContext(ctx).V(1).Info("A revision is not recorded", "template", ref, "reason", err.Error())
+			return true, nil
+		}
+	}
+	stored, err := k.stored(ctx, now.template)
+	if err != nil {
+		return true, err
+	}
+	var last *history.Record
+	if len(stored.records) > 0 {
+		last = &stored.records[len(stored.records)-1].Record
+	} else if last, err = k.first(ctx, ref, now, p.asOf); err != nil {
+		return true, err
+	}
+	next := &history.Record{Revision: 1, Time: p.since, State: now.state, Part: fleetv1alpha1.RevisionTemplate}
+	if last != nil {
+		differences := history.Differences(last.State, next.State)
+		if equality.Semantic.DeepEqual(last.State, next.State) || len(differences) == 0 {
+			return true, nil
+		}
+		next.Revision = last.Revision + 1
+		next.Part, next.Author = author(differences, p, now.template)
+		if len(stored.records) == 0 {
+			if err := k.write(ctx, now.template, last, stored, limit); err != nil {
+				return true, err
+			}
+		}
+	} else if len(next.State.Clusters) == 0 {
+		return true, nil // a history begins when the object is in a cluster
+	} else {
+		next.Part, next.Author = author(nil, p, now.template)
+	}
+	return true, k.write(ctx, now.template, next, stored, limit)
+}
+
+// author is who made the first of the parts that differ: a change of the targets follows from one of the others.
+func author(differences []history.Difference, p *pending, template *unstructured.Unstructured) (fleetv1alpha1.RevisionPart, history.Author) {
+	part := fleetv1alpha1.RevisionTemplate
+	if len(differences) > 0 {
+		part = differences[0].Part
+	}
+	by := history.Author{User: p.authors[part]}
+	if by.User == "" && part == fleetv1alpha1.RevisionTemplate {
+		by.Manager, _ = history.ManagerOf(template, ourManager)
+	}
+	return part, by
+}
+
+// ourManager is the field manager of the control plane on templates.
+const ourManager = "flagship"
+
+// first is the state before the first change, as revision 1; nil if the object was in no cluster then, or the storage does not have it any
+// more.
+func (k *Keeper) first(ctx context.Context, ref hubstore.Ref, now *facts, asOf uint64) (*history.Record, error) {
+	before, err := k.past(ctx, ref, asOf)
+	switch {
+	case apierrors.IsNotFound(err), apierrors.IsResourceExpired(err), apierrors.IsGone(err):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	if before.binding == nil || before.template.GetUID() != now.template.GetUID() || len(before.state.Clusters) == 0 {
+		return nil, nil
+	}
+	record := &history.Record{Revision: 1, State: before.state, Part: fleetv1alpha1.RevisionTemplate}
+	record.Author.Manager, record.Time = history.ManagerOf(before.template, ourManager)
+	record.Author.User = k.Authors.Of(history.Change{UID: before.template.GetUID()})
+	return record, nil
+}

@@ -1,0 +1,68 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/discovery/cached/memory"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/restmapper"
+
+	fleetv1alpha1 "github.com/flagship-k8s/flagship/api/fleet/v1alpha1"
+)
+
+// Resolve finds the resource that a user means, with its short names, as kubectl does.
+func Resolve(cfg *rest.Config, kind string) (schema.GroupVersionResource, error) {
+	client, err := discovery.NewDiscoveryClientForConfig(cfg)
+	if err != nil {
+		return schema.GroupVersionResource{}, fmt.Errorf("making the discovery client: %w", err)
+	}
+	cached := memory.NewMemCacheClient(client)
+	mapper := restmapper.NewShortcutExpander(restmapper.NewDeferredDiscoveryRESTMapper(cached), cached, nil)
+	versioned, unversioned := schema.ParseResourceArg(kind)
+	if versioned != nil {
+		if found, err := mapper.ResourceFor(*versioned); err == nil {
+			return found, nil
+		}
+	}
+	found, err := mapper.ResourceFor(unversioned.WithVersion(""))
+	if meta.IsNoMatchError(err) {
+		return found, fmt.Errorf("the control plane serves no %s\nlist what it serves: kubectl api-resources", kind)
+	}
+	if err != nil {
+		return found, fmt.Errorf("finding %s among the served resources: %w", kind, err)
+	}
+	return found, nil
+}
+
+// Ask creates a question of a resource of fleet.flagship.io, and decodes the answer into it.
+func Ask(ctx context.Context, cfg *rest.Config, resource string, question any) error {
+	plain := dynamic.ConfigFor(cfg)
+	plain.GroupVersion = &fleetv1alpha1.GroupVersion
+	api, err := rest.UnversionedRESTClientFor(plain)
+	if err != nil {
+		return fmt.Errorf("making a client: %w", err)
+	}
+	body, err := json.Marshal(question)
+	if err != nil {
+		return fmt.Errorf("encoding the question: %w", err)
+	}
+	raw, err := api.Post().AbsPath("/apis", fleetv1alpha1.GroupName, fleetv1alpha1.GroupVersion.Version, resource).
+		SetHeader("Content-Type", "application/json").Body(body).Do(ctx).Raw()
+	switch {
+	case apierrors.IsForbidden(err):
+		return fmt.Errorf("%w\nlet an administrator bind you a role with that right, such as view in the namespace, and flagship-explain", err)
+	case err != nil:
+		return fmt.Errorf("the control plane does not answer: %w", err)
+	}
+	if err := json.Unmarshal(raw, question); err != nil {
+		return fmt.Errorf("reading the answer: %w", err)
+	}
+	return nil
+}

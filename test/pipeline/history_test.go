@@ -1,0 +1,354 @@
+package pipeline_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	fleetv1alpha1 "github.com/flagship-k8s/flagship/api/fleet/v1alpha1"
+	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/tools/fleettest"
+)
+
+// history reads the history of a Deployment.
+func history(t *testing.T, as *fleettest.Cluster, ns, name string, contents ...int64) *fleetv1alpha1.History {
+	t.Helper()
+	h := &fleetv1alpha1.History{Spec: fleetv1alpha1.HistorySpec{Kind: "Deployment", Namespace: ns, Name: name, Contents: contents}}
+	if err := as.Create(t.Context(), h); err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// changesOf are the changes of a revision, joined.
+func changesOf(r fleetv1alpha1.Revision) string {
+	var texts []string
+	for _, change := range r.Changes {
+		texts = append(texts, change.Text)
+	}
+	return strings.Join(texts, "; ")
+}
+
+// expectRevision waits until a Deployment has a current revision of a number, with changes, and returns its whole history.
+func expectRevision(t *testing.T, fleet *fleettest.Fleet, ns, name string, number int64, changes string) *fleetv1alpha1.History {
+	t.Helper()
+	var h *fleetv1alpha1.History
+	err := wait.PollUntilContextTimeout(t.Context(), 200*time.Millisecond, fleettest.Patience, true, func(context.Context) (bool, error) {
+		h = history(t, fleet.Hub, ns, name)
+		return slices.ContainsFunc(h.Status.Revisions, func(r fleetv1alpha1.Revision) bool {
+			return r.Revision == number && r.Current && strings.Contains(changesOf(r), changes)
+		}), nil
+	})
+	if err != nil {
+		t.Fatalf("no revision %d with %q: %v; the history is %+v", number, changes, err, h.Status.Revisions)
+	}
+	return h
+}
+
+// as returns the path of a kubeconfig for another user.
+func as(t *testing.T, c *fleettest.Cluster, user string) string {
+	t.Helper()
+	config, err := clientcmd.LoadFromFile(c.Kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, auth := range config.AuthInfos {
+		auth.Impersonate = user
+	}
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := clientcmd.WriteToFile(*config, path); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// undo runs the command, which must succeed, and returns what it printed.
+func undo(t *testing.T, fleet *fleettest.Fleet, args ...string) string {
+	t.Helper()
+	r := fleettest.Flagship(t, append([]string{"undo", "--kubeconfig", fleet.Hub.Kubeconfig}, args...)...)
+	if r.Code != 0 {
+		t.Fatalf("undo %v: code %d\n%s%s", args, r.Code, r.Stdout, r.Stderr)
+	}
+	return r.Stdout + r.Stderr
+}
+
+// recorded is a Deployment in the members that a label selects, with its policy and an override policy.
+type recorded struct {
+	label    string
+	web      *appsv1.Deployment
+	policy   *policyv1alpha1.PropagationPolicy
+	override *policyv1alpha1.OverridePolicy
+}
+
+func label(t *testing.T, fleet *fleettest.Fleet, cluster, label, value string) {
+	t.Helper()
+	fleettest.Update(t, fleet.Hub, &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: cluster}}, func(c *clusterv1alpha1.Cluster) {
+		if c.Labels == nil {
+			c.Labels = map[string]string{}
+		}
+		c.Labels[label] = value
+	})
+}
+
+func image(t *testing.T, c *fleettest.Cluster, web *appsv1.Deployment, image string) {
+	t.Helper()
+	fleettest.Update(t, c, web.DeepCopy(), func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Image = image })
+}
+
+func hasImage(image string) func(*appsv1.Deployment) error {
+	return func(d *appsv1.Deployment) error {
+		if got := d.Spec.Template.Spec.Containers[0].Image; got != image {
+			return fmt.Errorf("the image is %s, want %s", got, image)
+		}
+		return nil
+	}
+}
+
+// annotated is the condition of a Deployment with a value of the annotation that the override sets.
+func annotated(value string) func(*appsv1.Deployment) error {
+	return func(d *appsv1.Deployment) error {
+		if got := d.Annotations["team"]; got != value {
+			return fmt.Errorf("the annotation is %q, want %q", got, value)
+		}
+		return nil
+	}
+}
+
+func team(value string) []policyv1alpha1.RuleWithCluster {
+	return []policyv1alpha1.RuleWithCluster{{Overriders: policyv1alpha1.Overriders{AnnotationsOverrider: []policyv1alpha1.LabelAnnotationOverrider{
+		{Operator: policyv1alpha1.OverriderOpAdd, Value: map[string]string{"team": value}},
+	}}}}
+}
+
+// record makes a history of four revisions: an image, clusters, an override policy.
+func record(t *testing.T, fleet *fleettest.Fleet, ns string) recorded {
+	t.Helper()
+	r := recorded{label: "history-" + ns, web: fleettest.Deployment(ns, "web", 1)}
+	label(t, fleet, "member1", r.label, "yes")
+	r.policy = fleettest.Policy(ns, "web", policyv1alpha1.Placement{ClusterAffinity: &policyv1alpha1.ClusterAffinity{
+		LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{r.label: "yes"}},
+	}}, r.web)
+	r.web.Spec.Template.Spec.Containers[0].Image = "web:1.2"
+	fleettest.Create(t, fleet.Hub, r.web, r.policy)
+	fleettest.ExpectEventually(t, fleet.Member("member1"), r.web.DeepCopy(), hasImage("web:1.2"))
+	if h := history(t, fleet.Hub, ns, "web"); len(h.Status.Revisions) != 1 || h.Status.Revisions[0].Revision != 0 || !h.Status.Revisions[0].Current {
+		t.Errorf("what never changed has the history %+v", h.Status)
+	}
+
+	image(t, fleet.Hub, r.web, "web:1.3")
+	expectRevision(t, fleet, ns, "web", 2, "image web:1.2 → web:1.3")
+	label(t, fleet, "member2", r.label, "yes")
+	expectRevision(t, fleet, ns, "web", 3, "clusters +member2")
+	r.override = &policyv1alpha1.OverridePolicy{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "team"}}
+	r.override.Spec.ResourceSelectors = []policyv1alpha1.ResourceSelector{{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"}}
+	r.override.Spec.OverrideRules = team("front")
+	fleettest.Create(t, fleet.Hub, r.override)
+	expectRevision(t, fleet, ns, "web", 4, "override +team")
+	return r
+}
+
+// TestHistory: each change of what a template means is a revision, with its author, and a restart loses none.
+func TestHistory(t *testing.T) {
+	fleet := shared.Start(t)
+	ns := fleet.Namespace(t)
+	r := record(t, fleet, ns)
+	fleet.Hub.ClusterRights(t, "alice", rbacv1.PolicyRule{APIGroups: []string{"policy.karmada.io"}, Resources: []string{"propagationpolicies"}, Verbs: []string{"*"}})
+	alice := fleet.Hub.As(t, rest.ImpersonationConfig{UserName: "alice"})
+	alice.AwaitRight(t, authorizationv1.ResourceAttributes{Namespace: ns, Verb: "update", Group: "policy.karmada.io", Resource: "propagationpolicies"})
+	fleettest.Update(t, alice, r.policy.DeepCopy(), func(p *policyv1alpha1.PropagationPolicy) {
+		p.Spec.Placement = fleettest.To("member2")
+	})
+	h := expectRevision(t, fleet, ns, "web", 5, "clusters -member1")
+	if last := h.Status.Revisions[4]; last.User != "alice" || !strings.Contains(changesOf(last), "policy web: ") {
+		t.Errorf("the last revision is %+v, want the change of a policy by alice", last)
+	}
+	if first := h.Status.Revisions[0]; first.Revision != 1 || first.User == "" && first.Manager == "" {
+		t.Errorf("the first revision is %+v, want one with an author", first)
+	}
+
+	fleet.Restart(t)
+	after := history(t, fleet.Hub, ns, "web")
+	if got, want := fmt.Sprint(after.Status.Revisions), fmt.Sprint(h.Status.Revisions); got != want {
+		t.Errorf("after a restart the history is\n%s\nbefore it was\n%s", got, want)
+	}
+	image(t, fleet.Hub, r.web, "web:1.4")
+	expectRevision(t, fleet, ns, "web", 6, "image web:1.3 → web:1.4")
+
+	out := fleettest.Flagship(t, "history", "deploy/web", "-n", ns, "--kubeconfig", fleet.Hub.Kubeconfig)
+	for _, text := range []string{"REVISION", "6*", "alice", "image web:1.2 → web:1.3"} {
+		if out.Code != 0 || !strings.Contains(out.Stdout, text) {
+			t.Errorf("flagship history lacks %q: code %d\n%s%s", text, out.Code, out.Stdout, out.Stderr)
+		}
+	}
+	out = fleettest.Flagship(t, "history", "deploy/web", "-n", ns, "--diff", "1,6", "--kubeconfig", fleet.Hub.Kubeconfig)
+	for _, text := range []string{"spec.template.spec.containers[nginx].image", `"web:1.2"`, `"web:1.4"`, "overridepolicy/team", "clusters"} {
+		if out.Code != 0 || !strings.Contains(out.Stdout, text) {
+			t.Errorf("flagship history --diff lacks %q: code %d\n%s%s", text, out.Code, out.Stdout, out.Stderr)
+		}
+	}
+	revisionsAreSealed(t, fleet, ns)
+}
+
+// revisionsAreSealed: who may read ControllerRevisions reads nothing of the content, and they are no templates.
+func revisionsAreSealed(t *testing.T, fleet *fleettest.Fleet, ns string) {
+	t.Helper()
+	var revisions appsv1.ControllerRevisionList
+	if err := fleet.Hub.List(t.Context(), &revisions, client.InNamespace(ns)); err != nil {
+		t.Fatal(err)
+	}
+	if len(revisions.Items) != 6 {
+		t.Errorf("there are %d ControllerRevisions, want 6", len(revisions.Items))
+	}
+	for i := range revisions.Items {
+		if bytes.Contains(revisions.Items[i].Data.Raw, []byte("web")) {
+			t.Errorf("%s is readable: %s", revisions.Items[i].Name, revisions.Items[i].Data.Raw)
+		}
+	}
+	own := &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "own"}, Data: runtime.RawExtension{Raw: []byte(`{"a":"b"}`)}}
+	everything := fleettest.Policy(ns, "revisions", fleettest.To("member1"))
+	everything.Spec.ResourceSelectors = []policyv1alpha1.ResourceSelector{{APIVersion: "apps/v1", Kind: "ControllerRevision"}}
+	fleettest.Create(t, fleet.Hub, own, everything)
+	fleettest.ExpectEventually(t, fleet.Member("member1"), own.DeepCopy(), fleettest.Exists)
+	var inMember appsv1.ControllerRevisionList
+	if err := fleet.Member("member1").List(t.Context(), &inMember, client.InNamespace(ns)); err != nil {
+		t.Fatal(err)
+	}
+	for i := range inMember.Items {
+		if strings.HasPrefix(inMember.Items[i].Name, workv1alpha1.HistoryPrefix) {
+			t.Errorf("%s was propagated", inMember.Items[i].Name)
+		}
+	}
+}
+
+// TestUndo brings back a template, a policy and an override policy.
+func TestUndo(t *testing.T) {
+	fleet := shared.Start(t)
+	ns := fleet.Namespace(t)
+	r := record(t, fleet, ns)
+	member1, member2 := fleet.Member("member1"), fleet.Member("member2")
+
+	if out := undo(t, fleet, "deploy/web", "-n", ns, "--to", "1", "--dry-run"); !strings.Contains(out, `"web:1.3" → "web:1.2"`) || !strings.Contains(out, "(dry run)") {
+		t.Errorf("a dry run printed\n%s", out)
+	}
+	fleettest.ExpectEventually(t, fleet.Hub, r.web.DeepCopy(), hasImage("web:1.3"))
+	undo(t, fleet, "deploy/web", "-n", ns, "--to", "1", "--what", "template")
+	fleettest.ExpectEventually(t, member1, r.web.DeepCopy(), hasImage("web:1.2"))
+	fleettest.ExpectEventually(t, member2, r.web.DeepCopy(), hasImage("web:1.2"))
+	expectRevision(t, fleet, ns, "web", 5, "image web:1.3 → web:1.2")
+
+	fleettest.Update(t, fleet.Hub, r.override.DeepCopy(), func(o *policyv1alpha1.OverridePolicy) { o.Spec.OverrideRules = team("back") })
+	expectRevision(t, fleet, ns, "web", 6, "override team: ")
+	fleettest.ExpectEventually(t, member1, r.web.DeepCopy(), annotated("back"))
+	undo(t, fleet, "deploy/web", "-n", ns) // to the one before
+	fleettest.ExpectEventually(t, member1, r.web.DeepCopy(), annotated("front"))
+	h := expectRevision(t, fleet, ns, "web", 7, "override team: ")
+	if slices.ContainsFunc(h.Status.Revisions, func(r fleetv1alpha1.Revision) bool { return r.Revision == 5 }) {
+		t.Errorf("revision 5 is equal to 7, and was kept: %+v", h.Status.Revisions)
+	}
+
+	fleettest.Update(t, fleet.Hub, r.policy.DeepCopy(), func(p *policyv1alpha1.PropagationPolicy) { p.Spec.Placement = fleettest.To("member2") })
+	expectRevision(t, fleet, ns, "web", 8, "clusters -member1")
+	fleettest.ExpectGone(t, member1, r.web.DeepCopy())
+	undo(t, fleet, "deploy/web", "-n", ns, "--what", "policy")
+	fleettest.ExpectEventually(t, member1, r.web.DeepCopy(), hasImage("web:1.2"))
+	expectRevision(t, fleet, ns, "web", 9, "clusters +member1")
+
+	label(t, fleet, "member2", r.label, "no") // neither template nor policy
+	expectRevision(t, fleet, ns, "web", 10, "clusters -member2")
+	if out := undo(t, fleet, "deploy/web", "-n", ns, "--to", "9"); !strings.Contains(out, "nothing to change") || !strings.Contains(out, "since the clusters changed") {
+		t.Errorf("undo of a change of a cluster printed\n%s", out)
+	}
+	if out := fleettest.Flagship(t, "undo", "deploy/web", "-n", ns, "--to", "99", "--kubeconfig", fleet.Hub.Kubeconfig); out.Code == 0 || !strings.Contains(out.Stderr, "recorded are: ") {
+		t.Errorf("undo to a revision that does not exist: code %d\n%s", out.Code, out.Stderr)
+	}
+}
+
+// TestHistoryOfATenant: a user gets of a history what he may get of its objects, writes none, and undoes with his own rights.
+func TestHistoryOfATenant(t *testing.T) {
+	fleet := shared.Start(t)
+	ns := fleet.Namespace(t)
+	web := fleettest.Deployment(ns, "web", 1)
+	policy := fleettest.ClusterPolicy("hidden-"+ns, fleettest.To("member1"), web)
+	fleettest.Create(t, fleet.Hub, web, policy)
+	fleettest.ExpectEventually(t, fleet.Member("member1"), web.DeepCopy(), hasImage("nginx"))
+	image(t, fleet.Hub, web, "web:2")
+	expectRevision(t, fleet, ns, "web", 2, "image nginx → web:2")
+	fleettest.Update(t, fleet.Hub, policy.DeepCopy(), func(p *policyv1alpha1.ClusterPropagationPolicy) { p.Spec.Placement = fleettest.To("member2") })
+	expectRevision(t, fleet, ns, "web", 3, "clusters -member1 +member2")
+
+	tenant := fleet.Hub.Tenant(t, ns, "controllerrevisions", "deployments")
+	user := "tenant-" + ns
+	question := &fleetv1alpha1.History{Spec: fleetv1alpha1.HistorySpec{Kind: "Deployment", Namespace: ns, Name: "web"}}
+	if err := tenant.Create(t.Context(), question); !apierrors.IsForbidden(err) {
+		t.Errorf("without the right to create Histories: %v", err)
+	}
+	fleet.Hub.ClusterRights(t, user, rbacv1.PolicyRule{APIGroups: []string{fleetv1alpha1.GroupName}, Resources: []string{"histories"}, Verbs: []string{"create"}})
+	tenant.AwaitRight(t, authorizationv1.ResourceAttributes{Verb: "create", Group: fleetv1alpha1.GroupName, Resource: "histories"})
+	forge(t, tenant, fleet, ns, web)
+	h := history(t, tenant, ns, "web", 1, 2, 3)
+	if text := fmt.Sprintf("%+v", h.Status); strings.Contains(text, "hidden-") || strings.Contains(text, "member") {
+		t.Errorf("a tenant sees policies or clusters: %s", text)
+	}
+	if len(h.Status.Revisions) != 3 || changesOf(h.Status.Revisions[1]) != "image nginx → web:2" || !h.Status.Revisions[2].Changes[0].Hidden || h.Status.Revisions[2].User != "" {
+		t.Errorf("a tenant sees %+v", h.Status.Revisions)
+	}
+	if h.Status.Unreadable != 1 {
+		t.Errorf("%d revisions are not readable, want the one that the tenant wrote", h.Status.Unreadable)
+	}
+	secret := &fleetv1alpha1.History{Spec: fleetv1alpha1.HistorySpec{Kind: "Secret", Namespace: ns, Name: "any"}}
+	if err := tenant.Create(t.Context(), secret); !apierrors.IsForbidden(err) {
+		t.Errorf("about a Secret: %v, want Forbidden whether it exists or not", err)
+	}
+
+	kubeconfig := as(t, fleet.Hub, user)
+	if r := fleettest.Flagship(t, "undo", "deploy/web", "-n", ns, "--to", "1", "--kubeconfig", kubeconfig); r.Code == 0 || !strings.Contains(r.Stderr, "may not get") {
+		t.Errorf("undo with a policy of others: code %d\n%s%s", r.Code, r.Stdout, r.Stderr)
+	}
+	if r := fleettest.Flagship(t, "undo", "deploy/web", "-n", ns, "--to", "1", "--what", "template", "--kubeconfig", kubeconfig); r.Code != 0 {
+		t.Errorf("undo of a template of his own: code %d\n%s%s", r.Code, r.Stdout, r.Stderr)
+	}
+	h = expectRevision(t, fleet, ns, "web", 4, "image web:2 → nginx")
+	if last := h.Status.Revisions[len(h.Status.Revisions)-1]; last.User != user {
+		t.Errorf("the author of an undo is %q, want %s", last.User, user)
+	}
+
+	reader := "reader-" + ns
+	fleet.Hub.ClusterRights(t, reader,
+		rbacv1.PolicyRule{APIGroups: []string{fleetv1alpha1.GroupName}, Resources: []string{"histories"}, Verbs: []string{"create"}},
+		rbacv1.PolicyRule{APIGroups: []string{"apps"}, Resources: []string{"deployments"}, Verbs: []string{"get"}})
+	fleet.Hub.As(t, rest.ImpersonationConfig{UserName: reader}).AwaitRight(t, authorizationv1.ResourceAttributes{Namespace: ns, Verb: "get", Group: "apps", Resource: "deployments"})
+	if r := fleettest.Flagship(t, "undo", "deploy/web", "-n", ns, "--to", "2", "--what", "template", "--kubeconfig", as(t, fleet.Hub, reader)); r.Code == 0 || !strings.Contains(r.Stderr, "cannot update resource") {
+		t.Errorf("undo without the right to update: code %d\n%s%s", r.Code, r.Stdout, r.Stderr)
+	}
+}
+
+// forge has a tenant write a ControllerRevision with the label of a revision of a Deployment.
+func forge(t *testing.T, tenant *fleettest.Cluster, fleet *fleettest.Fleet, ns string, web *appsv1.Deployment) {
+	t.Helper()
+	found := &appsv1.Deployment{}
+	if err := fleet.Hub.Get(t.Context(), client.ObjectKeyFromObject(web), found); err != nil {
+		t.Fatal(err)
+	}
+	fleettest.Create(t, tenant, &appsv1.ControllerRevision{
+		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: workv1alpha1.HistoryPrefix + "forged", Labels: map[string]string{workv1alpha1.HistoryLabel: string(found.UID)}},
+		Data:       runtime.RawExtension{Raw: []byte(`{"sealed":"c2VhbGVk"}`)}, Revision: 1 << 62,
+	})
+}
