@@ -19,7 +19,7 @@ const KeyBytes = 32
 
 // Key encrypts what is stored of revisions. ControllerRevisions are read by users who may not read Secrets, cluster-wide policies or the
 // template itself, and may be written by users who must not decide what an administrator restores. With authenticated encryption, neither
-// matters: only the control plane, which knows the rights of who requests, reads the content, and nobody else makes one that is read.
+// matters: the control plane, which checks the rights of each user, is alone in reading the content, and reads only what it wrote itself.
 type Key [KeyBytes]byte
 
 // maxContent bounds what a revision is decompressed to.
