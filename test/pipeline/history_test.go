@@ -184,6 +184,7 @@ func TestHistory(t *testing.T) {
 		t.Errorf("the first revision is %+v, want one with an author", first)
 	}
 
+	fleet.Stop(t)
 	fleet.Restart(t)
 	after := history(t, fleet.Hub, ns, "web")
 	if got, want := fmt.Sprint(after.Status.Revisions), fmt.Sprint(h.Status.Revisions); got != want {

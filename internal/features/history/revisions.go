@@ -7,7 +7,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -59,11 +58,12 @@ func (r *keyring) get(ctx context.Context, create bool) (*history.Key, error) {
 		if _, err := rand.Read(fresh); err != nil {
 			return nil, fmt.Errorf("making the key of revisions: %w", err)
 		}
-		secret, err = secrets.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: keySecret}, Data: map[string][]byte{keyField: fresh}}, metav1.CreateOptions{})
-		if apierrors.IsNotFound(err) {
-			_, err = r.kube.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ownNamespace}}, metav1.CreateOptions{})
-			return nil, cmp.Or(err, errors.New("the namespace "+ownNamespace+" was created just now"))
+		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ownNamespace}}
+		if _, err := r.kube.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+			return nil, fmt.Errorf("creating the namespace %s: %w", ownNamespace, err)
 		}
+		secret = &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: keySecret}, Data: map[string][]byte{keyField: fresh}}
+		secret, err = secrets.Create(ctx, secret, metav1.CreateOptions{})
 		if err != nil {
 			return nil, fmt.Errorf("storing the key of revisions: %w", err)
 		}
