@@ -55,7 +55,8 @@ func byIdentity(objects []map[string]any) map[string]map[string]any {
 }
 
 func merge[V any](a, b map[string]V) map[string]V {
-	all := maps.Clone(a)
+	all := make(map[string]V, len(a)+len(b))
+	maps.Copy(all, a)
 	maps.Copy(all, b)
 	return all
 }

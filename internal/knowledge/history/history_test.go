@@ -74,6 +74,13 @@ func TestWhatDiffersInShort(t *testing.T) {
 	}
 }
 
+func TestEditsOfWhatIsNew(t *testing.T) {
+	edits := history.Edits(nil, fields{"spec": fields{"a": int64(1)}})
+	if len(edits) != 1 || edits[0].From != "" || edits[0].To != `{"a":1}` {
+		t.Errorf("the edits are %+v", edits)
+	}
+}
+
 func TestValuesOfSecretsAreNotInADifference(t *testing.T) {
 	secret := func(value string) fields {
 		return fields{"apiVersion": "v1", "kind": "Secret", "metadata": fields{"name": "s"}, "data": fields{"password": value}}

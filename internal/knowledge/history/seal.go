@@ -39,7 +39,7 @@ func (k Key) Seal(owner string, value any) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return aead.Seal(nil, nil, compressed.Bytes(), []byte(owner)), nil
+	return aead.Seal(nil, nil, compressed.Bytes(), []byte(owner)), nil //nolint:gosec // The AEAD makes a random nonce and puts it first.
 }
 
 // Open is the inverse of Seal. The error is ErrForeign for what Seal did not make for the owner.

@@ -192,8 +192,15 @@ func (o *historyOptions) difference(s cli.Streams, answer *fleetv1alpha1.History
 		if slices.ContainsFunc(all, func(e edited) bool { return e.Object == key }) {
 			continue
 		}
-		if fields := history.Edits(was.byKey[key], is.byKey[key]); len(fields) > 0 {
-			all = append(all, edited{key, fields})
+		switch {
+		case was.byKey[key] == nil:
+			all = append(all, edited{key, []fleetv1alpha1.FieldEdit{{Path: ".", To: "added"}}})
+		case is.byKey[key] == nil:
+			all = append(all, edited{key, []fleetv1alpha1.FieldEdit{{Path: ".", To: "removed"}}})
+		default:
+			if fields := history.Edits(was.byKey[key], is.byKey[key]); len(fields) > 0 {
+				all = append(all, edited{key, fields})
+			}
 		}
 	}
 	if fields := history.Edits(before.clusters(), after.clusters()); len(fields) > 0 {
