@@ -29,10 +29,10 @@ import (
 )
 
 // history reads the history of a Deployment.
-func history(t *testing.T, as *fleettest.Cluster, ns, name string, contents ...int64) *fleetv1alpha1.History {
+func history(ctx context.Context, t *testing.T, as *fleettest.Cluster, ns, name string, contents ...int64) *fleetv1alpha1.History {
 	t.Helper()
 	h := &fleetv1alpha1.History{Spec: fleetv1alpha1.HistorySpec{Kind: "Deployment", Namespace: ns, Name: name, Contents: contents}}
-	if err := as.Create(t.Context(), h); err != nil {
+	if err := as.Create(ctx, h); err != nil {
 		t.Fatal(err)
 	}
 	return h
@@ -51,8 +51,8 @@ func changesOf(r fleetv1alpha1.Revision) string {
 func expectRevision(t *testing.T, fleet *fleettest.Fleet, ns, name string, number int64, changes string) *fleetv1alpha1.History {
 	t.Helper()
 	var h *fleetv1alpha1.History
-	err := wait.PollUntilContextTimeout(t.Context(), 200*time.Millisecond, fleettest.Patience, true, func(context.Context) (bool, error) {
-		h = history(t, fleet.Hub, ns, name)
+	err := wait.PollUntilContextTimeout(t.Context(), 200*time.Millisecond, fleettest.Patience, true, func(ctx context.Context) (bool, error) {
+		h = history(ctx, t, fleet.Hub, ns, name)
 		return slices.ContainsFunc(h.Status.Revisions, func(r fleetv1alpha1.Revision) bool {
 			return r.Revision == number && r.Current && strings.Contains(changesOf(r), changes)
 		}), nil
@@ -149,7 +149,7 @@ func record(t *testing.T, fleet *fleettest.Fleet, ns string) recorded {
 	r.web.Spec.Template.Spec.Containers[0].Image = "web:1.2"
 	fleettest.Create(t, fleet.Hub, r.web, r.policy)
 	fleettest.ExpectEventually(t, fleet.Member("member1"), r.web.DeepCopy(), hasImage("web:1.2"))
-	if h := history(t, fleet.Hub, ns, "web"); len(h.Status.Revisions) != 1 || h.Status.Revisions[0].Revision != 0 || !h.Status.Revisions[0].Current {
+	if h := history(t.Context(), t, fleet.Hub, ns, "web"); len(h.Status.Revisions) != 1 || h.Status.Revisions[0].Revision != 0 || !h.Status.Revisions[0].Current {
 		t.Errorf("what never changed has the history %+v", h.Status)
 	}
 
@@ -186,7 +186,7 @@ func TestHistory(t *testing.T) {
 
 	fleet.Stop(t)
 	fleet.Restart(t)
-	after := history(t, fleet.Hub, ns, "web")
+	after := history(t.Context(), t, fleet.Hub, ns, "web")
 	if got, want := fmt.Sprint(after.Status.Revisions), fmt.Sprint(h.Status.Revisions); got != want {
 		t.Errorf("after a restart the history is\n%s\nbefore it was\n%s", got, want)
 	}
@@ -304,7 +304,7 @@ func TestHistoryOfATenant(t *testing.T) {
 	fleet.Hub.ClusterRights(t, user, rbacv1.PolicyRule{APIGroups: []string{fleetv1alpha1.GroupName}, Resources: []string{"histories"}, Verbs: []string{"create"}})
 	tenant.AwaitRight(t, authorizationv1.ResourceAttributes{Verb: "create", Group: fleetv1alpha1.GroupName, Resource: "histories"})
 	forge(t, tenant, fleet, ns, web)
-	h := history(t, tenant, ns, "web", 1, 2, 3)
+	h := history(t.Context(), t, tenant, ns, "web", 1, 2, 3)
 	if text := fmt.Sprintf("%+v", h.Status); strings.Contains(text, "hidden-") || strings.Contains(text, "member") {
 		t.Errorf("a tenant sees policies or clusters: %s", text)
 	}
