@@ -12,6 +12,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -352,4 +353,176 @@ func forge(t *testing.T, tenant *fleettest.Cluster, fleet *fleettest.Fleet, ns s
 		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: workv1alpha1.HistoryPrefix + "forged", Labels: map[string]string{workv1alpha1.HistoryLabel: string(found.UID)}},
 		Data:       runtime.RawExtension{Raw: []byte(`{"sealed":"c2VhbGVk"}`)}, Revision: 1 << 62,
 	})
+}
+
+// deletedIn are the names of what was deleted in a namespace, as a user sees it.
+func deletedIn(t *testing.T, as *fleettest.Cluster, ns string) []string {
+	t.Helper()
+	question := &fleetv1alpha1.Undeletion{Spec: fleetv1alpha1.UndeletionSpec{Namespace: ns}}
+	if err := as.Create(t.Context(), question); err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, d := range question.Status.Objects {
+		names = append(names, d.Object.Kind+"/"+d.Object.Name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// expectDeleted waits until exactly these objects of a namespace can be brought back.
+func expectDeleted(t *testing.T, fleet *fleettest.Fleet, ns string, want ...string) {
+	t.Helper()
+	var got []string
+	err := wait.PollUntilContextTimeout(t.Context(), 200*time.Millisecond, fleettest.Patience, true, func(context.Context) (bool, error) {
+		got = deletedIn(t, fleet.Hub, ns)
+		return slices.Equal(got, want), nil
+	})
+	if err != nil {
+		t.Fatalf("what can be brought back is %v, want %v", got, want)
+	}
+}
+
+// command runs flagship against the hub; it must succeed.
+func command(t *testing.T, kubeconfig string, args ...string) string {
+	t.Helper()
+	r := fleettest.Flagship(t, append(args, "--kubeconfig", kubeconfig)...)
+	if r.Code != 0 {
+		t.Fatalf("flagship %v: code %d\n%s%s", args, r.Code, r.Stdout, r.Stderr)
+	}
+	return r.Stdout
+}
+
+// TestUndelete brings back a Deployment with its policy, a Secret, and what was deleted with its namespace, after a restart too.
+func TestUndelete(t *testing.T) {
+	fleet := shared.Start(t)
+	ns := fleet.Namespace(t)
+	member1 := fleet.Member("member1")
+	web, secret := fleettest.Deployment(ns, "web", 1), fleettest.Secret(ns, "token", map[string]string{"password": "s3cr3t-" + ns})
+	policy, alone := fleettest.Policy(ns, "web", fleettest.To("member1"), web, secret), fleettest.ConfigMap(ns, "alone", nil)
+	fleettest.Create(t, fleet.Hub, web, secret, policy, alone)
+	fleettest.ExpectEventually(t, member1, web.DeepCopy(), fleettest.Exists)
+	fleettest.ExpectEventually(t, member1, secret.DeepCopy(), fleettest.Exists)
+
+	fleettest.Delete(t, fleet.Hub, policy, alone)
+	fleettest.Delete(t, fleet.Hub, web)
+	fleettest.Delete(t, fleet.Hub, secret)
+	expectDeleted(t, fleet, ns, "Deployment/web", "Secret/token") // ConfigMap alone was in no cluster
+	fleettest.ExpectGone(t, member1, web.DeepCopy())
+	tombstonesAreClosed(t, fleet, ns)
+
+	fleet.Stop(t)
+	fleet.Restart(t)
+	if out := command(t, fleet.Hub.Kubeconfig, "undelete", "-n", ns); !strings.Contains(out, "Deployment") || !strings.Contains(out, "web") {
+		t.Errorf("the list is\n%s", out)
+	}
+	if out := command(t, fleet.Hub.Kubeconfig, "undelete", "deploy/web", "-n", ns, "--dry-run"); !strings.Contains(out, "deployment/web created (dry run)") {
+		t.Errorf("a dry run printed\n%s", out)
+	}
+	fleettest.ExpectAbsent(t, fleet.Hub, web.DeepCopy())
+	if out := command(t, fleet.Hub.Kubeconfig, "undelete", "deploy/web", "-n", ns); !strings.Contains(out, "propagationpolicy/web created") || !strings.Contains(out, "deployment/web created") {
+		t.Errorf("undelete printed\n%s", out)
+	}
+	fleettest.ExpectEventually(t, member1, web.DeepCopy(), hasImage("nginx"))
+	command(t, fleet.Hub.Kubeconfig, "undelete", "secret/token", "-n", ns)
+	back := fleettest.ExpectEventually(t, member1, secret.DeepCopy(), fleettest.Exists)
+	if string(back.Data["password"]) != "s3cr3t-"+ns {
+		t.Errorf("the Secret came back with %q", back.Data)
+	}
+	if r := fleettest.Flagship(t, "undelete", "deploy/web", "-n", ns, "--kubeconfig", fleet.Hub.Kubeconfig); r.Code == 0 || !strings.Contains(r.Stderr, "exists, and was not changed") {
+		t.Errorf("undelete of what exists: code %d\n%s%s", r.Code, r.Stdout, r.Stderr)
+	}
+	withItsNamespace(t, fleet, ns, web, secret)
+}
+
+// tombstonesAreClosed: what was deleted is read through questions alone, by those who may get the kind.
+func tombstonesAreClosed(t *testing.T, fleet *fleettest.Fleet, ns string) {
+	t.Helper()
+	tenant := fleet.Hub.Tenant(t, ns, "configmaps", "deployments")
+	fleet.Hub.ClusterRights(t, "tenant-"+ns, rbacv1.PolicyRule{APIGroups: []string{fleetv1alpha1.GroupName}, Resources: []string{"undeletions"}, Verbs: []string{"create"}})
+	tenant.AwaitRight(t, authorizationv1.ResourceAttributes{Verb: "create", Group: fleetv1alpha1.GroupName, Resource: "undeletions"})
+	if got := deletedIn(t, tenant, ns); !slices.Equal(got, []string{"Deployment/web"}) {
+		t.Errorf("a tenant without rights on Secrets sees %v", got)
+	}
+	if got := deletedIn(t, tenant, ""); !slices.Equal(got, []string{"Deployment/web"}) {
+		t.Errorf("a tenant sees of all namespaces %v", got)
+	}
+	content := &fleetv1alpha1.Undeletion{Spec: fleetv1alpha1.UndeletionSpec{Namespace: ns, Contents: true}}
+	if err := tenant.Create(t.Context(), content); err != nil {
+		t.Fatal(err)
+	}
+	if c := content.Status.Objects[0].Content; c.Policy != nil || len(c.Clusters) > 0 {
+		t.Errorf("a tenant without rights on policies and bindings sees %+v", c)
+	}
+}
+
+// withItsNamespace deletes a namespace, and brings back what was in it. Who has the namespace of that name next does not see it.
+func withItsNamespace(t *testing.T, fleet *fleettest.Fleet, ns string, web *appsv1.Deployment, secret *corev1.Secret) {
+	t.Helper()
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}
+	fleettest.Delete(t, fleet.Hub, namespace)
+	fleettest.ExpectGone(t, fleet.Hub, namespace.DeepCopy())
+	expectDeleted(t, fleet, ns, "Deployment/web", "Deployment/web", "Secret/token", "Secret/token")
+	if r := fleettest.Flagship(t, "undelete", "-n", ns, "--all", "--kubeconfig", fleet.Hub.Kubeconfig); r.Code == 0 || !strings.Contains(r.Stderr, "kubectl create namespace "+ns) {
+		t.Errorf("undelete without the namespace: code %d\n%s%s", r.Code, r.Stdout, r.Stderr)
+	}
+	fleettest.Create(t, fleet.Hub, namespace.DeepCopy())
+	next := fleet.Hub.Tenant(t, ns, "deployments", "secrets")
+	if got := deletedIn(t, next, ns); len(got) > 0 {
+		t.Errorf("the next tenant of a namespace sees what the last one deleted: %v", got)
+	}
+	command(t, fleet.Hub.Kubeconfig, "undelete", "-n", ns, "--all")
+	fleettest.ExpectEventually(t, fleet.Member("member1"), web.DeepCopy(), hasImage("nginx"))
+	fleettest.ExpectEventually(t, fleet.Member("member1"), secret.DeepCopy(), fleettest.Exists)
+}
+
+// timelineOf is what happened in a namespace lately, as a user sees it.
+func timelineOf(t *testing.T, as *fleettest.Cluster, ns string) []string {
+	t.Helper()
+	question := &fleetv1alpha1.Timeline{Spec: fleetv1alpha1.TimelineSpec{Namespace: ns}}
+	if err := as.Create(t.Context(), question); err != nil {
+		t.Fatal(err)
+	}
+	var lines []string
+	for _, e := range question.Status.Entries {
+		lines = append(lines, fmt.Sprintf("%s %s/%s %s: %s", e.Source, e.Object.Kind, e.Object.Name, e.Reason, e.Message))
+	}
+	return lines
+}
+
+// TestTimeline: changes, moves and deletions are in one list, of which a user sees what he may get.
+func TestTimeline(t *testing.T) {
+	fleet := shared.Start(t)
+	ns := fleet.Namespace(t)
+	record(t, fleet, ns)
+	other := fleettest.ConfigMap(ns, "other", nil)
+	fleettest.Create(t, fleet.Hub, other, fleettest.Policy(ns, "other", fleettest.To("member1"), other))
+	fleettest.ExpectEventually(t, fleet.Member("member1"), other.DeepCopy(), fleettest.Exists)
+	fleettest.Delete(t, fleet.Hub, other)
+	expectDeleted(t, fleet, ns, "ConfigMap/other")
+	lines := timelineOf(t, fleet.Hub, ns)
+	at := -1
+	for _, want := range []string{
+		"Revision Deployment/web 2: image web:1.2 → web:1.3", "Revision Deployment/web 3: clusters +member2", "Revision Deployment/web 4: override +team",
+		"Deletion ConfigMap/other : deleted",
+	} {
+		next := slices.IndexFunc(lines, func(l string) bool { return strings.HasPrefix(l, want) })
+		if next <= at {
+			t.Errorf("%q is at %d, want it after %d:\n%s", want, next, at, strings.Join(lines, "\n"))
+		}
+		at = next
+	}
+	if !slices.ContainsFunc(lines, func(l string) bool { return strings.Contains(l, "ScheduleBindingSucceed") }) {
+		t.Errorf("no event of the scheduler is in\n%s", strings.Join(lines, "\n"))
+	}
+	if out := command(t, fleet.Hub.Kubeconfig, "timeline", "-n", ns, "--since", "10m"); !strings.Contains(out, "revision 2: image web:1.2 → web:1.3") {
+		t.Errorf("flagship timeline printed\n%s", out)
+	}
+
+	tenant := fleet.Hub.Tenant(t, ns, "configmaps")
+	fleet.Hub.ClusterRights(t, "tenant-"+ns, rbacv1.PolicyRule{APIGroups: []string{fleetv1alpha1.GroupName}, Resources: []string{"timelines"}, Verbs: []string{"create"}})
+	tenant.AwaitRight(t, authorizationv1.ResourceAttributes{Verb: "create", Group: fleetv1alpha1.GroupName, Resource: "timelines"})
+	if got := timelineOf(t, tenant, ""); !slices.Equal(got, []string{"Deletion ConfigMap/other : deleted"}) {
+		t.Errorf("a tenant who may get ConfigMaps of one namespace sees\n%s", strings.Join(got, "\n"))
+	}
 }

@@ -20,10 +20,14 @@ const (
 	KindClusterCapacity = "ClusterCapacity"
 	KindExplanation     = "Explanation"
 	KindHistory         = "History"
+	KindTimeline        = "Timeline"
+	KindUndeletion      = "Undeletion"
 
 	ResourcePluralClusterCapacity = "clustercapacities"
 	ResourcePluralExplanation     = "explanations"
 	ResourcePluralHistory         = "histories"
+	ResourcePluralTimeline        = "timelines"
+	ResourcePluralUndeletion      = "undeletions"
 )
 
 // Resource returns the group-qualified form of one of this group's resources.
@@ -37,6 +41,8 @@ func AddToScheme(scheme *runtime.Scheme) error {
 		&ClusterCapacity{}, &ClusterCapacityList{},
 		&Explanation{}, &ExplanationList{},
 		&History{}, &HistoryList{},
+		&Timeline{}, &TimelineList{},
+		&Undeletion{}, &UndeletionList{},
 	)
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil

@@ -18,8 +18,8 @@ import (
 
 	fleetv1alpha1 "github.com/flagship-k8s/flagship/api/fleet/v1alpha1"
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
-	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
+	"github.com/flagship-k8s/flagship/internal/features/history/stored"
 	"github.com/flagship-k8s/flagship/internal/knowledge/explain"
 	"github.com/flagship-k8s/flagship/internal/knowledge/history"
 )
@@ -83,17 +83,13 @@ type viewer struct {
 	clusters bool
 }
 
-func (k *Keeper) viewer(now *facts, may May) viewer {
+func viewerOf(now *facts, may May) viewer {
 	ref := hubstore.RefOf(now.template)
-	resource := workv1alpha2.ResourcePluralResourceBinding
-	if ref.Namespace == "" {
-		resource = workv1alpha2.ResourcePluralClusterResourceBinding
-	}
 	name := bindingKeys(ref)[0].Name
 	if now.binding != nil {
 		name = now.binding.GetName()
 	}
-	return viewer{may: may, clusters: may(explain.Right{Group: workv1alpha2.GroupVersion.Group, Resource: resource, Namespace: ref.Namespace, Name: name})}
+	return viewer{may: may, clusters: may(bindingRight(ref, name))}
 }
 
 // policyResources are the resources of the policies in states.
@@ -147,15 +143,15 @@ func (k *Keeper) answer(ctx context.Context, now *facts, contents []int64, may M
 	status := fleetv1alpha1.HistoryStatus{
 		Object: explain.IdentityOf(now.template), Limit: int32(history.LimitOf(now.template.Object, k.Limit)),
 	}
-	stored, err := k.stored(ctx, now.template)
+	kept, err := k.storage.Revisions(ctx, now.template)
 	if err != nil {
 		return status, err
 	}
-	status.Unreadable = int32(stored.foreign)
-	v := k.viewer(now, may)
-	records := make([]history.Record, 0, len(stored.records)+1)
+	status.Unreadable = int32(kept.Foreign)
+	v := viewerOf(now, may)
+	records := make([]history.Record, 0, len(kept.Records)+1)
 	current := -1
-	for i, r := range stored.records {
+	for i, r := range kept.Records {
 		records = append(records, r.Record)
 		if now.binding != nil && equality.Semantic.DeepEqual(r.State, now.state) {
 			current = i
@@ -164,7 +160,7 @@ func (k *Keeper) answer(ctx context.Context, now *facts, contents []int64, may M
 	if current < 0 && now.binding != nil {
 		current = len(records)
 		live := history.Record{State: now.state, Part: fleetv1alpha1.RevisionTemplate}
-		live.Author.Manager, live.Time = history.ManagerOf(now.template, ourManager)
+		live.Author.Manager, live.Time = history.ManagerOf(now.template, stored.Manager)
 		if len(records) > 0 { // who and when is known once it is recorded
 			live.Author, live.Time = history.Author{}, time.Time{}
 		}

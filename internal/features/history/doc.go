@@ -13,12 +13,16 @@
 // template. Who may read ControllerRevisions need not have the right to get the template, a Secret or a cluster-wide policy, and what
 // a user writes as a ControllerRevision is not read. Revisions of cluster-scoped templates are in flagship-system as well.
 //
+// A template that was propagated and is deleted is kept in the same form for a day, in Secrets of flagship-system, read from the storage as
+// of the revision before its deletion. Its policies are read as of their own deletion, if that was just before.
+//
 // In: metadata of templates, bindings, propagation policies and override policies, each with what it was before; the users who requested
 // these changes, from admission; storage as of an earlier revision.
 //
-// Out: ControllerRevisions named flagship-history-*; the status of Histories.
+// Out: through package stored, ControllerRevisions named flagship-history-* and Secrets named flagship-deleted-*; the status of Histories,
+// Undeletions and Timelines.
 //
-// Owns: the ControllerRevisions with the label flagship.io/history-of, and the Secret flagship-history-key.
+// Owns: the ControllerRevisions with the label flagship.io/history-of, and the Secrets flagship-deleted-* and flagship-history-key.
 //
 // Never: changes a template or a policy: who undoes a change does that, with his own rights. It never answers with what the author of a
 // question may not get.

@@ -21,11 +21,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	fleetv1alpha1 "github.com/flagship-k8s/flagship/api/fleet/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
+	"github.com/flagship-k8s/flagship/internal/features/history/stored"
 	"github.com/flagship-k8s/flagship/internal/knowledge/backoff"
 	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
 	"github.com/flagship-k8s/flagship/internal/knowledge/history"
@@ -61,18 +63,22 @@ type Deps struct {
 	Authors *history.Authors
 	// MayStore returns an error if a namespace is at the limit of what is stored for it. It is a function since limits are a feature.
 	MayStore func(namespace string) error
-	Clock    clock.Clock
+	Clock    clock.WithTicker
 	// Limit is how many revisions are kept of a template without a field revisionHistoryLimit. 0 records nothing.
 	Limit int
+	// Period is how long deleted templates can be brought back. 0 keeps none.
+	Period time.Duration
 }
 
 // Keeper records revisions and answers questions about them.
 type Keeper struct {
 	Deps
-	key keyring
+	storage *stored.Storage
 
 	mu      sync.Mutex
 	pending map[hubstore.Ref]*pending
+	// deletions are not stored yet.
+	deletions []deletion
 	// overrides is the storage revision of the last change of an override policy.
 	overrides uint64
 	// queue is nil unless this process runs the loops.
@@ -90,13 +96,16 @@ type pending struct {
 
 // New makes a Keeper. It answers at once, and records once Setup has added its loop.
 func New(deps Deps) *Keeper {
-	return &Keeper{Deps: deps, key: keyring{kube: deps.Kube}, pending: map[hubstore.Ref]*pending{}}
+	return &Keeper{Deps: deps, storage: stored.New(deps.Kube, deps.Live), pending: map[hubstore.Ref]*pending{}}
 }
 
 // Setup adds the loop that records.
 func (k *Keeper) Setup(ctx context.Context, mgr ctrl.Manager) error {
-	if k.Limit <= 0 {
+	if k.Limit <= 0 && k.Period <= 0 {
 		return nil
+	}
+	if err := mgr.Add(manager.RunnableFunc(k.keepDeletions)); err != nil {
+		return fmt.Errorf("adding the loop that keeps what was deleted: %w", err)
 	}
 	loop, err := controller.NewTyped("history", mgr, controller.TypedOptions[hubstore.Ref]{
 		Reconciler: controlloop.Track[hubstore.Ref](mgr, k), RateLimiter: backoff.Limiter[hubstore.Ref](), MaxConcurrentReconciles: 1,
@@ -193,7 +202,7 @@ func (k *Keeper) record(ctx context.Context, ref hubstore.Ref, p *pending) (sett
 		return false, nil
 	}
 	limit := history.LimitOf(now.template.Object, k.Limit)
-	if limit == 0 {
+	if k.Limit <= 0 || limit == 0 {
 		return true, nil
 	}
 	if ref.Namespace != "" {
@@ -202,13 +211,13 @@ func (k *Keeper) record(ctx context.Context, ref hubstore.Ref, p *pending) (sett
 			return true, nil
 		}
 	}
-	stored, err := k.stored(ctx, now.template)
+	kept, err := k.storage.Revisions(ctx, now.template)
 	if err != nil {
 		return true, err
 	}
 	var last *history.Record
-	if len(stored.records) > 0 {
-		last = &stored.records[len(stored.records)-1].Record
+	if len(kept.Records) > 0 {
+		last = &kept.Records[len(kept.Records)-1].Record
 	} else if last, err = k.first(ctx, ref, now, p.asOf); err != nil {
 		return true, err
 	}
@@ -220,8 +229,8 @@ func (k *Keeper) record(ctx context.Context, ref hubstore.Ref, p *pending) (sett
 		}
 		next.Revision = last.Revision + 1
 		next.Part, next.Author = author(differences, p, now.template)
-		if len(stored.records) == 0 {
-			if err := k.write(ctx, now.template, last, stored, limit); err != nil {
+		if len(kept.Records) == 0 {
+			if err := k.storage.Write(ctx, now.template, last, kept, limit); err != nil {
 				return true, err
 			}
 		}
@@ -230,7 +239,7 @@ func (k *Keeper) record(ctx context.Context, ref hubstore.Ref, p *pending) (sett
 	} else {
 		next.Part, next.Author = author(nil, p, now.template)
 	}
-	return true, k.write(ctx, now.template, next, stored, limit)
+	return true, k.storage.Write(ctx, now.template, next, kept, limit)
 }
 
 // author is who made the first of the parts that differ: a change of the targets follows from one of the others.
@@ -241,18 +250,15 @@ func author(differences []history.Difference, p *pending, template *unstructured
 	}
 	by := history.Author{User: p.authors[part]}
 	if by.User == "" && part == fleetv1alpha1.RevisionTemplate {
-		by.Manager, _ = history.ManagerOf(template, ourManager)
+		by.Manager, _ = history.ManagerOf(template, stored.Manager)
 	}
 	return part, by
 }
 
-// ourManager is the field manager of the control plane on templates.
-const ourManager = "flagship"
-
 // first is the state before the first change, as revision 1; nil if the object was in no cluster then, or the storage does not have it any
 // more.
 func (k *Keeper) first(ctx context.Context, ref hubstore.Ref, now *facts, asOf uint64) (*history.Record, error) {
-	before, err := k.past(ctx, ref, asOf)
+	before, err := k.past(ctx, ref, asOf, asOf)
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsResourceExpired(err), apierrors.IsGone(err):
 		return nil, nil
@@ -263,7 +269,7 @@ func (k *Keeper) first(ctx context.Context, ref hubstore.Ref, now *facts, asOf u
 		return nil, nil
 	}
 	record := &history.Record{Revision: 1, State: before.state, Part: fleetv1alpha1.RevisionTemplate}
-	record.Author.Manager, record.Time = history.ManagerOf(before.template, ourManager)
+	record.Author.Manager, record.Time = history.ManagerOf(before.template, stored.Manager)
 	record.Author.User = k.Authors.Of(history.Change{UID: before.template.GetUID()})
 	return record, nil
 }

@@ -50,15 +50,15 @@ func (k *Keeper) present(ctx context.Context, ref hubstore.Ref) (*facts, error) 
 	return now, now.complete(ref, propagation, overrides)
 }
 
-// past reads the state as of a revision of the storage. The errors of missing and of expired versions are those of the API server.
-func (k *Keeper) past(ctx context.Context, ref hubstore.Ref, asOf uint64) (*facts, error) {
-	version := strconv.FormatUint(asOf, 10)
+// past reads the state as of a revision of the storage, and its policies and targets as of another one. The errors of missing and of
+// expired versions are those of the API server.
+func (k *Keeper) past(ctx context.Context, ref hubstore.Ref, templateAsOf, asOf uint64) (*facts, error) {
 	then := &facts{}
 	var err error
-	if then.template, err = k.Templates.GetAt(ctx, ref, version); err != nil {
+	if then.template, err = k.Templates.GetAt(ctx, ref, strconv.FormatUint(templateAsOf, 10)); err != nil {
 		return nil, err
 	}
-	if then.binding, err = k.bindingAt(ctx, ref, version); err != nil || then.binding == nil {
+	if then.binding, err = k.bindingAt(ctx, ref, strconv.FormatUint(asOf, 10)); err != nil || then.binding == nil {
 		return then, err
 	}
 	propagation, err := k.policyAt(ctx, policy.ClaimOn(then.binding).Policy, asOf)

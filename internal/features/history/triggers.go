@@ -64,7 +64,11 @@ func (k *Keeper) follow(ctx context.Context, from cache.Informers) error {
 
 // templateChanged notes a change of a template that is propagated. The first claim of a policy is none: with it, propagation begins.
 func (k *Keeper) templateChanged(ctx context.Context, ref hubstore.Ref, before, after *metav1.PartialObjectMetadata) {
-	if after == nil || before.UID != after.UID || !policy.IsClaimed(before) && policy.IsClaimed(after) {
+	if after == nil {
+		k.templateDeleted(ctx, ref, before)
+		return
+	}
+	if before.UID != after.UID || !policy.IsClaimed(before) && policy.IsClaimed(after) {
 		return
 	}
 	if counted := after.Generation != 0; counted && before.Generation == after.Generation && sameMetadata(before, after) {

@@ -97,6 +97,8 @@ type Options struct {
 	// HistoryLimit is how many revisions are kept of a template without a field revisionHistoryLimit. Default 10; a negative number
 	// records nothing.
 	HistoryLimit int
+	// UndeletePeriod is how long deleted templates can be brought back. Default 24 h; a negative duration keeps none.
+	UndeletePeriod time.Duration
 	// NoMemberEvents does not show the warnings of members on templates.
 	NoMemberEvents bool
 	// NoRenewalTokens keeps no tokens without expiry of members, which renew expired credentials, and revokes those that are
@@ -128,6 +130,9 @@ type Options struct {
 // DefaultHistoryLimit is how many revisions are kept of a template, as Kubernetes keeps of a Deployment.
 const DefaultHistoryLimit = 10
 
+// DefaultUndeletePeriod is how long deleted templates can be brought back.
+const DefaultUndeletePeriod = 24 * time.Hour
+
 func (o Options) complete() Options {
 	o.Server.Role = apiserver.Hub
 	if o.Clock == nil {
@@ -136,13 +141,7 @@ func (o Options) complete() Options {
 	o.Server.Clock = o.Clock
 	o.lookups, o.guard, o.answerer = &admissionLookups{}, &atomic.Pointer[restore.Guard]{}, &atomic.Pointer[answers.Answerer]{}
 	o.keeper, o.authors = &atomic.Pointer[history.Keeper]{}, &knowledgehistory.Authors{}
-	o.Server.Answers.History = func(ctx context.Context, spec fleetv1alpha1.HistorySpec, may func(explain.Right) bool) (fleetv1alpha1.HistoryStatus, error) {
-		keeper := o.keeper.Load()
-		if keeper == nil {
-			return fleetv1alpha1.HistoryStatus{}, apierrors.NewServiceUnavailable(errStarting.Error())
-		}
-		return keeper.Answer(ctx, spec, may)
-	}
+	o.answerHistory()
 	o.Server.Answers.Explain = func(ctx context.Context, spec fleetv1alpha1.ExplanationSpec, author user.Info, may func(explain.Right) bool) (fleetv1alpha1.ExplanationStatus, error) {
 		answerer := o.answerer.Load()
 		if answerer == nil {
@@ -201,6 +200,7 @@ func (o Options) complete() Options {
 		{&o.StartupGrace, time.Minute},
 		{&o.DegradedAfter, time.Minute},
 		{&o.GracefulEvictionTimeout, 10 * time.Minute},
+		{&o.UndeletePeriod, DefaultUndeletePeriod},
 	} {
 		if *d.value == 0 {
 			*d.value = d.unset
@@ -209,6 +209,37 @@ func (o Options) complete() Options {
 	o.HistoryLimit = cmp.Or(o.HistoryLimit, DefaultHistoryLimit)
 	o.Evict.Timeout = o.GracefulEvictionTimeout
 	return o
+}
+
+// answerHistory has the keeper of revisions answer, once it is built.
+func (o *Options) answerHistory() {
+	started := func() (*history.Keeper, error) {
+		if keeper := o.keeper.Load(); keeper != nil {
+			return keeper, nil
+		}
+		return nil, apierrors.NewServiceUnavailable(errStarting.Error())
+	}
+	o.Server.Answers.History = func(ctx context.Context, spec fleetv1alpha1.HistorySpec, may func(explain.Right) bool) (status fleetv1alpha1.HistoryStatus, err error) {
+		keeper, err := started()
+		if err != nil {
+			return status, err
+		}
+		return keeper.Answer(ctx, spec, may)
+	}
+	o.Server.Answers.Undelete = func(ctx context.Context, spec fleetv1alpha1.UndeletionSpec, may func(explain.Right) bool) (status fleetv1alpha1.UndeletionStatus, err error) {
+		keeper, err := started()
+		if err != nil {
+			return status, err
+		}
+		return keeper.Undelete(ctx, spec, may)
+	}
+	o.Server.Answers.Timeline = func(ctx context.Context, spec fleetv1alpha1.TimelineSpec, may func(explain.Right) bool) (status fleetv1alpha1.TimelineStatus, err error) {
+		keeper, err := started()
+		if err != nil {
+			return status, err
+		}
+		return keeper.Timeline(ctx, spec, may)
+	}
 }
 
 // skips returns whether the user keeps a namespace on the control plane.

@@ -19,12 +19,10 @@ import (
 
 // Resolve finds the resource that a user means, with its short names, as kubectl does.
 func Resolve(cfg *rest.Config, kind string) (schema.GroupVersionResource, error) {
-	client, err := discovery.NewDiscoveryClientForConfig(cfg)
+	mapper, err := mapperOf(cfg)
 	if err != nil {
-		return schema.GroupVersionResource{}, fmt.Errorf("making the discovery client: %w", err)
+		return schema.GroupVersionResource{}, err
 	}
-	cached := memory.NewMemCacheClient(client)
-	mapper := restmapper.NewShortcutExpander(restmapper.NewDeferredDiscoveryRESTMapper(cached), cached, nil)
 	versioned, unversioned := schema.ParseResourceArg(kind)
 	if versioned != nil {
 		if found, err := mapper.ResourceFor(*versioned); err == nil {
@@ -39,6 +37,45 @@ func Resolve(cfg *rest.Config, kind string) (schema.GroupVersionResource, error)
 		return found, fmt.Errorf("finding %s among the served resources: %w", kind, err)
 	}
 	return found, nil
+}
+
+// Namespaced returns whether objects of a resource have a namespace.
+func Namespaced(cfg *rest.Config, resource schema.GroupVersionResource) (bool, error) {
+	mapper, err := mapperOf(cfg)
+	if err != nil {
+		return false, err
+	}
+	kind, err := mapper.KindFor(resource)
+	if err != nil {
+		return false, fmt.Errorf("finding the kind of %s: %w", resource.Resource, err)
+	}
+	mapping, err := mapper.RESTMapping(kind.GroupKind(), kind.Version)
+	if err != nil {
+		return false, fmt.Errorf("finding the scope of %s: %w", resource.Resource, err)
+	}
+	return mapping.Scope.Name() == meta.RESTScopeNameNamespace, nil
+}
+
+// ResourceOf finds the resource of a kind.
+func ResourceOf(cfg *rest.Config, kind schema.GroupVersionKind) (schema.GroupVersionResource, error) {
+	mapper, err := mapperOf(cfg)
+	if err != nil {
+		return schema.GroupVersionResource{}, err
+	}
+	mapping, err := mapper.RESTMapping(kind.GroupKind(), kind.Version)
+	if err != nil {
+		return schema.GroupVersionResource{}, fmt.Errorf("finding the resource of %s: %w", kind, err)
+	}
+	return mapping.Resource, nil
+}
+
+func mapperOf(cfg *rest.Config) (meta.RESTMapper, error) {
+	client, err := discovery.NewDiscoveryClientForConfig(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("making the discovery client: %w", err)
+	}
+	cached := memory.NewMemCacheClient(client)
+	return restmapper.NewShortcutExpander(restmapper.NewDeferredDiscoveryRESTMapper(cached), cached, nil), nil
 }
 
 // Ask creates a question of a resource of fleet.flagship.io, and decodes the answer into it.

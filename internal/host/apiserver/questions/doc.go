@@ -1,4 +1,5 @@
-// Package questions serves kinds of which objects are created and answered, and never stored: Explanation and History.
+// Package questions serves kinds of which objects are created and answered, and never stored: Explanation, History, Undeletion
+// and Timeline.
 //
 // In: requests to create them, from the server in front of the custom resources.
 // Out: the answer in the status of the response.

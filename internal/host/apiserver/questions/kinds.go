@@ -16,8 +16,10 @@ type May = func(explain.Right) bool
 // Answers answer the questions of an author, who may get what may returns. They are functions since what they read is built after the
 // server. Nil answers none of a kind.
 type Answers struct {
-	Explain func(ctx context.Context, spec fleetv1alpha1.ExplanationSpec, author user.Info, may May) (fleetv1alpha1.ExplanationStatus, error)
-	History func(ctx context.Context, spec fleetv1alpha1.HistorySpec, may May) (fleetv1alpha1.HistoryStatus, error)
+	Explain  func(ctx context.Context, spec fleetv1alpha1.ExplanationSpec, author user.Info, may May) (fleetv1alpha1.ExplanationStatus, error)
+	History  func(ctx context.Context, spec fleetv1alpha1.HistorySpec, may May) (fleetv1alpha1.HistoryStatus, error)
+	Undelete func(ctx context.Context, spec fleetv1alpha1.UndeletionSpec, may May) (fleetv1alpha1.UndeletionStatus, error)
+	Timeline func(ctx context.Context, spec fleetv1alpha1.TimelineSpec, may May) (fleetv1alpha1.TimelineStatus, error)
 }
 
 // kind is one kind that is answered.
@@ -56,5 +58,31 @@ func (a Answers) kinds() []kind {
 			return answered, err
 		}
 	}
-	return []kind{explanation, history}
+	undeletion := kind{
+		kind: fleetv1alpha1.KindUndeletion, plural: fleetv1alpha1.ResourcePluralUndeletion, singular: "undeletion",
+		empty: func() runtime.Object { return &fleetv1alpha1.Undeletion{} },
+	}
+	if a.Undelete != nil {
+		undeletion.answer = func(ctx context.Context, question runtime.Object, _ user.Info, may May) (runtime.Object, error) {
+			answered := question.DeepCopyObject().(*fleetv1alpha1.Undeletion)
+			answered.ManagedFields = nil
+			var err error
+			answered.Status, err = a.Undelete(ctx, answered.Spec, may)
+			return answered, err
+		}
+	}
+	timeline := kind{
+		kind: fleetv1alpha1.KindTimeline, plural: fleetv1alpha1.ResourcePluralTimeline, singular: "timeline",
+		empty: func() runtime.Object { return &fleetv1alpha1.Timeline{} },
+	}
+	if a.Timeline != nil {
+		timeline.answer = func(ctx context.Context, question runtime.Object, _ user.Info, may May) (runtime.Object, error) {
+			answered := question.DeepCopyObject().(*fleetv1alpha1.Timeline)
+			answered.ManagedFields = nil
+			var err error
+			answered.Status, err = a.Timeline(ctx, answered.Spec, may)
+			return answered, err
+		}
+	}
+	return []kind{explanation, history, undeletion, timeline}
 }

@@ -34,7 +34,7 @@ func defaultRoles() []*rbacv1.ClusterRole {
 		return rbacv1.PolicyRule{Verbs: verbs, APIGroups: []string{group}, Resources: resources}
 	}
 	all := append(append([]string{}, readVerbs...), writeVerbs...)
-	explain := rule([]string{"create"}, "fleet.flagship.io", "explanations", "histories")
+	explain := rule([]string{"create"}, "fleet.flagship.io", "explanations", "histories", "timelines", "undeletions")
 	return []*rbacv1.ClusterRole{
 		defaultRole(viewRole, "rbac.authorization.k8s.io/aggregate-to-view",
 			rule(readVerbs, "autoscaling.karmada.io", "cronfederatedhpas", "cronfederatedhpas/status", "federatedhpas", "federatedhpas/status"),

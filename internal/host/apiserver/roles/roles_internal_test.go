@@ -151,7 +151,7 @@ func TestEveryKindIsInARole(t *testing.T) {
 		hasStatus := d.Spec.Versions[0].Subresources != nil && d.Spec.Versions[0].Subresources.Status != nil
 		switch {
 		case at.Resource == "works":
-		case at.Resource == "explanations" || at.Resource == "histories":
+		case slices.Contains([]string{"explanations", "histories", "timelines", "undeletions"}, at.Resource):
 			if !operator[at].Equal(sets.New("create")) || !role(t, explainRole)[at].Equal(sets.New("create")) {
 				t.Errorf("%s may %v %s, want to create it alone", operatorRole, sets.List(operator[at]), at)
 			}

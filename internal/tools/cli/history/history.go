@@ -23,7 +23,7 @@ import (
 
 // Commands are those of this package.
 func Commands(s cli.Streams) []*cobra.Command {
-	return []*cobra.Command{newHistoryCommand(s), newUndoCommand(s)}
+	return []*cobra.Command{newHistoryCommand(s), newUndoCommand(s), newUndeleteCommand(s), newTimelineCommand(s)}
 }
 
 // object is the object that a command is about.
@@ -246,7 +246,11 @@ func content(answer *fleetv1alpha1.History, number int64) (*decoded, error) {
 		}
 		return nil, fmt.Errorf("there is no revision %d\nrecorded are: %s", number, cli.OrNone(strings.Join(known, ", ")))
 	}
-	d := &decoded{RevisionContent: answer.Status.Contents[at]}
+	return decodedOf(answer.Status.Contents[at])
+}
+
+func decodedOf(content fleetv1alpha1.RevisionContent) (*decoded, error) {
+	d := &decoded{RevisionContent: content}
 	var err error
 	if d.template, err = decode(d.Template); err != nil {
 		return nil, err

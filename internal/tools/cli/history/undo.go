@@ -206,22 +206,22 @@ func newWriter(cfg *rest.Config, s cli.Streams, dryRun bool) (*writer, error) {
 	return w, nil
 }
 
+// api is where an object is written, in its own version.
+func (w *writer) api(resource schema.GroupVersionResource, object *unstructured.Unstructured) dynamic.ResourceInterface {
+	resource.Version = object.GroupVersionKind().Version
+	if namespace := object.GetNamespace(); namespace != "" {
+		return w.client.Resource(resource).Namespace(namespace)
+	}
+	return w.client.Resource(resource)
+}
+
 // bringBack makes an object what it was. One that is missing is created, if that is wanted.
 func (w *writer) bringBack(ctx context.Context, resource schema.GroupVersionResource, was map[string]any, create bool) error {
 	object := &unstructured.Unstructured{Object: was}
-	resource.Version = object.GroupVersionKind().Version
-	var api dynamic.ResourceInterface = w.client.Resource(resource)
-	if namespace := object.GetNamespace(); namespace != "" {
-		api = w.client.Resource(resource).Namespace(namespace)
-	}
+	api := w.api(resource, object)
 	live, err := api.Get(ctx, object.GetName(), metav1.GetOptions{})
 	if apierrors.IsNotFound(err) && create {
-		if _, err := api.Create(ctx, object, metav1.CreateOptions{FieldManager: fieldManager, DryRun: w.dryRun}); err != nil {
-			return fmt.Errorf("creating %s: %w", nameOf(was), err)
-		}
-		w.changed++
-		fmt.Fprintf(w.streams.Out, "%s created%s\n", nameOf(was), w.suffix)
-		return nil
+		return w.create(ctx, resource, was, false)
 	}
 	if err != nil {
 		return fmt.Errorf("reading %s: %w", nameOf(was), err)

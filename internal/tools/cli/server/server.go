@@ -1,12 +1,14 @@
 package server
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"net"
 	"path/filepath"
 	"regexp"
 	"strconv"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -24,10 +26,11 @@ const defaultServerPort = 6443
 
 func newServerCommand(s cli.Streams) *cobra.Command {
 	var (
-		o       controlplane.Options
-		etcd    controlplane.ExternalEtcd
-		storage storageFlags
-		skipped []string
+		o        controlplane.Options
+		etcd     controlplane.ExternalEtcd
+		storage  storageFlags
+		skipped  []string
+		undelete time.Duration
 	)
 	c := &cobra.Command{
 		Use:   "server",
@@ -53,6 +56,7 @@ It listens on 127.0.0.1, for clients on this machine, unless --bind-address is g
 			if o.SkippedNamespaces, err = namespacePatterns(skipped); err != nil {
 				return err
 			}
+			o.UndeletePeriod = cmp.Or(max(undelete, 0), -1)
 			if mode := o.Evict.PurgeMode; mode != policyv1alpha1.PurgeModeGracefully && mode != policyv1alpha1.PurgeModeDirectly {
 				return cli.UsageErrorf("--no-execute-taint-eviction-purge-mode must be Gracefully or Directly, not %q", mode)
 			}
@@ -113,12 +117,19 @@ It listens on 127.0.0.1, for clients on this machine, unless --bind-address is g
 	f.DurationVar(&o.Deschedule.Interval, "descheduling-interval", 0, "how often the pods of members are checked for replicas that cannot run, of policies with the annotation flagship.io/deschedule (default 1m)")
 	f.DurationVar(&o.Deschedule.Threshold, "unschedulable-threshold", 0, "how long a pod is unschedulable before its replica moves (default 5m)")
 	f.DurationVar(&o.ServiceGrace, "service-grace", 0, "how long the endpoints of a member that is not ready keep counting in others (default 5m)")
-	f.IntVar(&o.HistoryLimit, "history-limit", controlplane.DefaultHistoryLimit, "revisions that are kept of a template without a field revisionHistoryLimit, for 'flagship history' and 'flagship undo'; a negative number records nothing")
+	historyFlags(c, &o, &undelete)
 	f.BoolVar(&o.NoMemberEvents, "no-member-events", false, "do not show the warnings of members about what is propagated as events of the templates")
 	f.Float64Var(&o.Brake.Share, "brake-share", brake.DefaultShare, "share of a member's objects, or of all members' together, above which removals and shrinkages wait for 'flagship release-brake'; 1 for never")
 	f.DurationVar(&o.Brake.Window, "brake-window", brake.DefaultWindow, "time over which removals and shrinkages are added up")
 	f.IntVar(&o.Brake.Minimum, "brake-minimum", brake.DefaultMinimum, "number of managed objects below which a member is not braked")
 	return c
+}
+
+// historyFlags configure what is kept of what templates were. Undelete is Options.UndeletePeriod, where 0 keeps none.
+func historyFlags(c *cobra.Command, o *controlplane.Options, undelete *time.Duration) {
+	f := c.Flags()
+	f.IntVar(&o.HistoryLimit, "history-limit", controlplane.DefaultHistoryLimit, "revisions that are kept of a template without a field revisionHistoryLimit, for 'flagship history' and 'flagship undo'; a negative number records nothing")
+	f.DurationVar(undelete, "undelete-period", controlplane.DefaultUndeletePeriod, "how long templates that were deleted can be brought back with 'flagship undelete'; 0 keeps none")
 }
 
 // failoverFlags configure when objects leave clusters that fail. The first two are those of Karmada; the rates and thresholds are those that

@@ -1,0 +1,152 @@
+package history
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	fleetv1alpha1 "github.com/flagship-k8s/flagship/api/fleet/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
+	"github.com/flagship-k8s/flagship/internal/features/history/stored"
+	"github.com/flagship-k8s/flagship/internal/knowledge/history"
+	"github.com/flagship-k8s/flagship/internal/knowledge/policy"
+)
+
+const (
+	// flushPeriod is how long deletions are gathered before they are stored together.
+	flushPeriod = 2 * time.Second
+	// expiryPeriod is how often deletions that are too old are removed.
+	expiryPeriod = time.Minute
+)
+
+// deletion is a template that was deleted and is not stored yet.
+type deletion struct {
+	ref  hubstore.Ref
+	uid  types.UID
+	at   time.Time
+	user string
+	// asOf is the storage revision before the deletion; policiesAsOf is earlier if its policies were deleted just before.
+	asOf, policiesAsOf uint64
+}
+
+// templateDeleted notes the deletion of a template that was propagated.
+func (k *Keeper) templateDeleted(ctx context.Context, ref hubstore.Ref, last *metav1.PartialObjectMetadata) {
+	version, err := strconv.ParseUint(last.ResourceVersion, 10, 64)
+	if err != nil || version == 0 || k.Period <= 0 {
+		return
+	}
+	ref = ref.Canonical(k.Templates)
+	propagated := policy.IsClaimed(last)
+	if !propagated {
+		binding, err := k.binding(ctx, ref)
+		propagated = err == nil && binding != nil
+	}
+	d := deletion{
+		ref: ref, uid: last.UID, at: k.Clock.Now(), user: k.Authors.Of(history.Change{UID: last.UID, Deletion: true}),
+		asOf: version - 1, policiesAsOf: version - 1,
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if p := k.pending[ref]; p != nil {
+		propagated, d.policiesAsOf = true, min(d.policiesAsOf, p.asOf)
+		delete(k.pending, ref)
+	}
+	if propagated && k.queue != nil && len(k.deletions) < maxPending {
+		k.deletions = append(k.deletions, d)
+	}
+}
+
+// keepDeletions stores what was deleted, and deletes what is too old, until the context ends.
+func (k *Keeper) keepDeletions(ctx context.Context) error {
+	flush, expiry := k.Clock.NewTicker(flushPeriod), k.Clock.NewTicker(expiryPeriod)
+	defer flush.Stop()
+	defer expiry.Stop()
+	for {
+		var err error
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-flush.C():
+			err = k.flush(ctx)
+		case <-expiry.C():
+			err = k.storage.Expire(ctx, k.Clock.Now().Add(-k.Period))
+		}
+		if err != nil && ctx.Err() == nil {
+			log.FromContext(ctx).Error(err, "What was deleted is not kept as it should be")
+		}
+	}
+}
+
+// flush stores the deletions that were noted.
+func (k *Keeper) flush(ctx context.Context) error {
+	k.mu.Lock()
+	noted := k.deletions
+	k.deletions = nil
+	k.mu.Unlock()
+	if len(noted) == 0 {
+		return nil
+	}
+	byNamespace := map[string][]deletion{}
+	for _, d := range noted {
+		byNamespace[d.ref.Namespace] = append(byNamespace[d.ref.Namespace], d)
+	}
+	var all error
+	for _, namespace := range slices.Sorted(maps.Keys(byNamespace)) {
+		all = errors.Join(all, k.keep(ctx, namespace, byNamespace[namespace]))
+	}
+	return all
+}
+
+// keep stores the deletions of one namespace. What the storage does not have any more is left out.
+func (k *Keeper) keep(ctx context.Context, namespace string, noted []deletion) error {
+	var all []stored.Deleted
+	var failed error
+	for _, d := range noted {
+		was, err := k.before(ctx, d)
+		failed = errors.Join(failed, err)
+		if was != nil {
+			all = append(all, *was)
+		}
+	}
+	if len(all) == 0 {
+		return failed
+	}
+	return errors.Join(failed, k.storage.Keep(ctx, namespace, all))
+}
+
+// before reads what an object was before its deletion, nil if there is nothing to keep.
+func (k *Keeper) before(ctx context.Context, d deletion) (*stored.Deleted, error) {
+	was, err := k.past(ctx, d.ref, d.asOf, d.policiesAsOf)
+	switch {
+	case apierrors.IsNotFound(err), apierrors.IsResourceExpired(err), apierrors.IsGone(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("reading what %s was: %w", d.ref, err)
+	}
+	if was.binding == nil || was.template.GetUID() != d.uid {
+		return nil, nil
+	}
+	kept := &stored.Deleted{
+		Record: history.Record{Time: d.at, Author: history.Author{User: d.user}, Part: fleetv1alpha1.RevisionTemplate, State: was.state}, UID: d.uid,
+	}
+	if d.ref.Namespace != "" {
+		namespace := &corev1.Namespace{}
+		err := k.Client.Get(ctx, client.ObjectKey{Name: d.ref.Namespace}, namespace)
+		if client.IgnoreNotFound(err) != nil {
+			return nil, fmt.Errorf("reading namespace %s: %w", d.ref.Namespace, err)
+		}
+		kept.NamespaceUID = namespace.UID
+	}
+	return kept, nil
+}

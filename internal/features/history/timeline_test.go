@@ -1,0 +1,29 @@
+package history
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	fleetv1alpha1 "github.com/flagship-k8s/flagship/api/fleet/v1alpha1"
+)
+
+func TestATimelineIsSortedAndBounded(t *testing.T) {
+	now := time.Unix(100_000, 0)
+	var all []fleetv1alpha1.TimelineEntry
+	for i := range maxEntries + 5 {
+		all = append(all, fleetv1alpha1.TimelineEntry{Time: metav1.NewTime(now.Add(-time.Duration(i) * time.Second))})
+	}
+	got := timeline(slices.Clone(all), now.Add(-time.Hour))
+	if len(got.Entries) != maxEntries || !got.Truncated || !got.Entries[maxEntries-1].Time.Time.Equal(now) {
+		t.Errorf("%d entries until %v, truncated %v", len(got.Entries), got.Entries[len(got.Entries)-1].Time, got.Truncated)
+	}
+	if !slices.IsSortedFunc(got.Entries, func(a, b fleetv1alpha1.TimelineEntry) int { return a.Time.Compare(b.Time.Time) }) {
+		t.Error("the entries are not in order")
+	}
+	if got := timeline(slices.Clone(all[:10]), now.Add(-4*time.Second)); len(got.Entries) != 5 || got.Truncated {
+		t.Errorf("%d entries of four seconds", len(got.Entries))
+	}
+}
