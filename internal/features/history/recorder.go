@@ -30,6 +30,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/features/history/stored"
 	"github.com/flagship-k8s/flagship/internal/knowledge/backoff"
 	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
+	"github.com/flagship-k8s/flagship/internal/knowledge/fairqueue"
 	"github.com/flagship-k8s/flagship/internal/knowledge/history"
 )
 
@@ -110,6 +111,8 @@ func (k *Keeper) Setup(ctx context.Context, mgr ctrl.Manager) error {
 	loop, err := controller.NewTyped("history", mgr, controller.TypedOptions[hubstore.Ref]{
 		Reconciler: controlloop.Track[hubstore.Ref](mgr, k), RateLimiter: backoff.Limiter[hubstore.Ref](), MaxConcurrentReconciles: 1,
 		SkipNameValidation: new(true), // several control planes may run in one process
+		// A namespace in which thousands of objects change does not delay the others until the storage has lost their earlier states.
+		NewQueue: fairqueue.Maker(func(ref hubstore.Ref) string { return ref.Namespace }),
 	})
 	if err != nil {
 		return fmt.Errorf("adding the loop that records revisions: %w", err)

@@ -89,12 +89,15 @@ func (k *Keeper) revised(ctx context.Context, namespace string, from time.Time, 
 		kinds[kind.GroupVersionKind.GroupKind().String()] = kind
 	}
 	var all []fleetv1alpha1.TimelineEntry
-	for _, records := range byOwner {
+	for owner, records := range byOwner {
 		of := &unstructured.Unstructured{Object: records[0].State.Template}
 		ref := hubstore.RefOf(of)
 		kind, served := kinds[ref.GroupVersionKind.GroupKind().String()]
 		if !served || !may(rightOf(kind, ref)) {
 			continue
+		}
+		if meta, ok := k.Templates.Meta(ref); !ok || meta.UID != owner {
+			continue // its history goes with it
 		}
 		v := viewer{may: may, clusters: may(bindingRight(ref, bindingKeys(ref)[0].Name))}
 		for i, r := range records {

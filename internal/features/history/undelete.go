@@ -67,9 +67,15 @@ type found struct {
 	stored.Deleted
 	ref  hubstore.Ref
 	kind hubstore.Kind
+	// foreign is whether its namespace is another one now, or there is none.
+	foreign bool
 }
 
 func (f *found) viewer(may May) viewer {
+	if f.foreign {
+		here := may
+		may = func(r explain.Right) bool { return here(explain.Right{Group: r.Group, Resource: r.Resource}) }
+	}
 	return viewer{may: may, clusters: may(bindingRight(f.ref, bindingKeys(f.ref)[0].Name))}
 }
 
@@ -103,7 +109,7 @@ func (k *Keeper) deletedObjects(ctx context.Context, namespace string, may May) 
 			if err != nil {
 				return nil, err
 			}
-			if uid == "" || uid != string(f.NamespaceUID) {
+			if f.foreign = uid == "" || uid != string(f.NamespaceUID); f.foreign {
 				right = explain.Right{Group: right.Group, Resource: right.Resource}
 			}
 		}
