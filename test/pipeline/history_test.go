@@ -356,10 +356,10 @@ func forge(t *testing.T, tenant *fleettest.Cluster, fleet *fleettest.Fleet, ns s
 }
 
 // deletedIn are the names of what was deleted in a namespace, as a user sees it.
-func deletedIn(t *testing.T, as *fleettest.Cluster, ns string) []string {
+func deletedIn(ctx context.Context, t *testing.T, as *fleettest.Cluster, ns string) []string {
 	t.Helper()
 	question := &fleetv1alpha1.Undeletion{Spec: fleetv1alpha1.UndeletionSpec{Namespace: ns}}
-	if err := as.Create(t.Context(), question); err != nil {
+	if err := as.Create(ctx, question); err != nil {
 		t.Fatal(err)
 	}
 	var names []string
@@ -374,8 +374,8 @@ func deletedIn(t *testing.T, as *fleettest.Cluster, ns string) []string {
 func expectDeleted(t *testing.T, fleet *fleettest.Fleet, ns string, want ...string) {
 	t.Helper()
 	var got []string
-	err := wait.PollUntilContextTimeout(t.Context(), 200*time.Millisecond, fleettest.Patience, true, func(context.Context) (bool, error) {
-		got = deletedIn(t, fleet.Hub, ns)
+	err := wait.PollUntilContextTimeout(t.Context(), 200*time.Millisecond, fleettest.Patience, true, func(ctx context.Context) (bool, error) {
+		got = deletedIn(ctx, t, fleet.Hub, ns)
 		return slices.Equal(got, want), nil
 	})
 	if err != nil {
@@ -441,10 +441,10 @@ func tombstonesAreClosed(t *testing.T, fleet *fleettest.Fleet, ns string) {
 	tenant := fleet.Hub.Tenant(t, ns, "configmaps", "deployments")
 	fleet.Hub.ClusterRights(t, "tenant-"+ns, rbacv1.PolicyRule{APIGroups: []string{fleetv1alpha1.GroupName}, Resources: []string{"undeletions"}, Verbs: []string{"create"}})
 	tenant.AwaitRight(t, authorizationv1.ResourceAttributes{Verb: "create", Group: fleetv1alpha1.GroupName, Resource: "undeletions"})
-	if got := deletedIn(t, tenant, ns); !slices.Equal(got, []string{"Deployment/web"}) {
+	if got := deletedIn(t.Context(), t, tenant, ns); !slices.Equal(got, []string{"Deployment/web"}) {
 		t.Errorf("a tenant without rights on Secrets sees %v", got)
 	}
-	if got := deletedIn(t, tenant, ""); !slices.Equal(got, []string{"Deployment/web"}) {
+	if got := deletedIn(t.Context(), t, tenant, ""); !slices.Equal(got, []string{"Deployment/web"}) {
 		t.Errorf("a tenant sees of all namespaces %v", got)
 	}
 	content := &fleetv1alpha1.Undeletion{Spec: fleetv1alpha1.UndeletionSpec{Namespace: ns, Contents: true}}
@@ -468,7 +468,7 @@ func withItsNamespace(t *testing.T, fleet *fleettest.Fleet, ns string, web *apps
 	}
 	fleettest.Create(t, fleet.Hub, namespace.DeepCopy())
 	next := fleet.Hub.Tenant(t, ns, "deployments", "secrets")
-	if got := deletedIn(t, next, ns); len(got) > 0 {
+	if got := deletedIn(t.Context(), t, next, ns); len(got) > 0 {
 		t.Errorf("the next tenant of a namespace sees what the last one deleted: %v", got)
 	}
 	command(t, fleet.Hub.Kubeconfig, "undelete", "-n", ns, "--all")
