@@ -134,7 +134,7 @@ func (k *Keeper) before(ctx context.Context, d deletion) (*stored.Deleted, error
 	case err != nil:
 		return nil, fmt.Errorf("reading what %s was: %w", d.ref, err)
 	}
-	if was.binding == nil || was.template.GetUID() != d.uid {
+	if was.binding == nil && !policy.IsClaimed(was.template) || was.template.GetUID() != d.uid {
 		return nil, nil
 	}
 	kept := &stored.Deleted{

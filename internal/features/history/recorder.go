@@ -195,11 +195,15 @@ func (k *Keeper) Reconcile(ctx context.Context, ref hubstore.Ref) (reconcile.Res
 	return reconcile.Result{}, nil
 }
 
-// record writes the revisions that are missing. It returns false if the scheduler has not seen the change yet.
+// record writes the revisions that are missing. It returns false if the scheduler has not seen the change yet, or the binding is gone.
 func (k *Keeper) record(ctx context.Context, ref hubstore.Ref, p *pending) (settled bool, err error) {
 	now, err := k.present(ctx, ref)
-	if err != nil || now.binding == nil {
+	if err != nil {
 		return true, err
+	}
+	if now.binding == nil || now.binding.GetDeletionTimestamp() != nil {
+		// The template may be deleted, too: what it was is read as of the first of these deletions.
+		return k.Clock.Since(p.since) >= patience, nil
 	}
 	if waits := now.binding.BindingStatus().SchedulerObservedGeneration != now.binding.GetGeneration(); waits && k.Clock.Since(p.since) < patience {
 		return false, nil

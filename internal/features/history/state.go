@@ -58,10 +58,14 @@ func (k *Keeper) past(ctx context.Context, ref hubstore.Ref, templateAsOf, asOf 
 	if then.template, err = k.Templates.GetAt(ctx, ref, strconv.FormatUint(templateAsOf, 10)); err != nil {
 		return nil, err
 	}
-	if then.binding, err = k.bindingAt(ctx, ref, strconv.FormatUint(asOf, 10)); err != nil || then.binding == nil {
-		return then, err
+	if then.binding, err = k.bindingAt(ctx, ref, strconv.FormatUint(asOf, 10)); err != nil {
+		return nil, err
 	}
-	propagation, err := k.policyAt(ctx, policy.ClaimOn(then.binding).Policy, asOf)
+	claim := policy.ClaimOn(then.template) // a deleted namespace may lose the binding first
+	if then.binding != nil {
+		claim = policy.ClaimOn(then.binding)
+	}
+	propagation, err := k.policyAt(ctx, claim.Policy, asOf)
 	if err != nil {
 		return nil, err
 	}
@@ -101,6 +105,10 @@ func (f *facts) complete(ref hubstore.Ref, propagation policyv1alpha1.Propagatio
 		rules = append(rules, found)
 	}
 	var clusters []fleetv1alpha1.RevisionCluster
+	if f.binding == nil {
+		f.state = history.StateOf(f.template.Object, rule, rules, nil)
+		return nil
+	}
 	for _, target := range f.binding.BindingSpec().Clusters {
 		clusters = append(clusters, fleetv1alpha1.RevisionCluster{Name: target.Name, Replicas: target.Replicas})
 	}

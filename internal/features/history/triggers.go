@@ -105,6 +105,10 @@ func (k *Keeper) bindingChanged(before, after workv1alpha2.Binding) {
 		return
 	}
 	part := fleetv1alpha1.RevisionClusters
+	if before.GetDeletionTimestamp() == nil && after.GetDeletionTimestamp() != nil { // its template may be deleted next, as with a namespace
+		k.changed(hubstore.TemplateOf(is), after.GetResourceVersion(), part, "")
+		return
+	}
 	if policy.ClaimOn(before) != policy.ClaimOn(after) {
 		part = fleetv1alpha1.RevisionPolicy
 	} else if before.GetGeneration() == after.GetGeneration() || equality.Semantic.DeepEqual(was.Clusters, is.Clusters) {
