@@ -35,6 +35,7 @@
 //   - capacity: how many replicas fit in a cluster, by its status and by its nodes.
 //   - conversion: what objects become in members, for kinds that are not the same in every cluster.
 //   - explain: the steps of an Explanation, made of the reasons of policy, override and the scheduler, and what of them a user may see.
+//   - drift: which fields of objects in members differ, or differed lately.
 //   - events: event values, their reasons, the recorder.
 //   - ownership: which objects in a member belong to this control plane, and which of their fields.
 //   - brake: whether too many objects of a member are to be removed or scaled down at once.

@@ -10,6 +10,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/tools/cli"
 	"github.com/flagship-k8s/flagship/internal/tools/cli/agents"
 	"github.com/flagship-k8s/flagship/internal/tools/cli/clusters"
+	"github.com/flagship-k8s/flagship/internal/tools/cli/drift"
 	"github.com/flagship-k8s/flagship/internal/tools/cli/explain"
 	"github.com/flagship-k8s/flagship/internal/tools/cli/history"
 	"github.com/flagship-k8s/flagship/internal/tools/cli/server"
@@ -22,5 +23,5 @@ func root(s cli.Streams) *cobra.Command {
 		Use:   "flagship-server",
 		Short: "A multi-cluster Kubernetes control plane",
 		Long:  "Runs and operates the control plane of Flagship. Every command is the one of the same name in flagship.",
-	}, server.Commands(s), clusters.Commands(s), agents.Commands(s), history.Commands(s), []*cobra.Command{explain.NewCommand(s)})
+	}, server.Commands(s), clusters.Commands(s), agents.Commands(s), history.Commands(s), []*cobra.Command{drift.NewCommand(s), explain.NewCommand(s)})
 }

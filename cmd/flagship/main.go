@@ -9,6 +9,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/tools/cli"
 	"github.com/flagship-k8s/flagship/internal/tools/cli/agents"
 	"github.com/flagship-k8s/flagship/internal/tools/cli/clusters"
+	"github.com/flagship-k8s/flagship/internal/tools/cli/drift"
 	"github.com/flagship-k8s/flagship/internal/tools/cli/explain"
 	"github.com/flagship-k8s/flagship/internal/tools/cli/history"
 	"github.com/flagship-k8s/flagship/internal/tools/cli/interpret"
@@ -32,5 +33,5 @@ member clusters that the policy chooses, keeps it there, and brings its status b
   flagship up       a playground with members that are real API servers
   flagship server   the control plane alone`,
 	}, trial.Commands(s), server.Commands(s), clusters.Commands(s), agents.Commands(s), members.Commands(s), history.Commands(s),
-		[]*cobra.Command{explain.NewCommand(s), interpret.NewCommand(s)})
+		[]*cobra.Command{drift.NewCommand(s), explain.NewCommand(s), interpret.NewCommand(s)})
 }

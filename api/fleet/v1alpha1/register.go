@@ -18,12 +18,14 @@ var (
 // Kinds and resources (plural names) of this package.
 const (
 	KindClusterCapacity = "ClusterCapacity"
+	KindDriftReport     = "DriftReport"
 	KindExplanation     = "Explanation"
 	KindHistory         = "History"
 	KindTimeline        = "Timeline"
 	KindUndeletion      = "Undeletion"
 
 	ResourcePluralClusterCapacity = "clustercapacities"
+	ResourcePluralDriftReport     = "driftreports"
 	ResourcePluralExplanation     = "explanations"
 	ResourcePluralHistory         = "histories"
 	ResourcePluralTimeline        = "timelines"
@@ -39,6 +41,7 @@ func Resource(resource string) schema.GroupResource {
 func AddToScheme(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersion,
 		&ClusterCapacity{}, &ClusterCapacityList{},
+		&DriftReport{}, &DriftReportList{},
 		&Explanation{}, &ExplanationList{},
 		&History{}, &HistoryList{},
 		&Timeline{}, &TimelineList{},

@@ -32,6 +32,9 @@ func ValidatePropagation(policy Propagation) field.ErrorList {
 		errs = append(errs, field.Forbidden(field.NewPath("spec", "preserveResourcesOnDeletion"),
 			"copies that stay are not exclusive: see the annotation "+HandoverAnnotation))
 	}
+	if mode, ok := policy.GetAnnotations()[DriftAnnotation]; ok && !slices.Contains(DriftModes(), mode) {
+		errs = append(errs, field.NotSupported(field.NewPath("metadata", "annotations").Key(DriftAnnotation), mode, DriftModes()))
+	}
 	return append(errs, validateMoves(policy.GetAnnotations())...)
 }
 

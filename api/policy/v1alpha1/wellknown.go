@@ -33,6 +33,19 @@ const (
 	// DescheduleAnnotation set to "true" moves replicas of a Deployment that is divided by available replicas out of a cluster in which
 	// their pods cannot be scheduled.
 	DescheduleAnnotation = "flagship.io/deschedule"
+	// DriftAnnotation is what happens to fields of objects in members that others change; DriftRepair is the default. Their Works have it
+	// too.
+	DriftAnnotation = "flagship.io/drift"
+	// DriftRepair puts them back.
+	DriftRepair = "Repair"
+	// DriftReport leaves them as they are; other changes of the template are applied.
+	DriftReport = "Report"
+	// DriftPause writes nothing to the object until the template has DriftAcknowledgedAnnotation; then they are put back.
+	DriftPause = "Pause"
+	// DriftCreateOnly creates objects that do not exist, and never updates one.
+	DriftCreateOnly = "CreateOnly"
+	// DriftObserveOnly writes nothing to objects, and collects their status. They need not be managed.
+	DriftObserveOnly = "ObserveOnly"
 	// HandoverAnnotation is how objects move out of a cluster that fails: HandoverExclusive creates the new copy only after the
 	// end of the old one is certain, HandoverOverlap may run both for a while. Objects with persistent volumes move only with one
 	// of them; for others HandoverOverlap is the default.
@@ -52,6 +65,15 @@ const (
 	// ClusterFailbackRequestedAnnotation is a time in RFC 3339.
 	ClusterFailbackRequestedAnnotation = "flagship.io/cluster-failback-requested"
 )
+
+// DriftAcknowledgedAnnotation on a template has a time in RFC 3339: differences that were found until then, and that a policy with
+// DriftPause holds, are put back.
+const DriftAcknowledgedAnnotation = "flagship.io/drift-acknowledged"
+
+// DriftModes are the values of DriftAnnotation.
+func DriftModes() []string {
+	return []string{DriftRepair, DriftReport, DriftPause, DriftCreateOnly, DriftObserveOnly}
+}
 
 // AutoscaledAnnotation is on a template whose RetainReplicasLabel the control plane has set, because an autoscaler that is propagated
 // scales it.

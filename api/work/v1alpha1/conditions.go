@@ -17,6 +17,21 @@ const (
 	WorkDegraded = "Degraded"
 	// WorkDispatching is False while writing to the member is suspended. Owned by apply.
 	WorkDispatching = "Dispatching"
+	// WorkDrifted is True while objects in the member differ from their manifests because of others, for longer than it takes to put a
+	// field back once. It does not exist otherwise, so that it is none of the five. Owned by apply.
+	WorkDrifted = "Drifted"
+)
+
+// Reasons of the Drifted condition; the first of them if several are the case.
+const (
+	// DriftPausedReason: nothing is written until a person acknowledges the differences.
+	DriftPausedReason = "Paused"
+	// DriftReportedReason: the policy leaves the differences as they are.
+	DriftReportedReason = "Reported"
+	// DriftDisputedReason: others change fields again as often as they are put back.
+	DriftDisputedReason = "Disputed"
+	// DriftLeftReason: other managers in the member own the fields.
+	DriftLeftReason = "Left"
 )
 
 // Reasons of the Applied condition.
@@ -173,6 +188,16 @@ func DispatchingSuspended(generation int64) metav1.Condition {
 func DispatchingHeld(generation int64) metav1.Condition {
 	return condition(WorkDispatching, metav1.ConditionFalse, ControlPlaneRestoredReason,
 		"The control plane was restored from a backup: the Cluster's condition DispatchingHeld says how to go on", generation)
+}
+
+// Drifted returns the condition of a Work whose objects differ from their manifests. Reason is one of the Drift reasons.
+func Drifted(generation int64, reason string) metav1.Condition {
+	return condition(WorkDrifted, metav1.ConditionTrue, reason, map[string]string{
+		DriftPausedReason:   "Fields were changed by others: nothing is written to the object until that is acknowledged. See flagship drift",
+		DriftReportedReason: "Fields differ, and stay so by the policy. See flagship drift",
+		DriftDisputedReason: "Fields are changed by others as often as they are put back. See flagship drift",
+		DriftLeftReason:     "Fields belong to other managers, and are left to them. See flagship drift",
+	}[reason], generation)
 }
 
 func condition(kind string, status metav1.ConditionStatus, reason, message string, generation int64) metav1.Condition {

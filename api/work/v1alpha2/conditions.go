@@ -1,6 +1,10 @@
 package v1alpha2
 
 import (
+	"fmt"
+	"strings"
+	"time"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -20,7 +24,15 @@ const (
 	// EvictionHeld is True while a copy stays in a cluster that the object is to leave, longer than its policy intends. It does not
 	// exist otherwise. Owned by evict.
 	EvictionHeld = "EvictionHeld"
+	// Drifted is True while copies differ from what is wanted in their clusters. It does not exist otherwise. Owned by aggregate.
+	Drifted = "Drifted"
 )
+
+// CopiesDifferReason is the reason of the Drifted condition.
+const CopiesDifferReason = "CopiesDiffer"
+
+// maxDriftedNames is how many clusters the message of the Drifted condition names.
+const maxDriftedNames = 5
 
 // Reasons of the EvictionHeld condition.
 const (
@@ -122,6 +134,19 @@ func StateNotPreservedCondition(generation int64, reason, message string) metav1
 // EvictionHeldCondition returns the condition of a binding with a copy that stays though it is to leave.
 func EvictionHeldCondition(generation int64, reason, message string) metav1.Condition {
 	return condition(EvictionHeld, metav1.ConditionTrue, reason, message, generation)
+}
+
+// DriftedCondition returns the condition of a binding whose copies in these clusters differ, the first of them since a time, which is that of
+// the condition.
+func DriftedCondition(generation int64, clusters []string, oldest time.Time) metav1.Condition {
+	named := strings.Join(clusters[:min(len(clusters), maxDriftedNames)], ", ")
+	if more := len(clusters) - maxDriftedNames; more > 0 {
+		named += fmt.Sprintf(" and %d more", more)
+	}
+	c := condition(Drifted, metav1.ConditionTrue, CopiesDifferReason, fmt.Sprintf("driftedObjects: %d, oldest: %s, clusters: %s",
+		len(clusters), oldest.UTC().Format(time.RFC3339), named), generation)
+	c.LastTransitionTime = metav1.NewTime(oldest)
+	return c
 }
 
 func condition(kind string, status metav1.ConditionStatus, reason, message string, generation int64) metav1.Condition {

@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	fleetv1alpha1 "github.com/flagship-k8s/flagship/api/fleet/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
@@ -182,8 +183,8 @@ func (c *Collector) follow(ctx context.Context, cluster string) {
 	}
 }
 
-// Repaired adds to the Warnings of a Work that a field of its object was changed by others, and is put back. It does not block.
-func (c *Collector) Repaired(work types.NamespacedName, kind, name, path, manager string) {
+// Drifted adds to the Warnings of a Work that a field of its object was changed by others, and what happens to it. It does not block.
+func (c *Collector) Drifted(work types.NamespacedName, kind, name string, field fleetv1alpha1.DriftedField) {
 	cluster, _ := workv1alpha1.ClusterOfExecutionNamespace(work.Namespace)
 	c.mu.Lock()
 	m := c.members[cluster]
@@ -192,13 +193,18 @@ func (c *Collector) Repaired(work types.NamespacedName, kind, name, path, manage
 		return
 	}
 	by := ""
-	if manager != "" {
-		by = " by " + strconv.Quote(manager)
+	if field.Manager != "" {
+		by = " by " + strconv.Quote(field.Manager)
+	}
+	reason, end := events.FieldPutBack, " and is put back"
+	switch field.Outcome {
+	case fleetv1alpha1.DriftReported:
+		reason, end = events.FieldDrifted, ", and stays so by the policy"
+	case fleetv1alpha1.DriftPaused:
+		reason, end = events.FieldDrifted, ": nothing is written to the object until that is acknowledged"
 	}
 	select {
-	case m.repairs <- Subject{
-		Work: work.Name, Kind: kind, Object: name, FieldPath: path, Reason: events.FieldPutBack, Message: path + " was changed" + by + " and is put back",
-	}.bounded():
+	case m.repairs <- Subject{Work: work.Name, Kind: kind, Object: name, FieldPath: field.Path, Reason: reason, Message: field.Path + " was changed" + by + end}.bounded():
 	default:
 		c.seen.WithLabelValues("dropped").Inc()
 	}

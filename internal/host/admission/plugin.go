@@ -3,6 +3,8 @@ package admission
 import (
 	"context"
 	"fmt"
+	"maps"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -92,7 +94,7 @@ func (p *Plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 	old, _ := a.GetOldObject().(subject)
 	errs := validateID(kind, object, old)
 	// What was stored before a rule existed must still be able to lose its finalizers and labels.
-	if rule, ok := p.rules[kind]; ok && !sameSpec(object, old) {
+	if rule, ok := p.rules[kind]; ok && (!sameSpec(object, old) || rule.options && !sameOptions(object, old)) {
 		found, err := rule.check(object)
 		if err != nil {
 			return apierrors.NewBadRequest(fmt.Sprintf("reading %s: %v", kind.Kind, err))
@@ -100,6 +102,18 @@ func (p *Plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 		errs = append(errs, found...)
 	}
 	return invalid(kind, a.GetName(), errs)
+}
+
+// sameOptions returns whether an update leaves the annotations as they are that are options of a policy.
+func sameOptions(object, old subject) bool {
+	return old != nil && maps.Equal(optionsOf(object), optionsOf(old))
+}
+
+// optionsOf are the annotations of an object in our own domain.
+func optionsOf(object subject) map[string]string {
+	options := maps.Clone(object.GetAnnotations())
+	maps.DeleteFunc(options, func(key, _ string) bool { return !strings.HasPrefix(key, "flagship.io/") })
+	return options
 }
 
 // subject is an object that is written: a custom resource, or one of a kind that is served natively.

@@ -254,6 +254,17 @@ func TestValidate(t *testing.T) {
 			object: work + `spec: {workload: {manifests: [` + large("a") + `, ` + large("b") + `]}}`,
 			want:   []string{"spec.workload.manifests[1]"},
 		},
+		"OptionOfAPolicy": {
+			reason: "a policy has options that its spec has no field for, and they change without it",
+			object: strings.Replace(policy, "namespace: shop", "namespace: shop, annotations: {flagship.io/drift: Ignore}", 1) + "spec: {resourceSelectors: []}",
+			old:    policy + "spec: {resourceSelectors: []}",
+			want:   []string{"metadata.annotations[flagship.io/drift]"},
+		},
+		"OtherAnnotationOfAPolicy": {
+			reason: "what was stored before a rule existed is not checked for other changes",
+			object: strings.Replace(policy, "namespace: shop", "namespace: shop, annotations: {flagship.io/drift: Ignore, team: a}", 1) + "spec: {resourceSelectors: []}",
+			old:    strings.Replace(policy, "namespace: shop", "namespace: shop, annotations: {flagship.io/drift: Ignore}", 1) + "spec: {resourceSelectors: []}",
+		},
 		"UnchangedSpecIsNotCheckedAgain": {
 			reason: "a finalizer must come off whatever the spec says",
 			object: work + `spec: {workload: {manifests: [{}]}}`,

@@ -25,6 +25,8 @@ type rule struct {
 	complete func(*unstructured.Unstructured) error
 	// check returns what is wrong with it.
 	check func(subject) (field.ErrorList, error)
+	// options is whether annotations are options that check includes.
+	options bool
 }
 
 func rules(config Config) map[schema.GroupKind]rule {
@@ -57,6 +59,7 @@ func rules(config Config) map[schema.GroupKind]rule {
 
 func propagation(empty func() policyv1alpha1.Propagation) rule {
 	return rule{
+		options:  true,
 		complete: completed(empty, policyv1alpha1.SetPropagationDefaults),
 		check: checked(empty, func(policy policyv1alpha1.Propagation) field.ErrorList {
 			return slices.Concat(policyv1alpha1.ValidatePropagation(policy), clusterv1alpha1.ValidateApplyAs(policy.GetAnnotations()),

@@ -35,6 +35,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/host/agent/memberproxy"
 	"github.com/flagship-k8s/flagship/internal/host/interpreter"
 	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
+	"github.com/flagship-k8s/flagship/internal/knowledge/drift"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret/declarative"
@@ -42,7 +43,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/knowledge/ownership"
 	"github.com/flagship-k8s/flagship/internal/knowledge/version"
 	"github.com/flagship-k8s/flagship/internal/pipeline/apply"
-	"github.com/flagship-k8s/flagship/internal/pipeline/apply/objects"
+	"github.com/flagship-k8s/flagship/internal/pipeline/apply/drifted"
 	"github.com/flagship-k8s/flagship/internal/pipeline/observe"
 )
 
@@ -54,10 +55,9 @@ func setupLoops(ctx context.Context, mgr ctrl.Manager, kube kubernetes.Interface
 		return fmt.Errorf("reading the id of the control plane (the uid of its namespace %s): %w", metav1.NamespaceSystem, err)
 	}
 	fleet, err := member.NewFleet(member.Config{
-		Credentials: credentialsOf(o.Member), ControlPlane: ownership.ControlPlane{ID: string(home.UID)}, Serves: o.serves,
+		Credentials: credentialsOf(o.Member), ControlPlane: ownership.ControlPlane{ID: string(home.UID)}, Serves: o.serves, Clock: o.Clock, Loops: loops,
 		UserAgent:     fmt.Sprintf("flagship/%s agent (control-plane %s)", version.Get().Version, home.UID),
 		AllowLoopback: true, // the member is its own, by whatever address
-		Clock:         o.Clock, Loops: loops,
 	})
 	if err != nil {
 		return fmt.Errorf("building the connection to the cluster: %w", err)
@@ -75,7 +75,7 @@ func setupLoops(ctx context.Context, mgr ctrl.Manager, kube kubernetes.Interface
 	// The control plane keeps events of success in its memory, which only its own process writes.
 	recorder := events.Split{Memory: events.RecorderFunc(func(events.Event) {}), Stored: stored}
 
-	scripts, webhooks, changes := declarative.New(), webhook.New(noServices), &interpret.Changes{}
+	scripts, webhooks, changes, record := declarative.New(), webhook.New(noServices), &interpret.Changes{}, drift.New(o.Clock)
 	customized := interpret.Chain(scripts, webhooks)
 	interpreted, err := interpreter.New(o.Clock, scripts, webhooks)
 	if err != nil {
@@ -99,12 +99,12 @@ func setupLoops(ctx context.Context, mgr ctrl.Manager, kube kubernetes.Interface
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Fleet: fleet, Events: recorder, Clock: o.Clock, Metrics: ctrlmetrics.Registry,
 		Fingerprints: apply.Fingerprints,
 	})
-	proxy, err := memberproxy.New(o.Member, string(home.UID), o.Clock)
+	proxy, err := memberproxy.New(o.Member, string(home.UID), o.Clock, record)
 	if err != nil {
 		return fmt.Errorf("building the proxy into the cluster: %w", err)
 	}
 	behind := tunnel.NewAgent(o.Hub, cluster.Name, proxy, o.Clock, ctrlmetrics.Registry)
-	var repaired objects.Repaired
+	var changed drifted.Publish
 	for _, l := range []struct {
 		name  string
 		setup func(ctrl.Manager) error
@@ -115,13 +115,14 @@ func setupLoops(ctx context.Context, mgr ctrl.Manager, kube kubernetes.Interface
 		{"member", func(mgr ctrl.Manager) error { return member.Setup(mgr, member.Deps{Fleet: fleet}) }},
 		{"schema", func(mgr ctrl.Manager) error { return mgr.Add(definitions) }},
 		{"member events", func(mgr ctrl.Manager) (err error) {
-			repaired, err = setupMemberEvents(mgr, fleet, recorder, o)
+			changed, err = setupMemberEvents(mgr, fleet, recorder, o)
 			return err
 		}},
 		{"apply", func(mgr ctrl.Manager) error {
 			return apply.Setup(mgr, apply.Deps{
 				Fleet: fleet, Report: reports, Events: recorder, Metrics: ctrlmetrics.Registry, Clock: o.Clock, Retain: customized.Retain,
-				Retention: retentionOf(customized), Changes: changes, KindPolicy: definitions, Brake: o.Brake, Guard: guard, Repaired: repaired,
+				Retention: retentionOf(customized), Changes: changes, KindPolicy: definitions, Brake: o.Brake, Guard: guard,
+				Drifted: changed, Drift: record,
 			})
 		}},
 		{"observe", func(mgr ctrl.Manager) error {
@@ -171,7 +172,7 @@ func retentionOf(customized *interpret.Chained) func(schema.GroupVersionKind) st
 const recordPeriod = 10 * time.Second
 
 // setupMemberEvents adds the loop that records the warnings of the cluster about what is propagated, and returns what receives those of apply.
-func setupMemberEvents(mgr ctrl.Manager, fleet *member.Fleet, recorder events.Recorder, o Options) (objects.Repaired, error) {
+func setupMemberEvents(mgr ctrl.Manager, fleet *member.Fleet, recorder events.Recorder, o Options) (drifted.Publish, error) {
 	if o.NoMemberEvents {
 		return nil, nil
 	}
@@ -186,7 +187,7 @@ func setupMemberEvents(mgr ctrl.Manager, fleet *member.Fleet, recorder events.Re
 	if err != nil {
 		return nil, err
 	}
-	return collector.Repaired, nil
+	return collector.Drifted, nil
 }
 
 // noServices refuses interpreter webhooks that name a Service: the agent cannot read the EndpointSlices of the control plane.

@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
@@ -50,6 +49,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/host/interpreter"
 	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
 	"github.com/flagship-k8s/flagship/internal/knowledge/conversion"
+	"github.com/flagship-k8s/flagship/internal/knowledge/drift"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 	"github.com/flagship-k8s/flagship/internal/knowledge/eviction"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
@@ -59,6 +59,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/knowledge/version"
 	"github.com/flagship-k8s/flagship/internal/pipeline/aggregate"
 	"github.com/flagship-k8s/flagship/internal/pipeline/apply"
+	"github.com/flagship-k8s/flagship/internal/pipeline/apply/drifted"
 	"github.com/flagship-k8s/flagship/internal/pipeline/observe"
 	"github.com/flagship-k8s/flagship/internal/pipeline/propagate"
 	"github.com/flagship-k8s/flagship/internal/pipeline/render"
@@ -98,8 +99,10 @@ type components struct {
 	evictions *eviction.Rate
 	// unplaced are pods that cannot run in their members.
 	unplaced clusterstatus.Unplaced
-	// repaired receives the fields that apply puts back; nil if they are not shown.
-	repaired func(work types.NamespacedName, kind, name, path, manager string)
+	// drifted receives the fields that others changed in members; nil if they are not shown.
+	drifted drifted.Publish
+	// drift is what apply finds in members that this process applies to.
+	drift *drift.Record
 	// conversion is what the stages know about kinds that are not the same in every cluster.
 	conversion conversion.Adviser
 }
@@ -275,6 +278,7 @@ func newComponents(ctx context.Context, mgr ctrl.Manager, server *apiserver.Serv
 		events:      events.Split{Memory: server.Events(), Stored: written},
 		written:     written,
 		reports:     reports,
+		drift:       drift.New(o.Clock),
 		scripts:     scripts,
 		webhooks:    webhooks,
 		customized:  interpret.Chain(scripts, webhooks),
@@ -337,7 +341,8 @@ func (h *components) setupApply(mgr ctrl.Manager) error {
 		Brake:      h.options.Brake,
 		Guard:      h.guard,
 		Keeps:      h.keeps,
-		Repaired:   h.repaired,
+		Drifted:    h.drifted,
+		Drift:      h.drift,
 	})
 }
 
@@ -350,7 +355,7 @@ func (h *components) setupSchedule(mgr ctrl.Manager) error {
 	}
 	h.options.answerer.Store(&answers.Answerer{
 		Reader: mgr.GetClient(), Templates: h.templates, Scheduler: scheduler, Elected: mgr.Elected(),
-		Members: answers.ThroughProxy(mgr.GetConfig()), ControlPlane: h.fleet.ControlPlane(),
+		Members: answers.ThroughProxy(mgr.GetConfig()), ControlPlane: h.fleet.ControlPlane(), Drift: h.drift, AgentDrift: agentDrift(h.options.Server.Tunnels),
 		Composer: compose.Composer{Interpreter: h.interpreter, Conversion: h.conversion, NewID: uuid.NewString},
 	})
 	return nil
@@ -428,7 +433,7 @@ func (h *components) setupMemberEvents(mgr ctrl.Manager) error {
 		Events: h.events, Metrics: h.options.metrics, Clock: h.options.Clock,
 	})
 	if err == nil {
-		h.repaired = collector.Repaired
+		h.drifted = collector.Drifted
 	}
 	return err
 }

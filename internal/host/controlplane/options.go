@@ -112,7 +112,7 @@ type Options struct {
 	Clock clock.WithTicker
 
 	lookups *admissionLookups
-	// answerer answers Explanations; nil until the loops are built.
+	// answerer answers Explanations and DriftReports; nil until the loops are built.
 	answerer *atomic.Pointer[answers.Answerer]
 	// keeper answers Histories; nil until the loops are built.
 	keeper *atomic.Pointer[history.Keeper]
@@ -133,6 +133,17 @@ const DefaultHistoryLimit = 10
 // DefaultUndeletePeriod is how long deleted templates can be brought back.
 const DefaultUndeletePeriod = 24 * time.Hour
 
+// answered is a method of an answerer that does not exist before the loops are built.
+func answered[Spec, Status any](answerer *atomic.Pointer[answers.Answerer], answer func(*answers.Answerer, context.Context, Spec, user.Info, func(explain.Right) bool) (Status, error)) func(context.Context, Spec, user.Info, func(explain.Right) bool) (Status, error) {
+	return func(ctx context.Context, spec Spec, author user.Info, may func(explain.Right) bool) (status Status, err error) {
+		a := answerer.Load()
+		if a == nil {
+			return status, apierrors.NewServiceUnavailable(errStarting.Error())
+		}
+		return answer(a, ctx, spec, author, may)
+	}
+}
+
 func (o Options) complete() Options {
 	o.Server.Role = apiserver.Hub
 	if o.Clock == nil {
@@ -142,13 +153,8 @@ func (o Options) complete() Options {
 	o.lookups, o.guard, o.answerer = &admissionLookups{}, &atomic.Pointer[restore.Guard]{}, &atomic.Pointer[answers.Answerer]{}
 	o.keeper, o.authors = &atomic.Pointer[history.Keeper]{}, &knowledgehistory.Authors{}
 	o.answerHistory()
-	o.Server.Answers.Explain = func(ctx context.Context, spec fleetv1alpha1.ExplanationSpec, author user.Info, may func(explain.Right) bool) (fleetv1alpha1.ExplanationStatus, error) {
-		answerer := o.answerer.Load()
-		if answerer == nil {
-			return fleetv1alpha1.ExplanationStatus{}, apierrors.NewServiceUnavailable(errStarting.Error())
-		}
-		return answerer.Explain(ctx, spec, author, may)
-	}
+	o.Server.Answers.Explain = answered(o.answerer, (*answers.Answerer).Explain)
+	o.Server.Answers.Drift = answered(o.answerer, (*answers.Answerer).DriftReport)
 	o.Server.Admission = append(o.Server.Admission,
 		access.AdmissionPlugin{Name: "Flagship", Handler: admission.New(admission.Config{
 			NewID: uuid.NewString, AllowNoExecuteTaintPolicy: o.AllowNoExecuteTaintPolicy,

@@ -64,6 +64,7 @@ const (
 	GetComponentsFailed        = "GetComponentsFailed"
 	GetComponentsSucceed       = "GetComponentsSucceed"
 	FieldPutBack               = "FieldPutBack"
+	FieldDrifted               = "FieldDrifted"
 )
 
 // Reasons of events on Namespaces of the control plane.

@@ -215,15 +215,17 @@ type changes struct {
 	items bool
 	// condition is the one to write; nil if it is there already or the binding has not been scheduled yet.
 	condition *metav1.Condition
+	// drifted is whether to write the condition Drifted, or to remove it.
+	drifted bool
 	// onlyGeneration is true if nothing changed but the generation of the binding in the condition.
 	onlyGeneration bool
 }
 
-func (c changes) any() bool { return c.items || c.condition != nil }
+func (c changes) any() bool { return c.items || c.drifted || c.condition != nil }
 
 func compare(binding workv1alpha2.Binding, summary Summary) changes {
 	status := binding.BindingStatus()
-	result := changes{items: !sameItems(status.AggregatedStatus, summary.Items)}
+	result := changes{items: !sameItems(status.AggregatedStatus, summary.Items), drifted: !summary.sameDrift(status.Conditions)}
 	if status.LastScheduledTime == nil && len(binding.BindingSpec().RequiredBy) == 0 {
 		return result
 	}
@@ -236,7 +238,7 @@ func compare(binding workv1alpha2.Binding, summary Summary) changes {
 	same := present != nil && present.Status == wanted.Status && present.Reason == wanted.Reason && present.Message == wanted.Message
 	if !same || present.ObservedGeneration != wanted.ObservedGeneration {
 		result.condition = &wanted
-		result.onlyGeneration = same && !result.items
+		result.onlyGeneration = same && !result.items && !result.drifted
 	}
 	return result
 }
@@ -328,6 +330,9 @@ func (a *aggregator) updateBinding(ctx context.Context, binding workv1alpha2.Bin
 		condition := *changes.condition
 		condition.LastTransitionTime = metav1.NewTime(a.clock.Now())
 		meta.SetStatusCondition(&status.Conditions, condition)
+	}
+	if changes.drifted {
+		summary.setDrift(&status.Conditions, binding.GetGeneration())
 	}
 	object := binding.(client.Object)
 	if err := a.client.Status().Update(ctx, object); err != nil {

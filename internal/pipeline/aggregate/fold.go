@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,6 +26,9 @@ type Summary struct {
 	// Stable is true if every cluster has reported its Work as it is now, and no rollout is under way. A summary that is not stable
 	// changes soon.
 	Stable bool
+	// Drifted are the clusters whose copy differs from what is wanted there, and Oldest is since when the first of them does.
+	Drifted []string
+	Oldest  time.Time
 	// Silent is true if there should be copies, and no cluster has reported at all.
 	Silent bool
 }
@@ -54,6 +58,12 @@ func Fold(spec *workv1alpha2.ResourceBindingSpec, works []*workv1alpha1.Work) Su
 		}
 		if work != nil {
 			fill(&item, spec.Resource, work)
+		}
+		if since, differs := driftedSince(work); differs {
+			summary.Drifted = append(summary.Drifted, cluster)
+			if summary.Oldest.IsZero() || since.Before(summary.Oldest) {
+				summary.Oldest = since
+			}
 		}
 		if !item.Applied {
 			summary.Missing = append(summary.Missing, cluster)

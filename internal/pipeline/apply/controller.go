@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
 	"github.com/flagship-k8s/flagship/internal/clients/member"
@@ -25,8 +26,10 @@ import (
 	"github.com/flagship-k8s/flagship/internal/clients/member/objectcache"
 	"github.com/flagship-k8s/flagship/internal/clients/workstatus"
 	"github.com/flagship-k8s/flagship/internal/knowledge/brake"
+	"github.com/flagship-k8s/flagship/internal/knowledge/drift"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
+	"github.com/flagship-k8s/flagship/internal/pipeline/apply/drifted"
 	"github.com/flagship-k8s/flagship/internal/pipeline/apply/objects"
 )
 
@@ -61,9 +64,11 @@ type Deps struct {
 	// yet, again is the pause before the next call. It is not called for clusters that are being removed. Nil: none is.
 	// It is a function because propagate, render and namespaces decide it, which apply does not import.
 	Keeps func(ctx context.Context, work *workv1alpha1.Work) (keeps bool, again time.Duration, err error)
-	// Repaired receives the fields that others changed and apply put back. Nil: nothing does. It is a function because a feature shows
+	// Drifted receives fields that others changed, once for each episode. Nil: nothing does. It is a function because a feature shows
 	// them.
-	Repaired objects.Repaired
+	Drifted drifted.Publish
+	// Drift takes the fields of objects that differ from their manifests. Nil: a record that nothing else reads.
+	Drift *drift.Record
 	// Metrics registers the metrics. Nil: none.
 	Metrics prometheus.Registerer
 }
@@ -127,6 +132,9 @@ func newApplier(hub client.Client, works cache.Cache, deps Deps) (*Applier, erro
 	if deps.KindPolicy == nil {
 		deps.KindPolicy = objects.NoKindPolicy{}
 	}
+	if deps.Drift == nil {
+		deps.Drift = drift.New(deps.Clock)
+	}
 	a := &Applier{
 		client: hub, cache: works, fleet: deps.Fleet, report: deps.Report, events: deps.Events, clock: deps.Clock,
 		changes: deps.Changes, metrics: newBrakeMetrics(deps.Metrics), guard: deps.Guard, keeps: deps.Keeps,
@@ -135,7 +143,7 @@ func newApplier(hub client.Client, works cache.Cache, deps Deps) (*Applier, erro
 	a.brake = brake.New(deps.Brake, deps.Clock, a.braking.engaged)
 	a.objects = objects.NewWriter(objects.WriterDeps{
 		Hub: hub, Events: deps.Events, Clock: deps.Clock, KindPolicy: deps.KindPolicy, Guard: deps.Guard, Brake: a.brake,
-		Retain: deps.Retain, Retention: deps.Retention, Repaired: deps.Repaired,
+		Retain: deps.Retain, Retention: deps.Retention, Drift: drifted.Reporter{Record: deps.Drift, Publish: deps.Drifted},
 	}, deps.Metrics)
 	a.queues = memberqueue.New("apply", deps.Fleet, deps.Clock, deps.Workers, a.reconcile)
 	deps.Guard.OnResume(func(cluster string) { a.queues.Add(cluster, everyWork(cluster)) })
@@ -213,7 +221,9 @@ func (a *Applier) enqueueChangedKinds(ctx context.Context) error {
 
 // hasChanged returns whether a change of a Work is more than one of its status.
 func hasChanged(before, after *workv1alpha1.Work) bool {
-	return before.Generation != after.Generation || before.UID != after.UID || (before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil)
+	return before.Annotations[policyv1alpha1.DriftAnnotation] != after.Annotations[policyv1alpha1.DriftAnnotation] ||
+		before.Annotations[policyv1alpha1.DriftAcknowledgedAnnotation] != after.Annotations[policyv1alpha1.DriftAcknowledgedAnnotation] ||
+		before.Generation != after.Generation || before.UID != after.UID || (before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil)
 }
 
 func (a *Applier) enqueue(work *workv1alpha1.Work) {

@@ -25,6 +25,8 @@ const (
 	grace = time.Second
 	// minRetryPause is the shortest pause before what does not pass by itself is tried again.
 	minRetryPause = time.Second
+	// observePause is how often an object is read that is only observed and is not managed: no watch shows it.
+	observePause = time.Minute
 	// maxMessage is below the limit on a condition's message.
 	maxMessage = 8 << 10
 )
@@ -39,7 +41,9 @@ func (a *Applier) setOutcome(work *workv1alpha1.Work, total int, results []outco
 	if len(failures) == 0 {
 		a.troubles.End(key)
 		a.setDropped(work, results)
+		setDrift, again := a.drift(work)
 		a.report.Update(key, workstatus.Apply, func(_ *workv1alpha1.Work, status *workv1alpha1.WorkStatus) {
+			setDrift(status)
 			meta.SetStatusCondition(&status.Conditions, workv1alpha1.Dispatching(work.Generation))
 			meta.SetStatusCondition(&status.Conditions, workv1alpha1.Applied(work.Generation))
 		})
@@ -51,7 +55,10 @@ func (a *Applier) setOutcome(work *workv1alpha1.Work, total int, results []outco
 		if slices.ContainsFunc(results, func(o outcome) bool { return o.unknownFields }) {
 			return schemas.Pause, nil // the member may be upgraded
 		}
-		return 0, nil
+		if slices.ContainsFunc(results, func(o outcome) bool { return o.unwatched }) {
+			return observePause, nil
+		}
+		return again, nil
 	}
 	err := errors.Join(failures...)
 	if objects.Unavailable(err) && appliedAt(work, work.Generation) {
@@ -124,7 +131,9 @@ func shortened(message string) string {
 // setNotApplied reports why a Work is not applied, to its condition and as an event.
 func (a *Applier) setNotApplied(work *workv1alpha1.Work, condition metav1.Condition) {
 	condition.Message = shortened(condition.Message)
+	setDrift, _ := a.drift(work) // it is tried again
 	a.report.Update(client.ObjectKeyFromObject(work), workstatus.Apply, func(_ *workv1alpha1.Work, status *workv1alpha1.WorkStatus) {
+		setDrift(status)
 		meta.SetStatusCondition(&status.Conditions, workv1alpha1.Dispatching(work.Generation))
 		meta.SetStatusCondition(&status.Conditions, condition)
 	})

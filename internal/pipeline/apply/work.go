@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
 	"github.com/flagship-k8s/flagship/internal/clients/member"
@@ -105,7 +106,10 @@ type destination struct {
 
 // access is how the objects of a Work are written there.
 func (d destination) access(work *workv1alpha1.Work) objects.Access {
-	return objects.Access{Conn: d.conn, Account: objects.AccountFor(d.cluster, work)}
+	return objects.Access{
+		Conn: d.conn, Account: objects.AccountFor(d.cluster, work),
+		Drift: work.Annotations[policyv1alpha1.DriftAnnotation], Acknowledged: work.Annotations[policyv1alpha1.DriftAcknowledgedAnnotation],
+	}
 }
 
 func (d destination) unavailable() error {
@@ -209,6 +213,8 @@ type outcome struct {
 	dropped       []string
 	taken         []ssa.TakenPort
 	unknownFields bool
+	// unwatched: the object is only observed, and not managed.
+	unwatched bool
 	// unconfirmed: an object was deleted, and is to be gone when the Work is reconciled again.
 	unconfirmed bool
 }
@@ -220,7 +226,7 @@ func (a *Applier) manifest(ctx context.Context, via objects.Access, work types.N
 	}
 	done, err := a.objects.Apply(ctx, via, work, m.Object)
 	o.what = m.Identity().String() // with the namespace it ended up in
-	o.err, o.conflicts, o.dropped, o.taken, o.unknownFields = err, done.Conflicts, done.Dropped, done.Taken, done.UnknownFields
+	o.err, o.conflicts, o.dropped, o.taken, o.unknownFields, o.unwatched = err, done.Conflicts, done.Dropped, done.Taken, done.UnknownFields, done.Unwatched
 	return o
 }
 

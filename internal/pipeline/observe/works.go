@@ -190,11 +190,12 @@ func (w *Works) reconcile(ctx context.Context, name string, key types.Namespaced
 	if err != nil || !complete {
 		return 0, err // an incomplete watch queues the Work again
 	}
+	unmanaged := w.readUnmanaged(ctx, conn, work, objects)
 	found := findings{generation: work.Generation, suspended: work.Spec.SuspendDispatching != nil && *work.Spec.SuspendDispatching}
 	for _, s := range objects {
 		found.objects = append(found.objects, w.interpret(ctx, work, s))
 	}
-	again := w.diagnose(work, found.objects)
+	again := cmp.Or(w.diagnose(work, found.objects), unmanaged)
 	if slices.ContainsFunc(found.objects, unanswered) {
 		again = min(cmp.Or(again, interpretAgain), interpretAgain)
 	}

@@ -90,7 +90,7 @@ func indexes() []index {
 
 func kindKey(apiVersion, kind string) string { return apiVersion + " " + kind }
 
-// bindingChanges passes changes that rendering depends on: the spec, the permanent id, the account that writes, deletion, the end of a
+// bindingChanges passes changes that rendering depends on: the spec, the permanent id, the account that writes, what happens to drift, deletion, the end of a
 // wait for the scheduler, and the condition Rendered, which may have to be removed before the cache shows that it was set. Other changes
 // of status come from members, and there are many of them.
 func bindingChanges() predicate.Predicate {
@@ -101,6 +101,7 @@ func bindingChanges() predicate.Predicate {
 			before.GetUID() != after.GetUID() ||
 			before.GetLabels()[before.PermanentIDLabel()] != after.GetLabels()[after.PermanentIDLabel()] ||
 			before.GetAnnotations()[clusterv1alpha1.ApplyAsAnnotation] != after.GetAnnotations()[clusterv1alpha1.ApplyAsAnnotation] ||
+			before.GetAnnotations()[policyv1alpha1.DriftAnnotation] != after.GetAnnotations()[policyv1alpha1.DriftAnnotation] ||
 			compose.AwaitsScheduler(before) && !compose.AwaitsScheduler(after) ||
 			!compose.MayDelete(before) && compose.MayDelete(after) ||
 			compose.PurgesDirectly(before) != compose.PurgesDirectly(after) ||

@@ -94,7 +94,7 @@ func Ask(ctx context.Context, cfg *rest.Config, resource string, question any) e
 		SetHeader("Content-Type", "application/json").Body(body).Do(ctx).Raw()
 	switch {
 	case apierrors.IsForbidden(err):
-		return fmt.Errorf("%w\nlet an administrator bind you a role with that right, such as view in the namespace, and flagship-explain", err)
+		return fmt.Errorf("%w\nlet an administrator bind you a role with that right, such as view in the namespace, and the one that docs/security.md names for this question", err)
 	case err != nil:
 		return fmt.Errorf("the control plane does not answer: %w", err)
 	}

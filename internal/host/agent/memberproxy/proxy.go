@@ -20,6 +20,7 @@ import (
 
 	"github.com/flagship-k8s/flagship/internal/clients/dial"
 	"github.com/flagship-k8s/flagship/internal/features/enroll/memberaccount"
+	"github.com/flagship-k8s/flagship/internal/knowledge/drift"
 )
 
 const (
@@ -36,6 +37,7 @@ type Proxy struct {
 	kube         kubernetes.Interface
 	controlPlane string
 	clock        clock.PassiveClock
+	drift        *drift.Record
 
 	// A token is kept because each request of one is a write to the member.
 	mu    sync.Mutex
@@ -43,8 +45,8 @@ type Proxy struct {
 	until time.Time // when to request the next one
 }
 
-// New makes the proxy into the cluster that member leads to, for the control plane with this id.
-func New(member *rest.Config, controlPlane string, clock clock.PassiveClock) (*Proxy, error) {
+// New makes the proxy into the cluster that member leads to, for the control plane with this id, which it also gives the record of drift.
+func New(member *rest.Config, controlPlane string, clock clock.PassiveClock, record *drift.Record) (*Proxy, error) {
 	location, _, err := rest.DefaultServerUrlFor(member)
 	if err != nil {
 		return nil, fmt.Errorf("reading the address of the cluster: %w", err)
@@ -57,12 +59,17 @@ func New(member *rest.Config, controlPlane string, clock clock.PassiveClock) (*P
 	if err != nil {
 		return nil, fmt.Errorf("building a client for the cluster: %w", err)
 	}
-	return &Proxy{member: location, transport: transport, kube: kube, controlPlane: controlPlane, clock: clock}, nil
+	return &Proxy{member: location, transport: transport, kube: kube, controlPlane: controlPlane, clock: clock, drift: record}, nil
 }
 
-// ServeHTTP sends a request to the API server of the member, and carries the answer back.
+// ServeHTTP sends a request to the API server of the member, and carries the answer back. It answers one for the record of drift itself.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	failed := responder{w}
+	if r.Host == drift.Host { // of the control plane itself: in requests of users it is the host of the member
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(p.drift.List("")) // the control plane is gone if this fails
+		return
+	}
 	if r.Header.Get(authenticationv1.ImpersonateUserHeader) == "" {
 		failed.Error(apierrors.NewBadRequest("the request names no user whom to impersonate"))
 		return

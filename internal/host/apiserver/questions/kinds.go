@@ -3,6 +3,7 @@ package questions
 import (
 	"context"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/authentication/user"
 
@@ -17,6 +18,7 @@ type May = func(explain.Right) bool
 // server. Nil answers none of a kind.
 type Answers struct {
 	Explain  func(ctx context.Context, spec fleetv1alpha1.ExplanationSpec, author user.Info, may May) (fleetv1alpha1.ExplanationStatus, error)
+	Drift    func(ctx context.Context, spec fleetv1alpha1.DriftReportSpec, author user.Info, may May) (fleetv1alpha1.DriftReportStatus, error)
 	History  func(ctx context.Context, spec fleetv1alpha1.HistorySpec, may May) (fleetv1alpha1.HistoryStatus, error)
 	Undelete func(ctx context.Context, spec fleetv1alpha1.UndeletionSpec, may May) (fleetv1alpha1.UndeletionStatus, error)
 	Timeline func(ctx context.Context, spec fleetv1alpha1.TimelineSpec, may May) (fleetv1alpha1.TimelineStatus, error)
@@ -30,59 +32,62 @@ type kind struct {
 	answer func(ctx context.Context, question runtime.Object, author user.Info, may May) (runtime.Object, error)
 }
 
+// question is an object that is answered.
+type question interface {
+	runtime.Object
+	metav1.Object
+}
+
+// answered has the objects of a kind answered, each in a copy, unless this server answers none.
+func answered[T question](k kind, answers bool, answer func(ctx context.Context, q T, author user.Info, may May) error) kind {
+	if !answers {
+		return k
+	}
+	k.answer = func(ctx context.Context, asked runtime.Object, author user.Info, may May) (runtime.Object, error) {
+		q := asked.DeepCopyObject().(T)
+		q.SetManagedFields(nil) // they are of stored objects
+		return q, answer(ctx, q, author, may)
+	}
+	return k
+}
+
 // kinds are those that are served.
 func (a Answers) kinds() []kind {
-	explanation := kind{
-		kind: fleetv1alpha1.KindExplanation, plural: fleetv1alpha1.ResourcePluralExplanation, singular: "explanation",
-		empty: func() runtime.Object { return &fleetv1alpha1.Explanation{} },
+	return []kind{
+		answered(kind{
+			kind: fleetv1alpha1.KindExplanation, plural: fleetv1alpha1.ResourcePluralExplanation, singular: "explanation",
+			empty: func() runtime.Object { return &fleetv1alpha1.Explanation{} },
+		}, a.Explain != nil, func(ctx context.Context, q *fleetv1alpha1.Explanation, author user.Info, may May) (err error) {
+			q.Status, err = a.Explain(ctx, q.Spec, author, may)
+			return err
+		}),
+		answered(kind{
+			kind: fleetv1alpha1.KindDriftReport, plural: fleetv1alpha1.ResourcePluralDriftReport, singular: "driftreport",
+			empty: func() runtime.Object { return &fleetv1alpha1.DriftReport{} },
+		}, a.Drift != nil, func(ctx context.Context, q *fleetv1alpha1.DriftReport, author user.Info, may May) (err error) {
+			q.Status, err = a.Drift(ctx, q.Spec, author, may)
+			return err
+		}),
+		answered(kind{
+			kind: fleetv1alpha1.KindHistory, plural: fleetv1alpha1.ResourcePluralHistory, singular: "history",
+			empty: func() runtime.Object { return &fleetv1alpha1.History{} },
+		}, a.History != nil, func(ctx context.Context, q *fleetv1alpha1.History, _ user.Info, may May) (err error) {
+			q.Status, err = a.History(ctx, q.Spec, may)
+			return err
+		}),
+		answered(kind{
+			kind: fleetv1alpha1.KindUndeletion, plural: fleetv1alpha1.ResourcePluralUndeletion, singular: "undeletion",
+			empty: func() runtime.Object { return &fleetv1alpha1.Undeletion{} },
+		}, a.Undelete != nil, func(ctx context.Context, q *fleetv1alpha1.Undeletion, _ user.Info, may May) (err error) {
+			q.Status, err = a.Undelete(ctx, q.Spec, may)
+			return err
+		}),
+		answered(kind{
+			kind: fleetv1alpha1.KindTimeline, plural: fleetv1alpha1.ResourcePluralTimeline, singular: "timeline",
+			empty: func() runtime.Object { return &fleetv1alpha1.Timeline{} },
+		}, a.Timeline != nil, func(ctx context.Context, q *fleetv1alpha1.Timeline, _ user.Info, may May) (err error) {
+			q.Status, err = a.Timeline(ctx, q.Spec, may)
+			return err
+		}),
 	}
-	if a.Explain != nil {
-		explanation.answer = func(ctx context.Context, question runtime.Object, author user.Info, may May) (runtime.Object, error) {
-			answered := question.DeepCopyObject().(*fleetv1alpha1.Explanation)
-			answered.ManagedFields = nil // they are of stored objects
-			var err error
-			answered.Status, err = a.Explain(ctx, answered.Spec, author, may)
-			return answered, err
-		}
-	}
-	history := kind{
-		kind: fleetv1alpha1.KindHistory, plural: fleetv1alpha1.ResourcePluralHistory, singular: "history",
-		empty: func() runtime.Object { return &fleetv1alpha1.History{} },
-	}
-	if a.History != nil {
-		history.answer = func(ctx context.Context, question runtime.Object, _ user.Info, may May) (runtime.Object, error) {
-			answered := question.DeepCopyObject().(*fleetv1alpha1.History)
-			answered.ManagedFields = nil
-			var err error
-			answered.Status, err = a.History(ctx, answered.Spec, may)
-			return answered, err
-		}
-	}
-	undeletion := kind{
-		kind: fleetv1alpha1.KindUndeletion, plural: fleetv1alpha1.ResourcePluralUndeletion, singular: "undeletion",
-		empty: func() runtime.Object { return &fleetv1alpha1.Undeletion{} },
-	}
-	if a.Undelete != nil {
-		undeletion.answer = func(ctx context.Context, question runtime.Object, _ user.Info, may May) (runtime.Object, error) {
-			answered := question.DeepCopyObject().(*fleetv1alpha1.Undeletion)
-			answered.ManagedFields = nil
-			var err error
-			answered.Status, err = a.Undelete(ctx, answered.Spec, may)
-			return answered, err
-		}
-	}
-	timeline := kind{
-		kind: fleetv1alpha1.KindTimeline, plural: fleetv1alpha1.ResourcePluralTimeline, singular: "timeline",
-		empty: func() runtime.Object { return &fleetv1alpha1.Timeline{} },
-	}
-	if a.Timeline != nil {
-		timeline.answer = func(ctx context.Context, question runtime.Object, _ user.Info, may May) (runtime.Object, error) {
-			answered := question.DeepCopyObject().(*fleetv1alpha1.Timeline)
-			answered.ManagedFields = nil
-			var err error
-			answered.Status, err = a.Timeline(ctx, answered.Spec, may)
-			return answered, err
-		}
-	}
-	return []kind{explanation, history, undeletion, timeline}
 }

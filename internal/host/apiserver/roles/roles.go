@@ -20,6 +20,7 @@ const (
 	proxyRole    = "cluster-proxy-admin"
 	operatorRole = "karmada-operator"
 	explainRole  = "flagship-explain"
+	driftRole    = "flagship-drift"
 )
 
 var (
@@ -35,6 +36,7 @@ func defaultRoles() []*rbacv1.ClusterRole {
 	}
 	all := append(append([]string{}, readVerbs...), writeVerbs...)
 	explain := rule([]string{"create"}, "fleet.flagship.io", "explanations", "histories", "timelines", "undeletions")
+	drift := rule([]string{"create"}, "fleet.flagship.io", "driftreports")
 	return []*rbacv1.ClusterRole{
 		defaultRole(viewRole, "rbac.authorization.k8s.io/aggregate-to-view",
 			rule(readVerbs, "autoscaling.karmada.io", "cronfederatedhpas", "cronfederatedhpas/status", "federatedhpas", "federatedhpas/status"),
@@ -54,11 +56,12 @@ func defaultRoles() []*rbacv1.ClusterRole {
 		),
 		// Answers have only what their author may get, so that the role can be bound to all users.
 		defaultRole(explainRole, "", explain),
+		defaultRole(driftRole, "", drift),
 		// Neither creates nor deletes Clusters: joining and leaving take rights on credentials.
 		defaultRole(operatorRole, "",
 			rule(append([]string{"patch", "update"}, readVerbs...), clusterv1alpha1.GroupName, clusterv1alpha1.ResourcePluralCluster),
 			rule(readVerbs, clusterv1alpha1.GroupName, clusterv1alpha1.ResourcePluralCluster+"/status"),
-			rule(readVerbs, "fleet.flagship.io", "clustercapacities"), explain,
+			rule(readVerbs, "fleet.flagship.io", "clustercapacities"), explain, drift,
 			rule(all, "policy.karmada.io", "clusteroverridepolicies", "clusterpropagationpolicies", "clustertaintpolicies",
 				"federatedresourcequotas", "overridepolicies", "propagationpolicies"),
 			rule(readVerbs, "work.karmada.io", "clusterresourcebindings", "clusterresourcebindings/status", "resourcebindings", "resourcebindings/status"),

@@ -151,8 +151,12 @@ func TestEveryKindIsInARole(t *testing.T) {
 		hasStatus := d.Spec.Versions[0].Subresources != nil && d.Spec.Versions[0].Subresources.Status != nil
 		switch {
 		case at.Resource == "works":
-		case slices.Contains([]string{"explanations", "histories", "timelines", "undeletions"}, at.Resource):
-			if !operator[at].Equal(sets.New("create")) || !role(t, explainRole)[at].Equal(sets.New("create")) {
+		case slices.Contains([]string{"explanations", "histories", "timelines", "undeletions", "driftreports"}, at.Resource):
+			its := explainRole
+			if at.Resource == "driftreports" {
+				its = driftRole
+			}
+			if !operator[at].Equal(sets.New("create")) || !role(t, its)[at].Equal(sets.New("create")) {
 				t.Errorf("%s may %v %s, want to create it alone", operatorRole, sets.List(operator[at]), at)
 			}
 		case d.Spec.Scope == apiextensionsv1.NamespaceScoped:
@@ -175,7 +179,7 @@ func TestEveryKindIsInARole(t *testing.T) {
 // TestRolesAggregate: the built-in roles of tenants, which are bound already, include ours by these labels.
 func TestRolesAggregate(t *testing.T) {
 	want := map[string]string{
-		viewRole: "rbac.authorization.k8s.io/aggregate-to-view", editRole: "rbac.authorization.k8s.io/aggregate-to-edit", proxyRole: "", operatorRole: "", explainRole: "",
+		viewRole: "rbac.authorization.k8s.io/aggregate-to-view", editRole: "rbac.authorization.k8s.io/aggregate-to-edit", proxyRole: "", operatorRole: "", explainRole: "", driftRole: "",
 	}
 	for _, role := range defaultRoles() {
 		label, known := want[role.Name]

@@ -25,17 +25,22 @@ func (a *Answerer) kinds(spec *fleetv1alpha1.ExplanationSpec) ([]hubstore.Kind, 
 	if spec.Name == "" || (spec.Kind == "") == (spec.Resource == "") {
 		return nil, apierrors.NewBadRequest("spec needs a name, and either a kind or a resource")
 	}
+	return a.kindsOf(spec.Group, spec.Kind, spec.Resource)
+}
+
+// kindsOf lists those of a group, kind and resource, each "" for any; at least one.
+func (a *Answerer) kindsOf(group, name, resource string) ([]hubstore.Kind, error) {
 	var found []hubstore.Kind
 	for _, kind := range a.Templates.Kinds() {
-		if (spec.Group == "" || spec.Group == kind.GroupVersionKind.Group) &&
-			(spec.Kind == "" || strings.EqualFold(spec.Kind, kind.GroupVersionKind.Kind)) &&
-			(spec.Resource == "" || strings.EqualFold(spec.Resource, kind.Resource.Resource)) {
+		if (group == "" || group == kind.GroupVersionKind.Group) &&
+			(name == "" || strings.EqualFold(name, kind.GroupVersionKind.Kind)) &&
+			(resource == "" || strings.EqualFold(resource, kind.Resource.Resource)) {
 			found = append(found, kind)
 		}
 	}
 	if len(found) == 0 {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("%s %q is no kind that is propagated: kubectl api-resources lists those that are served",
-			strings.TrimPrefix(spec.Group+" ", " "), spec.Kind+spec.Resource))
+			strings.TrimPrefix(group+" ", " "), name+resource))
 	}
 	slices.SortFunc(found, func(x, y hubstore.Kind) int {
 		return strings.Compare(x.GroupVersionKind.Group, y.GroupVersionKind.Group) // the core group first

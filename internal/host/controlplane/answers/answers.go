@@ -20,6 +20,7 @@ import (
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
+	"github.com/flagship-k8s/flagship/internal/knowledge/drift"
 	"github.com/flagship-k8s/flagship/internal/knowledge/explain"
 	"github.com/flagship-k8s/flagship/internal/knowledge/ownership"
 	"github.com/flagship-k8s/flagship/internal/knowledge/policy"
@@ -44,7 +45,7 @@ type Scheduler interface {
 	Explain(ctx context.Context, binding workv1alpha2.Binding, only string) ([]explain.Candidate, time.Time, error)
 }
 
-// Answerer answers Explanations. All fields are required.
+// Answerer answers Explanations and DriftReports. All fields are required.
 type Answerer struct {
 	// Reader reads from the cache.
 	Reader    client.Reader
@@ -55,6 +56,10 @@ type Answerer struct {
 	// a function since each author has a client.
 	Members      func(cluster string, author user.Info) (dynamic.Interface, error)
 	ControlPlane ownership.ControlPlane
+	// Drift is the record of this process.
+	Drift *drift.Record
+	// AgentDrift reads the record of the agent of a cluster in Pull mode. It is a function since the tunnels are the API server's.
+	AgentDrift func(context.Context, *clusterv1alpha1.Cluster) ([]fleetv1alpha1.DriftedObject, error)
 	// Elected is closed once this process runs the control loops: the scheduler of any other has seen no events.
 	Elected <-chan struct{}
 }

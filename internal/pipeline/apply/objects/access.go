@@ -21,6 +21,8 @@ type Access struct {
 	Conn *member.Conn
 	// account names the ServiceAccount that writes, the one in the namespace of each object. Empty: the control plane's own.
 	Account string
+	// Drift and Acknowledged are the values of the annotations DriftAnnotation and DriftAcknowledgedAnnotation of the Work.
+	Drift, Acknowledged string
 	// ReadFirst has objects that no complete watch shows read before they are written: they may be as they should be.
 	ReadFirst bool
 }

@@ -35,6 +35,8 @@ type Entry struct {
 	Taken []ssa.TakenPort
 	// unknownFields means that the member does not know some field, so that its schema is compared again later.
 	UnknownFields bool
+	// Unwatched means that the object is not managed, so that it has to be read again.
+	Unwatched bool
 }
 
 // Results holds the results of applies. Nothing in it is needed for being right: it spares requests while a watch lags

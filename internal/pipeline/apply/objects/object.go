@@ -15,8 +15,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 
+	fleetv1alpha1 "github.com/flagship-k8s/flagship/api/fleet/v1alpha1"
+	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/pipeline/apply/conceal"
+	"github.com/flagship-k8s/flagship/internal/pipeline/apply/drifted"
 	"github.com/flagship-k8s/flagship/internal/pipeline/apply/services"
 	"github.com/flagship-k8s/flagship/internal/pipeline/apply/ssa"
 )
@@ -68,6 +71,10 @@ type attempt struct {
 	remembered bool
 	inherited  bool // what our predecessors own has been made ours
 	adopted    bool // what is there was not ours before this attempt
+	// left are the paths of fields that others changed and that stay so.
+	left []string
+	// leftPaths are those, and all below them.
+	leftPaths []string
 }
 
 // Apply makes one object in a member equal to its manifest, without a request if it is already. The entry has what could not be
@@ -101,6 +108,9 @@ func (w *Writer) object(ctx context.Context, t target, desired *unstructured.Uns
 		try.remembered = false
 	}
 	observed, cached := t.Conn.Lookup(t.Resource, t.Object.Namespace, t.Object.Name)
+	if t.Drift == policyv1alpha1.DriftObserveOnly {
+		return w.observeOnly(ctx, try, observed, cached)
+	}
 	if try.remembered && len(try.before.Conflicts) == 0 && w.lagging(t, try.before, observed, cached) {
 		return try.before, nil
 	}
@@ -150,6 +160,9 @@ func (w *Writer) examine(ctx context.Context, try attempt) (Entry, error) {
 	if verdict == ssa.Foreign {
 		return Entry{}, err
 	}
+	if try.Drift == policyv1alpha1.DriftCreateOnly {
+		return w.observe(ctx, try, live), nil
+	}
 	try.adopted = verdict == ssa.Adopting
 	if live, err = w.inherit(ctx, try, live); err != nil {
 		return Entry{}, err
@@ -163,6 +176,9 @@ func (w *Writer) updateObject(ctx context.Context, try attempt, live *unstructur
 	verdict, err := w.judge(ctx, try, live)
 	if verdict == ssa.Foreign {
 		return Entry{}, err
+	}
+	if try.Drift == policyv1alpha1.DriftCreateOnly {
+		return w.observe(ctx, try, live), nil
 	}
 	if try.adopted {
 		verdict = ssa.Adopting
@@ -180,17 +196,16 @@ func (w *Writer) updateObject(ctx context.Context, try attempt, live *unstructur
 			return Entry{}, err
 		}
 	}
-	if unchanged(d, try.before, try.remembered) {
-		var known Entry
-		if try.remembered {
-			known = try.before
-		} else {
-			known.altered = d.Altered // what the member made of it: no reason to write at the next reconcile either
+	if (try.Drift == policyv1alpha1.DriftReport || try.Drift == policyv1alpha1.DriftPause) && verdict != ssa.Adopting {
+		known, done, err := w.leave(ctx, &try, body, live, d)
+		if done {
+			return known, err
 		}
-		known.uid, known.Version, known.hash, known.at = live.GetUID(), live.GetResourceVersion(), try.hash, w.Clock.Now()
-		known.UnknownFields = d.UnknownFields
-		w.Results.Put(try.Place, known)
-		return known, nil
+		body.SetResourceVersion(live.GetResourceVersion()) // what others change meanwhile is to be left, too
+	}
+	if unchanged(d, try.before, try.remembered) {
+		w.Drift.Record.Stands(try.drifted().Key, nil)
+		return w.keep(try, live, d), nil
 	}
 	if err := w.vet(ctx, try, live); err != nil {
 		return Entry{}, err
@@ -204,37 +219,19 @@ func (w *Writer) updateObject(ctx context.Context, try attempt, live *unstructur
 	body.SetUID(live.GetUID()) // not a new object of the same name
 	_, recorded := ssa.RecordOf(live)
 	// What was applied before and is wanted still can only be in conflict with drift.
-	repair := !d.Stale && len(d.Open) == 0 && len(try.before.Conflicts) == 0
+	repair := !d.Stale && len(d.Open) == 0 && len(try.before.Conflicts) == 0 && len(try.left) == 0
 	report := func() {}
-	if !d.Stale && verdict != ssa.Adopting {
-		report = w.repairsOf(ctx, try, body, changedByOthers(d, try.before, try.remembered))
+	if !d.Stale && len(try.left) == 0 && verdict != ssa.Adopting {
+		report = w.Drift.PutBack(ctx, try.drifted(), body, live, changedByOthers(d, try.before, try.remembered))
+	}
+	if len(try.left) > 0 {
+		body, try.leftPaths = drifted.Without(body, try.left)
 	}
 	applied, err := w.send(ctx, try, body, live, verdict == ssa.Adopting || !recorded || repair)
 	if err == nil {
 		report()
 	}
 	return applied, err
-}
-
-// maxRepairs is how many fields of one repair are reported.
-const maxRepairs = 5
-
-// repairsOf returns what reports that fields were put back. Who changed them is read before: afterwards they are ours.
-func (w *Writer) repairsOf(ctx context.Context, try attempt, body *unstructured.Unstructured, paths []string) (report func()) {
-	if w.Repaired == nil || len(paths) == 0 {
-		return func() {}
-	}
-	paths = paths[:min(len(paths), maxRepairs)]
-	var managers map[string]string
-	// The cache has no owners but ourselves. Without an answer the managers are not known, which is no reason to leave the fields.
-	if head, err := try.Conn.Metadata().Resource(try.Resource).Namespace(try.Object.Namespace).Get(ctx, try.Object.Name, metav1.GetOptions{}); err == nil {
-		managers = ssa.ChangedBy(try.Conn.ControlPlane(), body, head.ManagedFields, paths)
-	}
-	return func() {
-		for _, path := range paths {
-			w.Repaired(try.work, body.GetKind(), try.Object.Name, path, managers[path])
-		}
-	}
 }
 
 // bodyFor is the desired object, minus what others decide about in an object that exists.
@@ -273,6 +270,7 @@ func (w *Writer) send(ctx context.Context, try attempt, body, live *unstructured
 	self := try.Conn.ControlPlane()
 	result := Entry{hash: try.hash}
 	var misfits []string
+	var left []fleetv1alpha1.DriftedField
 	schema, read := "", false
 	for round := 0; round < rounds; round++ {
 		record := ssa.Record{Hash: try.hash, Misfits: ssa.FootprintOfPaths(misfits), Schema: schema}
@@ -287,6 +285,12 @@ func (w *Writer) send(ctx context.Context, try attempt, body, live *unstructured
 			result.altered, _ = ssa.Alterations(self, body, got)
 			w.Results.Put(try.Place, result)
 			try.Conn.Saw(try.Resource, got)
+			for _, path := range try.left {
+				delete(result.unclaimed, path) // it is still drift
+			}
+			if len(try.left) == 0 {
+				w.Drift.Record.Stands(try.drifted().Key, left)
+			}
 			return result, nil
 		}
 		refused := ssa.UnknownFieldsIn(err)
@@ -317,17 +321,18 @@ func (w *Writer) send(ctx context.Context, try attempt, body, live *unstructured
 		if len(found) == 0 || live == nil {
 			return Entry{}, w.explain(try, err)
 		}
-		theirs, drifted := ssa.Triage(found, body, live)
-		if !drifted && try.remembered && slices.Equal(theirs, try.before.Conflicts) {
+		theirs, taken := ssa.Triage(found, body, live)
+		if !taken && try.remembered && slices.Equal(theirs, try.before.Conflicts) {
 			return try.before, nil // as it was the last time: the rest is applied
 		}
+		left = append(left, drifted.Left(theirs, body, live)...)
 		for _, c := range theirs {
 			if s, ok := ssa.Locate(ssa.Spot{Value: body.Object}, c.Field); ok && s.Drop != nil {
 				s.Drop()
 			}
 		}
 		result.Conflicts = append(result.Conflicts, theirs...)
-		force = force || drifted
+		force = force || taken
 		if !force && len(theirs) == 0 {
 			return Entry{}, w.explain(try, err)
 		}
@@ -336,7 +341,7 @@ func (w *Writer) send(ctx context.Context, try attempt, body, live *unstructured
 }
 
 func (w *Writer) patch(ctx context.Context, try attempt, body *unstructured.Unstructured, applied ssa.Record, force bool) (*unstructured.Unstructured, error) {
-	applied.Footprint = ssa.FootprintOf(body)
+	applied.Footprint = ssa.FootprintOf(body, try.leftPaths...) // what others changed was ours, and is again when the policy says so
 	ssa.SetAnnotation(body, workv1alpha1.RecordAnnotation, applied.String())
 	if id := try.Conn.ControlPlane().ID; id != "" {
 		ssa.SetAnnotation(body, workv1alpha1.ControlPlaneAnnotation, id)

@@ -15,9 +15,10 @@ import (
 	"github.com/flagship-k8s/flagship/internal/clients/member"
 	"github.com/flagship-k8s/flagship/internal/knowledge/brake"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
+	"github.com/flagship-k8s/flagship/internal/pipeline/apply/drifted"
 )
 
-// WriterDeps is what a Writer needs. All fields but Retain, Retention and Repaired are required.
+// WriterDeps is what a Writer needs. All fields but Retain and Retention are required.
 type WriterDeps struct {
 	// Hub reads Works and Clusters from a cache.
 	Hub        client.Reader
@@ -29,13 +30,9 @@ type WriterDeps struct {
 	// Retain and Retention are those of Deps.
 	Retain    func(ctx context.Context, desired, observed *unstructured.Unstructured) (*unstructured.Unstructured, error)
 	Retention func(schema.GroupVersionKind) string
-	// Repaired is that of Deps.
-	Repaired Repaired
+	// Drift takes the fields that differ.
+	Drift drifted.Reporter
 }
-
-// Repaired is called with each field of an object that others changed and an apply put back. Manager is "" if it is not known. It must
-// not block.
-type Repaired func(work types.NamespacedName, kind, name, path, manager string)
 
 // Guard decides whether a member is written to. It is an interface because a stage imports no feature.
 type Guard interface {
@@ -76,6 +73,7 @@ func NewWriter(deps WriterDeps, metrics prometheus.Registerer) *Writer {
 func (w *Writer) ForgetWork(work types.NamespacedName) {
 	w.doubts.End(work)
 	w.leavingWorks.Delete(work)
+	w.Drift.Record.Forget(work)
 }
 
 // otherOwner returns a function that returns whether another Work exists and contains the object.

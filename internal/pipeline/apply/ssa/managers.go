@@ -50,10 +50,16 @@ func Renamed(entries []metav1.ManagedFieldsEntry, former []string, to string) []
 	return kept
 }
 
+// Change is which manager owns a field, and when it wrote its fields last.
+type Change struct {
+	Manager string
+	Time    *metav1.Time
+}
+
 // ChangedBy returns, for paths of desired, which other manager owns the field in live, the latest if there are several; paths that no
 // other manager owns are missing.
-func ChangedBy(self ownership.ControlPlane, desired *unstructured.Unstructured, entries []metav1.ManagedFieldsEntry, paths []string) map[string]string {
-	managers := map[string]string{}
+func ChangedBy(self ownership.ControlPlane, desired *unstructured.Unstructured, entries []metav1.ManagedFieldsEntry, paths []string) map[string]Change {
+	managers := map[string]Change{}
 	for _, entry := range slices.SortedStableFunc(slices.Values(entries), func(a, b metav1.ManagedFieldsEntry) int {
 		return cmp.Compare(unixOf(a.Time), unixOf(b.Time))
 	}) {
@@ -67,7 +73,7 @@ func ChangedBy(self ownership.ControlPlane, desired *unstructured.Unstructured, 
 			if !slices.ContainsFunc(missing, func(m string) bool {
 				return path == m || strings.HasPrefix(path, m+"/") || strings.HasPrefix(path, m+"[")
 			}) {
-				managers[path] = entry.Manager
+				managers[path] = Change{entry.Manager, entry.Time}
 			}
 		}
 	}

@@ -32,7 +32,9 @@ func TestChangedBy(t *testing.T) {
 	}}
 	image := `/spec/list[name="x"]/image`
 	got := ssa.ChangedBy(self, desired, entries, []string{"/data/a", "/data/c", "/data/d", image})
-	if diff := cmp.Diff(map[string]string{"/data/a": "early", "/data/c": "untimed", image: "late"}, got); diff != "" {
+	at := func(second int64) *metav1.Time { return new(metav1.Unix(second, 0)) }
+	want := map[string]ssa.Change{"/data/a": {Manager: "early", Time: at(10)}, "/data/c": {Manager: "untimed"}, image: {Manager: "late", Time: at(20)}}
+	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
 }

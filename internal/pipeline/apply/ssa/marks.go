@@ -21,8 +21,8 @@ var (
 	annotationDomains = append(slices.Clone(labelDomains), "resourcetemplate.karmada.io")
 )
 
-// isOurs returns whether an annotation in a member is ours or our predecessors'.
-func isOurs(key string) bool {
+// IsOurs returns whether an annotation in a member is ours or our predecessors'.
+func IsOurs(key string) bool {
 	return slices.Contains(ownAnnotations, key) || inDomain(key, annotationDomains)
 }
 
@@ -41,7 +41,7 @@ func ReleasePatch(live *unstructured.Unstructured) ([]byte, error) {
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(live.GetAnnotations())) {
-		if isOurs(key) {
+		if IsOurs(key) {
 			patch = append(patch, Operation{Op: "remove", Path: "/metadata/annotations/" + Pointer(key)})
 		}
 	}
@@ -62,8 +62,8 @@ func Pointer(key string) string {
 	return strings.NewReplacer("~", "~0", "/", "~1").Replace(key)
 }
 
-// isMark returns whether a path is one of the marks that make an object ours.
-func isMark(path string) bool {
+// IsMark returns whether a path is one of the marks that make an object ours.
+func IsMark(path string) bool {
 	switch path {
 	case "/metadata/labels/" + workv1alpha1.ManagedLabel,
 		"/metadata/labels/" + workv1alpha1.WorkPermanentIDLabel,

@@ -18,8 +18,8 @@ import (
 // itemNames are the keys that usually identify items of a list, in order of preference.
 var itemNames = []string{"name", "key", "type", "ip", "containerPort", "port", "mountPath", "devicePath", "topologyKey", "id"}
 
-// itemPath is the last part of a list item's path.
-func itemPath(item any) string {
+// ItemPath is the last part of a list item's path.
+func ItemPath(item any) string {
 	fields, ok := item.(map[string]any)
 	if !ok {
 		return "[=" + scalar(item) + "]"
@@ -66,7 +66,7 @@ func eachPath(value any, path string, visit func(string)) {
 		}
 	case []any:
 		for _, item := range v {
-			p := path + itemPath(item)
+			p := path + ItemPath(item)
 			visit(p)
 			eachPath(item, p, visit)
 		}
@@ -95,7 +95,7 @@ func unowned(value any, fields map[string]any, path string, visit func(string)) 
 		}
 		items := itemsOf(fields)
 		for _, item := range v {
-			p := path + itemPath(item)
+			p := path + ItemPath(item)
 			if owned, ok := items.find(item); ok {
 				unowned(item, owned, p, visit)
 			} else {
@@ -134,12 +134,12 @@ func altered(value, live any, fields map[string]any, path string, visit func(pat
 		items := itemsOf(fields)
 		for _, item := range v {
 			if owned, ok := items.pick(item); ok {
-				owned.altered(item, there, path+itemPath(item), visit)
+				owned.altered(item, there, path+ItemPath(item), visit)
 			}
 		}
 		return
 	}
-	if !sameValue(value, live) {
+	if !SameValue(value, live) {
 		visit(path, value, live)
 	}
 }
@@ -159,9 +159,9 @@ func (o ownedItem) altered(item any, there []any, path string, visit func(path s
 	visit(path, item, nil)
 }
 
-// defaulted returns whether an API server that sets defaults may have made live of value: what value sets is there, and the
+// Defaulted returns whether an API server that sets defaults may have made live of value: what value sets is there, and the
 // rest, or what is zero in value, may be anything.
-func defaulted(value, live any) bool {
+func Defaulted(value, live any) bool {
 	switch v := value.(type) {
 	case map[string]any:
 		there, isMap := live.(map[string]any)
@@ -169,7 +169,7 @@ func defaulted(value, live any) bool {
 			return len(v) == 0
 		}
 		for key, child := range v {
-			if !defaulted(child, there[key]) {
+			if !Defaulted(child, there[key]) {
 				return false
 			}
 		}
@@ -179,27 +179,27 @@ func defaulted(value, live any) bool {
 		if !isList || len(v) == 0 {
 			return len(v) == 0
 		}
-		return len(v) == len(there) && slices.EqualFunc(v, there, defaulted)
+		return len(v) == len(there) && slices.EqualFunc(v, there, Defaulted)
 	case nil:
 		return true
 	case string:
-		return v == "" || sameValue(value, live)
+		return v == "" || SameValue(value, live)
 	case bool:
-		return !v || sameValue(value, live)
+		return !v || SameValue(value, live)
 	default:
-		return scalar(value) == scalar(int64(0)) || sameValue(value, live)
+		return scalar(value) == scalar(int64(0)) || SameValue(value, live)
 	}
 }
 
-// sameValue returns whether two values read from JSON are equal. Numbers are, whichever Go type they were read into.
-func sameValue(a, b any) bool {
+// SameValue returns whether two values read from JSON are equal. Numbers are, whichever Go type they were read into.
+func SameValue(a, b any) bool {
 	switch x := a.(type) {
 	case map[string]any:
 		y, ok := b.(map[string]any)
-		return ok && maps.EqualFunc(x, y, sameValue)
+		return ok && maps.EqualFunc(x, y, SameValue)
 	case []any:
 		y, ok := b.([]any)
-		return ok && slices.EqualFunc(x, y, sameValue)
+		return ok && slices.EqualFunc(x, y, SameValue)
 	case string, bool, nil:
 		return a == b
 	default:
@@ -291,6 +291,9 @@ type Spot struct {
 	Drop  func()
 }
 
+// Path is the path of the place in our form.
+func (s Spot) Path() string { return s.path }
+
 // locate finds the field of a path in an API server's message. Dots in keys are ambiguous in such a path; what is in the
 // object decides.
 func Locate(here Spot, path string) (Spot, bool) {
@@ -339,7 +342,7 @@ func locateItem(here Spot, list []any, path string) (Spot, bool) {
 			continue
 		}
 		there := Spot{
-			path: here.path + itemPath(item), Value: item,
+			path: here.path + ItemPath(item), Value: item,
 			set:  func(value any) { list[i] = value },
 			Drop: func() { here.set(slices.Delete(slices.Clone(list), i, i+1)) },
 		}

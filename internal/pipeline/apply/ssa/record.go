@@ -90,8 +90,12 @@ func content(obj *unstructured.Unstructured) map[string]any {
 	return fields
 }
 
-func FootprintOf(obj *unstructured.Unstructured) footprint {
+// FootprintOf is the footprint of all fields of an object, and of further paths.
+func FootprintOf(obj *unstructured.Unstructured, further ...string) footprint {
 	var hashes []uint32
+	for _, path := range further {
+		hashes = append(hashes, pathHash(path))
+	}
 	eachPath(content(obj), "", func(path string) { hashes = append(hashes, pathHash(path)) })
 	if len(hashes) > maxFootprint {
 		return footprint{}

@@ -190,7 +190,7 @@ func Triage(found []Conflict, body, live *unstructured.Unstructured) (theirs []C
 	for _, c := range found {
 		s, located := Locate(Spot{Value: body.Object}, c.Field)
 		switch {
-		case !ok, Predecessors[c.Manager], located && (isMark(s.path) || recorded.Footprint.has(s.path)):
+		case !ok, Predecessors[c.Manager], located && (IsMark(s.path) || recorded.Footprint.has(s.path)):
 			drifted = true
 		default:
 			theirs = append(theirs, c)

@@ -135,6 +135,21 @@ func Compare(self ownership.ControlPlane, desired, live *unstructured.Unstructur
 	return d
 }
 
+// Lost are the paths of desired that were applied last, whatever was wanted then, and that we do not own any more.
+func Lost(self ownership.ControlPlane, desired, live *unstructured.Unstructured) []string {
+	recorded, ok := RecordOf(live)
+	if !ok || !IsManaged(live) || !isSigned(self, live) {
+		return nil
+	}
+	var lost []string
+	unowned(content(desired), self.OurFields(live), "", func(path string) {
+		if recorded.Footprint.has(path) && !recorded.Misfits.has(path) {
+			lost = append(lost, path)
+		}
+	})
+	return lost
+}
+
 // isSigned returns whether an object has the id of this control plane, or is as versions without one left it: that is no
 // reason to write it.
 func isSigned(self ownership.ControlPlane, live *unstructured.Unstructured) bool {
@@ -154,7 +169,7 @@ func Alterations(self ownership.ControlPlane, desired, live *unstructured.Unstru
 			found = map[string]uint64{}
 		}
 		found[path] = valueHash(live)
-		if !defaulted(value, live) {
+		if !Defaulted(value, live) {
 			unexplained++
 		}
 	})

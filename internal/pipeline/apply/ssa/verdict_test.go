@@ -211,8 +211,8 @@ func TestDefaulted(t *testing.T) {
 		"NoList":        {[]any{"a"}, "a", false},
 	}
 	for name, tc := range tests {
-		if got := defaulted(tc.value, tc.live); got != tc.want {
-			t.Errorf("%s: defaulted(%v, %v) = %t", name, tc.value, tc.live, got)
+		if got := Defaulted(tc.value, tc.live); got != tc.want {
+			t.Errorf("%s: Defaulted(%v, %v) = %t", name, tc.value, tc.live, got)
 		}
 	}
 }

@@ -96,12 +96,26 @@ func (c *Composer) Compose(ctx context.Context, r Request) (*workv1alpha1.Work, 
 	}
 	work.AddLabels(labels)
 	work.AddAnnotations(annotations)
+	setDrift(work, r)
 	work.SetManifest(raw)
 	work.Spec.PreserveResourcesOnDeletion, work.Spec.SuspendDispatching = spec.PreserveResourcesOnDeletion, nil
 	if suspends(spec, r.Target.Name) {
 		work.Spec.SuspendDispatching = new(true)
 	}
 	return work, nil
+}
+
+// setDrift writes on a Work what happens to drift, by the policy, and what of it is acknowledged, by the template. It is not on the manifest:
+// the object is the same with it.
+func setDrift(work *workv1alpha1.Work, r Request) {
+	for key, source := range map[string]map[string]string{
+		policyv1alpha1.DriftAnnotation: r.Binding.GetAnnotations(), policyv1alpha1.DriftAcknowledgedAnnotation: r.Template.GetAnnotations(),
+	} {
+		delete(work.Annotations, key)
+		if value, ok := source[key]; ok {
+			work.AddAnnotations(map[string]string{key: value})
+		}
+	}
 }
 
 // manifest makes the object as this cluster should have it, without the labels and annotations of the control plane.

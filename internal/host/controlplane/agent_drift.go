@@ -1,0 +1,45 @@
+package controlplane
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	fleetv1alpha1 "github.com/flagship-k8s/flagship/api/fleet/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/clients/tunnel"
+	"github.com/flagship-k8s/flagship/internal/knowledge/drift"
+)
+
+// maxDriftAnswer is how many bytes an agent may answer: a full record has some 8 MB.
+const maxDriftAnswer = 16 << 20
+
+// agentDrift returns what reads the record of drift of an agent, through its tunnel: nothing is written for it, and it is never old.
+func agentDrift(tunnels *tunnel.Tunnels) func(context.Context, *clusterv1alpha1.Cluster) ([]fleetv1alpha1.DriftedObject, error) {
+	return func(ctx context.Context, cluster *clusterv1alpha1.Cluster) ([]fleetv1alpha1.DriftedObject, error) {
+		_, transport := tunnels.Member(cluster.Name, cluster.UID)
+		if transport == nil {
+			return nil, errors.New("its agent, which has the record, has no tunnel to this server")
+		}
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+drift.Host+"/", nil)
+		if err != nil {
+			return nil, fmt.Errorf("making the request: %w", err)
+		}
+		response, err := transport.RoundTrip(request)
+		if err != nil {
+			return nil, fmt.Errorf("reading the record of its agent: %w", err)
+		}
+		defer func() { _ = response.Body.Close() }()
+		if response.StatusCode != http.StatusOK {
+			return nil, fmt.Errorf("its agent has no record: it answers %s", response.Status)
+		}
+		var objects []fleetv1alpha1.DriftedObject
+		if err := json.NewDecoder(io.LimitReader(response.Body, maxDriftAnswer)).Decode(&objects); err != nil {
+			return nil, fmt.Errorf("reading the record of its agent: %w", err)
+		}
+		return drift.Accept(cluster.Name, objects), nil
+	}
+}

@@ -1,0 +1,88 @@
+package drifted
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/metadata"
+
+	fleetv1alpha1 "github.com/flagship-k8s/flagship/api/fleet/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/knowledge/drift"
+	"github.com/flagship-k8s/flagship/internal/knowledge/ownership"
+)
+
+// maxChanges is how many fields of one object are published at a time.
+const maxChanges = 5
+
+// Publish is called with a field of an object that others changed, once for each episode. The object is of a kind and name. It must not
+// block.
+type Publish func(work types.NamespacedName, kind, name string, field fleetv1alpha1.DriftedField)
+
+// Reporter puts the fields that differ into the record.
+type Reporter struct {
+	Record *drift.Record
+	// Publish may be nil.
+	Publish Publish
+}
+
+// Object is one in a member.
+type Object struct {
+	Key  drift.Key
+	Self ownership.ControlPlane
+	// Member reads its metadata.
+	Member metadata.ResourceInterface
+}
+
+// PutBack returns what records that fields were put back. Who changed them is read before: afterwards they are ours.
+func (r Reporter) PutBack(ctx context.Context, o Object, wanted, live *unstructured.Unstructured, paths []string) (report func()) {
+	if paths = Unlike(wanted, live, paths); len(paths) == 0 {
+		return func() {} // only the owner of fields was another one, or there is no drift
+	}
+	fields := fieldsOf(ctx, o.Self, o.Member, wanted, live, paths)
+	for i := range fields {
+		fields[i].Outcome = fleetv1alpha1.DriftPutBack
+	}
+	return func() { r.publish(o.Key, fields, r.Record.PutBack(o.Key, fields)) }
+}
+
+// Stands records all fields of an object that differ and are left so, none if there are no paths, and returns since when. Who changed them
+// is read when the fields are other ones than before.
+func (r Reporter) Stands(ctx context.Context, o Object, wanted, live *unstructured.Unstructured, paths []string, outcome fleetv1alpha1.DriftOutcome) time.Time {
+	if len(paths) == 0 {
+		r.Record.Stands(o.Key, nil)
+		return time.Time{}
+	}
+	before, since := r.Record.Standing(o.Key)
+	if areKnown(before, wanted, live, paths, outcome) {
+		return since
+	}
+	fields := fieldsOf(ctx, o.Self, o.Member, wanted, live, paths)
+	for i := range fields {
+		fields[i].Outcome = outcome
+	}
+	r.publish(o.Key, fields, r.Record.Stands(o.Key, fields))
+	_, since = r.Record.Standing(o.Key)
+	return since
+}
+
+// publish publishes those of fields that are news.
+func (r Reporter) publish(key drift.Key, fields []fleetv1alpha1.DriftedField, news []string) {
+	if r.Publish == nil {
+		return
+	}
+	news = news[:min(len(news), maxChanges)]
+	for _, field := range fields {
+		if slices.Contains(news, field.Path) {
+			r.Publish(key.Work, key.Object.Kind, key.Object.Name, field)
+		}
+	}
+}
+
+// Acknowledged returns whether differences that were found at a time are acknowledged until a time in RFC 3339, which has no fractions.
+func Acknowledged(until string, since time.Time) bool {
+	at, err := time.Parse(time.RFC3339, until)
+	return err == nil && !at.Before(since.Truncate(time.Second))
+}
