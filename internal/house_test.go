@@ -45,7 +45,9 @@ var mayImport = map[string][]string{
 	"host/agent":         {"host", "pipeline", "features", "clients", "knowledge"},
 	"host/interpreter":   {"features", "knowledge"},
 	"host/controlplane":  {"host", "pipeline", "features", "clients", "knowledge"},
-	"tools":              {"tools", "host", "pipeline", "features", "clients", "knowledge"},
+	// It runs the loops of the stages on a view in memory.
+	"host/preview": {"host", "pipeline", "features", "clients", "knowledge"},
+	"tools":        {"tools", "host", "pipeline", "features", "clients", "knowledge"},
 }
 
 // bannedNames say nothing about what is inside; a package or file with such a name collects unrelated code.

@@ -13,6 +13,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/tools/cli/drift"
 	"github.com/flagship-k8s/flagship/internal/tools/cli/explain"
 	"github.com/flagship-k8s/flagship/internal/tools/cli/history"
+	"github.com/flagship-k8s/flagship/internal/tools/cli/preview"
 	"github.com/flagship-k8s/flagship/internal/tools/cli/server"
 )
 
@@ -23,5 +24,6 @@ func root(s cli.Streams) *cobra.Command {
 		Use:   "flagship-server",
 		Short: "A multi-cluster Kubernetes control plane",
 		Long:  "Runs and operates the control plane of Flagship. Every command is the one of the same name in flagship.",
-	}, server.Commands(s), clusters.Commands(s), agents.Commands(s), history.Commands(s), []*cobra.Command{drift.NewCommand(s), explain.NewCommand(s)})
+	}, server.Commands(s), clusters.Commands(s), agents.Commands(s), history.Commands(s), preview.Commands(s),
+		[]*cobra.Command{drift.NewCommand(s), explain.NewCommand(s)})
 }

@@ -23,6 +23,7 @@ const (
 	KindHistory         = "History"
 	KindTimeline        = "Timeline"
 	KindUndeletion      = "Undeletion"
+	KindPreview         = "Preview"
 
 	ResourcePluralClusterCapacity = "clustercapacities"
 	ResourcePluralDriftReport     = "driftreports"
@@ -30,6 +31,7 @@ const (
 	ResourcePluralHistory         = "histories"
 	ResourcePluralTimeline        = "timelines"
 	ResourcePluralUndeletion      = "undeletions"
+	ResourcePluralPreview         = "previews"
 )
 
 // Resource returns the group-qualified form of one of this group's resources.
@@ -46,6 +48,7 @@ func AddToScheme(scheme *runtime.Scheme) error {
 		&History{}, &HistoryList{},
 		&Timeline{}, &TimelineList{},
 		&Undeletion{}, &UndeletionList{},
+		&Preview{}, &PreviewList{},
 	)
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil

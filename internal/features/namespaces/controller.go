@@ -2,7 +2,6 @@ package namespaces
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"sync/atomic"
 
@@ -56,9 +55,8 @@ type Deps struct {
 
 // Setup adds the loop to the manager.
 func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
-	err := mgr.GetFieldIndexer().IndexField(ctx, &workv1alpha1.Work{}, indexNamespace, carriedNamespace)
-	if err != nil {
-		return fmt.Errorf("indexing Works by namespace: %w", err)
+	if err := Indexes(ctx, mgr.GetFieldIndexer()); err != nil {
+		return err
 	}
 	l := &reconciler{client: deps.Client, templates: deps.Templates, events: deps.Events, newID: deps.NewID}
 	loop, err := controller.NewTyped("propagate-namespaces", mgr, controller.TypedOptions[Namespace]{

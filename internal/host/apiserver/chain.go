@@ -58,6 +58,10 @@ func link(config *app.Config, own *hubGroups, further groupBuilder, wrap func(ht
 		return protect(wrap(api, linked), c)
 	}
 	if own != nil {
+		inner := generic.BuildHandlerChainFunc
+		generic.BuildHandlerChainFunc = func(api http.Handler, c *genericapiserver.Config) http.Handler {
+			return inner(clusters.PassDryRun(api), c)
+		}
 		usual := generic.LongRunningFunc
 		generic.LongRunningFunc = func(r *http.Request, info *request.RequestInfo) bool {
 			return clusters.IsTunnel(info) || usual(r, info)

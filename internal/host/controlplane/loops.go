@@ -47,6 +47,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/host/apiserver"
 	"github.com/flagship-k8s/flagship/internal/host/controlplane/answers"
 	"github.com/flagship-k8s/flagship/internal/host/interpreter"
+	"github.com/flagship-k8s/flagship/internal/host/preview"
 	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
 	"github.com/flagship-k8s/flagship/internal/knowledge/conversion"
 	"github.com/flagship-k8s/flagship/internal/knowledge/drift"
@@ -182,7 +183,26 @@ func setupLoops(ctx context.Context, mgr ctrl.Manager, server *apiserver.Server,
 	}
 	synced := &syncedCaches{templates: h.templates, mgr: mgr, done: make(chan struct{})}
 	server.AddLoop("caches", synced.check)
+	h.setupPreview(server, synced.done)
 	return synced.done, mgr.Add(synced)
+}
+
+// setupPreview has Previews answered: on the caches of the loops, with the loops' own code.
+func (h *components) setupPreview(server *apiserver.Server, synced <-chan struct{}) {
+	h.options.previewer.Store(&answers.Previewer{
+		Config: preview.Config{
+			Hub: h.mgr.GetClient(), Templates: h.templates, Exclude: h.options.excludes, Interpreter: h.interpreter, Customized: h.bindingRules,
+			Versions: server.Versions(), MayStore: h.limiter.CheckWork, Evict: h.options.Evict, Clock: h.options.Clock,
+		},
+		Brake: h.options.Brake, Author: answers.AsAuthor(h.mgr.GetConfig()), Members: answers.ThroughProxy(h.mgr.GetConfig()),
+		Manager: h.fleet.ControlPlane().Manager(), Mapper: h.mgr.GetRESTMapper(), Synced: synced,
+	})
+}
+
+// bindingRules is the fingerprint of the customizations that a binding of a kind is made with.
+func (h *components) bindingRules(kind schema.GroupVersionKind) string {
+	return h.customized.Fingerprint(kind, configv1alpha1.InterpreterOperationInterpretReplica,
+		configv1alpha1.InterpreterOperationInterpretComponent, configv1alpha1.InterpreterOperationInterpretDependency)
 }
 
 // syncedCaches closes done when the caches of the loops are filled.
@@ -310,11 +330,8 @@ func newComponents(ctx context.Context, mgr ctrl.Manager, server *apiserver.Serv
 func (h *components) setupPropagate(ctx context.Context, mgr ctrl.Manager) error {
 	return propagate.Setup(ctx, mgr, propagate.Deps{
 		Client: h.client, Templates: h.templates, Interpreter: h.interpreter, Conversion: h.conversion, Events: h.events, Clock: h.options.Clock,
-		HasWorks: render.HasWorks(h.mgr.GetClient()),
-		Customized: func(kind schema.GroupVersionKind) string {
-			return h.customized.Fingerprint(kind, configv1alpha1.InterpreterOperationInterpretReplica,
-				configv1alpha1.InterpreterOperationInterpretComponent, configv1alpha1.InterpreterOperationInterpretDependency)
-		},
+		HasWorks:   render.HasWorks(h.mgr.GetClient()),
+		Customized: h.bindingRules,
 	})
 }
 

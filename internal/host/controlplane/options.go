@@ -114,6 +114,8 @@ type Options struct {
 	lookups *admissionLookups
 	// answerer answers Explanations and DriftReports; nil until the loops are built.
 	answerer *atomic.Pointer[answers.Answerer]
+	// previewer answers Previews; nil until the loops are built.
+	previewer *atomic.Pointer[answers.Previewer]
 	// keeper answers Histories; nil until the loops are built.
 	keeper *atomic.Pointer[history.Keeper]
 	// authors are who requested changes, for the history.
@@ -134,7 +136,7 @@ const DefaultHistoryLimit = 10
 const DefaultUndeletePeriod = 24 * time.Hour
 
 // answered is a method of an answerer that does not exist before the loops are built.
-func answered[Spec, Status any](answerer *atomic.Pointer[answers.Answerer], answer func(*answers.Answerer, context.Context, Spec, user.Info, func(explain.Right) bool) (Status, error)) func(context.Context, Spec, user.Info, func(explain.Right) bool) (Status, error) {
+func answered[Answerer, Spec, Status any](answerer *atomic.Pointer[Answerer], answer func(*Answerer, context.Context, Spec, user.Info, func(explain.Right) bool) (Status, error)) func(context.Context, Spec, user.Info, func(explain.Right) bool) (Status, error) {
 	return func(ctx context.Context, spec Spec, author user.Info, may func(explain.Right) bool) (status Status, err error) {
 		a := answerer.Load()
 		if a == nil {
@@ -151,10 +153,12 @@ func (o Options) complete() Options {
 	}
 	o.Server.Clock = o.Clock
 	o.lookups, o.guard, o.answerer = &admissionLookups{}, &atomic.Pointer[restore.Guard]{}, &atomic.Pointer[answers.Answerer]{}
+	o.previewer = &atomic.Pointer[answers.Previewer]{}
 	o.keeper, o.authors = &atomic.Pointer[history.Keeper]{}, &knowledgehistory.Authors{}
 	o.answerHistory()
 	o.Server.Answers.Explain = answered(o.answerer, (*answers.Answerer).Explain)
 	o.Server.Answers.Drift = answered(o.answerer, (*answers.Answerer).DriftReport)
+	o.Server.Answers.Preview = answered(o.previewer, (*answers.Previewer).Preview)
 	o.Server.Admission = append(o.Server.Admission,
 		access.AdmissionPlugin{Name: "Flagship", Handler: admission.New(admission.Config{
 			NewID: uuid.NewString, AllowNoExecuteTaintPolicy: o.AllowNoExecuteTaintPolicy,

@@ -394,3 +394,6 @@ func Sort(candidates []Candidate) {
 		return cmp.Or(cmp.Compare(rank(&a), rank(&b)), strings.Compare(a.Name, b.Name))
 	})
 }
+
+// PolicyRight is the right to get a propagation policy.
+func PolicyRight(key policy.Key) Right { return policyRight(key) }

@@ -17,8 +17,8 @@ type Edit struct {
 
 var pointerEscapes = strings.NewReplacer("~", "~0", "/", "~1")
 
-// difference lists the fields that differ between two values of JSON, by path.
-func difference(path string, from, to any) []Edit {
+// Difference lists the fields that differ between two values of JSON, by path.
+func Difference(path string, from, to any) []Edit {
 	switch before := from.(type) {
 	case map[string]any:
 		if after, ok := to.(map[string]any); ok {
@@ -26,7 +26,7 @@ func difference(path string, from, to any) []Edit {
 			maps.Copy(keys, after)
 			var edits []Edit
 			for _, key := range slices.Sorted(maps.Keys(keys)) {
-				edits = append(edits, difference(path+"/"+pointerEscapes.Replace(key), before[key], after[key])...)
+				edits = append(edits, Difference(path+"/"+pointerEscapes.Replace(key), before[key], after[key])...)
 			}
 			return edits
 		}
@@ -34,7 +34,7 @@ func difference(path string, from, to any) []Edit {
 		if after, ok := to.([]any); ok && len(before) == len(after) {
 			var edits []Edit
 			for i := range before {
-				edits = append(edits, difference(path+"/"+strconv.Itoa(i), before[i], after[i])...)
+				edits = append(edits, Difference(path+"/"+strconv.Itoa(i), before[i], after[i])...)
 			}
 			return edits
 		}

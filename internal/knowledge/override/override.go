@@ -153,7 +153,7 @@ func (r *Result) apply(policy policyv1alpha1.Override, index int, rule policyv1a
 	}
 	verdict := Verdict{Policy: name, Rule: index, Applied: true, Reason: reasonApplied}
 	if r.explains {
-		verdict.Edits = difference("", before, r.Object.Object)
+		verdict.Edits = Difference("", before, r.Object.Object)
 	}
 	r.Verdicts = append(r.Verdicts, verdict)
 	applied := Applied{PolicyName: policy.GetName(), Overriders: rule.Overriders}

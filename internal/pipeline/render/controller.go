@@ -94,7 +94,7 @@ type Reconciler struct {
 
 // Setup adds the loops for ResourceBindings and for ClusterResourceBindings. The context is for adding indexes only.
 func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
-	if err := addIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
+	if err := Indexes(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
 	orphans := newOrphans(deps.Metrics)

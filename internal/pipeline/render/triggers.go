@@ -45,7 +45,8 @@ const (
 	bindingKindIndex = "render.kind"
 )
 
-func addIndexes(ctx context.Context, indexer client.FieldIndexer) error {
+// Indexes registers the cache indexes of this package.
+func Indexes(ctx context.Context, indexer client.FieldIndexer) error {
 	for _, index := range indexes() {
 		if err := indexer.IndexField(ctx, index.object, index.field, index.extract); err != nil {
 			return fmt.Errorf("adding the index %s: %w", index.field, err)

@@ -43,6 +43,9 @@ func Run(build func(Streams) *cobra.Command, args []string, s Streams) int {
 	if err == nil {
 		return 0
 	}
+	if code, silent := errors.AsType[Exit](err); silent {
+		return int(code)
+	}
 	fmt.Fprintf(s.Err, "error: %v\n", err)
 	var misuse UsageError
 	var ended interface{ ExitStatus() int }
@@ -76,6 +79,12 @@ func prepare(c *cobra.Command, ran *bool) {
 		}
 	}
 }
+
+// Exit is the exit code of a command whose output has all there is to tell.
+type Exit int
+
+// Error implements error.
+func (e Exit) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
 
 // UsageError is a command line that makes no sense.
 type UsageError struct{ error }

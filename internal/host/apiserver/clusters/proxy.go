@@ -106,7 +106,7 @@ type forwarder struct {
 func (f *forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	location := *f.endpoint.URL
 	location.Path = utilnet.JoinPreservingTrailingSlash(location.Path, f.path)
-	location.RawQuery = r.URL.RawQuery
+	location.RawQuery = queryOf(r)
 
 	forwarded := r.WithContext(r.Context())
 	forwarded.Header = utilnet.CloneHeader(r.Header)

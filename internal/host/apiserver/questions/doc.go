@@ -1,5 +1,5 @@
-// Package questions serves kinds of which objects are created and answered, and never stored: Explanation, DriftReport, History,
-// Undeletion and Timeline.
+// Package questions serves kinds of which objects are created and answered, and never stored: Explanation, DriftReport, Preview,
+// History, Undeletion and Timeline.
 //
 // In: requests to create them, from the server in front of the custom resources.
 // Out: the answer in the status of the response.

@@ -19,6 +19,7 @@ type May = func(explain.Right) bool
 type Answers struct {
 	Explain  func(ctx context.Context, spec fleetv1alpha1.ExplanationSpec, author user.Info, may May) (fleetv1alpha1.ExplanationStatus, error)
 	Drift    func(ctx context.Context, spec fleetv1alpha1.DriftReportSpec, author user.Info, may May) (fleetv1alpha1.DriftReportStatus, error)
+	Preview  func(ctx context.Context, spec fleetv1alpha1.PreviewSpec, author user.Info, may May) (fleetv1alpha1.PreviewStatus, error)
 	History  func(ctx context.Context, spec fleetv1alpha1.HistorySpec, may May) (fleetv1alpha1.HistoryStatus, error)
 	Undelete func(ctx context.Context, spec fleetv1alpha1.UndeletionSpec, may May) (fleetv1alpha1.UndeletionStatus, error)
 	Timeline func(ctx context.Context, spec fleetv1alpha1.TimelineSpec, may May) (fleetv1alpha1.TimelineStatus, error)
@@ -66,6 +67,14 @@ func (a Answers) kinds() []kind {
 			empty: func() runtime.Object { return &fleetv1alpha1.DriftReport{} },
 		}, a.Drift != nil, func(ctx context.Context, q *fleetv1alpha1.DriftReport, author user.Info, may May) (err error) {
 			q.Status, err = a.Drift(ctx, q.Spec, author, may)
+			return err
+		}),
+		answered(kind{
+			kind: fleetv1alpha1.KindPreview, plural: fleetv1alpha1.ResourcePluralPreview, singular: "preview",
+			empty: func() runtime.Object { return &fleetv1alpha1.Preview{} },
+		}, a.Preview != nil, func(ctx context.Context, q *fleetv1alpha1.Preview, author user.Info, may May) (err error) {
+			q.Status, err = a.Preview(ctx, q.Spec, author, may)
+			q.Spec.Apply = nil // there may be Secrets among them, and answers are logged
 			return err
 		}),
 		answered(kind{

@@ -21,6 +21,7 @@ const (
 	operatorRole = "karmada-operator"
 	explainRole  = "flagship-explain"
 	driftRole    = "flagship-drift"
+	previewRole  = "flagship-preview"
 )
 
 var (
@@ -37,6 +38,7 @@ func defaultRoles() []*rbacv1.ClusterRole {
 	all := append(append([]string{}, readVerbs...), writeVerbs...)
 	explain := rule([]string{"create"}, "fleet.flagship.io", "explanations", "histories", "timelines", "undeletions")
 	drift := rule([]string{"create"}, "fleet.flagship.io", "driftreports")
+	preview := rule([]string{"create"}, "fleet.flagship.io", "previews")
 	return []*rbacv1.ClusterRole{
 		defaultRole(viewRole, "rbac.authorization.k8s.io/aggregate-to-view",
 			rule(readVerbs, "autoscaling.karmada.io", "cronfederatedhpas", "cronfederatedhpas/status", "federatedhpas", "federatedhpas/status"),
@@ -57,11 +59,13 @@ func defaultRoles() []*rbacv1.ClusterRole {
 		// Answers have only what their author may get, so that the role can be bound to all users.
 		defaultRole(explainRole, "", explain),
 		defaultRole(driftRole, "", drift),
+		// So has a Preview, and its author needs the rights that the change itself takes.
+		defaultRole(previewRole, "", preview),
 		// Neither creates nor deletes Clusters: joining and leaving take rights on credentials.
 		defaultRole(operatorRole, "",
 			rule(append([]string{"patch", "update"}, readVerbs...), clusterv1alpha1.GroupName, clusterv1alpha1.ResourcePluralCluster),
 			rule(readVerbs, clusterv1alpha1.GroupName, clusterv1alpha1.ResourcePluralCluster+"/status"),
-			rule(readVerbs, "fleet.flagship.io", "clustercapacities"), explain, drift,
+			rule(readVerbs, "fleet.flagship.io", "clustercapacities"), explain, drift, preview,
 			rule(all, "policy.karmada.io", "clusteroverridepolicies", "clusterpropagationpolicies", "clustertaintpolicies",
 				"federatedresourcequotas", "overridepolicies", "propagationpolicies"),
 			rule(readVerbs, "work.karmada.io", "clusterresourcebindings", "clusterresourcebindings/status", "resourcebindings", "resourcebindings/status"),

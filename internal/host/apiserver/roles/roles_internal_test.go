@@ -159,6 +159,10 @@ func TestEveryKindIsInARole(t *testing.T) {
 			if !operator[at].Equal(sets.New("create")) || !role(t, its)[at].Equal(sets.New("create")) {
 				t.Errorf("%s may %v %s, want to create it alone", operatorRole, sets.List(operator[at]), at)
 			}
+		case at.Resource == "previews":
+			if !operator[at].Equal(sets.New("create")) || !role(t, previewRole)[at].Equal(sets.New("create")) {
+				t.Errorf("%s may %v %s, want to create it alone", operatorRole, sets.List(operator[at]), at)
+			}
 		case d.Spec.Scope == apiextensionsv1.NamespaceScoped:
 			if !view[at].HasAll(readVerbs...) || hasStatus && !view[status].HasAll(readVerbs...) {
 				t.Errorf("%s does not read %s and its status", viewRole, at)
@@ -179,7 +183,7 @@ func TestEveryKindIsInARole(t *testing.T) {
 // TestRolesAggregate: the built-in roles of tenants, which are bound already, include ours by these labels.
 func TestRolesAggregate(t *testing.T) {
 	want := map[string]string{
-		viewRole: "rbac.authorization.k8s.io/aggregate-to-view", editRole: "rbac.authorization.k8s.io/aggregate-to-edit", proxyRole: "", operatorRole: "", explainRole: "", driftRole: "",
+		viewRole: "rbac.authorization.k8s.io/aggregate-to-view", editRole: "rbac.authorization.k8s.io/aggregate-to-edit", proxyRole: "", operatorRole: "", explainRole: "", driftRole: "", previewRole: "",
 	}
 	for _, role := range defaultRoles() {
 		label, known := want[role.Name]

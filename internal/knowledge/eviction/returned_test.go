@@ -1,4 +1,4 @@
-package schedule
+package eviction_test
 
 import (
 	"testing"
@@ -32,7 +32,7 @@ func TestReturned(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, returned(tc.current, tc.returns, tc.replicas, tc.divided)); diff != "" {
+			if diff := cmp.Diff(tc.want, eviction.Returned(tc.current, tc.returns, tc.replicas, tc.divided)); diff != "" {
 				t.Error(diff)
 			}
 		})

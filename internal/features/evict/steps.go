@@ -1,0 +1,28 @@
+package evict
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
+)
+
+// Steps returns the controller without a manager. Each call of Settle has the guard check the clusters as they are at that time.
+func Steps(deps Deps) controlloop.Steps[types.NamespacedName] {
+	deps.Config = deps.Config.complete()
+	r := &Reconciler{Deps: deps, guard: newGuard(deps.Config), metrics: newMetrics(deps.Metrics)}
+	w := &clusterChecker{Reconciler: r, clusters: make(chan struct{}, 1)}
+	return controlloop.Steps[types.NamespacedName]{
+		Reconciler: r,
+		Watches: []controlloop.Watch[types.NamespacedName]{
+			controlloop.On(bindingEvents[*workv1alpha2.ResourceBinding](r)),
+			controlloop.On(bindingEvents[*workv1alpha2.ClusterResourceBinding](r)),
+		},
+		Settle: func(ctx context.Context, q queue) error {
+			r.guard.tick(r.Clock.Now())
+			return w.check(ctx, q)
+		},
+	}
+}

@@ -1,0 +1,245 @@
+package answers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+
+	fleetv1alpha1 "github.com/flagship-k8s/flagship/api/fleet/v1alpha1"
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/host/preview"
+	"github.com/flagship-k8s/flagship/internal/host/preview/fields"
+	"github.com/flagship-k8s/flagship/internal/knowledge/brake"
+	"github.com/flagship-k8s/flagship/internal/knowledge/explain"
+)
+
+const (
+	// previewPatience is how long one answer may take.
+	previewPatience = 30 * time.Second
+	// maxPreviews is how many are computed at the same time, for different users: one may use a processor for seconds.
+	maxPreviews = 4
+	// maxDryRuns is how many objects of one answer are applied in members, and dryRunsAtOnce how many at the same time.
+	maxDryRuns, dryRunsAtOnce = 100, 8
+)
+
+// Previewer answers Previews. All exported fields are required.
+type Previewer struct {
+	// Config is that of a preview of this control plane.
+	Config preview.Config
+	Brake  brake.Config
+	// Author is a client of the control plane for an author, and Members one of a member: with the rights of the author. They are
+	// functions since each author has clients.
+	Author  func(author user.Info) (dynamic.Interface, error)
+	Members func(cluster string, author user.Info) (dynamic.Interface, error)
+	// Manager is the field manager with which objects are applied in members.
+	Manager string
+	Mapper  meta.RESTMapper
+	// Synced is closed when the caches are filled.
+	Synced <-chan struct{}
+
+	mu sync.Mutex
+	// busy are the users for whom one is computed.
+	busy map[string]bool
+}
+
+// begin returns false if a user has to wait; otherwise end is to be called.
+func (p *Previewer) begin(name string) (end func(), ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.busy[name] || len(p.busy) >= maxPreviews {
+		return nil, false
+	}
+	if p.busy == nil {
+		p.busy = map[string]bool{}
+	}
+	p.busy[name] = true
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		delete(p.busy, name)
+	}, true
+}
+
+// AsAuthor returns clients of the control plane that send each request as an author.
+func AsAuthor(hub *rest.Config) func(author user.Info) (dynamic.Interface, error) {
+	return func(author user.Info) (dynamic.Interface, error) {
+		config := rest.CopyConfig(hub)
+		config.Impersonate = rest.ImpersonationConfig{UserName: author.GetName(), UID: author.GetUID(), Groups: author.GetGroups(), Extra: author.GetExtra()}
+		client, err := dynamic.NewForConfig(config)
+		if err != nil {
+			return nil, fmt.Errorf("making a client for %s: %w", author.GetName(), err)
+		}
+		return client, nil
+	}
+}
+
+// Preview answers one question of an author, who may get what may returns.
+func (p *Previewer) Preview(ctx context.Context, spec fleetv1alpha1.PreviewSpec, author user.Info, may func(explain.Right) bool) (fleetv1alpha1.PreviewStatus, error) {
+	var status fleetv1alpha1.PreviewStatus
+	select {
+	case <-p.Synced:
+	default:
+		return status, apierrors.NewServiceUnavailable("the control plane is starting")
+	}
+	end, ok := p.begin(author.GetName())
+	if !ok {
+		return status, apierrors.NewTooManyRequests("previews are being computed, one for each user at most", 1)
+	}
+	defer end()
+	ctx, cancel := context.WithTimeout(ctx, previewPatience)
+	defer cancel()
+	client, err := p.Author(author)
+	if err != nil {
+		return status, err
+	}
+	run, err := preview.New(ctx, p.Config)
+	if err != nil {
+		return status, err
+	}
+	run.Mark()
+	if err := run.Change(ctx, &spec, dryRun{client, p.Mapper}, &status); err != nil {
+		return status, err
+	}
+	if err := run.Settle(ctx); err != nil {
+		return status, err
+	}
+	copies, err := run.Answer(ctx, p.Brake, may, &status)
+	if err != nil {
+		return status, err
+	}
+	if spec.Members {
+		p.inMembers(ctx, run, copies, author, &status)
+	}
+	preview.Summarize(&status)
+	return status, nil
+}
+
+// inMember is the result of one dry run.
+type inMember struct {
+	preview.Copy
+	fields  []fleetv1alpha1.FieldEdit
+	message string
+}
+
+// inMembers applies each object in its member in a dry run, and divides the entries of those that differ.
+func (p *Previewer) inMembers(ctx context.Context, run *preview.Run, copies []preview.Copy, author user.Info, status *fleetv1alpha1.PreviewStatus) {
+	results := make([]inMember, len(copies))
+	var group errgroup.Group
+	group.SetLimit(dryRunsAtOnce)
+	for i, c := range copies {
+		results[i].Copy = c
+		if i >= maxDryRuns {
+			results[i].message = fmt.Sprintf("not applied in a dry run: an answer has %d of them", maxDryRuns)
+			continue
+		}
+		group.Go(func() error {
+			var err error
+			if results[i].fields, err = p.tryMember(ctx, run, c, author); err != nil {
+				results[i].message = reasonOf(c.Cluster, err)
+			}
+			return nil
+		})
+	}
+	_ = group.Wait() // each copy has its result
+	entries := status.Copies
+	status.Copies = nil
+	for i, entry := range entries {
+		first := len(status.Copies)
+		for _, result := range results {
+			if result.Entry != i {
+				continue
+			}
+			at := slices.IndexFunc(status.Copies[first:], func(c fleetv1alpha1.PreviewCopy) bool {
+				return c.Message == result.message && slices.Equal(c.Member, result.fields)
+			})
+			if at >= 0 {
+				status.Copies[first+at].Clusters = append(status.Copies[first+at].Clusters, result.Cluster)
+				continue
+			}
+			part := *entry.DeepCopy()
+			part.Clusters, part.Member, part.Message = []string{result.Cluster}, result.fields, result.message
+			status.Copies = append(status.Copies, part)
+		}
+		if len(status.Copies) == first { // nothing is applied
+			status.Copies = append(status.Copies, entry)
+		}
+	}
+}
+
+// reasonOf is why there is no result of a dry run. The author sees what the member answered.
+func reasonOf(cluster string, err error) string {
+	var answer apierrors.APIStatus
+	if errors.As(err, &answer) && answer.Status().Reason != metav1.StatusReasonUnknown {
+		return fmt.Sprintf("%s refuses it: %s", cluster, answer.Status().Message)
+	}
+	return fmt.Sprintf("%s does not answer", cluster)
+}
+
+// tryMember applies one object in its member in a dry run, and returns the fields that would change.
+func (p *Previewer) tryMember(ctx context.Context, run *preview.Run, c preview.Copy, author user.Info) ([]fleetv1alpha1.FieldEdit, error) {
+	ctx, cancel := context.WithTimeout(ctx, memberPatience)
+	defer cancel()
+	resource, namespaced, ok := run.Templates.Mapping(c.Manifest.GroupVersionKind())
+	if !ok {
+		return nil, apierrors.NewBadRequest("the control plane does not know the resource of " + c.Manifest.GetKind())
+	}
+	client, err := p.Members(c.Cluster, author)
+	if err != nil {
+		return nil, err
+	}
+	var objects dynamic.ResourceInterface = client.Resource(resource)
+	if namespaced {
+		objects = client.Resource(resource).Namespace(c.Manifest.GetNamespace())
+	}
+	before, err := objects.Get(ctx, c.Manifest.GetName(), metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		before = &unstructured.Unstructured{Object: map[string]any{}}
+	} else if err != nil {
+		return nil, fmt.Errorf("reading the object: %w", err)
+	}
+	raw, err := c.Manifest.MarshalJSON()
+	if err != nil {
+		return nil, fmt.Errorf("encoding the object: %w", err)
+	}
+	force := true
+	after, err := objects.Patch(ctx, c.Manifest.GetName(), types.ApplyPatchType, raw,
+		metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}, FieldManager: p.Manager, Force: &force})
+	if err != nil {
+		return nil, fmt.Errorf("applying the object: %w", err)
+	}
+	return fields.Edits(users(before), users(after)), nil
+}
+
+// users is an object of a member without the labels and annotations of the control plane.
+func users(obj *unstructured.Unstructured) *unstructured.Unstructured {
+	obj = obj.DeepCopy()
+	for _, field := range []string{"labels", "annotations"} {
+		all, found, err := unstructured.NestedStringMap(obj.Object, "metadata", field)
+		if !found || err != nil {
+			continue
+		}
+		for key := range all {
+			if workv1alpha1.IsOwnershipKey(key) {
+				unstructured.RemoveNestedField(obj.Object, "metadata", field, key)
+				delete(all, key)
+			}
+		}
+		if len(all) == 0 {
+			unstructured.RemoveNestedField(obj.Object, "metadata", field)
+		}
+	}
+	return obj
+}

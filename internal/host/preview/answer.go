@@ -1,0 +1,438 @@
+package preview
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	fleetv1alpha1 "github.com/flagship-k8s/flagship/api/fleet/v1alpha1"
+	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
+	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
+	"github.com/flagship-k8s/flagship/internal/host/preview/fields"
+	"github.com/flagship-k8s/flagship/internal/host/preview/overlay"
+	"github.com/flagship-k8s/flagship/internal/knowledge/brake"
+	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
+	"github.com/flagship-k8s/flagship/internal/knowledge/eviction"
+	"github.com/flagship-k8s/flagship/internal/knowledge/explain"
+	"github.com/flagship-k8s/flagship/internal/knowledge/override"
+	"github.com/flagship-k8s/flagship/internal/knowledge/policy"
+	"github.com/flagship-k8s/flagship/internal/pipeline/render/compose"
+)
+
+// maxEntries bounds each list of an answer.
+const maxEntries = 500
+
+// view is what of an answer a user may see.
+type view struct {
+	may    func(explain.Right) bool
+	status *fleetv1alpha1.PreviewStatus
+}
+
+// sees returns whether the user has all rights. If not, the answer has that something is hidden.
+func (v view) sees(rights ...explain.Right) bool {
+	if slices.ContainsFunc(rights, func(r explain.Right) bool { return !v.may(r) }) {
+		v.status.Hidden = true
+		return false
+	}
+	return true
+}
+
+// Answer adds to a status what has changed since Mark, as far as a user may get it, and returns the objects to apply in members.
+func (r *Run) Answer(ctx context.Context, braking brake.Config, may func(explain.Right) bool, status *fleetv1alpha1.PreviewStatus) ([]Copy, error) {
+	v := view{may, status}
+	for _, t := range r.Templates.Changes() {
+		r.claim(v, t)
+	}
+	var copies []Copy
+	for _, change := range r.Hub.Changes() {
+		switch object := cmp.Or(change.After, change.Before).(type) {
+		case workv1alpha2.Binding:
+			before, _ := change.Before.(workv1alpha2.Binding)
+			after, _ := change.After.(workv1alpha2.Binding)
+			r.placement(v, before, after)
+		case *workv1alpha1.Work:
+			before, _ := change.Before.(*workv1alpha1.Work)
+			after, _ := change.After.(*workv1alpha1.Work)
+			found, err := r.copies(ctx, v, object, before, after)
+			if err != nil {
+				return nil, err
+			}
+			copies = append(copies, found...)
+		}
+	}
+	if err := r.brakes(ctx, v, braking); err != nil {
+		return nil, err
+	}
+	r.warn(v)
+	return copies, nil
+}
+
+// right is the right to get a template.
+func (r *Run) right(ref hubstore.Ref) explain.Right {
+	resource, _, ok := r.Templates.Mapping(ref.GroupVersionKind)
+	if !ok {
+		resource.Resource = "*"
+	}
+	return explain.Right{Group: ref.GroupVersionKind.Group, Resource: resource.Resource, Namespace: ref.Namespace, Name: ref.Name}
+}
+
+func identityOf(ref hubstore.Ref) fleetv1alpha1.ObjectIdentity {
+	return fleetv1alpha1.ObjectIdentity{
+		APIVersion: ref.GroupVersionKind.GroupVersion().String(), Kind: ref.GroupVersionKind.Kind, Namespace: ref.Namespace, Name: ref.Name,
+	}
+}
+
+// claim adds that a template comes to belong to another policy. One that is deleted is not mentioned here.
+func (r *Run) claim(v view, t overlay.Template) {
+	from, to := claimOn(t.Before), claimOn(t.After)
+	if t.After == nil || from == to {
+		return
+	}
+	rights := []explain.Right{r.right(t.Ref)}
+	entry := fleetv1alpha1.PreviewPolicy{Object: identityOf(t.Ref)}
+	for _, side := range []struct {
+		key  policy.Key
+		into **fleetv1alpha1.ObjectIdentity
+	}{{from, &entry.From}, {to, &entry.To}} {
+		if side.key.Name != "" {
+			rights = append(rights, explain.PolicyRight(side.key))
+			*side.into = policyIdentity(side.key)
+		}
+	}
+	if v.sees(rights...) {
+		add(v.status, &v.status.Policies, entry)
+	}
+}
+
+func claimOn(obj *unstructured.Unstructured) policy.Key {
+	if obj == nil {
+		return policy.Key{}
+	}
+	return policy.ClaimOn(obj).Policy
+}
+
+func policyIdentity(key policy.Key) *fleetv1alpha1.ObjectIdentity {
+	kind := policyv1alpha1.KindPropagationPolicy
+	if key.Namespace == "" {
+		kind = policyv1alpha1.KindClusterPropagationPolicy
+	}
+	return &fleetv1alpha1.ObjectIdentity{APIVersion: policyv1alpha1.SchemeGroupVersion.String(), Kind: kind, Namespace: key.Namespace, Name: key.Name}
+}
+
+// add appends to a list of an answer, as long as it is not full.
+func add[T any](status *fleetv1alpha1.PreviewStatus, list *[]T, entry T) {
+	if len(*list) >= maxEntries {
+		status.Omitted++
+		return
+	}
+	*list = append(*list, entry)
+}
+
+// placement adds what changes about the clusters of a binding.
+func (r *Run) placement(v view, before, after workv1alpha2.Binding) {
+	either := after
+	if after == nil {
+		either = before
+	}
+	ref := hubstore.TemplateOf(either.BindingSpec()).Canonical(r.Templates)
+	entry := fleetv1alpha1.PreviewPlacement{Object: identityOf(ref)}
+	from, to := targetsOf(before), targetsOf(after)
+	evicted := r.evicted[client.ObjectKey{Namespace: either.GetNamespace(), Name: either.GetName()}]
+	names := maps.Clone(from)
+	maps.Copy(names, to)
+	for name := range evicted {
+		names[name] = 0
+	}
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		cluster := fleetv1alpha1.PreviewCluster{Name: name, Eviction: evicted[name]}
+		if n, ok := from[name]; ok {
+			cluster.From = ptr.To(n)
+		}
+		if n, ok := to[name]; ok {
+			cluster.To = ptr.To(n)
+		}
+		if !ptr.Equal(cluster.From, cluster.To) || cluster.Eviction != "" {
+			entry.Clusters = append(entry.Clusters, cluster)
+		}
+	}
+	if entry.Message = unplaced(after); entry.Message == unplaced(before) && len(entry.Clusters) == 0 {
+		return
+	}
+	if v.sees(r.right(ref), explain.BindingRight(either)) {
+		add(v.status, &v.status.Placements, entry)
+	}
+}
+
+// targetsOf are the replicas of each cluster of a binding; 0 where they do not follow from the binding.
+func targetsOf(binding workv1alpha2.Binding) map[string]int32 {
+	replicas := map[string]int32{}
+	if binding == nil || binding.GetDeletionTimestamp() != nil {
+		return replicas
+	}
+	for _, t := range compose.TargetsOf(binding.BindingSpec()) {
+		replicas[t.Name] = 0
+		if t.Scheduled {
+			replicas[t.Name] = t.Replicas
+		}
+	}
+	return replicas
+}
+
+// noteEvictions notes the tasks that a change of a binding begins.
+func (r *Run) noteEvictions(change controlloop.Change) {
+	before, was := change.Before.(workv1alpha2.Binding)
+	after, is := change.After.(workv1alpha2.Binding)
+	if !was || !is {
+		return
+	}
+	for _, task := range after.BindingSpec().GracefulEvictionTasks {
+		if eviction.Find(before.BindingSpec(), task.FromCluster) == nil {
+			key := client.ObjectKeyFromObject(change.After)
+			if r.evicted[key] == nil {
+				r.evicted[key] = map[string]string{}
+			}
+			r.evicted[key][task.FromCluster] = cmp.Or(task.Message, task.Reason)
+		}
+	}
+}
+
+// unplaced is why a binding has no place, or not for all of its replicas.
+func unplaced(binding workv1alpha2.Binding) string {
+	if binding == nil {
+		return ""
+	}
+	for _, c := range binding.BindingStatus().Conditions {
+		if c.Type == workv1alpha2.Scheduled && c.Status != "True" || c.Type == workv1alpha2.Rendered && c.Status == "False" ||
+			c.Type == workv1alpha2.EvictionHeld && c.Status == "True" {
+			return c.Message
+		}
+	}
+	return ""
+}
+
+// Copy is an object in members that changes, with the place of its entry in the answer.
+type Copy struct {
+	Cluster  string
+	Manifest *unstructured.Unstructured
+	Entry    int
+}
+
+// copies adds what changes of the manifests of a Work.
+func (r *Run) copies(ctx context.Context, v view, either, before, after *workv1alpha1.Work) ([]Copy, error) {
+	cluster, ok := workv1alpha1.ClusterOfExecutionNamespace(either.Namespace)
+	if !ok || workv1alpha1.IsRecord(either) {
+		return nil, nil
+	}
+	from, err := manifests(before)
+	if err != nil {
+		return nil, err
+	}
+	to, err := manifests(after)
+	if err != nil {
+		return nil, err
+	}
+	all := maps.Clone(from)
+	maps.Copy(all, to)
+	var found []Copy
+	for _, ref := range slices.SortedFunc(maps.Keys(all), func(a, b hubstore.Ref) int { return strings.Compare(a.String(), b.String()) }) {
+		entry := fleetv1alpha1.PreviewCopy{Object: identityOf(ref), Clusters: []string{cluster}, Action: fleetv1alpha1.PreviewUpdate}
+		switch {
+		case from[ref] == nil:
+			entry.Action, entry.Fields = fleetv1alpha1.PreviewCreate, fields.Edits(&unstructured.Unstructured{Object: map[string]any{}}, to[ref])
+		case to[ref] == nil:
+			entry.Action = fleetv1alpha1.PreviewDelete
+			if p := either.Spec.PreserveResourcesOnDeletion; p != nil && *p {
+				entry.Message = "it stays in the cluster: spec.preserveResourcesOnDeletion"
+			}
+		default:
+			if entry.Fields = fields.Edits(from[ref], to[ref]); len(entry.Fields) == 0 {
+				continue
+			}
+		}
+		if after != nil && after.Spec.SuspendDispatching != nil && *after.Spec.SuspendDispatching {
+			entry.Message = "nothing is written: dispatching is suspended"
+		}
+		if !v.sees(append(r.bindingRights(ctx, either), r.right(ref))...) || !v.seesWork(either, before, after) {
+			continue
+		}
+		at := slices.IndexFunc(v.status.Copies, func(c fleetv1alpha1.PreviewCopy) bool { return alike(c, entry) })
+		if at >= 0 {
+			v.status.Copies[at].Clusters = append(v.status.Copies[at].Clusters, cluster)
+		} else {
+			add(v.status, &v.status.Copies, entry)
+			at = len(v.status.Copies) - 1
+		}
+		if to[ref] != nil && entry.Message == "" {
+			found = append(found, Copy{cluster, to[ref], at})
+		}
+	}
+	return found, nil
+}
+
+// alike returns whether two entries differ in nothing but their clusters.
+func alike(a, b fleetv1alpha1.PreviewCopy) bool {
+	return a.Object == b.Object && a.Action == b.Action && a.Message == b.Message && slices.Equal(a.Fields, b.Fields)
+}
+
+// bindingRights is the right to get the binding of a Work, if it has one.
+func (r *Run) bindingRights(_ context.Context, work *workv1alpha1.Work) []explain.Right {
+	namespace, name, found := strings.Cut(workv1alpha2.BoundTo(work), "/")
+	if !found {
+		return nil
+	}
+	binding := workv1alpha2.EmptyBinding(namespace)
+	binding.SetNamespace(namespace)
+	binding.SetName(name)
+	return []explain.Right{explain.BindingRight(binding)}
+}
+
+// seesWork returns whether the user may get a Work, or else the Cluster and every override policy that made it what it is.
+func (v view) seesWork(either, before, after *workv1alpha1.Work) bool {
+	if v.may(explain.Right{Group: workv1alpha1.GroupName, Resource: workv1alpha1.ResourcePluralWork, Namespace: either.Namespace, Name: either.Name}) {
+		return true
+	}
+	cluster, _ := workv1alpha1.ClusterOfExecutionNamespace(either.Namespace)
+	rights := []explain.Right{{Group: clusterv1alpha1.GroupName, Resource: clusterv1alpha1.ResourcePluralCluster, Name: cluster}}
+	for _, work := range []*workv1alpha1.Work{before, after} {
+		if work == nil {
+			continue
+		}
+		for annotation, resource := range map[string]string{
+			workv1alpha1.AppliedOverridesAnnotation:        policyv1alpha1.ResourcePluralOverridePolicy,
+			workv1alpha1.AppliedClusterOverridesAnnotation: policyv1alpha1.ResourcePluralClusterOverridePolicy,
+		} {
+			var applied []override.Applied
+			if text := work.Annotations[annotation]; text != "" && json.Unmarshal([]byte(text), &applied) != nil {
+				v.status.Hidden = true
+				return false
+			}
+			for _, a := range applied {
+				namespace, name, found := strings.Cut(a.PolicyName, "/")
+				if !found {
+					namespace, name = "", a.PolicyName
+				}
+				if namespace == "" && resource == policyv1alpha1.ResourcePluralOverridePolicy {
+					namespace = work.Annotations[workv1alpha2.ResourceBindingNamespaceAnnotation]
+				}
+				rights = append(rights, explain.Right{Group: policyv1alpha1.GroupName, Resource: resource, Namespace: namespace, Name: name})
+			}
+		}
+	}
+	return v.sees(rights...)
+}
+
+// manifests are the objects of a Work without what the control plane adds to each.
+func manifests(work *workv1alpha1.Work) (map[hubstore.Ref]*unstructured.Unstructured, error) {
+	found := map[hubstore.Ref]*unstructured.Unstructured{}
+	if work == nil || work.DeletionTimestamp != nil {
+		return found, nil
+	}
+	for _, m := range work.Spec.Workload.Manifests {
+		obj := &unstructured.Unstructured{}
+		if err := obj.UnmarshalJSON(m.Raw); err != nil {
+			return nil, fmt.Errorf("reading a manifest of Work %s/%s: %w", work.Namespace, work.Name, err)
+		}
+		obj.SetLabels(users(obj.GetLabels()))
+		obj.SetAnnotations(users(obj.GetAnnotations()))
+		found[hubstore.RefOf(obj)] = obj
+	}
+	return found, nil
+}
+
+// users are the labels or annotations that are not of the control plane.
+func users(all map[string]string) map[string]string {
+	kept := map[string]string{}
+	for key, value := range all {
+		if !workv1alpha1.IsOwnershipKey(key) {
+			kept[key] = value
+		}
+	}
+	if len(kept) == 0 {
+		return nil
+	}
+	return kept
+}
+
+// brakes adds the clusters in which the change would engage the brake.
+func (r *Run) brakes(ctx context.Context, v view, config brake.Config) error {
+	var changes [][2]*workv1alpha1.Work
+	for _, change := range r.Hub.Changes() {
+		before, ok := change.Before.(*workv1alpha1.Work)
+		after, _ := change.After.(*workv1alpha1.Work)
+		if ok && (after == nil || after.DeletionTimestamp != nil) && !workv1alpha1.IsRecord(before) &&
+			(before.Spec.PreserveResourcesOnDeletion == nil || !*before.Spec.PreserveResourcesOnDeletion) {
+			changes = append(changes, [2]*workv1alpha1.Work{before, after})
+		}
+	}
+	if len(changes) == 0 {
+		return nil
+	}
+	present, err := hubclient.ListWorks(ctx, r.Hub)
+	if err != nil {
+		return err
+	}
+	account := brake.New(config, r.clock, func(string) {})
+	count := func(work *workv1alpha1.Work, before, after brake.Work) {
+		if cluster, ok := workv1alpha1.ClusterOfExecutionNamespace(work.Namespace); ok {
+			account.Change(cluster, client.ObjectKeyFromObject(work), before, after)
+		}
+	}
+	for _, work := range present {
+		if !workv1alpha1.IsRecord(work) {
+			count(work, brake.Work{}, brake.Work{Objects: len(work.Spec.Workload.Manifests)})
+		}
+	}
+	clusters := map[string]client.ObjectKey{}
+	for _, c := range changes {
+		n := len(c[0].Spec.Workload.Manifests)
+		count(c[0], brake.Work{}, brake.Work{Objects: n, Leaving: n})
+		cluster, _ := workv1alpha1.ClusterOfExecutionNamespace(c[0].Namespace)
+		clusters[cluster] = client.ObjectKeyFromObject(c[0])
+	}
+	for _, cluster := range slices.Sorted(maps.Keys(clusters)) {
+		if account.Admit(brake.Request{Cluster: cluster, Work: clusters[cluster], Removal: true}) {
+			continue
+		}
+		state, _ := account.Look(cluster)
+		if v.sees(explain.Right{Group: clusterv1alpha1.GroupName, Resource: clusterv1alpha1.ResourcePluralCluster, Name: cluster}, explain.AllClusters) {
+			add(v.status, &v.status.Brakes, fleetv1alpha1.PreviewBrake{Cluster: cluster, Touched: int32(state.Touched), Objects: int32(state.Objects)})
+		}
+	}
+	return nil
+}
+
+// warn adds the warnings of the loops. They are events, and need the same right.
+func (r *Run) warn(v view) {
+	seen := map[string]bool{}
+	for _, e := range r.warnings {
+		kind := schema.FromAPIVersionAndKind(e.Object.APIVersion, e.Object.Kind)
+		ref := hubstore.Ref{GroupVersionKind: kind, Namespace: e.Object.Namespace, Name: e.Object.Name}
+		right := r.right(ref)
+		if kind.Group == policyv1alpha1.GroupName {
+			right = explain.PolicyRight(policy.Key{Namespace: ref.Namespace, Name: ref.Name})
+		}
+		text := fmt.Sprintf("%s %s: %s", ref.GroupVersionKind.Kind, strings.TrimPrefix(ref.Namespace+"/"+ref.Name, "/"), e.Message)
+		if !seen[text] && v.sees(right, explain.Right{Resource: "events", Namespace: ref.Namespace}) {
+			add(v.status, &v.status.Warnings, text)
+		}
+		seen[text] = true
+	}
+	for _, err := range r.problems {
+		if v.sees(explain.AllClusters) {
+			add(v.status, &v.status.Warnings, err.Error())
+		}
+	}
+}

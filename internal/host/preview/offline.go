@@ -1,0 +1,295 @@
+package preview
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	"github.com/flagship-k8s/flagship/api/crds"
+	fleetv1alpha1 "github.com/flagship-k8s/flagship/api/fleet/v1alpha1"
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
+	flagshipadmission "github.com/flagship-k8s/flagship/internal/host/admission"
+	"github.com/flagship-k8s/flagship/internal/host/interpreter"
+	"github.com/flagship-k8s/flagship/internal/host/preview/fields"
+	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
+)
+
+// clusterScoped are the kinds of Kubernetes without a namespace that are propagated.
+var clusterScoped = []string{
+	"Namespace", "Node", "PersistentVolume", "ClusterRole", "ClusterRoleBinding", "StorageClass", "PriorityClass", "IngressClass", "RuntimeClass",
+	"CSIDriver", "CSINode", "VolumeAttachment", "VolumeAttributesClass", "CustomResourceDefinition", "MutatingWebhookConfiguration",
+	"ValidatingWebhookConfiguration", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "FlowSchema", "PriorityLevelConfiguration",
+	"DeviceClass", "ResourceSlice", "ClusterTrustBundle",
+}
+
+// Offline is a control plane that exists only as a list of objects. It is the Admission of a preview without a control plane: it
+// completes and checks objects of our kinds as the control plane does, and takes all others as they are.
+type Offline struct {
+	*Run
+	*Kinds
+	plugin *flagshipadmission.Plugin
+}
+
+// Kinds is what is known about kinds without a control plane. It takes a while to read, and is for many previews.
+type Kinds struct {
+	interpreter *interpret.Chained
+	schemas     map[schema.GroupKind]*ourSchema
+}
+
+// ReadKinds reads the definitions and the rules that are built in.
+func ReadKinds(clk clock.PassiveClock) (*Kinds, error) {
+	interpreting, err := interpreter.New(clk)
+	if err != nil {
+		return nil, err
+	}
+	k := &Kinds{interpreter: interpreting, schemas: map[schema.GroupKind]*ourSchema{}}
+	return k, k.readSchemas()
+}
+
+// ourSchema is what a definition of ours has of a kind.
+type ourSchema struct {
+	namespaced bool
+	structural *structuralschema.Structural
+	validator  validation.SchemaValidator
+}
+
+// NewOffline returns a control plane with objects, on which the loops have done what there was to do.
+// Of the config only Clock, NewID and Salt are read.
+func NewOffline(ctx context.Context, kinds *Kinds, objects []*unstructured.Unstructured, config Config) (*Offline, error) {
+	run, err := New(ctx, Config{Interpreter: kinds.interpreter, Versions: OneVersion{}, Clock: config.Clock, NewID: config.NewID, Salt: config.Salt})
+	if err != nil {
+		return nil, err
+	}
+	o := &Offline{Run: run, Kinds: kinds, plugin: flagshipadmission.New(flagshipadmission.Config{
+		NewID: run.config.NewID, Never: func(kind schema.GroupVersionKind, namespace, name string) bool {
+			return hubstore.Excluded(hubstore.Ref{GroupVersionKind: kind, Namespace: namespace, Name: name})
+		},
+	})}
+	for _, obj := range objects {
+		if err := o.load(ctx, obj); err != nil {
+			return nil, fmt.Errorf("%s: %w", named(identity(obj)), err)
+		}
+	}
+	if err := o.Settle(ctx); err != nil {
+		return nil, err
+	}
+	o.Mark()
+	return o, nil
+}
+
+// Interpreter returns the interpreter without customizations.
+func (k *Kinds) Interpreter() *interpret.Chained { return k.interpreter }
+
+func (k *Kinds) readSchemas() error {
+	definitions, err := crds.All()
+	if err != nil {
+		return err
+	}
+	for _, definition := range definitions {
+		for _, version := range definition.Spec.Versions {
+			if !version.Storage || version.Schema == nil {
+				continue
+			}
+			internal := &apiextensions.CustomResourceValidation{}
+			if err := apiextensionsv1.Convert_v1_CustomResourceValidation_To_apiextensions_CustomResourceValidation(version.Schema, internal, nil); err != nil {
+				return fmt.Errorf("reading the schema of %s: %w", definition.Name, err)
+			}
+			structural, err := structuralschema.NewStructural(internal.OpenAPIV3Schema)
+			if err != nil {
+				return fmt.Errorf("reading the schema of %s: %w", definition.Name, err)
+			}
+			validator, _, err := validation.NewSchemaValidator(internal.OpenAPIV3Schema)
+			if err != nil {
+				return fmt.Errorf("reading the schema of %s: %w", definition.Name, err)
+			}
+			k.schemas[schema.GroupKind{Group: definition.Spec.Group, Kind: definition.Spec.Names.Kind}] = &ourSchema{
+				namespaced: definition.Spec.Scope == apiextensionsv1.NamespaceScoped, structural: structural, validator: validator,
+			}
+		}
+	}
+	return nil
+}
+
+// load adds an object as it was exported, or as a user wrote it.
+func (o *Offline) load(ctx context.Context, obj *unstructured.Unstructured) error {
+	obj = obj.DeepCopy()
+	kind := obj.GroupVersionKind()
+	if obj.GetNamespace() == "" && o.Namespaced(kind) {
+		obj.SetNamespace(metav1.NamespaceDefault)
+	}
+	var typed client.Object
+	switch kind.GroupKind() {
+	case schema.GroupKind{Group: workv1alpha1.GroupName, Kind: workv1alpha1.KindWork}:
+		return nil // they are made of the others
+	case schema.GroupKind{Group: workv1alpha2.GroupName, Kind: workv1alpha2.KindResourceBinding}:
+		typed = &workv1alpha2.ResourceBinding{}
+	case schema.GroupKind{Group: workv1alpha2.GroupName, Kind: workv1alpha2.KindClusterResourceBinding}:
+		typed = &workv1alpha2.ClusterResourceBinding{}
+	case schema.GroupKind{Group: fleetv1alpha1.GroupName, Kind: fleetv1alpha1.KindClusterCapacity}:
+		typed = &fleetv1alpha1.ClusterCapacity{}
+	default:
+		complete, err := o.complete(ctx, nil, obj)
+		if err != nil {
+			return err
+		}
+		if complete.GroupVersionKind().GroupKind() == definitionKind {
+			o.define(complete)
+		}
+		if err := o.Set(ctx, complete); err != nil && !errors.Is(err, errNotComputed) {
+			return err
+		}
+		return nil
+	}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, typed); err != nil {
+		return fmt.Errorf("reading it: %w", err)
+	}
+	return o.Hub.Set(ctx, typed)
+}
+
+// Namespaced implements Admission.
+func (o *Offline) Namespaced(kind schema.GroupVersionKind) bool {
+	if s := o.schemas[kind.GroupKind()]; s != nil {
+		return s.namespaced
+	}
+	if _, namespaced, ok := o.Templates.Mapping(kind); ok {
+		return namespaced
+	}
+	return kind.GroupKind() != schema.GroupKind{Group: clusterv1alpha1.GroupName, Kind: clusterv1alpha1.KindCluster} && !slices.Contains(clusterScoped, kind.Kind)
+}
+
+// complete makes of an object what the control plane would store: with identity, defaults and ids.
+func (o *Offline) complete(ctx context.Context, before, obj *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	obj = obj.DeepCopy()
+	kind := obj.GroupVersionKind()
+	if obj.GetUID() == "" {
+		obj.SetUID(types.UID(o.config.NewID()))
+	}
+	if created := obj.GetCreationTimestamp(); created.IsZero() {
+		obj.SetCreationTimestamp(metav1.NewTime(o.clock.Now()).Rfc3339Copy())
+	}
+	obj.SetGeneration(max(obj.GetGeneration(), 1))
+	if err := o.checkSchema(obj); err != nil {
+		return nil, err
+	}
+	if ours(kind.GroupKind()) != nil {
+		var old client.Object
+		if before != nil {
+			old = before
+		}
+		// What was exported has an id; only the control plane brings one along.
+		name := ""
+		if before == nil {
+			name = "system:apiserver"
+		}
+		return obj, Admitted(ctx, o.plugin, kind, obj, old, name)
+	}
+	if _, ok := o.Templates.Canonical(kind); !ok && !strings.HasSuffix(kind.Group, ".karmada.io") {
+		resource, _ := meta.UnsafeGuessKindToResource(kind)
+		o.Templates.AddKind(hubstore.Kind{GroupVersionKind: kind, Resource: resource, Namespaced: o.Namespaced(kind)})
+	}
+	return obj, nil
+}
+
+// checkSchema completes an object of ours with the defaults of its definition, and checks it against that.
+func (o *Offline) checkSchema(obj *unstructured.Unstructured) error {
+	s := o.schemas[obj.GroupVersionKind().GroupKind()]
+	if s == nil {
+		return nil
+	}
+	defaulting.Default(obj.Object, s.structural)
+	if errs := validation.ValidateCustomResource(field.NewPath(""), obj.Object, s.validator); len(errs) > 0 {
+		return apierrors.NewInvalid(obj.GroupVersionKind().GroupKind(), obj.GetName(), errs)
+	}
+	return nil
+}
+
+// present returns an object as it is; nil if there is none.
+func (o *Offline) present(ctx context.Context, kind schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, error) {
+	if typed := ours(kind.GroupKind()); typed != nil {
+		if err := o.Hub.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, typed); err != nil {
+			return nil, client.IgnoreNotFound(err)
+		}
+		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(typed)
+		if err != nil {
+			return nil, fmt.Errorf("reading %s %s: %w", kind.Kind, name, err)
+		}
+		obj := &unstructured.Unstructured{Object: content}
+		obj.SetGroupVersionKind(kind)
+		return obj, nil
+	}
+	obj, err := o.Templates.Get(ctx, hubstore.Ref{GroupVersionKind: kind, Namespace: namespace, Name: name})
+	return obj, client.IgnoreNotFound(err)
+}
+
+// Apply implements Admission.
+func (o *Offline) Apply(ctx context.Context, manifest *unstructured.Unstructured) (before, after *unstructured.Unstructured, err error) {
+	before, err = o.present(ctx, manifest.GroupVersionKind(), manifest.GetNamespace(), manifest.GetName())
+	if err != nil {
+		return nil, nil, err
+	}
+	if before == nil {
+		after, err = o.complete(ctx, nil, manifest)
+		return nil, after, err
+	}
+	patch, kind, err := fields.ThreeWay(before, manifest)
+	if err != nil {
+		return nil, nil, err
+	}
+	document, err := json.Marshal(before.Object)
+	if err != nil {
+		return nil, nil, fmt.Errorf("encoding the object: %w", err)
+	}
+	if kind == types.StrategicMergePatchType {
+		typed, unknown := scheme.Scheme.New(manifest.GroupVersionKind())
+		if unknown != nil {
+			return nil, nil, fmt.Errorf("patching %s: %w", manifest.GetName(), unknown)
+		}
+		document, err = strategicpatch.StrategicMergePatch(document, patch, typed)
+	} else {
+		document, err = jsonpatch.MergePatch(document, patch)
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("patching %s: %w", manifest.GetName(), err)
+	}
+	after = &unstructured.Unstructured{}
+	if err := after.UnmarshalJSON(document); err != nil {
+		return nil, nil, fmt.Errorf("decoding %s: %w", manifest.GetName(), err)
+	}
+	after, err = o.complete(ctx, before, after)
+	return before, after, err
+}
+
+// Delete implements Admission.
+func (o *Offline) Delete(ctx context.Context, id fleetv1alpha1.ObjectIdentity) (*unstructured.Unstructured, error) {
+	kind := schema.FromAPIVersionAndKind(id.APIVersion, id.Kind)
+	before, err := o.present(ctx, kind, id.Namespace, id.Name)
+	if err == nil && before == nil {
+		err = apierrors.NewNotFound(schema.GroupResource{Group: kind.Group, Resource: kind.Kind}, id.Name)
+	}
+	return before, err
+}
