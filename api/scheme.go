@@ -15,6 +15,7 @@ import (
 	networkingv1alpha1 "github.com/flagship-k8s/flagship/api/networking/v1alpha1"
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	remedyv1alpha1 "github.com/flagship-k8s/flagship/api/remedy/v1alpha1"
+	searchv1alpha1 "github.com/flagship-k8s/flagship/api/search/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 )
@@ -32,6 +33,7 @@ func AddToScheme(scheme *runtime.Scheme) error {
 		networkingv1alpha1.AddToScheme,
 		policyv1alpha1.AddToScheme,
 		remedyv1alpha1.AddToScheme,
+		searchv1alpha1.AddToScheme,
 		workv1alpha1.AddToScheme,
 		workv1alpha2.AddToScheme,
 	}

@@ -143,4 +143,11 @@ spec:
 		"an unknown comparison": {
 			object: "kind: Remedy\nspec: {decisionMatches: [{clusterConditionMatch: {conditionType: a, operator: Is, conditionStatus: b}}]}", want: "Unsupported value"},
 	})
+	testAdmissions(t, "ResourceRegistry", map[string]admission{
+		"pods of some clusters": {object: "kind: ResourceRegistry\nspec: {targetCluster: {clusterNames: [a]}, resourceSelectors: [{apiVersion: v1, kind: Pod, namespace: shop}]}"},
+		"no kind": {
+			object: "kind: ResourceRegistry\nspec: {targetCluster: {}, resourceSelectors: [{apiVersion: v1, kind: \"\"}]}", want: "at least 1 chars"},
+		"a store that nothing writes to": {
+			object: "kind: ResourceRegistry\nspec: {targetCluster: {}, resourceSelectors: [], backendStore: {openSearch: {addresses: [a]}}}", want: "remove spec.backendStore"},
+	})
 }

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"os/exec"
 	"slices"
 	"strings"
@@ -16,7 +18,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/tools/fleettest"
 )
@@ -105,6 +109,7 @@ func TestOneViewOverMembers(t *testing.T) {
 	t.Run("LogsAreFollowedUntilCtrlC", func(t *testing.T) {
 		until(t, clusters, func() {}, at("logs", "-f", "deploy/web")...)
 	})
+	t.Run("LogsOfLaterPodsAreFollowed", func(t *testing.T) { logsOfLaterPods(t, fleet, ns, at) })
 	t.Run("AWatchEndsWithCtrlC", func(t *testing.T) {
 		until(t, clusters, func() {
 			fleettest.Update(t, fleet.Hub, web, func(d *appsv1.Deployment) { d.Labels = map[string]string{"seen": "changed"} })
@@ -120,6 +125,27 @@ func TestOneViewOverMembers(t *testing.T) {
 		if r := fleettest.Flagship(t, at("exec", "deploy/web", "--", "true")...); r.Code != 1 || !strings.Contains(r.Stderr, "member1, member2, member3") {
 			t.Errorf("a workload in three clusters: %d, %s", r.Code, r.Stderr)
 		}
+	})
+	t.Run("Attach", func(t *testing.T) {
+		c := begin(t, at("attach", "deploy/web", "--clusters", "member3")...)
+		c.expect("started with image") // it ends with the test: what is attached runs on
+		if r := fleettest.Flagship(t, at("attach", "deploy/web")...); r.Code != 1 || !strings.Contains(r.Stderr, "member1, member2, member3") {
+			t.Errorf("a workload in three clusters: %d, %s", r.Code, r.Stderr)
+		}
+	})
+	t.Run("PortForward", func(t *testing.T) {
+		c := begin(t, at("port-forward", "deploy/web", ":80", "--clusters", "member3")...)
+		address := strings.Fields(c.expect("Forwarding from 127.0.0.1:"))[2]
+		response, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Get("http://" + address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		page, err := io.ReadAll(response.Body)
+		_ = response.Body.Close()
+		if err != nil || !strings.Contains(string(page), "cluster: member3\n") {
+			t.Errorf("the page is %q, %v", page, err)
+		}
+		c.interrupt()
 	})
 	t.Run("Promote", func(t *testing.T) { promote(t, fleet, ns, at) })
 	t.Run("OneIsKilled", func(t *testing.T) {
@@ -177,6 +203,82 @@ func until(t *testing.T, clusters []string, change func(), args ...string) {
 	}
 }
 
+// command is a command that runs until it is interrupted.
+type command struct {
+	t     *testing.T
+	cmd   *exec.Cmd
+	lines *bufio.Scanner
+	errs  strings.Builder
+}
+
+// begin starts a command. It ends with the test at the latest.
+func begin(t *testing.T, args ...string) *command {
+	t.Helper()
+	binary, err := fleettest.Binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), fleettest.Patience)
+	t.Cleanup(cancel)
+	c := &command{t: t, cmd: exec.CommandContext(ctx, binary, args...)}
+	c.cmd.Stderr = &c.errs
+	out, err := c.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	c.lines = bufio.NewScanner(out)
+	return c
+}
+
+// expect returns the next line with a text.
+func (c *command) expect(text string) string {
+	c.t.Helper()
+	for c.lines.Scan() {
+		if strings.Contains(c.lines.Text(), text) {
+			return c.lines.Text()
+		}
+	}
+	c.t.Fatalf("%v ended without %q: %v, %s", c.cmd.Args, text, c.cmd.Wait(), c.errs.String())
+	return ""
+}
+
+// interrupt ends the command as Ctrl-C does.
+func (c *command) interrupt() {
+	c.t.Helper()
+	if err := c.cmd.Process.Signal(syscall.SIGINT); err != nil {
+		c.t.Fatal(err)
+	}
+	for c.lines.Scan() { // until the pipe is closed, as Wait wants it
+	}
+	if err := c.cmd.Wait(); err != nil || c.errs.Len() > 0 {
+		c.t.Errorf("%v ended with %v: %s", c.cmd.Args, err, c.errs.String())
+	}
+}
+
+// logsOfLaterPods: a workload comes to a cluster that does not have it yet, and gets one more pod in each.
+func logsOfLaterPods(t *testing.T, fleet *fleettest.Fleet, ns string, at func(...string) []string) {
+	later := fleettest.Deployment(ns, "later", 1)
+	policy := fleettest.Policy(ns, "later", fleettest.To("member1"), later)
+	fleettest.Create(t, fleet.Hub, later, policy)
+	fleettest.ExpectEventually(t, fleet.Member("member1"), fleettest.Deployment(ns, "later", 1), fleettest.Available)
+	c := begin(t, at("logs", "-f", "deploy/later")...)
+	c.expect("[member1/later-")
+	fleettest.Update(t, fleet.Hub, policy, func(p *policyv1alpha1.PropagationPolicy) { p.Spec.Placement = fleettest.To("member1", "member3") })
+	first := c.expect("[member3/later-")
+	fleettest.Update(t, fleet.Hub, later, func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(2)) })
+	for second := first; second == first; { // a pod has one line, of which there may be more
+		line := c.expect("[member3/later-")
+		second = strings.Fields(line)[0]
+		if second == strings.Fields(first)[0] {
+			second = first
+		}
+	}
+	c.interrupt()
+}
+
 // promote brings a Deployment and a Service of a member under management without a change of their spec.
 func promote(t *testing.T, fleet *fleettest.Fleet, ns string, at func(...string) []string) {
 	member := fleet.Member("member1")
@@ -191,6 +293,12 @@ func promote(t *testing.T, fleet *fleettest.Fleet, ns string, at func(...string)
 	for _, kind := range []string{"deployment", "svc"} {
 		if r := fleettest.Flagship(t, at("promote", kind, "own", "--cluster", "member1")...); r.Code != 0 {
 			t.Fatalf("promote %s ended with %d: %s", kind, r.Code, r.Stderr)
+		}
+	}
+	// The command has waited.
+	for _, object := range []client.Object{fleettest.Deployment(ns, "own", 2), fleettest.Service(ns, "own")} {
+		if err := member.Get(t.Context(), client.ObjectKeyFromObject(object), object); err != nil || object.GetAnnotations()[workv1alpha1.AdoptedAnnotation] == "" {
+			t.Errorf("%T is not adopted when the command ends: %v, %v", object, object.GetAnnotations(), err)
 		}
 	}
 	adopted := func(annotations map[string]string) error {

@@ -29,6 +29,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/native"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/questions"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/resourceclaims"
+	"github.com/flagship-k8s/flagship/internal/host/apiserver/search"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/works"
 )
 
@@ -43,6 +44,7 @@ type chain struct {
 type hubGroups struct {
 	clusters.Options
 	answers questions.Answers
+	search  *search.Server
 }
 
 // groupBuilder builds a server that hands what it does not serve to next.
@@ -110,7 +112,7 @@ func link(config *app.Config, own *hubGroups, further groupBuilder, wrap func(ht
 		if err != nil {
 			return nil, err
 		}
-		local = questions.InFront(local, answering)
+		local = own.search.InFront(questions.InFront(local, answering))
 	}
 	linked.front, err = controlplaneapiserver.CreateAggregatorServer(
 		completed.Aggregator,

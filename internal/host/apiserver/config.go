@@ -18,6 +18,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/etcd"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/native"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/questions"
+	"github.com/flagship-k8s/flagship/internal/host/apiserver/search"
 )
 
 // Role is what a server is for.
@@ -106,6 +107,9 @@ type Config struct {
 
 	// Answers answer the kinds that are not stored. Hub only.
 	Answers questions.Answers
+
+	// Search is what the search API needs. Hub only.
+	Search search.Config
 
 	// AllowLoopbackMembers lets Clusters have loopback and link-local addresses. Hub only.
 	AllowLoopbackMembers bool

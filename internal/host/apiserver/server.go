@@ -32,6 +32,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/inprocess"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/replicasets"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/roles"
+	"github.com/flagship-k8s/flagship/internal/host/apiserver/search"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/storage"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/versions"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
@@ -225,7 +226,8 @@ func (s *Server) serve(running context.Context, config *app.Config, wrap wrapper
 		secret := func(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
 			return client.CoreV1().Secrets(namespace).Get(ctx, name, metav1.GetOptions{})
 		}
-		own = &hubGroups{answers: s.cfg.Answers, Options: clusters.Options{
+		searching := search.New(s.cfg.Search, func() *rest.Config { return s.local }, s.loopback)
+		own = &hubGroups{answers: s.cfg.Answers, search: searching, Options: clusters.Options{
 			Host: host, Secret: secret, Rules: dial.Rules{AllowLoopback: s.cfg.AllowLoopbackMembers}, Tunnels: s.cfg.Tunnels,
 		}}
 	}

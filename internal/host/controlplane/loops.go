@@ -43,6 +43,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/features/remedy"
 	"github.com/flagship-k8s/flagship/internal/features/resourceclaims"
 	"github.com/flagship-k8s/flagship/internal/features/restore"
+	"github.com/flagship-k8s/flagship/internal/features/search"
 	"github.com/flagship-k8s/flagship/internal/features/taintpolicies"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver"
 	"github.com/flagship-k8s/flagship/internal/host/controlplane/answers"
@@ -171,6 +172,7 @@ func setupLoops(ctx context.Context, mgr ctrl.Manager, server *apiserver.Server,
 		{"history", func(mgr ctrl.Manager) error { return h.setupHistory(ctx, mgr) }},
 		{"limit", func(mgr ctrl.Manager) error { return h.limiter.Setup(ctx, mgr) }},
 		{"restore", func(mgr ctrl.Manager) error { return restore.Setup(mgr, h.guard) }},
+		{"search", func(mgr ctrl.Manager) error { return h.setupSearch(ctx, mgr) }},
 		{"report", func(mgr ctrl.Manager) error { return mgr.Add(h.reports) }},
 	}
 	for _, l := range loops {
@@ -463,6 +465,14 @@ func (h *components) setupHistory(ctx context.Context, mgr ctrl.Manager) error {
 	})
 	h.options.keeper.Store(keeper)
 	return keeper.Setup(ctx, mgr)
+}
+
+func (h *components) setupSearch(ctx context.Context, mgr ctrl.Manager) error {
+	registries, err := search.Setup(ctx, mgr)
+	if err == nil {
+		h.options.registries.Store(registries)
+	}
+	return err
 }
 
 func (h *components) setupEnroll(mgr ctrl.Manager) error {

@@ -25,11 +25,13 @@ import (
 	"github.com/flagship-k8s/flagship/internal/features/history"
 	"github.com/flagship-k8s/flagship/internal/features/limit"
 	"github.com/flagship-k8s/flagship/internal/features/restore"
+	"github.com/flagship-k8s/flagship/internal/features/search"
 	"github.com/flagship-k8s/flagship/internal/host/admission"
 	agentadmission "github.com/flagship-k8s/flagship/internal/host/admission/agents"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/access"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/etcd"
+	searchserver "github.com/flagship-k8s/flagship/internal/host/apiserver/search"
 	"github.com/flagship-k8s/flagship/internal/host/authorization"
 	"github.com/flagship-k8s/flagship/internal/host/controlplane/answers"
 	"github.com/flagship-k8s/flagship/internal/knowledge/brake"
@@ -120,6 +122,8 @@ type Options struct {
 	keeper *atomic.Pointer[history.Keeper]
 	// authors are who requested changes, for the history.
 	authors *knowledgehistory.Authors
+	// registries select what the search API reads; nil until the loops are built.
+	registries *atomic.Pointer[search.Registries]
 	// guard answers the pages of package restore; nil until the loops are built.
 	guard *atomic.Pointer[restore.Guard]
 
@@ -159,6 +163,7 @@ func (o Options) complete() Options {
 	o.Server.Answers.Explain = answered(o.answerer, (*answers.Answerer).Explain)
 	o.Server.Answers.Drift = answered(o.answerer, (*answers.Answerer).DriftReport)
 	o.Server.Answers.Preview = answered(o.previewer, (*answers.Previewer).Preview)
+	o.registries = &atomic.Pointer[search.Registries]{}
 	o.Server.Admission = append(o.Server.Admission,
 		access.AdmissionPlugin{Name: "Flagship", Handler: admission.New(admission.Config{
 			NewID: uuid.NewString, AllowNoExecuteTaintPolicy: o.AllowNoExecuteTaintPolicy,
@@ -178,6 +183,12 @@ func (o Options) complete() Options {
 		HoldsCredential: o.lookups.holdsCredential,
 	})
 	o.metrics = prometheus.NewRegistry()
+	o.Server.Search = searchserver.Config{Metrics: o.metrics, Registries: func() searchserver.Registries {
+		if registries := o.registries.Load(); registries != nil {
+			return registries
+		}
+		return nil
+	}}
 	o.Server.Tunnels = tunnel.NewTunnels(o.Clock, o.metrics)
 	o.loops = controlloop.NewSet(o.metrics, o.Clock)
 	pages := maps.Clone(o.Server.Pages)

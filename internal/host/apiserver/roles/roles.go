@@ -71,6 +71,7 @@ func defaultRoles() []*rbacv1.ClusterRole {
 			rule(readVerbs, "work.karmada.io", "clusterresourcebindings", "clusterresourcebindings/status", "resourcebindings", "resourcebindings/status"),
 			rule(all, "apps.karmada.io", "workloadrebalancers"),
 			rule(all, "remedy.karmada.io", "remedies"),
+			rule(all, "search.karmada.io", "resourceregistries"),
 			rule(all, "config.karmada.io", "resourceinterpretercustomizations"),
 			rule(readVerbs, "config.karmada.io", "resourceinterpreterwebhookconfigurations"),
 			rule(readVerbs, "", "events", "namespaces"),

@@ -19,13 +19,14 @@ import (
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/tools/cli"
 	"github.com/flagship-k8s/flagship/internal/tools/cli/members/fleet"
+	"github.com/flagship-k8s/flagship/internal/tools/cli/members/logs"
 	"github.com/flagship-k8s/flagship/internal/tools/cli/members/promote"
 )
 
 // Commands are those of this package.
 func Commands(s cli.Streams) []*cobra.Command {
 	return []*cobra.Command{
-		newGetCommand(s), newDescribeCommand(s), newLogsCommand(s), newTopCommand(s), newEventsCommand(s),
+		newGetCommand(s), newDescribeCommand(s), logs.NewCommand(s), newTopCommand(s), newEventsCommand(s),
 		newExecCommand(s), newAttachCommand(s), newPortForwardCommand(s), promote.NewCommand(s),
 	}
 }

@@ -2,7 +2,6 @@ package members
 
 import (
 	"bytes"
-	"io"
 	"strings"
 	"testing"
 
@@ -128,22 +127,5 @@ func TestOneType(t *testing.T) {
 		if _, _, err := oneType(strings.Fields(args)); err == nil {
 			t.Errorf("%s is accepted", args)
 		}
-	}
-}
-
-func TestLinesOfSeveralLogsStayWhole(t *testing.T) {
-	var out bytes.Buffer
-	l := &lines{out: &out}
-	a, b := l.prefixed("[a] "), l.prefixed("[b] ")
-	for _, w := range []struct {
-		to   io.Writer
-		text string
-	}{{a, "one\n"}, {b, "two\n"}, {a, ""}, {a, "no end"}} {
-		if n, err := io.WriteString(w.to, w.text); err != nil || n != len(w.text) {
-			t.Fatal(n, err)
-		}
-	}
-	if want := "[a] one\n[b] two\n[a] no end\n"; out.String() != want {
-		t.Errorf("it is %q, want %q", out.String(), want)
 	}
 }

@@ -4,14 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/tools/cache"
+	watchtools "k8s.io/client-go/tools/watch"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/yaml"
 
@@ -29,12 +35,13 @@ func NewCommand(s cli.Streams) *cobra.Command {
 	var f fleet.Fleet
 	var cluster string
 	var dryRun bool
+	var patience time.Duration
 	c := &cobra.Command{
 		Use:   "promote (TYPE NAME | TYPE/NAME) --cluster CLUSTER",
 		Short: "Bring an object of a member under management",
 		Long: `Creates a template on the control plane from an object of a member, without the fields that the cluster sets, and a policy that
 propagates it to that cluster and takes the object over. The object in the member is not created again, and its spec stays; it gets
-the labels and annotations of managed objects. If the policy or the template is deleted later, the object is released and stays.
+the labels and annotations of managed objects. The command ends when it has them, or after --timeout. If the policy or the template is deleted later, the object is released and stays.
 
 Override policies on the control plane that select the template apply to it, as to any other.`,
 		Example: `  flagship promote deployment nginx -n shop --cluster member1 --dry-run
@@ -61,13 +68,17 @@ Override policies on the control plane that select the template apply to it, as 
 			if err != nil {
 				return err
 			}
-			return p.run(cmd.Context(), s, hub, dryRun)
+			if err := p.run(cmd.Context(), s, hub, dryRun); err != nil || dryRun || patience == 0 {
+				return err
+			}
+			return p.await(cmd.Context(), s, members[0], patience)
 		},
 	}
 	f.Hub.Flags(c)
 	c.Flags().StringVarP(&cluster, "cluster", "C", "", "the cluster that has the object")
 	c.Flags().StringVarP(&f.Namespace, "namespace", "n", "", "the namespace (default: that of the kubeconfig's context)")
 	c.Flags().DurationVar(&f.Timeout, "request-timeout", fleet.DefaultTimeout, "how long the cluster may take for an answer")
+	c.Flags().DurationVar(&patience, "timeout", time.Minute, "how long to wait until the object is adopted; 0 does not wait")
 	c.Flags().BoolVar(&dryRun, "dry-run", false, "print what would be created, and create nothing")
 	return c
 }
@@ -211,7 +222,41 @@ func (p *promotion) run(ctx context.Context, s cli.Streams, hub *fleet.Access, d
 		undo := policies.Delete(context.WithoutCancel(ctx), policy.GetName(), metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
 		return errors.Join(fmt.Errorf("creating the template: %w", err), undo)
 	}
-	fmt.Fprintf(s.Out, "%s %s is managed by the control plane, with the %s %s\n", p.template.GetKind(), p.template.GetName(), p.policy.GetKind(), p.policy.GetName())
+	fmt.Fprintf(s.Out, "%s %s is on the control plane, with the %s %s\n", p.template.GetKind(), p.template.GetName(), p.policy.GetKind(), p.policy.GetName())
+	return nil
+}
+
+// await returns when the object in the member is adopted.
+func (p *promotion) await(ctx context.Context, s cli.Streams, m fleet.Member, patience time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	client, err := dynamic.NewForConfig(m.Access.Config)
+	if err != nil {
+		return fmt.Errorf("connecting to cluster %s: %w", m.Name, err)
+	}
+	objects, err := resourceOf(client, m.Access.Mapper, p.template)
+	if err != nil {
+		return fleet.In(m, err)
+	}
+	selected := fields.OneTermEqualSelector("metadata.name", p.template.GetName()).String()
+	_, err = watchtools.UntilWithSync(ctx, &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			o.FieldSelector = selected
+			return objects.List(ctx, o)
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			o.FieldSelector = selected
+			return objects.Watch(ctx, o)
+		},
+	}, &unstructured.Unstructured{}, nil, func(event watch.Event) (bool, error) {
+		obj, ok := event.Object.(*unstructured.Unstructured)
+		return ok && event.Type != watch.Deleted && obj.GetAnnotations()[workv1alpha1.AdoptedAnnotation] != "", nil
+	})
+	if err != nil {
+		return fmt.Errorf("%s %s in cluster %s is not adopted after %s: %w\nfind out why with 'flagship explain %s/%s --in %s'", p.template.GetKind(), p.template.GetName(),
+			m.Name, patience, err, strings.ToLower(p.template.GetKind()), p.template.GetName(), m.Name)
+	}
+	fmt.Fprintf(s.Out, "the object in cluster %s is adopted\n", m.Name)
 	return nil
 }
 

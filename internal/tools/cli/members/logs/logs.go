@@ -1,4 +1,4 @@
-package members
+package logs
 
 import (
 	"cmp"
@@ -15,21 +15,22 @@ import (
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/client-go/rest"
-	"k8s.io/kubectl/pkg/cmd/logs"
+	kubectllogs "k8s.io/kubectl/pkg/cmd/logs"
 
 	"github.com/flagship-k8s/flagship/internal/tools/cli"
 	"github.com/flagship-k8s/flagship/internal/tools/cli/members/fleet"
 )
 
-func newLogsCommand(s cli.Streams) *cobra.Command {
+// NewCommand is the command logs.
+func NewCommand(s cli.Streams) *cobra.Command {
 	var f fleet.Fleet
-	o := logs.NewLogsOptions(genericiooptions.IOStreams{ErrOut: io.Discard})
+	o := kubectllogs.NewLogsOptions(genericiooptions.IOStreams{ErrOut: io.Discard})
 	c := &cobra.Command{
 		Use:   "logs (POD | TYPE/NAME | -l label)",
 		Short: "Print the logs of pods of all members",
 		Long: `Prints the logs of a pod, or of all pods of a workload or a label selector, in every member that has them. Each line begins with the
-cluster, the pod and the container. With --follow, lines are printed as they come until Ctrl-C or the end of all logs, from the pods
-that exist at the start.`,
+cluster, the pod and the container. With --follow, lines are printed as they come until Ctrl-C, also from the pods of a workload or
+selector that are created later, in every cluster. A pod that is named is followed to its end.`,
 		Example: `  flagship logs -f deploy/nginx
   flagship logs deploy/nginx -n shop --clusters member1,member2 --tail 20
   flagship logs -l app=nginx --all-containers --since 1h`,
@@ -43,13 +44,17 @@ that exist at the start.`,
 				return err
 			}
 			out := &lines{out: s.Out}
-			answers := fleet.FromEach(members, func(m fleet.Member) (struct{}, error) {
-				return struct{}{}, logsIn(cmd.Context(), cmd, *o, m, args, out)
-			})
+			if o.Follow {
+				err = followLogs(cmd.Context(), s, cmd, *o, members, args, out)
+			} else {
+				err = fleet.Failures(s, fleet.FromEach(members, func(m fleet.Member) (struct{}, error) {
+					return struct{}{}, logsIn(cmd.Context(), cmd, *o, m, args, out)
+				}))
+			}
 			if cmd.Context().Err() != nil {
 				return nil //nolint:nilerr // Ctrl-C is how logs that are followed end
 			}
-			return fleet.Failures(s, answers)
+			return err
 		},
 	}
 	f.Flags(c)
@@ -60,15 +65,17 @@ that exist at the start.`,
 	return c
 }
 
-// logsIn prints the logs of one cluster, each container's as one stream. The options are a copy.
-func logsIn(ctx context.Context, cmd *cobra.Command, o logs.LogsOptions, m fleet.Member, args []string, out *lines) error {
-	o.AllPods = true
-	if err := o.Complete(m.Factory, cmd, args); err != nil {
+// logsIn prints the logs of one cluster, one after the other. The options are a copy.
+func logsIn(ctx context.Context, cmd *cobra.Command, o kubectllogs.LogsOptions, m fleet.Member, args []string, out *lines) error {
+	found, err := resolve(cmd, o, m, args)
+	if err != nil {
 		return err
 	}
-	if err := o.Validate(); err != nil {
-		return cli.UsageErrorf("%w", err)
-	}
+	return logsOf(ctx, found.options, m, out)
+}
+
+// logsOf prints the logs of the pods that exist in one cluster, each container's as one stream.
+func logsOf(ctx context.Context, o kubectllogs.LogsOptions, m fleet.Member, out *lines) error {
 	requests, err := o.AllPodLogsForObject(o.RESTClientGetter, o.Object, o.Options, o.GetPodTimeout, o.AllContainers)
 	if err != nil {
 		return err
@@ -80,8 +87,7 @@ func logsIn(ctx context.Context, cmd *cobra.Command, o logs.LogsOptions, m fleet
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	read := func(ref corev1.ObjectReference, request rest.ResponseWrapper) {
-		err := o.ConsumeRequestFn(ctx, request, out.prefixed(fmt.Sprintf("[%s/%s/%s] ", m.Name, ref.Name, container(ref))))
-		if err != nil {
+		if err := o.ConsumeRequestFn(ctx, request, out.prefixed(prefixOf(m.Name, ref))); err != nil {
 			mu.Lock()
 			defer mu.Unlock()
 			failed = append(failed, fmt.Errorf("pod %s: %w", ref.Name, err))
@@ -96,6 +102,11 @@ func logsIn(ctx context.Context, cmd *cobra.Command, o logs.LogsOptions, m fleet
 	}
 	wg.Wait()
 	return utilerrors.NewAggregate(failed)
+}
+
+// prefixOf is the beginning of each line of a log.
+func prefixOf(cluster string, ref corev1.ObjectReference) string {
+	return fmt.Sprintf("[%s/%s/%s] ", cluster, ref.Name, container(ref))
 }
 
 func byName(a, b corev1.ObjectReference) int {

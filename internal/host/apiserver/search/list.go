@@ -1,0 +1,213 @@
+package search
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/flagship-k8s/flagship/internal/host/apiserver/search/merge"
+)
+
+// pageSize is how many objects of a member are held in memory at a time.
+const pageSize = 500
+
+// selectors are the parameters that select objects, and those that every page of a list has.
+func (c *call) selectors() url.Values {
+	query := url.Values{}
+	for _, name := range []string{"labelSelector", "fieldSelector", "includeObject"} {
+		if value := c.request.URL.Query().Get(name); value != "" {
+			query.Set(name, value)
+		}
+	}
+	return query
+}
+
+// page reads up to limit objects of a cluster. If they are too large together it reads fewer.
+func (c *call) page(ctx context.Context, cluster, accept string, limit int, token string) (merge.Page, error) {
+	for {
+		query := c.selectors()
+		query.Set("limit", strconv.Itoa(limit))
+		if token != "" {
+			query.Set("continue", token)
+		}
+		list, err := c.read(ctx, cluster, c.path, query, accept)
+		if errors.Is(err, errTooLarge) && limit > 1 {
+			limit /= 2
+			continue
+		}
+		if err != nil {
+			return merge.Page{}, err
+		}
+		return c.pageOf(list, cluster), nil
+	}
+}
+
+// pageOf takes the objects of the selected namespaces of a list.
+func (c *call) pageOf(list map[string]any, cluster string) merge.Page {
+	return merge.PageOf(list, func(object map[string]any) bool {
+		if !merge.InNamespaces(object, c.clusters[cluster]) {
+			return false
+		}
+		if object != nil {
+			c.own(object, cluster, merge.Version{cluster: merge.VersionOf(object)}.String())
+		}
+		return true
+	})
+}
+
+// versions reads the version of the list in each cluster, and so which clusters answer.
+func (c *call) versions(ctx context.Context) (merge.Version, error) {
+	names := c.names()
+	var mu sync.Mutex
+	found := merge.Version{}
+	failed := c.each(names, func(cluster string) error {
+		first, err := c.page(ctx, cluster, fmt.Sprintf(metadataOnly, "List"), 1, "")
+		if err != nil {
+			return err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		found[cluster] = first.At
+		return nil
+	})
+	return found, c.missing(ctx, names, failed)
+}
+
+// list answers with the objects of all clusters, in the order of the clusters.
+func (c *call) list(ctx context.Context) error {
+	query := c.request.URL.Query()
+	if query.Get("resourceVersionMatch") == "Exact" {
+		return apierrors.NewBadRequest("resourceVersionMatch=Exact is not supported for the objects of several clusters")
+	}
+	if text := query.Get("resourceVersion"); text != "" {
+		if _, err := merge.ParseVersion(text); err != nil {
+			return expired(err.Error())
+		}
+	}
+	if query.Get("includeObject") == "None" {
+		for _, namespaces := range c.clusters {
+			if namespaces != nil {
+				return apierrors.NewBadRequest("includeObject=None is not supported where registries select namespaces")
+			}
+		}
+	}
+	limit, _ := strconv.Atoi(query.Get("limit"))
+	if token := query.Get("continue"); token != "" {
+		from, of, err := merge.ParsePosition(token)
+		if err != nil {
+			return apierrors.NewBadRequest(err.Error())
+		}
+		return c.listFrom(ctx, from, of, limit)
+	}
+	at, err := c.versions(ctx)
+	if err != nil {
+		return err
+	}
+	if limit > 0 {
+		return c.listFrom(ctx, merge.Position{Version: at.String(), Cluster: slices.Min(at.Clusters())}, at, limit)
+	}
+	return c.listAll(ctx, at)
+}
+
+// listFrom answers with one page, of as many clusters as it takes.
+func (c *call) listFrom(ctx context.Context, from merge.Position, of merge.Version, limit int) error {
+	out := &merge.List{Writer: c.writer}
+	if limit <= 0 {
+		limit = pageSize
+	}
+	for _, cluster := range of.Clusters() {
+		if cluster < from.Cluster {
+			continue
+		}
+		if _, still := c.clusters[cluster]; !still {
+			return expired(fmt.Sprintf("cluster %s is not read any more", cluster))
+		}
+		token := ""
+		if cluster == from.Cluster {
+			token = from.Continue
+		}
+		for {
+			if limit <= 0 {
+				return out.End(from.Version, merge.Position{Version: from.Version, Cluster: cluster, Continue: token}.String())
+			}
+			next, err := c.page(ctx, cluster, c.accept, min(limit, pageSize), token)
+			if err == nil {
+				limit, token = limit-len(next.Items), next.Next
+				err = out.Add(next, cluster)
+			}
+			if err != nil {
+				return out.Fail(fmt.Errorf("cluster %s: %w", cluster, err))
+			}
+			if token == "" {
+				break
+			}
+		}
+	}
+	return out.End(from.Version, "")
+}
+
+// listAll answers with all objects. Several clusters are read ahead, a page each, so that memory is bounded.
+func (c *call) listAll(ctx context.Context, at merge.Version) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var reading sync.WaitGroup
+	defer reading.Wait()
+	defer cancel()
+	type part struct {
+		merge.Page
+		err error
+	}
+	names := at.Clusters()
+	parts := make([]chan part, len(names))
+	for i := range parts {
+		parts[i] = make(chan part)
+	}
+	free := make(chan struct{}, memberConcurrency)
+	reading.Go(func() {
+		for i, cluster := range names {
+			select {
+			case free <- struct{}{}:
+			case <-ctx.Done():
+				return
+			}
+			reading.Go(func() {
+				defer func() { <-free }()
+				defer close(parts[i])
+				for token, more := "", true; more; {
+					next, err := c.page(ctx, cluster, c.accept, pageSize, token)
+					select {
+					case parts[i] <- part{next, err}:
+					case <-ctx.Done():
+						return
+					}
+					token, more = next.Next, err == nil && next.Next != ""
+				}
+			})
+		}
+	})
+	out := &merge.List{Writer: c.writer}
+	for i, cluster := range names {
+		first := true
+		for next := range parts[i] {
+			err := next.err
+			if err == nil {
+				err = out.Add(next.Page, cluster)
+			}
+			if err != nil {
+				return out.Fail(fmt.Errorf("cluster %s: %w", cluster, err))
+			}
+			if first {
+				at[cluster], first = next.At, false
+			}
+		}
+	}
+	if ctx.Err() != nil {
+		return out.Fail(ctx.Err())
+	}
+	return out.End(at.String(), "")
+}

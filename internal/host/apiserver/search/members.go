@@ -1,0 +1,268 @@
+package search
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/apiserver/pkg/warning"
+	"k8s.io/client-go/rest"
+	"k8s.io/streaming/pkg/httpstream"
+
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/clients/dial"
+)
+
+const (
+	// memberPatience is how long a member may take to answer.
+	memberPatience = 5 * time.Second
+	// memberConcurrency is how many members are read at a time for one request.
+	memberConcurrency = 8
+	// memberBytes bounds what is held in memory of the answer of one member, in bytes.
+	memberBytes = 8 << 20
+	// metadataOnly is how a member is asked for as little as possible.
+	metadataOnly = "application/json;as=PartialObjectMetadata%s;g=meta.k8s.io;v=v1"
+)
+
+// errTooLarge is the error of an answer of more than memberBytes.
+var errTooLarge = fmt.Errorf("the answer of the member has more than %d MiB", memberBytes>>20)
+
+// readable returns the parts of Accept headers that ask for JSON, which is all that answers of several members are made of.
+func readable(accept []string) (string, error) {
+	var parts []string
+	for part := range strings.SplitSeq(strings.Join(accept, ","), ",") {
+		part = strings.TrimSpace(part)
+		kind, _, err := mime.ParseMediaType(part)
+		switch {
+		case part == "" || err != nil:
+		case kind == "application/json":
+			parts = append(parts, part)
+		case kind == "*/*" || kind == "application/*":
+			parts = append(parts, "application/json")
+		}
+	}
+	if len(parts) == 0 && strings.TrimSpace(strings.Join(accept, "")) != "" {
+		return "", apierrors.NewGenericServerResponse(http.StatusNotAcceptable, "", clusterv1alpha1.Resource(""), "", "only application/json is accepted here", 0, false)
+	}
+	if len(parts) == 0 {
+		return "application/json", nil
+	}
+	return strings.Join(parts, ","), nil
+}
+
+// proxyPath is the path of a member's API.
+func proxyPath(cluster, path string) string {
+	return fmt.Sprintf("/apis/%s/%s/%s/proxy%s", clusterv1alpha1.GroupVersion, clusterv1alpha1.ResourcePluralCluster, cluster, path)
+}
+
+// actAs makes header a request of this process for the caller.
+func (c *call) actAs(header http.Header, token string) {
+	for name := range header {
+		lower := strings.ToLower(name)
+		if strings.HasPrefix(lower, "impersonate-") || strings.HasPrefix(lower, "x-remote-") {
+			header.Del(name)
+		}
+	}
+	for _, name := range []string{"Cookie", "Proxy-Authorization"} {
+		header.Del(name)
+	}
+	header.Set("Authorization", "Bearer "+token)
+	header.Set(authenticationv1.ImpersonateUserHeader, c.caller.GetName())
+	if uid := c.caller.GetUID(); uid != "" {
+		header.Set(authenticationv1.ImpersonateUIDHeader, uid)
+	}
+	for _, group := range c.caller.GetGroups() {
+		header.Add(authenticationv1.ImpersonateGroupHeader, group)
+	}
+	for key, values := range c.caller.GetExtra() {
+		for _, value := range values {
+			header.Add(authenticationv1.ImpersonateUserExtraHeaderPrefix+url.PathEscape(key), value)
+		}
+	}
+}
+
+// location is a path of this server.
+func location(config *rest.Config, path, query string) (*url.URL, error) {
+	host := config.Host
+	if !strings.Contains(host, "://") {
+		host = "https://" + host
+	}
+	location, err := url.Parse(host)
+	if err != nil {
+		return nil, apierrors.NewInternalError(fmt.Errorf("reading the address of this server: %w", err))
+	}
+	location.Path, location.RawQuery = path, query
+	return location, nil
+}
+
+// send sends a request to a member and returns its answer if that is a success. The caller closes its body.
+func (c *call) send(ctx context.Context, method, cluster, path string, query url.Values, header http.Header, body io.Reader) (*http.Response, error) {
+	local := c.local()
+	target, err := location(local, proxyPath(cluster, path), query.Encode())
+	if err != nil {
+		return nil, err
+	}
+	r, err := http.NewRequestWithContext(ctx, method, target.String(), body)
+	if err != nil {
+		return nil, apierrors.NewInternalError(err)
+	}
+	for name, values := range header {
+		r.Header[name] = values
+	}
+	r.Header.Set("User-Agent", c.request.UserAgent())
+	c.actAs(r.Header, local.BearerToken)
+	response, err := local.Transport.RoundTrip(r)
+	if err != nil {
+		return nil, apierrors.NewServiceUnavailable(fmt.Sprintf("cluster %s: %v", cluster, err))
+	}
+	if response.StatusCode < http.StatusBadRequest {
+		return response, nil
+	}
+	defer func() { _ = response.Body.Close() }()
+	text, _ := io.ReadAll(io.LimitReader(response.Body, 1<<16))
+	var status metav1.Status
+	if json.Unmarshal(text, &status) != nil || status.Message == "" {
+		status = metav1.Status{Message: "the member answers " + response.Status}
+	}
+	status.Status, status.Code = metav1.StatusFailure, int32(response.StatusCode)
+	return nil, &apierrors.StatusError{ErrStatus: status}
+}
+
+// read returns the object or list that a member answers with, within the time that a member may take.
+func (c *call) read(ctx context.Context, cluster, path string, query url.Values, accept string) (map[string]any, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.patience)
+	defer cancel()
+	response, err := c.send(ctx, http.MethodGet, cluster, path, query, http.Header{"Accept": {accept}}, nil) //nolint:bodyclose // decode closes it
+	if err != nil {
+		return nil, err
+	}
+	return decode(response)
+}
+
+// decode reads the object of an answer and closes it.
+func decode(response *http.Response) (map[string]any, error) {
+	defer func() { _ = response.Body.Close() }()
+	text, err := io.ReadAll(io.LimitReader(response.Body, memberBytes+1))
+	if err != nil {
+		return nil, apierrors.NewServiceUnavailable("reading the answer of the member: " + err.Error())
+	}
+	if len(text) > memberBytes {
+		return nil, errTooLarge
+	}
+	var object map[string]any
+	if err := utiljson.Unmarshal(text, &object); err != nil {
+		return nil, apierrors.NewServiceUnavailable("the answer of the member is no object: " + err.Error())
+	}
+	return object, nil
+}
+
+// each calls read for every cluster, several at a time, and returns the errors by cluster.
+func (c *call) each(clusters []string, read func(cluster string) error) map[string]error {
+	var mu sync.Mutex
+	failed := map[string]error{}
+	var group errgroup.Group
+	group.SetLimit(memberConcurrency)
+	for _, cluster := range clusters {
+		group.Go(func() error {
+			if err := read(cluster); err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				failed[cluster] = err
+			}
+			return nil
+		})
+	}
+	_ = group.Wait() // each cluster has its error
+	return failed
+}
+
+// missing warns the client of clusters that are not in the answer, or returns the error of an answer that nothing is in.
+func (c *call) missing(ctx context.Context, clusters []string, failed map[string]error) error {
+	if len(failed) < len(clusters) {
+		for _, cluster := range clusters {
+			if err := failed[cluster]; err != nil {
+				warning.AddWarning(ctx, "", fmt.Sprintf("cluster %s is missing: %v", cluster, err))
+			}
+		}
+		return nil
+	}
+	messages := make([]string, 0, len(clusters))
+	var first error
+	for _, cluster := range clusters {
+		err := failed[cluster]
+		messages = append(messages, fmt.Sprintf("%s: %v", cluster, err))
+		// Whether another cluster has it is not known while one does not answer; a refusal is the more helpful of two answers.
+		if first == nil || rank(err) > rank(first) {
+			first = err
+		}
+	}
+	group := c.resource().GroupResource()
+	switch {
+	case rank(first) == 0:
+		return apierrors.NewNotFound(group, c.info.Name)
+	case apierrors.IsForbidden(first):
+		return apierrors.NewForbidden(group, c.info.Name, errors.New(strings.Join(messages, "; ")))
+	case len(clusters) == 1 && !apierrors.IsServiceUnavailable(first):
+		return first
+	}
+	return apierrors.NewServiceUnavailable("no cluster has an answer: " + strings.Join(messages, "; "))
+}
+
+// rank orders errors by how much they determine the answer.
+func rank(err error) int {
+	switch {
+	case apierrors.IsNotFound(err):
+		return 0
+	case apierrors.IsForbidden(err):
+		return 1
+	}
+	return 2
+}
+
+// forward carries a request to a path of this server, as the caller, upgraded connections included.
+func (c *call) forward(r *http.Request, path string) error {
+	config, transport := c.local(), c.local().Transport
+	if httpstream.IsUpgradeRequest(r) {
+		config = c.network
+		authority, err := rest.TLSConfigFor(config)
+		if err != nil {
+			return apierrors.NewInternalError(err)
+		}
+		// A connection that is upgraded has HTTP/1.1.
+		authority.NextProtos = []string{"http/1.1"}
+		way := &http.Transport{TLSClientConfig: authority, TLSNextProto: map[string]func(string, *tls.Conn) http.RoundTripper{}}
+		defer way.CloseIdleConnections()
+		transport = way
+	}
+	target, err := location(config, path, r.URL.RawQuery)
+	if err != nil {
+		return err
+	}
+	forwarded := r.WithContext(r.Context())
+	forwarded.Header = r.Header.Clone()
+	c.actAs(forwarded.Header, config.BearerToken)
+	dial.Forward(c.writer, forwarded, target, transport, failure{c.writer})
+	return nil
+}
+
+// failure answers a request that could not be forwarded.
+type failure struct{ writer http.ResponseWriter }
+
+// Error answers 503.
+func (f failure) Error(err error) {
+	fail(f.writer, apierrors.NewServiceUnavailable(err.Error()))
+}

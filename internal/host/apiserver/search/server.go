@@ -1,0 +1,255 @@
+package search
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/client-go/rest"
+
+	searchv1alpha1 "github.com/flagship-k8s/flagship/api/search/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/host/apiserver/search/merge"
+)
+
+// Registries are the ResourceRegistries of the control plane.
+type Registries interface {
+	// Clusters returns in which clusters a resource is read, each with its namespaces; nil namespaces are all.
+	Clusters(ctx context.Context, resource schema.GroupVersionResource) (map[string][]string, error)
+	// Changed returns a channel that is closed when Clusters may return something else than it returns after this call.
+	Changed() <-chan struct{}
+}
+
+// Config is what the server needs.
+type Config struct {
+	// Registries returns the registries, nil while the control plane starts. It is a function since they are read from caches that
+	// are built after the server.
+	Registries func() Registries
+	// Metrics are those of the control plane.
+	Metrics prometheus.Registerer
+}
+
+// Server serves the search API. Make one with New.
+type Server struct {
+	registries func() Registries
+	// local calls this server in the process, with all rights; it impersonates the caller. It is a function since it calls the handler that this
+	// server is a part of. network is the way for connections that are upgraded.
+	local   func() *rest.Config
+	network *rest.Config
+
+	requests *prometheus.CounterVec
+	watches  prometheus.Gauge
+	// patience is how long a member may take to answer.
+	patience time.Duration
+	// pause is how long a watch of a member that failed is not begun again, at first.
+	pause time.Duration
+}
+
+// New makes a Server. local is a client configuration that calls the API server in this process, network one that calls it through a
+// connection; both have all rights.
+func New(config Config, local func() *rest.Config, network *rest.Config) *Server {
+	registries := config.Registries
+	if registries == nil {
+		registries = func() Registries { return nil }
+	}
+	s := &Server{
+		registries: registries, local: local, network: network, patience: memberPatience, pause: time.Second,
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "flagship_search_requests_total", Help: "Requests to the search API that read or write members, by verb.",
+		}, []string{"verb"}),
+		watches: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "flagship_search_member_watches", Help: "Watches of members that are open for users of the search API.",
+		}),
+	}
+	if config.Metrics != nil {
+		config.Metrics.MustRegister(s.requests, s.watches)
+	}
+	return s
+}
+
+// InFront lets the server answer what is below its paths, and the local servers everything else.
+func (s *Server) InFront(local genericapiserver.DelegationTarget) genericapiserver.DelegationTarget {
+	return front{local, s}
+}
+
+type front struct {
+	genericapiserver.DelegationTarget
+	search *Server
+}
+
+// UnprotectedHandler serves requests that are authenticated and authorized already.
+func (f front) UnprotectedHandler() http.Handler {
+	others := f.DelegationTarget.UnprotectedHandler()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if below(r.URL.Path, searchv1alpha1.ProxyingPath) || below(r.URL.Path, searchv1alpha1.SearchCachePath) {
+			f.search.ServeHTTP(w, r)
+			return
+		}
+		others.ServeHTTP(w, r)
+	})
+}
+
+func below(path, root string) bool { return path == root || strings.HasPrefix(path, root+"/") }
+
+// ServeHTTP serves requests that are authenticated and authorized already.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if err := s.serve(w, r); err != nil {
+		fail(w, err)
+	}
+}
+
+// fail answers with an error.
+func fail(w http.ResponseWriter, err error) {
+	status := responsewriters.ErrorToAPIStatus(err)
+	status.APIVersion, status.Kind = "v1", "Status"
+	w.Header().Set("Content-Type", "application/json")
+	if delay := status.Details; delay != nil && delay.RetryAfterSeconds > 0 {
+		w.Header().Set("Retry-After", fmt.Sprint(delay.RetryAfterSeconds))
+	}
+	w.WriteHeader(int(status.Code))
+	_ = json.NewEncoder(w).Encode(status) // the client is gone if this fails
+}
+
+// call is one request.
+type call struct {
+	*Server
+	request *http.Request
+	writer  http.ResponseWriter
+	caller  user.Info
+	// path is what follows that of the API, and info what it means to an API server.
+	path   string
+	info   *request.RequestInfo
+	accept string
+	// clusters have the resource, each with the namespaces that are read, nil for all.
+	clusters map[string][]string
+	// reduced objects have no fields that only writers need.
+	reduced bool
+}
+
+func (c *call) resource() schema.GroupVersionResource {
+	return schema.GroupVersionResource{Group: c.info.APIGroup, Version: c.info.APIVersion, Resource: c.info.Resource}
+}
+
+func (s *Server) serve(w http.ResponseWriter, r *http.Request) error {
+	c := &call{Server: s, request: r, writer: w, reduced: below(r.URL.Path, searchv1alpha1.SearchCachePath)}
+	root := searchv1alpha1.ProxyingPath
+	if c.reduced {
+		root = searchv1alpha1.SearchCachePath
+	}
+	c.path = "/" + strings.TrimPrefix(strings.TrimPrefix(r.URL.Path, root), "/")
+	if below(c.path, searchv1alpha1.ProxyingPath) || below(c.path, searchv1alpha1.SearchCachePath) {
+		return apierrors.NewBadRequest("the search API is not part of what it serves")
+	}
+	var ok bool
+	if c.caller, ok = request.UserFrom(r.Context()); !ok {
+		return apierrors.NewInternalError(errors.New("no user found for the request"))
+	}
+	var err error
+	if c.info, err = parse(r, c.path); err != nil {
+		return err
+	}
+	if c.info.IsResourceRequest {
+		registries := s.registries()
+		if registries == nil {
+			return starting(errors.New("its loops are not built yet"))
+		}
+		if c.clusters, err = c.selected(r.Context(), registries); err != nil {
+			return starting(err)
+		}
+	}
+	if len(c.clusters) == 0 {
+		return c.toControlPlane()
+	}
+	s.requests.WithLabelValues(c.info.Verb).Inc()
+	return c.toMembers(r.Context())
+}
+
+// starting is the answer while the caches of the control plane are not filled. Clients of client-go send the request again.
+func starting(err error) error {
+	unavailable := apierrors.NewServiceUnavailable("the control plane is starting: " + err.Error())
+	unavailable.ErrStatus.Details = &metav1.StatusDetails{RetryAfterSeconds: 1}
+	return unavailable
+}
+
+// parse returns what a path below that of the API means.
+func parse(r *http.Request, path string) (*request.RequestInfo, error) {
+	resolver := &request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
+	info, err := resolver.NewRequestInfo(&http.Request{Method: r.Method, URL: &url.URL{Path: path, RawQuery: r.URL.RawQuery}})
+	if err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	return info, nil
+}
+
+// selected are the clusters in which registries select the resource, in the namespace of the request if it has one.
+func (c *call) selected(ctx context.Context, registries Registries) (map[string][]string, error) {
+	all, err := registries.Clusters(ctx, c.resource())
+	if err != nil || c.info.Namespace == "" {
+		return all, err
+	}
+	own := map[string][]string{}
+	for cluster, namespaces := range all {
+		if namespaces == nil || slices.Contains(namespaces, c.info.Namespace) {
+			own[cluster] = nil // the path has the namespace
+		}
+	}
+	return own, nil
+}
+
+// toControlPlane answers what no registry selects: proxying serves the control plane's own objects, as the caller.
+func (c *call) toControlPlane() error {
+	if c.reduced {
+		if !c.info.IsResourceRequest {
+			return apierrors.NewNotFound(schema.GroupResource{}, c.path)
+		}
+		return &apierrors.StatusError{ErrStatus: metav1.Status{
+			Status: metav1.StatusFailure, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound,
+			Message: fmt.Sprintf("no ResourceRegistry selects %s in a cluster that serves it: create one, or correct apiVersion, kind and namespace in its spec.resourceSelectors", c.resource()),
+		}}
+	}
+	if c.info.IsResourceRequest && merge.IsVersion(c.request.URL.Query().Get("resourceVersion")) {
+		return expired("the objects are those of the control plane now")
+	}
+	return c.forward(c.request, c.path)
+}
+
+// expired has a client list again.
+func expired(why string) error {
+	return apierrors.NewResourceExpired("list again: " + why)
+}
+
+func (c *call) toMembers(ctx context.Context) error {
+	group := c.resource().GroupResource()
+	var err error
+	if c.accept, err = readable(c.request.Header.Values("Accept")); err != nil {
+		return err
+	}
+	switch verb := c.info.Verb; {
+	case c.reduced && (c.info.Subresource != "" || verb != "get" && verb != "list"):
+		return apierrors.NewMethodNotSupported(group, verb+" (objects can be read here; use "+searchv1alpha1.ProxyingPath+")")
+	case verb == "list":
+		return c.list(ctx)
+	case verb == "watch" && c.info.Subresource == "" && c.request.URL.Query().Has("watch"):
+		return c.watch(ctx)
+	case c.info.Name == "" || verb == "deletecollection" || verb == "watch":
+		return apierrors.NewMethodNotSupported(group, verb+" (a request that changes an object in a member has to name it)")
+	case verb == "get" && c.info.Subresource == "":
+		return c.get(ctx)
+	default:
+		return c.toOwner(ctx)
+	}
+}
