@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"hash/fnv"
-	"math"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -139,46 +138,25 @@ func (n *Nodes) fit(d *Demand, limit int64) int64 {
 }
 
 // lost is how many units of d at most do not fit any more if others have so many pods on these nodes, wherever these are. A pod of others
-// keeps a unit off its node only once the node has no place for a pod left. How many units a node loses is a convex function of the
-// pods of others on it, so that the share of its units in its places for pods bounds the loss by each pod, and the worst case is that
-// the nodes with the largest share are filled first.
+// keeps a unit off its node only once the node has no place for a pod left, which is after as many pods as it has places to spare.
 func (n *Nodes) lost(d *Demand, pods int64) int64 {
-	if pods <= 0 {
-		return 0
-	}
 	if len(d.pieces) > 1 || len(d.pieces) == 1 && d.pieces[0].replicas != 1 {
 		return (pods + d.pods() - 1) / d.pods()
 	}
-	p := piece{replicas: 1, items: d.items}
+	p := piece{items: d.items}
 	if len(d.pieces) == 1 {
 		p = d.pieces[0]
 	}
-	type filled struct{ nodes, units, places int64 }
-	var all []filled
-	spare := pods // the fewest places that a node has beyond those of its units
-	claim := p.claim.relaxed(n)
+	spare, claim := pods, p.claim.relaxed(n)
 	for i := range n.sets {
-		set := &n.sets[i]
-		if !claim.allows(set.node) {
-			continue
-		}
-		for j := range set.buckets {
-			places, _ := set.buckets[j].free.Of(corev1.ResourcePods)
-			if units := perNode(p.items, set.buckets[j].free); units > 0 {
-				spare = min(spare, places-units)
-				all = append(all, filled{set.buckets[j].nodes, units, places})
+		for _, b := range n.sets[i].buckets {
+			places, _ := b.free.Of(corev1.ResourcePods)
+			if units := perNode(p.items, b.free); units > 0 && places-units < spare && claim.allows(n.sets[i].node) {
+				spare = places - units
 			}
 		}
 	}
-	share := func(f filled) float64 { return float64(f.units) / float64(f.places) }
-	slices.SortFunc(all, func(a, b filled) int { return cmp.Compare(share(b), share(a)) })
-	var lost int64
-	for i, left := 0, pods; i < len(all) && left > 0; i++ {
-		here := min(left, times(all[i].nodes, all[i].places))
-		left -= here
-		lost += int64(math.Ceil(float64(here) * share(all[i])))
-	}
-	return min(lost, max(0, pods-spare))
+	return pods - spare
 }
 
 // fitPiece is how many pods like a piece fit if there are no others. It sets which sets they can run on, unless allowed is nil.

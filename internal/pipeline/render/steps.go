@@ -11,8 +11,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
 )
 
-// Steps returns the loops for ResourceBindings and for ClusterResourceBindings without a manager. The client needs the indexes of
-// [Indexes].
+// Steps returns the loops for bindings of both scopes without a manager. The client needs the indexes of [Indexes].
 func Steps(c client.Client, deps Deps) []controlloop.Steps[reconcile.Request] {
 	var steps []controlloop.Steps[reconcile.Request]
 	orphans := newOrphans(deps.Metrics)
