@@ -51,8 +51,8 @@ func TestInstall(t *testing.T) {
 		return role
 	}
 
-	if got := install(); len(got) != 6 {
-		t.Errorf("a new control plane: %v, want six roles", got)
+	if got := install(); len(got) != 7 {
+		t.Errorf("a new control plane: %v, want seven roles", got)
 	}
 	wanted := get("karmada-operator").Rules
 	if got := install(); len(got) != 0 {
