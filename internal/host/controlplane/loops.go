@@ -172,7 +172,6 @@ func setupLoops(ctx context.Context, mgr ctrl.Manager, server *apiserver.Server,
 		{"history", func(mgr ctrl.Manager) error { return h.setupHistory(ctx, mgr) }},
 		{"limit", func(mgr ctrl.Manager) error { return h.limiter.Setup(ctx, mgr) }},
 		{"restore", func(mgr ctrl.Manager) error { return restore.Setup(mgr, h.guard) }},
-		{"search", func(mgr ctrl.Manager) error { return h.setupSearch(ctx, mgr) }},
 		{"report", func(mgr ctrl.Manager) error { return mgr.Add(h.reports) }},
 	}
 	for _, l := range loops {
@@ -186,6 +185,9 @@ func setupLoops(ctx context.Context, mgr ctrl.Manager, server *apiserver.Server,
 	synced := &syncedCaches{templates: h.templates, mgr: mgr, done: make(chan struct{})}
 	server.AddLoop("caches", synced.check)
 	h.setupPreview(server, synced.done)
+	if err := h.setupSearch(ctx, mgr); err != nil {
+		return nil, fmt.Errorf("setting up search: %w", err)
+	}
 	return synced.done, mgr.Add(synced)
 }
 
