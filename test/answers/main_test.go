@@ -58,6 +58,40 @@ func troubled(t *testing.T) *fleettest.Fleet {
 		}
 		return nil
 	})
+	fleettest.Update(t, fleet.Hub, web, func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Image = "nginx:1.30" })
+	fleettest.ExpectListed(t, fleet.Hub, &appsv1.ControllerRevisionList{}, shop, func(revisions *appsv1.ControllerRevisionList) error {
+		if len(revisions.Items) != 2 {
+			return fmt.Errorf("there are %d revisions, want 2", len(revisions.Items))
+		}
+		return nil
+	})
+	drifted := fleettest.Deployment(shop, "web", 2)
+	fleettest.ExpectEventually(t, fleet.Member("member1"), drifted, func(d *appsv1.Deployment) error {
+		if d.Spec.Template.Spec.Containers[0].Image != "nginx:1.30" {
+			return errors.New("it has the former image")
+		}
+		return nil
+	})
+	fleettest.Update(t, fleet.Member("member1"), drifted, func(d *appsv1.Deployment) { *d.Spec.Replicas = 5 })
+	fleettest.ExpectEventually(t, fleet.Member("member1"), drifted, fleettest.Replicas(2))
+	for _, member := range []string{"member1", "member2"} {
+		work := &workv1alpha1.Work{ObjectMeta: metav1.ObjectMeta{
+			Namespace: workv1alpha1.ExecutionNamespace(member), Name: workv1alpha1.WorkName("Deployment", shop, "web"),
+		}}
+		fleettest.ExpectEventually(t, fleet.Member(member), drifted, fleettest.Available)
+		fleettest.ExpectEventually(t, fleet.Hub, work, func(w *workv1alpha1.Work) error {
+			if len(w.Status.ManifestStatuses) != 1 || w.Status.ManifestStatuses[0].Health != workv1alpha1.ResourceHealthy {
+				return fmt.Errorf("its manifests are %+v", w.Status.ManifestStatuses)
+			}
+			return nil
+		})
+	}
+	fleettest.ExpectEventually(t, fleet.Hub, web, func(d *appsv1.Deployment) error {
+		if s := d.Status; s.Replicas != 4 || s.UpdatedReplicas != 4 || s.AvailableReplicas != 4 || s.ObservedGeneration != d.Generation {
+			return fmt.Errorf("its status is %+v", s)
+		}
+		return nil
+	})
 	for _, name := range []string{"api", "batch"} {
 		binding := &workv1alpha2.ResourceBinding{ObjectMeta: metav1.ObjectMeta{Namespace: shop, Name: workv1alpha2.BindingName("Deployment", name)}}
 		fleettest.ExpectEventually(t, fleet.Hub, binding, func(b *workv1alpha2.ResourceBinding) error {
@@ -78,6 +112,25 @@ func troubled(t *testing.T) *fleettest.Fleet {
 	fleettest.ExpectEventually(t, fleet.Hub, &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "member3"}}, func(c *clusterv1alpha1.Cluster) error {
 		if meta.IsStatusConditionTrue(c.Status.Conditions, clusterv1alpha1.ClusterConditionReady) {
 			return errors.New("it is Ready")
+		}
+		return nil
+	})
+	fleettest.ExpectListed(t, fleet.Hub, &workv1alpha1.WorkList{}, workv1alpha1.ExecutionNamespace("member3"), func(works *workv1alpha1.WorkList) error {
+		for i := range works.Items {
+			for _, m := range works.Items[i].Status.ManifestStatuses {
+				if m.Health != workv1alpha1.ResourceUnknown {
+					return fmt.Errorf("Work %s is %s", works.Items[i].Name, m.Health)
+				}
+			}
+		}
+		return nil
+	})
+	seen := &workv1alpha2.ResourceBinding{ObjectMeta: metav1.ObjectMeta{Namespace: shop, Name: workv1alpha2.BindingName("ConfigMap", "prices")}}
+	fleettest.ExpectEventually(t, fleet.Hub, seen, func(b *workv1alpha2.ResourceBinding) error {
+		for _, s := range b.Status.AggregatedStatus {
+			if s.ClusterName == "member3" && s.Health != workv1alpha2.ResourceUnknown {
+				return fmt.Errorf("the copy in member3 is %s", s.Health)
+			}
 		}
 		return nil
 	})

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -199,10 +200,9 @@ func (r random) change(fleet []*unstructured.Unstructured) fleetv1alpha1.Preview
 
 // control is a control plane in memory that has a fleet.
 func control(ctx context.Context, kinds *preview.Kinds, fleet []*unstructured.Unstructured, salt string) (*preview.Offline, preview.Config, error) {
-	ids := 0
+	var ids atomic.Int64
 	config := preview.Config{Clock: clocktesting.NewFakeClock(time.Unix(1_800_000_000, 0)), Salt: salt, NewID: func() string {
-		ids++
-		return fmt.Sprintf("00000000-0000-4000-8000-%012d", ids)
+		return fmt.Sprintf("00000000-0000-4000-8000-%012d", ids.Add(1))
 	}}
 	hub, err := preview.NewOffline(ctx, kinds, fleet, config)
 	return hub, config, err
