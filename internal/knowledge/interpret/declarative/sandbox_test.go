@@ -6,7 +6,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 )
 
 func TestTheSandboxIsClosed(t *testing.T) {
@@ -106,12 +105,8 @@ func TestLimits(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			start := time.Now()
 			_, err := run(t, "function ReflectStatus(obj) "+tc.body+" end")
 			wantError(t, err, tc.want)
-			if spent := time.Since(start); spent > 10*time.Second {
-				t.Errorf("it took %s", spent)
-			}
 		})
 	}
 }

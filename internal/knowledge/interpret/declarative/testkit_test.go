@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -71,9 +72,11 @@ func customization(name string, scripts map[string]string) *configv1alpha1.Resou
 	return c
 }
 
-// interpreter knows one customization with one script.
+// interpreter knows one customization with one script. Its time is long, so that a limit that is counted is reached first on a
+// slow machine, too.
 func interpreter(function, script string) interpret.Interpreter {
 	store := declarative.New()
+	store.SetTimeout(time.Minute)
 	store.Set([]*configv1alpha1.ResourceInterpreterCustomization{customization("c", map[string]string{function: script})})
 	return interpret.Chain(store)
 }
