@@ -78,6 +78,7 @@
 //   - agent: builds and runs the agent of a member in pull mode.
 //   - interpreter: the interpreter of a control plane or an agent.
 //   - preview: what a change would do: the loops of the stages on a view in memory.
+//   - backup: backups of a control plane, and control planes made of them.
 //   - controlplane: builds and runs the control plane; the one page where every loop is constructed.
 //   - memory: how often the process collects garbage.
 //

@@ -45,6 +45,7 @@ var mayImport = map[string][]string{
 	"host/agent":         {"host", "pipeline", "features", "clients", "knowledge"},
 	"host/interpreter":   {"features", "knowledge"},
 	"host/controlplane":  {"host", "pipeline", "features", "clients", "knowledge"},
+	"host/backup":        {"host/apiserver", "knowledge"},
 	// It runs the loops of the stages on a view in memory.
 	"host/preview": {"host", "pipeline", "features", "clients", "knowledge"},
 	"tools":        {"tools", "host", "pipeline", "features", "clients", "knowledge"},

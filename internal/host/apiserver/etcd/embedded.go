@@ -161,7 +161,9 @@ func (e *embedded) size(context.Context) (used, quota int64, err error) {
 }
 
 // endpoint is where a client in this process reaches etcd.
-func (e *embedded) endpoint() string { return "unix://" + filepath.Join(e.sockets, "client.sock") }
+func (e *embedded) endpoint() string { return endpointIn(e.sockets) }
+
+func endpointIn(sockets string) string { return "unix://" + filepath.Join(sockets, "client.sock") }
 
 // stop ends etcd. Whoever uses it must have ended before: clients of a stopped etcd wait for ever.
 func (e *embedded) stop() {
@@ -175,19 +177,25 @@ func (e *embedded) removeSockets() {
 	}
 }
 
-// socketDir is a directory beside the data, or a private temporary one where that path is too long
-// for a socket address.
+// socketsName is the directory of the sockets, beside that of the data.
+const socketsName = "sockets"
+
+// socketDir is a directory beside the data, or a link there to a private temporary one where that path is too long for a socket address.
 func socketDir(dir string) (path string, temporary bool, err error) {
-	path = filepath.Join(filepath.Dir(dir), "sockets")
+	path = filepath.Join(filepath.Dir(dir), socketsName)
 	if len(path) <= longestSocketPath {
 		if err := os.MkdirAll(path, 0o700); err != nil {
 			return "", false, fmt.Errorf("making the socket directory: %w", err)
 		}
 		return path, false, nil
 	}
+	link := path
 	path, err = os.MkdirTemp("", "flagship-")
 	if err != nil {
 		return "", false, fmt.Errorf("making the socket directory: %w", err)
+	}
+	if err := errors.Join(os.MkdirAll(filepath.Dir(link), 0o700), os.RemoveAll(link), os.Symlink(path, link)); err != nil {
+		return "", false, fmt.Errorf("linking the socket directory: %w", err)
 	}
 	return path, true, nil
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/flagship-k8s/flagship/internal/features/restore"
 	"github.com/flagship-k8s/flagship/internal/tools/cli"
+	"github.com/flagship-k8s/flagship/internal/tools/cli/backup"
 )
 
 func newOrphansCommand(s cli.Streams) *cobra.Command {
@@ -37,11 +38,11 @@ these, too.`,
 func newRestoreCommand(s cli.Streams) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "restore",
-		Short: "See and end what waits after the control plane was restored from a backup",
+		Short: "Make a control plane of a backup; see and end what waits then",
 		Long: `A control plane that was restored from a backup knows less than its members have. It writes nothing to such a member and
 deletes nothing there, and the Cluster has the condition DispatchingHeld, until a person resumes it.`,
 	}
-	c.AddCommand(reportCommand(s, restore.StatusPath, &cobra.Command{
+	c.AddCommand(backup.NewFromCommand(s), reportCommand(s, restore.StatusPath, &cobra.Command{
 		Use:   "status",
 		Short: "List how clusters differ from what the control plane knows",
 		Long: `Lists, for every cluster, objects that the control plane manages there and has no Work for (Orphan), that were applied from

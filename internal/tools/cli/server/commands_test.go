@@ -29,17 +29,27 @@ func run(args ...string) (code int, out, errs string) {
 // TestMisuseStartsNothing: a flag that makes no sense is refused before the data directory is touched.
 func TestMisuseStartsNothing(t *testing.T) {
 	for name, tc := range map[string]struct{ args, want string }{
-		"Argument":       {"server now", "unknown command"},
-		"UnknownFlag":    {"server --bind-to 0.0.0.0", "run 'flagship server --help' for the flags"},
-		"Size":           {"server --namespace-size-limit many", "--namespace-size-limit is a quantity of bytes such as 2Gi"},
-		"Objects":        {"server --namespace-object-limit -1", "--namespace-object-limit cannot be -1"},
-		"Quota":          {"server --storage-quota 0", "--storage-quota cannot be 0"},
-		"Pattern":        {"server --skipped-propagating-namespaces (", "--skipped-propagating-namespaces: "},
-		"Encryption":     {"encryption", "encryption needs a command: rewrite, rotate"},
-		"EncryptionStep": {"encryption rotate --step undo", `--step cannot be "undo": it is one of [add use rewrite remove]`},
-		"Certificates":   {"certificates", "certificates needs a command: rotate-authority"},
-		"NoStep":         {"certificates rotate-authority", `--step cannot be "": it is one of [prepare switch finish]`},
-		"UnknownStep":    {"certificates rotate-authority --step undo", `--step cannot be "undo": it is one of [prepare switch finish]`},
+		"Argument":        {"server now", "unknown command"},
+		"UnknownFlag":     {"server --bind-to 0.0.0.0", "run 'flagship server --help' for the flags"},
+		"Size":            {"server --namespace-size-limit many", "--namespace-size-limit is a quantity of bytes such as 2Gi"},
+		"Objects":         {"server --namespace-object-limit -1", "--namespace-object-limit cannot be -1"},
+		"Quota":           {"server --storage-quota 0", "--storage-quota cannot be 0"},
+		"Pattern":         {"server --skipped-propagating-namespaces (", "--skipped-propagating-namespaces: "},
+		"Encryption":      {"encryption", "encryption needs a command: rewrite, rotate"},
+		"EncryptionStep":  {"encryption rotate --step undo", `--step cannot be "undo": it is one of [add use rewrite remove]`},
+		"Certificates":    {"certificates", "certificates needs a command: rotate-authority"},
+		"NoStep":          {"certificates rotate-authority", `--step cannot be "": it is one of [prepare switch finish]`},
+		"Backup":          {"backup", "backup needs a command: create, list, schedule, verify"},
+		"BackupWhere":     {"backup create", "--to DIR is needed"},
+		"BackupPlain":     {"backup create --to backups", "a backup has private keys, and is always encrypted"},
+		"BackupTwoWays":   {"backup create --to backups --passphrase-file p --recipient age1x", "either --passphrase-file or --recipient"},
+		"BackupRecipient": {"backup create --to backups --recipient me", "--recipient: "},
+		"BackupKeep":      {"backup create --to backups --keep -1", "--keep cannot be -1"},
+		"BackupOften":     {"backup schedule --every 1s --to backups --recipient age1x", "--every must be a minute or more"},
+		"BackupListWhere": {"backup list", "--from DIR is needed"},
+		"VerifyNothing":   {"backup verify --passphrase-file p", "verify needs a file"},
+		"VerifyNoKey":     {"backup verify file", "either --passphrase-file or --identity-file is needed"},
+		"UnknownStep":     {"certificates rotate-authority --step undo", `--step cannot be "undo": it is one of [prepare switch finish]`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			state := t.TempDir()

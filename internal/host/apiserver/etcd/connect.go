@@ -1,0 +1,37 @@
+package etcd
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"path/filepath"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// Connect connects another process to the storage of a control plane: to an external etcd, or through the socket to the one inside the
+// server that uses a data directory. It also returns what all keys begin with. The caller closes the client.
+func Connect(ctx context.Context, dataDir string, external *External) (_ *clientv3.Client, prefix string, err error) {
+	prefix = defaultPrefix
+	if external == nil {
+		// The directory is a link where the path would be too long for a socket.
+		sockets, err := filepath.EvalSymlinks(filepath.Join(dataDir, socketsName))
+		if err != nil {
+			return nil, "", fmt.Errorf("finding the socket of the storage: %w", err)
+		}
+		external = &External{Endpoints: []string{endpointIn(sockets)}}
+	} else {
+		prefix = cmp.Or(external.Prefix, defaultPrefix)
+	}
+	client, err := external.client()
+	if err != nil {
+		return nil, "", err
+	}
+	answers, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	if _, err := client.Status(answers, external.Endpoints[0]); err != nil {
+		_ = client.Close()
+		return nil, "", fmt.Errorf("reaching etcd at %s: %w", external.Endpoints[0], err)
+	}
+	return client, prefix, nil
+}

@@ -1,0 +1,155 @@
+package attacks_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	members "github.com/flagship-k8s/flagship/internal/features/restore"
+	"github.com/flagship-k8s/flagship/internal/tools/fleettest"
+)
+
+// TestBackupAndRestore makes a backup while objects are written, changes more, loses the machine, and restores: nothing changes in the
+// member until a person resumes it. That the changes came right after the backup makes no difference. The old control plane, when it
+// comes back, does not fight the restored one.
+func TestBackupAndRestore(t *testing.T) {
+	hub := fleettest.StartHub(t)
+	member := fleettest.StartMember(t, "east", "--bare")
+	hub.Join(t, "east", member.Kubeconfig)
+	const ns = "shop"
+	fleettest.Create(t, hub.Cluster, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}})
+	put := func(name, version string) {
+		t.Helper()
+		cm := fleettest.ConfigMap(ns, name, map[string]string{"version": version})
+		fleettest.Create(t, hub.Cluster, cm, fleettest.Policy(ns, name, fleettest.To("east"), cm))
+	}
+	expect := func(name, version string) {
+		t.Helper()
+		fleettest.ExpectEventually(t, member.Cluster, fleettest.ConfigMap(ns, name, nil), func(cm *corev1.ConfigMap) error {
+			if cm.Data["version"] != version {
+				return fmt.Errorf("the version is %q, want %q", cm.Data["version"], version)
+			}
+			return nil
+		})
+	}
+	run := func(args ...string) string {
+		t.Helper()
+		r := fleettest.Flagship(t, args...)
+		if r.Code != 0 {
+			t.Fatalf("%v: %s%s", args, r.Stdout, r.Stderr)
+		}
+		return r.Stdout
+	}
+	put("changed", "1")
+	put("dropped", "1")
+	secret := fleettest.Secret(ns, "password", map[string]string{"k": "v"})
+	fleettest.Create(t, hub.Cluster, secret)
+	expect("changed", "1")
+	expect("dropped", "1")
+
+	backups, passphrase := t.TempDir(), filepath.Join(t.TempDir(), "passphrase")
+	if err := os.WriteFile(passphrase, []byte("correct horse battery\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	saved := backUpUnderLoad(t, hub, ns, "backup", "create", "--data-dir", hub.Dir, "--to", backups, "--keep", "2", "--passphrase-file", passphrase)
+	if text := run("backup", "verify", saved, "--passphrase-file", passphrase); !strings.Contains(text, "is complete") {
+		t.Errorf("verify printed %s", text)
+	}
+	if text := run("backup", "list", "--from", backups); !strings.Contains(text, saved) {
+		t.Errorf("list printed %s", text)
+	}
+
+	fleettest.Update(t, hub.Cluster, fleettest.ConfigMap(ns, "changed", nil), func(cm *corev1.ConfigMap) { cm.Data["version"] = "2" })
+	put("made", "1")
+	fleettest.Delete(t, hub.Cluster, fleettest.ConfigMap(ns, "dropped", nil))
+	expect("changed", "2")
+	expect("made", "1")
+	fleettest.ExpectGone(t, member.Cluster, fleettest.ConfigMap(ns, "dropped", nil))
+
+	hub.Kill()
+	oldDir, newDir := hub.Dir, filepath.Join(t.TempDir(), "restored")
+	if r := fleettest.Flagship(t, "restore", "from", saved, "--data-dir", oldDir, "--passphrase-file", passphrase); r.Code != 1 || !strings.Contains(r.Stderr, "is not empty") {
+		t.Errorf("the old data directory: %+v", r)
+	}
+	run("restore", "from", saved, "--data-dir", newDir, "--passphrase-file", passphrase)
+	hub.Start(t, "--data-dir", newDir)
+	held := func(want metav1.ConditionStatus) {
+		t.Helper()
+		east := &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "east"}}
+		fleettest.ExpectEventually(t, hub.Cluster, east, func(c *clusterv1alpha1.Cluster) error {
+			found := meta.FindStatusCondition(c.Status.Conditions, clusterv1alpha1.ClusterConditionDispatchingHeld)
+			if found == nil || found.Status != want {
+				return fmt.Errorf("the condition is %+v, want %s", found, want)
+			}
+			return nil
+		})
+	}
+	held(metav1.ConditionTrue)
+	// What is encrypted in the storage is read with the restored key.
+	fleettest.ExpectEventually(t, hub.Cluster, fleettest.Secret(ns, "password", nil), func(s *corev1.Secret) error {
+		if string(s.Data["k"]) != "v" {
+			return fmt.Errorf("the Secret has %q", s.Data)
+		}
+		return nil
+	})
+	listed := findings(t, hub, "restore", "status")
+	for name, class := range map[string]members.Class{"changed": members.Different, "made": members.Orphan, "dropped": members.Missing} {
+		if listed[name] != class {
+			t.Errorf("%s is listed as %q, want %q", name, listed[name], class)
+		}
+	}
+	expect("changed", "2")
+	expect("made", "1")
+	fleettest.ExpectAbsent(t, member.Cluster, fleettest.ConfigMap(ns, "dropped", nil))
+
+	run("restore", "resume", "--all", "--kubeconfig", hub.Kubeconfig)
+	held(metav1.ConditionFalse)
+	expect("changed", "1")
+	expect("dropped", "1")
+	expect("made", "1")
+
+	// The old one comes back, after the restored one wrote to the member.
+	hub.Kill()
+	hub.Start(t, "--data-dir", oldDir)
+	held(metav1.ConditionTrue)
+	expect("changed", "1")
+}
+
+// backUpUnderLoad runs a command while objects are written, which makes one backup, and returns the file.
+func backUpUnderLoad(t *testing.T, hub *fleettest.Part, namespace string, args ...string) string {
+	t.Helper()
+	stop := make(chan struct{})
+	var writing sync.WaitGroup
+	writing.Go(func() {
+		for i := 0; ; i++ {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			if err := hub.Create(t.Context(), fleettest.ConfigMap(namespace, fmt.Sprintf("load-%d", i), map[string]string{"k": strings.Repeat("x", 1000)})); err != nil {
+				t.Errorf("writing during the backup: %v", err)
+				return
+			}
+		}
+	})
+	r := fleettest.Flagship(t, args...)
+	close(stop)
+	writing.Wait()
+	path, _, found := strings.Cut(r.Stdout, ":")
+	if r.Code != 0 || !found {
+		t.Fatalf("%v: %+v", args, r)
+	}
+	if _, err := os.Stat(path); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
