@@ -9,7 +9,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
-	"path/filepath"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -75,7 +75,7 @@ func Create(ctx context.Context, from Storage, to io.Writer, now time.Time, prog
 		return archive.Summary{}, errFilesChanged
 	}
 	for _, name := range slices.Sorted(maps.Keys(after)) {
-		if err := w.File(filepath.ToSlash(name), after[name]); err != nil {
+		if err := w.File(name, after[name]); err != nil {
 			return archive.Summary{}, err
 		}
 	}
@@ -109,15 +109,16 @@ func copyStore(ctx context.Context, client *clientv3.Client, prefix string, revi
 	}
 }
 
-// filesOf reads the files of a data directory that a control plane cannot do without, by their path in it. Left out are the store, sockets,
+// filesOf reads the files of a data directory that a control plane cannot do without, by their path in it, with slashes. Left out are the store, sockets,
 // logs, and files that are being written.
 func filesOf(dir string) (map[string][]byte, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, fmt.Errorf("opening the data directory: %w", err)
+	}
+	defer func() { _ = root.Close() }()
 	found, size := map[string][]byte{}, int64(0)
-	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		name, err := filepath.Rel(dir, path)
+	err = fs.WalkDir(root.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -127,10 +128,10 @@ func filesOf(dir string) (map[string][]byte, error) {
 			}
 			return nil
 		}
-		if !entry.Type().IsRegular() || name == "lock" || strings.HasPrefix(entry.Name(), ".") || strings.HasPrefix(name, "etcd") && filepath.Ext(name) == ".log" {
+		if !entry.Type().IsRegular() || name == "lock" || strings.HasPrefix(entry.Name(), ".") || strings.HasPrefix(name, "etcd") && path.Ext(name) == ".log" {
 			return nil
 		}
-		content, err := os.ReadFile(path)
+		content, err := fs.ReadFile(root.FS(), name)
 		if err != nil {
 			return err
 		}

@@ -53,7 +53,10 @@ func Read(from io.Reader, visit Visitor, identities ...age.Identity) (Header, Su
 		return r.header, r.counted, err
 	}
 	// The end of the encrypted stream is read, too, so that a shortened one is an error.
-	if rest, err := io.Copy(io.Discard, compressed); err != nil || rest > maxEntry {
+	switch _, err := io.CopyN(io.Discard, compressed, maxEntry); {
+	case err == nil:
+		return r.header, r.counted, errors.New("the backup goes on after its summary")
+	case !errors.Is(err, io.EOF):
 		return r.header, r.counted, fmt.Errorf("reading the end of the backup: %w", early(err))
 	}
 	return r.header, r.counted, nil
