@@ -1,13 +1,18 @@
 package attacks_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	fleetv1alpha1 "github.com/flagship-k8s/flagship/api/fleet/v1alpha1"
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/tools/fleettest"
 )
 
@@ -46,6 +51,43 @@ func TestDriftUnderTheNameOfTheControlPlaneIsRepaired(t *testing.T) {
 		t.Fatal(err)
 	}
 	fleettest.ExpectEventually(t, m, settings, value("a", "ours"))
+}
+
+// TestWhatWasDeletedMeanwhileIsReported: an object that others deleted while no control plane ran is created again after the start, and is in
+// the report.
+func TestWhatWasDeletedMeanwhileIsReported(t *testing.T) {
+	hub := fleettest.StartHub(t)
+	member := fleettest.StartMember(t, "east", "--bare")
+	hub.Join(t, "east", member.Kubeconfig)
+	fleettest.Create(t, hub.Cluster, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}})
+	settings, calm := fleettest.ConfigMap("shop", "settings", nil), fleettest.ConfigMap("shop", "calm", nil)
+	fleettest.Create(t, hub.Cluster, settings, calm, fleettest.Policy("shop", "all", fleettest.To("east"), settings, calm))
+	first := fleettest.ExpectEventually(t, member.Cluster, settings.DeepCopy(), fleettest.Exists)
+	for _, name := range []string{"settings", "calm"} {
+		fleettest.ExpectEventually(t, hub.Cluster, workFor("east", "ConfigMap", "shop", name), func(w *workv1alpha1.Work) error {
+			return fleettest.ConditionTrue(w.Status.Conditions, workv1alpha1.WorkApplied)
+		})
+	}
+	hub.Kill()
+	fleettest.Delete(t, member.Cluster, first)
+	hub.Start(t)
+	fleettest.ExpectEventually(t, member.Cluster, settings.DeepCopy(), func(c *corev1.ConfigMap) error {
+		if c.UID == first.UID {
+			return fmt.Errorf("it is there still")
+		}
+		return nil
+	})
+	q := &fleetv1alpha1.DriftReport{}
+	if err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, fleettest.Patience, true, func(ctx context.Context) (bool, error) {
+		q = &fleetv1alpha1.DriftReport{Spec: fleetv1alpha1.DriftReportSpec{Namespace: "shop"}}
+		err := hub.Create(ctx, q)
+		return len(q.Status.Objects) > 0, err
+	}); err != nil {
+		t.Fatalf("the report is %+v: %v", q.Status, err)
+	}
+	if o := q.Status.Objects; len(o) != 1 || o[0].Object.Name != "settings" || len(o[0].Fields) != 1 || o[0].Fields[0].Outcome != fleetv1alpha1.DriftCreatedAgain || o[0].Fields[0].Time == nil {
+		t.Errorf("the report is %+v", o)
+	}
 }
 
 // Of an object with more fields than can be recorded it is not known which ones were ours. None is taken from others by

@@ -23,6 +23,7 @@ import (
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/knowledge/drift"
 	"github.com/flagship-k8s/flagship/internal/tools/fleettest"
 )
 
@@ -157,7 +158,7 @@ func noDrift(t *testing.T, fleet *fleettest.Fleet, ns, name string) {
 	if err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, fleettest.Patience, true, func(ctx context.Context) (_ bool, err error) {
 		last, err = reportOf(ctx, fleet.Hub, ns, name)
 		return err == nil && !slices.ContainsFunc(last, func(o fleetv1alpha1.DriftedObject) bool {
-			return slices.ContainsFunc(o.Fields, func(f fleetv1alpha1.DriftedField) bool { return f.Outcome != fleetv1alpha1.DriftPutBack })
+			return drift.Stands(&o)
 		}), nil
 	}); err != nil {
 		t.Fatalf("these still differ: %+v", last)

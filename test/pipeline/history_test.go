@@ -166,7 +166,7 @@ func record(t *testing.T, fleet *fleettest.Fleet, ns string) recorded {
 	return r
 }
 
-// TestHistory: each change of what a template means is a revision, with its author, and a restart loses none.
+// TestHistory: each change of what a template means is a revision, with its author, and a restart loses none, nor what was deleted.
 func TestHistory(t *testing.T) {
 	fleet := shared.Start(t)
 	ns := fleet.Namespace(t)
@@ -185,8 +185,19 @@ func TestHistory(t *testing.T) {
 		t.Errorf("the first revision is %+v, want one with an author", first)
 	}
 
+	gone := fleettest.Secret(ns, "gone", map[string]string{"password": "s3cr3t-" + ns})
+	fleettest.Create(t, fleet.Hub, gone, fleettest.Policy(ns, "gone", fleettest.To("member1"), gone))
+	fleettest.ExpectEventually(t, fleet.Member("member1"), gone.DeepCopy(), fleettest.Exists)
+	fleettest.Delete(t, fleet.Hub, gone)
+	expectDeleted(t, fleet, ns, "Secret/gone")
 	fleet.Stop(t)
 	fleet.Restart(t)
+	expectDeleted(t, fleet, ns, "Secret/gone")
+	command(t, fleet.Hub.Kubeconfig, "undelete", "secret/gone", "-n", ns)
+	back := fleettest.ExpectEventually(t, fleet.Member("member1"), fleettest.Secret(ns, "gone", nil), fleettest.Exists)
+	if string(back.Data["password"]) != "s3cr3t-"+ns {
+		t.Errorf("after a restart the Secret came back with %q", back.Data)
+	}
 	after := history(t.Context(), t, fleet.Hub, ns, "web")
 	if got, want := fmt.Sprint(after.Status.Revisions), fmt.Sprint(h.Status.Revisions); got != want {
 		t.Errorf("after a restart the history is\n%s\nbefore it was\n%s", got, want)
@@ -393,9 +404,10 @@ func command(t *testing.T, kubeconfig string, args ...string) string {
 	return r.Stdout
 }
 
-// TestUndelete brings back a Deployment with its policy, a Secret, and what was deleted with its namespace, after a restart too.
+// TestUndelete brings back a Deployment with its policy, twice, a Secret, and what was deleted with its namespace. TestHistory has a restart.
 func TestUndelete(t *testing.T) {
 	fleet := shared.Start(t)
+	leaving := leave(t, fleet)
 	ns := fleet.Namespace(t)
 	member1 := fleet.Member("member1")
 	web, secret := fleettest.Deployment(ns, "web", 1), fleettest.Secret(ns, "token", map[string]string{"password": "s3cr3t-" + ns})
@@ -411,8 +423,6 @@ func TestUndelete(t *testing.T) {
 	fleettest.ExpectGone(t, member1, web.DeepCopy())
 	tombstonesAreClosed(t, fleet, ns)
 
-	fleet.Stop(t)
-	fleet.Restart(t)
 	if out := command(t, fleet.Hub.Kubeconfig, "undelete", "-n", ns); !strings.Contains(out, "Deployment") || !strings.Contains(out, "web") {
 		t.Errorf("the list is\n%s", out)
 	}
@@ -432,7 +442,13 @@ func TestUndelete(t *testing.T) {
 	if r := fleettest.Flagship(t, "undelete", "deploy/web", "-n", ns, "--kubeconfig", fleet.Hub.Kubeconfig); r.Code == 0 || !strings.Contains(r.Stderr, "exists, and was not changed") {
 		t.Errorf("undelete of what exists: code %d\n%s%s", r.Code, r.Stdout, r.Stderr)
 	}
-	withItsNamespace(t, fleet, ns, web, secret)
+	image(t, fleet.Hub, web, "web:2")
+	fleettest.ExpectEventually(t, member1, web.DeepCopy(), hasImage("web:2"))
+	fleettest.Delete(t, fleet.Hub, web.DeepCopy())
+	expectDeleted(t, fleet, ns, "Deployment/web", "Deployment/web", "Secret/token")
+	command(t, fleet.Hub.Kubeconfig, "undelete", "--all", "-n", ns) // the last one counts, and what exists is left as it is
+	fleettest.ExpectEventually(t, member1, web.DeepCopy(), hasImage("web:2"))
+	comeBack(t, fleet, leaving)
 }
 
 // tombstonesAreClosed: what was deleted is read through questions alone, by those who may get the kind.
@@ -456,13 +472,25 @@ func tombstonesAreClosed(t *testing.T, fleet *fleettest.Fleet, ns string) {
 	}
 }
 
-// withItsNamespace deletes a namespace, and brings back what was in it. Who has the namespace of that name next does not see it.
-func withItsNamespace(t *testing.T, fleet *fleettest.Fleet, ns string, web *appsv1.Deployment, secret *corev1.Secret) {
+// leave deletes a namespace with a Deployment and a Secret in a member. Kubernetes takes ten seconds to end one, so that this begins before
+// what does not need it.
+func leave(t *testing.T, fleet *fleettest.Fleet) (ns string) {
+	t.Helper()
+	ns = fleet.Namespace(t)
+	web, secret := fleettest.Deployment(ns, "web", 1), fleettest.Secret(ns, "token", nil)
+	fleettest.Create(t, fleet.Hub, web, secret, fleettest.Policy(ns, "web", fleettest.To("member1"), web, secret))
+	fleettest.ExpectEventually(t, fleet.Member("member1"), web.DeepCopy(), fleettest.Exists)
+	fleettest.ExpectEventually(t, fleet.Member("member1"), secret.DeepCopy(), fleettest.Exists)
+	fleettest.Delete(t, fleet.Hub, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}})
+	return ns
+}
+
+// comeBack brings back what was in a namespace that was deleted. Who has the namespace of that name next does not see it.
+func comeBack(t *testing.T, fleet *fleettest.Fleet, ns string) {
 	t.Helper()
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}
-	fleettest.Delete(t, fleet.Hub, namespace)
 	fleettest.ExpectGone(t, fleet.Hub, namespace.DeepCopy())
-	expectDeleted(t, fleet, ns, "Deployment/web", "Deployment/web", "Secret/token", "Secret/token")
+	expectDeleted(t, fleet, ns, "Deployment/web", "Secret/token")
 	if r := fleettest.Flagship(t, "undelete", "-n", ns, "--all", "--kubeconfig", fleet.Hub.Kubeconfig); r.Code == 0 || !strings.Contains(r.Stderr, "kubectl create namespace "+ns) {
 		t.Errorf("undelete without the namespace: code %d\n%s%s", r.Code, r.Stdout, r.Stderr)
 	}
@@ -472,8 +500,8 @@ func withItsNamespace(t *testing.T, fleet *fleettest.Fleet, ns string, web *apps
 		t.Errorf("the next tenant of a namespace sees what the last one deleted: %v", got)
 	}
 	command(t, fleet.Hub.Kubeconfig, "undelete", "-n", ns, "--all")
-	fleettest.ExpectEventually(t, fleet.Member("member1"), web.DeepCopy(), hasImage("nginx"))
-	fleettest.ExpectEventually(t, fleet.Member("member1"), secret.DeepCopy(), fleettest.Exists)
+	fleettest.ExpectEventually(t, fleet.Member("member1"), fleettest.Deployment(ns, "web", 1), hasImage("nginx"))
+	fleettest.ExpectEventually(t, fleet.Member("member1"), fleettest.Secret(ns, "token", nil), fleettest.Exists)
 }
 
 // timelineOf is what happened in a namespace lately, as a user sees it.

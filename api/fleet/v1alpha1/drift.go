@@ -156,11 +156,14 @@ const (
 	DriftReported DriftOutcome = "Reported"
 	// DriftPaused is a field that differs and stays so until a person acknowledges it.
 	DriftPaused DriftOutcome = "Paused"
+	// DriftCreatedAgain is a whole object that others deleted, and that was created again. Its path is /.
+	DriftCreatedAgain DriftOutcome = "CreatedAgain"
 )
 
 // DriftedField is one field that differs, or differed when it was put back last.
 type DriftedField struct {
-	// Path of the field. An item of a list has the value of its key in brackets: /spec/containers[name="web"]/image.
+	// Path of the field. An item of a list has the value of its key in brackets: /spec/containers[name="web"]/image. The path of a whole
+	// object is /.
 	// +required
 	Path string `json:"path"`
 
@@ -176,9 +179,14 @@ type DriftedField struct {
 	// +optional
 	Manager string `json:"manager,omitempty"`
 
-	// When that manager wrote its fields last, by metadata.managedFields.
+	// When that manager wrote its fields last, by metadata.managedFields; when an object was created again.
 	// +optional
 	Time *metav1.Time `json:"time,omitempty"`
+
+	// Whether the value that the control plane wants is not that of the template: an override sets it there, or the division of replicas.
+	// It is known in an answer about one object, to those who may see the values. Of a Secret it holds without showing them.
+	// +optional
+	Overridden bool `json:"overridden,omitempty"`
 
 	// What happens to the field.
 	// +required

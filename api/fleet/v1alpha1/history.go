@@ -123,6 +123,10 @@ type Revision struct {
 	// +optional
 	// +listType=atomic
 	Changes []RevisionChange `json:"changes,omitempty"`
+
+	// How many bytes the revision has, if these are more than can be stored. It has no content then, and cannot be brought back.
+	// +optional
+	TooLargeBytes int64 `json:"tooLargeBytes,omitempty"`
 }
 
 // RevisionChange is what one part of a revision differs in from the one before.

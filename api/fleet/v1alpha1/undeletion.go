@@ -42,9 +42,19 @@ type UndeletionSpec struct {
 	// +optional
 	Name string `json:"name,omitempty"`
 
-	// Whether the answer has the contents of the objects. It has at most 100 objects then, and otherwise 1,000, the newest.
+	// Whether the answer has the contents of the objects.
 	// +optional
 	Contents bool `json:"contents,omitempty"`
+
+	// How many objects the answer has at most. Default and maximum: 1,000, and 100 with contents. An answer with contents ends earlier
+	// once these have 8 MiB.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Limit int64 `json:"limit,omitempty"`
+
+	// What the status of an earlier answer has as continue: this one begins with the next older object.
+	// +optional
+	Continue string `json:"continue,omitempty"`
 }
 
 // UndeletionStatus is the answer.
@@ -57,6 +67,10 @@ type UndeletionStatus struct {
 	// Whether there are more objects than the answer has.
 	// +optional
 	Truncated bool `json:"truncated,omitempty"`
+
+	// Set if there are more objects: a question with it has the next ones.
+	// +optional
+	Continue string `json:"continue,omitempty"`
 }
 
 // DeletedObject is a template that was deleted.
@@ -84,6 +98,10 @@ type DeletedObject struct {
 	// Whether there is an object of this name again.
 	// +optional
 	Exists bool `json:"exists,omitempty"`
+
+	// How many bytes it has, if these are more than can be stored. It cannot be brought back then.
+	// +optional
+	TooLargeBytes int64 `json:"tooLargeBytes,omitempty"`
 
 	// What it was, with its policy, override policies and clusters.
 	// +optional

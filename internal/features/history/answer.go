@@ -1,9 +1,7 @@
 package history
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,14 +10,12 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	fleetv1alpha1 "github.com/flagship-k8s/flagship/api/fleet/v1alpha1"
-	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
 	"github.com/flagship-k8s/flagship/internal/features/history/stored"
+	"github.com/flagship-k8s/flagship/internal/features/history/visible"
 	"github.com/flagship-k8s/flagship/internal/knowledge/explain"
 	"github.com/flagship-k8s/flagship/internal/knowledge/history"
 )
@@ -76,66 +72,14 @@ func rightOf(kind hubstore.Kind, ref hubstore.Ref) explain.Right {
 	return explain.Right{Group: kind.Resource.Group, Resource: kind.Resource.Resource, Namespace: ref.Namespace, Name: ref.Name}
 }
 
-// viewer knows which parts of states the author of a question may see. The template is what the question is about.
-type viewer struct {
-	may May
-	// clusters is whether the binding, which has the targets, may be read.
-	clusters bool
-}
-
-func viewerOf(now *facts, may May) viewer {
+// viewOf is how the author of a question sees the states of a template.
+func viewOf(now *facts, may May) visible.View {
 	ref := hubstore.RefOf(now.template)
 	name := bindingKeys(ref)[0].Name
 	if now.binding != nil {
 		name = now.binding.GetName()
 	}
-	return viewer{may: may, clusters: may(bindingRight(ref, name))}
-}
-
-// policyResources are the resources of the policies in states.
-var policyResources = map[string]string{
-	policyv1alpha1.KindPropagationPolicy:        policyv1alpha1.ResourcePluralPropagationPolicy,
-	policyv1alpha1.KindClusterPropagationPolicy: policyv1alpha1.ResourcePluralClusterPropagationPolicy,
-	policyv1alpha1.KindOverridePolicy:           policyv1alpha1.ResourcePluralOverridePolicy,
-	policyv1alpha1.KindClusterOverridePolicy:    policyv1alpha1.ResourcePluralClusterOverridePolicy,
-}
-
-// policy returns whether a policy may be read.
-func (v viewer) policy(object map[string]any) bool {
-	of := &unstructured.Unstructured{Object: object}
-	return v.may(explain.Right{Group: policyv1alpha1.GroupName, Resource: policyResources[of.GetKind()], Namespace: of.GetNamespace(), Name: of.GetName()})
-}
-
-func (v viewer) policies(objects []map[string]any) bool {
-	return !slices.ContainsFunc(objects, func(o map[string]any) bool { return !v.policy(o) })
-}
-
-// part returns whether a part of a state may be seen.
-func (v viewer) part(part fleetv1alpha1.RevisionPart, state history.State) bool {
-	switch part {
-	case fleetv1alpha1.RevisionPolicy:
-		return state.Policy == nil || v.policy(state.Policy)
-	case fleetv1alpha1.RevisionOverride:
-		return v.policies(state.Overrides)
-	case fleetv1alpha1.RevisionClusters:
-		return v.clusters
-	}
-	return true
-}
-
-// changes are the differences between two states, with the text of those that may be seen.
-func (v viewer) changes(before, after history.State) (all []fleetv1alpha1.RevisionChange, hidden bool) {
-	for _, d := range history.Differences(before, after) {
-		change := fleetv1alpha1.RevisionChange{Part: d.Part, Text: d.Text}
-		if !v.policies(d.Objects) || d.Part == fleetv1alpha1.RevisionClusters && !v.clusters {
-			change.Text, change.Hidden, hidden = "", true, true
-		}
-		if last := len(all) - 1; change.Hidden && last >= 0 && all[last] == change {
-			continue // not how many there are
-		}
-		all = append(all, change)
-	}
-	return all, hidden
+	return visible.View{May: may, Clusters: may(bindingRight(ref, name))}
 }
 
 // answer lists the revisions of a template.
@@ -148,12 +92,16 @@ func (k *Keeper) answer(ctx context.Context, now *facts, contents []int64, may M
 		return status, err
 	}
 	status.Unreadable = int32(kept.Foreign)
-	v := viewerOf(now, may)
+	v := viewOf(now, may)
+	hash, err := k.storage.Hash(ctx, now.template, now.state)
+	if err != nil {
+		return status, err
+	}
 	records := make([]history.Record, 0, len(kept.Records)+1)
 	current := -1
 	for i, r := range kept.Records {
 		records = append(records, r.Record)
-		if now.binding != nil && equality.Semantic.DeepEqual(r.State, now.state) {
+		if now.binding != nil && (equality.Semantic.DeepEqual(r.State, now.state) || r.Is(hash)) {
 			current = i
 		}
 	}
@@ -167,22 +115,24 @@ func (k *Keeper) answer(ctx context.Context, now *facts, contents []int64, may M
 		records = append(records, live)
 	}
 	for i, r := range records {
-		entry := fleetv1alpha1.Revision{Revision: r.Revision, Current: i == current}
+		entry := fleetv1alpha1.Revision{Revision: r.Revision, Current: i == current, TooLargeBytes: r.TooLarge}
 		if !r.Time.IsZero() {
 			entry.Time = &metav1.Time{Time: r.Time}
 		}
-		hidden := !v.part(r.Part, r.State)
+		hidden := !v.Part(r.Part, r.State)
 		if i > 0 {
 			var some bool
-			entry.Changes, some = v.changes(records[i-1].State, r.State)
+			entry.Changes, some = v.Changes(&records[i-1], r)
 			hidden = hidden || some
+		} else if r.TooLarge > 0 {
+			entry.Changes, _ = v.Changes(nil, r)
 		}
 		if !hidden {
 			entry.User, entry.Manager = r.Author.User, r.Author.Manager
 		}
 		status.Revisions = append(status.Revisions, entry)
-		if slices.Contains(contents, r.Revision) {
-			content, err := v.content(r)
+		if slices.Contains(contents, r.Revision) && r.TooLarge == 0 {
+			content, err := v.Content(r)
 			if err != nil {
 				return status, err
 			}
@@ -190,49 +140,11 @@ func (k *Keeper) answer(ctx context.Context, now *facts, contents []int64, may M
 		}
 	}
 	if slices.Contains(contents, 0) && current >= 0 && records[current].Revision != 0 {
-		r := records[current]
-		r.Revision = 0
-		content, err := v.content(r)
+		content, err := v.Content(history.Record{State: now.state})
 		if err != nil {
 			return status, err
 		}
 		status.Contents = append(status.Contents, content)
 	}
 	return status, nil
-}
-
-// content is a revision without what may not be seen.
-func (v viewer) content(r history.Record) (fleetv1alpha1.RevisionContent, error) {
-	content := fleetv1alpha1.RevisionContent{Revision: r.Revision}
-	var err error
-	encode := func(object map[string]any) *runtime.RawExtension {
-		raw, failed := json.Marshal(object)
-		err = cmp.Or(err, failed)
-		return &runtime.RawExtension{Raw: raw}
-	}
-	content.Template = encode(r.State.Template)
-	if r.State.Policy != nil {
-		if v.policy(r.State.Policy) {
-			content.Policy = encode(r.State.Policy)
-		} else {
-			content.Hidden = append(content.Hidden, fleetv1alpha1.RevisionPolicy)
-		}
-	}
-	for _, o := range r.State.Overrides {
-		if v.policy(o) {
-			content.Overrides = append(content.Overrides, fleetv1alpha1.RevisionObject{Object: encode(o)})
-		}
-	}
-	if !v.policies(r.State.Overrides) {
-		content.Hidden = append(content.Hidden, fleetv1alpha1.RevisionOverride)
-	}
-	if v.clusters {
-		content.Clusters = r.State.Clusters
-	} else {
-		content.Hidden = append(content.Hidden, fleetv1alpha1.RevisionClusters)
-	}
-	if err != nil {
-		return content, fmt.Errorf("encoding revision %d: %w", r.Revision, err)
-	}
-	return content, nil
 }

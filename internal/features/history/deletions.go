@@ -62,8 +62,12 @@ func (k *Keeper) templateDeleted(ctx context.Context, ref hubstore.Ref, last *me
 		propagated, d.policiesAsOf = true, min(d.policiesAsOf, p.asOf)
 		delete(k.pending, ref)
 	}
-	if propagated && k.queue != nil && len(k.deletions) < maxPending {
+	switch {
+	case !propagated || k.queue == nil:
+	case len(k.deletions) < maxPending:
 		k.deletions = append(k.deletions, d)
+	default:
+		k.losses.Count(stored.LostDeletion, stored.TooMany, 1)
 	}
 }
 
@@ -114,22 +118,32 @@ func (k *Keeper) keep(ctx context.Context, namespace string, noted []deletion) e
 	var failed error
 	for _, d := range noted {
 		was, err := k.before(ctx, d)
-		failed = errors.Join(failed, err)
-		if was != nil {
+		switch {
+		case err != nil:
+			k.losses.Count(stored.LostDeletion, stored.Failed, 1)
+			failed = errors.Join(failed, err)
+		case was != nil:
 			all = append(all, *was)
 		}
 	}
 	if len(all) == 0 {
 		return failed
 	}
-	return errors.Join(failed, k.storage.Keep(ctx, namespace, all))
+	err := k.storage.Keep(ctx, namespace, all)
+	if err != nil {
+		k.losses.Count(stored.LostDeletion, stored.Failed, len(all))
+	}
+	return errors.Join(failed, err)
 }
 
 // before reads what an object was before its deletion, nil if there is nothing to keep.
 func (k *Keeper) before(ctx context.Context, d deletion) (*stored.Deleted, error) {
 	was, err := k.past(ctx, d.ref, d.asOf, d.policiesAsOf)
 	switch {
-	case apierrors.IsNotFound(err), apierrors.IsResourceExpired(err), apierrors.IsGone(err):
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case apierrors.IsResourceExpired(err), apierrors.IsGone(err):
+		k.losses.Count(stored.LostDeletion, stored.Expired, 1)
 		return nil, nil
 	case err != nil:
 		return nil, fmt.Errorf("reading what %s was: %w", d.ref, err)

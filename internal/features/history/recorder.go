@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -54,7 +56,7 @@ type Templates interface {
 	Follow(hubstore.Follower)
 }
 
-// Deps is what a Keeper needs. All are required.
+// Deps is what a Keeper needs. All but Metrics are required.
 type Deps struct {
 	// Client reads from the cache, Live from the API server.
 	Client, Live client.Reader
@@ -69,12 +71,15 @@ type Deps struct {
 	Limit int
 	// Period is how long deleted templates can be brought back. 0 keeps none.
 	Period time.Duration
+	// Metrics registers the metric. Nil: none.
+	Metrics prometheus.Registerer
 }
 
 // Keeper records revisions and answers questions about them.
 type Keeper struct {
 	Deps
 	storage *stored.Storage
+	losses  stored.Losses
 
 	mu      sync.Mutex
 	pending map[hubstore.Ref]*pending
@@ -97,7 +102,8 @@ type pending struct {
 
 // New makes a Keeper. It answers at once, and records once Setup has added its loop.
 func New(deps Deps) *Keeper {
-	return &Keeper{Deps: deps, storage: stored.New(deps.Kube, deps.Live), pending: map[hubstore.Ref]*pending{}}
+	losses := stored.NewLosses(deps.Metrics)
+	return &Keeper{Deps: deps, storage: stored.New(deps.Kube, deps.Live, losses), losses: losses, pending: map[hubstore.Ref]*pending{}}
 }
 
 // Setup adds the loop that records.
@@ -144,6 +150,7 @@ func (k *Keeper) changed(ref hubstore.Ref, resourceVersion string, part fleetv1a
 	p := k.pending[ref]
 	if p == nil {
 		if len(k.pending) >= maxPending {
+			k.losses.Count(stored.LostRevision, stored.TooMany, 1)
 			return
 		}
 		p = &pending{asOf: version - 1, since: k.Clock.Now(), authors: map[fleetv1alpha1.RevisionPart]string{}}
@@ -186,6 +193,8 @@ func (k *Keeper) Reconcile(ctx context.Context, ref hubstore.Ref) (reconcile.Res
 	case err != nil:
 		if k.Clock.Since(p.since) < patience {
 			k.putBack(ref, p)
+		} else {
+			k.losses.Count(stored.LostRevision, stored.Failed, 1)
 		}
 		return reconcile.Result{}, fmt.Errorf("recording a revision of %s: %w", ref, err)
 	case !settled:
@@ -214,6 +223,7 @@ func (k *Keeper) record(ctx context.Context, ref hubstore.Ref, p *pending) (sett
 	}
 	if ref.Namespace != "" {
 		if err := k.MayStore(ref.Namespace); err != nil {
+			k.losses.Count(stored.LostRevision, stored.NamespaceLimit, 1)
 			log.FromContext(ctx).V(1).Info("A revision is not recorded", "template", ref, "reason", err.Error())
 			return true, nil
 		}
@@ -230,9 +240,12 @@ func (k *Keeper) record(ctx context.Context, ref hubstore.Ref, p *pending) (sett
 	}
 	next := &history.Record{Revision: 1, Time: p.since, State: now.state, Part: fleetv1alpha1.RevisionTemplate}
 	if last != nil {
-		differences := history.Differences(last.State, next.State)
-		if equality.Semantic.DeepEqual(last.State, next.State) || len(differences) == 0 {
-			return true, nil
+		var differences []history.Difference
+		if last.TooLarge == 0 {
+			differences = history.Differences(last.State, next.State)
+			if equality.Semantic.DeepEqual(last.State, next.State) || len(differences) == 0 {
+				return true, nil
+			}
 		}
 		next.Revision = last.Revision + 1
 		next.Part, next.Author = author(differences, p, now.template)
@@ -249,11 +262,19 @@ func (k *Keeper) record(ctx context.Context, ref hubstore.Ref, p *pending) (sett
 	return true, k.storage.Write(ctx, now.template, next, kept, limit)
 }
 
-// author is who made the first of the parts that differ: a change of the targets follows from one of the others.
+// parts are those of a state, in the order of their differences.
+var parts = []fleetv1alpha1.RevisionPart{
+	fleetv1alpha1.RevisionTemplate, fleetv1alpha1.RevisionPolicy, fleetv1alpha1.RevisionOverride, fleetv1alpha1.RevisionClusters,
+}
+
+// author is who made the first of the parts that differ: a change of the targets follows from one of the others. If it is not known what
+// differs, it is the first of the parts that were changed.
 func author(differences []history.Difference, p *pending, template *unstructured.Unstructured) (fleetv1alpha1.RevisionPart, history.Author) {
 	part := fleetv1alpha1.RevisionTemplate
 	if len(differences) > 0 {
 		part = differences[0].Part
+	} else if at := slices.IndexFunc(parts, func(part fleetv1alpha1.RevisionPart) bool { _, changed := p.authors[part]; return changed }); at >= 0 {
+		part = parts[at]
 	}
 	by := history.Author{User: p.authors[part]}
 	if by.User == "" && part == fleetv1alpha1.RevisionTemplate {

@@ -16,14 +16,30 @@ func TestATimelineIsSortedAndBounded(t *testing.T) {
 	for i := range maxEntries + 5 {
 		all = append(all, fleetv1alpha1.TimelineEntry{Time: metav1.NewTime(now.Add(-time.Duration(i) * time.Second))})
 	}
-	got := timeline(slices.Clone(all), now.Add(-time.Hour))
+	timeline := func(from time.Time, all []fleetv1alpha1.TimelineEntry) fleetv1alpha1.TimelineStatus {
+		l := latest{from: from}
+		for _, e := range all {
+			l.add(e)
+		}
+		return l.status()
+	}
+	got := timeline(now.Add(-time.Hour), all)
 	if len(got.Entries) != maxEntries || !got.Truncated || !got.Entries[maxEntries-1].Time.Time.Equal(now) {
 		t.Errorf("%d entries until %v, truncated %v", len(got.Entries), got.Entries[len(got.Entries)-1].Time, got.Truncated)
 	}
 	if !slices.IsSortedFunc(got.Entries, func(a, b fleetv1alpha1.TimelineEntry) int { return a.Time.Compare(b.Time.Time) }) {
 		t.Error("the entries are not in order")
 	}
-	if got := timeline(slices.Clone(all[:10]), now.Add(-4*time.Second)); len(got.Entries) != 5 || got.Truncated {
+	if got := timeline(now.Add(-4*time.Second), all[:10]); len(got.Entries) != 5 || got.Truncated {
 		t.Errorf("%d entries of four seconds", len(got.Entries))
+	}
+	for range 3 {
+		all = append(all, all...)
+	}
+	l := latest{}
+	for _, e := range all {
+		if l.add(e); len(l.entries) > 2*maxEntries {
+			t.Fatalf("%d entries are kept", len(l.entries))
+		}
 	}
 }

@@ -13,12 +13,12 @@ func TestRightsOnWhatWasDeletedWithItsNamespace(t *testing.T) {
 	policy := map[string]any{"kind": "PropagationPolicy", "metadata": map[string]any{"namespace": "shop", "name": "web"}}
 	for foreign, want := range map[bool]bool{false: true, true: false} {
 		f := found{ref: hubstore.Ref{Namespace: "shop", Name: "web"}, foreign: foreign}
-		v := f.viewer(inNamespace)
-		if got := v.policy(policy); got != want {
+		v := f.view(inNamespace)
+		if got := v.Policy(policy); got != want {
 			t.Errorf("foreign %v: the policy is visible: %v, want %v", foreign, got, want)
 		}
-		if v.clusters != want {
-			t.Errorf("foreign %v: the clusters are visible: %v, want %v", foreign, v.clusters, want)
+		if v.Clusters != want {
+			t.Errorf("foreign %v: the clusters are visible: %v, want %v", foreign, v.Clusters, want)
 		}
 	}
 }

@@ -183,7 +183,8 @@ func (c *Collector) follow(ctx context.Context, cluster string) {
 	}
 }
 
-// Drifted adds to the Warnings of a Work that a field of its object was changed by others, and what happens to it. It does not block.
+// Drifted adds to the Warnings of a Work that a field of its object was changed by others, or that the object was deleted, and what happens
+// to it. It does not block.
 func (c *Collector) Drifted(work types.NamespacedName, kind, name string, field fleetv1alpha1.DriftedField) {
 	cluster, _ := workv1alpha1.ClusterOfExecutionNamespace(work.Namespace)
 	c.mu.Lock()
@@ -196,15 +197,17 @@ func (c *Collector) Drifted(work types.NamespacedName, kind, name string, field 
 	if field.Manager != "" {
 		by = " by " + strconv.Quote(field.Manager)
 	}
-	reason, end := events.FieldPutBack, " and is put back"
+	reason, message := events.FieldPutBack, field.Path+" was changed"+by+" and is put back"
 	switch field.Outcome {
 	case fleetv1alpha1.DriftReported:
-		reason, end = events.FieldDrifted, ", and stays so by the policy"
+		reason, message = events.FieldDrifted, field.Path+" was changed"+by+", and stays so by the policy"
 	case fleetv1alpha1.DriftPaused:
-		reason, end = events.FieldDrifted, ": nothing is written to the object until that is acknowledged"
+		reason, message = events.FieldDrifted, field.Path+" was changed"+by+": nothing is written to the object until that is acknowledged"
+	case fleetv1alpha1.DriftCreatedAgain:
+		reason, message = events.ObjectCreatedAgain, "was deleted there by others, and is created again"
 	}
 	select {
-	case m.repairs <- Subject{Work: work.Name, Kind: kind, Object: name, FieldPath: field.Path, Reason: reason, Message: field.Path + " was changed" + by + end}.bounded():
+	case m.repairs <- Subject{Work: work.Name, Kind: kind, Object: name, FieldPath: field.Path, Reason: reason, Message: message}.bounded():
 	default:
 		c.seen.WithLabelValues("dropped").Inc()
 	}

@@ -463,7 +463,7 @@ func (h *components) setupHistory(ctx context.Context, mgr ctrl.Manager) error {
 	keeper := history.New(history.Deps{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Kube: h.kube, Templates: h.templates, Authors: h.options.authors,
 		MayStore: func(namespace string) error { return h.limiter.CheckUser(namespace, true, func() bool { return true }) },
-		Clock:    h.options.Clock, Limit: h.options.HistoryLimit, Period: h.options.UndeletePeriod,
+		Clock:    h.options.Clock, Limit: h.options.HistoryLimit, Period: h.options.UndeletePeriod, Metrics: h.options.metrics,
 	})
 	h.options.keeper.Store(keeper)
 	return keeper.Setup(ctx, mgr)

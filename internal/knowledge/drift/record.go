@@ -62,7 +62,16 @@ func New(clock clock.PassiveClock) *Record {
 	return &Record{clock: clock, objects: map[types.NamespacedName]map[fleetv1alpha1.ObjectIdentity]*object{}, counts: map[string]int{}}
 }
 
-// PutBack records that fields were put back. It returns the paths of those that are new in this episode: only these are news.
+// CreatedAgain records that an object which others deleted was created again, and returns the field that stands for the whole object, and
+// whether it is the first time in this episode. Who deleted it is not known: no object is left that has it.
+func (r *Record) CreatedAgain(key Key) (whole fleetv1alpha1.DriftedField, isNew bool) {
+	now := metav1.NewTime(r.clock.Now())
+	whole = fleetv1alpha1.DriftedField{Path: "/", Outcome: fleetv1alpha1.DriftCreatedAgain, Time: &now}
+	return whole, len(r.PutBack(key, []fleetv1alpha1.DriftedField{whole})) > 0
+}
+
+// PutBack records that fields were put back, or a whole object. It returns the paths of those that are new in this episode: only these are
+// news.
 func (r *Record) PutBack(key Key, fields []fleetv1alpha1.DriftedField) (news []string) {
 	if len(fields) == 0 {
 		return nil
@@ -76,7 +85,7 @@ func (r *Record) PutBack(key Key, fields []fleetv1alpha1.DriftedField) (news []s
 	o.recent = append([]fleetv1alpha1.PutBack{{Time: metav1.NewTime(now), Fields: int32(len(fields)), Manager: fields[0].Manager}}, o.recent...)
 	o.recent = o.recent[:min(len(o.recent), MaxRecent)]
 	for _, field := range fields {
-		field.Outcome = fleetv1alpha1.DriftPutBack
+		field.Outcome = cmp.Or(field.Outcome, fleetv1alpha1.DriftPutBack)
 		at := slices.IndexFunc(o.repaired, func(f fleetv1alpha1.DriftedField) bool { return f.Path == field.Path })
 		switch {
 		case at >= 0:
@@ -272,6 +281,9 @@ func (o *object) report(work string, identity fleetv1alpha1.ObjectIdentity) flee
 }
 
 // Stands returns whether an object differs now, as far as is known.
-func Stands(o *fleetv1alpha1.DriftedObject) bool {
-	return slices.ContainsFunc(o.Fields, func(f fleetv1alpha1.DriftedField) bool { return f.Outcome != fleetv1alpha1.DriftPutBack })
+func Stands(o *fleetv1alpha1.DriftedObject) bool { return slices.ContainsFunc(o.Fields, IsStanding) }
+
+// IsStanding returns whether a field differs now, as far as is known.
+func IsStanding(f fleetv1alpha1.DriftedField) bool {
+	return f.Outcome != fleetv1alpha1.DriftPutBack && f.Outcome != fleetv1alpha1.DriftCreatedAgain
 }

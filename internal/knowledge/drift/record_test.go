@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
 
@@ -83,6 +84,27 @@ func TestAFieldIsShownOnce(t *testing.T) {
 	record.Forget(key("m1", "x").Work)
 	if list := record.List(""); len(list) != 0 {
 		t.Errorf("after the end of the Work: %+v", list)
+	}
+}
+
+// TestCreatedAgain: an object that was created again counts as put back, is news once in an episode, and is no difference that stands.
+func TestCreatedAgain(t *testing.T) {
+	clock := clocktesting.NewFakePassiveClock(epoch)
+	record, k := drift.New(clock), key("m1", "x")
+	record.Stands(k, []fleetv1alpha1.DriftedField{field("/b", "2", fleetv1alpha1.DriftReported)})
+	for i := range 5 {
+		if _, isNew := record.CreatedAgain(k); isNew != (i == 0) {
+			t.Errorf("time %d is new: %v", i, isNew)
+		}
+	}
+	at := metav1.NewTime(epoch)
+	want := []fleetv1alpha1.DriftedField{{Path: "/", Outcome: fleetv1alpha1.DriftCreatedAgain, Time: &at}}
+	list := record.List("")
+	if diff := cmp.Diff(want, list[0].Fields); diff != "" || drift.Stands(&list[0]) || list[0].PutBack != 5 {
+		t.Errorf("-want +got\n%s\n%+v", diff, list)
+	}
+	if disputed, _ := record.Dispute(k.Work); !disputed {
+		t.Error("who deletes an object again and again disputes nothing")
 	}
 }
 

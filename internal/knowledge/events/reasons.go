@@ -65,6 +65,7 @@ const (
 	GetComponentsSucceed       = "GetComponentsSucceed"
 	FieldPutBack               = "FieldPutBack"
 	FieldDrifted               = "FieldDrifted"
+	ObjectCreatedAgain         = "ObjectCreatedAgain"
 )
 
 // Reasons of events on Namespaces of the control plane.

@@ -43,6 +43,24 @@ type Record struct {
 	// Part is what the author changed.
 	Part  fleetv1alpha1.RevisionPart `json:"part"`
 	State State                      `json:"state"`
+	// TooLarge is how many bytes the record has if these are more than can be stored. State only names the template then.
+	TooLarge int64 `json:"tooLarge,omitempty"`
+}
+
+// Cut returns a record without its content, which has a number of bytes. The author of a change of a policy is left out, too: without the
+// policy it is not known who may see that.
+func (r Record) Cut(size int) Record {
+	of := &unstructured.Unstructured{Object: r.State.Template}
+	name := &unstructured.Unstructured{Object: map[string]any{}}
+	name.SetAPIVersion(of.GetAPIVersion())
+	name.SetKind(of.GetKind())
+	name.SetName(of.GetName())
+	name.SetNamespace(of.GetNamespace())
+	if r.Part != fleetv1alpha1.RevisionTemplate {
+		r.Author = Author{}
+	}
+	r.State, r.TooLarge = State{Template: name.Object}, int64(size)
+	return r
 }
 
 // lastApplied is what kubectl apply compares with. It belongs to the last apply of the user, not to a revision.

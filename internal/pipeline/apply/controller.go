@@ -253,7 +253,10 @@ func (a *Applier) memberChanged(change objectcache.Change) {
 	at := objects.Place{Cluster: change.Cluster, Resource: change.Resource, Object: change.Object}
 	reappeared := change.New && a.deletedWorks.reappears(change.Work)
 	unexpected := change.New && (change.Listed || !a.objects.Results.Made(at))
-	if change.Gone || change.Rewound || change.Listed { // what is remembered has not come to be
+	switch {
+	case change.Gone:
+		a.objects.Results.Lose(at)
+	case change.Rewound, change.Listed: // what is remembered has not come to be
 		a.objects.Results.Forget(at)
 	}
 	done := reappeared || change.Gone || change.Disowned || change.Rewound || change.Previously != (types.NamespacedName{}) || a.awaited(change)
@@ -264,6 +267,8 @@ func (a *Applier) memberChanged(change objectcache.Change) {
 		cluster, ok := workv1alpha1.ClusterOfExecutionNamespace(work.Namespace)
 		switch {
 		case !ok || cluster != change.Cluster:
+		case done && change.Disowned && a.objects.Results.Pending(at):
+			a.queues.Add(cluster, work) // mostly our own write, which the watch shows before its answer is here: it is no repair to come
 		case done:
 			a.queues.AddAfter(cluster, work, a.repairBackoff.pause(work, a.clock.Now()))
 		default:

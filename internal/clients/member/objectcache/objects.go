@@ -125,7 +125,9 @@ func (o *objects) put(obj any, answer bool) error {
 	}
 	o.set(key, item)
 	o.mu.Unlock()
-	o.changed(o.difference(key, old, item, existed))
+	change := o.difference(key, old, item, existed)
+	change.Disowned = change.Disowned && !answer // the fields that we own are other ones since we wrote them
+	o.changed(change)
 	return nil
 }
 

@@ -3,8 +3,8 @@ package stored
 import (
 	"cmp"
 	"context"
+	"encoding/base64"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -12,33 +12,32 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	fleetv1alpha1 "github.com/flagship-k8s/flagship/api/fleet/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/knowledge/history"
 )
 
 // Tombstones are Secrets in ownNamespace, each with the objects of one namespace that were deleted at about the same time.
 const (
 	tombstoneType corev1.SecretType = "flagship.io/deleted-objects"
-	// tombstoneLabel is on all of them; its value is the namespace of the objects, or wide for cluster-scoped ones.
+	// tombstoneLabel is on all of them; its value is the namespace of the objects, empty for cluster-scoped ones.
 	tombstoneLabel = "flagship.io/deleted-from"
-	wide           = "-"
 	tombstoneName  = "flagship-deleted-"
+	// indexAnnotation names the objects of a tombstone, encrypted. With it a list of what was deleted is made of metadata alone: the
+	// contents of all tombstones have up to 64 MiB, and many times that when they are decompressed.
+	indexAnnotation = "flagship.io/deleted-index"
 	// countAnnotation is how many objects a tombstone has; bytesAnnotation how large it is.
 	countAnnotation = "flagship.io/deleted-objects"
 	bytesAnnotation = "flagship.io/deleted-bytes"
 
-	// maxBatch and maxBatchBytes bound one tombstone.
+	// maxBatch and maxBatchBytes bound one tombstone. An object may have more bytes in a tombstone of its own, up to what a Secret may have.
 	maxBatch, maxBatchBytes = 100, 400 << 10
-)
-
-// bounds are how much is kept of what was deleted.
-type bounds struct{ objects, bytes int64 }
-
-var (
-	ofNamespace = bounds{1000, 8 << 20}
-	ofAll       = bounds{10_000, 64 << 20}
+	maxContent              = corev1.MaxSecretSize
+	// maxUser is how many bytes of a user name an index has: one with the longest names still fits into an annotation.
+	maxUser = 256
 )
 
 // Deleted is a deleted template.
@@ -49,76 +48,100 @@ type Deleted struct {
 	NamespaceUID types.UID `json:"namespaceUID,omitempty"`
 }
 
+// Entry is a deleted template without its content.
+type Entry struct {
+	Object       fleetv1alpha1.ObjectIdentity `json:"object"`
+	UID          types.UID                    `json:"uid"`
+	NamespaceUID types.UID                    `json:"namespaceUID,omitempty"`
+	Time         time.Time                    `json:"time"`
+	User         string                       `json:"user,omitempty"`
+	// TooLarge is how many bytes it has if these are more than can be stored. It has no content then.
+	TooLarge int64 `json:"tooLarge,omitempty"`
+	// Key is where its content is in its tombstone.
+	Key string `json:"key"`
+
+	tombstone string
+}
+
+func entryOf(d Deleted, key string) Entry {
+	of := &unstructured.Unstructured{Object: d.State.Template}
+	e := Entry{
+		Object: fleetv1alpha1.ObjectIdentity{APIVersion: of.GetAPIVersion(), Kind: of.GetKind(), Namespace: of.GetNamespace(), Name: of.GetName()},
+		UID:    d.UID, NamespaceUID: d.NamespaceUID, Time: d.Time, User: d.Author.User, TooLarge: d.TooLarge, Key: key,
+	}
+	e.User = e.User[:min(len(e.User), maxUser)]
+	return e
+}
+
+// Compare orders entries: those that were deleted last first.
+func (e Entry) Compare(other Entry) int {
+	return cmp.Or(other.Time.Compare(e.Time), cmp.Compare(e.UID, other.UID))
+}
+
+// batch is a tombstone that is being filled.
+type batch struct {
+	index []Entry
+	data  map[string][]byte
+	size  int
+}
+
+func (b *batch) add(d Deleted, content []byte) {
+	if b.data == nil {
+		b.data = map[string][]byte{}
+	}
+	key := strconv.Itoa(len(b.index))
+	b.index, b.data[key], b.size = append(b.index, entryOf(d, key)), content, b.size+len(content)
+}
+
 // Keep stores what was deleted in a namespace, "" for cluster-scoped objects, and deletes what exceeds the bounds.
 func (k *Storage) Keep(ctx context.Context, namespace string, all []Deleted) error {
 	key, err := k.key(ctx, true)
 	if err != nil {
 		return err
 	}
-	data, size := map[string][]byte{}, 0
+	var next batch
 	for _, d := range all {
 		content, err := key.Seal(string(tombstoneType), d)
 		if err != nil {
 			return err
 		}
-		if len(content) > maxBatchBytes {
-			continue
-		}
-		if len(data) == maxBatch || size+len(content) > maxBatchBytes {
-			if err := k.store(ctx, namespace, data, size); err != nil {
+		if len(content) > maxContent {
+			k.losses.Count(LostDeletion, TooLarge, 1)
+			d.Record = d.Cut(len(content))
+			if content, err = key.Seal(string(tombstoneType), d); err != nil {
 				return err
 			}
-			data, size = map[string][]byte{}, 0
 		}
-		data[strconv.Itoa(len(data))] = content
-		size += len(content)
+		if len(next.index) == maxBatch || len(next.index) > 0 && next.size+len(content) > maxBatchBytes {
+			if err := k.store(ctx, key, namespace, next); err != nil {
+				return err
+			}
+			next = batch{}
+		}
+		next.add(d, content)
 	}
-	if len(data) > 0 {
-		if err := k.store(ctx, namespace, data, size); err != nil {
+	if len(next.index) > 0 {
+		if err := k.store(ctx, key, namespace, next); err != nil {
 			return err
 		}
 	}
 	return k.bound(ctx)
 }
 
-// Deleted reads what was deleted in a namespace, or everything.
-func (k *Storage) Deleted(ctx context.Context, namespace string) ([]Deleted, error) {
-	key, err := k.key(ctx, false)
-	if err != nil {
-		return nil, err
-	}
-	options := metav1.ListOptions{LabelSelector: tombstoneLabel, Limit: page}
-	if namespace != "" {
-		options.LabelSelector += "=" + namespace
-	}
-	var all []Deleted
-	for {
-		list, err := k.kube.CoreV1().Secrets(ownNamespace).List(ctx, options)
-		if err != nil {
-			return nil, fmt.Errorf("listing what was deleted: %w", err)
-		}
-		for i := range list.Items {
-			for _, content := range list.Items[i].Data {
-				var d Deleted
-				if list.Items[i].Type == tombstoneType && key.Open(string(tombstoneType), content, &d) == nil {
-					all = append(all, d)
-				}
-			}
-		}
-		if options.Continue = list.Continue; options.Continue == "" {
-			return all, nil
-		}
-	}
-}
-
 // store writes one tombstone.
-func (k *Storage) store(ctx context.Context, namespace string, data map[string][]byte, size int) error {
+func (k *Storage) store(ctx context.Context, key *history.Key, namespace string, b batch) error {
+	index, err := key.Seal(indexAnnotation, b.index)
+	if err != nil {
+		return err
+	}
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
-			GenerateName: tombstoneName, Labels: map[string]string{tombstoneLabel: cmp.Or(namespace, wide)},
-			Annotations: map[string]string{countAnnotation: strconv.Itoa(len(data)), bytesAnnotation: strconv.Itoa(size)},
+			GenerateName: tombstoneName, Labels: map[string]string{tombstoneLabel: namespace},
+			Annotations: map[string]string{
+				countAnnotation: strconv.Itoa(len(b.index)), bytesAnnotation: strconv.Itoa(b.size), indexAnnotation: base64.StdEncoding.EncodeToString(index),
+			},
 		},
-		Type: tombstoneType, Data: data,
+		Type: tombstoneType, Data: b.data,
 	}
 	if _, err := k.kube.CoreV1().Secrets(ownNamespace).Create(ctx, secret, metav1.CreateOptions{FieldManager: Manager}); err != nil {
 		return fmt.Errorf("keeping what was deleted in %q: %w", namespace, err)
@@ -126,11 +149,72 @@ func (k *Storage) store(ctx context.Context, namespace string, data map[string][
 	return nil
 }
 
-// tombstones lists the metadata of all tombstones, the oldest first.
-func (k *Storage) tombstones(ctx context.Context) ([]metav1.PartialObjectMetadata, error) {
+// Deleted lists what was deleted in a namespace, or everything, without contents, those that were deleted last first. Its memory is some
+// hundred bytes for each object, of which there are at most 10,000.
+func (k *Storage) Deleted(ctx context.Context, namespace string) ([]Entry, error) {
+	key, err := k.key(ctx, false)
+	if err != nil {
+		return nil, err
+	}
+	selector := client.MatchingLabels{}
+	if namespace != "" {
+		selector[tombstoneLabel] = namespace
+	}
+	tombstones, err := k.tombstones(ctx, selector)
+	if err != nil {
+		return nil, err
+	}
+	var all []Entry
+	for i := range tombstones {
+		var index []Entry
+		sealed, err := base64.StdEncoding.DecodeString(tombstones[i].Annotations[indexAnnotation])
+		if err != nil || key.Open(indexAnnotation, sealed, &index) != nil {
+			continue // not written by the control plane
+		}
+		for _, e := range index {
+			e.tombstone = tombstones[i].Name
+			all = append(all, e)
+		}
+	}
+	slices.SortFunc(all, Entry.Compare)
+	return all, nil
+}
+
+// Contents reads the contents of entries one after the other, as long as visit returns true; i is the index of the entry. What was removed
+// meanwhile is left out.
+func (k *Storage) Contents(ctx context.Context, entries []Entry, visit func(i int, d Deleted) (more bool, err error)) error {
+	key, err := k.key(ctx, false)
+	if err != nil {
+		return err
+	}
+	last := &corev1.Secret{} // what was deleted together is in one tombstone
+	for i, e := range entries {
+		if last.Name != e.tombstone {
+			last, err = k.kube.CoreV1().Secrets(ownNamespace).Get(ctx, e.tombstone, metav1.GetOptions{})
+			if apierrors.IsNotFound(err) {
+				last = &corev1.Secret{}
+				continue
+			}
+			if err != nil {
+				return fmt.Errorf("reading what was deleted: %w", err)
+			}
+		}
+		var d Deleted
+		if key.Open(string(tombstoneType), last.Data[e.Key], &d) != nil || d.UID != e.UID {
+			continue
+		}
+		if more, err := visit(i, d); err != nil || !more {
+			return err
+		}
+	}
+	return nil
+}
+
+// tombstones lists the metadata of tombstones, the oldest first.
+func (k *Storage) tombstones(ctx context.Context, selector client.MatchingLabels) ([]metav1.PartialObjectMetadata, error) {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
-	if err := k.live.List(ctx, list, client.InNamespace(ownNamespace), client.HasLabels{tombstoneLabel}); err != nil {
+	if err := k.live.List(ctx, list, client.InNamespace(ownNamespace), client.HasLabels{tombstoneLabel}, selector); err != nil {
 		return nil, fmt.Errorf("listing what was deleted: %w", err)
 	}
 	slices.SortStableFunc(list.Items, func(a, b metav1.PartialObjectMetadata) int {
@@ -139,68 +223,9 @@ func (k *Storage) tombstones(ctx context.Context) ([]metav1.PartialObjectMetadat
 	return list.Items, nil
 }
 
-// bound deletes the oldest tombstones of namespaces that have too many and, if there are too many in all, of those that have most.
-func (k *Storage) bound(ctx context.Context) error {
-	all, err := k.tombstones(ctx)
-	if err != nil {
-		return err
-	}
-	for _, name := range surplus(all) {
-		if err := k.remove(ctx, name); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// surplus are the names of tombstones that exceed the bounds.
-func surplus(all []metav1.PartialObjectMetadata) []string {
-	sizeOf := func(o metav1.PartialObjectMetadata) bounds {
-		objects, _ := strconv.ParseInt(o.Annotations[countAnnotation], 10, 64) // 0 for what is not a number
-		size, _ := strconv.ParseInt(o.Annotations[bytesAnnotation], 10, 64)
-		return bounds{objects, size}
-	}
-	used, total := map[string]bounds{}, bounds{}
-	kept := map[string][]metav1.PartialObjectMetadata{}
-	for _, o := range all {
-		namespace, size := o.Labels[tombstoneLabel], sizeOf(o)
-		used[namespace], total = used[namespace].plus(size), total.plus(size)
-		kept[namespace] = append(kept[namespace], o)
-	}
-	var names []string
-	drop := func(namespace string) {
-		oldest := kept[namespace][0]
-		kept[namespace] = kept[namespace][1:]
-		used[namespace], total = used[namespace].minus(sizeOf(oldest)), total.minus(sizeOf(oldest))
-		names = append(names, oldest.Name)
-	}
-	for _, namespace := range slices.Sorted(maps.Keys(kept)) {
-		for used[namespace].exceeds(ofNamespace) && len(kept[namespace]) > 0 {
-			drop(namespace)
-		}
-	}
-	for total.exceeds(ofAll) {
-		largest := ""
-		for _, namespace := range slices.Sorted(maps.Keys(kept)) {
-			if len(kept[namespace]) > 0 && (largest == "" || used[namespace].bytes > used[largest].bytes) {
-				largest = namespace
-			}
-		}
-		if largest == "" {
-			break
-		}
-		drop(largest)
-	}
-	return names
-}
-
-func (b bounds) plus(c bounds) bounds      { return bounds{b.objects + c.objects, b.bytes + c.bytes} }
-func (b bounds) minus(c bounds) bounds     { return bounds{b.objects - c.objects, b.bytes - c.bytes} }
-func (b bounds) exceeds(limit bounds) bool { return b.objects > limit.objects || b.bytes > limit.bytes }
-
 // Expire deletes what was deleted before a time.
 func (k *Storage) Expire(ctx context.Context, before time.Time) error {
-	all, err := k.tombstones(ctx)
+	all, err := k.tombstones(ctx, nil)
 	if err != nil {
 		return err
 	}

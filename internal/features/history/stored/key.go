@@ -26,8 +26,9 @@ const (
 
 // Storage reads and writes revisions and deletions.
 type Storage struct {
-	kube kubernetes.Interface
-	live client.Reader
+	kube   kubernetes.Interface
+	live   client.Reader
+	losses Losses
 
 	mu sync.Mutex
 	// known is the key once it was read.
@@ -35,8 +36,8 @@ type Storage struct {
 }
 
 // New makes a Storage. Live reads from the API server.
-func New(kube kubernetes.Interface, live client.Reader) *Storage {
-	return &Storage{kube: kube, live: live}
+func New(kube kubernetes.Interface, live client.Reader, losses Losses) *Storage {
+	return &Storage{kube: kube, live: live, losses: losses}
 }
 
 // key reads the key of revisions. If there is none, nothing was stored yet: it is made, or the answer is one that opens nothing.

@@ -28,6 +28,9 @@ const (
 	attempts = 5
 	// page is how many objects are read at once.
 	page = 500
+	// maxRevision is how many bytes the data of a ControllerRevision may have: etcd refuses requests of more than 1.5 MiB, with all that
+	// is in them.
+	maxRevision = 1400 << 10
 )
 
 // Revision is a stored revision.
@@ -42,6 +45,18 @@ type Revisions struct {
 	// Foreign is how many have the label of the template and were not written by the control plane.
 	Foreign int
 }
+
+// Hash is that of the state of a template, by which Revision.Is finds it.
+func (k *Storage) Hash(ctx context.Context, template *unstructured.Unstructured, state history.State) (string, error) {
+	key, err := k.key(ctx, false)
+	if err != nil {
+		return "", err
+	}
+	return key.Hash(string(template.GetUID()), state)
+}
+
+// Is returns whether a revision is that of a state with a hash. It holds without the content of the revision, too.
+func (r Revision) Is(hash string) bool { return r.hash == hash }
 
 func namespaceOf(template *unstructured.Unstructured) string {
 	return cmp.Or(template.GetNamespace(), ownNamespace)
@@ -90,6 +105,8 @@ func open(key *history.Key, owner types.UID, stored *appsv1.ControllerRevision) 
 }
 
 // Write stores a revision, and deletes an older one of equal content and those above the limit. Stored has what is there before and after.
+// Nothing is written if the last revision has the same content. A revision that is too large is stored without its content, so that a
+// history has when it came to be, and by whom.
 func (k *Storage) Write(ctx context.Context, template *unstructured.Unstructured, record *history.Record, stored *Revisions, limit int) error {
 	key, err := k.key(ctx, true)
 	if err != nil {
@@ -99,7 +116,22 @@ func (k *Storage) Write(ctx context.Context, template *unstructured.Unstructured
 	if err != nil {
 		return err
 	}
-	name, err := k.create(ctx, key, template, record, hash)
+	if last := len(stored.Records) - 1; last >= 0 && stored.Records[last].Is(hash) {
+		return nil
+	}
+	raw, err := encode(key, template, record)
+	if err != nil {
+		return err
+	}
+	if len(raw) > maxRevision {
+		k.losses.Count(LostRevision, TooLarge, 1)
+		cut := record.Cut(len(raw))
+		record = &cut
+		if raw, err = encode(key, template, record); err != nil {
+			return err
+		}
+	}
+	name, err := k.create(ctx, template, record.Revision, raw, hash)
 	if err != nil {
 		return err
 	}
@@ -122,16 +154,21 @@ func (k *Storage) Write(ctx context.Context, template *unstructured.Unstructured
 	return nil
 }
 
-// create stores a revision under a free name. The name is empty if the storage refuses it, as it does what is too large.
-func (k *Storage) create(ctx context.Context, key *history.Key, template *unstructured.Unstructured, record *history.Record, hash string) (string, error) {
+// encode is the data of the ControllerRevision of a revision.
+func encode(key *history.Key, template *unstructured.Unstructured, record *history.Record) ([]byte, error) {
 	content, err := key.Seal(string(template.GetUID()), record)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	raw, err := json.Marshal(sealed{content})
 	if err != nil {
-		return "", fmt.Errorf("encoding a revision: %w", err)
+		return nil, fmt.Errorf("encoding a revision: %w", err)
 	}
+	return raw, nil
+}
+
+// create stores a revision under a free name. The name is empty if the namespace is being deleted.
+func (k *Storage) create(ctx context.Context, template *unstructured.Unstructured, number int64, raw []byte, hash string) (name string, err error) {
 	object := &appsv1.ControllerRevision{
 		ObjectMeta: metav1.ObjectMeta{
 			Labels: map[string]string{workv1alpha1.HistoryLabel: string(template.GetUID()), hashLabel: hash},
@@ -139,15 +176,15 @@ func (k *Storage) create(ctx context.Context, key *history.Key, template *unstru
 				APIVersion: template.GetAPIVersion(), Kind: template.GetKind(), Name: template.GetName(), UID: template.GetUID(), Controller: new(true),
 			}},
 		},
-		Data: runtime.RawExtension{Raw: raw}, Revision: record.Revision,
+		Data: runtime.RawExtension{Raw: raw}, Revision: number,
 	}
 	for attempt := range attempts {
-		object.Name = revisionName(template.GetUID(), record.Revision, attempt)
+		object.Name = revisionName(template.GetUID(), number, attempt)
 		_, err = k.kube.AppsV1().ControllerRevisions(namespaceOf(template)).Create(ctx, object, metav1.CreateOptions{FieldManager: Manager})
 		switch {
 		case apierrors.IsAlreadyExists(err):
 			continue
-		case apierrors.IsRequestEntityTooLargeError(err), apierrors.IsInvalid(err), apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 			return "", nil
 		case err != nil:
 			return "", fmt.Errorf("storing a revision: %w", err)
@@ -165,33 +202,4 @@ func revisionName(uid types.UID, number int64, attempt int) string {
 		name += fmt.Sprintf("-%d", attempt)
 	}
 	return name
-}
-
-// All reads the revisions of a namespace, or of all, by their templates, the oldest first.
-func (k *Storage) All(ctx context.Context, namespace string) (map[types.UID][]history.Record, error) {
-	key, err := k.key(ctx, false)
-	if err != nil {
-		return nil, err
-	}
-	all := map[types.UID][]history.Record{}
-	options := metav1.ListOptions{LabelSelector: workv1alpha1.HistoryLabel, Limit: page}
-	for {
-		list, err := k.kube.AppsV1().ControllerRevisions(namespace).List(ctx, options)
-		if err != nil {
-			return nil, fmt.Errorf("listing revisions: %w", err)
-		}
-		for i := range list.Items {
-			owner := types.UID(list.Items[i].Labels[workv1alpha1.HistoryLabel])
-			if record, ours := open(key, owner, &list.Items[i]); ours {
-				all[owner] = append(all[owner], record)
-			}
-		}
-		if options.Continue = list.Continue; options.Continue == "" {
-			break
-		}
-	}
-	for _, records := range all {
-		slices.SortFunc(records, func(a, b history.Record) int { return cmp.Compare(a.Revision, b.Revision) })
-	}
-	return all, nil
 }

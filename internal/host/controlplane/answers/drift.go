@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -23,6 +24,8 @@ import (
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
 	"github.com/flagship-k8s/flagship/internal/knowledge/drift"
 	"github.com/flagship-k8s/flagship/internal/knowledge/explain"
+	compare "github.com/flagship-k8s/flagship/internal/pipeline/apply/drifted"
+	"github.com/flagship-k8s/flagship/internal/pipeline/apply/ssa"
 )
 
 const (
@@ -72,6 +75,11 @@ func (a *Answerer) DriftReport(ctx context.Context, spec fleetv1alpha1.DriftRepo
 	if omitted := len(visible) - maxDrifted; omitted > 0 {
 		visible, status.OmittedObjects = visible[:maxDrifted], int32(omitted)
 	}
+	if spec.Name != "" {
+		if err := a.findOverridden(ctx, visible); err != nil {
+			return status, err
+		}
+	}
 	a.hideValues(ctx, visible, author, may)
 	for _, o := range visible {
 		status.Objects = append(status.Objects, *o.DriftedObject)
@@ -80,9 +88,44 @@ func (a *Answerer) DriftReport(ctx context.Context, spec fleetv1alpha1.DriftRepo
 	return status, nil
 }
 
+// findOverridden marks the fields whose wanted value is not that of the template, of objects of one template. The values are compared here
+// since the record has none of Secrets, and shortens others.
+func (a *Answerer) findOverridden(ctx context.Context, objects []drifted) error {
+	if len(objects) == 0 {
+		return nil
+	}
+	template, err := a.Templates.Get(ctx, objects[0].template)
+	if apierrors.IsNotFound(err) {
+		return nil // since a moment ago
+	}
+	if err != nil {
+		return err
+	}
+	for _, o := range objects {
+		paths := make([]string, 0, len(o.Fields))
+		for i := range o.Fields {
+			o.Fields[i].Overridden = false // an agent does not decide it
+			paths = append(paths, o.Fields[i].Path)
+		}
+		for _, m := range ssa.ManifestsOf(o.manifests) {
+			if m.Err != nil || m.Object.GetKind() != o.Object.Kind || m.Object.GetName() != o.Object.Name {
+				continue
+			}
+			wanted, has := compare.ValuesAt(m.Object, paths), compare.ValuesAt(template, paths)
+			for i := range o.Fields {
+				path := o.Fields[i].Path
+				o.Fields[i].Overridden = !equality.Semantic.DeepEqual(wanted[path], has[path])
+			}
+		}
+	}
+	return nil
+}
+
 // drifted is one object of an answer.
 type drifted struct {
 	*fleetv1alpha1.DriftedObject
+	// manifests is its Work. It is shared with the cache.
+	manifests *workv1alpha1.Work
 	// template is what the object in the member is made from; the object itself, if its Work is written by a user.
 	template hubstore.Ref
 	kind     hubstore.Kind
@@ -133,7 +176,7 @@ func (a *Answerer) visible(ctx context.Context, o *fleetv1alpha1.DriftedObject, 
 	if work == nil || err != nil {
 		return nil, err
 	}
-	found := &drifted{DriftedObject: o, work: explain.Right{Group: workv1alpha1.GroupName, Resource: workv1alpha1.ResourcePluralWork, Namespace: key.Namespace, Name: key.Name}}
+	found := &drifted{DriftedObject: o, manifests: work, work: explain.Right{Group: workv1alpha1.GroupName, Resource: workv1alpha1.ResourcePluralWork, Namespace: key.Namespace, Name: key.Name}}
 	o.Mode = cmp.Or(work.Annotations[policyv1alpha1.DriftAnnotation], policyv1alpha1.DriftRepair)
 	found.template = hubstore.Ref{
 		GroupVersionKind: schema.FromAPIVersionAndKind(o.Object.APIVersion, o.Object.Kind), Namespace: o.Object.Namespace, Name: o.Object.Name,
@@ -184,7 +227,7 @@ func (a *Answerer) hideValues(ctx context.Context, objects []drifted, author use
 		hide := func() {
 			o.ValuesHidden = valuesHidden
 			for i := range o.Fields {
-				o.Fields[i].Wanted, o.Fields[i].Found = "", ""
+				o.Fields[i].Wanted, o.Fields[i].Found, o.Fields[i].Overridden = "", "", false
 			}
 		}
 		if read == maxReadable || o.kind.Resource.Resource == "" {

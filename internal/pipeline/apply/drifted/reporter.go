@@ -48,6 +48,13 @@ func (r Reporter) PutBack(ctx context.Context, o Object, wanted, live *unstructu
 	return func() { r.publish(o.Key, fields, r.Record.PutBack(o.Key, fields)) }
 }
 
+// CreatedAgain records that an object which others deleted was created again.
+func (r Reporter) CreatedAgain(o Object) {
+	if whole, isNew := r.Record.CreatedAgain(o.Key); isNew {
+		r.publish(o.Key, []fleetv1alpha1.DriftedField{whole}, []string{whole.Path})
+	}
+}
+
 // Stands records all fields of an object that differ and are left so, none if there are no paths, and returns since when. Who changed them
 // is read when the fields are other ones than before.
 func (r Reporter) Stands(ctx context.Context, o Object, wanted, live *unstructured.Unstructured, paths []string, outcome fleetv1alpha1.DriftOutcome) time.Time {

@@ -23,6 +23,8 @@ type Access struct {
 	Account string
 	// Drift and Acknowledged are the values of the annotations DriftAnnotation and DriftAcknowledgedAnnotation of the Work.
 	Drift, Acknowledged string
+	// Applied is whether the Work reports its present generation applied: what the member lacks of it was deleted there.
+	Applied bool
 	// ReadFirst has objects that no complete watch shows read before they are written: they may be as they should be.
 	ReadFirst bool
 }

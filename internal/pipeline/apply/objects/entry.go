@@ -37,6 +37,8 @@ type Entry struct {
 	UnknownFields bool
 	// Unwatched means that the object is not managed, so that it has to be read again.
 	Unwatched bool
+	// lost means that others deleted the object. Nothing else is set then.
+	lost bool
 }
 
 // Results holds the results of applies. Nothing in it is needed for being right: it spares requests while a watch lags
@@ -77,8 +79,15 @@ func (l *Results) Expect(p Place) (done func()) {
 func (l *Results) Made(p Place) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	_, known := l.entries[p]
-	return known || l.pending[p] > 0
+	e, known := l.entries[p]
+	return known && !e.lost || l.pending[p] > 0
+}
+
+// Pending returns whether an object is being applied.
+func (l *Results) Pending(p Place) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.pending[p] > 0
 }
 
 func (l *Results) get(p Place) (Entry, bool) {
@@ -112,6 +121,19 @@ func (l *Results) Put(p Place, e Entry) {
 func (l *Results) Forget(p Place) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	delete(l.entries, p)
+	delete(l.deletions, p)
+}
+
+// Lose forgets an object that is gone. If it was applied, and its deletion was not requested here, that is remembered until it is applied
+// again or its Work is gone: in the place of what was known of it.
+func (l *Results) Lose(p Place) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if e, known := l.entries[p]; known && l.deletions[p].uid != e.uid {
+		l.entries[p] = Entry{lost: true}
+		return
+	}
 	delete(l.entries, p)
 	delete(l.deletions, p)
 }

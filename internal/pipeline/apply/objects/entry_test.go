@@ -3,6 +3,9 @@ package objects
 import (
 	"slices"
 	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flagship-k8s/flagship/internal/pipeline/apply/ssa"
 )
@@ -34,6 +37,32 @@ func TestUnchanged(t *testing.T) {
 				t.Errorf("%s: got %t", tc.reason, got)
 			}
 		})
+	}
+}
+
+// TestLose: an object that is gone was deleted by others if it was applied and its deletion was not requested.
+func TestLose(t *testing.T) {
+	at, other := Place{Cluster: "m1", Object: types.NamespacedName{Name: "a"}}, Place{Cluster: "m1", Object: types.NamespacedName{Name: "b"}}
+	var results Results
+	results.Put(at, Entry{uid: "1"})
+	results.Put(other, Entry{uid: "2"})
+	results.deletes(other, "2", time.Time{})
+	for _, p := range []Place{at, other, {Cluster: "m2"}} {
+		results.Lose(p)
+	}
+	if e, known := results.get(at); !known || !e.lost || results.Made(at) {
+		t.Errorf("what others deleted is %+v", e)
+	}
+	if e, known := results.get(other); known || results.deletion(other, "2").times != 0 {
+		t.Errorf("what was deleted here is %+v", e)
+	}
+	if results.Put(at, Entry{uid: "3"}); !results.Made(at) {
+		t.Error("what was created again is not known")
+	}
+	results.Lose(at)
+	results.Forget(at)
+	if len(results.entries)+len(results.deletions) != 0 {
+		t.Errorf("left are %+v and %+v", results.entries, results.deletions)
 	}
 }
 

@@ -140,6 +140,9 @@ func (w *Writer) create(ctx context.Context, try attempt) (Entry, error) {
 	if apierrors.IsConflict(err) {
 		return w.examine(ctx, try)
 	}
+	if err == nil && (try.Applied || try.before.lost) {
+		w.Drift.CreatedAgain(try.drifted())
+	}
 	return made, err
 }
 

@@ -110,6 +110,7 @@ func isUnserved(err error) bool {
 func (w *Writer) removeAt(ctx context.Context, t target, id ssa.Identity, terms Terms) error {
 	live, cached := t.Conn.Lookup(t.Resource, t.Object.Namespace, t.Object.Name)
 	if !cached && t.Conn.HasSynced(t.Resource) {
+		w.Results.Forget(t.Place)
 		return nil // what we wrote is in the cache at once, and what is not managed is not ours
 	}
 	if cached && live.GetDeletionTimestamp() == nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/url"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -74,6 +75,9 @@ func (o *options) adopt(ctx context.Context, s cli.Streams, kind, name string, p
 	if err != nil {
 		return err
 	}
+	if hidden := answer.Status.Objects[0].ValuesHidden; hidden != "" { // nor is it known whether an override sets them
+		return fmt.Errorf("%s\nrun the command again: the object in the cluster can be read now", hidden)
+	}
 	templates := hub.Resource(resource).Namespace(templateNamespace(&answer.Status.Objects[0], o.namespace))
 	template, err := templates.Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
@@ -114,10 +118,13 @@ func readMember(ctx context.Context, cfg *rest.Config, cluster string, read func
 
 // chosen returns the fields of the one object of an answer that are to be adopted: those of these paths, all without.
 func chosen(objects []fleetv1alpha1.DriftedObject, paths []string) ([]fleetv1alpha1.DriftedField, error) {
-	if len(objects) != 1 || len(objects[0].Fields) == 0 {
+	var fields []fleetv1alpha1.DriftedField
+	if len(objects) == 1 {
+		fields = slices.DeleteFunc(slices.Clone(objects[0].Fields), func(f fleetv1alpha1.DriftedField) bool { return f.Outcome == fleetv1alpha1.DriftCreatedAgain })
+	}
+	if len(fields) == 0 {
 		return nil, fmt.Errorf("no field of the object is known to differ there")
 	}
-	fields := objects[0].Fields
 	if len(paths) == 0 {
 		return fields, nil
 	}
@@ -135,17 +142,15 @@ func chosen(objects []fleetv1alpha1.DriftedObject, paths []string) ([]fleetv1alp
 // adopted returns a template with the values that a member has in fields, and a line about each that changes.
 func adopted(template, live *unstructured.Unstructured, fields []fleetv1alpha1.DriftedField) (changed *unstructured.Unstructured, report string, err error) {
 	secret := template.GetKind() == "Secret" && template.GetAPIVersion() == "v1"
-	text := func(obj *unstructured.Unstructured, path string) string {
-		value, exists := drifted.ValuesAt(obj, []string{path})[path]
-		return drift.Text(value, exists, secret)
-	}
 	changed = template
 	for _, field := range fields {
-		before, after := text(template, field.Path), text(live, field.Path)
-		if before == after && !secret {
+		was, had := drifted.ValuesAt(template, []string{field.Path})[field.Path]
+		is, has := drifted.ValuesAt(live, []string{field.Path})[field.Path]
+		if had == has && reflect.DeepEqual(was, is) { // the texts are shortened, and those of Secrets are all the same
 			continue
 		}
-		if before != field.Wanted {
+		before, after := drift.Text(was, had, secret), drift.Text(is, has, secret)
+		if field.Overridden {
 			return nil, "", fmt.Errorf("%s is %s in the template and %s in what the cluster is to have: an override, or the division of replicas, sets it there\nchange that instead, or choose others with --field",
 				field.Path, orNothing(before), orNothing(field.Wanted))
 		}

@@ -17,6 +17,7 @@ const width = 110
 
 var outcomes = map[fleetv1alpha1.DriftOutcome]string{
 	fleetv1alpha1.DriftPutBack: "put back", fleetv1alpha1.DriftLeft: "left", fleetv1alpha1.DriftReported: "reported", fleetv1alpha1.DriftPaused: "paused",
+	fleetv1alpha1.DriftCreatedAgain: "created again",
 }
 
 // table prints an object and below it its fields, each on a line or two.
@@ -44,6 +45,10 @@ func object(b *strings.Builder, o *fleetv1alpha1.DriftedObject, now time.Time) {
 	}
 	fmt.Fprintln(b, clipped(head))
 	for _, field := range o.Fields {
+		if field.Outcome == fleetv1alpha1.DriftCreatedAgain {
+			fmt.Fprintln(b, clipped(fmt.Sprintf("  %s  %s, after others deleted it", outcomes[field.Outcome], ago(cmp.Or(field.Time, &o.Last).Time, now))))
+			continue
+		}
 		by := "by " + cmp.Or(field.Manager, "an unknown manager")
 		if field.Time != nil {
 			by += " " + ago(field.Time.Time, now)

@@ -27,6 +27,9 @@ func TestAnswersFitATerminal(t *testing.T) {
 		}, {
 			Object: fleetv1alpha1.ObjectIdentity{Kind: "Namespace", Name: "shop"}, Cluster: "member2", Since: ago(time.Hour), PutBack: 1, ValuesHidden: "values need more",
 			Fields: []fleetv1alpha1.DriftedField{{Path: "/metadata/labels/a", Manager: "x", Outcome: fleetv1alpha1.DriftPaused}},
+		}, {
+			Object: fleetv1alpha1.ObjectIdentity{Kind: "ConfigMap", Namespace: "shop", Name: "settings"}, Cluster: "member3", Since: ago(time.Hour), PutBack: 1,
+			Fields: []fleetv1alpha1.DriftedField{{Path: "/", Time: &at, Outcome: fleetv1alpha1.DriftCreatedAgain}},
 		}},
 	}
 	want := `member1  Deployment shop/web  since 3m ago  policy: Repair
@@ -39,6 +42,8 @@ func TestAnswersFitATerminal(t *testing.T) {
 member2  Namespace shop  since 60m ago
   paused    /metadata/labels/a  by x
   values need more
+member3  ConfigMap shop/settings  since 60m ago
+  created again  2m ago, after others deleted it
 and 3 more objects: name a namespace, a type or a cluster
 far is not known: the agent is away
 `

@@ -73,8 +73,11 @@ func (o *object) ask(ctx context.Context, cfg *rest.Config, contents ...int64) (
 
 type historyOptions struct {
 	object
-	diff []int
-	out  cli.Output
+	// diff is the flag, and what it means.
+	diff     []string
+	from, to int64
+	compare  bool
+	out      cli.Output
 }
 
 func newHistoryCommand(s cli.Streams) *cobra.Command {
@@ -85,14 +88,15 @@ func newHistoryCommand(s cli.Streams) *cobra.Command {
 		Long: `Shows the revisions of an object: each change of the template, of the policy that it belongs to, of the override policies that
 select it, or of its clusters and replicas. The current one has a star. A change is recorded some seconds after it was made.`,
 		Example: `  flagship history deployment/nginx -n shop
-  flagship history deployment/nginx --diff 3,5
+  flagship history deployment/nginx --diff 3 5
   flagship history deployment/nginx --diff 3      # with what is now`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := o.parse("history", args); err != nil {
+			args, err := o.revisions(args, cmd.Flags().Changed("diff"))
+			if err != nil {
 				return err
 			}
-			if len(o.diff) > 2 {
-				return cli.UsageErrorf("--diff compares two revisions\nname them as --diff 3,5")
+			if err := o.parse("history", args); err != nil {
+				return err
 			}
 			if err := o.out.Check(); err != nil {
 				return err
@@ -102,8 +106,47 @@ select it, or of its clusters and replicas. The current one has a star. A change
 	}
 	o.flags(c)
 	o.out.Flags(c)
-	c.Flags().IntSliceVar(&o.diff, "diff", nil, "show the fields that differ between two revisions, as 3,5; a single one is compared with what is now")
+	c.Flags().StringSliceVar(&o.diff, "diff", nil, "show the fields that differ between two revisions, as 3 5 or 3,5; a single one is compared with what is now")
 	return c
+}
+
+// revisions reads the flag --diff and returns the arguments that name the object. A flag takes one word: the second revision of --diff 3 5
+// is an argument, before or after those of the object, which never begin with a number.
+func (o *historyOptions) revisions(args []string, compare bool) ([]string, error) {
+	if o.compare = compare; !compare {
+		return args, nil
+	}
+	named := slices.Clone(o.diff)
+	for len(args) > 0 && isNumber(args[0]) {
+		named, args = append(named, args[0]), args[1:]
+	}
+	words := 2 // TYPE NAME
+	if len(args) > 0 && strings.Contains(args[0], "/") {
+		words = 1
+	}
+	if len(args) > words {
+		named, args = append(named, args[words:]...), args[:words]
+	}
+	if len(named) == 0 || len(named) > 2 {
+		return nil, cli.UsageErrorf("--diff compares two revisions, or one with what is now, not %d\nname them as --diff 3 5 or --diff 3,5", len(named))
+	}
+	numbers := []int64{0, 0} // 0 is what is now
+	for i, name := range named {
+		if !isNumber(name) {
+			return nil, cli.UsageErrorf("--diff takes numbers of revisions, and %q is none\nname them as --diff 3 5 or --diff 3,5; flagship history lists them", name)
+		}
+		var err error
+		if numbers[i], err = strconv.ParseInt(name, 10, 64); err != nil {
+			return nil, cli.UsageErrorf("--diff: there is no revision %s\nflagship history lists those that are recorded", name)
+		}
+	}
+	o.from, o.to = numbers[0], numbers[1]
+	return args, nil
+}
+
+// isNumber returns whether a word consists of digits.
+func isNumber(word string) bool {
+	return word != "" && strings.Trim(word, "0123456789") == ""
 }
 
 func (o *historyOptions) run(ctx context.Context, s cli.Streams) error {
@@ -112,18 +155,15 @@ func (o *historyOptions) run(ctx context.Context, s cli.Streams) error {
 		return err
 	}
 	var contents []int64
-	if len(o.diff) > 0 {
-		contents = []int64{int64(o.diff[0]), 0}
-		if len(o.diff) == 2 {
-			contents[1] = int64(o.diff[1])
-		}
+	if o.compare {
+		contents = slices.Compact([]int64{o.from, o.to})
 	}
-	answer, _, err := o.ask(ctx, cfg, slices.Compact(contents)...)
+	answer, _, err := o.ask(ctx, cfg, contents...)
 	if err != nil {
 		return err
 	}
-	if len(contents) > 0 {
-		return o.difference(s, answer, contents[0], contents[1])
+	if o.compare {
+		return o.difference(s, answer, o.from, o.to)
 	}
 	rows := make([][]string, 0, len(answer.Status.Revisions))
 	for _, r := range answer.Status.Revisions {
@@ -240,7 +280,10 @@ func content(answer *fleetv1alpha1.History, number int64) (*decoded, error) {
 	if at < 0 {
 		var known []string
 		for _, r := range answer.Status.Revisions {
-			if r.Revision != 0 {
+			if r.Revision == number && r.TooLargeBytes > 0 {
+				return nil, fmt.Errorf("revision %d was too large to be stored (%d bytes), so that it has no content\nuse another one: flagship history lists them", number, r.TooLargeBytes)
+			}
+			if r.Revision != 0 && r.TooLargeBytes == 0 {
 				known = append(known, strconv.FormatInt(r.Revision, 10))
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -95,6 +96,57 @@ func TestRowsOfAHistory(t *testing.T) {
 	}
 }
 
+// TestRevisionsOfADifference: both revisions may be words of their own, wherever the object is named.
+func TestRevisionsOfADifference(t *testing.T) {
+	for line, want := range map[string]struct {
+		object   []string
+		from, to int64
+		refusal  string
+	}{
+		"deploy/web --diff 3,5":                  {object: []string{"deploy/web"}, from: 3, to: 5},
+		"deploy/web --diff 3 5":                  {object: []string{"deploy/web"}, from: 3, to: 5},
+		"--diff 3 5 deploy/web":                  {object: []string{"deploy/web"}, from: 3, to: 5},
+		"--diff 3 5 deploy web":                  {object: []string{"deploy", "web"}, from: 3, to: 5},
+		"deploy web --diff 3 5":                  {object: []string{"deploy", "web"}, from: 3, to: 5},
+		"deploy web --diff=3 5 -n x":             {object: []string{"deploy", "web"}, from: 3, to: 5},
+		"deploy --diff 3 5":                      {object: []string{"deploy", "5"}, from: 3}, // an object may have the name 5
+		"deploy/web --diff 3 --diff 5":           {object: []string{"deploy/web"}, from: 3, to: 5},
+		"deploy/web --diff 3":                    {object: []string{"deploy/web"}, from: 3},
+		"deploy/web --diff 3 3":                  {object: []string{"deploy/web"}, from: 3, to: 3},
+		"deploy/web":                             {object: []string{"deploy/web"}},
+		"deploy/web --diff 3 5 7":                {refusal: "--diff compares two revisions, or one with what is now, not 3\n"},
+		"deploy/web --diff 3,5 7":                {refusal: "not 3\n"},
+		"deploy/web --diff=":                     {refusal: "not 0\n"},
+		"deploy/web --diff 3 five":               {refusal: `and "five" is none`},
+		"deploy/web --diff 3-5":                  {refusal: `and "3-5" is none`},
+		"deploy/web --diff=-3":                   {refusal: `and "-3" is none`},
+		"deploy/web --diff 3 db/five":            {refusal: `and "db/five" is none`},
+		"deploy/web --diff 99999999999999999999": {refusal: "there is no revision 99999999999999999999"},
+	} {
+		o := &historyOptions{}
+		c := &cobra.Command{RunE: func(cmd *cobra.Command, args []string) error {
+			object, err := o.revisions(args, cmd.Flags().Changed("diff"))
+			if err == nil && !slices.Equal(object, want.object) {
+				t.Errorf("%s: the object is %q, want %q", line, object, want.object)
+			}
+			return err
+		}, SilenceErrors: true, SilenceUsage: true}
+		c.Flags().StringSliceVar(&o.diff, "diff", nil, "")
+		c.Flags().StringP("namespace", "n", "", "")
+		c.SetArgs(strings.Fields(line))
+		err := c.ExecuteContext(t.Context())
+		if want.refusal != "" {
+			if err == nil || !strings.Contains(err.Error(), want.refusal) {
+				t.Errorf("%s: the error is %v, want %q", line, err, want.refusal)
+			}
+			continue
+		}
+		if err != nil || o.from != want.from || o.to != want.to || o.compare != strings.Contains(line, "--diff") {
+			t.Errorf("%s: %d and %d, compared %v, error %v", line, o.from, o.to, o.compare, err)
+		}
+	}
+}
+
 func TestPrevious(t *testing.T) {
 	revisions := func(current int64, all ...int64) []fleetv1alpha1.Revision {
 		var list []fleetv1alpha1.Revision
@@ -115,10 +167,14 @@ func TestNewestDeletion(t *testing.T) {
 		return fleetv1alpha1.ObjectIdentity{Kind: "ConfigMap", Namespace: namespace, Name: name}
 	}
 	all := []fleetv1alpha1.DeletedObject{{Object: object("a", "x"), UID: "2"}, {Object: object("", "y"), UID: "3"}, {Object: object("a", "x"), UID: "1"}}
-	if got := newestOf(all, false); len(got) != 2 || got[0].UID != "2" {
+	seen := map[fleetv1alpha1.ObjectIdentity]bool{}
+	if got := newestOf(all, seen, false); len(got) != 2 || got[0].UID != "2" {
 		t.Errorf("the newest are %+v", got)
 	}
-	if got := newestOf(all, true); len(got) != 1 || got[0].UID != "3" {
+	if got := newestOf([]fleetv1alpha1.DeletedObject{{Object: object("a", "x"), UID: "0"}, {Object: object("a", "z"), UID: "4"}}, seen, false); len(got) != 1 || got[0].UID != "4" {
+		t.Errorf("the newest of the next page are %+v", got)
+	}
+	if got := newestOf(all, map[fleetv1alpha1.ObjectIdentity]bool{}, true); len(got) != 1 || got[0].UID != "3" {
 		t.Errorf("the newest cluster-scoped are %+v", got)
 	}
 }

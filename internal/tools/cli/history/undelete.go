@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -80,51 +79,69 @@ func (o *undeleteOptions) run(ctx context.Context, s cli.Streams) error {
 			question.Spec.Namespace = ""
 		}
 	}
-	if err := ask(ctx, cfg, question); err != nil {
-		return err
-	}
 	w, err := newWriter(cfg, s, o.dryRun)
 	if err != nil {
 		return err
 	}
-	newest := newestOf(question.Status.Objects, question.Spec.Namespace == "")
-	if len(newest) == 0 {
-		return fmt.Errorf("nothing of that name was deleted that you may get\nlist what can be brought back: flagship undelete -n %s", o.namespace)
-	}
+	return o.bringBack(ctx, cfg, w, question)
+}
+
+// bringBack creates the objects that a question is about, page by page. Of an object that was deleted several times the last one counts.
+func (o *undeleteOptions) bringBack(ctx context.Context, cfg *rest.Config, w *writer, question *fleetv1alpha1.Undeletion) error {
 	var failed []error
-	for _, d := range newest {
-		if d.Exists && o.all {
-			continue
+	seen := map[fleetv1alpha1.ObjectIdentity]bool{}
+	for {
+		if err := ask(ctx, cfg, question); err != nil {
+			return errors.Join(append(failed, err)...)
 		}
-		if err := w.undelete(ctx, cfg, d); err != nil {
-			failed = append(failed, err)
+		for _, d := range newestOf(question.Status.Objects, seen, question.Spec.Namespace == "") {
+			if d.Exists && o.all {
+				continue
+			}
+			if err := w.undelete(ctx, cfg, d); err != nil {
+				failed = append(failed, err)
+			}
 		}
+		question.Spec.Continue = question.Status.Continue
+		if question.Status = (fleetv1alpha1.UndeletionStatus{}); question.Spec.Continue == "" || !o.all && len(seen) > 0 {
+			break
+		}
+	}
+	if len(seen) == 0 {
+		return fmt.Errorf("nothing of that name was deleted that you may get\nlist what can be brought back: flagship undelete %s", o.listFlag(question))
 	}
 	if w.changed == 0 && len(failed) == 0 {
-		fmt.Fprintln(s.Out, "all of it exists: nothing to create")
-	}
-	if question.Status.Truncated {
-		fmt.Fprintln(s.Err, "there is more: run the command again")
+		fmt.Fprintln(w.streams.Out, "all of it exists: nothing to create")
 	}
 	return errors.Join(failed...)
+}
+
+// newestOf are the objects of a page that were not seen before, and marks them as seen: later ones are earlier deletions. If wide, only
+// cluster-scoped objects are meant.
+func newestOf(page []fleetv1alpha1.DeletedObject, seen map[fleetv1alpha1.ObjectIdentity]bool, wide bool) []fleetv1alpha1.DeletedObject {
+	var newest []fleetv1alpha1.DeletedObject
+	for _, d := range page {
+		if wide && d.Object.Namespace != "" || seen[d.Object] {
+			continue
+		}
+		seen[d.Object] = true
+		newest = append(newest, d)
+	}
+	return newest
+}
+
+// listFlag is the flag with which the list has what a question is about.
+func (o *undeleteOptions) listFlag(question *fleetv1alpha1.Undeletion) string {
+	if question.Spec.Namespace == "" {
+		return "-A"
+	}
+	return "-n " + o.namespace
 }
 
 // clusterScoped returns whether objects of a resource have no namespace.
 func clusterScoped(cfg *rest.Config, resource schema.GroupVersionResource) bool {
 	namespaced, err := cli.Namespaced(cfg, resource)
 	return err == nil && !namespaced
-}
-
-// newestOf is the last deletion of each object. If wide, only cluster-scoped objects are meant.
-func newestOf(all []fleetv1alpha1.DeletedObject, wide bool) []fleetv1alpha1.DeletedObject {
-	var newest []fleetv1alpha1.DeletedObject
-	for _, d := range all {
-		if wide && d.Object.Namespace != "" || slices.ContainsFunc(newest, func(n fleetv1alpha1.DeletedObject) bool { return n.Object == d.Object }) {
-			continue
-		}
-		newest = append(newest, d)
-	}
-	return newest
 }
 
 func ask(ctx context.Context, cfg *rest.Config, question *fleetv1alpha1.Undeletion) error {
@@ -145,8 +162,11 @@ func (o *undeleteOptions) list(ctx context.Context, cfg *rest.Config, s cli.Stre
 	rows := make([][]string, 0, len(question.Status.Objects))
 	for _, d := range question.Status.Objects {
 		exists := "no"
-		if d.Exists {
+		switch {
+		case d.Exists:
 			exists = "yes"
+		case d.TooLargeBytes > 0:
+			exists = "no, and too large to be kept"
 		}
 		rows = append(rows, []string{
 			cli.OrNone(d.Object.Namespace), d.Object.Kind, d.Object.Name, duration.HumanDuration(now.Sub(d.Time.Time)), cli.OrNone(d.User),
@@ -157,13 +177,16 @@ func (o *undeleteOptions) list(ctx context.Context, cfg *rest.Config, s cli.Stre
 		return err
 	}
 	if question.Status.Truncated {
-		fmt.Fprintln(s.Err, "older ones are left out: name a namespace")
+		fmt.Fprintf(s.Err, "older ones than these %d are left out: name a namespace with -n, or an object\n", len(question.Status.Objects))
 	}
 	return nil
 }
 
 // undelete creates an object with its policies, where they are missing.
 func (w *writer) undelete(ctx context.Context, cfg *rest.Config, d fleetv1alpha1.DeletedObject) error {
+	if d.Content == nil {
+		return fmt.Errorf("%s/%s was too large to be kept (%d bytes), and cannot be brought back\napply it again from where it came", strings.ToLower(d.Object.Kind), d.Object.Name, d.TooLargeBytes)
+	}
 	was, err := decodedOf(*d.Content)
 	if err != nil {
 		return err

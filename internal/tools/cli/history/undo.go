@@ -104,7 +104,8 @@ func (o *undoOptions) run(ctx context.Context, s cli.Streams) error {
 	return nil
 }
 
-// previous is the number of the newest recorded revision that is not current, 0 if there is none.
+// previous is the number of the newest recorded revision that is not current, 0 if there is none. One without content is not passed over:
+// the one before it is not what the user means.
 func previous(revisions []fleetv1alpha1.Revision) int64 {
 	for _, r := range slices.Backward(revisions) {
 		if !r.Current && r.Revision != 0 {
