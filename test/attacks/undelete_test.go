@@ -22,11 +22,14 @@ import (
 // moreObjects are so many that what is brought back has more than one page.
 const moreObjects = 60
 
-// identities are the uid and the generation of each ConfigMap and Deployment in a namespace of the member.
+// identities are the uid and the generation of each object in a namespace of the member. Deployments have their spec instead of a generation:
+// for these, Kubernetes counts annotations, too, and one is the uid of the template, which is another one.
 func (b *braked) identities(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{}
-	for kind, list := range map[string]client.ObjectList{"configmap": &corev1.ConfigMapList{}, "deployment": &appsv1.DeploymentList{}} {
+	for kind, list := range map[string]client.ObjectList{
+		"configmap": &corev1.ConfigMapList{}, "deployment": &appsv1.DeploymentList{}, "statefulset": &appsv1.StatefulSetList{},
+	} {
 		if err := b.member.List(t.Context(), list, client.InNamespace(b.ns)); err != nil {
 			t.Fatal(err)
 		}
@@ -36,8 +39,12 @@ func (b *braked) identities(t *testing.T) map[string]string {
 		}
 		for _, o := range objects {
 			o := o.(client.Object)
-			if o.GetLabels()[workv1alpha1.ManagedLabel] != "" && o.GetDeletionTimestamp() == nil {
-				all[kind+"/"+o.GetName()] = fmt.Sprintf("%s, generation %d", o.GetUID(), o.GetGeneration())
+			if o.GetLabels()[workv1alpha1.ManagedLabel] == "" || o.GetDeletionTimestamp() != nil {
+				continue
+			}
+			all[kind+"/"+o.GetName()] = fmt.Sprintf("%s, generation %d", o.GetUID(), o.GetGeneration())
+			if d, ok := o.(*appsv1.Deployment); ok {
+				all[kind+"/"+o.GetName()] = fmt.Sprintf("%s, %s", o.GetUID(), d.Spec.String())
 			}
 		}
 	}
@@ -67,9 +74,12 @@ func TestUndeleteAfterAMassDeletion(t *testing.T) {
 	for i := range moreObjects {
 		more = append(more, fleettest.ConfigMap(b.ns, fmt.Sprintf("more-%d", i), nil))
 	}
+	set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: b.ns, Name: "set"}}
+	set.Spec.Selector, set.Spec.Template = fleettest.Deployment(b.ns, "set", 1).Spec.Selector, fleettest.Deployment(b.ns, "set", 1).Spec.Template
+	more = append(more, set)
 	policy := fleettest.Policy(b.ns, "more", fleettest.To("east"), more...)
 	fleettest.Create(t, b.hub.Cluster, append(more, policy)...)
-	const all = manyObjects + moreObjects + fewObjects
+	const all = manyObjects + moreObjects + fewObjects + 1
 	fleettest.ExpectListed(t, b.member.Cluster, &corev1.ConfigMapList{}, b.ns, func(*corev1.ConfigMapList) error {
 		if n := len(b.identities(t)); n != all {
 			return fmt.Errorf("the member has %d objects, want %d", n, all)
@@ -83,6 +93,7 @@ func TestUndeleteAfterAMassDeletion(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.expectEngaged(t, metav1.ConditionTrue)
+	fleettest.Delete(t, b.hub.Cluster, set)
 	if err := b.hub.DeleteAllOf(t.Context(), &appsv1.Deployment{}, client.InNamespace(b.ns)); err != nil {
 		t.Fatal(err)
 	}
@@ -96,6 +107,9 @@ func TestUndeleteAfterAMassDeletion(t *testing.T) {
 		return nil
 	})
 	held := b.identities(t)
+	if !strings.HasSuffix(held["statefulset/set"], ", generation 1") {
+		t.Fatalf("the StatefulSet was removed or changed although the brake was engaged: %s", held["statefulset/set"])
+	}
 	for i := range fewObjects {
 		if held[fmt.Sprintf("deployment/few-%d", i)] == "" {
 			t.Fatalf("deployment few-%d was removed although the brake was engaged", i)
@@ -113,7 +127,7 @@ func TestUndeleteAfterAMassDeletion(t *testing.T) {
 		t.Fatalf("undelete created %d objects, want %d with the policy: code %d\n%s%s", created, all+1, r.Code, r.Stdout, r.Stderr)
 	}
 
-	names := map[string]bool{}
+	names := map[string]bool{workv1alpha1.WorkName("StatefulSet", b.ns, "set"): true}
 	for i := range manyObjects {
 		names[workv1alpha1.WorkName("ConfigMap", b.ns, fmt.Sprintf("many-%d", i))] = true
 	}

@@ -451,12 +451,19 @@ func TestUndelete(t *testing.T) {
 	comeBack(t, fleet, leaving)
 }
 
+// mayUndelete is a tenant with all rights on resources of a namespace who may create Undeletions.
+func mayUndelete(t *testing.T, fleet *fleettest.Fleet, ns string, resources ...string) *fleettest.Cluster {
+	t.Helper()
+	tenant := fleet.Hub.Tenant(t, ns, resources...)
+	fleet.Hub.ClusterRights(t, "tenant-"+ns, rbacv1.PolicyRule{APIGroups: []string{fleetv1alpha1.GroupName}, Resources: []string{"undeletions"}, Verbs: []string{"create"}})
+	tenant.AwaitRight(t, authorizationv1.ResourceAttributes{Verb: "create", Group: fleetv1alpha1.GroupName, Resource: "undeletions"})
+	return tenant
+}
+
 // tombstonesAreClosed: what was deleted is read through questions alone, by those who may get the kind.
 func tombstonesAreClosed(t *testing.T, fleet *fleettest.Fleet, ns string) {
 	t.Helper()
-	tenant := fleet.Hub.Tenant(t, ns, "configmaps", "deployments")
-	fleet.Hub.ClusterRights(t, "tenant-"+ns, rbacv1.PolicyRule{APIGroups: []string{fleetv1alpha1.GroupName}, Resources: []string{"undeletions"}, Verbs: []string{"create"}})
-	tenant.AwaitRight(t, authorizationv1.ResourceAttributes{Verb: "create", Group: fleetv1alpha1.GroupName, Resource: "undeletions"})
+	tenant := mayUndelete(t, fleet, ns, "configmaps", "deployments")
 	if got := deletedIn(t.Context(), t, tenant, ns); !slices.Equal(got, []string{"Deployment/web"}) {
 		t.Errorf("a tenant without rights on Secrets sees %v", got)
 	}
@@ -495,7 +502,7 @@ func comeBack(t *testing.T, fleet *fleettest.Fleet, ns string) {
 		t.Errorf("undelete without the namespace: code %d\n%s%s", r.Code, r.Stdout, r.Stderr)
 	}
 	fleettest.Create(t, fleet.Hub, namespace.DeepCopy())
-	next := fleet.Hub.Tenant(t, ns, "deployments", "secrets")
+	next := mayUndelete(t, fleet, ns, "deployments", "secrets")
 	if got := deletedIn(t.Context(), t, next, ns); len(got) > 0 {
 		t.Errorf("the next tenant of a namespace sees what the last one deleted: %v", got)
 	}

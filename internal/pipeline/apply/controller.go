@@ -31,6 +31,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
 	"github.com/flagship-k8s/flagship/internal/pipeline/apply/drifted"
 	"github.com/flagship-k8s/flagship/internal/pipeline/apply/objects"
+	"github.com/flagship-k8s/flagship/internal/pipeline/apply/starttimes"
 )
 
 // Deps is what apply needs besides the manager's client and cache.
@@ -93,8 +94,8 @@ type Applier struct {
 
 	braking       brakeLoop
 	queues        *memberqueue.Queues
-	waits         objects.StartTimes // Works that wait for watches
-	troubles      objects.StartTimes // Works that fail
+	waits         starttimes.ByWork // Works that wait for watches
+	troubles      starttimes.ByWork // Works that fail
 	repairBackoff repairBackoff
 	releasedWorks sync.Map     // UIDs of Works whose finalizer was removed, until the cache shows that they are gone
 	deletedWorks  deletedWorks // Works whose objects were removed

@@ -16,6 +16,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/knowledge/brake"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 	"github.com/flagship-k8s/flagship/internal/pipeline/apply/drifted"
+	"github.com/flagship-k8s/flagship/internal/pipeline/apply/starttimes"
 )
 
 // WriterDeps is what a Writer needs. All fields but Retain and Retention are required.
@@ -58,7 +59,7 @@ type Writer struct {
 	WriterDeps
 	metrics *writeMetrics
 	Results Results
-	doubts  StartTimes // Works of namespaces of which not everything can be listed
+	doubts  starttimes.ByWork // Works of namespaces of which not everything can be listed
 	// leavingWorks has, by the Work of a namespace, the Works that were seen to leave it, so that everything in it is listed again
 	// only when these are gone.
 	leavingWorks sync.Map

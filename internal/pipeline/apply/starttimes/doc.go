@@ -1,0 +1,2 @@
+// Package starttimes remembers since when something about a Work has been the case, such as that it fails.
+package starttimes
