@@ -2,6 +2,7 @@ package attacks_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -44,7 +45,11 @@ func (b *braked) identities(t *testing.T) map[string]string {
 			}
 			all[kind+"/"+o.GetName()] = fmt.Sprintf("%s, generation %d", o.GetUID(), o.GetGeneration())
 			if d, ok := o.(*appsv1.Deployment); ok {
-				all[kind+"/"+o.GetName()] = fmt.Sprintf("%s, %s", o.GetUID(), d.Spec.String())
+				spec, err := json.Marshal(d.Spec)
+				if err != nil {
+					t.Fatal(err)
+				}
+				all[kind+"/"+o.GetName()] = fmt.Sprintf("%s, %s", o.GetUID(), spec)
 			}
 		}
 	}

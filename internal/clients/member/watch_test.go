@@ -118,6 +118,17 @@ func TestWhatIsWatchedIsKnown(t *testing.T) {
 	}
 }
 
+// TestAnAnswerIsNoChangeOfOthers: what we own is another set of fields since we wrote them, not since others did.
+func TestAnAnswerIsNoChangeOfOthers(t *testing.T) {
+	_, conn, d, _ := watching(t)
+	d.take()
+	conn.Saw(configMaps, parse(t, configMap("b", 20, `"f:data":{}`)))
+	conn.Saw(configMaps, parse(t, configMap("b", 21, `"f:data":{"f:k":{}},"f:metadata":{}`)))
+	if changes := d.take(); len(changes) != 2 || changes[1].Disowned || changes[1].Object.Name != "b" {
+		t.Errorf("the changes are %+v", changes)
+	}
+}
+
 func TestAnAnswerIsKnownBeforeItsEvent(t *testing.T) {
 	_, conn, d, w := watching(t)
 	d.take()

@@ -16,6 +16,9 @@
 // A template that was propagated and is deleted is kept in the same form for a day, in Secrets of flagship-system, read from the storage as
 // of the revision before its deletion. Its policies are read as of their own deletion, if that was just before.
 //
+// Lists of what was deleted, and the timeline, are made of metadata: of tombstones an encrypted annotation names the objects, and of revisions
+// only those in the answer are read, one after the other. What is recorded without its content, since that is too large, has its size.
+//
 // In: metadata of templates, bindings, propagation policies and override policies, each with what it was before; the users who requested
 // these changes, from admission; storage as of an earlier revision.
 //

@@ -268,10 +268,9 @@ func (a *Applier) memberChanged(change objectcache.Change) {
 		cluster, ok := workv1alpha1.ClusterOfExecutionNamespace(work.Namespace)
 		switch {
 		case !ok || cluster != change.Cluster:
-		case done && change.Disowned && a.objects.Results.Pending(at):
-			a.queues.Add(cluster, work) // mostly our own write, which the watch shows before its answer is here: it is no repair to come
 		case done:
-			a.queues.AddAfter(cluster, work, a.repairBackoff.pause(work, a.clock.Now()))
+			own := change.Disowned && a.objects.Results.Pending(at) // a write that the watch shows before its answer is here
+			a.queues.AddAfter(cluster, work, a.repairBackoff.pause(work, a.clock.Now(), own))
 		default:
 			a.queues.Add(cluster, work) // once for each object: no backoff is needed
 		}

@@ -29,19 +29,21 @@ type repairs struct {
 	last  time.Time
 }
 
-// pause returns how long to wait before the next repair of a Work.
-func (d *repairBackoff) pause(work types.NamespacedName, now time.Time) time.Duration {
+// pause returns how long to wait before the next repair of a Work. The change that leads to it counts unless it may be our own.
+func (d *repairBackoff) pause(work types.NamespacedName, now time.Time, own bool) time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	r := d.repairs[work]
 	if now.Sub(r.last) > repairMemory {
 		r.count = 0
 	}
-	r.count, r.last = r.count+1, now
-	if d.repairs == nil {
-		d.repairs = map[types.NamespacedName]repairs{}
+	if !own {
+		r.count, r.last = r.count+1, now
+		if d.repairs == nil {
+			d.repairs = map[types.NamespacedName]repairs{}
+		}
+		d.repairs[work] = r
 	}
-	d.repairs[work] = r
 	if r.count <= freeRepairs {
 		return 0
 	}
