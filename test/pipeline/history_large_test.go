@@ -4,15 +4,19 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/base64"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	fleetv1alpha1 "github.com/flagship-k8s/flagship/api/fleet/v1alpha1"
+	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/tools/fleettest"
 )
 
@@ -31,20 +35,29 @@ func TestHistoryOfWhatIsTooLarge(t *testing.T) {
 	fleet := shared.Start(t)
 	ns := fleet.Namespace(t)
 	large := fleettest.ConfigMap(ns, "large", map[string]string{"a": "1"})
-	fleettest.Create(t, fleet.Hub, large, fleettest.Policy(ns, "large", fleettest.To("member1"), large))
+	// The override policy is for another cluster: it is part of the revision, and of no Work.
+	override := &policyv1alpha1.OverridePolicy{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "large"}}
+	override.Spec.ResourceSelectors = []policyv1alpha1.ResourceSelector{{APIVersion: "v1", Kind: "ConfigMap", Name: "large"}}
+	override.Spec.OverrideRules = []policyv1alpha1.RuleWithCluster{{
+		TargetCluster: &policyv1alpha1.ClusterAffinity{ClusterNames: []string{"member2"}},
+		Overriders: policyv1alpha1.Overriders{Plaintext: []policyv1alpha1.PlaintextOverrider{{
+			Path: "/data/a", Operator: policyv1alpha1.OverriderOpReplace,
+			Value: apiextensionsv1.JSON{Raw: []byte(`"` + base64.StdEncoding.EncodeToString(random(t, 400<<10)) + `"`)},
+		}}},
+	}}
+	fleettest.Create(t, fleet.Hub, override, large, fleettest.Policy(ns, "large", fleettest.To("member1"), large))
 	has := func(size int) func(*corev1.ConfigMap) error {
 		return func(c *corev1.ConfigMap) error {
 			if len(c.BinaryData["x"]) != size {
-				return equal("the size that is wanted", "another one")
+				return fmt.Errorf("it has %d bytes, want %d", len(c.BinaryData["x"]), size)
 			}
 			return nil
 		}
 	}
 	fleettest.ExpectEventually(t, fleet.Member("member1"), large.DeepCopy(), has(0))
-	const size = 1<<20 - 1024 // a ConfigMap has at most 1 MiB of data
+	const size = 800 << 10
 	fleettest.Update(t, fleet.Hub, large.DeepCopy(), func(c *corev1.ConfigMap) {
 		c.BinaryData = map[string][]byte{"x": random(t, size)}
-		c.Annotations = map[string]string{"example.io/x": base64.StdEncoding.EncodeToString(random(t, 60<<10))}
 	})
 	fleettest.ExpectEventually(t, fleet.Member("member1"), large.DeepCopy(), has(size))
 	expect := func(number int64, condition func(fleetv1alpha1.Revision) bool) {
@@ -76,7 +89,6 @@ func TestHistoryOfWhatIsTooLarge(t *testing.T) {
 
 	fleettest.Update(t, fleet.Hub, large.DeepCopy(), func(c *corev1.ConfigMap) {
 		c.BinaryData = map[string][]byte{"x": random(t, size)}
-		c.Annotations = map[string]string{"example.io/x": base64.StdEncoding.EncodeToString(random(t, 60<<10))}
 	})
 	fleettest.ExpectEventually(t, fleet.Member("member1"), large.DeepCopy(), has(size))
 	fleettest.Delete(t, fleet.Hub, large.DeepCopy())
