@@ -29,7 +29,8 @@ type repairs struct {
 	last  time.Time
 }
 
-// pause returns how long to wait before the next repair of a Work. The change that leads to it counts unless it may be our own.
+// pause returns how long to wait before the next repair of a Work, after a change. One that may be our own waits as long as one of others, and
+// does not count: if there is one of others soon after it, that is not repaired earlier.
 func (d *repairBackoff) pause(work types.NamespacedName, now time.Time, own bool) time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -37,8 +38,8 @@ func (d *repairBackoff) pause(work types.NamespacedName, now time.Time, own bool
 	if now.Sub(r.last) > repairMemory {
 		r.count = 0
 	}
+	r.count, r.last = r.count+1, now
 	if !own {
-		r.count, r.last = r.count+1, now
 		if d.repairs == nil {
 			d.repairs = map[types.NamespacedName]repairs{}
 		}

@@ -13,9 +13,9 @@ func TestRepairsSlowDownWhenDriftReturns(t *testing.T) {
 	key, now := types.NamespacedName{Name: "w"}, time.Unix(1000, 0)
 	var pauses []time.Duration
 	for range freeRepairs + 8 {
-		pauses = append(pauses, d.pause(key, now, false))
-		if own := d.pause(key, now, true); own != pauses[len(pauses)-1] {
-			t.Errorf("what may be our own write waits %v after %v", own, pauses)
+		own := d.pause(key, now, true)
+		if pauses = append(pauses, d.pause(key, now, false)); own != pauses[len(pauses)-1] {
+			t.Errorf("what may be our own write waits %v, a change of others %v", own, pauses)
 		}
 	}
 	want := []time.Duration{0, 0, 0, 0, 0, time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second, 32 * time.Second, time.Minute, time.Minute}
