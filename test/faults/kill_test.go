@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	"k8s.io/client-go/discovery"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	configv1alpha1 "github.com/flagship-k8s/flagship/api/config/v1alpha1"
@@ -231,6 +232,12 @@ func storageIsFull(t *testing.T, hub, member *fleettest.Part) {
 	if !full(err) {
 		t.Fatalf("a write to a full database: %v", err)
 	}
+	if answer, err := served(t, hub.Cluster, "/readyz"); err == nil || !strings.Contains(answer, "[-]storage failed: the database is at its quota") {
+		t.Errorf("a control plane that cannot write is ready: %s, %v", answer, err)
+	}
+	if answer, err := served(t, hub.Cluster, "/metrics/flagship"); err != nil || !strings.Contains(answer, "\nflagship_storage_full 1\n") {
+		t.Errorf("its metrics do not have that: %v", err)
+	}
 	kept := fleettest.ConfigMap(g.ns, "kept-0", map[string]string{"value": "2"})
 	if err := change(t.Context(), hub.Cluster, kept); !full(err) {
 		t.Errorf("an update of a template: %v", err)
@@ -245,8 +252,26 @@ func storageIsFull(t *testing.T, hub, member *fleettest.Part) {
 		t.Fatal(err)
 	}
 	eventually(t, "a template is updated", func(ctx context.Context) error { return change(ctx, hub.Cluster, kept) })
+	if answer, err := served(t, hub.Cluster, "/readyz"); err != nil {
+		t.Errorf("a control plane that writes again is not ready: %s, %v", answer, err)
+	}
+	answer, err := served(t, hub.Cluster, "/metrics/flagship")
+	if err != nil || !strings.Contains(answer, "\nflagship_storage_full 0\n") || strings.Contains(answer, "flagship_storage_defragmentations_total{result=\"done\"} 0") {
+		t.Errorf("its metrics do not have what it did: %v", err)
+	}
 	g.put("late", 2, "1")
 	g.converges()
+}
+
+// served is what a control plane answers at a path.
+func served(t *testing.T, hub *fleettest.Cluster, path string) (string, error) {
+	t.Helper()
+	c, err := discovery.NewDiscoveryClientForConfig(hub.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := c.RESTClient().Get().AbsPath(path).DoRaw(t.Context())
+	return string(answer), err
 }
 
 func same[T comparable](what string, want, got T) error {

@@ -65,6 +65,7 @@ type Server struct {
 	served   chan struct{}   // closed when everything is served
 	drained  chan struct{}   // closed when no request is served any more
 	stopped  chan struct{}
+	ending   sync.Once
 	err      error // set before stopped is closed
 }
 
@@ -89,13 +90,31 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 		_ = listener.Close()
 		return nil, err
 	}
-	if err := server.awaitServed(ctx); err != nil {
+	serving, cancel := server.whileRunning(ctx)
+	defer cancel()
+	if err := server.awaitServed(serving); err != nil {
 		server.stop()
 		<-server.stopped
+		if server.err != nil {
+			return nil, fmt.Errorf("the API server ended while starting: %w", server.err)
+		}
 		return nil, err
 	}
 	close(server.served)
 	return server, nil
+}
+
+// whileRunning returns a context that ends with the server, too: its requests wait for storage, which may have failed.
+func (s *Server) whileRunning(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		defer cancel()
+		select {
+		case <-s.stopped:
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, cancel
 }
 
 // awaitServed waits until everything is served.
@@ -208,6 +227,9 @@ func start(ctx context.Context, cfg Config, lock *datadir.Lock, listener net.Lis
 		loopback:  clientConfig(config.KubeAPIs.ControlPlane.Generic.LoopbackClientConfig),
 	}
 	server.AddLoop(startCheck, server.started)
+	if cfg.Role == Hub {
+		server.AddLoop(storageCheck, server.writable)
+	}
 	if err := server.serve(running, config, wrap, undo); err != nil {
 		return nil, err
 	}
@@ -251,12 +273,27 @@ func (s *Server) serve(running context.Context, config *app.Config, wrap wrapper
 	}
 	linked.publishDocuments(running)
 	go func() {
-		defer close(s.stopped)
-		s.err = prepared.Run(running)
+		err := prepared.Run(running)
 		close(s.drained)
 		undo.run()
+		s.end(err)
+	}()
+	go func() {
+		select {
+		case err := <-s.storage.Failed:
+			s.end(err) // at once: the requests that are served wait for storage
+		case <-s.stopped:
+		}
 	}()
 	return nil
+}
+
+// end is called when the server has ended, or cannot end in order.
+func (s *Server) end(err error) {
+	s.ending.Do(func() {
+		s.err = err
+		close(s.stopped)
+	})
 }
 
 // inProcess is the loopback configuration without the network.

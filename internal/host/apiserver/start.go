@@ -18,6 +18,8 @@ import (
 const (
 	// startCheck is the name in /readyz of the start.
 	startCheck = "start"
+	// storageCheck is the name in /readyz of storage that can be written.
+	storageCheck = "storage"
 	// readyPoll is how often a starting server checks whether it is ready.
 	readyPoll = 25 * time.Millisecond
 	// addressPatience is how long a start waits until Services get addresses.
@@ -38,6 +40,14 @@ func (s *Server) started() error {
 	return nil
 }
 
+// writable returns why nothing can be stored.
+func (s *Server) writable() error {
+	if capacity, known := s.storage.Capacity(); known && capacity.Full {
+		return fmt.Errorf("the database is at its quota of %d bytes and takes nothing but deletions: delete objects, or start with a larger --storage-quota", capacity.Quota)
+	}
+	return nil
+}
+
 // waitReady waits until upstream's server is ready.
 func (s *Server) waitReady(ctx context.Context) error {
 	client, err := rest.HTTPClientFor(s.loopback)
@@ -48,7 +58,7 @@ func (s *Server) waitReady(ctx context.Context) error {
 	tick := time.NewTicker(readyPoll)
 	defer tick.Stop()
 	for {
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.loopback.Host+"/readyz?exclude="+startCheck, nil)
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.loopback.Host+"/readyz?exclude="+startCheck+"&exclude="+storageCheck, nil)
 		if err != nil {
 			return fmt.Errorf("checking readiness: %w", err)
 		}
@@ -61,7 +71,7 @@ func (s *Server) waitReady(ctx context.Context) error {
 		select {
 		case <-tick.C:
 		case <-s.stopped:
-			return fmt.Errorf("API server ended while starting: %w", s.Wait())
+			return errors.New("it ended")
 		case <-ctx.Done():
 			return fmt.Errorf("waiting for the API server: %w", ctx.Err())
 		}

@@ -5,6 +5,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/flagship-k8s/flagship/internal/host/apiserver/etcd"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/storage"
 )
 
@@ -17,6 +18,9 @@ func (s *Server) Namespaces() *storage.Namespaces { return s.storage.Namespaces 
 func (s *Server) StorageSize(ctx context.Context) (used, quota int64, err error) {
 	return s.storage.Size(ctx)
 }
+
+// StorageCapacity is what an embedded etcd has to store things; false for an external one.
+func (s *Server) StorageCapacity() (etcd.Capacity, bool) { return s.storage.Capacity() }
 
 // InUse returns whether there may be objects of a resource: false is the answer about custom resources of which none was ever
 // seen. It is quick. To list or watch such a resource costs far more than its definition does.

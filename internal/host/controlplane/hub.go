@@ -10,10 +10,14 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/flagship-k8s/flagship/internal/host/apiserver"
+	"github.com/flagship-k8s/flagship/internal/host/apiserver/etcd"
 )
 
 // stopTimeout bounds an orderly shutdown; a playground has ten seconds for all of its processes.
 const stopTimeout = 8 * time.Second
+
+// lostTimeout bounds the end of the loops of a control plane whose API server has ended.
+const lostTimeout = 2 * time.Second
 
 // Hub is a running control plane. Make one with Start.
 type Hub struct {
@@ -32,14 +36,19 @@ func Start(ctx context.Context, o Options) (*Hub, error) {
 	if err != nil {
 		return nil, err
 	}
+	o.metrics.MustRegister(newCapacityCollector(server.StorageCapacity))
 	h := &Hub{server: server, ended: make(chan struct{})}
 	mgr, err := newManager(server.LoopbackConfig(), o)
 	var started <-chan struct{}
 	if err == nil {
-		started, err = setupLoops(ctx, mgr, server, o)
+		started, err = h.setup(ctx, mgr, o)
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("building the control plane: %w", err), h.stopServer(ctx))
+		ended := h.stopServer(ctx)
+		if _, failed := errors.AsType[*etcd.Failure](ended); failed { // the error is a consequence
+			return nil, ended
+		}
+		return nil, errors.Join(fmt.Errorf("building the control plane: %w", err), ended)
 	}
 	close(added)
 	go h.run(ctx, mgr)
@@ -51,23 +60,42 @@ func Start(ctx context.Context, o Options) (*Hub, error) {
 	}
 }
 
+// setup adds the loops. Their context ends with the server, too.
+func (h *Hub) setup(ctx context.Context, mgr ctrl.Manager, o Options) (started <-chan struct{}, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		defer cancel()
+		select {
+		case <-h.server.Done():
+		case <-ctx.Done():
+		}
+	}()
+	return setupLoops(ctx, mgr, h.server, o)
+}
+
 // run keeps loops and server together: when one of them ends, so does the other, the loops first.
 func (h *Hub) run(ctx context.Context, mgr ctrl.Manager) {
 	defer close(h.ended)
-	looping, cancel := context.WithCancelCause(ctx)
-	go func() {
+	looping, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- mgr.Start(looping) }()
+	select {
+	case err := <-ended:
+		h.err = errors.Join(err, h.stopServer(ctx))
+	case <-h.server.Done():
+		// Loops that wait for an answer of the server, or of its storage, do not end.
+		cancel()
+		timer := time.NewTimer(lostTimeout)
+		defer timer.Stop()
 		select {
-		case <-h.server.Done():
-			cancel(errors.New("the API server ended"))
-		case <-looping.Done():
+		case <-ended:
+		case <-timer.C:
 		}
-	}()
-	err := mgr.Start(looping)
-	cancel(nil)
-	if err == nil && ctx.Err() == nil {
-		err = context.Cause(looping)
+		if h.err = h.server.Wait(); h.err == nil {
+			h.err = errors.New("the API server ended")
+		}
 	}
-	h.err = errors.Join(err, h.stopServer(ctx))
 }
 
 func (h *Hub) stopServer(ctx context.Context) error {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"os"
 	"os/exec"
 	"strings"
 	"testing"
@@ -27,12 +28,18 @@ func Flagship(t testing.TB, args ...string) Result {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return runProgram(t, program{binary: binary}, args...)
+}
+
+func runProgram(t testing.TB, run program, args ...string) Result {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), commandPatience)
 	defer cancel()
 	var stdout, stderr bytes.Buffer
-	cmd := exec.CommandContext(ctx, binary, args...)
+	cmd := exec.CommandContext(ctx, run.binary, args...)
+	cmd.Env = append(os.Environ(), run.env...)
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	err = cmd.Run()
+	err := cmd.Run()
 	if exit, ok := errors.AsType[*exec.ExitError](err); err != nil && (!ok || !exit.Exited()) {
 		t.Fatalf("flagship %s: %v\n%s%s", strings.Join(args, " "), err, stdout.String(), stderr.String())
 	}

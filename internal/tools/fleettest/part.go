@@ -12,7 +12,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/go-logr/logr"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
@@ -37,10 +36,16 @@ type Part struct {
 // StartHub runs `flagship server` with further flags until the test ends.
 func StartHub(t testing.TB, args ...string) *Part {
 	t.Helper()
+	return StartHubIn(t, t.TempDir(), args...)
+}
+
+// StartHubIn is StartHub with the data directory.
+func StartHubIn(t testing.TB, dir string, args ...string) *Part {
+	t.Helper()
 	if testing.Short() {
 		t.Skip("needs processes of its own")
 	}
-	p := &Part{Dir: t.TempDir()}
+	p := &Part{Dir: dir}
 	p.args = append([]string{"server", "--data-dir", p.Dir, "--bind-address", "127.0.0.1", "--advertise-address", "127.0.0.1",
 		"--port", freePort(t)}, args...)
 	if InPullMode() {
@@ -56,7 +61,13 @@ func StartHub(t testing.TB, args ...string) *Part {
 // test ends.
 func StartMember(t testing.TB, name string, args ...string) *Part {
 	t.Helper()
-	p := &Part{Dir: t.TempDir(), member: true}
+	return StartMemberIn(t, t.TempDir(), name, args...)
+}
+
+// StartMemberIn is StartMember with the directory of everything that the member writes.
+func StartMemberIn(t testing.TB, dir, name string, args ...string) *Part {
+	t.Helper()
+	p := &Part{Dir: dir, member: true}
 	kubeconfig := filepath.Join(p.Dir, "kubeconfig")
 	p.args = append([]string{playground.MemberCommand, "--name", name, "--data-dir", filepath.Join(p.Dir, "data"),
 		"--write-kubeconfig", kubeconfig, "--port", freePort(t)}, args...)
@@ -160,6 +171,15 @@ func (p *Part) launch(t testing.TB, cmd *exec.Cmd) {
 	}
 }
 
+// Ended is closed when the process has ended.
+func (p *Part) Ended() <-chan struct{} { return p.process.Exited() }
+
+// ExpectEnd waits until the process has ended by itself, with an exit code and a line with the error, which contains text.
+func (p *Part) ExpectEnd(t testing.TB, code int, text string) {
+	t.Helper()
+	p.process.expectEnd(t, p.Name, code, text)
+}
+
 // Kill ends the process as kill -9 does.
 func (p *Part) Kill() { p.process.Kill() }
 
@@ -240,15 +260,35 @@ func (p *Part) Join(t testing.TB, name, kubeconfig string) {
 // control plane needs the flag --enable-bootstrap-token-auth.
 func (p *Part) StartAgent(t testing.TB, name, kubeconfig string, args ...string) *Agent {
 	t.Helper()
-	a := &Agent{Dir: t.TempDir(), args: append([]string{"agent", name, "--cluster-kubeconfig", kubeconfig}, args...)}
+	return p.StartAgentIn(t, t.TempDir(), name, kubeconfig, args...)
+}
+
+// StartAgentIn is StartAgent with the data directory of the agent.
+func (p *Part) StartAgentIn(t testing.TB, dir, name, kubeconfig string, args ...string) *Agent {
+	t.Helper()
+	binary, err := Binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p.startAgent(t, dir, program{binary: binary}, name, kubeconfig, args)
+}
+
+// program is what an agent is run with: a binary, and what it has in its environment besides that of the test.
+type program struct {
+	binary string
+	env    []string
+}
+
+func (p *Part) startAgent(t testing.TB, dir string, run program, name, kubeconfig string, args []string) *Agent {
+	t.Helper()
+	a := &Agent{Dir: dir, program: run, args: append([]string{"agent", name, "--cluster-kubeconfig", kubeconfig}, args...)}
 	bootstrap := filepath.Join(a.Dir, "bootstrap.kubeconfig")
-	for _, command := range [][]string{
-		{"token", "create", name, "--kubeconfig", p.Kubeconfig, "--file", bootstrap},
-		{"register", name, "--bootstrap-kubeconfig", bootstrap, "--cluster-kubeconfig", kubeconfig, "--data-dir", a.Dir},
-	} {
-		if r := Flagship(t, command...); r.Code != 0 {
-			t.Fatalf("flagship %s: %s%s", strings.Join(command, " "), r.Stdout, r.Stderr)
-		}
+	if r := Flagship(t, "token", "create", name, "--kubeconfig", p.Kubeconfig, "--file", bootstrap); r.Code != 0 {
+		t.Fatalf("creating a token: %s%s", r.Stdout, r.Stderr)
+	}
+	register := []string{"register", name, "--bootstrap-kubeconfig", bootstrap, "--cluster-kubeconfig", kubeconfig, "--data-dir", a.Dir}
+	if r := runProgram(t, run, register...); r.Code != 0 {
+		t.Fatalf("registering %s: %s%s", name, r.Stdout, r.Stderr)
 	}
 	var err error
 	if a.Cluster, err = connect(name+"-agent", filepath.Join(a.Dir, "agent.kubeconfig")); err != nil {
@@ -261,7 +301,11 @@ func (p *Part) StartAgent(t testing.TB, name, kubeconfig string, args ...string)
 // RunAgent runs an agent with the arguments given, and a data directory, until the test ends.
 func RunAgent(t testing.TB, args ...string) *Agent {
 	t.Helper()
-	a := &Agent{Dir: t.TempDir(), args: args}
+	binary, err := Binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &Agent{Dir: t.TempDir(), program: program{binary: binary}, args: args}
 	a.run(t)
 	return a
 }
@@ -290,6 +334,7 @@ type Agent struct {
 	*Cluster
 	// Dir is the data directory, with the credential.
 	Dir     string
+	program program
 	args    []string
 	process *Process
 }
@@ -298,11 +343,10 @@ type Agent struct {
 func (a *Agent) Start(t testing.TB, args ...string) {
 	t.Helper()
 	a.args = append(a.args, args...)
-	binary, err := Binary()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if a.process, err = launch(exec.Command(binary, append(a.args, "--data-dir", a.Dir)...)); err != nil {
+	cmd := exec.Command(a.program.binary, append(a.args, "--data-dir", a.Dir)...)
+	cmd.Env = append(os.Environ(), a.program.env...)
+	var err error
+	if a.process, err = launch(cmd); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -310,19 +354,11 @@ func (a *Agent) Start(t testing.TB, args ...string) {
 // ExpectEnd waits until the agent has ended by itself, with exit code 1 and one line that contains text.
 func (a *Agent) ExpectEnd(t testing.TB, text string) {
 	t.Helper()
-	select {
-	case <-a.process.Exited():
-	case <-time.After(cleanupPatience):
-		t.Fatalf("the agent runs; want an end with %q\n%s", text, tail([]byte(a.process.Output()), logLines))
-	}
-	if code := a.process.cmd.ProcessState.ExitCode(); code != 1 {
-		t.Errorf("the agent ended with exit code %d, want 1", code)
-	}
-	output := strings.TrimSpace(a.process.Output())
-	if last := output[strings.LastIndex(output, "\n")+1:]; !strings.HasPrefix(last, "error: ") || !strings.Contains(last, text) {
-		t.Errorf("the agent ended with %q, want %q", last, text)
-	}
+	a.process.expectEnd(t, "the agent", 1, text)
 }
+
+// Output is what the agent has printed since its last start.
+func (a *Agent) Output() string { return a.process.Output() }
 
 // Kill ends the process as kill -9 does.
 func (a *Agent) Kill() { a.process.Kill() }

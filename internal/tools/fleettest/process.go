@@ -13,6 +13,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
+	"testing"
 	"time"
 )
 
@@ -44,7 +45,9 @@ func run(binary string, args ...string) (*Process, error) {
 func launch(cmd *exec.Cmd) (*Process, error) {
 	p := &Process{cmd: cmd, output: newTranscript(), exited: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = p.output, p.output
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{}
+	if p.cmd.SysProcAttr == nil {
+		p.cmd.SysProcAttr = &syscall.SysProcAttr{}
+	}
 	bindToParent(p.cmd.SysProcAttr)
 	started := make(chan error)
 	go func() {
@@ -90,6 +93,28 @@ func (p *Process) WaitFor(ctx context.Context, text string) error {
 
 // Exited is closed when the process has ended.
 func (p *Process) Exited() <-chan struct{} { return p.exited }
+
+// expectEnd waits until the process has ended by itself, with an exit code and a line with the error, which contains text.
+func (p *Process) expectEnd(t testing.TB, name string, code int, text string) {
+	t.Helper()
+	select {
+	case <-p.exited:
+	case <-time.After(cleanupPatience):
+		t.Fatalf("%s runs; want an end with %q\n%s", name, text, tail([]byte(p.Output()), logLines))
+	}
+	if got := p.cmd.ProcessState.ExitCode(); got != code {
+		t.Errorf("%s ended with exit code %d, want %d", name, got, code)
+	}
+	var last string // other goroutines may write to the log after it
+	for line := range strings.Lines(p.Output()) {
+		if strings.HasPrefix(line, "error: ") {
+			last = line
+		}
+	}
+	if !strings.Contains(last, text) {
+		t.Errorf("%s ended with the error %q, want one with %q\n%s", name, last, text, tail([]byte(p.Output()), logLines))
+	}
+}
 
 // Kill ends the process as kill -9 does, and waits until it is gone.
 func (p *Process) Kill() {

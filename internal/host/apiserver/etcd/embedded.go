@@ -4,18 +4,23 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.etcd.io/etcd/server/v3/etcdserver"
 	"go.etcd.io/etcd/server/v3/storage/mvcc"
+	etcdschema "go.etcd.io/etcd/server/v3/storage/schema"
+	"golang.org/x/sys/unix"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/kubernetes/pkg/kubeapiserver"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
 const (
@@ -24,64 +29,175 @@ const (
 	defaultQuota = 8 << 30
 	// freeToDisarm is the part of the quota that must be free before a database that was full accepts writes again.
 	freeToDisarm = 1.0 / 16
+	// shrinkFrom is how much of the database file must be free, in bytes, for a start to shrink it. At least half of it must be free, too.
+	shrinkFrom = 64 << 20
 	// etcdPrefix is what all keys start with.
 	defaultPrefix = "/registry"
 	// etcdDial is how long a connection to an etcd elsewhere may take to come about.
 	dialTimeout = 20 * time.Second
+	// readyPoll is how often a start checks whether etcd makes progress, and readyPatience for how long it may make none. A start takes less
+	// than a second, and an entry that is applied is progress.
+	readyPoll, readyPatience = 100 * time.Millisecond, 15 * time.Second
 	// longestSocketPath is what the kernel allows in a socket address, less the length of the name.
 	longestSocketPath = 90
 )
 
-// etcd is the storage inside this process. It listens on sockets in directories that only its owner
+// embedded is the etcd inside this process. It listens on sockets in directories that only its owner
 // may enter, and on no port.
 type embedded struct {
 	server  *embed.Etcd
+	dir     string
 	sockets string
 	// temporary is true if the socket directory is not in the data directory and is removed at the end.
 	temporary bool
+	// failed has a Failure when this etcd cannot go on. It cannot be stopped any more then.
+	failed <-chan error
+	counts counts
 }
 
-// startEtcd runs etcd on dir and waits until it serves.
+// counts are what this etcd has done to have free space, for metrics.
+type counts struct{ compacted, compactionFailed, defragmented, defragmentationFailed atomic.Int64 }
+
+// start runs etcd on dir and waits until it serves.
 func start(ctx context.Context, dir string, quota int64, noFsync bool) (*embedded, error) {
-	sockets, temporary, err := socketDir(dir)
-	if err != nil {
+	if err := check(ctx, dir); err != nil {
 		return nil, err
 	}
-	running := &embedded{sockets: sockets, temporary: temporary}
-	server, err := embed.StartEtcd(config(dir, sockets, quota, noFsync))
+	sockets, temporary, err := socketDir(dir)
 	if err != nil {
-		running.removeSockets()
-		return nil, fmt.Errorf("starting etcd: %w", err)
+		return nil, unwritable(dir, err)
 	}
-	running.server = server
+	failures := newFailures(dir)
+	running := &embedded{dir: dir, sockets: sockets, temporary: temporary, failed: failures.first}
+	cfg := config(dir, sockets, quota, noFsync)
+	err = failures.attach(cfg)
+	if err == nil {
+		running.server, err = launch(ctx, cfg, failures)
+	}
+	if err == nil {
+		err = running.awaitReady(ctx)
+	}
+	switch failure := (*Failure)(nil); {
+	case errors.As(err, &failure), err != nil && running.server == nil:
+		running.removeSockets() // the rest of it cannot be stopped
+		return nil, err
+	case err != nil:
+		running.stop()
+		return nil, err
+	}
+	if err := running.freeSpace(ctx); err != nil { // it serves without it
+		log.FromContext(ctx).Info("The database was not shrunk", "error", err.Error())
+	}
+	return running, nil
+}
+
+// launch starts etcd.
+func launch(ctx context.Context, cfg *embed.Config, failures *failures) (*embed.Etcd, error) {
+	type result struct {
+		server *embed.Etcd
+		err    error
+	}
+	launched := make(chan result, 1)
+	go func() {
+		defer func() {
+			if reason := recover(); reason != nil {
+				failures.report(&Failure{Dir: cfg.Dir, What: fmt.Sprint(reason)})
+			}
+		}()
+		server, err := embed.StartEtcd(cfg)
+		launched <- result{server, err}
+	}()
 	select {
-	case <-server.Server.ReadyNotify():
-		if err := running.disarmFull(ctx); err != nil {
-			running.stop()
-			return nil, fmt.Errorf("disarming the alarm of etcd: %w", err)
+	case r := <-launched:
+		if _, network := errors.AsType[*net.OpError](r.err); network {
+			return nil, fmt.Errorf("starting etcd: %w", r.err)
 		}
-		return running, nil
-	case err := <-server.Err():
-		running.stop()
-		return nil, fmt.Errorf("starting etcd: %w", err)
-	case <-server.Server.StopNotify():
-		running.stop()
-		return nil, errors.New("etcd stopped while starting")
+		if r.err != nil {
+			return nil, &Failure{Dir: cfg.Dir, What: "starting etcd", Cause: r.err}
+		}
+		return r.server, nil
+	case err := <-failures.first:
+		return nil, err
 	case <-ctx.Done():
-		running.stop()
 		return nil, fmt.Errorf("waiting for etcd: %w", ctx.Err())
 	}
 }
 
-// disarmFull ends the alarm of an etcd that was full, if it is not any more.
-func (e *embedded) disarmFull(ctx context.Context) error {
-	if !e.full() {
+// awaitReady waits until etcd serves.
+func (e *embedded) awaitReady(ctx context.Context) error {
+	server := e.server.Server
+	watched := progress{at: time.Now(), consistent: time.Now()}
+	watched.stored, _ = etcdschema.ReadConsistentIndex(server.Backend().ReadTx())
+	tick := time.NewTicker(readyPoll)
+	defer tick.Stop()
+	for {
+		select {
+		case <-server.ReadyNotify():
+			return nil
+		case err := <-e.failed:
+			return err
+		case err := <-e.server.Err():
+			return fmt.Errorf("starting etcd: %w", err)
+		case <-server.StopNotify():
+			return errors.New("etcd stopped while starting")
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for etcd: %w", ctx.Err())
+		case now := <-tick.C:
+			if what := watched.check(server, now); what != "" {
+				return &Failure{Dir: e.dir, What: what}
+			}
+		}
+	}
+}
+
+// progress is what an etcd has done since its start.
+type progress struct {
+	// stored is the last entry of the write-ahead log that the database has.
+	stored uint64
+	// applied is the last entry that was applied, and at is when that grew.
+	applied uint64
+	at      time.Time
+	// consistent is when etcd was last not known to lack entries that the database has.
+	consistent time.Time
+}
+
+// check returns why etcd will not be ready, if it will not. After entries were lost, etcd numbers new entries as these were, and does not
+// apply them.
+func (p *progress) check(server *etcdserver.EtcdServer, now time.Time) string {
+	if index := server.AppliedIndex(); index != p.applied {
+		p.applied, p.at = index, now
+	}
+	committed := server.CommittedIndex()
+	if server.Lead() == 0 || committed >= p.stored {
+		p.consistent = now
+	}
+	switch {
+	case now.Sub(p.consistent) >= readyPatience:
+		return fmt.Sprintf("the write-ahead log ends at entry %d, and the database has entry %d", committed, p.stored)
+	case now.Sub(p.at) >= readyPatience:
+		return fmt.Sprintf("etcd is not ready and has done nothing for %s", readyPatience)
+	}
+	return ""
+}
+
+// freeSpace shrinks the database file if it is full, or if most of it is free. That is done while nothing is served yet, since etcd answers
+// nothing meanwhile.
+func (e *embedded) freeSpace(ctx context.Context) error {
+	if e.full() {
+		if _, err := e.compact(ctx, e.server.Server.KV().Rev()); err != nil {
+			return fmt.Errorf("compacting etcd: %w", err)
+		}
+		return e.disarm(ctx)
+	}
+	backend := e.server.Server.Backend()
+	inUse := backend.SizeInUse()
+	if backend.Size()-inUse < max(shrinkFrom, inUse) {
 		return nil
 	}
-	if _, err := e.compact(ctx, e.server.Server.KV().Rev()); err != nil {
+	if free, err := e.diskFree(); err != nil || free < 2*inUse { // it is copied
 		return err
 	}
-	return e.disarm(ctx)
+	return e.defragment()
 }
 
 // full returns whether etcd refuses writes for lack of space. It does so until the alarm is disarmed, which no other process can do.
@@ -91,6 +207,15 @@ func (e *embedded) full() bool {
 	})
 }
 
+// diskFree is how much the file system of the data has free, in bytes.
+func (e *embedded) diskFree() (int64, error) {
+	var stat unix.Statfs_t
+	if err := unix.Statfs(e.dir, &stat); err != nil {
+		return 0, fmt.Errorf("reading how much the file system of %s has free: %w", e.dir, err)
+	}
+	return int64(stat.Bavail) * int64(stat.Bsize), nil //nolint:gosec,unconvert // the type is another one on darwin, and no file system has 2^63 bytes
+}
+
 // compact drops the versions of objects that were replaced or deleted before a revision. It returns false if that was done before. The
 // API servers do not compact while etcd is full, since they write a key first.
 func (e *embedded) compact(ctx context.Context, revision int64) (bool, error) {
@@ -98,13 +223,31 @@ func (e *embedded) compact(ctx context.Context, revision int64) (bool, error) {
 	if errors.Is(err, mvcc.ErrCompacted) {
 		return false, nil
 	}
+	count(err, &e.counts.compacted, &e.counts.compactionFailed)
 	return err == nil, err
 }
 
-// disarm shrinks the database file, and ends the alarm if enough is free then. Meanwhile etcd answers nothing.
+// defragment copies the database file without its free pages. Meanwhile etcd answers nothing.
+func (e *embedded) defragment() error {
+	err := e.server.Server.Backend().Defrag()
+	count(err, &e.counts.defragmented, &e.counts.defragmentationFailed)
+	if err != nil {
+		return fmt.Errorf("defragmenting %s: %w", e.dir, err)
+	}
+	return nil
+}
+
+func count(err error, done, failed *atomic.Int64) {
+	if err != nil {
+		done = failed
+	}
+	done.Add(1)
+}
+
+// disarm shrinks the database file, and ends the alarm if enough is free then.
 func (e *embedded) disarm(ctx context.Context) error {
 	server := e.server.Server
-	if err := server.Backend().Defrag(); err != nil {
+	if err := e.defragment(); err != nil {
 		return err
 	}
 	if free := server.Cfg.QuotaBackendBytes - server.Backend().Size(); float64(free) < freeToDisarm*float64(server.Cfg.QuotaBackendBytes) {
@@ -118,7 +261,7 @@ func (e *embedded) disarm(ctx context.Context) error {
 			Action: etcdserverpb.AlarmRequest_DEACTIVATE, Alarm: alarm.Alarm, MemberID: alarm.MemberID,
 		})
 		if err != nil {
-			return err
+			return fmt.Errorf("disarming the alarm of etcd: %w", err)
 		}
 	}
 	return nil

@@ -18,6 +18,8 @@ const (
 	// historyKept is the part of the quota that the versions which are kept take, if each is as large as can be: a watch that
 	// lags behind them starts over.
 	historyKept = 1.0 / 8
+	// freePause is the shortest pause between two times that a full database is shrunk.
+	freePause = time.Second
 	// largestValue is about the largest value of etcd, in bytes.
 	largestValue = 3 << 19
 )
@@ -29,8 +31,9 @@ type history struct {
 	etcd *embedded
 	// base is what was in use when least was since the last compaction, in bytes.
 	base int64
-	// freeAgain is when a full database may be shrunk again.
+	// freeAgain is when a full database may be shrunk again, and failed whether the last time failed, such as for lack of space for the copy.
 	freeAgain time.Time
+	failed    bool
 }
 
 // run watches the size until the context ends.
@@ -76,10 +79,11 @@ func (h *history) free(ctx context.Context, clk clock.PassiveClock) error {
 		return nil
 	}
 	changed, err := h.etcd.compact(ctx, h.etcd.server.Server.KV().Rev())
-	if err != nil || !changed {
+	if err != nil || !changed && !h.failed {
 		return err
 	}
 	err = h.etcd.disarm(ctx)
-	h.freeAgain = clk.Now().Add(10 * clk.Since(began))
+	h.failed = err != nil
+	h.freeAgain = clk.Now().Add(max(freePause, 10*clk.Since(began)))
 	return err
 }

@@ -14,6 +14,7 @@ import (
 	etcdservererrors "go.etcd.io/etcd/server/v3/etcdserver/errors"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
 )
 
 // TestHistoryIsCompactedEarly writes one value again and again, until that fills more than half of storage.
@@ -95,6 +96,9 @@ func TestAFullDatabaseAcceptsWritesAgain(t *testing.T) {
 			if !errors.Is(err, etcdservererrors.ErrNoSpace) || !e.full() {
 				t.Fatalf("%d objects were stored, then: %v", stored, err)
 			}
+			if capacity, _ := (&Storage{embedded: e}).Capacity(); !capacity.Full || capacity.Quota != quota || capacity.Free <= 0 || capacity.Defragmented != 0 {
+				t.Errorf("a full database has %+v", capacity)
+			}
 			if err := put("/more"); !errors.Is(err, etcdservererrors.ErrNoSpace) {
 				t.Fatalf("a write to a full database: %v", err)
 			}
@@ -106,10 +110,71 @@ func TestAFullDatabaseAcceptsWritesAgain(t *testing.T) {
 			if err := put("/more"); err != nil {
 				t.Fatalf("after objects were deleted: %v", err)
 			}
+			if capacity, _ := (&Storage{embedded: e}).Capacity(); capacity.Full || capacity.Compacted != 1 || capacity.Defragmented != 1 {
+				t.Errorf("a database that takes writes again has %+v", capacity)
+			}
 			answer, err := e.server.Server.Range(t.Context(), &etcdserverpb.RangeRequest{Key: []byte("/large/"), RangeEnd: []byte("/large0")})
 			if err != nil || answer.Count != 1 || len(answer.Kvs[0].Value) != large {
 				t.Errorf("%d objects are left: %v", answer.Count, err)
 			}
 		})
+	}
+}
+
+// TestAFailedDefragmentationIsTriedAgain: what made it fail, such as a full disk, is no change of the database.
+func TestAFailedDefragmentationIsTriedAgain(t *testing.T) {
+	const quota = 16 << 20
+	e, err := start(t.Context(), t.TempDir()+"/etcd", quota, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(e.stop)
+	arm := &etcdserverpb.AlarmRequest{Action: etcdserverpb.AlarmRequest_ACTIVATE, Alarm: etcdserverpb.AlarmType_NOSPACE}
+	if _, err := e.server.Server.Alarm(t.Context(), arm); err != nil {
+		t.Fatal(err)
+	}
+	clk := clocktesting.NewFakeClock(time.Now())
+	h := history{etcd: e, failed: true}
+	if _, err := e.compact(t.Context(), e.server.Server.KV().Rev()); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.free(t.Context(), clk); err != nil || e.full() || h.failed {
+		t.Errorf("full: %v, failed: %v, %v", e.full(), h.failed, err)
+	}
+}
+
+// TestAMostlyFreeDatabaseIsShrunkAtAStart: while etcd runs its file does not shrink.
+func TestAMostlyFreeDatabaseIsShrunkAtAStart(t *testing.T) {
+	const quota, large, objects = 256 << 20, 1 << 20, 100
+	dir := t.TempDir() + "/etcd"
+	e, err := start(t.Context(), dir, quota, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := e.server.Server
+	for i := range objects {
+		put := &etcdserverpb.PutRequest{Key: fmt.Appendf(nil, "/large/%d", i), Value: bytes.Repeat([]byte("x"), large)}
+		if _, err := server.Put(t.Context(), put); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := server.DeleteRange(t.Context(), &etcdserverpb.DeleteRangeRequest{Key: []byte("/large/1"), RangeEnd: []byte("/large0")}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.compact(t.Context(), server.KV().Rev()); err != nil {
+		t.Fatal(err)
+	}
+	before := server.Backend().Size()
+	e.stop()
+	if e, err = start(t.Context(), dir, quota, true); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(e.stop)
+	if size := e.server.Server.Backend().Size(); size > before/2 || e.counts.defragmented.Load() != 1 {
+		t.Errorf("the file has %d bytes after %d", size, before)
+	}
+	answer, err := e.server.Server.Range(t.Context(), &etcdserverpb.RangeRequest{Key: []byte("/large/0")})
+	if err != nil || answer.Count != 1 || len(answer.Kvs[0].Value) != large {
+		t.Errorf("%v is left: %v", answer, err)
 	}
 }

@@ -43,6 +43,8 @@ type Storage struct {
 	Namespaces *storage.Namespaces
 	// Size is the size of the database and its quota, in bytes; nil unless it is counted.
 	Size func(context.Context) (used, quota int64, err error)
+	// Failed has a Failure when the etcd inside this process cannot go on. Nothing that uses it ends in order then. Nil for an external one.
+	Failed <-chan error
 	// Events is the connection for the storage of Events; nil unless it is counted.
 	Events *clientv3.Client
 
@@ -71,6 +73,7 @@ func Open(ctx context.Context, o Options) (_ *Storage, err error) {
 		if err != nil {
 			return nil, err
 		}
+		s.Failed = s.embedded.failed
 		s.Transport.ServerList = []string{s.embedded.endpoint()}
 		s.Direct = storage.New(s.embedded.server.Server, o.Clock, uncached()...)
 	}
@@ -98,6 +101,33 @@ func Open(ctx context.Context, o Options) (_ *Storage, err error) {
 	s.running.Go(func() { s.Usage.Run(running) })
 	s.running.Go(func() { s.Namespaces.Run(running) })
 	return s, nil
+}
+
+// Capacity is what an embedded etcd has to store things, and what it did to have it.
+type Capacity struct {
+	// Full is true while the database is at its quota, and takes nothing but deletions.
+	Full bool
+	// Quota is the largest size of the database, and Free what its file system has free, in bytes; -1 if that cannot be read.
+	Quota, Free int64
+	// Compacted and Defragmented count early compactions and defragmentations of this process; the others those that failed.
+	Compacted, CompactionFailed, Defragmented, DefragmentationFailed int64
+}
+
+// Capacity returns false for an external etcd, which is left to its operator.
+func (s *Storage) Capacity() (Capacity, bool) {
+	if s.embedded == nil {
+		return Capacity{}, false
+	}
+	free, err := s.embedded.diskFree()
+	if err != nil {
+		free = -1
+	}
+	c := &s.embedded.counts
+	return Capacity{
+		Full: s.embedded.full(), Quota: s.embedded.server.Server.Cfg.QuotaBackendBytes, Free: free,
+		Compacted: c.compacted.Load(), CompactionFailed: c.compactionFailed.Load(),
+		Defragmented: c.defragmented.Load(), DefragmentationFailed: c.defragmentationFailed.Load(),
+	}, true
 }
 
 // Close ends everything that Open started. The API server must have ended before.

@@ -74,7 +74,9 @@ func Run(ctx context.Context, c Config, ready func()) (err error) {
 	defer func() {
 		stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopPatience)
 		defer cancel()
-		err = errors.Join(err, server.Stop(stopping))
+		if stopped := server.Stop(stopping); err == nil {
+			err = stopped // else it may be the reason
+		}
 	}()
 
 	if c.Kubeconfig != "" {
@@ -87,7 +89,7 @@ func Run(ctx context.Context, c Config, ready func()) (err error) {
 	group.Go(func() error {
 		select {
 		case <-server.Done():
-			return fmt.Errorf("the API server ended: %w", server.Wait())
+			return endedBy(server)
 		case <-running.Done():
 			return nil
 		}
@@ -96,7 +98,7 @@ func Run(ctx context.Context, c Config, ready func()) (err error) {
 		return err
 	}
 	ready()
-	return waitAtMost(ctx, group, stopPatience)
+	return waitAtMost(ctx, server, group)
 }
 
 // startParts starts everything besides the API server and returns when it is up.
@@ -149,21 +151,33 @@ func partConfig(loopback *rest.Config) *rest.Config {
 	return config
 }
 
-// waitAtMost waits for the group, but not longer than patience once the context is done: what the parts still do then is
-// of no use.
-func waitAtMost(ctx context.Context, group *errgroup.Group, patience time.Duration) error {
+// waitAtMost waits for the group, but not longer than stopPatience once the context is done or the API server has ended: what the parts
+// still do then is of no use.
+func waitAtMost(ctx context.Context, server *apiserver.Server, group *errgroup.Group) error {
 	done := make(chan error, 1)
 	go func() { done <- group.Wait() }()
 	select {
 	case err := <-done:
 		return err
+	case <-server.Done():
 	case <-ctx.Done():
 	}
-	timer := time.NewTimer(patience)
+	timer := time.NewTimer(stopPatience)
 	defer timer.Stop()
 	select {
 	case <-done:
 	case <-timer.C:
 	}
-	return nil
+	if ctx.Err() != nil {
+		return nil //nolint:nilerr // an end that was wanted is no failure
+	}
+	return endedBy(server)
+}
+
+// endedBy returns why an API server has ended.
+func endedBy(server *apiserver.Server) error {
+	if err := server.Wait(); err != nil {
+		return fmt.Errorf("the API server ended: %w", err)
+	}
+	return errors.New("the API server ended")
 }
