@@ -46,6 +46,7 @@
 //   - backoff: how long controllers wait before they try again, by the reason.
 //   - controlloop: reconciles with a deadline, a panic as an error, metrics, and the state of each loop for /readyz.
 //   - impersonate: who acts in a member for a user of the control plane who uses its proxy.
+//   - skew: how far the clock of an API server is from that of this process.
 //   - atomicfile: files that a reader finds complete at all times.
 //   - version: what was built.
 //

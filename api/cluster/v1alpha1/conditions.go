@@ -13,6 +13,9 @@ const (
 	// ClusterConditionResourcesReadable is there, and False, only while the control plane cannot make status.nodeSummary and
 	// status.resourceSummary: it lacks the rights in the cluster, or the cluster lists too much. Both are absent then.
 	ClusterConditionResourcesReadable = "ResourcesReadable"
+	// ClusterConditionClockInSync is there, and False, only while the clock of the cluster differs from that of the control plane by more
+	// than a minute. Nothing else follows from it.
+	ClusterConditionClockInSync = "ClockInSync"
 	// ServiceDomainNameResolutionReady reports whether service names resolve in the cluster. Detectors outside of Flagship set it.
 	ServiceDomainNameResolutionReady = "ServiceDomainNameResolutionReady"
 	// ClusterConditionBrakeEngaged is True while removals and shrinkages in the cluster wait because there were too many at
@@ -95,6 +98,9 @@ const (
 	ResourcesTooManyReason = "TooMany"
 )
 
+// ClockDiffersReason is the reason of the ClockInSync condition.
+const ClockDiffersReason = "ClockDiffers"
+
 // The constructors below leave LastTransitionTime to meta.SetStatusCondition.
 
 // Ready returns the condition of a cluster that answers and is ready.
@@ -174,6 +180,12 @@ func ResourcesNotReadable(message string) metav1.Condition {
 func ResourcesNotCounted(message string) metav1.Condition {
 	return condition(ClusterConditionResourcesReadable, metav1.ConditionFalse, ResourcesTooManyReason,
 		"the cluster has no summary of nodes and resources: "+message)
+}
+
+// ClockDiffers returns the condition of a cluster whose clock is off; how is such as "1h0m ahead of".
+func ClockDiffers(how string) metav1.Condition {
+	return condition(ClusterConditionClockInSync, metav1.ConditionFalse, ClockDiffersReason,
+		"the clock of the cluster is "+how+" that of the control plane: check how both set their time")
 }
 
 func condition(kind string, status metav1.ConditionStatus, reason, message string) metav1.Condition {

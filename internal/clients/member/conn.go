@@ -30,6 +30,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/clients/member/objectcache"
 	"github.com/flagship-k8s/flagship/internal/clients/member/schemas"
 	"github.com/flagship-k8s/flagship/internal/knowledge/ownership"
+	"github.com/flagship-k8s/flagship/internal/knowledge/skew"
 )
 
 // Conn is the connection to one member. It lives as long as its Cluster does, through changes of token, trust and
@@ -57,6 +58,7 @@ type Conn struct {
 	mu      sync.Mutex
 	cluster *clusterv1alpha1.Cluster
 	probing bool
+	skew    skew.Skew
 	wake    chan struct{} // cuts the pause between two probes short
 }
 
@@ -212,6 +214,10 @@ func (c *Conn) PatientHTTPClient() *http.Client {
 // Health is what is known about the way to the member.
 func (c *Conn) Health() Health { return c.gate.breaker.state() }
 
+// ClockAhead is how far the clock of the member was ahead of that of this process at the last probe, negative if it was behind; 0 up to a
+// minute. Times that the member has set are compared with the own time after that is taken off.
+func (c *Conn) ClockAhead() time.Duration { return c.skew.Ahead() }
+
 // InFlight is how many calls to the member there are at present, watches not counted.
 func (c *Conn) InFlight() int { return len(c.gate.slots) }
 
@@ -267,6 +273,7 @@ func (c *Conn) probePath(ctx context.Context, path string) (code int, answer str
 		return 0, "", fmt.Errorf("reading whether the member is ready: %w", err)
 	}
 	defer resp.Body.Close()
+	c.skew.See(resp.Header, c.clock.Now())
 	body, err := io.ReadAll(io.LimitReader(resp.Body, 4<<10))
 	if err != nil {
 		return 0, "", fmt.Errorf("reading whether the member is ready: %w", err)

@@ -28,6 +28,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/features/clusterstatus/summary"
 	"github.com/flagship-k8s/flagship/internal/knowledge/backoff"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
+	"github.com/flagship-k8s/flagship/internal/knowledge/skew"
 )
 
 const (
@@ -106,6 +107,7 @@ type clusterState struct {
 	conn      *member.Conn
 	health    smoother
 	nextProbe time.Time
+	ahead     time.Duration // by which the clock of the member is
 	apis      apiList
 	apisRead  time.Time
 	etag      string        // of what the member serves
@@ -131,10 +133,11 @@ type inputs struct {
 	ready   metav1.Condition
 	apis    time.Time
 	changes uint64 // of nodes, pods or devices
+	ahead   time.Duration
 }
 
 func (s *clusterState) inputs(cluster *clusterv1alpha1.Cluster) inputs {
-	return inputs{cluster.ResourceVersion, s.health.published, s.apisRead, s.observed.Load()}
+	return inputs{cluster.ResourceVersion, s.health.published, s.apisRead, s.observed.Load(), s.ahead}
 }
 
 // connectionChanged runs when a member appears, goes, or turns down or up: all of them are reasons to reconcile at once.
@@ -196,6 +199,7 @@ func (o *clusterObserver) refresh(ctx context.Context, s *clusterState) {
 			return
 		}
 		s.health.see(seen, now)
+		s.ahead = s.conn.ClockAhead()
 		s.nextProbe = now.Add(o.ProbePeriod)
 		if pending, ok := s.health.pendingUntil(); ok && pending.Before(s.nextProbe) {
 			s.nextProbe = pending
@@ -295,6 +299,7 @@ func (o *clusterObserver) write(ctx context.Context, cluster *clusterv1alpha1.Cl
 		want.Status.NodeSummary, want.Status.ResourceSummary = cluster.Status.NodeSummary, cluster.Status.ResourceSummary
 	}
 	meta.SetStatusCondition(&want.Status.Conditions, s.health.published)
+	setClock(&want.Status.Conditions, s.ahead)
 	if !equality.Semantic.DeepEqual(cluster.Status, want.Status) {
 		if _, err := hubclient.PatchStatusLocked(ctx, o.hub, cluster, want); err != nil {
 			return err
@@ -313,6 +318,15 @@ func (o *clusterObserver) write(ctx context.Context, cluster *clusterv1alpha1.Cl
 		return nil
 	}
 	return tainter{o.hub, o.Events}.taint(ctx, want, s.health.published)
+}
+
+// setClock reports by how much the clock of a member is ahead; 0 is not reported.
+func setClock(conditions *[]metav1.Condition, ahead time.Duration) {
+	if ahead == 0 {
+		meta.RemoveStatusCondition(conditions, clusterv1alpha1.ClusterConditionClockInSync)
+		return
+	}
+	meta.SetStatusCondition(conditions, clusterv1alpha1.ClockDiffers(skew.Describe(ahead)))
 }
 
 // sameNames returns whether two summaries have the same resources. That a member has a resource, such as a class of devices, or has any

@@ -58,6 +58,8 @@ type Deps struct {
 	Events events.Recorder
 	// Clock decides when a token is due. Required.
 	Clock clock.PassiveClock
+	// ClockAhead returns how far the clock of a member, which issues its tokens, is ahead; see ClocksOfFleet. Nil: the clocks agree.
+	ClockAhead func(cluster string) time.Duration
 	// TokenLifetime is the lifetime that is requested for tokens. Default DefaultTokenLifetime.
 	TokenLifetime time.Duration
 	// NoRenewalTokens keeps no renewal tokens, and revokes those that there are.
@@ -74,6 +76,16 @@ func FromFleet(fleet *member.Fleet) func(cluster string) (kubernetes.Interface, 
 // RenewalFromFleet makes Deps.Renewal of the connections of a fleet.
 func RenewalFromFleet(fleet *member.Fleet) func(cluster string) (kubernetes.Interface, error) {
 	return clientsOf(fleet, (*member.Conn).RenewalHTTPClient)
+}
+
+// ClocksOfFleet makes Deps.ClockAhead of the connections of a fleet.
+func ClocksOfFleet(fleet *member.Fleet) func(cluster string) time.Duration {
+	return func(cluster string) time.Duration {
+		if conn, ok := fleet.Get(cluster); ok {
+			return conn.ClockAhead()
+		}
+		return 0
+	}
 }
 
 func clientsOf(fleet *member.Fleet, web func(*member.Conn) *http.Client) func(cluster string) (kubernetes.Interface, error) {

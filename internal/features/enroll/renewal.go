@@ -193,7 +193,7 @@ func (r *Reconciler) renewToken(ctx context.Context, cluster *clusterv1alpha1.Cl
 	if err != nil || secret == nil {
 		return memberaccount.Life{}, false, err
 	}
-	token, ends := memberaccount.LifeOf(secret.Data[clusterv1alpha1.SecretTokenKey])
+	token, ends := r.lifeOf(cluster.Name, secret.Data[clusterv1alpha1.SecretTokenKey])
 	if !ends { // Not made here, so not ours to replace.
 		return memberaccount.Life{}, false, nil
 	}
@@ -205,7 +205,7 @@ func (r *Reconciler) renewToken(ctx context.Context, cluster *clusterv1alpha1.Cl
 	if err := r.live.Get(ctx, client.ObjectKeyFromObject(secret), secret); err != nil {
 		return token, false, fmt.Errorf("reading the Secret %s: %w", ref.Name, err)
 	}
-	token, ends = memberaccount.LifeOf(secret.Data[clusterv1alpha1.SecretTokenKey])
+	token, ends = r.lifeOf(cluster.Name, secret.Data[clusterv1alpha1.SecretTokenKey])
 	if secret.ResourceVersion != cached && (!ends || !clusterv1alpha1.OwnsCredential(cluster, secret) || !r.due(secret, token)) {
 		return token, false, nil
 	}
@@ -219,8 +219,18 @@ func (r *Reconciler) renewToken(ctx context.Context, cluster *clusterv1alpha1.Cl
 	if _, err := hubclient.PatchLocked(ctx, r.client, before, secret, client.FieldOwner(memberaccount.FieldManager)); err != nil {
 		return token, false, err
 	}
-	token, _ = memberaccount.LifeOf([]byte(fresh))
+	token, _ = r.lifeOf(cluster.Name, []byte(fresh))
 	return token, true, nil
+}
+
+// lifeOf is the life of a token by the clock of the control plane. By that of a member which is behind, a short token would be due as soon as
+// it is issued, again and again.
+func (r *Reconciler) lifeOf(cluster string, token []byte) (memberaccount.Life, bool) {
+	life, ends := memberaccount.LifeOf(token)
+	if ends && r.deps.ClockAhead != nil {
+		life = life.Shifted(-r.deps.ClockAhead(cluster))
+	}
+	return life, ends
 }
 
 // due returns whether a token is to be replaced though the member may accept it.

@@ -318,6 +318,40 @@ func TestTokensOfAnEarlierVersionAreRenewedAtOnce(t *testing.T) {
 	}
 }
 
+// TestAShortTokenOfAMemberWhoseClockIsOff is renewed at a third of its life, not at once and not too late.
+func TestAShortTokenOfAMemberWhoseClockIsOff(t *testing.T) {
+	const life = time.Hour
+	for name, ahead := range map[string]time.Duration{"ahead": time.Hour, "behind": -time.Hour, "right": 0} {
+		t.Run(name, func(t *testing.T) {
+			f := joined(t, "m1")
+			f.reconciler.deps.ClockAhead = func(string) time.Duration { return ahead }
+			f.reconciler.deps.TokenLifetime = life
+			f.member.PrependReactor("create", "serviceaccounts", func(action clienttesting.Action) (bool, runtime.Object, error) {
+				create, ok := action.(clienttesting.CreateActionImpl)
+				if !ok || create.GetSubresource() != "token" {
+					return false, nil, nil
+				}
+				request := create.GetObject().(*authenticationv1.TokenRequest).DeepCopy()
+				request.Status.Token = tokenFor(create.Name, f.clock.Now().Add(ahead), life)
+				return true, request, nil
+			})
+			f.clock.Step(50 * day) // the first one is due
+			if again := f.mustReconcile().RequeueAfter; again != life/3 {
+				t.Errorf("the next token is due after %s, want %s", again, life/3)
+			}
+			first := f.token("m1")
+			f.clock.Step(life/3 - time.Second)
+			if f.mustReconcile(); f.token("m1") != first {
+				t.Error("a token was renewed before it was due")
+			}
+			f.clock.Step(time.Second)
+			if f.mustReconcile(); f.token("m1") == first {
+				t.Error("a token was not renewed when it was due")
+			}
+		})
+	}
+}
+
 // TestARefusedTokenIsReplaced: the member does not accept a token that has not expired, as after a restore of the member.
 func TestARefusedTokenIsReplaced(t *testing.T) {
 	f := joined(t, "m1")

@@ -267,15 +267,20 @@ func (m *collected) needed(e *corev1.Event) bool {
 	m.mu.Lock()
 	_, ours := m.spaces[space{m.cluster, namespace}]
 	m.mu.Unlock()
-	needed := ours && e.Type == corev1.EventTypeWarning && (namespace == "" || namespace == e.Namespace) && m.Clock.Since(timeOf(e)) < lifetime
+	needed := ours && e.Type == corev1.EventTypeWarning && (namespace == "" || namespace == e.Namespace) && m.Clock.Since(m.timeOf(e)) < lifetime
 	if !needed {
 		m.seen.WithLabelValues("other").Inc()
 	}
 	return needed
 }
 
-// timeOf is when an Event was last repeated.
-func timeOf(e *corev1.Event) time.Time {
+// timeOf is when an Event was last repeated, by the clock of this process.
+func (m *collected) timeOf(e *corev1.Event) time.Time {
+	return repeated(e).Add(-m.conn.ClockAhead())
+}
+
+// repeated is when an Event was last repeated, by the clock of the member.
+func repeated(e *corev1.Event) time.Time {
 	last := e.CreationTimestamp.Time
 	times := []time.Time{e.FirstTimestamp.Time, e.LastTimestamp.Time, e.EventTime.Time}
 	if e.Series != nil {
@@ -389,7 +394,7 @@ func (m *collected) take(ctx context.Context, warnings set, e *corev1.Event) (ne
 		return false, nil
 	}
 	m.seen.WithLabelValues("shown").Inc()
-	at, now := timeOf(e), m.Clock.Now()
+	at, now := m.timeOf(e), m.Clock.Now()
 	if at.After(now) {
 		at = now
 	}

@@ -25,6 +25,7 @@ import (
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/clients/member"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 	"github.com/flagship-k8s/flagship/internal/knowledge/ownership"
 )
@@ -340,7 +341,7 @@ func TestARecordIsARecord(t *testing.T) {
 func TestEventsOfOtherNamespacesAreLeftOut(t *testing.T) {
 	clock := clocktesting.NewFakeClock(epoch)
 	c := &Collector{Deps: Deps{Clock: clock}, spaces: map[space]int{}, seen: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "n"}, []string{"result"})}
-	m := &collected{Collector: c, cluster: "eu"}
+	m := &collected{Collector: c, cluster: "eu", conn: &member.Conn{}}
 	event := func(namespace string, last time.Time) corev1.Event {
 		return corev1.Event{
 			ObjectMeta:     metav1.ObjectMeta{Namespace: namespace, ManagedFields: []metav1.ManagedFieldsEntry{{}}},
@@ -401,7 +402,7 @@ func TestEventsOfOtherNamespacesAreLeftOut(t *testing.T) {
 func BenchmarkEventsOfOtherNamespaces(b *testing.B) {
 	c := &Collector{Deps: Deps{Clock: clocktesting.NewFakeClock(epoch)}, spaces: map[space]int{{"eu", "shop"}: 1},
 		seen: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "n"}, []string{"result"})}
-	m := &collected{Collector: c, cluster: "eu"}
+	m := &collected{Collector: c, cluster: "eu", conn: &member.Conn{}}
 	e := &corev1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: "noisy"}, InvolvedObject: corev1.ObjectReference{Namespace: "noisy"}, Type: corev1.EventTypeWarning}
 	b.ReportAllocs()
 	for b.Loop() {

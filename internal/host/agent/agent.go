@@ -4,17 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/features/agents/credential"
 	"github.com/flagship-k8s/flagship/internal/knowledge/brake"
+	"github.com/flagship-k8s/flagship/internal/knowledge/skew"
 )
 
 // Options are which cluster an agent serves and how. Cluster, Hub and Member are required.
@@ -79,6 +82,15 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	o.Hub, o.Member = unlimited(o.Hub), unlimited(o.Member)
+	// What the agent compares with its time is from the control plane or its users, such as until when the brake is released, and what it
+	// writes is compared there.
+	now := &skew.Corrected{WithTicker: o.Clock}
+	o.Hub.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return now.Wrap(next, func(ahead time.Duration) {
+			log.FromContext(ctx).Info("The clock of the control plane differs; its time is used", "ahead", ahead)
+		})
+	})
+	o.Clock = now
 	kube, err := kubernetes.NewForConfig(o.Hub)
 	if err != nil {
 		return fmt.Errorf("building a client for the control plane: %w", err)

@@ -479,7 +479,7 @@ func (h *components) setupSearch(ctx context.Context, mgr ctrl.Manager) error {
 
 func (h *components) setupEnroll(mgr ctrl.Manager) error {
 	return enroll.Setup(mgr, enroll.Deps{
-		Member: enroll.FromFleet(h.fleet), Renewal: enroll.RenewalFromFleet(h.fleet), ControlPlane: h.fleet.ControlPlane().ID,
+		Member: enroll.FromFleet(h.fleet), Renewal: enroll.RenewalFromFleet(h.fleet), ClockAhead: enroll.ClocksOfFleet(h.fleet), ControlPlane: h.fleet.ControlPlane().ID,
 		Refresh: h.fleet.Refresh, Events: h.events, Clock: h.options.Clock, NoRenewalTokens: h.options.NoRenewalTokens, Metrics: h.options.metrics,
 	})
 }

@@ -412,7 +412,7 @@ func (a *Applier) deleteReappeared(ctx context.Context, cluster string, key type
 		return nil
 	}
 	for _, obj := range conn.Owned(key) {
-		if conn.ControlPlane().OurFields(obj) == nil || !deleted.includes(obj.GetCreationTimestamp().Time) {
+		if conn.ControlPlane().OurFields(obj) == nil || !deleted.includes(obj.GetCreationTimestamp().Add(-conn.ClockAhead())) {
 			continue // others made it
 		}
 		if err := a.objects.Remove(ctx, objects.Access{Conn: conn, Account: deleted.account}, key, ssa.IdentityOf(obj), objects.Terms{}); err != nil {

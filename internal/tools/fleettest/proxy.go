@@ -42,6 +42,7 @@ type Proxy struct {
 	presented atomic.Pointer[tls.Certificate] // nil: its own
 
 	mu      sync.Mutex
+	ahead   time.Duration
 	bad     Misbehaviour
 	streams map[*http.Request]context.CancelFunc
 	counts  map[string]int
@@ -64,7 +65,19 @@ func StartProxy(t testing.TB, member *Cluster) *Proxy {
 	}
 	p := &Proxy{Kubeconfig: filepath.Join(t.TempDir(), "kubeconfig"), streams: map[*http.Request]context.CancelFunc{}, counts: map[string]int{}}
 	forward := &httputil.ReverseProxy{
-		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) },
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(target)
+			if p.shift() != 0 { // of the other encodings the times cannot be replaced
+				r.Out.Header.Del("Accept-Encoding")
+				r.Out.Header.Set("Accept", withoutProtobuf(r.Out.Header.Get("Accept")))
+			}
+		},
+		ModifyResponse: func(resp *http.Response) error {
+			if ahead := p.shift(); ahead != 0 {
+				shiftTimes(resp, ahead)
+			}
+			return nil
+		},
 		Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
 			if r.Header.Get("Authorization") != "" {
 				return asWhoTheyAre.RoundTrip(r)

@@ -33,6 +33,11 @@ func LifeOf(token []byte) (Life, bool) {
 	return Life{issued: time.Unix(claims.Issued, 0), Ends: time.Unix(claims.Ends, 0)}, true
 }
 
+// Shifted is the same life by another clock, which is ahead by some time.
+func (l Life) Shifted(ahead time.Duration) Life {
+	return Life{issued: l.issued.Add(ahead), Ends: l.Ends.Add(ahead)}
+}
+
 func (l Life) Duration() time.Duration { return l.Ends.Sub(l.issued) }
 
 // MuchLess returns whether a member granted less than was requested. Some API servers grant some minutes more or less.

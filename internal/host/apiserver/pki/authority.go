@@ -18,8 +18,8 @@ const (
 	// authorityLife is how long a certificate authority is valid. Every kubeconfig has to learn of its successor, so it
 	// outlives any certificate it signs by far.
 	authorityLife = 10 * 365 * 24 * time.Hour
-	// skew is taken off the start of every certificate, for peers whose clock is behind.
-	skew = 5 * time.Minute
+	// skew is taken off the start of every certificate, for peers whose clock is behind, by a wrong time zone for example.
+	skew = 24 * time.Hour
 )
 
 // Authority signs certificates.
