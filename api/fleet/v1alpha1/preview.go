@@ -64,7 +64,7 @@ type PreviewStatus struct {
 	// +listType=atomic
 	Refused []PreviewRefusal `json:"refused,omitempty"`
 
-	// What becomes of the objects of the change on the control plane itself.
+	// What becomes of the objects of the change on the control plane itself, and of those in a namespace that it deletes.
 	// +optional
 	// +listType=atomic
 	Objects []PreviewObject `json:"objects,omitempty"`
@@ -84,7 +84,13 @@ type PreviewStatus struct {
 	// +listType=atomic
 	Copies []PreviewCopy `json:"copies,omitempty"`
 
-	// The clusters in which removals would wait for a person, since they are too many at once.
+	// The Clusters that get or lose taints by ClusterTaintPolicies.
+	// +optional
+	// +listType=atomic
+	Taints []PreviewTaints `json:"taints,omitempty"`
+
+	// What of the change would wait for a person: removals since they are too many at once, evictions for the safety of the fleet, or all
+	// that is written to a cluster.
 	// +optional
 	// +listType=atomic
 	Brakes []PreviewBrake `json:"brakes,omitempty"`
@@ -196,6 +202,10 @@ type PreviewCluster struct {
 	// Why it is evicted, if it is.
 	// +optional
 	Eviction string `json:"eviction,omitempty"`
+
+	// After how many seconds that happens, because a toleration delays an eviction. 0: at once.
+	// +optional
+	AfterSeconds int64 `json:"afterSeconds,omitempty"`
 }
 
 // PreviewCopy is an object that is created, changed or deleted in members, in the same way in each.
@@ -226,19 +236,53 @@ type PreviewCopy struct {
 	// What else there is to know of it, such as why the member refuses it.
 	// +optional
 	Message string `json:"message,omitempty"`
+
+	// After how many seconds that happens, because a toleration delays an eviction. 0: at once.
+	// +optional
+	AfterSeconds int64 `json:"afterSeconds,omitempty"`
 }
 
-// PreviewBrake is a cluster in which removals would wait for a person.
+// PreviewTaints is a Cluster that gets or loses taints by ClusterTaintPolicies.
+type PreviewTaints struct {
+	// The cluster.
+	// +required
+	Cluster string `json:"cluster"`
+
+	// The taints that it gets, each as key=value:effect.
+	// +optional
+	// +listType=atomic
+	Added []string `json:"added,omitempty"`
+
+	// The taints that it loses.
+	// +optional
+	// +listType=atomic
+	Removed []string `json:"removed,omitempty"`
+}
+
+// PreviewBrake is a cluster in which something would wait for a person.
 type PreviewBrake struct {
 	// The cluster.
 	// +required
 	Cluster string `json:"cluster"`
 
-	// How many objects the change removes or scales down.
+	// The condition of the Cluster that is True meanwhile: BrakeEngaged if removals and shrinkages wait, EvictionHeld if evictions do,
+	// DispatchingHeld if nothing is written to it.
+	// +optional
+	Condition string `json:"condition,omitempty"`
+
+	// The reason of the condition.
+	// +optional
+	Reason string `json:"reason,omitempty"`
+
+	// The reason for people.
+	// +optional
+	Message string `json:"message,omitempty"`
+
+	// How many objects are removed or scaled down; 0 for other brakes than BrakeEngaged.
 	// +required
 	Touched int32 `json:"touched"`
 
-	// How many objects there are.
+	// How many objects there are; 0 for other brakes than BrakeEngaged.
 	// +required
 	Objects int32 `json:"objects"`
 }

@@ -103,7 +103,7 @@ func TestMarker(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			templates := &oneTemplate{meta: metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Labels: tc.labels, Annotations: tc.annotations}}}
-			m := &marker{client: clientWith(t, tc.hpa), templates: templates}
+			m := &marker{hpas: indexedHPAs(clientWith(t, tc.hpa)), templates: templates}
 			if _, err := m.Reconcile(t.Context(), web); err != nil {
 				t.Fatal(err)
 			}

@@ -48,7 +48,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 	if err := mgr.GetFieldIndexer().IndexField(ctx, &autoscalingv2.HorizontalPodAutoscaler{}, targetIndex, indexTarget); err != nil {
 		return fmt.Errorf("indexing autoscalers by their target: %w", err)
 	}
-	m := &marker{client: deps.Client, templates: deps.Templates}
+	m := &marker{hpas: indexedHPAs(deps.Client), templates: deps.Templates}
 	marks, err := controller.NewTyped("autoscaled-targets", mgr, options(controlloop.Track[hubstore.Ref](mgr, m)))
 	if err != nil {
 		return fmt.Errorf("adding the loop over targets of autoscalers: %w", err)

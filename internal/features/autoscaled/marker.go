@@ -6,6 +6,8 @@ import (
 	"sync"
 
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -41,10 +43,18 @@ func indexTarget(obj client.Object) []string {
 	return nil
 }
 
+// Marked is the templates that a marker labels.
+type Marked interface {
+	Canonical(schema.GroupVersionKind) (schema.GroupVersionKind, bool)
+	Meta(hubstore.Ref) (*metav1.PartialObjectMetadata, bool)
+	PatchMetadata(context.Context, hubstore.Ref, []byte) (*unstructured.Unstructured, error)
+}
+
 // marker labels the targets of HPAs. It reconciles one target at a time.
 type marker struct {
-	client    client.Client
-	templates Templates
+	templates Marked
+	// hpas lists the HPAs that scale a template.
+	hpas func(context.Context, hubstore.Ref) ([]autoscalingv2.HorizontalPodAutoscaler, error)
 	// kinds are those of targets, so that events of other templates cost nothing.
 	kinds sync.Map // schema.GroupKind
 }
@@ -105,15 +115,23 @@ func (m *marker) Reconcile(ctx context.Context, ref hubstore.Ref) (reconcile.Res
 
 // scaled returns whether an HPA that is propagated scales a template.
 func (m *marker) scaled(ctx context.Context, ref hubstore.Ref) (bool, error) {
-	var list autoscalingv2.HorizontalPodAutoscalerList
-	err := m.client.List(ctx, &list, client.InNamespace(ref.Namespace), client.MatchingFields{targetIndex: indexKey(ref)}, client.UnsafeDisableDeepCopy)
+	list, err := m.hpas(ctx, ref)
 	if err != nil {
 		return false, fmt.Errorf("listing the autoscalers of %s: %w", ref, err)
 	}
-	for i := range list.Items {
-		if list.Items[i].DeletionTimestamp == nil && policy.IsClaimed(&list.Items[i]) {
+	for i := range list {
+		if list[i].DeletionTimestamp == nil && policy.IsClaimed(&list[i]) {
 			return true, nil
 		}
 	}
 	return false, nil
+}
+
+// indexedHPAs lists the HPAs that scale a template, by the index of a client.
+func indexedHPAs(reader client.Reader) func(context.Context, hubstore.Ref) ([]autoscalingv2.HorizontalPodAutoscaler, error) {
+	return func(ctx context.Context, ref hubstore.Ref) ([]autoscalingv2.HorizontalPodAutoscaler, error) {
+		var list autoscalingv2.HorizontalPodAutoscalerList
+		err := reader.List(ctx, &list, client.InNamespace(ref.Namespace), client.MatchingFields{targetIndex: indexKey(ref)}, client.UnsafeDisableDeepCopy)
+		return list.Items, err
+	}
 }

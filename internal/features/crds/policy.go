@@ -175,14 +175,13 @@ func (p *Policy) Vet(ctx context.Context, conn *member.Conn, desired, live *unst
 	}
 	changes := compare.Compare(&from.Spec, &to.Spec, from.Status.StoredVersions)
 	worst := compare.Worst(changes)
-	allowed := desired.GetAnnotations()[workv1alpha1.AllowBreakingAnnotation] == "true"
+	what := heldBack(conn.Name(), changes, desired)
 	switch {
 	case worst == compare.Impossible:
-		return held(conn.Name(), changes, compare.Impossible), false
-	case worst == compare.Safe, worst == compare.Breaking && allowed:
+		return what, false
+	case worst == compare.Safe, worst == compare.Breaking && what == "":
 		return "", false
 	}
-	what := held(conn.Name(), changes, compare.Breaking)
 	if wanted := commissioned(conn, from, to, changes); len(wanted.versions) > 0 {
 		count, counted := p.surveys.ask(subject{conn.Name(), to.Name}, wanted)
 		switch {
@@ -198,7 +197,48 @@ func (p *Policy) Vet(ctx context.Context, conn *member.Conn, desired, live *unst
 	if worst == compare.Risky {
 		return "", false
 	}
-	return fmt.Sprintf("%s. Set the annotation %s=true on the definition to let it pass", what, workv1alpha1.AllowBreakingAnnotation), false
+	return what + ". " + mayPass, false
+}
+
+const mayPass = "Set the annotation " + workv1alpha1.AllowBreakingAnnotation + "=true on the definition to let it pass"
+
+// heldBack returns which changes are not made in a cluster; "" if all may be made, once the objects that they concern are counted.
+func heldBack(cluster string, changes []compare.Change, desired *unstructured.Unstructured) string {
+	switch worst := compare.Worst(changes); {
+	case worst == compare.Impossible:
+		return held(cluster, changes, compare.Impossible)
+	case worst == compare.Breaking && desired.GetAnnotations()[workv1alpha1.AllowBreakingAnnotation] != "true":
+		return held(cluster, changes, compare.Breaking)
+	}
+	return ""
+}
+
+// HeldBack returns which changes from a definition that the control plane sent to a cluster are not made there, and what to do about it; ""
+// if all may be made, or if the objects are no definitions. Objects in the cluster are not counted.
+func HeldBack(cluster string, sent, desired *unstructured.Unstructured) string {
+	if !isDefinition(sent) || !isDefinition(desired) {
+		return ""
+	}
+	from, err := read(sent)
+	if err != nil {
+		return err.Error()
+	}
+	to, err := read(desired)
+	if err != nil {
+		return err.Error()
+	}
+	var stored []string
+	for _, version := range from.Spec.Versions {
+		if version.Storage {
+			stored = append(stored, version.Name)
+		}
+	}
+	changes := compare.Compare(&from.Spec, &to.Spec, stored)
+	what := heldBack(cluster, changes, desired)
+	if what == "" || compare.Worst(changes) == compare.Impossible {
+		return what
+	}
+	return what + ". " + mayPass
 }
 
 // held lists the changes of a class that are not made in a cluster.

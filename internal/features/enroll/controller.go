@@ -296,15 +296,21 @@ func (r *Reconciler) removeSpace(ctx context.Context, cluster *clusterv1alpha1.C
 			return false, fmt.Errorf("deleting the execution namespace: %w", err)
 		}
 	}
+	// The namespace controller would delete its Works too, but other kinds first.
+	return false, r.removeWorks(ctx, cluster)
+}
+
+// removeWorks deletes the Works of a cluster that is being removed. If it cannot be reached, it also removes their finalizers.
+func (r *Reconciler) removeWorks(ctx context.Context, cluster *clusterv1alpha1.Cluster) error {
+	name := workv1alpha1.ExecutionNamespace(cluster.Name)
 	works, err := hubclient.ListWorks(ctx, r.client, client.InNamespace(name))
 	if err != nil {
-		return false, err
+		return err
 	}
-	// The namespace controller would delete them too, but other kinds first.
 	if err := hubclient.DeleteWorks(ctx, r.client, works...); err != nil || isReady(cluster) {
-		return false, err
+		return err
 	}
-	return false, membership.ReleaseWorks(ctx, r.client, name)
+	return membership.ReleaseWorks(ctx, r.client, name)
 }
 
 // beginRemoval publishes what happens to the objects in a cluster that is being removed, before any Work is deleted. For

@@ -239,6 +239,13 @@ func (g *guard) held(cluster string) (hold, int) {
 	return g.holds[cluster], len(g.waiting[cluster])
 }
 
+// advance has the next check take no time before now for a gap.
+func (g *guard) advance(now time.Time) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.checked = now.Round(0)
+}
+
 // tick checks the clock for a gap, and returns whether time alone can change a hold.
 func (g *guard) tick(now time.Time) bool {
 	g.mu.Lock()

@@ -9,7 +9,8 @@ import (
 	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
 )
 
-// Steps returns the controller without a manager. Each call of Settle has the guard check the clusters as they are at that time.
+// Steps returns the controller without a manager. Each call of Settle has the guard check the clusters as they are at that time. Its owner
+// may advance the clock as far as it likes: the guard does not take that for a pause of the process, or the first call for its start.
 func Steps(deps Deps) controlloop.Steps[types.NamespacedName] {
 	deps.Config = deps.Config.complete()
 	r := &Reconciler{Deps: deps, guard: newGuard(deps.Config), metrics: newMetrics(deps.Metrics)}
@@ -21,7 +22,7 @@ func Steps(deps Deps) controlloop.Steps[types.NamespacedName] {
 			controlloop.On(bindingEvents[*workv1alpha2.ClusterResourceBinding](r)),
 		},
 		Settle: func(ctx context.Context, q queue) error {
-			r.guard.tick(r.Clock.Now())
+			r.guard.advance(r.Clock.Now())
 			return w.check(ctx, q)
 		},
 	}

@@ -50,19 +50,10 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 	if deps.Client == nil || deps.Templates == nil || deps.Events == nil {
 		return errors.New("MultiClusterServices need Client, Templates and Events")
 	}
-	if deps.Clock == nil {
-		deps.Clock = clock.RealClock{}
-	}
-	if deps.Grace == 0 {
-		deps.Grace = endpointslices.DefaultGrace
-	}
-	if err := mcswork.AddIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
+	if err := Indexes(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
-	clusters := endpointslices.Clusters{Reader: deps.Client, Clock: deps.Clock, Grace: deps.Grace}
-	r := &reconciler{
-		client: deps.Client, templates: deps.Templates, policies: hubclient.Policies{Reader: deps.Client}, clusters: clusters, events: deps.Events,
-	}
+	r := newReconciler(&deps)
 	all := func(ctx context.Context, _ types.NamespacedName) ([]types.NamespacedName, error) {
 		return mcswork.ListOwners(ctx, deps.Client)
 	}
@@ -75,7 +66,21 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 	); err != nil {
 		return err
 	}
-	return dispatch.Setup(mgr, deps.Client, clusters, deps.Metrics)
+	return dispatch.Setup(mgr, deps.Client, r.clusters, deps.Metrics)
+}
+
+// newReconciler also completes deps.
+func newReconciler(deps *Deps) *reconciler {
+	if deps.Clock == nil {
+		deps.Clock = clock.RealClock{}
+	}
+	if deps.Grace == 0 {
+		deps.Grace = endpointslices.DefaultGrace
+	}
+	return &reconciler{
+		client: deps.Client, templates: deps.Templates, policies: hubclient.Policies{Reader: deps.Client}, events: deps.Events,
+		clusters: endpointslices.Clusters{Reader: deps.Client, Clock: deps.Clock, Grace: deps.Grace},
+	}
 }
 
 // services is the Services of the control plane as a source.

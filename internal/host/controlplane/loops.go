@@ -195,18 +195,13 @@ func setupLoops(ctx context.Context, mgr ctrl.Manager, server *apiserver.Server,
 func (h *components) setupPreview(server *apiserver.Server, synced <-chan struct{}) {
 	h.options.previewer.Store(&answers.Previewer{
 		Config: preview.Config{
-			Hub: h.mgr.GetClient(), Templates: h.templates, Exclude: h.options.excludes, Interpreter: h.interpreter, Customized: h.bindingRules,
+			Hub: h.mgr.GetClient(), Templates: h.templates, Exclude: h.options.excludes,
+			Interpreter: h.interpreter, Customized: h.customized, Scripts: h.scripts,
 			Versions: server.Versions(), MayStore: h.limiter.CheckWork, Evict: h.options.Evict, Clock: h.options.Clock,
 		},
 		Brake: h.options.Brake, Author: answers.AsAuthor(h.mgr.GetConfig()), Members: answers.ThroughProxy(h.mgr.GetConfig()),
 		Manager: h.fleet.ControlPlane().Manager(), Mapper: h.mgr.GetRESTMapper(), Synced: synced,
 	})
-}
-
-// bindingRules is the fingerprint of the customizations that a binding of a kind is made with.
-func (h *components) bindingRules(kind schema.GroupVersionKind) string {
-	return h.customized.Fingerprint(kind, configv1alpha1.InterpreterOperationInterpretReplica,
-		configv1alpha1.InterpreterOperationInterpretComponent, configv1alpha1.InterpreterOperationInterpretDependency)
 }
 
 // syncedCaches closes done when the caches of the loops are filled.
@@ -335,7 +330,7 @@ func (h *components) setupPropagate(ctx context.Context, mgr ctrl.Manager) error
 	return propagate.Setup(ctx, mgr, propagate.Deps{
 		Client: h.client, Templates: h.templates, Interpreter: h.interpreter, Conversion: h.conversion, Events: h.events, Clock: h.options.Clock,
 		HasWorks:   render.HasWorks(h.mgr.GetClient()),
-		Customized: h.bindingRules,
+		Customized: propagate.Rules(h.customized),
 	})
 }
 

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
@@ -21,11 +23,12 @@ import (
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
+	"github.com/flagship-k8s/flagship/internal/features/crds"
+	"github.com/flagship-k8s/flagship/internal/host/preview/braking"
 	"github.com/flagship-k8s/flagship/internal/host/preview/fields"
 	"github.com/flagship-k8s/flagship/internal/host/preview/overlay"
 	"github.com/flagship-k8s/flagship/internal/knowledge/brake"
 	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
-	"github.com/flagship-k8s/flagship/internal/knowledge/eviction"
 	"github.com/flagship-k8s/flagship/internal/knowledge/explain"
 	"github.com/flagship-k8s/flagship/internal/knowledge/override"
 	"github.com/flagship-k8s/flagship/internal/knowledge/policy"
@@ -51,29 +54,40 @@ func (v view) sees(rights ...explain.Right) bool {
 }
 
 // Answer adds to a status what has changed since Mark, as far as a user may get it, and returns the objects to apply in members.
-func (r *Run) Answer(ctx context.Context, braking brake.Config, may func(explain.Right) bool, status *fleetv1alpha1.PreviewStatus) ([]Copy, error) {
+func (r *Run) Answer(ctx context.Context, config brake.Config, may func(explain.Right) bool, status *fleetv1alpha1.PreviewStatus) ([]Copy, error) {
 	v := view{may, status}
 	for _, t := range r.Templates.Changes() {
 		r.claim(v, t)
+		r.emptying(v, t)
+	}
+	changes, leaving := r.Hub.Changes(), map[string]*clusterv1alpha1.Cluster{}
+	for _, change := range changes {
+		if cluster, ok := change.Before.(*clusterv1alpha1.Cluster); ok && change.After == nil {
+			leaving[cluster.Name] = cluster
+		}
 	}
 	var copies []Copy
-	for _, change := range r.Hub.Changes() {
+	for _, change := range changes {
 		switch object := cmp.Or(change.After, change.Before).(type) {
 		case workv1alpha2.Binding:
 			before, _ := change.Before.(workv1alpha2.Binding)
 			after, _ := change.After.(workv1alpha2.Binding)
 			r.placement(v, before, after)
+		case *clusterv1alpha1.Cluster:
+			before, _ := change.Before.(*clusterv1alpha1.Cluster)
+			after, _ := change.After.(*clusterv1alpha1.Cluster)
+			r.taints(v, before, after)
 		case *workv1alpha1.Work:
 			before, _ := change.Before.(*workv1alpha1.Work)
 			after, _ := change.After.(*workv1alpha1.Work)
-			found, err := r.copies(ctx, v, object, before, after)
+			found, err := r.copies(v, leaving, object, before, after)
 			if err != nil {
 				return nil, err
 			}
 			copies = append(copies, found...)
 		}
 	}
-	if err := r.brakes(ctx, v, braking); err != nil {
+	if err := r.brakes(ctx, v, config, changes); err != nil {
 		return nil, err
 	}
 	r.warn(v)
@@ -132,6 +146,46 @@ func policyIdentity(key policy.Key) *fleetv1alpha1.ObjectIdentity {
 	return &fleetv1alpha1.ObjectIdentity{APIVersion: policyv1alpha1.SchemeGroupVersion.String(), Kind: kind, Namespace: key.Namespace, Name: key.Name}
 }
 
+// emptying adds a template that is deleted with its namespace.
+func (r *Run) emptying(v view, t overlay.Template) {
+	entry := fleetv1alpha1.PreviewObject{Object: identityOf(t.Ref), Action: fleetv1alpha1.PreviewDelete}
+	named := func(o fleetv1alpha1.PreviewObject) bool { return o.Object == entry.Object }
+	if t.Before != nil && t.After == nil && r.emptied[t.Ref.Namespace] && !slices.ContainsFunc(v.status.Objects, named) && v.sees(r.right(t.Ref)) {
+		add(v.status, &v.status.Objects, entry)
+	}
+}
+
+// taints adds which taints a Cluster gets or loses by ClusterTaintPolicies.
+func (r *Run) taints(v view, before, after *clusterv1alpha1.Cluster) {
+	if after == nil {
+		return
+	}
+	own, changed := r.tainted[after.Name]
+	if !changed && before != nil {
+		own = before.Spec.Taints
+	}
+	entry := fleetv1alpha1.PreviewTaints{Cluster: after.Name, Added: missing(after.Spec.Taints, own), Removed: missing(own, after.Spec.Taints)}
+	if len(entry.Added)+len(entry.Removed) > 0 && v.sees(clusterRight(after.Name)) {
+		add(v.status, &v.status.Taints, entry)
+	}
+}
+
+// missing are the taints that others do not have.
+func missing(taints, others []corev1.Taint) []string {
+	var found []string
+	for i := range taints {
+		text := taints[i].ToString()
+		if !slices.ContainsFunc(others, func(other corev1.Taint) bool { return other.ToString() == text }) {
+			found = append(found, text)
+		}
+	}
+	return found
+}
+
+func clusterRight(name string) explain.Right {
+	return explain.Right{Group: clusterv1alpha1.GroupName, Resource: clusterv1alpha1.ResourcePluralCluster, Name: name}
+}
+
 // add appends to a list of an answer, as long as it is not full.
 func add[T any](status *fleetv1alpha1.PreviewStatus, list *[]T, entry T) {
 	if len(*list) >= maxEntries {
@@ -150,14 +204,17 @@ func (r *Run) placement(v view, before, after workv1alpha2.Binding) {
 	ref := hubstore.TemplateOf(either.BindingSpec()).Canonical(r.Templates)
 	entry := fleetv1alpha1.PreviewPlacement{Object: identityOf(ref)}
 	from, to := targetsOf(before), targetsOf(after)
-	evicted := r.evicted[client.ObjectKey{Namespace: either.GetNamespace(), Name: either.GetName()}]
+	key := client.ObjectKey{Namespace: either.GetNamespace(), Name: either.GetName()}
+	evicted := r.evicted[key]
 	names := maps.Clone(from)
 	maps.Copy(names, to)
 	for name := range evicted {
 		names[name] = 0
 	}
 	for _, name := range slices.Sorted(maps.Keys(names)) {
-		cluster := fleetv1alpha1.PreviewCluster{Name: name, Eviction: evicted[name]}
+		cluster := fleetv1alpha1.PreviewCluster{
+			Name: name, Eviction: evicted[name].why, AfterSeconds: seconds(max(evicted[name].at, r.moved[key][name])),
+		}
 		if n, ok := from[name]; ok {
 			cluster.From = ptr.To(n)
 		}
@@ -191,24 +248,6 @@ func targetsOf(binding workv1alpha2.Binding) map[string]int32 {
 	return replicas
 }
 
-// noteEvictions notes the tasks that a change of a binding begins.
-func (r *Run) noteEvictions(change controlloop.Change) {
-	before, was := change.Before.(workv1alpha2.Binding)
-	after, is := change.After.(workv1alpha2.Binding)
-	if !was || !is {
-		return
-	}
-	for _, task := range after.BindingSpec().GracefulEvictionTasks {
-		if eviction.Find(before.BindingSpec(), task.FromCluster) == nil {
-			key := client.ObjectKeyFromObject(change.After)
-			if r.evicted[key] == nil {
-				r.evicted[key] = map[string]string{}
-			}
-			r.evicted[key][task.FromCluster] = cmp.Or(task.Message, task.Reason)
-		}
-	}
-}
-
 // unplaced is why a binding has no place, or not for all of its replicas.
 func unplaced(binding workv1alpha2.Binding) string {
 	if binding == nil {
@@ -231,7 +270,7 @@ type Copy struct {
 }
 
 // copies adds what changes of the manifests of a Work.
-func (r *Run) copies(ctx context.Context, v view, either, before, after *workv1alpha1.Work) ([]Copy, error) {
+func (r *Run) copies(v view, leaving map[string]*clusterv1alpha1.Cluster, either, before, after *workv1alpha1.Work) ([]Copy, error) {
 	cluster, ok := workv1alpha1.ClusterOfExecutionNamespace(either.Namespace)
 	if !ok || workv1alpha1.IsRecord(either) {
 		return nil, nil
@@ -248,24 +287,24 @@ func (r *Run) copies(ctx context.Context, v view, either, before, after *workv1a
 	maps.Copy(all, to)
 	var found []Copy
 	for _, ref := range slices.SortedFunc(maps.Keys(all), func(a, b hubstore.Ref) int { return strings.Compare(a.String(), b.String()) }) {
-		entry := fleetv1alpha1.PreviewCopy{Object: identityOf(ref), Clusters: []string{cluster}, Action: fleetv1alpha1.PreviewUpdate}
+		entry := fleetv1alpha1.PreviewCopy{
+			Object: identityOf(ref), Clusters: []string{cluster}, Action: fleetv1alpha1.PreviewUpdate, AfterSeconds: seconds(r.written[client.ObjectKeyFromObject(either)]),
+		}
 		switch {
 		case from[ref] == nil:
 			entry.Action, entry.Fields = fleetv1alpha1.PreviewCreate, fields.Edits(&unstructured.Unstructured{Object: map[string]any{}}, to[ref])
 		case to[ref] == nil:
-			entry.Action = fleetv1alpha1.PreviewDelete
-			if p := either.Spec.PreserveResourcesOnDeletion; p != nil && *p {
-				entry.Message = "it stays in the cluster: spec.preserveResourcesOnDeletion"
-			}
+			entry.Action, entry.Message = fleetv1alpha1.PreviewDelete, fate(either, leaving[cluster], ref)
 		default:
 			if entry.Fields = fields.Edits(from[ref], to[ref]); len(entry.Fields) == 0 {
 				continue
 			}
+			entry.Message = crds.HeldBack(cluster, from[ref], to[ref])
 		}
 		if after != nil && after.Spec.SuspendDispatching != nil && *after.Spec.SuspendDispatching {
 			entry.Message = "nothing is written: dispatching is suspended"
 		}
-		if !v.sees(append(r.bindingRights(ctx, either), r.right(ref))...) || !v.seesWork(either, before, after) {
+		if !v.sees(append(bindingRights(either), r.right(ref))...) || !v.seesWork(either, before, after) {
 			continue
 		}
 		at := slices.IndexFunc(v.status.Copies, func(c fleetv1alpha1.PreviewCopy) bool { return alike(c, entry) })
@@ -282,13 +321,31 @@ func (r *Run) copies(ctx context.Context, v view, either, before, after *workv1a
 	return found, nil
 }
 
+// fate is what becomes of an object in a member when its Work is deleted, if it is not just deleted. Leaving is its Cluster if that is
+// deleted, too.
+func fate(work *workv1alpha1.Work, leaving *clusterv1alpha1.Cluster, ref hubstore.Ref) string {
+	switch {
+	case leaving != nil && !apimeta.IsStatusConditionTrue(leaving.Status.Conditions, clusterv1alpha1.ClusterConditionReady):
+		return "it stays in the cluster, which is not ready"
+	case brake.Preserves(work):
+		return "it stays in the cluster: spec.preserveResourcesOnDeletion"
+	case leaving != nil && !clusterv1alpha1.DeletesObjects(leaving):
+		return fmt.Sprintf("it stays in the cluster: the Cluster lacks the annotation %s=%s", clusterv1alpha1.OnRemovalAnnotation, clusterv1alpha1.OnRemovalDeleteObjects)
+	case ref == hubstore.NamespaceRef(ref.Name):
+		return "the cluster deletes all that the namespace has"
+	case ref.GroupVersionKind.GroupKind() == definitionKind:
+		return "the cluster deletes all objects of its kind; it stays where others have such objects"
+	}
+	return ""
+}
+
 // alike returns whether two entries differ in nothing but their clusters.
 func alike(a, b fleetv1alpha1.PreviewCopy) bool {
-	return a.Object == b.Object && a.Action == b.Action && a.Message == b.Message && slices.Equal(a.Fields, b.Fields)
+	return a.Object == b.Object && a.Action == b.Action && a.Message == b.Message && a.AfterSeconds == b.AfterSeconds && slices.Equal(a.Fields, b.Fields)
 }
 
 // bindingRights is the right to get the binding of a Work, if it has one.
-func (r *Run) bindingRights(_ context.Context, work *workv1alpha1.Work) []explain.Right {
+func bindingRights(work *workv1alpha1.Work) []explain.Right {
 	namespace, name, found := strings.Cut(workv1alpha2.BoundTo(work), "/")
 	if !found {
 		return nil
@@ -305,7 +362,7 @@ func (v view) seesWork(either, before, after *workv1alpha1.Work) bool {
 		return true
 	}
 	cluster, _ := workv1alpha1.ClusterOfExecutionNamespace(either.Namespace)
-	rights := []explain.Right{{Group: clusterv1alpha1.GroupName, Resource: clusterv1alpha1.ResourcePluralCluster, Name: cluster}}
+	rights := []explain.Right{clusterRight(cluster)}
 	for _, work := range []*workv1alpha1.Work{before, after} {
 		if work == nil {
 			continue
@@ -366,49 +423,26 @@ func users(all map[string]string) map[string]string {
 	return kept
 }
 
-// brakes adds the clusters in which the change would engage the brake.
-func (r *Run) brakes(ctx context.Context, v view, config brake.Config) error {
-	var changes [][2]*workv1alpha1.Work
-	for _, change := range r.Hub.Changes() {
-		before, ok := change.Before.(*workv1alpha1.Work)
-		after, _ := change.After.(*workv1alpha1.Work)
-		if ok && (after == nil || after.DeletionTimestamp != nil) && !workv1alpha1.IsRecord(before) &&
-			(before.Spec.PreserveResourcesOnDeletion == nil || !*before.Spec.PreserveResourcesOnDeletion) {
-			changes = append(changes, [2]*workv1alpha1.Work{before, after})
+// brakes adds what of the change waits for a person.
+func (r *Run) brakes(ctx context.Context, v view, config brake.Config, changes []controlloop.Change) error {
+	var clusters clusterv1alpha1.ClusterList
+	if err := r.Hub.List(ctx, &clusters); err != nil {
+		return fmt.Errorf("listing clusters: %w", err)
+	}
+	state := braking.State{Config: config, Clock: r.config.Clock, Changes: changes}
+	if state.Touches() {
+		present, err := hubclient.ListWorks(ctx, r.Hub)
+		if err != nil {
+			return err
 		}
+		state.Works = present
 	}
-	if len(changes) == 0 {
-		return nil
+	for i := range clusters.Items {
+		state.Clusters = append(state.Clusters, &clusters.Items[i])
 	}
-	present, err := hubclient.ListWorks(ctx, r.Hub)
-	if err != nil {
-		return err
-	}
-	account := brake.New(config, r.clock, func(string) {})
-	count := func(work *workv1alpha1.Work, before, after brake.Work) {
-		if cluster, ok := workv1alpha1.ClusterOfExecutionNamespace(work.Namespace); ok {
-			account.Change(cluster, client.ObjectKeyFromObject(work), before, after)
-		}
-	}
-	for _, work := range present {
-		if !workv1alpha1.IsRecord(work) {
-			count(work, brake.Work{}, brake.Work{Objects: len(work.Spec.Workload.Manifests)})
-		}
-	}
-	clusters := map[string]client.ObjectKey{}
-	for _, c := range changes {
-		n := len(c[0].Spec.Workload.Manifests)
-		count(c[0], brake.Work{}, brake.Work{Objects: n, Leaving: n})
-		cluster, _ := workv1alpha1.ClusterOfExecutionNamespace(c[0].Namespace)
-		clusters[cluster] = client.ObjectKeyFromObject(c[0])
-	}
-	for _, cluster := range slices.Sorted(maps.Keys(clusters)) {
-		if account.Admit(brake.Request{Cluster: cluster, Work: clusters[cluster], Removal: true}) {
-			continue
-		}
-		state, _ := account.Look(cluster)
-		if v.sees(explain.Right{Group: clusterv1alpha1.GroupName, Resource: clusterv1alpha1.ResourcePluralCluster, Name: cluster}, explain.AllClusters) {
-			add(v.status, &v.status.Brakes, fleetv1alpha1.PreviewBrake{Cluster: cluster, Touched: int32(state.Touched), Objects: int32(state.Objects)})
+	for _, entry := range state.Brakes() {
+		if v.sees(clusterRight(entry.Cluster), explain.AllClusters) {
+			add(v.status, &v.status.Brakes, entry)
 		}
 	}
 	return nil

@@ -11,12 +11,12 @@ import (
 	"k8s.io/utils/clock"
 
 	fleetv1alpha1 "github.com/flagship-k8s/flagship/api/fleet/v1alpha1"
-	"github.com/flagship-k8s/flagship/internal/host/preview"
+	"github.com/flagship-k8s/flagship/internal/host/preview/offline"
 )
 
 // BenchmarkPreview measures one answer about a new ConfigMap, with 100 clusters and 5,000 bindings to three of them.
 func BenchmarkPreview(b *testing.B) {
-	kinds, err := preview.ReadKinds(clock.RealClock{})
+	kinds, err := offline.ReadKinds(clock.RealClock{})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -36,7 +36,7 @@ func BenchmarkPreview(b *testing.B) {
 	for i := range 5_000 {
 		fleet = append(fleet, unstructuredOf(named("ConfigMap", "v1", "shop", fmt.Sprintf("c%d", i))))
 	}
-	hub, config, err := control(b.Context(), kinds, fleet, "")
+	hub, err := control(b.Context(), kinds, fleet, "")
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -46,7 +46,7 @@ func BenchmarkPreview(b *testing.B) {
 	}
 	for b.Loop() {
 		spec := fleetv1alpha1.PreviewSpec{Apply: []runtime.RawExtension{{Raw: raw}}}
-		status, err := previewed(b.Context(), kinds, hub, config, spec)
+		status, err := previewed(b.Context(), hub, spec)
 		if err != nil || len(status.Placements) != 1 {
 			b.Fatalf("%+v, error %v", status, err)
 		}

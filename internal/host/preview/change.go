@@ -10,6 +10,7 @@ import (
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -18,11 +19,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	configv1alpha1 "github.com/flagship-k8s/flagship/api/config/v1alpha1"
 	fleetv1alpha1 "github.com/flagship-k8s/flagship/api/fleet/v1alpha1"
+	networkingv1alpha1 "github.com/flagship-k8s/flagship/api/networking/v1alpha1"
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
 	"github.com/flagship-k8s/flagship/internal/host/preview/fields"
+	"github.com/flagship-k8s/flagship/internal/host/preview/unfollowed"
 )
 
 // maxObjects bounds the objects of one change.
@@ -64,7 +69,7 @@ func parse(spec *fleetv1alpha1.PreviewSpec) ([]*unstructured.Unstructured, error
 		// Each object is compared with the control plane as it is now, not with what the change has made of it.
 		id.APIVersion = schema.FromAPIVersionAndKind(id.APIVersion, id.Kind).Group
 		if seen[id] {
-			return nil, apierrors.NewBadRequest(fmt.Sprintf("%s is named twice, the second time by object %d", named(id), i))
+			return nil, apierrors.NewBadRequest(fmt.Sprintf("%s is named twice, the second time by object %d", Named(id), i))
 		}
 		seen[id] = true
 	}
@@ -76,7 +81,7 @@ func parse(spec *fleetv1alpha1.PreviewSpec) ([]*unstructured.Unstructured, error
 	return parsed, nil
 }
 
-// Change makes the change on the view. What the control plane refuses is in the status, and not made.
+// Change makes the change on the view, and has the loops do what follows. What the control plane refuses is in the status, and not made.
 func (r *Run) Change(ctx context.Context, spec *fleetv1alpha1.PreviewSpec, admission Admission, status *fleetv1alpha1.PreviewStatus) error {
 	ordered, err := parse(spec)
 	if err != nil {
@@ -102,7 +107,10 @@ func (r *Run) Change(ctx context.Context, spec *fleetv1alpha1.PreviewSpec, admis
 			return err
 		}
 	}
-	for _, id := range spec.Delete {
+	// Namespaces go last: what they have is deleted with them, and could not be found after that.
+	ids := slices.Clone(spec.Delete)
+	slices.SortStableFunc(ids, func(a, b fleetv1alpha1.ObjectIdentity) int { return cmp.Compare(lastOf(a), lastOf(b)) })
+	for _, id := range ids {
 		if id.Namespace == "" && r.namespaced(schema.FromAPIVersionAndKind(id.APIVersion, id.Kind), admission) {
 			id.Namespace = cmp.Or(spec.Namespace, metav1.NamespaceDefault)
 		}
@@ -110,7 +118,18 @@ func (r *Run) Change(ctx context.Context, spec *fleetv1alpha1.PreviewSpec, admis
 			return err
 		}
 	}
-	return nil
+	if err := r.Settle(ctx); err != nil {
+		return err
+	}
+	return r.foresee(ctx)
+}
+
+// lastOf is 1 for a namespace, which is deleted after all others.
+func lastOf(id fleetv1alpha1.ObjectIdentity) int {
+	if schema.FromAPIVersionAndKind(id.APIVersion, id.Kind).GroupKind() == namespaceKind {
+		return 1
+	}
+	return 0
 }
 
 // namespaced returns whether the objects of a kind have a namespace, also of one that the change itself defines.
@@ -126,7 +145,7 @@ type fresh struct {
 }
 
 func (r *Run) apply(ctx context.Context, manifest *unstructured.Unstructured, admission Admission, created fresh, status *fleetv1alpha1.PreviewStatus) error {
-	id := identity(manifest)
+	id := Identity(manifest)
 	if refusal := untakable(manifest.GroupVersionKind().GroupKind()); refusal != "" {
 		status.Refused = append(status.Refused, fleetv1alpha1.PreviewRefusal{Object: id, Reason: "NotPreviewed", Message: refusal})
 		return nil
@@ -134,7 +153,7 @@ func (r *Run) apply(ctx context.Context, manifest *unstructured.Unstructured, ad
 	before, after, err := admission.Apply(ctx, manifest)
 	kind := manifest.GroupVersionKind().GroupKind()
 	if apierrors.IsNotFound(err) && (created.kinds[kind] || created.namespaces[manifest.GetNamespace()]) {
-		status.Warnings = append(status.Warnings, fmt.Sprintf("%s is not checked: its namespace or definition is created by this change", named(id)))
+		status.Warnings = append(status.Warnings, fmt.Sprintf("%s is not checked: its namespace or definition is created by this change", Named(id)))
 		after, err = r.unchecked(manifest), nil
 	}
 	if refused(err, id, status) {
@@ -157,12 +176,14 @@ func (r *Run) apply(ctx context.Context, manifest *unstructured.Unstructured, ad
 		created.namespaces[manifest.GetName()] = true
 	}
 	if kind == definitionKind {
-		if served, ok := r.define(after); ok && before == nil {
+		if served, ok := r.Define(after); ok && before == nil {
 			created.kinds[served] = true
 		}
 	}
 	if err := r.Set(ctx, after); err != nil {
-		status.Warnings = append(status.Warnings, fmt.Sprintf("%s: %v", named(id), err))
+		status.Warnings = append(status.Warnings, fmt.Sprintf("%s: %v", Named(id), err))
+	} else if text := unfollowed.Of(after, false); text != "" {
+		status.Warnings = append(status.Warnings, Named(id)+": "+text)
 	}
 	return nil
 }
@@ -191,14 +212,14 @@ func untakable(kind schema.GroupKind) string {
 // unchecked completes a manifest that the control plane cannot check yet.
 func (r *Run) unchecked(manifest *unstructured.Unstructured) *unstructured.Unstructured {
 	obj := manifest.DeepCopy()
-	obj.SetUID(types.UID(r.config.NewID()))
+	obj.SetUID(types.UID(r.NewID()))
 	obj.SetGeneration(1)
-	obj.SetCreationTimestamp(metav1.NewTime(r.clock.Now()).Rfc3339Copy())
+	obj.SetCreationTimestamp(metav1.NewTime(r.Now()).Rfc3339Copy())
 	return obj
 }
 
-// define adds the kind of a definition.
-func (r *Run) define(obj *unstructured.Unstructured) (schema.GroupKind, bool) {
+// Define adds the kind of a definition.
+func (r *Run) Define(obj *unstructured.Unstructured) (schema.GroupKind, bool) {
 	definition := &apiextensionsv1.CustomResourceDefinition{}
 	if runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, definition) != nil {
 		return schema.GroupKind{}, false
@@ -216,22 +237,22 @@ func (r *Run) define(obj *unstructured.Unstructured) (schema.GroupKind, bool) {
 	return schema.GroupKind{}, false
 }
 
-// errNotComputed is about an object that a preview does not follow.
-var errNotComputed = errors.New("what this object does is not computed")
-
 // Set makes an object what it is after a request of a user. The error is about what a preview does not follow.
 func (r *Run) Set(ctx context.Context, obj *unstructured.Unstructured) error {
-	typed := ours(obj.GroupVersionKind().GroupKind())
+	typed := Ours(obj.GroupVersionKind().GroupKind())
 	if typed != nil {
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, typed); err != nil {
 			return fmt.Errorf("reading it: %w", err)
+		}
+		if cluster, ok := typed.(*clusterv1alpha1.Cluster); ok {
+			r.tainted[cluster.Name] = cluster.Spec.Taints
 		}
 		return r.Hub.Set(ctx, typed)
 	}
 	ref := hubstore.RefOf(obj)
 	canonical, ok := r.Templates.Canonical(ref.GroupVersionKind)
 	if !ok {
-		return errNotComputed
+		return unfollowed.Kind(ref.GroupVersionKind.GroupKind())
 	}
 	if canonical != ref.GroupVersionKind {
 		converted, err := r.config.Versions.ConvertBuiltIn(obj, canonical.Version)
@@ -243,8 +264,8 @@ func (r *Run) Set(ctx context.Context, obj *unstructured.Unstructured) error {
 	return r.Templates.Set(ctx, ref, obj)
 }
 
-// ours is an empty object of a kind that the loops read, nil for others.
-func ours(kind schema.GroupKind) client.Object {
+// Ours is an empty object of a kind that the loops read, nil for others.
+func Ours(kind schema.GroupKind) client.Object {
 	switch kind {
 	case schema.GroupKind{Group: policyv1alpha1.GroupName, Kind: policyv1alpha1.KindPropagationPolicy}:
 		return &policyv1alpha1.PropagationPolicy{}
@@ -254,6 +275,12 @@ func ours(kind schema.GroupKind) client.Object {
 		return &policyv1alpha1.OverridePolicy{}
 	case schema.GroupKind{Group: policyv1alpha1.GroupName, Kind: policyv1alpha1.KindClusterOverridePolicy}:
 		return &policyv1alpha1.ClusterOverridePolicy{}
+	case schema.GroupKind{Group: policyv1alpha1.GroupName, Kind: policyv1alpha1.KindClusterTaintPolicy}:
+		return &policyv1alpha1.ClusterTaintPolicy{}
+	case schema.GroupKind{Group: configv1alpha1.GroupName, Kind: configv1alpha1.KindResourceInterpreterCustomization}:
+		return &configv1alpha1.ResourceInterpreterCustomization{}
+	case schema.GroupKind{Group: networkingv1alpha1.GroupName, Kind: networkingv1alpha1.KindMultiClusterService}:
+		return &networkingv1alpha1.MultiClusterService{}
 	case schema.GroupKind{Group: clusterv1alpha1.GroupName, Kind: clusterv1alpha1.KindCluster}:
 		return &clusterv1alpha1.Cluster{}
 	}
@@ -266,7 +293,7 @@ func (r *Run) remove(ctx context.Context, id fleetv1alpha1.ObjectIdentity, admis
 		status.Refused = append(status.Refused, fleetv1alpha1.PreviewRefusal{Object: id, Reason: "NotPreviewed", Message: refusal})
 		return nil
 	}
-	_, err := admission.Delete(ctx, id)
+	before, err := admission.Delete(ctx, id)
 	if refused(err, id, status) {
 		return nil
 	}
@@ -274,36 +301,68 @@ func (r *Run) remove(ctx context.Context, id fleetv1alpha1.ObjectIdentity, admis
 		return err
 	}
 	status.Objects = append(status.Objects, fleetv1alpha1.PreviewObject{Object: id, Action: fleetv1alpha1.PreviewDelete})
-	typed := ours(kind.GroupKind())
-	ref := hubstore.Ref{GroupVersionKind: kind, Namespace: id.Namespace, Name: id.Name}
+	warn := func(text string) { status.Warnings = append(status.Warnings, Named(id)+": "+text) }
+	if text := unfollowed.Of(before, true); text != "" {
+		warn(text)
+	}
+	typed := Ours(kind.GroupKind())
 	_, known := r.Templates.Canonical(kind)
-	switch _, cluster := typed.(*clusterv1alpha1.Cluster); {
-	case cluster, kind.GroupKind() == namespaceKind:
-		status.Warnings = append(status.Warnings, fmt.Sprintf("%s: what its deletion does is not computed", named(id)))
-		return nil
+	switch {
 	case typed != nil:
 		typed.SetNamespace(id.Namespace)
 		typed.SetName(id.Name)
 		return client.IgnoreNotFound(r.Hub.Delete(ctx, typed))
+	case kind.GroupKind() == namespaceKind && hubstore.ReservedNamespace(id.Name):
+		warn("what its deletion does is not computed: it is a namespace of the control plane")
+		return nil
+	case kind.GroupKind() == namespaceKind:
+		return r.removeNamespace(ctx, id.Name)
 	case !known:
-		status.Warnings = append(status.Warnings, fmt.Sprintf("%s: %v", named(id), errNotComputed))
+		warn(unfollowed.Kind(kind.GroupKind()).Error())
 		return nil
 	}
-	return r.Templates.Set(ctx, ref, nil)
+	if before != nil && len(before.GetFinalizers()) > 0 {
+		warn(fmt.Sprintf("it stays until its finalizers %s are removed; the answer is what follows then", strings.Join(before.GetFinalizers(), ", ")))
+	}
+	return r.Templates.Set(ctx, hubstore.Ref{GroupVersionKind: kind, Namespace: id.Namespace, Name: id.Name}, nil)
+}
+
+// removeNamespace deletes what a namespace has, and the namespace, as the controller of namespaces does.
+func (r *Run) removeNamespace(ctx context.Context, name string) error {
+	r.emptied[name] = true
+	for _, list := range []client.ObjectList{
+		&policyv1alpha1.PropagationPolicyList{}, &policyv1alpha1.OverridePolicyList{}, &networkingv1alpha1.MultiClusterServiceList{}, &workv1alpha2.ResourceBindingList{},
+	} {
+		if err := r.Hub.List(ctx, list, client.InNamespace(name)); err != nil {
+			return fmt.Errorf("listing what namespace %s has: %w", name, err)
+		}
+		err := meta.EachListItem(list, func(item runtime.Object) error { return client.IgnoreNotFound(r.Hub.Delete(ctx, item.(client.Object))) })
+		if err != nil {
+			return fmt.Errorf("deleting what namespace %s has: %w", name, err)
+		}
+	}
+	for _, ref := range r.Templates.In(name) {
+		if err := r.Templates.Set(ctx, ref, nil); err != nil {
+			return err
+		}
+	}
+	return r.Templates.Set(ctx, hubstore.NamespaceRef(name), nil)
 }
 
 func identities(objects []*unstructured.Unstructured) []fleetv1alpha1.ObjectIdentity {
 	all := make([]fleetv1alpha1.ObjectIdentity, 0, len(objects))
 	for _, obj := range objects {
-		all = append(all, identity(obj))
+		all = append(all, Identity(obj))
 	}
 	return all
 }
 
-func identity(obj *unstructured.Unstructured) fleetv1alpha1.ObjectIdentity {
+// Identity names an object.
+func Identity(obj *unstructured.Unstructured) fleetv1alpha1.ObjectIdentity {
 	return fleetv1alpha1.ObjectIdentity{APIVersion: obj.GetAPIVersion(), Kind: obj.GetKind(), Namespace: obj.GetNamespace(), Name: obj.GetName()}
 }
 
-func named(id fleetv1alpha1.ObjectIdentity) string {
+// Named is an object in a sentence.
+func Named(id fleetv1alpha1.ObjectIdentity) string {
 	return id.Kind + " " + strings.TrimPrefix(id.Namespace+"/"+id.Name, "/")
 }

@@ -8,7 +8,8 @@ import (
 	"k8s.io/utils/clock"
 
 	fleetv1alpha1 "github.com/flagship-k8s/flagship/api/fleet/v1alpha1"
-	"github.com/flagship-k8s/flagship/internal/host/preview"
+	"github.com/flagship-k8s/flagship/internal/host/preview/offline"
+	"github.com/flagship-k8s/flagship/internal/host/preview/summary"
 )
 
 // FuzzChange: whatever a manifest has, a preview ends, with an answer or an error.
@@ -25,13 +26,13 @@ func FuzzChange(f *testing.F) {
 		f.Add([]byte(seed), false)
 		f.Add([]byte(seed), true)
 	}
-	kinds, err := preview.ReadKinds(clock.RealClock{})
+	kinds, err := offline.ReadKinds(clock.RealClock{})
 	if err != nil {
 		f.Fatal(err)
 	}
 	fleet := random{rand.New(rand.NewPCG(7, 1))}.fleet()
 	f.Fuzz(func(t *testing.T, manifest []byte, remove bool) {
-		hub, _, err := control(t.Context(), kinds, fleet, "")
+		hub, err := control(t.Context(), kinds, fleet, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -41,7 +42,7 @@ func FuzzChange(f *testing.F) {
 		}
 		status, err := outcome(t.Context(), hub.Run, hub, spec)
 		if err == nil {
-			preview.Summarize(&status)
+			summary.Complete(&status)
 			if status.Changes && len(status.Refused)+len(status.Objects) == 0 {
 				t.Errorf("changes without an object: %+v", status)
 			}

@@ -17,6 +17,7 @@ import (
 
 	fleetv1alpha1 "github.com/flagship-k8s/flagship/api/fleet/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/host/preview"
+	"github.com/flagship-k8s/flagship/internal/host/preview/offline"
 	"github.com/flagship-k8s/flagship/internal/knowledge/brake"
 	"github.com/flagship-k8s/flagship/internal/knowledge/explain"
 )
@@ -46,6 +47,9 @@ func (r random) cluster(i int) object {
 	spec := object{"syncMode": "Push"}
 	if r.IntN(4) == 0 {
 		spec["taints"] = []any{object{"key": r.one("a", "b"), "effect": r.one("NoSchedule", "NoExecute")}}
+	}
+	if r.IntN(3) == 0 {
+		c["metadata"].(object)["annotations"] = object{"flagship.io/on-removal": "DeleteObjects"}
 	}
 	c["spec"] = spec
 	c["status"] = object{
@@ -95,8 +99,14 @@ func (r random) policy(i int) object {
 	}
 	p := named(kind, "policy.karmada.io/v1alpha1", namespace, fmt.Sprintf("p%d", i))
 	placement := object{"clusterAffinity": r.affinity()}
-	if r.IntN(2) == 0 {
+	switch r.IntN(4) {
+	case 0:
 		placement["clusterTolerations"] = []any{object{"key": "a", "operator": "Exists"}}
+	case 1:
+		placement["clusterTolerations"] = []any{
+			object{"key": "a", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": int64(30 * r.IntN(100))},
+			object{"key": "b", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": int64(3600)},
+		}
 	}
 	if r.IntN(2) == 0 {
 		placement["replicaScheduling"] = object{
@@ -137,9 +147,35 @@ func (r random) override(i int) object {
 	return o
 }
 
+// taintPolicy taints clusters of a region, or takes the taint off.
+func (r random) taintPolicy(i int) object {
+	o := named("ClusterTaintPolicy", "policy.karmada.io/v1alpha1", "", fmt.Sprintf("x%d", i))
+	ready := []any{object{"conditionType": "Ready", "operator": "In", "statusValues": []any{"True"}}}
+	spec := object{
+		"targetClusters": object{"labelSelector": object{"matchLabels": object{"region": r.one("east", "west")}}},
+		"taints":         []any{object{"key": r.one("a", "b"), "effect": r.one("NoSchedule", "NoExecute")}},
+	}
+	spec[r.one("addOnConditions", "removeOnConditions")] = ready
+	o["spec"] = spec
+	return o
+}
+
+// customization has every Deployment refer to a ConfigMap, or have another number of replicas.
+func (r random) customization(i int) object {
+	o := named("ResourceInterpreterCustomization", "config.karmada.io/v1alpha1", "", fmt.Sprintf("c%d", i))
+	rules := object{"dependencyInterpretation": object{"luaScript": `function GetDependencies(obj)
+  return {{apiVersion = "v1", kind = "ConfigMap", namespace = obj.metadata.namespace, name = "` + r.one("t0", "t3") + `"}}
+end`}}
+	if r.IntN(2) == 0 {
+		rules = object{"replicaResource": object{"luaScript": "function GetReplicas(obj) return " + r.one("1", "4") + ", {} end"}}
+	}
+	o["spec"] = object{"target": object{"apiVersion": "apps/v1", "kind": "Deployment"}, "customizations": rules}
+	return o
+}
+
 // fleet is a control plane with some of everything.
 func (r random) fleet() []*unstructured.Unstructured {
-	var all []*unstructured.Unstructured
+	all := []*unstructured.Unstructured{unstructuredOf(named("Namespace", "v1", "", "shop"))}
 	for i := range 2 + r.IntN(3) {
 		all = append(all, unstructuredOf(r.cluster(i)))
 	}
@@ -148,6 +184,12 @@ func (r random) fleet() []*unstructured.Unstructured {
 	}
 	for i := range r.IntN(2) {
 		all = append(all, unstructuredOf(r.override(i)))
+	}
+	if r.IntN(6) == 0 {
+		all = append(all, unstructuredOf(r.taintPolicy(0)))
+	}
+	if r.IntN(6) == 0 {
+		all = append(all, unstructuredOf(r.customization(0)))
 	}
 	for i := range 1 + r.IntN(5) {
 		all = append(all, unstructuredOf(r.template(i)))
@@ -166,7 +208,11 @@ func (r random) change(fleet []*unstructured.Unstructured) fleetv1alpha1.Preview
 	}
 	for range 1 + r.IntN(3) {
 		var o object
-		switch r.IntN(6) {
+		switch r.IntN(8) {
+		case 6:
+			o = r.taintPolicy(r.IntN(2))
+		case 7:
+			o = r.customization(r.IntN(2))
 		case 0:
 			o = r.cluster(r.IntN(3))
 			delete(o, "status") // it is that of the cluster
@@ -176,7 +222,7 @@ func (r random) change(fleet []*unstructured.Unstructured) fleetv1alpha1.Preview
 			o = r.override(r.IntN(2))
 		case 3:
 			gone := fleet[r.IntN(len(fleet))]
-			if gone.GetKind() != "Cluster" && first(gone.Object) {
+			if first(gone.Object) {
 				spec.Delete = append(spec.Delete, fleetv1alpha1.ObjectIdentity{APIVersion: gone.GetAPIVersion(), Kind: gone.GetKind(), Namespace: gone.GetNamespace(), Name: gone.GetName()})
 			}
 			continue
@@ -199,32 +245,28 @@ func (r random) change(fleet []*unstructured.Unstructured) fleetv1alpha1.Preview
 }
 
 // control is a control plane in memory that has a fleet.
-func control(ctx context.Context, kinds *preview.Kinds, fleet []*unstructured.Unstructured, salt string) (*preview.Offline, preview.Config, error) {
+func control(ctx context.Context, kinds *offline.Kinds, fleet []*unstructured.Unstructured, salt string) (*offline.Control, error) {
 	var ids atomic.Int64
 	config := preview.Config{Clock: clocktesting.NewFakeClock(time.Unix(1_800_000_000, 0)), Salt: salt, NewID: func() string {
 		return fmt.Sprintf("00000000-0000-4000-8000-%012d", ids.Add(1))
 	}}
-	hub, err := preview.NewOffline(ctx, kinds, fleet, config)
-	return hub, config, err
+	return offline.New(ctx, kinds, fleet, config)
 }
 
 // outcome makes a change with the loops of a run, and returns what differs then.
-func outcome(ctx context.Context, run *preview.Run, hub *preview.Offline, spec fleetv1alpha1.PreviewSpec) (fleetv1alpha1.PreviewStatus, error) {
+func outcome(ctx context.Context, run *preview.Run, hub *offline.Control, spec fleetv1alpha1.PreviewSpec) (fleetv1alpha1.PreviewStatus, error) {
 	var status fleetv1alpha1.PreviewStatus
 	if err := run.Change(ctx, &spec, hub, &status); err != nil {
 		return status, err
 	}
-	if err := run.Settle(ctx); err != nil {
-		return status, err
-	}
 	_, err := run.Answer(ctx, brake.Config{}, func(explain.Right) bool { return true }, &status)
-	status.Warnings = nil // which events the loops publish depends on their order
 	return status, err
 }
 
 // previewed is the answer of a preview on the control plane, which leaves it as it is.
-func previewed(ctx context.Context, kinds *preview.Kinds, hub *preview.Offline, config preview.Config, spec fleetv1alpha1.PreviewSpec) (fleetv1alpha1.PreviewStatus, error) {
-	config.Hub, config.Templates, config.Interpreter, config.Versions = hub.Hub, hub.Templates, kinds.Interpreter(), preview.OneVersion{}
+func previewed(ctx context.Context, hub *offline.Control, spec fleetv1alpha1.PreviewSpec) (fleetv1alpha1.PreviewStatus, error) {
+	config := hub.Upon()
+	config.Salt = ""
 	run, err := preview.New(ctx, config)
 	if err != nil {
 		return fleetv1alpha1.PreviewStatus{}, err
@@ -240,41 +282,57 @@ func TestWhatIsPreviewedComes(t *testing.T) {
 	if testing.Short() {
 		fleets = 200
 	}
-	kinds, err := preview.ReadKinds(clock.RealClock{})
+	kinds, err := offline.ReadKinds(clock.RealClock{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	changed := 0
-	for seed := range fleets {
-		r := random{rand.New(rand.NewPCG(seed, 1))}
-		fleet := r.fleet()
-		spec := r.change(fleet)
-		hub, config, err := control(t.Context(), kinds, fleet, fmt.Sprint(seed))
-		if err != nil {
-			t.Fatalf("seed %d: %v", seed, err)
+	var changed atomic.Int64
+	t.Run("fleets", func(t *testing.T) {
+		for part := range uint64(shards) {
+			t.Run(fmt.Sprint(part), func(t *testing.T) {
+				t.Parallel()
+				for seed := part; seed < fleets; seed += shards {
+					if agrees(t, kinds, seed) {
+						changed.Add(1)
+					}
+				}
+			})
 		}
-		config.Salt = ""
-		before := hub.Hub.Version() + hub.Templates.Version()
-		want, err := previewed(t.Context(), kinds, hub, config, spec)
-		if err != nil {
-			t.Fatalf("seed %d: %v", seed, err)
-		}
-		if hub.Hub.Version()+hub.Templates.Version() != before {
-			t.Fatalf("seed %d: the preview wrote to the control plane", seed)
-		}
-		if len(want.Placements)+len(want.Copies) > 0 {
-			changed++
-		}
-		got, err := outcome(t.Context(), hub.Run, hub, spec)
-		if err != nil {
-			t.Fatalf("seed %d: %v", seed, err)
-		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			text, err := json.MarshalIndent(spec, "", " ")
-			t.Fatalf("seed %d: -previewed +applied\n%s\n%s %v", seed, diff, text, err)
-		}
+	})
+	if changed.Load() < int64(fleets)/3 {
+		t.Errorf("only %d of %d changes move anything", changed.Load(), fleets)
 	}
-	if changed < int(fleets)/3 {
-		t.Errorf("only %d of %d changes move anything", changed, fleets)
+}
+
+// shards is how many parts of the fleets are tested at the same time.
+const shards = 4
+
+// agrees previews and makes the change of one fleet, and returns whether it moves anything.
+func agrees(t *testing.T, kinds *offline.Kinds, seed uint64) (moves bool) {
+	t.Helper()
+	r := random{rand.New(rand.NewPCG(seed, 1))}
+	fleet := r.fleet()
+	spec := r.change(fleet)
+	hub, err := control(t.Context(), kinds, fleet, fmt.Sprint(seed))
+	if err != nil {
+		t.Fatalf("seed %d: %v", seed, err)
 	}
+	before := hub.Hub.Version() + hub.Templates.Version()
+	want, err := previewed(t.Context(), hub, spec)
+	if err != nil {
+		t.Fatalf("seed %d: %v", seed, err)
+	}
+	if hub.Hub.Version()+hub.Templates.Version() != before {
+		t.Fatalf("seed %d: the preview wrote to the control plane", seed)
+	}
+	got, err := outcome(t.Context(), hub.Run, hub, spec)
+	if err != nil {
+		t.Fatalf("seed %d: %v", seed, err)
+	}
+	want.Warnings, got.Warnings = nil, nil // which events the loops publish depends on their order
+	if diff := cmp.Diff(want, got); diff != "" {
+		text, err := json.MarshalIndent(spec, "", " ")
+		t.Fatalf("seed %d: -previewed +applied\n%s\n%s %v", seed, diff, text, err)
+	}
+	return len(want.Placements)+len(want.Copies) > 0
 }

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/utils/clock"
@@ -19,18 +20,23 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/flagship-k8s/flagship/api"
-	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
+	"github.com/flagship-k8s/flagship/internal/features/autoscaled"
 	"github.com/flagship-k8s/flagship/internal/features/crds"
+	"github.com/flagship-k8s/flagship/internal/features/enroll"
 	"github.com/flagship-k8s/flagship/internal/features/evict"
+	"github.com/flagship-k8s/flagship/internal/features/mcs"
 	"github.com/flagship-k8s/flagship/internal/features/namespaces"
 	"github.com/flagship-k8s/flagship/internal/features/resourceclaims"
+	"github.com/flagship-k8s/flagship/internal/features/taintpolicies"
 	flagshipadmission "github.com/flagship-k8s/flagship/internal/host/admission"
+	"github.com/flagship-k8s/flagship/internal/host/preview/autoscaling"
 	"github.com/flagship-k8s/flagship/internal/host/preview/loops"
 	"github.com/flagship-k8s/flagship/internal/host/preview/overlay"
+	"github.com/flagship-k8s/flagship/internal/host/preview/scripts"
 	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
 	"github.com/flagship-k8s/flagship/internal/knowledge/conversion"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
@@ -45,10 +51,6 @@ import (
 const (
 	// maxSteps bounds the reconciles of one preview.
 	maxSteps = 200_000
-	// maxPauses bounds how often time advances while evictions are held.
-	maxPauses = 100
-	// pause is by how much time advances: less than what the guard of evictions takes for a jump of the clock.
-	pause = 15 * time.Second
 )
 
 // Config is what a Run is made of.
@@ -61,8 +63,10 @@ type Config struct {
 	Exclude func(hubstore.Ref) bool
 	// Interpreter is that of the control plane. Required.
 	Interpreter *interpret.Chained
-	// Customized is that of propagate. Nil: no kind is customized.
-	Customized func(schema.GroupVersionKind) string
+	// Customized is the part of it that users wrote, and Scripts the layer in both that has their ResourceInterpreterCustomizations. Nil: no
+	// kind is customized.
+	Customized *interpret.Chained
+	Scripts    interpret.Layer
 	// Versions converts objects to other versions. Required.
 	Versions crds.Converter
 	// MayStore is that of render. Nil: there are no limits.
@@ -82,31 +86,26 @@ type Run struct {
 	Hub       *overlay.Hub
 	Templates *overlay.Templates
 
-	config     Config
-	clock      *movable
-	loops      []loops.Loop
-	templates  *loops.Queue[hubstore.Ref]
-	namespaces *loops.Queue[namespaces.Namespace]
-	warnings   []events.Event
-	problems   []error
-	steps      int
-	// evicted has the reasons of evictions that begin, by binding and cluster; they may have ended since.
-	evicted map[client.ObjectKey]map[string]string
-	// pauses is how often Settle still advances the clock.
-	pauses int
+	config Config
+	// later is the clock of evictions, which foresee advances.
+	later     *movable
+	evictions *loops.Queue[types.NamespacedName]
+	loops     []loops.Loop
+	// leaving is the loop of evictions.
+	leaving, scheduler loops.Loop
+	renderers          []loops.Loop
+	templates          *loops.Queue[hubstore.Ref]
+	warnings           []events.Event
+	problems           []error
+	steps              int
+	scripts            *scripts.Layer
+	// interpreter and customized are those of Config with scripts in them, and changes has the kinds whose meaning changes.
+	interpreter, customized *interpret.Chained
+	changes                 *interpret.Changes
+	// meanings are kinds that changed, and whose objects are not reconciled again yet.
+	meanings []interpret.Kinds
+	noted
 }
-
-// movable is a clock that a preview advances.
-type movable struct {
-	clock.WithTicker
-	ahead time.Duration
-}
-
-// Now implements clock.PassiveClock.
-func (c *movable) Now() time.Time { return c.WithTicker.Now().Add(c.ahead) }
-
-// Since implements clock.PassiveClock.
-func (c *movable) Since(t time.Time) time.Duration { return c.Now().Sub(t) }
 
 // New returns a Run on the control plane as it is.
 func New(ctx context.Context, config Config) (*Run, error) {
@@ -118,11 +117,16 @@ func New(ctx context.Context, config Config) (*Run, error) {
 		return nil, fmt.Errorf("building the scheme: %w", err)
 	}
 	r := &Run{
-		config: config, clock: &movable{WithTicker: config.Clock}, Templates: overlay.NewTemplates(config.Templates, config.Exclude),
-		evicted:   map[client.ObjectKey]map[string]string{},
-		templates: loops.NewQueue[hubstore.Ref](config.Salt), namespaces: loops.NewQueue[namespaces.Namespace](config.Salt),
+		config: config, later: &movable{WithTicker: config.Clock}, Templates: overlay.NewTemplates(config.Templates, config.Exclude),
+		templates: loops.NewQueue[hubstore.Ref](config.Salt, config.Clock),
+		scripts:   scripts.New(config.Scripts), changes: &interpret.Changes{}, noted: newNoted(),
 	}
-	r.Hub = overlay.NewHub(scheme, config.Hub, r.admit(), config.NewID, r.clock)
+	r.evictions = loops.NewQueue[types.NamespacedName](config.Salt, r.later)
+	r.interpreter, r.customized = config.Interpreter.With(config.Scripts, r.scripts), interpret.Chain()
+	if config.Customized != nil {
+		r.customized = config.Customized.With(config.Scripts, r.scripts)
+	}
+	r.Hub = overlay.NewHub(scheme, config.Hub, r.admit(), config.NewID, config.Clock)
 	if err := r.build(ctx); err != nil {
 		return nil, err
 	}
@@ -130,6 +134,19 @@ func New(ctx context.Context, config Config) (*Run, error) {
 		return r, nil
 	}
 	return r, r.prime(ctx)
+}
+
+// NewID returns a new UUID.
+func (r *Run) NewID() string { return r.config.NewID() }
+
+// Now is when the change is made.
+func (r *Run) Now() time.Time { return r.config.Clock.Now() }
+
+// Upon is the Config of a preview for which this run is the control plane. Clock, NewID, Salt and Evict are those of this run.
+func (r *Run) Upon() Config {
+	config := r.config
+	config.Hub, config.Templates, config.Interpreter, config.Customized, config.Scripts = r.Hub, r.Templates, r.interpreter, r.customized, r.scripts
+	return config
 }
 
 // Publish implements events.Recorder: warnings are a part of the answer.
@@ -166,51 +183,79 @@ func Admitted(ctx context.Context, plugin *flagshipadmission.Plugin, kind schema
 
 // build makes the loops, in the order in which an object meets them.
 func (r *Run) build(ctx context.Context) error {
-	for _, index := range []func(context.Context, client.FieldIndexer) error{propagate.Indexes, render.Indexes, namespaces.Indexes} {
+	for _, index := range []func(context.Context, client.FieldIndexer) error{propagate.Indexes, render.Indexes, namespaces.Indexes, mcs.Indexes} {
 		if err := index(ctx, r.Hub); err != nil {
 			return err
 		}
 	}
-	changes := &interpret.Changes{}
-	carrier, err := crds.New(crds.Deps{Templates: r.Templates, Versions: r.config.Versions, Works: r.Hub, Changes: changes})
+	carrier, err := crds.New(crds.Deps{Templates: r.Templates, Versions: r.config.Versions, Works: r.Hub, Changes: r.changes})
 	if err != nil {
 		return fmt.Errorf("building the carrier of definitions: %w", err)
 	}
+	r.changes.Subscribe(func(kinds interpret.Kinds) { r.meanings = append(r.meanings, kinds) })
 	adviser := conversion.Chain(resourceclaims.Adviser{Store: r.Templates}, carrier)
 	hasWorks := render.HasWorks(r.Hub)
+	clk := r.config.Clock
 	templates, selecting := propagate.Steps(propagate.Deps{
-		Client: r.Hub, Templates: r.Templates, Interpreter: r.config.Interpreter, Customized: r.config.Customized, Conversion: adviser,
-		HasWorks: hasWorks, Events: r, Clock: r.clock,
+		Client: r.Hub, Templates: r.Templates, Interpreter: r.interpreter, Customized: propagate.Rules(r.customized), Conversion: adviser,
+		HasWorks: hasWorks, Events: r, Clock: clk,
 	}, r.templates)
 	r.loops = []loops.Loop{
-		loops.New("propagate", selecting, loops.NewQueue[policies.Request](r.config.Salt), r.problem),
+		loops.New("enroll", enroll.Steps(r.Hub, r), requests(r), r.problem),
+		loops.New("taint policies", taintpolicies.Steps(taintpolicies.Deps{Client: r.Hub, Events: r, Clock: clk}), requests(r), r.problem),
+		loops.New("propagate", selecting, loops.NewQueue[policies.Request](r.config.Salt, clk), r.problem),
 		loops.New("propagate", templates, r.templates, r.problem),
-		loops.New("namespaces", namespaces.Steps(namespaces.Deps{Client: r.Hub, Templates: r.Templates, Events: r, NewID: r.config.NewID}), r.namespaces, r.problem),
-		loops.New("evict", evict.Steps(evict.Deps{
-			Config: r.config.Evict, Client: r.Hub, Templates: r.Templates, EvictionRate: eviction.NewRate(0, r.clock, nil), Events: r, Clock: r.clock,
-		}), loops.NewQueue[types.NamespacedName](r.config.Salt), r.problem),
-		loops.New("schedule", schedule.Steps(schedule.Deps{Client: r.Hub, Events: r, Clock: r.clock, Conversion: adviser}), loops.NewQueue[types.NamespacedName](r.config.Salt), r.problem),
 	}
+	r.leaving = loops.New("evict", evict.Steps(evict.Deps{
+		Config: unpaced(r.config.Evict), Client: r.Hub, Templates: r.Templates, EvictionRate: eviction.NewRate(atOnce, r.later, nil), Events: r, Clock: r.later,
+	}), r.evictions, r.problem)
+	r.loops = append(r.loops, r.fromTemplates()...)
+	r.scheduler = loops.New("schedule", schedule.Steps(schedule.Deps{Client: r.Hub, Events: r, Clock: clk, Conversion: adviser}),
+		loops.NewQueue[types.NamespacedName](r.config.Salt, clk), r.problem)
+	r.loops = append(r.loops, r.leaving, r.scheduler)
 	rendering := render.Steps(r.Hub, render.Deps{
-		Templates: r.Templates, Interpreter: r.config.Interpreter, Conversion: adviser, Wanted: propagate.Wants(r.Hub, r.Templates, hasWorks),
-		MayStore: r.config.MayStore, Events: r, Clock: r.clock, NewID: r.config.NewID,
+		Templates: r.Templates, Interpreter: r.interpreter, Conversion: adviser, Wanted: propagate.Wants(r.Hub, r.Templates, hasWorks),
+		MayStore: r.config.MayStore, Events: r, Clock: clk, NewID: r.config.NewID,
 	})
 	for _, steps := range rendering {
-		r.loops = append(r.loops, loops.New("render", steps, loops.NewQueue[reconcile.Request](r.config.Salt), r.problem))
+		r.renderers = append(r.renderers, loops.New("render", steps, requests(r), r.problem))
 	}
+	r.loops = append(r.loops, r.renderers...)
+	return nil
+}
+
+// fromTemplates makes the loops to which the owner brings the templates that change.
+func (r *Run) fromTemplates() []loops.Loop {
+	services := requests(r)
+	targets := loops.NewQueue[hubstore.Ref](r.config.Salt, r.config.Clock)
+	hpas := autoscaling.New(r.Templates, targets)
+	spaces := loops.NewQueue[namespaces.Namespace](r.config.Salt, r.config.Clock)
 	r.Templates.OnChange(func(ref hubstore.Ref) {
 		r.templates.Add(ref)
+		hpas.Changed(ref)
+		if service, ok := mcs.Request(ref); ok {
+			services.Add(service)
+		}
 		if ref == hubstore.NamespaceRef(ref.Name) {
-			r.namespaces.Add(namespaces.Namespace(ref.Name))
+			spaces.Add(namespaces.Namespace(ref.Name))
 		}
 	})
-	return nil
+	return []loops.Loop{
+		loops.New("namespaces", namespaces.Steps(namespaces.Deps{Client: r.Hub, Templates: r.Templates, Events: r, NewID: r.config.NewID}), spaces, r.problem),
+		loops.New("autoscaled", autoscaled.Steps(r.Templates, hpas.In), targets, r.problem),
+		loops.New("service", mcs.Steps(mcs.Deps{Client: r.Hub, Templates: r.Templates, Events: r, Clock: r.config.Clock}), services, r.problem),
+	}
+}
+
+// requests is the queue of a loop over objects by their names.
+func requests(r *Run) *loops.Queue[reconcile.Request] {
+	return loops.NewQueue[reconcile.Request](r.config.Salt, r.config.Clock)
 }
 
 func (r *Run) problem(err error) { r.problems = append(r.problems, err) }
 
 // prime gives the loops what is there already. What was reconciled by the control plane is not reconciled again, but for bindings
-// that wait for a place: the scheduler has to know them.
+// that wait for a place, and those in clusters that fail: the scheduler and the guard of evictions have to know them.
 func (r *Run) prime(ctx context.Context) error {
 	bound, err := hubclient.Bindings(ctx, r.config.Hub)
 	if err != nil {
@@ -226,32 +271,30 @@ func (r *Run) prime(ctx context.Context) error {
 		l.Drop()
 	}
 	for _, binding := range bound {
+		r.leaving.Changed(ctx, controlloop.Change{After: binding.(client.Object), Initial: true})
 		if !meta.IsStatusConditionTrue(binding.BindingStatus().Conditions, workv1alpha2.Scheduled) {
-			r.loops[scheduling].Changed(ctx, controlloop.Change{After: binding.(client.Object)})
+			r.scheduler.Changed(ctx, controlloop.Change{After: binding.(client.Object)})
 		}
 	}
 	return r.Settle(ctx)
 }
 
-// scheduling is the place of the scheduler among the loops.
-const scheduling = 4
-
-// Settle has the loops reconcile until nothing is left to do. After a change of Clusters it advances the clock, since clusters are evicted
-// from one after the other.
+// Settle has the loops reconcile until nothing is left to do now. What a reconcile has in memory alone, such as which evictions wait, is
+// reported when the loops settle once more.
 func (r *Run) Settle(ctx context.Context) error {
-	settled := int64(-1)
+	settled, quiet := int64(-1), 0
 	for {
 		if err := r.drain(ctx); err != nil {
 			return err
 		}
-		if now := r.Hub.Version() + r.Templates.Version(); now == settled {
-			if r.pauses == 0 {
-				return nil
-			}
-			r.pauses--
-			r.clock.ahead += pause
-		} else {
-			settled = now
+		now := r.Hub.Version() + r.Templates.Version()
+		if quiet++; now != settled {
+			settled, quiet = now, 0
+		} else if quiet > 1 {
+			return nil
+		}
+		if err := r.takeMeanings(ctx); err != nil {
+			return err
 		}
 		for _, l := range r.loops {
 			if err := l.Settle(ctx); err != nil {
@@ -260,6 +303,9 @@ func (r *Run) Settle(ctx context.Context) error {
 		}
 	}
 }
+
+// ofClusters is how many loops, the first ones, make Clusters what they are. They come first in every order: a change counts as made at once.
+const ofClusters = 2
 
 // drain reconciles all requests, the earliest stage first.
 func (r *Run) drain(ctx context.Context) error {
@@ -270,8 +316,8 @@ func (r *Run) drain(ctx context.Context) error {
 		did := false
 		for i := range r.loops {
 			l := r.loops[i]
-			if r.config.Salt != "" {
-				l = r.loops[(i+r.steps*7)%len(r.loops)]
+			if r.config.Salt != "" && i >= ofClusters {
+				l = r.loops[ofClusters+(i+r.steps*7)%(len(r.loops)-ofClusters)]
 			}
 			var err error
 			if did, err = l.Step(ctx); err != nil {
@@ -297,9 +343,11 @@ func (r *Run) deliver(ctx context.Context) error {
 			for _, l := range r.loops {
 				l.Changed(ctx, change)
 			}
-			r.noteEvictions(change)
-			if _, ok := change.After.(*clusterv1alpha1.Cluster); ok {
-				r.pauses = min(r.pauses+2, maxPauses)
+			r.note(change, r.later.ahead)
+			if scripts.Concerns(change) {
+				if err := r.interpretAnew(ctx); err != nil {
+					return err
+				}
 			}
 			if work, ok := change.After.(*workv1alpha1.Work); ok && work.DeletionTimestamp != nil {
 				if err := r.Hub.Remove(ctx, work); err != nil {
@@ -311,9 +359,43 @@ func (r *Run) deliver(ctx context.Context) error {
 	return nil
 }
 
-// Mark makes the present state the one that a change is compared with.
+// interpretAnew has the objects be interpreted again that a change of customizations concerns.
+func (r *Run) interpretAnew(ctx context.Context) error {
+	kinds, err := r.scripts.Update(ctx, r.config.Hub, r.Hub)
+	if changed := sets.New(kinds...); len(changed) > 0 {
+		r.changes.Publish(changed.Has)
+	}
+	return err
+}
+
+// takeMeanings has the objects of kinds that changed be propagated and rendered again, as the store of templates and render do.
+func (r *Run) takeMeanings(ctx context.Context) error {
+	meanings := r.meanings
+	if r.meanings = nil; len(meanings) == 0 {
+		return nil
+	}
+	bound, err := hubclient.Bindings(ctx, r.Hub)
+	for _, kinds := range meanings {
+		r.Templates.Touch(kinds)
+		for _, binding := range bound {
+			if !kinds(binding.BindingSpec().Resource.GroupVersionKind()) {
+				continue
+			}
+			for _, l := range r.renderers {
+				l.Changed(ctx, controlloop.Change{After: binding.(client.Object)})
+			}
+		}
+	}
+	return err
+}
+
+// Mark makes the present state the one that a change is compared with. What waits for a time does so whatever the change, and is no part
+// of it.
 func (r *Run) Mark() {
 	r.Hub.Mark()
 	r.Templates.Mark()
-	r.warnings, r.problems, r.evicted = nil, nil, map[client.ObjectKey]map[string]string{}
+	r.warnings, r.problems, r.noted = nil, nil, newNoted()
+	for _, l := range r.loops {
+		l.Rest()
+	}
 }

@@ -3,6 +3,7 @@ package interpret
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -44,6 +45,15 @@ var _ Interpreter = (*Chained)(nil)
 // Chain returns an interpreter over layers. The usual order is customizations, webhooks, third-party kinds, built-in kinds.
 func Chain(layers ...Layer) *Chained {
 	return &Chained{layers: layers}
+}
+
+// With returns an interpreter that has another layer in the place of one of these.
+func (c *Chained) With(layer, another Layer) *Chained {
+	layers := slices.Clone(c.layers)
+	if at := slices.Index(layers, layer); at >= 0 {
+		layers[at] = another
+	}
+	return Chain(layers...)
 }
 
 // Knows is true if a layer has the operation on the kind. Prune is no operation of the API.

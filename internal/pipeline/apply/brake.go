@@ -34,32 +34,8 @@ import (
 func (a *Applier) countWork(before, after *workv1alpha1.Work) {
 	named := cmp.Or(after, before)
 	if cluster, ok := workv1alpha1.ClusterOfExecutionNamespace(named.Namespace); ok {
-		a.brake.Change(cluster, client.ObjectKeyFromObject(named), shareOf(before), shareOf(after))
+		a.brake.Change(cluster, client.ObjectKeyFromObject(named), brake.ShareOf(before), brake.ShareOf(after))
 	}
-}
-
-// shareOf is what a Work means to the account of its member. Objects that are to stay do not count as leaving.
-func shareOf(work *workv1alpha1.Work) brake.Work {
-	if work == nil || workv1alpha1.IsRecord(work) {
-		return brake.Work{}
-	}
-	share := brake.Work{Objects: len(work.Spec.Workload.Manifests)}
-	if work.DeletionTimestamp != nil && !preserves(work) {
-		share.Leaving = share.Objects
-	}
-	return share
-}
-
-func preserves(work *workv1alpha1.Work) bool {
-	return work.Spec.PreserveResourcesOnDeletion != nil && *work.Spec.PreserveResourcesOnDeletion
-}
-
-// heedBrake applies the annotations and the condition of a Cluster to its brake.
-func (a *Applier) heedBrake(cluster *clusterv1alpha1.Cluster) {
-	engaged := meta.IsStatusConditionTrue(cluster.Status.Conditions, clusterv1alpha1.ClusterConditionBrakeEngaged)
-	a.brake.Resume(cluster.Name, engaged)
-	a.brake.Exclude(cluster.Name, cluster.DeletionTimestamp != nil && !clusterv1alpha1.DeletesObjects(cluster))
-	a.brake.Release(cluster.Name, clusterv1alpha1.BrakeReleasedUntil(cluster))
 }
 
 // keptByPerson returns whether a person has decided that the objects of a Work, whose removal waits, stay.
@@ -122,7 +98,7 @@ func (l *brakeLoop) Reconcile(ctx context.Context, q reconcile.Request) (reconci
 	} else if err != nil {
 		return reconcile.Result{}, fmt.Errorf("reading the cluster: %w", err)
 	}
-	l.heedBrake(cluster)
+	l.brake.Heed(cluster)
 	state, next := l.brake.Look(cluster.Name)
 	before := meta.FindStatusCondition(cluster.Status.Conditions, clusterv1alpha1.ClusterConditionBrakeEngaged)
 	was := before != nil && before.Status == metav1.ConditionTrue

@@ -134,7 +134,7 @@ func (a *Applier) destination(ctx context.Context, name string) (destination, er
 	}
 	d.cluster = cluster
 	d.leaving = cluster.DeletionTimestamp != nil
-	a.heedBrake(cluster)
+	a.brake.Heed(cluster)
 	d.keepBefore = clusterv1alpha1.BrakeKeepBefore(cluster)
 	d.keepsAll = d.leaving && !clusterv1alpha1.DeletesObjects(cluster)
 	d.ready = meta.IsStatusConditionTrue(cluster.Status.Conditions, clusterv1alpha1.ClusterConditionReady)

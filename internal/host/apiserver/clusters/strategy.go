@@ -51,7 +51,7 @@ func (specStrategy) PrepareForCreate(_ context.Context, object runtime.Object) {
 	cluster.Status = clusterv1alpha1.ClusterStatus{}
 	cluster.Generation = 1
 	clusterv1alpha1.SetDefaults(cluster)
-	stampTaints(cluster.Spec.Taints, nil, metav1.Now())
+	clusterv1alpha1.StampTaints(cluster.Spec.Taints, nil, metav1.Now())
 }
 
 // PrepareForUpdate keeps status and counts changes of the spec.
@@ -59,7 +59,7 @@ func (specStrategy) PrepareForUpdate(_ context.Context, object, old runtime.Obje
 	cluster, before := object.(*clusterv1alpha1.Cluster), old.(*clusterv1alpha1.Cluster)
 	cluster.Status = before.Status
 	clusterv1alpha1.Normalize(cluster)
-	stampTaints(cluster.Spec.Taints, before.Spec.Taints, metav1.Now())
+	clusterv1alpha1.StampTaints(cluster.Spec.Taints, before.Spec.Taints, metav1.Now())
 	cluster.Generation = before.Generation
 	if !apiequality.Semantic.DeepEqual(cluster.Spec, before.Spec) {
 		cluster.Generation++

@@ -22,6 +22,7 @@ import (
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/host/preview"
 	"github.com/flagship-k8s/flagship/internal/host/preview/fields"
+	"github.com/flagship-k8s/flagship/internal/host/preview/summary"
 	"github.com/flagship-k8s/flagship/internal/knowledge/brake"
 	"github.com/flagship-k8s/flagship/internal/knowledge/explain"
 )
@@ -113,9 +114,6 @@ func (p *Previewer) Preview(ctx context.Context, spec fleetv1alpha1.PreviewSpec,
 	if err := run.Change(ctx, &spec, dryRun{client, p.Mapper}, &status); err != nil {
 		return status, err
 	}
-	if err := run.Settle(ctx); err != nil {
-		return status, err
-	}
 	copies, err := run.Answer(ctx, p.Brake, may, &status)
 	if err != nil {
 		return status, err
@@ -123,7 +121,7 @@ func (p *Previewer) Preview(ctx context.Context, spec fleetv1alpha1.PreviewSpec,
 	if spec.Members {
 		p.inMembers(ctx, run, copies, author, &status)
 	}
-	preview.Summarize(&status)
+	summary.Complete(&status)
 	return status, nil
 }
 

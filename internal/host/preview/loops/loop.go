@@ -22,6 +22,8 @@ type Loop interface {
 	Step(ctx context.Context) (did bool, err error)
 	// Settle adds requests when no loop has any.
 	Settle(ctx context.Context) error
+	// Rest forgets the requests that wait for a time.
+	Rest()
 	// Drop forgets all requests.
 	Drop()
 }
@@ -85,6 +87,9 @@ func (l *loop[R]) Settle(ctx context.Context) error {
 	}
 	return nil
 }
+
+// Rest implements Loop.
+func (l *loop[R]) Rest() { clear(l.queue.delayed) }
 
 // Drop implements Loop.
 func (l *loop[R]) Drop() { l.queue.clear() }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 )
 
@@ -18,8 +19,9 @@ type Queue[R comparable] struct {
 	order   heapOf[R]
 	// salt makes the order another one.
 	salt string
-	// delayed are added again when nothing else is left.
-	delayed map[R]bool
+	// delayed are added again when nothing else is left; the times are those from which they have something to do.
+	delayed map[R]time.Time
+	now     func() time.Time
 }
 
 // ranked is a request that waits.
@@ -63,10 +65,10 @@ func (h *heapOf[R]) Pop() any {
 
 var _ priorityqueue.PriorityQueue[string] = &Queue[string]{}
 
-// NewQueue returns an empty queue. With a salt, requests of a priority are in an order that follows from the salt, not in that of their
+// NewQueue returns an empty queue of a loop with a clock. With a salt, requests of a priority are in an order that follows from the salt, not in that of their
 // names.
-func NewQueue[R comparable](salt string) *Queue[R] {
-	return &Queue[R]{salt: salt, waiting: map[R]*ranked[R]{}, delayed: map[R]bool{}}
+func NewQueue[R comparable](salt string, clk clock.PassiveClock) *Queue[R] {
+	return &Queue[R]{salt: salt, now: clk.Now, waiting: map[R]*ranked[R]{}, delayed: map[R]time.Time{}}
 }
 
 // AddWithOpts implements priorityqueue.PriorityQueue.
@@ -77,7 +79,10 @@ func (q *Queue[R]) AddWithOpts(o priorityqueue.AddOpts, items ...R) {
 	}
 	for _, item := range items {
 		if o.After > 0 || o.RateLimited {
-			q.delayed[item] = true
+			due := q.now().Add(o.After)
+			if had, ok := q.delayed[item]; !ok || due.Before(had) {
+				q.delayed[item] = due
+			}
 			continue
 		}
 		had := q.waiting[item]
@@ -116,6 +121,16 @@ func (q *Queue[R]) resume() {
 		q.AddWithOpts(priorityqueue.AddOpts{}, item)
 	}
 	clear(q.delayed)
+}
+
+// Next is the earliest time at which a delayed request has something to do; false if none is delayed.
+func (q *Queue[R]) Next() (earliest time.Time, ok bool) {
+	for _, due := range q.delayed {
+		if !ok || due.Before(earliest) {
+			earliest, ok = due, true
+		}
+	}
+	return earliest, ok
 }
 
 // clear forgets all requests.

@@ -531,6 +531,9 @@ func (h *Hub) Delete(ctx context.Context, obj client.Object, options ...client.D
 		after := clone(before)
 		now := metav1.NewTime(h.clock.Now()).Rfc3339Copy()
 		after.SetDeletionTimestamp(&now)
+		if before.GetGeneration() > 0 { // as the API server does
+			after.SetGeneration(before.GetGeneration() + 1)
+		}
 		h.store(kind, before, after)
 	}
 	return nil

@@ -178,6 +178,35 @@ func (t *Templates) Subscribe(notify func(hubstore.Ref)) {
 	}
 }
 
+// Touch notifies of every template of some kinds, as after a change.
+func (t *Templates) Touch(kinds func(schema.GroupVersionKind) bool) {
+	for _, kind := range t.Kinds() {
+		if !kinds(kind.GroupVersionKind) {
+			continue
+		}
+		for _, m := range t.List(kind.GroupVersionKind, "", labels.Everything()) {
+			for _, notify := range t.notify {
+				notify(hubstore.Ref{GroupVersionKind: kind.GroupVersionKind, Namespace: m.Namespace, Name: m.Name})
+			}
+		}
+	}
+}
+
+// In lists the templates of a namespace, in order.
+func (t *Templates) In(namespace string) []hubstore.Ref {
+	var found []hubstore.Ref
+	for _, kind := range t.Kinds() {
+		if !kind.Namespaced {
+			continue
+		}
+		for _, m := range t.List(kind.GroupVersionKind, namespace, labels.Everything()) {
+			found = append(found, hubstore.Ref{GroupVersionKind: kind.GroupVersionKind, Namespace: m.Namespace, Name: m.Name})
+		}
+	}
+	slices.SortFunc(found, compare)
+	return found
+}
+
 // OnChange has notify called for every template that changes.
 func (t *Templates) OnChange(notify func(hubstore.Ref)) { t.notify = append(t.notify, notify) }
 
@@ -247,6 +276,14 @@ func (t *Templates) PatchMetadata(ctx context.Context, ref hubstore.Ref, patch [
 
 // Version changes with every write.
 func (t *Templates) Version() int64 { return t.version }
+
+// Written returns what an object was at the last call of Mark, and what it is now; nil for none, and both nil for one that was not written.
+func (t *Templates) Written(ref hubstore.Ref) (before, now *unstructured.Unstructured) {
+	if h := t.objects[ref.Canonical(t)]; h != nil {
+		return h.before, h.now
+	}
+	return nil, nil
+}
 
 // Mark makes the present state the one that Changes compares with.
 func (t *Templates) Mark() {

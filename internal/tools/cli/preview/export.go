@@ -22,7 +22,9 @@ import (
 	"sigs.k8s.io/yaml"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	configv1alpha1 "github.com/flagship-k8s/flagship/api/config/v1alpha1"
 	fleetv1alpha1 "github.com/flagship-k8s/flagship/api/fleet/v1alpha1"
+	networkingv1alpha1 "github.com/flagship-k8s/flagship/api/networking/v1alpha1"
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/tools/cli"
@@ -37,6 +39,9 @@ func exported() []schema.GroupVersionResource {
 		policyv1alpha1.SchemeGroupVersion.WithResource(policyv1alpha1.ResourcePluralClusterPropagationPolicy),
 		policyv1alpha1.SchemeGroupVersion.WithResource(policyv1alpha1.ResourcePluralOverridePolicy),
 		policyv1alpha1.SchemeGroupVersion.WithResource(policyv1alpha1.ResourcePluralClusterOverridePolicy),
+		policyv1alpha1.SchemeGroupVersion.WithResource(policyv1alpha1.ResourcePluralClusterTaintPolicy),
+		networkingv1alpha1.GroupVersion.WithResource(networkingv1alpha1.ResourcePluralMultiClusterService),
+		configv1alpha1.GroupVersion.WithResource(configv1alpha1.ResourcePluralResourceInterpreterCustomization),
 		workv1alpha2.GroupVersion.WithResource(workv1alpha2.ResourcePluralResourceBinding),
 		workv1alpha2.GroupVersion.WithResource(workv1alpha2.ResourcePluralClusterResourceBinding),
 	}

@@ -20,6 +20,8 @@ import (
 
 	fleetv1alpha1 "github.com/flagship-k8s/flagship/api/fleet/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/host/preview"
+	"github.com/flagship-k8s/flagship/internal/host/preview/offline"
+	"github.com/flagship-k8s/flagship/internal/host/preview/summary"
 	"github.com/flagship-k8s/flagship/internal/knowledge/brake"
 	"github.com/flagship-k8s/flagship/internal/knowledge/explain"
 	"github.com/flagship-k8s/flagship/internal/tools/cli"
@@ -163,15 +165,15 @@ func (o *options) answer(ctx context.Context, s cli.Streams, question *fleetv1al
 		if err != nil {
 			return nil, err
 		}
-		kinds, err := preview.ReadKinds(clock.RealClock{})
+		kinds, err := offline.ReadKinds(clock.RealClock{})
 		if err != nil {
 			return nil, err
 		}
-		hub, err := preview.NewOffline(ctx, kinds, objects, preview.Config{Clock: clock.RealClock{}})
+		hub, err := offline.New(ctx, kinds, objects, preview.Config{Clock: clock.RealClock{}})
 		if err != nil {
 			return nil, fmt.Errorf("reading the export: %w", err)
 		}
-		return question, offline(ctx, hub, question)
+		return question, compute(ctx, hub, question)
 	}
 	config, namespace, err := o.hub.ConfigAndNamespace()
 	if err != nil {
@@ -183,19 +185,16 @@ func (o *options) answer(ctx context.Context, s cli.Streams, question *fleetv1al
 	return question, create(ctx, config, question)
 }
 
-// offline answers a question without a control plane. There all may be seen.
-func offline(ctx context.Context, hub *preview.Offline, question *fleetv1alpha1.Preview) error {
+// compute answers a question without a control plane. There all may be seen.
+func compute(ctx context.Context, hub *offline.Control, question *fleetv1alpha1.Preview) error {
 	status := &question.Status
 	if err := hub.Change(ctx, &question.Spec, hub, status); err != nil {
-		return err
-	}
-	if err := hub.Settle(ctx); err != nil {
 		return err
 	}
 	if _, err := hub.Answer(ctx, brake.Config{}, func(explain.Right) bool { return true }, status); err != nil {
 		return err
 	}
-	preview.Summarize(status)
+	summary.Complete(status)
 	question.Spec.Apply = nil // as in an answer of the control plane
 	return nil
 }

@@ -5,6 +5,9 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/duration"
 
 	fleetv1alpha1 "github.com/flagship-k8s/flagship/api/fleet/v1alpha1"
 )
@@ -26,6 +29,15 @@ func diff(status *fleetv1alpha1.PreviewStatus) string {
 		fmt.Fprintf(&b, "%-7s  %s\n", strings.ToLower(string(o.Action)), named(&o.Object))
 		fields(&b, o.Fields)
 	}
+	for _, c := range status.Taints {
+		fmt.Fprintf(&b, "taint    Cluster %s\n", c.Cluster)
+		for _, taint := range c.Removed {
+			fmt.Fprintf(&b, "  - %s\n", taint)
+		}
+		for _, taint := range c.Added {
+			fmt.Fprintf(&b, "  + %s\n", taint)
+		}
+	}
 	for _, p := range status.Policies {
 		fmt.Fprintf(&b, "policy   %s: %s → %s\n", named(&p.Object), policyOrNone(p.From), policyOrNone(p.To))
 	}
@@ -40,7 +52,7 @@ func diff(status *fleetv1alpha1.PreviewStatus) string {
 	}
 	for i := range status.Copies {
 		c := &status.Copies[i]
-		fmt.Fprintf(&b, "%-7s  %s in %s\n", strings.ToLower(string(c.Action)), named(&c.Object), strings.Join(c.Clusters, ", "))
+		fmt.Fprintf(&b, "%-7s  %s in %s%s\n", strings.ToLower(string(c.Action)), named(&c.Object), strings.Join(c.Clusters, ", "), later(c.AfterSeconds))
 		if c.Message != "" {
 			fmt.Fprintln(&b, "  "+c.Message)
 		}
@@ -50,8 +62,8 @@ func diff(status *fleetv1alpha1.PreviewStatus) string {
 			fields(&b, c.Member)
 		}
 	}
-	for _, c := range status.Brakes {
-		fmt.Fprintf(&b, "brake    %s: the removals wait for a person, %d of %d objects are too many\n", c.Cluster, c.Touched, c.Objects)
+	for i := range status.Brakes {
+		fmt.Fprintf(&b, "brake    %s: %s\n", status.Brakes[i].Cluster, status.Brakes[i].Message)
 	}
 	for _, w := range status.Warnings {
 		fmt.Fprintf(&b, "warning  %s\n", w)
@@ -92,10 +104,24 @@ func move(c *fleetv1alpha1.PreviewCluster) string {
 	default:
 		text = fmt.Sprintf("%d → %d replicas", *c.From, *c.To)
 	}
+	text += later(c.AfterSeconds)
 	if c.Eviction != "" {
 		text += " (evicted: " + c.Eviction + ")"
 	}
 	return text
+}
+
+// later is when something happens that does not happen at once. The clocks of the answer and of its reader differ by parts of a second:
+// minutes are without single seconds.
+func later(seconds int64) string {
+	if seconds == 0 {
+		return ""
+	}
+	after := time.Duration(seconds) * time.Second
+	if after > time.Minute {
+		after = after.Round(5 * time.Second)
+	}
+	return " in " + duration.HumanDuration(after)
 }
 
 func replicas(n int32) string {
@@ -132,6 +158,14 @@ func table(status *fleetv1alpha1.PreviewStatus) string {
 			add(string(o.Action), named(&o.Object), count(len(o.Fields)))
 		}
 	}
+	for _, c := range status.Taints {
+		for _, taint := range c.Removed {
+			add("Taint", "Cluster "+c.Cluster, "- "+taint)
+		}
+		for _, taint := range c.Added {
+			add("Taint", "Cluster "+c.Cluster, "+ "+taint)
+		}
+	}
 	for _, p := range status.Policies {
 		add("Policy", named(&p.Object), policyOrNone(p.From)+" → "+policyOrNone(p.To))
 	}
@@ -143,11 +177,12 @@ func table(status *fleetv1alpha1.PreviewStatus) string {
 			add("Place", named(&p.Object), p.Message)
 		}
 	}
-	for _, c := range status.Copies {
-		add(string(c.Action), named(&c.Object), strings.Join(c.Clusters, ",")+" "+count(len(c.Fields)+len(c.Member)))
+	for i := range status.Copies {
+		c := &status.Copies[i]
+		add(string(c.Action), named(&c.Object), strings.Join(c.Clusters, ",")+" "+count(len(c.Fields)+len(c.Member))+later(c.AfterSeconds))
 	}
-	for _, c := range status.Brakes {
-		add("Brake", "Cluster "+c.Cluster, fmt.Sprintf("%d of %d objects: the removals wait", c.Touched, c.Objects))
+	for i := range status.Brakes {
+		add("Brake", "Cluster "+status.Brakes[i].Cluster, status.Brakes[i].Message)
 	}
 	for _, w := range status.Warnings {
 		add("Warning", "-", w)

@@ -19,6 +19,7 @@ import (
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	fleetv1alpha1 "github.com/flagship-k8s/flagship/api/fleet/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/host/preview"
+	"github.com/flagship-k8s/flagship/internal/host/preview/offline"
 	"github.com/flagship-k8s/flagship/internal/tools/cli"
 )
 
@@ -78,7 +79,7 @@ to have then. The loops of the control plane compute it. The exit code is 1 if a
 
 // runSuites runs the cases of files, and returns how many fail.
 func runSuites(ctx context.Context, s cli.Streams, paths []string) (failed int, err error) {
-	kinds, err := preview.ReadKinds(clock.RealClock{})
+	kinds, err := offline.ReadKinds(clock.RealClock{})
 	if err != nil {
 		return 0, err
 	}
@@ -103,7 +104,7 @@ func runSuites(ctx context.Context, s cli.Streams, paths []string) (failed int, 
 	return 0, nil
 }
 
-func runSuite(ctx context.Context, s cli.Streams, kinds *preview.Kinds, file string, cases, failed int) (int, int, error) {
+func runSuite(ctx context.Context, s cli.Streams, kinds *offline.Kinds, file string, cases, failed int) (int, int, error) {
 	content, err := read(s, file)
 	if err != nil {
 		return cases, failed, err
@@ -139,7 +140,7 @@ func runSuite(ctx context.Context, s cli.Streams, kinds *preview.Kinds, file str
 }
 
 // run runs one case, and returns what is not as expected.
-func (a *suite) run(ctx context.Context, s cli.Streams, kinds *preview.Kinds, dir string, c *testCase) ([]string, error) {
+func (a *suite) run(ctx context.Context, s cli.Streams, kinds *offline.Kinds, dir string, c *testCase) ([]string, error) {
 	var objects, change []*unstructured.Unstructured
 	if a.Snapshot != "" {
 		found, err := readAll(s, []string{filepath.Join(dir, a.Snapshot)}, false)
@@ -166,7 +167,7 @@ func (a *suite) run(ctx context.Context, s cli.Streams, kinds *preview.Kinds, di
 			return nil, fmt.Errorf("object %d needs apiVersion, kind and metadata.name", i)
 		}
 	}
-	hub, err := preview.NewOffline(ctx, kinds, withStatus(objects, change), preview.Config{Clock: clock.RealClock{}})
+	hub, err := offline.New(ctx, kinds, withStatus(objects, change), preview.Config{Clock: clock.RealClock{}})
 	if err != nil {
 		return nil, err
 	}
@@ -175,7 +176,7 @@ func (a *suite) run(ctx context.Context, s cli.Streams, kinds *preview.Kinds, di
 		return nil, err
 	}
 	if len(question.Spec.Apply)+len(question.Spec.Delete) > 0 {
-		if err := offline(ctx, hub, question); err != nil {
+		if err := compute(ctx, hub, question); err != nil {
 			return nil, err
 		}
 	}
@@ -191,7 +192,7 @@ func (a *suite) run(ctx context.Context, s cli.Streams, kinds *preview.Kinds, di
 }
 
 // compare returns what is not as expected.
-func (e *expectation) compare(ctx context.Context, hub *preview.Offline, refused []fleetv1alpha1.PreviewRefusal) ([]string, error) {
+func (e *expectation) compare(ctx context.Context, hub *offline.Control, refused []fleetv1alpha1.PreviewRefusal) ([]string, error) {
 	name := e.Kind + " " + strings.TrimPrefix(e.Namespace+"/"+e.Name, "/")
 	var wrong []string
 	at := slices.IndexFunc(refused, func(r fleetv1alpha1.PreviewRefusal) bool {

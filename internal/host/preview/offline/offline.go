@@ -1,4 +1,4 @@
-package preview
+package offline
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
@@ -35,9 +36,16 @@ import (
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
 	flagshipadmission "github.com/flagship-k8s/flagship/internal/host/admission"
 	"github.com/flagship-k8s/flagship/internal/host/interpreter"
+	"github.com/flagship-k8s/flagship/internal/host/preview"
 	"github.com/flagship-k8s/flagship/internal/host/preview/fields"
+	"github.com/flagship-k8s/flagship/internal/host/preview/unfollowed"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
+	"github.com/flagship-k8s/flagship/internal/knowledge/interpret/declarative"
 )
+
+var clusterKind = schema.GroupKind{Group: clusterv1alpha1.GroupName, Kind: clusterv1alpha1.KindCluster}
+
+var definitionKind = schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}
 
 // clusterScoped are the kinds of Kubernetes without a namespace that are propagated.
 var clusterScoped = []string{
@@ -47,10 +55,10 @@ var clusterScoped = []string{
 	"DeviceClass", "ResourceSlice", "ClusterTrustBundle",
 }
 
-// Offline is a control plane that exists only as a list of objects. It is the Admission of a preview without a control plane: it
+// Control is a control plane that exists only as a list of objects. It is the Admission of a preview without a control plane: it
 // completes and checks objects of our kinds as the control plane does, and takes all others as they are.
-type Offline struct {
-	*Run
+type Control struct {
+	*preview.Run
 	*Kinds
 	plugin *flagshipadmission.Plugin
 }
@@ -58,16 +66,19 @@ type Offline struct {
 // Kinds is what is known about kinds without a control plane. It takes a while to read, and is for many previews.
 type Kinds struct {
 	interpreter *interpret.Chained
-	schemas     map[schema.GroupKind]*ourSchema
+	// scripts has no customizations: each control plane has its own.
+	scripts *declarative.Store
+	schemas map[schema.GroupKind]*ourSchema
 }
 
 // ReadKinds reads the definitions and the rules that are built in.
 func ReadKinds(clk clock.PassiveClock) (*Kinds, error) {
-	interpreting, err := interpreter.New(clk)
+	scripts := declarative.New()
+	interpreting, err := interpreter.New(clk, scripts)
 	if err != nil {
 		return nil, err
 	}
-	k := &Kinds{interpreter: interpreting, schemas: map[schema.GroupKind]*ourSchema{}}
+	k := &Kinds{interpreter: interpreting, scripts: scripts, schemas: map[schema.GroupKind]*ourSchema{}}
 	return k, k.readSchemas()
 }
 
@@ -78,21 +89,26 @@ type ourSchema struct {
 	validator  validation.SchemaValidator
 }
 
-// NewOffline returns a control plane with objects, on which the loops have done what there was to do.
+// New returns a control plane with objects, on which the loops have done what there was to do.
 // Of the config only Clock, NewID and Salt are read.
-func NewOffline(ctx context.Context, kinds *Kinds, objects []*unstructured.Unstructured, config Config) (*Offline, error) {
-	run, err := New(ctx, Config{Interpreter: kinds.interpreter, Versions: OneVersion{}, Clock: config.Clock, NewID: config.NewID, Salt: config.Salt})
+func New(ctx context.Context, kinds *Kinds, objects []*unstructured.Unstructured, config preview.Config) (*Control, error) {
+	run, err := preview.New(ctx, preview.Config{
+		Interpreter: kinds.interpreter, Customized: interpret.Chain(kinds.scripts), Scripts: kinds.scripts, Versions: OneVersion{},
+		Clock: config.Clock, NewID: config.NewID, Salt: config.Salt,
+	})
 	if err != nil {
 		return nil, err
 	}
-	o := &Offline{Run: run, Kinds: kinds, plugin: flagshipadmission.New(flagshipadmission.Config{
-		NewID: run.config.NewID, Never: func(kind schema.GroupVersionKind, namespace, name string) bool {
+	o := &Control{Run: run, Kinds: kinds, plugin: flagshipadmission.New(flagshipadmission.Config{
+		// Whether the control plane runs with that flag is not in an export.
+		AllowNoExecuteTaintPolicy: true,
+		NewID:                     run.NewID, Never: func(kind schema.GroupVersionKind, namespace, name string) bool {
 			return hubstore.Excluded(hubstore.Ref{GroupVersionKind: kind, Namespace: namespace, Name: name})
 		},
 	})}
 	for _, obj := range objects {
 		if err := o.load(ctx, obj); err != nil {
-			return nil, fmt.Errorf("%s: %w", named(identity(obj)), err)
+			return nil, fmt.Errorf("%s: %w", preview.Named(preview.Identity(obj)), err)
 		}
 	}
 	if err := o.Settle(ctx); err != nil {
@@ -101,9 +117,6 @@ func NewOffline(ctx context.Context, kinds *Kinds, objects []*unstructured.Unstr
 	o.Mark()
 	return o, nil
 }
-
-// Interpreter returns the interpreter without customizations.
-func (k *Kinds) Interpreter() *interpret.Chained { return k.interpreter }
 
 func (k *Kinds) readSchemas() error {
 	definitions, err := crds.All()
@@ -136,7 +149,7 @@ func (k *Kinds) readSchemas() error {
 }
 
 // load adds an object as it was exported, or as a user wrote it.
-func (o *Offline) load(ctx context.Context, obj *unstructured.Unstructured) error {
+func (o *Control) load(ctx context.Context, obj *unstructured.Unstructured) error {
 	obj = obj.DeepCopy()
 	kind := obj.GroupVersionKind()
 	if obj.GetNamespace() == "" && o.Namespaced(kind) {
@@ -158,9 +171,9 @@ func (o *Offline) load(ctx context.Context, obj *unstructured.Unstructured) erro
 			return err
 		}
 		if complete.GroupVersionKind().GroupKind() == definitionKind {
-			o.define(complete)
+			o.Define(complete)
 		}
-		if err := o.Set(ctx, complete); err != nil && !errors.Is(err, errNotComputed) {
+		if err := o.Set(ctx, complete); err != nil && !errors.Is(err, unfollowed.Err) {
 			return err
 		}
 		return nil
@@ -172,41 +185,44 @@ func (o *Offline) load(ctx context.Context, obj *unstructured.Unstructured) erro
 }
 
 // Namespaced implements Admission.
-func (o *Offline) Namespaced(kind schema.GroupVersionKind) bool {
+func (o *Control) Namespaced(kind schema.GroupVersionKind) bool {
 	if s := o.schemas[kind.GroupKind()]; s != nil {
 		return s.namespaced
 	}
 	if _, namespaced, ok := o.Templates.Mapping(kind); ok {
 		return namespaced
 	}
-	return kind.GroupKind() != schema.GroupKind{Group: clusterv1alpha1.GroupName, Kind: clusterv1alpha1.KindCluster} && !slices.Contains(clusterScoped, kind.Kind)
+	return kind.GroupKind() != clusterKind && !slices.Contains(clusterScoped, kind.Kind)
 }
 
 // complete makes of an object what the control plane would store: with identity, defaults and ids.
-func (o *Offline) complete(ctx context.Context, before, obj *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+func (o *Control) complete(ctx context.Context, before, obj *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	obj = obj.DeepCopy()
 	kind := obj.GroupVersionKind()
 	if obj.GetUID() == "" {
-		obj.SetUID(types.UID(o.config.NewID()))
+		obj.SetUID(types.UID(o.NewID()))
 	}
 	if created := obj.GetCreationTimestamp(); created.IsZero() {
-		obj.SetCreationTimestamp(metav1.NewTime(o.clock.Now()).Rfc3339Copy())
+		obj.SetCreationTimestamp(metav1.NewTime(o.Now()).Rfc3339Copy())
 	}
 	obj.SetGeneration(max(obj.GetGeneration(), 1))
 	if err := o.checkSchema(obj); err != nil {
 		return nil, err
 	}
-	if ours(kind.GroupKind()) != nil {
+	if preview.Ours(kind.GroupKind()) != nil {
 		var old client.Object
 		if before != nil {
 			old = before
+		}
+		if err := stamp(before, obj, o.Now()); err != nil {
+			return nil, err
 		}
 		// What was exported has an id; only the control plane brings one along.
 		name := ""
 		if before == nil {
 			name = "system:apiserver"
 		}
-		return obj, Admitted(ctx, o.plugin, kind, obj, old, name)
+		return obj, preview.Admitted(ctx, o.plugin, kind, obj, old, name)
 	}
 	if _, ok := o.Templates.Canonical(kind); !ok && !strings.HasSuffix(kind.Group, ".karmada.io") {
 		resource, _ := meta.UnsafeGuessKindToResource(kind)
@@ -215,8 +231,40 @@ func (o *Offline) complete(ctx context.Context, before, obj *unstructured.Unstru
 	return obj, nil
 }
 
+// stamp sets the times from which tolerations of the taints of a Cluster count.
+func stamp(before, obj *unstructured.Unstructured, now time.Time) error {
+	if obj.GroupVersionKind().GroupKind() != clusterKind {
+		return nil
+	}
+	var old, cluster clusterv1alpha1.Cluster
+	if before != nil {
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(before.Object, &old); err != nil {
+			return fmt.Errorf("reading Cluster %s: %w", before.GetName(), err)
+		}
+	}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, &cluster); err != nil {
+		return apierrors.NewBadRequest(fmt.Sprintf("Cluster %s cannot be read: %v", obj.GetName(), err))
+	}
+	if len(cluster.Spec.Taints) == 0 {
+		return nil
+	}
+	clusterv1alpha1.StampTaints(cluster.Spec.Taints, old.Spec.Taints, metav1.NewTime(now).Rfc3339Copy())
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&cluster)
+	if err != nil {
+		return fmt.Errorf("writing Cluster %s: %w", obj.GetName(), err)
+	}
+	spec, _, err := unstructured.NestedMap(content, "spec")
+	if err == nil {
+		err = unstructured.SetNestedField(obj.Object, spec["taints"], "spec", "taints")
+	}
+	if err != nil {
+		return fmt.Errorf("writing the taints of Cluster %s: %w", obj.GetName(), err)
+	}
+	return nil
+}
+
 // checkSchema completes an object of ours with the defaults of its definition, and checks it against that.
-func (o *Offline) checkSchema(obj *unstructured.Unstructured) error {
+func (o *Control) checkSchema(obj *unstructured.Unstructured) error {
 	s := o.schemas[obj.GroupVersionKind().GroupKind()]
 	if s == nil {
 		return nil
@@ -229,8 +277,8 @@ func (o *Offline) checkSchema(obj *unstructured.Unstructured) error {
 }
 
 // present returns an object as it is; nil if there is none.
-func (o *Offline) present(ctx context.Context, kind schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, error) {
-	if typed := ours(kind.GroupKind()); typed != nil {
+func (o *Control) present(ctx context.Context, kind schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, error) {
+	if typed := preview.Ours(kind.GroupKind()); typed != nil {
 		if err := o.Hub.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, typed); err != nil {
 			return nil, client.IgnoreNotFound(err)
 		}
@@ -247,7 +295,7 @@ func (o *Offline) present(ctx context.Context, kind schema.GroupVersionKind, nam
 }
 
 // Apply implements Admission.
-func (o *Offline) Apply(ctx context.Context, manifest *unstructured.Unstructured) (before, after *unstructured.Unstructured, err error) {
+func (o *Control) Apply(ctx context.Context, manifest *unstructured.Unstructured) (before, after *unstructured.Unstructured, err error) {
 	before, err = o.present(ctx, manifest.GroupVersionKind(), manifest.GetNamespace(), manifest.GetName())
 	if err != nil {
 		return nil, nil, err
@@ -285,7 +333,7 @@ func (o *Offline) Apply(ctx context.Context, manifest *unstructured.Unstructured
 }
 
 // Delete implements Admission.
-func (o *Offline) Delete(ctx context.Context, id fleetv1alpha1.ObjectIdentity) (*unstructured.Unstructured, error) {
+func (o *Control) Delete(ctx context.Context, id fleetv1alpha1.ObjectIdentity) (*unstructured.Unstructured, error) {
 	kind := schema.FromAPIVersionAndKind(id.APIVersion, id.Kind)
 	before, err := o.present(ctx, kind, id.Namespace, id.Name)
 	if err == nil && before == nil {

@@ -1,4 +1,4 @@
-package clusters
+package v1alpha1
 
 import (
 	"slices"
@@ -7,9 +7,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// stampTaints notes when a taint that drives objects out was set: tolerations count from there. A
-// writer that leaves the time out keeps the one there was.
-func stampTaints(taints, before []corev1.Taint, now metav1.Time) {
+// StampTaints notes when a NoExecute taint was set: tolerations count from there. A writer that leaves the time out keeps the one there
+// was.
+func StampTaints(taints, before []corev1.Taint, now metav1.Time) {
 	for i := range taints {
 		taint := &taints[i]
 		if taint.Effect != corev1.TaintEffectNoExecute || taint.TimeAdded != nil {

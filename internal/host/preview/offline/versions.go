@@ -1,4 +1,4 @@
-package preview
+package offline
 
 import (
 	"fmt"

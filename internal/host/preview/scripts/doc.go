@@ -1,0 +1,2 @@
+// Package scripts is the customizations of the interpreter in a preview.
+package scripts

@@ -1,0 +1,2 @@
+// Package summary puts an answer into one sentence.
+package summary
