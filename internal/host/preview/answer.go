@@ -272,7 +272,7 @@ type Copy struct {
 // copies adds what changes of the manifests of a Work.
 func (r *Run) copies(v view, leaving map[string]*clusterv1alpha1.Cluster, either, before, after *workv1alpha1.Work) ([]Copy, error) {
 	cluster, ok := workv1alpha1.ClusterOfExecutionNamespace(either.Namespace)
-	if !ok || workv1alpha1.IsRecord(either) {
+	if !ok || workv1alpha1.IsRecord(either) || r.restless[workv1alpha2.BoundTo(either)] {
 		return nil, nil
 	}
 	from, err := manifests(before)

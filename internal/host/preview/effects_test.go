@@ -84,6 +84,13 @@ func divided(edits ...func(object)) object {
 	return edit(p, edits...)
 }
 
+// weighted has a policy name equal weights.
+func weighted(o object) {
+	o["spec"].(object)["placement"].(object)["replicaScheduling"].(object)["weightPreference"] = object{"staticWeightList": []any{
+		object{"targetCluster": object{"clusterNames": []any{"m0", "m1"}}, "weight": int64(1)},
+	}}
+}
+
 // tolerating has a policy tolerate NoExecute taints for a while.
 func tolerating(tolerations ...any) func(object) {
 	return func(o object) { o["spec"].(object)["placement"].(object)["clusterTolerations"] = tolerations }
@@ -238,6 +245,10 @@ func TestEffects(t *testing.T) {
 			[]object{member("m0"), member("m1"), divided(), web()}, applied(t, member("m0", tainted("repair"))),
 			[]string{"web in m0: 2 to -", "web in m1: 2 to 4"}, "after",
 		},
+		"with weights that are written down it returns": {
+			[]object{member("m0"), member("m1"), divided(tolerating(toleration("repair", 300)), weighted), web()}, applied(t, member("m0", tainted("repair"))),
+			[]string{"web in m0: 2 to - after 300", "web in m1: 2 to 4 after 300", "warning Deployment shop/web: It is placed in cluster m0 again after it has left"}, "",
+		},
 		"more than the share of the fleet waits": {
 			[]object{member("m0"), member("m1"), member("m2"), divided(), web()}, applied(t, member("m0", tainted("repair")), member("m1", tainted("repair"))),
 			[]string{"EvictionHeld m1 FleetShareExceeded"}, "",
@@ -304,6 +315,9 @@ func TestEffects(t *testing.T) {
 			}
 			hub, err := control(t.Context(), kinds, fleet, "")
 			if err != nil {
+				t.Fatal(err)
+			}
+			if err := heal(t.Context(), hub, func() bool { return true }); err != nil {
 				t.Fatal(err)
 			}
 			status, err := previewed(t.Context(), hub, tc.change)

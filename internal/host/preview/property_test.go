@@ -14,8 +14,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	fleetv1alpha1 "github.com/flagship-k8s/flagship/api/fleet/v1alpha1"
+	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
 	"github.com/flagship-k8s/flagship/internal/host/preview"
 	"github.com/flagship-k8s/flagship/internal/host/preview/offline"
 	"github.com/flagship-k8s/flagship/internal/knowledge/brake"
@@ -253,6 +257,35 @@ func control(ctx context.Context, kinds *offline.Kinds, fleet []*unstructured.Un
 	return offline.New(ctx, kinds, fleet, config)
 }
 
+// heal has every member report healthy copies of the bindings that are chosen.
+func heal(ctx context.Context, hub *offline.Control, chosen func() bool) error {
+	bound, err := hubclient.Bindings(ctx, hub.Hub)
+	if err != nil {
+		return err
+	}
+	var clusters clusterv1alpha1.ClusterList
+	if err := hub.Hub.List(ctx, &clusters); err != nil {
+		return err
+	}
+	for _, binding := range bound {
+		if !chosen() {
+			continue
+		}
+		for i := range clusters.Items {
+			binding.BindingStatus().AggregatedStatus = append(binding.BindingStatus().AggregatedStatus,
+				workv1alpha2.AggregatedStatusItem{ClusterName: clusters.Items[i].Name, Applied: true, Health: workv1alpha2.ResourceHealthy})
+		}
+		if err := hub.Hub.Status().Update(ctx, binding.(client.Object)); err != nil {
+			return err
+		}
+	}
+	if err := hub.Settle(ctx); err != nil {
+		return err
+	}
+	hub.Mark()
+	return nil
+}
+
 // outcome makes a change with the loops of a run, and returns what differs then.
 func outcome(ctx context.Context, run *preview.Run, hub *offline.Control, spec fleetv1alpha1.PreviewSpec) (fleetv1alpha1.PreviewStatus, error) {
 	var status fleetv1alpha1.PreviewStatus
@@ -315,6 +348,9 @@ func agrees(t *testing.T, kinds *offline.Kinds, seed uint64) (moves bool) {
 	spec := r.change(fleet)
 	hub, err := control(t.Context(), kinds, fleet, fmt.Sprint(seed))
 	if err != nil {
+		t.Fatalf("seed %d: %v", seed, err)
+	}
+	if err := heal(t.Context(), hub, func() bool { return r.IntN(2) == 0 }); err != nil {
 		t.Fatalf("seed %d: %v", seed, err)
 	}
 	before := hub.Hub.Version() + hub.Templates.Version()

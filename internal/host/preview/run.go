@@ -45,6 +45,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/pipeline/propagate"
 	"github.com/flagship-k8s/flagship/internal/pipeline/propagate/policies"
 	"github.com/flagship-k8s/flagship/internal/pipeline/render"
+	"github.com/flagship-k8s/flagship/internal/pipeline/render/compose"
 	"github.com/flagship-k8s/flagship/internal/pipeline/schedule"
 )
 
@@ -343,7 +344,9 @@ func (r *Run) deliver(ctx context.Context) error {
 			for _, l := range r.loops {
 				l.Changed(ctx, change)
 			}
-			r.note(change, r.later.ahead)
+			if back := r.note(change, r.later.ahead); back != "" {
+				r.giveUp(change.After.(workv1alpha2.Binding), back)
+			}
 			if scripts.Concerns(change) {
 				if err := r.interpretAnew(ctx); err != nil {
 					return err
@@ -357,6 +360,16 @@ func (r *Run) deliver(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// giveUp ends the evictions of an object that does not come to rest: its policy tolerates a taint for a while, and it is placed in the cluster
+// again since the taint is tolerated.
+func (r *Run) giveUp(binding workv1alpha2.Binding, cluster string) {
+	key := client.ObjectKeyFromObject(binding)
+	r.evictions.Ignore(key)
+	r.restless[compose.KeyOf(binding)] = true
+	events.PublishBinding(r, binding, events.Warning, events.EvictWorkloadFromClusterFailed,
+		fmt.Sprintf("It is placed in cluster %s again after it has left, and leaves again: its policy tolerates the taint, but not for ever. What becomes of its copies is not computed", cluster))
 }
 
 // interpretAnew has the objects be interpreted again that a change of customizations concerns.

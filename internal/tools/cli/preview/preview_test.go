@@ -79,6 +79,68 @@ Delete  Secret shop/key  member1
 	}
 }
 
+const farm = `
+apiVersion: v1
+kind: List
+items:
+- {apiVersion: cluster.karmada.io/v1alpha1, kind: Cluster, metadata: {name: member1}, status: {conditions: [{type: Ready, status: "True"}], apiEnablements: [
+    {groupVersion: apps/v1, resources: [{name: deployments, kind: Deployment}]}]}}
+- {apiVersion: cluster.karmada.io/v1alpha1, kind: Cluster, metadata: {name: member2}, status: {conditions: [{type: Ready, status: "True"}], apiEnablements: [
+    {groupVersion: apps/v1, resources: [{name: deployments, kind: Deployment}]}]}}
+- apiVersion: policy.karmada.io/v1alpha1
+  kind: PropagationPolicy
+  metadata: {name: web, namespace: shop}
+  spec:
+    resourceSelectors: [{apiVersion: apps/v1, kind: Deployment}]
+    failover: {cluster: {purgeMode: Gracefully}}
+    placement:
+      clusterTolerations: [{key: repair, operator: Exists, effect: NoExecute, tolerationSeconds: 2400}]
+      replicaScheduling: {replicaSchedulingType: Divided, replicaDivisionPreference: Weighted}
+- apiVersion: apps/v1
+  kind: Deployment
+  metadata: {name: web, namespace: shop}
+  spec: {replicas: 4, selector: {matchLabels: {app: web}}, template: {metadata: {labels: {app: web}}, spec: {containers: [{name: c, image: web:1}]}}}
+`
+
+func TestPreviewHasTimesAndTaints(t *testing.T) {
+	snapshot := file(t, farm)
+	const repairs = `
+apiVersion: policy.karmada.io/v1alpha1
+kind: ClusterTaintPolicy
+metadata: {name: repairs}
+spec:
+  targetClusters: {clusterNames: [member2]}
+  addOnConditions: [{conditionType: Ready, operator: In, statusValues: ["True"]}]
+  taints: [{key: repair, effect: NoExecute}]
+`
+	code, out, errs := run(t, repairs, "preview", "--hub-snapshot", snapshot, "-f", "-")
+	want := `Taints of 1 cluster change; 1 object is placed otherwise; objects change in 1 cluster.
+create   ClusterTaintPolicy repairs
+taint    Cluster member2
+  + repair:NoExecute
+place    Deployment shop/web
+  member1: 2 → 4 replicas in 40m
+  member2: leaves in 40m when the copies elsewhere are healthy (evicted: The taint repair:NoExecute of cluster member2 is not tolerated)
+update   Deployment shop/web in member1 in 40m
+  - /spec/replicas: 2
+  + /spec/replicas: 4
+`
+	if code != 1 || out != want || errs != "" {
+		t.Errorf("a policy that taints: code %d, errors %q, output\n%s", code, errs, out)
+	}
+	code, out, errs = run(t, `{apiVersion: cluster.karmada.io/v1alpha1, kind: Cluster, metadata: {name: member2}}`, "preview", "--hub-snapshot", snapshot, "-f", "-", "--delete", "-o", "table")
+	want = `CHANGE  OBJECT               DETAILS
+Delete  Cluster member2
+Place   Deployment shop/web  member1: 2 → 4 replicas
+Place   Deployment shop/web  member2: leaves
+Update  Deployment shop/web  member1 1 field
+Delete  Deployment shop/web  member2
+`
+	if code != 1 || out != want || errs != "" {
+		t.Errorf("a Cluster that is deleted: code %d, errors %q, output\n%s", code, errs, out)
+	}
+}
+
 func TestPreviewIsMisused(t *testing.T) {
 	snapshot := file(t, fleet)
 	for text, args := range map[string][]string{
@@ -94,7 +156,7 @@ func TestPreviewIsMisused(t *testing.T) {
 }
 
 func TestCases(t *testing.T) {
-	if code, out, errs := run(t, "", "test", examples+"placement_test.yaml"); code != 0 || !strings.HasSuffix(out, "ok    3 cases\n") {
+	if code, out, errs := run(t, "", "test", examples+"placement_test.yaml"); code != 0 || !strings.HasSuffix(out, "ok    4 cases\n") {
 		t.Errorf("the example: code %d, %s%s", code, out, errs)
 	}
 	content, err := os.ReadFile(examples + "placement_test.yaml")
@@ -116,7 +178,7 @@ func TestCases(t *testing.T) {
 	code, out, _ := run(t, "", "test", filepath.Join(dir, "cases.yaml"))
 	for _, want := range []string{
 		"Deployment shop/web is placed at member1:1 member2:2, want member1:1 member2:3", `belongs to policy "shop/web", want "other"`,
-		"PropagationPolicy shop/broken is refused: ", "FAIL  2 of 3 cases", "cases.yaml: a taint keeps it out",
+		"PropagationPolicy shop/broken is refused: ", "FAIL  2 of 4 cases", "cases.yaml: a taint keeps it out",
 	} {
 		if code != 1 || !strings.Contains(out, want) {
 			t.Errorf("code %d, no %q in\n%s", code, want, out)

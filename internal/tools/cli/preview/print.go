@@ -91,34 +91,36 @@ func fields(b *strings.Builder, edits []fleetv1alpha1.FieldEdit) {
 
 // move is what changes in a cluster for an object.
 func move(c *fleetv1alpha1.PreviewCluster) string {
-	text := ""
+	text, when := "", later(c.AfterSeconds)
 	switch {
 	case c.From == nil && c.To == nil:
-		text = "stays until the copies elsewhere are healthy"
+		text = "stays until the copies elsewhere are healthy" + when
 	case c.From == nil:
-		text = "comes" + replicas(*c.To)
+		text = "comes" + replicas(*c.To) + when
 	case c.To == nil && c.Eviction != "":
-		text = "leaves when the copies elsewhere are healthy"
+		text = "leaves" + when + " when the copies elsewhere are healthy"
 	case c.To == nil:
-		text = "leaves"
+		text = "leaves" + when
 	default:
-		text = fmt.Sprintf("%d → %d replicas", *c.From, *c.To)
+		text = fmt.Sprintf("%d → %d replicas%s", *c.From, *c.To, when)
 	}
-	text += later(c.AfterSeconds)
 	if c.Eviction != "" {
 		text += " (evicted: " + c.Eviction + ")"
 	}
 	return text
 }
 
-// later is when something happens that does not happen at once. The clocks of the answer and of its reader differ by parts of a second:
-// minutes are without single seconds.
+// later is when something happens that does not happen at once. Part of the time has passed when the answer is there: minutes are without
+// single seconds.
 func later(seconds int64) string {
 	if seconds == 0 {
 		return ""
 	}
 	after := time.Duration(seconds) * time.Second
-	if after > time.Minute {
+	switch {
+	case after > 10*time.Minute:
+		after = after.Round(time.Minute)
+	case after > time.Minute:
 		after = after.Round(5 * time.Second)
 	}
 	return " in " + duration.HumanDuration(after)
