@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -43,10 +44,12 @@ type departures struct{ *Reconciler }
 // Reconcile adds the finalizer of a Cluster, and removes it when a Cluster that is being deleted has no Works.
 func (d *departures) Reconcile(ctx context.Context, q reconcile.Request) (reconcile.Result, error) {
 	cluster := &clusterv1alpha1.Cluster{}
-	if err := d.client.Get(ctx, q.NamespacedName, cluster); client.IgnoreNotFound(err) != nil {
-		return reconcile.Result{}, fmt.Errorf("reading the cluster: %w", err)
-	} else if err != nil {
+	err := d.client.Get(ctx, q.NamespacedName, cluster)
+	switch {
+	case apierrors.IsNotFound(err):
 		return reconcile.Result{}, nil
+	case err != nil:
+		return reconcile.Result{}, fmt.Errorf("reading the cluster: %w", err)
 	}
 	owner := client.FieldOwner(memberaccount.FieldManager)
 	if cluster.DeletionTimestamp == nil {

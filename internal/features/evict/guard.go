@@ -36,7 +36,9 @@ type seen struct {
 	name, zone string
 	ready      bool
 	// failing is true if the cluster is not ready or has a NoExecute taint.
-	failing  bool
+	failing bool
+	// held is true if the Cluster has the condition EvictionHeld.
+	held     bool
 	released time.Time
 	// fingerprint changes with everything that can change a verdict about the cluster.
 	fingerprint string
@@ -158,7 +160,14 @@ func (g *guard) decide(now time.Time, fleet []seen) {
 			delete(g.admitted, name)
 		}
 	}
+	first := len(g.known) == 0 // those that were admitted before a start come before those that were held
 	slices.SortFunc(failing, func(a, b seen) int {
+		if first && a.held != b.held {
+			if a.held {
+				return 1
+			}
+			return -1
+		}
 		return cmp.Or(g.lost[a.name].Compare(g.lost[b.name]), strings.Compare(a.name, b.name))
 	})
 	for _, c := range failing {

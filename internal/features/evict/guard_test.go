@@ -59,6 +59,18 @@ func (w *watched) reason(i int) string {
 	return h.reason
 }
 
+// TestAStartAdmitsTheSameClusters: those whose evictions were held before a start are held after it, and the others go on.
+func TestAStartAdmitsTheSameClusters(t *testing.T) {
+	w := &watched{guard: newGuard(Config{}.complete()), now: start}
+	for i := range 3 {
+		w.fleet = append(w.fleet, seen{name: fmt.Sprint("m", i), zone: fmt.Sprint(i), ready: true, failing: i < 2, held: i == 0})
+	}
+	w.wait(time.Minute)
+	if got := w.open(); !slices.Equal(got, []string{"m1"}) || w.reason(0) != clusterv1alpha1.FleetShareExceededReason {
+		t.Errorf("open are %v, and m0 is held for %q", got, w.reason(0))
+	}
+}
+
 func TestGuard(t *testing.T) {
 	one := func(int) string { return "z" }
 	apart := func(i int) string { return fmt.Sprint(i) }

@@ -125,6 +125,7 @@ func describe(c *clusterv1alpha1.Cluster) seen {
 	s := seen{
 		name: c.Name, zone: c.Spec.Region + "/" + strings.Join(c.Spec.Zones, ","), ready: failure(c) == nil, failing: isFailing(c),
 		released: clusterv1alpha1.EvictionsReleasedUntil(c),
+		held:     meta.IsStatusConditionTrue(c.Status.Conditions, clusterv1alpha1.ClusterConditionEvictionHeld),
 	}
 	var since time.Time
 	if ready := meta.FindStatusCondition(c.Status.Conditions, clusterv1alpha1.ClusterConditionReady); ready != nil {
