@@ -47,7 +47,7 @@ func Chain(layers ...Layer) *Chained {
 	return &Chained{layers: layers}
 }
 
-// With returns an interpreter that has another layer in the place of one of these.
+// With returns an interpreter that has another layer in the place of one of these, which has to be comparable, as a pointer is.
 func (c *Chained) With(layer, another Layer) *Chained {
 	layers := slices.Clone(c.layers)
 	if at := slices.Index(layers, layer); at >= 0 {

@@ -82,6 +82,24 @@ func TestRequirementsAreInTheNamespaceOfTheObject(t *testing.T) {
 	}
 }
 
+func TestALayerInThePlaceOfAnother(t *testing.T) {
+	type pointed struct{ layer }
+	first := &pointed{layer{"Thing": healthy(workv1alpha2.ResourceUnhealthy, nil)}}
+	second := &pointed{layer{"Thing": healthy(workv1alpha2.ResourceHealthy, nil)}}
+	chain := interpret.Chain(layer{}, first)
+	for name, tc := range map[string]struct {
+		chain *interpret.Chained
+		want  workv1alpha2.ResourceHealth
+	}{
+		"before": {chain, workv1alpha2.ResourceUnhealthy}, "with it": {chain.With(first, second), workv1alpha2.ResourceHealthy},
+		"of one that is not there": {chain.With(second, first), workv1alpha2.ResourceUnhealthy}, "of none": {chain.With(nil, second), workv1alpha2.ResourceUnhealthy},
+	} {
+		if got, err := tc.chain.Health(t.Context(), thing()); got != tc.want || err != nil {
+			t.Errorf("%s: %s, %v", name, got, err)
+		}
+	}
+}
+
 func TestAnErrorIsNotPassedOver(t *testing.T) {
 	broken := errors.New("broken")
 	chain := interpret.Chain(
