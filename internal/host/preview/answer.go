@@ -61,6 +61,7 @@ func (r *Run) Answer(ctx context.Context, config brake.Config, may func(explain.
 		r.emptying(v, t)
 	}
 	changes, leaving := r.Hub.Changes(), map[string]*clusterv1alpha1.Cluster{}
+	r.giveUpDependencies(changes)
 	for _, change := range changes {
 		if cluster, ok := change.Before.(*clusterv1alpha1.Cluster); ok && change.After == nil {
 			leaving[cluster.Name] = cluster
@@ -200,6 +201,9 @@ func (r *Run) placement(v view, before, after workv1alpha2.Binding) {
 	either := after
 	if after == nil {
 		either = before
+	}
+	if r.restless[compose.KeyOf(either)] {
+		return
 	}
 	ref := hubstore.TemplateOf(either.BindingSpec()).Canonical(r.Templates)
 	entry := fleetv1alpha1.PreviewPlacement{Object: identityOf(ref)}

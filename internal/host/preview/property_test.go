@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -106,7 +107,7 @@ func (r random) policy(i int) object {
 	switch r.IntN(4) {
 	case 0:
 		placement["clusterTolerations"] = []any{object{"key": "a", "operator": "Exists"}}
-	case 1:
+	case 1, 2:
 		placement["clusterTolerations"] = []any{
 			object{"key": "a", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": int64(30 * r.IntN(100))},
 			object{"key": "b", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": int64(3600)},
@@ -132,7 +133,7 @@ func (r random) policy(i int) object {
 		"resourceSelectors": []any{selector, object{"apiVersion": "v1", "kind": "ConfigMap", "name": fmt.Sprintf("t%d", 3*r.IntN(2))}},
 		"placement":         placement, "propagateDeps": r.IntN(2) == 0, "priority": int64(r.IntN(3)), "preemption": r.one("Always", "Never"),
 	}
-	if r.IntN(2) == 0 {
+	if r.IntN(3) > 0 {
 		spec["failover"] = object{"cluster": object{"purgeMode": r.one("Gracefully", "Directly")}}
 	}
 	p["spec"] = spec
@@ -220,6 +221,9 @@ func (r random) change(fleet []*unstructured.Unstructured) fleetv1alpha1.Preview
 		case 0:
 			o = r.cluster(r.IntN(3))
 			delete(o, "status") // it is that of the cluster
+			if r.IntN(2) == 0 {
+				o["spec"].(object)["taints"] = []any{object{"key": r.one("a", "b"), "effect": "NoExecute"}}
+			}
 		case 1:
 			o = r.policy(r.IntN(4))
 		case 2:
@@ -319,29 +323,46 @@ func TestWhatIsPreviewedComes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var changed atomic.Int64
+	var moved, delayed, clusters, spaces atomic.Int64
 	t.Run("fleets", func(t *testing.T) {
 		for part := range uint64(shards) {
 			t.Run(fmt.Sprint(part), func(t *testing.T) {
 				t.Parallel()
 				for seed := part; seed < fleets; seed += shards {
-					if agrees(t, kinds, seed) {
-						changed.Add(1)
+					spec, status := agrees(t, kinds, seed)
+					for counter, has := range map[*atomic.Int64]bool{
+						&moved: len(status.Placements)+len(status.Copies) > 0, &clusters: deletes(spec, "Cluster"), &spaces: deletes(spec, "Namespace"),
+						&delayed: slices.ContainsFunc(status.Copies, func(c fleetv1alpha1.PreviewCopy) bool { return c.AfterSeconds > 0 }),
+					} {
+						if has {
+							counter.Add(1)
+						}
 					}
 				}
 			})
 		}
 	})
-	if changed.Load() < int64(fleets)/3 {
-		t.Errorf("only %d of %d changes move anything", changed.Load(), fleets)
+	for what, counter := range map[string]*atomic.Int64{"move anything": &moved, "are delayed": &delayed, "delete a Cluster": &clusters, "delete a namespace": &spaces} {
+		least := int64(fleets) / 100
+		if counter == &moved {
+			least = int64(fleets) / 3
+		}
+		if counter.Load() < least {
+			t.Errorf("only %d of %d changes %s", counter.Load(), fleets, what)
+		}
 	}
 }
 
 // shards is how many parts of the fleets are tested at the same time.
 const shards = 4
 
-// agrees previews and makes the change of one fleet, and returns whether it moves anything.
-func agrees(t *testing.T, kinds *offline.Kinds, seed uint64) (moves bool) {
+// deletes returns whether a change deletes an object of a kind.
+func deletes(spec fleetv1alpha1.PreviewSpec, kind string) bool {
+	return slices.ContainsFunc(spec.Delete, func(id fleetv1alpha1.ObjectIdentity) bool { return id.Kind == kind })
+}
+
+// agrees previews and makes the change of one fleet, and returns the change and the answer.
+func agrees(t *testing.T, kinds *offline.Kinds, seed uint64) (fleetv1alpha1.PreviewSpec, fleetv1alpha1.PreviewStatus) {
 	t.Helper()
 	r := random{rand.New(rand.NewPCG(seed, 1))}
 	fleet := r.fleet()
@@ -370,5 +391,5 @@ func agrees(t *testing.T, kinds *offline.Kinds, seed uint64) (moves bool) {
 		text, err := json.MarshalIndent(spec, "", " ")
 		t.Fatalf("seed %d: -previewed +applied\n%s\n%s %v", seed, diff, text, err)
 	}
-	return len(want.Placements)+len(want.Copies) > 0
+	return spec, want
 }

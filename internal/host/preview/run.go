@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -369,7 +370,26 @@ func (r *Run) giveUp(binding workv1alpha2.Binding, cluster string) {
 	r.evictions.Ignore(key)
 	r.restless[compose.KeyOf(binding)] = true
 	events.PublishBinding(r, binding, events.Warning, events.EvictWorkloadFromClusterFailed,
-		fmt.Sprintf("It is placed in cluster %s again after it has left, and leaves again: its policy tolerates the taint, but not for ever. What becomes of its copies is not computed", cluster))
+		fmt.Sprintf("It is placed in cluster %s again after it has left, and leaves again: its policy tolerates the taint, but not for ever. What becomes of it is not computed", cluster))
+}
+
+// giveUpDependencies adds the bindings whose clusters follow those of an object that does not come to rest.
+func (r *Run) giveUpDependencies(changes []controlloop.Change) {
+	restless := func(by workv1alpha2.BindingSnapshot) bool { return r.restless[by.Namespace+"/"+by.Name] }
+	for more := len(r.restless) > 0; more; {
+		more = false
+		for _, change := range changes {
+			for _, object := range []client.Object{change.Before, change.After} {
+				binding, ok := object.(workv1alpha2.Binding)
+				if !ok || r.restless[compose.KeyOf(binding)] || !slices.ContainsFunc(binding.BindingSpec().RequiredBy, restless) {
+					continue
+				}
+				r.restless[compose.KeyOf(binding)], more = true, true
+				events.PublishBinding(r, binding, events.Warning, events.EvictWorkloadFromClusterFailed,
+					"It is in the clusters of an object that leaves one of them and returns without end. What becomes of it is not computed")
+			}
+		}
+	}
 }
 
 // interpretAnew has the objects be interpreted again that a change of customizations concerns.
